@@ -1,0 +1,18 @@
+-- Cancels a message, unless it is leased.
+-- KEYS[9..11]: ready, waiting and dead of its topic. ARGV[3]: topic, ARGV[4]: member.
+-- Reply: the state it was in (leased: nothing was changed), or none.
+local topic, member = ARGV[3], ARGV[4]
+if call('ZSCORE', LEASED, member) then return { 'leased' } end
+local state
+if call('ZREM', SCHEDULE, member) == 1 then
+  state = 'scheduled'
+  count(topic, 'scheduled', -1)
+elseif call('ZREM', KEYS[9], member) == 1 then
+  state = 'ready'
+  if call('EXISTS', KEYS[9]) == 0 then call('SREM', READY, topic) end
+elseif call('ZREM', KEYS[11], member) == 1 then
+  state = 'dead'
+  call('HDEL', DEATHS, member)
+end
+forget({ member })
+return { state }

@@ -1,0 +1,179 @@
+package notify
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// DefaultURL is the Redis that is used when none is named.
+const DefaultURL = "redis://127.0.0.1:6379"
+
+// Config says which Redis holds the messages. The zero Config is DefaultURL
+// and DefaultPrefix.
+type Config struct {
+	URL          string // redis://, rediss:// (TLS) or unix://; several, separated by commas, name a Redis Cluster or, with Master, its sentinels
+	Master       string // the name of the master that Redis Sentinel watches
+	Username     string // overrides the one in URL
+	PasswordFile string // holds the password; overrides the one in URL
+	CAFile       string // PEM certificates to trust, with rediss://
+	Prefix       string // of all keys and channels
+}
+
+// Timeouts of a connection to Redis.
+const (
+	dialTimeout = 2 * time.Second
+	callTimeout = 3 * time.Second
+)
+
+// connect makes the client that Bellhop wants: one that never repeats a call by
+// itself, because a script that was applied and whose answer was lost would be
+// applied again.
+func connect(c Config, l *lines) (redis.UniversalClient, error) {
+	o, err := c.options()
+	if err != nil {
+		return nil, err
+	}
+	o.Dialer = l.dialer(&redis.Options{DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig})
+	switch {
+	case o.MasterName != "":
+		return redis.NewFailoverClient(o.Failover()), nil
+	case len(o.Addrs) > 1:
+		return redis.NewClusterClient(o.Cluster()), nil
+	}
+	simple := o.Simple()
+	if strings.HasPrefix(simple.Addr, "/") {
+		simple.Network = "unix"
+	}
+	return redis.NewClient(simple), nil
+}
+
+func (c Config) options() (*redis.UniversalOptions, error) {
+	o := &redis.UniversalOptions{
+		MasterName:            c.Master,
+		Protocol:              2,
+		MaxRetries:            -1,
+		MaxRedirects:          3,
+		DialTimeout:           dialTimeout,
+		DialerRetries:         1,
+		ReadTimeout:           callTimeout,
+		WriteTimeout:          callTimeout,
+		ContextTimeoutEnabled: true,
+		DisableIdentity:       true,
+		MaintNotificationsConfig: &maintnotifications.Config{
+			Mode: maintnotifications.ModeDisabled,
+		},
+	}
+	urls := c.URL
+	if urls == "" {
+		urls = DefaultURL
+	}
+	for _, one := range strings.Split(urls, ",") {
+		parsed, err := redis.ParseURL(strings.TrimSpace(one))
+		if err != nil {
+			return nil, fmt.Errorf("%w redis URL %s: %s; write redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH", ErrInvalid, redactURL(one), urlFault(one, err))
+		}
+		if option := unusedOption(one); option != "" {
+			return nil, fmt.Errorf("%w redis URL %s: its option %s is not used; leave it out", ErrInvalid, redactURL(one), option)
+		}
+		o.Addrs = append(o.Addrs, parsed.Addr)
+		o.Username, o.Password, o.DB, o.TLSConfig = parsed.Username, parsed.Password, parsed.DB, parsed.TLSConfig
+	}
+	if c.Username != "" {
+		o.Username = c.Username
+	}
+	if err := c.readFiles(o); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// readFiles puts the contents of the password and certificate files into o.
+func (c Config) readFiles(o *redis.UniversalOptions) error {
+	if c.PasswordFile != "" {
+		password, err := os.ReadFile(c.PasswordFile)
+		if err != nil {
+			return fmt.Errorf("read redis password file: %w", err)
+		}
+		o.Password = strings.TrimRight(string(password), "\r\n")
+	}
+	if c.CAFile == "" {
+		return nil
+	}
+	pem, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return fmt.Errorf("read redis CA file: %w", err)
+	}
+	if o.TLSConfig == nil {
+		return fmt.Errorf("%w redis CA file: the URL does not use TLS; write rediss:// instead of redis://", ErrInvalid)
+	}
+	o.TLSConfig.RootCAs = x509.NewCertPool()
+	if !o.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
+		return fmt.Errorf("%w redis CA file %s: it holds no PEM certificate", ErrInvalid, c.CAFile)
+	}
+	o.TLSConfig.MinVersion = tls.VersionTLS12
+	return nil
+}
+
+// unreadable is what is shown of a URL in which a password may stand anywhere.
+const unreadable = "[unreadable]"
+
+// redactURL returns a URL fit to be shown: without its password and its
+// options. In one that is mistyped the password may be in the wrong place: an @
+// behind the host, or no // in front of it.
+func redactURL(raw string) string {
+	u, err := url.Parse(strings.TrimSpace(raw))
+	if err != nil || u.Opaque != "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
+		return unreadable
+	}
+	u.RawQuery, u.Fragment = "", ""
+	return u.Redacted()
+}
+
+// RedactURLs returns the comma-separated URLs of a Config fit to be shown: without passwords.
+func RedactURLs(urls string) string {
+	parts := strings.Split(urls, ",")
+	for i, one := range parts {
+		parts[i] = redactURL(one)
+	}
+	return strings.Join(parts, ",")
+}
+
+// unusedOption returns an option of a URL that has no effect, if there is one.
+func unusedOption(raw string) string {
+	u, err := url.Parse(strings.TrimSpace(raw))
+	if err != nil {
+		return ""
+	}
+	for name := range u.Query() {
+		if name != "db" {
+			return name
+		}
+	}
+	return ""
+}
+
+// urlFault says what is wrong with a URL without repeating it, since it may hold a password.
+func urlFault(raw string, err error) string {
+	var fault *url.Error
+	if errors.As(err, &fault) {
+		var address *net.AddrError
+		if errors.As(fault.Err, &address) {
+			return address.Err
+		}
+		return "it is not a URL"
+	}
+	if redactURL(raw) == unreadable {
+		return "it is not a URL"
+	}
+	return strings.TrimPrefix(err.Error(), "redis: ")
+}

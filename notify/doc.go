@@ -1,0 +1,33 @@
+// Package notify says what a Bellhop message is and sends it.
+//
+// A message has a topic, an id, a body and a due time. It waits in Redis until
+// the elected carrier (package carrier) finds it due, and is then handed to one
+// worker of its topic (package subscribers):
+//
+//	store, err := notify.Open(notify.Config{URL: "redis://127.0.0.1:6379"})
+//	...
+//	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+//	_, err = pub.Publish(ctx, notify.Message{
+//		Topic: "order.timeout",
+//		ID:    "order-4711",
+//		Body:  []byte(`{"order":4711}`),
+//		Delay: 30 * time.Minute,
+//	})
+//
+// # Guarantees
+//
+// A message whose publish was acknowledged is delivered at least once: until it
+// is acknowledged, cancelled, expired or dead. It is never handed out before
+// its due time by Redis's clock, which is the only clock: a delay is added to
+// it inside Redis, so the clocks of publishers do not matter.
+//
+// Publishing is idempotent by id. An id that is in use is refused with
+// [ErrExists], so a publish whose answer was lost may be repeated safely.
+//
+// # Where things stand
+//
+// [Keys] names every key and channel. A [Store] is one Redis and one prefix in
+// it; the other packages take the same Store. Each state transition is one
+// script in a .lua file beside the Go code that runs it; what scripts share is
+// in prelude.lua.
+package notify

@@ -1,0 +1,130 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Heartbeat is how often the carrier makes itself heard, at the least.
+const Heartbeat = time.Second
+
+// Silence is how long a connection may be silent before it is taken for dead: three beats.
+const Silence = 3 * Heartbeat
+
+const (
+	hearRetryMin = 20 * time.Millisecond
+	hearRetryMax = time.Second
+	maxSilence   = 30 * time.Second
+)
+
+// An Event is something that [Store.Hear] heard.
+type Event struct {
+	Kind    EventKind
+	Channel string // of a Heard
+	Payload string // of a Heard or a Beat
+	Err     error  // of a Broken
+}
+
+// Topics returns the topics that a Beat names: they have something ready, and
+// nobody stands in their waiting list. A subscriber that believes to stand there
+// claims: the list was lost.
+func (e Event) Topics() []string {
+	if fields := strings.Fields(e.Payload); e.Kind == Beat && len(fields) > 2 {
+		return fields[2:] // behind the epoch and the time
+	}
+	return nil
+}
+
+// EventKind tells events apart.
+type EventKind int
+
+// The kinds of events.
+const (
+	Subscribed EventKind = iota + 1 // the connection stands: look for what was published before it stood
+	Heard                           // a message on one of the channels
+	Beat                            // the carrier's heartbeat
+	Silent                          // no beat for three of them: no carrier lives, or the connection is dead; it is made anew, and others that were as silent are closed
+	Broken                          // the connection failed; it is made anew
+)
+
+// Hear subscribes to channels and to the carrier's beat, and calls on for each
+// event, one at a time, until ctx ends. on must not block: what it is called
+// for is lost for good when the connection's buffers are full. A broken or
+// silent connection is made anew; each time that it stands there is a
+// Subscribed event. Where no carrier lives at all, the silence that it waits
+// for doubles up to half a minute.
+func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
+	silence, wait := Silence, hearRetryMin
+	for ctx.Err() == nil {
+		err := s.hear(ctx, silence, func(e Event) {
+			switch e.Kind {
+			case Subscribed:
+				wait = hearRetryMin
+			case Beat:
+				silence = Silence
+			}
+			on(e)
+		}, channels)
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, errSilent) || errors.Is(err, net.ErrClosed) { // hangUp closed it: another heard the silence first
+			silence = min(2*silence, maxSilence)
+			s.lines.hangUp(Silence - Heartbeat)
+			on(Event{Kind: Silent})
+			continue
+		}
+		on(Event{Kind: Broken, Err: s.explain(ctx, err)})
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait/2 + rand.N(wait)):
+		}
+		wait = min(2*wait, hearRetryMax)
+	}
+}
+
+// errSilent is why a connection ends that heard no beat for too long.
+var errSilent = errors.New("no beat was heard")
+
+// hear is one connection of Hear. It returns why it ended.
+func (s *Store) hear(ctx context.Context, silence time.Duration, on func(Event), channels []string) error {
+	beat := s.keys.Beat()
+	sub := s.client.Subscribe(ctx, append([]string{beat}, channels...)...)
+	defer sub.Close()
+	defer context.AfterFunc(ctx, func() { sub.Close() })()
+	for missing := len(channels) + 1; missing > 0; {
+		got, err := sub.ReceiveTimeout(ctx, Silence)
+		if err != nil {
+			return err
+		}
+		if _, ok := got.(*redis.Subscription); ok {
+			missing--
+		}
+	}
+	on(Event{Kind: Subscribed})
+	last := time.Now()
+	for {
+		got, err := sub.ReceiveTimeout(ctx, max(time.Until(last.Add(silence)), time.Millisecond))
+		var network net.Error
+		if errors.As(err, &network) && network.Timeout() {
+			return errSilent
+		}
+		if err != nil {
+			return err
+		}
+		m, ok := got.(*redis.Message)
+		switch {
+		case ok && m.Channel == beat:
+			last, silence = time.Now(), Silence
+			on(Event{Kind: Beat, Payload: m.Payload})
+		case ok:
+			on(Event{Kind: Heard, Channel: m.Channel, Payload: m.Payload})
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package notify
+
+import (
+	"context"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var (
+	//go:embed inspect.lua
+	inspectSource string
+	inspectScript = NewScript(inspectSource)
+
+	//go:embed list.lua
+	listSource string
+	listScript = NewScript(listSource)
+)
+
+// MaxPage is the most messages that one page of a list holds.
+const MaxPage = 500
+
+// listScans is how many pieces of a place one call of List looks at before it
+// returns a short page.
+const listScans = 20
+
+// Info is what is known of a message.
+type Info struct {
+	Topic string
+	ID    string
+	State State
+
+	// Due is when a Scheduled message is due, or since when a Ready one is.
+	Due time.Time
+	// Until is when the lease of a Leased message ends.
+	Until time.Time
+	// Died is when a Dead message died, and Reason is why.
+	Died   time.Time
+	Reason string
+
+	Attempts int       // used up
+	Expires  time.Time // zero: never
+	Record
+	// Fault says why the record cannot be read; nil if it can. Body is all of the record then.
+	Fault error
+}
+
+// Inspect looks at a message. Errors: ErrInvalid, ErrNotFound, or that of the connection.
+func (p *Publisher) Inspect(ctx context.Context, topic, id string) (Info, error) {
+	if _, err := p.store.of(topic, id); err != nil {
+		return Info{}, err
+	}
+	infos, err := p.store.inspect(ctx, topic, []string{Member(topic, id)})
+	if err == nil && len(infos) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Info{}, fmt.Errorf("inspect %s: %w", Member(topic, id), err)
+	}
+	return infos[0], nil
+}
+
+// A Page is a part of a list.
+type Page struct {
+	Messages []Info
+	Cursor   string // where the next page begins; empty at the end
+}
+
+// List returns a page of up to limit messages of a topic in one state, by time:
+// the due time of Scheduled and Ready ones, the end of the lease, the time of
+// death. It goes on at the cursor of the page before; an empty cursor is the
+// beginning. A page may be short, even empty, and not be the last one: look at
+// its Cursor. Errors: ErrInvalid, or that of the connection.
+func (p *Publisher) List(ctx context.Context, topic string, state State, limit int, cursor string) (Page, error) {
+	return p.store.List(ctx, topic, state, limit, cursor)
+}
+
+// List is Publisher.List.
+func (s *Store) List(ctx context.Context, topic string, state State, limit int, cursor string) (Page, error) {
+	if err := CheckTopic(topic); err != nil {
+		return Page{}, err
+	}
+	if state < Scheduled || state > Dead {
+		return Page{}, fmt.Errorf("%w state %v: use Scheduled, Ready, Leased or Dead", ErrInvalid, state)
+	}
+	if limit < 1 || limit > MaxPage {
+		return Page{}, fmt.Errorf("%w limit %d: use 1 to %d", ErrInvalid, limit, MaxPage)
+	}
+	time, last, err := parseCursor(cursor)
+	if err != nil {
+		return Page{}, err
+	}
+	var members []string
+	for range listScans {
+		reply, err := s.Run(ctx, listScript, s.keys.Topic(topic), topic, state.String(), limit-len(members), time, last)
+		if err != nil {
+			return Page{}, fmt.Errorf("list %s: %w", topic, err)
+		}
+		time, last = reply[0].(string), reply[1].(string)
+		for _, member := range reply[2].([]any) {
+			members = append(members, member.(string))
+		}
+		if time == "" || len(members) == limit {
+			break
+		}
+	}
+	if len(members) == 0 {
+		return Page{Cursor: formatCursor(time, last)}, nil
+	}
+	page := Page{Cursor: formatCursor(time, last)}
+	infos, err := s.inspect(ctx, topic, members)
+	if err != nil {
+		return Page{}, fmt.Errorf("list %s: %w", topic, err)
+	}
+	page.Messages = slices.DeleteFunc(infos, func(i Info) bool { return i.State != state }) // it went on meanwhile
+	return page, nil
+}
+
+// formatCursor makes one opaque text of the time and the member that a page ended at.
+func formatCursor(time, last string) string {
+	if time == "" {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(time + " " + last))
+}
+
+func parseCursor(cursor string) (time, last string, err error) {
+	if cursor == "" {
+		return "", "", nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	time, last, ok := strings.Cut(string(raw), " ")
+	if _, bad := strconv.ParseInt(time, 10, 64); err != nil || bad != nil || !ok {
+		return "", "", fmt.Errorf("%w cursor %.100q: use the cursor of the page before, or none", ErrInvalid, cursor)
+	}
+	return time, last, nil
+}
+
+// inspect looks at members of one topic and leaves out those that are gone.
+func (s *Store) inspect(ctx context.Context, topic string, members []string) ([]Info, error) {
+	var infos []Info
+	for len(members) > 0 {
+		args := make([]any, len(members))
+		for i, member := range members {
+			args[i] = member
+		}
+		reply, err := s.Run(ctx, inspectScript, s.keys.Topic(topic), args...)
+		if err != nil {
+			return nil, err
+		}
+		for i, one := range reply {
+			if info, ok := readInfo(topic, members[i], one.([]any)); ok {
+				infos = append(infos, info)
+			}
+		}
+		members = members[len(reply):]
+	}
+	return infos, nil
+}
+
+// readInfo reads one message of inspect.lua's reply; false if there is none.
+func readInfo(topic, member string, fields []any) (Info, bool) {
+	name, _ := fields[1].(string)
+	state, err := ParseState(name)
+	if err != nil {
+		return Info{}, false
+	}
+	info := Info{Topic: topic, ID: strings.TrimPrefix(member, topic+":"), State: state, Expires: timeOf(fields[4])}
+	switch at := timeOf(fields[2]); state {
+	case Leased:
+		info.Until = at
+	case Dead:
+		info.Died = at
+	default:
+		info.Due = at
+	}
+	attempts, _ := fields[3].(string)
+	info.Attempts, _ = strconv.Atoi(attempts)
+	info.Reason, _ = fields[5].(string)
+	raw, there := fields[6].(string)
+	if !there {
+		info.Fault = fmt.Errorf("%w: it is missing", ErrRecord)
+		return info, true
+	}
+	if info.Record, info.Fault = DecodeRecord(raw); info.Fault != nil {
+		info.Body = []byte(raw) // so that an export loses nothing
+	}
+	return info, true
+}
+
+// timeOf reads a sorted set's score as a time in milliseconds; what is missing is zero.
+func timeOf(score any) time.Time {
+	text, _ := score.(string)
+	ms, err := strconv.ParseFloat(text, 64)
+	if err != nil || ms < 0 || ms > maxDueMs {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(ms))
+}

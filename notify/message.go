@@ -1,0 +1,218 @@
+package notify
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// Limits of a message.
+const (
+	MaxTopic       = 128             // bytes of a topic
+	MaxID          = 128             // bytes of an id
+	DefaultMaxBody = 256 << 10       // bytes of a body, unless PublisherOptions.MaxBody says otherwise
+	MaxHeaders     = 64              // headers of a message
+	MaxHeaderBytes = 8 << 10         // bytes of all header names and values of a message
+	MostAttempts   = 1_000_000       // largest limit of attempts
+	maxContentType = 255             // bytes of a content type
+	maxDueMs       = 253402300799999 // the last millisecond of the year 9999
+)
+
+// MaxDue is the latest due time, the end of the year 9999.
+var MaxDue = time.UnixMilli(maxDueMs).UTC()
+
+// Errors to branch on, with errors.Is.
+var (
+	ErrInvalid   = errors.New("invalid")           // the input is outside its grammar or limits; nothing was changed
+	ErrExists    = errors.New("id already in use") // the id belongs to a message that is waiting, leased or dead
+	ErrNotFound  = errors.New("no such message")
+	ErrLeased    = errors.New("message is leased") // a worker has it in hand
+	ErrDead      = errors.New("message is dead")
+	ErrLeaseLost = errors.New("lease lost") // the receipt is stale: the lease expired, or was settled already
+)
+
+// A Message is what is published.
+type Message struct {
+	Topic string // required: tokens of A-Z a-z 0-9 _ - joined by dots, at most MaxTopic bytes
+	ID    string // A-Z a-z 0-9 . _ ~ : -, at most MaxID bytes; empty: generated, sortable by time
+	Body  []byte // required, opaque
+
+	Delay time.Duration // due this long after Redis has taken it, rounded up to a millisecond; or
+	Due   time.Time     // due at this time, rounded up to a millisecond; in the past: at once. At most one of the two.
+
+	TTL         time.Duration     // buried as expired this long after the due time, cut to the millisecond; zero: never
+	MaxAttempts int               // limit of attempts; zero: the default of who handles it
+	ContentType string            // of the body, such as application/json
+	Headers     map[string]string // carried along
+}
+
+// State is where a message stands.
+type State int
+
+// The states of a message.
+const (
+	Scheduled State = iota + 1 // waits for its due time
+	Ready                      // due, waits for a worker
+	Leased                     // a worker has it
+	Dead                       // out of attempts, expired or refused for good
+)
+
+var stateNames = [...]string{Scheduled: "scheduled", Ready: "ready", Leased: "leased", Dead: "dead"}
+
+// String returns the state's name, "scheduled", "ready", "leased" or "dead".
+func (s State) String() string {
+	if s < Scheduled || s > Dead {
+		return fmt.Sprintf("State(%d)", int(s))
+	}
+	return stateNames[s]
+}
+
+// MarshalText returns the state's name.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a state's name.
+func (s *State) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseState(string(text))
+	return err
+}
+
+// ParseState reads a state's name.
+func ParseState(name string) (State, error) {
+	for s := Scheduled; s <= Dead; s++ {
+		if stateNames[s] == name {
+			return s, nil
+		}
+	}
+	return 0, fmt.Errorf("%w state %.100q: use scheduled, ready, leased or dead", ErrInvalid, name)
+}
+
+var (
+	topicGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+	idGrammar    = regexp.MustCompile(`^[A-Za-z0-9._~:-]+$`)
+	nameGrammar  = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // a token of RFC 9110
+)
+
+// NewID returns a new id: a ULID, 26 characters that sort by time
+// (https://github.com/ulid/spec), ascending within a process.
+func NewID() string { return ulid.Make().String() }
+
+// CheckTopic reports, as an ErrInvalid, what is wrong with a topic.
+func CheckTopic(topic string) error {
+	switch {
+	case topic == "":
+		return fmt.Errorf("%w topic: it is empty; name one, such as order.timeout", ErrInvalid)
+	case len(topic) > MaxTopic:
+		return fmt.Errorf("%w topic: %d bytes; at most %d are allowed", ErrInvalid, len(topic), MaxTopic)
+	case !topicGrammar.MatchString(topic):
+		return fmt.Errorf("%w topic %q: use tokens of letters, digits, _ and -, joined by single dots", ErrInvalid, topic)
+	}
+	return nil
+}
+
+// CheckID reports, as an ErrInvalid, what is wrong with an id.
+func CheckID(id string) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("%w id: it is empty", ErrInvalid)
+	case len(id) > MaxID:
+		return fmt.Errorf("%w id: %d bytes; at most %d are allowed", ErrInvalid, len(id), MaxID)
+	case !idGrammar.MatchString(id):
+		return fmt.Errorf("%w id %q: use letters, digits and . _ ~ : -", ErrInvalid, id)
+	}
+	return nil
+}
+
+// Member returns the name of a message everywhere in Redis, TOPIC:ID.
+func Member(topic, id string) string { return topic + ":" + id }
+
+// SplitMember takes a member apart at its first colon: a topic has none.
+func SplitMember(member string) (topic, id string, err error) {
+	topic, id, ok := strings.Cut(member, ":")
+	if !ok {
+		return "", "", fmt.Errorf("%w member %.300q: it has no colon; a member is TOPIC:ID", ErrInvalid, member)
+	}
+	if err := CheckTopic(topic); err != nil {
+		return "", "", fmt.Errorf("member %.300q: %w", member, err)
+	}
+	if err := CheckID(id); err != nil {
+		return "", "", fmt.Errorf("member %.300q: %w", member, err)
+	}
+	return topic, id, nil
+}
+
+// check reports the first fault of a message as an ErrInvalid.
+func (m *Message) check(maxBody int) error {
+	if err := CheckTopic(m.Topic); err != nil {
+		return err
+	}
+	if m.ID != "" {
+		if err := CheckID(m.ID); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(m.Body) == 0:
+		return fmt.Errorf("%w body: it is empty; a message needs at least one byte", ErrInvalid)
+	case len(m.Body) > maxBody:
+		return fmt.Errorf("%w body: %d bytes; at most %d are allowed", ErrInvalid, len(m.Body), maxBody)
+	case m.TTL < 0:
+		return fmt.Errorf("%w ttl %v: it is negative; leave it out for a message that never expires", ErrInvalid, m.TTL)
+	case m.TTL > 0 && m.TTL < time.Millisecond:
+		return fmt.Errorf("%w ttl %v: the shortest is 1ms", ErrInvalid, m.TTL)
+	case m.MaxAttempts < 0 || m.MaxAttempts > MostAttempts:
+		return fmt.Errorf("%w attempts %d: use 1 to %d, or 0 for the default", ErrInvalid, m.MaxAttempts, MostAttempts)
+	case len(m.ContentType) > maxContentType || !printable(m.ContentType):
+		return fmt.Errorf("%w content type %.100q: use printable text of at most %d bytes", ErrInvalid, m.ContentType, maxContentType)
+	}
+	if err := checkWhen(m.Delay, m.Due); err != nil {
+		return err
+	}
+	return checkHeaders(m.Headers)
+}
+
+// checkWhen reports what is wrong with a delay and a due time, of which at most one is given.
+func checkWhen(delay time.Duration, due time.Time) error {
+	switch {
+	case delay != 0 && !due.IsZero():
+		return fmt.Errorf("%w delay and due: both are given; give one of them", ErrInvalid)
+	case delay < 0:
+		return fmt.Errorf("%w delay %v: it is negative; use zero or more", ErrInvalid, delay)
+	case due.IsZero():
+		return nil
+	case due.After(MaxDue):
+		return fmt.Errorf("%w due %s: it is past the year 9999", ErrInvalid, due.Format(time.RFC3339))
+	case due.Before(time.UnixMilli(0)):
+		return fmt.Errorf("%w due %s: it is before 1970", ErrInvalid, due.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func checkHeaders(headers map[string]string) error {
+	if len(headers) > MaxHeaders {
+		return fmt.Errorf("%w headers: %d of them; at most %d are allowed", ErrInvalid, len(headers), MaxHeaders)
+	}
+	size := 0
+	for name, value := range headers {
+		size += len(name) + len(value)
+		if !nameGrammar.MatchString(name) {
+			return fmt.Errorf("%w header name %.100q: use letters, digits and the signs !#$%%&'*+.^_`|~-", ErrInvalid, name)
+		}
+		if !printable(value) {
+			return fmt.Errorf("%w header %.100s: its value is not printable UTF-8 text", ErrInvalid, name)
+		}
+	}
+	if size > MaxHeaderBytes {
+		return fmt.Errorf("%w headers: %d bytes in all; at most %d are allowed", ErrInvalid, size, MaxHeaderBytes)
+	}
+	return nil
+}
+
+// printable reports whether s is UTF-8 without control characters.
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}

@@ -1,0 +1,147 @@
+-- What all scripts share. It stands in front of each.
+-- KEYS[1..8]: the shard's keys, in the order below; a script's own follow.
+-- ARGV[1]: what the wake channel of a topic begins with; ARGV[2]: the head channel; a script's own follow.
+local SCHEDULE, LEASED, EXPIRIES, MESSAGES, ATTEMPTS, READY, DEATHS, TOPICS = unpack(KEYS, 1, 8)
+local WAKE, HEAD = ARGV[1], ARGV[2]
+local BYTES = 4194304 -- a reply holds at most this many bytes of records, and one more
+local call = redis.call
+
+-- The time in microseconds and in milliseconds. A script reads it once: before Redis 7.2 it moves on while the script runs.
+local function clock()
+  local t = call('TIME')
+  local us = t[1] * 1000000 + t[2]
+  return us, math.floor(us / 1000)
+end
+
+-- A large number as Redis writes it, without an exponent.
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- The topic of a member, nil if it has none.
+local function topic_of(member)
+  return string.match(member, '^([^:]+):')
+end
+
+-- Makes a call that may meet a key or a value that is foreign. It is nil then, and the rest goes on. Any other error,
+-- such as a right that is missing, ends the script.
+local function try(...)
+  local reply = redis.pcall(...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) and not string.find(reply.err, 'not an integer', 1, true) then
+    error(reply.err, 0)
+  end
+end
+
+-- Publishes, and returns how many heard it; nil where that is refused.
+local function tell(channel, payload)
+  local heard = redis.pcall('PUBLISH', channel, payload)
+  return type(heard) == 'number' and heard or nil
+end
+
+-- Counts a topic's messages in one of the places that no sorted set of its own counts.
+local function count(topic, what, by)
+  if try('HINCRBY', TOPICS, topic .. ':' .. what, by) == 0 then
+    try('HDEL', TOPICS, topic .. ':' .. what)
+  end
+end
+
+-- Wakes up to n of the subscribers that wait for a topic, the longest waiting
+-- first, and tells programs of other languages. Who was rung stands behind all
+-- that were not, until it claims, which gives it a new place: a ring that got
+-- lost can be repeated, and one that hangs keeps no message from the others. An
+-- inbox that nobody listens on is dropped. It never fails: what is foreign, or
+-- a PUBLISH that is refused, counts as a lost ring.
+local RUNG = 1e15 -- added to the time since which an inbox waits: us of some 30 years
+local function ring(topic, waiting, n, us)
+  tell(WAKE .. topic, n)
+  local left, rung = math.min(n, 500), {}
+  for _ = 1, 8 do
+    local dropped = false
+    for _, inbox in ipairs(try('ZRANGE', waiting, 0, left - 1) or {}) do
+      if rung[inbox] then return end -- there are no others
+      if tell(inbox, topic) == 0 then
+        call('ZREM', waiting, inbox)
+        dropped = true
+      else
+        call('ZADD', waiting, text(us + RUNG), inbox)
+        rung[inbox] = true
+        left = left - 1
+      end
+    end
+    if left == 0 or not dropped then return end
+  end
+end
+
+-- Tells the carrier when something came to be due before all else.
+local function nudge(due, head)
+  if not head or due < tonumber(head) then
+    tell(HEAD, text(due))
+  end
+end
+
+-- Keeps a member among the dead letters of its topic. The caller takes it out
+-- of where it was afterwards. False where that cannot be: the key is foreign.
+local function bury(dead, member, reason, now)
+  if not try('ZADD', dead, now, member) then return false end
+  try('HSET', DEATHS, member, reason)
+  try('ZREM', EXPIRIES, member)
+  return true
+end
+
+-- Uses up an attempt and returns how many are; a count that is foreign is as good as none left.
+local function use_up(member)
+  return try('HINCRBY', ATTEMPTS, member, 1) or math.huge
+end
+
+-- What scripts read of a record: its ttl and its limit of attempts. One that is missing, or no such number, is nil.
+local function line_of(record)
+  local ok, line = pcall(cjson.decode, string.match(record or '', '^[^\n]*'))
+  if not ok or type(line) ~= 'table' then return {} end
+  local function number(value)
+    if type(value) == 'number' and value >= 1 then return value end
+  end
+  return { ttl = number(line.ttl), attempts = number(line.attempts) }
+end
+
+-- The records of members, in their order and false for one that is missing,
+-- until BYTES are full; it may be fewer than members.
+local function records_of(members)
+  local records, size = {}, 0
+  for from = 1, #members, 64 do
+    local page = call('HMGET', MESSAGES, unpack(members, from, math.min(from + 63, #members)))
+    for _, record in ipairs(page) do
+      if size >= BYTES then return records end
+      records[#records + 1] = record
+      if record then size = size + #record end
+    end
+  end
+  return records
+end
+
+-- Which of members are leased under their receipts: their positions, and those of the others.
+local function held(members, receipts)
+  local deadlines = call('ZMSCORE', LEASED, unpack(members))
+  local mine, lost = {}, {}
+  for i, deadline in ipairs(deadlines) do
+    if deadline == receipts[i] then
+      mine[#mine + 1] = members[i]
+    else
+      lost[#lost + 1] = i
+    end
+  end
+  return mine, lost
+end
+
+-- Sees to the expiry of a message whose lease is given up before its end. Where it expired meanwhile, the carrier put
+-- its expiry off to the end of the lease.
+local function no_longer_leased(member, receipt, now)
+  if try('ZSCORE', EXPIRIES, member) == receipt then try('ZADD', EXPIRIES, now, member) end
+end
+
+-- Forgets messages altogether.
+local function forget(members)
+  call('HDEL', MESSAGES, unpack(members))
+  if call('EXISTS', ATTEMPTS) == 1 then try('HDEL', ATTEMPTS, unpack(members)) end
+  if call('EXISTS', EXPIRIES) == 1 then try('ZREM', EXPIRIES, unpack(members)) end
+end

@@ -1,0 +1,95 @@
+package notify
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Record is what Redis holds of a message beside its times: one line of JSON,
+// a newline, and the body verbatim. It never changes while the message lives.
+type Record struct {
+	Published   time.Time         // by Redis's clock, to the millisecond
+	ContentType string            //
+	Headers     map[string]string //
+	TTL         time.Duration     // counted from the due time; zero: never expires
+	MaxAttempts int               // limit of attempts; zero: the default
+	Body        []byte            //
+}
+
+// recordLine is the JSON line of a record. The script that publishes puts
+// "at" in front; carry.lua and nack.lua read "attempts", reschedule.lua and
+// requeue.lua read "ttl".
+type recordLine struct {
+	At          int64             `json:"at,omitempty"`
+	ContentType string            `json:"type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	TTL         int64             `json:"ttl,omitempty"`
+	Attempts    int               `json:"attempts,omitempty"`
+}
+
+// ErrRecord is the error of a record that is not what this package writes.
+var ErrRecord = errors.New("unreadable record")
+
+// encodeTail returns a message's record without its beginning, {"at":MS, which only Redis knows.
+func encodeTail(m *Message) (string, error) {
+	if m.ContentType == "" && len(m.Headers) == 0 && m.TTL == 0 && m.MaxAttempts == 0 {
+		return "}\n" + string(m.Body), nil
+	}
+	line, err := json.Marshal(recordLine{
+		ContentType: m.ContentType, Headers: m.Headers,
+		TTL: m.TTL.Milliseconds(), Attempts: m.MaxAttempts,
+	})
+	if err != nil {
+		return "", fmt.Errorf("encode record: %w", err)
+	}
+	line[0] = ',' // the brace that opens stands in what the script writes
+	return string(line) + "\n" + string(m.Body), nil
+}
+
+// plainRecord is the beginning of nearly every record: nothing but its time.
+const plainRecord = `{"at":`
+
+// DecodeRecord reads a record as Redis holds it. What is not one is an ErrRecord.
+func DecodeRecord(raw string) (Record, error) {
+	end := strings.IndexByte(raw[:min(len(raw), 64)], '\n')
+	if end > len(plainRecord) && raw[:len(plainRecord)] == plainRecord && raw[end-1] == '}' && raw[len(plainRecord)] != '+' && raw[len(plainRecord)] != '0' {
+		if at, err := strconv.ParseInt(raw[len(plainRecord):end-1], 10, 64); err == nil && at >= 0 && at <= maxDueMs {
+			return Record{Published: time.UnixMilli(at), Body: []byte(raw[end+1:])}, nil
+		}
+	}
+	return decodeFull([]byte(raw))
+}
+
+// decodeFull reads a record whose line holds more than the time.
+func decodeFull(raw []byte) (Record, error) {
+	head, body, ok := bytes.Cut(raw, []byte("\n"))
+	if !ok {
+		return Record{}, fmt.Errorf("%w: it has no line of JSON before the body", ErrRecord)
+	}
+	var line recordLine
+	if err := json.Unmarshal(head, &line); err != nil {
+		return Record{}, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	if line.At < 0 || line.At > maxDueMs || line.TTL < 0 || line.TTL > math.MaxInt64/int64(time.Millisecond) || line.Attempts < 0 {
+		return Record{}, fmt.Errorf("%w: a number in it is out of range", ErrRecord)
+	}
+	return Record{
+		Published: time.UnixMilli(line.At), ContentType: line.ContentType, Headers: line.Headers,
+		TTL: time.Duration(line.TTL) * time.Millisecond, MaxAttempts: line.Attempts, Body: body,
+	}, nil
+}
+
+// ms returns a duration in milliseconds, rounded up, as a script's argument.
+func ms(d time.Duration) string {
+	whole := d.Milliseconds()
+	if d%time.Millisecond > 0 {
+		whole++
+	}
+	return strconv.FormatInt(whole, 10)
+}

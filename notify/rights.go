@@ -1,0 +1,12 @@
+package notify
+
+// Rights returns the least rights of a Redis user for Bellhop under a prefix, as
+// ACL SETUSER takes them. The commands are those that it sends, and those that
+// its scripts call: Redis looks at both.
+func Rights(prefix string) string {
+	return "resetkeys ~" + prefix + ":* resetchannels &" + prefix + ":* -@all" +
+		" +info +time +eval +evalsha +publish +subscribe" +
+		" +get +set +del +exists +incr +pexpire +pttl" +
+		" +hget +hset +hdel +hmget +hincrby +hscan +sadd +srem +sscan" +
+		" +zadd +zrem +zscore +zmscore +zrange +zcard +zcount +zremrangebyrank"
+}

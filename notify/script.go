@@ -1,0 +1,34 @@
+package notify
+
+import (
+	_ "embed"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed prelude.lua
+var prelude string
+
+// A Script is one state transition in Redis: prelude.lua followed by a source
+// of its own. [Store.Run] runs it.
+type Script struct {
+	flagged *redis.Script // for Redis 7 and newer
+	plain   *redis.Script // for the embedded trial server, which knows no flags
+}
+
+// NewScript returns the script of a source. It runs even when Redis is out of
+// memory, since what it does must not stop half way: a script that moves,
+// acknowledges or removes frees more than it takes.
+func NewScript(source string) *Script {
+	return newScript("#!lua flags=allow-oom\n", source)
+}
+
+// newGrowingScript returns a script that Redis refuses as a whole when it is out of memory.
+func newGrowingScript(source string) *Script { return newScript("#!lua\n", source) }
+
+func newScript(shebang, source string) *Script {
+	return &Script{
+		flagged: redis.NewScript(shebang + prelude + source),
+		plain:   redis.NewScript(prelude + source),
+	}
+}
