@@ -1,0 +1,201 @@
+package carrier
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+var (
+	//go:embed carry.lua
+	carrySource string
+	carryScript = notify.NewScript(carrySource)
+)
+
+// A call of the script should take Redis no longer than slowCall; the batch is
+// halved above it and doubled below half of it.
+const (
+	slowCall = 2 * time.Millisecond
+	minBatch = 16
+)
+
+var errDeposed = errors.New("the lease is another's")
+
+// A term is one election's time in office.
+type term struct {
+	*Carrier
+	token string
+	epoch int64
+
+	batch  int    // adapted to how fast Redis is
+	cursor string // over the topics with something ready
+	clock  clock
+	beaten time.Time
+	beat   time.Duration
+}
+
+func newTerm(c *Carrier, token string, epoch int64) *term {
+	return &term{
+		Carrier: c, token: token, epoch: epoch, batch: c.o.Batch, cursor: "0",
+		beat: min(notify.Heartbeat, c.o.Lease/3),
+	}
+}
+
+// carry moves messages until ctx ends (nil) or the term does (errDeposed).
+func (t *term) carry(ctx context.Context) error {
+	nudges := make(chan int64, 1)
+	var hearing sync.WaitGroup
+	defer hearing.Wait()
+	hearCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	hearing.Go(func() {
+		t.store.Hear(hearCtx, func(e notify.Event) { nudge(e, nudges) }, t.store.Keys().Head())
+	})
+	var pause backoff
+	for ctx.Err() == nil {
+		next, err := t.call(ctx)
+		switch {
+		case errors.Is(err, errDeposed):
+			return err
+		case err != nil:
+			if pause == (backoff{}) && ctx.Err() == nil {
+				t.o.Logger.Error("cannot carry, trying on", "error", err)
+			}
+			pause.wait(ctx)
+			continue
+		case pause != backoff{}:
+			t.o.Logger.Info("carrying again")
+			pause = backoff{}
+		}
+		t.sleep(ctx, next, nudges)
+	}
+	return nil
+}
+
+// nudge passes on the earliest due time that was heard of and not yet seen to;
+// a connection that stands anew may have missed one.
+func nudge(e notify.Event, nudges chan int64) {
+	var due int64
+	switch e.Kind {
+	case notify.Subscribed:
+	case notify.Heard:
+		due, _ = strconv.ParseInt(e.Payload, 10, 64)
+	default:
+		return
+	}
+	select {
+	case earlier := <-nudges:
+		due = min(due, earlier)
+	default:
+	}
+	nudges <- due // never blocks: this is the only writer
+}
+
+// sleep returns in time for what is due next, in us by Redis's clock, or for the beat.
+func (t *term) sleep(ctx context.Context, next int64, nudges <-chan int64) {
+	until := earlier(t.beaten.Add(t.beat), t.clock.when(next))
+	timer := time.NewTimer(time.Until(until) - fine)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case due := <-nudges:
+			until = earlier(until, t.clock.when(due*1000))
+			timer.Reset(time.Until(until) - fine)
+		case <-timer.C:
+			sleepFine(until)
+			return
+		}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// call runs the script once and returns when the next thing is due, in us by Redis's clock.
+func (t *term) call(ctx context.Context) (next int64, err error) {
+	keys := t.store.Keys()
+	began := time.Now()
+	channel, beats := "", began.Sub(t.beaten) >= t.beat
+	if beats {
+		channel = keys.Beat()
+	}
+	reply, err := t.store.Run(ctx, carryScript, []string{keys.Carrier()},
+		t.token, t.o.Lease.Milliseconds(), t.batch, t.o.MaxAttempts, keys.Base(), channel, t.epoch, t.cursor)
+	if err != nil {
+		return 0, err
+	}
+	if mine, _ := reply[0].(int64); mine == 0 {
+		return 0, errDeposed
+	}
+	if beats {
+		t.beaten = began
+	}
+	moved, _ := reply[1].(int64)
+	wait, errWait := number(reply[2])
+	now, errNow := number(reply[3])
+	if err := errors.Join(errWait, errNow); err != nil {
+		return 0, fmt.Errorf("carry script: %w", err)
+	}
+	us, _ := reply[4].(int64)
+	took, ended := time.Duration(us)*time.Microsecond, time.Now()
+	t.clock.sample(began, ended, took, now)
+	if took == 0 { // Redis 7.2 and newer stop the clock inside a script
+		took = ended.Sub(began) - t.clock.trip
+	}
+	if !beats { // whose time is not the batch's
+		t.adapt(took, moved)
+	}
+	t.cursor, _ = reply[5].(string)
+	t.report(reply[6:])
+	if wait < 0 {
+		return never, nil
+	}
+	return now + wait, nil
+}
+
+// number reads a number that a script wrote as text.
+func number(reply any) (int64, error) {
+	text, _ := reply.(string)
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// adapt keeps one call short for everybody else who calls Redis.
+func (t *term) adapt(took time.Duration, moved int64) {
+	switch {
+	case took > slowCall:
+		t.batch = max(t.batch/2, minBatch)
+	case took < slowCall/2 && moved >= int64(t.batch):
+		t.batch = min(2*t.batch, t.o.Batch)
+	}
+	t.batch = min(t.batch, t.o.Batch)
+}
+
+// report tells of what the script buried: member, reason and attempts of each.
+func (t *term) report(buried []any) {
+	for i := 0; i+2 < len(buried); i += 3 {
+		member, _ := buried[i].(string)
+		reason, _ := buried[i+1].(string)
+		attempts, _ := buried[i+2].(int64)
+		death := Death{Reason: reason, Attempts: int(attempts)}
+		var err error
+		if death.Topic, death.ID, err = notify.SplitMember(member); err != nil {
+			death.ID = member
+		}
+		t.o.Logger.Warn("message died", "topic", death.Topic, "id", death.ID, "reason", reason, "attempts", attempts)
+		if t.o.OnDead != nil {
+			t.o.OnDead(death)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+-- Moves what is due, for the elected carrier only, and renews its lease.
+-- KEYS[9]: carrier.
+-- ARGV[3]: token, ARGV[4]: lease in ms, ARGV[5]: how many due members at the most, ARGV[6]: default limit of attempts,
+--   ARGV[7]: what the topics' keys begin with, ARGV[8]: the channel of the beat, '' between beats, ARGV[9]: the epoch,
+--   ARGV[10]: cursor over the topics that have something ready, for the beat.
+-- Reply: 0 if the lease is another's. Else 1, members that became ready, in how many us the next thing is due (-1: nothing
+--   is scheduled), now in us, how many us this took, the cursor, and of each one buried: member, reason, attempts used up.
+-- The keys of topics are built here, because the topics are learned here; they carry the same hash tag.
+local SLOW = 100 -- leases and expiries dealt with in one call
+local TOPICS_A_BEAT = 500 -- that are looked at for a lost ring
+local NAMES = 4096 -- bytes of topics that a beat names
+local LATER = 60000 -- ms until something is tried again that can neither be carried nor buried
+if call('GET', KEYS[9]) ~= ARGV[3] then return { 0 } end
+call('PEXPIRE', KEYS[9], ARGV[4])
+
+local us, now = clock()
+local base = ARGV[7]
+local buried = {}
+local moved = 0
+
+-- Buries a member of a place, or has it wait there where its dead letters are foreign. The caller takes it out of the place before.
+local function bury_here(place, topic, member, reason, attempts)
+  if not bury(base .. 'dead:' .. (topic or '_'), member, reason, now) then
+    call('ZADD', place, now + LATER, member)
+    call('ZADD', EXPIRIES, 'XX', now + LATER, member)
+    if topic then count(topic, place == SCHEDULE and 'scheduled' or 'leased', 1) end
+    return
+  end
+  buried[#buried + 1] = member
+  buried[#buried + 1] = reason
+  buried[#buried + 1] = attempts
+end
+
+-- Whether a topic is one: a foreign member must not make a key that nobody reads.
+local function is_topic(topic)
+  return #topic <= 128 and not string.find(topic, '[^A-Za-z0-9_.-]') and not string.find('.' .. topic .. '.', '..', 1, true)
+end
+
+-- Sorts pairs of member and time, as ZRANGE gives them, by topic, each as time and member. Those without a topic come back as a list.
+local function by_topic(found)
+  local topics, foreign = {}, {}
+  for i = 1, #found, 2 do
+    local topic = topic_of(found[i])
+    local list = topic and topics[topic]
+    if not list and topic and is_topic(topic) then
+      list = {}
+      topics[topic] = list
+    end
+    if list then
+      list[#list + 1] = found[i + 1]
+      list[#list + 1] = found[i]
+    else
+      foreign[#foreign + 1] = found[i]
+    end
+  end
+  return topics, foreign
+end
+
+-- Makes pairs of time and member ready. Returns what is wrong with the ready set if it is foreign.
+local function make_ready(topic, pairs_)
+  if not try('ZADD', base .. 'ready:' .. topic, unpack(pairs_)) then return 'ready set is foreign (WRONGTYPE)' end
+  try('SADD', READY, topic)
+  ring(topic, base .. 'waiting:' .. topic, #pairs_ / 2, us)
+  moved = moved + #pairs_ / 2
+end
+
+local function head_of(key)
+  return tonumber((try('ZRANGE', key, 0, 0, 'WITHSCORES') or {})[2])
+end
+
+local function due_of(key, limit)
+  return call('ZRANGE', key, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
+end
+
+-- What is due. It is taken out of the schedule only when it stands elsewhere.
+local function carry_schedule()
+  local due = due_of(SCHEDULE, ARGV[5])
+  local topics, lost = by_topic(due)
+  local why = {}
+  for topic, list in pairs(topics) do
+    local fault = make_ready(topic, list)
+    for i = 2, fault and #list or 0, 2 do
+      lost[#lost + 1] = list[i]
+      why[list[i]] = fault
+    end
+    count(topic, 'scheduled', -#list / 2)
+  end
+  call('ZREMRANGEBYRANK', SCHEDULE, 0, #due / 2 - 1)
+  for _, member in ipairs(lost) do
+    bury_here(SCHEDULE, why[member] and topic_of(member), member, why[member] or 'member without a topic', 0)
+  end
+end
+
+-- Leases that ended: an attempt is used up.
+local function carry_leases()
+  local ended = due_of(LEASED, SLOW)
+  local again, dead = {}, {}
+  for i = 1, #ended, 2 do
+    local member = ended[i]
+    local used = use_up(member)
+    local limit = line_of(call('HGET', MESSAGES, member)).attempts or tonumber(ARGV[6])
+    if used >= limit then
+      dead[#dead + 1] = { member, 'lease expired, out of attempts', used }
+    else
+      again[#again + 1] = member
+      again[#again + 1] = ended[i + 1]
+    end
+  end
+  local topics, foreign = by_topic(again)
+  for _, member in ipairs(foreign) do dead[#dead + 1] = { member, 'member without a topic', 0 } end
+  for topic, list in pairs(topics) do
+    local fault = make_ready(topic, list)
+    for i = 2, fault and #list or 0, 2 do dead[#dead + 1] = { list[i], fault, 0 } end
+  end
+  for i = 1, #ended, 2 do
+    call('ZREM', LEASED, ended[i])
+    local topic = topic_of(ended[i])
+    if topic and is_topic(topic) then count(topic, 'leased', -1) end
+  end
+  for _, one in ipairs(dead) do
+    local topic = topic_of(one[1])
+    bury_here(LEASED, topic and is_topic(topic) and topic, one[1], one[2], one[3] < math.huge and one[3] or 0)
+  end
+end
+
+-- What outlived its time to live. What is leased may still be acknowledged: it is looked at again when the lease ends.
+local function carry_expiries()
+  local ended = due_of(EXPIRIES, SLOW)
+  for i = 1, #ended, 2 do
+    local member = ended[i]
+    local topic = topic_of(member)
+    local ready = base .. 'ready:' .. (topic or '')
+    local deadline = call('ZSCORE', LEASED, member)
+    if not topic or not is_topic(topic) then
+      call('ZREM', EXPIRIES, member)
+    elseif deadline then
+      call('ZADD', EXPIRIES, deadline, member)
+    elseif call('ZREM', SCHEDULE, member) == 1 then
+      count(topic, 'scheduled', -1)
+      bury_here(SCHEDULE, topic, member, 'expired', tonumber(try('HGET', ATTEMPTS, member) or 0) or 0)
+    elseif try('ZREM', ready, member) == 1 then
+      if call('EXISTS', ready) == 0 then call('SREM', READY, topic) end
+      bury_here(SCHEDULE, topic, member, 'expired', tonumber(try('HGET', ATTEMPTS, member) or 0) or 0)
+    else
+      call('ZREM', EXPIRIES, member)
+    end
+  end
+end
+
+-- Tells that the carrier lives. Where ready messages and waiting subscribers stand side by side a ring may have been lost: it
+-- is repeated. Where nobody stands in the list, the list may have been lost: the beat names the topic.
+local function beat()
+  local page = try('SSCAN', READY, ARGV[10], 'COUNT', TOPICS_A_BEAT) or { '0', {} }
+  local told, size = { ARGV[9], text(now) }, 0
+  for _, topic in ipairs(page[2]) do
+    local ready = try('ZCARD', base .. 'ready:' .. topic)
+    if ready == 0 then
+      call('SREM', READY, topic)
+    elseif ready then
+      if (try('ZCARD', base .. 'waiting:' .. topic) or 0) > 0 then
+        ring(topic, base .. 'waiting:' .. topic, ready, us)
+      elseif size + #topic < NAMES then
+        told[#told + 1] = topic
+        size = size + #topic
+      end
+    end
+  end
+  tell(ARGV[8], table.concat(told, ' '))
+  return page[1]
+end
+
+-- Carries what is due in a place, and answers when the next thing in it is.
+local function carry(key, carry_due)
+  local head = head_of(key)
+  if head and head <= now then
+    carry_due()
+    head = head_of(key)
+  end
+  return head or math.huge
+end
+
+local next_due = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULE, carry_schedule))
+local cursor = ARGV[10]
+if ARGV[8] ~= '' then cursor = beat() end
+local wait = -1
+if next_due < math.huge then wait = math.max(next_due * 1000 - us, 0) end
+local took = clock() - us
+return { 1, moved, text(wait), text(us), took, cursor, unpack(buried) }

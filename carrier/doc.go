@@ -1,0 +1,27 @@
+// Package carrier moves messages that are due, and rings who waits for them.
+//
+// Any number of carriers may run on one store; one is elected and the others
+// stand by:
+//
+//	c, err := carrier.New(store, carrier.Options{})
+//	...
+//	err = c.Run(ctx) // until ctx ends
+//
+// # Election
+//
+// The elected carrier holds a lease in Redis, a key with a time to live and a
+// token that no other election shares. The script that moves messages compares
+// the token and renews the lease in the same step, so a carrier that was paused
+// or cut off past its lease moves nothing with its late call (a fencing token:
+// M. Kleppmann, "How to do distributed locking", 2016, enforced by the storage
+// itself). A carrier that stops gives up its lease and tells the standbys, which
+// takes over in milliseconds; one that is killed is replaced when its lease ends.
+//
+// # The loop
+//
+// One script call moves a bounded batch of what is due, returns leases that
+// expired, buries what outlived its time to live, rings exactly the subscribers
+// that are needed, and answers when the next thing is due. The carrier sleeps
+// until then, until a nudge says that something came to be due before that, or
+// until its heartbeat. A Redis that is away never ends the loop.
+package carrier

@@ -1,0 +1,148 @@
+package carrier
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+var (
+	//go:embed elect.lua
+	electSource string
+	electScript = notify.NewScript(electSource)
+
+	//go:embed resign.lua
+	resignSource string
+	resignScript = notify.NewScript(resignSource)
+)
+
+const (
+	electJitter   = 50 * time.Millisecond // spreads the looks of standbys
+	resignTimeout = time.Second
+)
+
+// standBy waits until this carrier is elected. It returns nil when ctx ended,
+// and an error only for a Redis that is unfit.
+func (c *Carrier) standBy(ctx context.Context) (*term, error) {
+	var hearing sync.WaitGroup
+	defer hearing.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	vacant := make(chan struct{}, 1)
+	var pause backoff
+	var quiet bool // the fault is logged already
+	for heard := false; ctx.Err() == nil; {
+		t, left, err := c.elect(ctx)
+		switch {
+		case errors.Is(err, notify.ErrUnfit):
+			return nil, err
+		case err != nil:
+			if !quiet && ctx.Err() == nil {
+				c.o.Logger.Error("cannot stand for election, trying on", "error", err)
+				quiet = true
+			}
+			pause.wait(ctx)
+			continue
+		case t != nil:
+			return t, nil
+		}
+		pause, quiet = backoff{}, false
+		if !heard { // a lone carrier never needs this connection
+			heard = true
+			hearing.Go(func() { c.store.Hear(ctx, func(e notify.Event) { tell(e, vacant) }, c.store.Keys().Vacant()) })
+			c.o.Logger.Info("standing by", "carrier", c.o.Name)
+		}
+		select {
+		case <-ctx.Done():
+		case <-vacant:
+		case <-time.After(left + rand.N(electJitter)):
+		}
+	}
+	return nil, nil
+}
+
+// tell passes on that the carrier's place may be vacant.
+func tell(e notify.Event, vacant chan<- struct{}) {
+	if e.Kind != notify.Heard && e.Kind != notify.Subscribed {
+		return
+	}
+	select {
+	case vacant <- struct{}{}:
+	default:
+	}
+}
+
+// elect stands for election once. It returns the term that was won, or for how
+// long the lease of who carries lasts.
+func (c *Carrier) elect(ctx context.Context) (*term, time.Duration, error) {
+	keys := c.store.Keys()
+	reply, err := c.store.Run(ctx, electScript, []string{keys.Carrier(), keys.Epoch()}, c.o.Name, c.o.Lease.Milliseconds())
+	if err != nil {
+		return nil, 0, err
+	}
+	number, _ := reply[2].(int64)
+	if won, _ := reply[0].(int64); won == 0 {
+		return nil, time.Duration(number) * time.Millisecond, nil
+	}
+	token, _ := reply[1].(string)
+	return newTerm(c, token, number), 0, nil
+}
+
+// resign gives up the lease so that a standby takes over at once.
+func (c *Carrier) resign(ctx context.Context, t *term) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
+	defer cancel()
+	keys := c.store.Keys()
+	if _, err := c.store.Run(ctx, resignScript, []string{keys.Carrier()}, t.token, keys.Vacant()); err != nil {
+		c.o.Logger.Warn("cannot give up the lease, it runs out by itself", "error", err, "lease", c.o.Lease)
+		return
+	}
+	c.o.Logger.Info("stepped down", "carrier", c.o.Name, "epoch", t.epoch)
+}
+
+// Status is who carries.
+type Status struct {
+	Name  string        // empty: nobody is elected
+	Epoch int64         // number of this election
+	Since time.Time     // of the election, by Redis's clock
+	Lease time.Duration // what is left of it
+	Next  time.Time     // when the next scheduled message is due; zero: nothing is scheduled
+}
+
+// Look asks who carries. The error is that of the connection.
+func Look(ctx context.Context, store *notify.Store) (Status, error) {
+	keys := store.Keys()
+	pipe := store.Client().Pipeline()
+	token := pipe.Get(ctx, keys.Carrier())
+	left := pipe.PTTL(ctx, keys.Carrier())
+	head := pipe.ZRangeWithScores(ctx, keys.Schedule(), 0, 0)
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return Status{}, fmt.Errorf("look for the carrier: redis at %s: %w", store.Where(), err)
+	}
+	var s Status
+	if next := head.Val(); len(next) > 0 {
+		s.Next = time.UnixMilli(int64(next[0].Score))
+	}
+	if token.Val() == "" {
+		return s, nil
+	}
+	s.Lease = left.Val()
+	epoch, rest, _ := strings.Cut(token.Val(), " ")
+	since, name, _ := strings.Cut(rest, " ")
+	s.Epoch, _ = strconv.ParseInt(epoch, 10, 64)
+	if at, err := strconv.ParseInt(since, 10, 64); err == nil {
+		s.Since = time.UnixMilli(at)
+	}
+	s.Name = name
+	return s, nil
+}
