@@ -1,0 +1,70 @@
+package subscribers
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// Backoff is how long to wait before an attempt is made again: exponential,
+// with full jitter (M. Brooker, "Exponential Backoff and Jitter", AWS
+// Architecture Blog, 2015).
+type Backoff struct {
+	Min time.Duration // bound after the first attempt; zero: DefaultBackoffMin
+	Max time.Duration // bound after many; zero: DefaultBackoffMax
+}
+
+// Defaults of a Backoff.
+const (
+	DefaultBackoffMin = time.Second
+	DefaultBackoffMax = 10 * time.Minute
+)
+
+// Bound returns the longest wait after an attempt, counted from 1: Min, doubled
+// for each attempt before it, and at most Max.
+func (b Backoff) Bound(attempt int) time.Duration {
+	b = b.orDefault()
+	bound := b.Min
+	for ; attempt > 1; attempt-- {
+		if bound > b.Max/2 {
+			return b.Max
+		}
+		bound *= 2
+	}
+	return min(bound, b.Max)
+}
+
+// Delay returns a random wait of less than Bound.
+func (b Backoff) Delay(attempt int) time.Duration { return rand.N(b.Bound(attempt)) }
+
+func (b Backoff) orDefault() Backoff {
+	if b.Min == 0 {
+		b.Min = DefaultBackoffMin
+	}
+	if b.Max == 0 {
+		b.Max = max(DefaultBackoffMax, b.Min)
+	}
+	return b
+}
+
+// ErrBury is returned, or wrapped, by a handler that never wants the message
+// again: it is buried at once.
+var ErrBury = errors.New("buried by the handler")
+
+// RetryAfter wraps a handler's error with the delay after which the message
+// shall be due again, instead of a backoff. Without an error the reason is just that.
+func RetryAfter(err error, delay time.Duration) error {
+	if err == nil {
+		err = errLater
+	}
+	return &retryAfter{err, delay}
+}
+
+var errLater = errors.New("put off by the handler")
+
+type retryAfter struct {
+	error
+	delay time.Duration
+}
+
+func (r *retryAfter) Unwrap() error { return r.error }

@@ -1,0 +1,166 @@
+package subscribers
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+var (
+	//go:embed claim.lua
+	claimSource string
+	claimScript = notify.NewScript(claimSource)
+)
+
+// Limits of a claim.
+const (
+	MaxClaim = 500 // messages in one claim
+	MinLease = 100 * time.Millisecond
+	MaxLease = 24 * time.Hour
+)
+
+// A Receipt is the end of a lease, in Unix milliseconds by Redis's clock. It
+// is needed to settle the message; one of an earlier lease is refused.
+type Receipt int64
+
+// Until returns the end of the lease.
+func (r Receipt) Until() time.Time { return time.UnixMilli(int64(r)) }
+
+// A Delivery is a message that was claimed.
+type Delivery struct {
+	Topic   string
+	ID      string
+	Due     time.Time // since when it is ready; after a failed attempt, of the new one
+	Attempt int       // 1 on first delivery
+	Receipt Receipt
+	notify.Record
+}
+
+// A Claimer pulls messages: it claims them and settles them by their receipts.
+// It is safe for concurrent use.
+type Claimer struct {
+	store       *notify.Store
+	maxAttempts int
+}
+
+// NewClaimer returns a claimer on a store. maxAttempts is the limit of attempts
+// of messages that have none of their own; zero is DefaultMaxAttempts.
+func NewClaimer(store *notify.Store, maxAttempts int) *Claimer {
+	if maxAttempts <= 0 {
+		maxAttempts = DefaultMaxAttempts
+	}
+	return &Claimer{store: store, maxAttempts: maxAttempts}
+}
+
+// Claim leases up to max ready messages of a topic that are due for minAge at
+// least, oldest due first. It does not wait; none is no error. A message whose
+// record is unreadable is buried with the reason. Errors: notify.ErrInvalid, or
+// that of the connection, after which messages may be leased until it expires.
+func (c *Claimer) Claim(ctx context.Context, topic string, max int, lease, minAge time.Duration) ([]Delivery, error) {
+	if err := notify.CheckTopic(topic); err != nil {
+		return nil, err
+	}
+	if max < 1 || max > MaxClaim {
+		return nil, fmt.Errorf("%w max %d: use 1 to %d", notify.ErrInvalid, max, MaxClaim)
+	}
+	if err := checkLease(lease); err != nil {
+		return nil, err
+	}
+	if minAge < 0 {
+		return nil, fmt.Errorf("%w min age %v: it is negative; use zero or more", notify.ErrInvalid, minAge)
+	}
+	got, err := c.claim(ctx, topic, max, lease, minAge, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, bad := range got.unreadable {
+		// Where this fails its lease runs out, and it is found unreadable again.
+		_, _ = c.nack(ctx, bad.Delivery, 0, bad.fault.Error(), true)
+	}
+	return got.deliveries, nil
+}
+
+func checkLease(lease time.Duration) error {
+	if lease < MinLease || lease > MaxLease {
+		return fmt.Errorf("%w lease %v: use %v to %v", notify.ErrInvalid, lease, MinLease, MaxLease)
+	}
+	return nil
+}
+
+// claimed is what one claim brought.
+type claimed struct {
+	deliveries []Delivery
+	unreadable []unreadable
+	buried     []Death // by the script: expired, or without a record
+	short      bool    // there were fewer than asked for: the inbox waits now
+}
+
+type unreadable struct {
+	Delivery
+	fault error
+}
+
+// claim claims, and lets inbox wait for the topic if there are fewer than max.
+func (c *Claimer) claim(ctx context.Context, topic string, max int, lease, minAge time.Duration, inbox string) (claimed, error) {
+	reply, err := c.store.Run(ctx, claimScript, c.store.Keys().Topic(topic),
+		topic, max, lease.Milliseconds(), ceilMs(minAge), inbox)
+	if err != nil {
+		return claimed{}, fmt.Errorf("claim %s: %w", topic, err)
+	}
+	short, _ := reply[0].(int64)
+	deadline, _ := reply[1].(int64)
+	found, _ := reply[2].([]any)
+	records, _ := reply[3].([]any)
+	attempts, _ := reply[4].([]any)
+	buried, _ := reply[5].([]any)
+	got := claimed{short: short == 1, deliveries: make([]Delivery, 0, len(records))}
+	for i := 0; i+1 < len(buried); i += 2 {
+		death := Death{Delivery: Delivery{Topic: topic}}
+		death.ID = strings.TrimPrefix(buried[i].(string), topic+":")
+		death.Reason, _ = buried[i+1].(string)
+		got.buried = append(got.buried, death)
+	}
+	for i, record := range records {
+		raw, ok := record.(string)
+		if !ok || len(found) < 2*i+2 {
+			continue // buried
+		}
+		d := Delivery{Topic: topic, Attempt: 1, Receipt: Receipt(deadline)}
+		d.ID = strings.TrimPrefix(found[2*i].(string), topic+":")
+		d.Due = timeOf(found[2*i+1])
+		if i < len(attempts) && attempts[i] != nil {
+			used, _ := strconv.Atoi(attempts[i].(string))
+			d.Attempt += used
+		}
+		if d.Record, err = notify.DecodeRecord(raw); err != nil {
+			got.unreadable = append(got.unreadable, unreadable{d, err})
+			continue
+		}
+		got.deliveries = append(got.deliveries, d)
+	}
+	return got, nil
+}
+
+// timeOf reads a score in milliseconds.
+func timeOf(score any) time.Time {
+	text, _ := score.(string)
+	ms, err := strconv.ParseFloat(text, 64) // another program's may have a fraction
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(ms))
+}
+
+// ceilMs returns a duration in milliseconds, rounded up, so that it is never too short.
+func ceilMs(d time.Duration) int64 {
+	ms := d.Milliseconds()
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return ms
+}

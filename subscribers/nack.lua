@@ -1,0 +1,32 @@
+-- Gives a message back as not done. It uses up an attempt, and buries it if that was the last or if it shall be dead.
+-- KEYS[9..11]: ready, waiting and dead of its topic.
+-- ARGV[3]: topic, ARGV[4]: member, ARGV[5]: receipt, ARGV[6]: when again, in ms from now, ARGV[7]: reason,
+--   ARGV[8]: default limit of attempts, ARGV[9]: 1 to bury it at once.
+-- Reply: the state it is in now, or '' if the lease is lost; attempts used up; its due time in ms.
+local us, now = clock()
+local topic, member = ARGV[3], ARGV[4]
+if call('ZSCORE', LEASED, member) ~= ARGV[5] then return { '' } end
+local used = tonumber(try('HGET', ATTEMPTS, member) or 0) or math.huge
+used = used + 1
+local limit = line_of(call('HGET', MESSAGES, member)).attempts or tonumber(ARGV[8])
+
+local function give_up_lease()
+  use_up(member)
+  call('ZREM', LEASED, member)
+  count(topic, 'leased', -1)
+end
+
+if ARGV[9] == '1' or used >= limit then
+  if not bury(KEYS[11], member, ARGV[7], now) then
+    return redis.error_reply('the dead letters of ' .. topic .. ' are foreign: ' .. KEYS[11])
+  end
+  give_up_lease()
+  return { 'dead', used < math.huge and used or 0, now }
+end
+local due = math.ceil(us / 1000) + ARGV[6]
+nudge(due, call('ZRANGE', SCHEDULE, 0, 0, 'WITHSCORES')[2])
+no_longer_leased(member, ARGV[5], now)
+call('ZADD', SCHEDULE, due, member)
+give_up_lease()
+count(topic, 'scheduled', 1)
+return { 'scheduled', used, due }

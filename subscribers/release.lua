@@ -1,0 +1,36 @@
+-- Gives claimed messages back untouched, so that no attempt is used up, and stops waiting for the topic.
+-- KEYS[9..11]: ready, waiting and dead of the topic.
+-- ARGV[3]: topic, ARGV[4]: the inbox that waits no longer, or ''; then for as many messages each: members, receipts, due times in ms (0: now).
+-- Reply: the positions, from 1, of those whose lease is lost.
+-- It may have been rung for messages that it now leaves: somebody else is rung for them.
+local us, now = clock()
+local topic = ARGV[3]
+local n = (#ARGV - 4) / 3
+local lost = {}
+if ARGV[4] ~= '' then try('ZREM', KEYS[10], ARGV[4]) end
+if n > 0 then
+  local members, receipts = { unpack(ARGV, 5, 4 + n) }, { unpack(ARGV, 5 + n, 4 + 2 * n) }
+  local mine
+  mine, lost = held(members, receipts)
+  local due = {}
+  for i, member in ipairs(members) do
+    due[member] = ARGV[4 + 2 * n + i]
+    if due[member] == '0' then due[member] = now end
+  end
+  local ready = {}
+  for _, member in ipairs(mine) do
+    ready[#ready + 1] = due[member]
+    ready[#ready + 1] = member
+  end
+  if #mine > 0 then
+    call('ZADD', KEYS[9], unpack(ready))
+    try('SADD', READY, topic)
+    count(topic, 'leased', -call('ZREM', LEASED, unpack(mine)))
+    if call('EXISTS', EXPIRIES) == 1 then
+      for i, member in ipairs(members) do no_longer_leased(member, receipts[i], now) end
+    end
+  end
+end
+local ready = try('ZCARD', KEYS[9]) or 0
+if ready > 0 then ring(topic, KEYS[10], ready, us) end
+return lost

@@ -1,0 +1,210 @@
+package subscribers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// Defaults and limits of Options and HandleOptions.
+const (
+	DefaultGrace       = 20 * time.Second
+	DefaultConcurrency = 1
+	MaxConcurrency     = 10_000
+	DefaultLease       = 30 * time.Second
+	DefaultMaxAttempts = 10
+)
+
+// Options are the options of a Subscriber. The zero value is the default.
+type Options struct {
+	Grace  time.Duration // how long handlers may go on when it stops; zero: DefaultGrace
+	Logger *slog.Logger  // nil: nothing is logged
+}
+
+// HandleOptions are the options of a topic's handler. The zero value is the default.
+type HandleOptions struct {
+	Concurrency int           // messages handled at the same time; zero: DefaultConcurrency
+	Lease       time.Duration // extended while the handler runs; zero: DefaultLease
+	Backoff     Backoff       // between attempts
+
+	// MaxAttempts is the limit of messages that have none of their own; zero:
+	// DefaultMaxAttempts. It counts when a handler fails. Where a lease expires
+	// the carrier's limit does: give the message its own for one that always holds.
+	MaxAttempts int
+
+	// OnDead is called after this subscriber buried a message: out of attempts,
+	// refused for good, expired when it was claimed, or with a record that is
+	// unreadable or missing. Those that the carrier
+	// buries are told to carrier.Options.OnDead.
+	OnDead func(Death)
+}
+
+// A Death is a message that was buried.
+type Death struct {
+	Delivery
+	Reason   string
+	Attempts int // used up
+}
+
+// A Handler handles one message. If it returns nil the message is
+// acknowledged. An error gives it back, to be due again after a backoff, or
+// after the delay of RetryAfter, or never with ErrBury; so does a panic. Its
+// context ends when the lease is lost (cause notify.ErrLeaseLost: somebody else
+// may have the message) and when the subscriber's grace has run out (cause
+// ErrStopping: the message is released without using up an attempt).
+type Handler func(ctx context.Context, d *Delivery) error
+
+// ErrStopping is why the context of a handler ends that did not return within
+// the grace. A handler that is about to stop the subscriber may return it
+// itself: the message is released without using up an attempt.
+var ErrStopping = errors.New("subscriber is stopping")
+
+// A Subscriber handles messages of any number of topics.
+type Subscriber struct {
+	store   *notify.Store
+	o       Options
+	inbox   string
+	running atomic.Bool
+	workers map[string]*worker
+}
+
+// New returns a subscriber to a store. It starts nothing. The error is a
+// notify.ErrInvalid that names the option.
+func New(store *notify.Store, o Options) (*Subscriber, error) {
+	if o.Grace < 0 {
+		return nil, fmt.Errorf("%w grace %v: it is negative; use zero or more", notify.ErrInvalid, o.Grace)
+	}
+	if o.Grace == 0 {
+		o.Grace = DefaultGrace
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	inbox := store.Keys().Inbox(notify.NewID())
+	return &Subscriber{store: store, o: o, inbox: inbox, workers: make(map[string]*worker)}, nil
+}
+
+// Handle sets the handler of a topic. It is called before Run, once for each
+// topic. The error is a notify.ErrInvalid that names what is wrong.
+func (s *Subscriber) Handle(topic string, handler Handler, o HandleOptions) error {
+	if err := notify.CheckTopic(topic); err != nil {
+		return err
+	}
+	switch {
+	case s.running.Load():
+		return fmt.Errorf("%w call of Handle %s: call it before Run", notify.ErrInvalid, topic)
+	case s.workers[topic] != nil:
+		return fmt.Errorf("%w topic %s: it has a handler already", notify.ErrInvalid, topic)
+	case handler == nil:
+		return fmt.Errorf("%w handler of %s: it is nil", notify.ErrInvalid, topic)
+	}
+	if err := o.fill(); err != nil {
+		return fmt.Errorf("handle %s: %w", topic, err)
+	}
+	s.workers[topic] = newWorker(s, topic, handler, o)
+	return nil
+}
+
+// fill puts in the defaults and checks the rest.
+func (o *HandleOptions) fill() error {
+	if o.Concurrency == 0 {
+		o.Concurrency = DefaultConcurrency
+	}
+	if o.Lease == 0 {
+		o.Lease = DefaultLease
+	}
+	if o.MaxAttempts == 0 {
+		o.MaxAttempts = DefaultMaxAttempts
+	}
+	o.Backoff = o.Backoff.orDefault()
+	switch {
+	case o.Concurrency < 1 || o.Concurrency > MaxConcurrency:
+		return fmt.Errorf("%w concurrency %d: use 1 to %d", notify.ErrInvalid, o.Concurrency, MaxConcurrency)
+	case o.MaxAttempts < 1 || o.MaxAttempts > notify.MostAttempts:
+		return fmt.Errorf("%w max attempts %d: use 1 to %d", notify.ErrInvalid, o.MaxAttempts, notify.MostAttempts)
+	case o.Backoff.Min < time.Millisecond:
+		return fmt.Errorf("%w backoff min %v: the shortest is 1ms", notify.ErrInvalid, o.Backoff.Min)
+	case o.Backoff.Max < o.Backoff.Min:
+		return fmt.Errorf("%w backoff max %v: it is less than the min %v", notify.ErrInvalid, o.Backoff.Max, o.Backoff.Min)
+	}
+	return checkLease(o.Lease)
+}
+
+// Run handles messages until ctx ends. Then it claims no more, releases what
+// was claimed but not begun, waits for the handlers for the grace, ends their
+// contexts, and returns nil when they have returned and what they did is
+// settled. A Redis that is away does not end it. The error is a
+// notify.ErrUnfit: a Redis that must not hold messages; or a notify.ErrInvalid
+// for a subscriber that has no handler or runs already.
+func (s *Subscriber) Run(ctx context.Context) error {
+	if len(s.workers) == 0 {
+		return fmt.Errorf("%w subscriber: it has no handler; call Handle before Run", notify.ErrInvalid)
+	}
+	if !s.running.CompareAndSwap(false, true) {
+		return fmt.Errorf("%w call of Run: the subscriber ran already; make a new one", notify.ErrInvalid)
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var all sync.WaitGroup
+	for _, w := range s.workers {
+		all.Go(func() {
+			if err := w.run(ctx); err != nil {
+				fail(err)
+			}
+		})
+	}
+	all.Go(func() { s.hear(ctx) })
+	all.Wait()
+	if err := context.Cause(ctx); errors.Is(err, notify.ErrUnfit) {
+		return err
+	}
+	return nil
+}
+
+// hear rings the workers whose topics have something ready, and all of them
+// when a connection stands anew. It tells when no carrier is heard.
+func (s *Subscriber) hear(ctx context.Context) {
+	deaf, broken := false, false
+	s.store.Hear(ctx, func(e notify.Event) {
+		switch e.Kind {
+		case notify.Subscribed:
+			if broken {
+				s.o.Logger.Info("listening again")
+			}
+			broken = false
+			for _, w := range s.workers {
+				w.ring()
+			}
+		case notify.Heard:
+			if w := s.workers[e.Payload]; w != nil {
+				w.ring()
+			}
+		case notify.Beat:
+			if deaf {
+				s.o.Logger.Info("a carrier is heard again")
+			}
+			deaf = false
+			for _, topic := range e.Topics() {
+				if w := s.workers[topic]; w != nil {
+					w.ring()
+				}
+			}
+		case notify.Silent:
+			if !deaf {
+				s.o.Logger.Warn("no carrier is heard: what is not due yet will not be delivered; is bellhop serve running?", "for", notify.Silence)
+			}
+			deaf = true
+		case notify.Broken:
+			if !broken {
+				s.o.Logger.Error("cannot listen, trying on", "error", e.Err)
+			}
+			broken = true
+		}
+	}, s.inbox)
+}
