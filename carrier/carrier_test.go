@@ -1,0 +1,469 @@
+package carrier_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+func Example() {
+	store, err := notify.Open(notify.Config{URL: "redis://127.0.0.1:6379"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	c, err := carrier.New(store, carrier.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := c.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+const topic = "orders"
+
+// run runs a carrier until stop is called or the test ends.
+func run(t *testing.T, store *notify.Store, o carrier.Options) (stop func()) {
+	t.Helper()
+	c, err := carrier.New(store, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return storetest.Run(t, c.Run)
+}
+
+func look(t *testing.T, store *notify.Store) carrier.Status {
+	t.Helper()
+	s, err := carrier.Look(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func counts(t *testing.T, store *notify.Store, topic string) notify.Counts {
+	t.Helper()
+	c, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func inspect(t *testing.T, store *notify.Store, id string) notify.Info {
+	t.Helper()
+	info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+func later(id string, delay time.Duration) notify.Message {
+	return notify.Message{Topic: topic, ID: id, Body: []byte(id), Delay: delay}
+}
+
+func TestOneIsElectedAndAnotherTakesOver(t *testing.T) {
+	store := storetest.Open(t)
+	stopFirst := run(t, store, carrier.Options{Name: "first"})
+	storetest.Eventually(t, "the first is elected", func() bool { return look(t, store).Name == "first" })
+	run(t, store, carrier.Options{Name: "second"})
+	storetest.Eventually(t, "the second stands by", func() bool {
+		n, err := store.Client().PubSubNumSub(t.Context(), store.Keys().Vacant()).Result()
+		return err == nil && n[store.Keys().Vacant()] == 1
+	})
+	if s := look(t, store); s.Name != "first" || s.Epoch != 1 || s.Lease <= 0 || s.Since.IsZero() {
+		t.Errorf("got %+v", s)
+	}
+	stopFirst()
+	storetest.Eventually(t, "the second is elected", func() bool { return look(t, store).Name == "second" })
+	if s := look(t, store); s.Epoch != 2 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// A carrier whose lease is another's moves nothing and stands by.
+func TestDeposedCarrierMovesNothing(t *testing.T) {
+	store := storetest.Open(t)
+	run(t, store, carrier.Options{Name: "old"})
+	storetest.Eventually(t, "it is elected", func() bool { return look(t, store).Name == "old" })
+	if err := store.Client().Set(t.Context(), store.Keys().Carrier(), "9 1 usurper", time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, store, later("a", time.Millisecond))
+	storetest.Eventually(t, "the old one stands by", func() bool {
+		n, err := store.Client().PubSubNumSub(t.Context(), store.Keys().Vacant()).Result()
+		return err == nil && n[store.Keys().Vacant()] == 1
+	})
+	if info := inspect(t, store, "a"); info.State != notify.Scheduled {
+		t.Errorf("it is %v", info.State)
+	}
+	// The usurper steps down: the old one carries again.
+	store.Client().Del(t.Context(), store.Keys().Carrier())
+	store.Client().Publish(t.Context(), store.Keys().Vacant(), "")
+	storetest.Eventually(t, "it is ready", func() bool { return inspect(t, store, "a").State == notify.Ready })
+}
+
+// A lease without an end, which nobody of us writes, does not stop elections for ever.
+func TestForeignLeaseEnds(t *testing.T) {
+	store := storetest.Open(t)
+	if err := store.Client().Set(t.Context(), store.Keys().Carrier(), "foreign", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, store, carrier.Options{Name: "me", Lease: carrier.MinLease})
+	storetest.Eventually(t, "it is elected", func() bool { return look(t, store).Name == "me" })
+}
+
+func TestBacklogIsMovedInDueOrderAcrossTopics(t *testing.T) {
+	store := storetest.Open(t)
+	const n, topics = 5000, 7
+	var messages []notify.Message
+	due := time.Now().Add(300 * time.Millisecond).Truncate(time.Millisecond)
+	for i := range n {
+		m := notify.Message{Topic: fmt.Sprintf("t.%d", i%topics), ID: fmt.Sprint(i), Body: []byte("x"), Due: due.Add(time.Duration(i/50) * time.Millisecond)}
+		messages = append(messages, m)
+	}
+	storetest.Publish(t, store, messages...)
+	run(t, store, carrier.Options{Batch: 100})
+	storetest.Eventually(t, "all are ready", func() bool {
+		total := int64(0)
+		for i := range topics {
+			total += counts(t, store, fmt.Sprintf("t.%d", i)).Ready
+		}
+		return total == n
+	})
+	for i := range topics {
+		if c := counts(t, store, fmt.Sprintf("t.%d", i)); c.Scheduled != 0 {
+			t.Errorf("got %+v", c)
+		}
+	}
+	ready, err := store.Client().ZRangeWithScores(t.Context(), store.Keys().Ready("t.3"), 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, z := range ready {
+		var i int
+		if _, err := fmt.Sscanf(z.Member.(string), "t.3:%d", &i); err != nil || int64(z.Score) != messages[i].Due.UnixMilli() {
+			t.Errorf("%v is ready since %.0f, %v", z.Member, z.Score, err)
+		}
+	}
+}
+
+func TestExpiredLeaseIsReturnedThenBuried(t *testing.T) {
+	store := storetest.Open(t)
+	deaths := make(chan carrier.Death, 1)
+	run(t, store, carrier.Options{MaxAttempts: 2, OnDead: func(d carrier.Death) { deaths <- d }})
+	storetest.Publish(t, store, later("a", 0))
+	claimer := subscribers.NewClaimer(store, 0)
+	for attempt := 1; attempt <= 2; attempt++ {
+		storetest.Eventually(t, "it is ready", func() bool { return counts(t, store, topic).Ready == 1 })
+		ds, err := claimer.Claim(t.Context(), topic, 1, subscribers.MinLease, 0)
+		if err != nil || len(ds) != 1 || ds[0].Attempt != attempt {
+			t.Fatalf("claimed %+v, %v", ds, err)
+		}
+		storetest.Eventually(t, "the lease is over", func() bool { return counts(t, store, topic).Leased == 0 })
+		if err := claimer.Ack(t.Context(), ds[0]); !errors.Is(err, notify.ErrLeaseLost) {
+			t.Errorf("acknowledged after the lease: %v", err)
+		}
+	}
+	d := storetest.Receive(t, "it dies", deaths)
+	if want := (carrier.Death{Topic: topic, ID: "a", Reason: "lease expired, out of attempts", Attempts: 2}); d != want {
+		t.Errorf("got %+v, want %+v", d, want)
+	}
+	if info := inspect(t, store, "a"); info.State != notify.Dead || info.Reason != d.Reason {
+		t.Errorf("got %+v", info)
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	store := storetest.Open(t)
+	deaths := make(chan carrier.Death, 10)
+	stop := run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+	ready, leased := later("ready", 0), later("leased", 0)
+	ready.TTL, leased.TTL = 50*time.Millisecond, 50*time.Millisecond
+	leased.Due = time.Now().Add(-20 * time.Millisecond)
+	claimer := subscribers.NewClaimer(store, 0)
+	storetest.Publish(t, store, leased)
+	ds, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0)
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("claimed %v, %v", ds, err)
+	}
+	storetest.Publish(t, store, ready)
+	if d := storetest.Receive(t, "the ready one expires", deaths); d.ID != "ready" || d.Reason != "expired" || d.Topic != topic {
+		t.Errorf("got %+v", d)
+	}
+	// What is leased may still be done.
+	if err := claimer.Ack(t.Context(), ds[0]); err != nil {
+		t.Errorf("acknowledge what expired while it was leased: %v", err)
+	}
+	// With nobody carrying it is scheduled past its expiry, and buried by whoever carries next.
+	stop()
+	scheduled := later("scheduled", time.Millisecond)
+	scheduled.TTL = time.Millisecond
+	storetest.Publish(t, store, scheduled)
+	storetest.Eventually(t, "it has expired", func() bool {
+		now, err := store.Client().Time(t.Context()).Result()
+		return err == nil && now.After(inspect(t, store, "scheduled").Expires)
+	})
+	run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+	if d := storetest.Receive(t, "the scheduled one expires", deaths); d.ID != "scheduled" || d.Reason != "expired" {
+		t.Errorf("got %+v", d)
+	}
+	if c := counts(t, store, topic); c.Scheduled+c.Ready+c.Leased != 0 || c.Dead != 2 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// What is foreign in Redis is buried with the reason, and the rest goes on.
+func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
+	store := storetest.Open(t)
+	client, keys := store.Client(), store.Keys()
+	deaths := make(chan carrier.Death, 10)
+	client.Do(t.Context(), "ZADD", keys.Schedule(), 1, "no topic")
+	client.Set(t.Context(), keys.Ready("taken"), "a string", 0)
+	storetest.Publish(t, store, notify.Message{Topic: "taken", ID: "x", Body: []byte("x"), Delay: time.Millisecond}, later("good", 2*time.Millisecond))
+	run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+	storetest.Eventually(t, "the good one is ready", func() bool { return counts(t, store, topic).Ready == 1 })
+	for range 2 {
+		switch d := storetest.Receive(t, "the foreign ones die", deaths); {
+		case d.ID == "no topic" && d.Reason == "member without a topic":
+		case d.Topic == "taken" && strings.Contains(d.Reason, "WRONGTYPE"):
+		default:
+			t.Errorf("got %+v", d)
+		}
+	}
+}
+
+// Neither does what is foreign beside a lease that ends, nor is anything else of the same call lost.
+func TestForeignThingsBesideLeases(t *testing.T) {
+	store := storetest.Open(t)
+	client, keys := store.Client(), store.Keys()
+	of := func(topic, id string) notify.Message {
+		return notify.Message{Topic: topic, ID: id, Body: []byte(id), MaxAttempts: 1}
+	}
+	long := func(topic, id string) notify.Message { m := of(topic, id); m.MaxAttempts = 5; return m }
+	storetest.Publish(t, store, of("attempts", "a"), of("dead", "d"), long("waiting", "w"), long("good", "1"), long("good", "2"))
+	claimer := subscribers.NewClaimer(store, 0)
+	for _, topic := range []string{"attempts", "dead", "waiting", "good"} {
+		if _, err := claimer.Claim(t.Context(), topic, 10, subscribers.MinLease, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client.HSet(t.Context(), keys.Base()+"attempts", "attempts:a", "none")
+	client.Set(t.Context(), keys.Dead("dead"), "a string", 0)
+	client.Set(t.Context(), keys.Waiting("waiting"), "a string", 0)
+	storetest.Publish(t, store, notify.Message{Topic: "other", ID: "o", Body: []byte("x"), Delay: 300 * time.Millisecond})
+	run(t, store, carrier.Options{})
+	storetest.Eventually(t, "the others are ready", func() bool {
+		return counts(t, store, "good").Ready == 2 && counts(t, store, "other").Ready == 1
+	})
+	if c, err := client.ZCard(t.Context(), keys.Ready("waiting")).Result(); err != nil || c != 1 {
+		t.Errorf("%d are ready where the waiting list is foreign, %v", c, err)
+	}
+	if c := counts(t, store, "attempts"); c.Dead != 1 || c.Leased != 0 {
+		t.Errorf("where the attempts are foreign: %+v", c)
+	}
+	// What can neither be carried nor buried stays where it is, for later.
+	score, err := client.ZScore(t.Context(), keys.Leased(), "dead:d").Result()
+	if err != nil || time.UnixMilli(int64(score)).Before(time.Now().Add(30*time.Second)) {
+		t.Errorf("it is leased until %.0f, %v", score, err)
+	}
+}
+
+// Whatever key of ours is foreign, what does not need it is carried and handled, once.
+func TestForeignKeys(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		make []any
+	}{
+		{"counters", []any{"SET", "topics", "x"}},
+		{"counter", []any{"HSET", "topics", "orders:scheduled", "1.5"}},
+		{"leased counter", []any{"HSET", "topics", "orders:leased", "x"}},
+		{"expiries", []any{"SET", "expiries", "x"}},
+		{"topics with something ready", []any{"SET", "ready", "x"}},
+		{"attempts", []any{"SET", "attempts", "x"}},
+		{"reasons", []any{"SET", "deaths", "x"}},
+		{"waiting list", []any{"SET", "waiting:orders", "x"}},
+		{"dead letters", []any{"SET", "dead:orders", "x"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			store := storetest.Open(t)
+			test.make[1] = store.Keys().Base() + test.make[1].(string)
+			if err := store.Client().Do(t.Context(), test.make...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			sub, err := subscribers.New(store, subscribers.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			handled := make(chan string, 100)
+			for _, topic := range []string{topic, "other"} {
+				if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+					handled <- d.ID
+					return nil
+				}, subscribers.HandleOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			storetest.Publish(t, store, later("1", time.Millisecond), notify.Message{Topic: "other", ID: "2", Body: []byte("x"), Delay: time.Millisecond})
+			run(t, store, carrier.Options{})
+			storetest.Eventually(t, "both are ready", func() bool {
+				return counts(t, store, topic).Ready == 1 && counts(t, store, "other").Ready == 1
+			})
+			stop := storetest.Run(t, sub.Run)
+			got := map[string]int{}
+			for range 2 {
+				got[storetest.Receive(t, "a message is handled", handled)]++
+			}
+			stop()
+			if got["1"] != 1 || got["2"] != 1 || len(handled) > 0 {
+				t.Errorf("handled %v, and %d more", got, len(handled))
+			}
+			if c := counts(t, store, topic); c.Ready != 0 || c.Dead != 0 && test.name != "dead letters" {
+				t.Errorf("got %+v", c)
+			}
+		})
+	}
+}
+
+// A message that is due thousands of years from now does not keep the carrier busy.
+func TestFarFuture(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	for _, year := range []int{2400, 3000, 6000, 9000, 9999} {
+		storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x"), Due: time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)})
+	}
+	run(t, store, carrier.Options{})
+	beats := store.Client().Subscribe(t.Context(), store.Keys().Beat())
+	defer beats.Close()
+	beat := func() {
+		if _, err := beats.ReceiveMessage(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beat()
+	calls := func() (n int) {
+		info, err := store.Client().Info(t.Context(), "commandstats").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(info, "cmdstat_evalsha:calls=")
+		if _, err := fmt.Sscanf(rest, "%d", &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := calls()
+	beat()
+	beat()
+	if n := calls() - before; n > 10 {
+		t.Errorf("%d calls in two beats", n)
+	}
+}
+
+// Where ready messages and waiting subscribers stand side by side a ring was lost: the beat repeats it.
+func TestBeatRingsAgain(t *testing.T) {
+	store := storetest.Open(t)
+	storetest.Publish(t, store, later("a", 0))
+	inbox := store.Keys().Inbox("me")
+	sub := store.Client().Subscribe(t.Context(), inbox)
+	defer sub.Close()
+	if _, err := sub.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rings := make(chan string, 100)
+	go func() {
+		for m := range sub.Channel() {
+			rings <- m.Payload
+		}
+	}()
+	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Waiting(topic), 1, inbox).Err(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, store, carrier.Options{})
+	for range 2 { // and again, until it is claimed
+		if got := storetest.Receive(t, "a ring", rings); got != topic {
+			t.Errorf("rung for %q", got)
+		}
+	}
+}
+
+func TestMoreLeasesThanOneCallDealsWith(t *testing.T) {
+	store := storetest.Open(t)
+	const n = 1500
+	var messages []notify.Message
+	for i := range n {
+		messages = append(messages, later(fmt.Sprint(i), 0))
+	}
+	storetest.Publish(t, store, messages...)
+	claimer := subscribers.NewClaimer(store, 0)
+	for range 3 {
+		if ds, err := claimer.Claim(t.Context(), topic, 500, subscribers.MinLease, 0); err != nil || len(ds) != 500 {
+			t.Fatalf("claimed %d, %v", len(ds), err)
+		}
+	}
+	run(t, store, carrier.Options{})
+	storetest.Eventually(t, "all are ready again", func() bool {
+		c := counts(t, store, topic)
+		return c.Ready == n && c.Leased == 0
+	})
+}
+
+func TestScriptsMayBeFlushed(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	run(t, store, carrier.Options{})
+	for i := range 20 {
+		id := fmt.Sprint(i)
+		if err := store.Client().ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		storetest.Publish(t, store, later(id, time.Millisecond))
+		storetest.Eventually(t, "it is ready", func() bool { return inspect(t, store, id).State == notify.Ready })
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	store := storetest.Open(t)
+	for _, test := range []struct {
+		want string
+		o    carrier.Options
+	}{
+		{"carrier name", carrier.Options{Name: "two words"}},
+		{"carrier lease 1ms", carrier.Options{Lease: time.Millisecond}},
+		{"carrier lease -1s", carrier.Options{Lease: -time.Second}},
+		{"carrier batch -1", carrier.Options{Batch: -1}},
+		{"carrier batch 100000", carrier.Options{Batch: 100_000}},
+		{"max attempts -1", carrier.Options{MaxAttempts: -1}},
+	} {
+		if _, err := carrier.New(store, test.o); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want an ErrInvalid about %q", err, test.want)
+		}
+	}
+}
+
+func TestEvictingRedisEndsRun(t *testing.T) {
+	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	c, err := carrier.New(storetest.At(t, server.URL(), ""), carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Run(t.Context()); !errors.Is(err, notify.ErrUnfit) {
+		t.Errorf("got %v", err)
+	}
+}

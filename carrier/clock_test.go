@@ -1,0 +1,90 @@
+package carrier
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+func TestClock(t *testing.T) {
+	var c clock
+	start := time.Now()
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	when := func(us int64) time.Duration { return c.when(us).Sub(start) }
+
+	// 10 ms there and back, 2 ms of them in the script: Redis was at 1,000,000 us four ms after the call began.
+	c.sample(at(0), at(10), 2*time.Millisecond, 1_000_000)
+	if got, want := when(1_100_000), 100*time.Millisecond; got != want {
+		t.Errorf("with one sample: send at %v, want %v", got, want)
+	}
+	// A slower call says less and is not believed.
+	c.sample(at(20), at(120), 0, 1_040_000)
+	if got, want := when(1_100_000), 100*time.Millisecond; got != want {
+		t.Errorf("after a slower call: send at %v, want %v", got, want)
+	}
+	// A faster one is.
+	c.sample(at(200), at(202), 0, 1_197_500)
+	if got, want := when(1_297_500), 300*time.Millisecond; got != want {
+		t.Errorf("after a faster call: send at %v, want %v", got, want)
+	}
+	// So is any when the best is old.
+	c.sample(at(20_000), at(20_100), 0, 5_000_000)
+	if got, want := when(5_100_000), 20_100*time.Millisecond; got != want {
+		t.Errorf("after a long time: send at %v, want %v", got, want)
+	}
+	// And one that nothing but a clock that was set explains.
+	c.sample(at(21_000), at(21_200), 0, 90_000_000)
+	if got, want := when(90_200_000), 21_200*time.Millisecond; got != want {
+		t.Errorf("after the clock was set: send at %v, want %v", got, want)
+	}
+	if got := c.when(never); got.Before(start.Add(24 * time.Hour)) {
+		t.Errorf("never is %v", got)
+	}
+}
+
+func TestNudgeKeepsTheEarliest(t *testing.T) {
+	nudges := make(chan int64, 1)
+	for _, due := range []string{"500", "300", "400"} {
+		nudge(notify.Event{Kind: notify.Heard, Payload: due}, nudges)
+	}
+	if got := <-nudges; got != 300 {
+		t.Errorf("got %d, want the earliest, 300", got)
+	}
+	nudge(notify.Event{Kind: notify.Beat, Payload: "1"}, nudges)
+	if len(nudges) > 0 {
+		t.Error("a beat is no nudge")
+	}
+	nudge(notify.Event{Kind: notify.Subscribed}, nudges)
+	if got := <-nudges; got != 0 {
+		t.Errorf("got %d, want to look at once", got)
+	}
+}
+
+func TestBatchAdaptsToRedis(t *testing.T) {
+	tm := newTerm(&Carrier{o: Options{Batch: 500, Lease: DefaultLease}}, "", 1)
+	for _, test := range []struct {
+		took  time.Duration
+		moved int64
+		want  int
+	}{
+		{time.Millisecond / 2, 500, 500},
+		{5 * time.Millisecond, 500, 250},
+		{5 * time.Millisecond, 250, 125},
+		{1500 * time.Microsecond, 125, 125},
+		{100 * time.Microsecond, 3, 125},
+		{900 * time.Microsecond, 125, 250},
+		{time.Second, 250, 125},
+	} {
+		tm.adapt(test.took, test.moved)
+		if tm.batch != test.want {
+			t.Fatalf("after %v for %d: batch %d, want %d", test.took, test.moved, tm.batch, test.want)
+		}
+	}
+	for range 20 {
+		tm.adapt(time.Second, 1)
+	}
+	if tm.batch != minBatch {
+		t.Errorf("batch %d, want %d", tm.batch, minBatch)
+	}
+}

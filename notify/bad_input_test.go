@@ -1,0 +1,372 @@
+package notify_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+func TestBadMessage(t *testing.T) {
+	headers := func(n, size int) map[string]string {
+		all := map[string]string{}
+		for i := range n {
+			all[fmt.Sprintf("h%03d", i)] = strings.Repeat("v", size)
+		}
+		return all
+	}
+	header := func(name, value string) func(*notify.Message) {
+		return func(m *notify.Message) { m.Headers = map[string]string{name: value} }
+	}
+	topicOf := func(topic string) func(*notify.Message) { return func(m *notify.Message) { m.Topic = topic } }
+	idOf := func(id string) func(*notify.Message) { return func(m *notify.Message) { m.ID = id } }
+	dueAt := func(due time.Time) func(*notify.Message) { return func(m *notify.Message) { m.Due = due } }
+
+	huge := strings.Repeat("\x00", 1<<20) // of which an error shows only the beginning
+	tests := []struct {
+		name  string
+		spoil func(*notify.Message)
+		field string
+	}{
+		{"no topic", topicOf(""), "topic"},
+		{"topic with a space", topicOf("order timeout"), "topic"},
+		{"topic with a colon", topicOf("order:timeout"), "topic"},
+		{"topic with a slash", topicOf("order/timeout"), "topic"},
+		{"topic with a star", topicOf("order.*"), "topic"},
+		{"topic that is a dot", topicOf("."), "topic"},
+		{"topic with a dot in front", topicOf(".order"), "topic"},
+		{"topic with a dot behind", topicOf("order."), "topic"},
+		{"topic with two dots", topicOf("order..timeout"), "topic"},
+		{"topic with a newline behind", topicOf("order\n"), "topic"},
+		{"topic with a zero byte", topicOf("order\x00"), "topic"},
+		{"topic with an umlaut", topicOf("aufträge"), "topic"},
+		{"topic with broken UTF-8", topicOf("order\xff"), "topic"},
+		{"too long a topic", topicOf(strings.Repeat("t", notify.MaxTopic+1)), "topic"},
+		{"id with a space", idOf("a b"), "id"},
+		{"id with a slash", idOf("a/b"), "id"},
+		{"id with a newline behind", idOf("a\n"), "id"},
+		{"id with a zero byte", idOf("a\x00"), "id"},
+		{"id with an umlaut", idOf("ä"), "id"},
+		{"id with braces", idOf("{0}"), "id"},
+		{"too long an id", idOf(strings.Repeat("i", notify.MaxID+1)), "id"},
+		{"no body", func(m *notify.Message) { m.Body = nil }, "body"},
+		{"empty body", func(m *notify.Message) { m.Body = []byte{} }, "body"},
+		{"too large a body", func(m *notify.Message) { m.Body = make([]byte, notify.DefaultMaxBody+1) }, "body"},
+		{"negative delay", func(m *notify.Message) { m.Delay = -1 }, "delay"},
+		{"most negative delay", func(m *notify.Message) { m.Delay = -1 << 63 }, "delay"},
+		{"delay and due", func(m *notify.Message) { m.Delay, m.Due = time.Second, future }, "delay and due"},
+		{"the longest delay from the last due time", func(m *notify.Message) { m.Delay, m.Due = 1<<63-1, notify.MaxDue }, "delay and due"},
+		{"negative delay and due", func(m *notify.Message) { m.Delay, m.Due = -1, future }, "delay and due"},
+		{"due past the year 9999", dueAt(notify.MaxDue.Add(time.Millisecond)), "due"},
+		{"due just past the year 9999", dueAt(notify.MaxDue.Add(1)), "due"},
+		{"due absurdly late", dueAt(time.Unix(1<<62, 0)), "due"},
+		{"due before 1970", dueAt(time.UnixMilli(-1)), "due"},
+		{"due just before 1970", dueAt(time.Unix(0, -1)), "due"},
+		{"due in the year 1", dueAt(time.Time{}.Add(1)), "due"},
+		{"due absurdly early", dueAt(time.Unix(-1<<62, 0)), "due"},
+		{"due so early that milliseconds overflow", dueAt(time.Unix(-10_000_000_000_000_000, 0)), "due"},
+		{"negative ttl", func(m *notify.Message) { m.TTL = -time.Second }, "ttl"},
+		{"ttl under a millisecond", func(m *notify.Message) { m.TTL = time.Millisecond - 1 }, "ttl"},
+		{"negative attempts", func(m *notify.Message) { m.MaxAttempts = -1 }, "attempts"},
+		{"too many attempts", func(m *notify.Message) { m.MaxAttempts = notify.MostAttempts + 1 }, "attempts"},
+		{"content type of two lines", func(m *notify.Message) { m.ContentType = "text/plain\r\nX: y" }, "content type"},
+		{"content type of broken UTF-8", func(m *notify.Message) { m.ContentType = "text/\xff" }, "content type"},
+		{"too long a content type", func(m *notify.Message) { m.ContentType = strings.Repeat("t", 256) }, "content type"},
+		{"absurdly long a content type", func(m *notify.Message) { m.ContentType = huge }, "content type"},
+		{"absurdly long a topic", topicOf(huge), "topic"},
+		{"absurdly long an id", idOf(huge), "id"},
+		{"absurdly long a header name", header(huge, "v"), "header"},
+		{"absurdly long a header name and a bad value", header(strings.Repeat("h", 1<<20), huge), "header"},
+		{"header without a name", header("", "v"), "header"},
+		{"header name with a space", header("a b", "v"), "header"},
+		{"header name with a colon", header("a:b", "v"), "header"},
+		{"header name with a newline", header("a\n", "v"), "header"},
+		{"header name with an umlaut", header("ä", "v"), "header"},
+		{"header value of two lines", header("name", "a\nb"), "header name"},
+		{"header value with a zero byte", header("name", "\x00"), "header name"},
+		{"header value with a delete", header("name", "\x7f"), "header name"},
+		{"header value of broken UTF-8", header("name", "\xff"), "header name"},
+		{"too many headers", func(m *notify.Message) { m.Headers = headers(notify.MaxHeaders+1, 1) }, "headers"},
+		{"too large headers", func(m *notify.Message) { m.Headers = headers(2, notify.MaxHeaderBytes/2) }, "headers"},
+	}
+	pub, store := open(t)
+	publish(t, pub, message("waits", future))
+	publish(t, pub, message("ready", past))
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := notify.Message{Topic: topic, ID: "a", Body: []byte("x")}
+			test.spoil(&m)
+			unchanged(t, store, func() {
+				_, err := pub.Publish(t.Context(), m)
+				wantInvalid(t, err, test.field)
+				wantInvalid(t, pub.PublishMany(t.Context(), []notify.Message{m})[0].Err, test.field)
+			})
+		})
+	}
+}
+
+// wantInvalid checks that an error is an ErrInvalid that names a field first.
+func wantInvalid(t *testing.T, err error, field string) {
+	t.Helper()
+	if !errors.Is(err, notify.ErrInvalid) {
+		t.Fatalf("%v; want ErrInvalid", err)
+	}
+	if !strings.Contains(err.Error(), "invalid "+field) {
+		t.Errorf("%q does not name the field %s", err, field)
+	}
+	if len(err.Error()) > 1000 {
+		t.Errorf("an error of %d bytes: %.100q…", len(err.Error()), err)
+	}
+}
+
+func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
+	pub, _ := open(t)
+	m := notify.Message{
+		Topic: strings.Repeat("t", notify.MaxTopic), ID: strings.Repeat("~", notify.MaxID),
+		Body: make([]byte, notify.DefaultMaxBody), TTL: 1<<63 - 1, MaxAttempts: notify.MostAttempts,
+		ContentType: strings.Repeat("t", 255), Headers: map[string]string{"h": strings.Repeat("v", notify.MaxHeaderBytes-1)},
+	}
+	publish(t, pub, m)
+	m.TTL = m.TTL.Truncate(time.Millisecond)
+	wantRecord(t, pub, m)
+	publish(t, pub, notify.Message{Topic: "A-z_0.9", ID: "A.z_9~:-", Body: []byte("x")})
+	many := map[string]string{}
+	for i := range notify.MaxHeaders {
+		many[fmt.Sprint("!#$%&'*+.^_`|~-", i)] = "v"
+	}
+	publish(t, pub, notify.Message{Topic: topic, Body: []byte("x"), Headers: many})
+}
+
+func TestOwnLimitOfTheBody(t *testing.T) {
+	_, store := open(t)
+	pub := notify.NewPublisher(store, notify.PublisherOptions{MaxBody: 10})
+	publish(t, pub, notify.Message{Topic: topic, Body: make([]byte, 10)})
+	unchanged(t, store, func() {
+		_, err := pub.Publish(t.Context(), notify.Message{Topic: topic, Body: make([]byte, 11)})
+		wantInvalid(t, err, "body")
+	})
+}
+
+// A delay of at most 292 years ends past the year 9999 only where Redis's clock
+// is wrong; so the script is told one that Go does not let through.
+func TestDelayThatOnlyRedisCanRefuse(t *testing.T) {
+	pub, store := open(t)
+	publish(t, pub, message("waits", future))
+	for _, ttl := range []string{"", "/1000"} {
+		unchanged(t, store, func() {
+			_, err := pub.PublishWhen(t.Context(), notify.Message{Topic: topic, ID: "a", Body: []byte("x"), Delay: time.Second}, "-253402300799999"+ttl)
+			wantInvalid(t, err, "delay")
+		})
+	}
+}
+
+func TestBadCall(t *testing.T) {
+	pub, store := open(t)
+	publish(t, pub, message("a", future))
+	type call func(ctx context.Context) error
+	cancel := func(topic, id string) call {
+		return func(ctx context.Context) error { _, err := pub.Cancel(ctx, topic, id); return err }
+	}
+	reschedule := func(topic, id string, delay time.Duration, due time.Time) call {
+		return func(ctx context.Context) error { _, err := pub.Reschedule(ctx, topic, id, delay, due); return err }
+	}
+	inspect := func(topic, id string) call {
+		return func(ctx context.Context) error { _, err := pub.Inspect(ctx, topic, id); return err }
+	}
+	list := func(topic string, state notify.State, limit int, cursor string) call {
+		return func(ctx context.Context) error { _, err := pub.List(ctx, topic, state, limit, cursor); return err }
+	}
+	tests := []struct {
+		name  string
+		call  call
+		field string
+	}{
+		{"cancel, topic", cancel("a b", "a"), "topic"},
+		{"cancel, id", cancel(topic, "a b"), "id"},
+		{"cancel, no id", cancel(topic, ""), "id"},
+		{"reschedule, topic", reschedule("", "a", 0, time.Time{}), "topic"},
+		{"reschedule, id", reschedule(topic, "", 0, time.Time{}), "id"},
+		{"reschedule, negative delay", reschedule(topic, "a", -1, time.Time{}), "delay"},
+		{"reschedule, delay and due", reschedule(topic, "a", 1, future), "delay and due"},
+		{"reschedule, past the year 9999", reschedule(topic, "a", 0, notify.MaxDue.Add(anHour)), "due"},
+		{"reschedule, before 1970", reschedule(topic, "a", 0, time.Unix(-1, 0)), "due"},
+		{"inspect, topic", inspect("a:b", "a"), "topic"},
+		{"inspect, id", inspect(topic, "a/b"), "id"},
+		{"list, topic", list("*", notify.Ready, 1, ""), "topic"},
+		{"list, no state", list(topic, 0, 1, ""), "state"},
+		{"list, unknown state", list(topic, notify.Dead+1, 1, ""), "state"},
+		{"list, no limit", list(topic, notify.Ready, 0, ""), "limit"},
+		{"list, too large a limit", list(topic, notify.Ready, notify.MaxPage+1, ""), "limit"},
+		{"list, cursor that is none", list(topic, notify.Ready, 1, "!"), "cursor"},
+		{"list, absurdly long a cursor", list(topic, notify.Ready, 1, strings.Repeat("\x00", 1<<20)), "cursor"},
+		{"list, cursor without a member", list(topic, notify.Ready, 1, cursor("1700000000000")), "cursor"},
+		{"list, cursor without a time", list(topic, notify.Ready, 1, cursor("a b")), "cursor"},
+		{"list, cursor of infinity", list(topic, notify.Ready, 1, cursor("+inf b")), "cursor"},
+		{"topic", func(ctx context.Context) error { _, err := pub.Topic(ctx, "a."); return err }, "topic"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			unchanged(t, store, func() { wantInvalid(t, test.call(t.Context()), test.field) })
+		})
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	tests := []struct {
+		name   string
+		config notify.Config
+		field  string
+	}{
+		{"prefix with a space", notify.Config{Prefix: "bell hop"}, "prefix"},
+		{"prefix with braces", notify.Config{Prefix: "{bellhop}"}, "prefix"},
+		{"prefix with a star", notify.Config{Prefix: "bell*"}, "prefix"},
+		{"prefix with a newline", notify.Config{Prefix: "bellhop\n"}, "prefix"},
+		{"too long a prefix", notify.Config{Prefix: strings.Repeat("p", 65)}, "prefix"},
+		{"another scheme", notify.Config{URL: "http://127.0.0.1"}, "redis URL"},
+		{"no scheme", notify.Config{URL: "127.0.0.1:6379"}, "redis URL"},
+		{"unknown option", notify.Config{URL: "redis://127.0.0.1?tiemout=3s"}, "redis URL"},
+		{"no database", notify.Config{URL: "redis://127.0.0.1/first"}, "redis URL"},
+		{"one of several", notify.Config{URL: "redis://127.0.0.1,http://127.0.0.1"}, "redis URL"},
+		{"CA file without TLS", notify.Config{CAFile: "bad_input_test.go"}, "redis CA file"},
+		{"CA file without a certificate", notify.Config{URL: "rediss://127.0.0.1", CAFile: "bad_input_test.go"}, "redis CA file"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			store, err := notify.Open(test.config)
+			if err == nil {
+				store.Close()
+			}
+			wantInvalid(t, err, test.field)
+		})
+	}
+	for _, c := range []notify.Config{{PasswordFile: "no-such-file"}, {URL: "rediss://127.0.0.1", CAFile: "no-such-file"}} {
+		if _, err := notify.Open(c); err == nil || !strings.Contains(err.Error(), "no-such-file") {
+			t.Errorf("%+v: %v; want an error that names the file", c, err)
+		}
+	}
+}
+
+// However a URL is mistyped, its password is not shown.
+func TestPasswordIsNeverShown(t *testing.T) {
+	const secret = "hunter"
+	urls := []string{
+		"redis://user:hunter@127.0.0.1:1", "redis://:hunter@127.0.0.1:1", "rediss://user:hunter@127.0.0.1:1/0",
+		"redis://user:hunter@127.0.0.1:1,redis://user:hunter@127.0.0.1:2",
+		"http://user:hunter@127.0.0.1", "user:hunter@127.0.0.1:6379", ":hunter@127.0.0.1:6379", "redis:hunter@127.0.0.1",
+		"redis:/user:hunter@127.0.0.1", "redis://user:12/hunter@127.0.0.1", "redis://user:12#hunter@127.0.0.1",
+		"redis://user:12?hunter@127.0.0.1", "redis://user:hunter%zz@127.0.0.1", "redis://user:hunter /@127.0.0.1",
+		"redis://user:a@b/hunter@127.0.0.1", "redis://127.0.0.1?password=hunter", "redis://127.0.0.1/0?password=hunter",
+		"unix://user:hunter@/tmp/none.sock", "unix://user:hunter@/tmp/none.sock?database=1", "redis://user:hunter@127.0.0.1:port",
+	}
+	for _, url := range urls {
+		store, err := notify.Open(notify.Config{URL: url})
+		if err == nil {
+			if strings.Contains(store.Where(), secret) {
+				t.Errorf("%s is at %s", url, store.Where())
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			err = store.Check(ctx)
+			cancel()
+			store.Close()
+		}
+		if err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: the error shows the password, or there is none: %v", url, err)
+		}
+	}
+}
+
+func TestBadNames(t *testing.T) {
+	for _, name := range []string{"", "Ready", "ready ", "gone", "State(2)", strings.Repeat("\x00", 1<<20)} {
+		_, err := notify.ParseState(name)
+		wantInvalid(t, err, "state")
+		var s notify.State
+		wantInvalid(t, s.UnmarshalText([]byte(name)), "state")
+	}
+	for _, state := range states {
+		text, err := state.MarshalText()
+		var again notify.State
+		if err != nil || again.UnmarshalText(text) != nil || again != state {
+			t.Errorf("%v becomes %s and %v", state, text, again)
+		}
+	}
+	if got := notify.State(9).String(); got != "State(9)" {
+		t.Errorf("an unknown state is %s", got)
+	}
+}
+
+func TestBadLine(t *testing.T) {
+	tests := []struct {
+		line  string
+		field string
+	}{
+		{``, "line"},
+		{`{`, "line"},
+		{`[]`, "line"},
+		{`"text"`, "line"},
+		{`{"topic":"a"} {"topic":"b"}`, "line"},
+		{`{"topic":"a"}}`, "line"},
+		{"{\"topic\":\"a\",\"body\":\"M\xfcller\"}", "line"},
+		{`{"topic":"a","dealy":"3s"}`, "line"},
+		{`{"topic":3}`, "line"},
+		{`{"topic":"a","due":"tomorrow"}`, "line"},
+		{`{"topic":"a","body_base64":"!"}`, "line"},
+		{`{"topic":"a","mode":"broadcast"}`, "mode"},
+		{`{"topic":"a","body":"x","body_base64":"eA=="}`, "body and body_base64"},
+		{`{"topic":"a","delay":"3s","due":"2099-01-01T00:00:00Z"}`, "delay and due"},
+		{`{"topic":"a","due":"0001-01-01T00:00:00Z","body":"x"}`, "due"},
+		{`{"topic":"a","delay":"3"}`, "delay"},
+		{`{"topic":"a","delay":"soon"}`, "delay"},
+		{`{"topic":"a","delay":"9999999h"}`, "delay"},
+		{`{"topic":"a","ttl":"1d"}`, "ttl"},
+		{`{"topic":"a","delay":"x","ttl":"y"}`, "ttl"},
+	}
+	for _, test := range tests {
+		_, err := notify.ParseLine([]byte(test.line))
+		wantInvalid(t, err, test.field)
+	}
+}
+
+func TestBadMember(t *testing.T) {
+	for _, member := range []string{"", ":", "topic", "topic:", ":id", "a b:id", "topic:a b", strings.Repeat("t", 129) + ":id"} {
+		if topic, id, err := notify.SplitMember(member); !errors.Is(err, notify.ErrInvalid) {
+			t.Errorf("%q is %q and %q, %v; want ErrInvalid", member, topic, id, err)
+		}
+	}
+	for _, parts := range [][2]string{{"topic", "id"}, {"a.b", "1:2:3"}, {"-", ":"}} {
+		topic, id, err := notify.SplitMember(notify.Member(parts[0], parts[1]))
+		if err != nil || topic != parts[0] || id != parts[1] {
+			t.Errorf("%q became %q, %q, %v", parts, topic, id, err)
+		}
+	}
+}
+
+// One bad message of many keeps none of the others back.
+func TestBadAmongGood(t *testing.T) {
+	pub, _ := open(t)
+	var messages []notify.Message
+	want := map[string]bool{}
+	for i := range 20 {
+		m := message(fmt.Sprint(i), future)
+		if i%5 == 0 {
+			m.Body = nil
+		} else {
+			want[m.ID] = true
+		}
+		messages = append(messages, m)
+	}
+	got := map[string]bool{}
+	for _, r := range pub.PublishMany(t.Context(), messages) {
+		if r.Err == nil {
+			got[r.ID] = true
+		}
+	}
+	if !maps.Equal(want, got) {
+		t.Errorf("published %v, want %v", got, want)
+	}
+	wantCounts(t, pub, notify.Counts{Scheduled: 16, Published: 16})
+}

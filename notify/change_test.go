@@ -1,0 +1,416 @@
+package notify_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// full returns a message with all that leaves traces in Redis.
+func full(id string) notify.Message {
+	m := message(id, time.Time{})
+	m.TTL, m.MaxAttempts = anHour, 5
+	return m
+}
+
+// usedUp publishes a message of which one attempt is used up, and which is in a state.
+func usedUp(t *testing.T, pub *notify.Publisher, store *notify.Store, m notify.Message, state notify.State) {
+	t.Helper()
+	inState(t, store, m, notify.Leased)
+	leased := score(t, store, "leased", topic+":"+m.ID)
+	d := subscribers.Delivery{Topic: topic, ID: m.ID, Receipt: subscribers.Receipt(leased.UnixMilli())}
+	if _, err := subscribers.NewClaimer(store, 0).Nack(t.Context(), d, anHour, "not now"); err != nil {
+		t.Fatal(err)
+	}
+	if state == notify.Scheduled {
+		return
+	}
+	if _, err := pub.Reschedule(t.Context(), topic, m.ID, 0, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	switch state {
+	case notify.Leased:
+		claim(t, store, 1)
+	case notify.Dead:
+		bury(t, store, 1)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	for _, state := range states {
+		t.Run(state.String(), func(t *testing.T) {
+			pub, store := open(t)
+			usedUp(t, pub, store, full("a"), state)
+			if state == notify.Leased {
+				unchanged(t, store, func() {
+					if was, err := pub.Cancel(t.Context(), topic, "a"); !errors.Is(err, notify.ErrLeased) || was != notify.Leased {
+						t.Errorf("it was %v, %v; want ErrLeased", was, err)
+					}
+				})
+				return
+			}
+			if was, err := pub.Cancel(t.Context(), topic, "a"); err != nil || was != state {
+				t.Errorf("it was %v, %v; want %v", was, err, state)
+			}
+			wantCounts(t, pub, notify.Counts{Published: 1})
+			left := map[string]any{"topics": map[string]string{topic + ":published": "1"}}
+			if diff := cmp.Diff(left, dump(t, store)); diff != "" {
+				t.Errorf("what is left (-want +got):\n%s", diff)
+			}
+			if _, err := pub.Cancel(t.Context(), topic, "a"); !errors.Is(err, notify.ErrNotFound) {
+				t.Errorf("cancel again: %v, want ErrNotFound", err)
+			}
+		})
+	}
+}
+
+func TestCancelLeavesTheOthers(t *testing.T) {
+	for _, state := range []notify.State{notify.Scheduled, notify.Ready, notify.Dead} {
+		t.Run(state.String(), func(t *testing.T) {
+			pub, store := open(t)
+			inState(t, store, full("a"), state)
+			before := dump(t, store)
+			inState(t, store, full("b"), state)
+			if was, err := pub.Cancel(t.Context(), topic, "b"); err != nil || was != state {
+				t.Errorf("it was %v, %v; want %v", was, err, state)
+			}
+			after := dump(t, store)
+			before["topics"].(map[string]string)[topic+":published"] = "2"
+			if diff := cmp.Diff(before, after); diff != "" {
+				t.Errorf("what the other one left (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNothingToChange(t *testing.T) {
+	pub, store := open(t)
+	inState(t, store, message("a", time.Time{}), notify.Ready)
+	unchanged(t, store, func() {
+		if was, err := pub.Cancel(t.Context(), topic, "b"); !errors.Is(err, notify.ErrNotFound) || was != 0 {
+			t.Errorf("cancel: it was %v, %v; want ErrNotFound", was, err)
+		}
+		if _, err := pub.Reschedule(t.Context(), topic, "b", anHour, time.Time{}); !errors.Is(err, notify.ErrNotFound) {
+			t.Errorf("reschedule: %v; want ErrNotFound", err)
+		}
+		if _, err := pub.Inspect(t.Context(), topic, "b"); !errors.Is(err, notify.ErrNotFound) {
+			t.Errorf("inspect: %v; want ErrNotFound", err)
+		}
+	})
+}
+
+func TestRescheduleIsRefused(t *testing.T) {
+	for state, want := range map[notify.State]error{notify.Leased: notify.ErrLeased, notify.Dead: notify.ErrDead} {
+		t.Run(state.String(), func(t *testing.T) {
+			pub, store := open(t)
+			usedUp(t, pub, store, full("a"), state)
+			unchanged(t, store, func() {
+				if _, err := pub.Reschedule(t.Context(), topic, "a", anHour, time.Time{}); !errors.Is(err, want) {
+					t.Errorf("%v, want %v", err, want)
+				}
+			})
+		})
+	}
+}
+
+func TestReschedule(t *testing.T) {
+	tests := []struct {
+		name  string
+		from  notify.State
+		delay time.Duration
+		due   time.Time
+		to    notify.State
+	}{
+		{"scheduled, to a time", notify.Scheduled, 0, future.Add(anHour), notify.Scheduled},
+		{"scheduled, by a delay", notify.Scheduled, 3 * anHour, time.Time{}, notify.Scheduled},
+		{"scheduled, to now", notify.Scheduled, 0, time.Time{}, notify.Ready},
+		{"scheduled, to the past", notify.Scheduled, 0, past, notify.Ready},
+		{"ready, to a time", notify.Ready, 0, future, notify.Scheduled},
+		{"ready, by a delay", notify.Ready, anHour, time.Time{}, notify.Scheduled},
+		{"ready, to now", notify.Ready, 0, time.Time{}, notify.Ready},
+		{"ready, to the past", notify.Ready, 0, past.Add(anHour), notify.Ready},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			pub, store := open(t)
+			usedUp(t, pub, store, full("a"), test.from)
+			before := redisTime(t, store).Truncate(time.Millisecond)
+			p, err := pub.Reschedule(t.Context(), topic, "a", test.delay, test.due)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after := redisTime(t, store)
+			earliest, latest := test.due, test.due
+			if test.due.IsZero() {
+				earliest, latest = before.Add(test.delay), after.Add(test.delay).Add(2*time.Millisecond)
+			}
+			if p.State != test.to || p.Due.Before(earliest) || p.Due.After(latest) {
+				t.Errorf("%v due %v, want %v from %v to %v", p.State, p.Due, test.to, earliest, latest)
+			}
+			wantRescheduled(t, pub, p)
+		})
+	}
+}
+
+// wantRescheduled checks that the message stands where it was rescheduled to, with all it had.
+func wantRescheduled(t *testing.T, pub *notify.Publisher, p notify.Publication) {
+	t.Helper()
+	info, err := pub.Inspect(t.Context(), topic, p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := notify.Info{
+		Topic: topic, ID: p.ID, State: p.State, Due: p.Due, Attempts: 1, Expires: p.Due.Add(anHour),
+		Record: notify.Record{Published: info.Published, TTL: anHour, MaxAttempts: 5, Body: []byte("body of " + p.ID)},
+	}
+	if diff := cmp.Diff(want, info); diff != "" {
+		t.Errorf("message (-want +got):\n%s", diff)
+	}
+	counts := notify.Counts{Published: 1}
+	if p.State == notify.Ready {
+		counts.Ready = 1
+	} else {
+		counts.Scheduled = 1
+	}
+	wantCounts(t, pub, counts)
+}
+
+func TestRescheduleReadyLaterAndReadyAgain(t *testing.T) {
+	pub, store := open(t)
+	publish(t, pub, message("a", time.Time{}))
+	before := dump(t, store)
+	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, future); err != nil {
+		t.Fatal(err)
+	}
+	if left := dump(t, store); left["ready"] != nil || left["ready:"+topic] != nil {
+		t.Errorf("it is still ready: %v", left)
+	}
+	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, past); err != nil {
+		t.Fatal(err)
+	}
+	before["ready:"+topic] = []redis.Z{{Score: float64(past.UnixMilli()), Member: topic + ":a"}}
+	if diff := cmp.Diff(before, dump(t, store)); diff != "" {
+		t.Errorf("what Redis holds (-want +got):\n%s", diff)
+	}
+	if ds := claim(t, store, 2); len(ds) != 1 || ds[0].Attempt != 1 {
+		t.Errorf("claimed %+v", ds)
+	}
+}
+
+// The carrier is nudged when something comes to be due before all else, and only then.
+func TestNudge(t *testing.T) {
+	pub, store := open(t)
+	nudges := listen(t, store, store.Keys().Head())
+	at := func(minutes int) time.Time { return future.Add(time.Duration(minutes) * time.Minute) }
+	publishAt := func(id string, minutes int) func() error {
+		return func() error { _, err := pub.Publish(t.Context(), message(id, at(minutes))); return err }
+	}
+	rescheduleTo := func(id string, minutes int) func() error {
+		return func() error { _, err := pub.Reschedule(t.Context(), topic, id, 0, at(minutes)); return err }
+	}
+	steps := []struct {
+		name string
+		do   func() error
+		due  int // minutes of the nudge; 0: none
+	}{
+		{"the first", publishAt("a", 50), 50},
+		{"a later one", publishAt("b", 60), 0},
+		{"one at the same time", publishAt("c", 50), 0},
+		{"an earlier one", publishAt("d", 40), 40},
+		{"one that is refused", publishAt("b", 10), 0},
+		{"many, of which the third is earlier", func() error {
+			return pub.PublishMany(t.Context(), []notify.Message{message("e", at(70)), message("f", at(35)), message("g", at(30)), message("h", at(80))})[2].Err
+		}, 30},
+		{"one that is due at once", func() error { _, err := pub.Publish(t.Context(), message("i", past)); return err }, 0},
+		{"rescheduled, but not to be the first", rescheduleTo("b", 45), 0},
+		{"rescheduled to be the first", rescheduleTo("b", 20), 20},
+		{"the first, to be earlier", rescheduleTo("b", 19), 19},
+		{"the first, to be later", rescheduleTo("b", 90), 0},
+		{"a ready one, to be the first", rescheduleTo("i", 5), 5},
+		{"cancelled", func() error { _, err := pub.Cancel(t.Context(), topic, "i"); return err }, 0},
+	}
+	for _, step := range steps {
+		if err := step.do(); err != nil && !errors.Is(err, notify.ErrExists) {
+			t.Fatal(err)
+		}
+		var want []string
+		if step.due > 0 {
+			want = []string{fmt.Sprintf("head %d", at(step.due).UnixMilli())}
+		}
+		if diff := cmp.Diff(want, nudges.heard()); diff != "" {
+			t.Errorf("%s: nudges (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
+// wait puts inboxes into the topic's waiting list, the first waiting longest.
+func wait(t *testing.T, store *notify.Store, inboxes ...string) {
+	t.Helper()
+	for i, inbox := range inboxes {
+		z := redis.Z{Score: float64(1000 + i), Member: store.Keys().Inbox(inbox)}
+		if err := store.Client().ZAdd(t.Context(), store.Keys().Waiting(topic), z).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// waiting returns the topic's waiting list.
+func waiting(t *testing.T, store *notify.Store) []string {
+	t.Helper()
+	list, err := store.Client().ZRange(t.Context(), store.Keys().Waiting(topic), 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		list[i] = list[i][len(store.Keys().Inbox("")):]
+	}
+	return list
+}
+
+func TestRing(t *testing.T) {
+	alive := []string{"a", "b", "c", "d"}
+	tests := []struct {
+		name     string
+		waiting  []string
+		messages int
+		rung     []string
+		left     []string
+	}{
+		{"nobody waits", nil, 2, nil, []string{}},
+		{"one message, one of many", []string{"c", "a", "b"}, 1, []string{"c"}, []string{"a", "b", "c"}},
+		{"fewer messages than inboxes", []string{"d", "b", "c", "a"}, 3, []string{"d", "b", "c"}, []string{"a", "b", "c", "d"}},
+		{"as many", []string{"b", "a"}, 2, []string{"b", "a"}, []string{"a", "b"}},
+		{"more messages than inboxes", []string{"b", "a"}, 7, []string{"b", "a"}, []string{"a", "b"}},
+		{"a dead inbox", []string{"x", "a", "b"}, 1, []string{"a"}, []string{"b", "a"}},
+		{"dead inboxes between", []string{"x", "a", "y", "b", "c"}, 2, []string{"a", "b"}, []string{"c", "a", "b"}},
+		{"a dead inbox and few", []string{"x", "a", "b"}, 3, []string{"a", "b"}, []string{"a", "b"}},
+		{"only dead inboxes", []string{"x", "y", "z"}, 2, nil, []string{}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			pub, store := open(t)
+			wait(t, store, test.waiting...)
+			channels := []string{store.Keys().Wake(topic)}
+			for _, inbox := range alive {
+				channels = append(channels, store.Keys().Inbox(inbox))
+			}
+			bells := listen(t, store, channels...)
+			messages := make([]notify.Message, test.messages)
+			for i := range messages {
+				messages[i] = message(fmt.Sprint(i), time.Time{})
+			}
+			for _, r := range pub.PublishMany(t.Context(), messages) {
+				if r.Err != nil {
+					t.Fatal(r.Err)
+				}
+			}
+			want := []string{fmt.Sprintf("wake:%s %d", topic, test.messages)}
+			for _, inbox := range test.rung {
+				want = append(want, "inbox:"+inbox+" "+topic)
+			}
+			if diff := cmp.Diff(want, bells.heard()); diff != "" {
+				t.Errorf("rings (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.left, waiting(t, store)); diff != "" {
+				t.Errorf("who waits now (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOnlyWhatIsDueRings(t *testing.T) {
+	pub, store := open(t)
+	wait(t, store, "a", "b")
+	bells := listen(t, store, store.Keys().Wake(topic), store.Keys().Inbox("a"), store.Keys().Inbox("b"))
+	publish(t, pub, message("m", future))
+	if _, err := pub.Reschedule(t.Context(), topic, "m", anHour, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if heard := bells.heard(); len(heard) > 0 {
+		t.Errorf("heard %q for what is due later", heard)
+	}
+	if _, err := pub.Reschedule(t.Context(), topic, "m", 0, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"wake:" + topic + " 1", "inbox:a " + topic}
+	if diff := cmp.Diff(want, bells.heard()); diff != "" {
+		t.Errorf("rings (-want +got):\n%s", diff)
+	}
+}
+
+// A topic whose ready set is foreign takes nothing that is due already, and
+// keeps back neither what is due later nor other topics.
+func TestForeignReadySet(t *testing.T) {
+	pub, store := open(t)
+	store.Client().Set(t.Context(), store.Keys().Ready(topic), "foreign", 0)
+	other := full("other")
+	other.Topic = "another"
+	refused := []notify.Message{full("a"), full("b")}
+	unchanged(t, store, func() {
+		for _, r := range pub.PublishMany(t.Context(), refused) {
+			if r.Err == nil || !strings.Contains(r.Err.Error(), "foreign") {
+				t.Errorf("%v; want an error that tells of what is foreign", r.Err)
+			}
+		}
+	})
+	r := pub.PublishMany(t.Context(), []notify.Message{refused[0], message("later", future), other})
+	if r[0].Err == nil || r[1].Err != nil || r[2].Err != nil {
+		t.Errorf("%v, %v, %v; want only the first refused", r[0].Err, r[1].Err, r[2].Err)
+	}
+	want := []redis.Z{{Score: float64(r[2].Due.Add(anHour).UnixMilli()), Member: "another:other"}}
+	if diff := cmp.Diff(want, dump(t, store)["expiries"]); diff != "" {
+		t.Errorf("expiries (-want +got):\n%s", diff)
+	}
+}
+
+// A record in which somebody else wrote numbers that are none stops no script half way.
+func TestForeignNumbersInARecord(t *testing.T) {
+	for _, line := range []string{
+		`{"at":1,"ttl":null,"attempts":null}`, `{"at":1,"ttl":"1h","attempts":"many"}`, `{"at":1,"ttl":{},"attempts":[]}`,
+		`{"at":1,"ttl":0,"attempts":0}`, `{"at":1,"ttl":-5,"attempts":-5}`, `{"at":1,"ttl":NaN,"attempts":NaN}`, `[1]`, `null`, ``,
+	} {
+		t.Run(line, func(t *testing.T) {
+			pub, store := open(t)
+			publish(t, pub, message("a", future))
+			store.Client().HSet(t.Context(), store.Keys().Messages(), topic+":a", line+"\nbody")
+			if _, err := pub.Reschedule(t.Context(), topic, "a", 0, past); err != nil {
+				t.Fatal(err)
+			}
+			unreadable(t, pub, store)
+			if n, err := subscribers.NewDeadLetters(store).Requeue(t.Context(), topic, "a"); err != nil || n != 1 {
+				t.Errorf("requeued %d, %v", n, err)
+			}
+			if got := stateOf(t, pub, "a"); got != notify.Ready {
+				t.Errorf("it is %v, want ready", got)
+			}
+		})
+	}
+}
+
+// unreadable claims the message a, and gives it back if it could be read; either way it is dead at the end.
+func unreadable(t *testing.T, pub *notify.Publisher, store *notify.Store) {
+	t.Helper()
+	claimer := subscribers.NewClaimer(store, 2)
+	ds, err := claimer.Claim(t.Context(), topic, 1, anHour, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range ds {
+		if out, err := claimer.Nack(t.Context(), d, anHour, "not now"); err != nil || out.State != notify.Scheduled {
+			t.Errorf("nack: %+v, %v; want scheduled", out, err)
+		}
+		if _, err := pub.Reschedule(t.Context(), topic, "a", 0, past); err != nil {
+			t.Fatal(err)
+		}
+		bury(t, store, 1)
+	}
+	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1})
+}

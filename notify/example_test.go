@@ -1,0 +1,161 @@
+package notify_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func ExampleOpen() {
+	store, err := notify.Open(notify.Config{
+		URL:    storetest.URL(), // such as redis://127.0.0.1:6379
+		Prefix: "example-open",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Check(context.Background()); err != nil {
+		log.Fatal(err) // it cannot be reached, is too old, or may evict messages
+	}
+	fmt.Println(store.Keys().Schedule())
+	// Output: example-open:{0}:schedule
+}
+
+func ExamplePublisher_Publish() {
+	ctx := context.Background()
+	store, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "example-publish"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+
+	reminder := notify.Message{
+		Topic: "order.timeout",
+		ID:    "order-4711",
+		Body:  []byte(`{"order":4711}`),
+		Delay: 30 * time.Minute,
+	}
+	p, err := pub.Publish(ctx, reminder)
+	fmt.Println(p.ID, p.State, err)
+
+	_, err = pub.Publish(ctx, reminder) // to publish again is safe
+	fmt.Println(errors.Is(err, notify.ErrExists))
+	// Output:
+	// order-4711 scheduled <nil>
+	// true
+}
+
+func ExamplePublisher_PublishMany() {
+	ctx := context.Background()
+	store, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "example-many"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+
+	results := pub.PublishMany(ctx, []notify.Message{
+		{Topic: "mail", ID: "welcome", Body: []byte("hello")},
+		{Topic: "mail", ID: "tips", Body: []byte("did you know?"), Delay: 24 * time.Hour},
+		{Topic: "mail", ID: "empty"},
+	})
+	for _, r := range results {
+		if r.Err != nil {
+			fmt.Println(r.ID, r.Err)
+			continue
+		}
+		fmt.Println(r.ID, r.State)
+	}
+	// Output:
+	// welcome ready
+	// tips scheduled
+	// empty invalid body: it is empty; a message needs at least one byte
+}
+
+func ExamplePublisher_Cancel() {
+	ctx := context.Background()
+	store, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "example-cancel"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	m := notify.Message{Topic: "order.timeout", ID: "order-4711", Body: []byte("x"), Delay: 30 * time.Minute}
+	if _, err := pub.Publish(ctx, m); err != nil {
+		log.Fatal(err)
+	}
+
+	was, err := pub.Cancel(ctx, "order.timeout", "order-4711") // it was paid
+	switch {
+	case errors.Is(err, notify.ErrLeased):
+		fmt.Println("too late: a worker has it")
+	case errors.Is(err, notify.ErrNotFound):
+		fmt.Println("too late: it was handled")
+	case err != nil:
+		log.Fatal(err)
+	default:
+		fmt.Println("it was", was)
+	}
+	// Output: it was scheduled
+}
+
+func ExamplePublisher_Reschedule() {
+	ctx := context.Background()
+	store, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "example-reschedule"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	m := notify.Message{Topic: "order.timeout", ID: "order-4711", Body: []byte("x"), Delay: 30 * time.Minute}
+	if _, err := pub.Publish(ctx, m); err != nil {
+		log.Fatal(err)
+	}
+
+	due := time.Date(2199, 12, 31, 23, 59, 59, 0, time.UTC)
+	p, err := pub.Reschedule(ctx, "order.timeout", "order-4711", 0, due)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(p.State, p.Due.UTC())
+	// Output: scheduled 2199-12-31 23:59:59 +0000 UTC
+}
+
+func ExamplePublisher_List() {
+	ctx := context.Background()
+	store, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "example-list"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	for _, id := range []string{"one", "two", "three"} {
+		if _, err := pub.Publish(ctx, notify.Message{Topic: "mail", ID: id, Body: []byte("x"), Delay: time.Hour}); err != nil && !errors.Is(err, notify.ErrExists) {
+			log.Fatal(err)
+		}
+	}
+
+	ids := map[string]bool{}
+	cursor := ""
+	for {
+		page, err := pub.List(ctx, "mail", notify.Scheduled, 2, cursor)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, info := range page.Messages {
+			ids[info.ID] = true
+		}
+		if cursor = page.Cursor; cursor == "" {
+			break
+		}
+	}
+	fmt.Println(ids)
+	// Output: map[one:true three:true two:true]
+}

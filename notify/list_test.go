@@ -1,0 +1,348 @@
+package notify_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+func TestInspect(t *testing.T) {
+	pub, store := open(t)
+	m := notify.Message{
+		Topic: topic, ID: "a", Body: []byte("hello"), Due: future, TTL: anHour, MaxAttempts: 2,
+		ContentType: "text/plain", Headers: map[string]string{"k": "v"},
+	}
+	before := redisTime(t, store).Truncate(time.Millisecond)
+	publish(t, pub, m)
+	want := notify.Info{
+		Topic: topic, ID: "a", State: notify.Scheduled, Due: future.Local(), Expires: future.Add(anHour).Local(),
+		Record: notify.Record{ContentType: "text/plain", Headers: m.Headers, TTL: anHour, MaxAttempts: 2, Body: m.Body},
+	}
+	wantInfo(t, pub, before, want)
+
+	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, time.Now().Add(-time.Minute).Truncate(time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	want.State, want.Due = notify.Ready, score(t, store, "ready:"+topic, topic+":a")
+	want.Expires = want.Due.Add(anHour)
+	wantInfo(t, pub, before, want)
+
+	d := claim(t, store, 1)[0]
+	want.State, want.Due, want.Until = notify.Leased, time.Time{}, d.Receipt.Until()
+	wantInfo(t, pub, before, want)
+
+	if _, err := subscribers.NewClaimer(store, 0).Bury(t.Context(), d, "no use"); err != nil {
+		t.Fatal(err)
+	}
+	want.State, want.Until, want.Expires, want.Attempts, want.Reason = notify.Dead, time.Time{}, time.Time{}, 1, "no use"
+	want.Died = score(t, store, "dead:"+topic, topic+":a")
+	if want.Died.Before(before) {
+		t.Errorf("died %v, published %v", want.Died, before)
+	}
+	wantInfo(t, pub, before, want)
+}
+
+// wantInfo checks what is known of a message that was published soon after a time, in both ways to ask.
+func wantInfo(t *testing.T, pub *notify.Publisher, published time.Time, want notify.Info) {
+	t.Helper()
+	got, err := pub.Inspect(t.Context(), want.Topic, want.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Published.Before(published) || got.Published.After(published.Add(time.Minute)) {
+		t.Errorf("published %v, want %v", got.Published, published)
+	}
+	want.Published = got.Published
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("message (-want +got):\n%s", diff)
+	}
+	page, err := pub.List(t.Context(), want.Topic, want.State, 10, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]notify.Info{want}, page.Messages); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+}
+
+func TestInspectUnreadable(t *testing.T) {
+	records := map[string]string{
+		"truncated":     `{"at":17000`,
+		"empty":         "",
+		"not JSON":      "hello\nbody",
+		"another type":  "[1]\nbody",
+		"another field": `{"at":"soon"}` + "\nbody",
+	}
+	for _, state := range states {
+		t.Run(state.String(), func(t *testing.T) {
+			pub, store := open(t)
+			inState(t, store, message("a", time.Time{}), state)
+			for name, record := range records {
+				store.Client().HSet(t.Context(), store.Keys().Messages(), topic+":a", record)
+				wantFault(t, pub, name, state)
+			}
+			store.Client().HDel(t.Context(), store.Keys().Messages(), topic+":a")
+			wantFault(t, pub, "missing", state)
+		})
+	}
+}
+
+func wantFault(t *testing.T, pub *notify.Publisher, name string, state notify.State) {
+	t.Helper()
+	info, err := pub.Inspect(t.Context(), topic, "a")
+	if err != nil || !errors.Is(info.Fault, notify.ErrRecord) || info.State != state {
+		t.Errorf("%s: %v, %v, fault %v; want %v and an ErrRecord", name, info.State, err, info.Fault, state)
+	}
+	page, err := pub.List(t.Context(), topic, state, 10, "")
+	if err != nil || len(page.Messages) != 1 || !errors.Is(page.Messages[0].Fault, notify.ErrRecord) {
+		t.Errorf("%s: list: %+v, %v; want one with an ErrRecord", name, page, err)
+	}
+}
+
+// list returns the ids of a topic in one state, in pages of limit, and calls
+// between, if there is one, after each.
+func list(t *testing.T, pub *notify.Publisher, of string, state notify.State, limit int, between func(page []string)) []string {
+	t.Helper()
+	var all []string
+	cursor := ""
+	for range 10_000 {
+		page, err := pub.List(t.Context(), of, state, limit, cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Messages) > limit {
+			t.Fatalf("a page of %d messages, want %d at the most", len(page.Messages), limit)
+		}
+		var ids []string
+		for _, info := range page.Messages {
+			if info.Topic != of || info.State != state || info.Fault != nil {
+				t.Fatalf("listed %+v", info)
+			}
+			ids = append(ids, info.ID)
+		}
+		all = append(all, ids...)
+		if between != nil && len(ids) > 0 {
+			between(ids)
+		}
+		if cursor = page.Cursor; cursor == "" {
+			return all
+		}
+	}
+	t.Fatal("the list does not end")
+	return nil
+}
+
+// publishMixed publishes n messages of each of two topics, many of which are
+// due at the same time, and returns the ids of one topic in the order of the list.
+func publishMixed(t *testing.T, pub *notify.Publisher, n int, first time.Time) []string {
+	t.Helper()
+	var messages []notify.Message
+	type place struct {
+		due time.Time
+		id  string
+	}
+	var places []place
+	for i := range n {
+		p := place{first.Add(time.Duration(i%3) * time.Millisecond), fmt.Sprintf("%c-%d", "Az_"[i%3], i)}
+		places = append(places, p)
+		for _, of := range []string{topic, "order.timeout-2"} {
+			messages = append(messages, notify.Message{Topic: of, ID: p.id, Body: []byte("x"), Due: p.due})
+		}
+	}
+	for _, r := range pub.PublishMany(t.Context(), messages) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if c := a.due.Compare(b.due); c != 0 {
+			return c
+		}
+		return strings.Compare(a.id, b.id)
+	})
+	ids := make([]string, n)
+	for i, p := range places {
+		ids[i] = p.id
+	}
+	return ids
+}
+
+func TestListPages(t *testing.T) {
+	for _, state := range states {
+		t.Run(state.String(), func(t *testing.T) {
+			pub, store := open(t)
+			first := past
+			if state == notify.Scheduled {
+				first = future
+			}
+			want := publishMixed(t, pub, 1000, first)
+			if state == notify.Leased || state == notify.Dead {
+				for range 2 {
+					ds := claim(t, store, 500)
+					if state == notify.Leased {
+						continue
+					}
+					for _, d := range ds {
+						if _, err := subscribers.NewClaimer(store, 0).Bury(t.Context(), d, "for the list"); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			}
+			for _, limit := range []int{7, 100, 499, notify.MaxPage} {
+				got := list(t, pub, topic, state, limit, nil)
+				if state == notify.Leased || state == notify.Dead { // in the order of leases and deaths
+					slices.Sort(got)
+					want = slices.Sorted(slices.Values(want))
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("pages of %d (-want +got):\n%s", limit, diff)
+				}
+			}
+		})
+	}
+}
+
+// What is removed between two pages, the end of the page before among it,
+// makes the list neither skip nor repeat what stays.
+func TestListWhileMessagesGo(t *testing.T) {
+	for _, state := range []notify.State{notify.Scheduled, notify.Ready} {
+		t.Run(state.String(), func(t *testing.T) {
+			pub, _ := open(t)
+			first := past
+			if state == notify.Scheduled {
+				first = future
+			}
+			want := publishMixed(t, pub, 500, first)
+			got := list(t, pub, topic, state, 20, func(page []string) {
+				for _, id := range []string{page[len(page)-1], page[0]} {
+					if _, err := pub.Cancel(t.Context(), topic, id); err != nil && !errors.Is(err, notify.ErrNotFound) {
+						t.Fatal(err)
+					}
+				}
+			})
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("list (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A page of one topic is found among very many messages of another, and one
+// call looks at a bounded number of them.
+func TestListOneAmongMany(t *testing.T) {
+	pub, _ := open(t)
+	var messages []notify.Message
+	for i := range 25_000 {
+		messages = append(messages, notify.Message{Topic: "another", ID: fmt.Sprint(i), Body: []byte("x"), Due: future})
+	}
+	messages = append(messages, message("first", future.Add(-1*anHour)), message("last", future.Add(anHour)))
+	for _, r := range pub.PublishMany(t.Context(), messages) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	page, err := pub.List(t.Context(), topic, notify.Scheduled, 10, "")
+	if err != nil || len(page.Messages) != 1 || page.Cursor == "" {
+		t.Errorf("first page: %d messages, cursor %q, %v; want one and a cursor", len(page.Messages), page.Cursor, err)
+	}
+	if diff := cmp.Diff([]string{"first", "last"}, list(t, pub, topic, notify.Scheduled, 10, nil)); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+}
+
+func TestListOfNothing(t *testing.T) {
+	pub, store := open(t)
+	unchanged(t, store, func() {
+		for _, state := range states {
+			page, err := pub.List(t.Context(), topic, state, 10, "")
+			if diff := cmp.Diff(notify.Page{}, page); diff != "" || err != nil {
+				t.Errorf("%v: page (-want +got), %v:\n%s", state, err, diff)
+			}
+		}
+	})
+}
+
+func TestCursorOfTheEndGoesOnWithWhatCameSince(t *testing.T) {
+	pub, _ := open(t)
+	publish(t, pub, message("a", future))
+	page, err := pub.List(t.Context(), topic, notify.Scheduled, 1, "")
+	if err != nil || page.Cursor == "" {
+		t.Fatalf("page %+v, %v; want a cursor", page, err)
+	}
+	publish(t, pub, message("b", future))
+	page, err = pub.List(t.Context(), topic, notify.Scheduled, 10, page.Cursor)
+	if err != nil || len(page.Messages) != 1 || page.Messages[0].ID != "b" {
+		t.Errorf("page %+v, %v; want b", page, err)
+	}
+}
+
+func TestTopicCounts(t *testing.T) {
+	pub, store := open(t)
+	none, err := pub.Topics(t.Context())
+	if err != nil || len(none) != 0 {
+		t.Errorf("topics %v, %v; want none", none, err)
+	}
+	wantCounts(t, pub, notify.Counts{})
+
+	for i := range 10 {
+		publish(t, pub, message(fmt.Sprint("ready", i), redisTime(t, store).Add(-anHour)))
+	}
+	for i := range 3 {
+		publish(t, pub, message(fmt.Sprint("scheduled", i), future))
+	}
+	bury(t, store, 4)
+	if err := subscribers.NewClaimer(store, 0).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+		t.Fatal(err)
+	}
+	claim(t, store, 2)
+	wait(t, store, "a", "b")
+	publish(t, pub, notify.Message{Topic: "another", Body: []byte("x"), Due: future})
+
+	wantCounts(t, pub, notify.Counts{Scheduled: 3, Ready: 3, Leased: 2, Dead: 4, Waiting: 2, Published: 13, Acked: 1})
+	all, err := pub.Topics(t.Context())
+	if err != nil || len(all) != 2 {
+		t.Fatalf("topics %v, %v; want two", all, err)
+	}
+	if all[1].Overdue < anHour || all[1].Overdue > anHour+time.Minute {
+		t.Errorf("overdue for %v, want an hour", all[1].Overdue)
+	}
+	all[1].Overdue = 0
+	want := []notify.Counts{{Topic: "another", Scheduled: 1, Published: 1}, counts(t, pub)}
+	if diff := cmp.Diff(want, all); diff != "" {
+		t.Errorf("topics (-want +got):\n%s", diff)
+	}
+}
+
+func TestTopicsAreSorted(t *testing.T) {
+	pub, _ := open(t)
+	var messages []notify.Message
+	var want []string
+	for i := range 700 {
+		want = append(want, fmt.Sprintf("topic-%03d", i))
+		messages = append(messages, notify.Message{Topic: want[i], Body: []byte("x"), Due: future})
+	}
+	pub.PublishMany(t.Context(), messages)
+	all, err := pub.Topics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range all {
+		got = append(got, c.Topic)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("topics (-want +got):\n%s", diff)
+	}
+}
+
+func cursor(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }

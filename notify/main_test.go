@@ -1,0 +1,242 @@
+package notify_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+const (
+	topic  = "order.timeout"
+	anHour = time.Hour
+)
+
+// future is a due time that does not come while a test runs.
+var future = time.Date(2199, 1, 2, 3, 4, 5, 678e6, time.UTC)
+
+// past is a due time long gone.
+var past = time.Date(2001, 2, 3, 4, 5, 6, 789e6, time.UTC)
+
+// open returns a publisher to a store of the test's own, and the store.
+func open(t testing.TB) (*notify.Publisher, *notify.Store) {
+	t.Helper()
+	store := storetest.Open(t)
+	return notify.NewPublisher(store, notify.PublisherOptions{}), store
+}
+
+// message returns a message that is due at a time; the zero time is at once.
+func message(id string, due time.Time) notify.Message {
+	return notify.Message{Topic: topic, ID: id, Body: []byte("body of " + id), Due: due}
+}
+
+// publish publishes one message, which must succeed.
+func publish(t testing.TB, pub *notify.Publisher, m notify.Message) notify.Publication {
+	t.Helper()
+	p, err := pub.Publish(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// claim claims up to n messages of the topic, at least one of which must be there.
+func claim(t testing.TB, store *notify.Store, n int) []subscribers.Delivery {
+	t.Helper()
+	ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, n, time.Minute, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ds) == 0 {
+		t.Fatal("there was nothing to claim")
+	}
+	return ds
+}
+
+// bury claims up to n messages of the topic and buries them.
+func bury(t testing.TB, store *notify.Store, n int) {
+	t.Helper()
+	for _, d := range claim(t, store, n) {
+		if _, err := subscribers.NewClaimer(store, 0).Bury(t.Context(), d, "the test says so"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// inState publishes a message and brings it into a state.
+func inState(t testing.TB, store *notify.Store, m notify.Message, state notify.State) {
+	t.Helper()
+	m.Due = time.Time{}
+	if state == notify.Scheduled {
+		m.Due = future
+	}
+	publish(t, notify.NewPublisher(store, notify.PublisherOptions{}), m)
+	switch state {
+	case notify.Leased:
+		claim(t, store, 1)
+	case notify.Dead:
+		bury(t, store, 1)
+	}
+}
+
+var states = []notify.State{notify.Scheduled, notify.Ready, notify.Leased, notify.Dead}
+
+// stateOf returns the state of a message of the topic; zero if there is none.
+func stateOf(t testing.TB, pub *notify.Publisher, id string) notify.State {
+	t.Helper()
+	info, err := pub.Inspect(t.Context(), topic, id)
+	if err != nil && !errors.Is(err, notify.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return info.State
+}
+
+// counts returns the counts of the topic without Overdue, which moves.
+func counts(t testing.TB, pub *notify.Publisher) notify.Counts {
+	t.Helper()
+	c, err := pub.Topic(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Overdue = 0
+	return c
+}
+
+// wantCounts checks the counts of the topic.
+func wantCounts(t testing.TB, pub *notify.Publisher, want notify.Counts) {
+	t.Helper()
+	want.Topic = topic
+	if diff := cmp.Diff(want, counts(t, pub)); diff != "" {
+		t.Errorf("counts (-want +got):\n%s", diff)
+	}
+}
+
+// dump returns all that a store holds, by key.
+func dump(t testing.TB, store *notify.Store) map[string]any {
+	t.Helper()
+	ctx := context.Background()
+	client := store.Client()
+	all := make(map[string]any)
+	keys, err := client.Keys(ctx, store.Keys().Prefix()+":*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		var content any
+		switch kind := client.Type(ctx, key).Val(); kind {
+		case "hash":
+			content, err = client.HGetAll(ctx, key).Result()
+		case "set":
+			content, err = client.SMembersMap(ctx, key).Result()
+		case "zset":
+			content, err = client.ZRangeWithScores(ctx, key, 0, -1).Result()
+		case "string":
+			content, err = client.Get(ctx, key).Result()
+		default:
+			err = fmt.Errorf("key %s is a %s", key, kind)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[strings.TrimPrefix(key, store.Keys().Base())] = content
+	}
+	return all
+}
+
+// unchanged runs f and checks that it leaves what the store holds as it was.
+func unchanged(t testing.TB, store *notify.Store, f func()) {
+	t.Helper()
+	before := dump(t, store)
+	f()
+	if diff := cmp.Diff(before, dump(t, store)); diff != "" {
+		t.Errorf("it changed what Redis holds (-before +after):\n%s", diff)
+	}
+}
+
+// redisTime returns the time by Redis's clock.
+func redisTime(t testing.TB, store *notify.Store) time.Time {
+	t.Helper()
+	now, err := store.Client().Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now
+}
+
+// score returns a member's score in a sorted set as a time.
+func score(t testing.TB, store *notify.Store, key, member string) time.Time {
+	t.Helper()
+	ms, err := store.Client().ZScore(t.Context(), store.Keys().Base()+key, member).Result()
+	if err != nil {
+		t.Fatalf("%s in %s: %v", member, key, err)
+	}
+	return time.UnixMilli(int64(ms))
+}
+
+// An ear hears what is published on channels, in order.
+type ear struct {
+	t     testing.TB
+	store *notify.Store
+	sub   *redis.PubSub
+}
+
+// listen returns an ear that hears already.
+func listen(t testing.TB, store *notify.Store, channels ...string) *ear {
+	t.Helper()
+	e := &ear{t, store, store.Client().Subscribe(t.Context(), append(channels, endChannel(store))...)}
+	t.Cleanup(func() { e.sub.Close() })
+	for range len(channels) + 1 {
+		if _, err := e.sub.ReceiveTimeout(t.Context(), storetest.Deadline); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+// endChannel is a channel for the tests' own marks.
+func endChannel(store *notify.Store) string { return store.Keys().Prefix() + ":end" }
+
+// heard returns all that was published until now, each as "CHANNEL PAYLOAD",
+// the channel without what all of them begin with.
+func (e *ear) heard() []string {
+	e.t.Helper()
+	if err := e.store.Client().Publish(e.t.Context(), endChannel(e.store), "").Err(); err != nil {
+		e.t.Fatal(err)
+	}
+	var all []string
+	for {
+		got, err := e.sub.ReceiveTimeout(e.t.Context(), storetest.Deadline)
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		m, ok := got.(*redis.Message)
+		switch {
+		case !ok:
+			e.t.Fatalf("heard %v", got)
+		case m.Channel == endChannel(e.store):
+			return all
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(m.Channel, e.store.Keys().Base()), e.store.Keys().Prefix()+":")
+		all = append(all, name+" "+m.Payload)
+	}
+}
+
+func signal(t testing.TB, server *redisserver.Server, s os.Signal) {
+	t.Helper()
+	if err := server.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,497 @@
+package notify_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+func TestPublishAtOnce(t *testing.T) {
+	pub, store := open(t)
+	before := redisTime(t, store).Truncate(time.Millisecond)
+	p := publish(t, pub, message("a", time.Time{}))
+	after := redisTime(t, store)
+
+	if p.State != notify.Ready || p.Topic != topic || p.ID != "a" {
+		t.Errorf("published %+v", p)
+	}
+	if p.Due.Before(before) || p.Due.After(after) {
+		t.Errorf("due %v is not between %v and %v", p.Due, before, after)
+	}
+	if got := score(t, store, "ready:"+topic, topic+":a"); !got.Equal(p.Due) {
+		t.Errorf("ready since %v, published as due %v", got, p.Due)
+	}
+	wantCounts(t, pub, notify.Counts{Ready: 1, Published: 1})
+}
+
+func TestPublishDue(t *testing.T) {
+	tests := []struct {
+		name  string
+		due   time.Time
+		want  time.Time
+		state notify.State
+		key   string
+	}{
+		{"in the future", future, future, notify.Scheduled, "schedule"},
+		{"in the future, finer than a millisecond", future.Add(-999 * time.Microsecond), future, notify.Scheduled, "schedule"},
+		{"in another time zone", future.In(time.FixedZone("", 3600)), future, notify.Scheduled, "schedule"},
+		{"at the end of the year 9999", notify.MaxDue, notify.MaxDue, notify.Scheduled, "schedule"},
+		{"in the past", past, past, notify.Ready, "ready:" + topic},
+		{"at the beginning of 1970", time.UnixMilli(0), time.UnixMilli(1), notify.Ready, "ready:" + topic},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			pub, store := open(t)
+			p := publish(t, pub, message("a", test.due))
+			want := notify.Publication{Topic: topic, ID: "a", Due: test.want, State: test.state}
+			if diff := cmp.Diff(want, p); diff != "" {
+				t.Errorf("publication (-want +got):\n%s", diff)
+			}
+			if got := score(t, store, test.key, topic+":a"); !got.Equal(test.want) {
+				t.Errorf("due %v in Redis, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestDelayIsNeverShort(t *testing.T) {
+	pub, store := open(t)
+	for _, delay := range []time.Duration{
+		1, 999, time.Microsecond, 999999, time.Millisecond, time.Millisecond + 1, 1500 * time.Microsecond, anHour, 1<<63 - 1,
+	} {
+		for range 20 {
+			before := redisTime(t, store)
+			p := publish(t, pub, notify.Message{Topic: topic, Body: []byte("x"), Delay: delay})
+			after := redisTime(t, store)
+			if p.Due.Before(before.Add(delay)) {
+				t.Errorf("delay %v: due %v, %v too early", delay, p.Due, before.Add(delay).Sub(p.Due))
+			}
+			if latest := after.Add(delay).Add(2 * time.Millisecond); p.Due.After(latest) {
+				t.Errorf("delay %v: due %v is later than %v", delay, p.Due, latest)
+			}
+			if got := score(t, store, "schedule", topic+":"+p.ID); !got.Equal(p.Due) || p.State != notify.Scheduled {
+				t.Errorf("delay %v: %+v, due %v in Redis", delay, p, got)
+			}
+		}
+	}
+}
+
+func TestGeneratedIDsSortByTime(t *testing.T) {
+	pub, _ := open(t)
+	last := ""
+	for range 100 {
+		p := publish(t, pub, notify.Message{Topic: topic, Body: []byte("x")})
+		if err := notify.CheckID(p.ID); err != nil || p.ID <= last {
+			t.Fatalf("id %q after %q (%v)", p.ID, last, err)
+		}
+		last = p.ID
+	}
+}
+
+func TestTimeToLiveCountsFromTheDueTime(t *testing.T) {
+	tests := []struct {
+		name string
+		m    notify.Message
+	}{
+		{"at once", notify.Message{TTL: anHour}},
+		{"delayed", notify.Message{Delay: anHour, TTL: time.Millisecond}},
+		{"due", notify.Message{Due: future, TTL: 24 * anHour}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			pub, store := open(t)
+			m := test.m
+			m.Topic, m.ID, m.Body = topic, "a", []byte("x")
+			p := publish(t, pub, m)
+			if got, want := score(t, store, "expiries", topic+":a"), p.Due.Add(m.TTL); !got.Equal(want) {
+				t.Errorf("expires %v, want %v", got, want)
+			}
+		})
+	}
+	t.Run("past the year 9999", func(t *testing.T) {
+		pub, store := open(t)
+		m := message("a", notify.MaxDue)
+		m.TTL = anHour
+		publish(t, pub, m)
+		if got := score(t, store, "expiries", topic+":a"); !got.Equal(notify.MaxDue) {
+			t.Errorf("expires %v, want %v", got, notify.MaxDue)
+		}
+	})
+}
+
+func TestRecordIsReadableByPeople(t *testing.T) {
+	tests := []struct {
+		name string
+		m    notify.Message
+		line map[string]any
+	}{
+		{"text", notify.Message{Body: []byte("hello")}, map[string]any{}},
+		{"one byte", notify.Message{Body: []byte{0}}, map[string]any{}},
+		{"newlines", notify.Message{Body: []byte("\n\nfirst\nsecond\n")}, map[string]any{}},
+		{"every byte", notify.Message{Body: everyByte()}, map[string]any{}},
+		{"the largest body", notify.Message{Body: []byte(strings.Repeat("x", notify.DefaultMaxBody))}, map[string]any{}},
+		{"looks like a record", notify.Message{Body: []byte("{\"at\":1}\nbody")}, map[string]any{}},
+		{
+			"everything",
+			notify.Message{
+				Body: []byte("<a>&</a>"), ContentType: "text/html; charset=utf-8", TTL: 90 * time.Second, MaxAttempts: 3,
+				Headers: map[string]string{"X-Trace": "a\u2028b \"quoted\" \\ ü 界 <&>", "empty": ""},
+			},
+			map[string]any{
+				"type": "text/html; charset=utf-8", "ttl": 90000.0, "attempts": 3.0,
+				"headers": map[string]any{"X-Trace": "a\u2028b \"quoted\" \\ ü 界 <&>", "empty": ""},
+			},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			pub, store := open(t)
+			m := test.m
+			m.Topic, m.ID = topic, "a"
+			before := redisTime(t, store)
+			publish(t, pub, m)
+			after := redisTime(t, store)
+
+			raw, err := store.Client().HGet(t.Context(), store.Keys().Messages(), topic+":a").Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			head, body, _ := strings.Cut(raw, "\n")
+			if body != string(m.Body) {
+				t.Errorf("body %.100q, want %.100q", body, m.Body)
+			}
+			var line map[string]any
+			if err := json.Unmarshal([]byte(head), &line); err != nil {
+				t.Fatalf("line %q: %v", head, err)
+			}
+			at, _ := line["at"].(float64)
+			if published := time.UnixMilli(int64(at)); published.Before(before.Truncate(time.Millisecond)) || published.After(after) {
+				t.Errorf("published %v, not between %v and %v", published, before, after)
+			}
+			delete(line, "at")
+			if diff := cmp.Diff(test.line, line); diff != "" {
+				t.Errorf("line (-want +got):\n%s", diff)
+			}
+			wantRecord(t, pub, m)
+		})
+	}
+}
+
+func everyByte() []byte {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	return all
+}
+
+// wantRecord checks that what is looked at is what was published.
+func wantRecord(t *testing.T, pub *notify.Publisher, m notify.Message) {
+	t.Helper()
+	info, err := pub.Inspect(t.Context(), m.Topic, m.ID)
+	if err != nil || info.Fault != nil {
+		t.Fatal(err, info.Fault)
+	}
+	want := notify.Record{
+		Published: info.Published, ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Body: m.Body,
+	}
+	if diff := cmp.Diff(want, info.Record); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
+}
+
+func TestPublishMany(t *testing.T) {
+	pub, store := open(t)
+	var messages []notify.Message
+	for i := range 1203 {
+		m := notify.Message{Topic: fmt.Sprintf("topic-%d", i%7), ID: fmt.Sprint(i), Body: []byte("x")}
+		if i%2 == 1 {
+			m.Due = future
+		}
+		if i%100 == 50 {
+			m.Topic = "not a topic"
+		}
+		messages = append(messages, m)
+	}
+	counts := map[string]notify.Counts{}
+	for i, r := range pub.PublishMany(t.Context(), messages) {
+		m := messages[i]
+		if r.Topic != m.Topic || r.ID != m.ID {
+			t.Fatalf("result %d is of %s:%s, want %s:%s", i, r.Topic, r.ID, m.Topic, m.ID)
+		}
+		if i%100 == 50 {
+			if !errors.Is(r.Err, notify.ErrInvalid) {
+				t.Errorf("result %d: %v, want ErrInvalid", i, r.Err)
+			}
+			continue
+		}
+		want := notify.Ready
+		if i%2 == 1 {
+			want = notify.Scheduled
+		}
+		if r.Err != nil || r.State != want {
+			t.Errorf("result %d: %v, %v; want %v", i, r.State, r.Err, want)
+		}
+		c := counts[m.Topic]
+		c.Topic = m.Topic
+		c.Published++
+		if want == notify.Ready {
+			c.Ready++
+		} else {
+			c.Scheduled++
+		}
+		counts[m.Topic] = c
+	}
+	for topic, want := range counts {
+		got, err := pub.Topic(t.Context(), topic)
+		got.Overdue = 0
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("counts (-want +got), %v:\n%s", err, diff)
+		}
+	}
+	if n := store.Client().HLen(t.Context(), store.Keys().Messages()).Val(); n != 1203-12 {
+		t.Errorf("%d records, want %d", n, 1203-12)
+	}
+}
+
+func TestPublishManyLargeBodies(t *testing.T) {
+	pub, store := open(t)
+	body := make([]byte, notify.DefaultMaxBody)
+	messages := make([]notify.Message, 40) // 10 MiB
+	for i := range messages {
+		messages[i] = notify.Message{Topic: topic, ID: fmt.Sprint(i), Body: body}
+	}
+	for _, r := range pub.PublishMany(t.Context(), messages) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	page, err := pub.List(t.Context(), topic, notify.Ready, notify.MaxPage, "")
+	if err != nil || len(page.Messages) != len(messages) {
+		t.Errorf("%d messages, %v; want %d", len(page.Messages), err, len(messages))
+	}
+	store.Client().Del(t.Context(), store.Keys().Messages())
+}
+
+func TestPublishNothing(t *testing.T) {
+	pub, store := open(t)
+	unchanged(t, store, func() {
+		if results := pub.PublishMany(t.Context(), nil); len(results) != 0 {
+			t.Errorf("%d results for no message", len(results))
+		}
+	})
+}
+
+func TestIDInUseIsRefused(t *testing.T) {
+	for _, state := range states {
+		t.Run(state.String(), func(t *testing.T) {
+			pub, store := open(t)
+			inState(t, store, message("a", time.Time{}), state)
+			unchanged(t, store, func() {
+				again := message("a", future)
+				again.TTL, again.Body = anHour, []byte("another body")
+				if _, err := pub.Publish(t.Context(), again); !errors.Is(err, notify.ErrExists) {
+					t.Errorf("publish again: %v, want ErrExists", err)
+				}
+				if r := pub.PublishMany(t.Context(), []notify.Message{again, again}); !errors.Is(r[0].Err, notify.ErrExists) || !errors.Is(r[1].Err, notify.ErrExists) {
+					t.Errorf("publish again: %v, %v, want ErrExists", r[0].Err, r[1].Err)
+				}
+			})
+		})
+	}
+}
+
+func TestIDIsOfItsTopic(t *testing.T) {
+	pub, _ := open(t)
+	publish(t, pub, message("a", future))
+	publish(t, pub, notify.Message{Topic: "another", ID: "a", Body: []byte("x")})
+}
+
+func TestIDTwiceInOneBatch(t *testing.T) {
+	pub, store := open(t)
+	first, second, other := message("a", future), message("a", time.Time{}), message("b", future)
+	second.TTL = anHour
+	r := pub.PublishMany(t.Context(), []notify.Message{first, second, other})
+	if r[0].Err != nil || !errors.Is(r[1].Err, notify.ErrExists) || r[2].Err != nil {
+		t.Errorf("results %v, %v, %v; want only the second refused", r[0].Err, r[1].Err, r[2].Err)
+	}
+	wantRecord(t, pub, first)
+	wantCounts(t, pub, notify.Counts{Scheduled: 2, Published: 2})
+	if left := dump(t, store); left["expiries"] != nil {
+		t.Errorf("what was refused left an expiry: %v", left["expiries"])
+	}
+}
+
+func TestIDIsFreeAgain(t *testing.T) {
+	tests := []struct {
+		name string
+		end  func(*testing.T, *notify.Publisher, *notify.Store)
+	}{
+		{"after the acknowledgement", func(t *testing.T, _ *notify.Publisher, store *notify.Store) {
+			if err := subscribers.NewClaimer(store, 0).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"after it was cancelled", func(t *testing.T, pub *notify.Publisher, _ *notify.Store) {
+			if _, err := pub.Cancel(t.Context(), topic, "a"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"after it was purged", func(t *testing.T, _ *notify.Publisher, store *notify.Store) {
+			bury(t, store, 1)
+			if _, err := subscribers.NewDeadLetters(store).Purge(t.Context(), topic, "a"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			pub, store := open(t)
+			publish(t, pub, message("a", time.Time{}))
+			test.end(t, pub, store)
+			again := message("a", future)
+			again.Body = []byte("another body")
+			publish(t, pub, again)
+			wantRecord(t, pub, again)
+		})
+	}
+}
+
+func TestConcurrentPublishersGetTheirOwnResult(t *testing.T) {
+	pub, store := open(t)
+	const publishers, each = 64, 40
+	var all sync.WaitGroup
+	for n := range publishers {
+		all.Go(func() {
+			for i := range each {
+				m := notify.Message{Topic: fmt.Sprintf("topic-%d", i%3), ID: fmt.Sprintf("%d-%d", n, i), Body: []byte("x"), Due: future.Add(time.Duration(n*each+i) * time.Millisecond)}
+				p, err := pub.Publish(t.Context(), m)
+				want := notify.Publication{Topic: m.Topic, ID: m.ID, Due: m.Due, State: notify.Scheduled}
+				if diff := cmp.Diff(want, p); diff != "" || err != nil {
+					t.Errorf("publication (-want +got), %v:\n%s", err, diff)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := store.Client().ZCard(t.Context(), store.Keys().Schedule()).Val(); n != publishers*each {
+		t.Errorf("%d messages are scheduled, want %d", n, publishers*each)
+	}
+}
+
+func TestOneOfManyPublishersWinsAnID(t *testing.T) {
+	_, store := open(t)
+	pubs := []*notify.Publisher{ // as in two processes
+		notify.NewPublisher(store, notify.PublisherOptions{}), notify.NewPublisher(store, notify.PublisherOptions{}),
+	}
+	const publishers, ids = 32, 50
+	var mu sync.Mutex
+	won := map[string]string{}
+	var all sync.WaitGroup
+	for n := range publishers {
+		all.Go(func() {
+			for _, i := range rand.Perm(ids) {
+				id, body := fmt.Sprint(i), fmt.Sprintf("of %d", n)
+				_, err := pubs[n%2].Publish(t.Context(), notify.Message{Topic: topic, ID: id, Body: []byte(body)})
+				mu.Lock()
+				switch {
+				case err == nil && won[id] != "":
+					t.Errorf("id %s was won %s and %s", id, won[id], body)
+				case err == nil:
+					won[id] = body
+				case !errors.Is(err, notify.ErrExists):
+					t.Error(err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(won) != ids {
+		t.Errorf("%d ids were won, want %d", len(won), ids)
+	}
+	for id, body := range won {
+		if info, err := pubs[0].Inspect(t.Context(), topic, id); err != nil || string(info.Body) != body {
+			t.Errorf("id %s was won %s and holds %q (%v)", id, body, info.Body, err)
+		}
+	}
+}
+
+func TestCancelledContextChangesNothing(t *testing.T) {
+	pub, store := open(t)
+	publish(t, pub, message("a", future))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	calls := map[string]func() error{
+		"publish":      func() error { _, err := pub.Publish(ctx, message("b", future)); return err },
+		"publish many": func() error { return pub.PublishMany(ctx, []notify.Message{message("b", future)})[0].Err },
+		"cancel":       func() error { _, err := pub.Cancel(ctx, topic, "a"); return err },
+		"reschedule":   func() error { _, err := pub.Reschedule(ctx, topic, "a", 0, time.Time{}); return err },
+		"inspect":      func() error { _, err := pub.Inspect(ctx, topic, "a"); return err },
+		"list":         func() error { _, err := pub.List(ctx, topic, notify.Scheduled, 1, ""); return err },
+		"topic":        func() error { _, err := pub.Topic(ctx, topic); return err },
+		"topics":       func() error { _, err := pub.Topics(ctx); return err },
+		"check":        func() error { return store.Check(ctx) },
+	}
+	for name, call := range calls {
+		unchanged(t, store, func() {
+			if err := call(); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v, want context.Canceled", name, err)
+			}
+		})
+	}
+}
+
+// A paused Redis takes what it was sent when it goes on: the outcome is
+// unknown to who gave up, and repeating the publish is safe.
+func TestContextEndsWhileRedisIsPaused(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	publish(t, pub, message("before", future))
+	signal(t, server, syscall.SIGSTOP)
+	goOn := sync.OnceFunc(func() { signal(t, server, syscall.SIGCONT) })
+	t.Cleanup(goOn)
+
+	sent, cancelSent := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancelSent()
+	queued, cancelQueued := context.WithCancel(t.Context())
+	results := make(chan error, 2)
+	go func() {
+		_, err := pub.Publish(sent, message("sent", future))
+		results <- err
+	}()
+	<-sent.Done()
+	if err := storetest.Receive(t, "the end of a publish whose time is up", results); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("publish: %v, want context.DeadlineExceeded", err)
+	}
+	go func() {
+		_, err := pub.Publish(queued, message("queued", future))
+		results <- err
+	}()
+	cancelQueued()
+	if err := storetest.Receive(t, "the end of a cancelled publish", results); !errors.Is(err, context.Canceled) {
+		t.Errorf("publish: %v, want context.Canceled", err)
+	}
+
+	goOn()
+	for _, id := range []string{"sent", "queued"} {
+		if _, err := pub.Publish(t.Context(), message(id, future)); err != nil && !errors.Is(err, notify.ErrExists) {
+			t.Errorf("publish %s again: %v", id, err)
+		}
+	}
+	wantCounts(t, pub, notify.Counts{Scheduled: 3, Published: 3})
+}

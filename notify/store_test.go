@@ -1,0 +1,508 @@
+package notify_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+func TestCheck(t *testing.T) {
+	tests := []struct {
+		name  string
+		args  []string
+		unfit string // what the error says; empty: it is fit
+	}{
+		{"as it comes", nil, ""},
+		{"limited, no eviction", []string{"--maxmemory", "100mb", "--maxmemory-policy", "noeviction"}, ""},
+		{"a policy without a limit", []string{"--maxmemory-policy", "allkeys-lru"}, ""},
+		{"evicting", []string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, "allkeys-lru"},
+		{"evicting keys with a time to live", []string{"--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"}, "volatile-ttl"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			server := storetest.Server(t, test.args...)
+			store := storetest.At(t, server.URL(), "")
+			if test.unfit == "" {
+				if err := store.Check(t.Context()); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			wantUnfit(t, store, server.Addr(), test.unfit)
+			store.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction")
+			if err := store.Check(t.Context()); err != nil {
+				t.Errorf("after it was put right: %v", err)
+			}
+		})
+	}
+}
+
+// wantUnfit checks that a Redis is refused, also by the first call that uses it, which changes nothing.
+func wantUnfit(t *testing.T, store *notify.Store, says ...string) {
+	t.Helper()
+	_, err := notify.NewPublisher(store, notify.PublisherOptions{}).Publish(t.Context(), message("a", future))
+	for _, err := range []error{err, store.Check(t.Context())} {
+		if !errors.Is(err, notify.ErrUnfit) {
+			t.Fatalf("%v; want ErrUnfit", err)
+		}
+		for _, what := range says {
+			if !strings.Contains(err.Error(), what) {
+				t.Errorf("%q does not say %q", err, what)
+			}
+		}
+	}
+}
+
+// No Redis older than 7 can be had here, so this one test talks to a listener
+// that knows nothing of Redis but the reply of INFO.
+func TestCheckVersion(t *testing.T) {
+	tests := []struct {
+		version string
+		fit     bool
+	}{
+		{"6.2.14", false},
+		{"2.8.0", false},
+		{"garbage", false},
+		{"", false},
+		{"7.0.0", true},
+		{"7.2.4", true},
+		{"8.0.0", true},
+		{"10.1.0", true},
+	}
+	for _, test := range tests {
+		t.Run(test.version, func(t *testing.T) {
+			addr := answerInfo(t, "# Server\r\nredis_version:"+test.version+"\r\n# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n")
+			store := storetest.At(t, "redis://"+addr, "")
+			if !test.fit {
+				wantUnfit(t, store, addr, test.version, "7.0")
+				return
+			}
+			if err := store.Check(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// answerInfo listens as a server that has one answer to INFO.
+func answerInfo(t *testing.T, info string) (addr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	t.Cleanup(all.Wait)
+	t.Cleanup(func() { listener.Close() })
+	all.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer conn.Close()
+				for lines := bufio.NewScanner(conn); lines.Scan(); {
+					switch lines.Text() {
+					case "hello":
+						fmt.Fprint(conn, "-ERR unknown command\r\n")
+					case "info":
+						fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(info), info)
+					}
+				}
+			})
+		}
+	})
+	return listener.Addr().String()
+}
+
+func TestWrongPassword(t *testing.T) {
+	server := storetest.Server(t, "--requirepass", "right")
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("right\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name   string
+		config notify.Config
+		ok     bool
+	}{
+		{"none", notify.Config{URL: server.URL()}, false},
+		{"wrong", notify.Config{URL: "redis://:secret@" + server.Addr()}, false},
+		{"of another user", notify.Config{URL: "redis://someone:secret@" + server.Addr()}, false},
+		{"right", notify.Config{URL: "redis://:right@" + server.Addr()}, true},
+		{"from a file", notify.Config{URL: "redis://:secret@" + server.Addr(), PasswordFile: file}, true},
+		{"from a file, with a name", notify.Config{URL: server.URL(), Username: "default", PasswordFile: file}, true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			store, err := notify.Open(test.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			_, err = notify.NewPublisher(store, notify.PublisherOptions{}).Publish(t.Context(), notify.Message{Topic: topic, Body: []byte("x")})
+			switch {
+			case test.ok && err != nil:
+				t.Error(err)
+			case !test.ok && (err == nil || !strings.Contains(err.Error(), server.Addr()) || strings.Contains(err.Error(), "secret")):
+				t.Errorf("%v; want an error that names %s and not the password", err, server.Addr())
+			}
+			if strings.Contains(store.Where(), "secret") {
+				t.Errorf("the address shows the password: %s", store.Where())
+			}
+		})
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	addr := "127.0.0.1:" + strconv.Itoa(freePort(t))
+	store := storetest.At(t, "redis://user:secret@"+addr, "")
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	_, errPublish := pub.Publish(t.Context(), message("a", future))
+	_, errCancel := pub.Cancel(t.Context(), topic, "a")
+	_, errTopics := pub.Topics(t.Context())
+	for _, err := range []error{errPublish, errCancel, errTopics, store.Check(t.Context())} {
+		if err == nil || !strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v; want an error that names %s and not the password", err, addr)
+		}
+		if !notify.Untouched(err) || !notify.Away(err) {
+			t.Errorf("%v is not told as one of a Redis that is away", err)
+		}
+	}
+}
+
+// freePort returns a port that nobody uses at the moment.
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "redis.sock")
+	storetest.Server(t, "--unixsocket", path)
+	store := storetest.At(t, "unix://"+path, "")
+	publish(t, notify.NewPublisher(store, notify.PublisherOptions{}), message("a", future))
+}
+
+// A publish that finds the memory full is refused as a whole; what takes away
+// or moves still works.
+func TestOutOfMemory(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	for _, id := range []string{"cancel", "reschedule"} {
+		publish(t, pub, message(id, future))
+	}
+	publish(t, pub, message("ack", past))
+	if err := store.Client().ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+
+	unchanged(t, store, func() {
+		var many []notify.Message
+		for i := range 30 {
+			m := full(fmt.Sprint(i))
+			m.Topic = fmt.Sprint("topic-", i%3)
+			m.Delay = time.Duration(i%2) * anHour
+			many = append(many, m)
+		}
+		_, err := pub.Publish(t.Context(), many[0])
+		wantOOM(t, err)
+		for _, r := range pub.PublishMany(t.Context(), many) {
+			wantOOM(t, r.Err)
+		}
+	})
+	if was, err := pub.Cancel(t.Context(), topic, "cancel"); err != nil || was != notify.Scheduled {
+		t.Errorf("cancel: it was %v, %v", was, err)
+	}
+	if _, err := pub.Reschedule(t.Context(), topic, "reschedule", anHour, time.Time{}); err != nil {
+		t.Error(err)
+	}
+	if err := subscribers.NewClaimer(store, 0).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+		t.Error(err)
+	}
+	wantCounts(t, pub, notify.Counts{Scheduled: 1, Published: 3, Acked: 1})
+}
+
+func wantOOM(t *testing.T, err error) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), "OOM") || notify.Untouched(err) {
+		t.Errorf("%v; want an error that tells that Redis is out of memory", err)
+	}
+}
+
+func TestRedisRestarts(t *testing.T) {
+	for name, end := range map[string]func(*redisserver.Server){"stopped": (*redisserver.Server).Stop, "killed": (*redisserver.Server).Kill} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
+			store := storetest.At(t, server.URL(), "")
+			pub := notify.NewPublisher(store, notify.PublisherOptions{})
+			publish(t, pub, message("before", future))
+			before := dump(t, store)
+			end(server)
+			if _, err := pub.Cancel(t.Context(), topic, "before"); !notify.Away(err) {
+				t.Errorf("cancel while Redis is away: %v", err)
+			}
+			again, err := server.Restart(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(again.Stop)
+			publish(t, pub, message("after", future)) // the first call, which finds the scripts gone
+			if _, err := pub.Cancel(t.Context(), topic, "after"); err != nil {
+				t.Error(err)
+			}
+			before["topics"].(map[string]string)[topic+":published"] = "2"
+			if diff := cmp.Diff(before, dump(t, store)); diff != "" {
+				t.Errorf("what Redis holds (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A publish that begins while Redis is away goes through when it is back soon.
+func TestPublishWaitsForRedis(t *testing.T) {
+	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
+	pub := notify.NewPublisher(storetest.At(t, server.URL(), ""), notify.PublisherOptions{})
+	publish(t, pub, message("before", future))
+	server.Kill()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		storetest.Eventually(t, "a publish that succeeds", func() bool {
+			_, err := pub.Publish(t.Context(), message("during", future))
+			if err != nil && !notify.Away(err) {
+				t.Error(err)
+			}
+			return err == nil
+		})
+	}()
+	again, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	<-done
+	wantCounts(t, pub, notify.Counts{Scheduled: 2, Published: 2})
+}
+
+func TestScriptsAreLost(t *testing.T) {
+	pub, store := open(t)
+	calls := []func() error{
+		func() error { _, err := pub.Publish(t.Context(), message("a", future)); return err },
+		func() error { _, err := pub.Reschedule(t.Context(), topic, "a", 0, past); return err },
+		func() error { _, err := pub.Inspect(t.Context(), topic, "a"); return err },
+		func() error { _, err := pub.List(t.Context(), topic, notify.Ready, 1, ""); return err },
+		func() error { _, err := pub.Topics(t.Context()); return err },
+		func() error { _, err := pub.Cancel(t.Context(), topic, "a"); return err },
+	}
+	for i, call := range calls {
+		if err := store.Client().ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := call(); err != nil {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+	wantCounts(t, pub, notify.Counts{Published: 1})
+}
+
+func TestLeastPrivileges(t *testing.T) {
+	server := storetest.Server(t)
+	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer admin.Close()
+	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(notify.Rights(notify.DefaultPrefix))...)
+	if err := admin.Do(t.Context(), rule...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	store := storetest.At(t, "redis://bellhop:secret@"+server.Addr(), "")
+	useEverything(t, store)
+	storetest.Empty(t, storetest.At(t, server.URL(), ""))
+	if denied, err := admin.ACLLog(t.Context(), 100).Result(); err != nil || len(denied) > 0 {
+		for _, entry := range denied {
+			t.Errorf("denied: %s %s (%s)", entry.Reason, entry.Object, entry.Context)
+		}
+		t.Fatal(err)
+	}
+	if err := store.Client().Get(t.Context(), "another").Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("a key of somebody else: %v; want NOPERM", err)
+	}
+}
+
+func words(text string) []any {
+	var all []any
+	for _, word := range strings.Fields(text) {
+		all = append(all, word)
+	}
+	return all
+}
+
+// useEverything makes every kind of call on a store that is empty.
+func useEverything(t *testing.T, store *notify.Store) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	claimer, letters := subscribers.NewClaimer(store, 0), subscribers.NewDeadLetters(store)
+	must("check", store.Check(ctx))
+	for _, id := range []string{"a", "b", "c", "d"} {
+		publish(t, pub, full(id))
+	}
+	_, err := pub.Reschedule(ctx, topic, "d", anHour, time.Time{})
+	must("reschedule", err)
+	_, err = pub.Inspect(ctx, topic, "d")
+	must("inspect", err)
+	list(t, pub, topic, notify.Scheduled, 1, nil)
+	_, err = pub.Cancel(ctx, topic, "d")
+	must("cancel", err)
+
+	ds := claim(t, store, 3)
+	ds[0].Receipt, err = claimer.Extend(ctx, ds[0], anHour)
+	must("extend", err)
+	must("acknowledge", claimer.Ack(ctx, ds[0]))
+	_, err = claimer.Nack(ctx, ds[1], 0, "again")
+	must("nack", err)
+	_, err = claimer.Release(ctx, topic, ds[2:])
+	must("release", err)
+	bury(t, store, 1)
+	must("export", errOf(letters.Export(ctx, topic, &strings.Builder{}, nil)))
+	must("requeue", errOf(letters.RequeueAll(ctx, topic, nil)))
+	bury(t, store, 1)
+	must("purge", errOf(letters.PurgeAll(ctx, topic, nil)))
+	for _, id := range []string{"b", "c"} {
+		_, err = pub.Cancel(ctx, topic, id)
+		if !errors.Is(err, notify.ErrNotFound) {
+			must("cancel", err)
+		}
+	}
+	deliver(t, store, pub)
+	_, err = pub.Topics(ctx)
+	must("topics", err)
+}
+
+func errOf(_ int, err error) error { return err }
+
+// deliver runs two carriers and a subscriber until delayed messages are handled and all is gone.
+func deliver(t *testing.T, store *notify.Store, pub *notify.Publisher) {
+	t.Helper()
+	var stops []func()
+	for range 2 { // one stands by
+		c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stops = append(stops, storetest.Run(t, c.Run))
+	}
+	handled := make(chan string, 2)
+	sub, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := func(_ context.Context, d *subscribers.Delivery) error {
+		handled <- d.ID
+		return nil
+	}
+	if err := sub.Handle(topic, handler, subscribers.HandleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	stops = append(stops, storetest.Run(t, sub.Run))
+	for _, id := range []string{"x", "y"} {
+		publish(t, pub, notify.Message{Topic: topic, ID: id, Body: []byte("x"), Delay: 20 * time.Millisecond, TTL: anHour})
+	}
+	for range 2 {
+		storetest.Receive(t, "a delivery", handled)
+	}
+	status, err := carrier.Look(t.Context(), store)
+	if err != nil || status.Epoch == 0 {
+		t.Errorf("the carrier is %+v, %v", status, err)
+	}
+	for _, stop := range stops {
+		stop()
+	}
+}
+
+// A cluster is used for more than one URL; every key of a script is in one slot.
+func TestCluster(t *testing.T) {
+	server := storetest.Server(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort(t)), "--cluster-announce-ip", "127.0.0.1")
+	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer admin.Close()
+	if err := admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "cluster_state:ok", func() bool {
+		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+	})
+	store := storetest.At(t, server.URL()+","+server.URL(), "")
+	if _, ok := store.Client().(*redis.ClusterClient); !ok {
+		t.Errorf("two URLs make a %T", store.Client())
+	}
+	useEverything(t, store)
+	storetest.Empty(t, store)
+}
+
+// redis-sentinel is redis-server by another name.
+func TestSentinel(t *testing.T) {
+	master := storetest.Server(t)
+	_, port, err := net.SplitHostPort(master.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := "127.0.0.1:" + strconv.Itoa(freePort(t))
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	lines := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel monitor orders 127.0.0.1 %s 1\n",
+		strings.TrimPrefix(addr, "127.0.0.1:"), filepath.Dir(config), port)
+	if err := os.WriteFile(config, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sentinel := exec.Command("redis-server", config, "--sentinel")
+	if err := sentinel.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = sentinel.Process.Kill()
+		_ = sentinel.Wait()
+	})
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	storetest.Eventually(t, "an answer of the sentinel", func() bool { return client.Ping(t.Context()).Err() == nil })
+
+	store, err := notify.Open(notify.Config{URL: "redis://" + addr, Master: "orders"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	useEverything(t, store)
+	storetest.Empty(t, store)
+}

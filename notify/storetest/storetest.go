@@ -1,0 +1,165 @@
+// Package storetest gives tests a store on a real redis-server of their own,
+// and the few ways to wait that tests need.
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/redisserver"
+)
+
+// Deadline is how long a test waits for something that should come soon.
+const Deadline = 30 * time.Second
+
+var server *redisserver.Server
+
+// Main runs the tests of a package with one redis-server for them all, and
+// looks for goroutines that they left. It is called by TestMain.
+func Main(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	logging.Disable() // of go-redis, which tells of every connection that a test breaks
+	dir, err := os.MkdirTemp("", "bellhop-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if server, err = redisserver.Start(context.Background(), redisserver.Options{Dir: dir}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer server.Stop()
+	code := m.Run()
+	if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/bellhopd/bellhop/notify/redisserver.Start.func1")); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// URL returns the address of the package's redis-server.
+func URL() string { return server.URL() }
+
+// Open returns a store under a prefix of the test's own. It is closed when the test ends.
+func Open(t testing.TB) *notify.Store {
+	t.Helper()
+	return At(t, server.URL(), "test-"+notify.NewID())
+}
+
+// At returns a store at an address, closed when the test ends.
+func At(t testing.TB, url, prefix string) *notify.Store {
+	t.Helper()
+	store, err := notify.Open(notify.Config{URL: url, Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// Server starts a redis-server for one test, which stops when the test ends.
+func Server(t testing.TB, args ...string) *redisserver.Server {
+	t.Helper()
+	s, err := redisserver.Start(t.Context(), redisserver.Options{Dir: t.TempDir(), Args: args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Eventually waits until a condition is true, and fails the test when it takes longer than Deadline.
+func Eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Deadline); !condition(); {
+		if time.Now().After(end) {
+			t.Fatalf("waited %v for this: %s", Deadline, what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// Receive waits for a value, and fails the test when it takes longer than Deadline.
+func Receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(Deadline):
+		t.Fatalf("waited %v for this: %s", Deadline, what)
+		panic("unreachable")
+	}
+}
+
+// Run runs f in the background. The function that it returns ends f's context,
+// waits for f, and fails the test if f returned an error; it is called by
+// itself when the test ends.
+func Run(t testing.TB, f func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("it ended with: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// Publish publishes messages and fails the test if one is refused.
+func Publish(t testing.TB, store *notify.Store, messages ...notify.Message) {
+	t.Helper()
+	for _, result := range notify.NewPublisher(store, notify.PublisherOptions{}).PublishMany(t.Context(), messages) {
+		if result.Err != nil {
+			t.Fatal(result.Err)
+		}
+	}
+}
+
+// Empty fails the test if there is a key that should not be there once every
+// message is gone: all but the counters, the election and empty waiting lists.
+func Empty(t testing.TB, store *notify.Store) {
+	t.Helper()
+	base := store.Keys().Base()
+	keys, err := store.Client().Keys(t.Context(), base+"*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		switch name := strings.TrimPrefix(key, base); {
+		case name == "carrier", name == "epoch", strings.HasPrefix(name, "waiting:"):
+		case name == "topics":
+			fields, err := store.Client().HGetAll(t.Context(), key).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for field, n := range fields {
+				if _, what, _ := strings.Cut(field, ":"); what != "published" && what != "acked" {
+					t.Errorf("the counter %s is %s, and nothing is left to count", field, n)
+				}
+			}
+		default:
+			t.Errorf("key %s is left", name)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package subscribers_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// claimOne claims one message and fails the test if there is none.
+func claimOne(t *testing.T, c *subscribers.Claimer, lease time.Duration) subscribers.Delivery {
+	t.Helper()
+	ds, err := c.Claim(t.Context(), topic, 1, lease, 0)
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("claimed %d messages, %v", len(ds), err)
+	}
+	return ds[0]
+}
+
+func TestClaimAndAck(t *testing.T) {
+	store := storetest.Open(t)
+	c := subscribers.NewClaimer(store, 0)
+	storetest.Publish(t, store, body("a"), body("b"))
+	a, b := claimOne(t, c, time.Minute), claimOne(t, c, time.Minute)
+	if ds, err := c.Claim(t.Context(), topic, 10, time.Minute, 0); len(ds) != 0 || err != nil {
+		t.Errorf("claimed %v, %v, and all are leased", ds, err)
+	}
+	stale := a
+	stale.Receipt--
+	lost, err := c.AckMany(t.Context(), topic, []subscribers.Delivery{stale, b})
+	if err != nil || len(lost) != 1 || lost[0].ID != "a" {
+		t.Errorf("lost %v, %v", lost, err)
+	}
+	if err := c.Ack(t.Context(), a); err != nil {
+		t.Error(err)
+	}
+	if err := c.Ack(t.Context(), a); !errors.Is(err, notify.ErrLeaseLost) {
+		t.Errorf("second acknowledgement: %v", err)
+	}
+	storetest.Empty(t, store)
+}
+
+func TestClaimOnlyWhatIsOldEnough(t *testing.T) {
+	store := storetest.Open(t)
+	c := subscribers.NewClaimer(store, 0)
+	old := body("old")
+	old.Due = time.Now().Add(-time.Hour)
+	storetest.Publish(t, store, body("young"), old)
+	ds, err := c.Claim(t.Context(), topic, 10, time.Minute, time.Minute)
+	if err != nil || len(ds) != 1 || ds[0].ID != "old" {
+		t.Errorf("claimed %v, %v", ds, err)
+	}
+}
+
+func TestExtendGivesANewReceipt(t *testing.T) {
+	store := storetest.Open(t)
+	c := subscribers.NewClaimer(store, 0)
+	storetest.Publish(t, store, body("a"))
+	d := claimOne(t, c, time.Minute)
+	receipt, err := c.Extend(t.Context(), d, time.Hour)
+	if err != nil || receipt <= d.Receipt {
+		t.Fatalf("got the receipt %d after %d, %v", receipt, d.Receipt, err)
+	}
+	if err := c.Ack(t.Context(), d); !errors.Is(err, notify.ErrLeaseLost) {
+		t.Errorf("the old receipt: %v", err)
+	}
+	d.Receipt = receipt
+	if err := c.Ack(t.Context(), d); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNackReleaseAndBury(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	c := subscribers.NewClaimer(store, 3)
+	storetest.Publish(t, store, body("a"))
+	d := claimOne(t, c, time.Minute)
+	out, err := c.Nack(t.Context(), d, time.Millisecond, "busy")
+	if err != nil || out.State != notify.Scheduled || out.Attempts != 1 {
+		t.Fatalf("got %+v, %v", out, err)
+	}
+	if _, err := c.Nack(t.Context(), d, 0, ""); !errors.Is(err, notify.ErrLeaseLost) {
+		t.Errorf("second nack: %v", err)
+	}
+	storetest.Eventually(t, "it is ready again", func() bool { return counts(t, store).Ready == 1 })
+
+	d = claimOne(t, c, time.Minute)
+	if lost, err := c.Release(t.Context(), topic, []subscribers.Delivery{d}); len(lost) != 0 || err != nil {
+		t.Errorf("lost %v, %v", lost, err)
+	}
+	again := claimOne(t, c, time.Minute)
+	if again.Attempt != 2 || !again.Due.Equal(d.Due) {
+		t.Errorf("after the release it is attempt %d, due %v, want 2 and %v", again.Attempt, again.Due, d.Due)
+	}
+	long := strings.Repeat("no ", 1000)
+	if out, err = c.Bury(t.Context(), again, long); err != nil || out.State != notify.Dead || out.Attempts != 2 {
+		t.Errorf("got %+v, %v", out, err)
+	}
+	info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
+	if err != nil || info.State != notify.Dead || len(info.Reason) > 1100 || !strings.HasPrefix(long, info.Reason[:900]) {
+		t.Errorf("got %+v, %v", info, err)
+	}
+}
+
+// What is claimed at once is bounded in bytes too; the rest stays ready.
+func TestClaimIsBoundedInBytes(t *testing.T) {
+	store := storetest.Open(t)
+	c := subscribers.NewClaimer(store, 0)
+	const n = 60
+	var messages []notify.Message
+	for i := range n {
+		m := body(fmt.Sprintf("%02d", i))
+		m.Body = make([]byte, notify.DefaultMaxBody)
+		messages = append(messages, m)
+	}
+	storetest.Publish(t, store, messages...)
+	total := 0
+	for total < n {
+		ds, err := c.Claim(t.Context(), topic, subscribers.MaxClaim, time.Minute, 0)
+		if err != nil || len(ds) == 0 || len(ds) > 20 {
+			t.Fatalf("claimed %d of 256 KiB each, %v", len(ds), err)
+		}
+		for i, d := range ds {
+			if d.ID != fmt.Sprintf("%02d", total+i) {
+				t.Fatalf("message %d is %s", total+i, d.ID)
+			}
+		}
+		total += len(ds)
+	}
+}
+
+func TestClaimDoesNotHandOutWhatExpired(t *testing.T) {
+	store := storetest.Open(t)
+	m := body("a")
+	m.Due, m.TTL = time.Now().Add(-time.Hour), time.Minute
+	storetest.Publish(t, store, m, body("b"))
+	ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 10, time.Minute, 0)
+	if err != nil || len(ds) != 1 || ds[0].ID != "b" {
+		t.Errorf("claimed %v, %v", ds, err)
+	}
+	info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
+	if err != nil || info.State != notify.Dead || info.Reason != "expired" {
+		t.Errorf("got %+v, %v", info, err)
+	}
+}
+
+func TestSettlingTwiceInOneCallCountsOnce(t *testing.T) {
+	store := storetest.Open(t)
+	c := subscribers.NewClaimer(store, 0)
+	storetest.Publish(t, store, body("a"), body("b"))
+	a, b := claimOne(t, c, time.Minute), claimOne(t, c, time.Minute)
+	if lost, err := c.AckMany(t.Context(), topic, []subscribers.Delivery{a, a}); len(lost) != 0 || err != nil {
+		t.Errorf("lost %v, %v", lost, err)
+	}
+	if n := counts(t, store).Leased; n != 1 {
+		t.Errorf("%d are leased, want 1", n)
+	}
+	b.Due = time.Time{} // which stands for now
+	if lost, err := c.Release(t.Context(), topic, []subscribers.Delivery{b, b}); len(lost) != 0 || err != nil {
+		t.Errorf("lost %v, %v", lost, err)
+	}
+	if n := counts(t, store); n.Leased != 0 || n.Ready != 1 {
+		t.Errorf("got %+v", n)
+	}
+	if d := claimOne(t, c, time.Minute); time.Since(d.Due) > time.Hour {
+		t.Errorf("it is due since %v", d.Due)
+	}
+}
+
+func TestBadClaims(t *testing.T) {
+	store := storetest.Open(t)
+	c := subscribers.NewClaimer(store, 0)
+	storetest.Publish(t, store, body("a"))
+	d := claimOne(t, c, time.Minute)
+	for _, test := range []struct {
+		want string
+		call func() error
+	}{
+		{"topic", func() error { _, err := c.Claim(t.Context(), "a:b", 1, time.Minute, 0); return err }},
+		{"max 0", func() error { _, err := c.Claim(t.Context(), topic, 0, time.Minute, 0); return err }},
+		{"max 501", func() error { _, err := c.Claim(t.Context(), topic, 501, time.Minute, 0); return err }},
+		{"lease 0s", func() error { _, err := c.Claim(t.Context(), topic, 1, 0, 0); return err }},
+		{"min age -1s", func() error { _, err := c.Claim(t.Context(), topic, 1, time.Minute, -time.Second); return err }},
+		{"delay -1s", func() error { _, err := c.Nack(t.Context(), d, -time.Second, ""); return err }},
+		{"not of the topic", func() error { _, err := c.AckMany(t.Context(), "other", []subscribers.Delivery{d}); return err }},
+		{"not of the topic", func() error { _, err := c.Release(t.Context(), "other", []subscribers.Delivery{d}); return err }},
+		{"lease 48h", func() error { _, err := c.Extend(t.Context(), d, 48*time.Hour); return err }},
+	} {
+		if err := test.call(); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want an ErrInvalid about %q", err, test.want)
+		}
+	}
+	if err := c.Ack(t.Context(), d); err != nil {
+		t.Errorf("the lease was changed: %v", err)
+	}
+}

@@ -1,0 +1,660 @@
+package subscribers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const topic = "orders"
+
+func body(s string) notify.Message { return notify.Message{Topic: topic, ID: s, Body: []byte(s)} }
+
+// carry runs a carrier until the test ends.
+func carry(t *testing.T, store *notify.Store) {
+	t.Helper()
+	c, err := carrier.New(store, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+}
+
+// handle runs a subscriber with one handler until stop is called or the test ends.
+func handle(t *testing.T, store *notify.Store, o subscribers.Options, h subscribers.Handler, ho subscribers.HandleOptions) (stop func()) {
+	t.Helper()
+	sub, err := subscribers.New(store, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Handle(topic, h, ho); err != nil {
+		t.Fatal(err)
+	}
+	return storetest.Run(t, sub.Run)
+}
+
+// counts returns the counts of the topic, less those that only grow.
+func counts(t *testing.T, store *notify.Store) notify.Counts {
+	t.Helper()
+	c, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Overdue, c.Published, c.Acked = 0, 0, 0
+	return c
+}
+
+// settled waits until every message of the topic is gone.
+func settled(t *testing.T, store *notify.Store) {
+	t.Helper()
+	storetest.Eventually(t, "all messages are settled", func() bool {
+		c := counts(t, store)
+		return c.Scheduled+c.Ready+c.Leased == 0
+	})
+}
+
+func TestDelayedMessageIsHandledOnceAndGone(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	got := make(chan subscribers.Delivery, 10)
+	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		got <- *d
+		return nil
+	}, subscribers.HandleOptions{})
+	m := body("a")
+	m.Delay = 50 * time.Millisecond
+	m.ContentType, m.Headers = "text/plain", map[string]string{"Trace": "7"}
+	storetest.Publish(t, store, m)
+
+	d := storetest.Receive(t, "the message is handled", got)
+	now, err := store.Client().Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Due.After(now) {
+		t.Errorf("handled at %v, before it was due at %v", now, d.Due)
+	}
+	if d.ID != "a" || d.Attempt != 1 || string(d.Body) != "a" || d.ContentType != "text/plain" || d.Headers["Trace"] != "7" {
+		t.Errorf("got %+v", d)
+	}
+	settled(t, store)
+	storetest.Empty(t, store)
+	if len(got) > 0 {
+		t.Error("it was handled again")
+	}
+}
+
+func TestOrderWithOneHand(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	const n = 3000
+	got := make(chan string, n)
+	var messages []notify.Message
+	var want []string
+	start := time.Now().Add(200 * time.Millisecond)
+	for i := range n {
+		m := body(fmt.Sprintf("%05d", i))
+		m.Due = start.Add(time.Duration(i/10) * time.Millisecond)
+		messages, want = append(messages, m), append(want, m.ID)
+	}
+	storetest.Publish(t, store, messages...)
+	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		got <- d.ID
+		return nil
+	}, subscribers.HandleOptions{})
+	var ids []string
+	for range n {
+		ids = append(ids, storetest.Receive(t, "all are handled", got))
+	}
+	if diff := cmp.Diff(want, ids); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+func TestConcurrencyIsReachedAndKept(t *testing.T) {
+	store := storetest.Open(t)
+	const hands, n = 8, 40
+	var now, most atomic.Int64
+	all := make(chan struct{}) // closed when all hands are busy at once
+	handle(t, store, subscribers.Options{}, func(ctx context.Context, _ *subscribers.Delivery) error {
+		k := now.Add(1)
+		defer now.Add(-1)
+		if k > most.Load() {
+			most.Store(k)
+		}
+		if k == hands {
+			select {
+			case <-all:
+			default:
+				close(all)
+			}
+		}
+		select {
+		case <-all:
+		case <-ctx.Done():
+		}
+		return nil
+	}, subscribers.HandleOptions{Concurrency: hands})
+	var messages []notify.Message
+	for i := range n {
+		messages = append(messages, body(fmt.Sprint(i)))
+	}
+	storetest.Publish(t, store, messages...)
+	storetest.Receive(t, "all hands are busy", all)
+	settled(t, store)
+	if most.Load() != hands {
+		t.Errorf("%d handlers ran at once, want %d", most.Load(), hands)
+	}
+}
+
+func TestFailureIsRetriedWithItsAttempts(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	attempts := make(chan int, 10)
+	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		attempts <- d.Attempt
+		switch d.Attempt {
+		case 1:
+			return errors.New("not yet")
+		case 2:
+			panic("worse")
+		case 3:
+			return subscribers.RetryAfter(errors.New("later"), 20*time.Millisecond)
+		}
+		return nil
+	}, subscribers.HandleOptions{Backoff: subscribers.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond}})
+	storetest.Publish(t, store, body("a"))
+	for want := 1; want <= 4; want++ {
+		if got := storetest.Receive(t, "the next attempt", attempts); got != want {
+			t.Errorf("attempt %d, want %d", got, want)
+		}
+	}
+	settled(t, store)
+	storetest.Empty(t, store)
+}
+
+func TestDeath(t *testing.T) {
+	fail := errors.New("no stock")
+	for _, test := range []struct {
+		name     string
+		attempts int // the message's own limit
+		err      error
+		want     string
+		used     int
+	}{
+		{"out of attempts", 0, fail, "no stock", 2},
+		{"out of its own attempts", 3, fail, "no stock", 3},
+		{"refused for good", 0, fmt.Errorf("%w: %w", subscribers.ErrBury, fail), "buried by the handler: no stock", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			store := storetest.Open(t)
+			carry(t, store)
+			deaths := make(chan subscribers.Death, 1)
+			handle(t, store, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error { return test.err },
+				subscribers.HandleOptions{
+					MaxAttempts: 2, OnDead: func(d subscribers.Death) { deaths <- d },
+					Backoff: subscribers.Backoff{Min: time.Millisecond, Max: time.Millisecond},
+				})
+			m := body("a")
+			m.MaxAttempts = test.attempts
+			storetest.Publish(t, store, m)
+			death := storetest.Receive(t, "the message dies", deaths)
+			if death.ID != "a" || string(death.Body) != "a" || death.Reason != test.want || death.Attempts != test.used {
+				t.Errorf("got %+v, want the reason %q after %d attempts", death, test.want, test.used)
+			}
+			info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
+			if err != nil || info.State != notify.Dead || info.Reason != test.want || info.Attempts != test.used {
+				t.Errorf("got %+v, %v", info, err)
+			}
+			if c := counts(t, store); c.Dead != 1 || c.Leased+c.Ready+c.Scheduled != 0 {
+				t.Errorf("got %+v", c)
+			}
+		})
+	}
+}
+
+// A record that is not what Bellhop writes is buried with the reason, and the rest goes on.
+func TestForeignRecordIsBuried(t *testing.T) {
+	store := storetest.Open(t)
+	deaths := make(chan subscribers.Death, 10)
+	got := make(chan string, 10)
+	storetest.Publish(t, store, body("a"), body("b"), body("c"), body("d"))
+	records := store.Keys().Messages()
+	client := store.Client()
+	client.HSet(t.Context(), records, "orders:a", "no json at all")
+	client.HSet(t.Context(), records, "orders:b", "{\"at\":12")
+	client.HDel(t.Context(), records, "orders:c")
+	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		got <- d.ID
+		return nil
+	}, subscribers.HandleOptions{OnDead: func(d subscribers.Death) { deaths <- d }})
+	if id := storetest.Receive(t, "the good one is handled", got); id != "d" {
+		t.Errorf("handled %s", id)
+	}
+	for range 2 {
+		if d := storetest.Receive(t, "the unreadable ones die", deaths); !strings.Contains(d.Reason, "unreadable record") {
+			t.Errorf("%s died of %q", d.ID, d.Reason)
+		}
+	}
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	info, err := pub.Inspect(t.Context(), topic, "c")
+	if err != nil || info.State != notify.Dead || info.Reason != "record is missing" {
+		t.Errorf("got %+v, %v", info, err)
+	}
+	settled(t, store)
+	if c := counts(t, store); c.Dead != 3 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestLeaseIsExtendedWhileTheHandlerRuns(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	const lease = 300 * time.Millisecond
+	began, end := make(chan subscribers.Delivery, 10), make(chan struct{})
+	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
+		began <- *d
+		select {
+		case <-end:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}, subscribers.HandleOptions{Lease: lease, Concurrency: 4})
+	storetest.Publish(t, store, body("a"))
+	first := storetest.Receive(t, "the handler begins", began)
+	storetest.Eventually(t, "three leases have passed", func() bool {
+		now, err := store.Client().Time(t.Context()).Result()
+		return err == nil && now.After(first.Receipt.Until().Add(3*lease))
+	})
+	if c := counts(t, store); c.Leased != 1 || c.Ready != 0 {
+		t.Errorf("got %+v", c)
+	}
+	close(end)
+	settled(t, store)
+	storetest.Empty(t, store)
+	if len(began) > 0 {
+		t.Error("it was handled again")
+	}
+}
+
+func TestHandlerIsToldThatItsLeaseIsLost(t *testing.T) {
+	store := storetest.Open(t)
+	causes := make(chan error, 1)
+	began := make(chan subscribers.Delivery, 1)
+	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
+		began <- *d
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return ctx.Err()
+	}, subscribers.HandleOptions{Lease: 300 * time.Millisecond})
+	storetest.Publish(t, store, body("a"))
+	d := storetest.Receive(t, "the handler begins", began)
+	// Somebody else settles it, under the receipt of the moment.
+	if err := store.Client().ZRem(t.Context(), store.Keys().Leased(), notify.Member(topic, d.ID)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if cause := storetest.Receive(t, "the handler's context ends", causes); !errors.Is(cause, notify.ErrLeaseLost) {
+		t.Errorf("its context ended because of %v", cause)
+	}
+}
+
+// When it stops, a subscriber finishes what it handles and gives back what it
+// did not begin, with no attempt used up.
+func TestStopReleasesWhatWasNotBegun(t *testing.T) {
+	store := storetest.Open(t)
+	began, end := make(chan string, 100), make(chan struct{})
+	stop := handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		if d.ID == "last" {
+			began <- d.ID
+			<-end
+		}
+		return nil
+	}, subscribers.HandleOptions{})
+	// Fast ones first, so that it claims ahead of its hand.
+	var messages []notify.Message
+	for i := range 400 {
+		messages = append(messages, body(fmt.Sprintf("%03d", i)))
+	}
+	storetest.Publish(t, store, messages...)
+	settled(t, store)
+	messages = []notify.Message{body("last")}
+	now := time.Now()
+	messages[0].Due = now.Add(-time.Hour)
+	for i := range 30 {
+		messages = append(messages, body(fmt.Sprintf("x%02d", i)))
+	}
+	storetest.Publish(t, store, messages...)
+	storetest.Receive(t, "the last one begins", began)
+
+	stopped := make(chan struct{})
+	go func() {
+		stop()
+		close(stopped)
+	}()
+	storetest.Eventually(t, "all but the one in hand are ready again", func() bool {
+		c := counts(t, store)
+		return c.Ready == 30 && c.Leased == 1 && c.Waiting == 0
+	})
+	close(end)
+	storetest.Receive(t, "the subscriber stops", stopped)
+	if c := counts(t, store); c.Leased != 0 || c.Ready != 30 {
+		t.Errorf("got %+v", c)
+	}
+	ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 100, time.Minute, 0)
+	if err != nil || len(ds) != 30 {
+		t.Fatalf("claimed %d, %v", len(ds), err)
+	}
+	for i, d := range ds {
+		if d.Attempt != 1 || d.ID != fmt.Sprintf("x%02d", i) {
+			t.Errorf("message %d is %s in attempt %d", i, d.ID, d.Attempt)
+		}
+	}
+}
+
+func TestGraceEndsHandlersWithoutUsingUpAnAttempt(t *testing.T) {
+	store := storetest.Open(t)
+	began := make(chan struct{}, 1)
+	var cause error
+	stop := handle(t, store, subscribers.Options{Grace: 50 * time.Millisecond}, func(ctx context.Context, _ *subscribers.Delivery) error {
+		began <- struct{}{}
+		<-ctx.Done()
+		cause = context.Cause(ctx)
+		return ctx.Err()
+	}, subscribers.HandleOptions{})
+	storetest.Publish(t, store, body("a"))
+	storetest.Receive(t, "the handler begins", began)
+	stop()
+	if !errors.Is(cause, subscribers.ErrStopping) {
+		t.Errorf("the handler's context ended because of %v", cause)
+	}
+	info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
+	if err != nil || info.State != notify.Ready || info.Attempts != 0 {
+		t.Errorf("got %+v, %v", info, err)
+	}
+}
+
+// What was claimed ahead of a hand that got stuck goes to somebody else.
+func TestStalledHandGivesUpWhatItClaimedAhead(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	end := make(chan struct{})
+	defer close(end)
+	stuck := make(chan struct{}, 1)
+	slow := func(_ context.Context, d *subscribers.Delivery) error {
+		if d.ID == "stuck" {
+			stuck <- struct{}{}
+			<-end
+		}
+		return nil
+	}
+	handle(t, store, subscribers.Options{Grace: time.Minute}, slow, subscribers.HandleOptions{})
+	var messages []notify.Message
+	for i := range 500 {
+		messages = append(messages, body(fmt.Sprintf("%03d", i)))
+	}
+	storetest.Publish(t, store, messages...)
+	settled(t, store) // it knows now that its hand is fast
+	first := body("stuck")
+	first.Due = time.Now().Add(-time.Hour)
+	messages = []notify.Message{first}
+	for i := range 20 {
+		messages = append(messages, body(fmt.Sprintf("x%02d", i)))
+	}
+	storetest.Publish(t, store, messages...)
+	storetest.Receive(t, "the hand gets stuck", stuck)
+
+	var mu sync.Mutex
+	got := make(map[string]int)
+	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		mu.Lock()
+		defer mu.Unlock()
+		got[d.ID] = d.Attempt
+		return nil
+	}, subscribers.HandleOptions{})
+	storetest.Eventually(t, "the other one handles the rest", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(got) == 20
+	})
+	for id, attempt := range got {
+		if attempt != 1 {
+			t.Errorf("%s was handled in attempt %d", id, attempt)
+		}
+	}
+}
+
+// A waiting list that is lost, with the connection whole, is made again by the beat.
+func TestWaitingListIsLost(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	got := make(chan string, 10)
+	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		got <- d.ID
+		return nil
+	}, subscribers.HandleOptions{})
+	storetest.Eventually(t, "the subscriber waits", func() bool { return counts(t, store).Waiting == 1 })
+	if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, store, body("a"))
+	storetest.Receive(t, "the message is handled", got)
+}
+
+// A subscriber that hangs, but whose connection stands, does not keep messages from one that waits beside it.
+func TestHungSubscriberIsRungLast(t *testing.T) {
+	store := storetest.Open(t)
+	hung := store.Keys().Inbox("hung")
+	line := store.Client().Subscribe(t.Context(), hung)
+	defer line.Close()
+	if _, err := line.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Waiting(topic), 1, hung).Err(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, store, body("first"))
+	got := make(chan string, 10)
+	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		got <- d.ID
+		return nil
+	}, subscribers.HandleOptions{})
+	storetest.Receive(t, "the first is handled", got)
+	for i := range 5 { // with no carrier there is no beat that would help
+		storetest.Eventually(t, "both wait", func() bool { return counts(t, store).Waiting == 2 })
+		storetest.Publish(t, store, body(fmt.Sprint(i)))
+		storetest.Receive(t, "the next is handled", got)
+	}
+}
+
+func TestRetryAfterNothing(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	attempts := make(chan int, 10)
+	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		attempts <- d.Attempt
+		if d.Attempt == 1 {
+			return subscribers.RetryAfter(nil, time.Millisecond)
+		}
+		return nil
+	}, subscribers.HandleOptions{})
+	storetest.Publish(t, store, body("a"))
+	for range 2 {
+		storetest.Receive(t, "the next attempt", attempts)
+	}
+}
+
+// One whose lease was lost while it was handled does not keep the others from being acknowledged.
+func TestLostLeaseBesideOthers(t *testing.T) {
+	store := storetest.Open(t)
+	const lease = 300 * time.Millisecond
+	lost, release := make(chan struct{}), make(chan struct{})
+	var again atomic.Int64
+	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
+		if d.Attempt > 1 {
+			again.Add(1)
+		}
+		if d.ID == "lost" {
+			<-ctx.Done()
+			close(lost)
+		}
+		<-release
+		return nil
+	}, subscribers.HandleOptions{Lease: lease, Concurrency: 20})
+	storetest.Publish(t, store, body("lost"))
+	storetest.Eventually(t, "it is leased", func() bool { return counts(t, store).Leased == 1 })
+	if err := store.Client().ZRem(t.Context(), store.Keys().Leased(), "orders:lost").Err(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Receive(t, "its handler is told", lost)
+	var messages []notify.Message
+	for i := range 10 {
+		messages = append(messages, body(fmt.Sprint(i)))
+	}
+	storetest.Publish(t, store, messages...)
+	card := func() int64 {
+		n, err := store.Client().ZCard(t.Context(), store.Keys().Leased()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	storetest.Eventually(t, "the others are leased", func() bool { return card() == 10 })
+	close(release)
+	storetest.Eventually(t, "the others are acknowledged", func() bool { return card() == 0 })
+	if n := again.Load(); n > 0 {
+		t.Errorf("%d were handled again", n)
+	}
+}
+
+// Nor does it keep what comes later, one by one, while it is stuck: somebody who is free gets it.
+func TestStalledHandClaimsNoMore(t *testing.T) {
+	store := storetest.Open(t)
+	end := make(chan struct{})
+	defer close(end)
+	stuck := make(chan struct{}, 1)
+	handle(t, store, subscribers.Options{Grace: time.Minute}, func(_ context.Context, d *subscribers.Delivery) error {
+		if d.ID == "stuck" {
+			stuck <- struct{}{}
+			<-end
+		}
+		return nil
+	}, subscribers.HandleOptions{Lease: 200 * time.Millisecond})
+	storetest.Publish(t, store, numbered(500)...)
+	settled(t, store) // it knows now that its hand is fast
+	storetest.Publish(t, store, body("stuck"))
+	storetest.Receive(t, "the hand gets stuck", stuck)
+	// What it claims ahead now is released after a moment, and then it claims no more.
+	storetest.Eventually(t, "it leaves the waiting list", func() bool {
+		m := body(notify.NewID())
+		storetest.Publish(t, store, m)
+		c := counts(t, store)
+		return c.Waiting == 0 && c.Leased == 1 && c.Ready > 3
+	})
+}
+
+// With Redis away, a subscriber stops soon after its grace, not when its leases end.
+func TestStopWithoutRedis(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	began, end := make(chan struct{}, 10), make(chan struct{})
+	stop := handle(t, store, subscribers.Options{Grace: 100 * time.Millisecond}, func(_ context.Context, d *subscribers.Delivery) error {
+		began <- struct{}{}
+		<-end
+		if d.ID == "fails" {
+			return errors.New("no")
+		}
+		return nil
+	}, subscribers.HandleOptions{Lease: time.Hour, Concurrency: 4})
+	storetest.Publish(t, store, body("fails"), body("succeeds"))
+	for range 2 {
+		storetest.Receive(t, "the handlers begin", began)
+	}
+	server.Kill()
+	close(end)
+	stopped := make(chan struct{})
+	go func() {
+		stop()
+		close(stopped)
+	}()
+	storetest.Receive(t, "the subscriber stops", stopped)
+}
+
+func TestMisuse(t *testing.T) {
+	store := storetest.Open(t)
+	nothing := func(context.Context, *subscribers.Delivery) error { return nil }
+	for _, test := range []struct {
+		name, want string
+		call       func(*subscribers.Subscriber) error
+	}{
+		{"topic", "topic", func(s *subscribers.Subscriber) error {
+			return s.Handle("a b", nothing, subscribers.HandleOptions{})
+		}},
+		{"no handler", "nil", func(s *subscribers.Subscriber) error { return s.Handle("b", nil, subscribers.HandleOptions{}) }},
+		{"twice", "already", func(s *subscribers.Subscriber) error {
+			return s.Handle(topic, nothing, subscribers.HandleOptions{})
+		}},
+		{"concurrency", "concurrency -1", func(s *subscribers.Subscriber) error {
+			return s.Handle("b", nothing, subscribers.HandleOptions{Concurrency: -1})
+		}},
+		{"lease", "lease 1ms", func(s *subscribers.Subscriber) error {
+			return s.Handle("b", nothing, subscribers.HandleOptions{Lease: time.Millisecond})
+		}},
+		{"attempts", "max attempts -1", func(s *subscribers.Subscriber) error {
+			return s.Handle("b", nothing, subscribers.HandleOptions{MaxAttempts: -1})
+		}},
+		{"backoff", "backoff max", func(s *subscribers.Subscriber) error {
+			return s.Handle("b", nothing, subscribers.HandleOptions{Backoff: subscribers.Backoff{Min: time.Second, Max: time.Millisecond}})
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			sub, err := subscribers.New(store, subscribers.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := sub.Handle(topic, nothing, subscribers.HandleOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := test.call(sub); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an ErrInvalid about %q", err, test.want)
+			}
+		})
+	}
+	if _, err := subscribers.New(store, subscribers.Options{Grace: -1}); !errors.Is(err, notify.ErrInvalid) {
+		t.Errorf("negative grace: %v", err)
+	}
+	sub, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Run(t.Context()); !errors.Is(err, notify.ErrInvalid) {
+		t.Errorf("no handler: %v", err)
+	}
+}
+
+func TestEvictingRedisEndsRun(t *testing.T) {
+	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	sub, err := subscribers.New(storetest.At(t, server.URL(), ""), subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Run(t.Context()); !errors.Is(err, notify.ErrUnfit) {
+		t.Errorf("got %v", err)
+	}
+}
