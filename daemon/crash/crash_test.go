@@ -1,0 +1,291 @@
+package crash_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// carriers starts two carrier processes, the first of which is elected.
+func carriers(t *testing.T, store *notify.Store) map[string]*process {
+	t.Helper()
+	all := make(map[string]*process)
+	for i, name := range []string{"one", "two"} {
+		all[name] = start(t, store, "carrier", func(string) {}, "CRASH_NAME="+name)
+		elected(t, store, "")
+		standingBy(t, store, int64(i))
+	}
+	return all
+}
+
+// kill -9 of the carrier in the middle of a burst: the standby takes over when
+// the lease ends; nothing is lost, nothing early, nothing handled twice.
+func TestKillCarrier(t *testing.T) {
+	store := storetest.Open(t)
+	all := carriers(t, store)
+	l := newLedger()
+	worker(t, store, l, subscribers.HandleOptions{Concurrency: 16})
+	const n = 20_000
+	spread(t, store, n, 500*time.Millisecond, 2*time.Second)
+	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
+	all["one"].end(syscall.SIGKILL)
+	killed := time.Now()
+	s := elected(t, store, "one")
+	took := time.Since(killed)
+	t.Logf("%s took over after %v", s.Name, took)
+	if bound := carrier.DefaultLease + time.Second; took > bound {
+		t.Errorf("the standby took over after %v, the bound is %v", took, bound)
+	}
+	gone(t, store)
+	l.check(t, n)
+	l.once(t)
+	storetest.Empty(t, store)
+}
+
+// SIGTERM of the carrier: it hands over at once, long before its lease would end.
+func TestTermCarrier(t *testing.T) {
+	store := storetest.Open(t)
+	all := carriers(t, store)
+	l := newLedger()
+	worker(t, store, l, subscribers.HandleOptions{Concurrency: 16})
+	const n = 5000
+	spread(t, store, n, 300*time.Millisecond, time.Second)
+	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
+	termed := time.Now()
+	if err := all["one"].Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	elected(t, store, "one")
+	took := time.Since(termed)
+	t.Logf("handed over after %v", took)
+	if took > carrier.DefaultLease/2 {
+		t.Errorf("handed over after %v: that was the end of the lease", took)
+	}
+	gone(t, store)
+	l.check(t, n)
+	l.once(t)
+}
+
+// SIGSTOP of the carrier past its lease: when it goes on, its late call moves
+// nothing, and it stands by.
+func TestPauseCarrier(t *testing.T) {
+	store := storetest.Open(t)
+	all := carriers(t, store)
+	l := newLedger()
+	worker(t, store, l, subscribers.HandleOptions{Concurrency: 16})
+	const n = 5000
+	spread(t, store, n, 300*time.Millisecond, 5*time.Second)
+	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/20 })
+	if err := all["one"].Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	s := elected(t, store, "one")
+	if err := all["one"].Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "the paused one finds itself deposed", func() bool { return strings.Contains(all["one"].log(), "deposed") })
+	standingBy(t, store, 1)
+	gone(t, store)
+	if now := elected(t, store, ""); now.Name != "two" || now.Epoch != s.Epoch {
+		t.Errorf("now %+v carries, it was %+v", now, s)
+	}
+	l.check(t, n)
+	l.once(t)
+}
+
+// kill -9 of a publisher: what was acknowledged is delivered; what was in flight
+// happened or not, and publishing all of it again makes it happen once.
+func TestKillPublisher(t *testing.T) {
+	store := storetest.Open(t)
+	run(t, store)
+	var mu sync.Mutex
+	var acknowledged []string
+	size := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(acknowledged)
+	}
+	p := start(t, store, "publisher", func(id string) {
+		mu.Lock()
+		defer mu.Unlock()
+		acknowledged = append(acknowledged, id)
+	})
+	storetest.Eventually(t, "some are published", func() bool { return size() > 500 })
+	p.end(syscall.SIGKILL)
+
+	n := size() + 1 // the one in flight
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	again := 0
+	for i := range n {
+		_, err := pub.Publish(t.Context(), notify.Message{Topic: topic, ID: fmt.Sprintf("m%06d", i), Body: []byte("x")})
+		switch {
+		case errors.Is(err, notify.ErrExists):
+		case err != nil:
+			t.Fatal(err)
+		default:
+			again++
+		}
+	}
+	if again > 1 {
+		t.Errorf("%d of %d had to be published again, and %d were acknowledged", again, n, n-1)
+	}
+	l := newLedger()
+	worker(t, store, l, subscribers.HandleOptions{Concurrency: 16})
+	gone(t, store)
+	l.check(t, n)
+	l.once(t)
+	storetest.Empty(t, store)
+}
+
+// kill -9 of a subscriber in the middle of a burst: what it had in hand comes
+// again after its lease, and nothing else does.
+func TestKillSubscriber(t *testing.T) {
+	store := storetest.Open(t)
+	carriers(t, store)
+	l := newLedger()
+	env := []string{"CRASH_PAUSE=2ms", "CRASH_LEASE=1s"}
+	victim := start(t, store, "worker", l.line, env...)
+	const n = 10_000
+	spread(t, store, n, 500*time.Millisecond, time.Second)
+	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
+	start(t, store, "worker", l.line, env...)
+	victim.end(syscall.SIGKILL)
+	gone(t, store)
+	l.check(t, n)
+	storetest.Empty(t, store)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	again := 0
+	for _, attempts := range l.handled {
+		if len(attempts) > 1 || attempts[0] > 1 {
+			again++
+		}
+	}
+	t.Logf("%d messages were leased to the one that was killed", again)
+	if again == 0 || again > subscribers.MaxClaim+16 {
+		t.Errorf("%d messages came again, want those that it had in hand", again)
+	}
+}
+
+// SIGTERM of a subscriber in the middle of a burst: nothing comes again, and no
+// attempt is used up.
+func TestTermSubscriber(t *testing.T) {
+	store := storetest.Open(t)
+	carriers(t, store)
+	l := newLedger()
+	env := []string{"CRASH_PAUSE=2ms", "CRASH_LEASE=30s"}
+	victim := start(t, store, "worker", l.line, env...)
+	const n = 10_000
+	spread(t, store, n, 500*time.Millisecond, time.Second)
+	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
+	start(t, store, "worker", l.line, env...)
+	victim.end(syscall.SIGTERM)
+	if code := victim.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d: %s", code, victim.log())
+	}
+	gone(t, store)
+	l.check(t, n)
+	l.once(t)
+	storetest.Empty(t, store)
+}
+
+// Redis is killed and started again with its append-only file: what was
+// acknowledged is there, everybody comes back by himself.
+func TestKillRedis(t *testing.T) {
+	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
+	store := storetest.At(t, server.URL(), "")
+	all := carriers(t, store)
+	l := newLedger()
+	start(t, store, "worker", l.line, "CRASH_PAUSE=0s", "CRASH_LEASE=1s")
+	const n = 4000
+	spread(t, store, n, 500*time.Millisecond, 2*time.Second)
+	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
+	server.Kill()
+	storetest.Eventually(t, "a carrier notices", func() bool {
+		return strings.Contains(all["one"].log(), "cannot carry")
+	})
+	server, err := server.Restart(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	gone(t, store)
+	l.check(t, n)
+	storetest.Empty(t, store)
+}
+
+// SCRIPT FLUSH again and again under load.
+func TestFlushScripts(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carriers(t, store)
+	l := newLedger()
+	worker(t, store, l, subscribers.HandleOptions{Concurrency: 16})
+	const n = 4000
+	spread(t, store, n, 200*time.Millisecond, time.Second)
+	storetest.Eventually(t, "all are handled", func() bool {
+		if err := store.Client().ScriptFlush(context.Background()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return l.size() == n
+	})
+	gone(t, store)
+	l.check(t, n)
+	l.once(t)
+}
+
+// Many publishers, carriers and subscribers at once: every message is accounted for.
+func TestManyOfAll(t *testing.T) {
+	store := storetest.Open(t)
+	for i := range 4 {
+		c, err := carrier.New(store, carrier.Options{Name: fmt.Sprint(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		storetest.Run(t, c.Run)
+	}
+	l := newLedger()
+	for range 8 {
+		worker(t, store, l, subscribers.HandleOptions{Concurrency: 4})
+	}
+	const publishers, each = 8, 500
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	cancelled := 0
+	for p := range publishers {
+		all.Go(func() {
+			for i := range each {
+				id := fmt.Sprintf("%d-%d", p, i)
+				m := notify.Message{Topic: topic, ID: id, Body: []byte("x"), Delay: time.Duration(i%20) * 10 * time.Millisecond}
+				if _, err := pub.Publish(t.Context(), m); err != nil {
+					t.Error(err)
+				}
+				if i%10 != 9 {
+					continue
+				}
+				if _, err := pub.Cancel(t.Context(), topic, id); err == nil {
+					mu.Lock()
+					cancelled++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	all.Wait()
+	gone(t, store)
+	l.check(t, publishers*each-cancelled)
+	l.once(t)
+	storetest.Empty(t, store)
+	t.Logf("%d were cancelled in time", cancelled)
+}

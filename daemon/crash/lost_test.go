@@ -1,0 +1,216 @@
+package crash_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// slack is what a noisy machine may add to a stated bound.
+const slack = 2 * time.Second
+
+// as returns the store as a user of its own sees it.
+func as(t *testing.T, url, user string, store *notify.Store) *notify.Store {
+	t.Helper()
+	return storetest.At(t, strings.Replace(url, "redis://", "redis://"+user+":secret@", 1), store.Keys().Prefix())
+}
+
+// setUser changes what a user may do.
+func setUser(t *testing.T, store *notify.Store, rules ...any) {
+	t.Helper()
+	if err := store.Client().Do(t.Context(), append([]any{"ACL", "SETUSER"}, rules...)...).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs a carrier on a store and waits until it is elected.
+func run(t *testing.T, store *notify.Store) {
+	t.Helper()
+	c, err := carrier.New(store, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	elected(t, store, "")
+}
+
+// waiting waits until a subscriber waits for the topic.
+func waiting(t *testing.T, store *notify.Store) {
+	t.Helper()
+	storetest.Eventually(t, "a subscriber waits", func() bool {
+		n, err := store.Client().ZCard(context.Background(), store.Keys().Waiting(topic)).Result()
+		return err == nil && n == 1
+	})
+}
+
+// handled waits until one message is handled, and returns how late it was.
+func handled(t *testing.T, late <-chan time.Duration) time.Duration {
+	t.Helper()
+	got := storetest.Receive(t, "the message is handled", late)
+	t.Logf("late by %v", got)
+	return got
+}
+
+// lateWorker runs a worker that tells how late messages are.
+func lateWorker(t *testing.T, store *notify.Store) <-chan time.Duration {
+	t.Helper()
+	late := make(chan time.Duration, 10)
+	sub, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+		late <- time.Since(d.Due)
+		return nil
+	}, subscribers.HandleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, sub.Run)
+	return late
+}
+
+// A nudge that is lost: the publisher may not PUBLISH. The carrier's next beat
+// finds the message.
+func TestLostNudge(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	run(t, store)
+	late := lateWorker(t, store)
+	waiting(t, store)
+	setUser(t, store, "mute", "on", ">secret", "~*", "resetchannels", "+@all")
+	storetest.Publish(t, as(t, server.URL(), "mute", store), notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
+	if got := handled(t, late); got > notify.Heartbeat+slack {
+		t.Errorf("late by %v, the bound is a heartbeat, %v", got, notify.Heartbeat)
+	}
+}
+
+// A ring that is lost: the carrier may not PUBLISH to inboxes for a moment. Its
+// next beat rings again.
+func TestLostRing(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	setUser(t, store, "carrier", "on", ">secret", "~*", "&*", "+@all")
+	run(t, as(t, server.URL(), "carrier", store))
+	late := lateWorker(t, store)
+	waiting(t, store)
+	channels := store.Keys()
+	setUser(t, store, "carrier", "resetchannels", "&"+channels.Head(), "&"+channels.Beat(), "&"+channels.Vacant())
+	// Changing a user's channels ends its subscriptions: the carrier listens again.
+	storetest.Eventually(t, "the carrier listens again", func() bool {
+		n, err := store.Client().PubSubNumSub(t.Context(), channels.Head()).Result()
+		return err == nil && n[channels.Head()] == 1
+	})
+	storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
+	storetest.Eventually(t, "it is ready, and nobody was rung", func() bool {
+		n, err := store.Client().ZCard(t.Context(), store.Keys().Ready(topic)).Result()
+		return err == nil && n == 1
+	})
+	allowed := time.Now()
+	setUser(t, store, "carrier", "&*")
+	handled(t, late)
+	if took := time.Since(allowed); took > notify.Heartbeat+slack {
+		t.Errorf("rung after %v, the bound is a heartbeat, %v", took, notify.Heartbeat)
+	}
+}
+
+// A subscriber's connections are cut without a word: what it was rung for is
+// lost. It misses three beats, connects anew and claims.
+func TestSilentCut(t *testing.T) {
+	store := storetest.Open(t)
+	run(t, store)
+	p := newProxy(t, strings.TrimPrefix(storetest.URL(), "redis://"))
+	late := lateWorker(t, storetest.At(t, "redis://"+p.addr, store.Keys().Prefix()))
+	waiting(t, store)
+	p.swallow()
+	storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
+	if got := handled(t, late); got > notify.Silence+slack {
+		t.Errorf("late by %v, the bound is three beats, %v", got, notify.Silence)
+	}
+}
+
+// proxy passes connections on to an address, and can swallow what comes on those that stand.
+type proxy struct {
+	addr string
+
+	mu    sync.Mutex
+	holes []*atomic.Bool // of the connections that stand
+	conns []net.Conn
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{addr: l.Addr().String()}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				in.Close()
+				return
+			}
+			hole := new(atomic.Bool)
+			p.mu.Lock()
+			p.holes, p.conns = append(p.holes, hole), append(p.conns, in, out)
+			p.mu.Unlock()
+			all.Go(func() { pass(in, out, hole) })
+			all.Go(func() { pass(out, in, hole) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		p.mu.Lock()
+		for _, c := range p.conns {
+			c.Close()
+		}
+		p.mu.Unlock()
+		all.Wait()
+	})
+	return p
+}
+
+// pass copies until the connection ends; what comes while there is a hole is lost.
+func pass(from, to net.Conn, hole *atomic.Bool) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			if err == io.EOF && !hole.Load() {
+				to.Close()
+			}
+			return
+		}
+		if hole.Load() {
+			continue
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// swallow makes a hole of every connection that stands. New ones pass.
+func (p *proxy) swallow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, hole := range p.holes {
+		hole.Store(true)
+	}
+}

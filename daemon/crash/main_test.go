@@ -1,0 +1,297 @@
+package crash_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const topic = "orders"
+
+// The test binary is also the processes that are killed: CRASH_ROLE says which.
+func TestMain(m *testing.M) {
+	role := os.Getenv("CRASH_ROLE")
+	if role == "" {
+		storetest.Main(m)
+		return
+	}
+	if err := play(role); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func play(role string) error {
+	store, err := notify.Open(notify.Config{URL: os.Getenv("CRASH_URL"), Prefix: os.Getenv("CRASH_PREFIX")})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	switch role {
+	case "carrier":
+		c, err := carrier.New(store, carrier.Options{Name: os.Getenv("CRASH_NAME"), Logger: logger})
+		if err != nil {
+			return err
+		}
+		return c.Run(ctx)
+	case "worker":
+		return work(ctx, store, logger)
+	case "publisher":
+		return publish(ctx, store)
+	}
+	return fmt.Errorf("no role %q", role)
+}
+
+// publish publishes messages one after the other, and prints the id of each when it is acknowledged.
+func publish(ctx context.Context, store *notify.Store) error {
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	for i := 0; ctx.Err() == nil; i++ {
+		m := notify.Message{Topic: topic, ID: fmt.Sprintf("m%06d", i), Body: []byte("x"), Delay: 100 * time.Millisecond}
+		if _, err := pub.Publish(ctx, m); err != nil {
+			return err
+		}
+		fmt.Println(m.ID)
+	}
+	return nil
+}
+
+// work prints a line for each message when its handler begins.
+func work(ctx context.Context, store *notify.Store, logger *slog.Logger) error {
+	pause, err := time.ParseDuration(os.Getenv("CRASH_PAUSE"))
+	if err != nil {
+		return err
+	}
+	lease, err := time.ParseDuration(os.Getenv("CRASH_LEASE"))
+	if err != nil {
+		return err
+	}
+	sub, err := subscribers.New(store, subscribers.Options{Logger: logger})
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	err = sub.Handle(topic, func(ctx context.Context, d *subscribers.Delivery) error {
+		mu.Lock()
+		fmt.Printf("%s %d %d\n", d.ID, d.Attempt, time.Since(d.Due).Microseconds())
+		mu.Unlock()
+		if pause > 0 {
+			time.Sleep(pause)
+		}
+		return nil
+	}, subscribers.HandleOptions{Concurrency: 16, Lease: lease})
+	if err != nil {
+		return err
+	}
+	return sub.Run(ctx)
+}
+
+// A process is the test binary in a role of its own.
+type process struct {
+	*exec.Cmd
+	t     *testing.T
+	ended chan struct{}
+
+	mu     sync.Mutex
+	stderr strings.Builder
+}
+
+// start starts a process on a store; each line that it prints is given to line.
+func start(t *testing.T, store *notify.Store, role string, line func(string), env ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(os.Args[0]), t: t, ended: make(chan struct{})}
+	p.Env = append(os.Environ(), "CRASH_ROLE="+role, "CRASH_URL="+store.Where(), "CRASH_PREFIX="+store.Keys().Prefix())
+	p.Env = append(p.Env, env...)
+	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stdout, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := p.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pipes sync.WaitGroup
+	pipes.Go(func() {
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+			line(lines.Text())
+		}
+	})
+	pipes.Go(func() {
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			p.mu.Lock()
+			p.stderr.WriteString(lines.Text() + "\n")
+			p.mu.Unlock()
+		}
+	})
+	go func() {
+		pipes.Wait()
+		_ = p.Wait() // a process that was killed is no error here
+		close(p.ended)
+	}()
+	t.Cleanup(func() { p.end(syscall.SIGKILL) })
+	return p
+}
+
+// log returns what the process wrote to its standard error so far.
+func (p *process) log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stderr.String()
+}
+
+// end sends a signal and waits for the end of the process.
+func (p *process) end(sig syscall.Signal) {
+	p.t.Helper()
+	_ = p.Process.Signal(sig) // it may have ended already
+	storetest.Receive(p.t, "the process ends", p.ended)
+}
+
+// ledger accounts for messages.
+type ledger struct {
+	mu      sync.Mutex
+	handled map[string][]int // id → attempts
+	early   []string
+}
+
+func newLedger() *ledger { return &ledger{handled: make(map[string][]int)} }
+
+// line takes note of a line that a worker printed.
+func (l *ledger) line(text string) {
+	fields := strings.Fields(text)
+	if len(fields) != 3 {
+		return // cut off by kill -9
+	}
+	attempt, _ := strconv.Atoi(fields[1])
+	late, _ := strconv.ParseInt(fields[2], 10, 64)
+	l.add(fields[0], attempt, time.Duration(late)*time.Microsecond)
+}
+
+func (l *ledger) add(id string, attempt int, late time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.handled[id] = append(l.handled[id], attempt)
+	if late < 0 {
+		l.early = append(l.early, fmt.Sprintf("%s by %v", id, -late))
+	}
+}
+
+func (l *ledger) size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.handled)
+}
+
+// check fails the test unless n messages were handled, none of them early, and
+// again only those in a later attempt.
+func (l *ledger) check(t *testing.T, n int) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.handled) != n {
+		t.Errorf("%d messages were handled, want %d", len(l.handled), n)
+	}
+	if len(l.early) > 0 {
+		t.Errorf("%d were early: %s", len(l.early), l.early[0])
+	}
+	for id, attempts := range l.handled {
+		for i, attempt := range attempts {
+			if attempt != attempts[0]+i {
+				t.Errorf("%s was handled in the attempts %v: twice under one lease", id, attempts)
+			}
+		}
+	}
+}
+
+// once fails the test if a message was handled more than once.
+func (l *ledger) once(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, attempts := range l.handled {
+		if len(attempts) != 1 || attempts[0] != 1 {
+			t.Errorf("%s was handled in the attempts %v", id, attempts)
+		}
+	}
+}
+
+// worker handles messages in this process and enters them into a ledger.
+func worker(t *testing.T, store *notify.Store, l *ledger, o subscribers.HandleOptions) (stop func()) {
+	t.Helper()
+	sub, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+		l.add(d.ID, d.Attempt, time.Since(d.Due))
+		return nil
+	}, o); err != nil {
+		t.Fatal(err)
+	}
+	return storetest.Run(t, sub.Run)
+}
+
+// spread publishes n messages that are due over a while, beginning in a while.
+func spread(t *testing.T, store *notify.Store, n int, begin, over time.Duration) {
+	t.Helper()
+	messages := make([]notify.Message, n)
+	for i := range messages {
+		messages[i] = notify.Message{
+			Topic: topic, ID: fmt.Sprintf("m%06d", i), Body: []byte("x"),
+			Delay: begin + over*time.Duration(i)/time.Duration(n),
+		}
+	}
+	storetest.Publish(t, store, messages...)
+}
+
+// elected waits until a carrier of another name than before is elected, and returns it.
+func elected(t *testing.T, store *notify.Store, before string) carrier.Status {
+	t.Helper()
+	var s carrier.Status
+	storetest.Eventually(t, "a carrier is elected", func() (ok bool) {
+		var err error
+		s, err = carrier.Look(context.Background(), store)
+		return err == nil && s.Name != "" && s.Name != before
+	})
+	return s
+}
+
+// standingBy waits until n carriers stand by.
+func standingBy(t *testing.T, store *notify.Store, n int64) {
+	t.Helper()
+	vacant := store.Keys().Vacant()
+	storetest.Eventually(t, "carriers stand by", func() bool {
+		got, err := store.Client().PubSubNumSub(context.Background(), vacant).Result()
+		return err == nil && got[vacant] == n
+	})
+}
+
+// gone waits until every message is settled.
+func gone(t *testing.T, store *notify.Store) {
+	t.Helper()
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	storetest.Eventually(t, "all messages are settled", func() bool {
+		c, err := pub.Topic(context.Background(), topic)
+		return err == nil && c.Scheduled+c.Ready+c.Leased == 0
+	})
+}
