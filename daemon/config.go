@@ -1,0 +1,216 @@
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+	"github.com/kelseyhightower/envconfig"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// envPrefix is what the names of all settings begin with, before an underscore.
+const envPrefix = "BELLHOP"
+
+// Config is the configuration. Each field is a setting: RedisURL is read from
+// the environment variable BELLHOP_REDIS_URL, and so on.
+type Config struct {
+	RedisURL          URLs          `split_words:"true" default:"redis://127.0.0.1:6379" desc:"Redis that holds the messages: redis://, rediss:// (TLS) or unix://. Several, separated by commas, are a Cluster or, with REDIS_MASTER, its sentinels."`
+	RedisMaster       string        `split_words:"true" desc:"Name of the master that Redis Sentinel watches."`
+	RedisUsername     string        `split_words:"true" desc:"User of Redis; overrides the one in REDIS_URL."`
+	RedisPasswordFile string        `split_words:"true" desc:"File that holds the password of Redis; overrides the one in REDIS_URL."`
+	RedisCAFile       string        `split_words:"true" desc:"File of PEM certificates to trust, for rediss://."`
+	Prefix            string        `split_words:"true" default:"bellhop" desc:"What the names of all keys and channels in Redis begin with."`
+	CarrierLease      time.Duration `split_words:"true" default:"3s" desc:"Lease of the elected carrier: how long it is missed when it is killed."`
+	CarrierBatch      int           `split_words:"true" default:"500" desc:"Messages that the carrier moves in one call to Redis, at the most."`
+	Lease             time.Duration `split_words:"true" default:"30s" desc:"Lease of a message in a worker's hands; extended while the handler runs."`
+	MaxAttempts       int           `split_words:"true" default:"10" desc:"Attempts of a message that has no limit of its own; then it is dead."`
+	BackoffMin        time.Duration `split_words:"true" default:"1s" desc:"Longest wait after the first failed attempt; it doubles with each."`
+	BackoffMax        time.Duration `split_words:"true" default:"10m" desc:"Longest wait after many failed attempts."`
+	MaxBody           Size          `split_words:"true" default:"256KiB" desc:"Largest body of a message that is published."`
+	ShutdownTimeout   time.Duration `split_words:"true" default:"20s" desc:"How long a stop may take in good order; handlers may go on for as long."`
+	LogLevel          slog.Level    `split_words:"true" default:"info" desc:"Least level that is logged: debug, info, warn or error."`
+	LogFormat         string        `split_words:"true" default:"text" desc:"Format of the log: text or json."`
+}
+
+// Limits of settings.
+const (
+	maxMaxBody         = 64 << 20
+	maxShutdownTimeout = time.Hour
+)
+
+// Load reads the configuration from the environment. The error tells all
+// faults, one a line: values that cannot be read or are out of range, and
+// BELLHOP_ variables that are no settings. What could be read is returned with it.
+func Load() (Config, error) {
+	var c Config
+	faults := &multierror.Error{ErrorFormat: lines}
+	unread := make(map[string]bool)
+	v := reflect.ValueOf(&c).Elem()
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		if err := readField(field, v.Field(i)); err != nil {
+			unread[settingName(field)] = true
+			faults = multierror.Append(faults, err)
+		}
+	}
+	for _, f := range c.faults() {
+		if !unread[f.setting] {
+			faults = multierror.Append(faults, fmt.Errorf("%s: %w", f.setting, f.err))
+		}
+	}
+	faults = multierror.Append(faults, unknown(os.Environ())...)
+	return c, faults.ErrorOrNil()
+}
+
+// lines puts each fault on a line of its own.
+func lines(faults []error) string {
+	texts := make([]string, len(faults))
+	for i, err := range faults {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "\n")
+}
+
+// alone returns a new struct of one field, as envconfig wants it: it stops at
+// the first fault, and they are all wanted.
+func alone(field reflect.StructField) reflect.Value {
+	return reflect.New(reflect.StructOf([]reflect.StructField{field}))
+}
+
+// readField reads one setting. One that cannot be read has its zero value.
+func readField(field reflect.StructField, into reflect.Value) error {
+	one := alone(field)
+	err := envconfig.Process(envPrefix, one.Interface())
+	into.Set(one.Elem().Field(0))
+	var bad *envconfig.ParseError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &bad):
+		return fmt.Errorf("%s: %w", settingName(field), err)
+	case bad.Value == "":
+		return fmt.Errorf("%s: it is empty; leave it out for the default, %s", bad.KeyName, field.Tag.Get("default"))
+	}
+	return fmt.Errorf("%s %q: write %s", bad.KeyName, bad.Value, grammar(into.Interface()))
+}
+
+// settingName returns the name of a field's variable. Only envconfig's template of a usage tells it.
+func settingName(field reflect.StructField) string {
+	var name bytes.Buffer
+	if err := envconfig.Usagef(envPrefix, alone(field).Interface(), &name, "{{range .}}{{usage_key .}}{{end}}"); err != nil {
+		return field.Name
+	}
+	return name.String()
+}
+
+// grammar says how to write a value of a type.
+func grammar(value any) string {
+	switch value.(type) {
+	case time.Duration:
+		return "a duration such as 500ms, 30s or 10m"
+	case Size:
+		return "bytes such as 262144, 256KiB or 1MiB"
+	case slog.Level:
+		return "debug, info, warn or error"
+	}
+	return "a whole number"
+}
+
+// fault is what is wrong with a setting.
+type fault struct {
+	setting string
+	err     error
+}
+
+// faults returns what is wrong with values that could be read.
+func (c *Config) faults() []fault {
+	all := c.redisFaults()
+	ranged := func(setting string, value, least, most time.Duration) {
+		if value < least || value > most {
+			all = append(all, fault{setting, fmt.Errorf("%s is out of range; use %s to %s", short(value), short(least), short(most))})
+		}
+	}
+	counted := func(setting string, value, most int) {
+		if value < 1 || value > most {
+			all = append(all, fault{setting, fmt.Errorf("%d is out of range; use 1 to %d", value, most)})
+		}
+	}
+	ranged("BELLHOP_CARRIER_LEASE", c.CarrierLease, carrier.MinLease, carrier.MaxLease)
+	counted("BELLHOP_CARRIER_BATCH", c.CarrierBatch, carrier.MaxBatch)
+	ranged("BELLHOP_LEASE", c.Lease, subscribers.MinLease, subscribers.MaxLease)
+	counted("BELLHOP_MAX_ATTEMPTS", c.MaxAttempts, notify.MostAttempts)
+	ranged("BELLHOP_BACKOFF_MIN", c.BackoffMin, time.Millisecond, maxBackoff)
+	ranged("BELLHOP_BACKOFF_MAX", c.BackoffMax, max(c.BackoffMin, time.Millisecond), maxBackoff)
+	counted("BELLHOP_MAX_BODY", int(c.MaxBody), maxMaxBody)
+	ranged("BELLHOP_SHUTDOWN_TIMEOUT", c.ShutdownTimeout, time.Millisecond, maxShutdownTimeout)
+	if c.LogFormat != "text" && c.LogFormat != "json" {
+		all = append(all, fault{"BELLHOP_LOG_FORMAT", fmt.Errorf("%q is no format; use text or json", c.LogFormat)})
+	}
+	return all
+}
+
+// maxBackoff is the longest backoff: beyond a year it is a mistake.
+const maxBackoff = 366 * 24 * time.Hour
+
+// redisFaults lets notify judge each setting of Redis by itself, since it
+// stops at the first fault.
+func (c *Config) redisFaults() []fault {
+	var all []fault
+	try := func(setting string, n notify.Config) bool {
+		store, err := notify.Open(n)
+		if err != nil {
+			all = append(all, fault{setting, err})
+			return false
+		}
+		store.Close() // it was never connected
+		return true
+	}
+	url := try("BELLHOP_REDIS_URL", notify.Config{URL: string(c.RedisURL), Master: c.RedisMaster})
+	try("BELLHOP_REDIS_PASSWORD_FILE", notify.Config{PasswordFile: c.RedisPasswordFile})
+	if url {
+		try("BELLHOP_REDIS_CA_FILE", notify.Config{URL: string(c.RedisURL), Master: c.RedisMaster, CAFile: c.RedisCAFile})
+	}
+	try("BELLHOP_PREFIX", notify.Config{Prefix: c.Prefix})
+	return all
+}
+
+// Notify returns which Redis to use.
+func (c Config) Notify() notify.Config {
+	return notify.Config{
+		URL: string(c.RedisURL), Master: c.RedisMaster, Username: c.RedisUsername,
+		PasswordFile: c.RedisPasswordFile, CAFile: c.RedisCAFile, Prefix: c.Prefix,
+	}
+}
+
+// Publisher returns the options of a publisher.
+func (c Config) Publisher() notify.PublisherOptions {
+	return notify.PublisherOptions{MaxBody: int(c.MaxBody)}
+}
+
+// Carrier returns the options of a carrier.
+func (c Config) Carrier(log *slog.Logger) carrier.Options {
+	return carrier.Options{Lease: c.CarrierLease, Batch: c.CarrierBatch, MaxAttempts: c.MaxAttempts, Logger: log}
+}
+
+// Subscriber returns the options of a subscriber.
+func (c Config) Subscriber(log *slog.Logger) subscribers.Options {
+	return subscribers.Options{Grace: c.ShutdownTimeout, Logger: log}
+}
+
+// Handle returns the options of a topic's handler.
+func (c Config) Handle() subscribers.HandleOptions {
+	return subscribers.HandleOptions{
+		Lease: c.Lease, MaxAttempts: c.MaxAttempts,
+		Backoff: subscribers.Backoff{Min: c.BackoffMin, Max: c.BackoffMax},
+	}
+}

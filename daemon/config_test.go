@@ -1,0 +1,202 @@
+package daemon_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// set makes an environment with no other settings than these.
+func set(t *testing.T, vars map[string]string) {
+	t.Helper()
+	for _, variable := range os.Environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, "BELLHOP_") {
+			t.Setenv(name, value) // so that it is restored
+			os.Unsetenv(name)
+		}
+	}
+	for name, value := range vars {
+		t.Setenv(name, value)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	set(t, nil)
+	got, err := daemon.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := daemon.Config{
+		RedisURL: notify.DefaultURL, Prefix: notify.DefaultPrefix,
+		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch,
+		Lease: subscribers.DefaultLease, MaxAttempts: subscribers.DefaultMaxAttempts,
+		BackoffMin: subscribers.DefaultBackoffMin, BackoffMax: subscribers.DefaultBackoffMax,
+		MaxBody: notify.DefaultMaxBody, ShutdownTimeout: subscribers.DefaultGrace,
+		LogLevel: slog.LevelInfo, LogFormat: "text",
+	}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, s := range got.Settings() {
+		if s.Value != s.Default || s.Source != "default" || s.Doc == "" {
+			t.Errorf("setting %+v: its value should be the default, and documented", s)
+		}
+	}
+}
+
+func TestSettings(t *testing.T) {
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("from-the-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	vars := map[string]string{
+		"BELLHOP_REDIS_URL": "redis://redis.example.com:6380", "BELLHOP_REDIS_MASTER": "main", "BELLHOP_REDIS_USERNAME": "bell",
+		"BELLHOP_REDIS_PASSWORD_FILE": password, "BELLHOP_REDIS_CA_FILE": "", "BELLHOP_PREFIX": "other",
+		"BELLHOP_CARRIER_LEASE": "5s", "BELLHOP_CARRIER_BATCH": "100", "BELLHOP_LEASE": "1m", "BELLHOP_MAX_ATTEMPTS": "3",
+		"BELLHOP_BACKOFF_MIN": "2s", "BELLHOP_BACKOFF_MAX": "1h", "BELLHOP_MAX_BODY": "1MiB", "BELLHOP_SHUTDOWN_TIMEOUT": "90s",
+		"BELLHOP_LOG_LEVEL": "debug", "BELLHOP_LOG_FORMAT": "json",
+	}
+	set(t, vars)
+	c, err := daemon.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := c.Settings()
+	if len(settings) != len(vars) {
+		t.Errorf("%d settings, the test knows %d", len(settings), len(vars))
+	}
+	for _, s := range settings {
+		want := vars[s.Name]
+		if s.Name == "BELLHOP_SHUTDOWN_TIMEOUT" {
+			want = "1m30s"
+		}
+		if s.Value != want || s.Source != "environment" {
+			t.Errorf("%s is %q from %s, want %q from environment", s.Name, s.Value, s.Source, want)
+		}
+	}
+	if n := c.Notify(); n.URL != vars["BELLHOP_REDIS_URL"] || n.Master != "main" || n.Username != "bell" || n.PasswordFile != password || n.Prefix != "other" {
+		t.Errorf("Notify() = %+v", n)
+	}
+	if h := c.Handle(); h.Lease != time.Minute || h.MaxAttempts != 3 || h.Backoff != (subscribers.Backoff{Min: 2 * time.Second, Max: time.Hour}) {
+		t.Errorf("Handle() = %+v", h)
+	}
+}
+
+func TestEachFault(t *testing.T) {
+	for _, test := range []struct{ name, value, want string }{
+		{"BELLHOP_REDIS_URL", "http://localhost", "BELLHOP_REDIS_URL: invalid redis URL"},
+		{"BELLHOP_REDIS_PASSWORD_FILE", "/nowhere/password", "BELLHOP_REDIS_PASSWORD_FILE: read redis password file"},
+		{"BELLHOP_REDIS_CA_FILE", "/nowhere/ca", "BELLHOP_REDIS_CA_FILE: read redis CA file"},
+		{"BELLHOP_PREFIX", "a b", "BELLHOP_PREFIX: invalid prefix"},
+		{"BELLHOP_CARRIER_LEASE", "3", `BELLHOP_CARRIER_LEASE "3": write a duration`},
+		{"BELLHOP_CARRIER_LEASE", "1ms", "BELLHOP_CARRIER_LEASE: 1ms is out of range; use 500ms to 10m"},
+		{"BELLHOP_CARRIER_BATCH", "many", `BELLHOP_CARRIER_BATCH "many": write a whole number`},
+		{"BELLHOP_CARRIER_BATCH", "0", fmt.Sprintf("BELLHOP_CARRIER_BATCH: 0 is out of range; use 1 to %d", carrier.MaxBatch)},
+		{"BELLHOP_LEASE", "", "BELLHOP_LEASE: it is empty; leave it out for the default, 30s"},
+		{"BELLHOP_LEASE", "25h", "BELLHOP_LEASE: 25h is out of range; use 100ms to 24h"},
+		{"BELLHOP_MAX_ATTEMPTS", "-1", "BELLHOP_MAX_ATTEMPTS: -1 is out of range"},
+		{"BELLHOP_BACKOFF_MIN", "0s", "BELLHOP_BACKOFF_MIN: 0s is out of range"},
+		{"BELLHOP_BACKOFF_MAX", "1ms", "BELLHOP_BACKOFF_MAX: 1ms is out of range; use 1s to"},
+		{"BELLHOP_MAX_BODY", "lots", `BELLHOP_MAX_BODY "lots": write bytes such as`},
+		{"BELLHOP_MAX_BODY", "9999999999GiB", `BELLHOP_MAX_BODY "9999999999GiB": write bytes such as`},
+		{"BELLHOP_MAX_BODY", "1GiB", "BELLHOP_MAX_BODY: 1073741824 is out of range"},
+		{"BELLHOP_SHUTDOWN_TIMEOUT", "-1s", "BELLHOP_SHUTDOWN_TIMEOUT: -1s is out of range"},
+		{"BELLHOP_LOG_LEVEL", "loud", `BELLHOP_LOG_LEVEL "loud": write debug, info, warn or error`},
+		{"BELLHOP_LOG_FORMAT", "xml", `BELLHOP_LOG_FORMAT: "xml" is no format; use text or json`},
+		{"BELLHOP_REDIS_URI", "x", "BELLHOP_REDIS_URI is not a setting; did you mean BELLHOP_REDIS_URL?"},
+		{"BELLHOP_MAXATTEMPTS", "x", "BELLHOP_MAXATTEMPTS is not a setting; did you mean BELLHOP_MAX_ATTEMPTS?"},
+	} {
+		t.Run(test.name+"="+test.value, func(t *testing.T) {
+			set(t, map[string]string{test.name: test.value})
+			_, err := daemon.Load()
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want one line that begins with %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestAllFaultsAtOnce(t *testing.T) {
+	set(t, map[string]string{
+		"BELLHOP_LEASE": "soon", "BELLHOP_MAX_ATTEMPTS": "0", "BELLHOP_PREFIX": "ä", "BELLHOP_LOG_FORMAT": "xml", "BELLHOP_TOPIC": "x",
+	})
+	_, err := daemon.Load()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	faults := strings.Split(err.Error(), "\n")
+	if len(faults) != 5 {
+		t.Errorf("%d faults, want 5:\n%v", len(faults), err)
+	}
+	for _, name := range []string{"LEASE", "MAX_ATTEMPTS", "PREFIX", "LOG_FORMAT", "TOPIC"} {
+		if !strings.Contains(err.Error(), "BELLHOP_"+name) {
+			t.Errorf("BELLHOP_%s is not named:\n%v", name, err)
+		}
+	}
+}
+
+func TestSecretsAreNotPrinted(t *testing.T) {
+	const secret = "geheim"
+	for _, url := range []string{"redis://:" + secret + "@127.0.0.1:6379", "redis://u:" + secret + "@a:1,redis://u:" + secret + "@b:2"} {
+		set(t, map[string]string{"BELLHOP_REDIS_URL": url})
+		c, err := daemon.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		slog.New(slog.NewTextHandler(&log, nil)).Info("x", "url", c.RedisURL, "config", c)
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "url", c.RedisURL, "config", c)
+		asJSON, err := json.Marshal([]any{c, c.Settings()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		printed := fmt.Sprintf("%v %+v %#v %s %q %v", c, c, c, c.RedisURL, c.RedisURL, c.Settings()) + string(asJSON) + log.String()
+		if strings.Contains(printed, secret) {
+			t.Errorf("the password is printed: %s", printed)
+		}
+	}
+	for _, url := range []string{"redis://:" + secret + "@127.0.0.1:no", "http://u:" + secret + "@a", "redis://:" + secret + "@a:%zz"} {
+		set(t, map[string]string{"BELLHOP_REDIS_URL": url, "BELLHOP_LEASE": "x"})
+		if _, err := daemon.Load(); err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("the error is %v, want one without the password", err)
+		}
+	}
+}
+
+func TestSize(t *testing.T) {
+	for _, test := range []struct {
+		in   string
+		want daemon.Size
+		out  string
+	}{
+		{"262144", 262144, "256KiB"},
+		{"256KiB", 262144, "256KiB"},
+		{"1MiB", 1 << 20, "1MiB"},
+		{"1 MiB", 1 << 20, "1MiB"},
+		{"1000B", 1000, "1000"},
+		{"1", 1, "1"},
+		{"0", 0, "0"},
+	} {
+		var got daemon.Size
+		if err := got.Decode(test.in); err != nil || got != test.want || got.String() != test.out {
+			t.Errorf("%q is %d, %q, %v; want %d, %q", test.in, got, got, err, test.want, test.out)
+		}
+	}
+	for _, bad := range []string{"", "x", "-1", "1.5MiB", "1KB", "KiB", "9999999999999999999"} {
+		var got daemon.Size
+		if err := got.Decode(bad); err == nil {
+			t.Errorf("%q is taken for %d", bad, got)
+		}
+	}
+}

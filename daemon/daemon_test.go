@@ -1,0 +1,111 @@
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+// logBuffer is a log that may be read while it is written.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// config returns the default configuration for a Redis, under a prefix of the test's own.
+func config(t *testing.T, url string) daemon.Config {
+	t.Helper()
+	set(t, map[string]string{"BELLHOP_REDIS_URL": url, "BELLHOP_PREFIX": "test-" + notify.NewID()})
+	c, err := daemon.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// elected waits until a carrier is elected.
+func elected(t *testing.T, store *notify.Store) {
+	t.Helper()
+	storetest.Eventually(t, "a carrier is elected", func() bool {
+		status, err := carrier.Look(t.Context(), store)
+		return err == nil && status.Name != ""
+	})
+}
+
+func TestRunStopsInGoodOrder(t *testing.T) {
+	c := config(t, storetest.URL())
+	ctx, stop := context.WithCancel(t.Context())
+	var log logBuffer
+	ended := make(chan error, 1)
+	go func() { ended <- daemon.Run(ctx, c, daemon.NewLogger(c, &log)) }()
+	store := storetest.At(t, string(c.RedisURL), c.Prefix)
+	elected(t, store)
+	stop()
+	if err := storetest.Receive(t, "the end", ended); err != nil {
+		t.Errorf("Run ended with %v", err)
+	}
+	if status, err := carrier.Look(t.Context(), store); err != nil || status.Name != "" {
+		t.Errorf("after the stop %q carries, %v", status.Name, err)
+	}
+	if !strings.Contains(log.String(), "stepped down") {
+		t.Errorf("the carrier did not step down:\n%s", &log)
+	}
+}
+
+func TestRunWaitsForRedis(t *testing.T) {
+	server := storetest.Server(t)
+	server.Kill()
+	c := config(t, server.URL())
+	ctx, stop := context.WithCancel(t.Context())
+	var log logBuffer
+	ended := make(chan error, 1)
+	go func() { ended <- daemon.Run(ctx, c, daemon.NewLogger(c, &log)) }()
+	storetest.Eventually(t, "the daemon tells that Redis is away", func() bool {
+		return strings.Contains(log.String(), "cannot stand for election")
+	})
+	again, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Stop()
+	elected(t, storetest.At(t, again.URL(), c.Prefix))
+	stop()
+	if err := storetest.Receive(t, "the end", ended); err != nil {
+		t.Errorf("Run ended with %v", err)
+	}
+	if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
+		t.Errorf("%d errors are logged, want 1:\n%s", n, &log)
+	}
+}
+
+func TestRunRefusesUnfitRedis(t *testing.T) {
+	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	c := config(t, server.URL())
+	var log logBuffer
+	err := daemon.Run(t.Context(), c, daemon.NewLogger(c, &log))
+	if !errors.Is(err, notify.ErrUnfit) || !strings.Contains(err.Error(), "noeviction") {
+		t.Errorf("Run ended with %v, want an ErrUnfit that names the remedy", err)
+	}
+}

@@ -1,0 +1,10 @@
+// Package daemon runs Bellhop's long-running process: it reads the
+// configuration from the environment, starts what the configuration asks for,
+// and stops it in stages.
+//
+//	config, err := daemon.Load()
+//	...
+//	err = daemon.Run(ctx, config, daemon.NewLogger(config, os.Stderr)) // until ctx ends
+//
+// A Redis that is away when it starts, or goes away later, does not end it.
+package daemon

@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agnivade/levenshtein"
+)
+
+// A Setting is one setting as people see it.
+type Setting struct {
+	Name    string `json:"name"`    // of the environment variable
+	Value   string `json:"value"`   // fit to be shown
+	Default string `json:"default"` //
+	Source  string `json:"source"`  // "environment" or "default"
+	Doc     string `json:"doc"`     // a sentence or two
+}
+
+// Settings returns every setting with its value and where that comes from, in
+// the order of Config's fields. No secret is among the values.
+func (c Config) Settings() []Setting {
+	v := reflect.ValueOf(c)
+	all := make([]Setting, 0, v.NumField())
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		s := Setting{
+			Name: settingName(field), Value: shown(v.Field(i).Interface()),
+			Default: field.Tag.Get("default"), Source: "default", Doc: field.Tag.Get("desc"),
+		}
+		if _, set := os.LookupEnv(s.Name); set {
+			s.Source = "environment"
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// shown returns a value as it is written in the environment.
+func shown(value any) string {
+	switch v := value.(type) {
+	case time.Duration:
+		return short(v)
+	case slog.Level:
+		return strings.ToLower(v.String())
+	}
+	return fmt.Sprint(value)
+}
+
+// short returns a duration without the zeros that String ends in: 10m, not 10m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// unknown tells which variables of an environment look like settings and are none.
+func unknown(environ []string) []error {
+	var names []string
+	known := make(map[string]bool)
+	for _, s := range (Config{}).Settings() {
+		names = append(names, s.Name)
+		known[s.Name] = true
+	}
+	var faults []error
+	for _, variable := range environ {
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, envPrefix+"_") || known[name] {
+			continue
+		}
+		faults = append(faults, fmt.Errorf("%s is not a setting; did you mean %s? bellhop config lists all", name, nearest(name, names)))
+	}
+	return faults
+}
+
+// nearest returns the name that takes the fewest changes to become from.
+func nearest(from string, names []string) string {
+	return slices.MinFunc(names, func(a, b string) int {
+		return levenshtein.ComputeDistance(from, a) - levenshtein.ComputeDistance(from, b)
+	})
+}

@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// URLs are addresses of Redis, separated by commas. They may hold a password:
+// however they are printed or logged, it is left out.
+type URLs string
+
+// String returns the addresses without passwords.
+func (u URLs) String() string { return notify.RedactURLs(string(u)) }
+
+// GoString is String, for %#v.
+func (u URLs) GoString() string { return strconv.Quote(u.String()) }
+
+// MarshalText is String, for JSON.
+func (u URLs) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// LogValue is String, for slog.
+func (u URLs) LogValue() slog.Value { return slog.StringValue(u.String()) }
+
+// Size is a number of bytes, written like 262144, 256KiB or 1MiB.
+type Size int
+
+var units = []struct {
+	name string
+	size Size
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"", 1}}
+
+// Decode reads a size, for envconfig.
+func (s *Size) Decode(text string) error {
+	for _, unit := range units {
+		number, ok := strings.CutSuffix(text, unit.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(number))
+		if err != nil || n < 0 || n > math.MaxInt/int(unit.size) {
+			return fmt.Errorf("%w size %q: %s", notify.ErrInvalid, text, grammar(*s))
+		}
+		*s = Size(n) * unit.size
+		return nil
+	}
+	return nil // not reached: the last unit has no name
+}
+
+// String returns the size in the largest unit that divides it.
+func (s Size) String() string {
+	for _, unit := range units {
+		if s > 0 && s%unit.size == 0 && unit.size > 1 {
+			return strconv.Itoa(int(s/unit.size)) + unit.name
+		}
+	}
+	return strconv.Itoa(int(s))
+}
