@@ -1,0 +1,267 @@
+// Package bench measures Bellhop on a Redis of the user's: how fast it
+// publishes, carries and hands out, how late, and what it costs at rest. It
+// works under a prefix of its own and removes it.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// Options say how much is measured. The zero value is the default.
+type Options struct {
+	Messages int          // in each measurement of a rate; zero: DefaultMessages
+	Body     int          // bytes of a body; zero: DefaultBody
+	Waiting  int          // messages that wait during the last measurement of lateness; zero: it is left out
+	Only     []string     // names of the measurements; empty: all
+	Progress func(string) // told what is measured now; may be nil
+}
+
+// Defaults of Options.
+const (
+	DefaultMessages = 50_000
+	DefaultBody     = 100
+	hands           = 32
+	publishers      = 16
+)
+
+// A Figure is one number that was measured.
+type Figure struct {
+	Measurement string  `json:"measurement"`
+	Name        string  `json:"name"`
+	Value       float64 `json:"value"`
+	Unit        string  `json:"unit"`
+}
+
+// measurement is one thing that is measured, under a prefix of its own.
+type measurement struct {
+	name, what string
+	run        func(context.Context, *stage) error
+}
+
+// Names returns the names of the measurements, in their order.
+func Names() []string {
+	var names []string
+	for _, m := range measurements {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+var measurements = []measurement{
+	{"publish", "publishing", measurePublish},
+	{"burst", "a burst due at one instant", measureBurst},
+	{"backlog", "working off what is ready already", measureBacklog},
+	{"lateness", "lateness of messages spread over 5 s", measureLateness},
+	{"idle", "one delayed message on an idle system", measureIdle},
+	{"immediate", "one immediate message on an idle system", measureImmediate},
+	{"rest", "the cost at rest", measureRest},
+	{"herd", "one message for 200 subscribers", measureHerd},
+	{"memory", "the memory of waiting messages", measureMemory},
+	{"waiting", "lateness with many messages waiting", measureWaiting},
+}
+
+// Run measures on the Redis that c names, and calls on with each figure. The
+// error is that of the connection, of an unknown name, or of ctx.
+func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error {
+	if o.Messages == 0 {
+		o.Messages = DefaultMessages
+	}
+	if o.Body == 0 {
+		o.Body = DefaultBody
+	}
+	for _, name := range o.Only {
+		if !slices.Contains(Names(), name) {
+			return fmt.Errorf("%w measurement %q: use %s", notify.ErrInvalid, name, strings.Join(Names(), ", "))
+		}
+	}
+	if c.Prefix == "" {
+		c.Prefix = notify.DefaultPrefix
+	}
+	prefix := c.Prefix + ":bench-" + strings.ToLower(notify.NewID()[16:])
+	for _, m := range measurements {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, m.name) || m.name == "waiting" && o.Waiting == 0 {
+			continue
+		}
+		if o.Progress != nil {
+			o.Progress(m.what)
+		}
+		c.Prefix = prefix + "-" + m.name
+		if err := measure(ctx, c, o, m, on); err != nil {
+			return fmt.Errorf("measure %s: %w", m.name, err)
+		}
+	}
+	return nil
+}
+
+// stage is what a measurement plays on.
+type stage struct {
+	Options
+	store *notify.Store
+	pub   *notify.Publisher
+	clock time.Duration // what Redis's clock is ahead of ours
+	tell  func(name string, value float64, unit string)
+}
+
+func measure(ctx context.Context, c notify.Config, o Options, m measurement, on func(Figure)) error {
+	store, err := notify.Open(c)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	defer remove(context.WithoutCancel(ctx), store)
+	s := &stage{Options: o, store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{})}
+	s.tell = func(name string, value float64, unit string) { on(Figure{m.name, name, value, unit}) }
+	if s.clock, err = Clock(ctx, store); err != nil {
+		return err
+	}
+	return m.run(ctx, s)
+}
+
+// remove removes every key of a store, a bounded page at a time.
+func remove(ctx context.Context, store *notify.Store) {
+	scan := store.Client().Scan(ctx, 0, store.Keys().Base()+"*", 1000).Iterator()
+	for scan.Next(ctx) {
+		store.Client().Unlink(ctx, scan.Val())
+	}
+}
+
+// Clock returns by how much Redis's clock is ahead of this host's: of several
+// answers the one that came fastest, less half of the time that it took.
+func Clock(ctx context.Context, store *notify.Store) (time.Duration, error) {
+	best, offset := time.Hour, time.Duration(0)
+	for range 20 {
+		sent := time.Now()
+		there, err := store.Client().Time(ctx).Result()
+		if err != nil {
+			return 0, fmt.Errorf("ask redis at %s for its time: %w", store.Where(), err)
+		}
+		if took := time.Since(sent); took < best {
+			best, offset = took, there.Sub(sent.Add(took/2))
+		}
+	}
+	return offset, nil
+}
+
+// now is Redis's time.
+func (s *stage) now() time.Time { return time.Now().Add(s.clock) }
+
+// body returns a body of the size that is asked for.
+func (s *stage) body() []byte { return []byte(strings.Repeat("x", s.Body)) }
+
+// crewed calls f while a carrier and subscribers run, and waits for their end.
+func (s *stage) crewed(ctx context.Context, f func() error, subs ...*subscribers.Subscriber) error {
+	c, err := carrier.New(s.store, carrier.Options{})
+	if err != nil {
+		return err
+	}
+	crew, stop := context.WithCancel(ctx)
+	ends := make(chan error, 1+len(subs))
+	go func() { ends <- c.Run(crew) }()
+	for _, sub := range subs {
+		go func() { ends <- sub.Run(crew) }()
+	}
+	errs := []error{f()}
+	stop()
+	for range cap(ends) {
+		errs = append(errs, <-ends)
+	}
+	return errors.Join(errs...)
+}
+
+// subscriber returns a subscriber whose handler does nothing but call on.
+func (s *stage) subscriber(concurrency int, on func(*subscribers.Delivery), topics ...string) (*subscribers.Subscriber, error) {
+	sub, err := subscribers.New(s.store, subscribers.Options{})
+	if err != nil {
+		return nil, err
+	}
+	for _, topic := range topics {
+		err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+			on(d)
+			return nil
+		}, subscribers.HandleOptions{Concurrency: concurrency})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return sub, nil
+}
+
+// empty waits until a topic has no message in any state.
+func (s *stage) empty(ctx context.Context, topic string) error {
+	for {
+		c, err := s.pub.Topic(ctx, topic)
+		if err != nil {
+			return err
+		}
+		if c.Scheduled+c.Ready+c.Leased == 0 {
+			return nil
+		}
+		if err := sleep(ctx, 2*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// ready waits until n subscribers wait for a topic.
+func (s *stage) ready(ctx context.Context, topic string, n int64) error {
+	for {
+		c, err := s.pub.Topic(ctx, topic)
+		if err != nil {
+			return err
+		}
+		if c.Waiting >= n {
+			return nil
+		}
+		if err := sleep(ctx, 2*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// calls returns how many commands Redis has carried out: those that clients
+// sent, and all of them, those inside scripts included.
+func (s *stage) calls(ctx context.Context) (sent, all float64, err error) {
+	fields, err := s.store.Info(ctx, "commandstats")
+	if err != nil {
+		return 0, 0, err
+	}
+	for name, value := range fields {
+		n := callsOf(value)
+		all += n
+		switch command, _, _ := strings.Cut(strings.TrimPrefix(name, "cmdstat_"), "|"); command {
+		case "evalsha", "eval", "subscribe", "unsubscribe", "ping", "client", "hello", "auth", "select":
+			sent += n
+		}
+	}
+	return sent, all, nil
+}
+
+// callsOf reads a line of INFO commandstats, such as calls=7,usec=40.
+func callsOf(line string) float64 {
+	_, rest, _ := strings.Cut(line, "calls=")
+	number, _, _ := strings.Cut(rest, ",")
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

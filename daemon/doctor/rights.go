@@ -1,0 +1,247 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const (
+	topic     = "doctor"
+	lease     = 10 * time.Second
+	tripsSent = 9
+	patience  = 5 * time.Second // with a message that should come at once
+)
+
+// rehearsal does everything that Bellhop does, with one message and under a prefix of its own.
+type rehearsal struct {
+	store   *notify.Store
+	pub     *notify.Publisher
+	claimer *subscribers.Claimer
+	dead    *subscribers.DeadLetters
+	hand    subscribers.Delivery // the message, when it is claimed
+}
+
+// rights tells whether this user may do what Bellhop does, by doing it, and how
+// long a ring takes.
+func (e *exam) rights(ctx context.Context, c notify.Config) {
+	c.Prefix = fmt.Sprintf("%s:doctor-%s", e.store.Keys().Prefix(), strings.ToLower(notify.NewID()[16:]))
+	store, err := notify.Open(c)
+	if err != nil {
+		e.tell("rights", Fail, err.Error(), "use a shorter BELLHOP_PREFIX")
+		return
+	}
+	defer store.Close()
+	r := &rehearsal{
+		store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{}),
+		claimer: subscribers.NewClaimer(store, 0), dead: subscribers.NewDeadLetters(store),
+	}
+	defer r.remove(context.WithoutCancel(ctx))
+	if step, err := r.run(ctx); err != nil {
+		remedy := "see to what Redis says"
+		if refused(err) {
+			remedy = "give this user its rights: ACL SETUSER NAME " + notify.Rights(e.store.Keys().Prefix())
+		}
+		e.tell("rights", Fail, step+": "+err.Error(), remedy)
+		return
+	}
+	e.tell("rights", OK, "published, carried, claimed, settled, requeued and cancelled a message", "")
+	e.rings(ctx, store)
+}
+
+// refused reports whether an error is one of missing rights. Inside a script
+// Redis has no code for it.
+func refused(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "NOPERM") || strings.Contains(text, "user executing the script can't")
+}
+
+// run goes through the life of a message. It returns the step that failed.
+func (r *rehearsal) run(ctx context.Context) (string, error) {
+	const id = "message"
+	steps := []struct {
+		name string
+		do   func() error
+	}{
+		{"publish", func() error { return second(r.pub.Publish(ctx, r.message(id))) }},
+		{"inspect", func() error { return second(r.pub.Inspect(ctx, topic, id)) }},
+		{"reschedule", func() error { return second(r.pub.Reschedule(ctx, topic, id, time.Millisecond, time.Time{})) }},
+		{"carry and claim", func() error { return r.carry(ctx) }},
+		{"extend", func() (err error) { r.hand.Receipt, err = r.claimer.Extend(ctx, r.hand, 2*lease); return err }},
+		{"nack", func() error { return second(r.claimer.Nack(ctx, r.hand, time.Millisecond, "rehearsal")) }},
+		{"carry and claim again", func() error { return r.carry(ctx) }},
+		{"release", func() error { return second(r.claimer.Release(ctx, topic, []subscribers.Delivery{r.hand})) }},
+		{"claim", func() error { return r.claim(ctx) }},
+		{"bury", func() error { return second(r.claimer.Bury(ctx, r.hand, "rehearsal")) }},
+		{"list", func() error { return second(r.dead.List(ctx, topic, 1, "")) }},
+		{"requeue", func() error { return second(r.dead.Requeue(ctx, topic, id)) }},
+		{"claim requeued", func() error { return r.claim(ctx) }},
+		{"acknowledge", func() error { return r.claimer.Ack(ctx, r.hand) }},
+		{"count", func() error { return second(r.pub.Topics(ctx)) }},
+		{"publish again", func() error { return second(r.pub.Publish(ctx, r.message(id))) }},
+		{"cancel", func() error { return second(r.pub.Cancel(ctx, topic, id)) }},
+		{"purge", func() error { return second(r.dead.PurgeAll(ctx, topic, nil)) }},
+	}
+	for _, step := range steps {
+		if err := step.do(); err != nil {
+			return step.name, err
+		}
+	}
+	return "", nil
+}
+
+// second leaves the first result out.
+func second[T any](_ T, err error) error { return err }
+
+func (r *rehearsal) message(id string) notify.Message {
+	return notify.Message{
+		Topic: topic, ID: id, Body: []byte("rehearsal"), Delay: time.Hour, TTL: time.Hour,
+		MaxAttempts: 3, Headers: map[string]string{"From": "doctor"},
+	}
+}
+
+var errNothing = errors.New("the message is not ready")
+
+func (r *rehearsal) claim(ctx context.Context) error {
+	got, err := r.claimer.Claim(ctx, topic, 1, lease, 0)
+	if err != nil {
+		return err
+	}
+	if len(got) == 0 {
+		return errNothing
+	}
+	r.hand = got[0]
+	return nil
+}
+
+// carry runs a carrier until the message that is due can be claimed. What keeps
+// the carrier from its work is only in its log, so that is read.
+func (r *rehearsal) carry(ctx context.Context) error {
+	var heard faultLog
+	c, err := carrier.New(r.store, carrier.Options{Logger: slog.New(&heard)})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, patience)
+	var running sync.WaitGroup
+	var ended error
+	running.Go(func() { ended = c.Run(ctx) })
+	claimed := errNothing
+	r.store.Hear(ctx, func(e notify.Event) {
+		switch {
+		case !errors.Is(claimed, errNothing): // it was stopped, and heard one more
+		case e.Kind == notify.Broken:
+			claimed = e.Err
+		case e.Kind == notify.Subscribed || e.Kind == notify.Heard:
+			claimed = r.claim(ctx)
+		}
+		if !errors.Is(claimed, errNothing) {
+			stop()
+		}
+	}, r.store.Keys().Wake(topic))
+	stop()
+	running.Wait()
+	if errors.Is(claimed, errNothing) && heard.first() != nil {
+		return heard.first()
+	}
+	return errors.Join(claimed, ended)
+}
+
+// rings tells how long a ring takes from a publisher to a subscriber: the
+// median of several.
+func (e *exam) rings(ctx context.Context, store *notify.Store) {
+	const check = "pub/sub round trip"
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	inbox := store.Keys().Inbox(topic)
+	var trips []time.Duration
+	var sent time.Time
+	var fault error
+	ring := func() {
+		sent = time.Now()
+		if fault = store.Client().Publish(ctx, inbox, topic).Err(); fault != nil {
+			stop()
+		}
+	}
+	store.Hear(ctx, func(event notify.Event) {
+		switch event.Kind {
+		case notify.Subscribed:
+			ring()
+		case notify.Heard:
+			if trips = append(trips, time.Since(sent)); len(trips) == tripsSent {
+				stop()
+				return
+			}
+			ring()
+		case notify.Broken:
+			fault = event.Err
+			stop()
+		}
+	}, inbox)
+	if len(trips) < tripsSent {
+		e.tell(check, Fail, fmt.Sprintf("%d of %d rings were heard: %v", len(trips), tripsSent, errors.Join(fault, ctx.Err())), "see to channels &"+e.store.Keys().Prefix()+":* and to the network")
+		return
+	}
+	slices.Sort(trips)
+	trip := trips[len(trips)/2]
+	if trip > maxTrip {
+		e.tell(check, Warn, millis(trip), "run Redis nearer: no message comes sooner than this")
+		return
+	}
+	e.tell(check, OK, millis(trip), "")
+}
+
+// remove removes what the rehearsal left: counters and the carrier's keys. It
+// names each key, since not every user may SCAN.
+func (r *rehearsal) remove(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	k := r.store.Keys()
+	keys := append(k.Shard(k.Topic(topic)...), k.Carrier(), k.Epoch())
+	r.store.Client().Del(ctx, keys...) // one that fails was told of by the steps before
+}
+
+// faultLog is a log that keeps the first error that is logged.
+type faultLog struct {
+	mu    sync.Mutex
+	fault error
+}
+
+// Enabled reports whether a level is an error.
+func (l *faultLog) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelError
+}
+
+// Handle keeps the record's error.
+func (l *faultLog) Handle(_ context.Context, record slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	record.Attrs(func(a slog.Attr) bool {
+		if err, ok := a.Value.Any().(error); ok && l.fault == nil {
+			l.fault = err
+		}
+		return true
+	})
+	return nil
+}
+
+// WithAttrs returns the same log.
+func (l *faultLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// WithGroup returns the same log.
+func (l *faultLog) WithGroup(string) slog.Handler { return l }
+
+func (l *faultLog) first() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fault
+}
