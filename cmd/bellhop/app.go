@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"text/tabwriter"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// app is one run of the program.
+type app struct {
+	in       io.Reader
+	out, err io.Writer // safe for concurrent use, as files are
+	json     bool      // --json
+	began    bool      // the call was right: a command runs
+}
+
+// root returns the command tree.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "bellhop",
+		Short: "Deliver messages later, on Redis",
+		Long: `Bellhop delivers messages later, to the right place, without anybody polling.
+Messages wait in Redis until they are due, and then wake their worker.
+
+Settings are read from the environment: see bellhop config.
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.`,
+		Example: `  bellhop dev
+  bellhop publish greetings --delay 5s --body hello
+  bellhop work greetings`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(
+		a.serveCommand(), a.devCommand(),
+		a.publishCommand(), a.workCommand(), a.topicsCommand(),
+		a.inspectCommand(), a.cancelCommand(), a.rescheduleCommand(), a.deadCommand(),
+		a.carrierCommand(), a.doctorCommand(), a.benchCommand(), a.configCommand(), a.versionCommand(),
+	)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Example = "  bellhop completion bash > /etc/bash_completion.d/bellhop"
+		}
+	}
+	return root
+}
+
+// command finishes a command: its run tells that the call was right.
+func (a *app) command(c *cobra.Command, run func(ctx context.Context, c *cobra.Command, args []string) error) *cobra.Command {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		a.began = true
+		return run(c.Context(), c, args)
+	}
+	return c
+}
+
+// withStore is command for one that needs Redis.
+func (a *app) withStore(c *cobra.Command, run func(ctx context.Context, s *session, args []string) error) *cobra.Command {
+	return a.command(c, func(ctx context.Context, _ *cobra.Command, args []string) error {
+		s, err := a.open()
+		if err != nil {
+			return err
+		}
+		defer s.store.Close()
+		return run(ctx, s, args)
+	})
+}
+
+// jsonFlag gives a command the flag --json.
+func (a *app) jsonFlag(c *cobra.Command) *cobra.Command {
+	c.Flags().BoolVar(&a.json, "json", false, "print JSON, for programs")
+	return c
+}
+
+// session is a connection to Redis as the environment describes it.
+type session struct {
+	config daemon.Config
+	log    *slog.Logger
+	store  *notify.Store
+	pub    *notify.Publisher
+}
+
+// errConfig is the error of a configuration that cannot be used.
+var errConfig = errors.New("bad configuration")
+
+// load reads the configuration.
+func load() (daemon.Config, error) {
+	c, err := daemon.Load()
+	if err != nil {
+		return c, configError{err}
+	}
+	return c, nil
+}
+
+// configError is an errConfig that reads as its faults do.
+type configError struct{ error }
+
+func (e configError) Unwrap() []error { return []error{e.error, errConfig} }
+
+func (a *app) open() (*session, error) {
+	c, err := load()
+	if err != nil {
+		return nil, err
+	}
+	s := &session{config: c, log: daemon.NewLogger(c, a.err)}
+	daemon.TakeClientLog(s.log)
+	if s.store, err = notify.Open(c.Notify()); err != nil {
+		return nil, err
+	}
+	s.pub = notify.NewPublisher(s.store, c.Publisher())
+	return s, nil
+}
+
+// printJSON prints a value as a line of JSON.
+func (a *app) printJSON(value any) error {
+	e := json.NewEncoder(a.out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+// table prints lines whose cells are separated by tabs, aligned.
+func table(w io.Writer, fill func(w io.Writer)) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fill(t)
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+// isTerminal reports whether a reader or writer is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// progress returns a bar on stderr, which shows nothing unless that is a
+// terminal. Of an unknown size, -1, it shows that something happens.
+func (a *app) progress(what string, size int64, o ...progressbar.Option) *progressbar.ProgressBar {
+	if !isTerminal(a.err) {
+		return progressbar.DefaultSilent(size)
+	}
+	o = append(o, progressbar.OptionSetWriter(a.err), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetPredictTime(size > 0))
+	return progressbar.NewOptions64(size, o...)
+}

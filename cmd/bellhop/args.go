@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// takes refuses a call whose arguments are not those that names lists. Names in
+// brackets may be left out.
+func takes(names ...string) cobra.PositionalArgs {
+	least := 0
+	for _, name := range names {
+		if !strings.HasPrefix(name, "[") {
+			least++
+		}
+	}
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return fmt.Errorf("%s is missing", names[len(args)])
+		case len(args) > len(names):
+			return fmt.Errorf("unexpected argument %q", args[len(names)])
+		}
+		return nil
+	}
+}
+
+// parseDue reads an absolute due time; an empty one is none.
+func parseDue(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	due, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%w due %q: write a time of RFC 3339 such as %s", notify.ErrInvalid, text, time.Now().Add(time.Hour).Truncate(time.Second).Format(time.RFC3339))
+	}
+	return due, nil
+}
+
+// parseHeaders reads headers that are given as NAME=VALUE.
+func parseHeaders(given []string) (map[string]string, error) {
+	headers := make(map[string]string, len(given))
+	for _, one := range given {
+		name, value, ok := strings.Cut(one, "=")
+		if !ok {
+			return nil, fmt.Errorf("%w header %q: write NAME=VALUE", notify.ErrInvalid, one)
+		}
+		if _, twice := headers[name]; twice {
+			return nil, fmt.Errorf("%w header %s: it is given twice", notify.ErrInvalid, name)
+		}
+		headers[name] = value
+	}
+	return headers, nil
+}

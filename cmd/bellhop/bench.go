@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/bench"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/redisserver"
+)
+
+func (a *app) benchCommand() *cobra.Command {
+	var o bench.Options
+	var own bool
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "bench",
+		Short: "Measure Bellhop on this Redis",
+		Long: `Measure Bellhop on this Redis: rates, lateness, and what it costs at rest. It
+works under a prefix of its own, and removes it. Measurements: ` + strings.Join(bench.Names(), ", ") + ".",
+		Example: `  bellhop bench
+  bellhop bench --own
+  bellhop bench --only burst,lateness --messages 10000
+  bellhop bench --waiting 1000000 --json > figures.json`,
+		Args: takes(),
+	})
+	flags := c.Flags()
+	flags.IntVar(&o.Messages, "messages", bench.DefaultMessages, "messages in each measurement of a rate")
+	flags.IntVar(&o.Body, "body", bench.DefaultBody, "bytes of a body")
+	flags.IntVar(&o.Waiting, "waiting", 0, "measure lateness with this many messages waiting, too")
+	flags.BoolVar(&own, "own", false, "start a redis-server of its own for it, without persistence")
+	flags.StringSliceVar(&o.Only, "only", nil, "measure only these, separated by commas")
+	return a.command(c, func(ctx context.Context, _ *cobra.Command, _ []string) error {
+		c, err := load()
+		if err != nil {
+			return err
+		}
+		if err := checkBench(o, int(c.MaxBody)); err != nil {
+			return err
+		}
+		daemon.TakeClientLog(daemon.NewLogger(c, a.err))
+		if own {
+			return a.benchOwn(ctx, c, o)
+		}
+		return a.bench(ctx, c.Notify(), o)
+	})
+}
+
+// benchOwn measures on a redis-server that is there for nothing else.
+func (a *app) benchOwn(ctx context.Context, c daemon.Config, o bench.Options) error {
+	dir, err := os.MkdirTemp("", "bellhop-bench-")
+	if err != nil {
+		return fmt.Errorf("make a folder for redis-server: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	server, err := redisserver.Start(ctx, redisserver.Options{Dir: dir})
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	return a.bench(ctx, notify.Config{URL: server.URL(), Prefix: c.Prefix}, o)
+}
+
+func checkBench(o bench.Options, maxBody int) error {
+	switch {
+	case o.Messages < 100:
+		return fmt.Errorf("%w messages %d: use 100 or more", notify.ErrInvalid, o.Messages)
+	case o.Body < 1 || o.Body > min(maxBody, notify.DefaultMaxBody):
+		return fmt.Errorf("%w body %d: use 1 to %d", notify.ErrInvalid, o.Body, min(maxBody, notify.DefaultMaxBody))
+	case o.Waiting < 0:
+		return fmt.Errorf("%w waiting %d: use 0 or more", notify.ErrInvalid, o.Waiting)
+	}
+	return nil
+}
+
+// bench prints each figure when it is measured, and tells on a terminal what is measured now.
+func (a *app) bench(ctx context.Context, c notify.Config, o bench.Options) error {
+	erase := ""
+	if isTerminal(a.err) {
+		erase = "\r\x1b[K"
+		o.Progress = func(what string) { fmt.Fprintf(a.err, "%smeasuring %s …", erase, what) }
+		defer func() { fmt.Fprint(a.err, erase) }()
+	}
+	figures := []bench.Figure{}
+	err := bench.Run(ctx, c, o, func(f bench.Figure) {
+		figures = append(figures, f)
+		if !a.json {
+			fmt.Fprint(a.err, erase)
+			fmt.Fprintf(a.out, "%-10s  %-48s %14s %s\n", f.Measurement, f.Name, number(f.Value), f.Unit)
+		}
+	})
+	if a.json && err == nil {
+		return a.printJSON(figures)
+	}
+	return err
+}
+
+// number returns a figure with as many decimals as say something, and commas between thousands.
+func number(v float64) string {
+	if v < 100 {
+		return fmt.Sprintf("%.2f", v)
+	}
+	digits := fmt.Sprintf("%.0f", v)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}

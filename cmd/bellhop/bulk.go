@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+const (
+	bulkBatch  = 500     // lines that travel together
+	bulkBytes  = 4 << 20 // of lines, after which a batch is full
+	toldFaults = 20      // refused lines that are told one by one
+)
+
+// batch is lines that travel together.
+type batch struct {
+	first, last int // line numbers
+	bytes       int64
+	messages    []notify.Message
+	lines       []int           // of messages
+	faults      map[int]error   // of lines that are no messages
+	results     []notify.Result // of messages
+	err         error           // of reading on
+	done        chan struct{}   // closed when results are there
+}
+
+// bulk publishes the lines of a file.
+type bulk struct {
+	app               *app
+	session           *session
+	in                *bufio.Reader
+	bar               *progressbar.ProgressBar
+	published, refuse int
+	upTo              int // the last line that was dealt with
+}
+
+// publishFile publishes the lines of a file, "-" for standard input.
+func (a *app) publishFile(ctx context.Context, s *session, path string) error {
+	in, size := a.in, int64(-1)
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if about, err := f.Stat(); err == nil && about.Mode().IsRegular() {
+			size = about.Size()
+		}
+		in = f
+	} else if isTerminal(a.in) {
+		fmt.Fprintln(a.err, "bellhop: reading messages from the terminal, a line of JSON each; Ctrl-D ends")
+	}
+	b := &bulk{
+		app: a, session: s, in: bufio.NewReaderSize(in, 1<<20),
+		bar: a.progress("publishing", size, progressbar.OptionShowBytes(true)),
+	}
+	err := b.run(ctx)
+	if a.json {
+		if bad := a.printJSON(map[string]int{"published": b.published, "refused": b.refuse}); err == nil {
+			err = bad
+		}
+	} else {
+		fmt.Fprintf(a.out, "published %d, refused %d\n", b.published, b.refuse)
+	}
+	if err == nil && b.refuse > 0 {
+		err = errTold
+	}
+	return err
+}
+
+// run publishes all lines. Two batches are under way at a time: Redis takes
+// one while the other is read.
+func (b *bulk) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	batches := make(chan *batch)
+	go b.read(ctx, batches)
+	defer b.bar.Finish()
+	for {
+		select {
+		case <-ctx.Done():
+			return b.cut(ctx.Err())
+		case next, more := <-batches:
+			if !more && ctx.Err() != nil { // they end for that, too
+				return b.cut(ctx.Err())
+			}
+			if !more {
+				return nil
+			}
+			<-next.done
+			if err := b.account(next); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// read reads batches, sends each on its way, and hands it on, until the end or
+// until ctx ends. It may be left behind in a read, which cannot be interrupted.
+func (b *bulk) read(ctx context.Context, batches chan<- *batch) {
+	defer close(batches)
+	for line, more := 1, true; more; {
+		next := &batch{first: line, done: make(chan struct{}), faults: make(map[int]error)}
+		more = b.fill(next)
+		line = next.last + 1
+		go func() {
+			next.results = b.session.pub.PublishMany(ctx, next.messages)
+			close(next.done)
+		}()
+		select {
+		case batches <- next:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// fill reads the lines of a batch and reports whether more follow.
+func (b *bulk) fill(next *batch) bool {
+	next.last = next.first - 1
+	most := 6*int(b.session.config.MaxBody) + 64<<10 // JSON may write a byte in six
+	for next.last-next.first+1 < bulkBatch && next.bytes < bulkBytes {
+		raw, read, err := readLine(b.in, most)
+		next.bytes += read
+		if read > 0 {
+			next.last++
+		}
+		text := bytes.TrimSpace(raw)
+		switch {
+		case read > int64(most):
+			next.faults[next.last] = fmt.Errorf("%w line: it is longer than %d bytes", notify.ErrInvalid, most)
+		case len(text) > 0:
+			m, bad := notify.ParseLine(text)
+			if bad != nil {
+				next.faults[next.last] = bad
+				break
+			}
+			next.messages = append(next.messages, m)
+			next.lines = append(next.lines, next.last)
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				next.err = err
+			}
+			return false
+		}
+	}
+	return true
+}
+
+// readLine reads a line and returns at most most bytes of it, and how many it had.
+func readLine(in *bufio.Reader, most int) (line []byte, read int64, err error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		read += int64(len(part))
+		if read <= int64(most) {
+			line = append(line, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, read, err
+		}
+	}
+}
+
+// account takes note of a batch's results. The error is one that ends it all:
+// Redis does not take messages, or the file cannot be read on.
+func (b *bulk) account(next *batch) error {
+	for line := next.first; line <= next.last; line++ {
+		if err := next.faults[line]; err != nil {
+			b.refused(line, err)
+		}
+	}
+	for i, r := range next.results {
+		switch {
+		case r.Err == nil:
+			b.published++
+		case errors.Is(r.Err, notify.ErrInvalid), errors.Is(r.Err, notify.ErrExists):
+			b.refused(next.lines[i], r.Err)
+		default:
+			return b.cut(r.Err)
+		}
+	}
+	b.upTo = next.last
+	_ = b.bar.Add64(next.bytes) // it only draws
+	if next.err != nil {
+		return fmt.Errorf("read line %d: %w", next.last+1, next.err)
+	}
+	return nil
+}
+
+// cut is the error of a publishing that ended before the last line.
+func (b *bulk) cut(cause error) error {
+	if b.upTo == 0 {
+		return fmt.Errorf("%w\nno line is known to be published; some may be", cause)
+	}
+	return fmt.Errorf("%w\nlines 1 to %d are published or refused; of those after, some may be published", cause, b.upTo)
+}
+
+func (b *bulk) refused(line int, err error) {
+	b.refuse++
+	_ = b.bar.Clear()
+	switch {
+	case b.refuse <= toldFaults:
+		fmt.Fprintf(b.app.err, "bellhop: line %d: %v\n", line, err)
+	case b.refuse == toldFaults+1:
+		fmt.Fprintln(b.app.err, "bellhop: more lines are refused, they are only counted")
+	}
+}

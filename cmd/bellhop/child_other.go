@@ -1,0 +1,9 @@
+//go:build !linux
+
+package main
+
+import "syscall"
+
+// childAttributes put a command into a process group of its own, so that the
+// terminal's Ctrl-C, which asks bellhop to stop, does not end it.
+func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const (
+	exitBury  = 65              // EX_DATAERR of sysexits.h: the input was incorrect
+	killAfter = 5 * time.Second // between SIGTERM and SIGKILL
+	tailBytes = 400             // of what a command wrote to stderr, kept as the reason
+)
+
+// command is the command that handles messages.
+type command struct {
+	path     string
+	argv     []string
+	out, err io.Writer
+}
+
+// handle runs the command for one message.
+func (c *command) handle(ctx context.Context, d *subscribers.Delivery) error {
+	out, errOut := &lineWriter{to: c.out}, &lineWriter{to: c.err}
+	var last tail
+	cmd := exec.CommandContext(ctx, c.path)
+	cmd.Args = c.argv
+	cmd.Stdin = bytes.NewReader(d.Body)
+	cmd.Stdout, cmd.Stderr = out, io.MultiWriter(errOut, &last)
+	cmd.Env = append(os.Environ(), environment(d)...)
+	cmd.SysProcAttr = childAttributes()
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = killAfter
+	err := cmd.Run()
+	if ctx.Err() != nil && cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind, most often nothing
+	}
+	if bad := errors.Join(out.flush(), errOut.flush()); bad != nil {
+		return fmt.Errorf("pass on what %s wrote: %w", c.argv[0], bad)
+	}
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", c.argv[0], context.Cause(ctx))
+	case errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success():
+		return nil // it is done, and left something behind that holds its output
+	case errors.As(err, &exit) && exit.ExitCode() == exitBury:
+		return fmt.Errorf("%s (%w)", last.reason(err), subscribers.ErrBury)
+	}
+	return errors.New(last.reason(err))
+}
+
+// buries reports whether a handler's error buries the message.
+func buries(err error) bool { return errors.Is(err, subscribers.ErrBury) }
+
+// environment describes a message to the command. The names do not begin with
+// BELLHOP_: there an unknown one is an error, and the command may call bellhop.
+func environment(d *subscribers.Delivery) []string {
+	env := []string{
+		"MESSAGE_TOPIC=" + d.Topic,
+		"MESSAGE_ID=" + d.ID,
+		"MESSAGE_ATTEMPT=" + strconv.Itoa(d.Attempt),
+		"MESSAGE_DUE=" + stamp(d.Due),
+		"MESSAGE_CONTENT_TYPE=" + d.ContentType,
+	}
+	for name, value := range d.Headers {
+		env = append(env, "MESSAGE_HEADER_"+variable(name)+"="+value)
+	}
+	return env
+}
+
+// variable returns a header's name as a shell can read it: upper case, and _ for all but letters and digits.
+func variable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, strings.ToUpper(name))
+}
+
+// lineWriter passes on whole lines, so that those of commands that run at the
+// same time do not mix. A line that is too long is passed on in parts.
+type lineWriter struct {
+	to      io.Writer
+	pending []byte
+}
+
+const maxLine = 64 << 10
+
+// Write passes on the lines that are complete.
+func (l *lineWriter) Write(p []byte) (int, error) {
+	l.pending = append(l.pending, p...)
+	end := bytes.LastIndexByte(l.pending, '\n') + 1
+	if end == 0 && len(l.pending) >= maxLine {
+		end = len(l.pending)
+	}
+	if end == 0 {
+		return len(p), nil
+	}
+	_, err := l.to.Write(l.pending[:end])
+	l.pending = append(l.pending[:0], l.pending[end:]...)
+	return len(p), err
+}
+
+// flush passes on a last line that has no end, and gives it one.
+func (l *lineWriter) flush() error {
+	if len(l.pending) == 0 {
+		return nil
+	}
+	_, err := l.to.Write(append(l.pending, '\n'))
+	l.pending = nil
+	return err
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ kept []byte }
+
+// Write keeps the end of p.
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p...)
+	if over := len(t.kept) - tailBytes; over > 0 {
+		t.kept = append(t.kept[:0], t.kept[over:]...)
+	}
+	return len(p), nil
+}
+
+// reason says why the command failed, with the end of what it wrote to stderr.
+func (t *tail) reason(err error) string {
+	said := strings.TrimSpace(strings.ToValidUTF8(string(t.kept), ""))
+	if said == "" {
+		return err.Error()
+	}
+	return err.Error() + ": " + said
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+func (a *app) deadCommand() *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:   "dead",
+		Short: "List, requeue, purge and export dead letters",
+		Long: `Dead letters are messages that are out of attempts, expired or refused for good.
+They are kept with the reason until they are requeued or purged.`,
+		Example: `  bellhop dead list order.timeout
+  bellhop dead requeue order.timeout --all`,
+		Args: takes("COMMAND"),
+	}, func(_ context.Context, _ *cobra.Command, args []string) error {
+		return wrong(fmt.Errorf("unknown command %q: use list, requeue, purge or export", args[0]))
+	})
+	c.AddCommand(a.deadListCommand(), a.deadRequeueCommand(), a.deadPurgeCommand(), a.deadExportCommand())
+	return c
+}
+
+func (a *app) deadListCommand() *cobra.Command {
+	var limit int
+	var cursor string
+	c := a.jsonFlag(&cobra.Command{
+		Use:     "list TOPIC",
+		Short:   "List dead letters, oldest death first",
+		Example: `  bellhop dead list order.timeout --limit 100`,
+		Args:    takes("TOPIC"),
+	})
+	c.Flags().IntVar(&limit, "limit", 50, "messages on a page")
+	c.Flags().StringVar(&cursor, "cursor", "", "where the page begins, as the page before told")
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		page, err := list(ctx, s, args[0], notify.Dead, limit, cursor)
+		if err != nil {
+			return err
+		}
+		return a.printPage(page)
+	})
+}
+
+func (a *app) deadRequeueCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "requeue TOPIC [ID...]",
+		Short: "Make dead letters ready again",
+		Long: `Make dead letters ready again, with all their attempts. Ids that are not dead
+are passed over.`,
+		Example: `  bellhop dead requeue order.timeout order-4711
+  bellhop dead requeue order.timeout --all`,
+		Args: deadArgs,
+	})
+	all := c.Flags().Bool("all", false, "all of the topic")
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		letters := subscribers.NewDeadLetters(s.store)
+		if !*all {
+			n, err := letters.Requeue(ctx, args[0], args[1:]...)
+			return a.told("requeued", n, err)
+		}
+		on, done, err := a.deadProgress(ctx, s, "requeueing", args[0])
+		if err != nil {
+			return err
+		}
+		n, err := letters.RequeueAll(ctx, args[0], on)
+		done()
+		return a.told("requeued", n, err)
+	})
+}
+
+func (a *app) deadPurgeCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "purge TOPIC [ID...]",
+		Short: "Remove dead letters for good",
+		Long:  `Remove dead letters for good. Ids that are not dead are passed over.`,
+		Example: `  bellhop dead purge order.timeout order-4711
+  bellhop dead purge order.timeout --all --yes`,
+		Args: deadArgs,
+	})
+	all := c.Flags().Bool("all", false, "all of the topic")
+	yes := c.Flags().Bool("yes", false, "with --all: do not ask")
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		letters := subscribers.NewDeadLetters(s.store)
+		if !*all {
+			n, err := letters.Purge(ctx, args[0], args[1:]...)
+			return a.told("purged", n, err)
+		}
+		if err := a.confirm(ctx, s, args[0], *yes); err != nil {
+			return err
+		}
+		on, done, err := a.deadProgress(ctx, s, "purging", args[0])
+		if err != nil {
+			return err
+		}
+		n, err := letters.PurgeAll(ctx, args[0], on)
+		done()
+		return a.told("purged", n, err)
+	})
+}
+
+func (a *app) deadExportCommand() *cobra.Command {
+	var output string
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "export TOPIC",
+		Short: "Write dead letters as lines of JSON",
+		Long: `Write dead letters as lines of JSON, oldest death first, to standard output or a
+file. They stay where they are. bellhop publish --file publishes such lines
+again, once they are purged.`,
+		Example: `  bellhop dead export order.timeout --output dead.jsonl`,
+		Args:    takes("TOPIC"),
+	})
+	c.Flags().StringVar(&output, "output", "", "write to this file; it is replaced")
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		if output == "" {
+			_, err := a.export(ctx, s, args[0], a.out, nil)
+			return err
+		}
+		f, err := os.Create(output)
+		if err != nil {
+			return err
+		}
+		on, done, err := a.deadProgress(ctx, s, "exporting", args[0])
+		if err != nil {
+			f.Close()
+			return err
+		}
+		n, err := a.export(ctx, s, args[0], f, on)
+		done()
+		if bad := f.Close(); err == nil {
+			err = bad
+		}
+		return a.told("exported", n, err)
+	})
+}
+
+// export writes the dead letters of a topic.
+func (a *app) export(ctx context.Context, s *session, topic string, w io.Writer, on func(int)) (int, error) {
+	buffered := bufio.NewWriter(w)
+	n, err := subscribers.NewDeadLetters(s.store).Export(ctx, topic, buffered, on)
+	if bad := buffered.Flush(); err == nil {
+		err = bad
+	}
+	return n, err
+}
+
+// deadArgs wants a topic, and then ids or --all.
+func deadArgs(c *cobra.Command, args []string) error {
+	all, err := c.Flags().GetBool("all")
+	switch {
+	case err != nil:
+		return err
+	case len(args) == 0:
+		return fmt.Errorf("TOPIC is missing")
+	case len(args) == 1 && !all:
+		return fmt.Errorf("no ids: name some, or give --all")
+	case len(args) > 1 && all:
+		return fmt.Errorf("unexpected argument %q: give ids or --all, not both", args[1])
+	}
+	return nil
+}
+
+// deadProgress shows how many of a topic's dead letters are done with. done ends it.
+func (a *app) deadProgress(ctx context.Context, s *session, what, topic string) (on func(int), done func(), err error) {
+	counts, err := s.pub.Topic(ctx, topic)
+	if err != nil {
+		return nil, nil, err
+	}
+	bar := a.progress(what, max(counts.Dead, 1))
+	on = func(total int) { _ = bar.Set(total) } // it only draws
+	return on, func() { _ = bar.Finish() }, nil
+}
+
+// told tells how many dead letters it were, also of a work that was cut short.
+func (a *app) told(what string, n int, err error) error {
+	if err != nil && n == 0 {
+		return err
+	}
+	if !a.json {
+		fmt.Fprintf(a.out, "%s %d\n", what, n)
+	} else if bad := a.printJSON(map[string]int{what: n}); err == nil {
+		err = bad
+	}
+	return err
+}
+
+// confirm asks whether to purge all, which cannot be undone; where nobody can be asked, --yes is wanted.
+func (a *app) confirm(ctx context.Context, s *session, topic string, yes bool) error {
+	if yes {
+		return nil
+	}
+	if !isTerminal(a.in) {
+		return wrong(errors.New("purging all cannot be undone: give --yes to mean it"))
+	}
+	counts, err := s.pub.Topic(ctx, topic)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.err, "Remove %d dead letters of %s for good? [y/N] ", counts.Dead, topic)
+	answer := make(chan string, 1)
+	go func() { // a read cannot be interrupted
+		line, _ := bufio.NewReader(a.in).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case said := <-answer:
+		if said != "y" && said != "yes" {
+			return fmt.Errorf("nothing was purged")
+		}
+		return nil
+	}
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// startDev starts bellhop dev and returns a shell for the Redis that it runs.
+func startDev(t *testing.T, vars []string, args ...string) (*process, *shell) {
+	t.Helper()
+	s := newShell(t, vars...)
+	p := s.start(append([]string{"dev"}, args...)...)
+	p.await(1, "Ctrl-C ends this.")
+	address := regexp.MustCompile(`on (127\.0\.0\.1:\d+)`).FindStringSubmatch(p.said())
+	if address == nil {
+		t.Fatalf("no address in:\n%s", p.said())
+	}
+	if !strings.HasSuffix(address[1], ":6379") {
+		contains(t, p.said(), "export BELLHOP_REDIS_URL=redis://"+address[1])
+	}
+	s.env = append(s.env, "BELLHOP_REDIS_URL=redis://"+address[1])
+	return p, s
+}
+
+func TestDevTour(t *testing.T) {
+	p, s := startDev(t, nil, "--dir", t.TempDir())
+	if n := strings.Count(p.said(), "  delivered  "); n != 4 {
+		t.Errorf("%d deliveries, want 4:\n%s", n, p.said())
+	}
+	contains(t, p.said(), "redis-server on 127.0.0.1:", " ms late: message 4")
+	s.call("publish", "greetings", "--body", "hello", "--delay", "50ms")
+	contains(t, s.call("work", "greetings", "--count", "1"), "hello")
+	p.signal(os.Interrupt)
+	p.ends(exitDone)
+}
+
+func TestDevKeepsItsData(t *testing.T) {
+	dir := t.TempDir()
+	p, s := startDev(t, nil, "--no-tour", "--dir", dir)
+	if strings.Contains(p.said(), "delivered") {
+		t.Errorf("a tour is made:\n%s", p.said())
+	}
+	s.call("publish", "t", "--id", "1", "--delay", "1h", "--body", "kept")
+	contains(t, s.fails(exitFailed, "dev", "--dir", dir), "folder "+dir+" is in use by another bellhop dev")
+	p.stop()
+	_, again := startDev(t, []string{"BELLHOP_PREFIX=" + s.setting("BELLHOP_PREFIX")}, "--no-tour", "--dir", dir)
+	contains(t, again.call("inspect", "t", "1"), "kept")
+}
+
+func TestDevEndsWithItsRedis(t *testing.T) {
+	p, s := startDev(t, nil, "--no-tour", "--dir", t.TempDir())
+	store, err := notify.Open(notify.Config{URL: s.setting("BELLHOP_REDIS_URL")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	_ = store.Client().ShutdownNoSave(t.Context()).Err() // its answer is that the connection ends
+	p.ends(exitFailed)
+	contains(t, p.said(), "bellhop: redis-server ended by itself")
+}
+
+func TestDevInMemory(t *testing.T) {
+	p, s := startDev(t, []string{"PATH=" + t.TempDir()})
+	contains(t, p.said(), "in memory on 127.0.0.1:", "MESSAGES VANISH", " ms late: message 4")
+	s.call("publish", "greetings", "--body", "hello", "--delay", "50ms")
+	contains(t, s.call("work", "greetings", "--count", "1"), "hello")
+	contains(t, s.call("doctor"), "ok    rights", "ok    carrier", "warn  persistence")
+	p.stop()
+}

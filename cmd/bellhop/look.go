@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/doctor"
+)
+
+func (a *app) carrierCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:     "carrier",
+		Short:   "Tell who carries, and what is due next",
+		Example: `  bellhop carrier`,
+		Args:    takes(),
+	})
+	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
+		status, err := carrier.Look(ctx, s.store)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(carrierJSON{
+				Name: status.Name, Epoch: status.Epoch, Since: given(status.Since), LeaseMs: status.Lease.Milliseconds(), Next: given(status.Next),
+			})
+		}
+		return table(a.out, func(w io.Writer) {
+			if status.Name == "" {
+				fmt.Fprintln(w, "carrier\tnone is elected; start one with bellhop serve")
+			} else {
+				fmt.Fprintf(w, "carrier\t%s\nepoch\t%d\nelected\t%s\nlease ends\t%s\n", status.Name, status.Epoch, when(status.Since), relative(status.Lease))
+			}
+			fmt.Fprintf(w, "next due\t%s\n", when(status.Next))
+		})
+	})
+}
+
+// carrierJSON is a carrier's status as it is printed for programs.
+type carrierJSON struct {
+	Name    string     `json:"name"` // empty: none is elected
+	Epoch   int64      `json:"epoch,omitempty"`
+	Since   *time.Time `json:"since,omitempty"`
+	LeaseMs int64      `json:"lease_ms,omitempty"`
+	Next    *time.Time `json:"next,omitempty"`
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	return a.command(a.jsonFlag(&cobra.Command{
+		Use:   "doctor",
+		Short: "Examine Redis: is it fit to hold messages",
+		Long: `Examine Redis: can it be reached, is it new enough, does it keep its data, does it
+evict keys, may this user do all that is needed, how far off is its clock, how
+long does a ring take, does a carrier live. What has to be tried is tried under a
+prefix of its own, and removed. Exits with 1 if anything fails.`,
+		Example: `  bellhop doctor
+  bellhop doctor --json | jq '.[] | select(.verdict != "ok")'`,
+		Args: takes(),
+	}), func(ctx context.Context, _ *cobra.Command, _ []string) error {
+		c, err := load()
+		if err != nil {
+			return err
+		}
+		daemon.TakeClientLog(daemon.NewLogger(c, a.err))
+		findings := []doctor.Finding{}
+		worst, err := doctor.Run(ctx, c.Notify(), func(f doctor.Finding) {
+			findings = append(findings, f)
+			if !a.json {
+				fmt.Fprintf(a.out, "%-4s  %-18s  %s\n", f.Verdict, f.Check, f.Found)
+				if f.Remedy != "" {
+					fmt.Fprintf(a.out, "%26s→ %s\n", "", f.Remedy)
+				}
+			}
+		})
+		if a.json && err == nil {
+			err = a.printJSON(findings)
+		}
+		if err == nil && worst == doctor.Fail {
+			err = errTold
+		}
+		return err
+	})
+}
+
+func (a *app) configCommand() *cobra.Command {
+	return a.command(a.jsonFlag(&cobra.Command{
+		Use:   "config",
+		Short: "List every setting, its value and where that comes from",
+		Long: `List every setting: the environment variable, its value, its default, where the
+value comes from, and what it is for. No secret is printed.`,
+		Example: `  bellhop config
+  BELLHOP_LEASE=1m bellhop config --json`,
+		Args: takes(),
+	}), func(context.Context, *cobra.Command, []string) error {
+		c, err := load()
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(c.Settings())
+		}
+		return table(a.out, func(w io.Writer) {
+			fmt.Fprintln(w, "SETTING\tVALUE\tDEFAULT\tSOURCE\tMEANING")
+			for _, s := range c.Settings() {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, dash(s.Value), dash(s.Default), s.Source, s.Doc)
+			}
+		})
+	})
+}
+
+// dash shows that a cell is empty.
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/bench"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func TestEveryCommandHasAnExample(t *testing.T) {
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		if c.Name() != "help" && c.Parent() != nil && c.Parent().Name() != "completion" && (c.Example == "" || c.Short == "") {
+			t.Errorf("%s has no example or no description", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit((&app{}).root())
+}
+
+func TestUsage(t *testing.T) {
+	s := newShell(t)
+	contains(t, s.call(), "Available Commands:")
+	contains(t, s.call("help", "publish"), "Examples:")
+	contains(t, s.call("completion", "bash"), "bash completion")
+	for args, want := range map[string]string{
+		"nonsense":       "bellhop: unknown command \"nonsense\" for \"bellhop\"\nbellhop: run 'bellhop --help'\n",
+		"topics x":       "bellhop: unexpected argument \"x\"\nbellhop: run 'bellhop topics --help'\n",
+		"topics --x":     "bellhop: unknown flag: --x\nbellhop: run 'bellhop topics --help'\n",
+		"serve x":        "bellhop: unexpected argument \"x\"\nbellhop: run 'bellhop serve --help'\n",
+		"bench --body 0": "bellhop: invalid body 0: use 1 to 262144\n",
+	} {
+		if got := s.fails(exitUsage, strings.Fields(args)...); got != want {
+			t.Errorf("bellhop %s: got %q, want %q", args, got, want)
+		}
+	}
+}
+
+func TestBadConfigurationIsWrongUsage(t *testing.T) {
+	s := newShell(t, "BELLHOP_LEAS=1s", "BELLHOP_MAX_BODY=many")
+	for _, args := range []string{"topics", "serve", "dev --no-tour", "publish t --body x", "config", "doctor", "work t"} {
+		got := s.fails(exitUsage, strings.Fields(args)...)
+		if lines := strings.Split(got, "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], "bellhop: BELLHOP_MAX_BODY") || !strings.HasPrefix(lines[1], "bellhop: BELLHOP_LEAS is not a setting") {
+			t.Errorf("bellhop %s: got %q", args, got)
+		}
+	}
+	s.call("version")
+}
+
+func TestRedisAway(t *testing.T) {
+	s := newShell(t, "BELLHOP_REDIS_URL=redis://:geheim@127.0.0.1:1")
+	for _, args := range []string{"topics", "publish t --body x", "inspect t 1", "cancel t 1", "dead requeue t --all", "carrier"} {
+		got := s.fails(exitFailed, strings.Fields(args)...)
+		contains(t, got, "redis at redis://:xxxxx@127.0.0.1:1: dial tcp 127.0.0.1:1: ", "connection refused; start one with 'bellhop dev' or set BELLHOP_REDIS_URL\n")
+		if strings.Contains(got, "geheim") || strings.Count(got, "\n") != 1 {
+			t.Errorf("bellhop %s: got %q, want one line without the password", args, got)
+		}
+	}
+}
+
+func TestWrongPassword(t *testing.T) {
+	own := storetest.Server(t, "--requirepass", "right")
+	s := newShell(t, "BELLHOP_REDIS_URL=redis://:geheim@"+own.Addr())
+	for _, args := range []string{"topics", "publish t --body x", "doctor"} {
+		r := s.feed("", strings.Fields(args)...)
+		contains(t, r.out+r.err, own.Addr(), "WRONGPASS", "BELLHOP_REDIS_PASSWORD_FILE")
+		if r.code != exitFailed || strings.Contains(r.out+r.err, "geheim") {
+			t.Errorf("bellhop %s: exit %d, %s%s", args, r.code, r.out, r.err)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	s := newShell(t, "BELLHOP_REDIS_URL=redis://:geheim@redis.example.com:6379", "BELLHOP_LEASE=1m")
+	out := s.call("config")
+	contains(t, out, "SETTING ", "redis://:xxxxx@redis.example.com:6379", "Lease of a message in a worker's hands")
+	var settings []daemon.Setting
+	s.json(&settings, "config", "--json")
+	for _, one := range settings {
+		if one.Name == "BELLHOP_LEASE" && (one.Value != "1m" || one.Default != "30s" || one.Source != "environment") {
+			t.Errorf("got %+v", one)
+		}
+		if strings.Contains(one.Value, "geheim") || strings.Contains(out, "geheim") {
+			t.Errorf("the password is printed")
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	s := newShell(t)
+	contains(t, s.call("version"), "bellhop ", " go1")
+	var b build
+	if s.json(&b, "version", "--json"); b.Go == "" || b.Platform == "" {
+		t.Errorf("got %+v", b)
+	}
+}
+
+func TestServeAndCarrier(t *testing.T) {
+	s := newShell(t)
+	contains(t, s.call("carrier"), "none is elected")
+	p := s.start("serve")
+	p.await(1, "msg=elected")
+	contains(t, s.call("carrier"), "epoch       1", "lease ends  in ", "next due    -")
+	s.call("publish", "t", "--delay", "1h", "--body", "x")
+	var c carrierJSON
+	if s.json(&c, "carrier", "--json"); c.Name == "" || c.Epoch != 1 || c.Next == nil {
+		t.Errorf("got %+v", c)
+	}
+	p.stop()
+	contains(t, p.said(), "msg=\"stepped down\"", "msg=stopped")
+	contains(t, s.call("carrier"), "none is elected", "next due  20")
+}
+
+func TestTopics(t *testing.T) {
+	s := newShell(t)
+	contains(t, s.call("topics"), "no topic was published to yet")
+	if out := s.call("topics", "--json"); out != "[]\n" {
+		t.Errorf("got %q", out)
+	}
+	s.publish("a.b", 2)
+	s.call("publish", "a.b", "--delay", "1h", "--body", "x")
+	contains(t, s.call("topics"), "TOPIC  SCHEDULED  READY", "a.b    1          2      0       0     0 ")
+	if c := s.counts("a.b"); c.Scheduled != 1 || c.Ready != 2 || c.Published != 3 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestTopicsWatch(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.publish("t", 1)
+	p := s.start("topics", "--watch")
+	p.await(2, "PUBLISHED/S")
+	p.signal(os.Interrupt)
+	p.ends(exitDone)
+	p = s.start("topics", "--watch", "--json")
+	p.await(2, `[{"topic":"t"`)
+	p.stop()
+}
+
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	own := storetest.Server(t, "--appendonly", "yes")
+	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
+	s.start("serve").await(1, "msg=elected")
+	out := s.call("doctor")
+	for line := range strings.Lines(out) {
+		if !strings.HasPrefix(line, "ok  ") {
+			t.Errorf("not ok: %s", line)
+		}
+	}
+	contains(t, out, "its beat is heard")
+	var findings []struct{ Check, Verdict, Found string }
+	if s.json(&findings, "doctor", "--json"); len(findings) != 8 || findings[0].Check != "reachable" || findings[0].Verdict != "ok" {
+		t.Errorf("got %+v", findings)
+	}
+
+	evicting := storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	r := newShell(t, "BELLHOP_REDIS_URL="+evicting.URL()).feed("", "doctor")
+	contains(t, r.out, "fail  eviction", "CONFIG SET maxmemory-policy noeviction")
+	if r.code != exitFailed || r.err != "" {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+}
+
+func TestBench(t *testing.T) {
+	s := newShell(t)
+	var figures []bench.Figure
+	s.json(&figures, "bench", "--only", "publish,burst,backlog,herd", "--messages", "1600", "--json")
+	if len(figures) != 7 || figures[0].Unit != "messages/s" {
+		t.Errorf("got %+v", figures)
+	}
+	for _, f := range figures {
+		if f.Value <= 0 || f.Measurement == "herd" && f.Value > 3 {
+			t.Errorf("got %+v", f)
+		}
+	}
+	contains(t, s.call("bench", "--only", "publish", "--messages", "1600"), "publish     single calls from 16 goroutines")
+	contains(t, s.fails(exitUsage, "bench", "--only", "nothing"), `invalid measurement "nothing": use publish, `)
+	contains(t, s.call("topics"), "no topic was published to yet")
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{0: "0.00", 0.456: "0.46", 99.9: "99.90", 100: "100", 1234: "1,234", 1234567: "1,234,567"} {
+		if got := number(v); got != want {
+			t.Errorf("%v is %q, want %q", v, got, want)
+		}
+	}
+}
+
+func TestRelative(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "in 0s", 7 * time.Millisecond: "in 7ms", -1500 * time.Millisecond: "1.5s ago", 59600 * time.Millisecond: "in 1m0s",
+		29*time.Minute + 58*time.Second: "in 29m58s", time.Hour - time.Millisecond: "in 1h0m", -90 * time.Minute: "1h30m ago",
+		24*time.Hour - time.Second: "in 1d0h", 100 * time.Hour: "in 4d4h",
+	} {
+		if got := relative(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+// Bellhop delivers messages later: see its README, or run bellhop --help.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2 // the call was wrong, or the configuration: nothing was done
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// run runs one command and returns the exit code. The first SIGINT or SIGTERM
+// asks it to stop in good order; the second ends it at once.
+func run(args []string, in io.Reader, out, errOut io.Writer) int {
+	a := &app{in: in, out: out, err: errOut}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	code := make(chan int, 1)
+	go func() { code <- a.execute(ctx, args) }()
+	for {
+		select {
+		case c := <-code:
+			return c
+		case <-signals:
+			if ctx.Err() != nil {
+				return exitFailed
+			}
+			stop()
+		}
+	}
+}
+
+// execute runs the command that args name.
+func (a *app) execute(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	command, err := root.ExecuteContextC(ctx)
+	if err != nil && !a.began {
+		err = wrong(err) // cobra refused it
+	}
+	return a.report(command, err)
+}
+
+// wrongUsage marks an error as one of the call.
+type wrongUsage struct{ error }
+
+func (w wrongUsage) Unwrap() error { return w.error }
+
+// wrong marks an error as one of the call.
+func wrong(err error) error { return wrongUsage{err} }
+
+// errTold is a failure that was told already.
+var errTold = errors.New("failed")
+
+// report tells an error, a line each of its faults, and returns the exit code.
+func (a *app) report(command *cobra.Command, err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if errors.Is(err, errTold) {
+		return exitFailed
+	}
+	text := err.Error()
+	if errors.Is(err, context.Canceled) {
+		text = "interrupted: " + text
+	}
+	first, rest, _ := strings.Cut(text, "\n")
+	for line := range strings.Lines(withRemedy(first, err) + "\n" + rest) {
+		if line = strings.TrimSpace(line); line != "" {
+			fmt.Fprintf(a.err, "bellhop: %s\n", line)
+		}
+	}
+	switch {
+	case errors.As(err, &wrongUsage{}):
+		fmt.Fprintf(a.err, "bellhop: run '%s --help'\n", command.CommandPath())
+		return exitUsage
+	case errors.Is(err, notify.ErrInvalid), errors.Is(err, errConfig):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// withRemedy adds what to do about an error of the connection.
+func withRemedy(text string, err error) string {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return text
+	case notify.Away(err):
+		return text + "; start one with 'bellhop dev' or set BELLHOP_REDIS_URL"
+	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "NOAUTH"):
+		return strings.TrimSuffix(text, ".") + "; see to BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME and BELLHOP_REDIS_PASSWORD_FILE"
+	}
+	return text
+}

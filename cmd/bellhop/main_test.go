@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// runMain in the environment makes the test binary the program itself.
+const runMain = "RUN_MAIN_OF_BELLHOP"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runMain) != "" {
+		main()
+	}
+	storetest.Main(m)
+}
+
+// shell is where a test calls the program: its environment.
+type shell struct {
+	t   *testing.T
+	env []string
+}
+
+// newShell returns a shell for the package's Redis and a prefix of the test's own.
+func newShell(t *testing.T, vars ...string) *shell {
+	s := &shell{t: t}
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "BELLHOP_") {
+			s.env = append(s.env, variable)
+		}
+	}
+	// The race detector makes a program that ends sleep for a second.
+	s.env = append(s.env, runMain+"=1", "GORACE=atexit_sleep_ms=0", "BELLHOP_REDIS_URL="+storetest.URL(), "BELLHOP_PREFIX=test-"+notify.NewID())
+	s.env = append(s.env, vars...)
+	return s
+}
+
+// setting returns the value of a variable.
+func (s *shell) setting(name string) (value string) {
+	for _, variable := range s.env {
+		if v, ok := strings.CutPrefix(variable, name+"="); ok {
+			value = v // the last one counts
+		}
+	}
+	return value
+}
+
+func (s *shell) command(args ...string) *exec.Cmd {
+	s.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Env = s.env
+	return cmd
+}
+
+// result is what a call of the program did.
+type result struct {
+	out, err string
+	code     int
+}
+
+// feed calls the program with something on its standard input.
+func (s *shell) feed(stdin string, args ...string) result {
+	s.t.Helper()
+	cmd := s.command(args...)
+	var out, errOut bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
+	timer := time.AfterFunc(storetest.Deadline, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		s.t.Fatal(err)
+	}
+	return result{out.String(), errOut.String(), cmd.ProcessState.ExitCode()}
+}
+
+// call calls the program, wants it to exit with 0, and returns what it printed.
+func (s *shell) call(args ...string) string {
+	s.t.Helper()
+	r := s.feed("", args...)
+	if r.code != 0 {
+		s.t.Fatalf("bellhop %s: exit %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
+	}
+	return r.out
+}
+
+// fails calls the program, wants it to exit with a code, and returns what it printed to stderr.
+func (s *shell) fails(code int, args ...string) string {
+	s.t.Helper()
+	r := s.feed("", args...)
+	if r.code != code {
+		s.t.Errorf("bellhop %s: exit %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
+	}
+	return r.err
+}
+
+// json calls the program and reads the JSON that it prints.
+func (s *shell) json(into any, args ...string) {
+	s.t.Helper()
+	out := s.call(args...)
+	if err := json.Unmarshal([]byte(out), into); err != nil {
+		s.t.Fatalf("bellhop %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// process is a call of the program that goes on.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	done chan struct{}
+
+	mu   sync.Mutex
+	text strings.Builder // stdout and stderr
+	more chan struct{}   // something came
+}
+
+// start starts the program. It is killed when the test ends.
+func (s *shell) start(args ...string) *process {
+	s.t.Helper()
+	p := &process{t: s.t, cmd: s.command(args...), done: make(chan struct{}), more: make(chan struct{}, 1)}
+	out, in := io.Pipe()
+	p.cmd.Stdout, p.cmd.Stderr = in, in
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	var reading sync.WaitGroup
+	reading.Go(func() { p.read(out) })
+	go func() {
+		defer close(p.done)
+		_ = p.cmd.Wait() // the code is looked at
+		in.Close()
+		reading.Wait()
+	}()
+	s.t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	})
+	return p
+}
+
+func (p *process) read(out io.Reader) {
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadString('\n')
+		p.mu.Lock()
+		p.text.WriteString(line)
+		p.mu.Unlock()
+		select {
+		case p.more <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// said returns all that was printed.
+func (p *process) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+// await waits until something was printed n times.
+func (p *process) await(n int, what string) {
+	p.t.Helper()
+	timeout := time.After(storetest.Deadline)
+	for ended := false; strings.Count(p.said(), what) < n; {
+		if ended {
+			p.t.Fatalf("it ended without %d times %q:\n%s", n, what, p.said())
+		}
+		select {
+		case <-p.more:
+		case <-p.done:
+			ended = true
+		case <-timeout:
+			p.t.Fatalf("no %d times %q:\n%s", n, what, p.said())
+		}
+	}
+}
+
+func (p *process) signal(sig os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// ends waits for the end and wants an exit code.
+func (p *process) ends(code int) {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(storetest.Deadline):
+		p.t.Fatalf("it does not end:\n%s", p.said())
+	}
+	if got := p.cmd.ProcessState.ExitCode(); got != code {
+		p.t.Errorf("exit %d, want %d:\n%s", got, code, p.said())
+	}
+}
+
+// stop ends it with SIGTERM, and wants that to be no failure.
+func (p *process) stop() {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	p.ends(exitDone)
+}
+
+// contains wants texts in what was printed.
+func contains(t *testing.T, got string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, got)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+func (a *app) inspectCommand() *cobra.Command {
+	var state, cursor string
+	var limit int
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "inspect TOPIC [ID]",
+		Short: "Look at a message, or list those of a topic",
+		Long: `Look at a message: its state, its times, its headers and its body. Without ID,
+list the messages of the topic in one state, by time, a page at a time.`,
+		Example: `  bellhop inspect order.timeout order-4711
+  bellhop inspect order.timeout --state ready --limit 100`,
+		Args: takes("TOPIC", "[ID]"),
+	})
+	flags := c.Flags()
+	flags.StringVar(&state, "state", "scheduled", "without ID: list those that are scheduled, ready, leased or dead")
+	flags.IntVar(&limit, "limit", 50, "without ID: messages on a page")
+	flags.StringVar(&cursor, "cursor", "", "without ID: where the page begins, as the page before told")
+	return a.command(c, func(ctx context.Context, c *cobra.Command, args []string) error {
+		if len(args) == 2 {
+			for _, name := range []string{"state", "limit", "cursor"} {
+				if c.Flags().Changed(name) {
+					return wrong(fmt.Errorf("unexpected flag --%s: it is for a list, without ID", name))
+				}
+			}
+		}
+		s, err := a.open()
+		if err != nil {
+			return err
+		}
+		defer s.store.Close()
+		if len(args) == 2 {
+			return a.inspect(ctx, s, args[0], args[1])
+		}
+		in, err := notify.ParseState(state)
+		if err != nil {
+			return err
+		}
+		page, err := list(ctx, s, args[0], in, limit, cursor)
+		if err != nil {
+			return err
+		}
+		return a.printPage(page)
+	})
+}
+
+// list returns a page that is short only at the end.
+func list(ctx context.Context, s *session, topic string, state notify.State, limit int, cursor string) (notify.Page, error) {
+	page, err := s.pub.List(ctx, topic, state, limit, cursor)
+	for err == nil && len(page.Messages) < limit && page.Cursor != "" {
+		var more notify.Page
+		more, err = s.pub.List(ctx, topic, state, limit-len(page.Messages), page.Cursor)
+		page = notify.Page{Messages: append(page.Messages, more.Messages...), Cursor: more.Cursor}
+	}
+	return page, err
+}
+
+// infoJSON is a message as it is printed for programs.
+type infoJSON struct {
+	Topic        string            `json:"topic"`
+	ID           string            `json:"id"`
+	State        notify.State      `json:"state"`
+	Due          *time.Time        `json:"due,omitempty"`
+	Until        *time.Time        `json:"until,omitempty"`
+	Died         *time.Time        `json:"died,omitempty"`
+	Reason       string            `json:"reason,omitempty"`
+	AttemptsUsed int               `json:"attempts_used"`
+	Attempts     int               `json:"attempts,omitempty"`
+	Expires      *time.Time        `json:"expires,omitempty"`
+	Published    *time.Time        `json:"published,omitempty"`
+	ContentType  string            `json:"content_type,omitempty"`
+	Headers      map[string]string `json:"headers,omitempty"`
+	text
+	Fault string `json:"fault,omitempty"`
+}
+
+func infoJSONOf(i notify.Info) infoJSON {
+	j := infoJSON{
+		Topic: i.Topic, ID: i.ID, State: i.State,
+		Due: given(i.Due), Until: given(i.Until), Died: given(i.Died), Expires: given(i.Expires), Published: given(i.Published),
+		Reason: i.Reason, AttemptsUsed: i.Attempts, Attempts: i.MaxAttempts,
+		ContentType: i.ContentType, Headers: i.Headers, text: textOf(i.Body),
+	}
+	if i.Fault != nil {
+		j.Fault = i.Fault.Error()
+	}
+	return j
+}
+
+// given returns nil for no time.
+func given(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func (a *app) inspect(ctx context.Context, s *session, topic, id string) error {
+	info, err := s.pub.Inspect(ctx, topic, id)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(infoJSONOf(info))
+	}
+	err = table(a.out, func(w io.Writer) { writeInfo(w, info) })
+	if err == nil {
+		fmt.Fprintf(a.out, "\n%s\n", oneLine(info.Body))
+	}
+	return err
+}
+
+// writeInfo writes what is known of a message, but for the body.
+func writeInfo(w io.Writer, i notify.Info) {
+	row := func(name, value string) {
+		if value != "" && value != "-" && value != "0" {
+			fmt.Fprintf(w, "%s\t%s\n", name, value)
+		}
+	}
+	row("topic", i.Topic)
+	row("id", i.ID)
+	row("state", i.State.String())
+	row("due", when(i.Due))
+	row("leased until", when(i.Until))
+	row("died", when(i.Died))
+	row("reason", i.Reason)
+	row("attempts used", fmt.Sprint(i.Attempts))
+	row("limit of attempts", fmt.Sprint(i.MaxAttempts))
+	row("expires", when(i.Expires))
+	row("published", when(i.Published))
+	row("content type", i.ContentType)
+	for _, name := range slices.Sorted(maps.Keys(i.Headers)) {
+		row("header "+name, i.Headers[name])
+	}
+	if i.Fault != nil {
+		row("fault", i.Fault.Error())
+	}
+	row("body", fmt.Sprintf("%d bytes", len(i.Body)))
+}
+
+// pageJSON is a page of a list as it is printed for programs.
+type pageJSON struct {
+	Messages []infoJSON `json:"messages"`
+	Cursor   string     `json:"cursor,omitempty"`
+}
+
+func (a *app) printPage(page notify.Page) error {
+	if a.json {
+		j := pageJSON{Messages: []infoJSON{}, Cursor: page.Cursor}
+		for _, info := range page.Messages {
+			j.Messages = append(j.Messages, infoJSONOf(info))
+		}
+		return a.printJSON(j)
+	}
+	if len(page.Messages) == 0 {
+		fmt.Fprintln(a.out, "no messages")
+		return nil
+	}
+	err := table(a.out, func(w io.Writer) {
+		fmt.Fprintln(w, "ID\tSTATE\tTIME\tATTEMPTS\tREASON OR BODY")
+		for _, i := range page.Messages {
+			at, about := i.Due, cut(oneLine(i.Body))
+			switch i.State {
+			case notify.Leased:
+				at = i.Until
+			case notify.Dead:
+				at, about = i.Died, cut(oneLine([]byte(i.Reason)))
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", i.ID, i.State, when(at), i.Attempts, about)
+		}
+	})
+	if err == nil && page.Cursor != "" {
+		fmt.Fprintf(a.out, "\nmore: --cursor %s\n", page.Cursor)
+	}
+	return err
+}
+
+// cut shortens a text for a table.
+func cut(s string) string {
+	const most = 60
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return s
+}
+
+func (a *app) cancelCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "cancel TOPIC ID",
+		Short: "Cancel a message",
+		Long: `Cancel a message: it is not handed out any more. One that a worker has in hand
+is refused.`,
+		Example: `  bellhop cancel order.timeout order-4711`,
+		Args:    takes("TOPIC", "ID"),
+	})
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		was, err := s.pub.Cancel(ctx, args[0], args[1])
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(struct {
+				Topic string       `json:"topic"`
+				ID    string       `json:"id"`
+				State notify.State `json:"state"` // that it was in
+			}{args[0], args[1], was})
+		}
+		fmt.Fprintf(a.out, "%s %s cancelled, it was %s\n", args[0], args[1], was)
+		return nil
+	})
+}
+
+func (a *app) rescheduleCommand() *cobra.Command {
+	var delay, due string
+	var now bool
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "reschedule TOPIC ID",
+		Short: "Give a message another due time",
+		Long: `Give a message that is scheduled or ready another due time. One that a worker
+has in hand is refused; a dead one is requeued with bellhop dead requeue.`,
+		Example: `  bellhop reschedule order.timeout order-4711 --delay 1h
+  bellhop reschedule order.timeout order-4711 --now`,
+		Args: takes("TOPIC", "ID"),
+	})
+	flags := c.Flags()
+	flags.StringVar(&delay, "delay", "", "due after this long, such as 90s or 1h30m")
+	flags.StringVar(&due, "due", "", "due at this time, of RFC 3339")
+	flags.BoolVar(&now, "now", false, "due at once")
+	c.MarkFlagsOneRequired("delay", "due", "now")
+	c.MarkFlagsMutuallyExclusive("delay", "due", "now")
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		after, err := notify.ParseDuration("delay", delay)
+		if err != nil {
+			return err
+		}
+		at, err := parseDue(due)
+		if err != nil {
+			return err
+		}
+		if !now && after == 0 && at.IsZero() {
+			return wrong(fmt.Errorf("no new due time: give --delay, --due or --now"))
+		}
+		p, err := s.pub.Reschedule(ctx, args[0], args[1], after, at)
+		if err != nil {
+			return err
+		}
+		return a.printPublication(p)
+	})
+}

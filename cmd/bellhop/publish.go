@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// publishFlags are the flags of publish.
+type publishFlags struct {
+	body, id, delay, due, ttl, contentType, file string
+
+	headers  []string
+	attempts int
+	hasBody  bool
+}
+
+func (a *app) publishCommand() *cobra.Command {
+	var f publishFlags
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "publish TOPIC",
+		Short: "Publish a message, or many from a file",
+		Long: `Publish a message, due at once unless --delay or --due is given. Without --body
+the body is read from standard input, as it is.
+
+An id that is in use is refused, so a publish with --id may be repeated safely.
+
+With --file, publish the lines of a file, or of standard input for "-": each is
+a JSON object with topic and body or body_base64, and as needed id, delay, due,
+ttl, attempts, headers and content_type. Empty lines are skipped; a line that is
+refused is told with its number and does not keep the others back.`,
+		Example: `  bellhop publish order.timeout --id order-4711 --delay 30m --body '{"order":4711}'
+  date | bellhop publish clock --due 2030-01-01T00:00:00Z
+  echo '{"topic":"orders","delay":"30s","body":"hello"}' | bellhop publish --file -`,
+		Args: takes("[TOPIC]"),
+	})
+	flags := c.Flags()
+	flags.StringVar(&f.body, "body", "", "the body; without it standard input is the body")
+	flags.StringVar(&f.id, "id", "", "the id; without it one is generated")
+	flags.StringVar(&f.delay, "delay", "", "due after this long, such as 90s or 1h30m")
+	flags.StringVar(&f.due, "due", "", "due at this time, of RFC 3339")
+	flags.StringVar(&f.ttl, "ttl", "", "buried as expired this long after it was due")
+	flags.IntVar(&f.attempts, "attempts", 0, "limit of attempts")
+	flags.StringArrayVar(&f.headers, "header", nil, "a header, NAME=VALUE; may be repeated")
+	flags.StringVar(&f.contentType, "content-type", "", "of the body, such as application/json")
+	flags.StringVar(&f.file, "file", "", "publish the lines of this file; - is standard input")
+	return a.command(c, func(ctx context.Context, c *cobra.Command, args []string) error {
+		f.hasBody = flags.Changed("body")
+		if err := f.check(c, args); err != nil {
+			return wrong(err)
+		}
+		s, err := a.open()
+		if err != nil {
+			return err
+		}
+		defer s.store.Close()
+		if f.file != "" {
+			return a.publishFile(ctx, s, f.file)
+		}
+		return a.publishOne(ctx, s, args[0], &f)
+	})
+}
+
+// check refuses a mixture of one message and a file, and neither, and flags
+// that are given and say nothing.
+func (f *publishFlags) check(c *cobra.Command, args []string) error {
+	if !c.Flags().Changed("file") {
+		if len(args) == 0 {
+			return fmt.Errorf("TOPIC is missing; name one, or give --file")
+		}
+		for name, value := range map[string]string{"id": f.id, "delay": f.delay, "due": f.due, "ttl": f.ttl} {
+			if c.Flags().Changed(name) && value == "" {
+				return fmt.Errorf("--%s is empty; leave it out", name)
+			}
+		}
+		if c.Flags().Changed("attempts") && f.attempts < 1 {
+			return fmt.Errorf("%w attempts %d: use 1 to %d", notify.ErrInvalid, f.attempts, notify.MostAttempts)
+		}
+		return nil
+	}
+	if len(args) > 0 {
+		return fmt.Errorf("unexpected argument %q: with --file each line names its topic", args[0])
+	}
+	for _, name := range []string{"body", "id", "delay", "due", "ttl", "attempts", "header", "content-type"} {
+		if c.Flags().Changed(name) {
+			return fmt.Errorf("unexpected flag --%s: with --file each line says it", name)
+		}
+	}
+	if f.file == "" {
+		return fmt.Errorf("--file is empty; name a file, or - for standard input")
+	}
+	return nil
+}
+
+func (a *app) publishOne(ctx context.Context, s *session, topic string, f *publishFlags) error {
+	m, err := f.message(topic)
+	if err != nil {
+		return err
+	}
+	if m.Body, err = a.body(ctx, f, int(s.config.MaxBody)); err != nil {
+		return err
+	}
+	p, err := s.pub.Publish(ctx, m)
+	if err != nil {
+		return err
+	}
+	return a.printPublication(p)
+}
+
+// message returns the message that the flags describe, without its body.
+func (f *publishFlags) message(topic string) (m notify.Message, err error) {
+	m = notify.Message{Topic: topic, ID: f.id, MaxAttempts: f.attempts, ContentType: f.contentType}
+	if m.Delay, err = notify.ParseDuration("delay", f.delay); err != nil {
+		return m, err
+	}
+	if m.TTL, err = notify.ParseDuration("ttl", f.ttl); err != nil {
+		return m, err
+	}
+	if f.ttl != "" && m.TTL == 0 {
+		return m, fmt.Errorf("%w ttl %s: the shortest is 1ms", notify.ErrInvalid, f.ttl)
+	}
+	if m.Due, err = parseDue(f.due); err != nil {
+		return m, err
+	}
+	m.Headers, err = parseHeaders(f.headers)
+	return m, err
+}
+
+// body returns the body that --body gives, or standard input.
+func (a *app) body(ctx context.Context, f *publishFlags, most int) ([]byte, error) {
+	if f.hasBody {
+		return []byte(f.body), nil
+	}
+	if isTerminal(a.in) {
+		return nil, wrong(fmt.Errorf("no body: give --body TEXT, or send the body to standard input"))
+	}
+	type input struct {
+		body []byte
+		err  error
+	}
+	got := make(chan input, 1)
+	go func() { // a read cannot be interrupted
+		body, err := io.ReadAll(io.LimitReader(a.in, int64(most)+1))
+		got <- input{body, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case in := <-got:
+		if in.err != nil {
+			return nil, fmt.Errorf("read the body: %w", in.err)
+		}
+		if len(in.body) > most {
+			return nil, fmt.Errorf("%w body: more than %d bytes; at most %d are allowed (BELLHOP_MAX_BODY)", notify.ErrInvalid, most, most)
+		}
+		return in.body, nil
+	}
+}
+
+func (a *app) printPublication(p notify.Publication) error {
+	if a.json {
+		return a.printJSON(p)
+	}
+	fmt.Fprintf(a.out, "%s %s %s %s\n", p.Topic, p.ID, p.State, when(p.Due))
+	return nil
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func TestPublish(t *testing.T) {
+	s := newShell(t)
+	out := s.call("publish", "order.timeout", "--id", "a-1", "--delay", "30m", "--body", "hello",
+		"--header", "X-Shop=main", "--header", "Note=a=b", "--content-type", "text/plain", "--ttl", "1h", "--attempts", "3")
+	contains(t, out, "order.timeout a-1 scheduled ", "(in ")
+	var info infoJSON
+	s.json(&info, "inspect", "order.timeout", "a-1", "--json")
+	if info.Body != "hello" || info.Headers["X-Shop"] != "main" || info.Headers["Note"] != "a=b" || info.ContentType != "text/plain" ||
+		info.Attempts != 3 || info.State != notify.Scheduled || info.Expires == nil || info.Expires.Sub(*info.Due) != time.Hour {
+		t.Errorf("got %+v", info)
+	}
+	contains(t, s.fails(exitFailed, "publish", "order.timeout", "--id", "a-1", "--body", "x"), "order.timeout:a-1: id already in use")
+
+	var p notify.Publication
+	s.json(&p, "publish", "order.timeout", "--due", "2100-01-01T00:00:00Z", "--body", "x", "--json")
+	if p.Due.UTC().Year() != 2100 || p.State != notify.Scheduled || p.ID == "" {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestPublishFromStandardInput(t *testing.T) {
+	s := newShell(t)
+	body := "two lines\n\x00\xff and bytes\n"
+	if r := s.feed(body, "publish", "t", "--id", "1", "--delay", "1h"); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	var info infoJSON
+	s.json(&info, "inspect", "t", "1", "--json")
+	if string(info.BodyBase64) != body {
+		t.Errorf("the body is %q, want %q", info.BodyBase64, body)
+	}
+}
+
+func TestPublishRefuses(t *testing.T) {
+	s := newShell(t, "BELLHOP_MAX_BODY=10B")
+	for _, test := range []struct {
+		args  []string
+		stdin string
+		want  string
+	}{
+		{[]string{}, "x", "TOPIC is missing"},
+		{[]string{"t", "more"}, "x", `unexpected argument "more"`},
+		{[]string{"t", "--nonsense"}, "x", "unknown flag: --nonsense"},
+		{[]string{"a b"}, "x", `invalid topic "a b"`},
+		{[]string{"t", "--id", "a b"}, "x", `invalid id "a b"`},
+		{[]string{"t"}, "", "invalid body: it is empty"},
+		{[]string{"t", "--body", ""}, "x", "invalid body: it is empty"},
+		{[]string{"t"}, "01234567890", "invalid body: more than 10 bytes"},
+		{[]string{"t", "--body", "01234567890"}, "", "invalid body: 11 bytes; at most 10"},
+		{[]string{"t", "--delay", "soon"}, "x", `invalid delay "soon"`},
+		{[]string{"t", "--delay", "-1s"}, "x", "invalid delay -1s: it is negative"},
+		{[]string{"t", "--delay", "9999999h"}, "x", `invalid delay "9999999h"`},
+		{[]string{"t", "--delay", "1s", "--due", "2100-01-01T00:00:00Z"}, "x", "invalid delay and due: both are given"},
+		{[]string{"t", "--due", "tomorrow"}, "x", `invalid due "tomorrow": write a time of RFC 3339`},
+		{[]string{"t", "--due", "9999-12-31T23:59:59-10:00"}, "x", "it is past the year 9999"},
+		{[]string{"t", "--ttl", "-1s"}, "x", "invalid ttl"},
+		{[]string{"t", "--attempts", "-1"}, "x", "invalid attempts -1"},
+		{[]string{"t", "--header", "x"}, "x", `invalid header "x": write NAME=VALUE`},
+		{[]string{"t", "--header", "a=1", "--header", "a=2"}, "x", "invalid header a: it is given twice"},
+		{[]string{"t", "--file", "-"}, "x", "with --file each line names its topic"},
+		{[]string{"--file", "-", "--delay", "1s"}, "x", "unexpected flag --delay"},
+		{[]string{"--file", ""}, "x", "--file is empty"},
+	} {
+		r := s.feed(test.stdin, append([]string{"publish"}, test.args...)...)
+		if r.code != exitUsage || !strings.Contains(r.err, test.want) || !strings.HasPrefix(r.err, "bellhop: ") || r.out != "" {
+			t.Errorf("publish %q: exit %d, %s, want exit 2 and %q", test.args, r.code, r.err, test.want)
+		}
+	}
+	if out := s.call("topics"); !strings.Contains(out, "no topic") {
+		t.Errorf("something was published:\n%s", out)
+	}
+}
+
+func TestPublishFile(t *testing.T) {
+	s := newShell(t)
+	var lines strings.Builder
+	for i := range 1200 {
+		fmt.Fprintf(&lines, `{"topic":"bulk","id":"%d","delay":"1h","body":"message %d"}`+"\n\n", i, i)
+	}
+	path := filepath.Join(t.TempDir(), "messages.jsonl")
+	if err := os.WriteFile(path, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := s.call("publish", "--file", path); out != "published 1200, refused 0\n" {
+		t.Errorf("got %q", out)
+	}
+	r := s.feed(lines.String(), "publish", "--file", "-", "--json")
+	if r.code != exitFailed || r.out != `{"published":0,"refused":1200}`+"\n" {
+		t.Errorf("exit %d, %q: want all refused", r.code, r.out)
+	}
+	if n := strings.Count(r.err, "\n"); n != toldFaults+1 {
+		t.Errorf("%d lines of faults, want %d", n, toldFaults+1)
+	}
+	contains(t, r.err, "line 1: publish bulk:0: id already in use", "line 39: ")
+}
+
+func TestPublishFileTellsEachFault(t *testing.T) {
+	s := newShell(t, "BELLHOP_MAX_BODY=1KiB")
+	lines := []string{
+		`{"topic":"bulk","id":"1","body":"x"}`,
+		`nonsense`,
+		``,
+		`{"topic":"bulk","id":"2","body":"x","dely":"1s"}`,
+		`{"topic":"b ulk","body":"x"}`,
+		`{"topic":"bulk","body":"` + strings.Repeat("x", 1025) + `"}`,
+		`{"topic":"bulk","body":"` + strings.Repeat("x", 100_000) + `"}`,
+		`{"topic":"bulk","id":"3","body_base64":"/w=="}`, // no newline at the end
+	}
+	r := s.feed(strings.Join(lines, "\n"), "publish", "--file", "-")
+	if r.code != exitFailed || r.out != "published 2, refused 5\n" {
+		t.Errorf("exit %d, %q", r.code, r.out)
+	}
+	contains(t, r.err, "line 2: invalid line", `line 4: invalid line: json: unknown field "dely"`, `line 5: invalid topic "b ulk"`,
+		"line 6: invalid body: 1025 bytes", "line 7: invalid line: it is longer than")
+}
+
+func TestPublishFileStopsWhenRedisIsAway(t *testing.T) {
+	own := storetest.Server(t)
+	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
+	p := s.start("publish", "--file", "-")
+	send := func(n int) {
+		for range n {
+			if _, err := fmt.Fprintln(p.in, `{"topic":"bulk","delay":"1h","body":"x"}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	send(bulkBatch)
+	storetest.Eventually(t, "the first lines are published", func() bool {
+		return strings.Contains(s.call("topics"), fmt.Sprintf("bulk   %d", bulkBatch))
+	})
+	own.Kill()
+	send(bulkBatch)
+	p.in.Close()
+	p.ends(exitFailed)
+	contains(t, p.said(), "redis at "+own.URL(), "connection refused", fmt.Sprintf("lines 1 to %d are published or refused", bulkBatch),
+		fmt.Sprintf("published %d, refused 0", bulkBatch))
+}
+
+func TestPublishFileIsInterrupted(t *testing.T) {
+	store := storetest.Open(t)
+	s := &session{config: daemon.Config{MaxBody: notify.DefaultMaxBody}, store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{})}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	for range 100 { // what it notices first is left to chance
+		a := &app{in: strings.NewReader(`{"topic":"t","body":"x"}`), out: io.Discard, err: io.Discard}
+		if err := a.publishFile(ctx, s, "-"); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v, want that it was cut off", err)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/dev"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	return a.command(&cobra.Command{
+		Use:   "serve",
+		Short: "Run the daemon: a carrier that moves messages when they are due",
+		Long: `Run the daemon: a carrier that moves messages when they are due.
+
+Any number may run: one is elected, the others stand by. SIGTERM or Ctrl-C stops
+it in good order, and another takes over at once; a second one ends it at once.`,
+		Example: `  bellhop serve
+  BELLHOP_REDIS_URL=redis://redis.example.com:6379 BELLHOP_LOG_FORMAT=json bellhop serve`,
+		Args: takes(),
+	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
+		c, err := load()
+		if err != nil {
+			return err
+		}
+		log := daemon.NewLogger(c, a.err)
+		daemon.TakeClientLog(log)
+		return daemon.Run(ctx, c, log)
+	})
+}
+
+func (a *app) devCommand() *cobra.Command {
+	var dir string
+	var noTour bool
+	c := a.command(&cobra.Command{
+		Use:   "dev",
+		Short: "Run everything in one process, with nothing to install",
+		Long: `Run everything in one process, with nothing to install: a Redis of its own on
+127.0.0.1:6379 (on another port where that is in use), and a carrier.
+
+Where redis-server is on PATH its data is kept in a folder. Else a Redis in
+memory takes its place, and messages vanish when this ends.`,
+		Example: `  bellhop dev
+  bellhop dev --no-tour --dir /tmp/bellhop`,
+		Args: takes(),
+	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
+		c, err := load()
+		if err != nil {
+			return err
+		}
+		if _, set := os.LookupEnv("BELLHOP_LOG_LEVEL"); !set {
+			c.LogLevel = slog.LevelWarn // the tour is to be read
+		}
+		log := daemon.NewLogger(c, a.err)
+		daemon.TakeClientLog(log)
+		return dev.Run(ctx, dev.Options{Config: c, Dir: dir, Tour: !noTour, Command: callName(), Out: a.out, Logger: log})
+	})
+	c.Flags().StringVar(&dir, "dir", "", "folder for the data (default: bellhop/dev under $XDG_STATE_HOME or ~/.local/state)")
+	c.Flags().BoolVar(&noTour, "no-tour", false, "leave out the messages that are shown on start")
+	return c
+}
+
+// callName returns how this program is called again: go run leaves no program behind.
+func callName() string {
+	if strings.Contains(os.Args[0], "go-build") {
+		return "go run ./cmd/bellhop"
+	}
+	return os.Args[0]
+}

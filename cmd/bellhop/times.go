@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// stamp returns a time as people read it here: RFC 3339 with milliseconds in the local zone.
+func stamp(t time.Time) string { return t.Local().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// when returns a time and how far it is from now; "-" for none.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return stamp(t) + " (" + relative(time.Until(t)) + ")"
+}
+
+// relative returns how far away a time is, such as "in 29m58s" or "3s ago".
+func relative(d time.Duration) string {
+	if d < 0 {
+		return rough(-d) + " ago"
+	}
+	return "in " + rough(d)
+}
+
+// rough returns a duration in at most two of its units.
+func rough(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d.Round(time.Second) < time.Hour:
+		return d.Round(time.Second).String()
+	case d.Round(time.Minute) < day:
+		d = d.Round(time.Minute)
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	d = d.Round(time.Hour)
+	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+}
+
+// millis returns a duration in milliseconds, as lateness is told.
+func millis(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+}
+
+// msOf returns a duration in milliseconds, for JSON.
+func msOf(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker of a release, with -ldflags "-X main.version=v1.2.3".
+var version string
+
+// build is what this program was built from.
+type build struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // something was not committed
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func thisBuild() build {
+	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if b.Version == "" {
+		b.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return a.command(a.jsonFlag(&cobra.Command{
+		Use:     "version",
+		Short:   "Tell the version of this program",
+		Example: `  bellhop version`,
+		Args:    takes(),
+	}), func(context.Context, *cobra.Command, []string) error {
+		b := thisBuild()
+		if a.json {
+			return a.printJSON(b)
+		}
+		if b.Version == "" {
+			b.Version = "unknown"
+		}
+		fmt.Fprintf(a.out, "bellhop %s %s %s", b.Version, b.Go, b.Platform)
+		if b.Commit != "" {
+			fmt.Fprintf(a.out, " commit %s", b.Commit)
+		}
+		if b.Modified {
+			fmt.Fprint(a.out, " modified")
+		}
+		fmt.Fprintln(a.out)
+		return nil
+	})
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// workFlags are the flags of work.
+type workFlags struct {
+	concurrency, attempts, count int
+	lease                        string
+}
+
+func (a *app) workCommand() *cobra.Command {
+	var f workFlags
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "work TOPIC [-- CMD ARGS...]",
+		Short: "Handle the messages of a topic: run a command for each, or print them",
+		Long: `Handle the messages of a topic until SIGTERM or Ctrl-C.
+
+Without CMD each message is printed and acknowledged. With CMD it is run for
+each message, with the body on its standard input and in its environment
+MESSAGE_TOPIC, MESSAGE_ID, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_CONTENT_TYPE
+and MESSAGE_HEADER_NAME for each header. How it exits decides:
+
+  0   done: the message is acknowledged
+  65  never to be done: the message is buried at once
+  else, and by a signal: again after a backoff, until it is out of attempts
+
+The lease is extended while CMD runs. If it is lost, or a stop takes longer than
+BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s later.`,
+		Example: `  bellhop work greetings
+  bellhop work order.timeout --concurrency 8 -- ./cancel-unpaid.sh
+  bellhop work mail -- sh -c 'sendmail "$MESSAGE_HEADER_TO"'`,
+		Args: workArgs,
+	})
+	flags := c.Flags()
+	flags.IntVar(&f.concurrency, "concurrency", 1, "messages handled at the same time")
+	flags.IntVar(&f.attempts, "attempts", 0, "attempts of a message that has no limit of its own (default: BELLHOP_MAX_ATTEMPTS)")
+	flags.IntVar(&f.count, "count", 0, "end when this many were acknowledged or buried (default: never)")
+	flags.StringVar(&f.lease, "lease", "", "lease of a message, extended while it is handled (default: BELLHOP_LEASE)")
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		o := s.config.Handle()
+		if err := f.apply(c, &o); err != nil {
+			return err
+		}
+		handler := a.show
+		if len(args) > 1 {
+			path, err := exec.LookPath(args[1])
+			if err != nil {
+				return wrong(err)
+			}
+			handler = (&command{path: path, argv: args[1:], out: a.out, err: a.err}).handle
+		}
+		return work(ctx, s, args[0], handler, o, f.count)
+	})
+}
+
+// workArgs wants a topic, and a command only behind two dashes.
+func workArgs(c *cobra.Command, args []string) error {
+	dash := c.ArgsLenAtDash()
+	switch {
+	case len(args) == 0 || dash == 0:
+		return fmt.Errorf("TOPIC is missing")
+	case dash < 0 && len(args) > 1 || dash > 1:
+		return fmt.Errorf("unexpected argument %q; write -- in front of the command", args[1])
+	case dash == len(args):
+		return fmt.Errorf("CMD is missing behind --")
+	}
+	return nil
+}
+
+// apply puts the flags that are given over the configuration.
+func (f *workFlags) apply(c *cobra.Command, o *subscribers.HandleOptions) error {
+	o.Concurrency = f.concurrency
+	given := c.Flags().Changed
+	if given("attempts") {
+		o.MaxAttempts = f.attempts
+	}
+	if given("lease") {
+		lease, err := notify.ParseDuration("lease", f.lease)
+		if err != nil {
+			return err
+		}
+		o.Lease = lease
+	}
+	for _, flag := range []struct {
+		name  string
+		value int
+	}{{"concurrency", f.concurrency}, {"attempts", f.attempts}, {"count", f.count}} {
+		if given(flag.name) && flag.value < 1 {
+			return fmt.Errorf("%w %s %d: use 1 or more", notify.ErrInvalid, flag.name, flag.value)
+		}
+	}
+	if given("lease") && o.Lease == 0 {
+		return fmt.Errorf("%w lease 0: use %v to %v", notify.ErrInvalid, subscribers.MinLease, subscribers.MaxLease)
+	}
+	return nil
+}
+
+// work handles messages until ctx ends, or count were settled for good; 0 is no limit.
+func work(ctx context.Context, s *session, topic string, handler subscribers.Handler, o subscribers.HandleOptions, count int) error {
+	sub, err := subscribers.New(s.store, s.config.Subscriber(s.log))
+	if err != nil {
+		return err
+	}
+	if count > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithCancel(ctx)
+		defer stop()
+		o.Concurrency = min(o.Concurrency, count)
+		handler = counted(ctx, stop, handler, count)
+	}
+	if err := sub.Handle(topic, handler, o); err != nil {
+		return err
+	}
+	return sub.Run(ctx)
+}
+
+// counted lets a handler settle count messages for good, and then calls stop.
+// What comes beyond them is released untouched, and not before the stop: it
+// would only be claimed again.
+func counted(ctx context.Context, stop func(), handler subscribers.Handler, count int) subscribers.Handler {
+	turns := make(chan struct{}, count)
+	for range count {
+		turns <- struct{}{}
+	}
+	var mu sync.Mutex
+	left := count
+	return func(handling context.Context, d *subscribers.Delivery) error {
+		select {
+		case <-ctx.Done():
+			return subscribers.ErrStopping
+		case <-handling.Done():
+			return context.Cause(handling)
+		case <-turns:
+		}
+		err := handler(handling, d)
+		if err != nil && !buries(err) {
+			turns <- struct{}{}
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if left--; left == 0 {
+			stop()
+		}
+		return err
+	}
+}
+
+// shown is a message as work --json prints it.
+type shown struct {
+	Topic       string            `json:"topic"`
+	ID          string            `json:"id"`
+	Attempt     int               `json:"attempt"`
+	Due         time.Time         `json:"due"`
+	LateMs      float64           `json:"late_ms"`
+	Published   time.Time         `json:"published"`
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	text
+}
+
+// text is a body in JSON, under one name if it is text and another if it is not.
+type text struct {
+	Body       string `json:"body,omitempty"`
+	BodyBase64 []byte `json:"body_base64,omitempty"`
+}
+
+func textOf(body []byte) text {
+	if utf8.Valid(body) {
+		return text{Body: string(body)}
+	}
+	return text{BodyBase64: body}
+}
+
+// show is the handler that prints a message.
+func (a *app) show(_ context.Context, d *subscribers.Delivery) error {
+	late := time.Since(d.Due)
+	if a.json {
+		return a.printJSON(shown{
+			Topic: d.Topic, ID: d.ID, Attempt: d.Attempt, Due: d.Due, LateMs: msOf(late), Published: d.Published,
+			ContentType: d.ContentType, Headers: d.Headers, text: textOf(d.Body),
+		})
+	}
+	_, err := fmt.Fprintf(a.out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, millis(late), oneLine(d.Body))
+	return err
+}
+
+// oneLine returns a body on one line: as it is if it is plain text, else quoted.
+func oneLine(body []byte) string {
+	s := strings.TrimSuffix(string(body), "\n")
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) {
+		return s
+	}
+	return fmt.Sprintf("%q", body)
+}

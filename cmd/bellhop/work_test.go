@@ -1,0 +1,255 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// counts returns what topics --json tells of one topic.
+func (s *shell) counts(topic string) topicJSON {
+	s.t.Helper()
+	var all []topicJSON
+	s.json(&all, "topics", "--json")
+	for _, c := range all {
+		if c.Topic == topic {
+			return c
+		}
+	}
+	return topicJSON{}
+}
+
+// publish publishes messages that are due at once, with ids and bodies from 1 on.
+func (s *shell) publish(topic string, n int) {
+	s.t.Helper()
+	var lines strings.Builder
+	for i := range n {
+		fmt.Fprintf(&lines, `{"topic":%q,"id":"%d","body":"body %d"}`+"\n", topic, i+1, i+1)
+	}
+	if r := s.feed(lines.String(), "publish", "--file", "-"); r.code != 0 {
+		s.t.Fatalf("%+v", r)
+	}
+}
+
+func TestWorkPrints(t *testing.T) {
+	s := newShell(t)
+	s.publish("t", 2)
+	if out := s.call("work", "t", "--count", "2"); !strings.HasPrefix(out, "1  attempt 1  ") || !strings.Contains(out, " ms late  body 2\n") {
+		t.Errorf("got %q", out)
+	}
+	s.call("publish", "t", "--id", "j", "--body", "x", "--header", "A=b", "--content-type", "text/plain")
+	var m struct {
+		Topic, ID, Body string
+		ContentType     string `json:"content_type"`
+		Attempt         int
+		Headers         map[string]string
+	}
+	s.json(&m, "work", "t", "--count", "1", "--json")
+	if m.Topic != "t" || m.ID != "j" || m.Body != "x" || m.Attempt != 1 || m.ContentType != "text/plain" || m.Headers["A"] != "b" {
+		t.Errorf("got %+v", m)
+	}
+	if c := s.counts("t"); c.Acked != 3 || c.Ready+c.Leased+c.Scheduled+c.Dead != 0 {
+		t.Errorf("got %+v, want 3 acknowledged and nothing else", c)
+	}
+}
+
+func TestWorkCountsExactly(t *testing.T) {
+	s := newShell(t)
+	s.publish("t", 20)
+	for _, concurrency := range []string{"1", "8"} {
+		out := s.call("work", "t", "--count", "3", "--concurrency", concurrency)
+		if n := strings.Count(out, "\n"); n != 3 {
+			t.Errorf("%d messages are printed, want 3:\n%s", n, out)
+		}
+	}
+	if c := s.counts("t"); c.Acked != 6 || c.Ready != 14 || c.Leased != 0 {
+		t.Errorf("got %+v, want 6 acknowledged and 14 ready", c)
+	}
+	var page pageJSON
+	s.json(&page, "inspect", "t", "--state", "ready", "--json")
+	for _, m := range page.Messages {
+		if m.AttemptsUsed != 0 {
+			t.Errorf("message %s used up an attempt", m.ID)
+		}
+	}
+}
+
+func TestWorkRunsCommand(t *testing.T) {
+	s := newShell(t, "BELLHOP_BACKOFF_MIN=1ms", "BELLHOP_BACKOFF_MAX=1ms")
+	s.start("serve")
+	s.publish("t", 3)
+	s.call("publish", "t", "--id", "e", "--body", "the body", "--header", "X-Shop=main", "--content-type", "text/plain")
+	script := `
+case $MESSAGE_ID in
+1) echo done ;;
+2) echo broken input >&2; exit 65 ;;
+3) echo try $MESSAGE_ATTEMPT; echo not now >&2; test $MESSAGE_ATTEMPT = 3 ;;
+e) echo "$MESSAGE_TOPIC $MESSAGE_ID $MESSAGE_ATTEMPT $MESSAGE_CONTENT_TYPE $MESSAGE_HEADER_X_SHOP $(cat)"; date -d "$MESSAGE_DUE" +%Y ;;
+esac`
+	r := s.feed("", "work", "t", "--count", "4", "--concurrency", "2", "--", "sh", "-c", script)
+	if r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	contains(t, r.out, "done\n", "try 1\n", "try 2\n", "try 3\n", "t e 1 text/plain main the body\n", "\n20")
+	contains(t, r.err, "broken input\n", "not now\n", "message died")
+	if c := s.counts("t"); c.Acked != 3 || c.Dead != 1 {
+		t.Errorf("got %+v, want 3 acknowledged and 1 dead", c)
+	}
+	var dead infoJSON
+	s.json(&dead, "inspect", "t", "2", "--json")
+	if dead.State != notify.Dead || dead.Reason != "exit status 65: broken input (buried by the handler)" || dead.AttemptsUsed != 1 {
+		t.Errorf("got %+v", dead)
+	}
+}
+
+func TestWorkGivesUp(t *testing.T) {
+	s := newShell(t, "BELLHOP_BACKOFF_MIN=1ms", "BELLHOP_BACKOFF_MAX=1ms")
+	s.start("serve")
+	s.publish("t", 1)
+	p := s.start("work", "t", "--attempts", "2", "--", "sh", "-c", "echo no >&2; kill -9 $$")
+	p.await(1, "message died")
+	p.stop()
+	var page pageJSON
+	s.json(&page, "dead", "list", "t", "--json")
+	if len(page.Messages) != 1 || page.Messages[0].Reason != "signal: killed: no" || page.Messages[0].AttemptsUsed != 2 {
+		t.Errorf("got %+v", page)
+	}
+}
+
+func TestWorkDrains(t *testing.T) {
+	s := newShell(t)
+	s.publish("t", 2)
+	gate := filepath.Join(t.TempDir(), "gate")
+	p := s.start("work", "t", "--", "sh", "-c", `echo began; while ! test -e "$0"; do sleep 0.01; done; echo ended`, gate)
+	p.await(1, "began")
+	p.signal(os.Interrupt) // as Ctrl-C
+	storetest.Eventually(t, "the other message is released", func() bool { c := s.counts("t"); return c.Leased == 1 && c.Ready == 1 })
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(exitDone)
+	contains(t, p.said(), "ended")
+	if c := s.counts("t"); c.Acked != 1 || c.Ready != 1 {
+		t.Errorf("got %+v, want 1 acknowledged and 1 ready", c)
+	}
+}
+
+// A command that heeds SIGTERM gives its message back when the grace has run out.
+func TestWorkAsksCommandToEnd(t *testing.T) {
+	s := newShell(t, "BELLHOP_SHUTDOWN_TIMEOUT=50ms")
+	s.publish("t", 1)
+	p := s.start("work", "t", "--", "sh", "-c", `trap 'echo asked; exit 1' TERM; echo began; while :; do sleep 0.01; done`)
+	p.await(1, "began")
+	p.stop()
+	contains(t, p.said(), "asked")
+	var info infoJSON
+	s.json(&info, "inspect", "t", "1", "--json")
+	if info.State != notify.Ready || info.AttemptsUsed != 0 {
+		t.Errorf("got %+v, want a message that is ready and used up no attempt", info)
+	}
+}
+
+// One that does not is killed, and what it started with it.
+func TestWorkKillsCommand(t *testing.T) {
+	t.Parallel()
+	s := newShell(t, "BELLHOP_SHUTDOWN_TIMEOUT=50ms")
+	s.publish("t", 1)
+	p := s.start("work", "t", "--", "sh", "-c", `trap 'echo asked' TERM; echo began $$; while :; do sleep 0.01; done`)
+	p.await(1, "began")
+	p.signal(syscall.SIGTERM)
+	p.await(1, "asked")
+	p.ends(exitDone)
+	var pid int
+	if _, err := fmt.Sscanf(p.said()[strings.Index(p.said(), "began"):], "began %d", &pid); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "the command's group is gone", func() bool { return syscall.Kill(-pid, 0) != nil })
+	var info infoJSON
+	s.json(&info, "inspect", "t", "1", "--json")
+	if info.State != notify.Ready || info.AttemptsUsed != 0 {
+		t.Errorf("got %+v, want a message that is ready and used up no attempt", info)
+	}
+}
+
+func TestSecondSignalKills(t *testing.T) {
+	s := newShell(t)
+	s.publish("t", 1)
+	p := s.start("work", "t", "--", "sh", "-c", "echo began; exec sleep 60")
+	p.await(1, "began")
+	p.signal(syscall.SIGTERM)
+	storetest.Eventually(t, "it waits no longer", func() bool { return s.counts("t").Waiting == 0 })
+	p.signal(syscall.SIGTERM)
+	p.ends(exitFailed)
+}
+
+func TestWorkDoesNotMixLines(t *testing.T) {
+	s := newShell(t)
+	s.publish("t", 40)
+	// printf in parts, so that a line is many writes
+	out := s.call("work", "t", "--count", "40", "--concurrency", "8", "--", "sh", "-c",
+		`for i in 1 2 3 4 5; do printf %s "$MESSAGE_ID "; sleep 0.002; done; printf end`)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	slices.Sort(lines)
+	if len(slices.Compact(lines)) != 40 {
+		t.Errorf("%d lines, want 40", len(lines))
+	}
+	for _, line := range lines {
+		words := strings.Fields(line)
+		if len(words) != 6 || len(slices.Compact(words[:5])) != 1 || words[5] != "end" {
+			t.Errorf("mixed line %q", line)
+		}
+	}
+}
+
+func TestWorkHearsNoCarrier(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	p := s.start("work", "t")
+	p.await(1, "no carrier is heard")
+	p.stop()
+}
+
+func TestWorkRefuses(t *testing.T) {
+	s := newShell(t)
+	for _, test := range []struct {
+		args string
+		want string
+	}{
+		{"work", "TOPIC is missing"},
+		{"work -- true", "TOPIC is missing"},
+		{"work t true", `unexpected argument "true"; write -- in front of the command`},
+		{"work t --", "CMD is missing behind --"},
+		{"work t -- no-such-command-here", "executable file not found"},
+		{"work a/b", `invalid topic "a/b"`},
+		{"work t --concurrency 0", "invalid concurrency 0"},
+		{"work t --concurrency 10001", "invalid concurrency 10001"},
+		{"work t --count -1", "invalid count -1"},
+		{"work t --attempts 0", "invalid attempts 0"},
+		{"work t --lease 1ms", "invalid lease 1ms"},
+		{"work t --lease 0", "invalid lease 0"},
+		{"work t --lease x", `invalid lease "x"`},
+	} {
+		contains(t, s.fails(exitUsage, strings.Fields(test.args)...), test.want)
+	}
+}
+
+func TestBodiesInJSON(t *testing.T) {
+	for _, body := range []string{"text", "\xff\x00"} {
+		raw, err := json.Marshal(struct{ text }{textOf([]byte(body))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var line notify.Line
+		if err := json.Unmarshal(raw, &line); err != nil || line.Body+string(line.BodyBase64) != body {
+			t.Errorf("%q becomes %s", body, raw)
+		}
+	}
+}
