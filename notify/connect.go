@@ -79,7 +79,7 @@ func (c Config) options() (*redis.UniversalOptions, error) {
 	}
 	for _, one := range strings.Split(urls, ",") {
 		parsed, err := redis.ParseURL(strings.TrimSpace(one))
-		if err != nil {
+		if err != nil || redactURL(one) == unreadable { // which go-redis may take for localhost
 			return nil, fmt.Errorf("%w redis URL %s: %s; write redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH", ErrInvalid, redactURL(one), urlFault(one, err))
 		}
 		if option := unusedOption(one); option != "" {
@@ -165,14 +165,11 @@ func unusedOption(raw string) string {
 // urlFault says what is wrong with a URL without repeating it, since it may hold a password.
 func urlFault(raw string, err error) string {
 	var fault *url.Error
-	if errors.As(err, &fault) {
-		var address *net.AddrError
-		if errors.As(fault.Err, &address) {
-			return address.Err
-		}
-		return "it is not a URL"
-	}
-	if redactURL(raw) == unreadable {
+	var address *net.AddrError
+	switch {
+	case errors.As(err, &fault) && errors.As(fault.Err, &address):
+		return address.Err
+	case fault != nil, redactURL(raw) == unreadable:
 		return "it is not a URL"
 	}
 	return strings.TrimPrefix(err.Error(), "redis: ")
