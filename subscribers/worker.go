@@ -169,9 +169,9 @@ func (w *worker) wanted() int {
 	return min(w.o.Concurrency+more-w.open, MaxClaim)
 }
 
-// claim claims up to n messages and queues them. It reports whether
-// there were fewer, so that the inbox waits. The call is not cut off when the
-// subscriber stops: what it leased has to be known to be released.
+// claim claims up to n messages and queues them. It reports whether there were
+// fewer, so that the inbox waits. The call is not cut off when the subscriber
+// stops: what it leased has to be known to be released.
 func (w *worker) claim(grace context.Context, n int) (short bool, err error) {
 	sent := time.Now()
 	got, err := w.claimer.claim(context.WithoutCancel(grace), w.topic, n, w.o.Lease, 0, w.inbox)
@@ -199,6 +199,9 @@ func (w *worker) enqueue(grace context.Context, sent time.Time, ds []Delivery) {
 		w.held[m] = true
 	}
 	w.open += len(ds)
+	if !w.stopBy.IsZero() {
+		return // they are not begun any more, but released
+	}
 	for range min(len(w.queue), w.o.Concurrency-w.busy) {
 		w.busy++
 		w.hands.Go(func() { w.hand(grace) })
