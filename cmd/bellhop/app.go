@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/schollz/progressbar/v3"
@@ -24,6 +25,7 @@ type app struct {
 	out, err io.Writer // safe for concurrent use, as files are
 	json     bool      // --json
 	began    bool      // the call was right: a command runs
+	running  groups    // commands that handle messages
 }
 
 // root returns the command tree.
@@ -39,9 +41,12 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.`,
 		Example: `  bellhop dev
   bellhop publish greetings --delay 5s --body hello
   bellhop work greetings`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Version:                    thisBuild().String(),
+		SuggestionsMinimumDistance: 1,
+		SilenceUsage:               true,
+		SilenceErrors:              true,
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		a.serveCommand(), a.devCommand(),
 		a.publishCommand(), a.workCommand(), a.topicsCommand(),
@@ -52,6 +57,10 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.`,
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			c.Example = "  bellhop completion bash > /etc/bash_completion.d/bellhop"
+			c.RunE = func(_ *cobra.Command, args []string) error {
+				return wrong(fmt.Errorf("unknown shell %q: use bash, zsh, fish or powershell", strings.Join(args, " ")))
+			}
+			c.Args = cobra.ArbitraryArgs
 		}
 	}
 	return root

@@ -123,7 +123,9 @@ func (b *bulk) read(ctx context.Context, batches chan<- *batch) {
 	}
 }
 
-// fill reads the lines of a batch and reports whether more follow.
+// fill reads the lines of a batch and reports whether more follow. It sends what
+// is there when reading on would wait: a stream may be slow, and delays count
+// from when Redis has the message.
 func (b *bulk) fill(next *batch) bool {
 	next.last = next.first - 1
 	most := 6*int(b.session.config.MaxBody) + 64<<10 // JSON may write a byte in six
@@ -152,6 +154,9 @@ func (b *bulk) fill(next *batch) bool {
 			}
 			return false
 		}
+		if b.in.Buffered() == 0 {
+			return true
+		}
 	}
 	return true
 }
@@ -173,27 +178,39 @@ func readLine(in *bufio.Reader, most int) (line []byte, read int64, err error) {
 // account takes note of a batch's results. The error is one that ends it all:
 // Redis does not take messages, or the file cannot be read on.
 func (b *bulk) account(next *batch) error {
-	for line := next.first; line <= next.last; line++ {
-		if err := next.faults[line]; err != nil {
-			b.refused(line, err)
-		}
-	}
 	for i, r := range next.results {
-		switch {
-		case r.Err == nil:
-			b.published++
-		case errors.Is(r.Err, notify.ErrInvalid), errors.Is(r.Err, notify.ErrExists):
-			b.refused(next.lines[i], r.Err)
-		default:
-			return b.cut(r.Err)
+		if r.Err != nil {
+			next.faults[next.lines[i]] = r.Err
 		}
 	}
+	for line := next.first; line <= next.last; line++ {
+		err := next.faults[line]
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, notify.ErrInvalid) && !errors.Is(err, notify.ErrExists) {
+			b.published += published(next)
+			return b.cut(err)
+		}
+		b.refused(line, err)
+	}
+	b.published += published(next)
 	b.upTo = next.last
 	_ = b.bar.Add64(next.bytes) // it only draws
 	if next.err != nil {
 		return fmt.Errorf("read line %d: %w", next.last+1, next.err)
 	}
 	return nil
+}
+
+// published counts the messages of a batch that are published.
+func published(next *batch) (n int) {
+	for _, r := range next.results {
+		if r.Err == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // cut is the error of a publishing that ended before the last line.

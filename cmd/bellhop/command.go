@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,6 +28,41 @@ type command struct {
 	path     string
 	argv     []string
 	out, err io.Writer
+	running  *groups
+}
+
+// groups are the process groups of commands that run.
+type groups struct {
+	mu  sync.Mutex
+	all map[int]bool
+}
+
+// run runs a command whose group is among them meanwhile.
+func (g *groups) run(cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	if g.all == nil {
+		g.all = make(map[int]bool)
+	}
+	g.all[cmd.Process.Pid] = true
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.all, cmd.Process.Pid)
+	}()
+	return cmd.Wait()
+}
+
+// kill kills them all.
+func (g *groups) kill() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for pid := range g.all {
+		_ = syscall.Kill(-pid, syscall.SIGKILL) // it may have ended just now
+	}
 }
 
 // handle runs the command for one message.
@@ -41,7 +77,7 @@ func (c *command) handle(ctx context.Context, d *subscribers.Delivery) error {
 	cmd.SysProcAttr = childAttributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = killAfter
-	err := cmd.Run()
+	err := c.running.run(cmd)
 	if ctx.Err() != nil && cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind, most often nothing
 	}
@@ -61,9 +97,6 @@ func (c *command) handle(ctx context.Context, d *subscribers.Delivery) error {
 	}
 	return errors.New(last.reason(err))
 }
-
-// buries reports whether a handler's error buries the message.
-func buries(err error) bool { return errors.Is(err, subscribers.ErrBury) }
 
 // environment describes a message to the command. The names do not begin with
 // BELLHOP_: there an unknown one is an error, and the command may call bellhop.

@@ -23,7 +23,12 @@ func (a *app) deadCommand() *cobra.Command {
 They are kept with the reason until they are requeued or purged.`,
 		Example: `  bellhop dead list order.timeout
   bellhop dead requeue order.timeout --all`,
-		Args: takes("COMMAND"),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("COMMAND is missing: use list, requeue, purge or export")
+			}
+			return nil
+		},
 	}, func(_ context.Context, _ *cobra.Command, args []string) error {
 		return wrong(fmt.Errorf("unknown command %q: use list, requeue, purge or export", args[0]))
 	})

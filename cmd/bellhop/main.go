@@ -42,6 +42,7 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 			return c
 		case <-signals:
 			if ctx.Err() != nil {
+				a.running.kill()
 				return exitFailed
 			}
 			stop()
@@ -84,7 +85,10 @@ func (a *app) report(command *cobra.Command, err error) int {
 	}
 	text := err.Error()
 	if errors.Is(err, context.Canceled) {
-		text = "interrupted: " + text
+		text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
+	}
+	if what, guesses, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // so says cobra
+		text = what + "; did you mean " + strings.Join(strings.Fields(guesses), " or ") + "?"
 	}
 	first, rest, _ := strings.Cut(text, "\n")
 	for line := range strings.Lines(withRemedy(first, err) + "\n" + rest) {

@@ -148,7 +148,11 @@ func writeInfo(w io.Writer, i notify.Info) {
 	if i.Fault != nil {
 		row("fault", i.Fault.Error())
 	}
-	row("body", fmt.Sprintf("%d bytes", len(i.Body)))
+	unit := "bytes"
+	if len(i.Body) == 1 {
+		unit = "byte"
+	}
+	row("body", fmt.Sprintf("%d %s", len(i.Body), unit))
 }
 
 // pageJSON is a page of a list as it is printed for programs.
@@ -239,9 +243,16 @@ has in hand is refused; a dead one is requeued with bellhop dead requeue.`,
 	flags.StringVar(&delay, "delay", "", "due after this long, such as 90s or 1h30m")
 	flags.StringVar(&due, "due", "", "due at this time, of RFC 3339")
 	flags.BoolVar(&now, "now", false, "due at once")
-	c.MarkFlagsOneRequired("delay", "due", "now")
-	c.MarkFlagsMutuallyExclusive("delay", "due", "now")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		given := 0
+		for _, name := range []string{"delay", "due", "now"} {
+			if flags.Changed(name) {
+				given++
+			}
+		}
+		if given != 1 {
+			return wrong(fmt.Errorf("give one of --delay, --due and --now"))
+		}
 		after, err := notify.ParseDuration("delay", delay)
 		if err != nil {
 			return err
@@ -251,7 +262,7 @@ has in hand is refused; a dead one is requeued with bellhop dead requeue.`,
 			return err
 		}
 		if !now && after == 0 && at.IsZero() {
-			return wrong(fmt.Errorf("no new due time: give --delay, --due or --now"))
+			return wrong(fmt.Errorf("no new due time: to have it due at once give --now"))
 		}
 		p, err := s.pub.Reschedule(ctx, args[0], args[1], after, at)
 		if err != nil {

@@ -73,8 +73,8 @@ func TestReschedule(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	contains(t, s.call("reschedule", "t", "1", "--now"), "t 1 ready ")
-	contains(t, s.fails(exitUsage, "reschedule", "t", "1"), "[delay due now] is required")
-	contains(t, s.fails(exitUsage, "reschedule", "t", "1", "--delay", "1s", "--now"), "none of the others can be")
+	contains(t, s.fails(exitUsage, "reschedule", "t", "1"), "give one of --delay, --due and --now")
+	contains(t, s.fails(exitUsage, "reschedule", "t", "1", "--delay", "1s", "--now"), "give one of --delay, --due and --now")
 	contains(t, s.fails(exitUsage, "reschedule", "t", "1", "--delay", ""), "no new due time")
 	contains(t, s.fails(exitUsage, "reschedule", "t", "1", "--due", "x"), `invalid due "x"`)
 	contains(t, s.fails(exitFailed, "reschedule", "t", "2", "--now"), "no such message")
@@ -134,7 +134,7 @@ func TestDeadRefuses(t *testing.T) {
 	s := newShell(t)
 	for args, want := range map[string]string{
 		"dead":                       "COMMAND is missing",
-		"dead bury t":                `unexpected argument "t"`,
+		"dead bury t":                `unknown command "bury"`,
 		"dead bury":                  `unknown command "bury"`,
 		"dead list":                  "TOPIC is missing",
 		"dead requeue":               "TOPIC is missing",

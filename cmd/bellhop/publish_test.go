@@ -128,8 +128,23 @@ func TestPublishFileTellsEachFault(t *testing.T) {
 	if r.code != exitFailed || r.out != "published 2, refused 5\n" {
 		t.Errorf("exit %d, %q", r.code, r.out)
 	}
-	contains(t, r.err, "line 2: invalid line", `line 4: invalid line: json: unknown field "dely"`, `line 5: invalid topic "b ulk"`,
+	contains(t, r.err, "line 2: invalid line", `line 4: invalid line: unknown field "dely"`, `line 5: invalid topic "b ulk"`,
 		"line 6: invalid body: 1025 bytes", "line 7: invalid line: it is longer than")
+}
+
+// A stream is published as it comes, not when it ends.
+func TestPublishFileDoesNotHoldBack(t *testing.T) {
+	s := newShell(t)
+	p := s.start("publish", "--file", "-")
+	for i := 1; i <= 3; i++ {
+		if _, err := fmt.Fprintln(p.in, `{"topic":"bulk","delay":"1h","body":"x"}`); err != nil {
+			t.Fatal(err)
+		}
+		storetest.Eventually(t, "the line is published", func() bool { return s.counts("bulk").Scheduled == int64(i) })
+	}
+	p.in.Close()
+	p.ends(exitDone)
+	contains(t, p.said(), "published 3, refused 0")
 }
 
 func TestPublishFileStopsWhenRedisIsAway(t *testing.T) {

@@ -158,15 +158,19 @@ func (a *app) draw(s *session, counts []notify.Counts, per map[string]rates, fau
 	return nil
 }
 
-// inPlace makes lines replace what is on a terminal, and cuts those that do not fit.
+// inPlace makes lines replace what is on a terminal, and cuts what does not fit.
 func inPlace(text []byte, terminal *os.File) []byte {
 	rows := bytes.Split(bytes.TrimRight(text, "\n"), []byte("\n"))
-	if _, height, err := term.GetSize(int(terminal.Fd())); err == nil && height > 1 && len(rows) > height-1 {
+	width, height, err := term.GetSize(int(terminal.Fd()))
+	if err == nil && height > 2 && len(rows) > height-1 {
 		more := fmt.Appendf(nil, "… and %d more", len(rows)-height+2)
 		rows = append(rows[:height-2:height-2], more)
 	}
 	screen := []byte("\x1b[H")
 	for _, row := range rows {
+		if runes := []rune(string(row)); err == nil && len(runes) > width {
+			row = []byte(string(runes[:width]))
+		}
 		screen = append(append(screen, row...), "\x1b[K\n"...)
 	}
 	return append(screen, "\x1b[J"...)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -48,21 +49,22 @@ func (a *app) versionCommand() *cobra.Command {
 		Example: `  bellhop version`,
 		Args:    takes(),
 	}), func(context.Context, *cobra.Command, []string) error {
-		b := thisBuild()
 		if a.json {
-			return a.printJSON(b)
+			return a.printJSON(thisBuild())
 		}
-		if b.Version == "" {
-			b.Version = "unknown"
-		}
-		fmt.Fprintf(a.out, "bellhop %s %s %s", b.Version, b.Go, b.Platform)
-		if b.Commit != "" {
-			fmt.Fprintf(a.out, " commit %s", b.Commit)
-		}
-		if b.Modified {
-			fmt.Fprint(a.out, " modified")
-		}
-		fmt.Fprintln(a.out)
+		fmt.Fprintln(a.out, thisBuild())
 		return nil
 	})
+}
+
+// String returns the build on one line.
+func (b build) String() string {
+	line := "bellhop " + cmp.Or(b.Version, "unknown") + " " + b.Go + " " + b.Platform
+	if b.Commit != "" {
+		line += " commit " + b.Commit
+	}
+	if b.Modified {
+		line += " modified"
+	}
+	return line
 }

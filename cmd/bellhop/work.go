@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -39,7 +39,8 @@ and MESSAGE_HEADER_NAME for each header. How it exits decides:
   else, and by a signal: again after a backoff, until it is out of attempts
 
 The lease is extended while CMD runs. If it is lost, or a stop takes longer than
-BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s later.`,
+BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s later. A second
+SIGTERM or Ctrl-C kills CMD and ends at once: what it had comes again later.`,
 		Example: `  bellhop work greetings
   bellhop work order.timeout --concurrency 8 -- ./cancel-unpaid.sh
   bellhop work mail -- sh -c 'sendmail "$MESSAGE_HEADER_TO"'`,
@@ -48,7 +49,7 @@ BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s later.`,
 	flags := c.Flags()
 	flags.IntVar(&f.concurrency, "concurrency", 1, "messages handled at the same time")
 	flags.IntVar(&f.attempts, "attempts", 0, "attempts of a message that has no limit of its own (default: BELLHOP_MAX_ATTEMPTS)")
-	flags.IntVar(&f.count, "count", 0, "end when this many were acknowledged or buried (default: never)")
+	flags.IntVar(&f.count, "count", 0, "end when this many were acknowledged or died (default: never)")
 	flags.StringVar(&f.lease, "lease", "", "lease of a message, extended while it is handled (default: BELLHOP_LEASE)")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		o := s.config.Handle()
@@ -59,9 +60,9 @@ BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s later.`,
 		if len(args) > 1 {
 			path, err := exec.LookPath(args[1])
 			if err != nil {
-				return wrong(err)
+				return fmt.Errorf("%w command: %w", notify.ErrInvalid, err)
 			}
-			handler = (&command{path: path, argv: args[1:], out: a.out, err: a.err}).handle
+			handler = (&command{path: path, argv: args[1:], out: a.out, err: a.err, running: &a.running}).handle
 		}
 		return work(ctx, s, args[0], handler, o, f.count)
 	})
@@ -120,25 +121,34 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 		ctx, stop = context.WithCancel(ctx)
 		defer stop()
 		o.Concurrency = min(o.Concurrency, count)
-		handler = counted(ctx, stop, handler, count)
+		handler, o.OnDead = counted(ctx, stop, handler, count)
 	}
 	if err := sub.Handle(topic, handler, o); err != nil {
 		return err
 	}
+	s.log.Info("waiting for messages", "topic", topic)
+	defer context.AfterFunc(ctx, func() {
+		s.log.Info("stopping: waiting for what is being handled; a second signal ends that", "topic", topic)
+	})()
 	return sub.Run(ctx)
 }
 
-// counted lets a handler settle count messages for good, and then calls stop.
-// What comes beyond them is released untouched, and not before the stop: it
-// would only be claimed again.
-func counted(ctx context.Context, stop func(), handler subscribers.Handler, count int) subscribers.Handler {
+// counted lets a handler settle count messages for good, and then calls stop;
+// it returns the hook that counts those that die. What comes beyond them is
+// released untouched, and not before the stop: it would only be claimed again.
+func counted(ctx context.Context, stop func(), handler subscribers.Handler, count int) (subscribers.Handler, func(subscribers.Death)) {
 	turns := make(chan struct{}, count)
 	for range count {
 		turns <- struct{}{}
 	}
-	var mu sync.Mutex
-	left := count
-	return func(handling context.Context, d *subscribers.Delivery) error {
+	var left atomic.Int64
+	left.Store(int64(count))
+	settled := func() {
+		if left.Add(-1) == 0 {
+			stop()
+		}
+	}
+	handle := func(handling context.Context, d *subscribers.Delivery) error {
 		select {
 		case <-ctx.Done():
 			return subscribers.ErrStopping
@@ -147,16 +157,19 @@ func counted(ctx context.Context, stop func(), handler subscribers.Handler, coun
 		case <-turns:
 		}
 		err := handler(handling, d)
-		if err != nil && !buries(err) {
-			turns <- struct{}{}
+		if err != nil {
+			turns <- struct{}{} // for when it comes again
 			return err
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if left--; left == 0 {
-			stop()
+		settled()
+		return nil
+	}
+	return handle, func(subscribers.Death) {
+		select {
+		case <-turns: // it does not come again
+		default:
 		}
-		return err
+		settled()
 	}
 }
 

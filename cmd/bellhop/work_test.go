@@ -182,12 +182,31 @@ func TestWorkKillsCommand(t *testing.T) {
 func TestSecondSignalKills(t *testing.T) {
 	s := newShell(t)
 	s.publish("t", 1)
-	p := s.start("work", "t", "--", "sh", "-c", "echo began; exec sleep 60")
+	p := s.start("work", "t", "--", "sh", "-c", "echo began $$; sleep 60; echo ended")
 	p.await(1, "began")
 	p.signal(syscall.SIGTERM)
-	storetest.Eventually(t, "it waits no longer", func() bool { return s.counts("t").Waiting == 0 })
+	p.await(1, "a second signal ends that")
 	p.signal(syscall.SIGTERM)
 	p.ends(exitFailed)
+	var pid int
+	if _, err := fmt.Sscanf(p.said()[strings.Index(p.said(), "began"):], "began %d", &pid); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "the command's group is gone", func() bool { return syscall.Kill(-pid, 0) != nil })
+}
+
+// What dies for want of attempts counts as well as what is acknowledged or buried.
+func TestWorkCountsDeaths(t *testing.T) {
+	s := newShell(t)
+	s.publish("t", 4)
+	r := s.feed("", "work", "t", "--count", "3", "--attempts", "1", "--", "sh", "-c",
+		`case $MESSAGE_ID in 1) exit 0;; 2) exit 65;; *) exit 1;; esac`)
+	if r.code != exitDone {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	if c := s.counts("t"); c.Acked != 1 || c.Dead != 2 || c.Ready != 1 {
+		t.Errorf("got %+v, want 1 acknowledged, 2 dead and 1 ready", c)
+	}
 }
 
 func TestWorkDoesNotMixLines(t *testing.T) {
