@@ -30,7 +30,7 @@ type Config struct {
 	RedisPasswordFile string        `split_words:"true" desc:"File that holds the password of Redis; overrides the one in REDIS_URL."`
 	RedisCAFile       string        `split_words:"true" desc:"File of PEM certificates to trust, for rediss://."`
 	Prefix            string        `split_words:"true" default:"bellhop" desc:"What the names of all keys and channels in Redis begin with."`
-	CarrierLease      time.Duration `split_words:"true" default:"3s" desc:"Lease of the elected carrier: how long it is missed when it is killed."`
+	CarrierLease      time.Duration `split_words:"true" default:"3s" desc:"Lease of the elected carrier: how long until a killed one is replaced."`
 	CarrierBatch      int           `split_words:"true" default:"500" desc:"Messages that the carrier moves in one call to Redis, at the most."`
 	Lease             time.Duration `split_words:"true" default:"30s" desc:"Lease of a message in a worker's hands; extended while the handler runs."`
 	MaxAttempts       int           `split_words:"true" default:"10" desc:"Attempts of a message that has no limit of its own; then it is dead."`
@@ -38,7 +38,7 @@ type Config struct {
 	BackoffMax        time.Duration `split_words:"true" default:"10m" desc:"Longest wait after many failed attempts."`
 	MaxBody           Size          `split_words:"true" default:"256KiB" desc:"Largest body of a message that is published."`
 	ShutdownTimeout   time.Duration `split_words:"true" default:"20s" desc:"How long a stop may take in good order; handlers may go on for as long."`
-	LogLevel          slog.Level    `split_words:"true" default:"info" desc:"Least level that is logged: debug, info, warn or error."`
+	LogLevel          slog.Level    `split_words:"true" default:"info" desc:"Lowest level that is logged: debug, info, warn or error."`
 	LogFormat         string        `split_words:"true" default:"text" desc:"Format of the log: text or json."`
 }
 
@@ -150,7 +150,10 @@ func (c *Config) faults() []fault {
 	ranged("BELLHOP_LEASE", c.Lease, subscribers.MinLease, subscribers.MaxLease)
 	counted("BELLHOP_MAX_ATTEMPTS", c.MaxAttempts, notify.MostAttempts)
 	ranged("BELLHOP_BACKOFF_MIN", c.BackoffMin, time.Millisecond, maxBackoff)
-	ranged("BELLHOP_BACKOFF_MAX", c.BackoffMax, max(c.BackoffMin, time.Millisecond), maxBackoff)
+	ranged("BELLHOP_BACKOFF_MAX", c.BackoffMax, time.Millisecond, maxBackoff)
+	if c.BackoffMin > c.BackoffMax {
+		all = append(all, fault{"BELLHOP_BACKOFF_MIN", fmt.Errorf("%s is more than BELLHOP_BACKOFF_MAX, %s", short(c.BackoffMin), short(c.BackoffMax))})
+	}
 	counted("BELLHOP_MAX_BODY", int(c.MaxBody), maxMaxBody)
 	ranged("BELLHOP_SHUTDOWN_TIMEOUT", c.ShutdownTimeout, time.Millisecond, maxShutdownTimeout)
 	if c.LogFormat != "text" && c.LogFormat != "json" {

@@ -107,7 +107,7 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_LEASE", "25h", "BELLHOP_LEASE: 25h is out of range; use 100ms to 24h"},
 		{"BELLHOP_MAX_ATTEMPTS", "-1", "BELLHOP_MAX_ATTEMPTS: -1 is out of range"},
 		{"BELLHOP_BACKOFF_MIN", "0s", "BELLHOP_BACKOFF_MIN: 0s is out of range"},
-		{"BELLHOP_BACKOFF_MAX", "1ms", "BELLHOP_BACKOFF_MAX: 1ms is out of range; use 1s to"},
+		{"BELLHOP_BACKOFF_MAX", "1ms", "BELLHOP_BACKOFF_MIN: 1s is more than BELLHOP_BACKOFF_MAX, 1ms"},
 		{"BELLHOP_MAX_BODY", "lots", `BELLHOP_MAX_BODY "lots": write bytes such as`},
 		{"BELLHOP_MAX_BODY", "9999999999GiB", `BELLHOP_MAX_BODY "9999999999GiB": write bytes such as`},
 		{"BELLHOP_MAX_BODY", "1GiB", "BELLHOP_MAX_BODY: 1073741824 is out of range"},

@@ -35,7 +35,7 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	var late *time.Timer
 	armed := make(chan struct{})
 	unwatch := context.AfterFunc(ctx, func() {
-		log.Info("stopping", "within", c.ShutdownTimeout)
+		log.Info("stopping", "within", c.ShutdownTimeout.String())
 		late = time.AfterFunc(c.ShutdownTimeout, func() { store.Close() })
 		close(armed)
 	})

@@ -2,10 +2,13 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -41,7 +44,7 @@ func ParseLine(raw []byte) (Message, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&line); err != nil {
-		return Message{}, fmt.Errorf("%w line: %w; write a JSON object such as {\"topic\":\"orders\",\"delay\":\"30s\",\"body\":\"hello\"}", ErrInvalid, err)
+		return Message{}, fmt.Errorf("%w line: %s; write a JSON object such as {\"topic\":\"orders\",\"delay\":\"30s\",\"body\":\"hello\"}", ErrInvalid, jsonFault(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return Message{}, fmt.Errorf("%w line: something follows the JSON object; write one object a line", ErrInvalid)
@@ -74,6 +77,22 @@ func ParseLine(raw []byte) (Message, error) {
 	return m, errors.Join(errDelay, errTTL)
 }
 
+// jsonFault says what is wrong with a line in the words of who wrote it.
+func jsonFault(err error) string {
+	var kind *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &kind) && kind.Field != "":
+		want := map[reflect.Kind]string{reflect.Int: "number", reflect.Map: "object"}[kind.Type.Kind()]
+		return fmt.Sprintf("%s is a JSON %s, and should be a JSON %s", kind.Field, kind.Value, cmp.Or(want, "string"))
+	case errors.As(err, &kind):
+		return "it is a JSON " + kind.Value
+	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return "it is not JSON"
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
 // ParseDuration reads a duration of a named field, such as 90s or 1h30m; an
 // empty one is zero. The error is an ErrInvalid that names the field.
 func ParseDuration(field, text string) (time.Duration, error) {
@@ -82,7 +101,7 @@ func ParseDuration(field, text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, fmt.Errorf("%w %s %.100q: write a duration such as 500ms, 90s or 1h30m, of 292 years at the most", ErrInvalid, field, text)
+		return 0, fmt.Errorf("%w %s %.100q: write a duration such as 500ms, 90s or 1h30m; the largest unit is h, so a day is 24h", ErrInvalid, field, text)
 	}
 	return d, nil
 }
