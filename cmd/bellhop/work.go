@@ -116,6 +116,9 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 	if err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, func() {
+		s.log.Info("stopping: waiting for what is being handled; a second signal ends that", "topic", topic)
+	})()
 	if count > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithCancel(ctx)
@@ -127,9 +130,6 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 		return err
 	}
 	s.log.Info("waiting for messages", "topic", topic)
-	defer context.AfterFunc(ctx, func() {
-		s.log.Info("stopping: waiting for what is being handled; a second signal ends that", "topic", topic)
-	})()
 	return sub.Run(ctx)
 }
 
