@@ -257,7 +257,7 @@ func (w *worker) begin(grace context.Context) (*inHand, Delivery, context.Contex
 	for len(w.queue) > 0 {
 		m := w.queue[0]
 		w.queue = w.queue[1:]
-		if m.lost {
+		if m.lost || time.Since(m.sent) >= w.o.Lease { // somebody else may have it
 			delete(w.held, m)
 			w.close()
 			continue
