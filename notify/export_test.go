@@ -9,7 +9,7 @@ import (
 // Encode returns what Redis holds of a message that was published at a time.
 func (m *Message) Encode(published time.Time) (string, error) {
 	tail, err := encodeTail(m)
-	return plainRecord + strconv.FormatInt(published.UnixMilli(), 10) + tail, err
+	return `{"at":` + strconv.FormatInt(published.UnixMilli(), 10) + tail, err
 }
 
 // Check reports what is wrong with a message.

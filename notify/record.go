@@ -52,18 +52,22 @@ func encodeTail(m *Message) (string, error) {
 	return string(line) + "\n" + string(m.Body), nil
 }
 
-// plainRecord is the beginning of nearly every record: nothing but its time.
-const plainRecord = `{"at":`
-
 // DecodeRecord reads a record as Redis holds it. What is not one is an ErrRecord.
 func DecodeRecord(raw string) (Record, error) {
-	end := strings.IndexByte(raw[:min(len(raw), 64)], '\n')
-	if end > len(plainRecord) && raw[:len(plainRecord)] == plainRecord && raw[end-1] == '}' && raw[len(plainRecord)] != '+' && raw[len(plainRecord)] != '0' {
-		if at, err := strconv.ParseInt(raw[len(plainRecord):end-1], 10, 64); err == nil && at >= 0 && at <= maxDueMs {
-			return Record{Published: time.UnixMilli(at), Body: []byte(raw[end+1:])}, nil
-		}
+	line, body, _ := strings.Cut(raw, "\n")
+	if at, ok := plainTime(line); ok && len(raw) > len(line) {
+		return Record{Published: time.UnixMilli(at), Body: []byte(body)}, nil
 	}
 	return decodeFull([]byte(raw))
+}
+
+// plainTime reads a line that holds nothing but the time, as that of nearly
+// every record does, without the cost of reading JSON.
+func plainTime(line string) (at int64, ok bool) {
+	digits, before := strings.CutPrefix(line, `{"at":`)
+	digits, behind := strings.CutSuffix(digits, "}")
+	at, err := strconv.ParseInt(digits, 10, 64)
+	return at, before && behind && err == nil && at >= 0 && at <= maxDueMs && strconv.FormatInt(at, 10) == digits
 }
 
 // decodeFull reads a record whose line holds more than the time.
