@@ -249,6 +249,31 @@ func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
 	}
 }
 
+// What can be neither made ready nor buried waits in the schedule, and goes when that is mended; the rest goes on.
+func TestNowhereToGo(t *testing.T) {
+	store := storetest.Open(t)
+	client, keys := store.Client(), store.Keys()
+	stuck := notify.Message{Topic: "stuck", ID: "s", Body: []byte("s"), Delay: time.Millisecond}
+	expired := notify.Message{Topic: "stuck", ID: "e", Body: []byte("e"), Delay: time.Millisecond, TTL: time.Millisecond}
+	storetest.Publish(t, store, stuck, expired, later("good", 2*time.Millisecond))
+	for _, key := range []string{keys.Ready("stuck"), keys.Dead("stuck")} {
+		if err := client.Set(t.Context(), key, "a string", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, store, carrier.Options{})
+	storetest.Eventually(t, "the good one is ready", func() bool { return counts(t, store, topic).Ready == 1 })
+	for _, member := range []string{"stuck:s", "stuck:e"} {
+		storetest.Eventually(t, member+" waits for later", func() bool {
+			score, err := client.ZScore(t.Context(), keys.Schedule(), member).Result()
+			return err == nil && time.UnixMilli(int64(score)).After(time.Now().Add(30*time.Second))
+		})
+	}
+	if c := counts(t, store, "stuck"); c.Scheduled != 2 {
+		t.Errorf("got %+v", c)
+	}
+}
+
 // Neither does what is foreign beside a lease that ends, nor is anything else of the same call lost.
 func TestForeignThingsBesideLeases(t *testing.T) {
 	store := storetest.Open(t)

@@ -18,17 +18,19 @@ local base = ARGV[7]
 local buried = {}
 local moved = 0
 
--- Buries a member of a place, or has it wait there where its dead letters are foreign. The caller takes it out of the place before.
+-- Buries a member, or has it wait in a place where its dead letters are foreign. Returns whether it is buried: only then, and
+-- only afterwards, the caller takes it out of that place.
 local function bury_here(place, topic, member, reason, attempts)
   if not bury(base .. 'dead:' .. (topic or '_'), member, reason, now) then
     call('ZADD', place, now + LATER, member)
     call('ZADD', EXPIRIES, 'XX', now + LATER, member)
     if topic then count(topic, place == SCHEDULE and 'scheduled' or 'leased', 1) end
-    return
+    return false
   end
   buried[#buried + 1] = member
   buried[#buried + 1] = reason
   buried[#buried + 1] = attempts
+  return true
 end
 
 -- Whether a topic is one: a foreign member must not make a key that nobody reads.
@@ -85,10 +87,13 @@ local function carry_schedule()
     end
     count(topic, 'scheduled', -#list / 2)
   end
-  call('ZREMRANGEBYRANK', SCHEDULE, 0, #due / 2 - 1)
+  local done = #due / 2
   for _, member in ipairs(lost) do
-    bury_here(SCHEDULE, why[member] and topic_of(member), member, why[member] or 'member without a topic', 0)
+    if not bury_here(SCHEDULE, why[member] and topic_of(member), member, why[member] or 'member without a topic', 0) then
+      done = done - 1 -- it stands further behind now
+    end
   end
+  if done > 0 then call('ZREMRANGEBYRANK', SCHEDULE, 0, done - 1) end
 end
 
 -- Leases that ended: an attempt is used up.
@@ -112,15 +117,20 @@ local function carry_leases()
     local fault = make_ready(topic, list)
     for i = 2, fault and #list or 0, 2 do dead[#dead + 1] = { list[i], fault, 0 } end
   end
-  for i = 1, #ended, 2 do
-    call('ZREM', LEASED, ended[i])
-    local topic = topic_of(ended[i])
-    if topic and is_topic(topic) then count(topic, 'leased', -1) end
-  end
+  local waits = {}
   for _, one in ipairs(dead) do
     local topic = topic_of(one[1])
-    bury_here(LEASED, topic and is_topic(topic) and topic, one[1], one[2], one[3] < math.huge and one[3] or 0)
+    waits[one[1]] = not bury_here(LEASED, topic and is_topic(topic) and topic, one[1], one[2], one[3] < math.huge and one[3] or 0)
   end
+  for i = 1, #ended, 2 do
+    local topic = topic_of(ended[i])
+    if not waits[ended[i]] then call('ZREM', LEASED, ended[i]) end
+    if topic and is_topic(topic) then count(topic, 'leased', -1) end
+  end
+end
+
+local function used_by(member)
+  return tonumber(try('HGET', ATTEMPTS, member) or 0) or 0
 end
 
 -- What outlived its time to live. What is leased may still be acknowledged: it is looked at again when the lease ends.
@@ -135,12 +145,13 @@ local function carry_expiries()
       call('ZREM', EXPIRIES, member)
     elseif deadline then
       call('ZADD', EXPIRIES, deadline, member)
-    elseif call('ZREM', SCHEDULE, member) == 1 then
+    elseif call('ZSCORE', SCHEDULE, member) then
+      if bury_here(SCHEDULE, topic, member, 'expired', used_by(member)) then call('ZREM', SCHEDULE, member) end
       count(topic, 'scheduled', -1)
-      bury_here(SCHEDULE, topic, member, 'expired', tonumber(try('HGET', ATTEMPTS, member) or 0) or 0)
-    elseif try('ZREM', ready, member) == 1 then
-      if call('EXISTS', ready) == 0 then call('SREM', READY, topic) end
-      bury_here(SCHEDULE, topic, member, 'expired', tonumber(try('HGET', ATTEMPTS, member) or 0) or 0)
+    elseif try('ZSCORE', ready, member) then
+      bury_here(SCHEDULE, topic, member, 'expired', used_by(member))
+      call('ZREM', ready, member)
+      if call('EXISTS', ready) == 0 then try('SREM', READY, topic) end
     else
       call('ZREM', EXPIRIES, member)
     end

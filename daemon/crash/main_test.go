@@ -92,10 +92,12 @@ func work(ctx context.Context, store *notify.Store, logger *slog.Logger) error {
 		mu.Lock()
 		fmt.Printf("%s %d %d\n", d.ID, d.Attempt, time.Since(d.Due).Microseconds())
 		mu.Unlock()
-		if pause > 0 {
-			time.Sleep(pause)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+			return nil
 		}
-		return nil
 	}, subscribers.HandleOptions{Concurrency: 16, Lease: lease})
 	if err != nil {
 		return err
