@@ -8,23 +8,21 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/child"
 )
 
 // ErrNotInstalled is the error where no redis-server is on PATH.
 var ErrNotInstalled = errors.New("redis-server is not on PATH; install it, on Debian with: apt-get install redis-server")
 
 const (
-	startTimeout = 20 * time.Second // loading a large append-only file takes some
-	stopTimeout  = 20 * time.Second
-
+	startTimeout  = 20 * time.Second       // loading a large append-only file takes some
 	answerTimeout = 200 * time.Millisecond // after which it is asked again whether it is there
 )
 
@@ -38,10 +36,8 @@ type Options struct {
 
 // A Server is a running redis-server.
 type Server struct {
-	o    Options
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has ended
-	err  error         // of the process; read after done
+	*child.Process
+	o Options
 }
 
 // Start starts a redis-server and waits until it answers. Errors:
@@ -52,25 +48,18 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, ErrNotInstalled
 	}
 	if o.Port == 0 {
-		if o.Port, err = freePort(); err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
+		if o.Port, err = child.FreePort(); err != nil {
+			return nil, err
 		}
 	}
+	s := &Server{o: o}
 	args := append([]string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(o.Port), "--dir", o.Dir, "--save", "",
 	}, o.Args...)
-	s := &Server{o: o, cmd: exec.Command(path, args...), done: make(chan struct{})}
-	s.cmd.Stdout, s.cmd.Stderr = o.Output, o.Output
-	s.cmd.SysProcAttr = childAttributes()
-	if err := s.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start redis-server: %w", err)
+	if s.Process, err = child.Start(path, "redis-server on "+s.Addr(), o.Output, args...); err != nil {
+		return nil, err
 	}
-	go func() {
-		s.err = s.cmd.Wait()
-		close(s.done)
-	}()
 	if err := s.await(ctx); err != nil {
-		s.Kill()
 		return nil, err
 	}
 	return s, nil
@@ -78,24 +67,19 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 
 // await waits until the server answers: this one, not another at its port.
 func (s *Server) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DisableIdentity: true, ReadTimeout: answerTimeout})
 	defer client.Close()
-	itself := fmt.Sprintf("process_id:%d\r\n", s.cmd.Process.Pid)
-	for {
+	itself := fmt.Sprintf("process_id:%d\r\n", s.Pid())
+	return s.Await(ctx, startTimeout, func(ctx context.Context) error {
 		info, err := client.Info(ctx, "server").Result()
-		if strings.Contains(info, itself) || redis.HasErrorPrefix(err, "NOAUTH") {
+		switch {
+		case strings.Contains(info, itself), redis.HasErrorPrefix(err, "NOAUTH"):
 			return nil
+		case err != nil:
+			return err
 		}
-		select {
-		case <-s.done:
-			return fmt.Errorf("redis-server on %s ended at once: %w", s.Addr(), errors.Join(s.err, err))
-		case <-ctx.Done():
-			return fmt.Errorf("redis-server on %s does not answer: %w", s.Addr(), err)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+		return errors.New("another server answers there")
+	})
 }
 
 // Addr returns HOST:PORT.
@@ -104,38 +88,6 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 // URL returns the address as notify.Config wants it.
 func (s *Server) URL() string { return "redis://" + s.Addr() }
 
-// Done is closed when the process has ended.
-func (s *Server) Done() <-chan struct{} { return s.done }
-
-// Signal sends the process a signal.
-func (s *Server) Signal(sig os.Signal) error { return s.cmd.Process.Signal(sig) }
-
-// Stop ends the process in good order, and kills it if that takes too long.
-func (s *Server) Stop() {
-	_ = s.Signal(syscall.SIGTERM) // it may have ended by itself
-	select {
-	case <-s.done:
-	case <-time.After(stopTimeout):
-		s.Kill()
-	}
-}
-
-// Kill kills the process, as kill -9 does, and waits for its end.
-func (s *Server) Kill() {
-	_ = s.cmd.Process.Kill() // it may have ended by itself
-	<-s.done
-}
-
 // Restart starts a server again with the same options, at the same address,
 // after Stop or Kill.
 func (s *Server) Restart(ctx context.Context) (*Server, error) { return Start(ctx, s.o) }
-
-// freePort asks the kernel for a port that nobody uses at the moment.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}

@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 	}
 	defer server.Stop()
 	code := m.Run()
-	if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/bellhopd/bellhop/notify/redisserver.Start.func1")); err != nil && code == 0 {
+	if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/bellhopd/bellhop/notify/child.Start.func1")); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -1,9 +1,9 @@
-package redisserver
+package child
 
 import "syscall"
 
-// childAttributes let the server end when its parent dies, however that dies,
+// attributes let the server end when its parent dies, however that dies,
 // and keep the terminal's Ctrl-C, which is for the parent, from it.
-func childAttributes() *syscall.SysProcAttr {
+func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 }

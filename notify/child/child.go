@@ -1,0 +1,95 @@
+// Package child runs a server as a child of this process, which ends with it.
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+const stopTimeout = 20 * time.Second
+
+// A Process is a running child.
+type Process struct {
+	name string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
+	err  error         // of the process; read after done
+}
+
+// Start starts a program with what it prints going to output; nil throws it away.
+func Start(path, name string, output io.Writer, args ...string) (*Process, error) {
+	p := &Process{name: name, cmd: exec.Command(path, args...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = output, output
+	p.cmd.SysProcAttr = attributes()
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// Await waits until ready returns nil. Where that takes longer than a timeout,
+// or the process ends, it is killed, and the error says why.
+func (p *Process) Await(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("%s ended at once: %w", p.name, errors.Join(p.err, err))
+		case <-ctx.Done():
+			p.Kill()
+			return fmt.Errorf("%s does not answer: %w", p.name, err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// Pid returns the id of the process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Signal sends the process a signal.
+func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
+
+// Stop ends the process in good order, and kills it if that takes too long.
+func (p *Process) Stop() {
+	_ = p.Signal(syscall.SIGTERM) // it may have ended by itself
+	select {
+	case <-p.done:
+	case <-time.After(stopTimeout):
+		p.Kill()
+	}
+}
+
+// Kill kills the process, as kill -9 does, and waits for its end.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended by itself
+	<-p.done
+}
+
+// FreePort asks the kernel for a port of 127.0.0.1 that nobody uses at the moment.
+func FreePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
