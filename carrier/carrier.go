@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -21,6 +21,11 @@ const (
 	DefaultBatch       = 500
 	MaxBatch           = 1000
 	DefaultMaxAttempts = 10
+	DefaultKeepCount   = 100_000
+	MaxKeepCount       = 10_000_000
+	DefaultKeepAge     = 24 * time.Hour
+	MinKeepAge         = time.Second
+	MaxKeepAge         = 10 * 366 * 24 * time.Hour
 )
 
 // Options are the options of a Carrier. The zero value is the default.
@@ -29,11 +34,26 @@ type Options struct {
 	Lease       time.Duration // of the election: how long a killed carrier is missed; zero: DefaultLease
 	Batch       int           // messages moved in one call at the most; zero: DefaultBatch
 	MaxAttempts int           // limit of attempts of a message that has none of its own; zero: DefaultMaxAttempts
+	KeepCount   int           // broadcasts that the log of a topic keeps, or some more; zero: DefaultKeepCount
+	KeepAge     time.Duration // for how long it keeps them, or some longer; zero: DefaultKeepAge
 	Logger      *slog.Logger  // nil: nothing is logged
+
+	// OnTerm is called in a goroutine of its own when this carrier is elected. Its
+	// context ends with the term; the carrier waits for it to return before it
+	// stands for election again, but gives up its lease before.
+	OnTerm func(ctx context.Context, t Term)
 
 	// OnDead is called for each message that the carrier buried: its lease
 	// expired on its last attempt, it expired, or it is foreign. It must not block.
+	// Those that subscribers bury are told to theirs; the channel
+	// notify.Keys.Death tells of all.
 	OnDead func(Death)
+}
+
+// A Term is one election's time in office.
+type Term struct {
+	Name  string // Options.Name
+	Epoch int64  // number of the election
 }
 
 // A Death is a message that the carrier buried.
@@ -67,20 +87,38 @@ func New(store *notify.Store, o Options) (*Carrier, error) {
 	if o.MaxAttempts == 0 {
 		o.MaxAttempts = DefaultMaxAttempts
 	}
+	if o.KeepCount == 0 {
+		o.KeepCount = DefaultKeepCount
+	}
+	if o.KeepAge == 0 {
+		o.KeepAge = DefaultKeepAge
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	switch {
-	case strings.ContainsFunc(o.Name, func(r rune) bool { return r < '!' || r > '~' }):
-		return nil, fmt.Errorf("%w carrier name %q: use printable ASCII without spaces", notify.ErrInvalid, o.Name)
-	case o.Lease < MinLease || o.Lease > MaxLease:
-		return nil, fmt.Errorf("%w carrier lease %v: use %v to %v", notify.ErrInvalid, o.Lease, MinLease, MaxLease)
-	case o.Batch < 1 || o.Batch > MaxBatch:
-		return nil, fmt.Errorf("%w carrier batch %d: use 1 to %d", notify.ErrInvalid, o.Batch, MaxBatch)
-	case o.MaxAttempts < 1 || o.MaxAttempts > notify.MostAttempts:
-		return nil, fmt.Errorf("%w max attempts %d: use 1 to %d", notify.ErrInvalid, o.MaxAttempts, notify.MostAttempts)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	return &Carrier{store: store, o: o}, nil
+}
+
+// check reports the first option that is out of range.
+func (o *Options) check() error {
+	switch {
+	case strings.ContainsFunc(o.Name, func(r rune) bool { return r < '!' || r > '~' }):
+		return fmt.Errorf("%w carrier name %q: use printable ASCII without spaces", notify.ErrInvalid, o.Name)
+	case o.Lease < MinLease || o.Lease > MaxLease:
+		return fmt.Errorf("%w carrier lease %v: use %v to %v", notify.ErrInvalid, o.Lease, MinLease, MaxLease)
+	case o.Batch < 1 || o.Batch > MaxBatch:
+		return fmt.Errorf("%w carrier batch %d: use 1 to %d", notify.ErrInvalid, o.Batch, MaxBatch)
+	case o.MaxAttempts < 1 || o.MaxAttempts > notify.MostAttempts:
+		return fmt.Errorf("%w max attempts %d: use 1 to %d", notify.ErrInvalid, o.MaxAttempts, notify.MostAttempts)
+	case o.KeepCount < 1 || o.KeepCount > MaxKeepCount:
+		return fmt.Errorf("%w count of broadcasts to keep %d: use 1 to %d", notify.ErrInvalid, o.KeepCount, MaxKeepCount)
+	case o.KeepAge < MinKeepAge || o.KeepAge > MaxKeepAge:
+		return fmt.Errorf("%w age of broadcasts to keep %v: use %v to %v", notify.ErrInvalid, o.KeepAge, MinKeepAge, MaxKeepAge)
+	}
+	return nil
 }
 
 // Run stands by, carries while elected, and stands by again when deposed, until
@@ -96,29 +134,24 @@ func (c *Carrier) Run(ctx context.Context) error {
 		if t == nil {
 			return nil
 		}
-		c.o.Logger.Info("elected", "carrier", c.o.Name, "epoch", t.epoch)
-		if err := t.carry(ctx); errors.Is(err, errDeposed) {
-			c.o.Logger.Warn("deposed: the lease is another's", "carrier", c.o.Name, "epoch", t.epoch)
-			continue
-		}
-		c.resign(ctx, t)
+		c.serve(ctx, t)
 	}
 	return nil
 }
 
-// backoff is the pause before a call to Redis is made again: it doubles up to
-// a second and is random by half, so that many do not return in step.
-type backoff struct{ next time.Duration }
-
-const (
-	backoffMin = 20 * time.Millisecond
-	backoffMax = time.Second
-)
-
-func (b *backoff) wait(ctx context.Context) {
-	b.next = min(max(2*b.next, backoffMin), backoffMax)
-	select {
-	case <-ctx.Done():
-	case <-time.After(b.next/2 + rand.N(b.next/2)):
+// serve carries for a term.
+func (c *Carrier) serve(ctx context.Context, t *term) {
+	c.o.Logger.Info("elected", "carrier", c.o.Name, "epoch", t.epoch)
+	var told sync.WaitGroup
+	defer told.Wait()
+	termCtx, end := context.WithCancel(ctx)
+	defer end()
+	if c.o.OnTerm != nil {
+		told.Go(func() { c.o.OnTerm(termCtx, Term{Name: c.o.Name, Epoch: t.epoch}) })
 	}
+	if err := t.carry(ctx); errors.Is(err, errDeposed) {
+		c.o.Logger.Warn("deposed: the lease is another's", "carrier", c.o.Name, "epoch", t.epoch)
+		return
+	}
+	c.resign(ctx, t)
 }

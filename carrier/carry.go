@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/backoff"
 )
 
 var (
@@ -35,6 +36,7 @@ type term struct {
 
 	batch  int    // adapted to how fast Redis is
 	cursor string // over the topics with something ready
+	rank   int64  // over the logs that are old
 	clock  clock
 	beaten time.Time
 	beat   time.Duration
@@ -57,21 +59,21 @@ func (t *term) carry(ctx context.Context) error {
 	hearing.Go(func() {
 		t.store.Hear(hearCtx, func(e notify.Event) { nudge(e, nudges) }, t.store.Keys().Head())
 	})
-	var pause backoff
+	var pause backoff.Pause
 	for ctx.Err() == nil {
 		next, err := t.call(ctx)
 		switch {
 		case errors.Is(err, errDeposed):
 			return err
 		case err != nil:
-			if pause == (backoff{}) && ctx.Err() == nil {
+			if !pause.Waited() && ctx.Err() == nil {
 				t.o.Logger.Error("cannot carry, trying on", "error", err)
 			}
-			pause.wait(ctx)
+			pause.Wait(ctx)
 			continue
-		case pause != backoff{}:
+		case pause.Waited():
 			t.o.Logger.Info("carrying again")
-			pause = backoff{}
+			pause.Reset()
 		}
 		t.sleep(ctx, next, nudges)
 	}
@@ -131,8 +133,9 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 	if beats {
 		channel = keys.Beat()
 	}
-	reply, err := t.store.Run(ctx, carryScript, []string{keys.Carrier()},
-		t.token, t.o.Lease.Milliseconds(), t.batch, t.o.MaxAttempts, keys.Base(), channel, t.epoch, t.cursor)
+	reply, err := t.store.Run(ctx, carryScript, []string{keys.Carrier(), keys.Logs(), keys.Handed()},
+		t.token, t.o.Lease.Milliseconds(), t.batch, t.o.MaxAttempts, keys.Base(), channel, t.epoch, t.cursor,
+		t.rank, t.o.KeepCount, t.o.KeepAge.Milliseconds())
 	if err != nil {
 		return 0, err
 	}
@@ -158,7 +161,8 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 		t.adapt(took, moved)
 	}
 	t.cursor, _ = reply[5].(string)
-	t.report(reply[6:])
+	t.rank, _ = reply[6].(int64)
+	t.report(reply[7:])
 	if wait < 0 {
 		return never, nil
 	}

@@ -1,17 +1,22 @@
 -- Moves what is due, for the elected carrier only, and renews its lease.
--- KEYS[9]: carrier.
+-- KEYS[10]: carrier, KEYS[11]: logs, which is also a channel, KEYS[12]: handed.
 -- ARGV[3]: token, ARGV[4]: lease in ms, ARGV[5]: how many due members at the most, ARGV[6]: default limit of attempts,
 --   ARGV[7]: what the topics' keys begin with, ARGV[8]: the channel of the beat, '' between beats, ARGV[9]: the epoch,
---   ARGV[10]: cursor over the topics that have something ready, for the beat.
--- Reply: 0 if the lease is another's. Else 1, members that became ready, in how many us the next thing is due (-1: nothing
---   is scheduled), now in us, how many us this took, the cursor, and of each one buried: member, reason, attempts used up.
+--   ARGV[10]: cursor over the topics that have something ready, and ARGV[11]: over the logs that are old, for the beat,
+--   ARGV[12]: how many broadcasts a log keeps, ARGV[13]: for how many ms.
+-- Reply: 0 if the lease is another's. Else 1, members that were moved, in how many us the next thing is due (-1: nothing
+--   is scheduled), now in us, how many us this took, the two cursors, and of each one buried: member, reason, attempts used up.
 -- The keys of topics are built here, because the topics are learned here; they carry the same hash tag.
 local SLOW = 100 -- leases and expiries dealt with in one call
 local TOPICS_A_BEAT = 500 -- that are looked at for a lost ring
 local NAMES = 4096 -- bytes of topics that a beat names
 local LATER = 60000 -- ms until something is tried again that can neither be carried nor buried
-if call('GET', KEYS[9]) ~= ARGV[3] then return { 0 } end
-call('PEXPIRE', KEYS[9], ARGV[4])
+local LOGS_A_CALL = 50 -- topics whose broadcasts are sent in one call
+local SWEEP = 20 -- old logs that a beat removes
+local KEEP, AGE = ARGV[12], tonumber(ARGV[13])
+local LOGS, HANDED = KEYS[11], KEYS[12]
+if call('GET', KEYS[10]) ~= ARGV[3] then return { 0 } end
+call('PEXPIRE', KEYS[10], ARGV[4])
 
 local us, now = clock()
 local base = ARGV[7]
@@ -20,11 +25,12 @@ local moved = 0
 
 -- Buries a member, or has it wait in a place where its dead letters are foreign. Returns whether it is buried: only then, and
 -- only afterwards, the caller takes it out of that place.
+local counter_of = { [SCHEDULE] = 'scheduled', [LEASED] = 'leased', [BROADCASTS] = 'broadcasts' }
 local function bury_here(place, topic, member, reason, attempts)
-  if not bury(base .. 'dead:' .. (topic or '_'), member, reason, now) then
+  if not bury(base .. 'dead:' .. (topic or '_'), member, reason, attempts, now) then
     call('ZADD', place, now + LATER, member)
-    call('ZADD', EXPIRIES, 'XX', now + LATER, member)
-    if topic then count(topic, place == SCHEDULE and 'scheduled' or 'leased', 1) end
+    try('ZADD', EXPIRIES, 'XX', now + LATER, member)
+    if topic then count(topic, counter_of[place], 1) end
     return false
   end
   buried[#buried + 1] = member
@@ -158,8 +164,127 @@ local function carry_expiries()
   end
 end
 
+-- As the id of an entry a position reads MS-US: the time in ms, and the us within.
+local function id_of(position)
+  return string.format('%.0f-%.0f', math.floor(position / 1000), position % 1000)
+end
+
+-- The position of the last entry that a log ever had, 0 if it never had one.
+local function last_in(log)
+  local fields = redis.pcall('XINFO', 'STREAM', log)
+  for i = 1, #fields do
+    if fields[i] == 'last-generated-id' then
+      local ms, us_ = string.match(fields[i + 1], '^(%d+)-(%d+)$')
+      return ms * 1000 + us_
+    end
+  end
+  return 0
+end
+
+-- Appends a broadcast to a log at a position. Where the clock was set back and the key logs lost, or an entry is somebody
+-- else's, the log is ahead of it: then behind its last entry. Returns the position, or nil and what is wrong if the log is foreign.
+local function append(log, position, ...)
+  for _ = 1, 2 do
+    local added = redis.pcall('XADD', log, 'MAXLEN', '~', KEEP, id_of(position), ...)
+    if type(added) ~= 'table' or not added.err then return position end
+    if string.find(added.err, 'WRONGTYPE', 1, true) then return nil, 'log is foreign (WRONGTYPE)' end
+    if not string.find(added.err, 'equal or smaller', 1, true) and not string.find(added.err, 'exhausted', 1, true) then
+      error(added.err, 0)
+    end
+    position = last_in(log) + 1
+    if position > LAST then break end
+  end
+  return nil, 'log is foreign: its last entry is past all positions'
+end
+
+-- Tells those who listen by Bellhop that logs have grown up to a position: all of them in one message, so that a listener of
+-- several topics can read them in one order.
+local function ring_logs(topics, position)
+  local bell = id_of(position) .. ' ' .. table.concat(topics, ' ')
+  for _, topic in ipairs(topics) do tell(base .. 'log:' .. topic, bell) end
+  tell(LOGS, bell)
+end
+
+-- Broadcasts that are due: into the log of their topic, and told to everyone. An entry names the position of the one before
+-- it, so that a listener sees whether any in between were trimmed.
+local function carry_broadcasts()
+  local due = due_of(BROADCASTS, ARGV[5])
+  local members = {}
+  for i = 1, #due, 2 do members[#members + 1] = due[i] end
+  local position = math.max(us, last_sent(LOGS) + 1)
+  local topics, sent, last = {}, {}, {}
+  local gone, lost, done = {}, {}, 0
+  for i, record in ipairs(records_of(members)) do
+    local member = members[i]
+    local topic = topic_of(member)
+    local fault
+    if not topic or not is_topic(topic) then
+      topic, fault = nil, 'member without a topic'
+    elseif not record then
+      fault = 'record is missing'
+    elseif not sent[topic] and #topics == LOGS_A_CALL then
+      break
+    else
+      local log = base .. 'log:' .. topic
+      if not sent[topic] then
+        try('XTRIM', log, 'MINID', '~', text(now - AGE)) -- first of all, so that nothing is sent where this is refused
+        last[topic] = last_sent_to(LOGS, topic) or last_in(log)
+      end
+      local at
+      at, fault = append(log, position, 'id', string.sub(member, #topic + 2), 'due', due[2 * i], 'prev', id_of(last[topic]),
+        'record', record)
+      if at then
+        tell(PREFIX .. 'broadcast:' .. topic, string.sub(record, (string.find(record, '\n', 1, true) or 0) + 1))
+        if not sent[topic] then topics[#topics + 1] = topic end
+        sent[topic] = (sent[topic] or 0) + 1
+        last[topic], position = at, at + 1
+        gone[#gone + 1] = member
+      end
+    end
+    done = i
+    if fault then lost[#lost + 1] = { member, topic, fault } end
+  end
+  for topic, n in pairs(sent) do
+    try('ZADD', LOGS, text(last[topic]), topic)
+    count(topic, 'broadcasts', -n)
+    count(topic, 'sent', n)
+  end
+  moved = moved + #gone
+  if #gone > 0 then call('HDEL', MESSAGES, unpack(gone)) end
+  for _, one in ipairs(lost) do
+    if one[2] then count(one[2], 'broadcasts', -1) end
+    if not bury_here(BROADCASTS, one[2], one[1], one[3], 0) then
+      done = done - 1 -- it stands further behind now
+    end
+  end
+  if done > 0 then call('ZREMRANGEBYRANK', BROADCASTS, 0, done - 1) end
+  if #topics > 0 then ring_logs(topics, position - 1) end
+end
+
+-- Named listeners of which a process may have died with broadcasts in hand: their lease has ended. Who of that name listens
+-- takes them; where nobody does, who comes next will.
+local function carry_handed()
+  local ended = due_of(HANDED, SLOW)
+  for i = 1, #ended, 2 do
+    if tell(base .. 'name:' .. ended[i], '') == 0 then
+      call('ZREM', HANDED, ended[i])
+    else
+      call('ZADD', HANDED, now + 1000, ended[i]) -- again, if that was lost
+    end
+  end
+end
+
+-- Removes the logs in which everything is too old: those of topics that have no broadcasts any more, since the others are
+-- trimmed as they grow. Returns where the next beat goes on.
+local function sweep(rank)
+  local old = try('ZRANGE', LOGS, '-inf', text((now - AGE) * 1000), 'BYSCORE', 'LIMIT', rank, SWEEP) or {}
+  for _, topic in ipairs(old) do call('UNLINK', base .. 'log:' .. topic) end
+  return #old < SWEEP and 0 or rank + SWEEP
+end
+
 -- Tells that the carrier lives. Where ready messages and waiting subscribers stand side by side a ring may have been lost: it
--- is repeated. Where nobody stands in the list, the list may have been lost: the beat names the topic.
+-- is repeated. Where nobody stands in the list, the list may have been lost: the beat names the topic. Programs of other
+-- languages are told again in either case.
 local function beat()
   local page = try('SSCAN', READY, ARGV[10], 'COUNT', TOPICS_A_BEAT) or { '0', {} }
   local told, size = { ARGV[9], text(now) }, 0
@@ -170,9 +295,12 @@ local function beat()
     elseif ready then
       if (try('ZCARD', base .. 'waiting:' .. topic) or 0) > 0 then
         ring(topic, base .. 'waiting:' .. topic, ready, us)
-      elseif size + #topic < NAMES then
-        told[#told + 1] = topic
-        size = size + #topic
+      else
+        tell(PREFIX .. 'wake:' .. topic, ready)
+        if size + #topic < NAMES then
+          told[#told + 1] = topic
+          size = size + #topic
+        end
       end
     end
   end
@@ -190,10 +318,14 @@ local function carry(key, carry_due)
   return head or math.huge
 end
 
-local next_due = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULE, carry_schedule))
-local cursor = ARGV[10]
-if ARGV[8] ~= '' then cursor = beat() end
+local next_due = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULE, carry_schedule),
+  carry(BROADCASTS, carry_broadcasts), carry(HANDED, carry_handed))
+local cursor, rank = ARGV[10], ARGV[11]
+if ARGV[8] ~= '' then
+  cursor = beat()
+  rank = sweep(tonumber(rank))
+end
 local wait = -1
 if next_due < math.huge then wait = math.max(next_due * 1000 - us, 0) end
 local took = clock() - us
-return { 1, moved, text(wait), text(us), took, cursor, unpack(buried) }
+return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), unpack(buried) }

@@ -21,7 +21,8 @@
 //
 // One script call moves a bounded batch of what is due, returns leases that
 // expired, buries what outlived its time to live, rings exactly the subscribers
-// that are needed, and answers when the next thing is due. The carrier sleeps
+// that are needed, appends broadcasts that are due to the logs of their topics and
+// tells who listens, and answers when the next thing is due. The carrier sleeps
 // until then, until a nudge says that something came to be due before that, or
 // until its heartbeat. A Redis that is away never ends the loop.
 package carrier

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/backoff"
 )
 
 var (
@@ -39,7 +40,7 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	vacant := make(chan struct{}, 1)
-	var pause backoff
+	var pause backoff.Pause
 	var quiet bool // the fault is logged already
 	for heard := false; ctx.Err() == nil; {
 		t, left, err := c.elect(ctx)
@@ -51,12 +52,13 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 				c.o.Logger.Error("cannot stand for election, trying on", "error", err)
 				quiet = true
 			}
-			pause.wait(ctx)
+			pause.Wait(ctx)
 			continue
 		case t != nil:
 			return t, nil
 		}
-		pause, quiet = backoff{}, false
+		pause.Reset()
+		quiet = false
 		if !heard { // a lone carrier never needs this connection
 			heard = true
 			hearing.Go(func() { c.store.Hear(ctx, func(e notify.Event) { tell(e, vacant) }, c.store.Keys().Vacant()) })
@@ -116,7 +118,7 @@ type Status struct {
 	Epoch int64         // number of this election
 	Since time.Time     // of the election, by Redis's clock
 	Lease time.Duration // what is left of it
-	Next  time.Time     // when the next scheduled message is due; zero: nothing is scheduled
+	Next  time.Time     // when the next scheduled message or broadcast is due; zero: nothing is scheduled
 }
 
 // Look asks who carries. The error is that of the connection.
@@ -125,13 +127,20 @@ func Look(ctx context.Context, store *notify.Store) (Status, error) {
 	pipe := store.Client().Pipeline()
 	token := pipe.Get(ctx, keys.Carrier())
 	left := pipe.PTTL(ctx, keys.Carrier())
-	head := pipe.ZRangeWithScores(ctx, keys.Schedule(), 0, 0)
+	heads := []*redis.ZSliceCmd{
+		pipe.ZRangeWithScores(ctx, keys.Schedule(), 0, 0),
+		pipe.ZRangeWithScores(ctx, keys.Broadcasts(), 0, 0),
+	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return Status{}, fmt.Errorf("look for the carrier: redis at %s: %w", store.Where(), err)
 	}
 	var s Status
-	if next := head.Val(); len(next) > 0 {
-		s.Next = time.UnixMilli(int64(next[0].Score))
+	for _, head := range heads {
+		if next := head.Val(); len(next) > 0 {
+			if due := time.UnixMilli(int64(next[0].Score)); s.Next.IsZero() || due.Before(s.Next) {
+				s.Next = due
+			}
+		}
 	}
 	if token.Val() == "" {
 		return s, nil

@@ -315,7 +315,7 @@ func TestBadLine(t *testing.T) {
 		{`{"topic":3}`, "line"},
 		{`{"topic":"a","due":"tomorrow"}`, "line"},
 		{`{"topic":"a","body_base64":"!"}`, "line"},
-		{`{"topic":"a","mode":"broadcast"}`, "mode"},
+		{`{"topic":"a","mode":"all"}`, "mode"},
 		{`{"topic":"a","body":"x","body_base64":"eA=="}`, "body and body_base64"},
 		{`{"topic":"a","delay":"3s","due":"2099-01-01T00:00:00Z"}`, "delay and due"},
 		{`{"topic":"a","due":"0001-01-01T00:00:00Z","body":"x"}`, "due"},

@@ -1,5 +1,5 @@
 -- Cancels a message, unless it is leased.
--- KEYS[9..11]: ready, waiting and dead of its topic. ARGV[3]: topic, ARGV[4]: member.
+-- KEYS[10..12]: ready, waiting and dead of its topic. ARGV[3]: topic, ARGV[4]: member.
 -- Reply: the state it was in (leased: nothing was changed), or none.
 local topic, member = ARGV[3], ARGV[4]
 if call('ZSCORE', LEASED, member) then return { 'leased' } end
@@ -7,10 +7,13 @@ local state
 if call('ZREM', SCHEDULE, member) == 1 then
   state = 'scheduled'
   count(topic, 'scheduled', -1)
-elseif call('ZREM', KEYS[9], member) == 1 then
+elseif try('ZREM', BROADCASTS, member) == 1 then
+  state = 'scheduled'
+  count(topic, 'broadcasts', -1)
+elseif call('ZREM', KEYS[10], member) == 1 then
   state = 'ready'
-  if call('EXISTS', KEYS[9]) == 0 then call('SREM', READY, topic) end
-elseif call('ZREM', KEYS[11], member) == 1 then
+  if call('EXISTS', KEYS[10]) == 0 then call('SREM', READY, topic) end
+elseif call('ZREM', KEYS[12], member) == 1 then
   state = 'dead'
   call('HDEL', DEATHS, member)
 end

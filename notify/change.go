@@ -17,7 +17,7 @@ var (
 	rescheduleScript = NewScript(rescheduleSource)
 )
 
-// Cancel removes a message and returns the state it was in: Scheduled, Ready
+// Cancel removes a message, or a broadcast that was not sent yet, and returns the state it was in: Scheduled, Ready
 // or Dead. After that it is not handed out again. Errors: ErrInvalid,
 // ErrNotFound, ErrLeased (a worker has it: nothing was changed), or that of the connection.
 func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error) {
@@ -40,7 +40,7 @@ func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error)
 	return state, nil
 }
 
-// Reschedule gives a message that is Scheduled or Ready another due time: after
+// Reschedule gives a message that is Scheduled or Ready, a broadcast among them, another due time: after
 // a delay, or at a time. With neither it is due at once. Its time to live
 // counts from the new due time; attempts used up stay so. Errors: ErrInvalid,
 // ErrNotFound, ErrLeased and ErrDead (nothing was changed), or that of the connection.
@@ -53,7 +53,8 @@ func (p *Publisher) Reschedule(ctx context.Context, topic, id string, delay time
 		return Publication{}, err
 	}
 	member := Member(topic, id)
-	reply, err := p.store.Run(ctx, rescheduleScript, keys, topic, member, when(delay, due, 0))
+	m := Message{Topic: topic, ID: id, Delay: delay, Due: due}
+	reply, err := p.store.Run(ctx, rescheduleScript, keys, topic, member, when(&m))
 	if err != nil {
 		return Publication{}, fmt.Errorf("reschedule %s: %w", member, err)
 	}
@@ -70,7 +71,9 @@ func (p *Publisher) Reschedule(ctx context.Context, topic, id string, delay time
 	}
 	at, _ := reply[1].(int64)
 	now, _ := reply[2].(int64)
-	result := resultOf(&outgoing{Message: Message{Topic: topic, ID: id, Delay: delay}}, now, at)
+	broadcast, _ := reply[3].(int64)
+	m.Broadcast = broadcast == 1
+	result := resultOf(&outgoing{Message: m}, now, at)
 	return result.Publication, result.Err
 }
 

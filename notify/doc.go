@@ -14,6 +14,8 @@
 //		Delay: 30 * time.Minute,
 //	})
 //
+// A broadcast, sent by [Publisher.Broadcast], goes to everyone who listens instead.
+//
 // # Guarantees
 //
 // A message whose publish was acknowledged is delivered at least once: until it

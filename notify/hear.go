@@ -57,7 +57,7 @@ const (
 // event, one at a time, until ctx ends. on must not block: what it is called
 // for is lost for good when the connection's buffers are full. A broken or
 // silent connection is made anew; each time that it stands there is a
-// Subscribed event. Where no carrier lives at all, the silence that it waits
+// Subscribed event. A channel that ends in * is a pattern of Redis. Where no carrier lives at all, the silence that it waits
 // for doubles up to half a minute.
 func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
 	silence, wait := Silence, hearRetryMin
@@ -95,7 +95,10 @@ var errSilent = errors.New("no beat was heard")
 // hear is one connection of Hear. It returns why it ended.
 func (s *Store) hear(ctx context.Context, silence time.Duration, on func(Event), channels []string) error {
 	beat := s.keys.Beat()
-	sub := s.client.Subscribe(ctx, append([]string{beat}, channels...)...)
+	sub, err := s.subscribe(ctx, append([]string{beat}, channels...))
+	if err != nil {
+		return err
+	}
 	defer sub.Close()
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
 	for missing := len(channels) + 1; missing > 0; {
@@ -127,4 +130,24 @@ func (s *Store) hear(ctx context.Context, silence time.Duration, on func(Event),
 			on(Event{Kind: Heard, Channel: m.Channel, Payload: m.Payload})
 		}
 	}
+}
+
+// subscribe subscribes to channels, of which those that end in * are patterns.
+func (s *Store) subscribe(ctx context.Context, channels []string) (*redis.PubSub, error) {
+	var plain, patterns []string
+	for _, channel := range channels {
+		if strings.HasSuffix(channel, "*") {
+			patterns = append(patterns, channel)
+		} else {
+			plain = append(plain, channel)
+		}
+	}
+	sub := s.client.Subscribe(ctx, plain...)
+	if len(patterns) > 0 {
+		if err := sub.PSubscribe(ctx, patterns...); err != nil {
+			sub.Close()
+			return nil, err
+		}
+	}
+	return sub, nil
 }

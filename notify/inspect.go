@@ -79,13 +79,24 @@ func (p *Publisher) List(ctx context.Context, topic string, state State, limit i
 	return p.store.List(ctx, topic, state, limit, cursor)
 }
 
+// Broadcasts returns a page of the broadcasts of a topic that wait for their due
+// time, as List does for messages.
+func (p *Publisher) Broadcasts(ctx context.Context, topic string, limit int, cursor string) (Page, error) {
+	return p.store.list(ctx, topic, "broadcasts", Scheduled, limit, cursor)
+}
+
 // List is Publisher.List.
 func (s *Store) List(ctx context.Context, topic string, state State, limit int, cursor string) (Page, error) {
-	if err := CheckTopic(topic); err != nil {
-		return Page{}, err
-	}
 	if state < Scheduled || state > Dead {
 		return Page{}, fmt.Errorf("%w state %v: use Scheduled, Ready, Leased or Dead", ErrInvalid, state)
+	}
+	return s.list(ctx, topic, state.String(), state, limit, cursor)
+}
+
+// list lists a place whose messages are in a state.
+func (s *Store) list(ctx context.Context, topic, place string, state State, limit int, cursor string) (Page, error) {
+	if err := CheckTopic(topic); err != nil {
+		return Page{}, err
 	}
 	if limit < 1 || limit > MaxPage {
 		return Page{}, fmt.Errorf("%w limit %d: use 1 to %d", ErrInvalid, limit, MaxPage)
@@ -96,7 +107,7 @@ func (s *Store) List(ctx context.Context, topic string, state State, limit int, 
 	}
 	var members []string
 	for range listScans {
-		reply, err := s.Run(ctx, listScript, s.keys.Topic(topic), topic, state.String(), limit-len(members), time, last)
+		reply, err := s.Run(ctx, listScript, s.keys.Topic(topic), topic, place, limit-len(members), time, last)
 		if err != nil {
 			return Page{}, fmt.Errorf("list %s: %w", topic, err)
 		}

@@ -30,7 +30,7 @@ func newKeys(prefix string) (Keys, error) {
 		return Keys{}, fmt.Errorf("%w prefix %.100q: use 1 to %d letters, digits and the signs _ . : -", ErrInvalid, prefix, maxPrefix)
 	}
 	k := Keys{prefix: prefix, base: prefix + ":{0}:"}
-	for _, name := range []string{"schedule", "leased", "expiries", "messages", "attempts", "ready", "deaths", "topics"} {
+	for _, name := range []string{"schedule", "leased", "expiries", "messages", "attempts", "ready", "deaths", "topics", "broadcasts"} {
 		k.shard = append(k.shard, k.base+name)
 	}
 	return k, nil
@@ -43,7 +43,7 @@ func (k Keys) Prefix() string { return k.prefix }
 func (k Keys) Base() string { return k.base }
 
 // Shard returns the keys that every script is given first, followed by more:
-// schedule, leased, expiries, messages, attempts, ready, deaths, topics.
+// schedule, leased, expiries, messages, attempts, ready, deaths, topics, broadcasts.
 func (k Keys) Shard(more ...string) []string {
 	keys := make([]string, 0, len(k.shard)+len(more))
 	return append(append(keys, k.shard...), more...)
@@ -73,6 +73,45 @@ func (k Keys) Waiting(topic string) string { return k.base + "waiting:" + topic 
 // Dead is the sorted set of a topic's dead letters by time of death.
 func (k Keys) Dead(topic string) string { return k.base + "dead:" + topic }
 
+// Broadcasts is the sorted set of the members of broadcasts that wait, by due time.
+func (k Keys) Broadcasts() string { return k.base + "broadcasts" }
+
+// Log is the stream of a topic's broadcasts that were sent, and the channel
+// that tells when it has grown: a position, and the topics whose logs have grown up to there.
+func (k Keys) Log(topic string) string { return k.base + "log:" + topic }
+
+// Logs is the sorted set of topics by the position of their last broadcast, and
+// the channel that tells when any log has grown, as that of Log does.
+func (k Keys) Logs() string { return k.base + "logs" }
+
+// Listeners is the hash of named listeners: what each listens to, and since when.
+func (k Keys) Listeners() string { return k.base + "listeners" }
+
+// Places is the hash of where a named listener stands in each topic: the position of the last broadcast that was handed out.
+func (k Keys) Places(name string) string { return k.base + "places:" + name }
+
+// Held is the sorted set of broadcasts that a named listener has in hand, "POSITION TOPIC" by the end of their lease.
+func (k Keys) Held(name string) string { return k.base + "held:" + name }
+
+// Tries is the hash of how often such a broadcast was handed out, where it was more than once.
+func (k Keys) Tries(name string) string { return k.base + "tries:" + name }
+
+// Handed is the sorted set of named listeners that have broadcasts in hand, by the end of the first lease.
+func (k Keys) Handed() string { return k.base + "handed" }
+
+// Name is the channel that tells a named listener that broadcasts may have been left by one that died.
+func (k Keys) Name(name string) string { return k.base + "name:" + name }
+
+// Bridge is the string that holds up to where broadcasts were passed on to NATS.
+func (k Keys) Bridge() string { return k.base + "bridge" }
+
+// Extended is the string that holds the receipt that a message's lease has since
+// it was extended by who knows only that of its claim, for as long as the lease.
+func (k Keys) Extended(member string) string { return k.base + "extended:" + member }
+
+// Secret is the string with which the daemons of a store sign what they let others keep.
+func (k Keys) Secret() string { return k.base + "secret" }
+
 // Carrier is the string that holds the elected carrier's token.
 func (k Keys) Carrier() string { return k.base + "carrier" }
 
@@ -93,3 +132,9 @@ func (k Keys) Inbox(id string) string { return k.base + "inbox:" + id }
 
 // Wake is the channel that rings programs of any language, with the number of messages made ready.
 func (k Keys) Wake(topic string) string { return k.prefix + ":wake:" + topic }
+
+// Broadcast is the channel of a topic's broadcasts for programs of any language, with the body.
+func (k Keys) Broadcast(topic string) string { return k.prefix + ":broadcast:" + topic }
+
+// Death is the channel that tells programs of any language that a message died: {"id","reason","attempts"} as JSON.
+func (k Keys) Death(topic string) string { return k.prefix + ":dead:" + topic }

@@ -17,7 +17,7 @@ import (
 // the export of dead letters writes, so that an export can be published again.
 type Line struct {
 	Topic       string            `json:"topic"`
-	Mode        string            `json:"mode,omitempty"` // empty, or message
+	Mode        string            `json:"mode,omitempty"` // message, which is the default, or broadcast
 	ID          string            `json:"id,omitempty"`
 	Delay       string            `json:"delay,omitempty"` // such as 90s or 1h30m
 	Due         *time.Time        `json:"due,omitempty"`   // RFC 3339
@@ -53,8 +53,12 @@ func ParseLine(raw []byte) (Message, error) {
 		Topic: line.Topic, ID: line.ID, MaxAttempts: line.Attempts,
 		Headers: line.Headers, ContentType: line.ContentType, Body: []byte(line.Body),
 	}
-	if line.Mode != "" && line.Mode != "message" {
-		return m, fmt.Errorf("%w mode %.100q: use message, or leave it out", ErrInvalid, line.Mode)
+	switch line.Mode {
+	case "", ModeMessage:
+	case ModeBroadcast:
+		m.Broadcast = true
+	default:
+		return m, fmt.Errorf("%w mode %.100q: use message or broadcast, or leave it out", ErrInvalid, line.Mode)
 	}
 	if len(line.BodyBase64) > 0 {
 		if line.Body != "" {
@@ -110,7 +114,7 @@ func ParseDuration(field, text string) (time.Duration, error) {
 // cannot be read is the body as a whole.
 func (i Info) Line() Line {
 	line := Line{
-		Topic: i.Topic, ID: i.ID, Attempts: i.MaxAttempts, Headers: i.Headers, ContentType: i.ContentType,
+		Topic: i.Topic, ID: i.ID, Mode: modeOf(i.Broadcast), Attempts: i.MaxAttempts, Headers: i.Headers, ContentType: i.ContentType,
 		Reason: i.Reason, AttemptsUsed: i.Attempts,
 	}
 	if i.TTL > 0 {

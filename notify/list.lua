@@ -1,12 +1,12 @@
 -- Lists the members of one place, by time, a page at a time.
--- KEYS[9..11]: ready, waiting and dead of the topic.
--- ARGV[3]: topic, ARGV[4]: state, ARGV[5]: limit, ARGV[6], ARGV[7]: time and member of the last one seen, or ''.
+-- KEYS[10..12]: ready, waiting and dead of the topic.
+-- ARGV[3]: topic, ARGV[4]: state, or broadcasts for those that wait, ARGV[5]: limit, ARGV[6], ARGV[7]: time and member of the last one seen, or ''.
 -- Reply: time and member of where to go on, '' at the end, and the members. A page may be short and not be the last:
---   schedule and leases hold all topics, and of them 1,000 are looked at.
+--   schedule, broadcasts and leases hold all topics, and of them 1,000 are looked at.
 local SCAN = 1000
 local topic, limit, time, last = ARGV[3], tonumber(ARGV[5]), ARGV[6], ARGV[7]
-local key = ({ scheduled = SCHEDULE, leased = LEASED, ready = KEYS[9], dead = KEYS[11] })[ARGV[4]]
-local mixed = key == SCHEDULE or key == LEASED
+local key = ({ scheduled = SCHEDULE, leased = LEASED, ready = KEYS[10], dead = KEYS[12], broadcasts = BROADCASTS })[ARGV[4]]
+local mixed = key == SCHEDULE or key == LEASED or key == BROADCASTS
 
 -- Whether a stands behind b in a sorted set, which compares bytes; < would ask the locale.
 local function behind(a, b)

@@ -36,6 +36,9 @@ var (
 	ErrLeaseLost = errors.New("lease lost") // the receipt is stale: the lease expired, or was settled already
 )
 
+// ErrTooLarge is the ErrInvalid of a body over the limit.
+var ErrTooLarge = fmt.Errorf("%w body", ErrInvalid)
+
 // A Message is what is published.
 type Message struct {
 	Topic string // required: tokens of A-Z a-z 0-9 _ - joined by dots, at most MaxTopic bytes
@@ -49,6 +52,10 @@ type Message struct {
 	MaxAttempts int               // limit of attempts; zero: the default of who handles it
 	ContentType string            // of the body, such as application/json
 	Headers     map[string]string // carried along
+
+	// Broadcast says that it is for everyone who listens to the topic, instead of
+	// for one worker. It has no TTL and no MaxAttempts.
+	Broadcast bool
 }
 
 // State is where a message stands.
@@ -159,7 +166,11 @@ func (m *Message) check(maxBody int) error {
 	case len(m.Body) == 0:
 		return fmt.Errorf("%w body: it is empty; a message needs at least one byte", ErrInvalid)
 	case len(m.Body) > maxBody:
-		return fmt.Errorf("%w body: %d bytes; at most %d are allowed", ErrInvalid, len(m.Body), maxBody)
+		return fmt.Errorf("%w: %d bytes; at most %d are allowed", ErrTooLarge, len(m.Body), maxBody)
+	case m.Broadcast && m.TTL != 0:
+		return fmt.Errorf("%w ttl %v: a broadcast has none; leave it out", ErrInvalid, m.TTL)
+	case m.Broadcast && m.MaxAttempts != 0:
+		return fmt.Errorf("%w attempts %d: a broadcast has none; leave it out", ErrInvalid, m.MaxAttempts)
 	case m.TTL < 0:
 		return fmt.Errorf("%w ttl %v: it is negative; leave it out for a message that never expires", ErrInvalid, m.TTL)
 	case m.TTL > 0 && m.TTL < time.Millisecond:

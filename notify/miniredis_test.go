@@ -160,3 +160,124 @@ func TestTimesRunOutInTheTrialServer(t *testing.T) {
 	}
 	storetest.Eventually(t, "the lease ends", func() bool { return stateOf(t, pub, "leased") == notify.Ready })
 }
+
+// Broadcasts, listeners with and without a name, gaps and takeovers work in it, too.
+func TestBroadcastsInTheTrialServer(t *testing.T) {
+	store := trial(t)
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease, KeepCount: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	l := subscribers.NewListener(store, subscribers.ListenerOptions{Grace: time.Nanosecond})
+	listen := func(pattern string, o subscribers.ListenOptions, handler func(context.Context, *subscribers.Broadcast) error) (heard chan string, stop func()) {
+		heard = make(chan string, 10_000)
+		started := make(chan struct{})
+		o.OnStart = func(notify.Position) { close(started) }
+		o.OnGap = func(g subscribers.Gap) { heard <- "gap of " + g.Topic }
+		stop = storetest.Run(t, func(ctx context.Context) error {
+			return l.Listen(ctx, pattern, func(ctx context.Context, b *subscribers.Broadcast) error {
+				if string(b.Body) != "body of "+b.ID {
+					t.Errorf("%s has the body %q", b.ID, b.Body)
+				}
+				heard <- fmt.Sprintf("%s %d", b.ID, b.Attempt)
+				return handler(ctx, b)
+			}, o)
+		})
+		storetest.Receive(t, "it listens", started)
+		return heard, stop
+	}
+	fine := func(context.Context, *subscribers.Broadcast) error { return nil }
+	hangs := func(ctx context.Context, _ *subscribers.Broadcast) error { <-ctx.Done(); return ctx.Err() }
+	plain, _ := listen("order.*", subscribers.ListenOptions{}, fine)
+	named := subscribers.ListenOptions{Name: "n", Lease: subscribers.MinLease}
+	hanging, stopHanging := listen(topic, named, hangs)
+	want := func(heard chan string, want ...string) {
+		t.Helper()
+		for _, want := range want {
+			if got := storetest.Receive(t, want, heard); got != want {
+				t.Errorf("heard %q, want %q", got, want)
+			}
+		}
+	}
+
+	publish(t, pub, announcement("cancelled", future))
+	if was, err := pub.Cancel(t.Context(), topic, "cancelled"); err != nil || was != notify.Scheduled {
+		t.Errorf("it was %v, %v", was, err)
+	}
+	m := announcement("moved", future)
+	publish(t, pub, m)
+	if page, err := pub.Broadcasts(t.Context(), topic, 10, ""); err != nil || len(page.Messages) != 1 {
+		t.Errorf("%+v, %v", page, err)
+	}
+	if _, err := pub.Reschedule(t.Context(), topic, "moved", 20*time.Millisecond, time.Time{}); err != nil {
+		t.Error(err)
+	}
+	want(plain, "moved 1")
+	want(hanging, "moved 1")
+	stopHanging()
+	takes, stopTaking := listen(topic, named, fine)
+	want(takes, "moved 1") // it was given back, not used up
+	stopTaking()
+
+	// A process that died held it: its lease ends, and another takes over.
+	all, err := store.Client().XRange(t.Context(), store.Keys().Log(topic), "-", "+").Result()
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	at, err := notify.ParsePosition(all[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	soon := time.Now().Add(200 * time.Millisecond).UnixMilli()
+	for _, command := range [][]any{
+		{"ZADD", store.Keys().Held("n"), soon, fmt.Sprintf("%d %s", at, topic)}, {"ZADD", store.Keys().Handed(), soon, "n"},
+	} {
+		if err := store.Client().Do(t.Context(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	takes, stopTaking = listen(topic, named, fine)
+	want(takes, "moved 2")
+	stopTaking()
+
+	// More than is kept while the name is away; who is there hears them all.
+	const n = 400
+	for i := range n {
+		publish(t, pub, announcement(fmt.Sprintf("%03d", i), time.Time{}))
+	}
+	for i := range n {
+		want(plain, fmt.Sprintf("%03d 1", i))
+	}
+	takes, _ = listen(topic, named, fine)
+	want(takes, "gap of "+topic)
+	for last := fmt.Sprintf("%03d 1", n-1); storetest.Receive(t, "the last", takes) != last; {
+	}
+	begins, _ := listen(">", subscribers.ListenOptions{From: subscribers.FromBeginning()}, fine)
+	for last := fmt.Sprintf("%03d 1", n-1); ; {
+		got := storetest.Receive(t, "the last, from the beginning", begins)
+		if got == "gap of "+topic {
+			t.Error("who begins at the beginning is told of a gap")
+		}
+		if got == last {
+			break
+		}
+	}
+	if names, err := l.Names(t.Context()); err != nil || len(names) != 1 || names[0].Name != "n" || names[0].Behind != 0 || !names[0].Active {
+		t.Errorf("names %+v, %v", names, err)
+	}
+	if err := l.Listen(t.Context(), "other", fine, subscribers.ListenOptions{Name: "n"}); !errors.Is(err, notify.ErrInvalid) {
+		t.Error(err)
+	}
+	// The key of positions is lost: what is sent goes on behind what was.
+	if err := store.Client().Del(t.Context(), store.Keys().Logs()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, pub, announcement("after", time.Time{}))
+	want(plain, "after 1")
+	want(takes, "after 1")
+	if c := counts(t, pub); c.Sent != n+2 || c.Broadcasts != 0 || c.Log == 0 {
+		t.Errorf("%+v", c)
+	}
+}

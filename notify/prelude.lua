@@ -1,8 +1,8 @@
 -- What all scripts share. It stands in front of each.
--- KEYS[1..8]: the shard's keys, in the order below; a script's own follow.
--- ARGV[1]: what the wake channel of a topic begins with; ARGV[2]: the head channel; a script's own follow.
-local SCHEDULE, LEASED, EXPIRIES, MESSAGES, ATTEMPTS, READY, DEATHS, TOPICS = unpack(KEYS, 1, 8)
-local WAKE, HEAD = ARGV[1], ARGV[2]
+-- KEYS[1..9]: the shard's keys, in the order below; a script's own follow.
+-- ARGV[1]: what the channels for programs of any language begin with; ARGV[2]: the head channel; a script's own follow.
+local SCHEDULE, LEASED, EXPIRIES, MESSAGES, ATTEMPTS, READY, DEATHS, TOPICS, BROADCASTS = unpack(KEYS, 1, 9)
+local PREFIX, HEAD = ARGV[1], ARGV[2]
 local BYTES = 4194304 -- a reply holds at most this many bytes of records, and one more
 local call = redis.call
 
@@ -54,7 +54,7 @@ end
 -- a PUBLISH that is refused, counts as a lost ring.
 local RUNG = 1e15 -- added to the time since which an inbox waits: us of some 30 years
 local function ring(topic, waiting, n, us)
-  tell(WAKE .. topic, n)
+  tell(PREFIX .. 'wake:' .. topic, n)
   local left, rung = math.min(n, 500), {}
   for _ = 1, 8 do
     local dropped = false
@@ -73,19 +73,22 @@ local function ring(topic, waiting, n, us)
   end
 end
 
--- Tells the carrier when something came to be due before all else.
+-- Tells the carrier when something came to be due before all else that waits in a place: its head is the due time there.
 local function nudge(due, head)
   if not head or due < tonumber(head) then
     tell(HEAD, text(due))
   end
 end
 
--- Keeps a member among the dead letters of its topic. The caller takes it out
--- of where it was afterwards. False where that cannot be: the key is foreign.
-local function bury(dead, member, reason, now)
+-- Keeps a member among the dead letters of its topic, and tells programs of
+-- other languages. The caller takes it out of where it was afterwards. False
+-- where that cannot be: the key is foreign.
+local function bury(dead, member, reason, attempts, now)
   if not try('ZADD', dead, now, member) then return false end
   try('HSET', DEATHS, member, reason)
   try('ZREM', EXPIRIES, member)
+  local topic, id = string.match(member, '^([^:]+):(.*)$')
+  if topic then tell(PREFIX .. 'dead:' .. topic, cjson.encode({ id = id, reason = reason, attempts = attempts })) end
   return true
 end
 
@@ -94,14 +97,15 @@ local function use_up(member)
   return try('HINCRBY', ATTEMPTS, member, 1) or math.huge
 end
 
--- What scripts read of a record: its ttl and its limit of attempts. One that is missing, or no such number, is nil.
+-- What scripts read of a record: its ttl and its limit of attempts, nil where one is missing or no such number, and whether
+-- it is a broadcast.
 local function line_of(record)
   local ok, line = pcall(cjson.decode, string.match(record or '', '^[^\n]*'))
   if not ok or type(line) ~= 'table' then return {} end
   local function number(value)
     if type(value) == 'number' and value >= 1 then return value end
   end
-  return { ttl = number(line.ttl), attempts = number(line.attempts) }
+  return { ttl = number(line.ttl), attempts = number(line.attempts), broadcast = line.mode == 'broadcast' }
 end
 
 -- The records of members, in their order and false for one that is missing,
@@ -137,6 +141,22 @@ end
 -- its expiry off to the end of the lease.
 local function no_longer_leased(member, receipt, now)
   if try('ZSCORE', EXPIRIES, member) == receipt then try('ZADD', EXPIRIES, now, member) end
+end
+
+-- A position in the logs is a time in us that no other broadcast has, and that only grows. This is the last one that can be
+-- counted exactly; what is beyond is foreign.
+local LAST = 9007199254740991
+
+-- The position of the last broadcast of all, 0 if there is none. LOGS_ is the sorted set of topics by that of their last one.
+local function last_sent(logs_)
+  local last = try('ZRANGE', logs_, text(LAST), 0, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
+  return math.floor((last or {})[2] or 0)
+end
+
+-- That of a topic, nil if there is none.
+local function last_sent_to(logs_, topic)
+  local last = tonumber(try('ZSCORE', logs_, topic) or nil)
+  if last and last >= 0 and last <= LAST then return math.floor(last) end
 end
 
 -- Forgets messages altogether.

@@ -1,9 +1,11 @@
--- Publishes messages: due later into the schedule, due already into the ready set of their topic.
--- KEYS[9..]: ready, waiting and dead of each topic.
+-- Publishes messages: due later into the schedule, due already into the ready set of their topic. Broadcasts wait for the
+-- carrier in any case: it alone writes the logs, so they go out in the order of their due times.
+-- KEYS[10..]: ready, waiting and dead of each topic.
 -- ARGV[3]: number of topics; then topic and number of its messages for each; then for each message, topic by topic:
---   member; when: -DELAY, 0 for at once, or DUE, all in ms, followed by /TTL if it has one; its record without {"at":MS.
+--   member; when: -DELAY, 0 for at once, or DUE, all in ms, followed by /TTL if it has one, or behind * for a broadcast; its
+--   record without {"at":MS.
 -- Reply: now in ms, then for each message its due time in ms, -1 if the id is in use, -2 if it is due past the year 9999,
---   -3 if the ready set of its topic is foreign.
+--   -3 if the ready set of its topic is foreign, -4 if the set of all broadcasts is.
 local MAX = 253402300799999
 local us, now = clock()
 local soonest = math.ceil(us / 1000) -- what a delay is added to, so that it is never too short
@@ -14,42 +16,51 @@ local members = {}
 for i = first, #ARGV, 3 do members[#members + 1] = ARGV[i] end
 local taken = call('HMGET', MESSAGES, unpack(members))
 
+-- The due time, the expiry if there is one, and whether it is a broadcast.
 local function due_of(when)
-  local n, ttl = tonumber(when), nil
+  local n, ttl, all = tonumber(when), nil, nil
   if not n then
-    n, ttl = string.match(when, '^(%-?%d+)/(%d+)$')
+    all, n, ttl = string.match(when, '^(%*?)(%-?%d+)/?(%d*)$')
     n, ttl = tonumber(n), tonumber(ttl)
   end
   if n < 0 then n = soonest - n elseif n == 0 then n = now end
-  return n, ttl and math.min(n + ttl, MAX)
+  return n, ttl and math.min(n + ttl, MAX), all == '*'
+end
+
+local foreign
+local function broadcasts_are_foreign()
+  if foreign == nil then foreign = try('ZCARD', BROADCASTS) == nil end
+  return foreign
 end
 
 local at = '{"at":' .. text(now)
 local reply, seen = { now }, {}
-local records, scheduled, expiries = {}, {}, {}
+local records, expiries = {}, {}
+local scheduled, broadcasts = { earliest = math.huge }, { earliest = math.huge } -- due times and members
 local ready = {} -- of each topic: due times and members
-local earliest = math.huge
 local i = 0
 for t = 1, topics do
   ready[t] = {}
-  local waits = #scheduled
+  local waits, announced = #scheduled, #broadcasts
   for _ = 1, tonumber(ARGV[3 + 2 * t]) do
     i = i + 1
     local arg = first + 3 * (i - 1)
     local member = ARGV[arg]
-    local due, expiry = due_of(ARGV[arg + 1])
+    local due, expiry, all = due_of(ARGV[arg + 1])
     if taken[i] or seen[member] then
       due = -1
     elseif due > MAX then
       due = -2
+    elseif all and broadcasts_are_foreign() then
+      due = -4
     else
       seen[member] = i
       records[#records + 1] = member
       records[#records + 1] = at .. ARGV[arg + 2]
-      local place = due <= now and ready[t] or scheduled
+      local place = all and broadcasts or due <= now and ready[t] or scheduled
       place[#place + 1] = due
       place[#place + 1] = member
-      if due > now and due < earliest then earliest = due end
+      if place.earliest and due < place.earliest then place.earliest = due end
       if expiry then
         expiries[#expiries + 1] = expiry
         expiries[#expiries + 1] = member
@@ -57,11 +68,12 @@ for t = 1, topics do
     end
     reply[i + 1] = due
   end
-  waits = (#scheduled - waits) / 2
+  waits, announced = (#scheduled - waits) / 2, (#broadcasts - announced) / 2
   if waits > 0 then
     count(ARGV[2 + 2 * t], 'scheduled', waits)
     count(ARGV[2 + 2 * t], 'published', waits)
   end
+  if announced > 0 then count(ARGV[2 + 2 * t], 'broadcasts', announced) end
 end
 if #records == 0 then return reply end
 
@@ -81,15 +93,18 @@ local function make_ready(topic, key, waiting, list)
   forget(members)
 end
 
-local head
-if #scheduled > 0 then head = call('ZRANGE', SCHEDULE, 0, 0, 'WITHSCORES')[2] end
+local function wait_in(place, list)
+  if #list == 0 then return end
+  local head = call('ZRANGE', place, 0, 0, 'WITHSCORES')[2]
+  call('ZADD', place, unpack(list))
+  nudge(list.earliest, head)
+end
+
 if #expiries > 0 then call('ZADD', EXPIRIES, unpack(expiries)) end
 call('HSET', MESSAGES, unpack(records))
-if #scheduled > 0 then
-  call('ZADD', SCHEDULE, unpack(scheduled))
-  nudge(earliest, head)
-end
+wait_in(SCHEDULE, scheduled)
+wait_in(BROADCASTS, broadcasts)
 for t = 1, topics do
-  if #ready[t] > 0 then make_ready(ARGV[2 + 2 * t], KEYS[6 + 3 * t], KEYS[7 + 3 * t], ready[t]) end
+  if #ready[t] > 0 then make_ready(ARGV[2 + 2 * t], KEYS[7 + 3 * t], KEYS[8 + 3 * t], ready[t]) end
 end
 return reply

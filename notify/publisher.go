@@ -89,7 +89,16 @@ func (p *Publisher) Publish(ctx context.Context, m Message) (Publication, error)
 	return out.result.Publication, out.result.Err
 }
 
-// PublishMany publishes many messages, up to 500 in one call to Redis, and
+// Broadcast publishes a message for everyone who listens to its topic. The
+// carrier sends broadcasts, in the order of their due times, so one that is due
+// at once is Scheduled, too, for a fraction of a millisecond; once it is sent
+// its id is free again. It is Publish with m.Broadcast; errors as Publish's.
+func (p *Publisher) Broadcast(ctx context.Context, m Message) (Publication, error) {
+	m.Broadcast = true
+	return p.Publish(ctx, m)
+}
+
+// PublishMany publishes many messages, broadcasts among them, up to 500 in one call to Redis, and
 // returns a result for each, in order. One that is refused does not keep the
 // others back.
 func (p *Publisher) PublishMany(ctx context.Context, messages []Message) []Result {
@@ -165,10 +174,12 @@ func resultOf(out *outgoing, now, due int64) Result {
 		r.Err = fmt.Errorf("%w delay %v: it ends past the year 9999", ErrInvalid, out.Delay)
 	case due == -3:
 		r.Err = fmt.Errorf("publish %s: the ready set of the topic is foreign: it is no sorted set of ours", Member(out.Topic, out.ID))
+	case due == -4:
+		r.Err = fmt.Errorf("publish %s: the set of broadcasts is foreign: it is no sorted set of ours", Member(out.Topic, out.ID))
 	default:
 		r.Due = time.UnixMilli(due)
 		r.State = Scheduled
-		if due <= now {
+		if due <= now && !out.Broadcast {
 			r.State = Ready
 		}
 	}
@@ -195,25 +206,28 @@ func (p *Publisher) arguments(batch []*outgoing) (keys []string, args []any, ord
 		order = append(order, byTopic[topic]...)
 	}
 	for _, out := range order {
-		args = append(args, Member(out.Topic, out.ID), when(out.Delay, out.Due, out.TTL), out.tail)
+		args = append(args, Member(out.Topic, out.ID), when(&out.Message), out.tail)
 	}
 	return keys, args, order
 }
 
 // when tells publish.lua and reschedule.lua a due time: -DELAY, 0 for at once,
-// or DUE, in milliseconds, and /TTL behind it if there is one.
-func when(delay time.Duration, due time.Time, ttl time.Duration) string {
+// or DUE, in milliseconds, and /TTL behind it if there is one, or * before it for a broadcast.
+func when(m *Message) string {
 	var spec string
 	switch {
-	case !due.IsZero():
-		spec = strconv.FormatInt(max(ceilMs(due), 1), 10)
-	case delay > 0:
-		spec = "-" + ms(delay)
+	case !m.Due.IsZero():
+		spec = strconv.FormatInt(max(ceilMs(m.Due), 1), 10)
+	case m.Delay > 0:
+		spec = "-" + ms(m.Delay)
 	default:
 		spec = "0"
 	}
-	if ttl > 0 {
-		spec += "/" + strconv.FormatInt(ttl.Milliseconds(), 10) // as in the record
+	switch {
+	case m.Broadcast:
+		spec = "*" + spec
+	case m.TTL > 0:
+		spec += "/" + strconv.FormatInt(m.TTL.Milliseconds(), 10) // as in the record
 	}
 	return spec
 }

@@ -19,18 +19,34 @@ type Record struct {
 	Headers     map[string]string //
 	TTL         time.Duration     // counted from the due time; zero: never expires
 	MaxAttempts int               // limit of attempts; zero: the default
+	Broadcast   bool              // for everyone who listens
 	Body        []byte            //
 }
 
 // recordLine is the JSON line of a record. The script that publishes puts
 // "at" in front; carry.lua and nack.lua read "attempts", reschedule.lua and
-// requeue.lua read "ttl".
+// requeue.lua read "ttl", and requeue.lua reads "mode".
 type recordLine struct {
 	At          int64             `json:"at,omitempty"`
 	ContentType string            `json:"type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	TTL         int64             `json:"ttl,omitempty"`
 	Attempts    int               `json:"attempts,omitempty"`
+	Mode        string            `json:"mode,omitempty"` // empty, or ModeBroadcast
+}
+
+// How a line of JSON, and a record, tell whom a message is for.
+const (
+	ModeMessage   = "message"   // one worker
+	ModeBroadcast = "broadcast" // everyone who listens
+)
+
+// modeOf returns the mode of a record: nothing is said of what is for one worker.
+func modeOf(broadcast bool) string {
+	if broadcast {
+		return ModeBroadcast
+	}
+	return ""
 }
 
 // ErrRecord is the error of a record that is not what this package writes.
@@ -38,12 +54,12 @@ var ErrRecord = errors.New("unreadable record")
 
 // encodeTail returns a message's record without its beginning, {"at":MS, which only Redis knows.
 func encodeTail(m *Message) (string, error) {
-	if m.ContentType == "" && len(m.Headers) == 0 && m.TTL == 0 && m.MaxAttempts == 0 {
+	if m.ContentType == "" && len(m.Headers) == 0 && m.TTL == 0 && m.MaxAttempts == 0 && !m.Broadcast {
 		return "}\n" + string(m.Body), nil
 	}
 	line, err := json.Marshal(recordLine{
 		ContentType: m.ContentType, Headers: m.Headers,
-		TTL: m.TTL.Milliseconds(), Attempts: m.MaxAttempts,
+		TTL: m.TTL.Milliseconds(), Attempts: m.MaxAttempts, Mode: modeOf(m.Broadcast),
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode record: %w", err)
@@ -85,7 +101,7 @@ func decodeFull(raw []byte) (Record, error) {
 	}
 	return Record{
 		Published: time.UnixMilli(line.At), ContentType: line.ContentType, Headers: line.Headers,
-		TTL: time.Duration(line.TTL) * time.Millisecond, MaxAttempts: line.Attempts, Body: body,
+		TTL: time.Duration(line.TTL) * time.Millisecond, MaxAttempts: line.Attempts, Broadcast: line.Mode == ModeBroadcast, Body: body,
 	}, nil
 }
 

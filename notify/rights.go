@@ -2,11 +2,13 @@ package notify
 
 // Rights returns the least rights of a Redis user for Bellhop under a prefix, as
 // ACL SETUSER takes them. The commands are those that it sends, and those that
-// its scripts call: Redis looks at both.
+// its scripts call: Redis looks at both. A subscription to a pattern is allowed
+// only where that very pattern is named.
 func Rights(prefix string) string {
-	return "resetkeys ~" + prefix + ":* resetchannels &" + prefix + ":* -@all" +
-		" +info +time +eval +evalsha +publish +subscribe" +
+	return "resetkeys ~" + prefix + ":* resetchannels &" + prefix + ":* &" + prefix + ":wake:* &" + prefix + ":dead:* -@all" +
+		" +info +time +eval +evalsha +publish +subscribe +psubscribe +pubsub|numsub" +
 		" +get +set +del +exists +incr +pexpire +pttl" +
 		" +hget +hset +hdel +hmget +hincrby +hscan +sadd +srem +sscan" +
-		" +zadd +zrem +zscore +zmscore +zrange +zcard +zcount +zremrangebyrank"
+		" +zadd +zrem +zscore +zmscore +zrange +zcard +zcount +zremrangebyrank" +
+		" +xadd +xtrim +xlen +xrange +xinfo|stream +unlink +hsetnx +hgetall"
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -125,7 +126,7 @@ func (s *Store) Run(ctx context.Context, script *Script, keys []string, args ...
 		one = script.plain
 	}
 	argv := make([]any, 0, len(args)+2)
-	argv = append(append(argv, s.keys.prefix+":wake:", s.keys.Head()), args...)
+	argv = append(append(argv, s.keys.prefix+":", s.keys.Head()), args...)
 	reply, err := one.Run(ctx, s.client, s.keys.Shard(keys...), argv...).Slice()
 	if err != nil {
 		return nil, s.explain(ctx, err)
@@ -169,5 +170,6 @@ func Away(err error) bool {
 	var name *net.DNSError
 	return Untouched(err) || errors.As(err, &op) || errors.As(err, &name) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || // of an idle connection, which go-redis looks at first
 		errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout)
 }

@@ -408,8 +408,71 @@ func useEverything(t *testing.T, store *notify.Store) {
 		}
 	}
 	deliver(t, store, pub)
+	announce(t, store, pub)
 	_, err = pub.Topics(ctx)
 	must("topics", err)
+}
+
+// announce sends broadcasts to listeners, with and without a name, which fail,
+// take over and are removed, until logs are trimmed and removed.
+func announce(t *testing.T, store *notify.Store, pub *notify.Publisher) {
+	t.Helper()
+	ctx := t.Context()
+	var stops []func()
+	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease, KeepAge: carrier.MinKeepAge})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stops = append(stops, storetest.Run(t, c.Run))
+	for _, change := range []func() error{
+		func() error { _, err := pub.Broadcast(ctx, announcement("cancelled", future)); return err },
+		func() error { _, err := pub.Reschedule(ctx, topic, "cancelled", anHour, time.Time{}); return err },
+		func() error { _, err := pub.Broadcasts(ctx, topic, 1, ""); return err },
+		func() error { _, err := pub.Cancel(ctx, topic, "cancelled"); return err },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := subscribers.NewListener(store, subscribers.ListenerOptions{Grace: time.Nanosecond})
+	heard := make(chan string, 100)
+	listen := func(pattern string, o subscribers.ListenOptions, handler func(context.Context, *subscribers.Broadcast) error) (stop func()) {
+		started := make(chan struct{})
+		o.OnStart = func(notify.Position) { close(started) }
+		stop = storetest.Run(t, func(ctx context.Context) error { return l.Listen(ctx, pattern, handler, o) })
+		storetest.Receive(t, "it listens", started)
+		return stop
+	}
+	hear := func(_ context.Context, b *subscribers.Broadcast) error { heard <- b.ID; return nil }
+	holds := func(ctx context.Context, b *subscribers.Broadcast) error {
+		heard <- b.ID
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	named := subscribers.ListenOptions{Name: "n", Lease: subscribers.MinLease}
+	stops = append(stops, listen(topic, subscribers.ListenOptions{From: subscribers.FromBeginning()}, hear), listen(">", subscribers.ListenOptions{}, hear))
+	stopHolding := listen(topic, named, holds)
+	publish(t, pub, announcement("sent", time.Time{}))
+	for range 3 {
+		storetest.Receive(t, "a broadcast", heard)
+	}
+	storetest.Eventually(t, "its lease is extended", func() bool {
+		all, err := store.Client().ZRangeWithScores(ctx, store.Keys().Held("n"), 0, 0).Result()
+		return err == nil && len(all) == 1 && time.UnixMilli(int64(all[0].Score)).After(time.Now().Add(subscribers.MinLease*2/3))
+	})
+	stopHolding()
+	stops = append(stops, listen(topic, named, hear))
+	storetest.Receive(t, "what was given back", heard)
+	if names, err := l.Names(ctx); err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	storetest.Eventually(t, "the log is removed", func() bool { return counts(t, pub).Log == 0 })
+	for _, stop := range stops {
+		stop()
+	}
+	if err := l.Remove(ctx, "n"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func errOf(_ int, err error) error { return err }

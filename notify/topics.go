@@ -26,6 +26,10 @@ type Counts struct {
 	Published int64         `json:"published"` // ever
 	Acked     int64         `json:"acked"`     // ever
 	Overdue   time.Duration `json:"-"`         // for how long the oldest ready message is due
+
+	Broadcasts int64 `json:"broadcasts"` // that wait for their due time
+	Sent       int64 `json:"sent"`       // broadcasts, ever
+	Log        int64 `json:"log"`        // broadcasts that were sent and are kept
 }
 
 // Topic counts the messages of a topic; one that was never used has none.
@@ -34,17 +38,18 @@ func (p *Publisher) Topic(ctx context.Context, topic string) (Counts, error) {
 	if err := CheckTopic(topic); err != nil {
 		return Counts{}, err
 	}
-	reply, err := p.store.Run(ctx, topicsScript, p.store.keys.Topic(topic), topic)
+	reply, err := p.store.Run(ctx, topicsScript, append(p.store.keys.Topic(topic), p.store.keys.Log(topic)), topic)
 	if err != nil {
 		return Counts{}, fmt.Errorf("count %s: %w", topic, err)
 	}
-	var n [8]int64
+	var n [11]int64
 	for i := range min(len(reply), len(n)) {
 		n[i], _ = reply[i].(int64)
 	}
 	return Counts{
 		Topic: topic, Scheduled: n[0], Ready: n[1], Leased: n[2], Dead: n[3], Waiting: n[4],
 		Published: n[5], Acked: n[6], Overdue: time.Duration(n[7]) * time.Millisecond,
+		Broadcasts: n[8], Sent: n[9], Log: n[10],
 	}, nil
 }
 

@@ -68,3 +68,22 @@ type retryAfter struct {
 }
 
 func (r *retryAfter) Unwrap() error { return r.error }
+
+// NotNow wraps a handler's error where the way is barred for every message
+// alike, as when whom it calls is away. The message is released without using up
+// an attempt, and the subscriber claims nothing of its topic for a while; then
+// one message at first, and more once that is dealt with (a circuit breaker:
+// M. Nygard, "Release It!", 2007).
+func NotNow(err error, pause time.Duration) error {
+	if err == nil {
+		err = errLater
+	}
+	return &notNow{err, pause}
+}
+
+type notNow struct {
+	error
+	pause time.Duration
+}
+
+func (n *notNow) Unwrap() error { return n.error }

@@ -1,5 +1,5 @@
 -- Leases ready messages of a topic to one subscriber, oldest due first.
--- KEYS[9..11]: ready, waiting and dead of the topic.
+-- KEYS[10..12]: ready, waiting and dead of the topic.
 -- ARGV[3]: topic, ARGV[4]: how many at the most, ARGV[5]: lease in ms, ARGV[6]: for how many ms they are due at the least,
 --   ARGV[7]: the inbox that waits if there are fewer, or ''.
 -- Reply: 1 if there were fewer, the end of the lease in ms, members and due times, their records (missing where a
@@ -7,7 +7,7 @@
 --   and member and reason of each one buried.
 local us, now = clock()
 local topic, max, inbox = ARGV[3], tonumber(ARGV[4]), ARGV[7]
-local found = call('ZRANGE', KEYS[9], '-inf', now - ARGV[6], 'BYSCORE', 'LIMIT', 0, max, 'WITHSCORES')
+local found = call('ZRANGE', KEYS[10], '-inf', now - ARGV[6], 'BYSCORE', 'LIMIT', 0, max, 'WITHSCORES')
 local members = {}
 for i = 1, #found, 2 do members[#members + 1] = found[i] end
 local records = records_of(members)
@@ -15,7 +15,7 @@ local short = #members < max and #records == #members
 for i = #members, #records + 1, -1 do members[i] = nil end -- what does not fit into one reply stays ready
 
 if inbox ~= '' then
-  if short then try('ZADD', KEYS[10], text(us), inbox) else try('ZREM', KEYS[10], inbox) end
+  if short then try('ZADD', KEYS[11], text(us), inbox) else try('ZREM', KEYS[11], inbox) end
 end
 if #members == 0 then return { 1, 0, {}, {}, {}, {} } end
 
@@ -30,7 +30,7 @@ for i, member in ipairs(members) do
   elseif expiries[i] and tonumber(expiries[i]) <= now then
     fault = 'expired'
   end
-  if fault and bury(KEYS[11], member, fault, now) then
+  if fault and bury(KEYS[12], member, fault, tonumber(attempts[i] or 0) or 0, now) then
     records[i] = false
     buried[#buried + 1] = member
     buried[#buried + 1] = fault
@@ -43,6 +43,6 @@ if #leases > 0 then
   call('ZADD', LEASED, unpack(leases))
   count(topic, 'leased', #leases / 2)
 end
-call('ZREMRANGEBYRANK', KEYS[9], 0, #members - 1)
-if call('EXISTS', KEYS[9]) == 0 then try('SREM', READY, topic) end
+call('ZREMRANGEBYRANK', KEYS[10], 0, #members - 1)
+if call('EXISTS', KEYS[10]) == 0 then try('SREM', READY, topic) end
 return { short and 1 or 0, deadline, found, records, attempts, buried }

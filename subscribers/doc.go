@@ -1,4 +1,4 @@
-// Package subscribers receives messages.
+// Package subscribers receives messages and broadcasts.
 //
 // A [Subscriber] runs a handler for each message of its topics and
 // acknowledges those that return nil:
@@ -15,7 +15,14 @@
 // list and is rung. A program that wants to pull uses a [Claimer], the calls
 // underneath. [DeadLetters] lists, requeues, purges and exports what died.
 //
-// # Guarantees
+// A [Listener] calls a function for each broadcast of a topic, or of a pattern:
+//
+//	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
+//	err = l.Listen(ctx, "prices.*", func(ctx context.Context, b *subscribers.Broadcast) error {
+//		return show(b.Topic, b.Body)
+//	}, subscribers.ListenOptions{}) // until ctx ends
+//
+// # Guarantees for messages
 //
 // At least once: a claimed message is leased, not removed. If the process dies
 // the lease expires, and another attempt is made; the lease of a handler that
@@ -25,4 +32,21 @@
 //
 // Messages of a topic are claimed in the order of their due times. With one
 // subscriber of concurrency 1 they are handled in that order, except retries.
+//
+// # Guarantees for broadcasts
+//
+// Every listener gets every broadcast that is sent while it listens, once, in
+// the order in which they were sent. One whose connection was lost gets what it
+// missed when it is back, and one that starts can begin in the past, as long as
+// the log of the topic keeps it; what was removed before it was read is told as
+// a [Gap]. In the memory of the process alone is where such a listener stands: one
+// that is started anew goes on behind a position that it kept.
+//
+// A listener with a name stands in Redis instead, and processes that listen under
+// one name share what comes: at least once, as with messages. What one holds that
+// dies is handed to another when its lease ends.
+//
+// A listener that is slow holds up nobody. It has no queue that could overflow:
+// it reads the log at its own pace, from memory while it keeps up with the others
+// of its process, else from Redis.
 package subscribers

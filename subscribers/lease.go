@@ -2,6 +2,7 @@ package subscribers
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -25,7 +26,7 @@ func (w *worker) stopping(by time.Time) {
 func (w *worker) settle(ctx context.Context, ms []*inHand, call func(context.Context) error) error {
 	ctx = context.WithoutCancel(ctx)
 	least := time.Now().Add(settleMin)
-	pause := backoff{log: w.log}
+	pause := pause{log: w.log}
 	for {
 		until := w.until(ms, least) // which the subscriber's stop may bring nearer
 		err := w.settleOnce(ctx, until, call)
@@ -126,9 +127,9 @@ func (w *worker) ack(ctx context.Context) {
 	}
 }
 
-// keep extends the leases of what is held, each when a third of it has passed.
-func (w *worker) keep(ctx context.Context) {
-	every := w.o.Lease / 3
+// keepLeases calls extend each time that a third of a lease has passed, until ctx ends.
+func keepLeases(ctx context.Context, lease time.Duration, log *slog.Logger, extend func(context.Context) error) {
+	every := lease / 3
 	timer := time.NewTimer(every)
 	defer timer.Stop()
 	for {
@@ -138,8 +139,8 @@ func (w *worker) keep(ctx context.Context) {
 		case <-timer.C:
 		}
 		next := every
-		if err := w.extend(ctx); err != nil {
-			w.log.Error("cannot extend leases, trying on", "error", err)
+		if err := extend(ctx); err != nil {
+			log.Error("cannot extend leases, trying on", "error", err)
 			next = every / 8
 		}
 		timer.Reset(next)

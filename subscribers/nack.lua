@@ -1,5 +1,5 @@
 -- Gives a message back as not done. It uses up an attempt, and buries it if that was the last or if it shall be dead.
--- KEYS[9..11]: ready, waiting and dead of its topic.
+-- KEYS[10..12]: ready, waiting and dead of its topic.
 -- ARGV[3]: topic, ARGV[4]: member, ARGV[5]: receipt, ARGV[6]: when again, in ms from now, ARGV[7]: reason,
 --   ARGV[8]: default limit of attempts, ARGV[9]: 1 to bury it at once.
 -- Reply: the state it is in now, or '' if the lease is lost; attempts used up; its due time in ms.
@@ -17,11 +17,12 @@ local function give_up_lease()
 end
 
 if ARGV[9] == '1' or used >= limit then
-  if not bury(KEYS[11], member, ARGV[7], now) then
-    return redis.error_reply('the dead letters of ' .. topic .. ' are foreign: ' .. KEYS[11])
+  if used == math.huge then used = 0 end
+  if not bury(KEYS[12], member, ARGV[7], used, now) then
+    return redis.error_reply('the dead letters of ' .. topic .. ' are foreign: ' .. KEYS[12])
   end
   give_up_lease()
-  return { 'dead', used < math.huge and used or 0, now }
+  return { 'dead', used, now }
 end
 local due = math.ceil(us / 1000) + ARGV[6]
 nudge(due, call('ZRANGE', SCHEDULE, 0, 0, 'WITHSCORES')[2])

@@ -1,18 +1,18 @@
 -- Removes dead letters of a topic for good.
--- KEYS[9..11]: ready, waiting and dead of the topic.
+-- KEYS[10..12]: ready, waiting and dead of the topic.
 -- ARGV[3]: topic, ARGV[4]: how many of the oldest, and ARGV[5]: ignored; or 0, then ARGV[5..]: members.
 -- Reply: how many were removed.
 local members
 if ARGV[4] ~= '0' then
-  members = call('ZRANGE', KEYS[11], 0, ARGV[4] - 1)
+  members = call('ZRANGE', KEYS[12], 0, ARGV[4] - 1)
 else
   members = {}
   for i = 5, #ARGV do
-    if call('ZSCORE', KEYS[11], ARGV[i]) then members[#members + 1] = ARGV[i] end
+    if call('ZSCORE', KEYS[12], ARGV[i]) then members[#members + 1] = ARGV[i] end
   end
 end
 if #members == 0 then return { 0 } end
-call('ZREM', KEYS[11], unpack(members))
+call('ZREM', KEYS[12], unpack(members))
 call('HDEL', DEATHS, unpack(members))
 forget(members)
 return { #members }

@@ -1,5 +1,5 @@
 -- Gives claimed messages back untouched, so that no attempt is used up, and stops waiting for the topic.
--- KEYS[9..11]: ready, waiting and dead of the topic.
+-- KEYS[10..12]: ready, waiting and dead of the topic.
 -- ARGV[3]: topic, ARGV[4]: the inbox that waits no longer, or ''; then for as many messages each: members, receipts, due times in ms (0: now).
 -- Reply: the positions, from 1, of those whose lease is lost.
 -- It may have been rung for messages that it now leaves: somebody else is rung for them.
@@ -7,7 +7,7 @@ local us, now = clock()
 local topic = ARGV[3]
 local n = (#ARGV - 4) / 3
 local lost = {}
-if ARGV[4] ~= '' then try('ZREM', KEYS[10], ARGV[4]) end
+if ARGV[4] ~= '' then try('ZREM', KEYS[11], ARGV[4]) end
 if n > 0 then
   local members, receipts = { unpack(ARGV, 5, 4 + n) }, { unpack(ARGV, 5 + n, 4 + 2 * n) }
   local mine
@@ -23,7 +23,7 @@ if n > 0 then
     ready[#ready + 1] = member
   end
   if #mine > 0 then
-    call('ZADD', KEYS[9], unpack(ready))
+    call('ZADD', KEYS[10], unpack(ready))
     try('SADD', READY, topic)
     count(topic, 'leased', -call('ZREM', LEASED, unpack(mine)))
     if call('EXISTS', EXPIRIES) == 1 then
@@ -31,6 +31,6 @@ if n > 0 then
     end
   end
 end
-local ready = try('ZCARD', KEYS[9]) or 0
-if ready > 0 then ring(topic, KEYS[10], ready, us) end
+local ready = try('ZCARD', KEYS[10]) or 0
+if ready > 0 then ring(topic, KEYS[11], ready, us) end
 return lost

@@ -1,36 +1,44 @@
--- Makes dead letters of a topic ready again, with all their attempts and their whole time to live.
--- KEYS[9..11]: ready, waiting and dead of the topic.
+-- Makes dead letters of a topic ready again, with all their attempts and their whole time to live; a broadcast waits for the carrier.
+-- KEYS[10..12]: ready, waiting and dead of the topic.
 -- ARGV[3]: topic, ARGV[4]: how many of the oldest, and ARGV[5]: how many to pass over before them; or 0, then ARGV[5..]: members.
 -- Reply: how many were requeued, and how many were left because their record is missing.
 local MAX = 253402300799999
 local us, now = clock()
 local topic, members = ARGV[3], nil
 if ARGV[4] ~= '0' then
-  members = call('ZRANGE', KEYS[11], ARGV[5], ARGV[5] + ARGV[4] - 1)
+  members = call('ZRANGE', KEYS[12], ARGV[5], ARGV[5] + ARGV[4] - 1)
 else
   members = { unpack(ARGV, 5) }
 end
-local ready, again, left = {}, {}, 0
+local ready, broadcasts, again, left = {}, {}, {}, 0
 for _, member in ipairs(members) do
-  if call('ZSCORE', KEYS[11], member) then
+  if call('ZSCORE', KEYS[12], member) then
     local record = call('HGET', MESSAGES, member)
     if record and topic_of(member) == topic then
-      local ttl = line_of(record).ttl
-      if ttl then call('ZADD', EXPIRIES, math.min(now + ttl, MAX), member) end
-      ready[#ready + 1] = now
-      ready[#ready + 1] = member
+      local line = line_of(record)
+      if line.ttl then call('ZADD', EXPIRIES, math.min(now + line.ttl, MAX), member) end
+      local place = line.broadcast and broadcasts or ready
+      place[#place + 1] = now
+      place[#place + 1] = member
       again[#again + 1] = member
     else
       left = left + 1
     end
   end
 end
+if #broadcasts > 0 then
+  nudge(now, call('ZRANGE', BROADCASTS, 0, 0, 'WITHSCORES')[2])
+  call('ZADD', BROADCASTS, unpack(broadcasts))
+  count(topic, 'broadcasts', #broadcasts / 2)
+end
 if #ready > 0 then
-  call('ZADD', KEYS[9], unpack(ready))
+  call('ZADD', KEYS[10], unpack(ready))
   call('SADD', READY, topic)
-  call('ZREM', KEYS[11], unpack(again))
+end
+if #again > 0 then
+  call('ZREM', KEYS[12], unpack(again))
   call('HDEL', DEATHS, unpack(again))
   call('HDEL', ATTEMPTS, unpack(again))
-  ring(topic, KEYS[10], #again, us)
 end
+if #ready > 0 then ring(topic, KEYS[11], #ready / 2, us) end
 return { #again, left }

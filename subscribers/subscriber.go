@@ -54,7 +54,8 @@ type Death struct {
 
 // A Handler handles one message. If it returns nil the message is
 // acknowledged. An error gives it back, to be due again after a backoff, or
-// after the delay of RetryAfter, or never with ErrBury; so does a panic. Its
+// after the delay of RetryAfter, or never with ErrBury; so does a panic. With
+// NotNow it is released instead, and the topic left alone for a while. Its
 // context ends when the lease is lost (cause notify.ErrLeaseLost: somebody else
 // may have the message) and when the subscriber's grace has run out (cause
 // ErrStopping: the message is released without using up an attempt).
@@ -170,41 +171,26 @@ func (s *Subscriber) Run(ctx context.Context) error {
 // hear rings the workers whose topics have something ready, and all of them
 // when a connection stands anew. It tells when no carrier is heard.
 func (s *Subscriber) hear(ctx context.Context) {
-	deaf, broken := false, false
+	ear := ear{log: s.o.Logger}
 	s.store.Hear(ctx, func(e notify.Event) {
+		ear.note(e)
 		switch e.Kind {
 		case notify.Subscribed:
-			if broken {
-				s.o.Logger.Info("listening again")
-			}
-			broken = false
 			for _, w := range s.workers {
 				w.ring()
 			}
 		case notify.Heard:
-			if w := s.workers[e.Payload]; w != nil {
-				w.ring()
-			}
+			s.ring(e.Payload)
 		case notify.Beat:
-			if deaf {
-				s.o.Logger.Info("a carrier is heard again")
-			}
-			deaf = false
 			for _, topic := range e.Topics() {
-				if w := s.workers[topic]; w != nil {
-					w.ring()
-				}
+				s.ring(topic)
 			}
-		case notify.Silent:
-			if !deaf {
-				s.o.Logger.Warn("no carrier is heard: what is not due yet will not be delivered; is bellhop serve running?", "for", notify.Silence)
-			}
-			deaf = true
-		case notify.Broken:
-			if !broken {
-				s.o.Logger.Error("cannot listen, trying on", "error", e.Err)
-			}
-			broken = true
 		}
 	}, s.inbox)
+}
+
+func (s *Subscriber) ring(topic string) {
+	if w := s.workers[topic]; w != nil {
+		w.ring()
+	}
 }

@@ -22,14 +22,14 @@ const topic = "orders"
 
 func body(s string) notify.Message { return notify.Message{Topic: topic, ID: s, Body: []byte(s)} }
 
-// carry runs a carrier until the test ends.
-func carry(t *testing.T, store *notify.Store) {
+// carry runs a carrier until stop is called or the test ends.
+func carry(t *testing.T, store *notify.Store) (stop func()) {
 	t.Helper()
 	c, err := carrier.New(store, carrier.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Run(t, c.Run)
+	return storetest.Run(t, c.Run)
 }
 
 // handle runs a subscriber with one handler until stop is called or the test ends.

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/backoff"
 )
 
 const (
@@ -48,6 +48,8 @@ type worker struct {
 	stopBy time.Time        // when settling ends; zero while the subscriber runs
 	low    int              // the claiming goroutine waits for freed until fewer are open; 0: it does not
 	mean   time.Duration    // of handling a message, a moving average
+	barred time.Time        // until when nothing is claimed, after a NotNow
+	probe  bool             // one message is claimed at a time, after a NotNow
 }
 
 // inHand is a claimed message.
@@ -89,7 +91,7 @@ func (w *worker) run(ctx context.Context) error {
 	defer settled()
 	var helpers sync.WaitGroup
 	helpers.Go(func() { w.acknowledge(grace, settling.Done()) })
-	helpers.Go(func() { w.keep(settling) })
+	helpers.Go(func() { keepLeases(settling, w.o.Lease, w.log, w.extend) })
 
 	err := w.claimLoop(ctx, grace)
 	w.leave(grace, 0)
@@ -115,7 +117,9 @@ func (w *worker) claimLoop(ctx, grace context.Context) error {
 	waiting := true // to be rung; at first because the connection stands
 	stall := time.NewTimer(stalled)
 	defer stall.Stop()
-	pause := backoff{log: w.log}
+	unbarred := time.NewTimer(math.MaxInt64)
+	defer unbarred.Stop()
+	pause := pause{log: w.log}
 	for ctx.Err() == nil {
 		if n := w.wanted(); n > 0 && !waiting {
 			short, err := w.claim(grace, n)
@@ -126,12 +130,14 @@ func (w *worker) claimLoop(ctx, grace context.Context) error {
 			pause.after(ctx, err)
 			continue
 		}
-		w.watch(stall)
+		w.watch(stall, unbarred)
 		select {
 		case <-ctx.Done():
 		case <-w.rung:
 			waiting = false
 		case <-w.freed:
+		case <-unbarred.C:
+			waiting = w.resume() && waiting
 		case <-stall.C:
 			if w.leave(grace, stalled) {
 				waiting = false
@@ -141,10 +147,14 @@ func (w *worker) claimLoop(ctx, grace context.Context) error {
 	return nil
 }
 
-// watch sets a timer for when the oldest message in the queue will have been there too long.
-func (w *worker) watch(stall *time.Timer) {
+// watch sets timers for when the oldest message in the queue will have been
+// there too long, and for when messages are claimed again after a NotNow.
+func (w *worker) watch(stall, unbarred *time.Timer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.barred.IsZero() {
+		unbarred.Reset(time.Until(w.barred))
+	}
 	if len(w.queue) == 0 {
 		stall.Stop()
 		return
@@ -159,7 +169,15 @@ func (w *worker) wanted() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	more := 0
-	if w.mean > 0 {
+	switch {
+	case time.Now().Before(w.barred):
+		return 0
+	case w.probe && w.open == 0:
+		return 1
+	case w.probe:
+		w.low = 1
+		return 0
+	case w.mean > 0:
 		more = min(int(time.Duration(w.o.Concurrency)*ahead/w.mean), MaxClaim)
 	}
 	if low := w.o.Concurrency + (more+1)/2; w.open >= low {
@@ -244,6 +262,8 @@ func (w *worker) hand(grace context.Context) {
 		took := time.Since(began)
 		if err != nil {
 			w.fail(grace, context.Cause(ctx), m, reason, err)
+		} else {
+			w.unbar()
 		}
 		m.cancel(nil)
 		w.finish(m, took, err == nil)
@@ -316,12 +336,18 @@ func (w *worker) finish(m *inHand, took time.Duration, ack bool) {
 // fail gives a message back that its handler did not do; ended is why the
 // handler's context ended, if it did.
 func (w *worker) fail(ctx context.Context, ended error, m *inHand, reason string, err error) {
+	var barred *notNow
 	switch {
 	case errors.Is(ended, notify.ErrLeaseLost):
 		w.log.Warn("lease lost while handling", "id", m.ID, "attempt", m.Attempt)
 	case errors.Is(ended, ErrStopping), errors.Is(err, ErrStopping):
 		w.release(ctx, []*inHand{m}, "")
+	case errors.As(err, &barred):
+		w.bar(barred.pause)
+		w.release(ctx, []*inHand{m}, w.inbox)
+		w.leave(ctx, time.Nanosecond)
 	default:
+		w.unbar()
 		delay := w.o.Backoff.Delay(m.Attempt)
 		var put *retryAfter
 		if errors.As(err, &put) {
@@ -329,6 +355,32 @@ func (w *worker) fail(ctx context.Context, ended error, m *inHand, reason string
 		}
 		w.giveBack(ctx, m, delay, reason, errors.Is(err, ErrBury))
 	}
+}
+
+// bar has nothing claimed for a while, and then one message at a time.
+func (w *worker) bar(pause time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.barred, w.probe = time.Now().Add(pause), true
+	signal(w.freed) // so that the claiming goroutine sets its timer
+}
+
+// resume ends the while for which nothing is claimed. It reports whether it is not over yet.
+func (w *worker) resume() (barred bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Now().Before(w.barred) {
+		return true
+	}
+	w.barred = time.Time{}
+	return false
+}
+
+// unbar has as many claimed as before: a message was dealt with.
+func (w *worker) unbar() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.probe = false
 }
 
 // mourn tells of a message that was buried.
@@ -383,32 +435,22 @@ func deliveries(ms []*inHand) []Delivery {
 	return ds
 }
 
-// backoff is the pause of a loop after calls that failed: it doubles up to a
-// second and is random by half. It logs when the calls begin to fail and when
-// they are well again.
-type backoff struct {
-	log  *slog.Logger
-	next time.Duration
+// pause is the pause of a loop after calls to Redis that failed. It logs when
+// they begin to fail and when they are well again.
+type pause struct {
+	log *slog.Logger
+	backoff.Pause
 }
 
-const (
-	retryMin = 20 * time.Millisecond
-	retryMax = time.Second
-)
-
-func (b *backoff) after(ctx context.Context, err error) {
+func (p *pause) after(ctx context.Context, err error) {
 	switch {
-	case err == nil && b.next > 0:
-		b.log.Info("calls to redis succeed again")
-		b.next = 0
+	case err == nil && p.Waited():
+		p.log.Info("calls to redis succeed again")
+		p.Reset()
 	case err != nil && ctx.Err() == nil:
-		if b.next == 0 {
-			b.log.Error("call to redis failed, trying on", "error", err)
+		if !p.Waited() {
+			p.log.Error("call to redis failed, trying on", "error", err)
 		}
-		b.next = min(max(2*b.next, retryMin), retryMax)
-		select {
-		case <-ctx.Done():
-		case <-time.After(b.next/2 + rand.N(b.next/2)):
-		}
+		p.Wait(ctx)
 	}
 }

@@ -28,7 +28,10 @@ type rehearsal struct {
 	pub     *notify.Publisher
 	claimer *subscribers.Claimer
 	dead    *subscribers.DeadLetters
-	hand    subscribers.Delivery // the message, when it is claimed
+
+	listener *subscribers.Listener
+
+	hand subscribers.Delivery // the message, when it is claimed
 }
 
 // rights tells whether this user may do what Bellhop does, by doing it, and how
@@ -44,6 +47,7 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 	r := &rehearsal{
 		store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{}),
 		claimer: subscribers.NewClaimer(store, 0), dead: subscribers.NewDeadLetters(store),
+		listener: subscribers.NewListener(store, subscribers.ListenerOptions{}),
 	}
 	defer r.remove(context.WithoutCancel(ctx))
 	if step, err := r.run(ctx); err != nil {
@@ -54,8 +58,22 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 		e.tell("rights", Fail, step+": "+err.Error(), remedy)
 		return
 	}
-	e.tell("rights", OK, "published, carried, claimed, settled, requeued and cancelled a message", "")
+	if err := e.patterns(ctx); err != nil {
+		e.tell("rights", Fail, "listen to patterns, for NATS: "+err.Error(), "give this user its rights: ACL SETUSER NAME "+notify.Rights(e.store.Keys().Prefix()))
+		return
+	}
+	e.tell("rights", OK, "published, carried, claimed, settled, requeued and cancelled a message, and broadcast one", "")
 	e.rings(ctx, store)
+}
+
+// patterns listens for a moment to the patterns that the bridge to NATS does.
+// They are those of the prefix itself: a right to a pattern is one to that very pattern.
+func (e *exam) patterns(ctx context.Context) error {
+	k := e.store.Keys()
+	sub := e.store.Client().PSubscribe(ctx, k.Wake("*"), k.Death("*"))
+	defer sub.Close()
+	_, err := sub.ReceiveTimeout(ctx, patience)
+	return err
 }
 
 // refused reports whether an error is one of missing rights. Inside a script
@@ -89,6 +107,11 @@ func (r *rehearsal) run(ctx context.Context) (string, error) {
 		{"count", func() error { return second(r.pub.Topics(ctx)) }},
 		{"publish again", func() error { return second(r.pub.Publish(ctx, r.message(id))) }},
 		{"cancel", func() error { return second(r.pub.Cancel(ctx, topic, id)) }},
+		{"broadcast", func() error {
+			return second(r.pub.Broadcast(ctx, notify.Message{Topic: topic, ID: id, Body: []byte("rehearsal")}))
+		}},
+		{"carry and listen", func() error { return r.listen(ctx) }},
+		{"forget the listener", func() error { return r.listener.Remove(ctx, topic) }},
 		{"purge", func() error { return second(r.dead.PurgeAll(ctx, topic, nil)) }},
 	}
 	for _, step := range steps {
@@ -109,7 +132,7 @@ func (r *rehearsal) message(id string) notify.Message {
 	}
 }
 
-var errNothing = errors.New("the message is not ready")
+var errNothing = errors.New("the message does not come")
 
 func (r *rehearsal) claim(ctx context.Context) error {
 	got, err := r.claimer.Claim(ctx, topic, 1, lease, 0)
@@ -123,9 +146,42 @@ func (r *rehearsal) claim(ctx context.Context) error {
 	return nil
 }
 
-// carry runs a carrier until the message that is due can be claimed. What keeps
-// the carrier from its work is only in its log, so that is read.
+// carry runs a carrier until the message that is due can be claimed.
 func (r *rehearsal) carry(ctx context.Context) error {
+	return r.carried(ctx, func(ctx context.Context, stop func()) error {
+		claimed := errNothing
+		r.store.Hear(ctx, func(e notify.Event) {
+			switch {
+			case !errors.Is(claimed, errNothing): // it was stopped, and heard one more
+			case e.Kind == notify.Broken:
+				claimed = e.Err
+			case e.Kind == notify.Subscribed || e.Kind == notify.Heard:
+				claimed = r.claim(ctx)
+			}
+			if !errors.Is(claimed, errNothing) {
+				stop()
+			}
+		}, r.store.Keys().Wake(topic))
+		return claimed
+	})
+}
+
+// listen runs a carrier until the broadcast that is due was heard by a named listener.
+func (r *rehearsal) listen(ctx context.Context) error {
+	return r.carried(ctx, func(ctx context.Context, stop func()) error {
+		heard := errNothing
+		err := r.listener.Listen(ctx, topic, func(context.Context, *subscribers.Broadcast) error {
+			heard = nil
+			stop()
+			return nil
+		}, subscribers.ListenOptions{Name: topic, From: subscribers.FromBeginning()})
+		return errors.Join(heard, err)
+	})
+}
+
+// carried calls f while a carrier runs. What keeps the carrier from its work is
+// only in its log, so that is read.
+func (r *rehearsal) carried(ctx context.Context, f func(ctx context.Context, stop func()) error) error {
 	var heard faultLog
 	c, err := carrier.New(r.store, carrier.Options{Logger: slog.New(&heard)})
 	if err != nil {
@@ -135,25 +191,13 @@ func (r *rehearsal) carry(ctx context.Context) error {
 	var running sync.WaitGroup
 	var ended error
 	running.Go(func() { ended = c.Run(ctx) })
-	claimed := errNothing
-	r.store.Hear(ctx, func(e notify.Event) {
-		switch {
-		case !errors.Is(claimed, errNothing): // it was stopped, and heard one more
-		case e.Kind == notify.Broken:
-			claimed = e.Err
-		case e.Kind == notify.Subscribed || e.Kind == notify.Heard:
-			claimed = r.claim(ctx)
-		}
-		if !errors.Is(claimed, errNothing) {
-			stop()
-		}
-	}, r.store.Keys().Wake(topic))
+	err = f(ctx, stop)
 	stop()
 	running.Wait()
-	if errors.Is(claimed, errNothing) && heard.first() != nil {
+	if errors.Is(err, errNothing) && heard.first() != nil {
 		return heard.first()
 	}
-	return errors.Join(claimed, ended)
+	return errors.Join(err, ended)
 }
 
 // rings tells how long a ring takes from a publisher to a subscriber: the
@@ -206,7 +250,8 @@ func (r *rehearsal) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	k := r.store.Keys()
-	keys := append(k.Shard(k.Topic(topic)...), k.Carrier(), k.Epoch())
+	keys := append(k.Shard(k.Topic(topic)...), k.Carrier(), k.Epoch(), k.Log(topic), k.Logs(), k.Listeners(),
+		k.Handed(), k.Places(topic), k.Held(topic), k.Tries(topic))
 	r.store.Client().Del(ctx, keys...) // one that fails was told of by the steps before
 }
 

@@ -1,0 +1,645 @@
+package carrier_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// all returns a broadcast that is due after a delay.
+func all(topic, id string, delay time.Duration) notify.Message {
+	return notify.Message{Topic: topic, ID: id, Body: []byte("body of " + id), Delay: delay, Broadcast: true}
+}
+
+// An entry is what a log holds of a broadcast.
+type entry struct {
+	topic, id      string
+	position, prev notify.Position
+	due            int64
+	record         string
+}
+
+// logOf returns the entries of a topic's log.
+func logOf(t *testing.T, store *notify.Store, topic string) (entries []entry) {
+	t.Helper()
+	found, err := store.Client().XRange(t.Context(), store.Keys().Log(topic), "-", "+").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range found {
+		e := entry{topic: topic, id: one.Values["id"].(string), record: one.Values["record"].(string)}
+		e.position, e.prev = position(t, one.ID), position(t, one.Values["prev"].(string))
+		if e.due, err = strconv.ParseInt(one.Values["due"].(string), 10, 64); err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+func position(t *testing.T, text string) notify.Position {
+	t.Helper()
+	p, err := notify.ParsePosition(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func ids(entries []entry) (ids []string) {
+	for _, e := range entries {
+		ids = append(ids, e.id)
+	}
+	return ids
+}
+
+// wantLog waits until a topic's log holds just some ids.
+func wantLog(t *testing.T, store *notify.Store, topic string, want ...string) {
+	t.Helper()
+	storetest.Eventually(t, fmt.Sprintf("the log of %s has %d entries", topic, len(want)), func() bool {
+		n, err := store.Client().XLen(t.Context(), store.Keys().Log(topic)).Result()
+		return err == nil && int(n) >= len(want)
+	})
+	if diff := gocmp.Diff(want, ids(logOf(t, store, topic))); diff != "" {
+		t.Errorf("log of %s (-want +got):\n%s", topic, diff)
+	}
+}
+
+func do(t *testing.T, store *notify.Store, args ...any) {
+	t.Helper()
+	if err := store.Client().Do(t.Context(), args...).Err(); err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+}
+
+// subscribe returns what is published on channels from now on.
+func subscribe(t *testing.T, store *notify.Store, channels ...string) <-chan *redis.Message {
+	t.Helper()
+	sub := store.Client().Subscribe(t.Context(), channels...)
+	t.Cleanup(func() { sub.Close() })
+	for range channels {
+		if _, err := sub.ReceiveTimeout(t.Context(), storetest.Deadline); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sub.Channel(redis.WithChannelSize(100_000))
+}
+
+// Broadcasts of more topics than one call deals with are sent each once, in the
+// order of their due times, at positions that only grow; each names the one before it in its log.
+func TestBroadcastsAreSentInDueOrder(t *testing.T) {
+	store := storetest.Open(t)
+	const n, topics = 3000, 120
+	var messages []notify.Message
+	start := time.Now().Add(-time.Minute).Truncate(time.Millisecond)
+	for i := range n {
+		m := all(fmt.Sprintf("t.%03d", i*7%topics), fmt.Sprintf("%05d", i), 0)
+		m.Due = start.Add(time.Duration(i/20) * time.Millisecond)
+		messages = append(messages, m)
+	}
+	storetest.Publish(t, store, messages...)
+	if c := counts(t, store, "t.000"); c.Broadcasts != n/topics || c.Scheduled != 0 || c.Sent != 0 || c.Log != 0 {
+		t.Errorf("before: %+v", c)
+	}
+	bells := subscribe(t, store, store.Keys().Logs())
+	bodies := subscribe(t, store, store.Keys().Broadcast("t.000"))
+	run(t, store, carrier.Options{})
+	storetest.Eventually(t, "all are sent", func() bool {
+		left, err := store.Client().ZCard(t.Context(), store.Keys().Broadcasts()).Result()
+		return err == nil && left == 0
+	})
+	var sent []entry
+	last := map[string]notify.Position{}
+	for i := range topics {
+		topic := fmt.Sprintf("t.%03d", i)
+		for _, e := range logOf(t, store, topic) {
+			if e.prev != last[topic] {
+				t.Errorf("%s:%s at %v names %v as the one before it, which is %v", topic, e.id, e.position, e.prev, last[topic])
+			}
+			last[topic] = e.position
+			sent = append(sent, e)
+		}
+		if c := counts(t, store, topic); c.Broadcasts != 0 || c.Sent != n/topics || c.Log != n/topics {
+			t.Errorf("after: %+v", c)
+		}
+	}
+	slices.SortFunc(sent, func(a, b entry) int { return cmp.Compare(a.position, b.position) })
+	slices.SortStableFunc(messages, func(a, b notify.Message) int {
+		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(notify.Member(a.Topic, a.ID), notify.Member(b.Topic, b.ID)))
+	})
+	if len(sent) != n {
+		t.Fatalf("%d were sent", len(sent))
+	}
+	for i, e := range sent {
+		m := messages[i]
+		if e.topic != m.Topic || e.id != m.ID || e.due != m.Due.UnixMilli() || !strings.HasSuffix(e.record, "\nbody of "+m.ID) {
+			t.Fatalf("the %dth that was sent is %+v, want %s:%s", i, e, m.Topic, m.ID)
+		}
+		if i > 0 && e.position == sent[i-1].position {
+			t.Fatalf("two are at %v", e.position)
+		}
+	}
+	for _, e := range sent {
+		if e.topic == "t.000" {
+			if m := storetest.Receive(t, "the body for programs of any language", bodies); m.Payload != "body of "+e.id {
+				t.Errorf("heard %q, want that of %s", m.Payload, e.id)
+			}
+		}
+	}
+	wantBells(t, bells, sent)
+	storetest.Empty(t, store)
+}
+
+// wantBells checks that bells cover what was sent: each names a position and
+// all topics whose logs grew up to there since the bell before.
+func wantBells(t *testing.T, bells <-chan *redis.Message, sent []entry) {
+	t.Helper()
+	for len(sent) > 0 {
+		at, rest, _ := strings.Cut(storetest.Receive(t, "a bell", bells).Payload, " ")
+		upTo := position(t, at)
+		got := strings.Fields(rest)
+		var want []string
+		for len(sent) > 0 && sent[0].position <= upTo {
+			if !slices.Contains(want, sent[0].topic) {
+				want = append(want, sent[0].topic)
+			}
+			sent = sent[1:]
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if diff := gocmp.Diff(want, got); diff != "" || len(want) == 0 {
+			t.Fatalf("the bell at %v names (-want +got):\n%s", upTo, diff)
+		}
+	}
+}
+
+// The body reaches programs of any language verbatim, whatever it is, and large ones are not lost beside each other.
+func TestBroadcastBodies(t *testing.T) {
+	store := storetest.Open(t)
+	bodies := subscribe(t, store, store.Keys().Broadcast("b"))
+	var every []byte
+	for b := range 256 {
+		every = append(every, byte(b))
+	}
+	var messages []notify.Message
+	for i := range 40 { // more than one call reads
+		m := all("b", fmt.Sprintf("%02d", i), time.Millisecond)
+		m.Body = append(bytes.Repeat([]byte{byte(i)}, 200<<10), every...)
+		messages = append(messages, m)
+	}
+	messages[0].Body = []byte("\n{}\n")
+	messages[1].Headers, messages[1].ContentType = map[string]string{"k": "v"}, "text/plain"
+	storetest.Publish(t, store, messages...)
+	run(t, store, carrier.Options{})
+	heard := map[string]bool{}
+	for range messages {
+		heard[storetest.Receive(t, "a body", bodies).Payload] = true
+	}
+	for _, m := range messages {
+		if !heard[string(m.Body)] {
+			t.Errorf("the body of %s was not heard", m.ID)
+		}
+	}
+	var want []string
+	for _, m := range messages {
+		want = append(want, m.ID)
+	}
+	wantLog(t, store, "b", want...)
+}
+
+// A log is trimmed by count as it grows; the first entry that is left names one that is gone.
+func TestLogIsTrimmedByCount(t *testing.T) {
+	store := storetest.Open(t)
+	run(t, store, carrier.Options{KeepCount: 300})
+	const n = 2000
+	var messages []notify.Message
+	for i := range n {
+		messages = append(messages, all("a", fmt.Sprintf("%04d", i), 0))
+	}
+	storetest.Publish(t, store, messages...)
+	storetest.Eventually(t, "all are sent", func() bool { return counts(t, store, "a").Sent == n })
+	log := logOf(t, store, "a")
+	if len(log) < 300 || len(log) > 300+100 { // a node of the stream
+		t.Errorf("%d are kept", len(log))
+	}
+	if log[0].prev == 0 || log[0].prev >= log[0].position || log[len(log)-1].id != "1999" {
+		t.Errorf("from %+v to %+v", log[0], log[len(log)-1])
+	}
+}
+
+// A log is trimmed by age as it grows; and those that do not grow any more are
+// removed by the beat, more of them than one deals with. What stays is the position of the last.
+func TestLogIsTrimmedByAge(t *testing.T) {
+	store := storetest.Open(t)
+	const topics = 50
+	run(t, store, carrier.Options{KeepAge: carrier.MinKeepAge})
+	for range 3 {
+		var messages []notify.Message
+		for range 100 { // a node of the stream
+			messages = append(messages, all("grows", "", 0))
+		}
+		for i := range topics {
+			messages = append(messages, all(fmt.Sprintf("old.%02d", i), "", 0))
+		}
+		storetest.Publish(t, store, messages...)
+	}
+	storetest.Eventually(t, "all are sent", func() bool { return counts(t, store, "grows").Sent == 300 })
+	i := 0
+	storetest.Eventually(t, "what is old is removed from the log that grows", func() bool {
+		i++
+		storetest.Publish(t, store, all("grows", fmt.Sprint(i), 0))
+		c := counts(t, store, "grows")
+		return c.Sent-c.Log >= 300
+	})
+	storetest.Eventually(t, "the others are removed", func() bool {
+		for i := range topics {
+			if counts(t, store, fmt.Sprintf("old.%02d", i)).Log > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	if n, err := store.Client().ZCard(t.Context(), store.Keys().Logs()).Result(); err != nil || n != topics+1 {
+		t.Errorf("%d positions are known, %v", n, err)
+	}
+	// What comes after names the one before it, which is gone.
+	before, err := store.Client().ZScore(t.Context(), store.Keys().Logs(), "old.00").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, store, all("old.00", "new", 0))
+	wantLog(t, store, "old.00", "new")
+	if log := logOf(t, store, "old.00"); log[0].prev != notify.Position(before) {
+		t.Errorf("it names %v, want %v", log[0].prev, notify.Position(before))
+	}
+}
+
+// Where the clock was set back, positions go on behind the last of all; where
+// the positions are lost, too, behind the last of the log. Nothing is lost, nor sent twice.
+func TestPositionsOnlyGrow(t *testing.T) {
+	store := storetest.Open(t)
+	ahead := time.Now().Add(time.Hour).UnixMicro()
+	do(t, store, "ZADD", store.Keys().Logs(), ahead, "other")
+	run(t, store, carrier.Options{})
+	storetest.Publish(t, store, all("a", "1", 0))
+	wantLog(t, store, "a", "1")
+	if log := logOf(t, store, "a"); int64(log[0].position) != ahead+1 {
+		t.Errorf("sent at %v, want %v", log[0].position, notify.Position(ahead+1))
+	}
+	do(t, store, "DEL", store.Keys().Logs())
+	storetest.Publish(t, store, all("a", "2", 0), all("a", "3", 0), all("b", "4", 0))
+	wantLog(t, store, "a", "1", "2", "3")
+	wantLog(t, store, "b", "4")
+	log := logOf(t, store, "a")
+	if int64(log[1].position) != ahead+2 || log[1].prev != log[0].position || log[2].prev != log[1].position {
+		t.Errorf("got %+v", log)
+	}
+}
+
+// What is foreign in a place of broadcasts stops none of the others, and nothing is sent twice.
+func TestForeignThingsAmongBroadcasts(t *testing.T) {
+	now := time.Now()
+	for _, test := range []struct {
+		name   string
+		make   [][]any // commands, whose first argument is the end of a key
+		reason string  // of the death of bad:x; empty: it is sent
+	}{
+		{"log", [][]any{{"SET", "log:bad", "x"}}, "log is foreign (WRONGTYPE)"},
+		{"log at the end of all positions", [][]any{{"XADD", "log:bad", "18446744073709551615-18446744073709551615", "a", "b"}}, "log is foreign"},
+		{"log in the far future", [][]any{{"XADD", "log:bad", "9007199254740993-5", "a", "b"}}, "log is foreign"},
+		{"log in the year 9999", [][]any{{"XADD", "log:bad", "253402300799999-999", "a", "b"}}, "log is foreign"},
+		{"entry of somebody else", [][]any{{"XADD", "log:bad", fmt.Sprintf("%d-0", now.UnixMilli()-1), "prev", "x", "id", ""}}, ""},
+		{"entry behind the microseconds", [][]any{{"XADD", "log:bad", fmt.Sprintf("%d-123456", now.Add(time.Minute).UnixMilli()), "a", "b"}}, ""},
+		{"positions", [][]any{{"SET", "logs", "x"}}, ""},
+		{"endless position", [][]any{{"ZADD", "logs", "inf", "other"}}, ""},
+		{"position of the topic", [][]any{{"ZADD", "logs", "inf", "bad"}}, ""},
+		{"position below zero", [][]any{{"ZADD", "logs", "-5.5", "bad"}}, ""},
+		{"position with a fraction", [][]any{{"ZADD", "logs", fmt.Sprintf("%d.25", now.UnixMicro()+1e9), "bad"}}, ""},
+		{"record", [][]any{{"HSET", "messages", "bad:x", "no record"}}, ""},
+		{"no record", [][]any{{"HDEL", "messages", "bad:x"}}, "record is missing"},
+		{"counters", [][]any{{"SET", "topics", "x"}}, ""},
+		{"counter", [][]any{{"HSET", "topics", "bad:broadcasts", "x", "bad:sent", "1.5"}}, ""},
+		{"handed", [][]any{{"SET", "handed", "x"}}, ""},
+		{"name in handed", [][]any{{"ZADD", "handed", 1, "no name\n"}}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			store := storetest.Open(t)
+			storetest.Publish(t, store, all("a", "1", 0), all("bad", "x", 0), all("b", "2", 0), all("c", "3", 0))
+			for _, command := range test.make {
+				command[1] = store.Keys().Base() + command[1].(string)
+				do(t, store, command...)
+			}
+			deaths := make(chan carrier.Death, 10)
+			run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+			storetest.Publish(t, store, later("m", time.Millisecond))
+			storetest.Eventually(t, "a message is ready", func() bool {
+				n, err := store.Client().ZCard(t.Context(), store.Keys().Ready(topic)).Result()
+				return err == nil && n == 1
+			})
+			storetest.Eventually(t, "none waits any more", func() bool {
+				n, err := store.Client().ZCard(t.Context(), store.Keys().Broadcasts()).Result()
+				return err == nil && n == 0
+			})
+			for topic, id := range map[string]string{"a": "1", "b": "2", "c": "3"} {
+				wantLog(t, store, topic, id)
+			}
+			if test.reason != "" {
+				if d := storetest.Receive(t, "it dies", deaths); d.Topic != "bad" || d.ID != "x" || !strings.HasPrefix(d.Reason, test.reason) {
+					t.Errorf("got %+v", d)
+				}
+			} else if got, err := store.Client().XRevRangeN(t.Context(), store.Keys().Log("bad"), "+", "-", 1).Result(); err != nil || got[0].Values["id"] != "x" {
+				t.Errorf("it is not in the log: %v, %v", got, err)
+			}
+			if len(deaths) > 0 {
+				t.Errorf("more died: %+v", <-deaths)
+			}
+			// What comes later is not kept back either.
+			storetest.Publish(t, store, all("a", "4", 0))
+			wantLog(t, store, "a", "1", "4")
+			if log := logOf(t, store, "a"); log[1].position > notify.Position(time.Now().Add(time.Hour).UnixMicro()) {
+				t.Errorf("its position is %v", log[1].position)
+			}
+		})
+	}
+}
+
+// A place of broadcasts that is foreign as a whole stops no messages.
+func TestForeignPlaceOfBroadcasts(t *testing.T) {
+	store := storetest.Open(t)
+	do(t, store, "SET", store.Keys().Broadcasts(), "x")
+	storetest.Publish(t, store, later("m", time.Millisecond))
+	run(t, store, carrier.Options{})
+	storetest.Eventually(t, "it is ready", func() bool { return counts(t, store, topic).Ready == 1 })
+}
+
+// Members that are none die, and the rest goes on.
+func TestForeignMembersAmongBroadcasts(t *testing.T) {
+	store := storetest.Open(t)
+	for _, member := range []string{"no topic", ":x", "a..b:x", strings.Repeat("a", 129) + ":x", "sp ace:x"} {
+		do(t, store, "ZADD", store.Keys().Broadcasts(), 1, member)
+	}
+	storetest.Publish(t, store, all("a", "1", 0))
+	deaths := make(chan carrier.Death, 10)
+	run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+	wantLog(t, store, "a", "1")
+	for range 5 {
+		if d := storetest.Receive(t, "a member dies", deaths); d.Topic != "" || d.Reason != "member without a topic" {
+			t.Errorf("got %+v", d)
+		}
+	}
+}
+
+// A broadcast that can be neither sent nor buried waits, and goes when that is mended.
+func TestBroadcastWithNowhereToGo(t *testing.T) {
+	store := storetest.Open(t)
+	for _, key := range []string{store.Keys().Log("bad"), store.Keys().Dead("bad"), store.Keys().Base() + "expiries"} {
+		do(t, store, "SET", key, "x")
+	}
+	storetest.Publish(t, store, all("a", "1", 0), all("bad", "x", 0), all("z", "2", 0))
+	run(t, store, carrier.Options{})
+	wantLog(t, store, "a", "1")
+	wantLog(t, store, "z", "2")
+	storetest.Eventually(t, "it waits for later", func() bool {
+		score, err := store.Client().ZScore(t.Context(), store.Keys().Broadcasts(), "bad:x").Result()
+		return err == nil && time.UnixMilli(int64(score)).After(time.Now().Add(30*time.Second))
+	})
+	do(t, store, "DEL", store.Keys().Log("bad"))
+	if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Reschedule(t.Context(), "bad", "x", 0, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	wantLog(t, store, "bad", "x")
+	if c := counts(t, store, "bad"); c.Broadcasts != 0 || c.Sent != 1 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// What the carrier may not do for a moment, it does later, once.
+func TestRightsToSendAreMissingForAMoment(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	do(t, store, "ACL", "SETUSER", "carrier", "on", ">secret", "~*", "&*", "+@all", "-xadd", "-xtrim")
+	limited := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://carrier:secret@", 1), "")
+	run(t, limited, carrier.Options{})
+	storetest.Publish(t, store, all("a", "1", 0), all("b", "2", 0))
+	storetest.Eventually(t, "it is refused", func() bool {
+		denied, err := store.Client().ACLLog(t.Context(), 10).Result()
+		return err == nil && len(denied) > 0
+	})
+	do(t, store, "ACL", "SETUSER", "carrier", "+@all")
+	wantLog(t, store, "a", "1")
+	wantLog(t, store, "b", "2")
+}
+
+// Out of memory: a broadcast is refused as a whole, and those that wait are sent all the same.
+func TestBroadcastsWhenRedisIsOutOfMemory(t *testing.T) {
+	server := storetest.Server(t, "--maxmemory-policy", "noeviction")
+	store := storetest.At(t, server.URL(), "")
+	storetest.Publish(t, store, all("a", "1", 500*time.Millisecond), all("b", "2", 500*time.Millisecond))
+	do(t, store, "CONFIG", "SET", "maxmemory", "1")
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	if _, err := pub.Broadcast(t.Context(), all("a", "3", 0)); !redis.HasErrorPrefix(err, "OOM") {
+		t.Errorf("got %v, want OOM", err)
+	}
+	run(t, store, carrier.Options{})
+	wantLog(t, store, "a", "1")
+	wantLog(t, store, "b", "2")
+	if c := counts(t, store, "a"); c.Broadcasts != 0 || c.Sent != 1 {
+		t.Errorf("got %+v", c)
+	}
+	do(t, store, "CONFIG", "SET", "maxmemory", "0")
+	if _, err := pub.Broadcast(t.Context(), all("a", "3", 0)); err != nil {
+		t.Error(err)
+	}
+	wantLog(t, store, "a", "1", "3")
+}
+
+// A term is told when it begins, and that it ends: when the carrier stops, and when it is deposed.
+func TestTerms(t *testing.T) {
+	store := storetest.Open(t)
+	began, ended := make(chan carrier.Term, 10), make(chan carrier.Term, 10)
+	finish := make(chan struct{})
+	stop := run(t, store, carrier.Options{Name: "me", OnTerm: func(ctx context.Context, term carrier.Term) {
+		began <- term
+		<-ctx.Done()
+		<-finish
+		ended <- term
+	}})
+	if term := storetest.Receive(t, "the term begins", began); term != (carrier.Term{Name: "me", Epoch: 1}) {
+		t.Errorf("got %+v", term)
+	}
+	// Deposed: it waits for the end of what its term began before it stands again.
+	do(t, store, "SET", store.Keys().Carrier(), "9 1 usurper")
+	storetest.Eventually(t, "it is told", func() bool {
+		select {
+		case finish <- struct{}{}:
+			return true
+		default:
+			return false
+		}
+	})
+	storetest.Receive(t, "the term ends", ended)
+	do(t, store, "DEL", store.Keys().Carrier())
+	do(t, store, "PUBLISH", store.Keys().Vacant(), "")
+	if term := storetest.Receive(t, "another term begins", began); term.Epoch != 2 {
+		t.Errorf("got %+v", term)
+	}
+	// Stopped: the lease is given up while what the term began still ends.
+	stopped := make(chan struct{})
+	go func() { stop(); close(stopped) }()
+	storetest.Eventually(t, "the lease is given up", func() bool { return look(t, store).Name == "" })
+	select {
+	case <-stopped:
+		t.Error("it does not wait for what its term began")
+	default:
+	}
+	close(finish)
+	storetest.Receive(t, "it stops", stopped)
+	if len(ended) != 1 || len(began) != 0 {
+		t.Errorf("%d terms ended, %d began", len(ended), len(began))
+	}
+}
+
+// Redis being away does not end a term by itself, and whoever is elected next has a term of his own.
+func TestTermsFollowOneAnother(t *testing.T) {
+	store := storetest.Open(t)
+	terms := make(chan string, 100)
+	o := func(name string) carrier.Options {
+		return carrier.Options{Name: name, OnTerm: func(ctx context.Context, term carrier.Term) {
+			terms <- fmt.Sprintf("%s %d", name, term.Epoch)
+			<-ctx.Done()
+		}}
+	}
+	stopA := run(t, store, o("a"))
+	if got := storetest.Receive(t, "a term begins", terms); got != "a 1" {
+		t.Errorf("got %s", got)
+	}
+	run(t, store, o("b"))
+	storetest.Eventually(t, "b stands by", func() bool {
+		n, err := store.Client().PubSubNumSub(t.Context(), store.Keys().Vacant()).Result()
+		return err == nil && n[store.Keys().Vacant()] == 1
+	})
+	stopA()
+	if got := storetest.Receive(t, "a term begins", terms); got != "b 2" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Death is told to programs of any language: id, reason and attempts.
+func TestDeathsOfTheCarrierAreTold(t *testing.T) {
+	store := storetest.Open(t)
+	told := subscribe(t, store, store.Keys().Death("orders"))
+	m := later("a \"quoted\"", 0)
+	if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Publish(t.Context(), m); !errors.Is(err, notify.ErrInvalid) {
+		t.Fatal(err)
+	}
+	expires := later("a", 0)
+	expires.TTL = time.Millisecond
+	storetest.Publish(t, store, expires)
+	do(t, store, "ZADD", store.Keys().Broadcasts(), 1, "orders:lost")
+	run(t, store, carrier.Options{})
+	heard := map[string]bool{}
+	for range 2 {
+		heard[storetest.Receive(t, "a death", told).Payload] = true
+	}
+	for _, want := range []string{
+		`{"id":"a","reason":"expired","attempts":0}`, `{"id":"lost","reason":"record is missing","attempts":0}`,
+	} {
+		found := false
+		for got := range heard {
+			found = found || sameJSON(t, got, want)
+		}
+		if !found {
+			t.Errorf("%s was not told; told were %v", want, heard)
+		}
+	}
+}
+
+// At rest, waiting broadcasts cost the carrier nothing but its beat.
+func TestWaitingBroadcastsCostNothing(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	for i := range 100 {
+		storetest.Publish(t, store, all(fmt.Sprintf("t.%d", i), "", time.Hour))
+	}
+	run(t, store, carrier.Options{})
+	beats := subscribe(t, store, store.Keys().Beat())
+	storetest.Receive(t, "a beat", beats)
+	storetest.Receive(t, "a beat", beats)
+	before := calls(t, store)
+	const n = 3
+	for range n {
+		storetest.Receive(t, "a beat", beats)
+	}
+	if got := calls(t, store) - before; got > n+1 {
+		t.Errorf("%d calls in %d beats", got, n)
+	}
+}
+
+// calls returns how often scripts were called.
+func calls(t *testing.T, store *notify.Store) (n int) {
+	t.Helper()
+	info, err := store.Client().Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"eval", "evalsha"} {
+		_, rest, ok := strings.Cut(info, "cmdstat_"+name+":calls=")
+		var calls int
+		if _, err := fmt.Sscanf(rest, "%d", &calls); err != nil && ok {
+			t.Fatal(err)
+		}
+		n += calls
+	}
+	return n
+}
+
+// The next that is due may be a broadcast.
+func TestLookTellsOfBroadcasts(t *testing.T) {
+	store := storetest.Open(t)
+	storetest.Publish(t, store, all("a", "1", time.Hour), later("m", 2*time.Hour))
+	if next := look(t, store).Next; time.Until(next) > time.Hour || time.Until(next) < 50*time.Minute {
+		t.Errorf("next is %v", next)
+	}
+}
+
+func TestBadKeeping(t *testing.T) {
+	store := storetest.Open(t)
+	for _, test := range []struct {
+		want string
+		o    carrier.Options
+	}{
+		{"count of broadcasts to keep -1", carrier.Options{KeepCount: -1}},
+		{"count of broadcasts to keep 10000001", carrier.Options{KeepCount: carrier.MaxKeepCount + 1}},
+		{"age of broadcasts to keep 1ms", carrier.Options{KeepAge: time.Millisecond}},
+		{"age of broadcasts to keep -1s", carrier.Options{KeepAge: -time.Second}},
+		{"age of broadcasts to keep", carrier.Options{KeepAge: carrier.MaxKeepAge + 1}},
+	} {
+		if _, err := carrier.New(store, test.o); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want an ErrInvalid about %q", err, test.want)
+		}
+	}
+}
+
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	var x, y any
+	if err := errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)); err != nil {
+		t.Fatal(err)
+	}
+	return gocmp.Equal(x, y)
+}

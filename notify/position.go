@@ -1,0 +1,43 @@
+package notify
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Position is the place of a broadcast among all of a store that were sent:
+// the time at which it was sent by Redis's clock, in Unix microseconds, made so
+// that no two are the same and that they only grow. A listener that goes on
+// behind the last one that it handled misses none, on any number of topics.
+type Position int64
+
+// String returns the position as the logs in Redis have it: MS-US, the time in
+// Unix milliseconds and the microseconds within.
+func (p Position) String() string {
+	return strconv.FormatInt(int64(p)/1000, 10) + "-" + strconv.FormatInt(int64(p)%1000, 10)
+}
+
+// Time returns the time at which the broadcast was sent.
+func (p Position) Time() time.Time { return time.UnixMicro(int64(p)) }
+
+// MarshalText is String.
+func (p Position) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText is ParsePosition.
+func (p *Position) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePosition(string(text))
+	return err
+}
+
+// ParsePosition reads a position as String writes it. The error is an ErrInvalid.
+func ParsePosition(text string) (Position, error) {
+	before, behind, ok := strings.Cut(text, "-")
+	ms, errMs := strconv.ParseUint(before, 10, 63)
+	us, errUs := strconv.ParseUint(behind, 10, 63)
+	if !ok || errMs != nil || errUs != nil || ms > maxDueMs || us > 999 {
+		return 0, fmt.Errorf("%w position %.100q: use the position of a broadcast, such as 1732128000123-456", ErrInvalid, text)
+	}
+	return Position(ms*1000 + us), nil
+}

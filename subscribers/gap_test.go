@@ -1,0 +1,377 @@
+package subscribers_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// carryFew runs a carrier that keeps few broadcasts: not many more than 100.
+func carryFew(t *testing.T, store *notify.Store) (stop func()) {
+	t.Helper()
+	c, err := carrier.New(store, carrier.Options{KeepCount: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return storetest.Run(t, c.Run)
+}
+
+// sentAll waits until nothing waits to be sent.
+func sentAll(t *testing.T, store *notify.Store) {
+	t.Helper()
+	storetest.Eventually(t, "all are sent", func() bool {
+		n, err := store.Client().ZCard(t.Context(), store.Keys().Broadcasts()).Result()
+		return err == nil && n == 0
+	})
+}
+
+// wantGap waits for the one gap that a listener is told, and checks that what it
+// heard behind it is all that is kept: that nothing is missing but what the gap names.
+func wantGap(t *testing.T, store *notify.Store, h *heard, topic string, before ...string) {
+	t.Helper()
+	kept := sentTo(t, store)
+	want := before
+	var first notify.Position
+	for _, s := range kept {
+		if s.topic == topic && (first == 0 || s.at < first) {
+			first = s.at
+		}
+		if s.topic == topic && (len(before) == 0 || s.id > before[len(before)-1]) {
+			want = append(want, s.id)
+		}
+	}
+	wantIDs(t, h, want...)
+	gaps := h.missed()
+	if len(gaps) != 1 {
+		t.Fatalf("got the gaps %v, want one", gaps)
+	}
+	g := gaps[0]
+	if g.Topic != topic || g.After >= g.UpTo || first != 0 && g.UpTo >= first {
+		t.Errorf("got the gap %+v; the first that is kept is at %v", g, first)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(before) > 0 && g.After < h.all[len(before)-1].Position {
+		t.Errorf("the gap is behind %v, where %s was heard at %v", g.After, before[len(before)-1], h.all[len(before)-1].Position)
+	}
+}
+
+// A listener so slow that what it has not read is removed is told, in its place, and goes on with what is kept.
+func TestGapOfASlowListener(t *testing.T) {
+	store := storetest.Open(t)
+	carryFew(t, store)
+	l := newListener(store)
+	slow := &heard{hold: make(chan struct{})}
+	listenInto(t, l, ">", slow, subscribers.ListenOptions{})
+	fast, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	ids := numbers("n", 5000)
+	// It has read a page from the window when the rest comes.
+	flood(t, store, []string{topic}, ids[:10]...)
+	wantIDs(t, fast, ids[:10]...)
+	for i := 10; i < len(ids); i += 50 { // not faster than the hub reads, which would have a gap of its own
+		n := min(i+50, len(ids))
+		flood(t, store, []string{topic}, ids[i:n]...)
+		storetest.Eventually(t, "the fast one has heard", func() bool { return fast.size() == n })
+	}
+	if n := len(fast.missed()); n > 0 {
+		t.Fatalf("the fast one is told of %d gaps", n)
+	}
+	close(slow.hold)
+	storetest.Eventually(t, "the slow one has heard the last", func() bool {
+		got := slow.list()
+		return len(got) > 0 && got[len(got)-1] == ids[len(ids)-1]
+	})
+	read := 0 // before the gap
+	for got := slow.list(); read < len(got) && got[read] == ids[read]; {
+		read++
+	}
+	wantGap(t, store, slow, topic, ids[:read]...)
+	if n := l.Stats(); n.Gaps != 1 || n.Lagged != 1 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// A hub that was away while more came than is kept.
+func TestGapOfAHub(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carryFew(t, store)
+	back := away(t, store, server.URL())
+	l := newListener(back.store)
+	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	other, _ := listen(t, l, "other", subscribers.ListenOptions{})
+	broadcast(t, store, topic, "a")
+	wantIDs(t, h, "a")
+	back.leave()
+	flood(t, store, []string{topic}, numbers("n", 1000)...)
+	sentAll(t, store)
+	back.come()
+	wantGap(t, store, h, topic, "a")
+	broadcast(t, store, "other", "o")
+	wantIDs(t, other, "o")
+	if gaps := other.missed(); len(gaps) > 0 {
+		t.Errorf("the other one is told of %v", gaps)
+	}
+}
+
+// An absence is a user who may not connect for a while.
+type absence struct {
+	t           *testing.T
+	store, root *notify.Store
+}
+
+// away returns a store that can be cut off.
+func away(t *testing.T, store *notify.Store, url string) *absence {
+	t.Helper()
+	a := &absence{t: t, root: store, store: storetest.At(t, strings.Replace(url, "redis://", "redis://guest:secret@", 1), store.Keys().Prefix())}
+	a.do("ACL", "SETUSER", "guest", "on", ">secret", "~*", "&*", "+@all")
+	return a
+}
+
+func (a *absence) do(args ...any) {
+	a.t.Helper()
+	if err := a.root.Client().Do(a.t.Context(), args...).Err(); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a *absence) leave() {
+	a.do("ACL", "SETUSER", "guest", "off")
+	a.do("CLIENT", "KILL", "USER", "guest")
+}
+
+func (a *absence) come() { a.do("ACL", "SETUSER", "guest", "on") }
+
+// A listener that was away for less than what is kept misses nothing, whatever it listens to.
+func TestAwayForLess(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	back := away(t, store, server.URL())
+	l := newListener(back.store)
+	all, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	one, _ := listen(t, l, "t.007", subscribers.ListenOptions{})
+	named, _ := listen(t, l, "t.*", subscribers.ListenOptions{Name: "n", Concurrency: 4})
+	var topics []string
+	for i := range 600 { // more than one look tells of
+		topics = append(topics, fmt.Sprintf("t.%03d", i))
+	}
+	broadcast(t, store, "t.007", "first")
+	wantIDs(t, one, "first")
+	for round := range 3 {
+		back.leave()
+		ids := numbers(fmt.Sprint(round, "-"), 2400)
+		flood(t, store, topics, ids...)
+		sentAll(t, store)
+		back.come()
+		storetest.Eventually(t, "all are heard", func() bool {
+			n := 2400*(round+1) + 1
+			return all.size() == n && named.size() == n && one.size() == 4*(round+1)+1
+		})
+	}
+	were := sentTo(t, store)
+	all.check(t, "all", were, ">")
+	one.check(t, "one", were, "t.007")
+	once := map[string]bool{}
+	for _, id := range named.list() {
+		if once[id] {
+			t.Errorf("the named one heard %s twice", id)
+		}
+		once[id] = true
+	}
+	if n := l.Stats(); n.Gaps > 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// Who begins at the beginning does not miss what was removed before; who begins at a time or behind a position does.
+func TestGapsAtTheBeginning(t *testing.T) {
+	store := storetest.Open(t)
+	carryFew(t, store)
+	began := time.Now()
+	broadcast(t, store, topic, "0")
+	first := sentTo(t, store)[0].at
+	flood(t, store, []string{topic, "other"}, numbers("n", 1000)...)
+	sentAll(t, store)
+	var kept, of []string
+	for _, s := range sentTo(t, store) {
+		kept = append(kept, s.id)
+		if s.topic == topic {
+			of = append(of, s.id)
+		}
+	}
+	if len(kept) > 500 {
+		t.Fatalf("%d are kept", len(kept))
+	}
+	l := newListener(store)
+	for _, test := range []struct {
+		from subscribers.From
+		gaps []string
+	}{
+		{subscribers.FromBeginning(), nil},
+		{subscribers.FromNow(), nil},
+		{subscribers.FromTime(began), []string{topic, "other"}},
+		{subscribers.After(first), []string{topic, "other"}},
+		{subscribers.After(0), []string{topic, "other"}},
+	} {
+		for _, name := range []string{"", "n"} {
+			var want []string
+			if test.from != subscribers.FromNow() {
+				want = kept
+			}
+			h, stop := listen(t, l, ">", subscribers.ListenOptions{From: test.from, Name: name})
+			if name == "" {
+				wantIDs(t, h, want...)
+			} else {
+				wantSet(t, h, want...)
+			}
+			got := map[string]bool{}
+			for _, g := range h.missed() {
+				if got[g.Topic] || g.After >= g.UpTo {
+					t.Errorf("from %s: %v", test.from, h.missed())
+				}
+				got[g.Topic] = true
+			}
+			wanted := map[string]bool{}
+			for _, topic := range test.gaps {
+				wanted[topic] = true
+			}
+			if diff := gocmp.Diff(wanted, got); diff != "" {
+				t.Errorf("from %s as %q: gaps (-want +got):\n%s", test.from, name, diff)
+			}
+			stop()
+			if name != "" {
+				if err := l.Remove(t.Context(), name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	h, _ := listen(t, l, topic, subscribers.ListenOptions{From: subscribers.FromTime(began)})
+	wantGap(t, store, h, topic)
+	if len(of) != h.size() {
+		t.Errorf("heard %d", h.size())
+	}
+}
+
+// What is removed while a listener reads from the beginning is a gap: it was there when it began.
+func TestGapWhileReadingFromTheBeginning(t *testing.T) {
+	for _, name := range []string{"", "n"} {
+		t.Run("name "+name, func(t *testing.T) {
+			store := storetest.Open(t)
+			stop := carryFew(t, store)
+			flood(t, store, []string{topic}, numbers("m", 1000)...) // the beginning of which is removed already
+			sentAll(t, store)
+			stop()
+			carry(t, store) // keeps all
+			flood(t, store, []string{topic}, numbers("n", 5000)...)
+			sentAll(t, store)
+			l := newListener(store)
+			slow := &heard{hold: make(chan struct{})}
+			listenInto(t, l, topic, slow, subscribers.ListenOptions{From: subscribers.FromBeginning(), Name: name})
+			select {
+			case slow.hold <- struct{}{}: // it has begun
+			case <-time.After(storetest.Deadline):
+				t.Fatal("it does not begin")
+			}
+			if gaps := slow.missed(); len(gaps) > 0 {
+				t.Fatalf("at the beginning: %v", gaps)
+			}
+			if err := store.Client().XTrimMaxLen(t.Context(), store.Keys().Log(topic), 100).Err(); err != nil {
+				t.Fatal(err)
+			}
+			close(slow.hold)
+			storetest.Eventually(t, "it has heard the last", func() bool {
+				got := slow.list()
+				return len(got) > 0 && got[len(got)-1] == "n04999"
+			})
+			if gaps := slow.missed(); len(gaps) == 0 || len(gaps) > 1 && name == "" {
+				t.Errorf("gaps %v", gaps)
+			}
+		})
+	}
+}
+
+// A named listener that was away while more came than is kept.
+func TestGapOfAName(t *testing.T) {
+	store := storetest.Open(t)
+	carryFew(t, store)
+	l := newListener(store)
+	o := subscribers.ListenOptions{Name: "n"}
+	h, stop := listen(t, l, ">", o)
+	broadcast(t, store, topic, "a")
+	wantIDs(t, h, "a")
+	stop()
+	flood(t, store, []string{topic}, numbers("n", 1000)...)
+	broadcast(t, store, "other", "o")
+	h, _ = listen(t, l, ">", o)
+	storetest.Eventually(t, "it is told", func() bool { return len(h.missed()) == 1 })
+	kept := sentTo(t, store)
+	storetest.Eventually(t, "what is kept is heard", func() bool { return h.size() == len(kept) })
+	if g := h.missed(); len(g) != 1 || g[0].Topic != topic || g[0].UpTo >= kept[0].at {
+		t.Errorf("gaps %v", g)
+	}
+}
+
+// A log of which everything was too old is removed altogether, which is a gap for who was away.
+func TestGapOfARemovedLog(t *testing.T) {
+	store := storetest.Open(t)
+	c, err := carrier.New(store, carrier.Options{KeepAge: carrier.MinKeepAge})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	l := newListener(store)
+	o := subscribers.ListenOptions{Name: "n"}
+	_, stop := listen(t, l, ">", o)
+	stop()
+	began := time.Now()
+	broadcast(t, store, topic, "a")
+	storetest.Eventually(t, "the log is removed", func() bool { return counts(t, store).Log == 0 })
+	plain, _ := listen(t, l, topic, subscribers.ListenOptions{From: subscribers.FromTime(began)})
+	named, _ := listen(t, l, ">", o)
+	beginning, _ := listen(t, l, ">", subscribers.ListenOptions{From: subscribers.FromBeginning()})
+	storetest.Eventually(t, "they are told", func() bool { return len(plain.missed()) == 1 && len(named.missed()) == 1 })
+	broadcast(t, store, topic, "b")
+	wantIDs(t, plain, "b")
+	wantIDs(t, named, "b")
+	wantIDs(t, beginning, "b")
+	for _, h := range []*heard{plain, named} {
+		if g := h.missed(); len(g) != 1 || g[0].Topic != topic || g[0].UpTo >= h.all[0].Position {
+			t.Errorf("gaps %v", g)
+		}
+	}
+	if g := beginning.missed(); len(g) > 0 {
+		t.Errorf("from the beginning: %v", g)
+	}
+}
+
+// Those that hear everything in time are never told of a gap, where no less is kept than comes at once.
+func TestNoGapForWhoIsInTime(t *testing.T) {
+	store := storetest.Open(t)
+	c, err := carrier.New(store, carrier.Options{KeepCount: 20, KeepAge: carrier.MinKeepAge})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	l := newListener(store)
+	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	named, _ := listen(t, l, ">", subscribers.ListenOptions{Name: "n"})
+	ids := numbers("n", 1000)
+	for i := 0; i < len(ids); i += 20 {
+		flood(t, store, []string{"a", "b", "c"}, ids[i:i+20]...)
+		storetest.Eventually(t, "they are heard", func() bool { return h.size() == i+20 && named.size() == i+20 })
+	}
+	wantIDs(t, h, ids...)
+	if n := l.Stats(); n.Gaps > 0 {
+		t.Errorf("%+v", n)
+	}
+}

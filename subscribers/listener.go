@@ -1,0 +1,184 @@
+package subscribers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// ListenerOptions are the options of a Listener. The zero value is the default.
+type ListenerOptions struct {
+	Grace  time.Duration // how long handlers of named listeners may go on when they stop; zero: DefaultGrace
+	Logger *slog.Logger  // nil: nothing is logged
+}
+
+// ListenOptions are the options of one listener. The zero value is the default.
+type ListenOptions struct {
+	From From // where it begins
+
+	// Name keeps its place in Redis: processes that listen under one name share
+	// the broadcasts among them, each is acknowledged when its handler returns
+	// nil, and what a process held that died is handed to another. The grammar is
+	// that of a topic. A name belongs to one pattern and one From.
+	Name string
+
+	OnStart func(notify.Position) // called once when it listens: what is sent from now on, behind this position, is not missed
+	OnGap   func(Gap)             // called where broadcasts are missing, in their place; gaps are also logged and counted
+
+	// Of a named listener:
+	Concurrency int           // broadcasts handled at the same time; zero: DefaultConcurrency
+	Lease       time.Duration // of a broadcast in hand, extended while the handler runs; zero: DefaultLease
+	Backoff     Backoff       // between attempts
+	MaxAttempts int           // after which a broadcast is given up; zero: DefaultMaxAttempts
+
+	// OnGivenUp is called when a broadcast is given up: out of attempts, or its handler returned ErrBury.
+	OnGivenUp func(b *Broadcast, reason string)
+}
+
+// A Listener listens for broadcasts. All that listen in a process best share
+// one: it has one connection to Redis and reads each broadcast once, for all of
+// them. It is safe for concurrent use and needs no closing.
+type Listener struct {
+	store *notify.Store
+	o     ListenerOptions
+	stats counters
+	hub   hub
+
+	checked atomic.Bool // Redis is fit
+}
+
+// NewListener returns a listener to a store. It starts nothing.
+func NewListener(store *notify.Store, o ListenerOptions) *Listener {
+	if o.Grace == 0 {
+		o.Grace = DefaultGrace
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	l := &Listener{store: store, o: o}
+	l.hub = hub{logs: logs{store, &l.stats}, log: o.Logger, news: make(chan struct{}, 1)}
+	return l
+}
+
+// Stats returns what the listener counted so far.
+func (l *Listener) Stats() ListenerStats { return l.stats.stats() }
+
+// Listen calls handler for each broadcast of a topic, or of a pattern such as
+// prices.* or prices.> (notify.ParsePattern), until ctx ends; then it returns
+// nil. It does not poll: it is woken when a log grows, and reads it from where
+// it stands. A connection that was lost for a while misses nothing that is kept.
+//
+// Without a name, handler is called for one broadcast after the other, each once,
+// in the order in which they were sent, also where they are of many topics. An
+// error of handler ends Listen, which returns it. With a name, see
+// ListenOptions: order holds for each topic, with one process of concurrency 1; an
+// error of handler has it called again after a backoff.
+//
+// A slow handler holds up nobody else: its listener falls behind, which is
+// counted, and reads from Redis what the others read long before. If it falls
+// behind what Redis keeps, the gap is told to OnGap.
+//
+// Errors: a notify.ErrInvalid that names what is wrong, among them a name that
+// is in use with another pattern or From; an ErrNoListener when the name was
+// removed meanwhile; a notify.ErrUnfit; or that of handler.
+func (l *Listener) Listen(ctx context.Context, pattern string, handler func(context.Context, *Broadcast) error, o ListenOptions) error {
+	p, err := notify.ParsePattern(pattern)
+	if err != nil {
+		return err
+	}
+	if handler == nil {
+		return fmt.Errorf("%w handler of %s: it is nil", notify.ErrInvalid, pattern)
+	}
+	if err := l.check(ctx); err != nil {
+		return err
+	}
+	if o.Name != "" {
+		return l.listenNamed(ctx, p, handler, o)
+	}
+	if o.Concurrency != 0 || o.Lease != 0 || o.MaxAttempts != 0 || o.Backoff != (Backoff{}) || o.OnGivenUp != nil {
+		return fmt.Errorf("%w options of %s: concurrency, lease, backoff, attempts and OnGivenUp are for a named listener; give it a name", notify.ErrInvalid, pattern)
+	}
+	m, err := l.hub.join(ctx, p, "")
+	if err != nil {
+		return nil // ctx ended
+	}
+	defer l.hub.leave(m)
+	l.hub.place(m, o.From)
+	if o.OnStart != nil {
+		o.OnStart(l.hub.cursor(m))
+	}
+	for {
+		items, err := l.hub.next(ctx, m)
+		if err != nil {
+			return nil // ctx ended
+		}
+		for _, i := range items {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err := l.handle(ctx, i, handler, o.OnGap); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// check refuses a Redis that is unfit. One that is away is waited for.
+func (l *Listener) check(ctx context.Context) error {
+	if l.checked.Load() {
+		return nil
+	}
+	err := l.store.Check(ctx)
+	if err != nil && (notify.Away(err) || ctx.Err() != nil) {
+		return nil
+	}
+	l.checked.Store(err == nil)
+	return err
+}
+
+// handle hands an item of a log to those who want it.
+func (l *Listener) handle(ctx context.Context, i item, handler func(context.Context, *Broadcast) error, onGap func(Gap)) error {
+	switch {
+	case i.gap != nil:
+		l.missed(*i.gap, onGap)
+	case i.broadcast != nil:
+		b := *i.broadcast
+		l.stats.handled.Add(1)
+		return handler(ctx, &b)
+	}
+	return nil
+}
+
+// missed tells of a gap.
+func (l *Listener) missed(g Gap, onGap func(Gap)) {
+	l.stats.gaps.Add(1)
+	l.o.Logger.Error("broadcasts are missing: they were removed before they were read; see BELLHOP_BROADCAST_KEEP",
+		"topic", g.Topic, "after", g.After.Time(), "up_to", g.UpTo.Time())
+	if onGap != nil {
+		onGap(g)
+	}
+}
+
+// place puts a member where it begins.
+func (h *hub) place(m *member, from From) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch from.text {
+	case "", "now":
+		return
+	case "beginning":
+		m.begun, m.floor = make(map[string]bool), m.valid
+	}
+	m.cursor = min(from.after, m.valid)
+}
+
+// cursor returns up to where a member has read.
+func (h *hub) cursor(m *member) notify.Position {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return m.cursor
+}

@@ -1,0 +1,1074 @@
+package subscribers_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// heard collects what a listener heard.
+type heard struct {
+	mu    sync.Mutex
+	start notify.Position
+	all   []subscribers.Broadcast
+	gaps  []subscribers.Gap
+	early []string
+	hold  chan struct{} // if there is one, each broadcast waits for it
+}
+
+func (h *heard) handle(ctx context.Context, b *subscribers.Broadcast) error {
+	if h.hold != nil {
+		select {
+		case <-h.hold:
+		case <-ctx.Done():
+			return nil // it does not count as handled
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, *b)
+	if time.Now().Before(b.Due) {
+		h.early = append(h.early, b.ID)
+	}
+	return nil
+}
+
+func (h *heard) size() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all)
+}
+
+func (h *heard) list() (ids []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, b := range h.all {
+		ids = append(ids, b.ID)
+	}
+	return ids
+}
+
+func (h *heard) missed() []subscribers.Gap {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.gaps)
+}
+
+// options fills in what a listener tells, and started is closed when it listens.
+func (h *heard) options(o subscribers.ListenOptions) (_ subscribers.ListenOptions, started chan struct{}) {
+	started = make(chan struct{})
+	o.OnStart = func(p notify.Position) {
+		h.mu.Lock()
+		h.start = p
+		h.mu.Unlock()
+		close(started)
+	}
+	o.OnGap = func(g subscribers.Gap) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.gaps = append(h.gaps, g)
+	}
+	return o, started
+}
+
+// listen listens until stop is called or the test ends, and returns when it does.
+func listen(t *testing.T, l *subscribers.Listener, pattern string, o subscribers.ListenOptions) (h *heard, stop func()) {
+	t.Helper()
+	h = &heard{}
+	return h, listenInto(t, l, pattern, h, o)
+}
+
+func listenInto(t *testing.T, l *subscribers.Listener, pattern string, h *heard, o subscribers.ListenOptions) (stop func()) {
+	t.Helper()
+	o, started := h.options(o)
+	stop = storetest.Run(t, func(ctx context.Context) error { return l.Listen(ctx, pattern, h.handle, o) })
+	storetest.Receive(t, "it listens", started)
+	return stop
+}
+
+func newListener(store *notify.Store) *subscribers.Listener {
+	return subscribers.NewListener(store, subscribers.ListenerOptions{})
+}
+
+// broadcast publishes broadcasts that are due at once, one after the other, and waits until they are sent.
+func broadcast(t *testing.T, store *notify.Store, topic string, ids ...string) {
+	t.Helper()
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	for _, id := range ids {
+		if _, err := pub.Broadcast(t.Context(), notify.Message{Topic: topic, ID: id, Body: []byte("body of " + id)}); err != nil {
+			t.Fatal(err)
+		}
+		storetest.Eventually(t, id+" is sent", func() bool {
+			_, err := pub.Inspect(context.Background(), topic, id)
+			return errors.Is(err, notify.ErrNotFound)
+		})
+	}
+}
+
+// flood publishes broadcasts, in few calls, to topics in turn; they are sent in this order.
+func flood(t testing.TB, store *notify.Store, topics []string, ids ...string) {
+	t.Helper()
+	var messages []notify.Message
+	for i, id := range ids {
+		messages = append(messages, notify.Message{
+			Topic: topics[i%len(topics)], ID: id, Body: []byte("body of " + id), Broadcast: true,
+			Due: time.Now().Add(-time.Hour + time.Duration(i)*time.Millisecond),
+		})
+	}
+	storetest.Publish(t, store, messages...)
+}
+
+func numbers(prefix string, n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%s%05d", prefix, i)
+	}
+	return ids
+}
+
+// wantIDs waits until a listener has heard as many as it should, and checks that it was these, in order.
+func wantIDs(t *testing.T, h *heard, want ...string) {
+	t.Helper()
+	storetest.Eventually(t, fmt.Sprintf("%d are heard", len(want)), func() bool { return h.size() >= len(want) })
+	if diff := gocmp.Diff(want, h.list()); diff != "" {
+		t.Errorf("heard (-want +got):\n%s", diff)
+	}
+}
+
+// wantSet is wantIDs in any order.
+func wantSet(t *testing.T, h *heard, want ...string) {
+	t.Helper()
+	storetest.Eventually(t, fmt.Sprintf("%d are heard", len(want)), func() bool { return h.size() >= len(want) })
+	got := h.list()
+	slices.Sort(got)
+	want = slices.Sorted(slices.Values(want))
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("heard (-want +got):\n%s", diff)
+	}
+}
+
+// A sent broadcast is what a log in Redis holds of it.
+type sent struct {
+	topic, id string
+	at        notify.Position
+}
+
+// sentTo returns all that was sent, as the logs in Redis hold it, in order.
+func sentTo(t *testing.T, store *notify.Store) (all []sent) {
+	t.Helper()
+	client, keys := store.Client(), store.Keys()
+	topics, err := client.ZRange(t.Context(), keys.Logs(), 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range topics {
+		entries, err := client.XRange(t.Context(), keys.Log(topic), "-", "+").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			at, err := notify.ParsePosition(e.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, sent{topic, e.Values["id"].(string), at})
+		}
+	}
+	slices.SortFunc(all, func(a, b sent) int { return cmp.Compare(a.at, b.at) })
+	return all
+}
+
+// check fails the test unless what was heard is, from where the listener began,
+// the beginning of what was sent to a pattern: nothing is missing, twice, or out of its order.
+func (h *heard) check(t *testing.T, who string, all []sent, pattern string) {
+	t.Helper()
+	p, err := notify.ParsePattern(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := 0
+	for _, s := range all {
+		if s.at <= h.start || !p.Match(s.topic) {
+			continue
+		}
+		if i == len(h.all) {
+			break
+		}
+		if b := h.all[i]; b.ID != s.id || b.Topic != s.topic || b.Position != s.at {
+			t.Errorf("%s on %s, behind %v: the %dth that it heard is %s:%s at %v, want %s:%s at %v", who, pattern, h.start, i, b.Topic, b.ID, b.Position, s.topic, s.id, s.at)
+			return
+		}
+		i++
+	}
+	if i < len(h.all) {
+		t.Errorf("%s on %s: it heard %d, and %d were sent", who, pattern, len(h.all), i)
+	}
+	if len(h.early)+len(h.gaps) > 0 {
+		t.Errorf("%s on %s: early %v, gaps %v", who, pattern, h.early, h.gaps)
+	}
+}
+
+func TestListen(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := newListener(store)
+	one, _ := listen(t, l, "prices.gold", subscribers.ListenOptions{})
+	many, _ := listen(t, l, "prices.*", subscribers.ListenOptions{})
+	all, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	broadcast(t, store, "prices.gold", "a", "b")
+	broadcast(t, store, "prices.silver", "c")
+	broadcast(t, store, "news", "d")
+	wantIDs(t, one, "a", "b")
+	wantIDs(t, many, "a", "b", "c")
+	wantIDs(t, all, "a", "b", "c", "d")
+	if body := string(all.all[2].Body); body != "body of c" || all.all[2].Topic != "prices.silver" || all.all[2].Attempt != 1 || !all.all[2].Broadcast {
+		t.Errorf("%+v", all.all[2])
+	}
+	if n := l.Stats(); n.Handled != 9 || n.Lagged+n.Gaps+n.Unreadable+n.GivenUp != 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// A broadcast comes as it was published, never before it is due.
+func TestBroadcastIsWhatWasPublished(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	h, _ := listen(t, newListener(store), topic, subscribers.ListenOptions{})
+	var every []byte
+	for b := range 256 {
+		every = append(every, byte(b))
+	}
+	m := notify.Message{
+		Topic: topic, ID: "a:b.c~d", Body: every, Delay: 30 * time.Millisecond,
+		ContentType: "application/x", Headers: map[string]string{"Trace": "7", "Ümlaut": "no"},
+	}
+	delete(m.Headers, "Ümlaut")
+	before := time.Now().Truncate(time.Millisecond)
+	p, err := notify.NewPublisher(store, notify.PublisherOptions{}).Broadcast(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "it is heard", func() bool { return h.size() == 1 })
+	b := h.all[0]
+	want := subscribers.Broadcast{Topic: topic, ID: m.ID, Due: p.Due, Position: b.Position, Attempt: 1, Record: notify.Record{
+		Published: b.Published, ContentType: m.ContentType, Headers: m.Headers, Broadcast: true, Body: every,
+	}}
+	if diff := gocmp.Diff(want, b); diff != "" {
+		t.Errorf("broadcast (-want +got):\n%s", diff)
+	}
+	if b.Published.Before(before) || b.Position.Time().Before(b.Due) || len(h.early) > 0 {
+		t.Errorf("published %v, due %v, sent %v", b.Published, b.Due, b.Position.Time())
+	}
+}
+
+func TestWhereToBegin(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := newListener(store)
+	broadcast(t, store, "prices.gold", "a", "b")
+	broadcast(t, store, "prices.silver", "c")
+	broadcast(t, store, "news", "d")
+	all := sentTo(t, store)
+	for _, test := range []struct {
+		from string
+		want []string
+	}{
+		{"", nil},
+		{"now", nil},
+		{"beginning", []string{"a", "b", "c", "d"}},
+		{all[0].at.String(), []string{"b", "c", "d"}},
+		{all[2].at.String(), []string{"d"}},
+		{all[3].at.String(), nil},
+		{(all[1].at - 1).String(), []string{"b", "c", "d"}},
+		{"0-0", []string{"a", "b", "c", "d"}},
+		{all[1].at.Time().UTC().Format(time.RFC3339Nano), []string{"b", "c", "d"}},
+		{all[1].at.Time().Add(time.Microsecond).UTC().Format(time.RFC3339Nano), []string{"c", "d"}},
+		{all[3].at.Time().In(time.FixedZone("", 3600)).Format(time.RFC3339Nano), []string{"d"}},
+		{"1970-01-01T00:00:00Z", []string{"a", "b", "c", "d"}},
+	} {
+		from := subscribers.From{}
+		if test.from != "" {
+			var err error
+			if from, err = subscribers.ParseFrom(test.from); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"", "n-" + strings.NewReplacer(":", "-", "+", "-").Replace(test.from)} {
+			h, stop := listen(t, l, ">", subscribers.ListenOptions{From: from, Name: strings.TrimSuffix(name, ".")})
+			broadcast(t, store, "last", "last")
+			if name == "" {
+				wantIDs(t, h, append(slices.Clone(test.want), "last")...)
+			} else {
+				wantSet(t, h, append(slices.Clone(test.want), "last")...)
+			}
+			if got := h.missed(); len(got) > 0 {
+				t.Errorf("from %q: gaps %v", test.from, got)
+			}
+			stop()
+			if err := store.Client().Del(t.Context(), store.Keys().Log("last")).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if err := store.Client().ZRem(t.Context(), store.Keys().Logs(), "last").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Listeners come and go on one hub, of topics and patterns, from here and there,
+// some slow, while broadcasts flow, connections are cut and scripts forgotten:
+// each hears from where it begins all that is sent, in order, once.
+func TestListenersComeAndGo(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	var topics []string
+	for i := range 30 {
+		topics = append(topics, fmt.Sprintf("t.%d.%d", i%5, i))
+	}
+	patterns := append([]string{">", "t.>", "t.*.*", "t.1.*", "t.*.7", "none", "t.2.>"}, topics...)
+	const lasts = 6 * time.Second
+	ctx, stop := context.WithTimeout(t.Context(), lasts)
+	defer stop()
+	var all sync.WaitGroup
+	all.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			var batch []notify.Message
+			for j := range rand.IntN(60) {
+				batch = append(batch, notify.Message{Topic: topics[rand.IntN(len(topics))], ID: fmt.Sprintf("%d-%d", i, j), Body: []byte("x"), Broadcast: true, Delay: rand.N(20 * time.Millisecond)})
+			}
+			for _, r := range notify.NewPublisher(store, notify.PublisherOptions{}).PublishMany(t.Context(), batch) {
+				if r.Err != nil && !notify.Away(r.Err) {
+					t.Error(r.Err) // where the connection was cut it happened or not: the logs tell
+				}
+			}
+			time.Sleep(rand.N(10 * time.Millisecond)) // so that there are moments of rest
+		}
+	})
+	all.Go(func() { disturb(ctx, store) })
+	type run struct {
+		h       *heard
+		pattern string
+	}
+	var mu sync.Mutex
+	var runs []run
+	var last atomic.Int64
+	hubs := []*subscribers.Listener{newListener(store), newListener(store)}
+	for i := range 12 {
+		l := hubs[i%len(hubs)]
+		all.Go(func() {
+			for ctx.Err() == nil {
+				r := run{&heard{}, patterns[rand.IntN(len(patterns))]}
+				o, _ := r.h.options(subscribers.ListenOptions{})
+				switch rand.IntN(4) {
+				case 0:
+					o.From = subscribers.FromBeginning()
+				case 1:
+					o.From = subscribers.After(notify.Position(last.Load()))
+				}
+				slow := rand.IntN(5) == 0
+				life, end := context.WithTimeout(ctx, rand.N(700*time.Millisecond))
+				err := l.Listen(life, r.pattern, func(ctx context.Context, b *subscribers.Broadcast) error {
+					if slow && rand.IntN(10) == 0 {
+						time.Sleep(rand.N(5 * time.Millisecond))
+					}
+					last.Store(int64(b.Position))
+					return r.h.handle(ctx, b)
+				}, o)
+				end()
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				runs = append(runs, r)
+				mu.Unlock()
+			}
+		})
+	}
+	steady := run{&heard{}, ">"} // and one that stays
+	o, started := steady.h.options(subscribers.ListenOptions{})
+	stopSteady := storetest.Run(t, func(ctx context.Context) error { return hubs[0].Listen(ctx, ">", steady.h.handle, o) })
+	storetest.Receive(t, "it listens", started)
+	all.Wait()
+	storetest.Eventually(t, "all are sent", func() bool {
+		n, err := store.Client().ZCard(t.Context(), store.Keys().Broadcasts()).Result()
+		return err == nil && n == 0
+	})
+	were := sentTo(t, store)
+	storetest.Eventually(t, "the one that stays hears the last", func() bool {
+		steady.h.mu.Lock()
+		defer steady.h.mu.Unlock()
+		n := len(steady.h.all)
+		return n > 0 && steady.h.all[n-1].Position == were[len(were)-1].at
+	})
+	stopSteady()
+	total := 0
+	for i, r := range append(runs, steady) {
+		total += r.h.size()
+		r.h.check(t, fmt.Sprint("listener ", i), were, r.pattern)
+	}
+	t.Logf("%d were sent; %d listeners heard %d; %+v", len(were), len(runs)+1, total, hubs[0].Stats())
+	if total == 0 || len(runs) < 50 {
+		t.Errorf("too little happened")
+	}
+}
+
+// disturb cuts connections, flushes scripts and makes Redis pause, until ctx ends.
+func disturb(ctx context.Context, store *notify.Store) {
+	faults := [][]any{
+		{"SCRIPT", "FLUSH"}, {"CLIENT", "KILL", "TYPE", "pubsub"}, {"CLIENT", "KILL", "TYPE", "normal"}, {"CLIENT", "PAUSE", "50"},
+	}
+	for ctx.Err() == nil {
+		store.Client().Do(ctx, faults[rand.IntN(len(faults))]...)
+		select {
+		case <-ctx.Done():
+		case <-time.After(rand.N(400 * time.Millisecond)):
+		}
+	}
+}
+
+// More topics than one call reads, than one carry sends, and than a hub hears of
+// one by one: the order is that in which all of them were sent.
+func TestManyTopics(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	var topics []string
+	for i := range 250 {
+		topics = append(topics, fmt.Sprintf("many.%03d", i))
+	}
+	l := newListener(store)
+	all, _ := listen(t, l, "many.*", subscribers.ListenOptions{})
+	ids := numbers("n", 3000)
+	flood(t, store, topics, ids...)
+	wantIDs(t, all, ids...)
+	late, _ := listen(t, l, ">", subscribers.ListenOptions{From: subscribers.FromBeginning()})
+	wantIDs(t, late, ids...)
+
+	// And of each topic by itself.
+	var each []*heard
+	for _, topic := range topics[:40] {
+		h, _ := listen(t, l, topic, subscribers.ListenOptions{From: subscribers.FromBeginning()})
+		each = append(each, h)
+	}
+	flood(t, store, topics, numbers("o", 250)...)
+	for i, h := range each {
+		var want []string
+		for j := i; j < len(ids); j += len(topics) {
+			want = append(want, ids[j])
+		}
+		wantIDs(t, h, append(want, fmt.Sprintf("o%05d", i))...)
+	}
+	if n := l.Stats(); n.Gaps+n.Unreadable > 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// A slow listener holds up nobody: not the carrier, not those that share its hub. It is counted, and misses nothing.
+func TestSlowListener(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := newListener(store)
+	fast, _ := listen(t, l, topic, subscribers.ListenOptions{})
+	slow := &heard{hold: make(chan struct{})}
+	listenInto(t, l, topic, slow, subscribers.ListenOptions{})
+	other, _ := listen(t, l, "other", subscribers.ListenOptions{})
+	ids := numbers("n", 5000) // more than the window holds
+	flood(t, store, []string{topic}, ids...)
+	broadcast(t, store, "other", "o")
+	wantIDs(t, fast, ids...)
+	wantIDs(t, other, "o")
+	if slow.size() > 0 {
+		t.Fatal("the slow one handled some")
+	}
+	if c := counts(t, store); c.Broadcasts != 0 {
+		t.Errorf("the carrier was held up: %+v", c)
+	}
+	close(slow.hold)
+	wantIDs(t, slow, ids...)
+	flood(t, store, []string{topic}, "z")
+	wantIDs(t, slow, append(ids, "z")...)
+	wantIDs(t, fast, append(ids, "z")...)
+	if n := l.Stats(); n.Lagged != 1 || n.Gaps != 0 || n.Handled != int64(2*len(ids)+3) {
+		t.Errorf("%+v", n)
+	}
+}
+
+// Bodies that fill the window before the number does, and a reply before either.
+func TestSlowListenerOfLargeBodies(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := newListener(store)
+	fast, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	slow := &heard{hold: make(chan struct{})}
+	listenInto(t, l, ">", slow, subscribers.ListenOptions{})
+	ids := numbers("n", 120)
+	var messages []notify.Message
+	for i, id := range ids {
+		messages = append(messages, notify.Message{
+			Topic: fmt.Sprintf("big.%d", i%7), ID: id, Broadcast: true, Body: bytes.Repeat([]byte{byte(i)}, notify.DefaultMaxBody-i%3),
+			Due: time.Now().Add(-time.Hour + time.Duration(i)*time.Millisecond),
+		})
+	}
+	storetest.Publish(t, store, messages...)
+	wantIDs(t, fast, ids...)
+	close(slow.hold)
+	wantIDs(t, slow, ids...)
+	late, _ := listen(t, l, ">", subscribers.ListenOptions{From: subscribers.FromBeginning()})
+	wantIDs(t, late, ids...)
+	for _, h := range []*heard{fast, slow, late} {
+		for i, b := range h.all {
+			if !bytes.Equal(b.Body, messages[i].Body) {
+				t.Fatalf("%s has another body", b.ID)
+			}
+		}
+	}
+	if n := l.Stats(); n.Lagged != 1 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// A listener that begins long ago catches up while new ones come.
+func TestCatchingUpWhileNewOnesCome(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	topics := []string{"a", "b.c", "b.d"}
+	ids := numbers("n", 6000)
+	flood(t, store, topics, ids[:4000]...)
+	storetest.Eventually(t, "they are sent", func() bool { return len(sentTo(t, store)) == 4000 })
+	l := newListener(store)
+	var rest sync.WaitGroup
+	rest.Go(func() {
+		for i := 4000; i < 6000; i += 50 {
+			flood(t, store, topics, ids[i:i+50]...)
+		}
+	})
+	first, _ := listen(t, l, ">", subscribers.ListenOptions{From: subscribers.FromBeginning()})
+	rest.Wait()
+	second, _ := listen(t, l, "b.*", subscribers.ListenOptions{From: subscribers.After(1)})
+	storetest.Eventually(t, "all are heard", func() bool { return first.size() == 6000 })
+	all := sentTo(t, store)
+	ofB := 0
+	for _, s := range all {
+		if s.topic != "a" {
+			ofB++
+		}
+	}
+	storetest.Eventually(t, "all of a pattern are heard", func() bool { return second.size() == ofB })
+	first.check(t, "the first", all, ">")
+	second.check(t, "the second", all, "b.*")
+}
+
+// One hub reads once for all of its listeners.
+func TestListenersShareOneReader(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	l := newListener(store)
+	var all []*heard
+	for range 200 {
+		h, _ := listen(t, l, topic, subscribers.ListenOptions{})
+		all = append(all, h)
+	}
+	if n, err := store.Client().PubSubNumSub(t.Context(), store.Keys().Log(topic)).Result(); err != nil || n[store.Keys().Log(topic)] != 1 {
+		t.Errorf("%v listen in Redis, %v", n, err)
+	}
+	before := scriptCalls(t, store)
+	ids := numbers("n", 20)
+	broadcast(t, store, topic, ids...)
+	for _, h := range all {
+		wantIDs(t, h, ids...)
+	}
+	// Of each: to publish, to inspect until it is gone, to carry (and its nudge), to read. Not 200 reads.
+	if n := scriptCalls(t, store) - before; n > 20*30 {
+		t.Errorf("%d calls of scripts for 20 broadcasts", n)
+	}
+}
+
+func scriptCalls(t *testing.T, store *notify.Store) (n int) {
+	t.Helper()
+	return commandCalls(t, store, "eval") + commandCalls(t, store, "evalsha")
+}
+
+// commandCalls returns how often Redis was called with a command; of all of them without a name.
+func commandCalls(t *testing.T, store *notify.Store, command string) (n int) {
+	t.Helper()
+	info, err := store.Client().Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(info) {
+		name, rest, ok := strings.Cut(line, ":calls=")
+		if !ok || command != "" && name != "cmdstat_"+command {
+			continue
+		}
+		var calls int
+		if _, err := fmt.Sscanf(rest, "%d", &calls); err != nil {
+			t.Fatal(err)
+		}
+		n += calls
+	}
+	return n
+}
+
+// Listeners that have nothing to hear cost Redis nothing: there is the carrier's one call a second.
+func TestIdleListenersCostNothing(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	for i := range 100 {
+		o := subscribers.ListenOptions{}
+		if i%4 == 0 {
+			o.Name = fmt.Sprintf("name-%d", i)
+		}
+		l := newListener(store)
+		listen(t, l, []string{topic, "prices.*", ">", fmt.Sprintf("t.%d", i)}[i%4], o)
+	}
+	broadcast(t, store, topic, "a") // once they are awake
+	beats := store.Client().Subscribe(t.Context(), store.Keys().Beat())
+	defer beats.Close()
+	beat := func() {
+		if _, err := beats.ReceiveMessage(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const n = 3
+	beat() // after which nobody takes anything any more
+	beat()
+	scripts, commands := scriptCalls(t, store), commandCalls(t, store, "")
+	for range n {
+		beat()
+	}
+	if got := scriptCalls(t, store) - scripts; got > n {
+		t.Errorf("%d calls of scripts in %d beats", got, n)
+	}
+	// The script of a beat makes some 14 calls of its own; three more are this test's INFO.
+	if got := commandCalls(t, store, "") - commands; got > n*20+3 {
+		t.Errorf("%d calls of all commands in %d beats", got, n)
+	}
+}
+
+// An error of the handler ends its listener, and no other.
+func TestHandlerEndsItsListener(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := newListener(store)
+	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
+	enough := errors.New("enough")
+	ended := make(chan error, 1)
+	var calls atomic.Int64
+	started := make(chan struct{})
+	go func() {
+		ended <- l.Listen(t.Context(), topic, func(context.Context, *subscribers.Broadcast) error {
+			if calls.Add(1) == 2 {
+				return enough
+			}
+			return nil
+		}, subscribers.ListenOptions{OnStart: func(notify.Position) { close(started) }})
+	}()
+	storetest.Receive(t, "it listens", started)
+	broadcast(t, store, topic, "a", "b", "c")
+	if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, enough) {
+		t.Errorf("it ended with %v", err)
+	}
+	wantIDs(t, h, "a", "b", "c")
+	if n := calls.Load(); n != 2 {
+		t.Errorf("it was called %d times", n)
+	}
+}
+
+// What one handler does to its broadcast is not seen by another, as far as the type promises.
+func TestListenersDoNotSeeEachOther(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := newListener(store)
+	o, started := (&heard{}).options(subscribers.ListenOptions{})
+	storetest.Run(t, func(ctx context.Context) error {
+		return l.Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
+			b.ID, b.Body, b.Topic = "spoiled", nil, ""
+			return nil
+		}, o)
+	})
+	storetest.Receive(t, "it listens", started)
+	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
+	broadcast(t, store, topic, "a", "b")
+	wantIDs(t, h, "a", "b")
+	if string(h.all[1].Body) != "body of b" {
+		t.Errorf("got %+v", h.all[1])
+	}
+}
+
+// A listener that is started before Redis is there waits for it.
+func TestListenBeforeRedisIsThere(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	server.Stop()
+	l := newListener(store)
+	plain, named := &heard{}, &heard{}
+	o, started := plain.options(subscribers.ListenOptions{})
+	storetest.Run(t, func(ctx context.Context) error { return l.Listen(ctx, topic, plain.handle, o) })
+	on, startedNamed := named.options(subscribers.ListenOptions{Name: "n"})
+	storetest.Run(t, func(ctx context.Context) error { return l.Listen(ctx, topic, named.handle, on) })
+	again, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	carry(t, store)
+	storetest.Receive(t, "it listens", started)
+	storetest.Receive(t, "the named one listens", startedNamed)
+	broadcast(t, store, topic, "a", "b")
+	wantIDs(t, plain, "a", "b")
+	wantSet(t, named, "a", "b")
+}
+
+// The context may end before Redis is there.
+func TestStopBeforeRedisIsThere(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	server.Stop()
+	l := newListener(store)
+	for _, name := range []string{"", "n"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- l.Listen(ctx, topic, new(heard).handle, subscribers.ListenOptions{Name: name})
+		}()
+		cancel()
+		if err := storetest.Receive(t, "it ends", ended); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	}
+}
+
+func TestBadListen(t *testing.T) {
+	store := storetest.Open(t)
+	l := newListener(store)
+	good := new(heard).handle
+	for _, test := range []struct {
+		want    string
+		pattern string
+		handler func(context.Context, *subscribers.Broadcast) error
+		o       subscribers.ListenOptions
+	}{
+		{"topic", "", good, subscribers.ListenOptions{}},
+		{"topic", "a b", good, subscribers.ListenOptions{}},
+		{"pattern", "a.>.b", good, subscribers.ListenOptions{}},
+		{"pattern", "a*", good, subscribers.ListenOptions{}},
+		{"handler of a: it is nil", "a", nil, subscribers.ListenOptions{}},
+		{"name", "a", good, subscribers.ListenOptions{Name: "two words"}},
+		{"name", "a", good, subscribers.ListenOptions{Name: "a..b"}},
+		{"name", "a", good, subscribers.ListenOptions{Name: strings.Repeat("a", 129)}},
+		{"options of a: concurrency", "a", good, subscribers.ListenOptions{Concurrency: 2}},
+		{"options of a: concurrency", "a", good, subscribers.ListenOptions{Lease: time.Second}},
+		{"options of a: concurrency", "a", good, subscribers.ListenOptions{MaxAttempts: 3}},
+		{"options of a: concurrency", "a", good, subscribers.ListenOptions{Backoff: subscribers.Backoff{Min: time.Second}}},
+		{"options of a: concurrency", "a", good, subscribers.ListenOptions{OnGivenUp: func(*subscribers.Broadcast, string) {}}},
+		{"concurrency -1", "a", good, subscribers.ListenOptions{Name: "n", Concurrency: -1}},
+		{"lease 1ms", "a", good, subscribers.ListenOptions{Name: "n", Lease: time.Millisecond}},
+		{"max attempts -1", "a", good, subscribers.ListenOptions{Name: "n", MaxAttempts: -1}},
+		{"backoff max", "a", good, subscribers.ListenOptions{Name: "n", Backoff: subscribers.Backoff{Min: time.Hour, Max: time.Second}}},
+	} {
+		err := l.Listen(t.Context(), test.pattern, test.handler, test.o)
+		if !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want an ErrInvalid about %q", err, test.want)
+		}
+	}
+	if n, err := store.Client().Exists(t.Context(), store.Keys().Listeners()).Result(); err != nil || n != 0 {
+		t.Errorf("a name was registered, %v", err)
+	}
+}
+
+func TestUnfitRedisEndsListen(t *testing.T) {
+	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	for _, name := range []string{"", "n"} {
+		err := newListener(storetest.At(t, server.URL(), "")).Listen(t.Context(), topic, new(heard).handle, subscribers.ListenOptions{Name: name})
+		if !errors.Is(err, notify.ErrUnfit) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// Redis loses all that it holds while somebody listens: what is sent afterwards is heard, once.
+func TestRedisLosesItsData(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	l := newListener(store)
+	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	broadcast(t, store, "a", "1")
+	wantIDs(t, h, "1")
+	if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	broadcast(t, store, "a", "2")
+	wantIDs(t, h, "1", "2")
+	for _, id := range []string{"3", "4"} {
+		if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		killListeners(t, store)
+		broadcast(t, store, "b", id)
+	}
+	wantIDs(t, h, "1", "2", "3", "4")
+
+	server.Kill() // and with it all that it held
+	again, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	broadcast(t, store, "a", "5")
+	wantIDs(t, h, "1", "2", "3", "4", "5")
+	if gaps := h.missed(); len(gaps) > 0 {
+		t.Errorf("gaps %v", gaps)
+	}
+}
+
+// killListeners cuts the connections that listen, and waits until they stand again.
+func killListeners(t *testing.T, store *notify.Store) {
+	t.Helper()
+	client := store.Client()
+	n, err := client.PubSubNumSub(t.Context(), store.Keys().Beat()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "they listen again", func() bool {
+		now, err := client.PubSubNumSub(t.Context(), store.Keys().Beat()).Result()
+		return err == nil && now[store.Keys().Beat()] >= n[store.Keys().Beat()]
+	})
+}
+
+// The set of positions is lost, or foreign: nobody who listens hears anything twice, or misses anything.
+func TestPositionsAreLost(t *testing.T) {
+	server := storetest.Server(t)
+	for _, foreign := range []bool{false, true} {
+		store := storetest.At(t, server.URL(), fmt.Sprint("foreign-", foreign))
+		carry(t, store)
+		l := newListener(store)
+		h, _ := listen(t, l, ">", subscribers.ListenOptions{})
+		one, _ := listen(t, l, "a", subscribers.ListenOptions{})
+		named, _ := listen(t, l, "a", subscribers.ListenOptions{Name: "n"})
+		broadcast(t, store, "a", "1", "2")
+		wantIDs(t, h, "1", "2")
+		for i, then := range []func(){func() {}, func() { killListeners(t, store) }} {
+			if err := store.Client().Del(t.Context(), store.Keys().Logs()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if foreign {
+				if err := store.Client().Set(t.Context(), store.Keys().Logs(), "x", 0).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			then()
+			broadcast(t, store, "a", fmt.Sprint("again-", i))
+		}
+		for _, h := range []*heard{h, one} {
+			wantIDs(t, h, "1", "2", "again-0", "again-1")
+		}
+		wantSet(t, named, "1", "2", "again-0", "again-1")
+		if n := l.Stats(); n.Gaps > 0 || n.Handled != 12 {
+			t.Errorf("%+v", n)
+		}
+	}
+}
+
+// Foreign entries and logs are passed over, and counted; what is beside them is heard, by whoever listens.
+func TestForeignEntries(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	client, keys := store.Client(), store.Keys()
+	l := newListener(store)
+	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	named, _ := listen(t, l, ">", subscribers.ListenOptions{Name: "n"})
+	broadcast(t, store, "a", "1")
+	wantIDs(t, h, "1")
+	for _, entry := range [][]any{
+		{"a", "b"},
+		{"id", "x"},
+		{"id", "x", "record", "none"},
+		{"prev", "x"},
+		{"prev", "99999999999999999999999-99999", "id", "", "due", "x", "record", ""},
+		{"id", "x", "due", "1e400", "prev", "-", "record", "{}"},
+	} {
+		if err := client.Do(t.Context(), append([]any{"XADD", keys.Log("a"), "*"}, entry...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := client.Do(t.Context(), "XADD", keys.Log("a"), fmt.Sprintf("%d-5000000", time.Now().UnixMilli()), "a", "b").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Do(t.Context(), "XADD", keys.Log("far"), "9999999999999999-0", "a", "b").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Do(t.Context(), "ZADD", keys.Logs(), "inf", "no topic", "-inf", "none", "1e300", "far", "5", "").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Set(t.Context(), keys.Log("string"), "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Do(t.Context(), "ZADD", keys.Logs(), time.Now().UnixMicro(), "string").Err(); err != nil {
+		t.Fatal(err)
+	}
+	broadcast(t, store, "a", "2")
+	broadcast(t, store, "b", "3")
+	wantIDs(t, h, "1", "2", "3")
+	wantSet(t, named, "1", "2", "3")
+	late, _ := listen(t, l, ">", subscribers.ListenOptions{From: subscribers.FromBeginning()})
+	wantIDs(t, late, "1", "2", "3")
+	lateNamed, _ := listen(t, l, "a", subscribers.ListenOptions{From: subscribers.FromBeginning(), Name: "late"})
+	wantSet(t, lateNamed, "1", "2")
+	if n := l.Stats(); n.Unreadable == 0 {
+		t.Errorf("%+v", n)
+	}
+	// The far one is mended: what comes then is heard.
+	if err := client.Del(t.Context(), keys.Log("far"), keys.Log("string")).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.ZRem(t.Context(), keys.Logs(), "far").Err(); err != nil {
+		t.Fatal(err)
+	}
+	broadcast(t, store, "far", "4")
+	broadcast(t, store, "string", "5")
+	wantIDs(t, h, "1", "2", "3", "4", "5")
+	wantSet(t, named, "1", "2", "3", "4", "5")
+}
+
+// Bells that nobody of ours rang are no harm.
+func TestForeignBells(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := newListener(store)
+	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
+	named, _ := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
+	for _, payload := range []string{"", "x", "1-1", "1-1 other", "1-1 " + topic, "9-9999 " + topic, "\xff", topic + " 1-1"} {
+		for _, channel := range []string{store.Keys().Log(topic), store.Keys().Name("n")} {
+			if err := store.Client().Publish(t.Context(), channel, payload).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	broadcast(t, store, topic, "a", "b")
+	wantIDs(t, h, "a", "b")
+	wantSet(t, named, "a", "b")
+}
+
+func TestListenThroughFlushedScripts(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	l := newListener(store)
+	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
+	named, _ := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
+	ids := numbers("n", 20)
+	for _, id := range ids {
+		if err := store.Client().ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		broadcast(t, store, topic, id)
+	}
+	wantIDs(t, h, ids...)
+	wantSet(t, named, ids...)
+}
+
+// Any number of carriers and restarts of listeners: a listener that goes on
+// where it stopped hears everything once, as a durable one would.
+func TestGoingOnByPosition(t *testing.T) {
+	store := storetest.Open(t)
+	for i := range 2 {
+		c, err := carrier.New(store, carrier.Options{Name: fmt.Sprint(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		storetest.Run(t, c.Run)
+	}
+	ids := numbers("n", 1000)
+	l := newListener(store)
+	begun, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	flood(t, store, []string{"a", "b"}, ids...)
+	var got []string
+	at := begun.start
+	for len(got) < len(ids) {
+		enough := errors.New("enough")
+		n := 0
+		err := l.Listen(t.Context(), ">", func(_ context.Context, b *subscribers.Broadcast) error {
+			got, at = append(got, b.ID), b.Position
+			if n++; n == 37 || len(got) == len(ids) {
+				return enough
+			}
+			return nil
+		}, subscribers.ListenOptions{From: subscribers.After(at)})
+		if !errors.Is(err, enough) {
+			t.Fatal(err)
+		}
+	}
+	if diff := gocmp.Diff(ids, got); diff != "" {
+		t.Errorf("heard (-want +got):\n%s", diff)
+	}
+}
+
+// The clock was set back: positions go on behind the last, and everybody hears what is sent.
+func TestClockWasSetBack(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	ahead := time.Now().Add(time.Hour).UnixMicro()
+	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Logs(), ahead, "other").Err(); err != nil {
+		t.Fatal(err)
+	}
+	carry(t, store)
+	l := newListener(store)
+	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	named, _ := listen(t, l, "a", subscribers.ListenOptions{Name: "n"})
+	broadcast(t, store, "a", "1", "2")
+	killListeners(t, store)
+	broadcast(t, store, "a", "3")
+	wantIDs(t, h, "1", "2", "3")
+	wantIDs(t, named, "1", "2", "3")
+	late, _ := listen(t, l, ">", subscribers.ListenOptions{From: subscribers.After(h.all[0].Position)})
+	wantIDs(t, late, "2", "3")
+	if n := l.Stats(); n.Gaps > 0 || h.start < notify.Position(ahead) || h.all[0].Position <= h.start {
+		t.Errorf("%+v, from %v: %v", n, h.start, h.all[0].Position)
+	}
+}
+
+// Redis loses all that it holds: a name is gone with it, and who listens under it is told.
+func TestRedisLosesAName(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	l := newListener(store)
+	o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n"})
+	ended := make(chan error, 1)
+	go func() { ended <- l.Listen(t.Context(), topic, new(heard).handle, o) }()
+	storetest.Receive(t, "it listens", started)
+	if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	broadcast(t, store, topic, "a")
+	if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, subscribers.ErrNoListener) {
+		t.Errorf("it ended with %v", err)
+	}
+	h, _ := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
+	broadcast(t, store, topic, "b")
+	wantIDs(t, h, "b")
+}

@@ -1,0 +1,723 @@
+package subscribers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const (
+	soon    = 10 * time.Second   // is long for what takes milliseconds, and short for a lease of a minute
+	moments = notify.Silence / 2 // is short for who waits until it hears no carrier, and looks by itself
+)
+
+// nothingHeld waits until a name has nothing in hand, and checks that nothing is left of what it had.
+func nothingHeld(t *testing.T, store *notify.Store, name string) {
+	t.Helper()
+	keys := store.Keys()
+	storetest.Eventually(t, "nothing is in hand", func() bool {
+		n, err := store.Client().Exists(t.Context(), keys.Held(name), keys.Tries(name)).Result()
+		return err == nil && n == 0
+	})
+	storetest.Eventually(t, "nothing is handed", func() bool {
+		n, err := store.Client().ZCard(t.Context(), keys.Handed()).Result()
+		return err == nil && n == 0
+	})
+}
+
+func TestNamed(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := newListener(store)
+	o := subscribers.ListenOptions{Name: "billing"}
+	broadcast(t, store, "prices.gold", "before")
+	h, stop := listen(t, l, "prices.*", o)
+	broadcast(t, store, "prices.gold", "a", "b")
+	wantIDs(t, h, "a", "b")
+	stop()
+	broadcast(t, store, "prices.gold", "c")
+	broadcast(t, store, "prices.silver", "d")
+	h, _ = listen(t, l, "prices.*", o)
+	wantSet(t, h, "c", "d")
+	nothingHeld(t, store, "billing")
+	storetest.Empty(t, store)
+}
+
+// Processes of one name share the broadcasts: each is handled once, whoever
+// comes and goes, and whatever happens to connections.
+func TestNamedShare(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	var topics []string
+	for i := range 120 { // more than one call takes from
+		topics = append(topics, fmt.Sprintf("t.%d", i))
+	}
+	const n = 6000
+	h := &heard{} // of all of them
+	first, _ := h.options(subscribers.ListenOptions{Name: "n", Concurrency: 4, Lease: time.Minute})
+	first.OnStart = nil
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var crew sync.WaitGroup
+	hubs := []*subscribers.Listener{newListener(store), newListener(store), newListener(store)}
+	for i := range 6 {
+		crew.Go(func() {
+			for ctx.Err() == nil {
+				life, end := context.WithTimeout(ctx, time.Duration(100+50*i)*time.Millisecond)
+				if err := hubs[i%len(hubs)].Listen(life, "t.*", h.handle, first); err != nil {
+					t.Error(err)
+				}
+				end()
+			}
+		})
+	}
+	storetest.Eventually(t, "the name is registered", func() bool {
+		ok, err := store.Client().HExists(t.Context(), store.Keys().Listeners(), "n").Result()
+		return err == nil && ok
+	})
+	ids := numbers("n", n)
+	for i := 0; i < n; i += 100 {
+		flood(t, store, topics, ids[i:i+100]...)
+	}
+	wantSet(t, h, ids...)
+	stop()
+	crew.Wait()
+	wantSet(t, h, ids...)
+	nothingHeld(t, store, "n")
+	for _, b := range h.all {
+		if b.Attempt != 1 {
+			t.Errorf("%s came in attempt %d", b.ID, b.Attempt)
+		}
+	}
+}
+
+// With one process of concurrency 1 the order of each topic holds, whatever the pace of the handler.
+func TestNamedOrder(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	topics := []string{"a", "b", "c"}
+	ids := numbers("n", 1500)
+	h := &heard{}
+	o, started := h.options(subscribers.ListenOptions{Name: "n"})
+	storetest.Run(t, func(ctx context.Context) error {
+		return newListener(store).Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
+			if h.size()%500 == 250 {
+				time.Sleep(200 * time.Millisecond) // so long that what was taken ahead is given back
+			}
+			return h.handle(ctx, b)
+		}, o)
+	})
+	storetest.Receive(t, "it listens", started)
+	for i := 0; i < len(ids); i += 300 {
+		flood(t, store, topics, ids[i:i+300]...)
+	}
+	storetest.Eventually(t, "all are heard", func() bool { return h.size() >= len(ids) })
+	got := map[string][]string{}
+	for _, b := range h.all {
+		got[b.Topic] = append(got[b.Topic], b.ID)
+	}
+	want := map[string][]string{}
+	for _, s := range sentTo(t, store) {
+		want[s.topic] = append(want[s.topic], s.id)
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("heard (-want +got):\n%s", diff)
+	}
+	nothingHeld(t, store, "n")
+}
+
+// A failure is tried again after a backoff, until it succeeds, is out of attempts, or is refused for good.
+func TestNamedFailures(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	var mu sync.Mutex
+	tries := map[string][]int{}
+	given := make(chan string, 10)
+	h := &heard{}
+	o, started := h.options(subscribers.ListenOptions{
+		Name: "n", Concurrency: 8, MaxAttempts: 4, Backoff: subscribers.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond},
+		OnGivenUp: func(b *subscribers.Broadcast, reason string) {
+			given <- fmt.Sprintf("%s %d: %s", b.ID, b.Attempt, reason)
+		},
+	})
+	l := newListener(store)
+	var put time.Duration
+	storetest.Run(t, func(ctx context.Context) error {
+		began := time.Time{}
+		return l.Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
+			mu.Lock()
+			tries[b.ID] = append(tries[b.ID], b.Attempt)
+			mu.Unlock()
+			switch {
+			case b.ID == "fails":
+				return errors.New("never")
+			case b.ID == "buried" && b.Attempt == 2:
+				return fmt.Errorf("no use: %w", subscribers.ErrBury)
+			case b.ID == "panics":
+				panic("oh")
+			case b.ID == "later" && b.Attempt == 1:
+				began = time.Now()
+				return subscribers.RetryAfter(nil, 300*time.Millisecond)
+			case b.ID == "later":
+				put = time.Since(began)
+			case b.Attempt < 3:
+				return errors.New("not yet")
+			}
+			return h.handle(ctx, b)
+		}, o)
+	})
+	storetest.Receive(t, "it listens", started)
+	broadcast(t, store, topic, "fails", "buried", "panics", "later", "succeeds")
+	wantSet(t, h, "later", "succeeds")
+	var gone []string
+	for range 3 {
+		gone = append(gone, storetest.Receive(t, "one is given up", given))
+	}
+	slices.Sort(gone)
+	want := []string{"buried 2: no use: buried by the handler", "fails 4: never", "panics 4: panic: oh"}
+	if diff := gocmp.Diff(want, gone); diff != "" {
+		t.Errorf("given up (-want +got):\n%s", diff)
+	}
+	nothingHeld(t, store, "n")
+	mu.Lock()
+	defer mu.Unlock()
+	wantTries := map[string][]int{"fails": {1, 2, 3, 4}, "buried": {1, 2}, "panics": {1, 2, 3, 4}, "later": {1, 2}, "succeeds": {1, 2, 3}}
+	if diff := gocmp.Diff(wantTries, tries); diff != "" {
+		t.Errorf("attempts (-want +got):\n%s", diff)
+	}
+	if put < 300*time.Millisecond {
+		t.Errorf("put off for 300ms, and tried again after %v", put)
+	}
+	if n := l.Stats(); n.GivenUp != 3 || n.Handled != 15 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// The lease of a handler that takes long is extended: nobody else gets its broadcast, and the carrier rings for nothing.
+func TestNamedLeaseIsExtended(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	a, b := &heard{hold: make(chan struct{})}, &heard{}
+	o := subscribers.ListenOptions{Name: "n", Lease: subscribers.MinLease}
+	listenInto(t, newListener(store), topic, a, o)
+	broadcast(t, store, topic, "slow")
+	storetest.Eventually(t, "it is in hand", func() bool { return held(t, store, "n") == 1 })
+	first := leaseOf(t, store, "n")
+	listenInto(t, newListener(store), topic, b, o)
+	rings := store.Client().Subscribe(t.Context(), store.Keys().Name("n"))
+	defer rings.Close()
+	if _, err := rings.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "it was extended often", func() bool {
+		return leaseOf(t, store, "n") > first+5*subscribers.MinLease.Milliseconds()
+	})
+	handed, err := store.Client().ZScore(t.Context(), store.Keys().Handed(), "n").Result()
+	if err != nil || int64(handed) < first+4*subscribers.MinLease.Milliseconds() {
+		t.Errorf("the carrier looks for it at %.0f, when its lease began at %d, %v", handed, first, err)
+	}
+	select {
+	case m := <-rings.Channel():
+		t.Errorf("rung while nothing was left: %v", m)
+	default:
+	}
+	close(a.hold)
+	wantIDs(t, a, "slow")
+	nothingHeld(t, store, "n")
+	if b.size() > 0 {
+		t.Errorf("another got %v", b.list())
+	}
+}
+
+func held(t *testing.T, store *notify.Store, name string) int64 {
+	t.Helper()
+	n, err := store.Client().ZCard(t.Context(), store.Keys().Held(name)).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// leaseOf returns when the first lease of a name ends, in ms.
+func leaseOf(t *testing.T, store *notify.Store, name string) int64 {
+	t.Helper()
+	all, err := store.Client().ZRangeWithScores(t.Context(), store.Keys().Held(name), 0, 0).Result()
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	return int64(all[0].Score)
+}
+
+// A handler whose lease was lost is told, and the broadcast is another's: it is handed out again in another attempt.
+func TestNamedLeaseIsLost(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	lost := make(chan error, 1)
+	o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n", Lease: subscribers.MinLease})
+	done := make(chan struct{})
+	storetest.Run(t, func(ctx context.Context) error {
+		return newListener(store).Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
+			select {
+			case <-done: // again
+				return nil
+			case <-ctx.Done():
+				lost <- context.Cause(ctx)
+				<-done
+				return ctx.Err()
+			}
+		}, o)
+	})
+	storetest.Receive(t, "it listens", started)
+	broadcast(t, store, topic, "a")
+	storetest.Eventually(t, "it is in hand", func() bool { return held(t, store, "n") == 1 })
+	// Another has it, as if this one had been paused.
+	member := store.Client().ZRange(t.Context(), store.Keys().Held("n"), 0, 0).Val()[0]
+	far := time.Now().Add(time.Hour).UnixMilli()
+	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Held("n"), far, member).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := storetest.Receive(t, "it is told", lost); !errors.Is(err, notify.ErrLeaseLost) {
+		t.Errorf("got %v", err)
+	}
+	close(done)
+	if got := leaseOf(t, store, "n"); got != far {
+		t.Errorf("the lease of the other ends at %d, want %d", got, far)
+	}
+}
+
+// What another has by now is not given back by who lost it.
+func TestNamedGivesBackOnlyItsOwn(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	began := make(chan struct{}, 10)
+	l := subscribers.NewListener(store, subscribers.ListenerOptions{Grace: time.Nanosecond})
+	o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n", Lease: time.Minute})
+	stop := storetest.Run(t, func(ctx context.Context) error {
+		return l.Listen(ctx, topic, func(ctx context.Context, _ *subscribers.Broadcast) error {
+			began <- struct{}{}
+			<-ctx.Done()
+			return ctx.Err()
+		}, o)
+	})
+	storetest.Receive(t, "it listens", started)
+	broadcast(t, store, topic, "a")
+	storetest.Receive(t, "it is handled", began)
+	member := store.Client().ZRange(t.Context(), store.Keys().Held("n"), 0, 0).Val()[0]
+	far := time.Now().Add(time.Hour).UnixMilli()
+	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Held("n"), far, member).Err(); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if got := leaseOf(t, store, "n"); got != far {
+		t.Errorf("the lease of the other ends at %d, want %d", got, far)
+	}
+	if n := store.Client().HGet(t.Context(), store.Keys().Tries("n"), member).Val(); n != "" {
+		t.Errorf("tries %s", n)
+	}
+}
+
+// A process that stops gives back at once what it has not begun, while a handler
+// still runs, and then what that did not finish; another has them in moments, in attempt 1.
+func TestNamedStopGivesBack(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := subscribers.NewListener(store, subscribers.ListenerOptions{Grace: time.Hour})
+	o := subscribers.ListenOptions{Name: "n", Lease: time.Minute}
+	finish, began := make(chan struct{}), make(chan string, 1000)
+	oa, started := (&heard{}).options(o)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- l.Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
+			began <- b.ID
+			if b.ID >= "n00100" {
+				<-finish
+				return subscribers.ErrStopping
+			}
+			return nil
+		}, oa)
+	}()
+	storetest.Receive(t, "it listens", started)
+	ids := numbers("n", 200)
+	flood(t, store, []string{topic}, ids...)
+	for id := ""; id != "n00100"; {
+		id = storetest.Receive(t, "one is handled", began)
+	}
+	other := &heard{}
+	stop()
+	listenInto(t, newListener(store), topic, other, o)
+	start := time.Now()
+	storetest.Eventually(t, "the other has what was not begun", func() bool { return other.size() == 99 })
+	close(finish)
+	if err := storetest.Receive(t, "it ends", ended); err != nil {
+		t.Error(err)
+	}
+	storetest.Eventually(t, "the other has what was not finished", func() bool { return other.size() == 100 })
+	if took := time.Since(start); took > soon {
+		t.Errorf("it took %v", took)
+	}
+	wantSet(t, other, ids[100:]...)
+	for _, b := range other.all {
+		if b.Attempt != 1 {
+			t.Errorf("%s came in attempt %d", b.ID, b.Attempt)
+		}
+	}
+	nothingHeld(t, store, "n")
+	if len(began) > 0 {
+		t.Errorf("it began %s after it was stopped", <-began)
+	}
+}
+
+// A hand that turns slow gives back what was taken ahead: another process has
+// it in moments; without another it goes on itself as soon as it can, also where no carrier rings.
+func TestNamedStalledHand(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		t.Run(fmt.Sprint("alone ", alone), func(t *testing.T) {
+			store := storetest.Open(t)
+			stopCarrier := carry(t, store)
+			h, slow := &heard{}, make(chan struct{})
+			o := subscribers.ListenOptions{Name: "n", Lease: time.Minute}
+			oa, started := h.options(o)
+			storetest.Run(t, func(ctx context.Context) error {
+				return newListener(store).Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
+					if b.ID == "n00300" {
+						<-slow
+					}
+					return h.handle(ctx, b)
+				}, oa)
+			})
+			storetest.Receive(t, "it listens", started)
+			ids := numbers("n", 400)
+			flood(t, store, []string{topic}, ids...)
+			storetest.Eventually(t, "it stalls", func() bool { return h.size() == 300 && held(t, store, "n") > 0 })
+			if !alone {
+				other, _ := listen(t, newListener(store), topic, o) // which is idle until it gives back
+				stopCarrier()
+				start := time.Now()
+				storetest.Eventually(t, "another has the others", func() bool { return other.size() == 99 })
+				if took := time.Since(start); took > moments {
+					t.Errorf("another has them after %v", took)
+				}
+				close(slow)
+				wantIDs(t, h, ids[:301]...)
+				return
+			}
+			stopCarrier()
+			storetest.Eventually(t, "it gives back", func() bool { return endedLeases(t, store, "n") == 99 })
+			start := time.Now()
+			close(slow)
+			wantIDs(t, h, ids...)
+			if took := time.Since(start); took > moments {
+				t.Errorf("it went on after %v", took)
+			}
+		})
+	}
+}
+
+// endedLeases returns how many broadcasts of a name anybody may take.
+func endedLeases(t *testing.T, store *notify.Store, name string) int64 {
+	t.Helper()
+	now, err := store.Client().Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := store.Client().ZCount(t.Context(), store.Keys().Held(name), "-inf", fmt.Sprint(now.UnixMilli())).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A name that comes back to a hub that went on without it takes what was sent meanwhile.
+func TestNamedComesBackToItsHub(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := newListener(store)
+	listen(t, l, topic, subscribers.ListenOptions{}) // keeps the hub
+	o := subscribers.ListenOptions{Name: "n"}
+	for round := range 3 {
+		h, stop := listen(t, l, topic, o)
+		id := fmt.Sprint(round)
+		broadcast(t, store, topic, id)
+		if round == 0 {
+			wantIDs(t, h, id)
+		} else {
+			wantIDs(t, h, "away-"+id, id)
+		}
+		stop()
+		broadcast(t, store, topic, fmt.Sprint("away-", round+1))
+	}
+	h, _ := listen(t, l, topic, o)
+	wantIDs(t, h, "away-3")
+}
+
+// What a process held that is gone is taken by another when its lease has ended, in the next attempt, and only that.
+func TestNamedTakesOver(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	o := subscribers.ListenOptions{Name: "n", Concurrency: 2, Lease: time.Minute}
+	h, stop := listen(t, newListener(store), topic, o)
+	broadcast(t, store, topic, "a", "b", "c")
+	wantSet(t, h, "a", "b", "c")
+	stop()
+	// As if a process had taken a and b, and died.
+	var members []any
+	for _, s := range sentTo(t, store)[:2] {
+		members = append(members, time.Now().Add(300*time.Millisecond).UnixMilli(), fmt.Sprintf("%d %s", s.at, s.topic))
+	}
+	keys := store.Keys()
+	if err := store.Client().Do(t.Context(), append([]any{"ZADD", keys.Held("n")}, members...)...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Client().Do(t.Context(), "ZADD", keys.Handed(), members[0], "n").Err(); err != nil {
+		t.Fatal(err)
+	}
+	other, _ := listen(t, newListener(store), topic, o)
+	wantSet(t, other, "a", "b")
+	for _, b := range other.all {
+		if b.Attempt != 2 {
+			t.Errorf("%s came in attempt %d", b.ID, b.Attempt)
+		}
+	}
+	nothingHeld(t, store, "n")
+}
+
+// A broadcast whose processes die again and again is given up at last.
+func TestNamedGivesUpWhatKills(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	given := make(chan string, 1)
+	o := subscribers.ListenOptions{Name: "n", MaxAttempts: 3, OnGivenUp: func(b *subscribers.Broadcast, reason string) {
+		given <- fmt.Sprintf("%s %d: %s", b.ID, b.Attempt, reason)
+	}}
+	h, stop := listen(t, newListener(store), topic, o)
+	broadcast(t, store, topic, "a")
+	wantIDs(t, h, "a")
+	stop()
+	member := fmt.Sprintf("%d %s", sentTo(t, store)[0].at, topic)
+	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Held("n"), 1, member).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Client().HSet(t.Context(), store.Keys().Tries("n"), member, 2).Err(); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := listen(t, newListener(store), topic, o)
+	if got := storetest.Receive(t, "it is given up", given); got != "a 3: lease expired, out of attempts" {
+		t.Errorf("got %s", got)
+	}
+	nothingHeld(t, store, "n")
+	if again.size() > 0 {
+		t.Errorf("it was handled: %v", again.list())
+	}
+}
+
+// What was held and is removed from the log meanwhile is a gap.
+func TestNamedHeldIsRemoved(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	o := subscribers.ListenOptions{Name: "n"}
+	h, stop := listen(t, newListener(store), topic, o)
+	broadcast(t, store, topic, "a")
+	wantIDs(t, h, "a")
+	stop()
+	at := sentTo(t, store)[0].at
+	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Held("n"), 1, fmt.Sprintf("%d %s", at, topic), 1, "foreign").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Client().Del(t.Context(), store.Keys().Log(topic)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	h, _ = listen(t, newListener(store), topic, o)
+	storetest.Eventually(t, "it is told", func() bool { return len(h.missed()) == 1 })
+	if g := h.missed()[0]; g != (subscribers.Gap{Topic: topic, After: at - 1, UpTo: at}) {
+		t.Errorf("got %+v", g)
+	}
+	nothingHeld(t, store, "n")
+}
+
+func TestNameInUse(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := newListener(store)
+	o := subscribers.ListenOptions{Name: "n", From: subscribers.FromBeginning()}
+	broadcast(t, store, "prices.gold", "a")
+	h, stop := listen(t, l, "prices.*", o)
+	wantIDs(t, h, "a")
+	try := func(pattern string, from subscribers.From, want ...string) {
+		t.Helper()
+		err := l.Listen(t.Context(), pattern, new(heard).handle, subscribers.ListenOptions{Name: "n", From: from})
+		if !errors.Is(err, notify.ErrInvalid) {
+			t.Errorf("got %v, want an ErrInvalid", err)
+			return
+		}
+		for _, want := range want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v does not say %q", err, want)
+			}
+		}
+	}
+	for range 2 { // while it listens, and while it does not
+		try("prices.>", subscribers.From{}, "name n", "prices.*")
+		try("prices.gold", subscribers.FromBeginning(), "name n", "prices.*")
+		try("prices.*", subscribers.FromNow(), "from now", "began at beginning")
+		try("prices.*", subscribers.After(1), "from 0-1", "began at beginning")
+		stop()
+	}
+	// The same start is no other, and neither is none: it goes on where it stands.
+	broadcast(t, store, "prices.gold", "b", "c")
+	h, stop = listen(t, l, "prices.*", o)
+	wantIDs(t, h, "b", "c")
+	stop()
+	broadcast(t, store, "prices.gold", "d")
+	h, _ = listen(t, l, "prices.*", subscribers.ListenOptions{Name: "n"})
+	wantIDs(t, h, "d")
+}
+
+func TestNames(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := newListener(store)
+	if names, err := l.Names(t.Context()); err != nil || len(names) != 0 {
+		t.Errorf("got %v, %v", names, err)
+	}
+	broadcast(t, store, "a", "1")
+	sentAt := sentTo(t, store)[0].at
+	_, stop := listen(t, l, ">", subscribers.ListenOptions{Name: "z", From: subscribers.FromBeginning()})
+	nothingHeld(t, store, "z")
+	storetest.Eventually(t, "it has taken all", func() bool { return behind(t, l, "z") == 0 })
+	stop()
+	broadcast(t, store, "b", "2")
+	broadcast(t, store, "a", "3")
+	blocked := &heard{hold: make(chan struct{})}
+	listenInto(t, l, "a", blocked, subscribers.ListenOptions{Name: "m.n", From: subscribers.After(sentAt)})
+	storetest.Eventually(t, "it has one in hand", func() bool { return held(t, store, "m.n") == 1 })
+	names, err := l.Names(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []subscribers.Name{
+		{Name: "m.n", Pattern: "a", From: sentAt.String(), Since: sentAt.Time(), Held: 1, Active: true},
+		{Name: "z", Pattern: ">", From: "beginning", Behind: 2},
+	}
+	if diff := gocmp.Diff(want, names); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+	close(blocked.hold)
+	nothingHeld(t, store, "m.n")
+	for _, name := range []string{"z", "m.n"} {
+		if name == "m.n" {
+			continue // it listens: see below
+		}
+		if err := l.Remove(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := l.Remove(t.Context(), "z"); !errors.Is(err, subscribers.ErrNoListener) {
+		t.Errorf("got %v", err)
+	}
+	if err := l.Remove(t.Context(), "two words"); !errors.Is(err, notify.ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+	if n, err := store.Client().Exists(t.Context(), store.Keys().Places("z"), store.Keys().Held("z"), store.Keys().Tries("z")).Result(); err != nil || n != 0 {
+		t.Errorf("something is left of a name that was removed, %v", err)
+	}
+}
+
+func behind(t *testing.T, l *subscribers.Listener, name string) int {
+	t.Helper()
+	names, err := l.Names(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		if n.Name == name {
+			return n.Behind
+		}
+	}
+	t.Fatalf("there is no %s among %v", name, names)
+	return 0
+}
+
+// A name that is removed ends who listens under it: one that waits, and one that is busy.
+func TestNameIsRemovedWhileListening(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := newListener(store)
+	for _, busy := range []bool{false, true} {
+		ended, began := make(chan error, 1), make(chan struct{}, 1)
+		o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n", Lease: subscribers.MinLease})
+		go func() {
+			ended <- l.Listen(t.Context(), topic, func(ctx context.Context, _ *subscribers.Broadcast) error {
+				began <- struct{}{}
+				<-ctx.Done()
+				return ctx.Err()
+			}, o)
+		}()
+		storetest.Receive(t, "it listens", started)
+		if busy {
+			broadcast(t, store, topic, "a")
+			storetest.Receive(t, "it is busy", began)
+		}
+		if err := l.Remove(t.Context(), "n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, subscribers.ErrNoListener) || !strings.Contains(err.Error(), "listen as n: it was removed") {
+			t.Errorf("it ended with %v", err)
+		}
+		n, err := store.Client().Exists(t.Context(), store.Keys().Places("n"), store.Keys().Held("n"), store.Keys().Tries("n"), store.Keys().Handed()).Result()
+		if err != nil || n != 0 {
+			t.Errorf("%d keys are left, %v", n, err)
+		}
+	}
+}
+
+// What is foreign in a place of names: an error that says so where it is needed, and no harm elsewhere.
+func TestForeignThingsOfNames(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	client, keys := store.Client(), store.Keys()
+	l := newListener(store)
+	if err := client.HSet(t.Context(), keys.Listeners(), "foreign", "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Listen(t.Context(), topic, new(heard).handle, subscribers.ListenOptions{Name: "foreign"}); err == nil || !strings.Contains(err.Error(), `registration "x" is foreign`) {
+		t.Errorf("got %v", err)
+	}
+	// The set by which the carrier finds those that died: without it everything else goes on.
+	if err := client.Set(t.Context(), keys.Handed(), "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	h, stop := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
+	broadcast(t, store, topic, "a", "b")
+	wantIDs(t, h, "a", "b")
+	stop()
+	if err := l.Remove(t.Context(), "n"); err != nil {
+		t.Error(err)
+	}
+	if err := l.Remove(t.Context(), "foreign"); err != nil {
+		t.Error(err)
+	}
+	if err := client.Set(t.Context(), keys.Listeners(), "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"listen": l.Listen(t.Context(), topic, new(heard).handle, subscribers.ListenOptions{Name: "n"}), "remove": l.Remove(t.Context(), "n"),
+		"names": func() error { _, err := l.Names(t.Context()); return err }(),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package subscribers_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+var errBarred = errors.New("the way is barred")
+
+// While the way is barred nothing is handled but one message at a time, at the
+// pace of the pauses, and nothing is used up; then it is full speed again. No
+// carrier runs: nobody's beat is needed.
+func TestNotNow(t *testing.T) {
+	store := storetest.Open(t)
+	const hands, n, pause = 8, 200, 100 * time.Millisecond
+	var mu sync.Mutex
+	var refused []time.Time // when it was NotNow
+	var probes []time.Time
+	attempts := map[string]int{}
+	barred, now, most := true, 0, 0
+	together := make(chan struct{}) // closed when some are handled at the same time again
+	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		mu.Lock()
+		now++
+		defer func() {
+			mu.Lock()
+			now--
+			mu.Unlock()
+		}()
+		if barred {
+			if len(refused) >= hands {
+				probes = append(probes, time.Now())
+				if most = max(most, now); now > 1 {
+					t.Errorf("%d at once, while it probes", now)
+				}
+			}
+			if barred = len(probes) < 3; barred {
+				refused = append(refused, time.Now())
+				mu.Unlock()
+				return subscribers.NotNow(errBarred, pause)
+			}
+		}
+		attempts[d.ID] = d.Attempt
+		at := now
+		mu.Unlock()
+		if at > hands/2 {
+			select {
+			case <-together:
+			default:
+				close(together)
+			}
+		}
+		select {
+		case <-together:
+		case <-time.After(20 * time.Millisecond):
+		}
+		return nil
+	}, subscribers.HandleOptions{Concurrency: hands, MaxAttempts: 1})
+	storetest.Publish(t, store, numbered(n)...)
+	settled(t, store)
+	storetest.Receive(t, "it is full speed again", together)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(attempts) != n || counts(t, store).Dead != 0 {
+		t.Errorf("%d were handled, %d died", len(attempts), counts(t, store).Dead)
+	}
+	for id, attempt := range attempts {
+		if attempt != 1 {
+			t.Errorf("%s came in attempt %d", id, attempt)
+		}
+	}
+	if len(probes) != 3 {
+		t.Fatalf("%d probes", len(probes))
+	}
+	last := refused[hands-1]
+	for i, probe := range probes {
+		if wait := probe.Sub(last); wait < pause || wait > pause+notify.Heartbeat/2 {
+			t.Errorf("probe %d came %v after the refusal before it, want %v", i, wait, pause)
+		}
+		last = probe
+	}
+	storetest.Empty(t, store)
+}
+
+// A pause of nothing is none, and what is wrapped stays readable.
+func TestNotNowAtOnce(t *testing.T) {
+	if err := subscribers.NotNow(errBarred, time.Second); !errors.Is(err, errBarred) || err.Error() != errBarred.Error() {
+		t.Errorf("got %v", err)
+	}
+	if err := subscribers.NotNow(nil, time.Second); err == nil || err.Error() == "" {
+		t.Errorf("got %v", err)
+	}
+	store := storetest.Open(t)
+	var calls atomic.Int64
+	handle(t, store, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error {
+		switch calls.Add(1) {
+		case 1:
+			return subscribers.NotNow(nil, 0)
+		case 2:
+			return subscribers.NotNow(nil, -time.Second)
+		case 3:
+			return subscribers.NotNow(nil, time.Nanosecond)
+		}
+		return nil
+	}, subscribers.HandleOptions{MaxAttempts: 1})
+	start := time.Now()
+	storetest.Publish(t, store, body("a"), body("b"))
+	settled(t, store)
+	if took := time.Since(start); took > soon {
+		t.Errorf("it took %v", took)
+	}
+	if n := calls.Load(); n != 5 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// The pause is kept to where nothing else would wake it: one message, hands that are free, no carrier.
+func TestNotNowWakesByItself(t *testing.T) {
+	const work, pause, n = time.Millisecond, 5 * time.Millisecond, 40
+	store := storetest.Open(t)
+	var calls []time.Time // of one message after the other
+	handle(t, store, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error {
+		<-time.After(work) // so that it claims before it hears of the bar
+		if calls = append(calls, time.Now()); len(calls) <= n {
+			return subscribers.NotNow(errBarred, pause)
+		}
+		return nil
+	}, subscribers.HandleOptions{Concurrency: 4, MaxAttempts: 1})
+	storetest.Publish(t, store, body("a"))
+	settled(t, store)
+	for i := range n {
+		if wait := calls[i+1].Sub(calls[i]); wait < pause {
+			t.Errorf("again after %v", wait)
+		}
+	}
+	if took := calls[n].Sub(calls[0]); len(calls) != n+1 || took > 10*n*(work+pause) {
+		t.Errorf("%d calls, %d pauses of %v took %v", len(calls), n, pause, took)
+	}
+}
+
+// While one subscriber is barred, another gets the messages at once, and other topics of the same go on.
+func TestNotNowLeavesOthersAlone(t *testing.T) {
+	store := storetest.Open(t)
+	barred, other := make(chan string, 100), make(chan string, 100)
+	sub, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+		barred <- d.ID
+		return subscribers.NotNow(errBarred, time.Hour)
+	}, subscribers.HandleOptions{Concurrency: 4}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Handle("other", func(_ context.Context, d *subscribers.Delivery) error {
+		other <- d.ID
+		return nil
+	}, subscribers.HandleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	stop := storetest.Run(t, sub.Run)
+	storetest.Publish(t, store, body("first"))
+	storetest.Receive(t, "it is refused", barred)
+
+	got := make(chan string, 100)
+	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		if d.Attempt != 1 {
+			t.Errorf("%s comes in attempt %d", d.ID, d.Attempt)
+		}
+		got <- d.ID
+		return nil
+	}, subscribers.HandleOptions{})
+	start := time.Now()
+	want := map[string]bool{"first": true}
+	for _, m := range numbered(20) {
+		storetest.Publish(t, store, m, notify.Message{Topic: "other", ID: m.ID, Body: []byte("x")})
+		want[m.ID] = true
+	}
+	heard := map[string]bool{}
+	for range want {
+		heard[storetest.Receive(t, "the other handles it", got)] = true
+	}
+	if diff := gocmp.Diff(want, heard); diff != "" {
+		t.Error(diff)
+	}
+	for range 20 {
+		storetest.Receive(t, "the other topic goes on", other)
+	}
+	if took := time.Since(start); took > soon {
+		t.Errorf("it took %v", took)
+	}
+	if n := len(barred); n > 0 {
+		t.Errorf("the barred one was called %d times again", n)
+	}
+	start = time.Now()
+	stop() // which a pause does not hold up
+	if took := time.Since(start); took > soon {
+		t.Errorf("it stopped after %v", took)
+	}
+	settled(t, store)
+}
+
+// Deaths by a handler, and on claiming, are told to programs of any language as those by the carrier are.
+func TestDeathsAreTold(t *testing.T) {
+	store := storetest.Open(t)
+	sub := store.Client().Subscribe(t.Context(), store.Keys().Death(topic))
+	defer sub.Close()
+	if _, err := sub.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	told := sub.Channel()
+	heard := func() map[string]any {
+		t.Helper()
+		var got map[string]any
+		if err := json.Unmarshal([]byte(storetest.Receive(t, "a death is told", told).Payload), &got); err != nil {
+			t.Error(err)
+		}
+		return got
+	}
+	want := func(id, reason string, attempts float64) {
+		t.Helper()
+		if diff := gocmp.Diff(map[string]any{"id": id, "reason": reason, "attempts": attempts}, heard()); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+	}
+	c := subscribers.NewClaimer(store, 2)
+	claim := func() subscribers.Delivery {
+		t.Helper()
+		ds, err := c.Claim(t.Context(), topic, 1, time.Minute, 0)
+		if err != nil || len(ds) != 1 {
+			t.Fatal(ds, err)
+		}
+		return ds[0]
+	}
+	storetest.Publish(t, store, body("a"))
+	if _, err := c.Bury(t.Context(), claim(), "no \"use\"\n\x01 ümlaut"); err != nil {
+		t.Fatal(err)
+	}
+	want("a", "no \"use\"\n\x01 ümlaut", 1)
+	m := body("b")
+	m.MaxAttempts = 1
+	storetest.Publish(t, store, m)
+	if _, err := c.Nack(t.Context(), claim(), 0, "failed"); err != nil {
+		t.Fatal(err)
+	}
+	want("b", "failed", 1)
+	m = body("c")
+	m.TTL = time.Millisecond
+	storetest.Publish(t, store, m)
+	info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "it has expired, and nobody carries", func() bool {
+		now, err := store.Client().Time(t.Context()).Result()
+		return err == nil && now.After(info.Expires.Add(time.Millisecond))
+	})
+	if ds, err := c.Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) != 0 {
+		t.Fatal(ds, err)
+	}
+	want("c", "expired", 0)
+}

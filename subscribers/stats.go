@@ -1,0 +1,21 @@
+package subscribers
+
+import "sync/atomic"
+
+// ListenerStats counts what a Listener did since it was made.
+type ListenerStats struct {
+	Handled    int64 // broadcasts that handlers were called for; each attempt counts
+	Lagged     int64 // times that a listener was slow and had to read from Redis by itself what others had read long before
+	Gaps       int64 // gaps that were told
+	Unreadable int64 // foreign entries of logs that were passed over
+	GivenUp    int64 // broadcasts that named listeners gave up after their last attempt
+}
+
+type counters struct{ handled, lagged, gaps, unreadable, givenUp atomic.Int64 }
+
+func (c *counters) stats() ListenerStats {
+	return ListenerStats{
+		Handled: c.handled.Load(), Lagged: c.lagged.Load(), Gaps: c.gaps.Load(),
+		Unreadable: c.unreadable.Load(), GivenUp: c.givenUp.Load(),
+	}
+}
