@@ -31,9 +31,12 @@ fuzz: ## run each fuzz test for FUZZTIME
 bench: build ## measure this machine: starts a redis-server of its own
 	./bellhop bench --own
 
-# The tests need redis-server, and the race detector a C compiler.
+# The tests need redis-server, Node 18 or newer for the examples, and the race detector a C compiler.
 tools:
 	@missing=""; command -v redis-server >/dev/null || missing="redis-server"; \
 	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
+	command -v node >/dev/null || missing="$$missing nodejs"; \
+	command -v npm >/dev/null || missing="$$missing npm"; \
 	test -z "$$missing" || { sudo=""; test "$$(id -u)" = 0 || sudo=sudo; \
-		echo "installing $$missing"; $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q $$missing; }
+		echo "installing $$missing"; $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; }
+	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || { echo "node is $$(node --version): the tests need v18 or newer"; exit 1; }

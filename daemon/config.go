@@ -12,8 +12,10 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 	"github.com/kelseyhightower/envconfig"
+	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -37,6 +39,13 @@ type Config struct {
 	BackoffMin        time.Duration `split_words:"true" default:"1s" desc:"Longest wait after the first failed attempt; it doubles with each."`
 	BackoffMax        time.Duration `split_words:"true" default:"10m" desc:"Longest wait after many failed attempts."`
 	MaxBody           Size          `split_words:"true" default:"256KiB" desc:"Largest body of a message that is published."`
+	BroadcastKeep     Keep          `split_words:"true" default:"100000,24h" desc:"Broadcasts that a topic's log keeps for those who come back: how many, and for how long."`
+	NatsURL           NatsURLs      `split_words:"true" desc:"NATS to offer this over: nats:// or tls://, with USER:PASSWORD@ or TOKEN@ where it is wanted. Several, separated by commas, are servers of one cluster."`
+	NatsCredsFile     string        `split_words:"true" desc:"Credentials file of a user of NATS, as nsc writes it."`
+	NatsCAFile        string        `split_words:"true" desc:"File of PEM certificates to trust, for NATS with TLS."`
+	NatsPrefix        string        `split_words:"true" default:"bellhop" desc:"What all subjects of NATS begin with."`
+	NatsDeliver       string        `split_words:"true" desc:"Topics whose messages are sent over NATS to whoever listens: TOPIC or TOPIC:N, separated by commas, N messages in flight at the most."`
+	NatsJetstream     string        `split_words:"true" desc:"JetStream stream that broadcasts go to, so that none is lost while NATS is away."`
 	ShutdownTimeout   time.Duration `split_words:"true" default:"20s" desc:"How long a stop may take in good order; handlers may go on for as long."`
 	LogLevel          slog.Level    `split_words:"true" default:"info" desc:"Lowest level that is logged: debug, info, warn or error."`
 	LogFormat         string        `split_words:"true" default:"text" desc:"Format of the log: text or json."`
@@ -120,6 +129,8 @@ func grammar(value any) string {
 		return "a duration such as 500ms, 30s or 10m"
 	case Size:
 		return "bytes such as 262144, 256KiB or 1MiB"
+	case Keep:
+		return "a count and an age such as 100000,24h"
 	case slog.Level:
 		return "debug, info, warn or error"
 	}
@@ -134,7 +145,7 @@ type fault struct {
 
 // faults returns what is wrong with values that could be read.
 func (c *Config) faults() []fault {
-	all := c.redisFaults()
+	all := append(c.redisFaults(), c.natsFaults()...)
 	ranged := func(setting string, value, least, most time.Duration) {
 		if value < least || value > most {
 			all = append(all, fault{setting, fmt.Errorf("%s is out of range; use %s to %s", short(value), short(least), short(most))})
@@ -155,6 +166,8 @@ func (c *Config) faults() []fault {
 		all = append(all, fault{"BELLHOP_BACKOFF_MIN", fmt.Errorf("%s is more than BELLHOP_BACKOFF_MAX, %s", short(c.BackoffMin), short(c.BackoffMax))})
 	}
 	counted("BELLHOP_MAX_BODY", int(c.MaxBody), maxMaxBody)
+	counted("BELLHOP_BROADCAST_KEEP", c.BroadcastKeep.Count, carrier.MaxKeepCount)
+	ranged("BELLHOP_BROADCAST_KEEP", c.BroadcastKeep.Age, carrier.MinKeepAge, carrier.MaxKeepAge)
 	ranged("BELLHOP_SHUTDOWN_TIMEOUT", c.ShutdownTimeout, time.Millisecond, maxShutdownTimeout)
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		all = append(all, fault{"BELLHOP_LOG_FORMAT", fmt.Errorf("%q is no format; use text or json", c.LogFormat)})
@@ -187,6 +200,38 @@ func (c *Config) redisFaults() []fault {
 	return all
 }
 
+// natsFaults lets natsgate judge each setting of NATS by itself, since it stops
+// at the first fault. One that is set for nothing is a fault, too.
+func (c *Config) natsFaults() []fault {
+	var all []fault
+	try := func(setting string, value any, o natsgate.Options) {
+		if value == "" {
+			return
+		}
+		if setting != "BELLHOP_NATS_URL" && setting != "BELLHOP_NATS_PREFIX" && c.NatsURL == "" {
+			all = append(all, fault{setting, errors.New("it is set, and BELLHOP_NATS_URL is not; set that, too, or leave this out")})
+			return
+		}
+		if o.URL == "" {
+			o.URL = nats.DefaultURL
+		}
+		if _, err := natsgate.New(nil, o); err != nil {
+			all = append(all, fault{setting, err})
+		}
+	}
+	try("BELLHOP_NATS_URL", string(c.NatsURL), natsgate.Options{URL: string(c.NatsURL)})
+	try("BELLHOP_NATS_CREDS_FILE", c.NatsCredsFile, natsgate.Options{CredsFile: c.NatsCredsFile})
+	try("BELLHOP_NATS_CA_FILE", c.NatsCAFile, natsgate.Options{CAFile: c.NatsCAFile})
+	try("BELLHOP_NATS_PREFIX", c.NatsPrefix, natsgate.Options{Prefix: c.NatsPrefix})
+	try("BELLHOP_NATS_JETSTREAM", c.NatsJetstream, natsgate.Options{JetStream: c.NatsJetstream})
+	deliver, err := natsgate.ParseDeliver(c.NatsDeliver)
+	if err != nil {
+		return append(all, fault{"BELLHOP_NATS_DELIVER", err})
+	}
+	try("BELLHOP_NATS_DELIVER", c.NatsDeliver, natsgate.Options{Deliver: deliver})
+	return all
+}
+
 // Notify returns which Redis to use.
 func (c Config) Notify() notify.Config {
 	return notify.Config{
@@ -202,7 +247,22 @@ func (c Config) Publisher() notify.PublisherOptions {
 
 // Carrier returns the options of a carrier.
 func (c Config) Carrier(log *slog.Logger) carrier.Options {
-	return carrier.Options{Lease: c.CarrierLease, Batch: c.CarrierBatch, MaxAttempts: c.MaxAttempts, Logger: log}
+	return carrier.Options{
+		Lease: c.CarrierLease, Batch: c.CarrierBatch, MaxAttempts: c.MaxAttempts,
+		KeepCount: c.BroadcastKeep.Count, KeepAge: c.BroadcastKeep.Age, Logger: log,
+	}
+}
+
+// Nats returns the options of a gate to NATS. The error is a notify.ErrInvalid
+// that Load tells as well.
+func (c Config) Nats(log *slog.Logger) (natsgate.Options, error) {
+	deliver, err := natsgate.ParseDeliver(c.NatsDeliver)
+	return natsgate.Options{
+		URL: string(c.NatsURL), CredsFile: c.NatsCredsFile, CAFile: c.NatsCAFile, Prefix: c.NatsPrefix,
+		Deliver: deliver, JetStream: c.NatsJetstream, KeepCount: c.BroadcastKeep.Count, KeepAge: c.BroadcastKeep.Age,
+		Lease: c.Lease, MaxAttempts: c.MaxAttempts, Backoff: c.Handle().Backoff, MaxBody: int(c.MaxBody),
+		Logger: log,
+	}, err
 }
 
 // Subscriber returns the options of a subscriber.

@@ -2,16 +2,23 @@ package daemon_test
 
 import (
 	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -42,6 +49,7 @@ func TestDefaults(t *testing.T) {
 		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch,
 		Lease: subscribers.DefaultLease, MaxAttempts: subscribers.DefaultMaxAttempts,
 		BackoffMin: subscribers.DefaultBackoffMin, BackoffMax: subscribers.DefaultBackoffMax,
+		BroadcastKeep: daemon.Keep{Count: carrier.DefaultKeepCount, Age: carrier.DefaultKeepAge}, NatsPrefix: natsgate.DefaultPrefix,
 		MaxBody: notify.DefaultMaxBody, ShutdownTimeout: subscribers.DefaultGrace,
 		LogLevel: slog.LevelInfo, LogFormat: "text",
 	}
@@ -60,7 +68,10 @@ func TestSettings(t *testing.T) {
 	if err := os.WriteFile(password, []byte("from-the-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	creds, ca := natsFiles(t)
 	vars := map[string]string{
+		"BELLHOP_BROADCAST_KEEP": "1000,1h30m", "BELLHOP_NATS_URL": "nats://a:4222,tls://b", "BELLHOP_NATS_CREDS_FILE": creds, "BELLHOP_NATS_CA_FILE": ca,
+		"BELLHOP_NATS_PREFIX": "shop.bells", "BELLHOP_NATS_DELIVER": "orders,mail.out:7", "BELLHOP_NATS_JETSTREAM": "BELLS",
 		"BELLHOP_REDIS_URL": "redis://redis.example.com:6380", "BELLHOP_REDIS_MASTER": "main", "BELLHOP_REDIS_USERNAME": "bell",
 		"BELLHOP_REDIS_PASSWORD_FILE": password, "BELLHOP_REDIS_CA_FILE": "", "BELLHOP_PREFIX": "other",
 		"BELLHOP_CARRIER_LEASE": "5s", "BELLHOP_CARRIER_BATCH": "100", "BELLHOP_LEASE": "1m", "BELLHOP_MAX_ATTEMPTS": "3",
@@ -88,9 +99,43 @@ func TestSettings(t *testing.T) {
 	if n := c.Notify(); n.URL != vars["BELLHOP_REDIS_URL"] || n.Master != "main" || n.Username != "bell" || n.PasswordFile != password || n.Prefix != "other" {
 		t.Errorf("Notify() = %+v", n)
 	}
+	o, err := c.Nats(slog.New(slog.DiscardHandler))
+	if err != nil || o.URL != vars["BELLHOP_NATS_URL"] || o.CredsFile != creds || o.CAFile != ca || o.Prefix != "shop.bells" ||
+		len(o.Deliver) != 2 || o.Deliver[1] != (natsgate.Deliver{Topic: "mail.out", InFlight: 7}) || o.JetStream != "BELLS" ||
+		o.KeepCount != 1000 || o.KeepAge != 90*time.Minute || o.Lease != time.Minute || o.MaxAttempts != 3 || o.MaxBody != 1<<20 {
+		t.Errorf("Nats() = %+v, %v", o, err)
+	}
+	if carry := c.Carrier(nil); carry.KeepCount != 1000 || carry.KeepAge != 90*time.Minute {
+		t.Errorf("Carrier() = %+v", carry)
+	}
 	if h := c.Handle(); h.Lease != time.Minute || h.MaxAttempts != 3 || h.Backoff != (subscribers.Backoff{Min: 2 * time.Second, Max: time.Hour}) {
 		t.Errorf("Handle() = %+v", h)
 	}
+}
+
+// natsFiles returns a credentials file and a file of a certificate.
+func natsFiles(t *testing.T) (creds, ca string) {
+	t.Helper()
+	account, errAccount := nkeys.CreateAccount()
+	user, errUser := nkeys.CreateUser()
+	if err := errors.Join(errAccount, errUser); err != nil {
+		t.Fatal(err)
+	}
+	name, errName := user.PublicKey()
+	seed, errSeed := user.Seed()
+	claims, errClaims := jwt.NewUserClaims(name).Encode(account)
+	text, errText := jwt.FormatUserConfig(claims, seed)
+	if err := errors.Join(errName, errSeed, errClaims, errText); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewTLSServer(nil)
+	server.Close()
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	creds, ca = filepath.Join(t.TempDir(), "creds"), filepath.Join(t.TempDir(), "ca.pem")
+	if err := errors.Join(os.WriteFile(creds, text, 0o600), os.WriteFile(ca, certificate, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return creds, ca
 }
 
 func TestEachFault(t *testing.T) {
@@ -111,6 +156,16 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_MAX_BODY", "lots", `BELLHOP_MAX_BODY "lots": write bytes such as`},
 		{"BELLHOP_MAX_BODY", "9999999999GiB", `BELLHOP_MAX_BODY "9999999999GiB": write bytes such as`},
 		{"BELLHOP_MAX_BODY", "1GiB", "BELLHOP_MAX_BODY: 1073741824 is out of range"},
+		{"BELLHOP_BROADCAST_KEEP", "1000", `BELLHOP_BROADCAST_KEEP "1000": write a count and an age such as 100000,24h`},
+		{"BELLHOP_BROADCAST_KEEP", "many,1h", `BELLHOP_BROADCAST_KEEP "many,1h": write a count and an age`},
+		{"BELLHOP_BROADCAST_KEEP", "0,1h", "BELLHOP_BROADCAST_KEEP: 0 is out of range; use 1 to 10000000"},
+		{"BELLHOP_BROADCAST_KEEP", "1,1ms", "BELLHOP_BROADCAST_KEEP: 1ms is out of range; use 1s to"},
+		{"BELLHOP_NATS_URL", "http://localhost", "BELLHOP_NATS_URL: invalid nats URL http://localhost: its scheme is neither nats nor tls"},
+		{"BELLHOP_NATS_PREFIX", "a.>", "BELLHOP_NATS_PREFIX: invalid nats prefix"},
+		{"BELLHOP_NATS_CREDS_FILE", "/nowhere/creds", "BELLHOP_NATS_CREDS_FILE: it is set, and BELLHOP_NATS_URL is not"},
+		{"BELLHOP_NATS_CA_FILE", "/nowhere/ca", "BELLHOP_NATS_CA_FILE: it is set, and BELLHOP_NATS_URL is not"},
+		{"BELLHOP_NATS_DELIVER", "orders", "BELLHOP_NATS_DELIVER: it is set, and BELLHOP_NATS_URL is not"},
+		{"BELLHOP_NATS_JETSTREAM", "BELLS", "BELLHOP_NATS_JETSTREAM: it is set, and BELLHOP_NATS_URL is not"},
 		{"BELLHOP_SHUTDOWN_TIMEOUT", "-1s", "BELLHOP_SHUTDOWN_TIMEOUT: -1s is out of range"},
 		{"BELLHOP_LOG_LEVEL", "loud", `BELLHOP_LOG_LEVEL "loud": write debug, info, warn or error`},
 		{"BELLHOP_LOG_FORMAT", "xml", `BELLHOP_LOG_FORMAT: "xml" is no format; use text or json`},
@@ -119,6 +174,27 @@ func TestEachFault(t *testing.T) {
 	} {
 		t.Run(test.name+"="+test.value, func(t *testing.T) {
 			set(t, map[string]string{test.name: test.value})
+			_, err := daemon.Load()
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want one line that begins with %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestEachFaultOfNATS(t *testing.T) {
+	for _, test := range []struct{ name, value, want string }{
+		{"BELLHOP_NATS_CREDS_FILE", "/nowhere/creds", "BELLHOP_NATS_CREDS_FILE: read nats credentials file"},
+		{"BELLHOP_NATS_CREDS_FILE", "/dev/null", "BELLHOP_NATS_CREDS_FILE: invalid nats credentials file /dev/null"},
+		{"BELLHOP_NATS_CA_FILE", "/nowhere/ca", "BELLHOP_NATS_CA_FILE: read nats CA file"},
+		{"BELLHOP_NATS_CA_FILE", "/dev/null", "BELLHOP_NATS_CA_FILE: invalid nats CA file /dev/null"},
+		{"BELLHOP_NATS_DELIVER", "a b", "BELLHOP_NATS_DELIVER: invalid topic"},
+		{"BELLHOP_NATS_DELIVER", "a:0", "BELLHOP_NATS_DELIVER: invalid deliver"},
+		{"BELLHOP_NATS_JETSTREAM", "a.b", "BELLHOP_NATS_JETSTREAM: invalid jetstream"},
+		{"BELLHOP_NATS_PREFIX", strings.Repeat("a", 65), "BELLHOP_NATS_PREFIX: invalid nats prefix"},
+	} {
+		t.Run(test.name+"="+test.value, func(t *testing.T) {
+			set(t, map[string]string{"BELLHOP_NATS_URL": "nats://127.0.0.1", test.name: test.value})
 			_, err := daemon.Load()
 			if err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want one line that begins with %s", err, test.want)
@@ -148,26 +224,29 @@ func TestAllFaultsAtOnce(t *testing.T) {
 
 func TestSecretsAreNotPrinted(t *testing.T) {
 	const secret = "geheim"
-	for _, url := range []string{"redis://:" + secret + "@127.0.0.1:6379", "redis://u:" + secret + "@a:1,redis://u:" + secret + "@b:2"} {
-		set(t, map[string]string{"BELLHOP_REDIS_URL": url})
+	for _, urls := range [][2]string{
+		{"redis://:" + secret + "@127.0.0.1:6379", "nats://" + secret + "@127.0.0.1:4222"},
+		{"redis://u:" + secret + "@a:1,redis://u:" + secret + "@b:2", "tls://u:" + secret + "@a:1,nats://" + secret + "@b:2"},
+	} {
+		set(t, map[string]string{"BELLHOP_REDIS_URL": urls[0], "BELLHOP_NATS_URL": urls[1]})
 		c, err := daemon.Load()
 		if err != nil {
 			t.Fatal(err)
 		}
 		var log strings.Builder
-		slog.New(slog.NewTextHandler(&log, nil)).Info("x", "url", c.RedisURL, "config", c)
-		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "url", c.RedisURL, "config", c)
+		slog.New(slog.NewTextHandler(&log, nil)).Info("x", "url", c.RedisURL, "nats", c.NatsURL, "config", c)
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "url", c.RedisURL, "nats", c.NatsURL, "config", c)
 		asJSON, err := json.Marshal([]any{c, c.Settings()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		printed := fmt.Sprintf("%v %+v %#v %s %q %v", c, c, c, c.RedisURL, c.RedisURL, c.Settings()) + string(asJSON) + log.String()
+		printed := fmt.Sprintf("%v %+v %#v %s %q %s %q %v", c, c, c, c.RedisURL, c.RedisURL, c.NatsURL, c.NatsURL, c.Settings()) + string(asJSON) + log.String()
 		if strings.Contains(printed, secret) {
 			t.Errorf("the password is printed: %s", printed)
 		}
 	}
 	for _, url := range []string{"redis://:" + secret + "@127.0.0.1:no", "http://u:" + secret + "@a", "redis://:" + secret + "@a:%zz"} {
-		set(t, map[string]string{"BELLHOP_REDIS_URL": url, "BELLHOP_LEASE": "x"})
+		set(t, map[string]string{"BELLHOP_REDIS_URL": url, "BELLHOP_NATS_URL": url, "BELLHOP_LEASE": "x"})
 		if _, err := daemon.Load(); err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("the error is %v, want one without the password", err)
 		}

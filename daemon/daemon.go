@@ -11,20 +11,22 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 )
 
 // Run runs the daemon until ctx ends. Then it stops in stages, within the
-// configured timeout: it finishes the call that is under way, gives up the
-// carrier's lease, and closes the connections to Redis. A stop that was asked
-// for is not an error. Errors: a notify.ErrUnfit, a configuration that cannot be
-// used, or a stop that took too long.
+// configured timeout: it accepts no more requests over NATS and finishes those
+// in hand, finishes the call that the carrier has under way and gives up its
+// lease, and closes the connections to NATS and Redis. A stop that was asked for
+// is not an error, and a NATS that is away never is. Errors: a notify.ErrUnfit, a
+// configuration that cannot be used, or a stop that took too long.
 func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	store, err := notify.Open(c.Notify())
 	if err != nil {
 		return err
 	}
-	carry, err := carrier.New(store, c.Carrier(log))
+	d, err := assemble(store, c, log)
 	if err != nil {
 		store.Close()
 		return err
@@ -40,11 +42,11 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 		close(armed)
 	})
 	faults := &multierror.Error{ErrorFormat: lines}
-	faults = multierror.Append(faults, carry.Run(ctx))
+	faults = multierror.Append(faults, d.run(ctx, c.ShutdownTimeout))
 	if !unwatch() {
 		<-armed
 		if !late.Stop() {
-			faults = multierror.Append(faults, fmt.Errorf("stop the carrier: not done within %v", c.ShutdownTimeout))
+			faults = multierror.Append(faults, fmt.Errorf("stop in good order: not done within %v", c.ShutdownTimeout))
 		}
 	}
 	if err := store.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
@@ -52,4 +54,63 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	}
 	log.Info("stopped")
 	return faults.ErrorOrNil()
+}
+
+// parts are what runs in the process, beside the store.
+type parts struct {
+	carry *carrier.Carrier
+	gate  *natsgate.Gate // nil: no NATS
+}
+
+// assemble makes the parts that a configuration asks for. What the carrier's
+// term of office is told to sends over NATS.
+func assemble(store *notify.Store, c Config, log *slog.Logger) (p parts, err error) {
+	o := c.Carrier(log)
+	if c.NatsURL != "" {
+		to, err := c.Nats(log)
+		if err != nil {
+			return parts{}, err
+		}
+		if p.gate, err = natsgate.New(store, to); err != nil {
+			return parts{}, err
+		}
+		o.OnTerm = p.gate.Term
+	}
+	p.carry, err = carrier.New(store, o)
+	return p, err
+}
+
+// run runs the parts until ctx ends or the carrier fails, and stops them one
+// after the other. Finishing what is in hand may take half of the time for the
+// whole, so that the carrier can still give up its lease.
+func (p parts) run(ctx context.Context, within time.Duration) error {
+	work := context.WithoutCancel(ctx)
+	carrierCtx, stopCarrier := context.WithCancel(work)
+	defer stopCarrier()
+	gateCtx, stopGate := context.WithCancel(work)
+	defer stopGate()
+	carried, gated := make(chan error, 1), make(chan error, 1)
+	go func() { carried <- p.carry.Run(carrierCtx) }()
+	if p.gate != nil {
+		go func() { gated <- p.gate.Run(gateCtx) }()
+	}
+
+	var err error
+	select {
+	case err = <-carried:
+		carried <- nil // for below
+	case <-ctx.Done():
+	}
+	if p.gate != nil {
+		finish, cancel := context.WithTimeout(work, within/2)
+		defer cancel()
+		p.gate.Quiesce(finish)
+	}
+	stopCarrier()
+	err = errors.Join(err, <-carried)
+	if p.gate != nil {
+		stopGate()
+		err = errors.Join(err, <-gated)
+	}
+	return err
 }

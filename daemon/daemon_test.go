@@ -2,11 +2,17 @@ package daemon_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon"
@@ -107,5 +113,91 @@ func TestRunRefusesUnfitRedis(t *testing.T) {
 	err := daemon.Run(t.Context(), c, daemon.NewLogger(c, &log))
 	if !errors.Is(err, notify.ErrUnfit) || !strings.Contains(err.Error(), "noeviction") {
 		t.Errorf("Run ended with %v, want an ErrUnfit that names the remedy", err)
+	}
+}
+
+// startNATS starts a nats-server at a port, zero for a free one.
+func startNATS(t *testing.T, port int) *server.Server {
+	t.Helper()
+	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: cmp.Or(port, -1), NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go n.Start()
+	t.Cleanup(func() { stopNATS(n) })
+	if !n.ReadyForConnections(storetest.Deadline) {
+		t.Fatal("nats-server does not start")
+	}
+	return n
+}
+
+func stopNATS(n *server.Server) {
+	n.Shutdown()
+	n.WaitForShutdown()
+}
+
+// answers waits until a daemon answers over NATS.
+func answers(t *testing.T, conn *nats.Conn) {
+	t.Helper()
+	storetest.Eventually(t, "the daemon answers", func() bool {
+		_, err := conn.Request("bellhop.publish.topic", []byte("x"), time.Second)
+		return err == nil
+	})
+}
+
+// A NATS that is away, or comes and goes, neither holds up nor ends the carrier;
+// a stop answers the requests in hand, and gives up the lease.
+func TestRunBesideNATS(t *testing.T) {
+	n := startNATS(t, 0)
+	url, port := n.ClientURL(), n.Addr().(*net.TCPAddr).Port
+	stopNATS(n)
+	c := config(t, storetest.URL())
+	c.NatsURL = daemon.NatsURLs(url)
+	ctx, stop := context.WithCancel(t.Context())
+	var log logBuffer
+	ended := make(chan error, 1)
+	go func() { ended <- daemon.Run(ctx, c, daemon.NewLogger(c, &log)) }()
+	store := storetest.At(t, string(c.RedisURL), c.Prefix)
+	elected(t, store)
+	for range 2 {
+		n = startNATS(t, port)
+		conn, err := nats.Connect(url, nats.NoReconnect())
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers(t, conn)
+		conn.Close()
+		stopNATS(n)
+	}
+	startNATS(t, port)
+	conn, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answers(t, conn)
+	stop()
+	if err := storetest.Receive(t, "the end", ended); err != nil {
+		t.Errorf("Run ended with %v", err)
+	}
+	if status, err := carrier.Look(t.Context(), store); err != nil || status.Name != "" {
+		t.Errorf("after the stop %q carries, %v", status.Name, err)
+	}
+	if n := strings.Count(log.String(), "elected"); n != 1 {
+		t.Errorf("it was elected %d times:\n%s", n, &log)
+	}
+	if _, err := conn.Request("bellhop.publish.topic", []byte("x"), time.Second); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("after the stop a request ends with %v", err)
+	}
+}
+
+func TestRunRefusesUnfitRedisBesideNATS(t *testing.T) {
+	n := startNATS(t, 0)
+	redis := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	c := config(t, redis.URL())
+	c.NatsURL = daemon.NatsURLs(n.ClientURL())
+	var log logBuffer
+	if err := daemon.Run(t.Context(), c, daemon.NewLogger(c, &log)); !errors.Is(err, notify.ErrUnfit) {
+		t.Errorf("Run ended with %v, want an ErrUnfit", err)
 	}
 }

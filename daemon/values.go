@@ -6,7 +6,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -25,6 +27,44 @@ func (u URLs) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // LogValue is String, for slog.
 func (u URLs) LogValue() slog.Value { return slog.StringValue(u.String()) }
+
+// NatsURLs are addresses of NATS, separated by commas. They may hold a password
+// or a token: however they are printed or logged, it is left out.
+type NatsURLs string
+
+// String returns the addresses without passwords and tokens.
+func (u NatsURLs) String() string { return natsgate.RedactURLs(string(u)) }
+
+// GoString is String, for %#v.
+func (u NatsURLs) GoString() string { return strconv.Quote(u.String()) }
+
+// MarshalText is String, for JSON.
+func (u NatsURLs) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// LogValue is String, for slog.
+func (u NatsURLs) LogValue() slog.Value { return slog.StringValue(u.String()) }
+
+// Keep is how much of something is kept: at most so many, and for so long. It
+// is written like 100000,24h.
+type Keep struct {
+	Count int
+	Age   time.Duration
+}
+
+// Decode reads a count and an age, for envconfig.
+func (k *Keep) Decode(text string) error {
+	count, age, _ := strings.Cut(text, ",")
+	n, errCount := strconv.Atoi(strings.TrimSpace(count))
+	d, errAge := time.ParseDuration(strings.TrimSpace(age))
+	if errCount != nil || errAge != nil {
+		return fmt.Errorf("%w keep %q: %s", notify.ErrInvalid, text, grammar(*k))
+	}
+	*k = Keep{n, d}
+	return nil
+}
+
+// String returns the count and the age.
+func (k Keep) String() string { return strconv.Itoa(k.Count) + "," + short(k.Age) }
 
 // Size is a number of bytes, written like 262144, 256KiB or 1MiB.
 type Size int

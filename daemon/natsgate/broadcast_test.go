@@ -1,0 +1,376 @@
+package natsgate_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// broadcast sends broadcasts.
+func broadcast(t testing.TB, store *notify.Store, messages ...notify.Message) {
+	t.Helper()
+	for i := range messages {
+		messages[i].Broadcast = true
+	}
+	storetest.Publish(t, store, messages...)
+}
+
+// numbered returns n broadcasts, named FROM, FROM+1, ..., of three topics in turn,
+// each due a millisecond after the one before, since those that are due together
+// are sent in the order of their names.
+func numbered(from, n int) []notify.Message {
+	due := time.Now().Add(-time.Hour).Add(time.Duration(from) * time.Millisecond)
+	all := make([]notify.Message, n)
+	for i := range all {
+		all[i] = notify.Message{
+			Topic: []string{"a", "a.b", "order.timeout"}[i%3], ID: fmt.Sprintf("%06d", from+i), Body: fmt.Append(nil, "body of ", from+i),
+			Due: due.Add(time.Duration(i) * time.Millisecond),
+		}
+	}
+	return all
+}
+
+// receive receives broadcasts, which must be named FROM, FROM+1, ..., at
+// positions that grow, and returns the last one.
+func receive(t testing.TB, from <-chan *nats.Msg, first, n int) (m *nats.Msg) {
+	t.Helper()
+	last := ""
+	for i := range n {
+		m = storetest.Receive(t, fmt.Sprint("broadcast ", first+i), from)
+		position := m.Header.Get("Bellhop-Position")
+		if id := m.Header.Get("ce-id"); id != fmt.Sprintf("%06d", first+i) || comparePositions(t, last, position) >= 0 {
+			t.Fatalf("got %s at %s behind %s, want %06d", id, position, last, first+i)
+		}
+		last = position
+	}
+	return m
+}
+
+func comparePositions(t testing.TB, a, b string) int {
+	t.Helper()
+	parse := func(s string) notify.Position {
+		if s == "" {
+			return 0
+		}
+		p, err := notify.ParsePosition(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	return cmp.Compare(parse(a), parse(b))
+}
+
+// reaches waits until the bridge has moved its place to a broadcast.
+func reaches(t testing.TB, store *notify.Store, m *nats.Msg) {
+	t.Helper()
+	storetest.Eventually(t, "the place of the bridge moves on", func() bool {
+		return place(t, store) == m.Header.Get("Bellhop-Position")
+	})
+}
+
+func TestBroadcastIsACloudEvent(t *testing.T) {
+	conn, store, d := outbound(t, natsgate.Options{})
+	got := subscribe(t, conn, "bellhop.broadcast.>")
+	binary := make([]byte, 256)
+	for i := range binary {
+		binary[i] = byte(i)
+	}
+	due := time.Now().Add(200 * time.Millisecond).Truncate(time.Millisecond)
+	broadcast(t, store, notify.Message{
+		Topic: "order.timeout", ID: "n:1~x", Body: binary, Due: due,
+		ContentType: `text/plain; charset="utf-8"; x=50%ü`, Headers: map[string]string{"trace": "t1", "X-Two": "a b"},
+	})
+	m := storetest.Receive(t, "a broadcast", got)
+	if time.Now().Before(due) {
+		t.Error("it is early")
+	}
+	position := m.Header.Get("Bellhop-Position")
+	if _, err := notify.ParsePosition(position); err != nil {
+		t.Error(err)
+	}
+	prefix := store.Keys().Prefix()
+	want := nats.Header{
+		"ce-specversion": {"1.0"}, "ce-id": {"n:1~x"}, "ce-source": {"/" + prefix + "/order.timeout"}, "ce-type": {"order.timeout"},
+		"ce-time":            {due.UTC().Format("2006-01-02T15:04:05.000Z")},
+		"ce-datacontenttype": {"text/plain;%20charset=%22utf-8%22;%20x=50%25%C3%BC"},
+		"Nats-Msg-Id":        {prefix + ":" + position}, "Bellhop-Position": {position},
+		"Bellhop-Header-trace": {"t1"}, "Bellhop-Header-X-Two": {"a b"},
+	}
+	if diff := gocmp.Diff(want, m.Header); diff != "" {
+		t.Error(diff)
+	}
+	if m.Subject != "bellhop.broadcast.order.timeout" || !bytes.Equal(m.Data, binary) || m.Reply != "" {
+		t.Errorf("got %s, %q", m.Subject, m.Data)
+	}
+	reaches(t, store, m)
+	if s := d.Stats(); s.Broadcasts != 1 || s.Resent != 0 {
+		t.Errorf("counted %+v", s)
+	}
+
+	// The same name again is another broadcast. One without a content type has none.
+	broadcast(t, store, notify.Message{Topic: "order.timeout", ID: "n:1~x", Body: []byte("x")})
+	again := storetest.Receive(t, "a broadcast", got)
+	if again.Header.Get("Nats-Msg-Id") == m.Header.Get("Nats-Msg-Id") || again.Header["ce-datacontenttype"] != nil {
+		t.Errorf("got %v after %v", again.Header, m.Header)
+	}
+}
+
+func TestOrderOfBroadcasts(t *testing.T) {
+	conn, store, d := outbound(t, natsgate.Options{})
+	got := subscribe(t, conn, "bellhop.broadcast.>")
+	const n = 5000
+	broadcast(t, store, numbered(0, n)...)
+	reaches(t, store, receive(t, got, 0, n))
+	if s := d.Stats(); s.Broadcasts != n || s.Resent != 0 || s.Gaps != 0 || len(got) != 0 {
+		t.Errorf("%d came too much, counted %+v", len(got), s)
+	}
+}
+
+// A broadcast that NATS can never carry is passed over, also as the last one.
+func TestBroadcastTooLarge(t *testing.T) {
+	n := startNATS(t, func(o *server.Options) { o.MaxPayload = 2000 })
+	store := storetest.Open(t)
+	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
+	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
+	all := numbered(0, 5)
+	all[1].Body, all[4].Body = make([]byte, 1990), make([]byte, 5000) // the headers count, too
+	broadcast(t, store, all...)
+	for _, id := range []string{"000000", "000002", "000003"} {
+		if m := storetest.Receive(t, "a broadcast", got); m.Header.Get("ce-id") != id {
+			t.Errorf("got %v, want %s", m.Header, id)
+		}
+	}
+	storetest.Eventually(t, "both are counted", func() bool { return d.Stats().TooLargeBroadcasts == 2 })
+	broadcast(t, store, numbered(5, 1)...)
+	reaches(t, store, receive(t, got, 5, 1))
+	if s := d.Stats(); s.Broadcasts != 4 || s.Resent != 0 || s.TooLargeBroadcasts != 2 {
+		t.Errorf("counted %+v", s)
+	}
+	wantLog(t, d.log, map[string]int{"too large for nats": 2, "id=000001": 1, "id=000004": 1, "do not take": 0})
+}
+
+// NATS is away, and comes back: all that was sent meanwhile comes, in order.
+func TestBroadcastsWhileNATSIsAway(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
+	w := newWire(t, n)
+	d := startDaemon(t, store, natsgate.Options{URL: w.url()}, carrier.Options{}).bridges()
+	broadcast(t, store, numbered(0, 10)...)
+	reaches(t, store, receive(t, got, 0, 10))
+	before := place(t, store)
+	w.cut()
+	storetest.Eventually(t, "the gate notices", func() bool { return !d.Stats().Connected })
+	const n1 = 3000 // more than wait in memory
+	broadcast(t, store, numbered(10, n1)...)
+	failures(t, d.Gate, 3)
+	if now := place(t, store); now != before || len(got) != 0 {
+		t.Errorf("the place moved from %s to %s, and %d came", before, now, len(got))
+	}
+	w.mend()
+	reaches(t, store, receive(t, got, 10, n1))
+	wantLog(t, d.log, map[string]int{"nats is away": 1, "connected to nats again": 1, "nats does not take": 0, "level=ERROR": 0})
+}
+
+// The very first broadcasts are sent while NATS is away, and who began to bridge
+// goes: who comes next sends them, since where the first began is kept.
+func TestTakeoverBeforeTheFirstBroadcast(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
+	w := newWire(t, n)
+	w.cut()
+	first := startDaemon(t, store, natsgate.Options{URL: w.url()}, carrier.Options{})
+	storetest.Eventually(t, "the place of the bridge is kept", func() bool { return place(t, store) != "" })
+	broadcast(t, store, numbered(0, 10)...)
+	storetest.Eventually(t, "they are sent", func() bool {
+		sent, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(context.Background(), "a")
+		return err == nil && sent.Sent == 4
+	})
+	first.stop()
+	if first.Stats().Broadcasts != 0 {
+		t.Errorf("%d were sent to nobody", first.Stats().Broadcasts)
+	}
+	startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
+	reaches(t, store, receive(t, got, 0, 10))
+}
+
+// What was sent before a store met NATS is not passed on.
+func TestBridgeBeginsNow(t *testing.T) {
+	store := storetest.Open(t)
+	alone, err := carrier.New(store, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := storetest.Run(t, alone.Run)
+	broadcast(t, store, numbered(0, 5)...)
+	storetest.Eventually(t, "they are sent", func() bool {
+		sent, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(context.Background(), "a")
+		return err == nil && sent.Sent == 2
+	})
+	stop()
+	n := startNATS(t, nil)
+	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
+	startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
+	broadcast(t, store, numbered(5, 1)...)
+	reaches(t, store, receive(t, got, 5, 1))
+}
+
+// Daemons take over from each other under load: nobody loses a broadcast, and
+// what comes twice comes with its position.
+func TestTakeoversUnderLoad(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
+	o := natsgate.Options{URL: n.ClientURL()}
+	now := startDaemon(t, store, o, carrier.Options{}).bridges()
+	const total = 6000
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for from := 0; from < total; from += 50 {
+			broadcast(t, store, numbered(from, 50)...)
+		}
+	})
+	for range 3 {
+		next := startDaemon(t, store, o, carrier.Options{})
+		connected(t, next.Gate)
+		before := len(got)
+		storetest.Eventually(t, "some are sent", func() bool { return len(got) > before+200 || len(got) >= total })
+		now.stop()
+		now = next
+	}
+	sending.Wait()
+	positions := make(map[string]string)
+	next := 0
+	for next < total {
+		m := storetest.Receive(t, "a broadcast", got)
+		id, position := m.Header.Get("ce-id"), m.Header.Get("Bellhop-Position")
+		switch known := positions[id]; {
+		case known == "" && id != fmt.Sprintf("%06d", next):
+			t.Fatalf("%s came where %06d is next", id, next)
+		case known == "":
+			next++
+		case known != position:
+			t.Errorf("%s came at %s, and again at %s", id, known, position)
+		}
+		positions[id] = position
+	}
+	t.Logf("%d came twice", len(got)+len(positions)-total)
+}
+
+// A place that is foreign is told once, and it goes on when that is put right.
+func TestForeignPlace(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
+	if err := store.Client().LPush(t.Context(), store.Keys().Bridge(), "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{})
+	storetest.Eventually(t, "it is told", func() bool { return d.log.count("cannot pass on broadcasts to nats") == 1 })
+	conn := n.connect()
+	hears(t, conn) // the rest goes on,
+	hears(t, conn) // and it is tried again meanwhile
+	wantLog(t, d.log, map[string]int{"cannot pass on broadcasts to nats": 1, store.Keys().Bridge(): 0, "WRONGTYPE": 1})
+	if err := store.Client().Del(t.Context(), store.Keys().Bridge()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	d.bridges()
+	broadcast(t, store, numbered(0, 1)...)
+	reaches(t, store, receive(t, got, 0, 1))
+	wantLog(t, d.log, map[string]int{"passing on broadcasts to nats again": 1})
+
+	// It becomes foreign while there is much to do: that is told once, too, and nothing is lost.
+	if err := store.Client().Del(t.Context(), store.Keys().Bridge()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Client().LPush(t.Context(), store.Keys().Bridge(), "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	broadcast(t, store, numbered(1, 2000)...)
+	storetest.Eventually(t, "it is told", func() bool { return d.log.count("cannot keep the place of the bridge") == 1 })
+	hears(t, conn)
+	hears(t, conn)
+	if err := store.Client().Del(t.Context(), store.Keys().Bridge()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	reaches(t, store, receive(t, got, 1, 2000))
+	wantLog(t, d.log, map[string]int{"cannot keep the place of the bridge": 1})
+}
+
+// What Redis no longer keeps when a daemon comes back is a gap: it is counted,
+// and the rest is sent.
+func TestGap(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
+	o := natsgate.Options{URL: n.ClientURL()}
+	first := startDaemon(t, store, o, carrier.Options{}).bridges()
+	broadcast(t, store, numbered(0, 3)...)
+	reaches(t, store, receive(t, got, 0, 3))
+	first.stop()
+	forgetful, err := carrier.New(store, carrier.Options{KeepCount: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := storetest.Run(t, forgetful.Run)
+	const sent = 1500
+	all := numbered(3, sent)
+	for i := range all {
+		all[i].Topic = topic
+	}
+	broadcast(t, store, all...)
+	storetest.Eventually(t, "they are sent", func() bool {
+		c, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(context.Background(), topic)
+		return err == nil && c.Sent == sent+1
+	})
+	stop()
+	log, err := store.Client().XLen(t.Context(), store.Keys().Log(topic)).Result()
+	if err != nil || log > sent/2 {
+		t.Fatalf("%d are kept, %v", log, err)
+	}
+	d := startDaemon(t, store, o, carrier.Options{}).bridges()
+	reaches(t, store, receive(t, got, 3+sent-int(log), int(log)))
+	if s := d.Stats(); s.Gaps != 1 || s.Broadcasts != log {
+		t.Errorf("%d are kept, counted %+v", log, s)
+	}
+}
+
+// More is sent while NATS is away than may wait in memory (TestOutboxIsBounded).
+func TestLargeBroadcastsWhileNATSIsAway(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
+	w := newWire(t, n)
+	d := startDaemon(t, store, natsgate.Options{URL: w.url()}, carrier.Options{}).bridges()
+	w.cut()
+	storetest.Eventually(t, "the gate notices", func() bool { return !d.Stats().Connected })
+	all := numbered(0, 80) // 20 MiB
+	for i := range all {
+		all[i].Body = bytes.Repeat([]byte{byte(i)}, notify.DefaultMaxBody)
+	}
+	for page := range slices.Chunk(all, 20) {
+		broadcast(t, store, page...)
+	}
+	failures(t, d.Gate, 3)
+	w.mend()
+	for i := range all {
+		m := storetest.Receive(t, "a broadcast", got)
+		if m.Header.Get("ce-id") != all[i].ID || !bytes.Equal(m.Data, all[i].Body) {
+			t.Fatalf("got %v with %d bytes, want %s", m.Header, len(m.Data), all[i].ID)
+		}
+	}
+	if strings.Contains(d.log.String(), "level=ERROR") {
+		t.Error(d.log)
+	}
+}

@@ -1,0 +1,49 @@
+package natsgate
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+)
+
+// cancel cancels a message.
+func (g *Gate) cancel(ctx context.Context, r request) (*nats.Msg, error) {
+	var name api.Name
+	if err := api.Decode(r.data, &name); err != nil {
+		return nil, err
+	}
+	state, err := g.pub.Cancel(ctx, r.name, name.ID)
+	if err != nil {
+		return nil, err
+	}
+	return jsonMessage(api.Cancelled{State: state}), nil
+}
+
+// reschedule gives a message another due time.
+func (g *Gate) reschedule(ctx context.Context, r request) (*nats.Msg, error) {
+	var to api.Reschedule
+	if err := api.Decode(r.data, &to); err != nil {
+		return nil, err
+	}
+	delay, due, err := to.When()
+	if err != nil {
+		return nil, err
+	}
+	p, err := g.pub.Reschedule(ctx, r.name, to.ID, delay, due)
+	return publication(p, err)
+}
+
+// inspect looks at a message.
+func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
+	var name api.Name
+	if err := api.Decode(r.data, &name); err != nil {
+		return nil, err
+	}
+	info, err := g.pub.Inspect(ctx, r.name, name.ID)
+	if err != nil {
+		return nil, err
+	}
+	return jsonMessage(api.MessageOf(info)), nil
+}

@@ -1,0 +1,82 @@
+package natsgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// claim claims messages, sends each to who asked, and returns the reply that ends them.
+func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
+	max, lease, err := g.claimOf(r.data)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := g.secret.get(ctx, secretFresh)
+	if err != nil {
+		return nil, err
+	}
+	ds, err := g.claimer.Claim(ctx, r.name, max, lease, 0)
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range ds {
+		m := g.claimed(d, lease, secret)
+		m.Subject = r.reply
+		err := g.send(m)
+		switch {
+		case err == nil:
+			g.count.claimed.Add(1)
+		case errors.Is(err, nats.ErrMaxPayload):
+			g.buryTooLarge(ctx, d, wireSize(m))
+		default:
+			g.count.lostReplies.Add(int64(len(ds) - i))
+			// Where this fails, too, their leases run out.
+			_, _ = g.claimer.Release(ctx, r.name, ds[i:])
+			return nil, fmt.Errorf("send claimed messages: %w", err)
+		}
+	}
+	end := nats.NewMsg("")
+	end.Header.Set("Status", "204")
+	return end, nil
+}
+
+// claimOf reads a request to claim; an empty one is for one message.
+func (g *Gate) claimOf(data []byte) (max int, lease time.Duration, err error) {
+	c := api.Claim{Max: 1}
+	if len(data) > 0 {
+		if err := api.Decode(data, &c); err != nil {
+			return 0, 0, err
+		}
+	}
+	if c.Lease == "" {
+		return c.Max, g.o.Lease, nil
+	}
+	lease, err = notify.ParseDuration("lease", c.Lease)
+	return c.Max, lease, err
+}
+
+// claimed returns a claimed message as it is sent. Its reply subject settles it.
+func (g *Gate) claimed(d subscribers.Delivery, lease time.Duration, secret []byte) *nats.Msg {
+	t := token{topic: d.Topic, id: d.ID, receipt: d.Receipt, attempt: d.Attempt, lease: lease}
+	h := eventHeader(g.source(), d.Topic, d.ID, d.Due, d.Record)
+	h.Set("Bellhop-Attempt", strconv.Itoa(d.Attempt))
+	h.Set("Bellhop-Lease-Until", d.Receipt.Until().UTC().Format(timeFormat))
+	return &nats.Msg{Reply: g.o.Prefix + ".settle." + t.seal(secret), Header: h, Data: d.Body}
+}
+
+// buryTooLarge buries a message that NATS can never carry. Where that fails its
+// lease runs out, and it is found too large again.
+func (g *Gate) buryTooLarge(ctx context.Context, d subscribers.Delivery, size int) {
+	g.count.tooLarge.Add(1)
+	reason := fmt.Sprintf("too large for nats: %d bytes with its headers, and max_payload is %d; claim it over HTTP or Redis", size, g.maxPayload())
+	_, _ = g.claimer.Bury(ctx, d, reason)
+}

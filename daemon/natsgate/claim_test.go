@@ -1,0 +1,195 @@
+package natsgate_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// claim claims from the topic and returns the messages, and the one that ends them.
+func claim(t testing.TB, conn *nats.Conn, data string) (messages []*nats.Msg, end *nats.Msg) {
+	t.Helper()
+	inbox := conn.NewInbox()
+	sub, err := conn.SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	if err := conn.PublishRequest("bellhop.claim."+topic, inbox, []byte(data)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		m, err := sub.NextMsg(storetest.Deadline)
+		if err != nil {
+			t.Fatalf("after %d messages: %v", len(messages), err)
+		}
+		if m.Header.Get("ce-id") == "" {
+			return messages, m
+		}
+		messages = append(messages, m)
+	}
+}
+
+// claimOne publishes a message and claims it.
+func claimOne(t testing.TB, conn *nats.Conn, store *notify.Store, data string, m notify.Message) *nats.Msg {
+	t.Helper()
+	storetest.Publish(t, store, m)
+	messages, end := claim(t, conn, data)
+	if len(messages) != 1 || end.Header.Get("Status") != "204" {
+		t.Fatalf("claimed %d messages, the end is %v %s", len(messages), end.Header, end.Data)
+	}
+	return messages[0]
+}
+
+func TestClaim(t *testing.T) {
+	conn, store, gate := open(t)
+	m := body("a~1")
+	m.Due = time.Date(2001, 2, 3, 4, 5, 6, 7e6, time.UTC)
+	m.Body, m.ContentType = []byte("verbatim \x00\xff\r\n"), `text/plain; title="50% ä"`
+	m.Headers = map[string]string{"Trace-Id": "ä 1"}
+	got := claimOne(t, conn, store, "", m)
+
+	until, err := time.Parse(time.RFC3339, got.Header.Get("Bellhop-Lease-Until"))
+	if left := time.Until(until); err != nil || left < 20*time.Second || left > 31*time.Second {
+		t.Errorf("the lease ends at %v, %v", until, err)
+	}
+	want := nats.Header{
+		"ce-specversion": {"1.0"}, "ce-id": {"a~1"}, "ce-source": {"/" + store.Keys().Prefix() + "/" + topic}, "ce-type": {topic},
+		"ce-time": {"2001-02-03T04:05:06.007Z"}, "ce-datacontenttype": {"text/plain;%20title=%2250%25%20%C3%A4%22"},
+		"Bellhop-Attempt": {"1"}, "Bellhop-Lease-Until": got.Header["Bellhop-Lease-Until"], "Bellhop-Header-Trace-Id": {"ä 1"},
+	}
+	if diff := cmp.Diff(want, got.Header); diff != "" {
+		t.Error(diff)
+	}
+	if string(got.Data) != string(m.Body) || !strings.HasPrefix(got.Reply, "bellhop.settle.") {
+		t.Errorf("the data is %q, the reply subject %s", got.Data, got.Reply)
+	}
+	if n := gate.Stats().Claimed; n != 1 {
+		t.Errorf("%d claimed messages are counted", n)
+	}
+}
+
+func TestClaimSeveral(t *testing.T) {
+	conn, store, _ := open(t)
+	for i := range 5 {
+		m := body(strconv.Itoa(i))
+		m.Due = time.UnixMilli(int64(i + 1))
+		storetest.Publish(t, store, m)
+	}
+	messages, end := claim(t, conn, `{"max":3,"lease":"1h"}`)
+	if len(messages) != 3 || end.Header.Get("Status") != "204" || len(end.Data) != 0 || end.Reply != "" {
+		t.Fatalf("claimed %d, the end is %v", len(messages), end)
+	}
+	for i, m := range messages {
+		if id := m.Header.Get("ce-id"); id != strconv.Itoa(i) {
+			t.Errorf("message %d is %s", i, id)
+		}
+	}
+	if left := time.Until(info(t, store, "0").Until); left < 59*time.Minute {
+		t.Errorf("the lease is %v", left)
+	}
+	if messages, _ := claim(t, conn, `{"max":500}`); len(messages) != 2 {
+		t.Errorf("claimed %d, want the 2 that are left", len(messages))
+	}
+	if messages, end := claim(t, conn, ""); len(messages) != 0 || end.Header.Get("Status") != "204" {
+		t.Errorf("claimed %d where there is none, the end is %v", len(messages), end)
+	}
+	// A client that knows nothing of many replies takes the first.
+	storetest.Publish(t, store, body("last"))
+	if m := request(t, conn, "bellhop.claim."+topic, ""); m.Header.Get("ce-id") != "last" {
+		t.Errorf("got %v", m)
+	}
+}
+
+func TestRefusedClaims(t *testing.T) {
+	conn, store, _ := open(t)
+	storetest.Publish(t, store, body("a"))
+	for data, texts := range map[string][]string{
+		`{"max":0}`:                {"max 0", "1 to 500"},
+		`{"max":501}`:              {"max 501"},
+		`{"max":1.5}`:              {"max is a JSON number 1.5, and should be a whole number"},
+		`{"max":"1"}`:              {"max is a JSON string"},
+		`{"lease":"1ms"}`:          {"lease 1ms", "100ms"},
+		`{"lease":30}`:             {"lease is a JSON number, and should be a string"},
+		`{"lease":"soon"}`:         {"lease", "soon", "90s"},
+		`{"max":1,"wait":"1s"}`:    {`"wait" is unknown`, "max, lease"},
+		`{"max":1`:                 {"not JSON"},
+		`null`:                     {"not a JSON object"},
+		`{"max":1} {"max":1}`:      {"something follows"},
+		strings.Repeat("x", 10000): {"not a JSON object"},
+	} {
+		wantRefused(t, request(t, conn, "bellhop.claim."+topic, data), 422, texts...)
+	}
+	wantRefused(t, request(t, conn, "bellhop.claim.a:b", ""), 422, "topic")
+	if got := info(t, store, "a").State; got != notify.Ready {
+		t.Errorf("the message is %v", got)
+	}
+}
+
+// What does not fit into a message of NATS is kept as a dead letter that says so.
+func TestClaimTooLargeForNATS(t *testing.T) {
+	const maxPayload = 4096
+	n, store := startNATS(t, func(o *server.Options) { o.MaxPayload = maxPayload }), storetest.Open(t)
+	gate, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
+	conn := n.connect()
+	serving(t, conn)
+	large, headers, fits := body("large"), body("headers"), body("fits")
+	large.Body = make([]byte, maxPayload+1)
+	headers.Headers = map[string]string{"A": strings.Repeat("x", maxPayload)}
+	fits.Body = make([]byte, maxPayload-1000)
+	for _, m := range []notify.Message{large, fits, headers} {
+		storetest.Publish(t, store, m)
+	}
+	messages, end := claim(t, conn, `{"max":10}`)
+	if len(messages) != 1 || messages[0].Header.Get("ce-id") != "fits" || end.Header.Get("Status") != "204" {
+		t.Errorf("claimed %d, the end is %v", len(messages), end)
+	}
+	for _, id := range []string{"large", "headers"} {
+		got := info(t, store, id)
+		if got.State != notify.Dead || !strings.Contains(got.Reason, "max_payload is 4096") || !strings.Contains(got.Reason, "bytes with its headers") {
+			t.Errorf("got %v, %q", got.State, got.Reason)
+		}
+	}
+	if s := gate.Stats(); s.TooLarge != 2 || s.LostReplies != 0 {
+		t.Errorf("counted %+v", s)
+	}
+	wantRefused(t, request(t, conn, "bellhop.inspect."+topic, `{"id":"large"}`), 500, "max_payload of nats is 4096")
+}
+
+// What cannot be sent is ready again, with no attempt used up.
+func TestClaimThatCannotBeSent(t *testing.T) {
+	store := storetest.Open(t)
+	gate, err := natsgate.New(store, natsgate.Options{URL: "nats://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		storetest.Publish(t, store, body(fmt.Sprint(i)))
+	}
+	due := info(t, store, "0").Due
+	if _, err := gate.Claim(t.Context(), topic, []byte(`{"max":4}`)); !errors.Is(err, nats.ErrDisconnected) {
+		t.Errorf("claim without a connection: %v", err)
+	}
+	for i := range 5 {
+		if got := info(t, store, fmt.Sprint(i)); got.State != notify.Ready || got.Attempts != 0 {
+			t.Errorf("message %d is %v, %d attempts used up", i, got.State, got.Attempts)
+		}
+	}
+	if got := info(t, store, "0").Due; !got.Equal(due) {
+		t.Errorf("it is due %v, was %v", got, due)
+	}
+	if n := gate.Stats().LostReplies; n != 4 {
+		t.Errorf("%d lost messages are counted, want 4", n)
+	}
+}

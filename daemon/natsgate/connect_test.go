@@ -1,0 +1,471 @@
+package natsgate_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+const secret = "geheim"
+
+// watch returns a gate whose log can be read.
+func watch(t testing.TB, o natsgate.Options) (*natsgate.Gate, *logBuffer) {
+	t.Helper()
+	var log logBuffer
+	o.Logger = log.logger()
+	gate, _ := newGate(t, storetest.Open(t), o)
+	return gate, &log
+}
+
+// wantLog checks how often each text was logged, and that no secret was.
+func wantLog(t testing.TB, log *logBuffer, times map[string]int) {
+	t.Helper()
+	for text, want := range times {
+		if got := log.count(text); got != want {
+			t.Errorf("%q is logged %d times, want %d:\n%s", text, got, want, log)
+		}
+	}
+	if log.count(secret) > 0 {
+		t.Errorf("a secret is logged:\n%s", log)
+	}
+}
+
+// failures waits until a gate failed to connect so many more times.
+func failures(t testing.TB, gate *natsgate.Gate, more int64) {
+	t.Helper()
+	before := gate.Stats().ConnectFailures
+	storetest.Eventually(t, "the gate tries to connect", func() bool { return gate.Stats().ConnectFailures >= before+more })
+}
+
+func TestAwayAtStartAndRestarted(t *testing.T) {
+	n := startNATS(t, nil)
+	url := strings.Replace(n.ClientURL(), "//", "//"+secret+"@", 1)
+	n.stop()
+	gate, log := watch(t, natsgate.Options{URL: url})
+	failures(t, gate, 3)
+	n.start(nil)
+	connected(t, gate)
+	serving(t, n.connect())
+	for range 2 {
+		n.stop()
+		failures(t, gate, 3)
+		n.start(nil)
+		connected(t, gate)
+		serving(t, n.connect())
+	}
+	wantLog(t, log, map[string]int{"nats is away, trying on": 3, "connected to nats": 3, "connected to nats again": 3, "level=ERROR": 0})
+	if s := gate.Stats(); s.Connects != 3 || s.ConnectFailures < 9 || s.CredentialsRefused != 0 {
+		t.Errorf("counted %+v", s)
+	}
+}
+
+func TestCredentialsThatBecomeRight(t *testing.T) {
+	with := func(password string) func(*server.Options) {
+		return func(o *server.Options) { o.Username, o.Password = "bell", password }
+	}
+	n := startNATS(t, with("another"))
+	url := strings.Replace(n.ClientURL(), "//", "//bell:"+secret+"@", 1)
+	gate, log := watch(t, natsgate.Options{URL: url})
+	failures(t, gate, 3)
+	wantLog(t, log, map[string]int{"nats refuses the credentials, trying on": 1, "nats is away": 0})
+	n.restart(with(secret))
+	connected(t, gate)
+	wantLog(t, log, map[string]int{"connected to nats": 1})
+
+	// They become wrong while it is connected, and right again.
+	n.restart(with("another"))
+	refused := gate.Stats().CredentialsRefused
+	storetest.Eventually(t, "it is refused", func() bool { return gate.Stats().CredentialsRefused >= refused+3 })
+	n.restart(with(secret))
+	connected(t, gate)
+	wantLog(t, log, map[string]int{"nats refuses the credentials": 2, "connected to nats again": 2})
+}
+
+func TestToken(t *testing.T) {
+	n := startNATS(t, func(o *server.Options) { o.Authorization = secret })
+	gate, log := watch(t, natsgate.Options{URL: strings.Replace(n.ClientURL(), "//", "//"+secret+"@", 1)})
+	connected(t, gate)
+	wantLog(t, log, map[string]int{"connected to nats": 1, "nats://xxxxx@127.0.0.1": 1})
+	if !gate.IsRedacted(secret) {
+		t.Error("the token is shown")
+	}
+}
+
+// credentials returns the options of a server that knows one account, and the
+// contents of a credentials file of a user of it.
+func credentials(t testing.TB) (change func(*server.Options), file []byte) {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	operator, err := nkeys.CreateOperator()
+	check(err)
+	account, err := nkeys.CreateAccount()
+	check(err)
+	user, err := nkeys.CreateUser()
+	check(err)
+	public := func(k nkeys.KeyPair) string {
+		text, err := k.PublicKey()
+		check(err)
+		return text
+	}
+	accountJWT, err := jwt.NewAccountClaims(public(account)).Encode(operator)
+	check(err)
+	userJWT, err := jwt.NewUserClaims(public(user)).Encode(account)
+	check(err)
+	seed, err := user.Seed()
+	check(err)
+	file, err = jwt.FormatUserConfig(userJWT, seed)
+	check(err)
+	claims := jwt.NewOperatorClaims(public(operator))
+	_, err = claims.Encode(operator)
+	check(err)
+	return func(o *server.Options) {
+		resolver := &server.MemAccResolver{}
+		check(resolver.Store(public(account), accountJWT))
+		o.TrustedOperators, o.AccountResolver = []*jwt.OperatorClaims{claims}, resolver
+	}, file
+}
+
+func TestCredentialsFile(t *testing.T) {
+	change, right := credentials(t)
+	_, wrong := credentials(t)
+	n := startNATS(t, change)
+	file := filepath.Join(t.TempDir(), "bell.creds")
+	write := func(text []byte) {
+		t.Helper()
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(wrong)
+	gate, log := watch(t, natsgate.Options{URL: n.ClientURL(), CredsFile: file})
+	failures(t, gate, 3)
+	wantLog(t, log, map[string]int{"nats refuses the credentials": 1})
+	write(right)
+	connected(t, gate)
+	conn := n.connect(nats.UserCredentials(file))
+	serving(t, conn)
+
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	n.restart(nil)
+	failures(t, gate, 3)
+	write(right)
+	connected(t, gate)
+	wantLog(t, log, map[string]int{"connected to nats again": 2})
+}
+
+// certificate returns a certificate for 127.0.0.1 that is its own authority,
+// and a file of it.
+func certificate(t testing.TB) (tls.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
+}
+
+func TestTLS(t *testing.T) {
+	right, ca := certificate(t)
+	wrong, _ := certificate(t)
+	with := func(c tls.Certificate) func(*server.Options) {
+		return func(o *server.Options) {
+			o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12}
+		}
+	}
+	n := startNATS(t, with(wrong))
+	url := fmt.Sprintf("127.0.0.1:%d", n.opts.Port)
+	byScheme, log := watch(t, natsgate.Options{URL: "tls://" + url, CAFile: ca})
+	byFile, _ := watch(t, natsgate.Options{URL: "nats://" + url, CAFile: ca})
+	untrusting, untrustingLog := watch(t, natsgate.Options{URL: "tls://" + url})
+	failures(t, byScheme, 3)
+	wantLog(t, log, map[string]int{"no secure connection to nats, trying on": 1})
+	n.restart(with(right))
+	connected(t, byScheme)
+	connected(t, byFile)
+	failures(t, untrusting, 1)
+	if untrusting.Stats().Connects != 0 {
+		t.Error("a certificate of an unknown authority is trusted")
+	}
+	// The server gives up TLS: what wants it does not connect without.
+	n.restart(func(o *server.Options) { o.TLSConfig = nil })
+	failures(t, byScheme, 2)
+	failures(t, byFile, 2)
+	wantLog(t, log, map[string]int{"no secure connection to nats, trying on": 2, "connected to nats": 1})
+	if untrustingLog.count("level=ERROR") != 1 {
+		t.Errorf("logged:\n%s", untrustingLog)
+	}
+}
+
+func TestTwoServersOfWhichOneIsDead(t *testing.T) {
+	n, dead := startNATS(t, nil), startNATS(t, nil)
+	dead.stop()
+	for range 5 { // they are tried in a random order
+		gate, log := watch(t, natsgate.Options{URL: dead.ClientURL() + ", " + n.ClientURL()})
+		connected(t, gate)
+		wantLog(t, log, map[string]int{"connected to nats": 1, "level=WARN": 0})
+	}
+	gate, log := watch(t, natsgate.Options{URL: dead.ClientURL() + "," + n.ClientURL()})
+	connected(t, gate)
+	dead.start(nil)
+	n.stop()
+	storetest.Eventually(t, "it connects to the other one", func() bool { return gate.Stats().Connects == 2 })
+	wantLog(t, log, map[string]int{"nats is away, trying on": 1, "connected to nats again": 1})
+}
+
+// Of a cluster one server need be named: the others are told by it.
+func TestServersOfACluster(t *testing.T) {
+	cluster := func(routes string) func(*server.Options) {
+		return func(o *server.Options) {
+			o.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: -1}
+			o.Username, o.Password = "bell", secret
+			if routes != "" {
+				o.Routes = server.RoutesFromStr(routes)
+			}
+		}
+	}
+	first := startNATS(t, cluster(""))
+	second := startNATS(t, cluster("nats://"+first.ClusterAddr().String()))
+	user := nats.UserInfo("bell", secret)
+	watcher := first.connect(user)
+	storetest.Eventually(t, "the servers find each other", func() bool { return len(watcher.DiscoveredServers()) == 1 })
+	gate, log := watch(t, natsgate.Options{URL: strings.Replace(first.ClientURL(), "//", "//bell:"+secret+"@", 1)})
+	connected(t, gate)
+	first.stop()
+	storetest.Eventually(t, "it connects to the other one", func() bool { return gate.Stats().Connects == 2 && gate.Stats().Connected })
+	serving(t, second.connect(user))
+	wantLog(t, log, map[string]int{"nats is away, trying on": 1})
+}
+
+// A network that swallows everything is noticed by pings that are not answered.
+func TestSilentCut(t *testing.T) {
+	n := startNATS(t, nil)
+	proxy, hole := holeProxy(t, n.Addr().String())
+	gate, log := watch(t, natsgate.Options{URL: "nats://" + proxy})
+	connected(t, gate)
+	close(hole)
+	storetest.Eventually(t, "it is noticed", func() bool { return !gate.Stats().Connected })
+	wantLog(t, log, map[string]int{"nats is away, trying on": 1})
+}
+
+// holeProxy passes connections on to an address, until hole is closed: then it
+// swallows everything.
+func holeProxy(t testing.TB, to string) (address string, hole chan struct{}) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hole = make(chan struct{})
+	done := make(chan struct{})
+	pass := func(from, to net.Conn) {
+		defer to.Close()
+		buffer := make([]byte, 4096)
+		for {
+			n, err := from.Read(buffer)
+			if err != nil {
+				return
+			}
+			select {
+			case <-hole:
+				continue
+			default:
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		defer close(done)
+		for {
+			in, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			go pass(in, out)
+			go pass(out, in)
+		}
+	}()
+	t.Cleanup(func() {
+		listener.Close()
+		<-done
+	})
+	return listener.Addr().String(), hole
+}
+
+// A server that accepts and says nothing holds up neither the start nor the stop.
+func TestServerThatSaysNothing(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	accepted := make(chan net.Conn, 100)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				close(accepted)
+				return
+			}
+			accepted <- conn
+		}
+	}()
+	gate, stop := newGate(t, storetest.Open(t), natsgate.Options{URL: "nats://" + listener.Addr().String()})
+	conn := storetest.Receive(t, "a connection", accepted)
+	began := time.Now()
+	stop()
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("the stop took %v", took)
+	}
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection is open still: %v", err)
+	}
+	conn.Close()
+	if gate.Stats().Connects != 0 {
+		t.Error("it takes that for a connection")
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	n := startNATS(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "bell", Password: secret, Permissions: &server.Permissions{
+			Subscribe: &server.SubjectPermission{Allow: []string{"$SRV.>", "bellhop.inspect.>"}},
+		}}}
+	})
+	gate, log := watch(t, natsgate.Options{URL: strings.Replace(n.ClientURL(), "//", "//bell:"+secret+"@", 1)})
+	connected(t, gate)
+	storetest.Eventually(t, "all that is not permitted is counted", func() bool { return gate.Stats().Permissions == 6 })
+	wantLog(t, log, map[string]int{"nats does not permit a subject": 1, "nats is away": 0})
+}
+
+func TestBadOptions(t *testing.T) {
+	store := storetest.Open(t)
+	file := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(file, []byte("nothing\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, test := range map[string]struct {
+		o     natsgate.Options
+		texts []string
+	}{
+		"no address":            {natsgate.Options{}, []string{"nats URL", "nats://HOST:PORT"}},
+		"another scheme":        {natsgate.Options{URL: "http://u:" + secret + "@a"}, []string{"scheme", "u:xxxxx@a"}},
+		"no scheme":             {natsgate.Options{URL: "localhost:4222"}, []string{"[unreadable]"}},
+		"a user without //":     {natsgate.Options{URL: "nats:u:" + secret + "@a"}, []string{"[unreadable]"}},
+		"a port that is none":   {natsgate.Options{URL: "nats://u:" + secret + "@a:no"}, []string{"[unreadable]"}},
+		"an escape that is bad": {natsgate.Options{URL: "nats://u:" + secret + "%zz@a"}, []string{"[unreadable]"}},
+		"an @ in the path":      {natsgate.Options{URL: "nats://a/" + secret + "@b"}, []string{"[unreadable]"}},
+		"a path":                {natsgate.Options{URL: "nats://a/" + secret}, []string{"what follows the port"}},
+		"no host":               {natsgate.Options{URL: "nats://:4222"}, []string{"no host"}},
+		"an empty second one":   {natsgate.Options{URL: "nats://a,"}, []string{"nats URL"}},
+		"a prefix":              {natsgate.Options{Prefix: "a.*"}, []string{"prefix", "single dots"}},
+		"a prefix's end":        {natsgate.Options{Prefix: "a."}, []string{"prefix"}},
+		"a stream":              {natsgate.Options{JetStream: "a.b"}, []string{"jetstream"}},
+		"a topic to deliver":    {natsgate.Options{Deliver: []natsgate.Deliver{{Topic: "a b", InFlight: 1}}}, []string{"topic"}},
+		"none in flight":        {natsgate.Options{Deliver: []natsgate.Deliver{{Topic: "a"}}}, []string{"0 messages in flight"}},
+		"a lease":               {natsgate.Options{Lease: time.Millisecond}, []string{"lease 1ms"}},
+		"no credentials":        {natsgate.Options{CredsFile: file}, []string{file, "nsc generate creds"}},
+		"no certificates":       {natsgate.Options{CAFile: file}, []string{file, "no PEM certificate"}},
+	} {
+		if test.o.URL == "" && what != "no address" {
+			test.o.URL = "nats://127.0.0.1"
+		}
+		_, err := natsgate.New(store, test.o)
+		if !errors.Is(err, notify.ErrInvalid) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: got %v", what, err)
+			continue
+		}
+		for _, text := range test.texts {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: got %v, want %q in it", what, err, text)
+			}
+		}
+	}
+	for _, o := range []natsgate.Options{{CredsFile: "/nowhere/creds"}, {CAFile: "/nowhere/ca"}} {
+		o.URL = "nats://127.0.0.1"
+		if _, err := natsgate.New(store, o); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("a file that is not there: %v", err)
+		}
+	}
+}
+
+func TestRedactURLs(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                    "",
+		"nats://127.0.0.1:4222":               "nats://127.0.0.1:4222",
+		"nats://u:p@a:1, tls://token@b:2":     "nats://u:xxxxx@a:1,tls://xxxxx@b:2",
+		"nats://u:p@a:1/path?x=" + secret:     "nats://u:xxxxx@a:1",
+		"u:p@a:1":                             "[unreadable]",
+		"nats://u:" + secret + "%zz@a,nats:x": "[unreadable],[unreadable]",
+	} {
+		if got := natsgate.RedactURLs(in); got != want {
+			t.Errorf("%q is shown as %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestParseDeliver(t *testing.T) {
+	got, err := natsgate.ParseDeliver("orders, order.timeout:7")
+	want := []natsgate.Deliver{{"orders", natsgate.DefaultInFlight}, {"order.timeout", 7}}
+	if err != nil || len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := natsgate.ParseDeliver(""); got != nil || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+	for _, bad := range []string{",", "a,", "a b", "a:0", "a:", "a:x", "a:10001", "a,a:2", "a.*", ":1"} {
+		if got, err := natsgate.ParseDeliver(bad); !errors.Is(err, notify.ErrInvalid) {
+			t.Errorf("%q is taken for %v, %v", bad, got, err)
+		}
+	}
+}

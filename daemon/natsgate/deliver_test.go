@@ -1,0 +1,589 @@
+package natsgate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const deliverSubject = "bellhop.deliver.order.timeout"
+
+// delivers returns options of a gate that delivers the topic, with so many in flight.
+func delivers(inFlight int, o natsgate.Options) natsgate.Options {
+	o.Deliver = []natsgate.Deliver{{Topic: topic, InFlight: inFlight}}
+	return o
+}
+
+// answer answers a delivery.
+func answer(t testing.TB, m *nats.Msg, data string) {
+	t.Helper()
+	if err := m.Respond([]byte(data)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantDelivered receives a delivery of a message in an attempt.
+func wantDelivered(t testing.TB, from <-chan *nats.Msg, id string, attempt int) *nats.Msg {
+	t.Helper()
+	m := storetest.Receive(t, "a delivery of "+id, from)
+	if got := m.Header.Get("ce-id"); got != id || m.Header.Get("Bellhop-Attempt") != strconv.Itoa(attempt) {
+		t.Fatalf("got %v, want %s in attempt %d", m.Header, id, attempt)
+	}
+	return m
+}
+
+// counts returns what there is of the topic.
+func counts(t testing.TB, store *notify.Store) notify.Counts {
+	t.Helper()
+	c, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(context.Background(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// dead waits until a message of the topic is dead, and returns why.
+func dead(t testing.TB, store *notify.Store, id string) notify.Info {
+	t.Helper()
+	var got notify.Info
+	storetest.Eventually(t, id+" is dead", func() bool {
+		got = info(t, store, id)
+		return got.State == notify.Dead
+	})
+	return got
+}
+
+func TestDeliver(t *testing.T) {
+	conn, store, d := outbound(t, delivers(4, natsgate.Options{}))
+	got := subscribe(t, conn, "bellhop.deliver.>")
+	due := time.Now().Add(200 * time.Millisecond).Truncate(time.Millisecond)
+	storetest.Publish(t, store, notify.Message{
+		Topic: topic, ID: "a", Body: []byte("\x00\xff\r\n"), Due: due, ContentType: "text/plain; charset=utf-8", Headers: map[string]string{"trace": "t1"},
+	})
+	m := wantDelivered(t, got, "a", 1)
+	if time.Now().Before(due) {
+		t.Error("it is early")
+	}
+	want := nats.Header{
+		"ce-specversion": {"1.0"}, "ce-id": {"a"}, "ce-source": {"/" + store.Keys().Prefix() + "/order.timeout"}, "ce-type": {"order.timeout"},
+		"ce-time": {due.UTC().Format("2006-01-02T15:04:05.000Z")}, "ce-datacontenttype": {"text/plain;%20charset=utf-8"},
+		"Bellhop-Attempt": {"1"}, "Bellhop-Header-trace": {"t1"},
+	}
+	if diff := cmp.Diff(want, m.Header); diff != "" || m.Subject != deliverSubject || string(m.Data) != "\x00\xff\r\n" {
+		t.Errorf("got %s %q: %s", m.Subject, m.Data, diff)
+	}
+	if c := counts(t, store); c.Leased != 1 {
+		t.Errorf("there is %+v", c)
+	}
+	answer(t, m, "+ACK")
+	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, store, "a") })
+	if s := d.Stats(); s.Delivered != 1 || s.BadAnswers+s.LateAnswers+s.NoAnswer != 0 {
+		t.Errorf("counted %+v", s)
+	}
+	// Other topics are not delivered.
+	storetest.Publish(t, store, notify.Message{Topic: "other", Body: []byte("x")}, body("b"))
+	answer(t, wantDelivered(t, got, "b", 1), "+ACK")
+}
+
+func TestDeliverNak(t *testing.T) {
+	o := delivers(1, natsgate.Options{Backoff: subscribers.Backoff{Min: time.Millisecond, Max: 2 * time.Millisecond}})
+	conn, store, _ := outbound(t, o)
+	got := subscribe(t, conn, deliverSubject)
+	m := body("a")
+	m.MaxAttempts = 3
+	storetest.Publish(t, store, m)
+	answer(t, wantDelivered(t, got, "a", 1), "-NAK")
+	answer(t, wantDelivered(t, got, "a", 2), `-NAK {"delay":"0s"}`)
+	answer(t, wantDelivered(t, got, "a", 3), "-NAK")
+	if i := dead(t, store, "a"); i.Reason != "refused over nats with -NAK" || i.Attempts != 3 {
+		t.Errorf("it died after %d attempts: %q", i.Attempts, i.Reason)
+	}
+	storetest.Publish(t, store, body("b"))
+	answer(t, wantDelivered(t, got, "b", 1), `-NAK {"delay":"1h"}`)
+	storetest.Eventually(t, "it is put off", func() bool { return info(t, store, "b").State == notify.Scheduled })
+	if i := info(t, store, "b"); time.Until(i.Due) < 59*time.Minute || time.Until(i.Due) > time.Hour || i.Attempts != 1 {
+		t.Errorf("it is due in %v, %d attempts are used up", time.Until(i.Due), i.Attempts)
+	}
+}
+
+func TestDeliverTerm(t *testing.T) {
+	conn, store, _ := outbound(t, delivers(1, natsgate.Options{}))
+	got := subscribe(t, conn, deliverSubject)
+	for say, reason := range map[string]string{"+TERM": "refused for good over nats with +TERM", "+TERM no such  order: ü ": "no such  order: ü"} {
+		id := notify.NewID()
+		storetest.Publish(t, store, body(id))
+		answer(t, wantDelivered(t, got, id, 1), say)
+		if i := dead(t, store, id); i.Reason != reason || i.Attempts != 1 {
+			t.Errorf("after %s it died after %d attempts: %q", say, i.Attempts, i.Reason)
+		}
+	}
+}
+
+// An answer that is none of the four uses up an attempt, and is the reason in the end.
+func TestBadAnswers(t *testing.T) {
+	o := delivers(1, natsgate.Options{Backoff: subscribers.Backoff{Min: time.Millisecond, Max: 2 * time.Millisecond}})
+	conn, store, d := outbound(t, o)
+	got := subscribe(t, conn, deliverSubject)
+	for _, say := range []string{"yes", "", "+ack", "-NAK soon", "+ACK now", `-NAK {"delay":-5}`, "\x00\xff", strings.Repeat("x", 100_000)} {
+		m := body(notify.NewID())
+		m.MaxAttempts = 2
+		storetest.Publish(t, store, m)
+		before := d.Stats().BadAnswers
+		answer(t, wantDelivered(t, got, m.ID, 1), say)
+		answer(t, wantDelivered(t, got, m.ID, 2), say)
+		if i := dead(t, store, m.ID); !strings.HasPrefix(i.Reason, "answer over nats: invalid") || i.Attempts != 2 || len(i.Reason) > 1100 {
+			t.Errorf("after %.100q it died after %d attempts: %.200q", say, i.Attempts, i.Reason)
+		}
+		if n := d.Stats().BadAnswers - before; n != 2 {
+			t.Errorf("%d bad answers are counted after %.100q", n, say)
+		}
+	}
+}
+
+func TestDeliverWorkInProgress(t *testing.T) {
+	const lease = 300 * time.Millisecond
+	conn, store, d := outbound(t, delivers(1, natsgate.Options{Lease: lease}))
+	got := subscribe(t, conn, deliverSubject)
+	storetest.Publish(t, store, body("a"))
+	m := wantDelivered(t, got, "a", 1)
+	working := time.NewTicker(lease / 4)
+	defer working.Stop()
+	for began := time.Now(); time.Since(began) < 5*lease; <-working.C {
+		answer(t, m, "+WPI")
+		if len(got) > 0 {
+			t.Fatal("it came again while it was worked on")
+		}
+	}
+	answer(t, m, "+ACK")
+	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, store, "a") })
+
+	// Who says so once, and no more, has a lease's time from then on.
+	storetest.Publish(t, store, body("b"))
+	m = wantDelivered(t, got, "b", 1)
+	<-working.C
+	<-working.C
+	said := time.Now()
+	answer(t, m, "+WPI")
+	answer(t, wantDelivered(t, got, "b", 2), "+ACK")
+	if took := time.Since(said); took < lease {
+		t.Errorf("it came again after %v", took)
+	}
+	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, store, "b") })
+	if s := d.Stats(); s.Delivered != 2 || s.NoAnswer != 1 || s.BadAnswers != 0 {
+		t.Errorf("counted %+v", s)
+	}
+}
+
+// calls returns how many calls a Redis has got, but for those of the tests.
+func calls(t testing.TB, store *notify.Store) (n int) {
+	t.Helper()
+	fields, err := store.Info(t.Context(), "commandstats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, stat := range fields {
+		if name != "cmdstat_evalsha" {
+			continue
+		}
+		text, _, _ := strings.Cut(strings.TrimPrefix(stat, "calls="), ",")
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// Nobody listens: messages stay as they are, Redis is hardly called, and it
+// begins when somebody comes.
+func TestNobodyListens(t *testing.T) {
+	n, redis := startNATS(t, nil), storetest.Server(t)
+	store := storetest.At(t, redis.URL(), "")
+	d := startDaemon(t, store, delivers(8, natsgate.Options{URL: n.ClientURL()}), carrier.Options{}).bridges()
+	const messages = 30
+	for i := range messages {
+		storetest.Publish(t, store, body(fmt.Sprintf("%02d", i)))
+	}
+	storetest.Eventually(t, "it is found out", func() bool { return d.Stats().Nobody > 0 })
+	before, began := calls(t, store), time.Now()
+	probes := d.Stats().Nobody
+	storetest.Eventually(t, "it is tried again", func() bool { return d.Stats().Nobody >= probes+6 })
+	took := time.Since(began)
+	if n := float64(calls(t, store)-before) / took.Seconds(); n > 12 {
+		t.Errorf("redis got %.1f calls a second", n)
+	} else {
+		t.Logf("redis got %.1f calls a second, and nobody was asked %.1f times", n, 6/took.Seconds())
+	}
+	storetest.Eventually(t, "all are ready", func() bool { c := counts(t, store); return c.Ready == messages && c.Leased == 0 })
+	for i := range messages {
+		if m := info(t, store, fmt.Sprintf("%02d", i)); m.Attempts != 0 || m.State == notify.Scheduled {
+			t.Errorf("%s is %v, %d attempts are used up", m.ID, m.State, m.Attempts)
+		}
+	}
+	conn := n.connect()
+	arrived := time.Now()
+	got := subscribe(t, conn, deliverSubject)
+	seen := make(map[string]bool)
+	for range messages {
+		m := storetest.Receive(t, "a delivery", got)
+		if len(seen) == 0 {
+			t.Logf("the first delivery came after %v", time.Since(arrived))
+			if took := time.Since(arrived); took > 2*time.Second {
+				t.Errorf("the first delivery came after %v", took)
+			}
+		}
+		if m.Header.Get("Bellhop-Attempt") != "1" || seen[m.Header.Get("ce-id")] {
+			t.Errorf("got %v", m.Header)
+		}
+		seen[m.Header.Get("ce-id")] = true
+		answer(t, m, "+ACK")
+	}
+	storetest.Eventually(t, "all are acknowledged", func() bool { c := counts(t, store); return c.Ready+c.Leased == 0 })
+}
+
+// A listener is killed with a message in hand: another one gets it after the lease.
+func TestListenerIsKilled(t *testing.T) {
+	const lease = 500 * time.Millisecond
+	n, store := startNATS(t, nil), storetest.Open(t)
+	d := startDaemon(t, store, delivers(1, natsgate.Options{URL: n.ClientURL(), Lease: lease}), carrier.Options{}).bridges()
+	victim := n.connect()
+	first := subscribe(t, victim, deliverSubject)
+	storetest.Publish(t, store, body("a"))
+	wantDelivered(t, first, "a", 1)
+	since := time.Now()
+	second := subscribe(t, n.connect(), deliverSubject)
+	victim.Close()
+	m := wantDelivered(t, second, "a", 2)
+	if took := time.Since(since); took < lease/2 {
+		t.Errorf("it came again after %v, the lease is %v", took, lease)
+	}
+	answer(t, m, "+ACK")
+	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, store, "a") })
+	if s := d.Stats(); s.NoAnswer != 1 || s.Delivered != 1 {
+		t.Errorf("counted %+v", s)
+	}
+}
+
+func TestListenerThatNeverAnswers(t *testing.T) {
+	conn, store, d := outbound(t, delivers(2, natsgate.Options{Lease: 200 * time.Millisecond}))
+	got := subscribe(t, conn, deliverSubject)
+	m := body("a")
+	m.MaxAttempts = 3
+	storetest.Publish(t, store, m)
+	for attempt := range 3 {
+		wantDelivered(t, got, "a", attempt+1)
+	}
+	if i := dead(t, store, "a"); i.Reason != "no answer over nats within the lease" || i.Attempts != 3 {
+		t.Errorf("it died after %d attempts: %q", i.Attempts, i.Reason)
+	}
+	if s := d.Stats(); s.NoAnswer != 3 {
+		t.Errorf("counted %+v", s)
+	}
+}
+
+// An answer that comes too late settles nothing, and is counted.
+func TestLateAnswer(t *testing.T) {
+	conn, store, d := outbound(t, delivers(1, natsgate.Options{Lease: 300 * time.Millisecond}))
+	got := subscribe(t, conn, deliverSubject)
+	storetest.Publish(t, store, body("a"))
+	late := wantDelivered(t, got, "a", 1)
+	m := wantDelivered(t, got, "a", 2)
+	answer(t, late, "+ACK")
+	storetest.Eventually(t, "it is counted", func() bool { return d.Stats().LateAnswers == 1 })
+	if gone(t, store, "a") {
+		t.Error("the late answer settled it")
+	}
+	answer(t, m, `-NAK {"delay":"1h"}`)
+	storetest.Eventually(t, "it is put off", func() bool { return info(t, store, "a").State == notify.Scheduled })
+	answer(t, m, "+ACK") // who answers twice is late, too
+	storetest.Eventually(t, "it is counted", func() bool { return d.Stats().LateAnswers == 2 })
+}
+
+func TestDeliverTooLargeForNATS(t *testing.T) {
+	n := startNATS(t, func(o *server.Options) { o.MaxPayload = 2000 })
+	store := storetest.Open(t)
+	d := startDaemon(t, store, delivers(1, natsgate.Options{URL: n.ClientURL()}), carrier.Options{}).bridges()
+	got := subscribe(t, n.connect(), deliverSubject)
+	large := body("large")
+	large.Body = make([]byte, 1990)
+	storetest.Publish(t, store, large)
+	storetest.Publish(t, store, body("b"))
+	answer(t, wantDelivered(t, got, "b", 1), "+ACK")
+	if i := dead(t, store, "large"); !strings.Contains(i.Reason, "too large for nats: 1990 bytes of body, and max_payload is 2000") {
+		t.Errorf("it died: %q", i.Reason)
+	}
+	if s := d.Stats(); s.TooLarge != 1 {
+		t.Errorf("counted %+v", s)
+	}
+}
+
+func TestQueueGroupSharesDeliveries(t *testing.T) {
+	conn, store, d := outbound(t, delivers(16, natsgate.Options{}))
+	var mu sync.Mutex
+	by := make([]map[string]int, 3)
+	for i := range by {
+		by[i] = make(map[string]int)
+		if _, err := conn.QueueSubscribe(deliverSubject, "workers", func(m *nats.Msg) {
+			mu.Lock()
+			by[i][m.Header.Get("ce-id")]++
+			mu.Unlock()
+			_ = m.Respond([]byte("+ACK"))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	const n = 300
+	for i := range n {
+		storetest.Publish(t, store, body(fmt.Sprint(i)))
+	}
+	storetest.Eventually(t, "all are acknowledged", func() bool { return counts(t, store).Acked == n })
+	mu.Lock()
+	defer mu.Unlock()
+	all := make(map[string]int)
+	for i := range by {
+		if len(by[i]) == 0 {
+			t.Errorf("listener %d got nothing", i)
+		}
+		for id, times := range by[i] {
+			all[id] += times
+		}
+	}
+	for id, times := range all {
+		if times != 1 {
+			t.Errorf("%s was delivered %d times", id, times)
+		}
+	}
+	if s := d.Stats(); len(all) != n || s.Delivered != n || s.LateAnswers != 0 {
+		t.Errorf("%d were delivered, counted %+v", len(all), s)
+	}
+}
+
+func TestNegativeGrace(t *testing.T) {
+	_, err := natsgate.New(storetest.Open(t), delivers(1, natsgate.Options{URL: nats.DefaultURL, Grace: -1}))
+	if !errors.Is(err, notify.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "grace") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// No more are in flight than the operator said, of each topic.
+func TestInFlight(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	o := natsgate.Options{URL: n.ClientURL(), Deliver: []natsgate.Deliver{{Topic: topic, InFlight: 3}, {Topic: "other", InFlight: 1}}}
+	startDaemon(t, store, o, carrier.Options{}).bridges()
+	conn := n.connect()
+	got, others := subscribe(t, conn, deliverSubject), subscribe(t, conn, "bellhop.deliver.other")
+	for i := range 10 {
+		storetest.Publish(t, store, body(fmt.Sprint(i)), notify.Message{Topic: "other", ID: fmt.Sprint(i), Body: []byte("x")})
+	}
+	var out []*nats.Msg
+	for range 3 {
+		out = append(out, storetest.Receive(t, "a delivery", got))
+	}
+	for i := range 10 {
+		m := storetest.Receive(t, "a delivery", others)
+		if len(others) != 0 {
+			t.Errorf("%d of the other topic are in flight", len(others)+1)
+		}
+		if i == 9 {
+			hears(t, conn) // time for more to come, if they do
+			if len(got) != 0 {
+				t.Errorf("%d are in flight", 3+len(got))
+			}
+		}
+		answer(t, m, "+ACK")
+	}
+	for i := range 7 {
+		answer(t, out[i], "+ACK")
+		out = append(out, storetest.Receive(t, "a delivery", got))
+		if len(got) != 0 {
+			t.Errorf("%d are in flight", 3+len(got))
+		}
+	}
+	for _, m := range out[7:] {
+		answer(t, m, "+ACK")
+	}
+	storetest.Eventually(t, "all are acknowledged", func() bool { return counts(t, store).Acked == 10 })
+}
+
+// A subscriber over Redis of a topic that is delivered gets all, where nobody
+// listens over NATS, and no attempt is used up by asking.
+func TestSubscriberBesideWhenNobodyListens(t *testing.T) {
+	_, store, d := outbound(t, delivers(8, natsgate.Options{}))
+	storetest.Publish(t, store, body("before"))
+	storetest.Eventually(t, "nobody is found", func() bool { return d.Stats().Nobody > 0 })
+	sub, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handled := make(chan subscribers.Delivery, 1000)
+	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+		handled <- *d
+		return nil
+	}, subscribers.HandleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, sub.Run)
+	storetest.Receive(t, "the first one", handled)
+	var slowest time.Duration
+	for i := 0; d.Stats().Nobody < 5; i++ {
+		storetest.Publish(t, store, body(fmt.Sprint(i)))
+		m := storetest.Receive(t, "a message", handled)
+		slowest = max(slowest, time.Since(m.Due))
+		if m.Attempt != 1 || m.ID != fmt.Sprint(i) {
+			t.Errorf("got %s in attempt %d", m.ID, m.Attempt)
+		}
+	}
+	t.Logf("the slowest was handled %v late; nobody was asked %d times", slowest, d.Stats().Nobody)
+	if slowest > 3*time.Second {
+		t.Errorf("the slowest was handled %v late", slowest)
+	}
+}
+
+// The connection is lost while messages are out: they are released, none uses up
+// an attempt, nothing is claimed meanwhile, and they are delivered when NATS is back.
+func TestNATSIsLostWhileMessagesAreOut(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	w := newWire(t, n)
+	d := startDaemon(t, store, delivers(4, natsgate.Options{URL: w.url()}), carrier.Options{}).bridges()
+	conn := n.connect()
+	got := subscribe(t, conn, deliverSubject)
+	for i := range 6 {
+		storetest.Publish(t, store, body(fmt.Sprint(i)))
+	}
+	var out []*nats.Msg
+	for range 4 {
+		out = append(out, storetest.Receive(t, "a delivery", got))
+	}
+	w.cut()
+	storetest.Eventually(t, "they are released", func() bool { c := counts(t, store); return c.Ready == 6 && c.Leased == 0 })
+	failures(t, d.Gate, 2)
+	if c := counts(t, store); c.Ready != 6 || c.Waiting != 0 {
+		t.Errorf("without NATS there is %+v", c)
+	}
+	w.mend()
+	for _, m := range out {
+		answer(t, m, "+ACK") // to nobody
+	}
+	seen := make(map[string]bool)
+	for range 6 {
+		m := storetest.Receive(t, "a delivery", got)
+		if m.Header.Get("Bellhop-Attempt") != "1" || seen[m.Header.Get("ce-id")] {
+			t.Errorf("got %v", m.Header)
+		}
+		seen[m.Header.Get("ce-id")] = true
+		answer(t, m, "+ACK")
+	}
+	storetest.Eventually(t, "all are acknowledged", func() bool { return counts(t, store).Acked == 6 })
+	wantLog(t, d.log, map[string]int{"nats is away": 1, "connected to nats again": 1, "level=ERROR": 0, "message failed": 0})
+}
+
+// A term ends while messages are out: what is answered within the grace is
+// settled, the rest is released.
+func TestTermEndsWhileMessagesAreOut(t *testing.T) {
+	conn, store, d := outbound(t, delivers(4, natsgate.Options{Grace: time.Second}))
+	got := subscribe(t, conn, deliverSubject)
+	out := make(map[string]*nats.Msg)
+	for i := range 6 {
+		storetest.Publish(t, store, body(fmt.Sprint(i)))
+	}
+	for range 4 {
+		m := storetest.Receive(t, "a delivery", got)
+		out[m.Header.Get("ce-id")] = m
+	}
+	stopped := make(chan struct{})
+	go func() {
+		d.stop()
+		close(stopped)
+	}()
+	storetest.Eventually(t, "the lease is given up", func() bool {
+		s, err := carrier.Look(context.Background(), store)
+		return err == nil && s.Name == ""
+	})
+	answered := 0
+	for id, m := range out {
+		switch id {
+		case "0", "1":
+			answer(t, m, "+ACK")
+		case "2":
+			answer(t, m, "+TERM enough")
+		default:
+			continue
+		}
+		answered++
+	}
+	began := time.Now()
+	storetest.Receive(t, "it stops", stopped)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it stopped after %v", took)
+	}
+	if answered != 3 {
+		t.Fatalf("%d of 0, 1 and 2 were out", answered)
+	}
+	if c := counts(t, store); c.Acked != 2 || c.Dead != 1 || c.Ready != 3 || c.Leased != 0 {
+		t.Errorf("there is %+v", c)
+	}
+	for _, id := range []string{"3", "4", "5"} {
+		if m := info(t, store, id); m.Attempts != 0 {
+			t.Errorf("%s is %v, %d attempts are used up", id, m.State, m.Attempts)
+		}
+	}
+	if len(got) != 0 {
+		t.Errorf("%d were delivered after the end", len(got))
+	}
+}
+
+// Where NATS does not permit to deliver, or to get answers, no attempt is used up.
+func TestDeliverWithoutPermission(t *testing.T) {
+	for _, denied := range []struct{ publish, subscribe []string }{{publish: []string{"bellhop.deliver.>"}}, {subscribe: []string{"_INBOX.>"}}} {
+		n := startNATS(t, func(o *server.Options) {
+			o.Users = []*server.User{
+				{Username: "bell", Password: "x", Permissions: &server.Permissions{
+					Publish: &server.SubjectPermission{Deny: denied.publish}, Subscribe: &server.SubjectPermission{Deny: denied.subscribe},
+				}},
+				{Username: "all", Password: "x"},
+			}
+		})
+		store := storetest.Open(t)
+		url := strings.Replace(n.ClientURL(), "//", "//bell:x@", 1)
+		d := startDaemon(t, store, delivers(4, natsgate.Options{URL: url, Lease: 200 * time.Millisecond}), carrier.Options{}).bridges()
+		conn := n.connect(nats.UserInfo("all", "x"), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+		got := subscribe(t, conn, deliverSubject)
+		storetest.Publish(t, store, body("a"))
+		hears(t, conn)
+		hears(t, conn)
+		if i := info(t, store, "a"); i.Attempts != 0 {
+			t.Errorf("%d attempts are used up", i.Attempts)
+		}
+		if s := d.Stats(); s.Permissions == 0 || s.NoAnswer != 0 {
+			t.Errorf("counted %+v", s)
+		}
+		wantLog(t, d.log, map[string]int{"nats does not permit a subject": 1})
+		n.restart(func(o *server.Options) { o.Users = nil })
+		connected(t, d.Gate)
+		for {
+			m := storetest.Receive(t, "a delivery", got)
+			answer(t, m, "+ACK")
+			storetest.Eventually(t, "it is acknowledged, or comes again", func() bool { return gone(t, store, "a") || len(got) > 0 })
+			if gone(t, store, "a") {
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package natsgate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// timeFormat is RFC 3339 to the millisecond.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// eventHeader returns the headers of a message as an event in the binary mode
+// of CloudEvents (NATS protocol binding 1.0.3), and those that it carries. Its
+// source names the topic, since an id is one of its topic.
+func eventHeader(source, topic, id string, due time.Time, of notify.Record) nats.Header {
+	h := nats.Header{}
+	attribute := func(name, value string) { h.Set("ce-"+name, percentEncode(value)) }
+	attribute("specversion", "1.0")
+	attribute("id", id)
+	attribute("source", source+"/"+topic)
+	attribute("type", topic)
+	attribute("time", due.UTC().Format(timeFormat))
+	if of.ContentType != "" {
+		attribute("datacontenttype", of.ContentType)
+	}
+	for name, value := range of.Headers {
+		h.Set(carryHeader+name, value)
+	}
+	return h
+}
+
+// percentEncode encodes what must not stand in an attribute's header: spaces,
+// quotes, percent signs, and what is not printable ASCII.
+func percentEncode(s string) string {
+	plain := func(b byte) bool { return b > ' ' && b < 0x7f && b != '"' && b != '%' }
+	var encoded strings.Builder
+	for i := range len(s) {
+		if plain(s[i]) {
+			encoded.WriteByte(s[i])
+		} else {
+			fmt.Fprintf(&encoded, "%%%02X", s[i])
+		}
+	}
+	return encoded.String()
+}
+
+// source is what the sources of events begin with.
+func (g *Gate) source() string { return "/" + g.store.Keys().Prefix() }

@@ -1,0 +1,36 @@
+// Answers the messages of the topic "mail", which the daemon delivers when it
+// runs with BELLHOP_NATS_DELIVER=mail, or as: bellhop dev --deliver mail
+//
+//   npm install
+//   node deliver.mjs
+//
+// Start as many as you like: each message goes to one of the queue group. While
+// none runs the messages wait.
+import { connect } from "@nats-io/transport-node";
+
+async function handle(m) {
+  console.log(`mail ${m.headers.get("ce-id")}, attempt ${m.headers.get("Bellhop-Attempt")}: ${m.string()}`);
+}
+
+const nc = await connect({
+  servers: process.env.NATS_URL ?? "nats://127.0.0.1:4222",
+  maxReconnectAttempts: -1,
+});
+
+const deliveries = nc.subscribe("bellhop.deliver.mail", { queue: "workers" });
+await nc.flush();
+console.log("waiting");
+
+// The next ones come before the first is answered, up to 64 at a time, so this
+// does not wait for each.
+for await (const m of deliveries) answer(m);
+
+async function answer(m) {
+  try {
+    await handle(m); // if this takes longer than the lease, call m.respond("+WPI") now and then
+    m.respond("+ACK");
+  } catch (err) {
+    console.error(err);
+    m.respond('-NAK {"delay":"5s"}'); // again after 5 s; +TERM: never again
+  }
+}

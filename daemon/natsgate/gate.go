@@ -1,0 +1,348 @@
+package natsgate
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// Defaults and limits of Options.
+const (
+	DefaultPrefix   = "bellhop"
+	DefaultInFlight = 64
+	DefaultGrace    = 5 * time.Second
+	MaxInFlight     = 10_000
+	maxPrefix       = 64  // bytes of a prefix
+	maxStream       = 255 // bytes of the name of a stream
+)
+
+// Options are the options of a Gate. URL is required; the zero value of the
+// others is the default.
+type Options struct {
+	URL       string // nats:// or tls://, with USER:PASSWORD@ or TOKEN@ where the server wants it; several, separated by commas, are servers of one cluster
+	CredsFile string // holds the JWT and the seed of a user; read at every connect
+	CAFile    string // PEM certificates to trust, with TLS; read at every connect
+	Prefix    string // what all subjects begin with; empty: DefaultPrefix
+	Name      string // of this connection, for people; empty: bellhop HOST:PID
+
+	Deliver   []Deliver // topics whose messages are sent to whoever listens
+	JetStream string    // stream that broadcasts go to; empty: none
+
+	Lease       time.Duration       // of a claimed message, where the claim names none; zero: subscribers.DefaultLease
+	MaxAttempts int                 // limit of attempts of a message that has none of its own; zero: subscribers.DefaultMaxAttempts
+	Backoff     subscribers.Backoff // after a -NAK that names no delay
+	Grace       time.Duration       // for answers to what was delivered, when a term ends; zero: DefaultGrace
+	KeepCount   int                 // broadcasts of a topic that a stream keeps which is made here; zero: carrier.DefaultKeepCount
+	KeepAge     time.Duration       // for how long it keeps them; zero: carrier.DefaultKeepAge
+	MaxBody     int                 // bytes of the largest body that is published; zero: notify.DefaultMaxBody
+	Logger      *slog.Logger        // nil: nothing is logged
+}
+
+// Deliver is a topic whose messages are sent to whoever listens.
+type Deliver struct {
+	Topic    string
+	InFlight int // messages that are not settled yet, at the most
+}
+
+// ParseDeliver reads topics separated by commas, each TOPIC or TOPIC:INFLIGHT.
+// The error is a notify.ErrInvalid.
+func ParseDeliver(text string) ([]Deliver, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var all []Deliver
+	seen := make(map[string]bool)
+	for one := range strings.SplitSeq(text, ",") {
+		topic, number, limited := strings.Cut(strings.TrimSpace(one), ":")
+		d := Deliver{Topic: topic, InFlight: DefaultInFlight}
+		if err := notify.CheckTopic(topic); err != nil {
+			return nil, err
+		}
+		if limited {
+			n, err := strconv.Atoi(number)
+			if err != nil || n < 1 || n > MaxInFlight {
+				return nil, fmt.Errorf("%w deliver %.200q: write TOPIC, or TOPIC:N with N messages in flight at the most, 1 to %d", notify.ErrInvalid, one, MaxInFlight)
+			}
+			d.InFlight = n
+		}
+		if seen[topic] {
+			return nil, fmt.Errorf("%w deliver: the topic %s is named twice; name it once", notify.ErrInvalid, topic)
+		}
+		seen[topic] = true
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+var (
+	prefixGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+	streamGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+)
+
+// CheckPrefix reports, as a notify.ErrInvalid, what is wrong with a prefix of subjects.
+func CheckPrefix(prefix string) error {
+	if len(prefix) > maxPrefix || !prefixGrammar.MatchString(prefix) {
+		return fmt.Errorf("%w nats prefix %.100q: use tokens of letters, digits, _ and -, joined by single dots, of at most %d bytes in all", notify.ErrInvalid, prefix, maxPrefix)
+	}
+	return nil
+}
+
+// CheckStream reports, as a notify.ErrInvalid, what is wrong with the name of a stream.
+func CheckStream(name string) error {
+	if len(name) > maxStream || !streamGrammar.MatchString(name) {
+		return fmt.Errorf("%w jetstream %.100q: use the name of a stream: letters, digits, _ and -, at most %d bytes", notify.ErrInvalid, name, maxStream)
+	}
+	return nil
+}
+
+// withDefaults fills in what is zero.
+func (o Options) withDefaults() Options {
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	if o.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		o.Name = fmt.Sprintf("bellhop %s:%d", host, os.Getpid())
+	}
+	if o.Lease == 0 {
+		o.Lease = subscribers.DefaultLease
+	}
+	if o.Grace == 0 {
+		o.Grace = DefaultGrace
+	}
+	if o.KeepCount == 0 {
+		o.KeepCount = carrier.DefaultKeepCount
+	}
+	if o.KeepAge == 0 {
+		o.KeepAge = carrier.DefaultKeepAge
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// check reports the first fault of options.
+func (o Options) check() error {
+	if err := CheckPrefix(o.Prefix); err != nil {
+		return err
+	}
+	if o.JetStream != "" {
+		if err := CheckStream(o.JetStream); err != nil {
+			return err
+		}
+	}
+	for _, d := range o.Deliver {
+		if err := notify.CheckTopic(d.Topic); err != nil {
+			return err
+		}
+		if d.InFlight < 1 || d.InFlight > MaxInFlight {
+			return fmt.Errorf("%w deliver %s: %d messages in flight; use 1 to %d", notify.ErrInvalid, d.Topic, d.InFlight, MaxInFlight)
+		}
+	}
+	if o.Lease < subscribers.MinLease || o.Lease > subscribers.MaxLease {
+		return fmt.Errorf("%w lease %v: use %v to %v", notify.ErrInvalid, o.Lease, subscribers.MinLease, subscribers.MaxLease)
+	}
+	if o.Grace < 0 {
+		return fmt.Errorf("%w grace %v: it is negative; use zero or more", notify.ErrInvalid, o.Grace)
+	}
+	return checkFiles(o.CredsFile, o.CAFile)
+}
+
+// A Gate connects a store to NATS. It is run once.
+type Gate struct {
+	o       Options
+	servers []server // that are configured
+	found   []server // that their cluster told of; only Run uses it
+	store   *notify.Store
+	pub     *notify.Publisher
+	claimer *subscribers.Claimer
+	secret  secret
+	hands   hands
+	count   counters
+	told    told
+	link    link
+	seldom  seldom
+
+	endpoints []endpoint
+
+	line atomic.Pointer[line] // the connection that stands; nil: none
+
+	mu      sync.Mutex
+	quiet   bool          // no more requests are accepted
+	service micro.Service // of the connection that stands; nil: none
+	change  chan struct{} // closed when line changes
+}
+
+// New returns a gate between a store and NATS. It does not connect yet. Errors:
+// a notify.ErrInvalid that names the option, or which file cannot be read.
+func New(store *notify.Store, o Options) (*Gate, error) {
+	o = o.withDefaults()
+	servers, err := parseServers(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	g := &Gate{
+		o: o, servers: servers, store: store,
+		pub:     notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody}),
+		claimer: subscribers.NewClaimer(store, o.MaxAttempts),
+		secret:  secret{store: store},
+		hands:   newHands(),
+	}
+	g.link = link{log: o.Logger, where: RedactURLs(o.URL), count: &g.count}
+	g.told.log = o.Logger
+	g.change = make(chan struct{})
+	g.endpoints = g.makeEndpoints()
+	return g, nil
+}
+
+const (
+	stopTimeout    = 5 * time.Second  // for what is in hand, where Quiesce was not called before
+	requestTimeout = 10 * time.Second // for one request
+)
+
+// Run connects to NATS and serves until ctx ends; then it finishes what is in
+// hand, disconnects and returns nil. A NATS that is away, or refuses the
+// credentials, does not end it: it logs the change and tries again, at most a
+// second later.
+func (g *Gate) Run(ctx context.Context) error {
+	work := context.WithoutCancel(ctx)
+	var pause backoff
+	for ctx.Err() == nil {
+		l, err := g.connect(ctx)
+		if err == nil {
+			began := time.Now()
+			err = g.serve(ctx, work, l)
+			if time.Since(began) > backoffMax {
+				pause = backoff{}
+			}
+		}
+		if ctx.Err() == nil {
+			g.link.down(err)
+			pause.wait(ctx)
+		}
+	}
+	g.hands.close()
+	return nil
+}
+
+// serve serves on one connection until ctx ends or the connection is lost, and
+// returns why it was.
+func (g *Gate) serve(ctx, work context.Context, l *line) error {
+	g.told.anew()
+	err := g.open(work, l)
+	if err == nil {
+		g.link.up(l.server.String())
+		select {
+		case <-ctx.Done():
+			stop, cancel := context.WithTimeout(work, stopTimeout)
+			defer cancel()
+			g.Quiesce(stop)
+		case <-l.closed:
+		}
+	}
+	g.mu.Lock()
+	g.stand(nil)
+	service := g.service
+	g.service = nil
+	g.mu.Unlock()
+	if service != nil {
+		_ = service.Stop() // where the connection is lost it has stopped by itself
+	}
+	if lost := g.hangUp(l); err == nil {
+		err = lost
+	}
+	return err
+}
+
+// open makes a connection the one that stands, and accepts requests on it
+// unless that is over.
+func (g *Gate) open(work context.Context, l *line) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stand(l)
+	if g.quiet {
+		return nil
+	}
+	service, err := g.addService(work, l.conn)
+	g.service = service
+	return err
+}
+
+// stand makes a connection the one that stands, nil for none. The mutex is held.
+func (g *Gate) stand(l *line) {
+	g.line.Store(l)
+	close(g.change)
+	g.change = make(chan struct{})
+}
+
+// Quiesce accepts no more requests over NATS, and waits until those in hand
+// are answered, or ctx ends. The connection stays until Run ends.
+func (g *Gate) Quiesce(ctx context.Context) {
+	g.mu.Lock()
+	g.quiet = true
+	service := g.service
+	g.mu.Unlock()
+	l := g.line.Load()
+	if service != nil && l != nil && service.Stop() == nil {
+		l.drain(ctx)
+	}
+	g.hands.wait(ctx)
+}
+
+// send sends a message on the connection that stands. Nothing is kept for
+// later: the error is nats.ErrDisconnected where there is none.
+func (g *Gate) send(m *nats.Msg) error {
+	l := g.line.Load()
+	if l == nil {
+		return nats.ErrDisconnected
+	}
+	return l.conn.PublishMsg(m)
+}
+
+// maxPayload returns the bytes, headers included, that a message may have.
+func (g *Gate) maxPayload() int64 {
+	l := g.line.Load()
+	if l == nil {
+		return 0
+	}
+	return l.conn.MaxPayload()
+}
+
+// backoff is the pause before NATS is tried again: it doubles up to a second
+// and is random by half, so that many do not return in step.
+type backoff struct{ next time.Duration }
+
+const (
+	backoffMin = 20 * time.Millisecond
+	backoffMax = time.Second
+)
+
+func (b *backoff) wait(ctx context.Context) {
+	b.next = min(max(2*b.next, backoffMin), backoffMax)
+	select {
+	case <-ctx.Done():
+	case <-time.After(b.next/2 + rand.N(b.next/2)):
+	}
+}

@@ -1,0 +1,138 @@
+package natsgate
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+)
+
+const maxHints = 10_000 // topics, and deaths, that wait to be told
+
+// hints are what is to be told and may be lost. They are heard on the connection
+// to Redis, which must not wait for NATS: what cannot be sent yet is put
+// together, and beyond a limit lost.
+type hints struct {
+	epoch string        // of the term
+	deaf  bool          // nothing is heard, which is told; only note uses it
+	news  chan struct{} // something is to be sent
+
+	mu sync.Mutex
+	hinted
+}
+
+// hinted is what was heard and is not sent yet.
+type hinted struct {
+	wakes  map[string]int // messages made ready, by topic
+	deaths []death
+	beat   bool
+}
+
+// A death is what the store tells of a message that died.
+type death struct {
+	Topic    string `json:"topic"`
+	ID       string `json:"id"`
+	Reason   string `json:"reason"`
+	Attempts int    `json:"attempts"`
+}
+
+func newHints(t carrier.Term) *hints {
+	return &hints{
+		epoch: strconv.FormatInt(t.Epoch, 10), news: make(chan struct{}, 1),
+		hinted: hinted{wakes: make(map[string]int)},
+	}
+}
+
+// note takes note of what was heard. It does not block.
+func (g *Gate) note(h *hints, e notify.Event) {
+	switch e.Kind {
+	case notify.Heard:
+		g.noteHeard(h, e)
+	case notify.Beat:
+		if epoch, _, _ := strings.Cut(e.Payload, " "); epoch != h.epoch {
+			return // another's: this one is deposed, and about to notice
+		}
+		h.mu.Lock()
+		h.beat = true
+		h.mu.Unlock()
+	case notify.Subscribed:
+		if h.deaf {
+			g.o.Logger.Info("hearing what to tell over nats again")
+		}
+		h.deaf = false
+		return
+	case notify.Broken:
+		if !h.deaf {
+			g.o.Logger.Error("cannot hear what to tell over nats, trying on", "error", e.Err)
+		}
+		h.deaf = true
+		return
+	default:
+		return
+	}
+	mark(h.news)
+}
+
+// noteHeard takes note of a wake-up or a death.
+func (g *Gate) noteHeard(h *hints, e notify.Event) {
+	keys := g.store.Keys()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if topic, ok := strings.CutPrefix(e.Channel, keys.Wake("")); ok {
+		n, _ := strconv.Atoi(e.Payload)
+		g.noteWake(h, topic, n)
+	} else if topic, ok := strings.CutPrefix(e.Channel, keys.Death("")); ok {
+		g.noteDeath(h, topic, e.Payload)
+	}
+}
+
+// noteWake adds messages that were made ready. The mutex is held.
+func (g *Gate) noteWake(h *hints, topic string, n int) {
+	_, known := h.wakes[topic]
+	if n < 1 || notify.CheckTopic(topic) != nil || !known && len(h.wakes) >= maxHints {
+		g.count.lostHints.Add(1)
+		return
+	}
+	h.wakes[topic] += n
+}
+
+// noteDeath adds a message that died. The mutex is held.
+func (g *Gate) noteDeath(h *hints, topic, payload string) {
+	var d death
+	err := json.Unmarshal([]byte(payload), &d)
+	if d.Topic = topic; err != nil || notify.CheckTopic(topic) != nil || len(h.deaths) >= maxHints {
+		g.count.lostHints.Add(1)
+		return
+	}
+	h.deaths = append(h.deaths, d)
+}
+
+// take takes what is to be sent.
+func (h *hints) take() hinted {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	taken := h.hinted
+	h.hinted = hinted{wakes: make(map[string]int)}
+	return taken
+}
+
+// hintMessages returns hints as they are sent.
+func (g *Gate) hintMessages(h hinted, t carrier.Term) []*nats.Msg {
+	all := make([]*nats.Msg, 0, len(h.wakes)+len(h.deaths)+1)
+	for topic, n := range h.wakes {
+		all = append(all, &nats.Msg{Subject: g.o.Prefix + ".wake." + topic, Data: strconv.AppendInt(nil, int64(n), 10)})
+	}
+	for _, d := range h.deaths {
+		all = append(all, g.jsonEvent("event.dead."+d.Topic, d))
+	}
+	if h.beat {
+		all = append(all, g.beatMessage("beat", t, time.Now()))
+	}
+	return all
+}

@@ -1,0 +1,479 @@
+package natsgate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+const streamName = "BELLHOP"
+
+// withJetStream gives a server JetStream in a directory of the test.
+func withJetStream(t testing.TB) func(*server.Options) {
+	dir := t.TempDir()
+	return func(o *server.Options) { o.JetStream, o.StoreDir = true, dir }
+}
+
+// startJetStream starts a nats-server with JetStream, a store, and a client.
+func startJetStream(t testing.TB) (*natsd, *notify.Store, jetstream.JetStream) {
+	t.Helper()
+	n := startNATS(t, withJetStream(t))
+	return n, storetest.Open(t), jetStream(t, n)
+}
+
+func jetStream(t testing.TB, n *natsd) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(n.connect())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+// keeps returns options of a gate that sends broadcasts to a stream.
+func keeps(n *natsd) natsgate.Options {
+	return natsgate.Options{URL: n.ClientURL(), JetStream: streamName}
+}
+
+// makeStream makes a stream.
+func makeStream(t testing.TB, js jetstream.JetStream, c jetstream.StreamConfig) {
+	t.Helper()
+	if _, err := js.CreateOrUpdateStream(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// state returns the state of a stream; the zero value if it is not there.
+func state(t testing.TB, js jetstream.JetStream, name string) jetstream.StreamState {
+	t.Helper()
+	s, err := js.Stream(context.Background(), name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return jetstream.StreamState{}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.CachedInfo().State
+}
+
+// holds waits until a stream holds so many messages.
+func holds(t testing.TB, js jetstream.JetStream, n uint64) {
+	t.Helper()
+	storetest.Eventually(t, fmt.Sprint("the stream holds ", n), func() bool { return state(t, js, streamName).Msgs >= n })
+}
+
+// stored returns all that the stream holds.
+func stored(t testing.TB, js jetstream.JetStream) []jetstream.Msg {
+	t.Helper()
+	want := state(t, js, streamName).Msgs
+	consumer, err := js.OrderedConsumer(t.Context(), streamName, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []jetstream.Msg
+	for len(all) < int(want) {
+		batch, err := consumer.Fetch(min(1000, int(want)-len(all)), jetstream.FetchMaxWait(storetest.Deadline))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := len(all)
+		for m := range batch.Messages() {
+			all = append(all, m)
+		}
+		if len(all) == before {
+			t.Fatalf("%d of %d were fetched: %v", len(all), want, batch.Error())
+		}
+	}
+	return all
+}
+
+// wantStored waits until the stream holds n broadcasts and checks that it holds
+// each once, in order, and that the place of the bridge is behind the last one.
+func wantStored(t testing.TB, js jetstream.JetStream, store *notify.Store, n int) {
+	t.Helper()
+	holds(t, js, uint64(n))
+	all := stored(t, js)
+	for i, m := range all {
+		if id := m.Headers().Get("ce-id"); id != fmt.Sprintf("%06d", i) {
+			t.Fatalf("at %d there is %s; it holds %d", i, id, len(all))
+		}
+	}
+	storetest.Eventually(t, "the place of the bridge moves on", func() bool {
+		return place(t, store) == all[len(all)-1].Headers().Get("Bellhop-Position")
+	})
+	if got := state(t, js, streamName).Msgs; int(got) != n {
+		t.Errorf("the stream holds %d, want %d", got, n)
+	}
+}
+
+func TestStreamIsMade(t *testing.T) {
+	n, store, js := startJetStream(t)
+	o := keeps(n)
+	o.KeepCount, o.KeepAge = 1234, time.Hour
+	d := startDaemon(t, store, o, carrier.Options{}).bridges()
+	all := numbered(0, 1500)
+	all[0].Body, all[0].Headers = []byte("\x00\xff\r\n"), map[string]string{"trace": "t1"}
+	broadcast(t, store, all...)
+	wantStored(t, js, store, len(all))
+	first := stored(t, js)[0]
+	if string(first.Data()) != "\x00\xff\r\n" || first.Headers().Get("Bellhop-Header-trace") != "t1" || first.Headers().Get("ce-type") != "a" || first.Subject() != "bellhop.broadcast.a" {
+		t.Errorf("got %s %v %q", first.Subject(), first.Headers(), first.Data())
+	}
+	s, err := js.Stream(t.Context(), streamName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.CachedInfo().Config
+	if !slices.Equal(c.Subjects, []string{"bellhop.broadcast.>"}) || c.MaxMsgsPerSubject != 1234 || c.MaxAge != time.Hour || c.Duplicates != 2*time.Minute || c.Storage != jetstream.FileStorage {
+		t.Errorf("the stream is %+v", c)
+	}
+	if s := d.Stats(); s.Broadcasts != 1500 || s.Resent != 0 {
+		t.Errorf("counted %+v", s)
+	}
+	wantLog(t, d.log, map[string]int{"made the stream": 1, "level=ERROR": 0, "level=WARN": 0})
+
+	// Who comes next finds it, and leaves it as it is.
+	d.stop()
+	o.KeepCount = 99
+	d = startDaemon(t, store, o, carrier.Options{}).bridges()
+	broadcast(t, store, numbered(1500, 1)...)
+	wantStored(t, js, store, 1501)
+	if s, err = js.Stream(t.Context(), streamName); err != nil || s.CachedInfo().Config.MaxMsgsPerSubject != 1234 {
+		t.Errorf("the stream is %+v, %v", s.CachedInfo().Config, err)
+	}
+	wantLog(t, d.log, map[string]int{"made the stream": 0})
+}
+
+// A stream whose keep is shorter than what it is asked to remember is possible.
+func TestStreamOfAShortTime(t *testing.T) {
+	n, store, js := startJetStream(t)
+	o := keeps(n)
+	o.KeepAge = carrier.MinKeepAge
+	startDaemon(t, store, o, carrier.Options{}).bridges()
+	broadcast(t, store, numbered(0, 1)...)
+	storetest.Eventually(t, "it is stored", func() bool { return state(t, js, streamName).LastSeq == 1 })
+}
+
+func TestStreamThatIsThere(t *testing.T) {
+	for _, c := range []struct {
+		subjects []string
+		fits     bool
+	}{
+		{[]string{"bellhop.broadcast.>"}, true},
+		{[]string{"other.*", "bellhop.broadcast.>"}, true},
+		{[]string{"bellhop.>"}, true},
+		{[]string{"bellhop.*.>"}, true},
+		{[]string{"bellhop.broadcast.*"}, false},
+		{[]string{"bellhop.broadcast.*.*.>"}, false},
+		{[]string{"bellhop.broadcast.a", "bellhop.broadcast.a.b"}, false},
+		{[]string{"bellhop.broadcast"}, false},
+		{[]string{"bell.broadcast.>", "bellhop.broad.>"}, false},
+	} {
+		t.Run(strings.Join(c.subjects, " "), func(t *testing.T) {
+			n, store, js := startJetStream(t)
+			makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: c.subjects})
+			d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
+			begin := place(t, store)
+			broadcast(t, store, notify.Message{Topic: "a.b.c", ID: "000000", Body: []byte("x")})
+			if !c.fits {
+				storetest.Eventually(t, "it is told", func() bool { return d.log.count("stream BELLHOP: it takes "+strings.Join(c.subjects, ", ")) == 1 })
+				storetest.Eventually(t, "it is tried again", func() bool { return d.Stats().Refusals >= 3 })
+				wantLog(t, d.log, map[string]int{"and not bellhop.broadcast.>: add that": 1, "nats does not take broadcasts": 1, "over: ": 0})
+				if now := place(t, store); now != begin {
+					t.Errorf("the place moved from %s to %s", begin, now)
+				}
+				makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: append(c.subjects[:0:0], "bellhop.broadcast.>")})
+			}
+			storetest.Eventually(t, "it is stored", func() bool {
+				m, err := js.Stream(context.Background(), streamName)
+				if err != nil {
+					return false
+				}
+				last, err := m.GetLastMsgForSubject(context.Background(), "bellhop.broadcast.a.b.c")
+				return err == nil && last.Header.Get("ce-id") == "000000" && place(t, store) == last.Header.Get("Bellhop-Position")
+			})
+			if !c.fits {
+				storetest.Eventually(t, "it is told", func() bool { return d.log.count("over: nats does not take broadcasts") == 1 })
+			}
+		})
+	}
+}
+
+// A stream that does not acknowledge would have the bridge wait for good.
+func TestStreamWithoutAcknowledgement(t *testing.T) {
+	n, store, js := startJetStream(t)
+	c := jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, NoAck: true}
+	makeStream(t, js, c)
+	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
+	broadcast(t, store, numbered(0, 3)...)
+	storetest.Eventually(t, "it is told", func() bool { return d.log.count("stream BELLHOP: it does not acknowledge (no_ack)") == 1 })
+	c.NoAck = false
+	makeStream(t, js, c)
+	wantStored(t, js, store, 3)
+}
+
+func TestOverlappingStream(t *testing.T) {
+	n, store, js := startJetStream(t)
+	makeStream(t, js, jetstream.StreamConfig{Name: "prices", Subjects: []string{"bellhop.broadcast.a.>"}})
+	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
+	broadcast(t, store, numbered(0, 10)...)
+	storetest.Eventually(t, "it is tried again", func() bool { return d.Stats().Refusals >= 4 })
+	wantLog(t, d.log, map[string]int{
+		"stream BELLHOP: its subjects bellhop.broadcast.> overlap those of the stream prices: set BELLHOP_NATS_JETSTREAM=prices, or take them from it": 1,
+		"nats does not take broadcasts": 1,
+	})
+	if got := state(t, js, "prices").Msgs; got != 0 {
+		t.Errorf("%d are in the other stream", got)
+	}
+	if err := js.DeleteStream(t.Context(), "prices"); err != nil {
+		t.Fatal(err)
+	}
+	wantStored(t, js, store, 10)
+	wantLog(t, d.log, map[string]int{"nats does not take broadcasts": 2, "over: ": 1})
+}
+
+func TestJetStreamNotEnabled(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
+	broadcast(t, store, numbered(0, 10)...)
+	storetest.Eventually(t, "it is tried again", func() bool { return d.Stats().Refusals >= 4 })
+	wantLog(t, d.log, map[string]int{"nats does not take broadcasts": 1, "JetStream is off": 1})
+	hears(t, n.connect()) // the rest goes on
+	n.restart(withJetStream(t))
+	wantStored(t, jetStream(t, n), store, 10)
+}
+
+// A stream that is removed while it is used is made again: nothing but the
+// setting says that none is wanted.
+func TestStreamRemoved(t *testing.T) {
+	n, store, js := startJetStream(t)
+	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
+	broadcast(t, store, numbered(7, 5)...)
+	holds(t, js, 5)
+	if err := js.DeleteStream(t.Context(), streamName); err != nil {
+		t.Fatal(err)
+	}
+	broadcast(t, store, numbered(0, 700)...)
+	wantStored(t, js, store, 700)
+	wantLog(t, d.log, map[string]int{"made the stream": 2, "was the stream removed": 1, "over: nats does not take broadcasts": 1})
+
+	// Another one takes its subjects, without a word from NATS.
+	if err := js.DeleteStream(t.Context(), streamName); err != nil {
+		t.Fatal(err)
+	}
+	makeStream(t, js, jetstream.StreamConfig{Name: "other", Subjects: []string{"bellhop.>"}})
+	broadcast(t, store, numbered(0, 3)...)
+	storetest.Eventually(t, "it waits", func() bool { return d.log.count("nats does not take broadcasts") >= 3 })
+	if err := js.DeleteStream(t.Context(), "other"); err != nil {
+		t.Fatal(err)
+	}
+	wantStored(t, js, store, 3)
+}
+
+func TestStreamLimitsTheSizeOfMessages(t *testing.T) {
+	n, store, js := startJetStream(t)
+	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, MaxMsgSize: 2000})
+	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
+	all := numbered(0, 3)
+	large := notify.Message{Topic: "large", ID: "large", Body: make([]byte, 3000), Due: all[0].Due.Add(time.Microsecond)}
+	broadcast(t, store, all[0], large, all[1], all[2])
+	wantStored(t, js, store, 3)
+	if s := d.Stats(); s.TooLargeBroadcasts != 1 || s.Broadcasts != 3 || s.Resent != 0 {
+		t.Errorf("counted %+v", s)
+	}
+	wantLog(t, d.log, map[string]int{"too large for nats": 1, "id=large": 1})
+}
+
+// A stream that is full and refuses what is new: the bridge waits, keeps its
+// place behind what was stored, and goes on when there is room.
+func TestFullStream(t *testing.T) {
+	n, store, js := startJetStream(t)
+	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, MaxMsgs: 10, Discard: jetstream.DiscardNew})
+	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
+	const total = 35
+	broadcast(t, store, numbered(0, total)...)
+	s, err := js.Stream(t.Context(), streamName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from := 0; from < total; from += 10 {
+		n := min(10, total-from)
+		holds(t, js, uint64(n))
+		all := stored(t, js)
+		for i, m := range all {
+			if id := m.Headers().Get("ce-id"); id != fmt.Sprintf("%06d", from+i) {
+				t.Fatalf("%s is stored at %d", id, from+i)
+			}
+		}
+		storetest.Eventually(t, "the place is behind what was stored", func() bool {
+			return place(t, store) == all[n-1].Headers().Get("Bellhop-Position")
+		})
+		if n == 10 {
+			resent := d.Stats().Resent
+			storetest.Eventually(t, "it is tried again", func() bool { return d.Stats().Resent > resent+1 })
+			if now := place(t, store); now != all[n-1].Headers().Get("Bellhop-Position") || state(t, js, streamName).Msgs != 10 {
+				t.Errorf("the place moved to %s without room", now)
+			}
+		}
+		if err := s.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := d.Stats().Broadcasts; got != total {
+		t.Errorf("%d are counted as confirmed", got)
+	}
+}
+
+// Whoever empties a full stream bit by bit gets everything in order, and once.
+func TestFullStreamThatIsEmptiedBitByBit(t *testing.T) {
+	n, store, js := startJetStream(t)
+	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, MaxMsgs: 3, Discard: jetstream.DiscardNew, Retention: jetstream.WorkQueuePolicy})
+	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
+	const total = 1500
+	broadcast(t, store, numbered(0, total)...)
+	holds(t, js, 3)
+	storetest.Eventually(t, "it is refused", func() bool { return d.Stats().Resent > 0 })
+	consumer, err := js.CreateConsumer(t.Context(), streamName, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range total {
+		m, err := consumer.Next(jetstream.FetchMaxWait(storetest.Deadline))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id := m.Headers().Get("ce-id"); id != fmt.Sprintf("%06d", i) {
+			t.Fatalf("got %s, want %06d", id, i)
+		}
+		if err := m.DoubleAck(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The server is stopped and started again with what it stored, under load.
+func TestServerRestartedUnderLoad(t *testing.T) {
+	n, store, _ := startJetStream(t)
+	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
+	const total = 6000
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for from := 0; from < total; from += 100 {
+			broadcast(t, store, numbered(from, 100)...)
+		}
+	})
+	for range 3 {
+		before := d.Stats().Broadcasts
+		storetest.Eventually(t, "some are stored", func() bool { s := d.Stats(); return s.Broadcasts > before+500 || s.Broadcasts == total })
+		n.restart(nil)
+		connected(t, d.Gate)
+	}
+	sending.Wait()
+	wantStored(t, jetStream(t, n), store, total)
+	wantLog(t, d.log, map[string]int{"level=ERROR": 0, "made the stream": 1})
+	t.Logf("%d were sent again; %s", d.Stats().Resent, d.log)
+}
+
+// The wire to NATS is cut, again and again, so that acknowledgements get lost.
+func TestWireCutUnderLoad(t *testing.T) {
+	n, store, js := startJetStream(t)
+	w := newWire(t, n)
+	o := keeps(n)
+	o.URL = w.url()
+	d := startDaemon(t, store, o, carrier.Options{}).bridges()
+	const total = 6000
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for from := 0; from < total; from += 100 {
+			broadcast(t, store, numbered(from, 100)...)
+		}
+	})
+	for range 8 {
+		before := d.Stats().Broadcasts
+		storetest.Eventually(t, "some are stored", func() bool { s := d.Stats(); return s.Broadcasts > before+200 || s.Broadcasts == total })
+		connects := d.Stats().Connects
+		w.cut()
+		w.mend()
+		storetest.Eventually(t, "it connects again", func() bool { return d.Stats().Connects > connects })
+	}
+	sending.Wait()
+	wantStored(t, js, store, total)
+	wantLog(t, d.log, map[string]int{"nats does not take broadcasts": 0, "level=ERROR": 0})
+	t.Logf("%d were sent again", d.Stats().Resent)
+}
+
+// Daemons take over from each other under load: the stream holds each broadcast
+// once, in order.
+func TestTakeoversWithAStream(t *testing.T) {
+	n, store, js := startJetStream(t)
+	now := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
+	const total = 6000
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for from := 0; from < total; from += 50 {
+			broadcast(t, store, numbered(from, 50)...)
+		}
+	})
+	for range 4 {
+		next := startDaemon(t, store, keeps(n), carrier.Options{})
+		connected(t, next.Gate)
+		before := state(t, js, streamName).Msgs
+		storetest.Eventually(t, "some are stored", func() bool { s := state(t, js, streamName); return s.Msgs > before+200 || s.Msgs == total })
+		now.stop()
+		now = next
+	}
+	sending.Wait()
+	wantStored(t, js, store, total)
+}
+
+// A bridge that was deposed and did not notice sends what its successor does:
+// the stream takes it once.
+func TestTwoBridgesAtOnce(t *testing.T) {
+	n, store, js := startJetStream(t)
+	carry(t, store)
+	for range 2 {
+		gate, _ := newGate(t, store, keeps(n))
+		storetest.Run(t, func(ctx context.Context) error {
+			gate.Term(ctx, carrier.Term{Name: "both"})
+			return nil
+		})
+		connected(t, gate)
+		storetest.Eventually(t, "the place of the bridge is kept", func() bool { return place(t, store) != "" })
+	}
+	broadcast(t, store, numbered(0, 3000)...)
+	wantStored(t, js, store, 3000)
+}
+
+// Other subjects of NATS are not disturbed by a stream that cannot take any.
+func TestStreamFaultHoldsUpNothingElse(t *testing.T) {
+	n, store, js := startJetStream(t)
+	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"other"}})
+	o := keeps(n)
+	o.Deliver = []natsgate.Deliver{{Topic: topic, InFlight: 4}}
+	d := startDaemon(t, store, o, carrier.Options{}).bridges()
+	conn := n.connect()
+	hears(t, conn)
+	before := lateness(t, store, "redis", 100)
+	broadcast(t, store, numbered(0, 3000)...)
+	storetest.Eventually(t, "it is tried again", func() bool { return d.log.count("nats does not take broadcasts") == 1 })
+	unchanged(t, "with a stream that fits not", before, lateness(t, store, "redis", 100))
+	got := subscribe(t, conn, "bellhop.wake.order.timeout")
+	acknowledge(t, conn, "")
+	storetest.Publish(t, store, body("a"))
+	storetest.Receive(t, "a wake-up", got)
+	storetest.Eventually(t, "it is delivered", func() bool { return gone(t, store, "a") })
+	serving(t, conn)
+}

@@ -1,0 +1,213 @@
+package natsgate_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+const topic = "order.timeout"
+
+// future is a due time that does not come while a test runs.
+var future = time.Date(2199, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// natsd is a nats-server in this process that can be stopped and started again.
+type natsd struct {
+	*server.Server
+	t    testing.TB
+	opts *server.Options
+}
+
+// startNATS starts a nats-server at a free port, which stops when the test ends.
+func startNATS(t testing.TB, change func(*server.Options)) *natsd {
+	t.Helper()
+	n := &natsd{t: t, opts: &server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true}}
+	n.start(change)
+	t.Cleanup(n.stop)
+	return n
+}
+
+func (n *natsd) start(change func(*server.Options)) {
+	n.t.Helper()
+	if change != nil {
+		change(n.opts)
+	}
+	var err error
+	if n.Server, err = server.NewServer(n.opts.Clone()); err != nil {
+		n.t.Fatal(err)
+	}
+	go n.Start()
+	if !n.ReadyForConnections(storetest.Deadline) {
+		n.t.Fatal("nats-server does not start")
+	}
+	n.opts.Port = n.Addr().(*net.TCPAddr).Port
+}
+
+func (n *natsd) stop() {
+	n.Shutdown()
+	n.WaitForShutdown()
+}
+
+// restart starts the server again at its port, with other options.
+func (n *natsd) restart(change func(*server.Options)) {
+	n.t.Helper()
+	n.stop()
+	n.start(change)
+}
+
+// connect returns a client of the server.
+func (n *natsd) connect(options ...nats.Option) *nats.Conn {
+	n.t.Helper()
+	conn, err := nats.Connect(n.ClientURL(), options...)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(conn.Close)
+	return conn
+}
+
+// logBuffer is a log that may be read while it is written.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// count returns how many lines hold a text.
+func (b *logBuffer) count(text string) int { return strings.Count(b.String(), text) }
+
+// logger returns a logger that writes to b.
+func (b *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+
+// newGate returns a gate that runs until the test ends, or stop is called.
+func newGate(t testing.TB, store *notify.Store, o natsgate.Options) (gate *natsgate.Gate, stop func()) {
+	t.Helper()
+	gate, err := natsgate.New(store, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gate, storetest.Run(t, gate.Run)
+}
+
+// connected waits until a gate is connected.
+func connected(t testing.TB, gate *natsgate.Gate) {
+	t.Helper()
+	storetest.Eventually(t, "the gate is connected", func() bool { return gate.Stats().Connected })
+}
+
+// open starts a nats-server, a store, a gate between them, and a client.
+func open(t testing.TB) (*nats.Conn, *notify.Store, *natsgate.Gate) {
+	t.Helper()
+	n, store := startNATS(t, nil), storetest.Open(t)
+	gate, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
+	conn := n.connect()
+	serving(t, conn)
+	return conn, store, gate
+}
+
+// serving waits until a gate answers.
+func serving(t testing.TB, conn *nats.Conn) {
+	t.Helper()
+	storetest.Eventually(t, "a gate answers", func() bool {
+		reply, err := conn.Request("bellhop.inspect."+topic, []byte(`{"id":"nobody"}`), time.Second)
+		return err == nil && reply.Header.Get("Nats-Service-Error-Code") == "404"
+	})
+}
+
+// request sends a request, with headers NAME, VALUE, and so on, and returns the reply.
+func request(t testing.TB, conn *nats.Conn, subject, data string, headers ...string) *nats.Msg {
+	t.Helper()
+	m := nats.NewMsg(subject)
+	m.Data = []byte(data)
+	for i := 0; i < len(headers); i += 2 {
+		m.Header.Add(headers[i], headers[i+1])
+	}
+	reply, err := conn.RequestMsg(m, storetest.Deadline)
+	if err != nil {
+		t.Fatalf("request to %s: %v", subject, err)
+	}
+	return reply
+}
+
+// read reads a reply of JSON, which must be no error.
+func read[T any](t testing.TB, reply *nats.Msg) T {
+	t.Helper()
+	if code := reply.Header.Get("Nats-Service-Error-Code"); code != "" {
+		t.Fatalf("refused with %s: %s", code, reply.Data)
+	}
+	var v T
+	if err := json.Unmarshal(reply.Data, &v); err != nil {
+		t.Fatalf("%v in the reply %q", err, reply.Data)
+	}
+	return v
+}
+
+// wantRefused checks that a reply is an error with a status, and that each text is in its detail.
+func wantRefused(t testing.TB, reply *nats.Msg, status int, texts ...string) {
+	t.Helper()
+	var p api.Problem
+	if err := json.Unmarshal(reply.Data, &p); err != nil {
+		t.Errorf("%v in the reply %q", err, reply.Data)
+		return
+	}
+	if p.Status != status || reply.Header.Get("Nats-Service-Error") != p.Detail || p.Type == "" || p.Title == "" {
+		t.Errorf("got %+v with the headers %v, want the status %d", p, reply.Header, status)
+	}
+	for _, text := range texts {
+		if !strings.Contains(p.Detail, text) {
+			t.Errorf("the detail is %q, want %q in it", p.Detail, text)
+		}
+	}
+}
+
+// info looks at a message of the topic, which must be there.
+func info(t testing.TB, store *notify.Store, id string) notify.Info {
+	t.Helper()
+	i, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// body returns a message of the topic that is due at once.
+func body(id string) notify.Message {
+	return notify.Message{Topic: topic, ID: id, Body: []byte("body of " + id)}
+}
+
+// carry runs a carrier.
+func carry(t testing.TB, store *notify.Store) {
+	t.Helper()
+	c, err := carrier.New(store, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+}

@@ -1,0 +1,253 @@
+package natsgate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/child"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// TestNode runs the examples for Node as they are, with a client of NATS that
+// knows nothing of this project.
+func TestNode(t *testing.T) {
+	dir := installNode(t)
+	for name, test := range map[string]func(*testing.T, string){
+		"broadcast":         nodeHearsBroadcast,
+		"worker":            nodeWorks,
+		"worker that waits": nodeIsWoken,
+		"worker in silence": nodeClaimsInSilence,
+		"deliver":           nodeAnswersDelivery,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, dir) })
+	}
+}
+
+// installNode copies the examples to a folder and has npm install what they need there.
+func installNode(t *testing.T) (dir string) {
+	t.Helper()
+	wantNode(t)
+	dir = t.TempDir()
+	source := filepath.Join("examples", "node")
+	for _, name := range []string{"package.json", ".npmrc", "broadcasts.mjs", "worker.mjs", "deliver.mjs"} {
+		data, err := os.ReadFile(filepath.Join(source, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
+	npm.Dir = dir
+	npm.WaitDelay = time.Second
+	if said, err := npm.CombinedOutput(); err != nil {
+		t.Fatalf("npm cannot install the dependencies of %s/package.json: %v\nDoes it reach its registry? It said:\n%s", source, err, said)
+	}
+	return dir
+}
+
+// wantNode fails the test where Node is missing or too old.
+func wantNode(t *testing.T) {
+	t.Helper()
+	const install = "install them, on Debian with: apt-get install nodejs npm"
+	for _, name := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Fatalf("the examples for Node are tested with node and npm, and %s is not on PATH; %s", name, install)
+		}
+	}
+	version, err := exec.CommandContext(t.Context(), "node", "--version").Output()
+	var major int
+	if _, bad := fmt.Sscanf(string(version), "v%d", &major); err != nil || bad != nil || major < 18 {
+		t.Fatalf("the examples for Node need version 18 or newer, and node --version says %q, %v; %s", version, err, install)
+	}
+}
+
+// An example is a running program, and what it printed.
+type example struct {
+	*child.Process
+	t testing.TB
+
+	mu   sync.Mutex
+	said strings.Builder
+	when []time.Time // each byte of it came
+}
+
+// startExample starts an example, which ends when the test ends, and waits until it says that it is ready.
+func startExample(t *testing.T, dir, file, url, ready string) *example {
+	t.Helper()
+	t.Setenv("NATS_URL", url)
+	e := &example{t: t}
+	var err error
+	if e.Process, err = child.Start("node", "node "+file, e, filepath.Join(dir, file)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		e.Kill()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", file, e.text())
+		}
+	})
+	e.await(ready + "\n")
+	return e
+}
+
+// Write keeps what the program prints.
+func (e *example) Write(p []byte) (int, error) {
+	now := time.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for range p {
+		e.when = append(e.when, now)
+	}
+	return e.said.Write(p)
+}
+
+func (e *example) text() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.said.String()
+}
+
+// await waits until the program has printed a text, and returns when it began to.
+func (e *example) await(text string) time.Time {
+	e.t.Helper()
+	at := -1
+	storetest.Eventually(e.t, fmt.Sprintf("the example prints %q", text), func() bool {
+		if at = strings.Index(e.text(), text); at >= 0 {
+			return true
+		}
+		select {
+		case <-e.Done():
+			e.t.Fatalf("the example ended by itself, and did not print %q", text)
+		default:
+		}
+		return false
+	})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.when[at]
+}
+
+// settled waits until a message is acknowledged: it is gone from Redis.
+func settled(t testing.TB, store *notify.Store, topic, id string) {
+	t.Helper()
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	storetest.Eventually(t, id+" is acknowledged", func() bool {
+		_, err := pub.Inspect(t.Context(), topic, id)
+		if err != nil && !errors.Is(err, notify.ErrNotFound) {
+			t.Fatal(err)
+		}
+		return err != nil
+	})
+}
+
+// notEarly fails the test if something came before it was due.
+func notEarly(t testing.TB, at, due time.Time) {
+	t.Helper()
+	if early := due.Sub(at); early > 0 {
+		t.Errorf("it came %v early", early)
+	}
+}
+
+func nodeHearsBroadcast(t *testing.T, dir string) {
+	conn, store, _ := outbound(t, natsgate.Options{})
+	e := startExample(t, dir, "broadcasts.mjs", conn.ConnectedUrl(), "listening")
+	sent, err := notify.NewPublisher(store, notify.PublisherOptions{}).Broadcast(t.Context(), notify.Message{
+		Topic: "prices", ID: "tick~1", Body: []byte("42 €"), ContentType: "text/plain; charset=utf-8", Delay: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	notEarly(t, e.await("42 €\n"), sent.Due)
+	for _, line := range []string{
+		"ce-specversion: 1.0", "ce-id: tick~1", "ce-type: prices", "ce-source: /" + store.Keys().Prefix() + "/prices",
+		"ce-time: " + sent.Due.UTC().Format("2006-01-02T15:04:05.000Z"), "ce-datacontenttype: text/plain; charset=utf-8",
+	} {
+		e.await("\n  " + line + "\n")
+	}
+	if n := strings.Count(e.text(), "42 €"); n != 1 {
+		t.Errorf("it came %d times", n)
+	}
+}
+
+// What waits already is claimed at the start, and several share the work.
+func nodeWorks(t *testing.T, dir string) {
+	conn, store, _ := outbound(t, natsgate.Options{})
+	storetest.Publish(t, store, body("early"))
+	first := startExample(t, dir, "worker.mjs", conn.ConnectedUrl(), "waiting")
+	first.await("order early was not paid: body of early\n")
+	second := startExample(t, dir, "worker.mjs", conn.ConnectedUrl(), "waiting")
+	var many []notify.Message
+	for i := range 200 {
+		m := body(fmt.Sprintf("many-%d", i))
+		m.Delay = time.Duration(i%10) * 50 * time.Millisecond
+		many = append(many, m)
+	}
+	storetest.Publish(t, store, many...)
+	for _, m := range many {
+		settled(t, store, topic, m.ID)
+		line := fmt.Sprintf("order %s was not paid: %s\n", m.ID, m.Body)
+		if n := strings.Count(first.text(), line) + strings.Count(second.text(), line); n != 1 {
+			t.Errorf("%s was handled %d times", m.ID, n)
+		}
+	}
+	settled(t, store, topic, "early")
+}
+
+// A worker that has nothing to do, and hears beats, claims only when it is woken.
+func nodeIsWoken(t *testing.T, dir string) {
+	conn, store, d := outbound(t, natsgate.Options{})
+	hears(t, conn)
+	e := startExample(t, dir, "worker.mjs", conn.ConnectedUrl(), "waiting")
+	reply := request(t, conn, "bellhop.publish."+topic, `{"total":12}`, "Bellhop-Id", "order-4711", "Bellhop-Delay", "1s")
+	due := read[struct{ Due time.Time }](t, reply).Due
+	notEarly(t, e.await(`order order-4711 was not paid: {"total":12}`+"\n"), due)
+	settled(t, store, topic, "order-4711")
+	if s := d.Stats(); s.Claimed != 1 || s.LostReplies != 0 {
+		t.Errorf("counted %+v", s)
+	}
+}
+
+// Where no carrier sends beats, or wake-ups, a worker looks by itself.
+func nodeClaimsInSilence(t *testing.T, dir string) {
+	conn, store, _ := open(t)
+	carry(t, store) // it tells no gate of its term
+	e := startExample(t, dir, "worker.mjs", conn.ConnectedUrl(), "waiting")
+	m := body("a")
+	m.Delay = time.Second // so that it is not there yet when the worker starts
+	storetest.Publish(t, store, m)
+	e.await("order a was not paid")
+	settled(t, store, topic, "a")
+}
+
+// While nobody listens a delivery waits, and uses up no attempt.
+func nodeAnswersDelivery(t *testing.T, dir string) {
+	conn, store, d := outbound(t, natsgate.Options{Deliver: []natsgate.Deliver{{Topic: "mail", InFlight: 8}}})
+	storetest.Publish(t, store, notify.Message{Topic: "mail", ID: "early", Body: []byte("hello")})
+	storetest.Eventually(t, "it is noticed that nobody listens", func() bool { return d.Stats().Nobody > 0 })
+	e := startExample(t, dir, "deliver.mjs", conn.ConnectedUrl(), "waiting")
+	e.await("mail early, attempt 1: hello\n")
+	settled(t, store, "mail", "early")
+
+	sent, err := notify.NewPublisher(store, notify.PublisherOptions{}).Publish(t.Context(), notify.Message{
+		Topic: "mail", ID: "later", Body: []byte("hello again"), Delay: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	notEarly(t, e.await("mail later, attempt 1: hello again\n"), sent.Due)
+	settled(t, store, "mail", "later")
+}

@@ -1,0 +1,82 @@
+package natsgate
+
+import (
+	"context"
+	"sync"
+
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const (
+	bridgeBatch = 500     // broadcasts that are confirmed together
+	bridgeBytes = 4 << 20 // bytes of their bodies
+)
+
+// An outbox holds the broadcasts that are sent next, while others are: no more
+// than a batch, so that a NATS that is slow or away costs no more memory. One
+// goroutine puts, another one takes.
+type outbox struct {
+	news, room chan struct{} // marks, of which each holds one
+
+	mu      sync.Mutex
+	waiting []*subscribers.Broadcast
+	bytes   int
+}
+
+func newOutbox() *outbox {
+	return &outbox{news: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+}
+
+// put adds a broadcast as soon as there is room, or ctx has ended.
+func (o *outbox) put(ctx context.Context, b *subscribers.Broadcast) {
+	for !o.add(b) {
+		select {
+		case <-o.room:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (o *outbox) add(b *subscribers.Broadcast) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.waiting) == bridgeBatch || o.bytes >= bridgeBytes {
+		return false
+	}
+	o.waiting = append(o.waiting, b)
+	o.bytes += len(b.Body)
+	mark(o.news)
+	return true
+}
+
+// take waits for broadcasts and returns all that are there; none when ctx has ended.
+func (o *outbox) take(ctx context.Context) []*subscribers.Broadcast {
+	for ctx.Err() == nil {
+		select {
+		case <-o.news:
+		case <-ctx.Done():
+		}
+		if taken := o.empty(); len(taken) > 0 {
+			return taken
+		}
+	}
+	return nil
+}
+
+func (o *outbox) empty() []*subscribers.Broadcast {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	taken := o.waiting
+	o.waiting, o.bytes = nil, 0
+	mark(o.room)
+	return taken
+}
+
+// mark leaves a mark in a channel that holds one. It never blocks.
+func mark(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

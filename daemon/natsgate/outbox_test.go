@@ -1,0 +1,123 @@
+package natsgate_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// ofSize returns a broadcast with a body of a size.
+func ofSize(size int) *subscribers.Broadcast {
+	return &subscribers.Broadcast{Record: notify.Record{Body: make([]byte, size)}}
+}
+
+func TestOutboxIsBounded(t *testing.T) {
+	for _, c := range []struct{ size, want int }{
+		{1, natsgate.BridgeBatch}, {natsgate.BridgeBytes / 16, 16}, {natsgate.BridgeBytes/16 + 1, 16}, {2 * natsgate.BridgeBytes, 1},
+	} {
+		o := natsgate.NewOutbox()
+		n := 0
+		for o.Add(ofSize(c.size)) {
+			n++
+		}
+		if n != c.want {
+			t.Errorf("it holds %d of %d bytes, want %d", n, c.size, c.want)
+		}
+		if got := o.Take(t.Context()); len(got) != n {
+			t.Errorf("%d were taken, want %d", len(got), n)
+		}
+		if !o.Add(ofSize(c.size)) {
+			t.Error("there is no room in an empty one")
+		}
+	}
+}
+
+func TestOutboxHandsOverInOrder(t *testing.T) {
+	o := natsgate.NewOutbox()
+	const n = 20_000
+	var putting sync.WaitGroup
+	putting.Go(func() {
+		for i := range n {
+			b := ofSize(0)
+			b.ID = fmt.Sprint(i)
+			o.Put(t.Context(), b)
+		}
+	})
+	defer putting.Wait()
+	for i := 0; i < n; {
+		taken := o.Take(t.Context())
+		if len(taken) == 0 {
+			t.Fatal("nothing was taken, and it has not ended")
+		}
+		for _, b := range taken {
+			if b.ID != fmt.Sprint(i) {
+				t.Fatalf("got %s, want %d", b.ID, i)
+			}
+			i++
+		}
+	}
+}
+
+func TestOutboxEnds(t *testing.T) {
+	o := natsgate.NewOutbox()
+	ctx, cancel := context.WithCancel(t.Context())
+	taken := make(chan int, 1)
+	go func() { taken <- len(o.Take(ctx)) }()
+	cancel()
+	if n := storetest.Receive(t, "taking ends", taken); n != 0 {
+		t.Errorf("%d were taken of nothing", n)
+	}
+	for o.Add(ofSize(1)) {
+	}
+	o.Put(ctx, ofSize(1)) // returns
+	if n := len(o.Take(ctx)); n != 0 {
+		t.Errorf("%d were taken after the end", n)
+	}
+}
+
+// However much is heard while nothing can be sent, so much waits.
+func TestHintsAreBounded(t *testing.T) {
+	store := storetest.Open(t)
+	gate, err := natsgate.New(store, natsgate.Options{URL: "nats://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := store.Keys()
+	var events []notify.Event
+	const n = natsgate.MaxHints + 500
+	for i := range n {
+		one := fmt.Sprint("t", i)
+		events = append(events,
+			notify.Event{Kind: notify.Heard, Channel: keys.Wake(one), Payload: "2"},
+			notify.Event{Kind: notify.Heard, Channel: keys.Wake("same"), Payload: "1"},
+			notify.Event{Kind: notify.Heard, Channel: keys.Death(one), Payload: `{"id":"a","reason":"r","attempts":1}`},
+			notify.Event{Kind: notify.Beat, Payload: "0 1"}, notify.Event{Kind: notify.Beat, Payload: "1 1"})
+	}
+	if got := gate.Note(events); got != 2*natsgate.MaxHints+1 {
+		t.Errorf("%d hints wait, want %d topics, as many deaths, and a beat", got, natsgate.MaxHints)
+	}
+	if s := gate.Stats(); s.LostHints != 2*500+1 { // one topic is "same"
+		t.Errorf("%d are counted as lost", s.LostHints)
+	}
+
+	// What is foreign is lost and counted, too.
+	if got := gate.Note([]notify.Event{
+		{Kind: notify.Heard, Channel: keys.Wake("bad topic"), Payload: "1"},
+		{Kind: notify.Heard, Channel: keys.Wake("a.*"), Payload: "1"},
+		{Kind: notify.Heard, Channel: keys.Wake("a"), Payload: "many"},
+		{Kind: notify.Heard, Channel: keys.Wake("a"), Payload: "-1"},
+		{Kind: notify.Heard, Channel: keys.Death("a"), Payload: "{"},
+		{Kind: notify.Heard, Channel: keys.Death(">"), Payload: "{}"},
+	}); got != 0 {
+		t.Errorf("%d hints are told", got)
+	}
+	if s := gate.Stats(); s.LostHints != 2*500+1+6 {
+		t.Errorf("%d are counted as lost", s.LostHints)
+	}
+}

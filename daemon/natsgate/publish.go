@@ -1,0 +1,145 @@
+package natsgate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// publish publishes a message for one worker.
+func (g *Gate) publish(ctx context.Context, r request) (*nats.Msg, error) {
+	m, err := messageOf(r, false)
+	if err != nil {
+		return nil, err
+	}
+	p, err := g.pub.Publish(ctx, m)
+	return publication(p, err)
+}
+
+// publishBroadcast publishes a message for everyone who listens.
+func (g *Gate) publishBroadcast(ctx context.Context, r request) (*nats.Msg, error) {
+	m, err := messageOf(r, true)
+	if err != nil {
+		return nil, err
+	}
+	p, err := g.pub.Broadcast(ctx, m)
+	return publication(p, err)
+}
+
+func publication(p notify.Publication, err error) (*nats.Msg, error) {
+	if err != nil {
+		return nil, err
+	}
+	return jsonMessage(api.PublicationOf(p)), nil
+}
+
+// Headers of a request to publish.
+const (
+	ownHeader   = "bellhop-"        // what the names of our own headers begin with
+	carryHeader = "Bellhop-Header-" // what the name of a header that is carried along stands behind
+	contentType = "content-type"    // of the body, or
+	ceType      = "ce-datacontenttype"
+)
+
+// setters read the headers of a request to publish, by their names in lower case.
+var setters = map[string]func(m *notify.Message, value string) error{
+	"bellhop-id": func(m *notify.Message, value string) error {
+		m.ID = value
+		return notify.CheckID(value)
+	},
+	"bellhop-delay": func(m *notify.Message, value string) (err error) {
+		m.Delay, err = notify.ParseDuration("delay", value)
+		return err
+	},
+	"bellhop-due": func(m *notify.Message, value string) (err error) {
+		m.Due, err = api.ParseTime("due", value)
+		return err
+	},
+	"bellhop-ttl": func(m *notify.Message, value string) (err error) {
+		m.TTL, err = notify.ParseDuration("ttl", value)
+		return err
+	},
+	"bellhop-attempts": func(m *notify.Message, value string) (err error) {
+		if m.MaxAttempts, err = strconv.Atoi(value); err != nil {
+			return fmt.Errorf("%w attempts %.100q: write a whole number, 1 to %d", notify.ErrInvalid, value, notify.MostAttempts)
+		}
+		return nil
+	},
+	contentType: func(m *notify.Message, value string) error {
+		m.ContentType = value
+		return nil
+	},
+	ceType: func(m *notify.Message, value string) (err error) {
+		if m.ContentType, err = url.PathUnescape(value); err != nil {
+			return fmt.Errorf("%w content type %.100q: write each %% that stands for itself as %%25", notify.ErrInvalid, value)
+		}
+		return nil
+	},
+}
+
+// messageOf returns the message that a request publishes. Clients write the
+// names of headers as they like, so they are read without regard to case.
+func messageOf(r request, broadcast bool) (notify.Message, error) {
+	m := notify.Message{Topic: r.name, Body: r.data}
+	seen := make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(r.header)) {
+		lower := strings.ToLower(name)
+		set, known := setters[lower]
+		carried := strings.HasPrefix(lower, strings.ToLower(carryHeader))
+		if !known && !strings.HasPrefix(lower, ownHeader) {
+			continue // none of ours
+		}
+		value, err := single(name, r.header[name], seen[lower])
+		if err != nil {
+			return m, err
+		}
+		seen[lower] = true
+		switch {
+		case carried:
+			if m.Headers == nil {
+				m.Headers = make(map[string]string)
+			}
+			m.Headers[name[len(carryHeader):]] = value
+		case !known:
+			return m, fmt.Errorf("%w header %.100q: it is unknown; use %s", notify.ErrInvalid, name, knownHeaders(broadcast))
+		case broadcast && (lower == "bellhop-ttl" || lower == "bellhop-attempts"):
+			return m, fmt.Errorf("%w header %s: a broadcast has none; leave it out", notify.ErrInvalid, name)
+		default:
+			if err := set(&m, value); err != nil {
+				return m, fmt.Errorf("header %s: %w", name, err)
+			}
+		}
+	}
+	if seen[contentType] && seen[ceType] {
+		return m, fmt.Errorf("%w headers Content-Type and %s: both are given; give one of them", notify.ErrInvalid, ceType)
+	}
+	return m, nil
+}
+
+// single returns the one value that a header may have.
+func single(name string, values []string, seen bool) (string, error) {
+	switch {
+	case seen || len(values) > 1:
+		return "", fmt.Errorf("%w header %.100q: it is given twice; give it once", notify.ErrInvalid, name)
+	case values[0] == "" && !strings.HasPrefix(strings.ToLower(name), strings.ToLower(carryHeader)):
+		return "", fmt.Errorf("%w header %.100q: it is empty; leave it out for the default", notify.ErrInvalid, name)
+	}
+	return values[0], nil
+}
+
+// knownHeaders lists our own headers.
+func knownHeaders(broadcast bool) string {
+	if broadcast {
+		return "Bellhop-Id, Bellhop-Delay, Bellhop-Due or Bellhop-Header-NAME"
+	}
+	return "Bellhop-Id, Bellhop-Delay, Bellhop-Due, Bellhop-Ttl, Bellhop-Attempts or Bellhop-Header-NAME"
+}

@@ -1,0 +1,178 @@
+package natsgate_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func TestPublish(t *testing.T) {
+	conn, store, _ := open(t)
+	data := "binary \x00\xff\r\n body"
+	p := read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, data,
+		"bellhop-id", "a", "BELLHOP-DUE", "2199-01-02T03:04:05Z", "Bellhop-Ttl", "1h", "Bellhop-Attempts", "3",
+		"content-type", "text/plain; charset=utf-8", "Bellhop-Header-Trace-Id", "ä 1", "traceparent", "none of ours"))
+	if want := (api.Publication{Topic: topic, ID: "a", Due: future, State: notify.Scheduled}); p != want {
+		t.Errorf("got %+v, want %+v", p, want)
+	}
+	got := info(t, store, "a")
+	want := notify.Record{
+		Published: got.Published, ContentType: "text/plain; charset=utf-8", Headers: map[string]string{"Trace-Id": "ä 1"},
+		TTL: time.Hour, MaxAttempts: 3, Body: []byte(data),
+	}
+	if diff := cmp.Diff(want, got.Record); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPublishWithNothingButABody(t *testing.T) {
+	conn, store, _ := open(t)
+	p := read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x"))
+	if p.ID == "" || p.State != notify.Ready || p.Due.Location() != time.UTC {
+		t.Errorf("got %+v", p)
+	}
+	if got := info(t, store, p.ID); string(got.Body) != "x" {
+		t.Errorf("got %+v", got)
+	}
+	delayed := read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x",
+		"Bellhop-Delay", "1h", "ce-datacontenttype", "text/plain;%20charset=utf-8"))
+	if d := time.Until(delayed.Due); d < 50*time.Minute || d > time.Hour+time.Minute || delayed.State != notify.Scheduled {
+		t.Errorf("got %+v", delayed)
+	}
+	if got := info(t, store, delayed.ID).ContentType; got != "text/plain; charset=utf-8" {
+		t.Errorf("the content type is %q", got)
+	}
+}
+
+func TestPublishBroadcast(t *testing.T) {
+	conn, store, _ := open(t)
+	p := read[api.Publication](t, request(t, conn, "bellhop.publish-broadcast."+topic, "42",
+		"Bellhop-Id", "b", "Bellhop-Due", "2199-01-02T03:04:05Z", "Bellhop-Header-A", "1"))
+	if want := (api.Publication{Topic: topic, ID: "b", Due: future, State: notify.Scheduled}); p != want {
+		t.Errorf("got %+v, want %+v", p, want)
+	}
+	if got := info(t, store, "b"); !got.Broadcast || got.Headers["A"] != "1" {
+		t.Errorf("got %+v", got)
+	}
+	if m := read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"b"}`)); m.Mode != "broadcast" {
+		t.Errorf("got %+v", m)
+	}
+	for _, name := range []string{"Bellhop-Ttl", "bellhop-attempts"} {
+		wantRefused(t, request(t, conn, "bellhop.publish-broadcast."+topic, "42", name, "0"), 422, name, "a broadcast has none")
+	}
+	reply := request(t, conn, "bellhop.publish-broadcast."+topic, "42", "Bellhop-Foo", "0")
+	wantRefused(t, reply, 422, "Bellhop-Foo", "use Bellhop-Id, Bellhop-Delay")
+	if strings.Contains(string(reply.Data), "Bellhop-Ttl") {
+		t.Errorf("a header that a broadcast has not is named: %s", reply.Data)
+	}
+}
+
+func TestRefusedPublish(t *testing.T) {
+	conn, store, gate := open(t)
+	many := strings.Repeat("x", 5000)
+	for _, test := range []struct {
+		what    string
+		topic   string
+		data    string
+		headers []string
+		status  int
+		texts   []string
+	}{
+		{"a topic with a sign", "a.b:c", "x", nil, 422, []string{"topic", "a.b:c"}},
+		{"a topic that is too long", strings.Repeat("a", 129), "x", nil, 422, []string{"topic", "129 bytes"}},
+		{"an empty body", topic, "", nil, 422, []string{"body", "at least one byte"}},
+		{"a body that is too large", topic, strings.Repeat("x", notify.DefaultMaxBody+1), nil, 413, []string{"262145", "262144"}},
+		{"an empty id", topic, "x", []string{"Bellhop-Id", ""}, 422, []string{"Bellhop-Id", "it is empty"}},
+		{"two ids", topic, "x", []string{"Bellhop-Id", "a", "Bellhop-Id", "b"}, 422, []string{"Bellhop-Id", "twice"}},
+		{"two ids by their case", topic, "x", []string{"Bellhop-Id", "a", "bellhop-id", "a"}, 422, []string{"bellhop-id", "twice"}},
+		{"an id with a space", topic, "x", []string{"Bellhop-Id", "a b"}, 422, []string{"Bellhop-Id", `"a b"`}},
+		{"an id that is too long", topic, "x", []string{"Bellhop-Id", many}, 422, []string{"Bellhop-Id", "5000 bytes"}},
+		{"a binary id", topic, "x", []string{"Bellhop-Id", "\xff\x01"}, 422, []string{"Bellhop-Id"}},
+		{"a delay without a unit", topic, "x", []string{"Bellhop-Delay", "5"}, 422, []string{"Bellhop-Delay", "90s"}},
+		{"a binary delay", topic, "x", []string{"Bellhop-Delay", "\xff\x01"}, 422, []string{"Bellhop-Delay", "90s"}},
+		{"a negative delay", topic, "x", []string{"Bellhop-Delay", "-5s"}, 422, []string{"delay", "negative"}},
+		{"an empty delay", topic, "x", []string{"Bellhop-Delay", ""}, 422, []string{"Bellhop-Delay", "empty"}},
+		{"a due time that is none", topic, "x", []string{"Bellhop-Due", "tomorrow"}, 422, []string{"Bellhop-Due", "2030-01-02T15:04:05Z"}},
+		{"a due time long ago", topic, "x", []string{"Bellhop-Due", "0001-01-01T00:00:00Z"}, 422, []string{"Bellhop-Due", "before 1970"}},
+		{"a delay and a due time", topic, "x", []string{"Bellhop-Delay", "5s", "Bellhop-Due", "2199-01-02T03:04:05Z"}, 422, []string{"both"}},
+		{"a ttl that is none", topic, "x", []string{"Bellhop-Ttl", "1d"}, 422, []string{"Bellhop-Ttl", "a day is 24h"}},
+		{"attempts that are none", topic, "x", []string{"Bellhop-Attempts", "many"}, 422, []string{"Bellhop-Attempts", "whole number"}},
+		{"too many attempts", topic, "x", []string{"Bellhop-Attempts", "1000001"}, 422, []string{"attempts 1000001"}},
+		{"two content types", topic, "x", []string{"Content-Type", "a/b", "ce-datacontenttype", "a/b"}, 422, []string{"both"}},
+		{"a content type that is too long", topic, "x", []string{"Content-Type", many}, 422, []string{"content type"}},
+		{"a content type that is badly encoded", topic, "x", []string{"ce-datacontenttype", "a%"}, 422, []string{"ce-datacontenttype", "%25"}},
+		{"a header of ours that is unknown", topic, "x", []string{"Bellhop-Priority", "1"}, 422, []string{"Bellhop-Priority", "Bellhop-Ttl"}},
+		{"a header to carry without a name", topic, "x", []string{"Bellhop-Header-", "1"}, 422, []string{"header name"}},
+		{"a header to carry twice", topic, "x", []string{"Bellhop-Header-A", "1", "Bellhop-Header-a", "1"}, 422, []string{"twice"}},
+		{"a binary header", topic, "x", []string{"Bellhop-Header-A", "\xff"}, 422, []string{"header A", "UTF-8"}},
+		{"headers that are too long", topic, "x", []string{"Bellhop-Header-A", many, "Bellhop-Header-B", many}, 422, []string{"10002 bytes", "8192"}},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			wantRefused(t, request(t, conn, "bellhop.publish."+test.topic, test.data, test.headers...), test.status, test.texts...)
+		})
+	}
+	storetest.Empty(t, store)
+	if n := gate.Stats().Endpoints["publish"]; n.Refused < 20 || n.Failed != 0 || n.Requests != n.Refused {
+		t.Errorf("counted %+v", n)
+	}
+	read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-Id", "a"))
+	wantRefused(t, request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-Id", "a"), 409, "id already in use")
+}
+
+func TestCancelRescheduleInspect(t *testing.T) {
+	conn, store, _ := open(t)
+	m := body("a")
+	m.Due, m.TTL, m.MaxAttempts, m.ContentType = future, time.Hour, 3, "text/plain"
+	binary := body("b")
+	binary.Body = []byte{0xff}
+	storetest.Publish(t, store, m, binary)
+
+	got := read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"a"}`))
+	expires := future.Add(time.Hour)
+	want := api.Message{
+		Topic: topic, ID: "a", State: notify.Scheduled, Due: &future, Published: got.Published, Expires: &expires,
+		TTL: "1h0m0s", Attempts: 3, ContentType: "text/plain", Body: "body of a",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || got.Published == nil {
+		t.Error(diff)
+	}
+	got = read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"b"}`))
+	if got.State != notify.Ready || string(got.BodyBase64) != "\xff" {
+		t.Errorf("got %+v", got)
+	}
+
+	later := future.Add(time.Hour)
+	p := read[api.Publication](t, request(t, conn, "bellhop.reschedule."+topic, `{"id":"a","due":"2199-01-02T04:04:05Z"}`))
+	if want := (api.Publication{Topic: topic, ID: "a", Due: later, State: notify.Scheduled}); p != want {
+		t.Errorf("got %+v, want %+v", p, want)
+	}
+	if p := read[api.Publication](t, request(t, conn, "bellhop.reschedule."+topic, `{"id":"a","delay":"1h"}`)); p.State != notify.Scheduled {
+		t.Errorf("got %+v", p)
+	}
+	if p := read[api.Publication](t, request(t, conn, "bellhop.reschedule."+topic, `{"id":"a"}`)); p.State != notify.Ready {
+		t.Errorf("got %+v", p)
+	}
+	if c := read[api.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a"}`)); c.State != notify.Ready {
+		t.Errorf("got %+v", c)
+	}
+	for _, endpoint := range []string{"cancel", "reschedule", "inspect"} {
+		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `{"id":"a"}`), 404, "no such message")
+		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `{"id":""}`), 422, "id")
+		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, ``), 422, "it is not a JSON object", "fields are id")
+		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `["a"]`), 422, "it is not a JSON object")
+		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `{"id":1}`), 422, "id is a JSON number, and should be a string")
+		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `{"id":"a","wait":"1s"}`), 422, `"wait" is unknown`)
+		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `{"id":"a"}{}`), 422, "something follows")
+		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, "{\"id\":\"\xff\"}"), 422, "not UTF-8")
+		wantRefused(t, request(t, conn, "bellhop."+endpoint+".a:b", `{"id":"a"}`), 422, "topic")
+	}
+	for _, bad := range []string{`{"id":"b","delay":"soon"}`, `{"id":"b","due":"soon"}`, `{"id":"b","due":"2199-01-02T04:04:05Z","delay":"1s"}`} {
+		wantRefused(t, request(t, conn, "bellhop.reschedule."+topic, bad), 422)
+	}
+}

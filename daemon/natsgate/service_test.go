@@ -1,0 +1,271 @@
+package natsgate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// services asks all services for something until so many answer, and returns
+// what they did.
+func services[T any](t testing.TB, conn *nats.Conn, verb string, want int) []T {
+	t.Helper()
+	inbox := conn.NewInbox()
+	sub, err := conn.SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	var all []T
+	storetest.Eventually(t, "the services answer", func() bool {
+		if err := conn.PublishRequest("$SRV."+verb+".bellhop", inbox, nil); err != nil {
+			t.Fatal(err)
+		}
+		all = nil
+		for len(all) < want {
+			m, err := sub.NextMsg(time.Second)
+			if err != nil {
+				return false
+			}
+			var v T
+			if err := json.Unmarshal(m.Data, &v); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, v)
+		}
+		return true
+	})
+	return all
+}
+
+func TestDiscovery(t *testing.T) {
+	conn, _, _ := open(t)
+	wantRefused(t, request(t, conn, "bellhop.publish."+topic, ""), 422)
+	info := services[micro.Info](t, conn, "INFO", 1)[0]
+	if info.Name != "bellhop" || info.Version == "" || info.Description == "" || info.Metadata["prefix"] != "bellhop" {
+		t.Errorf("got %+v", info)
+	}
+	var subjects []string
+	for _, e := range info.Endpoints {
+		subjects = append(subjects, e.Subject)
+		if e.QueueGroup != "bellhop" {
+			t.Errorf("%s is in the queue group %s", e.Name, e.QueueGroup)
+		}
+	}
+	want := "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.* bellhop.cancel.> bellhop.reschedule.> bellhop.inspect.>"
+	if got := strings.Join(subjects, " "); got != want {
+		t.Errorf("the subjects are %s, want %s", got, want)
+	}
+	for _, e := range services[micro.Stats](t, conn, "STATS", 1)[0].Endpoints {
+		var n natsgate.Tally
+		if err := json.Unmarshal(e.Data, &n); err != nil {
+			t.Errorf("%v in %q", err, e.Data)
+		}
+		if e.Name == "publish" && n != (natsgate.Tally{Requests: 1, Refused: 1}) {
+			t.Errorf("counted %+v", n)
+		}
+	}
+}
+
+func TestPrefix(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	gate, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL(), Prefix: "shop.bells"})
+	connected(t, gate)
+	conn := n.connect()
+	services[micro.Ping](t, conn, "PING", 1)
+	read[api.Publication](t, request(t, conn, "shop.bells.publish."+topic, "x", "Bellhop-Id", "a"))
+	m := request(t, conn, "shop.bells.claim."+topic, "")
+	if !strings.HasPrefix(m.Reply, "shop.bells.settle.") {
+		t.Errorf("the reply subject is %s", m.Reply)
+	}
+	settle(t, conn, m, "+ACK")
+	if _, err := conn.Request("bellhop.publish."+topic, []byte("x"), storetest.Deadline); err != nats.ErrNoResponders {
+		t.Errorf("under the usual prefix: %v", err)
+	}
+}
+
+func TestNoReplySubject(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	var log logBuffer
+	gate, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL(), Logger: log.logger()})
+	conn := n.connect()
+	serving(t, conn)
+	m := body("a")
+	m.Due = future
+	storetest.Publish(t, store, m, body("ready"))
+	for range 10 {
+		for _, r := range [][2]string{{"publish", "x"}, {"publish-broadcast", "x"}, {"claim", ""}, {"cancel", `{"id":"a"}`}, {"reschedule", `{"id":"a"}`}, {"inspect", `{"id":"a"}`}} {
+			if err := conn.Publish("bellhop."+r[0]+"."+topic, []byte(r[1])); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	storetest.Eventually(t, "all are counted", func() bool { return gate.Stats().NoReply == 60 })
+	if got := log.count("requests without a reply subject are refused"); got != 1 {
+		t.Errorf("that is logged %d times:\n%s", got, &log)
+	}
+	counts, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic)
+	if err != nil || counts.Scheduled != 1 || counts.Ready != 1 || counts.Leased != 0 {
+		t.Errorf("something was changed: %+v, %v", counts, err)
+	}
+	if got := info(t, store, "a").Due; !got.Equal(future) {
+		t.Errorf("it is due %v", got)
+	}
+}
+
+func TestTwoGatesShareTheWork(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	first, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
+	second, stop := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
+	conn := n.connect()
+	connected(t, first)
+	connected(t, second)
+	services[micro.Ping](t, conn, "PING", 2)
+	published := func(g *natsgate.Gate) int64 { return g.Stats().Endpoints["publish"].Requests }
+	sent := int64(0)
+	storetest.Eventually(t, "both were asked", func() bool {
+		read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x"))
+		sent++
+		return published(first) > 0 && published(second) > 0
+	})
+	if got := published(first) + published(second); got != sent {
+		t.Errorf("%d requests were handled, %d were sent", got, sent)
+	}
+	// One that stops answers what it has, and the other one goes on.
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() {
+			if i == 100 {
+				stop()
+			}
+			read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x"))
+		})
+	}
+	wg.Wait()
+}
+
+// A Redis that is slow for a while delays requests, and loses none: more of them
+// than there are hands wait in the connection.
+func TestSlowRedisLosesNoRequests(t *testing.T) {
+	n := startNATS(t, nil)
+	redis := storetest.Server(t)
+	store := storetest.At(t, redis.URL(), notify.DefaultPrefix)
+	gate, stop := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
+	conn := n.connect()
+	serving(t, conn)
+	const many = 3 * natsgate.MaxInHand
+	control := storetest.At(t, redis.URL(), notify.DefaultPrefix).Client()
+	if err := control.Do(t.Context(), "CLIENT", "PAUSE", 700, "ALL").Err(); err != nil {
+		t.Fatal(err)
+	}
+	began, before := time.Now(), conn.Stats().OutMsgs
+	var wg sync.WaitGroup
+	for i := range many {
+		wg.Go(func() {
+			reply, err := conn.RequestMsg(&nats.Msg{
+				Subject: "bellhop.publish." + topic, Header: nats.Header{"Bellhop-Id": {fmt.Sprint(i)}}, Data: []byte("x"),
+			}, storetest.Deadline)
+			if err != nil || reply.Header.Get("Nats-Service-Error") != "" {
+				t.Errorf("request %d: %v, %v", i, err, reply)
+			}
+		})
+	}
+	storetest.Eventually(t, "all hands are full", func() bool { return gate.Stats().Endpoints["publish"].Requests >= natsgate.MaxInHand })
+	storetest.Eventually(t, "all are sent", func() bool { return conn.Stats().OutMsgs-before == many })
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	stop() // which answers what it has received
+	wg.Wait()
+	if took := time.Since(began); took < 500*time.Millisecond {
+		t.Errorf("it took %v: Redis was not slow", took)
+	}
+	counts, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic)
+	if err != nil || counts.Ready != many {
+		t.Errorf("got %+v, %v; want %d ready", counts, err, many)
+	}
+}
+
+// A flood that goes on for too long loses requests, which is counted, and told
+// once; the gate goes on.
+func TestFlood(t *testing.T) {
+	n := startNATS(t, nil)
+	redis := storetest.Server(t)
+	var log logBuffer
+	gate, _ := newGate(t, storetest.At(t, redis.URL(), notify.DefaultPrefix), natsgate.Options{URL: n.ClientURL(), Logger: log.logger()})
+	conn := n.connect()
+	serving(t, conn)
+	signal := func(s syscall.Signal) {
+		t.Helper()
+		if err := redis.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	send := func(times int, data string) {
+		for range times {
+			if err := conn.PublishRequest("bellhop.inspect."+topic, "nobody", []byte(data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	storetest.Eventually(t, "some are lost", func() bool {
+		send(natsgate.MaxInHand+1, `{"id":"a"}`) // which wait for Redis, the last one for a hand
+		send(10_000, "bad")
+		return gate.Stats().Floods > 0
+	})
+	signal(syscall.SIGCONT)
+	serving(t, conn)
+	if n := log.count("requests come faster than they are handled"); n != 1 || gate.Stats().Connects != 1 {
+		t.Errorf("that is logged %d times:\n%s", n, &log)
+	}
+}
+
+func TestRedisAway(t *testing.T) {
+	n := startNATS(t, nil)
+	redis := storetest.Server(t)
+	store := storetest.At(t, redis.URL(), notify.DefaultPrefix)
+	gate, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
+	conn := n.connect()
+	serving(t, conn)
+	m := claimOne(t, conn, store, "", body("a"))
+	redis.Kill()
+	for subject, data := range map[string]string{
+		"bellhop.publish." + topic: "x", "bellhop.claim." + topic: "", m.Reply: "+ACK", "bellhop.inspect." + topic: `{"id":"a"}`,
+	} {
+		wantRefused(t, request(t, conn, subject, data), 503, "redis at")
+	}
+	if n := gate.Stats().Endpoints["settle"]; n.Failed != 1 || n.Refused != 0 {
+		t.Errorf("counted %+v", n)
+	}
+	again, err := redis.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Stop()
+	storetest.Eventually(t, "it publishes again", func() bool {
+		reply := request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-Id", "b")
+		return reply.Header.Get("Nats-Service-Error-Code") == ""
+	})
+}
+
+func TestRedisOutOfMemory(t *testing.T) {
+	n := startNATS(t, nil)
+	redis := storetest.Server(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
+	newGate(t, storetest.At(t, redis.URL(), notify.DefaultPrefix), natsgate.Options{URL: n.ClientURL()})
+	conn := n.connect()
+	serving(t, conn)
+	wantRefused(t, request(t, conn, "bellhop.publish."+topic, "x"), 503, "OOM")
+}

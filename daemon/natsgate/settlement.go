@@ -1,0 +1,114 @@
+package natsgate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// verb says what becomes of a claimed message. They are those of JetStream's
+// acknowledgements, so that its clients know them.
+type verb int
+
+const (
+	verbAck  verb = iota + 1 // +ACK: done
+	verbNak                  // -NAK: not done, again later
+	verbWork                 // +WPI: work in progress, more time
+	verbTerm                 // +TERM: never to be done
+)
+
+// A settlement is what the handler of a message answers.
+type settlement struct {
+	verb   verb
+	delay  *time.Duration // of -NAK; nil: the backoff
+	reason string         // of +TERM
+}
+
+// parseSettlement reads +ACK, -NAK, -NAK {"delay":"5s"}, +WPI, +TERM or +TERM
+// REASON. As with JetStream a delay may also be a number of nanoseconds, or
+// stand alone: -NAK 5s. The error is a notify.ErrInvalid.
+func parseSettlement(data []byte) (settlement, error) {
+	word, rest, _ := bytes.Cut(bytes.TrimSpace(data), []byte(" "))
+	rest = bytes.TrimSpace(rest)
+	switch string(word) {
+	case "+TERM":
+		return settlement{verb: verbTerm, reason: strings.ToValidUTF8(string(rest), "�")}, nil
+	case "-NAK":
+		delay, err := parseNak(rest)
+		return settlement{verb: verbNak, delay: delay}, err
+	case "+ACK", "+WPI":
+		if len(rest) > 0 {
+			return settlement{}, fmt.Errorf("%w settlement: something follows %s; write it alone", notify.ErrInvalid, word)
+		}
+		if string(word) == "+ACK" {
+			return settlement{verb: verbAck}, nil
+		}
+		return settlement{verb: verbWork}, nil
+	}
+	return settlement{}, fmt.Errorf("%w settlement %.100q: write +ACK, -NAK, -NAK {\"delay\":\"5s\"}, +WPI or +TERM", notify.ErrInvalid, data)
+}
+
+// parseNak reads what follows -NAK.
+func parseNak(rest []byte) (*time.Duration, error) {
+	if len(rest) == 0 {
+		return nil, nil
+	}
+	var nak struct {
+		Delay nakDelay `json:"delay"`
+	}
+	if rest[0] != '{' {
+		return nak.Delay.set(string(rest))
+	}
+	decoder := json.NewDecoder(bytes.NewReader(rest))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&nak)
+	if errors.Is(err, notify.ErrInvalid) {
+		return nil, err
+	}
+	if _, end := decoder.Token(); err != nil || !errors.Is(end, io.EOF) {
+		return nil, fmt.Errorf("%w -NAK %.100q: write -NAK {\"delay\":\"5s\"}", notify.ErrInvalid, rest)
+	}
+	return nak.Delay.d, nil
+}
+
+// nakDelay is the delay of a -NAK, a text or a number of nanoseconds.
+type nakDelay struct{ d *time.Duration }
+
+// UnmarshalJSON reads a delay.
+func (n *nakDelay) UnmarshalJSON(data []byte) error {
+	var v any
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case string:
+		_, err := n.set(v)
+		return err
+	case float64:
+		if v >= 0 && v < math.MaxInt64 {
+			d := time.Duration(v)
+			n.d = &d
+			return nil
+		}
+	}
+	return fmt.Errorf("%w delay %.100s: write a duration such as \"5s\", or nanoseconds", notify.ErrInvalid, data)
+}
+
+func (n *nakDelay) set(text string) (*time.Duration, error) {
+	d, err := notify.ParseDuration("delay", text)
+	switch {
+	case err != nil:
+		return nil, err
+	case text == "" || d < 0:
+		return nil, fmt.Errorf("%w delay %.100q: write a duration such as 5s, zero or more", notify.ErrInvalid, text)
+	}
+	n.d = &d
+	return n.d, nil
+}

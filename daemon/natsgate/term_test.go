@@ -1,0 +1,645 @@
+package natsgate_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// A wire is what lies between a gate and its server. It can be cut, which also
+// keeps the gate from connecting, and it can be held, so that nothing passes and
+// nothing breaks.
+type wire struct {
+	net.Listener
+	to string
+
+	mu    sync.Mutex
+	cond  *sync.Cond
+	isCut bool
+	held  bool
+	ends  map[net.Conn]bool
+}
+
+// newWire returns a wire to a server.
+func newWire(t testing.TB, n *natsd) *wire {
+	t.Helper()
+	u, err := url.Parse(n.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{to: u.Host, ends: make(map[net.Conn]bool)}
+	w.cond = sync.NewCond(&w.mu)
+	if w.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			conn, err := w.Accept()
+			if err != nil {
+				return
+			}
+			w.join(conn, &all)
+		}
+	})
+	t.Cleanup(func() {
+		w.Close()
+		w.cut()
+		w.hold(false)
+		all.Wait()
+	})
+	return w
+}
+
+func (w *wire) url() string { return "nats://" + w.Addr().String() }
+
+// join passes on what comes over a connection, in both directions.
+func (w *wire) join(near net.Conn, all *sync.WaitGroup) {
+	far, err := net.Dial("tcp", w.to)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil || w.isCut {
+		near.Close()
+		if far != nil {
+			far.Close()
+		}
+		return
+	}
+	w.ends[near], w.ends[far] = true, true
+	for from, to := range map[net.Conn]net.Conn{near: far, far: near} {
+		all.Go(func() {
+			defer from.Close()
+			defer to.Close()
+			buffer := make([]byte, 16<<10)
+			for {
+				n, err := from.Read(buffer)
+				w.pass()
+				if _, bad := to.Write(buffer[:n]); err != nil || bad != nil {
+					return
+				}
+			}
+		})
+	}
+}
+
+// pass waits while the wire is held.
+func (w *wire) pass() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.held {
+		w.cond.Wait()
+	}
+}
+
+// cut cuts the wire until mend is called.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.isCut = true
+	for end := range w.ends {
+		end.Close()
+	}
+	clear(w.ends)
+}
+
+func (w *wire) mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.isCut = false
+}
+
+// hold has nothing pass, or everything again.
+func (w *wire) hold(hold bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = hold
+	w.cond.Broadcast()
+}
+
+// A daemon is a carrier, and the gate that it tells its terms.
+type daemon struct {
+	*natsgate.Gate
+	t     testing.TB
+	store *notify.Store
+	name  string
+	log   *logBuffer
+
+	stopCarrier, stopGate func()
+}
+
+// names tells the daemons of the tests apart.
+var names atomic.Int64
+
+// startDaemon starts a daemon, which stops when the test ends, and does not wait for anything.
+func startDaemon(t testing.TB, store *notify.Store, o natsgate.Options, c carrier.Options) *daemon {
+	t.Helper()
+	d := &daemon{t: t, store: store, log: &logBuffer{}, name: fmt.Sprint("daemon-", names.Add(1))}
+	o.Logger, c.Logger, c.Name = d.log.logger(), d.log.logger(), d.name
+	d.Gate, d.stopGate = newGate(t, store, o)
+	c.OnTerm = d.Term
+	carry, err := carrier.New(store, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.stopCarrier = storetest.Run(t, carry.Run)
+	return d
+}
+
+// stop stops a daemon as daemon.Run does.
+func (d *daemon) stop() {
+	d.stopCarrier()
+	d.stopGate()
+}
+
+// elected waits until a daemon carries.
+func (d *daemon) elected() carrier.Status {
+	d.t.Helper()
+	var s carrier.Status
+	storetest.Eventually(d.t, d.name+" carries", func() bool {
+		var err error
+		s, err = carrier.Look(context.Background(), d.store)
+		return err == nil && s.Name == d.name
+	})
+	return s
+}
+
+// bridges waits until a daemon is connected, carries, and keeps its place in the
+// broadcasts: those that are sent from now on go to NATS.
+func (d *daemon) bridges() *daemon {
+	d.t.Helper()
+	connected(d.t, d.Gate)
+	d.elected()
+	storetest.Eventually(d.t, "the place of the bridge is kept", func() bool { return place(d.t, d.store) != "" })
+	return d
+}
+
+// place returns the place of the bridge; empty: it has none.
+func place(t testing.TB, store *notify.Store) string {
+	t.Helper()
+	text, err := store.Client().Get(context.Background(), store.Keys().Bridge()).Result()
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// outbound starts a nats-server, a store, a client, and a daemon that bridges.
+func outbound(t testing.TB, o natsgate.Options) (*nats.Conn, *notify.Store, *daemon) {
+	t.Helper()
+	n, store := startNATS(t, nil), storetest.Open(t)
+	conn := n.connect()
+	o.URL = n.ClientURL()
+	return conn, store, startDaemon(t, store, o, carrier.Options{}).bridges()
+}
+
+// subscribe subscribes to subjects, in this order.
+func subscribe(t testing.TB, conn *nats.Conn, subject string) chan *nats.Msg {
+	t.Helper()
+	all := make(chan *nats.Msg, 100_000)
+	if _, err := conn.ChanSubscribe(subject, all); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// hears waits until a daemon hears the hints of Redis: then it sends beats.
+func hears(t testing.TB, conn *nats.Conn) {
+	t.Helper()
+	sub, err := conn.SubscribeSync("bellhop.beat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sub.NextMsg(storetest.Deadline); err != nil {
+		t.Fatalf("no beat is heard: %v", err)
+	}
+	if err := sub.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWakeUps(t *testing.T) {
+	conn, store, _ := outbound(t, natsgate.Options{})
+	hears(t, conn)
+	wakes := subscribe(t, conn, "bellhop.wake.>")
+
+	// At once.
+	storetest.Publish(t, store, body("now"))
+	if m := storetest.Receive(t, "a wake-up", wakes); m.Subject != "bellhop.wake.order.timeout" || string(m.Data) != "1" || len(m.Header) != 0 {
+		t.Errorf("got %s %v %q", m.Subject, m.Header, m.Data)
+	}
+
+	// Later, on three topics whose names map token by token.
+	due := time.Now().Add(300 * time.Millisecond).Truncate(time.Millisecond)
+	want := map[string]int{"bellhop.wake.a": 1, "bellhop.wake.a.b.c": 2, "bellhop.wake.A_1.-": 3}
+	for subject, n := range want {
+		for range n {
+			storetest.Publish(t, store, notify.Message{Topic: strings.TrimPrefix(subject, "bellhop.wake."), Body: []byte("x"), Due: due})
+		}
+	}
+	got := make(map[string]int)
+	for total := 0; total < 6; {
+		m := storetest.Receive(t, "a wake-up", wakes)
+		if time.Now().Before(due) {
+			t.Errorf("%s is early", m.Subject)
+		}
+		n, err := strconv.Atoi(string(m.Data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[m.Subject] += n
+		total += n
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWakeUpWakesOneOfAQueueGroup(t *testing.T) {
+	conn, store, _ := outbound(t, natsgate.Options{})
+	hears(t, conn)
+	var inGroup, alone atomic.Int64
+	for range 3 {
+		if _, err := conn.QueueSubscribe("bellhop.wake.order.*", "workers", func(*nats.Msg) { inGroup.Add(1) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := conn.Subscribe("bellhop.wake.order.timeout", func(*nats.Msg) { alone.Add(1) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	const n = 20
+	for i := range n {
+		storetest.Publish(t, store, body(fmt.Sprint(i)))
+		storetest.Eventually(t, "one of the group and the one alone are woken", func() bool {
+			return inGroup.Load() >= int64(i+1) && alone.Load() >= int64(i+1)
+		})
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if inGroup.Load() != n || alone.Load() != n {
+		t.Errorf("of %d wake-ups the group got %d, and the one alone %d", n, inGroup.Load(), alone.Load())
+	}
+}
+
+// told is what beats and elections tell.
+type told struct {
+	Carrier string
+	Epoch   int64
+	Time    time.Time
+}
+
+func decode[T any](t testing.TB, m *nats.Msg) (v T) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(string(m.Data)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil || m.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%v in %v %q", err, m.Header, m.Data)
+	}
+	return v
+}
+
+func TestBeats(t *testing.T) {
+	conn, _, d := outbound(t, natsgate.Options{})
+	s := d.elected()
+	beats := subscribe(t, conn, "bellhop.beat")
+	first := storetest.Receive(t, "a beat", beats)
+	began := time.Now()
+	for range 3 {
+		got := decode[told](t, storetest.Receive(t, "a beat", beats))
+		if got.Carrier != s.Name || got.Epoch != s.Epoch || time.Since(got.Time).Abs() > storetest.Deadline {
+			t.Errorf("got %+v, and %+v carries", got, s)
+		}
+	}
+	if took := time.Since(began); took < 2*notify.Heartbeat {
+		t.Errorf("three beats came in %v", took)
+	}
+	decode[told](t, first)
+}
+
+// A beat of another epoch is not told: who is deposed hears them before it notices.
+func TestBeatsOfAnotherAreNotTold(t *testing.T) {
+	conn, store, d := outbound(t, natsgate.Options{})
+	s := d.elected()
+	hears(t, conn)
+	beats, wakes := subscribe(t, conn, "bellhop.beat"), subscribe(t, conn, "bellhop.wake.>")
+	began := time.Now()
+	const n = 20
+	for range n {
+		beat := fmt.Sprintf("%d %d", s.Epoch+1, time.Now().UnixMilli())
+		for channel, payload := range map[string]string{store.Keys().Beat(): beat, store.Keys().Wake(topic): "1"} {
+			if err := store.Client().Publish(t.Context(), channel, payload).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		storetest.Receive(t, "a wake-up", wakes)
+	}
+	if got, own := len(beats), int(time.Since(began)/notify.Heartbeat)+2; got > own {
+		t.Errorf("%d beats were sent, %d at the most are its own", got, own)
+	}
+}
+
+func TestElectionIsTold(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	events := subscribe(t, n.connect(), "bellhop.event.carrier")
+	w := newWire(t, n)
+	w.cut()
+	d := startDaemon(t, store, natsgate.Options{URL: w.url()}, carrier.Options{})
+	s := d.elected()
+	failures(t, d.Gate, 2)
+	mended := time.Now()
+	w.mend() // NATS comes only later
+	got := decode[told](t, storetest.Receive(t, "the election is told", events))
+	if got.Carrier != d.name || got.Epoch != s.Epoch || !got.Time.Before(mended) {
+		t.Errorf("got %+v, and %+v carries", got, s)
+	}
+	second := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{})
+	d.stop()
+	again := second.elected()
+	if got := decode[told](t, storetest.Receive(t, "the election is told", events)); got.Carrier != second.name || got.Epoch != again.Epoch {
+		t.Errorf("got %+v, and %+v carries", got, again)
+	}
+	if len(events) != 0 {
+		t.Errorf("%d elections too many are told", len(events))
+	}
+}
+
+func TestDeathsAreTold(t *testing.T) {
+	conn, store, _ := outbound(t, natsgate.Options{})
+	hears(t, conn)
+	deaths := subscribe(t, conn, "bellhop.event.dead.>")
+	type death struct {
+		Topic, ID, Reason string
+		Attempts          int
+	}
+	want := func(want death) {
+		t.Helper()
+		m := storetest.Receive(t, "a death is told", deaths)
+		if diff := cmp.Diff(want, decode[death](t, m)); diff != "" || m.Subject != "bellhop.event.dead."+want.Topic {
+			t.Errorf("%s: %s", m.Subject, diff)
+		}
+	}
+	claimer := subscribers.NewClaimer(store, 0)
+	claim := func(lease time.Duration) subscribers.Delivery {
+		t.Helper()
+		var ds []subscribers.Delivery
+		storetest.Eventually(t, "a message is ready", func() (ok bool) {
+			var err error
+			ds, err = claimer.Claim(t.Context(), topic, 1, lease, 0)
+			return err == nil && len(ds) == 1
+		})
+		return ds[0]
+	}
+
+	// By the carrier: its lease ends in its last attempt; it expires.
+	last := body("last")
+	last.MaxAttempts = 1
+	storetest.Publish(t, store, last)
+	claim(100 * time.Millisecond)
+	want(death{topic, "last", "lease expired, out of attempts", 1})
+	storetest.Publish(t, store, notify.Message{Topic: "a.b", ID: "old", Body: []byte("x"), TTL: time.Millisecond})
+	want(death{"a.b", "old", "expired", 0})
+
+	// By a nack.
+	storetest.Publish(t, store, body("refused"))
+	if _, err := claimer.Bury(t.Context(), claim(time.Minute), "never <again>, \"ü\"\n"); err != nil {
+		t.Fatal(err)
+	}
+	want(death{topic, "refused", "never <again>, \"ü\"\n", 1})
+
+	// By a claim: it finds no record.
+	storetest.Publish(t, store, body("torn"))
+	if err := store.Client().HDel(t.Context(), store.Keys().Messages(), notify.Member(topic, "torn")).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if ds, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
+		t.Fatalf("claimed %v, %v", ds, err)
+	}
+	want(death{topic, "torn", "record is missing", 0})
+}
+
+// lateness publishes messages one after the other, to a subscriber over Redis
+// that it starts, and returns the median of how late they were handled.
+func lateness(t testing.TB, store *notify.Store, topic string, n int) time.Duration {
+	t.Helper()
+	sub, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handled := make(chan time.Duration, 1)
+	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+		handled <- time.Since(d.Due)
+		return nil
+	}, subscribers.HandleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer storetest.Run(t, sub.Run)()
+	all := make([]time.Duration, n)
+	for i := range all {
+		storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x"), Delay: 20 * time.Millisecond})
+		all[i] = storetest.Receive(t, "a message is handled", handled)
+	}
+	slices.Sort(all)
+	return all[n/2]
+}
+
+// unchanged fails the test if the lateness of Redis's subscribers is not as
+// before, leaving much room for a noisy machine.
+func unchanged(t testing.TB, when string, before, after time.Duration) {
+	t.Helper()
+	t.Logf("lateness of subscribers over redis: median %v, %s %v", before, when, after)
+	if after > 5*before+20*time.Millisecond {
+		t.Errorf("%s messages are handled %v late, before it was %v", when, after, before)
+	}
+}
+
+// While NATS is away, hints are lost and counted, nothing waits, and they are
+// sent again when it is back.
+func TestHintsWhileNATSIsAway(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	conn := n.connect()
+	w := newWire(t, n)
+	d := startDaemon(t, store, natsgate.Options{URL: w.url()}, carrier.Options{}).bridges()
+	hears(t, conn)
+	before := lateness(t, store, "redis", 100)
+	if s := d.Stats(); s.LostHints != 0 || s.Hints < 100 {
+		t.Errorf("%d hints were sent and %d lost", s.Hints, s.LostHints)
+	}
+	w.cut()
+	storetest.Eventually(t, "the gate notices", func() bool { return !d.Stats().Connected })
+	sent := d.Stats().Hints
+	unchanged(t, "with NATS away", before, lateness(t, store, "redis", 100))
+	storetest.Eventually(t, "what is lost is counted", func() bool { return d.Stats().LostHints >= 100 })
+	if s := d.Stats(); s.Hints > sent+1 {
+		t.Errorf("%d hints were sent while NATS was away", s.Hints-sent)
+	}
+	wakes := subscribe(t, conn, "bellhop.wake.>")
+	w.mend()
+	hears(t, conn)
+	if len(wakes) != 0 {
+		t.Errorf("%d wake-ups came afterwards", len(wakes))
+	}
+	storetest.Publish(t, store, body("a"))
+	storetest.Receive(t, "a wake-up", wakes)
+	wantLog(t, d.log, map[string]int{"nats is away": 1, "connected to nats again": 1, "level=ERROR": 0})
+}
+
+// A NATS that takes nothing, and does not break, makes nobody wait; it is found
+// out and left.
+func TestNATSThatStalls(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	conn := n.connect()
+	w := newWire(t, n)
+	d := startDaemon(t, store, natsgate.Options{URL: w.url(), Deliver: []natsgate.Deliver{{Topic: topic, InFlight: 4}}}, carrier.Options{}).bridges()
+	hears(t, conn)
+	broadcasts := subscribe(t, conn, "bellhop.broadcast.>")
+	deliveries := subscribe(t, conn, "bellhop.deliver.>")
+	acknowledge(t, conn, "")
+	before := lateness(t, store, "redis", 100)
+	w.hold(true)
+	big := make([]byte, 200<<10) // fills every buffer on the way
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	var ids []string
+	for i := range 100 {
+		ids = append(ids, fmt.Sprint(i))
+		if _, err := pub.Broadcast(t.Context(), notify.Message{Topic: topic, ID: ids[i], Body: big}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Publish(t, store, body("a"))
+	unchanged(t, "with NATS stalled", before, lateness(t, store, "redis", 100))
+	storetest.Eventually(t, "the gate notices", func() bool { return d.Stats().ConnectFailures > 0 })
+	w.hold(false)
+	seen := make(map[string]bool)
+	for len(seen) < len(ids) {
+		m := storetest.Receive(t, "a broadcast", broadcasts)
+		if id := m.Header.Get("ce-id"); !seen[id] {
+			if want := ids[len(seen)]; id != want {
+				t.Fatalf("%s came where %s is next", id, want)
+			}
+			seen[id] = true
+		}
+	}
+	// What was on the way may come, too, and its answer reaches nobody.
+	storetest.Eventually(t, "the message is acknowledged", func() bool { return d.Stats().Delivered == 1 && gone(t, store, "a") })
+	for len(deliveries) > 0 {
+		if got := (<-deliveries).Header.Get("Bellhop-Attempt"); got != "1" {
+			t.Errorf("attempt %s is made", got)
+		}
+	}
+}
+
+// acknowledge acknowledges all that is delivered, in a queue group if that has a name.
+func acknowledge(t testing.TB, conn *nats.Conn, group string) {
+	t.Helper()
+	if _, err := conn.QueueSubscribe("bellhop.deliver.>", group, func(m *nats.Msg) { _ = m.Respond([]byte("+ACK")) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Of two daemons only the one whose carrier is elected sends.
+func TestOnlyTheElectedSends(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	conn := n.connect()
+	o := natsgate.Options{URL: n.ClientURL(), Deliver: []natsgate.Deliver{{Topic: topic, InFlight: 4}}}
+	all := subscribe(t, conn, "bellhop.*.order.timeout")
+	acknowledge(t, conn, "")
+	first := startDaemon(t, store, o, carrier.Options{}).bridges()
+	second := startDaemon(t, store, o, carrier.Options{})
+	connected(t, second.Gate)
+	for range 2 {
+		hears(t, conn)
+		storetest.Publish(t, store, body(notify.NewID()))
+		if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Broadcast(t.Context(), body("b")); err != nil {
+			t.Fatal(err)
+		}
+		got := make(map[string]int)
+		for range 3 {
+			m := storetest.Receive(t, "a message", all)
+			got[m.Subject]++
+		}
+		if diff := cmp.Diff(map[string]int{"bellhop.wake.order.timeout": 1, "bellhop.broadcast.order.timeout": 1, "bellhop.deliver.order.timeout": 1}, got); diff != "" {
+			t.Error(diff)
+		}
+		hears(t, conn) // what a second one would have sent is there by then
+		if len(all) != 0 {
+			t.Errorf("%d messages too many", len(all))
+		}
+		first.stop()
+		second.elected()
+	}
+}
+
+// A server without headers can carry no events, and is not called in a rage.
+func TestServerWithoutHeaders(t *testing.T) {
+	n, store := startNATS(t, func(o *server.Options) { o.NoHeaderSupport = true }), storetest.Open(t)
+	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
+	if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Broadcast(t.Context(), body("b")); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "it is told", func() bool { return d.log.count("nats does not take broadcasts") == 1 })
+	resent := d.Stats().Resent
+	storetest.Eventually(t, "it is tried again", func() bool { return d.Stats().Resent > resent+2 })
+	wantLog(t, d.log, map[string]int{"nats does not take broadcasts": 1, "headers": 1})
+}
+
+// Redis goes and comes while a term lasts.
+func TestRedisAwayWhileBridging(t *testing.T) {
+	n := startNATS(t, nil)
+	conn := n.connect()
+	redis := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
+	store := storetest.At(t, redis.URL(), "")
+	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
+	broadcasts := subscribe(t, conn, "bellhop.broadcast.>")
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	broadcast := func(id string) {
+		t.Helper()
+		storetest.Eventually(t, "it is taken", func() bool {
+			_, err := pub.Broadcast(context.Background(), body(id))
+			return err == nil
+		})
+		if m := storetest.Receive(t, "a broadcast", broadcasts); m.Header.Get("ce-id") != id {
+			t.Errorf("got %v, want %s", m.Header, id)
+		}
+	}
+	broadcast("a")
+	redis.Kill()
+	storetest.Eventually(t, "it is noticed", func() bool { return d.log.count("cannot hear what to tell over nats") == 1 })
+	redis, err := redis.Restart(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(redis.Stop)
+	broadcast("b")
+	hears(t, conn)
+	if d.log.count("cannot hear what to tell over nats") > 2 { // a new term tells of it again
+		t.Errorf("it is told again and again:\n%s", d.log)
+	}
+}

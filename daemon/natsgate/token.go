@@ -1,0 +1,135 @@
+package natsgate
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// A token names a claimed message and its lease, as the end of the subject that
+// settles it. It is signed: who has one was given it with the message.
+type token struct {
+	topic, id string
+	receipt   subscribers.Receipt // that the claim gave; extending the lease gives others
+	attempt   int
+	lease     time.Duration // that was asked for; +WPI gives it again
+}
+
+const signatureSize = 16 // bytes of an HMAC-SHA256
+
+var errToken = fmt.Errorf("%w settle token: it is none that was given with a message, or was changed; answer to the reply subject of the message as it is", notify.ErrInvalid)
+
+// seal returns the token as text: base64url of the receipt in Unix ms, the
+// attempt and the lease in ms, each a varint, the member, and the signature.
+func (t token) seal(secret []byte) string {
+	raw := binary.AppendUvarint(nil, uint64(t.receipt))
+	raw = binary.AppendUvarint(raw, uint64(t.attempt))
+	raw = binary.AppendUvarint(raw, uint64(t.lease.Milliseconds()))
+	raw = append(raw, notify.Member(t.topic, t.id)...)
+	return base64.RawURLEncoding.EncodeToString(append(raw, sign(secret, raw)...))
+}
+
+// sign returns the signature of a token.
+func sign(secret, raw []byte) []byte {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("settle:")) // so that what else the secret may sign is no token
+	mac.Write(raw)
+	return mac.Sum(nil)[:signatureSize]
+}
+
+// unseal reads a token. What was not sealed with this secret is errToken.
+func unseal(text string, secret []byte) (token, error) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(raw) < signatureSize {
+		return token{}, errToken
+	}
+	raw, signature := raw[:len(raw)-signatureSize], raw[len(raw)-signatureSize:]
+	if !hmac.Equal(signature, sign(secret, raw)) {
+		return token{}, errToken
+	}
+	var numbers [3]uint64
+	r := bytes.NewReader(raw)
+	for i := range numbers {
+		if numbers[i], err = binary.ReadUvarint(r); err != nil {
+			return token{}, errToken
+		}
+	}
+	t := token{receipt: subscribers.Receipt(numbers[0]), attempt: int(numbers[1]), lease: time.Duration(numbers[2]) * time.Millisecond}
+	if t.topic, t.id, err = notify.SplitMember(string(raw[len(raw)-r.Len():])); err != nil {
+		return token{}, errToken
+	}
+	return t, nil
+}
+
+//go:embed secret.lua
+var secretSource string
+
+var secretScript = notify.NewScript(secretSource)
+
+const (
+	secretSize  = 32          // bytes
+	secretFresh = time.Minute // after which it is read again before a token is made with it: it may be lost, and be another now
+	secretAgain = time.Second // within which it is not read again for a token that does not fit
+)
+
+// A secret is what the daemons of a store sign with. The first one makes it.
+type secret struct {
+	store *notify.Store
+
+	mu   sync.Mutex
+	text []byte
+	read time.Time
+}
+
+// get returns the secret, read from Redis at most fresh ago; where Redis is
+// away, the one that is known.
+func (s *secret) get(ctx context.Context, fresh time.Duration) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.text != nil && time.Since(s.read) < fresh {
+		return s.text, nil
+	}
+	random := make([]byte, secretSize)
+	rand.Read(random) // it never fails
+	reply, err := s.store.Run(ctx, secretScript, []string{s.store.Keys().Secret()}, hex.EncodeToString(random))
+	if err != nil {
+		if s.text != nil {
+			return s.text, nil
+		}
+		return nil, fmt.Errorf("read the secret: %w", err)
+	}
+	text, _ := reply[0].(string)
+	if len(text) < secretSize {
+		return nil, fmt.Errorf("read the secret: %s is foreign: it holds no secret of ours; delete it", s.store.Keys().Secret())
+	}
+	s.text, s.read = []byte(text), time.Now()
+	return s.text, nil
+}
+
+// unseal reads a token. One that does not fit may have been made with a secret
+// that is newer than the one that is known.
+func (s *secret) unseal(ctx context.Context, text string) (token, error) {
+	known, err := s.get(ctx, 24*time.Hour)
+	if err != nil {
+		return token{}, err
+	}
+	if t, err := unseal(text, known); err == nil {
+		return t, nil
+	}
+	if known, err = s.get(ctx, secretAgain); err != nil {
+		return token{}, err
+	}
+	return unseal(text, known)
+}
