@@ -25,7 +25,7 @@ type app struct {
 	out, err io.Writer // safe for concurrent use, as files are
 	json     bool      // --json
 	began    bool      // the call was right: a command runs
-	running  groups    // commands that handle messages
+	running  groups    // commands that handle messages and broadcasts
 }
 
 // root returns the command tree.
@@ -34,13 +34,16 @@ func (a *app) root() *cobra.Command {
 		Use:   "bellhop",
 		Short: "Deliver messages later, on Redis",
 		Long: `Bellhop delivers messages later, to the right place, without anybody polling.
-Messages wait in Redis until they are due, and then wake their worker.
+Messages wait in Redis until they are due, and then wake their worker; broadcasts
+reach everyone who listens.
 
 Settings are read from the environment: see bellhop config.
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.`,
 		Example: `  bellhop dev
   bellhop publish greetings --delay 5s --body hello
-  bellhop work greetings`,
+  bellhop work greetings
+  bellhop broadcast prices.gold --delay 5s --body 42
+  bellhop listen 'prices.>'`,
 		Version:                    thisBuild().String(),
 		SuggestionsMinimumDistance: 1,
 		SilenceUsage:               true,
@@ -49,7 +52,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		a.serveCommand(), a.devCommand(),
-		a.publishCommand(), a.workCommand(), a.topicsCommand(),
+		a.publishCommand(), a.workCommand(), a.broadcastCommand(), a.listenCommand(), a.listenersCommand(), a.topicsCommand(),
 		a.inspectCommand(), a.cancelCommand(), a.rescheduleCommand(), a.deadCommand(),
 		a.carrierCommand(), a.doctorCommand(), a.benchCommand(), a.configCommand(), a.versionCommand(),
 	)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/bench"
+	"github.com/bellhopd/bellhop/daemon/natsserver"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/redisserver"
 )
@@ -32,7 +34,7 @@ works under a prefix of its own, and removes it. Measurements: ` + strings.Join(
 	flags.IntVar(&o.Messages, "messages", bench.DefaultMessages, "messages in each measurement of a rate")
 	flags.IntVar(&o.Body, "body", bench.DefaultBody, "bytes of a body")
 	flags.IntVar(&o.Waiting, "waiting", 0, "measure lateness with this many messages waiting, too")
-	flags.BoolVar(&own, "own", false, "start a redis-server of its own for it, without persistence")
+	flags.BoolVar(&own, "own", false, "start a redis-server of its own for it, without persistence, and a nats-server if there is one")
 	flags.StringSliceVar(&o.Only, "only", nil, "measure only these, separated by commas")
 	return a.command(c, func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		c, err := load()
@@ -46,6 +48,7 @@ works under a prefix of its own, and removes it. Measurements: ` + strings.Join(
 		if own {
 			return a.benchOwn(ctx, c, o)
 		}
+		o.NATS = string(c.NatsURL)
 		return a.bench(ctx, c.Notify(), o)
 	})
 }
@@ -54,7 +57,7 @@ works under a prefix of its own, and removes it. Measurements: ` + strings.Join(
 func (a *app) benchOwn(ctx context.Context, c daemon.Config, o bench.Options) error {
 	dir, err := os.MkdirTemp("", "bellhop-bench-")
 	if err != nil {
-		return fmt.Errorf("make a folder for redis-server: %w", err)
+		return fmt.Errorf("make a folder for the servers: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	server, err := redisserver.Start(ctx, redisserver.Options{Dir: dir})
@@ -62,6 +65,16 @@ func (a *app) benchOwn(ctx context.Context, c daemon.Config, o bench.Options) er
 		return err
 	}
 	defer server.Stop()
+	bus, err := natsserver.Start(ctx, natsserver.Options{Dir: dir})
+	switch {
+	case err == nil:
+		defer bus.Stop()
+		o.NATS = bus.URL()
+	case errors.Is(err, natsserver.ErrNotInstalled):
+		fmt.Fprintf(a.err, "bellhop: what needs NATS is left out: %v\n", err)
+	default:
+		return err
+	}
 	return a.bench(ctx, notify.Config{URL: server.URL(), Prefix: c.Prefix}, o)
 }
 

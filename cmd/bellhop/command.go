@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -23,12 +24,21 @@ const (
 	tailBytes = 400             // of what a command wrote to stderr, kept as the reason
 )
 
-// command is the command that handles messages.
+// command is the command that handles messages and broadcasts.
 type command struct {
 	path     string
 	argv     []string
 	out, err io.Writer
 	running  *groups
+}
+
+// newCommand returns the command that argv names. The error is a notify.ErrInvalid.
+func (a *app) newCommand(argv []string) (*command, error) {
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		return nil, fmt.Errorf("%w command: %w", notify.ErrInvalid, err)
+	}
+	return &command{path: path, argv: argv, out: a.out, err: a.err, running: &a.running}, nil
 }
 
 // groups are the process groups of commands that run.
@@ -67,13 +77,33 @@ func (g *groups) kill() {
 
 // handle runs the command for one message.
 func (c *command) handle(ctx context.Context, d *subscribers.Delivery) error {
+	return refusal(c.run(ctx, d.Body, environment(d.Topic, d.ID, d.Attempt, d.Due, d.Record)))
+}
+
+// hear runs the command for one broadcast.
+func (c *command) hear(ctx context.Context, b *subscribers.Broadcast) error {
+	env := environment(b.Topic, b.ID, b.Attempt, b.Due, b.Record)
+	return c.run(ctx, b.Body, append(env, "MESSAGE_POSITION="+b.Position.String()))
+}
+
+// refusal makes an ErrBury of the error of a command that exited with exitBury.
+func refusal(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == exitBury {
+		return fmt.Errorf("%w (%w)", err, subscribers.ErrBury)
+	}
+	return err
+}
+
+// run runs the command with a body on its standard input, and more in its environment.
+func (c *command) run(ctx context.Context, body []byte, env []string) error {
 	out, errOut := &lineWriter{to: c.out}, &lineWriter{to: c.err}
 	var last tail
 	cmd := exec.CommandContext(ctx, c.path)
 	cmd.Args = c.argv
-	cmd.Stdin = bytes.NewReader(d.Body)
+	cmd.Stdin = bytes.NewReader(body)
 	cmd.Stdout, cmd.Stderr = out, io.MultiWriter(errOut, &last)
-	cmd.Env = append(os.Environ(), environment(d)...)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = childAttributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = killAfter
@@ -84,7 +114,6 @@ func (c *command) handle(ctx context.Context, d *subscribers.Delivery) error {
 	if bad := errors.Join(out.flush(), errOut.flush()); bad != nil {
 		return fmt.Errorf("pass on what %s wrote: %w", c.argv[0], bad)
 	}
-	var exit *exec.ExitError
 	switch {
 	case err == nil:
 		return nil
@@ -92,23 +121,22 @@ func (c *command) handle(ctx context.Context, d *subscribers.Delivery) error {
 		return fmt.Errorf("%s: %w", c.argv[0], context.Cause(ctx))
 	case errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success():
 		return nil // it is done, and left something behind that holds its output
-	case errors.As(err, &exit) && exit.ExitCode() == exitBury:
-		return fmt.Errorf("%s (%w)", last.reason(err), subscribers.ErrBury)
 	}
-	return errors.New(last.reason(err))
+	return last.reason(err)
 }
 
-// environment describes a message to the command. The names do not begin with
-// BELLHOP_: there an unknown one is an error, and the command may call bellhop.
-func environment(d *subscribers.Delivery) []string {
+// environment describes a message, or a broadcast, to the command. The names do
+// not begin with BELLHOP_: there an unknown one is an error, and the command may
+// call bellhop.
+func environment(topic, id string, attempt int, due time.Time, r notify.Record) []string {
 	env := []string{
-		"MESSAGE_TOPIC=" + d.Topic,
-		"MESSAGE_ID=" + d.ID,
-		"MESSAGE_ATTEMPT=" + strconv.Itoa(d.Attempt),
-		"MESSAGE_DUE=" + stamp(d.Due),
-		"MESSAGE_CONTENT_TYPE=" + d.ContentType,
+		"MESSAGE_TOPIC=" + topic,
+		"MESSAGE_ID=" + id,
+		"MESSAGE_ATTEMPT=" + strconv.Itoa(attempt),
+		"MESSAGE_DUE=" + stamp(due),
+		"MESSAGE_CONTENT_TYPE=" + r.ContentType,
 	}
-	for name, value := range d.Headers {
+	for name, value := range r.Headers {
 		env = append(env, "MESSAGE_HEADER_"+variable(name)+"="+value)
 	}
 	return env
@@ -171,10 +199,10 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 // reason says why the command failed, with the end of what it wrote to stderr.
-func (t *tail) reason(err error) string {
+func (t *tail) reason(err error) error {
 	said := strings.TrimSpace(strings.ToValidUTF8(string(t.kept), ""))
 	if said == "" {
-		return err.Error()
+		return err
 	}
-	return err.Error() + ": " + said
+	return fmt.Errorf("%w: %s", err, said)
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -48,7 +47,7 @@ func (a *app) deadListCommand() *cobra.Command {
 	c.Flags().IntVar(&limit, "limit", 50, "messages on a page")
 	c.Flags().StringVar(&cursor, "cursor", "", "where the page begins, as the page before told")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		page, err := list(ctx, s, args[0], notify.Dead, limit, cursor)
+		page, err := list(ctx, subscribers.NewDeadLetters(s.store).List, args[0], limit, cursor)
 		if err != nil {
 			return err
 		}

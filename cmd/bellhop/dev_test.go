@@ -60,7 +60,7 @@ func TestDevEndsWithItsRedis(t *testing.T) {
 	defer store.Close()
 	_ = store.Client().ShutdownNoSave(t.Context()).Err() // its answer is that the connection ends
 	p.ends(exitFailed)
-	contains(t, p.said(), "bellhop: redis-server ended by itself")
+	contains(t, p.said(), "bellhop: a server ended by itself: redis-server on ")
 }
 
 func TestDevInMemory(t *testing.T) {

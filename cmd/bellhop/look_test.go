@@ -31,6 +31,8 @@ func TestUsage(t *testing.T) {
 	contains(t, s.call(), "Available Commands:")
 	contains(t, s.call("help", "publish"), "Examples:")
 	contains(t, s.call("completion", "bash"), "bash completion")
+	contains(t, s.call("__complete", "listen"), "listen\t", "listeners\t")
+	contains(t, s.call("__complete", "listeners", ""), "remove\t")
 	for args, want := range map[string]string{
 		"nonsense":       "bellhop: unknown command \"nonsense\" for \"bellhop\"\nbellhop: run 'bellhop --help'\n",
 		"topics x":       "bellhop: unexpected argument \"x\"\nbellhop: run 'bellhop topics --help'\n",
@@ -46,7 +48,7 @@ func TestUsage(t *testing.T) {
 
 func TestBadConfigurationIsWrongUsage(t *testing.T) {
 	s := newShell(t, "BELLHOP_LEAS=1s", "BELLHOP_MAX_BODY=many")
-	for _, args := range []string{"topics", "serve", "dev --no-tour", "publish t --body x", "config", "doctor", "work t"} {
+	for _, args := range []string{"topics", "serve", "dev --no-tour", "publish t --body x", "config", "doctor", "work t", "listen t", "broadcast t --body x"} {
 		got := s.fails(exitUsage, strings.Fields(args)...)
 		if lines := strings.Split(got, "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], "bellhop: BELLHOP_MAX_BODY") || !strings.HasPrefix(lines[1], "bellhop: BELLHOP_LEAS is not a setting") {
 			t.Errorf("bellhop %s: got %q", args, got)
@@ -57,7 +59,7 @@ func TestBadConfigurationIsWrongUsage(t *testing.T) {
 
 func TestRedisAway(t *testing.T) {
 	s := newShell(t, "BELLHOP_REDIS_URL=redis://:geheim@127.0.0.1:1")
-	for _, args := range []string{"topics", "publish t --body x", "inspect t 1", "cancel t 1", "dead requeue t --all", "carrier"} {
+	for _, args := range []string{"topics", "publish t --body x", "inspect t 1", "cancel t 1", "dead requeue t --all", "carrier", "broadcast t --body x", "listeners"} {
 		got := s.fails(exitFailed, strings.Fields(args)...)
 		contains(t, got, "redis at redis://:xxxxx@127.0.0.1:1: dial tcp 127.0.0.1:1: ", "connection refused; start one with 'bellhop dev' or set BELLHOP_REDIS_URL\n")
 		if strings.Contains(got, "geheim") || strings.Count(got, "\n") != 1 {
@@ -138,7 +140,7 @@ func TestTopicsWatch(t *testing.T) {
 	s := newShell(t)
 	s.publish("t", 1)
 	p := s.start("topics", "--watch")
-	p.await(2, "PUBLISHED/S")
+	p.await(2, "SENT/S")
 	p.signal(os.Interrupt)
 	p.ends(exitDone)
 	p = s.start("topics", "--watch", "--json")

@@ -81,9 +81,12 @@ func (s *shell) feed(stdin string, args ...string) result {
 	cmd := s.command(args...)
 	var out, errOut bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
 	timer := time.AfterFunc(storetest.Deadline, func() { cmd.Process.Kill() })
 	defer timer.Stop()
-	err := cmd.Run()
+	err := cmd.Wait()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		s.t.Fatal(err)

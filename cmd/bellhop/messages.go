@@ -13,29 +13,34 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
+// inspectFlags are the flags of inspect. They are for a list.
+type inspectFlags struct {
+	state, cursor string
+	limit         int
+	broadcasts    bool
+}
+
 func (a *app) inspectCommand() *cobra.Command {
-	var state, cursor string
-	var limit int
+	var f inspectFlags
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "inspect TOPIC [ID]",
 		Short: "Look at a message, or list those of a topic",
 		Long: `Look at a message: its state, its times, its headers and its body. Without ID,
-list the messages of the topic in one state, by time, a page at a time.`,
+list the messages of the topic in one state, by time, a page at a time, or the
+broadcasts that wait for their due time.`,
 		Example: `  bellhop inspect order.timeout order-4711
-  bellhop inspect order.timeout --state ready --limit 100`,
+  bellhop inspect order.timeout --state ready --limit 100
+  bellhop inspect prices.gold --broadcasts`,
 		Args: takes("TOPIC", "[ID]"),
 	})
 	flags := c.Flags()
-	flags.StringVar(&state, "state", "scheduled", "without ID: list those that are scheduled, ready, leased or dead")
-	flags.IntVar(&limit, "limit", 50, "without ID: messages on a page")
-	flags.StringVar(&cursor, "cursor", "", "without ID: where the page begins, as the page before told")
+	flags.StringVar(&f.state, "state", "scheduled", "without ID: list those that are scheduled, ready, leased or dead")
+	flags.BoolVar(&f.broadcasts, "broadcasts", false, "without ID: list the broadcasts that are scheduled")
+	flags.IntVar(&f.limit, "limit", 50, "without ID: messages on a page")
+	flags.StringVar(&f.cursor, "cursor", "", "without ID: where the page begins, as the page before told")
 	return a.command(c, func(ctx context.Context, c *cobra.Command, args []string) error {
-		if len(args) == 2 {
-			for _, name := range []string{"state", "limit", "cursor"} {
-				if c.Flags().Changed(name) {
-					return wrong(fmt.Errorf("unexpected flag --%s: it is for a list, without ID", name))
-				}
-			}
+		if err := f.check(c, args); err != nil {
+			return wrong(err)
 		}
 		s, err := a.open()
 		if err != nil {
@@ -45,11 +50,17 @@ list the messages of the topic in one state, by time, a page at a time.`,
 		if len(args) == 2 {
 			return a.inspect(ctx, s, args[0], args[1])
 		}
-		in, err := notify.ParseState(state)
-		if err != nil {
-			return err
+		pages := s.pub.Broadcasts
+		if !f.broadcasts {
+			state, err := notify.ParseState(f.state)
+			if err != nil {
+				return err
+			}
+			pages = func(ctx context.Context, topic string, limit int, cursor string) (notify.Page, error) {
+				return s.pub.List(ctx, topic, state, limit, cursor)
+			}
 		}
-		page, err := list(ctx, s, args[0], in, limit, cursor)
+		page, err := list(ctx, pages, args[0], f.limit, f.cursor)
 		if err != nil {
 			return err
 		}
@@ -57,12 +68,28 @@ list the messages of the topic in one state, by time, a page at a time.`,
 	})
 }
 
+// check refuses flags that say nothing here.
+func (f *inspectFlags) check(c *cobra.Command, args []string) error {
+	for _, name := range []string{"state", "broadcasts", "limit", "cursor"} {
+		if len(args) == 2 && c.Flags().Changed(name) {
+			return fmt.Errorf("unexpected flag --%s: it is for a list, without ID", name)
+		}
+	}
+	if f.broadcasts && c.Flags().Changed("state") {
+		return fmt.Errorf("unexpected flag --state: broadcasts are only listed while they are scheduled; see those that were sent with bellhop listen --from beginning")
+	}
+	return nil
+}
+
+// pages returns a page of a list of messages of a topic.
+type pages func(ctx context.Context, topic string, limit int, cursor string) (notify.Page, error)
+
 // list returns a page that is short only at the end.
-func list(ctx context.Context, s *session, topic string, state notify.State, limit int, cursor string) (notify.Page, error) {
-	page, err := s.pub.List(ctx, topic, state, limit, cursor)
+func list(ctx context.Context, of pages, topic string, limit int, cursor string) (notify.Page, error) {
+	page, err := of(ctx, topic, limit, cursor)
 	for err == nil && len(page.Messages) < limit && page.Cursor != "" {
 		var more notify.Page
-		more, err = s.pub.List(ctx, topic, state, limit-len(page.Messages), page.Cursor)
+		more, err = of(ctx, topic, limit-len(page.Messages), page.Cursor)
 		page = notify.Page{Messages: append(page.Messages, more.Messages...), Cursor: more.Cursor}
 	}
 	return page, err
@@ -72,6 +99,7 @@ func list(ctx context.Context, s *session, topic string, state notify.State, lim
 type infoJSON struct {
 	Topic        string            `json:"topic"`
 	ID           string            `json:"id"`
+	Mode         string            `json:"mode,omitempty"` // broadcast, for one that is for everyone who listens
 	State        notify.State      `json:"state"`
 	Due          *time.Time        `json:"due,omitempty"`
 	Until        *time.Time        `json:"until,omitempty"`
@@ -89,7 +117,7 @@ type infoJSON struct {
 
 func infoJSONOf(i notify.Info) infoJSON {
 	j := infoJSON{
-		Topic: i.Topic, ID: i.ID, State: i.State,
+		Topic: i.Topic, ID: i.ID, Mode: modeOf(i), State: i.State,
 		Due: given(i.Due), Until: given(i.Until), Died: given(i.Died), Expires: given(i.Expires), Published: given(i.Published),
 		Reason: i.Reason, AttemptsUsed: i.Attempts, Attempts: i.MaxAttempts,
 		ContentType: i.ContentType, Headers: i.Headers, text: textOf(i.Body),
@@ -98,6 +126,14 @@ func infoJSONOf(i notify.Info) infoJSON {
 		j.Fault = i.Fault.Error()
 	}
 	return j
+}
+
+// modeOf returns the mode of a message; that of most goes without saying.
+func modeOf(i notify.Info) string {
+	if i.Broadcast {
+		return notify.ModeBroadcast
+	}
+	return ""
 }
 
 // given returns nil for no time.
@@ -132,6 +168,7 @@ func writeInfo(w io.Writer, i notify.Info) {
 	}
 	row("topic", i.Topic)
 	row("id", i.ID)
+	row("mode", modeOf(i))
 	row("state", i.State.String())
 	row("due", when(i.Due))
 	row("leased until", when(i.Until))
@@ -206,7 +243,7 @@ func (a *app) cancelCommand() *cobra.Command {
 		Use:   "cancel TOPIC ID",
 		Short: "Cancel a message",
 		Long: `Cancel a message: it is not handed out any more. One that a worker has in hand
-is refused.`,
+is refused. A broadcast can be cancelled until it is sent.`,
 		Example: `  bellhop cancel order.timeout order-4711`,
 		Args:    takes("TOPIC", "ID"),
 	})
@@ -233,8 +270,9 @@ func (a *app) rescheduleCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "reschedule TOPIC ID",
 		Short: "Give a message another due time",
-		Long: `Give a message that is scheduled or ready another due time. One that a worker
-has in hand is refused; a dead one is requeued with bellhop dead requeue.`,
+		Long: `Give a message that is scheduled or ready, or a broadcast that was not sent yet,
+another due time. One that a worker has in hand is refused; a dead one is
+requeued with bellhop dead requeue.`,
 		Example: `  bellhop reschedule order.timeout order-4711 --delay 1h
   bellhop reschedule order.timeout order-4711 --now`,
 		Args: takes("TOPIC", "ID"),

@@ -14,9 +14,10 @@ import (
 type publishFlags struct {
 	body, id, delay, due, ttl, contentType, file string
 
-	headers  []string
-	attempts int
-	hasBody  bool
+	headers   []string
+	attempts  int
+	hasBody   bool
+	broadcast bool // it is for everyone who listens
 }
 
 func (a *app) publishCommand() *cobra.Command {
@@ -31,25 +32,20 @@ An id that is in use is refused, so a publish with --id may be repeated safely.
 
 With --file, publish the lines of a file, or of standard input for "-": each is
 a JSON object with topic and body or body_base64, and as needed id, delay, due,
-ttl, attempts, headers and content_type. Empty lines are skipped; a line that is
-refused is told with its number and does not keep the others back.`,
+ttl, attempts, headers, content_type, and "mode":"broadcast" for one that is for
+everyone who listens. Empty lines are skipped; a line that is refused is told
+with its number and does not keep the others back.`,
 		Example: `  bellhop publish order.timeout --id order-4711 --delay 30m --body '{"order":4711}'
   date | bellhop publish clock --due 2030-01-01T00:00:00Z
   echo '{"topic":"orders","delay":"30s","body":"hello"}' | bellhop publish --file -`,
 		Args: takes("[TOPIC]"),
 	})
+	f.add(c)
 	flags := c.Flags()
-	flags.StringVar(&f.body, "body", "", "the body; without it standard input is the body")
-	flags.StringVar(&f.id, "id", "", "the id; without it one is generated")
-	flags.StringVar(&f.delay, "delay", "", "due after this long, such as 90s or 1h30m")
-	flags.StringVar(&f.due, "due", "", "due at this time, of RFC 3339")
 	flags.StringVar(&f.ttl, "ttl", "", "buried as expired this long after it was due")
 	flags.IntVar(&f.attempts, "attempts", 0, "limit of attempts")
-	flags.StringArrayVar(&f.headers, "header", nil, "a header, NAME=VALUE; may be repeated")
-	flags.StringVar(&f.contentType, "content-type", "", "of the body, such as application/json")
 	flags.StringVar(&f.file, "file", "", "publish the lines of this file; - is standard input")
 	return a.command(c, func(ctx context.Context, c *cobra.Command, args []string) error {
-		f.hasBody = flags.Changed("body")
 		if err := f.check(c, args); err != nil {
 			return wrong(err)
 		}
@@ -65,6 +61,17 @@ refused is told with its number and does not keep the others back.`,
 	})
 }
 
+// add gives a command the flags that a message and a broadcast have in common.
+func (f *publishFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.body, "body", "", "the body; without it standard input is the body")
+	flags.StringVar(&f.id, "id", "", "the id; without it one is generated")
+	flags.StringVar(&f.delay, "delay", "", "due after this long, such as 90s or 1h30m")
+	flags.StringVar(&f.due, "due", "", "due at this time, of RFC 3339")
+	flags.StringArrayVar(&f.headers, "header", nil, "a header, NAME=VALUE; may be repeated")
+	flags.StringVar(&f.contentType, "content-type", "", "of the body, such as application/json")
+}
+
 // check refuses a mixture of one message and a file, and neither, and flags
 // that are given and say nothing.
 func (f *publishFlags) check(c *cobra.Command, args []string) error {
@@ -72,15 +79,7 @@ func (f *publishFlags) check(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return fmt.Errorf("TOPIC is missing; name one, or give --file")
 		}
-		for name, value := range map[string]string{"id": f.id, "delay": f.delay, "due": f.due, "ttl": f.ttl} {
-			if c.Flags().Changed(name) && value == "" {
-				return fmt.Errorf("--%s is empty; leave it out", name)
-			}
-		}
-		if c.Flags().Changed("attempts") && f.attempts < 1 {
-			return fmt.Errorf("%w attempts %d: use 1 to %d", notify.ErrInvalid, f.attempts, notify.MostAttempts)
-		}
-		return nil
+		return f.checkOne(c)
 	}
 	if len(args) > 0 {
 		return fmt.Errorf("unexpected argument %q: with --file each line names its topic", args[0])
@@ -92,6 +91,20 @@ func (f *publishFlags) check(c *cobra.Command, args []string) error {
 	}
 	if f.file == "" {
 		return fmt.Errorf("--file is empty; name a file, or - for standard input")
+	}
+	return nil
+}
+
+// checkOne refuses flags of one message that are given and say nothing.
+func (f *publishFlags) checkOne(c *cobra.Command) error {
+	f.hasBody = c.Flags().Changed("body")
+	for name, value := range map[string]string{"id": f.id, "delay": f.delay, "due": f.due, "ttl": f.ttl} {
+		if c.Flags().Changed(name) && value == "" {
+			return fmt.Errorf("--%s is empty; leave it out", name)
+		}
+	}
+	if c.Flags().Changed("attempts") && f.attempts < 1 {
+		return fmt.Errorf("%w attempts %d: use 1 to %d", notify.ErrInvalid, f.attempts, notify.MostAttempts)
 	}
 	return nil
 }
@@ -113,7 +126,7 @@ func (a *app) publishOne(ctx context.Context, s *session, topic string, f *publi
 
 // message returns the message that the flags describe, without its body.
 func (f *publishFlags) message(topic string) (m notify.Message, err error) {
-	m = notify.Message{Topic: topic, ID: f.id, MaxAttempts: f.attempts, ContentType: f.contentType}
+	m = notify.Message{Topic: topic, ID: f.id, MaxAttempts: f.attempts, ContentType: f.contentType, Broadcast: f.broadcast}
 	if m.Delay, err = notify.ParseDuration("delay", f.delay); err != nil {
 		return m, err
 	}

@@ -35,7 +35,7 @@ it in good order, and another takes over at once; a second one ends it at once.`
 }
 
 func (a *app) devCommand() *cobra.Command {
-	var dir string
+	var o dev.Options
 	var noTour bool
 	c := a.command(&cobra.Command{
 		Use:   "dev",
@@ -44,8 +44,10 @@ func (a *app) devCommand() *cobra.Command {
 127.0.0.1:6379 (on another port where that is in use), and a carrier.
 
 Where redis-server is on PATH its data is kept in a folder. Else a Redis in
-memory takes its place, and messages vanish when this ends.`,
+memory takes its place, and messages vanish when this ends. Where nats-server is
+on PATH, or BELLHOP_NATS_URL is set, it is offered over NATS, too.`,
 		Example: `  bellhop dev
+  bellhop dev --deliver order.timeout
   bellhop dev --no-tour --dir /tmp/bellhop`,
 		Args: takes(),
 	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
@@ -58,9 +60,11 @@ memory takes its place, and messages vanish when this ends.`,
 		}
 		log := daemon.NewLogger(c, a.err)
 		daemon.TakeClientLog(log)
-		return dev.Run(ctx, dev.Options{Config: c, Dir: dir, Tour: !noTour, Command: callName(), Out: a.out, Logger: log})
+		o.Config, o.Tour, o.Command, o.Out, o.Logger = c, !noTour, callName(), a.out, log
+		return dev.Run(ctx, o)
 	})
-	c.Flags().StringVar(&dir, "dir", "", "folder for the data (default: bellhop/dev under $XDG_STATE_HOME or ~/.local/state)")
+	c.Flags().StringVar(&o.Dir, "dir", "", "folder for the data (default: bellhop/dev under $XDG_STATE_HOME or ~/.local/state)")
+	c.Flags().StringVar(&o.Deliver, "deliver", "", "topics whose messages are sent over NATS to whoever listens: TOPIC or TOPIC:N, separated by commas")
 	c.Flags().BoolVar(&noTour, "no-tour", false, "leave out the messages that are shown on start")
 	return c
 }

@@ -42,9 +42,12 @@ func rough(d time.Duration) string {
 	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
 }
 
-// millis returns a duration in milliseconds, as lateness is told.
-func millis(d time.Duration) string {
-	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+// lateness returns how late something is: in milliseconds while those say something.
+func lateness(d time.Duration) string {
+	if d >= 10*time.Second {
+		return rough(d)
+	}
+	return fmt.Sprintf("%.1f ms", msOf(d))
 }
 
 // msOf returns a duration in milliseconds, for JSON.

@@ -21,7 +21,9 @@ func (a *app) topicsCommand() *cobra.Command {
 		Short: "Count the messages of each topic",
 		Long: `Count the messages of each topic: scheduled, ready, leased and dead ones, and
 the subscribers that wait. Overdue is for how long the oldest ready message is
-due. With --watch, each second, and the rates of publishing and acknowledging.`,
+due. Bcasts are the broadcasts that wait for their due time; those that were sent
+and are kept are in the log. With --watch, each second, and what is published,
+acknowledged and broadcast per second.`,
 		Example: `  bellhop topics
   bellhop topics --watch
   bellhop topics --json | jq '.[] | select(.dead > 0)'`,
@@ -62,13 +64,13 @@ func topicsJSON(counts []notify.Counts) []topicJSON {
 }
 
 // rates are what happened to a topic per second.
-type rates struct{ published, acked float64 }
+type rates struct{ published, acked, sent float64 }
 
 // writeTopics writes the table of topics; without rates it has no columns for them.
 func writeTopics(w io.Writer, counts []notify.Counts, per map[string]rates) {
-	fmt.Fprint(w, "TOPIC\tSCHEDULED\tREADY\tLEASED\tDEAD\tWAITING\tOVERDUE")
+	fmt.Fprint(w, "TOPIC\tSCHEDULED\tREADY\tLEASED\tDEAD\tWAITING\tOVERDUE\tBCASTS\tLOG")
 	if per != nil {
-		fmt.Fprint(w, "\tPUBLISHED/S\tACKED/S")
+		fmt.Fprint(w, "\tPUB/S\tACK/S\tSENT/S")
 	}
 	fmt.Fprintln(w)
 	for _, c := range counts {
@@ -76,9 +78,9 @@ func writeTopics(w io.Writer, counts []notify.Counts, per map[string]rates) {
 		if c.Ready > 0 {
 			overdue = rough(c.Overdue)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s", c.Topic, c.Scheduled, c.Ready, c.Leased, c.Dead, c.Waiting, overdue)
-		if per != nil {
-			fmt.Fprintf(w, "\t%.0f\t%.0f", per[c.Topic].published, per[c.Topic].acked)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d", c.Topic, c.Scheduled, c.Ready, c.Leased, c.Dead, c.Waiting, overdue, c.Broadcasts, c.Log)
+		if r := per[c.Topic]; per != nil {
+			fmt.Fprintf(w, "\t%.0f\t%.0f\t%.0f", r.published, r.acked, r.sent)
 		}
 		fmt.Fprintln(w)
 	}
@@ -98,7 +100,9 @@ func (v *view) rates(counts []notify.Counts, now time.Time) map[string]rates {
 	for _, c := range counts {
 		next[c.Topic] = c
 		if before, known := v.before[c.Topic]; known {
-			per[c.Topic] = rates{float64(c.Published-before.Published) / seconds, float64(c.Acked-before.Acked) / seconds}
+			per[c.Topic] = rates{
+				float64(c.Published-before.Published) / seconds, float64(c.Acked-before.Acked) / seconds, float64(c.Sent-before.Sent) / seconds,
+			}
 		}
 	}
 	v.before, v.taken = next, now

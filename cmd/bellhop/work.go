@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -16,7 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// workFlags are the flags of work.
+// workFlags are the flags of work; listen has them, too.
 type workFlags struct {
 	concurrency, attempts, count int
 	lease                        string
@@ -44,7 +43,7 @@ SIGTERM or Ctrl-C kills CMD and ends at once: what it had comes again later.`,
 		Example: `  bellhop work greetings
   bellhop work order.timeout --concurrency 8 -- ./cancel-unpaid.sh
   bellhop work mail -- sh -c 'sendmail "$MESSAGE_HEADER_TO"'`,
-		Args: workArgs,
+		Args: handlerArgs("TOPIC"),
 	})
 	flags := c.Flags()
 	flags.IntVar(&f.concurrency, "concurrency", 1, "messages handled at the same time")
@@ -58,28 +57,30 @@ SIGTERM or Ctrl-C kills CMD and ends at once: what it had comes again later.`,
 		}
 		handler := a.show
 		if len(args) > 1 {
-			path, err := exec.LookPath(args[1])
+			cmd, err := a.newCommand(args[1:])
 			if err != nil {
-				return fmt.Errorf("%w command: %w", notify.ErrInvalid, err)
+				return err
 			}
-			handler = (&command{path: path, argv: args[1:], out: a.out, err: a.err, running: &a.running}).handle
+			handler = cmd.handle
 		}
 		return work(ctx, s, args[0], handler, o, f.count)
 	})
 }
 
-// workArgs wants a topic, and a command only behind two dashes.
-func workArgs(c *cobra.Command, args []string) error {
-	dash := c.ArgsLenAtDash()
-	switch {
-	case len(args) == 0 || dash == 0:
-		return fmt.Errorf("TOPIC is missing")
-	case dash < 0 && len(args) > 1 || dash > 1:
-		return fmt.Errorf("unexpected argument %q; write -- in front of the command", args[1])
-	case dash == len(args):
-		return fmt.Errorf("CMD is missing behind --")
+// handlerArgs wants what is to be handled, and a command only behind two dashes.
+func handlerArgs(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		dash := c.ArgsLenAtDash()
+		switch {
+		case len(args) == 0 || dash == 0:
+			return fmt.Errorf("%s is missing", what)
+		case dash < 0 && len(args) > 1 || dash > 1:
+			return fmt.Errorf("unexpected argument %q; write -- in front of the command", args[1])
+		case dash == len(args):
+			return fmt.Errorf("CMD is missing behind --")
+		}
+		return nil
 	}
-	return nil
 }
 
 // apply puts the flags that are given over the configuration.
@@ -124,7 +125,9 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 		ctx, stop = context.WithCancel(ctx)
 		defer stop()
 		o.Concurrency = min(o.Concurrency, count)
-		handler, o.OnDead = counted(ctx, stop, handler, count)
+		var died func()
+		handler, died = counted(ctx, stop, handler, count)
+		o.OnDead = func(subscribers.Death) { died() }
 	}
 	if err := sub.Handle(topic, handler, o); err != nil {
 		return err
@@ -134,9 +137,9 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 }
 
 // counted lets a handler settle count messages for good, and then calls stop;
-// it returns the hook that counts those that die. What comes beyond them is
-// released untouched, and not before the stop: it would only be claimed again.
-func counted(ctx context.Context, stop func(), handler subscribers.Handler, count int) (subscribers.Handler, func(subscribers.Death)) {
+// it returns what counts those that die. What comes beyond them is released
+// untouched, and not before the stop: it would only be claimed again.
+func counted[M any](ctx context.Context, stop func(), handler func(context.Context, *M) error, count int) (handle func(context.Context, *M) error, died func()) {
 	turns := make(chan struct{}, count)
 	for range count {
 		turns <- struct{}{}
@@ -148,7 +151,7 @@ func counted(ctx context.Context, stop func(), handler subscribers.Handler, coun
 			stop()
 		}
 	}
-	handle := func(handling context.Context, d *subscribers.Delivery) error {
+	handle = func(handling context.Context, m *M) error {
 		select {
 		case <-ctx.Done():
 			return subscribers.ErrStopping
@@ -156,7 +159,7 @@ func counted(ctx context.Context, stop func(), handler subscribers.Handler, coun
 			return context.Cause(handling)
 		case <-turns:
 		}
-		err := handler(handling, d)
+		err := handler(handling, m)
 		if err != nil {
 			turns <- struct{}{} // for when it comes again
 			return err
@@ -164,7 +167,7 @@ func counted(ctx context.Context, stop func(), handler subscribers.Handler, coun
 		settled()
 		return nil
 	}
-	return handle, func(subscribers.Death) {
+	return handle, func() {
 		select {
 		case <-turns: // it does not come again
 		default:
@@ -173,11 +176,12 @@ func counted(ctx context.Context, stop func(), handler subscribers.Handler, coun
 	}
 }
 
-// shown is a message as work --json prints it.
+// shown is a message as work --json prints it, or a broadcast as listen does.
 type shown struct {
 	Topic       string            `json:"topic"`
 	ID          string            `json:"id"`
-	Attempt     int               `json:"attempt"`
+	Position    notify.Position   `json:"position,omitzero"` // of a broadcast
+	Attempt     int               `json:"attempt,omitempty"` // of what comes again if it fails
 	Due         time.Time         `json:"due"`
 	LateMs      float64           `json:"late_ms"`
 	Published   time.Time         `json:"published"`
@@ -208,7 +212,7 @@ func (a *app) show(_ context.Context, d *subscribers.Delivery) error {
 			ContentType: d.ContentType, Headers: d.Headers, text: textOf(d.Body),
 		})
 	}
-	_, err := fmt.Fprintf(a.out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, millis(late), oneLine(d.Body))
+	_, err := fmt.Fprintf(a.out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, lateness(late), oneLine(d.Body))
 	return err
 }
 

@@ -22,6 +22,7 @@ type Options struct {
 	Messages int          // in each measurement of a rate; zero: DefaultMessages
 	Body     int          // bytes of a body; zero: DefaultBody
 	Waiting  int          // messages that wait during the last measurement of lateness; zero: it is left out
+	NATS     string       // address of a nats-server; empty: what needs one is left out
 	Only     []string     // names of the measurements; empty: all
 	Progress func(string) // told what is measured now; may be nil
 }
@@ -46,6 +47,7 @@ type Figure struct {
 type measurement struct {
 	name, what string
 	run        func(context.Context, *stage) error
+	wanted     func(Options) bool // nil: always
 }
 
 // Names returns the names of the measurements, in their order.
@@ -58,17 +60,26 @@ func Names() []string {
 }
 
 var measurements = []measurement{
-	{"publish", "publishing", measurePublish},
-	{"burst", "a burst due at one instant", measureBurst},
-	{"backlog", "working off what is ready already", measureBacklog},
-	{"lateness", "lateness of messages spread over 5 s", measureLateness},
-	{"idle", "one delayed message on an idle system", measureIdle},
-	{"immediate", "one immediate message on an idle system", measureImmediate},
-	{"rest", "the cost at rest", measureRest},
-	{"herd", "one message for 200 subscribers", measureHerd},
-	{"memory", "the memory of waiting messages", measureMemory},
-	{"waiting", "lateness with many messages waiting", measureWaiting},
+	{name: "publish", what: "publishing", run: measurePublish},
+	{name: "burst", what: "a burst due at one instant", run: measureBurst},
+	{name: "backlog", what: "working off what is ready already", run: measureBacklog},
+	{name: "lateness", what: "lateness of messages spread over 5 s", run: measureLateness},
+	{name: "idle", what: "one delayed message on an idle system", run: measureIdle},
+	{name: "immediate", what: "one immediate message on an idle system", run: measureImmediate},
+	{name: "rest", what: "the cost at rest", run: measureRest},
+	{name: "herd", what: "one message for 200 subscribers", run: measureHerd},
+	{name: "memory", what: "the memory of waiting messages", run: measureMemory},
+	{name: "fanout", what: "one broadcast to 1,000 listeners", run: measureFanout},
+	{name: "stream", what: "10,000 broadcasts a second to 10 listeners", run: measureStream},
+	{name: "return", what: "a listener that comes back", run: measureReturn},
+	{name: "listening", what: "the cost at rest of 100 listeners", run: measureListening},
+	{name: "nats-wake", what: "waking up a listener over nats", run: measureNatsWake, wanted: overNATS},
+	{name: "nats-broadcast", what: "a broadcast over nats", run: measureNatsBroadcast, wanted: overNATS},
+	{name: "nats-deliver", what: "delivering over nats", run: measureDeliver, wanted: overNATS},
+	{name: "waiting", what: "lateness with many messages waiting", run: measureWaiting, wanted: func(o Options) bool { return o.Waiting > 0 }},
 }
+
+func overNATS(o Options) bool { return o.NATS != "" }
 
 // Run measures on the Redis that c names, and calls on with each figure. The
 // error is that of the connection, of an unknown name, or of ctx.
@@ -89,7 +100,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 	}
 	prefix := c.Prefix + ":bench-" + strings.ToLower(notify.NewID()[16:])
 	for _, m := range measurements {
-		if len(o.Only) > 0 && !slices.Contains(o.Only, m.name) || m.name == "waiting" && o.Waiting == 0 {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, m.name) || m.wanted != nil && !m.wanted(o) {
 			continue
 		}
 		if o.Progress != nil {

@@ -259,6 +259,11 @@ func (s *stage) rest(ctx context.Context, n int) error {
 			return err
 		}
 	}
+	return s.calmly(ctx, fmt.Sprintf("%d topics and subscribers", n))
+}
+
+// calmly counts the calls for a while.
+func (s *stage) calmly(ctx context.Context, name string) error {
 	sent0, all0, err := s.calls(ctx)
 	if err != nil {
 		return err
@@ -270,7 +275,6 @@ func (s *stage) rest(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("%d topics and subscribers", n)
 	s.tell(name+", calls", (sent-sent0)/restFor.Seconds(), "calls/s")
 	s.tell(name+", with those inside scripts", (all-all0-1)/restFor.Seconds(), "commands/s") // less one INFO
 	return nil

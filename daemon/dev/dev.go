@@ -1,9 +1,10 @@
 // Package dev runs all of Bellhop in one process with nothing installed: a
-// Redis of its own, a carrier, and a short tour that shows messages arrive.
+// Redis of its own, a NATS if it is there, a carrier, and a short tour that
+// shows messages arrive.
 //
 // Where a redis-server is on PATH it runs as a child, with its data in a
 // folder. Else a Redis in memory takes its place; it serves for a trial, and its
-// messages vanish when the process ends.
+// messages vanish when the process ends. NATS is a nats-server on PATH, or none.
 package dev
 
 import (
@@ -12,6 +13,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/notify"
@@ -19,53 +23,61 @@ import (
 
 // Options are the options of Run.
 type Options struct {
-	Config  daemon.Config // its settings of Redis, but for the prefix, are not used
+	Config  daemon.Config // its settings of Redis, but for the prefix, are not used; without NatsURL, neither are those of NATS
 	Dir     string        // where the data is kept; empty: DefaultDir
+	Deliver string        // topics that are delivered over NATS, as daemon.Config.NatsDeliver has them
 	Tour    bool          // show messages arrive
 	Command string        // how this program is called, for what is printed
 	Out     io.Writer     // where to print
 	Logger  *slog.Logger
 }
 
-// errEnded is why Run ends when its Redis did.
-var errEnded = errors.New("redis-server ended by itself")
+// errEnded is why Run ends when one of its servers did.
+var errEnded = errors.New("a server ended by itself")
 
 // Run runs until ctx ends, and then stops everything in good order. Errors: a
-// folder that cannot be used or is in use, a Redis that does not start or ends
+// folder that cannot be used or is in use, a server that does not start or ends
 // by itself, or that of the daemon.
 func Run(ctx context.Context, o Options) error {
-	server, err := start(ctx, o)
+	store, err := start(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer server.Stop()
-	fmt.Fprintf(o.Out, "Redis for this trial: %s\n", server.About())
-	if server.URL() != notify.DefaultURL {
-		fmt.Fprintf(o.Out, "127.0.0.1:6379 is in use, so paste this line into the terminals that you go on in:\n\n  export BELLHOP_REDIS_URL=%s\n", server.URL())
-	}
-	fmt.Fprintln(o.Out)
-
+	defer store.Stop()
 	c := o.Config
-	c.RedisURL = daemon.URLs(server.URL())
+	c.RedisURL = daemon.URLs(store.URL())
 	c.RedisMaster, c.RedisUsername, c.RedisPasswordFile, c.RedisCAFile = "", "", "", ""
+	servers := []server{store}
+	if c.NatsURL == "" {
+		bus, err := startNATS(ctx, store.Dir())
+		if err != nil {
+			return err
+		}
+		if bus != nil {
+			defer bus.Stop()
+			c.NatsURL, c.NatsDeliver = daemon.NatsURLs(bus.URL()), o.Deliver
+			servers = append(servers, bus)
+		}
+	}
+	introduce(o.Out, c, servers)
 
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	stopped := make(chan error, 1)
-	go func() {
-		err := daemon.Run(ctx, c, o.Logger)
-		fail(err)
-		stopped <- err
-	}()
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-server.Done():
-			fail(fmt.Errorf("%w: %s", errEnded, server.About()))
-		case <-ctx.Done():
-		}
-	}()
+	var all sync.WaitGroup
+	var stopped error
+	all.Go(func() {
+		stopped = daemon.Run(ctx, c, o.Logger)
+		fail(stopped)
+	})
+	for _, s := range servers {
+		all.Go(func() {
+			select {
+			case <-s.Done():
+				fail(fmt.Errorf("%w: %s", errEnded, s.About()))
+			case <-ctx.Done():
+			}
+		})
+	}
 	if o.Tour {
 		if err := tour(ctx, c, o); err != nil {
 			fail(err)
@@ -75,12 +87,31 @@ func Run(ctx context.Context, o Options) error {
 		goOn(o)
 	}
 	<-ctx.Done()
-	err = <-stopped
-	<-watched
-	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
-		err = cause
+	all.Wait()
+	if cause := context.Cause(ctx); stopped == nil && !errors.Is(cause, context.Canceled) {
+		return cause
 	}
-	return err
+	return stopped
+}
+
+// introduce prints which servers run, and how to reach those at unusual ports.
+func introduce(out io.Writer, c daemon.Config, servers []server) {
+	fmt.Fprintf(out, "Redis for this trial: %s\n", servers[0].About())
+	switch {
+	case len(servers) > 1:
+		fmt.Fprintf(out, "NATS for this trial: %s\n", servers[1].About())
+	case c.NatsURL != "":
+		fmt.Fprintf(out, "NATS: %s\n", c.NatsURL)
+	default:
+		fmt.Fprintln(out, "NATS: none, since no nats-server is on PATH")
+	}
+	for i, usual := range []string{notify.DefaultURL, nats.DefaultURL} {
+		if i < len(servers) && servers[i].URL() != usual {
+			fmt.Fprintf(out, "%s is in use, so paste this line into the terminals that you go on in:\n\n  export %s=%s\n\n",
+				usual, []string{"BELLHOP_REDIS_URL", "NATS_URL"}[i], servers[i].URL())
+		}
+	}
+	fmt.Fprintln(out)
 }
 
 // goOn prints what to try next.
@@ -92,6 +123,11 @@ func goOn(o Options) {
 and in a third, which sends one:
 
   %[1]s publish greetings --delay 5s --body hello
+
+To reach everyone who listens, and not one worker:
+
+  %[1]s listen 'prices.>'
+  %[1]s broadcast prices.gold --delay 5s --body 42
 
 Ctrl-C ends this.
 `, o.Command)

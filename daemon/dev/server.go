@@ -17,7 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/redisserver"
 )
 
-// A server is a Redis of our own.
+// A server is a Redis or a NATS of our own.
 type server interface {
 	URL() string
 	About() string         // a line about it, for people
@@ -25,24 +25,30 @@ type server interface {
 	Stop()
 }
 
+// A redis is a Redis of our own.
+type redis interface {
+	server
+	Dir() string // where its data is kept; empty: nowhere
+}
+
 const usualPort = 6379
 
 // start starts a redis-server if there is one, else a Redis in memory.
-func start(ctx context.Context, o Options) (server, error) {
+func start(ctx context.Context, o Options) (redis, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return startTrial()
 	}
 	return startChild(ctx, o.Dir)
 }
 
-// port returns the usual port of Redis if it is free, else zero.
-func port() int {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", usualPort))
+// free returns a port if it is free, else zero.
+func free(port int) int {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		return 0
 	}
 	l.Close()
-	return usualPort
+	return port
 }
 
 // child is a redis-server that keeps its data in a folder.
@@ -67,7 +73,7 @@ func DefaultDir() (string, error) {
 	return filepath.Join(state, "bellhop", "dev"), nil
 }
 
-func startChild(ctx context.Context, dir string) (_ server, err error) {
+func startChild(ctx context.Context, dir string) (_ redis, err error) {
 	if dir == "" {
 		if dir, err = DefaultDir(); err != nil {
 			return nil, err
@@ -90,7 +96,7 @@ func startChild(ctx context.Context, dir string) (_ server, err error) {
 		return nil, fmt.Errorf("open the log of redis-server: %w", err)
 	}
 	c.Server, err = redisserver.Start(ctx, redisserver.Options{
-		Dir: dir, Port: port(), Args: []string{"--appendonly", "yes"}, Output: c.log,
+		Dir: dir, Port: free(usualPort), Args: []string{"--appendonly", "yes"}, Output: c.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w; see %s", err, path)
@@ -115,6 +121,9 @@ func lock(path string) (int, error) {
 	}
 	return fd, nil
 }
+
+// Dir returns the folder with the data.
+func (c *child) Dir() string { return c.dir }
 
 func (c *child) About() string {
 	return fmt.Sprintf("redis-server on %s, data and log in %s", c.Addr(), c.dir)
@@ -143,9 +152,9 @@ type trial struct {
 // Redis in memory does not do by itself.
 const pumpEvery = 50 * time.Millisecond
 
-func startTrial() (server, error) {
+func startTrial() (redis, error) {
 	t := &trial{Miniredis: miniredis.NewMiniRedis(), stop: make(chan struct{}), pumped: make(chan struct{})}
-	if err := t.StartAddr(fmt.Sprintf("127.0.0.1:%d", port())); err != nil {
+	if err := t.StartAddr(fmt.Sprintf("127.0.0.1:%d", free(usualPort))); err != nil {
 		return nil, fmt.Errorf("start redis in memory: %w", err)
 	}
 	go t.pump()
@@ -171,6 +180,9 @@ func (t *trial) URL() string { return "redis://" + t.Addr() }
 func (t *trial) About() string {
 	return fmt.Sprintf("in memory on %s, since no redis-server is on PATH: MESSAGES VANISH when this ends", t.Addr())
 }
+
+// Dir is empty: nothing is kept.
+func (t *trial) Dir() string { return "" }
 
 // Done is never closed: it is a part of this process.
 func (t *trial) Done() <-chan struct{} { return nil }

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// listenFlags are the flags of listen. Those of work are for a named listener, but for count.
+type listenFlags struct {
+	workFlags
+	name, from string
+}
+
+// broadcastHandler handles one broadcast.
+type broadcastHandler func(ctx context.Context, b *subscribers.Broadcast) error
+
+func (a *app) listenCommand() *cobra.Command {
+	var f listenFlags
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "listen TOPIC|PATTERN [-- CMD ARGS...]",
+		Short: "Receive broadcasts: run a command for each, or print them",
+		Long: `Receive the broadcasts of a topic, or of those that a pattern names, until
+SIGTERM or Ctrl-C. In a pattern * stands for any one token, and > at the end for
+one or more. Quote it: to the shell both mean something else.
+
+Without CMD each broadcast is printed: its position, topic and id, how late it
+is, and its body. With CMD it is run for each, one after the other, with the body
+on its standard input and in its environment MESSAGE_TOPIC, MESSAGE_ID,
+MESSAGE_POSITION, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_CONTENT_TYPE and
+MESSAGE_HEADER_NAME for each header. Where it fails that is logged, and the next
+one comes. At the end the position is logged from which --from goes on.
+
+With --name the place is kept in Redis. Processes of one name share the
+broadcasts, and whoever comes back gets what was sent meanwhile. How CMD exits
+decides:
+
+  0   done
+  65  never to be done: the broadcast is given up at once
+  else, and by a signal: again after a backoff, until it is out of attempts
+
+What a process that died had in hand goes to another when its lease ends. A name
+belongs to one pattern and one beginning, until bellhop listeners remove.
+
+Broadcasts that were removed before they were read (see BELLHOP_BROADCAST_KEEP)
+are a gap. It is logged, and with --json a line {"gap":{...}} stands in its place.`,
+		Example: `  bellhop listen prices.gold
+  bellhop listen 'prices.*' --from beginning --json
+  bellhop listen 'prices.>' --from 2025-01-01T00:00:00Z --count 1
+  bellhop listen 'prices.>' --name billing -- sh -c 'echo "$MESSAGE_TOPIC is at $(cat)"'`,
+		Args: handlerArgs("TOPIC|PATTERN"),
+	})
+	flags := c.Flags()
+	flags.StringVar(&f.name, "name", "", "keep the place in Redis, and share the broadcasts with others of this name")
+	flags.StringVar(&f.from, "from", "", "begin now, at the beginning, at a time of RFC 3339, or behind a position (default: now, and with --name where it stands)")
+	flags.IntVar(&f.count, "count", 0, "end when this many were handled (default: never)")
+	flags.IntVar(&f.concurrency, "concurrency", 1, "with --name: broadcasts handled at the same time")
+	flags.IntVar(&f.attempts, "attempts", 0, "with --name: attempts of a broadcast (default: BELLHOP_MAX_ATTEMPTS)")
+	flags.StringVar(&f.lease, "lease", "", "with --name: lease of a broadcast, extended while it is handled (default: BELLHOP_LEASE)")
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		o, err := f.options(c, s)
+		if err != nil {
+			return err
+		}
+		handler := a.showBroadcast(f.name != "")
+		if len(args) > 1 {
+			cmd, err := a.newCommand(args[1:])
+			if err != nil {
+				return err
+			}
+			handler = func(ctx context.Context, b *subscribers.Broadcast) error { return refusal(cmd.hear(ctx, b)) }
+			if f.name == "" {
+				handler = tolerant(s.log, cmd.hear)
+			}
+		} else if a.json {
+			o.OnGap = a.showGap
+		}
+		return listen(ctx, s, args[0], handler, o, f.count)
+	})
+}
+
+// options returns what the flags say, and the configuration where they do not.
+func (f *listenFlags) options(c *cobra.Command, s *session) (o subscribers.ListenOptions, err error) {
+	given := c.Flags().Changed
+	if given("name") && f.name == "" {
+		return o, wrong(fmt.Errorf("--name is empty; leave it out"))
+	}
+	for _, name := range []string{"concurrency", "attempts", "lease"} {
+		if given(name) && f.name == "" {
+			return o, wrong(fmt.Errorf("unexpected flag --%s: it is for a named listener; give --name, too", name))
+		}
+	}
+	if given("from") {
+		if o.From, err = subscribers.ParseFrom(f.from); err != nil {
+			return o, err
+		}
+	}
+	hands := s.config.Handle()
+	if err := f.apply(c, &hands); err != nil || f.name == "" {
+		return o, err
+	}
+	o.Name = f.name
+	o.Concurrency, o.Lease, o.Backoff, o.MaxAttempts = hands.Concurrency, hands.Lease, hands.Backoff, hands.MaxAttempts
+	return o, nil
+}
+
+// listen handles broadcasts until ctx ends, or count were handled; 0 is no limit.
+func listen(ctx context.Context, s *session, pattern string, handler broadcastHandler, o subscribers.ListenOptions, count int) error {
+	defer context.AfterFunc(ctx, func() {
+		s.log.Info("stopping: waiting for what is being handled; a second signal ends that", "pattern", pattern)
+	})()
+	if count > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithCancel(ctx)
+		defer stop()
+		var givenUp func()
+		handler, givenUp = counted(ctx, stop, handler, count)
+		if o.Name != "" {
+			o.Concurrency = min(o.Concurrency, count)
+			o.OnGivenUp = func(*subscribers.Broadcast, string) { givenUp() }
+		}
+	}
+	l := subscribers.NewListener(s.store, subscribers.ListenerOptions{Grace: s.config.ShutdownTimeout, Logger: s.log})
+	if o.Name == "" {
+		return listenPlain(ctx, s, l, pattern, handler, o)
+	}
+	o.OnStart = func(notify.Position) { s.log.Info("listening", "pattern", pattern, "name", o.Name) }
+	return l.Listen(ctx, pattern, handler, o)
+}
+
+// listenPlain listens without a name. When ctx ends the handler may go on for as
+// long as that of a named listener. At the end it tells up to where it came.
+func listenPlain(ctx context.Context, s *session, l *subscribers.Listener, pattern string, handler broadcastHandler, o subscribers.ListenOptions) error {
+	grace, interrupt := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer interrupt(nil)
+	defer context.AfterFunc(ctx, func() {
+		time.AfterFunc(s.config.ShutdownTimeout, func() { interrupt(subscribers.ErrStopping) })
+	})()
+	var last notify.Position
+	began := false
+	o.OnStart = func(at notify.Position) {
+		last, began = at, true
+		s.log.Info("listening", "pattern", pattern, "behind", at)
+	}
+	err := l.Listen(ctx, pattern, func(_ context.Context, b *subscribers.Broadcast) error {
+		err := handler(grace, b)
+		if err == nil {
+			last = b.Position
+		}
+		return err
+	}, o)
+	if began {
+		s.log.Info("stopped: give --from this position to go on", "pattern", pattern, "position", last)
+	}
+	if errors.Is(err, subscribers.ErrStopping) {
+		return nil
+	}
+	return err
+}
+
+// tolerant logs where a handler fails, and goes on: without a name nothing comes again.
+func tolerant(log *slog.Logger, handler broadcastHandler) broadcastHandler {
+	return func(ctx context.Context, b *subscribers.Broadcast) error {
+		err := handler(ctx, b)
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			log.Warn("command failed", "topic", b.Topic, "id", b.ID, "position", b.Position, "reason", err)
+		}
+		return nil
+	}
+}
+
+// showBroadcast returns the handler that prints a broadcast. Only those of a
+// named listener come again, and have attempts to tell.
+func (a *app) showBroadcast(named bool) broadcastHandler {
+	return func(_ context.Context, b *subscribers.Broadcast) error {
+		late := time.Since(b.Due)
+		if !a.json {
+			_, err := fmt.Fprintf(a.out, "%s  %s  %s  %s late  %s\n", b.Position, b.Topic, b.ID, lateness(late), oneLine(b.Body))
+			return err
+		}
+		one := shown{
+			Topic: b.Topic, ID: b.ID, Position: b.Position, Due: b.Due, LateMs: msOf(late), Published: b.Published,
+			ContentType: b.ContentType, Headers: b.Headers, text: textOf(b.Body),
+		}
+		if named {
+			one.Attempt = b.Attempt
+		}
+		return a.printJSON(one)
+	}
+}
+
+// gapJSON is a gap as listen --json prints it.
+type gapJSON struct {
+	Gap struct {
+		Topic string          `json:"topic"`
+		After notify.Position `json:"after"` // broadcasts behind this position are missing,
+		UpTo  notify.Position `json:"up_to"` // up to and with this one
+	} `json:"gap"`
+}
+
+// showGap prints a gap, which is logged as well.
+func (a *app) showGap(g subscribers.Gap) {
+	var line gapJSON
+	line.Gap.Topic, line.Gap.After, line.Gap.UpTo = g.Topic, g.After, g.UpTo
+	_ = a.printJSON(line) // what cannot be printed shows with the next broadcast
+}

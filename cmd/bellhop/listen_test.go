@@ -1,0 +1,480 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// serve starts a carrier, which broadcasts need.
+func (s *shell) serve() {
+	s.t.Helper()
+	s.start("serve").await(1, "msg=elected")
+}
+
+// broadcast sends broadcasts, "TOPIC ID" each, in this order.
+func (s *shell) broadcast(names ...string) {
+	s.t.Helper()
+	var lines strings.Builder
+	due := time.Now()
+	for _, name := range names {
+		topic, id, _ := strings.Cut(name, " ")
+		due = due.Add(time.Millisecond) // in the same one their names decide
+		fmt.Fprintf(&lines, `{"topic":%q,"id":%q,"mode":"broadcast","due":%q,"body":"body %s"}`+"\n", topic, id, due.Format(time.RFC3339Nano), id)
+	}
+	if r := s.feed(lines.String(), "publish", "--file", "-"); r.code != 0 {
+		s.t.Fatalf("%+v", r)
+	}
+}
+
+// listen starts to listen, and returns when nothing that is sent from now on is missed.
+func (s *shell) listen(args ...string) *process {
+	s.t.Helper()
+	p := s.start(append([]string{"listen"}, args...)...)
+	p.await(1, "msg=listening")
+	return p
+}
+
+// heard listens for as many broadcasts as are wanted, and returns them as --json prints them.
+func (s *shell) heard(n int, args ...string) []shown {
+	s.t.Helper()
+	out := s.call(append([]string{"listen", "--json", "--count", fmt.Sprint(n)}, args...)...)
+	var all []shown
+	for line := range strings.Lines(out) {
+		var one shown
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			s.t.Fatalf("%v: %s", err, line)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// ids returns the ids of broadcasts, one behind the other.
+func ids(all []shown) (line string) {
+	for _, one := range all {
+		line += one.ID
+	}
+	return line
+}
+
+func TestListenPrints(t *testing.T) {
+	s := newShell(t)
+	s.serve()
+	one, many, other := s.listen("prices.gold"), s.listen("prices.>"), s.listen("prices.*.open", "--json")
+	s.call("broadcast", "prices.gold", "--id", "later", "--delay", "50ms", "--body", "two\nlines")
+	many.await(1, "later")
+	s.broadcast("news a", "prices.silver b", "prices.gold c")
+	line := regexp.MustCompile(`(?m)^\d+-\d+  prices\.gold  later  \d+\.\d ms late  "two\\nlines"$`)
+	for p, want := range map[*process]string{one: "later c", many: "later b c"} {
+		p.await(1, "body c")
+		p.stop()
+		if !line.MatchString(p.said()) {
+			t.Errorf("no line of the first in:\n%s", p.said())
+		}
+		var got []string
+		for _, found := range regexp.MustCompile(`(?m)^\d+-\d+  \S+  (\S+)`).FindAllStringSubmatch(p.said(), -1) {
+			got = append(got, found[1])
+		}
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Error(diff)
+		}
+	}
+	s.call("broadcast", "prices.tin.open", "--body", "\xff", "--header", "A=b", "--content-type", "text/plain")
+	other.await(1, `"topic":"prices.tin.open"`)
+	contains(t, other.said(), `"body_base64":"/w=="`, `"content_type":"text/plain"`, `"headers":{"A":"b"}`, `"late_ms":`, `"position":"`)
+	if strings.Contains(other.said(), "prices.gold") || strings.Contains(other.said(), `"attempt"`) {
+		t.Errorf("it heard too much:\n%s", other.said())
+	}
+	if c := s.counts("prices.gold"); c.Sent != 2 || c.Log != 2 || c.Broadcasts != 0 {
+		t.Errorf("got %+v, want 2 sent", c)
+	}
+}
+
+func TestListenFrom(t *testing.T) {
+	s := newShell(t)
+	s.serve()
+	s.broadcast("p.a 1", "p.b 2", "p.a 3", "q 4")
+	all := s.heard(4, ">", "--from", "beginning")
+	if ids(all) != "1234" {
+		t.Fatalf("got %q, want 1234", ids(all))
+	}
+	second := all[1].Position
+	for _, test := range []struct {
+		pattern, from, want string
+	}{
+		{"p.a", "beginning", "13"},
+		{"p.>", second.String(), "3"},
+		{">", second.String(), "34"},
+		{">", second.Time().UTC().Format(time.RFC3339Nano), "234"},
+		{"p.*", "2020-01-01T00:00:00+01:00", "123"},
+	} {
+		if got := ids(s.heard(len(test.want), test.pattern, "--from", test.from)); got != test.want {
+			t.Errorf("%s from %s: got %q, want %q", test.pattern, test.from, got, test.want)
+		}
+	}
+	for _, args := range [][]string{{">"}, {">", "--from", "now"}} {
+		p := s.listen(args...)
+		s.broadcast("q later")
+		p.await(1, "body later")
+		p.stop()
+		if strings.Contains(p.said(), "body 4") {
+			t.Errorf("listen %v hears what was sent before:\n%s", args, p.said())
+		}
+	}
+}
+
+// The position that is told at the end is where another goes on, without a gap or a repetition.
+func TestListenTellsWhereToGoOn(t *testing.T) {
+	s := newShell(t)
+	s.serve()
+	position := regexp.MustCompile(`msg="stopped: give --from this position to go on" pattern=t position=(\S+)`)
+	told := func(p *process) string {
+		t.Helper()
+		p.stop()
+		found := position.FindStringSubmatch(p.said())
+		if found == nil {
+			t.Fatalf("no position in:\n%s", p.said())
+		}
+		return found[1]
+	}
+	from := told(s.listen("t")) // nothing was sent yet
+	s.broadcast("t 1", "t 2", "t 3")
+	p := s.listen("t", "--from", from, "--count", "2")
+	p.await(1, "body 2")
+	p.ends(exitDone)
+	from = position.FindStringSubmatch(p.said())[1]
+	if got := ids(s.heard(1, "t", "--from", from)); got != "3" || strings.Contains(p.said(), "body 3") {
+		t.Errorf("it goes on with %q, want 3", got)
+	}
+	p = s.listen("t", "--from", from)
+	p.await(1, "body 3")
+	from = told(p)
+	p = s.listen("t", "--from", from)
+	s.broadcast("t 4")
+	p.await(1, "body 4")
+	p.stop()
+	if strings.Contains(p.said(), "body 3") {
+		t.Errorf("something comes twice:\n%s", p.said())
+	}
+}
+
+func TestListenRunsCommand(t *testing.T) {
+	s := newShell(t)
+	s.serve()
+	s.call("broadcast", "t.a", "--id", "e", "--body", "the body", "--header", "X-Shop=main", "--content-type", "text/plain")
+	s.broadcast("t.a 1", "t.b 2", "t.b 3", "t.b 4")
+	all := s.heard(5, "t.>", "--from", "beginning")
+	script := `
+case $MESSAGE_ID in
+e) echo "$MESSAGE_TOPIC $MESSAGE_POSITION $MESSAGE_ATTEMPT $MESSAGE_CONTENT_TYPE $MESSAGE_HEADER_X_SHOP $(cat)"; date -d "$MESSAGE_DUE" +%Y ;;
+1) echo broken input >&2; exit 65 ;;
+2) echo not now >&2; exit 1 ;;
+3) kill -9 $$ ;;
+4) echo "$(cat) is done" ;;
+esac`
+	r := s.feed("", "listen", "t.>", "--from", "beginning", "--count", "5", "--", "sh", "-c", script)
+	if r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	contains(t, r.out, "t.a "+all[0].Position.String()+" 1 text/plain main the body\n20", "body 4 is done\n")
+	contains(t, r.err, "\nbroken input\n", `msg="command failed" topic=t.a id=1 position=`+all[1].Position.String()+` reason="exit status 65: broken input"`,
+		`reason="exit status 1: not now"`, `reason="signal: killed"`)
+}
+
+// gated is a command that says that it began, and ends when the file is there.
+func gated(path string) []string {
+	return []string{"--", "sh", "-c", `echo "began $MESSAGE_ID attempt $MESSAGE_ATTEMPT pid $$"; while ! test -e ` + path + `; do sleep 0.01; done; echo "ended $MESSAGE_ID"`}
+}
+
+func TestListenDrains(t *testing.T) {
+	s := newShell(t)
+	s.serve()
+	for _, name := range [][]string{nil, {"--name", "n"}} {
+		gate := filepath.Join(t.TempDir(), "gate")
+		p := s.listen(append(append([]string{"t"}, name...), gated(gate)...)...)
+		s.broadcast("t 1", "t 2")
+		p.await(1, "began 1")
+		p.signal(syscall.SIGTERM)
+		p.await(1, "a second signal ends that")
+		if err := os.WriteFile(gate, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.ends(exitDone)
+		contains(t, p.said(), "ended 1")
+		if strings.Contains(p.said(), "began 2") {
+			t.Errorf("it went on:\n%s", p.said())
+		}
+	}
+	if got := ids(s.heard(1, "t", "--name", "n")); got != "2" {
+		t.Errorf("the name goes on with %q, want 2", got)
+	}
+}
+
+// What a command was kept from finishing is not behind the position that is told.
+func TestListenAsksCommandToEnd(t *testing.T) {
+	s := newShell(t, "BELLHOP_SHUTDOWN_TIMEOUT=50ms")
+	s.serve()
+	p := s.listen("t", "--", "sh", "-c", `trap 'echo asked; exit 1' TERM; test $MESSAGE_ID = 1 && exit; echo began; while :; do sleep 0.01; done`)
+	s.broadcast("t 1", "t 2")
+	p.await(1, "began")
+	p.stop()
+	contains(t, p.said(), "asked")
+	first := s.heard(1, "t", "--from", "beginning")[0].Position
+	contains(t, p.said(), "position="+first.String())
+}
+
+func TestListenSecondSignalKills(t *testing.T) {
+	s := newShell(t)
+	s.serve()
+	p := s.listen("t", "--", "sh", "-c", "echo began $$; sleep 60; echo ended")
+	s.broadcast("t 1")
+	p.await(1, "began")
+	p.signal(syscall.SIGTERM)
+	p.await(1, "a second signal ends that")
+	p.signal(syscall.SIGTERM)
+	p.ends(exitFailed)
+	if strings.Contains(p.said(), "ended") {
+		t.Errorf("the command went on:\n%s", p.said())
+	}
+}
+
+func TestListenTellsGaps(t *testing.T) {
+	s := newShell(t)
+	s.serve()
+	s.broadcast("t 1", "t 2", "t 3", "t 4")
+	all := s.heard(4, "t", "--from", "beginning")
+	s.call("listen", "t", "--name", "n", "--from", all[0].Position.String(), "--count", "1")
+	store := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
+	if err := store.Client().XTrimMaxLen(t.Context(), store.Keys().Log("t"), 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, start := range [][]string{{"--from", all[0].Position.String()}, {"--name", "n"}} {
+		r := s.feed("", append([]string{"listen", "t", "--json", "--count", "1"}, start...)...)
+		gap, rest, _ := strings.Cut(r.out, "\n")
+		var line gapJSON
+		if err := json.Unmarshal([]byte(gap), &line); err != nil || line.Gap.Topic != "t" || line.Gap.UpTo != all[2].Position || line.Gap.After >= line.Gap.UpTo {
+			t.Errorf("listen %v: no gap: %v %s", start, err, r.out)
+		}
+		contains(t, rest, `"id":"4"`)
+		contains(t, r.err, "broadcasts are missing")
+	}
+}
+
+func TestListenNamed(t *testing.T) {
+	s := newShell(t, "BELLHOP_BACKOFF_MIN=1ms", "BELLHOP_BACKOFF_MAX=1ms")
+	s.serve()
+	s.broadcast("t.a before")
+	p := s.listen("t.*", "--name", "billing")
+	s.broadcast("t.a 1")
+	p.await(1, "body 1")
+	p.stop()
+	s.broadcast("t.a 2", "t.b 3")
+	all := s.heard(2, "t.*", "--name", "billing")
+	if got := ids(all); got != "23" && got != "32" || all[0].Attempt != 1 {
+		t.Errorf("got %+v, want 2 and 3", all)
+	}
+	if strings.Contains(p.said(), "body before") {
+		t.Errorf("it hears what was sent before:\n%s", p.said())
+	}
+
+	s.broadcast("t.a 4", "t.a 5", "t.a 6")
+	r := s.feed("", "listen", "t.*", "--name", "billing", "--attempts", "3", "--count", "3", "--concurrency", "2", "--", "sh", "-c", `
+case $MESSAGE_ID in
+4) echo broken input >&2; exit 65 ;;
+5) echo 5 try $MESSAGE_ATTEMPT; test $MESSAGE_ATTEMPT = 2 ;;
+6) echo 6 try $MESSAGE_ATTEMPT; exit 1 ;;
+esac`)
+	if r.code != exitDone {
+		t.Fatalf("%+v", r)
+	}
+	contains(t, r.out, "5 try 1\n", "5 try 2\n", "6 try 3\n")
+	contains(t, r.err, `msg="broadcast failed"`, "id=4 ", `reason="exit status 65: broken input`, "id=6 ", "attempts=3 reason=\"exit status 1\"")
+	if n := strings.Count(r.out+r.err, "try"); n != 5 || strings.Count(r.err, `msg="broadcast given up"`) != 2 {
+		t.Errorf("%d tries, want 5, and 2 given up:\n%s%s", n, r.out, r.err)
+	}
+	s.broadcast("t.a 7")
+	if got := ids(s.heard(1, "t.*", "--name", "billing", "--count", "1")); got != "7" {
+		t.Errorf("it goes on with %q, want 7", got)
+	}
+}
+
+// What comes beyond the count is left to who listens next, with no attempt used up.
+func TestListenCountsExactly(t *testing.T) {
+	s := newShell(t)
+	s.serve()
+	s.broadcast("t 1", "t 2", "t 3", "t 4", "t 5", "t 6", "t 7", "t 8")
+	from := []string{"t", "--name", "n", "--from", "beginning", "--concurrency", "4"}
+	seen := make(map[string]int)
+	for _, n := range []int{2, 1, 5} {
+		all := s.heard(n, from...)
+		if len(all) != n {
+			t.Errorf("%d are printed, want %d", len(all), n)
+		}
+		for _, one := range all {
+			seen[one.ID] += one.Attempt
+		}
+	}
+	for id, attempts := range seen {
+		if attempts != 1 {
+			t.Errorf("%s comes with %d attempts", id, attempts)
+		}
+	}
+	if len(seen) != 8 {
+		t.Errorf("%d came, want 8", len(seen))
+	}
+}
+
+func TestListenersOfANameShare(t *testing.T) {
+	s := newShell(t)
+	s.serve()
+	gate := filepath.Join(t.TempDir(), "gate")
+	args := append([]string{"t", "--name", "n"}, gated(gate)...)
+	a, b := s.listen(args...), s.listen(args...)
+	s.broadcast("t 1", "t 2")
+	a.await(1, "began")
+	b.await(1, "began") // each has one in hand
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.await(1, "ended")
+	b.await(1, "ended")
+	s.broadcast("t 3", "t 4", "t 5", "t 6")
+	storetest.Eventually(t, "all are handled", func() bool { return strings.Count(a.said()+b.said(), "ended") == 6 })
+	a.stop()
+	b.stop()
+	for id := 1; id <= 6; id++ {
+		if n := strings.Count(a.said()+b.said(), fmt.Sprintf("ended %d", id)); n != 1 {
+			t.Errorf("%d is handled %d times", id, n)
+		}
+	}
+}
+
+// What a process had in hand that was killed goes to the other, an attempt later.
+func TestListenerTakesOver(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.serve()
+	args := []string{"t", "--name", "n", "--lease", "500ms"}
+	a := s.listen(append(args, "--", "sh", "-c", `echo "began $MESSAGE_ID"; exec sleep 60`)...)
+	s.broadcast("t 1")
+	a.await(1, "began 1")
+	b := s.listen(append(args, "--json")...)
+	s.broadcast("t 2")
+	b.await(1, `"id":"2"`)
+	a.signal(syscall.SIGKILL)
+	b.await(1, `"id":"1"`)
+	contains(t, b.said(), `"attempt":2`)
+	if strings.Contains(b.said(), "broadcasts are missing") {
+		t.Errorf("a gap is told, and nothing is missing:\n%s", b.said())
+	}
+	b.stop()
+}
+
+func TestListenHearsNoCarrier(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	p := s.listen("t")
+	p.await(1, "no carrier is heard")
+	p.stop()
+}
+
+func TestListenRefuses(t *testing.T) {
+	s := newShell(t)
+	known := s.listen("known.*", "--name", "known", "--from", "beginning")
+	for _, test := range []struct {
+		args string
+		want string
+	}{
+		{"listen", "TOPIC|PATTERN is missing"},
+		{"listen -- true", "TOPIC|PATTERN is missing"},
+		{"listen t true", `unexpected argument "true"; write -- in front of the command`},
+		{"listen t --", "CMD is missing behind --"},
+		{"listen t -- no-such-command-here", "executable file not found"},
+		{"listen a/b", `invalid topic "a/b"`},
+		{"listen a.>.b", `invalid pattern "a.>.b"`},
+		{"listen a*", `invalid pattern "a*"`},
+		{"listen t --from yesterday", `invalid from "yesterday": use now, beginning, a time of RFC 3339 such as `},
+		{"listen t --from=", `invalid from ""`},
+		{"listen t --count 0", "invalid count 0"},
+		{"listen t --concurrency 2", "unexpected flag --concurrency: it is for a named listener; give --name, too"},
+		{"listen t --attempts 2", "unexpected flag --attempts: it is for a named listener; give --name, too"},
+		{"listen t --lease 1s", "unexpected flag --lease: it is for a named listener; give --name, too"},
+		{"listen t --name=", "--name is empty; leave it out"},
+		{"listen t --name a/b", `invalid name "a/b"`},
+		{"listen t --name n --concurrency 10001", "invalid concurrency 10001"},
+		{"listen t --name n --attempts 0", "invalid attempts 0"},
+		{"listen t --name n --lease 1ms", "invalid lease 1ms"},
+		{"listen t --name n --lease x", `invalid lease "x"`},
+		{"listen t --name known", "invalid name known: it is in use for known.*"},
+		{"listen known.* --name known --from now", "invalid from now: the name known is in use and began at beginning"},
+	} {
+		contains(t, s.fails(exitUsage, strings.Fields(test.args)...), test.want)
+	}
+	known.stop()
+}
+
+func TestListeners(t *testing.T) {
+	s := newShell(t)
+	s.serve()
+	contains(t, s.call("listeners"), "no listener has a name yet")
+	if out := s.call("listeners", "--json"); out != "[]\n" {
+		t.Errorf("got %q", out)
+	}
+	s.listen("t.>", "--name", "away", "--from", "beginning").stop()
+	s.broadcast("t.a 1", "t.b 2")
+	here := s.listen("t.>", "--name", "here", "--lease", "1s", "--", "sh", "-c", "echo began; exec sleep 60")
+	s.broadcast("t.a 3")
+	here.await(1, "began")
+	out := s.call("listeners")
+	contains(t, out, "NAME  PATTERN  FROM       IN HAND  TOPICS BEHIND  ACTIVE", "away  t.>      beginning  0        2              no", "here  t.>      now        1        0              yes")
+	var names []struct {
+		Name, Pattern, From string
+		Held                int64
+		Active              bool
+	}
+	if s.json(&names, "listeners", "--json"); len(names) != 2 || names[1].Name != "here" || names[1].Held != 1 || !names[1].Active || names[0].From != "beginning" {
+		t.Errorf("got %+v", names)
+	}
+
+	if out := s.call("listeners", "remove", "here"); out != "removed here\n" {
+		t.Errorf("got %q", out)
+	}
+	here.ends(exitFailed)
+	contains(t, here.said(), "bellhop: listener here: it was removed")
+	if out := s.call("listeners", "remove", "away", "--json"); out != `{"removed":"away"}`+"\n" {
+		t.Errorf("got %q", out)
+	}
+	contains(t, s.call("listeners"), "no listener has a name yet")
+	contains(t, s.fails(exitFailed, "listeners", "remove", "away"), "remove listener away: ", "no listener of that name")
+	for args, want := range map[string]string{
+		"listeners remove":      "NAME is missing",
+		"listeners remove a b":  `unexpected argument "b"`,
+		"listeners remove a/b":  `invalid name "a/b"`,
+		"listeners list":        `unknown command "list": use remove NAME, or nothing for a list`,
+		"listeners remove --x":  "unknown flag: --x",
+		"listeners --name here": "unknown flag: --name",
+	} {
+		contains(t, s.fails(exitUsage, strings.Fields(args)...), want)
+	}
+}
+
+func TestLateness(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Millisecond: "-1.0 ms", 1234 * time.Microsecond: "1.2 ms", 9999 * time.Millisecond: "9999.0 ms", 10 * time.Second: "10s", 90 * time.Minute: "1h30m",
+	} {
+		if got := lateness(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}

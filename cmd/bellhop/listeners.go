@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+func (a *app) listenersCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "listeners",
+		Short: "List the named listeners, or remove one",
+		Long: `List the named listeners, which bellhop listen --name makes: what each listens
+to, where it began, how many broadcasts its processes have in hand, on how many
+topics there are some that it has not got yet, and whether anybody listens now.`,
+		Example: `  bellhop listeners
+  bellhop listeners --json | jq '.[] | select(.active | not)'
+  bellhop listeners remove billing`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q: use remove NAME, or nothing for a list", args[0])
+			}
+			return nil
+		},
+	})
+	c.AddCommand(a.listenersRemoveCommand())
+	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
+		names, err := subscribers.NewListener(s.store, subscribers.ListenerOptions{}).Names(ctx)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(names)
+		}
+		if len(names) == 0 {
+			fmt.Fprintln(a.out, "no listener has a name yet")
+			return nil
+		}
+		return table(a.out, func(w io.Writer) {
+			fmt.Fprintln(w, "NAME\tPATTERN\tFROM\tIN HAND\tTOPICS BEHIND\tACTIVE")
+			for _, n := range names {
+				active := "no"
+				if n.Active {
+					active = "yes"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", n.Name, n.Pattern, n.From, n.Held, n.Behind, active)
+			}
+		})
+	})
+}
+
+func (a *app) listenersRemoveCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "remove NAME",
+		Short: "Forget a named listener",
+		Long: `Forget a named listener: its place, and what it has in hand. Processes that listen
+under the name end with an error.`,
+		Example: `  bellhop listeners remove billing`,
+		Args:    takes("NAME"),
+	})
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		if err := subscribers.NewListener(s.store, subscribers.ListenerOptions{}).Remove(ctx, args[0]); err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(map[string]string{"removed": args[0]})
+		}
+		fmt.Fprintf(a.out, "removed %s\n", args[0])
+		return nil
+	})
+}
