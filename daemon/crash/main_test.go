@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -47,7 +48,8 @@ func play(role string) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	switch role {
 	case "carrier":
-		c, err := carrier.New(store, carrier.Options{Name: os.Getenv("CRASH_NAME"), Logger: logger})
+		lease, _ := time.ParseDuration(os.Getenv("CRASH_LEASE")) // the default, if there is none
+		c, err := carrier.New(store, carrier.Options{Name: os.Getenv("CRASH_NAME"), Lease: lease, Logger: logger})
 		if err != nil {
 			return err
 		}
@@ -56,6 +58,14 @@ func play(role string) error {
 		return work(ctx, store, logger)
 	case "publisher":
 		return publish(ctx, store)
+	case "listener":
+		return listenAs(ctx, store, logger)
+	case "daemon":
+		c, err := daemon.Load()
+		if err != nil {
+			return err
+		}
+		return daemon.Run(ctx, c, logger)
 	}
 	return fmt.Errorf("no role %q", role)
 }
@@ -103,6 +113,31 @@ func work(ctx context.Context, store *notify.Store, logger *slog.Logger) error {
 		return err
 	}
 	return sub.Run(ctx)
+}
+
+// listenAs listens under a name, and prints a line for each broadcast when its handler begins.
+func listenAs(ctx context.Context, store *notify.Store, logger *slog.Logger) error {
+	pause, err := time.ParseDuration(os.Getenv("CRASH_PAUSE"))
+	if err != nil {
+		return err
+	}
+	lease, err := time.ParseDuration(os.Getenv("CRASH_LEASE"))
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	l := subscribers.NewListener(store, subscribers.ListenerOptions{Logger: logger})
+	return l.Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
+		mu.Lock()
+		fmt.Printf("%s %d %d\n", b.ID, b.Attempt, time.Since(b.Due).Microseconds())
+		mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+			return nil
+		}
+	}, subscribers.ListenOptions{Name: os.Getenv("CRASH_NAME"), Concurrency: 16, Lease: lease})
 }
 
 // A process is the test binary in a role of its own.

@@ -1,0 +1,479 @@
+package crash_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// announce publishes n broadcasts to some topics that are due over a while, beginning in a while.
+func announce(t *testing.T, store *notify.Store, n int, begin, over time.Duration) {
+	t.Helper()
+	messages := make([]notify.Message, n)
+	for i := range messages {
+		messages[i] = notify.Message{
+			Topic: fmt.Sprintf("%s.%d", topic, i%5), ID: fmt.Sprintf("b%06d", i), Body: []byte("x"), Broadcast: true,
+			Delay: begin + over*time.Duration(i)/time.Duration(n),
+		}
+	}
+	storetest.Publish(t, store, messages...)
+}
+
+// A logged broadcast is what a log in Redis holds of it.
+type logged struct {
+	id  string
+	due int64
+	at  notify.Position
+}
+
+// sent waits until nothing waits to be sent, and returns all that was, in order.
+func sent(t *testing.T, store *notify.Store) (all []logged) {
+	t.Helper()
+	client, keys := store.Client(), store.Keys()
+	storetest.Eventually(t, "all broadcasts are sent", func() bool {
+		n, err := client.ZCard(context.Background(), keys.Broadcasts()).Result()
+		return err == nil && n == 0
+	})
+	topics, err := client.ZRange(t.Context(), keys.Logs(), 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range topics {
+		entries, err := client.XRange(t.Context(), keys.Log(topic), "-", "+").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			at, err := notify.ParsePosition(e.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			due, err := strconv.ParseInt(e.Values["due"].(string), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, logged{e.Values["id"].(string), due, at})
+		}
+	}
+	slices.SortFunc(all, func(a, b logged) int { return cmp.Compare(a.at, b.at) })
+	return all
+}
+
+// wantSent checks that n broadcasts were sent, each once, none early, in the order of their due times.
+func wantSent(t *testing.T, store *notify.Store, n int) []logged {
+	t.Helper()
+	all := sent(t, store)
+	ids := make(map[string]bool)
+	for i, b := range all {
+		switch {
+		case ids[b.id]:
+			t.Errorf("%s was sent twice", b.id)
+		case i > 0 && b.due < all[i-1].due:
+			t.Errorf("%s, due %d, was sent behind %s, due %d", b.id, b.due, all[i-1].id, all[i-1].due)
+		case i > 0 && b.at == all[i-1].at:
+			t.Errorf("%s and %s are at %v", b.id, all[i-1].id, b.at)
+		case b.at.Time().UnixMilli() < b.due:
+			t.Errorf("%s, due %d, was sent at %v", b.id, b.due, b.at)
+		}
+		ids[b.id] = true
+	}
+	if len(ids) != n {
+		t.Errorf("%d were sent, want %d", len(ids), n)
+	}
+	return all
+}
+
+// A listener in this process collects what it hears.
+type listener struct {
+	mu    sync.Mutex
+	heard []subscribers.Broadcast
+	gaps  int
+}
+
+func (l *listener) size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.heard)
+}
+
+// listen listens to everything until the test ends.
+func listen(t *testing.T, store *notify.Store) *listener {
+	t.Helper()
+	l := &listener{}
+	started := make(chan struct{})
+	storetest.Run(t, func(ctx context.Context) error {
+		return subscribers.NewListener(store, subscribers.ListenerOptions{}).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.heard = append(l.heard, *b)
+			return nil
+		}, subscribers.ListenOptions{
+			OnStart: func(notify.Position) { close(started) },
+			OnGap: func(subscribers.Gap) {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.gaps++
+			},
+		})
+	})
+	storetest.Receive(t, "it listens", started)
+	return l
+}
+
+// check waits until a listener has heard as many as were sent, and checks that it was these, in order.
+func (l *listener) check(t *testing.T, all []logged) {
+	t.Helper()
+	storetest.Eventually(t, "all are heard", func() bool { return l.size() >= len(all) })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.heard) != len(all) || l.gaps > 0 {
+		t.Errorf("it heard %d, and %d were sent; gaps: %d", len(l.heard), len(all), l.gaps)
+	}
+	for i := range min(len(l.heard), len(all)) {
+		if l.heard[i].ID != all[i].id || l.heard[i].Position != all[i].at {
+			t.Fatalf("the %dth that it heard is %s at %v, want %s at %v", i, l.heard[i].ID, l.heard[i].Position, all[i].id, all[i].at)
+		}
+	}
+}
+
+// Carriers are killed, paused and stopped in the middle of 10,000 broadcasts:
+// each is sent once, in due order, and heard once by who listens all the time.
+func TestCarriersChangeAmongBroadcasts(t *testing.T) {
+	store := storetest.Open(t)
+	all := make(map[string]*process)
+	for i, name := range []string{"one", "two", "three"} {
+		all[name] = start(t, store, "carrier", func(string) {}, "CRASH_NAME="+name, "CRASH_LEASE=1s")
+		elected(t, store, "")
+		standingBy(t, store, int64(i))
+	}
+	l := listen(t, store)
+	const n = 10_000
+	announce(t, store, n, 200*time.Millisecond, 4*time.Second)
+	underWay := func(part int) {
+		t.Helper()
+		storetest.Eventually(t, "broadcasts are under way", func() bool { return l.size() > n*part/10 })
+	}
+	underWay(1)
+	if err := all["one"].Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	second := elected(t, store, "one").Name // when its lease has ended
+	if err := all["one"].Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	underWay(5)
+	all[second].end(syscall.SIGTERM)
+	third := elected(t, store, second).Name
+	underWay(7)
+	all[third].end(syscall.SIGKILL)
+	last := elected(t, store, third).Name
+	t.Logf("carried by one, %s, %s, %s", second, third, last)
+	l.check(t, wantSent(t, store, n))
+}
+
+// A listener's connections are cut without a word while broadcasts go out: it
+// misses three beats, connects anew, and catches up in order, each once.
+func TestListenerIsSilentlyCut(t *testing.T) {
+	store := storetest.Open(t)
+	run(t, store)
+	p := newProxy(t, strings.TrimPrefix(storetest.URL(), "redis://"))
+	far := storetest.At(t, "redis://"+p.addr, store.Keys().Prefix())
+	l := listen(t, far)
+	named := newLedger()
+	started := make(chan struct{})
+	storetest.Run(t, func(ctx context.Context) error {
+		return subscribers.NewListener(far, subscribers.ListenerOptions{}).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
+			named.add(b.ID, b.Attempt, time.Since(b.Due))
+			return nil
+		}, subscribers.ListenOptions{Name: "n", OnStart: func(notify.Position) { close(started) }, Lease: time.Second})
+	})
+	storetest.Receive(t, "it listens", started)
+	const n = 3000
+	announce(t, store, n, 100*time.Millisecond, 2*time.Second)
+	storetest.Eventually(t, "some are heard", func() bool { return l.size() > n/10 })
+	p.swallow()
+	cut := time.Now()
+	before := l.size()
+	all := wantSent(t, store, n)
+	l.check(t, all)
+	took := time.Since(cut)
+	t.Logf("%d were heard before the cut, all %v after it", before, took)
+	if bound := notify.Silence + slack; took > bound {
+		t.Errorf("all are heard %v after the cut, the bound is %v", took, bound)
+	}
+	storetest.Eventually(t, "the named one has all", func() bool { return named.size() == n })
+	named.check(t, n)
+}
+
+// kill -9 of a process of a named listener: what it held is handled by another after the lease, and only that.
+func TestKillNamedListener(t *testing.T) {
+	store := storetest.Open(t)
+	carriers(t, store)
+	l := newLedger()
+	env := []string{"CRASH_NAME=n", "CRASH_PAUSE=2ms", "CRASH_LEASE=1s"}
+	victim := start(t, store, "listener", l.line, env...)
+	registered(t, store)
+	const n = 8000
+	announce(t, store, n, 300*time.Millisecond, time.Second)
+	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
+	start(t, store, "listener", l.line, env...)
+	victim.end(syscall.SIGKILL)
+	wantSent(t, store, n)
+	storetest.Eventually(t, "all are handled", func() bool { return l.size() == n })
+	settledName(t, store)
+	l.check(t, n)
+	again := l.again()
+	t.Logf("%d were held by the one that was killed", again)
+	if again == 0 || again > subscribers.MaxClaim+16 {
+		t.Errorf("%d came again, want those that it had in hand", again)
+	}
+}
+
+// SIGTERM of it: nothing comes again, and what it gives back is handled long before its lease ends.
+func TestTermNamedListener(t *testing.T) {
+	store := storetest.Open(t)
+	carriers(t, store)
+	l := newLedger()
+	env := []string{"CRASH_NAME=n", "CRASH_PAUSE=2ms", "CRASH_LEASE=10m"}
+	victim := start(t, store, "listener", l.line, env...)
+	registered(t, store)
+	const n = 8000
+	announce(t, store, n, 300*time.Millisecond, time.Second)
+	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
+	start(t, store, "listener", l.line, env...)
+	victim.end(syscall.SIGTERM)
+	if code := victim.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d: %s", code, victim.log())
+	}
+	wantSent(t, store, n)
+	storetest.Eventually(t, "all are handled", func() bool { return l.size() == n })
+	settledName(t, store)
+	l.check(t, n)
+	l.once(t)
+}
+
+// SIGSTOP of it past its lease: another handles what it held; when it goes on, it takes nothing from others.
+func TestPauseNamedListener(t *testing.T) {
+	store := storetest.Open(t)
+	carriers(t, store)
+	l := newLedger()
+	env := []string{"CRASH_NAME=n", "CRASH_PAUSE=2ms", "CRASH_LEASE=1s"}
+	victim := start(t, store, "listener", l.line, env...)
+	registered(t, store)
+	const n = 4000
+	announce(t, store, n, 300*time.Millisecond, 500*time.Millisecond)
+	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
+	if err := victim.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	start(t, store, "listener", l.line, env...)
+	storetest.Eventually(t, "all are handled", func() bool { return l.size() == n })
+	settledName(t, store)
+	if err := victim.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	announce2 := notify.NewPublisher(store, notify.PublisherOptions{})
+	for i := range 200 { // which both of them share
+		if _, err := announce2.Broadcast(t.Context(), notify.Message{Topic: topic, ID: fmt.Sprintf("c%06d", i), Body: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Eventually(t, "those are handled", func() bool { return l.size() == n+200 })
+	victim.end(syscall.SIGTERM)
+	settledName(t, store)
+	l.check(t, n+200)
+	if again := l.again(); again > subscribers.MaxClaim+16 {
+		t.Errorf("%d came again, want no more than it had in hand", again)
+	}
+}
+
+// registered waits until the name is, so that it is told of all that is sent from now on.
+func registered(t *testing.T, store *notify.Store) {
+	t.Helper()
+	storetest.Eventually(t, "the name is registered", func() bool {
+		ok, err := store.Client().HExists(t.Context(), store.Keys().Listeners(), "n").Result()
+		return err == nil && ok
+	})
+}
+
+// settledName waits until the name has nothing in hand, and nothing is left of what it had.
+func settledName(t *testing.T, store *notify.Store) {
+	t.Helper()
+	storetest.Eventually(t, "nothing is in hand", func() bool {
+		n, err := store.Client().Exists(context.Background(), store.Keys().Held("n"), store.Keys().Tries("n"), store.Keys().Handed()).Result()
+		return err == nil && n == 0
+	})
+}
+
+// again returns how many were handled more than once, or not at first.
+func (l *ledger) again() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, attempts := range l.handled {
+		if len(attempts) > 1 || attempts[0] > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// Redis is killed and started again with its append-only file: nothing that was
+// sent is lost for who listens, nor heard twice; a name goes on where it stood.
+func TestKillRedisAmongBroadcasts(t *testing.T) {
+	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
+	store := storetest.At(t, server.URL(), "")
+	all := carriers(t, store)
+	plain, named := listen(t, store), newLedger()
+	start(t, store, "listener", named.line, "CRASH_NAME=n", "CRASH_PAUSE=0s", "CRASH_LEASE=1s")
+	registered(t, store)
+	const n = 4000
+	announce(t, store, n, 500*time.Millisecond, 2*time.Second)
+	storetest.Eventually(t, "the burst is under way", func() bool { return plain.size() > n/10 && named.size() > n/10 })
+	server.Kill()
+	storetest.Eventually(t, "a carrier notices", func() bool { return strings.Contains(all["one"].log(), "cannot carry") })
+	server, err := server.Restart(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	plain.check(t, wantSent(t, store, n))
+	storetest.Eventually(t, "the name has all", func() bool { return named.size() == n })
+	settledName(t, store)
+	named.check(t, n)
+}
+
+// Carriers and listeners come and go, connections are cut and scripts
+// forgotten, all at once: what was acknowledged and not cancelled is sent once,
+// heard once by listeners that go on by position, and handled under a name.
+func TestChurnOfBroadcasts(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var crew sync.WaitGroup
+	for range 3 {
+		churn(ctx, t, &crew, func(ctx context.Context) error {
+			c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
+			if err != nil {
+				return err
+			}
+			return c.Run(ctx)
+		})
+	}
+	shared := subscribers.NewListener(store, subscribers.ListenerOptions{Grace: time.Millisecond})
+	durable := make([]*listener, 4) // each goes on behind the last that it heard
+	for i := range durable {
+		l := &listener{}
+		durable[i] = l
+		at := notify.Position(0)
+		churn(ctx, t, &crew, func(ctx context.Context) error {
+			from := shared
+			if i == 0 {
+				from = subscribers.NewListener(store, subscribers.ListenerOptions{})
+			}
+			return from.Listen(ctx, []string{">", "t.*"}[i%2], func(_ context.Context, b *subscribers.Broadcast) error {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.heard, at = append(l.heard, *b), b.Position
+				return nil
+			}, subscribers.ListenOptions{From: subscribers.After(at), OnGap: func(subscribers.Gap) { l.gaps++ }})
+		})
+	}
+	var mu sync.Mutex
+	handled := map[string]bool{}
+	for range 3 {
+		churn(ctx, t, &crew, func(ctx context.Context) error {
+			return shared.Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
+				switch rand.IntN(40) {
+				case 0:
+					return errors.New("not this time")
+				case 1:
+					select {
+					case <-ctx.Done():
+						return ctx.Err()
+					case <-time.After(rand.N(200 * time.Millisecond)):
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				handled[b.ID] = true
+				return nil
+			}, subscribers.ListenOptions{
+				Name: "n", From: subscribers.FromBeginning(), Concurrency: 8, Lease: 300 * time.Millisecond, MaxAttempts: 1000,
+				Backoff: subscribers.Backoff{Min: time.Millisecond, Max: 20 * time.Millisecond},
+			})
+		})
+	}
+	publishing, enough := context.WithTimeout(ctx, churnFor/2)
+	defer enough()
+	var publishers sync.WaitGroup
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	published, cancelled := map[string]bool{}, map[string]bool{}
+	for p := range 3 {
+		publishers.Go(func() {
+			for i := 0; publishing.Err() == nil; i++ {
+				m := notify.Message{Topic: fmt.Sprintf("t.%d", i%20), ID: fmt.Sprintf("%d-%d", p, i), Body: []byte("x"), Delay: rand.N(500 * time.Millisecond)}
+				if _, err := pub.Broadcast(ctx, m); err != nil {
+					continue // it happened or not
+				}
+				if i%10 == 0 {
+					switch _, err := pub.Cancel(ctx, m.Topic, m.ID); {
+					case err == nil:
+						mu.Lock()
+						cancelled[m.ID] = true
+						mu.Unlock()
+						continue
+					case !errors.Is(err, notify.ErrNotFound):
+						continue // it happened or not
+					}
+				}
+				mu.Lock()
+				published[m.ID] = true
+				mu.Unlock()
+			}
+		})
+	}
+	publishers.Go(func() { disturb(publishing, store) })
+	publishers.Wait()
+	all := sent(t, store)
+	ids := map[string]bool{}
+	for _, b := range all {
+		if ids[b.id] || cancelled[b.id] {
+			t.Errorf("%s was sent before: %v, cancelled: %v", b.id, ids[b.id], cancelled[b.id])
+		}
+		ids[b.id] = true
+	}
+	for id := range published {
+		if !ids[id] {
+			t.Errorf("%s was acknowledged and never sent", id)
+		}
+	}
+	for _, l := range durable {
+		storetest.Eventually(t, "a listener hears the last", func() bool { return l.size() >= len(all) })
+	}
+	storetest.Eventually(t, "the name has all", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(handled) == len(all)
+	})
+	stop()
+	crew.Wait()
+	for _, l := range durable {
+		l.check(t, all)
+	}
+	t.Logf("%d were published, %d cancelled, %d sent; %+v", len(published), len(cancelled), len(all), shared.Stats())
+}

@@ -1,0 +1,385 @@
+package crash_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const stream = "BELLHOP"
+
+// natsd is a nats-server with JetStream that can be stopped and started again
+// with what it stored.
+type natsd struct {
+	*server.Server
+	t    *testing.T
+	opts *server.Options
+}
+
+// startNATS starts a nats-server, which stops when the test ends.
+func startNATS(t *testing.T) *natsd {
+	t.Helper()
+	n := &natsd{t: t, opts: &server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()}}
+	n.start()
+	t.Cleanup(n.stop)
+	return n
+}
+
+func (n *natsd) start() {
+	n.t.Helper()
+	var err error
+	if n.Server, err = server.NewServer(n.opts.Clone()); err != nil {
+		n.t.Fatal(err)
+	}
+	go n.Start()
+	if !n.ReadyForConnections(storetest.Deadline) {
+		n.t.Fatal("nats-server does not start")
+	}
+	n.opts.Port = n.Addr().(*net.TCPAddr).Port
+}
+
+func (n *natsd) stop() {
+	n.Shutdown()
+	n.WaitForShutdown()
+}
+
+// connect returns a client of the server.
+func (n *natsd) connect() *nats.Conn {
+	n.t.Helper()
+	conn, err := nats.Connect(n.ClientURL())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(conn.Close)
+	return conn
+}
+
+// held returns how many messages the stream holds.
+func held(js jetstream.JetStream) int {
+	s, err := js.Stream(context.Background(), stream)
+	if err != nil {
+		return 0
+	}
+	return int(s.CachedInfo().State.Msgs)
+}
+
+// startDaemon starts a daemon as a process, with settings NAME=VALUE without their prefix.
+func startDaemon(t *testing.T, store *notify.Store, n *natsd, settings ...string) *process {
+	t.Helper()
+	env := []string{"BELLHOP_REDIS_URL=" + store.Where(), "BELLHOP_PREFIX=" + store.Keys().Prefix(), "BELLHOP_NATS_URL=" + n.ClientURL()}
+	for _, one := range settings {
+		env = append(env, "BELLHOP_"+one)
+	}
+	return start(t, store, "daemon", func(string) {}, env...)
+}
+
+// bridges starts two daemons that keep broadcasts in a stream, and returns them,
+// the elected one first, when it bridges and the other one stands by.
+func bridges(t *testing.T, store *notify.Store, n *natsd, settings ...string) (now, next *process) {
+	t.Helper()
+	settings = append(settings, "NATS_JETSTREAM="+stream)
+	now = startDaemon(t, store, n, settings...)
+	elected(t, store, "")
+	storetest.Eventually(t, "the place of the bridge is kept", func() bool {
+		return store.Client().Exists(context.Background(), store.Keys().Bridge()).Val() == 1
+	})
+	next = startDaemon(t, store, n, settings...)
+	standingBy(t, store, 1)
+	return now, next
+}
+
+// broadcasts sends n broadcasts that are due over a while, beginning in a while.
+func broadcasts(t *testing.T, store *notify.Store, n int, begin, over time.Duration) {
+	t.Helper()
+	due := time.Now().Add(begin)
+	messages := make([]notify.Message, n)
+	for i := range messages {
+		messages[i] = notify.Message{
+			Topic: []string{"a", "a.b", topic}[i%3], ID: fmt.Sprintf("b%06d", i), Body: []byte("x"), Broadcast: true,
+			Due: due.Add(over * time.Duration(i) / time.Duration(n)),
+		}
+	}
+	storetest.Publish(t, store, messages...)
+}
+
+// wantOnce waits until the stream holds n broadcasts, and checks that it holds
+// each once, in the order in which they were sent.
+func wantOnce(t *testing.T, js jetstream.JetStream, store *notify.Store, n int) {
+	t.Helper()
+	storetest.Eventually(t, "the stream holds all", func() bool { return held(js) >= n })
+	consumer, err := js.OrderedConsumer(t.Context(), stream, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	var last notify.Position
+	for i := 0; i < n; {
+		page, err := consumer.Fetch(min(1000, n-i), jetstream.FetchMaxWait(storetest.Deadline))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := range page.Messages() {
+			at, err := notify.ParsePosition(m.Headers().Get("Bellhop-Position"))
+			if err != nil || at <= last {
+				t.Fatalf("at %d there is %v behind %v, %v", i, at, last, err)
+			}
+			last = at
+			seen[m.Headers().Get("ce-id")] = true
+			i++
+		}
+		if page.Error() != nil {
+			t.Fatal(page.Error())
+		}
+	}
+	if got := held(js); got != n || len(seen) != n {
+		t.Errorf("the stream holds %d, of them %d different ones, want %d", got, len(seen), n)
+	}
+	storetest.Eventually(t, "the place of the bridge is behind the last one", func() bool {
+		return store.Client().Get(context.Background(), store.Keys().Bridge()).Val() == last.String()
+	})
+}
+
+func newJetStream(t *testing.T, n *natsd) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(n.connect())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+// The daemon that bridges is killed, stopped or paused in the middle of 10,000
+// broadcasts: the other one goes on, and the stream holds each once, in order.
+func TestEndOfTheBridge(t *testing.T) {
+	const n = 10_000
+	for name, end := range map[string]func(t *testing.T, p *process){
+		"kill -9": func(_ *testing.T, p *process) { p.end(syscall.SIGKILL) },
+		"SIGTERM": func(t *testing.T, p *process) {
+			if p.end(syscall.SIGTERM); p.ProcessState.ExitCode() != 0 {
+				t.Errorf("exit code %d: %s", p.ProcessState.ExitCode(), p.log())
+			}
+		},
+		"SIGSTOP": func(t *testing.T, p *process) {
+			if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, store := startNATS(t), storetest.Open(t)
+			js := newJetStream(t, server)
+			now, next := bridges(t, store, server)
+			before := elected(t, store, "")
+			broadcasts(t, store, n, 500*time.Millisecond, 3*time.Second)
+			storetest.Eventually(t, "the burst is under way", func() bool { return held(js) > n/5 })
+			end(t, now)
+			if got := held(js); got > n*4/5 {
+				t.Errorf("the stream held %d of %d already", got, n)
+			}
+			after := elected(t, store, before.Name)
+			if name == "SIGSTOP" {
+				storetest.Eventually(t, "the other one goes on", func() bool { return held(js) > n/2 })
+				if err := now.Process.Signal(syscall.SIGCONT); err != nil {
+					t.Fatal(err)
+				}
+				storetest.Eventually(t, "it finds itself deposed", func() bool { return strings.Contains(now.log(), "deposed") })
+				standingBy(t, store, 1)
+			}
+			wantOnce(t, js, store, n)
+			if after.Epoch != before.Epoch+1 || strings.Contains(next.log(), "level=ERROR") {
+				t.Errorf("epoch %d after %d: %s", after.Epoch, before.Epoch, next.log())
+			}
+		})
+	}
+}
+
+// lateOnes handles messages over Redis and keeps in mind how late each was.
+type lateOnes struct {
+	mu   sync.Mutex
+	late []time.Duration
+	all  map[string]int
+}
+
+// take returns the median of the lateness of what was handled since it was called last.
+func (l *lateOnes) take(t *testing.T) time.Duration {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.late) < 50 {
+		t.Fatalf("only %d were handled", len(l.late))
+	}
+	slices.Sort(l.late)
+	median := l.late[len(l.late)/2]
+	l.late = nil
+	return median
+}
+
+func (l *lateOnes) handle(_ context.Context, d *subscribers.Delivery) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late = append(l.late, time.Since(d.Due))
+	l.all[d.ID]++
+	return nil
+}
+
+// NATS is stopped for 10 s under load, and started again: the stream holds all,
+// each once, and subscribers over Redis notice nothing.
+func TestStopNATSUnderLoad(t *testing.T) {
+	const away = 10 * time.Second
+	server, store := startNATS(t), storetest.Open(t)
+	bridge, _ := bridges(t, store, server)
+	sub, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lateOnes{all: make(map[string]int)}
+	if err := sub.Handle(topic, l.handle, subscribers.HandleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, sub.Run)
+	const nBroadcasts, nMessages, over = 14_000, 1400, 14 * time.Second
+	broadcasts(t, store, nBroadcasts, time.Second, over)
+	spread(t, store, nMessages, time.Second, over)
+
+	js := newJetStream(t, server)
+	storetest.Eventually(t, "the load is under way", func() bool { return held(js) >= nBroadcasts/7 })
+	before := l.take(t)
+	server.stop()
+	stopped := time.Now()
+	storetest.Eventually(t, "the daemon notices", func() bool { return strings.Contains(bridge.log(), "nats is away") })
+	for range time.Tick(100 * time.Millisecond) { // this outage is the test
+		if time.Since(stopped) >= away {
+			break
+		}
+	}
+	during := l.take(t)
+	server.start()
+	storetest.Eventually(t, "the daemon connects again", func() bool { return strings.Contains(bridge.log(), "connected to nats again") })
+	t.Logf("messages over redis: median lateness %v before, %v while nats was away", before, during)
+	if during > 5*before+20*time.Millisecond {
+		t.Errorf("messages over redis were %v late while nats was away, before it was %v", during, before)
+	}
+	wantOnce(t, newJetStream(t, server), store, nBroadcasts)
+	storetest.Eventually(t, "all messages are handled", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.all) == nMessages
+	})
+	for id, times := range l.all {
+		if times != 1 {
+			t.Errorf("%s was handled %d times", id, times)
+		}
+	}
+	if log := bridge.log(); strings.Count(log, "nats is away") != 1 || strings.Contains(log, "level=ERROR") || strings.Contains(log, "deposed") {
+		t.Error(log)
+	}
+}
+
+// deliveries subscribes to what is delivered of a topic.
+func deliveries(t *testing.T, conn *nats.Conn) chan *nats.Msg {
+	t.Helper()
+	all := make(chan *nats.Msg, 10_000)
+	if _, err := conn.ChanSubscribe("bellhop.deliver."+topic, all); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// SIGTERM of a daemon with deliveries out: what is answered is settled, the rest
+// is released, and another daemon delivers it, without an attempt used up.
+func TestTermWhileDelivering(t *testing.T) {
+	server, store := startNATS(t), storetest.Open(t)
+	got := deliveries(t, server.connect())
+	settings := []string{"NATS_DELIVER=" + topic + ":4, other", "SHUTDOWN_TIMEOUT=20s"}
+	now := startDaemon(t, store, server, settings...)
+	before := elected(t, store, "")
+	startDaemon(t, store, server, settings...)
+	standingBy(t, store, 1)
+	const n = 10
+	spread(t, store, n, 0, time.Millisecond)
+	var out []*nats.Msg
+	for range 4 {
+		out = append(out, storetest.Receive(t, "a delivery", got))
+	}
+	if err := now.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	elected(t, store, before.Name)
+	seen := make(map[string]bool)
+	ack := func(m *nats.Msg) {
+		t.Helper()
+		if m.Header.Get("Bellhop-Attempt") != "1" {
+			t.Errorf("got %v", m.Header)
+		}
+		seen[m.Header.Get("ce-id")] = true
+		if err := m.Respond([]byte("+ACK")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ack(out[0])
+	ack(out[1])
+	storetest.Receive(t, "the process ends", now.ended)
+	if code := now.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d: %s", code, now.log())
+	}
+	for len(seen) < n {
+		ack(storetest.Receive(t, "a delivery", got))
+	}
+	gone(t, store)
+	if c, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic); err != nil || c.Acked != n || c.Dead != 0 || len(got) != 0 {
+		t.Errorf("there is %+v, %v, and %d were delivered again", c, err, len(got))
+	}
+}
+
+// kill -9 of a daemon with deliveries out: another one delivers them again when
+// their leases end.
+func TestKillWhileDelivering(t *testing.T) {
+	server, store := startNATS(t), storetest.Open(t)
+	got := deliveries(t, server.connect())
+	settings := []string{"NATS_DELIVER=" + topic + ":4", "LEASE=2s"}
+	now := startDaemon(t, store, server, settings...)
+	before := elected(t, store, "")
+	startDaemon(t, store, server, settings...)
+	standingBy(t, store, 1)
+	const n = 10
+	spread(t, store, n, 0, time.Millisecond)
+	again := make(map[string]bool)
+	for range 4 {
+		again[storetest.Receive(t, "a delivery", got).Header.Get("ce-id")] = true
+	}
+	now.end(syscall.SIGKILL)
+	for range n {
+		m := storetest.Receive(t, "a delivery", got)
+		want := "1"
+		if again[m.Header.Get("ce-id")] {
+			want = "2"
+		}
+		if m.Header.Get("Bellhop-Attempt") != want {
+			t.Errorf("got %v, want attempt %s", m.Header, want)
+		}
+		if err := m.Respond([]byte("+ACK")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone(t, store)
+	if s := elected(t, store, before.Name); s.Epoch != before.Epoch+1 {
+		t.Errorf("now %+v carries, it was %+v", s, before)
+	}
+}
