@@ -492,3 +492,17 @@ func TestEvictingRedisEndsRun(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A program of another language misses its wake-up: while nobody takes the
+// message it is told again with each beat.
+func TestWakeUpIsRepeated(t *testing.T) {
+	store := storetest.Open(t)
+	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "1", Body: []byte("x")}, notify.Message{Topic: topic, ID: "2", Body: []byte("x")})
+	wakes := subscribe(t, store, store.Keys().Wake(topic)) // too late for the first one
+	run(t, store, carrier.Options{})
+	for range 2 {
+		if got := storetest.Receive(t, "a wake-up", wakes).Payload; got != "2" {
+			t.Errorf("woken for %s messages, want 2", got)
+		}
+	}
+}
