@@ -159,3 +159,22 @@ func ExamplePublisher_List() {
 	fmt.Println(ids)
 	// Output: map[one:true three:true two:true]
 }
+
+// A broadcast reaches everyone who listens to its topic when it is due.
+func ExamplePublisher_Broadcast() {
+	store, err := notify.Open(notify.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	p, err := pub.Broadcast(context.Background(), notify.Message{
+		Topic: "prices.gold",
+		Body:  []byte("42"),
+		Delay: 2 * time.Second,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(p.ID, "is sent at", p.Due)
+}

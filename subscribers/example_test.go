@@ -82,3 +82,26 @@ func ExampleDeadLetters_Requeue() {
 	}
 	fmt.Println("requeued", n)
 }
+
+// A listener that keeps its place in Redis: processes of the name shop share
+// the broadcasts, and one that comes back gets what was sent meanwhile.
+func ExampleListener_Listen() {
+	store, err := notify.Open(notify.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	listener := subscribers.NewListener(store, subscribers.ListenerOptions{})
+	err = listener.Listen(ctx, "prices.*", func(ctx context.Context, b *subscribers.Broadcast) error {
+		fmt.Printf("%s is now %s\n", b.Topic, b.Body)
+		return nil
+	}, subscribers.ListenOptions{
+		Name:  "shop",
+		OnGap: func(g subscribers.Gap) { fmt.Println("missed prices of", g.Topic) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
