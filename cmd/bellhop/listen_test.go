@@ -451,12 +451,12 @@ func TestListeners(t *testing.T) {
 		t.Errorf("got %q", out)
 	}
 	here.ends(exitFailed)
-	contains(t, here.said(), "bellhop: listener here: it was removed")
+	contains(t, here.said(), "bellhop: listen as here: it was removed")
 	if out := s.call("listeners", "remove", "away", "--json"); out != `{"removed":"away"}`+"\n" {
 		t.Errorf("got %q", out)
 	}
 	contains(t, s.call("listeners"), "no listener has a name yet")
-	contains(t, s.fails(exitFailed, "listeners", "remove", "away"), "remove listener away: ", "no listener of that name")
+	contains(t, s.fails(exitFailed, "listeners", "remove", "away"), "remove the listener away: ", "no such listener")
 	for args, want := range map[string]string{
 		"listeners remove":      "NAME is missing",
 		"listeners remove a b":  `unexpected argument "b"`,
