@@ -25,8 +25,8 @@ lint: ## run the linters; any finding fails
 FUZZTIME = 30s
 
 fuzz: ## run each fuzz test for FUZZTIME
-	@for f in $$(grep -rhoE '^func Fuzz[A-Za-z]+' --include=*_test.go notify | sed 's/func //'); do \
-		go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./notify || exit 1; done
+	@for f in $$(grep -rEo '^func Fuzz[A-Za-z]+' --include=*_test.go . | sed -E 's,/[^/]*:func ,:,'); do \
+		go test -run '^$$' -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) $${f%:*} || exit 1; done
 
 bench: build ## measure this machine: starts a redis-server of its own
 	./bellhop bench --own

@@ -34,7 +34,7 @@ type Options struct {
 	Lease       time.Duration // of the election: how long a killed carrier is missed; zero: DefaultLease
 	Batch       int           // messages moved in one call at the most; zero: DefaultBatch
 	MaxAttempts int           // limit of attempts of a message that has none of its own; zero: DefaultMaxAttempts
-	KeepCount   int           // broadcasts that the log of a topic keeps, or some more; zero: DefaultKeepCount
+	KeepCount   int           // broadcasts that the log of a topic keeps, or some more; fewer than Batch may be gone before anybody reads them; zero: DefaultKeepCount
 	KeepAge     time.Duration // for how long it keeps them, or some longer; zero: DefaultKeepAge
 	Logger      *slog.Logger  // nil: nothing is logged
 

@@ -29,7 +29,8 @@ type ListenOptions struct {
 	OnStart func(notify.Position) // called once when it listens: what is sent from now on, behind this position, is not missed
 	OnGap   func(Gap)             // called where broadcasts are missing, in their place; gaps are also logged and counted
 
-	// Of a named listener:
+	// Of a named listener. A broadcast that fails keeps a hand until its next
+	// attempt, so that with one hand none overtakes it.
 	Concurrency int           // broadcasts handled at the same time; zero: DefaultConcurrency
 	Lease       time.Duration // of a broadcast in hand, extended while the handler runs; zero: DefaultLease
 	Backoff     Backoff       // between attempts

@@ -301,7 +301,6 @@ func (n *named) giveUpQueue(age time.Duration) {
 // take takes up to free broadcasts, and settles with the same call what can be.
 func (n *named) take(ctx, grace context.Context, free int) error {
 	n.receipts.Lock()
-	defer n.receipts.Unlock()
 	done, back := n.unsettled()
 	var topics []string
 	if free > 0 {
@@ -318,6 +317,7 @@ func (n *named) take(ctx, grace context.Context, free int) error {
 	}
 	sent := time.Now()
 	reply, err := n.store.Run(ctx, takeScript, names, args...)
+	n.receipts.Unlock()
 	switch {
 	case err != nil:
 		n.mu.Lock()
