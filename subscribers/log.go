@@ -30,6 +30,8 @@ const (
 	readTopics = 100 // logs that one call reads
 	readItems  = 500 // broadcasts that it reads, or one of each log
 	grownPage  = 500 // topics that one call tells of
+
+	endOfLogs = notify.Position(1 << 53) // no broadcast is at a position behind it
 )
 
 // A Broadcast is a message for everyone who listens to its topic. It may be

@@ -59,7 +59,11 @@ func (h *hub) advance(ctx context.Context) (more bool, err error) {
 // catchUp reads all that was sent behind tail; the first time there is no tail.
 // With it, the members are ready that the connection heard for before this look began.
 func (h *hub) catchUp(ctx context.Context, tail notify.Position, heard, look uint64) error {
-	grown, err := h.grown(ctx, max(tail, 0), h.wanted)
+	after := tail
+	if tail < 0 {
+		after = endOfLogs
+	}
+	grown, err := h.grown(ctx, after, h.wanted)
 	if err != nil {
 		return err
 	}
