@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -32,12 +33,13 @@ const (
 func (g *Gate) bridge(ctx context.Context) {
 	listener := subscribers.NewListener(g.store, subscribers.ListenerOptions{Logger: g.o.Logger})
 	quiet := false // the fault is logged already
-	for pause := (backoff{}); ctx.Err() == nil; pause.wait(ctx) {
+	for pause := (backoff.Pause{}); ctx.Err() == nil; pause.Wait(ctx) {
 		err := g.bridgeOn(ctx, listener, func() {
 			if quiet {
 				g.o.Logger.Info("passing on broadcasts to nats again")
 			}
-			pause, quiet = backoff{}, false
+			pause.Reset()
+			quiet = false
 		})
 		if err != nil && ctx.Err() == nil && !quiet {
 			g.o.Logger.Error("cannot pass on broadcasts to nats, trying on", "error", err)
@@ -85,7 +87,7 @@ func (g *Gate) bridged(ctx context.Context) (subscribers.From, error) {
 // that is done, and once more when ctx has ended: who forgets it sends them twice.
 func (g *Gate) moveOn(ctx context.Context, to notify.Position) {
 	quiet := false
-	for pause := (backoff{}); ; pause.wait(ctx) {
+	for pause := (backoff.Pause{}); ; pause.Wait(ctx) {
 		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveWithin)
 		_, err := g.runBridge(once, to)
 		cancel()
@@ -136,9 +138,9 @@ func (g *Gate) sendBroadcasts(ctx context.Context, out *outbox) {
 // one broadcast at a time, so that none overtakes one that was refused, until a
 // whole batch went well. It reports whether to be so with the next one.
 func (g *Gate) passOn(ctx context.Context, batch []outgoing, careful bool) (refused bool) {
-	var pause backoff
+	var pause backoff.Pause
 	var moved notify.Position
-	for left := batch; len(left) > 0; {
+	for left := batch; len(left) > 0 && ctx.Err() == nil; {
 		l := g.await(ctx)
 		if l == nil {
 			break
@@ -157,7 +159,7 @@ func (g *Gate) passOn(ctx context.Context, batch []outgoing, careful bool) (refu
 		case ctx.Err() != nil:
 			return refused
 		case len(again) == 0:
-			pause = backoff{}
+			pause.Reset()
 			g.told.fine(cannotConfirm)
 			continue
 		case !l.lost(): // which is told, and refuses nothing
@@ -165,7 +167,7 @@ func (g *Gate) passOn(ctx context.Context, batch []outgoing, careful bool) (refu
 			g.refused(err, again[0].Subject)
 		}
 		g.count.resent.Add(int64(len(again)))
-		pause.wait(ctx)
+		pause.Wait(ctx)
 	}
 	return refused
 }

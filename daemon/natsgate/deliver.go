@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -23,7 +24,7 @@ const (
 // deliver sends messages of the configured topics to whoever listens, until
 // ctx ends. While NATS is away it claims nothing.
 func (g *Gate) deliver(ctx context.Context) {
-	var pause backoff
+	var pause backoff.Pause
 	for ctx.Err() == nil {
 		l := g.await(ctx)
 		if l == nil {
@@ -33,10 +34,10 @@ func (g *Gate) deliver(ctx context.Context) {
 		if err := g.deliverOn(ctx, l); err != nil {
 			g.told.once("cannot deliver over nats, trying on", err, "")
 		}
-		if time.Since(began) > backoffMax {
-			pause = backoff{}
+		if time.Since(began) > backoff.Max {
+			pause.Reset()
 		}
-		pause.wait(ctx)
+		pause.Wait(ctx)
 	}
 }
 

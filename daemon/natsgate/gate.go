@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"regexp"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -228,19 +228,19 @@ const (
 // second later.
 func (g *Gate) Run(ctx context.Context) error {
 	work := context.WithoutCancel(ctx)
-	var pause backoff
+	var pause backoff.Pause
 	for ctx.Err() == nil {
 		l, err := g.connect(ctx)
 		if err == nil {
 			began := time.Now()
 			err = g.serve(ctx, work, l)
-			if time.Since(began) > backoffMax {
-				pause = backoff{}
+			if time.Since(began) > backoff.Max {
+				pause.Reset()
 			}
 		}
 		if ctx.Err() == nil {
 			g.link.down(err)
-			pause.wait(ctx)
+			pause.Wait(ctx)
 		}
 	}
 	g.hands.close()
@@ -328,21 +328,4 @@ func (g *Gate) maxPayload() int64 {
 		return 0
 	}
 	return l.conn.MaxPayload()
-}
-
-// backoff is the pause before NATS is tried again: it doubles up to a second
-// and is random by half, so that many do not return in step.
-type backoff struct{ next time.Duration }
-
-const (
-	backoffMin = 20 * time.Millisecond
-	backoffMax = time.Second
-)
-
-func (b *backoff) wait(ctx context.Context) {
-	b.next = min(max(2*b.next, backoffMin), backoffMax)
-	select {
-	case <-ctx.Done():
-	case <-time.After(b.next/2 + rand.N(b.next/2)):
-	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bellhopd/bellhop/notify/backoff"
 )
 
 // streamDuplicates is the time within which a stream that is made here stores a
@@ -95,7 +97,7 @@ func (g *Gate) broadcastSubjects() string { return g.o.Prefix + ".broadcast.>" }
 // prepareStream waits until there is a stream for broadcasts, so that what is
 // wrong with it is told before the first of them.
 func (g *Gate) prepareStream(ctx context.Context) {
-	for pause := (backoff{}); g.o.JetStream != "" && ctx.Err() == nil; pause.wait(ctx) {
+	for pause := (backoff.Pause{}); g.o.JetStream != "" && ctx.Err() == nil; pause.Wait(ctx) {
 		l := g.await(ctx)
 		if l == nil {
 			return

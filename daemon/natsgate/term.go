@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/backoff"
 )
 
 // Term sends to NATS what the store has to tell, while this process's carrier is
@@ -30,7 +31,7 @@ func (g *Gate) Term(ctx context.Context, t carrier.Term) {
 // tellElection tells that a carrier was elected, as soon as NATS is there.
 func (g *Gate) tellElection(ctx context.Context, t carrier.Term) {
 	elected := time.Now()
-	for pause := (backoff{}); ctx.Err() == nil; pause.wait(ctx) {
+	for pause := (backoff.Pause{}); ctx.Err() == nil; pause.Wait(ctx) {
 		if l := g.await(ctx); l != nil && l.conn.PublishMsg(g.beatMessage("event.carrier", t, elected)) == nil {
 			return
 		}
