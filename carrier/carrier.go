@@ -39,8 +39,9 @@ type Options struct {
 	Logger      *slog.Logger  // nil: nothing is logged
 
 	// OnTerm is called in a goroutine of its own when this carrier is elected. Its
-	// context ends with the term; the carrier waits for it to return before it
-	// stands for election again, but gives up its lease before.
+	// context ends with the term. The carrier does not wait for it: it gives up its
+	// lease, stands for election again and may carry meanwhile. The next call comes
+	// when the one before has returned, and Run returns when all have.
 	OnTerm func(ctx context.Context, t Term)
 
 	// OnDead is called for each message that the carrier buried: its lease
@@ -126,6 +127,9 @@ func (o *Options) check() error {
 // or refuses, does not end it: it logs the change and tries again. The error is
 // a notify.ErrUnfit: a Redis that must not hold messages.
 func (c *Carrier) Run(ctx context.Context) error {
+	var told sync.WaitGroup
+	defer told.Wait()
+	var terms sync.Mutex // held while OnTerm runs
 	for ctx.Err() == nil {
 		t, err := c.standBy(ctx)
 		if err != nil {
@@ -134,7 +138,18 @@ func (c *Carrier) Run(ctx context.Context) error {
 		if t == nil {
 			return nil
 		}
+		term, end := context.WithCancel(ctx)
+		if c.o.OnTerm != nil {
+			told.Go(func() {
+				terms.Lock()
+				defer terms.Unlock()
+				if term.Err() == nil {
+					c.o.OnTerm(term, Term{Name: c.o.Name, Epoch: t.epoch})
+				}
+			})
+		}
 		c.serve(ctx, t)
+		end()
 	}
 	return nil
 }
@@ -142,13 +157,6 @@ func (c *Carrier) Run(ctx context.Context) error {
 // serve carries for a term.
 func (c *Carrier) serve(ctx context.Context, t *term) {
 	c.o.Logger.Info("elected", "carrier", c.o.Name, "epoch", t.epoch)
-	var told sync.WaitGroup
-	defer told.Wait()
-	termCtx, end := context.WithCancel(ctx)
-	defer end()
-	if c.o.OnTerm != nil {
-		told.Go(func() { c.o.OnTerm(termCtx, Term{Name: c.o.Name, Epoch: t.epoch}) })
-	}
 	if err := t.carry(ctx); errors.Is(err, errDeposed) {
 		c.o.Logger.Warn("deposed: the lease is another's", "carrier", c.o.Name, "epoch", t.epoch)
 		return

@@ -261,7 +261,7 @@ func (c Config) Nats(log *slog.Logger) (natsgate.Options, error) {
 		URL: string(c.NatsURL), CredsFile: c.NatsCredsFile, CAFile: c.NatsCAFile, Prefix: c.NatsPrefix,
 		Deliver: deliver, JetStream: c.NatsJetstream, KeepCount: c.BroadcastKeep.Count, KeepAge: c.BroadcastKeep.Age,
 		Lease: c.Lease, MaxAttempts: c.MaxAttempts, Backoff: c.Handle().Backoff, MaxBody: int(c.MaxBody),
-		Logger: log,
+		Grace: min(natsgate.DefaultGrace, c.ShutdownTimeout/4), Logger: log,
 	}, err
 }
 

@@ -587,3 +587,28 @@ func TestDeliverWithoutPermission(t *testing.T) {
 		}
 	}
 }
+
+// A lone daemon is deposed while deliveries are out that nobody answers: it
+// carries again at once, and delivers when those are settled.
+func TestDeliveriesDoNotHoldUpTheCarrier(t *testing.T) {
+	conn, store, d := outbound(t, delivers(2, natsgate.Options{}))
+	got := subscribe(t, conn, deliverSubject)
+	storetest.Publish(t, store, body("a"))
+	m := wantDelivered(t, got, "a", 1)
+	before := d.elected()
+	if err := store.Client().Del(t.Context(), store.Keys().Carrier()).Err(); err != nil { // as when its lease ran out
+		t.Fatal(err)
+	}
+	began := time.Now()
+	storetest.Eventually(t, "it carries again", func() bool {
+		s, err := carrier.Look(context.Background(), store)
+		return err == nil && s.Epoch > before.Epoch
+	})
+	if took := time.Since(began); took > natsgate.DefaultGrace/2 {
+		t.Errorf("it carries again after %v", took)
+	}
+	answer(t, m, "+ACK")
+	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, store, "a") })
+	storetest.Publish(t, store, body("b"))
+	answer(t, wantDelivered(t, got, "b", 1), "+ACK")
+}
