@@ -612,7 +612,7 @@ func calls(t *testing.T, store *notify.Store) (n int) {
 func TestLookTellsOfBroadcasts(t *testing.T) {
 	store := storetest.Open(t)
 	storetest.Publish(t, store, all("a", "1", time.Hour), later("m", 2*time.Hour))
-	if next := look(t, store).Next; time.Until(next) > time.Hour || time.Until(next) < 50*time.Minute {
+	if next := look(t, store).Next; time.Until(next) > 90*time.Minute || time.Until(next) < 50*time.Minute {
 		t.Errorf("next is %v", next)
 	}
 }
