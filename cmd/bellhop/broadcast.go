@@ -17,9 +17,10 @@ func (a *app) broadcastCommand() *cobra.Command {
 --due is given. Without --body the body is read from standard input, as it is.
 
 Who listens: bellhop listen, listeners in Go, and programs of any language that
-subscribe to the channel bellhop:broadcast:TOPIC in Redis. It is kept for those
-who come later, as BELLHOP_BROADCAST_KEEP says. While it waits for its due time
-it may be inspected, cancelled and rescheduled as other messages are.
+subscribe to bellhop:broadcast:TOPIC in Redis, or to bellhop.broadcast.TOPIC in
+NATS where the daemon has BELLHOP_NATS_URL. It is kept for those who come later,
+as BELLHOP_BROADCAST_KEEP says. While it waits for its due time it may be
+inspected, cancelled and rescheduled as other messages are.
 
 An id is in use until the broadcast is sent. Many are sent with
 bellhop publish --file.`,
