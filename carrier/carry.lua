@@ -164,11 +164,6 @@ local function carry_expiries()
   end
 end
 
--- As the id of an entry a position reads MS-US: the time in ms, and the us within.
-local function id_of(position)
-  return string.format('%.0f-%.0f', math.floor(position / 1000), position % 1000)
-end
-
 -- The position of the last entry that a log ever had, 0 if it never had one.
 local function last_in(log)
   local fields = redis.pcall('XINFO', 'STREAM', log)

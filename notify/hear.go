@@ -3,12 +3,13 @@ package notify
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/backoff"
 )
 
 // Heartbeat is how often the carrier makes itself heard, at the least.
@@ -17,11 +18,7 @@ const Heartbeat = time.Second
 // Silence is how long a connection may be silent before it is taken for dead: three beats.
 const Silence = 3 * Heartbeat
 
-const (
-	hearRetryMin = 20 * time.Millisecond
-	hearRetryMax = time.Second
-	maxSilence   = 30 * time.Second
-)
+const maxSilence = 30 * time.Second
 
 // An Event is something that [Store.Hear] heard.
 type Event struct {
@@ -57,15 +54,16 @@ const (
 // event, one at a time, until ctx ends. on must not block: what it is called
 // for is lost for good when the connection's buffers are full. A broken or
 // silent connection is made anew; each time that it stands there is a
-// Subscribed event. A channel that ends in * is a pattern of Redis. Where no carrier lives at all, the silence that it waits
-// for doubles up to half a minute.
+// Subscribed event. A channel that ends in * is a pattern of Redis. Where no
+// carrier lives at all, the silence that it waits for doubles up to half a minute.
 func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
-	silence, wait := Silence, hearRetryMin
+	silence := Silence
+	var pause backoff.Pause
 	for ctx.Err() == nil {
 		err := s.hear(ctx, silence, func(e Event) {
 			switch e.Kind {
 			case Subscribed:
-				wait = hearRetryMin
+				pause.Reset()
 			case Beat:
 				silence = Silence
 			}
@@ -81,11 +79,7 @@ func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
 			continue
 		}
 		on(Event{Kind: Broken, Err: s.explain(ctx, err)})
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait/2 + rand.N(wait)):
-		}
-		wait = min(2*wait, hearRetryMax)
+		pause.Wait(ctx)
 	}
 }
 

@@ -147,6 +147,11 @@ end
 -- counted exactly; what is beyond is foreign.
 local LAST = 9007199254740991
 
+-- A position as the id of an entry, MS-US: the time in ms, and the us within.
+local function id_of(position)
+  return string.format('%.0f-%.0f', math.floor(position / 1000), position % 1000)
+end
+
 -- The position of the last broadcast of all, 0 if there is none. LOGS_ is the sorted set of topics by that of their last one.
 local function last_sent(logs_)
   local last = try('ZRANGE', logs_, text(LAST), 0, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')

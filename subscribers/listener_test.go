@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -360,7 +361,11 @@ func TestListenersComeAndGo(t *testing.T) {
 					t.Error(r.Err) // where the connection was cut it happened or not: the logs tell
 				}
 			}
-			time.Sleep(rand.N(10 * time.Millisecond)) // so that there are moments of rest
+			for waiting := int64(1); i%2 == 0 && waiting > 0 && ctx.Err() == nil; runtime.Gosched() { // for a moment of rest
+				if n, err := store.Client().ZCard(ctx, store.Keys().Broadcasts()).Result(); err == nil {
+					waiting = n
+				}
+			}
 		}
 	})
 	all.Go(func() { disturb(ctx, store) })

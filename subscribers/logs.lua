@@ -1,11 +1,6 @@
 -- What the scripts that read logs share. It stands behind prelude.lua.
 
--- A position is a time in us; the id of an entry has it as MS-US.
-local function id_of(position)
-  return string.format('%.0f-%.0f', math.floor(position / 1000), position % 1000)
-end
-
--- Nil for what is no position of ours.
+-- The position that an id of an entry has, nil for what is no position of ours.
 local function position_of(id)
   local ms, us = string.match(id, '^(%d+)-(%d%d?%d?)$')
   local position = ms and ms * 1000 + us

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -103,6 +105,26 @@ func TestNamedShare(t *testing.T) {
 	}
 }
 
+// onlyInHand waits, in a handler, until a name leases no more than what it handles.
+func onlyInHand(t *testing.T, store *notify.Store, name string) {
+	t.Helper()
+	ctx := context.Background()
+	for end := time.Now().Add(storetest.Deadline); ; runtime.Gosched() {
+		now, errTime := store.Client().Time(ctx).Result()
+		leased, err := store.Client().ZCount(ctx, store.Keys().Held(name), "("+strconv.FormatInt(now.UnixMilli(), 10), "+inf").Result()
+		switch {
+		case errTime != nil || err != nil:
+			t.Error(errTime, err)
+			return
+		case leased <= 1:
+			return
+		case time.Now().After(end):
+			t.Errorf("%d are still leased: what was taken ahead is not given back", leased)
+			return
+		}
+	}
+}
+
 // With one process of concurrency 1 the order of each topic holds, whatever the pace of the handler.
 func TestNamedOrder(t *testing.T) {
 	store := storetest.Open(t)
@@ -114,7 +136,7 @@ func TestNamedOrder(t *testing.T) {
 	storetest.Run(t, func(ctx context.Context) error {
 		return newListener(store).Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
 			if h.size()%500 == 250 {
-				time.Sleep(200 * time.Millisecond) // so long that what was taken ahead is given back
+				onlyInHand(t, store, "n") // so long that what was taken ahead is given back
 			}
 			return h.handle(ctx, b)
 		}, o)

@@ -71,7 +71,7 @@ var measurements = []measurement{
 	{name: "memory", what: "the memory of waiting messages", run: measureMemory},
 	{name: "fanout", what: "one broadcast to 1,000 listeners", run: measureFanout},
 	{name: "stream", what: "10,000 broadcasts a second to 10 listeners", run: measureStream},
-	{name: "return", what: "a listener that comes back", run: measureReturn},
+	{name: "return", what: "a listener that comes back after 30 s", run: measureReturn},
 	{name: "listening", what: "the cost at rest of 100 listeners", run: measureListening},
 	{name: "nats-wake", what: "waking up a listener over nats", run: measureNatsWake, wanted: overNATS},
 	{name: "nats-broadcast", what: "a broadcast over nats", run: measureNatsBroadcast, wanted: overNATS},

@@ -181,36 +181,61 @@ func until(ctx context.Context, within time.Duration, done func() bool) error {
 	return nil
 }
 
-const missed = 10_000
+const (
+	missed  = 10_000
+	awayFor = 30 * time.Second
+)
 
-// measureReturn takes the time in which a listener that comes back has the 10,000 broadcasts that it missed.
+// measureReturn takes the time in which a listener that was away for 30 s has
+// the 10,000 broadcasts that it missed.
 func measureReturn(ctx context.Context, s *stage) error {
 	return s.crewed(ctx, func() error {
-		if err := s.fill(ctx, missed, func(int) notify.Message {
-			return notify.Message{Topic: topic, Body: s.body(), Broadcast: true}
+		place, err := s.attend(ctx, subscribers.FromNow(), 1, func() error {
+			_, err := s.pub.Broadcast(ctx, notify.Message{Topic: topic, Body: s.body()})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		start := s.now()
+		if err := s.fill(ctx, missed, func(i int) notify.Message {
+			return notify.Message{Topic: topic, Body: s.body(), Broadcast: true, Due: start.Add(awayFor * time.Duration(i) / missed)}
 		}); err != nil {
 			return err
 		}
-		if err := s.sent(ctx, topic, missed); err != nil {
+		if err := s.sent(ctx, topic, 1+missed); err != nil {
 			return err
 		}
-		began, got := time.Now(), 0
-		ctx, stop := context.WithCancel(ctx)
-		defer stop()
-		last := notify.Position(0)
-		err := subscribers.NewListener(s.store, subscribers.ListenerOptions{}).Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
-			if b.Position <= last {
-				return fmt.Errorf("position %s came behind %s", b.Position, last)
-			}
-			last = b.Position
-			if got++; got == missed {
-				stop()
-			}
-			return nil
-		}, subscribers.ListenOptions{From: subscribers.FromBeginning()})
+		began := time.Now()
+		_, err = s.attend(ctx, subscribers.After(place), missed, func() error { return nil })
 		s.tell("10,000 broadcasts that were missed", time.Since(began).Seconds()*1000, "ms")
 		return err
 	})
+}
+
+// attend listens anew until it has heard n broadcasts, in order, and returns the
+// position of the last. started is called when it listens.
+func (s *stage) attend(ctx context.Context, from subscribers.From, n int, started func() error) (last notify.Position, err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	err = subscribers.NewListener(s.store, subscribers.ListenerOptions{}).Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
+		if b.Position <= last {
+			return fmt.Errorf("position %s came behind %s", b.Position, last)
+		}
+		last = b.Position
+		if n--; n == 0 {
+			stop(nil)
+		}
+		return nil
+	}, subscribers.ListenOptions{From: from, OnStart: func(notify.Position) {
+		if err := started(); err != nil {
+			stop(err)
+		}
+	}})
+	if err == nil && n > 0 {
+		err = context.Cause(ctx)
+	}
+	return last, err
 }
 
 // sent waits until n broadcasts of a topic were sent.

@@ -3,9 +3,6 @@
 -- Reply: the place, as MS-US.
 local ms, us = string.match(call('GET', KEYS[10]) or '', '^(%d+)-(%d+)$')
 local place, to = ms and ms * 1000 + us or 0, tonumber(ARGV[3])
-local function id_of(position)
-  return string.format('%.0f-%.0f', math.floor(position / 1000), position % 1000)
-end
 if to > place then
   place = to
   call('SET', KEYS[10], id_of(place))
