@@ -1,6 +1,6 @@
 // Package natsserver runs a private nats-server as a child of this process, on
 // loopback: for bellhop dev and bellhop bench. The server itself is no part of
-// this program, which it would make a third larger.
+// this program, which it would make half as large again.
 package natsserver
 
 import (
