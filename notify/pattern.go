@@ -57,3 +57,21 @@ func (p Pattern) Match(topic string) bool {
 	}
 	return false
 }
+
+// Covers reports whether the pattern names every topic that another one names.
+func (p Pattern) Covers(other Pattern) bool {
+	if topic, one := other.Topic(); one {
+		return p.Match(topic)
+	}
+	for i, token := range p.tokens {
+		switch {
+		case i >= len(other.tokens):
+			return false
+		case token == ">":
+			return true
+		case other.tokens[i] == ">", token != "*" && token != other.tokens[i]:
+			return false
+		}
+	}
+	return len(p.tokens) > 0 && len(p.tokens) == len(other.tokens)
+}

@@ -62,27 +62,44 @@ func NewClaimer(store *notify.Store, maxAttempts int) *Claimer {
 // record is unreadable is buried with the reason. Errors: notify.ErrInvalid, or
 // that of the connection, after which messages may be leased until it expires.
 func (c *Claimer) Claim(ctx context.Context, topic string, max int, lease, minAge time.Duration) ([]Delivery, error) {
-	if err := notify.CheckTopic(topic); err != nil {
+	if err := checkClaim(topic, max, lease, minAge); err != nil {
 		return nil, err
+	}
+	ds, _, err := c.take(ctx, topic, max, lease, minAge)
+	return ds, err
+}
+
+// checkClaim reports what is wrong with a claim.
+func checkClaim(topic string, max int, lease, minAge time.Duration) error {
+	if err := notify.CheckTopic(topic); err != nil {
+		return err
 	}
 	if max < 1 || max > MaxClaim {
-		return nil, fmt.Errorf("%w max %d: use 1 to %d", notify.ErrInvalid, max, MaxClaim)
-	}
-	if err := checkLease(lease); err != nil {
-		return nil, err
+		return fmt.Errorf("%w max %d: use 1 to %d", notify.ErrInvalid, max, MaxClaim)
 	}
 	if minAge < 0 {
-		return nil, fmt.Errorf("%w min age %v: it is negative; use zero or more", notify.ErrInvalid, minAge)
+		return fmt.Errorf("%w min age %v: it is negative; use zero or more", notify.ErrInvalid, minAge)
 	}
+	return checkLease(lease)
+}
+
+// take is Claim for what was checked. Where there is none it returns in how
+// long the oldest that is ready has that age; less than zero: none is ready.
+func (c *Claimer) take(ctx context.Context, topic string, max int, lease, minAge time.Duration) ([]Delivery, time.Duration, error) {
 	got, err := c.claim(ctx, topic, max, lease, minAge, "")
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	for _, bad := range got.unreadable {
-		// Where this fails its lease runs out, and it is found unreadable again.
+	c.buryUnreadable(ctx, got.unreadable)
+	return got.deliveries, got.ripe, nil
+}
+
+// buryUnreadable buries messages whose records are unreadable. Where that fails
+// their leases run out, and they are found unreadable again.
+func (c *Claimer) buryUnreadable(ctx context.Context, all []unreadable) {
+	for _, bad := range all {
 		_, _ = c.nack(ctx, bad.Delivery, 0, bad.fault.Error(), true)
 	}
-	return got.deliveries, nil
 }
 
 func checkLease(lease time.Duration) error {
@@ -98,6 +115,8 @@ type claimed struct {
 	unreadable []unreadable
 	buried     []Death // by the script: expired, or without a record
 	short      bool    // there were fewer than asked for: the inbox waits now
+
+	ripe time.Duration // where there are none: in how long the oldest that is ready has the age; less than zero: none is ready
 }
 
 type unreadable struct {
@@ -118,7 +137,8 @@ func (c *Claimer) claim(ctx context.Context, topic string, max int, lease, minAg
 	records, _ := reply[3].([]any)
 	attempts, _ := reply[4].([]any)
 	buried, _ := reply[5].([]any)
-	got := claimed{short: short == 1, deliveries: make([]Delivery, 0, len(records))}
+	ripe, _ := reply[6].(int64)
+	got := claimed{short: short == 1, deliveries: make([]Delivery, 0, len(records)), ripe: time.Duration(ripe) * time.Millisecond}
 	for i := 0; i+1 < len(buried); i += 2 {
 		death := Death{Delivery: Delivery{Topic: topic}}
 		death.ID = strings.TrimPrefix(buried[i].(string), topic+":")

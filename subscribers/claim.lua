@@ -4,7 +4,8 @@
 --   ARGV[7]: the inbox that waits if there are fewer, or ''.
 -- Reply: 1 if there were fewer, the end of the lease in ms, members and due times, their records (missing where a
 --   message was buried instead: it expired, or its record is missing), attempts used up by each (empty if none by any),
---   and member and reason of each one buried.
+--   member and reason of each one buried, and in how many ms the oldest that is ready is due for that long, if there are none
+--   that are (-1: nothing is ready).
 local us, now = clock()
 local topic, max, inbox = ARGV[3], tonumber(ARGV[4]), ARGV[7]
 local found = call('ZRANGE', KEYS[10], '-inf', now - ARGV[6], 'BYSCORE', 'LIMIT', 0, max, 'WITHSCORES')
@@ -17,7 +18,10 @@ for i = #members, #records + 1, -1 do members[i] = nil end -- what does not fit 
 if inbox ~= '' then
   if short then try('ZADD', KEYS[11], text(us), inbox) else try('ZREM', KEYS[11], inbox) end
 end
-if #members == 0 then return { 1, 0, {}, {}, {}, {} } end
+if #members == 0 then
+  local oldest = tonumber(ARGV[6]) > 0 and (try('ZRANGE', KEYS[10], 0, 0, 'WITHSCORES') or {})[2]
+  return { 1, 0, {}, {}, {}, {}, oldest and math.ceil(oldest + ARGV[6] - now) or -1 }
+end
 
 local expiries = call('EXISTS', EXPIRIES) == 1 and try('ZMSCORE', EXPIRIES, unpack(members)) or {}
 local attempts = call('EXISTS', ATTEMPTS) == 1 and try('HMGET', ATTEMPTS, unpack(members)) or {}
@@ -45,4 +49,4 @@ if #leases > 0 then
 end
 call('ZREMRANGEBYRANK', KEYS[10], 0, #members - 1)
 if call('EXISTS', KEYS[10]) == 0 then try('SREM', READY, topic) end
-return { short and 1 or 0, deadline, found, records, attempts, buried }
+return { short and 1 or 0, deadline, found, records, attempts, buried, -1 }
