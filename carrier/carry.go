@@ -16,7 +16,7 @@ import (
 var (
 	//go:embed carry.lua
 	carrySource string
-	carryScript = notify.NewScript(carrySource)
+	carryScript = notify.NewScript("carry", carrySource)
 )
 
 // A call of the script should take Redis no longer than slowCall; the batch is

@@ -20,11 +20,11 @@ import (
 var (
 	//go:embed elect.lua
 	electSource string
-	electScript = notify.NewScript(electSource)
+	electScript = notify.NewScript("elect", electSource)
 
 	//go:embed resign.lua
 	resignSource string
-	resignScript = notify.NewScript(resignSource)
+	resignScript = notify.NewScript("resign", resignSource)
 )
 
 const (

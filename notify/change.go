@@ -10,11 +10,11 @@ import (
 var (
 	//go:embed cancel.lua
 	cancelSource string
-	cancelScript = NewScript(cancelSource)
+	cancelScript = NewScript("cancel", cancelSource)
 
 	//go:embed reschedule.lua
 	rescheduleSource string
-	rescheduleScript = NewScript(rescheduleSource)
+	rescheduleScript = NewScript("reschedule", rescheduleSource)
 )
 
 // Cancel removes a message, or a broadcast that was not sent yet, and returns the state it was in: Scheduled, Ready

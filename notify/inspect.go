@@ -14,11 +14,11 @@ import (
 var (
 	//go:embed inspect.lua
 	inspectSource string
-	inspectScript = NewScript(inspectSource)
+	inspectScript = NewScript("inspect", inspectSource)
 
 	//go:embed list.lua
 	listSource string
-	listScript = NewScript(listSource)
+	listScript = NewScript("list", listSource)
 )
 
 // MaxPage is the most messages that one page of a list holds.

@@ -14,7 +14,7 @@ import (
 //go:embed publish.lua
 var publishSource string
 
-var publishScript = newGrowingScript(publishSource)
+var publishScript = newGrowingScript("publish", publishSource)
 
 const (
 	batchItems = 500     // messages in one call of a script

@@ -12,22 +12,25 @@ var prelude string
 // A Script is one state transition in Redis: prelude.lua followed by a source
 // of its own. [Store.Run] runs it.
 type Script struct {
+	name    string        // for Store.Observe
 	flagged *redis.Script // for Redis 7 and newer
 	plain   *redis.Script // for the embedded trial server, which knows no flags
 }
 
-// NewScript returns the script of a source. It runs even when Redis is out of
+// NewScript returns the script of a source. Its name, that of its file without
+// .lua, is what [Store.Observe] tells. It runs even when Redis is out of
 // memory, since what it does must not stop half way: a script that moves,
 // acknowledges or removes frees more than it takes.
-func NewScript(source string) *Script {
-	return newScript("#!lua flags=allow-oom\n", source)
+func NewScript(name, source string) *Script {
+	return newScript("#!lua flags=allow-oom\n", name, source)
 }
 
 // newGrowingScript returns a script that Redis refuses as a whole when it is out of memory.
-func newGrowingScript(source string) *Script { return newScript("#!lua\n", source) }
+func newGrowingScript(name, source string) *Script { return newScript("#!lua\n", name, source) }
 
-func newScript(shebang, source string) *Script {
+func newScript(shebang, name, source string) *Script {
 	return &Script{
+		name:    name,
 		flagged: redis.NewScript(shebang + prelude + source),
 		plain:   redis.NewScript(prelude + source),
 	}

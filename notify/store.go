@@ -23,6 +23,8 @@ type Store struct {
 	where  string // the address, for errors
 	lines  lines
 	fit    atomic.Int32
+
+	observe func(script string, took time.Duration, err error) // nil: nobody does
 }
 
 // What a Store knows of its Redis.
@@ -65,6 +67,13 @@ func (s *Store) Client() redis.UniversalClient { return s.client }
 
 // Keys returns the names of the keys and channels.
 func (s *Store) Keys() Keys { return s.keys }
+
+// Observe has f called after each run of a script: its name, what it took with
+// the way to Redis and back, and its error. It is called before the store is
+// used; f is called by whoever runs the script, so it must not block, and must be
+// safe for concurrent use. A context that had ended before, and a Redis that
+// could not be asked whether it is fit, are no run.
+func (s *Store) Observe(f func(script string, took time.Duration, err error)) { s.observe = f }
 
 // Where returns the address of Redis without its password.
 func (s *Store) Where() string { return s.where }
@@ -127,7 +136,17 @@ func (s *Store) Run(ctx context.Context, script *Script, keys []string, args ...
 	}
 	argv := make([]any, 0, len(args)+2)
 	argv = append(append(argv, s.keys.prefix+":", s.keys.Head()), args...)
-	reply, err := one.Run(ctx, s.client, s.keys.Shard(keys...), argv...).Slice()
+	if s.observe == nil {
+		return s.run(ctx, one, keys, argv)
+	}
+	began := time.Now()
+	reply, err := s.run(ctx, one, keys, argv)
+	s.observe(script.name, time.Since(began), err)
+	return reply, err
+}
+
+func (s *Store) run(ctx context.Context, script *redis.Script, keys []string, argv []any) ([]any, error) {
+	reply, err := script.Run(ctx, s.client, s.keys.Shard(keys...), argv...).Slice()
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}

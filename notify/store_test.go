@@ -569,3 +569,45 @@ func TestSentinel(t *testing.T) {
 	useEverything(t, store)
 	storetest.Empty(t, store)
 }
+
+// Each run of a script is observed, by its name, whether or not it succeeds.
+func TestObserve(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	var mu sync.Mutex
+	ran := make(map[string]int)
+	failed := make(map[string]error)
+	store.Observe(func(script string, took time.Duration, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		ran[script]++
+		if err != nil {
+			failed[script] = err
+		}
+		if took <= 0 || took > storetest.Deadline {
+			t.Errorf("%s took %v", script, took)
+		}
+	})
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	publish(t, pub, message("a", future))
+	publish(t, pub, message("b", past))
+	if _, err := pub.Cancel(t.Context(), topic, "a"); err != nil {
+		t.Fatal(err)
+	}
+	claim(t, store, 1)
+	server.Stop()
+	if _, err := pub.Cancel(t.Context(), topic, "b"); err == nil {
+		t.Error("cancelled without a redis")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := pub.Topic(ended, topic); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if diff := cmp.Diff(map[string]int{"publish": 2, "cancel": 2, "claim": 1}, ran); diff != "" {
+		t.Error(diff)
+	}
+	if err := failed["cancel"]; len(failed) != 1 || !notify.Away(err) {
+		t.Errorf("failed: %v", failed)
+	}
+}

@@ -13,7 +13,7 @@ import (
 //go:embed topics.lua
 var topicsSource string
 
-var topicsScript = NewScript(topicsSource)
+var topicsScript = NewScript("topics", topicsSource)
 
 // Counts are the messages of a topic.
 type Counts struct {

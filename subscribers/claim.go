@@ -14,7 +14,7 @@ import (
 var (
 	//go:embed claim.lua
 	claimSource string
-	claimScript = notify.NewScript(claimSource)
+	claimScript = notify.NewScript("claim", claimSource)
 )
 
 // Limits of a claim.

@@ -13,11 +13,11 @@ import (
 var (
 	//go:embed requeue.lua
 	requeueSource string
-	requeueScript = notify.NewScript(requeueSource)
+	requeueScript = notify.NewScript("requeue", requeueSource)
 
 	//go:embed purge.lua
 	purgeSource string
-	purgeScript = notify.NewScript(purgeSource)
+	purgeScript = notify.NewScript("purge", purgeSource)
 )
 
 // deadPage is how many dead letters one call deals with.

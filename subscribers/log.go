@@ -19,11 +19,11 @@ var (
 
 	//go:embed read.lua
 	readSource string
-	readScript = notify.NewScript(logsPrelude + readSource)
+	readScript = notify.NewScript("read", logsPrelude+readSource)
 
 	//go:embed grown.lua
 	grownSource string
-	grownScript = notify.NewScript(grownSource)
+	grownScript = notify.NewScript("grown", grownSource)
 )
 
 const (

@@ -19,11 +19,11 @@ import (
 var (
 	//go:embed register.lua
 	registerSource string
-	registerScript = notify.NewScript(registerSource)
+	registerScript = notify.NewScript("register", registerSource)
 
 	//go:embed take.lua
 	takeSource string
-	takeScript = notify.NewScript(logsPrelude + takeSource)
+	takeScript = notify.NewScript("take", logsPrelude+takeSource)
 )
 
 const (

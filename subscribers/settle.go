@@ -13,19 +13,19 @@ import (
 var (
 	//go:embed ack.lua
 	ackSource string
-	ackScript = notify.NewScript(ackSource)
+	ackScript = notify.NewScript("ack", ackSource)
 
 	//go:embed nack.lua
 	nackSource string
-	nackScript = notify.NewScript(nackSource)
+	nackScript = notify.NewScript("nack", nackSource)
 
 	//go:embed extend.lua
 	extendSource string
-	extendScript = notify.NewScript(extendSource)
+	extendScript = notify.NewScript("extend", extendSource)
 
 	//go:embed release.lua
 	releaseSource string
-	releaseScript = notify.NewScript(releaseSource)
+	releaseScript = notify.NewScript("release", releaseSource)
 )
 
 // maxReason is how many bytes of a reason are kept.

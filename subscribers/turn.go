@@ -16,7 +16,7 @@ import (
 var (
 	//go:embed hold.lua
 	holdSource string
-	holdScript = notify.NewScript(holdSource)
+	holdScript = notify.NewScript("hold", holdSource)
 )
 
 // A turn is a broadcast in hand. All but the broadcast is guarded by named.mu.

@@ -20,7 +20,7 @@ import (
 //go:embed bridge.lua
 var bridgeSource string
 
-var bridgeScript = notify.NewScript(bridgeSource)
+var bridgeScript = notify.NewScript("bridge", bridgeSource)
 
 const (
 	confirmWithin = 5 * time.Second // before they are sent again

@@ -19,7 +19,7 @@ import (
 //go:embed extend.lua
 var extendSource string
 
-var extendScript = notify.NewScript(extendSource)
+var extendScript = notify.NewScript("extend", extendSource)
 
 // extendedLonger is for how long the receipt of a lease that was extended is
 // kept after its end: the carrier takes the message back within that time.
