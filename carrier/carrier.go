@@ -44,6 +44,10 @@ type Options struct {
 	// when the one before has returned, and Run returns when all have.
 	OnTerm func(ctx context.Context, t Term)
 
+	// OnCarried is called after each call that moved something, by the loop
+	// itself: it must not block.
+	OnCarried func(Carried)
+
 	// OnDead is called for each message that the carrier buried: its lease
 	// expired on its last attempt, it expired, or it is foreign. It must not block.
 	// Those that subscribers bury are told to theirs; the channel
@@ -68,6 +72,9 @@ type Death struct {
 type Carrier struct {
 	store *notify.Store
 	o     Options
+
+	mu    sync.Mutex
+	state State
 }
 
 // New returns a carrier on a store. The error is a notify.ErrInvalid that names the option.
@@ -129,6 +136,7 @@ func (o *Options) check() error {
 func (c *Carrier) Run(ctx context.Context) error {
 	var told sync.WaitGroup
 	defer told.Wait()
+	defer c.stands(0)
 	var terms sync.Mutex // held while OnTerm runs
 	for ctx.Err() == nil {
 		t, err := c.standBy(ctx)
@@ -156,6 +164,7 @@ func (c *Carrier) Run(ctx context.Context) error {
 
 // serve carries for a term.
 func (c *Carrier) serve(ctx context.Context, t *term) {
+	c.stands(t.epoch)
 	c.o.Logger.Info("elected", "carrier", c.o.Name, "epoch", t.epoch)
 	if err := t.carry(ctx); errors.Is(err, errDeposed) {
 		c.o.Logger.Warn("deposed: the lease is another's", "carrier", c.o.Name, "epoch", t.epoch)

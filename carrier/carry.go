@@ -40,6 +40,8 @@ type term struct {
 	clock  clock
 	beaten time.Time
 	beat   time.Duration
+
+	lookout lookout
 }
 
 func newTerm(c *Carrier, token string, epoch int64) *term {
@@ -59,8 +61,10 @@ func (t *term) carry(ctx context.Context) error {
 	hearing.Go(func() {
 		t.store.Hear(hearCtx, func(e notify.Event) { nudge(e, nudges) }, t.store.Keys().Head())
 	})
+	defer func() { t.tell(t.lookout.held) }()
 	var pause backoff.Pause
 	for ctx.Err() == nil {
+		t.around()
 		next, err := t.call(ctx)
 		switch {
 		case errors.Is(err, errDeposed):
@@ -70,6 +74,7 @@ func (t *term) carry(ctx context.Context) error {
 				t.o.Logger.Error("cannot carry, trying on", "error", err)
 			}
 			pause.Wait(ctx)
+			t.lookout.byBeat = false
 			continue
 		case pause.Waited():
 			t.o.Logger.Info("carrying again")
@@ -101,7 +106,18 @@ func nudge(e notify.Event, nudges chan int64) {
 
 // sleep returns in time for what is due next, in us by Redis's clock, or for the beat.
 func (t *term) sleep(ctx context.Context, next int64, nudges <-chan int64) {
-	until := earlier(t.beaten.Add(t.beat), t.clock.when(next))
+	t.lookout.sleeps(next)
+	beat := t.beaten.Add(t.beat)
+	until := earlier(beat, t.clock.when(next))
+	hear := func(due int64) {
+		t.lookout.hears(due * 1000)
+		until = earlier(until, t.clock.when(due*1000))
+	}
+	select {
+	case due := <-nudges: // before a sleep that is over already
+		hear(due)
+	default:
+	}
 	timer := time.NewTimer(time.Until(until) - fine)
 	defer timer.Stop()
 	for {
@@ -109,10 +125,11 @@ func (t *term) sleep(ctx context.Context, next int64, nudges <-chan int64) {
 		case <-ctx.Done():
 			return
 		case due := <-nudges:
-			until = earlier(until, t.clock.when(due*1000))
+			hear(due)
 			timer.Reset(time.Until(until) - fine)
 		case <-timer.C:
 			sleepFine(until)
+			t.lookout.byBeat = until.Equal(beat)
 			return
 		}
 	}
@@ -127,6 +144,9 @@ func earlier(a, b time.Time) time.Time {
 
 // call runs the script once and returns when the next thing is due, in us by Redis's clock.
 func (t *term) call(ctx context.Context) (next int64, err error) {
+	t.tell(t.lookout.decided())
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	keys := t.store.Keys()
 	began := time.Now()
 	channel, beats := "", began.Sub(t.beaten) >= t.beat
@@ -155,18 +175,48 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 	took, ended := time.Duration(us)*time.Microsecond, time.Now()
 	t.clock.sample(began, ended, took, now)
 	if took == 0 { // Redis 7.2 and newer stop the clock inside a script
-		took = ended.Sub(began) - t.clock.trip
+		took = max(ended.Sub(began)-t.clock.trip, 0)
 	}
 	if !beats { // whose time is not the batch's
 		t.adapt(took, moved)
 	}
 	t.cursor, _ = reply[5].(string)
 	t.rank, _ = reply[6].(int64)
-	t.report(reply[7:])
+	if waiting, _ := reply[7].(int64); waiting >= 0 {
+		t.waits(waiting)
+	}
+	runs, _ := reply[9].([]any)
+	at := now + us
+	m := Carried{Moved: int(moved), Lateness: lateness(runs, at), Took: took}
+	t.moved(m)
+	t.tell(t.lookout.carried(m, dueOf(reply[8]), at))
+	t.report(reply[10:])
 	if wait < 0 {
 		return never, nil
 	}
 	return now + wait, nil
+}
+
+// lateness reads the due times, each with how many messages had it, of what was
+// ready at a time, in us by Redis's clock.
+func lateness(runs []any, at int64) []Lateness {
+	all := make([]Lateness, 0, len(runs)/2)
+	for i := 0; i+1 < len(runs); i += 2 {
+		n, _ := runs[i+1].(int64)
+		all = append(all, Lateness{Late: max(time.Duration(at-dueOf(runs[i]))*time.Microsecond, 0), N: int(n)})
+	}
+	return all
+}
+
+// dueOf reads a score in ms, and returns it in us; what is no time of ours is
+// that nearest to it, and what is missing is never.
+func dueOf(score any) int64 {
+	text, _ := score.(string)
+	ms, err := strconv.ParseFloat(text, 64) // another program's may have a fraction
+	if err != nil || ms != ms {
+		return never
+	}
+	return int64(min(max(ms*1000, 0), never))
 }
 
 // number reads a number that a script wrote as text.

@@ -5,7 +5,9 @@
 --   ARGV[10]: cursor over the topics that have something ready, and ARGV[11]: over the logs that are old, for the beat,
 --   ARGV[12]: how many broadcasts a log keeps, ARGV[13]: for how many ms.
 -- Reply: 0 if the lease is another's. Else 1, members that were moved, in how many us the next thing is due (-1: nothing
---   is scheduled), now in us, how many us this took, the two cursors, and of each one buried: member, reason, attempts used up.
+--   is scheduled), now in us, how many us this took, the two cursors, how many messages and broadcasts wait for their due time
+--   (-1 between beats), when the earliest of those that were carried was due ('' if none was), a list of due times, each with
+--   how many scheduled messages that were made ready had it, and of each one buried: member, reason, attempts used up.
 -- The keys of topics are built here, because the topics are learned here; they carry the same hash tag.
 local SLOW = 100 -- leases and expiries dealt with in one call
 local TOPICS_A_BEAT = 500 -- that are looked at for a lost ring
@@ -22,6 +24,8 @@ local us, now = clock()
 local base = ARGV[7]
 local buried = {}
 local moved = 0
+local runs = {} -- due times and how many had each
+local earliest = ''
 
 -- Buries a member, or has it wait in a place where its dead letters are foreign. Returns whether it is buried: only then, and
 -- only afterwards, the caller takes it out of that place.
@@ -80,6 +84,24 @@ local function due_of(key, limit)
   return call('ZRANGE', key, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
 end
 
+-- Tells how many of pairs of member and time, in their order, had each time, but for the members that were lost.
+local function tell_runs(due, lost)
+  local without = {}
+  for _, member in ipairs(lost) do without[member] = true end
+  local last, n = nil, 0
+  for i = 1, #due, 2 do
+    if not without[due[i]] then
+      if due[i + 1] ~= last then
+        last, n = due[i + 1], 0
+        runs[#runs + 1] = last
+        runs[#runs + 1] = 0
+      end
+      n = n + 1
+      runs[#runs] = n
+    end
+  end
+end
+
 -- What is due. It is taken out of the schedule only when it stands elsewhere.
 local function carry_schedule()
   local due = due_of(SCHEDULE, ARGV[5])
@@ -93,6 +115,7 @@ local function carry_schedule()
     end
     count(topic, 'scheduled', -#list / 2)
   end
+  tell_runs(due, lost)
   local done = #due / 2
   for _, member in ipairs(lost) do
     if not bury_here(SCHEDULE, why[member] and topic_of(member), member, why[member] or 'member without a topic', 0) then
@@ -307,6 +330,7 @@ end
 local function carry(key, carry_due)
   local head = head_of(key)
   if head and head <= now then
+    if (key == SCHEDULE or key == BROADCASTS) and (earliest == '' or head < tonumber(earliest)) then earliest = text(head) end
     carry_due()
     head = head_of(key)
   end
@@ -315,12 +339,13 @@ end
 
 local next_due = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULE, carry_schedule),
   carry(BROADCASTS, carry_broadcasts), carry(HANDED, carry_handed))
-local cursor, rank = ARGV[10], ARGV[11]
+local cursor, rank, waiting = ARGV[10], ARGV[11], -1
 if ARGV[8] ~= '' then
+  waiting = (try('ZCARD', SCHEDULE) or 0) + (try('ZCARD', BROADCASTS) or 0)
   cursor = beat()
   rank = sweep(tonumber(rank))
 end
 local wait = -1
 if next_due < math.huge then wait = math.max(next_due * 1000 - us, 0) end
 local took = clock() - us
-return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), unpack(buried) }
+return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), waiting, earliest, runs, unpack(buried) }

@@ -25,4 +25,11 @@
 // tells who listens, and answers when the next thing is due. The carrier sleeps
 // until then, until a nudge says that something came to be due before that, or
 // until its heartbeat. A Redis that is away never ends the loop.
+//
+// # Watching it
+//
+// [Carrier.State] says at any time what a carrier does, and when its loop last
+// came around: a watchdog compares that with [Bound]. [Options.OnCarried] is told
+// how late each message was that it made ready, and when its heartbeat found what
+// a nudge should have told of.
 package carrier

@@ -42,7 +42,9 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 	vacant := make(chan struct{}, 1)
 	var pause backoff.Pause
 	var quiet bool // the fault is logged already
+	c.stands(0)
 	for heard := false; ctx.Err() == nil; {
+		c.around()
 		t, left, err := c.elect(ctx)
 		switch {
 		case errors.Is(err, notify.ErrUnfit):
@@ -61,20 +63,20 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 		quiet = false
 		if !heard { // a lone carrier never needs this connection
 			heard = true
-			hearing.Go(func() { c.store.Hear(ctx, func(e notify.Event) { tell(e, vacant) }, c.store.Keys().Vacant()) })
+			hearing.Go(func() { c.store.Hear(ctx, func(e notify.Event) { vacancy(e, vacant) }, c.store.Keys().Vacant()) })
 			c.o.Logger.Info("standing by", "carrier", c.o.Name)
 		}
 		select {
 		case <-ctx.Done():
 		case <-vacant:
-		case <-time.After(left + rand.N(electJitter)):
+		case <-time.After(min(left, lookPause) + rand.N(electJitter)):
 		}
 	}
 	return nil, nil
 }
 
-// tell passes on that the carrier's place may be vacant.
-func tell(e notify.Event, vacant chan<- struct{}) {
+// vacancy passes on that the carrier's place may be vacant.
+func vacancy(e notify.Event, vacant chan<- struct{}) {
 	if e.Kind != notify.Heard && e.Kind != notify.Subscribed {
 		return
 	}
@@ -87,6 +89,8 @@ func tell(e notify.Event, vacant chan<- struct{}) {
 // elect stands for election once. It returns the term that was won, or for how
 // long the lease of who carries lasts.
 func (c *Carrier) elect(ctx context.Context) (*term, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	keys := c.store.Keys()
 	reply, err := c.store.Run(ctx, electScript, []string{keys.Carrier(), keys.Epoch()}, c.o.Name, c.o.Lease.Milliseconds())
 	if err != nil {

@@ -1,0 +1,72 @@
+package carrier
+
+import (
+	"testing"
+	"time"
+)
+
+func TestLookout(t *testing.T) {
+	const second = int64(1_000_000)
+	for _, test := range []struct {
+		name   string
+		known  int64 // when it went to sleep
+		byBeat bool
+		before []int64 // nudges heard in the sleep
+		after  []int64 // and behind the call
+		due    int64
+		want   bool
+	}{
+		{name: "nobody told of it", known: never, byBeat: true, due: 9 * second, want: true},
+		{name: "known to be due", known: 9 * second, byBeat: true, due: 9 * second},
+		{name: "told of in time", known: never, byBeat: true, before: []int64{9 * second}, due: 9 * second},
+		{name: "told of another", known: never, byBeat: true, before: []int64{11 * second}, due: 9 * second, want: true},
+		{name: "no beat", known: never, due: 9 * second},
+		{name: "not late", known: never, byBeat: true, due: 10*second - 50_000},
+		{name: "somewhat late", known: never, byBeat: true, due: 10*second - 50_001, want: true},
+		{name: "nothing", known: never, byBeat: true, due: never},
+		{name: "a nudge that coincides with the beat", known: never, byBeat: true, after: []int64{9 * second}, due: 9 * second},
+		{name: "one of another that follows", known: never, byBeat: true, after: []int64{12 * second}, due: 9 * second, want: true},
+		{name: "a connection that stands anew", known: never, byBeat: true, after: []int64{0}, due: 9 * second, want: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var l lookout
+			l.sleeps(test.known)
+			for _, due := range test.before {
+				l.hears(due)
+			}
+			l.byBeat = test.byBeat
+			told := l.carried(Carried{Moved: 1}, test.due, 10*second)
+			if told == nil && l.decided() != nil {
+				t.Error("decided at once")
+			}
+			l.sleeps(never)
+			for _, due := range test.after {
+				l.hears(due)
+			}
+			l.since = l.since.Add(-lostNudge)
+			if told == nil {
+				told = l.decided()
+			}
+			if told == nil || told.Moved != 1 || told.Fallback != test.want {
+				t.Errorf("told %+v, want a fallback: %v", told, test.want)
+			}
+			if l.decided() != nil {
+				t.Error("told twice")
+			}
+		})
+	}
+}
+
+func TestDueOf(t *testing.T) {
+	for score, want := range map[string]int64{
+		"1763676000123": 1763676000123000, "5.25": 5250, "-inf": 0, "inf": never, "-3": 0, "1e300": never, "": never, "nan": never, "x": never,
+	} {
+		if got := dueOf(score); got != want {
+			t.Errorf("%q is due at %d, want %d", score, got, want)
+		}
+	}
+	if got := lateness([]any{"1000", int64(3), "2000", int64(1), "9999", int64(2)}, 2_000_250); len(got) != 3 ||
+		got[0] != (Lateness{1000250 * time.Microsecond, 3}) || got[1] != (Lateness{250 * time.Microsecond, 1}) || got[2].Late != 0 {
+		t.Errorf("got %v", got)
+	}
+}

@@ -1,0 +1,105 @@
+package carrier
+
+import "time"
+
+// Bound is within what State.Progress is renewed as long as the carrier works as
+// it should, elected or standing by, and whatever becomes of Redis. It is one
+// call to Redis, which is given up after callTimeout, the longest sleep between
+// two calls (lookPause and electJitter), the last call of a term
+// (resignTimeout), and a second for a busy machine. It does not depend on the lease.
+const Bound = callTimeout + lookPause + resignTimeout + time.Second
+
+const (
+	callTimeout = 8 * time.Second // for one call: to connect, 2 s, write and read, 3 s each
+	lookPause   = 5 * time.Second // between two looks of a standby, at the most
+)
+
+// State is what a carrier does at the moment, by the clock of this machine.
+type State struct {
+	Carrying bool      // it is elected
+	Epoch    int64     // number of its last election; zero: it never was elected
+	Since    time.Time // when it was elected, or began to stand by; zero: it was not run yet
+	Progress time.Time // when its loop last came around: more than Bound ago means that it is stuck
+
+	Waiting  int64         // messages and broadcasts that waited for their due time at the last beat; zero while standing by
+	Lateness time.Duration // of the last message moved: from its due time until it was ready, in us
+
+	Moved     int64 // messages made ready and broadcasts sent, since New
+	Fallbacks int64 // of Carried.Fallback, since New
+}
+
+// State returns what the carrier does. It is safe for concurrent use, and asks nothing of Redis.
+func (c *Carrier) State() State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state
+}
+
+// Carried is what one call moved.
+type Carried struct {
+	Moved    int           // messages that were made ready, those whose lease ended included, and broadcasts that were sent
+	Lateness []Lateness    // of the scheduled messages among them, earliest due first
+	Took     time.Duration // how long that took Redis
+
+	// Fallback says that the heartbeat found something that was late by more
+	// than 50 ms and that the carrier was not told of: its nudge was lost. It
+	// is known somewhat after the call.
+	Fallback bool
+}
+
+// Lateness is of messages that were due at one time.
+type Lateness struct {
+	Late time.Duration // from the due time until they were ready, in us
+	N    int           // messages
+}
+
+// around takes note that the loop came around.
+func (c *Carrier) around() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state.Progress = time.Now()
+}
+
+// stands takes note that the carrier stands by; it is elected where epoch is not zero.
+func (c *Carrier) stands(epoch int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	c.state.Carrying, c.state.Since, c.state.Progress = epoch != 0, now, now
+	c.state.Waiting = 0
+	if epoch != 0 {
+		c.state.Epoch = epoch
+	}
+}
+
+// waits takes note of how many wait.
+func (c *Carrier) waits(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state.Waiting = n
+}
+
+// moved takes note of what a call moved.
+func (c *Carrier) moved(m Carried) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state.Moved += int64(m.Moved)
+	if n := len(m.Lateness); n > 0 {
+		c.state.Lateness = m.Lateness[n-1].Late
+	}
+}
+
+// tell tells what was carried; nil is nothing.
+func (c *Carrier) tell(m *Carried) {
+	if m == nil || m.Moved == 0 {
+		return
+	}
+	if m.Fallback {
+		c.mu.Lock()
+		c.state.Fallbacks++
+		c.mu.Unlock()
+	}
+	if c.o.OnCarried != nil {
+		c.o.OnCarried(*m)
+	}
+}

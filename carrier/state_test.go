@@ -1,0 +1,195 @@
+package carrier_test
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// told collects what a carrier tells of.
+type told struct {
+	mu        sync.Mutex
+	moved     int
+	late      []carrier.Lateness
+	fallbacks int
+}
+
+func (c *told) add(m carrier.Carried) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.moved += m.Moved
+	c.late = append(c.late, m.Lateness...)
+	if m.Fallback {
+		c.fallbacks++
+	}
+}
+
+func (c *told) read() (moved int, late []carrier.Lateness, fallbacks int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moved, c.late, c.fallbacks
+}
+
+// watch runs a carrier, waits until it carries, and returns it and what it tells.
+func watch(t *testing.T, store *notify.Store, o carrier.Options) (*carrier.Carrier, *told) {
+	t.Helper()
+	all := new(told)
+	o.OnCarried = all.add
+	c, err := carrier.New(store, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	storetest.Eventually(t, "it carries", func() bool { return c.State().Carrying })
+	return c, all
+}
+
+func TestState(t *testing.T) {
+	store := storetest.Open(t)
+	var messages []notify.Message
+	past := time.Now().Add(50 * time.Millisecond).Truncate(time.Millisecond)
+	for i := range 20 {
+		messages = append(messages, notify.Message{Topic: topic + fmt.Sprint(i%3), Body: []byte("x"), Due: past.Add(time.Duration(i/10) * time.Millisecond)})
+	}
+	storetest.Publish(t, store, messages...)
+	storetest.Publish(t, store, later("far", time.Hour), notify.Message{Topic: topic, Broadcast: true, Body: []byte("x"), Delay: time.Hour})
+	storetest.Eventually(t, "they are due", func() bool { return time.Now().After(past.Add(100 * time.Millisecond)) })
+
+	began := time.Now()
+	idle, err := carrier.New(store, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := idle.State(); s != (carrier.State{}) {
+		t.Errorf("before it runs: %+v", s)
+	}
+	c, all := watch(t, store, carrier.Options{})
+	storetest.Run(t, idle.Run)
+	storetest.Eventually(t, "they are moved", func() bool { return c.State().Moved == 20 })
+	storetest.Eventually(t, "the beat counts", func() bool { return c.State().Waiting == 2 })
+	s := c.State()
+	if s.Epoch != 1 || s.Since.Before(began) || s.Since.After(time.Now()) || s.Fallbacks != 0 {
+		t.Errorf("got %+v", s)
+	}
+	if s.Lateness < 90*time.Millisecond || s.Lateness > time.Since(past) {
+		t.Errorf("late by %v", s.Lateness)
+	}
+	moved, late, _ := all.read()
+	if moved != 20 || len(late) != 2 || late[0].N != 10 || late[1].N != 10 || late[0].Late-late[1].Late != time.Millisecond {
+		t.Errorf("told of %d: %v", moved, late)
+	}
+	storetest.Eventually(t, "its loop goes on", func() bool { return c.State().Progress.After(s.Progress) })
+
+	storetest.Eventually(t, "the other stands by", func() bool { return !idle.State().Since.IsZero() })
+	s = idle.State()
+	if s.Carrying || s.Epoch != 0 || s.Waiting != 0 || s.Progress.IsZero() {
+		t.Errorf("standing by: %+v", s)
+	}
+	storetest.Eventually(t, "its loop goes on", func() bool { return idle.State().Progress.After(s.Progress) })
+}
+
+// What stops tells that it carries no more, and a broadcast counts as moved, without a lateness of messages.
+func TestStateOfBroadcastsAndTheEnd(t *testing.T) {
+	store := storetest.Open(t)
+	all := new(told)
+	c, err := carrier.New(store, carrier.Options{OnCarried: all.add})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := storetest.Run(t, c.Run)
+	storetest.Publish(t, store, notify.Message{Topic: topic, Broadcast: true, Body: []byte("x"), Delay: time.Millisecond})
+	storetest.Eventually(t, "it is sent", func() bool { return c.State().Moved == 1 })
+	if moved, late, _ := all.read(); moved != 1 || len(late) != 0 {
+		t.Errorf("told of %d: %v", moved, late)
+	}
+	stop()
+	if s := c.State(); s.Carrying || s.Epoch != 1 || s.Waiting != 0 {
+		t.Errorf("when it has stopped: %+v", s)
+	}
+}
+
+// What is foreign in the schedule is neither ready nor late.
+func TestLatenessIsOfWhatIsReady(t *testing.T) {
+	store := storetest.Open(t)
+	store.Client().Do(t.Context(), "ZADD", store.Keys().Schedule(), 1, "no topic", 2, "also none", "-inf", "nor here")
+	store.Client().Do(t.Context(), "ZADD", store.Keys().Schedule(), "5.25", topic+":somebody else's")
+	c, all := watch(t, store, carrier.Options{})
+	storetest.Eventually(t, "it is moved", func() bool { return c.State().Moved == 1 })
+	moved, late, _ := all.read()
+	if moved != 1 || len(late) != 1 || late[0].N != 1 || (time.Since(time.UnixMicro(5250))-late[0].Late).Abs() > time.Minute {
+		t.Errorf("told of %d: %v", moved, late)
+	}
+}
+
+// A nudge that is lost: the publisher may not PUBLISH. The beat finds the message, and that is told.
+func TestFallback(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	c, all := watch(t, store, carrier.Options{})
+	err := store.Client().Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">secret", "~*", "resetchannels", "+@all").Err()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mute := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://mute:secret@", 1), "")
+	want := 0
+	for _, m := range []notify.Message{
+		{Topic: topic, Body: []byte("x"), Delay: time.Millisecond},
+		{Topic: topic, Body: []byte("x"), Delay: time.Millisecond, Broadcast: true},
+	} {
+		beats := subscribe(t, store, store.Keys().Beat())
+		storetest.Receive(t, "a beat, after which the next is a second away", beats)
+		storetest.Publish(t, mute, m)
+		want++
+		storetest.Eventually(t, "it is told as found by the beat", func() bool { return c.State().Fallbacks == int64(want) })
+	}
+	if moved, _, fallbacks := all.read(); moved != want || fallbacks != want {
+		t.Errorf("told of %d, %d by the fallback", moved, fallbacks)
+	}
+}
+
+// No beat is taken for the fallback while nudges come, whatever they coincide with.
+func TestNoFallback(t *testing.T) {
+	store := storetest.Open(t)
+	c, _ := watch(t, store, carrier.Options{Lease: carrier.MinLease}) // 6 beats a second
+	n := int64(0)
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+		var some []notify.Message
+		for i := range 20 {
+			some = append(some, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Duration(1+(int(n)+7*i)%200) * time.Millisecond})
+		}
+		storetest.Publish(t, store, some...)
+		n += int64(len(some))
+	}
+	storetest.Eventually(t, "all are moved", func() bool { return c.State().Moved == n })
+	if s := c.State(); s.Fallbacks != 0 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// The loop of a carrier whose Redis takes connections and never answers comes
+// around within the bound, elected or not.
+func TestProgressWithoutRedis(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	c, err := carrier.New(storetest.At(t, "redis://"+listener.Addr().String(), ""), carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	storetest.Eventually(t, "it runs", func() bool { return !c.State().Progress.IsZero() })
+	first := c.State().Progress
+	storetest.Eventually(t, "its loop comes around", func() bool { return c.State().Progress.After(first) })
+	if took := c.State().Progress.Sub(first); took > carrier.Bound {
+		t.Errorf("it took %v, the bound is %v", took, carrier.Bound)
+	}
+}
