@@ -41,6 +41,12 @@ type Delivery struct {
 	notify.Record
 }
 
+// Late returns how late a message was claimed: from its due time on, to the
+// millisecond, by Redis's clock alone. lease is the one that it was claimed for.
+func (d *Delivery) Late(lease time.Duration) time.Duration {
+	return max(d.Receipt.Until().Sub(d.Due)-lease.Truncate(time.Millisecond), 0)
+}
+
 // A Claimer pulls messages: it claims them and settles them by their receipts.
 // It is safe for concurrent use.
 type Claimer struct {

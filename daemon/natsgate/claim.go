@@ -35,6 +35,7 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 		switch {
 		case err == nil:
 			g.count.claimed.Add(1)
+			g.handedOut(d, lease)
 		case errors.Is(err, nats.ErrMaxPayload):
 			g.buryTooLarge(ctx, d, wireSize(m))
 		default:

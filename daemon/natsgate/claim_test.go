@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // claim claims from the topic and returns the messages, and the one that ends them.
@@ -192,4 +193,37 @@ func TestClaimThatCannotBeSent(t *testing.T) {
 	if n := gate.Stats().LostReplies; n != 4 {
 		t.Errorf("%d lost messages are counted, want 4", n)
 	}
+}
+
+// What is claimed and what is delivered is told to who made the gate, each with how late it was.
+func TestHandedOutIsTold(t *testing.T) {
+	type handed struct {
+		id   string
+		late time.Duration
+	}
+	told := make(chan handed, 10)
+	conn, store, _ := outbound(t, natsgate.Options{
+		Deliver:   []natsgate.Deliver{{Topic: "pushed", InFlight: 1}},
+		OnClaimed: func(d subscribers.Delivery, late time.Duration) { told <- handed{d.Topic + ":" + d.ID, late} },
+	})
+	serving(t, conn)
+	got := subscribe(t, conn, "bellhop.deliver.>")
+	due := time.Now().Add(-time.Minute)
+	want := func(id string) {
+		t.Helper()
+		switch h := storetest.Receive(t, "it is told", told); {
+		case h.id != id:
+			t.Errorf("told of %s, want %s", h.id, id)
+		case h.late < time.Minute-time.Second || h.late > time.Since(due)+time.Second:
+			t.Errorf("it was late by %v", h.late)
+		}
+	}
+	m := body("a")
+	m.Due = due
+	claimOne(t, conn, store, `{"lease":"1h"}`, m)
+	want(topic + ":a")
+	m.Topic = "pushed"
+	storetest.Publish(t, store, m)
+	storetest.Receive(t, "it is delivered", got)
+	want("pushed:a")
 }

@@ -130,6 +130,7 @@ func (d *delivering) handle(ctx context.Context, m *subscribers.Delivery) error 
 	case err != nil:
 		return subscribers.NotNow(err, nobodyPause)
 	}
+	d.handedOut(*m, d.o.Lease)
 	timer := time.NewTimer(d.o.Lease)
 	defer timer.Stop()
 	for {

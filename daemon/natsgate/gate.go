@@ -51,6 +51,11 @@ type Options struct {
 	KeepAge     time.Duration       // for how long it keeps them; zero: carrier.DefaultKeepAge
 	MaxBody     int                 // bytes of the largest body that is published; zero: notify.DefaultMaxBody
 	Logger      *slog.Logger        // nil: nothing is logged
+
+	// OnClaimed is called for each message that was sent to who claimed it or
+	// listens, with the time from when it was due until it was claimed. It must not
+	// block, and must be safe for concurrent use.
+	OnClaimed func(d subscribers.Delivery, late time.Duration)
 }
 
 // Deliver is a topic whose messages are sent to whoever listens.
@@ -319,6 +324,13 @@ func (g *Gate) send(m *nats.Msg) error {
 		return nats.ErrDisconnected
 	}
 	return l.conn.PublishMsg(m)
+}
+
+// handedOut tells of a message that was sent to who has it now.
+func (g *Gate) handedOut(d subscribers.Delivery, lease time.Duration) {
+	if g.o.OnClaimed != nil {
+		g.o.OnClaimed(d, d.Late(lease))
+	}
 }
 
 // maxPayload returns the bytes, headers included, that a message may have.
