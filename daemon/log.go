@@ -5,17 +5,127 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// NewLogger returns the logger that c describes, writing to w.
+// NewLogger returns the logger that c describes, writing to w. Where w is a
+// connection to systemd's journal each line begins with its priority, as
+// sd-daemon(3) has it, and has no time: the journal keeps its own.
 func NewLogger(c Config, w io.Writer) *slog.Logger {
 	o := &slog.HandlerOptions{Level: c.LogLevel}
-	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, o))
+	if isJournal(w) {
+		return slog.New(newJournalHandler(w, c.LogFormat, o))
 	}
-	return slog.New(slog.NewTextHandler(w, o))
+	return slog.New(newHandler(w, c.LogFormat, o))
+}
+
+func newHandler(w io.Writer, format string, o *slog.HandlerOptions) slog.Handler {
+	if format == "json" {
+		return slog.NewJSONHandler(w, o)
+	}
+	return slog.NewTextHandler(w, o)
+}
+
+// isJournal reports whether w is the file that systemd connected to the journal.
+func isJournal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && os.Getenv("JOURNAL_STREAM") == fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
+}
+
+// Priority returns what a line of this level begins with where w is a connection
+// to systemd's journal, for what is printed and not logged. Elsewhere it is empty.
+func Priority(w io.Writer, level slog.Level) string {
+	if !isJournal(w) {
+		return ""
+	}
+	return priorities[rank(level)]
+}
+
+// A journalHandler writes records with the priority of their level in front. It
+// is a handler for each of the four priorities, which differ in nothing else.
+type journalHandler [4]slog.Handler
+
+// priorities are those of syslog, from debug to error.
+var priorities = [len(journalHandler{})]string{"<7>", "<6>", "<4>", "<3>"}
+
+func newJournalHandler(w io.Writer, format string, o *slog.HandlerOptions) journalHandler {
+	var h journalHandler
+	for i, priority := range priorities {
+		h[i] = newHandler(prefixed{w, priority}, format, o)
+	}
+	return h
+}
+
+// of returns the handler for a level: those between two belong to the lower one.
+func (h journalHandler) of(level slog.Level) slog.Handler {
+	return h[rank(level)]
+}
+
+// rank returns the place of a level's priority.
+func rank(level slog.Level) int {
+	switch {
+	case level < slog.LevelInfo:
+		return 0
+	case level < slog.LevelWarn:
+		return 1
+	case level < slog.LevelError:
+		return 2
+	}
+	return 3
+}
+
+// Enabled reports whether a level is logged.
+func (h journalHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.of(level).Enabled(ctx, level)
+}
+
+// Handle writes a record without its time.
+func (h journalHandler) Handle(ctx context.Context, r slog.Record) error {
+	r.Time = time.Time{}
+	return h.of(r.Level).Handle(ctx, r)
+}
+
+// WithAttrs returns a handler whose records have attributes in common.
+func (h journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for i, each := range h {
+		h[i] = each.WithAttrs(attrs)
+	}
+	return h
+}
+
+// WithGroup returns a handler whose attributes belong to a group.
+func (h journalHandler) WithGroup(name string) slog.Handler {
+	for i, each := range h {
+		h[i] = each.WithGroup(name)
+	}
+	return h
+}
+
+// prefixed writes a prefix in front of what is written, which is a line: slog's
+// handlers write each record at once.
+type prefixed struct {
+	to     io.Writer
+	prefix string
+}
+
+// Write writes the prefix and p at once.
+func (w prefixed) Write(p []byte) (int, error) {
+	if _, err := w.to.Write(append([]byte(w.prefix), p...)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // TakeClientLog makes the Redis client of this process log to log, at the debug

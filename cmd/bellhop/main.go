@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -93,17 +95,22 @@ func (a *app) report(command *cobra.Command, err error) int {
 	first, rest, _ := strings.Cut(text, "\n")
 	for line := range strings.Lines(withRemedy(first, err) + "\n" + rest) {
 		if line = strings.TrimSpace(line); line != "" {
-			fmt.Fprintf(a.err, "bellhop: %s\n", line)
+			a.complain(line)
 		}
 	}
 	switch {
 	case errors.As(err, &wrongUsage{}):
-		fmt.Fprintf(a.err, "bellhop: run '%s --help'\n", command.CommandPath())
+		a.complain(fmt.Sprintf("run '%s --help'", command.CommandPath()))
 		return exitUsage
 	case errors.Is(err, notify.ErrInvalid), errors.Is(err, errConfig):
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// complain prints a line about a failure.
+func (a *app) complain(line string) {
+	fmt.Fprintf(a.err, "%sbellhop: %s\n", daemon.Priority(a.err, slog.LevelError), line)
 }
 
 // withRemedy adds what to do about an error of the connection.
