@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
@@ -12,8 +15,16 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/daemon/systemd"
 	"github.com/bellhopd/bellhop/notify"
 )
+
+// Options are the options of Run. The zero value is the default.
+type Options struct {
+	Logger  *slog.Logger      // nil: nothing is logged
+	Reload  <-chan os.Signal  // each one asks to read again what can be; nil: nothing does
+	Systemd *systemd.Notifier // is told how the daemon is; nil: nobody is
+}
 
 // Run runs the daemon until ctx ends. Then it stops in stages, within the
 // configured timeout: it accepts no more requests over NATS and finishes those
@@ -21,7 +32,11 @@ import (
 // lease, and closes the connections to NATS and Redis. A stop that was asked for
 // is not an error, and a NATS that is away never is. Errors: a notify.ErrUnfit, a
 // configuration that cannot be used, or a stop that took too long.
-func Run(ctx context.Context, c Config, log *slog.Logger) error {
+func Run(ctx context.Context, c Config, o Options) error {
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	store, err := notify.Open(c.Notify())
 	if err != nil {
 		return err
@@ -41,8 +56,14 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 		late = time.AfterFunc(c.ShutdownTimeout, func() { store.Close() })
 		close(armed)
 	})
+	ended, tellEnd := context.WithCancel(context.WithoutCancel(ctx))
+	defer tellEnd()
+	var watching sync.WaitGroup
+	watching.Go(func() { o.watch(ctx, ended, d.overview(store, log)) })
 	faults := &multierror.Error{ErrorFormat: lines}
 	faults = multierror.Append(faults, d.run(ctx, c.ShutdownTimeout))
+	tellEnd()
+	watching.Wait()
 	if !unwatch() {
 		<-armed
 		if !late.Stop() {
@@ -60,6 +81,7 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 type parts struct {
 	carry *carrier.Carrier
 	gate  *natsgate.Gate // nil: no NATS
+	epoch *atomic.Int64  // of the carrier's term of office; zero: it stands by
 }
 
 // assemble makes the parts that a configuration asks for. What the carrier's
@@ -74,7 +96,14 @@ func assemble(store *notify.Store, c Config, log *slog.Logger) (p parts, err err
 		if p.gate, err = natsgate.New(store, to); err != nil {
 			return parts{}, err
 		}
-		o.OnTerm = p.gate.Term
+	}
+	p.epoch = new(atomic.Int64)
+	o.OnTerm = func(ctx context.Context, t carrier.Term) {
+		p.epoch.Store(t.Epoch)
+		context.AfterFunc(ctx, func() { p.epoch.CompareAndSwap(t.Epoch, 0) })
+		if p.gate != nil {
+			p.gate.Term(ctx, t)
+		}
 	}
 	p.carry, err = carrier.New(store, o)
 	return p, err

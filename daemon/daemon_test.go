@@ -65,7 +65,7 @@ func TestRunStopsInGoodOrder(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var log logBuffer
 	ended := make(chan error, 1)
-	go func() { ended <- daemon.Run(ctx, c, daemon.NewLogger(c, &log)) }()
+	go func() { ended <- daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &log)}) }()
 	store := storetest.At(t, string(c.RedisURL), c.Prefix)
 	elected(t, store)
 	stop()
@@ -87,7 +87,7 @@ func TestRunWaitsForRedis(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var log logBuffer
 	ended := make(chan error, 1)
-	go func() { ended <- daemon.Run(ctx, c, daemon.NewLogger(c, &log)) }()
+	go func() { ended <- daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &log)}) }()
 	storetest.Eventually(t, "the daemon tells that Redis is away", func() bool {
 		return strings.Contains(log.String(), "cannot stand for election")
 	})
@@ -110,7 +110,7 @@ func TestRunRefusesUnfitRedis(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	c := config(t, server.URL())
 	var log logBuffer
-	err := daemon.Run(t.Context(), c, daemon.NewLogger(c, &log))
+	err := daemon.Run(t.Context(), c, daemon.Options{Logger: daemon.NewLogger(c, &log)})
 	if !errors.Is(err, notify.ErrUnfit) || !strings.Contains(err.Error(), "noeviction") {
 		t.Errorf("Run ended with %v, want an ErrUnfit that names the remedy", err)
 	}
@@ -156,7 +156,7 @@ func TestRunBesideNATS(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var log logBuffer
 	ended := make(chan error, 1)
-	go func() { ended <- daemon.Run(ctx, c, daemon.NewLogger(c, &log)) }()
+	go func() { ended <- daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &log)}) }()
 	store := storetest.At(t, string(c.RedisURL), c.Prefix)
 	elected(t, store)
 	for range 2 {
@@ -197,7 +197,7 @@ func TestRunRefusesUnfitRedisBesideNATS(t *testing.T) {
 	c := config(t, redis.URL())
 	c.NatsURL = daemon.NatsURLs(n.ClientURL())
 	var log logBuffer
-	if err := daemon.Run(t.Context(), c, daemon.NewLogger(c, &log)); !errors.Is(err, notify.ErrUnfit) {
+	if err := daemon.Run(t.Context(), c, daemon.Options{Logger: daemon.NewLogger(c, &log)}); !errors.Is(err, notify.ErrUnfit) {
 		t.Errorf("Run ended with %v, want an ErrUnfit", err)
 	}
 }

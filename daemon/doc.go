@@ -4,7 +4,7 @@
 //
 //	config, err := daemon.Load()
 //	...
-//	err = daemon.Run(ctx, config, daemon.NewLogger(config, os.Stderr)) // until ctx ends
+//	err = daemon.Run(ctx, config, daemon.Options{Logger: daemon.NewLogger(config, os.Stderr)}) // until ctx ends
 //
 // A Redis that is away when it starts, or goes away later, does not end it.
 package daemon

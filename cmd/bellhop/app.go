@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/systemd"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -98,10 +99,11 @@ func (a *app) jsonFlag(c *cobra.Command) *cobra.Command {
 
 // session is a connection to Redis as the environment describes it.
 type session struct {
-	config daemon.Config
-	log    *slog.Logger
-	store  *notify.Store
-	pub    *notify.Publisher
+	config  daemon.Config
+	log     *slog.Logger
+	manager *systemd.Notifier // for what runs on
+	store   *notify.Store
+	pub     *notify.Publisher
 }
 
 // errConfig is the error of a configuration that cannot be used.
@@ -127,6 +129,7 @@ func (a *app) open() (*session, error) {
 		return nil, err
 	}
 	s := &session{config: c, log: daemon.NewLogger(c, a.err)}
+	s.manager = systemd.New(s.log)
 	daemon.TakeClientLog(s.log)
 	if s.store, err = notify.Open(c.Notify()); err != nil {
 		return nil, err

@@ -111,9 +111,14 @@ func (f *listenFlags) options(c *cobra.Command, s *session) (o subscribers.Liste
 	return o, nil
 }
 
+// readyWithin is how long the start of a service waits for Redis. Who waits for
+// the service may broadcast as soon as it is ready, so it should listen by then.
+const readyWithin = 5 * time.Second
+
 // listen handles broadcasts until ctx ends, or count were handled; 0 is no limit.
 func listen(ctx context.Context, s *session, pattern string, handler broadcastHandler, o subscribers.ListenOptions, count int) error {
 	defer context.AfterFunc(ctx, func() {
+		s.manager.Stopping()
 		s.log.Info("stopping: waiting for what is being handled; a second signal ends that", "pattern", pattern)
 	})()
 	if count > 0 {
@@ -127,11 +132,16 @@ func listen(ctx context.Context, s *session, pattern string, handler broadcastHa
 			o.OnGivenUp = func(*subscribers.Broadcast, string) { givenUp() }
 		}
 	}
+	late := time.AfterFunc(readyWithin, s.manager.Ready) // Redis may be away
+	defer late.Stop()
 	l := subscribers.NewListener(s.store, subscribers.ListenerOptions{Grace: s.config.ShutdownTimeout, Logger: s.log})
 	if o.Name == "" {
 		return listenPlain(ctx, s, l, pattern, handler, o)
 	}
-	o.OnStart = func(notify.Position) { s.log.Info("listening", "pattern", pattern, "name", o.Name) }
+	o.OnStart = func(notify.Position) {
+		s.log.Info("listening", "pattern", pattern, "name", o.Name)
+		s.manager.Ready()
+	}
 	return l.Listen(ctx, pattern, handler, o)
 }
 
@@ -148,6 +158,7 @@ func listenPlain(ctx context.Context, s *session, l *subscribers.Listener, patte
 	o.OnStart = func(at notify.Position) {
 		last, began = at, true
 		s.log.Info("listening", "pattern", pattern, "behind", at)
+		s.manager.Ready()
 	}
 	err := l.Listen(ctx, pattern, func(_ context.Context, b *subscribers.Broadcast) error {
 		err := handler(grace, b)

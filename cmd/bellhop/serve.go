@@ -4,12 +4,15 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/dev"
+	"github.com/bellhopd/bellhop/daemon/systemd"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -19,18 +22,24 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: `Run the daemon: a carrier that moves messages when they are due.
 
 Any number may run: one is elected, the others stand by. SIGTERM or Ctrl-C stops
-it in good order, and another takes over at once; a second one ends it at once.`,
+it in good order, and another takes over at once; a second one ends it at once.
+SIGHUP has it read again the files that may change while it runs.
+
+Under systemd it tells when it is ready, how it is, and that it is alive.`,
 		Example: `  bellhop serve
   BELLHOP_REDIS_URL=redis://redis.example.com:6379 BELLHOP_LOG_FORMAT=json bellhop serve`,
 		Args: takes(),
 	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
+		reload := make(chan os.Signal, 1) // one that waits stands for all
+		signal.Notify(reload, syscall.SIGHUP)
+		defer signal.Stop(reload)
 		c, err := load()
 		if err != nil {
 			return err
 		}
 		log := daemon.NewLogger(c, a.err)
 		daemon.TakeClientLog(log)
-		return daemon.Run(ctx, c, log)
+		return daemon.Run(ctx, c, daemon.Options{Logger: log, Reload: reload, Systemd: systemd.New(log)})
 	})
 }
 

@@ -118,6 +118,7 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 		return err
 	}
 	defer context.AfterFunc(ctx, func() {
+		s.manager.Stopping()
 		s.log.Info("stopping: waiting for what is being handled; a second signal ends that", "topic", topic)
 	})()
 	if count > 0 {
@@ -133,6 +134,7 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 		return err
 	}
 	s.log.Info("waiting for messages", "topic", topic)
+	s.manager.Ready()
 	return sub.Run(ctx)
 }
 

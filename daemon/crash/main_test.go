@@ -66,7 +66,7 @@ func play(role string) error {
 		if err != nil {
 			return err
 		}
-		return daemon.Run(ctx, c, logger)
+		return daemon.Run(ctx, c, daemon.Options{Logger: logger})
 	}
 	return fmt.Errorf("no role %q", role)
 }

@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) error {
 	var all sync.WaitGroup
 	var stopped error
 	all.Go(func() {
-		stopped = daemon.Run(ctx, c, o.Logger)
+		stopped = daemon.Run(ctx, c, daemon.Options{Logger: o.Logger})
 		fail(stopped)
 	})
 	for _, s := range servers {

@@ -1,0 +1,98 @@
+package daemon_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/systemd"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// told is what a daemon told systemd, message by message, until it ends.
+type told struct {
+	t    *testing.T
+	conn *net.UnixConn
+}
+
+// manage makes the environment that of a service.
+func manage(t *testing.T) told {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	t.Setenv("NOTIFY_SOCKET", name)
+	t.Setenv("WATCHDOG_USEC", "600000000")
+	return told{t, conn}
+}
+
+// until returns the messages up to one with a beginning, without the clock of a reload.
+func (m told) until(last string) (all []string) {
+	m.t.Helper()
+	m.conn.SetReadDeadline(time.Now().Add(storetest.Deadline))
+	for text := make([]byte, 1000); ; {
+		n, err := m.conn.Read(text)
+		if err != nil {
+			m.t.Fatalf("%v; there came %q", err, all)
+		}
+		one, _, _ := strings.Cut(string(text[:n]), "\n")
+		if one != "WATCHDOG=1" { // it comes from a goroutine of its own
+			all = append(all, one)
+		}
+		if strings.HasPrefix(one, last) {
+			return all
+		}
+	}
+}
+
+func TestRunTellsSystemd(t *testing.T) {
+	server := storetest.Server(t)
+	server.Kill()
+	c := config(t, server.URL())
+	manager := manage(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var log logBuffer
+	logger := daemon.NewLogger(c, &log)
+	reload := make(chan os.Signal)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- daemon.Run(ctx, c, daemon.Options{Logger: logger, Reload: reload, Systemd: systemd.New(logger)})
+	}()
+	wants := func(last string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(append(want, last), manager.until(last)); diff != "" {
+			t.Errorf("told systemd (-want +got):\n%s", diff)
+		}
+	}
+	wants("READY=1", "STATUS=waiting for Redis at "+server.URL())
+	again, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Stop()
+	if all := manager.until("STATUS=carrier, epoch 1"); len(all) > 2 { // between the two it may stand by
+		t.Errorf("told systemd %q", all)
+	}
+	reload <- syscall.SIGHUP
+	wants("READY=1", "RELOADING=1")
+	stop()
+	wants("STATUS=stopping", "STOPPING=1")
+	if err := storetest.Receive(t, "the end", ended); err != nil {
+		t.Errorf("Run ended with %v", err)
+	}
+	if !strings.Contains(log.String(), "msg=reloaded") {
+		t.Errorf("the reload is not logged:\n%s", &log)
+	}
+}
