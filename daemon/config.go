@@ -57,7 +57,8 @@ const (
 	maxShutdownTimeout = time.Hour
 )
 
-// Load reads the configuration from the environment. The error tells all
+// Load reads the configuration from the environment, and takes a setting of a
+// file that is not there from systemd's credentials. The error tells all
 // faults, one a line: values that cannot be read or are out of range, and
 // BELLHOP_ variables that are no settings. What could be read is returned with it.
 func Load() (Config, error) {
@@ -98,6 +99,11 @@ func alone(field reflect.StructField) reflect.Value {
 
 // readField reads one setting. One that cannot be read has its zero value.
 func readField(field reflect.StructField, into reflect.Value) error {
+	name := settingName(field)
+	if file := credential(name); file != "" && !isSet(name) {
+		into.SetString(file)
+		return nil
+	}
 	one := alone(field)
 	err := envconfig.Process(envPrefix, one.Interface())
 	into.Set(one.Elem().Field(0))
@@ -106,7 +112,7 @@ func readField(field reflect.StructField, into reflect.Value) error {
 	case err == nil:
 		return nil
 	case !errors.As(err, &bad):
-		return fmt.Errorf("%s: %w", settingName(field), err)
+		return fmt.Errorf("%s: %w", name, err)
 	case bad.Value == "":
 		return fmt.Errorf("%s: it is empty; leave it out for the default, %s", bad.KeyName, field.Tag.Get("default"))
 	}

@@ -59,7 +59,7 @@ func Run(ctx context.Context, c Config, o Options) error {
 	ended, tellEnd := context.WithCancel(context.WithoutCancel(ctx))
 	defer tellEnd()
 	var watching sync.WaitGroup
-	watching.Go(func() { o.watch(ctx, ended, d.overview(store, log)) })
+	watching.Go(func() { o.watch(ctx, ended, d.overview(store, c, log)) })
 	faults := &multierror.Error{ErrorFormat: lines}
 	faults = multierror.Append(faults, d.run(ctx, c.ShutdownTimeout))
 	tellEnd()

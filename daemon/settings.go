@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,7 +20,7 @@ type Setting struct {
 	Name    string `json:"name"`    // of the environment variable
 	Value   string `json:"value"`   // fit to be shown
 	Default string `json:"default"` //
-	Source  string `json:"source"`  // "environment" or "default"
+	Source  string `json:"source"`  // "environment", "credential" or "default"
 	Doc     string `json:"doc"`     // a sentence or two
 }
 
@@ -32,12 +35,37 @@ func (c Config) Settings() []Setting {
 			Name: settingName(field), Value: shown(v.Field(i).Interface()),
 			Default: field.Tag.Get("default"), Source: "default", Doc: field.Tag.Get("desc"),
 		}
-		if _, set := os.LookupEnv(s.Name); set {
+		switch {
+		case isSet(s.Name):
 			s.Source = "environment"
+		case credential(s.Name) != "":
+			s.Source = "credential"
 		}
 		all = append(all, s)
 	}
 	return all
+}
+
+// isSet reports whether a variable is in the environment.
+func isSet(name string) bool {
+	_, set := os.LookupEnv(name)
+	return set
+}
+
+// credential returns the file that systemd passed on for the setting of a file,
+// if there is one: that of BELLHOP_REDIS_PASSWORD_FILE is called
+// bellhop.redis-password.
+func credential(setting string) string {
+	dir := os.Getenv("CREDENTIALS_DIRECTORY")
+	name, ok := strings.CutSuffix(strings.TrimPrefix(setting, envPrefix+"_"), "_FILE")
+	if dir == "" || !ok {
+		return ""
+	}
+	file := filepath.Join(dir, "bellhop."+strings.ReplaceAll(strings.ToLower(name), "_", "-"))
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return file
 }
 
 // shown returns a value as it is written in the environment.

@@ -11,8 +11,14 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
+// StopWithin returns how long a stop may take, with all that comes behind it.
+func (c Config) StopWithin() time.Duration { return c.ShutdownTimeout + stopMargin }
+
 // statusEvery is how often the line of status may change.
 const statusEvery = time.Second
+
+// stopMargin is what a process may take to end when its time to stop is over.
+const stopMargin = 5 * time.Second
 
 // An overview is what the process knows of its parts as a whole.
 type overview struct {
@@ -20,11 +26,13 @@ type overview struct {
 	status  func() string  // what they do, for people, on one line
 	checks  []func() error // what stands still, though it should not
 	reloads []func() error // read again what can be; after an error the old is kept
+
+	stopWithin time.Duration
 }
 
 // overview returns the overview of the parts.
-func (p parts) overview(store *notify.Store, log *slog.Logger) overview {
-	return overview{log: log, status: func() string {
+func (p parts) overview(store *notify.Store, c Config, log *slog.Logger) overview {
+	return overview{log: log, stopWithin: c.StopWithin(), status: func() string {
 		epoch := p.epoch.Load()
 		switch {
 		case store.Client().PoolStats().TotalConns == 0: // what fails is closed
@@ -71,7 +79,7 @@ func (o Options) watch(ctx, ended context.Context, v overview) {
 		case <-ended.Done():
 			return
 		case <-ctx.Done():
-			o.Systemd.Stopping()
+			o.Systemd.Stopping(v.stopWithin)
 			o.Systemd.Status("stopping")
 			<-ended.Done()
 			return

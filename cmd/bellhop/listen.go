@@ -118,7 +118,7 @@ const readyWithin = 5 * time.Second
 // listen handles broadcasts until ctx ends, or count were handled; 0 is no limit.
 func listen(ctx context.Context, s *session, pattern string, handler broadcastHandler, o subscribers.ListenOptions, count int) error {
 	defer context.AfterFunc(ctx, func() {
-		s.manager.Stopping()
+		s.manager.Stopping(s.config.StopWithin())
 		s.log.Info("stopping: waiting for what is being handled; a second signal ends that", "pattern", pattern)
 	})()
 	if count > 0 {

@@ -88,15 +88,27 @@ prefix of its own, and removed. Exits with 1 if anything fails.`,
 }
 
 func (a *app) configCommand() *cobra.Command {
-	return a.command(a.jsonFlag(&cobra.Command{
+	var env bool
+	c := a.jsonFlag(&cobra.Command{
 		Use:   "config",
 		Short: "List every setting, its value and where that comes from",
 		Long: `List every setting: the environment variable, its value, its default, where the
-value comes from, and what it is for. No secret is printed.`,
+value comes from, and what it is for. No secret is printed.
+
+With --env print a file for systemd's EnvironmentFile= instead: every setting with
+what it is for and its default, and none of them set.`,
 		Example: `  bellhop config
-  BELLHOP_LEASE=1m bellhop config --json`,
+  BELLHOP_LEASE=1m bellhop config --json
+  bellhop config --env > bellhop.env`,
 		Args: takes(),
-	}), func(context.Context, *cobra.Command, []string) error {
+	})
+	c.Flags().BoolVar(&env, "env", false, "print an environment file that documents every setting")
+	c.MarkFlagsMutuallyExclusive("env", "json")
+	return a.command(c, func(context.Context, *cobra.Command, []string) error {
+		if env {
+			_, err := io.WriteString(a.out, daemon.EnvironmentFile())
+			return err
+		}
 		c, err := load()
 		if err != nil {
 			return err

@@ -118,7 +118,7 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 		return err
 	}
 	defer context.AfterFunc(ctx, func() {
-		s.manager.Stopping()
+		s.manager.Stopping(s.config.StopWithin())
 		s.log.Info("stopping: waiting for what is being handled; a second signal ends that", "topic", topic)
 	})()
 	if count > 0 {

@@ -4,7 +4,7 @@
 //	n := systemd.New(log) // as early as possible: what starts later must not find these variables
 //	...
 //	n.Ready()
-//	defer n.Stopping()
+//	defer n.Stopping(timeout)
 //
 // Where no systemd started the process all of it does nothing. What a message
 // says is in sd_notify(3) and, of the sockets, in sd_listen_fds(3).
@@ -62,8 +62,11 @@ func (n *Notifier) Reloading() {
 	n.send(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 }
 
-// Stopping tells that the daemon stops.
-func (n *Notifier) Stopping() { n.send(daemon.SdNotifyStopping) }
+// Stopping tells that the daemon stops, and how long that may take, so that
+// systemd gives it that time where the unit has less.
+func (n *Notifier) Stopping(within time.Duration) {
+	n.send(fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", daemon.SdNotifyStopping, within.Microseconds()))
+}
 
 // Status tells people what the daemon does, on one line. Only a change is sent.
 func (n *Notifier) Status(text string) {

@@ -104,9 +104,9 @@ func TestMessages(t *testing.T) {
 		n.Status("carrier")
 		n.Reloading()
 		n.Ready()
-		n.Stopping()
+		n.Stopping(1500 * time.Millisecond)
 		n.Watchdog(t.Context(), func() error { return nil }) // returns: none is set
-		for _, want := range []string{"STATUS=starting", "READY=1", "STATUS=carrier", `RELOADING=1\nMONOTONIC_USEC=\d+\n`, "READY=1", "STOPPING=1"} {
+		for _, want := range []string{"STATUS=starting", "READY=1", "STATUS=carrier", `RELOADING=1\nMONOTONIC_USEC=\d+\n`, "READY=1", `STOPPING=1\nEXTEND_TIMEOUT_USEC=1500000`} {
 			if got := m.next(); !regexp.MustCompile("^" + want + "$").MatchString(got) {
 				t.Errorf("on %s there came %q, want %s", name, got, want)
 			}
@@ -133,7 +133,7 @@ func TestOutsideOfSystemd(t *testing.T) {
 		n.Ready()
 		n.Status("starting")
 		n.Reloading()
-		n.Stopping()
+		n.Stopping(1500 * time.Millisecond)
 		n.Watchdog(t.Context(), func() error { return nil })
 	}
 }

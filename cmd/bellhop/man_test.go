@@ -1,0 +1,32 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestMan(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "man1")
+	newShell(t).call("man", dir)
+	listen, err := os.ReadFile(filepath.Join(dir, "bellhop-listen.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, string(listen), `.TH "BELLHOP-LISTEN" "1"`, "In a pattern * stands for any one token", "\n  65  never to be done", "bellhop listen prices.gold")
+	for _, name := range []string{"bellhop.1", "bellhop-serve.1", "bellhop-dead-requeue.1"} {
+		if page, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(page), ".SH DESCRIPTION") {
+			t.Errorf("page %s: %v\n%s", name, err, page)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "bellhop-man.1")); err == nil {
+		t.Error("a hidden command has a page")
+	}
+}
+
+func TestConfigEnv(t *testing.T) {
+	s := newShell(t)
+	contains(t, s.call("config", "--env"), "\n#BELLHOP_LEASE=30s\n")
+	contains(t, s.fails(2, "config", "--env", "--json"), "env json")
+}

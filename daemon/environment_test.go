@@ -1,0 +1,77 @@
+package daemon_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/daemon"
+)
+
+func TestEnvironmentFile(t *testing.T) {
+	got, err := os.ReadFile("../systemd/bellhop.env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(daemon.EnvironmentFile(), string(got)); diff != "" {
+		t.Errorf("systemd/bellhop.env is not what the settings say, run make generate (-want +got):\n%s", diff)
+	}
+	for line := range strings.Lines(string(got)) {
+		if len(line) > 100 {
+			t.Errorf("a line is too long to be read: %s", line)
+		}
+	}
+}
+
+// What the file shows as defaults must be what a setting that is left out is.
+func TestEnvironmentFileShowsDefaults(t *testing.T) {
+	vars := make(map[string]string)
+	for line := range strings.Lines(daemon.EnvironmentFile()) {
+		name, value, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "#")), "=")
+		if strings.HasPrefix(line, "#BELLHOP_") {
+			vars[name] = value
+		}
+	}
+	set(t, nil)
+	want, err := daemon.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set(t, vars)
+	got, err := daemon.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.Settings(), got.Settings(), cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Source" }, cmp.Ignore())); diff != "" {
+		t.Errorf("with each # taken away (-want +got):\n%s", diff)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	set(t, nil)
+	dir := t.TempDir()
+	t.Setenv("CREDENTIALS_DIRECTORY", dir)
+	c, err := daemon.Load()
+	if err != nil || c.RedisPasswordFile != "" {
+		t.Errorf("without a credential the file is %q, %v", c.RedisPasswordFile, err)
+	}
+	file := filepath.Join(dir, "bellhop.redis-password")
+	if err := os.WriteFile(file, []byte("secret\n"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = daemon.Load(); err != nil || c.RedisPasswordFile != file {
+		t.Errorf("with a credential the file is %q, %v", c.RedisPasswordFile, err)
+	}
+	for _, s := range c.Settings() {
+		if (s.Source == "credential") != (s.Name == "BELLHOP_REDIS_PASSWORD_FILE") {
+			t.Errorf("setting %+v has the wrong source", s)
+		}
+	}
+	t.Setenv("BELLHOP_REDIS_PASSWORD_FILE", "")
+	if c, err = daemon.Load(); err != nil || c.RedisPasswordFile != "" {
+		t.Errorf("with a setting beside the credential the file is %q, %v", c.RedisPasswordFile, err)
+	}
+}
