@@ -302,7 +302,7 @@ end
 
 -- Tells that the carrier lives. Where ready messages and waiting subscribers stand side by side a ring may have been lost: it
 -- is repeated. Where nobody stands in the list, the list may have been lost: the beat names the topic. Programs of other
--- languages are told again in either case.
+-- languages are told again in either case. Of a topic that is paused nobody is told.
 local function beat()
   local page = try('SSCAN', READY, ARGV[10], 'COUNT', TOPICS_A_BEAT) or { '0', {} }
   local told, size = { ARGV[9], text(now) }, 0
@@ -313,7 +313,7 @@ local function beat()
     elseif ready then
       if (try('ZCARD', base .. 'waiting:' .. topic) or 0) > 0 then
         ring(topic, base .. 'waiting:' .. topic, ready, us)
-      else
+      elseif not paused(topic) then
         tell(PREFIX .. 'wake:' .. topic, ready)
         if size + #topic < NAMES then
           told[#told + 1] = topic

@@ -46,14 +46,21 @@ local function count(topic, what, by)
   end
 end
 
+-- Whether a topic is paused: nothing of it is handed out, and nobody is rung for it.
+local function paused(topic)
+  return try('HGET', TOPICS, topic .. ':paused') == '1'
+end
+
 -- Wakes up to n of the subscribers that wait for a topic, the longest waiting
 -- first, and tells programs of other languages. Who was rung stands behind all
 -- that were not, until it claims, which gives it a new place: a ring that got
 -- lost can be repeated, and one that hangs keeps no message from the others. An
--- inbox that nobody listens on is dropped. It never fails: what is foreign, or
--- a PUBLISH that is refused, counts as a lost ring.
+-- inbox that nobody listens on is dropped. While the topic is paused nobody is
+-- told: who resumes it rings. It never fails: what is foreign, or a PUBLISH that
+-- is refused, counts as a lost ring.
 local RUNG = 1e15 -- added to the time since which an inbox waits: us of some 30 years
 local function ring(topic, waiting, n, us)
+  if paused(topic) then return end
   tell(PREFIX .. 'wake:' .. topic, n)
   local left, rung = math.min(n, 500), {}
   for _ = 1, 8 do

@@ -1,4 +1,4 @@
--- Leases ready messages of a topic to one subscriber, oldest due first.
+-- Leases ready messages of a topic to one subscriber, oldest due first; none while it is paused.
 -- KEYS[10..12]: ready, waiting and dead of the topic.
 -- ARGV[3]: topic, ARGV[4]: how many at the most, ARGV[5]: lease in ms, ARGV[6]: for how many ms they are due at the least,
 --   ARGV[7]: the inbox that waits if there are fewer, or ''.
@@ -8,6 +8,10 @@
 --   that are (-1: nothing is ready).
 local us, now = clock()
 local topic, max, inbox = ARGV[3], tonumber(ARGV[4]), ARGV[7]
+if paused(topic) then -- whoever comes waits, so that it is rung when the topic is resumed
+  if inbox ~= '' then try('ZADD', KEYS[11], text(us), inbox) end
+  return { 1, 0, {}, {}, {}, {} }
+end
 local found = call('ZRANGE', KEYS[10], '-inf', now - ARGV[6], 'BYSCORE', 'LIMIT', 0, max, 'WITHSCORES')
 local members = {}
 for i = 1, #found, 2 do members[#members + 1] = found[i] end

@@ -1,0 +1,8 @@
+-- Resumes a topic, and rings for what became ready meanwhile.
+-- KEYS[10..12]: ready, waiting and dead of the topic. ARGV[3]: topic. Reply: nothing.
+local us = clock()
+local was = try('HDEL', TOPICS, ARGV[3] .. ':paused')
+if not was then return redis.error_reply('the counters of topics are foreign: ' .. TOPICS) end
+local ready = try('ZCARD', KEYS[10]) or 0
+if was == 1 and ready > 0 then ring(ARGV[3], KEYS[11], ready, us) end
+return {}
