@@ -385,7 +385,7 @@ func TestRequeueBroadcast(t *testing.T) {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 	storetest.Eventually(t, "it is sent", func() bool { return counts(t, pub).Sent == 1 })
-	wantCounts(t, pub, notify.Counts{Sent: 1, Log: 1})
+	wantCounts(t, pub, notify.Counts{Sent: 1, Log: 1, Died: 2})
 	storetest.Empty(t, store)
 }
 

@@ -60,8 +60,13 @@ func TestCancel(t *testing.T) {
 			if was, err := pub.Cancel(t.Context(), topic, "a"); err != nil || was != state {
 				t.Errorf("it was %v, %v; want %v", was, err, state)
 			}
-			wantCounts(t, pub, notify.Counts{Published: 1})
-			left := map[string]any{"topics": map[string]string{topic + ":published": "1"}}
+			counters, died := map[string]string{topic + ":published": "1"}, int64(0)
+			if state == notify.Dead {
+				died = 1
+				counters[topic+":died"] = "1"
+			}
+			wantCounts(t, pub, notify.Counts{Published: 1, Died: died})
+			left := map[string]any{"topics": counters}
 			if diff := cmp.Diff(left, dump(t, store)); diff != "" {
 				t.Errorf("what is left (-want +got):\n%s", diff)
 			}
@@ -83,7 +88,11 @@ func TestCancelLeavesTheOthers(t *testing.T) {
 				t.Errorf("it was %v, %v; want %v", was, err, state)
 			}
 			after := dump(t, store)
-			before["topics"].(map[string]string)[topic+":published"] = "2"
+			counters := before["topics"].(map[string]string)
+			counters[topic+":published"] = "2"
+			if state == notify.Dead {
+				counters[topic+":died"] = "2"
+			}
 			if diff := cmp.Diff(before, after); diff != "" {
 				t.Errorf("what the other one left (-want +got):\n%s", diff)
 			}
@@ -412,5 +421,5 @@ func unreadable(t *testing.T, pub *notify.Publisher, store *notify.Store) {
 		}
 		bury(t, store, 1)
 	}
-	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1})
+	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1, Died: 1})
 }

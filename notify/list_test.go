@@ -308,7 +308,7 @@ func TestTopicCounts(t *testing.T) {
 	wait(t, store, "a", "b")
 	publish(t, pub, notify.Message{Topic: "another", Body: []byte("x"), Due: future})
 
-	wantCounts(t, pub, notify.Counts{Scheduled: 3, Ready: 3, Leased: 2, Dead: 4, Waiting: 2, Published: 13, Acked: 1})
+	wantCounts(t, pub, notify.Counts{Scheduled: 3, Ready: 3, Leased: 2, Dead: 4, Waiting: 2, Published: 13, Acked: 1, Died: 4})
 	all, err := pub.Topics(t.Context())
 	if err != nil || len(all) != 2 {
 		t.Fatalf("topics %v, %v; want two", all, err)
@@ -316,7 +316,10 @@ func TestTopicCounts(t *testing.T) {
 	if all[1].Overdue < anHour || all[1].Overdue > anHour+time.Minute {
 		t.Errorf("overdue for %v, want an hour", all[1].Overdue)
 	}
-	all[1].Overdue = 0
+	if all[1].Lateness < anHour || all[1].Lateness > anHour+time.Minute {
+		t.Errorf("the last claim was late by %v, want an hour", all[1].Lateness)
+	}
+	all[1].Overdue, all[1].Lateness = 0, 0
 	want := []notify.Counts{{Topic: "another", Scheduled: 1, Published: 1}, counts(t, pub)}
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Errorf("topics (-want +got):\n%s", diff)

@@ -39,7 +39,7 @@ local function tell(channel, payload)
   return type(heard) == 'number' and heard or nil
 end
 
--- Counts a topic's messages in one of the places that no sorted set of its own counts.
+-- Counts a topic's messages in one of the places that no sorted set of its own counts, or what ever happened to them.
 local function count(topic, what, by)
   if try('HINCRBY', TOPICS, topic .. ':' .. what, by) == 0 then
     try('HDEL', TOPICS, topic .. ':' .. what)
@@ -95,6 +95,7 @@ local function bury(dead, member, reason, attempts, now)
   try('HSET', DEATHS, member, reason)
   try('ZREM', EXPIRIES, member)
   local topic, id = string.match(member, '^([^:]+):(.*)$')
+  if topic and string.sub(dead, -#topic - 1) == ':' .. topic then count(topic, 'died', 1) end -- else it is no topic of ours
   if topic then tell(PREFIX .. 'dead:' .. topic, cjson.encode({ id = id, reason = reason, attempts = attempts })) end
   return true
 end

@@ -30,7 +30,7 @@ end
 local expiries = call('EXISTS', EXPIRIES) == 1 and try('ZMSCORE', EXPIRIES, unpack(members)) or {}
 local attempts = call('EXISTS', ATTEMPTS) == 1 and try('HMGET', ATTEMPTS, unpack(members)) or {}
 local deadline = now + ARGV[5]
-local leases, buried = {}, {}
+local leases, buried, oldest = {}, {}, nil
 for i, member in ipairs(members) do
   local fault
   if not records[i] then
@@ -43,6 +43,7 @@ for i, member in ipairs(members) do
     buried[#buried + 1] = member
     buried[#buried + 1] = fault
   else
+    oldest = oldest or found[2 * i]
     leases[#leases + 1] = deadline
     leases[#leases + 1] = member
   end
@@ -50,6 +51,7 @@ end
 if #leases > 0 then
   call('ZADD', LEASED, unpack(leases))
   count(topic, 'leased', #leases / 2)
+  try('HSET', TOPICS, topic .. ':lateness', text(math.min(us - oldest * 1000, LAST))) -- in us, of the oldest
 end
 call('ZREMRANGEBYRANK', KEYS[10], 0, #members - 1)
 if call('EXISTS', KEYS[10]) == 0 then try('SREM', READY, topic) end

@@ -45,14 +45,14 @@ func handle(t *testing.T, store *notify.Store, o subscribers.Options, h subscrib
 	return storetest.Run(t, sub.Run)
 }
 
-// counts returns the counts of the topic, less those that only grow.
+// counts returns the counts of the topic, less those that only grow, and those of time.
 func counts(t *testing.T, store *notify.Store) notify.Counts {
 	t.Helper()
 	c, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Overdue, c.Published, c.Acked = 0, 0, 0
+	c.Overdue, c.Lateness, c.Published, c.Acked, c.Died = 0, 0, 0, 0, 0
 	return c
 }
 
