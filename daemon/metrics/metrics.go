@@ -1,0 +1,167 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// Defaults and limits of Options.
+const (
+	DefaultTopicLimit = 100
+	MaxTopicLimit     = 10_000
+)
+
+// ScrapeTimeout is how long a scrape waits for Redis at the most.
+const ScrapeTimeout = 5 * time.Second
+
+// Options are the options of Metrics. The zero value is the default. The
+// functions are called at each scrape, not before, and must be safe for concurrent
+// use; what a nil one would tell is left out.
+type Options struct {
+	TopicLimit int    // topics that have a label of their own; zero: DefaultTopicLimit
+	Version    string // of the daemon
+
+	Carrier   func() carrier.State
+	NATS      func() natsgate.Stats
+	Listener  func() subscribers.ListenerStats
+	Fallbacks func() int64 // times that a long poll over HTTP found what no ring told of
+}
+
+// Metrics are what is shown. Its methods are safe for concurrent use, and do not block.
+type Metrics struct {
+	topics   *topics
+	registry *prometheus.Registry
+
+	ready, claimLate prometheus.Histogram
+	carry            prometheus.Histogram
+	moved, fallbacks prometheus.Counter
+	claimed          *prometheus.CounterVec
+	scripts          *prometheus.HistogramVec
+	scriptErrors     *prometheus.CounterVec
+	requests         *prometheus.HistogramVec
+	responses        *prometheus.CounterVec
+}
+
+const fallbacksHelp = "Times that a timer found what a nudge or a ring should have told of; it should stay 0."
+
+// The buckets of times, in seconds. Those of lateness are close around the
+// milliseconds in which a message is usually handed out.
+var (
+	lateBuckets   = []float64{.0001, .00025, .0005, .001, .0015, .002, .003, .005, .0075, .01, .015, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	scriptBuckets = []float64{.00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .5, 1, 3, 10}
+	httpBuckets   = []float64{.0002, .0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 5, 10, 30, 60}
+)
+
+// New returns metrics of a process on a store. The error is a notify.ErrInvalid
+// that names the option.
+func New(store *notify.Store, o Options) (*Metrics, error) {
+	if o.TopicLimit == 0 {
+		o.TopicLimit = DefaultTopicLimit
+	}
+	if o.TopicLimit < 1 || o.TopicLimit > MaxTopicLimit {
+		return nil, fmt.Errorf("%w topic limit of metrics %d: use 1 to %d", notify.ErrInvalid, o.TopicLimit, MaxTopicLimit)
+	}
+	m := &Metrics{topics: newTopics(o.TopicLimit), registry: prometheus.NewRegistry()}
+	m.makeHistograms()
+	m.makeCounters()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "bellhop_build_info", Help: "Always 1: the version that runs.", ConstLabels: prometheus.Labels{"version": o.Version},
+	})
+	build.Set(1)
+	m.registry.MustRegister(
+		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		m.ready, m.claimLate, m.carry, m.moved, m.claimed, m.scripts, m.scriptErrors, m.requests, m.responses,
+		newRedis(store, m.topics), newProcess(o, m.fallbacks),
+	)
+	return m, nil
+}
+
+func (m *Metrics) makeHistograms() {
+	m.ready = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "bellhop_ready_lateness_seconds", Help: "How late scheduled messages were made ready by this carrier.", Buckets: lateBuckets,
+	})
+	m.claimLate = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "bellhop_claim_lateness_seconds", Help: "How late messages were claimed that this process handed out, over HTTP and NATS, to the millisecond.", Buckets: lateBuckets,
+	})
+	m.carry = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "bellhop_carry_seconds", Help: "How long Redis took to carry what was due, where something was.", Buckets: scriptBuckets,
+	})
+	m.scripts = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "bellhop_script_seconds", Help: "How long scripts took, with the way to Redis and back.", Buckets: scriptBuckets,
+	}, []string{"script"})
+	m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "bellhop_http_request_seconds", Help: "How long requests over HTTP took; long polls wait within it.", Buckets: httpBuckets,
+	}, []string{"operation"})
+}
+
+func (m *Metrics) makeCounters() {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	m.moved = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "bellhop_carried_total", Help: "Messages made ready and broadcasts sent by this carrier.",
+	})
+	m.fallbacks = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "bellhop_fallbacks_total", Help: fallbacksHelp,
+		ConstLabels: prometheus.Labels{"part": "carrier"},
+	})
+	m.claimed = counter("bellhop_claimed_total", "Messages that this process handed out, over HTTP and NATS.", "topic")
+	m.scriptErrors = counter("bellhop_script_errors_total", "Scripts that failed, or whose answer did not come.", "script")
+	m.responses = counter("bellhop_http_requests_total", "Requests over HTTP that were answered.", "operation", "code")
+}
+
+// Carried takes note of what the carrier moved: it is for carrier.Options.OnCarried.
+func (m *Metrics) Carried(c carrier.Carried) {
+	for _, late := range c.Lateness {
+		for range late.N {
+			m.ready.Observe(late.Late.Seconds())
+		}
+	}
+	m.carry.Observe(c.Took.Seconds())
+	m.moved.Add(float64(c.Moved))
+	if c.Fallback {
+		m.fallbacks.Inc()
+	}
+}
+
+// Observe takes note of a run of a script: it is for [notify.Store.Observe]. A
+// run that was given up by who asked for it is no error.
+func (m *Metrics) Observe(script string, took time.Duration, err error) {
+	m.scripts.WithLabelValues(script).Observe(took.Seconds())
+	failed := m.scriptErrors.WithLabelValues(script) // shown as 0 until there is one
+	if err != nil && !errors.Is(err, context.Canceled) {
+		failed.Inc()
+	}
+}
+
+// Claimed takes note of a message that was handed out so late after its due time.
+func (m *Metrics) Claimed(topic string, late time.Duration) {
+	m.claimLate.Observe(late.Seconds())
+	m.claimed.WithLabelValues(m.topics.label(topic)).Inc()
+}
+
+// Request takes note of a request over HTTP: which operation of the API it was,
+// of which there must be a bounded number, and the status of the response.
+func (m *Metrics) Request(operation string, code int, took time.Duration) {
+	m.requests.WithLabelValues(operation).Observe(took.Seconds())
+	m.responses.WithLabelValues(operation, strconv.Itoa(code)).Inc()
+}
+
+// Handler answers scrapes. A client that names a format gets it: the text
+// format of Prometheus, OpenMetrics, or protocol buffers.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true})
+}

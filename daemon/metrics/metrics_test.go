@@ -1,0 +1,442 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/metrics"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+const topic = "orders"
+
+func newMetrics(t testing.TB, store *notify.Store, o metrics.Options) *metrics.Metrics {
+	t.Helper()
+	m, err := metrics.New(store, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// get scrapes over HTTP and returns the text.
+func get(t testing.TB, handler http.Handler) string {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if answer.Code != http.StatusOK {
+		t.Fatalf("the scrape is answered with %d: %s", answer.Code, answer.Body)
+	}
+	return answer.Body.String()
+}
+
+// scrape returns the series of a scrape, each by its name and labels.
+func scrape(t testing.TB, m *metrics.Metrics) map[string]float64 {
+	t.Helper()
+	series := make(map[string]float64)
+	for line := range strings.Lines(get(t, m.Handler())) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		at := strings.LastIndexByte(line, ' ')
+		value, err := strconv.ParseFloat(strings.TrimSpace(line[at:]), 64)
+		if err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		series[line[:at]] = value
+	}
+	return series
+}
+
+// want checks the values of series.
+func want(t testing.TB, got, want map[string]float64) {
+	t.Helper()
+	for name, value := range want {
+		if have, ok := got[name]; !ok || have != value {
+			t.Errorf("%s is %v (there: %v), want %v", name, have, ok, value)
+		}
+	}
+}
+
+func publish(t testing.TB, store *notify.Store, topic string, n int, delay time.Duration) {
+	t.Helper()
+	var messages []notify.Message
+	for range n {
+		messages = append(messages, notify.Message{Topic: topic, Body: []byte("x"), Delay: delay})
+	}
+	storetest.Publish(t, store, messages...)
+}
+
+// history makes one of everything that is counted by topic.
+func history(t testing.TB, store *notify.Store) {
+	t.Helper()
+	publish(t, store, topic, 7, 0)
+	publish(t, store, topic, 2, time.Hour)
+	claimer := subscribers.NewClaimer(store, 0)
+	ds, err := claimer.Claim(t.Context(), topic, 5, time.Hour, 0)
+	if err != nil || len(ds) != 5 {
+		t.Fatalf("claimed %d, %v", len(ds), err)
+	}
+	for _, d := range ds[:2] {
+		if err := claimer.Ack(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := claimer.Bury(t.Context(), ds[2], "for a test"); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, store,
+		notify.Message{Topic: "prices", Broadcast: true, Body: []byte("x"), Delay: time.Millisecond},
+		notify.Message{Topic: "prices", Broadcast: true, Body: []byte("x"), Delay: time.Hour})
+}
+
+func TestHistory(t *testing.T) {
+	store := storetest.Open(t)
+	var c *carrier.Carrier
+	m := newMetrics(t, store, metrics.Options{Version: "v1.2.3", Carrier: func() carrier.State { return c.State() }})
+	store.Observe(m.Observe)
+	c, err := carrier.New(store, carrier.Options{OnCarried: m.Carried})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, scrape(t, m), map[string]float64{
+		"bellhop_is_carrier": 0, "bellhop_carrier_epoch": 0, "bellhop_carrier_elected": 0, "bellhop_topics": 0,
+		"bellhop_carrier_progress_timestamp_seconds": 0, "bellhop_redis_up": 1,
+	})
+	storetest.Run(t, c.Run)
+	history(t, store)
+	storetest.Eventually(t, "it has carried and counted", func() bool { s := c.State(); return s.Moved == 1 && s.Waiting == 3 })
+	publish(t, store, "soon", 3, time.Millisecond)
+	storetest.Eventually(t, "they are ready", func() bool { return c.State().Moved == 4 })
+
+	got := scrape(t, m)
+	want(t, got, map[string]float64{
+		`bellhop_build_info{version="v1.2.3"}`:                   1,
+		`bellhop_messages{state="scheduled",topic="orders"}`:     2,
+		`bellhop_messages{state="ready",topic="orders"}`:         2,
+		`bellhop_messages{state="leased",topic="orders"}`:        2,
+		`bellhop_messages{state="dead",topic="orders"}`:          1,
+		`bellhop_messages{state="ready",topic="soon"}`:           3,
+		`bellhop_published_total{topic="orders"}`:                9,
+		`bellhop_acknowledged_total{topic="orders"}`:             2,
+		`bellhop_waiting_subscribers{topic="orders"}`:            0,
+		`bellhop_scheduled_broadcasts{topic="prices"}`:           1,
+		`bellhop_broadcasts_sent_total{topic="prices"}`:          1,
+		`bellhop_log_broadcasts{topic="prices"}`:                 1,
+		"bellhop_topics":                                         3,
+		"bellhop_is_carrier":                                     1,
+		"bellhop_carrier_elected":                                1,
+		"bellhop_carrier_epoch":                                  1,
+		"bellhop_carrier_waiting":                                3,
+		"bellhop_carried_total":                                  4,
+		"bellhop_ready_lateness_seconds_count":                   3,
+		`bellhop_fallbacks_total{part="carrier"}`:                0,
+		`bellhop_script_seconds_count{script="ack"}`:             2,
+		`bellhop_script_seconds_count{script="claim"}`:           1,
+		`bellhop_script_errors_total{script="ack"}`:              0,
+		`bellhop_script_seconds_bucket{script="nack",le="+Inf"}`: 1,
+		`bellhop_redis_up`:                                       1,
+		`bellhop_redis_pool_timeouts_total`:                      0,
+	})
+	if overdue := got[`bellhop_oldest_overdue_seconds{topic="orders"}`]; overdue <= 0 || overdue > storetest.Deadline.Seconds() {
+		t.Errorf("overdue by %v s", overdue)
+	}
+	if late := got["bellhop_carrier_lateness_seconds"]; late <= 0 || late > got["bellhop_ready_lateness_seconds_sum"] {
+		t.Errorf("late by %v s, all in all %v s", late, got["bellhop_ready_lateness_seconds_sum"])
+	}
+	now := float64(time.Now().UnixMilli()) / 1000
+	if at := got["bellhop_carrier_progress_timestamp_seconds"]; at > now || at < now-carrier.Bound.Seconds() {
+		t.Errorf("progress at %v, now is %v", at, now)
+	}
+	for _, name := range []string{
+		"bellhop_redis_scrape_seconds", "bellhop_carry_seconds_sum", "bellhop_redis_pool_hits_total",
+		"bellhop_redis_pool_connections", "bellhop_redis_subscriptions", "go_goroutines", "process_resident_memory_bytes",
+	} {
+		if got[name] <= 0 {
+			t.Errorf("%s is %v", name, got[name])
+		}
+	}
+	for name := range got {
+		if strings.HasPrefix(name, "bellhop_nats") || strings.HasPrefix(name, "bellhop_listener") || strings.Contains(name, `part="http"`) {
+			t.Errorf("%s is shown, and nobody tells it", name)
+		}
+	}
+}
+
+// What is fed by hooks.
+func TestHooks(t *testing.T) {
+	m := newMetrics(t, storetest.Open(t), metrics.Options{Carrier: func() carrier.State { return carrier.State{} }, Fallbacks: func() int64 { return 5 }})
+	m.Carried(carrier.Carried{
+		Moved: 5, Took: 3 * time.Millisecond, Fallback: true,
+		Lateness: []carrier.Lateness{{Late: 50 * time.Microsecond, N: 3}, {Late: 4 * time.Millisecond, N: 1}},
+	})
+	m.Claimed(topic, 2*time.Second)
+	m.Claimed(topic, 90*time.Second)
+	m.Observe("claim", time.Millisecond, nil)
+	m.Observe("claim", 3*time.Second, errors.New("refused"))
+	m.Observe("claim", time.Second, fmt.Errorf("claim: %w", context.Canceled))
+	m.Request("publish", http.StatusCreated, 300*time.Microsecond)
+	m.Request("publish", http.StatusConflict, 300*time.Microsecond)
+	want(t, scrape(t, m), map[string]float64{
+		`bellhop_ready_lateness_seconds_bucket{le="0.0001"}`:                   3,
+		`bellhop_ready_lateness_seconds_bucket{le="0.003"}`:                    3,
+		`bellhop_ready_lateness_seconds_bucket{le="0.005"}`:                    4,
+		`bellhop_ready_lateness_seconds_count`:                                 4,
+		`bellhop_carry_seconds_sum`:                                            0.003,
+		`bellhop_carried_total`:                                                5,
+		`bellhop_fallbacks_total{part="carrier"}`:                              1,
+		`bellhop_fallbacks_total{part="http"}`:                                 5,
+		`bellhop_claim_lateness_seconds_bucket{le="2.5"}`:                      1,
+		`bellhop_claim_lateness_seconds_bucket{le="60"}`:                       1,
+		`bellhop_claim_lateness_seconds_count`:                                 2,
+		`bellhop_claimed_total{topic="orders"}`:                                2,
+		`bellhop_script_seconds_count{script="claim"}`:                         3,
+		`bellhop_script_errors_total{script="claim"}`:                          1,
+		`bellhop_http_requests_total{code="201",operation="publish"}`:          1,
+		`bellhop_http_requests_total{code="409",operation="publish"}`:          1,
+		`bellhop_http_request_seconds_bucket{operation="publish",le="0.0002"}`: 0,
+		`bellhop_http_request_seconds_bucket{operation="publish",le="0.0005"}`: 2,
+	})
+}
+
+// fill sets the counters of a struct to numbers of their own, and returns how many there are.
+func fill(counters any, from int64) (n int64) {
+	for _, field := range reflect.ValueOf(counters).Elem().Fields() {
+		if field.Kind() == reflect.Int64 {
+			n++
+			field.SetInt(from + n)
+		}
+	}
+	return n
+}
+
+// Whatever a gate and a listener count is shown, also what they will count one day.
+func TestEveryCounterIsShown(t *testing.T) {
+	gate := natsgate.Stats{Connected: true, Endpoints: map[string]natsgate.Tally{"claim": {Requests: 9001, Refused: 9002, Failed: 9003}}}
+	var listener subscribers.ListenerStats
+	ofGate, ofListener := fill(&gate, 1000), fill(&listener, 2000)
+	m := newMetrics(t, storetest.Open(t), metrics.Options{
+		NATS: func() natsgate.Stats { return gate }, Listener: func() subscribers.ListenerStats { return listener },
+	})
+	got := scrape(t, m)
+	shown := make(map[float64]string)
+	for name, value := range got {
+		if strings.HasPrefix(name, "bellhop_") {
+			shown[value] = name
+		}
+	}
+	for i := range ofGate {
+		if name := shown[float64(1001+i)]; !strings.HasPrefix(name, "bellhop_nats_") {
+			t.Errorf("field %d of natsgate.Stats is shown as %q", i, name)
+		}
+	}
+	for i := range ofListener {
+		if name := shown[float64(2001+i)]; !strings.HasPrefix(name, "bellhop_listener_") {
+			t.Errorf("field %d of subscribers.ListenerStats is shown as %q", i, name)
+		}
+	}
+	want(t, got, map[string]float64{
+		"bellhop_nats_up": 1, "bellhop_nats_late_answers_total": float64(gate.LateAnswers), "bellhop_listener_gaps_total": float64(listener.Gaps),
+		`bellhop_nats_requests_total{endpoint="claim"}`:         9001,
+		`bellhop_nats_refused_requests_total{endpoint="claim"}`: 9002,
+		`bellhop_nats_failed_requests_total{endpoint="claim"}`:  9003,
+	})
+}
+
+// full returns metrics that show all that there is.
+func full(t testing.TB, store *notify.Store) *metrics.Metrics {
+	t.Helper()
+	m := newMetrics(t, store, metrics.Options{
+		Version: "v1", Carrier: func() carrier.State { return carrier.State{} }, Fallbacks: func() int64 { return 0 },
+		NATS: func() natsgate.Stats {
+			return natsgate.Stats{Endpoints: map[string]natsgate.Tally{"claim": {}, "publish": {}}}
+		},
+		Listener: func() subscribers.ListenerStats { return subscribers.ListenerStats{} },
+	})
+	m.Claimed(topic, time.Millisecond)
+	m.Observe("claim", time.Millisecond, nil)
+	m.Request("publish", http.StatusCreated, time.Millisecond)
+	publish(t, store, topic, 1, 0)
+	return m
+}
+
+func TestLint(t *testing.T) {
+	problems, err := promlint.New(strings.NewReader(get(t, full(t, storetest.Open(t)).Handler()))).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+func TestTopicLimit(t *testing.T) {
+	store := storetest.Open(t)
+	m := newMetrics(t, store, metrics.Options{TopicLimit: 3})
+	for i, topic := range []string{"e", "d", "c", "other", "a"} {
+		publish(t, store, topic, i+1, 0)
+	}
+	published := func(topic string) string { return fmt.Sprintf("bellhop_published_total{topic=%q}", topic) }
+	first := scrape(t, m)
+	want(t, first, map[string]float64{published("a"): 5, published("c"): 3, published("d"): 2, published("other"): 4 + 1, "bellhop_topics": 5})
+	if _, ok := first[published("e")]; ok {
+		t.Error("a topic beyond the limit has a label")
+	}
+
+	// One that comes before them by name finds no room, whether it is claimed or counted.
+	publish(t, store, "0", 10, time.Hour)
+	publish(t, store, "d", 1, time.Hour)
+	m.Claimed("0", 0)
+	m.Claimed("d", 0)
+	m.Claimed("other", 0)
+	want(t, scrape(t, m), map[string]float64{
+		published("a"): 5, published("c"): 3, published("d"): 3, published("other"): 4 + 1 + 10, "bellhop_topics": 6,
+		`bellhop_messages{state="scheduled",topic="other"}`: 10, `bellhop_messages{state="ready",topic="other"}`: 5,
+		`bellhop_claimed_total{topic="other"}`: 2, `bellhop_claimed_total{topic="d"}`: 1,
+	})
+	for _, limit := range []int{-1, metrics.MaxTopicLimit + 1} {
+		if _, err := metrics.New(store, metrics.Options{TopicLimit: limit}); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), strconv.Itoa(limit)) {
+			t.Errorf("a limit of %d: %v", limit, err)
+		}
+	}
+}
+
+// A Redis that is away, or answers nothing, leaves out what stands in it.
+func TestRedisAway(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	m := full(t, store)
+	if got := scrape(t, m); got["bellhop_redis_up"] != 1 || got[`bellhop_published_total{topic="orders"}`] != 1 {
+		t.Errorf("while it is there: %v", got["bellhop_redis_up"])
+	}
+	away := func() {
+		t.Helper()
+		began := time.Now()
+		got := scrape(t, m)
+		if took := time.Since(began); took > metrics.ScrapeTimeout+2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		want(t, got, map[string]float64{"bellhop_redis_up": 0, "bellhop_is_carrier": 0, `bellhop_claimed_total{topic="orders"}`: 1})
+		for name := range got {
+			if strings.HasPrefix(name, "bellhop_published") || strings.HasPrefix(name, "bellhop_topics") || strings.HasPrefix(name, "bellhop_carrier_elected") {
+				t.Errorf("%s is shown", name)
+			}
+		}
+	}
+	// It answers nobody for a while, and then is stopped.
+	pause := storetest.At(t, server.URL(), "")
+	if err := pause.Client().Do(t.Context(), "CLIENT", "PAUSE", 60_000, "ALL").Err(); err != nil {
+		t.Fatal(err)
+	}
+	away()
+	server.Kill()
+	away()
+}
+
+// Scrapes that come at the same time share what Redis answers.
+func TestConcurrentScrapes(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	m := full(t, store)
+	if err := store.Client().Do(t.Context(), "CLIENT", "PAUSE", 60_000, "ALL").Err(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			answer := httptest.NewRecorder()
+			m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			if answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), "\nbellhop_redis_up 0\n") {
+				t.Errorf("answered with %d", answer.Code)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(began); took > 2*metrics.ScrapeTimeout {
+		t.Errorf("they took %v: they do not share", took)
+	}
+	if n := store.Client().PoolStats().TotalConns; n > 5 {
+		t.Errorf("they made %d connections", n)
+	}
+}
+
+// What is fed while it is scraped.
+func TestHooksBesideScrapes(t *testing.T) {
+	store := storetest.Open(t)
+	m := newMetrics(t, store, metrics.Options{TopicLimit: 5})
+	publish(t, store, topic, 1, 0)
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for n := range 200 {
+				m.Claimed(fmt.Sprint("topic-", i, "-", n), time.Millisecond)
+				m.Observe("claim", time.Millisecond, nil)
+				m.Carried(carrier.Carried{Moved: 1, Lateness: []carrier.Lateness{{Late: time.Millisecond, N: 1}}})
+				m.Request("claim", http.StatusOK, time.Millisecond)
+			}
+		})
+	}
+	for range 5 {
+		scrape(t, m)
+	}
+	all.Wait()
+	got := scrape(t, m)
+	want(t, got, map[string]float64{"bellhop_claim_lateness_seconds_count": 800, "bellhop_ready_lateness_seconds_count": 800})
+	claimed := 0
+	for name := range got {
+		if strings.HasPrefix(name, "bellhop_claimed_total") {
+			claimed++
+		}
+	}
+	if claimed > 6 {
+		t.Errorf("%d topics have a label, the limit is 5 and other", claimed)
+	}
+}
+
+// BenchmarkScrape is of 100 topics.
+func BenchmarkScrape(b *testing.B) {
+	store := storetest.Open(b)
+	m := full(b, store)
+	for i := range metrics.DefaultTopicLimit {
+		publish(b, store, fmt.Sprint("topic-", i), 3, time.Duration(i%2)*time.Hour)
+	}
+	handler := m.Handler()
+	size := 0
+	for b.Loop() {
+		size = len(get(b, handler))
+	}
+	b.ReportMetric(float64(size), "bytes/scrape")
+}
+
+func BenchmarkObserve(b *testing.B) {
+	m := newMetrics(b, storetest.Open(b), metrics.Options{})
+	for b.Loop() {
+		m.Observe("claim", time.Millisecond, nil)
+	}
+}
+
+func BenchmarkCarried(b *testing.B) {
+	m := newMetrics(b, storetest.Open(b), metrics.Options{})
+	c := carrier.Carried{Moved: 500, Lateness: []carrier.Lateness{{Late: time.Millisecond, N: 500}}}
+	for b.Loop() {
+		m.Carried(c)
+	}
+}

@@ -1,0 +1,150 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// process shows what the parts of this process tell of themselves.
+type process struct {
+	o         Options
+	fallbacks prometheus.Counter // of the carrier
+
+	carrier  []figure[carrier.State]
+	nats     []figure[natsgate.Stats]
+	listener []figure[subscribers.ListenerStats]
+
+	endpoints []endpointFigure
+	polls     *prometheus.Desc
+}
+
+type endpointFigure struct {
+	desc  *prometheus.Desc
+	value func(natsgate.Tally) int64
+}
+
+// A figure is one number of what a part tells.
+type figure[T any] struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(T) float64
+}
+
+func newProcess(o Options, fallbacks prometheus.Counter) *process {
+	return &process{
+		o: o, fallbacks: fallbacks,
+		carrier: carrierFigures(), nats: natsFigures(), listener: listenerFigures(),
+		endpoints: endpointFigures(),
+		polls:     prometheus.NewDesc("bellhop_fallbacks_total", fallbacksHelp, nil, prometheus.Labels{"part": "http"}),
+	}
+}
+
+func carrierFigures() []figure[carrier.State] {
+	gauge := func(name, help string, value func(carrier.State) float64) figure[carrier.State] {
+		return figure[carrier.State]{desc(name, help), prometheus.GaugeValue, value}
+	}
+	return []figure[carrier.State]{
+		gauge("bellhop_is_carrier", "Whether this process is the elected carrier.", func(s carrier.State) float64 { return truth(s.Carrying) }),
+		gauge("bellhop_carrier_epoch", "Number of the last election that this process won; 0 where it won none.", func(s carrier.State) float64 { return float64(s.Epoch) }),
+		gauge("bellhop_carrier_waiting", "Messages and broadcasts that wait for their due time, as the elected carrier last counted them; 0 while standing by.", func(s carrier.State) float64 { return float64(s.Waiting) }),
+		gauge("bellhop_carrier_lateness_seconds", "How late the last message was that this carrier made ready.", func(s carrier.State) float64 { return s.Lateness.Seconds() }),
+		gauge("bellhop_carrier_progress_timestamp_seconds", "When the loop of the carrier last came around, elected or standing by.", func(s carrier.State) float64 {
+			if s.Progress.IsZero() {
+				return 0
+			}
+			return float64(s.Progress.UnixMilli()) / 1000
+		}),
+	}
+}
+
+func natsFigures() []figure[natsgate.Stats] {
+	count := func(name, help string, value func(natsgate.Stats) int64) figure[natsgate.Stats] {
+		return figure[natsgate.Stats]{desc("bellhop_nats_"+name+"_total", help), prometheus.CounterValue, func(s natsgate.Stats) float64 { return float64(value(s)) }}
+	}
+	return []figure[natsgate.Stats]{
+		{desc("bellhop_nats_up", "Whether this process is connected to NATS."), prometheus.GaugeValue, func(s natsgate.Stats) float64 { return truth(s.Connected) }},
+		count("connects", "Connections to NATS that were made.", func(s natsgate.Stats) int64 { return s.Connects }),
+		count("connect_failures", "Rounds over all servers of NATS that made no connection.", func(s natsgate.Stats) int64 { return s.ConnectFailures }),
+		count("credentials_refused", "Of them, those in which a server refused the credentials.", func(s natsgate.Stats) int64 { return s.CredentialsRefused }),
+		count("permissions", "Subjects that NATS does not permit.", func(s natsgate.Stats) int64 { return s.Permissions }),
+		count("floods", "Times that requests were lost because they came faster than they were handled.", func(s natsgate.Stats) int64 { return s.Floods }),
+		count("faults", "Other faults of the connection to NATS.", func(s natsgate.Stats) int64 { return s.Faults }),
+		count("no_reply", "Requests that were refused because they had no reply subject.", func(s natsgate.Stats) int64 { return s.NoReply }),
+		count("lost_replies", "Replies and claimed messages that could not be sent.", func(s natsgate.Stats) int64 { return s.LostReplies }),
+		count("claimed", "Messages that were sent to who claimed them over NATS.", func(s natsgate.Stats) int64 { return s.Claimed }),
+		count("too_large", "Messages that were buried because they do not fit into a message of NATS.", func(s natsgate.Stats) int64 { return s.TooLarge }),
+		count("hints", "Wake-ups, beats and deaths that were sent.", func(s natsgate.Stats) int64 { return s.Hints }),
+		count("lost_hints", "Wake-ups, beats and deaths that could not be sent.", func(s natsgate.Stats) int64 { return s.LostHints }),
+		count("broadcasts", "Broadcasts that were sent and confirmed by NATS.", func(s natsgate.Stats) int64 { return s.Broadcasts }),
+		count("resent", "Times that a broadcast was sent again since it was not confirmed.", func(s natsgate.Stats) int64 { return s.Resent }),
+		count("refusals", "Times that NATS refused broadcasts, or had no stream for them.", func(s natsgate.Stats) int64 { return s.Refusals }),
+		count("too_large_broadcasts", "Broadcasts that were passed over because they do not fit into a message of NATS.", func(s natsgate.Stats) int64 { return s.TooLargeBroadcasts }),
+		count("gaps", "Gaps: broadcasts were removed before they could be sent to NATS.", func(s natsgate.Stats) int64 { return s.Gaps }),
+		count("delivered", "Messages that were delivered over NATS and acknowledged.", func(s natsgate.Stats) int64 { return s.Delivered }),
+		count("nobody", "Deliveries over NATS that nobody listened to.", func(s natsgate.Stats) int64 { return s.Nobody }),
+		count("no_answer", "Deliveries over NATS that nobody answered within the lease.", func(s natsgate.Stats) int64 { return s.NoAnswer }),
+		count("bad_answers", "Answers to deliveries over NATS that are none.", func(s natsgate.Stats) int64 { return s.BadAnswers }),
+		count("late_answers", "Answers to deliveries over NATS that were given up by then.", func(s natsgate.Stats) int64 { return s.LateAnswers }),
+	}
+}
+
+func endpointFigures() []endpointFigure {
+	return []endpointFigure{
+		{desc("bellhop_nats_requests_total", "Requests over NATS.", "endpoint"), func(t natsgate.Tally) int64 { return t.Requests }},
+		{desc("bellhop_nats_refused_requests_total", "Requests over NATS that were refused with an error 4xx.", "endpoint"), func(t natsgate.Tally) int64 { return t.Refused }},
+		{desc("bellhop_nats_failed_requests_total", "Requests over NATS that failed with an error 5xx.", "endpoint"), func(t natsgate.Tally) int64 { return t.Failed }},
+	}
+}
+
+func listenerFigures() []figure[subscribers.ListenerStats] {
+	count := func(name, help string, value func(subscribers.ListenerStats) int64) figure[subscribers.ListenerStats] {
+		return figure[subscribers.ListenerStats]{desc("bellhop_listener_"+name+"_total", help), prometheus.CounterValue, func(s subscribers.ListenerStats) float64 { return float64(value(s)) }}
+	}
+	return []figure[subscribers.ListenerStats]{
+		count("handled", "Broadcasts handed to who listens through this process; each attempt counts.", func(s subscribers.ListenerStats) int64 { return s.Handled }),
+		count("lagged", "Times that a listener was slow and had to read by itself what others had read long before.", func(s subscribers.ListenerStats) int64 { return s.Lagged }),
+		count("gaps", "Gaps that were told to listeners: broadcasts were removed before they were read.", func(s subscribers.ListenerStats) int64 { return s.Gaps }),
+		count("unreadable", "Foreign entries of logs that were passed over.", func(s subscribers.ListenerStats) int64 { return s.Unreadable }),
+		count("given_up", "Broadcasts that named listeners gave up after their last attempt.", func(s subscribers.ListenerStats) int64 { return s.GivenUp }),
+	}
+}
+
+// Describe implements prometheus.Collector. It tells nothing: which series
+// there are depends on the parts of the process.
+func (p *process) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (p *process) Collect(to chan<- prometheus.Metric) {
+	if p.o.Carrier != nil {
+		show(to, p.carrier, p.o.Carrier())
+		p.fallbacks.Collect(to)
+	}
+	if p.o.Fallbacks != nil {
+		to <- prometheus.MustNewConstMetric(p.polls, prometheus.CounterValue, float64(p.o.Fallbacks()))
+	}
+	if p.o.Listener != nil {
+		show(to, p.listener, p.o.Listener())
+	}
+	if p.o.NATS != nil {
+		stats := p.o.NATS()
+		show(to, p.nats, stats)
+		p.showRequests(to, stats)
+	}
+}
+
+func show[T any](to chan<- prometheus.Metric, figures []figure[T], told T) {
+	for _, f := range figures {
+		to <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(told))
+	}
+}
+
+func (p *process) showRequests(to chan<- prometheus.Metric, stats natsgate.Stats) {
+	for endpoint, t := range stats.Endpoints {
+		for _, f := range p.endpoints {
+			to <- prometheus.MustNewConstMetric(f.desc, prometheus.CounterValue, float64(f.value(t)), endpoint)
+		}
+	}
+}

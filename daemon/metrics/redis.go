@@ -1,0 +1,177 @@
+package metrics
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// redisState shows what stands in Redis, and the connections to it.
+type redisState struct {
+	store  *notify.Store
+	pub    *notify.Publisher
+	topics *topics
+
+	mu   sync.Mutex
+	ride *ride // that is under way; nil: none
+
+	up, took, elected, known *prometheus.Desc
+	pool                     []poolFigure
+	byTopic                  []topicFigure
+}
+
+// A ride to Redis is shared by the scrapes that come while it is under way.
+type ride struct {
+	done   chan struct{} // closed when the rest is there
+	up     bool
+	took   time.Duration
+	status carrier.Status
+	topics int
+	counts []notify.Counts
+}
+
+type topicFigure struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(notify.Counts) float64
+	extra []string // values of the labels behind that of the topic
+}
+
+type poolFigure struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*redis.PoolStats) float64
+}
+
+func newRedis(store *notify.Store, t *topics) *redisState {
+	return &redisState{
+		store: store, topics: t, pub: notify.NewPublisher(store, notify.PublisherOptions{}),
+		up:      desc("bellhop_redis_up", "Whether Redis answered this scrape."),
+		took:    desc("bellhop_redis_scrape_seconds", "How long Redis took to answer this scrape."),
+		elected: desc("bellhop_carrier_elected", "Whether Redis knows an elected carrier, of any process."),
+		known:   desc("bellhop_topics", "Topics that were ever published to."),
+		pool:    poolFigures(),
+		byTopic: topicFigures(),
+	}
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+func topicFigures() []topicFigure {
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	messages := desc("bellhop_messages", "Messages of a topic by state, of all processes.", "topic", "state")
+	of := func(name, help string) *prometheus.Desc { return desc(name, help, "topic") }
+	return []topicFigure{
+		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Scheduled) }, []string{"scheduled"}},
+		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Ready) }, []string{"ready"}},
+		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Leased) }, []string{"leased"}},
+		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Dead) }, []string{"dead"}},
+		{of("bellhop_waiting_subscribers", "Subscribers of a topic that wait with free hands, of all processes."), gauge, func(c notify.Counts) float64 { return float64(c.Waiting) }, nil},
+		{of("bellhop_oldest_overdue_seconds", "For how long the oldest ready message of a topic is due."), gauge, func(c notify.Counts) float64 { return c.Overdue.Seconds() }, nil},
+		{of("bellhop_published_total", "Messages and broadcasts ever published to a topic, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Published) }, nil},
+		{of("bellhop_acknowledged_total", "Messages of a topic ever acknowledged, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Acked) }, nil},
+		{of("bellhop_scheduled_broadcasts", "Broadcasts to a topic that wait for their due time."), gauge, func(c notify.Counts) float64 { return float64(c.Broadcasts) }, nil},
+		{of("bellhop_broadcasts_sent_total", "Broadcasts ever sent to who listens to a topic, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Sent) }, nil},
+		{of("bellhop_log_broadcasts", "Broadcasts that the log of a topic keeps."), gauge, func(c notify.Counts) float64 { return float64(c.Log) }, nil},
+	}
+}
+
+func poolFigures() []poolFigure {
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	return []poolFigure{
+		{desc("bellhop_redis_pool_hits_total", "Calls that found a free connection to Redis."), counter, func(s *redis.PoolStats) float64 { return float64(s.Hits) }},
+		{desc("bellhop_redis_pool_misses_total", "Calls that found no free connection to Redis."), counter, func(s *redis.PoolStats) float64 { return float64(s.Misses) }},
+		{desc("bellhop_redis_pool_timeouts_total", "Calls that got no connection to Redis in time."), counter, func(s *redis.PoolStats) float64 { return float64(s.Timeouts) }},
+		{desc("bellhop_redis_pool_stale_total", "Connections to Redis that were closed because they were stale."), counter, func(s *redis.PoolStats) float64 { return float64(s.StaleConns) }},
+		{desc("bellhop_redis_pool_connections", "Connections to Redis for calls."), gauge, func(s *redis.PoolStats) float64 { return float64(s.TotalConns) }},
+		{desc("bellhop_redis_pool_idle_connections", "Connections to Redis for calls that are free."), gauge, func(s *redis.PoolStats) float64 { return float64(s.IdleConns) }},
+		{desc("bellhop_redis_subscriptions", "Connections to Redis that listen."), gauge, func(s *redis.PoolStats) float64 { return float64(s.PubSubStats.Active) }},
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (r *redisState) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{r.up, r.took, r.elected, r.known} {
+		to <- d
+	}
+	for _, f := range r.pool {
+		to <- f.desc
+	}
+	for _, f := range r.byTopic {
+		if f.extra == nil || f.extra[0] == "scheduled" {
+			to <- f.desc
+		}
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (r *redisState) Collect(to chan<- prometheus.Metric) {
+	show := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, kind, value, labels...)
+	}
+	now := r.look()
+	show(r.up, prometheus.GaugeValue, truth(now.up))
+	show(r.took, prometheus.GaugeValue, now.took.Seconds())
+	stats := r.store.Client().PoolStats()
+	for _, f := range r.pool {
+		show(f.desc, f.kind, f.value(stats))
+	}
+	if !now.up {
+		return
+	}
+	show(r.elected, prometheus.GaugeValue, truth(now.status.Name != ""))
+	show(r.known, prometheus.GaugeValue, float64(now.topics))
+	for _, c := range now.counts {
+		for _, f := range r.byTopic {
+			show(f.desc, f.kind, f.value(c), append([]string{c.Topic}, f.extra...)...)
+		}
+	}
+}
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// look asks Redis, or waits for the answer that somebody else waits for.
+func (r *redisState) look() *ride {
+	r.mu.Lock()
+	if under := r.ride; under != nil {
+		r.mu.Unlock()
+		<-under.done
+		return under
+	}
+	mine := &ride{done: make(chan struct{})}
+	r.ride = mine
+	r.mu.Unlock()
+	r.ask(mine)
+	r.mu.Lock()
+	r.ride = nil
+	r.mu.Unlock()
+	close(mine.done)
+	return mine
+}
+
+func (r *redisState) ask(mine *ride) {
+	ctx, cancel := context.WithTimeout(context.Background(), ScrapeTimeout)
+	defer cancel()
+	began := time.Now()
+	all, err := r.pub.Topics(ctx)
+	if err == nil {
+		mine.status, err = carrier.Look(ctx, r.store)
+	}
+	mine.up, mine.took = err == nil, time.Since(began)
+	if mine.up {
+		mine.topics, mine.counts = len(all), r.topics.byLabel(all)
+	}
+}
