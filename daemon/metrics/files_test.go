@@ -1,0 +1,152 @@
+package metrics_test
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// families returns the names of the metrics of a scrape that shows all there
+// is, and those of the series that histograms have.
+func families(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{"up": true} // which Prometheus makes
+	for line := range strings.Lines(get(t, full(t, storetest.Open(t)).Handler())) {
+		var name, kind string
+		if fields := strings.Fields(line); len(fields) == 4 && fields[1] == "TYPE" {
+			name, kind = fields[2], fields[3]
+		}
+		switch kind {
+		case "":
+		case "histogram":
+			names[name+"_bucket"], names[name+"_sum"], names[name+"_count"] = true, true, true
+		default:
+			names[name] = true
+		}
+	}
+	return names
+}
+
+var (
+	metricName = regexp.MustCompile(`\b(?:bellhop|go|process|promhttp)_[a-z0-9_]+|\bup\b`)
+	quoted     = regexp.MustCompile(`"[^"]*"`)
+)
+
+// wantKnown checks that an expression names metrics, and only those that there are.
+func wantKnown(t *testing.T, known map[string]bool, where, expression string) {
+	t.Helper()
+	names := metricName.FindAllString(quoted.ReplaceAllString(expression, `""`), -1)
+	if len(names) == 0 {
+		t.Errorf("%s names no metric: %s", where, expression)
+	}
+	for _, name := range names {
+		if !known[name] {
+			t.Errorf("%s names %s, which is not shown: %s", where, name, expression)
+		}
+	}
+}
+
+func TestAlerts(t *testing.T) {
+	text, err := os.ReadFile("alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := families(t)
+	rules := strings.Split(string(text), "- alert: ")[1:]
+	for _, rule := range rules {
+		name, rest, _ := strings.Cut(rule, "\n")
+		_, expression, found := strings.Cut(rest, " expr: ")
+		expression, _, _ = strings.Cut(expression, "\n")
+		if !found {
+			t.Errorf("%s has no expression", name)
+		}
+		wantKnown(t, known, name, expression)
+		for _, part := range []string{"severity:", "summary:", "description:"} {
+			if !strings.Contains(rest, part) {
+				t.Errorf("%s has no %s", name, part)
+			}
+		}
+	}
+	if len(rules) < 9 {
+		t.Errorf("there are %d rules", len(rules))
+	}
+}
+
+type gridPos struct{ X, Y, W, H int }
+
+func (a gridPos) overlaps(b gridPos) bool {
+	return a.X < b.X+b.W && b.X < a.X+a.W && a.Y < b.Y+b.H && b.Y < a.Y+a.H
+}
+
+type dashboard struct {
+	SchemaVersion int
+	Panels        []struct {
+		ID          int
+		Type, Title string
+		GridPos     gridPos
+		Targets     []struct{ RefID, Expr string }
+	}
+	Templating struct {
+		List []struct{ Name, Definition string }
+	}
+	Annotations struct{ List []struct{ Name, Expr string } }
+}
+
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile("grafana.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d dashboard
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	known, shown := families(t), make(map[string]bool)
+	ids := make(map[int]bool)
+	for i, p := range d.Panels {
+		if p.ID == 0 || ids[p.ID] || p.Title == "" || p.GridPos.X+p.GridPos.W > 24 || p.GridPos.H < 1 {
+			t.Errorf("panel %d, %q: its id, title or place is wrong", p.ID, p.Title)
+		}
+		ids[p.ID] = true
+		for _, q := range d.Panels[:i] {
+			if p.GridPos.overlaps(q.GridPos) {
+				t.Errorf("panel %q lies on %q", p.Title, q.Title)
+			}
+		}
+		if len(p.Targets) == 0 && p.Type != "row" {
+			t.Errorf("panel %q shows nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			wantKnown(t, known, p.Title, target.Expr)
+			for _, name := range metricName.FindAllString(target.Expr, -1) {
+				shown[name] = true
+			}
+		}
+	}
+	for _, v := range d.Templating.List {
+		if v.Definition != "" {
+			wantKnown(t, known, v.Name, v.Definition)
+		}
+	}
+	for _, a := range d.Annotations.List {
+		if a.Expr != "" {
+			wantKnown(t, known, a.Name, a.Expr)
+		}
+	}
+	wantAllShown(t, known, shown)
+}
+
+// wantAllShown checks that what Bellhop shows stands somewhere on the dashboard.
+func wantAllShown(t *testing.T, known, shown map[string]bool) {
+	t.Helper()
+	for name := range known {
+		seldom := strings.HasSuffix(name, "_sum") || strings.HasSuffix(name, "_count")
+		if strings.HasPrefix(name, "bellhop_") && !seldom && !shown[name] {
+			t.Errorf("%s stands nowhere on the dashboard", name)
+		}
+	}
+}
