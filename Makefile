@@ -3,10 +3,11 @@
 # The linters are pinned here, outside of go.mod: they are no part of the program.
 GOFUMPT     = mvdan.cc/gofumpt@v0.12.0
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+NFPM        = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build test lint fuzz bench tools
+.PHONY: help build test lint fuzz bench generate install uninstall deb tools
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,12 +32,59 @@ fuzz: ## run each fuzz test for FUZZTIME
 bench: build ## measure this machine: starts a redis-server of its own
 	./bellhop bench --own
 
-# The tests need redis-server, Node 18 or newer for the examples, and the race detector a C compiler.
+generate: ## write anew what is made from the code
+	go run ./cmd/bellhop config --env > systemd/bellhop.env.new
+	mv systemd/bellhop.env.new systemd/bellhop.env
+
+# Where things are installed. /etc does not move with PREFIX, and the units are put where systemd looks.
+PREFIX  = /usr/local
+DESTDIR =
+UNITS   = bellhop.service bellhop.socket bellhop-work@.service bellhop-listen@.service
+
+# The man pages are of the day of the last commit, so that they are the same each time.
+SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
+
+install: ## install under PREFIX (/usr/local), for packages below DESTDIR; see the README
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(DESTDIR)$(PREFIX)/bin/bellhop ./cmd/bellhop
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc/bellhop/work $(DESTDIR)/etc/bellhop/listen
+	for unit in $(UNITS); do sed 's,/usr/bin/bellhop,$(PREFIX)/bin/bellhop,' systemd/$$unit > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; done
+	chmod 644 $(UNITS:%=$(DESTDIR)$(PREFIX)/lib/systemd/system/%)
+	install -D -m 644 systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/bellhop.conf
+	test -e $(DESTDIR)/etc/bellhop/bellhop.env || install -m 644 systemd/bellhop.env $(DESTDIR)/etc/bellhop/bellhop.env
+	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(DESTDIR)$(PREFIX)/bin/bellhop man $(DESTDIR)$(PREFIX)/share/man/man1
+	gzip -9nf $(DESTDIR)$(PREFIX)/share/man/man1/bellhop*.1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(DESTDIR)$(PREFIX)/bin/bellhop completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bellhop
+	$(DESTDIR)$(PREFIX)/bin/bellhop completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bellhop
+	$(DESTDIR)$(PREFIX)/bin/bellhop completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/bellhop.fish
+
+uninstall: ## remove what install installed, but for /etc/bellhop
+	rm -f $(DESTDIR)$(PREFIX)/bin/bellhop $(UNITS:%=$(DESTDIR)$(PREFIX)/lib/systemd/system/%) $(DESTDIR)$(PREFIX)/lib/sysusers.d/bellhop.conf
+	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/bellhop.1.gz $(DESTDIR)$(PREFIX)/share/man/man1/bellhop-*.1.gz
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bellhop $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bellhop $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/bellhop.fish
+
+# A version that dpkg can compare: that of the tag, or the time of the commit while there is none.
+DEB_VERSION = $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed -E 's/^v//; s/-([0-9]+)-g/+\1.g/' | grep . || \
+	TZ=UTC git log -1 --date=format-local:%Y%m%d%H%M%S --format=0.0.0+git%cd.%h 2>/dev/null || echo 0.0.0)
+DIST = dist
+
+deb: ## build the Debian package, into dist/
+	rm -rf $(DIST)/root
+	umask 022 && $(MAKE) --no-print-directory install DESTDIR=$(DIST)/root PREFIX=/usr
+	sed 's,@ROOT@,$(DIST)/root,' systemd/nfpm.yaml > $(DIST)/nfpm.yaml
+	ARCH=$$(go env GOARCH) DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) go run $(NFPM) package --config $(DIST)/nfpm.yaml --packager deb --target $(DIST)/
+	rm -rf $(DIST)/root $(DIST)/nfpm.yaml
+
+# The tests need redis-server, Node 18 or newer for the examples, and systemd with the tools of
+# namespaces for the units, which boot one of their own; the race detector needs a C compiler.
 tools:
 	@missing=""; command -v redis-server >/dev/null || missing="redis-server"; \
 	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
 	command -v node >/dev/null || missing="$$missing nodejs"; \
 	command -v npm >/dev/null || missing="$$missing npm"; \
+	test -x /lib/systemd/systemd || missing="$$missing systemd"; \
+	command -v nsenter >/dev/null || missing="$$missing util-linux"; \
+	command -v make >/dev/null || missing="$$missing make"; \
 	test -z "$$missing" || { sudo=""; test "$$(id -u)" = 0 || sudo=sudo; \
 		echo "installing $$missing"; $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; }
 	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || { echo "node is $$(node --version): the tests need v18 or newer"; exit 1; }
