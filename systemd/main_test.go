@@ -1,0 +1,168 @@
+//go:build linux
+
+package systemd_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/systemd/sandbox"
+)
+
+// deadline is how long a test waits for something that should come soon.
+const deadline = 30 * time.Second
+
+// packages is where the Debian package is built, once for all tests.
+var packages string
+
+func TestMain(m *testing.M) {
+	sandbox.Main()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if packages, err = os.MkdirTemp("", "bellhop-deb-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(packages)
+	return m.Run()
+}
+
+// build builds the package as a user does, and another one of a later version.
+var build = sync.OnceValues(func() (string, error) {
+	cmd := exec.Command("make", "-C", "..", "deb", "DIST="+packages, "DEB_VERSION=1.0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("make deb: %w\n%s", err, out)
+	}
+	found, err := filepath.Glob(filepath.Join(packages, "bellhop_1.0_*.deb"))
+	if err != nil || len(found) != 1 {
+		return "", fmt.Errorf("make deb left %q, %w", found, err)
+	}
+	later := exec.Command("sh", "-ec", `dpkg-deb -R "$1" "$2/later"; sed -i 's/^Version: .*/Version: 2.0/' "$2/later/DEBIAN/control"; dpkg-deb -Zgzip -z1 -b "$2/later" "$2/later.deb"`, "-", found[0], packages)
+	if out, err := later.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("make a later package: %w\n%s", err, out)
+	}
+	return found[0], nil
+})
+
+// A host is a machine with systemd and the files of the package in /root.
+type host struct {
+	*sandbox.Sandbox
+	t *testing.T
+}
+
+// bare returns a host with nothing installed.
+func bare(t *testing.T, o sandbox.Options) *host {
+	t.Helper()
+	h := &host{sandbox.Boot(t, o), t}
+	deb, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{deb: "/root/bellhop.deb", filepath.Join(packages, "later.deb"): "/root/later.deb"} {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Write(to, string(content), 0o644)
+	}
+	return h
+}
+
+// installed returns a host with Bellhop and no settings.
+func installed(t *testing.T, o sandbox.Options) *host {
+	t.Helper()
+	h := bare(t, o)
+	h.dpkg("-i", "/root/bellhop.deb")
+	return h
+}
+
+// dpkg leaves out the triggers: they bring the index of man pages up to date, for seconds.
+func (h *host) dpkg(args ...string) string {
+	h.t.Helper()
+	return h.Run("dpkg", append([]string{"--no-triggers", "--force-unsafe-io", "--force-confold"}, args...)...)
+}
+
+// redis starts a redis-server on the host's loopback, with more lines for its configuration.
+func (h *host) redis(lines ...string) {
+	h.t.Helper()
+	lines = append(lines, "bind 127.0.0.1", "port 6379", `save ""`, "supervised systemd")
+	h.Write("/run/test-redis.conf", strings.Join(lines, "\n")+"\n", 0o600)
+	h.Run("systemd-run", "--quiet", "--unit=test-redis", "--service-type=notify", "redis-server", "/run/test-redis.conf")
+}
+
+// settings writes the environment file.
+func (h *host) settings(lines ...string) {
+	h.t.Helper()
+	h.Write("/etc/bellhop/bellhop.env", strings.Join(lines, "\n")+"\n", 0o644)
+}
+
+// dropIn changes a unit as systemctl edit does.
+func (h *host) dropIn(unit, text string) {
+	h.t.Helper()
+	h.Write("/etc/systemd/system/"+unit+".d/override.conf", text, 0o644)
+	h.Run("systemctl", "daemon-reload")
+}
+
+// show returns a property of a unit.
+func (h *host) show(unit, property string) string {
+	h.t.Helper()
+	return strings.TrimSpace(h.Run("systemctl", "show", "-P", property, unit))
+}
+
+// becomes waits until a property of a unit has a beginning.
+func (h *host) becomes(unit, property, want string) {
+	h.t.Helper()
+	var got string
+	for end := time.Now().Add(deadline); ; time.Sleep(10 * time.Millisecond) {
+		if got = h.show(unit, property); strings.HasPrefix(got, want) {
+			return
+		}
+		if time.Now().After(end) {
+			h.t.Fatalf("%s of %s is %q, want %q:\n%s", property, unit, got, want, h.journal("-u", unit))
+		}
+	}
+}
+
+// shows wants a property of a unit to have a value now.
+func (h *host) shows(unit, property, want string) {
+	h.t.Helper()
+	if got := h.show(unit, property); got != want {
+		h.t.Errorf("%s of %s is %q, want %q", property, unit, got, want)
+	}
+}
+
+// journal returns what the journal has, without times and names.
+func (h *host) journal(args ...string) string {
+	h.t.Helper()
+	h.Run("journalctl", "--sync")
+	return h.Run("journalctl", append([]string{"-q", "--no-pager", "-o", "cat"}, args...)...)
+}
+
+// logs waits until a unit logged something.
+func (h *host) logs(unit, want string) {
+	h.t.Helper()
+	for end := time.Now().Add(deadline); !strings.Contains(h.journal("-u", unit), want); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			h.t.Fatalf("%s does not log %q:\n%s", unit, want, h.journal("-u", unit))
+		}
+	}
+}
+
+// contains wants texts in what was printed.
+func contains(t *testing.T, got string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, got)
+		}
+	}
+}

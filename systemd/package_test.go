@@ -1,0 +1,131 @@
+//go:build linux
+
+package systemd_test
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/systemd/sandbox"
+)
+
+var units = []string{"bellhop.service", "bellhop.socket", "bellhop-work@order.timeout.service", "bellhop-listen@prices-eu.gold.service"}
+
+func TestUnitsAreSoundAndHardened(t *testing.T) {
+	t.Parallel()
+	h := installed(t, sandbox.Options{})
+	for _, unit := range units {
+		// It answers 0 on an unknown key: what it says counts.
+		if said := h.Run("systemd-analyze", "verify", "--man=yes", unit); said != "" {
+			t.Errorf("systemd-analyze verify %s says:\n%s", unit, said)
+		}
+	}
+	for _, unit := range []string{"bellhop.service", "bellhop-work@.service", "bellhop-listen@.service"} {
+		if said, err := h.Try("systemd-analyze", "security", "--offline=true", "--threshold=15", "/usr/lib/systemd/system/"+unit); err != nil {
+			t.Errorf("%s is exposed to more than 1.5:\n%s", unit, said)
+		}
+	}
+}
+
+// leftovers are files that the package, or what it runs, left behind.
+func (h *host) leftovers() string {
+	return h.Run("find", "/etc", "/usr", "/var", "/run", "-xdev", "-name", "*bellhop*", "-not", "-path", "/var/lib/dpkg/info/*", "-not", "-path", "/usr/share/doc/*")
+}
+
+func TestPackage(t *testing.T) {
+	t.Parallel()
+	h := bare(t, sandbox.Options{})
+	before := h.leftovers()
+	h.dpkg("-i", "/root/bellhop.deb")
+	for _, unit := range units {
+		h.shows(unit, "ActiveState", "inactive")
+		if state, err := h.Try("systemctl", "is-enabled", unit); err == nil {
+			t.Errorf("%s is %s after the installation", unit, state)
+		}
+	}
+	contains(t, h.Run("sh", "-c", "getent passwd bellhop-work; getent group bellhop-secrets"), "/var/lib/bellhop-work", "bellhop-secrets")
+	contains(t, h.Run("man", "bellhop-serve"), "SIGHUP")
+	contains(t, h.Run("bash", "-ic", ". /usr/share/bash-completion/completions/bellhop; complete -p bellhop"), "__start_bellhop")
+	contains(t, h.Run("bellhop", "version"), "bellhop ")
+
+	h.redis()
+	h.settings("BELLHOP_PREFIX=mine")
+	h.Write("/etc/bellhop/work/mail", "#!/bin/sh\n", 0o755)
+	h.Run("systemctl", "enable", "--now", "bellhop.service", "bellhop-work@mail.service")
+	h.becomes("bellhop.service", "StatusText", "carrier")
+	daemon, worker := h.show("bellhop.service", "MainPID"), h.show("bellhop-work@mail.service", "MainPID")
+
+	h.dpkg("-i", "/root/later.deb") // an upgrade starts anew what runs, and nothing else
+	h.becomes("bellhop.service", "StatusText", "carrier, epoch 2")
+	for unit, pid := range map[string]string{"bellhop.service": daemon, "bellhop-work@mail.service": worker} {
+		h.shows(unit, "ActiveState", "active")
+		if h.show(unit, "MainPID") == pid {
+			t.Errorf("%s still runs the version before", unit)
+		}
+	}
+	h.shows("bellhop.socket", "ActiveState", "inactive")
+	contains(t, h.Run("cat", "/etc/bellhop/bellhop.env"), "BELLHOP_PREFIX=mine")
+
+	h.dpkg("-r", "bellhop")
+	if alive, err := h.Try("pgrep", "-x", "bellhop"); err == nil {
+		t.Errorf("after the removal it still runs: %s", alive)
+	}
+	contains(t, h.Run("cat", "/etc/bellhop/bellhop.env"), "BELLHOP_PREFIX=mine")
+
+	h.dpkg("-i", "/root/bellhop.deb") // what was enabled is enabled still
+	h.Run("systemctl", "is-enabled", "bellhop.service")
+	h.Run("systemctl", "start", "bellhop.service")
+	h.becomes("bellhop.service", "StatusText", "carrier, epoch 3")
+	h.dropIn("bellhop.service", "[Service]\nLimitNOFILE=1024\n")
+	h.Write("/etc/credstore/bellhop.tokens", "secret", 0o600)
+
+	h.dpkg("--purge", "bellhop")
+	if after := h.leftovers(); after != before {
+		t.Errorf("after the purge there is still:\n%s", after)
+	}
+	if found, err := h.Try("sh", "-c", "getent passwd bellhop-work || getent group bellhop-work bellhop-secrets"); err == nil {
+		t.Errorf("after the purge there are still the users %s", found)
+	}
+	if state, _ := h.Try("systemctl", "is-enabled", "bellhop.service"); strings.TrimSpace(state) == "enabled" {
+		t.Error("after the purge the service is still enabled")
+	}
+	if said := h.Run("systemctl", "--failed", "--plain", "--no-legend"); said != "" {
+		t.Errorf("after the purge systemd is left with %s", said)
+	}
+	h.dpkg("-i", "/root/bellhop.deb") // as on the first day
+}
+
+// uninstall must take away all that install installed, but for settings.
+func TestMakeInstall(t *testing.T) {
+	t.Parallel()
+	dest := t.TempDir()
+	for _, target := range []string{"install", "uninstall"} {
+		if out, err := exec.Command("make", "-C", "..", target, "DESTDIR="+dest, "PREFIX=/opt/bellhop").CombinedOutput(); err != nil {
+			t.Fatalf("make %s: %v\n%s", target, err, out)
+		}
+		if target == "uninstall" {
+			break
+		}
+		unit, err := os.ReadFile(filepath.Join(dest, "opt/bellhop/lib/systemd/system/bellhop.service"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		contains(t, string(unit), "\nExecStart=/opt/bellhop/bin/bellhop serve\n")
+	}
+	var left []string
+	err := filepath.WalkDir(dest, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			left = append(left, strings.TrimPrefix(path, dest))
+		}
+		return err
+	})
+	if diff := cmp.Diff([]string{"/etc/bellhop/bellhop.env"}, left); err != nil || diff != "" {
+		t.Errorf("what is left (-want +got): %v\n%s", err, diff)
+	}
+}

@@ -1,0 +1,260 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	bootTimeout    = 30 * time.Second
+	commandTimeout = 60 * time.Second
+)
+
+// namespaces are those that a sandbox has of its own. That of cgroups is made
+// later, by the process that is in the cgroup already.
+const namespaces = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+
+// Options are the options of Boot. The zero value is the default.
+type Options struct {
+	Name    string   // of the host; empty: "sandbox"
+	Network *Sandbox // whose network is shared; nil: one of its own, with nothing but loopback
+}
+
+// A Sandbox is a running systemd.
+type Sandbox struct {
+	t       testing.TB
+	pid     int
+	console *bytes.Buffer // read it after done
+	done    chan struct{} // closed when it has ended
+	cgroup  string
+}
+
+// Boot boots a systemd, and ends it when the test ends. Where the machine forbids
+// namespaces the test is skipped; whatever else goes wrong fails it.
+func Boot(t testing.TB, o Options) *Sandbox {
+	t.Helper()
+	if reason := Forbidden(); reason != "" {
+		t.Skip("SKIPPED: this machine forbids what a systemd of one's own needs: " + reason)
+	}
+	b, err := boot(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Forbidden says why the machine lets nobody boot; empty if it does not.
+func Forbidden() string {
+	if os.Geteuid() != 0 {
+		return "the tests do not run as root"
+	}
+	try := exec.Command("/bin/true")
+	try.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces | syscall.CLONE_NEWNET | syscall.CLONE_NEWCGROUP}
+	if err := try.Run(); errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EINVAL) {
+		return fmt.Sprintf("namespaces are refused: %v", err)
+	}
+	return ""
+}
+
+func boot(t testing.TB, o Options) (*Sandbox, error) {
+	group, err := newCgroup()
+	if err != nil {
+		return nil, err
+	}
+	b := &Sandbox{t: t, cgroup: group, console: new(bytes.Buffer), done: make(chan struct{})}
+	t.Cleanup(b.end)
+	cmd, err := b.command(o)
+	if err != nil {
+		close(b.done)
+		return nil, err
+	}
+	defer cmd.Stdin.(io.Closer).Close()
+	if err := cmd.Start(); err != nil {
+		close(b.done)
+		return nil, fmt.Errorf("start a sandbox: %w", err)
+	}
+	b.pid = cmd.Process.Pid
+	go func() {
+		_ = cmd.Wait() // it is killed
+		close(b.done)
+	}()
+	return b, b.await()
+}
+
+// command returns the call of this test binary that becomes systemd. Its standard
+// input is the network to join, if there is one.
+func (b *Sandbox) command(o Options) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	root := b.t.TempDir() // a mount point, which stays empty here
+	network := os.DevNull
+	flags := uintptr(namespaces | syscall.CLONE_NEWNET)
+	if o.Network != nil {
+		network = fmt.Sprintf("/proc/%d/ns/net", o.Network.pid)
+		flags &^= syscall.CLONE_NEWNET
+	}
+	in, err := os.Open(network)
+	if err != nil {
+		return nil, fmt.Errorf("open a network: %w", err)
+	}
+	group, err := os.Open(b.cgroup)
+	if err != nil {
+		in.Close()
+		return nil, fmt.Errorf("open a cgroup: %w", err)
+	}
+	b.t.Cleanup(func() { group.Close() })
+	cmd := exec.Command(self)
+	cmd.Env = []string{bootRoot + "=" + root, bootName + "=" + cmp.Or(o.Name, "sandbox"), "GORACE=atexit_sleep_ms=0"}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, b.console, b.console
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: flags, Pdeathsig: syscall.SIGKILL, Setsid: true,
+		UseCgroupFD: true, CgroupFD: int(group.Fd()),
+	}
+	return cmd, nil
+}
+
+
+// await waits until systemd has started all that it should.
+func (b *Sandbox) await() error {
+	for end := time.Now().Add(bootTimeout); ; time.Sleep(5 * time.Millisecond) {
+		select {
+		case <-b.done:
+			return fmt.Errorf("systemd ended at once:\n%s", b.console)
+		default:
+		}
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d/root/run/systemd/private", b.pid)); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("systemd does not boot within %v", bootTimeout)
+		}
+	}
+	if out, err := b.Try("systemctl", "is-system-running", "--wait"); err != nil {
+		failed, _ := b.Try("systemctl", "--failed", "--no-pager", "--plain")
+		return fmt.Errorf("systemd is %s after its boot:\n%s", strings.TrimSpace(out), failed)
+	}
+	return nil
+}
+
+// end kills everything inside, and removes the cgroup.
+func (b *Sandbox) end() {
+	if b.pid != 0 {
+		_ = syscall.Kill(b.pid, syscall.SIGKILL) // as PID 1 it takes all others along
+	}
+	<-b.done
+	if err := removeCgroup(b.cgroup); err != nil {
+		b.t.Errorf("remove what a sandbox leaves: %v", err)
+	}
+}
+
+// Command returns a command that runs inside, as root, and is killed with ctx.
+func (b *Sandbox) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	enter := []string{"-t", strconv.Itoa(b.pid), "-m", "-p", "-n", "-u", "-i", "-C", "-r", "-w", "--", name}
+	cmd := exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "SYSTEMD_PAGER="}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// Try runs a command inside and returns all that it printed.
+func (b *Sandbox) Try(name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+	defer cancel()
+	out, err := b.Command(ctx, name, args...).CombinedOutput()
+	return string(out), err
+}
+
+// Run runs a command inside, wants it to succeed, and returns all that it printed.
+func (b *Sandbox) Run(name string, args ...string) string {
+	b.t.Helper()
+	out, err := b.Try(name, args...)
+	if err != nil {
+		b.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// Path returns where a file of the sandbox is seen from outside. Its folder should be no mount.
+func (b *Sandbox) Path(inside string) string {
+	return filepath.Join(fmt.Sprintf("/proc/%d/root", b.pid), inside)
+}
+
+// Write writes a file inside, and the folders above it.
+func (b *Sandbox) Write(path, text string, mode os.FileMode) {
+	b.t.Helper()
+	err := os.MkdirAll(filepath.Dir(b.Path(path)), 0o755)
+	if err == nil {
+		err = os.WriteFile(b.Path(path), []byte(text), mode)
+	}
+	if err == nil {
+		err = os.Chmod(b.Path(path), mode)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// cgroupPrefix is what the names of the sandboxes' cgroups begin with, before the
+// process that made one and a number.
+const cgroupPrefix = "bellhop-sandbox-"
+
+var boots atomic.Int64
+
+// newCgroup makes a cgroup, and removes those of processes that were killed.
+func newCgroup() (string, error) {
+	top, err := exec.Command("findmnt", "-n", "-t", "cgroup2", "-o", "TARGET", "--first-only").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the cgroups of version 2: %w", err)
+	}
+	parent := strings.TrimSpace(string(top))
+	old, _ := filepath.Glob(filepath.Join(parent, cgroupPrefix+"*"))
+	for _, dir := range old {
+		maker, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), cgroupPrefix), "-")
+		if _, err := os.Stat("/proc/" + maker); errors.Is(err, os.ErrNotExist) {
+			_ = removeCgroup(dir) // the next one tries again
+		}
+	}
+	dir := filepath.Join(parent, fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), boots.Add(1)))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make a cgroup: %w", err)
+	}
+	return dir, nil
+}
+
+// removeCgroup removes a cgroup with those below it. Their processes are killed,
+// and for a moment still there.
+func removeCgroup(dir string) (err error) {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		var all []string
+		_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				all = append(all, path)
+			}
+			return nil // one may vanish meanwhile
+		})
+		for i := len(all) - 1; i >= 0; i-- { // those below first
+			err = os.Remove(all[i])
+		}
+		if err == nil || errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+	}
+	return err
+}
