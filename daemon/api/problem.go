@@ -13,11 +13,31 @@ import (
 
 // A Problem is an error as it is told to a client (RFC 9457).
 type Problem struct {
-	Type   string `json:"type"`   // what kind it is, for programs
-	Title  string `json:"title"`  // the same for people
-	Status int    `json:"status"` // of HTTP
-	Detail string `json:"detail"` // what is wrong this time, and what would be right
+	Type   string         `json:"type" doc:"what kind it is, for programs" example:"urn:bellhop:invalid"`
+	Title  string         `json:"title" doc:"the same for people" example:"invalid input"`
+	Status int            `json:"status" doc:"of HTTP" example:"422"`
+	Detail string         `json:"detail" doc:"what is wrong this time, and what would be right"`
+	Errors []ProblemFault `json:"errors,omitempty" doc:"each parameter that is wrong"`
 }
+
+// A ProblemFault is a parameter that is wrong, as it is told to a client.
+type ProblemFault struct {
+	In     string `json:"in" enum:"path,query,header" doc:"where it stands"`
+	Name   string `json:"name" doc:"its name" example:"delay"`
+	Detail string `json:"detail" doc:"what is wrong with it, and what would be right"`
+}
+
+// A Fault is an error of a parameter. Errors of several may be joined.
+type Fault struct {
+	In, Name string // path, query or header, and its name there
+	Err      error
+}
+
+// Error is that of Err.
+func (f Fault) Error() string { return f.Err.Error() }
+
+// Unwrap returns Err.
+func (f Fault) Unwrap() error { return f.Err }
 
 // problemType is what the type of every problem begins with.
 const problemType = "urn:bellhop:"
@@ -45,20 +65,38 @@ var problems = []struct {
 // for one of the state that a message is in, 503 where Redis is away, out of
 // memory or unfit, and 500 for the rest.
 func ProblemOf(err error) Problem {
-	detail := oneLine(err.Error())
 	for _, p := range problems {
 		if errors.Is(err, p.err) {
-			return Problem{Type: problemType + p.name, Title: p.title, Status: p.status, Detail: detail}
+			return NewProblem(p.name, p.title, p.status, err)
 		}
 	}
-	p := Problem{Type: problemType + "internal", Title: "internal error", Status: http.StatusInternalServerError, Detail: detail}
 	switch {
 	case redis.HasErrorPrefix(err, "OOM"):
-		p.Type, p.Title, p.Status = problemType+"unavailable", "redis is out of memory", http.StatusServiceUnavailable
+		return NewProblem("unavailable", "redis is out of memory", http.StatusServiceUnavailable, err)
 	case notify.Away(err):
-		p.Type, p.Title, p.Status = problemType+"unavailable", "redis is away", http.StatusServiceUnavailable
+		return NewProblem("unavailable", "redis is away", http.StatusServiceUnavailable, err)
 	}
-	return p
+	return NewProblem("internal", "internal error", http.StatusInternalServerError, err)
+}
+
+// NewProblem returns the problem of an error of a kind: its type is urn:bellhop:NAME.
+func NewProblem(name, title string, status int, err error) Problem {
+	return Problem{Type: problemType + name, Title: title, Status: status, Detail: oneLine(err.Error()), Errors: faultsOf(err)}
+}
+
+// faultsOf returns the faults that an error is, or that are joined in it.
+func faultsOf(err error) (all []ProblemFault) {
+	switch e := err.(type) { // errors.As finds only the first
+	case Fault:
+		return []ProblemFault{{In: e.In, Name: e.Name, Detail: oneLine(e.Error())}}
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			all = append(all, faultsOf(one)...)
+		}
+	case interface{ Unwrap() error }:
+		return faultsOf(e.Unwrap())
+	}
+	return all
 }
 
 // oneLine makes a text fit for a header: errors that were joined have several

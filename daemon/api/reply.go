@@ -4,15 +4,17 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // Publication says what became of a message that was published or rescheduled.
 type Publication struct {
-	Topic string       `json:"topic"`
-	ID    string       `json:"id"`
-	Due   time.Time    `json:"due"`
-	State notify.State `json:"state"`
+	Topic string       `json:"topic" example:"order.timeout"`
+	ID    string       `json:"id" doc:"the one that was given, or a generated one" example:"order-4711"`
+	Due   time.Time    `json:"due" doc:"when it is due, by the clock of Redis"`
+	State notify.State `json:"state" enum:"scheduled,ready" doc:"scheduled, or ready if it is due already"`
 }
 
 // PublicationOf returns a publication as it is told, its time in UTC.
@@ -22,29 +24,42 @@ func PublicationOf(p notify.Publication) Publication {
 
 // Cancelled says which state a cancelled message was in.
 type Cancelled struct {
-	State notify.State `json:"state"`
+	State notify.State `json:"state" enum:"scheduled,ready,dead"`
+}
+
+// Text is a body in JSON, under one name if it is text and another if it is not.
+type Text struct {
+	Body       string `json:"body,omitempty" doc:"the body, if it is UTF-8"`
+	BodyBase64 []byte `json:"body_base64,omitempty" doc:"the body, if it is not UTF-8"`
+}
+
+// TextOf returns a body as it is told.
+func TextOf(body []byte) Text {
+	if utf8.Valid(body) {
+		return Text{Body: string(body)}
+	}
+	return Text{BodyBase64: body}
 }
 
 // Message is what is known of a message.
 type Message struct {
-	Topic        string            `json:"topic"`
-	ID           string            `json:"id"`
-	Mode         string            `json:"mode,omitempty"` // broadcast; empty: a message for one worker
-	State        notify.State      `json:"state"`
-	Due          *time.Time        `json:"due,omitempty"`          // of a scheduled or ready one
-	Until        *time.Time        `json:"until,omitempty"`        // the end of the lease of a leased one
-	Died         *time.Time        `json:"died,omitempty"`         // of a dead one
-	Reason       string            `json:"reason,omitempty"`       // why it died
-	AttemptsUsed int               `json:"attempts_used"`          //
-	Attempts     int               `json:"attempts,omitempty"`     // its limit of them; none: the default
-	TTL          string            `json:"ttl,omitempty"`          // such as 24h0m0s
-	Expires      *time.Time        `json:"expires,omitempty"`      //
-	Published    *time.Time        `json:"published,omitempty"`    //
-	ContentType  string            `json:"content_type,omitempty"` //
-	Headers      map[string]string `json:"headers,omitempty"`      //
-	Body         string            `json:"body,omitempty"`         // if it is UTF-8; else
-	BodyBase64   []byte            `json:"body_base64,omitempty"`  //
-	Fault        string            `json:"fault,omitempty"`        // why its record cannot be read; the body is all of it then
+	Topic        string            `json:"topic" example:"order.timeout"`
+	ID           string            `json:"id" example:"order-4711"`
+	Mode         string            `json:"mode,omitempty" enum:"broadcast" doc:"broadcast, for everyone who listens; missing: for one worker"`
+	State        notify.State      `json:"state" enum:"scheduled,ready,leased,dead"`
+	Due          *time.Time        `json:"due,omitempty" doc:"of a scheduled or ready one"`
+	Until        *time.Time        `json:"until,omitempty" doc:"the end of the lease of a leased one"`
+	Died         *time.Time        `json:"died,omitempty" doc:"of a dead one"`
+	Reason       string            `json:"reason,omitempty" doc:"why it died"`
+	AttemptsUsed int               `json:"attempts_used" doc:"by leases that ended and by refusals"`
+	Attempts     int               `json:"attempts,omitempty" doc:"its limit of them; missing: the default"`
+	TTL          string            `json:"ttl,omitempty" doc:"its time to live" example:"24h0m0s"`
+	Expires      *time.Time        `json:"expires,omitempty" doc:"the end of it"`
+	Published    *time.Time        `json:"published,omitempty"`
+	ContentType  string            `json:"content_type,omitempty"`
+	Headers      map[string]string `json:"headers,omitempty" doc:"that were carried along"`
+	Text
+	Fault string `json:"fault,omitempty" doc:"why its record cannot be read; the body is all of it then"`
 }
 
 // MessageOf returns what is known of a message as it is told.
@@ -64,11 +79,7 @@ func MessageOf(i notify.Info) Message {
 	if i.Fault != nil {
 		m.Fault = i.Fault.Error()
 	}
-	if utf8.Valid(i.Body) {
-		m.Body = string(i.Body)
-	} else {
-		m.BodyBase64 = i.Body
-	}
+	m.Text = TextOf(i.Body)
 	return m
 }
 
@@ -79,4 +90,118 @@ func given(t time.Time) *time.Time {
 	}
 	t = t.UTC()
 	return &t
+}
+
+// Page is a part of a list of messages.
+type Page struct {
+	Messages []Message `json:"messages" nullable:"false"`
+	Cursor   string    `json:"cursor,omitempty" doc:"give it as cursor for the next page; missing: this is the last one"`
+}
+
+// PageOf returns a part of a list as it is told.
+func PageOf(p notify.Page) Page {
+	page := Page{Messages: make([]Message, len(p.Messages)), Cursor: p.Cursor}
+	for i, info := range p.Messages {
+		page.Messages[i] = MessageOf(info)
+	}
+	return page
+}
+
+// Delivery is a message that was claimed.
+type Delivery struct {
+	Topic       string              `json:"topic" example:"order.timeout"`
+	ID          string              `json:"id" example:"order-4711"`
+	Receipt     subscribers.Receipt `json:"receipt" doc:"settles it: the end of the lease, in Unix milliseconds by the clock of Redis"`
+	Attempt     int                 `json:"attempt" doc:"1 on first delivery"`
+	Due         time.Time           `json:"due" doc:"since when it is ready"`
+	Published   time.Time           `json:"published"`
+	ContentType string              `json:"content_type,omitempty"`
+	Headers     map[string]string   `json:"headers,omitempty"`
+	Text
+}
+
+// DeliveryOf returns a claimed message as it is told.
+func DeliveryOf(d subscribers.Delivery) Delivery {
+	return Delivery{
+		Topic: d.Topic, ID: d.ID, Receipt: d.Receipt, Attempt: d.Attempt, Due: d.Due.UTC(), Published: d.Published.UTC(),
+		ContentType: d.ContentType, Headers: d.Headers, Text: TextOf(d.Body),
+	}
+}
+
+// Claimed are messages that were claimed.
+type Claimed struct {
+	Messages []Delivery `json:"messages" nullable:"false" doc:"oldest due first; none: there was none, not even within the wait"`
+}
+
+// Extended is a lease that was extended.
+type Extended struct {
+	Receipt subscribers.Receipt `json:"receipt" doc:"of the new lease; the one before is void"`
+}
+
+// Acked says what became of messages that were acknowledged.
+type Acked struct {
+	Acked int      `json:"acked" doc:"how many are done and gone"`
+	Lost  []string `json:"lost" nullable:"false" doc:"ids of those whose lease was lost: they may be in other hands"`
+}
+
+// Broadcast is a broadcast as a listener gets it.
+type Broadcast struct {
+	Topic       string            `json:"topic" example:"prices.gold"`
+	ID          string            `json:"id"`
+	Due         time.Time         `json:"due"`
+	Published   time.Time         `json:"published"`
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Text
+}
+
+// BroadcastOf returns a broadcast as it is told.
+func BroadcastOf(b *subscribers.Broadcast) Broadcast {
+	return Broadcast{
+		Topic: b.Topic, ID: b.ID, Due: b.Due.UTC(), Published: b.Published.UTC(),
+		ContentType: b.ContentType, Headers: b.Headers, Text: TextOf(b.Body),
+	}
+}
+
+// Gap tells a listener that broadcasts of a topic were removed before it got to them.
+type Gap struct {
+	Topic string          `json:"topic"`
+	After notify.Position `json:"after" doc:"those behind this position are missing,"`
+	UpTo  notify.Position `json:"up_to" doc:"up to and with this one"`
+}
+
+// Topic counts the messages of a topic.
+type Topic struct {
+	notify.Counts
+	OldestOverdue string `json:"oldest_overdue" doc:"for how long its oldest ready message is due" example:"1.5s"`
+	Lateness      string `json:"lateness" doc:"from due to claimed, of the oldest message of the last claim" example:"2ms"`
+}
+
+// TopicOf returns the counts of a topic as they are told.
+func TopicOf(c notify.Counts) Topic {
+	return Topic{Counts: c, OldestOverdue: c.Overdue.String(), Lateness: c.Lateness.String()}
+}
+
+// Topics counts the messages of all topics.
+type Topics struct {
+	Topics []Topic `json:"topics" nullable:"false"`
+}
+
+// Count is how many messages a call dealt with.
+type Count struct {
+	Count int `json:"count"`
+}
+
+// Carrier is who carries.
+type Carrier struct {
+	Name  string     `json:"name" doc:"of the elected carrier; empty: nobody is elected"`
+	Epoch int64      `json:"epoch" doc:"number of its election"`
+	Since *time.Time `json:"since,omitempty" doc:"of the election"`
+	Lease string     `json:"lease" doc:"what is left of its lease" example:"2.4s"`
+	Next  *time.Time `json:"next,omitempty" doc:"when the next message or broadcast is due; missing: nothing is scheduled"`
+}
+
+// CarrierOf returns who carries as it is told.
+func CarrierOf(s carrier.Status) Carrier {
+	return Carrier{Name: s.Name, Epoch: s.Epoch, Since: given(s.Since), Lease: s.Lease.String(), Next: given(s.Next)}
 }

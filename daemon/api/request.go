@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // Claim asks for messages of a topic.
@@ -103,4 +104,21 @@ func jsonFault(err error) string {
 		return fmt.Sprintf("the field %.100s is unknown", text)
 	}
 	return "it is not JSON"
+}
+
+// Receipt names a claimed message that is to be acknowledged.
+type Receipt struct {
+	ID      string              `json:"id" example:"order-4711"`
+	Receipt subscribers.Receipt `json:"receipt" example:"1735830245678" doc:"that came with the message, or that of the last extension"`
+}
+
+// DecodeReceipt reads a receipt. The error is a notify.ErrInvalid.
+func DecodeReceipt(data []byte, into *Receipt) error {
+	if err := Decode(data, into); err != nil {
+		return err
+	}
+	if into.Receipt < 1 {
+		return fmt.Errorf("%w receipt %d of %.100s: give the one that came with the message", notify.ErrInvalid, into.Receipt, into.ID)
+	}
+	return notify.CheckID(into.ID)
 }

@@ -137,7 +137,7 @@ func TestCancelRescheduleInspect(t *testing.T) {
 	expires := future.Add(time.Hour)
 	want := api.Message{
 		Topic: topic, ID: "a", State: notify.Scheduled, Due: &future, Published: got.Published, Expires: &expires,
-		TTL: "1h0m0s", Attempts: 3, ContentType: "text/plain", Body: "body of a",
+		TTL: "1h0m0s", Attempts: 3, ContentType: "text/plain", Text: api.Text{Body: "body of a"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || got.Published == nil {
 		t.Error(diff)
