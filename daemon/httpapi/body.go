@@ -1,0 +1,90 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+const (
+	bodyWithin   = 30 * time.Second // for a body to come
+	answerWithin = 30 * time.Second // for an answer to be taken
+	maxJSON      = 1 << 20          // bytes of a body in JSON
+	maxBulk      = 16 << 20         // bytes of many messages
+)
+
+// body reads the whole body, of at most max bytes. It is errBodyCut, errBodySlow
+// or a notify.ErrTooLarge otherwise.
+func (c *call) body(max int) ([]byte, error) {
+	if c.r.ContentLength > int64(max) {
+		return nil, tooLarge(c.r.ContentLength, max)
+	}
+	if c.r.ContentLength == 0 || c.r.Body == http.NoBody {
+		return nil, nil
+	}
+	rc := http.NewResponseController(c.w)
+	if err := rc.SetReadDeadline(time.Now().Add(bodyWithin)); err != nil {
+		return nil, fmt.Errorf("%w: %w", errBodyCut, err)
+	}
+	data, err := c.readAll(max)
+	var timeout net.Error
+	switch {
+	case err == nil && len(data) > max:
+		return nil, tooLarge(int64(len(data)), max)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return nil, errBodySlow
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", errBodyCut, err)
+	}
+	_ = rc.SetReadDeadline(time.Time{}) // the next request has its own
+	return data, nil
+}
+
+// readAll reads the body, or one byte more than max of it.
+func (c *call) readAll(max int) ([]byte, error) {
+	if n := c.r.ContentLength; n > 0 {
+		data := make([]byte, n)
+		_, err := io.ReadFull(c.r.Body, data)
+		return data, err
+	}
+	return io.ReadAll(io.LimitReader(c.r.Body, int64(max)+1))
+}
+
+func tooLarge(n int64, max int) error {
+	return fmt.Errorf("%w: %d bytes or more; at most %d are allowed", notify.ErrTooLarge, n, max)
+}
+
+// noBody refuses a body where none belongs: it would be passed over in silence.
+func (c *call) noBody() error {
+	data, err := c.body(maxJSON)
+	if err == nil && len(data) > 0 {
+		err = fmt.Errorf("%w body: none belongs here; give parameters in the query", notify.ErrInvalid)
+	}
+	return err
+}
+
+// decodeList reads a body that is a JSON array of objects. The error is a
+// notify.ErrInvalid that says what is wrong, and with which of them.
+func decodeList[T any](data []byte, most int, one func([]byte, *T) error) ([]T, error) {
+	var raw []json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil || bytes.TrimSpace(data)[0] != '[' {
+		return nil, fmt.Errorf(`%w body: it is not a JSON array; write [{"id":"…","receipt":…}]`, notify.ErrInvalid)
+	}
+	if len(raw) == 0 || len(raw) > most {
+		return nil, fmt.Errorf("%w body: %d elements; write 1 to %d", notify.ErrInvalid, len(raw), most)
+	}
+	all := make([]T, len(raw))
+	for i := range raw {
+		if err := one(raw[i], &all[i]); err != nil {
+			return nil, fmt.Errorf("element %d: %w", i+1, err)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,165 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+type claimInput struct {
+	ofTopic
+	Max    int           `query:"max" minimum:"1" maximum:"500" default:"1" doc:"how many messages at the most"`
+	Wait   time.Duration `query:"wait" format:"duration" default:"0s" example:"30s" doc:"hold the call open for so long until there is one; 5m at the most"`
+	Lease  time.Duration `query:"lease" format:"duration" example:"30s" doc:"for how long they are leased, 100ms to 24h; missing: as the daemon is configured"`
+	MinAge time.Duration `query:"min_age" format:"duration" default:"0s" doc:"only messages that are due for so long: those that nobody else took"`
+}
+
+// claim takes messages. What cannot be handed over any more is given back.
+func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) {
+	if err := c.about(in.Topic); err != nil {
+		return nil, err
+	}
+	if in.Lease == 0 && !c.given("lease") {
+		in.Lease = g.o.Lease
+	}
+	if err := c.writeWithin(answerWithin + in.Wait); err != nil {
+		return nil, err
+	}
+	open, done := c.open(ctx)
+	defer done()
+	ds, err := g.poller.Claim(open, in.Topic, subscribers.ClaimOptions{Max: in.Max, Lease: in.Lease, MinAge: in.MinAge, Wait: in.Wait})
+	if err != nil && in.Wait > 0 {
+		err = c.ended(open, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	reply := api.Claimed{Messages: make([]api.Delivery, len(ds))}
+	for i, d := range ds {
+		reply.Messages[i] = api.DeliveryOf(d)
+		g.o.OnClaimed(d, d.Late(in.Lease))
+	}
+	if err := c.answer(http.StatusOK, reply); err != nil && len(ds) > 0 {
+		// Where this fails, too, their leases run out.
+		_, _ = g.poller.Release(context.WithoutCancel(ctx), in.Topic, ds)
+	}
+	return nil, nil
+}
+
+// ended returns what a poll is told that was cut short: that there was no
+// message until now, when the daemon stops and another may be asked.
+func (c *call) ended(open context.Context, err error) error {
+	switch cause := context.Cause(open); {
+	case errors.Is(cause, errUnknownToken):
+		return cause
+	case errors.Is(cause, errDraining), errors.Is(err, subscribers.ErrStopping):
+		c.w.Header().Set("Connection", "close")
+		return nil
+	}
+	return err
+}
+
+type receiptInput struct {
+	ofMessage
+	Receipt int64 `query:"receipt" required:"true" minimum:"1" example:"1735830245678" doc:"that came with the message, or that of the last extension"`
+}
+
+// delivery names a claimed message.
+func (in *receiptInput) delivery() subscribers.Delivery {
+	return subscribers.Delivery{Topic: in.Topic, ID: in.ID, Receipt: subscribers.Receipt(in.Receipt)}
+}
+
+// ack acknowledges a message: it is done.
+func (g *Gate) ack(ctx context.Context, c *call, in *receiptInput) (any, error) {
+	if err := c.about(in.Topic); err != nil {
+		return nil, err
+	}
+	return nil, g.poller.Ack(ctx, in.delivery())
+}
+
+type nackInput struct {
+	receiptInput
+	Delay  time.Duration `query:"delay" format:"duration" example:"10s" doc:"until it comes again; missing: a backoff"`
+	Reason string        `query:"reason" example:"no such order" doc:"is kept with it when it dies, up to 1000 bytes of it"`
+	Dead   bool          `query:"dead" default:"false" doc:"true: it never comes again, and is kept among the dead letters"`
+}
+
+// nack gives a message back as not done.
+func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
+	if err := c.about(in.Topic); err != nil {
+		return nil, err
+	}
+	d := in.delivery()
+	if in.Reason == "" {
+		in.Reason = "refused over http"
+	}
+	if in.Dead {
+		_, err := g.poller.Bury(ctx, d, in.Reason)
+		return nil, err
+	}
+	if !c.given("delay") {
+		info, err := g.pub.Inspect(ctx, in.Topic, in.ID)
+		if err != nil {
+			return nil, fmt.Errorf("give back: %w: %w", notify.ErrLeaseLost, err)
+		}
+		in.Delay = g.o.Backoff.Delay(info.Attempts + 1)
+	}
+	_, err := g.poller.Nack(ctx, d, in.Delay, in.Reason)
+	return nil, err
+}
+
+type extendInput struct {
+	receiptInput
+	Lease time.Duration `query:"lease" format:"duration" example:"30s" doc:"from now on, 100ms to 24h; missing: as the daemon is configured"`
+}
+
+// extend gives a message more time.
+func (g *Gate) extend(ctx context.Context, c *call, in *extendInput) (any, error) {
+	if err := c.about(in.Topic); err != nil {
+		return nil, err
+	}
+	if in.Lease == 0 && !c.given("lease") {
+		in.Lease = g.o.Lease
+	}
+	receipt, err := g.poller.Extend(ctx, in.delivery(), in.Lease)
+	if err != nil {
+		return nil, err
+	}
+	return api.Extended{Receipt: receipt}, nil
+}
+
+const maxAcks = 10_000 // in one call
+
+// ackMany acknowledges messages.
+func (g *Gate) ackMany(ctx context.Context, c *call, in *ofTopic) (any, error) {
+	if err := c.grant.on(in.Topic); err != nil {
+		return nil, err
+	}
+	data, err := c.body(maxJSON)
+	if err != nil {
+		return nil, err
+	}
+	receipts, err := decodeList(data, maxAcks, api.DecodeReceipt)
+	if err != nil {
+		return nil, err
+	}
+	ds := make([]subscribers.Delivery, len(receipts))
+	for i, r := range receipts {
+		ds[i] = subscribers.Delivery{Topic: in.Topic, ID: r.ID, Receipt: r.Receipt}
+	}
+	lost, err := g.poller.AckMany(ctx, in.Topic, ds)
+	if err != nil {
+		return nil, err
+	}
+	reply := api.Acked{Acked: len(ds) - len(lost), Lost: make([]string, len(lost))}
+	for i := range lost {
+		reply.Lost[i] = lost[i].ID
+	}
+	return reply, nil
+}

@@ -1,0 +1,17 @@
+// Package httpapi offers everything over HTTP, to programs of any language.
+//
+// Requests are as plain as they can be: the body of a publish is the body of the
+// message, all else is in the query. Answers are JSON, and errors problem details
+// (RFC 9457) that name each parameter that is wrong. GET /v1/openapi.json
+// describes all calls; it is made from the types that read the requests.
+//
+// A claim may wait until there is a message. It is woken by the carrier's ring,
+// never by a timer, and any number of them share one subscription to Redis
+// (subscribers.Poller). GET /v1/topics/{topic}/broadcasts is an endless stream of
+// server-sent events, read once for all listeners (subscribers.Listener): each
+// event's id is the broadcast's position, with which a client resumes.
+//
+// Who may do what is up to a file of bearer tokens; without it everybody may do
+// everything, so the daemon listens on loopback then. Slow clients are bounded in
+// time, large ones in bytes, and a stop answers what is under way before it closes.
+package httpapi

@@ -1,0 +1,64 @@
+package httpapi
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// Reload reads the tokens and the certificate anew. If anything is wrong with
+// one of them, that one stays as it is. Streams and polls of tokens that are gone end.
+func (g *Gate) Reload() error {
+	return errors.Join(g.loadCert(), g.keys.load())
+}
+
+// loadCert reads the certificate and its key.
+func (g *Gate) loadCert() error {
+	cert, err := readCert(g.o.CertFile, g.o.KeyFile)
+	if err == nil && cert != nil {
+		g.cert.Store(cert)
+	}
+	return err
+}
+
+// readCert reads a certificate and its key; nil without an error if no file is named.
+func readCert(certFile, keyFile string) (*tls.Certificate, error) {
+	switch {
+	case certFile == "" && keyFile == "":
+		return nil, nil
+	case certFile == "" || keyFile == "":
+		return nil, fmt.Errorf("%w TLS files: only one of certificate and key is given; give both", notify.ErrInvalid)
+	}
+	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("%w TLS files %s and %s: %w", notify.ErrInvalid, certFile, keyFile, err)
+	}
+	return &cert, nil
+}
+
+// CheckCert reports what is wrong with the files of a certificate and its key,
+// as a notify.ErrInvalid. Neither is right, too: no TLS.
+func CheckCert(certFile, keyFile string) error {
+	_, err := readCert(certFile, keyFile)
+	return err
+}
+
+// CheckTokens reports all that is wrong with a file of tokens. None is right, too.
+func CheckTokens(file string) error {
+	k := keys{file: file}
+	return k.load()
+}
+
+// CheckOrigins reports, as a notify.ErrInvalid, what is wrong with origins of web pages.
+func CheckOrigins(origins []string) error {
+	for _, origin := range origins {
+		u, err := url.Parse(origin)
+		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
+			return fmt.Errorf("%w origin %.100q: write SCHEME://HOST or SCHEME://HOST:PORT with nothing behind, such as https://example.com, or *", notify.ErrInvalid, origin)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// Options are the options of a Gate. The zero value is the default.
+type Options struct {
+	Version     string   // of the program, for the OpenAPI document
+	TokensFile  string   // lines of NAME TOKEN RIGHTS TOPICS; empty: everybody may do everything
+	CertFile    string   // PEM certificates, for TLS; empty: no TLS
+	KeyFile     string   // PEM private key of the first certificate
+	CORSOrigins []string // whose pages may call, such as https://example.com, or *; none: no page of another origin
+
+	MaxBody     int                 // bytes of the largest body that is published; zero: notify.DefaultMaxBody
+	Lease       time.Duration       // of a claimed message, where the claim names none; zero: subscribers.DefaultLease
+	MaxAttempts int                 // limit of attempts of a message that has none of its own; zero: subscribers.DefaultMaxAttempts
+	Backoff     subscribers.Backoff // after a nack that names no delay
+	Logger      *slog.Logger        // nil: nothing is logged
+
+	Alive   func() error // reports what of the process hangs, for /healthz; nil: nothing can
+	Metrics http.Handler // of /metrics; nil: there is none
+
+	// OnRequest is called after each request, with the operation's id. It must not block. Nil: nothing is called.
+	OnRequest func(operation string, status int, took time.Duration)
+	// OnClaimed is called for each message that was claimed, with the time from due to claimed. It must not block. Nil: nothing is called.
+	OnClaimed func(d subscribers.Delivery, late time.Duration)
+}
+
+// A Gate offers a store over HTTP. It is run once.
+type Gate struct {
+	o      Options
+	store  *notify.Store
+	pub    *notify.Publisher
+	poller *subscribers.Poller
+	ears   *subscribers.Listener
+	dead   *subscribers.DeadLetters
+	keys   keys
+	cert   atomic.Pointer[tls.Certificate]
+	server *http.Server
+
+	draining atomic.Bool
+	closing  chan struct{} // closed when polls and streams are to end
+	streams  atomic.Int64
+}
+
+// New returns a gate to a store. It listens to nothing yet. Errors: a
+// notify.ErrInvalid that names the option, or which file cannot be read.
+func New(store *notify.Store, o Options) (*Gate, error) {
+	if o.Lease == 0 {
+		o.Lease = subscribers.DefaultLease
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = notify.DefaultMaxBody
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Alive == nil {
+		o.Alive = func() error { return nil }
+	}
+	if o.OnRequest == nil {
+		o.OnRequest = func(string, int, time.Duration) {}
+	}
+	if o.OnClaimed == nil {
+		o.OnClaimed = func(subscribers.Delivery, time.Duration) {}
+	}
+	g := &Gate{
+		o: o, store: store,
+		pub:     notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody}),
+		poller:  subscribers.NewPoller(store, subscribers.PollerOptions{MaxAttempts: o.MaxAttempts, Logger: o.Logger}),
+		ears:    subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger}),
+		dead:    subscribers.NewDeadLetters(store),
+		keys:    keys{file: o.TokensFile},
+		closing: make(chan struct{}),
+	}
+	if err := g.Reload(); err != nil {
+		return nil, err
+	}
+	handler, err := g.handler()
+	if err != nil {
+		return nil, err
+	}
+	g.server = newServer(handler, o.Logger)
+	return g, nil
+}
+
+// Timeouts and limits of the server.
+const (
+	headerWithin   = 10 * time.Second // for the header of a request to come
+	idleFor        = 2 * time.Minute  // that a connection is kept without a request
+	maxHeaderBytes = 64 << 10
+)
+
+func newServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerWithin, // bodies and answers have deadlines of their own: a stream has no end
+		IdleTimeout:       idleFor,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// Run serves requests that come in by some listeners, which it closes, until
+// ctx ends; then it closes what is still open. The error is that of a listener:
+// then it does so at once.
+func (g *Gate) Run(ctx context.Context, listeners ...net.Listener) error {
+	polling, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		g.poller.Run(polling)
+	}()
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { failed <- g.serve(l) }()
+	}
+	defer context.AfterFunc(ctx, func() { g.server.Close() })()
+	var err error
+	for range listeners {
+		if one := <-failed; !errors.Is(one, http.ErrServerClosed) {
+			err = errors.Join(err, one)
+			g.server.Close()
+		}
+	}
+	if err == nil {
+		<-ctx.Done()
+	}
+	g.server.Close()
+	stop()
+	<-ended
+	return err
+}
+
+func (g *Gate) serve(l net.Listener) error {
+	if g.cert.Load() == nil {
+		return g.server.Serve(l)
+	}
+	tlsConfig := &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return g.cert.Load(), nil },
+	}
+	return g.server.Serve(tls.NewListener(l, tlsConfig))
+}
+
+// Quiesce accepts no more connections, ends polls and streams, and waits until
+// what is under way is answered, or ctx ends. What comes meanwhile is answered
+// with 503.
+func (g *Gate) Quiesce(ctx context.Context) {
+	if g.draining.Swap(true) {
+		return
+	}
+	close(g.closing)
+	if err := g.server.Shutdown(ctx); err != nil {
+		g.o.Logger.Warn("requests were cut off", "error", err)
+	}
+}
+
+// Stats are what a gate does now, and what it counted since it was made.
+type Stats struct {
+	Polls     int64 // claims that wait now
+	Streams   int64 // listeners now
+	Fallbacks int64 // times that the beat told of messages for a poll whose ring was lost; should stay 0
+	Listener  subscribers.ListenerStats
+}
+
+// Stats returns what the gate does and did.
+func (g *Gate) Stats() Stats {
+	return Stats{Polls: g.poller.Waiting(), Streams: g.streams.Load(), Fallbacks: g.poller.Fallbacks(), Listener: g.ears.Stats()}
+}
+
+// open returns a context that ends with the request, or when the gate closes or
+// the token is taken away: for what waits.
+func (c *call) open(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := make(chan struct{})
+	go func() {
+		select {
+		case <-c.gate.closing:
+			cancel(errDraining)
+		case <-c.grant.revoked:
+			cancel(errUnknownToken)
+		case <-stop:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		close(stop)
+		cancel(nil)
+	}
+}

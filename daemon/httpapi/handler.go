@@ -1,0 +1,218 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/rs/cors"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// handler returns what answers all requests.
+func (g *Gate) handler() (http.Handler, error) {
+	mux := http.NewServeMux()
+	doc := newDocument(g.o.Version)
+	g.register(mux, doc)
+	spec, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("describe the API: %w", err)
+	}
+	mux.HandleFunc("GET /v1/openapi.json", g.plain(func(c *call) error {
+		if _, err := g.keys.admit(c.r); err != nil {
+			return err
+		}
+		return c.write(http.StatusOK, "application/json", json.RawMessage(spec))
+	}))
+	mux.HandleFunc("GET /healthz", g.plain(g.healthz))
+	mux.HandleFunc("GET /readyz", g.plain(g.readyz))
+	if g.o.Metrics != nil {
+		mux.Handle("GET /metrics", g.o.Metrics)
+	}
+	mux.HandleFunc("/", g.plain(func(c *call) error { return g.unknown(mux, c) }))
+	return g.cors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path.Clean(r.URL.Path) != r.URL.Path && r.URL.Path != "/" { // which the mux would redirect
+			g.plain(func(*call) error { return errNoSuchCall })(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})), nil
+}
+
+// register registers every call of the API.
+func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
+	const topic, message = "/v1/topics/{topic}", "/v1/topics/{topic}/messages/{id}"
+	register(g, mux, doc, operation{
+		method: "POST", path: topic + "/messages", id: "publish", status: http.StatusCreated, reply: api.Publication{}, requestType: "*/*",
+		rights: []right{mayPublish}, errors: []int{409, 413}, summary: "Publish a message to one worker",
+		description: "The body is that of the message, verbatim. Headers Bellhop-Header-NAME are kept with it. With an id a publish may be repeated: the second is refused with 409.",
+	}, g.publish)
+	register(g, mux, doc, operation{
+		method: "POST", path: topic + "/broadcasts", id: "broadcast", status: http.StatusCreated, reply: api.Publication{}, requestType: "*/*",
+		rights: []right{mayPublish}, errors: []int{409, 413}, summary: "Publish a message to everyone who listens",
+	}, g.broadcast)
+	register(g, mux, doc, operation{
+		method: "POST", path: "/v1/messages", id: "publishMany", status: http.StatusOK, replyType: ndjson, reply: bulkResult{}, request: notify.Line{}, requestType: ndjson,
+		rights: []right{mayPublish}, errors: []int{413}, summary: "Publish many messages and broadcasts",
+		description: "A line of JSON each, up to 10,000 lines and 16 MiB. The answer has a line for each, in their order: a publication, or an error. One that is refused does not keep the others back.",
+	}, g.bulk)
+	register(g, mux, doc, operation{
+		method: "GET", path: message, id: "inspect", status: http.StatusOK, reply: api.Message{},
+		rights: []right{mayPublish, mayConsume}, errors: []int{404}, summary: "Look at a message",
+	}, g.inspect)
+	register(g, mux, doc, operation{
+		method: "PATCH", path: message, id: "reschedule", status: http.StatusOK, reply: api.Publication{},
+		rights: []right{mayPublish}, errors: []int{404, 409}, summary: "Give a message another due time",
+	}, g.reschedule)
+	register(g, mux, doc, operation{
+		method: "DELETE", path: message, id: "cancel", status: http.StatusOK, reply: api.Cancelled{},
+		rights: []right{mayPublish}, errors: []int{404, 409}, summary: "Cancel a message",
+	}, g.cancel)
+	register(g, mux, doc, operation{
+		method: "GET", path: topic + "/messages", id: "list", status: http.StatusOK, reply: api.Page{},
+		rights: []right{mayPublish, mayConsume}, summary: "List messages, a page at a time, by time",
+	}, g.list)
+	g.registerClaims(mux, doc)
+	g.registerTopics(mux, doc)
+}
+
+// registerClaims registers the calls of who handles messages, or listens.
+func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
+	const topic, message = "/v1/topics/{topic}", "/v1/topics/{topic}/messages/{id}"
+	register(g, mux, doc, operation{
+		method: "POST", path: topic + "/claim", id: "claim", status: http.StatusOK, reply: api.Claimed{},
+		rights: []right{mayConsume}, summary: "Take messages, and wait until there is one",
+		description: "Messages are leased: acknowledge each with its receipt before the lease ends, or it comes again.",
+	}, g.claim)
+	register(g, mux, doc, operation{
+		method: "POST", path: message + "/ack", id: "ack", status: http.StatusNoContent,
+		rights: []right{mayConsume}, errors: []int{409}, summary: "Acknowledge a message: it is done",
+	}, g.ack)
+	register(g, mux, doc, operation{
+		method: "POST", path: message + "/nack", id: "nack", status: http.StatusNoContent,
+		rights: []right{mayConsume}, errors: []int{409}, summary: "Give a message back as not done",
+	}, g.nack)
+	register(g, mux, doc, operation{
+		method: "POST", path: message + "/extend", id: "extend", status: http.StatusOK, reply: api.Extended{},
+		rights: []right{mayConsume}, errors: []int{409}, summary: "Give a message a lease from now on",
+	}, g.extend)
+	register(g, mux, doc, operation{
+		method: "POST", path: topic + "/ack", id: "ackMany", status: http.StatusOK, reply: api.Acked{}, request: []api.Receipt{},
+		rights: []right{mayConsume}, errors: []int{413}, summary: "Acknowledge up to 10,000 messages of a topic",
+	}, g.ackMany)
+	register(g, mux, doc, operation{
+		method: "GET", path: topic + "/broadcasts", id: "listen", status: http.StatusOK, replyType: eventStream, reply: api.Broadcast{},
+		rights: []right{mayListen}, summary: "Listen for broadcasts, as server-sent events",
+		description: "Events broadcast have a broadcast as their data, and its position as their id. An event gap tells which broadcasts were removed before they could be sent. Every 15 s without an event there is a comment.",
+	}, g.listen)
+}
+
+// registerTopics registers the calls of who runs it.
+func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
+	const topic = "/v1/topics/{topic}"
+	register(g, mux, doc, operation{
+		method: "GET", path: "/v1/topics", id: "listTopics", status: http.StatusOK, reply: api.Topics{}, summary: "Count the messages of every topic",
+	}, g.topics)
+	register(g, mux, doc, operation{
+		method: "GET", path: topic, id: "countTopic", status: http.StatusOK, reply: api.Topic{}, summary: "Count the messages of a topic",
+	}, g.topic)
+	register(g, mux, doc, operation{
+		method: "POST", path: topic + "/pause", id: "pause", status: http.StatusNoContent, rights: []right{mayAdmin}, summary: "Stop handing out the messages of a topic",
+	}, g.pause)
+	register(g, mux, doc, operation{
+		method: "POST", path: topic + "/resume", id: "resume", status: http.StatusNoContent, rights: []right{mayAdmin}, summary: "Go on handing them out",
+	}, g.resume)
+	register(g, mux, doc, operation{
+		method: "GET", path: topic + "/dead", id: "listDead", status: http.StatusOK, reply: api.Page{},
+		rights: []right{mayConsume}, summary: "List dead letters, oldest death first",
+	}, g.listDead)
+	register(g, mux, doc, operation{
+		method: "POST", path: topic + "/dead/requeue", id: "requeueDead", status: http.StatusOK, reply: api.Count{},
+		rights: []right{mayAdmin}, summary: "Make dead letters ready again, with all their attempts",
+	}, g.requeueDead)
+	register(g, mux, doc, operation{
+		method: "DELETE", path: topic + "/dead", id: "purgeDead", status: http.StatusOK, reply: api.Count{},
+		rights: []right{mayAdmin}, summary: "Remove dead letters for good",
+	}, g.purgeDead)
+	register(g, mux, doc, operation{
+		method: "GET", path: "/v1/carrier", id: "carrier", status: http.StatusOK, reply: api.Carrier{}, summary: "Tell who carries",
+	}, g.carrier)
+}
+
+// plain is a handler of what is no operation of the API.
+func (g *Gate) plain(handle func(c *call) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := &call{w: &recorder{ResponseWriter: w}, r: r, gate: g}
+		_ = c.writeWithin(answerWithin)
+		if err := handle(c); err != nil {
+			c.refuse(err)
+		}
+	}
+}
+
+// unknown refuses what no call is for, and says which methods there are.
+func (g *Gate) unknown(mux *http.ServeMux, c *call) error {
+	var allowed []string
+	for _, method := range []string{"GET", "POST", "PATCH", "DELETE"} {
+		other := *c.r
+		other.Method = method
+		if _, pattern := mux.Handler(&other); pattern != "/" && !slices.Contains(allowed, method) {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		return errNoSuchCall
+	}
+	c.w.Header().Set("Allow", strings.Join(allowed, ", "))
+	return fmt.Errorf("%w: use %s", errMethod, strings.Join(allowed, " or "))
+}
+
+// cors lets pages of other origins call, if that is configured.
+func (g *Gate) cors(next http.Handler) http.Handler {
+	if len(g.o.CORSOrigins) == 0 {
+		return next
+	}
+	return cors.New(cors.Options{
+		AllowedOrigins: g.o.CORSOrigins,
+		AllowedMethods: []string{"GET", "POST", "PATCH", "DELETE"},
+		AllowedHeaders: []string{"*"},
+		ExposedHeaders: []string{"Retry-After"},
+		MaxAge:         600,
+	}).Handler(next)
+}
+
+// healthz tells whether the process gets on with its work, whatever Redis does.
+func (g *Gate) healthz(c *call) error {
+	if err := g.o.Alive(); err != nil {
+		return c.write(http.StatusServiceUnavailable, problemType, api.NewProblem("stuck", "a part of the daemon hangs", http.StatusServiceUnavailable, err))
+	}
+	return c.answer(http.StatusOK, health{Status: "ok"})
+}
+
+type health struct {
+	Status string `json:"status"`
+}
+
+// readyWithin is how long Redis and its pub/sub may take for a round trip.
+const readyWithin = 2 * time.Second
+
+// readyz tries the way of a ring: through Redis and its pub/sub, back to here.
+func (g *Gate) readyz(c *call) error {
+	if g.draining.Load() {
+		return errDraining
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), readyWithin)
+	defer cancel()
+	if err := g.poller.Ping(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errNotReady, err)
+	}
+	return c.answer(http.StatusOK, health{Status: "ready"})
+}

@@ -1,0 +1,176 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const (
+	eventStream = "text/event-stream"
+	quietFor    = 15 * time.Second // after which a stream gets a comment, so that no proxy closes it
+	reconnect   = "retry: 1000\n"  // ms until a client connects again
+)
+
+type listenInput struct {
+	Pattern     string `path:"topic" is:"pattern" maxLength:"128" example:"prices.gold" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more"`
+	Since       string `query:"since" example:"beginning" doc:"where to begin: beginning, now, a time, or the id of an event; missing: now"`
+	LastEventID string `header:"Last-Event-ID" example:"1735830245678-123" doc:"of the last event that was got: goes on behind it, whatever since says"`
+}
+
+// from returns where a listener begins.
+func (in *listenInput) from() (subscribers.From, error) {
+	if in.LastEventID != "" {
+		p, err := notify.ParsePosition(in.LastEventID)
+		if err != nil {
+			return subscribers.From{}, api.Fault{In: "header", Name: "Last-Event-ID", Err: err}
+		}
+		return subscribers.After(p), nil
+	}
+	if in.Since == "" {
+		return subscribers.FromNow(), nil
+	}
+	from, err := subscribers.ParseFrom(in.Since)
+	if err != nil {
+		return from, api.Fault{In: "query", Name: "since", Err: err}
+	}
+	return from, nil
+}
+
+// listen streams broadcasts until the client goes away or the gate closes.
+func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error) {
+	if err := c.about(in.Pattern); err != nil {
+		return nil, err
+	}
+	from, err := in.from()
+	if err != nil {
+		return nil, err
+	}
+	if err := g.store.Check(ctx); err != nil { // a stream that begins cannot tell any more
+		return nil, err
+	}
+	open, done := c.open(ctx)
+	defer done()
+	g.streams.Add(1)
+	defer g.streams.Add(-1)
+	s := newStream(c)
+	defer s.stop()
+	err = g.ears.Listen(open, in.Pattern, s.broadcast, subscribers.ListenOptions{From: from, OnStart: s.began, OnGap: s.gap})
+	if errors.Is(err, errGone) {
+		return nil, nil
+	}
+	if cause := context.Cause(open); err == nil && c.w.(*recorder).status == 0 && !errors.Is(cause, context.Canceled) {
+		return nil, cause // it ended before it began
+	}
+	return nil, err
+}
+
+// errGone is why a stream ends whose client takes nothing any more.
+var errGone = errors.New("the client is gone")
+
+// A stream is a stream of server-sent events
+// (https://html.spec.whatwg.org/multipage/server-sent-events.html). A client that
+// takes nothing for answerWithin is cut off: it resumes where it was.
+type stream struct {
+	c     *call
+	rc    *http.ResponseController
+	quiet *time.Timer
+
+	mu      sync.Mutex
+	buffer  bytes.Buffer
+	stopped bool
+}
+
+func newStream(c *call) *stream {
+	s := &stream{c: c, rc: http.NewResponseController(c.w)}
+	s.quiet = time.AfterFunc(quietFor, s.comment)
+	return s
+}
+
+// stop ends the comments. When it returns none is being written.
+func (s *stream) stop() {
+	s.quiet.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+}
+
+// began opens the stream. The position is an id of its own: who connects again
+// before the first event resumes there.
+func (s *stream) began(at notify.Position) {
+	h := s.c.w.Header()
+	h.Set("Content-Type", eventStream)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // or nginx keeps events back
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.send(func() { // what is wrong with the connection shows with the next event
+		s.buffer.WriteString(reconnect)
+		fmt.Fprintf(&s.buffer, "id: %s\n\n", at)
+	})
+}
+
+// broadcast sends a broadcast.
+func (s *stream) broadcast(_ context.Context, b *subscribers.Broadcast) error {
+	return s.event("broadcast", b.Position, api.BroadcastOf(b))
+}
+
+// gap tells of broadcasts that are missing.
+func (s *stream) gap(g subscribers.Gap) {
+	_ = s.event("gap", g.UpTo, api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}) // as in began
+}
+
+func (s *stream) event(name string, id notify.Position, data any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.send(func() {
+		fmt.Fprintf(&s.buffer, "id: %s\nevent: %s\ndata: ", id, name)
+		encoder := json.NewEncoder(&s.buffer)
+		encoder.SetEscapeHTML(false)
+		_ = encoder.Encode(data) // into memory, what was read from JSON; it ends the line
+		s.buffer.WriteByte('\n')
+	})
+}
+
+// comment keeps the connection in use.
+func (s *stream) comment() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	_ = s.send(func() { s.buffer.WriteString(":\n\n") })
+}
+
+// send sends what write puts into the buffer. The mutex is held.
+func (s *stream) send(write func()) error {
+	s.buffer.Reset()
+	write()
+	if err := s.c.writeWithin(answerWithin); err != nil {
+		return fmt.Errorf("%w: %w", errGone, err)
+	}
+	_, err := s.c.w.Write(s.buffer.Bytes())
+	if err == nil {
+		err = s.rc.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errGone, err)
+	}
+	if s.buffer.Cap() > maxKept {
+		s.buffer = bytes.Buffer{}
+	}
+	s.quiet.Reset(quietFor)
+	return nil
+}
+
+// maxKept is the largest buffer that a stream keeps for its next event: there may be many streams.
+const maxKept = 1 << 10

@@ -1,0 +1,191 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// ofTopic is the input of a call about a topic.
+type ofTopic struct {
+	Topic string `path:"topic" is:"topic" maxLength:"128" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" example:"order.timeout" doc:"tokens of letters, digits, _ and -, joined by single dots"`
+}
+
+// ofMessage is the input of a call about a message.
+type ofMessage struct {
+	ofTopic
+	ID string `path:"id" is:"id" maxLength:"128" pattern:"^[A-Za-z0-9._~:-]+$" example:"order-4711" doc:"of the message"`
+}
+
+type publishInput struct {
+	ofTopic
+	ID          string        `query:"id" is:"id" maxLength:"128" pattern:"^[A-Za-z0-9._~:-]+$" example:"order-4711" doc:"names the message, so that a publish may be repeated; missing: one is made"`
+	Delay       time.Duration `query:"delay" format:"duration" example:"30m" doc:"due so long after Redis has taken it"`
+	Due         time.Time     `query:"due" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once. Give a delay, or this, or neither"`
+	TTL         time.Duration `query:"ttl" format:"duration" example:"24h" doc:"time to live behind the due time; missing: for ever"`
+	Attempts    int           `query:"attempts" minimum:"1" maximum:"1000000" example:"5" doc:"limit of attempts; missing: that of the daemon"`
+	ContentType string        `header:"Content-Type" example:"application/json" doc:"is kept with the message"`
+}
+
+// publish publishes a message for one worker.
+func (g *Gate) publish(ctx context.Context, c *call, in *publishInput) (any, error) {
+	m, err := c.message(in.Topic, in.ContentType)
+	if err != nil {
+		return nil, err
+	}
+	m.ID, m.Delay, m.Due, m.TTL, m.MaxAttempts = in.ID, in.Delay, in.Due, in.TTL, in.Attempts
+	return publication(g.pub.Publish(ctx, m))
+}
+
+type broadcastInput struct {
+	ofTopic
+	ID          string        `query:"id" is:"id" maxLength:"128" pattern:"^[A-Za-z0-9._~:-]+$" doc:"names the broadcast until it is sent; missing: one is made"`
+	Delay       time.Duration `query:"delay" format:"duration" example:"2s" doc:"due so long after Redis has taken it"`
+	Due         time.Time     `query:"due" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once. Give a delay, or this, or neither"`
+	ContentType string        `header:"Content-Type" example:"application/json" doc:"is kept with the broadcast"`
+}
+
+// broadcast publishes a message for everyone who listens.
+func (g *Gate) broadcast(ctx context.Context, c *call, in *broadcastInput) (any, error) {
+	m, err := c.message(in.Topic, in.ContentType)
+	if err != nil {
+		return nil, err
+	}
+	m.ID, m.Delay, m.Due = in.ID, in.Delay, in.Due
+	return publication(g.pub.Broadcast(ctx, m))
+}
+
+// message returns what is published to a topic: the body of the request, and the
+// headers that are to be kept.
+func (c *call) message(topic, contentType string) (m notify.Message, err error) {
+	if err := c.grant.on(topic); err != nil {
+		return m, err
+	}
+	m = notify.Message{Topic: topic, ContentType: contentType}
+	if m.Headers, err = keptHeaders(c.r.Header); err != nil {
+		return m, err
+	}
+	m.Body, err = c.body(c.gate.o.MaxBody)
+	return m, err
+}
+
+// Headers of a request that are our own.
+const (
+	ownHeader  = "Bellhop-"
+	keepHeader = "Bellhop-Header-" // what the name of a header that is kept stands behind
+)
+
+// keptHeaders returns the headers that are kept with a message.
+func keptHeaders(h http.Header) (map[string]string, error) {
+	var kept map[string]string
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		if !strings.HasPrefix(name, ownHeader) {
+			continue
+		}
+		short, keep := strings.CutPrefix(name, keepHeader)
+		fault := ""
+		switch {
+		case !keep:
+			fault = "it is unknown; use Bellhop-Header-NAME for what is to be kept with the message"
+		case len(h[name]) > 1:
+			fault = "it is given twice; give it once"
+		}
+		if fault != "" {
+			return nil, api.Fault{In: "header", Name: name, Err: fmt.Errorf("%w header %.100q: %s", notify.ErrInvalid, name, fault)}
+		}
+		if kept == nil {
+			kept = make(map[string]string)
+		}
+		kept[short] = h[name][0]
+	}
+	return kept, nil
+}
+
+func publication(p notify.Publication, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return api.PublicationOf(p), nil
+}
+
+// inspect looks at a message.
+func (g *Gate) inspect(ctx context.Context, c *call, in *ofMessage) (any, error) {
+	if err := c.about(in.Topic); err != nil {
+		return nil, err
+	}
+	info, err := g.pub.Inspect(ctx, in.Topic, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.MessageOf(info), nil
+}
+
+// about lets in a call about a topic that has no body.
+func (c *call) about(topic string) error {
+	if err := c.grant.on(topic); err != nil {
+		return err
+	}
+	return c.noBody()
+}
+
+type rescheduleInput struct {
+	ofMessage
+	Delay time.Duration `query:"delay" format:"duration" example:"30m" doc:"due so long after Redis has got the call"`
+	Due   time.Time     `query:"due" example:"2030-01-02T15:04:05.678Z" doc:"due at this time. Give a delay, or this; with neither it is due at once"`
+}
+
+// reschedule gives a message another due time.
+func (g *Gate) reschedule(ctx context.Context, c *call, in *rescheduleInput) (any, error) {
+	if err := c.about(in.Topic); err != nil {
+		return nil, err
+	}
+	return publication(g.pub.Reschedule(ctx, in.Topic, in.ID, in.Delay, in.Due))
+}
+
+// cancel removes a message.
+func (g *Gate) cancel(ctx context.Context, c *call, in *ofMessage) (any, error) {
+	if err := c.about(in.Topic); err != nil {
+		return nil, err
+	}
+	state, err := g.pub.Cancel(ctx, in.Topic, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.Cancelled{State: state}, nil
+}
+
+type listInput struct {
+	ofTopic
+	State  string `query:"state" enum:"scheduled,ready,leased,dead,broadcasts" default:"scheduled" doc:"which ones; broadcasts are those that wait for their due time"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"how many at the most"`
+	Cursor string `query:"cursor" doc:"that of the page before; missing: from the beginning"`
+}
+
+// list lists messages, a page at a time.
+func (g *Gate) list(ctx context.Context, c *call, in *listInput) (any, error) {
+	if err := c.about(in.Topic); err != nil {
+		return nil, err
+	}
+	if in.State == "broadcasts" {
+		return page(g.pub.Broadcasts(ctx, in.Topic, in.Limit, in.Cursor))
+	}
+	state, err := notify.ParseState(in.State)
+	if err != nil {
+		return nil, api.Fault{In: "query", Name: "state", Err: fmt.Errorf("%w or broadcasts", err)}
+	}
+	return page(g.pub.List(ctx, in.Topic, state, in.Limit, in.Cursor))
+}
+
+func page(p notify.Page, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return api.PageOf(p), nil
+}

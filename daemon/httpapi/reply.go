@@ -1,0 +1,122 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+)
+
+// Errors of a request that have nothing to do with messages.
+var (
+	errDraining     = errors.New("the daemon is stopping; send the request again, to another one if there is")
+	errMethod       = errors.New("the method is not allowed here")
+	errNoSuchCall   = errors.New("there is no such call; GET /v1/openapi.json lists all")
+	errUnauthorized = errors.New("a bearer token is wanted; send Authorization: Bearer TOKEN")
+	errUnknownToken = errors.New("the bearer token is not a known one")
+	errForbidden    = errors.New("the token does not permit it")
+	errNotReady     = errors.New("redis and its pub/sub do not answer")
+	errBodyCut      = errors.New("the body ended before its announced length, or is malformed")
+	errBodySlow     = errors.New("the body did not come in time")
+)
+
+// problems are what clients are told of them.
+var problems = []struct {
+	err         error
+	name, title string
+	status      int
+}{
+	{errDraining, "unavailable", "the daemon is stopping", http.StatusServiceUnavailable},
+	{errNotReady, "unavailable", "not ready", http.StatusServiceUnavailable},
+	{errMethod, "method", "method not allowed", http.StatusMethodNotAllowed},
+	{errNoSuchCall, "no-such-call", "no such call", http.StatusNotFound},
+	{errUnauthorized, "unauthorized", "no token", http.StatusUnauthorized},
+	{errUnknownToken, "unauthorized", "unknown token", http.StatusUnauthorized},
+	{errForbidden, "forbidden", "not permitted", http.StatusForbidden},
+	{errBodyCut, "body", "body incomplete", http.StatusBadRequest},
+	{errBodySlow, "body", "body too slow", http.StatusRequestTimeout},
+}
+
+// problemOf returns what a client is told of an error.
+func problemOf(err error) api.Problem {
+	for _, p := range problems {
+		if errors.Is(err, p.err) {
+			return api.NewProblem(p.name, p.title, p.status, err)
+		}
+	}
+	return api.ProblemOf(err)
+}
+
+// retryAfter is how long, in seconds, a client should wait after a 503.
+const retryAfter = "1"
+
+const problemType = "application/problem+json"
+
+// refuse answers with the problem that an error is.
+func (c *call) refuse(err error) {
+	if c.w.(*recorder).status != 0 { // a stream that broke: it just ends
+		return
+	}
+	p := problemOf(err)
+	h := c.w.Header()
+	switch p.Status {
+	case http.StatusServiceUnavailable:
+		h.Set("Retry-After", retryAfter)
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", `Bearer realm="bellhop"`)
+	case http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge:
+		h.Set("Connection", "close") // what is left of the body is not worth reading
+	}
+	if errors.Is(err, errDraining) {
+		h.Set("Connection", "close")
+	}
+	level := slog.LevelDebug
+	if p.Status == http.StatusInternalServerError {
+		level = slog.LevelError
+	}
+	c.gate.o.Logger.Log(c.r.Context(), level, "request refused", "method", c.r.Method, "path", c.r.URL.Path, "status", p.Status, "error", err)
+	_ = c.write(p.Status, problemType, p) // who is gone needs no answer
+}
+
+// answer answers in JSON.
+func (c *call) answer(status int, reply any) error { return c.write(status, "application/json", reply) }
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxPooled is the largest buffer that is kept for the next answer.
+const maxPooled = 1 << 20
+
+// write answers with a value as JSON. The error is that of the connection.
+func (c *call) write(status int, contentType string, reply any) error {
+	buffer := buffers.Get().(*bytes.Buffer)
+	defer func() {
+		if buffer.Cap() <= maxPooled {
+			buffers.Put(buffer)
+		}
+	}()
+	buffer.Reset()
+	encoder := json.NewEncoder(buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(reply); err != nil {
+		c.gate.o.Logger.Error("cannot encode a reply", "error", err)
+		http.Error(c.w, "cannot encode the reply", http.StatusInternalServerError)
+		return nil
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(buffer.Len()))
+	c.w.WriteHeader(status)
+	_, err := c.w.Write(buffer.Bytes())
+	return err
+}
+
+// writeWithin bounds how long the answer may take from now on.
+func (c *call) writeWithin(d time.Duration) error {
+	return http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(d))
+}

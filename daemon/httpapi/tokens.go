@@ -1,0 +1,253 @@
+package httpapi
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// A right is what a token may be used for.
+type right string
+
+// The rights. Who has admin has all of them.
+const (
+	mayPublish right = "publish"
+	mayConsume right = "consume"
+	mayListen  right = "listen"
+	mayAdmin   right = "admin"
+)
+
+var allRights = []right{mayPublish, mayConsume, mayListen, mayAdmin}
+
+// A grant is what one line of the tokens file permits.
+type grant struct {
+	name     string
+	hash     [sha256.Size]byte // of the token
+	rights   []right
+	patterns []notify.Pattern
+	line     string        // as it stands in the file
+	revoked  chan struct{} // closed when a reload takes it away
+}
+
+// everything is the grant of every caller where there is no tokens file.
+var everything = &grant{name: "anybody", rights: allRights, patterns: []notify.Pattern{anyTopic()}}
+
+func anyTopic() notify.Pattern {
+	p, _ := notify.ParsePattern(">")
+	return p
+}
+
+// allow reports, as an errForbidden, that none of some rights is granted.
+func (g *grant) allow(any []right) error {
+	if len(any) == 0 || slices.Contains(g.rights, mayAdmin) {
+		return nil
+	}
+	for _, r := range any {
+		if slices.Contains(g.rights, r) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %s may %s; this needs %s", errForbidden, g.name, listRights(g.rights, " and "), listRights(any, " or "))
+}
+
+func listRights(rights []right, join string) string {
+	names := make([]string, len(rights))
+	for i, r := range rights {
+		names[i] = string(r)
+	}
+	return strings.Join(names, join)
+}
+
+// covers reports whether a topic, or every topic of a pattern, is granted.
+func (g *grant) covers(topic notify.Pattern) bool {
+	return slices.ContainsFunc(g.patterns, func(p notify.Pattern) bool { return p.Covers(topic) })
+}
+
+// on reports, as an errForbidden, that a topic, or a topic of a pattern, is not granted.
+func (g *grant) on(text string) error {
+	p, err := notify.ParsePattern(text)
+	if err != nil || g.covers(p) {
+		return err
+	}
+	return fmt.Errorf("%w: %s may not use the topic %s", errForbidden, g.name, text)
+}
+
+// keys are the tokens that are accepted. With no file everybody may do everything.
+type keys struct {
+	file   string
+	grants atomic.Pointer[[]*grant]
+}
+
+// load reads the tokens file. The error tells all faults, and then nothing changes.
+func (k *keys) load() error {
+	if k.file == "" {
+		return nil
+	}
+	data, err := os.ReadFile(k.file)
+	if err != nil {
+		return fmt.Errorf("read tokens file: %w", err)
+	}
+	next, err := parseTokens(data)
+	if err != nil {
+		return fmt.Errorf("tokens file %s: %w", k.file, err)
+	}
+	var before []*grant
+	if old := k.grants.Load(); old != nil {
+		before = *old
+	}
+	for i, g := range next {
+		if same := slices.IndexFunc(before, func(o *grant) bool { return o.line == g.line }); same >= 0 {
+			next[i] = before[same]
+		}
+	}
+	k.grants.Store(&next)
+	for _, g := range before {
+		if !slices.Contains(next, g) {
+			close(g.revoked)
+		}
+	}
+	return nil
+}
+
+// parseTokens reads lines of NAME TOKEN RIGHTS TOPICS. The error is a
+// notify.ErrInvalid that tells each fault with its line.
+func parseTokens(data []byte) ([]*grant, error) {
+	var all []*grant
+	faults := &multierror.Error{ErrorFormat: func(errs []error) string {
+		texts := make([]string, len(errs))
+		for i, err := range errs {
+			texts[i] = err.Error()
+		}
+		return strings.Join(texts, "\n")
+	}}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for number := 1; lines.Scan(); number++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		g, err := parseGrant(line)
+		if err == nil {
+			err = g.unlike(all)
+		}
+		if err != nil {
+			faults = multierror.Append(faults, fmt.Errorf("line %d: %w", number, err))
+			continue
+		}
+		all = append(all, g)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%w tokens: %w", notify.ErrInvalid, err)
+	}
+	if len(all) == 0 && faults.Len() == 0 {
+		return nil, fmt.Errorf("%w tokens: there is none; write lines of NAME TOKEN RIGHTS TOPICS", notify.ErrInvalid)
+	}
+	return all, faults.ErrorOrNil()
+}
+
+const (
+	minToken   = 16 // bytes of a token: 22 random letters are 128 bits
+	hashPrefix = "sha256:"
+)
+
+var tokenGrammar = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`) // b64token of RFC 6750
+
+// parseGrant reads a line. No error repeats a token.
+func parseGrant(line string) (*grant, error) {
+	fields := strings.Fields(line)
+	if len(fields) != 4 {
+		return nil, fmt.Errorf("%w line: %d words; write NAME TOKEN RIGHTS TOPICS, such as: shop TOKEN publish,listen order.>", notify.ErrInvalid, len(fields))
+	}
+	g := &grant{name: fields[0], line: line, revoked: make(chan struct{})}
+	if err := g.setToken(fields[1]); err != nil {
+		return nil, err
+	}
+	for name := range strings.SplitSeq(fields[2], ",") {
+		if !slices.Contains(allRights, right(name)) {
+			return nil, fmt.Errorf("%w right %.100q of %.100s: use %s, separated by commas", notify.ErrInvalid, name, g.name, listRights(allRights, ", "))
+		}
+		g.rights = append(g.rights, right(name))
+	}
+	for text := range strings.SplitSeq(fields[3], ",") {
+		p, err := notify.ParsePattern(text)
+		if err != nil {
+			return nil, fmt.Errorf("topics of %.100s: %w", g.name, err)
+		}
+		g.patterns = append(g.patterns, p)
+	}
+	return g, nil
+}
+
+// setToken reads a token, or its hash.
+func (g *grant) setToken(text string) error {
+	if sum, hashed := strings.CutPrefix(text, hashPrefix); hashed {
+		raw, err := hex.DecodeString(sum)
+		if err != nil || len(raw) != sha256.Size {
+			return fmt.Errorf("%w token of %.100s: behind sha256: write the hash of the token as 64 digits, as sha256sum does", notify.ErrInvalid, g.name)
+		}
+		g.hash = [sha256.Size]byte(raw)
+		return nil
+	}
+	switch {
+	case len(text) < minToken:
+		return fmt.Errorf("%w token of %.100s: it is shorter than %d bytes; make one with openssl rand -hex 32", notify.ErrInvalid, g.name, minToken)
+	case !tokenGrammar.MatchString(text):
+		return fmt.Errorf("%w token of %.100s: use letters, digits and - . _ ~ + /, with = at the end; make one with openssl rand -hex 32", notify.ErrInvalid, g.name)
+	}
+	g.hash = sha256.Sum256([]byte(text))
+	return nil
+}
+
+// unlike reports a name or a token that stands in the file already.
+func (g *grant) unlike(others []*grant) error {
+	for _, other := range others {
+		switch {
+		case other.name == g.name:
+			return fmt.Errorf("%w name %.100s: it stands there already; give each token a name of its own", notify.ErrInvalid, g.name)
+		case other.hash == g.hash:
+			return fmt.Errorf("%w token of %.100s: it is that of %.100s; give each its own", notify.ErrInvalid, g.name, other.name)
+		}
+	}
+	return nil
+}
+
+// admit returns what the token of a request permits. It compares with every
+// token, in constant time. Errors: errUnauthorized and errUnknownToken.
+func (k *keys) admit(r *http.Request) (*grant, error) {
+	all := k.grants.Load()
+	if all == nil {
+		return everything, nil
+	}
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return nil, errUnauthorized
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return nil, errUnauthorized
+	}
+	hash := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	var found *grant
+	for _, g := range *all {
+		if subtle.ConstantTimeCompare(hash[:], g.hash[:]) == 1 {
+			found = g
+		}
+	}
+	if found == nil {
+		return nil, errUnknownToken
+	}
+	return found, nil
+}

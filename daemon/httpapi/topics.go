@@ -1,0 +1,116 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// topics counts the messages of the topics that the token is for.
+func (g *Gate) topics(ctx context.Context, c *call, _ *struct{}) (any, error) {
+	if err := c.noBody(); err != nil {
+		return nil, err
+	}
+	counts, err := g.pub.Topics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reply := api.Topics{Topics: make([]api.Topic, 0, len(counts))}
+	for _, one := range counts {
+		if c.grant.on(one.Topic) == nil {
+			reply.Topics = append(reply.Topics, api.TopicOf(one))
+		}
+	}
+	return reply, nil
+}
+
+// topic counts the messages of a topic.
+func (g *Gate) topic(ctx context.Context, c *call, in *ofTopic) (any, error) {
+	if err := c.about(in.Topic); err != nil {
+		return nil, err
+	}
+	counts, err := g.pub.Topic(ctx, in.Topic)
+	if err != nil {
+		return nil, err
+	}
+	return api.TopicOf(counts), nil
+}
+
+// pause stops handing out the messages of a topic.
+func (g *Gate) pause(ctx context.Context, c *call, in *ofTopic) (any, error) {
+	if err := c.about(in.Topic); err != nil {
+		return nil, err
+	}
+	return nil, g.pub.Pause(ctx, in.Topic)
+}
+
+// resume goes on handing them out.
+func (g *Gate) resume(ctx context.Context, c *call, in *ofTopic) (any, error) {
+	if err := c.about(in.Topic); err != nil {
+		return nil, err
+	}
+	return nil, g.pub.Resume(ctx, in.Topic)
+}
+
+type deadListInput struct {
+	ofTopic
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"how many at the most"`
+	Cursor string `query:"cursor" doc:"that of the page before; missing: from the beginning"`
+}
+
+// listDead lists dead letters, oldest death first.
+func (g *Gate) listDead(ctx context.Context, c *call, in *deadListInput) (any, error) {
+	if err := c.about(in.Topic); err != nil {
+		return nil, err
+	}
+	return page(g.pub.List(ctx, in.Topic, notify.Dead, in.Limit, in.Cursor))
+}
+
+type deadInput struct {
+	ofTopic
+	ID string `query:"id" is:"id" maxLength:"128" pattern:"^[A-Za-z0-9._~:-]+$" example:"order-4711" doc:"of one dead letter; missing: all that the topic has now"`
+}
+
+// requeueDead makes dead letters ready again.
+func (g *Gate) requeueDead(ctx context.Context, c *call, in *deadInput) (any, error) {
+	return c.onDead(ctx, in, g.dead.Requeue, g.dead.RequeueAll)
+}
+
+// purgeDead removes dead letters for good.
+func (g *Gate) purgeDead(ctx context.Context, c *call, in *deadInput) (any, error) {
+	return c.onDead(ctx, in, g.dead.Purge, g.dead.PurgeAll)
+}
+
+// onDead deals with one dead letter of a topic, or with all.
+func (c *call) onDead(ctx context.Context, in *deadInput,
+	one func(context.Context, string, ...string) (int, error), all func(context.Context, string, func(int)) (int, error),
+) (any, error) {
+	if err := c.about(in.Topic); err != nil {
+		return nil, err
+	}
+	var n int
+	var err error
+	if in.ID != "" {
+		n, err = one(ctx, in.Topic, in.ID)
+	} else {
+		n, err = all(ctx, in.Topic, func(int) { _ = c.writeWithin(answerWithin) }) // as long as it gets on
+	}
+	if err != nil {
+		return nil, err
+	}
+	return api.Count{Count: n}, nil
+}
+
+// carrier tells who carries.
+func (g *Gate) carrier(ctx context.Context, c *call, _ *struct{}) (any, error) {
+	if err := c.noBody(); err != nil {
+		return nil, err
+	}
+	status, err := carrier.Look(ctx, g.store)
+	if err != nil {
+		return nil, err
+	}
+	return api.CarrierOf(status), nil
+}
