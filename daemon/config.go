@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -26,35 +28,43 @@ const envPrefix = "BELLHOP"
 // Config is the configuration. Each field is a setting: RedisURL is read from
 // the environment variable BELLHOP_REDIS_URL, and so on.
 type Config struct {
-	RedisURL          URLs          `split_words:"true" default:"redis://127.0.0.1:6379" desc:"Redis that holds the messages: redis://, rediss:// (TLS) or unix://. Several, separated by commas, are a Cluster or, with REDIS_MASTER, its sentinels."`
-	RedisMaster       string        `split_words:"true" desc:"Name of the master that Redis Sentinel watches."`
-	RedisUsername     string        `split_words:"true" desc:"User of Redis; overrides the one in REDIS_URL."`
-	RedisPasswordFile string        `split_words:"true" desc:"File that holds the password of Redis; overrides the one in REDIS_URL."`
-	RedisCAFile       string        `split_words:"true" desc:"File of PEM certificates to trust, for rediss://."`
-	Prefix            string        `split_words:"true" default:"bellhop" desc:"What the names of all keys and channels in Redis begin with."`
-	CarrierLease      time.Duration `split_words:"true" default:"3s" desc:"Lease of the elected carrier: how long until a killed one is replaced."`
-	CarrierBatch      int           `split_words:"true" default:"500" desc:"Messages that the carrier moves in one call to Redis, at the most."`
-	Lease             time.Duration `split_words:"true" default:"30s" desc:"Lease of a message in a worker's hands; extended while the handler runs."`
-	MaxAttempts       int           `split_words:"true" default:"10" desc:"Attempts of a message that has no limit of its own; then it is dead."`
-	BackoffMin        time.Duration `split_words:"true" default:"1s" desc:"Longest wait after the first failed attempt; it doubles with each."`
-	BackoffMax        time.Duration `split_words:"true" default:"10m" desc:"Longest wait after many failed attempts."`
-	MaxBody           Size          `split_words:"true" default:"256KiB" desc:"Largest body of a message that is published."`
-	BroadcastKeep     Keep          `split_words:"true" default:"100000,24h" desc:"Broadcasts that a topic's log keeps for those who come back: how many, and for how long."`
-	NatsURL           NatsURLs      `split_words:"true" desc:"NATS to offer this over: nats:// or tls://, with USER:PASSWORD@ or TOKEN@ where it is wanted. Several, separated by commas, are servers of one cluster."`
-	NatsCredsFile     string        `split_words:"true" desc:"Credentials file of a user of NATS, as nsc writes it."`
-	NatsCAFile        string        `split_words:"true" desc:"File of PEM certificates to trust, for NATS with TLS."`
-	NatsPrefix        string        `split_words:"true" default:"bellhop" desc:"What all subjects of NATS begin with."`
-	NatsDeliver       string        `split_words:"true" desc:"Topics whose messages are sent over NATS to whoever listens: TOPIC or TOPIC:N, separated by commas, N messages in flight at the most."`
-	NatsJetstream     string        `split_words:"true" desc:"JetStream stream that broadcasts go to, so that none is lost while NATS is away."`
-	ShutdownTimeout   time.Duration `split_words:"true" default:"20s" desc:"How long a stop may take in good order; handlers may go on for as long."`
-	LogLevel          slog.Level    `split_words:"true" default:"info" desc:"Lowest level that is logged: debug, info, warn or error."`
-	LogFormat         string        `split_words:"true" default:"text" desc:"Format of the log: text or json."`
+	RedisURL            URLs          `split_words:"true" default:"redis://127.0.0.1:6379" desc:"Redis that holds the messages: redis://, rediss:// (TLS) or unix://. Several, separated by commas, are a Cluster or, with REDIS_MASTER, its sentinels."`
+	RedisMaster         string        `split_words:"true" desc:"Name of the master that Redis Sentinel watches."`
+	RedisUsername       string        `split_words:"true" desc:"User of Redis; overrides the one in REDIS_URL."`
+	RedisPasswordFile   string        `split_words:"true" desc:"File that holds the password of Redis; overrides the one in REDIS_URL."`
+	RedisCAFile         string        `split_words:"true" desc:"File of PEM certificates to trust, for rediss://."`
+	Prefix              string        `split_words:"true" default:"bellhop" desc:"What the names of all keys and channels in Redis begin with."`
+	Listen              string        `split_words:"true" default:"127.0.0.1:8420" desc:"Address that HTTP is served on, HOST:PORT; none: HTTP is not served. Sockets that systemd passes on take its place."`
+	ListenWithoutTokens bool          `split_words:"true" default:"false" desc:"Serve HTTP to other machines although there is no TOKENS_FILE: whoever reaches it may do everything."`
+	TokensFile          string        `split_words:"true" desc:"File of who may do what over HTTP: lines of NAME TOKEN RIGHTS TOPICS. Read anew on reload. Without it everybody may do everything."`
+	TLSCertFile         string        `split_words:"true" desc:"File of PEM certificates, to serve HTTP with TLS. Read anew on reload."`
+	TLSKeyFile          string        `split_words:"true" desc:"File of the PEM private key of the first certificate."`
+	CORSOrigins         Origins       `split_words:"true" desc:"Origins of the pages that may call over HTTP, separated by commas, such as https://example.com; *: all."`
+	MetricsTopics       int           `split_words:"true" default:"100" desc:"Topics that have series of their own in /metrics; the others are added up as other."`
+	CarrierLease        time.Duration `split_words:"true" default:"3s" desc:"Lease of the elected carrier: how long until a killed one is replaced."`
+	CarrierBatch        int           `split_words:"true" default:"500" desc:"Messages that the carrier moves in one call to Redis, at the most."`
+	Lease               time.Duration `split_words:"true" default:"30s" desc:"Lease of a message in a worker's hands; extended while the handler runs."`
+	MaxAttempts         int           `split_words:"true" default:"10" desc:"Attempts of a message that has no limit of its own; then it is dead."`
+	BackoffMin          time.Duration `split_words:"true" default:"1s" desc:"Longest wait after the first failed attempt; it doubles with each."`
+	BackoffMax          time.Duration `split_words:"true" default:"10m" desc:"Longest wait after many failed attempts."`
+	MaxBody             Size          `split_words:"true" default:"256KiB" desc:"Largest body of a message that is published."`
+	BroadcastKeep       Keep          `split_words:"true" default:"100000,24h" desc:"Broadcasts that a topic's log keeps for those who come back: how many, and for how long."`
+	NatsURL             NatsURLs      `split_words:"true" desc:"NATS to offer this over: nats:// or tls://, with USER:PASSWORD@ or TOKEN@ where it is wanted. Several, separated by commas, are servers of one cluster."`
+	NatsCredsFile       string        `split_words:"true" desc:"Credentials file of a user of NATS, as nsc writes it."`
+	NatsCAFile          string        `split_words:"true" desc:"File of PEM certificates to trust, for NATS with TLS."`
+	NatsPrefix          string        `split_words:"true" default:"bellhop" desc:"What all subjects of NATS begin with."`
+	NatsDeliver         string        `split_words:"true" desc:"Topics whose messages are sent over NATS to whoever listens: TOPIC or TOPIC:N, separated by commas, N messages in flight at the most."`
+	NatsJetstream       string        `split_words:"true" desc:"JetStream stream that broadcasts go to, so that none is lost while NATS is away."`
+	ShutdownTimeout     time.Duration `split_words:"true" default:"20s" desc:"How long a stop may take in good order; handlers may go on for as long."`
+	LogLevel            slog.Level    `split_words:"true" default:"info" desc:"Lowest level that is logged: debug, info, warn or error."`
+	LogFormat           string        `split_words:"true" default:"text" desc:"Format of the log: text or json."`
 }
 
 // Limits of settings.
 const (
 	maxMaxBody         = 64 << 20
 	maxShutdownTimeout = time.Hour
+	maxMetricsTopics   = 10_000
 )
 
 // Load reads the configuration from the environment, and takes a setting of a
@@ -137,6 +147,8 @@ func grammar(value any) string {
 		return "bytes such as 262144, 256KiB or 1MiB"
 	case Keep:
 		return "a count and an age such as 100000,24h"
+	case bool:
+		return "true or false"
 	case slog.Level:
 		return "debug, info, warn or error"
 	}
@@ -151,7 +163,7 @@ type fault struct {
 
 // faults returns what is wrong with values that could be read.
 func (c *Config) faults() []fault {
-	all := append(c.redisFaults(), c.natsFaults()...)
+	all := slices.Concat(c.redisFaults(), c.httpFaults(), c.natsFaults())
 	ranged := func(setting string, value, least, most time.Duration) {
 		if value < least || value > most {
 			all = append(all, fault{setting, fmt.Errorf("%s is out of range; use %s to %s", short(value), short(least), short(most))})
@@ -165,6 +177,7 @@ func (c *Config) faults() []fault {
 	ranged("BELLHOP_CARRIER_LEASE", c.CarrierLease, carrier.MinLease, carrier.MaxLease)
 	counted("BELLHOP_CARRIER_BATCH", c.CarrierBatch, carrier.MaxBatch)
 	ranged("BELLHOP_LEASE", c.Lease, subscribers.MinLease, subscribers.MaxLease)
+	counted("BELLHOP_METRICS_TOPICS", c.MetricsTopics, maxMetricsTopics)
 	counted("BELLHOP_MAX_ATTEMPTS", c.MaxAttempts, notify.MostAttempts)
 	ranged("BELLHOP_BACKOFF_MIN", c.BackoffMin, time.Millisecond, maxBackoff)
 	ranged("BELLHOP_BACKOFF_MAX", c.BackoffMax, time.Millisecond, maxBackoff)
@@ -269,6 +282,14 @@ func (c Config) Nats(log *slog.Logger) (natsgate.Options, error) {
 		Lease: c.Lease, MaxAttempts: c.MaxAttempts, Backoff: c.Handle().Backoff, MaxBody: int(c.MaxBody),
 		Grace: min(natsgate.DefaultGrace, c.ShutdownTimeout/4), Logger: log,
 	}, err
+}
+
+// HTTP returns the options of a gate to HTTP.
+func (c Config) HTTP(log *slog.Logger) httpapi.Options {
+	return httpapi.Options{
+		TokensFile: c.TokensFile, CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, CORSOrigins: c.CORSOrigins.List(),
+		MaxBody: int(c.MaxBody), Lease: c.Lease, MaxAttempts: c.MaxAttempts, Backoff: c.Handle().Backoff, Logger: log,
+	}
 }
 
 // Subscriber returns the options of a subscriber.

@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -45,7 +46,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := daemon.Config{
-		RedisURL: notify.DefaultURL, Prefix: notify.DefaultPrefix,
+		RedisURL: notify.DefaultURL, Prefix: notify.DefaultPrefix, Listen: daemon.DefaultListen, MetricsTopics: 100,
 		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch,
 		Lease: subscribers.DefaultLease, MaxAttempts: subscribers.DefaultMaxAttempts,
 		BackoffMin: subscribers.DefaultBackoffMin, BackoffMax: subscribers.DefaultBackoffMax,
@@ -69,7 +70,10 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	creds, ca := natsFiles(t)
+	tokens, cert, key := httpFiles(t)
 	vars := map[string]string{
+		"BELLHOP_LISTEN": "0.0.0.0:443", "BELLHOP_LISTEN_WITHOUT_TOKENS": "true", "BELLHOP_TOKENS_FILE": tokens, "BELLHOP_TLS_CERT_FILE": cert, "BELLHOP_TLS_KEY_FILE": key,
+		"BELLHOP_CORS_ORIGINS": "https://a.example,http://localhost:3000", "BELLHOP_METRICS_TOPICS": "7",
 		"BELLHOP_BROADCAST_KEEP": "1000,1h30m", "BELLHOP_NATS_URL": "nats://a:4222,tls://b", "BELLHOP_NATS_CREDS_FILE": creds, "BELLHOP_NATS_CA_FILE": ca,
 		"BELLHOP_NATS_PREFIX": "shop.bells", "BELLHOP_NATS_DELIVER": "orders,mail.out:7", "BELLHOP_NATS_JETSTREAM": "BELLS",
 		"BELLHOP_REDIS_URL": "redis://redis.example.com:6380", "BELLHOP_REDIS_MASTER": "main", "BELLHOP_REDIS_USERNAME": "bell",
@@ -105,6 +109,9 @@ func TestSettings(t *testing.T) {
 		o.KeepCount != 1000 || o.KeepAge != 90*time.Minute || o.Lease != time.Minute || o.MaxAttempts != 3 || o.MaxBody != 1<<20 {
 		t.Errorf("Nats() = %+v, %v", o, err)
 	}
+	if h := c.HTTP(nil); h.TokensFile != tokens || h.CertFile != cert || h.KeyFile != key || len(h.CORSOrigins) != 2 || h.MaxBody != 1<<20 || h.Lease != time.Minute || h.MaxAttempts != 3 {
+		t.Errorf("HTTP() = %+v", h)
+	}
 	if carry := c.Carrier(nil); carry.KeepCount != 1000 || carry.KeepAge != 90*time.Minute {
 		t.Errorf("Carrier() = %+v", carry)
 	}
@@ -138,12 +145,50 @@ func natsFiles(t *testing.T) (creds, ca string) {
 	return creds, ca
 }
 
+// httpFiles returns a file of tokens, and those of a certificate and its key.
+func httpFiles(t *testing.T) (tokens, cert, key string) {
+	t.Helper()
+	server := httptest.NewTLSServer(nil)
+	server.Close()
+	private, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	return write("tokens", []byte("shop 0123456789abcdef publish >\n")),
+		write("cert.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})),
+		write("key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+}
+
 func TestEachFault(t *testing.T) {
+	tokens, cert, _ := httpFiles(t)
 	for _, test := range []struct{ name, value, want string }{
 		{"BELLHOP_REDIS_URL", "http://localhost", "BELLHOP_REDIS_URL: invalid redis URL"},
 		{"BELLHOP_REDIS_PASSWORD_FILE", "/nowhere/password", "BELLHOP_REDIS_PASSWORD_FILE: read redis password file"},
 		{"BELLHOP_REDIS_CA_FILE", "/nowhere/ca", "BELLHOP_REDIS_CA_FILE: read redis CA file"},
 		{"BELLHOP_PREFIX", "a b", "BELLHOP_PREFIX: invalid prefix"},
+		{"BELLHOP_LISTEN", "localhost", `BELLHOP_LISTEN: invalid address "localhost": write HOST:PORT`},
+		{"BELLHOP_LISTEN", "127.0.0.1:http", `BELLHOP_LISTEN: invalid address "127.0.0.1:http": write HOST:PORT`},
+		{"BELLHOP_LISTEN", "", `BELLHOP_LISTEN: invalid address "": write HOST:PORT`},
+		{"BELLHOP_LISTEN", "0.0.0.0:8420", "BELLHOP_LISTEN: invalid address 0.0.0.0:8420: other machines reach it"},
+		{"BELLHOP_LISTEN", ":8420", "BELLHOP_LISTEN: invalid address :8420: other machines reach it"},
+		{"BELLHOP_LISTEN", "[::]:8420", "BELLHOP_LISTEN: invalid address [::]:8420: other machines reach it"},
+		{"BELLHOP_LISTEN", "bell.example:8420", "BELLHOP_LISTEN: invalid address bell.example:8420: other machines reach it"},
+		{"BELLHOP_LISTEN_WITHOUT_TOKENS", "perhaps", `BELLHOP_LISTEN_WITHOUT_TOKENS "perhaps": write true or false`},
+		{"BELLHOP_TOKENS_FILE", "/nowhere/tokens", "BELLHOP_TOKENS_FILE: read tokens file: open /nowhere/tokens"},
+		{"BELLHOP_TOKENS_FILE", "/dev/null", "BELLHOP_TOKENS_FILE: tokens file /dev/null: invalid tokens: there is none"},
+		{"BELLHOP_TLS_CERT_FILE", cert, "BELLHOP_TLS_CERT_FILE: invalid TLS files: only one of certificate and key is given"},
+		{"BELLHOP_TLS_KEY_FILE", tokens, "BELLHOP_TLS_CERT_FILE: invalid TLS files: only one of certificate and key is given"},
+		{"BELLHOP_CORS_ORIGINS", "example.com", `BELLHOP_CORS_ORIGINS: invalid origin "example.com": write SCHEME://HOST`},
+		{"BELLHOP_CORS_ORIGINS", "https://a.example/", `BELLHOP_CORS_ORIGINS: invalid origin "https://a.example/": write SCHEME://HOST`},
+		{"BELLHOP_METRICS_TOPICS", "0", "BELLHOP_METRICS_TOPICS: 0 is out of range; use 1 to 10000"},
 		{"BELLHOP_CARRIER_LEASE", "3", `BELLHOP_CARRIER_LEASE "3": write a duration`},
 		{"BELLHOP_CARRIER_LEASE", "1ms", "BELLHOP_CARRIER_LEASE: 1ms is out of range; use 500ms to 10m"},
 		{"BELLHOP_CARRIER_BATCH", "many", `BELLHOP_CARRIER_BATCH "many": write a whole number`},

@@ -43,7 +43,7 @@ func (b *logBuffer) String() string {
 // config returns the default configuration for a Redis, under a prefix of the test's own.
 func config(t *testing.T, url string) daemon.Config {
 	t.Helper()
-	set(t, map[string]string{"BELLHOP_REDIS_URL": url, "BELLHOP_PREFIX": "test-" + notify.NewID()})
+	set(t, map[string]string{"BELLHOP_REDIS_URL": url, "BELLHOP_PREFIX": "test-" + notify.NewID(), "BELLHOP_LISTEN": "127.0.0.1:0"})
 	c, err := daemon.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -101,8 +101,13 @@ func TestRunWaitsForRedis(t *testing.T) {
 	if err := storetest.Receive(t, "the end", ended); err != nil {
 		t.Errorf("Run ended with %v", err)
 	}
-	if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
-		t.Errorf("%d errors are logged, want 1:\n%s", n, &log)
+	for _, once := range []string{"cannot stand for election", "cannot listen"} {
+		if n := strings.Count(log.String(), once); n != 1 {
+			t.Errorf("%q is logged %d times, want once:\n%s", once, n, &log)
+		}
+	}
+	if n := strings.Count(log.String(), "level=ERROR"); n != 2 {
+		t.Errorf("%d errors are logged, want 2:\n%s", n, &log)
 	}
 }
 

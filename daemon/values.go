@@ -44,6 +44,21 @@ func (u NatsURLs) MarshalText() ([]byte, error) { return []byte(u.String()), nil
 // LogValue is String, for slog.
 func (u NatsURLs) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
+// Origins are origins of web pages, separated by commas.
+type Origins string
+
+// List returns them one by one.
+func (o Origins) List() []string {
+	if o == "" {
+		return nil
+	}
+	all := strings.Split(string(o), ",")
+	for i := range all {
+		all[i] = strings.TrimSpace(all[i])
+	}
+	return all
+}
+
 // Keep is how much of something is kept: at most so many, and for so long. It
 // is written like 100000,24h.
 type Keep struct {

@@ -43,7 +43,7 @@ func newShell(t *testing.T, vars ...string) *shell {
 		}
 	}
 	// The race detector makes a program that ends sleep for a second.
-	s.env = append(s.env, runMain+"=1", "GORACE=atexit_sleep_ms=0", "BELLHOP_REDIS_URL="+storetest.URL(), "BELLHOP_PREFIX=test-"+notify.NewID())
+	s.env = append(s.env, runMain+"=1", "GORACE=atexit_sleep_ms=0", "BELLHOP_REDIS_URL="+storetest.URL(), "BELLHOP_PREFIX=test-"+notify.NewID(), "BELLHOP_LISTEN=127.0.0.1:0")
 	s.env = append(s.env, vars...)
 	return s
 }

@@ -18,8 +18,9 @@ import (
 func (a *app) serveCommand() *cobra.Command {
 	return a.command(&cobra.Command{
 		Use:   "serve",
-		Short: "Run the daemon: a carrier that moves messages when they are due",
-		Long: `Run the daemon: a carrier that moves messages when they are due.
+		Short: "Run the daemon: a carrier that moves messages when they are due, and HTTP",
+		Long: `Run the daemon: a carrier that moves messages when they are due. It is reached
+over HTTP on 127.0.0.1:8420, and over NATS where BELLHOP_NATS_URL is set.
 
 Any number may run: one is elected, the others stand by. SIGTERM or Ctrl-C stops
 it in good order, and another takes over at once; a second one ends it at once.
@@ -37,9 +38,15 @@ Under systemd it tells when it is ready, how it is, and that it is alive.`,
 		if err != nil {
 			return err
 		}
+		listeners, err := systemd.Listeners()
+		if err != nil {
+			return err
+		}
 		log := daemon.NewLogger(c, a.err)
 		daemon.TakeClientLog(log)
-		return daemon.Run(ctx, c, daemon.Options{Logger: log, Reload: reload, Systemd: systemd.New(log)})
+		return daemon.Run(ctx, c, daemon.Options{
+			Version: thisBuild().Version, Logger: log, Listeners: listeners, Reload: reload, Systemd: systemd.New(log),
+		})
 	})
 }
 
@@ -69,7 +76,7 @@ on PATH, or BELLHOP_NATS_URL is set, it is offered over NATS, too.`,
 		}
 		log := daemon.NewLogger(c, a.err)
 		daemon.TakeClientLog(log)
-		o.Config, o.Tour, o.Command, o.Out, o.Logger = c, !noTour, callName(), a.out, log
+		o.Config, o.Tour, o.Command, o.Version, o.Out, o.Logger = c, !noTour, callName(), thisBuild().Version, a.out, log
 		return dev.Run(ctx, o)
 	})
 	c.Flags().StringVar(&o.Dir, "dir", "", "folder for the data (default: bellhop/dev under $XDG_STATE_HOME or ~/.local/state)")

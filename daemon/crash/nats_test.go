@@ -80,7 +80,7 @@ func held(js jetstream.JetStream) int {
 // startDaemon starts a daemon as a process, with settings NAME=VALUE without their prefix.
 func startDaemon(t *testing.T, store *notify.Store, n *natsd, settings ...string) *process {
 	t.Helper()
-	env := []string{"BELLHOP_REDIS_URL=" + store.Where(), "BELLHOP_PREFIX=" + store.Keys().Prefix(), "BELLHOP_NATS_URL=" + n.ClientURL()}
+	env := []string{"BELLHOP_REDIS_URL=" + store.Where(), "BELLHOP_PREFIX=" + store.Keys().Prefix(), "BELLHOP_NATS_URL=" + n.ClientURL(), "BELLHOP_LISTEN=none"}
 	for _, one := range settings {
 		env = append(env, "BELLHOP_"+one)
 	}

@@ -13,7 +13,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"sync"
+	"syscall"
 
 	"github.com/nats-io/nats.go"
 
@@ -29,6 +31,7 @@ type Options struct {
 	Tour    bool          // show messages arrive
 	Command string        // how this program is called, for what is printed
 	Out     io.Writer     // where to print
+	Version string        // of the program
 	Logger  *slog.Logger
 }
 
@@ -59,14 +62,18 @@ func Run(ctx context.Context, o Options) error {
 			servers = append(servers, bus)
 		}
 	}
-	introduce(o.Out, c, servers)
+	l, err := listen(c.Listen)
+	if err != nil {
+		return err
+	}
+	introduce(o.Out, c, servers, l)
 
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var all sync.WaitGroup
 	var stopped error
 	all.Go(func() {
-		stopped = daemon.Run(ctx, c, daemon.Options{Logger: o.Logger})
+		stopped = daemon.Run(ctx, c, daemon.Options{Version: o.Version, Logger: o.Logger, Listeners: l})
 		fail(stopped)
 	})
 	for _, s := range servers {
@@ -94,8 +101,23 @@ func Run(ctx context.Context, o Options) error {
 	return stopped
 }
 
+// listen opens what HTTP is served on: any other port where the usual one is in use.
+func listen(address string) ([]net.Listener, error) {
+	if address != daemon.DefaultListen {
+		return nil, nil // that was asked for is opened, or refused, by the daemon
+	}
+	l, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("serve http: %w", err)
+	}
+	return []net.Listener{l}, nil
+}
+
 // introduce prints which servers run, and how to reach those at unusual ports.
-func introduce(out io.Writer, c daemon.Config, servers []server) {
+func introduce(out io.Writer, c daemon.Config, servers []server, http []net.Listener) {
 	fmt.Fprintf(out, "Redis for this trial: %s\n", servers[0].About())
 	switch {
 	case len(servers) > 1:
@@ -104,6 +126,14 @@ func introduce(out io.Writer, c daemon.Config, servers []server) {
 		fmt.Fprintf(out, "NATS: %s\n", c.NatsURL)
 	default:
 		fmt.Fprintln(out, "NATS: none, since no nats-server is on PATH")
+	}
+	address := c.Listen
+	if len(http) > 0 {
+		address = http[0].Addr().String()
+	}
+	fmt.Fprintf(out, "HTTP: http://%s\n", address)
+	if len(http) > 0 && address != daemon.DefaultListen {
+		fmt.Fprintf(out, "%s is in use, so write %s in its place in what you type\n", daemon.DefaultListen, address)
 	}
 	for i, usual := range []string{notify.DefaultURL, nats.DefaultURL} {
 		if i < len(servers) && servers[i].URL() != usual {
