@@ -91,7 +91,7 @@ func startExample(t *testing.T, dir, file, url, ready string) *example {
 	t.Setenv("NATS_URL", url)
 	e := &example{t: t}
 	var err error
-	if e.Process, err = child.Start("node", "node "+file, e, filepath.Join(dir, file)); err != nil {
+	if e.Process, err = child.Start(child.Program{Path: "node", Args: []string{filepath.Join(dir, file)}, Name: "node " + file, Output: e}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -53,8 +53,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	name := fmt.Sprintf("bellhop-%d-%d", o.Port, time.Now().UnixNano())
 	s := &Server{o: o}
-	s.Process, err = child.Start(path, "nats-server on "+s.Addr(), o.Output,
-		"--addr", "127.0.0.1", "--port", strconv.Itoa(o.Port), "--name", name, "--jetstream", "--store_dir", o.Dir)
+	s.Process, err = child.Start(child.Program{
+		Path: path, Name: "nats-server on " + s.Addr(), Output: o.Output,
+		Args: []string{"--addr", "127.0.0.1", "--port", strconv.Itoa(o.Port), "--name", name, "--jetstream", "--store_dir", o.Dir},
+	})
 	if err != nil {
 		return nil, err
 	}

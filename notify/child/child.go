@@ -23,13 +23,22 @@ type Process struct {
 	err  error         // of the process; read after done
 }
 
-// Start starts a program with what it prints going to output; nil throws it away.
-func Start(path, name string, output io.Writer, args ...string) (*Process, error) {
-	p := &Process{name: name, cmd: exec.Command(path, args...), done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = output, output
+// A Program is what is started.
+type Program struct {
+	Path   string
+	Args   []string
+	Name   string    // for errors
+	Env    []string  // its environment; nil: that of this process
+	Output io.Writer // what it prints; nil: thrown away
+}
+
+// Start starts a program.
+func Start(program Program) (*Process, error) {
+	p := &Process{name: program.Name, cmd: exec.Command(program.Path, program.Args...), done: make(chan struct{})}
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = program.Env, program.Output, program.Output
 	p.cmd.SysProcAttr = attributes()
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+		return nil, fmt.Errorf("start %s: %w", program.Name, err)
 	}
 	go func() {
 		p.err = p.cmd.Wait()

@@ -56,7 +56,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	args := append([]string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(o.Port), "--dir", o.Dir, "--save", "",
 	}, o.Args...)
-	if s.Process, err = child.Start(path, "redis-server on "+s.Addr(), o.Output, args...); err != nil {
+	if s.Process, err = child.Start(child.Program{Path: path, Args: args, Name: "redis-server on " + s.Addr(), Output: o.Output}); err != nil {
 		return nil, err
 	}
 	if err := s.await(ctx); err != nil {
