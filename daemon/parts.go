@@ -77,9 +77,8 @@ func (p *parts) make(c Config, o Options) error {
 func (p *parts) metrics(c Config, o Options) metrics.Options {
 	m := metrics.Options{
 		TopicLimit: c.MetricsTopics, Version: o.Version,
-		Carrier:   func() carrier.State { return p.carry.State() },
-		Listener:  func() subscribers.ListenerStats { return p.http.Stats().Listener },
-		Fallbacks: func() int64 { return p.http.Stats().Fallbacks },
+		Carrier: func() carrier.State { return p.carry.State() },
+		HTTP:    func() httpapi.Stats { return p.http.Stats() },
 	}
 	if c.NatsURL != "" {
 		m.NATS = func() natsgate.Stats { return p.nats.Stats() }

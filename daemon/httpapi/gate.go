@@ -50,7 +50,8 @@ type Gate struct {
 	server *http.Server
 
 	draining atomic.Bool
-	closing  chan struct{} // closed when polls and streams are to end
+	closing  context.Context // ends when polls and streams are to end
+	close    func()
 	streams  atomic.Int64
 }
 
@@ -77,13 +78,13 @@ func New(store *notify.Store, o Options) (*Gate, error) {
 	}
 	g := &Gate{
 		o: o, store: store,
-		pub:     notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody}),
-		poller:  subscribers.NewPoller(store, subscribers.PollerOptions{MaxAttempts: o.MaxAttempts, Logger: o.Logger}),
-		ears:    subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger}),
-		dead:    subscribers.NewDeadLetters(store),
-		keys:    keys{file: o.TokensFile},
-		closing: make(chan struct{}),
+		pub:    notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody}),
+		poller: subscribers.NewPoller(store, subscribers.PollerOptions{MaxAttempts: o.MaxAttempts, Logger: o.Logger}),
+		ears:   subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger}),
+		dead:   subscribers.NewDeadLetters(store),
+		keys:   keys{file: o.TokensFile},
 	}
+	g.closing, g.close = context.WithCancel(context.Background())
 	if err := g.Reload(); err != nil {
 		return nil, err
 	}
@@ -162,7 +163,7 @@ func (g *Gate) Quiesce(ctx context.Context) {
 	if g.draining.Swap(true) {
 		return
 	}
-	close(g.closing)
+	g.close()
 	if err := g.server.Shutdown(ctx); err != nil {
 		g.o.Logger.Warn("requests were cut off", "error", err)
 	}
@@ -182,22 +183,14 @@ func (g *Gate) Stats() Stats {
 }
 
 // open returns a context that ends with the request, or when the gate closes or
-// the token is taken away: for what waits.
+// the token is taken away: for what waits. It costs no goroutine.
 func (c *call) open(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := make(chan struct{})
-	go func() {
-		select {
-		case <-c.gate.closing:
-			cancel(errDraining)
-		case <-c.grant.revoked:
-			cancel(errUnknownToken)
-		case <-stop:
-		case <-ctx.Done():
-		}
-	}()
+	closed := context.AfterFunc(c.gate.closing, func() { cancel(errDraining) })
+	revoked := context.AfterFunc(c.grant.valid, func() { cancel(errUnknownToken) })
 	return ctx, func() {
-		close(stop)
+		closed()
+		revoked()
 		cancel(nil)
 	}
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -38,12 +39,13 @@ type grant struct {
 	hash     [sha256.Size]byte // of the token
 	rights   []right
 	patterns []notify.Pattern
-	line     string        // as it stands in the file
-	revoked  chan struct{} // closed when a reload takes it away
+	line     string          // as it stands in the file
+	valid    context.Context // ends when a reload takes it away
+	revoke   func()
 }
 
 // everything is the grant of every caller where there is no tokens file.
-var everything = &grant{name: "anybody", rights: allRights, patterns: []notify.Pattern{anyTopic()}}
+var everything = &grant{name: "anybody", rights: allRights, patterns: []notify.Pattern{anyTopic()}, valid: context.Background()}
 
 func anyTopic() notify.Pattern {
 	p, _ := notify.ParsePattern(">")
@@ -116,7 +118,7 @@ func (k *keys) load() error {
 	k.grants.Store(&next)
 	for _, g := range before {
 		if !slices.Contains(next, g) {
-			close(g.revoked)
+			g.revoke()
 		}
 	}
 	return nil
@@ -171,7 +173,8 @@ func parseGrant(line string) (*grant, error) {
 	if len(fields) != 4 {
 		return nil, fmt.Errorf("%w line: %d words; write NAME TOKEN RIGHTS TOPICS, such as: shop TOKEN publish,listen order.>", notify.ErrInvalid, len(fields))
 	}
-	g := &grant{name: fields[0], line: line, revoked: make(chan struct{})}
+	g := &grant{name: fields[0], line: line}
+	g.valid, g.revoke = context.WithCancel(context.Background())
 	if err := g.setToken(fields[1]); err != nil {
 		return nil, err
 	}

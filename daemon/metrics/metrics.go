@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // Defaults and limits of Options.
@@ -34,10 +34,9 @@ type Options struct {
 	TopicLimit int    // topics that have a label of their own; zero: DefaultTopicLimit
 	Version    string // of the daemon
 
-	Carrier   func() carrier.State
-	NATS      func() natsgate.Stats
-	Listener  func() subscribers.ListenerStats
-	Fallbacks func() int64 // times that a long poll over HTTP found what no ring told of
+	Carrier func() carrier.State
+	NATS    func() natsgate.Stats
+	HTTP    func() httpapi.Stats
 }
 
 // Metrics are what is shown. Its methods are safe for concurrent use, and do not block.

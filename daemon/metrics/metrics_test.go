@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
@@ -182,7 +183,7 @@ func TestHistory(t *testing.T) {
 
 // What is fed by hooks.
 func TestHooks(t *testing.T) {
-	m := newMetrics(t, storetest.Open(t), metrics.Options{Carrier: func() carrier.State { return carrier.State{} }, Fallbacks: func() int64 { return 5 }})
+	m := newMetrics(t, storetest.Open(t), metrics.Options{Carrier: func() carrier.State { return carrier.State{} }, HTTP: func() httpapi.Stats { return httpapi.Stats{Fallbacks: 5} }})
 	m.Carried(carrier.Carried{
 		Moved: 5, Took: 3 * time.Millisecond, Fallback: true,
 		Lateness: []carrier.Lateness{{Late: 50 * time.Microsecond, N: 3}, {Late: 4 * time.Millisecond, N: 1}},
@@ -233,7 +234,7 @@ func TestEveryCounterIsShown(t *testing.T) {
 	var listener subscribers.ListenerStats
 	ofGate, ofListener := fill(&gate, 1000), fill(&listener, 2000)
 	m := newMetrics(t, storetest.Open(t), metrics.Options{
-		NATS: func() natsgate.Stats { return gate }, Listener: func() subscribers.ListenerStats { return listener },
+		NATS: func() natsgate.Stats { return gate }, HTTP: func() httpapi.Stats { return httpapi.Stats{Listener: listener} },
 	})
 	got := scrape(t, m)
 	shown := make(map[float64]string)
@@ -264,11 +265,11 @@ func TestEveryCounterIsShown(t *testing.T) {
 func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 	t.Helper()
 	m := newMetrics(t, store, metrics.Options{
-		Version: "v1", Carrier: func() carrier.State { return carrier.State{} }, Fallbacks: func() int64 { return 0 },
+		Version: "v1", Carrier: func() carrier.State { return carrier.State{} },
 		NATS: func() natsgate.Stats {
 			return natsgate.Stats{Endpoints: map[string]natsgate.Tally{"claim": {}, "publish": {}}}
 		},
-		Listener: func() subscribers.ListenerStats { return subscribers.ListenerStats{} },
+		HTTP: func() httpapi.Stats { return httpapi.Stats{} },
 	})
 	m.Claimed(topic, time.Millisecond)
 	m.Observe("claim", time.Millisecond, nil)

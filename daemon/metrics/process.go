@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -15,10 +16,10 @@ type process struct {
 
 	carrier  []figure[carrier.State]
 	nats     []figure[natsgate.Stats]
+	http     []figure[httpapi.Stats]
 	listener []figure[subscribers.ListenerStats]
 
 	endpoints []endpointFigure
-	polls     *prometheus.Desc
 }
 
 type endpointFigure struct {
@@ -36,9 +37,8 @@ type figure[T any] struct {
 func newProcess(o Options, fallbacks prometheus.Counter) *process {
 	return &process{
 		o: o, fallbacks: fallbacks,
-		carrier: carrierFigures(), nats: natsFigures(), listener: listenerFigures(),
+		carrier: carrierFigures(), nats: natsFigures(), http: httpFigures(), listener: listenerFigures(),
 		endpoints: endpointFigures(),
-		polls:     prometheus.NewDesc("bellhop_fallbacks_total", fallbacksHelp, nil, prometheus.Labels{"part": "http"}),
 	}
 }
 
@@ -99,6 +99,15 @@ func endpointFigures() []endpointFigure {
 	}
 }
 
+func httpFigures() []figure[httpapi.Stats] {
+	fallbacks := prometheus.NewDesc("bellhop_fallbacks_total", fallbacksHelp, nil, prometheus.Labels{"part": "http"})
+	return []figure[httpapi.Stats]{
+		{desc("bellhop_http_polls", "Claims over HTTP that wait for a message."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Polls) }},
+		{desc("bellhop_http_streams", "Listeners over HTTP."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Streams) }},
+		{fallbacks, prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Fallbacks) }},
+	}
+}
+
 func listenerFigures() []figure[subscribers.ListenerStats] {
 	count := func(name, help string, value func(subscribers.ListenerStats) int64) figure[subscribers.ListenerStats] {
 		return figure[subscribers.ListenerStats]{desc("bellhop_listener_"+name+"_total", help), prometheus.CounterValue, func(s subscribers.ListenerStats) float64 { return float64(value(s)) }}
@@ -122,11 +131,10 @@ func (p *process) Collect(to chan<- prometheus.Metric) {
 		show(to, p.carrier, p.o.Carrier())
 		p.fallbacks.Collect(to)
 	}
-	if p.o.Fallbacks != nil {
-		to <- prometheus.MustNewConstMetric(p.polls, prometheus.CounterValue, float64(p.o.Fallbacks()))
-	}
-	if p.o.Listener != nil {
-		show(to, p.listener, p.o.Listener())
+	if p.o.HTTP != nil {
+		stats := p.o.HTTP()
+		show(to, p.http, stats)
+		show(to, p.listener, stats.Listener)
 	}
 	if p.o.NATS != nil {
 		stats := p.o.NATS()
