@@ -18,7 +18,7 @@ import (
 
 func (a *app) benchCommand() *cobra.Command {
 	var o bench.Options
-	var own bool
+	var own, http bool
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "bench",
 		Short: "Measure Bellhop on this Redis",
@@ -26,6 +26,7 @@ func (a *app) benchCommand() *cobra.Command {
 works under a prefix of its own, and removes it. Measurements: ` + strings.Join(bench.Names(), ", ") + ".",
 		Example: `  bellhop bench
   bellhop bench --own
+  bellhop bench --own --http
   bellhop bench --only burst,lateness --messages 10000
   bellhop bench --waiting 1000000 --json > figures.json`,
 		Args: takes(),
@@ -35,6 +36,7 @@ works under a prefix of its own, and removes it. Measurements: ` + strings.Join(
 	flags.IntVar(&o.Body, "body", bench.DefaultBody, "bytes of a body")
 	flags.IntVar(&o.Waiting, "waiting", 0, "measure lateness with this many messages waiting, too")
 	flags.BoolVar(&own, "own", false, "start a redis-server of its own for it, without persistence, and a nats-server if there is one")
+	flags.BoolVar(&http, "http", false, "measure HTTP, too: it starts a bellhop serve of its own for it")
 	flags.StringSliceVar(&o.Only, "only", nil, "measure only these, separated by commas")
 	return a.command(c, func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		c, err := load()
@@ -43,6 +45,11 @@ works under a prefix of its own, and removes it. Measurements: ` + strings.Join(
 		}
 		if err := checkBench(o, int(c.MaxBody)); err != nil {
 			return err
+		}
+		if http {
+			if o.HTTP, err = os.Executable(); err != nil {
+				return fmt.Errorf("find this program, to serve http: %w", err)
+			}
 		}
 		daemon.TakeClientLog(daemon.NewLogger(c, a.err))
 		if own {

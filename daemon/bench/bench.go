@@ -23,6 +23,7 @@ type Options struct {
 	Body     int          // bytes of a body; zero: DefaultBody
 	Waiting  int          // messages that wait during the last measurement of lateness; zero: it is left out
 	NATS     string       // address of a nats-server; empty: what needs one is left out
+	HTTP     string       // path of the bellhop that serves what is measured over HTTP; empty: that is left out
 	Only     []string     // names of the measurements; empty: all
 	Progress func(string) // told what is measured now; may be nil
 }
@@ -76,10 +77,16 @@ var measurements = []measurement{
 	{name: "nats-wake", what: "waking up a listener over nats", run: measureNatsWake, wanted: overNATS},
 	{name: "nats-broadcast", what: "a broadcast over nats", run: measureNatsBroadcast, wanted: overNATS},
 	{name: "nats-deliver", what: "delivering over nats", run: measureDeliver, wanted: overNATS},
+	{name: "http-publish", what: "publishing over http", run: measureHTTPPublish, wanted: overHTTP},
+	{name: "http-claim", what: "claiming and acknowledging over http", run: measureHTTPClaim, wanted: overHTTP},
+	{name: "http-poll", what: "1,000 long polls on 100 topics", run: measureHTTPPoll, wanted: overHTTP},
+	{name: "http-listen", what: "10,000 listeners to server-sent events", run: measureHTTPListen, wanted: overHTTP},
 	{name: "waiting", what: "lateness with many messages waiting", run: measureWaiting, wanted: func(o Options) bool { return o.Waiting > 0 }},
 }
 
 func overNATS(o Options) bool { return o.NATS != "" }
+
+func overHTTP(o Options) bool { return o.HTTP != "" }
 
 // Run measures on the Redis that c names, and calls on with each figure. The
 // error is that of the connection, of an unknown name, or of ctx.
@@ -117,6 +124,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 // stage is what a measurement plays on.
 type stage struct {
 	Options
+	redis notify.Config
 	store *notify.Store
 	pub   *notify.Publisher
 	clock time.Duration // what Redis's clock is ahead of ours
@@ -130,7 +138,7 @@ func measure(ctx context.Context, c notify.Config, o Options, m measurement, on 
 	}
 	defer store.Close()
 	defer remove(context.WithoutCancel(ctx), store)
-	s := &stage{Options: o, store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{})}
+	s := &stage{Options: o, redis: c, store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{})}
 	s.tell = func(name string, value float64, unit string) { on(Figure{m.name, name, value, unit}) }
 	if s.clock, err = Clock(ctx, store); err != nil {
 		return err
