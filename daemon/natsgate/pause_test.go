@@ -1,0 +1,69 @@
+package natsgate_test
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// Nothing of a topic that is paused is delivered over NATS, nor woken for, nor
+// can it be claimed there, until it is resumed. What is out already is settled.
+func TestDeliverPausedTopic(t *testing.T) {
+	conn, store, _ := outbound(t, delivers(4, natsgate.Options{}))
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	got, woken, beats := subscribe(t, conn, deliverSubject), subscribe(t, conn, "bellhop.wake."+topic), subscribe(t, conn, "bellhop.beat")
+	storetest.Publish(t, store, body("out"))
+	out := wantDelivered(t, got, "out", 1)
+	storetest.Receive(t, "the wake-up for it", woken)
+	if err := pub.Pause(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	answer(t, out, "+ACK")
+	storetest.Eventually(t, "what was out is acknowledged", func() bool { return gone(t, store, "out") })
+	heartbeats(t, beats, 2)
+	for len(woken) > 0 { // by a beat before the pause
+		<-woken
+	}
+	storetest.Publish(t, store, body("a"), body("b"))
+	heartbeats(t, beats, 2)
+	serving(t, conn)
+	inbox := conn.NewRespInbox()
+	claimed := subscribe(t, conn, inbox)
+	if err := conn.PublishRequest("bellhop.claim."+topic, inbox, []byte(`{"max":10}`)); err != nil {
+		t.Fatal(err)
+	}
+	if end := storetest.Receive(t, "the answer to a claim", claimed); end.Header.Get("Status") != "204" {
+		t.Errorf("claimed %v", end.Header)
+	}
+	if len(got) > 0 || len(woken) > 0 {
+		t.Errorf("%d deliveries, %d wake-ups of a topic that is paused", len(got), len(woken))
+	}
+	if c := counts(t, store); c.Ready != 2 || c.Leased != 0 || !c.Paused {
+		t.Errorf("there is %+v", c)
+	}
+	if err := pub.Resume(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"a", "b"} {
+		answer(t, wantDelivered(t, got, id, 1), "+ACK")
+	}
+	storetest.Receive(t, "a wake-up", woken)
+	for _, id := range []string{"a", "b"} {
+		storetest.Eventually(t, id+" is acknowledged", func() bool { return gone(t, store, id) })
+	}
+}
+
+// heartbeats waits for the next n beats.
+func heartbeats(t *testing.T, beats <-chan *nats.Msg, n int) {
+	t.Helper()
+	for len(beats) > 0 {
+		<-beats
+	}
+	for range n {
+		storetest.Receive(t, "a beat", beats)
+	}
+}

@@ -1,0 +1,215 @@
+package notify_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// pause pauses the topic.
+func pause(t testing.TB, pub *notify.Publisher) {
+	t.Helper()
+	if err := pub.Pause(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// resume resumes the topic.
+func resume(t testing.TB, pub *notify.Publisher) {
+	t.Helper()
+	if err := pub.Resume(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// claimNothing claims from the topic, which must bring nothing.
+func claimNothing(t testing.TB, store *notify.Store, minAge time.Duration) {
+	t.Helper()
+	ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 500, time.Minute, minAge)
+	if err != nil || len(ds) > 0 {
+		t.Errorf("claimed %d messages of a topic that is paused, %v", len(ds), err)
+	}
+}
+
+func TestPauseAndResume(t *testing.T) {
+	pub, store := open(t)
+	now := redisTime(t, store)
+	publish(t, pub, message("old", now.Add(-anHour)))
+	publish(t, pub, message("new", time.Time{}))
+	publish(t, pub, message("later", future))
+	for range 2 { // the second changes nothing
+		pause(t, pub)
+		wantCounts(t, pub, notify.Counts{Scheduled: 1, Ready: 2, Published: 3, Paused: true})
+	}
+	claimNothing(t, store, 0)
+	claimNothing(t, store, time.Minute)
+	if was, err := pub.Cancel(t.Context(), topic, "new"); err != nil || was != notify.Ready {
+		t.Errorf("it was %v, %v", was, err)
+	}
+	if stateOf(t, pub, "old") != notify.Ready || stateOf(t, pub, "later") != notify.Scheduled {
+		t.Error("a message of a topic that is paused is not as it was")
+	}
+	for range 2 {
+		resume(t, pub)
+		wantCounts(t, pub, notify.Counts{Scheduled: 1, Ready: 1, Published: 3})
+	}
+	ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 10, time.Minute, time.Minute)
+	if err != nil || len(ds) != 1 || ds[0].ID != "old" {
+		t.Errorf("claimed %+v, %v", ds, err)
+	}
+}
+
+// Whatever makes something ready rings nobody while the topic is paused; the resume rings for all of it, once.
+func TestNobodyIsRungWhilePaused(t *testing.T) {
+	pub, store := open(t)
+	claimer, letters := subscribers.NewClaimer(store, 0), subscribers.NewDeadLetters(store)
+	for _, id := range []string{"released", "dead"} {
+		publish(t, pub, message(id, time.Time{}))
+	}
+	ds := claim(t, store, 2)
+	wait(t, store, "a", "b", "c")
+	pause(t, pub)
+	ear := listen(t, store, store.Keys().Inbox("a"), store.Keys().Inbox("b"), store.Keys().Inbox("c"), store.Keys().Wake(topic), store.Keys().Wake("another"))
+	for what, do := range map[string]func() error{
+		"publish":      func() error { _, err := pub.Publish(t.Context(), message("published", time.Time{})); return err },
+		"publish many": func() error { return pub.PublishMany(t.Context(), []notify.Message{message("many", past)})[0].Err },
+		"release":      func() error { _, err := claimer.Release(t.Context(), topic, ds[:1]); return err },
+		"requeue": func() error {
+			if _, err := claimer.Bury(t.Context(), ds[1], "the test says so"); err != nil {
+				return err
+			}
+			return errOf(letters.RequeueAll(t.Context(), topic, nil))
+		},
+		"reschedule": func() error {
+			publish(t, pub, message("moved", future))
+			_, err := pub.Reschedule(t.Context(), topic, "moved", 0, past)
+			return err
+		},
+		"another topic": func() error {
+			_, err := pub.Publish(t.Context(), notify.Message{Topic: "another", Body: []byte("x")})
+			return err
+		},
+	} {
+		if err := do(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"wake:another 1"}, ear.heard()); diff != "" {
+		t.Errorf("heard while paused (-want +got):\n%s", diff)
+	}
+	wantCounts(t, pub, notify.Counts{Ready: 5, Waiting: 3, Published: 5, Died: 1, Paused: true})
+	resume(t, pub)
+	want := []string{"wake:" + topic + " 5", "inbox:a " + topic, "inbox:b " + topic, "inbox:c " + topic}
+	if diff := cmp.Diff(want, ear.heard()); diff != "" {
+		t.Errorf("heard at the resume (-want +got):\n%s", diff)
+	}
+	resume(t, pub)
+	if heard := ear.heard(); len(heard) > 0 {
+		t.Errorf("a second resume rang %q", heard)
+	}
+}
+
+// A topic that was never used may be paused: it is listed meanwhile, and nothing is left afterwards.
+func TestPauseUnusedTopic(t *testing.T) {
+	pub, store := open(t)
+	ear := listen(t, store, store.Keys().Wake(topic))
+	resume(t, pub)
+	pause(t, pub)
+	all, err := pub.Topics(t.Context())
+	if diff := cmp.Diff([]notify.Counts{{Topic: topic, Paused: true}}, all); diff != "" || err != nil {
+		t.Errorf("topics (-want +got), %v:\n%s", err, diff)
+	}
+	resume(t, pub)
+	if left := dump(t, store); len(left) > 0 {
+		t.Errorf("left is %v", left)
+	}
+	if heard := ear.heard(); len(heard) > 0 {
+		t.Errorf("heard %q, and nothing is ready", heard)
+	}
+}
+
+func TestPauseIsRefused(t *testing.T) {
+	pub, store := open(t)
+	for _, bad := range []string{"", ".", "a..b", "a b", "a:b", "a\n", strings.Repeat("a", 129), "\xff"} {
+		unchanged(t, store, func() {
+			if err := pub.Pause(t.Context(), bad); !errors.Is(err, notify.ErrInvalid) {
+				t.Errorf("pause %q: %v", bad, err)
+			}
+			if err := pub.Resume(t.Context(), bad); !errors.Is(err, notify.ErrInvalid) {
+				t.Errorf("resume %q: %v", bad, err)
+			}
+		})
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := pub.Pause(ctx, topic); !errors.Is(err, context.Canceled) {
+		t.Errorf("pause: %v", err)
+	}
+}
+
+// Where the counters are foreign a topic cannot be paused, which is said, and all else goes on.
+func TestPauseAmongForeignKeys(t *testing.T) {
+	pub, store := open(t)
+	do(t, store, []any{"SET", store.Keys().Base() + "topics", "x"})
+	unchanged(t, store, func() {
+		for what, err := range map[string]error{"pause": pub.Pause(t.Context(), topic), "resume": pub.Resume(t.Context(), topic)} {
+			if err == nil || !strings.Contains(err.Error(), "foreign") || errors.Is(err, notify.ErrInvalid) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
+	ear := listen(t, store, store.Keys().Wake(topic))
+	publish(t, pub, message("a", time.Time{}))
+	if heard := ear.heard(); len(heard) != 1 {
+		t.Errorf("heard %q", heard)
+	}
+	claim(t, store, 1)
+}
+
+// A pause is kept as 1; any other value is none. A ready set and a waiting list that are foreign keep no topic paused.
+func TestForeignPause(t *testing.T) {
+	for _, value := range []any{"", "0", "x", "01", "1 ", "true", "\x00"} {
+		pub, store := open(t)
+		publish(t, pub, message("a", time.Time{}))
+		do(t, store, []any{"HSET", store.Keys().Base() + "topics", topic + ":paused", value})
+		claim(t, store, 1)
+		if counts(t, pub).Paused {
+			t.Errorf("%q counts as paused", value)
+		}
+		resume(t, pub)
+	}
+	for _, key := range []func(notify.Keys) string{
+		func(k notify.Keys) string { return k.Ready(topic) },
+		func(k notify.Keys) string { return k.Waiting(topic) },
+	} {
+		pub, store := open(t)
+		do(t, store, []any{"SET", key(store.Keys()), "x"})
+		pause(t, pub)
+		claimNothing(t, store, 0)
+		resume(t, pub)
+		wantCounts(t, pub, notify.Counts{})
+	}
+}
+
+// Broadcasts are sent while their topic is paused, and what outlives its time dies.
+func TestPauseDoesNotStopTheCarrier(t *testing.T) {
+	pub, store := open(t)
+	pause(t, pub)
+	carry(t, store)
+	publish(t, pub, announcement("all", time.Time{}))
+	publish(t, pub, notify.Message{Topic: topic, ID: "short", Body: []byte("x"), TTL: time.Millisecond})
+	publish(t, pub, notify.Message{Topic: topic, ID: "soon", Body: []byte("x"), Delay: time.Millisecond})
+	storetest.Eventually(t, "all is carried", func() bool {
+		c := counts(t, pub)
+		return c.Sent == 1 && c.Dead == 1 && c.Ready == 1
+	})
+	wantCounts(t, pub, notify.Counts{Ready: 1, Dead: 1, Sent: 1, Log: 1, Published: 2, Died: 1, Paused: true})
+}

@@ -1,0 +1,233 @@
+package subscribers_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// switches pauses and resumes the topic.
+type switches struct {
+	t   *testing.T
+	pub *notify.Publisher
+}
+
+func newSwitches(t *testing.T, store *notify.Store) switches {
+	return switches{t, notify.NewPublisher(store, notify.PublisherOptions{})}
+}
+
+func (s switches) pause() {
+	s.t.Helper()
+	if err := s.pub.Pause(context.Background(), topic); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s switches) resume() {
+	s.t.Helper()
+	if err := s.pub.Resume(context.Background(), topic); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// beats waits until the carrier's heart has beaten a few times.
+func beats(t *testing.T, store *notify.Store, n int) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), storetest.Deadline)
+	defer stop()
+	store.Hear(ctx, func(e notify.Event) {
+		if e.Kind != notify.Beat {
+			return
+		}
+		if n--; n == 0 {
+			stop()
+		}
+	})
+	if n > 0 {
+		t.Fatalf("%d beats are missing", n)
+	}
+}
+
+// Subscribers that wait stay where they are through a pause. The resume rings
+// them: there is no carrier here that would help.
+func TestPauseWhileSubscribersWait(t *testing.T) {
+	store := storetest.Open(t)
+	got := make(chan string, 100)
+	for range 3 {
+		handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+			got <- d.ID
+			return nil
+		}, subscribers.HandleOptions{})
+	}
+	storetest.Eventually(t, "they wait", func() bool { return counts(t, store).Waiting == 3 })
+	s := newSwitches(t, store)
+	for range 3 {
+		s.pause()
+		for i := range 10 {
+			storetest.Publish(t, store, body(fmt.Sprint(i)))
+		}
+		if c := counts(t, store); c.Ready != 10 || c.Waiting != 3 || c.Leased != 0 {
+			t.Errorf("there is %+v", c)
+		}
+		s.resume()
+		for range 10 {
+			storetest.Receive(t, "a message", got)
+		}
+		settled(t, store)
+		storetest.Eventually(t, "they wait again", func() bool { return counts(t, store).Waiting == 3 })
+	}
+	storetest.Empty(t, store)
+}
+
+// What a worker has in hand when its topic is paused is finished; its next
+// claim brings nothing, and it waits, without asking again with every beat.
+func TestPauseInTheMiddle(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	began, finish := make(chan string, 10), make(chan bool)
+	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		began <- d.ID
+		<-finish
+		return nil
+	}, subscribers.HandleOptions{Lease: time.Second}) // shorter than the pause: it is extended meanwhile
+	storetest.Publish(t, store, body("1"), body("2"), body("3"))
+	storetest.Receive(t, "the first begins", began)
+	s := newSwitches(t, store)
+	s.pause()
+	beats(t, store, 3)
+	if c := counts(t, store); c.Leased != 1 || c.Ready != 2 {
+		t.Errorf("there is %+v", c)
+	}
+	finish <- true
+	storetest.Eventually(t, "it is acknowledged, and the worker waits", func() bool {
+		c := counts(t, store)
+		return c.Leased == 0 && c.Ready == 2 && c.Waiting == 1
+	})
+	before := evals(t, store)
+	beats(t, store, 3)
+	if n := evals(t, store) - before; n > 6 { // of the carrier: one a beat
+		t.Errorf("%d calls in three beats: somebody polls", n)
+	}
+	if len(began) > 0 {
+		t.Error("a message of a topic that is paused was handed out")
+	}
+	s.resume()
+	for range 2 {
+		storetest.Receive(t, "the next begins", began)
+		finish <- true
+	}
+	settled(t, store)
+	storetest.Empty(t, store)
+}
+
+// evals returns how many scripts a Redis was sent.
+func evals(t *testing.T, store *notify.Store) (n int) {
+	t.Helper()
+	fields, err := store.Info(t.Context(), "commandstats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(fields["cmdstat_evalsha"], "calls=%d,", &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A lease ends while the topic is paused: the message stays ready, with an attempt used up.
+func TestLeaseEndsWhilePaused(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	c := subscribers.NewClaimer(store, 0)
+	storetest.Publish(t, store, body("kept"), body("lost"))
+	kept, lost := claimOne(t, c, time.Minute), claimOne(t, c, subscribers.MinLease)
+	s := newSwitches(t, store)
+	s.pause()
+	storetest.Eventually(t, "the lease ends", func() bool { return counts(t, store).Ready == 1 })
+	if err := c.Ack(t.Context(), kept); err != nil {
+		t.Errorf("acknowledge what was in hand: %v", err)
+	}
+	if got, err := c.Claim(t.Context(), topic, 10, time.Minute, 0); err != nil || len(got) > 0 {
+		t.Errorf("claimed %v, %v", got, err)
+	}
+	s.resume()
+	if again := claimOne(t, c, time.Minute); again.ID != lost.ID || again.Attempt != 2 {
+		t.Errorf("claimed %s in attempt %d", again.ID, again.Attempt)
+	}
+}
+
+// The waiting list is lost while the topic is paused: the resume finds nobody, and the beat helps.
+func TestWaitingListIsLostWhilePaused(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	got := make(chan string, 10)
+	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		got <- d.ID
+		return nil
+	}, subscribers.HandleOptions{})
+	storetest.Eventually(t, "the subscriber waits", func() bool { return counts(t, store).Waiting == 1 })
+	s := newSwitches(t, store)
+	s.pause()
+	storetest.Publish(t, store, body("a"))
+	if err := store.Client().Del(t.Context(), store.Keys().Waiting(topic)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	beats(t, store, 2)
+	if len(got) > 0 {
+		t.Error("a message of a topic that is paused was handed out")
+	}
+	s.resume()
+	storetest.Receive(t, "the message", got)
+}
+
+// A topic is paused and resumed again and again while messages are published
+// and handled: each is handled once, and none is claimed while it is paused.
+func TestPauseRaces(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	const n = 2000
+	got := make(chan string, 2*n)
+	for range 3 {
+		handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+			got <- d.ID
+			return nil
+		}, subscribers.HandleOptions{Concurrency: 4})
+	}
+	var publishing sync.WaitGroup
+	publishing.Go(func() {
+		for i := range n {
+			m := body(fmt.Sprint(i))
+			m.Delay = time.Duration(i%3) * time.Millisecond
+			storetest.Publish(t, store, m)
+		}
+	})
+	s, c := newSwitches(t, store), subscribers.NewClaimer(store, 0)
+	seen := make(map[string]bool)
+	for len(seen) < n && !t.Failed() {
+		s.pause()
+		if ds, err := c.Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
+			t.Errorf("claimed %v, %v", ds, err)
+		}
+		s.resume()
+		for more := true; more && len(seen) < n; {
+			select {
+			case id := <-got:
+				if seen[id] {
+					t.Errorf("%s was handled twice", id)
+				}
+				seen[id] = true
+			case <-time.After(5 * time.Millisecond):
+				more = false
+			}
+		}
+	}
+	publishing.Wait()
+	settled(t, store)
+	storetest.Empty(t, store)
+}
