@@ -54,6 +54,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.`,
 	root.AddCommand(
 		a.serveCommand(), a.devCommand(),
 		a.publishCommand(), a.workCommand(), a.broadcastCommand(), a.listenCommand(), a.listenersCommand(), a.topicsCommand(),
+		a.pauseCommand(), a.resumeCommand(),
 		a.inspectCommand(), a.cancelCommand(), a.rescheduleCommand(), a.deadCommand(),
 		a.carrierCommand(), a.doctorCommand(), a.benchCommand(), a.configCommand(), a.versionCommand(), a.manCommand(),
 	)

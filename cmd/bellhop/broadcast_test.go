@@ -24,7 +24,7 @@ func TestBroadcastWaits(t *testing.T) {
 	if c := s.counts("prices.gold"); c.Broadcasts != 1 || c.Scheduled != 0 || c.Ready != 0 {
 		t.Errorf("got %+v, want 1 broadcast that waits", c)
 	}
-	contains(t, s.call("topics"), "OVERDUE  BCASTS  LOG", "-        1       0")
+	contains(t, s.call("topics"), "OVERDUE  LATE  BCAST  LOG", "-        -     1      0")
 	if out := s.call("cancel", "prices.gold", "1"); out != "prices.gold 1 cancelled, it was scheduled\n" {
 		t.Errorf("got %q", out)
 	}

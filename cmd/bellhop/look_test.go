@@ -59,7 +59,7 @@ func TestBadConfigurationIsWrongUsage(t *testing.T) {
 
 func TestRedisAway(t *testing.T) {
 	s := newShell(t, "BELLHOP_REDIS_URL=redis://:geheim@127.0.0.1:1")
-	for _, args := range []string{"topics", "publish t --body x", "inspect t 1", "cancel t 1", "dead requeue t --all", "carrier", "broadcast t --body x", "listeners"} {
+	for _, args := range []string{"topics", "publish t --body x", "inspect t 1", "cancel t 1", "dead requeue t --all", "carrier", "broadcast t --body x", "listeners", "pause t", "resume t"} {
 		got := s.fails(exitFailed, strings.Fields(args)...)
 		contains(t, got, "redis at redis://:xxxxx@127.0.0.1:1: dial tcp 127.0.0.1:1: ", "connection refused; start one with 'bellhop dev' or set BELLHOP_REDIS_URL\n")
 		if strings.Contains(got, "geheim") || strings.Count(got, "\n") != 1 {
@@ -129,7 +129,7 @@ func TestTopics(t *testing.T) {
 	}
 	s.publish("a.b", 2)
 	s.call("publish", "a.b", "--delay", "1h", "--body", "x")
-	contains(t, s.call("topics"), "TOPIC  SCHEDULED  READY", "a.b    1          2      0       0     0 ")
+	contains(t, s.call("topics"), "TOPIC  SCHED  READY", "a.b    1      2      0       0     0 ")
 	if c := s.counts("a.b"); c.Scheduled != 1 || c.Ready != 2 || c.Published != 3 {
 		t.Errorf("got %+v", c)
 	}

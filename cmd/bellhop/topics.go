@@ -21,8 +21,9 @@ func (a *app) topicsCommand() *cobra.Command {
 		Short: "Count the messages of each topic",
 		Long: `Count the messages of each topic: scheduled, ready, leased and dead ones, and
 the subscribers that wait. Overdue is for how long the oldest ready message is
-due. Bcasts are the broadcasts that wait for their due time; those that were sent
-and are kept are in the log. With --watch, each second, and what is published,
+due. Late is how late the last message was claimed, or that the topic is paused.
+Bcast are the broadcasts that wait for their due time; those that were sent and
+are kept are in the log. With --watch, each second, and what is published,
 acknowledged and broadcast per second.`,
 		Example: `  bellhop topics
   bellhop topics --watch
@@ -52,13 +53,14 @@ acknowledged and broadcast per second.`,
 // topicJSON is a topic as it is printed for programs.
 type topicJSON struct {
 	notify.Counts
-	OverdueMs int64 `json:"overdue_ms"`
+	OverdueMs  int64   `json:"overdue_ms"`
+	LatenessMs float64 `json:"lateness_ms"` // to the microsecond
 }
 
 func topicsJSON(counts []notify.Counts) []topicJSON {
 	all := make([]topicJSON, len(counts))
 	for i, c := range counts {
-		all[i] = topicJSON{c, c.Overdue.Milliseconds()}
+		all[i] = topicJSON{c, c.Overdue.Milliseconds(), msOf(c.Lateness)}
 	}
 	return all
 }
@@ -68,7 +70,7 @@ type rates struct{ published, acked, sent float64 }
 
 // writeTopics writes the table of topics; without rates it has no columns for them.
 func writeTopics(w io.Writer, counts []notify.Counts, per map[string]rates) {
-	fmt.Fprint(w, "TOPIC\tSCHEDULED\tREADY\tLEASED\tDEAD\tWAITING\tOVERDUE\tBCASTS\tLOG")
+	fmt.Fprint(w, "TOPIC\tSCHED\tREADY\tLEASED\tDEAD\tWAITING\tOVERDUE\tLATE\tBCAST\tLOG")
 	if per != nil {
 		fmt.Fprint(w, "\tPUB/S\tACK/S\tSENT/S")
 	}
@@ -78,12 +80,23 @@ func writeTopics(w io.Writer, counts []notify.Counts, per map[string]rates) {
 		if c.Ready > 0 {
 			overdue = rough(c.Overdue)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d", c.Topic, c.Scheduled, c.Ready, c.Leased, c.Dead, c.Waiting, overdue, c.Broadcasts, c.Log)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d", c.Topic, c.Scheduled, c.Ready, c.Leased, c.Dead, c.Waiting, overdue, late(c), c.Broadcasts, c.Log)
 		if r := per[c.Topic]; per != nil {
 			fmt.Fprintf(w, "\t%.0f\t%.0f\t%.0f", r.published, r.acked, r.sent)
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+// late says how late the last claim of a topic was, or why there is none now.
+func late(c notify.Counts) string {
+	switch {
+	case c.Paused:
+		return "paused"
+	case c.Lateness == 0:
+		return "-"
+	}
+	return lateness(c.Lateness)
 }
 
 // view is the live view of topics.

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+func (a *app) pauseCommand() *cobra.Command {
+	return a.switchCommand(&cobra.Command{
+		Use:   "pause TOPIC",
+		Short: "Hand out no messages of a topic",
+		Long: `Hand out no messages of a topic until bellhop resume. They are accepted, become
+ready and expire as ever; those that workers have in hand are finished, and
+broadcasts are sent. A topic that is paused already stays so.`,
+		Example: `  bellhop pause order.timeout
+  bellhop topics --json | jq '.[] | select(.paused) | .topic'`,
+	}, (*notify.Publisher).Pause, true)
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	return a.switchCommand(&cobra.Command{
+		Use:   "resume TOPIC",
+		Short: "Hand out the messages of a paused topic again",
+		Long: `Hand out the messages of a topic that was paused again: those that became ready
+meanwhile at once. A topic that is not paused stays so.`,
+		Example: `  bellhop resume order.timeout`,
+	}, (*notify.Publisher).Resume, false)
+}
+
+// switchCommand finishes a command that pauses a topic, or resumes it.
+func (a *app) switchCommand(c *cobra.Command, change func(*notify.Publisher, context.Context, string) error, paused bool) *cobra.Command {
+	c.Args = takes("TOPIC")
+	return a.withStore(a.jsonFlag(c), func(ctx context.Context, s *session, args []string) error {
+		if err := change(s.pub, ctx, args[0]); err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(struct {
+				Topic  string `json:"topic"`
+				Paused bool   `json:"paused"`
+			}{args[0], paused})
+		}
+		fmt.Fprintf(a.out, "%s %s\n", args[0], map[bool]string{true: "paused", false: "resumed"}[paused])
+		return nil
+	})
+}
