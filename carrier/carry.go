@@ -59,7 +59,10 @@ func (t *term) carry(ctx context.Context) error {
 	hearCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	hearing.Go(func() {
-		t.store.Hear(hearCtx, func(e notify.Event) { nudge(e, nudges) }, t.store.Keys().Head())
+		t.store.Hear(hearCtx, func(e notify.Event) {
+			nudge(e, nudges)
+			t.lookout.listens(e) // behind it: a nudge that was sent before the beat is there already
+		}, t.store.Keys().Head())
 	})
 	defer func() { t.tell(t.lookout.held) }()
 	var pause backoff.Pause
@@ -113,11 +116,13 @@ func (t *term) sleep(ctx context.Context, next int64, nudges <-chan int64) {
 		t.lookout.hears(due * 1000)
 		until = earlier(until, t.clock.when(due*1000))
 	}
+	heard := t.lookout.beat.Load()
 	select {
 	case due := <-nudges: // before a sleep that is over already
 		hear(due)
 	default:
 	}
+	t.tell(t.lookout.decided(heard))
 	timer := time.NewTimer(time.Until(until) - fine)
 	defer timer.Stop()
 	for {
@@ -144,7 +149,6 @@ func earlier(a, b time.Time) time.Time {
 
 // call runs the script once and returns when the next thing is due, in us by Redis's clock.
 func (t *term) call(ctx context.Context) (next int64, err error) {
-	t.tell(t.lookout.decided())
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	keys := t.store.Keys()
@@ -189,7 +193,7 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 	at := now + us
 	m := Carried{Moved: int(moved), Lateness: lateness(runs, at), Took: took}
 	t.moved(m)
-	t.tell(t.lookout.carried(m, dueOf(reply[8]), at))
+	t.tell(t.lookout.carried(m, dueOf(reply[8]), now))
 	t.report(reply[10:])
 	if wait < 0 {
 		return never, nil

@@ -86,6 +86,10 @@ end
 
 -- Tells how many of pairs of member and time, in their order, had each time, but for the members that were lost.
 local function tell_runs(due, lost)
+  if #lost == 0 and due[2] == due[#due] then -- a burst
+    runs = { due[2], #due / 2 }
+    return
+  end
   local without = {}
   for _, member in ipairs(lost) do without[member] = true end
   local last, n = nil, 0

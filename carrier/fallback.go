@@ -1,23 +1,42 @@
 package carrier
 
-import "time"
+import (
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
 
-const (
-	lateNudge = 50 * time.Millisecond  // what is later than that when the beat finds it should have been heard of
-	lostNudge = 100 * time.Millisecond // a nudge that is not heard that long after the beat is lost
+	"github.com/bellhopd/bellhop/notify"
 )
+
+// lateNudge is how late something is, when the beat finds it, that the carrier should have heard of.
+const lateNudge = 50 * time.Millisecond
 
 // A lookout notices what only the heartbeat found: its nudge was lost. A nudge
 // that is merely slower than the beat, since the machine is busy, is waited
-// for; until then what was carried is held back.
+// for; until then what was carried is held back. The beat itself tells when that
+// is over: it is published behind the nudge, and heard on the same connection.
 type lookout struct {
 	known  int64 // the earliest due time that the carrier knows of, in us
 	byBeat bool  // nothing but the beat woke it
 
 	held  *Carried // nil: there is no doubt
 	due   int64    // of the earliest of it, in us
-	since time.Time
-	heard bool // its nudge came after all
+	at    int64    // when it was carried, in us
+	heard bool     // its nudge came after all
+
+	beat atomic.Int64 // the time of the last beat that was heard, in ms
+}
+
+// listens takes note of a beat that is heard. It may be called at any time.
+func (l *lookout) listens(e notify.Event) {
+	if e.Kind != notify.Beat {
+		return
+	}
+	if fields := strings.Fields(e.Payload); len(fields) > 1 {
+		at, _ := strconv.ParseInt(fields[1], 10, 64)
+		l.beat.Store(at)
+	}
 }
 
 // sleeps takes note that the carrier goes to sleep, and of what it knows.
@@ -39,14 +58,16 @@ func (l *lookout) carried(m Carried, due, at int64) *Carried {
 	if !doubtful || l.held != nil {
 		return &m
 	}
-	l.held, l.due, l.since, l.heard = &m, due, time.Now(), false
+	l.held, l.due, l.at, l.heard = &m, due, at, false
 	return nil
 }
 
-// decided returns what was held back once it is known whether the nudge was lost.
-func (l *lookout) decided() *Carried {
+// decided returns what was held back once its nudge is heard, or is known to be
+// lost: a beat was heard that was sent behind it. The beat was looked up before
+// the nudges that came until then.
+func (l *lookout) decided(beat int64) *Carried {
 	m := l.held
-	if m == nil || !l.heard && time.Since(l.since) < lostNudge {
+	if m == nil || !l.heard && beat < l.at/1000 {
 		return nil
 	}
 	m.Fallback = !l.heard

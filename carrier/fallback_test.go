@@ -3,6 +3,8 @@ package carrier
 import (
 	"testing"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify"
 )
 
 func TestLookout(t *testing.T) {
@@ -36,21 +38,23 @@ func TestLookout(t *testing.T) {
 			}
 			l.byBeat = test.byBeat
 			told := l.carried(Carried{Moved: 1}, test.due, 10*second)
-			if told == nil && l.decided() != nil {
-				t.Error("decided at once")
+			l.listens(notify.Event{Kind: notify.Beat, Payload: "1 9999 orders"})
+			if told == nil && l.decided(l.beat.Load()) != nil {
+				t.Error("decided by the beat before")
 			}
 			l.sleeps(never)
 			for _, due := range test.after {
 				l.hears(due)
 			}
-			l.since = l.since.Add(-lostNudge)
+			l.listens(notify.Event{Kind: notify.Beat, Payload: "1 10000"})
+			l.listens(notify.Event{Kind: notify.Heard, Payload: "1 1"})
 			if told == nil {
-				told = l.decided()
+				told = l.decided(l.beat.Load())
 			}
 			if told == nil || told.Moved != 1 || told.Fallback != test.want {
 				t.Errorf("told %+v, want a fallback: %v", told, test.want)
 			}
-			if l.decided() != nil {
+			if l.decided(l.beat.Load()) != nil {
 				t.Error("told twice")
 			}
 		})

@@ -16,7 +16,7 @@ const (
 
 // State is what a carrier does at the moment, by the clock of this machine.
 type State struct {
-	Carrying bool      // it is elected
+	Carrying bool      // it is elected, as far as it knows: while Redis is away it may be deposed
 	Epoch    int64     // number of its last election; zero: it never was elected
 	Since    time.Time // when it was elected, or began to stand by; zero: it was not run yet
 	Progress time.Time // when its loop last came around: more than Bound ago means that it is stuck
@@ -43,7 +43,7 @@ type Carried struct {
 
 	// Fallback says that the heartbeat found something that was late by more
 	// than 50 ms and that the carrier was not told of: its nudge was lost. It
-	// is known somewhat after the call.
+	// is known when the beat is heard, so that this is told somewhat later.
 	Fallback bool
 }
 
