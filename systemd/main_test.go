@@ -85,6 +85,14 @@ func installed(t *testing.T, o sandbox.Options) *host {
 	return h
 }
 
+// copy copies what is in a folder outside into one inside.
+func (h *host) copy(from, to string) {
+	h.t.Helper()
+	if out, err := exec.Command("cp", "-a", from+"/.", h.Path(to)).CombinedOutput(); err != nil {
+		h.t.Fatalf("%v\n%s", err, out)
+	}
+}
+
 // dpkg leaves out the triggers: they bring the index of man pages up to date, for seconds.
 func (h *host) dpkg(args ...string) string {
 	h.t.Helper()

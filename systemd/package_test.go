@@ -4,7 +4,6 @@ package systemd_test
 
 import (
 	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -101,23 +100,27 @@ func TestPackage(t *testing.T) {
 	h.dpkg("-i", "/root/bellhop.deb") // as on the first day
 }
 
-// uninstall must take away all that install installed, but for settings.
+// What make install installs must run, and make uninstall take it away, but for settings.
 func TestMakeInstall(t *testing.T) {
 	t.Parallel()
 	dest := t.TempDir()
-	for _, target := range []string{"install", "uninstall"} {
-		if out, err := exec.Command("make", "-C", "..", target, "DESTDIR="+dest, "PREFIX=/opt/bellhop").CombinedOutput(); err != nil {
+	run := func(target string) {
+		t.Helper()
+		if out, err := exec.Command("make", "-C", "..", target, "DESTDIR="+dest).CombinedOutput(); err != nil {
 			t.Fatalf("make %s: %v\n%s", target, err, out)
 		}
-		if target == "uninstall" {
-			break
-		}
-		unit, err := os.ReadFile(filepath.Join(dest, "opt/bellhop/lib/systemd/system/bellhop.service"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		contains(t, string(unit), "\nExecStart=/opt/bellhop/bin/bellhop serve\n")
 	}
+	run("install")
+	h := &host{sandbox.Boot(t, sandbox.Options{}), t}
+	h.copy(dest, "/")
+	h.Run("systemd-sysusers")
+	h.Run("systemctl", "daemon-reload")
+	h.redis()
+	h.Run("systemctl", "start", service)
+	h.becomes(service, "StatusText", "carrier")
+	contains(t, h.show(service, "ExecStart"), "/usr/local/bin/bellhop serve")
+
+	run("uninstall")
 	var left []string
 	err := filepath.WalkDir(dest, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
