@@ -69,8 +69,11 @@ DEB_VERSION = $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed -E
 DIST = dist
 
 deb: ## build the Debian package, into dist/
-	rm -rf $(DIST)/root
+	rm -rf $(DIST)/root $(DIST)/bellhop_*.deb
 	umask 022 && $(MAKE) --no-print-directory install DESTDIR=$(DIST)/root PREFIX=/usr
+	install -d $(DIST)/root/usr/share/doc/bellhop
+	printf 'bellhop (%s) unstable; urgency=medium\n\n  * See the history of the repository.\n\n -- The Bellhop authors <bellhop@localhost>  %s\n' \
+		'$(DEB_VERSION)' "$$(date -uR -d @$(SOURCE_DATE_EPOCH))" | gzip -9n > $(DIST)/root/usr/share/doc/bellhop/changelog.gz
 	sed 's,@ROOT@,$(DIST)/root,' systemd/nfpm.yaml > $(DIST)/nfpm.yaml
 	ARCH=$$(go env GOARCH) DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) go run $(NFPM) package --config $(DIST)/nfpm.yaml --packager deb --target $(DIST)/
 	rm -rf $(DIST)/root $(DIST)/nfpm.yaml
@@ -84,7 +87,6 @@ tools:
 	command -v npm >/dev/null || missing="$$missing npm"; \
 	test -x /lib/systemd/systemd || missing="$$missing systemd"; \
 	command -v nsenter >/dev/null || missing="$$missing util-linux"; \
-	command -v make >/dev/null || missing="$$missing make"; \
 	test -z "$$missing" || { sudo=""; test "$$(id -u)" = 0 || sudo=sudo; \
 		echo "installing $$missing"; $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; }
 	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || { echo "node is $$(node --version): the tests need v18 or newer"; exit 1; }

@@ -130,7 +130,6 @@ func (b *Sandbox) command(o Options) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-
 // await waits until systemd has started all that it should.
 func (b *Sandbox) await() error {
 	for end := time.Now().Add(bootTimeout); ; time.Sleep(5 * time.Millisecond) {
