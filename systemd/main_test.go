@@ -165,6 +165,21 @@ func (h *host) logs(unit, want string) {
 	}
 }
 
+// answers waits until a call of the daemon has a status, as curl sees it.
+func (h *host) answers(path, want string, args ...string) {
+	h.t.Helper()
+	args = append(args, "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://127.0.0.1:8420"+path)
+	for end := time.Now().Add(deadline); ; time.Sleep(10 * time.Millisecond) {
+		got, _ := h.Try("curl", args...) // 000 where nobody listens
+		if got == want {
+			return
+		}
+		if time.Now().After(end) {
+			h.t.Fatalf("%s answers %s, want %s:\n%s", path, got, want, h.journal("-u", service))
+		}
+	}
+}
+
 // contains wants texts in what was printed.
 func contains(t *testing.T, got string, wants ...string) {
 	t.Helper()
