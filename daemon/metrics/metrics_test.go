@@ -127,7 +127,13 @@ func TestHistory(t *testing.T) {
 	publish(t, store, "soon", 3, time.Millisecond)
 	storetest.Eventually(t, "they are ready", func() bool { return c.State().Moved == 4 })
 
+	if err := notify.NewPublisher(store, notify.PublisherOptions{}).Pause(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
 	got := scrape(t, m)
+	if late := got[`bellhop_last_claim_lateness_seconds{topic="orders"}`]; late <= 0 || late > storetest.Deadline.Seconds() {
+		t.Errorf("the last claim was late by %v s", late)
+	}
 	want(t, got, map[string]float64{
 		`bellhop_build_info{version="v1.2.3"}`:                   1,
 		`bellhop_messages{state="scheduled",topic="orders"}`:     2,
@@ -137,6 +143,9 @@ func TestHistory(t *testing.T) {
 		`bellhop_messages{state="ready",topic="soon"}`:           3,
 		`bellhop_published_total{topic="orders"}`:                9,
 		`bellhop_acknowledged_total{topic="orders"}`:             2,
+		`bellhop_died_total{topic="orders"}`:                     1,
+		`bellhop_paused{topic="orders"}`:                         1,
+		`bellhop_paused{topic="soon"}`:                           0,
 		`bellhop_waiting_subscribers{topic="orders"}`:            0,
 		`bellhop_scheduled_broadcasts{topic="prices"}`:           1,
 		`bellhop_broadcasts_sent_total{topic="prices"}`:          1,

@@ -51,7 +51,7 @@ func (t *topics) byLabel(all []notify.Counts) []notify.Counts {
 	return sums
 }
 
-// add adds the counts of a topic; the oldest is the oldest of them all.
+// add adds the counts of a topic; the oldest and the latest are those of them all.
 func add(sum *notify.Counts, c notify.Counts) {
 	sum.Scheduled += c.Scheduled
 	sum.Ready += c.Ready
@@ -60,7 +60,10 @@ func add(sum *notify.Counts, c notify.Counts) {
 	sum.Waiting += c.Waiting
 	sum.Published += c.Published
 	sum.Acked += c.Acked
+	sum.Died += c.Died
 	sum.Overdue = max(sum.Overdue, c.Overdue)
+	sum.Lateness = max(sum.Lateness, c.Lateness)
+	sum.Paused = sum.Paused || c.Paused
 	sum.Broadcasts += c.Broadcasts
 	sum.Sent += c.Sent
 	sum.Log += c.Log
