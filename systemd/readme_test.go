@@ -55,7 +55,7 @@ func TestReadme(t *testing.T) {
 			h.Run("redis-cli", "config", "set", "requirepass", "PASSWORD")
 		}
 		block = strings.Replace(block, "make deb\n", "", 1) // it is done
-		said := h.Run("bash", "-ec", "export APT_LISTCHANGES_FRONTEND=none DEBIAN_FRONTEND=noninteractive; cd /root; "+strings.ReplaceAll(block, "apt ", "apt -q -y "))
+		said := h.Run("bash", "-ec", "export APT_LISTCHANGES_FRONTEND=none DEBIAN_FRONTEND=noninteractive; cd /root; "+strings.ReplaceAll(block, "apt ", "apt -q -y --no-install-recommends "))
 		switch {
 		case strings.Contains(block, "redis-password"):
 			h.becomes(service, "StatusText", "carrier")

@@ -163,12 +163,14 @@ func (b *Sandbox) end() {
 	}
 }
 
-// Command returns a command that runs inside, as root, and is killed with ctx.
+// Command returns a command that runs inside, as root. When ctx ends nobody waits
+// for it any more; what it started ends with the sandbox at the latest.
 func (b *Sandbox) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	enter := []string{"-t", strconv.Itoa(b.pid), "-m", "-p", "-n", "-u", "-i", "-C", "-r", "-w", "--", name}
 	cmd := exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "SYSTEMD_PAGER="}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = time.Second
 	return cmd
 }
 
@@ -190,7 +192,7 @@ func (b *Sandbox) Run(name string, args ...string) string {
 	return out
 }
 
-// Path returns where a file of the sandbox is seen from outside. Its folder should be no mount.
+// Path returns where a file of the sandbox is seen from outside.
 func (b *Sandbox) Path(inside string) string {
 	return filepath.Join(fmt.Sprintf("/proc/%d/root", b.pid), inside)
 }

@@ -1,0 +1,99 @@
+//go:build linux
+
+package systemd_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bellhopd/bellhop/systemd/sandbox"
+)
+
+// knock calls the daemon until a file says that it is enough, each time on a new connection, and
+// prints the status and what curl makes of it.
+const knock = `until [ -e /run/enough ]; do curl -s -o /dev/null -w '%{http_code} ' --max-time 20 http://127.0.0.1:8420/healthz; echo $?; done`
+
+// No connection is refused while the daemon restarts, or dies, or is not there yet.
+func TestSocketRefusesNobody(t *testing.T) {
+	t.Parallel()
+	h := installed(t, sandbox.Options{})
+	h.redis()
+	h.Run("systemctl", "enable", "--now", "bellhop.socket")
+	h.shows(service, "ActiveState", "inactive")
+	h.answers("/healthz", "200") // which starts it
+	h.becomes(service, "StatusText", "carrier")
+
+	h.Write("/root/knock", knock, 0o755)
+	h.Run("systemd-run", "--quiet", "--unit=knock", "-p", "StandardOutput=file:/run/knocks", "bash", "/root/knock")
+	for range 3 {
+		h.Run("systemctl", "restart", service)
+		h.answers("/readyz", "200")
+	}
+	h.Run("kill", "-9", h.show(service, "MainPID"))
+	h.becomes(service, "NRestarts", "1")
+	h.answers("/readyz", "200")
+	h.Write("/run/enough", "", 0o600)
+	h.becomes("knock", "ActiveState", "inactive")
+	counts := make(map[string]int)
+	for line := range strings.Lines(h.Run("cat", "/run/knocks")) {
+		counts[strings.TrimSpace(line)]++
+	}
+	// 52 is an empty answer and 56 a reset: of the daemon that was killed.
+	for answer, n := range counts {
+		if answer != "200 0" && !((answer == "000 52" || answer == "000 56") && n == 1) {
+			t.Errorf("%d of the calls ended with %s (status, exit code of curl); all: %v", n, answer, counts)
+		}
+	}
+	if counts["200 0"] < 5 {
+		t.Errorf("there were hardly any calls: %v", counts)
+	}
+	h.shows("bellhop.socket", "NRefused", "0")
+}
+
+// Tokens change with a reload; a file that cannot be used changes nothing.
+func TestReloadTokens(t *testing.T) {
+	t.Parallel()
+	h := installed(t, sandbox.Options{})
+	h.redis()
+	tokens := func(text string) {
+		t.Helper()
+		h.Write("/etc/bellhop/tokens", text, 0o640)
+		h.Run("chgrp", "bellhop-secrets", "/etc/bellhop/tokens")
+	}
+	first, second := strings.Repeat("1", 40), strings.Repeat("2", 40)
+	tokens("one " + first + " admin >\n")
+	h.settings("BELLHOP_TOKENS_FILE=/etc/bellhop/tokens")
+	h.Run("systemctl", "start", service)
+	pid := h.show(service, "MainPID")
+	bearer := func(token string) []string { return []string{"-H", "Authorization: Bearer " + token} }
+	h.answers("/v1/topics", "200", bearer(first)...)
+	h.answers("/v1/topics", "401", bearer(second)...)
+	h.answers("/v1/topics", "401")
+
+	tokens("two " + second + " admin >\n")
+	h.Run("systemctl", "reload", service)
+	h.answers("/v1/topics", "200", bearer(second)...)
+	h.answers("/v1/topics", "401", bearer(first)...)
+
+	tokens("what is this\n")
+	h.Run("systemctl", "reload", service)
+	h.logs(service, "cannot reload, going on as before")
+	h.answers("/v1/topics", "200", bearer(second)...)
+	if status := h.show(service, "StatusText"); !strings.HasSuffix(status, "; the last reload failed: see the log") {
+		t.Errorf("the status is %q", status)
+	}
+	h.shows(service, "ActiveState", "active")
+	h.shows(service, "MainPID", pid)
+}
+
+// Tokens may be a credential, which nobody else can read.
+func TestTokensAsCredential(t *testing.T) {
+	t.Parallel()
+	h := installed(t, sandbox.Options{})
+	h.redis()
+	token := strings.Repeat("3", 40)
+	h.Write("/etc/credstore/bellhop.tokens", "three "+token+" admin >\n", 0o600)
+	h.Run("systemctl", "start", service)
+	h.answers("/v1/topics", "401")
+	h.answers("/v1/topics", "200", "-H", "Authorization: Bearer "+token)
+}
