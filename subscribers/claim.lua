@@ -10,7 +10,7 @@ local us, now = clock()
 local topic, max, inbox = ARGV[3], tonumber(ARGV[4]), ARGV[7]
 if paused(topic) then -- whoever comes waits, so that it is rung when the topic is resumed
   if inbox ~= '' then try('ZADD', KEYS[11], text(us), inbox) end
-  return { 1, 0, {}, {}, {}, {} }
+  return { 1, 0, {}, {}, {}, {}, -1 }
 end
 local found = call('ZRANGE', KEYS[10], '-inf', now - ARGV[6], 'BYSCORE', 'LIMIT', 0, max, 'WITHSCORES')
 local members = {}
