@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,16 +38,18 @@ type Poller struct {
 	*Claimer
 	o     PollerOptions
 	inbox string
-	aged  agedEar
 
 	waiting   atomic.Int64
 	fallbacks atomic.Int64
+	ended     chan struct{} // closed when Run ends
 
 	mu     sync.Mutex
 	heard  bool                     // the connection stands
 	queues map[string]*queue        // by topic
 	pings  map[string]chan struct{} // that were sent and not heard yet, by payload
-	tasks  sync.WaitGroup           // queues that are served
+	bells  map[chan struct{}]string // of those who wait for messages of an age, with the topic
+	deafen context.CancelFunc       // ends what rings the bells; nil while there are none
+	tasks  sync.WaitGroup           // queues that are served, and what rings the bells
 }
 
 // A queue is who waits for a topic. It is guarded by Poller.mu.
@@ -56,7 +58,7 @@ type queue struct {
 	polls  []*poll // in the order in which they came
 	served bool    // a goroutine sees to it
 	rung   bool    // something may be ready
-	beaten bool    // and it was a beat that said so
+	beaten bool    // and it was a beat that said so, out of the blue
 	stands bool    // the inbox may stand in the waiting list
 }
 
@@ -64,6 +66,7 @@ type queue struct {
 type poll struct {
 	max   int
 	lease time.Duration
+	asked bool        // something was claimed for it; guarded by Poller.mu
 	done  chan polled // holds one
 }
 
@@ -78,16 +81,15 @@ func NewPoller(store *notify.Store, o PollerOptions) *Poller {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Poller{
+	return &Poller{
 		Claimer: NewClaimer(store, o.MaxAttempts), o: o, inbox: store.Keys().Inbox(notify.NewID()),
-		queues: make(map[string]*queue), pings: make(map[string]chan struct{}),
+		ended: make(chan struct{}), queues: make(map[string]*queue),
+		pings: make(map[string]chan struct{}), bells: make(map[chan struct{}]string),
 	}
-	p.aged.poller = p
-	return p
 }
 
 // Run listens for rings until ctx ends; then those who wait get an ErrStopping,
-// and it returns when the inbox has left all waiting lists.
+// and it returns when the inbox has left all waiting lists. It is called once.
 func (p *Poller) Run(ctx context.Context) {
 	ear := ear{log: p.o.Logger}
 	p.store.Hear(ctx, func(e notify.Event) {
@@ -96,19 +98,36 @@ func (p *Poller) Run(ctx context.Context) {
 	}, p.inbox)
 	p.mu.Lock()
 	p.heard = false
+	close(p.ended)
 	for _, q := range p.queues {
-		p.answerAll(q, polled{err: ErrStopping})
+		for _, one := range q.polls {
+			one.done <- polled{err: ErrStopping}
+		}
+		q.polls = nil
 		p.serve(q)
+	}
+	if p.deafen != nil {
+		p.deafen()
 	}
 	p.mu.Unlock()
 	p.tasks.Wait()
+}
+
+// hasEnded reports whether Run has ended: nothing is begun any more. The mutex is held.
+func (p *Poller) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // Waiting returns how many callers wait now.
 func (p *Poller) Waiting() int64 { return p.waiting.Load() }
 
 // Fallbacks returns how often the carrier's beat told of messages for somebody
-// who waited, because their ring was lost. It should stay zero.
+// who waited, because the waiting list was lost. It should stay zero.
 func (p *Poller) Fallbacks() int64 { return p.fallbacks.Load() }
 
 // Claim leases up to o.Max ready messages of a topic that are due for o.MinAge
@@ -116,7 +135,8 @@ func (p *Poller) Fallbacks() int64 { return p.fallbacks.Load() }
 // o.Wait is no error. A message whose record is unreadable is buried with the
 // reason. Errors: notify.ErrInvalid; that of ctx, with which no message is
 // leased; ErrStopping when Run ends; or that of the connection, after which
-// messages may be leased until the lease expires.
+// messages may be leased until the lease expires. A call to Redis that is under
+// way is not cut off when ctx ends: what it leased has to be known to be released.
 func (p *Poller) Claim(ctx context.Context, topic string, o ClaimOptions) ([]Delivery, error) {
 	if o.Wait < 0 || o.Wait > MaxWait {
 		return nil, fmt.Errorf("%w wait %v: use 0s to %v", notify.ErrInvalid, o.Wait, MaxWait)
@@ -124,45 +144,67 @@ func (p *Poller) Claim(ctx context.Context, topic string, o ClaimOptions) ([]Del
 	if err := checkClaim(topic, o.Max, o.Lease, o.MinAge); err != nil {
 		return nil, err
 	}
-	switch {
-	case o.Wait == 0:
-		ds, _, err := p.take(ctx, topic, o.Max, o.Lease, o.MinAge)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ds, err := p.claimWithin(ctx, topic, o)
+	if ctx.Err() == nil {
 		return ds, err
-	case o.MinAge > 0:
-		return p.waitAged(ctx, topic, o)
 	}
-	p.waiting.Add(1)
-	defer p.waiting.Add(-1)
-	one := &poll{max: o.Max, lease: o.Lease, done: make(chan polled, 1)}
-	p.enter(topic, one)
-	timer := time.NewTimer(o.Wait)
-	defer timer.Stop()
-	select {
-	case got := <-one.done:
-		return got.deliveries, got.err
-	case <-timer.C:
-		return p.leave(topic, one)
-	case <-ctx.Done():
-	}
-	ds, err := p.leave(topic, one)
-	if err == nil && len(ds) > 0 { // they came at the last moment, and nobody takes them
+	if len(ds) > 0 { // they came at the last moment, and nobody takes them
 		_, err = p.Release(context.WithoutCancel(ctx), topic, ds)
 	}
 	return nil, errors.Join(ctx.Err(), err)
 }
 
+// claimWithin is Claim for what was checked. It may return messages though ctx has ended.
+func (p *Poller) claimWithin(ctx context.Context, topic string, o ClaimOptions) ([]Delivery, error) {
+	if o.Wait == 0 {
+		ds, _, err := p.take(context.WithoutCancel(ctx), topic, o.Max, o.Lease, o.MinAge)
+		return ds, err
+	}
+	p.waiting.Add(1)
+	defer p.waiting.Add(-1)
+	timer := time.NewTimer(o.Wait)
+	defer timer.Stop()
+	if o.MinAge > 0 {
+		return p.waitAged(ctx, topic, o, timer.C)
+	}
+	one := &poll{max: o.Max, lease: o.Lease, done: make(chan polled, 1)}
+	if err := p.enter(topic, one); err != nil {
+		return nil, err
+	}
+	select {
+	case got := <-one.done:
+		return got.deliveries, got.err
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return p.leave(topic, one)
+}
+
 // enter lets a poll wait.
-func (p *Poller) enter(topic string, one *poll) {
+func (p *Poller) enter(topic string, one *poll) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.hasEnded() {
+		return ErrStopping
+	}
+	q := p.queue(topic)
+	q.polls = append(q.polls, one)
+	q.rung = true
+	p.serve(q)
+	return nil
+}
+
+// queue returns the queue of a topic. The mutex is held.
+func (p *Poller) queue(topic string) *queue {
 	q := p.queues[topic]
 	if q == nil {
 		q = &queue{topic: topic}
 		p.queues[topic] = q
 	}
-	q.polls = append(q.polls, one)
-	q.rung = true
-	p.serve(q)
+	return q
 }
 
 // leave ends the wait of a poll, and returns what it got at the last moment.
@@ -175,12 +217,7 @@ func (p *Poller) leave(topic string, one *poll) ([]Delivery, error) {
 	default:
 	}
 	q := p.queues[topic]
-	for i, other := range q.polls {
-		if other == one {
-			q.polls = append(q.polls[:i:i], q.polls[i+1:]...)
-			break
-		}
-	}
+	q.polls = slices.DeleteFunc(q.polls, func(other *poll) bool { return other == one })
 	p.serve(q)
 	return nil, nil
 }
@@ -204,26 +241,10 @@ func (p *Poller) see(q *queue) {
 	defer p.mu.Unlock()
 	for q.busy() {
 		if len(q.polls) == 0 {
-			q.stands = false
-			p.mu.Unlock()
-			_, err := p.release(context.Background(), q.topic, p.inbox, nil)
-			p.mu.Lock()
-			if err != nil { // the next ring finds nobody here, and is passed on with the beat
-				p.o.Logger.Warn("cannot leave the waiting list", "topic", q.topic, "error", err)
-			}
-			continue
+			p.quit(q, nil)
+		} else {
+			p.ask(q)
 		}
-		max, lease := q.wanted()
-		beaten := q.beaten
-		q.rung, q.beaten, q.stands = false, false, true
-		p.mu.Unlock()
-		ds, short, err := p.takeAnd(q.topic, max, lease)
-		p.mu.Lock()
-		if beaten && len(ds) > 0 {
-			p.fallbacks.Add(1)
-		}
-		q.rung = q.rung || !short && err == nil
-		p.deal(q, ds, lease, err)
 	}
 	q.served = false
 	if len(q.polls) == 0 {
@@ -231,64 +252,86 @@ func (p *Poller) see(q *queue) {
 	}
 }
 
-// wanted returns how many messages to claim under which lease: for the first
-// poll, and for those of the same lease. The mutex is held.
+// ask claims for those who wait. The mutex is held, but while Redis is called.
+func (p *Poller) ask(q *queue) {
+	max, lease := q.wanted()
+	beaten := q.beaten
+	q.rung, q.beaten, q.stands = false, false, false
+	p.mu.Unlock()
+	got, err := p.claim(context.Background(), q.topic, max, lease, 0, p.inbox)
+	p.mu.Lock()
+	q.stands = q.stands || got.short || err != nil
+	q.rung = q.rung || !got.short
+	if err != nil {
+		q.fail(lease, err)
+		return
+	}
+	if beaten && len(got.deliveries) > 0 {
+		p.fallbacks.Add(1)
+	}
+	if left := q.deal(got.deliveries, lease); len(left) > 0 {
+		p.quit(q, left)
+	}
+	if len(got.unreadable) > 0 {
+		p.mu.Unlock()
+		p.buryUnreadable(context.Background(), got.unreadable)
+		p.mu.Lock()
+	}
+}
+
+// quit leaves the waiting list and gives messages back that nobody takes any
+// more: others are rung for them, and those who came meanwhile claim again. The
+// mutex is held, but while that is done.
+func (p *Poller) quit(q *queue, ds []Delivery) {
+	q.stands, q.rung = false, true
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
+	defer cancel()
+	_, err := p.release(ctx, q.topic, p.inbox, ds)
+	if err != nil && len(ds) > 0 { // where it only leaves, the next ring has it leave again
+		p.o.Logger.Warn("cannot release messages, their leases run out by themselves", "topic", q.topic, "messages", len(ds), "error", err)
+	}
+}
+
+// wanted returns how many messages to claim now under which lease: for the
+// first poll, and for all those of the same lease. The mutex is held.
 func (q *queue) wanted() (max int, lease time.Duration) {
 	lease = q.polls[0].lease
 	for _, one := range q.polls {
 		if one.lease == lease {
 			max += one.max
+			one.asked = true
 		}
 	}
 	return min(max, MaxClaim), lease
 }
 
-// takeAnd claims, and has the inbox wait if there are fewer than max.
-func (p *Poller) takeAnd(topic string, max int, lease time.Duration) (ds []Delivery, short bool, err error) {
-	ctx := context.Background()
-	got, err := p.claim(ctx, topic, max, lease, 0, p.inbox)
-	if err != nil {
-		return nil, false, err
-	}
-	p.buryUnreadable(ctx, got.unreadable)
-	return got.deliveries, got.short, nil
-}
-
-// deal hands out what was claimed under a lease, or the error. What nobody
-// takes any more is given back. The mutex is held, but while that is done.
-func (p *Poller) deal(q *queue, ds []Delivery, lease time.Duration, err error) {
-	if err != nil {
-		p.answerAll(q, polled{err: err})
-		return
-	}
-	left := q.polls[:0]
-	for _, one := range q.polls {
+// deal hands out what was claimed under a lease, and returns what nobody takes
+// any more. The mutex is held.
+func (q *queue) deal(ds []Delivery, lease time.Duration) (left []Delivery) {
+	q.polls = slices.DeleteFunc(q.polls, func(one *poll) bool {
 		if one.lease != lease || len(ds) == 0 {
-			left = append(left, one)
-			continue
+			return false
 		}
 		n := min(one.max, len(ds))
 		one.done <- polled{deliveries: ds[:n:n]}
 		ds = ds[n:]
-	}
-	clear(q.polls[len(left):])
-	q.polls = left
-	if len(ds) == 0 {
-		return
-	}
-	p.mu.Unlock()
-	defer p.mu.Lock()
-	if _, err := p.Release(context.Background(), q.topic, ds); err != nil {
-		p.o.Logger.Warn("cannot release messages, their leases run out by themselves", "topic", q.topic, "messages", len(ds), "error", err)
-	}
+		return true
+	})
+	return ds
 }
 
-// answerAll ends the wait of all polls of a queue. The mutex is held.
-func (p *Poller) answerAll(q *queue, answer polled) {
-	for _, one := range q.polls {
-		one.done <- answer
-	}
-	q.polls = nil
+// fail ends the wait of those for whom a claim failed. The others, who came
+// meanwhile or want another lease, have one of their own. The mutex is held.
+func (q *queue) fail(lease time.Duration, err error) {
+	q.polls = slices.DeleteFunc(q.polls, func(one *poll) bool {
+		if one.lease != lease || !one.asked {
+			return false
+		}
+		one.done <- polled{err: err}
+		return true
+	})
 }
 
 // hear takes note of an event of the connection. It does not block.
@@ -299,30 +342,39 @@ func (p *Poller) hear(e notify.Event) {
 	case notify.Subscribed:
 		p.heard = true
 		for _, q := range p.queues {
-			p.ring(q, false)
+			q.rung = true
+			p.serve(q)
 		}
 	case notify.Heard:
-		if pong := p.pings[e.Payload]; pong != nil {
-			delete(p.pings, e.Payload)
-			close(pong)
-			return
-		}
-		p.ring(p.queues[e.Payload], false)
+		p.ring(e.Payload)
 	case notify.Beat:
 		for _, topic := range e.Topics() {
-			p.ring(p.queues[topic], true)
+			if q := p.queues[topic]; q != nil {
+				q.beaten = q.beaten || q.stands && !q.served // it was thought to stand in the list, and at rest
+				q.rung = true
+				p.serve(q)
+			}
 		}
 	case notify.Silent, notify.Broken:
 		p.heard = false
 	}
 }
 
-// ring has a queue looked after. The mutex is held.
-func (p *Poller) ring(q *queue, beaten bool) {
-	if q == nil {
+// ring takes note of what the inbox got: a ping, or a topic. The inbox stands in
+// the waiting list of that. If nobody waits for it any more, which happens when
+// the last one has just left or when leaving failed, it leaves (again), so that
+// somebody else is rung. The mutex is held.
+func (p *Poller) ring(payload string) {
+	if pong := p.pings[payload]; pong != nil {
+		delete(p.pings, payload)
+		close(pong)
 		return
 	}
-	q.rung, q.beaten = true, q.beaten || beaten
+	if notify.CheckTopic(payload) != nil {
+		return // a ping that was given up, or foreign
+	}
+	q := p.queue(payload)
+	q.rung, q.stands = true, true
 	p.serve(q)
 }
 
@@ -330,8 +382,11 @@ func (p *Poller) ring(q *queue, beaten bool) {
 var ErrDeaf = errors.New("the connection that listens to redis does not stand")
 
 // Ping sends itself a message over Redis's pub/sub, the way that a ring takes,
-// and waits for it. Errors: ErrDeaf, or that of the connection or ctx.
+// and waits for it, for notify.Silence at the most. Errors: ErrDeaf, or that of
+// the connection or ctx.
 func (p *Poller) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, notify.Silence)
+	defer cancel()
 	payload := pingPrefix + notify.NewID()
 	pong := make(chan struct{})
 	p.mu.Lock()
@@ -363,104 +418,3 @@ func (p *Poller) Ping(ctx context.Context) error {
 
 // pingPrefix is what the payload of a ping begins with: a topic has no colon.
 const pingPrefix = "ping:"
-
-// agedEar hears for which topics something becomes ready, for those who wait
-// for messages of an age. They stand in no waiting list: who is rung there
-// takes the message at once. It listens while somebody waits.
-type agedEar struct {
-	poller *Poller
-
-	life sync.Mutex // held while it starts or stops
-	stop func()     // ends it; nil while nobody waits
-
-	mu    sync.Mutex
-	bells map[chan struct{}]string // of those who wait, with the topic
-}
-
-// join returns a bell that rings when something of a topic may have become ready.
-func (a *agedEar) join(topic string) chan struct{} {
-	bell := make(chan struct{}, 1)
-	a.life.Lock()
-	defer a.life.Unlock()
-	a.mu.Lock()
-	if a.bells == nil {
-		a.bells = make(map[chan struct{}]string)
-	}
-	a.bells[bell] = topic
-	a.mu.Unlock()
-	if a.stop == nil {
-		a.start()
-	}
-	return bell
-}
-
-func (a *agedEar) leave(bell chan struct{}) {
-	a.life.Lock()
-	defer a.life.Unlock()
-	a.mu.Lock()
-	delete(a.bells, bell)
-	last := len(a.bells) == 0
-	a.mu.Unlock()
-	if last {
-		a.stop()
-		a.stop = nil
-	}
-}
-
-func (a *agedEar) start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		a.poller.store.Hear(ctx, a.hear, a.poller.store.Keys().Wake("*"))
-	}()
-	a.stop = func() {
-		cancel()
-		<-done
-	}
-}
-
-// hear rings those whose topic may have something; a connection that stands
-// anew may have missed it.
-func (a *agedEar) hear(e notify.Event) {
-	if e.Kind != notify.Subscribed && e.Kind != notify.Heard {
-		return
-	}
-	heard := strings.TrimPrefix(e.Channel, a.poller.store.Keys().Wake(""))
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for bell, topic := range a.bells {
-		if e.Kind == notify.Subscribed || topic == heard {
-			signal(bell)
-		}
-	}
-}
-
-// waitAged is Claim for messages of an age. It claims again exactly when the
-// oldest that is ready has that age, and where none is, when one becomes ready.
-func (p *Poller) waitAged(ctx context.Context, topic string, o ClaimOptions) ([]Delivery, error) {
-	p.waiting.Add(1)
-	defer p.waiting.Add(-1)
-	bell := p.aged.join(topic)
-	defer p.aged.leave(bell)
-	end := time.NewTimer(o.Wait)
-	defer end.Stop()
-	for {
-		ds, next, err := p.take(context.WithoutCancel(ctx), topic, o.Max, o.Lease, o.MinAge)
-		if err != nil || len(ds) > 0 {
-			return ds, err
-		}
-		ripe, ring := make(<-chan time.Time), bell
-		if next >= 0 {
-			ripe, ring = time.After(next), nil // what becomes ready meanwhile is younger
-		}
-		select {
-		case <-ring:
-		case <-ripe:
-		case <-end.C:
-			return nil, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
