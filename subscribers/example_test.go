@@ -58,6 +58,31 @@ func ExampleClaimer() {
 	}
 }
 
+// Any number of callers, such as those of an HTTP server, wait for messages over one connection.
+func ExamplePoller() {
+	store, err := notify.Open(notify.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	poller := subscribers.NewPoller(store, subscribers.PollerOptions{})
+	go poller.Run(ctx)
+	for ctx.Err() == nil {
+		messages, err := poller.Claim(ctx, "order.timeout", subscribers.ClaimOptions{Max: 10, Lease: 30 * time.Second, Wait: time.Minute})
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, m := range messages {
+			fmt.Printf("order %s was not paid: %s\n", m.ID, m.Body)
+			if err := poller.Ack(ctx, m); err != nil {
+				log.Print(err)
+			}
+		}
+	}
+}
+
 func ExampleRetryAfter() {
 	handler := func(ctx context.Context, d *subscribers.Delivery) error {
 		if len(d.Body) == 0 {

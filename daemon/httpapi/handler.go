@@ -38,22 +38,13 @@ func (g *Gate) handler() (http.Handler, error) {
 		mux.Handle("GET /metrics", g.o.Metrics)
 	}
 	mux.HandleFunc("/", g.plain(func(c *call) error { return g.unknown(mux, c) }))
-	return within(g.cors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return g.cors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if path.Clean(r.URL.Path) != r.URL.Path && r.URL.Path != "/" { // which the mux would redirect
 			g.plain(func(*call) error { return errNoSuchCall })(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
-	}))), nil
-}
-
-// within bounds how long an answer may take. The deadline of the request before
-// on the same connection would hold on otherwise.
-func within(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin)) // where it cannot be set the connection is gone
-		next.ServeHTTP(w, r)
-	})
+	})), nil
 }
 
 // register registers every call of the API.
@@ -160,6 +151,7 @@ func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 func (g *Gate) plain(handle func(c *call) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := &call{w: &recorder{ResponseWriter: w}, r: r, gate: g}
+		_ = c.writeWithin(answerWithin)
 		if err := handle(c); err != nil {
 			c.refuse(err)
 		}

@@ -75,6 +75,7 @@ func (c *call) serve(op operation, handle func() (any, error)) {
 
 // enter asks whether the gate is open, and who calls.
 func (c *call) enter(op operation) error {
+	_ = c.writeWithin(answerWithin) // where it cannot be set the connection is gone
 	if c.gate.draining.Load() {
 		return errDraining
 	}

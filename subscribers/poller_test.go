@@ -1,0 +1,858 @@
+package subscribers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// newPoller returns a poller that runs until stop is called or the test ends, and whose connection stands.
+func newPoller(t *testing.T, store *notify.Store) (p *subscribers.Poller, stop func()) {
+	t.Helper()
+	p = subscribers.NewPoller(store, subscribers.PollerOptions{})
+	stop = storetest.Run(t, func(ctx context.Context) error { p.Run(ctx); return nil })
+	storetest.Eventually(t, "the poller hears itself", func() bool { return p.Ping(t.Context()) == nil })
+	return p, stop
+}
+
+// got is what a claim returned.
+type got struct {
+	ds  []subscribers.Delivery
+	err error
+}
+
+func (g got) ids() string {
+	var ids []string
+	for _, d := range g.ds {
+		ids = append(ids, d.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+// claimLater claims in the background, and returns when the call is known to the poller.
+func claimLater(ctx context.Context, t *testing.T, p *subscribers.Poller, o subscribers.ClaimOptions) <-chan got {
+	t.Helper()
+	before := p.Waiting()
+	answer := make(chan got, 1)
+	go func() {
+		ds, err := p.Claim(ctx, topic, o)
+		answer <- got{ds, err}
+	}()
+	storetest.Eventually(t, "the caller waits, or has an answer", func() bool { return p.Waiting() > before || len(answer) > 0 })
+	return answer
+}
+
+// long is a claim of one message that waits for longer than a test.
+func long() subscribers.ClaimOptions {
+	return subscribers.ClaimOptions{Max: 1, Lease: time.Minute, Wait: subscribers.MaxWait}
+}
+
+// want waits for the answer of a claim, and fails the test if it is not those messages.
+func want(t *testing.T, what string, answer <-chan got, ids string) got {
+	t.Helper()
+	g := storetest.Receive(t, what, answer)
+	if g.err != nil || g.ids() != ids {
+		t.Fatalf("%s: got %q, %v, want %q", what, g.ids(), g.err, ids)
+	}
+	return g
+}
+
+// waits waits until so many inboxes stand in the topic's waiting list.
+func waits(t *testing.T, store *notify.Store, n int64) {
+	t.Helper()
+	storetest.Eventually(t, fmt.Sprintf("%d stand in the waiting list", n), func() bool {
+		now, err := store.Client().ZCard(t.Context(), store.Keys().Waiting(topic)).Result()
+		return err == nil && now == n
+	})
+}
+
+// hold has Redis hold back all scripts until let is called. They run alone on
+// their server, but for beating.
+func hold(t *testing.T, store *notify.Store) (held func(n int), let func()) {
+	t.Helper()
+	do := func(args ...any) {
+		t.Helper()
+		if err := store.Client().Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("CLIENT", "PAUSE", 600000, "WRITE")
+	held = func(n int) {
+		t.Helper()
+		storetest.Eventually(t, fmt.Sprintf("%d scripts are held back", n), func() bool {
+			info, err := store.Client().Info(t.Context(), "clients").Result()
+			return err == nil && strings.Contains(info, fmt.Sprintf("blocked_clients:%d\r", n+1)) // and a beat
+		})
+	}
+	return held, func() { t.Helper(); do("CLIENT", "UNPAUSE") }
+}
+
+// alone returns a store on a server of the test's own.
+func alone(t *testing.T) *notify.Store {
+	t.Helper()
+	return beating(t, storetest.At(t, storetest.Server(t).URL(), ""))
+}
+
+// beating has beats that name nothing heard on a store until the test ends.
+// There is no carrier in most of these tests, so that no beat repeats a ring
+// that got lost; and where none is heard connections are made anew, which has
+// those who wait look for themselves.
+func beating(t *testing.T, store *notify.Store) *notify.Store {
+	t.Helper()
+	every := time.NewTicker(notify.Heartbeat / 10)
+	t.Cleanup(every.Stop)
+	storetest.Run(t, func(ctx context.Context) error {
+		for {
+			_ = store.Client().Publish(ctx, store.Keys().Beat(), "1 1").Err() // one that fails does no harm
+			select {
+			case <-every.C:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	return store
+}
+
+func TestPollWaitsForAMessage(t *testing.T) {
+	store := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, store)
+	for i := range 20 {
+		answer := claimLater(t.Context(), t, p, long())
+		waits(t, store, 1)
+		id := fmt.Sprint(i)
+		storetest.Publish(t, store, body(id))
+		g := want(t, "the message", answer, id)
+		waits(t, store, 0)
+		if err := p.Ack(t.Context(), g.ds[0]); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := p.Waiting(); n != 0 {
+		t.Errorf("%d wait", n)
+	}
+	storetest.Empty(t, store)
+}
+
+func TestPollThatGetsNothing(t *testing.T) {
+	store := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, store)
+	for _, wait := range []time.Duration{0, time.Nanosecond, 30 * time.Millisecond} {
+		for _, age := range []time.Duration{0, time.Hour} {
+			began := time.Now()
+			ds, err := p.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 5, Lease: time.Minute, MinAge: age, Wait: wait})
+			if len(ds) > 0 || err != nil || time.Since(began) < wait {
+				t.Errorf("wait %v, age %v: got %v, %v after %v", wait, age, ds, err, time.Since(began))
+			}
+		}
+	}
+	waits(t, store, 0)
+}
+
+func TestBadPoll(t *testing.T) {
+	p := subscribers.NewPoller(storetest.Open(t), subscribers.PollerOptions{})
+	for name, o := range map[string]subscribers.ClaimOptions{
+		"wait -1ns":   {Max: 1, Lease: time.Minute, Wait: -1},
+		"wait 5m0":    {Max: 1, Lease: time.Minute, Wait: subscribers.MaxWait + 1},
+		"max 0":       {Lease: time.Minute},
+		"lease 0s":    {Max: 1},
+		"min age -1s": {Max: 1, Lease: time.Minute, MinAge: -time.Second},
+	} {
+		if _, err := p.Claim(t.Context(), topic, o); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := p.Claim(t.Context(), "a b", long()); !errors.Is(err, notify.ErrInvalid) {
+		t.Errorf("topic: got %v", err)
+	}
+}
+
+// First come, first served, whatever lease and however much each wants.
+func TestPollsAreServedInTheirOrder(t *testing.T) {
+	store := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, store)
+	var answers []<-chan got
+	for i, max := range []int{500, 1, 2, 2} {
+		o := long()
+		o.Max, o.Lease = max, time.Duration(1+i%2)*time.Minute
+		answers = append(answers, claimLater(t.Context(), t, p, o))
+		waits(t, store, 1)
+		storetest.Eventually(t, "its claim is through", func() bool { return p.Ping(t.Context()) == nil })
+	}
+	storetest.Publish(t, store, body("a"))
+	want(t, "the first, though it wants more", answers[0], "a")
+	waits(t, store, 1)
+	storetest.Publish(t, store, body("b"))
+	want(t, "the second, of another lease", answers[1], "b")
+	waits(t, store, 1)
+	storetest.Publish(t, store, body("c"), body("d"), body("e"))
+	g := want(t, "the third", answers[2], "c d")
+	if late := g.ds[0].Late(time.Minute); late > storetest.Deadline {
+		t.Errorf("it was claimed for another lease: %v", g.ds[0].Receipt.Until())
+	}
+	want(t, "the last", answers[3], "e")
+	waits(t, store, 0)
+}
+
+// A claim is under way for a caller who leaves: what it brings goes to somebody who waits elsewhere.
+func TestCallerLeavesDuringTheClaim(t *testing.T) {
+	store := alone(t)
+	p, _ := newPoller(t, store)
+	other, _ := newPoller(t, store)
+	answer := claimLater(t.Context(), t, other, long())
+	waits(t, store, 1)
+	held, let := hold(t, store)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := claimLater(ctx, t, p, long())
+	held(1)
+	published := make(chan struct{})
+	go func() {
+		defer close(published)
+		storetest.Publish(t, store, body("a"))
+	}()
+	held(2)
+	cancel()
+	if g := storetest.Receive(t, "the caller leaves at once", left); !errors.Is(g.err, context.Canceled) || len(g.ds) > 0 {
+		t.Errorf("got %v", g)
+	}
+	let()
+	storetest.Receive(t, "the publish", published)
+	want(t, "the message", answer, "a")
+	waits(t, store, 0)
+	if c := counts(t, store); c.Leased != 1 || c.Ready != 0 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// Messages are ready and claimed for a caller who leaves meanwhile: they are ready again.
+func TestClaimForNobodyIsGivenBack(t *testing.T) {
+	store := alone(t)
+	p, _ := newPoller(t, store)
+	storetest.Publish(t, store, body("a"), body("b"), body("c"))
+	held, let := hold(t, store)
+	ctx, cancel := context.WithCancel(t.Context())
+	o := long()
+	o.Max = 2
+	left := claimLater(ctx, t, p, o)
+	held(1)
+	cancel()
+	storetest.Receive(t, "the caller leaves at once", left)
+	let()
+	storetest.Eventually(t, "all are ready", func() bool { c := counts(t, store); return c.Ready == 3 && c.Leased == 0 })
+	waits(t, store, 0)
+	for _, id := range []string{"a", "b", "c"} {
+		answer := claimLater(t.Context(), t, p, long())
+		if g := want(t, "one by one", answer, id); g.ds[0].Attempt != 1 {
+			t.Errorf("an attempt was used up: %+v", g.ds[0])
+		}
+	}
+}
+
+// A claim is under way for a caller who leaves, and one who wants another lease comes: it gets the message under its own.
+func TestCallerOfAnotherLease(t *testing.T) {
+	store := alone(t)
+	p, _ := newPoller(t, store)
+	storetest.Publish(t, store, body("a"))
+	held, let := hold(t, store)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := claimLater(ctx, t, p, long())
+	held(1)
+	o := long()
+	o.Lease = time.Hour
+	answer := claimLater(t.Context(), t, p, o)
+	cancel()
+	storetest.Receive(t, "the caller leaves at once", left)
+	let()
+	g := want(t, "the message", answer, "a")
+	if rest := time.Until(g.ds[0].Receipt.Until()); rest < o.Lease-storetest.Deadline {
+		t.Errorf("it is leased for another %v", rest)
+	}
+	waits(t, store, 0)
+	if c := counts(t, store); c.Leased != 1 || c.Ready != 0 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// The last one leaves while its ring is on its way: somebody else is rung.
+func TestRingForOneWhoLeaves(t *testing.T) {
+	store := alone(t)
+	p, _ := newPoller(t, store)
+	other, _ := newPoller(t, store)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := claimLater(ctx, t, p, long())
+	waits(t, store, 1)
+	answer := claimLater(t.Context(), t, other, long())
+	waits(t, store, 2)
+	held, let := hold(t, store)
+	published := make(chan struct{})
+	go func() {
+		defer close(published)
+		storetest.Publish(t, store, body("a")) // rings who waits for the longest time
+	}()
+	held(1)
+	cancel()
+	storetest.Receive(t, "the caller leaves at once", left)
+	held(2)
+	let()
+	storetest.Receive(t, "the publish", published)
+	want(t, "the message", answer, "a")
+	waits(t, store, 0)
+}
+
+// One comes while the inbox leaves the list for the last one.
+func TestCallerComesWhileTheInboxLeaves(t *testing.T) {
+	store := alone(t)
+	p, _ := newPoller(t, store)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := claimLater(ctx, t, p, long())
+	waits(t, store, 1)
+	held, let := hold(t, store)
+	cancel()
+	storetest.Receive(t, "the caller leaves at once", left)
+	held(1)
+	answer := claimLater(t.Context(), t, p, long())
+	let()
+	storetest.Publish(t, store, body("a"))
+	want(t, "the message", answer, "a")
+	waits(t, store, 0)
+}
+
+// An inbox that could not leave a list, with Redis away, leaves it when it is rung, and somebody else is rung.
+func TestInboxThatCouldNotLeave(t *testing.T) {
+	store := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, store)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := claimLater(ctx, t, p, long())
+	waits(t, store, 1)
+	inboxes, err := store.Client().ZRange(t.Context(), store.Keys().Waiting(topic), 0, 0).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	storetest.Receive(t, "the caller leaves", left)
+	waits(t, store, 0)
+	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Waiting(topic), 1, inboxes[0]).Err(); err != nil {
+		t.Fatal(err)
+	}
+	other, _ := newPoller(t, store)
+	answer := claimLater(t.Context(), t, other, long())
+	waits(t, store, 2)
+	storetest.Publish(t, store, body("a"))
+	want(t, "the message", answer, "a")
+	waits(t, store, 0)
+}
+
+// The connection breaks in the middle of a claim: who came after it was sent, or wants another lease, does not get its error.
+func TestErrorReachesThoseOfTheClaim(t *testing.T) {
+	store := alone(t)
+	p, _ := newPoller(t, store)
+	held, let := hold(t, store)
+	broken := claimLater(t.Context(), t, p, long())
+	held(1)
+	second, third := long(), long()
+	third.Lease = time.Hour
+	answers := []<-chan got{claimLater(t.Context(), t, p, second), claimLater(t.Context(), t, p, third)}
+	if err := store.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if g := storetest.Receive(t, "the claim fails", broken); g.err == nil {
+		t.Errorf("got %v", g)
+	}
+	let()
+	waits(t, store, 1)
+	storetest.Publish(t, store, body("a"))
+	want(t, "the second", answers[0], "a")
+	storetest.Publish(t, store, body("b"))
+	want(t, "the third", answers[1], "b")
+	waits(t, store, 0)
+}
+
+// With Redis away, or a ready set that is foreign, each call has its error, and nothing is tried again and again.
+func TestPollsFail(t *testing.T) {
+	server := storetest.Server(t)
+	store := beating(t, storetest.At(t, server.URL(), ""))
+	p, _ := newPoller(t, store)
+	waiting := claimLater(t.Context(), t, p, long())
+	waits(t, store, 1)
+	ready := store.Keys().Base() + "ready:" + topic
+	if err := store.Client().Set(t.Context(), ready, "foreign", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	before := scriptCalls(t, store)
+	for i := range 10 {
+		o := long()
+		o.Lease += time.Duration(i) * time.Second
+		if g := storetest.Receive(t, "the error", claimLater(t.Context(), t, p, o)); g.err == nil {
+			t.Errorf("got %v", g)
+		}
+	}
+	if g := storetest.Receive(t, "the error", waiting); g.err == nil {
+		t.Errorf("got %v", g)
+	}
+	waits(t, store, 0)
+	if n := scriptCalls(t, store) - before; n > 40 {
+		t.Errorf("%d scripts for 11 calls", n)
+	}
+	server.Kill()
+	storetest.Eventually(t, "it is deaf", func() bool { return errors.Is(p.Ping(t.Context()), subscribers.ErrDeaf) })
+	for range 20 {
+		if g := storetest.Receive(t, "the error", claimLater(t.Context(), t, p, long())); g.err == nil {
+			t.Errorf("got %v", g)
+		}
+	}
+}
+
+func TestPollerStops(t *testing.T) {
+	store := beating(t, storetest.Open(t))
+	p, stop := newPoller(t, store)
+	aged := long()
+	aged.MinAge = time.Hour
+	answers := []<-chan got{claimLater(t.Context(), t, p, long()), claimLater(t.Context(), t, p, aged)}
+	waits(t, store, 1)
+	stop()
+	waits(t, store, 0)
+	answers = append(answers, claimLater(t.Context(), t, p, long()), claimLater(t.Context(), t, p, aged))
+	for i, answer := range answers {
+		if g := storetest.Receive(t, "the end of the wait", answer); !errors.Is(g.err, subscribers.ErrStopping) {
+			t.Errorf("%d: got %v", i, g)
+		}
+	}
+	if err := p.Ping(t.Context()); !errors.Is(err, subscribers.ErrDeaf) {
+		t.Errorf("ping: %v", err)
+	}
+	waits(t, store, 0)
+}
+
+// It stops while a claim is under way: what that brings is given back.
+func TestPollerStopsDuringAClaim(t *testing.T) {
+	store := alone(t)
+	p, stop := newPoller(t, store)
+	storetest.Publish(t, store, body("a"))
+	held, let := hold(t, store)
+	answer := claimLater(t.Context(), t, p, long())
+	held(1)
+	stopped := make(chan struct{})
+	go func() {
+		stop()
+		close(stopped)
+	}()
+	if g := storetest.Receive(t, "the end of the wait", answer); !errors.Is(g.err, subscribers.ErrStopping) {
+		t.Errorf("got %v", g)
+	}
+	let()
+	storetest.Receive(t, "it stops", stopped)
+	if c := counts(t, store); c.Ready != 1 || c.Leased+c.Waiting != 0 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestPollBeforeRun(t *testing.T) {
+	store := beating(t, storetest.Open(t))
+	p := subscribers.NewPoller(store, subscribers.PollerOptions{})
+	answer := claimLater(t.Context(), t, p, long())
+	waits(t, store, 1)
+	storetest.Publish(t, store, body("a")) // nobody hears that ring
+	storetest.Run(t, func(ctx context.Context) error { p.Run(ctx); return nil })
+	want(t, "the message", answer, "a")
+	waits(t, store, 0)
+}
+
+// Whatever becomes of connections, scripts and data, who waits is served.
+func TestPollThroughFaults(t *testing.T) {
+	server := storetest.Server(t)
+	store := beating(t, storetest.At(t, server.URL(), ""))
+	p, _ := newPoller(t, store)
+	for i := range 20 {
+		answer := claimLater(t.Context(), t, p, long())
+		waits(t, store, 1)
+		fault := []any{"CLIENT", "KILL", "TYPE", "pubsub"}
+		if i%2 == 1 {
+			fault = []any{"SCRIPT", "FLUSH"}
+		}
+		if err := store.Client().Do(t.Context(), fault...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		id := fmt.Sprint(i)
+		storetest.Publish(t, store, body(id))
+		want(t, "the message", answer, id)
+		waits(t, store, 0)
+	}
+	carry(t, store)
+	answer := claimLater(t.Context(), t, p, long())
+	waits(t, store, 1)
+	before := p.Fallbacks()
+	if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, store, body("flushed"))
+	want(t, "the message", answer, "flushed")
+	if n := p.Fallbacks() - before; n != 1 {
+		t.Errorf("%d fallbacks, and the waiting list was lost once", n)
+	}
+}
+
+// Who waits for a topic that is paused is woken when it is resumed.
+func TestPollOfAPausedTopic(t *testing.T) {
+	store := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, store)
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	if err := pub.Pause(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, store, body("a"))
+	answer := claimLater(t.Context(), t, p, long())
+	waits(t, store, 1)
+	if ds, err := p.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); len(ds) > 0 || err != nil {
+		t.Errorf("got %v, %v", ds, err)
+	}
+	if err := pub.Resume(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "the message", answer, "a")
+	waits(t, store, 0)
+}
+
+func TestPing(t *testing.T) {
+	store := beating(t, storetest.Open(t))
+	p := subscribers.NewPoller(store, subscribers.PollerOptions{})
+	if err := p.Ping(t.Context()); !errors.Is(err, subscribers.ErrDeaf) {
+		t.Errorf("before Run: %v", err)
+	}
+	p, _ = newPoller(t, store)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Ping(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if err := p.Ping(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Those who wait for messages of an age get them exactly then, and at once what is older from the beginning.
+func TestPollForOldMessages(t *testing.T) {
+	store := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, store)
+	o := long()
+	o.MinAge = time.Hour
+	answer := claimLater(t.Context(), t, p, o)
+	storetest.Publish(t, store, body("young"))
+	o.MinAge = 200 * time.Millisecond
+	g := want(t, "the young one, later", claimLater(t.Context(), t, p, o), "young")
+	if late := g.ds[0].Late(time.Minute); late < o.MinAge {
+		t.Errorf("it was %v old", late)
+	}
+	storetest.Publish(t, store, body("younger"))
+	old := body("old")
+	old.Due = time.Now().Add(-2 * time.Hour)
+	storetest.Publish(t, store, old)
+	want(t, "the old one", answer, "old")
+	waits(t, store, 0)
+}
+
+// They come and go by hundreds, and share one connection while there are any.
+func TestOldPollsComeAndGo(t *testing.T) {
+	store := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, store)
+	pattern := func() int64 {
+		n, err := store.Client().PubSubNumPat(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	var all sync.WaitGroup
+	for i := range 300 {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), rand.N(100*time.Millisecond))
+			defer cancel()
+			o := long()
+			o.MinAge, o.Wait = time.Hour, time.Nanosecond+rand.N(100*time.Millisecond)
+			if _, err := p.Claim(ctx, fmt.Sprint("t", i%7), o); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	storetest.Eventually(t, "nobody listens", func() bool { return pattern() == 0 })
+	o := long()
+	o.MinAge = time.Millisecond
+	answers := []<-chan got{claimLater(t.Context(), t, p, o), claimLater(t.Context(), t, p, o)}
+	storetest.Eventually(t, "one connection listens", func() bool { return pattern() == 1 })
+	storetest.Publish(t, store, body("a"))
+	storetest.Publish(t, store, body("b"))
+	for _, answer := range answers {
+		if g := storetest.Receive(t, "a message", answer); len(g.ds) != 1 {
+			t.Errorf("got %v", g)
+		}
+	}
+}
+
+// A thousand calls on a hundred topics cost one connection that listens, and all are served.
+func TestThousandPolls(t *testing.T) {
+	store := alone(t)
+	carry(t, store)
+	listening := func() int {
+		list, err := store.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "pubsub").Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(list, "\n")
+	}
+	storetest.Eventually(t, "the carrier listens", func() bool { return listening() > 0 })
+	before := listening()
+	p, stop := newPoller(t, store)
+	const polls, topics = 1000, 100
+	ids := make(chan string, polls)
+	var all sync.WaitGroup
+	for i := range polls {
+		all.Go(func() {
+			ds, err := p.Claim(t.Context(), fmt.Sprint("t", i%topics), long())
+			if err != nil || len(ds) != 1 {
+				t.Errorf("got %v, %v", ds, err)
+				return
+			}
+			ids <- ds[0].ID
+			if err := p.Ack(t.Context(), ds[0]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	storetest.Eventually(t, "an inbox in every list", func() bool {
+		keys, err := store.Client().Keys(t.Context(), store.Keys().Waiting("*")).Result()
+		return err == nil && len(keys) == topics && p.Waiting() == polls
+	})
+	if n := listening() - before; n != 1 {
+		t.Errorf("%d connections listen", n)
+	}
+	var messages []notify.Message
+	for i := range polls {
+		m := notify.Message{Topic: fmt.Sprint("t", i%topics), ID: fmt.Sprint(i), Body: []byte("x")}
+		if i >= polls/2 {
+			m.Delay = rand.N(200 * time.Millisecond)
+		}
+		messages = append(messages, m)
+	}
+	storetest.Publish(t, store, messages...)
+	all.Wait()
+	seen := map[string]bool{}
+	for range polls {
+		seen[<-ids] = true
+	}
+	if len(seen) != polls || p.Fallbacks() != 0 {
+		t.Errorf("%d different messages, %d fallbacks", len(seen), p.Fallbacks())
+	}
+	stop()
+	storetest.Empty(t, store)
+}
+
+// handouts counts how often each message was handed out.
+type handouts struct {
+	mu  sync.Mutex
+	all map[string]int
+}
+
+func (h *handouts) note(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.all == nil {
+		h.all = make(map[string]int)
+	}
+	h.all[id]++
+}
+
+func (h *handouts) size() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all)
+}
+
+func (h *handouts) once(t *testing.T) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, n := range h.all {
+		if n != 1 {
+			t.Errorf("%s was handed out %d times", id, n)
+		}
+	}
+}
+
+// takeSome makes one random claim, acknowledges what it brings and takes note of it.
+func takeSome(t *testing.T, r *rand.Rand, p *subscribers.Poller, topic string, h *handouts) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.Int64N(int64(8*time.Millisecond))))
+	defer cancel()
+	o := subscribers.ClaimOptions{
+		Max: 1 + r.IntN(4), Lease: time.Duration(1+r.IntN(3)) * time.Minute,
+		Wait: time.Duration(r.Int64N(int64(8 * time.Millisecond))),
+	}
+	if r.IntN(6) == 0 {
+		o.MinAge = time.Millisecond
+	}
+	if r.IntN(10) == 0 {
+		o.Max = subscribers.MaxClaim
+	}
+	ds, err := p.Claim(ctx, topic, o)
+	if err != nil && ctx.Err() == nil {
+		t.Errorf("claim: %v", err)
+	}
+	if err != nil && len(ds) > 0 {
+		t.Errorf("%d messages come with %v", len(ds), err)
+	}
+	for _, d := range ds {
+		h.note(d.ID)
+	}
+	if len(ds) > 0 {
+		if lost, err := p.AckMany(t.Context(), topic, ds); err != nil || len(lost) > 0 {
+			t.Errorf("ack: lost %v, %v", lost, err)
+		}
+	}
+}
+
+// Callers of two pollers come, leave and are cancelled while messages are
+// published. When they are gone, what is left has to reach the one who waits
+// all the time without anybody's help: no ring is lost, and nothing stays
+// leased. There is no carrier, and so no beat.
+func TestNoRingIsLost(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			store := beating(t, storetest.Open(t))
+			steady, _ := newPoller(t, store)
+			var pollers []*subscribers.Poller
+			var stops []func()
+			for range 2 {
+				p, stop := newPoller(t, store)
+				pollers, stops = append(pollers, p), append(stops, stop)
+			}
+			var h handouts
+			ctx, cancel := context.WithCancel(t.Context())
+			var stays sync.WaitGroup
+			stays.Go(func() {
+				for ctx.Err() == nil {
+					ds, _ := steady.Claim(ctx, topic, long())
+					for _, d := range ds {
+						h.note(d.ID)
+						if err := steady.Ack(context.WithoutCancel(ctx), d); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+			published := 0
+			for round := range 40 {
+				var callers sync.WaitGroup
+				for i := range 8 {
+					r := rand.New(rand.NewPCG(seed, uint64(round*100+i)))
+					callers.Go(func() {
+						for range 3 {
+							takeSome(t, r, pollers[i%2], topic, &h)
+						}
+					})
+				}
+				r := rand.New(rand.NewPCG(seed, uint64(round*100+99)))
+				for range 5 {
+					var batch []notify.Message
+					for range 1 + r.IntN(3) {
+						batch = append(batch, body(fmt.Sprint(published)))
+						published++
+					}
+					storetest.Publish(t, store, batch...)
+				}
+				callers.Wait()
+				storetest.Eventually(t, "the rest reaches the one who stays", func() bool { return h.size() == published })
+			}
+			waits(t, store, 1)
+			cancel()
+			stays.Wait()
+			waits(t, store, 0)
+			for _, stop := range stops {
+				stop()
+			}
+			h.once(t)
+			storetest.Empty(t, store)
+		})
+	}
+}
+
+// Pollers and a subscriber share several topics, with delays, while listening connections are cut and scripts are lost.
+func TestPollersAndSubscriber(t *testing.T) {
+	for seed := range uint64(2) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			store := alone(t)
+			carry(t, store)
+			topics := []string{topic, "b", "c.d"}
+			var h handouts
+			stop := handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+				h.note(d.ID)
+				return nil
+			}, subscribers.HandleOptions{Concurrency: 3})
+			var pollers []*subscribers.Poller
+			var stops []func()
+			for range 3 {
+				p, stop := newPoller(t, store)
+				pollers, stops = append(pollers, p), append(stops, stop)
+			}
+			const total = 1500
+			ctx, cancel := context.WithCancel(t.Context())
+			var callers sync.WaitGroup
+			for i := range 30 {
+				r := rand.New(rand.NewPCG(seed, uint64(i)))
+				callers.Go(func() {
+					for ctx.Err() == nil {
+						takeSome(t, r, pollers[i%3], topics[r.IntN(3)], &h)
+					}
+				})
+			}
+			r := rand.New(rand.NewPCG(seed, 99))
+			for i := 0; i < total; {
+				var batch []notify.Message
+				for range min(1+r.IntN(20), total-i) {
+					m := body(fmt.Sprint(i))
+					m.Topic = topics[r.IntN(3)]
+					if r.IntN(2) == 0 {
+						m.Delay = time.Duration(r.Int64N(int64(100 * time.Millisecond)))
+					}
+					batch = append(batch, m)
+					i++
+				}
+				storetest.Publish(t, store, batch...)
+				switch r.IntN(20) {
+				case 0:
+					store.Client().Do(t.Context(), "SCRIPT", "FLUSH")
+				case 1:
+					store.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub")
+				}
+			}
+			storetest.Eventually(t, "all are handed out", func() bool { return h.size() == total })
+			cancel()
+			callers.Wait()
+			stop()
+			for _, stop := range stops {
+				stop()
+			}
+			h.once(t)
+			for _, name := range topics {
+				if n := store.Client().ZCard(t.Context(), store.Keys().Waiting(name)).Val(); n != 0 {
+					t.Errorf("%d stand in the waiting list of %s", n, name)
+				}
+			}
+			storetest.Empty(t, store)
+		})
+	}
+}
