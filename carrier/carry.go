@@ -194,7 +194,9 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 	m := Carried{Moved: int(moved), Lateness: lateness(runs, at), Took: took}
 	t.moved(m)
 	t.tell(t.lookout.carried(m, dueOf(reply[8]), now))
-	t.report(reply[10:])
+	repeated, _ := reply[10].(int64)
+	t.repeats(repeated)
+	t.report(reply[11:])
 	if wait < 0 {
 		return never, nil
 	}

@@ -7,12 +7,14 @@
 -- Reply: 0 if the lease is another's. Else 1, members that were moved, in how many us the next thing is due (-1: nothing
 --   is scheduled), now in us, how many us this took, the two cursors, how many messages and broadcasts wait for their due time
 --   (-1 between beats), when the earliest of those that were carried was due ('' if none was), a list of due times, each with
---   how many scheduled messages that were made ready had it, and of each one buried: member, reason, attempts used up.
+--   how many scheduled messages that were made ready had it, for how many topics the beat repeated a ring, and of each one
+--   buried: member, reason, attempts used up.
 -- The keys of topics are built here, because the topics are learned here; they carry the same hash tag.
 local SLOW = 100 -- leases and expiries dealt with in one call
 local TOPICS_A_BEAT = 500 -- that are looked at for a lost ring
 local NAMES = 4096 -- bytes of topics that a beat names
 local LATER = 60000 -- ms until something is tried again that can neither be carried nor buried
+local PATIENCE = 50000 -- us in which who was rung has claimed
 local LOGS_A_CALL = 50 -- topics whose broadcasts are sent in one call
 local SWEEP = 20 -- old logs that a beat removes
 local KEEP, AGE = ARGV[12], tonumber(ARGV[13])
@@ -304,9 +306,16 @@ local function sweep(rank)
   return #old < SWEEP and 0 or rank + SWEEP
 end
 
+-- Whether somebody was rung a while ago and has not claimed since: the ring was lost, or who was rung hangs.
+local function unheard(waiting)
+  local rung = (try('ZRANGE', waiting, text(RUNG), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES') or {})[2]
+  return rung and us - (rung - RUNG) > PATIENCE
+end
+
 -- Tells that the carrier lives. Where ready messages and waiting subscribers stand side by side a ring may have been lost: it
 -- is repeated. Where nobody stands in the list, the list may have been lost: the beat names the topic. Programs of other
 -- languages are told again in either case. Of a topic that is paused nobody is told.
+local repeated = 0
 local function beat()
   local page = try('SSCAN', READY, ARGV[10], 'COUNT', TOPICS_A_BEAT) or { '0', {} }
   local told, size = { ARGV[9], text(now) }, 0
@@ -315,8 +324,10 @@ local function beat()
     if ready == 0 then
       call('SREM', READY, topic)
     elseif ready then
-      if (try('ZCARD', base .. 'waiting:' .. topic) or 0) > 0 then
-        ring(topic, base .. 'waiting:' .. topic, ready, us)
+      local waiting = base .. 'waiting:' .. topic
+      if (try('ZCARD', waiting) or 0) > 0 then
+        if unheard(waiting) and not paused(topic) then repeated = repeated + 1 end
+        ring(topic, waiting, ready, us)
       elseif not paused(topic) then
         tell(PREFIX .. 'wake:' .. topic, ready)
         if size + #topic < NAMES then
@@ -352,4 +363,4 @@ end
 local wait = -1
 if next_due < math.huge then wait = math.max(next_due * 1000 - us, 0) end
 local took = clock() - us
-return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), waiting, earliest, runs, unpack(buried) }
+return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), waiting, earliest, runs, repeated, unpack(buried) }

@@ -26,6 +26,7 @@ type State struct {
 
 	Moved     int64 // messages made ready and broadcasts sent, since New
 	Fallbacks int64 // of Carried.Fallback, since New
+	Repeated  int64 // topics for which a beat rang again, since New: who was rung had not claimed for more than 50 ms
 }
 
 // State returns what the carrier does. It is safe for concurrent use, and asks nothing of Redis.
@@ -77,6 +78,13 @@ func (c *Carrier) waits(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.Waiting = n
+}
+
+// repeats takes note of rings that a beat repeated.
+func (c *Carrier) repeats(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state.Repeated += n
 }
 
 // moved takes note of what a call moved.

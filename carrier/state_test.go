@@ -8,9 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // told collects what a carrier tells of.
@@ -175,6 +178,37 @@ func TestNoFallback(t *testing.T) {
 
 // The loop of a carrier whose Redis takes connections and never answers comes
 // around within the bound, elected or not.
+// Who was rung and does not claim is rung again with each beat, and that is
+// counted; who claims at once is not.
+func TestRepeatedRing(t *testing.T) {
+	store := storetest.Open(t)
+	c, _ := watch(t, store, carrier.Options{})
+	inbox := store.Keys().Inbox("deaf")
+	rings := store.Client().Subscribe(t.Context(), inbox)
+	defer rings.Close()
+	if _, err := rings.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waits := redis.Z{Score: float64(time.Now().UnixMicro()), Member: inbox}
+	if err := store.Client().ZAdd(t.Context(), store.Keys().Waiting(topic), waits).Err(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
+	storetest.Eventually(t, "rings are repeated", func() bool { return c.State().Repeated >= 2 })
+	if n := c.State().Fallbacks; n != 0 {
+		t.Errorf("%d nudges are told as lost", n)
+	}
+	ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 2, time.Minute, 0)
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("claimed %d, %v", len(ds), err)
+	}
+	settled := c.State()
+	storetest.Eventually(t, "two more beats", func() bool { return c.State().Progress.Sub(settled.Progress) > 2*notify.Heartbeat })
+	if again := c.State().Repeated; again > settled.Repeated {
+		t.Errorf("%d rings were repeated though nothing is ready", again-settled.Repeated)
+	}
+}
+
 func TestProgressWithoutRedis(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

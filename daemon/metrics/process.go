@@ -43,10 +43,12 @@ func newProcess(o Options, fallbacks prometheus.Counter) *process {
 }
 
 func carrierFigures() []figure[carrier.State] {
+	repeated := prometheus.NewDesc("bellhop_fallbacks_total", fallbacksHelp, nil, prometheus.Labels{"part": "ring"})
 	gauge := func(name, help string, value func(carrier.State) float64) figure[carrier.State] {
 		return figure[carrier.State]{desc(name, help), prometheus.GaugeValue, value}
 	}
 	return []figure[carrier.State]{
+		{repeated, prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.Repeated) }},
 		gauge("bellhop_is_carrier", "Whether this process is the elected carrier.", func(s carrier.State) float64 { return truth(s.Carrying) }),
 		gauge("bellhop_carrier_epoch", "Number of the last election that this process won; 0 where it won none.", func(s carrier.State) float64 { return float64(s.Epoch) }),
 		gauge("bellhop_carrier_waiting", "Messages and broadcasts that wait for their due time, as the elected carrier last counted them; 0 while standing by.", func(s carrier.State) float64 { return float64(s.Waiting) }),
