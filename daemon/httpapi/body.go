@@ -14,10 +14,9 @@ import (
 )
 
 const (
-	bodyWithin   = 30 * time.Second // for a body to come
-	answerWithin = 30 * time.Second // for an answer to be taken
-	maxJSON      = 1 << 20          // bytes of a body in JSON
-	maxBulk      = 16 << 20         // bytes of many messages
+	maxJSON = 1 << 20  // bytes of a body in JSON
+	maxBulk = 16 << 20 // bytes of many messages
+	atOnce  = 64 << 10 // bytes that are made room for before they come
 )
 
 // body reads the whole body, of at most max bytes. It is errBodyCut, errBodySlow
@@ -29,10 +28,6 @@ func (c *call) body(max int) ([]byte, error) {
 	if c.r.ContentLength == 0 || c.r.Body == http.NoBody {
 		return nil, nil
 	}
-	rc := http.NewResponseController(c.w)
-	if err := rc.SetReadDeadline(time.Now().Add(bodyWithin)); err != nil {
-		return nil, fmt.Errorf("%w: %w", errBodyCut, err)
-	}
 	data, err := c.readAll(max)
 	var timeout net.Error
 	switch {
@@ -43,13 +38,14 @@ func (c *call) body(max int) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errBodyCut, err)
 	}
-	_ = rc.SetReadDeadline(time.Time{}) // the next request has its own
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // it would end a poll
 	return data, nil
 }
 
-// readAll reads the body, or one byte more than max of it.
+// readAll reads the body, or one byte more than max of it. A large one that is
+// only announced takes no memory.
 func (c *call) readAll(max int) ([]byte, error) {
-	if n := c.r.ContentLength; n > 0 {
+	if n := c.r.ContentLength; n > 0 && n <= atOnce {
 		data := make([]byte, n)
 		_, err := io.ReadFull(c.r.Body, data)
 		return data, err

@@ -28,7 +28,7 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 	if in.Lease == 0 && !c.given("lease") {
 		in.Lease = g.o.Lease
 	}
-	if err := c.writeWithin(answerWithin + in.Wait); err != nil {
+	if err := c.writeWithin(c.gate.timing.answer + min(max(in.Wait, 0), subscribers.MaxWait)); err != nil {
 		return nil, err
 	}
 	open, done := c.open(ctx)
@@ -40,16 +40,30 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 	if err != nil {
 		return nil, err
 	}
+	if err := c.handOver(ctx, ds); err != nil && len(ds) > 0 {
+		// Where this fails, too, their leases run out.
+		_, _ = g.poller.Release(context.WithoutCancel(ctx), in.Topic, ds)
+		return nil, err
+	}
+	for _, d := range ds {
+		g.o.OnClaimed(d, d.Late(in.Lease))
+	}
+	return nil, nil
+}
+
+// handOver answers with what was claimed. The error says that the client is gone.
+func (c *call) handOver(ctx context.Context, ds []subscribers.Delivery) error {
+	if ctx.Err() != nil { // it went while they were claimed
+		return ctx.Err()
+	}
 	reply := api.Claimed{Messages: make([]api.Delivery, len(ds))}
 	for i, d := range ds {
 		reply.Messages[i] = api.DeliveryOf(d)
-		g.o.OnClaimed(d, d.Late(in.Lease))
 	}
-	if err := c.answer(http.StatusOK, reply); err != nil && len(ds) > 0 {
-		// Where this fails, too, their leases run out.
-		_, _ = g.poller.Release(context.WithoutCancel(ctx), in.Topic, ds)
+	if err := c.answer(http.StatusOK, reply); err != nil {
+		return err
 	}
-	return nil, nil
+	return http.NewResponseController(c.w).Flush() // a small answer meets the connection only now
 }
 
 // ended returns what a poll is told that was cut short: that there was no

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +50,9 @@ type Gate struct {
 	cert   atomic.Pointer[tls.Certificate]
 	server *http.Server
 
+	timing   timing
+	fresh    fresh
+	handling sync.RWMutex // held for reading by each request under way
 	draining atomic.Bool
 	closing  context.Context // ends when polls and streams are to end
 	close    func()
@@ -57,7 +61,9 @@ type Gate struct {
 
 // New returns a gate to a store. It listens to nothing yet. Errors: a
 // notify.ErrInvalid that names the option, or which file cannot be read.
-func New(store *notify.Store, o Options) (*Gate, error) {
+func New(store *notify.Store, o Options) (*Gate, error) { return newGate(store, o, usual) }
+
+func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 	if o.Lease == 0 {
 		o.Lease = subscribers.DefaultLease
 	}
@@ -77,7 +83,7 @@ func New(store *notify.Store, o Options) (*Gate, error) {
 		o.OnClaimed = func(subscribers.Delivery, time.Duration) {}
 	}
 	g := &Gate{
-		o: o, store: store,
+		o: o, store: store, timing: t,
 		pub:    notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody}),
 		poller: subscribers.NewPoller(store, subscribers.PollerOptions{MaxAttempts: o.MaxAttempts, Logger: o.Logger}),
 		ears:   subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger}),
@@ -92,30 +98,61 @@ func New(store *notify.Store, o Options) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.server = newServer(handler, o.Logger)
+	g.server = g.newServer(handler)
 	return g, nil
 }
 
-// Timeouts and limits of the server.
-const (
-	headerWithin   = 10 * time.Second // for the header of a request to come
-	idleFor        = 2 * time.Minute  // that a connection is kept without a request
-	maxHeaderBytes = 64 << 10
-)
+// timing is how long clients may take.
+type timing struct {
+	header time.Duration // for the header of a request to come
+	body   time.Duration // for its body to come
+	answer time.Duration // for the answer to be taken
+	idle   time.Duration // that a connection is kept without a request
+	quiet  time.Duration // after which a stream gets a comment, so that no proxy closes it
+	closed time.Duration // for what is still to be taken when the gate closes, or to come on a new connection
+}
 
-func newServer(handler http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: headerWithin, // bodies and answers have deadlines of their own: a stream has no end
-		IdleTimeout:       idleFor,
+// usual is the timing but in tests.
+var usual = timing{
+	header: 10 * time.Second, body: 30 * time.Second, answer: 30 * time.Second,
+	idle: 2 * time.Minute, quiet: 15 * time.Second, closed: time.Second,
+}
+
+const maxHeaderBytes = 64 << 10
+
+func (g *Gate) newServer(handler http.Handler) *http.Server {
+	server := &http.Server{
+		Handler:           g.bounded(handler),
+		ReadHeaderTimeout: g.timing.header, // bodies and answers have deadlines of their own: a stream has no end
+		IdleTimeout:       g.timing.idle,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		HTTP2:             &http.HTTP2Config{WriteByteTimeout: g.timing.answer}, // deadlines of its streams do not end a write to a client that reads nothing at all
+		ConnState:         g.fresh.note,
+		ErrorLog:          slog.NewLogLogger(g.o.Logger.Handler(), slog.LevelDebug),
 	}
+	server.RegisterOnShutdown(func() { g.fresh.closeAfter(g.timing.closed) })
+	return server
+}
+
+// bounded bounds how long the body of a request may take to come and its answer
+// to go, whoever answers it: net/http reads what a handler leaves of a body before
+// it answers, however long that takes.
+func (g *Gate) bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.handling.RLock()
+		defer g.handling.RUnlock()
+		rc := http.NewResponseController(w) // where no deadline can be set the connection is gone
+		_ = rc.SetWriteDeadline(time.Now().Add(g.timing.answer))
+		if r.ContentLength != 0 {
+			_ = rc.SetReadDeadline(time.Now().Add(g.timing.body))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Run serves requests that come in by some listeners, which it closes, until
-// ctx ends; then it closes what is still open. The error is that of a listener:
-// then it does so at once.
+// ctx ends; then it closes what is still open, and returns when no request is
+// under way. The error is that of a listener: then it does so at once.
 func (g *Gate) Run(ctx context.Context, listeners ...net.Listener) error {
 	polling, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -139,6 +176,10 @@ func (g *Gate) Run(ctx context.Context, listeners ...net.Listener) error {
 		<-ctx.Done()
 	}
 	g.server.Close()
+	g.close() // a poll does not see its client go when more requests of it wait
+	g.handling.Lock()
+	//lint:ignore SA2001 whoever held it has gone
+	g.handling.Unlock()
 	stop()
 	<-ended
 	return err

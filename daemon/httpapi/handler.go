@@ -88,7 +88,7 @@ func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 	const topic, message = "/v1/topics/{topic}", "/v1/topics/{topic}/messages/{id}"
 	register(g, mux, doc, operation{
-		method: "POST", path: topic + "/claim", id: "claim", status: http.StatusOK, reply: api.Claimed{},
+		method: "POST", path: topic + "/claim", id: "claim", lasts: true, status: http.StatusOK, reply: api.Claimed{},
 		rights: []right{mayConsume}, summary: "Take messages, and wait until there is one",
 		description: "Messages are leased: acknowledge each with its receipt before the lease ends, or it comes again.",
 	}, g.claim)
@@ -109,7 +109,7 @@ func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 		rights: []right{mayConsume}, errors: []int{413}, summary: "Acknowledge up to 10,000 messages of a topic",
 	}, g.ackMany)
 	register(g, mux, doc, operation{
-		method: "GET", path: topic + "/broadcasts", id: "listen", status: http.StatusOK, replyType: eventStream, reply: api.Broadcast{},
+		method: "GET", path: topic + "/broadcasts", id: "listen", lasts: true, status: http.StatusOK, replyType: eventStream, reply: api.Broadcast{},
 		rights: []right{mayListen}, summary: "Listen for broadcasts, as server-sent events",
 		description: "Events broadcast have a broadcast as their data, and its position as their id. An event gap tells which broadcasts were removed before they could be sent. Every 15 s without an event there is a comment.",
 	}, g.listen)
@@ -135,11 +135,11 @@ func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 		rights: []right{mayConsume}, summary: "List dead letters, oldest death first",
 	}, g.listDead)
 	register(g, mux, doc, operation{
-		method: "POST", path: topic + "/dead/requeue", id: "requeueDead", status: http.StatusOK, reply: api.Count{},
+		method: "POST", path: topic + "/dead/requeue", id: "requeueDead", lasts: true, status: http.StatusOK, reply: api.Count{},
 		rights: []right{mayAdmin}, summary: "Make dead letters ready again, with all their attempts",
 	}, g.requeueDead)
 	register(g, mux, doc, operation{
-		method: "DELETE", path: topic + "/dead", id: "purgeDead", status: http.StatusOK, reply: api.Count{},
+		method: "DELETE", path: topic + "/dead", id: "purgeDead", lasts: true, status: http.StatusOK, reply: api.Count{},
 		rights: []right{mayAdmin}, summary: "Remove dead letters for good",
 	}, g.purgeDead)
 	register(g, mux, doc, operation{
@@ -151,7 +151,6 @@ func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 func (g *Gate) plain(handle func(c *call) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := &call{w: &recorder{ResponseWriter: w}, r: r, gate: g}
-		_ = c.writeWithin(answerWithin)
 		if err := handle(c); err != nil {
 			c.refuse(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -17,8 +18,7 @@ import (
 
 const (
 	eventStream = "text/event-stream"
-	quietFor    = 15 * time.Second // after which a stream gets a comment, so that no proxy closes it
-	reconnect   = "retry: 1000\n"  // ms until a client connects again
+	reconnect   = "retry: 1000\n" // ms until a client connects again
 )
 
 type listenInput struct {
@@ -62,8 +62,9 @@ func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error
 	defer done()
 	g.streams.Add(1)
 	defer g.streams.Add(-1)
-	s := newStream(c)
+	s := &stream{c: c, rc: http.NewResponseController(c.w)}
 	defer s.stop()
+	defer context.AfterFunc(open, s.hurry)()
 	err = g.ears.Listen(open, in.Pattern, s.broadcast, subscribers.ListenOptions{From: from, OnStart: s.began, OnGap: s.gap})
 	if errors.Is(err, errGone) {
 		return nil, nil
@@ -79,29 +80,32 @@ var errGone = errors.New("the client is gone")
 
 // A stream is a stream of server-sent events
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html). A client that
-// takes nothing for answerWithin is cut off: it resumes where it was.
+// takes nothing for a while is cut off: it resumes where it was.
 type stream struct {
-	c     *call
-	rc    *http.ResponseController
-	quiet *time.Timer
+	c       *call
+	rc      *http.ResponseController
+	hurried atomic.Bool // it is to end
 
 	mu      sync.Mutex
 	buffer  bytes.Buffer
+	quiet   *time.Timer // until the next comment; nil: it has not begun
 	stopped bool
 }
 
-func newStream(c *call) *stream {
-	s := &stream{c: c, rc: http.NewResponseController(c.w)}
-	s.quiet = time.AfterFunc(quietFor, s.comment)
-	return s
+// hurry has what is being written not hold up the end for long.
+func (s *stream) hurry() {
+	s.hurried.Store(true)
+	_ = s.c.writeWithin(s.c.gate.timing.closed)
 }
 
 // stop ends the comments. When it returns none is being written.
 func (s *stream) stop() {
-	s.quiet.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
+	if s.quiet != nil {
+		s.quiet.Stop()
+	}
 }
 
 // began opens the stream. The position is an id of its own: who connects again
@@ -117,6 +121,7 @@ func (s *stream) began(at notify.Position) {
 		s.buffer.WriteString(reconnect)
 		fmt.Fprintf(&s.buffer, "id: %s\n\n", at)
 	})
+	s.quiet = time.AfterFunc(s.c.gate.timing.quiet, s.comment)
 }
 
 // broadcast sends a broadcast.
@@ -155,8 +160,11 @@ func (s *stream) comment() {
 func (s *stream) send(write func()) error {
 	s.buffer.Reset()
 	write()
-	if err := s.c.writeWithin(answerWithin); err != nil {
+	if err := s.c.writeWithin(s.c.gate.timing.answer); err != nil {
 		return fmt.Errorf("%w: %w", errGone, err)
+	}
+	if s.hurried.Load() { // and it may have set its deadline before this did
+		s.hurry()
 	}
 	_, err := s.c.w.Write(s.buffer.Bytes())
 	if err == nil {
@@ -168,7 +176,9 @@ func (s *stream) send(write func()) error {
 	if s.buffer.Cap() > maxKept {
 		s.buffer = bytes.Buffer{}
 	}
-	s.quiet.Reset(quietFor)
+	if s.quiet != nil {
+		s.quiet.Reset(s.c.gate.timing.quiet)
+	}
 	return nil
 }
 

@@ -23,6 +23,7 @@ type operation struct {
 	request      any     // a value of the type that the body has, in JSON; nil: none
 	requestType  string  // content type of a body that is no JSON; */*: any
 	errors       []int   // beside those that every operation may have
+	lasts        bool    // it may last, so it ends when the client goes away; others are carried out, and answered if its way back stands
 }
 
 // A call is a request under way.
@@ -45,12 +46,16 @@ func register[I any](g *Gate, mux *http.ServeMux, doc *huma.OpenAPI, op operatio
 		began := time.Now()
 		rec := &recorder{ResponseWriter: w}
 		c := &call{w: rec, r: r, gate: g}
+		ctx := r.Context()
+		if !op.lasts {
+			ctx = context.WithoutCancel(ctx)
+		}
 		c.serve(op, func() (any, error) {
 			var in I
 			if err := readParams(r, params, reflect.ValueOf(&in).Elem()); err != nil {
 				return nil, err
 			}
-			return handle(r.Context(), c, &in)
+			return handle(ctx, c, &in)
 		})
 		g.o.OnRequest(op.id, rec.status, time.Since(began))
 	})
@@ -75,7 +80,6 @@ func (c *call) serve(op operation, handle func() (any, error)) {
 
 // enter asks whether the gate is open, and who calls.
 func (c *call) enter(op operation) error {
-	_ = c.writeWithin(answerWithin) // where it cannot be set the connection is gone
 	if c.gate.draining.Load() {
 		return errDraining
 	}

@@ -95,7 +95,7 @@ func (c *call) onDead(ctx context.Context, in *deadInput,
 	if in.ID != "" {
 		n, err = one(ctx, in.Topic, in.ID)
 	} else {
-		n, err = all(ctx, in.Topic, func(int) { _ = c.writeWithin(answerWithin) }) // as long as it gets on
+		n, err = all(ctx, in.Topic, func(int) { _ = c.writeWithin(c.gate.timing.answer) }) // as long as it gets on
 	}
 	if err != nil {
 		return nil, err

@@ -1,0 +1,31 @@
+package httpapi
+
+import (
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// A Timing is how long clients may take, in place of the usual; zero: the usual.
+type Timing struct{ Header, Body, Answer, Idle, Quiet, Closed time.Duration }
+
+// NewTimed is New with a timing of the test's own.
+func NewTimed(store *notify.Store, o Options, own Timing) (*Gate, error) {
+	t := usual
+	for _, one := range []struct {
+		to   *time.Duration
+		from time.Duration
+	}{
+		{&t.header, own.Header},
+		{&t.body, own.Body},
+		{&t.answer, own.Answer},
+		{&t.idle, own.Idle},
+		{&t.quiet, own.Quiet},
+		{&t.closed, own.Closed},
+	} {
+		if one.from > 0 {
+			*one.to = one.from
+		}
+	}
+	return newGate(store, o, t)
+}

@@ -1,0 +1,343 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// A host is a gate that serves on loopback.
+type host struct {
+	*httpapi.Gate
+	t     testing.TB
+	store *notify.Store
+	addr  string
+	stop  func() // waits until it has stopped
+}
+
+// serve runs a gate at a free port.
+func serve(t testing.TB, store *notify.Store, o httpapi.Options, timing httpapi.Timing) *host {
+	t.Helper()
+	return serveAt(t, store, o, timing, "127.0.0.1:0")
+}
+
+func serveAt(t testing.TB, store *notify.Store, o httpapi.Options, timing httpapi.Timing, addr string) *host {
+	t.Helper()
+	gate, err := httpapi.NewTimed(store, o, timing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &host{Gate: gate, t: t, store: store, addr: l.Addr().String()}
+	h.stop = storetest.Run(t, func(ctx context.Context) error { return gate.Run(ctx, l) })
+	return h
+}
+
+// carry runs a carrier on a store.
+func carry(t testing.TB, store *notify.Store) {
+	t.Helper()
+	c, err := carrier.New(store, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+}
+
+func (h *host) url(path string) string { return "http://" + h.addr + path }
+
+// client returns a client with connections of its own, which are closed with the test.
+func client(t testing.TB) *http.Client {
+	transport := &http.Transport{MaxIdleConnsPerHost: 1000}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 2 * storetest.Deadline}
+}
+
+// A reply is an answer that was read.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// send sends a request. An error is of the connection.
+func (h *host) send(c *http.Client, method, path, body string) (reply, error) {
+	request, err := http.NewRequest(method, h.url(path), strings.NewReader(body))
+	if err != nil {
+		return reply{}, err
+	}
+	response, err := c.Do(request)
+	if err != nil {
+		return reply{}, err
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	return reply{response.StatusCode, response.Header, data}, err
+}
+
+// want sends a request that must be answered with a status.
+func (h *host) want(c *http.Client, status int, method, path, body string) reply {
+	h.t.Helper()
+	got, err := h.send(c, method, path, body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if got.status != status {
+		h.t.Fatalf("%s %s: got %d %s, want %d", method, path, got.status, got.body, status)
+	}
+	return got
+}
+
+// claimed is what a claim got.
+type claimed struct {
+	messages []api.Delivery
+	status   int
+	err      error
+}
+
+// claim claims in the background.
+func (h *host) claim(c *http.Client, topic, query string) <-chan claimed {
+	got := make(chan claimed, 1)
+	go func() {
+		r, err := h.send(c, "POST", "/v1/topics/"+topic+"/claim?"+query, "")
+		one := claimed{status: r.status, err: err}
+		if err == nil && r.status == http.StatusOK {
+			var all api.Claimed
+			one.err = json.Unmarshal(r.body, &all)
+			one.messages = all.Messages
+		}
+		got <- one
+	}()
+	return got
+}
+
+// ids returns the ids of what a claim got, which must have been answered.
+func ids(t testing.TB, c claimed) []string {
+	t.Helper()
+	if c.err != nil || c.status != http.StatusOK {
+		t.Fatalf("the claim ended with %d, %v", c.status, c.err)
+	}
+	all := []string{}
+	for _, m := range c.messages {
+		all = append(all, m.ID)
+	}
+	return all
+}
+
+// waiting waits until so many polls wait.
+func (h *host) waiting(n int64) {
+	h.t.Helper()
+	storetest.Eventually(h.t, fmt.Sprintf("%d polls wait", n), func() bool { return h.Stats().Polls == n })
+}
+
+// A wire is a connection whose bytes the test writes.
+type wire struct {
+	net.Conn
+	t testing.TB
+	r *bufio.Reader
+}
+
+func (h *host) dial() *wire {
+	h.t.Helper()
+	conn, err := net.Dial("tcp", h.addr)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(2 * storetest.Deadline))
+	return &wire{Conn: conn, t: h.t, r: bufio.NewReader(conn)}
+}
+
+// say writes, with \n for the end of a line.
+func (w *wire) say(text string) *wire {
+	w.t.Helper()
+	if _, err := io.WriteString(w, strings.ReplaceAll(text, "\n", "\r\n")); err != nil {
+		w.t.Fatal(err)
+	}
+	return w
+}
+
+// status reads an answer with its body and returns its status.
+func (w *wire) status() int {
+	w.t.Helper()
+	response, err := http.ReadResponse(w.r, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		w.t.Fatal(err)
+	}
+	return response.StatusCode
+}
+
+// closed waits until the other side has closed the connection.
+func (w *wire) closed() {
+	w.t.Helper()
+	_, err := io.Copy(io.Discard, w.r)
+	if n, ok := err.(net.Error); ok && n.Timeout() {
+		w.t.Fatal("the connection is still open")
+	}
+}
+
+// An event is a server-sent event, or a comment.
+type event struct{ id, name, data, comment string }
+
+// A stream is a client of server-sent events, which reads by the rules of
+// https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+// and keeps comments, too.
+type stream struct {
+	t      testing.TB
+	events chan event
+	last   string // id that it would resume with; read when events is closed
+	Close  func() // waits until it is gone
+}
+
+// listen opens a stream.
+func (h *host) listen(c *http.Client, path, lastID string) *stream {
+	h.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	request, err := http.NewRequestWithContext(ctx, "GET", h.url("/v1/topics/"+path), nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if lastID != "" {
+		request.Header.Set("Last-Event-ID", lastID)
+	}
+	own := *c
+	own.Timeout = 0
+	response, err := own.Do(request)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if kind := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || kind != "text/event-stream" {
+		text, _ := io.ReadAll(response.Body)
+		h.t.Fatalf("listen %s: %d %s %s", path, response.StatusCode, kind, text)
+	}
+	s := &stream{t: h.t, events: make(chan event, 10_000), last: lastID}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(s.events)
+		s.read(response.Body)
+	}()
+	s.Close = func() {
+		cancel()
+		response.Body.Close()
+		<-done
+	}
+	h.t.Cleanup(s.Close)
+	return s
+}
+
+func (s *stream) read(from io.Reader) {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 4<<20)
+	var next event
+	id, data := s.last, []string(nil)
+	for lines.Scan() {
+		line := lines.Text()
+		field, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case line == "":
+			s.last = id
+			if len(data) > 0 {
+				next.id, next.name, next.data = id, cmp.Or(next.name, "message"), strings.Join(data, "\n")
+				s.events <- next
+			}
+			next, data = event{}, nil
+		case field == "":
+			s.events <- event{comment: ":" + value}
+		case field == "id":
+			id = value
+		case field == "event":
+			next.name = value
+		case field == "data":
+			data = append(data, value)
+		}
+	}
+}
+
+// next waits for the next event that is no comment.
+func (s *stream) next() event {
+	s.t.Helper()
+	for {
+		e := storetest.Receive(s.t, "an event", s.events)
+		if e == (event{}) {
+			s.t.Fatal("the stream has ended")
+		}
+		if e.comment == "" {
+			return e
+		}
+	}
+}
+
+// broadcast waits for the next event, which must be a broadcast.
+func (s *stream) broadcast() api.Broadcast {
+	s.t.Helper()
+	e := s.next()
+	var b api.Broadcast
+	if e.name != "broadcast" {
+		s.t.Fatalf("got %+v, want a broadcast", e)
+	}
+	if err := json.Unmarshal([]byte(e.data), &b); err != nil {
+		s.t.Fatal(err)
+	}
+	return b
+}
+
+// ended waits for the end and returns the id to resume with.
+func (s *stream) ended() string {
+	s.t.Helper()
+	for {
+		if e := storetest.Receive(s.t, "the end of the stream", s.events); e == (event{}) {
+			return s.last
+		}
+	}
+}
+
+// send broadcasts bodies, which a carrier delivers.
+func send(t testing.TB, store *notify.Store, topic string, bodies ...string) {
+	t.Helper()
+	all := make([]notify.Message, len(bodies))
+	for i, body := range bodies {
+		all[i] = notify.Message{Topic: topic, Broadcast: true, Body: []byte(body)}
+	}
+	storetest.Publish(t, store, all...)
+}
+
+// pubsubs counts the connections of a Redis that are subscribed.
+func pubsubs(t testing.TB, store *notify.Store) int {
+	t.Helper()
+	text, err := store.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "PUBSUB").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Count([]byte(text), []byte("\n"))
+}
+
+// closeWrite closes the side of a connection that writes.
+func closeWrite(t testing.TB, w *wire) {
+	t.Helper()
+	if err := w.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,382 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+func TestPollIsWoken(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	carry(t, store)
+	got := h.claim(client(t), "orders", "wait=5m&max=3")
+	h.waiting(1)
+	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "one", Body: []byte("x"), Delay: 20 * time.Millisecond})
+	if diff := cmp.Diff([]string{"one"}, ids(t, storetest.Receive(t, "the answer", got))); diff != "" {
+		t.Error(diff)
+	}
+	if n := h.Stats().Fallbacks; n != 0 {
+		t.Errorf("%d were woken by the beat", n)
+	}
+}
+
+func TestPollEndsEmpty(t *testing.T) {
+	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{})
+	got := h.want(client(t), http.StatusOK, "POST", "/v1/topics/orders/claim?wait=30ms", "")
+	if text := strings.TrimSpace(string(got.body)); text != `{"messages":[]}` {
+		t.Errorf("got %s", text)
+	}
+}
+
+// A wait that is refused is refused in words: no deadline is made of it.
+func TestPollRefusesWaits(t *testing.T) {
+	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{})
+	for _, wait := range []string{"-1h", "6m", "2562047h"} {
+		h.want(client(t), http.StatusUnprocessableEntity, "POST", "/v1/topics/orders/claim?wait="+wait, "")
+	}
+}
+
+// The write deadline is counted from the end of the wait.
+func TestPollOutlastsAnswerDeadline(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Answer: 50 * time.Millisecond, Body: 50 * time.Millisecond, Header: 50 * time.Millisecond})
+	c := client(t)
+	h.want(c, http.StatusCreated, "POST", "/v1/topics/other/messages", "a body, with a deadline of its own")
+	h.want(c, http.StatusOK, "POST", "/v1/topics/orders/claim?wait=300ms", "")
+	w := h.dial().say("POST /v1/topics/orders/claim?wait=300ms HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\n\n0\n\n")
+	if status := w.status(); status != http.StatusOK {
+		t.Errorf("a poll with an empty body got %d", status)
+	}
+}
+
+// What is claimed for a client that went away meanwhile is ready at once, with no attempt used.
+func TestClaimForWhoWentAway(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "gone")
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	for i, query := range []string{"wait=1m", "wait=1m&min_age=1ms", "max=2"} {
+		topic := fmt.Sprintf("orders%d", i)
+		storetest.Publish(t, store, notify.Message{Topic: topic, ID: "m", Body: []byte("x")})
+		hold(t, store, true)
+		w := h.dial().say("POST /v1/topics/" + topic + "/claim?" + query + " HTTP/1.1\nHost: x\n\n")
+		storetest.Eventually(t, "the claim is on its way", func() bool { return blocked(t, store) > 0 })
+		w.Close()
+		if strings.Contains(query, "wait") && !strings.Contains(query, "min_age") {
+			h.waiting(0)
+		}
+		hold(t, store, false)
+		next := storetest.Receive(t, "the next poll's answer", h.claim(client(t), topic, "wait=1m&lease=1m"))
+		if diff := cmp.Diff([]string{"m"}, ids(t, next)); diff != "" || next.messages[0].Attempt != 1 {
+			t.Fatalf("%s: %s, %+v", query, diff, next.messages)
+		}
+	}
+}
+
+// hold has Redis keep back what writes, or go on with it.
+func hold(t testing.TB, store *notify.Store, on bool) {
+	t.Helper()
+	args := []any{"CLIENT", "UNPAUSE"}
+	if on {
+		args = []any{"CLIENT", "PAUSE", storetest.Deadline.Milliseconds(), "WRITE"}
+	}
+	if err := store.Client().Do(t.Context(), args...).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// blocked counts the clients that Redis keeps back.
+func blocked(t testing.TB, store *notify.Store) int {
+	t.Helper()
+	fields, err := store.Info(t.Context(), "clients")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _ := strconv.Atoi(fields["blocked_clients"])
+	return n
+}
+
+func TestPollGoesAway(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	w := h.dial().say("POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: x\n\n")
+	h.waiting(1)
+	w.Close()
+	h.waiting(0)
+	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "m", Body: []byte("x")})
+	ids(t, storetest.Receive(t, "the next poll's answer", h.claim(client(t), "orders", "wait=1m")))
+}
+
+// A poll whose client closes its side has nobody to hand messages to.
+func TestPollOfHalfClosedClient(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	w := h.dial().say("POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: x\n\n")
+	h.waiting(1)
+	closeWrite(t, w)
+	h.waiting(0)
+	if status := w.status(); status != http.StatusServiceUnavailable {
+		t.Errorf("got %d", status)
+	}
+}
+
+func TestThousandPollsShareASubscription(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "polls")
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	c := client(t)
+	const topics, each = 100, 10
+	var all []<-chan claimed
+	var messages []notify.Message
+	for i := range topics * each {
+		topic := fmt.Sprintf("topic%d", i%topics)
+		all = append(all, h.claim(c, topic, "wait=5m"))
+		messages = append(messages, notify.Message{Topic: topic, ID: fmt.Sprint(i), Body: []byte("x")})
+	}
+	h.waiting(topics * each)
+	if n := pubsubs(t, store); n != 1 {
+		t.Errorf("%d connections are subscribed, want 1", n)
+	}
+	storetest.Publish(t, store, messages...)
+	seen := make(map[string]bool)
+	for _, one := range all {
+		for _, id := range ids(t, storetest.Receive(t, "an answer", one)) {
+			seen[id] = true
+		}
+	}
+	if len(seen) != topics*each {
+		t.Errorf("%d messages came, want %d", len(seen), topics*each)
+	}
+	h.waiting(0)
+}
+
+func TestPollOfMany(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	carry(t, store)
+	got := h.claim(client(t), "orders", "wait=1m&max=5")
+	h.waiting(1)
+	var messages []notify.Message
+	for i := range 7 {
+		messages = append(messages, notify.Message{Topic: "orders", ID: fmt.Sprint(i), Body: []byte("x"), Delay: 10 * time.Millisecond})
+	}
+	storetest.Publish(t, store, messages...)
+	seen := ids(t, storetest.Receive(t, "the answer", got))
+	for len(seen) < 7 {
+		more := ids(t, storetest.Receive(t, "the rest", h.claim(client(t), "orders", "wait=1m&max=5")))
+		if len(more) == 0 || len(more) > 5 {
+			t.Fatalf("got %v", more)
+		}
+		seen = append(seen, more...)
+	}
+	slices.Sort(seen)
+	if diff := cmp.Diff([]string{"0", "1", "2", "3", "4", "5", "6"}, seen); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Polls over HTTP and a worker in Go share a topic: nobody starves, nothing comes twice.
+func TestPollsBesideSubscriber(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	carry(t, store)
+	handled := make(chan string, 1000)
+	worker, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := worker.Handle("orders", func(_ context.Context, d *subscribers.Delivery) error {
+		handled <- "go " + d.ID
+		return nil
+	}, subscribers.HandleOptions{Concurrency: 1}); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, worker.Run)
+	c := client(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	polled := make(chan struct{})
+	go func() {
+		defer close(polled)
+		for ctx.Err() == nil {
+			got := <-h.claim(c, "orders", "wait=50ms")
+			for _, m := range got.messages {
+				if r, err := h.send(c, "POST", fmt.Sprintf("/v1/topics/orders/messages/%s/ack?receipt=%d", m.ID, m.Receipt), ""); err != nil || r.status != http.StatusNoContent {
+					t.Errorf("ack %s: %d %v", m.ID, r.status, err)
+				}
+				handled <- "http " + m.ID
+			}
+		}
+	}()
+	const n = 200
+	for i := range n {
+		storetest.Publish(t, store, notify.Message{Topic: "orders", ID: fmt.Sprint(i), Body: []byte("x"), Delay: time.Duration(i%20) * time.Millisecond})
+	}
+	by, seen := make(map[string]int), make(map[string]bool)
+	for range n {
+		who, id, _ := strings.Cut(storetest.Receive(t, "a message", handled), " ")
+		by[who]++
+		if seen[id] {
+			t.Errorf("%s came twice", id)
+		}
+		seen[id] = true
+	}
+	cancel()
+	<-polled
+	if by["go"] == 0 || by["http"] == 0 {
+		t.Errorf("they were handled by %v", by)
+	}
+}
+
+func TestPollForAge(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	got := h.claim(client(t), "orders", "wait=1m&min_age=150ms")
+	h.waiting(1)
+	began := time.Now()
+	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "one", Body: []byte("x")})
+	if diff := cmp.Diff([]string{"one"}, ids(t, storetest.Receive(t, "the answer", got))); diff != "" {
+		t.Error(diff)
+	}
+	if took := time.Since(began); took < 149*time.Millisecond {
+		t.Errorf("it came after %v, and should be 150ms old", took)
+	}
+	h.want(client(t), http.StatusNoContent, "POST", "/v1/topics/orders/pause", "")
+	if got := storetest.Receive(t, "the answer", h.claim(client(t), "orders", "wait=20ms&min_age=1ms")); len(ids(t, got)) != 0 {
+		t.Errorf("a paused topic gave %v", got)
+	}
+}
+
+func TestPollsWhilePaused(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	c := client(t)
+	h.want(c, http.StatusNoContent, "POST", "/v1/topics/orders/pause", "")
+	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "one", Body: []byte("x")})
+	h.want(c, http.StatusOK, "POST", "/v1/topics/orders/claim", "")
+	got := []<-chan claimed{h.claim(c, "orders", "wait=1m"), h.claim(c, "orders", "wait=1m&min_age=1ms")}
+	h.waiting(2)
+	h.want(c, http.StatusNoContent, "POST", "/v1/topics/orders/resume", "")
+	select {
+	case one := <-got[0]:
+		ids(t, one)
+	case one := <-got[1]:
+		ids(t, one)
+	case <-time.After(storetest.Deadline):
+		t.Fatal("neither was woken by the resume")
+	}
+}
+
+// Polls live through a restart of Redis, and get what comes behind it.
+func TestPollsOutliveRedis(t *testing.T) {
+	server := storetest.Server(t, "--appendonly", "yes")
+	store := storetest.At(t, server.URL(), "polls")
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	c := client(t)
+	var all []<-chan claimed
+	for range 20 {
+		all = append(all, h.claim(c, "orders", "wait=2m"))
+	}
+	h.waiting(20)
+	server.Kill()
+	storetest.Eventually(t, "the daemon is not ready", func() bool {
+		r, err := h.send(c, "GET", "/readyz", "")
+		return err == nil && r.status == http.StatusServiceUnavailable
+	})
+	r := h.want(c, http.StatusServiceUnavailable, "POST", "/v1/topics/orders/claim?wait=1m", "")
+	if r.header.Get("Retry-After") == "" {
+		t.Error("a claim without Redis is not told when to try again")
+	}
+	if status := h.want(c, http.StatusOK, "GET", "/healthz", "").status; status != http.StatusOK {
+		t.Error(status)
+	}
+	again, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Stop()
+	for i := range 20 {
+		storetest.Eventually(t, "a publish is taken", func() bool {
+			r, err := h.send(c, "POST", fmt.Sprintf("/v1/topics/orders/messages?id=m%d", i), "x")
+			return err == nil && (r.status == http.StatusCreated || r.status == http.StatusConflict)
+		})
+	}
+	seen := make(map[string]bool)
+	lost := 0
+	for _, one := range all {
+		got := storetest.Receive(t, "an answer", one)
+		if got.status == http.StatusServiceUnavailable {
+			lost++ // it asked while Redis was away
+			continue
+		}
+		for _, id := range ids(t, got) {
+			seen[id] = true
+		}
+	}
+	if len(seen)+lost != 20 {
+		t.Errorf("%d messages came, %d polls were told that Redis is away", len(seen), lost)
+	}
+}
+
+func TestReloadEndsPollsAndStreams(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const old, kept = "old aaaaaaaaaaaaaaaaaaaaaa consume,listen >\n", "kept bbbbbbbbbbbbbbbbbbbbbb consume,listen >\n"
+	write(old + kept)
+	h := serve(t, storetest.Open(t), httpapi.Options{TokensFile: file}, httpapi.Timing{})
+	with := func(token string) *http.Client {
+		c := client(t)
+		return &http.Client{Transport: bearer{c.Transport, token}}
+	}
+	a, b := with("aaaaaaaaaaaaaaaaaaaaaa"), with("bbbbbbbbbbbbbbbbbbbbbb")
+	gone, stays := h.listen(a, "news/broadcasts", ""), h.listen(b, "news/broadcasts", "")
+	poll, aged, other := h.claim(a, "orders", "wait=1m"), h.claim(a, "orders", "wait=1m&min_age=1s"), h.claim(b, "orders", "wait=1m")
+	h.waiting(3)
+	write(kept)
+	if err := h.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	gone.ended()
+	for _, one := range []<-chan claimed{poll, aged} {
+		if got := storetest.Receive(t, "the answer", one); got.status != http.StatusUnauthorized {
+			t.Errorf("the poll got %d, %v", got.status, got.err)
+		}
+	}
+	h.waiting(1)
+	storetest.Publish(t, h.store, notify.Message{Topic: "orders", ID: "m", Body: []byte("x")})
+	ids(t, storetest.Receive(t, "the answer", other))
+	carry(t, h.store)
+	send(t, h.store, "news", "hello")
+	if got := stays.broadcast(); got.Body != "hello" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// bearer sends a token.
+type bearer struct {
+	http.RoundTripper
+	token string
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return b.RoundTripper.RoundTrip(r)
+}
