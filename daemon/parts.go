@@ -86,12 +86,20 @@ func (p *parts) metrics(c Config, o Options) metrics.Options {
 	return m
 }
 
-// alive reports a part that stands still, though it should not.
+// alive reports the loops that stand still, though they should not.
 func (p *parts) alive() error {
-	if last := p.carry.State().Progress; !last.IsZero() && time.Since(last) > carrier.Bound {
-		return fmt.Errorf("the carrier's loop last came around at %s, and should within %v", last.UTC().Format(time.RFC3339), carrier.Bound)
+	return errors.Join(
+		getsOn("carrier", p.carry.State().Progress, carrier.Bound),
+		getsOn("poller of http", p.http.Progress(), subscribers.PollerBound),
+	)
+}
+
+// getsOn reports a loop that last came around longer ago than it should; zero: it does not run yet.
+func getsOn(loop string, last time.Time, within time.Duration) error {
+	if last.IsZero() || time.Since(last) <= within {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("the loop of the %s last came around at %s, and should within %v", loop, last.UTC().Format(time.RFC3339), within)
 }
 
 // run runs the parts until ctx ends or one fails, and stops them one after the

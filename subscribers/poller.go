@@ -16,6 +16,11 @@ import (
 // MaxWait is the longest wait of a [Poller.Claim].
 const MaxWait = 5 * time.Minute
 
+// PollerBound is within what Poller.Progress is renewed as long as the poller
+// works as it should, whatever becomes of Redis: a connection is made anew when it
+// heard no beat for half a minute, and making one takes some seconds.
+const PollerBound = 45 * time.Second
+
 // PollerOptions are the options of a Poller. The zero value is the default.
 type PollerOptions struct {
 	MaxAttempts int          // limit of attempts of messages that have none of their own; zero: DefaultMaxAttempts
@@ -40,6 +45,7 @@ type Poller struct {
 	inbox string
 
 	waiting   atomic.Int64
+	progress  atomic.Int64 // Unix time in ns of the last event
 	fallbacks atomic.Int64
 	ended     chan struct{} // closed when Run ends
 
@@ -91,6 +97,7 @@ func NewPoller(store *notify.Store, o PollerOptions) *Poller {
 // Run listens for rings until ctx ends; then those who wait get an ErrStopping,
 // and it returns when the inbox has left all waiting lists. It is called once.
 func (p *Poller) Run(ctx context.Context) {
+	p.progress.Store(time.Now().UnixNano())
 	ear := ear{log: p.o.Logger}
 	p.store.Hear(ctx, func(e notify.Event) {
 		ear.note(e)
@@ -334,10 +341,20 @@ func (q *queue) fail(lease time.Duration, err error) {
 	})
 }
 
+// Progress returns when the poller last heard something of its connection: more
+// than PollerBound ago means that it is stuck. It is zero until Run began.
+func (p *Poller) Progress() time.Time {
+	if ns := p.progress.Load(); ns != 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
+}
+
 // hear takes note of an event of the connection. It does not block.
 func (p *Poller) hear(e notify.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.progress.Store(time.Now().UnixNano())
 	switch e.Kind {
 	case notify.Subscribed:
 		p.heard = true

@@ -235,3 +235,7 @@ func (c *call) open(ctx context.Context) (context.Context, context.CancelFunc) {
 		cancel(nil)
 	}
 }
+
+// Progress returns when the loop that wakes polls last came around: it should
+// within subscribers.PollerBound. It is zero until Run began.
+func (g *Gate) Progress() time.Time { return g.poller.Progress() }
