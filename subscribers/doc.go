@@ -13,7 +13,9 @@
 //
 // It does not poll: where nothing is ready it stands in its topic's waiting
 // list and is rung. A program that wants to pull uses a [Claimer], the calls
-// underneath. [DeadLetters] lists, requeues, purges and exports what died.
+// underneath; with a [Poller], which is a Claimer, too, any number of callers wait for
+// messages of any topics over one connection. [DeadLetters] lists, requeues, purges and
+// exports what died.
 //
 // A [Listener] calls a function for each broadcast of a topic, or of a pattern:
 //
