@@ -177,8 +177,9 @@ func (m *Message) check(maxBody int) error {
 		return fmt.Errorf("%w ttl %v: the shortest is 1ms", ErrInvalid, m.TTL)
 	case m.MaxAttempts < 0 || m.MaxAttempts > MostAttempts:
 		return fmt.Errorf("%w attempts %d: use 1 to %d, or 0 for the default", ErrInvalid, m.MaxAttempts, MostAttempts)
-	case len(m.ContentType) > maxContentType || !printable(m.ContentType):
-		return fmt.Errorf("%w content type %.100q: use printable text of at most %d bytes", ErrInvalid, m.ContentType, maxContentType)
+	}
+	if err := CheckContentType(m.ContentType); err != nil {
+		return err
 	}
 	if err := checkWhen(m.Delay, m.Due); err != nil {
 		return err
@@ -210,15 +211,31 @@ func checkHeaders(headers map[string]string) error {
 	size := 0
 	for name, value := range headers {
 		size += len(name) + len(value)
-		if !nameGrammar.MatchString(name) {
-			return fmt.Errorf("%w header name %.100q: use letters, digits and the signs !#$%%&'*+.^_`|~-", ErrInvalid, name)
-		}
-		if !printable(value) {
-			return fmt.Errorf("%w header %.100s: its value is not printable UTF-8 text", ErrInvalid, name)
+		if err := CheckHeader(name, value); err != nil {
+			return err
 		}
 	}
 	if size > MaxHeaderBytes {
 		return fmt.Errorf("%w headers: %d bytes in all; at most %d are allowed", ErrInvalid, size, MaxHeaderBytes)
+	}
+	return nil
+}
+
+// CheckContentType reports, as an ErrInvalid, what is wrong with a content type; empty is right.
+func CheckContentType(text string) error {
+	if len(text) > maxContentType || !printable(text) {
+		return fmt.Errorf("%w content type %.100q: use printable text of at most %d bytes", ErrInvalid, text, maxContentType)
+	}
+	return nil
+}
+
+// CheckHeader reports, as an ErrInvalid, what is wrong with a header that is carried along.
+func CheckHeader(name, value string) error {
+	if !nameGrammar.MatchString(name) {
+		return fmt.Errorf("%w header name %.100q: use letters, digits and the signs !#$%%&'*+.^_`|~-", ErrInvalid, name)
+	}
+	if !printable(value) {
+		return fmt.Errorf("%w header %.100s: its value is not printable UTF-8 text", ErrInvalid, name)
 	}
 	return nil
 }
