@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -47,11 +48,14 @@ func (r Reschedule) When() (delay time.Duration, due time.Time, err error) {
 	return delay, due, err
 }
 
+// timeGrammar is that of RFC 3339: time.Parse takes 1:02:03,4Z, too, and any offset.
+var timeGrammar = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
 // ParseTime reads a time of a named field, as RFC 3339 has it. The error is a
 // notify.ErrInvalid that names the field.
 func ParseTime(field, text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
+	if err != nil || !timeGrammar.MatchString(text) {
 		return time.Time{}, fmt.Errorf("%w %s %.100q: write a time such as 2030-01-02T15:04:05Z or 2030-01-02T15:04:05.678+02:00", notify.ErrInvalid, field, text)
 	}
 	if t.IsZero() { // which would stand for no time
