@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -13,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/go-multierror"
@@ -91,6 +90,8 @@ func (g *grant) on(text string) error {
 type keys struct {
 	file   string
 	grants atomic.Pointer[[]*grant]
+
+	mu sync.Mutex // held while the file is read
 }
 
 // load reads the tokens file. The error tells all faults, and then nothing changes.
@@ -98,6 +99,8 @@ func (k *keys) load() error {
 	if k.file == "" {
 		return nil
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	data, err := os.ReadFile(k.file)
 	if err != nil {
 		return fmt.Errorf("read tokens file: %w", err)
@@ -135,9 +138,10 @@ func parseTokens(data []byte) ([]*grant, error) {
 		}
 		return strings.Join(texts, "\n")
 	}}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	for number := 1; lines.Scan(); number++ {
-		line := strings.TrimSpace(lines.Text())
+	number := 0
+	for line := range strings.Lines(string(data)) {
+		number++
+		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
@@ -150,9 +154,6 @@ func parseTokens(data []byte) ([]*grant, error) {
 			continue
 		}
 		all = append(all, g)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%w tokens: %w", notify.ErrInvalid, err)
 	}
 	if len(all) == 0 && faults.Len() == 0 {
 		return nil, fmt.Errorf("%w tokens: there is none; write lines of NAME TOKEN RIGHTS TOPICS", notify.ErrInvalid)
@@ -167,7 +168,12 @@ const (
 
 var tokenGrammar = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`) // b64token of RFC 6750
 
-// parseGrant reads a line. No error repeats a token.
+// nameGrammar keeps a token that stands in the place of its name from being
+// taken for one, and told: 64 hexadecimal digits are too long.
+var nameGrammar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
+
+// parseGrant reads a line. No error repeats a word of it but a name: whoever
+// mixes the words up has the token anywhere.
 func parseGrant(line string) (*grant, error) {
 	fields := strings.Fields(line)
 	if len(fields) != 4 {
@@ -175,19 +181,22 @@ func parseGrant(line string) (*grant, error) {
 	}
 	g := &grant{name: fields[0], line: line}
 	g.valid, g.revoke = context.WithCancel(context.Background())
+	if !nameGrammar.MatchString(g.name) {
+		return nil, fmt.Errorf("%w name: use up to 32 letters, digits and . _ -, beginning with a letter or digit; write NAME TOKEN RIGHTS TOPICS in this order", notify.ErrInvalid)
+	}
 	if err := g.setToken(fields[1]); err != nil {
 		return nil, err
 	}
 	for name := range strings.SplitSeq(fields[2], ",") {
 		if !slices.Contains(allRights, right(name)) {
-			return nil, fmt.Errorf("%w right %.100q of %.100s: use %s, separated by commas", notify.ErrInvalid, name, g.name, listRights(allRights, ", "))
+			return nil, fmt.Errorf("%w rights of %s: use %s, separated by commas", notify.ErrInvalid, g.name, listRights(allRights, ", "))
 		}
 		g.rights = append(g.rights, right(name))
 	}
-	for text := range strings.SplitSeq(fields[3], ",") {
+	for i, text := range strings.Split(fields[3], ",") {
 		p, err := notify.ParsePattern(text)
 		if err != nil {
-			return nil, fmt.Errorf("topics of %.100s: %w", g.name, err)
+			return nil, fmt.Errorf("%w topics of %s, number %d: write topics, or patterns such as order.* or order.>, separated by commas", notify.ErrInvalid, g.name, i+1)
 		}
 		g.patterns = append(g.patterns, p)
 	}
@@ -199,16 +208,16 @@ func (g *grant) setToken(text string) error {
 	if sum, hashed := strings.CutPrefix(text, hashPrefix); hashed {
 		raw, err := hex.DecodeString(sum)
 		if err != nil || len(raw) != sha256.Size {
-			return fmt.Errorf("%w token of %.100s: behind sha256: write the hash of the token as 64 digits, as sha256sum does", notify.ErrInvalid, g.name)
+			return fmt.Errorf("%w token of %s: behind sha256: write the hash of the token as 64 digits, as sha256sum does", notify.ErrInvalid, g.name)
 		}
 		g.hash = [sha256.Size]byte(raw)
 		return nil
 	}
 	switch {
 	case len(text) < minToken:
-		return fmt.Errorf("%w token of %.100s: it is shorter than %d bytes; make one with openssl rand -hex 32", notify.ErrInvalid, g.name, minToken)
+		return fmt.Errorf("%w token of %s: it is shorter than %d bytes; make one with openssl rand -hex 32", notify.ErrInvalid, g.name, minToken)
 	case !tokenGrammar.MatchString(text):
-		return fmt.Errorf("%w token of %.100s: use letters, digits and - . _ ~ + /, with = at the end; make one with openssl rand -hex 32", notify.ErrInvalid, g.name)
+		return fmt.Errorf("%w token of %s: use letters, digits and - . _ ~ + /, with = at the end; make one with openssl rand -hex 32", notify.ErrInvalid, g.name)
 	}
 	g.hash = sha256.Sum256([]byte(text))
 	return nil
@@ -219,9 +228,9 @@ func (g *grant) unlike(others []*grant) error {
 	for _, other := range others {
 		switch {
 		case other.name == g.name:
-			return fmt.Errorf("%w name %.100s: it stands there already; give each token a name of its own", notify.ErrInvalid, g.name)
+			return fmt.Errorf("%w name %s: it stands there already; give each token a name of its own", notify.ErrInvalid, g.name)
 		case other.hash == g.hash:
-			return fmt.Errorf("%w token of %.100s: it is that of %.100s; give each its own", notify.ErrInvalid, g.name, other.name)
+			return fmt.Errorf("%w token of %s: it is that of %s; give each its own", notify.ErrInvalid, g.name, other.name)
 		}
 	}
 	return nil
