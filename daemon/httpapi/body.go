@@ -8,20 +8,24 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 )
 
 const (
 	maxJSON = 1 << 20  // bytes of a body in JSON
 	maxBulk = 16 << 20 // bytes of many messages
-	atOnce  = 64 << 10 // bytes that are made room for before they come
 )
 
 // body reads the whole body, of at most max bytes. It is errBodyCut, errBodySlow
 // or a notify.ErrTooLarge otherwise.
 func (c *call) body(max int) ([]byte, error) {
+	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, api.Fault{In: "header", Name: "Content-Encoding", Err: fmt.Errorf("%w content encoding %.100q: a body is kept as it is; send it plain, or name the coding in a Bellhop-Header of your own", notify.ErrInvalid, coding)}
+	}
 	if c.r.ContentLength > int64(max) {
 		return nil, tooLarge(c.r.ContentLength, max)
 	}
@@ -42,15 +46,21 @@ func (c *call) body(max int) ([]byte, error) {
 	return data, nil
 }
 
-// readAll reads the body, or one byte more than max of it. A large one that is
-// only announced takes no memory.
+// trusted is how many bytes are allocated for a body because its header
+// announces them: more must come before there is memory for them.
+const trusted = 64 << 10
+
+// readAll reads the body, or one byte more than max of it.
 func (c *call) readAll(max int) ([]byte, error) {
-	if n := c.r.ContentLength; n > 0 && n <= atOnce {
+	if n := c.r.ContentLength; n > 0 && n <= trusted {
 		data := make([]byte, n)
 		_, err := io.ReadFull(c.r.Body, data)
 		return data, err
 	}
-	return io.ReadAll(io.LimitReader(c.r.Body, int64(max)+1))
+	var buffer bytes.Buffer
+	buffer.Grow(min(max+1, trusted) + bytes.MinRead)
+	_, err := buffer.ReadFrom(io.LimitReader(c.r.Body, int64(max)+1))
+	return buffer.Bytes(), err
 }
 
 func tooLarge(n int64, max int) error {
@@ -59,8 +69,8 @@ func tooLarge(n int64, max int) error {
 
 // noBody refuses a body where none belongs: it would be passed over in silence.
 func (c *call) noBody() error {
-	data, err := c.body(maxJSON)
-	if err == nil && len(data) > 0 {
+	data, err := c.body(1)
+	if len(data) > 0 || errors.Is(err, notify.ErrTooLarge) {
 		err = fmt.Errorf("%w body: none belongs here; give parameters in the query", notify.ErrInvalid)
 	}
 	return err

@@ -50,7 +50,7 @@ func (g *Gate) bulk(ctx context.Context, c *call, _ *struct{}) (any, error) {
 		return nil, err
 	}
 	published := g.pub.PublishMany(ctx, messages)
-	if len(published) > 0 && len(published) == len(faults) && unavailable(published) {
+	if len(published) > 0 && unavailable(published) {
 		return nil, published[0].Err // nothing was done at all
 	}
 	return nil, c.tell(published, faults)
