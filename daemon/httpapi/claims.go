@@ -15,9 +15,9 @@ import (
 type claimInput struct {
 	ofTopic
 	Max    int           `query:"max" minimum:"1" maximum:"500" default:"1" doc:"how many messages at the most"`
-	Wait   time.Duration `query:"wait" format:"duration" default:"0s" example:"30s" doc:"hold the call open for so long until there is one; 5m at the most"`
-	Lease  time.Duration `query:"lease" format:"duration" example:"30s" doc:"for how long they are leased, 100ms to 24h; missing: as the daemon is configured"`
-	MinAge time.Duration `query:"min_age" format:"duration" default:"0s" doc:"only messages that are due for so long: those that nobody else took"`
+	Wait   time.Duration `query:"wait" shortest:"0s" longest:"5m" default:"0s" example:"30s" doc:"hold the call open for so long until there is one; 5m at the most"`
+	Lease  time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"for how long they are leased, 100ms to 24h; missing: as the daemon is configured"`
+	MinAge time.Duration `query:"min_age" shortest:"0s" default:"0s" doc:"only messages that are due for so long: those that nobody else took"`
 }
 
 // claim takes messages. What cannot be handed over any more is given back.
@@ -25,7 +25,7 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
 	}
-	if in.Lease == 0 && !c.given("lease") {
+	if in.Lease == 0 {
 		in.Lease = g.o.Lease
 	}
 	if err := c.writeWithin(c.gate.timing.answer + min(max(in.Wait, 0), subscribers.MaxWait)); err != nil {
@@ -99,8 +99,8 @@ func (g *Gate) ack(ctx context.Context, c *call, in *receiptInput) (any, error) 
 
 type nackInput struct {
 	receiptInput
-	Delay  time.Duration `query:"delay" format:"duration" example:"10s" doc:"until it comes again; missing: a backoff"`
-	Reason string        `query:"reason" example:"no such order" doc:"is kept with it when it dies, up to 1000 bytes of it"`
+	Delay  time.Duration `query:"delay" shortest:"0s" example:"10s" doc:"until it comes again; missing: a backoff"`
+	Reason string        `query:"reason" maxLength:"8192" example:"no such order" doc:"is kept with it when it dies, up to 1000 bytes of it"`
 	Dead   bool          `query:"dead" default:"false" doc:"true: it never comes again, and is kept among the dead letters"`
 }
 
@@ -114,13 +114,19 @@ func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
 		in.Reason = "refused over http"
 	}
 	if in.Dead {
+		if c.given("delay") {
+			return nil, api.Fault{In: "query", Name: "delay", Err: fmt.Errorf("%w delay: it is given beside dead=true, and a dead message does not come again; give one of them", notify.ErrInvalid)}
+		}
 		_, err := g.poller.Bury(ctx, d, in.Reason)
 		return nil, err
 	}
 	if !c.given("delay") {
 		info, err := g.pub.Inspect(ctx, in.Topic, in.ID)
+		if errors.Is(err, notify.ErrNotFound) {
+			err = fmt.Errorf("give back %s: %w", notify.Member(in.Topic, in.ID), notify.ErrLeaseLost)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("give back: %w: %w", notify.ErrLeaseLost, err)
+			return nil, err
 		}
 		in.Delay = g.o.Backoff.Delay(info.Attempts + 1)
 	}
@@ -130,7 +136,7 @@ func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
 
 type extendInput struct {
 	receiptInput
-	Lease time.Duration `query:"lease" format:"duration" example:"30s" doc:"from now on, 100ms to 24h; missing: as the daemon is configured"`
+	Lease time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"from now on, 100ms to 24h; missing: as the daemon is configured"`
 }
 
 // extend gives a message more time.
@@ -138,7 +144,7 @@ func (g *Gate) extend(ctx context.Context, c *call, in *extendInput) (any, error
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
 	}
-	if in.Lease == 0 && !c.given("lease") {
+	if in.Lease == 0 {
 		in.Lease = g.o.Lease
 	}
 	receipt, err := g.poller.Extend(ctx, in.delivery(), in.Lease)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -29,3 +30,6 @@ func NewTimed(store *notify.Store, o Options, own Timing) (*Gate, error) {
 	}
 	return newGate(store, o, t)
 }
+
+// Handler returns what answers requests, for tests that need no connection.
+func (g *Gate) Handler() http.Handler { return g.server.Handler }

@@ -48,6 +48,7 @@ type Gate struct {
 	dead   *subscribers.DeadLetters
 	keys   keys
 	cert   atomic.Pointer[tls.Certificate]
+	mux    *http.ServeMux
 	server *http.Server
 
 	timing   timing

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 // handler returns what answers all requests.
 func (g *Gate) handler() (http.Handler, error) {
 	mux := http.NewServeMux()
+	g.mux = mux
 	doc := newDocument(g.o.Version)
 	g.register(mux, doc)
 	spec, err := json.Marshal(doc)
@@ -37,9 +37,9 @@ func (g *Gate) handler() (http.Handler, error) {
 	if g.o.Metrics != nil {
 		mux.Handle("GET /metrics", g.o.Metrics)
 	}
-	mux.HandleFunc("/", g.plain(func(c *call) error { return g.unknown(mux, c) }))
+	mux.HandleFunc("/", g.plain((*call).otherMethod))
 	return g.cors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if path.Clean(r.URL.Path) != r.URL.Path && r.URL.Path != "/" { // which the mux would redirect
+		if raw := r.URL.EscapedPath(); path.Clean(raw) != raw || raw[0] != '/' { // which the mux would redirect, or refuse without a word
 			g.plain(func(*call) error { return errNoSuchCall })(w, r)
 			return
 		}
@@ -51,33 +51,33 @@ func (g *Gate) handler() (http.Handler, error) {
 func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 	const topic, message = "/v1/topics/{topic}", "/v1/topics/{topic}/messages/{id}"
 	register(g, mux, doc, operation{
-		method: "POST", path: topic + "/messages", id: "publish", status: http.StatusCreated, reply: api.Publication{}, requestType: "*/*",
+		method: "POST", path: topic + "/messages", id: "publish", tag: tagPublish, keeps: true, status: http.StatusCreated, reply: api.Publication{}, requestType: "*/*",
 		rights: []right{mayPublish}, errors: []int{409, 413}, summary: "Publish a message to one worker",
 		description: "The body is that of the message, verbatim. Headers Bellhop-Header-NAME are kept with it. With an id a publish may be repeated: the second is refused with 409.",
 	}, g.publish)
 	register(g, mux, doc, operation{
-		method: "POST", path: topic + "/broadcasts", id: "broadcast", status: http.StatusCreated, reply: api.Publication{}, requestType: "*/*",
+		method: "POST", path: topic + "/broadcasts", id: "broadcast", tag: tagPublish, keeps: true, status: http.StatusCreated, reply: api.Publication{}, requestType: "*/*",
 		rights: []right{mayPublish}, errors: []int{409, 413}, summary: "Publish a message to everyone who listens",
 	}, g.broadcast)
 	register(g, mux, doc, operation{
-		method: "POST", path: "/v1/messages", id: "publishMany", status: http.StatusOK, replyType: ndjson, reply: bulkResult{}, request: notify.Line{}, requestType: ndjson,
+		method: "POST", path: "/v1/messages", id: "publishMany", tag: tagPublish, status: http.StatusOK, replyType: ndjson, reply: bulkResult{}, request: notify.Line{}, requestType: ndjson,
 		rights: []right{mayPublish}, errors: []int{413}, summary: "Publish many messages and broadcasts",
 		description: "A line of JSON each, up to 10,000 lines and 16 MiB. The answer has a line for each, in their order: a publication, or an error. One that is refused does not keep the others back.",
 	}, g.bulk)
 	register(g, mux, doc, operation{
-		method: "GET", path: message, id: "inspect", status: http.StatusOK, reply: api.Message{},
+		method: "GET", path: message, id: "inspect", tag: tagPublish, status: http.StatusOK, reply: api.Message{},
 		rights: []right{mayPublish, mayConsume}, errors: []int{404}, summary: "Look at a message",
 	}, g.inspect)
 	register(g, mux, doc, operation{
-		method: "PATCH", path: message, id: "reschedule", status: http.StatusOK, reply: api.Publication{},
+		method: "PATCH", path: message, id: "reschedule", tag: tagPublish, status: http.StatusOK, reply: api.Publication{},
 		rights: []right{mayPublish}, errors: []int{404, 409}, summary: "Give a message another due time",
 	}, g.reschedule)
 	register(g, mux, doc, operation{
-		method: "DELETE", path: message, id: "cancel", status: http.StatusOK, reply: api.Cancelled{},
+		method: "DELETE", path: message, id: "cancel", tag: tagPublish, status: http.StatusOK, reply: api.Cancelled{},
 		rights: []right{mayPublish}, errors: []int{404, 409}, summary: "Cancel a message",
 	}, g.cancel)
 	register(g, mux, doc, operation{
-		method: "GET", path: topic + "/messages", id: "list", status: http.StatusOK, reply: api.Page{},
+		method: "GET", path: topic + "/messages", id: "list", tag: tagPublish, status: http.StatusOK, reply: api.Page{},
 		rights: []right{mayPublish, mayConsume}, summary: "List messages, a page at a time, by time",
 	}, g.list)
 	g.registerClaims(mux, doc)
@@ -88,28 +88,28 @@ func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 	const topic, message = "/v1/topics/{topic}", "/v1/topics/{topic}/messages/{id}"
 	register(g, mux, doc, operation{
-		method: "POST", path: topic + "/claim", id: "claim", lasts: true, status: http.StatusOK, reply: api.Claimed{},
+		method: "POST", path: topic + "/claim", id: "claim", tag: tagConsume, lasts: true, status: http.StatusOK, reply: api.Claimed{},
 		rights: []right{mayConsume}, summary: "Take messages, and wait until there is one",
 		description: "Messages are leased: acknowledge each with its receipt before the lease ends, or it comes again.",
 	}, g.claim)
 	register(g, mux, doc, operation{
-		method: "POST", path: message + "/ack", id: "ack", status: http.StatusNoContent,
+		method: "POST", path: message + "/ack", id: "ack", tag: tagConsume, status: http.StatusNoContent,
 		rights: []right{mayConsume}, errors: []int{409}, summary: "Acknowledge a message: it is done",
 	}, g.ack)
 	register(g, mux, doc, operation{
-		method: "POST", path: message + "/nack", id: "nack", status: http.StatusNoContent,
+		method: "POST", path: message + "/nack", id: "nack", tag: tagConsume, status: http.StatusNoContent,
 		rights: []right{mayConsume}, errors: []int{409}, summary: "Give a message back as not done",
 	}, g.nack)
 	register(g, mux, doc, operation{
-		method: "POST", path: message + "/extend", id: "extend", status: http.StatusOK, reply: api.Extended{},
+		method: "POST", path: message + "/extend", id: "extend", tag: tagConsume, status: http.StatusOK, reply: api.Extended{},
 		rights: []right{mayConsume}, errors: []int{409}, summary: "Give a message a lease from now on",
 	}, g.extend)
 	register(g, mux, doc, operation{
-		method: "POST", path: topic + "/ack", id: "ackMany", status: http.StatusOK, reply: api.Acked{}, request: []api.Receipt{},
+		method: "POST", path: topic + "/ack", id: "ackMany", tag: tagConsume, status: http.StatusOK, reply: api.Acked{}, request: []api.Receipt{},
 		rights: []right{mayConsume}, errors: []int{413}, summary: "Acknowledge up to 10,000 messages of a topic",
 	}, g.ackMany)
 	register(g, mux, doc, operation{
-		method: "GET", path: topic + "/broadcasts", id: "listen", lasts: true, status: http.StatusOK, replyType: eventStream, reply: api.Broadcast{},
+		method: "GET", path: topic + "/broadcasts", id: "listen", tag: tagListen, lasts: true, status: http.StatusOK, replyType: eventStream, reply: api.Broadcast{},
 		rights: []right{mayListen}, summary: "Listen for broadcasts, as server-sent events",
 		description: "Events broadcast have a broadcast as their data, and its position as their id. An event gap tells which broadcasts were removed before they could be sent. Every 15 s without an event there is a comment.",
 	}, g.listen)
@@ -119,31 +119,31 @@ func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 	const topic = "/v1/topics/{topic}"
 	register(g, mux, doc, operation{
-		method: "GET", path: "/v1/topics", id: "listTopics", status: http.StatusOK, reply: api.Topics{}, summary: "Count the messages of every topic",
+		method: "GET", path: "/v1/topics", id: "listTopics", tag: tagOperate, status: http.StatusOK, reply: api.Topics{}, summary: "Count the messages of every topic",
 	}, g.topics)
 	register(g, mux, doc, operation{
-		method: "GET", path: topic, id: "countTopic", status: http.StatusOK, reply: api.Topic{}, summary: "Count the messages of a topic",
+		method: "GET", path: topic, id: "countTopic", tag: tagOperate, status: http.StatusOK, reply: api.Topic{}, summary: "Count the messages of a topic",
 	}, g.topic)
 	register(g, mux, doc, operation{
-		method: "POST", path: topic + "/pause", id: "pause", status: http.StatusNoContent, rights: []right{mayAdmin}, summary: "Stop handing out the messages of a topic",
+		method: "POST", path: topic + "/pause", id: "pause", tag: tagOperate, status: http.StatusNoContent, rights: []right{mayAdmin}, summary: "Stop handing out the messages of a topic",
 	}, g.pause)
 	register(g, mux, doc, operation{
-		method: "POST", path: topic + "/resume", id: "resume", status: http.StatusNoContent, rights: []right{mayAdmin}, summary: "Go on handing them out",
+		method: "POST", path: topic + "/resume", id: "resume", tag: tagOperate, status: http.StatusNoContent, rights: []right{mayAdmin}, summary: "Go on handing them out",
 	}, g.resume)
 	register(g, mux, doc, operation{
-		method: "GET", path: topic + "/dead", id: "listDead", status: http.StatusOK, reply: api.Page{},
+		method: "GET", path: topic + "/dead", id: "listDead", tag: tagOperate, status: http.StatusOK, reply: api.Page{},
 		rights: []right{mayConsume}, summary: "List dead letters, oldest death first",
 	}, g.listDead)
 	register(g, mux, doc, operation{
-		method: "POST", path: topic + "/dead/requeue", id: "requeueDead", lasts: true, status: http.StatusOK, reply: api.Count{},
+		method: "POST", path: topic + "/dead/requeue", id: "requeueDead", tag: tagOperate, lasts: true, status: http.StatusOK, reply: api.Count{},
 		rights: []right{mayAdmin}, summary: "Make dead letters ready again, with all their attempts",
 	}, g.requeueDead)
 	register(g, mux, doc, operation{
-		method: "DELETE", path: topic + "/dead", id: "purgeDead", lasts: true, status: http.StatusOK, reply: api.Count{},
+		method: "DELETE", path: topic + "/dead", id: "purgeDead", tag: tagOperate, lasts: true, status: http.StatusOK, reply: api.Count{},
 		rights: []right{mayAdmin}, summary: "Remove dead letters for good",
 	}, g.purgeDead)
 	register(g, mux, doc, operation{
-		method: "GET", path: "/v1/carrier", id: "carrier", status: http.StatusOK, reply: api.Carrier{}, summary: "Tell who carries",
+		method: "GET", path: "/v1/carrier", id: "carrier", tag: tagOperate, status: http.StatusOK, reply: api.Carrier{}, summary: "Tell who carries",
 	}, g.carrier)
 }
 
@@ -157,13 +157,13 @@ func (g *Gate) plain(handle func(c *call) error) http.HandlerFunc {
 	}
 }
 
-// unknown refuses what no call is for, and says which methods there are.
-func (g *Gate) unknown(mux *http.ServeMux, c *call) error {
+// otherMethod refuses what no call is for, and says which methods there are.
+func (c *call) otherMethod() error {
 	var allowed []string
 	for _, method := range []string{"GET", "POST", "PATCH", "DELETE"} {
 		other := *c.r
 		other.Method = method
-		if _, pattern := mux.Handler(&other); pattern != "/" && !slices.Contains(allowed, method) {
+		if _, pattern := c.gate.mux.Handler(&other); pattern != "/" {
 			allowed = append(allowed, method)
 		}
 	}
@@ -174,18 +174,35 @@ func (g *Gate) unknown(mux *http.ServeMux, c *call) error {
 	return fmt.Errorf("%w: use %s", errMethod, strings.Join(allowed, " or "))
 }
 
+// sameOrigin refuses what the page of another origin would change. A browser
+// sends some requests without asking first, and only keeps the answer from the
+// page; who listens on loopback is not safe from them. Programs that are no
+// browsers are not asked for anything.
+func (g *Gate) sameOrigin(next http.Handler, allowed func(*http.Request) bool) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	refused := g.plain(func(*call) error { return errOrigin })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if protection.Check(r) != nil && !allowed(r) {
+			refused(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // cors lets pages of other origins call, if that is configured.
 func (g *Gate) cors(next http.Handler) http.Handler {
 	if len(g.o.CORSOrigins) == 0 {
-		return next
+		return g.sameOrigin(next, func(*http.Request) bool { return false })
 	}
-	return cors.New(cors.Options{
+	c := cors.New(cors.Options{
 		AllowedOrigins: g.o.CORSOrigins,
 		AllowedMethods: []string{"GET", "POST", "PATCH", "DELETE"},
 		AllowedHeaders: []string{"*"},
 		ExposedHeaders: []string{"Retry-After"},
 		MaxAge:         600,
-	}).Handler(next)
+	})
+	return c.Handler(g.sameOrigin(next, c.OriginAllowed))
 }
 
 // healthz tells whether the process gets on with its work, whatever Redis does.

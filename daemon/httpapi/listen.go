@@ -23,8 +23,8 @@ const (
 
 type listenInput struct {
 	Pattern     string `path:"topic" is:"pattern" maxLength:"128" example:"prices.gold" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more"`
-	Since       string `query:"since" example:"beginning" doc:"where to begin: beginning, now, a time, or the id of an event; missing: now"`
-	LastEventID string `header:"Last-Event-ID" example:"1735830245678-123" doc:"of the last event that was got: goes on behind it, whatever since says"`
+	Since       string `query:"since" maxLength:"64" pattern:"^(now|beginning|[0-9]+-[0-9]{1,3}|[0-9]{4}-[0-9]{2}-[0-9]{2}T.+)$" example:"beginning" doc:"where to begin: beginning, now, a time, or the id of an event; missing: now"`
+	LastEventID string `header:"Last-Event-ID" maxLength:"64" pattern:"^[0-9]+-[0-9]{1,3}$" example:"1735830245678-123" doc:"of the last event that was got: goes on behind it, whatever since says"`
 }
 
 // from returns where a listener begins.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -27,11 +28,11 @@ type ofMessage struct {
 type publishInput struct {
 	ofTopic
 	ID          string        `query:"id" is:"id" maxLength:"128" pattern:"^[A-Za-z0-9._~:-]+$" example:"order-4711" doc:"names the message, so that a publish may be repeated; missing: one is made"`
-	Delay       time.Duration `query:"delay" format:"duration" example:"30m" doc:"due so long after Redis has taken it"`
-	Due         time.Time     `query:"due" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once. Give a delay, or this, or neither"`
-	TTL         time.Duration `query:"ttl" format:"duration" example:"24h" doc:"time to live behind the due time; missing: for ever"`
+	Delay       time.Duration `query:"delay" shortest:"0s" example:"30m" doc:"due so long after Redis has taken it"`
+	Due         time.Time     `query:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once. Give a delay, or this, or neither"`
+	TTL         time.Duration `query:"ttl" shortest:"1ms" example:"24h" doc:"time to live behind the due time; missing: for ever"`
 	Attempts    int           `query:"attempts" minimum:"1" maximum:"1000000" example:"5" doc:"limit of attempts; missing: that of the daemon"`
-	ContentType string        `header:"Content-Type" example:"application/json" doc:"is kept with the message"`
+	ContentType string        `header:"Content-Type" is:"media type" maxLength:"255" example:"application/json" doc:"is kept with the message"`
 }
 
 // publish publishes a message for one worker.
@@ -47,9 +48,9 @@ func (g *Gate) publish(ctx context.Context, c *call, in *publishInput) (any, err
 type broadcastInput struct {
 	ofTopic
 	ID          string        `query:"id" is:"id" maxLength:"128" pattern:"^[A-Za-z0-9._~:-]+$" doc:"names the broadcast until it is sent; missing: one is made"`
-	Delay       time.Duration `query:"delay" format:"duration" example:"2s" doc:"due so long after Redis has taken it"`
-	Due         time.Time     `query:"due" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once. Give a delay, or this, or neither"`
-	ContentType string        `header:"Content-Type" example:"application/json" doc:"is kept with the broadcast"`
+	Delay       time.Duration `query:"delay" shortest:"0s" example:"2s" doc:"due so long after Redis has taken it"`
+	Due         time.Time     `query:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once. Give a delay, or this, or neither"`
+	ContentType string        `header:"Content-Type" is:"media type" maxLength:"255" example:"application/json" doc:"is kept with the broadcast"`
 }
 
 // broadcast publishes a message for everyone who listens.
@@ -85,27 +86,42 @@ const (
 // keptHeaders returns the headers that are kept with a message.
 func keptHeaders(h http.Header) (map[string]string, error) {
 	var kept map[string]string
+	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		if !strings.HasPrefix(name, ownHeader) {
 			continue
 		}
 		short, keep := strings.CutPrefix(name, keepHeader)
-		fault := ""
+		var err error
 		switch {
 		case !keep:
-			fault = "it is unknown; use Bellhop-Header-NAME for what is to be kept with the message"
+			err = fmt.Errorf("%w header %.100q: it is unknown; use Bellhop-Header-NAME for what is to be kept with the message", notify.ErrInvalid, name)
 		case len(h[name]) > 1:
-			fault = "it is given twice; give it once"
+			err = fmt.Errorf("%w header %.100q: it is given twice; give it once", notify.ErrInvalid, name)
+		default:
+			err = notify.CheckHeader(short, h[name][0])
 		}
-		if fault != "" {
-			return nil, api.Fault{In: "header", Name: name, Err: fmt.Errorf("%w header %.100q: %s", notify.ErrInvalid, name, fault)}
+		if err != nil {
+			faults = append(faults, api.Fault{In: "header", Name: name, Err: err})
+			continue
 		}
 		if kept == nil {
 			kept = make(map[string]string)
 		}
 		kept[short] = h[name][0]
 	}
-	return kept, nil
+	return kept, few(faults)
+}
+
+// noHeaders refuses headers that are to be kept where there is no message to keep them with.
+func noHeaders(h http.Header) error {
+	var faults []error
+	for name := range h {
+		if strings.HasPrefix(name, ownHeader) {
+			faults = append(faults, api.Fault{In: "header", Name: name, Err: fmt.Errorf("%w header %.100q: it is unknown here; leave it out", notify.ErrInvalid, name)})
+		}
+	}
+	return few(faults)
 }
 
 func publication(p notify.Publication, err error) (any, error) {
@@ -137,8 +153,8 @@ func (c *call) about(topic string) error {
 
 type rescheduleInput struct {
 	ofMessage
-	Delay time.Duration `query:"delay" format:"duration" example:"30m" doc:"due so long after Redis has got the call"`
-	Due   time.Time     `query:"due" example:"2030-01-02T15:04:05.678Z" doc:"due at this time. Give a delay, or this; with neither it is due at once"`
+	Delay time.Duration `query:"delay" shortest:"0s" example:"30m" doc:"due so long after Redis has got the call"`
+	Due   time.Time     `query:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" doc:"due at this time. Give a delay, or this; with neither it is due at once"`
 }
 
 // reschedule gives a message another due time.
@@ -165,7 +181,7 @@ type listInput struct {
 	ofTopic
 	State  string `query:"state" enum:"scheduled,ready,leased,dead,broadcasts" default:"scheduled" doc:"which ones; broadcasts are those that wait for their due time"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"how many at the most"`
-	Cursor string `query:"cursor" doc:"that of the page before; missing: from the beginning"`
+	Cursor string `query:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"that of the page before; missing: from the beginning"`
 }
 
 // list lists messages, a page at a time.
@@ -184,6 +200,9 @@ func (g *Gate) list(ctx context.Context, c *call, in *listInput) (any, error) {
 }
 
 func page(p notify.Page, err error) (any, error) {
+	if errors.Is(err, notify.ErrInvalid) { // all else was looked at before
+		err = api.Fault{In: "query", Name: "cursor", Err: err}
+	}
 	if err != nil {
 		return nil, err
 	}

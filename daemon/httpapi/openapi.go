@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -11,6 +12,14 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// The tags by which a reader of the document finds an operation.
+const (
+	tagPublish = "publish"
+	tagConsume = "consume"
+	tagListen  = "listen"
+	tagOperate = "operate"
 )
 
 // newDocument returns the OpenAPI document without its operations.
@@ -34,7 +43,14 @@ func newDocument(version string) *huma.OpenAPI {
 		Servers: []*huma.Server{{URL: "/"}},
 		Components: &huma.Components{
 			Schemas:         schemas,
-			SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}},
+			Responses:       failures(schemas),
+			SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "A line of the daemon's tokens file. Without such a file everybody may do everything."}},
+		},
+		Tags: []*huma.Tag{
+			{Name: tagPublish, Description: "Messages for one worker, broadcasts for everyone who listens."},
+			{Name: tagConsume, Description: "Take messages, and settle each: done, not done, or more time."},
+			{Name: tagListen, Description: "Receive broadcasts."},
+			{Name: tagOperate, Description: "See what there is, stop and go on, and deal with dead letters."},
 		},
 		Security: []map[string][]string{{}, {"token": {}}},
 	}
@@ -44,18 +60,16 @@ func newDocument(version string) *huma.OpenAPI {
 func document(doc *huma.OpenAPI, op operation, input reflect.Type) {
 	schemas := doc.Components.Schemas
 	o := &huma.Operation{
-		Method: op.method, Path: op.path, OperationID: op.id, Summary: op.summary, Description: op.description,
-		Responses: map[string]*huma.Response{},
+		Method: op.method, Path: op.path, OperationID: op.id, Summary: op.summary, Tags: []string{op.tag},
+		Description: strings.TrimSpace(op.description + " " + needs(op)),
+		Responses:   map[string]*huma.Response{},
 	}
 	for _, p := range paramsOf(input) {
 		field := input.FieldByIndex(p.index)
 		if field.Type == reflect.TypeFor[time.Duration]() {
 			field.Type = reflect.TypeFor[string]() // 90s, 1h30m
 		}
-		schema := huma.SchemaFromField(schemas, field, "")
-		o.Parameters = append(o.Parameters, &huma.Param{
-			Name: p.name, In: p.in, Required: p.required, Description: schema.Description, Schema: schema,
-		})
+		o.Parameters = append(o.Parameters, p.document(huma.SchemaFromField(schemas, field, ""), field))
 	}
 	if op.request != nil || op.requestType != "" {
 		o.RequestBody = &huma.RequestBody{Required: true, Content: content(schemas, op.request, op.requestType)}
@@ -65,14 +79,81 @@ func document(doc *huma.OpenAPI, op operation, input reflect.Type) {
 		success.Content = content(schemas, op.reply, op.replyType)
 	}
 	o.Responses[strconv.Itoa(op.status)] = success
-	failures := append([]int{401, 403, 422, 503}, op.errors...)
+	failures := append([]int{400, 401, 403, 405, 408, 422, 500, 503}, op.errors...)
 	for _, status := range failures {
-		o.Responses[strconv.Itoa(status)] = &huma.Response{
-			Description: http.StatusText(status), Content: content(schemas, api.Problem{}, problemType),
+		o.Responses[strconv.Itoa(status)] = &huma.Response{Ref: failureRef + failureNames[status]}
+	}
+	doc.AddOperation(o)
+}
+
+// needs says which rights a token must have for an operation.
+func needs(op operation) string {
+	if len(op.rights) == 0 {
+		return "Where there are tokens, any of them will do."
+	}
+	return "Where there are tokens, one with the right " + listRights(op.rights, " or ") + " is needed."
+}
+
+// durationGrammar is that of time.ParseDuration. The format duration of JSON
+// Schema is another one, PT1H30M.
+const durationGrammar = `^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))+$`
+
+// document describes a parameter beyond what a schema's tags say.
+func (p param) document(schema *huma.Schema, field reflect.StructField) *huma.Param {
+	schema.Extensions = map[string]any{}
+	for _, limit := range []string{"shortest", "longest"} { // of a duration: minimum and maximum are for numbers
+		if text := field.Tag.Get(limit); text != "" {
+			schema.Extensions["x-"+limit] = text
+			schema.Description += "; " + limit + ": " + text
 		}
 	}
-	o.Responses["default"] = &huma.Response{Description: "Any other failure", Content: content(schemas, api.Problem{}, problemType)}
-	doc.AddOperation(o)
+	if p.without != "" {
+		schema.Extensions["x-without"] = p.without
+	}
+	if _, short := schema.Extensions["x-shortest"]; short {
+		schema.Pattern = durationGrammar
+	}
+	if schema.Type == huma.TypeString && schema.Enum == nil && p.in != "header" {
+		one := 1
+		schema.MinLength = &one
+	}
+	return &huma.Param{Name: p.name, In: p.in, Required: p.required, Description: schema.Description, Schema: schema}
+}
+
+const failureRef = "#/components/responses/"
+
+// failureNames are the names of the answers to what fails, by status.
+var failureNames = map[int]string{
+	400: "BodyCut", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "Method", 408: "BodySlow",
+	409: "Conflict", 413: "TooLarge", 422: "Invalid", 500: "Internal", 503: "Unavailable",
+}
+
+// failures describes the answers to what fails, each of them once.
+func failures(schemas huma.Registry) map[string]*huma.Response {
+	all := make(map[string]*huma.Response)
+	for status, text := range map[int]string{
+		400: "The body ended early, or is malformed.",
+		401: "There are tokens, and none of them was sent. WWW-Authenticate says how.",
+		403: "The token does not permit it, or the page of another origin is not one of those that may call.",
+		404: "There is no such message.",
+		405: "The method is not allowed here. Allow says which are.",
+		408: "The body did not come in time.",
+		409: "The state of the message does not permit it: type says whether its id is in use (exists), it is leased, it is dead, or the lease is lost (lease-lost).",
+		413: "The body is too large.",
+		422: "Parameters are wrong: errors names each, and detail says what would be right. Nothing was changed.",
+		500: "A fault of the daemon. Please report it.",
+		503: "Redis is away, or out of memory, or the daemon is stopping. Send it again after as many seconds as Retry-After says.",
+	} {
+		all[failureNames[status]] = &huma.Response{Description: text, Content: content(schemas, api.Problem{}, problemType), Headers: failureHeaders[status]}
+	}
+	return all
+}
+
+// failureHeaders are those that come with what fails, by status.
+var failureHeaders = map[int]map[string]*huma.Param{
+	401: {"WWW-Authenticate": {Description: "how to send a token", Schema: &huma.Schema{Type: huma.TypeString}}},
+	405: {"Allow": {Description: "methods, joined by commas", Schema: &huma.Schema{Type: huma.TypeString}}},
+	503: {"Retry-After": {Description: "seconds", Schema: &huma.Schema{Type: huma.TypeInteger}}},
 }
 
 // content describes a body: a value of a type in JSON, or bytes.
@@ -84,8 +165,10 @@ func content(schemas huma.Registry, value any, kind string) map[string]*huma.Med
 	if value != nil {
 		schema = schemas.Schema(reflect.TypeOf(value), true, "")
 	}
-	if kind == ndjson || kind == eventStream { // for which OpenAPI 3.1 has no words
-		schema = &huma.Schema{Type: "string", Description: "One after the other, each as " + schema.Ref + " describes it."}
+	media := &huma.MediaType{Schema: schema}
+	if kind == ndjson || kind == eventStream { // for which OpenAPI 3.1 has no words; 3.2 calls it itemSchema
+		media.Extensions = map[string]any{"x-itemSchema": schema}
+		media.Schema = &huma.Schema{Type: "string", Description: "One after the other, each as " + schema.Ref + " describes it."}
 	}
-	return map[string]*huma.MediaType{kind: {Schema: schema}}
+	return map[string]*huma.MediaType{kind: media}
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
 	"time"
@@ -14,6 +15,7 @@ import (
 type operation struct {
 	method, path string
 	id           string // for programs: generated clients name a function so
+	tag          string // under which it is found in the document
 	summary      string
 	description  string
 	rights       []right // any one of them will do; none: every token
@@ -24,6 +26,7 @@ type operation struct {
 	requestType  string  // content type of a body that is no JSON; */*: any
 	errors       []int   // beside those that every operation may have
 	lasts        bool    // it may last, so it ends when the client goes away; others are carried out, and answered if its way back stands
+	keeps        bool    // headers Bellhop-Header-NAME, with a message
 }
 
 // A call is a request under way.
@@ -52,7 +55,11 @@ func register[I any](g *Gate, mux *http.ServeMux, doc *huma.OpenAPI, op operatio
 		}
 		c.serve(op, func() (any, error) {
 			var in I
-			if err := readParams(r, params, reflect.ValueOf(&in).Elem()); err != nil {
+			err := readParams(r, params, reflect.ValueOf(&in).Elem())
+			if !op.keeps {
+				err = errors.Join(err, noHeaders(r.Header))
+			}
+			if err != nil {
 				return nil, err
 			}
 			return handle(ctx, c, &in)
@@ -85,7 +92,7 @@ func (c *call) enter(op operation) error {
 	}
 	// HEAD is answered as GET is, but a stream has no end.
 	if c.r.Method != op.method && op.replyType == eventStream {
-		return errMethod
+		return c.otherMethod()
 	}
 	var err error
 	c.grant, err = c.gate.keys.admit(c.r)

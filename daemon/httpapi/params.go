@@ -22,8 +22,10 @@ type param struct {
 	index    []int
 	in, name string
 	required bool
-	is       string // grammar of a text: topic, pattern or id; empty: any
+	is       string // grammar of a text: topic, pattern, id or media type; empty: any
 	fallback string // value where none is given
+	without  string // a parameter that is not given together with this one
+	limits
 }
 
 // paramsOf returns the parameters of an input.
@@ -31,9 +33,16 @@ func paramsOf(input reflect.Type) []param {
 	var all []param
 	for _, field := range reflect.VisibleFields(input) {
 		for _, in := range []string{"path", "query", "header"} {
-			if name := field.Tag.Get(in); name != "" {
-				all = append(all, param{field.Index, in, name, in == "path" || field.Tag.Get("required") == "true", field.Tag.Get("is"), field.Tag.Get("default")})
+			name := field.Tag.Get(in)
+			if name == "" {
+				continue
 			}
+			all = append(all, param{
+				index: field.Index, in: in, name: name,
+				required: in == "path" || field.Tag.Get("required") == "true",
+				is:       field.Tag.Get("is"), fallback: field.Tag.Get("default"), without: field.Tag.Get("without"),
+				limits: limitsOf(field),
+			})
 		}
 	}
 	return all
@@ -43,32 +52,55 @@ func paramsOf(input reflect.Type) []param {
 func readParams(r *http.Request, params []param, input reflect.Value) error {
 	query, faults := readQuery(r.URL.RawQuery, params)
 	for _, p := range params {
-		text, given := "", false
-		switch p.in {
-		case "path":
-			text, given = r.PathValue(p.name), true
-		case "query":
-			text, given = query[p.name]
-		case "header":
-			values := r.Header.Values(p.name)
-			if len(values) > 1 {
-				faults = append(faults, p.fault("it is given twice; give it once"))
-				continue
+		text, given, err := p.find(r, query)
+		switch _, other := query[p.without]; {
+		case err != nil:
+		case !given && p.required:
+			err = p.fault("it is missing")
+		case given && other:
+			err = p.fault("it is given beside " + p.without + "; give one of them")
+		case given || text != "":
+			if err = p.set(input.FieldByIndex(p.index), text); err != nil {
+				err = api.Fault{In: p.in, Name: p.name, Err: err}
 			}
-			text, given = r.Header.Get(p.name), len(values) == 1 && values[0] != ""
 		}
-		if !given {
-			text = p.fallback
+		if err != nil {
+			faults = append(faults, err)
 		}
-		if text == "" && !given {
-			if p.required {
-				faults = append(faults, p.fault("it is missing"))
-			}
-			continue
+	}
+	return few(faults)
+}
+
+// find returns the text of a parameter, or what stands for it where none is given.
+func (p param) find(r *http.Request, query map[string]string) (text string, given bool, err error) {
+	switch p.in {
+	case "path":
+		return r.PathValue(p.name), true, nil
+	case "query":
+		text, given = query[p.name]
+	case "header":
+		values := r.Header.Values(p.name)
+		if len(values) > 1 {
+			return "", false, p.fault("it is given twice; give it once")
 		}
-		if err := p.set(input.FieldByIndex(p.index), text); err != nil {
-			faults = append(faults, api.Fault{In: p.in, Name: p.name, Err: err})
+		if given = len(values) == 1 && values[0] != ""; given {
+			text = values[0]
 		}
+	}
+	if !given {
+		text = p.fallback
+	}
+	return text, given, nil
+}
+
+// mostFaults is how many faults of one request are told: an answer should not
+// be many times as long as what it answers.
+const mostFaults = 20
+
+// few joins faults, and leaves out those that are too many.
+func few(faults []error) error {
+	if more := len(faults) - mostFaults; more > 0 {
+		faults = append(faults[:mostFaults:mostFaults], fmt.Errorf("%w parameters: %d faults more", notify.ErrInvalid, more))
 	}
 	return errors.Join(faults...)
 }
@@ -131,7 +163,7 @@ func (p param) set(field reflect.Value, text string) error {
 	switch into := field.Addr().Interface().(type) {
 	case *string:
 		*into = text
-		return p.check(text)
+		return p.text(text)
 	case *int:
 		n, err := p.number(text, strconv.IntSize)
 		*into = int(n)
@@ -145,24 +177,17 @@ func (p param) set(field reflect.Value, text string) error {
 		if text != "true" && text != "false" {
 			return fmt.Errorf("%w %s %.100q: write true or false", notify.ErrInvalid, p.name, text)
 		}
+		return nil
 	case *time.Duration:
-		d, err := notify.ParseDuration(p.name, text)
+		d, err := p.duration(text)
 		*into = d
 		return err
 	case *time.Time:
-		t, err := api.ParseTime(p.name, text)
+		t, err := p.time(text)
 		*into = t
 		return err
 	}
-	return nil
-}
-
-func (p param) number(text string, bits int) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, bits)
-	if err != nil {
-		return 0, fmt.Errorf("%w %s %.100q: write a whole number", notify.ErrInvalid, p.name, text)
-	}
-	return n, nil
+	return fmt.Errorf("parameter %s: a %s cannot be read", p.name, field.Type())
 }
 
 // check reports what is wrong with a text that has a grammar.
@@ -175,6 +200,8 @@ func (p param) check(text string) error {
 		return err
 	case "id":
 		return notify.CheckID(text)
+	case "media type":
+		return notify.CheckContentType(text)
 	}
 	return nil
 }

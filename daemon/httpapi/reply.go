@@ -21,6 +21,7 @@ var (
 	errUnauthorized = errors.New("a bearer token is wanted; send Authorization: Bearer TOKEN")
 	errUnknownToken = errors.New("the bearer token is not a known one")
 	errForbidden    = errors.New("the token does not permit it")
+	errOrigin       = errors.New("the page of another origin may not call; the operator names those that may in BELLHOP_CORS_ORIGINS")
 	errNotReady     = errors.New("redis and its pub/sub do not answer")
 	errBodyCut      = errors.New("the body ended before its announced length, or is malformed")
 	errBodySlow     = errors.New("the body did not come in time")
@@ -39,6 +40,7 @@ var problems = []struct {
 	{errUnauthorized, "unauthorized", "no token", http.StatusUnauthorized},
 	{errUnknownToken, "unauthorized", "unknown token", http.StatusUnauthorized},
 	{errForbidden, "forbidden", "not permitted", http.StatusForbidden},
+	{errOrigin, "forbidden", "page of another origin", http.StatusForbidden},
 	{errBodyCut, "body", "body incomplete", http.StatusBadRequest},
 	{errBodySlow, "body", "body too slow", http.StatusRequestTimeout},
 }

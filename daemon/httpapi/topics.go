@@ -57,7 +57,7 @@ func (g *Gate) resume(ctx context.Context, c *call, in *ofTopic) (any, error) {
 type deadListInput struct {
 	ofTopic
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"how many at the most"`
-	Cursor string `query:"cursor" doc:"that of the page before; missing: from the beginning"`
+	Cursor string `query:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"that of the page before; missing: from the beginning"`
 }
 
 // listDead lists dead letters, oldest death first.
