@@ -173,7 +173,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 // that it may be repeated: it could not be reached, or is loading, busy,
 // read-only, failing over, or unable to write its data to disk.
 func Untouched(err error) bool {
-	for _, sign := range []string{"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MASTERDOWN", "BUSY", "MISCONF", "ERR max number of clients"} {
+	for _, sign := range []string{"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MASTERDOWN", "BUSY", "MISCONF", "max number of clients"} {
 		if redis.HasErrorPrefix(err, sign) {
 			return true
 		}
