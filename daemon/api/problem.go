@@ -63,7 +63,7 @@ var problems = []struct {
 // ProblemOf returns what a client is told of an error: 422 for a
 // notify.ErrInvalid, 413 where it is an ErrTooLarge, 404 for an ErrNotFound, 409
 // for one of the state that a message is in, 503 where Redis is away, out of
-// memory or unfit, and 500 for the rest.
+// memory, unfit or refuses its user, and 500 for the rest.
 func ProblemOf(err error) Problem {
 	for _, p := range problems {
 		if errors.Is(err, p.err) {
@@ -73,10 +73,19 @@ func ProblemOf(err error) Problem {
 	switch {
 	case redis.HasErrorPrefix(err, "OOM"):
 		return NewProblem("unavailable", "redis is out of memory", http.StatusServiceUnavailable, err)
+	case refusesUser(err):
+		return NewProblem("unavailable", "redis refuses the daemon", http.StatusServiceUnavailable, err)
 	case notify.Away(err):
 		return NewProblem("unavailable", "redis is away", http.StatusServiceUnavailable, err)
 	}
 	return NewProblem("internal", "internal error", http.StatusInternalServerError, err)
+}
+
+// refusesUser reports whether Redis does not let its user do what a script does,
+// which is the operator's to mend (bellhop doctor says how), and nobody else's fault.
+func refusesUser(err error) bool {
+	return redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS") ||
+		redis.HasErrorPrefix(err, "The user executing the script can't run this command")
 }
 
 // NewProblem returns the problem of an error of a kind: its type is urn:bellhop:NAME.
