@@ -169,9 +169,13 @@ func (g *Gate) ackMany(ctx context.Context, c *call, in *ofTopic) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ds := make([]subscribers.Delivery, len(receipts))
-	for i, r := range receipts {
-		ds[i] = subscribers.Delivery{Topic: in.Topic, ID: r.ID, Receipt: r.Receipt}
+	ds := make([]subscribers.Delivery, 0, len(receipts))
+	seen := make(map[api.Receipt]bool, len(receipts))
+	for _, r := range receipts {
+		if !seen[r] { // twice the same is one message, on whichever page of the work it comes
+			seen[r] = true
+			ds = append(ds, subscribers.Delivery{Topic: in.Topic, ID: r.ID, Receipt: r.Receipt})
+		}
 	}
 	lost, err := g.poller.AckMany(ctx, in.Topic, ds)
 	if err != nil {

@@ -1,0 +1,120 @@
+package httpapi_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// everyCall sends a right request of every operation and returns the answers.
+func (s *server) everyCall() (all []answer) {
+	s.t.Helper()
+	for _, op := range s.spec.ops {
+		path, query, _ := wrongCase{op: op}.address()
+		body := ""
+		if op.RequestBody != nil {
+			body = map[string]string{"ackMany": `[{"id":"a","receipt":1}]`, "publishMany": `{"topic":"orders","body":"x"}` + "\nx"}[op.OperationID]
+			if body == "" {
+				body = "x"
+			}
+		}
+		all = append(all, s.call(op.method, path+"?"+query, body))
+	}
+	return all
+}
+
+func TestRedisAway(t *testing.T) {
+	redis := storetest.Server(t)
+	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
+	s.call("POST", messages+"?id=a", "x").is(201)
+	redis.Kill()
+	for _, a := range s.everyCall() {
+		a.is(503).kind("unavailable")
+	}
+	s.call("POST", messages+"/a/nack?receipt=1", "").is(503).kind("unavailable")
+	s.call("GET", "/readyz", "").is(503)
+	s.call("GET", "/healthz", "").is(200)
+	again, err := redis.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	storetest.Eventually(t, "it is back by itself", func() bool { return s.call("POST", messages, "x").status == 201 })
+	storetest.Eventually(t, "it is ready again", func() bool { return s.call("GET", "/readyz", "").status == 200 })
+}
+
+func TestRedisOutOfMemory(t *testing.T) {
+	redis := storetest.Server(t, "--maxmemory-policy", "noeviction")
+	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
+	s.call("POST", messages+"?id=a", "x").is(201)
+	client := s.store.Client()
+	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	same := s.unchanged()
+	s.call("POST", messages+"?id=b", "x").is(503).kind("unavailable").says("out of memory")
+	s.call("POST", topicPath+"/broadcasts", "x").is(503)
+	s.call("POST", "/v1/messages", `{"topic":"orders","body":"x"}`+"\n"+`{"topic":"orders","body":"x"}`).is(503)
+	same()
+	d := s.claim("orders") // what makes room goes on
+	s.call("POST", settle(d, "ack", ""), "").is(204)
+	if err := client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.call("POST", messages+"?id=b", "x").is(201)
+}
+
+// A Redis that throws keys away is not used.
+func TestRedisUnfit(t *testing.T) {
+	redis := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
+	for _, a := range s.everyCall() {
+		switch a.call {
+		case "GET /v1/topics", "GET /v1/carrier", "POST /v1/topics/order.timeout/dead/requeue", "DELETE /v1/topics/order.timeout/dead": // there is nothing, and nothing to do
+			a.is(200)
+		default:
+			a.is(503).kind("unavailable")
+		}
+	}
+}
+
+func TestRedisReadOnly(t *testing.T) {
+	redis := storetest.Server(t)
+	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
+	s.call("POST", messages+"?id=a", "x").is(201)
+	client := s.store.Client()
+	if err := client.Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	same := s.unchanged()
+	s.call("POST", messages, "x").is(503).kind("unavailable")
+	s.call("DELETE", messages+"/a", "").is(503)
+	s.call("POST", topicPath+"/claim", "").is(503)
+	same()
+	if err := client.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.claim("orders")
+}
+
+// What the rights of the daemon's user at Redis forbid is nothing that a client did.
+func TestRedisRefusesTheUser(t *testing.T) {
+	redis := storetest.Server(t)
+	admin := storetest.At(t, redis.URL(), "test")
+	if err := admin.Client().Do(t.Context(), "ACL", "SETUSER", "poor", "on", ">secret", "+@all", "-hset", "-zadd", "~*", "&*").Err(); err != nil {
+		t.Fatal(err)
+	}
+	poor, err := notify.Open(notify.Config{URL: strings.Replace(redis.URL(), "redis://", "redis://poor:secret@", 1), Prefix: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer poor.Close()
+	s := serveOn(t, poor, httpapi.Options{})
+	a := s.call("POST", messages, "x").is(503).kind("unavailable")
+	if strings.Contains(string(a.body), "secret") {
+		t.Errorf("the password is told: %s", a.body)
+	}
+}

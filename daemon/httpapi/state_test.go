@@ -1,0 +1,268 @@
+package httpapi_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const (
+	topicPath = "/v1/topics/orders"
+	messages  = topicPath + "/messages"
+)
+
+// settle returns the address of a call that settles a message.
+func settle(d api.Delivery, call, query string) string {
+	return fmt.Sprintf("%s/%s/%s?receipt=%d%s", messages, d.ID, call, d.Receipt, query)
+}
+
+// look looks at a message.
+func (s *server) look(id string) api.Message {
+	s.t.Helper()
+	return read[api.Message](s.call("GET", messages+"/"+id, "").is(200))
+}
+
+func TestStatesThatForbid(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	s.call("GET", messages+"/none", "").is(404).kind("not-found")
+	s.call("PATCH", messages+"/none", "").is(404).kind("not-found")
+	s.call("DELETE", messages+"/none", "").is(404).kind("not-found")
+
+	s.call("POST", messages+"?id=a&delay=1h", "x").is(201)
+	s.call("POST", messages+"?id=a", "y").is(409).kind("exists")
+	s.call("PATCH", messages+"/a", "").is(200).says(`"ready"`)
+	d := s.claim("orders")
+	same := s.unchanged()
+	s.call("POST", messages+"?id=a", "y").is(409).kind("exists")
+	s.call("PATCH", messages+"/a?delay=1s", "").is(409).kind("leased")
+	s.call("DELETE", messages+"/a", "").is(409).kind("leased")
+	stale := d
+	stale.Receipt--
+	for _, lost := range []api.Delivery{stale, {ID: "none", Receipt: d.Receipt}, {ID: "a", Receipt: 1}, {ID: "a", Receipt: 1<<63 - 1}} {
+		s.call("POST", settle(lost, "ack", ""), "").is(409).kind("lease-lost")
+		s.call("POST", settle(lost, "nack", ""), "").is(409).kind("lease-lost")
+		s.call("POST", settle(lost, "nack", "&delay=1s"), "").is(409).kind("lease-lost")
+		s.call("POST", settle(lost, "nack", "&dead=true"), "").is(409).kind("lease-lost")
+		s.call("POST", settle(lost, "extend", ""), "").is(409).kind("lease-lost")
+		got := read[api.Acked](s.call("POST", topicPath+"/ack", fmt.Sprintf(`[{"id":%q,"receipt":%d}]`, lost.ID, lost.Receipt)).is(200))
+		if got.Acked != 0 || len(got.Lost) != 1 {
+			t.Errorf("got %+v", got)
+		}
+	}
+	s.call("POST", settle(d, "nack", "&dead=true&delay=1s"), "").is(422).says("delay")
+	same()
+
+	next := read[api.Extended](s.call("POST", settle(d, "extend", "&lease=1h"), "").is(200))
+	s.call("POST", settle(d, "ack", ""), "").is(409).kind("lease-lost")
+	d.Receipt = next.Receipt
+	s.call("POST", settle(d, "nack", "&dead=true&reason=no%20such%20order%0Aat%20all"), "").is(204)
+	if got := s.look("a"); got.State != notify.Dead || got.Reason != "no such order\nat all" {
+		t.Errorf("got %+v", got)
+	}
+	s.call("PATCH", messages+"/a", "").is(409).kind("dead")
+	s.call("POST", messages+"?id=a", "y").is(409).kind("exists")
+	s.call("POST", settle(d, "ack", ""), "").is(409).kind("lease-lost")
+	s.call("DELETE", messages+"/a", "").is(200).says(`"dead"`)
+	s.call("DELETE", messages+"/a", "").is(404)
+	storetest.Empty(t, s.store)
+}
+
+// An ack that is repeated because its answer was lost is told so, and does no harm.
+func TestAckTwice(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	s.call("POST", messages+"?id=a", "x").is(201)
+	d := s.claim("orders")
+	s.call("POST", settle(d, "ack", ""), "").is(204)
+	s.call("POST", settle(d, "ack", ""), "").is(409).kind("lease-lost")
+	s.call("POST", messages+"?id=a", "again").is(201) // the id is free
+	s.call("POST", settle(d, "ack", ""), "").is(409).kind("lease-lost")
+	if got := s.claim("orders"); got.Body != "again" || got.Attempt != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestNack(t *testing.T) {
+	s := start(t, httpapi.Options{Backoff: subscribers.Backoff{Min: time.Hour, Max: 100 * time.Hour}, MaxAttempts: 3})
+	s.call("POST", messages+"?id=a", "x").is(201)
+	s.call("POST", settle(s.claim("orders"), "nack", "&delay=0s&reason=first"), "").is(204)
+	if got := s.look("a"); got.State != notify.Scheduled && got.State != notify.Ready || got.AttemptsUsed != 1 {
+		t.Errorf("got %+v", got)
+	}
+	s.call("PATCH", messages+"/a", "").is(200).says(`"ready"`) // no carrier runs here
+	d := s.claim("orders")
+	if d.Attempt != 2 {
+		t.Errorf("attempt %d", d.Attempt)
+	}
+	s.call("POST", settle(d, "nack", ""), "").is(204)
+	got := s.look("a")
+	// The second backoff is up to two hours; below a second is improbable.
+	if wait := time.Until(*got.Due); got.State != notify.Scheduled || wait < time.Millisecond || wait > 2*time.Hour {
+		t.Errorf("got %+v, due in %v", got, wait)
+	}
+	s.call("PATCH", messages+"/a", "").is(200)
+	s.call("POST", settle(s.claim("orders"), "nack", "&reason=third"), "").is(204)
+	if got := s.look("a"); got.State != notify.Dead || got.Reason == "" || got.AttemptsUsed != 3 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestLeaseRunsOut(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	s.call("POST", messages+"?id=a", "x").is(201)
+	got := read[api.Claimed](s.call("POST", topicPath+"/claim?lease=100ms", "").is(200))
+	if len(got.Messages) != 1 {
+		t.Fatalf("got %+v", got)
+	}
+	d := got.Messages[0]
+	storetest.Eventually(t, "the lease is lost", func() bool {
+		return s.call("POST", settle(d, "extend", "&lease=100ms"), "").status == 409 || time.Now().UnixMilli() < int64(d.Receipt)
+	})
+}
+
+func TestDeadLetters(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	for _, id := range []string{"a", "b", "c"} {
+		s.call("POST", messages+"?id="+id, "x").is(201)
+		s.call("POST", settle(s.claim("orders"), "nack", "&dead=true&reason="+id), "").is(204)
+	}
+	count := func(method, path string, want int) {
+		t.Helper()
+		if got := read[api.Count](s.call(method, topicPath+path, "").is(200)); got.Count != want {
+			t.Errorf("%s %s deals with %d, want %d", method, path, got.Count, want)
+		}
+	}
+	same := s.unchanged()
+	count("POST", "/dead/requeue?id=none", 0)
+	count("DELETE", "/dead?id=none", 0)
+	count("POST", "/dead/requeue?id=d", 0)
+	s.call("DELETE", topicPath+"/dead?id=", "").is(422) // and not all of them
+	s.call("DELETE", topicPath+"/dead?ID=a", "").is(422)
+	same()
+	count("POST", "/dead/requeue?id=a", 1)
+	count("POST", "/dead/requeue?id=a", 0)
+	count("DELETE", "/dead?id=b", 1)
+	s.call("GET", messages+"/b", "").is(404)
+	if page := read[api.Page](s.call("GET", topicPath+"/dead", "").is(200)); len(page.Messages) != 1 || page.Messages[0].Reason != "c" {
+		t.Errorf("got %+v", page)
+	}
+	count("POST", "/dead/requeue", 1)
+	count("DELETE", "/dead", 0)
+}
+
+func TestPages(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	for i := range 5 {
+		s.call("POST", fmt.Sprintf("%s?id=%d&delay=%dh", messages, i, i+1), "x").is(201)
+	}
+	s.call("POST", topicPath+"/broadcasts?id=b&delay=1h", "x").is(201)
+	var ids []string
+	path := messages + "?limit=2"
+	for cursor := "start"; cursor != ""; {
+		page := read[api.Page](s.call("GET", path, "").is(200))
+		for _, m := range page.Messages {
+			ids = append(ids, m.ID)
+		}
+		if len(ids) == 2 { // the one that a page ended at may be gone when the next is wanted
+			s.call("DELETE", messages+"/1", "").is(200)
+		}
+		cursor = page.Cursor
+		path = messages + "?limit=2&cursor=" + cursor
+	}
+	if diff := cmp.Diff([]string{"0", "1", "2", "3", "4"}, ids); diff != "" {
+		t.Error(diff)
+	}
+	foreign := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+	for _, cursor := range []string{"x", "!", foreign("x"), foreign("1"), foreign("x y"), foreign("1.5 orders:1"), foreign("99999999999999999999 a"), foreign(" "), foreign("1e5 a"), foreign("+inf a")} {
+		for _, path := range []string{messages, topicPath + "/dead"} {
+			if p := s.call("GET", path+"?cursor="+cursor, "").is(422).problem(); len(p.Errors) != 1 || p.Errors[0].Name != "cursor" {
+				t.Errorf("cursor %s: %+v", cursor, p)
+			}
+		}
+	}
+	for _, cursor := range []string{foreign("1 "), foreign("-9223372036854775808 a"), foreign("9223372036854775807 a"), foreign("1 payments:x"), foreign("1 \xff\x00")} {
+		for _, state := range []string{"scheduled", "ready", "leased", "dead", "broadcasts"} {
+			s.call("GET", messages+"?state="+state+"&cursor="+cursor, "").is(200)
+		}
+	}
+	page := read[api.Page](s.call("GET", messages+"?state=broadcasts", "").is(200))
+	if len(page.Messages) != 1 || page.Messages[0].Mode != "broadcast" {
+		t.Errorf("got %+v", page)
+	}
+}
+
+// An id of dots is an address like any other, if it is written so that nobody takes it for a step up.
+func TestIDOfDots(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	for _, id := range []string{".", ".."} {
+		s.call("POST", messages+"?id="+id, "x").is(201)
+		s.call("GET", messages+"/"+map[string]string{".": "%2E", "..": "%2E%2E"}[id], "").is(200)
+		s.call("DELETE", messages+"/"+map[string]string{".": "%2E", "..": "%2E%2E"}[id], "").is(200)
+	}
+}
+
+// What a carrier would meet at the far end of time is refused or kept, never a fault.
+func TestFarDueTimes(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	for _, query := range []string{"due=9999-12-31T23:59:59.999Z&ttl=2562047h47m16.854775807s", "delay=2562047h47m16.854775807s&ttl=2562047h47m16.854775807s", "due=1970-01-01T00:00:00Z&ttl=1ms"} {
+		a := s.call("POST", messages+"?"+query, "x")
+		if a.status != 201 {
+			a.is(422)
+			continue
+		}
+		s.call("GET", messages+"/"+read[api.Publication](a).ID, "").is(200)
+	}
+	for _, state := range []string{"scheduled", "ready", "dead"} {
+		s.call("GET", messages+"?state="+state, "").is(200)
+	}
+	s.call("GET", topicPath, "").is(200)
+	s.call("GET", "/v1/carrier", "").is(200)
+}
+
+// Paused is only what is handed out.
+func TestPause(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	s.call("POST", messages, "x").is(201)
+	for range 2 {
+		s.call("POST", topicPath+"/pause", "").is(204)
+	}
+	if got := read[api.Claimed](s.call("POST", topicPath+"/claim", "").is(200)); len(got.Messages) != 0 {
+		t.Errorf("got %+v", got)
+	}
+	if got := read[api.Claimed](s.call("POST", topicPath+"/claim?wait=10ms", "").is(200)); len(got.Messages) != 0 {
+		t.Errorf("got %+v", got)
+	}
+	s.call("GET", topicPath, "").is(200).says(`"paused":true`)
+	for range 2 {
+		s.call("POST", topicPath+"/resume", "").is(204)
+	}
+	s.claim("orders")
+}
+
+// What is foreign in Redis is shown, or passed over; it is no fault of the client.
+func TestForeignThingsInRedis(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	s.call("POST", messages+"?id=a", "x").is(201)
+	s.call("POST", messages+"?id=b&delay=1h", "x").is(201)
+	keys := s.store.Keys()
+	if err := s.store.Client().HSet(t.Context(), keys.Messages(), "orders:a", "no record", "orders:b", "{}").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.look("a"); got.Fault == "" {
+		t.Errorf("got %+v", got)
+	}
+	s.call("GET", messages+"?state=ready", "").is(200).says("fault")
+	s.call("GET", messages, "").is(200)
+	if got := read[api.Claimed](s.call("POST", topicPath+"/claim", "").is(200)); len(got.Messages) != 0 {
+		t.Errorf("got %+v", got)
+	}
+	s.call("GET", topicPath+"/dead", "").is(200).says("fault")
+}
