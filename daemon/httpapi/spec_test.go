@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -23,9 +24,11 @@ import (
 
 // A spec is the OpenAPI document as a stranger reads it: from its JSON alone.
 type spec struct {
-	raw      []byte
-	ops      []specOp
-	shared   map[string]specResponse
+	raw    []byte
+	ops    []specOp
+	shared map[string]specResponse
+
+	mu       sync.Mutex
 	compiler *jsonschema.Compiler
 }
 
@@ -121,6 +124,8 @@ func pointer(tokens ...string) string {
 
 // valid reports what is wrong with a value by the schema at a pointer.
 func (s *spec) valid(pointer string, value any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	schema, err := s.compiler.Compile(specURL + "#" + pointer)
 	if err != nil {
 		return err

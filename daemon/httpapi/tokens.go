@@ -251,7 +251,7 @@ func (k *keys) admit(r *http.Request) (*grant, error) {
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return nil, errUnauthorized
 	}
-	hash := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	hash := sha256.Sum256([]byte(strings.TrimLeft(token, " ")))
 	var found *grant
 	for _, g := range *all {
 		if subtle.ConstantTimeCompare(hash[:], g.hash[:]) == 1 {

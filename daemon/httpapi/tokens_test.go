@@ -1,0 +1,278 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// mayCall says who may call what; admin may call everything. No right at all: any token will do.
+var mayCall = map[string][]string{
+	"publish": {"publish"}, "broadcast": {"publish"}, "publishMany": {"publish"}, "reschedule": {"publish"}, "cancel": {"publish"},
+	"inspect": {"publish", "consume"}, "list": {"publish", "consume"},
+	"claim": {"consume"}, "ack": {"consume"}, "nack": {"consume"}, "extend": {"consume"}, "ackMany": {"consume"}, "listDead": {"consume"},
+	"listen": {"listen"},
+	"pause":  {"admin"}, "resume": {"admin"}, "requeueDead": {"admin"}, "purgeDead": {"admin"},
+	"listTopics": {}, "countTopic": {}, "carrier": {},
+}
+
+var everyRight = []string{"publish", "consume", "listen", "admin"}
+
+// tokenOf returns the token of a name.
+func tokenOf(name string) string { return "token-of-" + name + "-0123456789" }
+
+// A logged is a log that is kept.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *logged) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// Every call with every right, on a topic that the token is for and on another.
+func TestWhoMayCallWhat(t *testing.T) {
+	var all strings.Builder
+	for _, right := range everyRight {
+		for name, topics := range map[string]string{"here": "order.>,prices.gold", "elsewhere": "payments.*"} {
+			fmt.Fprintf(&all, "%s.%s %s %s %s\n", right, name, tokenOf(right+name), right, topics)
+		}
+	}
+	var log logged
+	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", all.String()), Logger: log.logger()})
+	for _, op := range s.spec.ops {
+		wanted, known := mayCall[op.OperationID]
+		if !known {
+			t.Errorf("who may call %s? add it to the table", op.OperationID)
+		}
+		s.admits(op, "", 401)
+		s.admits(op, tokenOf("nobody"), 401)
+		for _, right := range everyRight {
+			may := right == "admin" || len(wanted) == 0 || slices.Contains(wanted, right)
+			status := 403
+			if may {
+				status = 200
+			}
+			s.admits(op, tokenOf(right+"here"), status)
+			if strings.Contains(op.path, "{topic}") {
+				status = 403
+			}
+			s.admits(op, tokenOf(right+"elsewhere"), status)
+		}
+		if said := strings.Contains(op.Description, strings.Join(wanted, " or ")); !said {
+			t.Errorf("%s: the description does not tell of %q: %s", op.OperationID, wanted, op.Description)
+		}
+	}
+	if strings.Contains(log.String(), "token-of-") {
+		t.Errorf("a token was logged: %s", log.String())
+	}
+}
+
+// admits sends a right request with a token; 200 stands for anything that is not refused.
+func (s *server) admits(op specOp, token string, status int) {
+	s.t.Helper()
+	path, query, _ := wrongCase{op: op}.address()
+	body := ""
+	if op.RequestBody != nil {
+		body = `[{"id":"a","receipt":1}]`
+	}
+	r, err := http.NewRequestWithContext(s.t.Context(), op.method, s.url+path+"?"+query, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := s.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp.Body.Close()
+	if refused := resp.StatusCode == 401 || resp.StatusCode == 403; refused != (status != 200) || refused && resp.StatusCode != status {
+		s.t.Errorf("%s with %q answers %d, want %d", op.OperationID, token, resp.StatusCode, status)
+	}
+	if challenge := resp.Header.Get("WWW-Authenticate"); (challenge == `Bearer realm="bellhop"`) != (resp.StatusCode == 401) {
+		s.t.Errorf("%s answers %d with the challenge %q", op.OperationID, resp.StatusCode, challenge)
+	}
+}
+
+func TestLinesAndTopicsOfAToken(t *testing.T) {
+	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", "a "+tokenOf("a")+" publish order.*\nb "+tokenOf("b")+" admin >\n")})
+	body := `{"topic":"order.a","body":"x"}` + "\n" + `{"topic":"order.a.b","body":"x"}` + "\n" + `{"topic":"payments","body":"x","mode":"broadcast"}` + "\n" + `{"topic":"order.*","body":"x"}`
+	var kinds []string
+	for _, r := range lines[result](s.call("POST", "/v1/messages", body, "Authorization: Bearer "+tokenOf("a")).is(200)) {
+		if kinds = append(kinds, ""); r.Error != nil {
+			kinds[len(kinds)-1] = r.Error.Type
+		}
+	}
+	if diff := cmp.Diff([]string{"", "urn:bellhop:forbidden", "urn:bellhop:forbidden", "urn:bellhop:invalid"}, kinds); diff != "" {
+		t.Error(diff)
+	}
+	s.call("POST", "/v1/topics/payments/messages", "x", "Authorization: Bearer "+tokenOf("b")).is(201)
+	for token, want := range map[string]int{"a": 1, "b": 2} {
+		if got := read[api.Topics](s.call("GET", "/v1/topics", "", "Authorization: Bearer "+tokenOf(token)).is(200)); len(got.Topics) != want {
+			t.Errorf("%s is shown %+v", token, got)
+		}
+	}
+}
+
+func TestAuthorization(t *testing.T) {
+	hashed := tokenOf("hashed")
+	sum := sha256.Sum256([]byte(hashed))
+	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", "# tokens\n\na "+tokenOf("a")+" admin >\r\n  b sha256:"+hex.EncodeToString(sum[:])+"  admin\t>")})
+	for header, status := range map[string]int{
+		"":                         401,
+		" ":                        401,
+		"Bearer":                   401,
+		"Bearer ":                  401,
+		"Bearer  ":                 401,
+		"Basic " + tokenOf("a"):    401,
+		tokenOf("a"):               401,
+		"Bearer " + tokenOf("a"):   200,
+		"bearer " + tokenOf("a"):   200,
+		"BEARER   " + tokenOf("a"): 200,
+		"Bearer " + hashed:         200,
+		"Bearer sha256:" + hex.EncodeToString(sum[:]):          401,
+		"Bearer " + tokenOf("a") + "x":                         401,
+		"Bearer " + tokenOf("a")[1:]:                           401,
+		"Bearer " + tokenOf("a") + "," + hashed:                401,
+		"Bearer " + tokenOf("a") + " " + hashed:                401,
+		"Bearer \xff":                                          401,
+		"Bearer " + strings.Repeat("x", 50_000):                401,
+		"Bearer " + strings.ToUpper(tokenOf("a")):              401,
+		"Bearer\t" + tokenOf("a"):                              401,
+		"Bearer " + tokenOf("a") + strings.Repeat("\u00a0", 1): 401,
+	} {
+		a := s.call("GET", "/v1/carrier", "", "Authorization: "+header)
+		if a.status != status {
+			t.Errorf("%.80q answers %d, want %d", header, a.status, status)
+		}
+		if strings.Contains(string(a.body), "token-of") {
+			t.Errorf("the token is told: %s", a.body)
+		}
+	}
+	s.call("GET", "/v1/carrier", "", "Authorization: Bearer "+tokenOf("a"), "Authorization: Bearer "+tokenOf("a")).is(401)
+	s.call("GET", "/v1/openapi.json", "").is(401)
+	s.call("GET", "/v1/openapi.json", "", "Authorization: Bearer "+hashed).is(200)
+	s.call("GET", "/healthz", "").is(200)
+	s.call("GET", "/v1/carrier?access_token="+tokenOf("a"), "").is(401)
+}
+
+func TestFaultsOfATokensFile(t *testing.T) {
+	const secret = "this-is-a-secret-0123456789"
+	right := "a " + secret + " publish >\n"
+	for text, want := range map[string]string{
+		"":                           "there is none",
+		"# only a comment\n\n":       "there is none",
+		"a\n":                        "line 1: invalid line: 1 words",
+		"a " + secret + " publish\n": "line 1: invalid line: 3 words",
+		right + "b " + secret + " publish > # comment\n":        "line 2: invalid line: 6 words",
+		"a short publish >\n":                                   "line 1: invalid token of a: it is shorter than 16 bytes",
+		"a sixteen,bytes,and,more publish >\n":                  "line 1: invalid token of a: use letters",
+		"a sha256:" + secret + " publish >\n":                   "line 1: invalid token of a: behind sha256:",
+		"a sha256:" + strings.Repeat("a", 62) + " publish >\n":  "line 1: invalid token of a: behind sha256:",
+		"a " + secret + " read >\n":                             "line 1: invalid rights of a",
+		"a " + secret + " Publish >\n":                          "line 1: invalid rights of a",
+		"a " + secret + " publish, >\n":                         "line 1: invalid rights of a",
+		"a " + secret + " publish ,\n":                          "line 1: invalid topics of a, number 1",
+		"a " + secret + " publish a,b..c\n":                     "line 1: invalid topics of a, number 2",
+		"a " + secret + " publish >.a\n":                        "line 1: invalid topics of a, number 1",
+		right + "# between\n" + right:                           "line 3: invalid name a: it stands there already",
+		right + "b " + secret + " publish >\n":                  "line 2: invalid token of b: it is that of a",
+		strings.Repeat("a", 33) + " " + secret + " publish >\n": "line 1: invalid name: use up to 32",
+		"a\xff " + secret + " publish >\n":                      "line 1: invalid name",
+		"a/b " + secret + " publish >\n":                        "line 1: invalid name",
+		// The words in another order.
+		strings.Repeat("ab", 32) + " shop-with-a-long-name publish >\n": "line 1: invalid name",
+		"a long-enough-to-be-one " + secret + " >\n":                    "line 1: invalid rights of a",
+		"a long-enough-to-be-one publish " + secret + "+/=\n":           "line 1: invalid topics of a",
+		strings.Repeat("x", 100_000) + "\n":                             "line 1: invalid line: 1 words",
+		"x\ny\n\nz\n":                                                   "line 4: invalid line",
+	} {
+		err := httpapi.CheckTokens(file(t, "tokens", text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60q: got %.300v, want %q", text, err, want)
+			continue
+		}
+		if said := err.Error(); strings.Contains(said, "secret-0123") || strings.Contains(said, "abab") || strings.Contains(said, "xxxx") {
+			t.Errorf("%.60q: the token is told: %.300s", text, said)
+		}
+	}
+	if err := httpapi.CheckTokens("/no/such/file"); err == nil {
+		t.Error("a file that is missing is right")
+	}
+	if err := httpapi.CheckTokens(""); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReloadOfTokens(t *testing.T) {
+	line := func(name string) string { return name + " " + tokenOf(name) + " consume >\n" }
+	name := file(t, "tokens", line("kept")+line("gone")+line("less"))
+	s := start(t, httpapi.Options{TokensFile: name})
+	polls := make(map[string]chan answer)
+	for _, who := range []string{"kept", "gone", "less"} {
+		done := make(chan answer, 1)
+		polls[who] = done
+		go func() { done <- s.call("POST", topicPath+"/claim?wait=5m", "", "Authorization: Bearer "+tokenOf(who)) }()
+	}
+	storetest.Eventually(t, "three polls wait", func() bool { return s.gate.Stats().Polls == 3 })
+	for _, faulty := range []string{"", "x\n", line("kept") + "x\n"} {
+		write(t, name, faulty)
+		if err := s.gate.Reload(); err == nil {
+			t.Errorf("%q is right", faulty)
+		}
+		s.call("GET", "/v1/carrier", "", "Authorization: Bearer "+tokenOf("gone")).is(200)
+	}
+	write(t, name, line("new")+line("kept")+"less "+tokenOf("less")+" listen >\n")
+	var both sync.WaitGroup
+	for range 2 { // two at a time do no harm
+		both.Go(func() {
+			if err := s.gate.Reload(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	storetest.Receive(t, "the poll of a token that is gone ends", polls["gone"]).is(401)
+	storetest.Receive(t, "the poll of a token that may less ends", polls["less"]).is(401)
+	if n := s.gate.Stats().Polls; n != 1 {
+		t.Errorf("%d polls wait", n)
+	}
+	s.call("GET", "/v1/carrier", "", "Authorization: Bearer "+tokenOf("gone")).is(401)
+	s.call("POST", topicPath+"/claim", "", "Authorization: Bearer "+tokenOf("less")).is(403)
+	s.call("POST", topicPath+"/claim", "", "Authorization: Bearer "+tokenOf("new")).is(200)
+	ctx, stop := t.Context(), make(chan struct{})
+	go func() {
+		defer close(stop)
+		s.gate.Quiesce(ctx)
+	}()
+	storetest.Receive(t, "the poll of the other ends with the gate", polls["kept"]).is(200)
+	storetest.Receive(t, "it is closed", stop)
+}
