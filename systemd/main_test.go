@@ -3,6 +3,7 @@
 package systemd_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,8 +16,14 @@ import (
 	"github.com/bellhopd/bellhop/systemd/sandbox"
 )
 
-// deadline is how long a test waits for something that should come soon.
-const deadline = 30 * time.Second
+// deadline is how long a test waits for something that should come soon, and look how often it looks.
+const (
+	deadline = 30 * time.Second
+	look     = 40 * time.Millisecond
+)
+
+// atOnce is how many tests run at the same time: they wait more than they compute.
+const atOnce = "5"
 
 // packages is where the Debian package is built, once for all tests.
 var packages string
@@ -33,6 +40,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(packages)
+	flag.Parse()
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return m.Run()
 }
 
@@ -130,7 +142,7 @@ func (h *host) show(unit, property string) string {
 func (h *host) becomes(unit, property, want string) {
 	h.t.Helper()
 	var got string
-	for end := time.Now().Add(deadline); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(deadline); ; time.Sleep(look) {
 		if got = h.show(unit, property); strings.HasPrefix(got, want) {
 			return
 		}
@@ -158,7 +170,7 @@ func (h *host) journal(args ...string) string {
 // logs waits until a unit logged something.
 func (h *host) logs(unit, want string) {
 	h.t.Helper()
-	for end := time.Now().Add(deadline); !strings.Contains(h.journal("-u", unit), want); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(deadline); !strings.Contains(h.journal("-u", unit), want); time.Sleep(look) {
 		if time.Now().After(end) {
 			h.t.Fatalf("%s does not log %q:\n%s", unit, want, h.journal("-u", unit))
 		}
@@ -169,7 +181,7 @@ func (h *host) logs(unit, want string) {
 func (h *host) answers(path, want string, args ...string) {
 	h.t.Helper()
 	args = append(args, "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://127.0.0.1:8420"+path)
-	for end := time.Now().Add(deadline); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(deadline); ; time.Sleep(look) {
 		got, _ := h.Try("curl", args...) // 000 where nobody listens
 		if got == want {
 			return
