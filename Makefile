@@ -40,6 +40,7 @@ generate: ## write anew what is made from the code
 PREFIX  = /usr/local
 DESTDIR =
 UNITS   = bellhop.service bellhop.socket bellhop-work@.service bellhop-listen@.service
+MONITORING = daemon/metrics/grafana.json daemon/metrics/alerts.yml
 
 # The man pages are of the day of the last commit, so that they are the same each time.
 SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
@@ -51,6 +52,8 @@ install: ## install under PREFIX (/usr/local), for packages below DESTDIR; see t
 	chmod 644 $(UNITS:%=$(DESTDIR)$(PREFIX)/lib/systemd/system/%)
 	install -D -m 644 systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/bellhop.conf
 	test -e $(DESTDIR)/etc/bellhop/bellhop.env || install -m 644 systemd/bellhop.env $(DESTDIR)/etc/bellhop/bellhop.env
+	install -d $(DESTDIR)$(PREFIX)/share/bellhop
+	install -m 644 $(MONITORING) $(DESTDIR)$(PREFIX)/share/bellhop
 	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(DESTDIR)$(PREFIX)/bin/bellhop man $(DESTDIR)$(PREFIX)/share/man/man1
 	gzip -9nf $(DESTDIR)$(PREFIX)/share/man/man1/bellhop*.1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
@@ -60,6 +63,7 @@ install: ## install under PREFIX (/usr/local), for packages below DESTDIR; see t
 
 uninstall: ## remove what install installed, but for /etc/bellhop
 	rm -f $(DESTDIR)$(PREFIX)/bin/bellhop $(UNITS:%=$(DESTDIR)$(PREFIX)/lib/systemd/system/%) $(DESTDIR)$(PREFIX)/lib/sysusers.d/bellhop.conf
+	rm -rf $(DESTDIR)$(PREFIX)/share/bellhop
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/bellhop.1.gz $(DESTDIR)$(PREFIX)/share/man/man1/bellhop-*.1.gz
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bellhop $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bellhop $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/bellhop.fish
 
@@ -72,8 +76,9 @@ deb: ## build the Debian package, into dist/
 	rm -rf $(DIST)/root $(DIST)/bellhop_*.deb
 	umask 022 && $(MAKE) --no-print-directory install DESTDIR=$(DIST)/root PREFIX=/usr
 	install -d $(DIST)/root/usr/share/doc/bellhop
-	printf 'bellhop (%s) unstable; urgency=medium\n\n  * See the history of the repository.\n\n -- The Bellhop authors <bellhop@localhost>  %s\n' \
+	printf 'bellhop (%s) unstable; urgency=medium\n\n  * See the history of the repository.\n\n -- Bellhop authors <bellhop@localhost>  %s\n' \
 		'$(DEB_VERSION)' "$$(date -uR -d @$(SOURCE_DATE_EPOCH))" | gzip -9n > $(DIST)/root/usr/share/doc/bellhop/changelog.gz
+	install -D -m 644 systemd/lintian-overrides $(DIST)/root/usr/share/lintian/overrides/bellhop
 	sed 's,@ROOT@,$(DIST)/root,' systemd/nfpm.yaml > $(DIST)/nfpm.yaml
 	ARCH=$$(go env GOARCH) DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) go run $(NFPM) package --config $(DIST)/nfpm.yaml --packager deb --target $(DIST)/
 	rm -rf $(DIST)/root $(DIST)/nfpm.yaml

@@ -60,6 +60,8 @@ func TestPackage(t *testing.T) {
 	}
 	contains(t, h.Run("bash", "-ic", ". /usr/share/bash-completion/completions/bellhop; complete -p bellhop"), "__start_bellhop")
 	contains(t, h.Run("bellhop", "version"), "bellhop ")
+	contains(t, h.Run("cat", "/usr/share/bellhop/grafana.json"), `"panels"`)
+	contains(t, h.Run("cat", "/usr/share/bellhop/alerts.yml"), "BellhopNoCarrier")
 
 	h.redis()
 	h.settings("BELLHOP_PREFIX=mine")
