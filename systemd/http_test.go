@@ -55,13 +55,8 @@ func TestReloadTokens(t *testing.T) {
 	t.Parallel()
 	h := installed(t, sandbox.Options{})
 	h.redis()
-	tokens := func(text string) {
-		t.Helper()
-		h.Write("/etc/bellhop/tokens", text, 0o640)
-		h.Run("chgrp", "bellhop-secrets", "/etc/bellhop/tokens")
-	}
 	first, second := strings.Repeat("1", 40), strings.Repeat("2", 40)
-	tokens("one " + first + " admin >\n")
+	h.secret("/etc/bellhop/tokens", "one " + first + " admin >\n")
 	h.settings("BELLHOP_TOKENS_FILE=/etc/bellhop/tokens")
 	h.Run("systemctl", "start", service)
 	pid := h.show(service, "MainPID")
@@ -70,12 +65,12 @@ func TestReloadTokens(t *testing.T) {
 	h.answers("/v1/topics", "401", bearer(second)...)
 	h.answers("/v1/topics", "401")
 
-	tokens("two " + second + " admin >\n")
+	h.secret("/etc/bellhop/tokens", "two " + second + " admin >\n")
 	h.Run("systemctl", "reload", service)
 	h.answers("/v1/topics", "200", bearer(second)...)
 	h.answers("/v1/topics", "401", bearer(first)...)
 
-	tokens("what is this\n")
+	h.secret("/etc/bellhop/tokens", "what is this\n")
 	h.Run("systemctl", "reload", service)
 	h.logs(service, "cannot reload, going on as before")
 	h.answers("/v1/topics", "200", bearer(second)...)

@@ -125,6 +125,13 @@ func (h *host) settings(lines ...string) {
 	h.Write("/etc/bellhop/bellhop.env", strings.Join(lines, "\n")+"\n", 0o644)
 }
 
+// secret writes a file that the daemon may read, also when it reloads.
+func (h *host) secret(path, text string) {
+	h.t.Helper()
+	h.Write(path, text, 0o640)
+	h.Run("chgrp", "bellhop-secrets", path)
+}
+
 // dropIn changes a unit as systemctl edit does.
 func (h *host) dropIn(unit, text string) {
 	h.t.Helper()
