@@ -9,7 +9,7 @@ purge)
 		/etc/systemd/system/bellhop-work@*.service.d /etc/systemd/system/bellhop-listen@*.service.d
 	rm -f /etc/credstore/bellhop.* /etc/systemd/system/*.wants/bellhop.service /etc/systemd/system/*.wants/bellhop.socket \
 		/etc/systemd/system/*.wants/bellhop-work@*.service /etc/systemd/system/*.wants/bellhop-listen@*.service
-	rm -rf /var/lib/bellhop-work
+	rm -rf /var/lib/bellhop-work /etc/systemd/system/bellhop.service.wants
 	if getent passwd bellhop-work >/dev/null; then userdel bellhop-work; fi
 	if getent group bellhop-work >/dev/null; then groupdel bellhop-work; fi
 	if getent group bellhop-secrets >/dev/null; then groupdel bellhop-secrets; fi
