@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -53,7 +52,8 @@ func (g *Gate) bulk(ctx context.Context, c *call, _ *struct{}) (any, error) {
 	if len(published) > 0 && unavailable(published) {
 		return nil, published[0].Err // nothing was done at all
 	}
-	return nil, c.tell(published, faults)
+	c.tell(published, faults)
+	return nil, nil
 }
 
 // parse reads the lines. The faults are one for each: nil for one that is a
@@ -95,30 +95,16 @@ func unavailable(results []notify.Result) bool {
 }
 
 // tell answers a line for each that was read.
-func (c *call) tell(published []notify.Result, faults []error) error {
-	buffer := buffers.Get().(*bytes.Buffer)
-	defer func() {
-		if buffer.Cap() <= maxPooled {
-			buffers.Put(buffer)
+func (c *call) tell(published []notify.Result, faults []error) {
+	_ = c.writeAll(http.StatusOK, ndjson, func(e *json.Encoder) error { // who is gone needs no answer
+		var errs []error
+		for _, fault := range faults {
+			var r notify.Result
+			if r.Err = fault; fault == nil {
+				r, published = published[0], published[1:]
+			}
+			errs = append(errs, e.Encode(resultOf(r)))
 		}
-	}()
-	buffer.Reset()
-	encoder := json.NewEncoder(buffer)
-	encoder.SetEscapeHTML(false)
-	var errs []error
-	for _, fault := range faults {
-		var r notify.Result
-		if r.Err = fault; fault == nil {
-			r, published = published[0], published[1:]
-		}
-		errs = append(errs, encoder.Encode(resultOf(r)))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	c.w.Header().Set("Content-Type", ndjson)
-	c.w.Header().Set("Content-Length", strconv.Itoa(buffer.Len()))
-	c.w.WriteHeader(http.StatusOK)
-	_, _ = c.w.Write(buffer.Bytes())
-	return nil
+		return errors.Join(errs...)
+	})
 }

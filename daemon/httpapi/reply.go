@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -58,11 +59,16 @@ func problemOf(err error) api.Problem {
 // retryAfter is how long, in seconds, a client should wait after a 503.
 const retryAfter = "1"
 
+// statusGone is what is counted where a client went away that waited: it is no
+// failure of the daemon. The number is that of nginx.
+const statusGone = 499
+
 const problemType = "application/problem+json"
 
 // refuse answers with the problem that an error is.
 func (c *call) refuse(err error) {
-	if c.w.(*recorder).status != 0 { // a stream that broke: it just ends
+	rec := c.w.(*recorder)
+	if rec.status != 0 { // a stream that broke: it just ends
 		return
 	}
 	p := problemOf(err)
@@ -84,6 +90,9 @@ func (c *call) refuse(err error) {
 	}
 	c.gate.o.Logger.Log(c.r.Context(), level, "request refused", "method", c.r.Method, "path", c.r.URL.Path, "status", p.Status, "error", err)
 	_ = c.write(p.Status, problemType, p) // who is gone needs no answer
+	if errors.Is(err, context.Canceled) && c.r.Context().Err() != nil {
+		rec.status = statusGone
+	}
 }
 
 // answer answers in JSON.
@@ -96,6 +105,11 @@ const maxPooled = 1 << 20
 
 // write answers with a value as JSON. The error is that of the connection.
 func (c *call) write(status int, contentType string, reply any) error {
+	return c.writeAll(status, contentType, func(e *json.Encoder) error { return e.Encode(reply) })
+}
+
+// writeAll answers with what is encoded, a line each.
+func (c *call) writeAll(status int, contentType string, encode func(*json.Encoder) error) error {
 	buffer := buffers.Get().(*bytes.Buffer)
 	defer func() {
 		if buffer.Cap() <= maxPooled {
@@ -105,7 +119,7 @@ func (c *call) write(status int, contentType string, reply any) error {
 	buffer.Reset()
 	encoder := json.NewEncoder(buffer)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(reply); err != nil {
+	if err := encode(encoder); err != nil {
 		c.gate.o.Logger.Error("cannot encode a reply", "error", err)
 		http.Error(c.w, "cannot encode the reply", http.StatusInternalServerError)
 		return nil
