@@ -22,12 +22,11 @@ import (
 
 // A wrongCase is a request of an operation with one fault in one parameter.
 type wrongCase struct {
-	what    string
-	op      specOp
-	param   specParam
-	raw     []string // what stands in the address for it, each behind NAME=; nil: nothing
-	status  int      // 0: 422
-	accepts bool     // it is right after all
+	what   string
+	op     specOp
+	param  specParam
+	raw    []string // what stands in the address for it, each behind NAME=; nil: nothing
+	status int      // 0: 422
 }
 
 // Whatever the document says that a parameter is: what is not so is refused with

@@ -150,18 +150,6 @@ func (s *spec) op(r *http.Request) *specOp {
 	return nil
 }
 
-// byID returns an operation.
-func (s *spec) byID(t testing.TB, id string) specOp {
-	t.Helper()
-	for _, op := range s.ops {
-		if op.OperationID == id {
-			return op
-		}
-	}
-	t.Fatalf("the document has no operation %s", id)
-	return specOp{}
-}
-
 // check reports what of an answer the document does not foresee. The body is
 // all of it; nil for a stream.
 func (s *spec) check(r *http.Request, status int, header http.Header, body []byte) error {

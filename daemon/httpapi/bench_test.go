@@ -1,0 +1,28 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+)
+
+// BenchmarkParams reads the parameters of a publish, and finds one of them wrong: Redis has no part in it.
+func BenchmarkParams(b *testing.B) {
+	benchmark(b, "/v1/topics/order.timeout/messages?id=order-4711&delay=30m&ttl=24h&attempts=0", http.StatusUnprocessableEntity)
+}
+
+func BenchmarkPublish(b *testing.B) {
+	benchmark(b, "/v1/topics/order.timeout/messages?delay=30m", http.StatusCreated)
+}
+
+func benchmark(b *testing.B, address string, status int) {
+	g := newTarget(b, httpapi.Options{})
+	b.ReportAllocs()
+	for b.Loop() {
+		w := newAnswer()
+		if g.handler.ServeHTTP(w, parseRequest("POST", address, "hello")); w.Code != status {
+			b.Fatalf("answers %d: %s", w.Code, w.Body)
+		}
+	}
+}
