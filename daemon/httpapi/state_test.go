@@ -117,15 +117,21 @@ func TestNack(t *testing.T) {
 
 func TestLeaseRunsOut(t *testing.T) {
 	s := start(t, httpapi.Options{})
+	carry(t, s.store)
 	s.call("POST", messages+"?id=a", "x").is(201)
 	got := read[api.Claimed](s.call("POST", topicPath+"/claim?lease=100ms", "").is(200))
 	if len(got.Messages) != 1 {
 		t.Fatalf("got %+v", got)
 	}
 	d := got.Messages[0]
-	storetest.Eventually(t, "the lease is lost", func() bool {
-		return s.call("POST", settle(d, "extend", "&lease=100ms"), "").status == 409 || time.Now().UnixMilli() < int64(d.Receipt)
-	})
+	storetest.Eventually(t, "the lease has run out", func() bool { return s.look("a").State == notify.Ready })
+	for _, call := range []string{"ack", "nack", "extend"} {
+		s.call("POST", settle(d, call, ""), "").is(409).kind("lease-lost")
+	}
+	if next := s.claim("orders"); next.Attempt != 2 || next.Receipt == d.Receipt {
+		t.Errorf("got %+v", next)
+	}
+	s.call("POST", settle(d, "ack", ""), "").is(409).kind("lease-lost") // of another now
 }
 
 func TestDeadLetters(t *testing.T) {
