@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -117,4 +118,25 @@ func TestRedisRefusesTheUser(t *testing.T) {
 	if strings.Contains(string(a.body), "secret") {
 		t.Errorf("the password is told: %s", a.body)
 	}
+}
+
+// Who waits for another's script in vain is told to come again.
+func TestRedisBusy(t *testing.T) {
+	redis := storetest.Server(t, "--busy-reply-threshold", "10")
+	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
+	s.call("POST", messages+"?id=a", "x").is(201)
+	client := storetest.At(t, redis.URL(), "other").Client()
+	ended := make(chan error, 1)
+	go func() { ended <- client.Eval(t.Context(), "while true do end", nil).Err() }()
+	storetest.Eventually(t, "it is busy", func() bool { return strings.HasPrefix(fmt.Sprint(s.store.Client().Ping(t.Context()).Err()), "BUSY") })
+	s.call("POST", messages, "x").is(503).kind("unavailable")
+	s.call("POST", topicPath+"/claim", "").is(503).kind("unavailable")
+	s.call("DELETE", messages+"/a", "").is(503).kind("unavailable")
+	if err := s.store.Client().ScriptKill(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := storetest.Receive(t, "the script ends", ended); err == nil {
+		t.Error("the script was not ended")
+	}
+	s.claim("orders")
 }
