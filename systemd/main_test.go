@@ -48,7 +48,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// build builds the package as a user does, and another one of a later version.
+// build builds the package as a user does, and another one of a later version with another environment file.
 var build = sync.OnceValues(func() (string, error) {
 	cmd := exec.Command("make", "-C", "..", "deb", "DIST="+packages, "DEB_VERSION=1.0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -58,7 +58,7 @@ var build = sync.OnceValues(func() (string, error) {
 	if err != nil || len(found) != 1 {
 		return "", fmt.Errorf("make deb left %q, %w", found, err)
 	}
-	later := exec.Command("sh", "-ec", `dpkg-deb -R "$1" "$2/later"; sed -i 's/^Version: .*/Version: 2.0/' "$2/later/DEBIAN/control"; dpkg-deb -Zgzip -z1 -b "$2/later" "$2/later.deb"`, "-", found[0], packages)
+	later := exec.Command("sh", "-ec", `dpkg-deb -R "$1" "$2/later"; sed -i 's/^Version: .*/Version: 2.0/' "$2/later/DEBIAN/control"; echo '# Another setting.' >> "$2/later/etc/bellhop/bellhop.env"; dpkg-deb -Zgzip -z1 -b "$2/later" "$2/later.deb"`, "-", found[0], packages)
 	if out, err := later.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("make a later package: %w\n%s", err, out)
 	}
