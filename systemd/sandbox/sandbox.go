@@ -9,15 +9,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -190,6 +194,32 @@ func (b *Sandbox) Run(name string, args ...string) string {
 		b.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
 	return out
+}
+
+// Dial connects to an address of the sandbox's network, from outside.
+func (b *Sandbox) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
+	runtime.LockOSThread() // a socket is in the network of the thread that makes it
+	defer runtime.UnlockOSThread()
+	ours, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return nil, fmt.Errorf("open a network: %w", err)
+	}
+	defer ours.Close()
+	theirs, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", b.pid))
+	if err != nil {
+		return nil, fmt.Errorf("open a network: %w", err)
+	}
+	defer theirs.Close()
+	if err := unix.Setns(int(theirs.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, fmt.Errorf("join a network: %w", err)
+	}
+	defer func() {
+		// The thread must not end instead: processes that it started are killed with it.
+		if err := unix.Setns(int(ours.Fd()), unix.CLONE_NEWNET); err != nil {
+			panic(fmt.Sprintf("go back to the network of the test: %v", err))
+		}
+	}()
+	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
 // Path returns where a file of the sandbox is seen from outside.
