@@ -7,7 +7,7 @@ NFPM        = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build test lint fuzz bench generate install uninstall deb tools
+.PHONY: help build test lint fuzz bench generate install files uninstall deb tools
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,9 @@ MONITORING = daemon/metrics/grafana.json daemon/metrics/alerts.yml
 SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
 
 install: ## install under PREFIX (/usr/local), for packages below DESTDIR; see the README
+	umask 022 && $(MAKE) --no-print-directory files
+
+files: # what install installs; others than root must be able to read it
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(DESTDIR)$(PREFIX)/bin/bellhop ./cmd/bellhop
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc/bellhop/work $(DESTDIR)/etc/bellhop/listen
 	for unit in $(UNITS); do sed 's,/usr/bin/bellhop,$(PREFIX)/bin/bellhop,' systemd/$$unit > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; done
@@ -74,10 +77,11 @@ DIST = dist
 
 deb: ## build the Debian package, into dist/
 	rm -rf $(DIST)/root $(DIST)/bellhop_*.deb
-	umask 022 && $(MAKE) --no-print-directory install DESTDIR=$(DIST)/root PREFIX=/usr
+	$(MAKE) --no-print-directory install DESTDIR=$(DIST)/root PREFIX=/usr
 	install -d $(DIST)/root/usr/share/doc/bellhop
 	printf 'bellhop (%s) unstable; urgency=medium\n\n  * See the history of the repository.\n\n -- Bellhop authors <bellhop@localhost>  %s\n' \
 		'$(DEB_VERSION)' "$$(date -uR -d @$(SOURCE_DATE_EPOCH))" | gzip -9n > $(DIST)/root/usr/share/doc/bellhop/changelog.gz
+	chmod 644 $(DIST)/root/usr/share/doc/bellhop/changelog.gz
 	install -D -m 644 systemd/lintian-overrides $(DIST)/root/usr/share/lintian/overrides/bellhop
 	sed 's,@ROOT@,$(DIST)/root,' systemd/nfpm.yaml > $(DIST)/nfpm.yaml
 	ARCH=$$(go env GOARCH) DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) go run $(NFPM) package --config $(DIST)/nfpm.yaml --packager deb --target $(DIST)/
