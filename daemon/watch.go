@@ -39,7 +39,7 @@ func (o Options) watch(ctx, ended context.Context, p *parts, c Config) {
 	var feeding sync.WaitGroup
 	defer feeding.Wait()
 	feeding.Go(func() { o.Systemd.Watchdog(ended, p.alive) })
-	o.Systemd.Status(p.status())
+	o.Systemd.Status("connecting to Redis at " + p.store.Where())
 	o.Systemd.Ready()
 	ticker := time.NewTicker(statusEvery)
 	defer ticker.Stop()

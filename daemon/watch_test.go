@@ -76,7 +76,8 @@ func TestRunTellsSystemd(t *testing.T) {
 			t.Errorf("told systemd (-want +got):\n%s", diff)
 		}
 	}
-	wants("READY=1", "STATUS=waiting for Redis at "+server.URL())
+	wants("READY=1", "STATUS=connecting to Redis at "+server.URL())
+	wants("STATUS=waiting for Redis at " + server.URL())
 	again, err := server.Restart(t.Context())
 	if err != nil {
 		t.Fatal(err)
