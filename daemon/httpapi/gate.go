@@ -143,10 +143,12 @@ func (g *Gate) bounded(next http.Handler) http.Handler {
 		g.handling.RLock()
 		defer g.handling.RUnlock()
 		rc := http.NewResponseController(w) // where no deadline can be set the connection is gone
-		_ = rc.SetWriteDeadline(time.Now().Add(g.timing.answer))
+		now, within := time.Now(), g.timing.answer
 		if r.ContentLength != 0 {
-			_ = rc.SetReadDeadline(time.Now().Add(g.timing.body))
+			_ = rc.SetReadDeadline(now.Add(g.timing.body))
+			within += g.timing.body
 		}
+		_ = rc.SetWriteDeadline(now.Add(within))
 		next.ServeHTTP(w, r)
 	})
 }

@@ -154,15 +154,15 @@ type wire struct {
 	r *bufio.Reader
 }
 
-func (h *host) dial() *wire {
-	h.t.Helper()
+func (h *host) dial(t testing.TB) *wire {
+	t.Helper()
 	conn, err := net.Dial("tcp", h.addr)
 	if err != nil {
-		h.t.Fatal(err)
+		t.Fatal(err)
 	}
-	h.t.Cleanup(func() { conn.Close() })
+	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(2 * storetest.Deadline))
-	return &wire{Conn: conn, t: h.t, r: bufio.NewReader(conn)}
+	return &wire{Conn: conn, t: t, r: bufio.NewReader(conn)}
 }
 
 // say writes, with \n for the end of a line.

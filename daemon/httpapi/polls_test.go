@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -58,7 +59,7 @@ func TestPollOutlastsAnswerDeadline(t *testing.T) {
 	c := client(t)
 	h.want(c, http.StatusCreated, "POST", "/v1/topics/other/messages", "a body, with a deadline of its own")
 	h.want(c, http.StatusOK, "POST", "/v1/topics/orders/claim?wait=300ms", "")
-	w := h.dial().say("POST /v1/topics/orders/claim?wait=300ms HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\n\n0\n\n")
+	w := h.dial(t).say("POST /v1/topics/orders/claim?wait=300ms HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\n\n0\n\n")
 	if status := w.status(); status != http.StatusOK {
 		t.Errorf("a poll with an empty body got %d", status)
 	}
@@ -73,14 +74,17 @@ func TestClaimForWhoWentAway(t *testing.T) {
 		topic := fmt.Sprintf("orders%d", i)
 		storetest.Publish(t, store, notify.Message{Topic: topic, ID: "m", Body: []byte("x")})
 		hold(t, store, true)
-		w := h.dial().say("POST /v1/topics/" + topic + "/claim?" + query + " HTTP/1.1\nHost: x\n\n")
+		w := h.dial(t).say("POST /v1/topics/" + topic + "/claim?" + query + " HTTP/1.1\nHost: x\n\n")
 		storetest.Eventually(t, "the claim is on its way", func() bool { return blocked(t, store) > 0 })
+		if query == "max=2" { // a reset: nobody reads while it claims, and only the answer meets it
+			_ = w.Conn.(*net.TCPConn).SetLinger(0)
+		}
 		w.Close()
 		if strings.Contains(query, "wait") && !strings.Contains(query, "min_age") {
 			h.waiting(0)
 		}
 		hold(t, store, false)
-		next := storetest.Receive(t, "the next poll's answer", h.claim(client(t), topic, "wait=1m&lease=1m"))
+		next := storetest.Receive(t, "the answer behind "+query, h.claim(client(t), topic, "wait=1m&lease=1m"))
 		if diff := cmp.Diff([]string{"m"}, ids(t, next)); diff != "" || next.messages[0].Attempt != 1 {
 			t.Fatalf("%s: %s, %+v", query, diff, next.messages)
 		}
@@ -113,7 +117,7 @@ func blocked(t testing.TB, store *notify.Store) int {
 func TestPollGoesAway(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
-	w := h.dial().say("POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: x\n\n")
+	w := h.dial(t).say("POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: x\n\n")
 	h.waiting(1)
 	w.Close()
 	h.waiting(0)
@@ -125,7 +129,7 @@ func TestPollGoesAway(t *testing.T) {
 func TestPollOfHalfClosedClient(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
-	w := h.dial().say("POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: x\n\n")
+	w := h.dial(t).say("POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: x\n\n")
 	h.waiting(1)
 	closeWrite(t, w)
 	h.waiting(0)

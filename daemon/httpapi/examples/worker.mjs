@@ -1,0 +1,42 @@
+// Handles the messages of the topic "order.timeout", eight at a time: each goes
+// to one worker, is leased to it for 30s, and is gone once acknowledged.
+//
+//   node worker.mjs
+//
+// It needs Node 18 or newer and nothing else. Start as many as you like.
+const url = process.env.BELLHOP_URL ?? "http://127.0.0.1:8420";
+const topic = `${url}/v1/topics/order.timeout`;
+
+async function handle(m) {
+  console.log(`order ${m.id} was not paid: ${m.body}`);
+}
+
+async function call(path) {
+  const response = await fetch(topic + path, { method: "POST" });
+  if (!response.ok) throw new Error((await response.json()).detail);
+  return response.status === 204 ? null : response.json();
+}
+
+async function settle(m) {
+  const message = `/messages/${encodeURIComponent(m.id)}`;
+  try {
+    await handle(m); // if this takes longer than the lease, POST …/extend now and then
+    await call(`${message}/ack?receipt=${m.receipt}`);
+  } catch (err) {
+    console.error(err);
+    // Again after a backoff; where even that fails, when the lease ends.
+    await call(`${message}/nack?receipt=${m.receipt}`).catch(() => {});
+  }
+}
+
+console.log("waiting");
+for (;;) {
+  try {
+    // The call is held open until there is a message, for 1m at the most.
+    const { messages } = await call("/claim?max=8&wait=1m");
+    await Promise.all(messages.map(settle));
+  } catch (err) {
+    console.error(`cannot claim, trying again: ${err.cause?.code ?? err.message}`);
+    await new Promise((again) => setTimeout(again, 1000));
+  }
+}

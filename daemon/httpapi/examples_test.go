@@ -1,0 +1,112 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/child"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// An output is what a program printed so far.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// has waits until a program has printed a text.
+func (o *output) has(t testing.TB, text string) {
+	t.Helper()
+	storetest.Eventually(t, "it prints "+text, func() bool { return strings.Contains(o.String(), text) })
+}
+
+// want returns where a program is, and fails the test where it is missing.
+func want(t testing.TB, program, debian string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Fatalf("%s is not on PATH; install it, on Debian with: apt-get install %s", program, debian)
+	}
+	return path
+}
+
+// launch starts an example, or another program, which ends with the test.
+func launch(t testing.TB, h *host, args ...string) *output {
+	t.Helper()
+	said := &output{}
+	p, err := child.Start(child.Program{Path: args[0], Args: args[1:], Name: args[0], Env: append(os.Environ(), "BELLHOP_URL="+h.url("")), Output: said})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("%v said:\n%s", args, said)
+		}
+	})
+	return said
+}
+
+func TestExampleWorkers(t *testing.T) {
+	want(t, "curl", "curl")
+	for name, args := range map[string][]string{
+		"worker.sh":  {"/bin/sh", "examples/worker.sh"},
+		"worker.mjs": {want(t, "node", "nodejs"), "examples/worker.mjs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := storetest.Open(t)
+			h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+			said := launch(t, h, args...)
+			for _, id := range []string{"4711", "4712"} {
+				h.waiting(1)
+				h.want(client(t), http.StatusCreated, "POST", "/v1/topics/order.timeout/messages?id="+id, "EUR 10")
+				said.has(t, "order "+id+" was not paid: EUR 10\n")
+			}
+			storetest.Eventually(t, "both are acknowledged", func() bool {
+				counts, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), "order.timeout")
+				return err == nil && counts.Acked == 2
+			})
+			stop(t, h)
+		})
+	}
+}
+
+func TestExampleListener(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	said := launch(t, h, want(t, "node", "nodejs"), "examples/listen.mjs")
+	said.has(t, "listening\n")
+	send(t, store, "prices.gold", "1")
+	said.has(t, "prices.gold: 1\n")
+	stop(t, h)
+	send(t, store, "prices.gold", "2")
+	h = serveAt(t, store, httpapi.Options{}, httpapi.Timing{}, h.addr)
+	said.has(t, "prices.gold: 2\n")
+	send(t, store, "prices.silver", "3")
+	said.has(t, "prices.silver: 3\n")
+	for _, line := range []string{"prices.gold: 1\n", "prices.gold: 2\n", "prices.silver: 3\n"} {
+		if n := strings.Count(said.String(), line); n != 1 {
+			t.Errorf("%q came %d times", line, n)
+		}
+	}
+}

@@ -1,0 +1,368 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// What is on the wire: an id before the first event, then an event by the rules.
+func TestStreamFormat(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Quiet: 200 * time.Millisecond})
+	carry(t, store)
+	w := h.dial(t).say("GET /v1/topics/news/broadcasts HTTP/1.0\nHost: x\n\n")
+	line := func() string {
+		text, err := w.r.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimRight(text, "\r\n")
+	}
+	for line() != "" { // the header
+	}
+	if got := line(); got != "retry: 1000" {
+		t.Errorf("got %q", got)
+	}
+	first, ok := strings.CutPrefix(line(), "id: ")
+	if _, err := notify.ParsePosition(first); !ok || err != nil || line() != "" {
+		t.Errorf("the first id is %q, %v", first, err)
+	}
+	if got := line(); got != ":" || line() != "" {
+		t.Errorf("got %q in the quiet", got)
+	}
+	send(t, store, "news", "a\nb\r\nc\rd\u2028e")
+	id, event, data := "", "", ""
+	for data == "" {
+		switch field, value, _ := strings.Cut(line(), ": "); field {
+		case "id":
+			id = value
+		case "event":
+			event = value
+		case "data":
+			data = value
+		}
+	}
+	var b api.Broadcast
+	if err := json.Unmarshal([]byte(data), &b); err != nil || line() != "" || event != "broadcast" || b.Body != "a\nb\r\nc\rd\u2028e" {
+		t.Errorf("got the event %q %q %v", event, data, err)
+	}
+	if strings.ContainsAny(data, "\u2028\r") {
+		t.Errorf("%q", data)
+	}
+	if _, err := notify.ParsePosition(id); err != nil || id == first {
+		t.Errorf("its id is %q", id)
+	}
+}
+
+func TestStreamBodies(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	carry(t, store)
+	s := h.listen(client(t), "news/broadcasts", "")
+	for _, body := range [][]byte{
+		bytes.Repeat([]byte{'x'}, notify.DefaultMaxBody), bytes.Repeat([]byte{0xff}, notify.DefaultMaxBody), {0, 1, 2, 0xfe}, []byte("\n\n"), []byte("data: x\n\n"),
+	} {
+		send(t, store, "news", string(body))
+		b := s.broadcast()
+		got := b.BodyBase64
+		if b.Body != "" {
+			got = []byte(b.Body)
+		}
+		if !bytes.Equal(got, body) {
+			t.Errorf("got %d bytes, want %d", len(got), len(body))
+		}
+	}
+}
+
+func TestStreamBegins(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	carry(t, store)
+	c := client(t)
+	first := h.listen(c, "news.*/broadcasts", "")
+	send(t, store, "news.a", "1")
+	send(t, store, "news.b", "2")
+	send(t, store, "other", "x")
+	one := first.next()
+	second := first.broadcast()
+	if second.Body != "2" || second.Topic != "news.b" {
+		t.Errorf("got %+v", second)
+	}
+	for path, want := range map[string]string{
+		"news.*/broadcasts?since=beginning":            "1",
+		"news.>/broadcasts?since=" + one.id:            "2",
+		"news.b/broadcasts?since=2020-01-01T00:00:00Z": "2",
+		">/broadcasts?since=2020-01-01T00:00:00Z":      "1",
+	} {
+		if got := h.listen(c, path, "").broadcast(); got.Body != want {
+			t.Errorf("%s: got %q, want %q", path, got.Body, want)
+		}
+	}
+	if got := h.listen(c, "news.>/broadcasts?since=beginning", one.id).broadcast(); got.Body != "2" {
+		t.Errorf("Last-Event-ID beside since: got %q", got.Body)
+	}
+}
+
+// Over a restart of the daemon, one of Redis, and a cut in the middle of an event
+// each broadcast comes once, in order.
+func TestStreamResumes(t *testing.T) {
+	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
+	store := storetest.At(t, server.URL(), "resume")
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	carry(t, store)
+	c, n, seen := client(t), 0, 0
+	s := h.listen(c, "news/broadcasts", "")
+	sendOne := func() {
+		n++
+		storetest.Eventually(t, "a broadcast is taken", func() bool {
+			_, err := notify.NewPublisher(store, notify.PublisherOptions{}).Broadcast(t.Context(), notify.Message{Topic: "news", ID: fmt.Sprint(n), Body: fmt.Append(nil, n)})
+			return err == nil || errors.Is(err, notify.ErrExists)
+		})
+	}
+	wantAll := func() {
+		t.Helper()
+		for seen < n {
+			seen++
+			if got := s.broadcast(); got.Body != fmt.Sprint(seen) {
+				t.Fatalf("got %s, want %d", got.Body, seen)
+			}
+		}
+	}
+	sendOne()
+	wantAll()
+	stop(t, h)
+	last := s.ended()
+	sendOne()
+	h = serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	s = h.listen(c, "news/broadcasts", last)
+	sendOne()
+	wantAll()
+	server.Kill()
+	again, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Stop()
+	sendOne()
+	wantAll()
+	s.Close()
+
+	// In the middle: the id was read, the event was not.
+	last = s.last
+	sendOne()
+	w := h.dial(t).say("GET /v1/topics/news/broadcasts HTTP/1.1\nHost: x\nLast-Event-ID: " + last + "\n\n")
+	cut := &stream{t: t, events: make(chan event, 10), last: last}
+	var text strings.Builder
+	for !strings.Contains(text.String(), "data: {") {
+		b, err := w.r.ReadByte()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.WriteByte(b)
+	}
+	w.Close()
+	_, after, _ := strings.Cut(text.String(), "retry:")
+	cut.read(strings.NewReader("retry:" + after))
+	s = h.listen(c, "news/broadcasts", cut.last)
+	wantAll()
+}
+
+// A cut before the first event misses nothing either.
+func TestStreamResumesBeforeFirstEvent(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	carry(t, store)
+	c := client(t)
+	s := h.listen(c, "news/broadcasts", "")
+	stop(t, h)
+	last := s.ended()
+	send(t, store, "news", "meanwhile")
+	h = serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	if got := h.listen(c, "news/broadcasts", last).broadcast(); got.Body != "meanwhile" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestStreamTellsGap(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	carry(t, store)
+	c := client(t)
+	s := h.listen(c, "news/broadcasts", "")
+	send(t, store, "news", "1")
+	from := s.next().id
+	send(t, store, "news", "2", "3")
+	s.broadcast()
+	s.broadcast()
+	s.Close()
+	if err := store.Client().XTrimMaxLen(t.Context(), store.Keys().Log("news"), 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s = h.listen(c, "news/broadcasts", from)
+	e := s.next()
+	var gap api.Gap
+	if err := json.Unmarshal([]byte(e.data), &gap); err != nil || e.name != "gap" || gap.Topic != "news" || gap.After.String() != from || e.id != gap.UpTo.String() {
+		t.Errorf("got %+v, want a gap behind %s", e, from)
+	}
+	if got := s.broadcast(); got.Body != "3" {
+		t.Errorf("behind the gap came %q", got.Body)
+	}
+}
+
+func TestStreamsShareASubscription(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "streams")
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	c := client(t)
+	before := pubsubs(t, store)
+	var all []*stream
+	for range 500 {
+		all = append(all, h.listen(c, "news/broadcasts", ""))
+	}
+	if n := pubsubs(t, store) - before; n != 1 {
+		t.Errorf("%d connections are subscribed, want 1", n)
+	}
+	if n := h.Stats().Streams; n != 500 {
+		t.Errorf("%d streams are counted", n)
+	}
+	carry(t, store)
+	send(t, store, "news", "to all")
+	for _, s := range all {
+		if got := s.broadcast(); got.Body != "to all" {
+			t.Errorf("got %+v", got)
+		}
+	}
+	for _, s := range all {
+		s.Close()
+	}
+	storetest.Eventually(t, "no stream is left", func() bool { return h.Stats().Streams == 0 })
+}
+
+// Who reads nothing is cut off, holds up nobody, and resumes with what it missed.
+func TestStreamIsNotRead(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Answer: 300 * time.Millisecond})
+	carry(t, store)
+	w := h.dial(t)
+	_ = w.Conn.(*net.TCPConn).SetReadBuffer(4096)
+	w.say("GET /v1/topics/news/broadcasts HTTP/1.1\nHost: x\n\n")
+	reader := h.listen(client(t), "news/broadcasts", "")
+	storetest.Eventually(t, "both listen", func() bool { return h.Stats().Streams == 2 })
+	body := strings.Repeat("x", notify.DefaultMaxBody)
+	for sent := 0; h.Stats().Streams == 2; sent++ {
+		if sent == 1000 {
+			t.Fatal("it is not cut off")
+		}
+		send(t, store, "news", body)
+		if got := reader.broadcast(); len(got.Body) != len(body) {
+			t.Fatalf("the other got %d bytes", len(got.Body))
+		}
+	}
+	if _, err := io.Copy(io.Discard, w.r); err != nil && !errors.Is(err, net.ErrClosed) {
+		t.Logf("it ended with %v", err)
+	}
+}
+
+// A stop does not wait for who reads nothing.
+func TestStopDoesNotWaitForStreams(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Answer: time.Hour, Closed: 50 * time.Millisecond})
+	carry(t, store)
+	w := h.dial(t)
+	_ = w.Conn.(*net.TCPConn).SetReadBuffer(4096)
+	w.say("GET /v1/topics/news/broadcasts HTTP/1.1\nHost: x\n\n")
+	storetest.Eventually(t, "it listens", func() bool { return h.Stats().Streams == 1 })
+	body := strings.Repeat("x", notify.DefaultMaxBody)
+	for range 60 {
+		send(t, store, "news", body)
+	}
+	stop(t, h)
+	if n := h.Stats().Streams; n != 0 {
+		t.Errorf("%d streams are left", n)
+	}
+}
+
+// Thousands of broadcasts come to a slow client, too, in order.
+func TestStreamIsSlow(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	carry(t, store)
+	w := h.dial(t)
+	_ = w.Conn.(*net.TCPConn).SetReadBuffer(4096)
+	w.say("GET /v1/topics/news/broadcasts HTTP/1.0\nHost: x\n\n")
+	storetest.Eventually(t, "it listens", func() bool { return h.Stats().Streams == 1 })
+	const n = 5000
+	for i := 0; i < n; i += 500 {
+		bodies := make([]string, 500)
+		for j := range bodies {
+			bodies[j] = fmt.Sprint(i+j, strings.Repeat(".", 1000))
+		}
+		send(t, store, "news", bodies...)
+	}
+	slow := &stream{t: t, events: make(chan event, n)}
+	go func() {
+		slow.read(w.r)
+		close(slow.events)
+	}()
+	for i := range n {
+		if got := slow.broadcast(); !strings.HasPrefix(got.Body, fmt.Sprint(i, ".")) {
+			t.Fatalf("got %.20s, want %d", got.Body, i)
+		}
+	}
+	w.Close()
+}
+
+// A stream without Redis is refused before it begins, and one that has begun lives on.
+func TestStreamWithoutRedis(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "away")
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Quiet: 20 * time.Millisecond})
+	c := client(t)
+	s := h.listen(c, "news/broadcasts", "")
+	server.Kill()
+	h.want(c, http.StatusServiceUnavailable, "GET", "/v1/topics/news/broadcasts", "")
+	for range 3 {
+		if e := storetest.Receive(t, "a comment", s.events); e.comment != ":" {
+			t.Errorf("got %+v", e)
+		}
+	}
+	if h.Stats().Streams != 1 {
+		t.Error("the stream has ended")
+	}
+}
+
+// BenchmarkPoll measures how long after a publish the answer of a poll is here.
+func BenchmarkPoll(b *testing.B) {
+	store := storetest.Open(b)
+	h := serve(b, store, httpapi.Options{}, httpapi.Timing{})
+	c := client(b)
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	for b.Loop() {
+		b.StopTimer()
+		got := h.claim(c, "orders", "wait=1m")
+		h.waiting(1)
+		storetest.Eventually(b, "it stands in the waiting list", func() bool {
+			n, err := store.Client().ZCard(context.Background(), store.Keys().Waiting("orders")).Result()
+			return err == nil && n > 0
+		})
+		b.StartTimer()
+		if _, err := pub.Publish(b.Context(), notify.Message{Topic: "orders", Body: []byte("x")}); err != nil {
+			b.Fatal(err)
+		}
+		ids(b, <-got)
+	}
+}
