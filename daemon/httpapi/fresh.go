@@ -1,17 +1,20 @@
 package httpapi
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 )
 
-// fresh are the connections by which nothing came yet. A stop of the server would
-// wait 5 s for each; browsers open some that they never use.
+// fresh are the connections by which no request came yet. When a server shuts
+// down it answers nothing that comes by them, and waits 5 s for each that stays
+// silent: browsers open some that they never use.
 type fresh struct {
 	mu    sync.Mutex
 	conns map[net.Conn]bool
+	none  chan struct{} // closed when there are none left; nil: nobody waits for that
 }
 
 // note is called when a connection gets into another state.
@@ -20,6 +23,7 @@ func (f *fresh) note(conn net.Conn, state http.ConnState) {
 	defer f.mu.Unlock()
 	if state != http.StateNew {
 		delete(f.conns, conn)
+		f.tell()
 		return
 	}
 	if f.conns == nil {
@@ -28,13 +32,52 @@ func (f *fresh) note(conn net.Conn, state http.ConnState) {
 	f.conns[conn] = true
 }
 
-// closeAfter closes those by which nothing comes within a while.
-func (f *fresh) closeAfter(d time.Duration) {
-	time.AfterFunc(d, func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		for conn := range f.conns {
-			conn.Close()
-		}
-	})
+// tell tells who waits that there are none left. The mutex is held.
+func (f *fresh) tell() {
+	if len(f.conns) == 0 && f.none != nil {
+		close(f.none)
+		f.none = nil
+	}
+}
+
+// drain gives them a while for the request that may be on its way, and closes them.
+func (f *fresh) drain(ctx context.Context, within time.Duration) {
+	none := make(chan struct{})
+	f.mu.Lock()
+	f.none = none
+	f.tell()
+	f.mu.Unlock()
+	enough := time.NewTimer(within)
+	defer enough.Stop()
+	select {
+	case <-none:
+	case <-enough.C:
+	case <-ctx.Done():
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for conn := range f.conns {
+		conn.Close()
+	}
+}
+
+// opened are the listeners of a server.
+type opened struct {
+	mu  sync.Mutex
+	all []net.Listener
+}
+
+func (o *opened) add(listeners ...net.Listener) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, listeners...)
+}
+
+// close has nothing more come in.
+func (o *opened) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, l := range o.all {
+		l.Close()
+	}
 }

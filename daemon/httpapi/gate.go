@@ -53,6 +53,7 @@ type Gate struct {
 
 	timing   timing
 	fresh    fresh
+	opened   opened
 	handling sync.RWMutex // held for reading by each request under way
 	draining atomic.Bool
 	closing  context.Context // ends when polls and streams are to end
@@ -122,7 +123,7 @@ var usual = timing{
 const maxHeaderBytes = 64 << 10
 
 func (g *Gate) newServer(handler http.Handler) *http.Server {
-	server := &http.Server{
+	return &http.Server{
 		Handler:           g.bounded(handler),
 		ReadHeaderTimeout: g.timing.header, // bodies and answers have deadlines of their own: a stream has no end
 		IdleTimeout:       g.timing.idle,
@@ -131,8 +132,6 @@ func (g *Gate) newServer(handler http.Handler) *http.Server {
 		ConnState:         g.fresh.note,
 		ErrorLog:          slog.NewLogLogger(g.o.Logger.Handler(), slog.LevelDebug),
 	}
-	server.RegisterOnShutdown(func() { g.fresh.closeAfter(g.timing.closed) })
-	return server
 }
 
 // bounded bounds how long the body of a request may take to come and its answer
@@ -164,13 +163,14 @@ func (g *Gate) Run(ctx context.Context, listeners ...net.Listener) error {
 		g.poller.Run(polling)
 	}()
 	failed := make(chan error, len(listeners))
+	g.opened.add(listeners...)
 	for _, l := range listeners {
 		go func() { failed <- g.serve(l) }()
 	}
 	defer context.AfterFunc(ctx, func() { g.server.Close() })()
 	var err error
 	for range listeners {
-		if one := <-failed; !errors.Is(one, http.ErrServerClosed) {
+		if one := <-failed; !errors.Is(one, http.ErrServerClosed) && !g.draining.Load() {
 			err = errors.Join(err, one)
 			g.server.Close()
 		}
@@ -202,12 +202,15 @@ func (g *Gate) serve(l net.Listener) error {
 
 // Quiesce accepts no more connections, ends polls and streams, and waits until
 // what is under way is answered, or ctx ends. What comes meanwhile is answered
-// with 503.
+// with 503: net/http would hang up on it, so it is told only when nothing can come any more.
 func (g *Gate) Quiesce(ctx context.Context) {
 	if g.draining.Swap(true) {
 		return
 	}
 	g.close()
+	g.opened.close()
+	g.server.SetKeepAlivesEnabled(false) // closes those that are idle
+	g.fresh.drain(ctx, g.timing.closed)
 	if err := g.server.Shutdown(ctx); err != nil {
 		g.o.Logger.Warn("requests were cut off", "error", err)
 	}

@@ -1,0 +1,223 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// A stop ends polls with what they have, streams where they are, and answers
+// what comes meanwhile with 503; a body that is on its way still counts.
+func TestQuiesce(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	c := client(t)
+	polls := []<-chan claimed{h.claim(c, "orders", "wait=5m"), h.claim(c, "orders", "wait=5m&min_age=1s")}
+	h.waiting(2)
+	s := h.listen(c, "news/broadcasts", "")
+	idle := h.dial(t).say("GET /healthz HTTP/1.1\nHost: x\n\n")
+	idle.status()
+	slow := h.dial(t).say("POST /v1/topics/slow/messages?id=m HTTP/1.1\nHost: x\nContent-Length: 2\n\na")
+	late := h.dial(t).say("GET /v1/topics HTTP/1.1\n") // its header is on its way
+	health := h.dial(t).say("GET /healthz HTTP/1.1\n")
+	ready := h.dial(t).say("GET /readyz HTTP/1.1\n")
+	h.want(c, http.StatusOK, "GET", "/healthz", "") // all of them are accepted
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h.Quiesce(t.Context())
+	}()
+	for _, poll := range polls {
+		if got := ids(t, storetest.Receive(t, "the poll's answer", poll)); len(got) != 0 {
+			t.Errorf("the poll got %v", got)
+		}
+	}
+	s.ended()
+	idle.closed()
+	for _, one := range []*wire{late, ready} {
+		r, err := http.ReadResponse(one.say("Host: x\n\n").r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" || !r.Close {
+			t.Errorf("got %d %v", r.StatusCode, r.Header)
+		}
+		one.closed()
+	}
+	if status := health.say("Host: x\n\n").status(); status != http.StatusOK {
+		t.Errorf("health while it stops: %d", status)
+	}
+	if status := slow.say("b").status(); status != http.StatusCreated {
+		t.Errorf("the body that was on its way: %d", status)
+	}
+	storetest.Receive(t, "the end", done)
+	if _, err := net.Dial("tcp", h.addr); err == nil {
+		t.Error("it still accepts connections")
+	}
+	h.stop()
+}
+
+func TestQuiesceIsBounded(t *testing.T) {
+	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{})
+	w := h.dial(t).say("POST /v1/topics/slow/messages HTTP/1.1\nHost: x\nContent-Length: 2\n\na")
+	h.want(client(t), http.StatusOK, "GET", "/healthz", "")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	h.Quiesce(ctx)
+	if ctx.Err() == nil {
+		t.Error("it did not wait for the body")
+	}
+	h.stop()
+	w.closed()
+}
+
+// Connections that were opened and not used do not hold up a stop for the 5 s
+// that net/http gives them.
+func TestQuiesceClosesUnused(t *testing.T) {
+	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{Closed: 10 * time.Millisecond})
+	w := h.dial(t)
+	h.want(client(t), http.StatusOK, "GET", "/healthz", "")
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	h.Quiesce(ctx)
+	if ctx.Err() != nil {
+		t.Error("it waited for a connection that sent nothing")
+	}
+	w.closed()
+	h.stop()
+}
+
+// Readiness is the way of a ring: with pub/sub dead, and all else alive, it is gone.
+func TestReadyzWithoutPubSub(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "ready")
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	c := client(t)
+	status := func(want int) {
+		t.Helper()
+		storetest.Eventually(t, fmt.Sprintf("readyz answers %d", want), func() bool {
+			r, err := h.send(c, "GET", "/readyz", "")
+			return err == nil && r.status == want
+		})
+		h.want(c, http.StatusOK, "GET", "/healthz", "")
+	}
+	status(http.StatusOK)
+	// Whoever subscribes is refused from now on, and who did is cut off.
+	acl := func(rule string) {
+		if err := store.Client().Do(t.Context(), "ACL", "SETUSER", "default", rule).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	acl("-subscribe")
+	if err := store.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
+		t.Fatal(err)
+	}
+	status(http.StatusServiceUnavailable)
+	h.want(c, http.StatusCreated, "POST", "/v1/topics/orders/messages", "x")
+	acl("+subscribe")
+	status(http.StatusOK)
+}
+
+func TestHealthzTellsWhatHangs(t *testing.T) {
+	h := serve(t, storetest.Open(t), httpapi.Options{Alive: func() error { return errors.New("the loop hangs") }}, httpapi.Timing{})
+	h.want(client(t), http.StatusServiceUnavailable, "GET", "/healthz", "")
+}
+
+// Two daemons are restarted in turn under load: a client that tries the other
+// one when a request fails loses nothing.
+func TestRollingRestart(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	var mu sync.Mutex
+	hosts := []*host{serve(t, store, httpapi.Options{}, httpapi.Timing{}), serve(t, store, httpapi.Options{}, httpapi.Timing{})}
+	c := client(t)
+	// do sends a request to one host after the other until one answers it.
+	do := func(ctx context.Context, i int, send func(h *host) (int, error)) bool {
+		for ; ctx.Err() == nil; i++ {
+			mu.Lock()
+			h := hosts[i%2]
+			mu.Unlock()
+			switch status, err := send(h); {
+			case err != nil || status == http.StatusServiceUnavailable:
+			case status/100 == 2 || status == http.StatusConflict: // it was done before
+				return true
+			default:
+				t.Errorf("a request was answered with %d", status)
+				return false
+			}
+		}
+		return false
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var all sync.WaitGroup
+	var published, done atomic.Int64
+	for range 4 {
+		all.Go(func() { // publishers
+			for i := 0; ctx.Err() == nil; i++ {
+				id := notify.NewID()
+				if do(context.Background(), i, func(h *host) (int, error) {
+					r, err := h.send(c, "POST", "/v1/topics/orders/messages?delay=5ms&id="+id, "x")
+					return r.status, err
+				}) {
+					published.Add(1)
+				}
+			}
+		})
+	}
+	working, stopWork := context.WithCancel(context.Background())
+	defer stopWork()
+	var workers sync.WaitGroup
+	for w := range 4 {
+		workers.Go(func() {
+			for i := w; working.Err() == nil; i++ {
+				do(working, i, func(h *host) (int, error) {
+					got := <-h.claim(c, "orders", "wait=1s&max=10&lease=2s")
+					for _, m := range got.messages {
+						if do(context.Background(), i, func(h *host) (int, error) {
+							r, err := h.send(c, "POST", fmt.Sprintf("/v1/topics/orders/messages/%s/ack?receipt=%d", m.ID, m.Receipt), "")
+							return r.status, err
+						}) {
+							done.Add(1)
+						}
+					}
+					return got.status, got.err
+				})
+			}
+		})
+	}
+	for i := range 4 {
+		before := published.Load()
+		storetest.Eventually(t, "the load goes on", func() bool { return published.Load() > before+50 })
+		mu.Lock()
+		h := hosts[i%2]
+		mu.Unlock()
+		stop(t, h)
+		next := serveAt(t, store, httpapi.Options{}, httpapi.Timing{}, h.addr)
+		mu.Lock()
+		hosts[i%2] = next
+		mu.Unlock()
+	}
+	cancel()
+	all.Wait()
+	storetest.Eventually(t, "every message is done", func() bool {
+		counts, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), "orders")
+		return err == nil && counts.Acked == published.Load() && counts.Scheduled+counts.Ready+counts.Leased == 0
+	})
+	stopWork()
+	workers.Wait()
+	if done.Load() < published.Load() {
+		t.Errorf("%d of %d are done", done.Load(), published.Load())
+	}
+}
