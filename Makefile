@@ -87,13 +87,16 @@ deb: ## build the Debian package, into dist/
 	ARCH=$$(go env GOARCH) DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) go run $(NFPM) package --config $(DIST)/nfpm.yaml --packager deb --target $(DIST)/
 	rm -rf $(DIST)/root $(DIST)/nfpm.yaml
 
-# The tests need redis-server, Node 18 or newer for the examples, and systemd with the tools of
+# The tests need redis-server, curl, chromium and openssl for HTTP, Node 18 or newer for the examples, and systemd with the tools of
 # namespaces for the units, which boot one of their own; the race detector needs a C compiler.
 tools:
 	@missing=""; command -v redis-server >/dev/null || missing="redis-server"; \
 	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
 	command -v node >/dev/null || missing="$$missing nodejs"; \
 	command -v npm >/dev/null || missing="$$missing npm"; \
+	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	command -v curl >/dev/null || missing="$$missing curl"; \
+	command -v openssl >/dev/null || missing="$$missing openssl"; \
 	test -x /lib/systemd/systemd || missing="$$missing systemd"; \
 	command -v nsenter >/dev/null || missing="$$missing util-linux"; \
 	test -z "$$missing" || { sudo=""; test "$$(id -u)" = 0 || sudo=sudo; \

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,8 @@ type host struct {
 	t     testing.TB
 	store *notify.Store
 	addr  string
-	stop  func() // waits until it has stopped
+	stop  func()           // waits until it has stopped
+	pages *httptest.Server // of pages that a browser opens; nil: none
 }
 
 // serve runs a gate at a free port.
