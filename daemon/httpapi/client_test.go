@@ -1,0 +1,52 @@
+package httpapi_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// TestGeneratedClient generates a client from the document that a gate serves,
+// compiles what uses it, and runs that: so drift between document and server shows.
+func TestGeneratedClient(t *testing.T) {
+	want(t, "node", "nodejs")
+	want(t, "npm", "npm")
+	store := storetest.Open(t)
+	carry(t, store)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "client"))); err != nil {
+		t.Fatal(err)
+	}
+	run(t, h, dir, "npm", "install", "--no-audit", "--no-fund", "--no-update-notifier", "--prefer-offline", "--loglevel=error")
+	run(t, h, dir, "node_modules/.bin/openapi-typescript", h.url("/v1/openapi.json"), "--output", "api.ts")
+	run(t, h, dir, "node_modules/.bin/tsc", "--project", ".")
+	if said := run(t, h, dir, "node", "built/client.js"); !strings.Contains(said, "all is well") {
+		t.Errorf("it said %s", said)
+	}
+}
+
+// run runs a program in a folder, which must succeed, and returns what it said.
+func run(t testing.TB, h *host, dir, program string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	if strings.Contains(program, "/") {
+		program = filepath.Join(dir, program)
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir, cmd.WaitDelay = dir, time.Second
+	cmd.Env = append(os.Environ(), "BELLHOP_URL="+h.url(""))
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, said)
+	}
+	return string(said)
+}

@@ -1,0 +1,77 @@
+// Publishes, claims, acknowledges, lists and listens with what is generated from
+// the OpenAPI document: where that and the server drift apart this does not
+// compile, or fails.
+import createClient from "openapi-fetch";
+import type { components, paths } from "./api.js";
+
+const url = process.env.BELLHOP_URL!;
+const bellhop = createClient<paths>({ baseUrl: url });
+
+function check(fine: boolean, what: string) {
+  if (!fine) throw new Error(what);
+}
+
+// Returns the data of an answer that is no error.
+function data<T>(answer: { data?: T; error?: components["schemas"]["Problem"] }): T {
+  if (answer.error) throw new Error(`${answer.error.status} ${answer.error.detail}`);
+  return answer.data!;
+}
+
+const topic = "order.timeout";
+const published = data(
+  await bellhop.POST("/v1/topics/{topic}/messages", {
+    params: { path: { topic }, query: { id: "4711", ttl: "1h", attempts: 3 } },
+    headers: { "Content-Type": "text/plain" },
+    body: "EUR 10",
+    bodySerializer: (text) => text,
+  }),
+);
+check(published.id === "4711" && published.state === "ready", `published ${JSON.stringify(published)}`);
+
+const again = await bellhop.POST("/v1/topics/{topic}/messages", {
+  params: { path: { topic }, query: { id: "4711" } },
+  body: "EUR 10",
+  bodySerializer: (text) => text,
+});
+check(again.error?.status === 409, `published twice: ${JSON.stringify(again.error)}`);
+
+const listed = data(
+  await bellhop.GET("/v1/topics/{topic}/messages", { params: { path: { topic }, query: { state: "ready", limit: 10 } } }),
+);
+check(listed.messages.length === 1 && listed.messages[0].attempts === 3, `listed ${JSON.stringify(listed)}`);
+
+const claimed = data(
+  await bellhop.POST("/v1/topics/{topic}/claim", { params: { path: { topic }, query: { max: 5, wait: "5s", lease: "30s" } } }),
+);
+const [message] = claimed.messages;
+check(claimed.messages.length === 1 && message.body === "EUR 10" && message.attempt === 1, `claimed ${JSON.stringify(claimed)}`);
+
+const extended = data(
+  await bellhop.POST("/v1/topics/{topic}/messages/{id}/extend", {
+    params: { path: { topic, id: message.id }, query: { receipt: message.receipt, lease: "1m" } },
+  }),
+);
+const acked = await bellhop.POST("/v1/topics/{topic}/messages/{id}/ack", {
+  params: { path: { topic, id: message.id }, query: { receipt: extended.receipt } },
+});
+check(acked.response.status === 204, `acknowledged ${acked.response.status}`);
+
+const counts = data(await bellhop.GET("/v1/topics/{topic}", { params: { path: { topic } } }));
+check(counts.ready === 0 && counts.leased === 0, `counted ${JSON.stringify(counts)}`);
+
+const stream = await bellhop.GET("/v1/topics/{topic}/broadcasts", { params: { path: { topic: "prices" } }, parseAs: "stream" });
+const reader = (stream.data as unknown as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream() as never).getReader();
+data(
+  await bellhop.POST("/v1/topics/{topic}/broadcasts", {
+    params: { path: { topic: "prices" } },
+    body: "42",
+    bodySerializer: (text) => text,
+  }),
+);
+let text = "";
+while (!/data: .*\n\n/.test(text)) text += (await reader.read()).value;
+const broadcast: components["schemas"]["Broadcast"] = JSON.parse(/data: (.*)\n/.exec(text)![1]);
+check(broadcast.topic === "prices" && broadcast.body === "42", `heard ${text}`);
+await reader.cancel();
+console.log("all is well");
+process.exit(0);
