@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -129,9 +130,41 @@ func TestReadyzWithoutPubSub(t *testing.T) {
 	status(http.StatusOK)
 }
 
+// Liveness is the carrier's loop coming around: a call that blocks it shows.
 func TestHealthzTellsWhatHangs(t *testing.T) {
-	h := serve(t, storetest.Open(t), httpapi.Options{Alive: func() error { return errors.New("the loop hangs") }}, httpapi.Timing{})
-	h.want(client(t), http.StatusServiceUnavailable, "GET", "/healthz", "")
+	store := storetest.Open(t)
+	blocked, free := make(chan struct{}), make(chan struct{})
+	c, err := carrier.New(store, carrier.Options{OnCarried: func(carrier.Carried) {
+		select {
+		case <-blocked:
+		default:
+			close(blocked)
+		}
+		<-free
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const bound = 3 * time.Second // that of the daemon is longer: a Redis that is away may take its time
+	h := serve(t, store, httpapi.Options{Alive: func() error {
+		if last := c.State().Progress; !last.IsZero() && time.Since(last) > bound {
+			return errors.New("the loop hangs")
+		}
+		return nil
+	}}, httpapi.Timing{})
+	storetest.Run(t, c.Run)
+	h.want(client(t), http.StatusOK, "GET", "/healthz", "")
+	storetest.Publish(t, store, notify.Message{Topic: "orders", Body: []byte("x"), Delay: time.Millisecond})
+	storetest.Receive(t, "the call that blocks", blocked)
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusOK} {
+		storetest.Eventually(t, fmt.Sprintf("healthz answers %d", status), func() bool {
+			r, err := h.send(client(t), "GET", "/healthz", "")
+			return err == nil && r.status == status
+		})
+		if status == http.StatusServiceUnavailable {
+			close(free)
+		}
+	}
 }
 
 // Two daemons are restarted in turn under load: a client that tries the other
