@@ -16,28 +16,44 @@ import (
 // curls are all calls of the API, as a person would type them one after the other, with
 // what they print: times and receipts are made alike, and a receipt may be used further on.
 var curls = []struct{ command, prints string }{
-	{`curl -d 'EUR 10' 'localhost:8420/v1/topics/order.timeout/messages?id=4711&delay=30m'`,
-		`{"topic":"order.timeout","id":"4711","due":"TIME","state":"scheduled"}`},
-	{`curl localhost:8420/v1/topics/order.timeout/messages/4711`,
-		`{"topic":"order.timeout","id":"4711","state":"scheduled","due":"TIME","attempts_used":0,"published":"TIME","content_type":"application/x-www-form-urlencoded","body":"EUR 10"}`},
-	{`curl -X PATCH 'localhost:8420/v1/topics/order.timeout/messages/4711?delay=1h'`,
-		`{"topic":"order.timeout","id":"4711","due":"TIME","state":"scheduled"}`},
-	{`curl 'localhost:8420/v1/topics/order.timeout/messages?state=scheduled'`,
-		`{"messages":[{"topic":"order.timeout","id":"4711","state":"scheduled","due":"TIME","attempts_used":0,"published":"TIME","content_type":"application/x-www-form-urlencoded","body":"EUR 10"}]}`},
+	{
+		`curl -d 'EUR 10' 'localhost:8420/v1/topics/order.timeout/messages?id=4711&delay=30m'`,
+		`{"topic":"order.timeout","id":"4711","due":"TIME","state":"scheduled"}`,
+	},
+	{
+		`curl localhost:8420/v1/topics/order.timeout/messages/4711`,
+		`{"topic":"order.timeout","id":"4711","state":"scheduled","due":"TIME","attempts_used":0,"published":"TIME","content_type":"application/x-www-form-urlencoded","body":"EUR 10"}`,
+	},
+	{
+		`curl -X PATCH 'localhost:8420/v1/topics/order.timeout/messages/4711?delay=1h'`,
+		`{"topic":"order.timeout","id":"4711","due":"TIME","state":"scheduled"}`,
+	},
+	{
+		`curl 'localhost:8420/v1/topics/order.timeout/messages?state=scheduled'`,
+		`{"messages":[{"topic":"order.timeout","id":"4711","state":"scheduled","due":"TIME","attempts_used":0,"published":"TIME","content_type":"application/x-www-form-urlencoded","body":"EUR 10"}]}`,
+	},
 	{`curl -X DELETE localhost:8420/v1/topics/order.timeout/messages/4711`, `{"state":"scheduled"}`},
 	{`curl -w '%{http_code}' -o /dev/null localhost:8420/v1/topics/order.timeout/messages/4711`, `404`},
-	{`printf '{"topic":"a","id":"1","body":"x"}\n{"topic":"a b"}\n' | curl --data-binary @- localhost:8420/v1/messages`,
+	{
+		`printf '{"topic":"a","id":"1","body":"x"}\n{"topic":"a b"}\n' | curl --data-binary @- localhost:8420/v1/messages`,
 		`{"topic":"a","id":"1","due":"TIME","state":"ready"}
-{"error":{"type":"urn:bellhop:invalid",…}}`},
-	{`curl -X POST 'localhost:8420/v1/topics/a/claim?wait=5s'`,
-		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"due":"TIME","published":"TIME","body":"x"}]}`},
+{"error":{"type":"urn:bellhop:invalid",…}}`,
+	},
+	{
+		`curl -X POST 'localhost:8420/v1/topics/a/claim?wait=5s'`,
+		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"due":"TIME","published":"TIME","body":"x"}]}`,
+	},
 	{`curl -X POST "localhost:8420/v1/topics/a/messages/1/extend?receipt=$RECEIPT&lease=1m"`, `{"receipt":RECEIPT}`},
 	{`curl -w '%{http_code}' -X POST "localhost:8420/v1/topics/a/messages/1/nack?receipt=$RECEIPT&dead=true&reason=no"`, `204`},
-	{`curl localhost:8420/v1/topics/a/dead`,
-		`{"messages":[{"topic":"a","id":"1","state":"dead","died":"TIME","reason":"no","attempts_used":1,"published":"TIME","body":"x"}]}`},
+	{
+		`curl localhost:8420/v1/topics/a/dead`,
+		`{"messages":[{"topic":"a","id":"1","state":"dead","died":"TIME","reason":"no","attempts_used":1,"published":"TIME","body":"x"}]}`,
+	},
 	{`curl -X POST localhost:8420/v1/topics/a/dead/requeue`, `{"count":1}`},
-	{`curl -X POST 'localhost:8420/v1/topics/a/claim'`,
-		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"due":"TIME","published":"TIME","body":"x"}]}`},
+	{
+		`curl -X POST 'localhost:8420/v1/topics/a/claim'`,
+		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"due":"TIME","published":"TIME","body":"x"}]}`,
+	},
 	{`curl -w '%{http_code}' -X POST "localhost:8420/v1/topics/a/messages/1/ack?receipt=$RECEIPT"`, `204`},
 	{`curl -d "[{\"id\":\"1\",\"receipt\":$RECEIPT}]" localhost:8420/v1/topics/a/ack`, `{"acked":0,"lost":["1"]}`},
 	{`curl -X DELETE localhost:8420/v1/topics/a/dead`, `{"count":0}`},
@@ -47,11 +63,15 @@ var curls = []struct{ command, prints string }{
 	{`curl -s localhost:8420/v1/topics | grep -o '"topic":"[^"]*"'`, `"topic":"a"
 "topic":"order.timeout"`},
 	{`curl -s localhost:8420/v1/carrier | grep -o '"epoch":1'`, `"epoch":1`},
-	{`curl -H 'Content-Type: text/plain' -d hello localhost:8420/v1/topics/news/broadcasts?id=b`,
-		`{"topic":"news","id":"b","due":"TIME","state":"scheduled"}`},
-	{`curl -N --max-time 2 'localhost:8420/v1/topics/news/broadcasts?since=beginning' 2>/dev/null | sed -n '/^event/,/^$/{p;/^$/q}'`,
+	{
+		`curl -H 'Content-Type: text/plain' -d hello localhost:8420/v1/topics/news/broadcasts?id=b`,
+		`{"topic":"news","id":"b","due":"TIME","state":"scheduled"}`,
+	},
+	{
+		`curl -N --max-time 2 'localhost:8420/v1/topics/news/broadcasts?since=beginning' 2>/dev/null | sed -n '/^event/,/^$/{p;/^$/q}'`,
 		`event: broadcast
-data: {"topic":"news","id":"b","due":"TIME","published":"TIME","content_type":"text/plain","body":"hello"}`},
+data: {"topic":"news","id":"b","due":"TIME","published":"TIME","content_type":"text/plain","body":"hello"}`,
+	},
 	{`curl localhost:8420/healthz`, `{"status":"ok"}`},
 	{`curl localhost:8420/readyz`, `{"status":"ready"}`},
 	{`curl -s localhost:8420/v1/openapi.json | grep -o '"openapi":"3.1.0"'`, `"openapi":"3.1.0"`},
