@@ -138,4 +138,10 @@ func TestSocketForOtherMachines(t *testing.T) {
 	h.answers("/v1/topics", "200", "-H", "Authorization: Bearer "+token)
 	h.answers("/v1/topics", "401")
 	contains(t, h.journal("-u", service), "address=0.0.0.0:8420 tls=false tokens=true")
+
+	h.dropIn("bellhop.socket", "[Socket]\nListenStream=\nListenStream=127.0.0.2:8420\n")
+	h.Run("systemctl", "stop", "bellhop.socket")
+	h.Run("systemctl", "restart", service)
+	h.shows("bellhop.socket", "ActiveState", "active")
+	contains(t, h.journal("-u", service), "address=127.0.0.2:8420 tls=false tokens=true")
 }
