@@ -120,18 +120,18 @@ func (l *load) work(ctx context.Context, host int) {
 			return
 		}
 		for _, d := range claimed.Messages {
-			l.handle(d, now)
+			l.handle(d, now, host)
 		}
 	}
 }
 
-// handle notes a message and acknowledges it.
-func (l *load) handle(d api.Delivery, at time.Time) {
+// handle notes a message and acknowledges it where it came from.
+func (l *load) handle(d api.Delivery, at time.Time, host int) {
 	l.mu.Lock()
 	l.handled[d.ID]++
 	l.late = append(l.late, at.Sub(d.Due))
 	l.mu.Unlock()
-	status, answer, unsure := l.call(context.Background(), 0, fmt.Sprintf("/v1/topics/rolling/messages/%s/ack?receipt=%d", d.ID, d.Receipt), "")
+	status, answer, unsure := l.call(context.Background(), host, fmt.Sprintf("/v1/topics/rolling/messages/%s/ack?receipt=%d", d.ID, d.Receipt), "")
 	if status != http.StatusNoContent && !(unsure && status == http.StatusConflict) {
 		l.t.Errorf("the acknowledgement of %s answers %d %s", d.ID, status, answer)
 	}
