@@ -1,10 +1,12 @@
 package carrier_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -245,6 +247,30 @@ func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
 		case d.Topic == "taken" && strings.Contains(d.Reason, "WRONGTYPE"):
 		default:
 			t.Errorf("got %+v", d)
+		}
+	}
+}
+
+// A time that is past all others is slept over, and told as none; the rest is carried in time.
+func TestForeignTimes(t *testing.T) {
+	store := storetest.Open(t)
+	for _, due := range []string{"1e18", "+inf"} {
+		key := store.Keys().Schedule()
+		if err := store.Client().Do(t.Context(), "ZADD", key, due, topic+":far").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if s := look(t, store); !s.Next.IsZero() {
+			t.Errorf("due %s: the next is due at %v", due, s.Next)
+		}
+		var log bytes.Buffer
+		stop := run(t, store, carrier.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		storetest.Eventually(t, "it is elected", func() bool { return look(t, store).Name != "" })
+		before := counts(t, store, topic).Ready
+		storetest.Publish(t, store, later("near"+strings.Trim(due, "+"), 50*time.Millisecond))
+		storetest.Eventually(t, "the other is ready", func() bool { return counts(t, store, topic).Ready > before })
+		stop()
+		if text := log.String(); strings.Contains(text, "cannot carry") {
+			t.Errorf("due %s: %s", due, text)
 		}
 	}
 }

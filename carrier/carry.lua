@@ -361,6 +361,6 @@ if ARGV[8] ~= '' then
   rank = sweep(tonumber(rank))
 end
 local wait = -1
-if next_due < math.huge then wait = math.max(next_due * 1000 - us, 0) end
+if next_due < math.huge then wait = math.max(math.min(next_due * 1000, LAST) - us, 0) end -- a foreign time may be past what Go reads
 local took = clock() - us
 return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), waiting, earliest, runs, repeated, unpack(buried) }

@@ -141,7 +141,8 @@ func Look(ctx context.Context, store *notify.Store) (Status, error) {
 	var s Status
 	for _, head := range heads {
 		if next := head.Val(); len(next) > 0 {
-			if due := time.UnixMilli(int64(next[0].Score)); s.Next.IsZero() || due.Before(s.Next) {
+			due := timeOf(int64(next[0].Score))
+			if s.Next.IsZero() || !due.IsZero() && due.Before(s.Next) {
 				s.Next = due
 			}
 		}
@@ -154,8 +155,16 @@ func Look(ctx context.Context, store *notify.Store) (Status, error) {
 	since, name, _ := strings.Cut(rest, " ")
 	s.Epoch, _ = strconv.ParseInt(epoch, 10, 64)
 	if at, err := strconv.ParseInt(since, 10, 64); err == nil {
-		s.Since = time.UnixMilli(at)
+		s.Since = timeOf(at)
 	}
 	s.Name = name
 	return s, nil
+}
+
+// timeOf returns a time in milliseconds; zero where it is foreign, and beyond all times.
+func timeOf(ms int64) time.Time {
+	if ms < 0 || ms > notify.MaxDue.UnixMilli() {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
 }

@@ -180,8 +180,8 @@ func readInfo(topic, member string, fields []any) (Info, bool) {
 	if err != nil {
 		return Info{}, false
 	}
-	info := Info{Topic: topic, ID: strings.TrimPrefix(member, topic+":"), State: state, Expires: timeOf(fields[4])}
-	switch at := timeOf(fields[2]); state {
+	info := Info{Topic: topic, ID: strings.TrimPrefix(member, topic+":"), State: state, Expires: TimeOf(fields[4])}
+	switch at := TimeOf(fields[2]); state {
 	case Leased:
 		info.Until = at
 	case Dead:
@@ -203,8 +203,9 @@ func readInfo(topic, member string, fields []any) (Info, bool) {
 	return info, true
 }
 
-// timeOf reads a sorted set's score as a time in milliseconds; what is missing is zero.
-func timeOf(score any) time.Time {
+// TimeOf reads the score of a sorted set, as Redis writes it, as a time in
+// milliseconds. What is missing, or beyond the times that there can be (MaxDue), is zero.
+func TimeOf(score any) time.Time {
 	text, _ := score.(string)
 	ms, err := strconv.ParseFloat(text, 64)
 	if err != nil || ms < 0 || ms > maxDueMs {

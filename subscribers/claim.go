@@ -42,8 +42,12 @@ type Delivery struct {
 }
 
 // Late returns how late a message was claimed: from its due time on, to the
-// millisecond, by Redis's clock alone. lease is the one that it was claimed for.
+// millisecond, by Redis's clock alone; zero where that is foreign. lease is the
+// one that it was claimed for.
 func (d *Delivery) Late(lease time.Duration) time.Duration {
+	if d.Due.IsZero() {
+		return 0
+	}
 	return max(d.Receipt.Until().Sub(d.Due)-lease.Truncate(time.Millisecond), 0)
 }
 
@@ -158,7 +162,7 @@ func (c *Claimer) claim(ctx context.Context, topic string, max int, lease, minAg
 		}
 		d := Delivery{Topic: topic, Attempt: 1, Receipt: Receipt(deadline)}
 		d.ID = strings.TrimPrefix(found[2*i].(string), topic+":")
-		d.Due = timeOf(found[2*i+1])
+		d.Due = notify.TimeOf(found[2*i+1])
 		if i < len(attempts) && attempts[i] != nil {
 			used, _ := strconv.Atoi(attempts[i].(string))
 			d.Attempt += used
@@ -170,16 +174,6 @@ func (c *Claimer) claim(ctx context.Context, topic string, max int, lease, minAg
 		got.deliveries = append(got.deliveries, d)
 	}
 	return got, nil
-}
-
-// timeOf reads a score in milliseconds.
-func timeOf(score any) time.Time {
-	text, _ := score.(string)
-	ms, err := strconv.ParseFloat(text, 64) // another program's may have a fraction
-	if err != nil {
-		return time.Time{}
-	}
-	return time.UnixMilli(int64(ms))
 }
 
 // ceilMs returns a duration in milliseconds, rounded up, so that it is never too short.

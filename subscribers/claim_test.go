@@ -57,6 +57,25 @@ func TestClaimOnlyWhatIsOldEnough(t *testing.T) {
 	}
 }
 
+// A due time that is none of ours is told as zero: any other would be no time that JSON can have.
+func TestClaimOfForeignDueTimes(t *testing.T) {
+	store := storetest.Open(t)
+	c := subscribers.NewClaimer(store, 0)
+	for _, due := range []string{"-inf", "-1e17", "-1"} {
+		storetest.Publish(t, store, body("a"))
+		if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Ready(topic), due, notify.Member(topic, "a")).Err(); err != nil {
+			t.Fatal(err)
+		}
+		d := claimOne(t, c, time.Minute)
+		if !d.Due.IsZero() || d.Late(time.Minute) != 0 {
+			t.Errorf("due %s: it is told as %v, and %v late", due, d.Due, d.Late(time.Minute))
+		}
+		if err := c.Ack(t.Context(), d); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestExtendGivesANewReceipt(t *testing.T) {
 	store := storetest.Open(t)
 	c := subscribers.NewClaimer(store, 0)

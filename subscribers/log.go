@@ -167,7 +167,7 @@ func (b *Broadcast) fill(fields []any) (err error) {
 		case "id":
 			b.ID = value
 		case "due":
-			b.Due = timeOf(value)
+			b.Due = notify.TimeOf(value)
 		case "record":
 			b.Record, err = notify.DecodeRecord(value)
 		}

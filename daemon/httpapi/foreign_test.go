@@ -1,0 +1,25 @@
+package httpapi_test
+
+import (
+	"testing"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+)
+
+// Times in Redis that no JSON can have, since somebody else wrote them, keep no
+// message back and are no fault of the daemon.
+func TestForeignTimesInRedis(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	s.call("POST", messages+"?id=a", "x").is(201)
+	keys, client := s.store.Keys(), s.store.Client()
+	client.Do(t.Context(), "ZADD", keys.Ready("orders"), "-inf", "orders:a")
+	client.Do(t.Context(), "ZADD", keys.Schedule(), "1e18", "orders:b")
+	client.Set(t.Context(), keys.Carrier(), "1 999999999999999999 somebody", 0)
+	if got := read[api.Claimed](s.call("POST", topicPath+"/claim", "").is(200)); len(got.Messages) != 1 || !got.Messages[0].Due.IsZero() {
+		t.Errorf("got %+v", got)
+	}
+	if got := read[api.Carrier](s.call("GET", "/v1/carrier", "").is(200)); got.Name != "somebody" || got.Since != nil || got.Next != nil {
+		t.Errorf("got %+v", got)
+	}
+}
