@@ -288,7 +288,8 @@ func (c Config) Nats(log *slog.Logger) (natsgate.Options, error) {
 func (c Config) HTTP(log *slog.Logger) httpapi.Options {
 	return httpapi.Options{
 		TokensFile: c.TokensFile, CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, CORSOrigins: c.CORSOrigins.List(),
-		MaxBody: int(c.MaxBody), Lease: c.Lease, MaxAttempts: c.MaxAttempts, Backoff: c.Handle().Backoff, Logger: log,
+		LocalHosts: c.TokensFile == "" && !c.ListenWithoutTokens,
+		MaxBody:    int(c.MaxBody), Lease: c.Lease, MaxAttempts: c.MaxAttempts, Backoff: c.Handle().Backoff, Logger: log,
 	}
 }
 

@@ -120,6 +120,22 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// Whoever has no tokens and did not say that he wants that is called by an address, or as localhost.
+func TestLocalHosts(t *testing.T) {
+	for _, test := range []struct {
+		c    daemon.Config
+		want bool
+	}{
+		{daemon.Config{}, true},
+		{daemon.Config{TokensFile: "tokens"}, false},
+		{daemon.Config{ListenWithoutTokens: true}, false},
+	} {
+		if got := test.c.HTTP(nil).LocalHosts; got != test.want {
+			t.Errorf("%+v: %v", test.c, got)
+		}
+	}
+}
+
 // natsFiles returns a credentials file and a file of a certificate.
 func natsFiles(t *testing.T) (creds, ca string) {
 	t.Helper()

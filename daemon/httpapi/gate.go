@@ -22,6 +22,7 @@ type Options struct {
 	CertFile    string   // PEM certificates, for TLS; empty: no TLS
 	KeyFile     string   // PEM private key of the first certificate
 	CORSOrigins []string // whose pages may call, such as https://example.com, or *; none: no page of another origin
+	LocalHosts  bool     // only requests to an address or to localhost are answered: pages can have names of their own point here
 
 	MaxBody     int                 // bytes of the largest body that is published; zero: notify.DefaultMaxBody
 	Lease       time.Duration       // of a claimed message, where the claim names none; zero: subscribers.DefaultLease

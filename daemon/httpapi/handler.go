@@ -38,13 +38,13 @@ func (g *Gate) handler() (http.Handler, error) {
 		mux.Handle("GET /metrics", g.o.Metrics)
 	}
 	mux.HandleFunc("/", g.plain((*call).otherMethod))
-	return g.cors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return g.ownHost(g.cors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if raw := r.URL.EscapedPath(); path.Clean(raw) != raw || raw[0] != '/' { // which the mux would redirect, or refuse without a word
 			g.plain(func(*call) error { return errNoSuchCall })(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
-	})), nil
+	}))), nil
 }
 
 // register registers every call of the API.

@@ -134,7 +134,7 @@ func failures(schemas huma.Registry) map[string]*huma.Response {
 	for status, text := range map[int]string{
 		400: "The body ended early, or is malformed.",
 		401: "There are tokens, and none of them was sent. WWW-Authenticate says how.",
-		403: "The token does not permit it, or the page of another origin is not one of those that may call.",
+		403: "The token does not permit it, or the page of another origin is not one of those that may call, or a daemon without tokens was called by a name that is not localhost.",
 		404: "There is no such message.",
 		405: "The method is not allowed here. Allow says which are.",
 		408: "The body did not come in time.",
