@@ -112,13 +112,14 @@ type timing struct {
 	answer time.Duration // for the answer to be taken
 	idle   time.Duration // that a connection is kept without a request
 	quiet  time.Duration // after which a stream gets a comment, so that no proxy closes it
+	linger time.Duration // that idle connections stay open when the gate closes
 	closed time.Duration // for what is still to be taken when the gate closes, or to come on a new connection
 }
 
 // usual is the timing but in tests.
 var usual = timing{
 	header: 10 * time.Second, body: 30 * time.Second, answer: 30 * time.Second,
-	idle: 2 * time.Minute, quiet: 15 * time.Second, closed: time.Second,
+	idle: 2 * time.Minute, quiet: 15 * time.Second, linger: 100 * time.Millisecond, closed: time.Second,
 }
 
 const maxHeaderBytes = 64 << 10
@@ -210,6 +211,10 @@ func (g *Gate) Quiesce(ctx context.Context) {
 	}
 	g.close()
 	g.opened.close()
+	select { // who uses a connection often is told to close it; a request that meets its end is lost without a word
+	case <-ctx.Done():
+	case <-time.After(g.timing.linger):
+	}
 	g.server.SetKeepAlivesEnabled(false) // closes those that are idle
 	g.fresh.drain(ctx, g.timing.closed)
 	if err := g.server.Shutdown(ctx); err != nil {
