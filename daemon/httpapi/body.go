@@ -32,6 +32,12 @@ func (c *call) body(max int) ([]byte, error) {
 	if c.r.ContentLength == 0 || c.r.Body == http.NoBody {
 		return nil, nil
 	}
+	if max > largeBody && (c.r.ContentLength < 0 || c.r.ContentLength > largeBody) {
+		if err := c.place(); err != nil {
+			return nil, err
+		}
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(c.gate.timing.body)) // it comes only now
+	}
 	data, err := c.readAll(max)
 	var timeout net.Error
 	switch {
@@ -43,7 +49,7 @@ func (c *call) body(max int) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", errBodyCut, err)
 	}
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // it would end a poll
-	return data, nil
+	return data, c.writeWithin(c.gate.timing.answer)                 // which a body that came slowly takes nothing of
 }
 
 // trusted is how many bytes are allocated for a body because its header

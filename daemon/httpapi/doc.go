@@ -13,5 +13,5 @@
 //
 // Who may do what is up to a file of bearer tokens; without it everybody may do
 // everything, so the daemon listens on loopback then. Slow clients are bounded in
-// time, large ones in bytes, and a stop answers what is under way before it closes.
+// time, large ones in bytes, all of them in number, and a stop answers what is under way before it closes.
 package httpapi

@@ -33,3 +33,6 @@ func NewTimed(store *notify.Store, o Options, own Timing) (*Gate, error) {
 
 // Handler returns what answers requests, for tests that need no connection.
 func (g *Gate) Handler() http.Handler { return g.server.Handler }
+
+// PlacesOfToken is how many calls of one token may take much memory at a time.
+const PlacesOfToken = placesOfToken

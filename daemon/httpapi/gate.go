@@ -91,7 +91,7 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 		poller: subscribers.NewPoller(store, subscribers.PollerOptions{MaxAttempts: o.MaxAttempts, Logger: o.Logger}),
 		ears:   subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger}),
 		dead:   subscribers.NewDeadLetters(store),
-		keys:   keys{file: o.TokensFile},
+		keys:   keys{file: o.TokensFile, all: everything()},
 	}
 	g.closing, g.close = context.WithCancel(context.Background())
 	if err := g.Reload(); err != nil {

@@ -77,7 +77,7 @@ func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 		rights: []right{mayPublish}, errors: []int{404, 409}, summary: "Cancel a message",
 	}, g.cancel)
 	register(g, mux, doc, operation{
-		method: "GET", path: topic + "/messages", id: "list", tag: tagPublish, status: http.StatusOK, reply: api.Page{},
+		method: "GET", path: topic + "/messages", id: "list", long: true, tag: tagPublish, status: http.StatusOK, reply: api.Page{},
 		rights: []right{mayPublish, mayConsume}, summary: "List messages, a page at a time, by time",
 	}, g.list)
 	g.registerClaims(mux, doc)
@@ -119,7 +119,7 @@ func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 	const topic = "/v1/topics/{topic}"
 	register(g, mux, doc, operation{
-		method: "GET", path: "/v1/topics", id: "listTopics", tag: tagOperate, status: http.StatusOK, reply: api.Topics{}, summary: "Count the messages of every topic",
+		method: "GET", path: "/v1/topics", id: "listTopics", long: true, tag: tagOperate, status: http.StatusOK, reply: api.Topics{}, summary: "Count the messages of every topic",
 	}, g.topics)
 	register(g, mux, doc, operation{
 		method: "GET", path: topic, id: "countTopic", tag: tagOperate, status: http.StatusOK, reply: api.Topic{}, summary: "Count the messages of a topic",
@@ -131,7 +131,7 @@ func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 		method: "POST", path: topic + "/resume", id: "resume", tag: tagOperate, status: http.StatusNoContent, rights: []right{mayAdmin}, summary: "Go on handing them out",
 	}, g.resume)
 	register(g, mux, doc, operation{
-		method: "GET", path: topic + "/dead", id: "listDead", tag: tagOperate, status: http.StatusOK, reply: api.Page{},
+		method: "GET", path: topic + "/dead", id: "listDead", long: true, tag: tagOperate, status: http.StatusOK, reply: api.Page{},
 		rights: []right{mayConsume}, summary: "List dead letters, oldest death first",
 	}, g.listDead)
 	register(g, mux, doc, operation{

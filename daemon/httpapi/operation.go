@@ -26,6 +26,7 @@ type operation struct {
 	requestType  string  // content type of a body that is no JSON; */*: any
 	errors       []int   // beside those that every operation may have
 	lasts        bool    // it may last, so it ends when the client goes away; others are carried out, and answered if its way back stands
+	long         bool    // its answer may be long, so that not many of them are made at a time
 	keeps        bool    // headers Bellhop-Header-NAME, with a message
 }
 
@@ -35,6 +36,8 @@ type call struct {
 	r     *http.Request
 	grant *grant
 	gate  *Gate
+
+	placed bool // it has one of the places of its token
 }
 
 // A handler answers a call, by the reply that it returns or, if that is nil, by itself.
@@ -74,6 +77,7 @@ func (c *call) serve(op operation, handle func() (any, error)) {
 		c.refuse(err)
 		return
 	}
+	defer c.leave()
 	reply, err := handle()
 	switch {
 	case err != nil:
@@ -99,7 +103,10 @@ func (c *call) enter(op operation) error {
 	if err != nil {
 		return err
 	}
-	return c.grant.allow(op.rights)
+	if err := c.grant.allow(op.rights); err != nil || !op.long {
+		return err
+	}
+	return c.place()
 }
 
 // recorder keeps the status of an answer in mind.

@@ -24,6 +24,7 @@ var (
 	errForbidden    = errors.New("the token does not permit it")
 	errOrigin       = errors.New("the page of another origin may not call; the operator names those that may in BELLHOP_CORS_ORIGINS")
 	errHost         = errors.New("the daemon has no tokens, so it is called by its address, or as localhost; the operator can change that with BELLHOP_TOKENS_FILE, or with BELLHOP_LISTEN_WITHOUT_TOKENS=true")
+	errBusy         = errors.New("the token has too many large requests under way; send the request again")
 	errNotReady     = errors.New("redis and its pub/sub do not answer")
 	errBodyCut      = errors.New("the body ended before its announced length, or is malformed")
 	errBodySlow     = errors.New("the body did not come in time")
@@ -43,6 +44,7 @@ var problems = []struct {
 	{errUnknownToken, "unauthorized", "unknown token", http.StatusUnauthorized},
 	{errForbidden, "forbidden", "not permitted", http.StatusForbidden},
 	{errOrigin, "forbidden", "page of another origin", http.StatusForbidden},
+	{errBusy, "busy", "too many large requests", http.StatusServiceUnavailable},
 	{errHost, "forbidden", "called by a foreign name", http.StatusForbidden},
 	{errBodyCut, "body", "body incomplete", http.StatusBadRequest},
 	{errBodySlow, "body", "body too slow", http.StatusRequestTimeout},

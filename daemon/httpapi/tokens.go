@@ -41,10 +41,16 @@ type grant struct {
 	line     string          // as it stands in the file
 	valid    context.Context // ends when a reload takes it away
 	revoke   func()
+	places   chan struct{} // is sent to by each call that takes much memory, and received from when it ends
 }
 
-// everything is the grant of every caller where there is no tokens file.
-var everything = &grant{name: "anybody", rights: allRights, patterns: []notify.Pattern{anyTopic()}, valid: context.Background()}
+// everything returns the grant of every caller where there is no tokens file.
+func everything() *grant {
+	return &grant{
+		name: "anybody", rights: allRights, patterns: []notify.Pattern{anyTopic()},
+		valid: context.Background(), places: make(chan struct{}, placesOfToken),
+	}
+}
 
 func anyTopic() notify.Pattern {
 	p, _ := notify.ParsePattern(">")
@@ -89,6 +95,7 @@ func (g *grant) on(text string) error {
 // keys are the tokens that are accepted. With no file everybody may do everything.
 type keys struct {
 	file   string
+	all    *grant // of everybody, where there is no file
 	grants atomic.Pointer[[]*grant]
 
 	mu sync.Mutex // held while the file is read
@@ -179,7 +186,7 @@ func parseGrant(line string) (*grant, error) {
 	if len(fields) != 4 {
 		return nil, fmt.Errorf("%w line: %d words; write NAME TOKEN RIGHTS TOPICS, such as: shop TOKEN publish,listen order.>", notify.ErrInvalid, len(fields))
 	}
-	g := &grant{name: fields[0], line: line}
+	g := &grant{name: fields[0], line: line, places: make(chan struct{}, placesOfToken)}
 	g.valid, g.revoke = context.WithCancel(context.Background())
 	if !nameGrammar.MatchString(g.name) {
 		return nil, fmt.Errorf("%w name: use up to 32 letters, digits and . _ -, beginning with a letter or digit; write NAME TOKEN RIGHTS TOPICS in this order", notify.ErrInvalid)
@@ -241,7 +248,7 @@ func (g *grant) unlike(others []*grant) error {
 func (k *keys) admit(r *http.Request) (*grant, error) {
 	all := k.grants.Load()
 	if all == nil {
-		return everything, nil
+		return k.all, nil
 	}
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
