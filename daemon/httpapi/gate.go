@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -24,6 +26,7 @@ type Options struct {
 	CORSOrigins []string // whose pages may call, such as https://example.com, or *; none: no page of another origin
 	LocalHosts  bool     // only requests to an address or to localhost are answered: pages can have names of their own point here
 
+	MaxConns    int                 // connections at a time, by each listener; more wait. Zero: as many as there may be open files, but for 256
 	MaxBody     int                 // bytes of the largest body that is published; zero: notify.DefaultMaxBody
 	Lease       time.Duration       // of a claimed message, where the claim names none; zero: subscribers.DefaultLease
 	MaxAttempts int                 // limit of attempts of a message that has none of its own; zero: subscribers.DefaultMaxAttempts
@@ -72,6 +75,9 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 	}
 	if o.MaxBody == 0 {
 		o.MaxBody = notify.DefaultMaxBody
+	}
+	if o.MaxConns == 0 {
+		o.MaxConns = mostConns()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -191,6 +197,7 @@ func (g *Gate) Run(ctx context.Context, listeners ...net.Listener) error {
 }
 
 func (g *Gate) serve(l net.Listener) error {
+	l = netutil.LimitListener(l, g.o.MaxConns)
 	if g.cert.Load() == nil {
 		return g.server.Serve(l)
 	}
