@@ -33,8 +33,8 @@ func (p *parts) status() string {
 }
 
 // watch tells systemd how the parts are, and reloads them when it is asked to:
-// ready at once, stopping when ctx ends, until ended does. A reload that fails
-// leaves everything as it was; it is logged and stands in the status.
+// ready at once, stopping when ctx ends, until ended does. What a reload cannot
+// use stays as it was; it is logged and stands in the status.
 func (o Options) watch(ctx, ended context.Context, p *parts, c Config) {
 	var feeding sync.WaitGroup
 	defer feeding.Wait()

@@ -45,7 +45,7 @@ type Poller struct {
 	inbox string
 
 	waiting   atomic.Int64
-	progress  atomic.Int64 // Unix time in ns of the last event
+	progress  atomic.Pointer[time.Time] // of the last event; it is no number, since a clock that is set must not matter
 	fallbacks atomic.Int64
 	ended     chan struct{} // closed when Run ends
 
@@ -97,7 +97,7 @@ func NewPoller(store *notify.Store, o PollerOptions) *Poller {
 // Run listens for rings until ctx ends; then those who wait get an ErrStopping,
 // and it returns when the inbox has left all waiting lists. It is called once.
 func (p *Poller) Run(ctx context.Context) {
-	p.progress.Store(time.Now().UnixNano())
+	p.gotOn()
 	ear := ear{log: p.o.Logger}
 	p.store.Hear(ctx, func(e notify.Event) {
 		ear.note(e)
@@ -344,17 +344,23 @@ func (q *queue) fail(lease time.Duration, err error) {
 // Progress returns when the poller last heard something of its connection: more
 // than PollerBound ago means that it is stuck. It is zero until Run began.
 func (p *Poller) Progress() time.Time {
-	if ns := p.progress.Load(); ns != 0 {
-		return time.Unix(0, ns)
+	if last := p.progress.Load(); last != nil {
+		return *last
 	}
 	return time.Time{}
+}
+
+// gotOn takes note that something was heard.
+func (p *Poller) gotOn() {
+	now := time.Now()
+	p.progress.Store(&now)
 }
 
 // hear takes note of an event of the connection. It does not block.
 func (p *Poller) hear(e notify.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.progress.Store(time.Now().UnixNano())
+	p.gotOn()
 	switch e.Kind {
 	case notify.Subscribed:
 		p.heard = true

@@ -28,7 +28,7 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 	if in.Lease == 0 {
 		in.Lease = g.o.Lease
 	}
-	if err := c.writeWithin(c.gate.timing.answer + min(max(in.Wait, 0), subscribers.MaxWait)); err != nil {
+	if err := c.writeWithin(c.gate.timing.answer + in.Wait); err != nil {
 		return nil, err
 	}
 	open, done := c.open(ctx)
