@@ -405,8 +405,9 @@ func (p *Poller) ring(payload string) {
 var ErrDeaf = errors.New("the connection that listens to redis does not stand")
 
 // Ping sends itself a message over Redis's pub/sub, the way that a ring takes,
-// and waits for it, for notify.Silence at the most. Errors: ErrDeaf, or that of
-// the connection or ctx.
+// and waits for it, for notify.Silence at the most. Before that it removes what
+// is not there: a replica publishes, too, and lets nobody claim. Errors: ErrDeaf,
+// or that of the connection or ctx.
 func (p *Poller) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, notify.Silence)
 	defer cancel()
@@ -424,7 +425,11 @@ func (p *Poller) Ping(ctx context.Context) error {
 	if !heard {
 		return ErrDeaf
 	}
-	ears, err := p.store.Client().Publish(ctx, p.inbox, payload).Result()
+	client := p.store.Client()
+	if err := client.ZRem(ctx, p.store.Keys().Leased(), payload).Err(); err != nil {
+		return fmt.Errorf("ping: redis at %s: %w", p.store.Where(), err)
+	}
+	ears, err := client.Publish(ctx, p.inbox, payload).Result()
 	switch {
 	case err != nil:
 		return fmt.Errorf("ping: redis at %s: %w", p.store.Where(), err)

@@ -544,6 +544,24 @@ func TestPing(t *testing.T) {
 	all.Wait()
 }
 
+// A Redis that takes no writes cannot be used, though its pub/sub works.
+func TestPingOfReadOnly(t *testing.T) {
+	store := beating(t, storetest.At(t, storetest.Server(t).URL(), "readonly"))
+	p, _ := newPoller(t, store)
+	only := func(what, master, port string, ready bool) {
+		t.Helper()
+		if err := store.Client().Do(t.Context(), "REPLICAOF", master, port).Err(); err != nil {
+			t.Fatal(err)
+		}
+		storetest.Eventually(t, what, func() bool { return (p.Ping(t.Context()) == nil) == ready })
+	}
+	only("a replica is not ready", "127.0.0.1", "1", false)
+	if err := p.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "READONLY") {
+		t.Errorf("got %v", err)
+	}
+	only("a master is", "NO", "ONE", true)
+}
+
 // Those who wait for messages of an age get them exactly then, and at once what is older from the beginning.
 func TestPollForOldMessages(t *testing.T) {
 	store := beating(t, storetest.Open(t))

@@ -220,7 +220,7 @@ type health struct {
 // readyWithin is how long Redis and its pub/sub may take for a round trip.
 const readyWithin = 2 * time.Second
 
-// readyz tries the way of a ring: through Redis and its pub/sub, back to here.
+// readyz tries whether Redis takes writes, and the way of a ring: through its pub/sub, back to here.
 func (g *Gate) readyz(c *call) error {
 	if g.draining.Load() {
 		return errDraining
