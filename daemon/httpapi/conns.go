@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"math"
+	"net"
 	"syscall"
+	"time"
 )
 
 // sparedFiles are left to what is no client: connections to Redis and NATS, and files.
@@ -19,4 +21,20 @@ func mostConns() int {
 	}
 	most := int(min(files.Cur, math.MaxInt32))
 	return max(most-sparedFiles, most/2, 1)
+}
+
+// probe finds out within half a minute that a client is gone which could not say
+// so: a poll of it would be handed messages.
+var probe = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
+
+// probing is a listener that has the kernel probe its connections.
+type probing struct{ net.Listener }
+
+// Accept waits for a connection.
+func (p probing) Accept() (net.Conn, error) {
+	conn, err := p.Listener.Accept()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetKeepAliveConfig(probe) // else it is gone already
+	}
+	return conn, err
 }

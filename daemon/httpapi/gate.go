@@ -197,7 +197,7 @@ func (g *Gate) Run(ctx context.Context, listeners ...net.Listener) error {
 }
 
 func (g *Gate) serve(l net.Listener) error {
-	l = netutil.LimitListener(l, g.o.MaxConns)
+	l = netutil.LimitListener(probing{l}, g.o.MaxConns)
 	if g.cert.Load() == nil {
 		return g.server.Serve(l)
 	}
