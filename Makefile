@@ -54,7 +54,7 @@ files: # what install installs; others than root must be able to read it
 	for unit in $(UNITS); do sed 's,/usr/bin/bellhop,$(PREFIX)/bin/bellhop,' systemd/$$unit > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; done
 	chmod 644 $(UNITS:%=$(DESTDIR)$(PREFIX)/lib/systemd/system/%)
 	install -D -m 644 systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/bellhop.conf
-	test -e $(DESTDIR)/etc/bellhop/bellhop.env || install -m 644 systemd/bellhop.env $(DESTDIR)/etc/bellhop/bellhop.env
+	test -e $(DESTDIR)/etc/bellhop/bellhop.env || install -m 640 systemd/bellhop.env $(DESTDIR)/etc/bellhop/bellhop.env # a URL in it may hold a password
 	install -d $(DESTDIR)$(PREFIX)/share/bellhop
 	install -m 644 $(MONITORING) $(DESTDIR)$(PREFIX)/share/bellhop
 	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(DESTDIR)$(PREFIX)/bin/bellhop man $(DESTDIR)$(PREFIX)/share/man/man1

@@ -17,8 +17,8 @@ import (
 )
 
 // servePercent is what GOGC is for the daemon unless it is set: what it holds are
-// connections that wait, and half as much garbage beside them costs next to nothing.
-const servePercent = 50
+// connections that wait, and to have less garbage beside them costs next to nothing.
+const servePercent = 40
 
 func (a *app) serveCommand() *cobra.Command {
 	return a.command(&cobra.Command{

@@ -133,6 +133,15 @@ type Claimed struct {
 	Messages []Delivery `json:"messages" nullable:"false" doc:"oldest due first; none: there was none, not even within the wait"`
 }
 
+// ClaimedOf returns messages that were claimed as they are told.
+func ClaimedOf(ds []subscribers.Delivery) Claimed {
+	claimed := Claimed{Messages: make([]Delivery, len(ds))}
+	for i, d := range ds {
+		claimed.Messages[i] = DeliveryOf(d)
+	}
+	return claimed
+}
+
 // Extended is a lease that was extended.
 type Extended struct {
 	Receipt subscribers.Receipt `json:"receipt" doc:"of the new lease; the one before is void"`

@@ -37,7 +37,7 @@ func (s *stage) served(ctx context.Context, conns int, f func(d *served) error) 
 	}
 	d := &served{
 		base:   fmt.Sprintf("http://127.0.0.1:%d", port),
-		client: &http.Client{Transport: &http.Transport{MaxIdleConns: conns, MaxIdleConnsPerHost: conns}},
+		client: &http.Client{Transport: &http.Transport{MaxIdleConns: conns, MaxIdleConnsPerHost: conns, DisableCompression: true}},
 	}
 	defer d.client.CloseIdleConnections()
 	d.Process, err = child.Start(child.Program{

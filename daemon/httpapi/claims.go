@@ -40,7 +40,8 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.handOver(ctx, ds); err != nil && len(ds) > 0 {
+	apart(func() { err = c.handOver(ctx, ds) })
+	if err != nil && len(ds) > 0 {
 		// Where this fails, too, their leases run out.
 		_, _ = g.poller.Release(context.WithoutCancel(ctx), in.Topic, ds)
 		return nil, err
@@ -56,11 +57,7 @@ func (c *call) handOver(ctx context.Context, ds []subscribers.Delivery) error {
 	if ctx.Err() != nil { // it went while they were claimed
 		return ctx.Err()
 	}
-	reply := api.Claimed{Messages: make([]api.Delivery, len(ds))}
-	for i, d := range ds {
-		reply.Messages[i] = api.DeliveryOf(d)
-	}
-	if err := c.answer(http.StatusOK, reply); err != nil {
+	if err := c.answer(http.StatusOK, api.ClaimedOf(ds)); err != nil {
 		return err
 	}
 	return http.NewResponseController(c.w).Flush() // a small answer meets the connection only now

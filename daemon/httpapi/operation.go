@@ -45,7 +45,7 @@ type handler[I any] func(ctx context.Context, c *call, in *I) (reply any, err er
 
 // register adds an operation to the mux and to the OpenAPI document. The input's
 // fields are its parameters.
-func register[I any](g *Gate, mux *http.ServeMux, doc *huma.OpenAPI, op operation, handle handler[I]) {
+func register[I any](g *Gate, mux *http.ServeMux, doc *huma.OpenAPI, op operation, answer handler[I]) {
 	params := paramsOf(reflect.TypeFor[I]())
 	document(doc, op, reflect.TypeFor[I]())
 	mux.HandleFunc(op.method+" "+op.path, func(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +56,7 @@ func register[I any](g *Gate, mux *http.ServeMux, doc *huma.OpenAPI, op operatio
 		if !op.lasts {
 			ctx = context.WithoutCancel(ctx)
 		}
-		c.serve(op, func() (any, error) {
+		handle := func() (any, error) {
 			var in I
 			err := readParams(r, params, reflect.ValueOf(&in).Elem())
 			if !op.keeps {
@@ -65,10 +65,29 @@ func register[I any](g *Gate, mux *http.ServeMux, doc *huma.OpenAPI, op operatio
 			if err != nil {
 				return nil, err
 			}
-			return handle(ctx, c, &in)
-		})
+			return answer(ctx, c, &in)
+		}
+		if op.lasts {
+			c.serve(op, handle)
+		} else {
+			apart(func() { c.serve(op, handle) })
+		}
 		g.o.OnRequest(op.id, rec.status, time.Since(began))
 	})
+}
+
+// apart calls f in a goroutine of its own. A call to Redis, or JSON, takes a deep
+// stack, and the goroutine of a connection would keep it for as long as the
+// connection lives: 8 KiB more for each client that polls.
+func apart(f func()) {
+	done := make(chan any, 1)
+	go func() {
+		defer func() { done <- recover() }()
+		f()
+	}()
+	if fault := <-done; fault != nil {
+		panic(fault) // which the server recovers from
+	}
 }
 
 // serve lets a request in or refuses it, and answers it.
