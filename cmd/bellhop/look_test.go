@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -65,6 +66,19 @@ func TestRedisAway(t *testing.T) {
 		if strings.Contains(got, "geheim") || strings.Count(got, "\n") != 1 {
 			t.Errorf("bellhop %s: got %q, want one line without the password", args, got)
 		}
+	}
+}
+
+// A port that is in use is no fault of Redis.
+func TestAddressInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	got := newShell(t, "BELLHOP_LISTEN="+l.Addr().String()).fails(exitFailed, "serve")
+	if !strings.HasSuffix(got, "address already in use; if that is another bellhop, give this one an address of its own with BELLHOP_LISTEN, or none\n") {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -115,8 +116,9 @@ func (a *app) complain(line string) {
 
 // withRemedy adds what to do about an error of the connection.
 func withRemedy(text string, err error) string {
+	var op *net.OpError
 	switch {
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.As(err, &op) && op.Op == "listen": // which is not about Redis
 		return text
 	case notify.Away(err):
 		return text + "; start one with 'bellhop dev' or set BELLHOP_REDIS_URL"
