@@ -41,6 +41,7 @@ func (in *listenInput) from() (subscribers.From, error) {
 	}
 	from, err := subscribers.ParseFrom(in.Since)
 	if err != nil {
+		err = fmt.Errorf("%w since %.100q: use now, beginning, a time of RFC 3339 such as %s, or the id of an event", notify.ErrInvalid, in.Since, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
 		return from, api.Fault{In: "query", Name: "since", Err: err}
 	}
 	return from, nil

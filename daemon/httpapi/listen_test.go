@@ -116,6 +116,11 @@ func TestStreamBegins(t *testing.T) {
 	}
 }
 
+func TestStreamBeginsNowhere(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	s.call("GET", "/v1/topics/news.a/broadcasts?since=soon", "").is(422).says(`invalid since \"soon\": use now, beginning, a time`)
+}
+
 // Over a restart of the daemon, one of Redis, and a cut in the middle of an event
 // each broadcast comes once, in order.
 func TestStreamResumes(t *testing.T) {
