@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,15 @@ import (
 	"github.com/bellhopd/bellhop/notify/redisserver"
 )
 
+// measurements lists the names of all measurements, in lines that fit a terminal.
+func measurements() string {
+	var lines []string
+	for names := range slices.Chunk(bench.Names(), 6) {
+		lines = append(lines, "  "+strings.Join(names, ", "))
+	}
+	return strings.Join(lines, ",\n")
+}
+
 func (a *app) benchCommand() *cobra.Command {
 	var o bench.Options
 	var own, http bool
@@ -23,7 +33,9 @@ func (a *app) benchCommand() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure Bellhop on this Redis",
 		Long: `Measure Bellhop on this Redis: rates, lateness, and what it costs at rest. It
-works under a prefix of its own, and removes it. Measurements: ` + strings.Join(bench.Names(), ", ") + ".",
+works under a prefix of its own, and removes it. Measurements:
+
+` + measurements(),
 		Example: `  bellhop bench
   bellhop bench --own
   bellhop bench --own --http

@@ -157,7 +157,7 @@ func listenPlain(ctx context.Context, s *session, l *subscribers.Listener, patte
 	began := false
 	o.OnStart = func(at notify.Position) {
 		last, began = at, true
-		s.log.Info("listening", "pattern", pattern, "behind", at)
+		s.log.Info("listening", "pattern", pattern, "after", at)
 		s.manager.Ready()
 	}
 	err := l.Listen(ctx, pattern, func(_ context.Context, b *subscribers.Broadcast) error {

@@ -65,7 +65,8 @@ func (a *app) devCommand() *cobra.Command {
 		Use:   "dev",
 		Short: "Run everything in one process, with nothing to install",
 		Long: `Run everything in one process, with nothing to install: a Redis of its own on
-127.0.0.1:6379 (on another port where that is in use), and a carrier.
+127.0.0.1:6379, HTTP on 127.0.0.1:8420, and a carrier. Where a port is in use it
+takes another, and prints what to write in its place.
 
 Where redis-server is on PATH its data is kept in a folder. Else a Redis in
 memory takes its place, and messages vanish when this ends. Where nats-server is
