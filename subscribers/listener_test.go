@@ -545,7 +545,8 @@ func TestSlowListenerOfLargeBodies(t *testing.T) {
 			}
 		}
 	}
-	if n := l.Stats(); n.Lagged != 1 {
+	// On a busy machine the fast one may fall behind such bodies, too.
+	if n := l.Stats(); n.Lagged < 1 || n.Gaps != 0 {
 		t.Errorf("%+v", n)
 	}
 }
