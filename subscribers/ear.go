@@ -31,7 +31,7 @@ func (e *ear) note(event notify.Event) {
 		e.deaf = true
 	case notify.Broken:
 		if !e.broken {
-			e.log.Error("cannot listen, trying on", "error", event.Err)
+			e.log.Error("cannot listen to redis, trying on", "error", event.Err)
 		}
 		e.broken = true
 	}
