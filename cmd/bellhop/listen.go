@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -201,7 +202,7 @@ func (a *app) showBroadcast(named bool) broadcastHandler {
 		}
 		one := shown{
 			Topic: b.Topic, ID: b.ID, Position: b.Position, Due: b.Due, LateMs: msOf(late), Published: b.Published,
-			ContentType: b.ContentType, Headers: b.Headers, text: textOf(b.Body),
+			ContentType: b.ContentType, Headers: b.Headers, Text: api.TextOf(b.Body),
 		}
 		if named {
 			one.Attempt = b.Attempt

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -111,7 +112,7 @@ type infoJSON struct {
 	Published    *time.Time        `json:"published,omitempty"`
 	ContentType  string            `json:"content_type,omitempty"`
 	Headers      map[string]string `json:"headers,omitempty"`
-	text
+	api.Text
 	Fault string `json:"fault,omitempty"`
 }
 
@@ -120,7 +121,7 @@ func infoJSONOf(i notify.Info) infoJSON {
 		Topic: i.Topic, ID: i.ID, Mode: modeOf(i), State: i.State,
 		Due: given(i.Due), Until: given(i.Until), Died: given(i.Died), Expires: given(i.Expires), Published: given(i.Published),
 		Reason: i.Reason, AttemptsUsed: i.Attempts, Attempts: i.MaxAttempts,
-		ContentType: i.ContentType, Headers: i.Headers, text: textOf(i.Body),
+		ContentType: i.ContentType, Headers: i.Headers, Text: api.TextOf(i.Body),
 	}
 	if i.Fault != nil {
 		j.Fault = i.Fault.Error()

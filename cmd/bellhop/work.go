@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -189,20 +190,7 @@ type shown struct {
 	Published   time.Time         `json:"published"`
 	ContentType string            `json:"content_type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
-	text
-}
-
-// text is a body in JSON, under one name if it is text and another if it is not.
-type text struct {
-	Body       string `json:"body,omitempty"`
-	BodyBase64 []byte `json:"body_base64,omitempty"`
-}
-
-func textOf(body []byte) text {
-	if utf8.Valid(body) {
-		return text{Body: string(body)}
-	}
-	return text{BodyBase64: body}
+	api.Text
 }
 
 // show is the handler that prints a message.
@@ -211,7 +199,7 @@ func (a *app) show(_ context.Context, d *subscribers.Delivery) error {
 	if a.json {
 		return a.printJSON(shown{
 			Topic: d.Topic, ID: d.ID, Attempt: d.Attempt, Due: d.Due, LateMs: msOf(late), Published: d.Published,
-			ContentType: d.ContentType, Headers: d.Headers, text: textOf(d.Body),
+			ContentType: d.ContentType, Headers: d.Headers, Text: api.TextOf(d.Body),
 		})
 	}
 	_, err := fmt.Fprintf(a.out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, lateness(late), oneLine(d.Body))

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -262,7 +263,7 @@ func TestWorkRefuses(t *testing.T) {
 
 func TestBodiesInJSON(t *testing.T) {
 	for _, body := range []string{"text", "\xff\x00"} {
-		raw, err := json.Marshal(struct{ text }{textOf([]byte(body))})
+		raw, err := json.Marshal(struct{ api.Text }{api.TextOf([]byte(body))})
 		if err != nil {
 			t.Fatal(err)
 		}
