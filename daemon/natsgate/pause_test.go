@@ -3,6 +3,7 @@ package natsgate_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/daemon/natsgate"
@@ -48,8 +49,14 @@ func TestDeliverPausedTopic(t *testing.T) {
 	if err := pub.Resume(t.Context(), topic); err != nil {
 		t.Fatal(err)
 	}
+	attempts := make(map[string]string)
 	for range 2 { // they are delivered at the same time
-		answer(t, storetest.Receive(t, "a delivery", got), "+ACK")
+		m := storetest.Receive(t, "a delivery", got)
+		attempts[m.Header.Get("ce-id")] = m.Header.Get("Bellhop-Attempt")
+		answer(t, m, "+ACK")
+	}
+	if diff := cmp.Diff(map[string]string{"a": "1", "b": "1"}, attempts); diff != "" {
+		t.Error(diff)
 	}
 	storetest.Receive(t, "a wake-up", woken)
 	for _, id := range []string{"a", "b"} {
