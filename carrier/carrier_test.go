@@ -236,7 +236,7 @@ func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
 	store := storetest.Open(t)
 	client, keys := store.Client(), store.Keys()
 	deaths := make(chan carrier.Death, 10)
-	client.Do(t.Context(), "ZADD", keys.Schedule(), 1, "no topic")
+	client.Do(t.Context(), "ZADD", keys.Schedules(), 1, "no topic")
 	client.Set(t.Context(), keys.Ready("taken"), "a string", 0)
 	storetest.Publish(t, store, notify.Message{Topic: "taken", ID: "x", Body: []byte("x"), Delay: time.Millisecond}, later("good", 2*time.Millisecond))
 	run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
@@ -255,8 +255,9 @@ func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
 func TestForeignTimes(t *testing.T) {
 	store := storetest.Open(t)
 	for _, due := range []string{"1e18", "+inf"} {
-		key := store.Keys().Schedule()
-		if err := store.Client().Do(t.Context(), "ZADD", key, due, topic+":far").Err(); err != nil {
+		client, keys := store.Client(), store.Keys()
+		client.Do(t.Context(), "ZADD", keys.Schedules(), due, topic)
+		if err := client.Do(t.Context(), "ZADD", keys.Schedule(topic), due, topic+":far").Err(); err != nil {
 			t.Fatal(err)
 		}
 		if s := look(t, store); !s.Next.IsZero() {
@@ -291,7 +292,7 @@ func TestNowhereToGo(t *testing.T) {
 	storetest.Eventually(t, "the good one is ready", func() bool { return counts(t, store, topic).Ready == 1 })
 	for _, member := range []string{"stuck:s", "stuck:e"} {
 		storetest.Eventually(t, member+" waits for later", func() bool {
-			score, err := client.ZScore(t.Context(), keys.Schedule(), member).Result()
+			score, err := client.ZScore(t.Context(), keys.Schedule("stuck"), member).Result()
 			return err == nil && time.UnixMilli(int64(score)).After(time.Now().Add(30*time.Second))
 		})
 	}
@@ -343,7 +344,6 @@ func TestForeignKeys(t *testing.T) {
 		make []any
 	}{
 		{"counters", []any{"SET", "topics", "x"}},
-		{"counter", []any{"HSET", "topics", "orders:scheduled", "1.5"}},
 		{"leased counter", []any{"HSET", "topics", "orders:leased", "x"}},
 		{"expiries", []any{"SET", "expiries", "x"}},
 		{"topics with something ready", []any{"SET", "ready", "x"}},

@@ -1,10 +1,12 @@
 package carrier
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -186,8 +188,8 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 	}
 	t.cursor, _ = reply[5].(string)
 	t.rank, _ = reply[6].(int64)
-	if waiting, _ := reply[7].(int64); waiting >= 0 {
-		t.waits(waiting)
+	if kept, _ := reply[7].(int64); kept >= 0 {
+		t.keeps(kept)
 	}
 	runs, _ := reply[9].([]any)
 	at := now + us
@@ -203,14 +205,19 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 	return now + wait, nil
 }
 
-// lateness reads the due times, each with how many messages had it, of what was
-// ready at a time, in us by Redis's clock.
+// lateness reads the due times, each with how many messages of a topic had it,
+// of what was ready at a time, in us by Redis's clock.
 func lateness(runs []any, at int64) []Lateness {
-	all := make([]Lateness, 0, len(runs)/2)
+	of := make(map[time.Duration]int, len(runs)/2)
 	for i := 0; i+1 < len(runs); i += 2 {
 		n, _ := runs[i+1].(int64)
-		all = append(all, Lateness{Late: max(time.Duration(at-dueOf(runs[i]))*time.Microsecond, 0), N: int(n)})
+		of[max(time.Duration(at-dueOf(runs[i]))*time.Microsecond, 0)] += int(n)
 	}
+	all := make([]Lateness, 0, len(of))
+	for late, n := range of {
+		all = append(all, Lateness{Late: late, N: n})
+	}
+	slices.SortFunc(all, func(a, b Lateness) int { return cmp.Compare(b.Late, a.Late) })
 	return all
 }
 

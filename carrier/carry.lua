@@ -5,9 +5,9 @@
 --   ARGV[10]: cursor over the topics that have something ready, and ARGV[11]: over the logs that are old, for the beat,
 --   ARGV[12]: how many broadcasts a log keeps, ARGV[13]: for how many ms.
 -- Reply: 0 if the lease is another's. Else 1, members that were moved, in how many us the next thing is due (-1: nothing
---   is scheduled), now in us, how many us this took, the two cursors, how many messages and broadcasts wait for their due time
---   (-1 between beats), when the earliest of those that were carried was due ('' if none was), a list of due times, each with
---   how many scheduled messages that were made ready had it, for how many topics the beat repeated a ring, and of each one
+--   is scheduled), now in us, how many us this took, the two cursors, how many messages and broadcasts there are (-1 between
+--   beats), when the earliest of those that were carried was due ('' if none was), a list of due times, each with how many
+--   scheduled messages of a topic that were made ready had it, for how many topics the beat repeated a ring, and of each one
 --   buried: member, reason, attempts used up.
 -- The keys of topics are built here, because the topics are learned here; they carry the same hash tag.
 local SLOW = 100 -- leases and expiries dealt with in one call
@@ -26,17 +26,17 @@ local us, now = clock()
 local base = ARGV[7]
 local buried = {}
 local moved = 0
-local runs = {} -- due times and how many had each
+local runs = {} -- due times and how many of a topic had each
 local earliest = ''
 
 -- Buries a member, or has it wait in a place where its dead letters are foreign. Returns whether it is buried: only then, and
--- only afterwards, the caller takes it out of that place.
-local counter_of = { [SCHEDULE] = 'scheduled', [LEASED] = 'leased', [BROADCASTS] = 'broadcasts' }
+-- only afterwards, the caller takes it out of that place. Nil: it can do neither, since the place is foreign, too.
+local counter_of = { [LEASED] = 'leased', [BROADCASTS] = 'broadcasts' }
 local function bury_here(place, topic, member, reason, attempts)
   if not bury(base .. 'dead:' .. (topic or '_'), member, reason, attempts, now) then
-    call('ZADD', place, now + LATER, member)
     try('ZADD', EXPIRIES, 'XX', now + LATER, member)
-    if topic then count(topic, counter_of[place], 1) end
+    if not try('ZADD', place, now + LATER, member) then return nil end
+    if topic and counter_of[place] then count(topic, counter_of[place], 1) end
     return false
   end
   buried[#buried + 1] = member
@@ -78,57 +78,74 @@ local function make_ready(topic, pairs_)
   moved = moved + #pairs_ / 2
 end
 
-local function head_of(key)
-  return tonumber((try('ZRANGE', key, 0, 0, 'WITHSCORES') or {})[2])
-end
-
 local function due_of(key, limit)
-  return call('ZRANGE', key, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
+  return try('ZRANGE', key, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
 end
 
--- Tells how many of pairs of member and time, in their order, had each time, but for the members that were lost.
-local function tell_runs(due, lost)
-  if #lost == 0 and due[2] == due[#due] then -- a burst
-    runs = { due[2], #due / 2 }
+-- Tells how many of pairs of time and member, in their order, have each time.
+local function tell_runs(list)
+  local last
+  if list[1] == list[#list - 1] then -- a burst
+    last = list[1]
+    runs[#runs + 1] = last
+    runs[#runs + 1] = #list / 2
     return
   end
-  local without = {}
-  for _, member in ipairs(lost) do without[member] = true end
-  local last, n = nil, 0
-  for i = 1, #due, 2 do
-    if not without[due[i]] then
-      if due[i + 1] ~= last then
-        last, n = due[i + 1], 0
-        runs[#runs + 1] = last
-        runs[#runs + 1] = 0
-      end
-      n = n + 1
-      runs[#runs] = n
+  for i = 1, #list, 2 do
+    if list[i] ~= last then
+      last = list[i]
+      runs[#runs + 1] = last
+      runs[#runs + 1] = 0
     end
+    runs[#runs] = runs[#runs] + 1
   end
 end
 
--- What is due. It is taken out of the schedule only when it stands elsewhere.
-local function carry_schedule()
-  local due = due_of(SCHEDULE, ARGV[5])
-  local topics, lost = by_topic(due)
-  local why = {}
-  for topic, list in pairs(topics) do
-    local fault = make_ready(topic, list)
-    for i = 2, fault and #list or 0, 2 do
-      lost[#lost + 1] = list[i]
-      why[list[i]] = fault
-    end
-    count(topic, 'scheduled', -#list / 2)
+-- What is due in the schedule of a topic, up to a limit. It is taken out of there only when it stands elsewhere. Returns how
+-- many there were.
+local function carry_topic(topic, limit)
+  local key, own = base .. 'schedule:' .. topic, topic .. ':'
+  local due = due_of(key, limit)
+  if not due then -- it is foreign
+    call('ZADD', SCHEDULES, now + LATER, topic)
+    return 0
   end
-  tell_runs(due, lost)
-  local done = #due / 2
-  for _, member in ipairs(lost) do
-    if not bury_here(SCHEDULE, why[member] and topic_of(member), member, why[member] or 'member without a topic', 0) then
-      done = done - 1 -- it stands further behind now
+  local list, foreign = {}, {}
+  for i = 1, #due, 2 do
+    if string.sub(due[i], 1, #own) == own then
+      list[#list + 1] = due[i + 1]
+      list[#list + 1] = due[i]
+    else
+      foreign[#foreign + 1] = due[i]
     end
   end
-  if done > 0 then call('ZREMRANGEBYRANK', SCHEDULE, 0, done - 1) end
+  local fault = #list > 0 and make_ready(topic, list)
+  if #list > 0 and not fault then tell_runs(list) end
+  local stay = 0 -- further behind
+  for i = 2, fault and #list or 0, 2 do
+    if not bury_here(key, topic, list[i], fault, 0) then stay = stay + 1 end
+  end
+  for _, member in ipairs(foreign) do
+    if not bury_here(key, nil, member, 'member of another topic', 0) then stay = stay + 1 end
+  end
+  if #due / 2 > stay then call('ZREMRANGEBYRANK', key, 0, #due / 2 - stay - 1) end
+  set_head(topic, key)
+  return #due / 2
+end
+
+-- What is due, topic by topic, that of which the first is due first.
+local function carry_schedules()
+  local left = tonumber(ARGV[5])
+  local due = due_of(SCHEDULES, left)
+  for i = 1, #due, 2 do
+    if left <= 0 then break end
+    local topic = due[i]
+    if is_topic(topic) then
+      left = left - carry_topic(topic, left)
+    elseif bury_here(SCHEDULES, nil, topic, 'member without a topic', 0) then
+      call('ZREM', SCHEDULES, topic)
+    end
+  end
 end
 
 -- Leases that ended: an attempt is used up.
@@ -174,18 +191,19 @@ local function carry_expiries()
   for i = 1, #ended, 2 do
     local member = ended[i]
     local topic = topic_of(member)
-    local ready = base .. 'ready:' .. (topic or '')
+    local ready, key = base .. 'ready:' .. (topic or ''), base .. 'schedule:' .. (topic or '')
     local deadline = call('ZSCORE', LEASED, member)
     if not topic or not is_topic(topic) then
       call('ZREM', EXPIRIES, member)
     elseif deadline then
       call('ZADD', EXPIRIES, deadline, member)
-    elseif call('ZSCORE', SCHEDULE, member) then
-      if bury_here(SCHEDULE, topic, member, 'expired', used_by(member)) then call('ZREM', SCHEDULE, member) end
-      count(topic, 'scheduled', -1)
+    elseif try('ZSCORE', key, member) then
+      if bury_here(key, topic, member, 'expired', used_by(member)) then call('ZREM', key, member) end
+      set_head(topic, key)
     elseif try('ZSCORE', ready, member) then
-      bury_here(SCHEDULE, topic, member, 'expired', used_by(member))
-      call('ZREM', ready, member)
+      local buried_ = bury_here(key, topic, member, 'expired', used_by(member))
+      if buried_ == false then set_head(topic, key) end
+      if buried_ ~= nil then call('ZREM', ready, member) end
       if call('EXISTS', ready) == 0 then try('SREM', READY, topic) end
     else
       call('ZREM', EXPIRIES, member)
@@ -345,22 +363,22 @@ end
 local function carry(key, carry_due)
   local head = head_of(key)
   if head and head <= now then
-    if (key == SCHEDULE or key == BROADCASTS) and (earliest == '' or head < tonumber(earliest)) then earliest = text(head) end
+    if (key == SCHEDULES or key == BROADCASTS) and (earliest == '' or head < tonumber(earliest)) then earliest = text(head) end
     carry_due()
     head = head_of(key)
   end
   return head or math.huge
 end
 
-local next_due = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULE, carry_schedule),
+local next_due = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULES, carry_schedules),
   carry(BROADCASTS, carry_broadcasts), carry(HANDED, carry_handed))
-local cursor, rank, waiting = ARGV[10], ARGV[11], -1
+local cursor, rank, kept = ARGV[10], ARGV[11], -1
 if ARGV[8] ~= '' then
-  waiting = (try('ZCARD', SCHEDULE) or 0) + (try('ZCARD', BROADCASTS) or 0)
+  kept = try('HLEN', MESSAGES) or 0
   cursor = beat()
   rank = sweep(tonumber(rank))
 end
 local wait = -1
 if next_due < math.huge then wait = math.max(math.min(next_due * 1000, LAST) - us, 0) end -- a foreign time may be past what Go reads
 local took = clock() - us
-return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), waiting, earliest, runs, repeated, unpack(buried) }
+return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), kept, earliest, runs, repeated, unpack(buried) }

@@ -132,7 +132,7 @@ func Look(ctx context.Context, store *notify.Store) (Status, error) {
 	token := pipe.Get(ctx, keys.Carrier())
 	left := pipe.PTTL(ctx, keys.Carrier())
 	heads := []*redis.ZSliceCmd{
-		pipe.ZRangeWithScores(ctx, keys.Schedule(), 0, 0),
+		pipe.ZRangeWithScores(ctx, keys.Schedules(), 0, 0),
 		pipe.ZRangeWithScores(ctx, keys.Broadcasts(), 0, 0),
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {

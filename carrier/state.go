@@ -21,7 +21,7 @@ type State struct {
 	Since    time.Time // when it was elected, or began to stand by; zero: it was not run yet
 	Progress time.Time // when its loop last came around: more than Bound ago means that it is stuck
 
-	Waiting  int64         // messages and broadcasts that waited for their due time at the last beat; zero while standing by
+	Kept     int64         // messages and broadcasts that there were at the last beat, dead ones too; zero while standing by
 	Lateness time.Duration // of the last message moved: from its due time until it was ready, in us
 
 	Moved     int64 // messages made ready and broadcasts sent, since New
@@ -67,17 +67,17 @@ func (c *Carrier) stands(epoch int64) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	c.state.Carrying, c.state.Since, c.state.Progress = epoch != 0, now, now
-	c.state.Waiting = 0
+	c.state.Kept = 0
 	if epoch != 0 {
 		c.state.Epoch = epoch
 	}
 }
 
-// waits takes note of how many wait.
-func (c *Carrier) waits(n int64) {
+// keeps takes note of how many messages and broadcasts there are.
+func (c *Carrier) keeps(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.state.Waiting = n
+	c.state.Kept = n
 }
 
 // repeats takes note of rings that a beat repeated.

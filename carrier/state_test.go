@@ -76,7 +76,7 @@ func TestState(t *testing.T) {
 	c, all := watch(t, store, carrier.Options{})
 	storetest.Run(t, idle.Run)
 	storetest.Eventually(t, "they are moved", func() bool { return c.State().Moved == 20 })
-	storetest.Eventually(t, "the beat counts", func() bool { return c.State().Waiting == 2 })
+	storetest.Eventually(t, "the beat counts", func() bool { return c.State().Kept == 22 })
 	s := c.State()
 	if s.Epoch != 1 || s.Since.Before(began) || s.Since.After(time.Now()) || s.Fallbacks != 0 {
 		t.Errorf("got %+v", s)
@@ -92,7 +92,7 @@ func TestState(t *testing.T) {
 
 	storetest.Eventually(t, "the other stands by", func() bool { return !idle.State().Since.IsZero() })
 	s = idle.State()
-	if s.Carrying || s.Epoch != 0 || s.Waiting != 0 || s.Progress.IsZero() {
+	if s.Carrying || s.Epoch != 0 || s.Kept != 0 || s.Progress.IsZero() {
 		t.Errorf("standing by: %+v", s)
 	}
 	storetest.Eventually(t, "its loop goes on", func() bool { return idle.State().Progress.After(s.Progress) })
@@ -113,7 +113,7 @@ func TestStateOfBroadcastsAndTheEnd(t *testing.T) {
 		t.Errorf("told of %d: %v", moved, late)
 	}
 	stop()
-	if s := c.State(); s.Carrying || s.Epoch != 1 || s.Waiting != 0 {
+	if s := c.State(); s.Carrying || s.Epoch != 1 || s.Kept != 0 {
 		t.Errorf("when it has stopped: %+v", s)
 	}
 }
@@ -121,8 +121,9 @@ func TestStateOfBroadcastsAndTheEnd(t *testing.T) {
 // What is foreign in the schedule is neither ready nor late.
 func TestLatenessIsOfWhatIsReady(t *testing.T) {
 	store := storetest.Open(t)
-	store.Client().Do(t.Context(), "ZADD", store.Keys().Schedule(), 1, "no topic", 2, "also none", "-inf", "nor here")
-	store.Client().Do(t.Context(), "ZADD", store.Keys().Schedule(), "5.25", topic+":somebody else's")
+	store.Client().Do(t.Context(), "ZADD", store.Keys().Schedules(), 1, "no topic", 2, "also none", "-inf", "nor here")
+	store.Client().Do(t.Context(), "ZADD", store.Keys().Schedules(), "5.25", topic)
+	store.Client().Do(t.Context(), "ZADD", store.Keys().Schedule(topic), "5.25", topic+":somebody else's")
 	c, all := watch(t, store, carrier.Options{})
 	storetest.Eventually(t, "it is moved", func() bool { return c.State().Moved == 1 })
 	moved, late, _ := all.read()

@@ -25,7 +25,7 @@ func (p *parts) status() string {
 	case !s.Carrying:
 		return "standby"
 	}
-	text := fmt.Sprintf("carrier, epoch %d; %d waiting", s.Epoch, s.Waiting)
+	text := fmt.Sprintf("carrier, epoch %d; %d kept", s.Epoch, s.Kept)
 	if s.Moved > 0 {
 		text += fmt.Sprintf("; the last was %.1f ms late", float64(s.Lateness.Microseconds())/1000)
 	}

@@ -1,12 +1,11 @@
 -- Cancels a message, unless it is leased.
--- KEYS[10..12]: ready, waiting and dead of its topic. ARGV[3]: topic, ARGV[4]: member.
+-- KEYS[10..13]: ready, waiting, dead and schedule of its topic. ARGV[3]: topic, ARGV[4]: member.
 -- Reply: the state it was in (leased: nothing was changed), or none.
 local topic, member = ARGV[3], ARGV[4]
 if call('ZSCORE', LEASED, member) then return { 'leased' } end
 local state
-if call('ZREM', SCHEDULE, member) == 1 then
+if unschedule(topic, KEYS[13], member) then
   state = 'scheduled'
-  count(topic, 'scheduled', -1)
 elseif try('ZREM', BROADCASTS, member) == 1 then
   state = 'scheduled'
   count(topic, 'broadcasts', -1)

@@ -23,8 +23,8 @@ func ExampleOpen() {
 	if err := store.Check(context.Background()); err != nil {
 		log.Fatal(err) // it cannot be reached, is too old, or may evict messages
 	}
-	fmt.Println(store.Keys().Schedule())
-	// Output: example-open:{0}:schedule
+	fmt.Println(store.Keys().Schedule("mail"))
+	// Output: example-open:{0}:schedule:mail
 }
 
 func ExamplePublisher_Publish() {

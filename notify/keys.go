@@ -50,13 +50,16 @@ func (k Keys) Shard(more ...string) []string {
 }
 
 // Topic returns the keys that scripts are given for a topic, in their order:
-// its ready set, its waiting list and its dead letters.
+// its ready set, its waiting list, its dead letters and its schedule.
 func (k Keys) Topic(topic string) []string {
-	return []string{k.Ready(topic), k.Waiting(topic), k.Dead(topic)}
+	return []string{k.Ready(topic), k.Waiting(topic), k.Dead(topic), k.Schedule(topic)}
 }
 
-// Schedule is the sorted set of scheduled members by due time.
-func (k Keys) Schedule() string { return k.base + "schedule" }
+// Schedules is the sorted set of the topics that have a schedule, by the due time of the first in it.
+func (k Keys) Schedules() string { return k.base + "schedule" }
+
+// Schedule is the sorted set of a topic's scheduled members by due time.
+func (k Keys) Schedule(topic string) string { return k.base + "schedule:" + topic }
 
 // Leased is the sorted set of leased members by the end of their lease.
 func (k Keys) Leased() string { return k.base + "leased" }

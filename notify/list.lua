@@ -1,12 +1,12 @@
 -- Lists the members of one place, by time, a page at a time.
--- KEYS[10..12]: ready, waiting and dead of the topic.
+-- KEYS[10..13]: ready, waiting, dead and schedule of the topic.
 -- ARGV[3]: topic, ARGV[4]: state, or broadcasts for those that wait, ARGV[5]: limit, ARGV[6], ARGV[7]: time and member of the last one seen, or ''.
 -- Reply: time and member of where to go on, '' at the end, and the members. A page may be short and not be the last:
---   schedule, broadcasts and leases hold all topics, and of them 1,000 are looked at.
+--   broadcasts and leases hold all topics, and of them 1,000 are looked at.
 local SCAN = 1000
 local topic, limit, time, last = ARGV[3], tonumber(ARGV[5]), ARGV[6], ARGV[7]
-local key = ({ scheduled = SCHEDULE, leased = LEASED, ready = KEYS[10], dead = KEYS[12], broadcasts = BROADCASTS })[ARGV[4]]
-local mixed = key == SCHEDULE or key == LEASED or key == BROADCASTS
+local key = ({ scheduled = KEYS[13], leased = LEASED, ready = KEYS[10], dead = KEYS[12], broadcasts = BROADCASTS })[ARGV[4]]
+local mixed = key == LEASED or key == BROADCASTS
 
 -- Whether a stands behind b in a sorted set, which compares bytes; < would ask the locale.
 local function behind(a, b)

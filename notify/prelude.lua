@@ -1,7 +1,7 @@
 -- What all scripts share. It stands in front of each.
 -- KEYS[1..9]: the shard's keys, in the order below; a script's own follow.
 -- ARGV[1]: what the channels for programs of any language begin with; ARGV[2]: the head channel; a script's own follow.
-local SCHEDULE, LEASED, EXPIRIES, MESSAGES, ATTEMPTS, READY, DEATHS, TOPICS, BROADCASTS = unpack(KEYS, 1, 9)
+local SCHEDULES, LEASED, EXPIRIES, MESSAGES, ATTEMPTS, READY, DEATHS, TOPICS, BROADCASTS = unpack(KEYS, 1, 9)
 local PREFIX, HEAD = ARGV[1], ARGV[2]
 local BYTES = 4194304 -- a reply holds at most this many bytes of records, and one more
 local call = redis.call
@@ -85,6 +85,42 @@ local function nudge(due, head)
   if not head or due < tonumber(head) then
     tell(HEAD, text(due))
   end
+end
+
+-- When the first in a sorted set is due; nil if there is none, or the key is foreign.
+local function head_of(key)
+  return tonumber((try('ZRANGE', key, 0, 0, 'WITHSCORES') or {})[2])
+end
+
+-- What waits for its due time stands in the schedule of its topic, and the topic stands in SCHEDULES, by the due time of the
+-- first in it, as long as there is one. Whoever changes a schedule does it by what follows, which keeps that so.
+
+-- Has a topic stand in SCHEDULES as its schedule begins, and returns when that is, nil if it is empty.
+local function set_head(topic, schedule)
+  local head = call('ZRANGE', schedule, 0, 0, 'WITHSCORES')[2]
+  if head then try('ZADD', SCHEDULES, head, topic) else try('ZREM', SCHEDULES, topic) end
+  return tonumber(head or nil)
+end
+
+-- Puts members, as pairs of time and member, into the schedule of their topic, and tells the carrier if the first of all
+-- changed. False, and nothing is changed, where a key is foreign.
+local function schedule(topic, key, pairs_)
+  local first = try('ZRANGE', SCHEDULES, 0, 0, 'WITHSCORES')
+  if not first or not try('ZADD', key, unpack(pairs_)) then return false end
+  nudge(set_head(topic, key), first[2])
+  return true
+end
+
+-- What is answered where that is foreign.
+local function foreign_schedule(topic, key)
+  return redis.error_reply('the schedule of ' .. topic .. ' or the set of all schedules is foreign: ' .. key .. ', ' .. SCHEDULES)
+end
+
+-- Takes a member out of the schedule of its topic. Returns whether it was there.
+local function unschedule(topic, key, member)
+  if try('ZREM', key, member) ~= 1 then return false end
+  set_head(topic, key)
+  return true
 end
 
 -- Keeps a member among the dead letters of its topic, and tells programs of

@@ -45,10 +45,10 @@ func TestPublishDue(t *testing.T) {
 		state notify.State
 		key   string
 	}{
-		{"in the future", future, future, notify.Scheduled, "schedule"},
-		{"in the future, finer than a millisecond", future.Add(-999 * time.Microsecond), future, notify.Scheduled, "schedule"},
-		{"in another time zone", future.In(time.FixedZone("", 3600)), future, notify.Scheduled, "schedule"},
-		{"at the end of the year 9999", notify.MaxDue, notify.MaxDue, notify.Scheduled, "schedule"},
+		{"in the future", future, future, notify.Scheduled, "schedule:" + topic},
+		{"in the future, finer than a millisecond", future.Add(-999 * time.Microsecond), future, notify.Scheduled, "schedule:" + topic},
+		{"in another time zone", future.In(time.FixedZone("", 3600)), future, notify.Scheduled, "schedule:" + topic},
+		{"at the end of the year 9999", notify.MaxDue, notify.MaxDue, notify.Scheduled, "schedule:" + topic},
 		{"in the past", past, past, notify.Ready, "ready:" + topic},
 		{"at the beginning of 1970", time.UnixMilli(0), time.UnixMilli(1), notify.Ready, "ready:" + topic},
 	}
@@ -82,7 +82,7 @@ func TestDelayIsNeverShort(t *testing.T) {
 			if latest := after.Add(delay).Add(2 * time.Millisecond); p.Due.After(latest) {
 				t.Errorf("delay %v: due %v is later than %v", delay, p.Due, latest)
 			}
-			if got := score(t, store, "schedule", topic+":"+p.ID); !got.Equal(p.Due) || p.State != notify.Scheduled {
+			if got := score(t, store, "schedule:"+topic, topic+":"+p.ID); !got.Equal(p.Due) || p.State != notify.Scheduled {
 				t.Errorf("delay %v: %+v, due %v in Redis", delay, p, got)
 			}
 		}
@@ -387,9 +387,11 @@ func TestConcurrentPublishersGetTheirOwnResult(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := store.Client().ZCard(t.Context(), store.Keys().Schedule()).Val(); n != publishers*each {
-		t.Errorf("%d messages are scheduled, want %d", n, publishers*each)
+	topics, err := pub.Topics(t.Context())
+	if err != nil || len(topics) != 3 || topics[0].Scheduled+topics[1].Scheduled+topics[2].Scheduled != publishers*each {
+		t.Errorf("scheduled: %+v, %v; want %d", topics, err, publishers*each)
 	}
+	storetest.Heads(t, store)
 }
 
 func TestOneOfManyPublishersWinsAnID(t *testing.T) {

@@ -174,6 +174,8 @@ func resultOf(out *outgoing, now, due int64) Result {
 		r.Err = fmt.Errorf("%w delay %v: it ends past the year 9999", ErrInvalid, out.Delay)
 	case due == -3:
 		r.Err = fmt.Errorf("publish %s: the ready set of the topic is foreign: it is no sorted set of ours", Member(out.Topic, out.ID))
+	case due == -5:
+		r.Err = fmt.Errorf("publish %s: the schedule of the topic or the set of all schedules is foreign: it is no sorted set of ours", Member(out.Topic, out.ID))
 	case due == -4:
 		r.Err = fmt.Errorf("publish %s: the set of broadcasts is foreign: it is no sorted set of ours", Member(out.Topic, out.ID))
 	default:

@@ -1,5 +1,5 @@
 -- Resumes a topic, and rings for what became ready meanwhile.
--- KEYS[10..12]: ready, waiting and dead of the topic. ARGV[3]: topic. Reply: nothing.
+-- KEYS[10..13]: ready, waiting, dead and schedule of the topic. ARGV[3]: topic. Reply: nothing.
 local us = clock()
 local was = try('HDEL', TOPICS, ARGV[3] .. ':paused')
 if not was then return redis.error_reply('the counters of topics are foreign: ' .. TOPICS) end

@@ -8,7 +8,7 @@ func Rights(prefix string) string {
 	return "resetkeys ~" + prefix + ":* resetchannels &" + prefix + ":* &" + prefix + ":wake:* &" + prefix + ":dead:* -@all" +
 		" +info +time +eval +evalsha +publish +subscribe +psubscribe +pubsub|numsub" +
 		" +get +set +del +exists +incr +pexpire +pttl" +
-		" +hget +hset +hdel +hmget +hincrby +hscan +sadd +srem +sscan" +
+		" +hget +hset +hdel +hlen +hmget +hincrby +hscan +sadd +srem +sscan" +
 		" +zadd +zrem +zscore +zmscore +zrange +zcard +zcount +zremrangebyrank" +
 		" +xadd +xtrim +xlen +xrange +xinfo|stream +unlink +hsetnx +hgetall"
 }

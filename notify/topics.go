@@ -95,7 +95,7 @@ const numbersOfTopic = 14
 
 // count counts the messages of some topics, in their order.
 func (p *Publisher) count(ctx context.Context, topics []string) ([]Counts, error) {
-	keys := make([]string, 0, 4*len(topics))
+	keys := make([]string, 0, 5*len(topics))
 	args := make([]any, 0, len(topics))
 	for _, topic := range topics {
 		keys = append(append(keys, p.store.keys.Topic(topic)...), p.store.keys.Log(topic))

@@ -1,9 +1,9 @@
 -- Counts the messages of topics.
--- KEYS[10..]: ready, waiting and dead of each topic, and its log. ARGV[3..]: the topics.
+-- KEYS[10..]: ready, waiting, dead and schedule of each topic, and its log. ARGV[3..]: the topics.
 -- Reply: for each topic: scheduled, ready, leased, dead, waiting, published, acked, for how many ms the oldest ready one is
 --   due, broadcasts that wait, that were sent, and that are in the log, messages that died, in how many us after its due
 --   time the oldest message of the last claim was claimed, 1 if it is paused.
-local KEPT = { 'scheduled', 'leased', 'published', 'acked', 'broadcasts', 'sent', 'died', 'lateness', 'paused' }
+local KEPT = { 'leased', 'published', 'acked', 'broadcasts', 'sent', 'died', 'lateness', 'paused' }
 local _, now = clock()
 local fields = {}
 for i = 3, #ARGV do
@@ -23,14 +23,14 @@ end
 
 local reply = {}
 for i = 3, #ARGV do
-  local key, field, at = 4 * (i - 3) + 10, #KEPT * (i - 3), #reply
+  local key, field, at = 5 * (i - 3) + 10, #KEPT * (i - 3), #reply
   local ready, overdue = size('ZCARD', KEYS[key]), 0
   if ready > 0 then overdue = number(now - call('ZRANGE', KEYS[key], 0, 0, 'WITHSCORES')[2]) end
-  local scheduled, leased, published, acked, broadcasts, sent, died, lateness, paused_ = unpack(kept, field + 1, field + #KEPT)
-  reply[at + 1], reply[at + 2], reply[at + 3] = number(scheduled), ready, number(leased)
+  local leased, published, acked, broadcasts, sent, died, lateness, paused_ = unpack(kept, field + 1, field + #KEPT)
+  reply[at + 1], reply[at + 2], reply[at + 3] = size('ZCARD', KEYS[key + 3]), ready, number(leased)
   reply[at + 4], reply[at + 5] = size('ZCARD', KEYS[key + 2]), size('ZCARD', KEYS[key + 1])
   reply[at + 6], reply[at + 7], reply[at + 8] = number(published), number(acked), overdue
-  reply[at + 9], reply[at + 10], reply[at + 11] = number(broadcasts), number(sent), size('XLEN', KEYS[key + 3])
+  reply[at + 9], reply[at + 10], reply[at + 11] = number(broadcasts), number(sent), size('XLEN', KEYS[key + 4])
   reply[at + 12], reply[at + 13], reply[at + 14] = number(died), number(lateness), paused_ == '1' and 1 or 0
 end
 return reply

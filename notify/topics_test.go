@@ -42,18 +42,19 @@ func fill(t testing.TB, store *notify.Store, name string, n int) notify.Counts {
 	t.Helper()
 	k := store.Keys()
 	c := notify.Counts{
-		Topic: name, Scheduled: int64(n), Ready: int64(n%3 + 1), Leased: int64(n + 1), Dead: int64(n%4 + 1), Waiting: int64(n%5 + 1),
+		Topic: name, Scheduled: int64(n%6 + 1), Ready: int64(n%3 + 1), Leased: int64(n + 1), Dead: int64(n%4 + 1), Waiting: int64(n%5 + 1),
 		Published: int64(n + 2), Acked: int64(n + 3), Broadcasts: int64(n + 4), Sent: int64(n + 5), Log: 1,
 		Died: int64(n + 6), Lateness: time.Duration(n+7) * time.Microsecond, Paused: n%2 == 0,
 	}
 	counters := []any{
-		"HSET", k.Base() + "topics", name + ":scheduled", c.Scheduled, name + ":leased", c.Leased, name + ":published", c.Published,
+		"HSET", k.Base() + "topics", name + ":leased", c.Leased, name + ":published", c.Published,
 		name + ":acked", c.Acked, name + ":broadcasts", c.Broadcasts, name + ":sent", c.Sent, name + ":died", c.Died, name + ":lateness", n + 7,
 	}
 	if c.Paused {
 		counters = append(counters, name+":paused", 1)
 	}
-	do(t, store, counters, members(k.Ready(name), n%3+1, past.UnixMilli()), members(k.Dead(name), n%4+1, 1),
+	do(t, store, counters, members(k.Schedule(name), n%6+1, future.UnixMilli()),
+		members(k.Ready(name), n%3+1, past.UnixMilli()), members(k.Dead(name), n%4+1, 1),
 		members(k.Waiting(name), n%5+1, 1), []any{"XADD", k.Log(name), "*", "id", "x"})
 	return c
 }
@@ -98,7 +99,7 @@ func TestForeignCounters(t *testing.T) {
 	pub, store := open(t)
 	for _, value := range []any{"x", "", "inf", "-inf", "nan", "1e300", "99999999999999999999", "0x", "\xff"} {
 		counters := []any{"HSET", store.Keys().Base() + "topics", topic + ":sent", 7}
-		for _, what := range []string{"scheduled", "leased", "published", "acked", "broadcasts", "died", "lateness", "paused"} {
+		for _, what := range []string{"leased", "published", "acked", "broadcasts", "died", "lateness", "paused"} {
 			counters = append(counters, topic+":"+what, value)
 		}
 		do(t, store, counters, []any{"ZADD", store.Keys().Ready(topic), "-inf", "m"})
@@ -164,7 +165,7 @@ func TestLatenessOfTheLastClaim(t *testing.T) {
 func TestTopicKnownByADeath(t *testing.T) {
 	pub, store := open(t)
 	do(t, store, []any{"SET", store.Keys().Log(topic), "x"},
-		[]any{"ZADD", store.Keys().Schedule(), 1, "bad topic:1", 1, "no-topic", 1, ":", 1, "..:1"},
+		[]any{"ZADD", store.Keys().Schedules(), 1, "bad topic:1", 1, "no-topic", 1, ":", 1, "..:1"},
 		[]any{"ZADD", store.Keys().Leased(), 1, "worse topic:1"})
 	carry(t, store)
 	publish(t, pub, announcement("a", time.Time{}))
@@ -180,7 +181,7 @@ func TestTopicKnownByADeath(t *testing.T) {
 		return names
 	}
 	storetest.Eventually(t, "all that is foreign was carried", func() bool {
-		n, err := store.Client().ZCard(t.Context(), store.Keys().Schedule()).Result()
+		n, err := store.Client().ZCard(t.Context(), store.Keys().Schedules()).Result()
 		return n == 0 && err == nil
 	})
 	if diff := cmp.Diff([]string{topic}, topics()); diff != "" {

@@ -1,5 +1,5 @@
 -- Leases ready messages of a topic to one subscriber, oldest due first; none while it is paused.
--- KEYS[10..12]: ready, waiting and dead of the topic.
+-- KEYS[10..13]: ready, waiting, dead and schedule of the topic.
 -- ARGV[3]: topic, ARGV[4]: how many at the most, ARGV[5]: lease in ms, ARGV[6]: for how many ms they are due at the least,
 --   ARGV[7]: the inbox that waits if there are fewer, or ''.
 -- Reply: 1 if there were fewer, the end of the lease in ms, members and due times, their records (missing where a

@@ -1,5 +1,5 @@
 -- Gives a message back as not done. It uses up an attempt, and buries it if that was the last or if it shall be dead.
--- KEYS[10..12]: ready, waiting and dead of its topic.
+-- KEYS[10..13]: ready, waiting, dead and schedule of its topic.
 -- ARGV[3]: topic, ARGV[4]: member, ARGV[5]: receipt, ARGV[6]: when again, in ms from now, ARGV[7]: reason,
 --   ARGV[8]: default limit of attempts, ARGV[9]: 1 to bury it at once.
 -- Reply: the state it is in now, or '' if the lease is lost; attempts used up; its due time in ms.
@@ -25,9 +25,7 @@ if ARGV[9] == '1' or used >= limit then
   return { 'dead', used, now }
 end
 local due = math.ceil(us / 1000) + ARGV[6]
-nudge(due, call('ZRANGE', SCHEDULE, 0, 0, 'WITHSCORES')[2])
+if not schedule(topic, KEYS[13], { due, member }) then return foreign_schedule(topic, KEYS[13]) end
 no_longer_leased(member, ARGV[5], now)
-call('ZADD', SCHEDULE, due, member)
 give_up_lease()
-count(topic, 'scheduled', 1)
 return { 'scheduled', used, due }

@@ -1,5 +1,5 @@
 -- Removes dead letters of a topic for good.
--- KEYS[10..12]: ready, waiting and dead of the topic.
+-- KEYS[10..13]: ready, waiting, dead and schedule of the topic.
 -- ARGV[3]: topic, ARGV[4]: how many of the oldest, and ARGV[5]: ignored; or 0, then ARGV[5..]: members.
 -- Reply: how many were removed.
 local members

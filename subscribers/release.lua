@@ -1,5 +1,5 @@
 -- Gives claimed messages back untouched, so that no attempt is used up, and stops waiting for the topic.
--- KEYS[10..12]: ready, waiting and dead of the topic.
+-- KEYS[10..13]: ready, waiting, dead and schedule of the topic.
 -- ARGV[3]: topic, ARGV[4]: the inbox that waits no longer, or ''; then for as many messages each: members, receipts, due times in ms (0: now).
 -- Reply: the positions, from 1, of those whose lease is lost.
 -- It may have been rung for messages that it now leaves: somebody else is rung for them.

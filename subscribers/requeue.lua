@@ -1,5 +1,5 @@
 -- Makes dead letters of a topic ready again, with all their attempts and their whole time to live; a broadcast waits for the carrier.
--- KEYS[10..12]: ready, waiting and dead of the topic.
+-- KEYS[10..13]: ready, waiting, dead and schedule of the topic.
 -- ARGV[3]: topic, ARGV[4]: how many of the oldest, and ARGV[5]: how many to pass over before them; or 0, then ARGV[5..]: members.
 -- Reply: how many were requeued, and how many were left because their record is missing.
 local MAX = 253402300799999

@@ -123,9 +123,9 @@ func TestHistory(t *testing.T) {
 	})
 	storetest.Run(t, c.Run)
 	history(t, store)
-	storetest.Eventually(t, "it has carried and counted", func() bool { s := c.State(); return s.Moved == 1 && s.Waiting == 3 })
+	storetest.Eventually(t, "it has carried and counted", func() bool { s := c.State(); return s.Moved == 1 && s.Kept == 8 })
 	publish(t, store, "soon", 3, time.Millisecond)
-	storetest.Eventually(t, "they are ready", func() bool { return c.State().Moved == 4 })
+	storetest.Eventually(t, "they are ready", func() bool { s := c.State(); return s.Moved == 4 && s.Kept == 11 })
 
 	if err := notify.NewPublisher(store, notify.PublisherOptions{}).Pause(t.Context(), topic); err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestHistory(t *testing.T) {
 		"bellhop_is_carrier":                                     1,
 		"bellhop_carrier_elected":                                1,
 		"bellhop_carrier_epoch":                                  1,
-		"bellhop_carrier_waiting":                                3,
+		"bellhop_carrier_kept":                                   11,
 		"bellhop_carried_total":                                  4,
 		"bellhop_ready_lateness_seconds_count":                   3,
 		`bellhop_fallbacks_total{part="carrier"}`:                0,

@@ -51,7 +51,7 @@ func carrierFigures() []figure[carrier.State] {
 		{repeated, prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.Repeated) }},
 		gauge("bellhop_is_carrier", "Whether this process is the elected carrier.", func(s carrier.State) float64 { return truth(s.Carrying) }),
 		gauge("bellhop_carrier_epoch", "Number of the last election that this process won; 0 where it won none.", func(s carrier.State) float64 { return float64(s.Epoch) }),
-		gauge("bellhop_carrier_waiting", "Messages and broadcasts that wait for their due time, as the elected carrier last counted them; 0 while standing by.", func(s carrier.State) float64 { return float64(s.Waiting) }),
+		gauge("bellhop_carrier_kept", "Messages and broadcasts that there are, waiting, ready, leased and dead, as the elected carrier last counted them; 0 while standing by.", func(s carrier.State) float64 { return float64(s.Kept) }),
 		gauge("bellhop_carrier_lateness_seconds", "How late the last message was that this carrier made ready.", func(s carrier.State) float64 { return s.Lateness.Seconds() }),
 		gauge("bellhop_carrier_progress_timestamp_seconds", "When the loop of the carrier last came around, elected or standing by.", func(s carrier.State) float64 {
 			if s.Progress.IsZero() {

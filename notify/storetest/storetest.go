@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
@@ -186,5 +187,35 @@ func Empty(t testing.TB, store *notify.Store) {
 		default:
 			t.Errorf("key %s is left", name)
 		}
+	}
+}
+
+// Heads fails the test unless exactly the topics that have a schedule stand in
+// the set of schedules, each by the due time of the first in its own.
+func Heads(t testing.TB, store *notify.Store) {
+	t.Helper()
+	keys, client := store.Keys(), store.Client()
+	names, err := client.Keys(t.Context(), keys.Schedule("*")).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make(map[string]float64)
+	for _, name := range names {
+		first, err := client.ZRangeWithScores(t.Context(), name, 0, 0).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[strings.TrimPrefix(name, keys.Schedule(""))] = first[0].Score
+	}
+	heads, err := client.ZRangeWithScores(t.Context(), keys.Schedules(), 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]float64)
+	for _, head := range heads {
+		got[head.Member.(string)] = head.Score
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("heads of the schedules (-what is there +what is told):\n%s", diff)
 	}
 }

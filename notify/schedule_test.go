@@ -1,0 +1,98 @@
+package notify_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// Where the schedule of a topic is somebody else's nothing is put into it, which is told and changes nothing; other topics,
+// and what is ready, go on.
+func TestForeignSchedule(t *testing.T) {
+	pub, store := open(t)
+	claimer := subscribers.NewClaimer(store, 0)
+	publish(t, pub, message("leased", past))
+	d := claim(t, store, 1)[0]
+	publish(t, pub, message("ready", time.Time{}))
+	do(t, store, []any{"SET", store.Keys().Schedule(topic), "x"})
+	for name, f := range map[string]func() error{
+		"publish":    func() error { _, err := pub.Publish(t.Context(), message("a", future)); return err },
+		"nack":       func() error { _, err := claimer.Nack(t.Context(), d, anHour, "no"); return err },
+		"reschedule": func() error { _, err := pub.Reschedule(t.Context(), topic, "ready", anHour, time.Time{}); return err },
+	} {
+		unchanged(t, store, func() {
+			if err := f(); err == nil || !strings.Contains(err.Error(), "the schedule of") || !strings.Contains(err.Error(), "foreign") {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	for _, r := range pub.PublishMany(t.Context(), []notify.Message{
+		{Topic: "another", ID: "a", Body: []byte("x"), Due: future}, message("b", time.Time{}),
+	}) {
+		if r.Err != nil {
+			t.Error(r.Err)
+		}
+	}
+	for _, id := range []string{"ready", "b"} {
+		if was, err := pub.Cancel(t.Context(), topic, id); err != nil || was != notify.Ready {
+			t.Errorf("cancel %s: %v, %v", id, was, err)
+		}
+	}
+	wantCounts(t, pub, notify.Counts{Leased: 1, Published: 3})
+}
+
+// The same where it is the set of all schedules.
+func TestForeignSetOfSchedules(t *testing.T) {
+	pub, store := open(t)
+	publish(t, pub, message("waits", future))
+	publish(t, pub, message("ready", time.Time{}))
+	do(t, store, []any{"SET", store.Keys().Schedules(), "x"})
+	unchanged(t, store, func() {
+		if _, err := pub.Publish(t.Context(), message("a", future)); err == nil || !strings.Contains(err.Error(), "foreign") {
+			t.Errorf("publish: %v", err)
+		}
+		if _, err := pub.Reschedule(t.Context(), topic, "ready", anHour, time.Time{}); err == nil || !strings.Contains(err.Error(), "foreign") {
+			t.Errorf("reschedule: %v", err)
+		}
+	})
+	if was, err := pub.Cancel(t.Context(), topic, "waits"); err != nil || was != notify.Scheduled {
+		t.Errorf("cancel: %v, %v", was, err)
+	}
+	claim(t, store, 1)
+}
+
+// A topic stands among the schedules by the first of what it has, whatever comes and goes.
+func TestHeadOfASchedule(t *testing.T) {
+	pub, store := open(t)
+	head := func(want time.Time) {
+		t.Helper()
+		storetest.Heads(t, store)
+		if got := score(t, store, "schedule", topic); !got.Equal(want) {
+			t.Errorf("the first is due at %v, want %v", got, want)
+		}
+	}
+	publish(t, pub, message("b", future.Add(anHour)))
+	head(future.Add(anHour))
+	publish(t, pub, message("a", future))
+	head(future)
+	publish(t, pub, message("c", future.Add(2*anHour)))
+	head(future)
+	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, future.Add(3*anHour)); err != nil {
+		t.Fatal(err)
+	}
+	head(future.Add(anHour))
+	if _, err := pub.Cancel(t.Context(), topic, "b"); err != nil {
+		t.Fatal(err)
+	}
+	head(future.Add(2 * anHour))
+	for _, id := range []string{"a", "c"} {
+		if _, err := pub.Cancel(t.Context(), topic, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Empty(t, store)
+}
