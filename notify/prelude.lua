@@ -214,3 +214,15 @@ local function forget(members)
   if call('EXISTS', ATTEMPTS) == 1 then try('HDEL', ATTEMPTS, unpack(members)) end
   if call('EXISTS', EXPIRIES) == 1 then try('ZREM', EXPIRIES, unpack(members)) end
 end
+
+-- Removes dead letters for good. The record of one that died because it had none is another message's, published since.
+local function remove_dead(dead, members)
+  local reasons = try('HMGET', DEATHS, unpack(members)) or {}
+  local records = {}
+  for i, member in ipairs(members) do
+    if reasons[i] ~= 'record is missing' then records[#records + 1] = member end
+  end
+  call('ZREM', dead, unpack(members))
+  try('HDEL', DEATHS, unpack(members))
+  if #records > 0 then forget(records) end
+end

@@ -12,7 +12,5 @@ else
   end
 end
 if #members == 0 then return { 0 } end
-call('ZREM', KEYS[12], unpack(members))
-call('HDEL', DEATHS, unpack(members))
-forget(members)
+remove_dead(KEYS[12], members)
 return { #members }

@@ -14,7 +14,7 @@ local ready, broadcasts, again, left = {}, {}, {}, 0
 for _, member in ipairs(members) do
   if call('ZSCORE', KEYS[12], member) then
     local record = call('HGET', MESSAGES, member)
-    if record and topic_of(member) == topic then
+    if record and topic_of(member) == topic and try('HGET', DEATHS, member) ~= 'record is missing' then
       local line = line_of(record)
       if line.ttl then call('ZADD', EXPIRIES, math.min(now + line.ttl, MAX), member) end
       local place = line.broadcast and broadcasts or ready
