@@ -628,6 +628,10 @@ func TestBadKeeping(t *testing.T) {
 		{"age of broadcasts to keep 1ms", carrier.Options{KeepAge: time.Millisecond}},
 		{"age of broadcasts to keep -1s", carrier.Options{KeepAge: -time.Second}},
 		{"age of broadcasts to keep", carrier.Options{KeepAge: carrier.MaxKeepAge + 1}},
+		{"count of dead letters to keep -1", carrier.Options{KeepDeadCount: -1}},
+		{"age of dead letters to keep 1ms", carrier.Options{KeepDeadAge: time.Millisecond}},
+		{"time to remember topics -1s", carrier.Options{KeepTopics: -time.Second}},
+		{"pause of the housekeeping 2h0m0s", carrier.Options{Sweep: 2 * time.Hour}},
 	} {
 		if _, err := carrier.New(store, test.o); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want an ErrInvalid about %q", err, test.want)

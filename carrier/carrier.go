@@ -26,6 +26,13 @@ const (
 	DefaultKeepAge     = 24 * time.Hour
 	MinKeepAge         = time.Second
 	MaxKeepAge         = 10 * 366 * 24 * time.Hour
+
+	DefaultKeepDeadCount = 100_000
+	DefaultKeepDeadAge   = 90 * 24 * time.Hour
+	DefaultKeepTopics    = 30 * 24 * time.Hour
+	DefaultSweep         = 30 * time.Second
+	MinSweep             = time.Millisecond
+	MaxSweep             = time.Hour
 )
 
 // Options are the options of a Carrier. The zero value is the default.
@@ -37,6 +44,12 @@ type Options struct {
 	KeepCount   int           // broadcasts that the log of a topic keeps, or some more; fewer than Batch may be gone before anybody reads them; zero: DefaultKeepCount
 	KeepAge     time.Duration // for how long it keeps them, or some longer; zero: DefaultKeepAge
 	Logger      *slog.Logger  // nil: nothing is logged
+
+	// The housekeeping. What is beyond is removed some time later, in small steps.
+	KeepDeadCount int           // dead letters that a topic keeps; zero: DefaultKeepDeadCount
+	KeepDeadAge   time.Duration // for how long it keeps them; zero: DefaultKeepDeadAge
+	KeepTopics    time.Duration // for how long a topic is remembered that has nothing left, at least KeepAge; zero: DefaultKeepTopics
+	Sweep         time.Duration // between two steps that find nothing to do; zero: DefaultSweep
 
 	// OnTerm is called in a goroutine of its own when this carrier is elected. Its
 	// context ends with the term. The carrier does not wait for it: it gives up its
@@ -95,19 +108,36 @@ func New(store *notify.Store, o Options) (*Carrier, error) {
 	if o.MaxAttempts == 0 {
 		o.MaxAttempts = DefaultMaxAttempts
 	}
+	o.keepByDefault()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := errors.Join(o.check(), o.checkKeeping()); err != nil {
+		return nil, err
+	}
+	return &Carrier{store: store, o: o}, nil
+}
+
+// keepByDefault fills in how much is kept.
+func (o *Options) keepByDefault() {
 	if o.KeepCount == 0 {
 		o.KeepCount = DefaultKeepCount
 	}
 	if o.KeepAge == 0 {
 		o.KeepAge = DefaultKeepAge
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+	if o.KeepDeadCount == 0 {
+		o.KeepDeadCount = DefaultKeepDeadCount
 	}
-	if err := o.check(); err != nil {
-		return nil, err
+	if o.KeepDeadAge == 0 {
+		o.KeepDeadAge = DefaultKeepDeadAge
 	}
-	return &Carrier{store: store, o: o}, nil
+	if o.KeepTopics == 0 {
+		o.KeepTopics = DefaultKeepTopics
+	}
+	if o.Sweep == 0 {
+		o.Sweep = DefaultSweep
+	}
 }
 
 // check reports the first option that is out of range.
@@ -121,10 +151,25 @@ func (o *Options) check() error {
 		return fmt.Errorf("%w carrier batch %d: use 1 to %d", notify.ErrInvalid, o.Batch, MaxBatch)
 	case o.MaxAttempts < 1 || o.MaxAttempts > notify.MostAttempts:
 		return fmt.Errorf("%w max attempts %d: use 1 to %d", notify.ErrInvalid, o.MaxAttempts, notify.MostAttempts)
+	}
+	return nil
+}
+
+// checkKeeping reports the first option of what is kept that is out of range.
+func (o *Options) checkKeeping() error {
+	switch {
 	case o.KeepCount < 1 || o.KeepCount > MaxKeepCount:
 		return fmt.Errorf("%w count of broadcasts to keep %d: use 1 to %d", notify.ErrInvalid, o.KeepCount, MaxKeepCount)
 	case o.KeepAge < MinKeepAge || o.KeepAge > MaxKeepAge:
 		return fmt.Errorf("%w age of broadcasts to keep %v: use %v to %v", notify.ErrInvalid, o.KeepAge, MinKeepAge, MaxKeepAge)
+	case o.KeepDeadCount < 1 || o.KeepDeadCount > MaxKeepCount:
+		return fmt.Errorf("%w count of dead letters to keep %d: use 1 to %d", notify.ErrInvalid, o.KeepDeadCount, MaxKeepCount)
+	case o.KeepDeadAge < MinKeepAge || o.KeepDeadAge > MaxKeepAge:
+		return fmt.Errorf("%w age of dead letters to keep %v: use %v to %v", notify.ErrInvalid, o.KeepDeadAge, MinKeepAge, MaxKeepAge)
+	case o.KeepTopics < MinKeepAge || o.KeepTopics > MaxKeepAge:
+		return fmt.Errorf("%w time to remember topics %v: use %v to %v", notify.ErrInvalid, o.KeepTopics, MinKeepAge, MaxKeepAge)
+	case o.Sweep < MinSweep || o.Sweep > MaxSweep:
+		return fmt.Errorf("%w pause of the housekeeping %v: use %v to %v", notify.ErrInvalid, o.Sweep, MinSweep, MaxSweep)
 	}
 	return nil
 }

@@ -56,12 +56,13 @@ func newTerm(c *Carrier, token string, epoch int64) *term {
 // carry moves messages until ctx ends (nil) or the term does (errDeposed).
 func (t *term) carry(ctx context.Context) error {
 	nudges := make(chan int64, 1)
-	var hearing sync.WaitGroup
-	defer hearing.Wait()
-	hearCtx, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	besideCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	hearing.Go(func() {
-		t.store.Hear(hearCtx, func(e notify.Event) {
+	beside.Go(func() { t.sweep(besideCtx) })
+	beside.Go(func() {
+		t.store.Hear(besideCtx, func(e notify.Event) {
 			nudge(e, nudges)
 			t.lookout.listens(e) // behind it: a nudge that was sent before the beat is there already
 		}, t.store.Keys().Head())

@@ -26,6 +26,15 @@
 // until then, until a nudge says that something came to be due before that, or
 // until its heartbeat. A Redis that is away never ends the loop.
 //
+// # Keeping house
+//
+// Beside the loop, and fenced by the same lease, a step every now and then removes
+// dead letters that are too old or too many ([Options.KeepDeadAge],
+// [Options.KeepDeadCount]), and forgets topics of which nothing is left
+// ([Options.KeepTopics]): their counters, and the position of their last broadcast.
+// Whoever was away for that long is not told what he missed in such a topic. A step
+// is small, and where there is nothing to do the next one comes [Options.Sweep] later.
+//
 // # Watching it
 //
 // [Carrier.State] says at any time what a carrier does, and when its loop last

@@ -27,6 +27,9 @@ type State struct {
 	Moved     int64 // messages made ready and broadcasts sent, since New
 	Fallbacks int64 // of Carried.Fallback, since New
 	Repeated  int64 // topics for which a beat rang again, since New: who was rung had not claimed for more than 50 ms
+
+	DeadRemoved     int64 // dead letters that the housekeeping removed, since New
+	TopicsForgotten int64 // topics that it forgot, since New
 }
 
 // State returns what the carrier does. It is safe for concurrent use, and asks nothing of Redis.
@@ -85,6 +88,14 @@ func (c *Carrier) repeats(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.Repeated += n
+}
+
+// swept takes note of what a step of the housekeeping removed.
+func (c *Carrier) swept(dead, topics int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state.DeadRemoved += dead
+	c.state.TopicsForgotten += topics
 }
 
 // moved takes note of what a call moved.

@@ -49,6 +49,8 @@ type Config struct {
 	BackoffMax          time.Duration `split_words:"true" default:"10m" desc:"Longest wait after many failed attempts."`
 	MaxBody             Size          `split_words:"true" default:"256KiB" desc:"Largest body of a message that is published."`
 	BroadcastKeep       Keep          `split_words:"true" default:"100000,24h" desc:"Broadcasts that a topic's log keeps for those who come back: how many, and for how long."`
+	DeadKeep            Keep          `split_words:"true" default:"100000,2160h" desc:"Dead letters that a topic keeps: how many, and for how long. Older ones are removed."`
+	TopicKeep           time.Duration `split_words:"true" default:"720h" desc:"For how long a topic is remembered of which nothing is left: its counters, and where its broadcasts ended."`
 	NatsURL             NatsURLs      `split_words:"true" desc:"NATS to offer this over: nats:// or tls://, with USER:PASSWORD@ or TOKEN@ where it is wanted. Several, separated by commas, are servers of one cluster."`
 	NatsCredsFile       string        `split_words:"true" desc:"Credentials file of a user of NATS, as nsc writes it."`
 	NatsCAFile          string        `split_words:"true" desc:"File of PEM certificates to trust, for NATS with TLS."`
@@ -187,6 +189,9 @@ func (c *Config) faults() []fault {
 	counted("BELLHOP_MAX_BODY", int(c.MaxBody), maxMaxBody)
 	counted("BELLHOP_BROADCAST_KEEP", c.BroadcastKeep.Count, carrier.MaxKeepCount)
 	ranged("BELLHOP_BROADCAST_KEEP", c.BroadcastKeep.Age, carrier.MinKeepAge, carrier.MaxKeepAge)
+	counted("BELLHOP_DEAD_KEEP", c.DeadKeep.Count, carrier.MaxKeepCount)
+	ranged("BELLHOP_DEAD_KEEP", c.DeadKeep.Age, carrier.MinKeepAge, carrier.MaxKeepAge)
+	ranged("BELLHOP_TOPIC_KEEP", c.TopicKeep, carrier.MinKeepAge, carrier.MaxKeepAge)
 	ranged("BELLHOP_SHUTDOWN_TIMEOUT", c.ShutdownTimeout, time.Millisecond, maxShutdownTimeout)
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		all = append(all, fault{"BELLHOP_LOG_FORMAT", fmt.Errorf("%q is no format; use text or json", c.LogFormat)})
@@ -269,6 +274,7 @@ func (c Config) Carrier(log *slog.Logger) carrier.Options {
 	return carrier.Options{
 		Lease: c.CarrierLease, Batch: c.CarrierBatch, MaxAttempts: c.MaxAttempts,
 		KeepCount: c.BroadcastKeep.Count, KeepAge: c.BroadcastKeep.Age, Logger: log,
+		KeepDeadCount: c.DeadKeep.Count, KeepDeadAge: c.DeadKeep.Age, KeepTopics: c.TopicKeep,
 	}
 }
 

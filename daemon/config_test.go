@@ -50,7 +50,8 @@ func TestDefaults(t *testing.T) {
 		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch,
 		Lease: subscribers.DefaultLease, MaxAttempts: subscribers.DefaultMaxAttempts,
 		BackoffMin: subscribers.DefaultBackoffMin, BackoffMax: subscribers.DefaultBackoffMax,
-		BroadcastKeep: daemon.Keep{Count: carrier.DefaultKeepCount, Age: carrier.DefaultKeepAge}, NatsPrefix: natsgate.DefaultPrefix,
+		BroadcastKeep: daemon.Keep{Count: carrier.DefaultKeepCount, Age: carrier.DefaultKeepAge},
+		DeadKeep:      daemon.Keep{Count: carrier.DefaultKeepDeadCount, Age: carrier.DefaultKeepDeadAge}, TopicKeep: carrier.DefaultKeepTopics, NatsPrefix: natsgate.DefaultPrefix,
 		MaxBody: notify.DefaultMaxBody, ShutdownTimeout: subscribers.DefaultGrace,
 		LogLevel: slog.LevelInfo, LogFormat: "text",
 	}
@@ -74,7 +75,8 @@ func TestSettings(t *testing.T) {
 	vars := map[string]string{
 		"BELLHOP_LISTEN": "0.0.0.0:443", "BELLHOP_LISTEN_WITHOUT_TOKENS": "true", "BELLHOP_TOKENS_FILE": tokens, "BELLHOP_TLS_CERT_FILE": cert, "BELLHOP_TLS_KEY_FILE": key,
 		"BELLHOP_CORS_ORIGINS": "https://a.example,http://localhost:3000", "BELLHOP_METRICS_TOPICS": "7",
-		"BELLHOP_BROADCAST_KEEP": "1000,1h30m", "BELLHOP_NATS_URL": "nats://a:4222,tls://b", "BELLHOP_NATS_CREDS_FILE": creds, "BELLHOP_NATS_CA_FILE": ca,
+		"BELLHOP_BROADCAST_KEEP": "1000,1h30m", "BELLHOP_DEAD_KEEP": "500,48h", "BELLHOP_TOPIC_KEEP": "12h",
+		"BELLHOP_NATS_URL": "nats://a:4222,tls://b", "BELLHOP_NATS_CREDS_FILE": creds, "BELLHOP_NATS_CA_FILE": ca,
 		"BELLHOP_NATS_PREFIX": "shop.bells", "BELLHOP_NATS_DELIVER": "orders,mail.out:7", "BELLHOP_NATS_JETSTREAM": "BELLS",
 		"BELLHOP_REDIS_URL": "redis://redis.example.com:6380", "BELLHOP_REDIS_MASTER": "main", "BELLHOP_REDIS_USERNAME": "bell",
 		"BELLHOP_REDIS_PASSWORD_FILE": password, "BELLHOP_REDIS_CA_FILE": "", "BELLHOP_PREFIX": "other",
@@ -112,7 +114,8 @@ func TestSettings(t *testing.T) {
 	if h := c.HTTP(nil); h.TokensFile != tokens || h.CertFile != cert || h.KeyFile != key || len(h.CORSOrigins) != 2 || h.MaxBody != 1<<20 || h.Lease != time.Minute || h.MaxAttempts != 3 {
 		t.Errorf("HTTP() = %+v", h)
 	}
-	if carry := c.Carrier(nil); carry.KeepCount != 1000 || carry.KeepAge != 90*time.Minute {
+	if carry := c.Carrier(nil); carry.KeepCount != 1000 || carry.KeepAge != 90*time.Minute ||
+		carry.KeepDeadCount != 500 || carry.KeepDeadAge != 48*time.Hour || carry.KeepTopics != 12*time.Hour {
 		t.Errorf("Carrier() = %+v", carry)
 	}
 	if h := c.Handle(); h.Lease != time.Minute || h.MaxAttempts != 3 || h.Backoff != (subscribers.Backoff{Min: 2 * time.Second, Max: time.Hour}) {

@@ -419,7 +419,7 @@ func announce(t *testing.T, store *notify.Store, pub *notify.Publisher) {
 	t.Helper()
 	ctx := t.Context()
 	var stops []func()
-	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease, KeepAge: carrier.MinKeepAge})
+	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
 	if err != nil {
 		t.Fatal(err)
 	}

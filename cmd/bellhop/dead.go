@@ -19,7 +19,8 @@ func (a *app) deadCommand() *cobra.Command {
 		Use:   "dead",
 		Short: "List, requeue, purge and export dead letters",
 		Long: `Dead letters are messages that are out of attempts, expired or refused for good.
-They are kept with the reason until they are requeued or purged.`,
+They are kept with the reason until they are requeued or purged, or there are more
+or older ones than BELLHOP_DEAD_KEEP says.`,
 		Example: `  bellhop dead list order.timeout
   bellhop dead requeue order.timeout --all`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -49,6 +49,14 @@ func carrierFigures() []figure[carrier.State] {
 	}
 	return []figure[carrier.State]{
 		{repeated, prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.Repeated) }},
+		{
+			desc("bellhop_dead_removed_total", "Dead letters that this carrier removed because they were too old or too many."),
+			prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.DeadRemoved) },
+		},
+		{
+			desc("bellhop_forgotten_topics_total", "Topics that this carrier forgot because nothing was left of them."),
+			prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.TopicsForgotten) },
+		},
 		gauge("bellhop_is_carrier", "Whether this process is the elected carrier.", func(s carrier.State) float64 { return truth(s.Carrying) }),
 		gauge("bellhop_carrier_epoch", "Number of the last election that this process won; 0 where it won none.", func(s carrier.State) float64 { return float64(s.Epoch) }),
 		gauge("bellhop_carrier_kept", "Messages and broadcasts that there are, waiting, ready, leased and dead, as the elected carrier last counted them; 0 while standing by.", func(s carrier.State) float64 { return float64(s.Kept) }),

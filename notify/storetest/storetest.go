@@ -159,7 +159,7 @@ func Publish(t testing.TB, store *notify.Store, messages ...notify.Message) {
 var kept = []string{"carrier", "epoch", "waiting:", "log:", "logs", "listeners", "places:"}
 
 // forEver are the counters of what ever happened to a topic, which stay, too.
-var forEver = []string{"published", "acked", "sent", "died", "lateness"}
+var forEver = []string{"published", "acked", "sent", "died", "lateness", "idle"}
 
 // Empty fails the test if there is a key that should not be there once every
 // message is gone: all but the counters, the election, empty waiting lists, and

@@ -1,0 +1,320 @@
+package carrier_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// often is between two steps of the housekeeping in tests.
+const often = 5 * time.Millisecond
+
+// die has n messages of a topic die, with a reason and an attempt.
+func die(t *testing.T, store *notify.Store, topic string, n int) {
+	t.Helper()
+	var messages []notify.Message
+	for i := range n {
+		messages = append(messages, notify.Message{Topic: topic, ID: fmt.Sprintf("%05d", i), Body: []byte("x"), TTL: time.Hour})
+	}
+	storetest.Publish(t, store, messages...)
+	claimer := subscribers.NewClaimer(store, 0)
+	for left := n; left > 0; {
+		got, err := claimer.Claim(t.Context(), topic, min(left, 500), time.Minute, 0)
+		if err != nil || len(got) == 0 {
+			t.Fatalf("claimed %d: %v", len(got), err)
+		}
+		for _, d := range got {
+			if _, err := claimer.Bury(t.Context(), d, "no such order"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left -= len(got)
+	}
+}
+
+// aged makes dead letters older: the first n of a topic.
+func aged(t *testing.T, store *notify.Store, topic string, n int, by time.Duration) {
+	t.Helper()
+	for i := range n {
+		do(t, store, "ZADD", store.Keys().Dead(topic), time.Now().Add(-by).UnixMilli(), fmt.Sprintf("%s:%05d", topic, i))
+	}
+}
+
+// size returns how many a hash or a sorted set holds.
+func size(t *testing.T, store *notify.Store, name string) int64 {
+	t.Helper()
+	key := store.Keys().Base() + name
+	command := "HLEN"
+	if kind, err := store.Client().Type(t.Context(), key).Result(); err != nil {
+		t.Fatal(err)
+	} else if kind == "zset" {
+		command = "ZCARD"
+	}
+	n, err := store.Client().Do(t.Context(), command, key).Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A journal keeps what is logged.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, string(line))
+	return len(line), nil
+}
+
+func (j *journal) has(parts ...string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, line := range j.lines {
+		all := true
+		for _, part := range parts {
+			all = all && strings.Contains(line, part)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
+
+// Dead letters that are too old are removed with all that belonged to them, more of them than one step deals with; the others stay.
+func TestOldDeadLettersAreRemoved(t *testing.T) {
+	store := storetest.Open(t)
+	const old = 450
+	die(t, store, "orders", old+5)
+	die(t, store, "mail", 3)
+	aged(t, store, "orders", old, 2*time.Hour)
+	aged(t, store, "mail", 1, 2*time.Hour)
+	var log journal
+	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	storetest.Eventually(t, "they are removed", func() bool { return c.State().DeadRemoved == old+1 })
+	storetest.Eventually(t, "the log tells it", func() bool { return log.has("level=INFO", "dead letters removed", "orders") })
+	for name, want := range map[string]int64{"dead:orders": 5, "dead:mail": 2, "deaths": 7, "attempts": 7, "messages": 7} {
+		if got := size(t, store, name); got != want {
+			t.Errorf("%s holds %d, want %d", name, got, want)
+		}
+	}
+	if info := inspect(t, store, fmt.Sprintf("%05d", old)); info.State != notify.Dead || info.Reason != "no such order" {
+		t.Errorf("the first that stays: %+v", info)
+	}
+}
+
+// Of more dead letters than are kept the oldest are removed.
+func TestTooManyDeadLettersAreRemoved(t *testing.T) {
+	store := storetest.Open(t)
+	die(t, store, "orders", 30)
+	die(t, store, "mail", 10)
+	aged(t, store, "orders", 20, time.Minute)
+	c, _ := watch(t, store, carrier.Options{KeepDeadCount: 10, Sweep: often})
+	storetest.Eventually(t, "they are removed", func() bool { return c.State().DeadRemoved == 20 })
+	if n := size(t, store, "dead:mail"); n != 10 {
+		t.Errorf("%d of the other topic are left", n)
+	}
+	if info := inspect(t, store, "00020"); info.State != notify.Dead {
+		t.Errorf("the first that stays: %+v", info)
+	}
+}
+
+// A dead letter without a record is not what was published by its name since: that is delivered, however the dead letter goes.
+func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
+	for name, remove := range map[string]func(t *testing.T, store *notify.Store) error{
+		"swept": func(t *testing.T, store *notify.Store) error {
+			c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often})
+			storetest.Eventually(t, "it is removed", func() bool { return c.State().DeadRemoved == 1 })
+			return nil
+		},
+		"purged": func(t *testing.T, store *notify.Store) error {
+			n, err := subscribers.NewDeadLetters(store).Purge(t.Context(), topic, "00000")
+			if n != 1 {
+				t.Errorf("%d were purged", n)
+			}
+			return err
+		},
+		"requeued": func(t *testing.T, store *notify.Store) error {
+			n, err := subscribers.NewDeadLetters(store).Requeue(t.Context(), topic, "00000")
+			if n != 0 {
+				t.Errorf("%d were requeued", n)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := storetest.Open(t)
+			storetest.Publish(t, store, later("00000", 0))
+			do(t, store, "HDEL", store.Keys().Messages(), topic+":00000")
+			claimer := subscribers.NewClaimer(store, 0)
+			if got, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(got) != 0 {
+				t.Fatalf("claimed %v, %v", got, err)
+			}
+			storetest.Publish(t, store, later("00000", 0))
+			aged(t, store, topic, 1, 2*time.Hour)
+			if err := remove(t, store); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := claimer.Claim(t.Context(), topic, 2, time.Minute, 0); err != nil || len(got) != 1 || string(got[0].Body) != "00000" {
+				t.Errorf("claimed %v, %v", got, err)
+			}
+		})
+	}
+}
+
+// A topic of which nothing is left for long enough is forgotten, and comes back as if it were new; one of which anything is left is not.
+func TestIdleTopicsAreForgotten(t *testing.T) {
+	store := storetest.Open(t)
+	ctx := t.Context()
+	claimer := subscribers.NewClaimer(store, 0)
+	handle := func(topic string) {
+		got, err := claimer.Claim(ctx, topic, 1, time.Minute, 0)
+		if err != nil || len(got) != 1 {
+			t.Fatalf("claimed %v, %v", got, err)
+		}
+		if err := claimer.Ack(ctx, got[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := []string{"scheduled", "ready", "leased", "dead", "announced", "paused", "waits"}
+	for _, topic := range append(kept, "gone") {
+		storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x")})
+		handle(topic)
+	}
+	storetest.Publish(t, store, notify.Message{Topic: "scheduled", Body: []byte("x"), Delay: time.Hour}, notify.Message{Topic: "ready", Body: []byte("x")},
+		notify.Message{Topic: "leased", Body: []byte("x")}, all("announced", "1", time.Hour))
+	if got, err := claimer.Claim(ctx, "leased", 1, time.Hour, 0); err != nil || len(got) != 1 {
+		t.Fatalf("claimed %v, %v", got, err)
+	}
+	die(t, store, "dead", 1)
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	if err := pub.Pause(ctx, "paused"); err != nil {
+		t.Fatal(err)
+	}
+	do(t, store, "ZADD", store.Keys().Waiting("waits"), 1, store.Keys().Inbox("x"))
+
+	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: often})
+	storetest.Eventually(t, "it is forgotten", func() bool { return c.State().TopicsForgotten == 1 })
+	known := func() (names []string) {
+		all, err := pub.Topics(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range all {
+			names = append(names, c.Topic)
+		}
+		return names
+	}
+	if got := strings.Join(known(), " "); got != "announced dead leased paused ready scheduled waits" {
+		t.Errorf("known are %s", got)
+	}
+	storetest.Publish(t, store, notify.Message{Topic: "gone", Body: []byte("x")})
+	if c := counts(t, store, "gone"); c.Published != 1 || c.Acked != 0 || c.Ready != 1 {
+		t.Errorf("it is back: %+v", c)
+	}
+}
+
+// Use in between puts it off: what counts is for how long nothing happened.
+func TestTopicInUseIsNotForgotten(t *testing.T) {
+	store := storetest.Open(t)
+	storetest.Publish(t, store, notify.Message{Topic: "gone", ID: "1", Body: []byte("x"), Delay: time.Hour}, notify.Message{Topic: "used", ID: "1", Body: []byte("x"), Delay: time.Hour})
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	use := func(topic string) {
+		if _, err := pub.Cancel(t.Context(), topic, "1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use("gone")
+	use("used")
+	c, _ := watch(t, store, carrier.Options{KeepTopics: 2 * time.Second, Sweep: often, KeepAge: carrier.MinKeepAge})
+	for uses := 0; c.State().TopicsForgotten == 0; uses++ {
+		storetest.Publish(t, store, notify.Message{Topic: "used", ID: "1", Body: []byte("x"), Delay: time.Hour})
+		use("used")
+	}
+	if n := counts(t, store, "gone").Published; n != 0 {
+		t.Errorf("what was not used counts %d", n)
+	}
+	if counts(t, store, "used").Published == 0 {
+		t.Error("what was used is forgotten")
+	}
+}
+
+// Positions in the logs are forgotten but for the last one, so that they only
+// grow; who listened all the time is told of no gap when the topic comes back.
+func TestPositionsAreForgotten(t *testing.T) {
+	store := storetest.Open(t)
+	const topics = 120 // more than one step deals with
+	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
+	heard := make(chan string, 2*topics)
+	storetest.Run(t, func(ctx context.Context) error {
+		return l.Listen(ctx, "t.*", func(_ context.Context, b *subscribers.Broadcast) error {
+			heard <- b.ID
+			return nil
+		}, subscribers.ListenOptions{Name: "shop", From: subscribers.FromBeginning(), OnGap: func(g subscribers.Gap) { t.Errorf("a gap: %+v", g) }})
+	})
+	run(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: often})
+	var messages []notify.Message
+	for i := range topics {
+		messages = append(messages, all(fmt.Sprintf("t.%03d", i), "first", 0))
+	}
+	storetest.Publish(t, store, messages...)
+	for range topics {
+		storetest.Receive(t, "a broadcast", heard)
+	}
+	storetest.Eventually(t, "all but one position are forgotten", func() bool { return size(t, store, "logs") == 1 })
+	last, err := store.Client().ZRangeWithScores(t.Context(), store.Keys().Logs(), 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, store, all("t.000", "second", 0))
+	if id := storetest.Receive(t, "the next one", heard); id != "second" {
+		t.Errorf("heard %s", id)
+	}
+	if log := logOf(t, store, "t.000"); log[len(log)-1].position <= notify.Position(last[0].Score) {
+		t.Errorf("it is at %v, the last one before was at %v", log[len(log)-1].position, notify.Position(last[0].Score))
+	}
+}
+
+// A carrier that was deposed removes nothing.
+func TestDeposedCarrierSweepsNothing(t *testing.T) {
+	store := storetest.Open(t)
+	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: 50 * time.Millisecond})
+	do(t, store, "SET", store.Keys().Carrier(), "9 1 usurper")
+	die(t, store, "orders", 3)
+	aged(t, store, "orders", 3, 2*time.Hour)
+	storetest.Eventually(t, "it stands by", func() bool { return !c.State().Carrying })
+	if n := size(t, store, "dead:orders"); n != 3 || c.State().DeadRemoved != 0 {
+		t.Errorf("%d are left, %+v", n, c.State())
+	}
+}
+
+// Foreign keys and values keep the housekeeping from nothing else, and are left alone.
+func TestForeignThingsAreNotSwept(t *testing.T) {
+	store := storetest.Open(t)
+	die(t, store, "orders", 3)
+	aged(t, store, "orders", 3, 2*time.Hour)
+	base := store.Keys().Base()
+	do(t, store, "SET", base+"dead:mail", "x")
+	do(t, store, "HSET", base+"topics", "mail:published", "x", "mail:idle", "y", "no topic", "1", "orders:idle", "5")
+	do(t, store, "SET", base+"logs", "x")
+	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often})
+	storetest.Eventually(t, "the others are removed", func() bool { return c.State().DeadRemoved == 3 })
+	for _, key := range []string{"dead:mail", "logs"} {
+		if text, err := store.Client().Get(t.Context(), base+key).Result(); err != nil || text != "x" {
+			t.Errorf("%s is %q, %v", key, text, err)
+		}
+	}
+}
