@@ -33,6 +33,7 @@ type Config struct {
 	RedisUsername       string        `split_words:"true" desc:"User of Redis; overrides the one in REDIS_URL."`
 	RedisPasswordFile   string        `split_words:"true" desc:"File that holds the password of Redis; overrides the one in REDIS_URL."`
 	RedisCAFile         string        `split_words:"true" desc:"File of PEM certificates to trust, for rediss://."`
+	WaitReplicas        int           `split_words:"true" default:"0" desc:"Replicas of Redis that must have what is published, cancelled, rescheduled or acknowledged before that is answered."`
 	Prefix              string        `split_words:"true" default:"bellhop" desc:"What the names of all keys and channels in Redis begin with."`
 	Listen              string        `split_words:"true" default:"127.0.0.1:8420" desc:"Address that HTTP is served on, HOST:PORT; none: HTTP is not served. Sockets that systemd passes on take its place."`
 	ListenWithoutTokens bool          `split_words:"true" default:"false" desc:"Serve HTTP to other machines although there is no TOKENS_FILE: whoever reaches it may do everything."`
@@ -220,6 +221,7 @@ func (c *Config) redisFaults() []fault {
 	if url {
 		try("BELLHOP_REDIS_CA_FILE", notify.Config{URL: string(c.RedisURL), Master: c.RedisMaster, CAFile: c.RedisCAFile})
 	}
+	try("BELLHOP_WAIT_REPLICAS", notify.Config{WaitReplicas: c.WaitReplicas})
 	try("BELLHOP_PREFIX", notify.Config{Prefix: c.Prefix})
 	return all
 }
@@ -261,6 +263,7 @@ func (c Config) Notify() notify.Config {
 	return notify.Config{
 		URL: string(c.RedisURL), Master: c.RedisMaster, Username: c.RedisUsername,
 		PasswordFile: c.RedisPasswordFile, CAFile: c.RedisCAFile, Prefix: c.Prefix,
+		WaitReplicas: c.WaitReplicas,
 	}
 }
 

@@ -79,7 +79,7 @@ func TestSettings(t *testing.T) {
 		"BELLHOP_NATS_URL": "nats://a:4222,tls://b", "BELLHOP_NATS_CREDS_FILE": creds, "BELLHOP_NATS_CA_FILE": ca,
 		"BELLHOP_NATS_PREFIX": "shop.bells", "BELLHOP_NATS_DELIVER": "orders,mail.out:7", "BELLHOP_NATS_JETSTREAM": "BELLS",
 		"BELLHOP_REDIS_URL": "redis://redis.example.com:6380", "BELLHOP_REDIS_MASTER": "main", "BELLHOP_REDIS_USERNAME": "bell",
-		"BELLHOP_REDIS_PASSWORD_FILE": password, "BELLHOP_REDIS_CA_FILE": "", "BELLHOP_PREFIX": "other",
+		"BELLHOP_REDIS_PASSWORD_FILE": password, "BELLHOP_REDIS_CA_FILE": "", "BELLHOP_WAIT_REPLICAS": "2", "BELLHOP_PREFIX": "other",
 		"BELLHOP_CARRIER_LEASE": "5s", "BELLHOP_CARRIER_BATCH": "100", "BELLHOP_LEASE": "1m", "BELLHOP_MAX_ATTEMPTS": "3",
 		"BELLHOP_BACKOFF_MIN": "2s", "BELLHOP_BACKOFF_MAX": "1h", "BELLHOP_MAX_BODY": "1MiB", "BELLHOP_SHUTDOWN_TIMEOUT": "90s",
 		"BELLHOP_LOG_LEVEL": "debug", "BELLHOP_LOG_FORMAT": "json",
@@ -102,7 +102,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s is %q from %s, want %q from environment", s.Name, s.Value, s.Source, want)
 		}
 	}
-	if n := c.Notify(); n.URL != vars["BELLHOP_REDIS_URL"] || n.Master != "main" || n.Username != "bell" || n.PasswordFile != password || n.Prefix != "other" {
+	if n := c.Notify(); n.URL != vars["BELLHOP_REDIS_URL"] || n.Master != "main" || n.Username != "bell" || n.PasswordFile != password || n.Prefix != "other" || n.WaitReplicas != 2 {
 		t.Errorf("Notify() = %+v", n)
 	}
 	o, err := c.Nats(slog.New(slog.DiscardHandler))
@@ -192,6 +192,8 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_REDIS_URL", "http://localhost", "BELLHOP_REDIS_URL: invalid redis URL"},
 		{"BELLHOP_REDIS_PASSWORD_FILE", "/nowhere/password", "BELLHOP_REDIS_PASSWORD_FILE: read redis password file"},
 		{"BELLHOP_REDIS_CA_FILE", "/nowhere/ca", "BELLHOP_REDIS_CA_FILE: read redis CA file"},
+		{"BELLHOP_WAIT_REPLICAS", "17", "BELLHOP_WAIT_REPLICAS: invalid number of replicas to wait for 17: use 0 to 16"},
+		{"BELLHOP_WAIT_REPLICAS", "all", `BELLHOP_WAIT_REPLICAS "all": write a whole number`},
 		{"BELLHOP_PREFIX", "a b", "BELLHOP_PREFIX: invalid prefix"},
 		{"BELLHOP_LISTEN", "localhost", `BELLHOP_LISTEN: invalid address "localhost": write HOST:PORT`},
 		{"BELLHOP_LISTEN", "127.0.0.1:http", `BELLHOP_LISTEN: invalid address "127.0.0.1:http": write HOST:PORT`},

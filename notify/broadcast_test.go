@@ -452,10 +452,10 @@ func TestKeysOfBroadcasts(t *testing.T) {
 	keys := storetest.At(t, "redis://127.0.0.1:1", "p").Keys()
 	got := []string{
 		keys.Broadcasts(), keys.Log("a.b"), keys.Logs(), keys.Listeners(), keys.Places("n"), keys.Held("n"), keys.Tries("n"), keys.Handed(),
-		keys.Name("n"), keys.Bridge(), keys.Secret(), keys.Broadcast("a.b"), keys.Death("a.b"),
+		keys.Name("n"), keys.Bridge(), keys.Secret(), keys.Mark(), keys.Broadcast("a.b"), keys.Death("a.b"),
 	}
 	want := strings.Fields(`p:{0}:broadcasts p:{0}:log:a.b p:{0}:logs p:{0}:listeners p:{0}:places:n p:{0}:held:n p:{0}:tries:n p:{0}:handed
-		p:{0}:name:n p:{0}:bridge p:{0}:secret p:broadcast:a.b p:dead:a.b`)
+		p:{0}:name:n p:{0}:bridge p:{0}:secret p:{0}:mark p:broadcast:a.b p:dead:a.b`)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
@@ -465,9 +465,9 @@ func TestKeysOfBroadcasts(t *testing.T) {
 	}
 }
 
-// Rights are exact: whoever has them can do everything, and everything that they allow is done.
+// Rights are exact: whoever has them can do everything, and everything that they allow is done, replicas waited for included.
 func TestRightsAreExact(t *testing.T) {
-	server := storetest.Server(t)
+	server, _ := pair(t)
 	root := storetest.At(t, server.URL(), "")
 	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(notify.Rights(notify.DefaultPrefix))...)
 	if err := root.Client().Do(t.Context(), rule...).Err(); err != nil {
@@ -476,7 +476,7 @@ func TestRightsAreExact(t *testing.T) {
 	if err := root.Client().Do(t.Context(), "CONFIG", "RESETSTAT").Err(); err != nil {
 		t.Fatal(err)
 	}
-	store := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1), "")
+	store := confirmed(t, strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1))
 	useEverything(t, store)
 	hear, stopHearing := hear(t, store, store.Keys().Wake("*"), store.Keys().Death("*"))
 	wantEvent(t, hear, notify.Subscribed)
@@ -498,7 +498,7 @@ func TestRightsAreExact(t *testing.T) {
 			used[name] = true
 		}
 	}
-	for _, own := range []string{"acl|log", "config|resetstat", "hello", "client|setinfo", "client|setname", "ping", "auth", "unsubscribe", "punsubscribe", "keys"} {
+	for _, own := range []string{"acl|log", "config|resetstat", "hello", "client|setinfo", "client|setname", "ping", "auth", "unsubscribe", "punsubscribe", "keys", "replconf", "psync"} {
 		delete(used, own) // of the test, or of every connection
 	}
 	allowed := map[string]bool{}

@@ -10,16 +10,17 @@ import (
 var (
 	//go:embed cancel.lua
 	cancelSource string
-	cancelScript = NewScript("cancel", cancelSource)
+	cancelScript = NewScript("cancel", cancelSource).Promised()
 
 	//go:embed reschedule.lua
 	rescheduleSource string
-	rescheduleScript = NewScript("reschedule", rescheduleSource)
+	rescheduleScript = NewScript("reschedule", rescheduleSource).Promised()
 )
 
 // Cancel removes a message, or a broadcast that was not sent yet, and returns the state it was in: Scheduled, Ready
 // or Dead. After that it is not handed out again. Errors: ErrInvalid,
-// ErrNotFound, ErrLeased (a worker has it: nothing was changed), or that of the connection.
+// ErrNotFound, ErrLeased (a worker has it: nothing was changed), ErrUnreplicated,
+// or that of the connection.
 func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error) {
 	keys, err := p.store.of(topic, id)
 	if err != nil {
@@ -43,7 +44,8 @@ func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error)
 // Reschedule gives a message that is Scheduled or Ready, a broadcast among them, another due time: after
 // a delay, or at a time. With neither it is due at once. Its time to live
 // counts from the new due time; attempts used up stay so. Errors: ErrInvalid,
-// ErrNotFound, ErrLeased and ErrDead (nothing was changed), or that of the connection.
+// ErrNotFound, ErrLeased and ErrDead (nothing was changed), ErrUnreplicated, or
+// that of the connection.
 func (p *Publisher) Reschedule(ctx context.Context, topic, id string, delay time.Duration, due time.Time) (Publication, error) {
 	keys, err := p.store.of(topic, id)
 	if err != nil {

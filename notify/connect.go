@@ -27,6 +27,11 @@ type Config struct {
 	PasswordFile string // holds the password; overrides the one in URL
 	CAFile       string // PEM certificates to trust, with rediss://
 	Prefix       string // of all keys and channels
+
+	// WaitReplicas is how many replicas must have what was published, cancelled,
+	// rescheduled, acknowledged and the like before that is answered. Zero: none,
+	// so that a failover loses what the replica did not have yet.
+	WaitReplicas int
 }
 
 // Timeouts of a connection to Redis.

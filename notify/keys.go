@@ -115,6 +115,9 @@ func (k Keys) Extended(member string) string { return k.base + "extended:" + mem
 // Secret is the string with which the daemons of a store sign what they let others keep.
 func (k Keys) Secret() string { return k.base + "secret" }
 
+// Mark is the string that is written behind what replicas are to confirm. It holds nothing.
+func (k Keys) Mark() string { return k.base + "mark" }
+
 // Carrier is the string that holds the elected carrier's token.
 func (k Keys) Carrier() string { return k.base + "carrier" }
 

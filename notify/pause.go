@@ -9,11 +9,11 @@ import (
 var (
 	//go:embed pause.lua
 	pauseSource string
-	pauseScript = NewScript("pause", pauseSource)
+	pauseScript = NewScript("pause", pauseSource).Promised()
 
 	//go:embed resume.lua
 	resumeSource string
-	resumeScript = NewScript("resume", resumeSource)
+	resumeScript = NewScript("resume", resumeSource).Promised()
 )
 
 // Pause has nothing of a topic handed out until Resume: claims get nothing, and

@@ -14,7 +14,7 @@ import (
 //go:embed publish.lua
 var publishSource string
 
-var publishScript = newGrowingScript("publish", publishSource)
+var publishScript = newGrowingScript("publish", publishSource).Promised()
 
 const (
 	batchItems = 500     // messages in one call of a script
@@ -70,7 +70,7 @@ type outgoing struct {
 
 // Publish publishes one message. Concurrent calls are gathered: those that
 // come while a call to Redis is under way share the next one; alone, a call
-// does not wait. Errors: ErrInvalid, ErrExists, or that of the connection,
+// does not wait. Errors: ErrInvalid, ErrExists, ErrUnreplicated, or that of the connection,
 // after which it may or may not be published: publishing it again with the same
 // id is safe. A call to a Redis that is away is repeated for about a second. A
 // context that ends while the call is under way may be noticed only when it is

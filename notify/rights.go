@@ -6,7 +6,7 @@ package notify
 // only where that very pattern is named.
 func Rights(prefix string) string {
 	return "resetkeys ~" + prefix + ":* resetchannels &" + prefix + ":* &" + prefix + ":wake:* &" + prefix + ":dead:* -@all" +
-		" +info +time +eval +evalsha +publish +subscribe +psubscribe +pubsub|numsub" +
+		" +info +time +eval +evalsha +wait +publish +subscribe +psubscribe +pubsub|numsub" +
 		" +get +set +del +exists +incr +pexpire +pttl" +
 		" +hget +hset +hdel +hlen +hmget +hincrby +hscan +sadd +srem +sscan" +
 		" +zadd +zrem +zscore +zmscore +zrange +zcard +zcount +zremrangebyrank" +

@@ -12,9 +12,10 @@ var prelude string
 // A Script is one state transition in Redis: prelude.lua followed by a source
 // of its own. [Store.Run] runs it.
 type Script struct {
-	name    string        // for Store.Observe
-	flagged *redis.Script // for Redis 7 and newer
-	plain   *redis.Script // for the embedded trial server, which knows no flags
+	name     string        // for Store.Observe
+	flagged  *redis.Script // for Redis 7 and newer
+	plain    *redis.Script // for the embedded trial server, which knows no flags
+	promised bool          // its answer is a promise
 }
 
 // NewScript returns the script of a source. Its name, that of its file without
@@ -23,6 +24,15 @@ type Script struct {
 // acknowledges or removes frees more than it takes.
 func NewScript(name, source string) *Script {
 	return newScript("#!lua flags=allow-oom\n", name, source)
+}
+
+// Promised returns the script as one whose answer is a promise to whoever called,
+// such as that a message is published or acknowledged: with
+// [Config.WaitReplicas], [Store.Run] answers when so many replicas have it.
+func (s *Script) Promised() *Script {
+	promised := *s
+	promised.promised = true
+	return &promised
 }
 
 // newGrowingScript returns a script that Redis refuses as a whole when it is out of memory.

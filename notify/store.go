@@ -21,8 +21,10 @@ type Store struct {
 	client redis.UniversalClient
 	keys   Keys
 	where  string // the address, for errors
-	lines  lines
-	fit    atomic.Int32
+
+	replicas int // that must have what was promised
+	lines    lines
+	fit      atomic.Int32
 
 	observe func(script string, took time.Duration, err error) // nil: nobody does
 }
@@ -52,7 +54,10 @@ func Open(c Config) (*Store, error) {
 	if where == "" {
 		where = DefaultURL
 	}
-	s := &Store{keys: keys, where: RedactURLs(where)}
+	if c.WaitReplicas < 0 || c.WaitReplicas > MaxWaitReplicas {
+		return nil, fmt.Errorf("%w number of replicas to wait for %d: use 0 to %d", ErrInvalid, c.WaitReplicas, MaxWaitReplicas)
+	}
+	s := &Store{keys: keys, where: RedactURLs(where), replicas: c.WaitReplicas}
 	if s.client, err = connect(c, &s.lines); err != nil {
 		return nil, err
 	}
@@ -86,6 +91,9 @@ func (s *Store) Check(ctx context.Context) error {
 		return err
 	}
 	version, ok := fields["redis_version"]
+	if !ok && s.replicas > 0 {
+		return fmt.Errorf("%w at %s: the trial server has no replicas to wait for", ErrUnfit, s.where)
+	}
 	if !ok {
 		s.fit.Store(fitTrial)
 		return nil
@@ -120,7 +128,8 @@ func (s *Store) Info(ctx context.Context, sections ...string) (map[string]string
 
 // Run runs a script once on the shard's keys followed by keys, with args after
 // the two arguments that prelude.lua reads. It never repeats a call whose
-// outcome is unknown.
+// outcome is unknown. Errors: an ErrUnfit, an ErrUnreplicated of a script that is
+// Promised, or that of the connection.
 func (s *Store) Run(ctx context.Context, script *Script, keys []string, args ...any) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -130,23 +139,28 @@ func (s *Store) Run(ctx context.Context, script *Script, keys []string, args ...
 			return nil, err
 		}
 	}
-	one := script.flagged
-	if s.fit.Load() == fitTrial {
-		one = script.plain
-	}
 	argv := make([]any, 0, len(args)+2)
 	argv = append(append(argv, s.keys.prefix+":", s.keys.Head()), args...)
 	if s.observe == nil {
-		return s.run(ctx, one, keys, argv)
+		return s.run(ctx, script, keys, argv)
 	}
 	began := time.Now()
-	reply, err := s.run(ctx, one, keys, argv)
+	reply, err := s.run(ctx, script, keys, argv)
 	s.observe(script.name, time.Since(began), err)
 	return reply, err
 }
 
-func (s *Store) run(ctx context.Context, script *redis.Script, keys []string, argv []any) ([]any, error) {
-	reply, err := script.Run(ctx, s.client, s.keys.Shard(keys...), argv...).Slice()
+func (s *Store) run(ctx context.Context, script *Script, keys []string, argv []any) (reply []any, err error) {
+	one := script.flagged
+	if s.fit.Load() == fitTrial {
+		one = script.plain
+	}
+	keys = s.keys.Shard(keys...)
+	if script.promised && s.replicas > 0 {
+		reply, err = s.confirm(ctx, s.client, one, keys, argv)
+	} else {
+		reply, err = one.Run(ctx, s.client, keys, argv...).Slice()
+	}
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -182,12 +196,12 @@ func Untouched(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// Away reports whether err says that Redis cannot be reached or does not
-// answer, as opposed to refusing what was asked.
+// Away reports whether err says that Redis cannot be reached, does not answer,
+// or lacks replicas, as opposed to refusing what was asked.
 func Away(err error) bool {
 	var op *net.OpError
 	var name *net.DNSError
-	return Untouched(err) || errors.As(err, &op) || errors.As(err, &name) ||
+	return Untouched(err) || errors.Is(err, ErrUnreplicated) || errors.As(err, &op) || errors.As(err, &name) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || // of an idle connection, which go-redis looks at first
 		errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout)

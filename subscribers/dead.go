@@ -13,11 +13,11 @@ import (
 var (
 	//go:embed requeue.lua
 	requeueSource string
-	requeueScript = notify.NewScript("requeue", requeueSource)
+	requeueScript = notify.NewScript("requeue", requeueSource).Promised()
 
 	//go:embed purge.lua
 	purgeSource string
-	purgeScript = notify.NewScript("purge", purgeSource)
+	purgeScript = notify.NewScript("purge", purgeSource).Promised()
 )
 
 // deadPage is how many dead letters one call deals with.

@@ -19,7 +19,7 @@ import (
 var (
 	//go:embed register.lua
 	registerSource string
-	registerScript = notify.NewScript("register", registerSource)
+	registerScript = notify.NewScript("register", registerSource).Promised()
 
 	//go:embed take.lua
 	takeSource string

@@ -16,7 +16,7 @@ import (
 var (
 	//go:embed unregister.lua
 	unregisterSource string
-	unregisterScript = notify.NewScript("unregister", unregisterSource)
+	unregisterScript = notify.NewScript("unregister", unregisterSource).Promised()
 )
 
 // ErrNoListener is the error of a named listener that is not there, or not any more.

@@ -13,11 +13,11 @@ import (
 var (
 	//go:embed ack.lua
 	ackSource string
-	ackScript = notify.NewScript("ack", ackSource)
+	ackScript = notify.NewScript("ack", ackSource).Promised()
 
 	//go:embed nack.lua
 	nackSource string
-	nackScript = notify.NewScript("nack", nackSource)
+	nackScript = notify.NewScript("nack", nackSource).Promised()
 
 	//go:embed extend.lua
 	extendSource string

@@ -120,6 +120,8 @@ func withRemedy(text string, err error) string {
 	switch {
 	case errors.Is(err, context.Canceled), errors.As(err, &op) && op.Op == "listen": // which is not about Redis
 		return text
+	case errors.Is(err, notify.ErrUnreplicated):
+		return text + "; 'bellhop doctor' tells of the replicas"
 	case notify.Away(err):
 		return text + "; start one with 'bellhop dev' or set BELLHOP_REDIS_URL"
 	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "NOAUTH"):

@@ -89,6 +89,7 @@ func TestProblemOf(t *testing.T) {
 		{fmt.Errorf("x: %w", notify.ErrDead), 409, "dead"},
 		{fmt.Errorf("x: %w", notify.ErrLeaseLost), 409, "lease-lost"},
 		{fmt.Errorf("x: %w", notify.ErrUnfit), 503, "unavailable"},
+		{fmt.Errorf("x: %w", notify.ErrUnreplicated), 503, "unreplicated"},
 		{fmt.Errorf("x: %w", context.Canceled), 503, "unavailable"},
 		{fmt.Errorf("x: %w", context.DeadlineExceeded), 503, "unavailable"},
 		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, 503, "unavailable"},

@@ -56,6 +56,7 @@ var problems = []struct {
 	{notify.ErrLeased, "leased", "message is leased", http.StatusConflict},
 	{notify.ErrDead, "dead", "message is dead", http.StatusConflict},
 	{notify.ErrLeaseLost, "lease-lost", "lease lost", http.StatusConflict},
+	{notify.ErrUnreplicated, "unreplicated", "too few replicas confirmed it", http.StatusServiceUnavailable},
 	{notify.ErrUnfit, "unavailable", "redis cannot be used", http.StatusServiceUnavailable},
 	{context.Canceled, "unavailable", "the daemon is stopping", http.StatusServiceUnavailable},
 }
@@ -63,7 +64,7 @@ var problems = []struct {
 // ProblemOf returns what a client is told of an error: 422 for a
 // notify.ErrInvalid, 413 where it is an ErrTooLarge, 404 for an ErrNotFound, 409
 // for one of the state that a message is in, 503 where Redis is away, out of
-// memory, unfit or refuses its user, and 500 for the rest.
+// memory, has too few replicas, is unfit or refuses its user, and 500 for the rest.
 func ProblemOf(err error) Problem {
 	for _, p := range problems {
 		if errors.Is(err, p.err) {

@@ -250,7 +250,7 @@ func (r *rehearsal) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	k := r.store.Keys()
-	keys := append(k.Shard(k.Topic(topic)...), k.Carrier(), k.Epoch(), k.Log(topic), k.Logs(), k.Listeners(),
+	keys := append(k.Shard(k.Topic(topic)...), k.Carrier(), k.Epoch(), k.Mark(), k.Log(topic), k.Logs(), k.Listeners(),
 		k.Handed(), k.Places(topic), k.Held(topic), k.Tries(topic))
 	r.store.Client().Del(ctx, keys...) // one that fails was told of by the steps before
 }

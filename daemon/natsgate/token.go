@@ -76,7 +76,7 @@ func unseal(text string, secret []byte) (token, error) {
 //go:embed secret.lua
 var secretSource string
 
-var secretScript = notify.NewScript("secret", secretSource)
+var secretScript = notify.NewScript("secret", secretSource).Promised()
 
 const (
 	secretSize  = 32          // bytes

@@ -55,6 +55,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{o: o}
 	args := append([]string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(o.Port), "--dir", o.Dir, "--save", "",
+		"--repl-diskless-sync-delay", "0", // a replica gets its copy at once
 	}, o.Args...)
 	if s.Process, err = child.Start(child.Program{Path: path, Args: args, Name: "redis-server on " + s.Addr(), Output: o.Output}); err != nil {
 		return nil, err
@@ -80,6 +81,33 @@ func (s *Server) await(ctx context.Context) error {
 		}
 		return errors.New("another server answers there")
 	})
+}
+
+// Replica starts a replica of the server and waits until it has all that the
+// server holds. Errors as Start's.
+func (s *Server) Replica(ctx context.Context, o Options) (*Server, error) {
+	host, port, err := net.SplitHostPort(s.Addr())
+	if err != nil {
+		return nil, err
+	}
+	o.Args = append([]string{"--replicaof", host + " " + port}, o.Args...)
+	replica, err := Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	client := redis.NewClient(&redis.Options{Addr: replica.Addr(), MaxRetries: -1, DisableIdentity: true})
+	defer client.Close()
+	err = replica.Await(ctx, startTimeout, func(ctx context.Context) error {
+		info, err := client.Info(ctx, "replication").Result()
+		if err == nil && !strings.Contains(info, "master_link_status:up") {
+			err = errors.New("it is not connected to its master")
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return replica, nil
 }
 
 // Addr returns HOST:PORT.

@@ -1,0 +1,32 @@
+package doctor
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// replicas tells whether a failover would lose what was promised. Where there
+// are no replicas and nothing waits for them there is nothing to tell. It returns
+// how many can be waited for, of those wanted.
+func (e *exam) replicas(wanted int) int {
+	const check = "replicas"
+	const minimum = "run CONFIG SET min-replicas-to-write 1 on all servers, and put it into redis.conf"
+	connected, _ := strconv.Atoi(e.info["connected_slaves"])
+	_, guarded := e.info["min_slaves_good_slaves"] // which is told where min-replicas-to-write is set
+	switch {
+	case e.info["role"] == "slave":
+		e.tell(check, Fail, "this is a replica itself, and takes no writes", "set BELLHOP_REDIS_URL to its master, or BELLHOP_REDIS_MASTER where Sentinel watches it")
+	case connected < wanted:
+		e.tell(check, Fail, fmt.Sprintf("%d connected, and BELLHOP_WAIT_REPLICAS is %d: what is published is not acknowledged", connected, wanted),
+			"start replicas (REPLICAOF), or lower BELLHOP_WAIT_REPLICAS")
+	case connected == 0:
+	case wanted == 0:
+		e.tell(check, Warn, fmt.Sprintf("%d connected, and nothing waits for them: a failover loses what was acknowledged last", connected),
+			"set BELLHOP_WAIT_REPLICAS=1, for everything that publishes or acknowledges")
+	case !guarded:
+		e.tell(check, Warn, fmt.Sprintf("%d connected, %d waited for; a master that is cut off from them goes on carrying for itself", connected, wanted), minimum)
+	default:
+		e.tell(check, OK, fmt.Sprintf("%d connected, %d waited for", connected, wanted), "")
+	}
+	return min(wanted, connected)
+}

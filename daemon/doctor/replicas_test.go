@@ -1,0 +1,59 @@
+package doctor_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bellhopd/bellhop/daemon/doctor"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func TestReplicas(t *testing.T) {
+	lone := storetest.Server(t)
+	master := storetest.Server(t)
+	replica, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(replica.Stop)
+	guard := func() {
+		if err := storetest.At(t, master.URL(), "").Client().ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name  string
+		at    *redisserver.Server
+		wait  int
+		setup func()
+		want  doctor.Verdict // zero: nothing is told
+		found string
+	}{
+		{name: "none", at: lone},
+		{name: "none, and one is waited for", at: lone, wait: 1, want: doctor.Fail, found: "0 connected, and BELLHOP_WAIT_REPLICAS is 1"},
+		{name: "not waited for", at: master, want: doctor.Warn, found: "nothing waits for them"},
+		{name: "too few", at: master, wait: 2, want: doctor.Fail, found: "1 connected, and BELLHOP_WAIT_REPLICAS is 2"},
+		{name: "no minimum", at: master, wait: 1, want: doctor.Warn, found: "a master that is cut off"},
+		{name: "a minimum", at: master, wait: 1, setup: guard, want: doctor.OK, found: "1 connected, 1 waited for"},
+		{name: "a replica itself", at: replica, want: doctor.Fail, found: "this is a replica itself"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.setup != nil {
+				test.setup()
+			}
+			var got doctor.Finding
+			if _, err := doctor.Run(t.Context(), notify.Config{URL: test.at.URL(), WaitReplicas: test.wait}, func(f doctor.Finding) {
+				if f.Check == "replicas" {
+					got = f
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if got.Verdict != test.want || !strings.Contains(got.Found, test.found) {
+				t.Errorf("got %v, %q; want %v, %q", got.Verdict, got.Found, test.want, test.found)
+			}
+		})
+	}
+}

@@ -1,0 +1,62 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// MaxWaitReplicas is the largest number of replicas that can be waited for.
+const MaxWaitReplicas = 16
+
+// replicaWait is how long replicas may take to confirm a call.
+const replicaWait = time.Second
+
+// ErrUnreplicated is the error of a call that Redis carried out, and that fewer
+// replicas than Config.WaitReplicas confirmed in time. The outcome is unknown: it
+// stands if the master lives on, and may be lost if a replica takes its place. To
+// make the same call again is safe: a publish with the same id answers ErrExists
+// when the first one is there, and that is confirmed, too.
+var ErrUnreplicated = errors.New("not replicated")
+
+// confirm runs a script, and waits until the replicas have what it found and
+// did. What a script that changes nothing answers, such as ErrExists, may rest on
+// what another call did, which the replicas may not have yet; but Redis 7.2 and
+// newer wait only for what was written on the same connection. So a mark is
+// written behind the script. Where Redis refuses that, being out of memory, a
+// script that changed something is waited for all the same.
+func (s *Store) confirm(ctx context.Context, node redis.UniversalClient, script *redis.Script, keys []string, argv []any) ([]any, error) {
+	reply, confirmed, err := s.together(ctx, node, script.EvalSha, keys, argv)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		reply, confirmed, err = s.together(ctx, node, script.Eval, keys, argv)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if confirmed < s.replicas {
+		return nil, fmt.Errorf("%w: %d of %d replicas confirmed it within %v, the outcome is unknown; make the call again",
+			ErrUnreplicated, confirmed, s.replicas, replicaWait)
+	}
+	return reply, nil
+}
+
+// together sends a call of a script, the mark and the wait on one connection. It
+// returns the reply of the script, and how many replicas have it.
+func (s *Store) together(
+	ctx context.Context, node redis.UniversalClient,
+	run func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd, keys []string, argv []any,
+) (reply []any, confirmed int, err error) {
+	pipe := node.Pipeline()
+	call := run(ctx, pipe, keys, argv...)
+	pipe.Set(ctx, s.keys.Mark(), "", 0)
+	wait := pipe.Do(ctx, "wait", s.replicas, replicaWait.Milliseconds())
+	_, _ = pipe.Exec(ctx) // whose error is that of one of the calls
+	if reply, err = call.Slice(); err != nil {
+		return nil, 0, err
+	}
+	confirmed, err = wait.Int()
+	return reply, confirmed, err
+}

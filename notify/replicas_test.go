@@ -1,0 +1,160 @@
+package notify_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// pair starts a redis-server and a replica of it.
+func pair(t testing.TB) (master, replica *redisserver.Server) {
+	t.Helper()
+	master = storetest.Server(t)
+	replica, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(replica.Stop)
+	return master, replica
+}
+
+// confirmed returns a store that waits for a replica.
+func confirmed(t testing.TB, url string) *notify.Store {
+	t.Helper()
+	store, err := notify.Open(notify.Config{URL: url, WaitReplicas: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// What is answered the replica has.
+func TestWaitReplicas(t *testing.T) {
+	master, replica := pair(t)
+	store, copied := confirmed(t, master.URL()), storetest.At(t, replica.URL(), "")
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	claimer := subscribers.NewClaimer(store, 0)
+	there := func(id string) bool {
+		t.Helper()
+		found, err := copied.Client().HExists(t.Context(), copied.Keys().Messages(), notify.Member(topic, id)).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	for i := range 200 {
+		id := fmt.Sprintf("m%d", i)
+		if i == 100 { // a script that is gone is loaded and run again
+			if err := store.Client().ScriptFlush(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		publish(t, pub, message(id, past))
+		if !there(id) {
+			t.Fatalf("%s is published, and the replica has it not", id)
+		}
+		if i%2 == 0 {
+			if _, err := pub.Cancel(t.Context(), topic, id); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := claimer.Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+			t.Fatal(err)
+		}
+		if there(id) {
+			t.Fatalf("%s is settled, and the replica has it still", id)
+		}
+	}
+	for _, result := range pub.PublishMany(t.Context(), []notify.Message{message("a", past), message("b", future)}) {
+		if result.Err != nil || !there(result.ID) {
+			t.Errorf("%s of a batch is not there: %v", result.ID, result.Err)
+		}
+	}
+}
+
+// A replica that hangs: what is not confirmed is told so, and so is the answer to
+// who repeats it, until the replica is back.
+func TestUnreplicated(t *testing.T) {
+	master, replica := pair(t)
+	store := confirmed(t, master.URL())
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	publish(t, pub, message("before", future))
+	if err := replica.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	unconfirmed := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, notify.ErrUnreplicated) || !strings.Contains(err.Error(), "0 of 1 replicas") {
+			t.Errorf("%s: %v; want ErrUnreplicated with the number of replicas", what, err)
+		}
+	}
+	for _, what := range []string{"publish", "publish again"} {
+		_, err := pub.Publish(t.Context(), message("m", future))
+		unconfirmed(what, err)
+	}
+	for _, what := range []string{"cancel", "cancel again"} {
+		_, err := pub.Cancel(t.Context(), topic, "before")
+		unconfirmed(what, err)
+	}
+	if err := replica.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "the publish is confirmed", func() bool {
+		_, err := pub.Publish(t.Context(), message("m", future))
+		return errors.Is(err, notify.ErrExists)
+	})
+	if _, err := pub.Cancel(t.Context(), topic, "before"); !errors.Is(err, notify.ErrNotFound) {
+		t.Errorf("cancel of what was cancelled: %v", err)
+	}
+}
+
+func TestWaitReplicasOutOfRange(t *testing.T) {
+	for _, n := range []int{-1, notify.MaxWaitReplicas + 1} {
+		if _, err := notify.Open(notify.Config{WaitReplicas: n}); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), "0 to 16") {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+}
+
+func BenchmarkPublishReplicated(b *testing.B) {
+	master, _ := pair(b)
+	store := confirmed(b, master.URL())
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	body := []byte(strings.Repeat("x", 100))
+	b.Run("single from 16", func(b *testing.B) {
+		var failed atomic.Pointer[error]
+		b.SetParallelism(8)
+		b.RunParallel(func(p *testing.PB) {
+			for p.Next() {
+				if _, err := pub.Publish(b.Context(), notify.Message{Topic: topic, Body: body, Delay: time.Hour}); err != nil {
+					failed.Store(&err)
+				}
+			}
+		})
+		if err := failed.Load(); err != nil {
+			b.Fatal(*err)
+		}
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "publishes/s")
+	})
+	b.Run("batches of 500", func(b *testing.B) {
+		batch := make([]notify.Message, 500)
+		for i := range batch {
+			batch[i] = notify.Message{Topic: topic, Body: body, Delay: time.Hour}
+		}
+		for b.Loop() {
+			if err := pub.PublishMany(b.Context(), batch)[0].Err; err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(500*b.N)/b.Elapsed().Seconds(), "publishes/s")
+	})
+}
