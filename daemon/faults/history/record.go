@@ -1,0 +1,128 @@
+package history
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// An Op is what a record is of.
+type Op string
+
+// What is recorded.
+const (
+	Publish    Op = "publish"
+	Broadcast  Op = "broadcast"
+	Cancel     Op = "cancel"
+	Reschedule Op = "reschedule"
+	Requeue    Op = "requeue"
+
+	Claim   Op = "claim"
+	Take    Op = "take" // a message that a claim brought
+	Handle  Op = "handle"
+	Ack     Op = "ack"
+	Nack    Op = "nack"
+	Bury    Op = "bury"
+	Release Op = "release"
+	Extend  Op = "extend"
+
+	Listen Op = "listen"
+	Hear   Op = "hear"
+	Gap    Op = "gap"
+	Store  Op = "store" // a broadcast that a JetStream stream holds
+
+	Fault Op = "fault"
+	Heal  Op = "heal"
+	Start Op = "start"
+	Stop  Op = "stop"
+	Kill  Op = "kill"
+	Beat  Op = "beat"
+)
+
+// A Phase is the call or the end of an operation; an event has none.
+type Phase string
+
+// The phases of an operation.
+const (
+	Event   Phase = ""
+	Call    Phase = "call"
+	OK      Phase = "ok"
+	No      Phase = "no"      // refused for certain: nothing was changed
+	Unknown Phase = "unknown" // it may have happened, or may happen yet
+)
+
+// Whether an operation of this kind is one record, an event.
+var events = map[Op]bool{
+	Publish: false, Broadcast: false, Cancel: false, Reschedule: false, Requeue: false,
+	Claim: false, Take: true, Handle: false, Ack: false, Nack: false, Bury: false, Release: false, Extend: false,
+	Listen: true, Hear: false, Gap: true, Store: true,
+	Fault: false, Heal: false, Start: true, Stop: true, Kill: true, Beat: true,
+}
+
+// A Record is a line of a history.
+type Record struct {
+	At      int64  `json:"at"`          // by the clock of the machine, Unix µs
+	Process string `json:"process"`     // that wrote it; each start of a program is another process
+	N       int64  `json:"n,omitempty"` // number of the operation in its process, from 1
+	Op      Op     `json:"op"`
+	Phase   Phase  `json:"phase,omitempty"`
+
+	Topic    string `json:"topic,omitempty"`
+	ID       string `json:"id,omitempty"`
+	Due      int64  `json:"due,omitempty"`      // Unix ms by Redis's clock
+	TTL      int64  `json:"ttl,omitempty"`      // ms
+	Limit    int    `json:"limit,omitempty"`    // of attempts
+	Attempt  int    `json:"attempt,omitempty"`  // 1 on first delivery
+	Receipt  int64  `json:"receipt,omitempty"`  // end of the lease, Unix ms by Redis's clock
+	Was      int64  `json:"was,omitempty"`      // the receipt before an extension; the position behind which a gap begins
+	Lease    int64  `json:"lease,omitempty"`    // ms
+	Position int64  `json:"position,omitempty"` // of a broadcast, Unix µs by Redis's clock
+	State    string `json:"state,omitempty"`    // scheduled, ready, leased or dead
+	Count    int    `json:"count,omitempty"`    // messages of a claim
+	Redis    int64  `json:"redis,omitempty"`    // Redis's clock where a reply told it, Unix µs
+	Error    string `json:"error,omitempty"`
+	Kept     bool   `json:"kept,omitempty"` // who handles it has its lease kept by others, unrecorded
+
+	Listener string `json:"listener,omitempty"` // one of those of a process
+	Name     string `json:"name,omitempty"`     // of a named listener
+	Pattern  string `json:"pattern,omitempty"`
+
+	Kind   string `json:"kind,omitempty"`   // of a fault
+	Target string `json:"target,omitempty"` // a process, or what a fault was made to
+	Offset int64  `json:"offset,omitempty"` // ms that Redis's clock is ahead of the machine's from now on
+	Loss   int64  `json:"loss,omitempty"`   // ms before a fault of which Redis may forget what it acknowledged
+	Epoch  int64  `json:"epoch,omitempty"`  // of a beat; of the carrier that is the target
+}
+
+// String returns the record as its line, which is short.
+func (r Record) String() string {
+	line, err := json.Marshal(r)
+	if err != nil { // its fields are numbers and text
+		return err.Error()
+	}
+	return string(line)
+}
+
+// check reports what is wrong with a record.
+func (r *Record) check() error {
+	event, known := events[r.Op]
+	switch {
+	case r.At <= 0:
+		return fmt.Errorf("at %d: it is no time in Unix microseconds", r.At)
+	case r.Process == "":
+		return errors.New("process: it is empty")
+	case !known:
+		return fmt.Errorf("op %q: there is no such operation", r.Op)
+	case event && r.Phase != Event:
+		return fmt.Errorf("phase %q: %s is an event and has none", r.Phase, r.Op)
+	case event:
+		return nil
+	case r.N < 1:
+		return fmt.Errorf("n %d: an operation has a number from 1", r.N)
+	}
+	switch r.Phase {
+	case Call, OK, No, Unknown:
+		return nil
+	}
+	return fmt.Errorf("phase %q: use call, ok, no or unknown", r.Phase)
+}
