@@ -21,36 +21,38 @@
 // # Two clocks
 //
 // At is by the clock of the machine, which all processes share; Due, Receipt,
-// Redis and Position are by Redis's clock. They are never compared with each
-// other, since Redis's clock may be made to jump. The receipt of a claim, less
-// its lease, is the time of the claim by Redis's clock.
+// Redis and Position are by Redis's clock, which is that of the machine and
+// what the faults of kind Clock add to it. The receipt of a claim, less its lease, is the time
+// of the claim by Redis's clock, exactly: what promises speak of is compared by
+// that alone. The order of what is known by different clocks is judged through
+// the offsets, with some milliseconds of doubt.
 //
 // # What to record
 //
 // An id is used for one message only. A batch is recorded as an operation for
 // each message. In detail, beyond At, Process, N and Op:
 //
-//   - Publish, Broadcast: Topic, ID, TTL, Limit; Kept where the topic has unrecorded
-//     workers. OK: Due as acknowledged.
+//   - Publish, Broadcast: Topic, ID, TTL, Limit. OK: Due as acknowledged.
 //   - Cancel: Topic, ID; OK: State it was in. Reschedule: Topic, ID; OK: Due.
 //   - Claim: Topic, Lease; before its end an event Take for each message that it
 //     brought, with the same N: Topic, ID, Due, Attempt, Receipt, Lease.
 //   - Handle is a handler of a Subscriber, and whatever else is given messages that
-//     others claimed and keep: Topic, ID, Due, Attempt, Receipt, Lease. It ends OK
-//     when the handler returned nil, No for an error, Unknown where it was told to
-//     stop. What follows, the library's acknowledgement, is not recorded, unless as an Ack.
-//   - Ack, Nack, Bury, Release, Extend: Topic, ID, Receipt. Nack OK: State, Due.
-//     Extend: Lease; OK: Receipt, the new one; Was is the old one in both.
+//     others claim and keep: Topic, ID, Due, Attempt, Receipt, Lease. It ends OK
+//     when it is done, No when it failed, Unknown where it was told to stop; the end is recorded
+//     before the handler returns or answers. What others then do, such as to acknowledge it, is not recorded.
+//   - Ack, Nack, Bury, Release: Topic, ID, Receipt. Nack OK: State, Due.
+//   - Extend: Topic, ID, Lease, Was, the receipt so far; OK: Receipt, the new one.
 //   - Requeue: Topic, ID, as an operation for each message that may be requeued.
 //   - Listen, an event when a listener listens: Listener, Name where it has one,
-//     Pattern, Position from which on nothing is missed.
-//   - Hear: Listener, Name, Topic, ID, Position, Due, Attempt. Unnamed ones end OK.
+//     Pattern, Position from which on nothing is missed; Count, the hands of a named one.
+//   - Hear: Listener, Name, Topic, ID, Position, Due, Attempt. One of a Listener without a name ends OK.
 //   - Gap: Listener, Name, Topic, Was (behind this position), Position (up to this one).
 //   - Store, an event at the end for each message of the JetStream stream, in its
 //     order: Topic, ID.
-//   - Fault and Heal: Kind, Target, and both the same N, which no other fault has.
-//     Both have a call and an end. Offset for a clock that jumps, Loss for what may forget, Epoch
-//     where the target carries.
+//   - Fault and Heal: Kind, Target, and both the same N, which no other fault has
+//     (Operation.Heal). Offset for a clock that jumps, of either; Loss for what may forget; Epoch
+//     where the target carries. A fault that heals by itself has its Heal, too.
 //   - Start, Stop, Kill: events of the harness about a process: Target, Epoch where it carries.
 //   - Beat: Epoch, Redis, as an observer hears them.
+//   - Drained, an event of the harness: it has waited until all that is due is settled and heard.
 package history

@@ -37,7 +37,12 @@ const (
 	Stop  Op = "stop"
 	Kill  Op = "kill"
 	Beat  Op = "beat"
+
+	Drained Op = "drained"
 )
+
+// Clock is the kind of the fault that sets Redis's clock.
+const Clock = "clock"
 
 // A Phase is the call or the end of an operation; an event has none.
 type Phase string
@@ -56,7 +61,7 @@ var events = map[Op]bool{
 	Publish: false, Broadcast: false, Cancel: false, Reschedule: false, Requeue: false,
 	Claim: false, Take: true, Handle: false, Ack: false, Nack: false, Bury: false, Release: false, Extend: false,
 	Listen: true, Hear: false, Gap: true, Store: true,
-	Fault: false, Heal: false, Start: true, Stop: true, Kill: true, Beat: true,
+	Fault: false, Heal: false, Start: true, Stop: true, Kill: true, Beat: true, Drained: true,
 }
 
 // A Record is a line of a history.
@@ -78,10 +83,9 @@ type Record struct {
 	Lease    int64  `json:"lease,omitempty"`    // ms
 	Position int64  `json:"position,omitempty"` // of a broadcast, Unix µs by Redis's clock
 	State    string `json:"state,omitempty"`    // scheduled, ready, leased or dead
-	Count    int    `json:"count,omitempty"`    // messages of a claim
+	Count    int    `json:"count,omitempty"`    // messages of a claim; hands of a listener
 	Redis    int64  `json:"redis,omitempty"`    // Redis's clock where a reply told it, Unix µs
 	Error    string `json:"error,omitempty"`
-	Kept     bool   `json:"kept,omitempty"` // who handles it has its lease kept by others, unrecorded
 
 	Listener string `json:"listener,omitempty"` // one of those of a process
 	Name     string `json:"name,omitempty"`     // of a named listener
