@@ -131,7 +131,7 @@ func TestForeignLeaseEnds(t *testing.T) {
 	storetest.Eventually(t, "it is elected", func() bool { return look(t, store).Name == "me" })
 }
 
-func TestBacklogIsMovedInDueOrderAcrossTopics(t *testing.T) {
+func TestBacklogIsMovedWithItsDueTimes(t *testing.T) {
 	store := storetest.Open(t)
 	const n, topics = 5000, 7
 	var messages []notify.Message

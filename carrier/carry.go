@@ -185,7 +185,7 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 		took = max(ended.Sub(began)-t.clock.trip, 0)
 	}
 	if !beats { // whose time is not the batch's
-		t.adapt(took, moved)
+		t.adapt(took, wait == 0)
 	}
 	t.cursor, _ = reply[5].(string)
 	t.rank, _ = reply[6].(int64)
@@ -239,12 +239,13 @@ func number(reply any) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// adapt keeps one call short for everybody else who calls Redis.
-func (t *term) adapt(took time.Duration, moved int64) {
+// adapt keeps one call short for everybody else who calls Redis. It tries a
+// larger batch where more is due.
+func (t *term) adapt(took time.Duration, more bool) {
 	switch {
 	case took > slowCall:
 		t.batch = max(t.batch/2, minBatch)
-	case took < slowCall/2 && moved >= int64(t.batch):
+	case took < slowCall/2 && more:
 		t.batch = min(2*t.batch, t.o.Batch)
 	}
 	t.batch = min(t.batch, t.o.Batch)

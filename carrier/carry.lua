@@ -10,7 +10,9 @@
 --   scheduled messages of a topic that were made ready had it, for how many topics the beat repeated a ring, and of each one
 --   buried: member, reason, attempts used up.
 -- The keys of topics are built here, because the topics are learned here; they carry the same hash tag.
-local SLOW = 100 -- leases and expiries dealt with in one call
+local BATCH = math.max(tonumber(ARGV[5]), 2) -- one of the topic that is behind the most, one of that which is the least
+local SLOW = math.ceil(BATCH / 5) -- leases and expiries dealt with in one call, which take longer each
+local TOPICS_A_CALL = 2 * math.ceil(BATCH / 8) -- that messages are made ready of in one call: each takes as long as some messages
 local TOPICS_A_BEAT = 500 -- that are looked at for a lost ring
 local NAMES = 4096 -- bytes of topics that a beat names
 local LATER = 60000 -- ms until something is tried again that can neither be carried nor buried
@@ -101,14 +103,13 @@ local function tell_runs(list)
   end
 end
 
--- What is due in the schedule of a topic, up to a limit. It is taken out of there only when it stands elsewhere. Returns how
--- many there were.
+-- What is due in the schedule of a topic, up to a limit. It is taken out of there only when it stands elsewhere.
 local function carry_topic(topic, limit)
   local key, own = base .. 'schedule:' .. topic, topic .. ':'
   local due = due_of(key, limit)
   if not due then -- it is foreign
     call('ZADD', SCHEDULES, now + LATER, topic)
-    return 0
+    return
   end
   local list, foreign = {}, {}
   for i = 1, #due, 2 do
@@ -130,21 +131,39 @@ local function carry_topic(topic, limit)
   end
   if #due / 2 > stay then call('ZREMRANGEBYRANK', key, 0, #due / 2 - stay - 1) end
   set_head(topic, key)
-  return #due / 2
 end
 
--- What is due, topic by topic, that of which the first is due first.
+-- The topics that are served in this call. Where more have something due, these are as many of those that are behind the most
+-- as of those that are the least, so that no backlog keeps another topic waiting, be it of few topics or of many.
+local function due_topics()
+  local topics = call('ZRANGE', SCHEDULES, '-inf', now, 'BYSCORE', 'LIMIT', 0, TOPICS_A_CALL)
+  if #topics < TOPICS_A_CALL then return topics end
+  local half = TOPICS_A_CALL / 2
+  local newest = call('ZRANGE', SCHEDULES, now, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, half)
+  for i = 1, half do topics[half + i] = newest[i] end
+  return topics
+end
+
+-- What is due in the schedules, oldest first in each. All topics have an equal share of the batch; what one does not need goes
+-- to the others, to those that are behind the most first.
 local function carry_schedules()
-  local left = tonumber(ARGV[5])
-  local due = due_of(SCHEDULES, left)
-  for i = 1, #due, 2 do
-    if left <= 0 then break end
-    local topic = due[i]
+  local topics, shares, wants, left = {}, {}, {}, BATCH
+  for _, topic in ipairs(due_topics()) do
     if is_topic(topic) then
-      left = left - carry_topic(topic, left)
+      topics[#topics + 1] = topic
     elseif bury_here(SCHEDULES, nil, topic, 'member without a topic', 0) then
       call('ZREM', SCHEDULES, topic)
     end
+  end
+  for i, topic in ipairs(topics) do
+    wants[i] = try('ZCOUNT', base .. 'schedule:' .. topic, '-inf', now) or 0
+    shares[i] = math.min(wants[i], math.floor(BATCH / #topics))
+    left = left - shares[i]
+  end
+  for i, topic in ipairs(topics) do
+    local more = math.min(wants[i] - shares[i], left)
+    left = left - more
+    carry_topic(topic, shares[i] + more)
   end
 end
 
@@ -250,7 +269,7 @@ end
 -- Broadcasts that are due: into the log of their topic, and told to everyone. An entry names the position of the one before
 -- it, so that a listener sees whether any in between were trimmed.
 local function carry_broadcasts()
-  local due = due_of(BROADCASTS, ARGV[5])
+  local due = due_of(BROADCASTS, BATCH)
   local members = {}
   for i = 1, #due, 2 do members[#members + 1] = due[i] end
   local position = math.max(us, last_sent(LOGS) + 1)

@@ -64,25 +64,25 @@ func TestNudgeKeepsTheEarliest(t *testing.T) {
 func TestBatchAdaptsToRedis(t *testing.T) {
 	tm := newTerm(&Carrier{o: Options{Batch: 500, Lease: DefaultLease}}, "", 1)
 	for _, test := range []struct {
-		took  time.Duration
-		moved int64
-		want  int
+		took time.Duration
+		more bool
+		want int
 	}{
-		{time.Millisecond / 2, 500, 500},
-		{5 * time.Millisecond, 500, 250},
-		{5 * time.Millisecond, 250, 125},
-		{1500 * time.Microsecond, 125, 125},
-		{100 * time.Microsecond, 3, 125},
-		{900 * time.Microsecond, 125, 250},
-		{time.Second, 250, 125},
+		{time.Millisecond / 2, true, 500},
+		{5 * time.Millisecond, true, 250},
+		{5 * time.Millisecond, false, 125},
+		{1500 * time.Microsecond, true, 125},
+		{100 * time.Microsecond, false, 125},
+		{900 * time.Microsecond, true, 250},
+		{time.Second, true, 125},
 	} {
-		tm.adapt(test.took, test.moved)
+		tm.adapt(test.took, test.more)
 		if tm.batch != test.want {
-			t.Fatalf("after %v for %d: batch %d, want %d", test.took, test.moved, tm.batch, test.want)
+			t.Fatalf("after %v, more is due %v: batch %d, want %d", test.took, test.more, tm.batch, test.want)
 		}
 	}
 	for range 20 {
-		tm.adapt(time.Second, 1)
+		tm.adapt(time.Second, true)
 	}
 	if tm.batch != minBatch {
 		t.Errorf("batch %d, want %d", tm.batch, minBatch)

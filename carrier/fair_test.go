@@ -1,0 +1,207 @@
+package carrier
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// elected returns a term of a carrier whose calls the test makes itself.
+func elected(t *testing.T, store *notify.Store, o Options) *term {
+	t.Helper()
+	o.Lease = MaxLease
+	c, err := New(store, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tm, _, err := c.elect(t.Context())
+	if err != nil || tm == nil {
+		t.Fatalf("elected: %v, %v", tm, err)
+	}
+	return tm
+}
+
+// carryOnce makes one call.
+func (t *term) carryOnce(test *testing.T) {
+	test.Helper()
+	if _, err := t.call(test.Context()); err != nil {
+		test.Fatal(err)
+	}
+}
+
+// overdue publishes messages that are due within the next ms, and waits until they are.
+func overdue(t *testing.T, store *notify.Store, messages ...notify.Message) {
+	t.Helper()
+	for i := range messages {
+		messages[i].Body = []byte("x")
+		if messages[i].Due.IsZero() && messages[i].Delay == 0 {
+			messages[i].Delay = time.Millisecond
+		}
+	}
+	storetest.Publish(t, store, messages...)
+	end := now(t, store).Add(2 * time.Millisecond)
+	storetest.Eventually(t, "they are due", func() bool { return now(t, store).After(end) })
+}
+
+func now(t *testing.T, store *notify.Store) time.Time {
+	t.Helper()
+	now, err := store.Client().Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now
+}
+
+func many(n int, message func(i int) notify.Message) []notify.Message {
+	all := make([]notify.Message, n)
+	for i := range all {
+		all[i] = message(i)
+	}
+	return all
+}
+
+// card returns how many members a sorted set has.
+func card(t *testing.T, store *notify.Store, key string) int {
+	t.Helper()
+	n, err := store.Client().ZCard(t.Context(), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}
+
+// The message of a topic that is due beside a backlog of another is made ready in the next call, and the backlog goes on.
+func TestBacklogOfOneTopic(t *testing.T) {
+	store := storetest.Open(t)
+	tm := elected(t, store, Options{})
+	overdue(t, store, many(100_000, func(int) notify.Message { return notify.Message{Topic: "big"} })...)
+	tm.carryOnce(t)
+	for i := range 5 {
+		name, before := fmt.Sprint("small", i), card(t, store, store.Keys().Ready("big"))
+		overdue(t, store, notify.Message{Topic: name})
+		tm.carryOnce(t)
+		if n := card(t, store, store.Keys().Ready(name)); n != 1 {
+			t.Errorf("%d of %s are ready after one call", n, name)
+		}
+		if n := card(t, store, store.Keys().Ready("big")); n <= before {
+			t.Errorf("the backlog stands still at %d", n)
+		}
+	}
+	storetest.Heads(t, store)
+}
+
+// The same beside a backlog of many topics with one message, or several, each; the oldest of these is made ready as well.
+func TestBacklogOfManyTopics(t *testing.T) {
+	for _, each := range []int{1, 20} {
+		t.Run(fmt.Sprint(each), func(t *testing.T) {
+			store := storetest.Open(t)
+			tm := elected(t, store, Options{})
+			const topics = 2000
+			overdue(t, store, notify.Message{Topic: "oldest"})
+			overdue(t, store, many(topics*each, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprintf("t.%d", i%topics)} })...)
+			overdue(t, store, notify.Message{Topic: "new"})
+			tm.carryOnce(t)
+			for _, name := range []string{"oldest", "new"} {
+				if n := card(t, store, store.Keys().Ready(name)); n != 1 {
+					t.Errorf("%d of %s are ready after one call", n, name)
+				}
+			}
+			for calls := 1; card(t, store, store.Keys().Schedules()) > 0; calls++ {
+				if calls > topics*each {
+					t.Fatal("it does not end")
+				}
+				tm.carryOnce(t)
+			}
+			storetest.Heads(t, store)
+		})
+	}
+}
+
+// What some topics do not need of a call is left to those that do, so that a backlog is not worked off more slowly beside others.
+func TestBatchIsUsedUp(t *testing.T) {
+	store := storetest.Open(t)
+	tm := elected(t, store, Options{Batch: 100})
+	overdue(t, store, append(many(300, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprint("big", i%2)} }),
+		many(9, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprint("small", i)} })...)...)
+	tm.carryOnce(t)
+	big0, big1, small := card(t, store, store.Keys().Ready("big0")), card(t, store, store.Keys().Ready("big1")), 0
+	for i := range 9 {
+		small += card(t, store, store.Keys().Ready(fmt.Sprint("small", i)))
+	}
+	if small != 9 || min(big0, big1) < 100/11 || big0+big1 != 100-9 {
+		t.Errorf("of the backlogs %d and %d are ready, and %d others; want 91 together, and 9", big0, big1, small)
+	}
+}
+
+// In each topic what is ready was due before, or with, what is not, after every call of a backlog of several topics.
+func TestOrderInABacklog(t *testing.T) {
+	store := storetest.Open(t)
+	tm := elected(t, store, Options{Batch: 64})
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"}
+	start := now(t, store).Add(100 * time.Millisecond)
+	overdue(t, store, many(5000, func(i int) notify.Message {
+		return notify.Message{Topic: names[min(rand.IntN(len(names)), rand.IntN(len(names)))], Due: start.Add(time.Duration(rand.IntN(200)) * time.Millisecond)}
+	})...)
+	storetest.Eventually(t, "all are due", func() bool { return now(t, store).After(start.Add(201 * time.Millisecond)) })
+	client, keys := store.Client(), store.Keys()
+	last := func(key string, rank int64) (redis.Z, bool) {
+		found, err := client.ZRangeWithScores(t.Context(), key, rank, rank).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) == 0 {
+			return redis.Z{}, false
+		}
+		return found[0], true
+	}
+	for card(t, store, keys.Schedules()) > 0 {
+		tm.carryOnce(t)
+		for _, name := range names {
+			ready, some := last(keys.Ready(name), -1)
+			waits, more := last(keys.Schedule(name), 0)
+			if some && more && (ready.Score > waits.Score || ready.Score == waits.Score && strings.Compare(ready.Member.(string), waits.Member.(string)) > 0) {
+				t.Fatalf("%v is ready before %v", ready, waits)
+			}
+		}
+		storetest.Heads(t, store)
+	}
+}
+
+// A call carries something of everything that is due: no backlog of one kind keeps another waiting.
+func TestEveryKindHasItsShare(t *testing.T) {
+	store := storetest.Open(t)
+	client, keys := store.Client(), store.Keys()
+	tm := elected(t, store, Options{})
+	const backlog = 2000
+	leases := many(backlog, func(i int) notify.Message { return notify.Message{Topic: "leased", ID: fmt.Sprint(i)} })
+	overdue(t, store, leases...)
+	for _, m := range leases { // as if they had been claimed, and their leases had ended
+		client.ZRem(t.Context(), keys.Schedule("leased"), notify.Member(m.Topic, m.ID))
+		client.ZAdd(t.Context(), keys.Leased(), redis.Z{Score: 1, Member: notify.Member(m.Topic, m.ID)})
+	}
+	overdue(t, store, append(many(backlog, func(int) notify.Message { return notify.Message{Topic: "news", Broadcast: true} }),
+		many(backlog, func(int) notify.Message { return notify.Message{Topic: "short", TTL: time.Millisecond} })...)...)
+	overdue(t, store, many(backlog, func(int) notify.Message { return notify.Message{Topic: "scheduled"} })...)
+	for range 2 {
+		tm.carryOnce(t)
+	}
+	log, err := client.XLen(t.Context(), keys.Log("news")).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, n := range map[string]int{
+		"leases that ended": card(t, store, keys.Ready("leased")), "broadcasts": int(log), "messages": card(t, store, keys.Ready("scheduled")),
+		"expired messages": card(t, store, keys.Dead("short")),
+	} {
+		if n == 0 || n == backlog {
+			t.Errorf("%d of %d %s were carried in two calls", n, backlog, what)
+		}
+	}
+}
