@@ -32,6 +32,11 @@ type Config struct {
 	// rescheduled, acknowledged and the like before that is answered. Zero: none,
 	// so that a failover loses what the replica did not have yet.
 	WaitReplicas int
+
+	// MemoryShare is the share of Redis's maxmemory, in percent, from which on
+	// publishes are refused with ErrFull. Zero: DefaultMemoryShare; 100: only Redis
+	// itself refuses.
+	MemoryShare int
 }
 
 // Timeouts of a connection to Redis.

@@ -26,6 +26,11 @@
 // Publishing is idempotent by id. An id that is in use is refused with
 // [ErrExists], so a publish whose answer was lost may be repeated safely.
 //
+// A publish is refused with [ErrFull] before Redis has no memory left: from a
+// share of its maxmemory on, [Config].MemoryShare. All else has the rest, so
+// that messages are still handed out, settled and cancelled, which makes room.
+// Without a maxmemory nothing is refused.
+//
 // # Where things stand
 //
 // [Keys] names every key and channel. A [Store] is one Redis and one prefix in

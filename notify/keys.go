@@ -3,6 +3,7 @@ package notify
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 )
 
 // DefaultPrefix is the prefix of all keys and channels.
@@ -66,6 +67,10 @@ func (k Keys) Leased() string { return k.base + "leased" }
 
 // Messages is the hash of records by member.
 func (k Keys) Messages() string { return k.base + "messages" }
+
+// Room is the string that says whether there is room for publishes below a share of Redis's memory in percent: 1 or 0. It
+// is not there when nobody looked lately.
+func (k Keys) Room(share int) string { return k.base + "room:" + strconv.Itoa(share) }
 
 // Ready is the sorted set of a topic's due members by due time.
 func (k Keys) Ready(topic string) string { return k.base + "ready:" + topic }

@@ -70,9 +70,9 @@ type outgoing struct {
 
 // Publish publishes one message. Concurrent calls are gathered: those that
 // come while a call to Redis is under way share the next one; alone, a call
-// does not wait. Errors: ErrInvalid, ErrExists, ErrUnreplicated, or that of the connection,
-// after which it may or may not be published: publishing it again with the same
-// id is safe. A call to a Redis that is away is repeated for about a second. A
+// does not wait. Errors: ErrInvalid, ErrExists, ErrFull, ErrUnreplicated, or
+// that of the connection, after which it may or may not be published: publishing
+// it again with the same id is safe. A call to a Redis that is away is repeated for about a second. A
 // context that ends while the call is under way may be noticed only when it is
 // answered, or has timed out after three seconds.
 func (p *Publisher) Publish(ctx context.Context, m Message) (Publication, error) {

@@ -16,6 +16,7 @@ type Script struct {
 	flagged  *redis.Script // for Redis 7 and newer
 	plain    *redis.Script // for the embedded trial server, which knows no flags
 	promised bool          // its answer is a promise
+	grows    bool          // it makes Redis hold more, and begins with room.lua
 }
 
 // NewScript returns the script of a source. Its name, that of its file without
@@ -35,8 +36,13 @@ func (s *Script) Promised() *Script {
 	return &promised
 }
 
-// newGrowingScript returns a script that Redis refuses as a whole when it is out of memory.
-func newGrowingScript(name, source string) *Script { return newScript("#!lua\n", name, source) }
+// newGrowingScript returns a script that is refused as a whole, with ErrFull,
+// when Redis is full, or nearly so.
+func newGrowingScript(name, source string) *Script {
+	s := newScript("#!lua\n", name, room+source)
+	s.grows = true
+	return s
+}
 
 func newScript(shebang, name, source string) *Script {
 	return &Script{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type Store struct {
 	where  string // the address, for errors
 
 	replicas int // that must have what was promised
+	share    int // of maxmemory in percent, from which on publishes are refused
 	lines    lines
 	fit      atomic.Int32
 
@@ -50,6 +52,10 @@ func Open(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	share, err := memoryShare(c.MemoryShare)
+	if err != nil {
+		return nil, err
+	}
 	where := c.URL
 	if where == "" {
 		where = DefaultURL
@@ -57,7 +63,7 @@ func Open(c Config) (*Store, error) {
 	if c.WaitReplicas < 0 || c.WaitReplicas > MaxWaitReplicas {
 		return nil, fmt.Errorf("%w number of replicas to wait for %d: use 0 to %d", ErrInvalid, c.WaitReplicas, MaxWaitReplicas)
 	}
-	s := &Store{keys: keys, where: RedactURLs(where), replicas: c.WaitReplicas}
+	s := &Store{keys: keys, where: RedactURLs(where), replicas: c.WaitReplicas, share: share}
 	if s.client, err = connect(c, &s.lines); err != nil {
 		return nil, err
 	}
@@ -139,8 +145,11 @@ func (s *Store) Run(ctx context.Context, script *Script, keys []string, args ...
 			return nil, err
 		}
 	}
-	argv := make([]any, 0, len(args)+2)
+	argv := make([]any, 0, len(args)+3)
 	argv = append(append(argv, s.keys.prefix+":", s.keys.Head()), args...)
+	if script.grows {
+		keys, argv = append(slices.Clip(keys), s.keys.Room(s.share)), append(argv, s.share)
+	}
 	if s.observe == nil {
 		return s.run(ctx, script, keys, argv)
 	}
@@ -162,7 +171,7 @@ func (s *Store) run(ctx context.Context, script *Script, keys []string, argv []a
 		reply, err = one.Run(ctx, s.client, keys, argv...).Slice()
 	}
 	if err != nil {
-		return nil, s.explain(ctx, err)
+		return nil, s.explain(ctx, full(err))
 	}
 	return reply, nil
 }

@@ -156,14 +156,14 @@ func Publish(t testing.TB, store *notify.Store, messages ...notify.Message) {
 }
 
 // kept are the beginnings of the keys that stay when every message is gone.
-var kept = []string{"carrier", "epoch", "waiting:", "log:", "logs", "listeners", "places:"}
+var kept = []string{"carrier", "epoch", "waiting:", "log:", "logs", "listeners", "places:", "room:"}
 
 // forEver are the counters of what ever happened to a topic, which stay, too.
 var forEver = []string{"published", "acked", "sent", "died", "lateness", "idle"}
 
 // Empty fails the test if there is a key that should not be there once every
-// message is gone: all but the counters, the election, empty waiting lists, and
-// what was sent and is kept for who listens.
+// message is gone: all but the counters, the election, empty waiting lists,
+// what was sent and is kept for who listens, and whether there is room.
 func Empty(t testing.TB, store *notify.Store) {
 	t.Helper()
 	base := store.Keys().Base()

@@ -1,0 +1,64 @@
+package notify
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed room.lua
+var room string
+
+// DefaultMemoryShare is the share of Redis's maxmemory, in percent, from which on publishes are refused.
+const DefaultMemoryShare = 90
+
+// ErrFull is the error of a publish for which Redis has no memory left: its
+// share of maxmemory (Config.MemoryShare) is in use, or all of it is. Nothing was
+// published. All else goes on, and so do publishes when there is room again.
+var ErrFull = errors.New("redis is full")
+
+// full adds ErrFull to an error with which Redis or room.lua tells that memory is full.
+func full(err error) error {
+	if redis.HasErrorPrefix(err, "FULL") || redis.HasErrorPrefix(err, "OOM") {
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return err
+}
+
+// memoryShare returns a share in percent, or an ErrInvalid.
+func memoryShare(percent int) (int, error) {
+	if percent == 0 {
+		percent = DefaultMemoryShare
+	}
+	if percent < 1 || percent > 100 {
+		return 0, fmt.Errorf("%w memory share %d%%: use 1 to 100", ErrInvalid, percent)
+	}
+	return percent, nil
+}
+
+// Memory says how full a Redis is, in bytes.
+type Memory struct {
+	Used  int64 // of what counts against Max: without the buffers of replicas and of the append-only file
+	Max   int64 // Redis's maxmemory; zero: it has no limit
+	Limit int64 // from which on publishes are refused; zero: there is none
+}
+
+// Memory asks how full Redis is. The trial server does not tell: its Memory is
+// zero. The error is that of the connection.
+func (s *Store) Memory(ctx context.Context) (Memory, error) {
+	info, err := s.Info(ctx, "memory")
+	if err != nil {
+		return Memory{}, err
+	}
+	bytes := func(name string) int64 {
+		n, _ := strconv.ParseInt(info[name], 10, 64) // zero where it does not tell
+		return n
+	}
+	m := Memory{Used: bytes("used_memory") - bytes("mem_not_counted_for_evict"), Max: bytes("maxmemory")}
+	m.Limit = m.Max * int64(s.share) / 100
+	return m, nil
+}

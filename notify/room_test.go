@@ -1,0 +1,253 @@
+package notify_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// small returns a store in a Redis of 40 MB, of which 50 % are for messages, and its publisher.
+func small(t *testing.T) (*notify.Publisher, *notify.Store) {
+	t.Helper()
+	server := storetest.Server(t, "--maxmemory", "40mb", "--maxmemory-policy", "noeviction")
+	store, err := notify.Open(notify.Config{URL: server.URL(), MemoryShare: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return notify.NewPublisher(store, notify.PublisherOptions{}), store
+}
+
+// large returns a message of 100 KB.
+func large(id string, due time.Time) notify.Message {
+	m := message(id, due)
+	m.Body = bytes.Repeat([]byte("x"), 100_000)
+	return m
+}
+
+// memory returns how full a store's Redis is.
+func memory(t *testing.T, store *notify.Store) notify.Memory {
+	t.Helper()
+	m, err := store.Memory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// fillUp publishes until that is refused, and returns the ids.
+func fillUp(t *testing.T, pub *notify.Publisher, due time.Time) (ids []string) {
+	t.Helper()
+	for i := range 1000 {
+		id := fmt.Sprint("fill-", i)
+		_, err := pub.Publish(t.Context(), large(id, due))
+		if errors.Is(err, notify.ErrFull) {
+			return ids
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	t.Fatal("it never was full")
+	return nil
+}
+
+// wantFull checks that an error is that of the share, and not of Redis itself.
+func wantFull(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, notify.ErrFull) || !strings.Contains(err.Error(), "50% are for messages") || notify.Away(err) {
+		t.Errorf("got %v, want an ErrFull that tells of the share", err)
+	}
+}
+
+// Every way to publish is refused at the share, as a whole, and everything else goes on; when there is room again, so do publishes.
+func TestFull(t *testing.T) {
+	pub, store := small(t)
+	broadcast := announcement("sent", future)
+	for _, m := range []notify.Message{message("acked", past), message("buried", past), message("released", past), message("cancelled", future), message("moved", future), broadcast} {
+		publish(t, pub, m)
+	}
+	ids := fillUp(t, pub, future)
+	if m := memory(t, store); m.Max != 40<<20 || m.Limit != 20<<20 || m.Used < m.Limit-m.Max/20 || m.Used > m.Limit+m.Max/4 { // the call's buffer counted, too
+		t.Errorf("it was full at %+v", m)
+	}
+
+	unchanged(t, store, func() {
+		many := make([]notify.Message, 1200) // three calls
+		for i := range many {
+			many[i] = message(fmt.Sprint(i), []time.Time{past, future}[i%2])
+			many[i].Broadcast = i%3 == 0
+		}
+		for _, r := range pub.PublishMany(t.Context(), many) {
+			wantFull(t, r.Err)
+		}
+		_, err := pub.Broadcast(t.Context(), message("b", past))
+		wantFull(t, err)
+		var callers sync.WaitGroup
+		for i := range 64 { // who are gathered
+			callers.Go(func() {
+				_, err := pub.Publish(t.Context(), message(fmt.Sprint(i), past))
+				wantFull(t, err)
+			})
+		}
+		callers.Wait()
+	})
+
+	goesOn(t, pub, store)
+	for _, id := range ids[:len(ids)/2] {
+		if _, err := pub.Cancel(t.Context(), topic, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(t, pub, large("again", past))
+}
+
+// goesOn checks that all but publishing works in a Redis that is full.
+func goesOn(t *testing.T, pub *notify.Publisher, store *notify.Store) {
+	t.Helper()
+	c, err := carrier.New(store, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	claimer := subscribers.NewClaimer(store, 0)
+	for _, settle := range []func(context.Context, subscribers.Delivery) error{
+		claimer.Ack,
+		func(ctx context.Context, d subscribers.Delivery) error {
+			_, err := claimer.Bury(ctx, d, "the test says so")
+			return err
+		},
+		func(ctx context.Context, d subscribers.Delivery) error {
+			_, err := claimer.Release(ctx, d.Topic, []subscribers.Delivery{d})
+			return err
+		},
+	} {
+		if err := settle(t.Context(), claim(t, store, 1)[0]); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := pub.Cancel(t.Context(), topic, "cancelled"); err != nil {
+		t.Error(err)
+	}
+	for _, id := range []string{"moved", "sent"} { // the carrier moves both
+		if _, err := pub.Reschedule(t.Context(), topic, id, time.Millisecond, time.Time{}); err != nil {
+			t.Error(err)
+		}
+	}
+	storetest.Eventually(t, "what is due is carried", func() bool {
+		c := counts(t, pub)
+		return c.Ready == 2 && c.Sent == 1
+	})
+	if c := counts(t, pub); c.Dead != 1 || c.Acked != 1 {
+		t.Errorf("got %+v", c)
+	}
+	if n, err := subscribers.NewDeadLetters(store).RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
+		t.Errorf("requeued %d, %v", n, err)
+	}
+}
+
+// Where publishes were refused they go on only when some room is there, so that it does not change with every message.
+func TestFullUntilThereIsRoom(t *testing.T) {
+	pub, store := small(t)
+	ids := fillUp(t, pub, future)
+	for len(ids) > 0 {
+		if _, err := pub.Cancel(t.Context(), topic, ids[0]); err != nil {
+			t.Fatal(err)
+		}
+		ids = ids[1:]
+		before := memory(t, store)
+		_, err := pub.Publish(t.Context(), message("next", future))
+		if err == nil {
+			if before.Used > before.Limit*99/100 {
+				t.Errorf("it goes on at %+v", before)
+			}
+			publish(t, pub, large("another", future)) // it does not refuse the next one at once
+			return
+		}
+		wantFull(t, err)
+	}
+	t.Error("it never goes on")
+}
+
+// A publisher that has the whole of the memory is refused by Redis alone, and a share is of who has it.
+func TestWholeShare(t *testing.T) {
+	pub, store := small(t)
+	fillUp(t, pub, future)
+	all, err := notify.Open(notify.Config{URL: store.Where(), MemoryShare: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close()
+	publish(t, notify.NewPublisher(all, notify.PublisherOptions{}), large("a", future))
+	_, err = pub.Publish(t.Context(), message("b", future))
+	wantFull(t, err)
+	if m := memory(t, all); m.Limit != m.Max {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// However fast it is filled, some calls' bodies at the most are above the share.
+func TestFilledFast(t *testing.T) {
+	pub, store := small(t)
+	var callers sync.WaitGroup
+	for i := range 4 {
+		callers.Go(func() {
+			for j := range 100 {
+				batch := make([]notify.Message, 20) // of 2 MB
+				for k := range batch {
+					batch[k] = large(fmt.Sprintf("%d-%d-%d", i, j, k), future)
+				}
+				if err := pub.PublishMany(t.Context(), batch)[0].Err; err != nil {
+					wantFull(t, err)
+					return
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if m := memory(t, store); m.Used < m.Limit-m.Max/4 || m.Used > m.Limit+m.Max/4 { // the buffers of the calls counted, too
+		t.Errorf("it is full at %+v", m)
+	}
+}
+
+// A Redis without a limit takes everything, and a limit that it is given is noticed.
+func TestLimitIsSet(t *testing.T) {
+	server := storetest.Server(t, "--maxmemory-policy", "noeviction")
+	store := storetest.At(t, server.URL(), "")
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	for i := range 100 {
+		publish(t, pub, large(fmt.Sprint(i), future))
+	}
+	m := memory(t, store)
+	if m.Max != 0 || m.Limit != 0 || m.Used <= 0 {
+		t.Errorf("got %+v", m)
+	}
+	do(t, store, []any{"CONFIG", "SET", "maxmemory", m.Used * 100 / 95}) // so that more than 90 % are in use
+	var err error
+	storetest.Eventually(t, "it is noticed", func() bool {
+		_, err = pub.Publish(t.Context(), message(notify.NewID(), future))
+		return err != nil
+	})
+	if !errors.Is(err, notify.ErrFull) || !strings.Contains(err.Error(), "90% are for messages") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMemoryShareOutOfRange(t *testing.T) {
+	for _, share := range []int{-1, 101} {
+		if _, err := notify.Open(notify.Config{MemoryShare: share}); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), "use 1 to 100") {
+			t.Errorf("%d: got %v", share, err)
+		}
+	}
+}
