@@ -35,6 +35,7 @@ type Config struct {
 	RedisCAFile         string        `split_words:"true" desc:"File of PEM certificates to trust, for rediss://."`
 	WaitReplicas        int           `split_words:"true" default:"0" desc:"Replicas of Redis that must have what is published, cancelled, rescheduled or acknowledged before that is answered."`
 	Prefix              string        `split_words:"true" default:"bellhop" desc:"What the names of all keys and channels in Redis begin with."`
+	MemoryShare         Percent       `split_words:"true" default:"90%" desc:"Share of Redis's maxmemory from which on publishes are refused, so that all else has room; 100%: only Redis itself refuses."`
 	Listen              string        `split_words:"true" default:"127.0.0.1:8420" desc:"Address that HTTP is served on, HOST:PORT; none: HTTP is not served. Sockets that systemd passes on take its place."`
 	ListenWithoutTokens bool          `split_words:"true" default:"false" desc:"Serve HTTP to other machines although there is no TOKENS_FILE: whoever reaches it may do everything."`
 	TokensFile          string        `split_words:"true" desc:"File of who may do what over HTTP: lines of NAME TOKEN RIGHTS TOPICS. Read anew on reload. Without it everybody may do everything."`
@@ -148,6 +149,8 @@ func grammar(value any) string {
 		return "a duration such as 500ms, 30s or 10m"
 	case Size:
 		return "bytes such as 262144, 256KiB or 1MiB"
+	case Percent:
+		return "a share such as 90%"
 	case Keep:
 		return "a count and an age such as 100000,24h"
 	case bool:
@@ -176,6 +179,9 @@ func (c *Config) faults() []fault {
 		if value < 1 || value > most {
 			all = append(all, fault{setting, fmt.Errorf("%d is out of range; use 1 to %d", value, most)})
 		}
+	}
+	if c.MemoryShare < 1 || c.MemoryShare > 100 {
+		all = append(all, fault{"BELLHOP_MEMORY_SHARE", fmt.Errorf("%s is out of range; use 1%% to 100%%", c.MemoryShare)})
 	}
 	ranged("BELLHOP_CARRIER_LEASE", c.CarrierLease, carrier.MinLease, carrier.MaxLease)
 	counted("BELLHOP_CARRIER_BATCH", c.CarrierBatch, carrier.MaxBatch)
@@ -262,7 +268,7 @@ func (c *Config) natsFaults() []fault {
 func (c Config) Notify() notify.Config {
 	return notify.Config{
 		URL: string(c.RedisURL), Master: c.RedisMaster, Username: c.RedisUsername,
-		PasswordFile: c.RedisPasswordFile, CAFile: c.RedisCAFile, Prefix: c.Prefix,
+		PasswordFile: c.RedisPasswordFile, CAFile: c.RedisCAFile, Prefix: c.Prefix, MemoryShare: int(c.MemoryShare),
 		WaitReplicas: c.WaitReplicas,
 	}
 }

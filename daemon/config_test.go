@@ -46,7 +46,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := daemon.Config{
-		RedisURL: notify.DefaultURL, Prefix: notify.DefaultPrefix, Listen: daemon.DefaultListen, MetricsTopics: 100,
+		RedisURL: notify.DefaultURL, Prefix: notify.DefaultPrefix, MemoryShare: notify.DefaultMemoryShare, Listen: daemon.DefaultListen, MetricsTopics: 100,
 		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch,
 		Lease: subscribers.DefaultLease, MaxAttempts: subscribers.DefaultMaxAttempts,
 		BackoffMin: subscribers.DefaultBackoffMin, BackoffMax: subscribers.DefaultBackoffMax,
@@ -79,7 +79,7 @@ func TestSettings(t *testing.T) {
 		"BELLHOP_NATS_URL": "nats://a:4222,tls://b", "BELLHOP_NATS_CREDS_FILE": creds, "BELLHOP_NATS_CA_FILE": ca,
 		"BELLHOP_NATS_PREFIX": "shop.bells", "BELLHOP_NATS_DELIVER": "orders,mail.out:7", "BELLHOP_NATS_JETSTREAM": "BELLS",
 		"BELLHOP_REDIS_URL": "redis://redis.example.com:6380", "BELLHOP_REDIS_MASTER": "main", "BELLHOP_REDIS_USERNAME": "bell",
-		"BELLHOP_REDIS_PASSWORD_FILE": password, "BELLHOP_REDIS_CA_FILE": "", "BELLHOP_WAIT_REPLICAS": "2", "BELLHOP_PREFIX": "other",
+		"BELLHOP_REDIS_PASSWORD_FILE": password, "BELLHOP_REDIS_CA_FILE": "", "BELLHOP_WAIT_REPLICAS": "2", "BELLHOP_PREFIX": "other", "BELLHOP_MEMORY_SHARE": "75%",
 		"BELLHOP_CARRIER_LEASE": "5s", "BELLHOP_CARRIER_BATCH": "100", "BELLHOP_LEASE": "1m", "BELLHOP_MAX_ATTEMPTS": "3",
 		"BELLHOP_BACKOFF_MIN": "2s", "BELLHOP_BACKOFF_MAX": "1h", "BELLHOP_MAX_BODY": "1MiB", "BELLHOP_SHUTDOWN_TIMEOUT": "90s",
 		"BELLHOP_LOG_LEVEL": "debug", "BELLHOP_LOG_FORMAT": "json",
@@ -102,7 +102,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s is %q from %s, want %q from environment", s.Name, s.Value, s.Source, want)
 		}
 	}
-	if n := c.Notify(); n.URL != vars["BELLHOP_REDIS_URL"] || n.Master != "main" || n.Username != "bell" || n.PasswordFile != password || n.Prefix != "other" || n.WaitReplicas != 2 {
+	if n := c.Notify(); n.URL != vars["BELLHOP_REDIS_URL"] || n.Master != "main" || n.Username != "bell" || n.PasswordFile != password || n.Prefix != "other" || n.WaitReplicas != 2 || n.MemoryShare != 75 {
 		t.Errorf("Notify() = %+v", n)
 	}
 	o, err := c.Nats(slog.New(slog.DiscardHandler))
@@ -195,6 +195,10 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_WAIT_REPLICAS", "17", "BELLHOP_WAIT_REPLICAS: invalid number of replicas to wait for 17: use 0 to 16"},
 		{"BELLHOP_WAIT_REPLICAS", "all", `BELLHOP_WAIT_REPLICAS "all": write a whole number`},
 		{"BELLHOP_PREFIX", "a b", "BELLHOP_PREFIX: invalid prefix"},
+		{"BELLHOP_MEMORY_SHARE", "most", `BELLHOP_MEMORY_SHARE "most": write a share such as 90%`},
+		{"BELLHOP_MEMORY_SHARE", "0.9", `BELLHOP_MEMORY_SHARE "0.9": write a share such as 90%`},
+		{"BELLHOP_MEMORY_SHARE", "0%", "BELLHOP_MEMORY_SHARE: 0% is out of range; use 1% to 100%"},
+		{"BELLHOP_MEMORY_SHARE", "101", "BELLHOP_MEMORY_SHARE: 101% is out of range; use 1% to 100%"},
 		{"BELLHOP_LISTEN", "localhost", `BELLHOP_LISTEN: invalid address "localhost": write HOST:PORT`},
 		{"BELLHOP_LISTEN", "127.0.0.1:http", `BELLHOP_LISTEN: invalid address "127.0.0.1:http": write HOST:PORT`},
 		{"BELLHOP_LISTEN", "", `BELLHOP_LISTEN: invalid address "": write HOST:PORT`},

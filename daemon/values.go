@@ -81,6 +81,22 @@ func (k *Keep) Decode(text string) error {
 // String returns the count and the age.
 func (k Keep) String() string { return strconv.Itoa(k.Count) + "," + short(k.Age) }
 
+// Percent is a share, written like 90%.
+type Percent int
+
+// Decode reads a share, for envconfig.
+func (p *Percent) Decode(text string) error {
+	n, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(text, "%")))
+	if err != nil {
+		return fmt.Errorf("%w share %q: %s", notify.ErrInvalid, text, grammar(*p))
+	}
+	*p = Percent(n)
+	return nil
+}
+
+// String returns the share with its sign.
+func (p Percent) String() string { return strconv.Itoa(int(p)) + "%" }
+
 // Size is a number of bytes, written like 262144, 256KiB or 1MiB.
 type Size int
 

@@ -49,6 +49,17 @@ func TestPublishFromStandardInput(t *testing.T) {
 	}
 }
 
+func TestPublishToFullRedis(t *testing.T) {
+	redis := storetest.Server(t, "--maxmemory", "50mb", "--maxmemory-policy", "noeviction")
+	s := newShell(t, "BELLHOP_REDIS_URL="+redis.URL(), "BELLHOP_MEMORY_SHARE=1%")
+	contains(t, s.fails(exitFailed, "publish", "t", "--id", "a", "--body", "x"), "publish t:a: ", "redis is full: ", "1% are for messages; have some handled")
+	contains(t, s.fails(exitFailed, "broadcast", "t", "--body", "x"), "redis is full: ")
+	r := s.feed(`{"topic":"t","body":"x"}`+"\n"+`{"topic":"t","body":"y"}`, "publish", "--file", "-")
+	if r.code != exitFailed || !strings.Contains(r.err, "redis is full: ") {
+		t.Errorf("got %+v", r)
+	}
+}
+
 func TestPublishRefuses(t *testing.T) {
 	s := newShell(t, "BELLHOP_MAX_BODY=10B")
 	for _, test := range []struct {

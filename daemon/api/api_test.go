@@ -88,6 +88,7 @@ func TestProblemOf(t *testing.T) {
 		{fmt.Errorf("x: %w", notify.ErrLeased), 409, "leased"},
 		{fmt.Errorf("x: %w", notify.ErrDead), 409, "dead"},
 		{fmt.Errorf("x: %w", notify.ErrLeaseLost), 409, "lease-lost"},
+		{fmt.Errorf("x: %w", notify.ErrFull), 503, "full"},
 		{fmt.Errorf("x: %w", notify.ErrUnfit), 503, "unavailable"},
 		{fmt.Errorf("x: %w", notify.ErrUnreplicated), 503, "unreplicated"},
 		{fmt.Errorf("x: %w", context.Canceled), 503, "unavailable"},
@@ -110,7 +111,7 @@ func TestProblemOf(t *testing.T) {
 func TestProblemsOfRedis(t *testing.T) {
 	full := storetest.Server(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
 	pub := notify.NewPublisher(storetest.At(t, full.URL(), "test"), notify.PublisherOptions{})
-	for _, title := range []string{"redis is out of memory", "redis is away"} {
+	for _, title := range []string{"redis is full", "redis is away"} {
 		_, err := pub.Publish(t.Context(), notify.Message{Topic: "a", Body: []byte("x")})
 		if p := api.ProblemOf(err); p.Status != 503 || p.Title != title {
 			t.Errorf("%v is told as %+v, want %q", err, p, title)

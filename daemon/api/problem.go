@@ -57,14 +57,15 @@ var problems = []struct {
 	{notify.ErrDead, "dead", "message is dead", http.StatusConflict},
 	{notify.ErrLeaseLost, "lease-lost", "lease lost", http.StatusConflict},
 	{notify.ErrUnreplicated, "unreplicated", "too few replicas confirmed it", http.StatusServiceUnavailable},
+	{notify.ErrFull, "full", "redis is full", http.StatusServiceUnavailable},
 	{notify.ErrUnfit, "unavailable", "redis cannot be used", http.StatusServiceUnavailable},
 	{context.Canceled, "unavailable", "the daemon is stopping", http.StatusServiceUnavailable},
 }
 
 // ProblemOf returns what a client is told of an error: 422 for a
 // notify.ErrInvalid, 413 where it is an ErrTooLarge, 404 for an ErrNotFound, 409
-// for one of the state that a message is in, 503 where Redis is away, out of
-// memory, has too few replicas, is unfit or refuses its user, and 500 for the rest.
+// for one of the state that a message is in, 503 where Redis is away, full, has
+// too few replicas, is unfit or refuses its user, and 500 for the rest.
 func ProblemOf(err error) Problem {
 	for _, p := range problems {
 		if errors.Is(err, p.err) {
@@ -72,8 +73,6 @@ func ProblemOf(err error) Problem {
 		}
 	}
 	switch {
-	case redis.HasErrorPrefix(err, "OOM"):
-		return NewProblem("unavailable", "redis is out of memory", http.StatusServiceUnavailable, err)
 	case refusesUser(err):
 		return NewProblem("unavailable", "redis refuses the daemon", http.StatusServiceUnavailable, err)
 	case notify.Away(err):

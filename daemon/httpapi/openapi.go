@@ -142,7 +142,7 @@ func failures(schemas huma.Registry) map[string]*huma.Response {
 		413: "The body is too large.",
 		422: "Parameters are wrong: errors names each, and detail says what would be right. Nothing was changed.",
 		500: "A fault of the daemon. Please report it.",
-		503: "Redis is away, or out of memory, the token has too many large requests under way, or the daemon is stopping. Send it again after as many seconds as Retry-After says.",
+		503: "Redis is away, or full, which only publishes are told (type urn:bellhop:full), the token has too many large requests under way, or the daemon is stopping. Send it again after as many seconds as Retry-After says.",
 	} {
 		all[failureNames[status]] = &huma.Response{Description: text, Content: content(schemas, api.Problem{}, problemType), Headers: failureHeaders[status]}
 	}

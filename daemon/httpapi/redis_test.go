@@ -56,7 +56,7 @@ func TestRedisOutOfMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	same := s.unchanged()
-	s.call("POST", messages+"?id=b", "x").is(503).kind("unavailable").says("out of memory")
+	s.call("POST", messages+"?id=b", "x").is(503).kind("full").says("OOM")
 	s.call("POST", topicPath+"/broadcasts", "x").is(503)
 	s.call("POST", "/v1/messages", `{"topic":"orders","body":"x"}`+"\n"+`{"topic":"orders","body":"x"}`).is(503)
 	same()
@@ -66,6 +66,33 @@ func TestRedisOutOfMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.call("POST", messages+"?id=b", "x").is(201)
+}
+
+// Where the share of Redis's memory that is for messages is in use, publishes are refused, and nothing else is.
+func TestRedisFull(t *testing.T) {
+	redis := storetest.Server(t, "--maxmemory", "50mb", "--maxmemory-policy", "noeviction")
+	store, err := notify.Open(notify.Config{URL: redis.URL(), Prefix: "test", MemoryShare: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	all := storetest.At(t, redis.URL(), "test") // has the usual share
+	storetest.Publish(t, all, notify.Message{Topic: "orders", ID: "a", Body: []byte("x")})
+	s := serveOn(t, store, httpapi.Options{})
+	same := s.unchanged()
+	for _, a := range []answer{
+		s.call("POST", messages, "x"),
+		s.call("POST", topicPath+"/broadcasts", "x"),
+		s.call("POST", "/v1/messages", `{"topic":"orders","body":"x"}`+"\n"+`{"topic":"mail","body":"x"}`),
+	} {
+		if p := a.is(503).kind("full").says("1% are for messages").problem(); p.Title != "redis is full" || a.header.Get("Retry-After") == "" {
+			t.Errorf("got %+v, %v", p, a.header)
+		}
+	}
+	same()
+	s.call("PATCH", messages+"/a?delay=0s", "").is(200)
+	s.call("POST", settle(s.claim("orders"), "ack", ""), "").is(204)
+	s.call("GET", "/readyz", "").is(200)
 }
 
 // A Redis that throws keys away is not used.

@@ -267,5 +267,21 @@ func TestRedisOutOfMemory(t *testing.T) {
 	newGate(t, storetest.At(t, redis.URL(), notify.DefaultPrefix), natsgate.Options{URL: n.ClientURL()})
 	conn := n.connect()
 	serving(t, conn)
-	wantRefused(t, request(t, conn, "bellhop.publish."+topic, "x"), 503, "OOM")
+	wantRefused(t, request(t, conn, "bellhop.publish."+topic, "x"), 503, "redis is full", "OOM")
+}
+
+func TestRedisFull(t *testing.T) {
+	n := startNATS(t, nil)
+	redis := storetest.Server(t, "--maxmemory", "50mb", "--maxmemory-policy", "noeviction")
+	store, err := notify.Open(notify.Config{URL: redis.URL(), MemoryShare: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	newGate(t, store, natsgate.Options{URL: n.ClientURL()})
+	conn := n.connect()
+	serving(t, conn)
+	for _, subject := range []string{"bellhop.publish.", "bellhop.publish-broadcast."} {
+		wantRefused(t, request(t, conn, subject+topic, "x"), 503, "redis is full", "1% are for messages")
+	}
 }
