@@ -47,6 +47,7 @@ type Metrics struct {
 	ready, claimLate prometheus.Histogram
 	carry            prometheus.Histogram
 	moved, fallbacks prometheus.Counter
+	full             prometheus.Counter
 	claimed          *prometheus.CounterVec
 	scripts          *prometheus.HistogramVec
 	scriptErrors     *prometheus.CounterVec
@@ -82,7 +83,7 @@ func New(store *notify.Store, o Options) (*Metrics, error) {
 	build.Set(1)
 	m.registry.MustRegister(
 		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.ready, m.claimLate, m.carry, m.moved, m.claimed, m.scripts, m.scriptErrors, m.requests, m.responses,
+		m.ready, m.claimLate, m.carry, m.moved, m.full, m.claimed, m.scripts, m.scriptErrors, m.requests, m.responses,
 		newRedis(store, m.topics), newProcess(o, m.fallbacks),
 	)
 	return m, nil
@@ -117,6 +118,9 @@ func (m *Metrics) makeCounters() {
 		Name: "bellhop_fallbacks_total", Help: fallbacksHelp,
 		ConstLabels: prometheus.Labels{"part": "carrier"},
 	})
+	m.full = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "bellhop_publishes_refused_total", Help: "Calls to publish, of one message or many, that this process made and that were refused because Redis is full.",
+	})
 	m.claimed = counter("bellhop_claimed_total", "Messages that this process handed out, over HTTP and NATS.", "topic")
 	m.scriptErrors = counter("bellhop_script_errors_total", "Scripts that failed, or whose answer did not come.", "script")
 	m.responses = counter("bellhop_http_requests_total", "Requests over HTTP that were answered.", "operation", "code")
@@ -143,6 +147,9 @@ func (m *Metrics) Observe(script string, took time.Duration, err error) {
 	failed := m.scriptErrors.WithLabelValues(script) // shown as 0 until there is one
 	if err != nil && !errors.Is(err, context.Canceled) {
 		failed.Inc()
+	}
+	if errors.Is(err, notify.ErrFull) {
+		m.full.Inc()
 	}
 }
 

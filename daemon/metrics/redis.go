@@ -22,6 +22,7 @@ type redisState struct {
 	ride *ride // that is under way; nil: none
 
 	up, took, elected, known *prometheus.Desc
+	memory                   []figure[notify.Memory]
 	pool                     []poolFigure
 	byTopic                  []topicFigure
 }
@@ -32,6 +33,7 @@ type ride struct {
 	up     bool
 	took   time.Duration
 	status carrier.Status
+	memory notify.Memory
 	topics int
 	counts []notify.Counts
 }
@@ -56,6 +58,7 @@ func newRedis(store *notify.Store, t *topics) *redisState {
 		took:    desc("bellhop_redis_scrape_seconds", "How long Redis took to answer this scrape."),
 		elected: desc("bellhop_carrier_elected", "Whether Redis knows an elected carrier, of any process."),
 		known:   desc("bellhop_topics", "Topics that were ever published to."),
+		memory:  memoryFigures(),
 		pool:    poolFigures(),
 		byTopic: topicFigures(),
 	}
@@ -87,6 +90,17 @@ func topicFigures() []topicFigure {
 	}
 }
 
+func memoryFigures() []figure[notify.Memory] {
+	of := func(name, help string, value func(notify.Memory) int64) figure[notify.Memory] {
+		return figure[notify.Memory]{desc("bellhop_redis_memory_"+name+"_bytes", help), prometheus.GaugeValue, func(m notify.Memory) float64 { return float64(value(m)) }}
+	}
+	return []figure[notify.Memory]{
+		of("used", "Memory of Redis that is in use and counts against its maxmemory.", func(m notify.Memory) int64 { return m.Used }),
+		of("max", "Redis's maxmemory; 0: it has no limit.", func(m notify.Memory) int64 { return m.Max }),
+		of("limit", "Memory in use from which on this process's publishes are refused; 0: there is no limit.", func(m notify.Memory) int64 { return m.Limit }),
+	}
+}
+
 func poolFigures() []poolFigure {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	return []poolFigure{
@@ -104,6 +118,9 @@ func poolFigures() []poolFigure {
 func (r *redisState) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{r.up, r.took, r.elected, r.known} {
 		to <- d
+	}
+	for _, f := range r.memory {
+		to <- f.desc
 	}
 	for _, f := range r.pool {
 		to <- f.desc
@@ -132,6 +149,9 @@ func (r *redisState) Collect(to chan<- prometheus.Metric) {
 	}
 	show(r.elected, prometheus.GaugeValue, truth(now.status.Name != ""))
 	show(r.known, prometheus.GaugeValue, float64(now.topics))
+	for _, f := range r.memory {
+		show(f.desc, f.kind, f.value(now.memory))
+	}
 	for _, c := range now.counts {
 		for _, f := range r.byTopic {
 			show(f.desc, f.kind, f.value(c), append([]string{c.Topic}, f.extra...)...)
@@ -172,6 +192,9 @@ func (r *redisState) ask(mine *ride) {
 	all, err := r.pub.Topics(ctx)
 	if err == nil {
 		mine.status, err = carrier.Look(ctx, r.store)
+	}
+	if err == nil {
+		mine.memory, err = r.store.Memory(ctx)
 	}
 	mine.up, mine.took = err == nil, time.Since(began)
 	if mine.up {
