@@ -164,7 +164,7 @@ func TestTopicsWatch(t *testing.T) {
 
 func TestDoctor(t *testing.T) {
 	t.Parallel()
-	own := storetest.Server(t, "--appendonly", "yes")
+	own := storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb")
 	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
 	s.start("serve").await(1, "msg=elected")
 	out := s.call("doctor")
@@ -175,7 +175,7 @@ func TestDoctor(t *testing.T) {
 	}
 	contains(t, out, "its beat is heard")
 	var findings []struct{ Check, Verdict, Found string }
-	if s.json(&findings, "doctor", "--json"); len(findings) != 8 || findings[0].Check != "reachable" || findings[0].Verdict != "ok" {
+	if s.json(&findings, "doctor", "--json"); len(findings) != 9 || findings[0].Check != "reachable" || findings[0].Verdict != "ok" {
 		t.Errorf("got %+v", findings)
 	}
 

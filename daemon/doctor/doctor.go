@@ -81,6 +81,7 @@ func Run(ctx context.Context, c notify.Config, on func(Finding)) (Verdict, error
 	e.version()
 	e.persistence(ctx)
 	e.eviction()
+	e.memory(ctx)
 	c.WaitReplicas = e.replicas(c.WaitReplicas)
 	if e.worst < Fail || e.fit(ctx) {
 		e.rights(ctx, c)

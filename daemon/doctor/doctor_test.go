@@ -50,7 +50,7 @@ func TestVerdicts(t *testing.T) {
 		want  map[string]doctor.Verdict
 	}{
 		{"kept", plain, []string{"--appendonly", "yes"}, doctor.Warn, map[string]doctor.Verdict{
-			"reachable": doctor.OK, "version": doctor.OK, "persistence": doctor.OK, "eviction": doctor.OK,
+			"reachable": doctor.OK, "version": doctor.OK, "persistence": doctor.OK, "eviction": doctor.OK, "memory": doctor.Warn,
 			"rights": doctor.OK, "pub/sub round trip": doctor.OK, "clock": doctor.OK, "carrier": doctor.Warn,
 		}},
 		{"not kept", plain, nil, doctor.Fail, map[string]doctor.Verdict{"persistence": doctor.Fail, "rights": doctor.OK}},
@@ -68,6 +68,11 @@ func TestVerdicts(t *testing.T) {
 			doctor.Warn,
 			map[string]doctor.Verdict{"eviction": doctor.Warn, "rights": doctor.OK},
 		},
+		{
+			"with room", plain, []string{"--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction"}, doctor.Warn,
+			map[string]doctor.Verdict{"memory": doctor.OK, "rights": doctor.OK},
+		},
+		{"full", plain, []string{"--appendonly", "yes", "--maxmemory", "1", "--maxmemory-policy", "noeviction"}, doctor.Fail, map[string]doctor.Verdict{"memory": doctor.Fail}},
 		{"wrong password", as("default", "wrong"), []string{"--requirepass", "right"}, doctor.Fail, map[string]doctor.Verdict{"reachable": doctor.Fail}},
 		{
 			"least rights", as("bell", "pw"), bell(notify.Rights("bellhop")), doctor.Warn,

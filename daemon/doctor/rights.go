@@ -38,6 +38,7 @@ type rehearsal struct {
 // long a ring takes.
 func (e *exam) rights(ctx context.Context, c notify.Config) {
 	c.Prefix = fmt.Sprintf("%s:doctor-%s", e.store.Keys().Prefix(), strings.ToLower(notify.NewID()[16:]))
+	c.MemoryShare = 100 // a full Redis is told of by the check of its memory
 	store, err := notify.Open(c)
 	if err != nil {
 		e.tell("rights", Fail, err.Error(), "use a shorter BELLHOP_PREFIX")
