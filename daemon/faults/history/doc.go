@@ -40,6 +40,7 @@
 //     others claim and keep: Topic, ID, Due, Attempt, Receipt, Lease. It ends OK
 //     when it is done, No when it failed, Unknown where it was told to stop; the end is recorded
 //     before the handler returns or answers. What others then do, such as to acknowledge it, is not recorded.
+//     Target: the process of those others, if it is another one.
 //   - Ack, Nack, Bury, Release: Topic, ID, Receipt. Nack OK: State, Due.
 //   - Extend: Topic, ID, Lease, Was, the receipt so far; OK: Receipt, the new one.
 //   - Requeue: Topic, ID, as an operation for each message that may be requeued.

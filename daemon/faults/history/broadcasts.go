@@ -1,0 +1,305 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// A sending is a broadcast that was sent, as a log or a listener tells.
+type sending struct {
+	Entry
+	message *message
+	at      int64 // by the machine's clock, µs
+	forgot  bool  // Redis may have forgotten it
+}
+
+// checkBroadcasts checks what was sent, and then what each listener heard.
+func (c *checker) checkBroadcasts() {
+	sent := c.sent()
+	c.sentOnce(sent)
+	c.sentInOrder(sent)
+	c.unsent(sent)
+	names := make(map[string][]*hearer)
+	for _, h := range c.hearers {
+		if name := h.listen.call.Name; name != "" {
+			names[name] = append(names[name], h)
+			continue
+		}
+		c.heardInOrder(h)
+		c.missed(sent, h)
+	}
+	for _, hearers := range names {
+		if len(hearers) == 1 && hearers[0].listen.call.Count == 1 {
+			c.handledInOrder(hearers[0])
+		}
+		c.missed(sent, hearers...)
+	}
+	c.falseGaps(sent)
+	if c.final.Streams {
+		c.checkStored(sent)
+	}
+}
+
+// sent returns all broadcasts that were sent, in the order of their positions.
+func (c *checker) sent() []sending {
+	entries := make(map[Entry]bool)
+	for _, e := range c.final.Logs {
+		entries[e] = true
+	}
+	for _, h := range c.hearers {
+		for _, o := range h.heard {
+			if o.call.Op == Hear {
+				entries[Entry{o.call.Topic, o.call.ID, o.call.Position}] = true
+			}
+		}
+	}
+	sent := make([]sending, 0, len(entries))
+	for e := range maps.Keys(entries) {
+		at := c.clock.machine(e.Position, never-1)
+		sent = append(sent, sending{e, c.messages[notify.Member(e.Topic, e.ID)], at, c.undone(at-doubt, at+doubt)})
+	}
+	slices.SortFunc(sent, func(a, b sending) int {
+		return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.Topic, b.Topic))
+	})
+	return sent
+}
+
+// sentOnce finds broadcasts that nobody published, were sent before they were due, or twice.
+func (c *checker) sentOnce(sent []sending) {
+	times := make(map[*message]int)
+	for _, s := range sent {
+		m := s.message
+		if m == nil || m.lives() == 0 {
+			c.violate(Unpublished, fmt.Sprintf("the broadcast %s of %s at %d was sent, and no publish of it may have happened", s.ID, s.Topic, s.Position))
+			continue
+		}
+		if !s.forgot {
+			times[m]++
+		}
+		if due := m.firstDue(); due > 0 && s.Position < due*1000 && !c.undone(-never, s.at) {
+			c.violate(Early, fmt.Sprintf("the broadcast %s was sent %d µs before it was due", m.member, due*1000-s.Position), m.all()...)
+		}
+		if times[m] > m.lives() {
+			c.violate(Twice, fmt.Sprintf("the broadcast %s was sent again, at %d", m.member, s.Position), m.all()...)
+		}
+		c.sentAfterCancel(m, s)
+	}
+}
+
+// sentAfterCancel finds a broadcast that was sent after its cancellation was acknowledged.
+func (c *checker) sentAfterCancel(m *message, s sending) {
+	for _, cancel := range m.cancels {
+		if cancel.ok() && !c.forgot(cancel) && m.lives() == 1 && (s.at > cancel.to()+doubt || !s.forgot && s.at < cancel.from()-doubt) {
+			c.violate(Cancelled, fmt.Sprintf("the broadcast %s was sent, at %d, and its cancellation acknowledged", m.member, s.Position), m.all()...)
+		}
+	}
+}
+
+// firstDue returns the earliest due time that a message may have had; 0 if it is unknown.
+func (m *message) firstDue() int64 {
+	first := int64(never)
+	for _, w := range slices.Concat(m.publishes, m.reschedules) {
+		if w.maybe() {
+			first = min(first, w.due())
+		}
+	}
+	return first
+}
+
+// sentInOrder finds broadcasts that were sent before others that were due
+// earlier and had been acknowledged by then. While the clock jumps that is not told by positions.
+func (c *checker) sentInOrder(sent []sending) {
+	if len(c.clock) > 1 {
+		return
+	}
+	var ahead []sending // each was due earlier than those before it, of all that were sent up to now
+	for _, s := range sent {
+		if s.message == nil || s.forgot || !s.message.plain() {
+			continue
+		}
+		p := s.message.publishes[0]
+		i := sort.Search(len(ahead), func(i int) bool { return ahead[i].at > p.to()+doubt })
+		if i < len(ahead) && ahead[i].message.publishes[0].due() > p.due() {
+			c.violate(Order, fmt.Sprintf("the broadcast %s was sent at %d, before %s, which was due earlier", ahead[i].message.member, ahead[i].Position, s.message.member),
+				ahead[i].message.publishes[0], p)
+		}
+		for len(ahead) > 0 && ahead[len(ahead)-1].message.publishes[0].due() <= p.due() {
+			ahead = ahead[:len(ahead)-1]
+		}
+		ahead = append(ahead, s)
+	}
+}
+
+// plain reports whether the message was published once, acknowledged, and never changed.
+func (m *message) plain() bool {
+	return len(m.publishes) == 1 && m.publishes[0].ok() && len(m.reschedules)+len(m.requeues) == 0
+}
+
+// unsent finds broadcasts that were acknowledged and are neither sent nor there.
+func (c *checker) unsent(sent []sending) {
+	was := make(map[*message]bool, len(sent))
+	for _, s := range sent {
+		was[s.message] = true
+	}
+	for _, m := range c.messages {
+		if !m.broadcast || was[m] || len(c.places[m.member]) > 0 || slices.ContainsFunc(m.cancels, (*op).maybe) {
+			continue
+		}
+		for _, p := range m.publishes {
+			if p.ok() && !c.forgot(p) && p.due()*1000 > c.final.Trimmed[m.topic] {
+				c.violate(Lost, "the broadcast "+m.member+" was acknowledged, and is neither sent nor there", m.all()...)
+				break
+			}
+		}
+	}
+}
+
+// heardInOrder finds what a listener without a name heard twice or out of order.
+func (c *checker) heardInOrder(h *hearer) {
+	var last *op
+	for _, o := range h.heard {
+		if o.call.Op != Hear {
+			continue
+		}
+		if last != nil && o.call.Position == last.call.Position && o.call.Topic == last.call.Topic {
+			c.violate(Twice, fmt.Sprintf("%s heard %s twice", h.name(), o.call.ID), last, o)
+		} else if last != nil && o.call.Position < last.call.Position {
+			c.violate(c.behind(h, o), fmt.Sprintf("%s heard %s after %s, which was sent later", h.name(), o.call.ID, last.call.ID), last, o)
+			continue
+		}
+		last = o
+	}
+}
+
+// behind tells whether what was heard behind its time was heard before, too.
+func (c *checker) behind(h *hearer, o *op) Rule {
+	for _, other := range h.heard {
+		if other == o {
+			return Order
+		}
+		if other.call.Op == Hear && other.call.Position == o.call.Position && other.call.Topic == o.call.Topic {
+			return Twice
+		}
+	}
+	return Order
+}
+
+// handledInOrder is that of a named listener with one process and one hand: what
+// is handled for the first time is in the order of its topic.
+func (c *checker) handledInOrder(h *hearer) {
+	last := make(map[string]*op)
+	for _, o := range h.heard {
+		if o.call.Op != Hear || o.call.Attempt > 1 {
+			continue
+		}
+		before := last[o.call.Topic]
+		if before != nil && o.call.Position < before.call.Position {
+			c.violate(Order, fmt.Sprintf("%s heard %s after %s, which was sent later", h.name(), o.call.ID, before.call.ID), before, o)
+		}
+		last[o.call.Topic] = o
+	}
+}
+
+func (h *hearer) name() string {
+	if h.listen.call.Name != "" {
+		return h.listen.call.Name
+	}
+	return h.listen.call.Process + " " + h.listen.call.Listener
+}
+
+// missed finds what listeners, one without a name or all of a name, did not
+// hear: of what was sent since they listen, up to the last that they heard or,
+// if one of them lived to the end, until the harness had waited for all. Of a
+// name where none did, anything may still be out.
+func (c *checker) missed(sent []sending, hearers ...*hearer) {
+	first, until, alive := hearers[0].listen.call.Position, int64(0), false
+	heard := make(map[Entry]bool)
+	var gaps []*op
+	for _, h := range hearers {
+		first = min(first, h.listen.call.Position)
+		alive = alive || c.lived(h)
+		for _, o := range h.heard {
+			until = max(until, o.call.Position)
+			if o.call.Op == Gap {
+				gaps = append(gaps, o)
+			} else {
+				heard[Entry{o.call.Topic, o.call.ID, o.call.Position}] = true
+			}
+		}
+	}
+	named := hearers[0].listen.call.Name != ""
+	if named && !alive {
+		return
+	}
+	for _, s := range sent {
+		due := s.Position > first && (s.Position <= until && !named || alive && s.at < c.drained-doubt)
+		if due && !s.forgot && hearers[0].pattern.Match(s.Topic) && !heard[s.Entry] && !gapped(gaps, s.Entry) {
+			c.violate(Missed, fmt.Sprintf("%s did not hear %s of %s, sent at %d", hearers[0].name(), s.ID, s.Topic, s.Position), hearers[0].listen)
+		}
+	}
+}
+
+// gapped reports whether a gap was told of a broadcast.
+func gapped(gaps []*op, e Entry) bool {
+	return slices.ContainsFunc(gaps, func(g *op) bool {
+		return g.call.Topic == e.Topic && e.Position > g.call.Was && e.Position <= g.call.Position
+	})
+}
+
+// lived reports whether the process of a listener was never ended before the
+// harness had waited for all.
+func (c *checker) lived(h *hearer) bool {
+	return c.drained > 0 && h.listen.from() < c.drained && !slices.ContainsFunc(c.ends, func(o *op) bool {
+		return o.call.Target == h.listen.call.Process && o.from() < c.drained
+	})
+}
+
+// falseGaps finds gaps that were told of broadcasts that are still there.
+func (c *checker) falseGaps(sent []sending) {
+	kept := make(map[Entry]bool, len(c.final.Logs))
+	for _, e := range c.final.Logs {
+		kept[e] = true
+	}
+	for _, h := range c.hearers {
+		for _, o := range h.heard {
+			if o.call.Op != Gap || c.undone(-never, o.from()) {
+				continue
+			}
+			from := sort.Search(len(sent), func(i int) bool { return sent[i].Position > o.call.Was })
+			for _, s := range sent[from:] {
+				if s.Position > o.call.Position {
+					break
+				}
+				if s.Topic == o.call.Topic && kept[s.Entry] {
+					c.violate(FalseGap, fmt.Sprintf("%s was told that %s is missing, which is there", h.name(), s.ID), o)
+					break
+				}
+			}
+		}
+	}
+}
+
+// checkStored compares what a JetStream stream holds with what was sent.
+func (c *checker) checkStored(sent []sending) {
+	stored := make(map[string]*op)
+	for _, o := range c.stored {
+		member := notify.Member(o.call.Topic, o.call.ID)
+		if before := stored[member]; before != nil && c.messages[member] != nil && c.messages[member].lives() <= 1 {
+			c.violate(Stored, "the broadcast "+member+" is in the stream twice", before, o)
+		}
+		stored[member] = o
+		if m := c.messages[member]; m == nil || m.lives() == 0 {
+			c.violate(Stored, "the broadcast "+member+" is in the stream, and no publish of it may have happened", o)
+		}
+	}
+	for _, s := range sent {
+		if s.message != nil && stored[s.message.member] == nil && !s.forgot {
+			c.violate(Stored, fmt.Sprintf("the broadcast %s, sent at %d, is not in the stream", s.message.member, s.Position), s.message.publishes...)
+		}
+	}
+}

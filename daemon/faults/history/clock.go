@@ -1,0 +1,106 @@
+package history
+
+import (
+	"math"
+	"slices"
+)
+
+const (
+	never = math.MaxInt64 / 4 // a time that does not come; times can be added to it
+	doubt = 5_000             // µs by which two clocks may be misread
+)
+
+// A clock relates Redis's clock to the machine's: it is that and an offset,
+// which changes where a fault sets it.
+type clock []era
+
+// An era is a time by the machine's clock, in µs, in which Redis's clock may
+// have had an offset. Two of them overlap while the clock is being set.
+type era struct {
+	from, to, offset int64
+}
+
+// newClock returns the clock that faults of kind Clock and their heals have set.
+func newClock(changes []*op) clock {
+	slices.SortFunc(changes, func(a, b *op) int { return int(a.from() - b.from()) })
+	c := clock{{from: -never, to: never}}
+	for _, o := range changes {
+		if !o.maybe() {
+			continue
+		}
+		c[len(c)-1].to = o.to()
+		c = append(c, era{from: o.from(), to: never, offset: o.offset() * 1000})
+	}
+	return c
+}
+
+// machine returns when it was a time by Redis's clock, both in µs: the last
+// time up to latest.
+func (c clock) machine(redis, latest int64) int64 {
+	for _, e := range slices.Backward(c) {
+		at := redis - e.offset
+		if at >= e.from-doubt && at <= e.to+doubt && at <= latest+doubt {
+			return at
+		}
+	}
+	return latest
+}
+
+// jumped reports whether the clock was set in a while by the machine's clock.
+func (c clock) jumped(from, to int64) bool {
+	for i := 1; i < len(c); i++ {
+		if c[i].from-doubt <= to && c[i-1].to+doubt >= from {
+			return true
+		}
+	}
+	return false
+}
+
+// highest returns the latest time that Redis's clock may have shown in a while by the machine's.
+func (c clock) highest(from, to int64) int64 {
+	highest := int64(-never)
+	for _, e := range c {
+		if e.from-doubt <= to && e.to+doubt >= from {
+			highest = max(highest, min(e.to, to)+e.offset+doubt)
+		}
+	}
+	return highest
+}
+
+// lowest returns the earliest time in ms that Redis's clock may have shown at a time by the machine's.
+func (c clock) lowest(at int64) int64 {
+	lowest := int64(never)
+	for _, e := range c {
+		if e.from-doubt <= at && e.to+doubt >= at {
+			lowest = min(lowest, at+e.offset-doubt)
+		}
+	}
+	return lowest / 1000
+}
+
+// A window is a fault from its call until it was healed, by the machine's clock in µs.
+type window struct {
+	*op
+	to     int64
+	forget int64 // what was acknowledged from then until the fault was made may be forgotten; never: nothing
+}
+
+// newWindow returns the window of a fault and its heal, which may be nil.
+func newWindow(fault, heal *op) window {
+	w := window{op: fault, to: never, forget: never}
+	if heal != nil && heal.phase() == OK {
+		w.to = heal.to()
+	}
+	if loss := fault.loss(); loss > 0 {
+		w.forget = fault.from() - loss*1000
+	}
+	return w
+}
+
+// touches reports whether a while intersects the window.
+func (w *window) touches(from, to int64) bool { return w.from() <= to && w.to >= from }
+
+// forgets reports whether what happened in a while may be forgotten.
+func (w *window) forgets(from, to int64) bool {
+	return w.forget != never && w.forget <= to && w.op.to() >= from
+}

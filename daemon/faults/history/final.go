@@ -1,0 +1,175 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Final is what Redis held at the end, when everything was stopped. A member is TOPIC:ID.
+type Final struct {
+	Now int64 // Redis's clock, Unix ms; zero: what is overdue is not judged
+
+	Heads      map[string]int64            // topic → due ms of its earliest scheduled message
+	Scheduled  map[string]map[string]int64 // topic → member → due ms
+	ReadySet   []string                    // topics that have something ready
+	Ready      map[string]map[string]int64 // topic → member → due ms
+	Leased     map[string]int64            // member → end of the lease in ms
+	Dead       map[string]map[string]int64 // topic → member → time of death in ms
+	Broadcasts map[string]int64            // member → due ms: not sent yet
+
+	Records  []string         // members
+	Attempts map[string]int64 // member → attempts used up
+	Expiries map[string]int64 // member → expiry ms
+	Deaths   []string         // members that have a reason
+	Leases   map[string]int64 // topic → the counter of those leased
+	Waiting  map[string]int64 // topic → the counter of broadcasts that wait
+
+	Logs    []Entry          // broadcasts that were sent and are kept
+	Trimmed map[string]int64 // topic → position up to which its log was trimmed
+	Streams bool             // there was a JetStream stream all the time, and what it holds is recorded as Store
+
+	Foreign []string // keys below the prefix that nobody knows
+}
+
+// An Entry is a broadcast in a log.
+type Entry struct {
+	Topic, ID string
+	Position  int64
+}
+
+// places returns for each member where it stands, "scheduled", "ready" and so on.
+func (f *Final) places() map[string][]string {
+	places := make(map[string][]string)
+	add := func(name string, members map[string]int64) {
+		for member := range members {
+			places[member] = append(places[member], name)
+		}
+	}
+	for name, topics := range map[string]map[string]map[string]int64{"scheduled": f.Scheduled, "ready": f.Ready, "dead": f.Dead} {
+		for _, members := range topics {
+			add(name, members)
+		}
+	}
+	add("leased", f.Leased)
+	add("broadcasts", f.Broadcasts)
+	for _, where := range places {
+		slices.Sort(where)
+	}
+	return places
+}
+
+// orphans finds what belongs to nothing.
+func (c *checker) orphans() {
+	f := &c.final
+	records := setOf(f.Records)
+	deaths := setOf(f.Deaths)
+	for member, where := range c.places {
+		if len(where) > 1 {
+			c.violate(Orphan, fmt.Sprintf("%s stands in several places: %s", member, strings.Join(where, ", ")))
+		}
+		if !records[member] {
+			c.violate(Orphan, fmt.Sprintf("%s is %s and has no record", member, where[0]))
+		}
+		if dead := slices.Contains(where, "dead"); dead != deaths[member] {
+			c.violate(Orphan, fmt.Sprintf("%s is %s; that it has a reason of death is %v", member, where[0], deaths[member]))
+		}
+	}
+	for member := range records {
+		c.homeless("a record", member)
+	}
+	for member := range f.Attempts {
+		c.homeless("attempts", member)
+	}
+	for member := range f.Expiries {
+		c.homeless("an expiry", member)
+	}
+	for member := range deaths {
+		c.homeless("a reason of death", member)
+	}
+	c.counters()
+	for _, key := range f.Foreign {
+		c.violate(Orphan, "the key "+key+" belongs to nothing")
+	}
+}
+
+func (c *checker) homeless(what, member string) {
+	if len(c.places[member]) == 0 {
+		c.violate(Orphan, fmt.Sprintf("%s has %s and stands nowhere", member, what))
+	}
+}
+
+// counters compares what is counted or noted of topics with what is there.
+func (c *checker) counters() {
+	f := &c.final
+	heads := make(map[string]int64)
+	for topic, members := range f.Scheduled {
+		for _, due := range members {
+			if head, known := heads[topic]; !known || due < head {
+				heads[topic] = due
+			}
+		}
+	}
+	c.equal("the head of the schedule", f.Heads, heads)
+	ready, listed := make(map[string]int64), make(map[string]int64)
+	for topic, members := range f.Ready {
+		ready[topic] = int64(min(len(members), 1))
+	}
+	for _, topic := range f.ReadySet {
+		listed[topic] = 1
+	}
+	c.equal("the place in the set ready", listed, ready)
+	c.equal("the counter leased", f.Leases, byTopic(f.Leased))
+	c.equal("the counter broadcasts", f.Waiting, byTopic(f.Broadcasts))
+}
+
+// equal compares what is noted of each topic with what is true.
+func (c *checker) equal(what string, noted, truth map[string]int64) {
+	for topic, n := range noted {
+		if truth[topic] != n {
+			c.violate(Orphan, fmt.Sprintf("%s of %s is %d, and should be %d", what, topic, n, truth[topic]))
+		}
+	}
+	for topic, n := range truth {
+		if _, there := noted[topic]; !there && n != 0 {
+			c.violate(Orphan, fmt.Sprintf("%s of %s is missing, and should be %d", what, topic, n))
+		}
+	}
+}
+
+// overdue finds what the carrier should have moved.
+func (c *checker) overdue() {
+	if c.final.Now == 0 || c.bounds.Late == 0 {
+		return
+	}
+	limit := c.final.Now - c.bounds.Late.Milliseconds()
+	tell := func(where string, members map[string]int64) {
+		for member, at := range members {
+			if at < limit {
+				c.violate(Overdue, fmt.Sprintf("%s is still %s, %d ms after its time", member, where, c.final.Now-at))
+			}
+		}
+	}
+	for _, members := range c.final.Scheduled {
+		tell("scheduled", members)
+	}
+	tell("leased", c.final.Leased)
+	tell("waiting to be sent", c.final.Broadcasts)
+}
+
+func setOf(all []string) map[string]bool {
+	set := make(map[string]bool, len(all))
+	for _, one := range all {
+		set[one] = true
+	}
+	return set
+}
+
+func byTopic(members map[string]int64) map[string]int64 {
+	counts := make(map[string]int64)
+	for member := range members {
+		topic, _, _ := strings.Cut(member, ":")
+		counts[topic]++
+	}
+	return counts
+}

@@ -1,0 +1,201 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+)
+
+// ways is what may have brought a message back after it was handed out: for
+// each way, how many attempts that used up.
+type ways struct {
+	some        bool
+	least, most int
+	requeued    bool // it may have died and been requeued, which counts anew
+}
+
+func (w *ways) add(attempts int) {
+	if !w.some {
+		*w = ways{true, attempts, attempts, w.requeued}
+		return
+	}
+	w.least, w.most = min(w.least, attempts), max(w.most, attempts)
+}
+
+// handedOut checks each handout of a message against the one before.
+func (c *checker) handedOut(m *message) {
+	limit := c.limit(m)
+	for i, h := range m.handouts {
+		if limit > 0 && h.call.Attempt > limit {
+			c.violate(Attempts, fmt.Sprintf("%s was handed out in attempt %d of %d", m.member, h.call.Attempt, limit), append(m.publishes, h.op)...)
+			return
+		}
+		if i == 0 {
+			c.first(m, h)
+			continue
+		}
+		c.next(m, m.handouts[i-1], h)
+	}
+}
+
+// limit returns the limit of attempts of a message, 0 if it is unknown.
+func (c *checker) limit(m *message) int {
+	limit := c.bounds.Attempts
+	for _, p := range m.publishes {
+		if p.call.Limit > 0 {
+			limit = p.call.Limit
+		}
+	}
+	return limit
+}
+
+// first checks the first handout.
+func (c *checker) first(m *message, h *handout) {
+	if most := 1 + c.unseen(m, h); h.call.Attempt < 1 || h.call.Attempt > most {
+		c.violate(Attempts, fmt.Sprintf("%s was handed out for the first time, as attempt %d", m.member, h.call.Attempt), append(m.publishes, h.op)...)
+	}
+}
+
+// next checks a handout against the one before it.
+func (c *checker) next(m *message, before, h *handout) {
+	if c.settled(before, Ack) != nil || c.rolledBack(m, before, h) {
+		return // Again, or nothing can be said
+	}
+	w := c.ways(m, before, h)
+	unseen := c.unseen(m, h)
+	if (w.requeued || m.lives() > 1) && h.call.Attempt >= 1 && h.call.Attempt <= 1+unseen {
+		return
+	}
+	used := h.call.Attempt - before.call.Attempt
+	ops := slices.Concat([]*op{before.op, h.op}, before.settles, m.requeues)
+	switch {
+	case !w.some && w.requeued:
+		c.violate(Attempts, fmt.Sprintf("%s was requeued and handed out in attempt %d", m.member, h.call.Attempt), ops...)
+	case !w.some:
+		c.violate(Double, fmt.Sprintf("%s was handed out again, %d ms after it was leased until %d, and nothing gave it back",
+			m.member, h.claimed-before.claimed, before.call.Receipt), ops...)
+	case used < w.least || used > w.most+unseen:
+		c.violate(Attempts, fmt.Sprintf("%s was handed out in attempt %d and then in attempt %d, want %d to %d more",
+			m.member, before.call.Attempt, h.call.Attempt, w.least, w.most+unseen), ops...)
+	}
+}
+
+// rolledBack reports whether Redis may have forgotten something of the message
+// that is needed to understand its next handout.
+func (c *checker) rolledBack(m *message, before, h *handout) bool {
+	if !c.undone(before.earliest(), h.latest()) {
+		return false
+	}
+	return slices.ContainsFunc(m.all(), func(o *op) bool { return c.undone(o.from(), min(o.to(), h.latest())) })
+}
+
+// ways returns what may have brought a message back between two handouts.
+func (c *checker) ways(m *message, before, h *handout) ways {
+	var w ways
+	died := false
+	switch {
+	case c.settled(before, Release) != nil:
+		w.add(0)
+	case c.settled(before, Bury) != nil:
+		died = true
+	case c.settled(before, Nack) != nil:
+		if died = c.settled(before, Nack).state() == "dead"; !died {
+			w.add(1)
+		}
+	default:
+		if c.leaseEnded(before, h) {
+			w.add(1)
+		}
+		died = w.perhaps(before, h) || c.givenBack(&w, before, h)
+	}
+	w.requeued = (died || w.some) && slices.ContainsFunc(m.requeues, func(r *op) bool {
+		return r.maybe() && r.from() <= h.latest() && r.to() >= before.earliest()
+	})
+	return w
+}
+
+// perhaps adds the calls whose outcome is unknown, and reports whether one may have buried the message.
+func (w *ways) perhaps(before, h *handout) (buried bool) {
+	for _, s := range before.settles {
+		if s.phase() != Unknown || s.from() > h.latest() {
+			continue
+		}
+		switch s.call.Op {
+		case Nack:
+			w.add(1)
+		case Release:
+			w.add(0)
+		case Bury:
+			buried = true
+		}
+	}
+	return buried
+}
+
+// givenBack adds what others do, unrecorded, who keep the lease: they give a
+// message back when its handler has failed or was stopped; and at any time
+// where they are another process, and it or a connection to it ends. It reports whether they may.
+func (c *checker) givenBack(w *ways, before, h *handout) bool {
+	if !before.kept() {
+		return false
+	}
+	failed := before.ended() <= h.at+doubt && !before.ok()
+	left := before.call.Target != "" && c.disturbed(before, h)
+	if failed || left {
+		w.add(0)
+		w.add(1)
+	}
+	return failed || left
+}
+
+// disturbed reports whether a fault, or the end of a process, or the end of the
+// lease by the machine's clock came between two handouts.
+func (c *checker) disturbed(before, h *handout) bool {
+	for _, w := range c.windows {
+		if w.touches(before.at-doubt, h.at+doubt) {
+			return true
+		}
+	}
+	ended := slices.ContainsFunc(c.ends, func(o *op) bool { return o.from() >= before.at-doubt && o.from() <= h.at+doubt })
+	return ended || h.at >= before.at+before.call.Lease*1000-doubt
+}
+
+// leaseEnded reports whether the lease of a handout, with its extensions, may
+// have ended by Redis's clock before the next one.
+func (c *checker) leaseEnded(before, h *handout) bool {
+	end := before.call.Receipt
+	for range before.settles { // from receipt to receipt
+		i := slices.IndexFunc(before.settles, func(s *op) bool {
+			return s.call.Op == Extend && s.ok() && !c.forgot(s) && s.from() <= h.latest() && s.call.Was == end && s.end.Receipt != end
+		})
+		if i < 0 {
+			break
+		}
+		end = before.settles[i].end.Receipt
+	}
+	for _, s := range before.settles { // one whose outcome is unknown may have made it shorter
+		if s.call.Op == Extend && s.phase() == Unknown {
+			end = min(end, c.clock.lowest(s.from())+s.call.Lease)
+		}
+	}
+	if h.claimed >= end {
+		return true
+	}
+	return c.clock.jumped(before.at, h.at) && c.clock.highest(before.at, h.at)/1000 >= end
+}
+
+// unseen returns how many claims may have taken a message without a record of
+// it before a handout: those whose outcome is unknown, or which met a fault that
+// the claimer may have made good; many, where others claim.
+func (c *checker) unseen(m *message, h *handout) int {
+	const many = 1 << 30
+	if c.kept[m.topic] {
+		return many
+	}
+	n := 0
+	for _, claim := range c.open[m.topic] {
+		if claim.from() <= h.latest() && claim != h.claim {
+			n++
+		}
+	}
+	return n
+}

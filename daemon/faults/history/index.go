@@ -1,0 +1,322 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// An op is an operation, or an event: then it has no end.
+type op struct {
+	call, end *Record
+}
+
+func (o *op) from() int64 { return o.call.At }
+
+func (o *op) phase() Phase {
+	if o.end == nil {
+		return Unknown
+	}
+	return o.end.Phase
+}
+
+// maybe reports whether it may have happened.
+func (o *op) maybe() bool { return o.phase() != No }
+
+// ok reports whether it happened for certain.
+func (o *op) ok() bool { return o.phase() == OK }
+
+// to returns when it had happened at the latest.
+func (o *op) to() int64 {
+	if o.phase() == Unknown {
+		return never
+	}
+	return o.end.At
+}
+
+// ended returns when its end was recorded, of whichever kind.
+func (o *op) ended() int64 {
+	if o.end == nil {
+		return never
+	}
+	return o.end.At
+}
+
+// told returns what the end tells, or else the call.
+func told[T comparable](o *op, field func(*Record) T) T {
+	var zero T
+	if o.end != nil {
+		if v := field(o.end); v != zero {
+			return v
+		}
+	}
+	return field(o.call)
+}
+
+func (o *op) offset() int64 { return told(o, func(r *Record) int64 { return r.Offset }) }
+func (o *op) loss() int64   { return told(o, func(r *Record) int64 { return r.Loss }) }
+func (o *op) epoch() int64  { return told(o, func(r *Record) int64 { return r.Epoch }) }
+func (o *op) due() int64    { return told(o, func(r *Record) int64 { return r.Due }) }
+func (o *op) state() string { return told(o, func(r *Record) string { return r.State }) }
+
+// records returns its records.
+func (o *op) records() []Record {
+	if o.end == nil {
+		return []Record{*o.call}
+	}
+	return []Record{*o.call, *o.end}
+}
+
+// A message is all that was done with one member.
+type message struct {
+	member      string
+	topic       string
+	broadcast   bool
+	publishes   []*op
+	cancels     []*op
+	reschedules []*op
+	requeues    []*op
+	settles     []*op // Ack, Nack, Bury, Release, Extend
+	handouts    []*handout
+}
+
+// A handout is a message that was given to somebody.
+type handout struct {
+	*op           // Take or Handle
+	claim   *op   // of a Take
+	claimed int64 // by Redis's clock, ms
+	at      int64 // the same by the machine's, µs
+	settles []*op // with a receipt of this one
+}
+
+// earliest and latest bound when it was claimed, by the machine's clock.
+func (h *handout) earliest() int64 {
+	if h.claim != nil {
+		return max(h.claim.from(), h.at)
+	}
+	return h.at
+}
+
+func (h *handout) latest() int64 { return h.from() }
+
+// kept reports whether others keep its lease and settle it, unrecorded.
+func (h *handout) kept() bool { return h.claim == nil }
+
+// A hearer is a listener of a process.
+type hearer struct {
+	listen  *op
+	pattern notify.Pattern
+	heard   []*op // and gaps, in the order of their calls
+}
+
+type key struct {
+	process string
+	n       int64
+	heal    bool
+}
+
+type hearerKey struct{ process, listener string }
+
+// index sorts the records out.
+func (c *checker) index(records []Record) error {
+	ops := make(map[key]*op, len(records)/2)
+	for i := range records {
+		r := &records[i]
+		if err := r.check(); err != nil {
+			return fmt.Errorf("record %d: %w", i+1, err)
+		}
+		c.count(r)
+		k := key{r.Process, r.N, r.Op == Heal}
+		switch {
+		case r.Phase == Event || r.Phase == Call:
+			o := &op{call: r}
+			if r.Op == Take {
+				if err := c.take(o, ops[k]); err != nil {
+					return err
+				}
+				continue
+			}
+			if r.Phase == Call {
+				if ops[k] != nil {
+					return fmt.Errorf("two operations have one number: %s and %s", ops[k].call, r)
+				}
+				ops[k] = o
+			}
+			if err := c.file(o); err != nil {
+				return err
+			}
+		case ops[k] == nil || ops[k].call.Op != r.Op || ops[k].end != nil:
+			return fmt.Errorf("the end of no operation: %s", r)
+		default:
+			ops[k].end = r
+		}
+	}
+	return nil
+}
+
+// take files a message that a claim brought.
+func (c *checker) take(o, claim *op) error {
+	if claim == nil || claim.call.Op != Claim {
+		return fmt.Errorf("a take of no claim: %s", o.call)
+	}
+	m := c.message(o.call)
+	m.handouts = append(m.handouts, &handout{op: o, claim: claim})
+	return nil
+}
+
+// file puts an operation where it belongs.
+func (c *checker) file(o *op) error {
+	r := o.call
+	switch r.Op {
+	case Publish, Broadcast:
+		m := c.message(r)
+		m.broadcast = r.Op == Broadcast
+		m.publishes = append(m.publishes, o)
+	case Cancel:
+		m := c.message(r)
+		m.cancels = append(m.cancels, o)
+	case Reschedule:
+		m := c.message(r)
+		m.reschedules = append(m.reschedules, o)
+	case Requeue:
+		m := c.message(r)
+		m.requeues = append(m.requeues, o)
+	case Ack, Nack, Bury, Release, Extend:
+		m := c.message(r)
+		m.settles = append(m.settles, o)
+	case Handle:
+		m := c.message(r)
+		m.handouts = append(m.handouts, &handout{op: o})
+		c.kept[r.Topic] = true
+	case Claim:
+		c.claims = append(c.claims, o)
+	default:
+		return c.fileOther(o)
+	}
+	return nil
+}
+
+// fileOther puts what is about no message for a worker where it belongs.
+func (c *checker) fileOther(o *op) error {
+	r := o.call
+	switch r.Op {
+	case Listen:
+		pattern, err := notify.ParsePattern(r.Pattern)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r, err)
+		}
+		c.hearers[hearerKey{r.Process, r.Listener}] = &hearer{listen: o, pattern: pattern}
+	case Hear, Gap:
+		h := c.hearers[hearerKey{r.Process, r.Listener}]
+		if h == nil {
+			return fmt.Errorf("heard by no listener: %s", r)
+		}
+		h.heard = append(h.heard, o)
+	case Store:
+		c.stored = append(c.stored, o)
+	case Fault:
+		c.faults = append(c.faults, o)
+	case Heal:
+		c.heals[key{r.Process, r.N, false}] = o
+	case Kill, Stop:
+		c.ends = append(c.ends, o)
+	case Beat:
+		c.beats = append(c.beats, o)
+	case Drained:
+		c.drained = r.At
+	}
+	return nil
+}
+
+// message returns that of a record.
+func (c *checker) message(r *Record) *message {
+	member := notify.Member(r.Topic, r.ID)
+	m := c.messages[member]
+	if m == nil {
+		m = &message{member: member, topic: r.Topic}
+		c.messages[member] = m
+	}
+	return m
+}
+
+// relate brings what was filed into relation, when all is filed.
+func (c *checker) relate() {
+	var set []*op
+	for _, fault := range c.faults {
+		heal := c.heals[key{fault.call.Process, fault.call.N, false}]
+		c.windows = append(c.windows, newWindow(fault, heal))
+		if fault.call.Kind != Clock {
+			continue
+		}
+		if set = append(set, fault); heal != nil {
+			set = append(set, heal)
+		}
+	}
+	slices.SortFunc(c.windows, func(a, b window) int { return cmp.Compare(a.from(), b.from()) })
+	c.clock = newClock(set)
+	for _, claim := range c.claims {
+		if claim.phase() == Unknown || c.faulty(claim) {
+			c.open[claim.call.Topic] = append(c.open[claim.call.Topic], claim)
+		}
+	}
+	for _, m := range c.messages {
+		m.relate(c.clock)
+	}
+}
+
+// faulty reports whether a fault touched an operation.
+func (c *checker) faulty(o *op) bool {
+	return slices.ContainsFunc(c.windows, func(w window) bool { return w.touches(o.from()-doubt, o.to()+doubt) })
+}
+
+// relate puts the handouts of a message in order and gives each what settles it.
+func (m *message) relate(clock clock) {
+	for _, h := range m.handouts {
+		h.claimed = h.call.Receipt - h.call.Lease
+		h.at = clock.machine(h.claimed*1000, h.latest())
+	}
+	slices.SortStableFunc(m.handouts, func(a, b *handout) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.call.Attempt, b.call.Attempt), cmp.Compare(a.from(), b.from()))
+	})
+	for _, s := range m.settles {
+		if h := m.handout(s); h != nil {
+			h.settles = append(h.settles, s)
+		}
+	}
+}
+
+// handout returns what was settled with a receipt: that of the handout, or of
+// an extension of it. Where others keep the lease, it is the last one of the process.
+func (m *message) handout(settle *op) *handout {
+	receipt := receiptOf(settle)
+	for range len(m.settles) + 1 {
+		for _, h := range slices.Backward(m.handouts) {
+			if h.call.Receipt == receipt && h.from() <= settle.from() {
+				return h
+			}
+		}
+		i := slices.IndexFunc(m.settles, func(s *op) bool {
+			return s.call.Op == Extend && s.ok() && s.end.Receipt == receipt && s.call.Was != receipt
+		})
+		if i < 0 {
+			break
+		}
+		receipt = m.settles[i].call.Was
+	}
+	for _, h := range slices.Backward(m.handouts) {
+		if h.kept() && h.call.Process == settle.call.Process && h.from() <= settle.from() {
+			return h
+		}
+	}
+	return nil
+}
+
+// receiptOf returns the receipt that a call settles with.
+func receiptOf(settle *op) int64 {
+	if settle.call.Op == Extend {
+		return settle.call.Was
+	}
+	return settle.call.Receipt
+}

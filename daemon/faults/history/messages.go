@@ -1,0 +1,245 @@
+package history
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// lives returns how often a message may have been published. An id that was
+// published again, because the first outcome was unknown, may live twice.
+func (m *message) lives() int {
+	n := 0
+	for _, p := range m.publishes {
+		if p.maybe() {
+			n++
+		}
+	}
+	return n
+}
+
+// all returns all that was done with the message.
+func (m *message) all() []*op {
+	all := slices.Concat(m.publishes, m.cancels, m.reschedules, m.requeues, m.settles)
+	for _, h := range m.handouts {
+		all = append(all, h.op)
+	}
+	return all
+}
+
+// unpublished finds what came from nowhere.
+func (c *checker) unpublished(m *message) {
+	began := int64(never)
+	for _, p := range m.publishes {
+		if p.maybe() {
+			began = min(began, p.from())
+		}
+	}
+	for _, h := range m.handouts {
+		if h.latest() < began {
+			c.violate(Unpublished, m.member+" was handed out, and no publish of it may have happened before", append(m.publishes, h.op)...)
+			return
+		}
+	}
+	if where := c.places[m.member]; began == never && len(where) > 0 {
+		c.violate(Unpublished, fmt.Sprintf("%s is %s, and no publish of it may have happened", m.member, where[0]), m.publishes...)
+	}
+}
+
+// lost finds messages that are gone and should not be. Broadcasts have a way of their own.
+func (c *checker) lost(m *message) {
+	if m.broadcast || len(c.places[m.member]) > 0 {
+		return
+	}
+	for _, p := range m.publishes {
+		if p.ok() && !c.forgot(p) && !m.removed() {
+			c.violate(Lost, m.member+" was acknowledged, and is neither settled nor there", m.all()...)
+			return
+		}
+	}
+}
+
+// removed reports whether something may have removed the message.
+func (m *message) removed() bool {
+	if slices.ContainsFunc(m.cancels, (*op).maybe) {
+		return true
+	}
+	if slices.ContainsFunc(m.settles, func(s *op) bool { return s.call.Op == Ack && s.maybe() }) {
+		return true
+	}
+	return slices.ContainsFunc(m.handouts, func(h *handout) bool { return h.kept() && h.ok() })
+}
+
+// cancelled finds what came after an acknowledged cancellation.
+func (c *checker) cancelled(m *message) {
+	for _, cancel := range m.cancels {
+		if !cancel.ok() || c.forgot(cancel) || m.lives() > 1 {
+			continue
+		}
+		for _, h := range m.handouts {
+			if h.earliest() > cancel.to()+doubt {
+				c.violate(Cancelled, m.member+" was handed out after its cancellation was acknowledged", cancel, h.op)
+				return
+			}
+		}
+		if where := c.places[m.member]; len(where) > 0 {
+			c.violate(Cancelled, fmt.Sprintf("%s was cancelled, and is %s at the end", m.member, where[0]), cancel)
+			return
+		}
+	}
+}
+
+// again finds what came after an acknowledged acknowledgement.
+func (c *checker) again(m *message) {
+	if m.lives() > 1 {
+		return
+	}
+	for i, h := range m.handouts {
+		ack := c.settled(h, Ack)
+		if ack == nil {
+			continue
+		}
+		if i+1 < len(m.handouts) {
+			c.violate(Again, m.member+" was handed out again after its acknowledgement was acknowledged", h.op, ack, m.handouts[i+1].op)
+			return
+		}
+		if where := c.places[m.member]; len(where) > 0 {
+			c.violate(Again, fmt.Sprintf("%s was acknowledged, and is %s at the end", m.member, where[0]), h.op, ack)
+			return
+		}
+	}
+}
+
+// settled returns what settled a handout for certain in a way, nil if nothing did.
+func (c *checker) settled(h *handout, way Op) *op {
+	for _, s := range h.settles {
+		if s.call.Op == way && s.ok() && !c.forgot(s) {
+			return s
+		}
+	}
+	return nil
+}
+
+// receipts finds receipts that were accepted and should not have been: of no
+// handout, or of one behind which another one had come for certain.
+func (c *checker) receipts(m *message) {
+	for _, s := range m.settles {
+		if !s.ok() || c.undone(-never, s.to()) {
+			continue
+		}
+		h := m.handout(s)
+		if h == nil {
+			c.violate(Receipts, fmt.Sprintf("%s was settled with the receipt %d, which nobody was given", m.member, receiptOf(s)), append(m.ops(), s)...)
+			return
+		}
+		if i := slices.Index(m.handouts, h); s.call.Op != Ack && i+1 < len(m.handouts) && m.handouts[i+1].latest()+doubt < s.from() {
+			c.violate(Receipts, m.member+" was settled with a stale receipt: it had been handed out to another", h.op, m.handouts[i+1].op, s)
+			return
+		}
+	}
+}
+
+// ops returns the handouts as operations.
+func (m *message) ops() []*op {
+	ops := make([]*op, len(m.handouts))
+	for i, h := range m.handouts {
+		ops[i] = h.op
+	}
+	return ops
+}
+
+// early finds handouts before the due time, by Redis's clock.
+func (c *checker) early(m *message, h *handout) {
+	if h.claimed < h.call.Due {
+		c.violate(Early, fmt.Sprintf("%s was handed out %d ms before it was due", m.member, h.call.Due-h.claimed), h.op)
+		return
+	}
+	if c.undone(-never, h.latest()) {
+		return // a due time that was acknowledged may be forgotten
+	}
+	writes := m.dueWrites(h)
+	due := int64(math.MaxInt64)
+	for _, w := range writes {
+		due = min(due, w.due())
+	}
+	if len(writes) > 0 && h.claimed < due {
+		c.violate(Early, fmt.Sprintf("%s was handed out %d ms before the due time that was acknowledged", m.member, due-h.claimed), append(writes, h.op)...)
+	}
+}
+
+// dueWrites returns what may have given a message the due time that it had when
+// it was handed out; none if that is unknown.
+func (m *message) dueWrites(h *handout) []*op {
+	var writes []*op
+	for _, w := range slices.Concat(m.publishes, m.reschedules, m.requeues, m.settles) {
+		if w.maybe() && w.from() <= h.latest() && w.call.Op != Ack && w.call.Op != Extend {
+			writes = append(writes, w)
+		}
+	}
+	for _, before := range m.handouts {
+		if before != h && before.kept() && before.from() <= h.latest() {
+			return nil // others may have given it back
+		}
+	}
+	last := slices.DeleteFunc(slices.Clone(writes), func(w *op) bool {
+		return slices.ContainsFunc(writes, func(later *op) bool {
+			return later.ok() && later.from() > w.to() && later.to() < h.earliest()
+		})
+	})
+	if slices.ContainsFunc(last, func(w *op) bool { return w.due() == 0 }) {
+		return nil
+	}
+	return last
+}
+
+// expired finds handouts after the time to live. It counts from the due time,
+// which a reschedule or a requeue gives anew.
+func (c *checker) expired(m *message, h *handout) {
+	if len(m.publishes) != 1 || slices.ContainsFunc(slices.Concat(m.reschedules, m.requeues), (*op).maybe) {
+		return
+	}
+	p := m.publishes[0]
+	if p.ok() && p.call.TTL > 0 && h.claimed >= p.due()+p.call.TTL {
+		c.violate(Expired, fmt.Sprintf("%s was handed out %d ms after its time to live", m.member, h.claimed-p.due()-p.call.TTL), p, h.op)
+	}
+}
+
+// late finds handouts that are later than stated, and counts how late they
+// were. One that was released is due since before, so that nothing can be said.
+func (c *checker) late(m *message, i int) {
+	h := m.handouts[i]
+	late := h.claimed - h.call.Due
+	due := h.at - late*1000
+	if late < 0 || c.clock.jumped(due, h.at) || i > 0 && h.call.Due <= m.handouts[i-1].claimed {
+		return
+	}
+	took := time.Duration(late) * time.Millisecond
+	limit := due + c.bounds.Late.Microseconds()
+	quiet := true
+	for _, w := range c.windows {
+		after := w.to + c.recovery(w.call.Kind).Microseconds()
+		if w.from() > h.at || after < due {
+			continue
+		}
+		quiet = false
+		c.stats.Lateness[w.call.Kind] = append(c.stats.Lateness[w.call.Kind], took)
+		if w.from() <= limit { // it began before the message should have been there
+			limit = max(limit, after+c.bounds.Late.Microseconds())
+		}
+	}
+	if quiet {
+		c.stats.Lateness[Quiet] = append(c.stats.Lateness[Quiet], took)
+	}
+	if c.bounds.Late > 0 && h.at > limit+doubt {
+		c.violate(Late, fmt.Sprintf("%s was handed out %v after it was due, %v later than stated", m.member, took, time.Duration(h.at-limit)*time.Microsecond), append(m.publishes, h.op)...)
+	}
+}
+
+// recovery returns how long after its heal a fault may be felt.
+func (c *checker) recovery(kind string) time.Duration {
+	if d, known := c.bounds.After[kind]; known {
+		return d
+	}
+	return c.bounds.Recovery
+}
