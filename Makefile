@@ -7,7 +7,7 @@ NFPM        = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build test lint fuzz bench generate install files uninstall deb tools
+.PHONY: help build test lint fuzz faults bench generate install files uninstall deb tools
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,13 @@ FUZZTIME = 30s
 fuzz: ## run each fuzz test for FUZZTIME
 	@for f in $$(grep -rEo '^func Fuzz[A-Za-z]+' --include=*_test.go . | sed -E 's,/[^/]*:func ,:,'); do \
 		go test -run '^$$' -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) $${f%:*} || exit 1; done
+
+# A seed that is printed makes the same plan again: SEED=4711 make faults ROUNDS=1
+ROUNDS = 20
+SEED  ?= 0
+
+faults: ## make faults under load in ROUNDS random rounds, and check that nothing is lost
+	go test -run '^TestRandom$$' -v -timeout 3h ./daemon/faults -faults.rounds $(ROUNDS) -faults.seed $(SEED)
 
 bench: build ## measure this machine: starts a redis-server of its own
 	./bellhop bench --own

@@ -1,0 +1,136 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/faults/history"
+)
+
+// A plan is what a seed fixes of a round.
+type plan struct {
+	Seed  uint64
+	Fsync string // always or everysec
+	Steps []step
+}
+
+// A step is one fault.
+type step struct {
+	Fault  int // in faults
+	Target string
+	At     time.Duration // after all work
+	For    time.Duration
+}
+
+// String returns the plan as it is printed.
+func (p plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "SEED=%d appendfsync %s", p.Seed, p.Fsync)
+	for _, s := range p.Steps {
+		fmt.Fprintf(&b, "; %s at %v for %v", s.kind(), s.At, s.For)
+	}
+	return b.String()
+}
+
+// kind is how the history and the report call a fault.
+func (s step) kind() string {
+	role, _, _ := strings.Cut(s.Target, "-")
+	return faults[s.Fault].name + " " + role
+}
+
+const (
+	warm = 400 * time.Millisecond // of load before the first fault
+	cool = 300 * time.Millisecond // and behind the last one
+)
+
+// newPlan makes the plan of a seed.
+func newPlan(seed uint64) plan {
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	p := plan{Seed: seed, Fsync: []string{"always", "everysec"}[rnd.IntN(2)]}
+	at := warm
+	busy := make(map[string]time.Duration) // until when a target has a fault
+	for range 1 + rnd.IntN(3) {
+		s := step{Fault: rnd.IntN(len(faults))}
+		f := faults[s.Fault]
+		s.Target = f.targets[rnd.IntN(len(f.targets))]
+		s.For = between(rnd, f.least, f.most)
+		s.At = max(at, busy[s.Target])
+		busy[s.Target] = s.At + s.For + cool
+		p.Steps = append(p.Steps, s)
+		at = s.At + between(rnd, 0, s.For+cool) // they may overlap
+	}
+	return p
+}
+
+// fixedPlans are rounds that make every fault to everyone once.
+func fixedPlans() (plans []plan) {
+	var steps []step
+	for i, f := range faults {
+		for _, target := range f.targets {
+			steps = append(steps, step{Fault: i, Target: target, For: (f.least + f.most) / 2})
+		}
+	}
+	rand.New(rand.NewPCG(0, 0)).Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	for some := range slices.Chunk(steps, stepsOfFixed) {
+		p := plan{Seed: uint64(len(plans)), Fsync: []string{"always", "everysec"}[len(plans)%2], Steps: some}
+		at := warm
+		for i := range some {
+			some[i].At = at
+			at += some[i].For + cool
+		}
+		plans = append(plans, p)
+	}
+	return plans
+}
+
+// stepsOfFixed is how many faults a fixed plan makes, one after the other.
+const stepsOfFixed = 4
+
+func between(rnd *rand.Rand, least, most time.Duration) time.Duration {
+	return (least + time.Duration(rnd.Int64N(int64(most-least)+1))).Round(time.Millisecond)
+}
+
+// carryOut makes all faults and heals them.
+func (p plan) carryOut(ctx context.Context, w *world) error {
+	begun := time.Now()
+	var all sync.WaitGroup
+	errs := make(chan error, len(p.Steps))
+	for _, s := range p.Steps {
+		all.Go(func() {
+			rest(ctx, time.Until(begun.Add(s.At)))
+			if err := s.carryOut(ctx, w); err != nil {
+				errs <- fmt.Errorf("%s: %w", s.kind(), err)
+			}
+		})
+	}
+	all.Wait()
+	rest(ctx, cool)
+	close(errs)
+	return <-errs
+}
+
+// carryOut makes one fault and heals it.
+func (s step) carryOut(ctx context.Context, w *world) error {
+	v, err := w.victim(ctx, s.Target)
+	if err != nil {
+		return err
+	}
+	op := w.log.Call(history.Record{Op: history.Fault, Kind: s.kind(), Target: v.id(), Epoch: v.epoch})
+	heal, err := faults[s.Fault].begin(ctx, w, v, s.For)
+	if err != nil {
+		return err
+	}
+	op.End(history.OK, history.Record{})
+	rest(ctx, s.For)
+	healing := op.Heal()
+	if err := heal(ctx); err != nil {
+		return err
+	}
+	healing.End(history.OK, history.Record{})
+	return nil
+}

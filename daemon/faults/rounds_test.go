@@ -1,0 +1,138 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/faults/history"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// Every fault, made to everyone that it can be made to: what make test runs of the rounds.
+func TestEachFault(t *testing.T) {
+	if testing.Short() || *roundsFlag > 0 {
+		t.Skip("takes a minute or two")
+	}
+	rounds(t, fixedPlans())
+}
+
+// Random rounds, as many as -faults.rounds says: see make faults.
+func TestRandom(t *testing.T) {
+	if *roundsFlag == 0 {
+		t.Skip("make faults runs these")
+	}
+	first := *seedFlag
+	if first == 0 {
+		first = rand.Uint64N(1_000_000_000)
+	}
+	plans := make([]plan, *roundsFlag)
+	for i := range plans {
+		plans[i] = newPlan(first + uint64(i))
+	}
+	rounds(t, plans)
+}
+
+// rounds carries out plans, some at the same time, and reports.
+func rounds(t *testing.T, plans []plan) {
+	t.Helper()
+	var all tally
+	places := make(chan struct{}, *parallelFlag)
+	t.Cleanup(func() { fmt.Println(all.String()) })
+	for _, p := range plans {
+		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
+			t.Parallel()
+			places <- struct{}{}
+			defer func() { <-places }()
+			all.add(p, round(t, p))
+		})
+	}
+}
+
+// round carries out a plan and checks what happened.
+func round(t *testing.T, p plan) history.Stats {
+	t.Helper()
+	t.Log(p)
+	dir := folder(t)
+	final, err := happen(t.Context(), dir, p)
+	records, unread := history.ReadDir(dir)
+	report, senseless := history.Check(records, final, bounds)
+	if err := errors.Join(err, unread, senseless); err != nil {
+		t.Errorf("%v\n%v", p, err)
+	}
+	for _, v := range report.Violations {
+		t.Errorf("%v\n%v", p, v)
+	}
+	if t.Failed() {
+		t.Logf("histories and logs are in %s", dir)
+	}
+	return report.Stats
+}
+
+// bounds are what is stated, with what a busy machine adds.
+var bounds = history.Bounds{
+	Attempts: subscribers.DefaultMaxAttempts,
+	Late:     notify.Heartbeat + slack,
+	Recovery: notify.Silence + slack,
+	Takeover: map[string]time.Duration{
+		"kill -9 carrier": carrierLease + slack,
+		"SIGTERM carrier": slack,
+		"SIGSTOP carrier": carrierLease + slack,
+	},
+}
+
+// slack is what a busy machine may add to what is stated.
+const slack = 2 * time.Second
+
+// happen carries out a plan, and returns what Redis held at the end.
+func happen(ctx context.Context, dir string, p plan) (final history.Final, err error) {
+	w, err := newWorld(ctx, dir, p)
+	if err != nil {
+		return final, err
+	}
+	defer w.close()
+	if err := p.carryOut(ctx, w); err != nil {
+		return final, err
+	}
+	if err := w.drain(ctx); err != nil {
+		return final, err
+	}
+	for _, role := range []string{"worker", "listener", "daemon"} {
+		if err := w.stop(role); err != nil {
+			return final, err
+		}
+	}
+	return w.final(ctx)
+}
+
+// folder returns a folder for the histories of a round, which stays if the round fails.
+func folder(t *testing.T) string {
+	t.Helper()
+	parent := *keepFlag
+	if parent == "" {
+		parent = os.TempDir()
+	}
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(parent, "bellhop-round-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if *keepFlag == "" && !t.Failed() {
+			os.RemoveAll(dir)
+		}
+	})
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return abs
+}
