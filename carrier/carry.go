@@ -24,7 +24,7 @@ var (
 // A call of the script should take Redis no longer than slowCall; the batch is
 // halved above it and doubled below half of it.
 const (
-	slowCall = 2 * time.Millisecond
+	slowCall = time.Millisecond
 	minBatch = 16
 )
 

@@ -68,12 +68,12 @@ func TestBatchAdaptsToRedis(t *testing.T) {
 		more bool
 		want int
 	}{
-		{time.Millisecond / 2, true, 500},
+		{400 * time.Microsecond, true, 500},
 		{5 * time.Millisecond, true, 250},
 		{5 * time.Millisecond, false, 125},
-		{1500 * time.Microsecond, true, 125},
+		{700 * time.Microsecond, true, 125},
 		{100 * time.Microsecond, false, 125},
-		{900 * time.Microsecond, true, 250},
+		{400 * time.Microsecond, true, 250},
 		{time.Second, true, 125},
 	} {
 		tm.adapt(test.took, test.more)
