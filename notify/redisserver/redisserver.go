@@ -43,20 +43,25 @@ type Server struct {
 // Start starts a redis-server and waits until it answers. Errors:
 // ErrNotInstalled, or why it does not start.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		return nil, ErrNotInstalled
-	}
+	var err error
 	if o.Port == 0 {
 		if o.Port, err = child.FreePort(); err != nil {
 			return nil, err
 		}
 	}
-	s := &Server{o: o}
-	args := append([]string{
+	return start(ctx, o, append([]string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(o.Port), "--dir", o.Dir, "--save", "",
 		"--repl-diskless-sync-delay", "0", // a replica gets its copy at once
-	}, o.Args...)
+	}, o.Args...))
+}
+
+// start starts the program and waits until it answers.
+func start(ctx context.Context, o Options, args []string) (*Server, error) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, ErrNotInstalled
+	}
+	s := &Server{o: o}
 	if s.Process, err = child.Start(child.Program{Path: path, Args: args, Name: "redis-server on " + s.Addr(), Output: o.Output}); err != nil {
 		return nil, err
 	}
@@ -95,14 +100,14 @@ func (s *Server) Replica(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := redis.NewClient(&redis.Options{Addr: replica.Addr(), MaxRetries: -1, DisableIdentity: true})
-	defer client.Close()
 	err = replica.Await(ctx, startTimeout, func(ctx context.Context) error {
-		info, err := client.Info(ctx, "replication").Result()
-		if err == nil && !strings.Contains(info, "master_link_status:up") {
-			err = errors.New("it is not connected to its master")
-		}
-		return err
+		return ask(ctx, replica, func(client *redis.Client) error {
+			info, err := client.Info(ctx, "replication").Result()
+			if err == nil && !strings.Contains(info, "master_link_status:up") {
+				err = errors.New("it is not connected to its master")
+			}
+			return err
+		})
 	})
 	if err != nil {
 		return nil, err
