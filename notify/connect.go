@@ -41,30 +41,48 @@ type Config struct {
 
 // Timeouts of a connection to Redis.
 const (
-	dialTimeout = 2 * time.Second
-	callTimeout = 3 * time.Second
+	dialTimeout        = 2 * time.Second
+	clusterDialTimeout = 500 * time.Millisecond // a node that is gone holds up the search for the others
+	callTimeout        = 3 * time.Second
 )
 
 // connect makes the client that Bellhop wants: one that never repeats a call by
 // itself, because a script that was applied and whose answer was lost would be
-// applied again.
-func connect(c Config, l *lines) (redis.UniversalClient, error) {
+// applied again. With it go the sentinels that it asks for the master.
+func (s *Store) connect(c Config) error {
 	o, err := c.options()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	o.Dialer = l.dialer(&redis.Options{DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig})
+	o.Dialer = s.lines.dialer(&redis.Options{DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig})
 	switch {
 	case o.MasterName != "":
-		return redis.NewFailoverClient(o.Failover()), nil
+		s.client = redis.NewFailoverClient(o.Failover())
+		s.sentinels = sentinels{master: o.MasterName, options: sentinelOptions(o), lines: &s.lines}
 	case len(o.Addrs) > 1:
-		return redis.NewClusterClient(o.Cluster()), nil
+		o.DialTimeout = clusterDialTimeout
+		s.client = redis.NewClusterClient(o.Cluster())
+	default:
+		simple := o.Simple()
+		if strings.HasPrefix(simple.Addr, "/") {
+			simple.Network = "unix"
+		}
+		s.client = redis.NewClient(simple)
 	}
-	simple := o.Simple()
-	if strings.HasPrefix(simple.Addr, "/") {
-		simple.Network = "unix"
+	return nil
+}
+
+// sentinelOptions returns how each sentinel is called.
+func sentinelOptions(o *redis.UniversalOptions) []*redis.Options {
+	all := make([]*redis.Options, len(o.Addrs))
+	for i, address := range o.Addrs {
+		all[i] = &redis.Options{
+			Addr: address, Dialer: o.Dialer, Protocol: 2, MaxRetries: -1, DialerRetries: 1,
+			DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+			ContextTimeoutEnabled: true, DisableIdentity: true, MaintNotificationsConfig: o.MaintNotificationsConfig,
+		}
 	}
-	return redis.NewClient(simple), nil
+	return all
 }
 
 func (c Config) options() (*redis.UniversalOptions, error) {
@@ -79,6 +97,7 @@ func (c Config) options() (*redis.UniversalOptions, error) {
 		WriteTimeout:          callTimeout,
 		ContextTimeoutEnabled: true,
 		DisableIdentity:       true,
+		PipelinePoolSize:      -1, // the few pipelines there are share the other connections
 		MaintNotificationsConfig: &maintnotifications.Config{
 			Mode: maintnotifications.ModeDisabled,
 		},
@@ -100,6 +119,10 @@ func (c Config) options() (*redis.UniversalOptions, error) {
 	}
 	if c.Username != "" {
 		o.Username = c.Username
+	}
+	if o.TLSConfig != nil {
+		o.TLSConfig.ServerName = "" // the host that is dialed: each has its own
+		o.TLSConfig.MinVersion = tls.VersionTLS12
 	}
 	if err := c.readFiles(o); err != nil {
 		return nil, err
@@ -130,7 +153,6 @@ func (c Config) readFiles(o *redis.UniversalOptions) error {
 	if !o.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
 		return fmt.Errorf("%w redis CA file %s: it holds no PEM certificate", ErrInvalid, c.CAFile)
 	}
-	o.TLSConfig.MinVersion = tls.VersionTLS12
 	return nil
 }
 

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -23,10 +24,15 @@ type lines struct {
 type line struct {
 	net.Conn
 	of     *lines
+	to     string       // the address, as it was dialed
 	since  atomic.Int64 // Unix time in ns of the last read, or of the first write after it
 	asked  atomic.Bool  // something was written since the last read
 	closed atomic.Bool
+	left   atomic.Bool // it was closed because it led to no master any more
 }
+
+// errLeft is why a connection ended that led to no master any more.
+var errLeft = errors.New("the server is the master no more")
 
 // dialer returns the dialer of go-redis, whose connections l keeps in mind.
 func (l *lines) dialer(o *redis.Options) func(context.Context, string, string) (net.Conn, error) {
@@ -36,7 +42,7 @@ func (l *lines) dialer(o *redis.Options) func(context.Context, string, string) (
 		if err != nil {
 			return nil, err
 		}
-		one := &line{Conn: conn, of: l}
+		one := &line{Conn: conn, of: l, to: address}
 		one.since.Store(time.Now().UnixNano())
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -52,17 +58,30 @@ func (l *lines) dialer(o *redis.Options) func(context.Context, string, string) (
 // Who waits on one gets an error now instead of a timeout.
 func (l *lines) hangUp(quiet time.Duration) {
 	before := time.Now().Add(-quiet).UnixNano()
-	var stale []*line
-	l.mu.Lock()
-	for one := range l.all {
-		if one.since.Load() < before {
-			stale = append(stale, one)
-		}
-	}
-	l.mu.Unlock()
-	for _, one := range stale {
+	for _, one := range l.those(func(one *line) bool { return one.since.Load() < before }) {
 		one.Close()
 	}
+}
+
+// leave closes the connections to an address that is the master's no more, or
+// all of them where it is empty. Who waits on one gets an error.
+func (l *lines) leave(address string) {
+	for _, one := range l.those(func(one *line) bool { return address == "" || one.to == address }) {
+		one.left.Store(true)
+		one.Close()
+	}
+}
+
+// those returns the connections that fit.
+func (l *lines) those(fits func(*line) bool) (some []*line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for one := range l.all {
+		if fits(one) {
+			some = append(some, one)
+		}
+	}
+	return some
 }
 
 // Read reads, and takes note that something was heard.
@@ -71,6 +90,9 @@ func (l *line) Read(p []byte) (int, error) {
 	if n > 0 {
 		l.asked.Store(false)
 		l.since.Store(time.Now().UnixNano())
+	}
+	if err != nil && l.left.Load() {
+		err = &net.OpError{Op: "read", Net: l.LocalAddr().Network(), Addr: l.RemoteAddr(), Err: errLeft}
 	}
 	return n, err
 }

@@ -57,6 +57,7 @@ const (
 // Subscribed event. A channel that ends in * is a pattern of Redis. Where no
 // carrier lives at all, the silence that it waits for doubles up to half a minute.
 func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
+	defer s.sentinels.watch()()
 	silence := Silence
 	var pause backoff.Pause
 	for ctx.Err() == nil {
@@ -71,6 +72,10 @@ func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
 		}, channels)
 		if ctx.Err() != nil {
 			return
+		}
+		if errors.Is(err, errLeft) { // there is another master
+			on(Event{Kind: Broken, Err: s.explain(ctx, err)})
+			continue
 		}
 		if errors.Is(err, errSilent) || errors.Is(err, net.ErrClosed) { // hangUp closed it: another heard the silence first
 			silence = min(2*silence, maxSilence)

@@ -28,6 +28,8 @@ type Store struct {
 	lines    lines
 	fit      atomic.Int32
 
+	sentinels sentinels
+
 	observe func(script string, took time.Duration, err error) // nil: nobody does
 }
 
@@ -64,7 +66,7 @@ func Open(c Config) (*Store, error) {
 		return nil, fmt.Errorf("%w number of replicas to wait for %d: use 0 to %d", ErrInvalid, c.WaitReplicas, MaxWaitReplicas)
 	}
 	s := &Store{keys: keys, where: RedactURLs(where), replicas: c.WaitReplicas, share: share}
-	if s.client, err = connect(c, &s.lines); err != nil {
+	if err := s.connect(c); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -119,7 +121,7 @@ func (s *Store) Check(ctx context.Context) error {
 // Info returns the fields of Redis's INFO, of some sections or of the usual
 // ones. The error is that of the connection.
 func (s *Store) Info(ctx context.Context, sections ...string) (map[string]string, error) {
-	info, err := s.client.Info(ctx, sections...).Result()
+	info, err := onNode(ctx, s, func(node redis.UniversalClient) (string, error) { return node.Info(ctx, sections...).Result() })
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -165,11 +167,12 @@ func (s *Store) run(ctx context.Context, script *Script, keys []string, argv []a
 		one = script.plain
 	}
 	keys = s.keys.Shard(keys...)
-	if script.promised && s.replicas > 0 {
-		reply, err = s.confirm(ctx, s.client, one, keys, argv)
-	} else {
-		reply, err = one.Run(ctx, s.client, keys, argv...).Slice()
-	}
+	reply, err = onNode(ctx, s, func(node redis.UniversalClient) ([]any, error) {
+		if script.promised && s.replicas > 0 {
+			return s.confirm(ctx, node, one, keys, argv)
+		}
+		return one.Run(ctx, node, keys, argv...).Slice()
+	})
 	if err != nil {
 		return nil, s.explain(ctx, full(err))
 	}
@@ -196,7 +199,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 // that it may be repeated: it could not be reached, or is loading, busy,
 // read-only, failing over, or unable to write its data to disk.
 func Untouched(err error) bool {
-	for _, sign := range []string{"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MASTERDOWN", "BUSY", "MISCONF", "max number of clients"} {
+	for _, sign := range []string{"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MASTERDOWN", "MOVED", "ASK", "BUSY", "MISCONF", "max number of clients"} {
 		if redis.HasErrorPrefix(err, sign) {
 			return true
 		}
@@ -212,6 +215,6 @@ func Away(err error) bool {
 	var name *net.DNSError
 	return Untouched(err) || errors.Is(err, ErrUnreplicated) || errors.As(err, &op) || errors.As(err, &name) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || // of an idle connection, which go-redis looks at first
+		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || // of an idle connection, which go-redis looks at first
 		errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout)
 }
