@@ -42,7 +42,7 @@ func (p *Poller) waitAged(ctx context.Context, topic string, o ClaimOptions, end
 				waits = false
 			case <-end:
 				return nil, nil
-			case <-p.ended:
+			case <-p.ended.Done():
 				return nil, ErrStopping
 			case <-ctx.Done():
 				return nil, nil

@@ -2,6 +2,7 @@ package subscribers
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -22,7 +23,9 @@ func (w *worker) stopping(by time.Time) {
 }
 
 // settle makes a call that needs the receipts of messages, again while Redis is
-// away and their leases may last, whether or not ctx has ended.
+// away and their leases may last, whether or not ctx has ended. One that was
+// carried out and not replicated is not made again: that would hold up the
+// others, and nobody was told that it is done.
 func (w *worker) settle(ctx context.Context, ms []*inHand, call func(context.Context) error) error {
 	ctx = context.WithoutCancel(ctx)
 	least := time.Now().Add(settleMin)
@@ -30,7 +33,7 @@ func (w *worker) settle(ctx context.Context, ms []*inHand, call func(context.Con
 	for {
 		until := w.until(ms, least) // which the subscriber's stop may bring nearer
 		err := w.settleOnce(ctx, until, call)
-		if err != nil && (!notify.Away(err) || time.Now().After(until)) {
+		if err != nil && (!notify.Away(err) || errors.Is(err, notify.ErrUnreplicated) || time.Now().After(until)) {
 			return err
 		}
 		pause.after(ctx, err)
@@ -116,7 +119,9 @@ func (w *worker) ack(ctx context.Context) {
 		delete(w.held, m)
 	}
 	w.mu.Unlock()
-	if err != nil {
+	if errors.Is(err, notify.ErrUnreplicated) {
+		w.log.Warn("acknowledged, a failover may bring the messages back", "messages", len(ms), "error", err)
+	} else if err != nil {
 		w.log.Error("cannot acknowledge, the messages will come again", "messages", len(ms), "error", err)
 	}
 	if tries > 1 {

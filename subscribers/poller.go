@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/backoff"
 )
 
 // MaxWait is the longest wait of a [Poller.Claim].
@@ -20,6 +21,10 @@ const MaxWait = 5 * time.Minute
 // works as it should, whatever becomes of Redis: a connection is made anew when it
 // heard no beat for half a minute, and making one takes some seconds.
 const PollerBound = 45 * time.Second
+
+// failover is how long a poll waits on while Redis cannot be asked: longer than
+// it takes to put another master in the place of one.
+const failover = 10 * time.Second
 
 // PollerOptions are the options of a Poller. The zero value is the default.
 type PollerOptions struct {
@@ -47,7 +52,8 @@ type Poller struct {
 	waiting   atomic.Int64
 	progress  atomic.Pointer[time.Time] // of the last event; it is no number, since a clock that is set must not matter
 	fallbacks atomic.Int64
-	ended     chan struct{} // closed when Run ends
+	ended     context.Context // ends when Run does,
+	end       context.CancelFunc
 
 	mu     sync.Mutex
 	heard  bool                     // the connection stands
@@ -73,6 +79,8 @@ type poll struct {
 	max   int
 	lease time.Duration
 	asked bool        // something was claimed for it; guarded by Poller.mu
+	fault error       // why Redis could not be asked, the last time; guarded by Poller.mu
+	since time.Time   // of the first such fault; guarded by Poller.mu
 	done  chan polled // holds one
 }
 
@@ -87,9 +95,10 @@ func NewPoller(store *notify.Store, o PollerOptions) *Poller {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	ended, end := context.WithCancel(context.Background())
 	return &Poller{
 		Claimer: NewClaimer(store, o.MaxAttempts), o: o, inbox: store.Keys().Inbox(notify.NewID()),
-		ended: make(chan struct{}), queues: make(map[string]*queue),
+		ended: ended, end: end, queues: make(map[string]*queue),
 		pings: make(map[string]chan struct{}), bells: make(map[chan struct{}]string),
 	}
 }
@@ -105,7 +114,7 @@ func (p *Poller) Run(ctx context.Context) {
 	}, p.inbox)
 	p.mu.Lock()
 	p.heard = false
-	close(p.ended)
+	p.end()
 	for _, q := range p.queues {
 		for _, one := range q.polls {
 			one.done <- polled{err: ErrStopping}
@@ -121,14 +130,7 @@ func (p *Poller) Run(ctx context.Context) {
 }
 
 // hasEnded reports whether Run has ended: nothing is begun any more. The mutex is held.
-func (p *Poller) hasEnded() bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		return false
-	}
-}
+func (p *Poller) hasEnded() bool { return p.ended.Err() != nil }
 
 // Waiting returns how many callers wait now.
 func (p *Poller) Waiting() int64 { return p.waiting.Load() }
@@ -226,7 +228,7 @@ func (p *Poller) leave(topic string, one *poll) ([]Delivery, error) {
 	q := p.queues[topic]
 	q.polls = slices.DeleteFunc(q.polls, func(other *poll) bool { return other == one })
 	p.serve(q)
-	return nil, nil
+	return nil, one.fault
 }
 
 // serve has a goroutine see to a queue, if there is something to do. The mutex is held.
@@ -246,11 +248,17 @@ func (q *queue) busy() bool { return len(q.polls) > 0 && q.rung || len(q.polls) 
 func (p *Poller) see(q *queue) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var pause backoff.Pause
 	for q.busy() {
-		if len(q.polls) == 0 {
+		switch {
+		case len(q.polls) == 0:
 			p.quit(q, nil)
-		} else {
-			p.ask(q)
+		case p.ask(q):
+			pause.Reset()
+		default:
+			p.mu.Unlock()
+			pause.Wait(p.ended)
+			p.mu.Lock()
 		}
 	}
 	q.served = false
@@ -259,8 +267,9 @@ func (p *Poller) see(q *queue) {
 	}
 }
 
-// ask claims for those who wait. The mutex is held, but while Redis is called.
-func (p *Poller) ask(q *queue) {
+// ask claims for those who wait. It reports whether Redis could be asked: if not,
+// they wait on. The mutex is held, but while Redis is called.
+func (p *Poller) ask(q *queue) (asked bool) {
 	max, lease := q.wanted()
 	beaten := q.beaten
 	q.rung, q.beaten, q.stands = false, false, false
@@ -271,7 +280,7 @@ func (p *Poller) ask(q *queue) {
 	q.rung = q.rung || !got.short
 	if err != nil {
 		q.fail(lease, err)
-		return
+		return !notify.Untouched(err)
 	}
 	if beaten && len(got.deliveries) > 0 {
 		p.fallbacks.Add(1)
@@ -284,6 +293,7 @@ func (p *Poller) ask(q *queue) {
 		p.buryUnreadable(context.Background(), got.unreadable)
 		p.mu.Lock()
 	}
+	return true
 }
 
 // quit leaves the waiting list and gives messages back that nobody takes any
@@ -318,6 +328,7 @@ func (q *queue) wanted() (max int, lease time.Duration) {
 // any more. The mutex is held.
 func (q *queue) deal(ds []Delivery, lease time.Duration) (left []Delivery) {
 	q.polls = slices.DeleteFunc(q.polls, func(one *poll) bool {
+		one.fault = nil
 		if one.lease != lease || len(ds) == 0 {
 			return false
 		}
@@ -330,10 +341,18 @@ func (q *queue) deal(ds []Delivery, lease time.Duration) (left []Delivery) {
 }
 
 // fail ends the wait of those for whom a claim failed. The others, who came
-// meanwhile or want another lease, have one of their own. The mutex is held.
+// meanwhile or want another lease, have one of their own. Where Redis could not
+// be asked at all they wait on, and are told only if that lasts until their wait
+// is over, or for longer than a failover takes. The mutex is held.
 func (q *queue) fail(lease time.Duration, err error) {
 	q.polls = slices.DeleteFunc(q.polls, func(one *poll) bool {
 		if one.lease != lease || !one.asked {
+			return false
+		}
+		if one.fault == nil {
+			one.since = time.Now()
+		}
+		if one.fault = err; notify.Untouched(err) && time.Since(one.since) < failover {
 			return false
 		}
 		one.done <- polled{err: err}

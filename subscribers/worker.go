@@ -399,6 +399,8 @@ func (w *worker) giveBack(ctx context.Context, m *inHand, delay time.Duration, r
 		return err
 	})
 	switch {
+	case errors.Is(err, notify.ErrUnreplicated):
+		w.log.Warn("message failed, a failover may forget that", "id", m.ID, "attempt", m.Attempt, "reason", reason, "error", err)
 	case err != nil:
 		w.log.Warn("cannot give message back, its lease runs out by itself", "id", m.ID, "attempt", m.Attempt, "reason", reason, "error", err)
 	case out.State == notify.Dead:
