@@ -73,10 +73,6 @@ func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, errLeft) { // there is another master
-			on(Event{Kind: Broken, Err: s.explain(ctx, err)})
-			continue
-		}
 		if errors.Is(err, errSilent) || errors.Is(err, net.ErrClosed) { // hangUp closed it: another heard the silence first
 			silence = min(2*silence, maxSilence)
 			s.lines.hangUp(Silence - Heartbeat)
