@@ -33,6 +33,8 @@ type Config struct {
 	RedisUsername       string        `split_words:"true" desc:"User of Redis; overrides the one in REDIS_URL."`
 	RedisPasswordFile   string        `split_words:"true" desc:"File that holds the password of Redis; overrides the one in REDIS_URL."`
 	RedisCAFile         string        `split_words:"true" desc:"File of PEM certificates to trust, for rediss://."`
+	RedisCertFile       string        `split_words:"true" desc:"File of the PEM certificate to show Redis, for rediss://. Read anew for each connection."`
+	RedisKeyFile        string        `split_words:"true" desc:"File of its PEM private key."`
 	WaitReplicas        int           `split_words:"true" default:"0" desc:"Replicas of Redis that must have what is published, cancelled, rescheduled or acknowledged before that is answered."`
 	Prefix              string        `split_words:"true" default:"bellhop" desc:"What the names of all keys and channels in Redis begin with."`
 	MemoryShare         Percent       `split_words:"true" default:"90%" desc:"Share of Redis's maxmemory from which on publishes are refused, so that all else has room; 100%: only Redis itself refuses."`
@@ -226,6 +228,7 @@ func (c *Config) redisFaults() []fault {
 	try("BELLHOP_REDIS_PASSWORD_FILE", notify.Config{PasswordFile: c.RedisPasswordFile})
 	if url {
 		try("BELLHOP_REDIS_CA_FILE", notify.Config{URL: string(c.RedisURL), Master: c.RedisMaster, CAFile: c.RedisCAFile})
+		try("BELLHOP_REDIS_CERT_FILE", notify.Config{URL: string(c.RedisURL), Master: c.RedisMaster, CertFile: c.RedisCertFile, KeyFile: c.RedisKeyFile})
 	}
 	try("BELLHOP_WAIT_REPLICAS", notify.Config{WaitReplicas: c.WaitReplicas})
 	try("BELLHOP_PREFIX", notify.Config{Prefix: c.Prefix})
@@ -268,8 +271,8 @@ func (c *Config) natsFaults() []fault {
 func (c Config) Notify() notify.Config {
 	return notify.Config{
 		URL: string(c.RedisURL), Master: c.RedisMaster, Username: c.RedisUsername,
-		PasswordFile: c.RedisPasswordFile, CAFile: c.RedisCAFile, Prefix: c.Prefix, MemoryShare: int(c.MemoryShare),
-		WaitReplicas: c.WaitReplicas,
+		PasswordFile: c.RedisPasswordFile, CAFile: c.RedisCAFile, CertFile: c.RedisCertFile, KeyFile: c.RedisKeyFile,
+		Prefix: c.Prefix, WaitReplicas: c.WaitReplicas, MemoryShare: int(c.MemoryShare),
 	}
 }
 

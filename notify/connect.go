@@ -26,6 +26,8 @@ type Config struct {
 	Username     string // overrides the one in URL
 	PasswordFile string // holds the password; overrides the one in URL
 	CAFile       string // PEM certificates to trust, with rediss://
+	CertFile     string // PEM certificate to show, with rediss:// and KeyFile; both are read again for each connection
+	KeyFile      string // its PEM private key
 	Prefix       string // of all keys and channels
 
 	// WaitReplicas is how many replicas must have what was published, cancelled,
@@ -139,6 +141,9 @@ func (c Config) readFiles(o *redis.UniversalOptions) error {
 		}
 		o.Password = strings.TrimRight(string(password), "\r\n")
 	}
+	if err := c.readCertificate(o); err != nil {
+		return err
+	}
 	if c.CAFile == "" {
 		return nil
 	}
@@ -153,6 +158,28 @@ func (c Config) readFiles(o *redis.UniversalOptions) error {
 	if !o.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
 		return fmt.Errorf("%w redis CA file %s: it holds no PEM certificate", ErrInvalid, c.CAFile)
 	}
+	return nil
+}
+
+// readCertificate has the certificate shown to Redis. It is read at each
+// handshake, since it may have been renewed.
+func (c Config) readCertificate(o *redis.UniversalOptions) error {
+	switch {
+	case c.CertFile == "" && c.KeyFile == "":
+		return nil
+	case c.CertFile == "" || c.KeyFile == "":
+		return fmt.Errorf("%w redis certificate: a certificate and its key go together; name both files, or none", ErrInvalid)
+	case o.TLSConfig == nil:
+		return fmt.Errorf("%w redis certificate: the URL does not use TLS; write rediss:// instead of redis://", ErrInvalid)
+	}
+	load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		return &pair, err
+	}
+	if _, err := load(nil); err != nil {
+		return fmt.Errorf("read redis certificate and key: %w", err)
+	}
+	o.TLSConfig.GetClientCertificate = load
 	return nil
 }
 

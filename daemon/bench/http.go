@@ -67,6 +67,7 @@ func (s *stage) environment(port int) []string {
 	for name, value := range map[string]string{
 		"REDIS_URL": s.redis.URL, "REDIS_MASTER": s.redis.Master, "REDIS_USERNAME": s.redis.Username,
 		"REDIS_PASSWORD_FILE": s.redis.PasswordFile, "REDIS_CA_FILE": s.redis.CAFile, "PREFIX": s.redis.Prefix,
+		"REDIS_CERT_FILE": s.redis.CertFile, "REDIS_KEY_FILE": s.redis.KeyFile, "WAIT_REPLICAS": strconv.Itoa(s.redis.WaitReplicas),
 		"LISTEN": "127.0.0.1:" + strconv.Itoa(port), "LOG_LEVEL": "error",
 	} {
 		if value != "" {

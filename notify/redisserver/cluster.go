@@ -148,7 +148,11 @@ func (c *Cluster) complete(ctx context.Context, s *Server) error {
 
 // ask calls a function with a client of a server.
 func ask(ctx context.Context, s *Server, call func(*redis.Client) error) error {
-	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DisableIdentity: true})
+	secure, err := s.o.TLS.config()
+	if err != nil {
+		return err
+	}
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DisableIdentity: true, TLSConfig: secure})
 	defer client.Close()
 	return call(client)
 }

@@ -32,6 +32,7 @@ type Options struct {
 	Port   int       // on 127.0.0.1; zero: a free one
 	Args   []string  // more arguments, such as "--appendonly", "yes"
 	Output io.Writer // its log; nil: thrown away
+	TLS    *TLS      // nil: it speaks plain TCP
 }
 
 // A Server is a running redis-server.
@@ -49,10 +50,14 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	return start(ctx, o, append([]string{
-		"--bind", "127.0.0.1", "--port", strconv.Itoa(o.Port), "--dir", o.Dir, "--save", "",
+	listen := []string{"--port", strconv.Itoa(o.Port)}
+	if o.TLS != nil {
+		listen = o.TLS.arguments(o.Port)
+	}
+	return start(ctx, o, append(append(listen,
+		"--bind", "127.0.0.1", "--dir", o.Dir, "--save", "",
 		"--repl-diskless-sync-delay", "0", // a replica gets its copy at once
-	}, o.Args...))
+	), o.Args...))
 }
 
 // start starts the program and waits until it answers.
@@ -73,7 +78,11 @@ func start(ctx context.Context, o Options, args []string) (*Server, error) {
 
 // await waits until the server answers: this one, not another at its port.
 func (s *Server) await(ctx context.Context) error {
-	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DisableIdentity: true, ReadTimeout: answerTimeout})
+	secure, err := s.o.TLS.config()
+	if err != nil {
+		return err
+	}
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DisableIdentity: true, ReadTimeout: answerTimeout, TLSConfig: secure})
 	defer client.Close()
 	itself := fmt.Sprintf("process_id:%d\r\n", s.Pid())
 	return s.Await(ctx, startTimeout, func(ctx context.Context) error {
@@ -119,7 +128,12 @@ func (s *Server) Replica(ctx context.Context, o Options) (*Server, error) {
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.o.Port)) }
 
 // URL returns the address as notify.Config wants it.
-func (s *Server) URL() string { return "redis://" + s.Addr() }
+func (s *Server) URL() string {
+	if s.o.TLS != nil {
+		return "rediss://" + s.Addr()
+	}
+	return "redis://" + s.Addr()
+}
 
 // Restart starts a server again with the same options, at the same address,
 // after Stop or Kill.

@@ -1,0 +1,134 @@
+package ha_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// write writes a file of a test.
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// certify makes a certificate for 127.0.0.1, which is its own authority.
+func certify(t *testing.T) *redisserver.TLS {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := write(t, filepath.Join(t.TempDir(), "cert.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	return &redisserver.TLS{
+		CAFile: cert, CertFile: cert,
+		KeyFile: write(t, filepath.Join(t.TempDir(), "key.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))),
+	}
+}
+
+// user returns the arguments of a server with a user of the least rights.
+func user() []string {
+	return append([]string{"--user", "bellhop", "on", ">secret"}, strings.Fields(notify.Rights(notify.DefaultPrefix))...)
+}
+
+// Everything works over TLS with a certificate of its own, as the user with the
+// least rights, of whom nothing is denied.
+func TestTLSAndLeastRights(t *testing.T) {
+	t.Parallel()
+	secure := certify(t)
+	master, err := redisserver.Start(t.Context(), redisserver.Options{Dir: t.TempDir(), Args: append(user(), "--appendonly", "yes"), TLS: secure})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(master.Stop)
+	replica, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir(), TLS: secure})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(replica.Stop)
+	config := notify.Config{
+		URL: master.URL(), Username: "bellhop", PasswordFile: write(t, filepath.Join(t.TempDir(), "password"), "secret\n"),
+		CAFile: secure.CAFile, CertFile: secure.CertFile, KeyFile: secure.KeyFile, WaitReplicas: 1,
+	}
+	l := newLedger()
+	stop := play(t, config, l)
+	stop()
+	l.check(t)
+	root := config
+	root.Username, root.PasswordFile = "", ""
+	denied(t, open(t, root))
+	examine(t, config)
+
+	config.CertFile, config.KeyFile = "", ""
+	if err := open(t, config).Check(t.Context()); err == nil {
+		t.Error("it connects without a certificate")
+	}
+	config.CAFile = ""
+	if err := open(t, config).Check(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("it trusts whatever is there: %v", err)
+	}
+}
+
+// denied fails the test for each call that Redis denied.
+func denied(t *testing.T, store *notify.Store) {
+	t.Helper()
+	all, err := store.Client().ACLLog(t.Context(), 100).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range all {
+		t.Errorf("denied: %s %s (%s)", entry.Reason, entry.Object, entry.Context)
+	}
+}
+
+// The same user is enough in a Cluster.
+func TestClusterLeastRights(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	for _, s := range append(c.Masters, c.Replicas...) {
+		rule := []any{"ACL", "SETUSER", "bellhop", "on", ">secret"}
+		for _, word := range strings.Fields(notify.Rights(notify.DefaultPrefix)) {
+			rule = append(rule, word)
+		}
+		if err := connect(t, s).Do(t.Context(), rule...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := notify.Config{URL: strings.ReplaceAll(c.URL(), "redis://", "redis://bellhop:secret@"), WaitReplicas: 1}
+	l := newLedger()
+	stop := play(t, config, l)
+	stop()
+	l.check(t)
+	for _, s := range c.Masters {
+		denied(t, storetest.At(t, s.URL(), ""))
+	}
+	examine(t, config)
+}
