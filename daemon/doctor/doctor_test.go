@@ -69,7 +69,9 @@ func TestVerdicts(t *testing.T) {
 			map[string]doctor.Verdict{"eviction": doctor.Warn, "rights": doctor.OK},
 		},
 		{
-			"with room", plain, []string{"--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction"}, doctor.Warn,
+			"with room", plain,
+			[]string{"--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction"},
+			doctor.Warn,
 			map[string]doctor.Verdict{"memory": doctor.OK, "rights": doctor.OK},
 		},
 		{"full", plain, []string{"--appendonly", "yes", "--maxmemory", "1", "--maxmemory-policy", "noeviction"}, doctor.Fail, map[string]doctor.Verdict{"memory": doctor.Fail}},
