@@ -88,10 +88,16 @@ func (p *parts) metrics(c Config, o Options) metrics.Options {
 
 // alive reports the loops that stand still, though they should not.
 func (p *parts) alive() error {
-	return errors.Join(
+	loops := []error{
 		getsOn("carrier", p.carry.State().Progress, carrier.Bound),
 		getsOn("poller of http", p.http.Progress(), subscribers.PollerBound),
-	)
+		getsOn("listener of http", p.http.Listening(), subscribers.ListenerBound),
+	}
+	if p.nats != nil {
+		loops = append(loops, getsOn("hints to nats", p.nats.Hinting(), subscribers.ListenerBound),
+			getsOn("bridge to nats", p.nats.Bridging(), subscribers.ListenerBound))
+	}
+	return errors.Join(loops...)
 }
 
 // getsOn reports a loop that last came around longer ago than it should; zero: it does not run yet.

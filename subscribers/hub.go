@@ -22,8 +22,9 @@ const (
 // itself until it is back: it holds up nobody.
 type hub struct {
 	logs
-	log  *slog.Logger
-	news chan struct{} // the reader has something to do
+	log      *slog.Logger
+	news     chan struct{} // the reader has something to do, or its connection heard something
+	progress Progress      // of the reader
 
 	life sync.Mutex // held while the hub starts or stops
 	stop func()     // ends the connection and the reader; nil while there are no members
@@ -155,11 +156,13 @@ func (h *hub) start() {
 	h.all, h.topics, h.names, h.retune = false, nil, nil, func() {}
 	h.heard, h.target, h.rung, h.window, h.bytes = 0, 0, make(map[string]bool), nil, 0
 	h.begin, h.tail = -1, -1
+	h.progress.Around()
 	all.Go(func() { h.listen(ctx) })
 	all.Go(func() { h.follow(ctx) })
 	h.stop = func() {
 		cancel()
 		all.Wait()
+		h.progress.Ended()
 	}
 }
 
@@ -235,10 +238,8 @@ func (h *hub) hear(e notify.Event, number uint64) {
 			return
 		}
 		h.grew(e.Payload)
-	default:
-		return
 	}
-	signal(h.news)
+	signal(h.news) // also where it was only a beat, so that the reader shows that it gets on
 }
 
 // left rings those of a name: one of them may have left broadcasts. The mutex is held.

@@ -68,6 +68,10 @@ func NewListener(store *notify.Store, o ListenerOptions) *Listener {
 // Stats returns what the listener counted so far.
 func (l *Listener) Stats() ListenerStats { return l.stats.stats() }
 
+// Progress returns when what reads for all who listen last came around: more
+// than ListenerBound ago means that it is stuck. It is zero while nobody listens.
+func (l *Listener) Progress() time.Time { return l.hub.progress.Last() }
+
 // Listen calls handler for each broadcast of a topic, or of a pattern such as
 // prices.* or prices.> (notify.ParsePattern), until ctx ends; then it returns
 // nil. It does not poll: it is woken when a log grows, and reads it from where

@@ -50,7 +50,7 @@ type Poller struct {
 	inbox string
 
 	waiting   atomic.Int64
-	progress  atomic.Pointer[time.Time] // of the last event; it is no number, since a clock that is set must not matter
+	progress  Progress // of the last event
 	fallbacks atomic.Int64
 	ended     context.Context // ends when Run does,
 	end       context.CancelFunc
@@ -106,7 +106,7 @@ func NewPoller(store *notify.Store, o PollerOptions) *Poller {
 // Run listens for rings until ctx ends; then those who wait get an ErrStopping,
 // and it returns when the inbox has left all waiting lists. It is called once.
 func (p *Poller) Run(ctx context.Context) {
-	p.gotOn()
+	p.progress.Around()
 	ear := ear{log: p.o.Logger}
 	p.store.Hear(ctx, func(e notify.Event) {
 		ear.note(e)
@@ -362,24 +362,13 @@ func (q *queue) fail(lease time.Duration, err error) {
 
 // Progress returns when the poller last heard something of its connection: more
 // than PollerBound ago means that it is stuck. It is zero until Run began.
-func (p *Poller) Progress() time.Time {
-	if last := p.progress.Load(); last != nil {
-		return *last
-	}
-	return time.Time{}
-}
-
-// gotOn takes note that something was heard.
-func (p *Poller) gotOn() {
-	now := time.Now()
-	p.progress.Store(&now)
-}
+func (p *Poller) Progress() time.Time { return p.progress.Last() }
 
 // hear takes note of an event of the connection. It does not block.
 func (p *Poller) hear(e notify.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.gotOn()
+	p.progress.Around()
 	switch e.Kind {
 	case notify.Subscribed:
 		p.heard = true

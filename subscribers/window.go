@@ -19,6 +19,7 @@ func (h *hub) follow(ctx context.Context) {
 		case <-h.news:
 		}
 		for ctx.Err() == nil {
+			h.progress.Around()
 			more, err := h.advance(ctx)
 			pause.after(ctx, err)
 			if err == nil && !more {
@@ -106,6 +107,7 @@ func (h *hub) admit(m *member, heard, look uint64) {
 // readUp reads the logs of topics from tail up to target, and hands that to the members.
 func (h *hub) readUp(ctx context.Context, topics []string, tail, target notify.Position) error {
 	for tail < target {
+		h.progress.Around()
 		var items []item
 		end := target
 		if len(topics) > 0 {

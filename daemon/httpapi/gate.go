@@ -258,3 +258,7 @@ func (c *call) open(ctx context.Context) (context.Context, context.CancelFunc) {
 // Progress returns when the loop that wakes polls last came around: it should
 // within subscribers.PollerBound. It is zero until Run began.
 func (g *Gate) Progress() time.Time { return g.poller.Progress() }
+
+// Listening returns when the loop that reads broadcasts last came around: it
+// should within subscribers.ListenerBound. It is zero while nobody listens.
+func (g *Gate) Listening() time.Time { return g.ears.Progress() }

@@ -31,10 +31,9 @@ const (
 // NATS has confirmed it and the place in the log is moved on: what is not is sent
 // again.
 func (g *Gate) bridge(ctx context.Context) {
-	listener := subscribers.NewListener(g.store, subscribers.ListenerOptions{Logger: g.o.Logger})
 	quiet := false // the fault is logged already
 	for pause := (backoff.Pause{}); ctx.Err() == nil; pause.Wait(ctx) {
-		err := g.bridgeOn(ctx, listener, func() {
+		err := g.bridgeOn(ctx, func() {
 			if quiet {
 				g.o.Logger.Info("passing on broadcasts to nats again")
 			}
@@ -50,7 +49,7 @@ func (g *Gate) bridge(ctx context.Context) {
 
 // bridgeOn goes on where it was left by whoever bridged before, until ctx ends;
 // an error is that of Redis, which comes before anything is sent.
-func (g *Gate) bridgeOn(ctx context.Context, listener *subscribers.Listener, began func()) error {
+func (g *Gate) bridgeOn(ctx context.Context, began func()) error {
 	from, err := g.bridged(ctx)
 	if err != nil {
 		return err
@@ -61,7 +60,7 @@ func (g *Gate) bridgeOn(ctx context.Context, listener *subscribers.Listener, beg
 	defer stop()
 	out := newOutbox()
 	sending.Go(func() { g.sendBroadcasts(ctx, out) })
-	return listener.Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
+	return g.ears.Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
 		out.put(ctx, b)
 		return nil
 	}, subscribers.ListenOptions{

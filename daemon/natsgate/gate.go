@@ -180,6 +180,8 @@ type Gate struct {
 	store   *notify.Store
 	pub     *notify.Publisher
 	claimer *subscribers.Claimer
+	ears    *subscribers.Listener // of the bridge
+	hinting subscribers.Progress
 	secret  secret
 	hands   hands
 	count   counters
@@ -212,6 +214,7 @@ func New(store *notify.Store, o Options) (*Gate, error) {
 		o: o, servers: servers, store: store,
 		pub:     notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody}),
 		claimer: subscribers.NewClaimer(store, o.MaxAttempts),
+		ears:    subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger}),
 		secret:  secret{store: store},
 		hands:   newHands(),
 	}
@@ -332,6 +335,14 @@ func (g *Gate) handedOut(d subscribers.Delivery, lease time.Duration) {
 		g.o.OnClaimed(d, d.Late(lease))
 	}
 }
+
+// Hinting returns when the loop that tells of wake-ups, beats and deaths last came
+// around: it should within subscribers.ListenerBound. It is zero but in a term.
+func (g *Gate) Hinting() time.Time { return g.hinting.Last() }
+
+// Bridging returns when the loop that reads the broadcasts to be passed on last
+// came around: it should within subscribers.ListenerBound. It is zero but in a term.
+func (g *Gate) Bridging() time.Time { return g.ears.Progress() }
 
 // maxPayload returns the bytes, headers included, that a message may have.
 func (g *Gate) maxPayload() int64 {

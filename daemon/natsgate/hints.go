@@ -56,7 +56,7 @@ func (g *Gate) note(h *hints, e notify.Event) {
 		g.noteHeard(h, e)
 	case notify.Beat:
 		if epoch, _, _ := strings.Cut(e.Payload, " "); epoch != h.epoch {
-			return // another's: this one is deposed, and about to notice
+			break // another's: this one is deposed, and about to notice
 		}
 		h.mu.Lock()
 		h.beat = true
@@ -66,17 +66,13 @@ func (g *Gate) note(h *hints, e notify.Event) {
 			g.o.Logger.Info("hearing what to tell over nats again")
 		}
 		h.deaf = false
-		return
 	case notify.Broken:
 		if !h.deaf {
 			g.o.Logger.Error("cannot hear what to tell over nats, trying on", "error", e.Err)
 		}
 		h.deaf = true
-		return
-	default:
-		return
 	}
-	mark(h.news)
+	mark(h.news) // also where there is nothing to send, so that what sends shows that it gets on
 }
 
 // noteHeard takes note of a wake-up or a death.

@@ -97,7 +97,9 @@ func (g *Gate) hint(ctx context.Context, t carrier.Term) {
 		keys := g.store.Keys()
 		g.store.Hear(ctx, func(e notify.Event) { g.note(h, e) }, keys.Wake("*"), keys.Death("*"))
 	})
+	defer g.hinting.Ended()
 	for {
+		g.hinting.Around()
 		select {
 		case <-ctx.Done():
 			return

@@ -1,0 +1,44 @@
+package natsgate_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// In a term the beat alone shows that the loops of the gate get on, also while NATS is away.
+func TestProgress(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	for name, url := range map[string]string{"with NATS": startNATS(t, nil).ClientURL(), "without NATS": "nats://127.0.0.1:1"} {
+		t.Run(name, func(t *testing.T) {
+			gate, _ := newGate(t, store, natsgate.Options{URL: url})
+			loops := map[string]func() time.Time{"hints": gate.Hinting, "bridge": gate.Bridging}
+			wantNone := func(when string) {
+				t.Helper()
+				for loop, last := range loops {
+					if at := last(); !at.IsZero() {
+						t.Errorf("the loop of the %s came around at %v %s", loop, at, when)
+					}
+				}
+			}
+			wantNone("before a term")
+			stop := storetest.Run(t, func(ctx context.Context) error {
+				gate.Term(ctx, carrier.Term{Name: "this"})
+				return nil
+			})
+			for loop, last := range loops {
+				storetest.Eventually(t, loop+" run", func() bool { return !last().IsZero() })
+				first := last()
+				storetest.Eventually(t, loop+" go on", func() bool { return last().Sub(first) > 2*notify.Heartbeat })
+			}
+			stop()
+			wantNone("after the term")
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package subscribers_test
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// listens has a listener listen until it is stopped.
+func listens(t *testing.T, l *subscribers.Listener) (stop func()) {
+	t.Helper()
+	return storetest.Run(t, func(ctx context.Context) error {
+		return l.Listen(ctx, ">", func(context.Context, *subscribers.Broadcast) error { return nil }, subscribers.ListenOptions{})
+	})
+}
+
+// Where nothing is broadcast, the beat alone shows that a listener gets on.
+func TestListenerProgress(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
+	if at := l.Progress(); !at.IsZero() {
+		t.Errorf("it came around at %v before anybody listened", at)
+	}
+	stop := listens(t, l)
+	storetest.Eventually(t, "it runs", func() bool { return !l.Progress().IsZero() })
+	first := l.Progress()
+	storetest.Eventually(t, "two beats", func() bool { return l.Progress().Sub(first) > 2*notify.Heartbeat })
+	stop()
+	if at := l.Progress(); !at.IsZero() {
+		t.Errorf("it came around at %v, and nobody listens", at)
+	}
+}
+
+// A Redis that answers nothing does not make a listener look as if it were stuck.
+func TestListenerProgressWithoutRedis(t *testing.T) {
+	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	l := subscribers.NewListener(storetest.At(t, "redis://"+deaf.Addr().String(), ""), subscribers.ListenerOptions{})
+	listens(t, l)
+	storetest.Eventually(t, "it runs", func() bool { return !l.Progress().IsZero() })
+	last := l.Progress()
+	storetest.Eventually(t, "it comes around", func() bool { return l.Progress().After(last) })
+	if took := l.Progress().Sub(last); took > subscribers.ListenerBound {
+		t.Errorf("it took %v, the bound is %v", took, subscribers.ListenerBound)
+	}
+}
