@@ -14,7 +14,7 @@ import (
 type sending struct {
 	Entry
 	message *message
-	at      int64 // by the machine's clock, µs
+	at      int64 // by the machine's clock, µs; behind it where Redis's clock was set back, since positions only grow
 	forgot  bool  // Redis may have forgotten it
 }
 
@@ -61,7 +61,8 @@ func (c *checker) sent() []sending {
 	sent := make([]sending, 0, len(entries))
 	for e := range maps.Keys(entries) {
 		at := c.clock.machine(e.Position, never-1)
-		sent = append(sent, sending{e, c.messages[notify.Member(e.Topic, e.ID)], at, c.undone(at-doubt, at+doubt)})
+		forgot := c.undone(at-doubt, at+doubt) || len(c.clock) > 1 && c.undone(-never, never)
+		sent = append(sent, sending{e, c.messages[notify.Member(e.Topic, e.ID)], at, forgot})
 	}
 	slices.SortFunc(sent, func(a, b sending) int {
 		return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.Topic, b.Topic))
@@ -87,14 +88,15 @@ func (c *checker) sentOnce(sent []sending) {
 		if times[m] > m.lives() {
 			c.violate(Twice, fmt.Sprintf("the broadcast %s was sent again, at %d", m.member, s.Position), m.all()...)
 		}
-		c.sentAfterCancel(m, s)
+		c.sentAndCancelled(m, s)
 	}
 }
 
-// sentAfterCancel finds a broadcast that was sent after its cancellation was acknowledged.
-func (c *checker) sentAfterCancel(m *message, s sending) {
+// sentAndCancelled finds a broadcast that was sent, and whose cancellation was
+// acknowledged: before it was sent that keeps it from being, and afterwards it is refused.
+func (c *checker) sentAndCancelled(m *message, s sending) {
 	for _, cancel := range m.cancels {
-		if cancel.ok() && !c.forgot(cancel) && m.lives() == 1 && (s.at > cancel.to()+doubt || !s.forgot && s.at < cancel.from()-doubt) {
+		if cancel.ok() && !c.forgot(cancel) && m.lives() == 1 && !s.forgot {
 			c.violate(Cancelled, fmt.Sprintf("the broadcast %s was sent, at %d, and its cancellation acknowledged", m.member, s.Position), m.all()...)
 		}
 	}

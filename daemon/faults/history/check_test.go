@@ -114,11 +114,6 @@ var histories = map[history.Rule]map[string]string{
 			7-8 w extend m ok was=1005 receipt=1007
 			9-10 w ack m ok receipt=1007
 			1100-1101 w takes m due=1005 attempt=2`,
-		"acknowledged with a stale receipt": `
-			0-2 p publish m ok due=0
-			5-6 w takes m due=0
-			1100-1101 w takes m due=1005 attempt=2
-			1110-1111 w ack m ok receipt=1005`,
 		"still there": `
 			0-2 p publish m ok due=0
 			5-6 w takes m due=0
@@ -219,6 +214,11 @@ var histories = map[history.Rule]map[string]string{
 			5-6 w takes m due=0
 			7-8 w nack m ok receipt=1006 due=20 state=scheduled
 			final scheduled m 20`,
+		"acknowledged with a stale receipt": `
+			0-2 p publish m ok due=0
+			5-6 w takes m due=0
+			1100-1101 w takes m due=1005 attempt=2
+			1110-1111 w ack m ok receipt=1005`,
 		"stale": `
 			0-2 p publish m ok due=0
 			5-6 w takes m due=0

@@ -67,15 +67,15 @@ func (c clock) highest(from, to int64) int64 {
 	return highest
 }
 
-// lowest returns the earliest time in ms that Redis's clock may have shown at a time by the machine's.
-func (c clock) lowest(at int64) int64 {
+// lowest returns the earliest time that it may have shown.
+func (c clock) lowest(from, to int64) int64 {
 	lowest := int64(never)
 	for _, e := range c {
-		if e.from-doubt <= at && e.to+doubt >= at {
-			lowest = min(lowest, at+e.offset-doubt)
+		if e.from-doubt <= to && e.to+doubt >= from {
+			lowest = min(lowest, max(e.from, from)+e.offset-doubt)
 		}
 	}
-	return lowest / 1000
+	return lowest
 }
 
 // A window is a fault from its call until it was healed, by the machine's clock in µs.

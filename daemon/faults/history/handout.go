@@ -82,8 +82,11 @@ func (c *checker) next(m *message, before, h *handout) {
 // rolledBack reports whether Redis may have forgotten something of the message
 // that is needed to understand its next handout.
 func (c *checker) rolledBack(m *message, before, h *handout) bool {
-	if !c.undone(before.earliest(), h.latest()) {
+	if !c.undone(before.at-doubt, h.latest()) {
 		return false
+	}
+	if before.kept() || c.undone(before.at-doubt, before.latest()) || c.undone(h.at-doubt, h.latest()) {
+		return true
 	}
 	return slices.ContainsFunc(m.all(), func(o *op) bool { return c.undone(o.from(), min(o.to(), h.latest())) })
 }
@@ -174,13 +177,19 @@ func (c *checker) leaseEnded(before, h *handout) bool {
 	}
 	for _, s := range before.settles { // one whose outcome is unknown may have made it shorter
 		if s.call.Op == Extend && s.phase() == Unknown {
-			end = min(end, c.clock.lowest(s.from())+s.call.Lease)
+			end = min(end, c.clock.lowest(s.from(), h.at)/1000+s.call.Lease)
 		}
 	}
 	if h.claimed >= end {
 		return true
 	}
-	return c.clock.jumped(before.at, h.at) && c.clock.highest(before.at, h.at)/1000 >= end
+	if !c.clock.jumped(before.at, h.at) {
+		return false
+	}
+	if before.kept() { // it may have been extended at any time
+		end = min(end, c.clock.lowest(before.at, h.at)/1000+before.call.Lease)
+	}
+	return c.clock.highest(before.at, h.at)/1000 >= end
 }
 
 // unseen returns how many claims may have taken a message without a record of

@@ -288,22 +288,13 @@ func (m *message) relate(clock clock) {
 }
 
 // handout returns what was settled with a receipt: that of the handout, or of
-// an extension of it. Where others keep the lease, it is the last one of the process.
+// an extension of it; the last one, where several had it. Where others keep the
+// lease, it is the last one of the process.
 func (m *message) handout(settle *op) *handout {
-	receipt := receiptOf(settle)
-	for range len(m.settles) + 1 {
-		for _, h := range slices.Backward(m.handouts) {
-			if h.call.Receipt == receipt && h.from() <= settle.from() {
-				return h
-			}
+	for _, h := range slices.Backward(m.handouts) {
+		if h.from() <= settle.from() && m.leads(h.call.Receipt, settle) {
+			return h
 		}
-		i := slices.IndexFunc(m.settles, func(s *op) bool {
-			return s.call.Op == Extend && s.ok() && s.end.Receipt == receipt && s.call.Was != receipt
-		})
-		if i < 0 {
-			break
-		}
-		receipt = m.settles[i].call.Was
 	}
 	for _, h := range slices.Backward(m.handouts) {
 		if h.kept() && h.call.Process == settle.call.Process && h.from() <= settle.from() {
@@ -311,6 +302,19 @@ func (m *message) handout(settle *op) *handout {
 		}
 	}
 	return nil
+}
+
+// leads reports whether a receipt is what a call settles with, or was extended to be.
+func (m *message) leads(receipt int64, settle *op) bool {
+	for _, s := range m.settles {
+		if receipt == receiptOf(settle) {
+			return true
+		}
+		if s.call.Op == Extend && s.ok() && s.call.Was == receipt && s.from() < settle.from() {
+			receipt = s.end.Receipt
+		}
+	}
+	return receipt == receiptOf(settle)
 }
 
 // receiptOf returns the receipt that a call settles with.

@@ -100,7 +100,7 @@ func (c *checker) again(m *message) {
 		if ack == nil {
 			continue
 		}
-		if i+1 < len(m.handouts) {
+		if i+1 < len(m.handouts) && m.handouts[i+1].latest() >= ack.from() { // else it was stale
 			c.violate(Again, m.member+" was handed out again after its acknowledgement was acknowledged", h.op, ack, m.handouts[i+1].op)
 			return
 		}
@@ -133,7 +133,7 @@ func (c *checker) receipts(m *message) {
 			c.violate(Receipts, fmt.Sprintf("%s was settled with the receipt %d, which nobody was given", m.member, receiptOf(s)), append(m.ops(), s)...)
 			return
 		}
-		if i := slices.Index(m.handouts, h); s.call.Op != Ack && i+1 < len(m.handouts) && m.handouts[i+1].latest()+doubt < s.from() {
+		if i := slices.Index(m.handouts, h); i+1 < len(m.handouts) && m.handouts[i+1].latest() < s.from() {
 			c.violate(Receipts, m.member+" was settled with a stale receipt: it had been handed out to another", h.op, m.handouts[i+1].op, s)
 			return
 		}
@@ -158,7 +158,7 @@ func (c *checker) early(m *message, h *handout) {
 	if c.undone(-never, h.latest()) {
 		return // a due time that was acknowledged may be forgotten
 	}
-	writes := m.dueWrites(h)
+	writes := c.dueWrites(m, h)
 	due := int64(math.MaxInt64)
 	for _, w := range writes {
 		due = min(due, w.due())
@@ -170,7 +170,7 @@ func (c *checker) early(m *message, h *handout) {
 
 // dueWrites returns what may have given a message the due time that it had when
 // it was handed out; none if that is unknown.
-func (m *message) dueWrites(h *handout) []*op {
+func (c *checker) dueWrites(m *message, h *handout) []*op {
 	var writes []*op
 	for _, w := range slices.Concat(m.publishes, m.reschedules, m.requeues, m.settles) {
 		if w.maybe() && w.from() <= h.latest() && w.call.Op != Ack && w.call.Op != Extend {
@@ -178,8 +178,8 @@ func (m *message) dueWrites(h *handout) []*op {
 		}
 	}
 	for _, before := range m.handouts {
-		if before != h && before.kept() && before.from() <= h.latest() {
-			return nil // others may have given it back
+		if before != h && before.from() <= h.latest() && (before.kept() || c.clock.jumped(before.at, h.at)) {
+			return nil // others may have given it back, or its lease have ended by another time
 		}
 	}
 	last := slices.DeleteFunc(slices.Clone(writes), func(w *op) bool {
