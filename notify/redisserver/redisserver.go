@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,7 @@ type Options struct {
 	Dir    string    // where it keeps its data; required
 	Port   int       // on 127.0.0.1; zero: a free one
 	Args   []string  // more arguments, such as "--appendonly", "yes"
+	Under  []string  // a command that becomes it, given its own command behind, such as "nice", "-n", "10"; none: it is started itself
 	Output io.Writer // its log; nil: thrown away
 	TLS    *TLS      // nil: it speaks plain TCP
 }
@@ -67,7 +69,9 @@ func start(ctx context.Context, o Options, args []string) (*Server, error) {
 		return nil, ErrNotInstalled
 	}
 	s := &Server{o: o}
-	if s.Process, err = child.Start(child.Program{Path: path, Args: args, Name: "redis-server on " + s.Addr(), Output: o.Output}); err != nil {
+	command := slices.Concat(o.Under, []string{path}, args)
+	s.Process, err = child.Start(child.Program{Path: command[0], Args: command[1:], Name: "redis-server on " + s.Addr(), Output: o.Output})
+	if err != nil {
 		return nil, err
 	}
 	if err := s.await(ctx); err != nil {
