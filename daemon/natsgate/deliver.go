@@ -188,6 +188,7 @@ func (d *delivering) settled(answer *nats.Msg) (bool, error) {
 func (d *delivering) deliveryMessage(m *subscribers.Delivery, reply string) *nats.Msg {
 	h := eventHeader(d.source(), m.Topic, m.ID, m.Due, m.Record)
 	h.Set("Bellhop-Attempt", strconv.Itoa(m.Attempt))
+	h.Set("Bellhop-Lease-Until", m.Receipt.Until().UTC().Format(timeFormat))
 	return &nats.Msg{Subject: d.o.Prefix + ".deliver." + m.Topic, Reply: reply, Header: h, Data: m.Body}
 }
 

@@ -30,8 +30,8 @@
 //
 // A message that is delivered is claimed first. Whoever listens, best in a queue
 // group, answers as to the reply subject of a claimed message, below; +WPI gives
-// the lease again. Who does not answer within the lease uses up an attempt. While
-// nobody listens, messages stay as they are: it is tried with one of them twice a
+// the lease again. Who does not answer within the lease, until Bellhop-Lease-Until
+// at the earliest, uses up an attempt. While nobody listens, messages stay as they are: it is tried with one of them twice a
 // second, and no attempt is used up. Up to 64 messages of a topic are out at a
 // time, or as many as Deliver.InFlight says: choose it so that the listeners
 // handle that many within a lease.
