@@ -27,7 +27,7 @@ type healing func(context.Context) error
 type victim struct {
 	role   string  // carrier, worker-1, redis
 	member *member // nil for Redis
-	link   *link   // to Redis, or that of the bridge to NATS
+	links  []*link // to Redis; of the bridge to NATS, of clients to the daemons or NATS
 	epoch  int64   // of the carrier
 }
 
@@ -41,9 +41,7 @@ func (v victim) id() string {
 
 // Whom faults may hit. The bridge is the carrier's daemon with its way to NATS.
 var (
-	receivers = []string{"worker-1", "listener-1"}
-	daemons   = []string{"carrier", "standby"}
-	crew      = slices.Concat(daemons, receivers, []string{"publisher-1"})
+	crew      = []string{"carrier", "standby", "publisher-1", "worker-1", "listener-1", "web-1", "courier-1"}
 	everybody = append([]string{"redis", "nats"}, crew...)
 	linked    = append([]string{"bridge"}, crew...)
 )
@@ -56,11 +54,11 @@ var crewFaults = []fault{
 	{"kill -9", everybody, kill, 100 * time.Millisecond, 1500 * time.Millisecond},
 	{"SIGSTOP", everybody, pause, 200 * time.Millisecond, 2500 * time.Millisecond},
 	{"SIGTERM", crew, term, 100 * time.Millisecond, 1500 * time.Millisecond},
-	{"cut", linked, cut, 200 * time.Millisecond, 4 * time.Second},
-	{"requests cut", linked, cutRequests, 200 * time.Millisecond, 4 * time.Second},
-	{"replies cut", linked, cutReplies, 200 * time.Millisecond, 4 * time.Second},
-	{"200 ms each way", linked, slow, 500 * time.Millisecond, 2 * time.Second},
-	{"reset in a reply", linked, breakReply, 50 * time.Millisecond, 500 * time.Millisecond},
+	{"cut", linked, onLinks(cut), 200 * time.Millisecond, 4 * time.Second},
+	{"requests cut", linked, onLinks(cutRequests), 200 * time.Millisecond, 4 * time.Second},
+	{"replies cut", linked, onLinks(cutReplies), 200 * time.Millisecond, 4 * time.Second},
+	{"200 ms each way", linked, onLinks(slow), 500 * time.Millisecond, 2 * time.Second},
+	{"reset in a reply", linked, onLinks(breakReply), 50 * time.Millisecond, 500 * time.Millisecond},
 }
 
 // victim finds out who has a role at present.
@@ -81,14 +79,25 @@ func (w *world) victim(ctx context.Context, role string) (v victim, err error) {
 	default:
 		v.member = w.member(role)
 	}
-	switch {
-	case err != nil, v.member == nil:
-	case role == "bridge":
-		v.link = v.member.nats
-	default:
-		v.link = v.member.redis
+	for _, server := range serversOf(role) {
+		if err == nil && v.member != nil {
+			v.links = append(v.links, v.member.links[server])
+		}
 	}
 	return v, err
+}
+
+// serversOf returns the servers of a role, to which its links may be cut.
+func serversOf(role string) []string {
+	switch role {
+	case "redis", "nats":
+		return nil
+	case "bridge", "courier-1":
+		return []string{"nats"}
+	case "web-1":
+		return []string{"daemon-1", "daemon-2"}
+	}
+	return []string{"redis"}
 }
 
 // kill is kill -9, and a new start.
@@ -124,38 +133,36 @@ func pause(_ context.Context, w *world, v victim, _ time.Duration) (healing, err
 	return func(context.Context) error { return signal(syscall.SIGCONT) }, nil
 }
 
-// whole makes a link whole again.
-func (k *link) whole(context.Context) error {
-	k.requests.open()
-	k.replies.open()
-	return nil
+// onLinks makes a fault of all links of a victim, which are whole again afterwards.
+func onLinks(cut func(k *link, lasts time.Duration)) beginning {
+	return func(_ context.Context, _ *world, v victim, lasts time.Duration) (healing, error) {
+		for _, k := range v.links {
+			cut(k, lasts)
+		}
+		return func(context.Context) error {
+			for _, k := range v.links {
+				k.requests.open()
+				k.replies.open()
+			}
+			return nil
+		}, nil
+	}
 }
 
 // cut cuts a link without a word. What was sent arrives when it is whole again.
-func cut(_ context.Context, _ *world, v victim, _ time.Duration) (healing, error) {
-	v.link.requests.hold()
-	v.link.replies.hold()
-	return v.link.whole, nil
+func cut(k *link, _ time.Duration) {
+	k.requests.hold()
+	k.replies.hold()
 }
 
-func cutRequests(_ context.Context, _ *world, v victim, _ time.Duration) (healing, error) {
-	v.link.requests.hold()
-	return v.link.whole, nil
-}
+func cutRequests(k *link, _ time.Duration) { k.requests.hold() }
 
-func cutReplies(_ context.Context, _ *world, v victim, _ time.Duration) (healing, error) {
-	v.link.replies.hold()
-	return v.link.whole, nil
-}
+func cutReplies(k *link, _ time.Duration) { k.replies.hold() }
 
-func slow(_ context.Context, _ *world, v victim, _ time.Duration) (healing, error) {
-	v.link.requests.slow(200 * time.Millisecond)
-	v.link.replies.slow(200 * time.Millisecond)
-	return v.link.whole, nil
+func slow(k *link, _ time.Duration) {
+	k.requests.slow(200 * time.Millisecond)
+	k.replies.slow(200 * time.Millisecond)
 }
 
 // breakReply resets a connection in the middle of what the server sends.
-func breakReply(_ context.Context, _ *world, v victim, lasts time.Duration) (healing, error) {
-	v.link.replies.breakAfter(1 + int(lasts/time.Millisecond))
-	return v.link.whole, nil
-}
+func breakReply(k *link, lasts time.Duration) { k.replies.breakAfter(1 + int(lasts/time.Millisecond)) }

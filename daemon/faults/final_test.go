@@ -50,7 +50,7 @@ func (w *world) final(ctx context.Context) (history.Final, error) {
 			counters(&f, r.numbers(name))
 		case "log":
 			f.Logs = append(f.Logs, r.log(topic)...)
-		case "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge":
+		case "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret":
 		default:
 			f.Foreign = append(f.Foreign, name)
 		}

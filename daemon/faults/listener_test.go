@@ -12,8 +12,8 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// The listeners of each process, by pattern, and the name that processes share.
-var patterns = []string{"news.a", "news.*"}
+// What the processes of a role listen to without a name, and the name that they share.
+var patterns = map[string][]string{"listener": {"news.a", "news.*"}, "web": {"news.*"}}
 
 const shared = "desk"
 
@@ -38,7 +38,7 @@ func (a *actor) listen(ctx context.Context) error {
 			}
 		})
 	}
-	for _, pattern := range patterns {
+	for _, pattern := range patterns["listener"] {
 		run(func() error { return a.listenTo(ctx, l, pattern, started.Done) })
 	}
 	run(func() error { return a.listenAs(ctx, l, dice, started.Done) })
@@ -63,10 +63,7 @@ func (a *actor) listenTo(ctx context.Context, l *subscribers.Listener, pattern s
 		from = subscribers.After(last)
 	}
 	return l.Listen(ctx, pattern, func(_ context.Context, b *subscribers.Broadcast) error {
-		a.hears(name, "", b).End(history.OK, history.Record{})
-		if strings.HasPrefix(b.ID, fence) {
-			say(name + " " + b.ID)
-		}
+		a.heard(name, b)
 		return nil
 	}, subscribers.ListenOptions{
 		From: from,
@@ -76,6 +73,14 @@ func (a *actor) listenTo(ctx context.Context, l *subscribers.Listener, pattern s
 		},
 		OnGap: func(g subscribers.Gap) { a.missed(name, "", g) },
 	})
+}
+
+// heard records what a listener without a name heard.
+func (a *actor) heard(listener string, b *subscribers.Broadcast) {
+	a.hears(listener, "", b).End(history.OK, history.Record{})
+	if strings.HasPrefix(b.ID, fence) {
+		say(listener + " " + b.ID)
+	}
 }
 
 // lastHeard returns the position of what a listener heard last in all its lives, 0 for nothing.

@@ -80,12 +80,16 @@ type actor struct {
 	name    string // worker-1
 	process string // worker-1.1, in its first life
 	random  uint64 // seed of what it does
+
+	publishing context.Context // until SIGUSR1
 }
 
 // play is what the test binary does in a role, until SIGTERM.
 func play(role string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	publishing, enough := signal.NotifyContext(ctx, syscall.SIGUSR1)
+	defer enough()
 	if role == "nats" {
 		return playNATS(ctx)
 	}
@@ -94,7 +98,7 @@ func play(role string) error {
 		return err
 	}
 	defer store.Close()
-	a := &actor{store: store, dir: os.Getenv("FAULTS_DIR"), name: os.Getenv("FAULTS_NAME"), process: os.Getenv("FAULTS_PROCESS")}
+	a := &actor{publishing: publishing, store: store, dir: os.Getenv("FAULTS_DIR"), name: os.Getenv("FAULTS_NAME"), process: os.Getenv("FAULTS_PROCESS")}
 	if a.Log, err = history.Open(filepath.Join(a.dir, a.process+history.Suffix), a.process); err != nil {
 		return err
 	}
@@ -102,7 +106,7 @@ func play(role string) error {
 		return err
 	}
 	roles := map[string]func(context.Context) error{
-		"publisher": a.publish, "worker": a.work, "listener": a.listen,
+		"publisher": a.publish, "worker": a.work, "listener": a.listen, "web": a.browse, "courier": a.carry,
 	}
 	if err := roles[role](ctx); err != nil {
 		return err

@@ -34,10 +34,10 @@ func until(what string, condition func() bool) error {
 // A member of the crew is a program that is started again after it died. Its
 // links outlive it.
 type member struct {
-	w           *world
-	name        string // worker-1; each life is a process of its own, worker-1.1
-	redis, nats *link
-	program     func(m *member) child.Program
+	w       *world
+	name    string           // worker-1; each life is a process of its own, worker-1.1
+	links   map[string]*link // by server
+	program func(m *member) child.Program
 
 	mu      sync.Mutex
 	life    int
@@ -82,8 +82,14 @@ func (m *member) running() *child.Process {
 	return m.process
 }
 
-// again starts the member again.
-func (m *member) again(context.Context) error { return m.start() }
+// again starts the member again, and waits until it works if it says so.
+func (m *member) again(context.Context) error {
+	err := m.start()
+	if err == nil && !strings.HasPrefix(m.name, "daemon") {
+		err = m.ready()
+	}
+	return err
+}
 
 // heard reports whether the process said something.
 func (m *member) heard(what string) bool {

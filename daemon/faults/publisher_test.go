@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,9 @@ import (
 var (
 	handledTopics   = []string{"handled.a", "handled.b"} // subscribers
 	claimedTopics   = []string{"claimed.a", "claimed.b"} // claimers
+	webTopic        = "web"                              // over HTTP
+	deliveredTopic  = "delivered"                        // over NATS, to who listens
+	askedTopic      = "asked"                            // over NATS, by who asks
 	broadcastTopics = []string{"news.a", "news.b", "news.c"}
 )
 
@@ -104,7 +108,7 @@ func (p *publishing) nextID() string {
 
 // message returns a message for a worker.
 func (p *publishing) message() notify.Message {
-	topics := append(handledTopics[:len(handledTopics):len(handledTopics)], claimedTopics...)
+	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic})
 	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")}
 	if p.rnd.IntN(4) > 0 {
 		m.Delay = time.Duration(p.rnd.IntN(1500)) * time.Millisecond

@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -61,19 +60,29 @@ func round(t *testing.T, p plan) history.Stats {
 	t.Log(p)
 	dir := folder(t)
 	final, err := happen(t.Context(), dir, p)
-	records, unread := history.ReadDir(dir)
-	report, senseless := history.Check(records, final, bounds)
-	if err := errors.Join(err, unread, senseless); err != nil {
-		t.Errorf("%v\n%v", p, err)
+	if err != nil {
+		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
 	}
-	for _, v := range report.Violations {
-		t.Errorf("%v\n%v", p, v)
+	records, err := history.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if t.Failed() {
-		t.Logf("histories and logs are in %s", dir)
+	report, err := history.Check(records, final, bounds)
+	if err != nil {
+		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
+	}
+	for i, v := range report.Violations {
+		if i == mostViolations {
+			t.Errorf("and %d more", len(report.Violations)-i)
+			break
+		}
+		t.Errorf("%v\n%v\nhistories and logs are in %s", p, v, dir)
 	}
 	return report.Stats
 }
+
+// mostViolations is how many violations of a round are told.
+const mostViolations = 10
 
 // bounds are what is stated, with what a busy machine adds.
 var bounds = history.Bounds{
@@ -103,7 +112,7 @@ func happen(ctx context.Context, dir string, p plan) (final history.Final, err e
 	if err := w.drain(ctx); err != nil {
 		return final, err
 	}
-	for _, role := range []string{"worker", "listener", "daemon"} {
+	for _, role := range []string{"worker", "listener", "web", "courier", "daemon"} {
 		if err := w.stop(role); err != nil {
 			return final, err
 		}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -122,7 +123,7 @@ func (w *world) startCrew(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	for _, name := range []string{"worker-1", "worker-2", "listener-1", "listener-2", "publisher-1", "publisher-2"} {
+	for _, name := range []string{"worker-1", "worker-2", "listener-1", "listener-2", "web-1", "courier-1", "publisher-1", "publisher-2"} {
 		if err := w.enlist(name, actorProgram); err != nil {
 			return err
 		}
@@ -137,12 +138,11 @@ func (w *world) startCrew(ctx context.Context) error {
 
 // enlist starts a member of the crew, with links of its own.
 func (w *world) enlist(name string, program func(*member) child.Program) (err error) {
-	m := &member{w: w, name: name, program: program}
-	if m.redis, err = newLink(w.redis.Addr()); err != nil {
-		return err
-	}
-	if m.nats, err = newLink(address(w.ports["nats"])); err != nil {
-		return err
+	m := &member{w: w, name: name, program: program, links: make(map[string]*link)}
+	for server, port := range w.ports {
+		if m.links[server], err = newLink(address(port)); err != nil {
+			return err
+		}
 	}
 	w.crew = append(w.crew, m)
 	return m.start()
@@ -151,8 +151,8 @@ func (w *world) enlist(name string, program func(*member) child.Program) (err er
 // daemonProgram is bellhop serve.
 func daemonProgram(m *member) child.Program {
 	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(os.Environ(),
-		"BELLHOP_REDIS_URL=redis://"+m.redis.addr(), "BELLHOP_LISTEN="+address(m.w.ports[m.name]),
-		"BELLHOP_NATS_URL=nats://"+m.nats.addr(), "BELLHOP_NATS_JETSTREAM="+stream,
+		"BELLHOP_REDIS_URL=redis://"+m.links["redis"].addr(), "BELLHOP_LISTEN="+address(m.w.ports[m.name]),
+		"BELLHOP_NATS_URL=nats://"+m.links["nats"].addr(), "BELLHOP_NATS_JETSTREAM="+stream, "BELLHOP_NATS_DELIVER="+deliveredTopic,
 		"BELLHOP_CARRIER_LEASE="+carrierLease.String(), "BELLHOP_LEASE="+lease.String(), "BELLHOP_SHUTDOWN_TIMEOUT=5s",
 		"BELLHOP_BACKOFF_MIN="+quick.Min.String(), "BELLHOP_BACKOFF_MAX="+quick.Max.String())}
 }
@@ -164,7 +164,8 @@ func actorProgram(m *member) child.Program {
 	return child.Program{Path: os.Args[0], Env: append(os.Environ(),
 		"FAULTS_ROLE="+role, "FAULTS_NAME="+m.name, "FAULTS_PROCESS="+m.id(), "FAULTS_DIR="+m.w.dir,
 		"FAULTS_SEED="+strconv.FormatUint(m.w.seed+uint64(100*n+m.life), 10),
-		"FAULTS_REDIS=redis://"+m.redis.addr(), "FAULTS_NATS=nats://"+m.nats.addr())}
+		"FAULTS_REDIS=redis://"+m.links["redis"].addr(), "FAULTS_NATS=nats://"+m.links["nats"].addr(),
+		"FAULTS_HTTP=http://"+m.links["daemon-1"].addr()+",http://"+m.links["daemon-2"].addr())}
 }
 
 // member returns the member of the crew of a name.
@@ -239,6 +240,11 @@ func (w *world) drain(ctx context.Context) error {
 	if err := w.stop("publisher"); err != nil {
 		return err
 	}
+	for _, name := range []string{"web-1", "courier-1"} {
+		if err := w.member(name).running().Signal(syscall.SIGUSR1); err != nil {
+			return fmt.Errorf("have %s publish no more: %w", name, err)
+		}
+	}
 	pub := notify.NewPublisher(w.store, notify.PublisherOptions{})
 	var left []notify.Counts
 	if err := until("every message is settled", func() bool {
@@ -252,10 +258,8 @@ func (w *world) drain(ctx context.Context) error {
 		return err
 	}
 	for _, m := range w.crew {
-		if strings.HasPrefix(m.name, "listener") {
-			if err := until(m.name+" has heard all", func() bool { return m.heardFences() }); err != nil {
-				return err
-			}
+		if err := until(m.name+" has heard all", m.heardFences); err != nil {
+			return err
 		}
 	}
 	if err := until("the name has all", func() bool { return w.nameHasAll(ctx) }); err != nil {
@@ -284,7 +288,8 @@ func (w *world) sendFences(ctx context.Context) error {
 
 // heardFences reports whether all listeners of a process have heard the last broadcasts.
 func (m *member) heardFences() bool {
-	for _, pattern := range patterns {
+	role, _, _ := strings.Cut(m.name, "-")
+	for _, pattern := range patterns[role] {
 		p, err := notify.ParsePattern(pattern)
 		for _, topic := range broadcastTopics {
 			if err != nil || p.Match(topic) && !m.heard(m.name+"/"+pattern+" "+fence+"-"+topic) {
@@ -374,10 +379,8 @@ func (w *world) close() {
 		if p := m.running(); p != nil {
 			p.Kill()
 		}
-		for _, k := range []*link{m.redis, m.nats} {
-			if k != nil {
-				k.close()
-			}
+		for _, k := range m.links {
+			k.close()
 		}
 	}
 	if w.unwatch != nil {
