@@ -47,6 +47,7 @@ works under a prefix of its own, and removes it. Measurements:
 	flags.IntVar(&o.Messages, "messages", bench.DefaultMessages, "messages in each measurement of a rate")
 	flags.IntVar(&o.Body, "body", bench.DefaultBody, "bytes of a body")
 	flags.IntVar(&o.Waiting, "waiting", 0, "measure lateness with this many messages waiting, too")
+	flags.IntVar(&o.Overdue, "overdue", 0, "measure lateness beside a backlog of this many messages, too")
 	flags.BoolVar(&own, "own", false, "start a redis-server of its own for it, without persistence, and a nats-server if there is one")
 	flags.BoolVar(&http, "http", false, "measure HTTP, too: it starts a bellhop serve of its own for it")
 	flags.StringSliceVar(&o.Only, "only", nil, "measure only these, separated by commas")
@@ -105,6 +106,8 @@ func checkBench(o bench.Options, maxBody int) error {
 		return fmt.Errorf("%w body %d: use 1 to %d", notify.ErrInvalid, o.Body, min(maxBody, notify.DefaultMaxBody))
 	case o.Waiting < 0:
 		return fmt.Errorf("%w waiting %d: use 0 or more", notify.ErrInvalid, o.Waiting)
+	case o.Overdue < 0:
+		return fmt.Errorf("%w overdue %d: use 0 or more", notify.ErrInvalid, o.Overdue)
 	}
 	return nil
 }

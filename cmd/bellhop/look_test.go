@@ -35,11 +35,12 @@ func TestUsage(t *testing.T) {
 	contains(t, s.call("__complete", "listen"), "listen\t", "listeners\t")
 	contains(t, s.call("__complete", "listeners", ""), "remove\t")
 	for args, want := range map[string]string{
-		"nonsense":       "bellhop: unknown command \"nonsense\" for \"bellhop\"\nbellhop: run 'bellhop --help'\n",
-		"topics x":       "bellhop: unexpected argument \"x\"\nbellhop: run 'bellhop topics --help'\n",
-		"topics --x":     "bellhop: unknown flag: --x\nbellhop: run 'bellhop topics --help'\n",
-		"serve x":        "bellhop: unexpected argument \"x\"\nbellhop: run 'bellhop serve --help'\n",
-		"bench --body 0": "bellhop: invalid body 0: use 1 to 262144\n",
+		"nonsense":           "bellhop: unknown command \"nonsense\" for \"bellhop\"\nbellhop: run 'bellhop --help'\n",
+		"topics x":           "bellhop: unexpected argument \"x\"\nbellhop: run 'bellhop topics --help'\n",
+		"topics --x":         "bellhop: unknown flag: --x\nbellhop: run 'bellhop topics --help'\n",
+		"serve x":            "bellhop: unexpected argument \"x\"\nbellhop: run 'bellhop serve --help'\n",
+		"bench --overdue -1": "bellhop: invalid overdue -1: use 0 or more\n",
+		"bench --body 0":     "bellhop: invalid body 0: use 1 to 262144\n",
 	} {
 		if got := s.fails(exitUsage, strings.Fields(args)...); got != want {
 			t.Errorf("bellhop %s: got %q, want %q", args, got, want)
@@ -199,6 +200,7 @@ func TestBench(t *testing.T) {
 			t.Errorf("got %+v", f)
 		}
 	}
+	contains(t, s.call("bench", "--only", "overdue,overdue-topics", "--overdue", "2000"), "handled and acknowledged", "made ready", "another topic, due to handler, p99")
 	contains(t, s.call("bench", "--only", "publish", "--messages", "1600"), "publish     single calls from 16 goroutines")
 	contains(t, s.fails(exitUsage, "bench", "--only", "nothing"), `invalid measurement "nothing": use publish, `)
 	contains(t, s.call("topics"), "no topic was published to yet")

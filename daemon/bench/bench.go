@@ -22,6 +22,7 @@ type Options struct {
 	Messages int          // in each measurement of a rate; zero: DefaultMessages
 	Body     int          // bytes of a body; zero: DefaultBody
 	Waiting  int          // messages that wait during the last measurement of lateness; zero: it is left out
+	Overdue  int          // messages that are overdue while the lateness of others is measured; zero: it is left out
 	NATS     string       // address of a nats-server; empty: what needs one is left out
 	HTTP     string       // path of the bellhop that serves what is measured over HTTP; empty: that is left out
 	Only     []string     // names of the measurements; empty: all
@@ -82,7 +83,11 @@ var measurements = []measurement{
 	{name: "http-poll", what: "1,000 long polls on 100 topics", run: measureHTTPPoll, wanted: overHTTP},
 	{name: "http-listen", what: "10,000 listeners to server-sent events", run: measureHTTPListen, wanted: overHTTP},
 	{name: "waiting", what: "lateness with many messages waiting", run: measureWaiting, wanted: func(o Options) bool { return o.Waiting > 0 }},
+	{name: "overdue", what: "lateness beside a backlog of one topic", run: measureOverdue, wanted: overdue},
+	{name: "overdue-topics", what: "lateness beside a backlog of 10,000 topics", run: measureOverdueTopics, wanted: overdue},
 }
+
+func overdue(o Options) bool { return o.Overdue > 0 }
 
 func overNATS(o Options) bool { return o.NATS != "" }
 
