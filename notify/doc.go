@@ -31,6 +31,24 @@
 // that messages are still handed out, settled and cancelled, which makes room.
 // Without a maxmemory nothing is refused.
 //
+// # Failovers
+//
+// A replica of Redis that takes the master's place may lack what the master
+// answered last. With [Config.WaitReplicas] what is promised is answered only
+// when so many replicas have it: that a message is published, cancelled,
+// rescheduled, acknowledged, given back, requeued or purged, or a topic paused.
+// Where they do not confirm it within a second the error is [ErrUnreplicated]: it
+// is done, but a failover may undo it, and to make the same call again is safe.
+//
+// What the carrier moves, a claim, a release and the extension of a lease wait
+// for nobody. A failover that forgets them puts a message back to where it was, scheduled,
+// ready or leased, in the one transition that all its places changed in. So it is not lost,
+// but may come twice; and the receipt of a claim that was forgotten is refused,
+// so that nobody takes for done what will come again.
+//
+// Connections to a master that was replaced are closed when Sentinel tells so,
+// or when it answers READONLY or MOVED, those that listen included.
+//
 // # Where things stand
 //
 // [Keys] names every key and channel. A [Store] is one Redis and one prefix in

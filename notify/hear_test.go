@@ -162,6 +162,29 @@ func TestHearBeforeRedisIsThere(t *testing.T) {
 	skipTo(t, events, notify.Subscribed)
 }
 
+// A server that became a replica is left: behind its name may be another by now.
+func TestReadOnlyIsLeft(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	events, _ := hear(t, store)
+	wantEvent(t, events, notify.Subscribed)
+	publish(t, pub, message("before", future))
+	if err := store.Client().Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pub.Publish(t.Context(), message("m", future)); !notify.Untouched(err) {
+		t.Errorf("a replica took a publish: %v", err)
+	}
+	wantEvent(t, events, notify.Broken)
+	skipTo(t, events, notify.Subscribed)
+	if err := store.Client().Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, pub, message("m", future))
+}
+
 // A connection on which nothing comes through any more, and of which no end is
 // told, is noticed by the beats that are missing.
 func TestConnectionIsSilentlyCut(t *testing.T) {

@@ -79,6 +79,7 @@ func Run(ctx context.Context, c notify.Config, on func(Finding)) (Verdict, error
 		return e.worst, ctx.Err()
 	}
 	e.version()
+	e.cluster()
 	e.persistence(ctx)
 	e.eviction()
 	e.memory(ctx)

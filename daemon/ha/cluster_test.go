@@ -66,6 +66,15 @@ func TestCluster(t *testing.T) {
 	stop()
 	l.check(t)
 	examine(t, config)
+
+	var found doctor.Finding
+	if _, err := doctor.Run(t.Context(), notify.Config{URL: c.Masters[0].URL()}, func(f doctor.Finding) {
+		if f.Check == "cluster" {
+			found = f
+		}
+	}); err != nil || found.Verdict != doctor.Fail {
+		t.Errorf("a node alone: %+v, %v", found, err)
+	}
 }
 
 // examine asks the doctor, whom nothing but what the tests leave out may displease.

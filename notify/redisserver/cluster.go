@@ -126,7 +126,7 @@ func (c *Cluster) complete(ctx context.Context, s *Server) error {
 			if err != nil {
 				return err
 			}
-			known, err := node.ClusterSlots(ctx).Result()
+			known, err := node.ClusterShards(ctx).Result()
 			if err != nil {
 				return err
 			}
