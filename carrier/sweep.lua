@@ -6,11 +6,11 @@
 -- Reply: 0 if the lease is another's. Else 1, the cursor for the next call, 1 if there is more to be done soon, 1 if all topics
 --   were looked at, how many were forgotten, and of each that dead letters were removed of: topic and how many.
 -- The keys of topics are built here, because the topics are learned here; they carry the same hash tag.
-local PAGE = 300 -- counters looked at in one call
+local PAGE = 150 -- counters looked at in one call
 local LETTERS = 200 -- dead letters removed in one call
 local POSITIONS = 50 -- positions forgotten in one call
 local EVER = { 'published', 'acked', 'sent', 'died', 'lateness' } -- counters that keep no topic alive
-local ALIVE = { 'scheduled', 'leased', 'broadcasts', 'paused' } -- those that do
+local ALIVE = { 'leased', 'broadcasts', 'paused' } -- those that do
 local LOGS, base, cursor = KEYS[11], ARGV[4], ARGV[5]
 local KEEP, AGE, REMEMBER = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 if call('GET', KEYS[10]) ~= ARGV[3] then return { 0 } end
