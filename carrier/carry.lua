@@ -47,11 +47,6 @@ local function bury_here(place, topic, member, reason, attempts)
   return true
 end
 
--- Whether a topic is one: a foreign member must not make a key that nobody reads.
-local function is_topic(topic)
-  return #topic <= 128 and not string.find(topic, '[^A-Za-z0-9_.-]') and not string.find('.' .. topic .. '.', '..', 1, true)
-end
-
 -- Sorts pairs of member and time, as ZRANGE gives them, by topic, each as time and member. Those without a topic come back as a list.
 local function by_topic(found)
   local topics, foreign = {}, {}

@@ -72,6 +72,21 @@ func (k Keys) Messages() string { return k.base + "messages" }
 // is not there when nobody looked lately.
 func (k Keys) Room(share int) string { return k.base + "room:" + strconv.Itoa(share) }
 
+// Attempts is the hash of attempts used up by member.
+func (k Keys) Attempts() string { return k.base + "attempts" }
+
+// Expiries is the sorted set of the members that have a time to live by its end.
+func (k Keys) Expiries() string { return k.base + "expiries" }
+
+// Deaths is the hash of reasons of deaths by member.
+func (k Keys) Deaths() string { return k.base + "deaths" }
+
+// ReadyTopics is the set of the topics that have something ready.
+func (k Keys) ReadyTopics() string { return k.base + "ready" }
+
+// Topics is the hash of the counters of topics.
+func (k Keys) Topics() string { return k.base + "topics" }
+
 // Ready is the sorted set of a topic's due members by due time.
 func (k Keys) Ready(topic string) string { return k.base + "ready:" + topic }
 

@@ -23,6 +23,11 @@ local function topic_of(member)
   return string.match(member, '^([^:]+):')
 end
 
+-- Whether a topic is one: a foreign member must not make a key that nobody reads.
+local function is_topic(topic)
+  return #topic <= 128 and not string.find(topic, '[^A-Za-z0-9_.-]') and not string.find('.' .. topic .. '.', '..', 1, true)
+end
+
 -- Makes a call that may meet a key or a value that is foreign. It is nil then, and the rest goes on. Any other error,
 -- such as a right that is missing, ends the script.
 local function try(...)

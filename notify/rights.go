@@ -13,3 +13,9 @@ func Rights(prefix string) string {
 		" +zadd +zrem +zscore +zmscore +zrange +zcard +zcount +zremrangebyrank" +
 		" +xadd +xtrim +xlen +xrange +xinfo|stream +unlink +hsetnx +hgetall"
 }
+
+// RepairRights returns the rights of a user who looks for what is out of place,
+// and repairs it: those of Rights, and some that nothing else needs.
+func RepairRights(prefix string) string {
+	return Rights(prefix) + " +scan +type +hexists +sismember +zscan +xrevrange"
+}

@@ -75,7 +75,7 @@ const (
 // topicNames returns the names of all topics that have a counter, sorted.
 func (p *Publisher) topicNames(ctx context.Context) ([]string, error) {
 	names := make(map[string]bool)
-	scan := p.store.client.HScan(ctx, p.store.keys.base+"topics", 0, "", topicsScan).Iterator()
+	scan := p.store.client.HScan(ctx, p.store.keys.Topics(), 0, "", topicsScan).Iterator()
 	for scan.Next(ctx) {
 		topic, _, _ := strings.Cut(scan.Val(), ":")
 		if _, known := names[topic]; !known {
