@@ -210,7 +210,12 @@ func (a *app) confirm(ctx context.Context, s *session, topic string, yes bool) e
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.err, "Remove %d dead letters of %s for good? [y/N] ", counts.Dead, topic)
+	return a.ask(ctx, fmt.Sprintf("Remove %d dead letters of %s for good?", counts.Dead, topic), "nothing was purged")
+}
+
+// ask asks whether to do something; the error says what was not done, or that ctx ended.
+func (a *app) ask(ctx context.Context, question, refused string) error {
+	fmt.Fprintf(a.err, "%s [y/N] ", question)
 	answer := make(chan string, 1)
 	go func() { // a read cannot be interrupted
 		line, _ := bufio.NewReader(a.in).ReadString('\n')
@@ -221,7 +226,7 @@ func (a *app) confirm(ctx context.Context, s *session, topic string, yes bool) e
 		return ctx.Err()
 	case said := <-answer:
 		if said != "y" && said != "yes" {
-			return fmt.Errorf("nothing was purged")
+			return errors.New(refused)
 		}
 		return nil
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon"
-	"github.com/bellhopd/bellhop/daemon/doctor"
 )
 
 func (a *app) carrierCommand() *cobra.Command {
@@ -48,43 +47,6 @@ type carrierJSON struct {
 	Since   *time.Time `json:"since,omitempty"`
 	LeaseMs int64      `json:"lease_ms,omitempty"`
 	Next    *time.Time `json:"next,omitempty"`
-}
-
-func (a *app) doctorCommand() *cobra.Command {
-	return a.command(a.jsonFlag(&cobra.Command{
-		Use:   "doctor",
-		Short: "Examine Redis: is it fit to hold messages",
-		Long: `Examine Redis: can it be reached, is it new enough, does it keep its data, does it
-evict keys, may this user do all that is needed, how far off is its clock, how
-long does a ring take, does a carrier live. What has to be tried is tried under a
-prefix of its own, and removed. Exits with 1 if anything fails.`,
-		Example: `  bellhop doctor
-  bellhop doctor --json | jq '.[] | select(.verdict != "ok")'`,
-		Args: takes(),
-	}), func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		c, err := load()
-		if err != nil {
-			return err
-		}
-		daemon.TakeClientLog(daemon.NewLogger(c, a.err))
-		findings := []doctor.Finding{}
-		worst, err := doctor.Run(ctx, c.Notify(), func(f doctor.Finding) {
-			findings = append(findings, f)
-			if !a.json {
-				fmt.Fprintf(a.out, "%-4s  %-18s  %s\n", f.Verdict, f.Check, f.Found)
-				if f.Remedy != "" {
-					fmt.Fprintf(a.out, "%26s→ %s\n", "", f.Remedy)
-				}
-			}
-		})
-		if a.json && err == nil {
-			err = a.printJSON(findings)
-		}
-		if err == nil && worst == doctor.Fail {
-			err = errTold
-		}
-		return err
-	})
 }
 
 func (a *app) configCommand() *cobra.Command {

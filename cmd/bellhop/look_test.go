@@ -176,7 +176,7 @@ func TestDoctor(t *testing.T) {
 	}
 	contains(t, out, "its beat is heard")
 	var findings []struct{ Check, Verdict, Found string }
-	if s.json(&findings, "doctor", "--json"); len(findings) != 9 || findings[0].Check != "reachable" || findings[0].Verdict != "ok" {
+	if s.json(&findings, "doctor", "--json"); len(findings) != 10 || findings[0].Check != "reachable" || findings[0].Verdict != "ok" {
 		t.Errorf("got %+v", findings)
 	}
 
@@ -186,6 +186,39 @@ func TestDoctor(t *testing.T) {
 	if r.code != exitFailed || r.err != "" {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
+}
+
+// What is out of place is told, and repaired when that is meant.
+func TestDoctorRepairs(t *testing.T) {
+	t.Parallel()
+	own := storetest.Server(t, "--appendonly", "yes")
+	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
+	store := storetest.At(t, own.URL(), s.setting("BELLHOP_PREFIX"))
+	damage := func() {
+		t.Helper()
+		s.call("publish", "t", "--body", "x")
+		if err := store.Client().Del(t.Context(), store.Keys().Ready("t")).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage()
+	r := s.feed("", "doctor")
+	contains(t, r.out, "fail  contents", "a record that stands in no place", "would be made ready, as due now", "run bellhop doctor --repair")
+	if r.code != exitFailed || r.err != "" {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	contains(t, s.fails(exitUsage, "doctor", "--repair"), "give --yes")
+	contains(t, s.call("doctor", "--repair", "--yes"), "a record that stands in no place: made ready, as due now", "faults found and repaired: 2")
+	contains(t, s.call("doctor"), "nothing is out of place")
+	damage()
+	var findings []struct{ Check, Verdict, Found string }
+	s.json(&findings, "doctor", "--repair", "--yes", "--json")
+	for _, f := range findings {
+		if f.Verdict == "fail" {
+			t.Errorf("got %+v", f)
+		}
+	}
+	contains(t, s.call("work", "t", "--count", "2"), "x")
 }
 
 func TestBench(t *testing.T) {

@@ -42,6 +42,8 @@ type Finding struct {
 	Verdict Verdict `json:"verdict"`
 	Found   string  `json:"found"`
 	Remedy  string  `json:"remedy,omitempty"` // what to do, where it is not OK
+
+	Repairable bool `json:"repairable,omitempty"` // Repair does it
 }
 
 // Limits beyond which a finding is a warning.
@@ -61,13 +63,13 @@ type exam struct {
 
 func (e *exam) tell(check string, v Verdict, found, remedy string) {
 	e.worst = max(e.worst, v)
-	e.on(Finding{check, v, found, remedy})
+	e.on(Finding{Check: check, Verdict: v, Found: found, Remedy: remedy})
 }
 
 // Run examines the Redis that c names, calls on with each finding, and returns
-// the worst verdict. It leaves messages alone: what it tries, it tries under a
-// prefix of its own, and removes. The error is a configuration that cannot be
-// used, or that ctx ended.
+// the worst verdict. It looks for messages that are out of place, and leaves all
+// alone: what it tries, it tries under a prefix of its own, and removes. The
+// error is a configuration that cannot be used, or that ctx ended.
 func Run(ctx context.Context, c notify.Config, on func(Finding)) (Verdict, error) {
 	store, err := notify.Open(c)
 	if err != nil {
@@ -84,13 +86,17 @@ func Run(ctx context.Context, c notify.Config, on func(Finding)) (Verdict, error
 	e.eviction()
 	e.memory(ctx)
 	c.WaitReplicas = e.replicas(c.WaitReplicas)
-	if e.worst < Fail || e.fit(ctx) {
+	fit := e.worst < Fail || e.fit(ctx)
+	if fit {
 		e.rights(ctx, c)
 	} else {
 		e.tell("rights", Warn, "not tried on an unfit Redis", "mend what failed above, then ask again")
 	}
 	e.clock(ctx)
 	e.carrier(ctx)
+	if fit {
+		e.contents(ctx, false)
+	}
 	return e.worst, ctx.Err()
 }
 

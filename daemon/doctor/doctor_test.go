@@ -1,8 +1,12 @@
 package doctor_test
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
@@ -78,7 +82,7 @@ func TestVerdicts(t *testing.T) {
 		{"wrong password", as("default", "wrong"), []string{"--requirepass", "right"}, doctor.Fail, map[string]doctor.Verdict{"reachable": doctor.Fail}},
 		{
 			"least rights", as("bell", "pw"), bell(notify.Rights("bellhop")), doctor.Warn,
-			map[string]doctor.Verdict{"persistence": doctor.OK, "rights": doctor.OK, "pub/sub round trip": doctor.OK, "clock": doctor.OK, "carrier": doctor.Warn},
+			map[string]doctor.Verdict{"contents": doctor.Warn, "persistence": doctor.OK, "rights": doctor.OK, "pub/sub round trip": doctor.OK, "clock": doctor.OK, "carrier": doctor.Warn},
 		},
 		{
 			"too few rights", as("bell", "pw"), bell(strings.ReplaceAll(notify.Rights("bellhop"), "+hincrby", "")), doctor.Fail,
@@ -125,5 +129,78 @@ func TestNobodyThere(t *testing.T) {
 	}
 	if !strings.Contains(found.Found, "127.0.0.1:1") || strings.Contains(found.Found, "geheim") {
 		t.Errorf("found %q, want the address without the password", found.Found)
+	}
+}
+
+// What is out of place is told with what would be done, and changed only by Repair, which tells what it did.
+func TestContents(t *testing.T) {
+	c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes").URL()}
+	store := storetest.At(t, c.URL, "")
+	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "a", Body: []byte("x"), Delay: time.Hour})
+	client, keys := store.Client(), store.Keys()
+	if err := client.Del(t.Context(), keys.Schedule("orders"), keys.Schedules()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Set(t.Context(), keys.Base()+"mine", "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	examine := func(run func(context.Context, notify.Config, func(doctor.Finding)) (doctor.Verdict, error)) (worst doctor.Verdict, told []doctor.Finding) {
+		t.Helper()
+		worst, err := run(t.Context(), c, func(f doctor.Finding) {
+			if f.Check == doctor.Contents {
+				told = append(told, f)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return worst, told
+	}
+	foreign := doctor.Finding{
+		Check: doctor.Contents, Verdict: doctor.Warn, Found: "mine: a key of another program",
+		Remedy: "look at it, and remove it if nobody needs it: DEL bellhop:{0}:mine",
+	}
+	sums := func(v doctor.Verdict, found, remedy string) doctor.Finding {
+		return doctor.Finding{Check: doctor.Contents, Verdict: v, Found: found, Remedy: remedy}
+	}
+	for range 2 {
+		worst, told := examine(doctor.Run)
+		want := []doctor.Finding{
+			foreign,
+			{
+				Check: doctor.Contents, Verdict: doctor.Fail, Found: "orders:a in messages: a record that stands in no place",
+				Remedy: "would be made ready, as due now", Repairable: true,
+			},
+			sums(doctor.Fail, "1 messages, 0 topics: faults found: 1, that can be repaired: 1", "run bellhop doctor --repair"),
+		}
+		if diff := cmp.Diff(want, told); diff != "" || worst != doctor.Fail {
+			t.Errorf("%v, told (-want +got):\n%s", worst, diff)
+		}
+	}
+	worst, told := examine(doctor.Repair)
+	want := []doctor.Finding{
+		foreign,
+		sums(doctor.OK, "orders:a in messages: a record that stands in no place: made ready, as due now", ""),
+		sums(doctor.OK, "1 messages, 0 topics: faults found and repaired: 1", ""),
+	}
+	if diff := cmp.Diff(want, told); diff != "" || worst != doctor.Warn {
+		t.Errorf("%v, told (-want +got):\n%s", worst, diff)
+	}
+	worst, told = examine(doctor.Run)
+	if diff := cmp.Diff([]doctor.Finding{foreign, sums(doctor.OK, "1 messages, 1 topics: nothing is out of place", "")}, told); diff != "" || worst != doctor.Warn {
+		t.Errorf("%v, told (-want +got):\n%s", worst, diff)
+	}
+}
+
+// A user who may do all that Bellhop does, and no more, hears what the examination of the contents needs.
+func TestContentsWithoutRights(t *testing.T) {
+	url := as("bell", "pw")(storetest.Server(t, bell(notify.Rights("bellhop"))...))
+	worst, err := doctor.Repair(t.Context(), notify.Config{URL: url}, func(f doctor.Finding) {
+		if f.Check != doctor.Contents || f.Verdict != doctor.Fail || !strings.Contains(f.Remedy, notify.RepairRights("bellhop")) {
+			t.Errorf("told: %+v", f)
+		}
+	})
+	if err != nil || worst != doctor.Fail {
+		t.Errorf("got %v, %v", worst, err)
 	}
 }
