@@ -149,3 +149,68 @@ func publish(ctx context.Context, t *testing.T, store *notify.Store, p int) {
 		}
 	}
 }
+
+// places are the keys that tell where messages are, some of which go by topic.
+var places = []string{"schedule", "ready", "leased", "expiries", "attempts", "topics", "schedule:load.0", "schedule:load.1", "ready:load.0", "ready:load.1"}
+
+// Keys vanish under load, and repairs run beside it: what was published is
+// handled, whatever vanished, as long as its record is there.
+func TestRepairsBesideALoad(t *testing.T) {
+	store := storetest.At(t, storetest.Server(t).URL(), "")
+	var mu sync.Mutex
+	published, handled := make(map[string]bool), make(map[string]bool)
+	c, err := carrier.New(store, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	sub, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range loadTopics {
+		err := sub.Handle(topicOf(n), func(_ context.Context, d *subscribers.Delivery) error {
+			mu.Lock()
+			defer mu.Unlock()
+			handled[d.ID] = true
+			return nil
+		}, subscribers.HandleOptions{Lease: time.Second, MaxAttempts: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Run(t, sub.Run)
+
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	repaired := 0
+	for round := range 3 * loadRounds {
+		var messages []notify.Message
+		for n := range 200 {
+			id := fmt.Sprintf("%d-%d", round, n)
+			messages = append(messages, notify.Message{Topic: topicOf(n), ID: id, Body: []byte("x"), Delay: rand.N(100 * time.Millisecond), TTL: time.Hour})
+			published[id] = true
+		}
+		for _, result := range pub.PublishMany(t.Context(), messages) {
+			must(t, result.Err)
+		}
+		must(t, store.Client().Del(t.Context(), store.Keys().Base()+places[rand.IntN(len(places))]).Err())
+		_, sum := run(t, store, true)
+		repaired += sum.Repaired
+	}
+	storetest.Eventually(t, "nothing is left", func() bool {
+		_, sum := run(t, store, true) // a counter may have vanished while somebody had its messages in hand
+		n, err := store.Client().HLen(t.Context(), store.Keys().Messages()).Result()
+		return err == nil && n == 0 && sum.Found == 0
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	for id := range published {
+		if !handled[id] {
+			t.Errorf("%s was never handled", id)
+		}
+	}
+	if repaired == 0 {
+		t.Error("nothing was ever repaired")
+	}
+	t.Logf("%d were published, %d faults repaired", len(published), repaired)
+}
