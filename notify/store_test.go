@@ -257,6 +257,19 @@ func wantOOM(t *testing.T, err error) {
 	}
 }
 
+// A Redis that takes connections and answers nothing, as one that is stopped in its tracks does, is away.
+func TestRedisDoesNotAnswer(t *testing.T) {
+	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	store := storetest.At(t, "redis://"+deaf.Addr().String(), "")
+	if err := store.Check(t.Context()); !notify.Away(err) || notify.Untouched(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestRedisRestarts(t *testing.T) {
 	for name, end := range map[string]func(*redisserver.Server){"stopped": (*redisserver.Server).Stop, "killed": (*redisserver.Server).Kill} {
 		t.Run(name, func(t *testing.T) {
