@@ -231,6 +231,84 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// A message that expired in somebody's hands is not handed out again, whatever became of its lease meanwhile.
+func TestExpiryWhileLeased(t *testing.T) {
+	release := func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := c.Release(t.Context(), topic, []subscribers.Delivery{d})
+		return err
+	}
+	nack := func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := c.Nack(t.Context(), d, 0, "not now")
+		return err
+	}
+	leave := func(*subscribers.Claimer, subscribers.Delivery) error { return nil }
+	for name, c := range map[string]struct {
+		extension time.Duration
+		giveBack  func(*subscribers.Claimer, subscribers.Delivery) error
+	}{
+		"released":           {2 * time.Minute, release},
+		"nacked":             {2 * time.Minute, nack},
+		"released, shorter":  {subscribers.MinLease, release},
+		"nacked, shorter":    {subscribers.MinLease, nack},
+		"its lease, shorter": {subscribers.MinLease, leave},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := storetest.Open(t)
+			deaths := make(chan carrier.Death, 1)
+			run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+			m := later("a", 0)
+			m.Due, m.TTL = time.Time{}, 200*time.Millisecond
+			storetest.Publish(t, store, m)
+			claimer := subscribers.NewClaimer(store, 0)
+			ds, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0)
+			if err != nil || len(ds) != 1 {
+				t.Fatalf("claimed %v, %v", ds, err)
+			}
+			expires := ds[0].Due.Add(m.TTL)
+			storetest.Eventually(t, "the expiry is put off", func() bool { return inspect(t, store, "a").Expires.After(expires) })
+			if ds[0].Receipt, err = claimer.Extend(t.Context(), ds[0], c.extension); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.giveBack(claimer, ds[0]); err != nil {
+				t.Fatal(err)
+			}
+			storetest.Eventually(t, "it is dead", func() bool {
+				if again, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(again) > 0 {
+					t.Fatalf("it was handed out again: %v, %v", again, err)
+				}
+				return inspect(t, store, "a").State == notify.Dead
+			})
+			if got := inspect(t, store, "a").Reason; got != "expired" {
+				t.Errorf("it died of %q", got)
+			}
+		})
+	}
+}
+
+// An expiry that falls on the end of a lease by chance is not taken for one that was put off.
+func TestExpiryAtTheEndOfALease(t *testing.T) {
+	store := storetest.Open(t)
+	claimer := subscribers.NewClaimer(store, 0)
+	var d subscribers.Delivery
+	storetest.Eventually(t, "a lease ends in the millisecond of the expiry", func() bool {
+		m := later(notify.NewID(), 0)
+		m.Due, m.TTL = time.Time{}, time.Minute
+		storetest.Publish(t, store, m)
+		ds, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0)
+		if err != nil || len(ds) != 1 {
+			t.Fatalf("claimed %v, %v", ds, err)
+		}
+		d = ds[0]
+		return inspect(t, store, d.ID).Expires.Equal(d.Receipt.Until())
+	})
+	if _, err := claimer.Nack(t.Context(), d, 0, "not now"); err != nil {
+		t.Fatal(err)
+	}
+	if got := inspect(t, store, d.ID); !got.Expires.Equal(d.Receipt.Until()) || got.State != notify.Scheduled {
+		t.Errorf("it expires at %v, want %v; it is %v", got.Expires, d.Receipt.Until(), got.State)
+	}
+}
+
 // What is foreign in Redis is buried with the reason, and the rest goes on.
 func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
 	store := storetest.Open(t)

@@ -210,7 +210,7 @@ local function carry_expiries()
     if not topic or not is_topic(topic) then
       call('ZREM', EXPIRIES, member)
     elseif deadline then
-      call('ZADD', EXPIRIES, deadline, member)
+      call('ZADD', EXPIRIES, put_off(deadline), member)
     elseif try('ZSCORE', key, member) then
       if bury_here(key, topic, member, 'expired', used_by(member)) then call('ZREM', key, member) end
       set_head(topic, key)

@@ -186,10 +186,21 @@ local function held(members, receipts)
   return mine, lost
 end
 
--- Sees to the expiry of a message whose lease is given up before its end. Where it expired meanwhile, the carrier put
--- its expiry off to the end of the lease.
-local function no_longer_leased(member, receipt, now)
-  if try('ZSCORE', EXPIRIES, member) == receipt then try('ZADD', EXPIRIES, now, member) end
+-- Where a message expires while it is leased, the carrier puts its expiry off to the end of the lease, less half a
+-- millisecond: no other expiry has that, so it can be told whatever becomes of the lease.
+local function put_off(deadline)
+  return deadline - 0.5
+end
+
+-- Whether a message has expired that is not leased.
+local function has_expired(expiry, now)
+  return expiry and (tonumber(expiry) <= now or expiry % 1 > 0)
+end
+
+-- Sees to the expiry of a message whose lease is given up: one that was put off is over now.
+local function no_longer_leased(member, now)
+  local expiry = try('ZSCORE', EXPIRIES, member)
+  if has_expired(expiry, now) then try('ZADD', EXPIRIES, now, member) end
 end
 
 -- A position in the logs is a time in us that no other broadcast has, and that only grows. This is the last one that can be

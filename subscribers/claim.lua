@@ -35,7 +35,7 @@ for i, member in ipairs(members) do
   local fault
   if not records[i] then
     fault = 'record is missing'
-  elseif expiries[i] and tonumber(expiries[i]) <= now then
+  elseif has_expired(expiries[i], now) then
     fault = 'expired'
   end
   if fault and bury(KEYS[12], member, fault, tonumber(attempts[i] or 0) or 0, now) then

@@ -26,6 +26,6 @@ if ARGV[9] == '1' or used >= limit then
 end
 local due = math.ceil(us / 1000) + ARGV[6]
 if not schedule(topic, KEYS[13], { due, member }) then return foreign_schedule(topic, KEYS[13]) end
-no_longer_leased(member, ARGV[5], now)
+no_longer_leased(member, now)
 give_up_lease()
 return { 'scheduled', used, due }

@@ -27,7 +27,7 @@ if n > 0 then
     try('SADD', READY, topic)
     count(topic, 'leased', -call('ZREM', LEASED, unpack(mine)))
     if call('EXISTS', EXPIRIES) == 1 then
-      for i, member in ipairs(members) do no_longer_leased(member, receipts[i], now) end
+      for _, member in ipairs(mine) do no_longer_leased(member, now) end
     end
   end
 end
