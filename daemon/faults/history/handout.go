@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"slices"
+	"sort"
 )
 
 // ways is what may have brought a message back after it was handed out: for
@@ -116,10 +117,11 @@ func (c *checker) ways(m *message, before, h *handout) ways {
 	return w
 }
 
-// perhaps adds the calls whose outcome is unknown, and reports whether one may have buried the message.
+// perhaps adds the calls that may have given a message back, none of which did
+// for certain, and reports whether one may have buried it.
 func (w *ways) perhaps(before, h *handout) (buried bool) {
 	for _, s := range before.settles {
-		if s.phase() != Unknown || s.from() > h.latest() {
+		if !s.maybe() || s.from() > h.latest() {
 			continue
 		}
 		switch s.call.Op {
@@ -175,8 +177,8 @@ func (c *checker) leaseEnded(before, h *handout) bool {
 		}
 		end = before.settles[i].end.Receipt
 	}
-	for _, s := range before.settles { // one whose outcome is unknown may have made it shorter
-		if s.call.Op == Extend && s.phase() == Unknown {
+	for _, s := range before.settles { // one that may not have happened may have made it shorter
+		if s.call.Op == Extend && (s.phase() == Unknown || s.ok() && c.forgot(s)) {
 			end = min(end, c.clock.lowest(s.from(), h.at)/1000+s.call.Lease)
 		}
 	}
@@ -200,11 +202,10 @@ func (c *checker) unseen(m *message, h *handout) int {
 	if c.kept[m.topic] {
 		return many
 	}
-	n := 0
-	for _, claim := range c.open[m.topic] {
-		if claim.from() <= h.latest() && claim != h.claim {
-			n++
-		}
+	open := c.open[m.topic] // in the order of their calls
+	n := sort.Search(len(open), func(i int) bool { return open[i].from() > h.latest() })
+	if c.mayHide(h.claim) {
+		n-- // itself
 	}
 	return n
 }

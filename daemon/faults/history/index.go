@@ -257,7 +257,7 @@ func (c *checker) relate() {
 	slices.SortFunc(c.windows, func(a, b window) int { return cmp.Compare(a.from(), b.from()) })
 	c.clock = newClock(set)
 	for _, claim := range c.claims {
-		if claim.phase() == Unknown || c.faulty(claim) {
+		if c.mayHide(claim) {
 			c.open[claim.call.Topic] = append(c.open[claim.call.Topic], claim)
 		}
 	}
@@ -266,9 +266,12 @@ func (c *checker) relate() {
 	}
 }
 
-// faulty reports whether a fault touched an operation.
-func (c *checker) faulty(o *op) bool {
-	return slices.ContainsFunc(c.windows, func(w window) bool { return w.touches(o.from()-doubt, o.to()+doubt) })
+// mayHide reports whether a claim may have brought more than is recorded: its
+// outcome is unknown, or it met a fault that the claimer may have made good.
+func (c *checker) mayHide(claim *op) bool {
+	return claim.phase() == Unknown || slices.ContainsFunc(c.windows, func(w window) bool {
+		return w.touches(claim.from()-doubt, claim.to()+doubt)
+	})
 }
 
 // relate puts the handouts of a message in order and gives each what settles it.
