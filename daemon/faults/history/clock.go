@@ -20,7 +20,7 @@ type era struct {
 	from, to, offset int64
 }
 
-// newClock returns the clock that faults of kind Clock and their heals have set.
+// newClock returns the clock that faults with an offset and their heals have set.
 func newClock(changes []*op) clock {
 	slices.SortFunc(changes, func(a, b *op) int { return int(a.from() - b.from()) })
 	c := clock{{from: -never, to: never}}

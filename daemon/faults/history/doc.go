@@ -22,7 +22,7 @@
 //
 // At is by the clock of the machine, which all processes share; Due, Receipt,
 // Redis and Position are by Redis's clock, which is that of the machine and
-// what the faults of kind Clock add to it. The receipt of a claim, less its lease, is the time
+// the offset of a fault. The receipt of a claim, less its lease, is the time
 // of the claim by Redis's clock, exactly: what promises speak of is compared by
 // that alone. The order of what is known by different clocks is judged through
 // the offsets, with some milliseconds of doubt.
@@ -51,8 +51,8 @@
 //   - Store, an event at the end for each message of the JetStream stream, in its
 //     order: Topic, ID.
 //   - Fault and Heal: Kind, Target, and both the same N, which no other fault has
-//     (Operation.Heal). Offset for a clock that jumps, of either; Loss for what may forget; Epoch
-//     where the target carries. A fault that heals by itself has its Heal, too.
+//     (Operation.Heal). Offset where the fault sets Redis's clock, of both; Loss for what may forget; Epoch
+//     where the target carries. Both may stand in the end, too. A fault that heals by itself has its Heal, too.
 //   - Start, Stop, Kill: events of the harness about a process: Target, Epoch where it carries.
 //   - Beat: Epoch, Redis, as an observer hears them.
 //   - Drained, an event of the harness: it has waited until all that is due is settled and heard.

@@ -247,11 +247,11 @@ func (c *checker) relate() {
 	for _, fault := range c.faults {
 		heal := c.heals[key{fault.call.Process, fault.call.N, false}]
 		c.windows = append(c.windows, newWindow(fault, heal))
-		if fault.call.Kind != Clock {
-			continue
-		}
-		if set = append(set, fault); heal != nil {
-			set = append(set, heal)
+		switch {
+		case heal != nil && fault.offset()|heal.offset() != 0: // one of them may set it right
+			set = append(set, fault, heal)
+		case fault.offset() != 0:
+			set = append(set, fault)
 		}
 	}
 	slices.SortFunc(c.windows, func(a, b window) int { return cmp.Compare(a.from(), b.from()) })

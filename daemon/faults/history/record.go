@@ -41,9 +41,6 @@ const (
 	Drained Op = "drained"
 )
 
-// Clock is the kind of the fault that sets Redis's clock.
-const Clock = "clock"
-
 // A Phase is the call or the end of an operation; an event has none.
 type Phase string
 

@@ -34,7 +34,7 @@ func FuzzSimulation(f *testing.F) {
 			t.Fatalf("%d violations\n%s", len(report.Violations), list(report.Violations))
 		}
 		for _, m := range mutations {
-			if m.calm && (has(s.records, history.Fault, "power") || has(s.records, history.Fault, history.Clock)) {
+			if m.calm && (has(s.records, history.Fault, "power") || has(s.records, history.Fault, "clock")) {
 				continue
 			}
 			records, final := m.change(rand.New(rand.NewPCG(seed, 1)), slices.Clone(s.records), final)
@@ -60,7 +60,7 @@ func TestMutationsApply(t *testing.T) {
 		s.run(simTime)
 		for _, m := range mutations {
 			records, _ := m.change(rand.New(rand.NewPCG(seed, 1)), slices.Clone(s.records), s.final())
-			calm := !has(s.records, history.Fault, "power") && !has(s.records, history.Fault, history.Clock)
+			calm := !has(s.records, history.Fault, "power") && !has(s.records, history.Fault, "clock")
 			if records != nil && (calm || !m.calm) {
 				found[m.name] = true
 			}

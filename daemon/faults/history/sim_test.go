@@ -609,7 +609,7 @@ func (s *sim) disturb() {
 		fault.Kind, fault.Loss = "power", simLoss
 		s.powerCut()
 	default:
-		fault.Kind, fault.Offset = history.Clock, s.rnd.Int64N(2000)-1000
+		fault.Kind, fault.Offset = "clock", (1+s.rnd.Int64N(1000))*int64(1-2*s.roll(2))
 		before := s.offset
 		s.offset = fault.Offset
 		heal = func(history.Record) { s.offset = before }
@@ -626,7 +626,7 @@ func (s *sim) disturb() {
 func (s *sim) healed(fault history.Record, heal func(history.Record)) {
 	heal(fault)
 	r := history.Record{Op: history.Heal, N: fault.N, Kind: fault.Kind, Phase: history.Call}
-	if fault.Kind == history.Clock {
+	if fault.Kind == "clock" {
 		r.Offset = s.offset
 	}
 	s.write("harness", r)
