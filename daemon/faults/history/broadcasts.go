@@ -291,13 +291,14 @@ func (c *checker) checkStored(sent []sending) {
 	stored := make(map[string]*op)
 	for _, o := range c.stored {
 		member := notify.Member(o.call.Topic, o.call.ID)
-		if before := stored[member]; before != nil && c.messages[member] != nil && c.messages[member].lives() <= 1 {
+		m := c.messages[member]
+		switch before := stored[member]; {
+		case m == nil || m.lives() == 0:
+			c.violate(Stored, "the broadcast "+member+" is in the stream, and no publish of it may have happened", o)
+		case before != nil && m.lives() == 1 && !c.undone(m.publishes[0].from(), never): // else it may have been sent twice
 			c.violate(Stored, "the broadcast "+member+" is in the stream twice", before, o)
 		}
 		stored[member] = o
-		if m := c.messages[member]; m == nil || m.lives() == 0 {
-			c.violate(Stored, "the broadcast "+member+" is in the stream, and no publish of it may have happened", o)
-		}
 	}
 	for _, s := range sent {
 		if s.message != nil && stored[s.message.member] == nil && !s.forgot {

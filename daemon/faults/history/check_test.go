@@ -632,6 +632,7 @@ func TestStored(t *testing.T) {
 		"one missing":  {"", history.Stored},
 		"one twice":    {"9000 h store b\n9000 h store b", history.Stored},
 		"from nowhere": {"9000 h store b\n9000 h store c", history.Stored},
+		"one twice, since a power cut had it sent again": {"100-200 fault power loss=1000\n9000 h store b\n9000 h store b", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := read(t, sent+c.text)
