@@ -18,14 +18,18 @@ func (w *world) final(ctx context.Context) (history.Final, error) {
 	r := &reader{ctx: ctx, client: w.store.Client(), base: w.store.Keys().Base()}
 	f := history.Final{
 		Now: r.now(), Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{}, Dead: map[string]map[string]int64{},
-		Heads: map[string]int64{}, Leases: map[string]int64{}, Waiting: map[string]int64{}, Streams: true,
+		Leases: map[string]int64{}, Waiting: map[string]int64{}, Streams: true,
 	}
 	for _, key := range r.keys() {
 		name := strings.TrimPrefix(key, r.base)
 		kind, topic, _ := strings.Cut(name, ":")
 		switch kind {
 		case "schedule":
-			r.schedule(&f, topic)
+			if topic == "" {
+				f.Heads = r.sorted(name)
+			} else {
+				f.Scheduled[topic] = r.sorted(name)
+			}
 		case "ready":
 			if topic == "" {
 				f.ReadySet = r.set(name)
@@ -50,7 +54,7 @@ func (w *world) final(ctx context.Context) (history.Final, error) {
 			counters(&f, r.numbers(name))
 		case "log":
 			f.Logs = append(f.Logs, r.log(topic)...)
-		case "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret":
+		case "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "room", "mark":
 		default:
 			f.Foreign = append(f.Foreign, name)
 		}
@@ -123,20 +127,6 @@ func (r *reader) sorted(key string) map[string]int64 {
 		members[z.Member.(string)] = int64(z.Score)
 	}
 	return members
-}
-
-// schedule reads what waits for its due time.
-func (r *reader) schedule(f *history.Final, topic string) {
-	for member, due := range r.sorted("schedule") {
-		topic, _, _ := strings.Cut(member, ":")
-		if f.Scheduled[topic] == nil {
-			f.Scheduled[topic] = make(map[string]int64)
-		}
-		f.Scheduled[topic][member] = due
-		if head, known := f.Heads[topic]; !known || due < head {
-			f.Heads[topic] = due
-		}
-	}
 }
 
 // log reads the broadcasts that a topic's log keeps.

@@ -20,8 +20,12 @@ type tally struct {
 	stats  history.Stats
 }
 
-// add adds a round.
+// add adds a round. How late messages are by a fault is taken from the rounds
+// that made no other.
 func (t *tally) add(p plan, s history.Stats) {
+	if len(p.Steps) > 1 {
+		s.Lateness = map[string]history.Times{history.Quiet: s.Lateness[history.Quiet]}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.rounds++
