@@ -150,7 +150,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// call runs the script once and returns when the next thing is due, in us by Redis's clock.
+// call runs the script once and returns when the next thing is due, in us by
+// Redis's clock; 0: more is due already.
 func (t *term) call(ctx context.Context) (next int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -200,8 +201,11 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 	repeated, _ := reply[10].(int64)
 	t.repeats(repeated)
 	t.report(reply[11:])
-	if wait < 0 {
+	switch {
+	case wait < 0:
 		return never, nil
+	case wait == 0: // more is due already: since when, only the script knows
+		return 0, nil
 	}
 	return now + wait, nil
 }

@@ -50,7 +50,11 @@ func watch(t *testing.T, store *notify.Store, o carrier.Options) (*carrier.Carri
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	storetest.Eventually(t, "it carries", func() bool { return c.State().Carrying })
+	storetest.Eventually(t, "it carries, and hears nudges", func() bool {
+		head := store.Keys().Head()
+		n, err := store.Client().PubSubNumSub(t.Context(), head).Result()
+		return err == nil && n[head] > 0 && c.State().Carrying
+	})
 	return c, all
 }
 
