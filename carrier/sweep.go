@@ -63,8 +63,8 @@ func (t *term) step(ctx context.Context, r *round) (mine, soon bool, err error) 
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	keys := t.store.Keys()
-	reply, err := t.store.Run(ctx, sweepScript, []string{keys.Carrier(), keys.Logs()}, t.token, keys.Base(), r.cursor,
-		t.o.KeepDeadCount, t.o.KeepDeadAge.Milliseconds(), max(t.o.KeepTopics, t.o.KeepAge).Milliseconds())
+	reply, err := t.store.Run(ctx, sweepScript, []string{keys.Carrier(), keys.Logs(), keys.Listeners()},
+		t.token, keys.Base(), r.cursor, t.o.KeepDeadCount, t.o.KeepDeadAge.Milliseconds(), max(t.o.KeepTopics, t.o.KeepAge).Milliseconds())
 	if err != nil || reply[0] != int64(1) {
 		return false, false, err
 	}

@@ -1,6 +1,6 @@
 -- Keeps house, for the elected carrier only: removes dead letters that are too old or too many, and forgets topics of which
 -- nothing is left. It deals with a page of the counters of topics, and with some positions in the logs.
--- KEYS[10]: carrier, KEYS[11]: logs.
+-- KEYS[10]: carrier, KEYS[11]: logs, KEYS[12]: listeners.
 -- ARGV[3]: token, ARGV[4]: what the topics' keys begin with, ARGV[5]: cursor over the counters, ARGV[6]: how many dead letters
 --   of a topic are kept, ARGV[7]: for how many ms, ARGV[8]: for how many ms a topic is remembered.
 -- Reply: 0 if the lease is another's. Else 1, the cursor for the next call, 1 if there is more to be done soon, 1 if all topics
@@ -9,6 +9,7 @@
 local PAGE = 150 -- counters looked at in one call
 local LETTERS = 200 -- dead letters removed in one call
 local POSITIONS = 50 -- positions forgotten in one call
+local LISTENERS = 200 -- named listeners, of which what they remember of them is forgotten, too, if there are no more
 local EVER = { 'published', 'acked', 'sent', 'died', 'lateness' } -- counters that keep no topic alive
 local ALIVE = { 'leased', 'broadcasts', 'paused' } -- those that do
 local LOGS, base, cursor = KEYS[11], ARGV[4], ARGV[5]
@@ -73,18 +74,28 @@ local function look_at(topic)
   end
 end
 
+-- Forgets where named listeners stood in topics.
+local function forget_places(topics)
+  if #topics == 0 or (try('HLEN', KEYS[12]) or math.huge) > LISTENERS then return end
+  local names = call('HGETALL', KEYS[12])
+  for i = 1, #names, 2 do try('HDEL', base .. 'places:' .. names[i], unpack(topics)) end
+end
+
 -- Forgets the positions of topics that had no broadcast for so long: their logs are removed already. That of the last one of
 -- all stays, so that positions only grow.
 local function forget_positions()
   local last = last_sent(LOGS)
   local old = try('ZRANGE', LOGS, '-inf', text((now - REMEMBER) * 1000), 'BYSCORE', 'LIMIT', 0, POSITIONS) or {}
+  local gone = {}
   for _, topic in ipairs(old) do
     if last_sent_to(LOGS, topic) ~= last then
       call('UNLINK', base .. 'log:' .. topic)
       call('ZREM', LOGS, topic)
+      gone[#gone + 1] = topic
       soon = 1
     end
   end
+  forget_places(gone)
 end
 
 local page = try('HSCAN', TOPICS, cursor, 'COUNT', PAGE) or { '0', {} }

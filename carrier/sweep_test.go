@@ -279,6 +279,7 @@ func TestPositionsAreForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	storetest.Eventually(t, "so are the places of who listens", func() bool { return size(t, store, "places:shop") <= 1 })
 	storetest.Publish(t, store, all("t.000", "second", 0))
 	if id := storetest.Receive(t, "the next one", heard); id != "second" {
 		t.Errorf("heard %s", id)
