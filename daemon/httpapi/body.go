@@ -32,15 +32,21 @@ func (c *call) body(max int) ([]byte, error) {
 	if c.r.ContentLength == 0 || c.r.Body == http.NoBody {
 		return nil, nil
 	}
-	if max > largeBody && (c.r.ContentLength < 0 || c.r.ContentLength > largeBody) {
-		if err := c.place(); err != nil {
+	most := int64(max)
+	if c.r.ContentLength > 0 {
+		most = c.r.ContentLength
+	}
+	if most > largeBody {
+		if err := c.hold(most); err != nil {
 			return nil, err
 		}
 		_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(c.gate.timing.body)) // it comes only now
 	}
-	data, err := c.readAll(max)
+	data, err := c.readAll(max, most)
 	var timeout net.Error
 	switch {
+	case errors.Is(err, errBusy), errors.Is(err, errDraining):
+		return nil, err
 	case err == nil && len(data) > max:
 		return nil, tooLarge(int64(len(data)), max)
 	case errors.As(err, &timeout) && timeout.Timeout():
@@ -52,20 +58,25 @@ func (c *call) body(max int) ([]byte, error) {
 	return data, c.writeWithin(c.gate.timing.answer)                 // which a body that came slowly takes nothing of
 }
 
-// trusted is how many bytes are allocated for a body because its header
-// announces them: more must come before there is memory for them.
-const trusted = 64 << 10
-
-// readAll reads the body, or one byte more than max of it.
-func (c *call) readAll(max int) ([]byte, error) {
-	if n := c.r.ContentLength; n > 0 && n <= trusted {
+// readAll reads the body, which has most bytes at the most, or one byte more than
+// max of it. No memory is taken for more than uncounted bytes because a header
+// announces them: so many must have come before there is room for the others.
+func (c *call) readAll(max int, most int64) ([]byte, error) {
+	if n := c.r.ContentLength; n > 0 && n <= uncounted {
 		data := make([]byte, n)
 		_, err := io.ReadFull(c.r.Body, data)
 		return data, err
 	}
 	var buffer bytes.Buffer
-	buffer.Grow(min(max+1, trusted) + bytes.MinRead)
-	_, err := buffer.ReadFrom(io.LimitReader(c.r.Body, int64(max)+1))
+	buffer.Grow(min(max+1, uncounted) + bytes.MinRead)
+	n, err := buffer.ReadFrom(io.LimitReader(c.r.Body, int64(min(max+1, uncounted))))
+	if err != nil || n < uncounted {
+		return buffer.Bytes(), err
+	}
+	if err := c.hold(most); err != nil {
+		return nil, err
+	}
+	_, err = buffer.ReadFrom(io.LimitReader(c.r.Body, int64(max)+1-n))
 	return buffer.Bytes(), err
 }
 

@@ -40,7 +40,9 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	apart(func() { err = c.handOver(ctx, ds) })
+	if err = c.holdAnswer(ds); err == nil {
+		apart(func() { err = c.handOver(ctx, ds) })
+	}
 	if err != nil && len(ds) > 0 {
 		// Where this fails, too, their leases run out.
 		_, _ = g.poller.Release(context.WithoutCancel(ctx), in.Topic, ds)

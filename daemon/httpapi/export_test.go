@@ -34,5 +34,5 @@ func NewTimed(store *notify.Store, o Options, own Timing) (*Gate, error) {
 // Handler returns what answers requests, for tests that need no connection.
 func (g *Gate) Handler() http.Handler { return g.server.Handler }
 
-// PlacesOfToken is how many calls of one token may take much memory at a time.
-const PlacesOfToken = placesOfToken
+// MemoryOfToken is how many bytes the calls of one token may hold at a time.
+const MemoryOfToken = memoryOfToken

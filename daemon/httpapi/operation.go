@@ -37,7 +37,7 @@ type call struct {
 	grant *grant
 	gate  *Gate
 
-	placed bool // it has one of the places of its token
+	held int64 // bytes, of what its token may hold
 }
 
 // A handler answers a call, by the reply that it returns or, if that is nil, by itself.
@@ -96,7 +96,7 @@ func (c *call) serve(op operation, handle func() (any, error)) {
 		c.refuse(err)
 		return
 	}
-	defer c.leave()
+	defer c.letGo()
 	reply, err := handle()
 	switch {
 	case err != nil:
@@ -125,7 +125,7 @@ func (c *call) enter(op operation) error {
 	if err := c.grant.allow(op.rights); err != nil || !op.long {
 		return err
 	}
-	return c.place()
+	return c.hold(longAnswer)
 }
 
 // recorder keeps the status of an answer in mind.

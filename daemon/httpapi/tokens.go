@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 
 	"github.com/hashicorp/go-multierror"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -41,14 +42,14 @@ type grant struct {
 	line     string          // as it stands in the file
 	valid    context.Context // ends when a reload takes it away
 	revoke   func()
-	places   chan struct{} // is sent to by each call that takes much memory, and received from when it ends
+	memory   *semaphore.Weighted // bytes that its calls hold
 }
 
 // everything returns the grant of every caller where there is no tokens file.
 func everything() *grant {
 	return &grant{
 		name: "anybody", rights: allRights, patterns: []notify.Pattern{anyTopic()},
-		valid: context.Background(), places: make(chan struct{}, placesOfToken),
+		valid: context.Background(), memory: semaphore.NewWeighted(memoryOfToken),
 	}
 }
 
@@ -186,7 +187,7 @@ func parseGrant(line string) (*grant, error) {
 	if len(fields) != 4 {
 		return nil, fmt.Errorf("%w line: %d words; write NAME TOKEN RIGHTS TOPICS, such as: shop TOKEN publish,listen order.>", notify.ErrInvalid, len(fields))
 	}
-	g := &grant{name: fields[0], line: line, places: make(chan struct{}, placesOfToken)}
+	g := &grant{name: fields[0], line: line, memory: semaphore.NewWeighted(memoryOfToken)}
 	g.valid, g.revoke = context.WithCancel(context.Background())
 	if !nameGrammar.MatchString(g.name) {
 		return nil, fmt.Errorf("%w name: use up to 32 letters, digits and . _ -, beginning with a letter or digit; write NAME TOKEN RIGHTS TOPICS in this order", notify.ErrInvalid)

@@ -1,0 +1,127 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+const slowToken, otherToken = "0123456789abcdef-slow", "0123456789abcdef-other"
+
+// crowded serves two tokens, of which slowToken is about to have all its memory in use, and waits for some only shortly.
+func crowded(t *testing.T) *host {
+	t.Helper()
+	tokens := file(t, "tokens", "slow "+slowToken+" publish,consume >\nother "+otherToken+" publish,consume >\n")
+	return serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, MaxBody: 1 << 20}, httpapi.Timing{Header: 200 * time.Millisecond})
+}
+
+// post sends a request with a token, and returns the status; 0 where it was answered before all of it was sent.
+func (h *host) post(t *testing.T, token, path, body string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", h.url(path), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	response, err := client(t).Do(r)
+	if err != nil {
+		return 0
+	}
+	response.Body.Close()
+	return response.StatusCode
+}
+
+// announce is the head of a request of slowToken, whose body is so large.
+func announce(path string, bytes int, headers string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\nHost: a\nAuthorization: Bearer %s\n%sContent-Length: %d\n\n", path, slowToken, headers, bytes)
+}
+
+// wantCrowded checks that slowToken has no more memory for a body, but for small ones, which is nobody else's loss.
+func (h *host) wantCrowded(t *testing.T, path, small, large string) {
+	t.Helper()
+	if got := h.post(t, slowToken, path, large); got != 503 && got != 0 {
+		t.Errorf("one more is answered with %d", got)
+	}
+	if got := h.post(t, slowToken, path, small); got/100 != 2 {
+		t.Errorf("a small one is answered with %d", got)
+	}
+	if got := h.post(t, otherToken, path, large); got/100 != 2 {
+		t.Errorf("that of another token is answered with %d", got)
+	}
+}
+
+// occupy has slowToken use up all of its memory, by bodies that do not come.
+func (h *host) occupy(t *testing.T) (free func()) {
+	t.Helper()
+	var wires []*wire
+	const body = 16 << 20
+	for range httpapi.MemoryOfToken / body {
+		w := h.dial(t).say(announce("/v1/messages", body, "Expect: 100-continue\n"))
+		if got := w.status(); got != 100 { // it is waited for what does not come
+			t.Fatalf("got %d", got)
+		}
+		wires = append(wires, w)
+	}
+	return func() {
+		for _, w := range wires {
+			w.Close()
+		}
+	}
+}
+
+// Who sends large bodies slowly, or takes no answer, takes up so much memory and no more; it is nobody else's loss.
+func TestLargeRequestsOfOneToken(t *testing.T) {
+	h := crowded(t)
+	free := h.occupy(t)
+	line := `{"topic":"orders","body":"` + strings.Repeat("x", 10_000) + "\"}\n"
+	large := strings.Repeat(line, 120)
+	h.wantCrowded(t, "/v1/messages", line, large)
+	free()
+	storetest.Eventually(t, "there is memory again", func() bool { return h.post(t, slowToken, "/v1/messages", large) == 200 })
+}
+
+// The same by many bodies that are not large: what has come of each shows that the rest may.
+func TestManyRequestsOfOneToken(t *testing.T) {
+	h := crowded(t)
+	const path, body, sent = "/v1/topics/orders/messages", 1 << 20, 65 << 10
+	var wires []*wire
+	for range httpapi.MemoryOfToken / body {
+		wires = append(wires, h.dial(t).say(announce(path, body, "")+strings.Repeat("x", sent)))
+	}
+	large := strings.Repeat("x", body)
+	storetest.Eventually(t, "all have memory", func() bool {
+		got := h.post(t, slowToken, path, large)
+		return got == 503 || got == 0
+	})
+	h.wantCrowded(t, path, "x", large)
+	for _, w := range wires {
+		w.Close()
+	}
+	storetest.Eventually(t, "there is memory again", func() bool { return h.post(t, slowToken, path, large) == 201 })
+}
+
+// Messages for whose answer there is no memory are given back.
+func TestClaimWithoutMemory(t *testing.T) {
+	h := crowded(t)
+	storetest.Publish(t, h.store, notify.Message{Topic: "orders", ID: "a", Body: []byte(strings.Repeat("x", 100_000))})
+	storetest.Publish(t, h.store, notify.Message{Topic: "mail", ID: "a", Body: []byte("x")})
+	free := h.occupy(t)
+	if got := h.post(t, slowToken, "/v1/topics/orders/claim", ""); got != 503 {
+		t.Errorf("a claim is answered with %d", got)
+	}
+	if got := h.post(t, slowToken, "/v1/topics/mail/claim", ""); got != 200 {
+		t.Errorf("one of a small message is answered with %d", got)
+	}
+	info, err := notify.NewPublisher(h.store, notify.PublisherOptions{}).Inspect(t.Context(), "orders", "a")
+	if err != nil || info.State != notify.Ready || info.Attempts != 0 {
+		t.Errorf("got %+v, %v", info, err)
+	}
+	free()
+	storetest.Eventually(t, "it is claimed", func() bool { return h.post(t, slowToken, "/v1/topics/orders/claim", "") == 200 })
+}
