@@ -1,11 +1,16 @@
 package faults_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/bellhopd/bellhop/daemon/faults/history"
 )
 
 // A fault is something that goes wrong.
@@ -19,7 +24,7 @@ type fault struct {
 }
 
 // A beginning makes a fault, which is planned to last for a while, and returns what heals it.
-type beginning func(ctx context.Context, w *world, v victim, lasts time.Duration) (healing, error)
+type beginning func(ctx context.Context, w *world, v *victim, lasts time.Duration) (healing, error)
 
 type healing func(context.Context) error
 
@@ -29,6 +34,8 @@ type victim struct {
 	member *member // nil for Redis
 	links  []*link // to Redis; of the bridge to NATS, of clients to the daemons or NATS
 	epoch  int64   // of the carrier
+
+	begun, healed history.Record // what the history is told of the fault besides
 }
 
 // id is how the history calls it.
@@ -47,7 +54,7 @@ var (
 )
 
 // faults are all that are made, in the order of the report.
-var faults = slices.Concat(crewFaults, redisFaults)
+var faults = slices.Concat(crewFaults, redisFaults, machineFaults)
 
 // crewFaults are made to processes and links.
 var crewFaults = []fault{
@@ -87,6 +94,20 @@ func (w *world) victim(ctx context.Context, role string) (v victim, err error) {
 	return v, err
 }
 
+// seize finds out who has a role, and has it to itself until free is called: no
+// two faults are made to one process.
+func (w *world) seize(ctx context.Context, role string) (v victim, free func(), err error) {
+	fault := until(role+" has no other fault", func() bool {
+		if v, err = w.victim(ctx, role); err != nil {
+			return true
+		}
+		lock, _ := w.busy.LoadOrStore(cmp.Or(v.member, &member{}).name, new(sync.Mutex))
+		free = lock.(*sync.Mutex).Unlock
+		return lock.(*sync.Mutex).TryLock()
+	})
+	return v, free, errors.Join(err, fault)
+}
+
 // serversOf returns the servers of a role, to which its links may be cut.
 func serversOf(role string) []string {
 	switch role {
@@ -101,7 +122,7 @@ func serversOf(role string) []string {
 }
 
 // kill is kill -9, and a new start.
-func kill(_ context.Context, w *world, v victim, _ time.Duration) (healing, error) {
+func kill(_ context.Context, w *world, v *victim, _ time.Duration) (healing, error) {
 	if v.member == nil {
 		w.redis.Kill()
 		return w.restartRedis, nil
@@ -112,17 +133,19 @@ func kill(_ context.Context, w *world, v victim, _ time.Duration) (healing, erro
 
 // restartRedis starts Redis again with its append-only file.
 func (w *world) restartRedis(ctx context.Context) (err error) {
-	w.redis, err = w.redis.Restart(ctx)
-	return err
+	if w.redis, err = w.redis.Restart(ctx); err != nil {
+		return err
+	}
+	return w.ask(ctx, "CONFIG SET appendfsync "+w.fsync)
 }
 
 // term is SIGTERM, and a new start.
-func term(_ context.Context, _ *world, v victim, _ time.Duration) (healing, error) {
+func term(_ context.Context, _ *world, v *victim, _ time.Duration) (healing, error) {
 	return v.member.again, v.member.term(v.epoch)
 }
 
 // pause stops a process, and lets it go on.
-func pause(_ context.Context, w *world, v victim, _ time.Duration) (healing, error) {
+func pause(_ context.Context, w *world, v *victim, _ time.Duration) (healing, error) {
 	signal := w.redis.Signal
 	if v.member != nil {
 		signal = v.member.running().Signal
@@ -135,7 +158,7 @@ func pause(_ context.Context, w *world, v victim, _ time.Duration) (healing, err
 
 // onLinks makes a fault of all links of a victim, which are whole again afterwards.
 func onLinks(cut func(k *link, lasts time.Duration)) beginning {
-	return func(_ context.Context, _ *world, v victim, lasts time.Duration) (healing, error) {
+	return func(_ context.Context, _ *world, v *victim, lasts time.Duration) (healing, error) {
 		for _, k := range v.links {
 			cut(k, lasts)
 		}

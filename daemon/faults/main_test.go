@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bellhopd/bellhop/daemon/faults/history"
+	"github.com/bellhopd/bellhop/daemon/faults/machine"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -25,11 +26,12 @@ var (
 	roundsFlag   = flag.Int("faults.rounds", 0, "random rounds to run")
 	seedFlag     = flag.Uint64("faults.seed", 0, "seed of the first round, those that follow count on; 0: a random one")
 	parallelFlag = flag.Int("faults.parallel", 3, "rounds at the same time")
+	onlyFlag     = flag.String("faults.only", "", "make only faults whose names hold this; a seed makes another plan then")
 	keepFlag     = flag.String("faults.keep", "", "folder for the histories, which are kept; else only those of a violation are")
 )
 
-// bellhop is the path of the program, built for these tests.
-var bellhop string
+// What is built for these tests: the program, and what Redis's machine needs.
+var bellhop, library string
 
 // The test binary is also the processes that publish, work and listen:
 // FAULTS_ROLE says which.
@@ -65,6 +67,9 @@ func run(m *testing.M) (int, error) {
 	out, err := exec.Command("go", "build", "-o", bellhop, "github.com/bellhopd/bellhop/cmd/bellhop").CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("build bellhop: %w: %s", err, out)
+	}
+	if library, err = machine.Build(context.Background(), dir); err != nil {
+		return 0, err
 	}
 	if code := m.Run(); code != 0 {
 		return code, nil

@@ -48,14 +48,23 @@ const (
 	cool = 300 * time.Millisecond // and behind the last one
 )
 
+// mostSteps is how many faults a random plan makes.
+const mostSteps = 3
+
 // newPlan makes the plan of a seed.
 func newPlan(seed uint64) plan {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	p := plan{Seed: seed, Fsync: []string{"always", "everysec"}[rnd.IntN(2)]}
+	var choices []int
+	for i, f := range faults {
+		if strings.Contains(f.name, *onlyFlag) {
+			choices = append(choices, i)
+		}
+	}
 	at := warm
 	busy := make(map[string]time.Duration) // until when a target has a fault
-	for range 1 + rnd.IntN(3) {
-		s := step{Fault: rnd.IntN(len(faults))}
+	for range 1 + rnd.IntN(mostSteps) {
+		s := step{Fault: choices[rnd.IntN(len(choices))]}
 		f := faults[s.Fault]
 		s.Target = f.targets[rnd.IntN(len(f.targets))]
 		s.For = between(rnd, f.least, f.most)
@@ -116,21 +125,22 @@ func (p plan) carryOut(ctx context.Context, w *world) error {
 
 // carryOut makes one fault and heals it.
 func (s step) carryOut(ctx context.Context, w *world) error {
-	v, err := w.victim(ctx, s.Target)
+	v, free, err := w.seize(ctx, s.Target)
 	if err != nil {
 		return err
 	}
+	defer free()
 	op := w.log.Call(history.Record{Op: history.Fault, Kind: s.kind(), Target: v.id(), Epoch: v.epoch})
-	heal, err := faults[s.Fault].begin(ctx, w, v, s.For)
+	heal, err := faults[s.Fault].begin(ctx, w, &v, s.For)
 	if err != nil {
 		return err
 	}
-	op.End(history.OK, history.Record{})
+	op.End(history.OK, v.begun)
 	rest(ctx, s.For)
 	healing := op.Heal()
 	if err := heal(ctx); err != nil {
 		return err
 	}
-	healing.End(history.OK, history.Record{})
+	healing.End(history.OK, v.healed)
 	return nil
 }

@@ -27,14 +27,14 @@ type commands []string
 
 // healed makes the fault, which others heal; none, where it is over at once.
 func (c commands) healed(by ...string) beginning {
-	return func(ctx context.Context, w *world, _ victim, _ time.Duration) (healing, error) {
+	return func(ctx context.Context, w *world, _ *victim, _ time.Duration) (healing, error) {
 		return func(ctx context.Context) error { return w.ask(ctx, by...) }, w.ask(ctx, c...)
 	}
 }
 
 // stall makes a fault of a command that says for how long, and heals by itself.
 func stall(of func(time.Duration) string) beginning {
-	return func(ctx context.Context, w *world, _ victim, lasts time.Duration) (healing, error) {
+	return func(ctx context.Context, w *world, _ *victim, lasts time.Duration) (healing, error) {
 		ended := make(chan error, 1)
 		go func() { ended <- w.ask(ctx, of(lasts)) }()
 		return func(context.Context) error { return <-ended }, nil

@@ -21,6 +21,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/faults/history"
+	"github.com/bellhopd/bellhop/daemon/faults/machine"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/child"
 	"github.com/bellhopd/bellhop/notify/redisserver"
@@ -28,6 +29,7 @@ import (
 
 const (
 	carrierLease = 600 * time.Millisecond // of the daemons: short, since a round is
+	disk         = 48 << 20               // bytes that Redis has for its append-only file
 	stream       = "FAULTS"               // that JetStream keeps broadcasts in
 )
 
@@ -37,12 +39,17 @@ type world struct {
 	seed uint64
 	log  *history.Log // what is done to the world
 
-	redis *redisserver.Server
+	fsync   string // of Redis
+	machine *machine.Machine
+	ahead   time.Duration // of its clock
+	redis   *redisserver.Server
+
 	nats  *member
 	store *notify.Store // over a connection of its own, which no fault hits
 	ports map[string]int
 
 	crew []*member
+	busy sync.Map // of mutexes, by who has a fault at present
 
 	watching sync.WaitGroup
 	unwatch  context.CancelFunc
@@ -50,7 +57,7 @@ type world struct {
 
 // newWorld starts the servers and the crew, and returns when all of them work.
 func newWorld(ctx context.Context, dir string, p plan) (w *world, err error) {
-	w = &world{dir: dir, seed: p.Seed, ports: make(map[string]int)}
+	w = &world{dir: dir, seed: p.Seed, fsync: p.Fsync, ports: make(map[string]int)}
 	defer func() {
 		if err != nil {
 			w.close()
@@ -59,18 +66,21 @@ func newWorld(ctx context.Context, dir string, p plan) (w *world, err error) {
 	if w.log, err = history.Open(filepath.Join(dir, "harness"+history.Suffix), "harness"); err != nil {
 		return w, err
 	}
-	if err := w.startServers(ctx, p); err != nil {
+	if err := w.startServers(ctx); err != nil {
 		return w, err
 	}
 	if w.store, err = notify.Open(notify.Config{URL: w.redis.URL()}); err != nil {
 		return w, err
 	}
 	w.watch(ctx)
-	return w, w.startCrew(ctx)
+	if err := w.startCrew(ctx); err != nil {
+		return w, err
+	}
+	return w, w.ask(ctx, "CONFIG SET appendfsync "+w.fsync) // until now no power cut would lose anything
 }
 
 // startServers starts Redis and NATS.
-func (w *world) startServers(ctx context.Context, p plan) (err error) {
+func (w *world) startServers(ctx context.Context) (err error) {
 	for _, server := range []string{"redis", "nats", "daemon-1", "daemon-2"} {
 		if w.ports[server], err = freePort(); err != nil {
 			return err
@@ -79,10 +89,12 @@ func (w *world) startServers(ctx context.Context, p plan) (err error) {
 			return err
 		}
 	}
-	w.redis, err = redisserver.Start(ctx, redisserver.Options{
-		Dir: filepath.Join(w.dir, "redis"), Port: w.ports["redis"],
-		Args: []string{"--appendonly", "yes", "--appendfsync", p.Fsync, "--enable-debug-command", "yes"},
-	})
+	if w.machine, err = machine.New(ctx, filepath.Join(w.dir, "redis"), library, disk); err != nil {
+		return err
+	}
+	w.redis, err = redisserver.Start(ctx, w.machine.Options(redisserver.Options{
+		Port: w.ports["redis"], Args: []string{"--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"},
+	}))
 	if err != nil {
 		return err
 	}
@@ -392,6 +404,9 @@ func (w *world) close() {
 	}
 	if w.redis != nil {
 		w.redis.Kill()
+	}
+	if w.machine != nil {
+		w.machine.Close()
 	}
 	if w.log != nil {
 		w.log.Close()
