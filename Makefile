@@ -7,7 +7,7 @@ NFPM        = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build test lint fuzz faults bench generate install files uninstall deb tools
+.PHONY: help build test lint fuzz faults matrix takeovers bench generate install files uninstall deb tools
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,12 @@ SEED  ?= 0
 
 faults: ## make faults under load in ROUNDS random rounds, and check that nothing is lost
 	go test -run '^TestRandom$$' -v -timeout 3h ./daemon/faults -faults.rounds $(ROUNDS) -faults.seed $(SEED)
+
+matrix: ## make every fault to everyone by itself, and write how late messages were as a table
+	go test -run '^TestEachFault$$' -v -timeout 1h ./daemon/faults -faults.together 1
+
+takeovers: ## measure how long it takes until another daemon carries, 50 times each
+	go test -run '^TestTakeover$$' -v -timeout 1h ./daemon/faults -faults.takeovers 50
 
 bench: build ## measure this machine: starts a redis-server of its own
 	./bellhop bench --own

@@ -38,9 +38,12 @@ func (p plan) String() string {
 }
 
 // kind is how the history and the report call a fault.
-func (s step) kind() string {
-	role, _, _ := strings.Cut(s.Target, "-")
-	return faults[s.Fault].name + " " + role
+func (s step) kind() string { return faults[s.Fault].name + " " + roleOf(s.Target) }
+
+// roleOf returns the role of a target: that of worker-1 is worker.
+func roleOf(target string) string {
+	role, _, _ := strings.Cut(target, "-")
+	return role
 }
 
 const (
@@ -85,7 +88,7 @@ func fixedPlans() (plans []plan) {
 		}
 	}
 	rand.New(rand.NewPCG(0, 0)).Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
-	for some := range slices.Chunk(steps, stepsOfFixed) {
+	for some := range slices.Chunk(steps, *togetherFlag) {
 		p := plan{Seed: uint64(len(plans)), Fsync: []string{"always", "everysec"}[len(plans)%2], Steps: some}
 		at := warm
 		for i := range some {
@@ -96,9 +99,6 @@ func fixedPlans() (plans []plan) {
 	}
 	return plans
 }
-
-// stepsOfFixed is how many faults a fixed plan makes, one after the other.
-const stepsOfFixed = 4
 
 func between(rnd *rand.Rand, least, most time.Duration) time.Duration {
 	return (least + time.Duration(rnd.Int64N(int64(most-least)+1))).Round(time.Millisecond)

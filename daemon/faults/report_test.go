@@ -57,46 +57,45 @@ func (t *tally) String() string {
 			}
 		}
 	}
-	b.WriteString("\n\n| fault | times | lateness p50 | p99 | max | takeover p50 | max |\n|---|---|---|---|---|---|---|\n")
-	t.row(&b, "none", history.Quiet, t.rounds)
-	for _, kind := range t.kinds() {
-		t.row(&b, kind, kind, t.faults[kind])
+	quiet := t.stats.Lateness[history.Quiet]
+	fmt.Fprintf(&b, "\n\nlateness of what met no fault: p50 %s, p99 %s, max %s\n", shown(quiet, 0.5), shown(quiet, 0.99), shown(quiet, 1))
+	for _, kind := range slices.Sorted(maps.Keys(t.stats.Takeover)) {
+		took := t.stats.Takeover[kind]
+		fmt.Fprintf(&b, "takeover after %s: %d times, p50 %s, p99 %s, max %s\n", kind, len(took), shown(took, 0.5), shown(took, 0.99), shown(took, 1))
 	}
+	b.WriteString("\nlateness of what met the fault, p99 and max in ms, of rounds that made no other:\n\n")
+	t.matrix(&b)
 	return b.String()
 }
 
-// kinds returns the kinds of fault, in the order in which they are made.
-func (t *tally) kinds() []string {
-	order := make(map[string]int)
+// roles are whom faults are made to, in the order of the table.
+var roles = []string{"redis", "nats", "bridge", "carrier", "standby", "worker", "listener", "publisher", "web", "courier"}
+
+// matrix writes a table of faults and whom they are made to.
+func (t *tally) matrix(b *strings.Builder) {
+	fmt.Fprintf(b, "| | %s |\n|---|%s\n", strings.Join(roles, " | "), strings.Repeat("---|", len(roles)))
 	for i, f := range faults {
-		order[f.name] = i
+		cells := make([]string, len(roles))
+		for j, role := range roles {
+			targeted := slices.ContainsFunc(f.targets, func(target string) bool { return roleOf(target) == role })
+			late := t.stats.Lateness[step{Fault: i, Target: role}.kind()]
+			switch {
+			case !targeted:
+			case len(late) == 0:
+				cells[j] = "-"
+			default:
+				cells[j] = fmt.Sprintf("%d, %d", late.Quantile(0.99).Milliseconds(), late.Quantile(1).Milliseconds())
+			}
+		}
+		fmt.Fprintf(b, "| %s | %s |\n", f.name, strings.Join(cells, " | "))
 	}
-	place := func(kind string) int {
-		name, _ := cutLast(kind)
-		return order[name]
-	}
-	return slices.SortedFunc(maps.Keys(t.faults), func(a, b string) int {
-		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
-	})
-}
-
-// cutLast takes the last word off a text.
-func cutLast(text string) (before, last string) {
-	i := strings.LastIndex(text, " ")
-	return text[:i], text[i+1:]
-}
-
-func (t *tally) row(b *strings.Builder, name, kind string, times int) {
-	late, took := t.stats.Lateness[kind], t.stats.Takeover[kind]
-	fmt.Fprintf(b, "| %s | %d | %s | %s | %s | %s | %s |\n", name, times,
-		shown(late, 0.5), shown(late, 0.99), shown(late, 1), shown(took, 0.5), shown(took, 1))
 }
 
 func shown(t history.Times, share float64) string {
 	if len(t) == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%d ms", t.Quantile(share).Round(time.Millisecond).Milliseconds())
+	return t.Quantile(share).Round(time.Millisecond / 10).String()
 }
 
 // operations counts those that have an end.

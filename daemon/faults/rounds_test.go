@@ -101,11 +101,14 @@ const slack = 2 * time.Second
 
 // happen carries out a plan, and returns what Redis held at the end.
 func happen(ctx context.Context, dir string, p plan) (final history.Final, err error) {
-	w, err := newWorld(ctx, dir, p)
+	w, err := newWorld(ctx, dir, p, carrierLease)
 	if err != nil {
 		return final, err
 	}
 	defer w.close()
+	if err := w.startCrew(ctx); err != nil {
+		return final, err
+	}
 	if err := p.carryOut(ctx, w); err != nil {
 		return final, err
 	}

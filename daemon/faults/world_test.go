@@ -28,16 +28,17 @@ import (
 )
 
 const (
-	carrierLease = 600 * time.Millisecond // of the daemons: short, since a round is
+	carrierLease = 600 * time.Millisecond // in a round: short, since that is
 	disk         = 48 << 20               // bytes that Redis has for its append-only file
 	stream       = "FAULTS"               // that JetStream keeps broadcasts in
 )
 
 // A world is everything that a round needs: servers, and the crew that uses them.
 type world struct {
-	dir  string // of the histories and logs
-	seed uint64
-	log  *history.Log // what is done to the world
+	dir   string // of the histories and logs
+	seed  uint64
+	lease time.Duration // of the carrier
+	log   *history.Log  // what is done to the world
 
 	fsync   string // of Redis
 	machine *machine.Machine
@@ -55,9 +56,9 @@ type world struct {
 	unwatch  context.CancelFunc
 }
 
-// newWorld starts the servers and the crew, and returns when all of them work.
-func newWorld(ctx context.Context, dir string, p plan) (w *world, err error) {
-	w = &world{dir: dir, seed: p.Seed, fsync: p.Fsync, ports: make(map[string]int)}
+// newWorld starts the servers and two daemons, whose carrier has a lease, and returns when one of them carries.
+func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *world, err error) {
+	w = &world{dir: dir, seed: p.Seed, fsync: p.Fsync, lease: lease, ports: make(map[string]int)}
 	defer func() {
 		if err != nil {
 			w.close()
@@ -73,10 +74,7 @@ func newWorld(ctx context.Context, dir string, p plan) (w *world, err error) {
 		return w, err
 	}
 	w.watch(ctx)
-	if err := w.startCrew(ctx); err != nil {
-		return w, err
-	}
-	return w, w.ask(ctx, "CONFIG SET appendfsync "+w.fsync) // until now no power cut would lose anything
+	return w, w.startDaemons(ctx)
 }
 
 // startServers starts Redis and NATS.
@@ -122,19 +120,21 @@ func freePort() (int, error) {
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// startCrew starts the daemons, then those who receive, then those who publish.
-func (w *world) startCrew(ctx context.Context) error {
+// startDaemons starts the daemons, and waits until one of them carries and bridges.
+func (w *world) startDaemons(ctx context.Context) error {
 	for _, name := range []string{"daemon-1", "daemon-2"} {
 		if err := w.enlist(name, daemonProgram); err != nil {
 			return err
 		}
 	}
-	if err := until("a carrier is elected and bridges to NATS", func() bool {
+	return until("a carrier is elected and bridges to NATS", func() bool {
 		n, err := w.store.Client().Exists(ctx, w.store.Keys().Carrier(), w.store.Keys().Bridge()).Result()
 		return err == nil && n == 2
-	}); err != nil {
-		return err
-	}
+	})
+}
+
+// startCrew starts those who receive, then those who publish. Until then no power cut would lose anything.
+func (w *world) startCrew(ctx context.Context) error {
 	for _, name := range []string{"worker-1", "worker-2", "listener-1", "listener-2", "web-1", "courier-1", "publisher-1", "publisher-2"} {
 		if err := w.enlist(name, actorProgram); err != nil {
 			return err
@@ -145,7 +145,7 @@ func (w *world) startCrew(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return w.ask(ctx, "CONFIG SET appendfsync "+w.fsync)
 }
 
 // enlist starts a member of the crew, with links of its own.
@@ -165,7 +165,7 @@ func daemonProgram(m *member) child.Program {
 	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(os.Environ(),
 		"BELLHOP_REDIS_URL=redis://"+m.links["redis"].addr(), "BELLHOP_LISTEN="+address(m.w.ports[m.name]),
 		"BELLHOP_NATS_URL=nats://"+m.links["nats"].addr(), "BELLHOP_NATS_JETSTREAM="+stream, "BELLHOP_NATS_DELIVER="+deliveredTopic,
-		"BELLHOP_CARRIER_LEASE="+carrierLease.String(), "BELLHOP_LEASE="+lease.String(), "BELLHOP_SHUTDOWN_TIMEOUT=5s",
+		"BELLHOP_CARRIER_LEASE="+m.w.lease.String(), "BELLHOP_LEASE="+lease.String(), "BELLHOP_SHUTDOWN_TIMEOUT=5s",
 		"BELLHOP_BACKOFF_MIN="+quick.Min.String(), "BELLHOP_BACKOFF_MAX="+quick.Max.String())}
 }
 
