@@ -39,7 +39,7 @@ const (
 type Options struct {
 	Name        string        // who this is, for people; empty: HOST:PID
 	Lease       time.Duration // of the election: how long a killed carrier is missed; zero: DefaultLease
-	Batch       int           // messages moved in one call at the most; zero: DefaultBatch
+	Batch       int           // messages moved in one call at the most, or two if it is one; zero: DefaultBatch
 	MaxAttempts int           // limit of attempts of a message that has none of its own; zero: DefaultMaxAttempts
 	KeepCount   int           // broadcasts that the log of a topic keeps, or some more; fewer than Batch may be gone before anybody reads them; zero: DefaultKeepCount
 	KeepAge     time.Duration // for how long it keeps them, or some longer; zero: DefaultKeepAge

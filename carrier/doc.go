@@ -26,6 +26,19 @@
 // until then, until a nudge says that something came to be due before that, or
 // until its heartbeat. A Redis that is away never ends the loop.
 //
+// # A backlog
+//
+// Where more is due than one call carries, as after an outage, the next call
+// follows at once, and each is kept within a millisecond of Redis's time. The
+// topics that have something due have equal shares of a call, and what one does
+// not need goes to the others; each topic is carried in the order of its due
+// times. Where there are more topics than a call can serve, half of its places
+// are for those that are behind the most, which ends the backlog, and half for
+// those that are the least, so that nobody else notices it. Broadcasts, leases that
+// ended and messages that expired have shares of their own in every call;
+// broadcasts go out in the order of their due times over all topics, so those of
+// one topic do wait for those of another.
+//
 // # Keeping house
 //
 // Beside the loop, and fenced by the same lease, a step every now and then removes

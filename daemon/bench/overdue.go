@@ -83,6 +83,9 @@ func (s *stage) overdue(ctx context.Context, topics int, name string, done func(
 	}
 	began := time.Now()
 	return s.crewed(ctx, func() error {
+		if err := s.ready(ctx, topic, 1); err != nil {
+			return err
+		}
 		if err := s.probe(ctx, func() error { return done(ctx, last) }); err != nil {
 			return err
 		}
