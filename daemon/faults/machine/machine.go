@@ -3,8 +3,9 @@
 // and its power can be cut, after which it finds what it had synchronised and
 // no more.
 //
-// It takes Linux, a C compiler, and root, since the disk is a file system in
-// memory, mounted in a mount namespace of its own, which ends with this process.
+// It takes Linux, a C compiler, and root or a kernel that lets others have user
+// namespaces, since the disk is a file system in memory, mounted in a mount
+// namespace of its own, which ends with this process.
 package machine
 
 import (
@@ -55,9 +56,6 @@ type Machine struct {
 // New returns a machine that keeps its things in a folder, given by its whole
 // path, and has a disk of some bytes. library is what Build built.
 func New(ctx context.Context, dir, library string, disk int64) (*Machine, error) {
-	if os.Geteuid() != 0 {
-		return nil, errors.New("start a machine: its disk is mounted, which takes root; run this as root")
-	}
 	m := &Machine{library: library, data: filepath.Join(dir, "disk"), syncs: filepath.Join(dir, "syncs")}
 	if err := os.MkdirAll(m.data, 0o755); err != nil {
 		return nil, fmt.Errorf("start a machine: %w", err)
@@ -75,10 +73,14 @@ func New(ctx context.Context, dir, library string, disk int64) (*Machine, error)
 
 // mount mounts the disk in a mount namespace, which a process holds.
 func (m *Machine) mount(ctx context.Context, disk int64) (err error) {
-	const script = `mount -t tmpfs -o "size=$1" tmpfs "$2" && exec sleep infinity`
+	const script = `mount -t tmpfs -o "size=$1" tmpfs "$2" && exec setpriv --pdeathsig TERM sleep infinity`
+	args := []string{"--mount"}
+	if !root() {
+		args = append(args, "--user", "--map-root-user")
+	}
 	m.holder, err = child.Start(child.Program{
-		Path: "unshare", Name: "mount namespace", Output: os.Stderr,
-		Args: []string{"--mount", "sh", "-c", script, "sh", strconv.FormatInt(disk, 10), m.data},
+		Path: "unshare", Name: "mount namespace (as root, or where the kernel lets others have user namespaces)", Output: os.Stderr,
+		Args: append(args, "sh", "-c", script, "sh", strconv.FormatInt(disk, 10), m.data),
 	})
 	if err != nil {
 		return err
@@ -108,15 +110,20 @@ func (m *Machine) Disk() string {
 	return fmt.Sprintf("/proc/%d/root%s", m.holder.Pid(), m.data)
 }
 
-// Options changes those of a redis-server so that it runs on the machine.
+// Options changes those of a redis-server so that it runs on the machine. Who
+// enters a user namespace has to say again that it ends with its parent.
 func (m *Machine) Options(o redisserver.Options) redisserver.Options {
 	o.Dir = m.data
-	o.Under = []string{
-		"nsenter", fmt.Sprintf("--mount=/proc/%d/ns/mnt", m.holder.Pid()),
-		"env", "LD_PRELOAD=" + m.library, "MACHINE_CLOCK=" + m.clock.Name(), "MACHINE_SYNCS=" + m.syncs,
+	o.Under = []string{"nsenter", "--target", strconv.Itoa(m.holder.Pid()), "--mount"}
+	if !root() {
+		o.Under = append(o.Under, "--user", "--preserve-credentials")
 	}
+	o.Under = append(o.Under, "setpriv", "--pdeathsig", "TERM",
+		"env", "LD_PRELOAD="+m.library, "MACHINE_CLOCK="+m.clock.Name(), "MACHINE_SYNCS="+m.syncs)
 	return o
 }
+
+func root() bool { return os.Geteuid() == 0 }
 
 // SetClock sets how far the clock of the redis-server is ahead, or behind where
 // that is negative. Its monotonic clock does not change.
