@@ -73,6 +73,7 @@ func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
 		if ctx.Err() != nil {
 			return
 		}
+		s.reload(ctx) // it may be all that this process asks of Redis
 		if errors.Is(err, errSilent) || errors.Is(err, net.ErrClosed) { // hangUp closed it: another heard the silence first
 			silence = min(2*silence, maxSilence)
 			s.lines.hangUp(Silence - Heartbeat)

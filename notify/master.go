@@ -37,7 +37,7 @@ func onNode[T any](ctx context.Context, s *Store, call func(node redis.Universal
 		}
 		return v, err
 	}
-	if _, ok := s.client.(*redis.ClusterClient); ok {
+	if s.inCluster() {
 		return retry(ctx, once)
 	}
 	return once()
@@ -47,16 +47,28 @@ func onNode[T any](ctx context.Context, s *Store, call func(node redis.Universal
 // gone. If so its connections are closed, those that listen among them, so that
 // the master is looked for anew.
 func (s *Store) astray(ctx context.Context, node redis.UniversalClient, err error) {
-	cluster, ok := s.client.(*redis.ClusterClient)
 	_, moved := redis.IsMovedError(err)
-	switch one, _ := node.(*redis.Client); {
-	case ok && (moved || redis.IsReadOnlyError(err)):
-		s.lines.leave(one.Options().Addr)
-	case redis.IsReadOnlyError(err):
-		s.lines.leave("")
+	if moved || redis.IsReadOnlyError(err) {
+		address := "" // of a server without a Cluster only a name may be known
+		if one, ok := node.(*redis.Client); ok && s.inCluster() {
+			address = one.Options().Addr
+		}
+		s.lines.leave(address)
 	}
 	var network net.Error
-	if ok && (moved || errors.As(err, &network) || Untouched(err)) {
+	if moved || errors.As(err, &network) || Untouched(err) {
+		s.reload(ctx)
+	}
+}
+
+// reload has the nodes of a Cluster asked anew which of them are masters.
+func (s *Store) reload(ctx context.Context) {
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
 		cluster.ReloadState(ctx)
 	}
+}
+
+func (s *Store) inCluster() bool {
+	_, ok := s.client.(*redis.ClusterClient)
+	return ok
 }
