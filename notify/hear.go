@@ -73,7 +73,8 @@ func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.reload(ctx) // it may be all that this process asks of Redis
+		// It may be all that this process asks of Redis: nothing else would tell it.
+		s.reload(ctx)
 		if errors.Is(err, errSilent) || errors.Is(err, net.ErrClosed) { // hangUp closed it: another heard the silence first
 			silence = min(2*silence, maxSilence)
 			s.lines.hangUp(Silence - Heartbeat)
