@@ -70,19 +70,22 @@ are a gap. It is logged, and with --json a line {"gap":{...}} stands in its plac
 		if err != nil {
 			return err
 		}
-		handler := a.showBroadcast(f.name != "")
+		var t tally
+		handler := broadcastHandler(counting(&t, a.showBroadcast(f.name != "")))
 		if len(args) > 1 {
 			cmd, err := a.newCommand(args[1:])
 			if err != nil {
 				return err
 			}
-			handler = func(ctx context.Context, b *subscribers.Broadcast) error { return refusal(cmd.hear(ctx, b)) }
+			hear := counting(&t, cmd.hear)
+			handler = func(ctx context.Context, b *subscribers.Broadcast) error { return refusal(hear(ctx, b)) }
 			if f.name == "" {
-				handler = tolerant(s.log, cmd.hear)
+				handler = tolerant(s.log, hear)
 			}
 		} else if a.json {
 			o.OnGap = a.showGap
 		}
+		defer s.tell(ctx, &t)()
 		return listen(ctx, s, args[0], handler, o, f.count)
 	})
 }

@@ -64,7 +64,9 @@ SIGTERM or Ctrl-C kills CMD and ends at once: what it had comes again later.`,
 			}
 			handler = cmd.handle
 		}
-		return work(ctx, s, args[0], handler, o, f.count)
+		var t tally
+		defer s.tell(ctx, &t)()
+		return work(ctx, s, args[0], counting(&t, handler), o, f.count)
 	})
 }
 

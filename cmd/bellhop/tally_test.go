@@ -1,0 +1,84 @@
+package main
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// manager listens to what a process tells systemd.
+type manager struct {
+	t    *testing.T
+	conn *net.UnixConn
+}
+
+// newManager returns a manager, and the variable that names it.
+func newManager(t *testing.T) (m manager, variable string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return manager{t, conn}, "NOTIFY_SOCKET=" + name
+}
+
+// hears waits until it is told something that begins so.
+func (m manager) hears(want string) {
+	m.t.Helper()
+	_ = m.conn.SetReadDeadline(time.Now().Add(storetest.Deadline))
+	var all []string
+	for text := make([]byte, 1000); ; {
+		n, err := m.conn.Read(text)
+		if err != nil {
+			m.t.Fatalf("%v; %q was not told, but %q", err, want, all)
+		}
+		all = append(all, string(text[:n]))
+		if strings.HasPrefix(all[len(all)-1], want) {
+			return
+		}
+	}
+}
+
+func TestWorkTellsItsStatus(t *testing.T) {
+	t.Parallel()
+	m, variable := newManager(t)
+	s := newShell(t, variable)
+	p := s.start("work", "t", "--", "sh", "-c", `test "$MESSAGE_ID" = right`)
+	s.call("publish", "t", "--id", "right", "--body", "x")
+	m.hears("STATUS=0 in hand, 1 handled, 0 failed")
+	s.call("publish", "t", "--id", "wrong", "--attempts", "1", "--body", "x")
+	m.hears("STATUS=0 in hand, 1 handled, 1 failed")
+	p.stop()
+	m.hears("STATUS=stopping: 0 in hand, 1 handled, 1 failed")
+}
+
+func TestListenTellsItsStatus(t *testing.T) {
+	t.Parallel()
+	m, variable := newManager(t)
+	s := newShell(t, variable)
+	s.start("serve").await(1, "msg=elected")
+	for _, flags := range [][]string{{"--name", "shop", "--attempts", "1"}, nil} {
+		p := s.start(append(append([]string{"listen", "t"}, flags...), "--", "sh", "-c", `test "$MESSAGE_ID" = right`)...)
+		p.await(1, "msg=listening")
+		s.call("broadcast", "t", "--id", "right", "--body", "x")
+		m.hears("STATUS=0 in hand, 1 handled, 0 failed")
+		s.call("broadcast", "t", "--id", "wrong", "--body", "x")
+		m.hears("STATUS=0 in hand, 1 handled, 1 failed")
+		p.stop()
+	}
+}
+
+func TestStatusWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	m, variable := newManager(t)
+	s := newShell(t, variable, "BELLHOP_REDIS_URL=redis://127.0.0.1:1")
+	p := s.start("work", "t")
+	m.hears("STATUS=waiting for Redis at redis://127.0.0.1:1; 0 in hand, 0 handled, 0 failed")
+	p.stop()
+}
