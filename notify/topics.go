@@ -56,6 +56,28 @@ func (p *Publisher) Topics(ctx context.Context) ([]Counts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)
 	}
+	return p.countAll(ctx, names)
+}
+
+// TopicsAfter is Topics for up to limit of the topics whose names come behind
+// another, or all where that is empty, and which want takes. It reports whether
+// there are more. Errors: ErrInvalid, or that of the connection.
+func (p *Publisher) TopicsAfter(ctx context.Context, after string, limit int, want func(topic string) bool) (counts []Counts, more bool, err error) {
+	if limit < 1 {
+		return nil, false, fmt.Errorf("%w limit %d: use 1 or more", ErrInvalid, limit)
+	}
+	names, err := p.topicNames(ctx)
+	if err != nil {
+		return nil, false, fmt.Errorf("list topics: %w", err)
+	}
+	names = slices.DeleteFunc(names, func(topic string) bool { return topic <= after || !want(topic) })
+	more = len(names) > limit
+	counts, err = p.countAll(ctx, names[:min(len(names), limit)])
+	return counts, more && err == nil, err
+}
+
+// countAll counts the messages of topics, a page at a time.
+func (p *Publisher) countAll(ctx context.Context, names []string) ([]Counts, error) {
 	all := make([]Counts, 0, len(names))
 	for page := range slices.Chunk(names, topicsPage) {
 		counts, err := p.count(ctx, page)

@@ -1,8 +1,10 @@
 package notify_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -223,4 +225,44 @@ func BenchmarkTopics(b *testing.B) {
 	b.ReportMetric(took[len(took)/2], "us/call-p50")
 	b.ReportMetric(took[len(took)*99/100], "us/call-p99")
 	b.ReportMetric(took[len(took)-1], "us/call-max")
+}
+
+// Page after page of those that are wanted are all of them, each once and by name.
+func TestTopicsAfter(t *testing.T) {
+	pub, store := open(t)
+	var want []notify.Counts
+	for i := range 25 {
+		c := fill(t, store, fmt.Sprintf("t.%02d", i), i)
+		if i%5 != 0 {
+			want = append(want, c)
+		}
+	}
+	wanted := func(topic string) bool { return !strings.HasSuffix(topic, "0") && !strings.HasSuffix(topic, "5") }
+	for _, limit := range []int{1, 7, 10, 19, 20, 21} {
+		var all []notify.Counts
+		for after, more := "", true; more; {
+			var page []notify.Counts
+			var err error
+			if page, more, err = pub.TopicsAfter(t.Context(), after, limit, wanted); err != nil {
+				t.Fatal(err)
+			}
+			if len(page) > limit || more && len(page) < limit {
+				t.Fatalf("a page of %d has %d, and more is %v", limit, len(page), more)
+			}
+			for i := range page {
+				page[i].Overdue = 0
+			}
+			all = append(all, page...)
+			after = page[len(page)-1].Topic
+		}
+		if diff := cmp.Diff(want, all); diff != "" {
+			t.Errorf("in pages of %d (-want +got):\n%s", limit, diff)
+		}
+	}
+	if page, more, err := pub.TopicsAfter(t.Context(), "t.24", 1, wanted); len(page) > 0 || more || err != nil {
+		t.Errorf("behind the last one there is %+v, %v, %v", page, more, err)
+	}
+	if _, _, err := pub.TopicsAfter(t.Context(), "", 0, wanted); !errors.Is(err, notify.ErrInvalid) {
+		t.Errorf("a limit of 0: %v", err)
+	}
 }

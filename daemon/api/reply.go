@@ -191,9 +191,22 @@ func TopicOf(c notify.Counts) Topic {
 	return Topic{Counts: c, OldestOverdue: c.Overdue.String(), Lateness: c.Lateness.String()}
 }
 
-// Topics counts the messages of all topics.
+// Topics counts the messages of topics, by name: a part of all.
 type Topics struct {
 	Topics []Topic `json:"topics" nullable:"false"`
+	Cursor string  `json:"cursor,omitempty" doc:"give it as cursor for the next page; missing: this is the last one"`
+}
+
+// TopicsOf returns counts as they are told, with a cursor where there are more.
+func TopicsOf(counts []notify.Counts, more bool) Topics {
+	t := Topics{Topics: make([]Topic, len(counts))}
+	for i, one := range counts {
+		t.Topics[i] = TopicOf(one)
+	}
+	if more {
+		t.Cursor = counts[len(counts)-1].Topic
+	}
+	return t
 }
 
 // Count is how many messages a call dealt with.

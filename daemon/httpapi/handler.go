@@ -119,7 +119,7 @@ func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 	const topic = "/v1/topics/{topic}"
 	register(g, mux, doc, operation{
-		method: "GET", path: "/v1/topics", id: "listTopics", long: true, tag: tagOperate, status: http.StatusOK, reply: api.Topics{}, summary: "Count the messages of every topic",
+		method: "GET", path: "/v1/topics", id: "listTopics", tag: tagOperate, status: http.StatusOK, reply: api.Topics{}, summary: "Count the messages of every topic, a page at a time",
 	}, g.topics)
 	register(g, mux, doc, operation{
 		method: "GET", path: topic, id: "countTopic", tag: tagOperate, status: http.StatusOK, reply: api.Topic{}, summary: "Count the messages of a topic",

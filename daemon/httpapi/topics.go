@@ -8,22 +8,21 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// topics counts the messages of the topics that the token is for.
-func (g *Gate) topics(ctx context.Context, c *call, _ *struct{}) (any, error) {
+type topicsInput struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"how many at the most"`
+	Cursor string `query:"cursor" is:"topic" maxLength:"128" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" doc:"that of the page before: its last topic; missing: from the beginning"`
+}
+
+// topics counts the messages of the topics that the token is for, by name, a page at a time.
+func (g *Gate) topics(ctx context.Context, c *call, in *topicsInput) (any, error) {
 	if err := c.noBody(); err != nil {
 		return nil, err
 	}
-	counts, err := g.pub.Topics(ctx)
+	counts, more, err := g.pub.TopicsAfter(ctx, in.Cursor, in.Limit, func(topic string) bool { return c.grant.on(topic) == nil })
 	if err != nil {
 		return nil, err
 	}
-	reply := api.Topics{Topics: make([]api.Topic, 0, len(counts))}
-	for _, one := range counts {
-		if c.grant.on(one.Topic) == nil {
-			reply.Topics = append(reply.Topics, api.TopicOf(one))
-		}
-	}
-	return reply, nil
+	return api.TopicsOf(counts, more), nil
 }
 
 // topic counts the messages of a topic.
