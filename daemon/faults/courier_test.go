@@ -39,7 +39,9 @@ func (a *actor) carry(ctx context.Context) error {
 	}
 	var all sync.WaitGroup
 	all.Go(func() { c.publishAll(c.publishing) })
-	all.Go(func() { c.claimAll(ctx) })
+	for range 2 {
+		all.Go(func() { c.claimAll(ctx) })
+	}
 	say("ready")
 	all.Wait()
 	return conn.Drain()

@@ -58,10 +58,10 @@ const mostSteps = 3
 func newPlan(seed uint64) plan {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	p := plan{Seed: seed, Fsync: []string{"always", "everysec"}[rnd.IntN(2)]}
-	var choices []int
+	var choices []int // each fault as often as fits the number of its targets
 	for i, f := range faults {
 		if strings.Contains(f.name, *onlyFlag) {
-			choices = append(choices, i)
+			choices = append(choices, slices.Repeat([]int{i}, 1+len(f.targets)/2)...)
 		}
 	}
 	at := warm

@@ -149,10 +149,16 @@ func published(op *history.Operation, result notify.Publication, err error) {
 	op.End(phase(err), r)
 }
 
+// one publishes a message, at times once more where it is not known whether it was.
 func (p *publishing) one(ctx context.Context, m notify.Message) {
-	op := p.calls(m)
-	result, err := p.pub.Publish(ctx, m)
-	published(op, result, err)
+	for {
+		op := p.calls(m)
+		result, err := p.pub.Publish(ctx, m)
+		published(op, result, err)
+		if phase(err) != history.Unknown || p.rnd.IntN(2) == 0 {
+			break
+		}
+	}
 	p.remember(m)
 }
 

@@ -23,7 +23,7 @@ import (
 )
 
 // callTimeout is how long a client waits for an answer.
-const callTimeout = 4 * time.Second
+const callTimeout = 1500 * time.Millisecond
 
 // browsing is a client that knows nothing but HTTP.
 type browsing struct {

@@ -136,7 +136,7 @@ func (c *claiming) settle(ctx context.Context, d subscribers.Delivery) {
 	switch n := c.roll(100); {
 	case n < 5:
 		c.nack(ctx, d)
-	case n < 7:
+	case n < 8:
 		c.bury(ctx, d)
 	case n < 12:
 		c.release(ctx, d)
@@ -175,6 +175,21 @@ func (c *claiming) bury(ctx context.Context, d subscribers.Delivery) {
 	op := c.begin(history.Bury, d)
 	out, err := c.claimer.Bury(ctx, d, "never")
 	op.End(phase(err), settled(out, err))
+	if c.roll(2) == 0 {
+		rest(ctx, time.Duration(c.roll(100))*time.Millisecond)
+		c.requeue(ctx, d)
+	}
+}
+
+// requeue has another try at a message that was buried.
+func (c *claiming) requeue(ctx context.Context, d subscribers.Delivery) {
+	op := c.Call(history.Record{Op: history.Requeue, Topic: d.Topic, ID: d.ID})
+	n, err := subscribers.NewDeadLetters(c.store).Requeue(ctx, d.Topic, d.ID)
+	phase := phase(err)
+	if err == nil && n == 0 {
+		phase = history.No
+	}
+	op.End(phase, history.Record{Error: text(err)})
 }
 
 // settled is what is recorded of a message that was given back.
