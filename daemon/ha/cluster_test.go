@@ -102,6 +102,7 @@ func (c *cluster) endure(t *testing.T, replace, mend func(master, replica *redis
 	master, replica := c.shard(t, open(t, config).Keys())
 	l := newLedger()
 	stop := play(t, config, l)
+	wake := rest(t, config)
 	replace(master, replica)
 	promoted(t, replica)
 	l.mark()
@@ -109,6 +110,7 @@ func (c *cluster) endure(t *testing.T, replace, mend func(master, replica *redis
 	before := l.promises()
 	mend(master, replica)
 	storetest.Eventually(t, "publishes are acknowledged again", func() bool { return l.promises() > before+500 })
+	wake()
 	stop()
 	l.check(t)
 }

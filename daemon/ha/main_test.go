@@ -184,6 +184,35 @@ func work(t *testing.T, c notify.Config, l *ledger) {
 	storetest.Run(t, sub.Run)
 }
 
+// rest runs a worker that has nothing to do, so that no call of its own tells it
+// of a new master. What it returns publishes a message and waits until it has that.
+func rest(t *testing.T, c notify.Config) (wake func()) {
+	t.Helper()
+	const topic = "rest"
+	handled := make(chan string, 100)
+	sub, err := subscribers.New(open(t, c), subscribers.Options{Logger: logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+		handled <- d.ID
+		return nil
+	}, subscribers.HandleOptions{Lease: lease, MaxAttempts: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, sub.Run)
+	store := open(t, c)
+	storetest.Eventually(t, "the worker waits", func() bool {
+		n, err := store.Client().ZCard(t.Context(), store.Keys().Waiting(topic)).Result()
+		return err == nil && n == 1
+	})
+	return func() {
+		t.Helper()
+		storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x")})
+		storetest.Receive(t, "the worker that was at rest has a message", handled)
+	}
+}
+
 // listen receives broadcasts, with a name and without.
 func listen(t *testing.T, c notify.Config, l *ledger) {
 	t.Helper()

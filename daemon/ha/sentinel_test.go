@@ -101,6 +101,7 @@ func (w *watched) endure(t *testing.T, replace, mend func()) {
 	t.Helper()
 	l := newLedger()
 	stop := play(t, w.config("", 1), l)
+	wake := rest(t, w.config("", 1))
 	replace()
 	storetest.Receive(t, "a sentinel tells of a new master", w.switched)
 	l.mark()
@@ -108,6 +109,7 @@ func (w *watched) endure(t *testing.T, replace, mend func()) {
 	mend()
 	before := l.promises()
 	storetest.Eventually(t, "publishes are acknowledged again", func() bool { return l.promises() > before+500 })
+	wake()
 	stop()
 	l.check(t)
 }
