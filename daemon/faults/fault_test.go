@@ -75,8 +75,10 @@ func (w *world) victim(ctx context.Context, role string) (v victim, err error) {
 	case "redis":
 	case "nats":
 		v.member = w.nats
-	case "carrier", "bridge":
+	case "carrier":
 		v.member, v.epoch, err = w.carrier(ctx)
+	case "bridge":
+		v.member, _, err = w.carrier(ctx)
 	case "standby":
 		carries, _, fault := w.carrier(ctx)
 		v.member, err = w.crew[0], fault

@@ -10,8 +10,24 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/daemon/faults/history"
+	"github.com/bellhopd/bellhop/daemon/repair"
 	"github.com/bellhopd/bellhop/notify"
 )
+
+// examine looks for what the doctor would repair, at any time. Who was killed
+// may stand in waiting lists until somebody rings.
+func (w *world) examine(ctx context.Context) error {
+	var found []string
+	_, err := repair.Run(ctx, w.store, repair.Options{}, func(f repair.Finding) {
+		if f.Fault != repair.Gone {
+			found = append(found, f.String())
+		}
+	})
+	if err == nil && len(found) > 0 {
+		err = fmt.Errorf("the doctor finds: %s", strings.Join(found, "; "))
+	}
+	return err
+}
 
 // final reads what Redis holds. Nobody may change it meanwhile.
 func (w *world) final(ctx context.Context) (history.Final, error) {

@@ -54,23 +54,27 @@ const (
 // mostSteps is how many faults a random plan makes.
 const mostSteps = 3
 
-// newPlan makes the plan of a seed.
-func newPlan(seed uint64) plan {
-	rnd := rand.New(rand.NewPCG(seed, 0))
-	p := plan{Seed: seed, Fsync: []string{"always", "everysec"}[rnd.IntN(2)]}
-	var choices []int // each fault as often as fits the number of its targets
+// allSteps returns every fault made to everyone, of those that -faults.only names.
+func allSteps() (all []step) {
 	for i, f := range faults {
-		if strings.Contains(f.name, *onlyFlag) {
-			choices = append(choices, slices.Repeat([]int{i}, 1+len(f.targets)/2)...)
+		for _, target := range f.targets {
+			if s := (step{Fault: i, Target: target, For: (f.least + f.most) / 2}); strings.Contains(s.kind(), *onlyFlag) {
+				all = append(all, s)
+			}
 		}
 	}
+	return all
+}
+
+// newPlan makes the plan of a seed, of some faults.
+func newPlan(seed uint64, choices []step) plan {
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	p := plan{Seed: seed, Fsync: []string{"always", "everysec"}[rnd.IntN(2)]}
 	at := warm
 	busy := make(map[string]time.Duration) // until when a target has a fault
 	for range 1 + rnd.IntN(mostSteps) {
-		s := step{Fault: choices[rnd.IntN(len(choices))]}
-		f := faults[s.Fault]
-		s.Target = f.targets[rnd.IntN(len(f.targets))]
-		s.For = between(rnd, f.least, f.most)
+		s := choices[rnd.IntN(len(choices))]
+		s.For = between(rnd, faults[s.Fault].least, faults[s.Fault].most)
 		s.At = max(at, busy[s.Target])
 		busy[s.Target] = s.At + s.For + cool
 		p.Steps = append(p.Steps, s)
@@ -81,12 +85,7 @@ func newPlan(seed uint64) plan {
 
 // fixedPlans are rounds that make every fault to everyone once.
 func fixedPlans() (plans []plan) {
-	var steps []step
-	for i, f := range faults {
-		for _, target := range f.targets {
-			steps = append(steps, step{Fault: i, Target: target, For: (f.least + f.most) / 2})
-		}
-	}
+	steps := allSteps()
 	rand.New(rand.NewPCG(0, 0)).Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
 	for some := range slices.Chunk(steps, *togetherFlag) {
 		p := plan{Seed: uint64(len(plans)), Fsync: []string{"always", "everysec"}[len(plans)%2], Steps: some}

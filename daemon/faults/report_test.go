@@ -61,6 +61,9 @@ func (t *tally) String() string {
 	fmt.Fprintf(&b, "\n\nlateness of what met no fault: p50 %s, p99 %s, max %s\n", shown(quiet, 0.5), shown(quiet, 0.99), shown(quiet, 1))
 	for _, kind := range slices.Sorted(maps.Keys(t.stats.Takeover)) {
 		took := t.stats.Takeover[kind]
+		if t.faults[kind] == 0 { // a kill or a stop, which is a fault, too
+			continue
+		}
 		fmt.Fprintf(&b, "takeover after %s: %d times, p50 %s, p99 %s, max %s\n", kind, len(took), shown(took, 0.5), shown(took, 0.99), shown(took, 1))
 	}
 	b.WriteString("\nlateness of what met the fault, p99 and max in ms, of rounds that made no other:\n\n")

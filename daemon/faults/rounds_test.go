@@ -31,9 +31,13 @@ func TestRandom(t *testing.T) {
 	if first == 0 {
 		first = rand.Uint64N(1_000_000_000)
 	}
+	choices := allSteps()
+	if len(choices) == 0 {
+		t.Fatalf("-faults.only %q: no fault is called so; one is called kill -9 carrier", *onlyFlag)
+	}
 	plans := make([]plan, *roundsFlag)
 	for i := range plans {
-		plans[i] = newPlan(first + uint64(i))
+		plans[i] = newPlan(first+uint64(i), choices)
 	}
 	rounds(t, plans)
 }
@@ -112,6 +116,9 @@ func happen(ctx context.Context, dir string, p plan) (final history.Final, err e
 	if err := p.carryOut(ctx, w); err != nil {
 		return final, err
 	}
+	if err := w.examine(ctx); err != nil {
+		return final, err
+	}
 	if err := w.drain(ctx); err != nil {
 		return final, err
 	}
@@ -119,6 +126,9 @@ func happen(ctx context.Context, dir string, p plan) (final history.Final, err e
 		if err := w.stop(role); err != nil {
 			return final, err
 		}
+	}
+	if err := w.examine(ctx); err != nil {
+		return final, err
 	}
 	return w.final(ctx)
 }
