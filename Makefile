@@ -33,13 +33,13 @@ fuzz: ## run each fuzz test for FUZZTIME
 ROUNDS = 20
 SEED  ?= 0
 
-faults: ## make faults under load in ROUNDS random rounds, and check that nothing is lost
+faults: tools ## make faults under load in ROUNDS random rounds, and check that nothing is lost
 	go test -run '^TestRandom$$' -v -timeout 3h ./daemon/faults -faults.rounds $(ROUNDS) -faults.seed $(SEED)
 
-matrix: ## make every fault to everyone by itself, and write how late messages were as a table
+matrix: tools ## make every fault to everyone by itself, and write how late messages were as a table
 	go test -run '^TestEachFault$$' -v -timeout 1h ./daemon/faults -faults.together 1
 
-takeovers: ## measure how long it takes until another daemon carries, 50 times each
+takeovers: tools ## measure how long it takes until another daemon carries, 50 times each
 	go test -run '^TestTakeover$$' -v -timeout 1h ./daemon/faults -faults.takeovers 50
 
 bench: build ## measure this machine: starts a redis-server of its own

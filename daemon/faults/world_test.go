@@ -340,21 +340,8 @@ func (w *world) readStream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var kept jetstream.Stream
-	if err := until("the stream has all", func() bool {
-		s, err := js.Stream(ctx, stream)
-		if err != nil {
-			return false
-		}
-		kept = s
-		for _, topic := range broadcastTopics {
-			last, err := s.GetLastMsgForSubject(ctx, "bellhop.broadcast."+topic)
-			if err != nil || last.Header.Get("ce-id") != fence+"-"+topic {
-				return false
-			}
-		}
-		return true
-	}); err != nil {
+	kept, err := awaitStream(ctx, js)
+	if err != nil {
 		return err
 	}
 	held, err := kept.Info(ctx)
@@ -379,6 +366,25 @@ func (w *world) readStream(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// awaitStream waits until the stream holds the last broadcasts.
+func awaitStream(ctx context.Context, js jetstream.JetStream) (kept jetstream.Stream, err error) {
+	err = until("the stream has all", func() bool {
+		found, err := js.Stream(ctx, stream)
+		if err != nil {
+			return false
+		}
+		for _, topic := range broadcastTopics {
+			last, err := found.GetLastMsgForSubject(ctx, "bellhop.broadcast."+topic)
+			if err != nil || last.Header.Get("ce-id") != fence+"-"+topic {
+				return false
+			}
+		}
+		kept = found
+		return true
+	})
+	return kept, err
 }
 
 // close ends everything that still runs.
