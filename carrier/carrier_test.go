@@ -423,6 +423,8 @@ func TestForeignKeys(t *testing.T) {
 	}{
 		{"counters", []any{"SET", "topics", "x"}},
 		{"leased counter", []any{"HSET", "topics", "orders:leased", "x"}},
+		{"leased counter that is full", []any{"HSET", "topics", "orders:leased", "9223372036854775807"}},
+		{"published counter that is full", []any{"HSET", "topics", "orders:published", "9223372036854775807"}},
 		{"expiries", []any{"SET", "expiries", "x"}},
 		{"topics with something ready", []any{"SET", "ready", "x"}},
 		{"attempts", []any{"SET", "attempts", "x"}},
@@ -465,6 +467,87 @@ func TestForeignKeys(t *testing.T) {
 			}
 			if c := counts(t, store, topic); c.Ready != 0 || c.Dead != 0 && test.name != "dead letters" {
 				t.Errorf("got %+v", c)
+			}
+		})
+	}
+}
+
+// A count of attempts that is no number of ours keeps nothing from being buried, by whomever, nor anything else from being carried.
+func TestForeignAttempts(t *testing.T) {
+	for _, attempts := range []string{"inf", "-inf", "nan", "1e999", "-1", "9223372036854775807", "x"} {
+		t.Run(attempts, func(t *testing.T) {
+			store := storetest.Open(t)
+			for _, m := range []notify.Message{{ID: "nacked"}, {ID: "leased"}, {ID: "buried"}} {
+				m.Topic, m.Body = topic, []byte("x")
+				storetest.Publish(t, store, m)
+				do(t, store, "HSET", store.Keys().Attempts(), notify.Member(topic, m.ID), attempts)
+			}
+			claimer := subscribers.NewClaimer(store, 0)
+			ds, err := claimer.Claim(t.Context(), topic, 10, 200*time.Millisecond, 0)
+			if err != nil || len(ds) != 3 {
+				t.Fatalf("claimed %v, %v", ds, err)
+			}
+			for _, d := range ds {
+				switch d.ID {
+				case "nacked":
+					_, err = claimer.Nack(t.Context(), d, time.Hour, "not now")
+				case "buried":
+					_, err = claimer.Bury(t.Context(), d, "no such order")
+				}
+				if err != nil {
+					t.Errorf("%s: %v", d.ID, err)
+				}
+			}
+			storetest.Publish(t, store,
+				notify.Message{Topic: topic, ID: "expired", Body: []byte("x"), Delay: time.Hour, TTL: time.Hour},
+				notify.Message{Topic: "other", ID: "o", Body: []byte("x"), Delay: 300 * time.Millisecond})
+			do(t, store, "HSET", store.Keys().Attempts(), topic+":expired", attempts)
+			do(t, store, "ZADD", store.Keys().Expiries(), 1, topic+":expired")
+			run(t, store, carrier.Options{})
+			storetest.Eventually(t, "the other is ready", func() bool { return counts(t, store, "other").Ready == 1 })
+			storetest.Eventually(t, "all leases are over", func() bool { return counts(t, store, topic).Leased == 0 })
+			if info := inspect(t, store, "expired"); info.State != notify.Dead || info.Reason != "expired" {
+				t.Errorf("what expired: %+v", info)
+			}
+		})
+	}
+}
+
+// What stands under another topic's name leaves the message alone that has it: neither who carries, nor who claims, nor who
+// purges what is dead touches its record or its expiry.
+func TestStrayMemberOfALiveMessage(t *testing.T) {
+	for place, dead := range map[string]string{"schedule:": "_", "ready:": topic} {
+		t.Run(place, func(t *testing.T) {
+			store := storetest.Open(t)
+			live := notify.Message{Topic: "other", ID: "live", Body: []byte("x"), Delay: time.Hour, TTL: time.Hour}
+			storetest.Publish(t, store, live)
+			do(t, store, "ZADD", store.Keys().Base()+place+topic, 1, "other:live")
+			do(t, store, "ZADD", store.Keys().Schedules(), 1, topic)
+			do(t, store, "SADD", store.Keys().ReadyTopics(), topic)
+			run(t, store, carrier.Options{})
+			storetest.Eventually(t, "the stray one is dead", func() bool {
+				if ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
+					t.Fatalf("claimed %v, %v", ds, err)
+				}
+				return counts(t, store, dead).Dead == 1
+			})
+			for _, remove := range []func() (int, error){
+				func() (int, error) { return subscribers.NewDeadLetters(store).Requeue(t.Context(), dead, "live") },
+				func() (int, error) { return subscribers.NewDeadLetters(store).PurgeAll(t.Context(), dead, nil) },
+			} {
+				if _, err := remove(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if counts(t, store, dead).Dead != 0 {
+				t.Error("it is not purged")
+			}
+			info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), "other", "live")
+			if err != nil || info.State != notify.Scheduled || info.Fault != nil || string(info.Body) != "x" {
+				t.Errorf("the live one: %+v, %v", info, err)
+			}
+			if n := size(t, store, "expiries"); n != 1 {
+				t.Errorf("%d expiries", n)
 			}
 		})
 	}

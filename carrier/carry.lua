@@ -122,7 +122,7 @@ local function carry_topic(topic, limit)
     if not bury_here(key, topic, list[i], fault, 0) then stay = stay + 1 end
   end
   for _, member in ipairs(foreign) do
-    if not bury_here(key, nil, member, 'member of another topic', 0) then stay = stay + 1 end
+    if not bury_here(key, nil, member, STRAY, 0) then stay = stay + 1 end
   end
   if #due / 2 > stay then call('ZREMRANGEBYRANK', key, 0, #due / 2 - stay - 1) end
   set_head(topic, key)
@@ -196,7 +196,7 @@ local function carry_leases()
 end
 
 local function used_by(member)
-  return tonumber(try('HGET', ATTEMPTS, member) or 0) or 0
+  return used_in(try('HGET', ATTEMPTS, member)) or 0
 end
 
 -- What outlived its time to live. What is leased may still be acknowledged: it is looked at again when the lease ends.

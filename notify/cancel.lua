@@ -11,10 +11,10 @@ elseif try('ZREM', BROADCASTS, member) == 1 then
   count(topic, 'broadcasts', -1)
 elseif call('ZREM', KEYS[10], member) == 1 then
   state = 'ready'
-  if call('EXISTS', KEYS[10]) == 0 then call('SREM', READY, topic) end
+  if call('EXISTS', KEYS[10]) == 0 then try('SREM', READY, topic) end
 elseif call('ZREM', KEYS[12], member) == 1 then
   state = 'dead'
-  call('HDEL', DEATHS, member)
+  try('HDEL', DEATHS, member)
 end
 forget({ member })
 return { state }

@@ -3,6 +3,7 @@
 -- ARGV[1]: what the channels for programs of any language begin with; ARGV[2]: the head channel; a script's own follow.
 local SCHEDULES, LEASED, EXPIRIES, MESSAGES, ATTEMPTS, READY, DEATHS, TOPICS, BROADCASTS = unpack(KEYS, 1, 9)
 local PREFIX, HEAD = ARGV[1], ARGV[2]
+local STRAY = 'member of another topic' -- the reason of one that is dead because it stood in a place of another topic
 local BYTES = 4194304 -- a reply holds at most this many bytes of records, and one more
 local call = redis.call
 
@@ -33,9 +34,10 @@ end
 local function try(...)
   local reply = redis.pcall(...)
   if type(reply) ~= 'table' or not reply.err then return reply end
-  if not string.find(reply.err, 'WRONGTYPE', 1, true) and not string.find(reply.err, 'not an integer', 1, true) then
-    error(reply.err, 0)
+  for _, sign in ipairs({ 'WRONGTYPE', 'not an integer', 'would overflow' }) do
+    if string.find(reply.err, sign, 1, true) then return end
   end
+  error(reply.err, 0)
 end
 
 -- Publishes, and returns how many heard it; nil where that is refused.
@@ -128,17 +130,34 @@ local function unschedule(topic, key, member)
   return true
 end
 
+-- Whether dead letters are those of a member's own topic, or it has none. Elsewhere a member is a stray: the message of that
+-- name is none of theirs.
+local function is_at_home(dead, member)
+  local topic = topic_of(member)
+  return not topic or not is_topic(topic) or string.sub(dead, -#topic - 1) == ':' .. topic
+end
+
 -- Keeps a member among the dead letters of its topic, and tells programs of
 -- other languages. The caller takes it out of where it was afterwards. False
 -- where that cannot be: the key is foreign.
 local function bury(dead, member, reason, attempts, now)
   if not try('ZADD', dead, now, member) then return false end
-  try('HSET', DEATHS, member, reason)
-  try('ZREM', EXPIRIES, member)
   local topic, id = string.match(member, '^([^:]+):(.*)$')
-  if topic and string.sub(dead, -#topic - 1) == ':' .. topic then count(topic, 'died', 1) end -- else it is no topic of ours
+  if is_at_home(dead, member) then
+    try('HSET', DEATHS, member, reason)
+    try('ZREM', EXPIRIES, member)
+    if topic and is_topic(topic) then count(topic, 'died', 1) end
+  else
+    try('HSETNX', DEATHS, member, reason)
+  end
   if topic then tell(PREFIX .. 'dead:' .. topic, cjson.encode({ id = id, reason = reason, attempts = attempts })) end
   return true
+end
+
+-- How many attempts a count says are used up; nil where it is foreign.
+local function used_in(count_)
+  local n = tonumber(count_ or 0)
+  if n and n >= 0 and n < math.huge then return n end
 end
 
 -- Uses up an attempt and returns how many are; a count that is foreign is as good as none left.
@@ -231,14 +250,17 @@ local function forget(members)
   if call('EXISTS', EXPIRIES) == 1 then try('ZREM', EXPIRIES, unpack(members)) end
 end
 
--- Removes dead letters for good. The record of one that died because it had none is another message's, published since.
+-- Removes dead letters for good. The record of one that died because it had none is another message's, published since, and
+-- that of a stray is none of theirs.
 local function remove_dead(dead, members)
   local reasons = try('HMGET', DEATHS, unpack(members)) or {}
-  local records = {}
+  local records, told = {}, {}
   for i, member in ipairs(members) do
-    if reasons[i] ~= 'record is missing' then records[#records + 1] = member end
+    local own = is_at_home(dead, member)
+    if own and reasons[i] ~= 'record is missing' then records[#records + 1] = member end
+    if own or reasons[i] == STRAY then told[#told + 1] = member end
   end
   call('ZREM', dead, unpack(members))
-  try('HDEL', DEATHS, unpack(members))
+  if #told > 0 then try('HDEL', DEATHS, unpack(told)) end
   if #records > 0 then forget(records) end
 end

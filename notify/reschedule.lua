@@ -30,11 +30,11 @@ if due > now then
   schedule(topic, KEYS[13], { due, member })
   if not scheduled then
     call('ZREM', KEYS[10], member)
-    if call('EXISTS', KEYS[10]) == 0 then call('SREM', READY, topic) end
+    if call('EXISTS', KEYS[10]) == 0 then try('SREM', READY, topic) end
   end
 else
   call('ZADD', KEYS[10], due, member)
-  call('SADD', READY, topic)
+  try('SADD', READY, topic)
   if scheduled then unschedule(topic, KEYS[13], member) end
   ring(topic, KEYS[11], 1, us)
 end

@@ -3,7 +3,7 @@
 -- ARGV[3]: topic, ARGV[4]: how many at the most, ARGV[5]: lease in ms, ARGV[6]: for how many ms they are due at the least,
 --   ARGV[7]: the inbox that waits if there are fewer, or ''.
 -- Reply: 1 if there were fewer, the end of the lease in ms, members and due times, their records (missing where a
---   message was buried instead: it expired, or its record is missing), attempts used up by each (empty if none by any),
+--   message was buried instead: it expired, its record is missing, or it is of another topic), attempts used up by each (empty if none by any),
 --   member and reason of each one buried, and in how many ms the oldest that is ready is due for that long, if there are none
 --   that are (-1: nothing is ready).
 local us, now = clock()
@@ -33,16 +33,18 @@ local deadline = now + ARGV[5]
 local leases, buried, oldest = {}, {}, nil
 for i, member in ipairs(members) do
   local fault
-  if not records[i] then
+  if topic_of(member) ~= topic then
+    fault, records[i] = STRAY, false
+  elseif not records[i] then
     fault = 'record is missing'
   elseif has_expired(expiries[i], now) then
     fault = 'expired'
   end
-  if fault and bury(KEYS[12], member, fault, tonumber(attempts[i] or 0) or 0, now) then
+  if fault and bury(KEYS[12], member, fault, used_in(attempts[i]) or 0, now) then
     records[i] = false
     buried[#buried + 1] = member
     buried[#buried + 1] = fault
-  else
+  elseif fault ~= STRAY then -- which is only taken out, then
     oldest = oldest or found[2 * i]
     leases[#leases + 1] = deadline
     leases[#leases + 1] = member

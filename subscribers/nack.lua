@@ -6,7 +6,7 @@
 local us, now = clock()
 local topic, member = ARGV[3], ARGV[4]
 if call('ZSCORE', LEASED, member) ~= ARGV[5] then return { '' } end
-local used = tonumber(try('HGET', ATTEMPTS, member) or 0) or math.huge
+local used = used_in(try('HGET', ATTEMPTS, member)) or math.huge
 used = used + 1
 local limit = line_of(call('HGET', MESSAGES, member)).attempts or tonumber(ARGV[8])
 

@@ -33,12 +33,12 @@ if #broadcasts > 0 then
 end
 if #ready > 0 then
   call('ZADD', KEYS[10], unpack(ready))
-  call('SADD', READY, topic)
+  try('SADD', READY, topic)
 end
 if #again > 0 then
   call('ZREM', KEYS[12], unpack(again))
-  call('HDEL', DEATHS, unpack(again))
-  call('HDEL', ATTEMPTS, unpack(again))
+  try('HDEL', DEATHS, unpack(again))
+  try('HDEL', ATTEMPTS, unpack(again))
 end
 if #ready > 0 then ring(topic, KEYS[11], #ready / 2, us) end
 return { #again, left }
