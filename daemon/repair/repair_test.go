@@ -189,6 +189,9 @@ var damages = []struct {
 		do(t, store, "HSET", "messages", "mail:old", record)
 		do(t, store, "ZADD", "schedule", 1700000000000, "mail:old")
 	}, []string{"no place mail:old messages", "index mail:old schedule"}, append(without(), "old")},
+	{"a member among the schedules that has its place", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "schedule", 1, "orders:ready", 9e12, "orders:leased")
+	}, []string{"index orders:leased schedule", "index orders:ready schedule"}, nil},
 	{"the ready set is lost", func(t *testing.T, store *notify.Store) {
 		do(t, store, "DEL", "ready:orders")
 	}, []string{"no place orders:ready messages", "index orders ready"}, nil},
@@ -319,6 +322,23 @@ func TestDamages(t *testing.T) {
 			}
 			wantDelivered(t, store, want)
 		})
+	}
+}
+
+// A dead letter keeps its reason when it is taken out of the dead letters of another topic.
+func TestReasonStays(t *testing.T) {
+	store := storetest.Open(t)
+	fill(t, store)
+	do(t, store, "ZADD", "dead:mail", 1, "orders:dead")
+	do(t, store, "ZADD", "dead:_", 1, "orders:dead")
+	got, _ := run(t, store, true)
+	want := []string{"other topic orders:dead dead:_", "other topic orders:dead dead:mail"}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("found (-want +got):\n%s", diff)
+	}
+	reason, err := store.Client().HGet(t.Context(), store.Keys().Deaths(), "orders:dead").Result()
+	if err != nil || reason != "no such order" {
+		t.Errorf("the reason is %q, %v", reason, err)
 	}
 }
 

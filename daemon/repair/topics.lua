@@ -11,7 +11,7 @@ local function look_at_schedule(topic)
   index = tonumber(index or nil)
   if due == index then return end
   local member_of = topic_of(topic)
-  if not due and member_of and is_topic(member_of) and call('HEXISTS', MESSAGES, topic) == 1 then
+  if not due and member_of and is_topic(member_of) and call('HEXISTS', MESSAGES, topic) == 1 and #stand(member_of, { topic })[1] == 0 then
     if wrong('index', topic, SCHEDULES, 'put into the schedule of its topic') then
       call('ZREM', SCHEDULES, topic)
       schedule(member_of, base .. 'schedule:' .. member_of, { index, topic })
