@@ -168,11 +168,13 @@ func isTerminal(stream any) bool {
 // progress returns a bar on stderr, which shows nothing unless that is a
 // terminal. Of an unknown size, -1, it shows that something happens.
 func (a *app) progress(what string, size int64, o ...progressbar.Option) *progressbar.ProgressBar {
-	if !isTerminal(a.err) {
-		return progressbar.DefaultSilent(size)
+	w := io.Discard
+	if isTerminal(a.err) {
+		w = a.err
 	}
-	o = append(o, progressbar.OptionSetWriter(a.err), progressbar.OptionSetDescription(what),
+	o = append(o, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(),
-		progressbar.OptionSetPredictTime(size > 0))
+		progressbar.OptionSetPredictTime(size > 0),
+		progressbar.OptionSetSpinnerChangeInterval(0)) // it turns with what happens: the goroutine that turned it would race with that
 	return progressbar.NewOptions64(size, o...)
 }
