@@ -71,7 +71,7 @@ func round(t *testing.T, p plan) history.Stats {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := history.Check(records, final, bounds)
+	report, err := history.Check(records, final, bounds())
 	if err != nil {
 		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
 	}
@@ -89,19 +89,19 @@ func round(t *testing.T, p plan) history.Stats {
 const mostViolations = 10
 
 // bounds are what is stated, with what a busy machine adds.
-var bounds = history.Bounds{
-	Attempts: subscribers.DefaultMaxAttempts,
-	Late:     notify.Heartbeat + slack,
-	Recovery: notify.Silence + slack,
-	Takeover: map[string]time.Duration{
-		"kill -9 carrier": carrierLease + slack,
-		"SIGTERM carrier": slack,
-		"SIGSTOP carrier": carrierLease + slack,
-	},
+func bounds() history.Bounds {
+	slack := *slackFlag
+	return history.Bounds{
+		Attempts: subscribers.DefaultMaxAttempts,
+		Late:     notify.Heartbeat + slack,
+		Recovery: notify.Silence + slack,
+		Takeover: map[string]time.Duration{
+			"kill -9 carrier": carrierLease + slack,
+			"SIGTERM carrier": slack,
+			"SIGSTOP carrier": carrierLease + slack,
+		},
+	}
 }
-
-// slack is what a busy machine may add to what is stated.
-const slack = 2 * time.Second
 
 // happen carries out a plan, and returns what Redis held at the end.
 func happen(ctx context.Context, dir string, p plan) (final history.Final, err error) {
