@@ -57,6 +57,9 @@ func (e *exam) outOfPlace(f repair.Finding) {
 	if f.Fault == repair.ForeignRecord {
 		by = fmt.Sprintf("look at it, and remove it if nobody needs it: HDEL %s%s %q", e.store.Keys().Base(), f.Key, f.Name)
 	}
+	if f.Fault == repair.NoListener {
+		by = fmt.Sprintf("listen as %s again, which goes on from there; or remove it if nobody will: DEL %s%s", f.Name, e.store.Keys().Base(), f.Key)
+	}
 	switch {
 	case f.Repaired:
 		e.tell(Contents, OK, f.String()+": "+f.Remedy, "")

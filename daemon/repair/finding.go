@@ -13,10 +13,10 @@ const (
 	TwoPlaces                      // a member stands in two places
 	NoReason                       // a dead letter has no reason
 	OfNothing                      // attempts, an expiry or a reason of what is not there
-	WrongIndex                     // a topic does not stand, or not as it should, among those that have something
+	WrongIndex                     // a topic or a listener does not stand, or not as it should, among those that have something
 	WrongCount                     // a counter disagrees with what it counts
 	Gone                           // nobody listens on an inbox that waits
-	NoListener                     // something is kept of a named listener that was removed
+	NoListener                     // something is kept of a named listener that is not registered: its registration was lost
 	ForeignKey                     // a key is another program's
 	ForeignRecord                  // a record has no name of ours
 	WrongType                      // a key of ours has another type
@@ -29,10 +29,10 @@ var faults = [...]struct{ name, words string }{
 	TwoPlaces:     {"two places", "a member that stands in another place, too"},
 	NoReason:      {"no reason", "a dead letter without a reason"},
 	OfNothing:     {"of nothing", "it belongs to nothing"},
-	WrongIndex:    {"index", "a topic that does not stand there as it should"},
+	WrongIndex:    {"index", "it does not stand there as it should"},
 	WrongCount:    {"count", "a counter that disagrees with what it counts"},
 	Gone:          {"gone", "a subscriber that is gone"},
-	NoListener:    {"no listener", "a listener that is not registered"},
+	NoListener:    {"no listener", "kept of a listener that is not registered"},
 	ForeignKey:    {"foreign key", "a key of another program"},
 	ForeignRecord: {"foreign record", "a record without a name of ours"},
 	WrongType:     {"wrong type", "a key that has another type than it should"},

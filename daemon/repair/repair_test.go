@@ -262,12 +262,9 @@ var damages = []struct {
 		do(t, store, "HSET", "topics", "orders:leased", 7, "mail:leased", "x", "mail:broadcasts", 5)
 		do(t, store, "HDEL", "topics", "orders:broadcasts")
 	}, []string{"count orders topics", "count mail topics", "count mail topics", "count orders topics"}, nil},
-	{"a listener that was removed", func(t *testing.T, store *notify.Store) {
-		do(t, store, "HSET", "places:gone", "orders", 1)
-		do(t, store, "ZADD", "held:gone", 1, "1 orders")
-		do(t, store, "HSET", "tries:gone", "1 orders", 2)
+	{"a listener that has nothing in hand", func(t *testing.T, store *notify.Store) {
 		do(t, store, "ZADD", "handed", 9e12, "gone")
-	}, []string{"no listener gone places:gone", "no listener gone held:gone", "no listener gone tries:gone", "no listener gone handed"}, nil},
+	}, []string{"index gone handed"}, nil},
 	{"the positions are lost", func(t *testing.T, store *notify.Store) {
 		do(t, store, "XADD", "log:news", "1700000000000-1", "id", "x", "due", 1, "prev", "0-0", "record", record)
 	}, []string{"index news logs"}, nil},
@@ -322,6 +319,71 @@ func TestDamages(t *testing.T) {
 			}
 			wantDelivered(t, store, want)
 		})
+	}
+}
+
+// What a named listener has not handled yet is not lost with its registration.
+func TestListenersGoOn(t *testing.T) {
+	store := storetest.Open(t)
+	c, err := carrier.New(store, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := storetest.Run(t, c.Run)
+	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
+	listen := func(ctx context.Context, heard chan<- string) error {
+		return l.Listen(ctx, "news", func(ctx context.Context, b *subscribers.Broadcast) error {
+			heard <- b.ID
+			return nil
+		}, subscribers.ListenOptions{Name: "n"})
+	}
+	heard := make(chan string, 10)
+	off := storetest.Run(t, func(ctx context.Context) error { return listen(ctx, heard) })
+	storetest.Eventually(t, "it is registered", func() bool {
+		n, err := store.Client().HLen(t.Context(), store.Keys().Listeners()).Result()
+		return err == nil && n == 1
+	})
+	send := func(id string) {
+		storetest.Publish(t, store, notify.Message{Topic: "news", ID: id, Body: []byte(id), Broadcast: true})
+		storetest.Eventually(t, "it is sent", func() bool {
+			n, err := store.Client().HLen(t.Context(), store.Keys().Messages()).Result()
+			return err == nil && n == 0
+		})
+	}
+	send("handled")
+	if got := storetest.Receive(t, "it is handled", heard); got != "handled" {
+		t.Fatalf("got %s", got)
+	}
+	off()
+	send("held")
+	send("missed")
+	log, err := store.Client().XRange(t.Context(), store.Keys().Log("news"), "-", "+").Result()
+	if err != nil || len(log) != 3 {
+		t.Fatalf("the log is %v, %v", log, err)
+	}
+	ms, us, _ := strings.Cut(log[1].ID, "-")
+	at := ms + fmt.Sprintf("%03s", us)
+	do(t, store, "HSET", "places:n", "news", at) // of a process that died
+	do(t, store, "ZADD", "held:n", 1, at+" news")
+	do(t, store, "DEL", "listeners")
+	stop()
+
+	want := []string{"no listener n held:n", "no listener n places:n"}
+	got, sum := run(t, store, true)
+	if diff := gocmp.Diff(want, got); diff != "" || sum.Found != 2 || sum.Repairable != 0 {
+		t.Errorf("%+v, found (-want +got):\n%s", sum, diff)
+	}
+	defer storetest.Run(t, func(ctx context.Context) error { return listen(ctx, heard) })()
+	storetest.Eventually(t, "it is registered again", func() bool {
+		n, err := store.Client().HLen(t.Context(), store.Keys().Listeners()).Result()
+		return err == nil && n == 1
+	})
+	storetest.Run(t, c.Run)
+	send("next")
+	for _, want := range []string{"held", "missed", "next"} {
+		if got := storetest.Receive(t, "what it missed", heard); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 
