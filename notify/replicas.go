@@ -15,6 +15,9 @@ const MaxWaitReplicas = 16
 // replicaWait is how long replicas may take to confirm a call.
 const replicaWait = time.Second
 
+// writeMark is short enough to be sent each time.
+const writeMark = "#!lua flags=allow-oom\nreturn redis.call('SET', KEYS[1], '')"
+
 // ErrUnreplicated is the error of a call that Redis carried out, and that fewer
 // replicas than Config.WaitReplicas confirmed in time. The outcome is unknown: it
 // stands if the master lives on, and may be lost if a replica takes its place. To
@@ -26,8 +29,7 @@ var ErrUnreplicated = errors.New("not replicated")
 // did. What a script that changes nothing answers, such as ErrExists, may rest on
 // what another call did, which the replicas may not have yet; but Redis 7.2 and
 // newer wait only for what was written on the same connection. So a mark is
-// written behind the script. Where Redis refuses that, being out of memory, a
-// script that changed something is waited for all the same.
+// written behind the script, even when Redis is out of memory.
 func (s *Store) confirm(ctx context.Context, node redis.UniversalClient, script *redis.Script, keys []string, argv []any) ([]any, error) {
 	reply, confirmed, err := s.together(ctx, node, script.EvalSha, keys, argv)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -51,7 +53,7 @@ func (s *Store) together(
 ) (reply []any, confirmed int, err error) {
 	pipe := node.Pipeline()
 	call := run(ctx, pipe, keys, argv...)
-	pipe.Set(ctx, s.keys.Mark(), "", 0)
+	pipe.Eval(ctx, writeMark, []string{s.keys.Mark()})
 	wait := pipe.Do(ctx, "wait", s.replicas, replicaWait.Milliseconds())
 	_, _ = pipe.Exec(ctx) // whose error is that of one of the calls
 	if reply, err = call.Slice(); err != nil {

@@ -117,6 +117,23 @@ func TestUnreplicated(t *testing.T) {
 	}
 }
 
+// Where Redis is out of memory, what a call that changes nothing found is confirmed, too.
+func TestWaitReplicasOutOfMemory(t *testing.T) {
+	master, _ := pair(t)
+	store := confirmed(t, master.URL())
+	client := store.Client()
+	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	if _, err := pub.Cancel(t.Context(), topic, "none"); !errors.Is(err, notify.ErrNotFound) {
+		t.Errorf("%v, want ErrNotFound", err)
+	}
+	if n, err := client.Exists(t.Context(), store.Keys().Mark()).Result(); err != nil || n != 1 {
+		t.Errorf("the mark is not written: %d, %v", n, err)
+	}
+}
+
 func TestWaitReplicasOutOfRange(t *testing.T) {
 	for _, n := range []int{-1, notify.MaxWaitReplicas + 1} {
 		if _, err := notify.Open(notify.Config{WaitReplicas: n}); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), "0 to 16") {
