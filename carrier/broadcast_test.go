@@ -289,6 +289,24 @@ func TestLogIsTrimmedByAge(t *testing.T) {
 	}
 }
 
+// A log that has something new is kept, whatever old position its topic is said to have: that is set right.
+func TestLogWithAnOldPositionIsKept(t *testing.T) {
+	store := storetest.Open(t)
+	o := carrier.Options{KeepAge: time.Hour}
+	stop := run(t, store, o)
+	storetest.Publish(t, store, all("a", "1", 0), all("b", "2", 0))
+	storetest.Eventually(t, "both are sent", func() bool { return counts(t, store, "a").Log+counts(t, store, "b").Log == 2 })
+	stop()
+	at := position(t, store.Client().XRange(t.Context(), store.Keys().Log("a"), "-", "+").Val()[0].ID)
+	do(t, store, "ZADD", store.Keys().Logs(), 1, "a", 2, "gone")
+	run(t, store, o)
+	storetest.Eventually(t, "the position is right again", func() bool {
+		score, err := store.Client().ZScore(t.Context(), store.Keys().Logs(), "a").Result()
+		return err == nil && notify.Position(score) == at
+	})
+	wantLog(t, store, "a", "1")
+}
+
 // Where the clock was set back, positions go on behind the last of all; where
 // the positions are lost, too, behind the last of the log. Nothing is lost, nor sent twice.
 func TestPositionsOnlyGrow(t *testing.T) {

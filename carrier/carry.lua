@@ -330,11 +330,23 @@ local function carry_handed()
   end
 end
 
+-- The position of a log in which something is not too old, nil if there is none, or it is past the time.
+local function fresh_in(log)
+  if #(try('XRANGE', log, text(now - AGE), '+', 'COUNT', 1) or {}) == 0 then return nil end
+  local last = last_in(log)
+  return last <= us and last or nil
+end
+
 -- Removes the logs in which everything is too old: those of topics that have no broadcasts any more, since the others are
--- trimmed as they grow. Returns where the next beat goes on.
+-- trimmed as they grow. Where that is not so the position was restored from elsewhere, and is set right. Returns where the
+-- next beat goes on.
 local function sweep(rank)
   local old = try('ZRANGE', LOGS, '-inf', text((now - AGE) * 1000), 'BYSCORE', 'LIMIT', rank, SWEEP) or {}
-  for _, topic in ipairs(old) do call('UNLINK', base .. 'log:' .. topic) end
+  for _, topic in ipairs(old) do
+    local log = base .. 'log:' .. topic
+    local last = fresh_in(log)
+    if last then call('ZADD', LOGS, text(last), topic) else call('UNLINK', log) end
+  end
   return #old < SWEEP and 0 or rank + SWEEP
 end
 

@@ -81,15 +81,14 @@ local function forget_places(topics)
   for i = 1, #names, 2 do try('HDEL', base .. 'places:' .. names[i], unpack(topics)) end
 end
 
--- Forgets the positions of topics that had no broadcast for so long: their logs are removed already. That of the last one of
+-- Forgets the positions of topics that had no broadcast for so long, and whose logs the beat has removed. That of the last one of
 -- all stays, so that positions only grow.
 local function forget_positions()
   local last = last_sent(LOGS)
   local old = try('ZRANGE', LOGS, '-inf', text((now - REMEMBER) * 1000), 'BYSCORE', 'LIMIT', 0, POSITIONS) or {}
   local gone = {}
   for _, topic in ipairs(old) do
-    if last_sent_to(LOGS, topic) ~= last then
-      call('UNLINK', base .. 'log:' .. topic)
+    if last_sent_to(LOGS, topic) ~= last and call('EXISTS', base .. 'log:' .. topic) == 0 then
       call('ZREM', LOGS, topic)
       gone[#gone + 1] = topic
       soon = 1
