@@ -135,6 +135,19 @@ func (s *Store) Info(ctx context.Context, sections ...string) (map[string]string
 	return fields, nil
 }
 
+// Listening returns how many connections listen on each of some channels of the
+// shard: in a Cluster only the server that holds it knows. The error is that of
+// the connection.
+func (s *Store) Listening(ctx context.Context, channels ...string) (map[string]int64, error) {
+	listening, err := onNode(ctx, s, func(node redis.UniversalClient) (map[string]int64, error) {
+		return node.PubSubNumSub(ctx, channels...).Result()
+	})
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	return listening, nil
+}
+
 // Run runs a script once on the shard's keys followed by keys, with args after
 // the two arguments that prelude.lua reads. It never repeats a call whose
 // outcome is unknown. Errors: an ErrUnfit, an ErrUnreplicated of a script that is

@@ -93,7 +93,7 @@ func (l *Listener) progress(ctx context.Context, n *Name, r registration) error 
 		}
 	}
 	channel := keys.Name(n.Name)
-	listening, err := client.PubSubNumSub(ctx, channel).Result()
+	listening, err := l.store.Listening(ctx, channel)
 	n.Active = listening[channel] > 0
 	return err
 }

@@ -1,0 +1,33 @@
+package subscribers_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// In a Cluster, too, a named listener is told as active by whichever server is asked, as long as somebody listens.
+func TestActiveInACluster(t *testing.T) {
+	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, 2*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Stop)
+	l := newListener(storetest.At(t, cluster.URL(), ""))
+	active := func() bool {
+		names, err := l.Names(t.Context())
+		return err == nil && len(names) == 1 && names[0].Active
+	}
+	_, stop := listen(t, l, "news", subscribers.ListenOptions{Name: "n"})
+	storetest.Eventually(t, "it is active", active)
+	for range 30 {
+		if !active() {
+			t.Fatal("it is not active while it listens")
+		}
+	}
+	stop()
+	storetest.Eventually(t, "it is not active", func() bool { return !active() })
+}
