@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -117,15 +118,11 @@ func (a *app) complain(line string) {
 // withRemedy adds what to do about an error of the connection.
 func withRemedy(text string, err error) string {
 	var op *net.OpError
-	switch {
-	case errors.Is(err, context.Canceled), errors.As(err, &op) && op.Op == "listen": // which is not about Redis
+	if errors.Is(err, context.Canceled) || errors.As(err, &op) && op.Op == "listen" { // which is not about Redis
 		return text
-	case errors.Is(err, notify.ErrUnreplicated):
-		return text + "; 'bellhop doctor' tells of the replicas"
-	case notify.Away(err):
-		return text + "; start one with 'bellhop dev' or set BELLHOP_REDIS_URL"
-	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "NOAUTH"):
-		return strings.TrimSuffix(text, ".") + "; see to BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME and BELLHOP_REDIS_PASSWORD_FILE"
+	}
+	if remedy := doctor.Remedy(err); remedy != "" {
+		return strings.TrimSuffix(text, ".") + "; " + remedy
 	}
 	return text
 }

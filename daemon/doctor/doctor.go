@@ -105,8 +105,8 @@ func (e *exam) reach(ctx context.Context) bool {
 	began := time.Now()
 	info, err := e.store.Info(ctx)
 	if err != nil {
-		remedy := "start one, with bellhop dev for a trial, or set BELLHOP_REDIS_URL"
-		if !notify.Away(err) {
+		remedy := Remedy(err)
+		if remedy == "" {
 			remedy = "see to user and password: BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME, BELLHOP_REDIS_PASSWORD_FILE; the user needs +info"
 		}
 		e.tell("reachable", Fail, err.Error(), remedy)
