@@ -36,6 +36,9 @@ func (e *exam) replicas(wanted int) int {
 			"set BELLHOP_WAIT_REPLICAS=1, for everything that publishes or acknowledges")
 	case !guarded:
 		e.tell(check, Warn, fmt.Sprintf("%d connected, %d waited for; a master that is cut off from them goes on carrying for itself", connected, wanted), minimum)
+	case connected == wanted:
+		e.tell(check, Warn, fmt.Sprintf("%d connected, %d waited for: publishing stops with the first that is missing", connected, wanted),
+			"start one more replica of this master (REPLICAOF; CLUSTER REPLICATE in a Cluster)")
 	default:
 		e.tell(check, OK, fmt.Sprintf("%d connected, %d waited for", connected, wanted), "")
 	}

@@ -18,6 +18,13 @@ func TestReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(replica.Stop)
+	another := func() {
+		second, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(second.Stop)
+	}
 	guard := func() {
 		if err := storetest.At(t, master.URL(), "").Client().ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
 			t.Fatal(err)
@@ -36,7 +43,8 @@ func TestReplicas(t *testing.T) {
 		{name: "not waited for", at: master, want: doctor.Warn, found: "nothing waits for them"},
 		{name: "too few", at: master, wait: 2, want: doctor.Fail, found: "1 connected, and BELLHOP_WAIT_REPLICAS is 2"},
 		{name: "no minimum", at: master, wait: 1, want: doctor.Warn, found: "a master that is cut off"},
-		{name: "a minimum", at: master, wait: 1, setup: guard, want: doctor.OK, found: "1 connected, 1 waited for"},
+		{name: "a minimum", at: master, wait: 1, setup: guard, want: doctor.Warn, found: "1 connected, 1 waited for: publishing stops"},
+		{name: "one to spare", at: master, wait: 1, setup: another, want: doctor.OK, found: "2 connected, 1 waited for"},
 		{name: "a replica itself", at: replica, want: doctor.Fail, found: "this is a replica itself"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
