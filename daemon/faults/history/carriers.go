@@ -33,7 +33,7 @@ func (c *checker) takeover(kind string, end *op) {
 	i := slices.IndexFunc(c.beats, func(b *op) bool { return b.epoch() > epoch && b.from() > end.from() })
 	bound := c.bounds.Takeover[kind]
 	if i < 0 {
-		if late := end.from() + bound.Microseconds(); bound > 0 && c.drained > late && !c.troubled(end, late) {
+		if late := end.from() + bound.Microseconds(); bound > 0 && c.drained > late && !c.troubled(end, late) && !c.wentOn(end, late) {
 			c.violate(Takeover, fmt.Sprintf("no carrier took over from carrier %d, which met %s", epoch, kind), end)
 		}
 		return
@@ -47,6 +47,15 @@ func (c *checker) takeover(kind string, end *op) {
 	if bound > 0 && took > bound {
 		c.violate(Takeover, fmt.Sprintf("it took %v from the end of carrier %d, by %s, to the beat of the next one; the bound is %v", took, epoch, kind, bound), end, next)
 	}
+}
+
+// wentOn reports whether a carrier beat again before a time, once its fault was
+// healed: it was stopped for less than its lease.
+func (c *checker) wentOn(end *op, before int64) bool {
+	i := slices.IndexFunc(c.windows, func(w window) bool { return w.op == end })
+	return i >= 0 && slices.ContainsFunc(c.beats, func(b *op) bool {
+		return b.epoch() == end.epoch() && b.from() > c.windows[i].to && b.from() <= before
+	})
 }
 
 // troubled reports whether another fault can be felt between the end of a carrier and a time.

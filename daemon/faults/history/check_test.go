@@ -350,6 +350,16 @@ var histories = map[history.Rule]map[string]string{
 			0 o beat epoch=1
 			5-9000 fault kill target=d epoch=1
 			4000 o beat epoch=2`,
+		"goes on, but late": `
+			0 o beat epoch=1
+			5-3600 fault kill target=d epoch=1
+			3700 o beat epoch=1
+			9000 h drained`,
+		"was not healed when it beat": `
+			0 o beat epoch=1
+			5-9000 fault kill target=d epoch=1
+			600 o beat epoch=1
+			9500 h drained`,
 	},
 }
 
@@ -597,6 +607,11 @@ var right = map[string]string{
 		3400 o beat epoch=2
 		4000 h stop target=e epoch=2
 		4050 o beat epoch=3
+		9000 h drained`,
+	"a carrier that is stopped for less than its lease": `
+		0 o beat epoch=1
+		5-500 fault kill target=d epoch=1
+		600 o beat epoch=1
 		9000 h drained`,
 	"no takeover while there is another fault": `
 		0 o beat epoch=1
