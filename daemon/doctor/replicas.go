@@ -23,13 +23,17 @@ func (e *exam) replicas(wanted int) int {
 	const check = "replicas"
 	const minimum = "run CONFIG SET min-replicas-to-write 1 on all servers, and put it into redis.conf"
 	connected, _ := strconv.Atoi(e.info["connected_slaves"])
-	_, guarded := e.info["min_slaves_good_slaves"] // which is told where min-replicas-to-write is set
+	told, guarded := e.info["min_slaves_good_slaves"] // which is told where min-replicas-to-write is set
+	good, _ := strconv.Atoi(told)
 	switch {
 	case e.info["role"] == "slave":
 		e.tell(check, Fail, "this is a replica itself, and takes no writes", "set BELLHOP_REDIS_URL to its master, or BELLHOP_REDIS_MASTER where Sentinel watches it")
 	case connected < wanted:
 		e.tell(check, Fail, fmt.Sprintf("%d connected, and BELLHOP_WAIT_REPLICAS is %d: what is published is not acknowledged", connected, wanted),
 			"start replicas (REPLICAOF), or lower BELLHOP_WAIT_REPLICAS")
+	case guarded && good < max(wanted, 1):
+		e.tell(check, Fail, fmt.Sprintf("%d connected, %d of them heard lately, %d waited for: what is published is refused or not acknowledged", connected, good, wanted),
+			"see to the replicas, which may hang or be cut off")
 	case connected == 0:
 	case wanted == 0:
 		e.tell(check, Warn, fmt.Sprintf("%d connected, and nothing waits for them: a failover loses what was acknowledged last", connected),

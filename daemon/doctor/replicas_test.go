@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/bellhopd/bellhop/daemon/doctor"
@@ -18,17 +19,34 @@ func TestReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(replica.Stop)
+	var spare *redisserver.Server
 	another := func() {
 		second, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(second.Stop)
+		spare = second
 	}
 	guard := func() {
-		if err := storetest.At(t, master.URL(), "").Client().ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
-			t.Fatal(err)
+		for setting, value := range map[string]string{"min-replicas-to-write": "1", "min-replicas-max-lag": "2"} {
+			if err := storetest.At(t, master.URL(), "").Client().ConfigSet(t.Context(), setting, value).Err(); err != nil {
+				t.Fatal(err)
+			}
 		}
+	}
+	hang := func() {
+		for _, s := range []*redisserver.Server{replica, spare} {
+			if err := s.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Signal(syscall.SIGCONT) })
+		}
+		store := storetest.At(t, master.URL(), "")
+		storetest.Eventually(t, "hanging replicas are missed", func() bool {
+			info, err := store.Info(t.Context())
+			return err == nil && info["min_slaves_good_slaves"] == "0"
+		})
 	}
 	for _, test := range []struct {
 		name  string
@@ -46,6 +64,7 @@ func TestReplicas(t *testing.T) {
 		{name: "a minimum", at: master, wait: 1, setup: guard, want: doctor.Warn, found: "1 connected, 1 waited for: publishing stops"},
 		{name: "one to spare", at: master, wait: 1, setup: another, want: doctor.OK, found: "2 connected, 1 waited for"},
 		{name: "a replica itself", at: replica, want: doctor.Fail, found: "this is a replica itself"},
+		{name: "they hang", at: master, wait: 1, setup: hang, want: doctor.Fail, found: "2 connected, 0 of them heard lately, 1 waited for"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.setup != nil {
