@@ -34,6 +34,11 @@ const (
 	Orphan      Rule = "orphan"      // no key holds what belongs to nothing
 )
 
+// promised is what is answered only when replicas have it, where that is waited for.
+var promised = map[Op]bool{
+	Publish: true, Broadcast: true, Cancel: true, Reschedule: true, Requeue: true, Ack: true, Nack: true, Bury: true,
+}
+
 // A Violation is a rule that was broken.
 type Violation struct {
 	Rule    Rule
@@ -166,5 +171,15 @@ func (c *checker) undone(from, to int64) bool {
 	return slices.ContainsFunc(c.windows, func(w window) bool { return w.forgets(from, to) })
 }
 
+// promisedUndone reports the same of what is answered only when replicas have it.
+func (c *checker) promisedUndone(from, to int64) bool {
+	return slices.ContainsFunc(c.windows, func(w window) bool { return !w.waited() && w.forgets(from, to) })
+}
+
 // forgot reports whether Redis may have forgotten an operation.
-func (c *checker) forgot(o *op) bool { return c.undone(o.from(), o.to()) }
+func (c *checker) forgot(o *op) bool {
+	if promised[o.call.Op] {
+		return c.promisedUndone(o.from(), o.to())
+	}
+	return c.undone(o.from(), o.to())
+}

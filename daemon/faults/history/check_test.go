@@ -34,6 +34,15 @@ var histories = map[history.Rule]map[string]string{
 			2000-2100 fault power loss=1000`,
 		"broadcast": `
 			0-2 p broadcast b ok due=0`,
+		"before a failover": `
+			0-2 p publish m ok due=0
+			100-200 fault failover loss=1000 waited=true`,
+		"during a failover": `
+			0-100 fault failover loss=1000 waited=true
+			50-52 p publish m ok due=50`,
+		"broadcast before a failover": `
+			0-2 p broadcast b ok due=0
+			100-200 fault failover loss=1000 waited=true`,
 	},
 	history.Unpublished: {
 		"refused and handed out": `
@@ -75,6 +84,12 @@ var histories = map[history.Rule]map[string]string{
 		"broadcast": `
 			0-2 p broadcast b ok due=10
 			final log b 9`,
+		"rescheduled before a failover": `
+			0-2 p publish m ok due=10
+			3-4 p reschedule m ok due=900
+			100-200 fault failover loss=1000 waited=true
+			500-501 w takes m due=10
+			502-503 w ack m ok receipt=1500`,
 	},
 	history.Expired: {
 		"handed out at its end": `
@@ -92,6 +107,12 @@ var histories = map[history.Rule]map[string]string{
 			0-2 p publish m ok due=0
 			3-4 p cancel m ok
 			final ready m`,
+		"handed out after a failover": `
+			0-2 p publish m ok due=0
+			3-4 p cancel m ok
+			100-200 fault failover loss=1000 waited=true
+			300-301 w takes m due=0
+			302-303 w ack m ok receipt=1300`,
 		"given to a handler": `
 			0-2 p publish m ok due=0
 			3-4 p cancel m ok
@@ -119,6 +140,13 @@ var histories = map[history.Rule]map[string]string{
 			5-6 w takes m due=0
 			7-8 w ack m ok receipt=1005
 			final ready m`,
+		"handed out after a failover": `
+			0-2 p publish m ok due=0
+			5-6 w takes m due=0
+			7-8 w ack m ok receipt=1005
+			100-200 fault failover loss=1000 waited=true
+			300-301 w takes m due=0
+			302-303 w ack m ok receipt=1300`,
 	},
 	history.Double: {
 		"within the lease": `
@@ -543,6 +571,42 @@ var right = map[string]string{
 		100-200 fault power loss=1000
 		300-301 v takes m due=0
 		302-303 v ack m ok receipt=1300`,
+	"the claim was forgotten in a failover": `
+		0-2 p publish m ok due=0
+		5-6 w takes m due=0
+		100-200 fault failover loss=1000 waited=true
+		300-301 v takes m due=0
+		302-303 v ack m ok receipt=1300`,
+	"the former master had it claimed during a failover": `
+		0-2 p publish m ok due=0
+		100-200 fault failover loss=10 waited=true
+		150-151 w takes m due=0
+		300-301 v takes m due=0
+		302-303 v ack m ok receipt=1300`,
+	"its release was forgotten in a failover": `
+		0-2 p publish m ok due=0
+		5-6 w takes m due=0
+		7-8 w release m ok receipt=1005
+		100-200 fault failover loss=1000 waited=true
+		1100-1101 v takes m due=1005 attempt=2
+		1102-1103 v ack m ok receipt=2100`,
+	"its publish had no answer before a failover": `
+		0-2 p publish m unknown due=0
+		100-200 fault failover loss=1000 waited=true`,
+	"acknowledged, without an answer, before a failover": `
+		0-2 p publish m ok due=0
+		5-6 w takes m due=0
+		7-8 w ack m unknown receipt=1005
+		100-200 fault failover loss=1000 waited=true
+		300-301 v takes m due=0
+		302-303 v ack m ok receipt=1300`,
+	"broadcast that was sent again after a failover": `
+		0-2 p broadcast b ok due=0
+		1 l listen listener=x pattern=t position=4
+		10-11 l hear b ok listener=x position=6
+		100-200 fault failover loss=1000 waited=true
+		300-301 l hear b ok listener=x position=300
+		final log b 300`,
 	"a claim that was cut off took it first": `
 		0-2 p publish m ok due=0
 		5-6 w claim unknown lease=1000

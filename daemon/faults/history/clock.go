@@ -100,7 +100,12 @@ func newWindow(fault, heal *op) window {
 // touches reports whether a while intersects the window.
 func (w *window) touches(from, to int64) bool { return w.from() <= to && w.to >= from }
 
-// forgets reports whether what happened in a while may be forgotten.
+// forgets reports whether what happened in a while may be forgotten. Where a
+// replica takes over, the former master answers until that was healed.
 func (w *window) forgets(from, to int64) bool {
-	return w.forget != never && w.forget <= to && w.op.to() >= from
+	until := w.op.to()
+	if w.waited() {
+		until = w.to
+	}
+	return w.forget != never && w.forget <= to && until >= from
 }

@@ -53,6 +53,8 @@
 //   - Fault and Heal: Kind, Target, and both the same N, which no other fault has
 //     (Operation.Heal). Offset where the fault sets Redis's clock, of both; Loss for what may forget; Epoch
 //     where the target carries. Both may stand in the end, too. A fault that heals by itself has its Heal, too.
+//     Waited beside Loss: a replica takes over, and calls wait for replicas. No Publish, Broadcast, Cancel, Reschedule,
+//     Requeue, Ack, Nack or Bury that ended OK is forgotten then; of the rest, what comes until the Heal may be, too.
 //   - Start, Stop, Kill: events of the harness about a process: Target, Epoch where it carries.
 //   - Beat: Epoch, Redis, as an observer hears them.
 //   - Drained, an event of the harness: it has waited until all that is due is settled and heard.

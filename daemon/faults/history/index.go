@@ -57,6 +57,7 @@ func told[T comparable](o *op, field func(*Record) T) T {
 
 func (o *op) offset() int64 { return told(o, func(r *Record) int64 { return r.Offset }) }
 func (o *op) loss() int64   { return told(o, func(r *Record) int64 { return r.Loss }) }
+func (o *op) waited() bool  { return told(o, func(r *Record) bool { return r.Waited }) }
 func (o *op) epoch() int64  { return told(o, func(r *Record) int64 { return r.Epoch }) }
 func (o *op) due() int64    { return told(o, func(r *Record) int64 { return r.Due }) }
 func (o *op) state() string { return told(o, func(r *Record) string { return r.State }) }

@@ -155,7 +155,7 @@ func (c *checker) early(m *message, h *handout) {
 		c.violate(Early, fmt.Sprintf("%s was handed out %d ms before it was due", m.member, h.call.Due-h.claimed), h.op)
 		return
 	}
-	if c.undone(-never, h.latest()) {
+	if c.promisedUndone(-never, h.latest()) {
 		return // a due time that was acknowledged may be forgotten
 	}
 	writes := c.dueWrites(m, h)

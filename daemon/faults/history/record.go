@@ -92,6 +92,7 @@ type Record struct {
 	Target string `json:"target,omitempty"` // a process, or what a fault was made to
 	Offset int64  `json:"offset,omitempty"` // ms that Redis's clock is ahead of the machine's from now on
 	Loss   int64  `json:"loss,omitempty"`   // ms before a fault of which Redis may forget what it acknowledged
+	Waited bool   `json:"waited,omitempty"` // of a loss: a replica takes over, and has what it was waited for
 	Epoch  int64  `json:"epoch,omitempty"`  // of a beat; of the carrier that is the target
 }
 

@@ -173,6 +173,8 @@ func (s *script) fields(r *history.Record, words []string) {
 			r.Offset = s.number(value)
 		case "loss":
 			r.Loss = s.number(value)
+		case "waited":
+			r.Waited = value == "true"
 		case "epoch":
 			r.Epoch = s.number(value)
 		case "count":
