@@ -54,7 +54,7 @@ var (
 )
 
 // faults are all that are made, in the order of the report.
-var faults = slices.Concat(crewFaults, redisFaults, machineFaults)
+var faults = slices.Concat(crewFaults, redisFaults, machineFaults, replicaFaults)
 
 // crewFaults are made to processes and links.
 var crewFaults = []fault{
@@ -89,7 +89,7 @@ func (w *world) victim(ctx context.Context, role string) (v victim, err error) {
 		v.member = w.member(role)
 	}
 	for _, server := range serversOf(role) {
-		if err == nil && v.member != nil {
+		if err == nil && v.member != nil && v.member.links[server] != nil {
 			v.links = append(v.links, v.member.links[server])
 		}
 	}

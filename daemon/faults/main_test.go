@@ -101,7 +101,11 @@ func play(role string) error {
 	if role == "nats" {
 		return playNATS(ctx)
 	}
-	store, err := notify.Open(notify.Config{URL: os.Getenv("FAULTS_REDIS")})
+	replicas, err := strconv.Atoi(os.Getenv("FAULTS_REPLICAS"))
+	if err != nil {
+		return err
+	}
+	store, err := notify.Open(notify.Config{URL: os.Getenv("FAULTS_REDIS"), Master: os.Getenv("FAULTS_MASTER"), WaitReplicas: replicas})
 	if err != nil {
 		return err
 	}

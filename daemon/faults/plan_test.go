@@ -17,6 +17,8 @@ type plan struct {
 	Seed  uint64
 	Fsync string // always or everysec
 	Steps []step
+
+	Replicated bool // Redis is a master and its replica
 }
 
 // A step is one fault.
@@ -31,6 +33,9 @@ type step struct {
 func (p plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "SEED=%d appendfsync %s", p.Seed, p.Fsync)
+	if p.Replicated {
+		b.WriteString(", replicated")
+	}
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "; %s at %v for %v", s.kind(), s.At, s.For)
 	}
@@ -66,8 +71,48 @@ func allSteps() (all []step) {
 	return all
 }
 
-// newPlan makes the plan of a seed, of some faults.
+// replicated tells whether a fault needs a Redis that has a replica.
+func (s step) replicated() bool {
+	return slices.ContainsFunc(replicaFaults, func(f fault) bool { return f.name == faults[s.Fault].name })
+}
+
+// besides tells whether a fault can be made to the crew of a replicated world.
+func (s step) besides() bool {
+	return slices.Contains(beside, faults[s.Fault].name) && slices.Contains(crew, s.Target)
+}
+
+// those returns the steps of which something holds.
+func those(steps []step, holds func(step) bool) (some []step) {
+	for _, s := range steps {
+		if holds(s) {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+// replicatedShare is how many plans there are to one with a replicated Redis.
+const replicatedShare = 12
+
+// newPlan makes the plan of a seed, of some faults: mostly of those of a Redis that is alone.
 func newPlan(seed uint64, choices []step) plan {
+	rnd := rand.New(rand.NewPCG(seed, 1)) // beside that of randomPlan
+	alone := those(choices, func(s step) bool { return !s.replicated() })
+	takeovers := those(choices, step.replicated)
+	rare := rnd.IntN(replicatedShare) == 0
+	if len(takeovers) == 0 || len(alone) > 0 && !rare {
+		return randomPlan(seed, alone)
+	}
+	first := takeovers[rnd.IntN(len(takeovers))]
+	first.At, first.For = warm, between(rnd, faults[first.Fault].least, faults[first.Fault].most)
+	p := randomPlan(seed, append(those(alone, step.besides), first))
+	p.Replicated = true
+	p.Steps = append([]step{first}, those(p.Steps[1:], step.besides)...)
+	return p
+}
+
+// randomPlan makes the plan of a seed, of faults that can be made to one world.
+func randomPlan(seed uint64, choices []step) plan {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	p := plan{Seed: seed, Fsync: []string{"always", "everysec"}[rnd.IntN(2)]}
 	at := warm
@@ -85,18 +130,28 @@ func newPlan(seed uint64, choices []step) plan {
 
 // fixedPlans are rounds that make every fault to everyone once.
 func fixedPlans() (plans []plan) {
-	steps := allSteps()
+	steps := those(allSteps(), func(s step) bool { return !s.replicated() })
 	rand.New(rand.NewPCG(0, 0)).Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
 	for some := range slices.Chunk(steps, *togetherFlag) {
-		p := plan{Seed: uint64(len(plans)), Fsync: []string{"always", "everysec"}[len(plans)%2], Steps: some}
-		at := warm
-		for i := range some {
-			some[i].At = at
-			at += some[i].For + cool
-		}
+		plans = append(plans, fixedPlan(len(plans), some))
+	}
+	for some := range slices.Chunk(those(allSteps(), step.replicated), *togetherFlag) {
+		p := fixedPlan(len(plans), some)
+		p.Replicated = true
 		plans = append(plans, p)
 	}
 	return plans
+}
+
+// fixedPlan is a round of faults, one after the other.
+func fixedPlan(number int, some []step) plan {
+	p := plan{Seed: uint64(number), Fsync: []string{"always", "everysec"}[number%2], Steps: some}
+	at := warm
+	for i := range some {
+		some[i].At = at
+		at += some[i].For + cool
+	}
+	return p
 }
 
 func between(rnd *rand.Rand, least, most time.Duration) time.Duration {

@@ -95,6 +95,7 @@ func bounds() history.Bounds {
 		Attempts: subscribers.DefaultMaxAttempts,
 		Late:     notify.Heartbeat + slack,
 		Recovery: notify.Silence + slack,
+		After:    map[string]time.Duration{"master killed redis": failedOver + slack, "failover redis": failedOver + slack},
 		Takeover: map[string]time.Duration{
 			"kill -9 carrier": carrierLease + slack,
 			"SIGTERM carrier": slack,

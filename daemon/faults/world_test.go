@@ -17,7 +17,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/faults/history"
@@ -44,6 +43,7 @@ type world struct {
 	machine *machine.Machine
 	ahead   time.Duration // of its clock
 	redis   *redisserver.Server
+	watched *watched // in place of these, where Redis is replicated
 
 	nats  *member
 	store *notify.Store // over a connection of its own, which no fault hits
@@ -67,10 +67,16 @@ func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *
 	if w.log, err = history.Open(filepath.Join(dir, "harness"+history.Suffix), "harness"); err != nil {
 		return w, err
 	}
-	if err := w.startServers(ctx); err != nil {
+	if err := w.startServers(ctx, p.Replicated); err != nil {
 		return w, err
 	}
-	if w.store, err = notify.Open(notify.Config{URL: w.redis.URL()}); err != nil {
+	own := notify.Config{}
+	if p.Replicated {
+		own = w.watched.config()
+	} else {
+		own.URL = w.redis.URL()
+	}
+	if w.store, err = notify.Open(own); err != nil {
 		return w, err
 	}
 	w.watch(ctx)
@@ -78,22 +84,17 @@ func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *
 }
 
 // startServers starts Redis and NATS.
-func (w *world) startServers(ctx context.Context) (err error) {
-	for _, server := range []string{"redis", "nats", "daemon-1", "daemon-2"} {
-		if w.ports[server], err = freePort(); err != nil {
-			return err
-		}
-		if err := os.MkdirAll(filepath.Join(w.dir, server), 0o755); err != nil {
+func (w *world) startServers(ctx context.Context, replicated bool) (err error) {
+	for _, server := range []string{"nats", "daemon-1", "daemon-2"} {
+		if err := w.place(server); err != nil {
 			return err
 		}
 	}
-	if w.machine, err = machine.New(ctx, filepath.Join(w.dir, "redis"), library, disk); err != nil {
-		return err
+	start := w.startRedis
+	if replicated {
+		start = w.startWatched
 	}
-	w.redis, err = redisserver.Start(ctx, w.machine.Options(redisserver.Options{
-		Port: w.ports["redis"], Args: []string{"--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"},
-	}))
-	if err != nil {
+	if err := start(ctx); err != nil {
 		return err
 	}
 	w.nats = &member{w: w, name: "nats", program: func(*member) child.Program {
@@ -104,6 +105,34 @@ func (w *world) startServers(ctx context.Context) (err error) {
 		return err
 	}
 	return w.nats.ready()
+}
+
+// place gives a server a port and a folder.
+func (w *world) place(server string) (err error) {
+	if w.ports[server], err = freePort(); err != nil {
+		return err
+	}
+	return os.MkdirAll(filepath.Join(w.dir, server), 0o755)
+}
+
+// startRedis starts a Redis on a machine of its own.
+func (w *world) startRedis(ctx context.Context) (err error) {
+	if err := w.place("redis"); err != nil {
+		return err
+	}
+	if w.machine, err = machine.New(ctx, filepath.Join(w.dir, "redis"), library, disk); err != nil {
+		return err
+	}
+	w.redis, err = redisserver.Start(ctx, w.machine.Options(redisserver.Options{
+		Port: w.ports["redis"], Args: []string{"--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"},
+	}))
+	return err
+}
+
+// startWatched starts a master, its replica and sentinels.
+func (w *world) startWatched(ctx context.Context) (err error) {
+	w.watched, err = startWatched(ctx, w.dir, w.fsync)
+	return err
 }
 
 // freePort returns a port that nobody uses, of those that the kernel gives to
@@ -160,10 +189,20 @@ func (w *world) enlist(name string, program func(*member) child.Program) (err er
 	return m.start()
 }
 
+// config is how a member uses Redis.
+func (m *member) config() notify.Config {
+	if m.w.watched != nil {
+		return m.w.watched.config()
+	}
+	return notify.Config{URL: "redis://" + m.links["redis"].addr()}
+}
+
 // daemonProgram is bellhop serve.
 func daemonProgram(m *member) child.Program {
+	c := m.config()
 	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(os.Environ(),
-		"BELLHOP_REDIS_URL=redis://"+m.links["redis"].addr(), "BELLHOP_LISTEN="+address(m.w.ports[m.name]),
+		"BELLHOP_REDIS_URL="+c.URL, "BELLHOP_REDIS_MASTER="+c.Master, "BELLHOP_WAIT_REPLICAS="+strconv.Itoa(c.WaitReplicas),
+		"BELLHOP_LISTEN="+address(m.w.ports[m.name]),
 		"BELLHOP_NATS_URL=nats://"+m.links["nats"].addr(), "BELLHOP_NATS_JETSTREAM="+stream, "BELLHOP_NATS_DELIVER="+deliveredTopic,
 		"BELLHOP_CARRIER_LEASE="+m.w.lease.String(), "BELLHOP_LEASE="+lease.String(), "BELLHOP_SHUTDOWN_TIMEOUT=5s",
 		"BELLHOP_BACKOFF_MIN="+quick.Min.String(), "BELLHOP_BACKOFF_MAX="+quick.Max.String())}
@@ -173,10 +212,12 @@ func daemonProgram(m *member) child.Program {
 func actorProgram(m *member) child.Program {
 	role, number, _ := strings.Cut(m.name, "-")
 	n, _ := strconv.Atoi(number)
+	c := m.config()
 	return child.Program{Path: os.Args[0], Env: append(os.Environ(),
 		"FAULTS_ROLE="+role, "FAULTS_NAME="+m.name, "FAULTS_PROCESS="+m.id(), "FAULTS_DIR="+m.w.dir,
 		"FAULTS_SEED="+strconv.FormatUint(m.w.seed+uint64(100*n+m.life), 10),
-		"FAULTS_REDIS=redis://"+m.links["redis"].addr(), "FAULTS_NATS=nats://"+m.links["nats"].addr(),
+		"FAULTS_REDIS="+c.URL, "FAULTS_MASTER="+c.Master, "FAULTS_REPLICAS="+strconv.Itoa(c.WaitReplicas),
+		"FAULTS_NATS=nats://"+m.links["nats"].addr(),
 		"FAULTS_HTTP=http://"+m.links["daemon-1"].addr()+",http://"+m.links["daemon-2"].addr())}
 }
 
@@ -200,22 +241,20 @@ func (w *world) carrier(ctx context.Context) (carries *member, epoch int64, err 
 	return carries, epoch, err
 }
 
-// watch records the beats that it hears on a connection of its own, until unwatch.
+// watch records the beats that it hears, on a connection to the master of its own, until unwatch.
 func (w *world) watch(ctx context.Context) {
 	ctx, w.unwatch = context.WithCancel(ctx)
 	w.watching.Go(func() {
-		client := redis.NewClient(&redis.Options{Addr: w.redis.Addr(), MaxRetries: -1, DisableIdentity: true})
-		defer client.Close()
 		for ctx.Err() == nil {
-			w.hearBeats(ctx, client)
+			w.hearBeats(ctx)
 			rest(ctx, 10*time.Millisecond)
 		}
 	})
 }
 
 // hearBeats records beats until the connection fails.
-func (w *world) hearBeats(ctx context.Context, client *redis.Client) {
-	sub := client.Subscribe(ctx, w.store.Keys().Beat())
+func (w *world) hearBeats(ctx context.Context) {
+	sub := w.store.Client().Subscribe(ctx, w.store.Keys().Beat())
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
 	defer sub.Close()
 	for {
@@ -410,6 +449,9 @@ func (w *world) close() {
 	}
 	if w.redis != nil {
 		w.redis.Kill()
+	}
+	if w.watched != nil {
+		w.watched.close()
 	}
 	if w.machine != nil {
 		w.machine.Close()
