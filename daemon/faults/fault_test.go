@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/faults/history"
+	"github.com/bellhopd/bellhop/notify/child"
 )
 
 // A fault is something that goes wrong.
@@ -148,14 +149,16 @@ func term(_ context.Context, _ *world, v *victim, _ time.Duration) (healing, err
 
 // pause stops a process, and lets it go on.
 func pause(_ context.Context, w *world, v *victim, _ time.Duration) (healing, error) {
-	signal := w.redis.Signal
-	if v.member != nil {
-		signal = v.member.running().Signal
+	var process *child.Process
+	if v.member == nil {
+		process = w.redis.Process
+	} else {
+		process = v.member.running()
 	}
-	if err := signal(syscall.SIGSTOP); err != nil {
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		return nil, fmt.Errorf("stop %s: %w", v.id(), err)
 	}
-	return func(context.Context) error { return signal(syscall.SIGCONT) }, nil
+	return func(context.Context) error { return process.Signal(syscall.SIGCONT) }, nil
 }
 
 // onLinks makes a fault of all links of a victim, which are whole again afterwards.

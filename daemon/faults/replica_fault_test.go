@@ -120,21 +120,30 @@ func (d *watched) config() notify.Config {
 	return notify.Config{URL: strings.Join(urls, ","), Master: masterName, WaitReplicas: replicates}
 }
 
+// told returns the address of the master that a sentinel tells of.
+func told(ctx context.Context, sentinel *redisserver.Server) (string, error) {
+	client := ask(sentinel)
+	defer client.Close()
+	at, err := client.GetMasterAddrByName(ctx, masterName).Result()
+	if err != nil {
+		return "", fmt.Errorf("ask a sentinel for the master: %w", err)
+	}
+	return strings.Join(at, ":"), nil
+}
+
 // master returns which of the servers is the master: all sentinels must say so.
 func (d *watched) master(ctx context.Context) (int, error) {
-	told := make(map[string]bool)
+	all := make(map[string]bool)
 	for _, sentinel := range d.sentinels {
-		client := ask(sentinel)
-		at, err := client.GetMasterAddrByName(ctx, masterName).Result()
-		client.Close()
+		at, err := told(ctx, sentinel)
 		if err != nil {
-			return 0, fmt.Errorf("ask a sentinel for the master: %w", err)
+			return 0, err
 		}
-		told[strings.Join(at, ":")] = true
+		all[at] = true
 	}
-	i := slices.IndexFunc(d.servers, func(s *redisserver.Server) bool { return told[s.Addr()] })
-	if i < 0 || len(told) > 1 {
-		return 0, fmt.Errorf("the sentinels do not agree on the master: %v", told)
+	i := slices.IndexFunc(d.servers, func(s *redisserver.Server) bool { return all[s.Addr()] })
+	if i < 0 || len(all) > 1 {
+		return 0, fmt.Errorf("the sentinels do not agree on the master: %v", all)
 	}
 	return i, nil
 }
@@ -190,16 +199,21 @@ func killMaster(_ context.Context, d *watched, former int) error {
 	return nil
 }
 
-// failOver has a sentinel replace the master, which lives on.
-func failOver(ctx context.Context, d *watched, _ int) error {
+// failOver has a sentinel replace the master, which lives on. It is asked again
+// where it gave up.
+func failOver(ctx context.Context, d *watched, former int) error {
 	client := ask(d.sentinels[0])
 	defer client.Close()
-	var err error
+	var refused error
 	if late := until("a sentinel replaces the master", func() bool {
-		err = client.Failover(ctx, masterName).Err()
+		at, err := told(ctx, d.sentinels[0])
+		if err == nil && at == d.servers[former].Addr() {
+			refused = client.Failover(ctx, masterName).Err()
+			return false
+		}
 		return err == nil
 	}); late != nil {
-		return fmt.Errorf("%w: %w", late, err)
+		return fmt.Errorf("%w: %w", late, refused)
 	}
 	return nil
 }
