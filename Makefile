@@ -39,7 +39,7 @@ faults: tools ## make faults under load in ROUNDS random rounds, and check that 
 	go test -run '^TestRandom$$' -v -timeout 3h ./daemon/faults -faults.rounds $(ROUNDS) -faults.seed $(SEED) -faults.slack $(SLACK)
 
 matrix: tools ## make every fault to everyone by itself, and write how late messages were as a table
-	go test -run '^TestEachFault$$' -v -timeout 1h ./daemon/faults -faults.together 1
+	go test -run '^TestEachFault$$' -v -timeout 1h ./daemon/faults -faults.together 1 -faults.replicated
 
 takeovers: tools ## measure how long it takes until another daemon carries, 50 times each
 	go test -run '^TestTakeover$$' -v -timeout 1h ./daemon/faults -faults.takeovers 50

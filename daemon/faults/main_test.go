@@ -23,14 +23,15 @@ import (
 
 // What make faults chooses.
 var (
-	roundsFlag    = flag.Int("faults.rounds", 0, "random rounds to run")
-	seedFlag      = flag.Uint64("faults.seed", 0, "seed of the first round, those that follow count on; 0: a random one")
-	parallelFlag  = flag.Int("faults.parallel", 3, "rounds at the same time")
-	togetherFlag  = flag.Int("faults.together", 6, "faults that a round of TestEachFault makes, one after the other")
-	takeoversFlag = flag.Int("faults.takeovers", 0, "takeovers of each kind to measure")
-	slackFlag     = flag.Duration("faults.slack", 2*time.Second, "what a busy machine may add to the bounds that are stated")
-	onlyFlag      = flag.String("faults.only", "", "make only faults that hold this, such as SIGSTOP, or cut carrier; a seed makes another plan then")
-	keepFlag      = flag.String("faults.keep", "", "folder for the histories, which are kept; else only those of a violation are")
+	roundsFlag     = flag.Int("faults.rounds", 0, "random rounds to run")
+	seedFlag       = flag.Uint64("faults.seed", 0, "seed of the first round, those that follow count on; 0: a random one")
+	parallelFlag   = flag.Int("faults.parallel", 3, "rounds at the same time")
+	togetherFlag   = flag.Int("faults.together", 6, "faults that a round of TestEachFault makes, one after the other")
+	replicatedFlag = flag.Bool("faults.replicated", false, "let TestEachFault replace the master of a replicated Redis, too")
+	takeoversFlag  = flag.Int("faults.takeovers", 0, "takeovers of each kind to measure")
+	slackFlag      = flag.Duration("faults.slack", 2*time.Second, "what a busy machine may add to the bounds that are stated")
+	onlyFlag       = flag.String("faults.only", "", "make only faults that hold this, such as SIGSTOP, or cut carrier; a seed makes another plan then")
+	keepFlag       = flag.String("faults.keep", "", "folder for the histories, which are kept; else only those of a violation are")
 )
 
 // What is built for these tests: the program, and what Redis's machine needs.

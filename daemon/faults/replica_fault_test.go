@@ -32,6 +32,9 @@ const replicates = 1
 // lags is what a replica may lack of what nobody waited for when it takes over.
 const lags = 2 * time.Second
 
+// downAfter is how long a master is silent until it is replaced: longer than a busy machine holds it up.
+const downAfter = 2 * time.Second
+
 // failedOver is how long a failover may be felt when the former master is a replica.
 const failedOver = 12 * time.Second
 
@@ -73,7 +76,7 @@ func (d *watched) start(ctx context.Context, dir string) error {
 	}
 	o := redisserver.Options{Dir: dir, Port: port}
 	if len(d.servers) == 2 {
-		sentinel, err := redisserver.Sentinel(ctx, o, redisserver.Watch{Name: masterName, Master: d.servers[0], Quorum: 2, DownAfter: time.Second})
+		sentinel, err := redisserver.Sentinel(ctx, o, redisserver.Watch{Name: masterName, Master: d.servers[0], Quorum: 2, DownAfter: downAfter})
 		if err == nil {
 			d.sentinels = append(d.sentinels, sentinel)
 		}
