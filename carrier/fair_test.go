@@ -145,7 +145,7 @@ func TestOrderInABacklog(t *testing.T) {
 	store := storetest.Open(t)
 	tm := elected(t, store, Options{Batch: 64})
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"}
-	start := now(t, store).Add(100 * time.Millisecond)
+	start := now(t, store).Add(3 * time.Second) // when all are published: what is due by then would be ready at once
 	overdue(t, store, many(5000, func(i int) notify.Message {
 		return notify.Message{Topic: names[min(rand.IntN(len(names)), rand.IntN(len(names)))], Due: start.Add(time.Duration(rand.IntN(200)) * time.Millisecond)}
 	})...)
