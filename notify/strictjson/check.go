@@ -1,0 +1,189 @@
+package strictjson
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+var errSurrogate = errors.New(`it has half of a surrogate pair, such as \ud83d alone; write both, or the character itself`)
+
+// Check reports what of valid JSON, in UTF-8, encoding/json changes in silence.
+// Keys that differ only in case are one, as they are to encoding/json.
+func Check(data []byte) error {
+	s := scanner{json: data, keys: make([][]byte, 0, 16)}
+	return s.value()
+}
+
+// A scanner goes through JSON that is valid.
+type scanner struct {
+	json []byte
+	at   int
+	keys [][]byte // of the objects that it is in
+}
+
+// peek returns the next byte that is not space.
+func (s *scanner) peek() byte {
+	for strings.IndexByte(" \t\r\n", s.json[s.at]) >= 0 {
+		s.at++
+	}
+	return s.json[s.at]
+}
+
+// skip steps over the next byte that is not space.
+func (s *scanner) skip() {
+	s.peek()
+	s.at++
+}
+
+func (s *scanner) value() (err error) {
+	switch s.peek() {
+	case '{':
+		return s.object()
+	case '[':
+		return s.array()
+	case '"':
+		_, _, err = s.text()
+		return err
+	}
+	for s.at < len(s.json) && strings.IndexByte(" \t\r\n,]}", s.json[s.at]) < 0 {
+		s.at++
+	}
+	return nil
+}
+
+func (s *scanner) array() error {
+	for s.skip(); s.peek() != ']'; {
+		if err := s.value(); err != nil {
+			return err
+		}
+		if s.peek() == ',' {
+			s.skip()
+		}
+	}
+	s.skip()
+	return nil
+}
+
+func (s *scanner) object() error {
+	outer := len(s.keys)
+	for s.skip(); s.peek() != '}'; {
+		if err := s.key(); err != nil {
+			return err
+		}
+		s.skip() // the colon
+		if err := s.value(); err != nil {
+			return err
+		}
+		if s.peek() == ',' {
+			s.skip()
+		}
+	}
+	s.skip()
+	keys := s.keys[outer:]
+	s.keys = s.keys[:outer]
+	return twice(keys)
+}
+
+// key reads a key.
+func (s *scanner) key() error {
+	raw, escaped, err := s.text()
+	if err != nil {
+		return err
+	}
+	name := raw[1 : len(raw)-1]
+	if escaped {
+		var text string
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return err
+		}
+		name = []byte(text)
+	}
+	s.keys = append(s.keys, name)
+	return nil
+}
+
+// text reads a string, with its quotes, and reports whether anything in it is escaped.
+func (s *scanner) text() (raw []byte, escaped bool, err error) {
+	begin := s.at
+	for s.at++; s.json[s.at] != '"'; s.at++ {
+		if s.json[s.at] != '\\' {
+			continue
+		}
+		escaped = true
+		if s.at++; s.json[s.at] == 'u' && !s.whole() {
+			return nil, true, errSurrogate
+		}
+	}
+	s.at++
+	return s.json[begin:s.at], escaped, nil
+}
+
+// whole steps over the digits behind \u, with those of the other half where it is
+// half of a surrogate pair, and reports whether there is one.
+func (s *scanner) whole() bool {
+	first := s.unit()
+	if !utf16.IsSurrogate(first) {
+		return true
+	}
+	if !bytes.HasPrefix(s.json[s.at+1:], []byte(`\u`)) {
+		return false
+	}
+	s.at += 2
+	return utf16.DecodeRune(first, s.unit()) != unicode.ReplacementChar
+}
+
+// unit reads the four digits behind the u.
+func (s *scanner) unit() rune {
+	n, _ := strconv.ParseUint(string(s.json[s.at+1:s.at+5]), 16, 32) // which is valid
+	s.at += 4
+	return rune(n)
+}
+
+// twice reports a key that is given twice.
+func twice(keys [][]byte) error {
+	slices.SortFunc(keys, compare)
+	for i := 1; i < len(keys); i++ {
+		a, b := keys[i-1], keys[i]
+		switch {
+		case compare(a, b) != 0:
+		case bytes.Equal(a, b):
+			return fmt.Errorf("the key %.100q is given twice; give it once", a)
+		default:
+			return fmt.Errorf("the keys %.100q and %.100q differ only in case; give one of them", min(string(a), string(b)), max(string(a), string(b)))
+		}
+	}
+	return nil
+}
+
+// compare compares two texts without regard to case.
+func compare(a, b []byte) int {
+	for len(a) > 0 && len(b) > 0 {
+		first, n := utf8.DecodeRune(a)
+		second, m := utf8.DecodeRune(b)
+		if order := cmp.Compare(fold(first), fold(second)); order != 0 {
+			return order
+		}
+		a, b = a[n:], b[m:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// fold returns the least of the characters that differ from r only in case.
+func fold(r rune) rune {
+	for {
+		next := unicode.SimpleFold(r)
+		if next <= r {
+			return next
+		}
+		r = next
+	}
+}

@@ -1,0 +1,69 @@
+// Package strictjson reads JSON as encoding/json does, and refuses what that
+// changes in silence: bytes that are no UTF-8, half a surrogate pair, a key that is
+// given twice, a field that is unknown, and what follows the value.
+package strictjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Decode reads one JSON object into a struct, which may hold defaults. The error
+// says what is wrong in the words of who wrote it, and repeats little of it.
+func Decode(data []byte, into any) error {
+	if !utf8.Valid(data) {
+		return errors.New("it is not UTF-8")
+	}
+	if first := bytes.TrimSpace(data); len(first) == 0 || first[0] != '{' {
+		return errors.New("it is not a JSON object")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return errors.New(fault(err))
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the JSON object")
+	}
+	return Check(data)
+}
+
+// fault says what is wrong with JSON that encoding/json does not read.
+func fault(err error) string {
+	var kind *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	var at *time.ParseError
+	const unknown = "json: unknown field "
+	switch text := err.Error(); {
+	case errors.As(err, &kind):
+		return fmt.Sprintf("%.100s is a JSON %.100s, and should be %s", kind.Field, kind.Value, kindOf(kind.Type))
+	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):
+		return "it is not JSON"
+	case errors.As(err, &at):
+		return fmt.Sprintf("%.100q is no time; write one such as 2030-01-02T15:04:05Z", at.Value)
+	case strings.HasPrefix(text, unknown):
+		name, _ := strconv.Unquote(text[len(unknown):])
+		return fmt.Sprintf("the field %.100q is unknown", name)
+	default:
+		return fmt.Sprintf("%.100s", text)
+	}
+}
+
+// kindOf says of which kind the JSON of a type is.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	}
+	return "a string"
+}
