@@ -15,7 +15,12 @@ help: ## list the targets
 build: ## build ./bellhop
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bellhop ./cmd/bellhop
 
-test: tools ## run every test with the race detector, against a real redis-server
+# The program that tests run as Redis: another one on PATH, or a path, such as make test REDIS_SERVER=/opt/valkey/bin/valkey-server.
+# A path is told to the tests whole, since each runs in a folder of its own.
+REDIS_SERVER ?= redis-server
+override export REDIS_SERVER := $(if $(findstring /,$(REDIS_SERVER)),$(abspath $(REDIS_SERVER)),$(REDIS_SERVER))
+
+test: tools ## run every test with the race detector, against the server that REDIS_SERVER names, or redis-server
 	go test -race -shuffle=on -timeout 10m ./...
 
 lint: ## run the linters; any finding fails
@@ -54,7 +59,7 @@ generate: ## write anew what is made from the code
 # Where things are installed. /etc does not move with PREFIX, and the units are put where systemd looks.
 PREFIX  = /usr/local
 DESTDIR =
-UNITS   = bellhop.service bellhop.socket bellhop-work@.service bellhop-listen@.service
+UNITS   = bellhop.service bellhop.socket bellhop-work@.service bellhop-listen@.service bellhop-check.service bellhop-check.timer
 MONITORING = daemon/metrics/grafana.json daemon/metrics/alerts.yml
 
 # The man pages are of the day of the last commit, so that they are the same each time.
@@ -102,9 +107,11 @@ deb: ## build the Debian package, into dist/
 	ARCH=$$(go env GOARCH) DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) go run $(NFPM) package --config $(DIST)/nfpm.yaml --packager deb --target $(DIST)/
 	rm -rf $(DIST)/root $(DIST)/nfpm.yaml
 
-# The tests need redis-server, curl, chromium and openssl for HTTP, Node 18 or newer for the examples, and systemd with the tools of
-# namespaces for the units, which boot one of their own; the race detector needs a C compiler.
+# The tests need redis-server, and what REDIS_SERVER names, curl, chromium and openssl for HTTP, Node 18 or newer for the examples, and
+# systemd with the tools of namespaces for the units, which boot one of their own; the race detector needs a C compiler.
 tools:
+	@test "$(REDIS_SERVER)" = redis-server || command -v "$(REDIS_SERVER)" >/dev/null || \
+		{ echo "REDIS_SERVER: no program to run is $(REDIS_SERVER); name one that is on PATH, or give its path"; exit 1; }
 	@missing=""; command -v redis-server >/dev/null || missing="redis-server"; \
 	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
 	command -v node >/dev/null || missing="$$missing nodejs"; \

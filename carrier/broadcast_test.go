@@ -100,6 +100,49 @@ func subscribe(t *testing.T, store *notify.Store, channels ...string) <-chan *re
 	return sub.Channel(redis.WithChannelSize(100_000))
 }
 
+// A bell says where the logs ended before it, and where they end; a beat repeats what was rung lately.
+func TestBells(t *testing.T) {
+	store := storetest.Open(t)
+	bells, beats := subscribe(t, store, store.Keys().Logs()), subscribe(t, store, store.Keys().Beat())
+	run(t, store, carrier.Options{})
+	bell := func() notify.Bell {
+		t.Helper()
+		b, err := notify.ParseBell(storetest.Receive(t, "a bell", bells).Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	var since notify.Position
+	for i, topic := range []string{"a", "b", "a"} {
+		storetest.Publish(t, store, all(topic, fmt.Sprint(i), 0))
+		b := bell()
+		if last := logOf(t, store, topic); b.Since != since || b.Last != last[len(last)-1].position || !slices.Equal(b.Topics, []string{topic}) {
+			t.Errorf("the bell of %s is %+v, the one before it ended at %v", topic, b, since)
+		}
+		since = b.Last
+	}
+	for {
+		e := notify.Event{Kind: notify.Beat, Payload: storetest.Receive(t, "a beat", beats).Payload}
+		b, err := e.Bell()
+		if err != nil || e.StoreID() == "" {
+			t.Fatalf("%v in the beat %q", err, e.Payload)
+		}
+		if b.Last != since { // it came before
+			continue
+		}
+		if b.Since == b.Last { // and nothing was rung lately
+			if len(b.Topics) > 0 {
+				t.Errorf("the beat %q names topics", e.Payload)
+			}
+			return
+		}
+		if b.Since != 0 || !slices.Equal(b.Topics, []string{"a", "b"}) {
+			t.Errorf("the beat %q should name both topics", e.Payload)
+		}
+	}
+}
+
 // Broadcasts of more topics than one call deals with are sent each once, in the
 // order of their due times, at positions that only grow; each names the one before it in its log.
 func TestBroadcastsAreSentInDueOrder(t *testing.T) {
@@ -165,14 +208,18 @@ func TestBroadcastsAreSentInDueOrder(t *testing.T) {
 	storetest.Empty(t, store)
 }
 
-// wantBells checks that bells cover what was sent: each names a position and
-// all topics whose logs grew up to there since the bell before.
+// wantBells checks that bells cover what was sent: each names where the one
+// before it ended, a position, and all topics whose logs grew up to there since.
 func wantBells(t *testing.T, bells <-chan *redis.Message, sent []entry) {
 	t.Helper()
+	var since notify.Position
 	for len(sent) > 0 {
-		at, rest, _ := strings.Cut(storetest.Receive(t, "a bell", bells).Payload, " ")
-		upTo := position(t, at)
-		got := strings.Fields(rest)
+		b, err := notify.ParseBell(storetest.Receive(t, "a bell", bells).Payload)
+		if err != nil || b.Since != since {
+			t.Fatalf("%+v follows one up to %v, %v", b, since, err)
+		}
+		since = b.Last
+		upTo, got := b.Last, b.Topics
 		var want []string
 		for len(sent) > 0 && sent[0].position <= upTo {
 			if !slices.Contains(want, sent[0].topic) {
@@ -450,9 +497,10 @@ func TestBroadcastWithNowhereToGo(t *testing.T) {
 func TestRightsToSendAreMissingForAMoment(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
-	do(t, store, "ACL", "SETUSER", "carrier", "on", ">secret", "~*", "&*", "+@all", "-xadd", "-xtrim")
+	do(t, store, "ACL", "SETUSER", "carrier", "on", ">secret", "~*", "&*", "+@all")
 	limited := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://carrier:secret@", 1), "")
-	run(t, limited, carrier.Options{})
+	watch(t, limited, carrier.Options{})
+	do(t, store, "ACL", "SETUSER", "carrier", "-xadd", "-xtrim") // which the call under way meets
 	storetest.Publish(t, store, all("a", "1", 0), all("b", "2", 0))
 	storetest.Eventually(t, "it is refused", func() bool {
 		denied, err := store.Client().ACLLog(t.Context(), 10).Result()
@@ -501,7 +549,7 @@ func TestTerms(t *testing.T) {
 		t.Errorf("got %+v", term)
 	}
 	// Deposed: it waits for the end of what its term began before it stands again.
-	do(t, store, "SET", store.Keys().Carrier(), "9 1 usurper")
+	do(t, store, "SET", store.Keys().Carrier(), "9 1 600000 usurper")
 	storetest.Eventually(t, "it is told", func() bool {
 		select {
 		case finish <- struct{}{}:

@@ -30,7 +30,7 @@ const (
 	DefaultKeepDeadCount = 100_000
 	DefaultKeepDeadAge   = 90 * 24 * time.Hour
 	DefaultKeepTopics    = 30 * 24 * time.Hour
-	DefaultSweep         = 30 * time.Second
+	DefaultSweep         = 10 * time.Second
 	MinSweep             = time.Millisecond
 	MaxSweep             = time.Hour
 )
@@ -85,6 +85,7 @@ type Death struct {
 type Carrier struct {
 	store *notify.Store
 	o     Options
+	beats chan int64 // epochs of carriers that are heard
 
 	mu    sync.Mutex
 	state State
@@ -115,7 +116,7 @@ func New(store *notify.Store, o Options) (*Carrier, error) {
 	if err := errors.Join(o.check(), o.checkKeeping()); err != nil {
 		return nil, err
 	}
-	return &Carrier{store: store, o: o}, nil
+	return &Carrier{store: store, o: o, beats: make(chan int64, 1)}, nil
 }
 
 // keepByDefault fills in how much is kept.
@@ -176,12 +177,16 @@ func (o *Options) checkKeeping() error {
 
 // Run stands by, carries while elected, and stands by again when deposed, until
 // ctx ends; then it gives up its lease and returns nil. A Redis that is away,
-// or refuses, does not end it: it logs the change and tries again. The error is
-// a notify.ErrUnfit: a Redis that must not hold messages.
+// or refuses, does not end it: it logs the change and tries again. So it does
+// when no carrier is heard, of whatever process, for twice the lease. The error
+// is a notify.ErrUnfit: a Redis that must not hold messages.
 func (c *Carrier) Run(ctx context.Context) error {
 	var told sync.WaitGroup
 	defer told.Wait()
 	defer c.stands(0)
+	awaiting, stop := context.WithCancel(ctx)
+	defer stop()
+	told.Go(func() { c.awaitBeats(awaiting) })
 	var terms sync.Mutex // held while OnTerm runs
 	for ctx.Err() == nil {
 		t, err := c.standBy(ctx)
@@ -211,9 +216,15 @@ func (c *Carrier) Run(ctx context.Context) error {
 func (c *Carrier) serve(ctx context.Context, t *term) {
 	c.stands(t.epoch)
 	c.o.Logger.Info("elected", "carrier", c.o.Name, "epoch", t.epoch)
-	if err := t.carry(ctx); errors.Is(err, errDeposed) {
-		c.o.Logger.Warn("deposed: the lease is another's", "carrier", c.o.Name, "epoch", t.epoch)
-		return
+	var deposed deposedError
+	switch err := t.carry(ctx); {
+	case !errors.As(err, &deposed):
+		c.resign(ctx, t)
+	case deposed.holder == "": // no call came through in time, or Redis lost it
+		c.o.Logger.Warn("deposed: the lease ran out, standing for election again", "carrier", c.o.Name, "epoch", t.epoch, "lease", c.o.Lease)
+	default:
+		var by Status
+		by.readToken(deposed.holder)
+		c.o.Logger.Warn("deposed: the lease is another's", "carrier", c.o.Name, "epoch", t.epoch, "by", by.Name)
 	}
-	c.resign(ctx, t)
 }

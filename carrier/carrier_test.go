@@ -102,9 +102,10 @@ func TestOneIsElectedAndAnotherTakesOver(t *testing.T) {
 // A carrier whose lease is another's moves nothing and stands by.
 func TestDeposedCarrierMovesNothing(t *testing.T) {
 	store := storetest.Open(t)
-	run(t, store, carrier.Options{Name: "old"})
+	var log journal
+	run(t, store, carrier.Options{Name: "old", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	storetest.Eventually(t, "it is elected", func() bool { return look(t, store).Name == "old" })
-	if err := store.Client().Set(t.Context(), store.Keys().Carrier(), "9 1 usurper", time.Hour).Err(); err != nil {
+	if err := store.Client().Set(t.Context(), store.Keys().Carrier(), "9 1 600000 usurper", time.Hour).Err(); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Publish(t, store, later("a", time.Millisecond))
@@ -115,10 +116,26 @@ func TestDeposedCarrierMovesNothing(t *testing.T) {
 	if info := inspect(t, store, "a"); info.State != notify.Scheduled {
 		t.Errorf("it is %v", info.State)
 	}
+	if !log.has("level=WARN", `"deposed: the lease is another's" carrier=old epoch=1 by=usurper`) {
+		t.Error("the log does not tell whose the lease is")
+	}
 	// The usurper steps down: the old one carries again.
 	store.Client().Del(t.Context(), store.Keys().Carrier())
 	store.Client().Publish(t.Context(), store.Keys().Vacant(), "")
 	storetest.Eventually(t, "it is ready", func() bool { return inspect(t, store, "a").State == notify.Ready })
+}
+
+// A lease that nobody else took is not called another's.
+func TestLeaseRunsOut(t *testing.T) {
+	store := storetest.Open(t)
+	var log journal
+	run(t, store, carrier.Options{Name: "me", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	storetest.Eventually(t, "it is elected", func() bool { return look(t, store).Epoch == 1 })
+	store.Client().Del(t.Context(), store.Keys().Carrier())
+	storetest.Eventually(t, "it is elected again", func() bool { return look(t, store).Epoch == 2 })
+	if !log.has("level=WARN", `"deposed: the lease ran out, standing for election again" carrier=me epoch=1 lease=3s`) || log.has("another") {
+		t.Error("the log does not tell that the lease ran out")
+	}
 }
 
 // A lease without an end, which nobody of us writes, does not stop elections for ever.
@@ -129,6 +146,61 @@ func TestForeignLeaseEnds(t *testing.T) {
 	}
 	run(t, store, carrier.Options{Name: "me", Lease: carrier.MinLease})
 	storetest.Eventually(t, "it is elected", func() bool { return look(t, store).Name == "me" })
+}
+
+// A lease that lasts longer than its holder's token says, as after a crash when the clock was set back, ends when that says; so does one of
+// a token that claims more than there may be.
+func TestLeaseIsNoLongerThanItsToken(t *testing.T) {
+	for token, most := range map[string]time.Duration{"7 1 1000 gone": time.Second, "7 1 99999999999999999999 gone": carrier.MaxLease, "7 1 gone": carrier.DefaultLease} {
+		store := storetest.Open(t)
+		if err := store.Client().Set(t.Context(), store.Keys().Carrier(), token, time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+		run(t, store, carrier.Options{Name: "me"})
+		storetest.Eventually(t, "the lease is cut", func() bool { return look(t, store).Lease <= most })
+		if most == time.Second {
+			storetest.Eventually(t, "it is elected", func() bool { return look(t, store).Name == "me" })
+		}
+	}
+}
+
+// The log tells once when no carrier is heard for twice the lease, and once when one is again; so does the state.
+func TestSilenceIsTold(t *testing.T) {
+	store := storetest.Open(t)
+	var log journal
+	c, _ := watch(t, store, carrier.Options{Lease: carrier.MinLease, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	storetest.Eventually(t, "it is heard", func() bool { return c.State().Heard == 1 })
+	if log.has("carrier is heard") {
+		t.Error("it told of a silence before there was one")
+	}
+	do(t, store, "SET", store.Keys().Carrier(), "9 1 600000 silent", "PX", time.Hour.Milliseconds())
+	storetest.Eventually(t, "the log tells it", func() bool { return log.has("level=WARN", "no carrier is heard", "for=3s") })
+	if heard := c.State().Heard; heard != 0 {
+		t.Errorf("carrier %d is heard", heard)
+	}
+	do(t, store, "DEL", store.Keys().Carrier())
+	storetest.Eventually(t, "the log tells that it is over", func() bool { return log.has("level=INFO", "a carrier is heard again", "epoch=2") })
+	if heard := c.State().Heard; heard != 2 {
+		t.Errorf("carrier %d is heard", heard)
+	}
+	if n := log.count("carrier is heard"); n != 2 {
+		t.Errorf("it was told %d times", n)
+	}
+}
+
+// The log tells once when Redis begins to evict messages, and once when it ends.
+func TestEvictionIsTold(t *testing.T) {
+	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
+	store := storetest.At(t, server.URL(), "")
+	var log journal
+	watch(t, store, carrier.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	do(t, store, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
+	storetest.Eventually(t, "it is told", func() bool { return log.has("level=ERROR", "redis may evict messages", "volatile-ttl") })
+	do(t, store, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+	storetest.Eventually(t, "its end is told", func() bool { return log.has("level=INFO", "evicts nothing any more") })
+	if n := log.count("evict"); n != 2 {
+		t.Errorf("it was told %d times", n)
+	}
 }
 
 func TestBacklogIsMovedWithItsDueTimes(t *testing.T) {
@@ -299,13 +371,14 @@ func TestExpiryAtTheEndOfALease(t *testing.T) {
 			t.Fatalf("claimed %v, %v", ds, err)
 		}
 		d = ds[0]
-		return inspect(t, store, d.ID).Expires.Equal(d.Receipt.Until())
+		return inspect(t, store, d.ID).Expires.Equal(d.Receipt.Until().Truncate(time.Millisecond))
 	})
+	expires := inspect(t, store, d.ID).Expires
 	if _, err := claimer.Nack(t.Context(), d, 0, "not now"); err != nil {
 		t.Fatal(err)
 	}
-	if got := inspect(t, store, d.ID); !got.Expires.Equal(d.Receipt.Until()) || got.State != notify.Scheduled {
-		t.Errorf("it expires at %v, want %v; it is %v", got.Expires, d.Receipt.Until(), got.State)
+	if got := inspect(t, store, d.ID); !got.Expires.Equal(expires) || got.State != notify.Scheduled {
+		t.Errorf("it expires at %v, want %v; it is %v", got.Expires, expires, got.State)
 	}
 }
 
@@ -523,7 +596,7 @@ func TestStrayMemberOfALiveMessage(t *testing.T) {
 			storetest.Publish(t, store, live)
 			do(t, store, "ZADD", store.Keys().Base()+place+topic, 1, "other:live")
 			do(t, store, "ZADD", store.Keys().Schedules(), 1, topic)
-			do(t, store, "SADD", store.Keys().ReadyTopics(), topic)
+			do(t, store, "ZADD", store.Keys().ReadyTopics(), 1, topic)
 			run(t, store, carrier.Options{})
 			storetest.Eventually(t, "the stray one is dead", func() bool {
 				if ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {

@@ -28,7 +28,15 @@ const (
 	minBatch = 16
 )
 
-var errDeposed = errors.New("the lease is another's")
+// A deposedError ends a term: the lease is another's, or ran out.
+type deposedError struct{ holder string } // the token of who has it; empty: nobody
+
+func (e deposedError) Error() string {
+	if e.holder == "" {
+		return "the lease ran out"
+	}
+	return "the lease is another's"
+}
 
 // A term is one election's time in office.
 type term struct {
@@ -42,6 +50,7 @@ type term struct {
 	clock  clock
 	beaten time.Time
 	beat   time.Duration
+	policy string // by which Redis may evict messages; empty: it does not
 
 	lookout lookout
 }
@@ -53,7 +62,7 @@ func newTerm(c *Carrier, token string, epoch int64) *term {
 	}
 }
 
-// carry moves messages until ctx ends (nil) or the term does (errDeposed).
+// carry moves messages until ctx ends (nil) or the term does (a deposedError).
 func (t *term) carry(ctx context.Context) error {
 	nudges := make(chan int64, 1)
 	var beside sync.WaitGroup
@@ -64,6 +73,7 @@ func (t *term) carry(ctx context.Context) error {
 	beside.Go(func() {
 		t.store.Hear(besideCtx, func(e notify.Event) {
 			nudge(e, nudges)
+			t.hears(e)
 			t.lookout.listens(e) // behind it: a nudge that was sent before the beat is there already
 		}, t.store.Keys().Head())
 	})
@@ -73,7 +83,7 @@ func (t *term) carry(ctx context.Context) error {
 		t.around()
 		next, err := t.call(ctx)
 		switch {
-		case errors.Is(err, errDeposed):
+		case errors.As(err, &deposedError{}):
 			return err
 		case err != nil:
 			if !pause.Waited() && ctx.Err() == nil {
@@ -168,7 +178,8 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 		return 0, err
 	}
 	if mine, _ := reply[0].(int64); mine == 0 {
-		return 0, errDeposed
+		holder, _ := reply[1].(string)
+		return 0, deposedError{holder}
 	}
 	if beats {
 		t.beaten = began
@@ -200,7 +211,11 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 	t.tell(t.lookout.carried(m, dueOf(reply[8]), now))
 	repeated, _ := reply[10].(int64)
 	t.repeats(repeated)
-	t.report(reply[11:])
+	if beats {
+		policy, _ := reply[11].(string)
+		t.evicts(policy)
+	}
+	t.report(reply[12:])
 	switch {
 	case wait < 0:
 		return never, nil
@@ -241,6 +256,19 @@ func dueOf(score any) int64 {
 func number(reply any) (int64, error) {
 	text, _ := reply.(string)
 	return strconv.ParseInt(text, 10, 64)
+}
+
+// evicts tells when Redis begins to evict what it holds, by a policy, and when it
+// ends; empty: it does not.
+func (t *term) evicts(policy string) {
+	switch before := t.policy; {
+	case policy == before:
+	case policy != "":
+		t.o.Logger.Error("redis may evict messages, so publishes are refused; run CONFIG SET maxmemory-policy noeviction", "maxmemory-policy", policy)
+	default:
+		t.o.Logger.Info("redis evicts nothing any more", "maxmemory-policy", before)
+	}
+	t.policy = policy
 }
 
 // adapt keeps one call short for everybody else who calls Redis. It tries a

@@ -4,11 +4,11 @@
 --   ARGV[7]: what the topics' keys begin with, ARGV[8]: the channel of the beat, '' between beats, ARGV[9]: the epoch,
 --   ARGV[10]: cursor over the topics that have something ready, and ARGV[11]: over the logs that are old, for the beat,
 --   ARGV[12]: how many broadcasts a log keeps, ARGV[13]: for how many ms.
--- Reply: 0 if the lease is another's. Else 1, members that were moved, in how many us the next thing is due (-1: nothing
+-- Reply: 0 if the lease is another's, and its token, or '' if it ran out. Else 1, members that were moved, in how many us the next thing is due (-1: nothing
 --   is scheduled), now in us, how many us this took, the two cursors, how many messages and broadcasts there are (-1 between
 --   beats), when the earliest of those that were carried was due ('' if none was), a list of due times, each with how many
---   scheduled messages of a topic that were made ready had it, for how many topics the beat repeated a ring, and of each one
---   buried: member, reason, attempts used up.
+--   scheduled messages of a topic that were made ready had it, for how many topics the beat repeated a ring, by which policy
+--   Redis may evict what it holds ('' between beats, and where it does not), and of each one buried: member, reason, attempts used up.
 -- The keys of topics are built here, because the topics are learned here; they carry the same hash tag.
 local BATCH = math.max(tonumber(ARGV[5]), 2) -- one of the topic that is behind the most, one of that which is the least
 local SLOW = math.ceil(BATCH / 5) -- leases and expiries dealt with in one call, which take longer each
@@ -19,9 +19,11 @@ local LATER = 60000 -- ms until something is tried again that can neither be car
 local PATIENCE = 50000 -- us in which who was rung has claimed
 local LOGS_A_CALL = 50 -- topics whose broadcasts are sent in one call
 local SWEEP = 20 -- old logs that a beat removes
+local LATELY = 2500000 -- us for which a beat names a log that has grown: in two beats, since one may be lost
 local KEEP, AGE = ARGV[12], tonumber(ARGV[13])
 local LOGS, HANDED = KEYS[11], KEYS[12]
-if call('GET', KEYS[10]) ~= ARGV[3] then return { 0 } end
+local holder = call('GET', KEYS[10])
+if holder ~= ARGV[3] then return { 0, holder or '' } end
 call('PEXPIRE', KEYS[10], ARGV[4])
 
 local us, now = clock()
@@ -31,13 +33,18 @@ local moved = 0
 local runs = {} -- due times and how many of a topic had each
 local earliest = ''
 
+-- How many there are in a ms of what the scores of a place are.
+local function unit(place)
+  return place == LEASED and 1000 or 1
+end
+
 -- Buries a member, or has it wait in a place where its dead letters are foreign. Returns whether it is buried: only then, and
 -- only afterwards, the caller takes it out of that place. Nil: it can do neither, since the place is foreign, too.
 local counter_of = { [LEASED] = 'leased', [BROADCASTS] = 'broadcasts' }
 local function bury_here(place, topic, member, reason, attempts)
   if not bury(base .. 'dead:' .. (topic or '_'), member, reason, attempts, now) then
     try('ZADD', EXPIRIES, 'XX', now + LATER, member)
-    if not try('ZADD', place, now + LATER, member) then return nil end
+    if not try('ZADD', place, text((now + LATER) * unit(place)), member) then return nil end
     if topic and counter_of[place] then count(topic, counter_of[place], 1) end
     return false
   end
@@ -67,16 +74,15 @@ local function by_topic(found)
   return topics, foreign
 end
 
--- Makes pairs of time and member ready. Returns what is wrong with the ready set if it is foreign.
+-- Makes pairs of time and member ready, of which the first have the least times. Returns what is wrong with the ready set if it is foreign.
 local function make_ready(topic, pairs_)
-  if not try('ZADD', base .. 'ready:' .. topic, unpack(pairs_)) then return 'ready set is foreign (WRONGTYPE)' end
-  try('SADD', READY, topic)
+  if not add_ready(topic, base .. 'ready:' .. topic, pairs_[1], pairs_) then return 'ready set is foreign (WRONGTYPE)' end
   ring(topic, base .. 'waiting:' .. topic, #pairs_ / 2, us)
   moved = moved + #pairs_ / 2
 end
 
 local function due_of(key, limit)
-  return try('ZRANGE', key, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
+  return try('ZRANGE', key, '-inf', key == LEASED and text(us) or now, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
 end
 
 -- Tells how many of pairs of time and member, in their order, have each time.
@@ -174,7 +180,7 @@ local function carry_leases()
       dead[#dead + 1] = { member, 'lease expired, out of attempts', used }
     else
       again[#again + 1] = member
-      again[#again + 1] = ended[i + 1]
+      again[#again + 1] = text(math.floor(ended[i + 1] / 1000))
     end
   end
   local topics, foreign = by_topic(again)
@@ -218,7 +224,7 @@ local function carry_expiries()
       local buried_ = bury_here(key, topic, member, 'expired', used_by(member))
       if buried_ == false then set_head(topic, key) end
       if buried_ ~= nil then call('ZREM', ready, member) end
-      if call('EXISTS', ready) == 0 then try('SREM', READY, topic) end
+      leave_ready(topic, ready)
     else
       call('ZREM', EXPIRIES, member)
     end
@@ -253,10 +259,15 @@ local function append(log, position, ...)
   return nil, 'log is foreign: its last entry is past all positions'
 end
 
--- Tells those who listen by Bellhop that logs have grown up to a position: all of them in one message, so that a listener of
--- several topics can read them in one order.
-local function ring_logs(topics, position)
-  local bell = id_of(position) .. ' ' .. table.concat(topics, ' ')
+-- A bell: behind a position none but the logs of topics have grown, and none behind the last position.
+local function bell_of(since, last, topics)
+  return table.concat({ id_of(since), id_of(last), unpack(topics) }, ',')
+end
+
+-- Tells those who listen by Bellhop that logs have grown: all of them in one message, so that a listener of several topics can
+-- read them in one order.
+local function ring_logs(topics, since, last)
+  local bell = bell_of(since, last, topics)
   for _, topic in ipairs(topics) do tell(base .. 'log:' .. topic, bell) end
   tell(LOGS, bell)
 end
@@ -267,7 +278,8 @@ local function carry_broadcasts()
   local due = due_of(BROADCASTS, BATCH)
   local members = {}
   for i = 1, #due, 2 do members[#members + 1] = due[i] end
-  local position = math.max(us, last_sent(LOGS) + 1)
+  local since = last_sent(LOGS)
+  local position = math.max(us, since + 1)
   local topics, sent, last = {}, {}, {}
   local gone, lost, done = {}, {}, 0
   for i, record in ipairs(records_of(members)) do
@@ -300,6 +312,7 @@ local function carry_broadcasts()
     done = i
     if fault then lost[#lost + 1] = { member, topic, fault } end
   end
+  count_all('sent', #gone)
   for topic, n in pairs(sent) do
     try('ZADD', LOGS, text(last[topic]), topic)
     count(topic, 'broadcasts', -n)
@@ -314,7 +327,7 @@ local function carry_broadcasts()
     end
   end
   if done > 0 then call('ZREMRANGEBYRANK', BROADCASTS, 0, done - 1) end
-  if #topics > 0 then ring_logs(topics, position - 1) end
+  if #topics > 0 then ring_logs(topics, since, position - 1) end
 end
 
 -- Named listeners of which a process may have died with broadcasts in hand: their lease has ended. Who of that name listens
@@ -356,17 +369,34 @@ local function unheard(waiting)
   return rung and us - (rung - RUNG) > PATIENCE
 end
 
+-- The bell of a beat: it repeats those that may have been lost. It names the logs that have grown lately, if they are few, so
+-- that who listens to others need not look.
+local function bell_of_beat()
+  local latest = try('ZRANGE', LOGS, text(LAST), 0, 'BYSCORE', 'REV', 'LIMIT', 0, LOGS_A_CALL + 1, 'WITHSCORES') or {}
+  local since, topics = 0, {}
+  for i = 1, #latest, 2 do
+    local position = math.floor(latest[i + 1])
+    if position <= us - LATELY or i > 2 * LOGS_A_CALL then
+      since = position
+      break
+    end
+    if is_topic(latest[i]) then topics[#topics + 1] = latest[i] end
+  end
+  return bell_of(since, math.floor(latest[2] or 0), topics)
+end
+
 -- Tells that the carrier lives. Where ready messages and waiting subscribers stand side by side a ring may have been lost: it
 -- is repeated. Where nobody stands in the list, the list may have been lost: the beat names the topic. Programs of other
 -- languages are told again in either case. Of a topic that is paused nobody is told.
 local repeated = 0
 local function beat()
-  local page = try('SSCAN', READY, ARGV[10], 'COUNT', TOPICS_A_BEAT) or { '0', {} }
-  local told, size = { ARGV[9], text(now) }, 0
-  for _, topic in ipairs(page[2]) do
+  local page = try('ZSCAN', READY, ARGV[10], 'COUNT', TOPICS_A_BEAT) or { '0', {} }
+  local told, size = { ARGV[9], text(now), string.match(STORE, '%S+$'), bell_of_beat() }, 0
+  for i = 1, #page[2], 2 do
+    local topic = page[2][i]
     local ready = try('ZCARD', base .. 'ready:' .. topic)
     if ready == 0 then
-      call('SREM', READY, topic)
+      call('ZREM', READY, topic)
     elseif ready then
       local waiting = base .. 'waiting:' .. topic
       if (try('ZCARD', waiting) or 0) > 0 then
@@ -385,26 +415,28 @@ local function beat()
   return page[1]
 end
 
--- Carries what is due in a place, and answers when the next thing in it is.
+-- Carries what is due in a place, and answers when the next thing in it is, in us.
 local function carry(key, carry_due)
+  local factor = 1000 / unit(key)
   local head = head_of(key)
-  if head and head <= now then
+  if head and head * factor <= us then
     if (key == SCHEDULES or key == BROADCASTS) and (earliest == '' or head < tonumber(earliest)) then earliest = text(head) end
     carry_due()
     head = head_of(key)
   end
-  return head or math.huge
+  return head and head * factor or math.huge
 end
 
 local next_due = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULES, carry_schedules),
   carry(BROADCASTS, carry_broadcasts), carry(HANDED, carry_handed))
-local cursor, rank, kept = ARGV[10], ARGV[11], -1
+local cursor, rank, kept, evicts = ARGV[10], ARGV[11], -1, ''
 if ARGV[8] ~= '' then
+  evicts = memory_of_redis().evicts or ''
   kept = try('HLEN', MESSAGES) or 0
   cursor = beat()
   rank = sweep(tonumber(rank))
 end
 local wait = -1
-if next_due < math.huge then wait = math.max(math.min(next_due * 1000, LAST) - us, 0) end -- a foreign time may be past what Go reads
+if next_due < math.huge then wait = math.max(math.min(next_due, LAST) - us, 0) end -- a foreign time may be past what Go reads
 local took = clock() - us
-return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), kept, earliest, runs, repeated, unpack(buried) }
+return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), kept, earliest, runs, repeated, evicts, unpack(buried) }

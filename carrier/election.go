@@ -63,7 +63,12 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 		quiet = false
 		if !heard { // a lone carrier never needs this connection
 			heard = true
-			hearing.Go(func() { c.store.Hear(ctx, func(e notify.Event) { vacancy(e, vacant) }, c.store.Keys().Vacant()) })
+			hearing.Go(func() {
+				c.store.Hear(ctx, func(e notify.Event) {
+					c.hears(e)
+					vacancy(e, vacant)
+				}, c.store.Keys().Vacant())
+			})
 			c.o.Logger.Info("standing by", "carrier", c.o.Name)
 		}
 		select {
@@ -92,7 +97,7 @@ func (c *Carrier) elect(ctx context.Context) (*term, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	keys := c.store.Keys()
-	reply, err := c.store.Run(ctx, electScript, []string{keys.Carrier(), keys.Epoch()}, c.o.Name, c.o.Lease.Milliseconds())
+	reply, err := c.store.Run(ctx, electScript, []string{keys.Carrier(), keys.Epoch()}, c.o.Name, c.o.Lease.Milliseconds(), MaxLease.Milliseconds())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -122,11 +127,15 @@ type Status struct {
 	Epoch int64         // number of this election
 	Since time.Time     // of the election, by Redis's clock
 	Lease time.Duration // what is left of it
+	Whole time.Duration // what it is renewed to, several times a lease: more is left only where Redis's clock was set back
 	Next  time.Time     // when the next scheduled message or broadcast is due; zero: nothing is scheduled
 }
 
 // Look asks who carries. The error is that of the connection.
 func Look(ctx context.Context, store *notify.Store) (Status, error) {
+	if err := store.CheckFormat(ctx); err != nil {
+		return Status{}, fmt.Errorf("look for the carrier: %w", err)
+	}
 	keys := store.Keys()
 	pipe := store.Client().Pipeline()
 	token := pipe.Get(ctx, keys.Carrier())
@@ -151,14 +160,37 @@ func Look(ctx context.Context, store *notify.Store) (Status, error) {
 		return s, nil
 	}
 	s.Lease = left.Val()
-	epoch, rest, _ := strings.Cut(token.Val(), " ")
-	since, name, _ := strings.Cut(rest, " ")
-	s.Epoch, _ = strconv.ParseInt(epoch, 10, 64)
-	if at, err := strconv.ParseInt(since, 10, 64); err == nil {
-		s.Since = timeOf(at)
-	}
-	s.Name = name
+	s.readToken(token.Val())
 	return s, nil
+}
+
+// Standbys returns how many carriers stand by, to take over from the elected
+// one. The error is that of the connection.
+func Standbys(ctx context.Context, store *notify.Store) (int64, error) {
+	channel := store.Keys().Vacant() // which nobody else listens to
+	listening, err := store.Listening(ctx, channel)
+	if err != nil {
+		return 0, fmt.Errorf("count standbys: %w", err)
+	}
+	return listening[channel], nil
+}
+
+// readToken reads what the token of an elected carrier tells: EPOCH SINCE LEASE
+// NAME, as elect.lua writes it. Of a foreign one, all is its name.
+func (s *Status) readToken(token string) {
+	fields := strings.SplitN(token, " ", 4)
+	if len(fields) < 4 {
+		s.Name = token
+		return
+	}
+	s.Epoch, _ = strconv.ParseInt(fields[0], 10, 64)
+	if since, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
+		s.Since = timeOf(since)
+	}
+	if lease, err := strconv.ParseInt(fields[2], 10, 64); err == nil {
+		s.Whole = min(max(time.Duration(lease), 0), MaxLease/time.Millisecond) * time.Millisecond
+	}
+	s.Name = fields[3]
 }
 
 // timeOf returns a time in milliseconds; zero where it is foreign, and beyond all times.

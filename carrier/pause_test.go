@@ -34,8 +34,8 @@ func TestBeatLeavesPausedTopicsAlone(t *testing.T) {
 			case m.Channel == k.Wake("other"):
 			case m.Channel != k.Beat():
 				t.Errorf("heard %q on %s", m.Payload, m.Channel)
-			case !slices.Equal(fields[2:], []string{"other"}):
-				t.Errorf("the beat names %q", fields[2:])
+			case !slices.Equal(fields[4:], []string{"other"}):
+				t.Errorf("the beat names %q", fields[4:])
 			default:
 				beats++
 			}

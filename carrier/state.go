@@ -19,6 +19,7 @@ type State struct {
 	Carrying bool      // it is elected, as far as it knows: while Redis is away it may be deposed
 	Epoch    int64     // number of its last election; zero: it never was elected
 	Since    time.Time // when it was elected, or began to stand by; zero: it was not run yet
+	Heard    int64     // epoch of the carrier, of any process, whose beat was heard last; zero: none was for twice the lease
 	Progress time.Time // when its loop last came around: more than Bound ago means that it is stuck
 
 	Kept     int64         // messages and broadcasts that there were at the last beat, dead ones too; zero while standing by
@@ -74,6 +75,13 @@ func (c *Carrier) stands(epoch int64) {
 	if epoch != 0 {
 		c.state.Epoch = epoch
 	}
+}
+
+// heard takes note of which carrier is heard; zero: none.
+func (c *Carrier) heard(epoch int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state.Heard = epoch
 }
 
 // keeps takes note of how many messages and broadcasts there are.

@@ -21,9 +21,9 @@ const (
 	sweptNames = 10                     // topics that the log names
 )
 
-// A round is one look at all topics: what was removed.
+// A round is one look at all topics that have dead letters: what was removed meanwhile.
 type round struct {
-	cursor    string
+	rank      int64 // in the set of oldest deaths
 	dead      int64
 	topics    []string // whose dead letters those were
 	forgotten int64    // topics
@@ -32,7 +32,7 @@ type round struct {
 // sweep keeps house until ctx ends or the lease is another's: a small step each
 // time, so that nobody waits for it.
 func (t *term) sweep(ctx context.Context) {
-	r := round{cursor: "0"}
+	var r round
 	failed := false
 	for pause := t.o.Sweep; ; {
 		select {
@@ -63,15 +63,16 @@ func (t *term) step(ctx context.Context, r *round) (mine, soon bool, err error) 
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	keys := t.store.Keys()
-	reply, err := t.store.Run(ctx, sweepScript, []string{keys.Carrier(), keys.Logs(), keys.Listeners()},
-		t.token, keys.Base(), r.cursor, t.o.KeepDeadCount, t.o.KeepDeadAge.Milliseconds(), max(t.o.KeepTopics, t.o.KeepAge).Milliseconds())
+	reply, err := t.store.Run(ctx, sweepScript,
+		[]string{keys.Carrier(), keys.Logs(), keys.Listeners(), keys.OldestDeaths(), keys.KeptDeaths(), keys.SeenTopics()},
+		t.token, keys.Base(), r.rank, t.o.KeepDeadCount, t.o.KeepDeadAge.Milliseconds(), max(t.o.KeepTopics, t.o.KeepAge).Milliseconds())
 	if err != nil || reply[0] != int64(1) {
 		return false, false, err
 	}
-	r.cursor, _ = reply[1].(string)
+	r.rank, _ = reply[1].(int64)
 	forgotten, _ := reply[4].(int64)
-	var dead int64
-	for i := 5; i+1 < len(reply); i += 2 {
+	dead, _ := reply[5].(int64)
+	for i := 6; i+1 < len(reply); i += 2 {
 		topic, _ := reply[i].(string)
 		n, _ := reply[i+1].(int64)
 		dead += n
@@ -99,5 +100,5 @@ func (t *term) tellRound(r *round) {
 	if r.forgotten > 0 {
 		t.o.Logger.Info("topics forgotten: nothing was left of them", "forgotten", r.forgotten)
 	}
-	*r = round{cursor: "0"}
+	*r = round{}
 }

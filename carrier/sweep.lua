@@ -1,77 +1,177 @@
 -- Keeps house, for the elected carrier only: removes dead letters that are too old or too many, and forgets topics of which
--- nothing is left. It deals with a page of the counters of topics, and with some positions in the logs.
--- KEYS[10]: carrier, KEYS[11]: logs, KEYS[12]: listeners.
--- ARGV[3]: token, ARGV[4]: what the topics' keys begin with, ARGV[5]: cursor over the counters, ARGV[6]: how many dead letters
---   of a topic are kept, ARGV[7]: for how many ms, ARGV[8]: for how many ms a topic is remembered.
--- Reply: 0 if the lease is another's. Else 1, the cursor for the next call, 1 if there is more to be done soon, 1 if all topics
---   were looked at, how many were forgotten, and of each that dead letters were removed of: topic and how many.
+-- nothing is left. It looks only at what may be due, some of it in each call: at the topics whose oldest dead letter is too old,
+-- in deaths-oldest, and at those that were not looked at for long, in topics-seen. That dead letters are not too many is seen to
+-- by each death; those of before are looked at here, a page of topics in each call.
+-- KEYS[10]: carrier, KEYS[11]: logs, KEYS[12]: listeners, KEYS[13]: deaths-oldest, KEYS[14]: deaths-kept, KEYS[15]: topics-seen.
+-- ARGV[3]: token, ARGV[4]: what the topics' keys begin with, ARGV[5]: rank in deaths-oldest from which on it is looked whether
+--   there are too many, ARGV[6]: how many dead letters of a topic are kept, ARGV[7]: for how many ms, ARGV[8]: for how many ms a
+--   topic is remembered.
+-- Reply: 0 if the lease is another's. Else 1, the rank for the next call, 1 if there is more to be done soon, 1 if all of
+--   deaths-oldest was looked at, how many topics were forgotten, how many dead letters were removed by deaths, and of each topic
+--   that some were removed of here: topic and how many.
 -- The keys of topics are built here, because the topics are learned here; they carry the same hash tag.
-local PAGE = 150 -- counters looked at in one call
 local LETTERS = 200 -- dead letters removed in one call
+local AGED = 50 -- topics in which some may be too old
+local PAGE = 200 -- topics in which there may be too many
+local LOOKS = 280 -- topics of which may be nothing left
+local STRIKES = 100 -- of those who wait for one and are not heard
+local CHUNK = 56 -- of them, whose counters are read at a time
 local POSITIONS = 50 -- positions forgotten in one call
 local LISTENERS = 200 -- named listeners, of which what they remember of them is forgotten, too, if there are no more
-local EVER = { 'published', 'acked', 'sent', 'died', 'lateness' } -- counters that keep no topic alive
-local ALIVE = { 'leased', 'broadcasts', 'paused' } -- those that do
-local LOGS, base, cursor = KEYS[11], ARGV[4], ARGV[5]
+local OFTEN = 8 -- looks at a topic in the time for which it is remembered
+local EVER = { 'published', 'sent', 'acked', 'died', 'lateness', 'released', 'idle' } -- counters that keep no topic alive
+local LOGS, OLDEST, KEPT, SEEN = KEYS[11], KEYS[13], KEYS[14], KEYS[15]
+local base, rank = ARGV[4], tonumber(ARGV[5])
 local KEEP, AGE, REMEMBER = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 if call('GET', KEYS[10]) ~= ARGV[3] then return { 0 } end
 
-local us, now = clock()
-local soon, forgotten, removed, left = 0, 0, {}, LETTERS
+local _, now = clock()
+local soon, forgotten, removed, left, strikes = 0, 0, {}, LETTERS, STRIKES
 
--- Removes what is too much of a topic's dead letters, the oldest of them. Returns how many stay.
-local function trim(topic)
+-- Removes dead letters of a topic, the oldest ones, as far as this call goes.
+local function remove(topic, n)
   local dead = base .. 'dead:' .. topic
-  local all = try('ZCARD', dead) or 0
-  if all == 0 then return 0 end
-  local over = math.max(all - KEEP, call('ZCOUNT', dead, '-inf', '(' .. text(now - AGE)))
-  local n = math.min(over, left)
-  if over > n then soon = 1 end
+  if n > left then n, soon = left, 1 end
   if n > 0 then
     remove_dead(dead, call('ZRANGE', dead, 0, n - 1))
     removed[#removed + 1] = topic
     removed[#removed + 1] = n
     left = left - n
   end
-  return all - n
+  note_oldest(dead)
 end
 
-local function fields_of(topic, names)
-  local fields = {}
-  for i, name in ipairs(names) do fields[i] = topic .. ':' .. name end
-  return fields
+local function remove_aged()
+  local topics = try('ZRANGE', OLDEST, '-inf', '(' .. text(now - AGE), 'BYSCORE', 'LIMIT', 0, AGED) or {}
+  for _, topic in ipairs(topics) do
+    remove(topic, try('ZCOUNT', base .. 'dead:' .. topic, '-inf', '(' .. text(now - AGE)) or 0)
+    if left == 0 then break end
+  end
+  if #topics == AGED then soon = 1 end
 end
 
--- Whether nothing of a topic is left but what it once was.
-local function is_idle(topic)
-  for _, n in ipairs(call('HMGET', TOPICS, unpack(fields_of(topic, ALIVE)))) do
+-- Looks at a page of topics. The next page is the same where this call removes no more.
+local function remove_too_many()
+  local topics = try('ZRANGE', OLDEST, rank, rank + PAGE - 1) or {}
+  for _, topic in ipairs(topics) do
+    local all = try('ZCARD', base .. 'dead:' .. topic) or 0
+    if all > KEEP or all == 0 then remove(topic, math.max(all - KEEP, 0)) end
+    if left == 0 then return end
+  end
+  rank = #topics == PAGE and rank + PAGE or 0
+end
+
+-- Has each death see to it that there are not too many, and returns how many those removed since the last call.
+local function removed_by_deaths()
+  local kept = try('HMGET', KEPT, 'most', 'removed')
+  if not kept then return 0 end
+  if kept[1] ~= ARGV[6] then call('HSET', KEPT, 'most', ARGV[6]) end
+  if not kept[2] then return 0 end
+  call('HDEL', KEPT, 'removed')
+  return tonumber(kept[2]) or 0
+end
+
+-- Whether somebody waits for a topic. Who is not heard is gone, and is struck off, as far as this call goes; whoever only connects
+-- anew claims then, and stands there again.
+local function is_waited_for(topic)
+  local waiting = base .. 'waiting:' .. topic
+  while strikes > 0 do
+    local inbox = (try('ZRANGE', waiting, 0, 0) or {})[1]
+    if not inbox then break end
+    if call('PUBSUB', 'NUMSUB', inbox)[2] > 0 then return true end
+    call('ZREM', waiting, inbox)
+    strikes = strikes - 1
+  end
+  return call('EXISTS', waiting) == 1
+end
+
+-- Whether nothing is left of a topic that was not used for so long: no message, dead letter or broadcast in any place, nobody who
+-- waits, no pause.
+local function is_over(topic)
+  for _, n in ipairs(call('HMGET', TOPICS, topic .. ':leased', topic .. ':broadcasts', topic .. ':paused')) do
     if n then return false end
   end
-  return call('EXISTS', base .. 'schedule:' .. topic, base .. 'ready:' .. topic, base .. 'waiting:' .. topic,
-    base .. 'log:' .. topic) == 0
+  return call('EXISTS', base .. 'schedule:' .. topic, base .. 'ready:' .. topic, base .. 'dead:' .. topic,
+    base .. 'log:' .. topic) == 0 and not is_waited_for(topic)
 end
 
--- Forgets a topic that is idle, and that was as idle some time ago: since when, and what had happened to it until then, is kept
--- beside its counters.
-local function look_at(topic)
-  local mark = topic .. ':idle'
-  local kept = call('HGET', TOPICS, mark)
-  if trim(topic) > 0 or not is_idle(topic) then
-    if kept then call('HDEL', TOPICS, mark) end
-    return
+-- Which of some topics have messages or dead letters that may stay for long.
+local function with_messages(topics)
+  local scheduled, dead = try('ZMSCORE', SCHEDULES, unpack(topics)) or {}, try('ZMSCORE', OLDEST, unpack(topics)) or {}
+  local ready, busy = {}, {}
+  for i, topic in ipairs(topics) do
+    busy[topic] = scheduled[i] or dead[i]
+    ready[i] = base .. 'ready:' .. topic
   end
-  local ever = fields_of(topic, EVER)
-  local was = {}
-  for i, n in ipairs(call('HMGET', TOPICS, unpack(ever))) do was[i] = n or '' end
-  was = table.concat(was, ',')
-  local since, before = string.match(kept or '', '^(%d+) (.*)$')
-  if before ~= was then
-    call('HSET', TOPICS, mark, text(now) .. ' ' .. was)
-    soon = 1
-  elseif now - since > REMEMBER then
-    call('HDEL', TOPICS, mark, unpack(ever))
-    forgotten, soon = forgotten + 1, 1
+  if call('EXISTS', unpack(ready)) == 0 then return busy end
+  for i, topic in ipairs(topics) do busy[topic] = busy[topic] or call('EXISTS', ready[i]) == 1 end
+  return busy
+end
+
+-- Keeps beside the counters of some topics that nothing is left of them, since now, and how many messages were published until
+-- then. That of those which are busy is dropped. Published are these numbers, or ''.
+local function mark(topics, published)
+  local marks, dropped, since = {}, {}, text(now) .. ' '
+  local busy = with_messages(topics)
+  for i, topic in ipairs(topics) do
+    if busy[topic] then
+      dropped[#dropped + 1] = topic .. ':idle'
+    else
+      marks[#marks + 1] = topic .. ':idle'
+      marks[#marks + 1] = since .. published[i]
+    end
   end
+  if #marks > 0 then call('HSET', TOPICS, unpack(marks)) end
+  if #dropped > 0 then call('HDEL', TOPICS, unpack(dropped)) end
+end
+
+-- Looks at some topics, and returns those that can be forgotten: nothing is left of them, and nothing was published or sent, for as
+-- long as they are remembered.
+local function those_to_forget(topics)
+  local fields = {}
+  for i, topic in ipairs(topics) do fields[2 * i - 1], fields[2 * i] = topic .. ':published', topic .. ':idle' end
+  local values = try('HMGET', TOPICS, unpack(fields))
+  if not values then return {} end
+  local gone, changed, published = {}, {}, {}
+  for i, topic in ipairs(topics) do
+    local now_, since, before = values[2 * i - 1] or '', string.match(values[2 * i] or '', '^(%d+) (.*)$')
+    local over = before == now_ and now - since > REMEMBER and now - (last_sent_to(LOGS, topic) or 0) / 1000 > REMEMBER
+    if over and is_over(topic) then
+      gone[#gone + 1] = topic
+    elseif over and strikes > 0 or before ~= now_ then -- else the next look goes on with those who wait
+      changed[#changed + 1] = topic
+      published[#changed] = now_
+    end
+  end
+  if #changed > 0 then mark(changed, published) end
+  return gone
+end
+
+-- Forgets some topics.
+local function forget_all(topics)
+  local counters = {}
+  for _, topic in ipairs(topics) do
+    for _, name in ipairs(EVER) do counters[#counters + 1] = topic .. ':' .. name end
+  end
+  call('HDEL', TOPICS, unpack(counters))
+  for _, index in ipairs({ '-names', '-busy', '-paused' }) do try('ZREM', TOPICS .. index, unpack(topics)) end
+  try('ZREM', DEATHS .. '-newest', unpack(topics))
+  call('ZREM', SEEN, unpack(topics))
+  forgotten = forgotten + #topics
+end
+
+-- Forgets topics. Where this call removed dead letters it looks at fewer of them.
+local function forget_topics()
+  local most = math.ceil(LOOKS * left / LETTERS)
+  local topics = try('ZRANGE', SEEN, '-inf', text(now - REMEMBER / OFTEN), 'BYSCORE', 'LIMIT', 0, most) or {}
+  local seen = {}
+  for i, topic in ipairs(topics) do seen[2 * i - 1], seen[2 * i] = now, topic end
+  if #seen > 0 then call('ZADD', SEEN, unpack(seen)) end
+  for from = 1, #topics, CHUNK do
+    local gone = those_to_forget({ unpack(topics, from, math.min(from + CHUNK - 1, #topics)) })
+    if #gone > 0 then forget_all(gone) end
+  end
+  if forgotten > 0 and #topics == LOOKS then soon = 1 end
 end
 
 -- Forgets where named listeners stood in topics.
@@ -91,23 +191,15 @@ local function forget_positions()
     if last_sent_to(LOGS, topic) ~= last and call('EXISTS', base .. 'log:' .. topic) == 0 then
       call('ZREM', LOGS, topic)
       gone[#gone + 1] = topic
-      soon = 1
     end
   end
+  if #gone > 0 and #old == POSITIONS then soon = 1 end
   forget_places(gone)
 end
 
-local page = try('HSCAN', TOPICS, cursor, 'COUNT', PAGE) or { '0', {} }
-local seen = {}
-for i = 1, #page[2], 2 do
-  local topic = topic_of(page[2][i])
-  if topic and not seen[topic] then
-    seen[topic] = true
-    if left > 0 then look_at(topic) end
-  end
-end
-if cursor == '0' then trim('_') end -- what died without a topic
+local by_deaths = removed_by_deaths()
+remove_aged()
+if left > 0 then remove_too_many() end
+forget_topics()
 forget_positions()
-local done = left > 0 -- else this page once more
-if done then cursor = page[1] end
-return { 1, cursor, soon, done and cursor == '0' and 1 or 0, forgotten, unpack(removed) }
+return { 1, rank, soon, left > 0 and rank == 0 and 1 or 0, forgotten, by_deaths, unpack(removed) }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -44,9 +46,11 @@ func die(t *testing.T, store *notify.Store, topic string, n int) {
 // aged makes dead letters older: the first n of a topic.
 func aged(t *testing.T, store *notify.Store, topic string, n int, by time.Duration) {
 	t.Helper()
+	died := time.Now().Add(-by).UnixMilli()
 	for i := range n {
-		do(t, store, "ZADD", store.Keys().Dead(topic), time.Now().Add(-by).UnixMilli(), fmt.Sprintf("%s:%05d", topic, i))
+		do(t, store, "ZADD", store.Keys().Dead(topic), died, fmt.Sprintf("%s:%05d", topic, i))
 	}
+	do(t, store, "ZADD", store.Keys().OldestDeaths(), died, topic)
 }
 
 // size returns how many a hash or a sorted set holds.
@@ -79,7 +83,10 @@ func (j *journal) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func (j *journal) has(parts ...string) bool {
+func (j *journal) has(parts ...string) bool { return j.count(parts...) > 0 }
+
+// count returns how many lines have all parts.
+func (j *journal) count(parts ...string) (n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, line := range j.lines {
@@ -88,10 +95,10 @@ func (j *journal) has(parts ...string) bool {
 			all = all && strings.Contains(line, part)
 		}
 		if all {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // Dead letters that are too old are removed with all that belonged to them, more of them than one step deals with; the others stay.
@@ -130,6 +137,36 @@ func TestTooManyDeadLettersAreRemoved(t *testing.T) {
 	if info := inspect(t, store, "00020"); info.State != notify.Dead {
 		t.Errorf("the first that stays: %+v", info)
 	}
+}
+
+// Each death sees to it that a topic has no more dead letters than are kept, also while no carrier lives: where they are too many it removes two,
+// the oldest ones, with all that belonged to them.
+func TestDeathsRemoveTheOldest(t *testing.T) {
+	store := storetest.Open(t)
+	kept := store.Keys().KeptDeaths()
+	stop := run(t, store, carrier.Options{KeepDeadCount: 10, Sweep: often})
+	storetest.Eventually(t, "how many are kept is written down", func() bool {
+		most, err := store.Client().HGet(t.Context(), kept, "most").Result()
+		return err == nil && most == "10"
+	})
+	stop()
+	die(t, store, "orders", 30)
+	for name, want := range map[string]int64{"dead:orders": 10, "deaths": 10, "attempts": 10, "messages": 10} {
+		if got := size(t, store, name); got != want {
+			t.Errorf("%s holds %d, want %d", name, got, want)
+		}
+	}
+	if info := inspect(t, store, "00020"); info.State != notify.Dead {
+		t.Errorf("the first that stays: %+v", info)
+	}
+
+	do(t, store, "HSET", kept, "most", 3)
+	die(t, store, "orders", 2)
+	if n := size(t, store, "dead:orders"); n != 8 {
+		t.Errorf("%d are left, want two fewer by each death", n)
+	}
+	c, _ := watch(t, store, carrier.Options{KeepDeadCount: 10, Sweep: often})
+	storetest.Eventually(t, "what deaths removed is counted", func() bool { return c.State().DeadRemoved == 20+4 })
 }
 
 // A dead letter without a record is not what was published by its name since: that is delivered, however the dead letter goes.
@@ -204,6 +241,11 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 	if err := pub.Pause(ctx, "paused"); err != nil {
 		t.Fatal(err)
 	}
+	waits := store.Client().Subscribe(ctx, store.Keys().Inbox("x"))
+	t.Cleanup(func() { waits.Close() })
+	if _, err := waits.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
 	do(t, store, "ZADD", store.Keys().Waiting("waits"), 1, store.Keys().Inbox("x"))
 
 	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: often})
@@ -220,6 +262,9 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 	}
 	if got := strings.Join(known(), " "); got != "announced dead leased paused ready scheduled waits" {
 		t.Errorf("known are %s", got)
+	}
+	if sum, err := pub.Survey(ctx, 1); err != nil || sum.Topics != 7 || sum.Published != 12 || sum.Acked != 8 {
+		t.Errorf("in all there are %+v, %v; want what was forgotten counted, too", sum, err)
 	}
 	storetest.Publish(t, store, notify.Message{Topic: "gone", Body: []byte("x")})
 	if c := counts(t, store, "gone"); c.Published != 1 || c.Acked != 0 || c.Ready != 1 {
@@ -293,7 +338,7 @@ func TestPositionsAreForgotten(t *testing.T) {
 func TestDeposedCarrierSweepsNothing(t *testing.T) {
 	store := storetest.Open(t)
 	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: 50 * time.Millisecond})
-	do(t, store, "SET", store.Keys().Carrier(), "9 1 usurper")
+	do(t, store, "SET", store.Keys().Carrier(), "9 1 600000 usurper")
 	die(t, store, "orders", 3)
 	aged(t, store, "orders", 3, 2*time.Hour)
 	storetest.Eventually(t, "it stands by", func() bool { return !c.State().Carrying })
@@ -311,11 +356,86 @@ func TestForeignThingsAreNotSwept(t *testing.T) {
 	do(t, store, "SET", base+"dead:mail", "x")
 	do(t, store, "HSET", base+"topics", "mail:published", "x", "mail:idle", "y", "no topic", "1", "orders:idle", "5")
 	do(t, store, "SET", base+"logs", "x")
+	do(t, store, "DEL", base+"topics-seen")
+	for _, key := range []string{"topics-seen", "topics-names", "topics-busy", "topics-paused", "deaths-newest", "deaths-kept"} {
+		do(t, store, "DEL", base+key)
+		do(t, store, "SET", base+key, "x")
+	}
+	do(t, store, "ZADD", base+"deaths-oldest", 1, "mail", 1, "no topic: x")
 	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often})
 	storetest.Eventually(t, "the others are removed", func() bool { return c.State().DeadRemoved == 3 })
-	for _, key := range []string{"dead:mail", "logs"} {
+	for _, key := range []string{"dead:mail", "logs", "topics-seen", "topics-names", "topics-busy", "topics-paused", "deaths-newest", "deaths-kept"} {
 		if text, err := store.Client().Get(t.Context(), base+key).Result(); err != nil || text != "x" {
 			t.Errorf("%s is %q, %v", key, text, err)
 		}
 	}
+}
+
+// Whoever waits for an idle topic and is not heard any more keeps it from being forgotten no longer; who is heard does.
+func TestWhoIsGoneIsStruckOff(t *testing.T) {
+	store := storetest.Open(t)
+	storetest.Publish(t, store, notify.Message{Topic: "left", Body: []byte("x")}, notify.Message{Topic: "watched", Body: []byte("x")})
+	for _, topic := range []string{"left", "watched"} {
+		ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 1, time.Minute, 0)
+		if err != nil || len(ds) != 1 || subscribers.NewClaimer(store, 0).Ack(t.Context(), ds[0]) != nil {
+			t.Fatal(ds, err)
+		}
+	}
+	waiting := store.Keys().Waiting("left")
+	if err := store.Client().ZAdd(t.Context(), waiting, redis.Z{Score: 1, Member: store.Keys().Inbox("gone")}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Handle("watched", func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, s.Run)
+	storetest.Eventually(t, "it waits", func() bool { return store.Client().ZCard(t.Context(), store.Keys().Waiting("watched")).Val() == 1 })
+	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
+	storetest.Eventually(t, "the one is forgotten", func() bool { return c.State().TopicsForgotten == 1 })
+	if n := store.Client().Exists(t.Context(), waiting).Val(); n != 0 {
+		t.Error("who is gone still waits")
+	}
+	if n := store.Client().ZCard(t.Context(), store.Keys().Waiting("watched")).Val(); n != 1 {
+		t.Error("who is there was struck off")
+	}
+}
+
+// However many were killed while they waited for idle topics, one step strikes off some, and the next look at a topic goes on with the rest.
+func TestMoreAreGoneThanOneStepStrikesOff(t *testing.T) {
+	store := storetest.At(t, storetest.Server(t).URL(), "")
+	storetest.Found(t, store)
+	const topics, gone = 8, 40
+	keys, pipe := store.Keys(), store.Client().Pipeline()
+	look := func() { // has all of them looked at
+		for i := range topics {
+			pipe.ZAdd(t.Context(), keys.SeenTopics(), redis.Z{Member: fmt.Sprint("t", i)})
+		}
+		if _, err := pipe.Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range topics {
+		topic := fmt.Sprint("t", i)
+		pipe.HSet(t.Context(), keys.Topics(), topic+":published", 1, topic+":idle", "1 1")
+		for j := range gone {
+			pipe.ZAdd(t.Context(), keys.Waiting(topic), redis.Z{Score: float64(j + 1), Member: keys.Inbox(fmt.Sprint(i, "-", j))})
+		}
+	}
+	look()
+	do(t, store, "CONFIG", "RESETSTAT")
+	c, _ := watch(t, store, carrier.Options{KeepTopics: time.Hour, Sweep: often})
+	seen := func() bool { return store.Client().ZCount(t.Context(), keys.SeenTopics(), "0", "0").Val() == 0 }
+	storetest.Eventually(t, "they were looked at", seen)
+	if n := commands(t, store)["pubsub|numsub"]; n < 100 || n > 120 {
+		t.Errorf("one step asked for %d who wait, want 100, and the few that others ask for", n)
+	}
+	for range topics * gone / 100 {
+		look()
+		storetest.Eventually(t, "they were looked at", seen)
+	}
+	storetest.Eventually(t, "all are forgotten", func() bool { return c.State().TopicsForgotten == topics })
 }

@@ -28,42 +28,47 @@ const envPrefix = "BELLHOP"
 // Config is the configuration. Each field is a setting: RedisURL is read from
 // the environment variable BELLHOP_REDIS_URL, and so on.
 type Config struct {
-	RedisURL            URLs          `split_words:"true" default:"redis://127.0.0.1:6379" desc:"Redis that holds the messages: redis://, rediss:// (TLS) or unix://. Several, separated by commas, are a Cluster or, with REDIS_MASTER, its sentinels."`
-	RedisMaster         string        `split_words:"true" desc:"Name of the master that Redis Sentinel watches."`
-	RedisUsername       string        `split_words:"true" desc:"User of Redis; overrides the one in REDIS_URL."`
-	RedisPasswordFile   string        `split_words:"true" desc:"File that holds the password of Redis; overrides the one in REDIS_URL."`
-	RedisCAFile         string        `split_words:"true" desc:"File of PEM certificates to trust, for rediss://."`
-	RedisCertFile       string        `split_words:"true" desc:"File of the PEM certificate to show Redis, for rediss://. Read anew for each connection."`
-	RedisKeyFile        string        `split_words:"true" desc:"File of its PEM private key."`
-	WaitReplicas        int           `split_words:"true" default:"0" desc:"Replicas of Redis that must have what is published, cancelled, rescheduled or acknowledged before that is answered."`
-	Prefix              string        `split_words:"true" default:"bellhop" desc:"What the names of all keys and channels in Redis begin with."`
-	MemoryShare         Percent       `split_words:"true" default:"90%" desc:"Share of Redis's maxmemory from which on publishes are refused, so that all else has room; 100%: only Redis itself refuses."`
-	Listen              string        `split_words:"true" default:"127.0.0.1:8420" desc:"Address that HTTP is served on, HOST:PORT; none: HTTP is not served. Sockets that systemd passes on take its place."`
-	ListenWithoutTokens bool          `split_words:"true" default:"false" desc:"Serve HTTP to other machines although there is no TOKENS_FILE: whoever reaches it may do everything."`
-	TokensFile          string        `split_words:"true" desc:"File of who may do what over HTTP: lines of NAME TOKEN RIGHTS TOPICS. Read anew on reload. Without it everybody may do everything."`
-	TLSCertFile         string        `split_words:"true" desc:"File of PEM certificates, to serve HTTP with TLS. Read anew on reload."`
-	TLSKeyFile          string        `split_words:"true" desc:"File of the PEM private key of the first certificate."`
-	CORSOrigins         Origins       `split_words:"true" desc:"Origins of the pages that may call over HTTP, separated by commas, such as https://example.com; *: all."`
-	MetricsTopics       int           `split_words:"true" default:"100" desc:"Topics that have series of their own in /metrics; the others are added up as other."`
-	CarrierLease        time.Duration `split_words:"true" default:"3s" desc:"Lease of the elected carrier: how long until a killed one is replaced."`
-	CarrierBatch        int           `split_words:"true" default:"500" desc:"Messages that the carrier moves in one call to Redis, at the most."`
-	Lease               time.Duration `split_words:"true" default:"30s" desc:"Lease of a message in a worker's hands; extended while the handler runs."`
-	MaxAttempts         int           `split_words:"true" default:"10" desc:"Attempts of a message that has no limit of its own; then it is dead."`
-	BackoffMin          time.Duration `split_words:"true" default:"1s" desc:"Longest wait after the first failed attempt; it doubles with each."`
-	BackoffMax          time.Duration `split_words:"true" default:"10m" desc:"Longest wait after many failed attempts."`
-	MaxBody             Size          `split_words:"true" default:"256KiB" desc:"Largest body of a message that is published."`
-	BroadcastKeep       Keep          `split_words:"true" default:"100000,24h" desc:"Broadcasts that a topic's log keeps for those who come back: how many, and for how long."`
-	DeadKeep            Keep          `split_words:"true" default:"100000,2160h" desc:"Dead letters that a topic keeps: how many, and for how long. Older ones are removed."`
-	TopicKeep           time.Duration `split_words:"true" default:"720h" desc:"For how long a topic is remembered of which nothing is left: its counters, and where its broadcasts ended."`
-	NatsURL             NatsURLs      `split_words:"true" desc:"NATS to offer this over: nats:// or tls://, with USER:PASSWORD@ or TOKEN@ where it is wanted. Several, separated by commas, are servers of one cluster."`
-	NatsCredsFile       string        `split_words:"true" desc:"Credentials file of a user of NATS, as nsc writes it."`
-	NatsCAFile          string        `split_words:"true" desc:"File of PEM certificates to trust, for NATS with TLS."`
-	NatsPrefix          string        `split_words:"true" default:"bellhop" desc:"What all subjects of NATS begin with."`
-	NatsDeliver         string        `split_words:"true" desc:"Topics whose messages are sent over NATS to whoever listens: TOPIC or TOPIC:N, separated by commas, N messages in flight at the most."`
-	NatsJetstream       string        `split_words:"true" desc:"JetStream stream that broadcasts go to, so that none is lost while NATS is away."`
-	ShutdownTimeout     time.Duration `split_words:"true" default:"20s" desc:"How long a stop may take in good order; handlers may go on for as long."`
-	LogLevel            slog.Level    `split_words:"true" default:"info" desc:"Lowest level that is logged: debug, info, warn or error."`
-	LogFormat           string        `split_words:"true" default:"text" desc:"Format of the log: text or json."`
+	RedisURL                  URLs          `split_words:"true" default:"redis://127.0.0.1:6379" desc:"Redis that holds the messages: redis://, rediss:// (TLS) or unix://. Several, separated by commas, are a Cluster or, with REDIS_MASTER, its sentinels."`
+	RedisMaster               string        `split_words:"true" desc:"Name of the master that Redis Sentinel watches."`
+	RedisUsername             string        `split_words:"true" desc:"User of Redis; overrides the one in REDIS_URL."`
+	RedisPasswordFile         string        `split_words:"true" desc:"File that holds the password of Redis; overrides the one in REDIS_URL."`
+	RedisSentinelUsername     string        `split_words:"true" desc:"User of the sentinels, where they want one."`
+	RedisSentinelPasswordFile string        `split_words:"true" desc:"File that holds the password of the sentinels, which may be another one than that of Redis."`
+	RedisCAFile               string        `split_words:"true" desc:"File of PEM certificates to trust, for rediss://."`
+	RedisCertFile             string        `split_words:"true" desc:"File of the PEM certificate to show Redis, for rediss://. Read anew for each connection."`
+	RedisKeyFile              string        `split_words:"true" desc:"File of its PEM private key."`
+	WaitReplicas              int           `split_words:"true" default:"0" desc:"Replicas of Redis that must have what is published, cancelled, rescheduled or acknowledged before that is answered."`
+	Prefix                    string        `split_words:"true" default:"bellhop" desc:"What the names of all keys and channels in Redis begin with."`
+	MemoryShare               Percent       `split_words:"true" default:"90%" desc:"Share of Redis's maxmemory from which on publishes are refused, so that all else has room; 100%: only Redis itself refuses."`
+	Listen                    string        `split_words:"true" default:"127.0.0.1:8420" desc:"Address that HTTP is served on, HOST:PORT; none: HTTP is not served. Sockets that systemd passes on take its place."`
+	ListenWithoutTokens       bool          `split_words:"true" default:"false" desc:"Serve HTTP to other machines although there is no TOKENS_FILE: whoever reaches it may do everything."`
+	TokensFile                string        `split_words:"true" desc:"File of who may do what over HTTP: lines of NAME TOKEN RIGHTS TOPICS. Read anew on reload. Without it everybody may do everything."`
+	TLSCertFile               string        `split_words:"true" desc:"File of PEM certificates, to serve HTTP with TLS. Read anew on reload."`
+	TLSKeyFile                string        `split_words:"true" desc:"File of the PEM private key of the first certificate."`
+	CORSOrigins               List          `split_words:"true" desc:"Origins of the pages that may call over HTTP, separated by commas, such as https://example.com; *: all."`
+	Hosts                     List          `split_words:"true" desc:"Names that the daemon goes by beside those of its machine, separated by commas; *.example.com: all below that. What needs no token is refused to who calls it by another name."`
+	MetricsNeedToken          bool          `split_words:"true" default:"false" desc:"Show /metrics only to who has a token with the right metrics, on all topics."`
+	MetricsTopics             int           `split_words:"true" default:"100" desc:"Topics that have series of their own in /metrics because they stand out, those in trouble first, then those with much traffic; the others are added up as other."`
+	MetricsNames              List          `split_words:"true" desc:"Topics that always have series of their own in /metrics beside these, separated by commas."`
+	CarrierLease              time.Duration `split_words:"true" default:"3s" desc:"Lease of the elected carrier: how long until a killed one is replaced."`
+	CarrierBatch              int           `split_words:"true" default:"500" desc:"Messages that the carrier moves in one call to Redis, at the most."`
+	Lease                     time.Duration `split_words:"true" default:"30s" desc:"Lease of a message in a worker's hands; extended while the handler runs."`
+	MaxAttempts               int           `split_words:"true" default:"10" desc:"Attempts of a message that has no limit of its own; then it is dead."`
+	BackoffMin                time.Duration `split_words:"true" default:"1s" desc:"Longest wait after the first failed attempt; it doubles with each."`
+	BackoffMax                time.Duration `split_words:"true" default:"10m" desc:"Longest wait after many failed attempts."`
+	MaxBody                   Size          `split_words:"true" default:"256KiB" desc:"Largest body of a message that is published."`
+	BroadcastKeep             Keep          `split_words:"true" default:"100000,24h" desc:"Broadcasts that a topic's log keeps for those who come back: how many, and for how long."`
+	DeadKeep                  Keep          `split_words:"true" default:"100000,2160h" desc:"Dead letters that a topic keeps: how many, and for how long. Older ones are removed."`
+	TopicKeep                 time.Duration `split_words:"true" default:"720h" desc:"For how long a topic is remembered of which nothing is left: its counters, and where its broadcasts ended."`
+	NatsURL                   NatsURLs      `split_words:"true" desc:"NATS to offer this over: nats:// or tls://, with USER:PASSWORD@ or TOKEN@ where it is wanted. Several, separated by commas, are servers of one cluster."`
+	NatsCredsFile             string        `split_words:"true" desc:"Credentials file of a user of NATS, as nsc writes it."`
+	NatsCAFile                string        `split_words:"true" desc:"File of PEM certificates to trust, for NATS with TLS."`
+	NatsPrefix                string        `split_words:"true" default:"bellhop" desc:"What all subjects of NATS begin with."`
+	NatsDeliver               string        `split_words:"true" desc:"Topics whose messages are sent over NATS to whoever listens: TOPIC or TOPIC:N, separated by commas, N messages in flight at the most."`
+	NatsJetstream             string        `split_words:"true" desc:"JetStream stream that broadcasts go to, so that none is lost while NATS is away."`
+	ShutdownTimeout           time.Duration `split_words:"true" default:"20s" desc:"How long a stop may take in good order; handlers may go on for as long."`
+	LogLevel                  slog.Level    `split_words:"true" default:"info" desc:"Lowest level that is logged: debug, info, warn or error."`
+	LogFormat                 string        `split_words:"true" default:"text" desc:"Format of the log: text or json."`
 }
 
 // Limits of settings.
@@ -120,6 +125,14 @@ func readField(field reflect.StructField, into reflect.Value) error {
 		into.SetString(file)
 		return nil
 	}
+	if text := os.Getenv(name); text != "" && field.Type == reflect.TypeFor[time.Duration]() { // envconfig knows no days
+		d, err := notify.ParseDuration(name, text)
+		if err != nil {
+			return errors.New(strings.TrimPrefix(err.Error(), notify.ErrInvalid.Error()+" "))
+		}
+		into.SetInt(int64(d))
+		return nil
+	}
 	one := alone(field)
 	err := envconfig.Process(envPrefix, one.Interface())
 	into.Set(one.Elem().Field(0))
@@ -148,7 +161,7 @@ func settingName(field reflect.StructField) string {
 func grammar(value any) string {
 	switch value.(type) {
 	case time.Duration:
-		return "a duration such as 500ms, 30s or 10m"
+		return "a duration such as 500ms, 30s, 10m or 1d"
 	case Size:
 		return "bytes such as 262144, 256KiB or 1MiB"
 	case Percent:
@@ -227,6 +240,9 @@ func (c *Config) redisFaults() []fault {
 	url := try("BELLHOP_REDIS_URL", notify.Config{URL: string(c.RedisURL), Master: c.RedisMaster})
 	try("BELLHOP_REDIS_PASSWORD_FILE", notify.Config{PasswordFile: c.RedisPasswordFile})
 	if url {
+		try("BELLHOP_REDIS_SENTINEL_PASSWORD_FILE", notify.Config{
+			URL: string(c.RedisURL), Master: c.RedisMaster, SentinelUsername: c.RedisSentinelUsername, SentinelPasswordFile: c.RedisSentinelPasswordFile,
+		})
 		try("BELLHOP_REDIS_CA_FILE", notify.Config{URL: string(c.RedisURL), Master: c.RedisMaster, CAFile: c.RedisCAFile})
 		try("BELLHOP_REDIS_CERT_FILE", notify.Config{URL: string(c.RedisURL), Master: c.RedisMaster, CertFile: c.RedisCertFile, KeyFile: c.RedisKeyFile})
 	}
@@ -271,6 +287,7 @@ func (c *Config) natsFaults() []fault {
 func (c Config) Notify() notify.Config {
 	return notify.Config{
 		URL: string(c.RedisURL), Master: c.RedisMaster, Username: c.RedisUsername,
+		SentinelUsername: c.RedisSentinelUsername, SentinelPasswordFile: c.RedisSentinelPasswordFile,
 		PasswordFile: c.RedisPasswordFile, CAFile: c.RedisCAFile, CertFile: c.RedisCertFile, KeyFile: c.RedisKeyFile,
 		Prefix: c.Prefix, WaitReplicas: c.WaitReplicas, MemoryShare: int(c.MemoryShare),
 	}
@@ -305,9 +322,9 @@ func (c Config) Nats(log *slog.Logger) (natsgate.Options, error) {
 // HTTP returns the options of a gate to HTTP.
 func (c Config) HTTP(log *slog.Logger) httpapi.Options {
 	return httpapi.Options{
-		TokensFile: c.TokensFile, CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, CORSOrigins: c.CORSOrigins.List(),
-		LocalHosts: c.TokensFile == "" && !c.ListenWithoutTokens,
-		MaxBody:    int(c.MaxBody), Lease: c.Lease, MaxAttempts: c.MaxAttempts, Backoff: c.Handle().Backoff, Logger: log,
+		TokensFile: c.TokensFile, CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, CORSOrigins: c.CORSOrigins.Words(),
+		LocalHosts: !c.ListenWithoutTokens, Hosts: c.Hosts.Words(), MetricsNeedToken: c.MetricsNeedToken,
+		MaxBody: int(c.MaxBody), Lease: c.Lease, MaxAttempts: c.MaxAttempts, Backoff: c.Handle().Backoff, Logger: log,
 	}
 }
 

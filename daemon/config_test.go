@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -74,12 +76,12 @@ func TestSettings(t *testing.T) {
 	tokens, cert, key := httpFiles(t)
 	vars := map[string]string{
 		"BELLHOP_LISTEN": "0.0.0.0:443", "BELLHOP_LISTEN_WITHOUT_TOKENS": "true", "BELLHOP_TOKENS_FILE": tokens, "BELLHOP_TLS_CERT_FILE": cert, "BELLHOP_TLS_KEY_FILE": key,
-		"BELLHOP_CORS_ORIGINS": "https://a.example,http://localhost:3000", "BELLHOP_METRICS_TOPICS": "7",
+		"BELLHOP_CORS_ORIGINS": "https://a.example,http://localhost:3000", "BELLHOP_METRICS_TOPICS": "7", "BELLHOP_METRICS_NAMES": "orders,payments.card", "BELLHOP_HOSTS": "bell.example, *.fleet.example", "BELLHOP_METRICS_NEED_TOKEN": "true",
 		"BELLHOP_BROADCAST_KEEP": "1000,1h30m", "BELLHOP_DEAD_KEEP": "500,48h", "BELLHOP_TOPIC_KEEP": "12h",
 		"BELLHOP_NATS_URL": "nats://a:4222,tls://b", "BELLHOP_NATS_CREDS_FILE": creds, "BELLHOP_NATS_CA_FILE": ca,
 		"BELLHOP_NATS_PREFIX": "shop.bells", "BELLHOP_NATS_DELIVER": "orders,mail.out:7", "BELLHOP_NATS_JETSTREAM": "BELLS",
 		"BELLHOP_REDIS_URL": "redis://redis.example.com:6380", "BELLHOP_REDIS_MASTER": "main", "BELLHOP_REDIS_USERNAME": "bell",
-		"BELLHOP_REDIS_PASSWORD_FILE": password, "BELLHOP_REDIS_CA_FILE": "", "BELLHOP_REDIS_CERT_FILE": "", "BELLHOP_REDIS_KEY_FILE": "", "BELLHOP_WAIT_REPLICAS": "2", "BELLHOP_PREFIX": "other", "BELLHOP_MEMORY_SHARE": "75%",
+		"BELLHOP_REDIS_PASSWORD_FILE": password, "BELLHOP_REDIS_SENTINEL_USERNAME": "guest", "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE": password, "BELLHOP_REDIS_CA_FILE": "", "BELLHOP_REDIS_CERT_FILE": "", "BELLHOP_REDIS_KEY_FILE": "", "BELLHOP_WAIT_REPLICAS": "2", "BELLHOP_PREFIX": "other", "BELLHOP_MEMORY_SHARE": "75%",
 		"BELLHOP_CARRIER_LEASE": "5s", "BELLHOP_CARRIER_BATCH": "100", "BELLHOP_LEASE": "1m", "BELLHOP_MAX_ATTEMPTS": "3",
 		"BELLHOP_BACKOFF_MIN": "2s", "BELLHOP_BACKOFF_MAX": "1h", "BELLHOP_MAX_BODY": "1MiB", "BELLHOP_SHUTDOWN_TIMEOUT": "90s",
 		"BELLHOP_LOG_LEVEL": "debug", "BELLHOP_LOG_FORMAT": "json",
@@ -102,7 +104,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s is %q from %s, want %q from environment", s.Name, s.Value, s.Source, want)
 		}
 	}
-	if n := c.Notify(); n.URL != vars["BELLHOP_REDIS_URL"] || n.Master != "main" || n.Username != "bell" || n.PasswordFile != password || n.Prefix != "other" || n.WaitReplicas != 2 || n.MemoryShare != 75 {
+	if n := c.Notify(); n.URL != vars["BELLHOP_REDIS_URL"] || n.Master != "main" || n.Username != "bell" || n.PasswordFile != password || n.SentinelUsername != "guest" || n.SentinelPasswordFile != password || n.Prefix != "other" || n.WaitReplicas != 2 || n.MemoryShare != 75 {
 		t.Errorf("Notify() = %+v", n)
 	}
 	o, err := c.Nats(slog.New(slog.DiscardHandler))
@@ -111,7 +113,7 @@ func TestSettings(t *testing.T) {
 		o.KeepCount != 1000 || o.KeepAge != 90*time.Minute || o.Lease != time.Minute || o.MaxAttempts != 3 || o.MaxBody != 1<<20 {
 		t.Errorf("Nats() = %+v, %v", o, err)
 	}
-	if h := c.HTTP(nil); h.TokensFile != tokens || h.CertFile != cert || h.KeyFile != key || len(h.CORSOrigins) != 2 || h.MaxBody != 1<<20 || h.Lease != time.Minute || h.MaxAttempts != 3 {
+	if h := c.HTTP(nil); h.TokensFile != tokens || h.CertFile != cert || h.KeyFile != key || len(h.CORSOrigins) != 2 || len(h.Hosts) != 2 || h.Hosts[1] != "*.fleet.example" || !h.MetricsNeedToken || h.MaxBody != 1<<20 || h.Lease != time.Minute || h.MaxAttempts != 3 {
 		t.Errorf("HTTP() = %+v", h)
 	}
 	if carry := c.Carrier(nil); carry.KeepCount != 1000 || carry.KeepAge != 90*time.Minute ||
@@ -123,14 +125,14 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Whoever has no tokens and did not say that he wants that is called by an address, or as localhost.
+// What no token guards is for who calls by a name of this machine, unless it is said that all may do everything.
 func TestLocalHosts(t *testing.T) {
 	for _, test := range []struct {
 		c    daemon.Config
 		want bool
 	}{
 		{daemon.Config{}, true},
-		{daemon.Config{TokensFile: "tokens"}, false},
+		{daemon.Config{TokensFile: "tokens"}, true},
 		{daemon.Config{ListenWithoutTokens: true}, false},
 	} {
 		if got := test.c.HTTP(nil).LocalHosts; got != test.want {
@@ -191,6 +193,8 @@ func TestEachFault(t *testing.T) {
 	for _, test := range []struct{ name, value, want string }{
 		{"BELLHOP_REDIS_URL", "http://localhost", "BELLHOP_REDIS_URL: invalid redis URL"},
 		{"BELLHOP_REDIS_PASSWORD_FILE", "/nowhere/password", "BELLHOP_REDIS_PASSWORD_FILE: read redis password file"},
+		{"BELLHOP_REDIS_SENTINEL_PASSWORD_FILE", "/nowhere/password", "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE: invalid user or password of the sentinels: no master is named"},
+		{"BELLHOP_REDIS_SENTINEL_USERNAME", "guest", "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE: invalid user or password of the sentinels: no master is named"},
 		{"BELLHOP_REDIS_CA_FILE", "/nowhere/ca", "BELLHOP_REDIS_CA_FILE: read redis CA file"},
 		{"BELLHOP_REDIS_CERT_FILE", "/nowhere/cert", "BELLHOP_REDIS_CERT_FILE: invalid redis certificate: a certificate and its key go together"},
 		{"BELLHOP_REDIS_KEY_FILE", "/nowhere/key", "BELLHOP_REDIS_CERT_FILE: invalid redis certificate: a certificate and its key go together"},
@@ -210,17 +214,23 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_LISTEN", "bell.example:8420", "BELLHOP_LISTEN: invalid address bell.example:8420: other machines reach it"},
 		{"BELLHOP_LISTEN_WITHOUT_TOKENS", "perhaps", `BELLHOP_LISTEN_WITHOUT_TOKENS "perhaps": write true or false`},
 		{"BELLHOP_TOKENS_FILE", "/nowhere/tokens", "BELLHOP_TOKENS_FILE: read tokens file: open /nowhere/tokens"},
-		{"BELLHOP_TOKENS_FILE", "/dev/null", "BELLHOP_TOKENS_FILE: tokens file /dev/null: invalid tokens: there is none"},
+		{"BELLHOP_TOKENS_FILE", "/dev/null", "BELLHOP_TOKENS_FILE: read tokens file: read /dev/null: it is no regular file"},
 		{"BELLHOP_TLS_CERT_FILE", cert, "BELLHOP_TLS_CERT_FILE: invalid TLS files: only one of certificate and key is given"},
 		{"BELLHOP_TLS_KEY_FILE", tokens, "BELLHOP_TLS_CERT_FILE: invalid TLS files: only one of certificate and key is given"},
 		{"BELLHOP_CORS_ORIGINS", "example.com", `BELLHOP_CORS_ORIGINS: invalid origin "example.com": write SCHEME://HOST`},
 		{"BELLHOP_CORS_ORIGINS", "https://a.example/", `BELLHOP_CORS_ORIGINS: invalid origin "https://a.example/": write SCHEME://HOST`},
+		{"BELLHOP_HOSTS", "bell.example:8420", `BELLHOP_HOSTS: invalid host "bell.example:8420": write a name without a port`},
+		{"BELLHOP_METRICS_NEED_TOKEN", "true", "BELLHOP_METRICS_NEED_TOKEN: it is true, and BELLHOP_TOKENS_FILE is not set; set that, too, or leave this out"},
+		{"BELLHOP_METRICS_NAMES", "orders,payments.*", `BELLHOP_METRICS_NAMES: invalid topic "payments.*"`},
+		{"BELLHOP_METRICS_NAMES", "other", `BELLHOP_METRICS_NAMES: invalid topic of metrics "other": it is what the topics without series of their own are shown as`},
 		{"BELLHOP_METRICS_TOPICS", "0", "BELLHOP_METRICS_TOPICS: 0 is out of range; use 1 to 10000"},
 		{"BELLHOP_CARRIER_LEASE", "3", `BELLHOP_CARRIER_LEASE "3": write a duration`},
 		{"BELLHOP_CARRIER_LEASE", "1ms", "BELLHOP_CARRIER_LEASE: 1ms is out of range; use 500ms to 10m"},
 		{"BELLHOP_CARRIER_BATCH", "many", `BELLHOP_CARRIER_BATCH "many": write a whole number`},
 		{"BELLHOP_CARRIER_BATCH", "0", fmt.Sprintf("BELLHOP_CARRIER_BATCH: 0 is out of range; use 1 to %d", carrier.MaxBatch)},
 		{"BELLHOP_LEASE", "", "BELLHOP_LEASE: it is empty; leave it out for the default, 30s"},
+		{"BELLHOP_LEASE", "9999999h", `BELLHOP_LEASE "9999999h": it is too long; no duration is longer than 106751d`},
+		{"BELLHOP_LEASE", "1d1h", "BELLHOP_LEASE: 25h is out of range; use 100ms to 24h"},
 		{"BELLHOP_LEASE", "25h", "BELLHOP_LEASE: 25h is out of range; use 100ms to 24h"},
 		{"BELLHOP_MAX_ATTEMPTS", "-1", "BELLHOP_MAX_ATTEMPTS: -1 is out of range"},
 		{"BELLHOP_BACKOFF_MIN", "0s", "BELLHOP_BACKOFF_MIN: 0s is out of range"},
@@ -229,6 +239,7 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_MAX_BODY", "9999999999GiB", `BELLHOP_MAX_BODY "9999999999GiB": write bytes such as`},
 		{"BELLHOP_MAX_BODY", "1GiB", "BELLHOP_MAX_BODY: 1073741824 is out of range"},
 		{"BELLHOP_BROADCAST_KEEP", "1000", `BELLHOP_BROADCAST_KEEP "1000": write a count and an age such as 100000,24h`},
+		{"BELLHOP_BROADCAST_KEEP", "1000,", `BELLHOP_BROADCAST_KEEP "1000,": write a count and an age`},
 		{"BELLHOP_BROADCAST_KEEP", "many,1h", `BELLHOP_BROADCAST_KEEP "many,1h": write a count and an age`},
 		{"BELLHOP_BROADCAST_KEEP", "0,1h", "BELLHOP_BROADCAST_KEEP: 0 is out of range; use 1 to 10000000"},
 		{"BELLHOP_BROADCAST_KEEP", "1,1ms", "BELLHOP_BROADCAST_KEEP: 1ms is out of range; use 1s to"},
@@ -257,9 +268,9 @@ func TestEachFault(t *testing.T) {
 func TestEachFaultOfNATS(t *testing.T) {
 	for _, test := range []struct{ name, value, want string }{
 		{"BELLHOP_NATS_CREDS_FILE", "/nowhere/creds", "BELLHOP_NATS_CREDS_FILE: read nats credentials file"},
-		{"BELLHOP_NATS_CREDS_FILE", "/dev/null", "BELLHOP_NATS_CREDS_FILE: invalid nats credentials file /dev/null"},
+		{"BELLHOP_NATS_CREDS_FILE", "/dev/null", "BELLHOP_NATS_CREDS_FILE: read nats credentials file: read /dev/null: it is no regular file"},
 		{"BELLHOP_NATS_CA_FILE", "/nowhere/ca", "BELLHOP_NATS_CA_FILE: read nats CA file"},
-		{"BELLHOP_NATS_CA_FILE", "/dev/null", "BELLHOP_NATS_CA_FILE: invalid nats CA file /dev/null"},
+		{"BELLHOP_NATS_CA_FILE", "/dev/null", "BELLHOP_NATS_CA_FILE: read nats CA file: read /dev/null: it is no regular file"},
 		{"BELLHOP_NATS_DELIVER", "a b", "BELLHOP_NATS_DELIVER: invalid topic"},
 		{"BELLHOP_NATS_DELIVER", "a:0", "BELLHOP_NATS_DELIVER: invalid deliver"},
 		{"BELLHOP_NATS_JETSTREAM", "a.b", "BELLHOP_NATS_JETSTREAM: invalid jetstream"},
@@ -272,6 +283,34 @@ func TestEachFaultOfNATS(t *testing.T) {
 				t.Errorf("got %v, want one line that begins with %s", err, test.want)
 			}
 		})
+	}
+}
+
+// A pipe that nobody writes to is refused in the place of any file, and not waited for.
+func TestFilesThatArePipes(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []map[string]string{
+		{"BELLHOP_TOKENS_FILE": pipe},
+		{"BELLHOP_TLS_CERT_FILE": pipe, "BELLHOP_TLS_KEY_FILE": pipe},
+		{"BELLHOP_REDIS_PASSWORD_FILE": pipe},
+		{"BELLHOP_REDIS_URL": "rediss://a", "BELLHOP_REDIS_CA_FILE": pipe},
+		{"BELLHOP_REDIS_URL": "rediss://a", "BELLHOP_REDIS_CERT_FILE": pipe, "BELLHOP_REDIS_KEY_FILE": pipe},
+		{"BELLHOP_REDIS_URL": "redis://a,redis://b", "BELLHOP_REDIS_MASTER": "m", "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE": pipe},
+		{"BELLHOP_NATS_URL": "nats://a", "BELLHOP_NATS_CREDS_FILE": pipe},
+		{"BELLHOP_NATS_URL": "tls://a", "BELLHOP_NATS_CA_FILE": pipe},
+	} {
+		set(t, test)
+		told := make(chan error, 1)
+		go func() {
+			_, err := daemon.Load()
+			told <- err
+		}()
+		if err := storetest.Receive(t, "the fault", told); err == nil || strings.Count(err.Error(), pipe+": it is no regular file") != 1 {
+			t.Errorf("%v: got %v", test, err)
+		}
 	}
 }
 

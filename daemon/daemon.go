@@ -58,6 +58,7 @@ func Run(ctx context.Context, c Config, o Options) error {
 	defer tellEnd()
 	var watching sync.WaitGroup
 	watching.Go(func() { o.watch(ctx, ended, p, c) })
+	watching.Go(func() { giveBack(ended) })
 	faults := &multierror.Error{ErrorFormat: lines}
 	faults = multierror.Append(faults, p.run(ctx, c.ShutdownTimeout))
 	tellEnd()

@@ -2,10 +2,11 @@ package daemon_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
-	"net"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -121,10 +122,10 @@ func TestRunRefusesUnfitRedis(t *testing.T) {
 	}
 }
 
-// startNATS starts a nats-server at a port, zero for a free one.
+// startNATS starts a nats-server at a port.
 func startNATS(t *testing.T, port int) *server.Server {
 	t.Helper()
-	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: cmp.Or(port, -1), NoSigs: true, NoLog: true})
+	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,9 +154,8 @@ func answers(t *testing.T, conn *nats.Conn) {
 // A NATS that is away, or comes and goes, neither holds up nor ends the carrier;
 // a stop answers the requests in hand, and gives up the lease.
 func TestRunBesideNATS(t *testing.T) {
-	n := startNATS(t, 0)
-	url, port := n.ClientURL(), n.Addr().(*net.TCPAddr).Port
-	stopNATS(n)
+	port := storetest.Port(t)
+	url := fmt.Sprintf("nats://127.0.0.1:%d", port)
 	c := config(t, storetest.URL())
 	c.NatsURL = daemon.NatsURLs(url)
 	ctx, stop := context.WithCancel(t.Context())
@@ -165,7 +165,7 @@ func TestRunBesideNATS(t *testing.T) {
 	store := storetest.At(t, string(c.RedisURL), c.Prefix)
 	elected(t, store)
 	for range 2 {
-		n = startNATS(t, port)
+		n := startNATS(t, port)
 		conn, err := nats.Connect(url, nats.NoReconnect())
 		if err != nil {
 			t.Fatal(err)
@@ -197,12 +197,36 @@ func TestRunBesideNATS(t *testing.T) {
 }
 
 func TestRunRefusesUnfitRedisBesideNATS(t *testing.T) {
-	n := startNATS(t, 0)
+	n := startNATS(t, storetest.Port(t))
 	redis := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	c := config(t, redis.URL())
 	c.NatsURL = daemon.NatsURLs(n.ClientURL())
 	var log logBuffer
 	if err := daemon.Run(t.Context(), c, daemon.Options{Logger: daemon.NewLogger(c, &log)}); !errors.Is(err, notify.ErrUnfit) {
 		t.Errorf("Run ended with %v, want an ErrUnfit", err)
+	}
+}
+
+// Whoever serves tokens to other machines without TLS is told that they can be read on their way.
+func TestRunWarnsOfPlainTokens(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(tokens, []byte("a token-of-a-0123456789 admin >\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for address, warned := range map[string]bool{"127.0.0.1:0": false, "0.0.0.0:0": true} {
+		c := config(t, storetest.URL())
+		c.Listen, c.TokensFile = address, tokens
+		ctx, stop := context.WithCancel(t.Context())
+		var log logBuffer
+		ended := make(chan error, 1)
+		go func() { ended <- daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &log)}) }()
+		elected(t, storetest.At(t, string(c.RedisURL), c.Prefix))
+		stop()
+		if err := storetest.Receive(t, "the end", ended); err != nil {
+			t.Errorf("Run ended with %v", err)
+		}
+		if got := strings.Contains(log.String(), "without tls, so tokens can be read"); got != warned {
+			t.Errorf("%s: warned: %v, want %v:\n%s", address, got, warned, &log)
+		}
 	}
 }

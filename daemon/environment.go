@@ -6,8 +6,8 @@ import (
 )
 
 // environmentHead stands at the top of the environment file.
-const environmentHead = `# Settings of Bellhop, read by bellhop.service, bellhop-work@ and bellhop-listen@
-# when they start. Each stands here with its default, or with nothing where it has
+const environmentHead = `# Settings of Bellhop, read by bellhop.service, bellhop-work@, bellhop-listen@ and
+# bellhop-check when they start. Each stands here with its default, or with nothing where it has
 # none: to change one, take the # in front away. What is wrong is told all at once:
 #
 #   systemctl restart bellhop; systemctl status bellhop

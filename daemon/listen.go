@@ -3,11 +3,13 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"syscall"
 
 	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -28,7 +30,12 @@ func (c *Config) httpFaults() []fault {
 	try("BELLHOP_LISTEN", c.checkListen())
 	try("BELLHOP_TOKENS_FILE", httpapi.CheckTokens(c.TokensFile))
 	try("BELLHOP_TLS_CERT_FILE", httpapi.CheckCert(c.TLSCertFile, c.TLSKeyFile))
-	try("BELLHOP_CORS_ORIGINS", httpapi.CheckOrigins(c.CORSOrigins.List()))
+	try("BELLHOP_CORS_ORIGINS", httpapi.CheckOrigins(c.CORSOrigins.Words()))
+	try("BELLHOP_HOSTS", httpapi.CheckHosts(c.Hosts.Words()))
+	try("BELLHOP_METRICS_NAMES", metrics.CheckTopics(c.MetricsNames.Words()))
+	if c.MetricsNeedToken && c.TokensFile == "" {
+		try("BELLHOP_METRICS_NEED_TOKEN", errors.New("it is true, and BELLHOP_TOKENS_FILE is not set; set that, too, or leave this out"))
+	}
 	return all
 }
 
@@ -75,4 +82,16 @@ func (c Config) open(passed []net.Listener) ([]net.Listener, error) {
 		return nil, fmt.Errorf("serve http: %w", err)
 	}
 	return []net.Listener{l}, nil
+}
+
+// warn logs where tokens travel to other machines as everybody on the way can read them.
+func (c Config) warn(listeners []net.Listener, log *slog.Logger) {
+	if c.TokensFile == "" || c.TLSCertFile != "" {
+		return
+	}
+	for _, l := range listeners {
+		if tcp, isTCP := l.Addr().(*net.TCPAddr); isTCP && !tcp.IP.IsLoopback() {
+			log.Warn("http is served to other machines without tls, so tokens can be read on their way: set BELLHOP_TLS_CERT_FILE, or let nothing but a proxy with tls reach this address", "address", l.Addr())
+		}
+	}
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,22 +11,63 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/daemon/doctor"
+	"github.com/bellhopd/bellhop/daemon/terminal"
+	"github.com/bellhopd/bellhop/notify"
 )
 
 // NewLogger returns the logger that c describes, writing to w. Where w is a
 // connection to systemd's journal each line begins with its priority, as
-// sd-daemon(3) has it, and has no time: the journal keeps its own.
+// sd-daemon(3) has it, and has no time: the journal keeps its own. What to do about
+// an error of Redis stands beside it.
 func NewLogger(c Config, w io.Writer) *slog.Logger {
 	o := &slog.HandlerOptions{Level: c.LogLevel}
 	if isJournal(w) {
-		return slog.New(newJournalHandler(w, c.LogFormat, o))
+		return slog.New(remedies{newJournalHandler(w, c.LogFormat, o)})
 	}
-	return slog.New(newHandler(w, c.LogFormat, o))
+	return slog.New(remedies{newHandler(w, c.LogFormat, o)})
 }
+
+// remedies adds to a record what to do about its error, where that is one of
+// Redis: which settings there are the parts of the daemon do not know. A Redis that
+// is loading what it holds is waited for, and is no error.
+type remedies struct{ slog.Handler }
+
+// Handle passes on a record with the remedy.
+func (h remedies) Handle(ctx context.Context, r slog.Record) error {
+	var fault *notify.ServerError
+	r.Attrs(func(a slog.Attr) bool {
+		err, ok := a.Value.Any().(error)
+		return !ok || !errors.As(err, &fault)
+	})
+	if fault == nil {
+		return h.Handler.Handle(ctx, r)
+	}
+	r = r.Clone()
+	if redis.HasErrorPrefix(fault, "LOADING") {
+		r.Level = min(r.Level, slog.LevelInfo)
+	}
+	if remedy := doctor.Remedy(fault); remedy != "" {
+		r.AddAttrs(slog.String("remedy", remedy))
+	}
+	if !h.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs returns a handler whose records have attributes in common.
+func (h remedies) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return remedies{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup returns a handler whose attributes belong to a group.
+func (h remedies) WithGroup(name string) slog.Handler { return remedies{h.Handler.WithGroup(name)} }
 
 func newHandler(w io.Writer, format string, o *slog.HandlerOptions) slog.Handler {
 	if format == "json" {
-		return slog.NewJSONHandler(w, o)
+		return slog.NewJSONHandler(terminal.JSON(w), o)
 	}
 	return slog.NewTextHandler(w, o)
 }

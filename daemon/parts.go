@@ -64,19 +64,23 @@ func (p *parts) make(c Config, o Options) error {
 	}
 	serving := c.HTTP(o.Logger)
 	serving.Version, serving.Alive, serving.Metrics = o.Version, p.alive, shown.Handler()
+	serving.Heard = func() int64 { return p.carry.State().Heard }
 	serving.OnRequest = shown.Request
 	serving.OnClaimed = func(d subscribers.Delivery, late time.Duration) { shown.Claimed(d.Topic, late) }
 	if p.http, err = httpapi.New(p.store, serving); err != nil {
 		return err
 	}
-	p.listeners, err = c.open(o.Listeners)
-	return err
+	if p.listeners, err = c.open(o.Listeners); err != nil {
+		return err
+	}
+	c.warn(p.listeners, o.Logger)
+	return nil
 }
 
 // metrics returns what the metrics ask the parts, once they are there.
 func (p *parts) metrics(c Config, o Options) metrics.Options {
 	m := metrics.Options{
-		TopicLimit: c.MetricsTopics, Version: o.Version,
+		TopicLimit: c.MetricsTopics, Topics: c.MetricsNames.Words(), Version: o.Version,
 		Carrier: func() carrier.State { return p.carry.State() },
 		HTTP:    func() httpapi.Stats { return p.http.Stats() },
 	}

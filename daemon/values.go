@@ -44,15 +44,15 @@ func (u NatsURLs) MarshalText() ([]byte, error) { return []byte(u.String()), nil
 // LogValue is String, for slog.
 func (u NatsURLs) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
-// Origins are origins of web pages, separated by commas.
-type Origins string
+// List is some words, separated by commas.
+type List string
 
-// List returns them one by one.
-func (o Origins) List() []string {
-	if o == "" {
+// Words returns them one by one.
+func (l List) Words() []string {
+	if l == "" {
 		return nil
 	}
-	all := strings.Split(string(o), ",")
+	all := strings.Split(string(l), ",")
 	for i := range all {
 		all[i] = strings.TrimSpace(all[i])
 	}
@@ -70,8 +70,8 @@ type Keep struct {
 func (k *Keep) Decode(text string) error {
 	count, age, _ := strings.Cut(text, ",")
 	n, errCount := strconv.Atoi(strings.TrimSpace(count))
-	d, errAge := time.ParseDuration(strings.TrimSpace(age))
-	if errCount != nil || errAge != nil {
+	d, errAge := notify.ParseDuration("age", strings.TrimSpace(age))
+	if errCount != nil || errAge != nil || age == "" {
 		return fmt.Errorf("%w keep %q: %s", notify.ErrInvalid, text, grammar(*k))
 	}
 	*k = Keep{n, d}

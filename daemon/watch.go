@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/bellhopd/bellhop/daemon/doctor"
+	"github.com/bellhopd/bellhop/daemon/terminal"
+	"github.com/bellhopd/bellhop/notify"
 )
 
 // StopWithin returns how long a stop may take, with all that comes behind it.
@@ -19,15 +23,32 @@ const stopMargin = 5 * time.Second
 // status says what the parts do, for people, on one line.
 func (p *parts) status() string {
 	s := p.carry.State()
-	switch {
-	case p.store.Client().PoolStats().TotalConns == 0: // what fails is closed
-		return "waiting for Redis at " + p.store.Where()
+	switch waiting := Waiting(p.store); {
+	case waiting != "":
+		return waiting
 	case !s.Carrying:
 		return "standby"
 	}
 	text := fmt.Sprintf("carrier, epoch %d; %d kept", s.Epoch, s.Kept)
 	if s.Moved > 0 {
 		text += fmt.Sprintf("; the last was %.1f ms late", float64(s.Lateness.Microseconds())/1000)
+	}
+	return text
+}
+
+// Waiting says that a process waits for Redis, why, and what to do; "": it does not.
+func Waiting(store *notify.Store) string {
+	text := "waiting for Redis at " + store.Where()
+	fault := store.Trouble()
+	switch {
+	case fault == nil && store.Client().PoolStats().TotalConns > 0: // what fails is closed
+		return ""
+	case fault == nil:
+		return text
+	}
+	text += ": " + terminal.Escape(fault.Error())
+	if remedy := doctor.Remedy(fault); remedy != "" {
+		text += "; " + remedy
 	}
 	return text
 }

@@ -77,7 +77,9 @@ func TestRunTellsSystemd(t *testing.T) {
 		}
 	}
 	wants("READY=1", "STATUS=connecting to Redis at "+server.URL())
-	wants("STATUS=waiting for Redis at " + server.URL())
+	if all := manager.until("STATUS=waiting for Redis at " + server.URL() + ": dial tcp "); len(all) > 2 || !strings.HasSuffix(all[len(all)-1], "connection refused; start one with 'bellhop dev' or set BELLHOP_REDIS_URL") {
+		t.Errorf("told systemd %q", all)
+	}
 	again, err := server.Restart(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -52,10 +52,11 @@ func TestBadMessage(t *testing.T) {
 		{"id with a newline behind", idOf("a\n"), "id"},
 		{"id with a zero byte", idOf("a\x00"), "id"},
 		{"id with an umlaut", idOf("ä"), "id"},
+		{"id that is a dot", idOf("."), "id"},
+		{"id that is two dots", idOf(".."), "id"},
+		{"headers that differ in case", func(m *notify.Message) { m.Headers = map[string]string{"To": "a", "b": "", "TO": "c"} }, "headers TO and To"},
 		{"id with braces", idOf("{0}"), "id"},
 		{"too long an id", idOf(strings.Repeat("i", notify.MaxID+1)), "id"},
-		{"no body", func(m *notify.Message) { m.Body = nil }, "body"},
-		{"empty body", func(m *notify.Message) { m.Body = []byte{} }, "body"},
 		{"too large a body", func(m *notify.Message) { m.Body = make([]byte, notify.DefaultMaxBody+1) }, "body"},
 		{"negative delay", func(m *notify.Message) { m.Delay = -1 }, "delay"},
 		{"most negative delay", func(m *notify.Message) { m.Delay = -1 << 63 }, "delay"},
@@ -316,13 +317,22 @@ func TestBadLine(t *testing.T) {
 		{`{"topic":"a","due":"tomorrow"}`, "line"},
 		{`{"topic":"a","body_base64":"!"}`, "line"},
 		{`{"topic":"a","mode":"all"}`, "mode"},
+		{`{"topic":"a"}`, "body"},
+		{`{"topic":"a","body":null}`, "body"},
+		{`{"topic":"a","body":"","body_base64":""}`, "body and body_base64"},
+		{`{"topic":"a","body":"x","body":"y"}`, "line"},
+		{`{"topic":"a","body":"x","Topic":"b"}`, "line"},
+		{`{"topic":"a","body":"x","headers":{"To":"1","To":"2"}}`, "line"},
+		{`{"topic":"a","body":"\ud83d"}`, "line"},
+		{`{"topic":"a","attempts":` + strings.Repeat("9", 1<<20) + `,"body":"x"}`, "line"},
+		{`{"topic":"a","due":"2099-01-01T00:00:00.` + strings.Repeat("9", 1<<20) + `x","body":"x"}`, "line"},
 		{`{"topic":"a","body":"x","body_base64":"eA=="}`, "body and body_base64"},
 		{`{"topic":"a","delay":"3s","due":"2099-01-01T00:00:00Z"}`, "delay and due"},
 		{`{"topic":"a","due":"0001-01-01T00:00:00Z","body":"x"}`, "due"},
 		{`{"topic":"a","delay":"3"}`, "delay"},
 		{`{"topic":"a","delay":"soon"}`, "delay"},
 		{`{"topic":"a","delay":"9999999h"}`, "delay"},
-		{`{"topic":"a","ttl":"1d"}`, "ttl"},
+		{`{"topic":"a","ttl":"1w"}`, "ttl"},
 		{`{"topic":"a","delay":"x","ttl":"y"}`, "ttl"},
 	}
 	for _, test := range tests {
@@ -353,7 +363,7 @@ func TestBadAmongGood(t *testing.T) {
 	for i := range 20 {
 		m := message(fmt.Sprint(i), future)
 		if i%5 == 0 {
-			m.Body = nil
+			m.MaxAttempts = -1
 		} else {
 			want[m.ID] = true
 		}

@@ -96,14 +96,14 @@ func TestBroadcastWaits(t *testing.T) {
 
 func TestBadBroadcast(t *testing.T) {
 	pub, store := open(t)
-	ttl, attempts, empty, both := announcement("a", time.Time{}), announcement("a", time.Time{}), announcement("a", time.Time{}), announcement("a", future)
-	ttl.TTL, attempts.MaxAttempts, empty.Body, both.Delay = anHour, 3, nil, anHour
+	ttl, attempts, both := announcement("a", time.Time{}), announcement("a", time.Time{}), announcement("a", future)
+	ttl.TTL, attempts.MaxAttempts, both.Delay = anHour, 3, anHour
 	large := announcement("a", time.Time{})
 	large.Body = make([]byte, notify.DefaultMaxBody+1)
 	past := announcement("a", time.Time{})
 	past.Delay = -1
 	unchanged(t, store, func() {
-		for want, m := range map[string]notify.Message{"ttl": ttl, "attempts": attempts, "body": empty, "delay and due": both, "262145 bytes": large, "delay": past} {
+		for want, m := range map[string]notify.Message{"ttl": ttl, "attempts": attempts, "delay and due": both, "262145 bytes": large, "delay": past} {
 			if _, err := pub.Broadcast(t.Context(), m); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v; want an ErrInvalid about %s", err, want)
 			}

@@ -3,18 +3,32 @@
 -- Reply: the state it was in (leased: nothing was changed), or none.
 local topic, member = ARGV[3], ARGV[4]
 if call('ZSCORE', LEASED, member) then return { 'leased' } end
-local state
-if unschedule(topic, KEYS[13], member) then
-  state = 'scheduled'
-elseif try('ZREM', BROADCASTS, member) == 1 then
-  state = 'scheduled'
+
+-- Takes the message out of a place, if it is there, and forgets it.
+local function take_from(key)
+  local score = try('ZSCORE', key, member)
+  if not score then return false end
+  call('ZREM', key, member)
+  or_undo(function() call('ZADD', key, score, member) end, forget, { member })
+  return true
+end
+
+if take_from(KEYS[13]) then
+  set_head(topic, KEYS[13])
+  return { 'scheduled' }
+end
+if take_from(BROADCASTS) then
   count(topic, 'broadcasts', -1)
-elseif call('ZREM', KEYS[10], member) == 1 then
-  state = 'ready'
-  if call('EXISTS', KEYS[10]) == 0 then try('SREM', READY, topic) end
-elseif call('ZREM', KEYS[12], member) == 1 then
-  state = 'dead'
+  leave_if_unused(topic)
+  return { 'scheduled' }
+end
+if take_from(KEYS[10]) then
+  leave_ready(topic, KEYS[10])
+  return { 'ready' }
+end
+if take_from(KEYS[12]) then
   try('HDEL', DEATHS, member)
+  return { 'dead' }
 end
 forget({ member })
-return { state }
+return {}

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/bellhopd/bellhop/notify/regular"
 )
 
 // DefaultURL is the Redis that is used when none is named.
@@ -29,6 +30,9 @@ type Config struct {
 	CertFile     string // PEM certificate to show, with rediss:// and KeyFile; both are read again for each connection
 	KeyFile      string // its PEM private key
 	Prefix       string // of all keys and channels
+
+	SentinelUsername     string // of the sentinels, with Master
+	SentinelPasswordFile string // holds their password, which is none of Redis's
 
 	// WaitReplicas is how many replicas must have what was published, cancelled,
 	// rescheduled, acknowledged and the like before that is answered. Zero: none,
@@ -57,6 +61,7 @@ func (s *Store) connect(c Config) error {
 		return err
 	}
 	o.Dialer = s.lines.dialer(&redis.Options{DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig})
+	o.OnConnect = s.onConnect
 	switch {
 	case o.MasterName != "":
 		s.client = redis.NewFailoverClient(o.Failover())
@@ -80,6 +85,7 @@ func sentinelOptions(o *redis.UniversalOptions) []*redis.Options {
 	for i, address := range o.Addrs {
 		all[i] = &redis.Options{
 			Addr: address, Dialer: o.Dialer, Protocol: 2, MaxRetries: -1, DialerRetries: 1,
+			Username: o.SentinelUsername, Password: o.SentinelPassword,
 			DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
 			ContextTimeoutEnabled: true, DisableIdentity: true, MaintNotificationsConfig: o.MaintNotificationsConfig,
 		}
@@ -135,11 +141,14 @@ func (c Config) options() (*redis.UniversalOptions, error) {
 // readFiles puts the contents of the password and certificate files into o.
 func (c Config) readFiles(o *redis.UniversalOptions) error {
 	if c.PasswordFile != "" {
-		password, err := os.ReadFile(c.PasswordFile)
+		password, err := readPassword(c.PasswordFile)
 		if err != nil {
 			return fmt.Errorf("read redis password file: %w", err)
 		}
-		o.Password = strings.TrimRight(string(password), "\r\n")
+		o.Password = password
+	}
+	if err := c.readSentinels(o); err != nil {
+		return err
 	}
 	if err := c.readCertificate(o); err != nil {
 		return err
@@ -147,7 +156,7 @@ func (c Config) readFiles(o *redis.UniversalOptions) error {
 	if c.CAFile == "" {
 		return nil
 	}
-	pem, err := os.ReadFile(c.CAFile)
+	pem, err := regular.Read(c.CAFile)
 	if err != nil {
 		return fmt.Errorf("read redis CA file: %w", err)
 	}
@@ -159,6 +168,29 @@ func (c Config) readFiles(o *redis.UniversalOptions) error {
 		return fmt.Errorf("%w redis CA file %s: it holds no PEM certificate", ErrInvalid, c.CAFile)
 	}
 	return nil
+}
+
+// readSentinels puts into o as whom the sentinels are asked.
+func (c Config) readSentinels(o *redis.UniversalOptions) (err error) {
+	switch {
+	case c.SentinelUsername == "" && c.SentinelPasswordFile == "":
+		return nil
+	case c.Master == "":
+		return fmt.Errorf("%w user or password of the sentinels: no master is named; name the one that they watch, or leave this out", ErrInvalid)
+	case c.SentinelPasswordFile == "":
+		return fmt.Errorf("%w user of the sentinels: it has no password; name its file, or leave the user out", ErrInvalid)
+	}
+	o.SentinelUsername = c.SentinelUsername
+	if o.SentinelPassword, err = readPassword(c.SentinelPasswordFile); err != nil {
+		return fmt.Errorf("read password file of the sentinels: %w", err)
+	}
+	return nil
+}
+
+// readPassword returns what stands in a file, without the end of the line.
+func readPassword(file string) (string, error) {
+	password, err := regular.Read(file)
+	return strings.TrimRight(string(password), "\r\n"), err
 }
 
 // readCertificate has the certificate shown to Redis. It is read at each
@@ -173,7 +205,7 @@ func (c Config) readCertificate(o *redis.UniversalOptions) error {
 		return fmt.Errorf("%w redis certificate: the URL does not use TLS; write rediss:// instead of redis://", ErrInvalid)
 	}
 	load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		pair, err := regular.ReadKeyPair(c.CertFile, c.KeyFile)
 		return &pair, err
 	}
 	if _, err := load(nil); err != nil {

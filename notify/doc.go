@@ -21,7 +21,9 @@
 // A message whose publish was acknowledged is delivered at least once: until it
 // is acknowledged, cancelled, expired or dead. It is never handed out before
 // its due time by Redis's clock, which is the only clock: a delay is added to
-// it inside Redis, so the clocks of publishers do not matter.
+// it inside Redis, so the clocks of publishers do not matter. A due time in the
+// past is that of the publish, so that nothing is late by what was over before;
+// a time to live counts from the one that was asked for, and broadcasts keep theirs.
 //
 // Publishing is idempotent by id. An id that is in use is refused with
 // [ErrExists], so a publish whose answer was lost may be repeated safely.
@@ -29,7 +31,8 @@
 // A publish is refused with [ErrFull] before Redis has no memory left: from a
 // share of its maxmemory on, [Config].MemoryShare. All else has the rest, so
 // that messages are still handed out, settled and cancelled, which makes room.
-// Without a maxmemory nothing is refused.
+// Without a maxmemory nothing is refused. While Redis may evict what it holds,
+// since its maxmemory-policy was changed, a publish is refused with [ErrUnfit].
 //
 // # Failovers
 //
@@ -52,7 +55,11 @@
 // # Where things stand
 //
 // [Keys] names every key and channel. A [Store] is one Redis and one prefix in
-// it; the other packages take the same Store. Each state transition is one
-// script in a .lua file beside the Go code that runs it; what scripts share is
-// in prelude.lua.
+// it; the other packages take the same Store. What stands there has a [Format]:
+// a store of another one is refused with [ErrUnfit]. [Publisher.Export] writes all
+// its messages as lines, and [ParseExported] reads them, to be published elsewhere.
+// What there is to be seen of many topics is read from indexes, by name
+// ([Publisher.TopicsAfter]) or by what stands out ([Publisher.Survey]).
+// Each state transition is one script in a .lua file beside the Go code that runs
+// it; what scripts share is in prelude.lua.
 package notify

@@ -64,7 +64,7 @@ func ExamplePublisher_PublishMany() {
 	results := pub.PublishMany(ctx, []notify.Message{
 		{Topic: "mail", ID: "welcome", Body: []byte("hello")},
 		{Topic: "mail", ID: "tips", Body: []byte("did you know?"), Delay: 24 * time.Hour},
-		{Topic: "mail", ID: "empty"},
+		{Topic: "mail", ID: "a wrong one"},
 	})
 	for _, r := range results {
 		if r.Err != nil {
@@ -76,7 +76,7 @@ func ExamplePublisher_PublishMany() {
 	// Output:
 	// welcome ready
 	// tips scheduled
-	// empty invalid body: it is empty; a message needs at least one byte
+	// a wrong one invalid id "a wrong one": use letters, digits and . _ ~ : -, but not . or .. alone, which no URL can name
 }
 
 func ExamplePublisher_Cancel() {

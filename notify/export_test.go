@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -30,3 +31,12 @@ func (p *Publisher) PublishWhen(ctx context.Context, m Message, when string) (Pu
 	result := resultOf(out, reply[0].(int64), reply[1].(int64))
 	return result.Publication, result.Err
 }
+
+// RestoredOf returns what publish.lua is told of a message that is restored.
+func RestoredOf(m *Message) string { return restoredOf(m) }
+
+// Leave closes all connections, as where they lead to no master any more.
+func (s *Store) Leave() { s.lines.leave("") }
+
+// Rehearsed returns the commands that are rehearsed because scripts call them, those of repair among them.
+func Rehearsed() []string { return strings.Fields(called + " " + calledByRepair) }

@@ -81,6 +81,7 @@ func FuzzDecodeRecord(f *testing.F) {
 // What is published is what is read again.
 func FuzzRecordRoundTrip(f *testing.F) {
 	f.Add([]byte("body"), "", "", "", int64(0), 0, int64(1700000000123))
+	f.Add([]byte{}, "", "", "", int64(0), 0, int64(1700000000123))
 	f.Add([]byte("\n{}\x00\xff"), "application/json", "X-Trace", "a\u2028\"\\<&>", int64(time.Millisecond), 1, int64(0))
 	f.Add([]byte{0}, "t", "a", "", int64(1<<63-1), notify.MostAttempts, int64(253402300799999))
 	f.Fuzz(func(t *testing.T, body []byte, contentType, name, value string, ttl int64, attempts int, at int64) {
@@ -124,20 +125,31 @@ func FuzzSplitMember(f *testing.F) {
 func TestParseDuration(t *testing.T) {
 	tests := map[string]time.Duration{
 		"": 0, "0": 0, "500ms": 500 * time.Millisecond, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "1.5h": 90 * time.Minute, "-1s": -time.Second,
+		"1d": 24 * time.Hour, "1d12h": 36 * time.Hour, "0.1d": 144 * time.Minute, "-1d1ms": -24*time.Hour - time.Millisecond, "106751d23h": 106751*24*time.Hour + 23*time.Hour,
 	}
 	for text, want := range tests {
 		if got, err := notify.ParseDuration("delay", text); err != nil || got != want {
 			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"1", "1d", "soon", " 1s", "1s ", "1h-1m", "2562048h", "1e3s", "١s", strings.Repeat("\x00", 1<<20)} {
+	for _, text := range []string{"1", "d", "-", "12h1d", "1d1d", "1d0", "1day", "soon", " 1s", "1s ", "1h-1m", "1e3s", "١s", strings.Repeat("\x00", 1<<20)} {
 		_, err := notify.ParseDuration("delay", text)
 		wantInvalid(t, err, "delay")
+		if !strings.Contains(err.Error(), "write a duration such as") {
+			t.Errorf("%.20q: %v does not say how to write it", text, err)
+		}
+	}
+	for _, text := range []string{"9999999h", "2562048h", "106752d", "-106752d", "106751d24h", "99999999999999999999s", strings.Repeat("9", 1000) + "d"} {
+		_, err := notify.ParseDuration("delay", text)
+		wantInvalid(t, err, "delay")
+		if !strings.Contains(err.Error(), "it is too long; no duration is longer than 106751d") {
+			t.Errorf("%.20q: %v does not say that it is too long", text, err)
+		}
 	}
 }
 
 func FuzzParseDuration(f *testing.F) {
-	for _, text := range []string{"", "0", "90s", "1h30m", "-1.5ms", "1µs", "2562047h47m16.854775807s", "2562048h", "1d", "\xff"} {
+	for _, text := range []string{"", "0", "90s", "1h30m", "-1.5ms", "1µs", "2562047h47m16.854775807s", "2562048h", "1d", "-106751d23h47m16.854775807s", "\xff"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -158,7 +170,8 @@ func TestParseLine(t *testing.T) {
 		line string
 		want notify.Message
 	}{
-		{`{"topic":"a"}`, notify.Message{Topic: "a", Body: []byte{}}},
+		{`{"topic":"a","body":""}`, notify.Message{Topic: "a", Body: []byte{}}},
+		{`{"topic":"a","body_base64":""}`, notify.Message{Topic: "a", Body: []byte{}}},
 		{` {"topic":"a","mode":"message","body":"x","delay":"90s"} ` + "\n", notify.Message{Topic: "a", Body: []byte("x"), Delay: 90 * time.Second}},
 		{`{"topic":"a","body_base64":"AP8="}`, notify.Message{Topic: "a", Body: []byte{0, 255}}},
 		{

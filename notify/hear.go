@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -28,14 +29,44 @@ type Event struct {
 	Err     error  // of a Broken
 }
 
+// What a beat says: the carrier's epoch, the time in ms, the id of the store, a bell, and topics.
+const (
+	beatStore = iota + 2
+	beatBell
+	beatTopics
+)
+
 // Topics returns the topics that a Beat names: they have something ready, and
 // nobody stands in their waiting list. A subscriber that believes to stand there
 // claims: the list was lost.
 func (e Event) Topics() []string {
-	if fields := strings.Fields(e.Payload); e.Kind == Beat && len(fields) > 2 {
-		return fields[2:] // behind the epoch and the time
+	if fields := strings.Fields(e.Payload); e.Kind == Beat && len(fields) > beatTopics {
+		return fields[beatTopics:]
 	}
 	return nil
+}
+
+// StoreID returns the id of the store that a Beat names: another one than before
+// means that Redis lost all that it held.
+func (e Event) StoreID() string {
+	if fields := strings.Fields(e.Payload); e.Kind == Beat && len(fields) > beatStore {
+		return fields[beatStore]
+	}
+	return ""
+}
+
+// Bell returns the bell that a Heard is, or that a Beat holds for who missed
+// one: it names the logs that have grown lately, if they are few, and where all
+// of them end. The error is an ErrInvalid.
+func (e Event) Bell() (Bell, error) {
+	if e.Kind != Beat {
+		return ParseBell(e.Payload)
+	}
+	fields := strings.Fields(e.Payload)
+	if len(fields) <= beatBell {
+		return Bell{}, fmt.Errorf("%w beat %.100q: use an epoch, a time, the id of a store and a bell", ErrInvalid, e.Payload)
+	}
+	return ParseBell(fields[beatBell])
 }
 
 // EventKind tells events apart.

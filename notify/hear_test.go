@@ -140,7 +140,7 @@ func TestConnectionIsKilled(t *testing.T) {
 }
 
 func TestHearBeforeRedisIsThere(t *testing.T) {
-	port := freePort(t)
+	port := storetest.Port(t)
 	store := storetest.At(t, "redis://127.0.0.1:"+strconv.Itoa(port), "")
 	events, _ := hear(t, store)
 	for range 3 {

@@ -12,9 +12,12 @@ import (
 )
 
 var (
+	//go:embed look.lua
+	look string
+
 	//go:embed inspect.lua
 	inspectSource string
-	inspectScript = NewScript("inspect", inspectSource)
+	inspectScript = NewScript("inspect", look+inspectSource)
 
 	//go:embed list.lua
 	listSource string
@@ -180,12 +183,17 @@ func readInfo(topic, member string, fields []any) (Info, bool) {
 	if err != nil {
 		return Info{}, false
 	}
-	info := Info{Topic: topic, ID: strings.TrimPrefix(member, topic+":"), State: state, Expires: TimeOf(fields[4])}
+	return infoOf(topic, strings.TrimPrefix(member, topic+":"), state, fields), true
+}
+
+// infoOf reads what look.lua says of a message in a state; zero where it stands nowhere.
+func infoOf(topic, id string, state State, fields []any) Info {
+	info := Info{Topic: topic, ID: id, State: state, Expires: TimeOf(fields[4])}
 	switch at := TimeOf(fields[2]); state {
 	case Leased:
-		info.Until = at
+		info.Until = microsOf(fields[2])
 	case Dead:
-		info.Died = at
+		info.Died, info.Expires = at, time.Time{} // which the carrier forgets when it comes
 	default:
 		info.Due = at
 	}
@@ -195,13 +203,16 @@ func readInfo(topic, member string, fields []any) (Info, bool) {
 	raw, there := fields[6].(string)
 	if !there {
 		info.Fault = fmt.Errorf("%w: it is missing", ErrRecord)
-		return info, true
+		return info
 	}
 	if info.Record, info.Fault = DecodeRecord(raw); info.Fault != nil {
 		info.Body = []byte(raw) // so that an export loses nothing
 	}
-	return info, true
+	return info
 }
+
+// lost reports whether there is no body, not even an empty one: the record is missing, or nothing stands in it.
+func (i Info) lost() bool { return i.Fault != nil && len(i.Body) == 0 }
 
 // TimeOf reads the score of a sorted set, as Redis writes it, as a time in
 // milliseconds. What is missing, or beyond the times that there can be (MaxDue), is zero.
@@ -212,4 +223,14 @@ func TimeOf(score any) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(int64(ms))
+}
+
+// microsOf is TimeOf of a score in microseconds.
+func microsOf(score any) time.Time {
+	text, _ := score.(string)
+	us, err := strconv.ParseFloat(text, 64)
+	if err != nil || us < 0 || us > maxDueMs*1000 {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(us))
 }

@@ -56,6 +56,14 @@ func (k Keys) Topic(topic string) []string {
 	return []string{k.Ready(topic), k.Waiting(topic), k.Dead(topic), k.Schedule(topic)}
 }
 
+// founding returns the keys that found.lua is given.
+func (k Keys) founding() []string {
+	return append(append([]string{k.Format()}, k.shard...), k.Logs(), k.Listeners(), k.Epoch())
+}
+
+// Format is the string that says which format the store has, and which store it is: "FORMAT ID".
+func (k Keys) Format() string { return k.base + "format" }
+
 // Schedules is the sorted set of the topics that have a schedule, by the due time of the first in it.
 func (k Keys) Schedules() string { return k.base + "schedule" }
 
@@ -68,8 +76,8 @@ func (k Keys) Leased() string { return k.base + "leased" }
 // Messages is the hash of records by member.
 func (k Keys) Messages() string { return k.base + "messages" }
 
-// Room is the string that says whether there is room for publishes below a share of Redis's memory in percent: 1 or 0. It
-// is not there when nobody looked lately.
+// Room is the string that says up to when, in ms, there is room for publishes below a share of Redis's memory in percent; 0 where
+// there is none.
 func (k Keys) Room(share int) string { return k.base + "room:" + strconv.Itoa(share) }
 
 // Attempts is the hash of attempts used up by member.
@@ -81,11 +89,32 @@ func (k Keys) Expiries() string { return k.base + "expiries" }
 // Deaths is the hash of reasons of deaths by member.
 func (k Keys) Deaths() string { return k.base + "deaths" }
 
-// ReadyTopics is the set of the topics that have something ready.
+// ReadyTopics is the sorted set of the topics that have something ready by the due time of the oldest, or some earlier one that is gone.
 func (k Keys) ReadyTopics() string { return k.base + "ready" }
 
-// Topics is the hash of the counters of topics.
+// Topics is the hash of the counters of topics; those of "*" are of all, those that were forgotten too.
 func (k Keys) Topics() string { return k.base + "topics" }
+
+// OldestDeaths is the sorted set of the topics that have dead letters by the time of the oldest, or some earlier one that is gone.
+func (k Keys) OldestDeaths() string { return k.Deaths() + "-oldest" }
+
+// NewestDeaths is the sorted set of the topics that have dead letters by the time of the newest, or some later one that is gone.
+func (k Keys) NewestDeaths() string { return k.Deaths() + "-newest" }
+
+// KeptDeaths is the hash of how many dead letters a topic keeps, and how many deaths removed since the housekeeping last looked.
+func (k Keys) KeptDeaths() string { return k.Deaths() + "-kept" }
+
+// SeenTopics is the sorted set of all topics by the time, in ms, at which the housekeeping last looked whether anything is left of them.
+func (k Keys) SeenTopics() string { return k.Topics() + "-seen" }
+
+// TopicNames is the sorted set of all topics by name.
+func (k Keys) TopicNames() string { return k.Topics() + "-names" }
+
+// BusyTopics is the sorted set of topics that were published to lately by about when, in ms.
+func (k Keys) BusyTopics() string { return k.Topics() + "-busy" }
+
+// PausedTopics is the sorted set of the topics that are paused by since when, in ms.
+func (k Keys) PausedTopics() string { return k.Topics() + "-paused" }
 
 // Ready is the sorted set of a topic's due members by due time.
 func (k Keys) Ready(topic string) string { return k.base + "ready:" + topic }
@@ -100,11 +129,11 @@ func (k Keys) Dead(topic string) string { return k.base + "dead:" + topic }
 func (k Keys) Broadcasts() string { return k.base + "broadcasts" }
 
 // Log is the stream of a topic's broadcasts that were sent, and the channel
-// that tells when it has grown: a position, and the topics whose logs have grown up to there.
+// that tells when it has grown: the same [Bell] as that of Logs.
 func (k Keys) Log(topic string) string { return k.base + "log:" + topic }
 
 // Logs is the sorted set of topics by the position of their last broadcast, and
-// the channel that tells when any log has grown, as that of Log does.
+// the channel that tells, with a [Bell], when any log has grown.
 func (k Keys) Logs() string { return k.base + "logs" }
 
 // Listeners is the hash of named listeners: what each listens to, and since when.
@@ -150,7 +179,8 @@ func (k Keys) Head() string { return k.base + "head" }
 // Vacant is the channel that tells standbys that the carrier stepped down.
 func (k Keys) Vacant() string { return k.base + "vacant" }
 
-// Beat is the channel of the carrier's heartbeat.
+// Beat is the channel of the carrier's heartbeat: its epoch, the time in Unix milliseconds, the id of the store, a [Bell]
+// for who missed one, and the topics that have something ready and nobody who waits.
 func (k Keys) Beat() string { return k.base + "beat" }
 
 // Inbox is the channel that rings one subscriber, with the topic to claim from.

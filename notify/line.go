@@ -1,16 +1,12 @@
 package notify
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"reflect"
-	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
 // A Line is a message as one line of JSON: what bulk publishing reads, and what
@@ -19,39 +15,44 @@ type Line struct {
 	Topic       string            `json:"topic"`
 	Mode        string            `json:"mode,omitempty"` // message, which is the default, or broadcast
 	ID          string            `json:"id,omitempty"`
-	Delay       string            `json:"delay,omitempty"` // such as 90s or 1h30m
+	Delay       string            `json:"delay,omitempty"` // such as 90s, 1h30m or 1d
 	Due         *time.Time        `json:"due,omitempty"`   // RFC 3339
 	TTL         string            `json:"ttl,omitempty"`   // such as 24h
 	Attempts    int               `json:"attempts,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`
-	Body        string            `json:"body,omitempty"`        // text; or
-	BodyBase64  []byte            `json:"body_base64,omitempty"` // anything
+	Body        *string           `json:"body,omitempty" nullable:"false"` // text, which may be empty; or
+	BodyBase64  []byte            `json:"body_base64,omitempty"`           // anything
 
-	// Of a dead letter. Publishing ignores them.
+	// Of a dead letter. Publishing ignores them: what died is a message again.
 	Died         *time.Time `json:"died,omitempty"`
 	Reason       string     `json:"reason,omitempty"`
 	AttemptsUsed int        `json:"attempts_used,omitempty"`
+
+	// Of a message in the export of a whole store, which ParseExported reads.
+	Restore *Restore `json:"restore,omitempty" hidden:"true"`
 }
 
 // ParseLine reads a message from a line of JSON. The error is an ErrInvalid
-// that names the field. The message is checked when it is published.
+// that names the field. The message is checked when it is published. What another
+// store knew of a message is refused: it is for who may write the whole store.
 func ParseLine(raw []byte) (Message, error) {
-	if !utf8.Valid(raw) {
-		return Message{}, fmt.Errorf("%w line: it is not UTF-8; write other bytes as body_base64", ErrInvalid)
+	m, err := ParseExported(raw)
+	if err == nil && m.Restore != nil {
+		return Message{}, fmt.Errorf("%w restore: only bellhop publish --file takes it, from an export; leave it out to publish a new message", ErrInvalid)
 	}
+	return m, err
+}
+
+// ParseExported is ParseLine for a line that may be one of [Publisher.Export].
+func ParseExported(raw []byte) (Message, error) {
 	var line Line
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&line); err != nil {
-		return Message{}, fmt.Errorf("%w line: %s; write a JSON object such as {\"topic\":\"orders\",\"delay\":\"30s\",\"body\":\"hello\"}", ErrInvalid, jsonFault(err))
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Message{}, fmt.Errorf("%w line: something follows the JSON object; write one object a line", ErrInvalid)
+	if err := strictjson.Decode(raw, &line); err != nil {
+		return Message{}, fmt.Errorf("%w line: %w; write one JSON object a line, such as {\"topic\":\"orders\",\"delay\":\"30s\",\"body\":\"hello\"}, and what is not UTF-8 as body_base64", ErrInvalid, err)
 	}
 	m := Message{
 		Topic: line.Topic, ID: line.ID, MaxAttempts: line.Attempts,
-		Headers: line.Headers, ContentType: line.ContentType, Body: []byte(line.Body),
+		Headers: line.Headers, ContentType: line.ContentType, Restore: line.Restore,
 	}
 	switch line.Mode {
 	case "", ModeMessage:
@@ -59,12 +60,6 @@ func ParseLine(raw []byte) (Message, error) {
 		m.Broadcast = true
 	default:
 		return m, fmt.Errorf("%w mode %.100q: use message or broadcast, or leave it out", ErrInvalid, line.Mode)
-	}
-	if len(line.BodyBase64) > 0 {
-		if line.Body != "" {
-			return m, fmt.Errorf("%w body and body_base64: both are given; give one of them", ErrInvalid)
-		}
-		m.Body = line.BodyBase64
 	}
 	if line.Due != nil {
 		m.Due = *line.Due
@@ -75,43 +70,29 @@ func ParseLine(raw []byte) (Message, error) {
 			return m, fmt.Errorf("%w delay and due: both are given; give one of them", ErrInvalid)
 		}
 	}
-	var errDelay, errTTL error
+	var errDelay, errTTL, errBody error
 	m.Delay, errDelay = ParseDuration("delay", line.Delay)
 	m.TTL, errTTL = ParseDuration("ttl", line.TTL)
-	return m, errors.Join(errDelay, errTTL)
+	m.Body, errBody = line.body()
+	return m, errors.Join(errDelay, errTTL, errBody)
 }
 
-// jsonFault says what is wrong with a line in the words of who wrote it.
-func jsonFault(err error) string {
-	var kind *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
+// body returns the body, of which exactly one name is given.
+func (l *Line) body() ([]byte, error) {
 	switch {
-	case errors.As(err, &kind) && kind.Field != "":
-		want := map[reflect.Kind]string{reflect.Int: "number", reflect.Map: "object"}[kind.Type.Kind()]
-		return fmt.Sprintf("%s is a JSON %s, and should be a JSON %s", kind.Field, kind.Value, cmp.Or(want, "string"))
-	case errors.As(err, &kind):
-		return "it is a JSON " + kind.Value
-	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return "it is not JSON"
+	case l.Body == nil && l.BodyBase64 == nil:
+		return nil, fmt.Errorf("%w body: it is missing; give body or body_base64, \"\" for an empty one", ErrInvalid)
+	case l.Body != nil && l.BodyBase64 != nil:
+		return nil, fmt.Errorf("%w body and body_base64: both are given; give one of them", ErrInvalid)
+	case l.Body != nil:
+		return []byte(*l.Body), nil
 	}
-	return strings.TrimPrefix(err.Error(), "json: ")
-}
-
-// ParseDuration reads a duration of a named field, such as 90s or 1h30m; an
-// empty one is zero. The error is an ErrInvalid that names the field.
-func ParseDuration(field, text string) (time.Duration, error) {
-	if text == "" {
-		return 0, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, fmt.Errorf("%w %s %.100q: write a duration such as 500ms, 90s or 1h30m; the largest unit is h, so a day is 24h", ErrInvalid, field, text)
-	}
-	return d, nil
+	return l.BodyBase64, nil
 }
 
 // Line returns a message that was looked at as a line of JSON. A record that
-// cannot be read is the body as a whole.
+// cannot be read is the body as a whole; where there is none the line has no body,
+// so it is refused where it is published.
 func (i Info) Line() Line {
 	line := Line{
 		Topic: i.Topic, ID: i.ID, Mode: modeOf(i.Broadcast), Attempts: i.MaxAttempts, Headers: i.Headers, ContentType: i.ContentType,
@@ -121,11 +102,14 @@ func (i Info) Line() Line {
 		line.TTL = i.TTL.String()
 	}
 	if !i.Died.IsZero() {
-		line.Died = &i.Died
+		died := i.Died.UTC()
+		line.Died = &died
 	}
-	if utf8.Valid(i.Body) {
-		line.Body = string(i.Body)
-	} else {
+	switch text := string(i.Body); {
+	case i.lost():
+	case utf8.ValidString(text):
+		line.Body = &text
+	default:
 		line.BodyBase64 = i.Body
 	}
 	return line

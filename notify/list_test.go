@@ -29,11 +29,12 @@ func TestInspect(t *testing.T) {
 	}
 	wantInfo(t, pub, before, want)
 
-	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, time.Now().Add(-time.Minute).Truncate(time.Millisecond)); err != nil {
+	asked := time.Now().Add(-time.Minute).Truncate(time.Millisecond)
+	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, asked); err != nil {
 		t.Fatal(err)
 	}
 	want.State, want.Due = notify.Ready, score(t, store, "ready:"+topic, topic+":a")
-	want.Expires = want.Due.Add(anHour)
+	want.Expires = asked.Add(anHour) // from the time that was asked for
 	wantInfo(t, pub, before, want)
 
 	d := claim(t, store, 1)[0]
@@ -155,7 +156,7 @@ func publishMixed(t *testing.T, pub *notify.Publisher, n int, first time.Time) [
 		p := place{first.Add(time.Duration(i%3) * time.Millisecond), fmt.Sprintf("%c-%d", "Az_"[i%3], i)}
 		places = append(places, p)
 		for _, of := range []string{topic, "order.timeout-2"} {
-			messages = append(messages, notify.Message{Topic: of, ID: p.id, Body: []byte("x"), Due: p.due})
+			messages = append(messages, notify.Message{Topic: of, ID: p.id, Body: []byte("x"), Due: p.due, Restore: &notify.Restore{}})
 		}
 	}
 	for _, r := range pub.PublishMany(t.Context(), messages) {
@@ -299,7 +300,7 @@ func TestTopicCounts(t *testing.T) {
 	wantCounts(t, pub, notify.Counts{})
 
 	for i := range 10 {
-		publish(t, pub, message(fmt.Sprint("ready", i), redisTime(t, store).Add(-anHour)))
+		publish(t, pub, overdue(fmt.Sprint("ready", i), redisTime(t, store).Add(-anHour)))
 	}
 	for i := range 3 {
 		publish(t, pub, message(fmt.Sprint("scheduled", i), future))

@@ -44,6 +44,13 @@ func message(id string, due time.Time) notify.Message {
 	return notify.Message{Topic: topic, ID: id, Body: []byte("body of " + id), Due: due}
 }
 
+// overdue returns a message that has been due since a time: only what is restored has one in the past.
+func overdue(id string, due time.Time) notify.Message {
+	m := message(id, due)
+	m.Restore = &notify.Restore{}
+	return m
+}
+
 // publish publishes one message, which must succeed.
 func publish(t testing.TB, pub *notify.Publisher, m notify.Message) notify.Publication {
 	t.Helper()
@@ -125,14 +132,17 @@ func wantCounts(t testing.TB, pub *notify.Publisher, want notify.Counts) {
 	}
 }
 
-// fields returns what a hash holds, but for lateness, which no test can foretell.
+// fields returns what a hash holds, but for lateness, which no test can foretell, and counters of all topics.
 func fields(reply *redis.MapStringStringCmd) (map[string]string, error) {
 	all, err := reply.Result()
-	maps.DeleteFunc(all, func(field, _ string) bool { return strings.HasSuffix(field, ":lateness") })
+	maps.DeleteFunc(all, func(field, _ string) bool {
+		return strings.HasSuffix(field, ":lateness") || strings.HasPrefix(field, "*:")
+	})
 	return all, err
 }
 
-// dump returns all that a store holds, by key, without lateness, and without what it noted about its memory.
+// dump returns all that a store holds, by key, without lateness, counters of all topics,
+// and what it noted about its memory and about when topics were busy.
 func dump(t testing.TB, store *notify.Store) map[string]any {
 	t.Helper()
 	ctx := context.Background()
@@ -143,7 +153,7 @@ func dump(t testing.TB, store *notify.Store) map[string]any {
 		t.Fatal(err)
 	}
 	for _, key := range keys {
-		if strings.HasPrefix(key, store.Keys().Base()+"room:") {
+		if strings.HasPrefix(key, store.Keys().Base()+"room:") || key == store.Keys().BusyTopics() {
 			continue
 		}
 		var content any
@@ -164,6 +174,7 @@ func dump(t testing.TB, store *notify.Store) map[string]any {
 		}
 		all[strings.TrimPrefix(key, store.Keys().Base())] = content
 	}
+	delete(all, "format")
 	return all
 }
 

@@ -42,20 +42,23 @@ var ErrTooLarge = fmt.Errorf("%w body", ErrInvalid)
 // A Message is what is published.
 type Message struct {
 	Topic string // required: tokens of A-Z a-z 0-9 _ - joined by dots, at most MaxTopic bytes
-	ID    string // A-Z a-z 0-9 . _ ~ : -, at most MaxID bytes; empty: generated, sortable by time
-	Body  []byte // required, opaque
+	ID    string // A-Z a-z 0-9 . _ ~ : -, at most MaxID bytes, not . or ..; empty: generated, sortable by time
+	Body  []byte // opaque; empty where the message is only a signal
 
 	Delay time.Duration // due this long after Redis has taken it, rounded up to a millisecond; or
-	Due   time.Time     // due at this time, rounded up to a millisecond; in the past: at once. At most one of the two.
+	Due   time.Time     // due at this time, rounded up to a millisecond; in the past: at once, and due since the publish; a broadcast keeps it. At most one of the two.
 
 	TTL         time.Duration     // buried as expired this long after the due time, cut to the millisecond; zero: never
 	MaxAttempts int               // limit of attempts; zero: the default of who handles it
 	ContentType string            // of the body, such as application/json
-	Headers     map[string]string // carried along
+	Headers     map[string]string // carried along; no two names are equal but for case
 
 	// Broadcast says that it is for everyone who listens to the topic, instead of
 	// for one worker. It has no TTL and no MaxAttempts.
 	Broadcast bool
+
+	// Restore is what it had in another store; nil: it is new.
+	Restore *Restore
 }
 
 // State is where a message stands.
@@ -128,8 +131,8 @@ func CheckID(id string) error {
 		return fmt.Errorf("%w id: it is empty", ErrInvalid)
 	case len(id) > MaxID:
 		return fmt.Errorf("%w id: %d bytes; at most %d are allowed", ErrInvalid, len(id), MaxID)
-	case !idGrammar.MatchString(id):
-		return fmt.Errorf("%w id %q: use letters, digits and . _ ~ : -", ErrInvalid, id)
+	case !idGrammar.MatchString(id), id == ".", id == "..":
+		return fmt.Errorf("%w id %q: use letters, digits and . _ ~ : -, but not . or .. alone, which no URL can name", ErrInvalid, id)
 	}
 	return nil
 }
@@ -163,8 +166,6 @@ func (m *Message) check(maxBody int) error {
 		}
 	}
 	switch {
-	case len(m.Body) == 0:
-		return fmt.Errorf("%w body: it is empty; a message needs at least one byte", ErrInvalid)
 	case len(m.Body) > maxBody:
 		return fmt.Errorf("%w: %d bytes; at most %d are allowed", ErrTooLarge, len(m.Body), maxBody)
 	case m.Broadcast && m.TTL != 0:
@@ -184,7 +185,10 @@ func (m *Message) check(maxBody int) error {
 	if err := checkWhen(m.Delay, m.Due); err != nil {
 		return err
 	}
-	return checkHeaders(m.Headers)
+	if err := checkHeaders(m.Headers); err != nil {
+		return err
+	}
+	return m.checkRestore()
 }
 
 // checkWhen reports what is wrong with a delay and a due time, of which at most one is given.
@@ -209,11 +213,17 @@ func checkHeaders(headers map[string]string) error {
 		return fmt.Errorf("%w headers: %d of them; at most %d are allowed", ErrInvalid, len(headers), MaxHeaders)
 	}
 	size := 0
+	names := make(map[string]string, len(headers)) // by themselves in lower case
 	for name, value := range headers {
 		size += len(name) + len(value)
 		if err := CheckHeader(name, value); err != nil {
 			return err
 		}
+		lower := strings.ToLower(name)
+		if other, twice := names[lower]; twice {
+			return fmt.Errorf("%w headers %.100s and %.100s: names are equal without regard to case; give one of them", ErrInvalid, min(name, other), max(name, other))
+		}
+		names[lower] = name
 	}
 	if size > MaxHeaderBytes {
 		return fmt.Errorf("%w headers: %d bytes in all; at most %d are allowed", ErrInvalid, size, MaxHeaderBytes)

@@ -151,7 +151,7 @@ func TestTimesRunOutInTheTrialServer(t *testing.T) {
 	}
 	publish(t, pub, m)
 	// Somebody was elected and is gone: the lease in Redis has to end.
-	if err := store.Client().Set(t.Context(), store.Keys().Carrier(), "1 1 gone", carrier.MinLease).Err(); err != nil {
+	if err := store.Client().Set(t.Context(), store.Keys().Carrier(), "1 1 500 gone", carrier.MinLease).Err(); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)

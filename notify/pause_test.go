@@ -42,7 +42,7 @@ func claimNothing(t testing.TB, store *notify.Store, minAge time.Duration) {
 func TestPauseAndResume(t *testing.T) {
 	pub, store := open(t)
 	now := redisTime(t, store)
-	publish(t, pub, message("old", now.Add(-anHour)))
+	publish(t, pub, overdue("old", now.Add(-anHour)))
 	publish(t, pub, message("new", time.Time{}))
 	publish(t, pub, message("later", future))
 	for range 2 { // the second changes nothing

@@ -1,6 +1,11 @@
--- What all scripts share. It stands in front of each.
--- KEYS[1..9]: the shard's keys, in the order below; a script's own follow.
+-- What scripts share. The head, up to the first function, stands in front of each, and of the rest what it uses.
+-- KEYS[1..9]: the shard's keys, in the order below; a script's own follow. KEYS[#KEYS]: format, which is gone before a script's
+--   own part runs.
 -- ARGV[1]: what the channels for programs of any language begin with; ARGV[2]: the head channel; a script's own follow.
+-- Reply: the error NOSTORE where there is no store, FORMAT where it is of another format, or that of the script.
+local STORE = redis.call('GET', table.remove(KEYS)) -- 'FORMAT ID'
+if not STORE then return redis.error_reply('NOSTORE there is no store yet') end
+if string.sub(STORE, 1, #FORMAT) ~= FORMAT then return redis.error_reply('FORMAT ' .. STORE) end
 local SCHEDULES, LEASED, EXPIRIES, MESSAGES, ATTEMPTS, READY, DEATHS, TOPICS, BROADCASTS = unpack(KEYS, 1, 9)
 local PREFIX, HEAD = ARGV[1], ARGV[2]
 local STRAY = 'member of another topic' -- the reason of one that is dead because it stood in a place of another topic
@@ -40,17 +45,55 @@ local function try(...)
   error(reply.err, 0)
 end
 
+-- What Redis tells of its memory: its limit in bytes, 0 if it has none, what is in use of it, and the policy by which it may
+-- evict what it holds, nil where it does not.
+local function memory_of_redis()
+  local info = redis.pcall('INFO', 'memory')
+  if type(info) ~= 'string' then return { most = 0, used = 0 } end -- the trial server's
+  local function bytes(name) return tonumber(string.match(info, '\n' .. name .. ':(%d+)') or 0) end
+  local most, policy = bytes('maxmemory'), string.match(info, '\nmaxmemory_policy:([%w-]+)')
+  if most == 0 or policy == 'noeviction' then policy = nil end
+  return { most = most, used = bytes('used_memory') - bytes('mem_not_counted_for_evict'), evicts = policy }
+end
+
 -- Publishes, and returns how many heard it; nil where that is refused.
 local function tell(channel, payload)
   local heard = redis.pcall('PUBLISH', channel, payload)
   return type(heard) == 'number' and heard or nil
 end
 
--- Counts a topic's messages in one of the places that no sorted set of its own counts, or what ever happened to them.
+-- Has a topic stand in the index of all names, and where the housekeeping finds it.
+local function know(topic)
+  try('ZADD', TOPICS .. '-names', 0, topic)
+  try('ZADD', TOPICS .. '-seen', 'NX', 0, topic)
+end
+
+-- Counts a topic's messages in one of the places that no sorted set of its own counts, or what ever happened to them: a topic of
+-- which something happens for the first time is known from then on. Returns how many there are; nil where that is foreign.
 local function count(topic, what, by)
-  if try('HINCRBY', TOPICS, topic .. ':' .. what, by) == 0 then
+  local n = try('HINCRBY', TOPICS, topic .. ':' .. what, by)
+  if n == 0 then
     try('HDEL', TOPICS, topic .. ':' .. what)
+  elseif n == by and what ~= 'leased' then
+    know(topic)
   end
+  return n
+end
+
+-- Has a topic known no more that nothing ever happened in, and nothing is left of.
+local function leave_if_unused(topic)
+  local counts = {}
+  for i, what in ipairs({ 'published', 'sent', 'acked', 'died', 'broadcasts', 'paused' }) do counts[i] = topic .. ':' .. what end
+  for _, n in ipairs(try('HMGET', TOPICS, unpack(counts)) or { true }) do
+    if n then return end
+  end
+  try('ZREM', TOPICS .. '-names', topic)
+  try('ZREM', TOPICS .. '-seen', topic)
+end
+
+-- Counts what ever happened to the messages of all topics, those that were forgotten too: '*' is no topic.
+local function count_all(what, by)
+  if by > 0 then try('HINCRBY', TOPICS, '*:' .. what, by) end
 end
 
 -- Whether a topic is paused: nothing of it is handed out, and nobody is rung for it.
@@ -99,6 +142,34 @@ local function head_of(key)
   return tonumber((try('ZRANGE', key, 0, 0, 'WITHSCORES') or {})[2])
 end
 
+-- A script that is refused a right in the middle stops there, and what it wrote stays. So each writes what leads to a message
+-- before the message, and removes last: wherever it stops the message is carried or claimed, or it is not published.
+
+-- Returns what f does, and undoes what was written where that ends in an error.
+local function or_undo(undo, f, ...)
+  local ok, reply = pcall(f, ...)
+  if ok then return reply end
+  undo()
+  error(reply, 0)
+end
+
+-- A topic that has something ready stands in READY, by the due time of the first in its ready set, or by that of an earlier one
+-- that is gone: who claims does not change it. notable.lua sets right what it reads of it.
+
+-- Puts members, as pairs of time and member, into the ready set of their topic. Earliest is the least of the times. False, and
+-- nothing is changed, where that is foreign.
+local function add_ready(topic, key, earliest, pairs_)
+  try('ZADD', READY, 'LT', earliest, topic)
+  if try('ZADD', key, unpack(pairs_)) then return true end
+  try('ZREM', READY, topic)
+  return false
+end
+
+-- Has a topic stand in READY no more if nothing of it is ready.
+local function leave_ready(topic, key)
+  if call('EXISTS', key) == 0 then try('ZREM', READY, topic) end
+end
+
 -- What waits for its due time stands in the schedule of its topic, and the topic stands in SCHEDULES, by the due time of the
 -- first in it, as long as there is one. Whoever changes a schedule does it by what follows, which keeps that so.
 
@@ -110,12 +181,26 @@ local function set_head(topic, schedule)
 end
 
 -- Puts members, as pairs of time and member, into the schedule of their topic, and tells the carrier if the first of all
--- changed. False, and nothing is changed, where a key is foreign.
-local function schedule(topic, key, pairs_)
-  local first = try('ZRANGE', SCHEDULES, 0, 0, 'WITHSCORES')
-  if not first or not try('ZADD', key, unpack(pairs_)) then return false end
-  nudge(set_head(topic, key), first[2])
+-- changed. Earliest is the least of the times. False, and nothing is changed, where a key is foreign.
+local function schedule(topic, key, earliest, pairs_)
+  local first, head = try('ZRANGE', SCHEDULES, 0, 0, 'WITHSCORES'), try('ZRANGE', key, 0, 0, 'WITHSCORES')
+  if not first or not head then return false end
+  if head[2] then earliest = math.min(earliest, head[2]) end
+  call('ZADD', SCHEDULES, earliest, topic)
+  call('ZADD', key, unpack(pairs_))
+  nudge(earliest, first[2])
   return true
+end
+
+local function foreign_ready(topic, key)
+  return redis.error_reply('the ready set of ' .. topic .. ' is foreign: ' .. key)
+end
+
+-- Whether something of a topic is overdue: nobody carries, or the carrier is behind. What comes to be due at once waits behind
+-- it in the schedule then, so that order holds.
+local function is_behind(topic, now)
+  local head = tonumber(try('ZSCORE', SCHEDULES, topic) or nil)
+  return head and head <= now
 end
 
 -- What is answered where that is foreign.
@@ -135,23 +220,6 @@ end
 local function is_at_home(dead, member)
   local topic = topic_of(member)
   return not topic or not is_topic(topic) or string.sub(dead, -#topic - 1) == ':' .. topic
-end
-
--- Keeps a member among the dead letters of its topic, and tells programs of
--- other languages. The caller takes it out of where it was afterwards. False
--- where that cannot be: the key is foreign.
-local function bury(dead, member, reason, attempts, now)
-  if not try('ZADD', dead, now, member) then return false end
-  local topic, id = string.match(member, '^([^:]+):(.*)$')
-  if is_at_home(dead, member) then
-    try('HSET', DEATHS, member, reason)
-    try('ZREM', EXPIRIES, member)
-    if topic and is_topic(topic) then count(topic, 'died', 1) end
-  else
-    try('HSETNX', DEATHS, member, reason)
-  end
-  if topic then tell(PREFIX .. 'dead:' .. topic, cjson.encode({ id = id, reason = reason, attempts = attempts })) end
-  return true
 end
 
 -- How many attempts a count says are used up; nil where it is foreign.
@@ -191,7 +259,18 @@ local function records_of(members)
   return records
 end
 
--- Which of members are leased under their receipts: their positions, and those of the others.
+-- A receipt is the end of a lease in us, and stands in LEASED. Its last digit is that of the attempts used up and of how often
+-- messages of the topic were released or requeued: so no two leases in a row of a message have the same, however they end.
+local function receipt_of(deadline, digit)
+  return deadline - deadline % 10 + digit
+end
+
+-- The last digit of a count of attempts, 0 where that is missing or foreign.
+local function digit_of(count_)
+  return count_ and string.match(count_, '^%d-(%d)$') or 0
+end
+
+-- Which of members are leased under their receipts: the members, and the positions of the others.
 local function held(members, receipts)
   local deadlines = call('ZMSCORE', LEASED, unpack(members))
   local mine, lost = {}, {}
@@ -205,10 +284,10 @@ local function held(members, receipts)
   return mine, lost
 end
 
--- Where a message expires while it is leased, the carrier puts its expiry off to the end of the lease, less half a
--- millisecond: no other expiry has that, so it can be told whatever becomes of the lease.
-local function put_off(deadline)
-  return deadline - 0.5
+-- Where a message expires while it is leased, the carrier puts its expiry off to the ms in which the lease has ended, less half
+-- a millisecond: no other expiry has that, so it can be told whatever becomes of the lease.
+local function put_off(receipt)
+  return math.ceil(receipt / 1000) - 0.5
 end
 
 -- Whether a message has expired that is not leased.
@@ -243,11 +322,11 @@ local function last_sent_to(logs_, topic)
   if last and last >= 0 and last <= LAST then return math.floor(last) end
 end
 
--- Forgets messages altogether.
+-- Forgets messages altogether: their records last, so that a stop before leaves them whole.
 local function forget(members)
-  call('HDEL', MESSAGES, unpack(members))
   if call('EXISTS', ATTEMPTS) == 1 then try('HDEL', ATTEMPTS, unpack(members)) end
   if call('EXISTS', EXPIRIES) == 1 then try('ZREM', EXPIRIES, unpack(members)) end
+  call('HDEL', MESSAGES, unpack(members))
 end
 
 -- Removes dead letters for good. The record of one that died because it had none is another message's, published since, and
@@ -260,7 +339,60 @@ local function remove_dead(dead, members)
     if own and reasons[i] ~= 'record is missing' then records[#records + 1] = member end
     if own or reasons[i] == STRAY then told[#told + 1] = member end
   end
-  call('ZREM', dead, unpack(members))
-  if #told > 0 then try('HDEL', DEATHS, unpack(told)) end
   if #records > 0 then forget(records) end
+  if #told > 0 then try('HDEL', DEATHS, unpack(told)) end
+  call('ZREM', dead, unpack(members))
+end
+
+-- The topic that dead letters are of, by the name of their key; _ of what has none.
+local function topic_of_dead(dead)
+  return string.match(dead, '}:dead:(.*)$')
+end
+
+-- Takes note of when the oldest of some dead letters died, so that the housekeeping finds them when it is too old.
+local function note_oldest(dead)
+  local oldest = head_of(dead)
+  if oldest then
+    try('ZADD', DEATHS .. '-oldest', text(oldest), topic_of_dead(dead))
+  else
+    try('ZREM', DEATHS .. '-oldest', topic_of_dead(dead))
+    try('ZREM', DEATHS .. '-newest', topic_of_dead(dead))
+  end
+end
+
+-- Removes the oldest of some dead letters where they are more than are kept, but not the one that was added: two at the most, so
+-- that they become fewer with each death. How many are kept the housekeeping wrote down, and it is told how many this removed.
+local function keep_most(dead, added)
+  local most = tonumber(try('HGET', DEATHS .. '-kept', 'most') or nil)
+  local over = most and call('ZCARD', dead) - most or 0
+  if over <= 0 then return end
+  local gone = {}
+  for _, member in ipairs(call('ZRANGE', dead, 0, math.min(over, 2) - 1)) do
+    if member ~= added then gone[#gone + 1] = member end
+  end
+  if #gone == 0 then return end
+  remove_dead(dead, gone)
+  try('HINCRBY', DEATHS .. '-kept', 'removed', #gone)
+end
+
+-- Keeps a member among the dead letters of its topic, and tells programs of
+-- other languages. The caller takes it out of where it was afterwards. False
+-- where that cannot be: the key is foreign.
+local function bury(dead, member, reason, attempts, now)
+  if not try('ZADD', dead, now, member) then return false end
+  try('ZADD', DEATHS .. '-oldest', 'LT', now, topic_of_dead(dead))
+  try('ZADD', DEATHS .. '-newest', 'GT', now, topic_of_dead(dead))
+  local topic, id = string.match(member, '^([^:]+):(.*)$')
+  if is_at_home(dead, member) then
+    try('HSET', DEATHS, member, reason)
+    if topic and is_topic(topic) then
+      count(topic, 'died', 1)
+      count_all('died', 1)
+    end
+  else
+    try('HSETNX', DEATHS, member, reason)
+  end
+  if topic then tell(PREFIX .. 'dead:' .. topic, cjson.encode({ id = id, reason = reason, attempts = attempts })) end
+  keep_most(dead, member)
+  return true
 end

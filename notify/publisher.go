@@ -50,7 +50,7 @@ type Publication struct {
 	Topic string    `json:"topic"`
 	ID    string    `json:"id"`
 	Due   time.Time `json:"due"`
-	State State     `json:"state"` // Scheduled, or Ready if it was due already
+	State State     `json:"state"` // Scheduled, or Ready if it was due already, also where it waits behind what is overdue; Dead, with no Due, of a dead letter that is restored
 }
 
 // A Result is a Publication, or the error that kept the message from being published.
@@ -70,8 +70,8 @@ type outgoing struct {
 
 // Publish publishes one message. Concurrent calls are gathered: those that
 // come while a call to Redis is under way share the next one; alone, a call
-// does not wait. Errors: ErrInvalid, ErrExists, ErrFull, ErrUnreplicated, or
-// that of the connection, after which it may or may not be published: publishing
+// does not wait. Errors: ErrInvalid, ErrExists, ErrFull, ErrUnfit, ErrUnreplicated,
+// or that of the connection, after which it may or may not be published: publishing
 // it again with the same id is safe. A call to a Redis that is away is repeated for about a second. A
 // context that ends while the call is under way may be noticed only when it is
 // answered, or has timed out after three seconds.
@@ -178,6 +178,10 @@ func resultOf(out *outgoing, now, due int64) Result {
 		r.Err = fmt.Errorf("publish %s: the schedule of the topic or the set of all schedules is foreign: it is no sorted set of ours", Member(out.Topic, out.ID))
 	case due == -4:
 		r.Err = fmt.Errorf("publish %s: the set of broadcasts is foreign: it is no sorted set of ours", Member(out.Topic, out.ID))
+	case due == -6:
+		r.Err = fmt.Errorf("publish %s: the dead letters of the topic are foreign: they are no sorted set of ours", Member(out.Topic, out.ID))
+	case out.Restore.dead():
+		r.State = Dead
 	default:
 		r.Due = time.UnixMilli(due)
 		r.State = Scheduled
@@ -215,7 +219,11 @@ func (p *Publisher) arguments(batch []*outgoing) (keys []string, args []any, ord
 
 // when tells publish.lua and reschedule.lua a due time: -DELAY, 0 for at once,
 // or DUE, in milliseconds, and /TTL behind it if there is one, or * before it for a broadcast.
+// Of a message that is restored it is all that is.
 func when(m *Message) string {
+	if m.Restore != nil {
+		return restoredOf(m)
+	}
 	var spec string
 	switch {
 	case !m.Due.IsZero():

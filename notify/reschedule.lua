@@ -1,6 +1,7 @@
 -- Gives a scheduled or ready message, or a broadcast that waits, another due time; its time to live counts from there.
 -- KEYS[10..13]: ready, waiting, dead and schedule of its topic.
--- ARGV[3]: topic, ARGV[4]: member, ARGV[5]: when: -DELAY, 0 for at once, or DUE, all in ms.
+-- ARGV[3]: topic, ARGV[4]: member, ARGV[5]: when: -DELAY, 0 for at once, or DUE, all in ms. DUE in the past is now but for broadcasts,
+--   and a time to live counts from DUE.
 -- Reply: the state it was in, and where that was scheduled or ready: its due time and now in ms, and 1 for a broadcast; due
 --   is -2 past the year 9999.
 local MAX = 253402300799999
@@ -22,20 +23,35 @@ if broadcast then
   call('ZADD', BROADCASTS, due, member)
   return { state, due, now, 1 }
 end
-if due > now and (scheduled == nil or not try('ZCARD', SCHEDULES)) then return foreign_schedule(topic, KEYS[13]) end
-local ttl = line_of(call('HGET', MESSAGES, member)).ttl
-if ttl then call('ZADD', EXPIRIES, math.min(due + ttl, MAX), member) end
 
-if due > now then
-  schedule(topic, KEYS[13], { due, member })
-  if not scheduled then
+local asked = due
+due = math.max(due, now)
+
+-- Whether another message of the topic is overdue.
+local function is_behind_another()
+  local first = try('ZRANGE', KEYS[13], 0, 1, 'WITHSCORES') or {}
+  local head = tonumber(first[first[1] == member and 4 or 2])
+  return head and head <= now
+end
+
+local later = due > now or is_behind_another()
+if later and (scheduled == nil or not try('ZCARD', SCHEDULES)) then return foreign_schedule(topic, KEYS[13]) end
+local ttl = line_of(call('HGET', MESSAGES, member)).ttl
+local expiry = ttl and math.min(asked + ttl, MAX)
+if expiry then call('ZADD', EXPIRIES, 'GT', expiry, member) end -- for now the later of the two, so that it never expires too early
+
+if later then
+  schedule(topic, KEYS[13], due, { due, member })
+  if scheduled then
+    set_head(topic, KEYS[13]) -- which it may have been, and due before
+  else
     call('ZREM', KEYS[10], member)
-    if call('EXISTS', KEYS[10]) == 0 then try('SREM', READY, topic) end
+    leave_ready(topic, KEYS[10])
   end
 else
-  call('ZADD', KEYS[10], due, member)
-  try('SADD', READY, topic)
+  if not add_ready(topic, KEYS[10], due, { due, member }) then return foreign_ready(topic, KEYS[10]) end
   if scheduled then unschedule(topic, KEYS[13], member) end
   ring(topic, KEYS[11], 1, us)
 end
+if expiry then call('ZADD', EXPIRIES, expiry, member) end
 return { state, due, now, 0 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -21,12 +22,27 @@ const DefaultMemoryShare = 90
 // published. All else goes on, and so do publishes when there is room again.
 var ErrFull = errors.New("redis is full")
 
-// full adds ErrFull to an error with which Redis or room.lua tells that memory is full.
-func full(err error) error {
-	if redis.HasErrorPrefix(err, "FULL") || redis.HasErrorPrefix(err, "OOM") {
+// noRoom adds ErrFull to an error with which Redis or room.lua tells that memory
+// is full, and returns the ErrUnfit of one with which room.lua tells that Redis evicts.
+func (s *Store) noRoom(err error) error {
+	switch {
+	case redis.HasErrorPrefix(err, "FULL"), redis.HasErrorPrefix(err, "OOM"):
 		return fmt.Errorf("%w: %w", ErrFull, err)
+	case redis.HasErrorPrefix(err, "EVICTS"):
+		return s.evicts(strings.TrimPrefix(err.Error(), "EVICTS "))
 	}
 	return err
+}
+
+// evicts returns the ErrUnfit of a policy by which Redis may evict messages.
+func (s *Store) evicts(policy string) error {
+	return fmt.Errorf("%w at %s: it may evict messages (maxmemory-policy %s); run CONFIG SET maxmemory-policy noeviction", ErrUnfit, s.where, policy)
+}
+
+// mayEvict reports whether a Redis with these fields of INFO may evict messages.
+func mayEvict(info map[string]string) bool {
+	policy := info["maxmemory_policy"]
+	return info["maxmemory"] != "0" && policy != "noeviction" && policy != ""
 }
 
 // memoryShare returns a share in percent, or an ErrInvalid.
@@ -45,6 +61,8 @@ type Memory struct {
 	Used  int64 // of what counts against Max: without the buffers of replicas and of the append-only file
 	Max   int64 // Redis's maxmemory; zero: it has no limit
 	Limit int64 // from which on publishes are refused; zero: there is none
+
+	Evicts bool // it may evict messages, so that publishes are refused
 }
 
 // Memory asks how full Redis is. The trial server does not tell: its Memory is
@@ -58,7 +76,7 @@ func (s *Store) Memory(ctx context.Context) (Memory, error) {
 		n, _ := strconv.ParseInt(info[name], 10, 64) // zero where it does not tell
 		return n
 	}
-	m := Memory{Used: bytes("used_memory") - bytes("mem_not_counted_for_evict"), Max: bytes("maxmemory")}
+	m := Memory{Used: bytes("used_memory") - bytes("mem_not_counted_for_evict"), Max: bytes("maxmemory"), Evicts: mayEvict(info)}
 	m.Limit = m.Max * int64(s.share) / 100
 	return m, nil
 }

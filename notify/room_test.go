@@ -244,6 +244,57 @@ func TestLimitIsSet(t *testing.T) {
 	}
 }
 
+// Redis is told to evict messages while publishers work: they are refused within a second, whatever their share is, all else goes on, and
+// so do they when that is mended.
+func TestPolicyIsChanged(t *testing.T) {
+	for _, share := range []int{notify.DefaultMemoryShare, 100} {
+		t.Run(fmt.Sprint(share), func(t *testing.T) {
+			server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
+			store, err := notify.Open(notify.Config{URL: server.URL(), MemoryShare: share})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { store.Close() })
+			pub := notify.NewPublisher(store, notify.PublisherOptions{})
+			publish(t, pub, message("a", past))
+			do(t, store, []any{"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"})
+			storetest.Eventually(t, "publishes are refused", func() bool {
+				_, err = pub.Publish(t.Context(), message(notify.NewID(), future))
+				return err != nil
+			})
+			if !errors.Is(err, notify.ErrUnfit) || !strings.Contains(err.Error(), "allkeys-lru") || !strings.Contains(err.Error(), "CONFIG SET maxmemory-policy noeviction") {
+				t.Errorf("refused with %v", err)
+			}
+			unchanged(t, store, func() {
+				if _, err := pub.Publish(t.Context(), message("b", past)); !errors.Is(err, notify.ErrUnfit) {
+					t.Errorf("the next one: %v", err)
+				}
+			})
+			if !memory(t, store).Evicts {
+				t.Error("what it tells of its memory is that it evicts nothing")
+			}
+			if err := subscribers.NewClaimer(store, 0).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+				t.Error(err)
+			}
+			do(t, store, []any{"CONFIG", "SET", "maxmemory-policy", "noeviction"})
+			publish(t, pub, message("c", past))
+		})
+	}
+}
+
+// What was measured before the clock was set back holds no longer than else.
+func TestRoomIsMeasuredAgainWhenTheClockIsSetBack(t *testing.T) {
+	pub, store := small(t)
+	fillUp(t, pub, future)
+	measured := time.Now().Add(time.Hour).UnixMilli()
+	do(t, store, []any{"SET", store.Keys().Room(50), measured})
+	var err error
+	for i := 0; err == nil; i++ { // some may fit, since the buffer of a call that was refused is free
+		_, err = pub.Publish(t.Context(), large(fmt.Sprint(i), future))
+	}
+	wantFull(t, err)
+}
+
 func TestMemoryShareOutOfRange(t *testing.T) {
 	for _, share := range []int{-1, 101} {
 		if _, err := notify.Open(notify.Config{MemoryShare: share}); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), "use 1 to 100") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,15 @@ type sentinels struct {
 	users int
 	stop  func() // while there are users
 }
+
+// SentinelsRefuse reports whether err says that no sentinel lets itself be asked
+// for the master: their password is another one than Redis's.
+func SentinelsRefuse(err error) bool {
+	return err != nil && strings.Contains(err.Error(), sentinelsFail) && refusal(err, []string{"NOAUTH", "WRONGPASS", "NOPERM"})
+}
+
+// sentinelsFail is what go-redis says where all sentinels answer with an error.
+const sentinelsFail = "all sentinels specified in configuration are unreachable"
 
 // watch begins to watch for a user, until done is called.
 func (s *sentinels) watch() (done func()) {

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -74,7 +74,7 @@ func wantUnfit(t *testing.T, store *notify.Store, says ...string) {
 }
 
 // No Redis older than 7 can be had here, so this one test talks to a listener
-// that knows nothing of Redis but the reply of INFO.
+// that knows nothing of Redis but the reply of INFO, and the format of its store.
 func TestCheckVersion(t *testing.T) {
 	tests := []struct {
 		version string
@@ -104,7 +104,31 @@ func TestCheckVersion(t *testing.T) {
 	}
 }
 
-// answerInfo listens as a server that has one answer to INFO.
+// A connection that is closed while it is made, because there is another master, is one to a Redis that is away.
+func TestLeftWhileConnecting(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	store := storetest.At(t, "redis://"+listener.Addr().String(), "")
+	ended := make(chan error, 1)
+	go func() { ended <- store.Check(t.Context()) }()
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // it was asked, and answers nothing
+		t.Fatal(err)
+	}
+	store.Leave()
+	if err := storetest.Receive(t, "the call ends", ended); !notify.Away(err) {
+		t.Errorf("%v; want that Redis is away", err)
+	}
+}
+
+// answerInfo listens as a server that has one answer to INFO, and one to a script.
 func answerInfo(t *testing.T, info string) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -126,8 +150,12 @@ func answerInfo(t *testing.T, info string) (addr string) {
 					switch lines.Text() {
 					case "hello":
 						fmt.Fprint(conn, "-ERR unknown command\r\n")
+					case "eval": // of the rehearsal: no right is missing
+						fmt.Fprint(conn, "*2\r\n*0\r\n*0\r\n")
 					case "info":
 						fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(info), info)
+					case "evalsha":
+						fmt.Fprint(conn, "$4\r\n2 ID\r\n")
 					}
 				}
 			})
@@ -176,7 +204,7 @@ func TestWrongPassword(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	addr := "127.0.0.1:" + strconv.Itoa(freePort(t))
+	addr := "127.0.0.1:" + strconv.Itoa(storetest.Port(t))
 	store := storetest.At(t, "redis://user:secret@"+addr, "")
 	pub := notify.NewPublisher(store, notify.PublisherOptions{})
 	_, errPublish := pub.Publish(t.Context(), message("a", future))
@@ -190,17 +218,6 @@ func TestUnreachable(t *testing.T) {
 			t.Errorf("%v is not told as one of a Redis that is away", err)
 		}
 	}
-}
-
-// freePort returns a port that nobody uses at the moment.
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 func TestUnixSocket(t *testing.T) {
@@ -405,7 +422,7 @@ func useEverything(t *testing.T, store *notify.Store) {
 	ds[0].Receipt, err = claimer.Extend(ctx, ds[0], anHour)
 	must("extend", err)
 	must("acknowledge", claimer.Ack(ctx, ds[0]))
-	_, err = claimer.Nack(ctx, ds[1], 0, "again")
+	_, err = claimer.Nack(ctx, ds[1], anHour, "again")
 	must("nack", err)
 	_, err = claimer.Release(ctx, topic, ds[2:])
 	must("release", err)
@@ -424,6 +441,8 @@ func useEverything(t *testing.T, store *notify.Store) {
 	announce(t, store, pub)
 	_, err = pub.Topics(ctx)
 	must("topics", err)
+	must("survey", errOf(pub.Survey(ctx, 1)))
+	must("export all", errOf(pub.Export(ctx, io.Discard, nil)))
 }
 
 // announce sends broadcasts to listeners, with and without a name, which fail,
@@ -488,7 +507,7 @@ func announce(t *testing.T, store *notify.Store, pub *notify.Publisher) {
 	}
 }
 
-func errOf(_ int, err error) error { return err }
+func errOf[T any](_ T, err error) error { return err }
 
 // deliver runs two carriers and a subscriber until delayed messages are handled and all is gone.
 func deliver(t *testing.T, store *notify.Store, pub *notify.Publisher) {
@@ -531,7 +550,7 @@ func deliver(t *testing.T, store *notify.Store, pub *notify.Publisher) {
 
 // A cluster is used for more than one URL; every key of a script is in one slot.
 func TestCluster(t *testing.T) {
-	server := storetest.Server(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort(t)), "--cluster-announce-ip", "127.0.0.1")
+	server := storetest.Server(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(storetest.Port(t)), "--cluster-announce-ip", "127.0.0.1")
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer admin.Close()
 	if err := admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
@@ -548,33 +567,17 @@ func TestCluster(t *testing.T) {
 	storetest.Empty(t, store)
 }
 
-// redis-sentinel is redis-server by another name.
 func TestSentinel(t *testing.T) {
 	master := storetest.Server(t)
-	_, port, err := net.SplitHostPort(master.Addr())
+	sentinel, err := redisserver.Sentinel(t.Context(), redisserver.Options{Dir: t.TempDir()}, redisserver.Watch{
+		Name: "orders", Master: master, Quorum: 1, DownAfter: storetest.Deadline,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := "127.0.0.1:" + strconv.Itoa(freePort(t))
-	config := filepath.Join(t.TempDir(), "sentinel.conf")
-	lines := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel monitor orders 127.0.0.1 %s 1\n",
-		strings.TrimPrefix(addr, "127.0.0.1:"), filepath.Dir(config), port)
-	if err := os.WriteFile(config, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sentinel := exec.Command("redis-server", config, "--sentinel")
-	if err := sentinel.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = sentinel.Process.Kill()
-		_ = sentinel.Wait()
-	})
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	storetest.Eventually(t, "an answer of the sentinel", func() bool { return client.Ping(t.Context()).Err() == nil })
+	t.Cleanup(sentinel.Stop)
 
-	store, err := notify.Open(notify.Config{URL: "redis://" + addr, Master: "orders"})
+	store, err := notify.Open(notify.Config{URL: sentinel.URL(), Master: "orders"})
 	if err != nil {
 		t.Fatal(err)
 	}

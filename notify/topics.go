@@ -4,9 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -32,7 +30,7 @@ type Counts struct {
 	Log        int64 `json:"log"`        // broadcasts that were sent and are kept
 
 	Died     int64         `json:"died"`             // ever: a message that was requeued may die again
-	Lateness time.Duration `json:"-"`                // of the last claim that brought something: of its oldest message, from due to claimed
+	Lateness time.Duration `json:"-"`                // of the last claim that brought something: of its oldest message, from due, or of the age that was asked for, to claimed
 	Paused   bool          `json:"paused,omitempty"` // nothing is handed out
 }
 
@@ -50,30 +48,67 @@ func (p *Publisher) Topic(ctx context.Context, topic string) (Counts, error) {
 }
 
 // Topics counts the messages of every topic that was ever published to, or is
-// paused, by name. Each page of some hundred topics is counted at one moment.
-func (p *Publisher) Topics(ctx context.Context) ([]Counts, error) {
-	names, err := p.topicNames(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list topics: %w", err)
+// paused, by name; or of those alone that some patterns name. Each page of some
+// hundred topics is counted at one moment. The error is that of the connection.
+func (p *Publisher) Topics(ctx context.Context, patterns ...Pattern) ([]Counts, error) {
+	var all []string
+	for l := p.lookup("", patterns); len(l.spans) > 0; {
+		names, _, err := l.next(ctx, namesPage)
+		if err != nil {
+			return nil, fmt.Errorf("list topics: %w", err)
+		}
+		all = append(all, names...)
 	}
-	return p.countAll(ctx, names)
+	return p.countAll(ctx, all)
 }
 
 // TopicsAfter is Topics for up to limit of the topics whose names come behind
-// another, or all where that is empty, and which want takes. It reports whether
-// there are more. Errors: ErrInvalid, or that of the connection.
-func (p *Publisher) TopicsAfter(ctx context.Context, after string, limit int, want func(topic string) bool) (counts []Counts, more bool, err error) {
+// another, or all where that is empty. next is where to go on, "" at the end. It
+// costs what limit is, however many topics there are: where patterns leave most of
+// them out there may be fewer than limit, or none, and more behind next. A pattern
+// costs least where its first token is no wildcard. Errors: ErrInvalid, or that of the connection.
+func (p *Publisher) TopicsAfter(ctx context.Context, after string, limit int, patterns ...Pattern) (counts []Counts, next string, err error) {
 	if limit < 1 {
-		return nil, false, fmt.Errorf("%w limit %d: use 1 or more", ErrInvalid, limit)
+		return nil, "", fmt.Errorf("%w limit %d: use 1 or more", ErrInvalid, limit)
 	}
-	names, err := p.topicNames(ctx)
+	names, next, err := p.namesAfter(ctx, after, limit, patterns)
 	if err != nil {
-		return nil, false, fmt.Errorf("list topics: %w", err)
+		return nil, "", fmt.Errorf("list topics: %w", err)
 	}
-	names = slices.DeleteFunc(names, func(topic string) bool { return topic <= after || !want(topic) })
-	more = len(names) > limit
-	counts, err = p.countAll(ctx, names[:min(len(names), limit)])
-	return counts, more && err == nil, err
+	if counts, err = p.countAll(ctx, names); err != nil {
+		return nil, "", err
+	}
+	return counts, next, nil
+}
+
+// namesAfter returns the names of a page of topics, and where the next one begins.
+func (p *Publisher) namesAfter(ctx context.Context, after string, limit int, patterns []Pattern) (names []string, next string, err error) {
+	l := p.lookup(after, patterns)
+	page := min(max(limit+1, topicsPage), namesPage)
+	for len(l.spans) > 0 {
+		more, last, err := l.next(ctx, page)
+		if err != nil {
+			return nil, "", err
+		}
+		if names = append(names, more...); len(names) > limit {
+			return names[:limit], names[limit-1], nil
+		}
+		if l.looked >= mostLooked && len(l.spans) > 0 && CheckTopic(last) == nil {
+			return names, last, nil
+		}
+	}
+	return names, "", nil
+}
+
+// CountTopics counts the messages of some topics, in their order; one that was
+// never used has none. Errors: ErrInvalid, or that of the connection.
+func (p *Publisher) CountTopics(ctx context.Context, topics []string) ([]Counts, error) {
+	for _, topic := range topics {
+		if err := CheckTopic(topic); err != nil {
+			return nil, err
+		}
+	}
+	return p.countAll(ctx, topics)
 }
 
 // countAll counts the messages of topics, a page at a time.
@@ -89,28 +124,8 @@ func (p *Publisher) countAll(ctx context.Context, names []string) ([]Counts, err
 	return all, nil
 }
 
-const (
-	topicsPage = 100  // topics counted in one call, which takes Redis about a millisecond
-	topicsScan = 1000 // counters in one page of their names
-)
-
-// topicNames returns the names of all topics that have a counter, sorted.
-func (p *Publisher) topicNames(ctx context.Context) ([]string, error) {
-	names := make(map[string]bool)
-	scan := p.store.client.HScan(ctx, p.store.keys.Topics(), 0, "", topicsScan).Iterator()
-	for scan.Next(ctx) {
-		topic, _, _ := strings.Cut(scan.Val(), ":")
-		if _, known := names[topic]; !known {
-			names[topic] = CheckTopic(topic) == nil // what is foreign is none of ours to count
-		}
-		scan.Next(ctx) // the value
-	}
-	if err := scan.Err(); err != nil {
-		return nil, p.store.explain(ctx, err)
-	}
-	maps.DeleteFunc(names, func(_ string, ours bool) bool { return !ours })
-	return slices.Sorted(maps.Keys(names)), nil
-}
+// topicsPage is how many topics are counted in one call, which takes Redis about half a millisecond.
+const topicsPage = 25
 
 // numbersOfTopic is how many numbers topics.lua answers for a topic.
 const numbersOfTopic = 14

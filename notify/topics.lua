@@ -2,7 +2,7 @@
 -- KEYS[10..]: ready, waiting, dead and schedule of each topic, and its log. ARGV[3..]: the topics.
 -- Reply: for each topic: scheduled, ready, leased, dead, waiting, published, acked, for how many ms the oldest ready one is
 --   due, broadcasts that wait, that were sent, and that are in the log, messages that died, in how many us after its due
---   time the oldest message of the last claim was claimed, 1 if it is paused.
+--   time, and the age that it asked for, the last claim claimed its oldest message, 1 if it is paused.
 local KEPT = { 'leased', 'published', 'acked', 'broadcasts', 'sent', 'died', 'lateness', 'paused' }
 local _, now = clock()
 local fields = {}
@@ -25,7 +25,9 @@ local reply = {}
 for i = 3, #ARGV do
   local key, field, at = 5 * (i - 3) + 10, #KEPT * (i - 3), #reply
   local ready, overdue = size('ZCARD', KEYS[key]), 0
-  if ready > 0 then overdue = number(now - call('ZRANGE', KEYS[key], 0, 0, 'WITHSCORES')[2]) end
+  if ready > 0 then -- and due later, where the clock was set back
+    overdue = math.max(number(now - call('ZRANGE', KEYS[key], 0, 0, 'WITHSCORES')[2]), 0)
+  end
   local leased, published, acked, broadcasts, sent, died, lateness, paused_ = unpack(kept, field + 1, field + #KEPT)
   reply[at + 1], reply[at + 2], reply[at + 3] = size('ZCARD', KEYS[key + 3]), ready, number(leased)
   reply[at + 4], reply[at + 5] = size('ZCARD', KEYS[key + 2]), size('ZCARD', KEYS[key + 1])

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -55,7 +55,7 @@ func fill(t testing.TB, store *notify.Store, name string, n int) notify.Counts {
 	if c.Paused {
 		counters = append(counters, name+":paused", 1)
 	}
-	do(t, store, counters, members(k.Schedule(name), n%6+1, future.UnixMilli()),
+	do(t, store, counters, []any{"ZADD", k.TopicNames(), 0, name}, members(k.Schedule(name), n%6+1, future.UnixMilli()),
 		members(k.Ready(name), n%3+1, past.UnixMilli()), members(k.Dead(name), n%4+1, 1),
 		members(k.Waiting(name), n%5+1, 1), []any{"XADD", k.Log(name), "*", "id", "x"})
 	return c
@@ -71,7 +71,7 @@ func TestTopicsInPages(t *testing.T) {
 	hash := store.Keys().Base() + "topics"
 	do(t, store, []any{
 		"HSET", hash, "bad topic:published", 1, "", 1, ":", 1, "..:acked", 1, "t.000:unheard-of", 1, "z:published", 1,
-	}, []any{"SET", store.Keys().Ready("z"), "x"}, []any{"SET", store.Keys().Waiting("z"), "x"}, []any{"SET", store.Keys().Log("z"), "x"})
+	}, []any{"ZADD", store.Keys().TopicNames(), 0, "bad topic", 0, "", 0, "..", 0, "z"}, []any{"SET", store.Keys().Ready("z"), "x"}, []any{"SET", store.Keys().Waiting("z"), "x"}, []any{"SET", store.Keys().Log("z"), "x"})
 	want = append(want, notify.Counts{Topic: "z", Published: 1})
 	before := time.Since(past)
 	all, err := pub.Topics(t.Context())
@@ -143,8 +143,8 @@ func TestLatenessOfTheLastClaim(t *testing.T) {
 		t.Errorf("late by %v before anything was claimed", got)
 	}
 	now := redisTime(t, store).Truncate(time.Millisecond)
-	publish(t, pub, message("a", now.Add(-anHour)))
-	publish(t, pub, message("b", now.Add(-2*anHour)))
+	publish(t, pub, overdue("a", now.Add(-anHour)))
+	publish(t, pub, overdue("b", now.Add(-2*anHour)))
 	claim(t, store, 2)
 	if got := lateness(); got < 2*anHour || got > 2*anHour+time.Minute {
 		t.Errorf("late by %v, want two hours", got)
@@ -156,7 +156,7 @@ func TestLatenessOfTheLastClaim(t *testing.T) {
 	}
 	// One that is buried is not claimed: it does not count.
 	publish(t, pub, notify.Message{Topic: topic, ID: "expired", Body: []byte("x"), Due: now.Add(-3 * anHour), TTL: anHour})
-	publish(t, pub, message("c", now.Add(-anHour)))
+	publish(t, pub, overdue("c", now.Add(-anHour)))
 	claim(t, store, 2)
 	if got := lateness(); got < anHour || got > anHour+time.Minute {
 		t.Errorf("late by %v, want an hour", got)
@@ -193,8 +193,8 @@ func TestTopicKnownByADeath(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	names, err := store.Client().HKeys(t.Context(), store.Keys().Base()+"topics").Result()
-	if err != nil || len(names) != 1 {
-		t.Errorf("counters %q, %v; want that of its deaths", names, err)
+	if err != nil || len(names) != 2 {
+		t.Errorf("counters %q, %v; want that of its deaths, and of all", names, err)
 	}
 }
 
@@ -227,42 +227,147 @@ func BenchmarkTopics(b *testing.B) {
 	b.ReportMetric(took[len(took)-1], "us/call-max")
 }
 
-// Page after page of those that are wanted are all of them, each once and by name.
+// patterns reads patterns.
+func patterns(t testing.TB, texts ...string) (all []notify.Pattern) {
+	t.Helper()
+	for _, text := range texts {
+		p, err := notify.ParsePattern(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// Page after page of those that patterns name are all of them, each once and by name.
 func TestTopicsAfter(t *testing.T) {
 	pub, store := open(t)
-	var want []notify.Counts
-	for i := range 25 {
-		c := fill(t, store, fmt.Sprintf("t.%02d", i), i)
-		if i%5 != 0 {
-			want = append(want, c)
+	var all []notify.Counts
+	for i, name := range []string{
+		"a", "a-b", "a.b", "a.b.c", "a.c", "a.c.c", "a0", "aa.b", "b", "b.b", "c.b.b.b", "t.00", "t.01", "t.02", "t.03", "t.04", "t.05", "z",
+	} {
+		all = append(all, fill(t, store, name, i))
+	}
+	do(t, store, []any{"ZADD", store.Keys().TopicNames(), 0, "", 0, "*", 0, "a..", 0, "a.\x00", 0, "t.04 ", 0, "\xff\xff"})
+	for _, texts := range [][]string{
+		{},
+		{">"},
+		{"*"},
+		{"*.b"},
+		{"*.*.>"},
+		{"a.>"},
+		{"a.*"},
+		{"a.*.c"},
+		{"a"},
+		{"none"},
+		{"t.>", "a.b"},
+		{"a.>", "a.b.c", "a.b.*", "a0", "a"},
+		{"b", "b.b", "z"},
+		{"z", "*.b", "a.c"},
+		{"t.*", "*", "none.>"},
+	} {
+		ps := patterns(t, texts...)
+		want := slices.DeleteFunc(slices.Clone(all), func(c notify.Counts) bool {
+			return len(ps) > 0 && !slices.ContainsFunc(ps, func(p notify.Pattern) bool { return p.Match(c.Topic) })
+		})
+		for _, limit := range []int{1, 2, 3, 17, 18, 19, 500} {
+			if diff := cmp.Diff(want, pages(t, pub, limit, ps), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%v in pages of %d (-want +got):\n%s", texts, limit, diff)
+			}
+		}
+		got, err := pub.Topics(t.Context(), ps...)
+		if diff := cmp.Diff(want, withoutTimes(got), cmpopts.EquateEmpty()); diff != "" || err != nil {
+			t.Errorf("all of %v: %v (-want +got):\n%s", texts, err, diff)
 		}
 	}
-	wanted := func(topic string) bool { return !strings.HasSuffix(topic, "0") && !strings.HasSuffix(topic, "5") }
-	for _, limit := range []int{1, 7, 10, 19, 20, 21} {
-		var all []notify.Counts
-		for after, more := "", true; more; {
-			var page []notify.Counts
-			var err error
-			if page, more, err = pub.TopicsAfter(t.Context(), after, limit, wanted); err != nil {
-				t.Fatal(err)
-			}
-			if len(page) > limit || more && len(page) < limit {
-				t.Fatalf("a page of %d has %d, and more is %v", limit, len(page), more)
-			}
-			for i := range page {
-				page[i].Overdue = 0
-			}
-			all = append(all, page...)
-			after = page[len(page)-1].Topic
-		}
-		if diff := cmp.Diff(want, all); diff != "" {
-			t.Errorf("in pages of %d (-want +got):\n%s", limit, diff)
-		}
+	if page, next, err := pub.TopicsAfter(t.Context(), "z", 1); len(page) > 0 || next != "" || err != nil {
+		t.Errorf("behind the last one there is %+v, %q, %v", page, next, err)
 	}
-	if page, more, err := pub.TopicsAfter(t.Context(), "t.24", 1, wanted); len(page) > 0 || more || err != nil {
-		t.Errorf("behind the last one there is %+v, %v, %v", page, more, err)
-	}
-	if _, _, err := pub.TopicsAfter(t.Context(), "", 0, wanted); !errors.Is(err, notify.ErrInvalid) {
+	if _, _, err := pub.TopicsAfter(t.Context(), "", 0); !errors.Is(err, notify.ErrInvalid) {
 		t.Errorf("a limit of 0: %v", err)
 	}
+}
+
+// pages returns all topics that patterns name, read in pages.
+func pages(t testing.TB, pub *notify.Publisher, limit int, ps []notify.Pattern) (all []notify.Counts) {
+	t.Helper()
+	for after, begun := "", false; after != "" || !begun; begun = true {
+		page, next, err := pub.TopicsAfter(t.Context(), after, limit, ps...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) > limit || next != "" && next <= after {
+			t.Fatalf("a page of %d has %d, and goes on from %q to %q", limit, len(page), after, next)
+		}
+		all = append(all, withoutTimes(page)...)
+		after = next
+	}
+	return all
+}
+
+// withoutTimes returns counts without what no test can foretell.
+func withoutTimes(all []notify.Counts) []notify.Counts {
+	for i := range all {
+		all[i].Overdue = 0
+	}
+	return all
+}
+
+// What is ready and due by a later clock, since it was set back, is not overdue.
+func TestNothingIsOverdueBeforeItsTime(t *testing.T) {
+	store := storetest.Open(t)
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	publish(t, pub, message("a", past))
+	do(t, store, []any{"ZADD", store.Keys().Ready(topic), future.UnixMilli(), topic + ":a"})
+	if c, err := pub.Topic(t.Context(), topic); err != nil || c.Ready != 1 || c.Overdue != 0 {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+// A due time in the past is that of the publish, and the answer says so: nobody is late by what was over before.
+func TestDueInThePastIsNow(t *testing.T) {
+	for _, due := range []time.Time{past, time.UnixMilli(0)} {
+		pub, store := open(t)
+		before := redisTime(t, store).Truncate(time.Millisecond)
+		since := func() time.Duration { return redisTime(t, store).Sub(before) + time.Millisecond }
+		p := publish(t, pub, message("published", due))
+		publish(t, pub, message("moved", future))
+		moved, err := pub.Reschedule(t.Context(), topic, "moved", 0, due)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []notify.Publication{p, moved} {
+			if p.State != notify.Ready || p.Due.Before(before) || p.Due.Sub(before) > since() {
+				t.Errorf("due %v: it is %+v, want it as of %v", due, p, before)
+			}
+			if got := score(t, store, "ready:"+topic, topic+":"+p.ID); !got.Equal(p.Due) {
+				t.Errorf("due %v: in Redis %v, told was %v", due, got, p.Due)
+			}
+		}
+		c, err := pub.Topic(t.Context(), topic)
+		if err != nil || c.Overdue > since() {
+			t.Errorf("due %v: overdue for %v, %v", due, c.Overdue, err)
+		}
+		for _, d := range claim(t, store, 2) {
+			if late := d.Late(time.Minute, 0); late > since() {
+				t.Errorf("due %v: %s was %v late", due, d.ID, late)
+			}
+		}
+		if c, err = pub.Topic(t.Context(), topic); err != nil || c.Lateness > since() {
+			t.Errorf("due %v: the last claim was %v late, %v", due, c.Lateness, err)
+		}
+	}
+}
+
+// A time to live counts from the due time that was asked for: it may be over already.
+func TestTimeToLiveThatIsOver(t *testing.T) {
+	pub, store := open(t)
+	m := message("a", past)
+	m.TTL = anHour
+	publish(t, pub, m)
+	if ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
+		t.Errorf("claimed %v, %v", ds, err)
+	}
+	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1, Died: 1})
 }

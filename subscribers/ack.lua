@@ -4,10 +4,23 @@
 local n = (#ARGV - 3) / 2
 local members, receipts = { unpack(ARGV, 4, 3 + n) }, { unpack(ARGV, 4 + n, 3 + 2 * n) }
 local mine, lost = held(members, receipts)
+
+-- Has the messages leased as they were.
+local function lease_again()
+  local receipt_of_member, leases = {}, {}
+  for i, member in ipairs(members) do receipt_of_member[member] = receipts[i] end
+  for _, member in ipairs(mine) do
+    leases[#leases + 1] = receipt_of_member[member]
+    leases[#leases + 1] = member
+  end
+  call('ZADD', LEASED, unpack(leases))
+end
+
 if #mine > 0 then
   local acked = call('ZREM', LEASED, unpack(mine)) -- one that is named twice counts once
-  forget(mine)
+  or_undo(lease_again, forget, mine)
   count(ARGV[3], 'leased', -acked)
   count(ARGV[3], 'acked', acked)
+  count_all('acked', acked)
 end
 return lost

@@ -24,12 +24,29 @@ const (
 	MaxLease = 24 * time.Hour
 )
 
-// A Receipt is the end of a lease, in Unix milliseconds by Redis's clock. It
-// is needed to settle the message; one of an earlier lease is refused.
+const (
+	fewMessages = 16 // in a claim whose answer takes little memory, and
+	manyClaims  = 8  // claims of more at a time: 4 MiB of records may come by each, twice while they are read
+)
+
+// A Receipt is the end of a lease, in Unix microseconds by Redis's clock; its
+// last digit tells the lease from the one before. It is needed to settle the
+// message; one of an earlier lease is refused.
 type Receipt int64
 
 // Until returns the end of the lease.
-func (r Receipt) Until() time.Time { return time.UnixMilli(int64(r)) }
+func (r Receipt) Until() time.Time { return time.UnixMicro(int64(r)) }
+
+// withDigit returns the receipt with the last digit of a number. It is receipt_of of prelude.lua.
+func (r Receipt) withDigit(of Receipt) Receipt { return r - r%10 + of%10 }
+
+// digitOf returns the last digit of a count, 0 where that is foreign. It is digit_of of prelude.lua.
+func digitOf(count string) Receipt {
+	if count == "" || strings.Trim(count, "0123456789") != "" {
+		return 0
+	}
+	return Receipt(count[len(count)-1] - '0')
+}
 
 // A Delivery is a message that was claimed.
 type Delivery struct {
@@ -41,14 +58,14 @@ type Delivery struct {
 	notify.Record
 }
 
-// Late returns how late a message was claimed: from its due time on, to the
-// millisecond, by Redis's clock alone; zero where that is foreign. lease is the
-// one that it was claimed for.
-func (d *Delivery) Late(lease time.Duration) time.Duration {
+// Late returns how late a message was claimed: from its due time on, or from when
+// it had the age that was asked for, to the millisecond, by Redis's clock alone;
+// zero where that is foreign. lease and minAge are those that it was claimed for.
+func (d *Delivery) Late(lease, minAge time.Duration) time.Duration {
 	if d.Due.IsZero() {
 		return 0
 	}
-	return max(d.Receipt.Until().Sub(d.Due)-lease.Truncate(time.Millisecond), 0)
+	return max(d.Receipt.Until().Sub(d.Due)-lease.Truncate(time.Millisecond)-minAge, 0)
 }
 
 // A Claimer pulls messages: it claims them and settles them by their receipts.
@@ -56,6 +73,7 @@ func (d *Delivery) Late(lease time.Duration) time.Duration {
 type Claimer struct {
 	store       *notify.Store
 	maxAttempts int
+	many        chan struct{} // holds one for each claim of many messages that is under way
 }
 
 // NewClaimer returns a claimer on a store. maxAttempts is the limit of attempts
@@ -64,7 +82,7 @@ func NewClaimer(store *notify.Store, maxAttempts int) *Claimer {
 	if maxAttempts <= 0 {
 		maxAttempts = DefaultMaxAttempts
 	}
-	return &Claimer{store: store, maxAttempts: maxAttempts}
+	return &Claimer{store: store, maxAttempts: maxAttempts, many: make(chan struct{}, manyClaims)}
 }
 
 // Claim leases up to max ready messages of a topic that are due for minAge at
@@ -136,6 +154,14 @@ type unreadable struct {
 
 // claim claims, and lets inbox wait for the topic if there are fewer than max.
 func (c *Claimer) claim(ctx context.Context, topic string, max int, lease, minAge time.Duration, inbox string) (claimed, error) {
+	if max > fewMessages {
+		select {
+		case c.many <- struct{}{}:
+		case <-ctx.Done():
+			return claimed{}, ctx.Err()
+		}
+		defer func() { <-c.many }()
+	}
 	reply, err := c.store.Run(ctx, claimScript, c.store.Keys().Topic(topic),
 		topic, max, lease.Milliseconds(), ceilMs(minAge), inbox)
 	if err != nil {
@@ -164,8 +190,10 @@ func (c *Claimer) claim(ctx context.Context, topic string, max int, lease, minAg
 		d.ID = strings.TrimPrefix(found[2*i].(string), topic+":")
 		d.Due = notify.TimeOf(found[2*i+1])
 		if i < len(attempts) && attempts[i] != nil {
-			used, _ := strconv.Atoi(attempts[i].(string))
+			count, _ := attempts[i].(string)
+			used, _ := strconv.Atoi(count)
 			d.Attempt += used
+			d.Receipt = d.Receipt.withDigit(d.Receipt%10 + digitOf(count))
 		}
 		if d.Record, err = notify.DecodeRecord(raw); err != nil {
 			got.unreadable = append(got.unreadable, unreadable{d, err})

@@ -49,7 +49,7 @@ func TestClaimOnlyWhatIsOldEnough(t *testing.T) {
 	store := storetest.Open(t)
 	c := subscribers.NewClaimer(store, 0)
 	old := body("old")
-	old.Due = time.Now().Add(-time.Hour)
+	old.Due, old.Restore = time.Now().Add(-time.Hour), &notify.Restore{}
 	storetest.Publish(t, store, body("young"), old)
 	ds, err := c.Claim(t.Context(), topic, 10, time.Minute, time.Minute)
 	if err != nil || len(ds) != 1 || ds[0].ID != "old" {
@@ -67,8 +67,8 @@ func TestClaimOfForeignDueTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := claimOne(t, c, time.Minute)
-		if !d.Due.IsZero() || d.Late(time.Minute) != 0 {
-			t.Errorf("due %s: it is told as %v, and %v late", due, d.Due, d.Late(time.Minute))
+		if !d.Due.IsZero() || d.Late(time.Minute, 0) != 0 {
+			t.Errorf("due %s: it is told as %v, and %v late", due, d.Due, d.Late(time.Minute, 0))
 		}
 		if err := c.Ack(t.Context(), d); err != nil {
 			t.Error(err)

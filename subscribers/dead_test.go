@@ -108,12 +108,13 @@ func TestExport(t *testing.T) {
 	dead := subscribers.NewDeadLetters(store)
 	binary := body("binary")
 	binary.Body = []byte{0, 0xff, '\n'}
+	signal := notify.Message{Topic: topic, ID: "signal", Body: []byte{}}
 	full := body("full")
 	full.Headers, full.ContentType, full.TTL, full.MaxAttempts = map[string]string{"K": "<v>"}, "text/plain", time.Hour, 7
-	die(t, store, append(numbered(700), binary, full)...)
+	die(t, store, append(numbered(700), binary, signal, full)...)
 	var out bytes.Buffer
 	n, err := dead.Export(t.Context(), topic, &out, nil)
-	if err != nil || n != 702 {
+	if err != nil || n != 703 {
 		t.Fatalf("exported %d, %v", n, err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -131,11 +132,52 @@ func TestExport(t *testing.T) {
 	if diff := cmp.Diff(binary, messages["binary"]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff(signal, messages["signal"]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 	var line notify.Line
 	if err := json.Unmarshal([]byte(lines[0]), &line); err != nil || line.Reason != "because of 0000" || line.AttemptsUsed != 1 || line.Died == nil {
 		t.Errorf("got %+v, %v", line, err)
 	}
-	if len(messages) != 702 || counts(t, store).Dead != 702 {
+	if len(messages) != 703 || counts(t, store).Dead != 703 {
 		t.Errorf("%d were exported, %d are left", len(messages), counts(t, store).Dead)
+	}
+}
+
+// Reasons are told apart by their words, not by what they name; of ever new ones there are not ever more.
+func TestReasons(t *testing.T) {
+	store := storetest.Open(t)
+	dead := subscribers.NewDeadLetters(store)
+	put := func(deaths ...any) {
+		t.Helper()
+		if err := store.Client().HSet(t.Context(), store.Keys().Deaths(), deaths...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("orders:1", "no such order 4711", "orders:2", "no such order 4712", "orders:3", "answered 503", "orders:4", "answered 404",
+		"mail:1", "no such order 4713", "foreign", "\x1b[2J\xff", "orders:5", strings.Repeat("x", 1000))
+	got, err := dead.Reasons(t.Context(), nil)
+	want := []subscribers.Reason{
+		{Topic: "orders", Reason: "no such order #", Dead: 2},
+		{Topic: "_", Reason: "\x1b[2J", Dead: 1},
+		{Topic: "mail", Reason: "no such order #", Dead: 1},
+		{Topic: "orders", Reason: "answered 404", Dead: 1},
+		{Topic: "orders", Reason: "answered 503", Dead: 1},
+		{Topic: "orders", Reason: strings.Repeat("x", 200), Dead: 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("(-want +got): %v\n%s", err, diff)
+	}
+	for from := 0; from < 12_000; from += 1000 {
+		var deaths []any
+		for i := range 1000 {
+			deaths = append(deaths, fmt.Sprintf("t%d:1", from+i), "gone")
+		}
+		put(deaths...)
+	}
+	var totals []int
+	got, err = dead.Reasons(t.Context(), func(total int) { totals = append(totals, total) })
+	if err != nil || len(got) > 10_001 || got[0].Topic != "*" || got[0].Reason != subscribers.OtherReasons || len(totals) < 10 || !slices.IsSorted(totals) {
+		t.Errorf("got %d reasons, the first %+v, in %d pages, %v", len(got), got[:1], len(totals), err)
 	}
 }

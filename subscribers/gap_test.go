@@ -375,3 +375,46 @@ func TestNoGapForWhoIsInTime(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 }
+
+// How far a name is behind that nobody listens under, and when the log is about to remove, or has removed, what it did not get.
+func TestLagOfAName(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	l := newListener(store)
+	h, stop := listen(t, l, ">", subscribers.ListenOptions{Name: "n"})
+	broadcast(t, store, topic, "a")
+	wantIDs(t, h, "a")
+	stop()
+	broadcast(t, store, topic, "b", "c")
+	broadcast(t, store, "other", "d")
+	sentAt := sentTo(t, store)
+	want := func(what string, oldest notify.Position, missed, atRisk bool) {
+		t.Helper()
+		names, err := l.Names(t.Context())
+		if err != nil || len(names) != 1 {
+			t.Fatalf("%v, %v", names, err)
+		}
+		if n := names[0]; n.Behind != 2 || !n.Oldest.Equal(oldest.Time()) || n.Missed != missed || n.AtRisk != atRisk {
+			t.Errorf("%s: got %+v, want the oldest at %v", what, n, oldest.Time())
+		}
+	}
+	trim := func(keep int64) {
+		t.Helper()
+		if err := store.Client().XTrimMaxLen(t.Context(), store.Keys().Log(topic), keep).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("the log keeps all", sentAt[1].at, false, false)
+	trim(2)
+	want("the next is removed first", sentAt[1].at, false, true)
+	trim(1)
+	want("one is gone", sentAt[2].at, true, true)
+	trim(0)
+	want("all are gone", sentAt[3].at, true, false)
+	if err := store.Client().Set(t.Context(), store.Keys().Log("other"), "foreign", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := l.Names(t.Context()); err != nil || len(names) != 1 {
+		t.Errorf("a log is foreign: %v, %v", names, err)
+	}
+}

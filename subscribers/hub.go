@@ -3,23 +3,39 @@ package subscribers
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 )
 
 const (
-	windowItems = 2048    // broadcasts that a hub keeps in memory for its listeners
-	windowBytes = 4 << 20 // bytes of bodies that it keeps
-	windowPage  = 64      // that a listener takes from it at a time
-	exactTopics = 16      // topics whose logs a hub hears of one by one; of more it hears all there are
+	windowItems = 2048     // broadcasts that a hub keeps in memory for its listeners
+	windowBytes = 4 << 20  // bytes of bodies that it keeps
+	windowPage  = 64       // that a listener takes from it at a time
+	pageBytes   = 64 << 10 // bytes of bodies after which a listener takes no more, from it or from Redis: one that is slow holds them for long
+	exactTopics = 16       // topics whose logs a hub hears of one by one; of more it hears all there are
+	maxBells    = 1024     // that are not weighed yet; of more it looks at all logs instead
+	maxOthers   = 500      // topics that have grown, and that a read looks at
+	maxPassed   = 250      // topics that are rung for and not read, before a hub looks at all logs: a read would meet them
+
+	looksApart = 100 * time.Millisecond // between looks at all logs that bells give rise to
 )
 
 // A hub is what the listeners of a process share: one connection that hears when
 // logs grow, one reader of what is new in them, and a window of what was read
 // last. A listener that is too slow falls behind the window, and reads the logs by
 // itself until it is back: it holds up nobody.
+//
+// A bell may be lost, or be somebody else's. So it only says that there is
+// something to read; what there is, up to where, and whether other logs have
+// grown, Redis answers. Bells and beats that do not follow one another, or that
+// Redis does not confirm, have the hub look at all logs that its listeners want,
+// at most once in 100 ms whatever is published. So what a lost bell told of comes
+// with the next bell, or else with the next beat, within a second.
 type hub struct {
 	logs
 	log      *slog.Logger
@@ -42,15 +58,38 @@ type hub struct {
 	names  map[string]bool
 	retune func() // makes the connection anew
 
-	stale  bool            // any log may have grown
-	looks  uint64          // how often the hub began to look at them all
+	stale  bool      // any log may have grown: all are looked at, at once
+	doubt  bool      // what was heard says so: see looksApart
+	looked time.Time // when they were looked at last,
+	looks  uint64    // and how often the hub began to
+	bells  []hint    // what was heard and not weighed yet
+
+	id     string          // of the store, when all were looked at last,
+	known  notify.Position // where the logs ended then,
+	told   notify.Position // and where they end by what was heard since
+	rang   notify.Position // of the last bell on the channel of a topic
+	claim  notify.Position // the farthest that a bell told of, of those that are not read yet
+	passed int             // topics that were rung for since something was read, and not wanted
 	rung   map[string]bool // logs that have grown
-	target notify.Position // up to where they have
 
 	window []item // what was sent behind begin, up to tail
 	begin  notify.Position
 	tail   notify.Position
 	bytes  int
+	large  larges
+
+	joining bool            // members wait for the last look, until the hub has read
+	upTo    notify.Position // up to here, and it was made on
+	on      uint64          // this connection,
+	joins   uint64          // as the hub's look of this number
+}
+
+// A hint is a bell as a hub heard it.
+type hint struct {
+	notify.Bell
+	beat  bool   // it came with the beat,
+	store string // which names this store
+	alone bool   // it came on the channel of a topic: who hears that does not hear those of all others
 }
 
 // A member is a listener of a hub. All but the channels is guarded by hub.mu.
@@ -68,6 +107,7 @@ type member struct {
 	lagging bool            // it reads by itself, and did not before
 	begun   map[string]bool // of one that begins at the beginning: topics that it has read of,
 	floor   notify.Position // and up to where the logs were when it began
+	lost    *Gap            // Redis lost all that it held: to be told
 
 	// Of a named one:
 	stale bool            // any log may have grown
@@ -154,8 +194,10 @@ func (h *hub) start() {
 	h.plain, h.named, h.wild = make(map[*member]bool), make(map[*member]bool), make(map[*member]bool)
 	h.exact = make(map[string]int)
 	h.all, h.topics, h.names, h.retune = false, nil, nil, func() {}
-	h.heard, h.target, h.rung, h.window, h.bytes = 0, 0, make(map[string]bool), nil, 0
+	h.heard, h.rung, h.window, h.bytes, h.bells = 0, make(map[string]bool), nil, 0, nil
+	h.id, h.known, h.told, h.rang, h.claim, h.passed = "", 0, 0, 0, 0, 0
 	h.begin, h.tail = -1, -1
+	h.doubt, h.joining = false, false
 	h.progress.Around()
 	all.Go(func() { h.listen(ctx) })
 	all.Go(func() { h.follow(ctx) })
@@ -227,7 +269,7 @@ func (h *hub) hear(e notify.Event, number uint64) {
 	defer h.mu.Unlock()
 	switch e.Kind {
 	case notify.Subscribed:
-		h.heard, h.stale, h.target = number, true, 0
+		h.heard, h.stale = number, true
 		for m := range h.named {
 			m.stale = true
 			signal(m.bell)
@@ -237,9 +279,25 @@ func (h *hub) hear(e notify.Event, number uint64) {
 			h.left(name)
 			return
 		}
-		h.grew(e.Payload)
+		h.note(e)
+	case notify.Beat:
+		h.note(e)
 	}
 	signal(h.news) // also where it was only a beat, so that the reader shows that it gets on
+}
+
+// note takes note of a bell. What is none is as good as one that was lost. The mutex is held.
+func (h *hub) note(e notify.Event) {
+	bell, err := e.Bell()
+	if err != nil {
+		h.doubt = true
+		return
+	}
+	if len(h.bells) == maxBells {
+		h.doubt, h.bells = true, nil
+	}
+	beat := e.Kind == notify.Beat
+	h.bells = append(h.bells, hint{bell, beat, e.StoreID(), !beat && e.Channel != h.store.Keys().Logs()})
 }
 
 // left rings those of a name: one of them may have left broadcasts. The mutex is held.
@@ -252,24 +310,51 @@ func (h *hub) left(name string) {
 	}
 }
 
-// grew takes note of a bell: a position, and the topics whose logs have grown up
-// to there. The mutex is held.
-func (h *hub) grew(bell string) {
-	at, topics, _ := strings.Cut(bell, " ")
-	target, err := notify.ParsePosition(at)
-	if err != nil || target <= h.target { // foreign; or the same bell on another channel
-		return
-	}
-	h.target = target
-	for topic := range strings.FieldsSeq(topics) {
-		if h.wants(topic) {
-			h.rung[topic] = true
-		}
-		for m := range h.named {
-			if m.pattern.Match(topic) {
-				m.rung[topic] = true
-				signal(m.bell)
+// weigh finds out what the bells that were heard mean. The mutex is held.
+func (h *hub) weigh() {
+	for _, b := range h.bells {
+		switch {
+		case b.beat && (b.store != h.id || b.Last < h.known): // Redis lost its data
+			h.doubt = true
+		case b.Last <= h.known: // seen to by the last look
+		case b.alone:
+			if b.Last == h.rang { // the same bell on another channel
+				break
 			}
+			if h.rang = b.Last; b.Since <= h.told {
+				h.told = max(h.told, b.Last)
+			}
+			h.ring(b.Bell)
+		case b.Since > h.told || b.Last < h.told: // one was lost, or one is foreign
+			h.doubt = true
+		case b.Last > h.told:
+			h.told = b.Last
+			h.ring(b.Bell)
+		}
+	}
+	h.bells = h.bells[:0]
+}
+
+// ring takes note of topics whose logs have grown. The mutex is held.
+func (h *hub) ring(b notify.Bell) {
+	for _, topic := range b.Topics {
+		switch {
+		case !h.wants(topic):
+			h.passed++
+		case b.Last > h.tail:
+			h.rung[topic] = true
+			h.claim = max(h.claim, b.Last)
+		}
+		h.ringNamed(topic)
+	}
+}
+
+// ringNamed rings the named members that want a topic. The mutex is held.
+func (h *hub) ringNamed(topic string) {
+	for m := range h.named {
+		if m.pattern.Match(topic) {
+			m.rung[topic] = true
+			signal(m.bell)
 		}
 	}
 }
@@ -292,4 +377,28 @@ func (h *hub) wanted(topic string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.wants(topic)
+}
+
+// concerns reports whether any member wants a topic.
+func (h *hub) concerns(topic string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.wants(topic) {
+		return true
+	}
+	for m := range h.named {
+		if m.pattern.Match(topic) {
+			return true
+		}
+	}
+	return false
+}
+
+// own returns the topics that the connection hears of, nil where it hears of
+// all. The mutex is held.
+func (h *hub) own() []string {
+	if h.all {
+		return nil
+	}
+	return slices.Collect(maps.Keys(h.topics))
 }

@@ -181,7 +181,7 @@ func (w *worker) extended(page []*inHand, receipt Receipt, sent time.Time, lost 
 	}
 	for _, m := range page {
 		if !m.lost {
-			m.Receipt, m.sent = receipt, sent
+			m.Receipt, m.sent = receipt.withDigit(m.Receipt), sent
 		}
 	}
 }

@@ -27,7 +27,7 @@ type ListenOptions struct {
 	Name string
 
 	OnStart func(notify.Position) // called once when it listens: what is sent from now on, behind this position, is not missed
-	OnGap   func(Gap)             // called where broadcasts are missing, in their place; gaps are also logged and counted
+	OnGap   func(Gap)             // called where broadcasts are missing, in their place, or may be since Redis lost its data; gaps are also logged and counted
 
 	// Of a named listener. A broadcast that fails keeps a hand until its next
 	// attempt, so that with one hand none overtakes it.
@@ -76,6 +76,10 @@ func (l *Listener) Progress() time.Time { return l.hub.progress.Last() }
 // prices.* or prices.> (notify.ParsePattern), until ctx ends; then it returns
 // nil. It does not poll: it is woken when a log grows, and reads it from where
 // it stands. A connection that was lost for a while misses nothing that is kept.
+// A wake-up that was lost is made up for within a second, by the carrier's beat.
+//
+// Where Redis loses all that it held, all who listen are told of a gap, and a
+// name is registered anew: as its From says, which is from then on by default.
 //
 // Without a name, handler is called for one broadcast after the other, each once,
 // in the order in which they were sent, also where they are of many topics. An
@@ -149,7 +153,7 @@ func (l *Listener) check(ctx context.Context) error {
 func (l *Listener) handle(ctx context.Context, i item, handler func(context.Context, *Broadcast) error, onGap func(Gap)) error {
 	switch {
 	case i.gap != nil:
-		l.missed(*i.gap, onGap)
+		l.missed(*i.gap, i.why, onGap)
 	case i.broadcast != nil:
 		b := *i.broadcast
 		l.stats.handled.Add(1)
@@ -158,11 +162,16 @@ func (l *Listener) handle(ctx context.Context, i item, handler func(context.Cont
 	return nil
 }
 
+// Why there is a gap, as it is logged.
+const (
+	logTrimmed = "broadcasts are missing: they were removed before they were read; see BELLHOP_BROADCAST_KEEP"
+	storeLost  = "broadcasts may be missing: redis lost all that it held"
+)
+
 // missed tells of a gap.
-func (l *Listener) missed(g Gap, onGap func(Gap)) {
+func (l *Listener) missed(g Gap, why string, onGap func(Gap)) {
 	l.stats.gaps.Add(1)
-	l.o.Logger.Error("broadcasts are missing: they were removed before they were read; see BELLHOP_BROADCAST_KEEP",
-		"topic", g.Topic, "after", g.After.Time(), "up_to", g.UpTo.Time())
+	l.o.Logger.Error(why, "topic", g.Topic, "after", g.After.Time(), "up_to", g.UpTo.Time())
 	if onGap != nil {
 		onGap(g)
 	}

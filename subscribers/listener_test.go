@@ -19,6 +19,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -820,41 +821,72 @@ func TestUnfitRedisEndsListen(t *testing.T) {
 	}
 }
 
-// Redis loses all that it holds while somebody listens: what is sent afterwards is heard, once.
+// emptied has Redis lose all that it holds: by a command, or by a restart without its data. It returns the server that runs then.
+func emptied(t *testing.T, store *notify.Store, server *redisserver.Server, restart bool) *redisserver.Server {
+	t.Helper()
+	if !restart {
+		if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return server
+	}
+	server.Kill()
+	again, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	if n, err := store.Client().Exists(t.Context(), store.Keys().Logs()).Result(); err != nil || n > 0 {
+		t.Fatalf("the logs are still there, %v", err)
+	}
+	return again
+}
+
+// Redis loses all that it holds while somebody listens: that is told as a gap, also to who hears nothing, and what is sent
+// afterwards is heard, once.
 func TestRedisLosesItsData(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
 	l := newListener(store)
 	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	quiet, _ := listen(t, newListener(store), "quiet", subscribers.ListenOptions{})
+	slow := &heard{hold: make(chan struct{})}
+	listenInto(t, l, "a", slow, subscribers.ListenOptions{})
 	broadcast(t, store, "a", "1")
-	wantIDs(t, h, "1")
-	if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	broadcast(t, store, "a", "2")
-	wantIDs(t, h, "1", "2")
-	want := []string{"1", "2"}
-	for _, id := range []string{"3", "4"} {
-		if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
+	want := []string{"1"}
+	wantIDs(t, h, want...)
+	for i, lose := range []func(){
+		func() { emptied(t, store, server, false) },
+		func() { emptied(t, store, server, false); killListeners(t, store) },
+		func() { server = emptied(t, store, server, true) },
+		func() { emptied(t, store, server, false) },
+	} {
+		lose()
+		if i < 3 {
+			storetest.Eventually(t, "who hears nothing is told", func() bool { return len(quiet.missed()) == i+1 })
 		}
-		killListeners(t, store)
-		broadcast(t, store, "b", id)
+		id := fmt.Sprint(i + 2)
+		broadcast(t, store, []string{"a", "b"}[i%2], id)
 		want = append(want, id)
 		wantIDs(t, h, want...)
+		gaps := h.missed()
+		if len(gaps) != i+1 {
+			t.Fatalf("got the gaps %v", gaps)
+		}
+		g := gaps[i]
+		if g.Topic != ">" || g.After >= g.UpTo || g.After < h.all[i].Position || g.UpTo >= h.all[i+1].Position {
+			t.Errorf("got the gap %+v between %v and %v", g, h.all[i].Position, h.all[i+1].Position)
+		}
 	}
-
-	server.Kill() // and with it all that it held
-	again, err := server.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	if g := quiet.missed()[0]; g.Topic != "quiet" || g.After >= g.UpTo {
+		t.Errorf("who hears nothing is told of %+v", g)
 	}
-	t.Cleanup(again.Stop)
-	broadcast(t, store, "a", "5")
-	wantIDs(t, h, "1", "2", "3", "4", "5")
-	if gaps := h.missed(); len(gaps) > 0 {
-		t.Errorf("gaps %v", gaps)
+	close(slow.hold)
+	broadcast(t, store, "a", "6")
+	wantIDs(t, slow, "1", "6")
+	if g := slow.missed(); len(g) != 1 || g[0].Topic != "a" || g[0].After != slow.all[0].Position || g[0].UpTo >= slow.all[1].Position {
+		t.Errorf("the slow one is told of %v", g)
 	}
 }
 
@@ -977,7 +1009,7 @@ func TestForeignBells(t *testing.T) {
 	l := newListener(store)
 	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
 	named, _ := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
-	for _, payload := range []string{"", "x", "1-1", "1-1 other", "1-1 " + topic, "9-9999 " + topic, "\xff", topic + " 1-1"} {
+	for _, payload := range []string{"", "x", "1-1", "1-1 other", "1-1 " + topic, "9-9999,1-1," + topic, "\xff", topic + ",1-1"} {
 		for _, channel := range []string{store.Keys().Log(topic), store.Keys().Name("n")} {
 			if err := store.Client().Publish(t.Context(), channel, payload).Err(); err != nil {
 				t.Fatal(err)
@@ -1047,6 +1079,7 @@ func TestGoingOnByPosition(t *testing.T) {
 func TestClockWasSetBack(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
+	storetest.Found(t, store)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Logs(), ahead, "other").Err(); err != nil {
 		t.Fatal(err)
@@ -1067,24 +1100,59 @@ func TestClockWasSetBack(t *testing.T) {
 	}
 }
 
-// Redis loses all that it holds: a name is gone with it, and who listens under it is told.
+// Redis loses all that it holds, and a name with it: who listens under it is told of a gap, and goes on.
 func TestRedisLosesAName(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		for _, pattern := range []string{topic, ">"} {
+			t.Run(fmt.Sprint(pattern, " restart ", restart), func(t *testing.T) {
+				server := storetest.Server(t)
+				store := storetest.At(t, server.URL(), "")
+				carry(t, store)
+				o := subscribers.ListenOptions{Name: "n", Lease: time.Minute}
+				busy, idle := &heard{hold: make(chan struct{})}, &heard{}
+				listenInto(t, newListener(store), pattern, busy, o)
+				broadcast(t, store, topic, "in-hand")
+				storetest.Eventually(t, "one is in hand", func() bool { return held(t, store, "n") == 1 })
+				listenInto(t, newListener(store), pattern, idle, o) // which never had any
+				emptied(t, store, server, restart)
+				storetest.Eventually(t, "the idle one is told, though nothing is sent", func() bool { return len(idle.missed()) == 1 })
+				g := idle.missed()[0]
+				if g.Topic != pattern || g.After >= g.UpTo {
+					t.Errorf("it is told of %+v", g)
+				}
+				storetest.Eventually(t, "the busy one is told", func() bool { return len(busy.missed()) == 1 })
+				close(busy.hold) // what it had in hand nobody else has
+				wantIDs(t, busy, "in-hand")
+				if at := busy.all[0].Position; busy.missed()[0].After >= at {
+					t.Errorf("it is told of %+v, and had %v in hand", busy.missed()[0], at)
+				}
+				ids := numbers("n", 20)
+				broadcast(t, store, topic, ids...)
+				storetest.Eventually(t, "they share what is sent then", func() bool { return idle.size()+busy.size() == 21 })
+				nothingHeld(t, store, "n")
+				if names, err := newListener(store).Names(t.Context()); err != nil || len(names) != 1 || !names[0].Active {
+					t.Errorf("%+v, %v", names, err)
+				}
+			})
+		}
+	}
+}
+
+// A name whose beginning was told begins there in the empty Redis, too, so that it may be told again.
+func TestRedisLosesANameThatBeganElsewhere(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
-	l := newListener(store)
-	o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n"})
-	ended := make(chan error, 1)
-	go func() { ended <- l.Listen(t.Context(), topic, new(heard).handle, o) }()
-	storetest.Receive(t, "it listens", started)
-	if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	broadcast(t, store, topic, "a")
-	if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, subscribers.ErrNoListener) {
-		t.Errorf("it ended with %v", err)
-	}
-	h, _ := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
-	broadcast(t, store, topic, "b")
-	wantIDs(t, h, "b")
+	o := subscribers.ListenOptions{Name: "n", From: subscribers.FromBeginning()}
+	h, stop := listen(t, newListener(store), topic, o)
+	broadcast(t, store, topic, "1")
+	wantIDs(t, h, "1")
+	emptied(t, store, server, false)
+	broadcast(t, store, topic, "2", "3")
+	wantSet(t, h, "1", "2", "3")
+	storetest.Eventually(t, "it is told", func() bool { return len(h.missed()) == 1 })
+	stop()
+	again, _ := listen(t, newListener(store), topic, o)
+	broadcast(t, store, topic, "4")
+	wantIDs(t, again, "4")
 }

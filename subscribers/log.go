@@ -27,9 +27,10 @@ var (
 )
 
 const (
-	readTopics = 100 // logs that one call reads
-	readItems  = 500 // broadcasts that it reads, or one of each log
-	grownPage  = 500 // topics that one call tells of
+	readTopics = 100     // logs that one call reads
+	readItems  = 500     // broadcasts that it reads, or one of each log
+	readBytes  = 4 << 20 // of records, after which its reply is full
+	grownPage  = 500     // topics that one call tells of
 
 	endOfLogs = notify.Position(1 << 53) // no broadcast is at a position behind it
 )
@@ -47,6 +48,8 @@ type Broadcast struct {
 
 // A Gap tells a listener that broadcasts of a topic were removed before it got
 // to them: more came than are kept, or it was away for longer than they are.
+// Where Redis lost all that it held, nobody knows what was missed, and of which
+// topics: then it is told to all who listen, with their pattern as the topic.
 type Gap struct {
 	Topic string
 	After notify.Position // those behind this position are missing,
@@ -59,6 +62,7 @@ type item struct {
 	position  notify.Position // of a gap: its end
 	broadcast *Broadcast
 	gap       *Gap
+	why       string // there is one
 }
 
 // logs reads the logs of a store.
@@ -69,69 +73,122 @@ type logs struct {
 
 // growth is which logs have grown behind a position.
 type growth struct {
+	store  string          // the id of the store
 	last   notify.Position // of the last broadcast of all
 	now    notify.Position // what one would be at that is sent now, unless the clock was set back
 	topics []string        // that were asked for
 }
 
-// grown returns which logs have grown behind a position, of the topics that want says.
-func (l logs) grown(ctx context.Context, after notify.Position, want func(topic string) bool) (g growth, err error) {
+// grown returns which logs have grown behind a position, of the topics that want
+// says, and only of some where these are given.
+func (l logs) grown(ctx context.Context, after notify.Position, only []string, want func(topic string) bool) (g growth, err error) {
 	for first := true; ; first = false {
-		reply, err := l.store.Run(ctx, grownScript, []string{l.store.Keys().Logs()}, int64(after), grownPage)
+		args := []any{int64(after), grownPage}
+		for _, topic := range only {
+			args = append(args, topic)
+		}
+		reply, err := l.store.Run(ctx, grownScript, []string{l.store.Keys().Logs()}, args...)
 		if err != nil {
 			return growth{}, fmt.Errorf("look at the logs: %w", err)
 		}
 		if first {
-			g.last, g.now = position(reply[0]), position(reply[1])
+			g.store, g.last, g.now = storeID(reply[0]), position(reply[1]), position(reply[2])
 		}
-		page := reply[2:]
+		page := reply[3:]
 		for i := 0; i+1 < len(page); i += 2 {
 			if topic, _ := page[i].(string); want(topic) && notify.CheckTopic(topic) == nil {
 				g.topics = append(g.topics, topic)
 			}
 			after = position(page[i+1])
 		}
-		if len(page) < 2*grownPage {
+		if len(only) > 0 || len(page) < 2*grownPage {
 			return g, nil
 		}
 	}
 }
 
-// read returns what the logs of topics hold behind a position and up to
-// another, in the order in which it was sent, and up to where that is all: it
-// is a page.
-func (l logs) read(ctx context.Context, topics []string, after, upTo notify.Position) (items []item, end notify.Position, err error) {
-	end = upTo
+// storeID returns the id of a store from its mark, FORMAT ID.
+func storeID(mark any) string {
+	text, _ := mark.(string)
+	_, id, _ := strings.Cut(text, " ")
+	return id
+}
+
+// reading is what the logs of topics hold behind a position, in the order in
+// which it was sent: a page of it.
+type reading struct {
+	items  []item
+	end    notify.Position // up to where this is all
+	store  string          // the id of the store
+	last   notify.Position // up to where was asked for, or else where the logs end
+	others []string        // topics that were not asked for, and have grown,
+	more   bool            // and there are more than were looked at
+}
+
+// read reads the logs of topics behind a position, up to another; 0: all there
+// is. A reply is full after so many bytes. With it, it looks at so many topics
+// that have grown behind a position.
+func (l logs) read(ctx context.Context, topics []string, after, upTo notify.Position, bytes, others int, behind notify.Position) (r reading, err error) {
+	end := endOfLogs
 	for page := range slices.Chunk(topics, readTopics) {
 		keys := []string{l.store.Keys().Logs()}
-		args := []any{int64(after), int64(upTo), max(readItems/len(page), 1)}
+		args := []any{int64(after), int64(upTo), max(readItems/len(page), 1), others, int64(behind), bytes}
 		for _, topic := range page {
 			keys = append(keys, l.store.Keys().Log(topic))
 			args = append(args, topic)
 		}
 		reply, err := l.store.Run(ctx, readScript, keys, args...)
 		if err != nil {
-			return nil, 0, fmt.Errorf("read broadcasts: %w", err)
+			return reading{}, fmt.Errorf("read broadcasts: %w", err)
 		}
-		for i, one := range reply {
+		if others > 0 {
+			r.heed(reply, topics)
+		}
+		r.store, r.last = storeID(reply[0]), position(reply[1])
+		upTo, others = r.last, 0 // all pages are up to where the first one was
+		for i, one := range reply[4:] {
 			of, complete := l.readLog(page[i], one.([]any), after)
 			if !complete {
 				end = min(end, of[len(of)-1].position)
 			}
-			items = append(items, of...)
+			r.items = append(r.items, of...)
 		}
 	}
-	slices.SortStableFunc(items, func(a, b item) int { return cmp.Compare(a.position, b.position) })
-	for len(items) > 0 && items[len(items)-1].position > end {
-		items = items[:len(items)-1]
+	r.end = min(end, r.last)
+	slices.SortStableFunc(r.items, func(a, b item) int { return cmp.Compare(a.position, b.position) })
+	for len(r.items) > 0 && r.items[len(r.items)-1].position > r.end {
+		r.items = r.items[:len(r.items)-1]
 	}
-	return items, end, nil
+	return r, nil
+}
+
+// cut leaves so many bytes of bodies of a reading, and not many more.
+func (r *reading) cut(bytes int) {
+	for n, i := range r.items {
+		if bytes <= 0 && i.position > r.items[n-1].position { // a gap may end where another topic goes on
+			r.items, r.end = slices.Clone(r.items[:n]), r.items[n-1].position // what is left out can be freed
+			return
+		}
+		bytes -= i.size()
+	}
+}
+
+// heed takes note of the topics that have grown, of which some are asked for.
+func (r *reading) heed(reply []any, asked []string) {
+	more, _ := reply[2].(int64)
+	r.more = more > 0
+	found, _ := reply[3].([]any)
+	for _, one := range found {
+		if topic, _ := one.(string); !slices.Contains(asked, topic) && notify.CheckTopic(topic) == nil {
+			r.others = append(r.others, topic)
+		}
+	}
 }
 
 // readLog reads what read.lua answers for one log, and whether it is all there is.
 func (l logs) readLog(topic string, reply []any, after notify.Position) (items []item, complete bool) {
 	if lost := position(reply[1]); lost > 0 {
-		items = append(items, item{topic: topic, position: lost, gap: &Gap{topic, after, lost}})
+		items = append(items, item{topic: topic, position: lost, gap: &Gap{topic, after, lost}, why: logTrimmed})
 	}
 	entries, _ := reply[2].([]any)
 	for _, entry := range entries {

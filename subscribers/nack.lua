@@ -13,19 +13,26 @@ local limit = line_of(call('HGET', MESSAGES, member)).attempts or tonumber(ARGV[
 local function give_up_lease()
   use_up(member)
   call('ZREM', LEASED, member)
-  count(topic, 'leased', -1)
 end
 
 if ARGV[9] == '1' or used >= limit then
   if used == math.huge then used = 0 end
-  if not bury(KEYS[12], member, ARGV[7], used, now) then
-    return redis.error_reply('the dead letters of ' .. topic .. ' are foreign: ' .. KEYS[12])
+  local function stay_leased()
+    try('HDEL', DEATHS, member)
+    call('ZREM', KEYS[12], member)
   end
-  give_up_lease()
+  local buried = or_undo(stay_leased, function()
+    if not bury(KEYS[12], member, ARGV[7], used, now) then return false end
+    give_up_lease()
+    return true
+  end)
+  if not buried then return redis.error_reply('the dead letters of ' .. topic .. ' are foreign: ' .. KEYS[12]) end
+  count(topic, 'leased', -1)
   return { 'dead', used, now }
 end
 local due = math.ceil(us / 1000) + ARGV[6]
-if not schedule(topic, KEYS[13], { due, member }) then return foreign_schedule(topic, KEYS[13]) end
+if not schedule(topic, KEYS[13], due, { due, member }) then return foreign_schedule(topic, KEYS[13]) end
 no_longer_leased(member, now)
 give_up_lease()
+count(topic, 'leased', -1)
 return { 'scheduled', used, due }

@@ -35,11 +35,13 @@ const (
 // A named is one process of a named listener.
 type named struct {
 	*Listener
-	name, registration string
-	member             *member
-	handler            func(context.Context, *Broadcast) error
-	o                  ListenOptions
-	log                *slog.Logger
+	name    string
+	at      registration
+	latest  notify.Position // of what was handed out
+	member  *member
+	handler func(context.Context, *Broadcast) error
+	o       ListenOptions
+	log     *slog.Logger
 
 	topics map[string]bool // whose logs may hold more
 	left   bool            // broadcasts may have been left by a process that died
@@ -71,8 +73,8 @@ func (l *Listener) listenNamed(ctx context.Context, p notify.Pattern, handler fu
 		return fmt.Errorf("listen as %s: %w", o.Name, err)
 	}
 	o.Concurrency, o.Lease, o.Backoff, o.MaxAttempts = hands.Concurrency, hands.Lease, hands.Backoff, hands.MaxAttempts
-	registration, err := l.register(ctx, p, o)
-	if err != nil || registration == "" {
+	at, err := l.register(ctx, p, o)
+	if err != nil || at.text == "" {
 		return err
 	}
 	m, err := l.hub.join(ctx, p, o.Name)
@@ -85,7 +87,7 @@ func (l *Listener) listenNamed(ctx context.Context, p notify.Pattern, handler fu
 	}
 	n := &named{
 		stopping: ctx.Done(),
-		Listener: l, name: o.Name, registration: registration, member: m, handler: handler, o: o,
+		Listener: l, name: o.Name, at: at, member: m, handler: handler, o: o,
 		log: l.o.Logger.With("name", o.Name), topics: make(map[string]bool),
 		changed: make(chan struct{}, 1), held: make(map[*turn]bool),
 	}
@@ -100,53 +102,65 @@ func checkName(name string) error {
 }
 
 // register registers a name, trying until Redis answers, and returns the
-// registration; none when ctx ended. The error is a notify.ErrInvalid where the
-// name is in use for something else.
-func (l *Listener) register(ctx context.Context, p notify.Pattern, o ListenOptions) (string, error) {
+// registration; none when ctx ended. The error is that of enroll.
+func (l *Listener) register(ctx context.Context, p notify.Pattern, o ListenOptions) (registration, error) {
+	pause := pause{log: l.o.Logger}
+	for ctx.Err() == nil {
+		at, err := l.enroll(ctx, p, o)
+		if err != nil && !notify.Away(err) {
+			return registration{}, err
+		}
+		if pause.after(ctx, err); err == nil {
+			return at, nil
+		}
+	}
+	return registration{}, nil
+}
+
+// enroll registers a name. The error is a notify.ErrInvalid where the name is in
+// use for something else, or that of the connection.
+func (l *Listener) enroll(ctx context.Context, p notify.Pattern, o ListenOptions) (registration, error) {
 	from := o.From
 	if from == (From{}) {
 		from = FromNow()
 	}
 	keys := l.store.Keys()
-	pause := pause{log: l.o.Logger}
-	for ctx.Err() == nil {
-		reply, err := l.store.Run(ctx, registerScript, []string{keys.Logs(), keys.Listeners()},
-			o.Name, p.String(), from.text, int64(from.after))
-		if err != nil && !notify.Away(err) {
-			return "", fmt.Errorf("register the listener %s: %w", o.Name, err)
-		}
-		if pause.after(ctx, err); err != nil {
-			continue
-		}
-		registration, _ := reply[0].(string)
-		r, err := parseRegistration(registration)
-		if err != nil {
-			return "", fmt.Errorf("register the listener %s: %w", o.Name, err)
-		}
-		switch {
-		case r.pattern != p.String():
-			return "", fmt.Errorf("%w name %s: it is in use for %s; use another name, or remove this one with bellhop listeners remove", notify.ErrInvalid, o.Name, r.pattern)
-		case o.From != (From{}) && o.From.text != r.from:
-			return "", fmt.Errorf("%w from %s: the name %s is in use and began at %s; leave from out to go on where it stands, use another name, or remove this one with bellhop listeners remove", notify.ErrInvalid, o.From, o.Name, r.from)
-		}
-		return registration, nil
+	reply, err := l.store.Run(ctx, registerScript, []string{keys.Logs(), keys.Listeners()},
+		o.Name, p.String(), from.text, int64(from.after))
+	if err != nil {
+		return registration{}, fmt.Errorf("register the listener %s: %w", o.Name, err)
 	}
-	return "", nil
+	text, _ := reply[0].(string)
+	r, err := parseRegistration(text)
+	switch {
+	case err != nil:
+		return registration{}, fmt.Errorf("register the listener %s: %w", o.Name, err)
+	case r.pattern != p.String():
+		return registration{}, fmt.Errorf("%w name %s: it is in use for %s; use another name, or remove this one with bellhop listeners remove", notify.ErrInvalid, o.Name, r.pattern)
+	case o.From != (From{}) && o.From.text != r.from:
+		return registration{}, fmt.Errorf("%w from %s: the name %s is in use and began at %s; leave from out to go on where it stands, use another name, or remove this one with bellhop listeners remove", notify.ErrInvalid, o.From, o.Name, r.from)
+	}
+	r.now = position(reply[1])
+	return r, nil
 }
 
 // registration is what Redis holds of a name: pattern, from where in words and
-// as a position, and up to where nothing is missed.
+// as a position, up to where nothing is missed, and the id of the store, by which
+// it is none of another store.
 type registration struct {
+	text          string // as Redis holds it
 	pattern, from string
-	start         notify.Position
+	start, floor  notify.Position
+	store         string
+	now           notify.Position // when it was asked for
 }
 
 func parseRegistration(text string) (registration, error) {
 	fields := strings.Fields(text)
-	if len(fields) != 4 {
-		return registration{}, fmt.Errorf("registration %.200q is foreign: it should be a pattern, a beginning and two positions", text)
+	if len(fields) != 5 {
+		return registration{}, fmt.Errorf("registration %.200q is foreign: it should be a pattern, a beginning, two positions and the id of a store", text)
 	}
-	return registration{fields[0], fields[1], position(fields[2])}, nil
+	return registration{text: text, pattern: fields[0], from: fields[1], start: position(fields[2]), floor: position(fields[3]), store: fields[4]}, nil
 }
 
 // run handles broadcasts until ctx ends, and returns when all that it took is
@@ -220,7 +234,7 @@ func (n *named) takeLoop(ctx, grace context.Context) error {
 			continue
 		}
 		err := n.take(context.WithoutCancel(ctx), grace, free)
-		if errors.Is(err, ErrNoListener) {
+		if errors.Is(err, ErrNoListener) || errors.Is(err, notify.ErrInvalid) {
 			return err
 		}
 		pause.after(ctx, err)
@@ -241,11 +255,7 @@ func (n *named) look(ctx context.Context) error {
 	if !stale {
 		return nil
 	}
-	r, err := parseRegistration(n.registration)
-	if err != nil {
-		return err
-	}
-	grown, err := h.grown(ctx, r.start, m.pattern.Match)
+	grown, err := h.grown(ctx, n.at.start, m.only(), m.pattern.Match)
 	if err != nil {
 		h.mu.Lock()
 		m.stale = true
@@ -309,7 +319,7 @@ func (n *named) take(ctx, grace context.Context, free int) error {
 	}
 	keys := n.store.Keys()
 	names := []string{keys.Logs(), keys.Listeners(), keys.Handed(), keys.Places(n.name), keys.Held(n.name), keys.Tries(n.name)}
-	args := []any{n.name, n.registration, n.o.Lease.Milliseconds(), free, keys.Base(), len(done), len(back)}
+	args := []any{n.name, n.at.text, n.o.Lease.Milliseconds(), free, keys.Base(), len(done), len(back)}
 	args = append(args, settlementOf(done, back)...)
 	for _, topic := range topics {
 		names = append(names, keys.Log(topic))
@@ -325,7 +335,7 @@ func (n *named) take(ctx, grace context.Context, free int) error {
 		n.done, n.back = append(done, n.done...), append(back, n.back...)
 		return fmt.Errorf("take broadcasts as %s: %w", n.name, err)
 	case len(reply) < 4:
-		return fmt.Errorf("listen as %s: it was removed: %w", n.name, ErrNoListener)
+		return n.gone(ctx, storeID(reply[0]), back)
 	}
 	n.rung = false
 	taken, _ := reply[1].([]any)
@@ -342,6 +352,49 @@ func (n *named) take(ctx, grace context.Context, free int) error {
 	n.tell(reply[2].([]any))
 	n.enqueue(grace, sent, reply[0].(int64), taken)
 	return nil
+}
+
+// gone sees to it that the registration is gone. In the same store the name was
+// removed. In another one Redis lost all that it held: the name is registered
+// anew, and what it may have missed is told as a gap. It begins behind what was
+// handed out and handled; back is what was to be given back, and is lost. What is
+// in hand may still be handled, as long as its lease would have lasted at the least.
+func (n *named) gone(ctx context.Context, store string, back []*turn) error {
+	if store == n.at.store {
+		return fmt.Errorf("listen as %s: it was removed: %w", n.name, ErrNoListener)
+	}
+	at, err := n.enroll(ctx, n.member.pattern, n.o)
+	if err != nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.back = append(back, n.back...) // for the next try
+		return err
+	}
+	after := n.reached(back)
+	n.at, n.latest, n.rung = at, 0, false
+	clear(n.topics)
+	n.hub.mu.Lock()
+	n.member.stale = true
+	signal(n.member.bell)
+	n.hub.mu.Unlock()
+	n.missed(Gap{n.member.pattern.String(), min(after, at.now), at.now}, storeLost, n.o.OnGap)
+	return nil
+}
+
+// reached returns up to where nothing is missed when what is in hand, and what
+// was to be given back, is lost.
+func (n *named) reached(back []*turn) notify.Position {
+	after := max(n.latest, n.at.start)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for t := range n.held {
+		after = min(after, t.Position-1)
+	}
+	for _, t := range append(back, n.back...) {
+		after = min(after, t.Position-1)
+	}
+	n.back = nil
+	return after
 }
 
 // unsettled returns what is to be acknowledged and given back, a page of each.
@@ -372,7 +425,7 @@ func (n *named) tell(gaps []any) {
 	for _, gap := range gaps {
 		fields := gap.([]any)
 		topic, _ := fields[0].(string)
-		n.missed(Gap{topic, position(fields[1]), position(fields[2])}, n.o.OnGap)
+		n.missed(Gap{topic, position(fields[1]), position(fields[2])}, logTrimmed, n.o.OnGap)
 	}
 }
 
@@ -392,6 +445,7 @@ func (n *named) enqueue(grace context.Context, sent time.Time, receipt int64, ta
 		}
 		t := &turn{Broadcast: *found.broadcast, queued: now, sent: sent, receipt: receipt}
 		t.Attempt = int(attempt)
+		n.latest = max(n.latest, t.Position)
 		n.queue = append(n.queue, t)
 		n.held[t] = true
 		n.open++

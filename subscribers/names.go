@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -31,12 +33,23 @@ type Name struct {
 	Held    int64     `json:"held"`           // broadcasts in hand, their lease lasts
 	Behind  int       `json:"behind"`         // topics with broadcasts that were not handed out yet
 	Active  bool      `json:"active"`         // somebody listens under it
+
+	Oldest time.Time `json:"oldest,omitzero"`   // when the oldest of these broadcasts was sent that the logs keep
+	Missed bool      `json:"missed,omitempty"`  // the logs kept some of them no longer: it will be told of a gap
+	AtRisk bool      `json:"at_risk,omitempty"` // the oldest is in the oldest tenth of its log, which is removed next
 }
 
 // Names returns the named listeners of a store, by name. The error is that of the connection.
 func (l *Listener) Names(ctx context.Context) ([]Name, error) {
+	if err := l.store.CheckFormat(ctx); err != nil {
+		return nil, fmt.Errorf("list listeners: %w", err)
+	}
 	keys, client := l.store.Keys(), l.store.Client()
 	all, err := client.HGetAll(ctx, keys.Listeners()).Result()
+	if err != nil {
+		return nil, fmt.Errorf("list listeners: redis at %s: %w", l.store.Where(), err)
+	}
+	logs, err := client.ZRangeWithScores(ctx, keys.Logs(), 0, -1).Result()
 	if err != nil {
 		return nil, fmt.Errorf("list listeners: redis at %s: %w", l.store.Where(), err)
 	}
@@ -47,9 +60,9 @@ func (l *Listener) Names(ctx context.Context) ([]Name, error) {
 		if err == nil {
 			one.Pattern, one.From = r.pattern, r.from
 			if r.start > 0 {
-				one.Since = r.start.Time()
+				one.Since = r.start.Time().UTC()
 			}
-			err = l.progress(ctx, &one, r)
+			err = l.progress(ctx, &one, r, logs)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list listeners: %s: %w", name, err)
@@ -60,12 +73,8 @@ func (l *Listener) Names(ctx context.Context) ([]Name, error) {
 	return names, nil
 }
 
-// progress fills in how far a name is.
-func (l *Listener) progress(ctx context.Context, n *Name, r registration) error {
-	p, err := notify.ParsePattern(r.pattern)
-	if err != nil {
-		return err
-	}
+// progress fills in how far a name is, of the topics with logs and where these end.
+func (l *Listener) progress(ctx context.Context, n *Name, r registration, logs []redis.Z) error {
 	keys, client := l.store.Keys(), l.store.Client()
 	now, err := client.Time(ctx).Result()
 	if err != nil {
@@ -78,19 +87,13 @@ func (l *Listener) progress(ctx context.Context, n *Name, r registration) error 
 	if err != nil {
 		return err
 	}
-	logs, err := client.ZRangeWithScores(ctx, keys.Logs(), 0, -1).Result()
+	stands, err := r.stands(places, logs)
 	if err != nil {
 		return err
 	}
-	for _, log := range logs {
-		topic, _ := log.Member.(string)
-		place := r.start
-		if text, ok := places[topic]; ok {
-			place = position(text)
-		}
-		if p.Match(topic) && notify.Position(log.Score) > place {
-			n.Behind++
-		}
+	n.Behind = len(stands)
+	if err := l.lag(ctx, n, stands); err != nil {
+		return err
 	}
 	channel := keys.Name(n.Name)
 	listening, err := l.store.Listening(ctx, channel)

@@ -196,7 +196,7 @@ func TestPollsAreServedInTheirOrder(t *testing.T) {
 	waits(t, store, 1)
 	storetest.Publish(t, store, body("c"), body("d"), body("e"))
 	g := want(t, "the third", answers[2], "c d")
-	if late := g.ds[0].Late(time.Minute); late > storetest.Deadline {
+	if late := g.ds[0].Late(time.Minute, 0); late > storetest.Deadline {
 		t.Errorf("it was claimed for another lease: %v", g.ds[0].Receipt.Until())
 	}
 	want(t, "the last", answers[3], "e")
@@ -576,12 +576,17 @@ func TestPollForOldMessages(t *testing.T) {
 	storetest.Publish(t, store, body("young"))
 	o.MinAge = 200 * time.Millisecond
 	g := want(t, "the young one, later", claimLater(t.Context(), t, p, o), "young")
-	if late := g.ds[0].Late(time.Minute); late < o.MinAge {
-		t.Errorf("it was %v old", late)
+	age := g.ds[0].Late(time.Minute, 0)
+	if late := g.ds[0].Late(time.Minute, o.MinAge); age < o.MinAge || late != age-o.MinAge {
+		t.Errorf("it was %v old, and %v late", age, late)
+	}
+	c, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic)
+	if off := c.Lateness - (age - o.MinAge); err != nil || off.Abs() > time.Millisecond {
+		t.Errorf("the last claim was %v late, %v; want its %v without the age that it asked for", c.Lateness, err, age)
 	}
 	storetest.Publish(t, store, body("younger"))
 	old := body("old")
-	old.Due = time.Now().Add(-2 * time.Hour)
+	old.Due, old.Restore = time.Now().Add(-2*time.Hour), &notify.Restore{}
 	storetest.Publish(t, store, old)
 	want(t, "the old one", answer, "old")
 	waits(t, store, 0)

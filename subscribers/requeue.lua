@@ -1,4 +1,5 @@
--- Makes dead letters of a topic ready again, with all their attempts and their whole time to live; a broadcast waits for the carrier.
+-- Makes dead letters of a topic ready again, with all their attempts and their whole time to live; they wait in the schedule
+-- where something of the topic is overdue. A broadcast waits for the carrier.
 -- KEYS[10..13]: ready, waiting, dead and schedule of the topic.
 -- ARGV[3]: topic, ARGV[4]: how many of the oldest, and ARGV[5]: how many to pass over before them; or 0, then ARGV[5..]: members.
 -- Reply: how many were requeued, and how many were left because their record is missing.
@@ -31,14 +32,14 @@ if #broadcasts > 0 then
   call('ZADD', BROADCASTS, unpack(broadcasts))
   count(topic, 'broadcasts', #broadcasts / 2)
 end
-if #ready > 0 then
-  call('ZADD', KEYS[10], unpack(ready))
-  try('SADD', READY, topic)
-end
+if #again > 0 then count(topic, 'released', 1) end
+local later = #ready > 0 and is_behind(topic, now)
+if later and not schedule(topic, KEYS[13], now, ready) then return foreign_schedule(topic, KEYS[13]) end
+if #ready > 0 and not later and not add_ready(topic, KEYS[10], now, ready) then return foreign_ready(topic, KEYS[10]) end
 if #again > 0 then
   call('ZREM', KEYS[12], unpack(again))
   try('HDEL', DEATHS, unpack(again))
   try('HDEL', ATTEMPTS, unpack(again))
 end
-if #ready > 0 then ring(topic, KEYS[11], #ready / 2, us) end
+if #ready > 0 and not later then ring(topic, KEYS[11], #ready / 2, us) end
 return { #again, left }

@@ -153,11 +153,11 @@ func (c *Claimer) Extend(ctx context.Context, d Delivery, lease time.Duration) (
 	if err == nil && len(lost) > 0 {
 		err = fmt.Errorf("extend %s: %w", notify.Member(d.Topic, d.ID), notify.ErrLeaseLost)
 	}
-	return receipt, err
+	return receipt.withDigit(d.Receipt), err
 }
 
-// extend extends up to MaxClaim leases and returns the receipt of all that were
-// not lost, and the positions, counted from 1, of those that were.
+// extend extends up to MaxClaim leases and returns the receipt, but for the last
+// digit of each, and the positions, counted from 1, of those that were lost.
 func (c *Claimer) extend(ctx context.Context, ds []Delivery, lease time.Duration) (Receipt, []any, error) {
 	reply, err := c.store.Run(ctx, extendScript, nil, settlement(ds, lease.Milliseconds())...)
 	if err != nil {

@@ -5,14 +5,14 @@
 -- ARGV[3]: name, ARGV[4]: its registration, ARGV[5]: lease in ms, ARGV[6]: how many at the most, ARGV[7]: what keys begin
 --   with, ARGV[8]: number of those acknowledged, ARGV[9]: of those given back; then these, the receipts of those given back,
 --   and the topics.
--- Reply: empty if the registration is gone. Else the end of the lease in ms; of each one handed out: topic, attempt and entry;
+-- Reply: the mark of the store, alone, if the registration is gone. Else the end of the lease in ms; of each one handed out: topic, attempt and entry;
 --   of each gap: topic, and after and up to where in us; the topics of which there may be more.
 -- The logs of what was held are named here, because they are learned here; they carry the same hash tag. Who listens under
 -- the name is rung where something was given back.
 local LOGS, HANDED, PLACES, HELD, TRIES = KEYS[10], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local name, registration, left, base = ARGV[3], ARGV[4], tonumber(ARGV[6]), ARGV[7]
-if call('HGET', KEYS[11], name) ~= registration then return {} end
-local start, floor = string.match(registration, ' (%d+) (%d+)$')
+if call('HGET', KEYS[11], name) ~= registration then return { STORE } end
+local start, floor = string.match(registration, ' (%d+) (%d+) %S+$')
 local _, now = clock()
 local deadline = now + ARGV[5]
 local first = 10 + ARGV[8] + 2 * ARGV[9]
@@ -32,7 +32,7 @@ for i = 10 + ARGV[8], 9 + ARGV[8] + ARGV[9] do
 end
 if returned then tell(base .. 'name:' .. name, '') end
 
-local out, gaps, more, holds, bytes = {}, {}, {}, {}, BYTES
+local out, gaps, more, holds, reached, bytes = {}, {}, {}, {}, {}, BYTES
 local function hand_out(topic, member, attempt, entry)
   out[#out + 1] = { topic, attempt, entry }
   holds[#holds + 1] = deadline
@@ -75,13 +75,18 @@ for i = first, #ARGV do
       place = position_of(entry[1])
       hand_out(topic, text(place) .. ' ' .. topic, 1, entry)
     end
-    if lost or #entries > 0 then call('HSET', PLACES, topic, text(place)) end
+    if lost or #entries > 0 then
+      reached[#reached + 1] = topic
+      reached[#reached + 1] = text(place)
+    end
     if rest then more[#more + 1] = topic end
     bytes = bytes - size
   end
 end
 
+-- A place moves on last: a script that ends before has what it did not hold handed out by the next one.
 if #holds > 0 then call('ZADD', HELD, unpack(holds)) end
+if #reached > 0 then call('HSET', PLACES, unpack(reached)) end
 local head = call('ZRANGE', HELD, 0, 0, 'WITHSCORES')[2]
 if head then try('ZADD', HANDED, head, name) else try('ZREM', HANDED, name) end
 return { deadline, out, gaps, more }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -12,11 +13,14 @@ import (
 // follow reads what is new until ctx ends.
 func (h *hub) follow(ctx context.Context) {
 	pause := pause{log: h.log}
+	owed := time.NewTimer(0)
+	defer owed.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.news:
+		case <-owed.C:
 		}
 		for ctx.Err() == nil {
 			h.progress.Around()
@@ -26,28 +30,38 @@ func (h *hub) follow(ctx context.Context) {
 				break
 			}
 		}
+		owed.Reset(h.owes())
 	}
 }
 
-// advance reads what is new, and reports whether there may be more.
+// owes returns in how long a look that is owed may be made.
+func (h *hub) owes() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.doubt || h.heard == 0 {
+		return time.Hour
+	}
+	return time.Until(h.looked.Add(looksApart))
+}
+
+// advance reads what is new, and reports whether there may be more. While a look
+// is owed nothing is read: what it would find comes before what else is new.
 func (h *hub) advance(ctx context.Context) (more bool, err error) {
 	h.mu.Lock()
-	stale, heard, target, tail := h.stale && h.heard > 0, h.heard, h.target, h.tail
-	topics := slices.Collect(maps.Keys(h.rung))
-	if stale {
-		h.stale = false
-		h.looks++
+	if !h.doubt && !h.stale {
+		h.weigh()
 	}
-	look := h.looks
-	h.rung = make(map[string]bool)
+	h.stale = h.stale || h.all && h.passed > maxPassed && len(h.plain) > 0
+	look := h.heard > 0 && (h.stale || h.doubt && time.Since(h.looked) >= looksApart)
+	held, rung := h.stale || h.doubt, len(h.rung) > 0
 	h.mu.Unlock()
 	switch {
-	case stale:
-		err = h.catchUp(ctx, tail, heard, look)
-	case len(topics) > 0:
-		err = h.readUp(ctx, topics, tail, target)
-	default:
+	case look:
+		err = h.lookAtAll(ctx)
+	case held || !rung:
 		return false, nil
+	default:
+		err = h.readOn(ctx)
 	}
 	if err != nil {
 		h.mu.Lock()
@@ -57,76 +71,193 @@ func (h *hub) advance(ctx context.Context) (more bool, err error) {
 	return true, err
 }
 
-// catchUp reads all that was sent behind tail; the first time there is no tail.
-// With it, the members are ready that the connection heard for before this look began.
-func (h *hub) catchUp(ctx context.Context, tail notify.Position, heard, look uint64) error {
-	after := tail
-	if tail < 0 {
+// lookAtAll looks at all logs that the members want, and rings for those that have
+// grown; the first time there is nothing to compare with. When what it found is
+// read, the members are ready that the connection heard for before it began.
+func (h *hub) lookAtAll(ctx context.Context) error {
+	h.mu.Lock()
+	h.stale, h.doubt, h.looked = false, false, time.Now()
+	h.looks++
+	looks, heard, own, after := h.looks, h.heard, h.own(), min(h.tail, h.told)
+	if h.tail < 0 {
 		after = endOfLogs
 	}
-	grown, err := h.grown(ctx, after, h.wanted)
+	h.mu.Unlock()
+	grown, err := h.grown(ctx, after, own, h.concerns)
 	if err != nil {
 		return err
 	}
-	if tail >= 0 {
-		if err := h.readUp(ctx, grown.topics, tail, grown.last); err != nil {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.tail < 0:
+		h.begin, h.tail = grown.last, grown.last
+	case grown.store != h.id:
+		h.foundAnew(grown)
+	case grown.last < h.tail:
+		h.setBack(max(grown.last, min(h.tail, grown.now))) // the clock may be another
+	}
+	h.id, h.known, h.told, h.rang, h.claim, h.passed = grown.store, grown.last, grown.last, 0, 0, 0
+	h.found(grown.topics)
+	h.joining, h.upTo, h.on, h.joins = true, grown.last, heard, looks
+	h.admit()
+	return nil
+}
+
+// found takes note of what a look found: these topics have grown, and no others. The mutex is held.
+func (h *hub) found(topics []string) {
+	for _, topic := range topics {
+		if h.wants(topic) {
+			h.rung[topic] = true
+		}
+		h.ringNamed(topic)
+	}
+	if len(h.rung) == 0 {
+		h.tail = max(h.tail, h.known)
+	}
+}
+
+// setBack takes note that the logs end earlier than the hub has read: Redis lost
+// some of what it held. The mutex is held.
+func (h *hub) setBack(to notify.Position) {
+	for m := range h.named {
+		m.stale = true
+		signal(m.bell)
+	}
+	if to >= h.tail {
+		return // and what comes will be behind that
+	}
+	for m := range h.plain {
+		m.cursor, m.valid = min(m.cursor, to), min(m.valid, to)
+	}
+	h.window, h.bytes, h.begin, h.tail = nil, 0, to, to
+}
+
+// foundAnew takes note that Redis lost all that it held. What was sent meanwhile
+// nobody knows: all members are told of a gap. The mutex is held.
+func (h *hub) foundAnew(grown growth) {
+	to := h.tail + 1 // before what was sent since
+	if grown.last <= h.tail {
+		to = max(grown.last, grown.now)
+	}
+	for m := range h.plain {
+		if m.isReady() {
+			m.loses(h.tail, to)
+		}
+	}
+	for m := range h.named {
+		m.stale, m.left = true, true
+		signal(m.bell)
+	}
+	h.window, h.bytes, h.begin, h.tail = nil, 0, to, to
+}
+
+// loses takes note that a member misses all behind where it is, up to a
+// position. The mutex is held.
+func (m *member) loses(tail, to notify.Position) {
+	after := m.cursor
+	if m.idle {
+		after = tail
+	}
+	if m.lost != nil { // which is not told yet
+		after = m.lost.After
+	}
+	m.lost = &Gap{m.pattern.String(), min(after, to), to}
+	m.cursor, m.valid, m.begun, m.idle = to, to, nil, false
+	signal(m.bell)
+}
+
+// isReady reports whether the hub hears for a member.
+func (m *member) isReady() bool {
+	select {
+	case <-m.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// admit tells the members that waited for a look that the hub hears for them,
+// once what the look found is read. The mutex is held.
+func (h *hub) admit() {
+	if !h.joining || h.tail < h.upTo {
+		return
+	}
+	h.joining = false
+	for _, set := range []map[*member]bool{h.plain, h.named} {
+		for m := range set {
+			if !m.isReady() && m.needs <= h.on && m.looks < h.joins {
+				m.valid, m.cursor = h.tail, h.tail
+				close(m.ready)
+			}
+		}
+	}
+}
+
+// readOn reads a page of the logs that have grown, up to where Redis says that
+// all end, and hands it to the members. Others that have grown as well, and that
+// they want, are read with them: the bell of those is lost, or on its way.
+func (h *hub) readOn(ctx context.Context) error {
+	h.mu.Lock()
+	topics, others := h.toRead()
+	tail, id, claim := h.tail, h.id, h.claim
+	behind := max(tail, h.known) // what the last look found is rung for
+	h.claim, h.passed = 0, 0
+	h.mu.Unlock()
+	if len(topics) == 0 {
+		return nil
+	}
+	r, err := h.read(ctx, topics, tail, 0, readBytes, others, behind)
+	if err != nil {
+		return err
+	}
+	if r.store != id || r.last < tail || r.more {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.stale, h.doubt = h.stale || r.store != id || r.more, true
+		if r.last < tail { // then there is nothing behind tail
+			clear(h.rung)
+		}
+		return nil
+	}
+	missing := slices.DeleteFunc(r.others, func(topic string) bool { return !h.wanted(topic) })
+	if len(missing) > 0 {
+		if r, err = h.read(ctx, append(topics, missing...), tail, r.last, readBytes, 0, 0); err != nil {
 			return err
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if tail < 0 { // the first time
-		h.begin, h.tail = grown.last, grown.last
+	h.doubt = h.doubt || r.last < claim // who rang knows nothing of it
+	for _, topic := range missing {
+		h.rung[topic] = true
 	}
-	if grown.last < tail { // Redis lost its data, and its clock may be another
-		tail = max(grown.last, min(tail, grown.now))
-		h.window, h.bytes, h.begin, h.tail = nil, 0, tail, tail
+	if r.end == r.last {
+		clear(h.rung)
 	}
-	for _, set := range []map[*member]bool{h.plain, h.named} {
-		for m := range set {
-			h.admit(m, heard, look)
-		}
-	}
+	h.append(r.items, r.end)
+	h.admit()
 	return nil
 }
 
-// admit tells a member that the hub hears for it. The mutex is held.
-func (h *hub) admit(m *member, heard, look uint64) {
-	m.cursor, m.valid = min(m.cursor, h.tail), min(m.valid, h.tail)
-	select {
-	case <-m.ready:
-		return
-	default:
+// toRead returns the topics to read now, and how many others to look at. Where
+// the hub does not hear of all, it reads all that it hears of. The mutex is held.
+func (h *hub) toRead() (topics []string, others int) {
+	if h.all {
+		return slices.Collect(maps.Keys(h.rung)), maxOthers
 	}
-	if m.needs <= heard && m.looks < look {
-		m.valid, m.cursor = h.tail, h.tail
-		close(m.ready)
+	topics = slices.Collect(maps.Keys(h.exact))
+	if len(topics) == 0 { // who wanted what was rung for is gone
+		clear(h.rung)
 	}
+	return topics, 0
 }
 
-// readUp reads the logs of topics from tail up to target, and hands that to the members.
-func (h *hub) readUp(ctx context.Context, topics []string, tail, target notify.Position) error {
-	for tail < target {
-		h.progress.Around()
-		var items []item
-		end := target
-		if len(topics) > 0 {
-			var err error
-			if items, end, err = h.read(ctx, topics, tail, target); err != nil {
-				return err
-			}
-		}
-		h.append(items, end)
-		tail = end
-	}
-	return nil
-}
-
-// append adds to the window what was read up to end, and rings the members that are idle.
+// append adds to the window what was read up to end, and rings the members that
+// are idle. The mutex is held.
 func (h *hub) append(items []item, end notify.Position) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.rouse(items)
+	h.share(items)
 	for _, i := range items {
 		h.window = append(h.window, i)
 		h.bytes += i.size()
@@ -207,6 +338,10 @@ func (h *hub) next(ctx context.Context, m *member) ([]item, error) {
 func (h *hub) look(m *member) (items []item, idle, behind bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if g := m.lost; g != nil {
+		m.lost = nil
+		return []item{{topic: g.Topic, position: g.UpTo, gap: g, why: storeLost}}, false, false
+	}
 	if m.idle {
 		return nil, true, false
 	}
@@ -219,13 +354,15 @@ func (h *hub) look(m *member) (items []item, idle, behind bool) {
 	}
 	m.lagging = false
 	from := sort.Search(len(h.window), func(i int) bool { return h.window[i].position > m.cursor })
+	bytes := 0
 	for _, i := range h.window[from:] {
-		if len(items) >= windowPage && i.position > m.cursor { // a gap may end where another topic goes on
+		if (len(items) >= windowPage || bytes >= pageBytes) && i.position > m.cursor { // a gap may end where another topic goes on
 			return items, false, false
 		}
 		m.cursor = i.position
 		if m.pattern.Match(i.topic) {
 			items = append(items, i)
+			bytes += i.size()
 		}
 	}
 	m.idle = len(items) == 0
@@ -237,18 +374,39 @@ func (h *hub) readAlone(ctx context.Context, m *member) ([]item, error) {
 	h.mu.Lock()
 	cursor, tail := m.cursor, h.tail
 	h.mu.Unlock()
-	grown, err := h.grown(ctx, cursor, m.pattern.Match)
+	grown, err := h.grown(ctx, cursor, m.only(), m.pattern.Match)
 	if err != nil {
 		return nil, err
 	}
-	items, end, err := h.read(ctx, grown.topics, cursor, tail)
-	if err != nil {
-		return nil, err
+	r := reading{end: tail, store: grown.store}
+	if len(grown.topics) > 0 {
+		bytes := min(pageBytes*len(grown.topics), readBytes) // what one log holds decides how much of the others counts
+		if r, err = h.read(ctx, grown.topics, cursor, tail, bytes, 0, 0); err != nil {
+			return nil, err
+		}
+		r.cut(pageBytes)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	m.cursor = min(end, h.tail) // which may have been set back
-	return m.missed(items), nil
+	switch {
+	case r.store != h.id: // which the hub does not know yet
+		h.stale = true
+		signal(h.news)
+		return nil, nil
+	case m.cursor != cursor: // it was set back
+		return nil, nil
+	}
+	m.cursor = min(r.end, h.tail) // which may have been set back
+	h.share(r.items)
+	return m.missed(r.items), nil
+}
+
+// only returns the topics that a member wants, nil where it is a pattern that says.
+func (m *member) only() []string {
+	if topic, one := m.pattern.Topic(); one {
+		return []string{topic}
+	}
+	return nil
 }
 
 // missed leaves out what a member does not miss: who begins at the beginning

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/redisserver"
 	"github.com/bellhopd/bellhop/systemd/sandbox"
 )
 
@@ -114,9 +115,14 @@ func (h *host) dpkg(args ...string) string {
 // redis starts a redis-server on the host's loopback, with more lines for its configuration.
 func (h *host) redis(lines ...string) {
 	h.t.Helper()
-	lines = append(lines, "bind 127.0.0.1", "port 6379", `save ""`, "supervised systemd")
+	program, err := redisserver.Program()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	lines = append(lines, "bind 127.0.0.1", "port 6379", `save ""`)
 	h.Write("/run/test-redis.conf", strings.Join(lines, "\n")+"\n", 0o600)
-	h.Run("systemd-run", "--quiet", "--unit=test-redis", "--service-type=notify", "redis-server", "/run/test-redis.conf")
+	h.Run("systemd-run", "--quiet", "--unit=test-redis", "--service-type=exec", program, "/run/test-redis.conf")
+	h.logs("test-redis", "Ready to accept connections")
 }
 
 // settings writes the environment file.

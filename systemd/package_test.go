@@ -5,6 +5,7 @@ package systemd_test
 import (
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,10 @@ import (
 	"github.com/bellhopd/bellhop/systemd/sandbox"
 )
 
-var units = []string{"bellhop.service", "bellhop.socket", "bellhop-work@order.timeout.service", "bellhop-listen@prices-eu.gold.service"}
+var units = []string{
+	"bellhop.service", "bellhop.socket", "bellhop-work@order.timeout.service", "bellhop-listen@prices-eu.gold.service",
+	"bellhop-check.service", "bellhop-check.timer",
+}
 
 func TestUnitsAreSoundAndHardened(t *testing.T) {
 	t.Parallel()
@@ -26,9 +30,29 @@ func TestUnitsAreSoundAndHardened(t *testing.T) {
 			t.Errorf("systemd-analyze verify %s says:\n%s", unit, said)
 		}
 	}
-	for _, unit := range []string{"bellhop.service", "bellhop-work@.service", "bellhop-listen@.service"} {
+	for _, unit := range []string{"bellhop.service", "bellhop-work@.service", "bellhop-listen@.service", "bellhop-check.service"} {
 		if said, err := h.Try("systemd-analyze", "security", "--offline=true", "--threshold=15", "/usr/lib/systemd/system/"+unit); err != nil {
 			t.Errorf("%s is exposed to more than 1.5:\n%s", unit, said)
+		}
+	}
+}
+
+// What serves no HTTP and no NATS must not end over a setting of who does.
+func TestSettingsOfTheDaemonAlone(t *testing.T) {
+	t.Parallel()
+	unset := make(map[string]string)
+	for _, unit := range []string{"bellhop-work@.service", "bellhop-listen@.service", "bellhop-check.service"} {
+		text, err := os.ReadFile(unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "UnsetEnvironment=") {
+				unset[unit] += line
+			}
+		}
+		if first := unset["bellhop-work@.service"]; unset[unit] != first || first == "" {
+			t.Errorf("%s leaves out\n%s, and bellhop-work@.service\n%s", unit, unset[unit], first)
 		}
 	}
 }
@@ -45,7 +69,7 @@ func TestPackage(t *testing.T) {
 	h.dpkg("-i", "/root/bellhop.deb")
 	for _, unit := range units {
 		h.shows(unit, "ActiveState", "inactive")
-		if state, err := h.Try("systemctl", "is-enabled", unit); err == nil {
+		if state, err := h.Try("systemctl", "is-enabled", unit); err == nil && strings.TrimSpace(state) != "static" {
 			t.Errorf("%s is %s after the installation", unit, state)
 		}
 	}
@@ -67,10 +91,10 @@ func TestPackage(t *testing.T) {
 	h.redis()
 	h.settings("BELLHOP_PREFIX=mine")
 	h.Write("/etc/bellhop/work/mail", "#!/bin/sh\n", 0o755)
-	h.Run("systemctl", "enable", "--now", "bellhop.service", "bellhop-work@mail.service")
+	h.Run("systemctl", "enable", "--now", "bellhop.service", "bellhop-work@mail.service", "bellhop-check.timer")
 	h.becomes("bellhop.service", "StatusText", "carrier")
 	h.dpkg("-r", "bellhop")
-	for _, unit := range []string{"bellhop.service", "bellhop-work@mail.service"} {
+	for _, unit := range []string{"bellhop.service", "bellhop-work@mail.service", "bellhop-check.timer"} {
 		h.shows(unit, "ActiveState", "inactive")
 	}
 	contains(t, h.Run("cat", "/etc/bellhop/bellhop.env"), "BELLHOP_PREFIX=mine")
@@ -80,6 +104,7 @@ func TestPackage(t *testing.T) {
 	h.Run("systemctl", "start", "bellhop.service")
 	h.becomes("bellhop.service", "StatusText", "carrier, epoch 2")
 	h.dropIn("bellhop.service", "[Service]\nLimitNOFILE=1024\n")
+	h.dropIn("bellhop-check.service", "[Service]\nEnvironment=ACCEPT=standby\n")
 	h.Write("/etc/credstore/bellhop.tokens", "secret", 0o600)
 
 	h.dpkg("--purge", "bellhop")

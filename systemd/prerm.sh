@@ -5,7 +5,7 @@ set -e
 case $1 in
 remove)
 	if [ -d /run/systemd/system ]; then
-		systemctl stop bellhop.socket bellhop.service 'bellhop-work@*.service' 'bellhop-listen@*.service'
+		systemctl stop bellhop-check.timer bellhop-check.service bellhop.socket bellhop.service 'bellhop-work@*.service' 'bellhop-listen@*.service'
 	fi
 	;;
 esac

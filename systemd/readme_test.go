@@ -85,7 +85,7 @@ var calls = []call{
 	{line: `-d '{"total":7}'`, status: "201", body: `"id":"order-4720",.*"state":"scheduled"`},
 	{line: `/messages/order-4720`, status: "200", body: `"state":"scheduled"`},
 	{line: `PATCH`, status: "200", body: `"id":"order-4720"`},
-	{line: `DELETE`, status: "200", body: `"state":"scheduled"`},
+	{line: `DELETE`, status: "200", body: `"cancelled":true,"was":"scheduled"`},
 	{line: `/v1/topics`, status: "200", body: `"topic":"order.timeout"`},
 	{line: `curl -N`}, // which does not end
 	{line: `-d 42`, status: "201", body: `"topic":"prices.gold",.*"state":"scheduled"`, stream: `^data: .*"topic":"prices.gold",.*"body":"42"`},

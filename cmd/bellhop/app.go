@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/systemd"
+	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -25,6 +27,7 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer // safe for concurrent use, as files are
 	json     bool      // --json
+	redis    string    // --redis
 	began    bool      // the call was right: a command runs
 	running  groups    // commands that handle messages and broadcasts
 }
@@ -39,7 +42,9 @@ Messages wait in Redis until they are due, and then wake their worker; broadcast
 reach everyone who listens.
 
 Settings are read from the environment: see bellhop config.
-Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.`,
+SIGTERM or Ctrl-C asks a command to stop in good order, a second one ends it at once.
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 ended at once;
+of doctor --check also 3, warnings.`,
 		Example: `  bellhop dev
   bellhop publish greetings --delay 5s --body hello
   bellhop work greetings
@@ -55,9 +60,10 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.`,
 		a.serveCommand(), a.devCommand(),
 		a.publishCommand(), a.workCommand(), a.broadcastCommand(), a.listenCommand(), a.listenersCommand(), a.topicsCommand(),
 		a.pauseCommand(), a.resumeCommand(),
-		a.inspectCommand(), a.cancelCommand(), a.rescheduleCommand(), a.deadCommand(),
+		a.inspectCommand(), a.cancelCommand(), a.rescheduleCommand(), a.deadCommand(), a.exportCommand(),
 		a.carrierCommand(), a.doctorCommand(), a.benchCommand(), a.configCommand(), a.versionCommand(), a.manCommand(),
 	)
+	a.complete(root)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -82,7 +88,7 @@ func (a *app) command(c *cobra.Command, run func(ctx context.Context, c *cobra.C
 
 // withStore is command for one that needs Redis.
 func (a *app) withStore(c *cobra.Command, run func(ctx context.Context, s *session, args []string) error) *cobra.Command {
-	return a.command(c, func(ctx context.Context, _ *cobra.Command, args []string) error {
+	return a.command(a.redisFlag(c), func(ctx context.Context, _ *cobra.Command, args []string) error {
 		s, err := a.open()
 		if err != nil {
 			return err
@@ -98,6 +104,17 @@ func (a *app) jsonFlag(c *cobra.Command) *cobra.Command {
 	return c
 }
 
+// redisFlag gives a command the flag --redis.
+func (a *app) redisFlag(c *cobra.Command) *cobra.Command {
+	c.Flags().Func("redis", "`URL` of the Redis to use, without a password (default: BELLHOP_REDIS_URL)", func(urls string) error {
+		if a.redis = urls; urls == "" {
+			return errors.New("it is empty; leave it out")
+		}
+		return nil
+	})
+	return c
+}
+
 // session is a connection to Redis as the environment describes it.
 type session struct {
 	config  daemon.Config
@@ -110,13 +127,40 @@ type session struct {
 // errConfig is the error of a configuration that cannot be used.
 var errConfig = errors.New("bad configuration")
 
-// load reads the configuration.
-func load() (daemon.Config, error) {
+// load reads the configuration. What --redis says is in the environment from
+// then on, for a command that is run as well.
+func (a *app) load() (daemon.Config, error) {
+	if a.redis != "" {
+		if err := checkRedis(a.redis); err != nil {
+			return daemon.Config{}, wrong(err)
+		}
+		if err := os.Setenv("BELLHOP_REDIS_URL", a.redis); err != nil {
+			return daemon.Config{}, err
+		}
+	}
 	c, err := daemon.Load()
 	if err != nil {
 		return c, configError{err}
 	}
 	return c, nil
+}
+
+// checkRedis refuses what --redis may not be. A password is not repeated.
+func checkRedis(urls string) error {
+	for one := range strings.SplitSeq(urls, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		if err != nil {
+			continue // notify says it without what it may hold
+		}
+		if _, secret := u.User.Password(); secret {
+			return errors.New("--redis holds a password, which everybody sees who calls ps: put it into a file that BELLHOP_REDIS_PASSWORD_FILE names, or the whole into BELLHOP_REDIS_URL")
+		}
+	}
+	store, err := notify.Open(notify.Config{URL: urls})
+	if err != nil {
+		return fmt.Errorf("--redis: %w", err)
+	}
+	return store.Close() // it was never connected
 }
 
 // configError is an errConfig that reads as its faults do.
@@ -125,7 +169,7 @@ type configError struct{ error }
 func (e configError) Unwrap() []error { return []error{e.error, errConfig} }
 
 func (a *app) open() (*session, error) {
-	c, err := load()
+	c, err := a.load()
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +185,7 @@ func (a *app) open() (*session, error) {
 
 // printJSON prints a value as a line of JSON.
 func (a *app) printJSON(value any) error {
-	e := json.NewEncoder(a.out)
+	e := json.NewEncoder(terminal.JSON(a.out))
 	e.SetEscapeHTML(false)
 	if err := e.Encode(value); err != nil {
 		return fmt.Errorf("print: %w", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/bench"
 	"github.com/bellhopd/bellhop/daemon/natsserver"
+	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/redisserver"
 )
@@ -51,8 +52,8 @@ works under a prefix of its own, and removes it. Measurements:
 	flags.BoolVar(&own, "own", false, "start a redis-server of its own for it, without persistence, and a nats-server if there is one")
 	flags.BoolVar(&http, "http", false, "measure HTTP, too: it starts a bellhop serve of its own for it")
 	flags.StringSliceVar(&o.Only, "only", nil, "measure only these, separated by commas")
-	return a.command(c, func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		c, err := load()
+	return a.command(a.redisFlag(c), func(ctx context.Context, _ *cobra.Command, _ []string) error {
+		c, err := a.load()
 		if err != nil {
 			return err
 		}
@@ -91,7 +92,7 @@ func (a *app) benchOwn(ctx context.Context, c daemon.Config, o bench.Options) er
 		defer bus.Stop()
 		o.NATS = bus.URL()
 	case errors.Is(err, natsserver.ErrNotInstalled):
-		fmt.Fprintf(a.err, "bellhop: what needs NATS is left out: %v\n", err)
+		terminal.Printf(a.err, "bellhop: what needs NATS is left out: %v\n", err)
 	default:
 		return err
 	}
@@ -125,7 +126,7 @@ func (a *app) bench(ctx context.Context, c notify.Config, o bench.Options) error
 		figures = append(figures, f)
 		if !a.json {
 			fmt.Fprint(a.err, erase)
-			fmt.Fprintf(a.out, "%-10s  %-48s %14s %s\n", f.Measurement, f.Name, number(f.Value), f.Unit)
+			terminal.Printf(a.out, "%-10s  %-48s %14s %s\n", f.Measurement, f.Name, number(f.Value), f.Unit)
 		}
 	})
 	if a.json && err == nil {

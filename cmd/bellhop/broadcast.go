@@ -31,7 +31,7 @@ bellhop publish --file.`,
 	})
 	f.add(c)
 	c.SetFlagErrorFunc(explainFlag)
-	return a.command(c, func(ctx context.Context, c *cobra.Command, args []string) error {
+	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
 		if err := f.checkOne(c); err != nil {
 			return wrong(err)
 		}

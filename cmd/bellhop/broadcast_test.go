@@ -17,7 +17,7 @@ func TestBroadcastWaits(t *testing.T) {
 	contains(t, s.call("inspect", "prices.gold", "1"), "mode          broadcast", "state         scheduled", "header A      b", "\n42\n")
 	var info infoJSON
 	s.json(&info, "inspect", "prices.gold", "1", "--json")
-	if info.Mode != notify.ModeBroadcast || info.Body != "42" || info.Headers["A"] != "b" || info.ContentType != "text/plain" || info.State != notify.Scheduled {
+	if info.Mode != notify.ModeBroadcast || string(info.Bytes()) != "42" || info.Headers["A"] != "b" || info.ContentType != "text/plain" || info.State != notify.Scheduled {
 		t.Errorf("got %+v", info)
 	}
 	contains(t, s.call("reschedule", "prices.gold", "1", "--delay", "3h"), "prices.gold 1 scheduled ", "(in ")
@@ -85,7 +85,7 @@ func TestBroadcastRefuses(t *testing.T) {
 		{[]string{"t", "more"}, "x", `unexpected argument "more"`},
 		{[]string{"t.*"}, "x", `invalid topic "t.*"`},
 		{[]string{"t", "--id", ""}, "x", "--id is empty; leave it out"},
-		{[]string{"t"}, "", "invalid body: it is empty"},
+		{[]string{"t"}, "", "invalid body: standard input is empty; give --body ''"},
 		{[]string{"t"}, "01234567890", "invalid body: more than 10 bytes"},
 		{[]string{"t", "--delay", "-1s"}, "x", "invalid delay -1s: it is negative"},
 		{[]string{"t", "--due", "tomorrow"}, "x", `invalid due "tomorrow"`},
@@ -141,7 +141,7 @@ func TestDeadBroadcast(t *testing.T) {
 	storetest.Eventually(t, "it is dead", func() bool { return strings.Contains(s.call("inspect", "t", "1"), "dead") })
 	lines := s.call("dead", "export", "t")
 	var line notify.Line
-	if err := json.Unmarshal([]byte(lines), &line); err != nil || line.Mode != notify.ModeBroadcast || line.Reason == "" || line.Body != "x" {
+	if err := json.Unmarshal([]byte(lines), &line); err != nil || line.Mode != notify.ModeBroadcast || line.Reason == "" || line.Body == nil || *line.Body != "x" {
 		t.Errorf("got %s, %v", lines, err)
 	}
 	contains(t, s.call("inspect", "t", "1"), "mode       broadcast\n", "state      dead\n")

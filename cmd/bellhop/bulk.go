@@ -11,6 +11,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -68,7 +69,7 @@ func (a *app) publishFile(ctx context.Context, s *session, path string) error {
 			err = bad
 		}
 	} else {
-		fmt.Fprintf(a.out, "published %d, refused %d\n", b.published, b.refuse)
+		terminal.Printf(a.out, "published %d, refused %d\n", b.published, b.refuse)
 	}
 	if err == nil && b.refuse > 0 {
 		err = errTold
@@ -140,7 +141,7 @@ func (b *bulk) fill(next *batch) bool {
 		case read > int64(most):
 			next.faults[next.last] = fmt.Errorf("%w line: it is longer than %d bytes", notify.ErrInvalid, most)
 		case len(text) > 0:
-			m, bad := notify.ParseLine(text)
+			m, bad := notify.ParseExported(text)
 			if bad != nil {
 				next.faults[next.last] = bad
 				break
@@ -226,7 +227,7 @@ func (b *bulk) refused(line int, err error) {
 	_ = b.bar.Clear()
 	switch {
 	case b.refuse <= toldFaults:
-		fmt.Fprintf(b.app.err, "bellhop: line %d: %v\n", line, err)
+		terminal.Printf(b.app.err, "bellhop: line %d: %v\n", line, err)
 	case b.refuse == toldFaults+1:
 		fmt.Fprintln(b.app.err, "bellhop: more lines are refused, they are only counted")
 	}

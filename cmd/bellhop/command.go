@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strconv"
@@ -77,12 +78,19 @@ func (g *groups) kill() {
 
 // handle runs the command for one message.
 func (c *command) handle(ctx context.Context, d *subscribers.Delivery) error {
-	return refusal(c.run(ctx, d.Body, environment(d.Topic, d.ID, d.Attempt, d.Due, d.Record)))
+	env, err := environment(d.Topic, d.ID, d.Attempt, d.Due, d.Record)
+	if err != nil {
+		return err
+	}
+	return refusal(c.run(ctx, d.Body, env))
 }
 
 // hear runs the command for one broadcast.
 func (c *command) hear(ctx context.Context, b *subscribers.Broadcast) error {
-	env := environment(b.Topic, b.ID, b.Attempt, b.Due, b.Record)
+	env, err := environment(b.Topic, b.ID, b.Attempt, b.Due, b.Record)
+	if err != nil {
+		return err
+	}
 	return c.run(ctx, b.Body, append(env, "MESSAGE_POSITION="+b.Position.String()))
 }
 
@@ -122,24 +130,46 @@ func (c *command) run(ctx context.Context, body []byte, env []string) error {
 	case errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success():
 		return nil // it is done, and left something behind that holds its output
 	}
-	return last.reason(err)
+	return last.reason(c.explain(err))
+}
+
+// explain says what a start that failed does not: the kernel has no word about
+// the first line of a script.
+func (c *command) explain(err error) error {
+	var start *fs.PathError
+	if !errors.As(err, &start) {
+		return err
+	}
+	switch _, bad := os.Stat(c.path); {
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("%w; begin the script with a line such as #!/bin/sh, or write the program that runs it in front", err)
+	case errors.Is(err, fs.ErrNotExist) && bad == nil:
+		return fmt.Errorf("%w; %s is there, but not the program that its line #! names", err, c.path)
+	}
+	return err
 }
 
 // environment describes a message, or a broadcast, to the command. The names do
 // not begin with BELLHOP_: there an unknown one is an error, and the command may
-// call bellhop.
-func environment(topic, id string, attempt int, due time.Time, r notify.Record) []string {
+// call bellhop. The error is a subscribers.ErrBury: the command would read one of two headers.
+func environment(topic, id string, attempt int, due time.Time, r notify.Record) ([]string, error) {
 	env := []string{
 		"MESSAGE_TOPIC=" + topic,
 		"MESSAGE_ID=" + id,
 		"MESSAGE_ATTEMPT=" + strconv.Itoa(attempt),
-		"MESSAGE_DUE=" + stamp(due),
+		"MESSAGE_DUE=" + due.UTC().Format(stampLayout),
 		"MESSAGE_CONTENT_TYPE=" + r.ContentType,
 	}
+	names := make(map[string]string, len(r.Headers)) // by their variables
 	for name, value := range r.Headers {
-		env = append(env, "MESSAGE_HEADER_"+variable(name)+"="+value)
+		key := "MESSAGE_HEADER_" + variable(name)
+		if other, twice := names[key]; twice {
+			return nil, fmt.Errorf("the headers %.100s and %.100s are both %.100s to a command (%w)", min(name, other), max(name, other), key, subscribers.ErrBury)
+		}
+		names[key] = name
+		env = append(env, key+"="+value)
 	}
-	return env
+	return env, nil
 }
 
 // variable returns a header's name as a shell can read it: upper case, and _ for all but letters and digits.

@@ -7,17 +7,21 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/daemon/terminal"
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
 func (a *app) deadCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "dead",
-		Short: "List, requeue, purge and export dead letters",
+		Short: "List, count, requeue, purge and export dead letters",
 		Long: `Dead letters are messages that are out of attempts, expired or refused for good.
 They are kept with the reason until they are requeued or purged, or there are more
 or older ones than BELLHOP_DEAD_KEEP says.`,
@@ -40,15 +44,26 @@ func (a *app) deadListCommand() *cobra.Command {
 	var limit int
 	var cursor string
 	c := a.jsonFlag(&cobra.Command{
-		Use:     "list TOPIC",
-		Short:   "List dead letters, oldest death first",
-		Example: `  bellhop dead list order.timeout --limit 100`,
-		Args:    takes("TOPIC"),
+		Use:   "list [TOPIC]",
+		Short: "List dead letters, oldest death first, or count them by topic and reason",
+		Long: `List the dead letters of a topic, oldest death first. Without TOPIC count those of
+all topics by topic and reason, the most first. Numbers and names in reasons, such
+as 4711 or order-4711, are counted as one: #.`,
+		Example: `  bellhop dead list
+  bellhop dead list order.timeout --limit 100`,
+		Args: takes("[TOPIC]"),
 	})
-	c.Flags().IntVar(&limit, "limit", 50, "messages on a page")
-	c.Flags().StringVar(&cursor, "cursor", "", "where the page begins, as the page before told")
+	c.Flags().IntVar(&limit, "limit", 50, "messages on a page, or reasons that are told")
+	c.Flags().StringVar(&cursor, "cursor", "", "with TOPIC: where the page begins, as the page before told")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		page, err := list(ctx, subscribers.NewDeadLetters(s.store).List, args[0], limit, cursor)
+		letters := subscribers.NewDeadLetters(s.store)
+		if len(args) == 0 && cursor != "" {
+			return wrong(errors.New("unexpected flag --cursor: it is for the list of a TOPIC"))
+		}
+		if len(args) == 0 {
+			return a.countDead(ctx, s, letters, limit)
+		}
+		page, err := list(ctx, letters.List, args[0], limit, cursor)
 		if err != nil {
 			return err
 		}
@@ -56,12 +71,54 @@ func (a *app) deadListCommand() *cobra.Command {
 	})
 }
 
+// countDead tells how many dead letters there are of which topics, and why.
+func (a *app) countDead(ctx context.Context, s *session, letters *subscribers.DeadLetters, limit int) error {
+	if limit < 1 {
+		return fmt.Errorf("%w limit %d: use 1 or more", notify.ErrInvalid, limit)
+	}
+	bar := a.progress("counting", -1)
+	reasons, err := letters.Reasons(ctx, func(total int) { _ = bar.Set(total) }) // it only draws
+	_ = bar.Finish()
+	if err != nil {
+		return err
+	}
+	told := reasons[:min(len(reasons), limit)]
+	if a.json {
+		return a.printJSON(told)
+	}
+	if len(reasons) == 0 {
+		fmt.Fprintln(a.out, "no dead letters")
+		return nil
+	}
+	rows := [][]string{{"DEAD", "TOPIC", "REASON"}}
+	for _, r := range told {
+		rows = append(rows, []string{strconv.FormatInt(r.Dead, 10), r.Topic, r.Reason})
+	}
+	a.printRows(rows, 1, 2)
+	fmt.Fprintf(a.out, "\n%s\n", sumOfDead(reasons, len(told)))
+	return nil
+}
+
+// sumOfDead says how many dead letters there are, and how many reasons were not told.
+func sumOfDead(reasons []subscribers.Reason, told int) string {
+	total, topics := int64(0), make(map[string]bool)
+	for _, r := range reasons {
+		total += r.Dead
+		topics[r.Topic] = true
+	}
+	sum := fmt.Sprintf("%s of %s", plural(total, "dead letter"), plural(len(topics), "topic"))
+	if more := len(reasons) - told; more > 0 {
+		sum += fmt.Sprintf("; %s more: --limit %d", plural(more, "reason"), len(reasons))
+	}
+	return sum
+}
+
 func (a *app) deadRequeueCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "requeue TOPIC [ID...]",
 		Short: "Make dead letters ready again",
-		Long: `Make dead letters ready again, with all their attempts. Ids that are not dead
-are passed over.`,
+		Long: `Make dead letters ready again, with all their attempts. Ids that are not dead are
+told, and change nothing for the others; the exit code is 1 then.`,
 		Example: `  bellhop dead requeue order.timeout order-4711
   bellhop dead requeue order.timeout --all`,
 		Args: deadArgs,
@@ -70,7 +127,7 @@ are passed over.`,
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		letters := subscribers.NewDeadLetters(s.store)
 		if !*all {
-			n, err := letters.Requeue(ctx, args[0], args[1:]...)
+			n, err := eachDead(ctx, s, letters.Requeue, args[0], args[1:])
 			return a.told("requeued", n, err)
 		}
 		on, done, err := a.deadProgress(ctx, s, "requeueing", args[0])
@@ -87,7 +144,8 @@ func (a *app) deadPurgeCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "purge TOPIC [ID...]",
 		Short: "Remove dead letters for good",
-		Long:  `Remove dead letters for good. Ids that are not dead are passed over.`,
+		Long: `Remove dead letters for good. Ids that are not dead are told, and change nothing
+for the others; the exit code is 1 then.`,
 		Example: `  bellhop dead purge order.timeout order-4711
   bellhop dead purge order.timeout --all --yes`,
 		Args: deadArgs,
@@ -97,7 +155,7 @@ func (a *app) deadPurgeCommand() *cobra.Command {
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		letters := subscribers.NewDeadLetters(s.store)
 		if !*all {
-			n, err := letters.Purge(ctx, args[0], args[1:]...)
+			n, err := eachDead(ctx, s, letters.Purge, args[0], args[1:])
 			return a.told("purged", n, err)
 		}
 		if err := a.confirm(ctx, s, args[0], *yes); err != nil {
@@ -111,6 +169,41 @@ func (a *app) deadPurgeCommand() *cobra.Command {
 		done()
 		return a.told("purged", n, err)
 	})
+}
+
+// eachDead does something to dead letters, and returns how many it were, and a
+// fault for each id that is none, or that it cannot be done to.
+func eachDead(ctx context.Context, s *session, do func(context.Context, string, ...string) (int, error), topic string, ids []string) (n int, err error) {
+	var faults []error
+	for i, id := range ids {
+		if slices.Contains(ids[:i], id) {
+			continue
+		}
+		done, err := do(ctx, topic, id)
+		if err == nil && done == 0 {
+			err = notDead(ctx, s, topic, id)
+		}
+		if notify.Away(err) || errors.Is(err, context.Canceled) {
+			return n, errors.Join(append(faults, err)...)
+		}
+		n += done
+		faults = append(faults, err)
+	}
+	return n, errors.Join(faults...)
+}
+
+// notDead says why nothing was done to a dead letter.
+func notDead(ctx context.Context, s *session, topic, id string) error {
+	info, err := s.pub.Inspect(ctx, topic, id)
+	switch {
+	case errors.Is(err, notify.ErrNotFound):
+		return fmt.Errorf("%s has no dead letter %s: see 'bellhop dead list %s'", topic, id, topic)
+	case err != nil:
+		return err
+	case info.State != notify.Dead:
+		return fmt.Errorf("%s of %s is not dead, it is %s: see 'bellhop inspect %s %s'", id, topic, info.State, topic, id)
+	}
+	return fmt.Errorf("%s of %s has lost what was published, so it cannot be requeued: remove it with 'bellhop dead purge %s %s'", id, topic, topic, id)
 }
 
 func (a *app) deadExportCommand() *cobra.Command {
@@ -127,7 +220,7 @@ again, once they are purged.`,
 	c.Flags().StringVar(&output, "output", "", "write to this file; it is replaced")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		if output == "" {
-			_, err := a.export(ctx, s, args[0], a.out, nil)
+			_, err := a.export(ctx, s, args[0], terminal.JSON(a.out), nil)
 			return err
 		}
 		f, err := os.Create(output)
@@ -191,7 +284,7 @@ func (a *app) told(what string, n int, err error) error {
 		return err
 	}
 	if !a.json {
-		fmt.Fprintf(a.out, "%s %d\n", what, n)
+		terminal.Printf(a.out, "%s %d\n", what, n)
 	} else if bad := a.printJSON(map[string]int{what: n}); err == nil {
 		err = bad
 	}
@@ -215,7 +308,7 @@ func (a *app) confirm(ctx context.Context, s *session, topic string, yes bool) e
 
 // ask asks whether to do something; the error says what was not done, or that ctx ended.
 func (a *app) ask(ctx context.Context, question, refused string) error {
-	fmt.Fprintf(a.err, "%s [y/N] ", question)
+	terminal.Printf(a.err, "%s [y/N] ", question)
 	answer := make(chan string, 1)
 	go func() { // a read cannot be interrupted
 		line, _ := bufio.NewReader(a.in).ReadString('\n')

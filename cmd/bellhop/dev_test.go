@@ -1,12 +1,15 @@
 package main
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/redisserver"
 )
 
 // startDev starts bellhop dev and returns a shell for the Redis that it runs.
@@ -51,6 +54,30 @@ func TestDevKeepsItsData(t *testing.T) {
 	contains(t, again.call("inspect", "t", "1"), "kept")
 }
 
+// Messages may be secret: whoever may look into the folder cannot read what is in it.
+func TestDevHidesItsData(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p, s := startDev(t, nil, "--no-tour", "--dir", dir)
+	s.call("publish", "t", "--body", "secret")
+	p.stop()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		about, err := d.Info()
+		if err == nil && about.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s is %v", path, about.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestDevEndsWithItsRedis(t *testing.T) {
 	p, s := startDev(t, nil, "--no-tour", "--dir", t.TempDir())
 	store, err := notify.Open(notify.Config{URL: s.setting("BELLHOP_REDIS_URL")})
@@ -64,7 +91,7 @@ func TestDevEndsWithItsRedis(t *testing.T) {
 }
 
 func TestDevInMemory(t *testing.T) {
-	p, s := startDev(t, []string{"PATH=" + t.TempDir()})
+	p, s := startDev(t, []string{"PATH=" + t.TempDir(), redisserver.Variable + "="})
 	contains(t, p.said(), "in memory on 127.0.0.1:", "MESSAGES VANISH", " ms late: message 4")
 	s.call("publish", "greetings", "--body", "hello", "--delay", "50ms")
 	contains(t, s.call("work", "greetings", "--count", "1"), "hello")

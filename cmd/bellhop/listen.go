@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -26,7 +27,7 @@ type broadcastHandler func(ctx context.Context, b *subscribers.Broadcast) error
 func (a *app) listenCommand() *cobra.Command {
 	var f listenFlags
 	c := a.jsonFlag(&cobra.Command{
-		Use:   "listen TOPIC|PATTERN [-- CMD ARGS...]",
+		Use:   "listen TOPIC|PATTERN [flags] [-- CMD ARGS...]",
 		Short: "Receive broadcasts: run a command for each, or print them",
 		Long: `Receive the broadcasts of a topic, or of those that a pattern names, until
 SIGTERM or Ctrl-C. In a pattern * stands for any one token, and > at the end for
@@ -51,7 +52,9 @@ What a process that died had in hand goes to another when its lease ends. A name
 belongs to one pattern and one beginning, until bellhop listeners remove.
 
 Broadcasts that were removed before they were read (see BELLHOP_BROADCAST_KEEP)
-are a gap. It is logged, and with --json a line {"gap":{...}} stands in its place.`,
+are a gap. It is logged, and with --json a line {"gap":{...}} stands in its place.
+So is what Redis lost with all that it held: then the gap has TOPIC|PATTERN as its
+topic, a name is registered anew, and it goes on.`,
 		Example: `  bellhop listen prices.gold
   bellhop listen 'prices.*' --from beginning --json
   bellhop listen 'prices.>' --from 2025-01-01T00:00:00Z --count 1
@@ -60,6 +63,7 @@ are a gap. It is logged, and with --json a line {"gap":{...}} stands in its plac
 	})
 	flags := c.Flags()
 	flags.StringVar(&f.name, "name", "", "keep the place in Redis, and share the broadcasts with others of this name")
+	_ = c.RegisterFlagCompletionFunc("name", a.found(a.listenersLike)) // fails for no flag
 	flags.StringVar(&f.from, "from", "", "begin now, at the beginning, at a time of RFC 3339, or behind a position (default: now, and with --name where it stands)")
 	flags.IntVar(&f.count, "count", 0, "end when this many were handled (default: never)")
 	flags.IntVar(&f.concurrency, "concurrency", 1, "with --name: broadcasts handled at the same time")
@@ -85,6 +89,7 @@ are a gap. It is logged, and with --json a line {"gap":{...}} stands in its plac
 		} else if a.json {
 			o.OnGap = a.showGap
 		}
+		defer a.sum(&t)
 		defer s.tell(ctx, &t)()
 		return listen(ctx, s, args[0], handler, o, f.count)
 	})
@@ -121,10 +126,7 @@ const readyWithin = 5 * time.Second
 
 // listen handles broadcasts until ctx ends, or count were handled; 0 is no limit.
 func listen(ctx context.Context, s *session, pattern string, handler broadcastHandler, o subscribers.ListenOptions, count int) error {
-	defer context.AfterFunc(ctx, func() {
-		s.manager.Stopping(s.config.StopWithin())
-		s.log.Info("stopping: waiting for what is being handled; a second signal ends that", "pattern", pattern)
-	})()
+	defer s.tellStop(ctx, "pattern", pattern)()
 	if count > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithCancel(ctx)
@@ -200,11 +202,10 @@ func (a *app) showBroadcast(named bool) broadcastHandler {
 	return func(_ context.Context, b *subscribers.Broadcast) error {
 		late := time.Since(b.Due)
 		if !a.json {
-			_, err := fmt.Fprintf(a.out, "%s  %s  %s  %s late  %s\n", b.Position, b.Topic, b.ID, lateness(late), oneLine(b.Body))
-			return err
+			return terminal.Printf(a.out, "%s  %s  %s  %s late  %s\n", b.Position, b.Topic, b.ID, lateness(late), oneLine(b.Body))
 		}
 		one := shown{
-			Topic: b.Topic, ID: b.ID, Position: b.Position, Due: b.Due, LateMs: msOf(late), Published: b.Published,
+			Topic: b.Topic, ID: b.ID, Position: b.Position, Due: b.Due.UTC(), LateMs: msOf(late), Published: b.Published.UTC(),
 			ContentType: b.ContentType, Headers: b.Headers, Text: api.TextOf(b.Body),
 		}
 		if named {

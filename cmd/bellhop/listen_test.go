@@ -243,7 +243,7 @@ func TestListenSecondSignalKills(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	p.await(1, "a second signal ends that")
 	p.signal(syscall.SIGTERM)
-	p.ends(exitFailed)
+	p.ends(exitInterrupted)
 	if strings.Contains(p.said(), "ended") {
 		t.Errorf("the command went on:\n%s", p.said())
 	}
@@ -268,6 +268,42 @@ func TestListenTellsGaps(t *testing.T) {
 		}
 		contains(t, rest, `"id":"4"`)
 		contains(t, r.err, "broadcasts are missing")
+	}
+}
+
+// Redis loses all that it holds, by a command and by a restart without its data: who listens is told, and goes on.
+func TestListenThroughLostData(t *testing.T) {
+	server := storetest.Server(t)
+	s := newShell(t, "BELLHOP_REDIS_URL="+server.URL())
+	s.serve()
+	listeners := []*process{s.listen(">", "--json", "--name", "n"), s.listen("t", "--json", "--name", "m"), s.listen("t", "--json")}
+	s.broadcast("t before")
+	awaitAll := func(n int, what string) {
+		t.Helper()
+		for _, p := range listeners {
+			p.await(n, what)
+		}
+	}
+	awaitAll(1, `"id":"before"`)
+	store := storetest.At(t, server.URL(), s.setting("BELLHOP_PREFIX"))
+	if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	awaitAll(1, `{"gap":{"topic":`)
+	s.broadcast("t between")
+	awaitAll(1, `"id":"between"`)
+	server.Kill()
+	again, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	awaitAll(2, `{"gap":{"topic":`)
+	s.broadcast("t after")
+	awaitAll(1, `"id":"after"`)
+	contains(t, listeners[0].said(), `{"gap":{"topic":">","after":"`, "broadcasts may be missing: redis lost all that it held")
+	for _, p := range listeners {
+		p.stop()
 	}
 }
 
@@ -437,7 +473,7 @@ func TestListeners(t *testing.T) {
 	s.broadcast("t.a 3")
 	here.await(1, "began")
 	out := s.call("listeners")
-	contains(t, out, "NAME  PATTERN  FROM       IN HAND  TOPICS BEHIND  ACTIVE", "away  t.>      beginning  0        2              no", "here  t.>      now        1        0              yes")
+	contains(t, out, "NAME  PATTERN  FROM       IN HAND  TOPICS BEHIND  ACTIVE", "away  t.>      beginning  0        2              no      ", "here  t.>      now        1        0              yes     -\n")
 	var names []struct {
 		Name, Pattern, From string
 		Held                int64

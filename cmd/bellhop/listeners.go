@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -16,7 +18,9 @@ func (a *app) listenersCommand() *cobra.Command {
 		Short: "List the named listeners, or remove one",
 		Long: `List the named listeners, which bellhop listen --name makes: what each listens
 to, where it began, how many broadcasts its processes have in hand, on how many
-topics there are some that it has not got yet, and whether anybody listens now.`,
+topics there are some that it has not got yet, when the oldest of these was sent,
+and whether anybody listens now. The log keeps broadcasts for as long as
+BELLHOP_BROADCAST_KEEP says: "at risk" are those that it removes next.`,
 		Example: `  bellhop listeners
   bellhop listeners --json | jq '.[] | select(.active | not)'
   bellhop listeners remove billing`,
@@ -41,16 +45,31 @@ topics there are some that it has not got yet, and whether anybody listens now.`
 			return nil
 		}
 		return table(a.out, func(w io.Writer) {
-			fmt.Fprintln(w, "NAME\tPATTERN\tFROM\tIN HAND\tTOPICS BEHIND\tACTIVE")
+			fmt.Fprintln(w, "NAME\tPATTERN\tFROM\tIN HAND\tTOPICS BEHIND\tACTIVE\tOLDEST")
 			for _, n := range names {
 				active := "no"
 				if n.Active {
 					active = "yes"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", n.Name, n.Pattern, n.From, n.Held, n.Behind, active)
+				terminal.Printf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", n.Name, n.Pattern, n.From, n.Held, n.Behind, active, oldest(n))
 			}
 		})
 	})
+}
+
+// oldest says when the oldest broadcast was sent that a name has not got yet, and what becomes of it.
+func oldest(n subscribers.Name) string {
+	at := "-"
+	if !n.Oldest.IsZero() {
+		at = relative(time.Until(n.Oldest))
+	}
+	switch {
+	case n.Missed:
+		at += ", others are gone"
+	case n.AtRisk:
+		at += ", at risk"
+	}
+	return at
 }
 
 func (a *app) listenersRemoveCommand() *cobra.Command {
@@ -61,6 +80,8 @@ func (a *app) listenersRemoveCommand() *cobra.Command {
 under the name end with an error.`,
 		Example: `  bellhop listeners remove billing`,
 		Args:    takes("NAME"),
+
+		ValidArgsFunction: a.first(a.listenersLike),
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		if err := subscribers.NewListener(s.store, subscribers.ListenerOptions{}).Remove(ctx, args[0]); err != nil {
@@ -69,7 +90,7 @@ under the name end with an error.`,
 		if a.json {
 			return a.printJSON(map[string]string{"removed": args[0]})
 		}
-		fmt.Fprintf(a.out, "removed %s\n", args[0])
+		terminal.Printf(a.out, "removed %s\n", args[0])
 		return nil
 	})
 }

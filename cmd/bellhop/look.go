@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/terminal"
 )
 
 func (a *app) carrierCommand() *cobra.Command {
@@ -33,9 +34,9 @@ func (a *app) carrierCommand() *cobra.Command {
 			if status.Name == "" {
 				fmt.Fprintln(w, "carrier\tnone is elected; start one with bellhop serve")
 			} else {
-				fmt.Fprintf(w, "carrier\t%s\nepoch\t%d\nelected\t%s\nlease ends\t%s\n", status.Name, status.Epoch, when(status.Since), relative(status.Lease))
+				terminal.Printf(w, "carrier\t%s\nepoch\t%d\nelected\t%s\nlease ends\t%s\n", status.Name, status.Epoch, a.when(status.Since), relative(status.Lease))
 			}
-			fmt.Fprintf(w, "next due\t%s\n", when(status.Next))
+			terminal.Printf(w, "next due\t%s\n", a.when(status.Next))
 		})
 	})
 }
@@ -71,7 +72,7 @@ what it is for and its default, and none of them set.`,
 			_, err := io.WriteString(a.out, daemon.EnvironmentFile())
 			return err
 		}
-		c, err := load()
+		c, err := a.load()
 		if err != nil {
 			return err
 		}
@@ -81,7 +82,7 @@ what it is for and its default, and none of them set.`,
 		return table(a.out, func(w io.Writer) {
 			fmt.Fprintln(w, "SETTING\tVALUE\tDEFAULT\tSOURCE\tMEANING")
 			for _, s := range c.Settings() {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, dash(s.Value), dash(s.Default), s.Source, s.Doc)
+				terminal.Printf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, dash(s.Value), dash(s.Default), s.Source, s.Doc)
 			}
 		})
 	})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/doctor"
+	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -25,6 +26,9 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2 // the call was wrong, or the configuration: nothing was done
+	exitWarned = 3 // of doctor --check: nothing failed, but there are warnings
+
+	exitInterrupted = 130 // a second signal ended it, as a shell says of SIGINT
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -47,7 +51,7 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 		case <-signals:
 			if ctx.Err() != nil {
 				a.running.kill()
-				return exitFailed
+				return exitInterrupted
 			}
 			stop()
 		}
@@ -79,6 +83,9 @@ func wrong(err error) error { return wrongUsage{err} }
 // errTold is a failure that was told already.
 var errTold = errors.New("failed")
 
+// errWarned are warnings that were told already.
+var errWarned = errors.New("warned")
+
 // report tells an error, a line each of its faults, and returns the exit code.
 func (a *app) report(command *cobra.Command, err error) int {
 	if err == nil {
@@ -86,6 +93,9 @@ func (a *app) report(command *cobra.Command, err error) int {
 	}
 	if errors.Is(err, errTold) {
 		return exitFailed
+	}
+	if errors.Is(err, errWarned) {
+		return exitWarned
 	}
 	text := err.Error()
 	if errors.Is(err, context.Canceled) {
@@ -112,7 +122,7 @@ func (a *app) report(command *cobra.Command, err error) int {
 
 // complain prints a line about a failure.
 func (a *app) complain(line string) {
-	fmt.Fprintf(a.err, "%sbellhop: %s\n", daemon.Priority(a.err, slog.LevelError), line)
+	terminal.Printf(a.err, "%sbellhop: %s\n", daemon.Priority(a.err, slog.LevelError), terminal.Escape(line))
 }
 
 // withRemedy adds what to do about an error of the connection.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -36,10 +37,11 @@ broadcasts that wait for their due time.`,
 	})
 	flags := c.Flags()
 	flags.StringVar(&f.state, "state", "scheduled", "without ID: list those that are scheduled, ready, leased or dead")
+	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states(), cobra.ShellCompDirectiveNoFileComp)) // fails for no flag
 	flags.BoolVar(&f.broadcasts, "broadcasts", false, "without ID: list the broadcasts that are scheduled")
 	flags.IntVar(&f.limit, "limit", 50, "without ID: messages on a page")
 	flags.StringVar(&f.cursor, "cursor", "", "without ID: where the page begins, as the page before told")
-	return a.command(c, func(ctx context.Context, c *cobra.Command, args []string) error {
+	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
 		if err := f.check(c, args); err != nil {
 			return wrong(err)
 		}
@@ -121,7 +123,10 @@ func infoJSONOf(i notify.Info) infoJSON {
 		Topic: i.Topic, ID: i.ID, Mode: modeOf(i), State: i.State,
 		Due: given(i.Due), Until: given(i.Until), Died: given(i.Died), Expires: given(i.Expires), Published: given(i.Published),
 		Reason: i.Reason, AttemptsUsed: i.Attempts, Attempts: i.MaxAttempts,
-		ContentType: i.ContentType, Headers: i.Headers, Text: api.TextOf(i.Body),
+		ContentType: i.ContentType, Headers: i.Headers,
+	}
+	if i.Body != nil { // its record is there
+		j.Text = api.TextOf(i.Body)
 	}
 	if i.Fault != nil {
 		j.Fault = i.Fault.Error()
@@ -137,11 +142,12 @@ func modeOf(i notify.Info) string {
 	return ""
 }
 
-// given returns nil for no time.
+// given returns a time in UTC, as programs read it; nil for none.
 func given(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
+	t = t.UTC()
 	return &t
 }
 
@@ -153,32 +159,32 @@ func (a *app) inspect(ctx context.Context, s *session, topic, id string) error {
 	if a.json {
 		return a.printJSON(infoJSONOf(info))
 	}
-	err = table(a.out, func(w io.Writer) { writeInfo(w, info) })
+	err = table(a.out, func(w io.Writer) { a.writeInfo(w, info) })
 	if err == nil {
-		fmt.Fprintf(a.out, "\n%s\n", oneLine(info.Body))
+		terminal.Printf(a.out, "\n%s\n", oneLine(info.Body))
 	}
 	return err
 }
 
 // writeInfo writes what is known of a message, but for the body.
-func writeInfo(w io.Writer, i notify.Info) {
+func (a *app) writeInfo(w io.Writer, i notify.Info) {
 	row := func(name, value string) {
 		if value != "" && value != "-" && value != "0" {
-			fmt.Fprintf(w, "%s\t%s\n", name, value)
+			terminal.Printf(w, "%s\t%s\n", name, value)
 		}
 	}
 	row("topic", i.Topic)
 	row("id", i.ID)
 	row("mode", modeOf(i))
 	row("state", i.State.String())
-	row("due", when(i.Due))
-	row("leased until", when(i.Until))
-	row("died", when(i.Died))
+	row("due", a.when(i.Due))
+	row("leased until", a.when(i.Until))
+	row("died", a.when(i.Died))
 	row("reason", i.Reason)
 	row("attempts used", fmt.Sprint(i.Attempts))
 	row("limit of attempts", fmt.Sprint(i.MaxAttempts))
-	row("expires", when(i.Expires))
-	row("published", when(i.Published))
+	row("expires", a.when(i.Expires))
+	row("published", a.when(i.Published))
 	row("content type", i.ContentType)
 	for _, name := range slices.Sorted(maps.Keys(i.Headers)) {
 		row("header "+name, i.Headers[name])
@@ -219,13 +225,13 @@ func (a *app) printPage(page notify.Page) error {
 			case notify.Leased:
 				at = i.Until
 			case notify.Dead:
-				at, about = i.Died, cut(oneLine([]byte(i.Reason)))
+				at, about = i.Died, cut(terminal.Quote(i.Reason))
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", i.ID, i.State, when(at), i.Attempts, about)
+			terminal.Printf(w, "%s\t%s\t%s\t%d\t%s\n", i.ID, i.State, a.when(at), i.Attempts, about)
 		}
 	})
 	if err == nil && page.Cursor != "" {
-		fmt.Fprintf(a.out, "\nmore: --cursor %s\n", page.Cursor)
+		terminal.Printf(a.out, "\nmore: --cursor %s\n", page.Cursor)
 	}
 	return err
 }
@@ -254,13 +260,9 @@ is refused. A broadcast can be cancelled until it is sent.`,
 			return err
 		}
 		if a.json {
-			return a.printJSON(struct {
-				Topic string       `json:"topic"`
-				ID    string       `json:"id"`
-				State notify.State `json:"state"` // that it was in
-			}{args[0], args[1], was})
+			return a.printJSON(api.CancelledOf(was))
 		}
-		fmt.Fprintf(a.out, "%s %s cancelled, it was %s\n", args[0], args[1], was)
+		terminal.Printf(a.out, "%s %s cancelled, it was %s\n", args[0], args[1], was)
 		return nil
 	})
 }
@@ -279,7 +281,7 @@ requeued with bellhop dead requeue.`,
 		Args: takes("TOPIC", "ID"),
 	})
 	flags := c.Flags()
-	flags.StringVar(&delay, "delay", "", "due after this long, such as 90s or 1h30m")
+	flags.StringVar(&delay, "delay", "", "due after this long, such as 90s, 1h30m or 1d")
 	flags.StringVar(&due, "due", "", "due at this time, of RFC 3339")
 	flags.BoolVar(&now, "now", false, "due at once")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {

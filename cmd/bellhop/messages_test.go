@@ -9,7 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
 )
 
 func TestInspect(t *testing.T) {
@@ -52,9 +57,9 @@ func TestCancel(t *testing.T) {
 	contains(t, s.fails(exitFailed, "cancel", "t", "1"), "no such message")
 	contains(t, s.fails(exitUsage, "cancel", "t"), "ID is missing")
 	s.publish("t", 1)
-	var state struct{ State notify.State }
-	if s.json(&state, "cancel", "t", "1", "--json"); state.State != notify.Ready {
-		t.Errorf("got %v, want ready", state.State)
+	var state api.Cancelled
+	if s.json(&state, "cancel", "t", "1", "--json"); state != api.CancelledOf(notify.Ready) {
+		t.Errorf("got %v, want ready", state.Was)
 	}
 	s.publish("t", 1)
 	p := s.start("work", "t", "--", "sh", "-c", "echo began; exec sleep 60")
@@ -92,7 +97,7 @@ func TestDeadLetters(t *testing.T) {
 	s.kill("t", 4)
 	contains(t, s.call("dead", "list", "t"), "ID  STATE", "exit status 65: broken (buried by the handler)")
 	contains(t, s.fails(exitFailed, "reschedule", "t", "1", "--now"), "message is dead: requeue it instead")
-	if out := s.call("dead", "requeue", "t", "1", "no-such-id"); out != "requeued 1\n" {
+	if out := s.call("dead", "requeue", "t", "1"); out != "requeued 1\n" {
 		t.Errorf("got %q", out)
 	}
 	if out := s.call("dead", "purge", "t", "2", "--json"); out != `{"purged":1}`+"\n" {
@@ -107,7 +112,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("%d lines, want 2:\n%s", n, lines)
 	}
 	var line notify.Line
-	if err := json.Unmarshal([]byte(lines[:strings.Index(lines, "\n")]), &line); err != nil || line.Reason == "" || line.Died == nil || line.Body == "" {
+	if err := json.Unmarshal([]byte(lines[:strings.Index(lines, "\n")]), &line); err != nil || line.Reason == "" || line.Died == nil || line.Body == nil {
 		t.Errorf("got %+v, %v", line, err)
 	}
 	path := filepath.Join(t.TempDir(), "dead.jsonl")
@@ -130,13 +135,68 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
+// Ids that are not dead are told, each with the reason, and keep nothing from the others.
+func TestNotDead(t *testing.T) {
+	s := newShell(t)
+	s.kill("t", 3)
+	s.call("publish", "t", "--id", "alive", "--delay", "1h", "--body", "x")
+	none := "bellhop: t has no dead letter nope: see 'bellhop dead list t'\n"
+	alive := "bellhop: alive of t is not dead, it is scheduled: see 'bellhop inspect t alive'\n"
+	for _, verb := range []string{"requeue", "purge"} {
+		if r := s.feed("", "dead", verb, "t", "nope"); r.code != exitFailed || r.out != "" || r.err != none {
+			t.Errorf("dead %s: exit %d, %q, %q", verb, r.code, r.out, r.err)
+		}
+	}
+	if r := s.feed("", "dead", "requeue", "t", "nope", "1", "alive", "1"); r.code != exitFailed || r.out != "requeued 1\n" || r.err != none+alive {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	store := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
+	if err := store.Client().HDel(t.Context(), store.Keys().Messages(), "t:2").Err(); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, s.fails(exitFailed, "dead", "requeue", "t", "2"), "2 of t has lost what was published", "'bellhop dead purge t 2'")
+	if r := s.feed("", "dead", "purge", "t", "2", "nope", "3", "--json"); r.code != exitFailed || r.out != `{"purged":2}`+"\n" || r.err != none {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+}
+
+// Without a topic dead letters are counted by topic and reason, the most first.
+func TestDeadOfAllTopics(t *testing.T) {
+	s := newShell(t)
+	contains(t, s.call("dead", "list"), "no dead letters\n")
+	if out := s.call("dead", "list", "--json"); out != "[]\n" {
+		t.Errorf("got %q", out)
+	}
+	s.kill("a.few", 2)
+	s.kill("many", 3)
+	s.publish("named", 2)
+	s.call("work", "named", "--count", "2", "--", "sh", "-c", `echo "no such order-471$MESSAGE_ID" >&2; exit 65`)
+	want := `DEAD  TOPIC  REASON
+3     many   exit status 65: broken (buried by the handler)
+2     a.few  exit status 65: broken (buried by the handler)
+2     named  exit status 65: no such order-# (buried by the handler)
+
+7 dead letters of 3 topics
+`
+	if diff := cmp.Diff(want, s.call("dead", "list")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	contains(t, s.call("dead", "list", "--limit", "1"), "3     many ", "7 dead letters of 3 topics; 2 reasons more: --limit 3\n")
+	var reasons []subscribers.Reason
+	if s.json(&reasons, "dead", "list", "--json"); len(reasons) != 3 || reasons[0].Dead != 3 || reasons[2].Topic != "named" {
+		t.Errorf("got %+v", reasons)
+	}
+}
+
 func TestDeadRefuses(t *testing.T) {
 	s := newShell(t)
 	for args, want := range map[string]string{
 		"dead":                       "COMMAND is missing",
 		"dead bury t":                `unknown command "bury"`,
 		"dead bury":                  `unknown command "bury"`,
-		"dead list":                  "TOPIC is missing",
+		"dead list --cursor x":       "unexpected flag --cursor: it is for the list of a TOPIC",
+		"dead list --limit 0":        "invalid limit 0",
+		"dead requeue t nope.é":      "invalid id",
 		"dead requeue":               "TOPIC is missing",
 		"dead requeue t":             "no ids: name some, or give --all",
 		"dead purge t":               "no ids: name some, or give --all",

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -44,7 +44,7 @@ func (a *app) switchCommand(c *cobra.Command, change func(*notify.Publisher, con
 				Paused bool   `json:"paused"`
 			}{args[0], paused})
 		}
-		fmt.Fprintf(a.out, "%s %s\n", args[0], map[bool]string{true: "paused", false: "resumed"}[paused])
+		terminal.Printf(a.out, "%s %s\n", args[0], map[bool]string{true: "paused", false: "resumed"}[paused])
 		return nil
 	})
 }

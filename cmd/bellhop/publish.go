@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -26,7 +27,7 @@ func (a *app) publishCommand() *cobra.Command {
 		Use:   "publish TOPIC",
 		Short: "Publish a message, or many from a file",
 		Long: `Publish a message, due at once unless --delay or --due is given. Without --body
-the body is read from standard input, as it is.
+the body is read from standard input, as it is; one that is empty wants --body ''.
 
 An id that is in use is refused, so a publish with --id may be repeated safely.
 
@@ -34,7 +35,9 @@ With --file, publish the lines of a file, or of standard input for "-": each is
 a JSON object with topic and body or body_base64, and as needed id, delay, due,
 ttl, attempts, headers, content_type, and "mode":"broadcast" for one that is for
 everyone who listens. Empty lines are skipped; a line that is refused is told
-with its number and does not keep the others back.`,
+with its number and does not keep the others back. Lines that bellhop export
+wrote are restored: with their times and the attempts that were used up, and
+dead letters as such. To repeat that is safe until a daemon or a worker has begun.`,
 		Example: `  bellhop publish order.timeout --id order-4711 --delay 30m --body '{"order":4711}'
   date | bellhop publish clock --due 2030-01-01T00:00:00Z
   echo '{"topic":"orders","delay":"30s","body":"hello"}' | bellhop publish --file -`,
@@ -42,10 +45,10 @@ with its number and does not keep the others back.`,
 	})
 	f.add(c)
 	flags := c.Flags()
-	flags.StringVar(&f.ttl, "ttl", "", "buried as expired this long after it was due")
+	flags.StringVar(&f.ttl, "ttl", "", "buried as expired this long after it was due, such as 1d")
 	flags.IntVar(&f.attempts, "attempts", 0, "limit of attempts")
 	flags.StringVar(&f.file, "file", "", "publish the lines of this file; - is standard input")
-	return a.command(c, func(ctx context.Context, c *cobra.Command, args []string) error {
+	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
 		if err := f.check(c, args); err != nil {
 			return wrong(err)
 		}
@@ -66,7 +69,7 @@ func (f *publishFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.body, "body", "", "the body; without it standard input is the body")
 	flags.StringVar(&f.id, "id", "", "the id; without it one is generated")
-	flags.StringVar(&f.delay, "delay", "", "due after this long, such as 90s or 1h30m")
+	flags.StringVar(&f.delay, "delay", "", "due after this long, such as 90s, 1h30m or 1d")
 	flags.StringVar(&f.due, "due", "", "due at this time, of RFC 3339")
 	flags.StringArrayVar(&f.headers, "header", nil, "a header, NAME=VALUE; may be repeated")
 	flags.StringVar(&f.contentType, "content-type", "", "of the body, such as application/json")
@@ -170,14 +173,18 @@ func (a *app) body(ctx context.Context, f *publishFlags, most int) ([]byte, erro
 		if len(in.body) > most {
 			return nil, fmt.Errorf("%w body: more than %d bytes; at most %d are allowed (BELLHOP_MAX_BODY)", notify.ErrInvalid, most, most)
 		}
+		if len(in.body) == 0 {
+			return nil, fmt.Errorf("%w body: standard input is empty; give --body '' to send an empty one", notify.ErrInvalid)
+		}
 		return in.body, nil
 	}
 }
 
 func (a *app) printPublication(p notify.Publication) error {
 	if a.json {
+		p.Due = p.Due.UTC()
 		return a.printJSON(p)
 	}
-	fmt.Fprintf(a.out, "%s %s %s %s\n", p.Topic, p.ID, p.State, when(p.Due))
+	terminal.Printf(a.out, "%s %s %s %s\n", p.Topic, p.ID, p.State, a.when(p.Due))
 	return nil
 }

@@ -23,7 +23,7 @@ func TestPublish(t *testing.T) {
 	contains(t, out, "order.timeout a-1 scheduled ", "(in ")
 	var info infoJSON
 	s.json(&info, "inspect", "order.timeout", "a-1", "--json")
-	if info.Body != "hello" || info.Headers["X-Shop"] != "main" || info.Headers["Note"] != "a=b" || info.ContentType != "text/plain" ||
+	if string(info.Bytes()) != "hello" || info.Headers["X-Shop"] != "main" || info.Headers["Note"] != "a=b" || info.ContentType != "text/plain" ||
 		info.Attempts != 3 || info.State != notify.Scheduled || info.Expires == nil || info.Expires.Sub(*info.Due) != time.Hour {
 		t.Errorf("got %+v", info)
 	}
@@ -72,8 +72,7 @@ func TestPublishRefuses(t *testing.T) {
 		{[]string{"t", "--nonsense"}, "x", "unknown flag: --nonsense"},
 		{[]string{"a b"}, "x", `invalid topic "a b"`},
 		{[]string{"t", "--id", "a b"}, "x", `invalid id "a b"`},
-		{[]string{"t"}, "", "invalid body: it is empty"},
-		{[]string{"t", "--body", ""}, "x", "invalid body: it is empty"},
+		{[]string{"t"}, "", "invalid body: standard input is empty; give --body ''"},
 		{[]string{"t"}, "01234567890", "invalid body: more than 10 bytes"},
 		{[]string{"t", "--body", "01234567890"}, "", "invalid body: 11 bytes; at most 10"},
 		{[]string{"t", "--delay", "soon"}, "x", `invalid delay "soon"`},
@@ -139,7 +138,7 @@ func TestPublishFileTellsEachFault(t *testing.T) {
 	if r.code != exitFailed || r.out != "published 2, refused 5\n" {
 		t.Errorf("exit %d, %q", r.code, r.out)
 	}
-	contains(t, r.err, "line 2: invalid line", `line 4: invalid line: unknown field "dely"`, `line 5: invalid topic "b ulk"`,
+	contains(t, r.err, "line 2: invalid line", `line 4: invalid line: the field "dely" is unknown`, `line 5: invalid topic "b ulk"`,
 		"line 6: invalid body: 1025 bytes", "line 7: invalid line: it is longer than")
 }
 
@@ -192,4 +191,37 @@ func TestPublishFileIsInterrupted(t *testing.T) {
 			t.Fatalf("got %v, want that it was cut off", err)
 		}
 	}
+}
+
+// A day is a unit of every duration.
+func TestPublishDays(t *testing.T) {
+	s := newShell(t, "BELLHOP_DEAD_KEEP=10,2d", "BELLHOP_TOPIC_KEEP=1d12h")
+	s.call("publish", "t", "--id", "1", "--delay", "1d12h", "--ttl", "2d", "--body", "x")
+	if r := s.feed(`{"topic":"t","id":"2","delay":"1d12h","ttl":"2d","body":"x"}`, "publish", "--file", "-"); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	for _, id := range []string{"1", "2"} {
+		var info infoJSON
+		s.json(&info, "inspect", "t", id, "--json")
+		if info.Due.Sub(*info.Published).Round(time.Minute) != 36*time.Hour || info.Expires.Sub(*info.Due) != 48*time.Hour {
+			t.Errorf("got %+v", info)
+		}
+	}
+	contains(t, s.fails(exitUsage, "publish", "t", "--delay", "9999999h", "--body", "x"), `invalid delay "9999999h": it is too long; no duration is longer than 106751d`)
+}
+
+// A message may have no body, if that is said: it is a signal, to a command, too.
+func TestEmptyBodies(t *testing.T) {
+	s := newShell(t)
+	s.call("publish", "t", "--id", "1", "--body", "")
+	contains(t, s.call("inspect", "t", "1"), "0 bytes")
+	contains(t, s.call("inspect", "t", "1", "--json"), `"body":""`)
+	if out := s.call("work", "t", "--count", "1", "--", "wc", "-c"); strings.TrimSpace(out) != "0" {
+		t.Errorf("the command reads %q bytes", out)
+	}
+	contains(t, s.feed(`{"topic":"t","id":"2","body":""}`+"\n"+`{"topic":"t"}`, "publish", "--file", "-").err, "line 2: invalid body: it is missing")
+	contains(t, s.call("work", "t", "--count", "1", "--json"), `"body":""`)
+	s.start("serve")
+	s.call("broadcast", "t", "--body", "")
+	contains(t, s.call("listen", "t", "--from", "beginning", "--count", "1", "--json"), `"body":""`)
 }

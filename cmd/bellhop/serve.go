@@ -21,7 +21,7 @@ import (
 const servePercent = 40
 
 func (a *app) serveCommand() *cobra.Command {
-	return a.command(&cobra.Command{
+	return a.command(a.redisFlag(&cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon: a carrier that moves messages when they are due, and HTTP",
 		Long: `Run the daemon: a carrier that moves messages when they are due. It is reached
@@ -33,13 +33,13 @@ SIGHUP has it read again the files that may change while it runs.
 
 Under systemd it tells when it is ready, how it is, and that it is alive.`,
 		Example: `  bellhop serve
-  BELLHOP_REDIS_URL=redis://redis.example.com:6379 BELLHOP_LOG_FORMAT=json bellhop serve`,
+  BELLHOP_LOG_FORMAT=json bellhop serve --redis redis://redis.example.com:6379`,
 		Args: takes(),
-	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
+	}), func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		reload := make(chan os.Signal, 1) // one that waits stands for all
 		signal.Notify(reload, syscall.SIGHUP)
 		defer signal.Stop(reload)
-		c, err := load()
+		c, err := a.load()
 		if err != nil {
 			return err
 		}
@@ -76,10 +76,11 @@ on PATH, or BELLHOP_NATS_URL is set, it is offered over NATS, too.`,
   bellhop dev --no-tour --dir /tmp/bellhop`,
 		Args: takes(),
 	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		c, err := load()
+		c, err := a.load()
 		if err != nil {
 			return err
 		}
+		syscall.Umask(0o077) // what the servers write is their owner's alone, in a folder that was there as well
 		if _, set := os.LookupEnv("BELLHOP_LOG_LEVEL"); !set {
 			c.LogLevel = slog.LevelWarn // the tour is to be read
 		}

@@ -2,10 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // A tally counts what a process handles, for the line of status that systemd shows.
@@ -17,10 +22,11 @@ func counting[M any](t *tally, handler func(context.Context, *M) error) func(con
 		t.hands.Add(1)
 		defer t.hands.Add(-1)
 		err := handler(ctx, m)
-		if err != nil {
-			t.failed.Add(1)
-		} else {
+		switch {
+		case err == nil:
 			t.done.Add(1)
+		case !errors.Is(err, subscribers.ErrStopping): // which is given back
+			t.failed.Add(1)
 		}
 		return err
 	}
@@ -29,6 +35,11 @@ func counting[M any](t *tally, handler func(context.Context, *M) error) func(con
 // String says how many there were; what failed comes again or not.
 func (t *tally) String() string {
 	return fmt.Sprintf("%d in hand, %d handled, %d failed", t.hands.Load(), t.done.Load(), t.failed.Load())
+}
+
+// sum tells on stderr what was handled, at the end.
+func (a *app) sum(t *tally) {
+	fmt.Fprintf(a.err, "%sbellhop: handled %d, failed %d\n", daemon.Priority(a.err, slog.LevelInfo), t.done.Load(), t.failed.Load())
 }
 
 // tellEvery is how often the line of status may change.
@@ -57,11 +68,11 @@ func (s *session) tell(ctx context.Context, t *tally) (stop func()) {
 }
 
 func (s *session) status(ctx context.Context, t *tally) string {
-	switch {
+	switch waiting := daemon.Waiting(s.store); {
 	case ctx.Err() != nil:
 		return "stopping: " + t.String()
-	case s.store.Client().PoolStats().TotalConns == 0: // what fails is closed
-		return "waiting for Redis at " + s.store.Where() + "; " + t.String()
+	case waiting != "":
+		return t.String() + "; " + waiting
 	}
 	return t.String()
 }

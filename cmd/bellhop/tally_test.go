@@ -3,7 +3,7 @@ package main
 import (
 	"net"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"testing"
 	"time"
 
@@ -31,15 +31,22 @@ func newManager(t *testing.T) (m manager, variable string) {
 // hears waits until it is told something that begins so.
 func (m manager) hears(want string) {
 	m.t.Helper()
+	m.tells("^" + regexp.QuoteMeta(want))
+}
+
+// tells waits until it is told something of a form.
+func (m manager) tells(form string) {
+	m.t.Helper()
 	_ = m.conn.SetReadDeadline(time.Now().Add(storetest.Deadline))
+	pattern := regexp.MustCompile(form)
 	var all []string
 	for text := make([]byte, 1000); ; {
 		n, err := m.conn.Read(text)
 		if err != nil {
-			m.t.Fatalf("%v; %q was not told, but %q", err, want, all)
+			m.t.Fatalf("%v; %q was not told, but %q", err, form, all)
 		}
 		all = append(all, string(text[:n]))
-		if strings.HasPrefix(all[len(all)-1], want) {
+		if pattern.Match(text[:n]) {
 			return
 		}
 	}
@@ -79,6 +86,6 @@ func TestStatusWhileRedisIsAway(t *testing.T) {
 	m, variable := newManager(t)
 	s := newShell(t, variable, "BELLHOP_REDIS_URL=redis://127.0.0.1:1")
 	p := s.start("work", "t")
-	m.hears("STATUS=waiting for Redis at redis://127.0.0.1:1; 0 in hand, 0 handled, 0 failed")
+	m.hears("STATUS=0 in hand, 0 handled, 0 failed; waiting for Redis at redis://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; start one with")
 	p.stop()
 }

@@ -5,15 +5,24 @@ import (
 	"time"
 )
 
-// stamp returns a time as people read it here: RFC 3339 with milliseconds in the local zone.
-func stamp(t time.Time) string { return t.Local().Format("2006-01-02T15:04:05.000Z07:00") }
+// stampLayout is RFC 3339 with milliseconds.
+const stampLayout = "2006-01-02T15:04:05.000Z07:00"
+
+// stamp returns a time as it is printed: in the local zone for people, on a
+// terminal, and in UTC elsewhere, so that programs and machines agree.
+func (a *app) stamp(t time.Time) string {
+	if isTerminal(a.out) {
+		return t.Local().Format(stampLayout)
+	}
+	return t.UTC().Format(stampLayout)
+}
 
 // when returns a time and how far it is from now; "-" for none.
-func when(t time.Time) string {
+func (a *app) when(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return stamp(t) + " (" + relative(time.Until(t)) + ")"
+	return a.stamp(t) + " (" + relative(time.Until(t)) + ")"
 }
 
 // relative returns how far away a time is, such as "in 29m58s" or "3s ago".

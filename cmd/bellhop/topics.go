@@ -1,53 +1,93 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
 
 func (a *app) topicsCommand() *cobra.Command {
-	var watch bool
+	var f choice
 	c := a.jsonFlag(&cobra.Command{
-		Use:   "topics",
+		Use:   "topics [PATTERN]",
 		Short: "Count the messages of each topic",
-		Long: `Count the messages of each topic: scheduled, ready, leased and dead ones, and
-the subscribers that wait. Overdue is for how long the oldest ready message is
-due. Late is how late the last message was claimed, or that the topic is paused.
-Bcast are the broadcasts that wait for their due time; those that were sent and
-are kept are in the log. With --watch, each second, and what is published,
-acknowledged and broadcast per second.`,
+		Long: `Count the messages of each topic, or of those that a pattern names: scheduled,
+ready, leased and dead ones, and the subscribers that wait. Overdue is for how long
+the oldest ready message is due. Late is how late the last message was claimed, or
+that the topic is paused. Bcast are the broadcasts that wait for their due time;
+those that were sent and are kept are in the log. With --watch, each second, the
+worst first, and what is published, acknowledged and broadcast per second.
+
+--sort is name, or overdue, dead, ready or rate, the most first. --bad leaves out
+what is neither overdue for a minute, nor paused, nor has dead letters. Of very many
+topics --watch, --bad, --sort overdue and --sort rate, without a pattern, look at
+those that stand out and at the first ones by name; the last line is of all.
+
+On a terminal columns that do not fit are left out and named, and long names have
+an … in their middle; elsewhere, and with --json, all is there.`,
 		Example: `  bellhop topics
+  bellhop topics 'order.>' --sort ready --limit 20
+  bellhop topics --bad
   bellhop topics --watch
   bellhop topics --json | jq '.[] | select(.dead > 0)'`,
-		Args: takes(),
+		Args: takes("[PATTERN]"),
 	})
-	c.Flags().BoolVar(&watch, "watch", false, "count again each second, until Ctrl-C")
-	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
-		if watch {
-			return a.watchTopics(ctx, s)
+	flags := c.Flags()
+	flags.BoolVar(&f.watch, "watch", false, "count again each second, until Ctrl-C")
+	flags.StringVar(&f.sort, "sort", "", "order: name, overdue, dead, ready or rate (name; with --watch or --bad overdue)")
+	flags.IntVar(&f.limit, "limit", 0, "show so many topics at the most")
+	flags.BoolVar(&f.bad, "bad", false, "show only topics that are in trouble")
+	return a.command(a.redisFlag(c), func(ctx context.Context, _ *cobra.Command, args []string) error {
+		if err := f.check(args); err != nil {
+			return err
 		}
-		counts, err := s.pub.Topics(ctx)
+		s, err := a.open()
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(topicsJSON(counts))
+		defer s.store.Close()
+		if f.watch {
+			return a.watchTopics(ctx, s, f)
 		}
-		if len(counts) == 0 {
-			fmt.Fprintln(a.out, "no topic was published to yet")
-			return nil
+		shown, err := a.look(ctx, s, f)
+		if err == nil && f.sort == "rate" {
+			err = shown.rate(ctx, s, f)
 		}
-		return table(a.out, func(w io.Writer) { writeTopics(w, counts, nil) })
+		if err != nil {
+			return err
+		}
+		return a.printTopics(shown, f)
 	})
+}
+
+// printTopics prints topics, and what all of them hold.
+func (a *app) printTopics(shown shownTopics, f choice) error {
+	switch {
+	case a.json:
+		return a.printJSON(topicsJSON(shown.rows))
+	case shown.topics == 0 && len(f.patterns) == 0:
+		fmt.Fprintln(a.out, "no topic was published to yet")
+	case len(shown.rows) == 0 && f.bad && shown.topics > 0:
+		fmt.Fprintf(a.out, "no topic is overdue, paused, or has dead letters\n\n%s\n", shown.sum())
+	case len(shown.rows) == 0:
+		fmt.Fprintln(a.out, "no topic")
+	default:
+		room := columnsOf(a.out)
+		lines, left := topicTable(shown.rows, room)
+		fmt.Fprintf(a.out, "%s\n\n%s\n", strings.Join(lines, "\n"), strings.Join(wrap(shown.sum()+left, room), "\n"))
+	}
+	return nil
 }
 
 // topicJSON is a topic as it is printed for programs.
@@ -57,10 +97,10 @@ type topicJSON struct {
 	LatenessMs float64 `json:"lateness_ms"` // to the microsecond
 }
 
-func topicsJSON(counts []notify.Counts) []topicJSON {
-	all := make([]topicJSON, len(counts))
-	for i, c := range counts {
-		all[i] = topicJSON{c, c.Overdue.Milliseconds(), msOf(c.Lateness)}
+func topicsJSON(rows []topicRow) []topicJSON {
+	all := make([]topicJSON, len(rows))
+	for i, r := range rows {
+		all[i] = topicJSON{r.Counts, r.Overdue.Milliseconds(), msOf(r.Lateness)}
 	}
 	return all
 }
@@ -68,24 +108,91 @@ func topicsJSON(counts []notify.Counts) []topicJSON {
 // rates are what happened to a topic per second.
 type rates struct{ published, acked, sent float64 }
 
-// writeTopics writes the table of topics; without rates it has no columns for them.
-func writeTopics(w io.Writer, counts []notify.Counts, per map[string]rates) {
-	fmt.Fprint(w, "TOPIC\tSCHED\tREADY\tLEASED\tDEAD\tWAITING\tOVERDUE\tLATE\tBCAST\tLOG")
-	if per != nil {
-		fmt.Fprint(w, "\tPUB/S\tACK/S\tSENT/S")
+func (r *rates) sum() float64 {
+	if r == nil {
+		return 0
 	}
-	fmt.Fprintln(w)
-	for _, c := range counts {
-		overdue := "-"
-		if c.Ready > 0 {
-			overdue = rough(c.Overdue)
-		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d", c.Topic, c.Scheduled, c.Ready, c.Leased, c.Dead, c.Waiting, overdue, late(c), c.Broadcasts, c.Log)
-		if r := per[c.Topic]; per != nil {
-			fmt.Fprintf(w, "\t%.0f\t%.0f\t%.0f", r.published, r.acked, r.sent)
-		}
-		fmt.Fprintln(w)
+	return r.published + r.acked + r.sent
+}
+
+// topicColumns are the columns of the table of topics. Where they do not fit, that of the greatest rank is left out first.
+var topicColumns = []struct {
+	head string
+	rank int
+	cell func(r topicRow) string
+}{
+	{"TOPIC", 0, func(r topicRow) string { return r.Topic }},
+	{"SCHED", 3, func(r topicRow) string { return strconv.FormatInt(r.Scheduled, 10) }},
+	{"READY", 1, func(r topicRow) string { return strconv.FormatInt(r.Ready, 10) }},
+	{"LEASED", 6, func(r topicRow) string { return strconv.FormatInt(r.Leased, 10) }},
+	{"DEAD", 1, func(r topicRow) string { return strconv.FormatInt(r.Dead, 10) }},
+	{"WAITING", 2, func(r topicRow) string { return strconv.FormatInt(r.Waiting, 10) }},
+	{"OVERDUE", 1, func(r topicRow) string { return overdue(r.Counts) }},
+	{"LATE", 4, func(r topicRow) string { return late(r.Counts) }},
+	{"BCAST", 8, func(r topicRow) string { return strconv.FormatInt(r.Broadcasts, 10) }},
+	{"LOG", 9, func(r topicRow) string { return strconv.FormatInt(r.Log, 10) }},
+	{"PUB/S", 5, func(r topicRow) string { return perSecond(r.per, func(p rates) float64 { return p.published }) }},
+	{"ACK/S", 5, func(r topicRow) string { return perSecond(r.per, func(p rates) float64 { return p.acked }) }},
+	{"SENT/S", 7, func(r topicRow) string { return perSecond(r.per, func(p rates) float64 { return p.sent }) }},
+}
+
+// firstRate is the first column of the rates, which are not always known.
+const firstRate = 10
+
+// leastTopic is how many columns of a name are shown at the least where others may be left out.
+const leastTopic = 16
+
+// topicTable returns the table of topics for a terminal of so many columns, 0 for none, and what to say of what was left out.
+func topicTable(rows []topicRow, room int) (lines []string, left string) {
+	kept := make([]int, len(topicColumns))
+	for i := range kept {
+		kept[i] = i
 	}
+	if rows[0].per == nil {
+		kept = kept[:firstRate]
+	}
+	cells, out := cellsOf(rows, kept), []string{}
+	for room > 0 && len(kept) > 2 {
+		widths := widthsOf(cells)
+		widths[0] = min(widths[0], leastTopic)
+		if wide(widths) <= room {
+			break
+		}
+		last := slices.MaxFunc(kept, func(a, b int) int { return cmp.Compare(topicColumns[a].rank, topicColumns[b].rank) })
+		kept = slices.DeleteFunc(kept, func(i int) bool { return i == last })
+		cells, out = cellsOf(rows, kept), append(out, topicColumns[last].head)
+	}
+	if len(out) > 0 {
+		left = fmt.Sprintf("; no room for %s", strings.Join(out, ", "))
+	}
+	return layOut(cells, room, 0), left
+}
+
+// cellsOf returns the cells of some columns, with a row of their heads.
+func cellsOf(rows []topicRow, columns []int) [][]string {
+	cells := make([][]string, len(rows)+1)
+	for _, i := range columns {
+		cells[0] = append(cells[0], topicColumns[i].head)
+		for n, row := range rows {
+			cells[n+1] = append(cells[n+1], topicColumns[i].cell(row))
+		}
+	}
+	return cells
+}
+
+// overdue says for how long the oldest ready message of a topic is due.
+func overdue(c notify.Counts) string {
+	if c.Ready == 0 {
+		return "-"
+	}
+	return rough(c.Overdue)
+}
+
+func perSecond(per *rates, of func(rates) float64) string {
+	if per == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f", of(*per))
 }
 
 // late says how late the last claim of a topic was, or why there is none now.
@@ -105,26 +212,25 @@ type view struct {
 	taken  time.Time
 }
 
-// rates returns what happened since the counts before these.
-func (v *view) rates(counts []notify.Counts, now time.Time) map[string]rates {
-	per := make(map[string]rates, len(counts))
-	next := make(map[string]notify.Counts, len(counts))
+// rate fills in what happened per second since the rows before these.
+func (v *view) rate(rows []topicRow, now time.Time) {
+	next := make(map[string]notify.Counts, len(rows))
 	seconds := now.Sub(v.taken).Seconds()
-	for _, c := range counts {
-		next[c.Topic] = c
-		if before, known := v.before[c.Topic]; known {
-			per[c.Topic] = rates{
-				float64(c.Published-before.Published) / seconds, float64(c.Acked-before.Acked) / seconds, float64(c.Sent-before.Sent) / seconds,
+	for i, r := range rows {
+		next[r.Topic] = r.Counts
+		rows[i].per = &rates{}
+		if before, known := v.before[r.Topic]; known {
+			rows[i].per = &rates{
+				float64(r.Published-before.Published) / seconds, float64(r.Acked-before.Acked) / seconds, float64(r.Sent-before.Sent) / seconds,
 			}
 		}
 	}
 	v.before, v.taken = next, now
-	return per
 }
 
 // watchTopics prints the topics each second until ctx ends: in place on a
 // terminal, one below the other elsewhere. A Redis that is away does not end it.
-func (a *app) watchTopics(ctx context.Context, s *session) error {
+func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 	var v view
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -132,7 +238,9 @@ func (a *app) watchTopics(ctx context.Context, s *session) error {
 		fmt.Fprint(a.out, "\x1b[2J")
 	}
 	for {
-		counts, err := s.pub.Topics(ctx)
+		shown, err := a.look(ctx, s, f)
+		v.rate(shown.rows, time.Now())
+		shown.arrange(f)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -141,9 +249,9 @@ func (a *app) watchTopics(ctx context.Context, s *session) error {
 		case err != nil && (a.json || !isTerminal(a.out)):
 			s.log.Error("cannot count, trying on", "error", err)
 		case a.json:
-			err = a.printJSON(topicsJSON(counts))
+			err = a.printJSON(topicsJSON(shown.rows))
 		default:
-			err = a.draw(s, counts, v.rates(counts, time.Now()), err)
+			err = a.draw(s, shown, err)
 		}
 		if err != nil && !notify.Away(err) {
 			return err
@@ -157,17 +265,21 @@ func (a *app) watchTopics(ctx context.Context, s *session) error {
 }
 
 // draw prints the topics, or why they could not be counted.
-func (a *app) draw(s *session, counts []notify.Counts, per map[string]rates, fault error) error {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s  %s  prefix %s  %d topics\n\n", stamp(time.Now()), s.store.Where(), s.store.Keys().Prefix(), len(counts))
-	if fault != nil {
-		fmt.Fprintln(&b, fault)
-	} else if err := table(&b, func(w io.Writer) { writeTopics(w, counts, per) }); err != nil {
-		return err
+func (a *app) draw(s *session, shown shownTopics, fault error) error {
+	room := columnsOf(a.out)
+	lines := wrap(terminal.Escape(fmt.Sprintf("%s  %s  prefix %s", a.stamp(time.Now()), s.store.Where(), s.store.Keys().Prefix())), room)
+	switch {
+	case fault != nil:
+		lines = append(append(lines, ""), wrap(terminal.Escape(fault.Error()), room)...)
+	case len(shown.rows) == 0:
+		lines = append(append(lines, wrap(shown.sum(), room)...), "", "no topic")
+	default:
+		rows, left := topicTable(shown.rows, room)
+		lines = append(append(append(lines, wrap(shown.sum()+left, room)...), ""), rows...)
 	}
-	screen := b.Bytes()
+	screen := []byte(strings.Join(lines, "\n") + "\n")
 	if isTerminal(a.out) {
-		screen = inPlace(screen, a.out.(*os.File))
+		screen = inPlace(lines, a.out.(*os.File))
 	}
 	if _, err := a.out.Write(screen); err != nil {
 		return fmt.Errorf("print: %w", err)
@@ -175,18 +287,17 @@ func (a *app) draw(s *session, counts []notify.Counts, per map[string]rates, fau
 	return nil
 }
 
-// inPlace makes lines replace what is on a terminal, and cuts what does not fit.
-func inPlace(text []byte, terminal *os.File) []byte {
-	rows := bytes.Split(bytes.TrimRight(text, "\n"), []byte("\n"))
-	width, height, err := term.GetSize(int(terminal.Fd()))
+// inPlace makes lines replace what is on a terminal, and says how many do not fit.
+func inPlace(rows []string, to *os.File) []byte {
+	width, height, err := term.GetSize(int(to.Fd()))
 	if err == nil && height > 2 && len(rows) > height-1 {
-		more := fmt.Appendf(nil, "… and %d more", len(rows)-height+2)
+		more := fmt.Sprintf("… and %d more", len(rows)-height+2)
 		rows = append(rows[:height-2:height-2], more)
 	}
 	screen := []byte("\x1b[H")
 	for _, row := range rows {
-		if runes := []rune(string(row)); err == nil && len(runes) > width {
-			row = []byte(string(runes[:width]))
+		if err == nil && width > 0 {
+			row = shorten(row, width)
 		}
 		screen = append(append(screen, row...), "\x1b[K\n"...)
 	}

@@ -6,12 +6,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -25,14 +24,16 @@ type workFlags struct {
 func (a *app) workCommand() *cobra.Command {
 	var f workFlags
 	c := a.jsonFlag(&cobra.Command{
-		Use:   "work TOPIC [-- CMD ARGS...]",
+		Use:   "work TOPIC [flags] [-- CMD ARGS...]",
 		Short: "Handle the messages of a topic: run a command for each, or print them",
 		Long: `Handle the messages of a topic until SIGTERM or Ctrl-C.
 
-Without CMD each message is printed and acknowledged. With CMD it is run for
+Without CMD each message is printed on a line and acknowledged; a body that would
+not be printable on it is quoted, and --json has it whole. With CMD it is run for
 each message, with the body on its standard input and in its environment
 MESSAGE_TOPIC, MESSAGE_ID, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_CONTENT_TYPE
-and MESSAGE_HEADER_NAME for each header. How it exits decides:
+and MESSAGE_HEADER_NAME for each header; a message of which two headers would be
+one variable is buried. How it exits decides:
 
   0   done: the message is acknowledged
   65  never to be done: the message is buried at once
@@ -40,7 +41,8 @@ and MESSAGE_HEADER_NAME for each header. How it exits decides:
 
 The lease is extended while CMD runs. If it is lost, or a stop takes longer than
 BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s later. A second
-SIGTERM or Ctrl-C kills CMD and ends at once: what it had comes again later.`,
+SIGTERM or Ctrl-C kills CMD and ends at once: what it had comes again later. At the
+end standard error tells how many were handled, and how many attempts failed.`,
 		Example: `  bellhop work greetings
   bellhop work order.timeout --concurrency 8 -- ./cancel-unpaid.sh
   bellhop work mail -- sh -c 'sendmail "$MESSAGE_HEADER_TO"'`,
@@ -65,6 +67,7 @@ SIGTERM or Ctrl-C kills CMD and ends at once: what it had comes again later.`,
 			handler = cmd.handle
 		}
 		var t tally
+		defer a.sum(&t)
 		defer s.tell(ctx, &t)()
 		return work(ctx, s, args[0], counting(&t, handler), o, f.count)
 	})
@@ -81,9 +84,18 @@ func handlerArgs(what string) cobra.PositionalArgs {
 			return fmt.Errorf("unexpected argument %q; write -- in front of the command", args[1])
 		case dash == len(args):
 			return fmt.Errorf("CMD is missing behind --")
+		case dash > 0 && isFlag(c, args[dash]):
+			return fmt.Errorf("flag %s stands behind --, where CMD begins; write bellhop %s %s %s -- CMD", args[dash], c.Name(), args[0], args[dash])
 		}
 		return nil
 	}
+}
+
+// isFlag reports whether a word is a flag of a command.
+func isFlag(c *cobra.Command, word string) bool {
+	name, _, _ := strings.Cut(word, "=")
+	long, ok := strings.CutPrefix(name, "--")
+	return ok && c.Flags().Lookup(long) != nil || name == "-h"
 }
 
 // apply puts the flags that are given over the configuration.
@@ -120,10 +132,7 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() {
-		s.manager.Stopping(s.config.StopWithin())
-		s.log.Info("stopping: waiting for what is being handled; a second signal ends that", "topic", topic)
-	})()
+	defer s.tellStop(ctx, "topic", topic)()
 	if count > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithCancel(ctx)
@@ -139,6 +148,22 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 	s.log.Info("waiting for messages", "topic", topic)
 	s.manager.Ready()
 	return sub.Run(ctx)
+}
+
+// tellStop tells, when ctx ends, that what is being handled is waited for. What it
+// returns is called at the end, behind which nothing is told any more.
+func (s *session) tellStop(ctx context.Context, key, name string) (end func()) {
+	told := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(told)
+		s.manager.Stopping(s.config.StopWithin())
+		s.log.Info("stopping: waiting for what is being handled; a second signal ends that", key, name)
+	})
+	return func() {
+		if !stop() {
+			<-told
+		}
+	}
 }
 
 // counted lets a handler settle count messages for good, and then calls stop;
@@ -200,19 +225,18 @@ func (a *app) show(_ context.Context, d *subscribers.Delivery) error {
 	late := time.Since(d.Due)
 	if a.json {
 		return a.printJSON(shown{
-			Topic: d.Topic, ID: d.ID, Attempt: d.Attempt, Due: d.Due, LateMs: msOf(late), Published: d.Published,
+			Topic: d.Topic, ID: d.ID, Attempt: d.Attempt, Due: d.Due.UTC(), LateMs: msOf(late), Published: d.Published.UTC(),
 			ContentType: d.ContentType, Headers: d.Headers, Text: api.TextOf(d.Body),
 		})
 	}
-	_, err := fmt.Fprintf(a.out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, lateness(late), oneLine(d.Body))
-	return err
+	return terminal.Printf(a.out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, lateness(late), oneLine(d.Body))
 }
 
 // oneLine returns a body on one line: as it is if it is plain text, else quoted.
 func oneLine(body []byte) string {
 	s := strings.TrimSuffix(string(body), "\n")
-	if utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) {
+	if terminal.Quote(s) == s {
 		return s
 	}
-	return fmt.Sprintf("%q", body)
+	return terminal.Quote(string(body))
 }

@@ -111,6 +111,19 @@ esac`
 	}
 }
 
+// Two headers that are one variable are not handed to a command, which would read either of them.
+func TestWorkBuriesHeadersOfOneName(t *testing.T) {
+	s := newShell(t)
+	s.call("publish", "t", "--id", "1", "--body", "x", "--header", "a-b=1", "--header", "a_b=2", "--header", "a.c=3")
+	s.call("work", "t", "--count", "1", "--", "true")
+	var dead infoJSON
+	s.json(&dead, "inspect", "t", "1", "--json")
+	if want := "the headers a-b and a_b are both MESSAGE_HEADER_A_B to a command (buried by the handler)"; dead.State != notify.Dead || dead.Reason != want {
+		t.Errorf("got %+v", dead)
+	}
+	contains(t, s.fails(exitUsage, "publish", "t", "--body", "x", "--header", "To=1", "--header", "TO=2"), "invalid headers TO and To")
+}
+
 func TestWorkGivesUp(t *testing.T) {
 	s := newShell(t, "BELLHOP_BACKOFF_MIN=1ms", "BELLHOP_BACKOFF_MAX=1ms")
 	s.start("serve")
@@ -188,7 +201,7 @@ func TestSecondSignalKills(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	p.await(1, "a second signal ends that")
 	p.signal(syscall.SIGTERM)
-	p.ends(exitFailed)
+	p.ends(exitInterrupted)
 	var pid int
 	if _, err := fmt.Sscanf(p.said()[strings.Index(p.said(), "began"):], "began %d", &pid); err != nil {
 		t.Fatal(err)
@@ -247,6 +260,9 @@ func TestWorkRefuses(t *testing.T) {
 		{"work -- true", "TOPIC is missing"},
 		{"work t true", `unexpected argument "true"; write -- in front of the command`},
 		{"work t --", "CMD is missing behind --"},
+		{"work t -- --concurrency=8 true", "flag --concurrency=8 stands behind --, where CMD begins; write bellhop work t --concurrency=8 -- CMD"},
+		{"listen t -- --json", "flag --json stands behind --, where CMD begins; write bellhop listen t --json -- CMD"},
+		{"work t -- --help", "flag --help stands behind --"},
 		{"work t -- no-such-command-here", "executable file not found"},
 		{"work a/b", `invalid topic "a/b"`},
 		{"work t --concurrency 0", "invalid concurrency 0"},
@@ -262,13 +278,13 @@ func TestWorkRefuses(t *testing.T) {
 }
 
 func TestBodiesInJSON(t *testing.T) {
-	for _, body := range []string{"text", "\xff\x00"} {
+	for _, body := range []string{"text", "\xff\x00", ""} {
 		raw, err := json.Marshal(struct{ api.Text }{api.TextOf([]byte(body))})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var line notify.Line
-		if err := json.Unmarshal(raw, &line); err != nil || line.Body+string(line.BodyBase64) != body {
+		var text api.Text
+		if err := json.Unmarshal(raw, &text); err != nil || string(text.Bytes()) != body || text.Bytes() == nil {
 			t.Errorf("%q becomes %s", body, raw)
 		}
 	}

@@ -39,6 +39,9 @@ func TestDecode(t *testing.T) {
 		`{"lease":{}}`:         "lease is a JSON object, and should be a string",
 		`{"min_age":"1s"}`:     `the field "min_age" is unknown`,
 		"{\"lease\":\"\xff\"}": "it is not UTF-8",
+		`{"max":1,"max":2}`:    `the key "max" is given twice`,
+		`{"max":1,"MAX":2}`:    "differ only in case",
+		`{"lease":"\ud83d"}`:   "half of a surrogate pair",
 	} {
 		err := api.Decode([]byte(data), &api.Claim{})
 		if !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), want) {

@@ -81,11 +81,10 @@ func ProblemOf(err error) Problem {
 	return NewProblem("internal", "internal error", http.StatusInternalServerError, err)
 }
 
-// refusesUser reports whether Redis does not let its user do what a script does,
-// which is the operator's to mend (bellhop doctor says how), and nobody else's fault.
+// refusesUser reports whether Redis does not know its user, or does not let it do
+// what a script does, which is the operator's to mend, and nobody else's fault.
 func refusesUser(err error) bool {
-	return redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS") ||
-		redis.HasErrorPrefix(err, "The user executing the script can't run this command")
+	return notify.Refused(err) || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS")
 }
 
 // NewProblem returns the problem of an error of a kind: its type is urn:bellhop:NAME.

@@ -13,7 +13,7 @@ import (
 type Publication struct {
 	Topic string       `json:"topic" example:"order.timeout"`
 	ID    string       `json:"id" doc:"the one that was given, or a generated one" example:"order-4711"`
-	Due   time.Time    `json:"due" doc:"when it is due, by the clock of Redis"`
+	Due   time.Time    `json:"due" doc:"when it is due, by the clock of Redis; where that was asked for in the past: now"`
 	State notify.State `json:"state" enum:"scheduled,ready" doc:"scheduled, or ready if it is due already"`
 }
 
@@ -22,21 +22,33 @@ func PublicationOf(p notify.Publication) Publication {
 	return Publication{Topic: p.Topic, ID: p.ID, Due: p.Due.UTC(), State: p.State}
 }
 
-// Cancelled says which state a cancelled message was in.
+// Cancelled says that a message is cancelled, and which state it was in.
 type Cancelled struct {
-	State notify.State `json:"state" enum:"scheduled,ready,dead"`
+	Cancelled bool         `json:"cancelled" doc:"true"`
+	Was       notify.State `json:"was" enum:"scheduled,ready,dead" doc:"the state that it was in"`
 }
 
-// Text is a body in JSON, under one name if it is text and another if it is not.
+// CancelledOf returns what a cancellation is told as.
+func CancelledOf(was notify.State) Cancelled { return Cancelled{Cancelled: true, Was: was} }
+
+// Text is a body in JSON, under one name if it is text, which may be empty, and another if it is not.
 type Text struct {
-	Body       string `json:"body,omitempty" doc:"the body, if it is UTF-8"`
-	BodyBase64 []byte `json:"body_base64,omitempty" doc:"the body, if it is not UTF-8"`
+	Body       *string `json:"body,omitempty" nullable:"false" doc:"the body, if it is UTF-8"`
+	BodyBase64 []byte  `json:"body_base64,omitempty" doc:"the body, if it is not UTF-8"`
+}
+
+// Bytes returns the body.
+func (t Text) Bytes() []byte {
+	if t.Body != nil {
+		return []byte(*t.Body)
+	}
+	return t.BodyBase64
 }
 
 // TextOf returns a body as it is told.
 func TextOf(body []byte) Text {
-	if utf8.Valid(body) {
-		return Text{Body: string(body)}
+	if text := string(body); utf8.ValidString(text) {
+		return Text{Body: &text}
 	}
 	return Text{BodyBase64: body}
 }
@@ -59,7 +71,7 @@ type Message struct {
 	ContentType  string            `json:"content_type,omitempty"`
 	Headers      map[string]string `json:"headers,omitempty" doc:"that were carried along"`
 	Text
-	Fault string `json:"fault,omitempty" doc:"why its record cannot be read; the body is all of it then"`
+	Fault string `json:"fault,omitempty" doc:"why its record cannot be read; the body is all of it then, or there is none"`
 }
 
 // MessageOf returns what is known of a message as it is told.
@@ -79,7 +91,9 @@ func MessageOf(i notify.Info) Message {
 	if i.Fault != nil {
 		m.Fault = i.Fault.Error()
 	}
-	m.Text = TextOf(i.Body)
+	if i.Body != nil { // its record is there
+		m.Text = TextOf(i.Body)
+	}
 	return m
 }
 
@@ -98,20 +112,11 @@ type Page struct {
 	Cursor   string    `json:"cursor,omitempty" doc:"give it as cursor for the next page; missing: this is the last one"`
 }
 
-// PageOf returns a part of a list as it is told.
-func PageOf(p notify.Page) Page {
-	page := Page{Messages: make([]Message, len(p.Messages)), Cursor: p.Cursor}
-	for i, info := range p.Messages {
-		page.Messages[i] = MessageOf(info)
-	}
-	return page
-}
-
 // Delivery is a message that was claimed.
 type Delivery struct {
 	Topic       string              `json:"topic" example:"order.timeout"`
 	ID          string              `json:"id" example:"order-4711"`
-	Receipt     subscribers.Receipt `json:"receipt" doc:"settles it: the end of the lease, in Unix milliseconds by the clock of Redis"`
+	Receipt     subscribers.Receipt `json:"receipt" doc:"settles it: the end of the lease, in Unix microseconds by the clock of Redis"`
 	Attempt     int                 `json:"attempt" doc:"1 on first delivery"`
 	Due         time.Time           `json:"due" doc:"since when it is ready"`
 	Published   time.Time           `json:"published"`
@@ -172,9 +177,10 @@ func BroadcastOf(b *subscribers.Broadcast) Broadcast {
 	}
 }
 
-// Gap tells a listener that broadcasts of a topic were removed before it got to them.
+// Gap tells a listener that broadcasts of a topic were removed before it got to
+// them, or may have been, since Redis lost all that it held.
 type Gap struct {
-	Topic string          `json:"topic"`
+	Topic string          `json:"topic" doc:"or, where Redis lost all that it held, what the listener listens to"`
 	After notify.Position `json:"after" doc:"those behind this position are missing,"`
 	UpTo  notify.Position `json:"up_to" doc:"up to and with this one"`
 }
@@ -193,18 +199,15 @@ func TopicOf(c notify.Counts) Topic {
 
 // Topics counts the messages of topics, by name: a part of all.
 type Topics struct {
-	Topics []Topic `json:"topics" nullable:"false"`
+	Topics []Topic `json:"topics" nullable:"false" doc:"fewer than the limit, or none, is not the last page where there is a cursor"`
 	Cursor string  `json:"cursor,omitempty" doc:"give it as cursor for the next page; missing: this is the last one"`
 }
 
 // TopicsOf returns counts as they are told, with a cursor where there are more.
-func TopicsOf(counts []notify.Counts, more bool) Topics {
-	t := Topics{Topics: make([]Topic, len(counts))}
+func TopicsOf(counts []notify.Counts, cursor string) Topics {
+	t := Topics{Topics: make([]Topic, len(counts)), Cursor: cursor}
 	for i, one := range counts {
 		t.Topics[i] = TopicOf(one)
-	}
-	if more {
-		t.Cursor = counts[len(counts)-1].Topic
 	}
 	return t
 }

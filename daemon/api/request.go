@@ -1,18 +1,14 @@
 package api
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"regexp"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/strictjson"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -59,7 +55,7 @@ func ParseTime(field, text string) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("%w %s %.100q: write a time such as 2030-01-02T15:04:05Z or 2030-01-02T15:04:05.678+02:00", notify.ErrInvalid, field, text)
 	}
 	if t.IsZero() { // which would stand for no time
-		return time.Time{}, fmt.Errorf("%w %s %s: it is before 1970", notify.ErrInvalid, field, text)
+		return time.Time{}, fmt.Errorf("%w %s %.100s: it is before 1970", notify.ErrInvalid, field, text)
 	}
 	return t, nil
 }
@@ -67,53 +63,26 @@ func ParseTime(field, text string) (time.Time, error) {
 // Decode reads a request, one JSON object, into a struct that holds the
 // defaults. The error is a notify.ErrInvalid that names the field.
 func Decode(data []byte, into any) error {
-	if !utf8.Valid(data) {
-		return refuse(into, "it is not UTF-8")
-	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	if first := bytes.TrimSpace(data); len(first) == 0 || first[0] != '{' {
-		return refuse(into, "it is not a JSON object")
-	}
-	if err := decoder.Decode(into); err != nil {
-		return refuse(into, jsonFault(err))
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return refuse(into, "something follows the JSON object")
+	if err := strictjson.Decode(data, into); err != nil {
+		return refuse(into, err)
 	}
 	return nil
 }
 
 // refuse says what is wrong with a request, and which fields it may have.
-func refuse(into any, fault string) error {
+func refuse(into any, fault error) error {
 	var fields []string
 	of := reflect.TypeOf(into).Elem()
 	for i := range of.NumField() {
 		fields = append(fields, of.Field(i).Tag.Get("json"))
 	}
-	return fmt.Errorf("%w request: %s; write one JSON object whose fields are %s", notify.ErrInvalid, fault, strings.Join(fields, ", "))
-}
-
-// jsonFault says what is wrong with JSON in the words of who wrote it.
-func jsonFault(err error) string {
-	var kind *json.UnmarshalTypeError
-	if errors.As(err, &kind) {
-		want := "string"
-		if kind.Type.Kind() == reflect.Int {
-			want = "whole number"
-		}
-		return fmt.Sprintf("%s is a JSON %s, and should be a %s", kind.Field, kind.Value, want)
-	}
-	if text, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return fmt.Sprintf("the field %.100s is unknown", text)
-	}
-	return "it is not JSON"
+	return fmt.Errorf("%w request: %w; write one JSON object whose fields are %s", notify.ErrInvalid, fault, strings.Join(fields, ", "))
 }
 
 // Receipt names a claimed message that is to be acknowledged.
 type Receipt struct {
 	ID      string              `json:"id" example:"order-4711"`
-	Receipt subscribers.Receipt `json:"receipt" example:"1735830245678" doc:"that came with the message, or that of the last extension"`
+	Receipt subscribers.Receipt `json:"receipt" example:"1735830245678900" doc:"that came with the message, or that of the last extension"`
 }
 
 // DecodeReceipt reads a receipt. The error is a notify.ErrInvalid.

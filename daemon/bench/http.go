@@ -31,7 +31,7 @@ type served struct {
 // served calls f while a daemon runs on the stage's store, in a process of its
 // own so that its memory is its own, too.
 func (s *stage) served(ctx context.Context, conns int, f func(d *served) error) error {
-	port, err := child.FreePort()
+	port, err := child.HoldPort()
 	if err != nil {
 		return err
 	}
@@ -67,6 +67,7 @@ func (s *stage) environment(port int) []string {
 	for name, value := range map[string]string{
 		"REDIS_URL": s.redis.URL, "REDIS_MASTER": s.redis.Master, "REDIS_USERNAME": s.redis.Username,
 		"REDIS_PASSWORD_FILE": s.redis.PasswordFile, "REDIS_CA_FILE": s.redis.CAFile, "PREFIX": s.redis.Prefix,
+		"REDIS_SENTINEL_USERNAME": s.redis.SentinelUsername, "REDIS_SENTINEL_PASSWORD_FILE": s.redis.SentinelPasswordFile,
 		"REDIS_CERT_FILE": s.redis.CertFile, "REDIS_KEY_FILE": s.redis.KeyFile, "WAIT_REPLICAS": strconv.Itoa(s.redis.WaitReplicas),
 		"LISTEN": "127.0.0.1:" + strconv.Itoa(port), "LOG_LEVEL": "error",
 	} {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/child"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -80,10 +79,7 @@ func (s *served) claim(query string) api.Delivery {
 // good at the next daemon, and what its client lost comes again.
 func TestKillDaemonOverHTTP(t *testing.T) {
 	store := storetest.At(t, storetest.Server(t).URL(), "")
-	port, err := child.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := storetest.Port(t)
 	first := serveHTTP(t, store, port)
 	for _, id := range []string{"kept", "lost"} {
 		first.call(http.MethodPost, "/v1/topics/"+topic+"/messages?id="+id, "x")

@@ -87,8 +87,13 @@ func TestLostNudge(t *testing.T) {
 	run(t, store)
 	late := lateWorker(t, store)
 	waiting(t, store)
-	setUser(t, store, "mute", "on", ">secret", "~*", "resetchannels", "+@all")
-	storetest.Publish(t, as(t, server.URL(), "mute", store), notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
+	setUser(t, store, "mute", "on", ">secret", "~*", "&*", "+@all")
+	mute := as(t, server.URL(), "mute", store)
+	if err := mute.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	setUser(t, store, "mute", "resetchannels") // behind the rehearsal
+	storetest.Publish(t, mute, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
 	if got := handled(t, late); got > notify.Heartbeat+slack {
 		t.Errorf("late by %v, the bound is a heartbeat, %v", got, notify.Heartbeat)
 	}

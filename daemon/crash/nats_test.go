@@ -3,7 +3,6 @@ package crash_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -33,7 +32,7 @@ type natsd struct {
 // startNATS starts a nats-server, which stops when the test ends.
 func startNATS(t *testing.T) *natsd {
 	t.Helper()
-	n := &natsd{t: t, opts: &server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()}}
+	n := &natsd{t: t, opts: &server.Options{Host: "127.0.0.1", Port: storetest.Port(t), NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()}}
 	n.start()
 	t.Cleanup(n.stop)
 	return n
@@ -49,7 +48,6 @@ func (n *natsd) start() {
 	if !n.ReadyForConnections(storetest.Deadline) {
 		n.t.Fatal("nats-server does not start")
 	}
-	n.opts.Port = n.Addr().(*net.TCPAddr).Port
 }
 
 func (n *natsd) stop() {

@@ -50,6 +50,7 @@ func Run(ctx context.Context, o Options) error {
 	c := o.Config
 	c.RedisURL = daemon.URLs(store.URL())
 	c.RedisMaster, c.RedisUsername, c.RedisPasswordFile, c.RedisCAFile = "", "", "", ""
+	c.RedisSentinelUsername, c.RedisSentinelPasswordFile = "", ""
 	c.RedisCertFile, c.RedisKeyFile, c.WaitReplicas = "", "", 0
 	servers := []server{store}
 	if c.NatsURL == "" {

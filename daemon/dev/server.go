@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/bellhopd/bellhop/notify/child"
 	"github.com/bellhopd/bellhop/notify/redisserver"
 )
 
@@ -35,24 +34,25 @@ const usualPort = 6379
 
 // start starts a redis-server if there is one, else a Redis in memory.
 func start(ctx context.Context, o Options) (redis, error) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
+	switch _, err := redisserver.Program(); {
+	case errors.Is(err, redisserver.ErrNotInstalled):
 		return startTrial()
+	case err != nil:
+		return nil, err
 	}
-	return startChild(ctx, o.Dir)
+	return startKeeper(ctx, o.Dir)
 }
 
-// free returns a port if it is free, else zero.
+// free returns a port if it is free, for a server to be started at it, else zero.
 func free(port int) int {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
+	if child.Hold(port) != nil {
 		return 0
 	}
-	l.Close()
 	return port
 }
 
-// child is a redis-server that keeps its data in a folder.
-type child struct {
+// keeper is a redis-server that keeps its data in a folder.
+type keeper struct {
 	*redisserver.Server
 	dir  string
 	log  *os.File
@@ -73,7 +73,7 @@ func DefaultDir() (string, error) {
 	return filepath.Join(state, "bellhop", "dev"), nil
 }
 
-func startChild(ctx context.Context, dir string) (_ redis, err error) {
+func startKeeper(ctx context.Context, dir string) (_ redis, err error) {
 	if dir == "" {
 		if dir, err = DefaultDir(); err != nil {
 			return nil, err
@@ -82,7 +82,7 @@ func startChild(ctx context.Context, dir string) (_ redis, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder for the data: %w", err)
 	}
-	c := &child{dir: dir}
+	c := &keeper{dir: dir}
 	if c.lock, err = lock(filepath.Join(dir, "lock")); err != nil {
 		return nil, err
 	}
@@ -123,19 +123,19 @@ func lock(path string) (int, error) {
 }
 
 // Dir returns the folder with the data.
-func (c *child) Dir() string { return c.dir }
+func (c *keeper) Dir() string { return c.dir }
 
-func (c *child) About() string {
+func (c *keeper) About() string {
 	return fmt.Sprintf("redis-server on %s, data and log in %s", c.Addr(), c.dir)
 }
 
 // Stop stops the server and gives up the folder.
-func (c *child) Stop() {
+func (c *keeper) Stop() {
 	c.Server.Stop()
 	c.release()
 }
 
-func (c *child) release() {
+func (c *keeper) release() {
 	if c.log != nil {
 		c.log.Close()
 	}

@@ -17,25 +17,29 @@ const Contents = "contents"
 // goes on, and calls on with each finding: those that it mended are OK. It
 // returns the worst verdict. The error is a configuration that cannot be used,
 // or that ctx ended.
-func Repair(ctx context.Context, c notify.Config, on func(Finding)) (Verdict, error) {
+func Repair(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Verdict, error) {
 	store, err := notify.Open(c)
 	if err != nil {
 		return Fail, err
 	}
 	defer store.Close()
-	e := &exam{store: store, on: on, worst: OK}
+	e := &exam{store: store, o: o, on: on, worst: OK}
 	e.contents(ctx, true)
 	return e.worst, ctx.Err()
 }
 
 // contents looks for what is out of place, and mends it if that is wanted.
 func (e *exam) contents(ctx context.Context, apply bool) {
-	sum, err := repair.Run(ctx, e.store, repair.Options{Apply: apply}, e.outOfPlace)
-	if err != nil {
+	sum, err := repair.Run(ctx, e.store, repair.Options{Apply: apply, OnProgress: e.o.OnProgress}, e.outOfPlace)
+	switch {
+	case ctx.Err() != nil:
+		e.tell(Contents, Warn, fmt.Sprintf("interrupted: %s told until then", plural(sum.Found, "fault")), "run it again, and let it end; --quick leaves this out")
+		return
+	case err != nil:
 		e.unexamined(err, apply)
 		return
 	}
-	found := fmt.Sprintf("%d messages, %d topics: ", sum.Messages, sum.Topics)
+	found := fmt.Sprintf("%s, %s: ", plural(sum.Messages, "message"), plural(sum.Topics, "topic"))
 	if len(sum.Uncounted) > 0 {
 		found += "too many are " + strings.Join(sum.Uncounted, " or ") + " to compare that with its counters; "
 	}
@@ -75,12 +79,10 @@ func (e *exam) outOfPlace(f repair.Finding) {
 
 // unexamined tells why the contents could not be examined: that they were to be repaired makes it worse.
 func (e *exam) unexamined(err error, apply bool) {
-	verdict, remedy := Warn, "see to what Redis says"
+	verdict := Warn
 	if apply {
 		verdict = Fail
 	}
-	if refused(err) {
-		remedy = "for this, give a user these rights: ACL SETUSER NAME " + notify.RepairRights(e.store.Keys().Prefix())
-	}
-	e.tell(Contents, verdict, err.Error(), remedy)
+	found, remedy := told(err, notify.RepairRights(e.store.Keys().Prefix()))
+	e.tell(Contents, verdict, found, remedy)
 }

@@ -1,9 +1,11 @@
-// Package doctor examines a Redis: can it hold messages safely, may this user
-// do all that Bellhop does, and does a carrier live.
+// Package doctor examines a Redis, and the service on it: can it hold messages
+// safely, may this user do all that Bellhop does, does a carrier live, is anybody
+// missing who should handle what is there, and is anything out of place.
 package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -42,8 +44,17 @@ type Finding struct {
 	Verdict Verdict `json:"verdict"`
 	Found   string  `json:"found"`
 	Remedy  string  `json:"remedy,omitempty"` // what to do, where it is not OK
+	Name    string  `json:"name,omitempty"`   // the topic or the named listener, where it is about one
 
 	Repairable bool `json:"repairable,omitempty"` // Repair does it
+}
+
+// Checks returns the names of all checks, in the order in which they are made.
+func Checks() []string {
+	return []string{
+		"reachable", "version", "cluster", "persistence", "eviction", "memory", "format", "replicas", "rights", "pub/sub round trip", "clock",
+		"carrier", "standby", "overdue", "behind", "paused", "dead", "listeners", Contents,
+	}
 }
 
 // Limits beyond which a finding is a warning.
@@ -52,9 +63,19 @@ const (
 	maxTrip   = 50 * time.Millisecond // of a ring from a publisher to a subscriber
 )
 
+// Options are the options of Run and Repair. The zero value examines all.
+type Options struct {
+	Quick bool // Run leaves out the look at all keys, which takes half a minute for a million messages
+
+	// OnProgress is told how much of that look is done, of about how much in all;
+	// that is 0 while it is unknown. It may be nil, and must not block.
+	OnProgress func(looked, all int)
+}
+
 // exam is one examination.
 type exam struct {
 	store *notify.Store
+	o     Options
 	info  map[string]string // fields of INFO
 	trial bool              // the Redis of bellhop dev that keeps all in memory
 	on    func(Finding)
@@ -66,17 +87,22 @@ func (e *exam) tell(check string, v Verdict, found, remedy string) {
 	e.on(Finding{Check: check, Verdict: v, Found: found, Remedy: remedy})
 }
 
-// Run examines the Redis that c names, calls on with each finding, and returns
-// the worst verdict. It looks for messages that are out of place, and leaves all
-// alone: what it tries, it tries under a prefix of its own, and removes. The
-// error is a configuration that cannot be used, or that ctx ended.
-func Run(ctx context.Context, c notify.Config, on func(Finding)) (Verdict, error) {
+// Run examines the Redis that c names and the service on it, calls on with each
+// finding as it is made, and returns the worst verdict. Last it looks for messages
+// that are out of place. It leaves all alone: what it tries, it tries under a
+// prefix of its own, and removes. The error is a configuration that cannot be
+// used, or that ctx ended: then on was called with what was found until then.
+func Run(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Verdict, error) {
 	store, err := notify.Open(c)
 	if err != nil {
 		return Fail, err
 	}
 	defer store.Close()
-	e := &exam{store: store, on: on, worst: OK}
+	e := &exam{store: store, o: o, worst: OK, on: func(f Finding) {
+		if ctx.Err() == nil || f.Check == Contents { // else the check was cut short
+			on(f)
+		}
+	}}
 	if !e.reach(ctx) {
 		return e.worst, ctx.Err()
 	}
@@ -85,6 +111,7 @@ func Run(ctx context.Context, c notify.Config, on func(Finding)) (Verdict, error
 	e.persistence(ctx)
 	e.eviction()
 	e.memory(ctx)
+	e.format(ctx)
 	c.WaitReplicas = e.replicas(c.WaitReplicas)
 	fit := e.worst < Fail || e.fit(ctx)
 	if fit {
@@ -95,6 +122,9 @@ func Run(ctx context.Context, c notify.Config, on func(Finding)) (Verdict, error
 	e.clock(ctx)
 	e.carrier(ctx)
 	if fit {
+		e.service(ctx)
+	}
+	if fit && !o.Quick && ctx.Err() == nil {
 		e.contents(ctx, false)
 	}
 	return e.worst, ctx.Err()
@@ -169,6 +199,17 @@ func (e *exam) persistence(ctx context.Context) {
 	}
 }
 
+// format looks whether what the prefix holds is of this version. An error of
+// another kind is told by the checks that follow.
+func (e *exam) format(ctx context.Context) {
+	switch err := e.store.CheckFormat(ctx); {
+	case errors.Is(err, notify.ErrUnfit):
+		e.tell("format", Fail, err.Error(), "export it with the version that wrote it, or leave it there and use another BELLHOP_PREFIX")
+	case err == nil:
+		e.tell("format", OK, fmt.Sprintf("%d, or nothing yet", notify.Format), "")
+	}
+}
+
 func (e *exam) eviction() {
 	const check, remedy = "eviction", "run CONFIG SET maxmemory-policy noeviction, and put it into redis.conf"
 	policy, limit := e.info["maxmemory_policy"], e.info["maxmemory"]
@@ -191,8 +232,8 @@ func memory(info map[string]string) string {
 	return "none"
 }
 
-// fit asks whether scripts would run: persistence alone does not keep them from it.
-func (e *exam) fit(ctx context.Context) bool { return e.store.Check(ctx) == nil }
+// fit asks whether this Redis may hold messages: persistence alone does not keep it from that, nor does a missing right.
+func (e *exam) fit(ctx context.Context) bool { return !errors.Is(e.store.Check(ctx), notify.ErrUnfit) }
 
 func (e *exam) clock(ctx context.Context) {
 	offset, err := bench.Clock(ctx, e.store)
@@ -207,36 +248,47 @@ func (e *exam) clock(ctx context.Context) {
 	}
 }
 
-// carrier looks whether one is elected, and listens for its beat.
+// longestListen is how long a beat is listened for at the most.
+const longestListen = 10 * time.Second
+
+// carrier looks whether one is elected, and listens for its beat. One that is
+// killed is replaced after a lease, so that after two a beat is overdue.
 func (e *exam) carrier(ctx context.Context) {
 	const check, remedy = "carrier", "start one: bellhop serve. Until then nothing that is delayed is delivered"
 	status, err := carrier.Look(ctx, e.store)
+	overdue := max(2*status.Whole, notify.Silence)
+	within := min(overdue, longestListen)
+	heard := status.Name != "" && e.beats(ctx, within)
+	if status.Name != "" && !heard {
+		status, err = carrier.Look(ctx, e.store)
+	}
 	switch {
 	case err != nil:
 		e.tell(check, Fail, err.Error(), "see to the rights of this user, above")
-		return
 	case status.Name == "":
 		e.tell(check, Warn, "none is elected", remedy)
-		return
+	case heard:
+		e.tell(check, OK, fmt.Sprintf("%s, epoch %d, elected %s; its beat is heard", status.Name, status.Epoch, status.Since.Format(time.RFC3339)), "")
+	case within < overdue && status.Lease <= status.Whole:
+		e.tell(check, Warn, fmt.Sprintf("%s is elected, but no beat was heard in %v", status.Name, within),
+			fmt.Sprintf("it may have been killed, then another takes over when its lease ends, in %v; or pub/sub does not reach this host", status.Lease))
+	default:
+		e.tell(check, Fail, fmt.Sprintf("%s is elected, but no beat was heard in %v", status.Name, within),
+			"see that a daemon runs and reaches Redis: bellhop serve. Until then nothing that is delayed is delivered. Or pub/sub does not reach this host")
 	}
-	heard := make(chan struct{})
-	listening, stop := context.WithTimeout(ctx, notify.Silence)
+}
+
+// beats listens for a carrier's beat for a while, and reports whether it heard one.
+func (e *exam) beats(ctx context.Context, within time.Duration) (heard bool) {
+	ctx, stop := context.WithTimeout(ctx, within)
 	defer stop()
-	var once bool
-	e.store.Hear(listening, func(event notify.Event) {
-		if event.Kind == notify.Beat && !once {
-			once = true
-			close(heard)
+	e.store.Hear(ctx, func(event notify.Event) {
+		if event.Kind == notify.Beat {
+			heard = true
 			stop()
 		}
 	})
-	select {
-	case <-heard:
-		e.tell(check, OK, fmt.Sprintf("%s, epoch %d, elected %s; its beat is heard", status.Name, status.Epoch, status.Since.Format(time.RFC3339)), "")
-	default:
-		e.tell(check, Warn, fmt.Sprintf("%s is elected, but no beat was heard in %v", status.Name, notify.Silence),
-			"it may have been killed just now, another takes over when its lease ends; or pub/sub does not reach this host")
-	}
+	return heard
 }
 
 func millis(d time.Duration) string {

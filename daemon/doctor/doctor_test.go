@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/redisserver"
@@ -21,7 +22,7 @@ func examine(t *testing.T, url func(*redisserver.Server) string, args ...string)
 	t.Helper()
 	server := storetest.Server(t, args...)
 	findings := make(map[string]doctor.Finding)
-	worst, err := doctor.Run(t.Context(), notify.Config{URL: url(server)}, func(f doctor.Finding) {
+	worst, err := doctor.Run(t.Context(), notify.Config{URL: url(server)}, doctor.Options{}, func(f doctor.Finding) {
 		findings[f.Check] = f
 		if f.Verdict != doctor.OK && f.Remedy == "" {
 			t.Errorf("%s is %v, and no remedy is named", f.Check, f.Verdict)
@@ -110,9 +111,50 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// A carrier that is elected and not heard is a fault when it should have been replaced by then. It may be still, where its
+// lease is too long to be waited for.
+func TestCarrierThatIsNotHeard(t *testing.T) {
+	for name, test := range map[string]struct {
+		token string
+		left  time.Duration
+		want  doctor.Verdict
+	}{
+		"for twice its lease":         {"1 1 500 gone", time.Hour, doctor.Fail},
+		"its lease is over meanwhile": {"1 1 500 gone", 500 * time.Millisecond, doctor.Warn},
+		"for a part of a long lease":  {"1 1 600000 gone", 10 * time.Minute, doctor.Warn},
+		"the clock was set back":      {"1 1 600000 gone", time.Hour, doctor.Fail},
+		"another program's, for ever": {"gone", 0, doctor.Fail},
+		"it is heard":                 {"", 0, doctor.OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes").URL()}
+			store := storetest.At(t, c.URL, "")
+			if test.token == "" {
+				carrying, err := carrier.New(store, carrier.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				storetest.Run(t, carrying.Run)
+				storetest.Eventually(t, "it carries", func() bool { return carrying.State().Carrying })
+			} else if err := store.Client().Set(t.Context(), store.Keys().Carrier(), test.token, test.left).Err(); err != nil {
+				t.Fatal(err)
+			}
+			_, err := doctor.Run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) {
+				if f.Check == "carrier" && f.Verdict != test.want {
+					t.Errorf("%v, want %v: %s", f.Verdict, test.want, f.Found)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 func TestLeavesNothingBehind(t *testing.T) {
 	url := storetest.Server(t).URL()
-	if _, err := doctor.Run(t.Context(), notify.Config{URL: url}, func(doctor.Finding) {}); err != nil {
+	if _, err := doctor.Run(t.Context(), notify.Config{URL: url}, doctor.Options{}, func(doctor.Finding) {}); err != nil {
 		t.Fatal(err)
 	}
 	keys, err := storetest.At(t, url, "").Client().Keys(t.Context(), "*").Result()
@@ -123,7 +165,7 @@ func TestLeavesNothingBehind(t *testing.T) {
 
 func TestNobodyThere(t *testing.T) {
 	var found doctor.Finding
-	worst, err := doctor.Run(t.Context(), notify.Config{URL: "redis://:geheim@127.0.0.1:1"}, func(f doctor.Finding) { found = f })
+	worst, err := doctor.Run(t.Context(), notify.Config{URL: "redis://:geheim@127.0.0.1:1"}, doctor.Options{}, func(f doctor.Finding) { found = f })
 	if err != nil || worst != doctor.Fail {
 		t.Fatalf("got %v, %v", worst, err)
 	}
@@ -144,9 +186,9 @@ func TestContents(t *testing.T) {
 	if err := client.Set(t.Context(), keys.Base()+"mine", "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	examine := func(run func(context.Context, notify.Config, func(doctor.Finding)) (doctor.Verdict, error)) (worst doctor.Verdict, told []doctor.Finding) {
+	examine := func(run func(context.Context, notify.Config, doctor.Options, func(doctor.Finding)) (doctor.Verdict, error)) (worst doctor.Verdict, told []doctor.Finding) {
 		t.Helper()
-		worst, err := run(t.Context(), c, func(f doctor.Finding) {
+		worst, err := run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) {
 			if f.Check == doctor.Contents {
 				told = append(told, f)
 			}
@@ -171,7 +213,7 @@ func TestContents(t *testing.T) {
 				Check: doctor.Contents, Verdict: doctor.Fail, Found: "orders:a in messages: a record that stands in no place",
 				Remedy: "would be made ready, as due now", Repairable: true,
 			},
-			sums(doctor.Fail, "1 messages, 0 topics: faults found: 1, that can be repaired: 1", "run bellhop doctor --repair"),
+			sums(doctor.Fail, "1 message, 0 topics: faults found: 1, that can be repaired: 1", "run bellhop doctor --repair"),
 		}
 		if diff := cmp.Diff(want, told); diff != "" || worst != doctor.Fail {
 			t.Errorf("%v, told (-want +got):\n%s", worst, diff)
@@ -181,13 +223,13 @@ func TestContents(t *testing.T) {
 	want := []doctor.Finding{
 		foreign,
 		sums(doctor.OK, "orders:a in messages: a record that stands in no place: made ready, as due now", ""),
-		sums(doctor.OK, "1 messages, 0 topics: faults found and repaired: 1", ""),
+		sums(doctor.OK, "1 message, 0 topics: faults found and repaired: 1", ""),
 	}
 	if diff := cmp.Diff(want, told); diff != "" || worst != doctor.Warn {
 		t.Errorf("%v, told (-want +got):\n%s", worst, diff)
 	}
 	worst, told = examine(doctor.Run)
-	if diff := cmp.Diff([]doctor.Finding{foreign, sums(doctor.OK, "1 messages, 1 topics: nothing is out of place", "")}, told); diff != "" || worst != doctor.Warn {
+	if diff := cmp.Diff([]doctor.Finding{foreign, sums(doctor.OK, "1 message, 1 topic: nothing is out of place", "")}, told); diff != "" || worst != doctor.Warn {
 		t.Errorf("%v, told (-want +got):\n%s", worst, diff)
 	}
 }
@@ -195,12 +237,51 @@ func TestContents(t *testing.T) {
 // A user who may do all that Bellhop does, and no more, hears what the examination of the contents needs.
 func TestContentsWithoutRights(t *testing.T) {
 	url := as("bell", "pw")(storetest.Server(t, bell(notify.Rights("bellhop"))...))
-	worst, err := doctor.Repair(t.Context(), notify.Config{URL: url}, func(f doctor.Finding) {
+	worst, err := doctor.Repair(t.Context(), notify.Config{URL: url}, doctor.Options{}, func(f doctor.Finding) {
 		if f.Check != doctor.Contents || f.Verdict != doctor.Fail || !strings.Contains(f.Remedy, notify.RepairRights("bellhop")) {
 			t.Errorf("told: %+v", f)
 		}
 	})
 	if err != nil || worst != doctor.Fail {
 		t.Errorf("got %v, %v", worst, err)
+	}
+}
+
+// A right that is missing is named, with what gives it.
+func TestMissingRightIsNamed(t *testing.T) {
+	for _, test := range []struct {
+		args          []string
+		url           func(*redisserver.Server) string
+		found, remedy string
+	}{
+		{bell(strings.ReplaceAll(notify.Rights("bellhop"), "+hincrby", "")), as("bell", "pw"), "its user may not call HINCRBY", "run ACL SETUSER NAME " + notify.Rights("bellhop")},
+		{bell(strings.ReplaceAll(notify.Rights("bellhop"), "+psubscribe", "")), as("bell", "pw"), "NOPERM", "run ACL SETUSER NAME " + notify.Rights("bellhop")},
+		{bell(strings.ReplaceAll(notify.Rights("bellhop"), "~bellhop:*", "~bellhop:{0}:*")), as("bell", "pw"), "NOPERM", "run ACL SETUSER NAME " + notify.Rights("bellhop")},
+		{[]string{"--rename-command", "zadd", ""}, plain, "it does not know ZADD", "take rename-command out of its configuration for that"},
+	} {
+		_, findings := examine(t, test.url, test.args...)
+		if f := findings["rights"]; f.Verdict != doctor.Fail || !strings.Contains(f.Found, test.found) || strings.Contains(f.Found, "SETUSER") || f.Remedy != test.remedy {
+			t.Errorf("told: %+v", f)
+		}
+	}
+}
+
+// What another version wrote is told, with the way out, and nothing of it is looked at.
+func TestAnotherFormat(t *testing.T) {
+	server := storetest.Server(t, "--appendonly", "yes")
+	store := storetest.At(t, server.URL(), "")
+	if err := store.Client().Set(t.Context(), store.Keys().Format(), "3 ID", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	findings := make(map[string]doctor.Finding)
+	worst, err := doctor.Run(t.Context(), notify.Config{URL: server.URL()}, doctor.Options{}, func(f doctor.Finding) { findings[f.Check] = f })
+	if err != nil || worst != doctor.Fail {
+		t.Errorf("the worst is %v, %v", worst, err)
+	}
+	if f := findings["format"]; f.Verdict != doctor.Fail || !strings.Contains(f.Found, "has format 3") || !strings.Contains(f.Remedy, "export") {
+		t.Errorf("told is %+v", f)
+	}
+	if f, there := findings[doctor.Contents]; there {
+		t.Errorf("its contents were looked at: %+v", f)
 	}
 }

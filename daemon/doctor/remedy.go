@@ -18,13 +18,24 @@ func Remedy(err error) string {
 		return remedy
 	}
 	var reply redis.Error
+	var missing *notify.RightsError
 	switch {
+	case errors.As(err, &missing):
+		return "" // it says so itself
+	case notify.Refused(err):
+		return "'bellhop doctor' tells which right is missing"
+	case notify.SentinelsRefuse(err):
+		return "see to BELLHOP_REDIS_SENTINEL_USERNAME and BELLHOP_REDIS_SENTINEL_PASSWORD_FILE"
 	case errors.Is(err, notify.ErrUnreplicated), redis.HasErrorPrefix(err, "NOREPLICAS"):
 		return "'bellhop doctor' tells of the replicas"
 	case redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOAUTH"):
 		return "see to BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME and BELLHOP_REDIS_PASSWORD_FILE"
 	case redis.HasErrorPrefix(err, "OOM"):
 		return "have some messages handled, cancelled or purged, or raise maxmemory"
+	case errors.Is(err, notify.ErrNoRedis):
+		return "see that BELLHOP_REDIS_URL names the address and port of a Redis, and rediss:// where it wants TLS"
+	case redis.HasErrorPrefix(err, "LOADING"):
+		return "it has just started: wait until it has read its data"
 	case notify.Away(err) && errors.As(err, &reply):
 		return "it answers, and does not take this now: try again"
 	case notify.Away(err):

@@ -37,6 +37,7 @@ func TestRemedy(t *testing.T) {
 		{"nobody is there", "redis://127.0.0.1:1", "start one with 'bellhop dev' or set BELLHOP_REDIS_URL"},
 		{"an unknown authority", "rediss://" + foreign.Listener.Addr().String(), "BELLHOP_REDIS_CA_FILE"},
 		{"no TLS", "rediss://" + noTLS.Listener.Addr().String(), "write redis:// in BELLHOP_REDIS_URL"},
+		{"no Redis", "redis://" + noTLS.Listener.Addr().String(), "names the address and port of a Redis"},
 		{"too few replicas", alone.URL(), "'bellhop doctor' tells of the replicas"},
 		{"no password", "redis://" + locked.Addr(), "BELLHOP_REDIS_PASSWORD_FILE"},
 		{"memory is full", full.URL(), "raise maxmemory"},

@@ -71,7 +71,7 @@ func TestReplicas(t *testing.T) {
 				test.setup()
 			}
 			var got doctor.Finding
-			if _, err := doctor.Run(t.Context(), notify.Config{URL: test.at.URL(), WaitReplicas: test.wait}, func(f doctor.Finding) {
+			if _, err := doctor.Run(t.Context(), notify.Config{URL: test.at.URL(), WaitReplicas: test.wait}, doctor.Options{}, func(f doctor.Finding) {
 				if f.Check == "replicas" {
 					got = f
 				}

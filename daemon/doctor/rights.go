@@ -37,7 +37,13 @@ type rehearsal struct {
 // rights tells whether this user may do what Bellhop does, by doing it, and how
 // long a ring takes.
 func (e *exam) rights(ctx context.Context, c notify.Config) {
-	c.Prefix = fmt.Sprintf("%s:doctor-%s", e.store.Keys().Prefix(), strings.ToLower(notify.NewID()[16:]))
+	own := e.store.Keys().Prefix()
+	if err := e.store.Check(ctx); err != nil {
+		found, remedy := told(err, notify.Rights(own))
+		e.tell("rights", Fail, found, remedy)
+		return
+	}
+	c.Prefix = fmt.Sprintf("%s:doctor-%s", own, strings.ToLower(notify.NewID()[16:]))
 	c.MemoryShare = 100 // a full Redis is told of by the check of its memory
 	store, err := notify.Open(c)
 	if err != nil {
@@ -52,19 +58,29 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 	}
 	defer r.remove(context.WithoutCancel(ctx))
 	if step, err := r.run(ctx); err != nil {
-		remedy := "see to what Redis says"
-		if refused(err) {
-			remedy = "give this user its rights: ACL SETUSER NAME " + notify.Rights(e.store.Keys().Prefix())
-		}
-		e.tell("rights", Fail, step+": "+err.Error(), remedy)
+		found, remedy := told(err, notify.Rights(own))
+		e.tell("rights", Fail, step+": "+found, strings.ReplaceAll(remedy, c.Prefix, own))
 		return
 	}
 	if err := e.patterns(ctx); err != nil {
-		e.tell("rights", Fail, "listen to patterns, for NATS: "+err.Error(), "give this user its rights: ACL SETUSER NAME "+notify.Rights(e.store.Keys().Prefix()))
+		found, remedy := told(err, notify.Rights(own))
+		e.tell("rights", Fail, "listen to patterns, for NATS: "+found, remedy)
 		return
 	}
 	e.tell("rights", OK, "published, carried, claimed, settled, requeued and cancelled a message, and broadcast one", "")
 	e.rings(ctx, store)
+}
+
+// told returns what an error finds, and what to do about it. rights are what the user should have.
+func told(err error, rights string) (found, remedy string) {
+	var missing *notify.RightsError
+	switch {
+	case errors.As(err, &missing):
+		return strings.TrimSuffix(err.Error(), "; "+missing.Remedy), missing.Remedy
+	case notify.Refused(err):
+		return err.Error(), "run ACL SETUSER NAME " + rights
+	}
+	return err.Error(), "see to what Redis says"
 }
 
 // patterns listens for a moment to the patterns that the bridge to NATS does.
@@ -75,13 +91,6 @@ func (e *exam) patterns(ctx context.Context) error {
 	defer sub.Close()
 	_, err := sub.ReceiveTimeout(ctx, patience)
 	return err
-}
-
-// refused reports whether an error is one of missing rights. Inside a script
-// Redis has no code for it.
-func refused(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "NOPERM") || strings.Contains(text, "user executing the script can't")
 }
 
 // run goes through the life of a message. It returns the step that failed.
@@ -106,6 +115,7 @@ func (r *rehearsal) run(ctx context.Context) (string, error) {
 		{"claim requeued", func() error { return r.claim(ctx) }},
 		{"acknowledge", func() error { return r.claimer.Ack(ctx, r.hand) }},
 		{"count", func() error { return second(r.pub.Topics(ctx)) }},
+		{"survey", func() error { return second(r.pub.Survey(ctx, 1)) }},
 		{"publish again", func() error { return second(r.pub.Publish(ctx, r.message(id))) }},
 		{"cancel", func() error { return second(r.pub.Cancel(ctx, topic, id)) }},
 		{"broadcast", func() error {
@@ -251,8 +261,10 @@ func (r *rehearsal) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	k := r.store.Keys()
-	keys := append(k.Shard(k.Topic(topic)...), k.Carrier(), k.Epoch(), k.Mark(), k.Log(topic), k.Logs(), k.Listeners(),
-		k.Handed(), k.Places(topic), k.Held(topic), k.Tries(topic))
+	keys := append(k.Shard(k.Topic(topic)...), k.Format(), k.Carrier(), k.Epoch(), k.Mark(), k.Log(topic), k.Logs(), k.Listeners(),
+		k.Handed(), k.Places(topic), k.Held(topic), k.Tries(topic), k.OldestDeaths(), k.NewestDeaths(), k.KeptDeaths(), k.SeenTopics(),
+		k.TopicNames(), k.BusyTopics(),
+		k.Room(100))
 	r.store.Client().Del(ctx, keys...) // one that fails was told of by the steps before
 }
 

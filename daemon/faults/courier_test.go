@@ -79,7 +79,7 @@ func received(m *nats.Msg) (history.Record, error) {
 	attempt, worse := strconv.Atoi(m.Header.Get("Bellhop-Attempt"))
 	return history.Record{
 		Topic: m.Header.Get("ce-type"), ID: m.Header.Get("ce-id"), Due: due.UnixMilli(), Attempt: attempt,
-		Receipt: until.UnixMilli(), Lease: lease.Milliseconds(),
+		Receipt: until.UnixMicro(), Lease: lease.Milliseconds(),
 	}, errors.Join(err, bad, worse)
 }
 
@@ -108,7 +108,7 @@ func (c *carrying) publishAll(ctx context.Context) {
 			m.Topic = broadcastTopics[1]
 			request.Subject = "bellhop.publish-broadcast." + m.Topic
 		}
-		request.Data = []byte("x")
+		request.Data = []byte("x")[n%2:]
 		request.Header.Set("Bellhop-Id", m.ID)
 		request.Header.Set("Bellhop-Delay", fmt.Sprintf("%dms", c.roll(500)))
 		op := c.calls(m)
@@ -122,13 +122,19 @@ func (c *carrying) publishAll(ctx context.Context) {
 	}
 }
 
-// claimAll claims and settles.
+// mostAsked is how many messages a request claims at the most.
+const mostAsked = 5
+
+// claimAll claims and settles, without a rest while it is behind.
 func (c *carrying) claimAll(ctx context.Context) {
 	for ctx.Err() == nil {
-		for _, m := range c.claim() {
+		got := c.claim()
+		for _, m := range got {
 			c.settle(m)
 		}
-		rest(ctx, time.Duration(c.roll(100))*time.Millisecond)
+		if len(got) < mostAsked {
+			rest(ctx, time.Duration(c.roll(100))*time.Millisecond)
+		}
 	}
 }
 
@@ -145,7 +151,7 @@ func (c *carrying) claim() (got []*nats.Msg) {
 		return end(history.No, err)
 	}
 	defer answers.Unsubscribe() //nolint:errcheck // it ends with the connection
-	if err := c.conn.PublishRequest("bellhop.claim."+askedTopic, inbox, []byte(`{"max":5}`)); err != nil {
+	if err := c.conn.PublishRequest("bellhop.claim."+askedTopic, inbox, fmt.Appendf(nil, `{"max":%d}`, mostAsked)); err != nil {
 		return end(history.Unknown, err)
 	}
 	for {

@@ -7,9 +7,10 @@
 //
 // A round is a world of real processes: a redis-server with an append-only file,
 // a nats-server, two daemons, and publishers, workers and listeners, each of which
-// reaches the servers over a link of its own. Under load it makes one to three
-// faults, heals them, waits until everything is settled, and checks the
-// history that all processes wrote (package history). A seed fixes the plan of a
-// round: the load, the faults, whom they hit, when and for how long. It does not
-// fix the moments at which processes run, so a violation may need several tries.
+// reaches the servers over a link of its own, and Redis as a user with the least
+// rights. REDIS_SERVER names another program than redis-server. Under load it
+// makes one to three faults, heals them, waits until everything is settled, and
+// checks the history that all processes wrote (package history). A seed fixes the
+// plan of a round: the load, the faults, whom they hit, when and for how long. It
+// does not fix the moments at which processes run, so a violation may need several tries.
 package faults

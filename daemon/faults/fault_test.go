@@ -55,7 +55,7 @@ var (
 )
 
 // faults are all that are made, in the order of the report.
-var faults = slices.Concat(crewFaults, redisFaults, machineFaults, replicaFaults)
+var faults = slices.Concat(crewFaults, redisFaults, rightsFaults, machineFaults, crashFaults, replicaFaults)
 
 // crewFaults are made to processes and links.
 var crewFaults = []fault{

@@ -14,18 +14,22 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// examine looks for what the doctor would repair, at any time. Who was killed
-// may stand in waiting lists until somebody rings.
+// examine looks for what the doctor would repair, at any time.
 func (w *world) examine(ctx context.Context) error {
 	var found []string
 	_, err := repair.Run(ctx, w.store, repair.Options{}, func(f repair.Finding) {
-		if f.Fault != repair.Gone {
-			found = append(found, f.String())
-		}
+		found = append(found, f.String())
 	})
 	if err == nil && len(found) > 0 {
 		err = fmt.Errorf("the doctor finds: %s", strings.Join(found, "; "))
 	}
+	return err
+}
+
+// mend has the doctor mend what a right that was taken away left half done: a
+// call that was under way then stopped in the middle of its script.
+func (w *world) mend(ctx context.Context) error {
+	_, err := repair.Run(ctx, w.store, repair.Options{Apply: true}, func(repair.Finding) {})
 	return err
 }
 
@@ -48,7 +52,7 @@ func (w *world) final(ctx context.Context) (history.Final, error) {
 			}
 		case "ready":
 			if topic == "" {
-				f.ReadySet = r.set(name)
+				f.ReadySet = r.sorted(name)
 			} else {
 				f.Ready[topic] = r.sorted(name)
 			}
@@ -67,27 +71,16 @@ func (w *world) final(ctx context.Context) (history.Final, error) {
 		case "attempts":
 			f.Attempts = r.numbers(name)
 		case "topics":
-			counters(&f, r.numbers(name))
+			r.counters(&f, name)
 		case "log":
 			f.Logs = append(f.Logs, r.log(topic)...)
-		case "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "room", "mark":
+		case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "room", "mark",
+			"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept":
 		default:
 			f.Foreign = append(f.Foreign, name)
 		}
 	}
 	return f, r.err
-}
-
-// counters sorts what the hash of topics counts.
-func counters(f *history.Final, all map[string]int64) {
-	for field, n := range all {
-		switch topic, what, _ := strings.Cut(field, ":"); what {
-		case "leased":
-			f.Leases[topic] = n
-		case "broadcasts":
-			f.Waiting[topic] = n
-		}
-	}
 }
 
 // A reader reads keys, up to the first error.
@@ -116,11 +109,6 @@ func (r *reader) keys() []string {
 	return got(r, keys, err)
 }
 
-func (r *reader) set(key string) []string {
-	members, err := r.client.SMembers(r.ctx, r.base+key).Result()
-	return got(r, members, err)
-}
-
 func (r *reader) fields(key string) []string {
 	fields, err := r.client.HKeys(r.ctx, r.base+key).Result()
 	return got(r, fields, err)
@@ -130,10 +118,27 @@ func (r *reader) numbers(key string) map[string]int64 {
 	all, err := r.client.HGetAll(r.ctx, r.base+key).Result()
 	numbers := make(map[string]int64)
 	for field, text := range got(r, all, err) {
-		n, err := strconv.ParseInt(text, 10, 64)
-		numbers[field] = got(r, n, err)
+		numbers[field] = r.number(text)
 	}
 	return numbers
+}
+
+func (r *reader) number(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return got(r, n, err)
+}
+
+// counters sorts what the hash of topics counts; not all that stands there are numbers.
+func (r *reader) counters(f *history.Final, key string) {
+	all, err := r.client.HGetAll(r.ctx, r.base+key).Result()
+	for field, text := range got(r, all, err) {
+		switch topic, what, _ := strings.Cut(field, ":"); what {
+		case "leased":
+			f.Leases[topic] = r.number(text)
+		case "broadcasts":
+			f.Waiting[topic] = r.number(text)
+		}
+	}
 }
 
 func (r *reader) sorted(key string) map[string]int64 {

@@ -76,6 +76,16 @@ func (s step) replicated() bool {
 	return slices.ContainsFunc(replicaFaults, func(f fault) bool { return f.name == faults[s.Fault].name })
 }
 
+// withRedis tells whether a fault hits Redis together with its target.
+func (s step) withRedis() bool {
+	return slices.ContainsFunc(crashFaults, func(f fault) bool { return f.name == faults[s.Fault].name })
+}
+
+// refuses tells whether a fault has Redis refuse commands of a script.
+func (s step) refuses() bool {
+	return slices.ContainsFunc(rightsFaults, func(f fault) bool { return f.name == faults[s.Fault].name })
+}
+
 // besides tells whether a fault can be made to the crew of a replicated world.
 func (s step) besides() bool {
 	return slices.Contains(beside, faults[s.Fault].name) && slices.Contains(crew, s.Target)
@@ -183,6 +193,13 @@ func (p plan) carryOut(ctx context.Context, w *world) error {
 
 // carryOut makes one fault and heals it.
 func (s step) carryOut(ctx context.Context, w *world) error {
+	if s.withRedis() {
+		_, free, err := w.seize(ctx, "redis")
+		if err != nil {
+			return err
+		}
+		defer free()
+	}
 	v, free, err := w.seize(ctx, s.Target)
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ var (
 	webTopic        = "web"                              // over HTTP
 	deliveredTopic  = "delivered"                        // over NATS, to who listens
 	askedTopic      = "asked"                            // over NATS, by who asks
+	orderedTopic    = "ordered"                          // one subscriber, one message after the other
 	broadcastTopics = []string{"news.a", "news.b", "news.c"}
 )
 
@@ -108,8 +109,8 @@ func (p *publishing) nextID() string {
 
 // message returns a message for a worker.
 func (p *publishing) message() notify.Message {
-	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic})
-	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")}
+	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic})
+	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")[p.n%2:]} // every other one is empty
 	if p.rnd.IntN(4) > 0 {
 		m.Delay = time.Duration(p.rnd.IntN(1500)) * time.Millisecond
 	}
@@ -124,7 +125,7 @@ func (p *publishing) message() notify.Message {
 
 // broadcast returns a message for everyone who listens.
 func (p *publishing) broadcast() notify.Message {
-	m := notify.Message{Topic: broadcastTopics[p.rnd.IntN(len(broadcastTopics))], ID: p.nextID(), Body: []byte("x"), Broadcast: true}
+	m := notify.Message{Topic: broadcastTopics[p.rnd.IntN(len(broadcastTopics))], ID: p.nextID(), Body: []byte("x")[p.n%2:], Broadcast: true}
 	if p.rnd.IntN(2) > 0 {
 		m.Delay = time.Duration(p.rnd.IntN(700)) * time.Millisecond
 	}

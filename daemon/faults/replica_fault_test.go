@@ -70,11 +70,7 @@ func (d *watched) start(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
-	o := redisserver.Options{Dir: dir, Port: port}
+	o := redisserver.Options{Dir: dir}
 	if len(d.servers) == 2 {
 		sentinel, err := redisserver.Sentinel(ctx, o, redisserver.Watch{Name: masterName, Master: d.servers[0], Quorum: 2, DownAfter: downAfter})
 		if err == nil {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -93,6 +94,7 @@ func bounds() history.Bounds {
 	slack := *slackFlag
 	return history.Bounds{
 		Attempts: subscribers.DefaultMaxAttempts,
+		Ordered:  []string{orderedTopic},
 		Late:     notify.Heartbeat + slack,
 		Recovery: notify.Silence + slack,
 		After:    map[string]time.Duration{"master killed redis": failedOver + slack, "failover redis": failedOver + slack},
@@ -100,6 +102,8 @@ func bounds() history.Bounds {
 			"kill -9 carrier": carrierLease + slack,
 			"SIGTERM carrier": slack,
 			"SIGSTOP carrier": carrierLease + slack,
+
+			clockBack + " carrier": carrierLease + slack,
 		},
 	}
 }
@@ -116,6 +120,11 @@ func happen(ctx context.Context, dir string, p plan) (final history.Final, err e
 	}
 	if err := p.carryOut(ctx, w); err != nil {
 		return final, err
+	}
+	if slices.ContainsFunc(p.Steps, step.refuses) {
+		if err := w.mend(ctx); err != nil {
+			return final, err
+		}
 	}
 	if err := w.examine(ctx); err != nil {
 		return final, err

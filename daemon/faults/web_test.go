@@ -90,7 +90,7 @@ func (b *browsing) publishAll(ctx context.Context) {
 		op := b.calls(m)
 		query := url.Values{"id": {m.ID}, "delay": {fmt.Sprintf("%dms", b.roll(500))}}
 		var told api.Publication
-		phase, err := b.do(context.WithoutCancel(ctx), "POST", "/v1/topics/"+m.Topic+"/"+kind, query, "x", &told)
+		phase, err := b.do(context.WithoutCancel(ctx), "POST", "/v1/topics/"+m.Topic+"/"+kind, query, "x"[n%2:], &told)
 		op.End(phase, history.Record{Due: dueOf(told.Due), Error: text(err)})
 		rest(ctx, time.Duration(b.roll(40))*time.Millisecond)
 	}

@@ -38,6 +38,9 @@ func (d *dice) roll(n int) int {
 	return d.rnd.IntN(n)
 }
 
+// orderly is the worker that handles one message after the other of a topic.
+const orderly = "worker-2"
+
 // work handles messages, of some topics with a Subscriber and of others with a
 // Poller, until ctx ends.
 func (a *actor) work(ctx context.Context) error {
@@ -47,8 +50,14 @@ func (a *actor) work(ctx context.Context) error {
 		return err
 	}
 	for _, topic := range handledTopics {
-		handle := func(ctx context.Context, d *subscribers.Delivery) error { return a.handle(ctx, dice, d) }
+		handle := func(ctx context.Context, d *subscribers.Delivery) error { return a.handle(ctx, d, dice, true) }
 		if err := sub.Handle(topic, handle, subscribers.HandleOptions{Concurrency: 16, Lease: lease, Backoff: quick}); err != nil {
+			return err
+		}
+	}
+	if a.name == orderly {
+		handle := func(ctx context.Context, d *subscribers.Delivery) error { return a.handle(ctx, d, dice, false) }
+		if err := sub.Handle(orderedTopic, handle, subscribers.HandleOptions{Concurrency: 1, Lease: lease, Backoff: quick}); err != nil {
 			return err
 		}
 	}
@@ -67,8 +76,8 @@ func (a *actor) work(ctx context.Context) error {
 	return err
 }
 
-// handle is the handler of a Subscriber.
-func (a *actor) handle(ctx context.Context, dice *dice, d *subscribers.Delivery) error {
+// handle is the handler of a Subscriber, which may take long at times.
+func (a *actor) handle(ctx context.Context, d *subscribers.Delivery, dice *dice, mayTakeLong bool) error {
 	op := a.Call(history.Record{
 		Op: history.Handle, Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
 		Receipt: int64(d.Receipt), Lease: lease.Milliseconds(),
@@ -79,7 +88,7 @@ func (a *actor) handle(ctx context.Context, dice *dice, d *subscribers.Delivery)
 		err = errNotThisTime
 	case n < 6:
 		err = subscribers.ErrBury
-	case n < 8: // longer than a lease, which is extended
+	case n < 8 && mayTakeLong: // longer than a lease, which is extended
 		rest(ctx, lease+time.Duration(dice.roll(300))*time.Millisecond)
 	default:
 		rest(ctx, time.Duration(dice.roll(5))*time.Millisecond)
@@ -135,7 +144,10 @@ func (c *claiming) settle(ctx context.Context, d subscribers.Delivery) {
 	rest(ctx, time.Duration(c.roll(10))*time.Millisecond)
 	switch n := c.roll(100); {
 	case n < 5:
-		c.nack(ctx, d)
+		c.nack(ctx, d, time.Duration(c.roll(300))*time.Millisecond)
+	case n < 6: // with a receipt that is stale then, though somebody else may have the message at once
+		c.nack(ctx, d, 0)
+		c.ack(ctx, d)
 	case n < 8:
 		c.bury(ctx, d)
 	case n < 12:
@@ -165,9 +177,9 @@ func (c *claiming) ack(ctx context.Context, d subscribers.Delivery) {
 	op.End(phase(err), history.Record{Error: text(err)})
 }
 
-func (c *claiming) nack(ctx context.Context, d subscribers.Delivery) {
+func (c *claiming) nack(ctx context.Context, d subscribers.Delivery, delay time.Duration) {
 	op := c.begin(history.Nack, d)
-	out, err := c.claimer.Nack(ctx, d, time.Duration(c.roll(300))*time.Millisecond, "not this time")
+	out, err := c.claimer.Nack(ctx, d, delay, "not this time")
 	op.End(phase(err), settled(out, err))
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -109,7 +108,7 @@ func (w *world) startServers(ctx context.Context, replicated bool) (err error) {
 
 // place gives a server a port and a folder.
 func (w *world) place(server string) (err error) {
-	if w.ports[server], err = freePort(); err != nil {
+	if w.ports[server], err = child.HoldPort(); err != nil {
 		return err
 	}
 	return os.MkdirAll(filepath.Join(w.dir, server), 0o755)
@@ -124,7 +123,7 @@ func (w *world) startRedis(ctx context.Context) (err error) {
 		return err
 	}
 	w.redis, err = redisserver.Start(ctx, w.machine.Options(redisserver.Options{
-		Port: w.ports["redis"], Args: []string{"--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"},
+		Port: w.ports["redis"], Args: append([]string{"--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"}, userArguments()...),
 	}))
 	return err
 }
@@ -133,18 +132,6 @@ func (w *world) startRedis(ctx context.Context) (err error) {
 func (w *world) startWatched(ctx context.Context) (err error) {
 	w.watched, err = startWatched(ctx, w.dir, w.fsync)
 	return err
-}
-
-// freePort returns a port that nobody uses, of those that the kernel gives to
-// nobody by itself: a server that is started again finds it free.
-func freePort() (int, error) {
-	for range 100 {
-		port := 10_000 + rand.IntN(20_000)
-		if l, err := net.Listen("tcp", address(port)); err == nil {
-			return port, l.Close()
-		}
-	}
-	return 0, errors.New("find a free port: none of 100 was")
 }
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
@@ -194,7 +181,7 @@ func (m *member) config() notify.Config {
 	if m.w.watched != nil {
 		return m.w.watched.config()
 	}
-	return notify.Config{URL: "redis://" + m.links["redis"].addr()}
+	return notify.Config{URL: "redis://" + user + ":" + password + "@" + m.links["redis"].addr()}
 }
 
 // daemonProgram is bellhop serve.

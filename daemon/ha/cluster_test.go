@@ -69,7 +69,7 @@ func TestCluster(t *testing.T) {
 	examine(t, config)
 
 	var found doctor.Finding
-	if _, err := doctor.Run(t.Context(), notify.Config{URL: c.Masters[0].URL()}, func(f doctor.Finding) {
+	if _, err := doctor.Run(t.Context(), notify.Config{URL: c.Masters[0].URL()}, doctor.Options{}, func(f doctor.Finding) {
 		if f.Check == "cluster" {
 			found = f
 		}
@@ -83,7 +83,7 @@ func TestCluster(t *testing.T) {
 func examine(t *testing.T, c notify.Config) {
 	t.Helper()
 	checks := 0
-	_, err := doctor.Run(t.Context(), c, func(f doctor.Finding) {
+	_, err := doctor.Run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) {
 		checks++
 		if f.Verdict != doctor.OK && !slices.Contains([]string{"persistence", "replicas", "memory", "contents"}, f.Check) {
 			t.Errorf("the doctor says of %s: %v, %s", f.Check, f.Verdict, f.Found)

@@ -148,6 +148,7 @@ func serve(t *testing.T, c notify.Config) string {
 	}
 	config := daemon.Config{
 		RedisURL: daemon.URLs(c.URL), RedisMaster: c.Master, RedisUsername: c.Username, RedisPasswordFile: c.PasswordFile,
+		RedisSentinelUsername: c.SentinelUsername, RedisSentinelPasswordFile: c.SentinelPasswordFile,
 		RedisCAFile: c.CAFile, RedisCertFile: c.CertFile, RedisKeyFile: c.KeyFile, WaitReplicas: c.WaitReplicas, Prefix: c.Prefix, MetricsTopics: 100,
 		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch, Lease: lease, MaxAttempts: 1000,
 		BackoffMin: subscribers.DefaultBackoffMin, BackoffMax: subscribers.DefaultBackoffMax,

@@ -1,6 +1,7 @@
 package ha_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,9 +11,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
@@ -137,4 +141,75 @@ func TestClusterLeastRights(t *testing.T) {
 		denied(t, storetest.At(t, s.URL(), ""))
 	}
 	examine(t, config)
+}
+
+// Where the sentinels want a password, everything follows them to a new master, as the user that the README names. Whoever
+// has none hears which setting to see to.
+func TestSentinelsWantAPassword(t *testing.T) {
+	t.Parallel()
+	w := guard(t, "guarded", 1)
+	rule := []any{"ACL", "SETUSER"}
+	for _, word := range strings.Fields(guestRule(t)) {
+		rule = append(rule, word)
+	}
+	var clients []*redis.Client
+	for _, sentinel := range w.sentinels {
+		client := redis.NewClient(&redis.Options{Addr: sentinel.Addr(), Password: "guarded", Protocol: 2, MaxRetries: -1, DisableIdentity: true})
+		t.Cleanup(func() { client.Close() })
+		if err := client.Do(t.Context(), rule...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, client)
+	}
+	dir := t.TempDir()
+	guest := w.config("", 1)
+	guest.SentinelUsername, guest.SentinelPasswordFile = "bellhop", write(t, filepath.Join(dir, "guest"), "PASSWORD\n")
+	full := guest
+	full.SentinelUsername, full.SentinelPasswordFile = "", write(t, filepath.Join(dir, "guarded"), "guarded\n")
+
+	for name, change := range map[string]func(*notify.Config){
+		"no password":      func(c *notify.Config) { c.SentinelUsername, c.SentinelPasswordFile = "", "" },
+		"another password": func(c *notify.Config) { c.SentinelUsername = "" },
+		"no such user":     func(c *notify.Config) { c.SentinelUsername = "nobody" },
+	} {
+		wrong := guest
+		change(&wrong)
+		if err := open(t, wrong).Check(t.Context()); !notify.SentinelsRefuse(err) || notify.Refused(err) || !strings.Contains(doctor.Remedy(err), "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := open(t, full).Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	hearing := open(t, guest)
+	stop := storetest.Run(t, func(ctx context.Context) error { hearing.Hear(ctx, func(notify.Event) {}); return nil })
+	for _, client := range clients {
+		storetest.Eventually(t, "it listens to each sentinel", func() bool {
+			all, err := client.ClientList(t.Context()).Result()
+			return err == nil && slices.ContainsFunc(strings.Split(all, "\n"), func(one string) bool {
+				return strings.Contains(one, " user=bellhop ") && strings.Contains(one, " sub=1 ") // go-redis listens to more
+			})
+		})
+	}
+	stop()
+	w.endure(t, guest, func() {
+		if err := w.ask(t, w.sentinels[0]).Failover(t.Context(), "main").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}, func() {})
+}
+
+// guestRule returns the rule of a user of sentinels that the README names.
+func guestRule(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "BELLHOP_REDIS_SENTINEL_USERNAME`:\n\n    ACL SETUSER ")
+	rule, _, ok := strings.Cut(rest, "\n")
+	if !ok {
+		t.Fatal("the README names no rule for the user of the sentinels")
+	}
+	return rule
 }

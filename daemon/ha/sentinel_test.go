@@ -22,13 +22,20 @@ type watched struct {
 	master    *redisserver.Server
 	replicas  []*redisserver.Server
 	sentinels []*redisserver.Server
+	password  string          // of the sentinels; empty: they want none
 	switched  <-chan struct{} // a sentinel told of a new master
 }
 
 // watch starts a master, replicas and sentinels.
 func watch(t *testing.T, replicas int, args ...string) *watched {
 	t.Helper()
-	w := &watched{master: storetest.Server(t, append(args, "--appendonly", "yes")...)}
+	return guard(t, "", replicas, args...)
+}
+
+// guard does, with sentinels that want a password.
+func guard(t *testing.T, password string, replicas int, args ...string) *watched {
+	t.Helper()
+	w := &watched{password: password, master: storetest.Server(t, append(args, "--appendonly", "yes")...)}
 	for range replicas {
 		replica, err := w.master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir(), Args: append(args, "--appendonly", "yes")})
 		if err != nil {
@@ -38,7 +45,7 @@ func watch(t *testing.T, replicas int, args ...string) *watched {
 		w.replicas = append(w.replicas, replica)
 	}
 	for range 3 {
-		sentinel, err := redisserver.Sentinel(t.Context(), redisserver.Options{Dir: t.TempDir()}, redisserver.Watch{
+		sentinel, err := redisserver.Sentinel(t.Context(), redisserver.Options{Dir: t.TempDir(), Args: []string{"--requirepass", password}}, redisserver.Watch{
 			Name: "main", Master: w.master, Quorum: 2, DownAfter: time.Second,
 		})
 		if err != nil {
@@ -52,9 +59,9 @@ func watch(t *testing.T, replicas int, args ...string) *watched {
 }
 
 // ask returns a client of a sentinel.
-func ask(t *testing.T, sentinel *redisserver.Server) *redis.SentinelClient {
+func (w *watched) ask(t *testing.T, sentinel *redisserver.Server) *redis.SentinelClient {
 	t.Helper()
-	client := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr(), MaxRetries: -1, DisableIdentity: true})
+	client := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr(), Password: w.password, MaxRetries: -1, DisableIdentity: true})
 	t.Cleanup(func() { client.Close() })
 	return client
 }
@@ -64,7 +71,7 @@ func (w *watched) agree(t *testing.T) {
 	t.Helper()
 	switched := make(chan struct{}, 3)
 	for _, sentinel := range w.sentinels {
-		client := ask(t, sentinel)
+		client := w.ask(t, sentinel)
 		storetest.Eventually(t, "the sentinels know all", func() bool {
 			others, err := client.Sentinels(t.Context(), "main").Result()
 			if err != nil || len(others) != 2 {
@@ -96,12 +103,12 @@ func (w *watched) config(prefix string, replicas int) notify.Config {
 
 // endure plays everything while a master is replaced, and mended when messages
 // are delivered again. It checks that nothing that was acknowledged is lost, and
-// how long it takes.
-func (w *watched) endure(t *testing.T, replace, mend func()) {
+// how long it takes. c is how Bellhop uses it.
+func (w *watched) endure(t *testing.T, c notify.Config, replace, mend func()) {
 	t.Helper()
 	l := newLedger()
-	stop := play(t, w.config("", 1), l)
-	wake := rest(t, w.config("", 1))
+	stop := play(t, c, l)
+	wake := rest(t, c)
 	replace()
 	storetest.Receive(t, "a sentinel tells of a new master", w.switched)
 	l.mark()
@@ -118,15 +125,15 @@ func (w *watched) endure(t *testing.T, replace, mend func()) {
 func TestSentinelKillMaster(t *testing.T) {
 	t.Parallel()
 	w := watch(t, 2)
-	w.endure(t, w.master.Kill, func() {})
+	w.endure(t, w.config("", 1), w.master.Kill, func() {})
 }
 
 // The operator has the master replaced, by its only replica.
 func TestSentinelPlannedFailover(t *testing.T) {
 	t.Parallel()
 	w := watch(t, 1)
-	w.endure(t, func() {
-		if err := ask(t, w.sentinels[0]).Failover(t.Context(), "main").Err(); err != nil {
+	w.endure(t, w.config("", 1), func() {
+		if err := w.ask(t, w.sentinels[0]).Failover(t.Context(), "main").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}, func() {})
@@ -137,7 +144,7 @@ func TestSentinelPlannedFailover(t *testing.T) {
 func TestSentinelSplitBrain(t *testing.T) {
 	t.Parallel()
 	w := watch(t, 2, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "1")
-	w.endure(t, func() {
+	w.endure(t, w.config("", 1), func() {
 		if err := w.master.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,9 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/bellhopd/bellhop/daemon/httpapi"
@@ -23,6 +25,20 @@ func benchmark(b *testing.B, address string, status int) {
 		w := newAnswer()
 		if g.handler.ServeHTTP(w, parseRequest("POST", address, "hello")); w.Code != status {
 			b.Fatalf("answers %d: %s", w.Code, w.Body)
+		}
+	}
+}
+
+// A file of 20,000 tokens is read at each start and reload.
+func BenchmarkTokensFile(b *testing.B) {
+	var text strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&text, "n%d token-of-%d-0123456789 publish order.>\n", i, i)
+	}
+	name := file(b, "tokens", text.String())
+	for b.Loop() {
+		if err := httpapi.CheckTokens(name); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -59,22 +59,30 @@ func (c *call) body(max int) ([]byte, error) {
 }
 
 // readAll reads the body, which has most bytes at the most, or one byte more than
-// max of it. No memory is taken for more than uncounted bytes because a header
-// announces them: so many must have come before there is room for the others.
+// max of it. Its first bytes are held as what is small: so many must have come
+// before memory is taken for the others, whatever a header announces.
 func (c *call) readAll(max int, most int64) ([]byte, error) {
-	if n := c.r.ContentLength; n > 0 && n <= uncounted {
-		data := make([]byte, n)
+	first := min(most, small)
+	if err := c.hold(first); err != nil {
+		return nil, err
+	}
+	if c.r.ContentLength == first {
+		data := make([]byte, first)
 		_, err := io.ReadFull(c.r.Body, data)
 		return data, err
 	}
 	var buffer bytes.Buffer
-	buffer.Grow(min(max+1, uncounted) + bytes.MinRead)
-	n, err := buffer.ReadFrom(io.LimitReader(c.r.Body, int64(min(max+1, uncounted))))
-	if err != nil || n < uncounted {
+	first = min(int64(max)+1, small)
+	buffer.Grow(int(first) + bytes.MinRead)
+	n, err := buffer.ReadFrom(io.LimitReader(c.r.Body, first))
+	if err != nil || n < first {
 		return buffer.Bytes(), err
 	}
 	if err := c.hold(most); err != nil {
 		return nil, err
+	}
+	if c.r.ContentLength > 0 {
+		buffer.Grow(int(c.r.ContentLength-n) + bytes.MinRead) // or it would grow beyond what is held
 	}
 	_, err = buffer.ReadFrom(io.LimitReader(c.r.Body, int64(max)+1-n))
 	return buffer.Bytes(), err

@@ -18,11 +18,17 @@ type claimInput struct {
 	Wait   time.Duration `query:"wait" shortest:"0s" longest:"5m" default:"0s" example:"30s" doc:"hold the call open for so long until there is one; 5m at the most"`
 	Lease  time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"for how long they are leased, 100ms to 24h; missing: as the daemon is configured"`
 	MinAge time.Duration `query:"min_age" shortest:"0s" default:"0s" doc:"only messages that are due for so long: those that nobody else took"`
+	As     string        `query:"as" enum:"body" doc:"body: answer with the body of one message as it is, and the rest of it in headers; 204 where there is none"`
 }
 
-// claim takes messages. What cannot be handed over any more is given back.
+// claim takes messages. What cannot be handed over any more is given back: to a
+// client that ended its side of the connection, too. It may still read, but cannot
+// be told from one that is gone, and would hold messages for a whole lease.
 func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) {
 	if err := c.about(in.Topic); err != nil {
+		return nil, err
+	}
+	if err := in.oneAtMost(); err != nil {
 		return nil, err
 	}
 	if in.Lease == 0 {
@@ -34,22 +40,33 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 	open, done := c.open(ctx)
 	defer done()
 	ds, err := g.poller.Claim(open, in.Topic, subscribers.ClaimOptions{Max: in.Max, Lease: in.Lease, MinAge: in.MinAge, Wait: in.Wait})
+	if ctx.Err() != nil && len(ds) == 0 {
+		return nil, c.answerInVain()
+	}
 	if err != nil && in.Wait > 0 {
 		err = c.ended(open, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err = c.holdAnswer(ds); err == nil {
+	if err = errBusy; c.holdNow(bytesOf(ds)) {
 		apart(func() { err = c.handOver(ctx, ds) })
 	}
 	if err != nil && len(ds) > 0 {
+		for i := range ds {
+			ds[i].Body = nil // which is not needed to give it back
+		}
 		// Where this fails, too, their leases run out.
 		_, _ = g.poller.Release(context.WithoutCancel(ctx), in.Topic, ds)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, c.answerInVain()
+	case err != nil && len(ds) > 0:
 		return nil, err
 	}
 	for _, d := range ds {
-		g.o.OnClaimed(d, d.Late(in.Lease))
+		g.o.OnClaimed(d, d.Late(in.Lease, in.MinAge))
 	}
 	return nil, nil
 }
@@ -59,10 +76,39 @@ func (c *call) handOver(ctx context.Context, ds []subscribers.Delivery) error {
 	if ctx.Err() != nil { // it went while they were claimed
 		return ctx.Err()
 	}
-	if err := c.answer(http.StatusOK, api.ClaimedOf(ds)); err != nil {
+	answer := c.handRaw
+	if !c.raw() {
+		answer = c.handList
+	}
+	if err := answer(ctx, ds); err != nil {
 		return err
 	}
 	return http.NewResponseController(c.w).Flush() // a small answer meets the connection only now
+}
+
+// handList answers with messages as JSON.
+func (c *call) handList(_ context.Context, ds []subscribers.Delivery) error {
+	return c.list(len(ds), func(i int) (any, []byte) { return deliveryOf(ds[i]) }, "")
+}
+
+// bytesOf returns how many bytes the bodies of messages have.
+func bytesOf(ds []subscribers.Delivery) (bytes int64) {
+	for i := range ds {
+		bytes += int64(len(ds[i].Body))
+	}
+	return bytes
+}
+
+// answerInVain answers that there is no message, unless something was answered.
+// It is counted as a client that went away.
+func (c *call) answerInVain() error {
+	rec := c.w.(*recorder)
+	if rec.status == 0 {
+		c.w.Header().Set("Connection", "close")
+		_ = c.answerNone() // who is gone needs none
+	}
+	rec.status = statusGone
+	return nil
 }
 
 // ended returns what a poll is told that was cut short: that there was no
@@ -80,7 +126,7 @@ func (c *call) ended(open context.Context, err error) error {
 
 type receiptInput struct {
 	ofMessage
-	Receipt int64 `query:"receipt" required:"true" minimum:"1" example:"1735830245678" doc:"that came with the message, or that of the last extension"`
+	Receipt int64 `query:"receipt" required:"true" minimum:"1" example:"1735830245678900" doc:"that came with the message, or that of the last extension"`
 }
 
 // delivery names a claimed message.

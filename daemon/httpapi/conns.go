@@ -1,8 +1,13 @@
 package httpapi
 
 import (
+	"container/list"
+	"context"
+	"crypto/tls"
 	"math"
 	"net"
+	"net/http"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -37,4 +42,170 @@ func (p probing) Accept() (net.Conn, error) {
 		_ = tcp.SetKeepAliveConfig(probe) // else it is gone already
 	}
 	return conn, err
+}
+
+// slots is a listener that has so many connections at a time. One more takes the
+// place of one that nothing is under way on: first of a stranger, who showed no
+// token that is known, or next of one that was slow to send a request, and last of
+// who did show one. While there is none it waits.
+type slots struct {
+	net.Listener
+	most int           // connections
+	slow time.Duration // that the header of a request may take when others wait
+
+	mu        sync.Mutex
+	freed     sync.Cond // that one may be closed, or is
+	closed    bool
+	open      int
+	strangers list.List // those that are idle, the longest first,
+	known     list.List // and those of who showed a token;
+	coming    list.List // those that the header of a request is awaited on
+}
+
+func newSlots(l net.Listener, most int, slow time.Duration) *slots {
+	s := &slots{Listener: probing{l}, most: most, slow: slow}
+	s.freed.L = &s.mu
+	return s
+}
+
+// A slot is a connection. All but Conn is guarded by slots.mu.
+type slot struct {
+	net.Conn
+	of     *slots
+	known  bool       // its client showed a token
+	in     *list.List // nil: a request is under way
+	at     *list.Element
+	since  time.Time
+	closed bool
+}
+
+// Accept waits for a connection, and for a place for it.
+func (s *slots) Accept() (net.Conn, error) {
+	conn, err := s.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.open >= s.most && !s.closed && !s.evict() {
+		s.wait()
+	}
+	if s.closed {
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	s.open++
+	one := &slot{Conn: conn, of: s}
+	one.move(&s.coming)
+	return one, nil
+}
+
+// wait waits until one may be closed, or is. The mutex is held.
+func (s *slots) wait() {
+	if first := s.coming.Front(); first != nil {
+		defer time.AfterFunc(time.Until(first.Value.(*slot).since.Add(s.slow)), s.freed.Broadcast).Stop()
+	}
+	s.freed.Wait()
+}
+
+// evict closes a connection that nothing is under way on. The mutex is held.
+func (s *slots) evict() bool {
+	for _, from := range []*list.List{&s.strangers, &s.coming, &s.known} {
+		first := from.Front()
+		if first == nil || from == &s.coming && time.Since(first.Value.(*slot).since) < s.slow {
+			continue
+		}
+		first.Value.(*slot).close()
+		return true
+	}
+	return false
+}
+
+// Close closes the listener.
+func (s *slots) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.freed.Broadcast()
+	return s.Listener.Close()
+}
+
+// move puts a connection into another list, or in none. The mutex is held.
+func (c *slot) move(to *list.List) {
+	if c.in != nil {
+		c.in.Remove(c.at)
+	}
+	if c.in = to; to != nil {
+		c.at, c.since = to.PushBack(c), time.Now()
+		c.of.freed.Broadcast()
+	}
+}
+
+// close closes a connection, once. The mutex is held.
+func (c *slot) close() error {
+	if !c.closed {
+		c.closed = true
+		c.move(nil)
+		c.of.open--
+		c.of.freed.Broadcast()
+	}
+	return c.Conn.Close()
+}
+
+// Close closes the connection.
+func (c *slot) Close() error {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	return c.close()
+}
+
+// note is called when the connection gets into another state. Of strangers not
+// more than a quarter of all may be idle, whether others wait or not.
+func (c *slot) note(state http.ConnState) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	switch {
+	case c.closed:
+	case state == http.StateActive && c.in != nil:
+		c.move(&c.of.coming)
+	case state == http.StateIdle && c.known:
+		c.move(&c.of.known)
+	case state == http.StateIdle:
+		c.move(&c.of.strangers)
+		if c.of.strangers.Len() > max(c.of.most/4, 1) {
+			c.of.evict()
+		}
+	}
+}
+
+// came takes note that a request has come.
+func (c *slot) came() {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.move(nil)
+}
+
+// showed takes note that the client showed a token that is known.
+func (c *slot) showed() {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.known = true
+}
+
+type slotKey struct{}
+
+// slotOf returns the slot that a connection, maybe with TLS, has; nil: it has none.
+func slotOf(conn net.Conn) *slot {
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	one, _ := conn.(*slot)
+	return one
+}
+
+// onSlot calls f with the slot of the connection that a request came by, if it has one.
+func onSlot(ctx context.Context, f func(*slot)) {
+	if one, _ := ctx.Value(slotKey{}).(*slot); one != nil {
+		f(one)
+	}
 }

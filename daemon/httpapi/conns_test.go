@@ -1,8 +1,12 @@
 package httpapi_test
 
 import (
+	"bufio"
+	"crypto/tls"
 	"errors"
+	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,17 +14,33 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// More clients than there may be wait until one goes.
-func TestMostConnections(t *testing.T) {
-	const get = "GET /healthz HTTP/1.1\nHost: a\n\n"
-	h := serve(t, storetest.Open(t), httpapi.Options{MaxConns: 2}, httpapi.Timing{})
-	first, second := h.dial(t), h.dial(t)
-	for _, w := range []*wire{first, second} {
-		if got := w.say(get).status(); got != 200 {
-			t.Fatalf("got %d", got)
-		}
+const (
+	getHealth = "GET /healthz HTTP/1.1\nHost: a\n\n"
+	getTopics = "GET /v1/topics HTTP/1.1\nHost: a\nAuthorization: Bearer " + slowToken + "\n\n"
+)
+
+// few serves one token by so many connections.
+func few(t *testing.T, conns int, timing httpapi.Timing) *host {
+	t.Helper()
+	tokens := file(t, "tokens", "one "+slowToken+" admin >\n")
+	return serve(t, storetest.Open(t), httpapi.Options{MaxConns: conns, TokensFile: tokens}, timing)
+}
+
+// wantOK waits for an answer.
+func (w *wire) wantOK() {
+	w.t.Helper()
+	if got := w.status(); got != 200 {
+		w.t.Fatalf("got %d", got)
 	}
-	third := h.dial(t).say(get)
+}
+
+// More clients than there may be wait until one goes, or has nothing under way any more.
+func TestMostConnections(t *testing.T) {
+	h := few(t, 2, httpapi.Timing{})
+	poll := "POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: a\nAuthorization: Bearer " + slowToken + "\n\n"
+	first, second := h.dial(t).say(poll), h.dial(t).say(poll)
+	h.waiting(2)
+	third := h.dial(t).say(getHealth)
 	if err := third.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
@@ -31,10 +51,115 @@ func TestMostConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.Close()
-	if got := third.status(); got != 200 {
-		t.Errorf("got %d", got)
+	third.wantOK()
+	h.dial(t).say(getHealth).wantOK() // in place of the third
+	third.closed()
+	h.waiting(1)
+	if err := first.SetReadDeadline(time.Now()); err != nil {
+		t.Fatal(err)
 	}
-	if got := first.say(get).status(); got != 200 {
-		t.Errorf("got %d", got)
+	if _, err := first.r.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the poll got %v", err)
+	}
+}
+
+// Connections of strangers that do nothing make way for others, before those of
+// who showed a token do, and there are never many of them.
+func TestStrangersMakeWay(t *testing.T) {
+	h := few(t, 8, httpapi.Timing{})
+	var known, strangers []*wire
+	for range 4 {
+		w := h.dial(t).say(getTopics)
+		w.wantOK()
+		known = append(known, w)
+	}
+	for range 20 {
+		w := h.dial(t).say(getHealth)
+		w.wantOK()
+		strangers = append(strangers, w)
+	}
+	left := func(all []*wire) (n int) {
+		for _, w := range all {
+			if w.isOpen() {
+				n++
+			}
+		}
+		return n
+	}
+	storetest.Eventually(t, "a quarter of all are those of strangers", func() bool { return left(strangers) == 2 })
+	for _, w := range known {
+		w.say(getTopics).wantOK()
+	}
+	for range 4 {
+		w := h.dial(t).say(getTopics)
+		w.wantOK()
+		known = append(known, w)
+	}
+	storetest.Eventually(t, "those of strangers made way", func() bool { return left(strangers) == 0 })
+	if n := left(known); n != 8 {
+		t.Errorf("%d of who showed a token are left", n)
+	}
+	h.dial(t).say(getTopics).wantOK()
+	storetest.Eventually(t, "one of who showed a token made way", func() bool { return left(known) == 7 })
+}
+
+// isOpen reports whether the other side has not closed an idle connection.
+func (w *wire) isOpen() bool {
+	_ = w.SetReadDeadline(time.Now().Add(time.Millisecond))
+	_, err := w.r.Peek(1)
+	_ = w.SetReadDeadline(time.Now().Add(storetest.Deadline))
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// Who sends nothing, or half a header, makes way for others after a while.
+func TestSilentClientsMakeWay(t *testing.T) {
+	h := few(t, 2, httpapi.Timing{Header: time.Hour, Closed: 200 * time.Millisecond})
+	for _, text := range []string{"", "GET /v1/topics HTTP/1.1\nHost: x\nX-A: "} {
+		silent := []*wire{h.dial(t).say(text), h.dial(t).say(text)}
+		for range silent {
+			h.dial(t).say("GET /healthz HTTP/1.1\nHost: a\nConnection: close\n\n").wantOK()
+		}
+		silent[0].closed()
+		silent[1].say("\n")
+		silent[1].Close()
+	}
+	h.dial(t).say(getHealth + "GET /healthz HTTP/1.1\n").wantOK() // the header of the next request does not come either
+	h.dial(t).say(getHealth + "GET /healthz HTTP/1.1\n").wantOK()
+	h.dial(t).say(getTopics).wantOK()
+}
+
+// The same with TLS.
+func TestStrangersMakeWayOverTLS(t *testing.T) {
+	cert, key := certificate(t)
+	h := serve(t, storetest.Open(t), httpapi.Options{MaxConns: 1, CertFile: cert, KeyFile: key}, httpapi.Timing{Header: time.Hour, Idle: time.Hour})
+	for range 3 {
+		conn, err := tls.Dial("tcp", h.addr, &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		w := &wire{Conn: conn, t: t, r: bufio.NewReader(conn)}
+		w.say(getHealth).wantOK()
+	}
+}
+
+// A gate stops while clients wait for a place.
+func TestStopWhileOthersWait(t *testing.T) {
+	h := few(t, 1, httpapi.Timing{})
+	poll := h.dial(t).say("POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: a\nAuthorization: Bearer " + slowToken + "\n\n")
+	h.waiting(1)
+	waits := h.dial(t).say(getHealth)
+	stop(t, h)
+	poll.wantOK()
+	waits.closed()
+}
+
+// A header that is larger than any that is needed is refused before anything is looked at.
+func TestLargeHeader(t *testing.T) {
+	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{})
+	w := h.dial(t)
+	w.say("GET /healthz HTTP/1.1\nHost: a\nX-A: " + strings.Repeat("x", 24<<10))
+	if response, err := http.ReadResponse(w.r, nil); err == nil && response.StatusCode != http.StatusRequestHeaderFieldsTooLarge { // else it is closed with the rest unread
+		t.Errorf("got %d", response.StatusCode)
 	}
 }

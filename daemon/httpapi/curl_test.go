@@ -32,7 +32,7 @@ var curls = []struct{ command, prints string }{
 		`curl 'localhost:8420/v1/topics/order.timeout/messages?state=scheduled'`,
 		`{"messages":[{"topic":"order.timeout","id":"4711","state":"scheduled","due":"TIME","attempts_used":0,"published":"TIME","content_type":"application/x-www-form-urlencoded","body":"EUR 10"}]}`,
 	},
-	{`curl -X DELETE localhost:8420/v1/topics/order.timeout/messages/4711`, `{"state":"scheduled"}`},
+	{`curl -X DELETE localhost:8420/v1/topics/order.timeout/messages/4711`, `{"cancelled":true,"was":"scheduled"}`},
 	{`curl -w '%{http_code}' -o /dev/null localhost:8420/v1/topics/order.timeout/messages/4711`, `404`},
 	{
 		`printf '{"topic":"a","id":"1","body":"x"}\n{"topic":"a b"}\n' | curl --data-binary @- localhost:8420/v1/messages`,
@@ -49,14 +49,14 @@ var curls = []struct{ command, prints string }{
 		`curl localhost:8420/v1/topics/a/dead`,
 		`{"messages":[{"topic":"a","id":"1","state":"dead","died":"TIME","reason":"no","attempts_used":1,"published":"TIME","body":"x"}]}`,
 	},
-	{`curl -X POST localhost:8420/v1/topics/a/dead/requeue`, `{"count":1}`},
+	{`curl -X POST 'localhost:8420/v1/topics/a/dead/requeue?all=true'`, `{"count":1}`},
 	{
 		`curl -X POST 'localhost:8420/v1/topics/a/claim'`,
 		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"due":"TIME","published":"TIME","body":"x"}]}`,
 	},
 	{`curl -w '%{http_code}' -X POST "localhost:8420/v1/topics/a/messages/1/ack?receipt=$RECEIPT"`, `204`},
 	{`curl -d "[{\"id\":\"1\",\"receipt\":$RECEIPT}]" localhost:8420/v1/topics/a/ack`, `{"acked":0,"lost":["1"]}`},
-	{`curl -X DELETE localhost:8420/v1/topics/a/dead`, `{"count":0}`},
+	{`curl -X DELETE 'localhost:8420/v1/topics/a/dead?all=true'`, `{"count":0}`},
 	{`curl -w '%{http_code}' -X POST localhost:8420/v1/topics/a/pause`, `204`},
 	{`curl -w '%{http_code}' -X POST localhost:8420/v1/topics/a/resume`, `204`},
 	{`curl -s localhost:8420/v1/topics/a | grep -o '"topic":"a"'`, `"topic":"a"`},
@@ -73,7 +73,7 @@ var curls = []struct{ command, prints string }{
 data: {"topic":"news","id":"b","due":"TIME","published":"TIME","content_type":"text/plain","body":"hello"}`,
 	},
 	{`curl localhost:8420/healthz`, `{"status":"ok"}`},
-	{`curl localhost:8420/readyz`, `{"status":"ready"}`},
+	{`curl localhost:8420/readyz`, `{"status":"ready","carrier":{"epoch":1}}`},
 	{`curl -s localhost:8420/v1/openapi.json | grep -o '"openapi":"3.1.0"'`, `"openapi":"3.1.0"`},
 }
 
@@ -86,11 +86,11 @@ var (
 func TestCurl(t *testing.T) {
 	want(t, "curl", "curl")
 	store := storetest.Open(t)
-	carry(t, store)
-	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	c := carry(t, store)
+	h := serve(t, store, httpapi.Options{Heard: func() int64 { return c.State().Heard }}, httpapi.Timing{})
 	storetest.Eventually(t, "it is ready", func() bool {
 		r, err := h.send(client(t), "GET", "/readyz", "")
-		return err == nil && r.status == 200
+		return err == nil && r.status == 200 && c.State().Heard != 0
 	})
 	receipt := ""
 	for _, one := range curls {

@@ -12,6 +12,15 @@
 // event's id is the broadcast's position, with which a client resumes.
 //
 // Who may do what is up to a file of bearer tokens; without it everybody may do
-// everything, so the daemon listens on loopback then. Slow clients are bounded in
-// time, large ones in bytes, all of them in number, and a stop answers what is under way before it closes.
+// everything, so the daemon listens on loopback then. What no token guards is only
+// for who calls by a name of this machine, which no page of a browser does. Slow
+// clients are bounded in time, large ones in bytes, all of them in number, and a stop
+// answers what is under way before it closes.
+//
+// Answers with bodies are sent a piece at a time, so that a client that does not read
+// has the daemon hold the bodies that it is to get, and little more. These count, as
+// what clients send does, against the memory of their token; a broadcast counts once
+// for all streams of a token. What finds no room waits, for 10 s, and is refused: a
+// claim at once, and what it took is given back; a stream is cut off, and its client
+// goes on by the id of the last event.
 package httpapi

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,7 +29,11 @@ func TestQuiesce(t *testing.T) {
 	s := h.listen(c, "news/broadcasts", "")
 	idle := h.dial(t).say("GET /healthz HTTP/1.1\nHost: x\n\n")
 	idle.status()
-	slow := h.dial(t).say("POST /v1/topics/slow/messages?id=m HTTP/1.1\nHost: x\nContent-Length: 2\n\na")
+	slow := h.dial(t).say("POST /v1/topics/slow/messages?id=m HTTP/1.1\nHost: x\nExpect: 100-continue\nContent-Length: 2\n\n")
+	if status := slow.status(); status != http.StatusContinue { // which says that the body is awaited
+		t.Fatalf("got %d", status)
+	}
+	slow.say("a")
 	late := h.dial(t).say("GET /v1/topics HTTP/1.1\n") // its header is on its way
 	health := h.dial(t).say("GET /healthz HTTP/1.1\n")
 	ready := h.dial(t).say("GET /readyz HTTP/1.1\n")
@@ -128,6 +133,31 @@ func TestReadyzWithoutPubSub(t *testing.T) {
 	h.want(c, http.StatusCreated, "POST", "/v1/topics/orders/messages", "x")
 	acl("+subscribe")
 	status(http.StatusOK)
+}
+
+// Without a carrier publishes are taken all the same: it is ready, and tells that none is heard.
+func TestReadyzWithoutCarrier(t *testing.T) {
+	store := storetest.Open(t)
+	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := serve(t, store, httpapi.Options{Heard: func() int64 { return c.State().Heard }}, httpapi.Timing{})
+	says := func(want string) {
+		t.Helper()
+		storetest.Eventually(t, "readyz tells "+want, func() bool {
+			r, err := h.send(client(t), "GET", "/readyz", "")
+			return err == nil && r.status == http.StatusOK && strings.Contains(string(r.body), want)
+		})
+	}
+	says(`{"status":"ready","carrier":null}`)
+	storetest.Run(t, c.Run)
+	says(`{"status":"ready","carrier":{"epoch":1}}`)
+	// Somebody is elected who never beats.
+	if err := store.Client().Set(t.Context(), store.Keys().Carrier(), "2 1 600000 silent", time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+	says(`{"status":"ready","carrier":null}`)
 }
 
 // Liveness is the carrier's loop coming around: a call that blocks it shows.

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -81,12 +82,37 @@ func TestExampleWorkers(t *testing.T) {
 				h.want(client(t), http.StatusCreated, "POST", "/v1/topics/order.timeout/messages?id="+id, "EUR 10")
 				said.has(t, "order "+id+" was not paid: EUR 10\n")
 			}
-			storetest.Eventually(t, "both are acknowledged", func() bool {
-				counts, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), "order.timeout")
-				return err == nil && counts.Acked == 2
-			})
+			acked(t, store, 2)
 			stop(t, h)
 		})
+	}
+}
+
+// acked waits until so many messages of order.timeout are acknowledged.
+func acked(t testing.TB, store *notify.Store, n int64) {
+	t.Helper()
+	storetest.Eventually(t, fmt.Sprintf("%d messages are acknowledged", n), func() bool {
+		counts, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), "order.timeout")
+		return err == nil && int64(counts.Acked) == n
+	})
+}
+
+// A worker in sh gets each body as it is, whatever stands in it and in the headers.
+func TestExampleWorkerInShell(t *testing.T) {
+	want(t, "curl", "curl")
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	said := launch(t, h, "/bin/sh", "examples/worker.sh")
+	for i, body := range awkward {
+		storetest.Publish(t, store, notify.Message{
+			Topic: "order.timeout", ID: fmt.Sprintf("%d~", i), Body: []byte(body),
+			Headers: map[string]string{"id": "4711", "receipt": "1", "Bellhop-Id": "4712"},
+		})
+		said.has(t, fmt.Sprintf("order %d~ was not paid: %s\n", i, body))
+		acked(t, store, int64(i+1))
+	}
+	if n := strings.Count(said.String(), " was not paid: "); n != len(awkward) {
+		t.Errorf("%d messages were handled, want %d", n, len(awkward))
 	}
 }
 

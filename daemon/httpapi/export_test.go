@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -31,8 +32,20 @@ func NewTimed(store *notify.Store, o Options, own Timing) (*Gate, error) {
 	return newGate(store, o, t)
 }
 
+// MachineNames returns the names that a machine goes by.
+var MachineNames = machineNames
+
 // Handler returns what answers requests, for tests that need no connection.
 func (g *Gate) Handler() http.Handler { return g.server.Handler }
 
-// MemoryOfToken is how many bytes the calls of one token may hold at a time.
-const MemoryOfToken = memoryOfToken
+// How many bytes the calls of one token may hold at a time.
+const (
+	MemoryOfToken = memoryOfToken
+	MemoryOfSmall = memoryOfSmall
+)
+
+// Logins count requests that are refused.
+type Logins struct{ logins }
+
+// Refuse counts one of a client.
+func (l *Logins) Refuse(log *slog.Logger, client string) { l.refuse(log, client, errUnknownToken) }

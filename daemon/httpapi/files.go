@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/regular"
 )
 
 // Reload reads the tokens and the certificate anew. If anything is wrong with
@@ -32,7 +33,7 @@ func readCert(certFile, keyFile string) (*tls.Certificate, error) {
 	case certFile == "" || keyFile == "":
 		return nil, fmt.Errorf("%w TLS files: only one of certificate and key is given; give both", notify.ErrInvalid)
 	}
-	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+	cert, err := regular.ReadKeyPair(certFile, keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("%w TLS files %s and %s: %w", notify.ErrInvalid, certFile, keyFile, err)
 	}

@@ -13,23 +13,34 @@ import (
 // silent: browsers open some that they never use.
 type fresh struct {
 	mu    sync.Mutex
-	conns map[net.Conn]bool
+	conns map[*slot]bool
 	none  chan struct{} // closed when there are none left; nil: nobody waits for that
 }
 
-// note is called when a connection gets into another state.
-func (f *fresh) note(conn net.Conn, state http.ConnState) {
+// note is called when a connection gets into another state. One that becomes
+// active stays fresh until its request came: in between net/http looks whether the
+// server shuts down, and hangs up then.
+func (f *fresh) note(conn *slot, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.conns == nil {
+			f.conns = make(map[*slot]bool)
+		}
+		f.conns[conn] = true
+	case http.StateActive:
+	default:
+		f.came(conn)
+	}
+}
+
+// came takes note that a request has come, or that none will.
+func (f *fresh) came(conn *slot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if state != http.StateNew {
-		delete(f.conns, conn)
-		f.tell()
-		return
-	}
-	if f.conns == nil {
-		f.conns = make(map[net.Conn]bool)
-	}
-	f.conns[conn] = true
+	delete(f.conns, conn)
+	f.tell()
 }
 
 // tell tells who waits that there are none left. The mutex is held.

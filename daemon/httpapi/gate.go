@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -24,9 +22,11 @@ type Options struct {
 	CertFile    string   // PEM certificates, for TLS; empty: no TLS
 	KeyFile     string   // PEM private key of the first certificate
 	CORSOrigins []string // whose pages may call, such as https://example.com, or *; none: no page of another origin
-	LocalHosts  bool     // only requests to an address or to localhost are answered: pages can have names of their own point here
+	LocalHosts  bool     // what no token guards is only for requests to an address, to localhost, or to a name of this machine: pages can have names of their own point here
+	Hosts       []string // names of this machine beside its hostname, or *.NAME for all below one
 
-	MaxConns    int                 // connections at a time, by each listener; more wait. Zero: as many as there may be open files, but for 256
+	MaxConns    int                 // connections at a time, by each listener; more take the place of idle ones, or wait. Zero: as many as there may be open files, but for 256
+	MaxStreams  int                 // listeners of one token at a time; zero: 10,000
 	MaxBody     int                 // bytes of the largest body that is published; zero: notify.DefaultMaxBody
 	Lease       time.Duration       // of a claimed message, where the claim names none; zero: subscribers.DefaultLease
 	MaxAttempts int                 // limit of attempts of a message that has none of its own; zero: subscribers.DefaultMaxAttempts
@@ -34,7 +34,10 @@ type Options struct {
 	Logger      *slog.Logger        // nil: nothing is logged
 
 	Alive   func() error // reports what of the process hangs, for /healthz; nil: nothing can
+	Heard   func() int64 // tells the epoch of the carrier that is heard, for /readyz; zero: none is. Nil: nobody listens for it
 	Metrics http.Handler // of /metrics; nil: there is none
+
+	MetricsNeedToken bool // /metrics is only for who has the right metrics; it needs a TokensFile
 
 	// OnRequest is called after each request, with the operation's id. It must not block. Nil: nothing is called.
 	OnRequest func(operation string, status int, took time.Duration)
@@ -63,6 +66,8 @@ type Gate struct {
 	closing  context.Context // ends when polls and streams are to end
 	close    func()
 	streams  atomic.Int64
+	cut      atomic.Int64
+	logins   logins
 }
 
 // New returns a gate to a store. It listens to nothing yet. Errors: a
@@ -79,11 +84,17 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 	if o.MaxConns == 0 {
 		o.MaxConns = mostConns()
 	}
+	if o.MaxStreams == 0 {
+		o.MaxStreams = mostStreams
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Alive == nil {
 		o.Alive = func() error { return nil }
+	}
+	if o.Heard == nil {
+		o.Heard = func() int64 { return 0 }
 	}
 	if o.OnRequest == nil {
 		o.OnRequest = func(string, int, time.Duration) {}
@@ -128,7 +139,10 @@ var usual = timing{
 	idle: 2 * time.Minute, quiet: 15 * time.Second, linger: 100 * time.Millisecond, closed: time.Second,
 }
 
-const maxHeaderBytes = 64 << 10
+const (
+	maxHeaderBytes = 16 << 10
+	maxUpload      = 128 << 10 // bytes of bodies that a connection of HTTP/2 may send before they are asked for
+)
 
 func (g *Gate) newServer(handler http.Handler) *http.Server {
 	return &http.Server{
@@ -136,9 +150,24 @@ func (g *Gate) newServer(handler http.Handler) *http.Server {
 		ReadHeaderTimeout: g.timing.header, // bodies and answers have deadlines of their own: a stream has no end
 		IdleTimeout:       g.timing.idle,
 		MaxHeaderBytes:    maxHeaderBytes,
-		HTTP2:             &http.HTTP2Config{WriteByteTimeout: g.timing.answer}, // deadlines of its streams do not end a write to a client that reads nothing at all
-		ConnState:         g.fresh.note,
-		ErrorLog:          slog.NewLogLogger(g.o.Logger.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{
+			WriteByteTimeout:              g.timing.answer, // deadlines of its streams do not end a write to a client that reads nothing at all
+			MaxReceiveBufferPerConnection: maxUpload,
+			MaxReceiveBufferPerStream:     maxUpload,
+		},
+		ConnState: g.note,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, slotKey{}, slotOf(conn))
+		},
+		ErrorLog: slog.NewLogLogger(g.o.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// note is called when a connection gets into another state.
+func (g *Gate) note(conn net.Conn, state http.ConnState) {
+	if one := slotOf(conn); one != nil {
+		g.fresh.note(one, state)
+		one.note(state)
 	}
 }
 
@@ -149,6 +178,8 @@ func (g *Gate) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.handling.RLock()
 		defer g.handling.RUnlock()
+		onSlot(r.Context(), (*slot).came)
+		onSlot(r.Context(), g.fresh.came)
 		rc := http.NewResponseController(w) // where no deadline can be set the connection is gone
 		now, within := time.Now(), g.timing.answer
 		if r.ContentLength != 0 {
@@ -197,7 +228,7 @@ func (g *Gate) Run(ctx context.Context, listeners ...net.Listener) error {
 }
 
 func (g *Gate) serve(l net.Listener) error {
-	l = netutil.LimitListener(probing{l}, g.o.MaxConns)
+	l = newSlots(l, g.o.MaxConns, g.timing.closed)
 	if g.cert.Load() == nil {
 		return g.server.Serve(l)
 	}
@@ -233,13 +264,15 @@ func (g *Gate) Quiesce(ctx context.Context) {
 type Stats struct {
 	Polls     int64 // claims that wait now
 	Streams   int64 // listeners now
+	Cut       int64 // streams that were cut off because their clients were too slow
+	Refused   int64 // requests without a token that is known
 	Fallbacks int64 // times that the beat told of messages for a poll whose ring was lost; should stay 0
 	Listener  subscribers.ListenerStats
 }
 
 // Stats returns what the gate does and did.
 func (g *Gate) Stats() Stats {
-	return Stats{Polls: g.poller.Waiting(), Streams: g.streams.Load(), Fallbacks: g.poller.Fallbacks(), Listener: g.ears.Stats()}
+	return Stats{Polls: g.poller.Waiting(), Streams: g.streams.Load(), Cut: g.cut.Load(), Refused: g.logins.refused.Load(), Fallbacks: g.poller.Fallbacks(), Listener: g.ears.Stats()}
 }
 
 // open returns a context that ends with the request, or when the gate closes or

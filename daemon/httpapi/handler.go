@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"path"
@@ -35,16 +36,39 @@ func (g *Gate) handler() (http.Handler, error) {
 	mux.HandleFunc("GET /healthz", g.plain(g.healthz))
 	mux.HandleFunc("GET /readyz", g.plain(g.readyz))
 	if g.o.Metrics != nil {
-		mux.Handle("GET /metrics", g.o.Metrics)
+		mux.Handle("GET /metrics", g.metrics())
 	}
 	mux.HandleFunc("/", g.plain((*call).otherMethod))
-	return g.ownHost(g.cors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	all := g.cors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if raw := r.URL.EscapedPath(); path.Clean(raw) != raw || raw[0] != '/' { // which the mux would redirect, or refuse without a word
 			g.plain(func(*call) error { return errNoSuchCall })(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
-	}))), nil
+	}))
+	if g.o.TokensFile == "" {
+		all = g.ownHost(all)
+	}
+	return all, nil
+}
+
+// metrics answers /metrics, which shows the names of topics: to who has a token
+// for it where one is wanted, and else to who calls this machine by a name of its own.
+func (g *Gate) metrics() http.Handler {
+	if !g.o.MetricsNeedToken {
+		return g.ownHost(g.o.Metrics)
+	}
+	return g.plain(func(c *call) error {
+		grant, err := g.keys.admit(c.r)
+		if err == nil {
+			err = errors.Join(grant.allow([]right{mayMetrics}), grant.on(">"))
+		}
+		if err == nil {
+			onSlot(c.r.Context(), (*slot).showed)
+			g.o.Metrics.ServeHTTP(c.w, c.r)
+		}
+		return err
+	})
 }
 
 // register registers every call of the API.
@@ -53,7 +77,7 @@ func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 	register(g, mux, doc, operation{
 		method: "POST", path: topic + "/messages", id: "publish", tag: tagPublish, keeps: true, status: http.StatusCreated, reply: api.Publication{}, requestType: "*/*",
 		rights: []right{mayPublish}, errors: []int{409, 413}, summary: "Publish a message to one worker",
-		description: "The body is that of the message, verbatim. Headers Bellhop-Header-NAME are kept with it. With an id a publish may be repeated: the second is refused with 409.",
+		description: "The body is that of the message, verbatim, and may be empty. Headers Bellhop-Header-NAME are kept with it. With an id a publish may be repeated: the second is refused with 409.",
 	}, g.publish)
 	register(g, mux, doc, operation{
 		method: "POST", path: topic + "/broadcasts", id: "broadcast", tag: tagPublish, keeps: true, status: http.StatusCreated, reply: api.Publication{}, requestType: "*/*",
@@ -88,7 +112,7 @@ func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 	const topic, message = "/v1/topics/{topic}", "/v1/topics/{topic}/messages/{id}"
 	register(g, mux, doc, operation{
-		method: "POST", path: topic + "/claim", id: "claim", tag: tagConsume, lasts: true, status: http.StatusOK, reply: api.Claimed{},
+		method: "POST", path: topic + "/claim", id: "claim", tag: tagConsume, lasts: true, raw: true, status: http.StatusOK, reply: api.Claimed{},
 		rights: []right{mayConsume}, summary: "Take messages, and wait until there is one",
 		description: "Messages are leased: acknowledge each with its receipt before the lease ends, or it comes again.",
 	}, g.claim)
@@ -110,8 +134,8 @@ func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 	}, g.ackMany)
 	register(g, mux, doc, operation{
 		method: "GET", path: topic + "/broadcasts", id: "listen", tag: tagListen, lasts: true, status: http.StatusOK, replyType: eventStream, reply: api.Broadcast{},
-		rights: []right{mayListen}, summary: "Listen for broadcasts, as server-sent events",
-		description: "Events broadcast have a broadcast as their data, and its position as their id. An event gap tells which broadcasts were removed before they could be sent. Every 15 s without an event there is a comment.",
+		rights: []right{mayListen}, errors: []int{429}, summary: "Listen for broadcasts, as server-sent events",
+		description: "Events broadcast have a broadcast as their data, and its position as their id. An event gap tells which broadcasts were removed before they could be sent, or up to where some may be missing since Redis lost its data: then its topic is what was asked for. Every 15 s without an event there is a comment.",
 	}, g.listen)
 }
 
@@ -199,7 +223,7 @@ func (g *Gate) cors(next http.Handler) http.Handler {
 		AllowedOrigins: g.o.CORSOrigins,
 		AllowedMethods: []string{"GET", "POST", "PATCH", "DELETE"},
 		AllowedHeaders: []string{"*"},
-		ExposedHeaders: []string{"Retry-After"},
+		ExposedHeaders: []string{"*"}, // of which those of a message have names of their own
 		MaxAge:         600,
 	})
 	return c.Handler(g.sameOrigin(next, c.OriginAllowed))
@@ -220,6 +244,16 @@ type health struct {
 // readyWithin is how long Redis and its pub/sub may take for a round trip.
 const readyWithin = 2 * time.Second
 
+// readiness is told with the carrier that is heard. Where there is none, calls work all the same.
+type readiness struct {
+	health
+	Carrier *heard `json:"carrier"`
+}
+
+type heard struct {
+	Epoch int64 `json:"epoch"`
+}
+
 // readyz tries whether Redis takes writes, and the way of a ring: through its pub/sub, back to here.
 func (g *Gate) readyz(c *call) error {
 	if g.draining.Load() {
@@ -230,5 +264,9 @@ func (g *Gate) readyz(c *call) error {
 	if err := g.poller.Ping(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errNotReady, err)
 	}
-	return c.answer(http.StatusOK, health{Status: "ready"})
+	ready := readiness{health: health{Status: "ready"}}
+	if epoch := g.o.Heard(); epoch != 0 {
+		ready.Carrier = &heard{Epoch: epoch}
+	}
+	return c.answer(http.StatusOK, ready)
 }

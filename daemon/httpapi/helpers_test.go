@@ -32,10 +32,10 @@ type host struct {
 	pages *httptest.Server // of pages that a browser opens; nil: none
 }
 
-// serve runs a gate at a free port.
+// serve runs a gate, at a port that another one may listen at after it.
 func serve(t testing.TB, store *notify.Store, o httpapi.Options, timing httpapi.Timing) *host {
 	t.Helper()
-	return serveAt(t, store, o, timing, "127.0.0.1:0")
+	return serveAt(t, store, o, timing, fmt.Sprintf("127.0.0.1:%d", storetest.Port(t)))
 }
 
 func serveAt(t testing.TB, store *notify.Store, o httpapi.Options, timing httpapi.Timing, addr string) *host {
@@ -54,13 +54,14 @@ func serveAt(t testing.TB, store *notify.Store, o httpapi.Options, timing httpap
 }
 
 // carry runs a carrier on a store.
-func carry(t testing.TB, store *notify.Store) {
+func carry(t testing.TB, store *notify.Store) *carrier.Carrier {
 	t.Helper()
 	c, err := carrier.New(store, carrier.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
+	return c
 }
 
 func (h *host) url(path string) string { return "http://" + h.addr + path }

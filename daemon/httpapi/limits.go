@@ -103,9 +103,9 @@ func (p param) time(text string) (time.Time, error) {
 	case err != nil:
 		return t, err
 	case t.Before(time.UnixMilli(0)):
-		return t, fmt.Errorf("%w %s %s: it is before 1970", notify.ErrInvalid, p.name, text)
+		return t, fmt.Errorf("%w %s %.100s: it is before 1970", notify.ErrInvalid, p.name, text)
 	case t.After(notify.MaxDue):
-		return t, fmt.Errorf("%w %s %s: it is past the year 9999", notify.ErrInvalid, p.name, text)
+		return t, fmt.Errorf("%w %s %.100s: it is past the year 9999", notify.ErrInvalid, p.name, text)
 	}
 	return t, nil
 }

@@ -1,12 +1,11 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +46,11 @@ func (in *listenInput) from() (subscribers.From, error) {
 	return from, nil
 }
 
+// mostStreams is how many streams one token may have at a time, unless an option
+// says so. Each may hold 64 KiB of broadcasts that are small while its client is
+// slow; those that are large are counted.
+const mostStreams = 10_000
+
 // listen streams broadcasts until the client goes away or the gate closes.
 func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error) {
 	if err := c.about(in.Pattern); err != nil {
@@ -59,6 +63,10 @@ func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error
 	if err := g.store.Check(ctx); err != nil { // a stream that begins cannot tell any more
 		return nil, err
 	}
+	defer c.grant.streams.Add(-1)
+	if c.grant.streams.Add(1) > int64(g.o.MaxStreams) {
+		return nil, fmt.Errorf("%w: %d; close some, or listen to a pattern such as orders.> by one in place of many", errStreams, g.o.MaxStreams)
+	}
 	open, done := c.open(ctx)
 	defer done()
 	g.streams.Add(1)
@@ -67,6 +75,9 @@ func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error
 	defer s.stop()
 	defer context.AfterFunc(open, s.hurry)()
 	err = g.ears.Listen(open, in.Pattern, s.broadcast, subscribers.ListenOptions{From: from, OnStart: s.began, OnGap: s.gap})
+	if open.Err() == nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errBusy)) {
+		g.cut.Add(1)
+	}
 	if errors.Is(err, errGone) {
 		return nil, nil
 	}
@@ -88,7 +99,6 @@ type stream struct {
 	hurried atomic.Bool // it is to end
 
 	mu      sync.Mutex
-	buffer  bytes.Buffer
 	quiet   *time.Timer // until the next comment; nil: it has not begun
 	stopped bool
 }
@@ -118,32 +128,38 @@ func (s *stream) began(at notify.Position) {
 	h.Set("X-Accel-Buffering", "no") // or nginx keeps events back
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.send(func() { // what is wrong with the connection shows with the next event
-		s.buffer.WriteString(reconnect)
-		fmt.Fprintf(&s.buffer, "id: %s\n\n", at)
+	_ = s.send(func(p *pieces) { // what is wrong with the connection shows with the next event
+		p.text(reconnect + "id: " + at.String() + "\n\n")
 	})
 	s.quiet = time.AfterFunc(s.c.gate.timing.quiet, s.comment)
 }
 
-// broadcast sends a broadcast.
+// broadcast sends a broadcast. A client that takes one so slowly that those which
+// its token's streams are sending have no room any more is cut off as well.
 func (s *stream) broadcast(_ context.Context, b *subscribers.Broadcast) error {
-	return s.event("broadcast", b.Position, api.BroadcastOf(b))
+	told, body := broadcastOf(*b)
+	if body != nil {
+		free, err := s.c.share(body)
+		if err != nil {
+			return err
+		}
+		defer free()
+	}
+	return s.event("broadcast", b.Position, told, body)
 }
 
 // gap tells of broadcasts that are missing.
 func (s *stream) gap(g subscribers.Gap) {
-	_ = s.event("gap", g.UpTo, api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}) // as in began
+	_ = s.event("gap", g.UpTo, api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}, nil) // as in began
 }
 
-func (s *stream) event(name string, id notify.Position, data any) error {
+func (s *stream) event(name string, id notify.Position, data any, body []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.send(func() {
-		fmt.Fprintf(&s.buffer, "id: %s\nevent: %s\ndata: ", id, name)
-		encoder := json.NewEncoder(&s.buffer)
-		encoder.SetEscapeHTML(false)
-		_ = encoder.Encode(data) // into memory, what was read from JSON; it ends the line
-		s.buffer.WriteByte('\n')
+	return s.send(func(p *pieces) {
+		p.text("id: " + id.String() + "\nevent: " + name + "\ndata: ")
+		p.object(data, body)
+		p.text("\n\n")
 	})
 }
 
@@ -154,34 +170,28 @@ func (s *stream) comment() {
 	if s.stopped {
 		return
 	}
-	_ = s.send(func() { s.buffer.WriteString(":\n\n") })
+	_ = s.send(func(p *pieces) { p.text(":\n\n") })
 }
 
-// send sends what write puts into the buffer. The mutex is held.
-func (s *stream) send(write func()) error {
-	s.buffer.Reset()
-	write()
+// send sends what write writes. The mutex is held.
+func (s *stream) send(write func(*pieces)) error {
 	if err := s.c.writeWithin(s.c.gate.timing.answer); err != nil {
 		return fmt.Errorf("%w: %w", errGone, err)
 	}
 	if s.hurried.Load() { // and it may have set its deadline before this did
 		s.hurry()
 	}
-	_, err := s.c.w.Write(s.buffer.Bytes())
+	p := newPieces(s.c, true)
+	write(p)
+	err := p.end()
 	if err == nil {
 		err = s.rc.Flush()
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errGone, err)
 	}
-	if s.buffer.Cap() > maxKept {
-		s.buffer = bytes.Buffer{}
-	}
 	if s.quiet != nil {
 		s.quiet.Reset(s.c.gate.timing.quiet)
 	}
 	return nil
 }
-
-// maxKept is the largest buffer that a stream keeps for its next event: there may be many streams.
-const maxKept = 1 << 10

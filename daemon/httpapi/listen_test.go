@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
@@ -56,7 +57,7 @@ func TestStreamFormat(t *testing.T) {
 		}
 	}
 	var b api.Broadcast
-	if err := json.Unmarshal([]byte(data), &b); err != nil || line() != "" || event != "broadcast" || b.Body != "a\nb\r\nc\rd\u2028e" {
+	if err := json.Unmarshal([]byte(data), &b); err != nil || line() != "" || event != "broadcast" || string(b.Bytes()) != "a\nb\r\nc\rd\u2028e" {
 		t.Errorf("got the event %q %q %v", event, data, err)
 	}
 	if strings.ContainsAny(data, "\u2028\r") {
@@ -73,15 +74,11 @@ func TestStreamBodies(t *testing.T) {
 	carry(t, store)
 	s := h.listen(client(t), "news/broadcasts", "")
 	for _, body := range [][]byte{
-		bytes.Repeat([]byte{'x'}, notify.DefaultMaxBody), bytes.Repeat([]byte{0xff}, notify.DefaultMaxBody), {0, 1, 2, 0xfe}, []byte("\n\n"), []byte("data: x\n\n"),
+		bytes.Repeat([]byte{'x'}, notify.DefaultMaxBody), bytes.Repeat([]byte{0xff}, notify.DefaultMaxBody), {0, 1, 2, 0xfe}, []byte("\n\n"), []byte("data: x\n\n"), {},
 	} {
 		send(t, store, "news", string(body))
 		b := s.broadcast()
-		got := b.BodyBase64
-		if b.Body != "" {
-			got = []byte(b.Body)
-		}
-		if !bytes.Equal(got, body) {
+		if got := b.Bytes(); !bytes.Equal(got, body) || b.Body == nil == utf8.Valid(body) {
 			t.Errorf("got %d bytes, want %d", len(got), len(body))
 		}
 	}
@@ -98,7 +95,7 @@ func TestStreamBegins(t *testing.T) {
 	send(t, store, "other", "x")
 	one := first.next()
 	second := first.broadcast()
-	if second.Body != "2" || second.Topic != "news.b" {
+	if string(second.Bytes()) != "2" || second.Topic != "news.b" {
 		t.Errorf("got %+v", second)
 	}
 	for path, want := range map[string]string{
@@ -107,12 +104,12 @@ func TestStreamBegins(t *testing.T) {
 		"news.b/broadcasts?since=2020-01-01T00:00:00Z": "2",
 		">/broadcasts?since=2020-01-01T00:00:00Z":      "1",
 	} {
-		if got := h.listen(c, path, "").broadcast(); got.Body != want {
-			t.Errorf("%s: got %q, want %q", path, got.Body, want)
+		if got := h.listen(c, path, "").broadcast(); string(got.Bytes()) != want {
+			t.Errorf("%s: got %q, want %q", path, got.Bytes(), want)
 		}
 	}
-	if got := h.listen(c, "news.>/broadcasts?since=beginning", one.id).broadcast(); got.Body != "2" {
-		t.Errorf("Last-Event-ID beside since: got %q", got.Body)
+	if got := h.listen(c, "news.>/broadcasts?since=beginning", one.id).broadcast(); string(got.Bytes()) != "2" {
+		t.Errorf("Last-Event-ID beside since: got %q", got.Bytes())
 	}
 }
 
@@ -141,8 +138,8 @@ func TestStreamResumes(t *testing.T) {
 		t.Helper()
 		for seen < n {
 			seen++
-			if got := s.broadcast(); got.Body != fmt.Sprint(seen) {
-				t.Fatalf("got %s, want %d", got.Body, seen)
+			if got := s.broadcast(); string(got.Bytes()) != fmt.Sprint(seen) {
+				t.Fatalf("got %s, want %d", got.Bytes(), seen)
 			}
 		}
 	}
@@ -196,7 +193,7 @@ func TestStreamResumesBeforeFirstEvent(t *testing.T) {
 	last := s.ended()
 	send(t, store, "news", "meanwhile")
 	h = serve(t, store, httpapi.Options{}, httpapi.Timing{})
-	if got := h.listen(c, "news/broadcasts", last).broadcast(); got.Body != "meanwhile" {
+	if got := h.listen(c, "news/broadcasts", last).broadcast(); string(got.Bytes()) != "meanwhile" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -222,8 +219,31 @@ func TestStreamTellsGap(t *testing.T) {
 	if err := json.Unmarshal([]byte(e.data), &gap); err != nil || e.name != "gap" || gap.Topic != "news" || gap.After.String() != from || e.id != gap.UpTo.String() {
 		t.Errorf("got %+v, want a gap behind %s", e, from)
 	}
-	if got := s.broadcast(); got.Body != "3" {
-		t.Errorf("behind the gap came %q", got.Body)
+	if got := s.broadcast(); string(got.Bytes()) != "3" {
+		t.Errorf("behind the gap came %q", got.Bytes())
+	}
+}
+
+// Redis loses all that it holds: a stream is told, and gets what is sent afterwards.
+func TestStreamTellsOfLostData(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "lost")
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	carry(t, store)
+	s := h.listen(client(t), "news.*/broadcasts", "")
+	send(t, store, "news.a", "1")
+	from := s.next().id
+	if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	e := s.next()
+	var gap api.Gap
+	if err := json.Unmarshal([]byte(e.data), &gap); err != nil || e.name != "gap" || gap.Topic != "news.*" || gap.After.String() != from || gap.UpTo <= gap.After {
+		t.Errorf("got %+v, want a gap behind %s", e, from)
+	}
+	send(t, store, "news.a", "2")
+	if got := s.broadcast(); string(got.Bytes()) != "2" {
+		t.Errorf("behind the gap came %q", got.Bytes())
 	}
 }
 
@@ -246,7 +266,7 @@ func TestStreamsShareASubscription(t *testing.T) {
 	carry(t, store)
 	send(t, store, "news", "to all")
 	for _, s := range all {
-		if got := s.broadcast(); got.Body != "to all" {
+		if got := s.broadcast(); string(got.Bytes()) != "to all" {
 			t.Errorf("got %+v", got)
 		}
 	}
@@ -272,8 +292,8 @@ func TestStreamIsNotRead(t *testing.T) {
 			t.Fatal("it is not cut off")
 		}
 		send(t, store, "news", body)
-		if got := reader.broadcast(); len(got.Body) != len(body) {
-			t.Fatalf("the other got %d bytes", len(got.Body))
+		if got := reader.broadcast(); len(got.Bytes()) != len(body) {
+			t.Fatalf("the other got %d bytes", len(got.Bytes()))
 		}
 	}
 }
@@ -319,8 +339,8 @@ func TestStreamIsSlow(t *testing.T) {
 		close(slow.events)
 	}()
 	for i := range n {
-		if got := slow.broadcast(); !strings.HasPrefix(got.Body, fmt.Sprint(i, ".")) {
-			t.Fatalf("got %.20s, want %d", got.Body, i)
+		if got := slow.broadcast(); !strings.HasPrefix(string(got.Bytes()), fmt.Sprint(i, ".")) {
+			t.Fatalf("got %.20s, want %d", got.Bytes(), i)
 		}
 	}
 	w.Close()

@@ -17,8 +17,8 @@ const slowToken, otherToken = "0123456789abcdef-slow", "0123456789abcdef-other"
 // crowded serves two tokens, of which slowToken is about to have all its memory in use, and waits for some only shortly.
 func crowded(t *testing.T) *host {
 	t.Helper()
-	tokens := file(t, "tokens", "slow "+slowToken+" publish,consume >\nother "+otherToken+" publish,consume >\n")
-	return serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, MaxBody: 1 << 20}, httpapi.Timing{Header: 200 * time.Millisecond})
+	tokens := file(t, "tokens", "slow "+slowToken+" publish,consume,listen >\nother "+otherToken+" publish,consume,listen >\n")
+	return serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, MaxBody: 1 << 20}, httpapi.Timing{Header: time.Second})
 }
 
 // post sends a request with a token, and returns the status; 0 where it was answered before all of it was sent.
@@ -115,6 +115,7 @@ func TestClaimWithoutMemory(t *testing.T) {
 	if got := h.post(t, slowToken, "/v1/topics/orders/claim", ""); got != 503 {
 		t.Errorf("a claim is answered with %d", got)
 	}
+	h.want(clientOf(t, slowToken), 503, "GET", "/v1/topics/orders/messages/a", "")
 	if got := h.post(t, slowToken, "/v1/topics/mail/claim", ""); got != 200 {
 		t.Errorf("one of a small message is answered with %d", got)
 	}
@@ -124,4 +125,25 @@ func TestClaimWithoutMemory(t *testing.T) {
 	}
 	free()
 	storetest.Eventually(t, "it is claimed", func() bool { return h.post(t, slowToken, "/v1/topics/orders/claim", "") == 200 })
+}
+
+// Small bodies that do not come take up a memory of their own.
+func TestSmallRequestsOfOneToken(t *testing.T) {
+	h := crowded(t)
+	const path, body = "/v1/topics/orders/messages", 64 << 10
+	var wires []*wire
+	for range httpapi.MemoryOfSmall / body {
+		wires = append(wires, h.dial(t).say(announce(path, body, "")+"x"))
+	}
+	storetest.Eventually(t, "all have memory", func() bool {
+		got := h.post(t, slowToken, path, "x")
+		return got == 503 || got == 0
+	})
+	if got := h.post(t, otherToken, path, "x"); got != 201 {
+		t.Errorf("that of another token is answered with %d", got)
+	}
+	for _, w := range wires {
+		w.Close()
+	}
+	storetest.Eventually(t, "there is memory again", func() bool { return h.post(t, slowToken, path, "x") == 201 })
 }

@@ -22,14 +22,14 @@ type ofTopic struct {
 // ofMessage is the input of a call about a message.
 type ofMessage struct {
 	ofTopic
-	ID string `path:"id" is:"id" maxLength:"128" pattern:"^[A-Za-z0-9._~:-]+$" example:"order-4711" doc:"of the message"`
+	ID string `path:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"of the message"`
 }
 
 type publishInput struct {
 	ofTopic
-	ID          string        `query:"id" is:"id" maxLength:"128" pattern:"^[A-Za-z0-9._~:-]+$" example:"order-4711" doc:"names the message, so that a publish may be repeated; missing: one is made"`
+	ID          string        `query:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"names the message, so that a publish may be repeated; missing: one is made"`
 	Delay       time.Duration `query:"delay" shortest:"0s" example:"30m" doc:"due so long after Redis has taken it"`
-	Due         time.Time     `query:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once. Give a delay, or this, or neither"`
+	Due         time.Time     `query:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once, and the answer tells since when. Give a delay, or this, or neither"`
 	TTL         time.Duration `query:"ttl" shortest:"1ms" example:"24h" doc:"time to live behind the due time; missing: for ever"`
 	Attempts    int           `query:"attempts" minimum:"1" maximum:"1000000" example:"5" doc:"limit of attempts; missing: that of the daemon"`
 	ContentType string        `header:"Content-Type" is:"media type" maxLength:"255" example:"application/json" doc:"is kept with the message"`
@@ -47,9 +47,9 @@ func (g *Gate) publish(ctx context.Context, c *call, in *publishInput) (any, err
 
 type broadcastInput struct {
 	ofTopic
-	ID          string        `query:"id" is:"id" maxLength:"128" pattern:"^[A-Za-z0-9._~:-]+$" doc:"names the broadcast until it is sent; missing: one is made"`
+	ID          string        `query:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" doc:"names the broadcast until it is sent; missing: one is made"`
 	Delay       time.Duration `query:"delay" shortest:"0s" example:"2s" doc:"due so long after Redis has taken it"`
-	Due         time.Time     `query:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once. Give a delay, or this, or neither"`
+	Due         time.Time     `query:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once, and the answer tells since when. Give a delay, or this, or neither"`
 	ContentType string        `header:"Content-Type" is:"media type" maxLength:"255" example:"application/json" doc:"is kept with the broadcast"`
 }
 
@@ -140,7 +140,15 @@ func (g *Gate) inspect(ctx context.Context, c *call, in *ofMessage) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	return api.MessageOf(info), nil
+	if !c.holdNow(int64(len(info.Body))) {
+		return nil, errBusy
+	}
+	c.w.Header().Set("Content-Type", "application/json")
+	p := newPieces(c, false)
+	p.object(messageOf(info))
+	p.text("\n")
+	_ = p.end() // who is gone needs no answer
+	return nil, nil
 }
 
 // about lets in a call about a topic that has no body.
@@ -170,11 +178,11 @@ func (g *Gate) cancel(ctx context.Context, c *call, in *ofMessage) (any, error) 
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
 	}
-	state, err := g.pub.Cancel(ctx, in.Topic, in.ID)
+	was, err := g.pub.Cancel(ctx, in.Topic, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	return api.Cancelled{State: state}, nil
+	return api.CancelledOf(was), nil
 }
 
 type listInput struct {
@@ -190,21 +198,28 @@ func (g *Gate) list(ctx context.Context, c *call, in *listInput) (any, error) {
 		return nil, err
 	}
 	if in.State == "broadcasts" {
-		return page(g.pub.Broadcasts(ctx, in.Topic, in.Limit, in.Cursor))
+		return c.page(g.pub.Broadcasts(ctx, in.Topic, in.Limit, in.Cursor))
 	}
 	state, err := notify.ParseState(in.State)
 	if err != nil {
 		return nil, api.Fault{In: "query", Name: "state", Err: fmt.Errorf("%w or broadcasts", err)}
 	}
-	return page(g.pub.List(ctx, in.Topic, state, in.Limit, in.Cursor))
+	return c.page(g.pub.List(ctx, in.Topic, state, in.Limit, in.Cursor))
 }
 
-func page(p notify.Page, err error) (any, error) {
+// page answers with a page of messages.
+func (c *call) page(p notify.Page, err error) (any, error) {
 	if errors.Is(err, notify.ErrInvalid) { // all else was looked at before
 		err = api.Fault{In: "query", Name: "cursor", Err: err}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return api.PageOf(p), nil
+	bytes := int64(0)
+	for i := range p.Messages {
+		bytes += int64(len(p.Messages[i].Body))
+	}
+	c.holdOnly(bytes)
+	_ = c.list(len(p.Messages), func(i int) (any, []byte) { return messageOf(p.Messages[i]) }, p.Cursor) // who is gone needs no answer
+	return nil, nil
 }

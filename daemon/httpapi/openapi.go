@@ -37,7 +37,7 @@ func newDocument(version string) *huma.OpenAPI {
 		Info: &huma.Info{
 			Title:       "Bellhop",
 			Version:     version,
-			Description: "Delayed and broadcast notifications. Durations are written like 500ms, 90s or 1h30m, times as RFC 3339 has them.",
+			Description: "Delayed and broadcast notifications. Durations are written like 500ms, 90s, 1h30m or 1d, times as RFC 3339 has them.",
 			License:     &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 		},
 		Servers: []*huma.Server{{URL: "/"}},
@@ -72,13 +72,16 @@ func document(doc *huma.OpenAPI, op operation, input reflect.Type) {
 		o.Parameters = append(o.Parameters, p.document(huma.SchemaFromField(schemas, field, ""), field))
 	}
 	if op.request != nil || op.requestType != "" {
-		o.RequestBody = &huma.RequestBody{Required: true, Content: content(schemas, op.request, op.requestType)}
+		o.RequestBody = &huma.RequestBody{Required: op.requestType != "*/*", Content: content(schemas, op.request, op.requestType)}
 	}
 	success := &huma.Response{Description: http.StatusText(op.status)}
 	if op.reply != nil {
 		success.Content = content(schemas, op.reply, op.replyType)
 	}
 	o.Responses[strconv.Itoa(op.status)] = success
+	if op.raw {
+		documentRaw(o)
+	}
 	failures := append([]int{400, 401, 403, 405, 408, 422, 500, 503}, op.errors...)
 	for _, status := range failures {
 		o.Responses[strconv.Itoa(status)] = &huma.Response{Ref: failureRef + failureNames[status]}
@@ -94,9 +97,9 @@ func needs(op operation) string {
 	return "Where there are tokens, one with the right " + listRights(op.rights, " or ") + " is needed."
 }
 
-// durationGrammar is that of time.ParseDuration. The format duration of JSON
+// durationGrammar is that of notify.ParseDuration. The format duration of JSON
 // Schema is another one, PT1H30M.
-const durationGrammar = `^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))+$`
+const durationGrammar = `^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)d(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))*|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))+)$`
 
 // document describes a parameter beyond what a schema's tags say.
 func (p param) document(schema *huma.Schema, field reflect.StructField) *huma.Param {
@@ -125,7 +128,7 @@ const failureRef = "#/components/responses/"
 // failureNames are the names of the answers to what fails, by status.
 var failureNames = map[int]string{
 	400: "BodyCut", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "Method", 408: "BodySlow",
-	409: "Conflict", 413: "TooLarge", 422: "Invalid", 500: "Internal", 503: "Unavailable",
+	409: "Conflict", 413: "TooLarge", 422: "Invalid", 429: "TooMany", 500: "Internal", 503: "Unavailable",
 }
 
 // failures describes the answers to what fails, each of them once.
@@ -134,7 +137,7 @@ func failures(schemas huma.Registry) map[string]*huma.Response {
 	for status, text := range map[int]string{
 		400: "The body ended early, or is malformed.",
 		401: "There are tokens, and none of them was sent. WWW-Authenticate says how.",
-		403: "The token does not permit it, or the page of another origin is not one of those that may call, or a daemon without tokens was called by a name that is not localhost.",
+		403: "The token does not permit it, or the page of another origin is not one of those that may call, or a daemon without tokens was called by a name that is not its own.",
 		404: "There is no such message.",
 		405: "The method is not allowed here. Allow says which are.",
 		408: "The body did not come in time.",
@@ -142,6 +145,7 @@ func failures(schemas huma.Registry) map[string]*huma.Response {
 		413: "The body is too large.",
 		422: "Parameters are wrong: errors names each, and detail says what would be right. Nothing was changed.",
 		500: "A fault of the daemon. Please report it.",
+		429: "The token has too many streams open. Send it again after as many seconds as Retry-After says.",
 		503: "Redis is away, or full, which only publishes are told (type urn:bellhop:full), the token has too many large requests under way, or the daemon is stopping. Send it again after as many seconds as Retry-After says.",
 	} {
 		all[failureNames[status]] = &huma.Response{Description: text, Content: content(schemas, api.Problem{}, problemType), Headers: failureHeaders[status]}
@@ -153,6 +157,7 @@ func failures(schemas huma.Registry) map[string]*huma.Response {
 var failureHeaders = map[int]map[string]*huma.Param{
 	401: {"WWW-Authenticate": {Description: "how to send a token", Schema: &huma.Schema{Type: huma.TypeString}}},
 	405: {"Allow": {Description: "methods, joined by commas", Schema: &huma.Schema{Type: huma.TypeString}}},
+	429: {"Retry-After": {Description: "seconds", Schema: &huma.Schema{Type: huma.TypeInteger}}},
 	503: {"Retry-After": {Description: "seconds", Schema: &huma.Schema{Type: huma.TypeInteger}}},
 }
 

@@ -28,6 +28,7 @@ type operation struct {
 	lasts        bool    // it may last, so it ends when the client goes away; others are carried out, and answered if its way back stands
 	long         bool    // its answer may be long, so that not many of them are made at a time
 	keeps        bool    // headers Bellhop-Header-NAME, with a message
+	raw          bool    // it may answer one message as it is
 }
 
 // A call is a request under way.
@@ -37,7 +38,7 @@ type call struct {
 	grant *grant
 	gate  *Gate
 
-	held int64 // bytes, of what its token may hold
+	held held
 }
 
 // A handler answers a call, by the reply that it returns or, if that is nil, by itself.
@@ -122,6 +123,7 @@ func (c *call) enter(op operation) error {
 	if err != nil {
 		return err
 	}
+	onSlot(c.r.Context(), (*slot).showed)
 	if err := c.grant.allow(op.rights); err != nil || !op.long {
 		return err
 	}

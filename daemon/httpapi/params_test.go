@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -102,7 +103,7 @@ func wrongValues(p specParam) map[string]string {
 			values[text] = text
 		}
 	case schema.Shortest != "":
-		for _, text := range []string{"1", "x", "-1s", "1d", "1s ", "9999999h", "1e3s", "NaN", "PT1H", "\x00", strings.Repeat("9", 300) + "s"} {
+		for _, text := range []string{"1", "x", "-1s", "1w", "1s ", "9999999h", "1e3s", "NaN", "PT1H", "\x00", strings.Repeat("9", 300) + "s"} {
 			values[text] = text
 		}
 		values["shorter"] = (parse(schema.Shortest) - 1).String()
@@ -222,6 +223,8 @@ func (c wrongCase) address() (path, query string, header http.Header) {
 			pairs = append(pairs, p.Name+"="+value)
 		case mine && c.param.Schema.Without != "" && len(c.raw) == 0:
 			pairs = append(pairs, p.Name+"="+value)
+		case p.Name == "all" && !mine && c.param.Name != "id":
+			pairs = append(pairs, "all=true") // of dead letters it or an id must be given
 		case p.Name == c.param.Schema.Without && len(c.raw) == 0 && p.In == "query":
 			pairs = append(pairs, p.Name+"="+value)
 		}
@@ -323,9 +326,28 @@ func limits(p specParam) (all []string) {
 // An answer is not many times as long as what it answers.
 func TestManyFaultsAreNotAllTold(t *testing.T) {
 	s := start(t, httpapi.Options{})
-	a := s.call("GET", "/v1/carrier?"+strings.Repeat("a&", 20_000)+"a", "").is(422)
+	a := s.call("GET", "/v1/carrier?"+strings.Repeat("a&", 7_000)+"a", "").is(422)
 	if len(a.body) > 10_000 {
 		t.Errorf("the answer has %d bytes", len(a.body))
 	}
 	a.says("faults more")
+}
+
+// A day is a unit of every duration, and the document says so.
+func TestDays(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	p := read[api.Publication](s.call("POST", "/v1/topics/orders/messages?delay=1d12h&ttl=.5d", "x").is(http.StatusCreated))
+	if time.Until(p.Due).Round(time.Hour) != 36*time.Hour {
+		t.Errorf("got %+v", p)
+	}
+	s.call("POST", "/v1/topics/orders/messages?delay=9999999h", "x").is(http.StatusUnprocessableEntity).says("it is too long; no duration is longer than 106751d")
+	for _, op := range s.spec.ops {
+		for _, p := range op.Parameters {
+			for text, want := range map[string]bool{"0": true, "1d": true, ".5d1h1.5m": true, "90s": true, "1h1d": false, "1dd": false, "d": false, "": false} {
+				if p.Schema.Shortest != "" && pattern(p).MatchString(text) != want {
+					t.Errorf("%s of %s: by its grammar %q is a duration: %v, want %v", p.Name, op.OperationID, text, !want, want)
+				}
+			}
+		}
+	}
 }

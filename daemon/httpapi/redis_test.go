@@ -101,7 +101,7 @@ func TestRedisUnfit(t *testing.T) {
 	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
 	for _, a := range s.everyCall() {
 		switch a.call {
-		case "GET /v1/topics", "GET /v1/carrier", "POST /v1/topics/order.timeout/dead/requeue", "DELETE /v1/topics/order.timeout/dead": // there is nothing, and nothing to do
+		case "GET /v1/carrier", "POST /v1/topics/order.timeout/dead/requeue?all=true", "DELETE /v1/topics/order.timeout/dead?all=true": // there is nothing, and nothing to do
 			a.is(200)
 		default:
 			a.is(503).kind("unavailable")
@@ -141,10 +141,35 @@ func TestRedisRefusesTheUser(t *testing.T) {
 	}
 	defer poor.Close()
 	s := serveOn(t, poor, httpapi.Options{})
-	a := s.call("POST", messages, "x").is(503).kind("unavailable")
-	if strings.Contains(string(a.body), "secret") {
-		t.Errorf("the password is told: %s", a.body)
+	same := s.unchangedIn(admin)
+	for _, a := range s.everyCall() {
+		switch a.call {
+		case "GET /v1/carrier", "POST /v1/topics/order.timeout/dead/requeue?all=true", "DELETE /v1/topics/order.timeout/dead?all=true": // there is nothing, and nothing to do
+			continue
+		}
+		p := a.is(503).kind("unavailable").says("its user may not call").says("HSET").says(notify.Rights("test")).problem()
+		if p.Title != "redis refuses the daemon" || a.header.Get("Retry-After") == "" || strings.Contains(string(a.body), "secret") {
+			t.Errorf("got %+v, %v", p, a.header)
+		}
 	}
+	s.call("GET", "/readyz", "").is(503)
+	s.call("GET", "/healthz", "").is(200)
+	same()
+	setUser := func(rights ...any) {
+		t.Helper()
+		if err := admin.Client().Do(t.Context(), append([]any{"ACL", "SETUSER", "poor"}, rights...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setUser("+@all")
+	storetest.Eventually(t, "it goes on by itself", func() bool { return s.call("POST", messages+"?id=a", "x").status == 201 })
+	setUser("-hdel")
+	d := s.claim("orders")
+	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says(notify.Rights("test")) // it meets it
+	same = s.unchangedIn(admin)
+	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says("its user may not call HDEL")
+	s.call("POST", messages, "x").is(503)
+	same()
 }
 
 // Who waits for another's script in vain is told to come again.

@@ -5,10 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -23,8 +23,10 @@ var (
 	errUnknownToken = errors.New("the bearer token is not a known one")
 	errForbidden    = errors.New("the token does not permit it")
 	errOrigin       = errors.New("the page of another origin may not call; the operator names those that may in BELLHOP_CORS_ORIGINS")
-	errHost         = errors.New("the daemon has no tokens, so it is called by its address, or as localhost; the operator can change that with BELLHOP_TOKENS_FILE, or with BELLHOP_LISTEN_WITHOUT_TOKENS=true")
+	errHost         = errors.New("no token guards this, so it is called by an address, as localhost, or by the name of the machine; the operator adds other names with BELLHOP_HOSTS")
 	errBusy         = errors.New("the token has too many large requests under way; send the request again")
+	errStreams      = errors.New("the token has as many streams open as it may have")
+	errHungUp       = errors.New("the client ended its side of the connection before it was answered; keep it open until then, and send the request again")
 	errNotReady     = errors.New("redis and its pub/sub do not answer")
 	errBodyCut      = errors.New("the body ended before its announced length, or is malformed")
 	errBodySlow     = errors.New("the body did not come in time")
@@ -37,6 +39,7 @@ var problems = []struct {
 	status      int
 }{
 	{errDraining, "unavailable", "the daemon is stopping", http.StatusServiceUnavailable},
+	{errHungUp, "unavailable", "the client ended its side of the connection", http.StatusServiceUnavailable},
 	{errNotReady, "unavailable", "not ready", http.StatusServiceUnavailable},
 	{errMethod, "method", "method not allowed", http.StatusMethodNotAllowed},
 	{errNoSuchCall, "no-such-call", "no such call", http.StatusNotFound},
@@ -45,6 +48,7 @@ var problems = []struct {
 	{errForbidden, "forbidden", "not permitted", http.StatusForbidden},
 	{errOrigin, "forbidden", "page of another origin", http.StatusForbidden},
 	{errBusy, "busy", "too many large requests", http.StatusServiceUnavailable},
+	{errStreams, "busy", "too many streams", http.StatusTooManyRequests},
 	{errHost, "forbidden", "called by a foreign name", http.StatusForbidden},
 	{errBodyCut, "body", "body incomplete", http.StatusBadRequest},
 	{errBodySlow, "body", "body too slow", http.StatusRequestTimeout},
@@ -75,13 +79,18 @@ func (c *call) refuse(err error) {
 	if rec.status != 0 { // a stream that broke: it just ends
 		return
 	}
+	hungUp := errors.Is(err, context.Canceled) && c.r.Context().Err() != nil
+	if hungUp {
+		err = fmt.Errorf("%w: %w", errHungUp, err)
+	}
 	p := problemOf(err)
 	h := c.w.Header()
 	switch p.Status {
-	case http.StatusServiceUnavailable:
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		h.Set("Retry-After", retryAfter)
 	case http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", `Bearer realm="bellhop"`)
+		c.gate.logins.refuse(c.gate.o.Logger, c.r.RemoteAddr, err)
 	case http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge:
 		h.Set("Connection", "close") // what is left of the body is not worth reading
 	}
@@ -94,18 +103,13 @@ func (c *call) refuse(err error) {
 	}
 	c.gate.o.Logger.Log(c.r.Context(), level, "request refused", "method", c.r.Method, "path", c.r.URL.Path, "status", p.Status, "error", err)
 	_ = c.write(p.Status, problemType, p) // who is gone needs no answer
-	if errors.Is(err, context.Canceled) && c.r.Context().Err() != nil {
+	if hungUp {
 		rec.status = statusGone
 	}
 }
 
 // answer answers in JSON.
 func (c *call) answer(status int, reply any) error { return c.write(status, "application/json", reply) }
-
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// maxPooled is the largest buffer that is kept for the next answer.
-const maxPooled = 1 << 20
 
 // write answers with a value as JSON. The error is that of the connection.
 func (c *call) write(status int, contentType string, reply any) error {

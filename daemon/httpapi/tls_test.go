@@ -47,7 +47,7 @@ func newCert(t *testing.T, certFile, keyFile string, serial int64) *x509.CertPoo
 func TestTLS(t *testing.T) {
 	certFile, keyFile := file(t, "cert.pem", ""), file(t, "key.pem", "")
 	pool := newCert(t, certFile, keyFile, 1)
-	s := start(t, httpapi.Options{CertFile: certFile, KeyFile: keyFile})
+	s := start(t, httpapi.Options{CertFile: certFile, KeyFile: keyFile, LocalHosts: true})
 	address := strings.TrimPrefix(s.url, "http://")
 	get := func(config *tls.Config, protocol string, serial int64) {
 		t.Helper()
@@ -58,6 +58,7 @@ func TestTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.Host = "bellhop.example" // the certificate says whom a browser believes
 		resp, err := transport.RoundTrip(r)
 		if err != nil {
 			t.Error(err)

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,9 +14,9 @@ import (
 	"sync/atomic"
 
 	"github.com/hashicorp/go-multierror"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/regular"
 )
 
 // A right is what a token may be used for.
@@ -28,10 +27,11 @@ const (
 	mayPublish right = "publish"
 	mayConsume right = "consume"
 	mayListen  right = "listen"
+	mayMetrics right = "metrics" // of all topics
 	mayAdmin   right = "admin"
 )
 
-var allRights = []right{mayPublish, mayConsume, mayListen, mayAdmin}
+var allRights = []right{mayPublish, mayConsume, mayListen, mayMetrics, mayAdmin}
 
 // A grant is what one line of the tokens file permits.
 type grant struct {
@@ -42,14 +42,15 @@ type grant struct {
 	line     string          // as it stands in the file
 	valid    context.Context // ends when a reload takes it away
 	revoke   func()
-	memory   *semaphore.Weighted // bytes that its calls hold
+	memory   *memory
+	streams  atomic.Int64
 }
 
 // everything returns the grant of every caller where there is no tokens file.
 func everything() *grant {
 	return &grant{
 		name: "anybody", rights: allRights, patterns: []notify.Pattern{anyTopic()},
-		valid: context.Background(), memory: semaphore.NewWeighted(memoryOfToken),
+		valid: context.Background(), memory: newMemory(),
 	}
 }
 
@@ -109,7 +110,7 @@ func (k *keys) load() error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	data, err := os.ReadFile(k.file)
+	data, err := regular.Read(k.file)
 	if err != nil {
 		return fmt.Errorf("read tokens file: %w", err)
 	}
@@ -121,22 +122,25 @@ func (k *keys) load() error {
 	if old := k.grants.Load(); old != nil {
 		before = *old
 	}
+	stand := make(map[string]*grant, len(before)) // by their lines
+	for _, g := range before {
+		stand[g.line] = g
+	}
 	for i, g := range next {
-		if same := slices.IndexFunc(before, func(o *grant) bool { return o.line == g.line }); same >= 0 {
-			next[i] = before[same]
+		if same := stand[g.line]; same != nil {
+			next[i] = same
+			delete(stand, g.line)
 		}
 	}
 	k.grants.Store(&next)
-	for _, g := range before {
-		if !slices.Contains(next, g) {
-			g.revoke()
-		}
+	for _, g := range stand {
+		g.revoke()
 	}
 	return nil
 }
 
 // parseTokens reads lines of NAME TOKEN RIGHTS TOPICS. The error is a
-// notify.ErrInvalid that tells each fault with its line.
+// notify.ErrInvalid that tells each fault with its line, or the first of very many.
 func parseTokens(data []byte) ([]*grant, error) {
 	var all []*grant
 	faults := &multierror.Error{ErrorFormat: func(errs []error) string {
@@ -146,6 +150,7 @@ func parseTokens(data []byte) ([]*grant, error) {
 		}
 		return strings.Join(texts, "\n")
 	}}
+	names, hashes := make(map[string]int), make(map[[sha256.Size]byte]int) // the lines that they stand in
 	number := 0
 	for line := range strings.Lines(string(data)) {
 		number++
@@ -155,12 +160,17 @@ func parseTokens(data []byte) ([]*grant, error) {
 		}
 		g, err := parseGrant(line)
 		if err == nil {
-			err = g.unlike(all)
+			err = g.unlike(names[g.name], hashes[g.hash])
 		}
 		if err != nil {
 			faults = multierror.Append(faults, fmt.Errorf("line %d: %w", number, err))
+			if faults.Len() == mostFaults {
+				faults = multierror.Append(faults, fmt.Errorf("the lines behind line %d were not read", number))
+				break
+			}
 			continue
 		}
+		names[g.name], hashes[g.hash] = number, number
 		all = append(all, g)
 	}
 	if len(all) == 0 && faults.Len() == 0 {
@@ -176,35 +186,36 @@ const (
 
 var tokenGrammar = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`) // b64token of RFC 6750
 
-// nameGrammar keeps a token that stands in the place of its name from being
-// taken for one, and told: 64 hexadecimal digits are too long.
-var nameGrammar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
+var (
+	nameGrammar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
+	hexDigits   = regexp.MustCompile(`^[0-9A-Fa-f]{16,}$`)
+)
 
-// parseGrant reads a line. No error repeats a word of it but a name: whoever
-// mixes the words up has the token anywhere.
+// parseGrant reads a line. No error repeats a word of it but a name that is too
+// short for a token: whoever mixes the words up has the token anywhere.
 func parseGrant(line string) (*grant, error) {
 	fields := strings.Fields(line)
 	if len(fields) != 4 {
 		return nil, fmt.Errorf("%w line: %d words; write NAME TOKEN RIGHTS TOPICS, such as: shop TOKEN publish,listen order.>", notify.ErrInvalid, len(fields))
 	}
-	g := &grant{name: fields[0], line: line, memory: semaphore.NewWeighted(memoryOfToken)}
+	g := &grant{name: fields[0], line: line, memory: newMemory()}
 	g.valid, g.revoke = context.WithCancel(context.Background())
-	if !nameGrammar.MatchString(g.name) {
-		return nil, fmt.Errorf("%w name: use up to 32 letters, digits and . _ -, beginning with a letter or digit; write NAME TOKEN RIGHTS TOPICS in this order", notify.ErrInvalid)
+	if !nameGrammar.MatchString(g.name) || hexDigits.MatchString(g.name) { // what openssl rand -hex makes is no name
+		return nil, fmt.Errorf("%w name: use up to 32 letters, digits and . _ -, beginning with a letter or digit, and not 16 hexadecimal digits or more; write NAME TOKEN RIGHTS TOPICS in this order", notify.ErrInvalid)
 	}
 	if err := g.setToken(fields[1]); err != nil {
 		return nil, err
 	}
 	for name := range strings.SplitSeq(fields[2], ",") {
 		if !slices.Contains(allRights, right(name)) {
-			return nil, fmt.Errorf("%w rights of %s: use %s, separated by commas", notify.ErrInvalid, g.name, listRights(allRights, ", "))
+			return nil, fmt.Errorf("%w rights%s: use %s, separated by commas", notify.ErrInvalid, g.called(), listRights(allRights, ", "))
 		}
 		g.rights = append(g.rights, right(name))
 	}
 	for i, text := range strings.Split(fields[3], ",") {
 		p, err := notify.ParsePattern(text)
 		if err != nil {
-			return nil, fmt.Errorf("%w topics of %s, number %d: write topics, or patterns such as order.* or order.>, separated by commas", notify.ErrInvalid, g.name, i+1)
+			return nil, fmt.Errorf("%w topics%s, number %d: write topics, or patterns such as order.* or order.>, separated by commas", notify.ErrInvalid, g.called(), i+1)
 		}
 		g.patterns = append(g.patterns, p)
 	}
@@ -216,30 +227,36 @@ func (g *grant) setToken(text string) error {
 	if sum, hashed := strings.CutPrefix(text, hashPrefix); hashed {
 		raw, err := hex.DecodeString(sum)
 		if err != nil || len(raw) != sha256.Size {
-			return fmt.Errorf("%w token of %s: behind sha256: write the hash of the token as 64 digits, as sha256sum does", notify.ErrInvalid, g.name)
+			return fmt.Errorf("%w token%s: behind sha256: write the hash of the token as 64 digits, as sha256sum does", notify.ErrInvalid, g.called())
 		}
 		g.hash = [sha256.Size]byte(raw)
 		return nil
 	}
 	switch {
 	case len(text) < minToken:
-		return fmt.Errorf("%w token of %s: it is shorter than %d bytes; make one with openssl rand -hex 32", notify.ErrInvalid, g.name, minToken)
+		return fmt.Errorf("%w token%s: it is shorter than %d bytes; make one with openssl rand -hex 32", notify.ErrInvalid, g.called(), minToken)
 	case !tokenGrammar.MatchString(text):
-		return fmt.Errorf("%w token of %s: use letters, digits and - . _ ~ + /, with = at the end; make one with openssl rand -hex 32", notify.ErrInvalid, g.name)
+		return fmt.Errorf("%w token%s: use letters, digits and - . _ ~ + /, with = at the end; make one with openssl rand -hex 32", notify.ErrInvalid, g.called())
 	}
 	g.hash = sha256.Sum256([]byte(text))
 	return nil
 }
 
-// unlike reports a name or a token that stands in the file already.
-func (g *grant) unlike(others []*grant) error {
-	for _, other := range others {
-		switch {
-		case other.name == g.name:
-			return fmt.Errorf("%w name %s: it stands there already; give each token a name of its own", notify.ErrInvalid, g.name)
-		case other.hash == g.hash:
-			return fmt.Errorf("%w token of %s: it is that of %s; give each its own", notify.ErrInvalid, g.name, other.name)
-		}
+// called says whose an error is, unless the name may be a token.
+func (g *grant) called() string {
+	if len(g.name) < minToken {
+		return " of " + g.name
+	}
+	return ""
+}
+
+// unlike reports a name or a token that stands in the file already, in a line; zero: in none.
+func (g *grant) unlike(name, token int) error {
+	switch {
+	case name > 0:
+		return fmt.Errorf("%w name: that of line %d is the same; give each token a name of its own", notify.ErrInvalid, name)
+	case token > 0:
+		return fmt.Errorf("%w token%s: that of line %d is the same; give each its own", notify.ErrInvalid, g.called(), token)
 	}
 	return nil
 }

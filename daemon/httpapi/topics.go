@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -10,7 +11,7 @@ import (
 
 type topicsInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"how many at the most"`
-	Cursor string `query:"cursor" is:"topic" maxLength:"128" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" doc:"that of the page before: its last topic; missing: from the beginning"`
+	Cursor string `query:"cursor" is:"topic" maxLength:"128" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" doc:"that of the page before; missing: from the beginning"`
 }
 
 // topics counts the messages of the topics that the token is for, by name, a page at a time.
@@ -18,11 +19,11 @@ func (g *Gate) topics(ctx context.Context, c *call, in *topicsInput) (any, error
 	if err := c.noBody(); err != nil {
 		return nil, err
 	}
-	counts, more, err := g.pub.TopicsAfter(ctx, in.Cursor, in.Limit, func(topic string) bool { return c.grant.on(topic) == nil })
+	counts, next, err := g.pub.TopicsAfter(ctx, in.Cursor, in.Limit, c.grant.patterns...)
 	if err != nil {
 		return nil, err
 	}
-	return api.TopicsOf(counts, more), nil
+	return api.TopicsOf(counts, next), nil
 }
 
 // topic counts the messages of a topic.
@@ -64,12 +65,13 @@ func (g *Gate) listDead(ctx context.Context, c *call, in *deadListInput) (any, e
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
 	}
-	return page(g.pub.List(ctx, in.Topic, notify.Dead, in.Limit, in.Cursor))
+	return c.page(g.pub.List(ctx, in.Topic, notify.Dead, in.Limit, in.Cursor))
 }
 
 type deadInput struct {
 	ofTopic
-	ID string `query:"id" is:"id" maxLength:"128" pattern:"^[A-Za-z0-9._~:-]+$" example:"order-4711" doc:"of one dead letter; missing: all that the topic has now"`
+	ID  string `query:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"of one dead letter; give this or all=true"`
+	All string `query:"all" without:"id" enum:"true" doc:"all dead letters that the topic has now"`
 }
 
 // requeueDead makes dead letters ready again.
@@ -91,9 +93,12 @@ func (c *call) onDead(ctx context.Context, in *deadInput,
 	}
 	var n int
 	var err error
-	if in.ID != "" {
+	switch {
+	case in.ID != "":
 		n, err = one(ctx, in.Topic, in.ID)
-	} else {
+	case in.All == "":
+		err = api.Fault{In: "query", Name: "all", Err: fmt.Errorf("%w parameters id and all: none is given; name a dead letter, or give all=true for all of them", notify.ErrInvalid)}
+	default:
 		n, err = all(ctx, in.Topic, func(int) { _ = c.writeWithin(c.gate.timing.answer) }) // as long as it gets on
 	}
 	if err != nil {

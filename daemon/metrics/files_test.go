@@ -6,7 +6,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/daemon/metrics"
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -74,6 +79,44 @@ func TestAlerts(t *testing.T) {
 	if len(rules) < 9 {
 		t.Errorf("there are %d rules", len(rules))
 	}
+}
+
+// growth is what compares a series with its own past.
+var growth = regexp.MustCompile(`\b(?:rate|irate|increase|delta|changes|resets)\(`)
+
+// The series of a topic come when it is in trouble, so that no rule may wait for
+// them to grow; and what is paused is overdue because somebody wants that.
+func TestAlertsByTopic(t *testing.T) {
+	text, err := os.ReadFile("alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := make(map[string]string)
+	for _, rule := range strings.Split(string(text), "- alert: ")[1:] {
+		name, rest, _ := strings.Cut(rule, "\n")
+		_, expression, _ := strings.Cut(rest, " expr: ")
+		expression, _, _ = strings.Cut(expression, "\n")
+		if strings.Contains(expression, "topic") && growth.MatchString(expression) {
+			t.Errorf("%s waits for the series of a topic to grow: %s", name, expression)
+		}
+		rules[name] = expression
+	}
+	if diff := cmp.Diff("max by (job, topic) (bellhop_oldest_overdue_seconds) > 60 unless max by (job, topic) (bellhop_paused) == 1", rules["BellhopOverdue"]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff("time() - max by (job, topic) (bellhop_newest_death_timestamp_seconds) < 900", rules["BellhopDeadGrowing"]); diff != "" {
+		t.Error(diff)
+	}
+	store := storetest.Open(t)
+	storetest.Publish(t, store, notify.Message{Topic: "held", ID: "x", Body: []byte("x")}, notify.Message{Topic: "late", ID: "x", Body: []byte("x")})
+	overdue(t, store, "held", "x", time.Hour)
+	overdue(t, store, "late", "x", time.Hour)
+	if err := notify.NewPublisher(store, notify.PublisherOptions{}).Pause(t.Context(), "held"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, scrape(t, newMetrics(t, store, metrics.Options{TopicLimit: 2})), map[string]float64{
+		series("bellhop_paused", "held"): 1, series("bellhop_paused", "late"): 0, series("bellhop_oldest_overdue_seconds", "other"): 0,
+	})
 }
 
 type gridPos struct{ X, Y, W, H int }

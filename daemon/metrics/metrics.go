@@ -22,17 +22,23 @@ import (
 const (
 	DefaultTopicLimit = 100
 	MaxTopicLimit     = 10_000
+	DefaultFresh      = time.Second
 )
 
 // ScrapeTimeout is how long a scrape waits for Redis at the most.
 const ScrapeTimeout = 5 * time.Second
 
+// MaxScrapes is how many scrapes are answered at a time.
+const MaxScrapes = 32
+
 // Options are the options of Metrics. The zero value is the default. The
 // functions are called at each scrape, not before, and must be safe for concurrent
 // use; what a nil one would tell is left out.
 type Options struct {
-	TopicLimit int    // topics that have a label of their own; zero: DefaultTopicLimit
-	Version    string // of the daemon
+	TopicLimit int           // topics that have a label of their own because they stand out; zero: DefaultTopicLimit
+	Topics     []string      // that always have one, beside them
+	Version    string        // of the daemon
+	Fresh      time.Duration // for how long further scrapes share what Redis answered; zero: DefaultFresh
 
 	Carrier func() carrier.State
 	NATS    func() natsgate.Stats
@@ -48,7 +54,6 @@ type Metrics struct {
 	carry            prometheus.Histogram
 	moved, fallbacks prometheus.Counter
 	full             prometheus.Counter
-	claimed          *prometheus.CounterVec
 	scripts          *prometheus.HistogramVec
 	scriptErrors     *prometheus.CounterVec
 	requests         *prometheus.HistogramVec
@@ -71,10 +76,16 @@ func New(store *notify.Store, o Options) (*Metrics, error) {
 	if o.TopicLimit == 0 {
 		o.TopicLimit = DefaultTopicLimit
 	}
+	if o.Fresh == 0 {
+		o.Fresh = DefaultFresh
+	}
 	if o.TopicLimit < 1 || o.TopicLimit > MaxTopicLimit {
 		return nil, fmt.Errorf("%w topic limit of metrics %d: use 1 to %d", notify.ErrInvalid, o.TopicLimit, MaxTopicLimit)
 	}
-	m := &Metrics{topics: newTopics(o.TopicLimit), registry: prometheus.NewRegistry()}
+	if err := CheckTopics(o.Topics); err != nil {
+		return nil, err
+	}
+	m := &Metrics{topics: newTopics(o.TopicLimit, o.Topics), registry: prometheus.NewRegistry()}
 	m.makeHistograms()
 	m.makeCounters()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -83,10 +94,27 @@ func New(store *notify.Store, o Options) (*Metrics, error) {
 	build.Set(1)
 	m.registry.MustRegister(
 		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.ready, m.claimLate, m.carry, m.moved, m.full, m.claimed, m.scripts, m.scriptErrors, m.requests, m.responses,
-		newRedis(store, m.topics), newProcess(o, m.fallbacks),
+		m.ready, m.claimLate, m.carry, m.moved, m.full, m.scripts, m.scriptErrors, m.requests, m.responses,
+		newRedis(store, m.topics, o.Fresh), newProcess(o, m.fallbacks),
 	)
 	return m, nil
+}
+
+// CheckTopics reports, as a notify.ErrInvalid, what is wrong with the topics that
+// are always to have a label of their own.
+func CheckTopics(topics []string) error {
+	if len(topics) > MaxTopicLimit {
+		return fmt.Errorf("%w topics of metrics: there are %d; name up to %d", notify.ErrInvalid, len(topics), MaxTopicLimit)
+	}
+	for _, topic := range topics {
+		if err := notify.CheckTopic(topic); err != nil {
+			return err
+		}
+		if topic == other {
+			return fmt.Errorf("%w topic of metrics %q: it is what the topics without series of their own are shown as; leave it out", notify.ErrInvalid, topic)
+		}
+	}
+	return nil
 }
 
 func (m *Metrics) makeHistograms() {
@@ -94,7 +122,7 @@ func (m *Metrics) makeHistograms() {
 		Name: "bellhop_ready_lateness_seconds", Help: "How late scheduled messages were made ready by this carrier.", Buckets: lateBuckets,
 	})
 	m.claimLate = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "bellhop_claim_lateness_seconds", Help: "How late messages were claimed that this process handed out, over HTTP and NATS, to the millisecond.", Buckets: lateBuckets,
+		Name: "bellhop_claim_lateness_seconds", Help: "How late messages were claimed, less the min_age that was asked for, that this process handed out, over HTTP and NATS, to the millisecond.", Buckets: lateBuckets,
 	})
 	m.carry = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "bellhop_carry_seconds", Help: "How long Redis took to carry what was due, where something was.", Buckets: scriptBuckets,
@@ -121,7 +149,6 @@ func (m *Metrics) makeCounters() {
 	m.full = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "bellhop_publishes_refused_total", Help: "Calls to publish, of one message or many, that this process made and that were refused because Redis is full.",
 	})
-	m.claimed = counter("bellhop_claimed_total", "Messages that this process handed out, over HTTP and NATS.", "topic")
 	m.scriptErrors = counter("bellhop_script_errors_total", "Scripts that failed, or whose answer did not come.", "script")
 	m.responses = counter("bellhop_http_requests_total", "Requests over HTTP that were answered.", "operation", "code")
 }
@@ -156,7 +183,7 @@ func (m *Metrics) Observe(script string, took time.Duration, err error) {
 // Claimed takes note of a message that was handed out so late after its due time.
 func (m *Metrics) Claimed(topic string, late time.Duration) {
 	m.claimLate.Observe(late.Seconds())
-	m.claimed.WithLabelValues(m.topics.label(topic)).Inc()
+	m.topics.handedOut(topic)
 }
 
 // Request takes note of a request over HTTP: which operation of the API it was,
@@ -167,7 +194,10 @@ func (m *Metrics) Request(operation string, code int, took time.Duration) {
 }
 
 // Handler answers scrapes. A client that names a format gets it: the text
-// format of Prometheus, OpenMetrics, or protocol buffers.
+// format of Prometheus, OpenMetrics, or protocol buffers. More scrapes than
+// MaxScrapes at a time are answered with 503.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true, MaxRequestsInFlight: MaxScrapes,
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,8 +29,12 @@ func TestMain(m *testing.M) { storetest.Main(m) }
 
 const topic = "orders"
 
+// newMetrics returns metrics of which each scrape asks Redis, unless it is told otherwise.
 func newMetrics(t testing.TB, store *notify.Store, o metrics.Options) *metrics.Metrics {
 	t.Helper()
+	if o.Fresh == 0 {
+		o.Fresh = time.Nanosecond
+	}
 	m, err := metrics.New(store, o)
 	if err != nil {
 		t.Fatal(err)
@@ -118,14 +123,14 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, scrape(t, m), map[string]float64{
-		"bellhop_is_carrier": 0, "bellhop_carrier_epoch": 0, "bellhop_carrier_elected": 0, "bellhop_topics": 0,
+		"bellhop_is_carrier": 0, "bellhop_carrier_heard": 0, "bellhop_carrier_epoch": 0, "bellhop_carrier_elected": 0, "bellhop_topics": 0,
 		"bellhop_carrier_progress_timestamp_seconds": 0, "bellhop_redis_up": 1,
 	})
 	storetest.Run(t, c.Run)
 	history(t, store)
 	storetest.Eventually(t, "it has carried and counted", func() bool { s := c.State(); return s.Moved == 1 && s.Kept == 8 })
 	publish(t, store, "soon", 3, time.Millisecond)
-	storetest.Eventually(t, "they are ready", func() bool { s := c.State(); return s.Moved == 4 && s.Kept == 11 })
+	storetest.Eventually(t, "they are ready", func() bool { s := c.State(); return s.Moved == 4 && s.Kept == 11 && s.Heard == 1 })
 
 	if err := notify.NewPublisher(store, notify.PublisherOptions{}).Pause(t.Context(), topic); err != nil {
 		t.Fatal(err)
@@ -135,24 +140,27 @@ func TestHistory(t *testing.T) {
 		t.Errorf("the last claim was late by %v s", late)
 	}
 	want(t, got, map[string]float64{
-		`bellhop_build_info{version="v1.2.3"}`:                   1,
-		`bellhop_messages{state="scheduled",topic="orders"}`:     2,
-		`bellhop_messages{state="ready",topic="orders"}`:         2,
-		`bellhop_messages{state="leased",topic="orders"}`:        2,
-		`bellhop_messages{state="dead",topic="orders"}`:          1,
-		`bellhop_messages{state="ready",topic="soon"}`:           3,
-		`bellhop_published_total{topic="orders"}`:                9,
-		`bellhop_acknowledged_total{topic="orders"}`:             2,
-		`bellhop_died_total{topic="orders"}`:                     1,
-		`bellhop_paused{topic="orders"}`:                         1,
-		`bellhop_paused{topic="soon"}`:                           0,
-		`bellhop_waiting_subscribers{topic="orders"}`:            0,
-		`bellhop_scheduled_broadcasts{topic="prices"}`:           1,
-		`bellhop_broadcasts_sent_total{topic="prices"}`:          1,
-		`bellhop_log_broadcasts{topic="prices"}`:                 1,
+		`bellhop_build_info{version="v1.2.3"}`:               1,
+		`bellhop_messages{state="scheduled",topic="orders"}`: 2,
+		`bellhop_messages{state="ready",topic="orders"}`:     2,
+		`bellhop_messages{state="leased",topic="orders"}`:    2,
+		`bellhop_messages{state="dead",topic="orders"}`:      1,
+		`bellhop_messages{state="ready",topic="soon"}`:       3,
+		`bellhop_published_total{topic="orders"}`:            9,
+		`bellhop_acknowledged_total{topic="orders"}`:         2,
+		`bellhop_died_total{topic="orders"}`:                 1,
+		`bellhop_paused{topic="orders"}`:                     1,
+		`bellhop_paused{topic="soon"}`:                       0,
+		`bellhop_waiting_subscribers{topic="orders"}`:        0,
+		`bellhop_scheduled_broadcasts{topic="prices"}`:       1,
+		`bellhop_broadcasts_sent_total{topic="prices"}`:      1,
+		`bellhop_log_broadcasts{topic="prices"}`:             1,
+		`bellhop_messages{state="dead",topic="other"}`:       0,
+		`bellhop_oldest_overdue_seconds{topic="other"}`:      0,
 		"bellhop_topics":                                         3,
 		"bellhop_is_carrier":                                     1,
 		"bellhop_carrier_elected":                                1,
+		"bellhop_carrier_heard":                                  1,
 		"bellhop_carrier_epoch":                                  1,
 		"bellhop_carrier_kept":                                   11,
 		"bellhop_carried_total":                                  4,
@@ -193,7 +201,7 @@ func TestHistory(t *testing.T) {
 
 // What is fed by hooks.
 func TestHooks(t *testing.T) {
-	m := newMetrics(t, storetest.Open(t), metrics.Options{Carrier: func() carrier.State { return carrier.State{} }, HTTP: func() httpapi.Stats { return httpapi.Stats{Fallbacks: 5} }})
+	m := newMetrics(t, storetest.Open(t), metrics.Options{Topics: []string{topic}, Carrier: func() carrier.State { return carrier.State{} }, HTTP: func() httpapi.Stats { return httpapi.Stats{Fallbacks: 5} }})
 	m.Carried(carrier.Carried{
 		Moved: 5, Took: 3 * time.Millisecond, Fallback: true,
 		Lateness: []carrier.Lateness{{Late: 50 * time.Microsecond, N: 3}, {Late: 4 * time.Millisecond, N: 1}},
@@ -275,7 +283,7 @@ func TestEveryCounterIsShown(t *testing.T) {
 func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 	t.Helper()
 	m := newMetrics(t, store, metrics.Options{
-		Version: "v1", Carrier: func() carrier.State { return carrier.State{} },
+		Version: "v1", Topics: []string{topic}, Carrier: func() carrier.State { return carrier.State{} },
 		NATS: func() natsgate.Stats {
 			return natsgate.Stats{Endpoints: map[string]natsgate.Tally{"claim": {}, "publish": {}}}
 		},
@@ -284,7 +292,15 @@ func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 	m.Claimed(topic, time.Millisecond)
 	m.Observe("claim", time.Millisecond, nil)
 	m.Request("publish", http.StatusCreated, time.Millisecond)
-	publish(t, store, topic, 1, 0)
+	publish(t, store, topic, 2, 0)
+	claimer := subscribers.NewClaimer(store, 0)
+	ds, err := claimer.Claim(t.Context(), topic, 1, time.Hour, 0)
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("claimed %d, %v", len(ds), err)
+	}
+	if _, err := claimer.Bury(t.Context(), ds[0], "for a test"); err != nil {
+		t.Fatal(err)
+	}
 	return m
 }
 
@@ -298,43 +314,12 @@ func TestLint(t *testing.T) {
 	}
 }
 
-func TestTopicLimit(t *testing.T) {
-	store := storetest.Open(t)
-	m := newMetrics(t, store, metrics.Options{TopicLimit: 3})
-	for i, topic := range []string{"e", "d", "c", "other", "a"} {
-		publish(t, store, topic, i+1, 0)
-	}
-	published := func(topic string) string { return fmt.Sprintf("bellhop_published_total{topic=%q}", topic) }
-	first := scrape(t, m)
-	want(t, first, map[string]float64{published("a"): 5, published("c"): 3, published("d"): 2, published("other"): 4 + 1, "bellhop_topics": 5})
-	if _, ok := first[published("e")]; ok {
-		t.Error("a topic beyond the limit has a label")
-	}
-
-	// One that comes before them by name finds no room, whether it is claimed or counted.
-	publish(t, store, "0", 10, time.Hour)
-	publish(t, store, "d", 1, time.Hour)
-	m.Claimed("0", 0)
-	m.Claimed("d", 0)
-	m.Claimed("other", 0)
-	want(t, scrape(t, m), map[string]float64{
-		published("a"): 5, published("c"): 3, published("d"): 3, published("other"): 4 + 1 + 10, "bellhop_topics": 6,
-		`bellhop_messages{state="scheduled",topic="other"}`: 10, `bellhop_messages{state="ready",topic="other"}`: 5,
-		`bellhop_claimed_total{topic="other"}`: 2, `bellhop_claimed_total{topic="d"}`: 1,
-	})
-	for _, limit := range []int{-1, metrics.MaxTopicLimit + 1} {
-		if _, err := metrics.New(store, metrics.Options{TopicLimit: limit}); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), strconv.Itoa(limit)) {
-			t.Errorf("a limit of %d: %v", limit, err)
-		}
-	}
-}
-
 // A Redis that is away, or answers nothing, leaves out what stands in it.
 func TestRedisAway(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	m := full(t, store)
-	if got := scrape(t, m); got["bellhop_redis_up"] != 1 || got[`bellhop_published_total{topic="orders"}`] != 1 {
+	if got := scrape(t, m); got["bellhop_redis_up"] != 1 || got[`bellhop_published_total{topic="orders"}`] != 2 {
 		t.Errorf("while it is there: %v", got["bellhop_redis_up"])
 	}
 	away := func() {
@@ -361,21 +346,27 @@ func TestRedisAway(t *testing.T) {
 	away()
 }
 
-// Scrapes that come at the same time share what Redis answers.
+// Scrapes that come at the same time share what Redis answers, and more than there may be are refused at once.
 func TestConcurrentScrapes(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	m := full(t, store)
+	handler := m.Handler()
 	if err := store.Client().Do(t.Context(), "CLIENT", "PAUSE", 60_000, "ALL").Err(); err != nil {
 		t.Fatal(err)
 	}
+	const tooMany = 8
 	began := time.Now()
 	var all sync.WaitGroup
-	for range 20 {
+	var refused atomic.Int64
+	for range metrics.MaxScrapes + tooMany {
 		all.Go(func() {
 			answer := httptest.NewRecorder()
-			m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-			if answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), "\nbellhop_redis_up 0\n") {
+			handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			switch {
+			case answer.Code == http.StatusServiceUnavailable:
+				refused.Add(1)
+			case answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), "\nbellhop_redis_up 0\n"):
 				t.Errorf("answered with %d", answer.Code)
 			}
 		})
@@ -387,12 +378,15 @@ func TestConcurrentScrapes(t *testing.T) {
 	if n := store.Client().PoolStats().TotalConns; n > 5 {
 		t.Errorf("they made %d connections", n)
 	}
+	if n := refused.Load(); n != tooMany {
+		t.Errorf("%d were refused, want %d", n, tooMany)
+	}
 }
 
 // What is fed while it is scraped.
 func TestHooksBesideScrapes(t *testing.T) {
 	store := storetest.Open(t)
-	m := newMetrics(t, store, metrics.Options{TopicLimit: 5})
+	m := newMetrics(t, store, metrics.Options{TopicLimit: 5, Topics: []string{"topic-0-7"}})
 	publish(t, store, topic, 1, 0)
 	var all sync.WaitGroup
 	for i := range 4 {
@@ -417,8 +411,8 @@ func TestHooksBesideScrapes(t *testing.T) {
 			claimed++
 		}
 	}
-	if claimed > 6 {
-		t.Errorf("%d topics have a label, the limit is 5 and other", claimed)
+	if claimed != 2 || got[`bellhop_claimed_total{topic="topic-0-7"}`] != 1 || got[`bellhop_claimed_total{topic="other"}`] != 799 {
+		t.Errorf("%d topics have a label, want that which is listed and other", claimed)
 	}
 }
 

@@ -58,6 +58,7 @@ func carrierFigures() []figure[carrier.State] {
 			prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.TopicsForgotten) },
 		},
 		gauge("bellhop_is_carrier", "Whether this process is the elected carrier.", func(s carrier.State) float64 { return truth(s.Carrying) }),
+		gauge("bellhop_carrier_heard", "Whether this process heard a carrier's beat, its own or another's, within twice the lease.", func(s carrier.State) float64 { return truth(s.Heard != 0) }),
 		gauge("bellhop_carrier_epoch", "Number of the last election that this process won; 0 where it won none.", func(s carrier.State) float64 { return float64(s.Epoch) }),
 		gauge("bellhop_carrier_kept", "Messages and broadcasts that there are, waiting, ready, leased and dead, as the elected carrier last counted them; 0 while standing by.", func(s carrier.State) float64 { return float64(s.Kept) }),
 		gauge("bellhop_carrier_lateness_seconds", "How late the last message was that this carrier made ready.", func(s carrier.State) float64 { return s.Lateness.Seconds() }),
@@ -83,6 +84,7 @@ func natsFigures() []figure[natsgate.Stats] {
 		count("floods", "Times that requests were lost because they came faster than they were handled.", func(s natsgate.Stats) int64 { return s.Floods }),
 		count("faults", "Other faults of the connection to NATS.", func(s natsgate.Stats) int64 { return s.Faults }),
 		count("no_reply", "Requests that were refused because they had no reply subject.", func(s natsgate.Stats) int64 { return s.NoReply }),
+		count("refused_replies", "Requests that were refused because their reply subject is one of NATS itself or of Bellhop.", func(s natsgate.Stats) int64 { return s.RefusedReplies }),
 		count("lost_replies", "Replies and claimed messages that could not be sent.", func(s natsgate.Stats) int64 { return s.LostReplies }),
 		count("claimed", "Messages that were sent to who claimed them over NATS.", func(s natsgate.Stats) int64 { return s.Claimed }),
 		count("too_large", "Messages that were buried because they do not fit into a message of NATS.", func(s natsgate.Stats) int64 { return s.TooLarge }),
@@ -114,6 +116,8 @@ func httpFigures() []figure[httpapi.Stats] {
 	return []figure[httpapi.Stats]{
 		{desc("bellhop_http_polls", "Claims over HTTP that wait for a message."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Polls) }},
 		{desc("bellhop_http_streams", "Listeners over HTTP."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Streams) }},
+		{desc("bellhop_http_streams_cut_total", "Listeners over HTTP that were cut off because they read too slowly; they may go on where they were."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Cut) }},
+		{desc("bellhop_http_refused_logins_total", "Requests over HTTP that were refused because they showed no token that is known; the log tells from where."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Refused) }},
 		{fallbacks, prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Fallbacks) }},
 	}
 }

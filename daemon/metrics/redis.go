@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,33 +18,50 @@ type redisState struct {
 	store  *notify.Store
 	pub    *notify.Publisher
 	topics *topics
+	fresh  time.Duration
 
 	mu   sync.Mutex
-	ride *ride // that is under way; nil: none
+	ride *ride // the last; nil: none yet
 
-	up, took, elected, known *prometheus.Desc
-	memory                   []figure[notify.Memory]
-	pool                     []poolFigure
-	byTopic                  []topicFigure
+	up, took, elected, known, claimed, death *prometheus.Desc
+
+	memory  []figure[notify.Memory]
+	pool    []poolFigure
+	byTopic []topicFigure
 }
 
-// A ride to Redis is shared by the scrapes that come while it is under way.
+// A ride to Redis is shared by the scrapes that come while it is under way, or
+// soon after.
 type ride struct {
+	until  time.Time     // others share it; zero: it is under way
 	done   chan struct{} // closed when the rest is there
 	up     bool
 	took   time.Duration
 	status carrier.Status
 	memory notify.Memory
-	topics int
+	topics int64
 	counts []notify.Counts
+	deaths map[string]time.Time // the newest, by label
 }
 
 type topicFigure struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(notify.Counts) float64
+	of    shownOf
 	extra []string // values of the labels behind that of the topic
 }
+
+// shownOf says of which topics a figure is shown.
+type shownOf int
+
+const (
+	ofAll   shownOf = iota
+	ofNamed         // those that have a label of their own: the others have no total
+	ofOther
+)
+
+func (o shownOf) takes(label string) bool { return o == ofAll || (o == ofOther) == (label == other) }
 
 type poolFigure struct {
 	desc  *prometheus.Desc
@@ -51,13 +69,15 @@ type poolFigure struct {
 	value func(*redis.PoolStats) float64
 }
 
-func newRedis(store *notify.Store, t *topics) *redisState {
+func newRedis(store *notify.Store, t *topics, fresh time.Duration) *redisState {
 	return &redisState{
-		store: store, topics: t, pub: notify.NewPublisher(store, notify.PublisherOptions{}),
+		store: store, topics: t, fresh: fresh, pub: notify.NewPublisher(store, notify.PublisherOptions{}),
 		up:      desc("bellhop_redis_up", "Whether Redis answered this scrape."),
 		took:    desc("bellhop_redis_scrape_seconds", "How long Redis took to answer this scrape."),
 		elected: desc("bellhop_carrier_elected", "Whether Redis knows an elected carrier, of any process."),
-		known:   desc("bellhop_topics", "Topics that were ever published to."),
+		known:   desc("bellhop_topics", "Topics that are remembered."),
+		claimed: desc("bellhop_claimed_total", "Messages that this process handed out, over HTTP and NATS.", "topic"),
+		death:   desc("bellhop_newest_death_timestamp_seconds", "When the newest dead letter of a topic died; shown of the topics with the newest ones.", "topic"),
 		memory:  memoryFigures(),
 		pool:    poolFigures(),
 		byTopic: topicFigures(),
@@ -70,23 +90,28 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 func topicFigures() []topicFigure {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
-	messages := desc("bellhop_messages", "Messages of a topic by state, of all processes.", "topic", "state")
+	messages := desc("bellhop_messages", "Messages of a topic by state, of all processes. Of other, scheduled and ready are one state, scheduled_or_ready.", "topic", "state")
 	of := func(name, help string) *prometheus.Desc { return desc(name, help, "topic") }
+	ever := func(name, help string) *prometheus.Desc {
+		return of(name, help+" Of other: since this process began to be scraped.")
+	}
+	named := func(name, help string) *prometheus.Desc { return of(name, help+" Not shown of other.") }
 	return []topicFigure{
-		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Scheduled) }, []string{"scheduled"}},
-		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Ready) }, []string{"ready"}},
-		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Leased) }, []string{"leased"}},
-		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Dead) }, []string{"dead"}},
-		{of("bellhop_waiting_subscribers", "Subscribers of a topic that wait with free hands, of all processes."), gauge, func(c notify.Counts) float64 { return float64(c.Waiting) }, nil},
-		{of("bellhop_oldest_overdue_seconds", "For how long the oldest ready message of a topic is due."), gauge, func(c notify.Counts) float64 { return c.Overdue.Seconds() }, nil},
-		{of("bellhop_published_total", "Messages ever published to a topic for one worker, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Published) }, nil},
-		{of("bellhop_acknowledged_total", "Messages of a topic ever acknowledged, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Acked) }, nil},
-		{of("bellhop_died_total", "Messages of a topic that ever died, in whatever process."), counter, func(c notify.Counts) float64 { return float64(c.Died) }, nil},
-		{of("bellhop_last_claim_lateness_seconds", "How late the oldest message of the last claim of a topic was claimed, in whatever process."), gauge, func(c notify.Counts) float64 { return c.Lateness.Seconds() }, nil},
-		{of("bellhop_paused", "Whether a topic is paused."), gauge, func(c notify.Counts) float64 { return truth(c.Paused) }, nil},
-		{of("bellhop_scheduled_broadcasts", "Broadcasts to a topic that wait for their due time."), gauge, func(c notify.Counts) float64 { return float64(c.Broadcasts) }, nil},
-		{of("bellhop_broadcasts_sent_total", "Broadcasts ever sent to who listens to a topic, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Sent) }, nil},
-		{of("bellhop_log_broadcasts", "Broadcasts that the log of a topic keeps."), gauge, func(c notify.Counts) float64 { return float64(c.Log) }, nil},
+		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Scheduled) }, ofNamed, []string{"scheduled"}},
+		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Ready) }, ofNamed, []string{"ready"}},
+		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Scheduled) }, ofOther, []string{"scheduled_or_ready"}},
+		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Leased) }, ofAll, []string{"leased"}},
+		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Dead) }, ofAll, []string{"dead"}},
+		{named("bellhop_waiting_subscribers", "Subscribers of a topic that wait with free hands, of all processes."), gauge, func(c notify.Counts) float64 { return float64(c.Waiting) }, ofNamed, nil},
+		{of("bellhop_oldest_overdue_seconds", "For how long the oldest ready message of a topic is due. Of other: but for those that are paused."), gauge, func(c notify.Counts) float64 { return c.Overdue.Seconds() }, ofAll, nil},
+		{ever("bellhop_published_total", "Messages ever published to a topic for one worker, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Published) }, ofAll, nil},
+		{ever("bellhop_acknowledged_total", "Messages of a topic ever acknowledged, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Acked) }, ofAll, nil},
+		{ever("bellhop_died_total", "Messages of a topic that ever died, in whatever process."), counter, func(c notify.Counts) float64 { return float64(c.Died) }, ofAll, nil},
+		{named("bellhop_last_claim_lateness_seconds", "How late the oldest message of the last claim of a topic was claimed, in whatever process."), gauge, func(c notify.Counts) float64 { return c.Lateness.Seconds() }, ofNamed, nil},
+		{named("bellhop_paused", "Whether a topic is paused."), gauge, func(c notify.Counts) float64 { return truth(c.Paused) }, ofNamed, nil},
+		{of("bellhop_scheduled_broadcasts", "Broadcasts to a topic that wait for their due time."), gauge, func(c notify.Counts) float64 { return float64(c.Broadcasts) }, ofAll, nil},
+		{ever("bellhop_broadcasts_sent_total", "Broadcasts ever sent to who listens to a topic, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Sent) }, ofAll, nil},
+		{named("bellhop_log_broadcasts", "Broadcasts that the log of a topic keeps."), gauge, func(c notify.Counts) float64 { return float64(c.Log) }, ofNamed, nil},
 	}
 }
 
@@ -97,6 +122,10 @@ func memoryFigures() []figure[notify.Memory] {
 	return []figure[notify.Memory]{
 		of("used", "Memory of Redis that is in use and counts against its maxmemory.", func(m notify.Memory) int64 { return m.Used }),
 		of("max", "Redis's maxmemory; 0: it has no limit.", func(m notify.Memory) int64 { return m.Max }),
+		{
+			desc("bellhop_redis_evicts", "Whether Redis may evict messages by its maxmemory-policy: publishes are refused then."),
+			prometheus.GaugeValue, func(m notify.Memory) float64 { return truth(m.Evicts) },
+		},
 		of("limit", "Memory in use from which on this process's publishes are refused; 0: there is no limit.", func(m notify.Memory) int64 { return m.Limit }),
 	}
 }
@@ -116,7 +145,7 @@ func poolFigures() []poolFigure {
 
 // Describe implements prometheus.Collector.
 func (r *redisState) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{r.up, r.took, r.elected, r.known} {
+	for _, d := range []*prometheus.Desc{r.up, r.took, r.elected, r.known, r.claimed, r.death} {
 		to <- d
 	}
 	for _, f := range r.memory {
@@ -144,6 +173,9 @@ func (r *redisState) Collect(to chan<- prometheus.Metric) {
 	for _, f := range r.pool {
 		show(f.desc, f.kind, f.value(stats))
 	}
+	for label, n := range r.topics.handOuts() {
+		show(r.claimed, prometheus.CounterValue, n, label)
+	}
 	if !now.up {
 		return
 	}
@@ -154,8 +186,13 @@ func (r *redisState) Collect(to chan<- prometheus.Metric) {
 	}
 	for _, c := range now.counts {
 		for _, f := range r.byTopic {
-			show(f.desc, f.kind, f.value(c), append([]string{c.Topic}, f.extra...)...)
+			if f.of.takes(c.Topic) {
+				show(f.desc, f.kind, f.value(c), append([]string{c.Topic}, f.extra...)...)
+			}
 		}
+	}
+	for label, at := range now.deaths {
+		show(r.death, prometheus.GaugeValue, float64(at.UnixMilli())/1000, label)
 	}
 }
 
@@ -166,20 +203,20 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// look asks Redis, or waits for the answer that somebody else waits for.
+// look asks Redis, or shares the answer that somebody else waits for or got just now.
 func (r *redisState) look() *ride {
 	r.mu.Lock()
-	if under := r.ride; under != nil {
+	if last := r.ride; last != nil && (last.until.IsZero() || time.Now().Before(last.until)) {
 		r.mu.Unlock()
-		<-under.done
-		return under
+		<-last.done
+		return last
 	}
 	mine := &ride{done: make(chan struct{})}
 	r.ride = mine
 	r.mu.Unlock()
 	r.ask(mine)
 	r.mu.Lock()
-	r.ride = nil
+	mine.until = time.Now().Add(r.fresh)
 	r.mu.Unlock()
 	close(mine.done)
 	return mine
@@ -189,7 +226,7 @@ func (r *redisState) ask(mine *ride) {
 	ctx, cancel := context.WithTimeout(context.Background(), ScrapeTimeout)
 	defer cancel()
 	began := time.Now()
-	all, err := r.pub.Topics(ctx)
+	err := r.count(ctx, mine)
 	if err == nil {
 		mine.status, err = carrier.Look(ctx, r.store)
 	}
@@ -197,7 +234,40 @@ func (r *redisState) ask(mine *ride) {
 		mine.memory, err = r.store.Memory(ctx)
 	}
 	mine.up, mine.took = err == nil, time.Since(began)
-	if mine.up {
-		mine.topics, mine.counts = len(all), r.topics.byLabel(all)
+}
+
+// count surveys the store, and counts the topics that stand out. Where they are
+// few there is room for others, the first by name.
+func (r *redisState) count(ctx context.Context, mine *ride) error {
+	survey, err := r.pub.Survey(ctx, min(r.topics.places()+1, mostSurveyed))
+	if err != nil {
+		return err
 	}
+	names := r.topics.candidates(survey)
+	counts, err := r.pub.CountTopics(ctx, names)
+	if err != nil {
+		return err
+	}
+	if len(names) < r.topics.limit {
+		quiet, _, err := r.pub.TopicsAfter(ctx, "", r.topics.limit)
+		if err != nil {
+			return err
+		}
+		counts = append(counts, others(quiet, names)...)
+	}
+	mine.topics = survey.Topics
+	mine.counts, mine.deaths = r.topics.look(survey, counts)
+	return nil
+}
+
+// mostSurveyed is how many topics of each kind a scrape looks at, where there may be more labels.
+const mostSurveyed = 500
+
+// others returns the counts of those topics that may have a label and are not among some.
+func others(all []notify.Counts, some []string) []notify.Counts {
+	known := map[string]bool{other: true}
+	for _, topic := range some {
+		known[topic] = true
+	}
+	return slices.DeleteFunc(all, func(c notify.Counts) bool { return known[c.Topic] })
 }

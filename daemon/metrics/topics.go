@@ -1,7 +1,12 @@
 package metrics
 
 import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -9,62 +14,200 @@ import (
 // other is the label of the topics that have none of their own.
 const other = "other"
 
-// topics are those that have a label of their own.
-type topics struct {
-	limit int
+// What makes a topic stand out.
+const (
+	longOverdue = 5 * time.Second  // from which on what is due is in trouble, not just about to be handled
+	lately      = 15 * time.Minute // within which a death is news
+	trafficOver = 5 * time.Minute  // the time that traffic is averaged over, newer more than older
+	stays       = 2                // how many times the traffic of a topic that has a label takes its place
+)
 
-	mu   sync.Mutex
-	seen map[string]bool
+// topics are those that have a label of their own: the listed ones for good, and
+// as many as the limit allows of those that stand out. Which these are each look at
+// Redis decides; looks come one after the other.
+type topics struct {
+	limit  int
+	listed map[string]bool
+
+	counted map[string]notify.Counts // by the last look
+	traffic map[string]float64       // messages a second, of what was counted
+	at      time.Time                // of the last look, by Redis's clock; zero: there was none
+	rest    rest
+
+	mu      sync.Mutex
+	named   map[string]bool
+	claimed map[string]float64 // messages that this process handed out, by label
 }
 
-func newTopics(limit int) *topics { return &topics{limit: limit, seen: make(map[string]bool)} }
+func newTopics(limit int, names []string) *topics {
+	t := &topics{limit: limit, listed: make(map[string]bool), named: make(map[string]bool), claimed: make(map[string]float64)}
+	for _, name := range names {
+		t.listed[name], t.named[name] = true, true
+	}
+	return t
+}
 
-// label returns the label of a topic: its name if it was among the first.
-func (t *topics) label(topic string) string {
+// places returns how many topics may have a label of their own.
+func (t *topics) places() int { return t.limit + len(t.listed) }
+
+// handedOut takes note of a message that this process handed out.
+func (t *topics) handedOut(topic string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.seen[topic] {
-		return topic
+	if !t.named[topic] {
+		topic = other
 	}
-	if topic == other || len(t.seen) >= t.limit {
-		return other
-	}
-	t.seen[topic] = true
-	return topic
+	t.claimed[topic]++
 }
 
-// byLabel adds up counts of topics, which come by name, under their labels, in
-// the order in which each label comes first.
-func (t *topics) byLabel(all []notify.Counts) []notify.Counts {
-	var sums []notify.Counts
-	at := make(map[string]int)
-	for _, c := range all {
-		c.Topic = t.label(c.Topic)
-		i, ok := at[c.Topic]
-		if !ok {
-			at[c.Topic] = len(sums)
-			sums = append(sums, c)
-			continue
+// handOuts returns what was handed out, by label.
+func (t *topics) handOuts() map[string]float64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.claimed)
+}
+
+// candidates returns the topics that may have a label of their own: those that
+// have one, and those that stand out.
+func (t *topics) candidates(s notify.Survey) []string {
+	t.mu.Lock()
+	names := slices.Sorted(maps.Keys(t.named))
+	t.mu.Unlock()
+	known := make(map[string]bool)
+	for _, name := range names {
+		known[name] = true
+	}
+	for _, list := range [][]notify.Notable{s.Busy, s.Overdue, s.Behind, s.Deaths, s.Paused} {
+		for _, n := range list {
+			if !known[n.Topic] && n.Topic != other {
+				known[n.Topic] = true
+				names = append(names, n.Topic)
+			}
 		}
-		add(&sums[i], c)
 	}
-	return sums
+	return names
 }
 
-// add adds the counts of a topic; the oldest and the latest are those of them all.
-func add(sum *notify.Counts, c notify.Counts) {
-	sum.Scheduled += c.Scheduled
-	sum.Ready += c.Ready
-	sum.Leased += c.Leased
-	sum.Dead += c.Dead
-	sum.Waiting += c.Waiting
-	sum.Published += c.Published
-	sum.Acked += c.Acked
-	sum.Died += c.Died
-	sum.Overdue = max(sum.Overdue, c.Overdue)
-	sum.Lateness = max(sum.Lateness, c.Lateness)
-	sum.Paused = sum.Paused || c.Paused
-	sum.Broadcasts += c.Broadcasts
-	sum.Sent += c.Sent
-	sum.Log += c.Log
+// look takes note of a survey and the counts of its candidates, decides which of
+// them have a label from now on, and returns their counts and those of the rest, and when
+// the newest dead letters of both died.
+func (t *topics) look(s notify.Survey, counts []notify.Counts) (shown []notify.Counts, deaths map[string]time.Time) {
+	t.measure(s.Now, counts)
+	own := slices.DeleteFunc(t.byTraffic(counts), func(topic string) bool {
+		return t.listed[topic] || t.counted[topic] == notify.Counts{Topic: topic} // which was forgotten
+	})
+	named := choose(t.limit, t.trouble(s), own)
+	maps.Copy(named, t.listed)
+	shown = slices.DeleteFunc(slices.Clone(counts), func(c notify.Counts) bool { return !named[c.Topic] })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.named = named
+	maps.DeleteFunc(t.claimed, func(label string, _ float64) bool { return label != other && !named[label] })
+	return append(shown, t.rest.counts(s, shown)), newestDeaths(s, named)
+}
+
+// newestDeaths returns when the newest dead letters died, by label.
+func newestDeaths(s notify.Survey, named map[string]bool) map[string]time.Time {
+	deaths := make(map[string]time.Time)
+	for _, n := range s.Deaths { // the newest first
+		label := n.Topic
+		if !named[label] {
+			label = other
+		}
+		if _, newer := deaths[label]; !newer {
+			deaths[label] = n.Since
+		}
+	}
+	return deaths
+}
+
+// measure averages the traffic of what was counted, and forgets what was not.
+func (t *topics) measure(now time.Time, counts []notify.Counts) {
+	took := now.Sub(t.at)
+	share := 1 - math.Exp(-took.Seconds()/trafficOver.Seconds())
+	counted, traffic := make(map[string]notify.Counts, len(counts)), make(map[string]float64, len(counts))
+	for _, c := range counts {
+		counted[c.Topic] = c
+		before, known := t.counted[c.Topic]
+		traffic[c.Topic] = t.traffic[c.Topic]
+		if known && took > 0 {
+			rate := float64(max(0, c.Published+c.Acked+c.Sent-before.Published-before.Acked-before.Sent)) / took.Seconds()
+			traffic[c.Topic] += share * (rate - traffic[c.Topic])
+		}
+	}
+	t.counted, t.traffic, t.at = counted, traffic, now
+}
+
+// byTraffic returns the names of topics, those with the most traffic first; of
+// equal ones those that have a label, then as they come.
+func (t *topics) byTraffic(counts []notify.Counts) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := make([]string, len(counts))
+	for i, c := range counts {
+		names[i] = c.Topic
+	}
+	weight := func(topic string) float64 {
+		if t.named[topic] {
+			return stays * t.traffic[topic]
+		}
+		return t.traffic[topic]
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(weight(b), weight(a)) })
+	return names
+}
+
+// trouble returns the topics that are in trouble, a list for each kind of it, the
+// worst first.
+func (t *topics) trouble(s notify.Survey) [][]string {
+	since := func(list []notify.Notable, is func(age time.Duration) bool) []string {
+		var names []string
+		for _, n := range list {
+			if is(s.Now.Sub(n.Since)) && n.Topic != other && !t.listed[n.Topic] {
+				names = append(names, n.Topic)
+			}
+		}
+		return names
+	}
+	long := func(age time.Duration) bool { return age >= longOverdue }
+	return [][]string{
+		since(s.Overdue, long),
+		since(s.Deaths, func(age time.Duration) bool { return age <= lately }),
+		since(s.Paused, func(time.Duration) bool { return true }),
+		since(s.Behind, long),
+	}
+}
+
+// choose returns up to limit topics. Those in trouble come first, the worst of
+// each kind in turn, so that no kind leaves the others out; a fifth of the places
+// is for those with traffic even where trouble would fill them all.
+func choose(limit int, trouble [][]string, byTraffic []string) map[string]bool {
+	chosen := make(map[string]bool)
+	fill := func(topics []string, upTo int) {
+		for _, topic := range topics {
+			if len(chosen) >= upTo {
+				return
+			}
+			chosen[topic] = true
+		}
+	}
+	inTurn := interleave(trouble)
+	fill(inTurn, limit-limit/5)
+	fill(byTraffic, limit)
+	fill(inTurn, limit)
+	return chosen
+}
+
+// interleave returns the first of each list, then the second of each, and so on.
+func interleave(lists [][]string) []string {
+	var all []string
+	for rank, more := 0, true; more; rank++ {
+		more = false
+		for _, list := range lists {
+			if rank < len(list) {
+				all, more = append(all, list[rank]), true
+			}
+		}
+	}
+	return all
 }

@@ -25,6 +25,8 @@ var bridgeScript = notify.NewScript("bridge", bridgeSource)
 const (
 	confirmWithin = 5 * time.Second // before they are sent again
 	moveWithin    = 2 * time.Second // one try to keep the place
+
+	everything = ">" // the topics that are bridged
 )
 
 // bridge passes on broadcasts until ctx ends. One is passed on for good when
@@ -60,26 +62,40 @@ func (g *Gate) bridgeOn(ctx context.Context, began func()) error {
 	defer stop()
 	out := newOutbox()
 	sending.Go(func() { g.sendBroadcasts(ctx, out) })
-	return g.ears.Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
+	return g.ears.Listen(ctx, everything, func(ctx context.Context, b *subscribers.Broadcast) error {
 		out.put(ctx, b)
 		return nil
 	}, subscribers.ListenOptions{
 		From: from,
 		OnStart: func(at notify.Position) {
 			began()
+			g.bridging.Store(true)
 			g.moveOn(ctx, max(at, 1)) // so that who comes next begins there, too, and not later; 0 would be no place
 		},
-		OnGap: func(subscribers.Gap) { g.count.gaps.Add(1) },
+		OnGap: func(gap subscribers.Gap) {
+			g.count.gaps.Add(1)
+			if gap.Topic == everything { // Redis lost all that it held, and the place with it
+				g.moveOn(ctx, gap.UpTo)
+			}
+		},
 	})
 }
 
-// bridged returns where to go on.
+// bridged returns where to go on. Where a gate has bridged before and its place
+// is gone, Redis lost all that it held: all that it holds since is new, and what
+// was lost is a gap.
 func (g *Gate) bridged(ctx context.Context) (subscribers.From, error) {
 	at, err := g.runBridge(ctx, 0)
-	if at == 0 {
-		return subscribers.FromNow(), err
+	switch {
+	case err != nil:
+		return subscribers.From{}, err
+	case at > 0:
+		return subscribers.After(at), nil
+	case !g.bridging.Load():
+		return subscribers.FromNow(), nil
 	}
-	return subscribers.After(at), err
+	g.count.gaps.Add(1)
+	return subscribers.FromBeginning(), nil
 }
 
 // moveOn keeps in mind up to where broadcasts were passed on. It tries until

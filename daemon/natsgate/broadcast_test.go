@@ -347,6 +347,28 @@ func TestGap(t *testing.T) {
 	}
 }
 
+// Redis loses all that it holds, the place of the bridge with it, at rest or under load: what is sent then is passed on, and
+// what was lost is counted as a gap.
+func TestBridgeOfLostData(t *testing.T) {
+	n, server := startNATS(t, nil), storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
+	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
+	broadcast(t, store, numbered(0, 3)...)
+	reaches(t, store, receive(t, got, 0, 3))
+	for i, rest := range []bool{false, true} {
+		if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if rest {
+			storetest.Eventually(t, "the gap is counted", func() bool { return d.Stats().Gaps == int64(i+1) })
+		}
+		broadcast(t, store, numbered(3+3*i, 3)...)
+		reaches(t, store, receive(t, got, 3+3*i, 3))
+		storetest.Eventually(t, "the gap is counted", func() bool { return d.Stats().Gaps == int64(i+1) })
+	}
+}
+
 // More is sent while NATS is away than may wait in memory (TestOutboxIsBounded).
 func TestLargeBroadcastsWhileNATSIsAway(t *testing.T) {
 	n, store := startNATS(t, nil), storetest.Open(t)

@@ -14,11 +14,11 @@ func (g *Gate) cancel(ctx context.Context, r request) (*nats.Msg, error) {
 	if err := api.Decode(r.data, &name); err != nil {
 		return nil, err
 	}
-	state, err := g.pub.Cancel(ctx, r.name, name.ID)
+	was, err := g.pub.Cancel(ctx, r.name, name.ID)
 	if err != nil {
 		return nil, err
 	}
-	return jsonMessage(api.Cancelled{State: state}), nil
+	return jsonMessage(api.CancelledOf(was)), nil
 }
 
 // reschedule gives a message another due time.

@@ -14,11 +14,21 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
+// maxClaims is how many claims are under way at the same time. Each may hold the 4 MiB of bodies that one reply
+// of Redis has, twice, until NATS has taken them.
+const maxClaims = 16
+
 // claim claims messages, sends each to who asked, and returns the reply that ends them.
 func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 	max, lease, err := g.claimOf(r.data)
 	if err != nil {
 		return nil, err
+	}
+	select {
+	case g.claims <- struct{}{}:
+		defer func() { <-g.claims }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("claim %s: %d claims are under way, and those before it waited too long; send it again: %w", r.name, maxClaims, ctx.Err())
 	}
 	secret, err := g.secret.get(ctx, secretFresh)
 	if err != nil {
@@ -40,8 +50,8 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 			g.buryTooLarge(ctx, d, wireSize(m))
 		default:
 			g.count.lostReplies.Add(int64(len(ds) - i))
-			// Where this fails, too, their leases run out.
-			_, _ = g.claimer.Release(ctx, r.name, ds[i:])
+			// Sending may have taken all the time of the request. Where this fails, too, their leases run out.
+			_, _ = g.claimer.Release(context.WithoutCancel(ctx), r.name, ds[i:])
 			return nil, fmt.Errorf("send claimed messages: %w", err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ func claimOne(t testing.TB, conn *nats.Conn, store *notify.Store, data string, m
 func TestClaim(t *testing.T) {
 	conn, store, gate := open(t)
 	m := body("a~1")
-	m.Due = time.Date(2001, 2, 3, 4, 5, 6, 7e6, time.UTC)
+	m.Due, m.Restore = time.Date(2001, 2, 3, 4, 5, 6, 7e6, time.UTC), &notify.Restore{}
 	m.Body, m.ContentType = []byte("verbatim \x00\xff\r\n"), `text/plain; title="50% ä"`
 	m.Headers = map[string]string{"Trace-Id": "ä 1"}
 	got := claimOne(t, conn, store, "", m)
@@ -195,6 +196,42 @@ func TestClaimThatCannotBeSent(t *testing.T) {
 	}
 }
 
+// However many claim large bodies that NATS does not take, no more are claimed than fit into memory.
+func TestClaimsAreBounded(t *testing.T) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	var claimed atomic.Int64
+	store.Observe(func(script string, _ time.Duration, err error) {
+		if script == "claim" && err == nil {
+			claimed.Add(1)
+		}
+	})
+	w := newWire(t, n)
+	gate, _ := newGate(t, store, natsgate.Options{URL: w.url()})
+	conn := n.connect()
+	serving(t, conn)
+	const each, claims = 16, 2 * natsgate.MaxClaims // a reply of Redis holds so many bodies
+	for i := range claims * each {
+		storetest.Publish(t, store, notify.Message{Topic: topic, ID: fmt.Sprint(i), Body: make([]byte, notify.DefaultMaxBody)})
+	}
+	w.fill(true)
+	for range claims {
+		if err := conn.PublishRequest("bellhop.claim."+topic, conn.NewInbox(), []byte(`{"max":500}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	most := int64(0)
+	storetest.Eventually(t, "the gate gives up to send", func() bool {
+		now, stats := claimed.Load(), gate.Stats()
+		if stats.LostReplies == 0 { // else some are released, and others claimed
+			most = max(most, now-stats.Claimed/each)
+		}
+		return stats.LostReplies > 0
+	})
+	if most > natsgate.MaxClaims+1 { // one may have sent some
+		t.Errorf("%d claims hold messages, and %d may be under way", most, natsgate.MaxClaims)
+	}
+}
+
 // What is claimed and what is delivered is told to who made the gate, each with how late it was.
 func TestHandedOutIsTold(t *testing.T) {
 	type handed struct {
@@ -219,7 +256,7 @@ func TestHandedOutIsTold(t *testing.T) {
 		}
 	}
 	m := body("a")
-	m.Due = due
+	m.Due, m.Restore = due, &notify.Restore{}
 	claimOne(t, conn, store, `{"lease":"1h"}`, m)
 	want(topic + ":a")
 	m.Topic = "pushed"

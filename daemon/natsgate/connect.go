@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/regular"
 )
 
 // Timeouts of a connection to NATS.
@@ -90,7 +90,11 @@ func (g *Gate) connectTo(ctx context.Context, s server) (*line, error) {
 		},
 	}
 	if g.o.CredsFile != "" {
-		options = append(options, nats.UserCredentials(g.o.CredsFile))
+		creds, err := regular.Read(g.o.CredsFile)
+		if err != nil {
+			return nil, fmt.Errorf("read nats credentials file: %w", err)
+		}
+		options = append(options, nats.UserCredentialBytes(creds))
 	}
 	l.conn, err = nats.Connect(s.url.String(), options...)
 	d.release()
@@ -109,7 +113,7 @@ func (g *Gate) tlsConfig(s server) (*tls.Config, error) {
 }
 
 func readCA(file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
+	pem, err := regular.Read(file)
 	if err != nil {
 		return nil, fmt.Errorf("read nats CA file: %w", err)
 	}
@@ -131,7 +135,7 @@ func checkFiles(creds, ca string) error {
 	if creds == "" {
 		return nil
 	}
-	text, err := os.ReadFile(creds)
+	text, err := regular.Read(creds)
 	if err != nil {
 		return fmt.Errorf("read nats credentials file: %w", err)
 	}

@@ -410,6 +410,8 @@ func TestBadOptions(t *testing.T) {
 		"an empty second one":   {natsgate.Options{URL: "nats://a,"}, []string{"nats URL"}},
 		"a prefix":              {natsgate.Options{Prefix: "a.*"}, []string{"prefix", "single dots"}},
 		"a prefix's end":        {natsgate.Options{Prefix: "a."}, []string{"prefix"}},
+		"the inboxes":           {natsgate.Options{Prefix: "_INBOX"}, []string{"prefix _INBOX", "such as bellhop"}},
+		"an inbox":              {natsgate.Options{Prefix: "_INBOX.a"}, []string{"prefix _INBOX.a"}},
 		"a stream":              {natsgate.Options{JetStream: "a.b"}, []string{"jetstream"}},
 		"a topic to deliver":    {natsgate.Options{Deliver: []natsgate.Deliver{{Topic: "a b", InFlight: 1}}}, []string{"topic"}},
 		"none in flight":        {natsgate.Options{Deliver: []natsgate.Deliver{{Topic: "a"}}}, []string{"0 messages in flight"}},

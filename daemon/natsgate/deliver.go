@@ -2,12 +2,12 @@ package natsgate
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -71,7 +71,6 @@ type delivering struct {
 	*Gate
 	line  *line
 	inbox string // what the reply subjects begin with
-	last  atomic.Int64
 
 	mu      sync.Mutex
 	waiting map[string]chan *nats.Msg // for answers, by the end of the reply subject
@@ -91,7 +90,7 @@ func (d *delivering) answer(m *nats.Msg) {
 
 // expect returns a reply subject, and where its answers come until done is called.
 func (d *delivering) expect() (reply string, answers <-chan *nats.Msg, done func()) {
-	key := strconv.FormatInt(d.last.Add(1), 36)
+	key := rand.Text() // who gets one delivery must not guess the reply subject of another
 	waiting := make(chan *nats.Msg, answerBuffer)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,11 +192,13 @@ func (d *delivering) deliveryMessage(m *subscribers.Delivery, reply string) *nat
 }
 
 // deny takes note of what a connection is not permitted, if deliveries need it:
-// nothing else tells them that nobody got a message, or can answer.
+// nothing else tells them that nobody got a message, or can answer. Reply
+// subjects are not noted: there is no end to what requesters name.
 func (g *Gate) deny(l *line, err error) {
-	_, rest, _ := strings.Cut(err.Error(), ` to "`)
+	kind, rest, _ := strings.Cut(err.Error(), ` to "`)
 	subject, _, _ := strings.Cut(rest, `"`)
-	if !strings.HasPrefix(subject, g.o.Prefix+".deliver.") && !strings.HasPrefix(subject, nats.InboxPrefix) {
+	listening := strings.HasSuffix(kind, "Subscription") && strings.HasPrefix(subject, nats.InboxPrefix)
+	if !listening && !strings.HasPrefix(subject, g.o.Prefix+".deliver.") {
 		return
 	}
 	l.mu.Lock()

@@ -159,14 +159,14 @@ func TestBadAnswers(t *testing.T) {
 }
 
 func TestDeliverWorkInProgress(t *testing.T) {
-	const lease = 300 * time.Millisecond
+	const lease = 2 * time.Second
 	conn, store, d := outbound(t, delivers(1, natsgate.Options{Lease: lease}))
 	got := subscribe(t, conn, deliverSubject)
 	storetest.Publish(t, store, body("a"))
 	m := wantDelivered(t, got, "a", 1)
-	working := time.NewTicker(lease / 4)
+	working := time.NewTicker(lease / 20)
 	defer working.Stop()
-	for began := time.Now(); time.Since(began) < 5*lease; <-working.C {
+	for began := time.Now(); time.Since(began) < lease+lease/2; <-working.C {
 		answer(t, m, "+WPI")
 		if len(got) > 0 {
 			t.Fatal("it came again while it was worked on")
@@ -314,6 +314,32 @@ func TestLateAnswer(t *testing.T) {
 	storetest.Eventually(t, "it is put off", func() bool { return info(t, store, "a").State == notify.Scheduled })
 	answer(t, m, "+ACK") // who answers twice is late, too
 	storetest.Eventually(t, "it is counted", func() bool { return d.Stats().LateAnswers == 2 })
+}
+
+// Who gets one delivery cannot answer another one from its reply subject.
+func TestReplySubjectsOfDeliveriesAreNotGuessed(t *testing.T) {
+	conn, store, d := outbound(t, delivers(3, natsgate.Options{}))
+	got := subscribe(t, conn, deliverSubject)
+	all := make(map[string]*nats.Msg)
+	for i := range 3 {
+		storetest.Publish(t, store, body(fmt.Sprint(i)))
+		all[fmt.Sprint(i)] = wantDelivered(t, got, fmt.Sprint(i), 1)
+	}
+	end := strings.LastIndex(all["1"].Reply, ".") + 1
+	if n, err := strconv.ParseInt(all["1"].Reply[end:], 36, 64); err == nil {
+		for _, other := range []int64{n - 1, n + 1} {
+			if err := conn.Publish(all["1"].Reply[:end]+strconv.FormatInt(other, 36), []byte("+ACK")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	answer(t, all["1"], "+ACK")
+	storetest.Eventually(t, "its own is acknowledged", func() bool { return gone(t, store, "1") })
+	if s := d.Stats(); s.Delivered != 1 {
+		t.Errorf("%d are acknowledged", s.Delivered)
+	}
+	answer(t, all["0"], "+ACK")
+	answer(t, all["2"], "+ACK")
 }
 
 func TestDeliverTooLargeForNATS(t *testing.T) {
@@ -565,12 +591,11 @@ func TestDeliverWithoutPermission(t *testing.T) {
 		})
 		store := storetest.Open(t)
 		url := strings.Replace(n.ClientURL(), "//", "//bell:x@", 1)
-		d := startDaemon(t, store, delivers(4, natsgate.Options{URL: url, Lease: 200 * time.Millisecond}), carrier.Options{}).bridges()
+		d := startDaemon(t, store, delivers(4, natsgate.Options{URL: url, Lease: 2 * time.Second}), carrier.Options{}).bridges()
 		conn := n.connect(nats.UserInfo("all", "x"), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 		got := subscribe(t, conn, deliverSubject)
 		storetest.Publish(t, store, body("a"))
-		hears(t, conn)
-		hears(t, conn)
+		storetest.Eventually(t, "it is tried again", func() bool { return d.Stats().Permissions > 1 || len(got) > 1 })
 		if i := info(t, store, "a"); i.Attempts != 0 {
 			t.Errorf("%d attempts are used up", i.Attempts)
 		}

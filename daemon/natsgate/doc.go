@@ -41,7 +41,7 @@
 // Every daemon answers: the subjects are those of one NATS micro service named
 // bellhop, in a queue group of that name.
 //
-//	bellhop.publish.TOPIC            the data is the body
+//	bellhop.publish.TOPIC            the data is the body, which may be empty
 //	bellhop.publish-broadcast.TOPIC  likewise, for everyone who listens
 //	bellhop.claim.TOPIC              {"max":10,"lease":"30s"}, or nothing for one message
 //	bellhop.settle.TOKEN             the reply subject of a claimed message
@@ -57,6 +57,12 @@
 // The reply is JSON (package daemon/api). An error has the headers
 // Nats-Service-Error and Nats-Service-Error-Code, a status of HTTP, and as its
 // data an RFC 9457 problem. A refused request has changed nothing.
+//
+// The reply subject is the requester's own, as a rule an inbox. One that begins
+// with $ or with the prefix and a dot, or is no literal subject, is refused: the
+// gate answers with its own rights, so the answer could do what the requester must
+// not. There is no place to say so: it is counted as Stats.RefusedReplies, and
+// logged.
 //
 // A claim is answered by a message for each that was claimed, and at the end by
 // an empty one with the header Status: 204. It never waits. A claimed message
@@ -80,9 +86,11 @@
 // buried with that reason when it is claimed: it is kept among the dead letters.
 //
 // Up to 256 requests are handled at the same time, so that one that waits for
-// Redis does not hold up others. More wait in this process, up to 65,536 or
-// 64 MiB of an endpoint; beyond that they are lost, counted as Stats.Floods, and
-// their requesters' timeouts end. What waits when the connection breaks is lost, too.
+// Redis does not hold up others; fewer of large ones, and 16 claims, so that
+// they fit into memory. More wait in this process: of an endpoint up to 65,536,
+// and 64 MiB of those to publish or 8 MiB of others. Beyond that they are lost,
+// counted as Stats.Floods, and their requesters' timeouts end. What waits when the
+// connection breaks is lost, too.
 //
 // # Connection
 //
@@ -92,7 +100,34 @@
 // are read anew each time. Nothing is buffered meanwhile: what cannot be sent is
 // counted as lost. No password or token is logged.
 //
-// The user of the gate needs the right to subscribe to the subjects of requests,
-// to $SRV.> and to _INBOX.>, and to publish to what is sent, to the reply subjects
-// of its clients, as a rule _INBOX.>, and for a stream to $JS.API.>.
+// # Rights
+//
+// A gate answers wherever a requester wants it to, within the rights of its own
+// user at NATS. So give it no more than it needs, here with a stream called NAME.
+// To subscribe to:
+//
+//	bellhop.publish.>  bellhop.publish-broadcast.>  bellhop.claim.>  bellhop.settle.*
+//	bellhop.cancel.>  bellhop.reschedule.>  bellhop.inspect.>  $SRV.>  _INBOX.>
+//
+// To publish to:
+//
+//	bellhop.wake.>  bellhop.broadcast.>  bellhop.beat  bellhop.event.>  bellhop.deliver.>
+//	_INBOX.>, and where else its clients have their inboxes
+//	$JS.API.STREAM.INFO.NAME  $JS.API.STREAM.CREATE.NAME  to find the stream, or make it
+//	$JS.API.STREAM.NAMES                                  to say which stream has its subjects
+//
+// Nobody else should publish to what is sent, since nothing signs it:
+//
+//	bellhop.deliver.TOPIC    has listeners handle a message that Bellhop never had
+//	bellhop.broadcast.TOPIC  tells everyone who listens what was never sent; a stream stores it, and takes a true one
+//	                         whose Nats-Msg-Id it has for a duplicate
+//	bellhop.wake.TOPIC       has workers claim for nothing
+//	bellhop.beat             hides that no carrier runs from those who miss its beats
+//	bellhop.event.>          tells of elections and deaths that never were
+//
+// Who may publish to _INBOX.> can answer for others whose inbox he knows, and
+// settle what was delivered to them: a listener needs no more than allow_responses,
+// with a max above 1 where it sends +WPI. Who may subscribe to it reads what others claim, and can settle
+// that: best each user has an inbox prefix of his own. Who may subscribe to the
+// subjects of requests reads them and, in the queue group bellhop, takes them away.
 package natsgate

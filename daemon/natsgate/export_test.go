@@ -19,8 +19,11 @@ func (g *Gate) Forget() {
 	g.secret.text = nil
 }
 
-// MaxInHand is how many requests are handled at the same time.
-const MaxInHand = maxInHand
+// MaxInHand is how many requests are handled at the same time, MaxClaims how many of them claim.
+const (
+	MaxInHand = maxInHand
+	MaxClaims = maxClaims
+)
 
 // IsRedacted reports whether the connection's servers show no secret.
 func (g *Gate) IsRedacted(secret string) bool {
@@ -30,4 +33,12 @@ func (g *Gate) IsRedacted(secret string) bool {
 		}
 	}
 	return true
+}
+
+// Denied is how many subjects the connection that stands is known not to be permitted.
+func (g *Gate) Denied() int {
+	l := g.line.Load()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.denied)
 }

@@ -2,6 +2,7 @@ package natsgate
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"os"
@@ -104,6 +105,9 @@ func CheckPrefix(prefix string) error {
 	if len(prefix) > maxPrefix || !prefixGrammar.MatchString(prefix) {
 		return fmt.Errorf("%w nats prefix %.100q: use tokens of letters, digits, _ and -, joined by single dots, of at most %d bytes in all", notify.ErrInvalid, prefix, maxPrefix)
 	}
+	if strings.HasPrefix(prefix+".", nats.InboxPrefix) {
+		return fmt.Errorf("%w nats prefix %s: answers go there, and would pass for messages of bellhop; use another, such as %s", notify.ErrInvalid, prefix, DefaultPrefix)
+	}
 	return nil
 }
 
@@ -184,18 +188,24 @@ type Gate struct {
 	hinting subscribers.Progress
 	secret  secret
 	hands   hands
+	claims  chan struct{} // of those that are under way
 	count   counters
 	told    told
 	link    link
-	seldom  seldom
 
+	noReply, badReply seldom
+
+	made      time.Time
+	identity  micro.ServiceIdentity
 	endpoints []endpoint
+
+	bridging atomic.Bool // the place of the bridge was kept once
 
 	line atomic.Pointer[line] // the connection that stands; nil: none
 
 	mu      sync.Mutex
 	quiet   bool          // no more requests are accepted
-	service micro.Service // of the connection that stands; nil: none
+	service *service      // of the connection that stands; nil: none
 	change  chan struct{} // closed when line changes
 }
 
@@ -212,11 +222,14 @@ func New(store *notify.Store, o Options) (*Gate, error) {
 	}
 	g := &Gate{
 		o: o, servers: servers, store: store,
-		pub:     notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody}),
-		claimer: subscribers.NewClaimer(store, o.MaxAttempts),
-		ears:    subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger}),
-		secret:  secret{store: store},
-		hands:   newHands(),
+		pub:      notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody}),
+		claimer:  subscribers.NewClaimer(store, o.MaxAttempts),
+		ears:     subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger}),
+		secret:   secret{store: store},
+		hands:    newHands(),
+		claims:   make(chan struct{}, maxClaims),
+		made:     time.Now().UTC(),
+		identity: micro.ServiceIdentity{Name: serviceName, ID: rand.Text(), Version: serviceVersion, Metadata: map[string]string{"prefix": o.Prefix}},
 	}
 	g.link = link{log: o.Logger, where: RedactURLs(o.URL), count: &g.count}
 	g.told.log = o.Logger
@@ -251,7 +264,7 @@ func (g *Gate) Run(ctx context.Context) error {
 			pause.Wait(ctx)
 		}
 	}
-	g.hands.close()
+	g.hands.end()
 	return nil
 }
 
@@ -276,7 +289,7 @@ func (g *Gate) serve(ctx, work context.Context, l *line) error {
 	g.service = nil
 	g.mu.Unlock()
 	if service != nil {
-		_ = service.Stop() // where the connection is lost it has stopped by itself
+		_ = service.stop() // where the connection is lost it has stopped by itself
 	}
 	if lost := g.hangUp(l); err == nil {
 		err = lost
@@ -313,7 +326,7 @@ func (g *Gate) Quiesce(ctx context.Context) {
 	service := g.service
 	g.mu.Unlock()
 	l := g.line.Load()
-	if service != nil && l != nil && service.Stop() == nil {
+	if service != nil && l != nil && service.stop() == nil {
 		l.drain(ctx)
 	}
 	g.hands.wait(ctx)
@@ -332,7 +345,7 @@ func (g *Gate) send(m *nats.Msg) error {
 // handedOut tells of a message that was sent to who has it now.
 func (g *Gate) handedOut(d subscribers.Delivery, lease time.Duration) {
 	if g.o.OnClaimed != nil {
-		g.o.OnClaimed(d, d.Late(lease))
+		g.o.OnClaimed(d, d.Late(lease, 0))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -37,7 +36,7 @@ type natsd struct {
 // startNATS starts a nats-server at a free port, which stops when the test ends.
 func startNATS(t testing.TB, change func(*server.Options)) *natsd {
 	t.Helper()
-	n := &natsd{t: t, opts: &server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true}}
+	n := &natsd{t: t, opts: &server.Options{Host: "127.0.0.1", Port: storetest.Port(t), NoSigs: true, NoLog: true}}
 	n.start(change)
 	t.Cleanup(n.stop)
 	return n
@@ -56,7 +55,6 @@ func (n *natsd) start(change func(*server.Options)) {
 	if !n.ReadyForConnections(storetest.Deadline) {
 		n.t.Fatal("nats-server does not start")
 	}
-	n.opts.Port = n.Addr().(*net.TCPAddr).Port
 }
 
 func (n *natsd) stop() {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -86,7 +87,6 @@ func TestRefusedPublish(t *testing.T) {
 	}{
 		{"a topic with a sign", "a.b:c", "x", nil, 422, []string{"topic", "a.b:c"}},
 		{"a topic that is too long", strings.Repeat("a", 129), "x", nil, 422, []string{"topic", "129 bytes"}},
-		{"an empty body", topic, "", nil, 422, []string{"body", "at least one byte"}},
 		{"a body that is too large", topic, strings.Repeat("x", notify.DefaultMaxBody+1), nil, 413, []string{"262145", "262144"}},
 		{"an empty id", topic, "x", []string{"Bellhop-Id", ""}, 422, []string{"Bellhop-Id", "it is empty"}},
 		{"two ids", topic, "x", []string{"Bellhop-Id", "a", "Bellhop-Id", "b"}, 422, []string{"Bellhop-Id", "twice"}},
@@ -101,7 +101,7 @@ func TestRefusedPublish(t *testing.T) {
 		{"a due time that is none", topic, "x", []string{"Bellhop-Due", "tomorrow"}, 422, []string{"Bellhop-Due", "2030-01-02T15:04:05Z"}},
 		{"a due time long ago", topic, "x", []string{"Bellhop-Due", "0001-01-01T00:00:00Z"}, 422, []string{"Bellhop-Due", "before 1970"}},
 		{"a delay and a due time", topic, "x", []string{"Bellhop-Delay", "5s", "Bellhop-Due", "2199-01-02T03:04:05Z"}, 422, []string{"both"}},
-		{"a ttl that is none", topic, "x", []string{"Bellhop-Ttl", "1d"}, 422, []string{"Bellhop-Ttl", "a day is 24h"}},
+		{"a ttl that is none", topic, "x", []string{"Bellhop-Ttl", "1w"}, 422, []string{"Bellhop-Ttl", "90s, 1h30m or 1d"}},
 		{"attempts that are none", topic, "x", []string{"Bellhop-Attempts", "many"}, 422, []string{"Bellhop-Attempts", "whole number"}},
 		{"too many attempts", topic, "x", []string{"Bellhop-Attempts", "1000001"}, 422, []string{"attempts 1000001"}},
 		{"two content types", topic, "x", []string{"Content-Type", "a/b", "ce-datacontenttype", "a/b"}, 422, []string{"both"}},
@@ -110,6 +110,7 @@ func TestRefusedPublish(t *testing.T) {
 		{"a header of ours that is unknown", topic, "x", []string{"Bellhop-Priority", "1"}, 422, []string{"Bellhop-Priority", "Bellhop-Ttl"}},
 		{"a header to carry without a name", topic, "x", []string{"Bellhop-Header-", "1"}, 422, []string{"header name"}},
 		{"a header to carry twice", topic, "x", []string{"Bellhop-Header-A", "1", "Bellhop-Header-a", "1"}, 422, []string{"twice"}},
+		{"an id that is two dots", topic, "x", []string{"Bellhop-Id", ".."}, 422, []string{"Bellhop-Id", "no URL"}},
 		{"a binary header", topic, "x", []string{"Bellhop-Header-A", "\xff"}, 422, []string{"header A", "UTF-8"}},
 		{"headers that are too long", topic, "x", []string{"Bellhop-Header-A", many, "Bellhop-Header-B", many}, 422, []string{"10002 bytes", "8192"}},
 	} {
@@ -137,7 +138,7 @@ func TestCancelRescheduleInspect(t *testing.T) {
 	expires := future.Add(time.Hour)
 	want := api.Message{
 		Topic: topic, ID: "a", State: notify.Scheduled, Due: &future, Published: got.Published, Expires: &expires,
-		TTL: "1h0m0s", Attempts: 3, ContentType: "text/plain", Text: api.Text{Body: "body of a"},
+		TTL: "1h0m0s", Attempts: 3, ContentType: "text/plain", Text: api.TextOf([]byte("body of a")),
 	}
 	if diff := cmp.Diff(want, got); diff != "" || got.Published == nil {
 		t.Error(diff)
@@ -158,7 +159,7 @@ func TestCancelRescheduleInspect(t *testing.T) {
 	if p := read[api.Publication](t, request(t, conn, "bellhop.reschedule."+topic, `{"id":"a"}`)); p.State != notify.Ready {
 		t.Errorf("got %+v", p)
 	}
-	if c := read[api.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a"}`)); c.State != notify.Ready {
+	if c := read[api.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a"}`)); c != api.CancelledOf(notify.Ready) {
 		t.Errorf("got %+v", c)
 	}
 	for _, endpoint := range []string{"cancel", "reschedule", "inspect"} {
@@ -174,5 +175,27 @@ func TestCancelRescheduleInspect(t *testing.T) {
 	}
 	for _, bad := range []string{`{"id":"b","delay":"soon"}`, `{"id":"b","due":"soon"}`, `{"id":"b","due":"2199-01-02T04:04:05Z","delay":"1s"}`} {
 		wantRefused(t, request(t, conn, "bellhop.reschedule."+topic, bad), 422)
+	}
+}
+
+// A message may have no body: it is a signal, however it goes and comes.
+func TestEmptyBodies(t *testing.T) {
+	conn, store, _ := outbound(t, delivers(1, natsgate.Options{}))
+	heard, delivered := subscribe(t, conn, "bellhop.broadcast."+topic), subscribe(t, conn, deliverSubject)
+	serving(t, conn)
+	read[api.Publication](t, request(t, conn, "bellhop.publish-broadcast."+topic, "", "Bellhop-Id", "all"))
+	read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "", "Bellhop-Id", "one"))
+	if m := storetest.Receive(t, "the broadcast", heard); m.Header.Get("ce-id") != "all" || len(m.Data) != 0 {
+		t.Errorf("heard %v", m)
+	}
+	m := wantDelivered(t, delivered, "one", 1)
+	if len(m.Data) != 0 {
+		t.Errorf("got %q", m.Data)
+	}
+	answer(t, m, "+ACK")
+	storetest.Eventually(t, "it is acknowledged", func() bool { return counts(t, store).Acked == 1 })
+	read[api.Publication](t, request(t, conn, "bellhop.publish.other", ""))
+	if m := request(t, conn, "bellhop.claim.other", ""); m.Header.Get("ce-id") == "" || len(m.Data) != 0 {
+		t.Errorf("claimed %v", m)
 	}
 }

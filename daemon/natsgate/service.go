@@ -13,16 +13,17 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 )
 
 const (
-	serviceName    = "bellhop" // and its queue group
-	serviceVersion = "1.0.0"   // of the contract: it changes when clients have to
-	maxInHand      = 256       // requests that are handled at the same time
-	maxWaiting     = 65_536    // requests of an endpoint that wait, beyond which the newest are lost
-	maxWaitingSize = 64 << 20  // bytes of them
+	maxInHand      = 256      // requests that are handled at the same time
+	sizeOfHand     = 64 << 10 // bytes of a request, of which a larger one counts as several
+	maxWaiting     = 65_536   // requests of an endpoint that wait, beyond which the newest are lost
+	maxWaitingSize = 64 << 20 // bytes of them, where they have bodies
+	maxSmallSize   = 8 << 20  // bytes of them, where they have none
 	seldomEvery    = time.Minute
 )
 
@@ -39,19 +40,20 @@ type endpoint struct {
 	name   string // of the endpoint, and the word behind the prefix in its subjects
 	rest   string // of its subject
 	silent bool   // a request without a reply subject is carried out
+	most   int    // bytes of requests that wait
 	handle func(context.Context, request) (*nats.Msg, error)
 	tally  *tally
 }
 
 func (g *Gate) makeEndpoints() []endpoint {
 	all := []endpoint{
-		{name: "publish", rest: ">", handle: g.publish},
-		{name: "publish-broadcast", rest: ">", handle: g.publishBroadcast},
-		{name: "claim", rest: ">", handle: g.claim},
-		{name: "settle", rest: "*", handle: g.settle, silent: true},
-		{name: "cancel", rest: ">", handle: g.cancel},
-		{name: "reschedule", rest: ">", handle: g.reschedule},
-		{name: "inspect", rest: ">", handle: g.inspect},
+		{name: "publish", rest: ">", handle: g.publish, most: maxWaitingSize},
+		{name: "publish-broadcast", rest: ">", handle: g.publishBroadcast, most: maxWaitingSize},
+		{name: "claim", rest: ">", handle: g.claim, most: maxSmallSize},
+		{name: "settle", rest: "*", handle: g.settle, silent: true, most: maxSmallSize},
+		{name: "cancel", rest: ">", handle: g.cancel, most: maxSmallSize},
+		{name: "reschedule", rest: ">", handle: g.reschedule, most: maxSmallSize},
+		{name: "inspect", rest: ">", handle: g.inspect, most: maxSmallSize},
 	}
 	for i := range all {
 		all[i].tally = new(tally)
@@ -61,57 +63,40 @@ func (g *Gate) makeEndpoints() []endpoint {
 
 // addService offers the endpoints on a connection. An error is that of a
 // connection that is lost already.
-func (g *Gate) addService(work context.Context, conn *nats.Conn) (micro.Service, error) {
-	service, err := micro.AddService(conn, micro.Config{
-		Name: serviceName, Version: serviceVersion, QueueGroup: serviceName,
-		Description:  "Delayed and broadcast notifications: publish, claim, settle.",
-		Metadata:     map[string]string{"prefix": g.o.Prefix},
-		StatsHandler: g.endpointStats,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("offer the service: %w", err)
-	}
+func (g *Gate) addService(work context.Context, conn *nats.Conn) (*service, error) {
+	s := newService()
 	for _, e := range g.endpoints {
-		err := service.AddEndpoint(e.name, g.handler(work, e),
-			micro.WithEndpointSubject(g.o.Prefix+"."+e.name+"."+e.rest), micro.WithEndpointPendingLimits(maxWaiting, maxWaitingSize))
-		if err != nil {
-			_ = service.Stop() // the connection is lost, and that is told
+		sub, err := conn.QueueSubscribe(g.subject(e), serviceName, g.handler(work, e))
+		if err := s.add(sub, err, maxWaiting, e.most); err != nil {
+			_ = s.stop() // the connection is lost, and that is told
 			return nil, fmt.Errorf("offer %s: %w", e.name, err)
 		}
 	}
-	return service, nil
+	if err := g.addDiscovery(s, conn); err != nil {
+		_ = s.stop()
+		return nil, err
+	}
+	return s, nil
 }
 
-// endpointStats returns what an endpoint counted: it answers requests by
-// itself, so the service does not see its errors.
-func (g *Gate) endpointStats(of *micro.Endpoint) any {
-	for _, e := range g.endpoints {
-		if e.name == of.Name {
-			return e.tally.read()
-		}
-	}
-	return nil
-}
+// subject returns what an endpoint subscribes to.
+func (g *Gate) subject(e endpoint) string { return g.o.Prefix + "." + e.name + "." + e.rest }
 
 // handler returns what takes the requests of an endpoint. It waits while all
 // hands are full; meanwhile requests wait in the connection.
-func (g *Gate) handler(work context.Context, e endpoint) micro.Handler {
+func (g *Gate) handler(work context.Context, e endpoint) nats.MsgHandler {
 	prefix := g.o.Prefix + "." + e.name + "."
-	return micro.HandlerFunc(func(m micro.Request) {
-		r := request{name: strings.TrimPrefix(m.Subject(), prefix), reply: m.Reply(), header: nats.Header(m.Headers()), data: m.Data()}
-		g.hands.take(func() { g.handle(work, e, r) })
-	})
+	return func(m *nats.Msg) {
+		r := request{name: strings.TrimPrefix(m.Subject, prefix), reply: m.Reply, header: m.Header, data: m.Data}
+		g.hands.take(wireSize(m), func() { g.handle(work, e, r) })
+	}
 }
 
 // handle handles one request.
 func (g *Gate) handle(ctx context.Context, e endpoint, r request) {
 	e.tally.requests.Add(1)
-	if r.reply == "" && !e.silent {
+	if !(r.reply == "" && e.silent) && !g.mayReply(e.name, r.reply) {
 		e.tally.refused.Add(1)
-		g.count.noReply.Add(1)
-		if n := g.seldom.now(); n > 0 {
-			g.o.Logger.Warn("requests without a reply subject are refused: send them as requests", "endpoint", e.name, "since the last time", n)
-		}
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -123,6 +108,42 @@ func (g *Gate) handle(ctx context.Context, e endpoint, r request) {
 	if r.reply != "" {
 		g.answer(e, r.reply, reply)
 	}
+}
+
+// mayReply reports whether a request may be answered to its reply subject. Else there is nowhere to say so: it is counted, and
+// logged when it begins.
+func (g *Gate) mayReply(endpoint, reply string) bool {
+	switch {
+	case reply == "":
+		g.count.noReply.Add(1)
+		if n := g.noReply.now(); n > 0 {
+			g.o.Logger.Warn("requests without a reply subject are refused: send them as requests", "endpoint", endpoint, "since the last time", n)
+		}
+	case !g.isAskers(reply):
+		g.count.refusedReplies.Add(1)
+		if n := g.badReply.now(); n > 0 {
+			g.o.Logger.Warn("requests with a reply subject of nats or of bellhop are refused: have them answered to an inbox",
+				"endpoint", endpoint, "reply", fmt.Sprintf("%.200s", reply), "since the last time", n)
+		}
+	default:
+		return true
+	}
+	return false
+}
+
+// isAskers reports whether a reply subject may be the asker's own. The gate publishes to it with rights of its own, and
+// often what the asker chose: so it is none of NATS itself, none under the gate's prefix, where an answer is a
+// request or passes for a message of the gate, and no pattern.
+func (g *Gate) isAskers(reply string) bool {
+	if strings.HasPrefix(reply, "$") || strings.HasPrefix(reply, g.o.Prefix+".") {
+		return false
+	}
+	for token := range strings.SplitSeq(reply, ".") {
+		if token == "" || token == "*" || token == ">" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+			return false
+		}
+	}
+	return true
 }
 
 // refuse counts an error and returns how a requester is told of it.
@@ -171,51 +192,42 @@ func (g *Gate) answer(e endpoint, to string, reply *nats.Msg) {
 // wireSize returns how many bytes NATS counts of a message: its header and its data.
 func wireSize(m *nats.Msg) int { return m.Size() - len(m.Subject) - len(m.Reply) }
 
-// hands are what requests are handled with, so many at a time.
+// hands are what requests are handled with, so many at a time: one each, and one more for every sizeOfHand bytes.
 type hands struct {
-	slots chan struct{}
-	over  chan struct{} // closed when nothing more is handled
+	free  *semaphore.Weighted
+	open  context.Context // ends when nothing more is handled
+	close context.CancelFunc
 }
 
 func newHands() hands {
-	return hands{slots: make(chan struct{}, maxInHand), over: make(chan struct{})}
+	h := hands{free: semaphore.NewWeighted(maxInHand)}
+	h.open, h.close = context.WithCancel(context.Background())
+	return h
 }
 
-// take runs f in a goroutine, as soon as there is a free hand.
-func (h hands) take(f func()) {
-	select {
-	case h.slots <- struct{}{}:
-	case <-h.over:
+// take runs f, for a request of so many bytes, in a goroutine as soon as there are free hands.
+func (h hands) take(bytes int, f func()) {
+	n := min(1+int64(bytes/sizeOfHand), maxInHand)
+	if h.free.Acquire(h.open, n) != nil {
 		return
 	}
 	go func() {
-		defer func() { <-h.slots }()
+		defer h.free.Release(n)
 		f()
 	}()
 }
 
 // wait waits until all hands are free, or ctx ends.
 func (h hands) wait(ctx context.Context) {
-	taken := 0
-	for ; taken < maxInHand; taken++ {
-		select {
-		case h.slots <- struct{}{}:
-			continue
-		case <-ctx.Done():
-		}
-		break
-	}
-	for ; taken > 0; taken-- {
-		<-h.slots
+	if h.free.Acquire(ctx, maxInHand) == nil {
+		h.free.Release(maxInHand)
 	}
 }
 
-// close waits until all hands are free, and handles nothing more.
-func (h hands) close() {
-	close(h.over)
-	for range maxInHand {
-		h.slots <- struct{}{}
-	}
+// end waits until all hands are free, and handles nothing more.
+func (h hands) end() {
+	h.close()
+	_ = h.free.Acquire(context.Background(), maxInHand) // which ends only with them
 }
 
 // seldom says when to log what may happen often.

@@ -52,7 +52,7 @@ func services[T any](t testing.TB, conn *nats.Conn, verb string, want int) []T {
 
 func TestDiscovery(t *testing.T) {
 	conn, _, _ := open(t)
-	wantRefused(t, request(t, conn, "bellhop.publish."+topic, ""), 422)
+	wantRefused(t, request(t, conn, "bellhop.publish.no@topic", ""), 422)
 	info := services[micro.Info](t, conn, "INFO", 1)[0]
 	if info.Name != "bellhop" || info.Version == "" || info.Description == "" || info.Metadata["prefix"] != "bellhop" {
 		t.Errorf("got %+v", info)
@@ -195,6 +195,40 @@ func TestSlowRedisLosesNoRequests(t *testing.T) {
 	counts, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic)
 	if err != nil || counts.Ready != many {
 		t.Errorf("got %+v, %v; want %d ready", counts, err, many)
+	}
+}
+
+// Of large requests fewer are handled at the same time, so that they fit into memory; the others wait.
+func TestLargeRequestsInHand(t *testing.T) {
+	n := startNATS(t, nil)
+	redis := storetest.Server(t)
+	gate, _ := newGate(t, storetest.At(t, redis.URL(), notify.DefaultPrefix), natsgate.Options{URL: n.ClientURL()})
+	conn := n.connect()
+	serving(t, conn)
+	signal := func(s syscall.Signal) {
+		t.Helper()
+		if err := redis.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	replies := subscribe(t, conn, "replies")
+	large := make([]byte, notify.DefaultMaxBody)
+	const many, most = 100, natsgate.MaxInHand / 4
+	for range many {
+		if err := conn.PublishRequest("bellhop.publish."+topic, "replies", large); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inHand := func() int64 { return gate.Stats().Endpoints["publish"].Requests }
+	storetest.Eventually(t, "hands are full", func() bool { return inHand() >= most/2 })
+	services[micro.Ping](t, conn, "PING", 1) // which it received behind them
+	if got := inHand(); got > most {
+		t.Errorf("%d are in hand", got)
+	}
+	signal(syscall.SIGCONT)
+	for range many {
+		read[api.Publication](t, storetest.Receive(t, "a reply", replies))
 	}
 }
 

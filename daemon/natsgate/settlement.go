@@ -3,14 +3,13 @@ package natsgate
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
 // verb says what becomes of a claimed message. They are those of JetStream's
@@ -66,14 +65,8 @@ func parseNak(rest []byte) (*time.Duration, error) {
 	if rest[0] != '{' {
 		return nak.Delay.set(string(rest))
 	}
-	decoder := json.NewDecoder(bytes.NewReader(rest))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(&nak)
-	if errors.Is(err, notify.ErrInvalid) {
-		return nil, err
-	}
-	if _, end := decoder.Token(); err != nil || !errors.Is(end, io.EOF) {
-		return nil, fmt.Errorf("%w -NAK %.100q: write -NAK {\"delay\":\"5s\"}", notify.ErrInvalid, rest)
+	if err := strictjson.Decode(rest, &nak); err != nil {
+		return nil, fmt.Errorf("%w -NAK %.100q: %w; write -NAK {\"delay\":\"5s\"}", notify.ErrInvalid, rest, err)
 	}
 	return nak.Delay.d, nil
 }

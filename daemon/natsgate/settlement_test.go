@@ -37,7 +37,7 @@ func TestParseSettlement(t *testing.T) {
 		"", " ", "ACK", "+ack", "+NXT", "+OK", "+ACKX", "+ACK +ACK", "+WPI 5s", "+TERMINATE", "-NAK{}", "\x00", "\xff",
 		"-NAK soon", "-NAK -5s", "-NAK 5", "-NAK []", `-NAK {"delay":"5s"`, `-NAK {"delay":"5s"}}`, `-NAK {"delay":"5s"} {}`,
 		`-NAK {"delay":""}`, `-NAK {"delay":"-5s"}`, `-NAK {"delay":-1}`, `-NAK {"delay":1e300}`, `-NAK {"delay":null}`,
-		`-NAK {"delay":true}`, `-NAK {"delay":["5s"]}`, `-NAK {"delay":"5s","reason":"x"}`, `-NAK "5s"`,
+		`-NAK {"delay":true}`, `-NAK {"delay":["5s"]}`, `-NAK {"delay":"5s","reason":"x"}`, `-NAK "5s"`, `-NAK {"delay":"5s","delay":"6s"}`,
 	} {
 		if got, err := parseSettlement([]byte(data)); !errors.Is(err, notify.ErrInvalid) {
 			t.Errorf("%q is taken for %+v, %v", data, got, err)

@@ -47,7 +47,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, ErrNotInstalled
 	}
 	if o.Port == 0 {
-		if o.Port, err = child.FreePort(); err != nil {
+		if o.Port, err = child.HoldPort(); err != nil {
 			return nil, err
 		}
 	}

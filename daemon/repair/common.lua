@@ -78,7 +78,7 @@ local function take_out(key, topic, member)
   if key == LEASED or key == BROADCASTS then
     if topic ~= '' then count(topic, key == LEASED and 'leased' or 'broadcasts', -1) end
   elseif key == base .. 'ready:' .. topic then
-    if call('EXISTS', key) == 0 then try('SREM', READY, topic) end
+    leave_ready(topic, key)
   elseif is_at_home(key, member) then
     try('HDEL', DEATHS, member)
   end

@@ -16,7 +16,12 @@ local function compare(topic, value)
   if tonumber(value or 0) == n then return end
   if not wrong('count', topic, TOPICS, 'set to ' .. n .. ' ' .. what) then return end
   local field = topic .. ':' .. what
-  if n == 0 then call('HDEL', TOPICS, field) else call('HSET', TOPICS, field, n) end
+  if n == 0 then
+    call('HDEL', TOPICS, field)
+  else
+    call('HSET', TOPICS, field, n)
+    know(topic)
+  end
 end
 
 local page = try('HSCAN', TOPICS, cursor, 'COUNT', PAGE) or { '0', {} }

@@ -20,6 +20,10 @@
 // broadcasts. Sets that tell which topics have messages, and counters, are set to
 // what they should be. What belongs to nothing is removed. Each of these is told by its name.
 //
+// Who stands in a waiting list and is not there any more, because its process was
+// killed, is nothing that is out of place: the next ring drops it, and so does the
+// carrier's housekeeping.
+//
 // A key of another type where one of Bellhop's should be, a key of another
 // program, and a record of a name that is none are told, and never touched.
 //

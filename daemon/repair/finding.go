@@ -15,7 +15,6 @@ const (
 	OfNothing                      // attempts, an expiry or a reason of what is not there
 	WrongIndex                     // a topic or a listener does not stand, or not as it should, among those that have something
 	WrongCount                     // a counter disagrees with what it counts
-	Gone                           // nobody listens on an inbox that waits
 	NoListener                     // something is kept of a named listener that is not registered: its registration was lost
 	ForeignKey                     // a key is another program's
 	ForeignRecord                  // a record has no name of ours
@@ -31,7 +30,6 @@ var faults = [...]struct{ name, words string }{
 	OfNothing:     {"of nothing", "it belongs to nothing"},
 	WrongIndex:    {"index", "it does not stand there as it should"},
 	WrongCount:    {"count", "a counter that disagrees with what it counts"},
-	Gone:          {"gone", "a subscriber that is gone"},
 	NoListener:    {"no listener", "kept of a listener that is not registered"},
 	ForeignKey:    {"foreign key", "a key of another program"},
 	ForeignRecord: {"foreign record", "a record without a name of ours"},

@@ -15,6 +15,7 @@ const keysPage = 500 // keys that one call passes, most of which may be another 
 type found struct {
 	scheduled, ready, waiting, dead, logs []string // topics that have such a key
 	names                                 map[string]bool
+	empty                                 bool // there is no key at all
 }
 
 // topics returns those that have a key by which they are carried or listened to.
@@ -30,9 +31,11 @@ func (f found) topics() map[string]bool {
 
 // types are those of the keys of which there is one, by their names.
 var types = map[string]string{
-	"schedule": "zset", "leased": "zset", "expiries": "zset", "messages": "hash", "attempts": "hash", "ready": "set",
+	"schedule": "zset", "leased": "zset", "expiries": "zset", "messages": "hash", "attempts": "hash", "ready": "zset",
 	"deaths": "hash", "topics": "hash", "broadcasts": "zset", "logs": "zset", "listeners": "hash", "handed": "zset",
-	"bridge": "string", "secret": "string", "carrier": "string", "epoch": "string", "mark": "string",
+	"deaths-oldest": "zset", "deaths-newest": "zset", "deaths-kept": "hash", "topics-seen": "zset",
+	"topics-names": "zset", "topics-busy": "zset", "topics-paused": "zset",
+	"format": "string", "bridge": "string", "secret": "string", "carrier": "string", "epoch": "string", "mark": "string",
 }
 
 // families are those of the keys of which there are many, by how their names begin.
@@ -62,7 +65,11 @@ func (r *run) keys(ctx context.Context) (found, error) {
 				fresh = append(fresh, key)
 			}
 		}
+		if r.o.OnProgress != nil {
+			r.o.OnProgress(len(seen), 0)
+		}
 		if err := r.sort(ctx, node, &f, base, fresh); err != nil || cursor == 0 {
+			f.empty = len(seen) == 0
 			return f, err
 		}
 	}

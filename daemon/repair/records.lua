@@ -6,12 +6,13 @@ local function send(topic, member)
   local head = head_of(BROADCASTS)
   if not try('ZADD', BROADCASTS, now, member) then return in_vain() end
   count(topic, 'broadcasts', 1)
+  know(topic)
   nudge(now, head)
 end
 
 local function make_ready(topic, member)
-  if not try('ZADD', base .. 'ready:' .. topic, now, member) then return in_vain() end
-  try('SADD', READY, topic)
+  if not add_ready(topic, base .. 'ready:' .. topic, now, { now, member }) then return in_vain() end
+  know(topic)
   ring(topic, base .. 'waiting:' .. topic, 1, us)
 end
 

@@ -3,10 +3,14 @@ package repair
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -56,6 +60,10 @@ const (
 // Options are the options of Run. The zero value looks, and changes nothing.
 type Options struct {
 	Apply bool // repair what is found
+
+	// OnProgress is told after each step how much was looked at, of about how much
+	// in all; that is 0 while it is unknown. It may be nil, and must not block.
+	OnProgress func(looked, all int)
 }
 
 // run is one run.
@@ -65,15 +73,22 @@ type run struct {
 	on    func(Finding)
 	page  int
 	sum   Summary
+
+	looked, whole int // for Options.OnProgress
 }
 
 // Run looks at all keys of a store, calls on with each finding as it is made, and
 // repairs it if that is wanted. It is safe while the system works. The error is
 // that of the connection, or that ctx ended: the summary is of what was done
-// until then. A user of Redis needs the rights of notify.RepairRights.
+// until then. A user of Redis needs the rights of notify.RepairRights: where one
+// that scripts need is missing, nothing is done.
 func Run(ctx context.Context, store *notify.Store, o Options, on func(Finding)) (Summary, error) {
 	r := &run{store: store, o: o, on: on, page: firstPage}
-	if err := r.all(ctx); err != nil {
+	err := store.CheckRepair(ctx)
+	if err == nil {
+		err = r.all(ctx)
+	}
+	if err != nil {
 		return r.sum, fmt.Errorf("look for what is out of place: %w", err)
 	}
 	return r.sum, nil
@@ -87,13 +102,18 @@ func (r *run) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if found.empty {
+		return nil // nothing is founded just to look at it
+	}
 	r.sum.Topics = len(found.topics())
+	if r.whole, err = r.size(ctx); err != nil {
+		return err
+	}
 	for _, step := range []func() error{
 		func() error { return r.places(ctx, found) },
 		func() error { return r.topics(ctx, found) },
 		func() error { return r.records(ctx) },
 		func() error { return r.leftovers(ctx) },
-		func() error { return r.waiting(ctx, found.waiting) },
 		func() error { return r.listeners(ctx, found.names) },
 		func() error { return r.counters(ctx, keys.Leased(), "leased") },
 		func() error { return r.counters(ctx, keys.Broadcasts(), "broadcasts") },
@@ -103,6 +123,17 @@ func (r *run) all(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// size returns about how much there is to look at: each message has a record and stands in a place.
+func (r *run) size(ctx context.Context) (int, error) {
+	keys, pipe := r.store.Keys(), r.store.Client().Pipeline()
+	messages, attempts, deaths, expiries := pipe.HLen(ctx, keys.Messages()), pipe.HLen(ctx, keys.Attempts()), pipe.HLen(ctx, keys.Deaths()), pipe.ZCard(ctx, keys.Expiries())
+	var foreign redis.Error // of a key of another type, which is told of when it is looked at
+	if _, err := pipe.Exec(ctx); err != nil && !errors.As(err, &foreign) {
+		return 0, err
+	}
+	return int(2*messages.Val() + attempts.Val() + deaths.Val() + expiries.Val()), nil
 }
 
 func (r *run) places(ctx context.Context, found found) error {
@@ -130,22 +161,30 @@ func (r *run) records(ctx context.Context) (err error) {
 	return err
 }
 
-// topics compares the topics that have a key, and those that are said to have something.
+// topics compares the topics that have a key or a counter, and those that are said to have something.
 func (r *run) topics(ctx context.Context, found found) error {
 	keys, client, topics := r.store.Keys(), r.store.Client(), found.topics()
+	for _, key := range []string{keys.Schedules(), keys.ReadyTopics(), keys.PausedTopics(), keys.TopicNames()} {
+		err := everything(func(c uint64) ([]string, uint64, error) {
+			return client.ZScan(ctx, key, c, "", maxPage).Result()
+		}, 2, topics)
+		if err != nil {
+			return err
+		}
+	}
 	err := everything(func(c uint64) ([]string, uint64, error) {
-		return client.ZScan(ctx, keys.Schedules(), c, "", maxPage).Result()
+		fields, next, err := client.HScan(ctx, keys.Topics(), c, "", maxPage).Result()
+		for i, field := range fields {
+			fields[i], _, _ = strings.Cut(field, ":")
+		}
+		return fields, next, err
 	}, 2, topics)
 	if err != nil {
 		return err
 	}
-	err = everything(func(c uint64) ([]string, uint64, error) {
-		return client.SScan(ctx, keys.ReadyTopics(), c, "", maxPage).Result()
-	}, 1, topics)
-	if err != nil {
-		return err
-	}
-	return r.named(ctx, topicsScript, []string{keys.Logs()}, topics)
+	return r.named(ctx, topicsScript, []string{
+		keys.Logs(), keys.OldestDeaths(), keys.NewestDeaths(), keys.SeenTopics(), keys.TopicNames(), keys.PausedTopics(),
+	}, topics)
 }
 
 func (r *run) leftovers(ctx context.Context) error {
@@ -182,10 +221,19 @@ func (r *run) scan(ctx context.Context, script *notify.Script, keys []string, ar
 	for cursor := "0"; ; {
 		next, n, err := r.step(ctx, script, keys, cursor, args...)
 		looked += n
+		r.progress(n)
 		if err != nil || next == "0" {
 			return looked, err
 		}
 		cursor = next
+	}
+}
+
+// progress tells that n more were looked at, or as many of them as there were at the beginning.
+func (r *run) progress(n int) {
+	r.looked = min(r.looked+n, r.whole)
+	if r.o.OnProgress != nil {
+		r.o.OnProgress(r.looked, r.whole)
 	}
 }
 

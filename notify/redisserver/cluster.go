@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/child"
 )
 
 const slots = 16384
@@ -31,9 +33,7 @@ func StartCluster(ctx context.Context, dir string, masters int, timeout time.Dur
 			c.Stop()
 			return nil, fmt.Errorf("make the folder of a cluster's node: %w", err)
 		}
-		s, err := Start(ctx, Options{Dir: node, Args: []string{
-			"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.FormatInt(timeout.Milliseconds(), 10),
-		}})
+		s, err := startNode(ctx, node, timeout)
 		if err != nil {
 			c.Stop()
 			return nil, err
@@ -51,6 +51,17 @@ func StartCluster(ctx context.Context, dir string, masters int, timeout time.Dur
 		return nil, fmt.Errorf("join the nodes of a cluster: %w", err)
 	}
 	return c, nil
+}
+
+// startNode starts a node that knows of no other yet.
+func startNode(ctx context.Context, dir string, timeout time.Duration) (*Server, error) {
+	bus, err := child.HoldPort()
+	if err != nil {
+		return nil, err
+	}
+	return Start(ctx, Options{Dir: dir, bus: bus, Args: []string{
+		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-node-timeout", strconv.FormatInt(timeout.Milliseconds(), 10),
+	}})
 }
 
 // Stop stops all nodes.
@@ -85,7 +96,7 @@ func (c *Cluster) join(ctx context.Context) error {
 					return err
 				}
 			}
-			return node.ClusterMeet(ctx, host, port).Err()
+			return node.Do(ctx, "cluster", "meet", host, port, c.Masters[0].o.bus).Err()
 		})
 		if err != nil {
 			return err

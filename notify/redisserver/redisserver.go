@@ -3,11 +3,13 @@
 package redisserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -22,6 +24,10 @@ import (
 // ErrNotInstalled is the error where no redis-server is on PATH.
 var ErrNotInstalled = errors.New("redis-server is not on PATH; install it, on Debian with: apt-get install redis-server")
 
+// Variable is the environment variable that names another program to run than
+// redis-server, such as valkey-server: a name that is on PATH, or a path.
+const Variable = "REDIS_SERVER"
+
 const (
 	startTimeout  = 20 * time.Second       // loading a large append-only file takes some
 	answerTimeout = 200 * time.Millisecond // after which it is asked again whether it is there
@@ -30,11 +36,13 @@ const (
 // Options are the options of Start.
 type Options struct {
 	Dir    string    // where it keeps its data; required
-	Port   int       // on 127.0.0.1; zero: a free one
+	Port   int       // on 127.0.0.1; zero: one that this process holds
 	Args   []string  // more arguments, such as "--appendonly", "yes"
 	Under  []string  // a command that becomes it, given its own command behind, such as "nice", "-n", "10"; none: it is started itself
 	Output io.Writer // its log; nil: thrown away
 	TLS    *TLS      // nil: it speaks plain TCP
+
+	bus int // port at which the nodes of a cluster meet
 }
 
 // A Server is a running redis-server.
@@ -43,12 +51,26 @@ type Server struct {
 	o Options
 }
 
-// Start starts a redis-server and waits until it answers. Errors:
-// ErrNotInstalled, or why it does not start.
+// Program returns the path of the program that Start runs: redis-server, or
+// what Variable names. Errors: ErrNotInstalled, or that there is no such program.
+func Program() (string, error) {
+	named := os.Getenv(Variable)
+	path, err := exec.LookPath(cmp.Or(named, "redis-server"))
+	switch {
+	case err == nil:
+		return path, nil
+	case named == "":
+		return "", ErrNotInstalled
+	}
+	return "", fmt.Errorf("%s: no program to run is %q; name one that is on PATH, or give its whole path: %w", Variable, named, err)
+}
+
+// Start starts a redis-server and waits until it answers. Errors: those of
+// Program, or why it does not start.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	var err error
 	if o.Port == 0 {
-		if o.Port, err = child.FreePort(); err != nil {
+		if o.Port, err = child.HoldPort(); err != nil {
 			return nil, err
 		}
 	}
@@ -64,9 +86,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 
 // start starts the program and waits until it answers.
 func start(ctx context.Context, o Options, args []string) (*Server, error) {
-	path, err := exec.LookPath("redis-server")
+	path, err := Program()
 	if err != nil {
-		return nil, ErrNotInstalled
+		return nil, err
 	}
 	s := &Server{o: o}
 	command := slices.Concat(o.Under, []string{path}, args)
@@ -92,7 +114,9 @@ func (s *Server) await(ctx context.Context) error {
 	return s.Await(ctx, startTimeout, func(ctx context.Context) error {
 		info, err := client.Info(ctx, "server").Result()
 		switch {
-		case strings.Contains(info, itself), redis.HasErrorPrefix(err, "NOAUTH"):
+		case strings.Contains(info, itself):
+			return client.Ping(ctx).Err() // which it answers when it has loaded what it holds
+		case redis.HasErrorPrefix(err, "NOAUTH"):
 			return nil
 		case err != nil:
 			return err

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -86,6 +89,29 @@ func TestRestartKeepsAddressAndData(t *testing.T) {
 	}
 }
 
+// A server is there when it has loaded what it holds: while it does, it answers INFO.
+func TestRestartLoads(t *testing.T) {
+	server := start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always", "--key-load-delay", "50"}})
+	pipe := connect(t, server).Pipeline()
+	for i := range 10_000 {
+		pipe.Set(t.Context(), strconv.Itoa(i), "value", 0)
+	}
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	again, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	client := redis.NewClient(&redis.Options{Addr: again.Addr(), MaxRetries: -1})
+	defer client.Close()
+	if n, err := client.DBSize(t.Context()).Result(); err != nil || n != 10_000 {
+		t.Errorf("it holds %d keys, %v; want 10000", n, err)
+	}
+}
+
 func TestStopTwice(t *testing.T) {
 	server := start(t, redisserver.Options{})
 	server.Stop()
@@ -107,9 +133,34 @@ func TestPasswordIsNoFault(t *testing.T) {
 
 func TestNotInstalled(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
+	t.Setenv(redisserver.Variable, "")
 	_, err := redisserver.Start(t.Context(), redisserver.Options{Dir: t.TempDir()})
 	if !errors.Is(err, redisserver.ErrNotInstalled) || !strings.Contains(err.Error(), "apt-get install redis-server") {
 		t.Errorf("%v; want ErrNotInstalled with the words that install it", err)
+	}
+}
+
+// The program that runs is the one that is named, and no other one takes its place.
+func TestNamedProgram(t *testing.T) {
+	program, err := redisserver.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other-server")
+	if err := os.Symlink(program, other); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(redisserver.Variable, other)
+	server := start(t, redisserver.Options{})
+	if got := connect(t, server).InfoMap(t.Context(), "server").Item("Server", "executable"); got != other {
+		t.Errorf("%s runs, want %s", got, other)
+	}
+	for _, missing := range []string{"no-such-server", filepath.Join(t.TempDir(), "valkey-server")} {
+		t.Setenv(redisserver.Variable, missing)
+		_, err := redisserver.Start(t.Context(), redisserver.Options{Dir: t.TempDir()})
+		if err == nil || errors.Is(err, redisserver.ErrNotInstalled) || !strings.Contains(err.Error(), fmt.Sprintf("%s: no program to run is %q;", redisserver.Variable, missing)) {
+			t.Errorf("%v; want an error that names the variable and %s", err, missing)
+		}
 	}
 }
 

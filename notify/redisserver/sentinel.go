@@ -24,7 +24,7 @@ type Watch struct {
 func Sentinel(ctx context.Context, o Options, w Watch) (*Server, error) {
 	var err error
 	if o.Port == 0 {
-		if o.Port, err = child.FreePort(); err != nil {
+		if o.Port, err = child.HoldPort(); err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/child"
 	"github.com/bellhopd/bellhop/notify/redisserver"
 )
 
@@ -74,7 +76,18 @@ func URL() string { return server.URL() }
 // Open returns a store under a prefix of the test's own. It is closed when the test ends.
 func Open(t testing.TB) *notify.Store {
 	t.Helper()
-	return At(t, server.URL(), "test-"+notify.NewID())
+	store := At(t, server.URL(), "test-"+notify.NewID())
+	Found(t, store)
+	return store
+}
+
+// Found makes the first call on a store, which founds it: so that a test may put
+// keys into it by other ways. That of Open is founded.
+func Found(t testing.TB, store *notify.Store) {
+	t.Helper()
+	if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), "none", "none"); !errors.Is(err, notify.ErrNotFound) {
+		t.Fatal(err)
+	}
 }
 
 // At returns a store at an address, closed when the test ends.
@@ -97,6 +110,16 @@ func Server(t testing.TB, args ...string) *redisserver.Server {
 	}
 	t.Cleanup(s.Stop)
 	return s
+}
+
+// Port returns a port of 127.0.0.1 at which nobody else listens while the tests run.
+func Port(t testing.TB) int {
+	t.Helper()
+	port, err := child.HoldPort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 // Eventually waits until a condition is true, and fails the test when it takes longer than Deadline.
@@ -156,14 +179,14 @@ func Publish(t testing.TB, store *notify.Store, messages ...notify.Message) {
 }
 
 // kept are the beginnings of the keys that stay when every message is gone.
-var kept = []string{"carrier", "epoch", "waiting:", "log:", "logs", "listeners", "places:", "room:"}
+var kept = []string{"format", "carrier", "epoch", "deaths-oldest", "deaths-newest", "deaths-kept", "topics-seen", "topics-names", "topics-busy", "waiting:", "log:", "logs", "listeners", "places:", "room:"}
 
 // forEver are the counters of what ever happened to a topic, which stay, too.
-var forEver = []string{"published", "acked", "sent", "died", "lateness", "idle"}
+var forEver = []string{"published", "acked", "sent", "died", "lateness", "released", "idle"}
 
 // Empty fails the test if there is a key that should not be there once every
-// message is gone: all but the counters, the election, empty waiting lists,
-// what was sent and is kept for who listens, and whether there is room.
+// message is gone: all but the format, the counters, what the housekeeping is to look at, the election,
+// empty waiting lists, what was sent and is kept for who listens, and whether there is room.
 func Empty(t testing.TB, store *notify.Store) {
 	t.Helper()
 	base := store.Keys().Base()

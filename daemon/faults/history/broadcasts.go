@@ -16,6 +16,7 @@ type sending struct {
 	message *message
 	at      int64 // by the machine's clock, µs; behind it where Redis's clock was set back, since positions only grow
 	forgot  bool  // Redis may have forgotten it
+	halfway bool  // the call may have ended right behind it, so that it is sent again
 }
 
 // checkBroadcasts checks what was sent, and then what each listener heard.
@@ -62,7 +63,8 @@ func (c *checker) sent() []sending {
 	for e := range maps.Keys(entries) {
 		at := c.clock.machine(e.Position, never-1)
 		forgot := c.undone(at-doubt, at+doubt) || len(c.clock) > 1 && c.undone(-never, never)
-		sent = append(sent, sending{e, c.messages[notify.Member(e.Topic, e.ID)], at, forgot})
+		halfway := slices.ContainsFunc(c.windows, func(w window) bool { return w.halfway() && w.touches(at-doubt, at+doubt) })
+		sent = append(sent, sending{e, c.messages[notify.Member(e.Topic, e.ID)], at, forgot, halfway})
 	}
 	slices.SortFunc(sent, func(a, b sending) int {
 		return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.Topic, b.Topic))
@@ -79,7 +81,7 @@ func (c *checker) sentOnce(sent []sending) {
 			c.violate(Unpublished, fmt.Sprintf("the broadcast %s of %s at %d was sent, and no publish of it may have happened", s.ID, s.Topic, s.Position))
 			continue
 		}
-		if !s.forgot {
+		if !s.forgot && !s.halfway {
 			times[m]++
 		}
 		if due := m.firstDue(); due > 0 && s.Position < due*1000 && !c.undone(-never, s.at) {
@@ -96,7 +98,7 @@ func (c *checker) sentOnce(sent []sending) {
 // acknowledged: before it was sent that keeps it from being, and afterwards it is refused.
 func (c *checker) sentAndCancelled(m *message, s sending) {
 	for _, cancel := range m.cancels {
-		if cancel.ok() && !c.forgot(cancel) && m.lives() == 1 && !s.forgot {
+		if cancel.ok() && !c.forgot(cancel) && m.lives() == 1 && !s.forgot && !s.halfway {
 			c.violate(Cancelled, fmt.Sprintf("the broadcast %s was sent, at %d, and its cancellation acknowledged", m.member, s.Position), m.all()...)
 		}
 	}
@@ -120,10 +122,12 @@ func (c *checker) sentInOrder(sent []sending) {
 		return
 	}
 	var ahead []sending // each was due earlier than those before it, of all that were sent up to now
+	again := make(map[*message]bool)
 	for _, s := range sent {
-		if s.message == nil || s.forgot || !s.message.plain() {
+		if s.message == nil || s.forgot || !s.message.plain() || again[s.message] {
 			continue
 		}
+		again[s.message] = s.halfway
 		p := s.message.publishes[0]
 		i := sort.Search(len(ahead), func(i int) bool { return ahead[i].at > p.to()+doubt })
 		if i < len(ahead) && ahead[i].message.publishes[0].due() > p.due() {
@@ -288,14 +292,17 @@ func (c *checker) falseGaps(sent []sending) {
 
 // checkStored compares what a JetStream stream holds with what was sent.
 func (c *checker) checkStored(sent []sending) {
-	stored := make(map[string]*op)
+	stored, again := make(map[string]*op), make(map[*message]bool)
+	for _, s := range sent {
+		again[s.message] = again[s.message] || s.halfway
+	}
 	for _, o := range c.stored {
 		member := notify.Member(o.call.Topic, o.call.ID)
 		m := c.messages[member]
 		switch before := stored[member]; {
 		case m == nil || m.lives() == 0:
 			c.violate(Stored, "the broadcast "+member+" is in the stream, and no publish of it may have happened", o)
-		case before != nil && m.lives() == 1 && !c.undone(m.publishes[0].from(), never): // else it may have been sent twice
+		case before != nil && m.lives() == 1 && !again[m] && !c.undone(m.publishes[0].from(), never): // else it may have been sent twice
 			c.violate(Stored, "the broadcast "+member+" is in the stream twice", before, o)
 		}
 		stored[member] = o

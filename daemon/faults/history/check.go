@@ -21,10 +21,10 @@ const (
 	Again       Rule = "again"       // nothing is handed out after its acknowledgement was
 	Double      Rule = "double"      // nothing is handed out twice unless its lease ended, or it was given back
 	Attempts    Rule = "attempts"    // each of them counts as documented
-	Receipts    Rule = "receipts"    // nothing is settled with a receipt that is stale or was never given
+	Receipts    Rule = "receipts"    // nothing is settled with a receipt that is stale or was never given, and none is given twice
 	Late        Rule = "late"        // nothing is handed out later than stated
 	Overdue     Rule = "overdue"     // at the end nothing waits that should have been moved
-	Order       Rule = "order"       // broadcasts are sent and heard in order
+	Order       Rule = "order"       // broadcasts are sent and heard in order, and so is what one worker handles
 	Twice       Rule = "twice"       // a broadcast is sent once, and heard once by who has no name
 	Missed      Rule = "missed"      // a broadcast is heard by all who listen, or they are told of the gap
 	FalseGap    Rule = "false gap"   // a gap is told only where broadcasts were removed
@@ -66,6 +66,7 @@ func (v Violation) String() string {
 // Bounds are what was stated. Zero is: not checked.
 type Bounds struct {
 	Attempts int           // default limit of attempts
+	Ordered  []string      // topics that one worker handles, one message after the other
 	Late     time.Duration // of what meets no fault
 
 	// After a fault was healed, by its kind: what waits is handed out within that
@@ -128,6 +129,7 @@ func Check(records []Record, final Final, bounds Bounds) (Report, error) {
 			c.violate(Unpublished, member+" is there, and nobody published it")
 		}
 	}
+	c.checkOrder()
 	c.checkBroadcasts()
 	c.checkCarriers()
 	c.orphans()
@@ -149,6 +151,7 @@ func (c *checker) checkMessage(m *message) {
 	c.again(m)
 	c.handedOut(m)
 	c.receipts(m)
+	c.givenTwice(m)
 	for i, h := range m.handouts {
 		c.early(m, h)
 		c.expired(m, h)

@@ -9,7 +9,7 @@ import (
 )
 
 var bounds = history.Bounds{
-	Attempts: 10, Late: 500 * time.Millisecond, Recovery: time.Second,
+	Attempts: 10, Ordered: []string{"one"}, Late: 500 * time.Millisecond, Recovery: time.Second,
 	After:    map[string]time.Duration{"short": 100 * time.Millisecond},
 	Takeover: map[string]time.Duration{"kill": 3500 * time.Millisecond, "stop": 100 * time.Millisecond},
 }
@@ -157,8 +157,8 @@ var histories = map[history.Rule]map[string]string{
 		"at the same time": `
 			0-2 p publish m ok due=0
 			5-6 w takes m due=0
-			5-6 v takes m due=0
-			902-903 v ack m ok receipt=1005`,
+			5-6 v takes m at=6 due=0
+			902-903 v ack m ok receipt=1006`,
 		"within an extended lease": `
 			0-2 p publish m ok due=0
 			5-6 w takes m due=0
@@ -237,6 +237,28 @@ var histories = map[history.Rule]map[string]string{
 			22-23 w ack m ok receipt=1020`,
 	},
 	history.Receipts: {
+		"acknowledged after it was given back": `
+			0-2 p publish m ok due=0
+			5-6 w takes m due=0
+			7-8 w nack m ok receipt=1005 due=2000 state=scheduled
+			9-10 w ack m ok receipt=1005`,
+		"acknowledged after it was released": `
+			0-2 p publish m ok due=0
+			5-6 w takes m due=0
+			7-8 w release m ok receipt=1005
+			9-10 w ack m ok receipt=1005`,
+		"given back twice": `
+			0-2 p publish m ok due=0
+			5-6 w takes m due=0
+			7-8 w nack m ok receipt=1005 due=2000 state=scheduled
+			9-10 w nack m ok receipt=1005 due=2000 state=scheduled
+			final scheduled m 2000`,
+		"given twice": `
+			0-2 p publish m ok due=0
+			5-6 w takes m at=5 due=0
+			6-8 w release m ok receipt=1005
+			7-9 v takes m at=5 due=0
+			10-11 v ack m ok receipt=1005`,
 		"of nobody": `
 			0-2 p publish m ok due=0
 			5-6 w takes m due=0
@@ -293,6 +315,18 @@ var histories = map[history.Rule]map[string]string{
 			0-2 p broadcast b ok due=60
 			final log b 61
 			final log a 62`,
+		"due at once, and handled before what was overdue": `
+			0-2 p publish a ok due=50 topic=one
+			60-62 p publish b ok due=61 topic=one
+			63-64 s handle b ok due=61 attempt=1 receipt=1063 lease=1000 topic=one
+			65-66 s handle a ok due=50 attempt=1 receipt=1065 lease=1000 topic=one`,
+		"handled before what was due earlier": `
+			0-2 p publish a ok due=50 topic=one
+			3-4 p publish b ok due=51 topic=one
+			63-64 s handle b no due=51 attempt=1 receipt=1063 lease=1000 topic=one
+			65-66 s handle a no due=50 attempt=1 receipt=1065 lease=1000 topic=one
+			67-68 s handle b ok due=66 attempt=2 receipt=1067 lease=1000 topic=one
+			69-70 s handle a ok due=67 attempt=2 receipt=1069 lease=1000 topic=one`,
 	},
 	history.Twice: {
 		"heard": `
@@ -311,6 +345,17 @@ var histories = map[history.Rule]map[string]string{
 			0-2 p broadcast a ok due=0
 			final log a 5
 			final log a 6`,
+		"sent, before calls stopped half way": `
+			0-2 p broadcast a ok due=0
+			100-200 fault right halfway=true
+			final log a 5
+			final log a 6`,
+		"sent, and once more after a call had stopped half way": `
+			0-2 p broadcast a ok due=0
+			100-200 fault right halfway=true
+			final log a 150
+			final log a 300
+			final log a 400`,
 	},
 	history.Missed: {
 		"one of three": `
@@ -623,6 +668,13 @@ var right = map[string]string{
 		1000-2000 fault cut
 		3400-3401 w takes m due=10
 		3402-3403 w ack m ok receipt=4400`,
+	"sent again after a call had stopped half way": `
+		0-2 p broadcast a ok due=0
+		4-5 p broadcast b ok due=150
+		100-200 fault right halfway=true
+		final log a 150
+		final log b 250
+		final log a 300`,
 	"heard in order": `
 		0-2 p broadcast a ok due=0
 		0-2 p broadcast b ok due=0
@@ -639,6 +691,49 @@ var right = map[string]string{
 		10-? l hear a listener=x name=n position=5 attempt=1
 		12-13 l hear b ok listener=x name=n position=6 attempt=1
 		2010-2011 l hear a ok listener=x name=n position=5 attempt=2`,
+	"handled before what was due earlier, where there are several workers": `
+		0-2 p publish a ok due=50
+		60-62 p publish b ok due=61
+		63-64 s handle b ok due=61 attempt=1 receipt=1063 lease=1000
+		65-66 s handle a ok due=50 attempt=1 receipt=1065 lease=1000`,
+	"handled before what was published for an earlier time at the same time": `
+		61-63 p publish a ok due=50 topic=one
+		60-62 p publish b ok due=61 topic=one
+		63-64 s handle b ok due=61 attempt=1 receipt=1063 lease=1000 topic=one
+		65-66 s handle a ok due=50 attempt=1 receipt=1065 lease=1000 topic=one`,
+	"handled before what had been claimed in vain": `
+		0-2 p publish a ok due=50 topic=one
+		60-62 p publish b ok due=61 topic=one
+		63-64 s handle b ok due=61 attempt=1 receipt=1063 lease=1000 topic=one
+		1065-1066 s handle a ok due=1060 attempt=2 receipt=2065 lease=1000 topic=one`,
+	"handled before what was given another time": `
+		0-2 p publish a ok due=50 topic=one
+		3-4 p reschedule a ok due=60 topic=one
+		60-62 p publish b ok due=55 topic=one
+		63-64 s handle b ok due=55 attempt=1 receipt=1063 lease=1000 topic=one
+		65-66 s handle a ok due=60 attempt=1 receipt=1065 lease=1000 topic=one`,
+	"handled again after what had been given back": `
+		0-2 p publish a ok due=50 topic=one
+		60-62 p publish b ok due=61 topic=one
+		63-64 s handle a no due=50 attempt=1 receipt=1063 lease=1000 topic=one
+		65-66 s handle b ok due=61 attempt=1 receipt=1065 lease=1000 topic=one
+		70-71 s handle a ok due=69 attempt=2 receipt=1070 lease=1000 topic=one`,
+	"handled before what a power cut had forgotten was claimed": `
+		0-2 p publish a ok due=50 topic=one
+		60-62 p publish b ok due=61 topic=one
+		63-64 s handle b ok due=61 attempt=1 receipt=1063 lease=1000 topic=one
+		100-200 fault power loss=1000
+		265-266 s handle a ok due=50 attempt=1 receipt=1265 lease=1000 topic=one`,
+	"given back in vain, and acknowledged": `
+		0-2 p publish m ok due=0
+		5-6 w takes m due=0
+		7-8 w nack m unknown receipt=1005
+		9-10 w ack m ok receipt=1005`,
+	"acknowledged twice at the same time": `
+		0-2 p publish m ok due=0
+		5-6 w takes m due=0
+		7-9 w ack m ok receipt=1005
+		8-10 w ack m ok receipt=1005`,
 	"sent in another order than due, since it was published later": `
 		0-2 p broadcast b ok due=60
 		63-64 p broadcast a ok due=50
@@ -711,6 +806,7 @@ func TestStored(t *testing.T) {
 		"one missing":  {"", history.Stored},
 		"one twice":    {"9000 h store b\n9000 h store b", history.Stored},
 		"from nowhere": {"9000 h store b\n9000 h store c", history.Stored},
+		"one twice, since a call had stopped half way":   {"0-50 fault right halfway=true\n9000 h store b\n9000 h store b", ""},
 		"one twice, since a power cut had it sent again": {"100-200 fault power loss=1000\n9000 h store b\n9000 h store b", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -749,7 +845,8 @@ func TestOrphans(t *testing.T) {
 		"head missing":         func(f *history.Final) { delete(f.Heads, "t") },
 		"head of nothing":      func(f *history.Final) { f.Heads["x"] = start },
 		"ready and not listed": func(f *history.Final) { f.ReadySet = nil },
-		"listed and not ready": func(f *history.Final) { f.ReadySet = append(f.ReadySet, "x") },
+		"listed and not ready": func(f *history.Final) { f.ReadySet["x"] = start },
+		"listed too late":      func(f *history.Final) { f.ReadySet["t"]++ },
 		"foreign key":          func(f *history.Final) { f.Foreign = []string{"bellhop:{0}:x"} },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,9 +22,9 @@
 //
 // At is by the clock of the machine, which all processes share; Due, Receipt,
 // Redis and Position are by Redis's clock, which is that of the machine and
-// the offset of a fault. The receipt of a claim, less its lease, is the time
-// of the claim by Redis's clock, exactly: what promises speak of is compared by
-// that alone. The order of what is known by different clocks is judged through
+// the offset of a fault; a receipt is in µs, due times are in ms. The receipt of
+// a claim, less its lease, is the time of the claim by Redis's clock, exactly to
+// the millisecond: what promises speak of is compared by that alone. The order of what is known by different clocks is judged through
 // the offsets, with some milliseconds of doubt.
 //
 // # What to record
@@ -55,6 +55,8 @@
 //     where the target carries. Both may stand in the end, too. A fault that heals by itself has its Heal, too.
 //     Waited beside Loss: a replica takes over, and calls wait for replicas. No Publish, Broadcast, Cancel, Reschedule,
 //     Requeue, Ack, Nack or Bury that ended OK is forgotten then; of the rest, what comes until the Heal may be, too.
+//     Halfway: until the Heal a call may stop in the middle of what it does; a broadcast that it sends may be sent again.
+//     Error, of the Fault, may say more about it.
 //   - Start, Stop, Kill: events of the harness about a process: Target, Epoch where it carries.
 //   - Beat: Epoch, Redis, as an observer hears them.
 //   - Drained, an event of the harness: it has waited until all that is due is settled and heard.

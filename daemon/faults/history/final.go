@@ -12,9 +12,9 @@ type Final struct {
 
 	Heads      map[string]int64            // topic → due ms of its earliest scheduled message
 	Scheduled  map[string]map[string]int64 // topic → member → due ms
-	ReadySet   []string                    // topics that have something ready
+	ReadySet   map[string]int64            // topic → due ms, by which it stands among those that have something ready
 	Ready      map[string]map[string]int64 // topic → member → due ms
-	Leased     map[string]int64            // member → end of the lease in ms
+	Leased     map[string]int64            // member → end of the lease in us
 	Dead       map[string]map[string]int64 // topic → member → time of death in ms
 	Broadcasts map[string]int64            // member → due ms: not sent yet
 
@@ -111,16 +111,27 @@ func (c *checker) counters() {
 		}
 	}
 	c.equal("the head of the schedule", f.Heads, heads)
+	c.readySet()
+	c.equal("the counter leased", f.Leases, byTopic(f.Leased))
+	c.equal("the counter broadcasts", f.Waiting, byTopic(f.Broadcasts))
+}
+
+// readySet finds topics that stand in the set ready without anything that is, are
+// missing there, or stand behind the first that is; they may stand before it.
+func (c *checker) readySet() {
 	ready, listed := make(map[string]int64), make(map[string]int64)
-	for topic, members := range f.Ready {
+	for topic, members := range c.final.Ready {
 		ready[topic] = int64(min(len(members), 1))
+		for member, due := range members {
+			if c.final.ReadySet[topic] > due {
+				c.violate(Orphan, fmt.Sprintf("%s stands in the set ready behind %s", topic, member))
+			}
+		}
 	}
-	for _, topic := range f.ReadySet {
+	for topic := range c.final.ReadySet {
 		listed[topic] = 1
 	}
 	c.equal("the place in the set ready", listed, ready)
-	c.equal("the counter leased", f.Leases, byTopic(f.Leased))
-	c.equal("the counter broadcasts", f.Waiting, byTopic(f.Broadcasts))
 }
 
 // equal compares what is noted of each topic with what is true.

@@ -73,7 +73,7 @@ func (c *checker) next(m *message, before, h *handout) {
 		c.violate(Attempts, fmt.Sprintf("%s was requeued and handed out in attempt %d", m.member, h.call.Attempt), ops...)
 	case !w.some:
 		c.violate(Double, fmt.Sprintf("%s was handed out again, %d ms after it was leased until %d, and nothing gave it back",
-			m.member, h.claimed-before.claimed, before.call.Receipt), ops...)
+			m.member, h.claimed-before.claimed, before.call.Receipt/1000), ops...)
 	case used < w.least || used > w.most+unseen:
 		c.violate(Attempts, fmt.Sprintf("%s was handed out in attempt %d and then in attempt %d, want %d to %d more",
 			m.member, before.call.Attempt, h.call.Attempt, w.least, w.most+unseen), ops...)
@@ -177,6 +177,7 @@ func (c *checker) leaseEnded(before, h *handout) bool {
 		}
 		end = before.settles[i].end.Receipt
 	}
+	end /= 1000
 	for _, s := range before.settles { // one that may not have happened may have made it shorter
 		if s.call.Op == Extend && (s.phase() == Unknown || s.ok() && c.forgot(s)) {
 			end = min(end, c.clock.lowest(s.from(), h.at)/1000+s.call.Lease)

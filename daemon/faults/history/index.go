@@ -58,6 +58,7 @@ func told[T comparable](o *op, field func(*Record) T) T {
 func (o *op) offset() int64 { return told(o, func(r *Record) int64 { return r.Offset }) }
 func (o *op) loss() int64   { return told(o, func(r *Record) int64 { return r.Loss }) }
 func (o *op) waited() bool  { return told(o, func(r *Record) bool { return r.Waited }) }
+func (o *op) halfway() bool { return told(o, func(r *Record) bool { return r.Halfway }) }
 func (o *op) epoch() int64  { return told(o, func(r *Record) int64 { return r.Epoch }) }
 func (o *op) due() int64    { return told(o, func(r *Record) int64 { return r.Due }) }
 func (o *op) state() string { return told(o, func(r *Record) string { return r.State }) }
@@ -278,7 +279,7 @@ func (c *checker) mayHide(claim *op) bool {
 // relate puts the handouts of a message in order and gives each what settles it.
 func (m *message) relate(clock clock) {
 	for _, h := range m.handouts {
-		h.claimed = h.call.Receipt - h.call.Lease
+		h.claimed = h.call.Receipt/1000 - h.call.Lease
 		h.at = clock.machine(h.claimed*1000, h.latest())
 	}
 	slices.SortStableFunc(m.handouts, func(a, b *handout) int {

@@ -122,7 +122,7 @@ func (c *checker) settled(h *handout, way Op) *op {
 }
 
 // receipts finds receipts that were accepted and should not have been: of no
-// handout, or of one behind which another one had come for certain.
+// handout, of one that had been given back, or of one behind which another one had come for certain.
 func (c *checker) receipts(m *message) {
 	for _, s := range m.settles {
 		if !s.ok() || c.undone(-never, s.to()) {
@@ -133,10 +133,43 @@ func (c *checker) receipts(m *message) {
 			c.violate(Receipts, fmt.Sprintf("%s was settled with the receipt %d, which nobody was given", m.member, receiptOf(s)), append(m.ops(), s)...)
 			return
 		}
+		if back := c.gaveBack(h, s); back != nil {
+			c.violate(Receipts, m.member+" was settled with a stale receipt: it had been given back with that", h.op, back, s)
+			return
+		}
 		if i := slices.Index(m.handouts, h); i+1 < len(m.handouts) && m.handouts[i+1].latest() < s.from() {
 			c.violate(Receipts, m.member+" was settled with a stale receipt: it had been handed out to another", h.op, m.handouts[i+1].op, s)
 			return
 		}
+	}
+}
+
+// gaveBack returns the call that had given a handout back, or settled it, for
+// certain when another call began.
+func (c *checker) gaveBack(h *handout, s *op) *op {
+	i := slices.IndexFunc(h.settles, func(o *op) bool {
+		return o.call.Op != Extend && o.ok() && o.to() < s.from() && receiptOf(o) == receiptOf(s)
+	})
+	if i < 0 {
+		return nil
+	}
+	return h.settles[i]
+}
+
+// givenTwice finds receipts that a message was handed out with twice. Where
+// others claim, unrecorded, who is given the message knows only about when its lease ends.
+func (c *checker) givenTwice(m *message) {
+	given := make(map[int64]*handout, len(m.handouts))
+	for _, h := range m.handouts {
+		if h.call.Target != "" {
+			continue
+		}
+		before := given[h.call.Receipt]
+		if before != nil && m.lives() == 1 && !c.undone(-never, h.latest()) {
+			c.violate(Receipts, fmt.Sprintf("%s was handed out twice with the receipt %d", m.member, h.call.Receipt), before.op, h.op)
+			return
+		}
+		given[h.call.Receipt] = h
 	}
 }
 

@@ -75,7 +75,7 @@ type Record struct {
 	TTL      int64  `json:"ttl,omitempty"`      // ms
 	Limit    int    `json:"limit,omitempty"`    // of attempts
 	Attempt  int    `json:"attempt,omitempty"`  // 1 on first delivery
-	Receipt  int64  `json:"receipt,omitempty"`  // end of the lease, Unix ms by Redis's clock
+	Receipt  int64  `json:"receipt,omitempty"`  // end of the lease, Unix us by Redis's clock
 	Was      int64  `json:"was,omitempty"`      // the receipt before an extension; the position behind which a gap begins
 	Lease    int64  `json:"lease,omitempty"`    // ms
 	Position int64  `json:"position,omitempty"` // of a broadcast, Unix µs by Redis's clock
@@ -88,12 +88,13 @@ type Record struct {
 	Name     string `json:"name,omitempty"`     // of a named listener
 	Pattern  string `json:"pattern,omitempty"`
 
-	Kind   string `json:"kind,omitempty"`   // of a fault
-	Target string `json:"target,omitempty"` // a process, or what a fault was made to
-	Offset int64  `json:"offset,omitempty"` // ms that Redis's clock is ahead of the machine's from now on
-	Loss   int64  `json:"loss,omitempty"`   // ms before a fault of which Redis may forget what it acknowledged
-	Waited bool   `json:"waited,omitempty"` // of a loss: a replica takes over, and has what it was waited for
-	Epoch  int64  `json:"epoch,omitempty"`  // of a beat; of the carrier that is the target
+	Kind    string `json:"kind,omitempty"`    // of a fault
+	Target  string `json:"target,omitempty"`  // a process, or what a fault was made to
+	Offset  int64  `json:"offset,omitempty"`  // ms that Redis's clock is ahead of the machine's from now on
+	Loss    int64  `json:"loss,omitempty"`    // ms before a fault of which Redis may forget what it acknowledged
+	Waited  bool   `json:"waited,omitempty"`  // of a loss: a replica takes over, and has what it was waited for
+	Halfway bool   `json:"halfway,omitempty"` // a call may stop half way until the fault is healed
+	Epoch   int64  `json:"epoch,omitempty"`   // of a beat; of the carrier that is the target
 }
 
 // String returns the record as its line, which is short.

@@ -44,7 +44,7 @@ func read(t *testing.T, text string) *script {
 
 func empty() history.Final {
 	return history.Final{
-		Heads: map[string]int64{}, Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{},
+		Heads: map[string]int64{}, ReadySet: map[string]int64{}, Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{},
 		Leased: map[string]int64{}, Dead: map[string]map[string]int64{}, Broadcasts: map[string]int64{},
 		Attempts: map[string]int64{}, Expiries: map[string]int64{}, Leases: map[string]int64{}, Waiting: map[string]int64{},
 		Trimmed: map[string]int64{},
@@ -114,7 +114,7 @@ func (s *script) takes(r history.Record, from, to int64, rest []string) {
 	}
 	s.fields(&take, rest)
 	if take.Receipt == 0 {
-		take.Receipt = at/1000 + take.Lease
+		take.Receipt = at/1000*1000 + 1000*take.Lease
 	}
 	s.last[r.Process]++
 	take.N = s.last[r.Process]
@@ -154,9 +154,9 @@ func (s *script) fields(r *history.Record, words []string) {
 		case "due":
 			r.Due = start + s.number(value)
 		case "receipt":
-			r.Receipt = start + s.number(value)
+			r.Receipt = 1000 * (start + s.number(value))
 		case "was":
-			r.Was = start + s.number(value)
+			r.Was = 1000 * (start + s.number(value))
 		case "after":
 			r.Was = s.ms(value)
 		case "position":
@@ -175,6 +175,8 @@ func (s *script) fields(r *history.Record, words []string) {
 			r.Loss = s.number(value)
 		case "waited":
 			r.Waited = value == "true"
+		case "halfway":
+			r.Halfway = value == "true"
 		case "epoch":
 			r.Epoch = s.number(value)
 		case "count":
@@ -228,7 +230,10 @@ func (s *script) place(where, id string, at int64) {
 		}
 	case "ready":
 		set(f.Ready)
-		f.ReadySet = []string{topic}
+		f.ReadySet = map[string]int64{topic: at}
+		for _, due := range f.Ready[topic] {
+			f.ReadySet[topic] = min(f.ReadySet[topic], due)
+		}
 	case "dead":
 		set(f.Dead)
 		f.Deaths = append(f.Deaths, member)

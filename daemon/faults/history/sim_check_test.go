@@ -14,7 +14,7 @@ import (
 
 const simTime = 500 // ms
 
-var simBounds = history.Bounds{Attempts: simLimit, Late: time.Second, Recovery: 2 * time.Second}
+var simBounds = history.Bounds{Attempts: simLimit, Ordered: []string{"ordered"}, Late: time.Second, Recovery: 2 * time.Second}
 
 // A system that keeps its promises breaks no rule, whatever befalls it; and one
 // thing that is changed in its history afterwards breaks the right one.
@@ -127,7 +127,7 @@ var mutations = []mutation{
 		if i < 0 {
 			return nil, f
 		}
-		rs[i].Receipt = rs[i].Due + rs[i].Lease - 1
+		rs[i].Receipt = 1000 * (rs[i].Due + rs[i].Lease - 1)
 		return rs, f
 	}},
 	{"hand out what was cancelled", history.Cancelled, true, func(rnd *rand.Rand, rs []history.Record, f history.Final) ([]history.Record, history.Final) {
@@ -193,6 +193,26 @@ var mutations = []mutation{
 			}
 		}
 		return rs, f
+	}},
+	{"have a message overtaken", history.Order, true, func(rnd *rand.Rand, rs []history.Record, f history.Final) ([]history.Record, history.Final) {
+		i, next := twoHandled(rs)
+		if i < 0 {
+			return nil, f
+		}
+		rs[i].ID, rs[next].ID = rs[next].ID, rs[i].ID
+		rs[i].Due, rs[next].Due = rs[next].Due, rs[i].Due
+		return rs, f
+	}},
+	{"accept a receipt that was given back", history.Receipts, true, func(rnd *rand.Rand, rs []history.Record, f history.Final) ([]history.Record, history.Final) {
+		i := pick(rnd, rs, func(r history.Record) bool { return r.Op == history.Nack && r.Phase == history.OK })
+		if i < 0 {
+			return nil, f
+		}
+		ack := rs[slices.IndexFunc(rs, func(r history.Record) bool { return r.Process == rs[i].Process && r.N == rs[i].N })]
+		ack.At, ack.Process, ack.N, ack.Op = rs[i].At+1, "x", 1, history.Ack
+		end := ack
+		end.At, end.Phase = ack.At+1, history.OK
+		return slices.Insert(rs, i+1, ack, end), f
 	}},
 	{"swap two broadcasts", history.Order, false, func(rnd *rand.Rand, rs []history.Record, f history.Final) ([]history.Record, history.Final) {
 		i, next := twoHeard(rnd, rs)
@@ -292,7 +312,7 @@ func settles(rs []history.Record, id string) (n int) {
 func handOut(rs []history.Record, r history.Record, at int64) []history.Record {
 	take := history.Record{
 		At: at, Process: "x", N: 1, Op: history.Take, Topic: r.Topic, ID: r.ID, Attempt: 1,
-		Lease: simLease, Receipt: at/1000 + simLease, Due: at/1000 - 1,
+		Lease: simLease, Receipt: at + 1000*simLease, Due: at/1000 - 1,
 	}
 	call := history.Record{At: at - 1, Process: "x", N: 1, Op: history.Claim, Phase: history.Call, Topic: r.Topic}
 	end := call
@@ -314,6 +334,36 @@ func twoHeard(rnd *rand.Rand, rs []history.Record) (first, second int) {
 		if of(r) && r.Process == rs[first].Process {
 			return first, first + 1 + i
 		}
+	}
+	return -1, -1
+}
+
+// twoHandled returns the positions of two messages that one worker was given one
+// after the other, the later one of which had been published when the first stood there.
+func twoHandled(rs []history.Record) (first, second int) {
+	published := make(map[string]history.Record) // how that ended
+	handled := make(map[string]int)
+	for _, r := range rs {
+		if r.Op == history.Handle && r.Phase == history.Call {
+			handled[r.ID]++
+		}
+		if r.Op == history.Publish && r.Phase == history.OK && !has(rs, history.Reschedule, r.ID) && !has(rs, history.Requeue, r.ID) {
+			published[r.ID] = r
+		}
+	}
+	var before []int
+	for i, r := range rs {
+		p, plain := published[r.ID]
+		if r.Op != history.Handle || r.Phase != history.Call || r.Topic != "ordered" || r.Attempt != 1 || !plain || handled[r.ID] > 1 {
+			continue
+		}
+		for _, j := range before {
+			q := published[rs[j].ID]
+			if q.At < p.At-5_000 && q.Due < p.Due && p.At < rs[j].At {
+				return j, i
+			}
+		}
+		before = append(before, i)
 	}
 	return -1, -1
 }
@@ -347,7 +397,7 @@ func large(n int64) (records []history.Record) {
 		claim := history.Record{Process: "w", N: 2*i + 1, Op: history.Claim, Topic: "t"}
 		add(at+2000, history.Call, claim)
 		take := claim
-		take.Op, take.ID, take.Due, take.Attempt, take.Receipt, take.Lease = history.Take, id, due, 1, at/1000+1002, 1000
+		take.Op, take.ID, take.Due, take.Attempt, take.Receipt, take.Lease = history.Take, id, due, 1, at+1002_000, 1000
 		add(at+2001, history.Event, take)
 		add(at+2002, history.OK, claim)
 		ack := history.Record{Process: "w", N: 2*i + 2, Op: history.Ack, Topic: "t", ID: id, Receipt: take.Receipt}

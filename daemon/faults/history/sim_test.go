@@ -107,6 +107,7 @@ func (s *sim) run(ms int64) {
 		s.listener(fmt.Sprintf("l%d", i))
 		s.named(fmt.Sprintf("n%d", i))
 	}
+	s.inTurn("o0")
 	s.after(s.between(50, 300), s.disturb)
 	end := s.now + ms*1000
 	s.until(end)
@@ -201,11 +202,13 @@ func (s *sim) publisher(process string) {
 	s.after(s.between(1, 20), func() { s.publisher(process) })
 	s.ids++
 	m := simMessage{topic: "claimed", id: fmt.Sprintf("m%d", s.ids), limit: simLimit, place: "scheduled"}
-	switch s.roll(3) {
+	switch s.roll(4) {
 	case 0:
 		m.topic = "handled"
 	case 1:
 		m.topic, m.broadcast, m.place = "news", true, "broadcasts"
+	case 2:
+		m.topic = "ordered"
 	}
 	if !m.broadcast && s.roll(5) == 0 {
 		m.ttl = 20 + s.rnd.Int64N(500)
@@ -274,9 +277,9 @@ func (s *sim) carry() {
 	var due []simMessage
 	for id, m := range s.redis.messages {
 		switch {
-		case m.place == "leased" && m.deadline <= now:
+		case m.place == "leased" && m.deadline <= 1000*now:
 			m.used++
-			m.due, m.place = m.deadline, "ready"
+			m.due, m.place = m.deadline/1000, "ready"
 			if m.used >= m.limit {
 				m.place = "dead"
 			}
@@ -312,7 +315,7 @@ func (s *sim) lease(topic string, n int) (taken []simMessage) {
 	slices.SortFunc(taken, func(a, b simMessage) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.id, b.id)) })
 	taken = taken[:min(n, len(taken))]
 	for i := range taken {
-		taken[i].place, taken[i].deadline = "leased", s.clock()+simLease
+		taken[i].place, taken[i].deadline = "leased", s.now+1000*(s.offset+simLease)
 		s.redis.messages[taken[i].id] = taken[i]
 	}
 	return taken
@@ -362,7 +365,7 @@ func (s *sim) extend(id string, receipt int64, lease int64, end *history.Record)
 	if !mine {
 		return history.No
 	}
-	m.deadline = s.clock() + lease
+	m.deadline = s.now + 1000*(s.offset+lease)
 	end.Receipt = m.deadline
 	s.redis.messages[id] = m
 	return history.OK
@@ -471,19 +474,32 @@ func (s *sim) subscriber(process string) {
 		}
 		s.after(s.between(0, 5), func() {
 			if !s.dead[process] && s.now-sent < simLease*1000 {
-				s.handle(process, m)
+				s.handle(process, m, s.between(1, 10), func() {})
 			}
 		})
 	}
 }
 
-// handle is a handler, some of which are slow and some of which fail.
-func (s *sim) handle(process string, m simMessage) {
+// inTurn is a worker that handles one message after the other.
+func (s *sim) inTurn(process string) {
+	if s.dead[process] {
+		return
+	}
+	again := func() { s.inTurn(process) }
+	if got := s.lease("ordered", 1); len(got) > 0 {
+		s.handle(process, got[0], s.rnd.Int64N(1000), again)
+	} else {
+		s.after(s.between(1, simAhead), again)
+	}
+}
+
+// handle is a handler, some of which are slow and some of which fail. Then
+// something else may be done.
+func (s *sim) handle(process string, m simMessage, took int64, then func()) {
 	s.last[process]++
 	r := taken(m, history.Record{Op: history.Handle, N: s.last[process], Phase: history.Call})
 	s.write(process, r)
-	took := s.between(1, 10)
-	if s.roll(10) == 0 {
+	if m.topic != "ordered" && s.roll(10) == 0 {
 		took = s.between(simLease, 3*simLease)
 	}
 	end := history.Record{Op: history.Handle, N: r.N, Topic: m.topic, ID: m.id, Phase: history.OK}
@@ -520,6 +536,7 @@ func (s *sim) handle(process string, m simMessage) {
 			default:
 				s.nack(m.id, receipt, &history.Record{})
 			}
+			then()
 		})
 	})
 }
@@ -636,7 +653,7 @@ func (s *sim) healed(fault history.Record, heal func(history.Record)) {
 
 // kill ends a process, and starts another one like it when it is healed.
 func (s *sim) kill(fault *history.Record) func(history.Record) {
-	roles := map[string]func(string){"w": s.claimer, "s": s.subscriber, "p": s.publisher, "l": s.listener, "n": s.named}
+	roles := map[string]func(string){"w": s.claimer, "s": s.subscriber, "p": s.publisher, "l": s.listener, "n": s.named, "o": s.inTurn}
 	var living []string
 	for process := range s.last {
 		if roles[process[:1]] != nil && !s.dead[process] {
@@ -684,8 +701,8 @@ func (s *sim) final() history.Final {
 			}
 		case "ready":
 			set(f.Ready, m, member, m.due)
-			if !slices.Contains(f.ReadySet, m.topic) {
-				f.ReadySet = append(f.ReadySet, m.topic)
+			if first, known := f.ReadySet[m.topic]; !known || m.due < first {
+				f.ReadySet[m.topic] = m.due
 			}
 		case "dead":
 			set(f.Dead, m, member, m.due)

@@ -4,25 +4,29 @@
 #
 #   ./worker.sh
 #
-# It needs curl only. Start as many as you like.
-url=${BELLHOP_URL:-http://127.0.0.1:8420}
-topic=order.timeout
+# It needs curl only, 7.84 or newer. Start as many as you like.
+topic=${BELLHOP_URL:-http://127.0.0.1:8420}/v1/topics/order.timeout
+body=$(mktemp) || exit
+trap 'rm -f "$body"' EXIT
+trap 'exit 1' HUP INT TERM
 
-# Takes a text or a number of the answer, which is one message in JSON.
-field() { printf %s "$answer" | sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p"; }
+# Handles the message of an id, whose body is standard input, byte for byte.
+handle() { printf 'order %s was not paid: ' "$1" && cat && echo; }
+
+call() { curl -sS --fail-with-body -X POST "$@"; }
 
 echo waiting
 while :; do
-  # The call is held open until there is a message, for 1m at the most.
-  if ! answer=$(curl -sS --fail-with-body -X POST "$url/v1/topics/$topic/claim?wait=1m"); then
+  : >"$body" # curl leaves a file as it is where nothing comes
+  # The call is held open until there is a message, for 1m at the most. What else
+  # is known of it is in the headers: -D FILE keeps them.
+  if ! known=$(call -o "$body" -w '%header{bellhop-id} %header{bellhop-receipt}' "$topic/claim?as=body&wait=1m"); then
+    cat "$body" >&2
     sleep 1
     continue
   fi
-  id=$(field id)
-  receipt=$(field receipt)
-  test -n "$id" || continue
-
-  echo "order $id was not paid: $(field body)"
-
-  curl -sS --fail-with-body -X POST "$url/v1/topics/$topic/messages/$id/ack?receipt=$receipt"
+  set -- $known # an id has no spaces
+  test $# = 2 || continue
+  if handle "$1" <"$body"; then settle=ack; else settle=nack; fi # again after a backoff
+  call "$topic/messages/$1/$settle?receipt=$2"
 done

@@ -43,6 +43,7 @@ check(listed.messages.length === 1 && listed.messages[0].attempts === 3, `listed
 const claimed = data(
   await bellhop.POST("/v1/topics/{topic}/claim", { params: { path: { topic }, query: { max: 5, wait: "5s", lease: "30s" } } }),
 );
+if (typeof claimed === "string") throw new Error("a body came without as=body");
 const [message] = claimed.messages;
 check(claimed.messages.length === 1 && message.body === "EUR 10" && message.attempt === 1, `claimed ${JSON.stringify(claimed)}`);
 

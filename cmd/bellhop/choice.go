@@ -1,0 +1,204 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+const (
+	badAfter  = time.Minute // that a message is ready and not taken
+	surveyed  = 200         // topics of each kind that stands out, and by name, from which the worst are chosen
+	walkedAt  = 1000        // topics counted at a time, where all are
+	rateTakes = time.Second // between the two counts that a rate is made of
+)
+
+// orders are the orders of topics, by their names.
+var orders = map[string]func(a, b topicRow) int{
+	"name":    func(a, b topicRow) int { return cmp.Compare(a.Topic, b.Topic) },
+	"overdue": func(a, b topicRow) int { return cmp.Or(cmp.Compare(b.late(), a.late()), cmp.Compare(b.Dead, a.Dead)) },
+	"dead":    func(a, b topicRow) int { return cmp.Compare(b.Dead, a.Dead) },
+	"ready":   func(a, b topicRow) int { return cmp.Compare(b.Ready, a.Ready) },
+	"rate":    func(a, b topicRow) int { return cmp.Compare(b.per.sum(), a.per.sum()) },
+}
+
+// A choice is which topics are shown, and in which order.
+type choice struct {
+	patterns []notify.Pattern // none: all topics
+	sort     string           // of orders
+	limit    int              // 0: none
+	bad      bool             // only those that are in trouble
+	watch    bool
+}
+
+// check fills in the order, and reports what is wrong. The error is a notify.ErrInvalid.
+func (c *choice) check(args []string) error {
+	if len(args) > 0 {
+		p, err := notify.ParsePattern(args[0])
+		if err != nil {
+			return err
+		}
+		c.patterns = []notify.Pattern{p}
+	}
+	if c.sort == "" && (c.watch || c.bad) {
+		c.sort = "overdue"
+	} else if c.sort == "" {
+		c.sort = "name"
+	}
+	if orders[c.sort] == nil {
+		return fmt.Errorf("%w order %.100q: use name, overdue, dead, ready or rate", notify.ErrInvalid, c.sort)
+	}
+	if c.limit < 0 {
+		return fmt.Errorf("%w limit %d: use 1 or more, or leave it out", notify.ErrInvalid, c.limit)
+	}
+	return nil
+}
+
+// A topicRow is a topic as it is shown.
+type topicRow struct {
+	notify.Counts
+	per *rates // nil where they are unknown
+}
+
+// late is for how long the topic waits for somebody; -1 where nothing does.
+func (r topicRow) late() time.Duration {
+	if r.Ready == 0 || r.Paused {
+		return -1
+	}
+	return r.Overdue
+}
+
+// bad reports whether a topic is in trouble.
+func (r topicRow) bad() bool { return r.late() >= badAfter || r.Dead > 0 || r.Paused }
+
+// A shownTopics is what is shown.
+type shownTopics struct {
+	rows []topicRow
+
+	topics                        int64 // in all that match
+	waiting, leased, dead, bcasts int64 // of them; waiting are scheduled or ready
+}
+
+// take takes those of some topics that are chosen, and forgets the ones that are beyond the limit.
+func (t *shownTopics) take(counts []notify.Counts, c choice) {
+	for _, one := range counts {
+		if row := (topicRow{Counts: one}); !c.bad || row.bad() {
+			t.rows = append(t.rows, row)
+		}
+	}
+	if c.sort != "rate" { // which is not known yet
+		t.arrange(c)
+	}
+}
+
+// arrange sorts what is shown, and keeps no more than the limit.
+func (t *shownTopics) arrange(c choice) {
+	slices.SortFunc(t.rows, func(a, b topicRow) int { return cmp.Or(orders[c.sort](a, b), cmp.Compare(a.Topic, b.Topic)) })
+	if c.limit > 0 && len(t.rows) > c.limit {
+		t.rows = t.rows[:c.limit:c.limit]
+	}
+}
+
+// look counts the topics that are chosen. Indexes tell which the worst are; only
+// other orders, and patterns, need all topics that match to be counted.
+func (a *app) look(ctx context.Context, s *session, c choice) (shownTopics, error) {
+	survey, err := s.pub.Survey(ctx, surveyed)
+	if err != nil {
+		return shownTopics{}, err
+	}
+	if len(c.patterns) == 0 && (c.bad || c.watch || c.sort == "overdue" || c.sort == "rate") {
+		return a.lookAtWorst(ctx, s, c, survey)
+	}
+	return a.lookAtAll(ctx, s, c, survey.Topics)
+}
+
+// lookAtWorst counts the topics that stand out, and the first ones by name, which are all of a small store.
+func (a *app) lookAtWorst(ctx context.Context, s *session, c choice, survey notify.Survey) (t shownTopics, err error) {
+	t = shownTopics{
+		topics: survey.Topics, leased: survey.Leased, dead: survey.Dead, bcasts: survey.Broadcasts,
+		waiting: survey.Messages - survey.Leased - survey.Dead - survey.Broadcasts,
+	}
+	counts, _, err := s.pub.TopicsAfter(ctx, "", surveyed)
+	if err != nil {
+		return t, err
+	}
+	known := make(map[string]bool)
+	for _, one := range counts {
+		known[one.Topic] = true
+	}
+	var names []string
+	for _, list := range [][]notify.Notable{survey.Overdue, survey.Behind, survey.Deaths, survey.Paused, survey.Busy} {
+		for _, n := range list {
+			if !known[n.Topic] && notify.CheckTopic(n.Topic) == nil {
+				known[n.Topic] = true
+				names = append(names, n.Topic)
+			}
+		}
+	}
+	others, err := s.pub.CountTopics(ctx, names)
+	t.take(append(counts, others...), c)
+	return t, err
+}
+
+// lookAtAll counts all topics that match, a page at a time.
+func (a *app) lookAtAll(ctx context.Context, s *session, c choice, of int64) (t shownTopics, err error) {
+	bar := a.progress("counting", max(of, 1))
+	defer func() { _ = bar.Finish() }() // it only draws
+	for after := ""; ; {
+		var counts []notify.Counts
+		if counts, after, err = s.pub.TopicsAfter(ctx, after, walkedAt, c.patterns...); err != nil {
+			return t, err
+		}
+		for _, one := range counts {
+			t.topics++
+			t.waiting += one.Scheduled + one.Ready
+			t.leased, t.dead, t.bcasts = t.leased+one.Leased, t.dead+one.Dead, t.bcasts+one.Broadcasts
+		}
+		t.take(counts, c)
+		if _ = bar.Add(len(counts)); after == "" {
+			return t, nil
+		}
+	}
+}
+
+// rate fills in what happens per second, by counting again a second later.
+func (t *shownTopics) rate(ctx context.Context, s *session, c choice) error {
+	var v view
+	v.rate(t.rows, time.Now())
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(rateTakes):
+	}
+	names := make([]string, len(t.rows))
+	for i, row := range t.rows {
+		names[i] = row.Topic
+	}
+	counts, err := s.pub.CountTopics(ctx, names)
+	if err != nil {
+		return err
+	}
+	for i, one := range counts {
+		t.rows[i].Counts = one
+	}
+	v.rate(t.rows, time.Now())
+	t.arrange(c)
+	return nil
+}
+
+// sum says what all topics that match hold.
+func (t *shownTopics) sum() string {
+	topics := plural(t.topics, "topic")
+	if n := int64(len(t.rows)); n != t.topics {
+		topics += fmt.Sprintf(", %d shown", n)
+	}
+	return strings.Join([]string{
+		fmt.Sprintf("%s: %d scheduled or ready", topics, t.waiting), fmt.Sprintf("%d in hand", t.leased),
+		fmt.Sprintf("%d dead", t.dead), plural(t.bcasts, "broadcast") + " to come",
+	}, ", ")
+}

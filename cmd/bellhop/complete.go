@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/daemon/terminal"
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// A shell asks for completions at each press of Tab: it gets what there is within
+// completeWithin, and at the most mostCompletions. Where Redis is away it gets none.
+const (
+	completeWithin  = time.Second
+	mostCompletions = 100
+)
+
+// complete has the shell complete what stands in Redis: the topic that each
+// command below begins with, and the names of listeners.
+func (a *app) complete(c *cobra.Command) {
+	if usage := strings.Fields(c.Use); len(usage) > 1 && (strings.HasPrefix(usage[1], "TOPIC") || usage[1] == "[TOPIC]" || usage[1] == "[PATTERN]") {
+		c.ValidArgsFunction = a.first(a.topicsLike)
+	}
+	for _, below := range c.Commands() {
+		a.complete(below)
+	}
+}
+
+// first completes the first argument. What follows is an id, or a command, which the shell knows.
+func (a *app) first(find finder) cobra.CompletionFunc {
+	found := a.found(find)
+	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		switch {
+		case len(args) == 0:
+			return found(c, args, begun)
+		case strings.Contains(c.Use, "CMD"):
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// A finder finds names in Redis that begin with a text.
+type finder func(ctx context.Context, s *session, begun string) ([]string, error)
+
+// found completes what a finder finds.
+func (a *app) found(find finder) cobra.CompletionFunc {
+	return func(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		ctx, stop := context.WithTimeout(c.Context(), completeWithin)
+		defer stop()
+		s, err := a.open()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp // the call will say why
+		}
+		defer s.store.Close()
+		names, err := find(ctx, s, begun)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// topicsLike finds topics by name, from the first that may begin with a text.
+func (a *app) topicsLike(ctx context.Context, s *session, begun string) (names []string, err error) {
+	before := ""
+	if n := len(begun); n > 0 {
+		before = begun[:n-1] + string(begun[n-1]-1) + "~" // which no topic has in it
+	}
+	counts, _, err := s.pub.TopicsAfter(ctx, before, mostCompletions)
+	for _, c := range counts {
+		if strings.HasPrefix(c.Topic, begun) {
+			names = append(names, c.Topic)
+		}
+	}
+	return names, err
+}
+
+// listenersLike finds named listeners.
+func (a *app) listenersLike(ctx context.Context, s *session, begun string) ([]string, error) {
+	names, err := s.store.Client().HKeys(ctx, s.store.Keys().Listeners()).Result()
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return !strings.HasPrefix(name, begun) || terminal.Quote(name) != name // that is none of ours
+	})
+	slices.Sort(names)
+	return names[:min(len(names), mostCompletions)], err
+}
+
+// states returns the names of all states.
+func states() (names []string) {
+	for _, s := range []notify.State{notify.Scheduled, notify.Ready, notify.Leased, notify.Dead} {
+		names = append(names, s.String())
+	}
+	return names
+}

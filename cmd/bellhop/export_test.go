@@ -1,0 +1,194 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// sorted returns the lines of a text, sorted.
+func sorted(text string) []string { return slices.Sorted(strings.Lines(text)) }
+
+// files returns the names of the files in a folder.
+func files(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// fillStore publishes messages of every kind, and returns what export says of them.
+func fillStore(s *shell) {
+	s.t.Helper()
+	s.call("publish", "order.timeout", "--id", "a", "--delay", "1h", "--body", "x", "--ttl", "1h", "--attempts", "3", "--header", "K=v")
+	s.call("publish", "mail", "--id", "b", "--body", "y")
+	s.call("broadcast", "prices.gold", "--id", "c", "--delay", "1h", "--body", "42")
+	s.call("publish", "failed", "--id", "d", "--attempts", "1", "--body", "z")
+	s.call("work", "failed", "--count", "1", "--", "sh", "-c", "echo no such order >&2; exit 1")
+	s.call("pause", "mail")
+}
+
+// What is exported can be published under another prefix, and is the same there.
+func TestExport(t *testing.T) {
+	from, to := newShell(t), newShell(t)
+	fillStore(from)
+	path := filepath.Join(t.TempDir(), "messages.jsonl")
+	r := from.feed("", "export", path)
+	if r.code != exitDone || r.out != "exported 4: 1 scheduled, 1 ready, 0 leased, 1 dead, 1 broadcasts\n" ||
+		r.err != "bellhop: 1 paused, which is not exported; call bellhop pause where you publish this, for each of: mail\n" {
+		t.Errorf("got %+v", r)
+	}
+	written, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if about, err := os.Stat(path); err != nil || about.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v, %v", about.Mode(), err)
+	}
+	if got := to.call("publish", "--file", path); got != "published 4, refused 0\n" {
+		t.Errorf("got %q", got)
+	}
+	r = to.feed("", "export", "-")
+	if r.code != exitDone || !slices.Equal(sorted(r.out), sorted(string(written))) {
+		t.Errorf("exit %d, exported %s\nand then %s", r.code, written, r.out)
+	}
+	contains(t, r.err, "exported 4: ")
+	contains(t, to.call("dead", "list", "failed"), "exit status 1: no such order")
+	r = to.feed("", "publish", "--file", path)
+	if r.code != exitFailed || r.out != "published 0, refused 4\n" || !strings.Contains(r.err, "id already in use") {
+		t.Errorf("published again: %+v", r)
+	}
+	var sum notify.Exported
+	from.json(&sum, "export", path, "--json") // in its place
+	if sum.Total() != 4 || sum.Dead != 1 || !slices.Equal(sum.Paused, []string{"mail"}) || !slices.Equal(files(t, filepath.Dir(path)), []string{"messages.jsonl"}) {
+		t.Errorf("got %+v, and there is %q", sum, files(t, filepath.Dir(path)))
+	}
+}
+
+// A line of an export that was changed by hand is told with its number and its field, and the others are restored.
+func TestRestoreRefuses(t *testing.T) {
+	s := newShell(t)
+	r := s.feed(`{"topic":"t","id":"a","body":"x","restore":{"died":"2020-01-01T00:00:00Z","attempts_used":-1}}
+{"topic":"t","id":"b","body":"x","restore":{"died":"2020-01-01T00:00:00Z"}}
+{"topic":"t","id":"c","body":"x","restore":{}}`, "publish", "--file", "-")
+	if r.code != exitFailed || r.out != "published 1, refused 2\n" {
+		t.Errorf("got %+v", r)
+	}
+	contains(t, r.err, "line 1: invalid restore.attempts_used -1: use 0 to ", "line 3: invalid due: it is missing; ")
+}
+
+// An export of nothing is one, and says where it looked.
+func TestExportOfNothing(t *testing.T) {
+	s := newShell(t)
+	r := s.feed("", "export", "-")
+	if r.code != exitDone || r.out != "" || !strings.Contains(r.err, "no message under the prefix "+s.setting("BELLHOP_PREFIX")+" at redis://") {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestExportRefuses(t *testing.T) {
+	s := newShell(t)
+	contains(t, s.fails(exitUsage, "export"), "FILE is missing")
+	contains(t, s.fails(exitUsage, "export", "a", "b"), `unexpected argument "b"`)
+	contains(t, s.fails(exitUsage, "export", t.TempDir()), "it is no regular file; name another, or - for standard output")
+	contains(t, s.fails(exitUsage, "export", "/dev/null"), "it is no regular file")
+	contains(t, s.fails(exitFailed, "export", filepath.Join(t.TempDir(), "none", "file")), "no such file or directory")
+}
+
+// A store of another format is exported by the version that wrote it, which this one says.
+func TestExportOfAnotherFormat(t *testing.T) {
+	s := newShell(t)
+	fillStore(s)
+	store := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
+	if err := store.Client().Set(t.Context(), store.Keys().Format(), "999 ID", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	contains(t, s.fails(exitFailed, "export", filepath.Join(dir, "messages.jsonl")), "has format 999", "run bellhop export FILE with the version that wrote it")
+	if names := files(t, dir); len(names) != 0 {
+		t.Errorf("there is %q", names)
+	}
+}
+
+// An export that is cut leaves no file that could be taken for whole, and what stood there stays.
+func TestExportIsCut(t *testing.T) {
+	redis := storetest.Server(t)
+	s := newShell(t, "BELLHOP_REDIS_URL="+redis.URL())
+	fillStore(s)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "messages.jsonl")
+	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := storetest.At(t, redis.URL(), "").Client().Do(t.Context(), "client", "pause", 60_000, "all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	p := s.start("export", path)
+	storetest.Eventually(t, "it has begun", func() bool { return len(files(t, dir)) == 2 })
+	p.signal(syscall.SIGINT)
+	p.ends(exitFailed)
+	contains(t, p.said(), "interrupted", path+" was not written")
+	if text, err := os.ReadFile(path); string(text) != "before" || len(files(t, dir)) != 1 {
+		t.Errorf("there is %q, and the file holds %q, %v", files(t, dir), text, err)
+	}
+}
+
+// Where standard output is full, the exit code says so.
+func TestExportToFullDisk(t *testing.T) {
+	s := newShell(t)
+	fillStore(s)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	cmd := s.command("export", "-")
+	var errOut strings.Builder
+	cmd.Stdout, cmd.Stderr = full, &errOut
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitFailed {
+		t.Errorf("it ended with %v", err)
+	}
+	contains(t, errOut.String(), "no space left on device")
+}
+
+// The commands of the README's section on another version work as they stand there.
+func TestReadmeOfAnotherVersion(t *testing.T) {
+	s := newShell(t)
+	fillStore(s)
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(readme), "\n## Another version\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var commands string
+	for line := range strings.Lines(section) {
+		if command, ok := strings.CutPrefix(line, "    "); ok {
+			commands += command
+		}
+	}
+	dir := t.TempDir()
+	self := s.command()
+	if err := os.Symlink(self.Path, filepath.Join(dir, "bellhop")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-exc", strings.ReplaceAll(commands, "bellhop2", s.setting("BELLHOP_PREFIX")+"-2"))
+	cmd.Dir, cmd.Env = dir, s.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	contains(t, string(out), "exported 4: ", "published 4, refused 0")
+}

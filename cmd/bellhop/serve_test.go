@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// What keeps a service from Redis, and which setting is to be looked at, stands in its log and in its status.
+func TestServiceTellsWhyItWaits(t *testing.T) {
+	locked := storetest.Server(t, "--requirepass", "right")
+	web := httptest.NewServer(nil)
+	defer web.Close()
+	for _, test := range []struct{ url, fault, remedy string }{
+		{"redis://:geheim@" + locked.Addr(), "WRONGPASS ", "see to BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME and BELLHOP_REDIS_PASSWORD_FILE"},
+		{"redis://" + web.Listener.Addr().String(), `what answers there is no Redis: it says "HTTP/1.1 400 Bad Request"`, "see that BELLHOP_REDIS_URL names the address and port of a Redis"},
+	} {
+		for _, call := range []string{"serve", "work t"} {
+			m, variable := newManager(t)
+			p := newShell(t, variable, "BELLHOP_LOG_FORMAT=json", "BELLHOP_REDIS_URL="+test.url).start(strings.Fields(call)...)
+			m.tells("STATUS=.*waiting for Redis at redis://.*: " + regexp.QuoteMeta(test.fault) + ".*; " + regexp.QuoteMeta(test.remedy))
+			p.await(1, `"remedy":"`+test.remedy)
+			p.stop()
+			contains(t, p.said(), strings.ReplaceAll(test.fault, `"`, `\"`))
+			if strings.Contains(p.said(), "geheim") {
+				t.Errorf("the password is told:\n%s", p.said())
+			}
+		}
+	}
+}
+
+func TestNoRedis(t *testing.T) {
+	web := httptest.NewServer(nil)
+	defer web.Close()
+	url := "redis://" + web.Listener.Addr().String()
+	want := "redis at " + url + `: what answers there is no Redis: it says "HTTP/1.1 400 Bad Request"; see that BELLHOP_REDIS_URL names the address and port of a Redis, and rediss:// where it wants TLS`
+	for _, call := range []string{"topics", "publish t --body x", "listeners", "carrier"} {
+		got := newShell(t).fails(exitFailed, append(strings.Fields(call), "--redis", url)...)
+		if !strings.HasSuffix(got, want+"\n") || strings.Count(got, "\n") != 1 {
+			t.Errorf("bellhop %s: got %s", call, got)
+		}
+	}
+	greeter, err := net.Listen("tcp", "127.0.0.1:0") // as a server of mail does
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer greeter.Close()
+	go func() {
+		for conn, err := greeter.Accept(); err == nil; conn, err = greeter.Accept() {
+			fmt.Fprint(conn, "220 \x1b[2Jmail ESMTP\r\n")
+		}
+	}()
+	contains(t, newShell(t).fails(exitFailed, "topics", "--redis", "redis://"+greeter.Addr().String()), `no Redis: it says "220 \x1b[2Jmail ESMTP"; see that`)
+}
+
+// A Redis that reads its data is waited for.
+func TestLoadingIsNoError(t *testing.T) {
+	server := storetest.Server(t, "--key-load-delay", "10000", "--rdbcompression", "no", "--loading-process-events-interval-bytes", "1024") // it answers after each
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})
+	defer client.Close()
+	_, err := client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for i := range 600 {
+			p.Set(t.Context(), fmt.Sprintf("key:%d", i), strings.Repeat("x", 1024), 0)
+		}
+		p.Save(t.Context())
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	again := make(chan error, 1)
+	go func() {
+		next, err := server.Restart(t.Context())
+		if err == nil {
+			t.Cleanup(next.Stop)
+		}
+		again <- err
+	}()
+	storetest.Eventually(t, "it is loading", func() bool { return redis.HasErrorPrefix(client.Ping(t.Context()).Err(), "LOADING") })
+	m, variable := newManager(t)
+	p := newShell(t, variable, "BELLHOP_REDIS_URL="+server.URL()).start("serve")
+	m.hears("STATUS=waiting for Redis at " + server.URL() + ": LOADING Redis is loading the dataset in memory; it has just started: wait until it has read its data")
+	p.await(1, "msg=elected")
+	if err := storetest.Receive(t, "Redis is there", again); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, p.said(), `level=INFO msg="cannot stand for election, trying on"`, `remedy="it has just started: wait until it has read its data"`)
+	if strings.Contains(p.said(), "level=ERROR") {
+		t.Errorf("it is told as an error:\n%s", p.said())
+	}
+	p.stop()
+}

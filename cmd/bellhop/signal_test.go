@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Whatever goes on until it is told to stop has done what it should when it stops in good order.
+func TestSignalsThatDrain(t *testing.T) {
+	for _, call := range []string{"serve", "work t", "listen t", "listen t --name n", "topics --watch"} {
+		for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+			s := newShell(t)
+			s.publish("t", 1)
+			p := s.start(strings.Fields(call)...)
+			p.await(1, map[bool]string{true: "TOPIC", false: "msg="}[strings.HasPrefix(call, "topics")])
+			p.signal(sig)
+			p.ends(exitDone)
+		}
+	}
+	away := newShell(t, "BELLHOP_REDIS_URL=redis://127.0.0.1:1")
+	for _, call := range []string{"serve", "work t", "listen t", "listen t --name n"} {
+		p := away.start(strings.Fields(call)...)
+		p.await(1, "trying on")
+		p.signal(os.Interrupt)
+		p.ends(exitDone)
+	}
+	p, _ := startDev(t, nil, "--no-tour", "--dir", t.TempDir())
+	p.signal(os.Interrupt)
+	p.ends(exitDone)
+}
+
+// A daemon with a request in hand is ended at once by a second signal.
+func TestSecondSignalEndsServe(t *testing.T) {
+	p := newShell(t).start("serve")
+	p.await(1, "serving http")
+	address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(p.said())[1]
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+	if _, err := conn.Read(make([]byte, 100)); err != nil { // it wants the body
+		t.Fatal(err)
+	}
+	p.signal(os.Interrupt)
+	p.await(1, "msg=stopping")
+	p.signal(syscall.SIGTERM)
+	p.ends(exitInterrupted)
+}
+
+// At the end it is told what was done, however it ends.
+func TestHandledIsTold(t *testing.T) {
+	s := newShell(t, "BELLHOP_BACKOFF_MIN=1ms", "BELLHOP_BACKOFF_MAX=1ms")
+	s.serve()
+	s.publish("t", 3)
+	r := s.feed("", "work", "t", "--count", "3", "--", "sh", "-c", `test "$MESSAGE_ID$MESSAGE_ATTEMPT" != 21`)
+	if !strings.HasSuffix(r.err, "\nbellhop: handled 3, failed 1\n") || r.out != "" {
+		t.Errorf("got %+v", r)
+	}
+	if r := s.feed("", "work", "t", "--json", "--attempts", "1000001"); !strings.Contains(r.err, "bellhop: handled 0, failed 0\n") || r.out != "" {
+		t.Errorf("got %+v", r)
+	}
+	p := s.listen("t", "--name", "n")
+	s.broadcast("t 1", "t 2")
+	p.await(1, "body 2")
+	p.stop()
+	if !strings.HasSuffix(p.said(), "bellhop: handled 2, failed 0\n") {
+		t.Errorf("got %s", p.said())
+	}
+	gone := s.listen("t", "--name", "n")
+	s.call("listeners", "remove", "n")
+	gone.ends(exitFailed)
+	contains(t, gone.said(), "bellhop: handled 0, failed 0\n", "it was removed")
+}
+
+// A script that cannot be run says why.
+func TestUnrunnableCommand(t *testing.T) {
+	s := newShell(t)
+	for script, want := range map[string]string{
+		"echo x\n":                         "exec format error; begin the script with a line such as #!/bin/sh, or write the program that runs it in front",
+		"#!/no/such/interpreter\necho x\n": "is there, but not the program that its line #! names",
+	} {
+		path := t.TempDir() + "/script"
+		if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s.publish("t", 1)
+		r := s.feed("", "work", "t", "--count", "1", "--attempts", "1", "--", path)
+		contains(t, r.err, want)
+		contains(t, s.call("dead", "list", "t", "--json"), want)
+		s.call("dead", "purge", "t", "1")
+	}
+}

@@ -1,0 +1,276 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const (
+	tooLate  = time.Minute      // that a message is ready and nobody takes it, or a listener is behind
+	behindBy = 10 * time.Second // that the carrier leaves something where it was scheduled
+	lately   = 24 * time.Hour   // a death is new
+	named    = 5                // topics and listeners that are named in a check
+	surveyed = 100              // topics that are looked at in a check
+)
+
+// service is what is known of the topics of a store.
+type service struct {
+	notify.Survey
+	counts map[string]notify.Counts
+}
+
+// service tells whether anybody is missing who should do something.
+func (e *exam) service(ctx context.Context) {
+	e.standby(ctx)
+	s, err := e.survey(ctx)
+	if err != nil {
+		e.tell("overdue", Warn, err.Error(), "see to the rights of this user, above")
+		return
+	}
+	e.overdue(s)
+	e.behind(ctx, s)
+	e.paused(s)
+	e.dead(ctx, s)
+	e.listeners(ctx, s)
+}
+
+// survey asks what stands out, and counts the messages of these topics.
+func (e *exam) survey(ctx context.Context) (s service, err error) {
+	pub := notify.NewPublisher(e.store, notify.PublisherOptions{})
+	if founded, err := e.store.Client().Exists(ctx, e.store.Keys().Format()).Result(); err != nil || founded == 0 {
+		return s, err // a survey would found the store
+	}
+	if s.Survey, err = pub.Survey(ctx, surveyed); err != nil {
+		return s, err
+	}
+	var names []string
+	for _, n := range append(s.Overdue[:len(s.Overdue):len(s.Overdue)], s.Paused...) {
+		names = append(names, n.Topic)
+	}
+	counts, err := pub.CountTopics(ctx, names)
+	s.counts = make(map[string]notify.Counts, len(counts))
+	for _, c := range counts {
+		s.counts[c.Topic] = c
+	}
+	return s, err
+}
+
+// standby tells whether another daemon takes over where the carrier ends.
+func (e *exam) standby(ctx context.Context) {
+	const check = "standby"
+	status, err := carrier.Look(ctx, e.store)
+	if err != nil || status.Name == "" {
+		return // which the check of the carrier told
+	}
+	n, err := carrier.Standbys(ctx, e.store)
+	switch {
+	case err != nil:
+		e.tell(check, Warn, err.Error(), "the user needs +pubsub|numsub")
+	case n == 0:
+		e.tell(check, Warn, "none: where the carrier's machine fails, nothing that is delayed is delivered", "run a second daemon on another machine: bellhop serve")
+	default:
+		e.tell(check, OK, fmt.Sprintf("%d would take over", n), "")
+	}
+}
+
+// overdue tells of topics whose messages are ready and not taken.
+func (e *exam) overdue(s service) {
+	const check = "overdue"
+	rows := 0
+	for _, n := range s.Overdue {
+		c := s.counts[n.Topic]
+		if c.Paused || c.Ready == 0 || c.Overdue < tooLate {
+			continue
+		}
+		if rows++; rows > named {
+			continue
+		}
+		found := fmt.Sprintf("%s: oldest due %s ago, %d ready, ", n.Topic, rough(c.Overdue), c.Ready)
+		switch {
+		case c.Waiting > 0:
+			e.about(n.Topic, check, found+"waiting subscribers do not take them", "see whether these workers hang; a beat rings them again")
+		case c.Leased > 0:
+			e.about(n.Topic, check, found+fmt.Sprintf("nobody waits, %d in hand", c.Leased), "start more workers, or give them more hands: bellhop work "+n.Topic+" --concurrency 8")
+		default:
+			e.about(n.Topic, check, found+"nobody waits", "start a worker: bellhop work "+n.Topic)
+		}
+	}
+	e.rest(check, rows, len(s.Overdue), "topic", "bellhop topics --sort overdue")
+	if rows == 0 {
+		e.tell(check, OK, fmt.Sprintf("nothing is ready for more than %v and not taken", tooLate), "")
+	}
+}
+
+// behind tells of what is due and still stands where it was scheduled.
+func (e *exam) behind(ctx context.Context, s service) {
+	const check, remedy = "behind", "see to the carrier, above; one that lives works this off by itself, oldest first"
+	var late []notify.Notable
+	for _, n := range s.Behind {
+		if s.Now.Sub(n.Since) > behindBy {
+			late = append(late, n)
+		}
+	}
+	status, err := carrier.Look(ctx, e.store) // which looks at broadcasts, too
+	switch {
+	case len(late) > 0:
+		topics := plural(len(late), "topic")
+		if len(late) == surveyed {
+			topics += " or more"
+		}
+		e.tell(check, Warn, fmt.Sprintf("%s with something overdue that is not ready yet, the oldest is %s: due %s ago",
+			topics, late[0].Topic, rough(s.Now.Sub(late[0].Since))), remedy)
+	case err == nil && !status.Next.IsZero() && s.Now.Sub(status.Next) > behindBy:
+		e.tell(check, Warn, fmt.Sprintf("broadcasts are not sent, the oldest was due %s ago", rough(s.Now.Sub(status.Next))), remedy)
+	default:
+		e.tell(check, OK, "what is due is ready", "")
+	}
+}
+
+// paused tells of topics that are paused, and keep something from being handled.
+func (e *exam) paused(s service) {
+	const check = "paused"
+	rows := 0
+	for _, n := range s.Paused {
+		c := s.counts[n.Topic]
+		if c.Ready == 0 || c.Overdue < tooLate {
+			continue
+		}
+		if rows++; rows > named {
+			continue
+		}
+		lasts := ""
+		if !n.Since.IsZero() {
+			lasts = fmt.Sprintf(" for %s", rough(s.Now.Sub(n.Since)))
+		}
+		e.about(n.Topic, check, fmt.Sprintf("%s: paused%s, %d ready, oldest due %s ago", n.Topic, lasts, c.Ready, rough(c.Overdue)),
+			"have it go on, unless that is meant: bellhop resume "+n.Topic)
+	}
+	e.rest(check, rows, len(s.Paused), "topic", "bellhop topics --bad")
+	switch {
+	case rows > 0:
+	case len(s.Paused) > 0:
+		e.tell(check, OK, fmt.Sprintf("%s, and nothing waits there", plural(len(s.Paused), "topic")), "")
+	default:
+		e.tell(check, OK, "no topic", "")
+	}
+}
+
+// dead tells of messages that died lately.
+func (e *exam) dead(ctx context.Context, s service) {
+	const check = "dead"
+	rows := 0
+	for _, n := range s.Deaths {
+		if s.Now.Sub(n.Since) > lately {
+			continue
+		}
+		if rows++; rows > named {
+			continue
+		}
+		since := fmt.Sprint(s.Now.Add(-lately).UnixMilli())
+		died, err := e.store.Client().ZCount(ctx, e.store.Keys().Dead(n.Topic), since, "+inf").Result()
+		if err != nil {
+			e.tell(check, Warn, err.Error(), "see to what Redis says")
+			return
+		}
+		e.about(n.Topic, check, fmt.Sprintf("%s: %d died in the last %s, the newest %s ago", n.Topic, died, rough(lately), rough(s.Now.Sub(n.Since))),
+			"see why, then requeue or purge them: bellhop dead list "+n.Topic)
+	}
+	e.rest(check, rows, len(s.Deaths), "topic", "bellhop dead list")
+	if rows == 0 {
+		e.tell(check, OK, fmt.Sprintf("none in the last %s; kept: %d", rough(lately), s.Dead), "")
+	}
+}
+
+// listeners tells of names that get their broadcasts late, or never.
+func (e *exam) listeners(ctx context.Context, s service) {
+	const check = "listeners"
+	names, err := subscribers.NewListener(e.store, subscribers.ListenerOptions{}).Names(ctx)
+	if err != nil {
+		e.tell(check, Warn, err.Error(), "see to what stands there: bellhop listeners")
+		return
+	}
+	rows := 0
+	for _, n := range names {
+		found, remedy := lagOf(n, s.Now)
+		if found == "" {
+			continue
+		}
+		if rows++; rows <= named {
+			e.about(n.Name, check, n.Name+": "+found, remedy)
+		}
+	}
+	e.rest(check, rows, len(names), "listener", "bellhop listeners")
+	switch {
+	case len(names) == 0:
+		e.tell(check, OK, "none with a name", "")
+	case rows == 0:
+		e.tell(check, OK, fmt.Sprintf("%s with a name, none is behind for more than %v", plural(len(names), "listener"), tooLate), "")
+	}
+}
+
+// lagOf returns what is wrong with a named listener, and what to do about it.
+func lagOf(n subscribers.Name, now time.Time) (found, remedy string) {
+	late := now.Sub(n.Oldest)
+	if n.Oldest.IsZero() || late < tooLate && !n.AtRisk {
+		late = 0
+	}
+	switch {
+	case n.Missed:
+		found = "has missed broadcasts, which the log keeps no longer"
+	case late > 0 && n.AtRisk:
+		found = fmt.Sprintf("is %s behind, and what comes next is removed from the log soon", rough(late))
+	case late > 0:
+		found = fmt.Sprintf("is %s behind", rough(late))
+	default:
+		return "", ""
+	}
+	if !n.Active {
+		return found + ", nobody listens", fmt.Sprintf("listen again: bellhop listen '%s' --name %s; or remove it: bellhop listeners remove %s", n.Pattern, n.Name, n.Name)
+	}
+	return found + ", somebody listens", "give it more hands or processes, or have the log keep more: BELLHOP_BROADCAST_KEEP"
+}
+
+// about tells a warning that is about a topic or a listener.
+func (e *exam) about(name, check, found, remedy string) {
+	e.worst = max(e.worst, Warn)
+	e.on(Finding{Check: check, Verdict: Warn, Found: found, Remedy: remedy, Name: name})
+}
+
+// rest tells how many there are beside those that were named; of a list that is full there may be more.
+func (e *exam) rest(check string, rows, listed int, noun, remedy string) {
+	if rows <= named {
+		return
+	}
+	more := plural(rows-named, noun) + " more"
+	if listed == surveyed {
+		more += ", or still others"
+	}
+	e.tell(check, Warn, "and "+more, remedy)
+}
+
+// rough returns a duration in whole units of the largest that fits, such as 22m.
+func rough(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return d.Round(time.Second).String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 2*day:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/day)
+}
+
+// plural returns a number and a noun, which is given an s where it is not one.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

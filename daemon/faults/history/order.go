@@ -1,0 +1,48 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// checkOrder checks what is handled in topics that have one worker, which
+// handles one message after the other.
+func (c *checker) checkOrder() {
+	for _, topic := range c.bounds.Ordered {
+		var handled []*message // for the first time, in this order
+		for _, m := range c.messages {
+			if m.topic == topic && len(m.handouts) > 0 && m.plain() {
+				handled = append(handled, m)
+			}
+		}
+		slices.SortFunc(handled, func(a, b *message) int { return cmp.Compare(a.handled(), b.handled()) })
+		for i, m := range handled {
+			c.overtaken(m, handled[:i])
+		}
+	}
+}
+
+// handled returns when a message was handed out first.
+func (m *message) handled() int64 { return firstOut(m).from() }
+
+func firstOut(m *message) *handout {
+	return slices.MinFunc(m.handouts, func(a, b *handout) int { return cmp.Compare(a.from(), b.from()) })
+}
+
+// overtaken finds a message that was handed out before another one of its topic
+// that is due earlier, and that stood there already when it was published. One
+// that comes for the first time in a later attempt was claimed before in vain.
+func (c *checker) overtaken(m *message, before []*message) {
+	p, first := m.publishes[0], firstOut(m)
+	if first.call.Attempt != 1 || c.undone(p.from(), first.from()) {
+		return
+	}
+	for _, other := range before {
+		if q := other.publishes[0]; q.from() > p.to() && q.due() > p.due() {
+			c.violate(Order, fmt.Sprintf("%s was handed out before %s, which was due %d ms earlier and had been published before it",
+				other.member, m.member, q.due()-p.due()), p, q, firstOut(other).op, first.op)
+			return
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// notes is a log that may be read while it is written.
+type notes struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (n *notes) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
+
+// Requests without a token that is known are all counted, and logged once, without what they showed.
+func TestRefusedLogins(t *testing.T) {
+	var log notes
+	tokens := file(t, "tokens", "one "+slowToken+" admin >\n")
+	h := serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, Logger: slog.New(slog.NewTextHandler(&log, nil))}, httpapi.Timing{})
+	h.want(clientOf(t, slowToken), http.StatusOK, "GET", "/v1/topics", "")
+	for range 20 {
+		h.want(clientOf(t, otherToken), http.StatusUnauthorized, "GET", "/v1/topics", "")
+		h.want(client(t), http.StatusUnauthorized, "GET", "/v1/openapi.json", "")
+	}
+	if n := h.Stats().Refused; n != 40 {
+		t.Errorf("%d are counted", n)
+	}
+	if text := log.String(); strings.Count(text, "were refused") != 1 || !strings.Contains(text, "address=127.0.0.1 requests=1 ") || strings.Contains(text, otherToken) {
+		t.Error(text)
+	}
+}
+
+// While it lasts an address is logged once a minute, and many addresses as one.
+func TestRefusedLoginsAreLoggedSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log notes
+		var l httpapi.Logins
+		lines := func() int { return strings.Count(log.String(), "\n") }
+		refuse := func(client string) { l.Refuse(slog.New(slog.NewTextHandler(&log, nil)), client) }
+		for range 150 { // seconds
+			for range 10 {
+				refuse("192.0.2.1:1234")
+			}
+			time.Sleep(time.Second)
+		}
+		if n := lines(); n != 3 || strings.Count(log.String(), "requests=600 ") != 2 {
+			t.Errorf("%d lines:\n%s", n, &log)
+		}
+		for i := range 2_000 {
+			refuse(fmt.Sprintf("[2001:db8:%x:%x::1]:1", i/256, i%256))
+			refuse(fmt.Sprintf("[2001:db8:0:1::%x]:1", i%65536)) // one network
+		}
+		if n := lines(); n > 3+100+1 || !strings.Contains(log.String(), "address=others") || !strings.Contains(log.String(), "address=2001:db8:0:1::/64") {
+			t.Errorf("%d lines:\n%.2000s", n, &log)
+		}
+		time.Sleep(time.Minute)
+		refuse("@")
+		if !strings.Contains(log.String(), "address=local requests=1 ") {
+			t.Error("after a while another address is not logged")
+		}
+	})
+}

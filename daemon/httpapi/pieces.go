@@ -1,0 +1,181 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const (
+	piece     = 6 << 10   // bytes of a body that are encoded at a time: a multiple of 3, for base64. As JSON they may be six times as many
+	enough    = 16 << 10  // bytes of an answer that are sent when there are so many
+	maxPooled = 128 << 10 // bytes of the largest buffer that is kept for the next answer
+)
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// pieces write JSON to a client a piece at a time: one that reads slowly, or not
+// at all, has the daemon hold the bodies that it is to get, and little more. An
+// answer that is short has its length in its header.
+type pieces struct {
+	c       *call
+	buffer  *bytes.Buffer
+	encoder *json.Encoder // into the buffer
+	began   bool          // the header is sent
+	err     error         // of the connection
+}
+
+// newPieces returns what writes an answer, or goes on with one.
+func newPieces(c *call, began bool) *pieces {
+	p := &pieces{c: c, buffer: buffers.Get().(*bytes.Buffer), began: began}
+	p.buffer.Reset()
+	p.encoder = json.NewEncoder(p.buffer)
+	p.encoder.SetEscapeHTML(false)
+	return p
+}
+
+// text writes what is JSON already.
+func (p *pieces) text(text string) { p.buffer.WriteString(text) }
+
+// value writes a value that can be encoded.
+func (p *pieces) value(v any) {
+	_ = p.encoder.Encode(v)               // into memory, what was read from JSON
+	p.buffer.Truncate(p.buffer.Len() - 1) // the end of the line
+}
+
+// object writes an object. A body that is given stands in it behind all else.
+func (p *pieces) object(v any, body []byte) {
+	p.value(v)
+	switch {
+	case body == nil:
+		p.sendEnough()
+		return
+	case utf8.Valid(body):
+		p.buffer.Truncate(p.buffer.Len() - 1)
+		p.text(`,"body":"`)
+		p.string(body)
+	default:
+		p.buffer.Truncate(p.buffer.Len() - 1)
+		p.text(`,"body_base64":"`)
+		p.base64(body)
+	}
+	p.text(`"}`)
+}
+
+// string writes what stands between the quotes of a text.
+func (p *pieces) string(text []byte) {
+	for len(text) > 0 && p.err == nil {
+		n := min(piece, len(text))
+		for n < len(text) && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		at := p.buffer.Len()
+		_ = p.encoder.Encode(string(text[:n])) // into memory
+		quoted := p.buffer.Bytes()[at:]
+		copy(quoted, quoted[1:])
+		p.buffer.Truncate(p.buffer.Len() - len("\"\"\n"))
+		text = text[n:]
+		p.sendEnough()
+	}
+}
+
+// base64 writes what stands between the quotes of what is no text.
+func (p *pieces) base64(data []byte) {
+	for len(data) > 0 && p.err == nil {
+		n := min(piece, len(data))
+		p.buffer.Write(base64.StdEncoding.AppendEncode(p.buffer.AvailableBuffer(), data[:n]))
+		data = data[n:]
+		p.sendEnough()
+	}
+}
+
+func (p *pieces) sendEnough() {
+	if p.buffer.Len() >= enough {
+		p.send()
+	}
+}
+
+// send sends what is in the buffer.
+func (p *pieces) send() {
+	if !p.began {
+		p.began = true
+		p.c.w.WriteHeader(http.StatusOK)
+	}
+	if p.err == nil {
+		_, p.err = p.c.w.Write(p.buffer.Bytes())
+	}
+	p.buffer.Reset()
+}
+
+// end sends the rest. The error is that of the connection.
+func (p *pieces) end() error {
+	if !p.began {
+		p.c.w.Header().Set("Content-Length", strconv.Itoa(p.buffer.Len()))
+	}
+	p.send()
+	if p.buffer.Cap() <= maxPooled {
+		buffers.Put(p.buffer)
+	}
+	return p.err
+}
+
+// list answers with messages, and a cursor where there is one.
+func (c *call) list(n int, one func(i int) (v any, body []byte), cursor string) error {
+	c.w.Header().Set("Content-Type", "application/json")
+	p := newPieces(c, false)
+	p.text(`{"messages":[`)
+	for i := 0; i < n && p.err == nil; i++ {
+		if i > 0 {
+			p.text(",")
+		}
+		p.object(one(i))
+	}
+	p.text("]")
+	if cursor != "" {
+		p.text(`,"cursor":`)
+		p.value(cursor)
+	}
+	p.text("}\n")
+	return p.end()
+}
+
+// deliveryOf returns a claimed message as it is told; with its body apart where that is long.
+func deliveryOf(d subscribers.Delivery) (told api.Delivery, body []byte) {
+	if len(d.Body) > piece {
+		body, d.Body = d.Body, nil
+	}
+	if told = api.DeliveryOf(d); body != nil {
+		told.Text = api.Text{}
+	}
+	return told, body
+}
+
+// messageOf is deliveryOf for what is known of a message.
+func messageOf(i notify.Info) (told api.Message, body []byte) {
+	if len(i.Body) > piece {
+		body, i.Body = i.Body, nil
+	}
+	if told = api.MessageOf(i); body != nil {
+		told.Text = api.Text{}
+	}
+	return told, body
+}
+
+// broadcastOf is deliveryOf for a broadcast.
+func broadcastOf(b subscribers.Broadcast) (told api.Broadcast, body []byte) {
+	if len(b.Body) > piece {
+		body, b.Body = b.Body, nil
+	}
+	if told = api.BroadcastOf(&b); body != nil {
+		told.Text = api.Text{}
+	}
+	return told, body
+}

@@ -1,0 +1,110 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// awkward are bodies that a shell, or a reader of JSON, has trouble with.
+var awkward = []string{
+	`{"total":12,"id":"x","receipt":1}`, "\"'`$(exit 1)\\", "a\nb\r\n\n", "\x00\x01\xff\x00", "", " ", "\n", "-n", "<script>alert(1)</script>", strings.Repeat("ä\x00", 50_000),
+}
+
+// A claim can have one message as it is, and all else that is known of it in headers.
+func TestClaimAsBody(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	const claim = "/v1/topics/orders/claim?as=body"
+	for i, body := range awkward {
+		storetest.Publish(t, s.store, notify.Message{
+			Topic: "orders", ID: strconv.Itoa(i), Body: []byte(body), ContentType: "text/html; charset=\"ü\"",
+			Headers: map[string]string{"id": "not this", "receipt": "1", "X-Note": "a\"b; ü €", "Empty": ""},
+		})
+		got := s.call("POST", claim, "").is(200)
+		if string(got.body) != body {
+			t.Errorf("%.40q came as %.40q", body, got.body)
+		}
+		receipt, err := strconv.ParseInt(got.header.Get("Bellhop-Receipt"), 10, 64)
+		if err != nil || receipt < 2 {
+			t.Errorf("the receipt is %d, %v", receipt, err)
+		}
+		want := map[string]string{
+			"Content-Type": "text/html; charset=\"ü\"", "Content-Length": strconv.Itoa(len(body)), "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox",
+			"Bellhop-Topic": "orders", "Bellhop-Id": strconv.Itoa(i), "Bellhop-Attempt": "1",
+			"Bellhop-Header-Id": "not this", "Bellhop-Header-Receipt": "1", "Bellhop-Header-X-Note": "a\"b; ü €", "Bellhop-Header-Empty": "",
+		}
+		for name, value := range want {
+			if diff := cmp.Diff([]string{value}, got.header.Values(name)); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+		}
+		s.call("POST", "/v1/topics/orders/messages/"+strconv.Itoa(i)+"/ack?receipt="+got.header.Get("Bellhop-Receipt"), "").is(204)
+	}
+	storetest.Publish(t, s.store, notify.Message{Topic: "orders", Body: []byte("<html>")})
+	if got := s.call("POST", claim, "").is(200); len(got.header.Values("Content-Type")) != 0 {
+		t.Errorf("a message without a content type has %v", got.header)
+	}
+	if got := s.call("POST", claim+"&wait=20ms", "").is(204); len(got.body) != 0 {
+		t.Errorf("nothing is told as %q", got.body)
+	}
+	for _, query := range []string{"&max=2", "&max=500"} {
+		s.call("POST", claim+query, "").is(422).says("as=body hands over one message")
+	}
+	s.call("POST", "/v1/topics/orders/claim?as=text", "").is(422).says("use body")
+	s.call("POST", claim+"&max=1", "").is(204)
+}
+
+// Who writes to Redis himself cannot write headers of an answer: such a message is buried, not sent in another form.
+func TestClaimAsBodyOfForeignRecords(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	for _, line := range []string{
+		`{"at":1,"type":"a/b\r\nBellhop-Id: 2"}`, `{"at":1,"headers":{"X":"a\r\nSet-Cookie: b"}}`, `{"at":1,"headers":{"X: y\r\nZ":"a"}}`, `{"at":1,"headers":{"":"a"}}`, `{"at":1,"headers":{"X":"\u0000"}}`,
+	} {
+		storetest.Publish(t, s.store, notify.Message{Topic: "orders", ID: "1", Body: []byte("x")})
+		if err := s.store.Client().HSet(t.Context(), s.store.Keys().Messages(), "orders:1", line+"\nx").Err(); err != nil {
+			t.Fatal(err)
+		}
+		got := s.call("POST", "/v1/topics/orders/claim?as=body", "").is(204)
+		for name := range got.header {
+			if slices.Contains([]string{"Set-Cookie", "Bellhop-Id", "Z"}, name) {
+				t.Errorf("%s: got the header %s", line, name)
+			}
+		}
+		s.call("GET", messages+"/1", "").is(200).says(`"state":"dead"`).says("cannot be claimed with as=body: invalid ")
+		s.call("DELETE", messages+"/1", "").is(200)
+	}
+}
+
+// A poll that is woken, and one that the daemon ends, are answered likewise.
+func TestPollAsBody(t *testing.T) {
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	c := client(t)
+	poll := func() <-chan reply {
+		got := make(chan reply, 1)
+		go func() {
+			r, _ := h.send(c, "POST", "/v1/topics/orders/claim?as=body&wait=5m", "")
+			got <- r
+		}()
+		h.waiting(1)
+		return got
+	}
+	woken := poll()
+	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "one", Body: []byte("hello")})
+	if r := storetest.Receive(t, "the message", woken); r.status != http.StatusOK || string(r.body) != "hello" || r.header.Get("Bellhop-Id") != "one" {
+		t.Errorf("got %+v", r)
+	}
+	ended := poll()
+	go h.Quiesce(t.Context())
+	if r := storetest.Receive(t, "the end", ended); r.status != http.StatusNoContent {
+		t.Errorf("got %+v", r)
+	}
+}

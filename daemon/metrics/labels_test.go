@@ -1,0 +1,225 @@
+package metrics_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/daemon/metrics"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// series returns the name of a series of a topic.
+func series(name, topic string) string { return fmt.Sprintf("%s{topic=%q}", name, topic) }
+
+func published(topic string) string { return series("bellhop_published_total", topic) }
+
+// labels returns the topics that have a label of their own, sorted.
+func labels(got map[string]float64) []string {
+	var all []string
+	for name := range maps.Keys(got) {
+		if topic, ok := strings.CutPrefix(name, `bellhop_published_total{topic="`); ok {
+			all = append(all, strings.TrimSuffix(topic, `"}`))
+		}
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(all, func(topic string) bool { return topic == "other" })
+}
+
+// noise publishes to n topics.
+func noise(t testing.TB, store *notify.Store, n int) {
+	t.Helper()
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	messages := make([]notify.Message, n)
+	for i := range messages {
+		messages[i] = notify.Message{Topic: fmt.Sprintf("noise.%06d", i), ID: "x", Body: []byte("x")}
+	}
+	for page := range slices.Chunk(messages, 500) {
+		for _, r := range pub.PublishMany(t.Context(), page) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+}
+
+// overdue makes what is ready of a topic due for so long.
+func overdue(t testing.TB, store *notify.Store, topic, id string, age time.Duration) {
+	t.Helper()
+	due := time.Now().Add(-age).UnixMilli()
+	k := store.Keys()
+	for _, command := range [][]any{{"ZADD", k.Ready(topic), "XX", due, topic + ":" + id}, {"ZADD", k.ReadyTopics(), "LT", due, topic}} {
+		if err := store.Client().Do(t.Context(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// die has the oldest message of a topic die.
+func die(t testing.TB, store *notify.Store, topic string) {
+	t.Helper()
+	claimer := subscribers.NewClaimer(store, 0)
+	ds, err := claimer.Claim(t.Context(), topic, 1, time.Hour, 0)
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("claimed %d, %v", len(ds), err)
+	}
+	if _, err := claimer.Bury(t.Context(), ds[0], "for a test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Who is in trouble has a label whoever made how many names before, and what has none is other.
+func TestTroubleBehindManyTopics(t *testing.T) {
+	store := storetest.Open(t)
+	m := newMetrics(t, store, metrics.Options{TopicLimit: 10, Topics: []string{"vip", "never.used"}})
+	scrape(t, m)
+	noise(t, store, 10_000)
+	if got := labels(scrape(t, m)); len(got) != 10+2 {
+		t.Errorf("the labels are %q", got)
+	}
+	for _, topic := range []string{"z.late", "z.held", "z.dying", "vip"} {
+		publish(t, store, topic, 1, 0)
+	}
+	storetest.Publish(t, store, notify.Message{Topic: "z.late", ID: "late", Body: []byte("x")})
+	overdue(t, store, "z.late", "late", 30*time.Minute)
+	die(t, store, "z.dying")
+	if err := notify.NewPublisher(store, notify.PublisherOptions{}).Pause(t.Context(), "z.held"); err != nil {
+		t.Fatal(err)
+	}
+	got := scrape(t, m)
+	want(t, got, map[string]float64{
+		published("z.late"): 2, published("vip"): 1, published("never.used"): 0,
+		series("bellhop_paused", "z.held"): 1, `bellhop_messages{state="dead",topic="z.dying"}`: 1, "bellhop_topics": 10_004,
+		`bellhop_messages{state="dead",topic="other"}`: 0,
+	})
+	if age := got[series("bellhop_oldest_overdue_seconds", "z.late")]; age < 1800 || age > 1800+storetest.Deadline.Seconds() {
+		t.Errorf("z.late is overdue by %v s", age)
+	}
+	if at, now := got[series("bellhop_newest_death_timestamp_seconds", "z.dying")], float64(time.Now().Unix()); at < now-storetest.Deadline.Seconds() || at > now+1 {
+		t.Errorf("the newest death of z.dying was at %v, now is %v", at, now)
+	}
+	if got := labels(got); len(got) != 10+2 {
+		t.Errorf("the labels are %q", got)
+	}
+	all := 0.0
+	for name, value := range got {
+		if strings.HasPrefix(name, "bellhop_messages{") {
+			all += value
+		}
+	}
+	if all != 10_005 {
+		t.Errorf("%v messages are shown, of other: %v", all, got[`bellhop_messages{state="scheduled_or_ready",topic="other"}`])
+	}
+}
+
+// Trouble of listed topics hides nobody else's.
+func TestTroubleBehindListed(t *testing.T) {
+	store := storetest.Open(t)
+	m := newMetrics(t, store, metrics.Options{TopicLimit: 1, Topics: []string{"a", "b", "c"}})
+	for i, topic := range []string{"a", "b", "c", "d", "e"} {
+		storetest.Publish(t, store, notify.Message{Topic: topic, ID: "x", Body: []byte("x")})
+		overdue(t, store, topic, "x", time.Duration(9-i)*time.Hour)
+	}
+	got := scrape(t, m)
+	if diff := cmp.Diff([]string{"a", "b", "c", "d"}, labels(got)); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if age := got[series("bellhop_oldest_overdue_seconds", "other")]; age < 5*3600 {
+		t.Errorf("the others are overdue by %v s", age)
+	}
+}
+
+// While there is room, whatever is there has a label, be it only a broadcast that waits; and a topic "other" never has.
+func TestRoomForAll(t *testing.T) {
+	store := storetest.Open(t)
+	m := newMetrics(t, store, metrics.Options{})
+	publish(t, store, "a", 2, 0)
+	publish(t, store, "other", 3, time.Hour)
+	storetest.Publish(t, store, notify.Message{Topic: "prices", Broadcast: true, Body: []byte("x"), Delay: time.Hour})
+	got := scrape(t, m)
+	if diff := cmp.Diff([]string{"a", "prices"}, labels(got)); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	want(t, got, map[string]float64{
+		published("other"): 0, `bellhop_messages{state="scheduled_or_ready",topic="other"}`: 3, series("bellhop_scheduled_broadcasts", "prices"): 1,
+	})
+	publish(t, store, "other", 4, time.Hour)
+	want(t, scrape(t, m), map[string]float64{published("other"): 4, published("a"): 2})
+	for _, name := range []string{"bellhop_waiting_subscribers", "bellhop_paused", "bellhop_log_broadcasts", "bellhop_last_claim_lateness_seconds"} {
+		if _, ok := got[series(name, "other")]; ok {
+			t.Errorf("%s of other is shown, and there is no total of it", name)
+		}
+	}
+}
+
+// What this process handed out has the labels that the last scrape had, and no more.
+func TestHandedOutByLabel(t *testing.T) {
+	store := storetest.Open(t)
+	m := newMetrics(t, store, metrics.Options{TopicLimit: 1})
+	claimed := func(topic string) string { return series("bellhop_claimed_total", topic) }
+	m.Claimed("a", 0)
+	publish(t, store, "a", 1, 0)
+	scrape(t, m)
+	m.Claimed("a", 0)
+	m.Claimed("b", 0)
+	want(t, scrape(t, m), map[string]float64{claimed("a"): 1, claimed("other"): 2})
+	storetest.Publish(t, store, notify.Message{Topic: "b", ID: "late", Body: []byte("x")})
+	overdue(t, store, "b", "late", time.Hour)
+	scrape(t, m)
+	m.Claimed("b", 0)
+	m.Claimed("a", 0)
+	got := scrape(t, m)
+	want(t, got, map[string]float64{claimed("b"): 1, claimed("other"): 3})
+	if _, ok := got[claimed("a")]; ok {
+		t.Error("a has a series, and no label any more")
+	}
+}
+
+// Redis is asked once for all who scrape within a while, and not for more than stands out.
+func TestScrapesAreBounded(t *testing.T) {
+	store := storetest.Open(t)
+	noise(t, store, 3000)
+	m := newMetrics(t, store, metrics.Options{Fresh: time.Hour})
+	var mu sync.Mutex
+	runs := make(map[string]int)
+	store.Observe(func(script string, _ time.Duration, _ error) {
+		mu.Lock()
+		defer mu.Unlock()
+		runs[script]++
+	})
+	first := scrape(t, m)
+	publish(t, store, topic, 1, 0)
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() { get(t, m.Handler()) })
+	}
+	all.Wait()
+	want(t, scrape(t, m), map[string]float64{"bellhop_topics": first["bellhop_topics"]})
+	if runs["survey"] != 1 || runs["notable"] > 4 || runs["topics"] > 10 {
+		t.Errorf("the scripts that were run: %v", runs)
+	}
+}
+
+func TestFaultsOfTopics(t *testing.T) {
+	store := storetest.Open(t)
+	for _, limit := range []int{-1, metrics.MaxTopicLimit + 1} {
+		if _, err := metrics.New(store, metrics.Options{TopicLimit: limit}); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), strconv.Itoa(limit)) {
+			t.Errorf("a limit of %d: %v", limit, err)
+		}
+	}
+	for _, topics := range [][]string{{"a", "other"}, {"a.*"}, {""}, make([]string, metrics.MaxTopicLimit+1)} {
+		if _, err := metrics.New(store, metrics.Options{Topics: topics}); !errors.Is(err, notify.ErrInvalid) {
+			t.Errorf("%d topics: %v", len(topics), err)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package natsgate_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// besieged starts a nats-server with a stream of somebody's, and a gate that may do everything there. It returns a client
+// that may do everything, and mallory, who may do nothing but send requests.
+func besieged(t testing.TB, o natsgate.Options) (conn, mallory *nats.Conn, store *notify.Store, d *daemon) {
+	t.Helper()
+	dir := t.TempDir()
+	n := startNATS(t, func(s *server.Options) {
+		s.JetStream, s.StoreDir = true, dir
+		s.Users = []*server.User{
+			{Username: "all", Password: secret},
+			{Username: "mallory", Password: secret, Permissions: &server.Permissions{
+				Publish:   &server.SubjectPermission{Allow: []string{"bellhop.claim.>", "bellhop.publish.>", "bellhop.inspect.>", "bellhop.settle.*", "$SRV.>"}},
+				Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
+			}},
+		}
+	})
+	o.URL = strings.Replace(n.ClientURL(), "//", "//all:"+secret+"@", 1)
+	conn, mallory = n.connect(nats.UserInfo("all", secret)), n.connect(nats.UserInfo("mallory", secret))
+	store = storetest.Open(t)
+	d = startDaemon(t, store, o, carrier.Options{}).bridges()
+	serving(t, mallory)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	makeStream(t, js, jetstream.StreamConfig{Name: "LEDGER", Subjects: []string{"ledger.>"}})
+	if _, err := js.Publish(t.Context(), "ledger.a", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	return conn, mallory, store, d
+}
+
+// A gate answers with rights of its own, so an asker could have it do at NATS what he must not do himself.
+func TestReplySubjectThatNATSListensTo(t *testing.T) {
+	conn, mallory, store, d := besieged(t, natsgate.Options{})
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most = 18
+	attacks := int64(0)
+	attack := func(subject, reply, data string) {
+		t.Helper()
+		attacks++
+		if err := mallory.PublishRequest(subject, reply, []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "a", Body: []byte("{}")})
+	for subject, data := range map[string]string{
+		"bellhop.claim.mail": "", "bellhop.claim." + topic: "", "bellhop.publish." + topic: "x", "bellhop.inspect." + topic: `{"id":"a"}`,
+		"bellhop.settle.x": "+ACK", "$SRV.PING": "", "$SRV.INFO.bellhop": "", "$SRV.STATS": "",
+	} {
+		attack(subject, "$JS.API.STREAM.DELETE.LEDGER", data)
+		attack(subject, "$JS.API.STREAM.PURGE.LEDGER", data)
+	}
+	attack("$SRV.PING", "$JS.API.STREAM.CREATE.bellhop", "")
+	attack("bellhop.claim."+topic, "$SYS.REQ.SERVER.PING", "")
+	storetest.Eventually(t, "all are refused", func() bool { return d.Stats().RefusedReplies >= attacks })
+	if attacks != most || d.Stats().RefusedReplies != most {
+		t.Errorf("%d are counted", d.Stats().RefusedReplies)
+	}
+	serving(t, mallory)
+	if got := state(t, js, "LEDGER").Msgs; got != 1 {
+		t.Errorf("the stream of another holds %d messages", got)
+	}
+	if _, err := js.Stream(t.Context(), "bellhop"); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("a stream was made: %v", err)
+	}
+	if c := counts(t, store); c.Ready != 1 || c.Leased != 0 {
+		t.Errorf("what is refused changed something: %+v", c)
+	}
+	wantLog(t, d.log, map[string]int{"requests with a reply subject": 1})
+}
+
+// Nor can he have it forge what only it sends, or ask for what he must not ask for.
+func TestReplySubjectOfTheGate(t *testing.T) {
+	conn, mallory, store, d := besieged(t, delivers(4, natsgate.Options{}))
+	forged := make(map[string]chan *nats.Msg)
+	for _, subject := range []string{"bellhop.event.dead.mail", "bellhop.broadcast.mail", "bellhop.deliver.mail", "*.deliver.mail", "bellhop.deliver.>"} {
+		forged[subject] = subscribe(t, conn, subject)
+	}
+	storetest.Publish(t, store, notify.Message{Topic: "mail", ID: "a", Body: []byte("forged")})
+	replies := []string{
+		"bellhop.event.dead.mail", "bellhop.broadcast.mail", "bellhop.deliver.mail", "bellhop.wake.mail", "bellhop.cancel.mail", "bellhop.publish.other", "bellhop.",
+		"*.deliver.mail", "bellhop.deliver.>", ">", "*", "a.*.b", "a.>", "a..b", ".a", "a.", "a\x00b", "a\x7f", "\x0bbellhop.deliver.mail",
+	}
+	for _, reply := range replies {
+		for subject, data := range map[string]string{"bellhop.claim.mail": "", "bellhop.publish.mail": "x", "$SRV.PING": ""} {
+			if err := mallory.PublishRequest(subject, reply, []byte(data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	storetest.Eventually(t, "all are refused", func() bool { return d.Stats().RefusedReplies == 3*int64(len(replies)) })
+	serving(t, mallory)
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for subject, got := range forged {
+		if len(got) > 0 {
+			t.Errorf("%s: got %q", subject, (<-got).Data)
+		}
+	}
+	if s := d.Stats(); s.Endpoints["publish"].Refused != int64(len(replies)) || s.LostReplies != 0 {
+		t.Errorf("counted %+v", s)
+	}
+	wantLog(t, d.log, map[string]int{"requests with a reply subject": 1})
+}
+
+// Wherever else an asker wants his answer, he gets it.
+func TestReplySubjectOfTheAsker(t *testing.T) {
+	conn, store, gate := open(t)
+	for _, reply := range []string{"claimed", "_INBOX.x", "inbox-of.alice.1", "bellhop", "bellhops.a", "Bellhop.a", "a$b", "a.$b", "a*.>b", "ä"} {
+		got := subscribe(t, conn, reply)
+		storetest.Publish(t, store, body(notify.NewID()))
+		if err := conn.PublishRequest("bellhop.claim."+topic, reply, nil); err != nil {
+			t.Fatal(err)
+		}
+		m := storetest.Receive(t, "a claimed message at "+reply, got)
+		settle(t, conn, m, "+ACK")
+		if end := storetest.Receive(t, "the end at "+reply, got); end.Header.Get("Status") != "204" {
+			t.Errorf("%s: got %v", reply, end.Header)
+		}
+	}
+	if n := gate.Stats().RefusedReplies; n != 0 {
+		t.Errorf("%d are refused", n)
+	}
+}

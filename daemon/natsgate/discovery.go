@@ -1,0 +1,100 @@
+package natsgate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+)
+
+const (
+	serviceName        = "bellhop" // and its queue group
+	serviceVersion     = "1.0.0"   // of the contract: it changes when clients have to
+	serviceDescription = "Delayed and broadcast notifications: publish, claim, settle."
+
+	maxAsking     = 1000    // questions about the service that wait, of one subject
+	maxAskingSize = 1 << 20 // bytes of them
+)
+
+// A service is what a gate offers on one connection: its endpoints, and answers about them to what looks for services
+// (the micro services of NATS, ADR-32). The client's own would answer to whatever subject it is told, with the gate's rights.
+type service struct {
+	subs []*nats.Subscription
+	stop func() error // ends the subscriptions once; what was received is handed over still
+}
+
+// newService returns a service without subscriptions.
+func newService() *service {
+	s := &service{}
+	s.stop = sync.OnceValue(func() (err error) {
+		for _, sub := range s.subs {
+			err = errors.Join(err, sub.Drain())
+		}
+		return err
+	})
+	return s
+}
+
+// add adds a subscription, with limits of what may wait for it.
+func (s *service) add(sub *nats.Subscription, err error, messages, bytes int) error {
+	if err != nil {
+		return err
+	}
+	s.subs = append(s.subs, sub)
+	return sub.SetPendingLimits(messages, bytes)
+}
+
+// addDiscovery answers questions about the service on a connection.
+func (g *Gate) addDiscovery(s *service, conn *nats.Conn) error {
+	questions := map[micro.Verb]func() any{
+		micro.PingVerb:  func() any { return micro.Ping{ServiceIdentity: g.identity, Type: micro.PingResponseType} },
+		micro.InfoVerb:  func() any { return g.serviceInfo() },
+		micro.StatsVerb: func() any { return g.serviceStats() },
+	}
+	for verb, answer := range questions {
+		tell := func(m *nats.Msg) { g.tell(m, answer) }
+		all := micro.APIPrefix + "." + verb.String()
+		for _, subject := range []string{all, all + "." + serviceName, all + "." + serviceName + "." + g.identity.ID} {
+			sub, err := conn.Subscribe(subject, tell)
+			if err := s.add(sub, err, maxAsking, maxAskingSize); err != nil {
+				return fmt.Errorf("answer %s: %w", subject, err)
+			}
+		}
+	}
+	return nil
+}
+
+// tell answers a question about the service.
+func (g *Gate) tell(m *nats.Msg, answer func() any) {
+	if !g.mayReply("discovery", m.Reply) {
+		return
+	}
+	data, _ := json.Marshal(answer()) // of types that always can
+	if m.Respond(data) != nil {
+		g.count.lostReplies.Add(1)
+	}
+}
+
+func (g *Gate) serviceInfo() micro.Info {
+	info := micro.Info{ServiceIdentity: g.identity, Type: micro.InfoResponseType, Description: serviceDescription}
+	for _, e := range g.endpoints {
+		info.Endpoints = append(info.Endpoints, micro.EndpointInfo{Name: e.name, Subject: g.subject(e), QueueGroup: serviceName})
+	}
+	return info
+}
+
+func (g *Gate) serviceStats() micro.Stats {
+	stats := micro.Stats{ServiceIdentity: g.identity, Type: micro.StatsResponseType, Started: g.made}
+	for _, e := range g.endpoints {
+		counted := e.tally.read()
+		data, _ := json.Marshal(counted)
+		stats.Endpoints = append(stats.Endpoints, &micro.EndpointStats{
+			Name: e.name, Subject: g.subject(e), QueueGroup: serviceName,
+			NumRequests: int(counted.Requests), NumErrors: int(counted.Refused + counted.Failed), Data: data,
+		})
+	}
+	return stats
+}

@@ -1,0 +1,32 @@
+package notify
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Bell says which logs of broadcasts have grown: behind Since none but those
+// of Topics, and none behind Last. It is published, so it may be lost, or be
+// somebody else's. It only says that there is something to look at: what there
+// is, and up to where, Redis answers.
+type Bell struct {
+	Since, Last Position
+	Topics      []string
+}
+
+// ParseBell reads a bell as the carrier rings it: SINCE,LAST,TOPIC,TOPIC. The
+// error is an ErrInvalid.
+func ParseBell(text string) (b Bell, err error) {
+	fields := strings.Split(text, ",")
+	if len(fields) < 2 {
+		return Bell{}, fmt.Errorf("%w bell %.100q: use two positions and topics, separated by commas", ErrInvalid, text)
+	}
+	if b.Since, err = ParsePosition(fields[0]); err != nil {
+		return Bell{}, err
+	}
+	if b.Last, err = ParsePosition(fields[1]); err != nil {
+		return Bell{}, err
+	}
+	b.Topics = fields[2:]
+	return b, nil
+}

@@ -1,0 +1,130 @@
+package notify_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// fresh returns a store that was never used.
+func fresh(t testing.TB) *notify.Store {
+	t.Helper()
+	return storetest.At(t, storetest.URL(), "test-"+notify.NewID())
+}
+
+func formatOf(t testing.TB, store *notify.Store) string {
+	t.Helper()
+	text, err := store.Client().Get(t.Context(), store.Keys().Format()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// The first call founds a store, and all that come later find the same one.
+func TestStoreIsFounded(t *testing.T) {
+	store := fresh(t)
+	if err := store.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := len(keysOf(t, store)); left != 0 {
+		t.Fatalf("a look left %d keys", left)
+	}
+	publish(t, notify.NewPublisher(store, notify.PublisherOptions{}), message("a", future))
+	format := formatOf(t, store)
+	if !strings.HasPrefix(format, "2 ") || len(format) < 20 {
+		t.Errorf("the format is %q", format)
+	}
+	other := storetest.At(t, storetest.URL(), store.Keys().Prefix())
+	publish(t, notify.NewPublisher(other, notify.PublisherOptions{}), message("b", future))
+	if again := formatOf(t, store); again != format {
+		t.Errorf("the format became %q; it was %q", again, format)
+	}
+}
+
+// A process that goes on after its Redis lost everything founds another store.
+func TestStoreIsFoundedAgain(t *testing.T) {
+	store := fresh(t)
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	publish(t, pub, message("a", future))
+	before := formatOf(t, store)
+	for _, key := range keysOf(t, store) {
+		if err := store.Client().Del(t.Context(), key).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(t, pub, message("a", future))
+	if after := formatOf(t, store); after == before {
+		t.Errorf("the new store has the id of the one before: %q", after)
+	}
+}
+
+func TestOtherFormat(t *testing.T) {
+	for _, test := range []struct {
+		name, key, value string
+		says             string
+	}{
+		{"newer", "format", "3 01M801GDAXM4X43G8A6CM2QPSS", "has format 3, and this version of Bellhop works with format 2"},
+		{"foreign", "format", "x", "has format x,"},
+		{"alike", "format", "10 ID", "has format 10,"},
+		{"from before", "epoch", "7", "from before formats had numbers"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			store := fresh(t)
+			if err := store.Client().Set(t.Context(), store.Keys().Base()+test.key, test.value, 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			refused := func(when string, err error) {
+				t.Helper()
+				if !errors.Is(err, notify.ErrUnfit) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "another BELLHOP_PREFIX") {
+					t.Errorf("%s: %v", when, err)
+				}
+			}
+			before := dump(t, store)
+			_, err := notify.NewPublisher(store, notify.PublisherOptions{}).Publish(t.Context(), message("a", future))
+			refused("publish", err)
+			refused("check", store.Check(t.Context()))
+			_, err = notify.NewPublisher(store, notify.PublisherOptions{}).Topics(t.Context())
+			refused("topics", err)
+			_, err = subscribers.NewListener(store, subscribers.ListenerOptions{}).Names(t.Context())
+			refused("listeners", err)
+			_, err = carrier.Look(t.Context(), store)
+			refused("carrier", err)
+			if after := dump(t, store); len(after) != len(before) {
+				t.Errorf("it was changed from %v to %v", before, after)
+			}
+		})
+	}
+}
+
+// A process that runs is refused, too, once its store is another's.
+func TestFormatChangesMeanwhile(t *testing.T) {
+	pub, store := open(t)
+	publish(t, pub, message("a", future))
+	if err := store.Client().Set(t.Context(), store.Keys().Format(), "3 ID", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	unchanged(t, store, func() {
+		if _, err := pub.Publish(t.Context(), message("b", future)); !errors.Is(err, notify.ErrUnfit) {
+			t.Errorf("publish: %v", err)
+		}
+		if _, err := pub.Cancel(t.Context(), topic, "a"); !errors.Is(err, notify.ErrUnfit) {
+			t.Errorf("cancel: %v", err)
+		}
+	})
+}
+
+// keysOf returns the keys that a store holds.
+func keysOf(t testing.TB, store *notify.Store) []string {
+	t.Helper()
+	keys, err := store.Client().Keys(t.Context(), store.Keys().Base()+"*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}

@@ -1,0 +1,134 @@
+package notify
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed rehearse.lua
+var rehearseSource string
+
+// rehearseEvery is how often rights that are missing are looked for, at the most.
+const rehearseEvery = 100 * time.Millisecond
+
+// ready has a Redis checked of which nothing is known, by one caller at a time. A
+// right that is missing is an error until it is there, and nothing is sent.
+func (s *Store) ready(ctx context.Context) error {
+	if s.fit.Load() != fitUnknown {
+		return nil
+	}
+	asked := time.Now()
+	select {
+	case s.checking <- struct{}{}:
+		defer func() { <-s.checking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if s.fit.Load() != fitUnknown {
+		return nil
+	}
+	// What was found for another while this one waited its turn holds for both.
+	if s.fault != nil && (s.checked.After(asked) || Refused(s.fault) && time.Since(s.checked) < rehearseEvery) {
+		return s.fault
+	}
+	err := s.Check(ctx)
+	if ctx.Err() == nil { // else it says nothing about Redis
+		s.fault, s.checked = err, time.Now()
+	}
+	return err
+}
+
+// CheckRepair is a Check that asks whether the user has those rights of
+// RepairRights, too, that scripts need.
+func (s *Store) CheckRepair(ctx context.Context) error {
+	if err := s.Check(ctx); err != nil || s.fit.Load() == fitTrial {
+		return err
+	}
+	return s.checkRights(ctx, s.commands()+" "+calledByRepair, RepairRights(s.keys.prefix))
+}
+
+// commands returns those that a script, or what follows it, may not do without.
+func (s *Store) commands() string {
+	if s.replicas > 0 {
+		return runs + " " + called + " " + waits
+	}
+	return runs + " " + called
+}
+
+// checkRights rehearses commands on the server that holds the shard. rights are
+// what the user should have.
+func (s *Store) checkRights(ctx context.Context, commands, rights string) error {
+	_, err := onNode(ctx, s, func(node redis.UniversalClient) (struct{}, error) {
+		return struct{}{}, s.rehearse(ctx, node, commands, rights)
+	})
+	if err != nil {
+		s.fit.Store(fitUnknown)
+		return s.explain(ctx, err)
+	}
+	return nil
+}
+
+// rehearse asks a server whether its user may make some calls, and publish to
+// every kind of channel.
+func (s *Store) rehearse(ctx context.Context, node redis.Scripter, commands, rights string) error {
+	channels := ""
+	for _, channel := range []string{s.keys.Head(), s.keys.Wake("topic"), s.keys.Broadcast("topic"), s.keys.Death("topic")} {
+		channels += " publish|" + channel
+	}
+	// One word for all: Redis hangs up on who sends many and has not shown a password.
+	words := strings.Replace(commands, " publish", channels, 1)
+	reply, err := node.Eval(ctx, rehearseSource, []string{s.keys.Mark()}, words).Slice()
+	if err != nil {
+		return err
+	}
+	if len(reply) != 2 {
+		return fmt.Errorf("a rehearsal of %d fields", len(reply))
+	}
+	denied, unknown := commandsIn(reply[0]), commandsIn(reply[1])
+	if len(denied)+len(unknown) > 0 {
+		return missing(denied, unknown, rights)
+	}
+	return nil
+}
+
+// commandsIn returns commands of a reply of rehearse.lua as Redis writes them.
+func commandsIn(reply any) (commands []string) {
+	all, _ := reply.([]any)
+	for _, one := range all {
+		words, _ := one.(string)
+		command, first, _ := strings.Cut(words, "|")
+		commands = append(commands, strings.TrimSpace(strings.ToUpper(command)+" "+first))
+	}
+	return commands
+}
+
+// unrehearsed marks the context of a call for which no right is rehearsed.
+type unrehearsed struct{}
+
+// onConnect rehearses on a new connection, before anything else is sent on it:
+// Redis may have been started anew, with other rights. What is none of the shard
+// does not matter: a sentinel, or another server of a Cluster.
+func (s *Store) onConnect(ctx context.Context, conn *redis.Conn) error {
+	if s.fit.Load() == fitTrial {
+		return nil
+	}
+	err := s.refused(s.rehearse(ctx, conn, s.commands(), Rights(s.keys.prefix)))
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if _, moved := redis.IsMovedError(err); moved {
+		return nil
+	}
+	s.fit.Store(fitUnknown)
+	var reply redis.Error
+	if !Refused(err) && errors.As(err, &reply) || ctx.Value(unrehearsed{}) != nil {
+		return nil // such as LOADING: the next call looks again
+	}
+	return fmt.Errorf("rehearse: %w", err) // from which go-redis takes the outermost layer
+}

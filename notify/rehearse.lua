@@ -1,0 +1,16 @@
+#!lua flags=no-writes
+-- Asks Redis whether its user may make the calls that scripts make. It stands without prelude.lua, and runs whenever Redis is
+-- read: while it is full, paused or a replica.
+-- KEYS[1]: a key of the shard. ARGV[1]: commands; behind a bar stands what comes before the key, a sub-command or a channel.
+-- Reply: the commands that the user may not call, and those that Redis does not know. A server that cannot be asked has none.
+local denied, unknown = {}, {}
+for words in string.gmatch(redis.acl_check_cmd and ARGV[1] or '', '%S+') do
+  local command, first = string.match(words, '^([^|]*)|?(.*)$')
+  local known, may = pcall(redis.acl_check_cmd, command, first ~= '' and first or KEYS[1], KEYS[1])
+  if not known then
+    unknown[#unknown + 1] = words
+  elseif not may then
+    denied[#denied + 1] = words
+  end
+end
+return { denied, unknown }

@@ -1,0 +1,103 @@
+package notify
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// maxReason is how many bytes a reason of death has at the most: some more than a worker's is cut to.
+const maxReason = 1024
+
+// A Restore is what a message had in another store beside what its publisher gave
+// it. Publishing gives it back: [Publisher.Export] writes it, and [ParseExported]
+// reads it. A message that is restored has an id, so that it can be published
+// again safely, and a due time unless it is dead.
+type Restore struct {
+	Published    time.Time `json:"published,omitzero"`      // by the clock of that Redis; zero: now
+	AttemptsUsed int       `json:"attempts_used,omitempty"` // of a broadcast none
+	Expires      time.Time `json:"expires,omitzero"`        // of one with a TTL; zero: its TTL after it is due
+
+	Died   time.Time `json:"died,omitzero"` // a dead letter; zero: it is not dead
+	Reason string    `json:"reason,omitempty"`
+}
+
+// restored is what publish.lua is told of a message in place of its due time. Times are in milliseconds.
+type restored struct {
+	Due       int64  `json:"due,omitempty"`
+	Expires   int64  `json:"expires,omitempty"`
+	Broadcast bool   `json:"broadcast,omitempty"`
+	At        int64  `json:"at,omitempty"`
+	Used      int    `json:"used,omitempty"`
+	Died      int64  `json:"died,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+// dead reports whether it is a dead letter.
+func (r *Restore) dead() bool { return r != nil && !r.Died.IsZero() }
+
+// checkRestore reports the first fault of what is restored, nil: nothing is.
+func (m *Message) checkRestore() error {
+	r := m.Restore
+	switch {
+	case r == nil:
+		return nil
+	case m.ID == "":
+		return fmt.Errorf("%w restore: the message has no id; give its own, so that it is not restored twice", ErrInvalid)
+	case m.Delay != 0:
+		return fmt.Errorf("%w delay %v: what is restored has none; give due, or died if it is dead", ErrInvalid, m.Delay)
+	case r.dead() && !m.Due.IsZero():
+		return fmt.Errorf("%w due: a dead letter has none; give due or restore.died", ErrInvalid)
+	case !r.dead() && m.Due.IsZero():
+		return fmt.Errorf("%w due: it is missing; what is restored has one, or restore.died if it is dead", ErrInvalid)
+	case r.AttemptsUsed < 0 || r.AttemptsUsed > MostAttempts:
+		return fmt.Errorf("%w restore.attempts_used %d: use 0 to %d", ErrInvalid, r.AttemptsUsed, MostAttempts)
+	case r.AttemptsUsed != 0 && m.Broadcast:
+		return fmt.Errorf("%w restore.attempts_used %d: a broadcast has none; leave it out", ErrInvalid, r.AttemptsUsed)
+	case !r.Expires.IsZero() && m.TTL == 0:
+		return fmt.Errorf("%w restore.expires: the message has no ttl; give both or neither", ErrInvalid)
+	case !r.Expires.IsZero() && r.dead():
+		return fmt.Errorf("%w restore.expires: a dead letter does not expire; leave it out", ErrInvalid)
+	case r.Reason != "" && !r.dead():
+		return fmt.Errorf("%w restore.reason: it is of a dead letter; give restore.died, too, or leave it out", ErrInvalid)
+	case len(r.Reason) > maxReason || !utf8.ValidString(r.Reason):
+		return fmt.Errorf("%w restore.reason: use text of at most %d bytes", ErrInvalid, maxReason)
+	}
+	return cmp.Or(
+		checkTime("restore.published", r.Published), checkTime("restore.expires", r.Expires), checkTime("restore.died", r.Died),
+	)
+}
+
+// checkTime reports what is wrong with a time of a field; the zero time is none.
+func checkTime(field string, at time.Time) error {
+	if !at.IsZero() && (at.Before(time.UnixMilli(1)) || at.After(MaxDue)) {
+		return fmt.Errorf("%w %s %s: use a time from 1970 to 9999", ErrInvalid, field, at.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// restoredOf returns what publish.lua is told of a message that is restored.
+func restoredOf(m *Message) string {
+	r := m.Restore
+	told := restored{Broadcast: m.Broadcast, Used: r.AttemptsUsed}
+	if !r.Published.IsZero() {
+		told.At = r.Published.UnixMilli()
+	}
+	if r.dead() {
+		told.Died, told.Reason = r.Died.UnixMilli(), r.Reason
+	} else if told.Due = max(ceilMs(m.Due), 1); m.TTL > 0 {
+		told.Expires = expiryOf(m, told.Due)
+	}
+	text, _ := json.Marshal(told) // numbers and text always are JSON
+	return string(text)
+}
+
+// expiryOf returns when a message expires that has a TTL and is due at a time, in milliseconds.
+func expiryOf(m *Message, due int64) int64 {
+	if at := m.Restore.Expires; !at.IsZero() {
+		return at.UnixMilli()
+	}
+	return min(m.TTL.Milliseconds(), maxDueMs-due) + due
+}

@@ -1,0 +1,452 @@
+package notify_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// export exports a store, and returns the lines, sorted.
+func export(t testing.TB, store *notify.Store) ([]string, notify.Exported) {
+	t.Helper()
+	var out bytes.Buffer
+	sum, err := notify.NewPublisher(store, notify.PublisherOptions{}).Export(t.Context(), &out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if out.Len() == 0 {
+		lines = nil
+	}
+	slices.Sort(lines)
+	if len(lines) != sum.Total() {
+		t.Errorf("%d lines of %+v", len(lines), sum)
+	}
+	return lines, sum
+}
+
+// restore publishes lines of an export.
+func restore(t testing.TB, store *notify.Store, lines []string) []notify.Result {
+	t.Helper()
+	var messages []notify.Message
+	for _, line := range lines {
+		m, err := notify.ParseExported([]byte(line))
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		messages = append(messages, m)
+	}
+	return notify.NewPublisher(store, notify.PublisherOptions{MaxBody: largest}).PublishMany(t.Context(), messages)
+}
+
+// largest is the size of bodies of which few fill a reply.
+const largest = 512 << 10
+
+// wantRestored restores lines, which must all be taken.
+func wantRestored(t testing.TB, store *notify.Store, lines []string) {
+	t.Helper()
+	for _, r := range restore(t, store, lines) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+}
+
+// messagesOf is what a store holds of messages: all but counts, and what the
+// carrier has to look at yet, such as the expiries of what is dead.
+func messagesOf(t testing.TB, store *notify.Store) map[string]any {
+	t.Helper()
+	all := dump(t, store)
+	delete(all, "topics")
+	delete(all, "topics-seen")
+	delete(all, "topics-names")
+	dead := make(map[any]bool)
+	for key, content := range all {
+		if strings.HasPrefix(key, "dead:") {
+			for _, member := range content.([]redis.Z) {
+				dead[member.Member] = true
+			}
+		}
+	}
+	if expiries, ok := all["expiries"].([]redis.Z); ok {
+		all["expiries"] = slices.DeleteFunc(expiries, func(z redis.Z) bool { return dead[z.Member] })
+	}
+	return all
+}
+
+// everyKind publishes messages of every kind, but none that is leased.
+func everyKind(t testing.TB, store *notify.Store) {
+	t.Helper()
+	claimer := subscribers.NewClaimer(store, 0)
+	full := func(topic, id string, due time.Time) notify.Message {
+		return notify.Message{
+			Topic: topic, ID: id, Body: []byte("<body>\n\u2028"), Due: due, TTL: 90 * time.Second, MaxAttempts: 7,
+			ContentType: "text/plain", Headers: map[string]string{"X-B": "<2>", "X-A": "ä"},
+		}
+	}
+	now := redisTime(t, store).Add(-time.Second)
+	storetest.Publish(t, store,
+		full("scheduled.full", "a:b~._-", future), notify.Message{Topic: "scheduled", ID: "binary", Body: []byte{0, 0xff, '\n', '{'}, Due: future},
+		full("ready.full", "a", now), notify.Message{Topic: "ready", ID: "past", Body: []byte("x"), Due: past},
+		notify.Message{Topic: "prices", ID: "b", Body: []byte("42"), Broadcast: true, Due: future, Headers: map[string]string{"k": "v"}, ContentType: "a/b"},
+		notify.Message{Topic: "scheduled", ID: "signal", Due: future}, notify.Message{Topic: "prices", ID: "signal", Broadcast: true, Due: future},
+		notify.Message{Topic: "scheduled", ID: "last", Body: []byte("x"), Due: notify.MaxDue, TTL: anHour},
+	)
+	hand := func(m notify.Message, settle func(d subscribers.Delivery) error) {
+		t.Helper()
+		storetest.Publish(t, store, m)
+		ds, err := claimer.Claim(t.Context(), m.Topic, 1, time.Minute, 0)
+		if err != nil || len(ds) != 1 {
+			t.Fatal(len(ds), err)
+		}
+		if err := settle(ds[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nack := func(delay time.Duration, reason string) func(subscribers.Delivery) error {
+		return func(d subscribers.Delivery) error { _, err := claimer.Nack(t.Context(), d, delay, reason); return err }
+	}
+	bury := func(d subscribers.Delivery) error {
+		_, err := claimer.Bury(t.Context(), d, "a \"reason\" <ä>\n")
+		return err
+	}
+	hand(full("again", "a", now), nack(time.Hour, "no"))
+	hand(full("buried", "a", time.Time{}), bury)
+	hand(notify.Message{Topic: "buried", ID: "b", Body: []byte("x")}, bury)
+	hand(notify.Message{Topic: "buried", ID: "signal"}, bury)
+	hand(notify.Message{Topic: "exhausted", ID: "a", Body: []byte("x"), MaxAttempts: 1}, nack(0, strings.Repeat("ä", 2000)))
+	storetest.Publish(t, store, notify.Message{Topic: "expired", ID: "a", Body: []byte("x"), Due: past, TTL: time.Second})
+	if ds, err := claimer.Claim(t.Context(), "expired", 1, time.Minute, 0); err != nil || len(ds) != 0 {
+		t.Fatal(ds, err) // it is buried instead
+	}
+}
+
+// wantSame checks that two stores hold the same. It names the keys that differ: a difference of all would take a minute to print.
+func wantSame(t testing.TB, want, got map[string]any) {
+	t.Helper()
+	if len(want) == 0 {
+		t.Error("there is nothing to compare")
+	}
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if !reflect.DeepEqual(want[key], got[key]) {
+			t.Errorf("%s holds %.300q, want %.300q", key, fmt.Sprint(got[key]), fmt.Sprint(want[key]))
+		}
+	}
+	for key := range got {
+		if want[key] == nil {
+			t.Errorf("key %s is there, and should not be", key)
+		}
+	}
+}
+
+// What a store holds is the same, to the last key, after its export is published in another one.
+func TestRestore(t *testing.T) {
+	from, to := storetest.Open(t), storetest.At(t, storetest.Server(t).URL(), "other")
+	everyKind(t, from)
+	var many []notify.Message
+	for i := range 10_000 {
+		many = append(many, notify.Message{Topic: fmt.Sprint("many.", i%200), ID: fmt.Sprint(i), Body: []byte("x"), Due: future.Add(time.Duration(i) * time.Second)})
+	}
+	storetest.Publish(t, from, many...)
+	before := messagesOf(t, from)
+	lines, sum := export(t, from)
+	if diff := cmp.Diff(notify.Exported{Scheduled: 10_000 + 4 + 1, Ready: 2, Dead: 5, Broadcasts: 2}, sum); diff != "" {
+		t.Errorf("exported (-want +got):\n%s", diff)
+	}
+	wantSame(t, before, messagesOf(t, from)) // the export changes nothing
+	deaths := listen(t, to, to.Keys().Death("buried"), to.Keys().Death("exhausted"))
+	wantRestored(t, to, lines)
+	wantSame(t, before, messagesOf(t, to))
+	if heard := deaths.heard(); len(heard) != 0 {
+		t.Errorf("it is told of deaths: %q", heard)
+	}
+	again, _ := export(t, to)
+	if !slices.Equal(lines, again) {
+		t.Error("what was restored is exported as something else")
+	}
+	storetest.Heads(t, to)
+
+	for _, r := range restore(t, to, lines) { // once more
+		if !errors.Is(r.Err, notify.ErrExists) {
+			t.Fatalf("%s: %v, want ErrExists", r.ID, r.Err)
+		}
+	}
+	wantSame(t, before, messagesOf(t, to))
+}
+
+// Messages that are large fill several replies of one page.
+func TestRestoreLarge(t *testing.T) {
+	from, to := storetest.Open(t), storetest.Open(t)
+	large := make([]notify.Message, 20)
+	for i := range large {
+		large[i] = message(fmt.Sprint(i), future)
+		large[i].Body = bytes.Repeat([]byte{byte('A' + i)}, largest)
+	}
+	for _, r := range notify.NewPublisher(from, notify.PublisherOptions{MaxBody: largest}).PublishMany(t.Context(), large) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	lines, _ := export(t, from)
+	wantRestored(t, to, lines)
+	wantSame(t, messagesOf(t, from), messagesOf(t, to))
+}
+
+// A dead letter that is restored is counted as one that is there, and not as one that died.
+func TestRestoredCounts(t *testing.T) {
+	pub, store := open(t)
+	wantRestored(t, store, []string{
+		`{"topic":"order.timeout","id":"a","body":"x","restore":{"died":"2020-01-01T00:00:00Z","reason":"r","attempts_used":3}}`,
+		`{"topic":"order.timeout","id":"b","body":"x","restore":{"died":"2020-01-01T00:00:00Z"}}`,
+		`{"topic":"order.timeout","id":"c","body":"x","due":"2199-01-01T00:00:00Z","restore":{}}`,
+	})
+	wantCounts(t, pub, notify.Counts{Scheduled: 1, Dead: 2, Published: 3})
+	if n, err := subscribers.NewDeadLetters(store).RequeueAll(t.Context(), topic, nil); err != nil || n != 2 {
+		t.Errorf("requeued %d, %v", n, err)
+	}
+	wantCounts(t, pub, notify.Counts{Scheduled: 1, Ready: 2, Published: 3})
+}
+
+// The attempts that were used up, and the time at which a message expires, go on where they were.
+func TestRestoredAttempts(t *testing.T) {
+	_, store := open(t)
+	wantRestored(t, store, []string{`{"topic":"order.timeout","id":"a","attempts":3,"ttl":"1h","due":"2001-01-01T00:00:00Z","body":"x",` +
+		`"restore":{"published":"2000-01-01T00:00:00Z","attempts_used":2,"expires":"2198-01-01T00:00:00Z"}}`})
+	d := claim(t, store, 1)[0]
+	if d.Attempt != 3 || d.Published.UTC().Year() != 2000 || d.Due.UTC().Year() != 2001 || d.TTL != anHour {
+		t.Errorf("got %+v", d)
+	}
+	outcome, err := subscribers.NewClaimer(store, 0).Nack(t.Context(), d, 0, "again")
+	if err != nil || outcome.State != notify.Dead {
+		t.Errorf("it is %v, %v; want it to be out of attempts", outcome.State, err)
+	}
+}
+
+// What a worker has in hand is exported as due when its lease ends, with the attempts that were used up before.
+func TestExportLeased(t *testing.T) {
+	pub, from := open(t)
+	to := storetest.Open(t)
+	publish(t, pub, message("a", past))
+	d := claim(t, from, 1)[0]
+	if _, err := subscribers.NewClaimer(from, 0).Nack(t.Context(), d, time.Hour, "again"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	claim(t, from, 1)
+	leased, err := pub.Inspect(t.Context(), topic, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, sum := export(t, from)
+	if sum.Leased != 1 || sum.Total() != 1 {
+		t.Errorf("exported %+v", sum)
+	}
+	wantRestored(t, to, lines)
+	info, err := notify.NewPublisher(to, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
+	if late := info.Due.Sub(leased.Until); err != nil || info.State != notify.Scheduled || late < 0 || late >= time.Millisecond || info.Attempts != 1 {
+		t.Errorf("got %+v, %v; want it due at %v with an attempt used up", info, err, leased.Until)
+	}
+	again, _ := export(t, to)
+	if diff := cmp.Diff(lines, again); diff != "" {
+		t.Errorf("exported again (-want +got):\n%s", diff)
+	}
+}
+
+// What is out of place or unreadable is exported as well as it can be, or counted.
+func TestExportDamages(t *testing.T) {
+	pub, from := open(t)
+	ctx, client, keys := t.Context(), from.Client(), from.Keys()
+	publish(t, pub, message("lost", future))
+	publish(t, pub, message("unreadable", future))
+	publish(t, pub, message("never", future))
+	client.ZRem(ctx, keys.Schedule(topic), notify.Member(topic, "lost"))
+	client.ZAdd(ctx, keys.Schedule(topic), redis.Z{Score: 1e300, Member: notify.Member(topic, "never")})
+	client.HSet(ctx, keys.Messages(), notify.Member(topic, "unreadable"), "no record")
+	client.HSet(ctx, keys.Messages(), "no topic", "x", "a b:c", "x", "a:b c", "x", notify.Member(topic, "empty"), "")
+	for _, paused := range []string{"b", "a.c"} {
+		if err := pub.Pause(ctx, paused); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client.HSet(ctx, keys.Attempts(), notify.Member(topic, "never"), "foreign")
+	client.Set(ctx, keys.Deaths(), "foreign", 0)
+	lines, sum := export(t, from)
+	want := notify.Exported{Scheduled: 1, Ready: 1, Dead: 1, Unplaced: 1, LeftOut: 4, Paused: []string{"a.c", "b"}}
+	if diff := cmp.Diff(want, sum); diff != "" {
+		t.Errorf("exported (-want +got):\n%s", diff)
+	}
+	to := storetest.Open(t)
+	wantRestored(t, to, lines)
+	looked := notify.NewPublisher(to, notify.PublisherOptions{})
+	for id, want := range map[string]notify.State{"lost": notify.Ready, "unreadable": notify.Dead, "never": notify.Scheduled} {
+		if got := stateOf(t, looked, id); got != want {
+			t.Errorf("%s is %v, want %v", id, got, want)
+		}
+	}
+	if info, err := looked.Inspect(ctx, topic, "unreadable"); err != nil || string(info.Body) != "no record" || !strings.Contains(info.Reason, "unreadable record") {
+		t.Errorf("got %+v, %v", info, err)
+	}
+}
+
+// A message that moves from place to place meanwhile is exported all the same.
+func TestExportWhileMessagesMove(t *testing.T) {
+	_, store := open(t)
+	messages := make([]notify.Message, 3000)
+	for i := range messages {
+		messages[i] = message(fmt.Sprint(i), past)
+	}
+	storetest.Publish(t, store, messages...)
+	stop := storetest.Run(t, func(ctx context.Context) error { return shuffle(ctx, store) })
+	for range 5 {
+		lines, _ := export(t, store)
+		ids := make(map[string]bool)
+		for _, line := range lines {
+			m, err := notify.ParseExported([]byte(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids[m.ID] = true
+		}
+		if len(ids) != len(messages) {
+			t.Errorf("exported %d messages of %d", len(ids), len(messages))
+		}
+	}
+	stop()
+}
+
+// shuffle moves messages of the topic until ctx ends: into hands, back to ready, to the schedule, and to the dead letters and back.
+func shuffle(ctx context.Context, store *notify.Store) error {
+	claimer, pub, dead := subscribers.NewClaimer(store, 0), notify.NewPublisher(store, notify.PublisherOptions{}), subscribers.NewDeadLetters(store)
+	for i := 0; ctx.Err() == nil; i++ {
+		ds, err := claimer.Claim(ctx, topic, 50, time.Hour, 0)
+		if err != nil {
+			break
+		}
+		for _, d := range ds[:min(len(ds), 10)] {
+			_, _ = claimer.Bury(ctx, d, "moved")
+			_, _ = dead.Requeue(ctx, topic, d.ID)
+		}
+		for _, d := range ds[min(len(ds), 10):] {
+			_, _ = claimer.Release(ctx, topic, []subscribers.Delivery{d})
+			_, _ = pub.Reschedule(ctx, topic, d.ID, 0, future)
+			_, _ = pub.Reschedule(ctx, topic, d.ID, 0, past.Add(time.Duration(i)*time.Second))
+		}
+	}
+	return nil
+}
+
+// Lines that nobody exported change nothing, and the error names the field.
+func TestBadRestore(t *testing.T) {
+	pub, store := open(t)
+	base := `"topic":"order.timeout","body":"x"`
+	due := `,"id":"a","due":"2199-01-01T00:00:00Z"`
+	died := `,"id":"a","restore":{"died":"2020-01-01T00:00:00Z"`
+	for _, test := range []struct{ rest, field string }{
+		{`,"due":"2199-01-01T00:00:00Z","restore":{}`, "restore"},
+		{`,"id":"a","restore":{}`, "due"},
+		{`,"id":"a","delay":"1h","restore":{}`, "delay"},
+		{`,"id":"a","delay":"1h","restore":{"died":"2020-01-01T00:00:00Z"}`, "delay"},
+		{due + `,"restore":{"died":"2020-01-01T00:00:00Z"}`, "due"},
+		{due + `,"restore":{"attempts_used":-1}`, "restore.attempts_used"},
+		{due + `,"restore":{"attempts_used":1000001}`, "restore.attempts_used"},
+		{due + `,"restore":{"attempts_used":1e300}`, "line"},
+		{due + `,"restore":{"attempts_used":"3"}`, "line: restore.attempts_used is a JSON string, and should be a whole number"},
+		{due + `,"restore":"yes"`, "line: restore is a JSON string, and should be an object"},
+		{due + `,"restore":{"place":"ready"}`, "line"},
+		{due + `,"mode":"broadcast","restore":{"attempts_used":1}`, "restore.attempts_used"},
+		{due + `,"mode":"broadcast","ttl":"1h","restore":{}`, "ttl"},
+		{due + `,"restore":{"expires":"2199-01-01T00:00:00Z"}`, "restore.expires"},
+		{due + `,"ttl":"1h","restore":{"expires":"1969-01-01T00:00:00Z"}`, "restore.expires"},
+		{due + `,"restore":{"published":"1969-01-01T00:00:00Z"}`, "restore.published"},
+		{due + `,"restore":{"published":"yesterday"}`, "line"},
+		{due + `,"restore":{"reason":"none"}`, "restore.reason"},
+		{died + `,"attempts_used":-1}`, "restore.attempts_used"},
+		{died + `,"expires":"2199-01-01T00:00:00Z"},"ttl":"1h"`, "restore.expires"},
+		{died + `,"reason":"` + strings.Repeat("x", 1025) + `"}`, "restore.reason"},
+		{`,"id":"a","restore":{"died":"9999-12-31T23:59:59-10:00"}`, "restore.died"},
+		{`,"id":"a","restore":{"died":"0000-01-01T00:00:00Z"}`, "restore.died"},
+	} {
+		unchanged(t, store, func() {
+			m, err := notify.ParseExported([]byte("{" + base + test.rest + "}"))
+			if err == nil {
+				_, err = pub.Publish(t.Context(), m)
+			}
+			wantInvalid(t, err, test.field)
+		})
+	}
+	_, err := notify.ParseLine([]byte("{" + base + died + "}}"))
+	wantInvalid(t, err, "restore: only bellhop publish --file takes it")
+}
+
+// Where the dead letters of a topic are foreign its dead letters are refused, and all else of a batch is restored.
+func TestRestoreBesideForeignDeadLetters(t *testing.T) {
+	pub, store := open(t)
+	store.Client().Set(t.Context(), store.Keys().Dead("bad"), "foreign", 0)
+	line := `{"topic":"%s","id":"a","body":"x","restore":{"died":"2020-01-01T00:00:00Z","attempts_used":3}}`
+	results := restore(t, store, []string{fmt.Sprintf(line, "bad"), fmt.Sprintf(line, topic)})
+	if err := results[0].Err; err == nil || !strings.Contains(err.Error(), "dead letters of the topic are foreign") {
+		t.Errorf("got %v", err)
+	}
+	if r := results[1]; r.Err != nil || r.State != notify.Dead {
+		t.Errorf("got %+v", r)
+	}
+	if _, err := pub.Inspect(t.Context(), "bad", "a"); !errors.Is(err, notify.ErrNotFound) {
+		t.Errorf("it is there, %v", err)
+	}
+}
+
+// An export ends with its context, and with who reads it.
+func TestExportIsCut(t *testing.T) {
+	pub, store := open(t)
+	publish(t, pub, message("a", future))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := pub.Export(ctx, io.Discard, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	out, in := io.Pipe()
+	out.CloseWithError(errors.New("disk full"))
+	if _, err := pub.Export(t.Context(), in, nil); err == nil || !strings.Contains(err.Error(), "disk full") {
+		t.Errorf("got %v", err)
+	}
+	unchanged(t, store, func() { _, _ = pub.Export(t.Context(), io.Discard, nil) })
+}
+
+// A line that can be published is, once it is exported, what restores it.
+func FuzzRestore(f *testing.F) {
+	f.Add([]byte(`{"topic":"a","id":"b","due":"2099-01-02T03:04:05Z","ttl":"1h","attempts":3,"body":"x","restore":{"attempts_used":2,"published":"2000-01-01T00:00:00Z","expires":"2100-01-01T00:00:00Z"}}`))
+	f.Add([]byte(`{"topic":"a","id":"b","body":"x","restore":{"died":"2000-01-01T00:00:00Z","reason":"r"}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, err := notify.ParseExported(raw)
+		if err != nil {
+			if !errors.Is(err, notify.ErrInvalid) {
+				t.Errorf("%v is no ErrInvalid", err)
+			}
+			return
+		}
+		if m.Restore == nil || m.Check() != nil {
+			return
+		}
+		if told := notify.RestoredOf(&m); !json.Valid([]byte(told)) {
+			t.Errorf("%q is told as %q", raw, told)
+		}
+	})
+}

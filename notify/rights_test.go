@@ -1,0 +1,353 @@
+package notify_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// account is a user of a Redis of the test's own, and somebody who changes its rights.
+type account struct {
+	t     *testing.T
+	url   string
+	root  *notify.Store
+	store *notify.Store // of the user
+}
+
+// newAccount starts a Redis with a user who has all rights but some.
+func newAccount(t *testing.T, without ...string) *account {
+	t.Helper()
+	server := storetest.Server(t)
+	a := &account{t: t, root: storetest.At(t, server.URL(), ""), url: strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1)}
+	a.set("on", ">secret")
+	a.set(strings.Fields(notify.Rights(notify.DefaultPrefix))...)
+	a.set(without...)
+	a.store = storetest.At(t, a.url, "")
+	return a
+}
+
+// set gives rights, as +zadd, and takes them away, as -zadd.
+func (a *account) set(rights ...string) {
+	a.t.Helper()
+	rule := []any{"ACL", "SETUSER", "bellhop"}
+	for _, right := range rights {
+		rule = append(rule, right)
+	}
+	if err := a.root.Client().Do(a.t.Context(), rule...).Err(); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// called returns how often Redis was sent a command, or a script called it.
+func (a *account) called(command string) int {
+	a.t.Helper()
+	stats, err := a.root.Info(a.t.Context(), "commandstats")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	calls, _, _ := strings.Cut(strings.TrimPrefix(stats["cmdstat_"+command], "calls="), ",")
+	n, _ := strconv.Atoi(calls) // zero: it was not
+	return n
+}
+
+// give gives all rights.
+func (a *account) give() {
+	a.t.Helper()
+	a.set(strings.Fields(notify.Rights(notify.DefaultPrefix))...)
+}
+
+// wantRefused checks that an error tells of a right that was missed before anything was sent, and of the remedy.
+func wantRefused(t *testing.T, err error, fault, remedy string) {
+	t.Helper()
+	var missing *notify.RightsError
+	if !errors.As(err, &missing) || !notify.Refused(err) || !notify.Away(err) || notify.Untouched(err) {
+		t.Fatalf("%v; want a RightsError", err)
+	}
+	if !strings.HasPrefix(missing.Fault, fault) || !strings.HasPrefix(missing.Remedy, remedy) || !strings.HasSuffix(err.Error(), missing.Remedy) {
+		t.Errorf("got %v, want %q and %q", err, fault, remedy)
+	}
+}
+
+// refusals makes calls of each kind, and returns what they are refused with.
+func refusals(t *testing.T, store *notify.Store, d subscribers.Delivery) []error {
+	t.Helper()
+	pub, claimer := notify.NewPublisher(store, notify.PublisherOptions{}), subscribers.NewClaimer(store, 0)
+	return []error{
+		errOf(pub.Publish(t.Context(), message("b", past))),
+		errOf(pub.Broadcast(t.Context(), announcement("c", past))),
+		errOf(pub.Cancel(t.Context(), topic, d.ID)),
+		errOf(pub.Inspect(t.Context(), topic, d.ID)),
+		errOf(claimer.Claim(t.Context(), topic, 1, time.Minute, 0)),
+		errOf(claimer.Nack(t.Context(), d, 0, "")),
+		claimer.Ack(t.Context(), d),
+		store.Check(t.Context()),
+	}
+}
+
+const theRights = "run ACL SETUSER NAME resetkeys ~bellhop:* resetchannels &bellhop:* "
+
+// Without a right every call is refused as a whole, with what gives it, and all goes on when it is there.
+func TestMissingRight(t *testing.T) {
+	for _, test := range []struct{ without, fault string }{
+		{"-zadd", "its user may not call ZADD"},
+		{"-hdel", "its user may not call HDEL"},
+		{"-zadd -zrem", "its user may not call ZADD, ZREM"},
+		{"-eval", ""}, // whose words Redis finds
+		{"-xinfo|stream", "its user may not call XINFO stream"},
+		{"-publish", "its user may not call PUBLISH bellhop:{0}:head, PUBLISH bellhop:wake:topic, "},
+		{"resetchannels &bellhop:{0}:*", "its user may not call PUBLISH bellhop:wake:topic, PUBLISH bellhop:broadcast:topic, "},
+		{"resetkeys ~mine:*", ""},
+		{"-evalsha", "its user may not call EVALSHA"},
+	} {
+		t.Run(test.without, func(t *testing.T) {
+			t.Parallel()
+			a := newAccount(t, strings.Fields(test.without)...)
+			publish(t, notify.NewPublisher(a.root, notify.PublisherOptions{}), message("a", past))
+			d := claim(t, a.root, 1)[0]
+			unchanged(t, a.root, func() {
+				for _, err := range refusals(t, a.store, d) {
+					wantRefused(t, err, test.fault, theRights)
+				}
+			})
+			a.give()
+			claimer := subscribers.NewClaimer(a.store, 0)
+			storetest.Eventually(t, "it is acknowledged", func() bool { return claimer.Ack(t.Context(), d) == nil })
+			publish(t, notify.NewPublisher(a.store, notify.PublisherOptions{}), message("b", past))
+		})
+	}
+}
+
+// The right to wait for replicas is missed where that is wanted.
+func TestMissingWait(t *testing.T) {
+	a := newAccount(t, "-wait")
+	publish(t, notify.NewPublisher(a.store, notify.PublisherOptions{}), message("a", past))
+	store := confirmed(t, a.url)
+	unchanged(t, a.root, func() {
+		wantRefused(t, errOf(notify.NewPublisher(store, notify.PublisherOptions{}).Publish(t.Context(), message("b", past))), "its user may not call WAIT", theRights)
+	})
+}
+
+// A command that Redis knows by another name, or not at all, is as good as a missing right.
+func TestRenamedCommand(t *testing.T) {
+	for _, name := range []string{"", "other"} {
+		server := storetest.Server(t, "--rename-command", "zadd", name)
+		store := storetest.At(t, server.URL(), "")
+		for _, err := range refusals(t, store, subscribers.Delivery{Topic: topic, ID: "a", Receipt: 1}) {
+			wantRefused(t, err, "it does not know ZADD", "take rename-command")
+		}
+		if keys := dump(t, store); len(keys) > 0 {
+			t.Errorf("there is %v", keys)
+		}
+	}
+}
+
+// A right that is taken away while all goes on is met by the calls under way. Those after them are refused before they change anything.
+func TestRightTakenAway(t *testing.T) {
+	a := newAccount(t)
+	pub, claimer := notify.NewPublisher(a.store, notify.PublisherOptions{}), subscribers.NewClaimer(a.store, 0)
+	publish(t, pub, message("a", past))
+	d := claim(t, a.store, 1)[0]
+	a.set("-hdel")
+	wantRefused(t, claimer.Ack(t.Context(), d), "", theRights) // it met it
+	unchanged(t, a.root, func() {
+		for _, err := range refusals(t, a.store, d) {
+			wantRefused(t, err, "its user may not call HDEL", theRights)
+		}
+	})
+	a.give()
+	storetest.Eventually(t, "it is published", func() bool { return errOf(pub.Publish(t.Context(), message("b", past))) == nil })
+}
+
+// Where Redis is looked at again after its policy was changed, too, publishes are refused, and nothing else.
+func TestRightTakenAwayWhileRedisEvicts(t *testing.T) {
+	a := newAccount(t)
+	pub, claimer := notify.NewPublisher(a.store, notify.PublisherOptions{}), subscribers.NewClaimer(a.store, 0)
+	publish(t, pub, message("a", past))
+	d := claim(t, a.store, 1)[0]
+	do(t, a.root, []any{"CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru"})
+	a.set("-hdel")
+	wantRefused(t, claimer.Ack(t.Context(), d), "", theRights)
+	a.give()
+	var err error
+	storetest.Eventually(t, "the right is there again", func() bool {
+		err = claimer.Ack(t.Context(), d)
+		return !notify.Refused(err)
+	})
+	if err != nil {
+		t.Errorf("acknowledge: %v", err)
+	}
+	storetest.Eventually(t, "publishes are refused", func() bool {
+		return errors.Is(errOf(pub.Publish(t.Context(), message(notify.NewID(), future))), notify.ErrUnfit)
+	})
+}
+
+// Redis may have other rights when a connection is made anew, which is told before a call is sent on it.
+func TestRightGoneWithTheConnection(t *testing.T) {
+	a := newAccount(t)
+	pub := notify.NewPublisher(a.store, notify.PublisherOptions{})
+	publish(t, pub, message("a", past))
+	d := claim(t, a.store, 1)[0]
+	a.set("-hdel", "-zadd")
+	if err := a.root.Client().ClientKillByFilter(t.Context(), "USER", "bellhop").Err(); err != nil {
+		t.Fatal(err)
+	}
+	unchanged(t, a.root, func() {
+		for _, err := range refusals(t, a.store, d) {
+			wantRefused(t, err, "its user may not call HDEL, ZADD", theRights)
+		}
+	})
+	a.give()
+	storetest.Eventually(t, "it is published", func() bool { return errOf(pub.Publish(t.Context(), message("b", past))) == nil })
+}
+
+// However many calls come, Redis is asked about rights by one at a time, and
+// about those that are missing some ten times a second.
+func TestRightsAreLookedForSeldom(t *testing.T) {
+	a := newAccount(t, "-zadd")
+	began, asked := time.Now(), a.called("info")
+	storeSends := func() error {
+		return errOf(subscribers.NewClaimer(a.store, 0).Claim(t.Context(), topic, 1, time.Minute, 0))
+	}
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			for range 20 {
+				if err := storeSends(); !notify.Refused(err) {
+					t.Errorf("%v; want a RightsError", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	most := 1 + int(time.Since(began)/(100*time.Millisecond))
+	if looked := a.called("info") - asked - 1; looked > most { // one is that of the test
+		t.Errorf("it looked %d times in %v, want %d at the most", looked, time.Since(began), most)
+	}
+}
+
+// Whoever runs goes on trying, and works as soon as the right is there.
+func TestMissingRightEndsNobody(t *testing.T) {
+	for _, right := range []string{"-zadd", "-hdel", "-eval"} {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			a := newAccount(t, right)
+			handled, heard, named := make(chan string, 9), make(chan string, 9), make(chan string, 9)
+			sub, err := subscribers.New(a.store, subscribers.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error { handled <- d.ID; return nil }, subscribers.HandleOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := subscribers.NewListener(a.store, subscribers.ListenerOptions{})
+			listen := func(to chan<- string, o subscribers.ListenOptions) {
+				storetest.Run(t, func(ctx context.Context) error {
+					return l.Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error { to <- b.ID; return nil }, o)
+				})
+			}
+			carry(t, a.store)
+			storetest.Run(t, sub.Run)
+			listen(heard, subscribers.ListenOptions{From: subscribers.FromBeginning()})
+			listen(named, subscribers.ListenOptions{Name: "n", From: subscribers.FromBeginning()})
+			own := 0
+			storetest.Eventually(t, "they were refused for a while", func() bool {
+				own++
+				return a.called("info") > own+5
+			})
+			a.give()
+			publish(t, notify.NewPublisher(a.root, notify.PublisherOptions{}), notify.Message{Topic: topic, ID: "a", Body: []byte("x"), Delay: time.Millisecond})
+			publish(t, notify.NewPublisher(a.root, notify.PublisherOptions{}), announcement("b", time.Time{}))
+			for what, from := range map[string]chan string{"the message": handled, "the broadcast": heard, "the broadcast, by name": named} {
+				storetest.Receive(t, what, from)
+			}
+		})
+	}
+}
+
+// refusal is a reply of Redis.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (refusal) RedisError()     {}
+
+// Each version has its own words for what its user may not do.
+func TestRefused(t *testing.T) {
+	for text, want := range map[string]bool{
+		"NOPERM this user has no permissions to run the 'hdel' command":                                                                               true, // Redis 7.0
+		"NOPERM User u has no permissions to run the 'hdel' command":                                                                                  true, // and newer
+		"NOPERM No permissions to access a key":                                                                                                       true,
+		"ERR The user executing the script can't run this command or subcommand script: 7592411a, on @user_script:2.":                                 true, // Redis 7.0
+		"ERR ERR The user executing the script can't run this command or subcommand script: 7592411a, on @user_script:2.":                             true, // passed on by a script
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments script: ee53, on @user_script:2.": true,
+		"ERR The user executing the script can't publish to the channel mentioned in the command script: 96c5, on @user_script:2.":                    true,
+		"ERR ACL failure in script: User u has no permissions to run the 'hdel' command script: 7592411a, on @user_script:2.":                         true, // Redis 7.2 and Valkey
+		"ERR ERR ACL failure in script: No permissions to access a key script: b4e4413c, on @user_script:1.":                                          true,
+		"ERR Unknown Redis command called from script script: 3eefe3e6, on @user_script:2.":                                                           true,
+		"ERR ERR Unknown command called from script script: 9d735959, on @user_script:2.":                                                             true, // Valkey 8
+		"NOAUTH Authentication required.":                                         false,
+		"WRONGPASS invalid username-password pair or user is disabled.":           false,
+		"LOADING Redis is loading the dataset in memory":                          false,
+		"ERR a member says: The user executing the script can't run this command": false,
+	} {
+		if err := fmt.Errorf("x: %w", refusal(text)); notify.Refused(err) != want || notify.Away(err) != (want || strings.HasPrefix(text, "LOADING")) {
+			t.Errorf("%s: refused %v, away %v", text, notify.Refused(err), notify.Away(err))
+		}
+		if notify.Refused(errors.New(text)) {
+			t.Errorf("%s: it is not Redis who says that", text)
+		}
+	}
+}
+
+// Exactly the commands that scripts call are rehearsed.
+func TestScriptsCallWhatIsRehearsed(t *testing.T) {
+	direct := regexp.MustCompile(`\b(?:call|try|pcall)\('([A-Z]+)'(?:, '([A-Z]+)')?`)
+	quoted := regexp.MustCompile(`'([A-Z]{3,})'`)
+	used, named := make(map[string]bool), make(map[string]bool)
+	rehearsed := notify.Rehearsed()
+	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".lua" {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, found := range direct.FindAllStringSubmatch(string(source), -1) {
+			command := strings.ToLower(found[1])
+			if command == "xinfo" || command == "pubsub" {
+				command += "|" + strings.ToLower(found[2])
+			}
+			used[command] = true
+			if !slices.Contains(rehearsed, command) {
+				t.Errorf("%s calls %s, which is not rehearsed", path, command)
+			}
+		}
+		for _, found := range quoted.FindAllStringSubmatch(string(source), -1) {
+			named[strings.ToLower(found[1])] = true // it may be called by a variable
+		}
+		return nil
+	})
+	if err != nil || len(used) < 20 {
+		t.Fatalf("scripts call %d commands, %v", len(used), err)
+	}
+	for _, command := range rehearsed {
+		if !used[command] && !named[command] {
+			t.Errorf("%s is rehearsed, and no script calls it", command)
+		}
+	}
+}

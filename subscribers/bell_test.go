@@ -1,0 +1,252 @@
+package subscribers_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// An audience is one of each kind of listener, each with a hub of its own.
+type audience struct {
+	wild, exact, namedWild, namedExact *heard
+	listeners                          []*subscribers.Listener
+}
+
+// gather has an audience listen, to all and to one topic.
+func gather(t *testing.T, store *notify.Store, one string) *audience {
+	t.Helper()
+	a := &audience{}
+	add := func(pattern, name string) *heard {
+		l := newListener(store)
+		a.listeners = append(a.listeners, l)
+		h, _ := listen(t, l, pattern, subscribers.ListenOptions{Name: name})
+		return h
+	}
+	a.wild, a.exact = add(">", ""), add(one, "")
+	a.namedWild, a.namedExact = add(">", "wild"), add(one, "exact")
+	return a
+}
+
+// want waits until all have heard what they should, and checks that they were told of no gap.
+func (a *audience) want(t *testing.T, all, one []string) {
+	t.Helper()
+	wantIDs(t, a.wild, all...)
+	wantIDs(t, a.exact, one...)
+	wantSet(t, a.namedWild, all...)
+	wantSet(t, a.namedExact, one...)
+	for _, l := range a.listeners {
+		if n := l.Stats(); n.Gaps > 0 {
+			t.Errorf("gaps are told: %+v", n)
+		}
+	}
+}
+
+// mover returns a store whose user is one that may be forbidden something.
+func mover(t *testing.T, store *notify.Store, url string) (*notify.Store, func(rights ...any)) {
+	t.Helper()
+	set := func(rights ...any) {
+		args := append([]any{"ACL", "SETUSER", "mover", "on", ">secret", "~*", "+@all"}, rights...)
+		if err := store.Client().Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("allchannels")
+	return storetest.At(t, strings.Replace(url, "redis://", "redis://mover:secret@", 1), store.Keys().Prefix()), set
+}
+
+// Redis refuses the carrier's bells for a while: what was carried meanwhile is heard by whoever listens, in order.
+func TestBellsAreRefused(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	moves, set := mover(t, store, server.URL())
+	carry(t, moves)
+	a := gather(t, store, "a")
+	broadcast(t, store, "a", "1")
+	broadcast(t, store, "b", "2")
+	a.want(t, []string{"1", "2"}, []string{"1"})
+
+	base := store.Keys().Base()
+	set("resetchannels", "&"+base+"head", "&"+base+"beat") // no bell, but beats
+	broadcast(t, store, "a", "3")
+	broadcast(t, store, "b", "4")
+	broadcast(t, store, "a", "5")
+	a.want(t, []string{"1", "2", "3", "4", "5"}, []string{"1", "3", "5"})
+
+	broadcast(t, store, "b", "6")
+	broadcast(t, store, "a", "7")
+	set("allchannels")
+	broadcast(t, store, "b", "8") // the bell of which follows others that nobody heard
+	a.want(t, []string{"1", "2", "3", "4", "5", "6", "7", "8"}, []string{"1", "3", "5", "7"})
+}
+
+// unheard appends a broadcast to a log as a carrier does that ends before it rings the bell.
+func unheard(t *testing.T, store *notify.Store, topic, id string) {
+	t.Helper()
+	client, keys := store.Client(), store.Keys()
+	last, err := client.XRevRangeN(t.Context(), keys.Log(topic), "+", "-", 1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := client.Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := notify.Position(now.UnixMicro())
+	_, err = client.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
+		p.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Log(topic), ID: at.String(), Values: []any{
+			"id", id, "due", last[0].Values["due"], "prev", last[0].ID, "record", last[0].Values["record"],
+		}})
+		p.ZAdd(t.Context(), keys.Logs(), redis.Z{Score: float64(at), Member: topic})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A carrier ends between a log and its bell: what it sent is heard with the next bell, of whatever topic, or the next beat.
+func TestBellIsNeverRung(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	a := gather(t, store, "a")
+	broadcast(t, store, "a", "1")
+	broadcast(t, store, "b", "2")
+	a.want(t, []string{"1", "2"}, []string{"1"})
+	unheard(t, store, "a", "3")
+	a.want(t, []string{"1", "2", "3"}, []string{"1", "3"}) // by the beat
+	unheard(t, store, "a", "4")
+	broadcast(t, store, "b", "5")
+	unheard(t, store, "b", "6")
+	unheard(t, store, "a", "7")
+	broadcast(t, store, "a", "8")
+	a.want(t, []string{"1", "2", "3", "4", "5", "6", "7", "8"}, []string{"1", "3", "4", "7", "8"})
+}
+
+// Bells of broadcasts that a hub does not want are no reason to read, and none that is lost among them is overlooked.
+func TestBellIsLostAmongOthers(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	l := newListener(store)
+	h, _ := listen(t, l, "a.*", subscribers.ListenOptions{})
+	n, _ := listen(t, l, "a.*", subscribers.ListenOptions{Name: "n"})
+	broadcast(t, store, "a.x", "1")
+	wantIDs(t, h, "1")
+	var others []string
+	for i := range 600 { // more than a read looks at
+		others = append(others, fmt.Sprintf("other.%03d", i))
+	}
+	flood(t, store, others, numbers("o", 2000)...)
+	unheard(t, store, "a.x", "2")
+	flood(t, store, others, numbers("p", 1200)...)
+	broadcast(t, store, "a.y", "3")
+	wantIDs(t, h, "1", "2", "3")
+	wantSet(t, n, "1", "2", "3")
+	if n := l.Stats(); n.Gaps > 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// Whatever is published, listeners hear what is sent, and a hub asks Redis at most ten times a second for nothing.
+func TestForgedBells(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	for _, pattern := range []string{"px", ">"} {
+		own := storetest.At(t, server.URL(), "")
+		var asked atomic.Int64
+		own.Observe(func(script string, _ time.Duration, _ error) {
+			if script == "read" || script == "grown" {
+				asked.Add(1)
+			}
+		})
+		l := newListener(own)
+		h, _ := listen(t, l, pattern, subscribers.ListenOptions{})
+		n, _ := listen(t, l, pattern, subscribers.ListenOptions{Name: "n" + strings.Trim(pattern, ">")})
+		broadcast(t, store, "px", "1")
+		wantIDs(t, h, "1")
+		keys := store.Keys()
+		const far, huge = "253402300799999-999", "9007199254740-991"
+		forged := []string{
+			huge + " px", far + "," + far + ",px", "0-0," + huge + ",px", h.all[0].Position.String() + "," + far + ",px",
+			far + ",0-0,px", "-5-1,9-9,px", "", "px", "\xff", strings.Repeat("1", 4000) + "-1,2-2,px", "0-0,1-1",
+		}
+		began, before := time.Now(), asked.Load()
+		for i := 0; time.Since(began) < 1500*time.Millisecond; i++ {
+			payload := forged[i%len(forged)]
+			for channel, payload := range map[string]string{
+				keys.Log("px"): payload, keys.Logs(): payload, keys.Beat(): "1 1 store " + payload + " px",
+			} {
+				if err := store.Client().Publish(t.Context(), channel, payload).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		// A look and a read each time, and the carrier's beats.
+		if n, most := asked.Load()-before, int64(time.Since(began)/(50*time.Millisecond))+10; n > most {
+			t.Errorf("%s: redis was asked %d times, want %d at the most", pattern, n, most)
+		}
+		broadcast(t, store, "px", "2", "3")
+		wantIDs(t, h, "1", "2", "3")
+		wantSet(t, n, "1", "2", "3")
+		for _, payload := range forged { // one at a time: nothing follows it that would have the hub look again
+			for _, channel := range []string{keys.Log("px"), keys.Logs()} {
+				if err := store.Client().Publish(t.Context(), channel, payload).Err(); err != nil {
+					t.Fatal(err)
+				}
+				id := fmt.Sprint("next-", h.size())
+				broadcast(t, store, "px", id)
+				storetest.Eventually(t, fmt.Sprintf("%s is heard after %q", id, payload), func() bool {
+					all := h.list()
+					return all[len(all)-1] == id
+				})
+			}
+		}
+		if n := l.Stats(); n.Gaps > 0 {
+			t.Errorf("%+v", n)
+		}
+	}
+}
+
+// A listener of one topic asks Redis for nothing while others are sent to, not even with the beats.
+func TestOthersCostNothing(t *testing.T) {
+	server := storetest.Server(t)
+	store, own := storetest.At(t, server.URL(), ""), storetest.At(t, server.URL(), "")
+	carry(t, store)
+	var asked atomic.Int64
+	own.Observe(func(script string, _ time.Duration, _ error) { asked.Add(1) })
+	l := newListener(own)
+	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
+	broadcast(t, store, topic, "1")
+	wantIDs(t, h, "1")
+	beats := store.Client().Subscribe(t.Context(), store.Keys().Beat())
+	defer beats.Close()
+	beat := func() {
+		if _, err := beats.ReceiveMessage(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 4 { // in which the beats name this topic
+		beat()
+	}
+	before := asked.Load()
+	for i := range 3 {
+		broadcast(t, store, "other", fmt.Sprint("o", i))
+		broadcast(t, store, "another", fmt.Sprint("p", i))
+		beat()
+	}
+	if n := asked.Load() - before; n > 0 {
+		t.Errorf("it asked redis %d times", n)
+	}
+	broadcast(t, store, topic, "2")
+	wantIDs(t, h, "1", "2")
+}

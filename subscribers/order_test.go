@@ -1,0 +1,132 @@
+package subscribers_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// While nobody carries, what comes to be due at once, in any way, waits behind
+// what is overdue in its topic; then it is carried in the order of due times.
+func TestOrderBehindWhatIsOverdue(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		come func(t *testing.T, store *notify.Store, hand subscribers.Delivery)
+		want []string
+	}{
+		{"published", func(t *testing.T, store *notify.Store, _ subscribers.Delivery) {
+			storetest.Publish(t, store, body("b"))
+		}, []string{"ready", "a", "b"}},
+		{"published among others", func(t *testing.T, store *notify.Store, _ subscribers.Delivery) {
+			storetest.Publish(t, store, notify.Message{Topic: "other", Body: []byte("x")}, body("c"), body("b"))
+		}, []string{"ready", "a", "b", "c"}},
+		{"published as long due", func(t *testing.T, store *notify.Store, _ subscribers.Delivery) {
+			m := body("b")
+			m.Due = time.Now().Add(-time.Hour)
+			storetest.Publish(t, store, m)
+		}, []string{"ready", "a", "b"}},
+		{"rescheduled", func(t *testing.T, store *notify.Store, _ subscribers.Delivery) {
+			atOnce(t, store, "later")
+		}, []string{"ready", "a", "later"}},
+		{"rescheduled from ready", func(t *testing.T, store *notify.Store, _ subscribers.Delivery) {
+			atOnce(t, store, "ready")
+		}, []string{"a", "ready"}},
+		{"requeued", func(t *testing.T, store *notify.Store, _ subscribers.Delivery) {
+			if n, err := subscribers.NewDeadLetters(store).Requeue(t.Context(), topic, "dead"); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+		}, []string{"ready", "a", "dead"}},
+		{"released without a due time", func(t *testing.T, store *notify.Store, hand subscribers.Delivery) {
+			hand.Due = time.Time{}
+			release(t, store, hand)
+		}, []string{"ready", "a", "hand"}},
+		{"released", func(t *testing.T, store *notify.Store, hand subscribers.Delivery) {
+			release(t, store, hand)
+		}, []string{"hand", "ready", "a"}},
+		{"resumed", func(t *testing.T, store *notify.Store, _ subscribers.Delivery) {
+			pub := notify.NewPublisher(store, notify.PublisherOptions{})
+			if err := pub.Pause(t.Context(), topic); err != nil {
+				t.Fatal(err)
+			}
+			storetest.Publish(t, store, body("b"))
+			if err := pub.Resume(t.Context(), topic); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"ready", "a", "b"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			store := storetest.Open(t)
+			c := subscribers.NewClaimer(store, 0)
+			storetest.Publish(t, store, body("dead"))
+			if _, err := c.Bury(t.Context(), claimOne(t, c, time.Minute), "a test"); err != nil {
+				t.Fatal(err)
+			}
+			storetest.Publish(t, store, body("hand"))
+			hand := claimOne(t, c, time.Minute)
+			storetest.Publish(t, store, body("ready"))
+			becomeOverdue(t, store, "a")
+			test.come(t, store, hand)
+			storetest.Heads(t, store)
+			got := claimAll(t, c)
+			carry(t, store)
+			for len(got) < len(test.want) {
+				storetest.Eventually(t, "something is ready", func() bool { return counts(t, store).Ready > 0 })
+				got = append(got, claimAll(t, c)...)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("claimed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// becomeOverdue publishes a message, and waits until it is overdue in its
+// schedule, and a millisecond more; besides there is one that is due much later.
+func becomeOverdue(t *testing.T, store *notify.Store, id string) {
+	t.Helper()
+	soon, later := body(id), body("later")
+	soon.Delay, later.Delay = time.Millisecond, time.Hour
+	storetest.Publish(t, store, soon, later)
+	storetest.Eventually(t, "it is overdue", func() bool {
+		info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := store.Client().Time(t.Context()).Result()
+		return err == nil && now.Sub(info.Due) > 2*time.Millisecond
+	})
+}
+
+func atOnce(t *testing.T, store *notify.Store, id string) {
+	t.Helper()
+	if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Reschedule(t.Context(), topic, id, 0, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func release(t *testing.T, store *notify.Store, d subscribers.Delivery) {
+	t.Helper()
+	if lost, err := subscribers.NewClaimer(store, 0).Release(t.Context(), topic, []subscribers.Delivery{d}); len(lost) > 0 || err != nil {
+		t.Fatal(lost, err)
+	}
+}
+
+// claimAll returns the ids of all that is ready, one after the other.
+func claimAll(t *testing.T, c *subscribers.Claimer) (ids []string) {
+	t.Helper()
+	for {
+		ds, err := c.Claim(t.Context(), topic, 1, time.Minute, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ds) == 0 {
+			return ids
+		}
+		ids = append(ids, ds[0].ID)
+	}
+}

@@ -1,0 +1,90 @@
+package subscribers
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	reasonsPage  = 1000   // reasons that one call reads
+	reasonsKept  = 10_000 // that are told apart
+	reasonLength = 200    // bytes of a reason that tell it apart
+)
+
+// OtherReasons stands for the reasons that are too many to be told apart, of all topics: "*".
+const OtherReasons = "other reasons"
+
+// A Reason is why dead letters of a topic died.
+type Reason struct {
+	Topic  string `json:"topic"`
+	Reason string `json:"reason"` // with # for each number and name in it, such as order-4711
+	Dead   int64  `json:"dead"`   // letters
+}
+
+// Reasons counts all dead letters by topic and reason, the most first. Reasons
+// that differ only in words of four letters and digits or more, with a digit in
+// them, are one: so "no such order 4711" is "no such order #". After 10,000 of them
+// all others are OtherReasons. What dies or is removed meanwhile may be
+// missing. on, which may be nil, is told the total after each page. The error is
+// that of the connection.
+func (l *DeadLetters) Reasons(ctx context.Context, on func(total int)) ([]Reason, error) {
+	if err := l.store.CheckFormat(ctx); err != nil {
+		return nil, fmt.Errorf("count dead letters: %w", err)
+	}
+	counted, total, cursor := make(map[Reason]int64), 0, uint64(0)
+	for {
+		fields, next, err := l.store.Client().HScan(ctx, l.store.Keys().Deaths(), cursor, "", reasonsPage).Result()
+		if err != nil {
+			return nil, fmt.Errorf("count dead letters: redis at %s: %w", l.store.Where(), err)
+		}
+		for i := 0; i+1 < len(fields); i += 2 {
+			kind := kindOf(fields[i], fields[i+1])
+			if _, known := counted[kind]; !known && len(counted) >= reasonsKept {
+				kind = Reason{Topic: "*", Reason: OtherReasons}
+			}
+			counted[kind]++
+			total++
+		}
+		if on != nil {
+			on(total)
+		}
+		if cursor = next; cursor == 0 {
+			return sorted(counted), nil
+		}
+	}
+}
+
+// nameWords are words that name one thing, not a kind of things.
+var nameWords = regexp.MustCompile(`[0-9A-Za-z]*[0-9][0-9A-Za-z]*`)
+
+// kindOf returns of which kind the death of a member is. What is foreign is kept under the topic _.
+func kindOf(member, reason string) Reason {
+	topic, _, ours := strings.Cut(member, ":")
+	if !ours {
+		topic = "_"
+	}
+	reason = strings.ToValidUTF8(reason[:min(len(reason), reasonLength)], "")
+	return Reason{Topic: topic, Reason: nameWords.ReplaceAllStringFunc(reason, func(word string) string {
+		if len(word) < 4 {
+			return word
+		}
+		return "#"
+	})}
+}
+
+// sorted returns the reasons that were counted, the most first.
+func sorted(counted map[Reason]int64) []Reason {
+	reasons := make([]Reason, 0, len(counted))
+	for kind, n := range counted {
+		kind.Dead = n
+		reasons = append(reasons, kind)
+	}
+	slices.SortFunc(reasons, func(a, b Reason) int {
+		return cmp.Or(cmp.Compare(b.Dead, a.Dead), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Reason, b.Reason))
+	})
+	return reasons
+}

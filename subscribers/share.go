@@ -1,0 +1,53 @@
+package subscribers
+
+import (
+	"bytes"
+	"weak"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// sharedBody is the least size of a body that listeners share, though each read it by itself.
+const sharedBody = 4 << 10
+
+// larges are the broadcasts with large bodies that some listener holds now, or
+// the window does. Listeners that are behind read much the same, and any of them
+// may hold what it read for as long as its handler takes.
+type larges struct {
+	held  map[notify.Position]weak.Pointer[Broadcast]
+	sweep int // how many there may be before those that nobody holds any more are looked for
+}
+
+// share has the items of a reading be those that others hold already. The mutex is held.
+func (h *hub) share(items []item) {
+	for n, i := range items {
+		if i.size() >= sharedBody {
+			items[n].broadcast = h.large.one(i.broadcast)
+		}
+	}
+}
+
+// one returns the broadcast that stands for all that are the same.
+func (l *larges) one(b *Broadcast) *Broadcast {
+	if held := l.held[b.Position].Value(); held != nil && held.Topic == b.Topic && held.ID == b.ID && bytes.Equal(held.Body, b.Body) {
+		return held
+	}
+	if len(l.held) >= l.sweep {
+		l.forget()
+	}
+	l.held[b.Position] = weak.Make(b)
+	return b
+}
+
+// forget removes those that nobody holds any more.
+func (l *larges) forget() {
+	if l.held == nil {
+		l.held = make(map[notify.Position]weak.Pointer[Broadcast])
+	}
+	for at, one := range l.held {
+		if one.Value() == nil {
+			delete(l.held, at)
+		}
+	}
+	l.sweep = 2*len(l.held) + 64
+}
