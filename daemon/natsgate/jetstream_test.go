@@ -48,10 +48,17 @@ func keeps(n *natsd) natsgate.Options {
 	return natsgate.Options{URL: n.ClientURL(), JetStream: streamName}
 }
 
-// makeStream makes a stream.
+// makeStream makes a stream. It tries again while nats-server still clears away
+// the folders of a stream that was removed, which it does behind its answer.
 func makeStream(t testing.TB, js jetstream.JetStream, c jetstream.StreamConfig) {
 	t.Helper()
-	if _, err := js.CreateOrUpdateStream(t.Context(), c); err != nil {
+	var err error
+	storetest.Eventually(t, "nats makes the stream "+c.Name, func() bool {
+		_, err = js.CreateOrUpdateStream(t.Context(), c)
+		var refused *jetstream.APIError
+		return !errors.As(err, &refused) || !strings.Contains(refused.Description, "creating store")
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }
