@@ -87,27 +87,24 @@ func TestBellsAreRefused(t *testing.T) {
 	a.want(t, []string{"1", "2", "3", "4", "5", "6", "7", "8"}, []string{"1", "3", "5", "7"})
 }
 
-// unheard appends a broadcast to a log as a carrier does that ends before it rings the bell.
+// unheard appends a broadcast to a log as a carrier does that ends before it
+// rings the bell: at once, and behind all that was sent, also by a carrier that
+// is sending.
 func unheard(t *testing.T, store *notify.Store, topic, id string) {
 	t.Helper()
-	client, keys := store.Client(), store.Keys()
-	last, err := client.XRevRangeN(t.Context(), keys.Log(topic), "+", "-", 1).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	now, err := client.Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := notify.Position(now.UnixMicro())
-	_, err = client.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
-		p.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Log(topic), ID: at.String(), Values: []any{
-			"id", id, "due", last[0].Values["due"], "prev", last[0].ID, "record", last[0].Values["record"],
-		}})
-		p.ZAdd(t.Context(), keys.Logs(), redis.Z{Score: float64(at), Member: topic})
-		return nil
-	})
-	if err != nil {
+	script := redis.NewScript(`
+		local t = redis.call('TIME')
+		local last = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2]
+		local at = math.max(t[1] * 1000000 + t[2], last + 1)
+		local entry = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+		local of = {}
+		for i = 1, #entry[2], 2 do of[entry[2][i]] = entry[2][i + 1] end
+		redis.call('XADD', KEYS[1], string.format('%.0f-%.0f', math.floor(at / 1000), at % 1000),
+			'id', ARGV[2], 'due', of.due, 'prev', entry[1], 'record', of.record)
+		redis.call('ZADD', KEYS[2], string.format('%.0f', at), ARGV[1])
+		return 1`)
+	keys := store.Keys()
+	if err := script.Run(t.Context(), store.Client(), []string{keys.Log(topic), keys.Logs()}, topic, id).Err(); err != nil {
 		t.Fatal(err)
 	}
 }
