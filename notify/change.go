@@ -5,16 +5,18 @@ import (
 	_ "embed"
 	"fmt"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 var (
 	//go:embed cancel.lua
 	cancelSource string
-	cancelScript = NewScript("cancel", cancelSource).Promised()
+	cancelScript = store.NewScript("cancel", cancelSource).Promised()
 
 	//go:embed reschedule.lua
 	rescheduleSource string
-	rescheduleScript = NewScript("reschedule", rescheduleSource).Promised()
+	rescheduleScript = store.NewScript("reschedule", rescheduleSource).Promised()
 )
 
 // Cancel removes a message, or a broadcast that was not sent yet, and returns the state it was in: Scheduled, Ready
@@ -22,7 +24,7 @@ var (
 // ErrNotFound, ErrLeased (a worker has it: nothing was changed), ErrUnreplicated,
 // or that of the connection.
 func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error) {
-	keys, err := p.store.of(topic, id)
+	keys, err := keysOf(p.store, topic, id)
 	if err != nil {
 		return 0, err
 	}
@@ -47,7 +49,7 @@ func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error)
 // ErrNotFound, ErrLeased and ErrDead (nothing was changed), ErrUnreplicated, or
 // that of the connection.
 func (p *Publisher) Reschedule(ctx context.Context, topic, id string, delay time.Duration, due time.Time) (Publication, error) {
-	keys, err := p.store.of(topic, id)
+	keys, err := keysOf(p.store, topic, id)
 	if err != nil {
 		return Publication{}, err
 	}
@@ -80,14 +82,14 @@ func (p *Publisher) Reschedule(ctx context.Context, topic, id string, delay time
 }
 
 // of returns the keys of a message's topic, or what is wrong with its name.
-func (s *Store) of(topic, id string) ([]string, error) {
+func keysOf(s *Store, topic, id string) ([]string, error) {
 	if err := CheckTopic(topic); err != nil {
 		return nil, err
 	}
 	if err := CheckID(id); err != nil {
 		return nil, err
 	}
-	return s.keys.Topic(topic), nil
+	return s.Keys().Topic(topic), nil
 }
 
 // stateOf reads the state that a script's reply begins with; none is ErrNotFound.

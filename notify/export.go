@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 var (
 	//go:embed export.lua
 	exportSource string
-	exportScript = NewScript("export", look+exportSource)
+	exportScript = store.NewScript("export", look+exportSource)
 )
 
 // Pages of an export: how many messages, so that a page takes Redis about a
@@ -80,9 +82,9 @@ func (p *Publisher) Export(ctx context.Context, w io.Writer, on func(done, all i
 
 // paused returns the names of the topics that are paused, sorted.
 func (p *Publisher) paused(ctx context.Context) ([]string, error) {
-	topics, err := p.store.client.ZRange(ctx, p.store.keys.PausedTopics(), 0, -1).Result()
+	topics, err := p.store.Client().ZRange(ctx, p.store.Keys().PausedTopics(), 0, -1).Result()
 	if err != nil {
-		return nil, p.store.explain(ctx, err)
+		return nil, p.store.Explain(ctx, err)
 	}
 	if len(topics) == 0 {
 		return nil, nil
@@ -102,7 +104,7 @@ type export struct {
 
 // step exports a page, and returns where the next one begins and how many messages there are.
 func (e *export) step(ctx context.Context, cursor string) (next string, all int, err error) {
-	reply, err := e.store.Run(ctx, exportScript, nil, e.store.keys.Base(), cursor, e.page)
+	reply, err := e.store.Run(ctx, exportScript, nil, e.store.Keys().Base(), cursor, e.page)
 	if err != nil {
 		return "", 0, err
 	}
@@ -145,7 +147,7 @@ func (e *export) alone(ctx context.Context, name any) error {
 		e.sum.LeftOut++
 		return nil
 	}
-	infos, err := e.store.inspect(ctx, topic, []string{member})
+	infos, err := inspect(ctx, e.store, topic, []string{member})
 	if err != nil || len(infos) == 0 { // it went meanwhile
 		return err
 	}

@@ -3,13 +3,12 @@ package notify
 import (
 	"context"
 	"strconv"
-	"strings"
 	"time"
 )
 
 // Encode returns what Redis holds of a message that was published at a time.
 func (m *Message) Encode(published time.Time) (string, error) {
-	tail, err := encodeTail(m)
+	tail, err := m.record().EncodeTail()
 	return `{"at":` + strconv.FormatInt(published.UnixMilli(), 10) + tail, err
 }
 
@@ -34,9 +33,3 @@ func (p *Publisher) PublishWhen(ctx context.Context, m Message, when string) (Pu
 
 // RestoredOf returns what publish.lua is told of a message that is restored.
 func RestoredOf(m *Message) string { return restoredOf(m) }
-
-// Leave closes all connections, as where they lead to no master any more.
-func (s *Store) Leave() { s.lines.leave("") }
-
-// Rehearsed returns the commands that are rehearsed because scripts call them, those of repair among them.
-func Rehearsed() []string { return strings.Fields(called + " " + calledByRepair) }

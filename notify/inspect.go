@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 var (
@@ -17,11 +19,11 @@ var (
 
 	//go:embed inspect.lua
 	inspectSource string
-	inspectScript = NewScript("inspect", look+inspectSource)
+	inspectScript = store.NewScript("inspect", look+inspectSource)
 
 	//go:embed list.lua
 	listSource string
-	listScript = NewScript("list", listSource)
+	listScript = store.NewScript("list", listSource)
 )
 
 // MaxPage is the most messages that one page of a list holds.
@@ -54,10 +56,10 @@ type Info struct {
 
 // Inspect looks at a message. Errors: ErrInvalid, ErrNotFound, or that of the connection.
 func (p *Publisher) Inspect(ctx context.Context, topic, id string) (Info, error) {
-	if _, err := p.store.of(topic, id); err != nil {
+	if _, err := keysOf(p.store, topic, id); err != nil {
 		return Info{}, err
 	}
-	infos, err := p.store.inspect(ctx, topic, []string{Member(topic, id)})
+	infos, err := inspect(ctx, p.store, topic, []string{Member(topic, id)})
 	if err == nil && len(infos) == 0 {
 		err = ErrNotFound
 	}
@@ -79,25 +81,25 @@ type Page struct {
 // beginning. A page may be short, even empty, and not be the last one: look at
 // its Cursor. Errors: ErrInvalid, or that of the connection.
 func (p *Publisher) List(ctx context.Context, topic string, state State, limit int, cursor string) (Page, error) {
-	return p.store.List(ctx, topic, state, limit, cursor)
+	return List(ctx, p.store, topic, state, limit, cursor)
 }
 
 // Broadcasts returns a page of the broadcasts of a topic that wait for their due
 // time, as List does for messages.
 func (p *Publisher) Broadcasts(ctx context.Context, topic string, limit int, cursor string) (Page, error) {
-	return p.store.list(ctx, topic, "broadcasts", Scheduled, limit, cursor)
+	return list(ctx, p.store, topic, "broadcasts", Scheduled, limit, cursor)
 }
 
-// List is Publisher.List.
-func (s *Store) List(ctx context.Context, topic string, state State, limit int, cursor string) (Page, error) {
+// List is [Publisher.List] of a store.
+func List(ctx context.Context, s *Store, topic string, state State, limit int, cursor string) (Page, error) {
 	if state < Scheduled || state > Dead {
 		return Page{}, fmt.Errorf("%w state %v: use Scheduled, Ready, Leased or Dead", ErrInvalid, state)
 	}
-	return s.list(ctx, topic, state.String(), state, limit, cursor)
+	return list(ctx, s, topic, state.String(), state, limit, cursor)
 }
 
 // list lists a place whose messages are in a state.
-func (s *Store) list(ctx context.Context, topic, place string, state State, limit int, cursor string) (Page, error) {
+func list(ctx context.Context, s *Store, topic, place string, state State, limit int, cursor string) (Page, error) {
 	if err := CheckTopic(topic); err != nil {
 		return Page{}, err
 	}
@@ -110,7 +112,7 @@ func (s *Store) list(ctx context.Context, topic, place string, state State, limi
 	}
 	var members []string
 	for range listScans {
-		reply, err := s.Run(ctx, listScript, s.keys.Topic(topic), topic, place, limit-len(members), time, last)
+		reply, err := s.Run(ctx, listScript, s.Keys().Topic(topic), topic, place, limit-len(members), time, last)
 		if err != nil {
 			return Page{}, fmt.Errorf("list %s: %w", topic, err)
 		}
@@ -126,7 +128,7 @@ func (s *Store) list(ctx context.Context, topic, place string, state State, limi
 		return Page{Cursor: formatCursor(time, last)}, nil
 	}
 	page := Page{Cursor: formatCursor(time, last)}
-	infos, err := s.inspect(ctx, topic, members)
+	infos, err := inspect(ctx, s, topic, members)
 	if err != nil {
 		return Page{}, fmt.Errorf("list %s: %w", topic, err)
 	}
@@ -155,14 +157,14 @@ func parseCursor(cursor string) (time, last string, err error) {
 }
 
 // inspect looks at members of one topic and leaves out those that are gone.
-func (s *Store) inspect(ctx context.Context, topic string, members []string) ([]Info, error) {
+func inspect(ctx context.Context, s *Store, topic string, members []string) ([]Info, error) {
 	var infos []Info
 	for len(members) > 0 {
 		args := make([]any, len(members))
 		for i, member := range members {
 			args[i] = member
 		}
-		reply, err := s.Run(ctx, inspectScript, s.keys.Topic(topic), args...)
+		reply, err := s.Run(ctx, inspectScript, s.Keys().Topic(topic), args...)
 		if err != nil {
 			return nil, err
 		}
@@ -205,7 +207,7 @@ func infoOf(topic, id string, state State, fields []any) Info {
 		info.Fault = fmt.Errorf("%w: it is missing", ErrRecord)
 		return info
 	}
-	if info.Record, info.Fault = DecodeRecord(raw); info.Fault != nil {
+	if info.Record, info.Fault = store.DecodeRecord(raw); info.Fault != nil {
 		info.Body = []byte(raw) // so that an export loses nothing
 	}
 	return info
@@ -219,7 +221,7 @@ func (i Info) lost() bool { return i.Fault != nil && len(i.Body) == 0 }
 func TimeOf(score any) time.Time {
 	text, _ := score.(string)
 	ms, err := strconv.ParseFloat(text, 64)
-	if err != nil || ms < 0 || ms > maxDueMs {
+	if err != nil || ms < 0 || ms > float64(maxDueMs) {
 		return time.Time{}
 	}
 	return time.UnixMilli(int64(ms))
@@ -229,7 +231,7 @@ func TimeOf(score any) time.Time {
 func microsOf(score any) time.Time {
 	text, _ := score.(string)
 	us, err := strconv.ParseFloat(text, 64)
-	if err != nil || us < 0 || us > maxDueMs*1000 {
+	if err != nil || us < 0 || us > float64(maxDueMs)*1000 {
 		return time.Time{}
 	}
 	return time.UnixMicro(int64(us))

@@ -7,28 +7,21 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/oklog/ulid/v2"
 )
 
 // Limits of a message.
 const (
-	MaxTopic       = 128             // bytes of a topic
-	MaxID          = 128             // bytes of an id
-	DefaultMaxBody = 256 << 10       // bytes of a body, unless PublisherOptions.MaxBody says otherwise
-	MaxHeaders     = 64              // headers of a message
-	MaxHeaderBytes = 8 << 10         // bytes of all header names and values of a message
-	MostAttempts   = 1_000_000       // largest limit of attempts
-	maxContentType = 255             // bytes of a content type
-	maxDueMs       = 253402300799999 // the last millisecond of the year 9999
+	MaxTopic       = 128       // bytes of a topic
+	MaxID          = 128       // bytes of an id
+	DefaultMaxBody = 256 << 10 // bytes of a body, unless PublisherOptions.MaxBody says otherwise
+	MaxHeaders     = 64        // headers of a message
+	MaxHeaderBytes = 8 << 10   // bytes of all header names and values of a message
+	MostAttempts   = 1_000_000 // largest limit of attempts
+	maxContentType = 255       // bytes of a content type
 )
-
-// MaxDue is the latest due time, the end of the year 9999.
-var MaxDue = time.UnixMilli(maxDueMs).UTC()
 
 // Errors to branch on, with errors.Is.
 var (
-	ErrInvalid   = errors.New("invalid")           // the input is outside its grammar or limits; nothing was changed
 	ErrExists    = errors.New("id already in use") // the id belongs to a message that is waiting, leased or dead
 	ErrNotFound  = errors.New("no such message")
 	ErrLeased    = errors.New("message is leased") // a worker has it in hand
@@ -59,6 +52,16 @@ type Message struct {
 
 	// Restore is what it had in another store; nil: it is new.
 	Restore *Restore
+}
+
+// maxDueMs is MaxDue in Unix milliseconds.
+var maxDueMs = MaxDue.UnixMilli()
+
+// record returns what Redis holds of a message beside its times.
+func (m *Message) record() *Record {
+	return &Record{
+		ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Broadcast: m.Broadcast, Body: m.Body,
+	}
 }
 
 // State is where a message stands.
@@ -106,10 +109,6 @@ var (
 	idGrammar    = regexp.MustCompile(`^[A-Za-z0-9._~:-]+$`)
 	nameGrammar  = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // a token of RFC 9110
 )
-
-// NewID returns a new id: a ULID, 26 characters that sort by time
-// (https://github.com/ulid/spec), ascending within a process.
-func NewID() string { return ulid.Make().String() }
 
 // CheckTopic reports, as an ErrInvalid, what is wrong with a topic.
 func CheckTopic(topic string) error {

@@ -6,12 +6,14 @@ import (
 	_ "embed"
 	"slices"
 	"strings"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 var (
 	//go:embed names.lua
 	namesSource string
-	namesScript = NewScript("names", namesSource)
+	namesScript = store.NewScript("names", namesSource)
 )
 
 const (

@@ -4,16 +4,18 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 var (
 	//go:embed pause.lua
 	pauseSource string
-	pauseScript = NewScript("pause", pauseSource).Promised()
+	pauseScript = store.NewScript("pause", pauseSource).Promised()
 
 	//go:embed resume.lua
 	resumeSource string
-	resumeScript = NewScript("resume", resumeSource).Promised()
+	resumeScript = store.NewScript("resume", resumeSource).Promised()
 )
 
 // Pause has nothing of a topic handed out until Resume: claims get nothing, and
@@ -33,11 +35,11 @@ func (p *Publisher) Resume(ctx context.Context, topic string) error {
 
 // switchTopic pauses or resumes a topic. It may be done twice, so a call that
 // Redis did not carry out is repeated for a while.
-func (p *Publisher) switchTopic(ctx context.Context, what string, script *Script, topic string) error {
+func (p *Publisher) switchTopic(ctx context.Context, what string, script *store.Script, topic string) error {
 	if err := CheckTopic(topic); err != nil {
 		return err
 	}
-	_, err := retry(ctx, func() ([]any, error) { return p.store.Run(ctx, script, p.store.keys.Topic(topic), topic) })
+	_, err := store.Retry(ctx, func() ([]any, error) { return p.store.Run(ctx, script, p.store.Keys().Topic(topic), topic) })
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", what, topic, err)
 	}

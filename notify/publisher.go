@@ -4,17 +4,18 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 //go:embed publish.lua
 var publishSource string
 
-var publishScript = newGrowingScript("publish", publishSource).Promised()
+var publishScript = store.NewGrowingScript("publish", publishSource).Promised()
 
 const (
 	batchItems = 500     // messages in one call of a script
@@ -138,7 +139,7 @@ func (p *Publisher) prepare(m Message) (*outgoing, error) {
 	if m.ID == "" {
 		m.ID = NewID()
 	}
-	tail, err := encodeTail(&m)
+	tail, err := m.record().EncodeTail()
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func (p *Publisher) prepare(m Message) (*outgoing, error) {
 // send publishes one batch and fills in the results.
 func (p *Publisher) send(ctx context.Context, batch []*outgoing) {
 	keys, args, order := p.arguments(batch)
-	reply, err := retry(ctx, func() ([]any, error) { return p.store.Run(ctx, publishScript, keys, args...) })
+	reply, err := store.Retry(ctx, func() ([]any, error) { return p.store.Run(ctx, publishScript, keys, args...) })
 	if err == nil && len(reply) != len(batch)+1 {
 		err = fmt.Errorf("publish script: %d results for %d messages", len(reply)-1, len(batch))
 	}
@@ -207,7 +208,7 @@ func (p *Publisher) arguments(batch []*outgoing) (keys []string, args []any, ord
 	args = append(args, len(topics))
 	order = make([]*outgoing, 0, len(batch))
 	for _, topic := range topics {
-		keys = append(keys, p.store.keys.Topic(topic)...)
+		keys = append(keys, p.store.Keys().Topic(topic)...)
 		args = append(args, topic, len(byTopic[topic]))
 		order = append(order, byTopic[topic]...)
 	}
@@ -229,7 +230,7 @@ func when(m *Message) string {
 	case !m.Due.IsZero():
 		spec = strconv.FormatInt(max(ceilMs(m.Due), 1), 10)
 	case m.Delay > 0:
-		spec = "-" + ms(m.Delay)
+		spec = "-" + store.Ms(m.Delay)
 	default:
 		spec = "0"
 	}
@@ -249,27 +250,6 @@ func ceilMs(t time.Time) int64 {
 		ms++
 	}
 	return ms
-}
-
-const (
-	retryFor = time.Second
-	retryMin = 20 * time.Millisecond
-)
-
-// retry repeats a call that Redis did not carry out, for up to retryFor.
-func retry[T any](ctx context.Context, call func() (T, error)) (T, error) {
-	end := time.Now().Add(retryFor)
-	for wait := retryMin; ; wait *= 2 {
-		v, err := call()
-		if err == nil || !Untouched(err) || time.Now().Add(wait).After(end) {
-			return v, err
-		}
-		select {
-		case <-ctx.Done():
-			return v, err
-		case <-time.After(wait/2 + rand.N(wait)):
-		}
-	}
 }
 
 // A gather sends messages of concurrent callers in batches, like the group

@@ -4,11 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -309,45 +304,6 @@ func TestRefused(t *testing.T) {
 		}
 		if notify.Refused(errors.New(text)) {
 			t.Errorf("%s: it is not Redis who says that", text)
-		}
-	}
-}
-
-// Exactly the commands that scripts call are rehearsed.
-func TestScriptsCallWhatIsRehearsed(t *testing.T) {
-	direct := regexp.MustCompile(`\b(?:call|try|pcall)\('([A-Z]+)'(?:, '([A-Z]+)')?`)
-	quoted := regexp.MustCompile(`'([A-Z]{3,})'`)
-	used, named := make(map[string]bool), make(map[string]bool)
-	rehearsed := notify.Rehearsed()
-	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".lua" {
-			return err
-		}
-		source, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, found := range direct.FindAllStringSubmatch(string(source), -1) {
-			command := strings.ToLower(found[1])
-			if command == "xinfo" || command == "pubsub" {
-				command += "|" + strings.ToLower(found[2])
-			}
-			used[command] = true
-			if !slices.Contains(rehearsed, command) {
-				t.Errorf("%s calls %s, which is not rehearsed", path, command)
-			}
-		}
-		for _, found := range quoted.FindAllStringSubmatch(string(source), -1) {
-			named[strings.ToLower(found[1])] = true // it may be called by a variable
-		}
-		return nil
-	})
-	if err != nil || len(used) < 20 {
-		t.Fatalf("scripts call %d commands, %v", len(used), err)
-	}
-	for _, command := range rehearsed {
-		if !used[command] && !named[command] {
-			t.Errorf("%s is rehearsed, and no script calls it", command)
 		}
 	}
 }

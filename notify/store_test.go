@@ -104,30 +104,6 @@ func TestCheckVersion(t *testing.T) {
 	}
 }
 
-// A connection that is closed while it is made, because there is another master, is one to a Redis that is away.
-func TestLeftWhileConnecting(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	store := storetest.At(t, "redis://"+listener.Addr().String(), "")
-	ended := make(chan error, 1)
-	go func() { ended <- store.Check(t.Context()) }()
-	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := conn.Read(make([]byte, 1)); err != nil { // it was asked, and answers nothing
-		t.Fatal(err)
-	}
-	store.Leave()
-	if err := storetest.Receive(t, "the call ends", ended); !notify.Away(err) {
-		t.Errorf("%v; want that Redis is away", err)
-	}
-}
-
 // answerInfo listens as a server that has one answer to INFO, and one to a script.
 func answerInfo(t *testing.T, info string) (addr string) {
 	t.Helper()

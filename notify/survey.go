@@ -8,16 +8,18 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 var (
 	//go:embed survey.lua
 	surveySource string
-	surveyScript = NewScript("survey", surveySource)
+	surveyScript = store.NewScript("survey", surveySource)
 
 	//go:embed notable.lua
 	notableSource string
-	notableScript = NewScript("notable", notableSource)
+	notableScript = store.NewScript("notable", notableSource)
 )
 
 // A Survey is what a store holds in all, and which of its topics stand out.
@@ -85,7 +87,7 @@ func (p *Publisher) survey(ctx context.Context, most int) (s Survey, err error) 
 		fields, _ := reply[len(totals)+1+i].([]any)
 		*list = notables(fields)
 	}
-	keys := p.store.keys
+	keys := p.store.Keys()
 	if s.Overdue, err = p.notable(ctx, keys.ReadyTopics(), keys.Ready(""), false, most); err != nil {
 		return s, err
 	}

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 //go:embed topics.lua
 var topicsSource string
 
-var topicsScript = NewScript("topics", topicsSource)
+var topicsScript = store.NewScript("topics", topicsSource)
 
 // Counts are the messages of a topic.
 type Counts struct {
@@ -135,7 +137,7 @@ func (p *Publisher) count(ctx context.Context, topics []string) ([]Counts, error
 	keys := make([]string, 0, 5*len(topics))
 	args := make([]any, 0, len(topics))
 	for _, topic := range topics {
-		keys = append(append(keys, p.store.keys.Topic(topic)...), p.store.keys.Log(topic))
+		keys = append(append(keys, p.store.Keys().Topic(topic)...), p.store.Keys().Log(topic))
 		args = append(args, topic)
 	}
 	reply, err := p.store.Run(ctx, topicsScript, keys, args...)

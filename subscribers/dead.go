@@ -33,7 +33,7 @@ func NewDeadLetters(store *notify.Store) *DeadLetters { return &DeadLetters{stor
 // List returns a page of a topic's dead letters, oldest death first, as
 // notify.Publisher.List does.
 func (l *DeadLetters) List(ctx context.Context, topic string, limit int, cursor string) (notify.Page, error) {
-	return l.store.List(ctx, topic, notify.Dead, limit, cursor)
+	return notify.List(ctx, l.store, topic, notify.Dead, limit, cursor)
 }
 
 // Requeue makes dead letters ready again, with all their attempts and their

@@ -1,4 +1,4 @@
-package notify
+package store
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed rehearse.lua
+//go:embed lua/rehearse.lua
 var rehearseSource string
 
 // rehearseEvery is how often rights that are missing are looked for, at the most.
@@ -69,7 +69,7 @@ func (s *Store) checkRights(ctx context.Context, commands, rights string) error 
 	})
 	if err != nil {
 		s.fit.Store(fitUnknown)
-		return s.explain(ctx, err)
+		return s.Explain(ctx, err)
 	}
 	return nil
 }

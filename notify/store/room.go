@@ -1,4 +1,4 @@
-package notify
+package store
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed room.lua
+//go:embed lua/room.lua
 var room string
 
 // DefaultMemoryShare is the share of Redis's maxmemory, in percent, from which on publishes are refused.

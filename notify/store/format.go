@@ -1,4 +1,4 @@
-package notify
+package store
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 const Format = 2
 
 var (
-	//go:embed found.lua
+	//go:embed lua/found.lua
 	foundSource string
 	lookScript  = redis.NewScript(foundSource) // which the trial server takes, too
 	foundScript = redis.NewScript("#!lua flags=allow-oom\n" + foundSource)
@@ -64,7 +64,7 @@ func (s *Store) CheckFormat(ctx context.Context) error {
 		return struct{}{}, s.found(ctx, node, true)
 	})
 	if err != nil && !errors.Is(err, ErrUnfit) {
-		return s.explain(ctx, err)
+		return s.Explain(ctx, err)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package notify
+package store
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func onNode[T any](ctx context.Context, s *Store, call func(node redis.Universal
 		return v, err
 	}
 	if s.inCluster() {
-		return retry(ctx, once)
+		return Retry(ctx, once)
 	}
 	return once()
 }

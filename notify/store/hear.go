@@ -1,4 +1,4 @@
-package notify
+package store
 
 import (
 	"context"
@@ -112,7 +112,7 @@ func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
 			on(Event{Kind: Silent})
 			continue
 		}
-		on(Event{Kind: Broken, Err: s.explain(ctx, err)})
+		on(Event{Kind: Broken, Err: s.Explain(ctx, err)})
 		pause.Wait(ctx)
 	}
 }

@@ -1,4 +1,4 @@
-package notify
+package store
 
 import (
 	"bytes"
@@ -41,8 +41,8 @@ const (
 	ModeBroadcast = "broadcast" // everyone who listens
 )
 
-// modeOf returns the mode of a record: nothing is said of what is for one worker.
-func modeOf(broadcast bool) string {
+// ModeOf returns the mode of a record: nothing is said of what is for one worker.
+func ModeOf(broadcast bool) string {
 	if broadcast {
 		return ModeBroadcast
 	}
@@ -52,20 +52,20 @@ func modeOf(broadcast bool) string {
 // ErrRecord is the error of a record that is not what this package writes.
 var ErrRecord = errors.New("unreadable record")
 
-// encodeTail returns a message's record without its beginning, {"at":MS, which only Redis knows.
-func encodeTail(m *Message) (string, error) {
-	if m.ContentType == "" && len(m.Headers) == 0 && m.TTL == 0 && m.MaxAttempts == 0 && !m.Broadcast {
-		return "}\n" + string(m.Body), nil
+// EncodeTail returns the record as Redis holds it without its beginning, {"at":MS, which only Redis knows.
+func (r *Record) EncodeTail() (string, error) {
+	if r.ContentType == "" && len(r.Headers) == 0 && r.TTL == 0 && r.MaxAttempts == 0 && !r.Broadcast {
+		return "}\n" + string(r.Body), nil
 	}
 	line, err := json.Marshal(recordLine{
-		ContentType: m.ContentType, Headers: m.Headers,
-		TTL: m.TTL.Milliseconds(), Attempts: m.MaxAttempts, Mode: modeOf(m.Broadcast),
+		ContentType: r.ContentType, Headers: r.Headers,
+		TTL: r.TTL.Milliseconds(), Attempts: r.MaxAttempts, Mode: ModeOf(r.Broadcast),
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode record: %w", err)
 	}
 	line[0] = ',' // the brace that opens stands in what the script writes
-	return string(line) + "\n" + string(m.Body), nil
+	return string(line) + "\n" + string(r.Body), nil
 }
 
 // DecodeRecord reads a record as Redis holds it. What is not one is an ErrRecord.
@@ -103,13 +103,4 @@ func decodeFull(raw []byte) (Record, error) {
 		Published: time.UnixMilli(line.At), ContentType: line.ContentType, Headers: line.Headers,
 		TTL: time.Duration(line.TTL) * time.Millisecond, MaxAttempts: line.Attempts, Broadcast: line.Mode == ModeBroadcast, Body: body,
 	}, nil
-}
-
-// ms returns a duration in milliseconds, rounded up, as a script's argument.
-func ms(d time.Duration) string {
-	whole := d.Milliseconds()
-	if d%time.Millisecond > 0 {
-		whole++
-	}
-	return strconv.FormatInt(whole, 10)
 }

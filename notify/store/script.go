@@ -1,4 +1,4 @@
-package notify
+package store
 
 import (
 	_ "embed"
@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed prelude.lua
+//go:embed lua/prelude.lua
 var prelude string
 
 // A Script is one state transition in Redis: what it uses of prelude.lua,
@@ -42,9 +42,9 @@ func (s *Script) Promised() *Script {
 	return &promised
 }
 
-// newGrowingScript returns a script that is refused as a whole, with ErrFull,
+// NewGrowingScript returns a script that is refused as a whole, with ErrFull,
 // when Redis is full, or nearly so, and with ErrUnfit while it may evict messages.
-func newGrowingScript(name, source string) *Script {
+func NewGrowingScript(name, source string) *Script {
 	s := newScript("#!lua\n", name, room+source)
 	s.grows = true
 	return s

@@ -1,0 +1,321 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Store is one Redis and one prefix in it: where messages wait. It is safe
+// for concurrent use and shared by everything in a process.
+type Store struct {
+	client redis.UniversalClient
+	keys   Keys
+	where  string // the address, for errors
+
+	replicas int // that must have what was promised
+	share    int // of maxmemory in percent, from which on publishes are refused
+	lines    lines
+	fit      atomic.Int32
+	worked   atomic.Bool // it was fit once
+
+	trouble atomic.Pointer[error] // of the last call; nil: it was answered
+
+	checking chan struct{} // held by who checks Redis
+	fault    error         // that was found last
+	checked  time.Time     // when that was
+
+	sentinels sentinels
+
+	observe func(script string, took time.Duration, err error) // nil: nobody does
+}
+
+// What a Store knows of its Redis.
+const (
+	fitUnknown int32 = iota
+	fitRedis         // Redis 7 or newer
+	fitTrial         // the embedded trial server
+)
+
+// MinRedis is the oldest major version of Redis that Bellhop works with.
+const MinRedis = 7
+
+// ErrUnfit is the error of a Redis that cannot hold messages safely: too old,
+// evicting keys, or with a store of another [Format].
+var ErrUnfit = errors.New("unfit redis")
+
+// Open returns the store that c describes. It does not connect yet: a Redis
+// that is away is found by the first call. An error is an ErrInvalid, or says
+// which file cannot be read.
+func Open(c Config) (*Store, error) {
+	keys, err := newKeys(c.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	share, err := memoryShare(c.MemoryShare)
+	if err != nil {
+		return nil, err
+	}
+	where := c.URL
+	if where == "" {
+		where = DefaultURL
+	}
+	if c.WaitReplicas < 0 || c.WaitReplicas > MaxWaitReplicas {
+		return nil, fmt.Errorf("%w number of replicas to wait for %d: use 0 to %d", ErrInvalid, c.WaitReplicas, MaxWaitReplicas)
+	}
+	s := &Store{keys: keys, where: RedactURLs(where), replicas: c.WaitReplicas, share: share, checking: make(chan struct{}, 1)}
+	if err := s.connect(c); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close closes the connections. What is still running on the store fails.
+func (s *Store) Close() error { return s.client.Close() }
+
+// Client returns the connection to Redis. It never repeats a call by itself.
+func (s *Store) Client() redis.UniversalClient { return s.client }
+
+// Keys returns the names of the keys and channels.
+func (s *Store) Keys() Keys { return s.keys }
+
+// Observe has f called after each run of a script: its name, what it took with
+// the way to Redis and back, and its error. It is called before the store is
+// used; f is called by whoever runs the script, so it must not block, and must be
+// safe for concurrent use. A context that had ended before, and a Redis that
+// could not be asked whether it is fit, are no run.
+func (s *Store) Observe(f func(script string, took time.Duration, err error)) { s.observe = f }
+
+// Where returns the address of Redis without its password.
+func (s *Store) Where() string { return s.where }
+
+// Check asks Redis whether it can hold messages safely, and whether its user has
+// the rights that scripts need. It is asked by itself before the first script, and
+// when Redis refused its user; the error is an ErrUnfit, a RightsError or that of
+// the connection. One that was fit, and may evict messages since, refuses publishes
+// by itself, and nothing else: it is no error here.
+func (s *Store) Check(ctx context.Context) error {
+	fields, err := s.Info(ctx)
+	if err != nil {
+		return err
+	}
+	version, ok := fields["redis_version"]
+	if !ok && s.replicas > 0 {
+		return fmt.Errorf("%w at %s: the trial server has no replicas to wait for", ErrUnfit, s.where)
+	}
+	if !ok {
+		return s.fits(ctx, fitTrial)
+	}
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); err != nil || n < MinRedis {
+		return fmt.Errorf("%w at %s: its version is %s; use Redis %d.0 or newer, or Valkey", ErrUnfit, s.where, version, MinRedis)
+	}
+	if mayEvict(fields) && !s.worked.Load() {
+		return s.evicts(fields["maxmemory_policy"])
+	}
+	if err := s.checkRights(ctx, s.commands(), Rights(s.keys.prefix)); err != nil {
+		return err
+	}
+	return s.fits(ctx, fitRedis)
+}
+
+// fits takes note that Redis is fit, if what it holds is a store of this format, or none.
+func (s *Store) fits(ctx context.Context, as int32) error {
+	if err := s.CheckFormat(ctx); err != nil {
+		return err
+	}
+	s.fit.Store(as)
+	s.worked.Store(true)
+	return nil
+}
+
+// Info returns the fields of Redis's INFO, of some sections or of the usual
+// ones. The error is that of the connection.
+func (s *Store) Info(ctx context.Context, sections ...string) (map[string]string, error) {
+	ctx = context.WithValue(ctx, unrehearsed{}, true)
+	info, err := onNode(ctx, s, func(node redis.UniversalClient) (string, error) { return node.Info(ctx, sections...).Result() })
+	if err != nil {
+		return nil, s.Explain(ctx, err)
+	}
+	fields := make(map[string]string)
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields, nil
+}
+
+// Listening returns how many connections listen on each of some channels of the
+// shard: in a Cluster only the server that holds it knows. The error is that of
+// the connection.
+func (s *Store) Listening(ctx context.Context, channels ...string) (map[string]int64, error) {
+	listening, err := onNode(ctx, s, func(node redis.UniversalClient) (map[string]int64, error) {
+		return node.PubSubNumSub(ctx, channels...).Result()
+	})
+	if err != nil {
+		return nil, s.Explain(ctx, err)
+	}
+	return listening, nil
+}
+
+// Run runs a script once on the shard's keys followed by keys, with args after
+// the two arguments that prelude.lua reads. It never repeats a call whose
+// outcome is unknown. Errors: an ErrUnfit, a RightsError, an ErrUnreplicated of a
+// script that is Promised, or that of the connection.
+func (s *Store) Run(ctx context.Context, script *Script, keys []string, args ...any) ([]any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	argv := make([]any, 0, len(args)+3)
+	argv = append(append(argv, s.keys.prefix+":", s.keys.Head()), args...)
+	if script.grows {
+		keys, argv = append(slices.Clip(keys), s.keys.Room(s.share)), append(argv, s.share)
+	}
+	if s.observe == nil {
+		return s.run(ctx, script, keys, argv)
+	}
+	began := time.Now()
+	reply, err := s.run(ctx, script, keys, argv)
+	s.observe(script.name, time.Since(began), err)
+	return reply, err
+}
+
+func (s *Store) run(ctx context.Context, script *Script, keys []string, argv []any) (reply []any, err error) {
+	one := script.flagged()
+	if s.fit.Load() == fitTrial {
+		one = script.plain()
+	}
+	keys = append(s.keys.Shard(keys...), s.keys.Format())
+	reply, err = onNode(ctx, s, func(node redis.UniversalClient) ([]any, error) {
+		reply, err := s.once(ctx, node, script, one, keys, argv)
+		missing, err := s.formatFault(err)
+		if !missing {
+			return reply, err
+		}
+		if err := s.found(ctx, node, false); err != nil {
+			return nil, err
+		}
+		return s.once(ctx, node, script, one, keys, argv)
+	})
+	if err = s.noRoom(err); errors.Is(err, ErrUnfit) {
+		return nil, err
+	}
+	if err != nil {
+		if Refused(err) {
+			s.fit.Store(fitUnknown)
+		}
+		return nil, s.Explain(ctx, err)
+	}
+	if s.trouble.Load() != nil {
+		s.trouble.Store(nil)
+	}
+	return reply, nil
+}
+
+// Trouble returns why Redis cannot be used at the moment: the last call failed
+// since it cannot be reached, does not answer, takes no calls, or does not let its
+// user in. It is nil where the last script was answered, and before the first.
+func (s *Store) Trouble() error {
+	if err := s.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// once makes a call of a script.
+func (s *Store) once(ctx context.Context, node redis.UniversalClient, script *Script, one *redis.Script, keys []string, argv []any) ([]any, error) {
+	if script.promised && s.replicas > 0 {
+		return s.confirm(ctx, node, one, keys, argv)
+	}
+	return one.Run(ctx, node, keys, argv...).Slice()
+}
+
+// Explain adds to an error of the connection which Redis it was, what to do about
+// a right that is missing, and that the context ended where that is why: the
+// client tells of it as of a timeout.
+func (s *Store) Explain(ctx context.Context, err error) error {
+	err = s.refused(noRedis(err))
+	cause := ctx.Err()
+	if deadline, ok := ctx.Deadline(); ok && cause == nil && !time.Now().Before(deadline) {
+		cause = context.DeadlineExceeded
+	}
+	if cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if Away(err) || refusal(err, []string{"NOAUTH", "WRONGPASS"}) {
+		s.trouble.Store(&err)
+	}
+	return &ServerError{Where: s.where, Err: err}
+}
+
+// A ServerError is what went wrong with a call to Redis.
+type ServerError struct {
+	Where string // the address, without a password
+	Err   error  // of the connection, or what Redis answered
+}
+
+// Error says where that was, and what.
+func (e *ServerError) Error() string { return fmt.Sprintf("redis at %s: %v", e.Where, e.Err) }
+
+// Unwrap returns the error of the connection, or the answer.
+func (e *ServerError) Unwrap() error { return e.Err }
+
+// ErrNoRedis is the error where another program answers at the address of Redis.
+var ErrNoRedis = errors.New("what answers there is no Redis")
+
+// noRedis makes an ErrNoRedis of what go-redis says of an answer that is not of Redis's protocol.
+func noRedis(err error) error {
+	var known redis.Error
+	text := err.Error()
+	if errors.As(err, &known) || !strings.HasPrefix(text, "redis: can't parse") && !strings.HasPrefix(text, "redis: invalid reply") {
+		return err
+	}
+	if from, to := strings.Index(text, `"`), strings.LastIndex(text, `"`); from < to {
+		return fmt.Errorf("%w: it says %s", ErrNoRedis, text[from:to+1])
+	}
+	return ErrNoRedis
+}
+
+// Untouched reports whether err says that Redis did not carry out the call, so
+// that it may be repeated: it could not be reached, or is loading, busy,
+// read-only, failing over, or unable to write its data to disk.
+func Untouched(err error) bool {
+	for _, sign := range []string{"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MASTERDOWN", "MOVED", "ASK", "BUSY", "MISCONF", "max number of clients"} {
+		if redis.HasErrorPrefix(err, sign) {
+			return true
+		}
+	}
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// Away reports whether err says that Redis cannot be reached, does not answer or
+// is another program, lacks replicas, or refuses its user, so that a call may succeed later, as opposed
+// to refusing what was asked.
+func Away(err error) bool {
+	var op *net.OpError
+	var name *net.DNSError
+	return Untouched(err) || Refused(err) || errors.Is(err, ErrUnreplicated) || errors.Is(err, ErrNoRedis) || errors.Is(err, errLeft) || errors.As(err, &op) || errors.As(err, &name) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || // of an idle connection, which go-redis looks at first
+		errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout)
+}
