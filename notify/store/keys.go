@@ -62,7 +62,7 @@ func (k Keys) founding() []string {
 }
 
 // Format is the string that says which format the store has, and which store it is: "FORMAT ID".
-func (k Keys) Format() string { return k.base + "format" }
+func (k Keys) Format() string { return k.base + formatName }
 
 // Schedules is the sorted set of the topics that have a schedule, by the due time of the first in it.
 func (k Keys) Schedules() string { return k.base + "schedule" }

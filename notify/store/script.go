@@ -30,7 +30,7 @@ func NewScript(name, source string) *Script {
 
 // body returns a source behind what it uses of that which scripts share.
 func body(source string) string {
-	return "local FORMAT = '" + formatMark + "'\n" + link(shared(), source)
+	return "local FORMAT = '" + formatMark + "'\n" + oldLink(oldShared(), source)
 }
 
 // Promised returns the script as one whose answer is a promise to whoever called,

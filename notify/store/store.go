@@ -175,34 +175,41 @@ func (s *Store) Listening(ctx context.Context, channels ...string) (map[string]i
 // outcome is unknown. Errors: an ErrUnfit, a RightsError, an ErrUnreplicated of a
 // script that is Promised, or that of the connection.
 func (s *Store) Run(ctx context.Context, script *Script, keys []string, args ...any) ([]any, error) {
+	argv := make([]any, 0, len(args)+3)
+	argv = append(append(argv, s.keys.prefix+":", s.keys.Head()), args...)
+	if script.grows {
+		keys, argv = append(slices.Clip(keys), s.keys.Room(s.share)), append(argv, s.share)
+	}
+	keys = append(s.keys.Shard(keys...), s.keys.Format())
+	t := &transition{name: script.name, promised: script.promised}
+	return s.call(ctx, t, linked{flagged: script.flagged(), plain: script.plain()}, keys, argv)
+}
+
+// call runs a transition once, when Redis is fit for it.
+func (s *Store) call(ctx context.Context, t *transition, l linked, keys []string, args []any) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	argv := make([]any, 0, len(args)+3)
-	argv = append(append(argv, s.keys.prefix+":", s.keys.Head()), args...)
-	if script.grows {
-		keys, argv = append(slices.Clip(keys), s.keys.Room(s.share)), append(argv, s.share)
-	}
 	if s.observe == nil {
-		return s.run(ctx, script, keys, argv)
+		return s.onMaster(ctx, t, l, keys, args)
 	}
 	began := time.Now()
-	reply, err := s.run(ctx, script, keys, argv)
-	s.observe(script.name, time.Since(began), err)
+	reply, err := s.onMaster(ctx, t, l, keys, args)
+	s.observe(t.name, time.Since(began), err)
 	return reply, err
 }
 
-func (s *Store) run(ctx context.Context, script *Script, keys []string, argv []any) (reply []any, err error) {
-	one := script.flagged()
+// onMaster runs a transition on the server that holds the shard, and founds a store where there is none.
+func (s *Store) onMaster(ctx context.Context, t *transition, l linked, keys []string, args []any) (reply []any, err error) {
+	one := l.flagged
 	if s.fit.Load() == fitTrial {
-		one = script.plain()
+		one = l.plain
 	}
-	keys = append(s.keys.Shard(keys...), s.keys.Format())
 	reply, err = onNode(ctx, s, func(node redis.UniversalClient) ([]any, error) {
-		reply, err := s.once(ctx, node, script, one, keys, argv)
+		reply, err := s.once(ctx, node, t, one, keys, args)
 		missing, err := s.formatFault(err)
 		if !missing {
 			return reply, err
@@ -210,7 +217,7 @@ func (s *Store) run(ctx context.Context, script *Script, keys []string, argv []a
 		if err := s.found(ctx, node, false); err != nil {
 			return nil, err
 		}
-		return s.once(ctx, node, script, one, keys, argv)
+		return s.once(ctx, node, t, one, keys, args)
 	})
 	if err = s.noRoom(err); errors.Is(err, ErrUnfit) {
 		return nil, err
@@ -238,8 +245,8 @@ func (s *Store) Trouble() error {
 }
 
 // once makes a call of a script.
-func (s *Store) once(ctx context.Context, node redis.UniversalClient, script *Script, one *redis.Script, keys []string, argv []any) ([]any, error) {
-	if script.promised && s.replicas > 0 {
+func (s *Store) once(ctx context.Context, node redis.UniversalClient, t *transition, one *redis.Script, keys []string, argv []any) ([]any, error) {
+	if t.promised && s.replicas > 0 {
 		return s.confirm(ctx, node, one, keys, argv)
 	}
 	return one.Run(ctx, node, keys, argv...).Slice()

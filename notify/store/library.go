@@ -1,0 +1,70 @@
+package store
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A part is a function or a constant that scripts share.
+type part struct {
+	names []string
+	text  string
+	words []string // of its text
+}
+
+// shared names the files of what scripts share, by what they do. A part uses only
+// those before it.
+var shared = []string{"base", "counters", "rings", "places", "leases", "messages", "dead", "logs", "look", "room", "repair"}
+
+// library returns what scripts share: what makes names of the table, then the
+// parts of the files in lua/shared.
+var library = sync.OnceValue(func() (parts []part) {
+	for _, r := range table {
+		if source := r.source(); source != "" {
+			parts = append(parts, partsOf(source)...)
+		}
+	}
+	for _, name := range shared {
+		source, err := luaFiles.ReadFile("lua/shared/" + name + ".lua")
+		if err != nil {
+			panic(err) // it is part of the program
+		}
+		parts = append(parts, partsOf(string(source))...)
+	}
+	return parts
+})
+
+var (
+	luaComment = regexp.MustCompile(`--[^\n]*`)
+	luaString  = regexp.MustCompile(`'[^'\n]*'`)
+	luaWord    = regexp.MustCompile(`[A-Za-z_]\w*`)
+	luaLocal   = regexp.MustCompile(`^local (?:function )?(\w+(?:, \w+)*)`)
+)
+
+// wordsOf returns the words of a source that are neither in a comment nor in a string.
+func wordsOf(source string) []string {
+	return luaWord.FindAllString(luaString.ReplaceAllString(luaComment.ReplaceAllString(source, ""), "''"), -1)
+}
+
+// partsOf takes a file apart. A function ends on its first line or with the line
+// that is end alone; a constant is one line. What else there is says why.
+func partsOf(source string) (parts []part) {
+	open := false
+	for line := range strings.Lines(source) {
+		names := luaLocal.FindStringSubmatch(line)
+		switch {
+		case open:
+			parts[len(parts)-1].text += line
+			open = line != "end\n"
+		case names != nil:
+			parts = append(parts, part{names: strings.Split(names[1], ", "), text: line})
+			open = strings.HasPrefix(line, "local function ") && !strings.HasSuffix(line, " end\n")
+		}
+	}
+	for i := range parts {
+		parts[i].words = slices.Compact(slices.Sorted(slices.Values(wordsOf(parts[i].text))))
+	}
+	return parts
+}

@@ -1,0 +1,64 @@
+package store
+
+import (
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// scripts calls f with the name and the source of each script that is linked.
+func scripts(t *testing.T, f func(name, source string)) {
+	t.Helper()
+	n := 0
+	err := fs.WalkDir(luaFiles, "lua", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(path, "lua/shared/") || alone[path] {
+			return err
+		}
+		n++
+		source, err := luaFiles.ReadFile(path)
+		f(strings.TrimSuffix(strings.TrimPrefix(path, "lua/"), ".lua"), string(source))
+		return err
+	})
+	if err != nil || n == 0 {
+		t.Fatalf("%d scripts, %v", n, err)
+	}
+}
+
+// alone are the scripts that run before there is a store.
+var alone = map[string]bool{"lua/found.lua": true, "lua/rehearse.lua": true, "lua/room.lua": true, "lua/prelude.lua": true}
+
+// What scripts share has a name of its own: a local of the same name would take
+// the part in, and hide it.
+func TestNothingHidesWhatScriptsShare(t *testing.T) {
+	names := make(map[string]bool)
+	for _, p := range library() {
+		for _, name := range p.names {
+			if names[name] {
+				t.Errorf("%s is shared twice", name)
+			}
+			names[name] = true
+		}
+	}
+	local := regexp.MustCompile(`\blocal (?:function )?([\w, ]+)|\bfunction \w*\(([\w, ]+)\)|\bfor ([\w, ]+) (?:in|=)`)
+	scripts(t, func(script, source string) {
+		source = luaString.ReplaceAllString(luaComment.ReplaceAllString(source, ""), "''")
+		for _, found := range local.FindAllStringSubmatch(source, -1) {
+			for _, name := range strings.FieldsFunc(found[1]+","+found[2]+","+found[3], func(r rune) bool { return r == ',' || r == ' ' }) {
+				if names[name] {
+					t.Errorf("%s has its own %s, which is shared", script, name)
+				}
+			}
+		}
+	})
+}
+
+// Names of keys stand in the table alone, and scripts are given what they name.
+func TestScriptsNameNoKey(t *testing.T) {
+	raw := regexp.MustCompile(`KEYS\[|\bBASE\b|\bPREFIX\b|\w_\b`)
+	scripts(t, func(script, source string) {
+		if found := raw.FindAllString(luaString.ReplaceAllString(luaComment.ReplaceAllString(source, ""), "''"), -1); found != nil {
+			t.Errorf("%s names %q", script, found)
+		}
+	})
+}

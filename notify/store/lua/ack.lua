@@ -1,0 +1,27 @@
+-- Acknowledges messages of a topic: they are gone.
+-- ARGV: topic; then as many members as receipts: the members, then their receipts.
+-- Reply: the positions, from 1, of those whose lease is lost.
+local topic = ARGV[1]
+local n = (#ARGV - 1) / 2
+local members, receipts = column(2, n), column(2 + n, n)
+local mine, lost = held_under(members, receipts)
+
+-- Has the messages leased as they were.
+local function lease_again()
+  local receipt_of_member, leases = {}, {}
+  for i, member in ipairs(members) do receipt_of_member[member] = receipts[i] end
+  for _, member in ipairs(mine) do
+    leases[#leases + 1] = receipt_of_member[member]
+    leases[#leases + 1] = member
+  end
+  call('ZADD', LEASED, unpack(leases))
+end
+
+if #mine > 0 then
+  local acked = call('ZREM', LEASED, unpack(mine)) -- one that is named twice counts once
+  or_undo(lease_again, forget, mine)
+  count(topic, 'leased', -acked)
+  count(topic, 'acked', acked)
+  count_all('acked', acked)
+end
+return lost

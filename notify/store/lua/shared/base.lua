@@ -1,0 +1,64 @@
+-- What nearly every script uses.
+
+local STRAY = 'member of another topic' -- the reason of one that is dead because it stood in a place of another topic
+local NO_RECORD = 'record is missing' -- the reason of one that died for that: the record of its name, if there is one, is another's
+local BYTES = 4194304 -- a reply holds at most this many bytes of records, and one more
+local LAST = 9007199254740991 -- the last integer that a number of Lua keeps: what is beyond is foreign
+local MAX = 253402300799999 -- ms: the last due time, the end of the year 9999
+
+-- The time in microseconds and in milliseconds. A script reads it once: before Redis 7.2 it moves on while the script runs.
+local function clock()
+  local t = call('TIME')
+  local us = t[1] * 1000000 + t[2]
+  return us, math.floor(us / 1000)
+end
+
+-- A large number as Redis writes it, without an exponent.
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- The topic of a member, nil if it has none.
+local function topic_of(member)
+  return string.match(member, '^([^:]+):')
+end
+
+-- Whether a topic is one: a foreign member must not make a key that nobody reads.
+local function is_topic(topic)
+  return #topic <= 128 and not string.find(topic, '[^A-Za-z0-9_.-]') and not string.find('.' .. topic .. '.', '..', 1, true)
+end
+
+-- Makes a call that may meet a key or a value that is foreign. It is nil then, and the rest goes on. Any other error,
+-- such as a right that is missing, ends the script.
+local function try(...)
+  local reply = redis.pcall(...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  for _, sign in ipairs({ 'WRONGTYPE', 'not an integer', 'would overflow' }) do
+    if string.find(reply.err, sign, 1, true) then return end
+  end
+  error(reply.err, 0)
+end
+
+-- Publishes, and returns how many heard it; nil where that is refused.
+local function tell(to, payload)
+  local heard = redis.pcall('PUBLISH', to, payload)
+  return type(heard) == 'number' and heard or nil
+end
+
+-- When the first in a sorted set is due; nil if there is none, or the key is foreign.
+local function head_of(key)
+  return tonumber((try('ZRANGE', key, 0, 0, 'WITHSCORES') or {})[2])
+end
+
+-- Returns what f does, and undoes what was written where that ends in an error.
+local function or_undo(undo, f, ...)
+  local ok, reply = pcall(f, ...)
+  if ok then return reply end
+  undo()
+  error(reply, 0)
+end
+
+-- So many of the arguments, from one on.
+local function column(from, n)
+  return { unpack(ARGV, from, from + n - 1) }
+end

@@ -1,0 +1,34 @@
+-- Records of messages.
+
+-- What scripts read of a record: its ttl and its limit of attempts, nil where one is missing or no such number, and whether
+-- it is a broadcast.
+local function line_of(record)
+  local ok, line = pcall(cjson.decode, string.match(record or '', '^[^\n]*'))
+  if not ok or type(line) ~= 'table' then return {} end
+  local function number(value)
+    if type(value) == 'number' and value >= 1 then return value end
+  end
+  return { ttl = number(line.ttl), attempts = number(line.attempts), broadcast = line.mode == 'broadcast' }
+end
+
+-- The records of members, in their order and false for one that is missing,
+-- until BYTES are full; it may be fewer than members.
+local function records_of(members)
+  local records, size = {}, 0
+  for from = 1, #members, 64 do
+    local page = call('HMGET', MESSAGES, unpack(members, from, math.min(from + 63, #members)))
+    for _, record in ipairs(page) do
+      if size >= BYTES then return records end
+      records[#records + 1] = record
+      if record then size = size + #record end
+    end
+  end
+  return records
+end
+
+-- Forgets messages altogether: their records last, so that a stop before leaves them whole.
+local function forget(members)
+  if call('EXISTS', ATTEMPTS) == 1 then try('HDEL', ATTEMPTS, unpack(members)) end
+  if call('EXISTS', EXPIRIES) == 1 then try('ZREM', EXPIRIES, unpack(members)) end
+  call('HDEL', MESSAGES, unpack(members))
+end

@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua
+var luaFiles embed.FS
+
+// A transition is a script: one change of what a shard holds, or one look at it.
+// Its source stands in lua/NAME.lua. It is put together when it first runs: a
+// command that ends at once, such as bellhop version, needs none.
+type transition struct {
+	name     string // for Store.Observe
+	promised bool   // its answer is a promise: Config.WaitReplicas have it
+	grows    bool   // it makes Redis hold more, and is refused before Redis is full
+
+	linked func() linked
+}
+
+// option changes a transition.
+type option func(*transition)
+
+// promised has the answer of a transition wait for Config.WaitReplicas, such as
+// that a message is published or acknowledged.
+func promised(t *transition) { t.promised = true }
+
+// grows has a transition refused as a whole, with ErrFull, when Redis is full or
+// nearly so, and with ErrUnfit while it may evict messages. All others run even
+// when Redis is out of memory, since what they do must not stop half way: what
+// moves, acknowledges or removes frees more than it takes.
+func grows(t *transition) { t.grows = true }
+
+// script returns the transition of lua/NAME.lua. What [Store.Observe] reports is
+// the last part of the name.
+func script(name string, options ...option) *transition {
+	t := &transition{name: path.Base(name)}
+	for _, o := range options {
+		o(t)
+	}
+	t.linked = sync.OnceValue(func() linked { return linkFile("lua/"+name+".lua", t.grows) })
+	return t
+}
+
+// linked is a script as Redis runs it, and what it has to be given.
+type linked struct {
+	flagged, plain *redis.Script // for Redis, and for the embedded trial server, which knows no flags
+	keys           []row         // of the table, in the order of KEYS
+	key            bool          // behind them, one that the caller chooses
+	share, prefix  bool          // behind its own arguments
+}
+
+func linkFile(file string, grows bool) linked {
+	source, err := luaFiles.ReadFile(file)
+	if err != nil {
+		panic(err) // it is part of the program
+	}
+	shebang := "#!lua flags=allow-oom\n"
+	if grows {
+		shebang = "#!lua\n"
+	}
+	l := linked{}
+	text := l.link(string(source))
+	l.flagged, l.plain = redis.NewScript(shebang+text), redis.NewScript(text)
+	return l
+}
+
+// link returns a source behind what it uses of that which scripts share, at once
+// or by what that uses: each function that a script defines costs each of its
+// calls some 0.1 us. It notes what the script has to be given.
+func (l *linked) link(source string) string {
+	used := make(map[string]bool)
+	use := func(words []string) {
+		for _, word := range words {
+			used[word] = true
+		}
+	}
+	use(wordsOf(source))
+	var parts []string
+	for _, p := range slices.Backward(library()) { // a part uses only those before it
+		if slices.ContainsFunc(p.names, func(name string) bool { return used[name] }) {
+			use(p.words)
+			parts = append(parts, p.text)
+		}
+	}
+	slices.Reverse(parts)
+	return l.head(used) + strings.Join(parts, "") + source
+}
+
+// head returns what stands in front of each script: it ends where there is no
+// store or one of another format, and names what it is given. What is no script's
+// own stands at the end of ARGV, and is gone before that begins.
+func (l *linked) head(used map[string]bool) string {
+	var b strings.Builder
+	b.WriteString("local STORE = redis.call('GET', KEYS[1])\n")
+	fmt.Fprintf(&b, "if not STORE then return redis.error_reply('%s there is no store yet') end\n", signNoStore)
+	fmt.Fprintf(&b, "if string.sub(STORE, 1, %d) ~= '%s' then return redis.error_reply('%s ' .. STORE) end\n", len(formatMark), formatMark, signFormat)
+	b.WriteString("local call = redis.call\n")
+	if used["BASE"] {
+		fmt.Fprintf(&b, "local BASE = string.sub(KEYS[1], 1, -%d)\n", len(formatName)+1)
+	}
+	for _, r := range table {
+		if used[r.lua] && r.isGiven() {
+			l.keys = append(l.keys, r)
+			fmt.Fprintf(&b, "local %s = KEYS[%d]\n", r.lua, 1+len(l.keys))
+		}
+	}
+	if l.key = used["KEY"]; l.key {
+		fmt.Fprintf(&b, "local KEY = KEYS[%d]\n", 2+len(l.keys))
+	}
+	if l.prefix = used["PREFIX"]; l.prefix {
+		b.WriteString("local PREFIX = table.remove(ARGV)\n")
+	}
+	if l.share = used["SHARE"]; l.share {
+		b.WriteString("local SHARE = tonumber(table.remove(ARGV))\n")
+	}
+	return b.String()
+}
+
+// run runs a transition once, and returns a cursor over what it answers. It never
+// repeats a call whose outcome is unknown. Errors: an ErrUnfit, a RightsError, an
+// ErrUnreplicated of one that is promised, or that of the connection.
+func (s Shard) run(ctx context.Context, t *transition, args ...any) (*reply, error) {
+	return s.runOn(ctx, t, "", args...)
+}
+
+// runOn is run of a transition that looks at a key which the caller chooses.
+func (s Shard) runOn(ctx context.Context, t *transition, key string, args ...any) (*reply, error) {
+	l := t.linked()
+	keys := make([]string, 0, 2+len(l.keys))
+	keys = append(keys, s.store.keys.base+formatName)
+	for _, r := range l.keys {
+		keys = append(keys, s.store.keys.base+r.name)
+	}
+	if l.key {
+		keys = append(keys, key)
+	}
+	if l.share {
+		args = append(args, s.store.share)
+	}
+	if l.prefix {
+		args = append(args, s.store.keys.prefix+":")
+	}
+	values, err := s.store.call(ctx, t, l, keys, args)
+	if err != nil {
+		return nil, err
+	}
+	return &reply{name: t.name, values: values}, nil
+}
