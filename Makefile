@@ -7,7 +7,7 @@ NFPM        = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build test lint fuzz faults matrix takeovers bench generate install files uninstall deb tools
+.PHONY: help build test lint fuzz faults matrix takeovers bench generate install files uninstall deb tools linters
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,10 +23,15 @@ override export REDIS_SERVER := $(if $(findstring /,$(REDIS_SERVER)),$(abspath $
 test: tools ## run every test with the race detector, against the server that REDIS_SERVER names, or redis-server
 	go test -race -shuffle=on -timeout 10m ./...
 
-lint: ## run the linters; any finding fails
+lint: linters ## run the linters; any finding fails
 	@found=$$(go run $(GOFUMPT) -l .) && test -z "$$found" || { echo "gofumpt would change:"; echo "$$found"; exit 1; }
 	go vet ./...
 	go run $(STATICCHECK) ./...
+	cd notify/store/lua && luacheck --quiet --no-color .
+
+linters:
+	@command -v luacheck >/dev/null || { sudo=""; test "$$(id -u)" = 0 || sudo=sudo; \
+		echo "installing lua-check"; $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends lua-check; }
 
 FUZZTIME = 30s
 

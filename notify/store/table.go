@@ -87,4 +87,6 @@ func (r row) source() string {
 }
 
 // isGiven reports whether a script that names the row is given it in KEYS.
-func (r row) isGiven() bool { return r.of == "" && r.kind != kindChannel && !strings.HasPrefix(r.lua, "FORMAT") }
+func (r row) isGiven() bool {
+	return r.of == "" && r.kind != kindChannel && !strings.HasPrefix(r.lua, "FORMAT")
+}

@@ -1,0 +1,147 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// answers stands between a store and its Redis, and answers scripts in Redis's place.
+type answers struct {
+	mu     sync.Mutex
+	last   any  // what Redis answered to the last script
+	answer any  // what is answered instead,
+	forge  bool // if it is
+}
+
+func (a *answers) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (a *answers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (a *answers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		call, ok := cmd.(*redis.Cmd)
+		if !ok || !strings.HasPrefix(cmd.Name(), "eval") {
+			return next(ctx, cmd)
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.forge {
+			call.SetVal(a.answer)
+			return nil
+		}
+		err := next(ctx, cmd)
+		a.last = call.Val()
+		return err
+	}
+}
+
+// forged calls f while scripts are answered so.
+func (a *answers) forged(answer any, f func() error) (err error) {
+	a.mu.Lock()
+	a.answer, a.forge = answer, true
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		a.forge = false
+		a.mu.Unlock()
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return f()
+}
+
+// A wrong reply is one in which a value is of another kind or missing, or there is one too many.
+type wrong struct {
+	what  string
+	reply []any
+}
+
+// wrongs returns what is wrong of a reply in each possible way, down to the lists in it.
+func wrongs(right []any) (all []wrong) {
+	all = append(all, wrong{"one too many", append(append([]any{}, right...), any(int64(7)))})
+	for i, value := range right {
+		with := func(what string, v any) {
+			reply := append([]any{}, right...)
+			reply[i] = v
+			all = append(all, wrong{fmt.Sprintf("value %d is %s", i+1, what), reply})
+		}
+		if i == len(right)-1 {
+			all = append(all, wrong{"the last is missing", right[:i]})
+		}
+		switch v := value.(type) {
+		case int64:
+			with("a string", "x")
+			with("a list", []any{"x"})
+		case string:
+			with("a list", []any{"x"})
+			with("a number", int64(7))
+		case []any:
+			with("a string", "x")
+			with("a number", int64(7))
+			for _, inner := range wrongs(v) {
+				with("a list in which "+inner.what, inner.reply)
+			}
+		}
+	}
+	return all
+}
+
+// An asking is a call of one transition, after which the right reply is known.
+type asking struct {
+	name string
+	call func(ctx context.Context, s store.Shard) error
+	// takes says of what is wrong with a reply whether it may be taken: a list may hold fewer, and what Redis keeps of others is no fault.
+	takes func(what string) bool
+}
+
+// Whatever a script answers, its transition returns an error where that is none of its answers, and never panics.
+func TestWrongReplies(t *testing.T) {
+	s := storetest.Open(t)
+	shard := s.Of("t")
+	a := &answers{}
+	s.Client().AddHook(a)
+	for _, one := range askings() {
+		if err := one.call(t.Context(), shard); err != nil {
+			t.Errorf("%s: %v", one.name, err)
+			continue
+		}
+		right, _ := a.last.([]any)
+		if right == nil {
+			t.Errorf("%s: no script ran", one.name)
+			continue
+		}
+		for _, w := range wrongs(right) {
+			err := a.forged(w.reply, func() error { return one.call(t.Context(), shard) })
+			var wrongReply *store.ReplyError
+			if errors.As(err, &wrongReply) || err == nil && one.takes != nil && one.takes(w.what) {
+				continue
+			}
+			t.Errorf("%s, where %s: %v; right is %v", one.name, w.what, err, right)
+		}
+	}
+}
+
+// fewer says that a reply may end earlier than it does.
+func fewer(what string) bool { return what == "the last is missing" }
+
+// askings returns a call of each transition.
+func askings() []asking {
+	return []asking{
+		{name: "ack", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Ack(ctx, "t", []store.Lease{{Member: "t:1", Receipt: 1}})
+			return err
+		}},
+	}
+}
