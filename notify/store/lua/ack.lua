@@ -14,11 +14,11 @@ local function lease_again()
     leases[#leases + 1] = receipt_of_member[member]
     leases[#leases + 1] = member
   end
-  call('ZADD', LEASED, unpack(leases))
+  put_leased(leases)
 end
 
 if #mine > 0 then
-  local acked = call('ZREM', LEASED, unpack(mine)) -- one that is named twice counts once
+  local acked = take_leased(mine) -- one that is named twice counts once
   or_undo(lease_again, forget, mine)
   count(topic, 'leased', -acked)
   count(topic, 'acked', acked)

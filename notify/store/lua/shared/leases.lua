@@ -15,10 +15,14 @@ local function turn_receipts(topic)
   count(topic, 'released', 1)
 end
 
--- Leases a list, pairs of receipt and member, of a topic.
-local function put_leased(topic, list)
+-- Leases a list, pairs of receipt and member, or gives leases that there are another end.
+local function put_leased(list)
   call('ZADD', LEASED, unpack(list))
-  count(topic, 'leased', #list / 2)
+end
+
+-- Takes members out of their leases, and returns how many were in one: the caller counts them, when all else is done.
+local function take_leased(members)
+  return call('ZREM', LEASED, unpack(members))
 end
 
 -- Which of members are leased under their receipts: the members, and the positions of the others.
