@@ -117,6 +117,10 @@ func wantInvalid(t *testing.T, err error, field string) {
 	if !errors.Is(err, notify.ErrInvalid) {
 		t.Fatalf("%v; want ErrInvalid", err)
 	}
+	var fault *notify.Fault
+	if !errors.As(err, &fault) || fault.Field == "" {
+		t.Errorf("%q is the fault of no field", err)
+	}
 	if !strings.Contains(err.Error(), "invalid "+field) {
 		t.Errorf("%q does not name the field %s", err, field)
 	}

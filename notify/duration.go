@@ -2,7 +2,6 @@ package notify
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"regexp"
 	"time"
@@ -26,12 +25,12 @@ func ParseDuration(field, text string) (time.Duration, error) {
 	}
 	parts := durationGrammar.FindStringSubmatch(text)
 	if parts == nil || parts[2] == "" && parts[3] == "" {
-		return 0, fmt.Errorf("%w %s %.100q: write a duration such as 500ms, 90s, 1h30m or 1d", ErrInvalid, field, text)
+		return 0, Faultf(field, "%s %.100q: write a duration such as 500ms, 90s, 1h30m or 1d", field, text)
 	}
 	days, errDays := time.ParseDuration(cmp.Or(parts[2], "0") + "h")
 	rest, errRest := time.ParseDuration(cmp.Or(parts[3], "0"))
 	if errDays != nil || errRest != nil || days > (math.MaxInt64-rest)/24 { // they are of the grammar
-		return 0, fmt.Errorf("%w %s %.100q: it is too long; no duration is longer than %dd", ErrInvalid, field, text, longestDays)
+		return 0, Faultf(field, "%s %.100q: it is too long; no duration is longer than %dd", field, text, longestDays)
 	}
 	d := 24*days + rest
 	if parts[1] == "-" {

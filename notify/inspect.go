@@ -93,7 +93,7 @@ func (p *Publisher) Broadcasts(ctx context.Context, topic string, limit int, cur
 // List is [Publisher.List] of a store.
 func List(ctx context.Context, s *Store, topic string, state State, limit int, cursor string) (Page, error) {
 	if state < Scheduled || state > Dead {
-		return Page{}, fmt.Errorf("%w state %v: use Scheduled, Ready, Leased or Dead", ErrInvalid, state)
+		return Page{}, Faultf("state", "state %v: use Scheduled, Ready, Leased or Dead", state)
 	}
 	return list(ctx, s, topic, state.String(), state, limit, cursor)
 }
@@ -104,7 +104,7 @@ func list(ctx context.Context, s *Store, topic, place string, state State, limit
 		return Page{}, err
 	}
 	if limit < 1 || limit > MaxPage {
-		return Page{}, fmt.Errorf("%w limit %d: use 1 to %d", ErrInvalid, limit, MaxPage)
+		return Page{}, Faultf("limit", "limit %d: use 1 to %d", limit, MaxPage)
 	}
 	time, last, err := parseCursor(cursor)
 	if err != nil {
@@ -151,7 +151,7 @@ func parseCursor(cursor string) (time, last string, err error) {
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	time, last, ok := strings.Cut(string(raw), " ")
 	if _, bad := strconv.ParseInt(time, 10, 64); err != nil || bad != nil || !ok {
-		return "", "", fmt.Errorf("%w cursor %.100q: use the cursor of the page before, or none", ErrInvalid, cursor)
+		return "", "", Faultf("cursor", "cursor %.100q: use the cursor of the page before, or none", cursor)
 	}
 	return time, last, nil
 }

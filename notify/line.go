@@ -2,7 +2,6 @@ package notify
 
 import (
 	"errors"
-	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -40,7 +39,7 @@ type Line struct {
 func ParseLine(raw []byte) (Message, error) {
 	m, err := ParseExported(raw)
 	if err == nil && m.Restore != nil {
-		return Message{}, fmt.Errorf("%w restore: only bellhop publish --file takes it, from an export; leave it out to publish a new message", ErrInvalid)
+		return Message{}, Faultf("restore", "restore: only bellhop publish --file takes it, from an export; leave it out to publish a new message")
 	}
 	return m, err
 }
@@ -49,7 +48,7 @@ func ParseLine(raw []byte) (Message, error) {
 func ParseExported(raw []byte) (Message, error) {
 	var line Line
 	if err := strictjson.Decode(raw, &line); err != nil {
-		return Message{}, fmt.Errorf("%w line: %w; write one JSON object a line, such as {\"topic\":\"orders\",\"delay\":\"30s\",\"body\":\"hello\"}, and what is not UTF-8 as body_base64", ErrInvalid, err)
+		return Message{}, Faultf(strictjson.FieldOf(err, "line"), "line: %w; write one JSON object a line, such as {\"topic\":\"orders\",\"delay\":\"30s\",\"body\":\"hello\"}, and what is not UTF-8 as body_base64", err)
 	}
 	m := Message{
 		Topic: line.Topic, ID: line.ID, MaxAttempts: line.Attempts,
@@ -60,15 +59,15 @@ func ParseExported(raw []byte) (Message, error) {
 	case ModeBroadcast:
 		m.Broadcast = true
 	default:
-		return m, fmt.Errorf("%w mode %.100q: use message or broadcast, or leave it out", ErrInvalid, line.Mode)
+		return m, Faultf("mode", "mode %.100q: use message or broadcast, or leave it out", line.Mode)
 	}
 	if line.Due != nil {
 		m.Due = *line.Due
 		if m.Due.IsZero() { // which would stand for no due time
-			return m, fmt.Errorf("%w due %s: it is before 1970", ErrInvalid, m.Due.Format(time.RFC3339))
+			return m, Faultf("due", "due %s: it is before 1970", m.Due.Format(time.RFC3339))
 		}
 		if line.Delay != "" {
-			return m, fmt.Errorf("%w delay and due: both are given; give one of them", ErrInvalid)
+			return m, Faultf("due", "delay and due: both are given; give one of them")
 		}
 	}
 	var errDelay, errTTL, errBody error
@@ -82,9 +81,9 @@ func ParseExported(raw []byte) (Message, error) {
 func (l *Line) body() ([]byte, error) {
 	switch {
 	case l.Body == nil && l.BodyBase64 == nil:
-		return nil, fmt.Errorf("%w body: it is missing; give body or body_base64, \"\" for an empty one", ErrInvalid)
+		return nil, Faultf("body", "body: it is missing; give body or body_base64, \"\" for an empty one")
 	case l.Body != nil && l.BodyBase64 != nil:
-		return nil, fmt.Errorf("%w body and body_base64: both are given; give one of them", ErrInvalid)
+		return nil, Faultf("body", "body and body_base64: both are given; give one of them")
 	case l.Body != nil:
 		return []byte(*l.Body), nil
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Limits of a message.
@@ -29,8 +31,14 @@ var (
 	ErrLeaseLost = errors.New("lease lost") // the receipt is stale: the lease expired, or was settled already
 )
 
-// ErrTooLarge is the ErrInvalid of a body over the limit.
-var ErrTooLarge = fmt.Errorf("%w body", ErrInvalid)
+// ErrTooLarge is the Fault of a body over the limit.
+var ErrTooLarge = Faultf("body", "body")
+
+// A Fault is an ErrInvalid that says which field is wrong. It is asked for with errors.As.
+type Fault = store.Fault
+
+// Faultf returns a Fault whose sentence is "invalid" and the formatted text.
+func Faultf(field, format string, args ...any) error { return store.Faultf(field, format, args...) }
 
 // A Message is what is published.
 type Message struct {
@@ -101,7 +109,7 @@ func ParseState(name string) (State, error) {
 			return s, nil
 		}
 	}
-	return 0, fmt.Errorf("%w state %.100q: use scheduled, ready, leased or dead", ErrInvalid, name)
+	return 0, Faultf("state", "state %.100q: use scheduled, ready, leased or dead", name)
 }
 
 var (
@@ -114,11 +122,11 @@ var (
 func CheckTopic(topic string) error {
 	switch {
 	case topic == "":
-		return fmt.Errorf("%w topic: it is empty; name one, such as order.timeout", ErrInvalid)
+		return Faultf("topic", "topic: it is empty; name one, such as order.timeout")
 	case len(topic) > MaxTopic:
-		return fmt.Errorf("%w topic: %d bytes; at most %d are allowed", ErrInvalid, len(topic), MaxTopic)
+		return Faultf("topic", "topic: %d bytes; at most %d are allowed", len(topic), MaxTopic)
 	case !topicGrammar.MatchString(topic):
-		return fmt.Errorf("%w topic %q: use tokens of letters, digits, _ and -, joined by single dots", ErrInvalid, topic)
+		return Faultf("topic", "topic %q: use tokens of letters, digits, _ and -, joined by single dots", topic)
 	}
 	return nil
 }
@@ -127,11 +135,11 @@ func CheckTopic(topic string) error {
 func CheckID(id string) error {
 	switch {
 	case id == "":
-		return fmt.Errorf("%w id: it is empty", ErrInvalid)
+		return Faultf("id", "id: it is empty")
 	case len(id) > MaxID:
-		return fmt.Errorf("%w id: %d bytes; at most %d are allowed", ErrInvalid, len(id), MaxID)
+		return Faultf("id", "id: %d bytes; at most %d are allowed", len(id), MaxID)
 	case !idGrammar.MatchString(id), id == ".", id == "..":
-		return fmt.Errorf("%w id %q: use letters, digits and . _ ~ : -, but not . or .. alone, which no URL can name", ErrInvalid, id)
+		return Faultf("id", "id %q: use letters, digits and . _ ~ : -, but not . or .. alone, which no URL can name", id)
 	}
 	return nil
 }
@@ -143,7 +151,7 @@ func Member(topic, id string) string { return topic + ":" + id }
 func SplitMember(member string) (topic, id string, err error) {
 	topic, id, ok := strings.Cut(member, ":")
 	if !ok {
-		return "", "", fmt.Errorf("%w member %.300q: it has no colon; a member is TOPIC:ID", ErrInvalid, member)
+		return "", "", Faultf("member", "member %.300q: it has no colon; a member is TOPIC:ID", member)
 	}
 	if err := CheckTopic(topic); err != nil {
 		return "", "", fmt.Errorf("member %.300q: %w", member, err)
@@ -166,17 +174,17 @@ func (m *Message) check(maxBody int) error {
 	}
 	switch {
 	case len(m.Body) > maxBody:
-		return fmt.Errorf("%w: %d bytes; at most %d are allowed", ErrTooLarge, len(m.Body), maxBody)
+		return &Fault{Field: "body", Err: fmt.Errorf("%w: %d bytes; at most %d are allowed", ErrTooLarge, len(m.Body), maxBody)}
 	case m.Broadcast && m.TTL != 0:
-		return fmt.Errorf("%w ttl %v: a broadcast has none; leave it out", ErrInvalid, m.TTL)
+		return Faultf("ttl", "ttl %v: a broadcast has none; leave it out", m.TTL)
 	case m.Broadcast && m.MaxAttempts != 0:
-		return fmt.Errorf("%w attempts %d: a broadcast has none; leave it out", ErrInvalid, m.MaxAttempts)
+		return Faultf("attempts", "attempts %d: a broadcast has none; leave it out", m.MaxAttempts)
 	case m.TTL < 0:
-		return fmt.Errorf("%w ttl %v: it is negative; leave it out for a message that never expires", ErrInvalid, m.TTL)
+		return Faultf("ttl", "ttl %v: it is negative; leave it out for a message that never expires", m.TTL)
 	case m.TTL > 0 && m.TTL < time.Millisecond:
-		return fmt.Errorf("%w ttl %v: the shortest is 1ms", ErrInvalid, m.TTL)
+		return Faultf("ttl", "ttl %v: the shortest is 1ms", m.TTL)
 	case m.MaxAttempts < 0 || m.MaxAttempts > MostAttempts:
-		return fmt.Errorf("%w attempts %d: use 1 to %d, or 0 for the default", ErrInvalid, m.MaxAttempts, MostAttempts)
+		return Faultf("attempts", "attempts %d: use 1 to %d, or 0 for the default", m.MaxAttempts, MostAttempts)
 	}
 	if err := CheckContentType(m.ContentType); err != nil {
 		return err
@@ -194,22 +202,22 @@ func (m *Message) check(maxBody int) error {
 func checkWhen(delay time.Duration, due time.Time) error {
 	switch {
 	case delay != 0 && !due.IsZero():
-		return fmt.Errorf("%w delay and due: both are given; give one of them", ErrInvalid)
+		return Faultf("due", "delay and due: both are given; give one of them")
 	case delay < 0:
-		return fmt.Errorf("%w delay %v: it is negative; use zero or more", ErrInvalid, delay)
+		return Faultf("delay", "delay %v: it is negative; use zero or more", delay)
 	case due.IsZero():
 		return nil
 	case due.After(MaxDue):
-		return fmt.Errorf("%w due %s: it is past the year 9999", ErrInvalid, due.Format(time.RFC3339))
+		return Faultf("due", "due %s: it is past the year 9999", due.Format(time.RFC3339))
 	case due.Before(time.UnixMilli(0)):
-		return fmt.Errorf("%w due %s: it is before 1970", ErrInvalid, due.Format(time.RFC3339))
+		return Faultf("due", "due %s: it is before 1970", due.Format(time.RFC3339))
 	}
 	return nil
 }
 
 func checkHeaders(headers map[string]string) error {
 	if len(headers) > MaxHeaders {
-		return fmt.Errorf("%w headers: %d of them; at most %d are allowed", ErrInvalid, len(headers), MaxHeaders)
+		return Faultf("headers", "headers: %d of them; at most %d are allowed", len(headers), MaxHeaders)
 	}
 	size := 0
 	names := make(map[string]string, len(headers)) // by themselves in lower case
@@ -220,12 +228,12 @@ func checkHeaders(headers map[string]string) error {
 		}
 		lower := strings.ToLower(name)
 		if other, twice := names[lower]; twice {
-			return fmt.Errorf("%w headers %.100s and %.100s: names are equal without regard to case; give one of them", ErrInvalid, min(name, other), max(name, other))
+			return Faultf("headers", "headers %.100s and %.100s: names are equal without regard to case; give one of them", min(name, other), max(name, other))
 		}
 		names[lower] = name
 	}
 	if size > MaxHeaderBytes {
-		return fmt.Errorf("%w headers: %d bytes in all; at most %d are allowed", ErrInvalid, size, MaxHeaderBytes)
+		return Faultf("headers", "headers: %d bytes in all; at most %d are allowed", size, MaxHeaderBytes)
 	}
 	return nil
 }
@@ -233,7 +241,7 @@ func checkHeaders(headers map[string]string) error {
 // CheckContentType reports, as an ErrInvalid, what is wrong with a content type; empty is right.
 func CheckContentType(text string) error {
 	if len(text) > maxContentType || !printable(text) {
-		return fmt.Errorf("%w content type %.100q: use printable text of at most %d bytes", ErrInvalid, text, maxContentType)
+		return Faultf("content_type", "content type %.100q: use printable text of at most %d bytes", text, maxContentType)
 	}
 	return nil
 }
@@ -241,10 +249,10 @@ func CheckContentType(text string) error {
 // CheckHeader reports, as an ErrInvalid, what is wrong with a header that is carried along.
 func CheckHeader(name, value string) error {
 	if !nameGrammar.MatchString(name) {
-		return fmt.Errorf("%w header name %.100q: use letters, digits and the signs !#$%%&'*+.^_`|~-", ErrInvalid, name)
+		return Faultf("headers", "header name %.100q: use letters, digits and the signs !#$%%&'*+.^_`|~-", name)
 	}
 	if !printable(value) {
-		return fmt.Errorf("%w header %.100s: its value is not printable UTF-8 text", ErrInvalid, name)
+		return Faultf("headers", "header %.100s: its value is not printable UTF-8 text", name)
 	}
 	return nil
 }

@@ -1,8 +1,9 @@
 package notify
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A Pattern names a topic, or many: a token * stands for any one token, and >
@@ -14,19 +15,19 @@ type Pattern struct {
 }
 
 // ParsePattern reads a pattern such as prices, prices.* or prices.>. The error
-// is an ErrInvalid that says what is wrong.
+// is a Fault that says what is wrong.
 func ParsePattern(text string) (Pattern, error) {
 	if !strings.ContainsAny(text, "*>") {
-		return Pattern{text: text}, CheckTopic(text)
+		return Pattern{text: text}, store.Renamed("pattern", CheckTopic(text))
 	}
 	if len(text) > MaxTopic {
-		return Pattern{}, fmt.Errorf("%w pattern: %d bytes; at most %d are allowed", ErrInvalid, len(text), MaxTopic)
+		return Pattern{}, Faultf("pattern", "pattern: %d bytes; at most %d are allowed", len(text), MaxTopic)
 	}
 	tokens := strings.Split(text, ".")
 	for i, token := range tokens {
 		last := i == len(tokens)-1
 		if token != "*" && (token != ">" || !last) && CheckTopic(token) != nil {
-			return Pattern{}, fmt.Errorf("%w pattern %q: use tokens of letters, digits, _ and - joined by single dots, * in the place of any one token, and > at the end for one or more", ErrInvalid, text)
+			return Pattern{}, Faultf("pattern", "pattern %q: use tokens of letters, digits, _ and - joined by single dots, * in the place of any one token, and > at the end for one or more", text)
 		}
 	}
 	return Pattern{text, tokens}, nil

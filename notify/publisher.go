@@ -172,7 +172,7 @@ func resultOf(out *outgoing, now, due int64) Result {
 	case due == -1:
 		r.Err = fmt.Errorf("publish %s: %w", Member(out.Topic, out.ID), ErrExists)
 	case due == -2:
-		r.Err = fmt.Errorf("%w delay %v: it ends past the year 9999", ErrInvalid, out.Delay)
+		r.Err = Faultf("delay", "delay %v: it ends past the year 9999", out.Delay)
 	case due == -3:
 		r.Err = fmt.Errorf("publish %s: the ready set of the topic is foreign: it is no sorted set of ours", Member(out.Topic, out.ID))
 	case due == -5:

@@ -3,7 +3,6 @@ package notify
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"time"
 	"unicode/utf8"
 )
@@ -45,25 +44,25 @@ func (m *Message) checkRestore() error {
 	case r == nil:
 		return nil
 	case m.ID == "":
-		return fmt.Errorf("%w restore: the message has no id; give its own, so that it is not restored twice", ErrInvalid)
+		return Faultf("restore", "restore: the message has no id; give its own, so that it is not restored twice")
 	case m.Delay != 0:
-		return fmt.Errorf("%w delay %v: what is restored has none; give due, or died if it is dead", ErrInvalid, m.Delay)
+		return Faultf("delay", "delay %v: what is restored has none; give due, or died if it is dead", m.Delay)
 	case r.dead() && !m.Due.IsZero():
-		return fmt.Errorf("%w due: a dead letter has none; give due or restore.died", ErrInvalid)
+		return Faultf("due", "due: a dead letter has none; give due or restore.died")
 	case !r.dead() && m.Due.IsZero():
-		return fmt.Errorf("%w due: it is missing; what is restored has one, or restore.died if it is dead", ErrInvalid)
+		return Faultf("due", "due: it is missing; what is restored has one, or restore.died if it is dead")
 	case r.AttemptsUsed < 0 || r.AttemptsUsed > MostAttempts:
-		return fmt.Errorf("%w restore.attempts_used %d: use 0 to %d", ErrInvalid, r.AttemptsUsed, MostAttempts)
+		return Faultf("restore.attempts_used", "restore.attempts_used %d: use 0 to %d", r.AttemptsUsed, MostAttempts)
 	case r.AttemptsUsed != 0 && m.Broadcast:
-		return fmt.Errorf("%w restore.attempts_used %d: a broadcast has none; leave it out", ErrInvalid, r.AttemptsUsed)
+		return Faultf("restore.attempts_used", "restore.attempts_used %d: a broadcast has none; leave it out", r.AttemptsUsed)
 	case !r.Expires.IsZero() && m.TTL == 0:
-		return fmt.Errorf("%w restore.expires: the message has no ttl; give both or neither", ErrInvalid)
+		return Faultf("restore.expires", "restore.expires: the message has no ttl; give both or neither")
 	case !r.Expires.IsZero() && r.dead():
-		return fmt.Errorf("%w restore.expires: a dead letter does not expire; leave it out", ErrInvalid)
+		return Faultf("restore.expires", "restore.expires: a dead letter does not expire; leave it out")
 	case r.Reason != "" && !r.dead():
-		return fmt.Errorf("%w restore.reason: it is of a dead letter; give restore.died, too, or leave it out", ErrInvalid)
+		return Faultf("restore.reason", "restore.reason: it is of a dead letter; give restore.died, too, or leave it out")
 	case len(r.Reason) > maxReason || !utf8.ValidString(r.Reason):
-		return fmt.Errorf("%w restore.reason: use text of at most %d bytes", ErrInvalid, maxReason)
+		return Faultf("restore.reason", "restore.reason: use text of at most %d bytes", maxReason)
 	}
 	return cmp.Or(
 		checkTime("restore.published", r.Published), checkTime("restore.expires", r.Expires), checkTime("restore.died", r.Died),
@@ -73,7 +72,7 @@ func (m *Message) checkRestore() error {
 // checkTime reports what is wrong with a time of a field; the zero time is none.
 func checkTime(field string, at time.Time) error {
 	if !at.IsZero() && (at.Before(time.UnixMilli(1)) || at.After(MaxDue)) {
-		return fmt.Errorf("%w %s %s: use a time from 1970 to 9999", ErrInvalid, field, at.Format(time.RFC3339))
+		return Faultf(field, "%s %s: use a time from 1970 to 9999", field, at.Format(time.RFC3339))
 	}
 	return nil
 }

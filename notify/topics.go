@@ -71,7 +71,7 @@ func (p *Publisher) Topics(ctx context.Context, patterns ...Pattern) ([]Counts, 
 // costs least where its first token is no wildcard. Errors: ErrInvalid, or that of the connection.
 func (p *Publisher) TopicsAfter(ctx context.Context, after string, limit int, patterns ...Pattern) (counts []Counts, next string, err error) {
 	if limit < 1 {
-		return nil, "", fmt.Errorf("%w limit %d: use 1 or more", ErrInvalid, limit)
+		return nil, "", Faultf("limit", "limit %d: use 1 or more", limit)
 	}
 	names, next, err := p.namesAfter(ctx, after, limit, patterns)
 	if err != nil {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"fmt"
 	"strings"
 )
 
@@ -19,7 +18,7 @@ type Bell struct {
 func ParseBell(text string) (b Bell, err error) {
 	fields := strings.Split(text, ",")
 	if len(fields) < 2 {
-		return Bell{}, fmt.Errorf("%w bell %.100q: use two positions and topics, separated by commas", ErrInvalid, text)
+		return Bell{}, Faultf("bell", "bell %.100q: use two positions and topics, separated by commas", text)
 	}
 	if b.Since, err = ParsePosition(fields[0]); err != nil {
 		return Bell{}, err

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -55,11 +56,7 @@ const (
 // connect makes the client that Bellhop wants: one that never repeats a call by
 // itself, because a script that was applied and whose answer was lost would be
 // applied again. With it go the sentinels that it asks for the master.
-func (s *Store) connect(c Config) error {
-	o, err := c.options()
-	if err != nil {
-		return err
-	}
+func (s *Store) connect(o *redis.UniversalOptions) {
 	o.Dialer = s.lines.dialer(&redis.Options{DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig})
 	o.OnConnect = s.onConnect
 	switch {
@@ -76,7 +73,6 @@ func (s *Store) connect(c Config) error {
 		}
 		s.client = redis.NewClient(simple)
 	}
-	return nil
 }
 
 // sentinelOptions returns how each sentinel is called.
@@ -110,20 +106,8 @@ func (c Config) options() (*redis.UniversalOptions, error) {
 			Mode: maintnotifications.ModeDisabled,
 		},
 	}
-	urls := c.URL
-	if urls == "" {
-		urls = DefaultURL
-	}
-	for _, one := range strings.Split(urls, ",") {
-		parsed, err := redis.ParseURL(strings.TrimSpace(one))
-		if err != nil || redactURL(one) == unreadable { // which go-redis may take for localhost
-			return nil, fmt.Errorf("%w redis URL %s: %s; write redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH", ErrInvalid, redactURL(one), urlFault(one, err))
-		}
-		if option := unusedOption(one); option != "" {
-			return nil, fmt.Errorf("%w redis URL %s: its option %s is not used; leave it out", ErrInvalid, redactURL(one), option)
-		}
-		o.Addrs = append(o.Addrs, parsed.Addr)
-		o.Username, o.Password, o.DB, o.TLSConfig = parsed.Username, parsed.Password, parsed.DB, parsed.TLSConfig
+	if err := c.readURLs(o); err != nil {
+		return nil, errors.Join(err, c.readPassword(o))
 	}
 	if c.Username != "" {
 		o.Username = c.Username
@@ -132,42 +116,63 @@ func (c Config) options() (*redis.UniversalOptions, error) {
 		o.TLSConfig.ServerName = "" // the host that is dialed: each has its own
 		o.TLSConfig.MinVersion = tls.VersionTLS12
 	}
-	if err := c.readFiles(o); err != nil {
+	if err := errors.Join(c.readPassword(o), c.readSentinels(o), c.readCA(o), c.readCertificate(o)); err != nil {
 		return nil, err
 	}
 	return o, nil
 }
 
-// readFiles puts the contents of the password and certificate files into o.
-func (c Config) readFiles(o *redis.UniversalOptions) error {
-	if c.PasswordFile != "" {
-		password, err := readPassword(c.PasswordFile)
-		if err != nil {
-			return fmt.Errorf("read redis password file: %w", err)
+// readURLs puts into o what the URLs say.
+func (c Config) readURLs(o *redis.UniversalOptions) error {
+	for one := range strings.SplitSeq(cmp.Or(c.URL, DefaultURL), ",") {
+		parsed, err := redis.ParseURL(strings.TrimSpace(one))
+		if err != nil || redactURL(one) == unreadable { // which go-redis may take for localhost
+			return Faultf("url", "redis URL %s: %s; write redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH", redactURL(one), urlFault(one, err))
 		}
-		o.Password = password
+		if option := unusedOption(one); option != "" {
+			return Faultf("url", "redis URL %s: its option %s is not used; leave it out", redactURL(one), option)
+		}
+		o.Addrs = append(o.Addrs, parsed.Addr)
+		o.Username, o.Password, o.DB, o.TLSConfig = parsed.Username, parsed.Password, parsed.DB, parsed.TLSConfig
 	}
-	if err := c.readSentinels(o); err != nil {
-		return err
+	return nil
+}
+
+// readPassword puts the password of the file into o.
+func (c Config) readPassword(o *redis.UniversalOptions) error {
+	if c.PasswordFile == "" {
+		return nil
 	}
-	if err := c.readCertificate(o); err != nil {
-		return err
+	password, err := passwordOf(c.PasswordFile)
+	if err != nil {
+		return unread("password_file", "redis password file", err)
 	}
+	o.Password = password
+	return nil
+}
+
+// readCA has the certificates of the file trusted.
+func (c Config) readCA(o *redis.UniversalOptions) error {
 	if c.CAFile == "" {
 		return nil
 	}
 	pem, err := regular.Read(c.CAFile)
 	if err != nil {
-		return fmt.Errorf("read redis CA file: %w", err)
+		return unread("ca_file", "redis CA file", err)
 	}
 	if o.TLSConfig == nil {
-		return fmt.Errorf("%w redis CA file: the URL does not use TLS; write rediss:// instead of redis://", ErrInvalid)
+		return Faultf("ca_file", "redis CA file: the URL does not use TLS; write rediss:// instead of redis://")
 	}
 	o.TLSConfig.RootCAs = x509.NewCertPool()
 	if !o.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
-		return fmt.Errorf("%w redis CA file %s: it holds no PEM certificate", ErrInvalid, c.CAFile)
+		return Faultf("ca_file", "redis CA file %s: it holds no PEM certificate", c.CAFile)
 	}
 	return nil
+}
+
+// unread returns the Fault of a field whose file cannot be read.
+func unread(field, what string, err error) error {
+	return &Fault{Field: field, Err: fmt.Errorf("read %s: %w", what, err)}
 }
 
 // readSentinels puts into o as whom the sentinels are asked.
@@ -176,19 +181,19 @@ func (c Config) readSentinels(o *redis.UniversalOptions) (err error) {
 	case c.SentinelUsername == "" && c.SentinelPasswordFile == "":
 		return nil
 	case c.Master == "":
-		return fmt.Errorf("%w user or password of the sentinels: no master is named; name the one that they watch, or leave this out", ErrInvalid)
+		return Faultf("sentinel_password_file", "user or password of the sentinels: no master is named; name the one that they watch, or leave this out")
 	case c.SentinelPasswordFile == "":
-		return fmt.Errorf("%w user of the sentinels: it has no password; name its file, or leave the user out", ErrInvalid)
+		return Faultf("sentinel_password_file", "user of the sentinels: it has no password; name its file, or leave the user out")
 	}
 	o.SentinelUsername = c.SentinelUsername
-	if o.SentinelPassword, err = readPassword(c.SentinelPasswordFile); err != nil {
-		return fmt.Errorf("read password file of the sentinels: %w", err)
+	if o.SentinelPassword, err = passwordOf(c.SentinelPasswordFile); err != nil {
+		return unread("sentinel_password_file", "password file of the sentinels", err)
 	}
 	return nil
 }
 
-// readPassword returns what stands in a file, without the end of the line.
-func readPassword(file string) (string, error) {
+// passwordOf returns what stands in a file, without the end of the line.
+func passwordOf(file string) (string, error) {
 	password, err := regular.Read(file)
 	return strings.TrimRight(string(password), "\r\n"), err
 }
@@ -200,16 +205,16 @@ func (c Config) readCertificate(o *redis.UniversalOptions) error {
 	case c.CertFile == "" && c.KeyFile == "":
 		return nil
 	case c.CertFile == "" || c.KeyFile == "":
-		return fmt.Errorf("%w redis certificate: a certificate and its key go together; name both files, or none", ErrInvalid)
+		return Faultf("cert_file", "redis certificate: a certificate and its key go together; name both files, or none")
 	case o.TLSConfig == nil:
-		return fmt.Errorf("%w redis certificate: the URL does not use TLS; write rediss:// instead of redis://", ErrInvalid)
+		return Faultf("cert_file", "redis certificate: the URL does not use TLS; write rediss:// instead of redis://")
 	}
 	load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		pair, err := regular.ReadKeyPair(c.CertFile, c.KeyFile)
 		return &pair, err
 	}
 	if _, err := load(nil); err != nil {
-		return fmt.Errorf("read redis certificate and key: %w", err)
+		return unread("cert_file", "redis certificate and key", err)
 	}
 	o.TLSConfig.GetClientCertificate = load
 	return nil

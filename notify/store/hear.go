@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -64,7 +63,7 @@ func (e Event) Bell() (Bell, error) {
 	}
 	fields := strings.Fields(e.Payload)
 	if len(fields) <= beatBell {
-		return Bell{}, fmt.Errorf("%w beat %.100q: use an epoch, a time, the id of a store and a bell", ErrInvalid, e.Payload)
+		return Bell{}, Faultf("beat", "beat %.100q: use an epoch, a time, the id of a store and a bell", e.Payload)
 	}
 	return ParseBell(fields[beatBell])
 }

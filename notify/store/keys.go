@@ -1,7 +1,6 @@
 package store
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 )
@@ -28,7 +27,7 @@ func newKeys(prefix string) (Keys, error) {
 		prefix = DefaultPrefix
 	}
 	if len(prefix) > maxPrefix || !prefixGrammar.MatchString(prefix) {
-		return Keys{}, fmt.Errorf("%w prefix %.100q: use 1 to %d letters, digits and the signs _ . : -", ErrInvalid, prefix, maxPrefix)
+		return Keys{}, Faultf("prefix", "prefix %.100q: use 1 to %d letters, digits and the signs _ . : -", prefix, maxPrefix)
 	}
 	k := Keys{prefix: prefix, base: prefix + ":{0}:"}
 	for _, name := range []string{"schedule", "leased", "expiries", "messages", "attempts", "ready", "deaths", "topics", "broadcasts"} {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -37,7 +36,7 @@ func ParsePosition(text string) (Position, error) {
 	ms, errMs := strconv.ParseUint(before, 10, 63)
 	us, errUs := strconv.ParseUint(behind, 10, 63)
 	if !ok || errMs != nil || errUs != nil || ms > maxDueMs || us > 999 {
-		return 0, fmt.Errorf("%w position %.100q: use the position of a broadcast, such as 1732128000123-456", ErrInvalid, text)
+		return 0, Faultf("position", "position %.100q: use the position of a broadcast, such as 1732128000123-456", text)
 	}
 	return Position(ms*1000 + us), nil
 }

@@ -51,7 +51,7 @@ func memoryShare(percent int) (int, error) {
 		percent = DefaultMemoryShare
 	}
 	if percent < 1 || percent > 100 {
-		return 0, fmt.Errorf("%w memory share %d%%: use 1 to 100", ErrInvalid, percent)
+		return 0, Faultf("memory_share", "memory share %d%%: use 1 to 100", percent)
 	}
 	return percent, nil
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,28 +57,18 @@ const MinRedis = 7
 var ErrUnfit = errors.New("unfit redis")
 
 // Open returns the store that c describes. It does not connect yet: a Redis
-// that is away is found by the first call. An error is an ErrInvalid, or says
-// which file cannot be read.
+// that is away is found by the first call. The error joins a Fault for each field
+// that is wrong, or whose file cannot be read.
 func Open(c Config) (*Store, error) {
-	keys, err := newKeys(c.Prefix)
-	if err != nil {
+	keys, errKeys := newKeys(c.Prefix)
+	share, errShare := memoryShare(c.MemoryShare)
+	errReplicas := Within("wait_replicas", "number of replicas to wait for", c.WaitReplicas, 0, MaxWaitReplicas)
+	o, errOptions := c.options()
+	if err := errors.Join(errOptions, errReplicas, errKeys, errShare); err != nil {
 		return nil, err
 	}
-	share, err := memoryShare(c.MemoryShare)
-	if err != nil {
-		return nil, err
-	}
-	where := c.URL
-	if where == "" {
-		where = DefaultURL
-	}
-	if c.WaitReplicas < 0 || c.WaitReplicas > MaxWaitReplicas {
-		return nil, fmt.Errorf("%w number of replicas to wait for %d: use 0 to %d", ErrInvalid, c.WaitReplicas, MaxWaitReplicas)
-	}
-	s := &Store{keys: keys, where: RedactURLs(where), replicas: c.WaitReplicas, share: share, checking: make(chan struct{}, 1)}
-	if err := s.connect(c); err != nil {
-		return nil, err
-	}
+	s := &Store{keys: keys, where: RedactURLs(cmp.Or(c.URL, DefaultURL)), replicas: c.WaitReplicas, share: share, checking: make(chan struct{}, 1)}
+	s.connect(o)
 	return s, nil
 }
 

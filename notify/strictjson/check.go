@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -156,9 +155,9 @@ func twice(keys [][]byte) error {
 		switch {
 		case compare(a, b) != 0:
 		case bytes.Equal(a, b):
-			return fmt.Errorf("the key %.100q is given twice; give it once", a)
+			return errorf(string(a), "the key %.100q is given twice; give it once", a)
 		default:
-			return fmt.Errorf("the keys %.100q and %.100q differ only in case; give one of them", min(string(a), string(b)), max(string(a), string(b)))
+			return errorf(string(a), "the keys %.100q and %.100q differ only in case; give one of them", min(string(a), string(b)), max(string(a), string(b)))
 		}
 	}
 	return nil

@@ -1,0 +1,79 @@
+package notify_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// Whoever is refused may ask which field it was, by the name that it has in
+// JSON, HTTP, flags and options.
+func TestWhichFieldIsWrong(t *testing.T) {
+	pub, _ := open(t)
+	publishes := func(spoil func(m *notify.Message)) func() error {
+		return func() error {
+			m := notify.Message{Topic: "a"}
+			spoil(&m)
+			_, err := pub.Publish(t.Context(), m)
+			return err
+		}
+	}
+	parses := func(line string) func() error {
+		return func() error { _, err := notify.ParseLine([]byte(line)); return err }
+	}
+	opens := func(c notify.Config) func() error {
+		return func() error { _, err := notify.Open(c); return err }
+	}
+	for _, test := range []struct {
+		field string
+		call  func() error
+	}{
+		{"topic", publishes(func(m *notify.Message) { m.Topic = "a b" })},
+		{"id", publishes(func(m *notify.Message) { m.ID = "." })},
+		{"body", publishes(func(m *notify.Message) { m.Body = make([]byte, notify.DefaultMaxBody+1) })},
+		{"delay", publishes(func(m *notify.Message) { m.Delay = -1 })},
+		{"due", publishes(func(m *notify.Message) { m.Due = notify.MaxDue.Add(1) })},
+		{"due", publishes(func(m *notify.Message) { m.Due, m.Delay = past, time.Second })},
+		{"ttl", publishes(func(m *notify.Message) { m.TTL = 1 })},
+		{"attempts", publishes(func(m *notify.Message) { m.MaxAttempts = -1 })},
+		{"content_type", publishes(func(m *notify.Message) { m.ContentType = "\n" })},
+		{"headers", publishes(func(m *notify.Message) { m.Headers = map[string]string{"a b": ""} })},
+		{"restore.reason", publishes(func(m *notify.Message) { m.ID, m.Due, m.Restore = "a", past, &notify.Restore{Reason: "x"} })},
+		{"line", parses(`x`)},
+		{"delay", parses(`{"topic":"a","body":"","delay":1}`)},
+		{"dealy", parses(`{"topic":"a","body":"","dealy":"1s"}`)},
+		{"body", parses(`{"topic":"a","body":"","body":""}`)},
+		{"mode", parses(`{"topic":"a","body":"","mode":"all"}`)},
+		{"restore.attempts_used", parses(`{"topic":"a","body":"","restore":{"attempts_used":"1"}}`)},
+		{"url", opens(notify.Config{URL: "http://a"})},
+		{"password_file", opens(notify.Config{PasswordFile: "/nowhere/password"})},
+		{"sentinel_password_file", opens(notify.Config{SentinelUsername: "a"})},
+		{"ca_file", opens(notify.Config{CAFile: "/nowhere/ca"})},
+		{"cert_file", opens(notify.Config{KeyFile: "/nowhere/key"})},
+		{"prefix", opens(notify.Config{Prefix: "a b"})},
+		{"wait_replicas", opens(notify.Config{WaitReplicas: -1})},
+		{"memory_share", opens(notify.Config{MemoryShare: 101})},
+		{"state", func() error { _, err := notify.ParseState("gone"); return err }},
+		{"pattern", func() error { _, err := notify.ParsePattern("a..b"); return err }},
+		{"position", func() error { _, err := notify.ParsePosition("a"); return err }},
+		{"wait", func() error { _, err := notify.ParseDuration("wait", "long"); return err }},
+		{"limit", func() error { _, err := pub.List(t.Context(), "a", notify.Dead, 0, ""); return err }},
+		{"cursor", func() error { _, err := pub.List(t.Context(), "a", notify.Dead, 1, "x"); return err }},
+	} {
+		err := test.call()
+		var fault *notify.Fault
+		if !errors.As(err, &fault) || fault.Field != test.field || !errors.Is(err, notify.ErrInvalid) {
+			t.Errorf("%v is a fault of %+v; want the field %s", err, fault, test.field)
+		}
+	}
+}
+
+// All that is wrong with a configuration is said at once.
+func TestAllFaultsOfAConfig(t *testing.T) {
+	_, err := notify.Open(notify.Config{PasswordFile: "/nowhere/password", Prefix: "a b", WaitReplicas: -1, MemoryShare: 101})
+	if several, ok := err.(interface{ Unwrap() []error }); !ok || len(several.Unwrap()) != 4 {
+		t.Errorf("%v; want four faults", err)
+	}
+}

@@ -1,0 +1,90 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ErrInvalid is what errors.Is asks for of input outside its grammar or limits;
+// nothing was changed. Every [Fault] is one.
+var ErrInvalid = errors.New("invalid")
+
+// A Fault says which field of an input is wrong. A field has one name in Go
+// options, JSON, HTTP and flags, such as max_attempts.
+type Fault struct {
+	Field string
+	Err   error // a whole sentence: the field, what is wrong with it, and what would be right
+}
+
+// Faultf returns a Fault whose sentence is "invalid" and the formatted text.
+func Faultf(field, format string, args ...any) error {
+	return &Fault{Field: field, Err: fmt.Errorf("%w %w", ErrInvalid, fmt.Errorf(format, args...))}
+}
+
+// Within returns a Fault of a value that is not between least and most, nil of
+// any other. Its sentence calls the field by words, such as "carrier lease".
+func Within[T ~int | ~int64](field, words string, value, least, most T) error {
+	if value >= least && value <= most {
+		return nil
+	}
+	return Faultf(field, "%s %v: use %v to %v", words, shown(value), shown(least), shown(most))
+}
+
+func shown(value any) any {
+	if d, ok := value.(time.Duration); ok {
+		return Short(d)
+	}
+	return value
+}
+
+// Short returns a duration without the zeros that String ends in: 10m, not 10m0s.
+func Short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// Error returns the sentence.
+func (f *Fault) Error() string { return f.Err.Error() }
+
+// Unwrap returns Err.
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Is reports whether the target is ErrInvalid, also where Err says that a file
+// cannot be read.
+func (f *Fault) Is(target error) bool { return target == ErrInvalid }
+
+// Renamed returns err as a Fault of a field by another name, nil of none: where
+// the caller knows the field by that name, such as that of a setting.
+func Renamed(field string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Fault{Field: field, Err: err}
+}
+
+// Faults returns all faults that an error is made of. errors.As finds the first.
+func Faults(err error) (all []*Fault) {
+	var several []error
+	switch e := err.(type) {
+	case *Fault:
+		return []*Fault{e}
+	case interface{ WrappedErrors() []error }: // of go-multierror, whose Unwrap is a chain
+		several = e.WrappedErrors()
+	case interface{ Unwrap() []error }:
+		several = e.Unwrap()
+	case interface{ Unwrap() error }:
+		return Faults(e.Unwrap())
+	}
+	for _, one := range several {
+		all = append(all, Faults(one)...)
+	}
+	return all
+}
