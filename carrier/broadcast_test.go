@@ -686,22 +686,20 @@ func TestLookTellsOfBroadcasts(t *testing.T) {
 func TestBadKeeping(t *testing.T) {
 	store := storetest.Open(t)
 	for _, test := range []struct {
-		want string
-		o    carrier.Options
+		field, want string
+		o           carrier.Options
 	}{
-		{"count of broadcasts to keep -1", carrier.Options{KeepCount: -1}},
-		{"count of broadcasts to keep 10000001", carrier.Options{KeepCount: carrier.MaxKeepCount + 1}},
-		{"age of broadcasts to keep 1ms", carrier.Options{KeepAge: time.Millisecond}},
-		{"age of broadcasts to keep -1s", carrier.Options{KeepAge: -time.Second}},
-		{"age of broadcasts to keep", carrier.Options{KeepAge: carrier.MaxKeepAge + 1}},
-		{"count of dead letters to keep -1", carrier.Options{KeepDeadCount: -1}},
-		{"age of dead letters to keep 1ms", carrier.Options{KeepDeadAge: time.Millisecond}},
-		{"time to remember topics -1s", carrier.Options{KeepTopics: -time.Second}},
-		{"pause of the housekeeping 2h0m0s", carrier.Options{Sweep: 2 * time.Hour}},
+		{"keep_count", "count of broadcasts to keep -1", carrier.Options{KeepCount: -1}},
+		{"keep_count", "count of broadcasts to keep 10000001", carrier.Options{KeepCount: carrier.MaxKeepCount + 1}},
+		{"keep_age", "age of broadcasts to keep 1ms", carrier.Options{KeepAge: time.Millisecond}},
+		{"keep_age", "age of broadcasts to keep -1s", carrier.Options{KeepAge: -time.Second}},
+		{"keep_age", "age of broadcasts to keep", carrier.Options{KeepAge: carrier.MaxKeepAge + 1}},
+		{"keep_dead_count", "count of dead letters to keep -1", carrier.Options{KeepDeadCount: -1}},
+		{"keep_dead_age", "age of dead letters to keep 1ms", carrier.Options{KeepDeadAge: time.Millisecond}},
+		{"keep_topics", "time to remember topics -1s", carrier.Options{KeepTopics: -time.Second}},
+		{"sweep", "pause of the housekeeping 2h", carrier.Options{Sweep: 2 * time.Hour}},
 	} {
-		if _, err := carrier.New(store, test.o); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("got %v, want an ErrInvalid about %q", err, test.want)
-		}
+		wantFault(t, store, test.o, test.field, test.want)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Defaults and limits of Options.
@@ -91,7 +92,7 @@ type Carrier struct {
 	state State
 }
 
-// New returns a carrier on a store. The error is a notify.ErrInvalid that names the option.
+// New returns a carrier on a store. The error joins a notify.Fault for each option that is wrong.
 func New(store *notify.Store, o Options) (*Carrier, error) {
 	if o.Name == "" {
 		host, err := os.Hostname()
@@ -113,7 +114,7 @@ func New(store *notify.Store, o Options) (*Carrier, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := errors.Join(o.check(), o.checkKeeping()); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	return &Carrier{store: store, o: o, beats: make(chan int64, 1)}, nil
@@ -141,36 +142,26 @@ func (o *Options) keepByDefault() {
 	}
 }
 
-// check reports the first option that is out of range.
-func (o *Options) check() error {
-	switch {
-	case strings.ContainsFunc(o.Name, func(r rune) bool { return r < '!' || r > '~' }):
-		return fmt.Errorf("%w carrier name %q: use printable ASCII without spaces", notify.ErrInvalid, o.Name)
-	case o.Lease < MinLease || o.Lease > MaxLease:
-		return fmt.Errorf("%w carrier lease %v: use %v to %v", notify.ErrInvalid, o.Lease, MinLease, MaxLease)
-	case o.Batch < 1 || o.Batch > MaxBatch:
-		return fmt.Errorf("%w carrier batch %d: use 1 to %d", notify.ErrInvalid, o.Batch, MaxBatch)
-	case o.MaxAttempts < 1 || o.MaxAttempts > notify.MostAttempts:
-		return fmt.Errorf("%w max attempts %d: use 1 to %d", notify.ErrInvalid, o.MaxAttempts, notify.MostAttempts)
-	}
-	return nil
+// Check returns a joined notify.Fault for each option that is out of range. It
+// takes options as they are: a zero, which New takes for the default, is one.
+func (o Options) Check() error {
+	return errors.Join(
+		checkName(o.Name),
+		store.Within("lease", "carrier lease", o.Lease, MinLease, MaxLease),
+		store.Within("batch", "carrier batch", o.Batch, 1, MaxBatch),
+		store.Within("max_attempts", "max attempts", o.MaxAttempts, 1, notify.MostAttempts),
+		store.Within("keep_count", "count of broadcasts to keep", o.KeepCount, 1, MaxKeepCount),
+		store.Within("keep_age", "age of broadcasts to keep", o.KeepAge, MinKeepAge, MaxKeepAge),
+		store.Within("keep_dead_count", "count of dead letters to keep", o.KeepDeadCount, 1, MaxKeepCount),
+		store.Within("keep_dead_age", "age of dead letters to keep", o.KeepDeadAge, MinKeepAge, MaxKeepAge),
+		store.Within("keep_topics", "time to remember topics", o.KeepTopics, MinKeepAge, MaxKeepAge),
+		store.Within("sweep", "pause of the housekeeping", o.Sweep, MinSweep, MaxSweep),
+	)
 }
 
-// checkKeeping reports the first option of what is kept that is out of range.
-func (o *Options) checkKeeping() error {
-	switch {
-	case o.KeepCount < 1 || o.KeepCount > MaxKeepCount:
-		return fmt.Errorf("%w count of broadcasts to keep %d: use 1 to %d", notify.ErrInvalid, o.KeepCount, MaxKeepCount)
-	case o.KeepAge < MinKeepAge || o.KeepAge > MaxKeepAge:
-		return fmt.Errorf("%w age of broadcasts to keep %v: use %v to %v", notify.ErrInvalid, o.KeepAge, MinKeepAge, MaxKeepAge)
-	case o.KeepDeadCount < 1 || o.KeepDeadCount > MaxKeepCount:
-		return fmt.Errorf("%w count of dead letters to keep %d: use 1 to %d", notify.ErrInvalid, o.KeepDeadCount, MaxKeepCount)
-	case o.KeepDeadAge < MinKeepAge || o.KeepDeadAge > MaxKeepAge:
-		return fmt.Errorf("%w age of dead letters to keep %v: use %v to %v", notify.ErrInvalid, o.KeepDeadAge, MinKeepAge, MaxKeepAge)
-	case o.KeepTopics < MinKeepAge || o.KeepTopics > MaxKeepAge:
-		return fmt.Errorf("%w time to remember topics %v: use %v to %v", notify.ErrInvalid, o.KeepTopics, MinKeepAge, MaxKeepAge)
-	case o.Sweep < MinSweep || o.Sweep > MaxSweep:
-		return fmt.Errorf("%w pause of the housekeeping %v: use %v to %v", notify.ErrInvalid, o.Sweep, MinSweep, MaxSweep)
+func checkName(name string) error {
+	if strings.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' }) {
+		return notify.Faultf("name", "carrier name %q: use printable ASCII without spaces", name)
 	}
 	return nil
 }

@@ -726,19 +726,34 @@ func TestScriptsMayBeFlushed(t *testing.T) {
 func TestBadOptions(t *testing.T) {
 	store := storetest.Open(t)
 	for _, test := range []struct {
-		want string
-		o    carrier.Options
+		field, want string
+		o           carrier.Options
 	}{
-		{"carrier name", carrier.Options{Name: "two words"}},
-		{"carrier lease 1ms", carrier.Options{Lease: time.Millisecond}},
-		{"carrier lease -1s", carrier.Options{Lease: -time.Second}},
-		{"carrier batch -1", carrier.Options{Batch: -1}},
-		{"carrier batch 100000", carrier.Options{Batch: 100_000}},
-		{"max attempts -1", carrier.Options{MaxAttempts: -1}},
+		{"name", "carrier name", carrier.Options{Name: "two words"}},
+		{"lease", "carrier lease 1ms", carrier.Options{Lease: time.Millisecond}},
+		{"lease", "carrier lease -1s", carrier.Options{Lease: -time.Second}},
+		{"batch", "carrier batch -1", carrier.Options{Batch: -1}},
+		{"batch", "carrier batch 100000", carrier.Options{Batch: 100_000}},
+		{"max_attempts", "max attempts -1", carrier.Options{MaxAttempts: -1}},
 	} {
-		if _, err := carrier.New(store, test.o); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("got %v, want an ErrInvalid about %q", err, test.want)
-		}
+		wantFault(t, store, test.o, test.field, test.want)
+	}
+}
+
+// wantFault checks that a carrier with these options is refused, for one field.
+func wantFault(t *testing.T, store *notify.Store, o carrier.Options, field, want string) {
+	t.Helper()
+	_, err := carrier.New(store, o)
+	var fault *notify.Fault
+	if !errors.As(err, &fault) || fault.Field != field || !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want an ErrInvalid of the field %s about %q", err, field, want)
+	}
+}
+
+func TestAllBadOptionsAtOnce(t *testing.T) {
+	_, err := carrier.New(storetest.Open(t), carrier.Options{Lease: -1, Batch: -1, KeepCount: -1})
+	if several, ok := err.(interface{ Unwrap() []error }); !ok || len(several.Unwrap()) != 3 {
+		t.Errorf("got %v, want three faults", err)
 	}
 }
 

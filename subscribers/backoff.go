@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify"
 )
 
 // Backoff is how long to wait before an attempt is made again: exponential,
@@ -87,3 +89,14 @@ type notNow struct {
 }
 
 func (n *notNow) Unwrap() error { return n.error }
+
+// check reports a backoff that is too short, or upside down.
+func (b Backoff) check() error {
+	switch {
+	case b.Min < time.Millisecond:
+		return notify.Faultf("backoff_min", "backoff min %v: the shortest is 1ms", b.Min)
+	case b.Max < b.Min:
+		return notify.Faultf("backoff_max", "backoff max %v: it is less than the min %v", b.Max, b.Min)
+	}
+	return nil
+}

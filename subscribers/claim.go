@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 var (
@@ -102,11 +103,11 @@ func checkClaim(topic string, max int, lease, minAge time.Duration) error {
 	if err := notify.CheckTopic(topic); err != nil {
 		return err
 	}
-	if max < 1 || max > MaxClaim {
-		return fmt.Errorf("%w max %d: use 1 to %d", notify.ErrInvalid, max, MaxClaim)
+	if err := store.Within("max", "max", max, 1, MaxClaim); err != nil {
+		return err
 	}
 	if minAge < 0 {
-		return fmt.Errorf("%w min age %v: it is negative; use zero or more", notify.ErrInvalid, minAge)
+		return notify.Faultf("min_age", "min age %v: it is negative; use zero or more", minAge)
 	}
 	return checkLease(lease)
 }
@@ -131,10 +132,7 @@ func (c *Claimer) buryUnreadable(ctx context.Context, all []unreadable) {
 }
 
 func checkLease(lease time.Duration) error {
-	if lease < MinLease || lease > MaxLease {
-		return fmt.Errorf("%w lease %v: use %v to %v", notify.ErrInvalid, lease, MinLease, MaxLease)
-	}
-	return nil
+	return store.Within("lease", "lease", lease, MinLease, MaxLease)
 }
 
 // claimed is what one claim brought.

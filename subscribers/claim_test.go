@@ -198,22 +198,20 @@ func TestBadClaims(t *testing.T) {
 	storetest.Publish(t, store, body("a"))
 	d := claimOne(t, c, time.Minute)
 	for _, test := range []struct {
-		want string
-		call func() error
+		field, want string
+		call        func() error
 	}{
-		{"topic", func() error { _, err := c.Claim(t.Context(), "a:b", 1, time.Minute, 0); return err }},
-		{"max 0", func() error { _, err := c.Claim(t.Context(), topic, 0, time.Minute, 0); return err }},
-		{"max 501", func() error { _, err := c.Claim(t.Context(), topic, 501, time.Minute, 0); return err }},
-		{"lease 0s", func() error { _, err := c.Claim(t.Context(), topic, 1, 0, 0); return err }},
-		{"min age -1s", func() error { _, err := c.Claim(t.Context(), topic, 1, time.Minute, -time.Second); return err }},
-		{"delay -1s", func() error { _, err := c.Nack(t.Context(), d, -time.Second, ""); return err }},
-		{"not of the topic", func() error { _, err := c.AckMany(t.Context(), "other", []subscribers.Delivery{d}); return err }},
-		{"not of the topic", func() error { _, err := c.Release(t.Context(), "other", []subscribers.Delivery{d}); return err }},
-		{"lease 48h", func() error { _, err := c.Extend(t.Context(), d, 48*time.Hour); return err }},
+		{"topic", "topic", func() error { _, err := c.Claim(t.Context(), "a:b", 1, time.Minute, 0); return err }},
+		{"max", "max 0", func() error { _, err := c.Claim(t.Context(), topic, 0, time.Minute, 0); return err }},
+		{"max", "max 501", func() error { _, err := c.Claim(t.Context(), topic, 501, time.Minute, 0); return err }},
+		{"lease", "lease 0s", func() error { _, err := c.Claim(t.Context(), topic, 1, 0, 0); return err }},
+		{"min_age", "min age -1s", func() error { _, err := c.Claim(t.Context(), topic, 1, time.Minute, -time.Second); return err }},
+		{"delay", "delay -1s", func() error { _, err := c.Nack(t.Context(), d, -time.Second, ""); return err }},
+		{"topic", "not of the topic", func() error { _, err := c.AckMany(t.Context(), "other", []subscribers.Delivery{d}); return err }},
+		{"topic", "not of the topic", func() error { _, err := c.Release(t.Context(), "other", []subscribers.Delivery{d}); return err }},
+		{"lease", "lease 48h", func() error { _, err := c.Extend(t.Context(), d, 48*time.Hour); return err }},
 	} {
-		if err := test.call(); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("got %v, want an ErrInvalid about %q", err, test.want)
-		}
+		wantFault(t, test.call(), test.field, test.want)
 	}
 	if err := c.Ack(t.Context(), d); err != nil {
 		t.Errorf("the lease was changed: %v", err)

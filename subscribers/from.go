@@ -1,7 +1,6 @@
 package subscribers
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -43,7 +42,7 @@ func ParseFrom(text string) (From, error) {
 	if p, err := notify.ParsePosition(text); err == nil {
 		return After(p), nil
 	}
-	return From{}, fmt.Errorf("%w from %.100q: use now, beginning, a time of RFC 3339 such as %s, or the position of a broadcast", notify.ErrInvalid, text, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
+	return From{}, notify.Faultf("from", "from %.100q: use now, beginning, a time of RFC 3339 such as %s, or the position of a broadcast", text, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
 }
 
 // String returns it as ParseFrom reads it; empty for the zero From.

@@ -2,7 +2,6 @@ package subscribers
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -100,7 +99,7 @@ func (l *Listener) Listen(ctx context.Context, pattern string, handler func(cont
 		return err
 	}
 	if handler == nil {
-		return fmt.Errorf("%w handler of %s: it is nil", notify.ErrInvalid, pattern)
+		return notify.Faultf("handler", "handler of %s: it is nil", pattern)
 	}
 	if err := l.check(ctx); err != nil {
 		return err
@@ -109,7 +108,7 @@ func (l *Listener) Listen(ctx context.Context, pattern string, handler func(cont
 		return l.listenNamed(ctx, p, handler, o)
 	}
 	if o.Concurrency != 0 || o.Lease != 0 || o.MaxAttempts != 0 || o.Backoff != (Backoff{}) || o.OnGivenUp != nil {
-		return fmt.Errorf("%w options of %s: concurrency, lease, backoff, attempts and OnGivenUp are for a named listener; give it a name", notify.ErrInvalid, pattern)
+		return notify.Faultf("name", "options of %s: concurrency, lease, backoff, attempts and OnGivenUp are for a named listener; give it a name", pattern)
 	}
 	m, err := l.hub.join(ctx, p, "")
 	if err != nil {

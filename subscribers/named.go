@@ -96,7 +96,7 @@ func (l *Listener) listenNamed(ctx context.Context, p notify.Pattern, handler fu
 
 func checkName(name string) error {
 	if notify.CheckTopic(name) != nil {
-		return fmt.Errorf("%w name %.200q: use tokens of letters, digits, _ and -, joined by single dots, at most %d bytes", notify.ErrInvalid, name, notify.MaxTopic)
+		return notify.Faultf("name", "name %.200q: use tokens of letters, digits, _ and -, joined by single dots, at most %d bytes", name, notify.MaxTopic)
 	}
 	return nil
 }
@@ -136,9 +136,9 @@ func (l *Listener) enroll(ctx context.Context, p notify.Pattern, o ListenOptions
 	case err != nil:
 		return registration{}, fmt.Errorf("register the listener %s: %w", o.Name, err)
 	case r.pattern != p.String():
-		return registration{}, fmt.Errorf("%w name %s: it is in use for %s; use another name, or remove this one with bellhop listeners remove", notify.ErrInvalid, o.Name, r.pattern)
+		return registration{}, notify.Faultf("name", "name %s: it is in use for %s; use another name, or remove this one with bellhop listeners remove", o.Name, r.pattern)
 	case o.From != (From{}) && o.From.text != r.from:
-		return registration{}, fmt.Errorf("%w from %s: the name %s is in use and began at %s; leave from out to go on where it stands, use another name, or remove this one with bellhop listeners remove", notify.ErrInvalid, o.From, o.Name, r.from)
+		return registration{}, notify.Faultf("from", "from %s: the name %s is in use and began at %s; leave from out to go on where it stands, use another name, or remove this one with bellhop listeners remove", o.From, o.Name, r.from)
 	}
 	r.now = position(reply[1])
 	return r, nil

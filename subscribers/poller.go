@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // MaxWait is the longest wait of a [Poller.Claim].
@@ -147,8 +148,8 @@ func (p *Poller) Fallbacks() int64 { return p.fallbacks.Load() }
 // messages may be leased until the lease expires. A call to Redis that is under
 // way is not cut off when ctx ends: what it leased has to be known to be released.
 func (p *Poller) Claim(ctx context.Context, topic string, o ClaimOptions) ([]Delivery, error) {
-	if o.Wait < 0 || o.Wait > MaxWait {
-		return nil, fmt.Errorf("%w wait %v: use 0s to %v", notify.ErrInvalid, o.Wait, MaxWait)
+	if err := store.Within("wait", "wait", o.Wait, 0, MaxWait); err != nil {
+		return nil, err
 	}
 	if err := checkClaim(topic, o.Max, o.Lease, o.MinAge); err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func (c *Claimer) AckMany(ctx context.Context, topic string, ds []Delivery) (los
 func checkTopics(topic string, ds []Delivery) error {
 	for i := range ds {
 		if ds[i].Topic != topic {
-			return fmt.Errorf("%w message %s: it is not of the topic %s; settle each topic by itself", notify.ErrInvalid, notify.Member(ds[i].Topic, ds[i].ID), topic)
+			return notify.Faultf("topic", "message %s: it is not of the topic %s; settle each topic by itself", notify.Member(ds[i].Topic, ds[i].ID), topic)
 		}
 	}
 	return notify.CheckTopic(topic)
@@ -106,7 +106,7 @@ type Outcome struct {
 // notify.ErrInvalid, notify.ErrLeaseLost, or that of the connection.
 func (c *Claimer) Nack(ctx context.Context, d Delivery, delay time.Duration, reason string) (Outcome, error) {
 	if delay < 0 {
-		return Outcome{}, fmt.Errorf("%w delay %v: it is negative; use zero or more", notify.ErrInvalid, delay)
+		return Outcome{}, notify.Faultf("delay", "delay %v: it is negative; use zero or more", delay)
 	}
 	return c.nack(ctx, d, delay, reason, false)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Defaults and limits of Options and HandleOptions.
@@ -76,10 +77,10 @@ type Subscriber struct {
 }
 
 // New returns a subscriber to a store. It starts nothing. The error is a
-// notify.ErrInvalid that names the option.
+// notify.Fault that names the option.
 func New(store *notify.Store, o Options) (*Subscriber, error) {
 	if o.Grace < 0 {
-		return nil, fmt.Errorf("%w grace %v: it is negative; use zero or more", notify.ErrInvalid, o.Grace)
+		return nil, notify.Faultf("grace", "grace %v: it is negative; use zero or more", o.Grace)
 	}
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace
@@ -92,18 +93,18 @@ func New(store *notify.Store, o Options) (*Subscriber, error) {
 }
 
 // Handle sets the handler of a topic. It is called before Run, once for each
-// topic. The error is a notify.ErrInvalid that names what is wrong.
+// topic. The error joins a notify.Fault for each thing that is wrong.
 func (s *Subscriber) Handle(topic string, handler Handler, o HandleOptions) error {
 	if err := notify.CheckTopic(topic); err != nil {
 		return err
 	}
 	switch {
 	case s.running.Load():
-		return fmt.Errorf("%w call of Handle %s: call it before Run", notify.ErrInvalid, topic)
+		return notify.Faultf("call", "call of Handle %s: call it before Run", topic)
 	case s.workers[topic] != nil:
-		return fmt.Errorf("%w topic %s: it has a handler already", notify.ErrInvalid, topic)
+		return notify.Faultf("topic", "topic %s: it has a handler already", topic)
 	case handler == nil:
-		return fmt.Errorf("%w handler of %s: it is nil", notify.ErrInvalid, topic)
+		return notify.Faultf("handler", "handler of %s: it is nil", topic)
 	}
 	if err := o.fill(); err != nil {
 		return fmt.Errorf("handle %s: %w", topic, err)
@@ -124,17 +125,18 @@ func (o *HandleOptions) fill() error {
 		o.MaxAttempts = DefaultMaxAttempts
 	}
 	o.Backoff = o.Backoff.orDefault()
-	switch {
-	case o.Concurrency < 1 || o.Concurrency > MaxConcurrency:
-		return fmt.Errorf("%w concurrency %d: use 1 to %d", notify.ErrInvalid, o.Concurrency, MaxConcurrency)
-	case o.MaxAttempts < 1 || o.MaxAttempts > notify.MostAttempts:
-		return fmt.Errorf("%w max attempts %d: use 1 to %d", notify.ErrInvalid, o.MaxAttempts, notify.MostAttempts)
-	case o.Backoff.Min < time.Millisecond:
-		return fmt.Errorf("%w backoff min %v: the shortest is 1ms", notify.ErrInvalid, o.Backoff.Min)
-	case o.Backoff.Max < o.Backoff.Min:
-		return fmt.Errorf("%w backoff max %v: it is less than the min %v", notify.ErrInvalid, o.Backoff.Max, o.Backoff.Min)
-	}
-	return checkLease(o.Lease)
+	return o.Check()
+}
+
+// Check returns a joined notify.Fault for each option that is out of range. It
+// takes options as they are: a zero, which Handle takes for the default, is one.
+func (o HandleOptions) Check() error {
+	return errors.Join(
+		store.Within("concurrency", "concurrency", o.Concurrency, 1, MaxConcurrency),
+		store.Within("max_attempts", "max attempts", o.MaxAttempts, 1, notify.MostAttempts),
+		o.Backoff.check(),
+		checkLease(o.Lease),
+	)
 }
 
 // Run handles messages until ctx ends. Then it claims no more, releases what
@@ -145,10 +147,10 @@ func (o *HandleOptions) fill() error {
 // for a subscriber that has no handler or runs already.
 func (s *Subscriber) Run(ctx context.Context) error {
 	if len(s.workers) == 0 {
-		return fmt.Errorf("%w subscriber: it has no handler; call Handle before Run", notify.ErrInvalid)
+		return notify.Faultf("handler", "subscriber: it has no handler; call Handle before Run")
 	}
 	if !s.running.CompareAndSwap(false, true) {
-		return fmt.Errorf("%w call of Run: the subscriber ran already; make a new one", notify.ErrInvalid)
+		return notify.Faultf("call", "call of Run: the subscriber ran already; make a new one")
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

@@ -597,26 +597,26 @@ func TestMisuse(t *testing.T) {
 	store := storetest.Open(t)
 	nothing := func(context.Context, *subscribers.Delivery) error { return nil }
 	for _, test := range []struct {
-		name, want string
-		call       func(*subscribers.Subscriber) error
+		name, field, want string
+		call              func(*subscribers.Subscriber) error
 	}{
-		{"topic", "topic", func(s *subscribers.Subscriber) error {
+		{"topic", "topic", "topic", func(s *subscribers.Subscriber) error {
 			return s.Handle("a b", nothing, subscribers.HandleOptions{})
 		}},
-		{"no handler", "nil", func(s *subscribers.Subscriber) error { return s.Handle("b", nil, subscribers.HandleOptions{}) }},
-		{"twice", "already", func(s *subscribers.Subscriber) error {
+		{"no handler", "handler", "nil", func(s *subscribers.Subscriber) error { return s.Handle("b", nil, subscribers.HandleOptions{}) }},
+		{"twice", "topic", "already", func(s *subscribers.Subscriber) error {
 			return s.Handle(topic, nothing, subscribers.HandleOptions{})
 		}},
-		{"concurrency", "concurrency -1", func(s *subscribers.Subscriber) error {
+		{"concurrency", "concurrency", "concurrency -1", func(s *subscribers.Subscriber) error {
 			return s.Handle("b", nothing, subscribers.HandleOptions{Concurrency: -1})
 		}},
-		{"lease", "lease 1ms", func(s *subscribers.Subscriber) error {
+		{"lease", "lease", "lease 1ms", func(s *subscribers.Subscriber) error {
 			return s.Handle("b", nothing, subscribers.HandleOptions{Lease: time.Millisecond})
 		}},
-		{"attempts", "max attempts -1", func(s *subscribers.Subscriber) error {
+		{"attempts", "max_attempts", "max attempts -1", func(s *subscribers.Subscriber) error {
 			return s.Handle("b", nothing, subscribers.HandleOptions{MaxAttempts: -1})
 		}},
-		{"backoff", "backoff max", func(s *subscribers.Subscriber) error {
+		{"backoff", "backoff_max", "backoff max", func(s *subscribers.Subscriber) error {
 			return s.Handle("b", nothing, subscribers.HandleOptions{Backoff: subscribers.Backoff{Min: time.Second, Max: time.Millisecond}})
 		}},
 	} {
@@ -628,9 +628,7 @@ func TestMisuse(t *testing.T) {
 			if err := sub.Handle(topic, nothing, subscribers.HandleOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := test.call(sub); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want an ErrInvalid about %q", err, test.want)
-			}
+			wantFault(t, test.call(sub), test.field, test.want)
 		})
 	}
 	if _, err := subscribers.New(store, subscribers.Options{Grace: -1}); !errors.Is(err, notify.ErrInvalid) {
@@ -642,6 +640,15 @@ func TestMisuse(t *testing.T) {
 	}
 	if err := sub.Run(t.Context()); !errors.Is(err, notify.ErrInvalid) {
 		t.Errorf("no handler: %v", err)
+	}
+}
+
+// wantFault checks that an error is the Fault of a field.
+func wantFault(t *testing.T, err error, field, want string) {
+	t.Helper()
+	var fault *notify.Fault
+	if !errors.As(err, &fault) || fault.Field != field || !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want an ErrInvalid of the field %s about %q", err, field, want)
 	}
 }
 
