@@ -125,8 +125,11 @@ func (w *walk) places() (places []string) {
 	w.t.Helper()
 	keys, client := w.store.Keys(), w.store.Client()
 	for _, place := range []struct{ name, key string }{
-		{"scheduled", keys.Schedule(walked)}, {"ready", keys.Ready(walked)}, {"leased", keys.Leased()},
-		{"broadcasts", keys.Broadcasts()}, {"dead", keys.Dead(walked)},
+		{"scheduled", keys.Schedule(walked)},
+		{"ready", keys.Ready(walked)},
+		{"leased", keys.Leased()},
+		{"broadcasts", keys.Broadcasts()},
+		{"dead", keys.Dead(walked)},
 	} {
 		err := client.ZScore(w.t.Context(), place.key, notify.Member(walked, walker)).Err()
 		if err != nil && !errors.Is(err, redis.Nil) {
