@@ -212,7 +212,7 @@ func TestBacklogIsMovedWithItsDueTimes(t *testing.T) {
 		m := notify.Message{Topic: fmt.Sprintf("t.%d", i%topics), ID: fmt.Sprint(i), Body: []byte("x"), Due: due.Add(time.Duration(i/50) * time.Millisecond)}
 		messages = append(messages, m)
 	}
-	storetest.Publish(t, store, messages...)
+	published := notify.NewPublisher(store, notify.PublisherOptions{}).PublishMany(t.Context(), messages)
 	run(t, store, carrier.Options{Batch: 100})
 	storetest.Eventually(t, "all are ready", func() bool {
 		total := int64(0)
@@ -232,8 +232,8 @@ func TestBacklogIsMovedWithItsDueTimes(t *testing.T) {
 	}
 	for _, z := range ready {
 		var i int
-		if _, err := fmt.Sscanf(z.Member.(string), "t.3:%d", &i); err != nil || int64(z.Score) != messages[i].Due.UnixMilli() {
-			t.Errorf("%v is ready since %.0f, %v", z.Member, z.Score, err)
+		if _, err := fmt.Sscanf(z.Member.(string), "t.3:%d", &i); err != nil || int64(z.Score) != published[i].Due.UnixMilli() {
+			t.Errorf("%v is ready since %.0f, published as due at %v, %v", z.Member, z.Score, published[i].Due, err)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func watch(t *testing.T, store *notify.Store, o carrier.Options) (*carrier.Carri
 func TestState(t *testing.T) {
 	store := storetest.Open(t)
 	var messages []notify.Message
-	past := time.Now().Add(50 * time.Millisecond).Truncate(time.Millisecond)
+	past := time.Now().Add(500 * time.Millisecond).Truncate(time.Millisecond)
 	for i := range 20 {
 		messages = append(messages, notify.Message{Topic: topic + fmt.Sprint(i%3), Body: []byte("x"), Due: past.Add(time.Duration(i/10) * time.Millisecond)})
 	}
