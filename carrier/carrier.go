@@ -18,7 +18,7 @@ import (
 const (
 	DefaultLease       = 3 * time.Second
 	MinLease           = 500 * time.Millisecond
-	MaxLease           = 10 * time.Minute
+	MaxLease           = store.MaxCarrierLease
 	DefaultBatch       = 500
 	MaxBatch           = 1000
 	DefaultMaxAttempts = 10
@@ -207,15 +207,13 @@ func (c *Carrier) Run(ctx context.Context) error {
 func (c *Carrier) serve(ctx context.Context, t *term) {
 	c.stands(t.epoch)
 	c.o.Logger.Info("elected", "carrier", c.o.Name, "epoch", t.epoch)
-	var deposed deposedError
+	var deposed *store.DeposedError
 	switch err := t.carry(ctx); {
 	case !errors.As(err, &deposed):
 		c.resign(ctx, t)
-	case deposed.holder == "": // no call came through in time, or Redis lost it
+	case deposed.Vacant: // no call came through in time, or Redis lost it
 		c.o.Logger.Warn("deposed: the lease ran out, standing for election again", "carrier", c.o.Name, "epoch", t.epoch, "lease", c.o.Lease)
 	default:
-		var by Status
-		by.readToken(deposed.holder)
-		c.o.Logger.Warn("deposed: the lease is another's", "carrier", c.o.Name, "epoch", t.epoch, "by", by.Name)
+		c.o.Logger.Warn("deposed: the lease is another's", "carrier", c.o.Name, "epoch", t.epoch, "by", deposed.By)
 	}
 }

@@ -3,22 +3,14 @@ package carrier
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
-)
-
-var (
-	//go:embed carry.lua
-	carrySource string
-	carryScript = notify.NewScript("carry", carrySource)
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A call of the script should take Redis no longer than slowCall; the batch is
@@ -28,16 +20,6 @@ const (
 	minBatch = 16
 )
 
-// A deposedError ends a term: the lease is another's, or ran out.
-type deposedError struct{ holder string } // the token of who has it; empty: nobody
-
-func (e deposedError) Error() string {
-	if e.holder == "" {
-		return "the lease ran out"
-	}
-	return "the lease is another's"
-}
-
 // A term is one election's time in office.
 type term struct {
 	*Carrier
@@ -45,8 +27,8 @@ type term struct {
 	epoch int64
 
 	batch  int    // adapted to how fast Redis is
-	cursor string // over the topics with something ready
-	rank   int64  // over the logs that are old
+	ready  string // from where on the next beat looks at the topics with something ready
+	old    int64  // from where on it looks at the logs that are old
 	clock  clock
 	beaten time.Time
 	beat   time.Duration
@@ -57,12 +39,12 @@ type term struct {
 
 func newTerm(c *Carrier, token string, epoch int64) *term {
 	return &term{
-		Carrier: c, token: token, epoch: epoch, batch: c.o.Batch, cursor: "0",
+		Carrier: c, token: token, epoch: epoch, batch: c.o.Batch, ready: "0",
 		beat: min(notify.Heartbeat, c.o.Lease/3),
 	}
 }
 
-// carry moves messages until ctx ends (nil) or the term does (a deposedError).
+// carry moves messages until ctx ends (nil) or the term does (a store.DeposedError).
 func (t *term) carry(ctx context.Context) error {
 	nudges := make(chan int64, 1)
 	var beside sync.WaitGroup
@@ -75,15 +57,16 @@ func (t *term) carry(ctx context.Context) error {
 			nudge(e, nudges)
 			t.hears(e)
 			t.lookout.listens(e) // behind it: a nudge that was sent before the beat is there already
-		}, t.store.Keys().Head())
+		}, shardOf(t.store).HeadChannel())
 	})
 	defer func() { t.tell(t.lookout.held) }()
 	var pause backoff.Pause
 	for ctx.Err() == nil {
 		t.around()
 		next, err := t.call(ctx)
+		var deposed *store.DeposedError
 		switch {
-		case errors.As(err, &deposedError{}):
+		case errors.As(err, &deposed):
 			return err
 		case err != nil:
 			if !pause.Waited() && ctx.Err() == nil {
@@ -108,7 +91,7 @@ func nudge(e notify.Event, nudges chan int64) {
 	switch e.Kind {
 	case notify.Subscribed:
 	case notify.Heard:
-		due, _ = strconv.ParseInt(e.Payload, 10, 64)
+		due = e.Number()
 	default:
 		return
 	}
@@ -160,78 +143,59 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// call runs the script once and returns when the next thing is due, in us by
+// call carries once and returns when the next thing is due, in us by
 // Redis's clock; 0: more is due already.
 func (t *term) call(ctx context.Context) (next int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	keys := t.store.Keys()
 	began := time.Now()
-	channel, beats := "", began.Sub(t.beaten) >= t.beat
-	if beats {
-		channel = keys.Beat()
-	}
-	reply, err := t.store.Run(ctx, carryScript, []string{keys.Carrier(), keys.Logs(), keys.Handed()},
-		t.token, t.o.Lease.Milliseconds(), t.batch, t.o.MaxAttempts, keys.Base(), channel, t.epoch, t.cursor,
-		t.rank, t.o.KeepCount, t.o.KeepAge.Milliseconds())
+	beats := began.Sub(t.beaten) >= t.beat
+	m, err := shardOf(t.store).Carry(ctx, store.Carry{
+		Token: t.token, Epoch: t.epoch, Lease: t.o.Lease,
+		Batch: t.batch, MaxAttempts: t.o.MaxAttempts, KeepCount: t.o.KeepCount, KeepAge: t.o.KeepAge,
+		Beat: beats, Ready: t.ready, Old: t.old,
+	})
 	if err != nil {
 		return 0, err
 	}
-	if mine, _ := reply[0].(int64); mine == 0 {
-		holder, _ := reply[1].(string)
-		return 0, deposedError{holder}
-	}
+	t.ready, t.old = m.Ready, m.Old
+	took := t.times(m, began)
 	if beats {
 		t.beaten = began
+		t.keeps(m.Kept)
+		t.repeats(m.Repeated)
+		t.evicts(m.Policy)
+	} else { // whose time is not the batch's
+		t.adapt(took, m.Next == 0)
 	}
-	moved, _ := reply[1].(int64)
-	wait, errWait := number(reply[2])
-	now, errNow := number(reply[3])
-	if err := errors.Join(errWait, errNow); err != nil {
-		return 0, fmt.Errorf("carry script: %w", err)
-	}
-	us, _ := reply[4].(int64)
-	took, ended := time.Duration(us)*time.Microsecond, time.Now()
-	t.clock.sample(began, ended, took, now)
-	if took == 0 { // Redis 7.2 and newer stop the clock inside a script
-		took = max(ended.Sub(began)-t.clock.trip, 0)
-	}
-	if !beats { // whose time is not the batch's
-		t.adapt(took, wait == 0)
-	}
-	t.cursor, _ = reply[5].(string)
-	t.rank, _ = reply[6].(int64)
-	if kept, _ := reply[7].(int64); kept >= 0 {
-		t.keeps(kept)
-	}
-	runs, _ := reply[9].([]any)
-	at := now + us
-	m := Carried{Moved: int(moved), Lateness: lateness(runs, at), Took: took}
-	t.moved(m)
-	t.tell(t.lookout.carried(m, dueOf(reply[8]), now))
-	repeated, _ := reply[10].(int64)
-	t.repeats(repeated)
-	if beats {
-		policy, _ := reply[11].(string)
-		t.evicts(policy)
-	}
-	t.report(reply[12:])
-	switch {
-	case wait < 0:
-		return never, nil
-	case wait == 0: // more is due already: since when, only the script knows
-		return 0, nil
-	}
-	return now + wait, nil
+	t.carried(m, took)
+	return m.Next, nil
 }
 
-// lateness reads the due times, each with how many messages of a topic had it,
-// of what was ready at a time, in us by Redis's clock.
-func lateness(runs []any, at int64) []Lateness {
-	of := make(map[time.Duration]int, len(runs)/2)
-	for i := 0; i+1 < len(runs); i += 2 {
-		n, _ := runs[i+1].(int64)
-		of[max(time.Duration(at-dueOf(runs[i]))*time.Microsecond, 0)] += int(n)
+// times has the clock learn from a call, and returns how long it took Redis.
+func (t *term) times(m store.Carried, began time.Time) time.Duration {
+	ended := time.Now()
+	t.clock.sample(began, ended, m.Took, m.Now)
+	if m.Took == 0 { // Redis 7.2 and newer stop the clock inside a script
+		return max(ended.Sub(began)-t.clock.trip, 0)
+	}
+	return m.Took
+}
+
+// carried tells what a call moved.
+func (t *term) carried(m store.Carried, took time.Duration) {
+	c := Carried{Moved: m.Moved, Lateness: lateness(m.Runs, m.Now+m.Took.Microseconds()), Took: took}
+	t.moved(c)
+	t.tell(t.lookout.carried(c, m.Earliest, m.Now))
+	t.report(m.Buried)
+}
+
+// lateness returns how late runs of messages were that were ready at a time, in
+// us by Redis's clock.
+func lateness(runs []store.Run, at int64) []Lateness {
+	of := make(map[time.Duration]int, len(runs))
+	for _, run := range runs {
+		of[max(time.Duration(at-run.Due)*time.Microsecond, 0)] += run.N
 	}
 	all := make([]Lateness, 0, len(of))
 	for late, n := range of {
@@ -239,23 +203,6 @@ func lateness(runs []any, at int64) []Lateness {
 	}
 	slices.SortFunc(all, func(a, b Lateness) int { return cmp.Compare(b.Late, a.Late) })
 	return all
-}
-
-// dueOf reads a score in ms, and returns it in us; what is no time of ours is
-// that nearest to it, and what is missing is never.
-func dueOf(score any) int64 {
-	text, _ := score.(string)
-	ms, err := strconv.ParseFloat(text, 64) // another program's may have a fraction
-	if err != nil || ms != ms {
-		return never
-	}
-	return int64(min(max(ms*1000, 0), never))
-}
-
-// number reads a number that a script wrote as text.
-func number(reply any) (int64, error) {
-	text, _ := reply.(string)
-	return strconv.ParseInt(text, 10, 64)
 }
 
 // evicts tells when Redis begins to evict what it holds, by a policy, and when it
@@ -283,18 +230,15 @@ func (t *term) adapt(took time.Duration, more bool) {
 	t.batch = min(t.batch, t.o.Batch)
 }
 
-// report tells of what the script buried: member, reason and attempts of each.
-func (t *term) report(buried []any) {
-	for i := 0; i+2 < len(buried); i += 3 {
-		member, _ := buried[i].(string)
-		reason, _ := buried[i+1].(string)
-		attempts, _ := buried[i+2].(int64)
-		death := Death{Reason: reason, Attempts: int(attempts)}
+// report tells of messages that died.
+func (t *term) report(buried []store.Buried) {
+	for _, b := range buried {
+		death := Death{Reason: b.Reason, Attempts: b.Attempts}
 		var err error
-		if death.Topic, death.ID, err = notify.SplitMember(member); err != nil {
-			death.ID = member
+		if death.Topic, death.ID, err = notify.SplitMember(b.Member); err != nil {
+			death.ID = b.Member
 		}
-		t.o.Logger.Warn("message died", "topic", death.Topic, "id", death.ID, "reason", reason, "attempts", attempts)
+		t.o.Logger.Warn("message died", "topic", death.Topic, "id", death.ID, "reason", b.Reason, "attempts", b.Attempts)
 		if t.o.OnDead != nil {
 			t.o.OnDead(death)
 		}

@@ -1,8 +1,9 @@
 package carrier
 
 import (
-	"math"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // trust is how long a clock keeps its best sample: clocks drift apart.
@@ -18,7 +19,7 @@ type clock struct {
 }
 
 // never is a time in us that does not come while anybody waits for it.
-const never = math.MaxInt64 / 2000
+const never = store.Never
 
 // sample takes note of a call between began and ended that took Redis some
 // time, and at whose beginning it was at by Redis's clock, in us.

@@ -1,8 +1,6 @@
 package carrier
 
 import (
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,11 +28,7 @@ type lookout struct {
 
 // listens takes note of a beat that is heard. It may be called at any time.
 func (l *lookout) listens(e notify.Event) {
-	if e.Kind != notify.Beat {
-		return
-	}
-	if fields := strings.Fields(e.Payload); len(fields) > 1 {
-		at, _ := strconv.ParseInt(fields[1], 10, 64)
+	if at := e.Ms(); at > 0 {
 		l.beat.Store(at)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 func TestLookout(t *testing.T) {
@@ -61,15 +62,9 @@ func TestLookout(t *testing.T) {
 	}
 }
 
-func TestDueOf(t *testing.T) {
-	for score, want := range map[string]int64{
-		"1763676000123": 1763676000123000, "5.25": 5250, "-inf": 0, "inf": never, "-3": 0, "1e300": never, "": never, "nan": never, "x": never,
-	} {
-		if got := dueOf(score); got != want {
-			t.Errorf("%q is due at %d, want %d", score, got, want)
-		}
-	}
-	if got := lateness([]any{"1000", int64(3), "2000", int64(1), "9999", int64(2)}, 2_000_250); len(got) != 3 ||
+func TestLateness(t *testing.T) {
+	runs := []store.Run{{Due: 1_000_000, N: 3}, {Due: 2_000_000, N: 1}, {Due: 9_999_000, N: 2}}
+	if got := lateness(runs, 2_000_250); len(got) != 3 ||
 		got[0] != (Lateness{1000250 * time.Microsecond, 3}) || got[1] != (Lateness{250 * time.Microsecond, 1}) || got[2].Late != 0 {
 		t.Errorf("got %v", got)
 	}

@@ -2,8 +2,6 @@ package carrier
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -11,12 +9,8 @@ import (
 
 // hears takes note of the beat of a carrier, in this process or another.
 func (c *Carrier) hears(e notify.Event) {
-	if e.Kind != notify.Beat {
-		return
-	}
-	text, _, _ := strings.Cut(e.Payload, " ")
-	epoch, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || epoch <= 0 { // it is another program's
+	epoch := e.Epoch()
+	if epoch == 0 { // it is no beat, or another program's
 		return
 	}
 	select {

@@ -2,18 +2,12 @@ package carrier
 
 import (
 	"context"
-	_ "embed"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify"
-)
-
-var (
-	//go:embed sweep.lua
-	sweepSource string
-	sweepScript = notify.NewScript("sweep", sweepSource)
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
@@ -40,14 +34,13 @@ func (t *term) sweep(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
-		mine, soon, err := t.step(ctx, &r)
+		soon, err := t.step(ctx, &r)
+		var deposed *store.DeposedError
 		switch {
-		case err != nil && ctx.Err() == nil:
-			if !failed {
-				t.o.Logger.Warn("cannot keep house, trying on", "error", err)
-			}
-		case err != nil || !mine:
+		case err != nil && ctx.Err() != nil, errors.As(err, &deposed):
 			return
+		case err != nil && !failed:
+			t.o.Logger.Warn("cannot keep house, trying on", "error", err)
 		}
 		failed = err != nil
 		pause = t.o.Sweep
@@ -57,35 +50,31 @@ func (t *term) sweep(ctx context.Context) {
 	}
 }
 
-// step calls the script once. mine is false if the lease is another's; soon
-// says that there is more to do.
-func (t *term) step(ctx context.Context, r *round) (mine, soon bool, err error) {
+// step keeps house for a step. soon says that there is more to do.
+func (t *term) step(ctx context.Context, r *round) (soon bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	keys := t.store.Keys()
-	reply, err := t.store.Run(ctx, sweepScript,
-		[]string{keys.Carrier(), keys.Logs(), keys.Listeners(), keys.OldestDeaths(), keys.KeptDeaths(), keys.SeenTopics()},
-		t.token, keys.Base(), r.rank, t.o.KeepDeadCount, t.o.KeepDeadAge.Milliseconds(), max(t.o.KeepTopics, t.o.KeepAge).Milliseconds())
-	if err != nil || reply[0] != int64(1) {
-		return false, false, err
+	m, err := shardOf(t.store).Sweep(ctx, store.Sweep{
+		Token: t.token, Rank: r.rank,
+		KeepDeadCount: t.o.KeepDeadCount, KeepDeadAge: t.o.KeepDeadAge, KeepTopics: max(t.o.KeepTopics, t.o.KeepAge),
+	})
+	if err != nil {
+		return false, err
 	}
-	r.rank, _ = reply[1].(int64)
-	forgotten, _ := reply[4].(int64)
-	dead, _ := reply[5].(int64)
-	for i := 6; i+1 < len(reply); i += 2 {
-		topic, _ := reply[i].(string)
-		n, _ := reply[i+1].(int64)
-		dead += n
-		if !slices.Contains(r.topics, topic) && len(r.topics) <= sweptNames {
-			r.topics = append(r.topics, topic)
+	r.rank = m.Rank
+	dead := m.ByDeaths
+	for _, one := range m.Removed {
+		dead += one.N
+		if !slices.Contains(r.topics, one.Topic) && len(r.topics) <= sweptNames {
+			r.topics = append(r.topics, one.Topic)
 		}
 	}
-	r.dead, r.forgotten = r.dead+dead, r.forgotten+forgotten
-	t.swept(dead, forgotten)
-	if reply[3] == int64(1) {
+	r.dead, r.forgotten = r.dead+dead, r.forgotten+m.Forgotten
+	t.swept(dead, m.Forgotten)
+	if m.Whole {
 		t.tellRound(r)
 	}
-	return true, reply[2] == int64(1), nil
+	return m.Soon, nil
 }
 
 // tellRound logs what a round removed; the next one begins.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,10 +31,36 @@ type Event struct {
 
 // What a beat says: the carrier's epoch, the time in ms, the id of the store, a bell, and topics.
 const (
-	beatStore = iota + 2
+	beatEpoch = iota
+	beatTime
+	beatStore
 	beatBell
 	beatTopics
 )
+
+// Epoch returns the number of the election of the carrier that a Beat is of; zero
+// where it is another program's.
+func (e Event) Epoch() int64 {
+	epoch, err := strconv.ParseInt(e.field(beatEpoch), 10, 64)
+	if err != nil || epoch < 0 {
+		return 0
+	}
+	return epoch
+}
+
+// Ms returns the time of a Beat in ms by Redis's clock; zero where it is another program's.
+func (e Event) Ms() int64 {
+	ms, _ := strconv.ParseInt(e.field(beatTime), 10, 64)
+	return ms
+}
+
+// field returns a field of a Beat; empty where there is none.
+func (e Event) field(i int) string {
+	if fields := strings.Fields(e.Payload); e.Kind == Beat && len(fields) > i {
+		return fields[i]
+	}
+	return ""
+}
 
 // Topics returns the topics that a Beat names: they have something ready, and
 // nobody stands in their waiting list. A subscriber that believes to stand there
@@ -47,12 +74,7 @@ func (e Event) Topics() []string {
 
 // StoreID returns the id of the store that a Beat names: another one than before
 // means that Redis lost all that it held.
-func (e Event) StoreID() string {
-	if fields := strings.Fields(e.Payload); e.Kind == Beat && len(fields) > beatStore {
-		return fields[beatStore]
-	}
-	return ""
-}
+func (e Event) StoreID() string { return e.field(beatStore) }
 
 // Bell returns the bell that a Heard is, or that a Beat holds for who missed
 // one: it names the logs that have grown lately, if they are few, and where all
@@ -61,11 +83,11 @@ func (e Event) Bell() (Bell, error) {
 	if e.Kind != Beat {
 		return ParseBell(e.Payload)
 	}
-	fields := strings.Fields(e.Payload)
-	if len(fields) <= beatBell {
+	bell := e.field(beatBell)
+	if bell == "" {
 		return Bell{}, Faultf("beat", "beat %.100q: use an epoch, a time, the id of a store and a bell", e.Payload)
 	}
-	return ParseBell(fields[beatBell])
+	return ParseBell(bell)
 }
 
 // EventKind tells events apart.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 )
@@ -99,6 +100,26 @@ func (r *reply) decimal() int64 {
 		r.fail("an integer as text", s)
 	}
 	return n
+}
+
+// due reads a due time, a score in ms, and returns it in us: what is no time of
+// ours is that nearest to it, and an empty one is never.
+func (r *reply) due() int64 {
+	s := r.text()
+	if s == "" {
+		return Never
+	}
+	ms, err := strconv.ParseFloat(s, 64) // another program's may have a fraction
+	switch {
+	case errors.Is(err, strconv.ErrSyntax):
+		if r.err == nil {
+			r.fail("a score in ms", s)
+		}
+		return Never
+	case ms != ms:
+		return Never
+	}
+	return int64(min(max(ms*1000, 0), Never))
 }
 
 // list reads a list.

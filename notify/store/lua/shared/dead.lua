@@ -35,6 +35,11 @@ local function put_dead(place, list, oldest, newest)
   return false
 end
 
+-- Has topics stand no more where the newest deaths are told: for who forgets topics that have no dead letters.
+local function forget_newest(topics)
+  try('ZREM', NEWEST, unpack(topics))
+end
+
 -- Removes dead letters for good. The record of one that died because it had none is another message's, published since, and
 -- that of a stray is none of theirs.
 local function remove_dead(place, members)

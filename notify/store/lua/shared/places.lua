@@ -37,6 +37,13 @@ local function take_oldest_ready(topic, n)
   settle_ready(topic)
 end
 
+-- Takes a member out of the ready set of its topic. Returns whether it was there.
+local function take_ready(topic, member)
+  if try('ZREM', ready_of(topic), member) ~= 1 then return false end
+  settle_ready(topic)
+  return true
+end
+
 -- Has a topic stand in SCHEDULES, as its schedule begins, as long as there is one: for who took something out of it.
 local function settle_schedule(topic)
   local head = call('ZRANGE', schedule_of(topic), 0, 0, 'WITHSCORES')[2]
@@ -63,6 +70,29 @@ local function take_scheduled(topic, member)
   return true
 end
 
+-- Takes the first n out of the schedule of a topic.
+local function take_first_scheduled(topic, n)
+  if n > 0 then call('ZREMRANGEBYRANK', schedule_of(topic), 0, n - 1) end
+  settle_schedule(topic)
+end
+
+-- Takes out of SCHEDULES what is no topic.
+local function take_schedule(foreign)
+  call('ZREM', SCHEDULES, foreign)
+end
+
+-- Has a schedule that is foreign looked at again at a time.
+local function postpone_schedule(topic, ms)
+  call('ZADD', SCHEDULES, ms, topic)
+end
+
+-- Has a member wait in the place where it is, a key, until a time: it can neither be moved nor buried. Units is how many there are
+-- in a ms of what the scores of the place are. Nil where the key is foreign, too.
+local function postpone(place, member, ms, units)
+  try('ZADD', EXPIRIES, 'XX', ms, member)
+  return try('ZADD', place, text(ms * units), member)
+end
+
 -- Whether something of a topic is overdue: nobody carries, or the carrier is behind. What comes to be due at once waits behind
 -- it in the schedule then, so that order holds.
 local function is_behind(topic, now)
@@ -75,4 +105,9 @@ local function put_broadcasts(list, earliest)
   local head = call('ZRANGE', BROADCASTS, 0, 0, 'WITHSCORES')[2]
   call('ZADD', BROADCASTS, unpack(list))
   nudge(earliest, head)
+end
+
+-- Takes the first n out of the broadcasts that wait.
+local function take_first_broadcasts(n)
+  if n > 0 then call('ZREMRANGEBYRANK', BROADCASTS, 0, n - 1) end
 end

@@ -1,33 +1,29 @@
 -- Moves what is due, for the elected carrier only, and renews its lease.
--- KEYS[10]: carrier, KEYS[11]: logs, which is also a channel, KEYS[12]: handed.
--- ARGV[3]: token, ARGV[4]: lease in ms, ARGV[5]: how many due members at the most, ARGV[6]: default limit of attempts,
---   ARGV[7]: what the topics' keys begin with, ARGV[8]: the channel of the beat, '' between beats, ARGV[9]: the epoch,
---   ARGV[10]: cursor over the topics that have something ready, and ARGV[11]: over the logs that are old, for the beat,
---   ARGV[12]: how many broadcasts a log keeps, ARGV[13]: for how many ms.
--- Reply: 0 if the lease is another's, and its token, or '' if it ran out. Else 1, members that were moved, in how many us the next thing is due (-1: nothing
---   is scheduled), now in us, how many us this took, the two cursors, how many messages and broadcasts there are (-1 between
---   beats), when the earliest of those that were carried was due ('' if none was), a list of due times, each with how many
---   scheduled messages of a topic that were made ready had it, for how many topics the beat repeated a ring, by which policy
---   Redis may evict what it holds ('' between beats, and where it does not), and of each one buried: member, reason, attempts used up.
--- The keys of topics are built here, because the topics are learned here; they carry the same hash tag.
-local BATCH = math.max(tonumber(ARGV[5]), 2) -- one of the topic that is behind the most, one of that which is the least
+-- ARGV: token, epoch, lease in ms, how many due members at the most, default limit of attempts, how many broadcasts a log keeps, and
+--   for how many ms, 1 with a beat, cursor over the topics that have something ready, and rank in the logs that are old, for the beat.
+-- Reply: 0 if the lease is another's, and its token, or '' if it ran out. Else 1, members that were moved, in how many us the next
+--   thing is due (-1: nothing is scheduled), now in us, how many us this took, the cursor and the rank for the next beat, how many
+--   messages and broadcasts there are (-1 between beats), when the earliest of those that were carried was due ('' if none was), a
+--   list of due times, each with how many scheduled messages of a topic that were made ready had it, for how many topics the beat
+--   repeated a ring, by which policy Redis may evict what it holds ('' between beats, and where it does not), and a list of those
+--   that were buried: member, reason, attempts used up.
+local token, epoch, lease, batch, limit_by_default, keep_count, keep_age, beats, cursor, rank = unpack(ARGV, 1, 10)
+local BATCH = math.max(tonumber(batch), 2) -- one of the topic that is behind the most, one of that which is the least
 local SLOW = math.ceil(BATCH / 5) -- leases and expiries dealt with in one call, which take longer each
 local TOPICS_A_CALL = 2 * math.ceil(BATCH / 8) -- that messages are made ready of in one call: each takes as long as some messages
 local TOPICS_A_BEAT = 500 -- that are looked at for a lost ring
-local NAMES = 4096 -- bytes of topics that a beat names
+local BYTES_OF_TOPICS = 4096 -- bytes of topics that a beat names
 local LATER = 60000 -- ms until something is tried again that can neither be carried nor buried
 local PATIENCE = 50000 -- us in which who was rung has claimed
 local LOGS_A_CALL = 50 -- topics whose broadcasts are sent in one call
 local SWEEP = 20 -- old logs that a beat removes
 local LATELY = 2500000 -- us for which a beat names a log that has grown: in two beats, since one may be lost
-local KEEP, AGE = ARGV[12], tonumber(ARGV[13])
-local LOGS, HANDED = KEYS[11], KEYS[12]
-local holder = call('GET', KEYS[10])
-if holder ~= ARGV[3] then return { 0, holder or '' } end
-call('PEXPIRE', KEYS[10], ARGV[4])
+local AGE = tonumber(keep_age)
+local holder = call('GET', CARRIER)
+if holder ~= token then return { 0, holder or '' } end
+call('PEXPIRE', CARRIER, lease)
 
 local us, now = clock()
-local base = ARGV[7]
 local buried = {}
 local moved = 0
 local runs = {} -- due times and how many of a topic had each
@@ -38,13 +34,13 @@ local function unit(place)
   return place == LEASED and 1000 or 1
 end
 
--- Buries a member, or has it wait in a place where its dead letters are foreign. Returns whether it is buried: only then, and
--- only afterwards, the caller takes it out of that place. Nil: it can do neither, since the place is foreign, too.
+-- Buries a member of a topic, or of none, or has it wait in the place where it is if its dead letters are foreign. Returns whether
+-- it is buried: only then, and only afterwards, the caller takes it out of that place. Nil: it can do neither, since the place is
+-- foreign, too.
 local counter_of = { [LEASED] = 'leased', [BROADCASTS] = 'broadcasts' }
-local function bury_here(place, topic, member, reason, attempts)
-  if not bury(base .. 'dead:' .. (topic or '_'), member, reason, attempts, now) then
-    try('ZADD', EXPIRIES, 'XX', now + LATER, member)
-    if not try('ZADD', place, text((now + LATER) * unit(place)), member) then return nil end
+local function bury_from(place, topic, member, reason, attempts)
+  if not bury(topic or NOWHERE, member, reason, attempts, now) then
+    if not postpone(place, member, now + LATER, unit(place)) then return nil end
     if topic and counter_of[place] then count(topic, counter_of[place], 1) end
     return false
   end
@@ -74,11 +70,11 @@ local function by_topic(found)
   return topics, foreign
 end
 
--- Makes pairs of time and member ready, of which the first have the least times. Returns what is wrong with the ready set if it is foreign.
-local function make_ready(topic, pairs_)
-  if not add_ready(topic, base .. 'ready:' .. topic, pairs_[1], pairs_) then return 'ready set is foreign (WRONGTYPE)' end
-  ring(topic, base .. 'waiting:' .. topic, #pairs_ / 2, us)
-  moved = moved + #pairs_ / 2
+-- Makes a list, pairs of time and member in the order of their times, ready. Returns what is wrong with the ready set if it is foreign.
+local function make_ready(topic, list)
+  if not put_ready(topic, list, list[1]) then return 'ready set is foreign (WRONGTYPE)' end
+  ring(topic, #list / 2, us)
+  moved = moved + #list / 2
 end
 
 local function due_of(key, limit)
@@ -105,13 +101,10 @@ local function tell_runs(list)
 end
 
 -- What is due in the schedule of a topic, up to a limit. It is taken out of there only when it stands elsewhere.
-local function carry_topic(topic, limit)
-  local key, own = base .. 'schedule:' .. topic, topic .. ':'
+local function carry_topic(topic, key, limit)
+  local own = topic .. ':'
   local due = due_of(key, limit)
-  if not due then -- it is foreign
-    call('ZADD', SCHEDULES, now + LATER, topic)
-    return
-  end
+  if not due then return postpone_schedule(topic, now + LATER) end -- it is foreign
   local list, foreign = {}, {}
   for i = 1, #due, 2 do
     if string.sub(due[i], 1, #own) == own then
@@ -125,13 +118,12 @@ local function carry_topic(topic, limit)
   if #list > 0 and not fault then tell_runs(list) end
   local stay = 0 -- further behind
   for i = 2, fault and #list or 0, 2 do
-    if not bury_here(key, topic, list[i], fault, 0) then stay = stay + 1 end
+    if not bury_from(key, topic, list[i], fault, 0) then stay = stay + 1 end
   end
   for _, member in ipairs(foreign) do
-    if not bury_here(key, nil, member, STRAY, 0) then stay = stay + 1 end
+    if not bury_from(key, nil, member, STRAY, 0) then stay = stay + 1 end
   end
-  if #due / 2 > stay then call('ZREMRANGEBYRANK', key, 0, #due / 2 - stay - 1) end
-  set_head(topic, key)
+  take_first_scheduled(topic, #due / 2 - stay)
 end
 
 -- The topics that are served in this call. Where more have something due, these are as many of those that are behind the most
@@ -148,23 +140,24 @@ end
 -- What is due in the schedules, oldest first in each. All topics have an equal share of the batch; what one does not need goes
 -- to the others, to those that are behind the most first.
 local function carry_schedules()
-  local topics, shares, wants, left = {}, {}, {}, BATCH
+  local topics, schedules, shares, wants, left = {}, {}, {}, {}, BATCH
   for _, topic in ipairs(due_topics()) do
     if is_topic(topic) then
       topics[#topics + 1] = topic
-    elseif bury_here(SCHEDULES, nil, topic, 'member without a topic', 0) then
-      call('ZREM', SCHEDULES, topic)
+    elseif bury_from(SCHEDULES, nil, topic, 'member without a topic', 0) then
+      take_schedule(topic)
     end
   end
   for i, topic in ipairs(topics) do
-    wants[i] = try('ZCOUNT', base .. 'schedule:' .. topic, '-inf', now) or 0
+    schedules[i] = schedule_of(topic)
+    wants[i] = try('ZCOUNT', schedules[i], '-inf', now) or 0
     shares[i] = math.min(wants[i], math.floor(BATCH / #topics))
     left = left - shares[i]
   end
   for i, topic in ipairs(topics) do
     local more = math.min(wants[i] - shares[i], left)
     left = left - more
-    carry_topic(topic, shares[i] + more)
+    carry_topic(topic, schedules[i], shares[i] + more)
   end
 end
 
@@ -175,7 +168,7 @@ local function carry_leases()
   for i = 1, #ended, 2 do
     local member = ended[i]
     local used = use_up(member)
-    local limit = line_of(call('HGET', MESSAGES, member)).attempts or tonumber(ARGV[6])
+    local limit = line_of(call('HGET', MESSAGES, member)).attempts or tonumber(limit_by_default)
     if used >= limit then
       dead[#dead + 1] = { member, 'lease expired, out of attempts', used }
     else
@@ -189,14 +182,17 @@ local function carry_leases()
     local fault = make_ready(topic, list)
     for i = 2, fault and #list or 0, 2 do dead[#dead + 1] = { list[i], fault, 0 } end
   end
-  local waits = {}
+  local waits, done = {}, {}
   for _, one in ipairs(dead) do
     local topic = topic_of(one[1])
-    waits[one[1]] = not bury_here(LEASED, topic and is_topic(topic) and topic, one[1], one[2], one[3] < math.huge and one[3] or 0)
+    waits[one[1]] = not bury_from(LEASED, topic and is_topic(topic) and topic, one[1], one[2], one[3] < math.huge and one[3] or 0)
   end
   for i = 1, #ended, 2 do
+    if not waits[ended[i]] then done[#done + 1] = ended[i] end
+  end
+  if #done > 0 then take_leased(done) end
+  for i = 1, #ended, 2 do
     local topic = topic_of(ended[i])
-    if not waits[ended[i]] then call('ZREM', LEASED, ended[i]) end
     if topic and is_topic(topic) then count(topic, 'leased', -1) end
   end
 end
@@ -205,28 +201,37 @@ local function used_by(member)
   return used_in(try('HGET', ATTEMPTS, member)) or 0
 end
 
+-- Buries what has expired where it waits.
+local function expire(topic, member)
+  local schedule = schedule_of(topic)
+  if try('ZSCORE', schedule, member) then
+    if bury_from(schedule, topic, member, 'expired', used_by(member)) then
+      take_scheduled(topic, member)
+    else
+      settle_schedule(topic)
+    end
+  elseif try('ZSCORE', ready_of(topic), member) then
+    local was_buried = bury_from(schedule, topic, member, 'expired', used_by(member))
+    if was_buried == false then settle_schedule(topic) end -- it waits there
+    if was_buried == nil then settle_ready(topic) else take_ready(topic, member) end
+  else
+    call('ZREM', EXPIRIES, member)
+  end
+end
+
 -- What outlived its time to live. What is leased may still be acknowledged: it is looked at again when the lease ends.
 local function carry_expiries()
   local ended = due_of(EXPIRIES, SLOW)
   for i = 1, #ended, 2 do
     local member = ended[i]
     local topic = topic_of(member)
-    local ready, key = base .. 'ready:' .. (topic or ''), base .. 'schedule:' .. (topic or '')
-    local deadline = call('ZSCORE', LEASED, member)
+    local lease_end = call('ZSCORE', LEASED, member)
     if not topic or not is_topic(topic) then
       call('ZREM', EXPIRIES, member)
-    elseif deadline then
-      call('ZADD', EXPIRIES, put_off(deadline), member)
-    elseif try('ZSCORE', key, member) then
-      if bury_here(key, topic, member, 'expired', used_by(member)) then call('ZREM', key, member) end
-      set_head(topic, key)
-    elseif try('ZSCORE', ready, member) then
-      local buried_ = bury_here(key, topic, member, 'expired', used_by(member))
-      if buried_ == false then set_head(topic, key) end
-      if buried_ ~= nil then call('ZREM', ready, member) end
-      leave_ready(topic, ready)
+    elseif lease_end then
+      call('ZADD', EXPIRIES, put_off(lease_end), member)
     else
-      call('ZREM', EXPIRIES, member)
+      expire(topic, member)
     end
   end
 end
@@ -236,8 +241,8 @@ local function last_in(log)
   local fields = redis.pcall('XINFO', 'STREAM', log)
   for i = 1, #fields do
     if fields[i] == 'last-generated-id' then
-      local ms, us_ = string.match(fields[i + 1], '^(%d+)-(%d+)$')
-      return ms * 1000 + us_
+      local ms, within = string.match(fields[i + 1], '^(%d+)-(%d+)$')
+      return ms * 1000 + within
     end
   end
   return 0
@@ -247,7 +252,7 @@ end
 -- else's, the log is ahead of it: then behind its last entry. Returns the position, or nil and what is wrong if the log is foreign.
 local function append(log, position, ...)
   for _ = 1, 2 do
-    local added = redis.pcall('XADD', log, 'MAXLEN', '~', KEEP, id_of(position), ...)
+    local added = redis.pcall('XADD', log, 'MAXLEN', '~', keep_count, id_of(position), ...)
     if type(added) ~= 'table' or not added.err then return position end
     if string.find(added.err, 'WRONGTYPE', 1, true) then return nil, 'log is foreign (WRONGTYPE)' end
     if not string.find(added.err, 'equal or smaller', 1, true) and not string.find(added.err, 'exhausted', 1, true) then
@@ -268,7 +273,7 @@ end
 -- read them in one order.
 local function ring_logs(topics, since, last)
   local bell = bell_of(since, last, topics)
-  for _, topic in ipairs(topics) do tell(base .. 'log:' .. topic, bell) end
+  for _, topic in ipairs(topics) do tell(log_of(topic), bell) end
   tell(LOGS, bell)
 end
 
@@ -278,7 +283,7 @@ local function carry_broadcasts()
   local due = due_of(BROADCASTS, BATCH)
   local members = {}
   for i = 1, #due, 2 do members[#members + 1] = due[i] end
-  local since = last_sent(LOGS)
+  local since = last_sent()
   local position = math.max(us, since + 1)
   local topics, sent, last = {}, {}, {}
   local gone, lost, done = {}, {}, 0
@@ -289,20 +294,20 @@ local function carry_broadcasts()
     if not topic or not is_topic(topic) then
       topic, fault = nil, 'member without a topic'
     elseif not record then
-      fault = 'record is missing'
+      fault = NO_RECORD
     elseif not sent[topic] and #topics == LOGS_A_CALL then
       break
     else
-      local log = base .. 'log:' .. topic
+      local log = log_of(topic)
       if not sent[topic] then
         try('XTRIM', log, 'MINID', '~', text(now - AGE)) -- first of all, so that nothing is sent where this is refused
-        last[topic] = last_sent_to(LOGS, topic) or last_in(log)
+        last[topic] = last_sent_to(topic) or last_in(log)
       end
       local at
       at, fault = append(log, position, 'id', string.sub(member, #topic + 2), 'due', due[2 * i], 'prev', id_of(last[topic]),
         'record', record)
       if at then
-        tell(PREFIX .. 'broadcast:' .. topic, string.sub(record, (string.find(record, '\n', 1, true) or 0) + 1))
+        tell(broadcast_of(topic), string.sub(record, (string.find(record, '\n', 1, true) or 0) + 1))
         if not sent[topic] then topics[#topics + 1] = topic end
         sent[topic] = (sent[topic] or 0) + 1
         last[topic], position = at, at + 1
@@ -322,11 +327,11 @@ local function carry_broadcasts()
   if #gone > 0 then call('HDEL', MESSAGES, unpack(gone)) end
   for _, one in ipairs(lost) do
     if one[2] then count(one[2], 'broadcasts', -1) end
-    if not bury_here(BROADCASTS, one[2], one[1], one[3], 0) then
+    if not bury_from(BROADCASTS, one[2], one[1], one[3], 0) then
       done = done - 1 -- it stands further behind now
     end
   end
-  if done > 0 then call('ZREMRANGEBYRANK', BROADCASTS, 0, done - 1) end
+  take_first_broadcasts(done)
   if #topics > 0 then ring_logs(topics, since, position - 1) end
 end
 
@@ -335,7 +340,7 @@ end
 local function carry_handed()
   local ended = due_of(HANDED, SLOW)
   for i = 1, #ended, 2 do
-    if tell(base .. 'name:' .. ended[i], '') == 0 then
+    if tell(name_of(ended[i]), '') == 0 then
       call('ZREM', HANDED, ended[i])
     else
       call('ZADD', HANDED, now + 1000, ended[i]) -- again, if that was lost
@@ -353,14 +358,14 @@ end
 -- Removes the logs in which everything is too old: those of topics that have no broadcasts any more, since the others are
 -- trimmed as they grow. Where that is not so the position was restored from elsewhere, and is set right. Returns where the
 -- next beat goes on.
-local function sweep(rank)
-  local old = try('ZRANGE', LOGS, '-inf', text((now - AGE) * 1000), 'BYSCORE', 'LIMIT', rank, SWEEP) or {}
+local function sweep_logs(from)
+  local old = try('ZRANGE', LOGS, '-inf', text((now - AGE) * 1000), 'BYSCORE', 'LIMIT', from, SWEEP) or {}
   for _, topic in ipairs(old) do
-    local log = base .. 'log:' .. topic
+    local log = log_of(topic)
     local last = fresh_in(log)
     if last then call('ZADD', LOGS, text(last), topic) else call('UNLINK', log) end
   end
-  return #old < SWEEP and 0 or rank + SWEEP
+  return #old < SWEEP and 0 or from + SWEEP
 end
 
 -- Whether somebody was rung a while ago and has not claimed since: the ring was lost, or who was rung hangs.
@@ -390,28 +395,28 @@ end
 -- languages are told again in either case. Of a topic that is paused nobody is told.
 local repeated = 0
 local function beat()
-  local page = try('ZSCAN', READY, ARGV[10], 'COUNT', TOPICS_A_BEAT) or { '0', {} }
-  local told, size = { ARGV[9], text(now), string.match(STORE, '%S+$'), bell_of_beat() }, 0
+  local page = try('ZSCAN', READY, cursor, 'COUNT', TOPICS_A_BEAT) or { '0', {} }
+  local told, size = { epoch, text(now), string.match(STORE, '%S+$'), bell_of_beat() }, 0
   for i = 1, #page[2], 2 do
     local topic = page[2][i]
-    local ready = try('ZCARD', base .. 'ready:' .. topic)
+    local ready = try('ZCARD', ready_of(topic))
     if ready == 0 then
-      call('ZREM', READY, topic)
+      settle_ready(topic)
     elseif ready then
-      local waiting = base .. 'waiting:' .. topic
+      local waiting = waiting_of(topic)
       if (try('ZCARD', waiting) or 0) > 0 then
         if unheard(waiting) and not paused(topic) then repeated = repeated + 1 end
-        ring(topic, waiting, ready, us)
+        ring(topic, ready, us)
       elseif not paused(topic) then
-        tell(PREFIX .. 'wake:' .. topic, ready)
-        if size + #topic < NAMES then
+        tell(wake_of(topic), ready)
+        if size + #topic < BYTES_OF_TOPICS then
           told[#told + 1] = topic
           size = size + #topic
         end
       end
     end
   end
-  tell(ARGV[8], table.concat(told, ' '))
+  tell(BEAT, table.concat(told, ' '))
   return page[1]
 end
 
@@ -429,14 +434,14 @@ end
 
 local next_due = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULES, carry_schedules),
   carry(BROADCASTS, carry_broadcasts), carry(HANDED, carry_handed))
-local cursor, rank, kept, evicts = ARGV[10], ARGV[11], -1, ''
-if ARGV[8] ~= '' then
+local kept, evicts = -1, ''
+if beats == '1' then
   evicts = memory_of_redis().evicts or ''
   kept = try('HLEN', MESSAGES) or 0
   cursor = beat()
-  rank = sweep(tonumber(rank))
+  rank = sweep_logs(tonumber(rank))
 end
 local wait = -1
 if next_due < math.huge then wait = math.max(math.min(next_due, LAST) - us, 0) end -- a foreign time may be past what Go reads
 local took = clock() - us
-return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), kept, earliest, runs, repeated, evicts, unpack(buried) }
+return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), kept, earliest, runs, repeated, evicts, buried }

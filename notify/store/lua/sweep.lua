@@ -1,15 +1,13 @@
 -- Keeps house, for the elected carrier only: removes dead letters that are too old or too many, and forgets topics of which
 -- nothing is left. It looks only at what may be due, some of it in each call: at the topics whose oldest dead letter is too old,
--- in deaths-oldest, and at those that were not looked at for long, in topics-seen. That dead letters are not too many is seen to
+-- in OLDEST, and at those that were not looked at for long, in SEEN. That dead letters are not too many is seen to
 -- by each death; those of before are looked at here, a page of topics in each call.
--- KEYS[10]: carrier, KEYS[11]: logs, KEYS[12]: listeners, KEYS[13]: deaths-oldest, KEYS[14]: deaths-kept, KEYS[15]: topics-seen.
--- ARGV[3]: token, ARGV[4]: what the topics' keys begin with, ARGV[5]: rank in deaths-oldest from which on it is looked whether
---   there are too many, ARGV[6]: how many dead letters of a topic are kept, ARGV[7]: for how many ms, ARGV[8]: for how many ms a
---   topic is remembered.
--- Reply: 0 if the lease is another's. Else 1, the rank for the next call, 1 if there is more to be done soon, 1 if all of
---   deaths-oldest was looked at, how many topics were forgotten, how many dead letters were removed by deaths, and of each topic
---   that some were removed of here: topic and how many.
--- The keys of topics are built here, because the topics are learned here; they carry the same hash tag.
+-- ARGV: token, rank in OLDEST from which on it is looked whether there are too many, how many dead letters of a topic are kept, and
+--   for how many ms, for how many ms a topic is remembered.
+-- Reply: 0 if the lease is another's, and its token, or '' if it ran out. Else 1, the rank for the next call, 1 if there is more to
+--   be done soon, 1 if all of OLDEST was looked at, how many topics were forgotten, how many dead letters were removed by deaths,
+--   and a list of the topics that some were removed of here: topic and how many.
+local token, rank, most_dead, dead_age, topic_age = unpack(ARGV, 1, 5)
 local LETTERS = 200 -- dead letters removed in one call
 local AGED = 50 -- topics in which some may be too old
 local PAGE = 200 -- topics in which there may be too many
@@ -17,34 +15,33 @@ local LOOKS = 280 -- topics of which may be nothing left
 local STRIKES = 100 -- of those who wait for one and are not heard
 local CHUNK = 56 -- of them, whose counters are read at a time
 local POSITIONS = 50 -- positions forgotten in one call
-local LISTENERS = 200 -- named listeners, of which what they remember of them is forgotten, too, if there are no more
+local MOST_LISTENERS = 200 -- named listeners, of which what they remember of them is forgotten, too, if there are no more
 local OFTEN = 8 -- looks at a topic in the time for which it is remembered
 local EVER = { 'published', 'sent', 'acked', 'died', 'lateness', 'released', 'idle' } -- counters that keep no topic alive
-local LOGS, OLDEST, KEPT, SEEN = KEYS[11], KEYS[13], KEYS[14], KEYS[15]
-local base, rank = ARGV[4], tonumber(ARGV[5])
-local KEEP, AGE, REMEMBER = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-if call('GET', KEYS[10]) ~= ARGV[3] then return { 0 } end
+local KEEP, AGE, REMEMBER = tonumber(most_dead), tonumber(dead_age), tonumber(topic_age)
+local holder = call('GET', CARRIER)
+if holder ~= token then return { 0, holder or '' } end
 
 local _, now = clock()
 local soon, forgotten, removed, left, strikes = 0, 0, {}, LETTERS, STRIKES
+rank = tonumber(rank)
 
 -- Removes dead letters of a topic, the oldest ones, as far as this call goes.
 local function remove(topic, n)
-  local dead = base .. 'dead:' .. topic
   if n > left then n, soon = left, 1 end
   if n > 0 then
-    remove_dead(dead, call('ZRANGE', dead, 0, n - 1))
+    remove_dead(topic, call('ZRANGE', dead_of(topic), 0, n - 1))
     removed[#removed + 1] = topic
     removed[#removed + 1] = n
     left = left - n
   end
-  note_oldest(dead)
+  note_oldest(topic)
 end
 
 local function remove_aged()
   local topics = try('ZRANGE', OLDEST, '-inf', '(' .. text(now - AGE), 'BYSCORE', 'LIMIT', 0, AGED) or {}
   for _, topic in ipairs(topics) do
-    remove(topic, try('ZCOUNT', base .. 'dead:' .. topic, '-inf', '(' .. text(now - AGE)) or 0)
+    remove(topic, try('ZCOUNT', dead_of(topic), '-inf', '(' .. text(now - AGE)) or 0)
     if left == 0 then break end
   end
   if #topics == AGED then soon = 1 end
@@ -54,7 +51,7 @@ end
 local function remove_too_many()
   local topics = try('ZRANGE', OLDEST, rank, rank + PAGE - 1) or {}
   for _, topic in ipairs(topics) do
-    local all = try('ZCARD', base .. 'dead:' .. topic) or 0
+    local all = try('ZCARD', dead_of(topic)) or 0
     if all > KEEP or all == 0 then remove(topic, math.max(all - KEEP, 0)) end
     if left == 0 then return end
   end
@@ -65,7 +62,7 @@ end
 local function removed_by_deaths()
   local kept = try('HMGET', KEPT, 'most', 'removed')
   if not kept then return 0 end
-  if kept[1] ~= ARGV[6] then call('HSET', KEPT, 'most', ARGV[6]) end
+  if kept[1] ~= most_dead then call('HSET', KEPT, 'most', most_dead) end
   if not kept[2] then return 0 end
   call('HDEL', KEPT, 'removed')
   return tonumber(kept[2]) or 0
@@ -74,7 +71,7 @@ end
 -- Whether somebody waits for a topic. Who is not heard is gone, and is struck off, as far as this call goes; whoever only connects
 -- anew claims then, and stands there again.
 local function is_waited_for(topic)
-  local waiting = base .. 'waiting:' .. topic
+  local waiting = waiting_of(topic)
   while strikes > 0 do
     local inbox = (try('ZRANGE', waiting, 0, 0) or {})[1]
     if not inbox then break end
@@ -91,8 +88,7 @@ local function is_over(topic)
   for _, n in ipairs(call('HMGET', TOPICS, topic .. ':leased', topic .. ':broadcasts', topic .. ':paused')) do
     if n then return false end
   end
-  return call('EXISTS', base .. 'schedule:' .. topic, base .. 'ready:' .. topic, base .. 'dead:' .. topic,
-    base .. 'log:' .. topic) == 0 and not is_waited_for(topic)
+  return call('EXISTS', schedule_of(topic), ready_of(topic), dead_of(topic), log_of(topic)) == 0 and not is_waited_for(topic)
 end
 
 -- Which of some topics have messages or dead letters that may stay for long.
@@ -101,7 +97,7 @@ local function with_messages(topics)
   local ready, busy = {}, {}
   for i, topic in ipairs(topics) do
     busy[topic] = scheduled[i] or dead[i]
-    ready[i] = base .. 'ready:' .. topic
+    ready[i] = ready_of(topic)
   end
   if call('EXISTS', unpack(ready)) == 0 then return busy end
   for i, topic in ipairs(topics) do busy[topic] = busy[topic] or call('EXISTS', ready[i]) == 1 end
@@ -134,13 +130,13 @@ local function those_to_forget(topics)
   if not values then return {} end
   local gone, changed, published = {}, {}, {}
   for i, topic in ipairs(topics) do
-    local now_, since, before = values[2 * i - 1] or '', string.match(values[2 * i] or '', '^(%d+) (.*)$')
-    local over = before == now_ and now - since > REMEMBER and now - (last_sent_to(LOGS, topic) or 0) / 1000 > REMEMBER
+    local sofar, since, before = values[2 * i - 1] or '', string.match(values[2 * i] or '', '^(%d+) (.*)$')
+    local over = before == sofar and now - since > REMEMBER and now - (last_sent_to(topic) or 0) / 1000 > REMEMBER
     if over and is_over(topic) then
       gone[#gone + 1] = topic
-    elseif over and strikes > 0 or before ~= now_ then -- else the next look goes on with those who wait
+    elseif over and strikes > 0 or before ~= sofar then -- else the next look goes on with those who wait
       changed[#changed + 1] = topic
-      published[#changed] = now_
+      published[#changed] = sofar
     end
   end
   if #changed > 0 then mark(changed, published) end
@@ -154,8 +150,8 @@ local function forget_all(topics)
     for _, name in ipairs(EVER) do counters[#counters + 1] = topic .. ':' .. name end
   end
   call('HDEL', TOPICS, unpack(counters))
-  for _, index in ipairs({ '-names', '-busy', '-paused' }) do try('ZREM', TOPICS .. index, unpack(topics)) end
-  try('ZREM', DEATHS .. '-newest', unpack(topics))
+  for _, index in ipairs({ NAMES, BUSY, PAUSED }) do try('ZREM', index, unpack(topics)) end
+  forget_newest(topics)
   call('ZREM', SEEN, unpack(topics))
   forgotten = forgotten + #topics
 end
@@ -176,19 +172,19 @@ end
 
 -- Forgets where named listeners stood in topics.
 local function forget_places(topics)
-  if #topics == 0 or (try('HLEN', KEYS[12]) or math.huge) > LISTENERS then return end
-  local names = call('HGETALL', KEYS[12])
-  for i = 1, #names, 2 do try('HDEL', base .. 'places:' .. names[i], unpack(topics)) end
+  if #topics == 0 or (try('HLEN', LISTENERS) or math.huge) > MOST_LISTENERS then return end
+  local names = call('HGETALL', LISTENERS)
+  for i = 1, #names, 2 do try('HDEL', places_of(names[i]), unpack(topics)) end
 end
 
 -- Forgets the positions of topics that had no broadcast for so long, and whose logs the beat has removed. That of the last one of
 -- all stays, so that positions only grow.
 local function forget_positions()
-  local last = last_sent(LOGS)
+  local last = last_sent()
   local old = try('ZRANGE', LOGS, '-inf', text((now - REMEMBER) * 1000), 'BYSCORE', 'LIMIT', 0, POSITIONS) or {}
   local gone = {}
   for _, topic in ipairs(old) do
-    if last_sent_to(LOGS, topic) ~= last and call('EXISTS', base .. 'log:' .. topic) == 0 then
+    if last_sent_to(topic) ~= last and call('EXISTS', log_of(topic)) == 0 then
       call('ZREM', LOGS, topic)
       gone[#gone + 1] = topic
     end
@@ -202,4 +198,4 @@ remove_aged()
 if left > 0 then remove_too_many() end
 forget_topics()
 forget_positions()
-return { 1, rank, soon, left > 0 and rank == 0 and 1 or 0, forgotten, by_deaths, unpack(removed) }
+return { 1, rank, soon, left > 0 and rank == 0 and 1 or 0, forgotten, by_deaths, removed }

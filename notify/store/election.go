@@ -1,0 +1,133 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	electScript  = script("elect")
+	resignScript = script("resign")
+)
+
+// MaxCarrierLease is the longest lease of a carrier.
+const MaxCarrierLease = 10 * time.Minute
+
+// An Election is what a candidate is answered.
+type Election struct {
+	Won   bool
+	Token string        // of the lease that was won: what the carrier does is refused without it
+	Epoch int64         // number of the election that was won
+	Left  time.Duration // for how long the lease of another lasts at the most
+}
+
+// Elect stands for election once, under a name for people, for a lease in whole
+// milliseconds. Errors: see [Store.Check], or that of the connection.
+func (s Shard) Elect(ctx context.Context, name string, lease time.Duration) (Election, error) {
+	r, err := s.run(ctx, electScript, name, lease.Milliseconds(), MaxCarrierLease.Milliseconds())
+	if err != nil {
+		return Election{}, err
+	}
+	var e Election
+	e.Won = r.flag()
+	token, number := r.text(), r.integer()
+	if e.Won {
+		e.Token, e.Epoch = token, number
+	} else {
+		e.Left = time.Duration(number) * time.Millisecond
+	}
+	return e, r.end()
+}
+
+// Resign gives up the lease of a token, and tells the standbys. It reports
+// whether it was the carrier's still.
+func (s Shard) Resign(ctx context.Context, token string) (was bool, err error) {
+	r, err := s.run(ctx, resignScript, token)
+	if err != nil {
+		return false, err
+	}
+	was = r.flag()
+	return was, r.end()
+}
+
+// Standbys returns how many carriers stand by: nobody else listens to
+// VacantChannel. The error is that of the connection.
+func (s Shard) Standbys(ctx context.Context) (int64, error) {
+	channel := s.VacantChannel()
+	listening, err := s.store.Listening(ctx, channel)
+	return listening[channel], err
+}
+
+// An Office is who carries, and when the next thing is due.
+type Office struct {
+	Name  string        // empty: nobody is elected; where the token is foreign, all of it
+	Epoch int64         // number of this election
+	Since time.Time     // of the election, by Redis's clock
+	Lease time.Duration // what is left of it
+	Whole time.Duration // what it is renewed to
+	Next  time.Time     // when the next scheduled message or broadcast is due; zero: nothing is scheduled
+}
+
+// Carrier asks who carries. Errors: an ErrUnfit of a store of another format, or
+// that of the connection.
+func (s Shard) Carrier(ctx context.Context) (Office, error) {
+	if err := s.store.CheckFormat(ctx); err != nil {
+		return Office{}, err
+	}
+	keys, pipe := s.store.keys, s.store.client.Pipeline()
+	token := pipe.Get(ctx, keys.Carrier())
+	left := pipe.PTTL(ctx, keys.Carrier())
+	heads := []*redis.ZSliceCmd{
+		pipe.ZRangeWithScores(ctx, keys.Schedules(), 0, 0),
+		pipe.ZRangeWithScores(ctx, keys.Broadcasts(), 0, 0),
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return Office{}, &ServerError{Where: s.store.where, Err: err}
+	}
+	var o Office
+	if token.Val() != "" {
+		o = officeOf(token.Val())
+		o.Lease = left.Val()
+	}
+	for _, head := range heads {
+		if next := head.Val(); len(next) > 0 {
+			due := timeOf(int64(next[0].Score))
+			if o.Next.IsZero() || !due.IsZero() && due.Before(o.Next) {
+				o.Next = due
+			}
+		}
+	}
+	return o, nil
+}
+
+// officeOf reads what the token of an elected carrier tells: EPOCH SINCE LEASE
+// NAME, as elect.lua writes it. Of a foreign one, all is its name.
+func officeOf(token string) (o Office) {
+	fields := strings.SplitN(token, " ", 4)
+	if len(fields) < 4 {
+		o.Name = token
+		return o
+	}
+	o.Epoch, _ = strconv.ParseInt(fields[0], 10, 64)
+	if since, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
+		o.Since = timeOf(since)
+	}
+	if lease, err := strconv.ParseInt(fields[2], 10, 64); err == nil {
+		o.Whole = min(max(time.Duration(lease), 0), MaxCarrierLease/time.Millisecond) * time.Millisecond
+	}
+	o.Name = fields[3]
+	return o
+}
+
+// timeOf returns a time in milliseconds; zero where it is foreign, and beyond all times.
+func timeOf(ms int64) time.Time {
+	if ms < 0 || ms > maxDueMs {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}

@@ -1,0 +1,22 @@
+-- Elects a carrier if there is none.
+-- ARGV: name of the candidate, lease in ms, the longest one.
+-- Reply: 1, its token, the epoch; or 0, the token of who carries, for how many ms its lease lasts at the most.
+-- A token is EPOCH SINCE LEASE NAME, both times in ms. The lease ends at a time by Redis's clock: where that was set back, over a
+-- crash or not, it would last longer by as much. Who carries renews it all the time, so what is left of it is never more than LEASE.
+local name, lease, longest = unpack(ARGV, 1, 3)
+local _, now = clock()
+local holder = call('GET', CARRIER)
+if holder then
+  local whole = tonumber(string.match(holder, '^%d+ %d+ (%d+) ') or lease)
+  whole = math.min(whole, tonumber(longest))
+  local left = call('PTTL', CARRIER)
+  if left < 0 or left > whole then
+    call('PEXPIRE', CARRIER, text(whole))
+    left = whole
+  end
+  return { 0, holder, left }
+end
+local epoch = call('INCR', EPOCH)
+local token = text(epoch) .. ' ' .. text(now) .. ' ' .. lease .. ' ' .. name
+call('SET', CARRIER, token, 'PX', lease)
+return { 1, token, epoch }
