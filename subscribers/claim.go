@@ -2,20 +2,12 @@ package subscribers
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
-)
-
-var (
-	//go:embed claim.lua
-	claimSource string
-	claimScript = notify.NewScript("claim", claimSource)
 )
 
 // Limits of a claim.
@@ -38,16 +30,8 @@ type Receipt int64
 // Until returns the end of the lease.
 func (r Receipt) Until() time.Time { return time.UnixMicro(int64(r)) }
 
-// withDigit returns the receipt with the last digit of a number. It is receipt_of of prelude.lua.
+// withDigit returns the receipt with the last digit of another, which an extension keeps.
 func (r Receipt) withDigit(of Receipt) Receipt { return r - r%10 + of%10 }
-
-// digitOf returns the last digit of a count, 0 where that is foreign. It is digit_of of prelude.lua.
-func digitOf(count string) Receipt {
-	if count == "" || strings.Trim(count, "0123456789") != "" {
-		return 0
-	}
-	return Receipt(count[len(count)-1] - '0')
-}
 
 // A Delivery is a message that was claimed.
 type Delivery struct {
@@ -160,40 +144,18 @@ func (c *Claimer) claim(ctx context.Context, topic string, max int, lease, minAg
 		}
 		defer func() { <-c.many }()
 	}
-	reply, err := c.store.Run(ctx, claimScript, c.store.Keys().Topic(topic),
-		topic, max, lease.Milliseconds(), ceilMs(minAge), inbox)
+	reply, err := c.store.Of(topic).Claim(ctx, store.Claim{Topic: topic, Max: max, Lease: lease, MinAge: minAge, Inbox: inbox})
 	if err != nil {
 		return claimed{}, fmt.Errorf("claim %s: %w", topic, err)
 	}
-	short, _ := reply[0].(int64)
-	deadline, _ := reply[1].(int64)
-	found, _ := reply[2].([]any)
-	records, _ := reply[3].([]any)
-	attempts, _ := reply[4].([]any)
-	buried, _ := reply[5].([]any)
-	ripe, _ := reply[6].(int64)
-	got := claimed{short: short == 1, deliveries: make([]Delivery, 0, len(records)), ripe: time.Duration(ripe) * time.Millisecond}
-	for i := 0; i+1 < len(buried); i += 2 {
-		death := Death{Delivery: Delivery{Topic: topic}}
-		death.ID = strings.TrimPrefix(buried[i].(string), topic+":")
-		death.Reason, _ = buried[i+1].(string)
+	got := claimed{short: reply.Short, deliveries: make([]Delivery, 0, len(reply.Messages)), ripe: reply.Ripe}
+	for _, one := range reply.Buried {
+		death := Death{Delivery: Delivery{Topic: topic, ID: idOf(topic, one.Member)}, Reason: one.Reason}
 		got.buried = append(got.buried, death)
 	}
-	for i, record := range records {
-		raw, ok := record.(string)
-		if !ok || len(found) < 2*i+2 {
-			continue // buried
-		}
-		d := Delivery{Topic: topic, Attempt: 1, Receipt: Receipt(deadline)}
-		d.ID = strings.TrimPrefix(found[2*i].(string), topic+":")
-		d.Due = notify.TimeOf(found[2*i+1])
-		if i < len(attempts) && attempts[i] != nil {
-			count, _ := attempts[i].(string)
-			used, _ := strconv.Atoi(count)
-			d.Attempt += used
-			d.Receipt = d.Receipt.withDigit(d.Receipt%10 + digitOf(count))
-		}
-		if d.Record, err = notify.DecodeRecord(raw); err != nil {
+	for _, m := range reply.Messages {
+		d := Delivery{Topic: topic, ID: idOf(topic, m.Member), Due: m.Due, Attempt: 1 + m.Used, Receipt: Receipt(m.Receipt)}
+		if d.Record, err = notify.DecodeRecord(m.Record); err != nil {
 			got.unreadable = append(got.unreadable, unreadable{d, err})
 			continue
 		}
@@ -202,11 +164,5 @@ func (c *Claimer) claim(ctx context.Context, topic string, max int, lease, minAg
 	return got, nil
 }
 
-// ceilMs returns a duration in milliseconds, rounded up, so that it is never too short.
-func ceilMs(d time.Duration) int64 {
-	ms := d.Milliseconds()
-	if d%time.Millisecond > 0 {
-		ms++
-	}
-	return ms
-}
+// idOf returns the id of a member of a topic; of a stray it is all of it.
+func idOf(topic, member string) string { return strings.TrimPrefix(member, topic+":") }

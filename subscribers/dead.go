@@ -2,22 +2,12 @@ package subscribers
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
 
 	"github.com/bellhopd/bellhop/notify"
-)
-
-var (
-	//go:embed requeue.lua
-	requeueSource string
-	requeueScript = notify.NewScript("requeue", requeueSource).Promised()
-
-	//go:embed purge.lua
-	purgeSource string
-	purgeScript = notify.NewScript("purge", purgeSource).Promised()
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // deadPage is how many dead letters one call deals with.
@@ -41,16 +31,31 @@ func (l *DeadLetters) List(ctx context.Context, topic string, limit int, cursor 
 // passed over, and so is one whose record is missing. Errors:
 // notify.ErrInvalid, or that of the connection.
 func (l *DeadLetters) Requeue(ctx context.Context, topic string, ids ...string) (int, error) {
-	return l.byID(ctx, requeueScript, topic, ids)
+	return l.byID(ctx, l.requeue, topic, ids)
 }
 
 // Purge removes dead letters for good and returns how many it were: ids that
 // are not dead are passed over. Errors: notify.ErrInvalid, or that of the connection.
 func (l *DeadLetters) Purge(ctx context.Context, topic string, ids ...string) (int, error) {
-	return l.byID(ctx, purgeScript, topic, ids)
+	return l.byID(ctx, l.purge, topic, ids)
 }
 
-func (l *DeadLetters) byID(ctx context.Context, script *notify.Script, topic string, ids []string) (int, error) {
+// A dealing deals with some dead letters of a topic, and returns with how many it
+// did, and how many it left.
+type dealing func(ctx context.Context, topic string, which store.Letters) (n, left int, err error)
+
+// purge is the dealing of Purge, which leaves none.
+func (l *DeadLetters) purge(ctx context.Context, topic string, which store.Letters) (n, left int, err error) {
+	n, err = l.store.Of(topic).Purge(ctx, topic, which)
+	return n, 0, err
+}
+
+// requeue is the dealing of Requeue.
+func (l *DeadLetters) requeue(ctx context.Context, topic string, which store.Letters) (n, left int, err error) {
+	return l.store.Of(topic).Requeue(ctx, topic, which)
+}
+
+func (l *DeadLetters) byID(ctx context.Context, deal dealing, topic string, ids []string) (int, error) {
 	if err := notify.CheckTopic(topic); err != nil {
 		return 0, err
 	}
@@ -58,13 +63,13 @@ func (l *DeadLetters) byID(ctx context.Context, script *notify.Script, topic str
 	for len(ids) > 0 {
 		page := ids[:min(len(ids), deadPage)]
 		ids = ids[len(page):]
-		args := []any{topic, 0}
-		for _, id := range page {
-			args = append(args, notify.Member(topic, id))
+		members := make([]string, len(page))
+		for i, id := range page {
+			members[i] = notify.Member(topic, id)
 		}
-		n, _, err := l.run(ctx, script, topic, args)
+		n, _, err := deal(ctx, topic, store.Letters{Members: members})
 		if err != nil {
-			return total, err
+			return total, fmt.Errorf("dead letters of %s: %w", topic, err)
 		}
 		total += n
 	}
@@ -74,15 +79,15 @@ func (l *DeadLetters) byID(ctx context.Context, script *notify.Script, topic str
 // RequeueAll is Requeue for all dead letters that a topic has now, oldest
 // first. on, which may be nil, is told the total after each page.
 func (l *DeadLetters) RequeueAll(ctx context.Context, topic string, on func(total int)) (int, error) {
-	return l.all(ctx, requeueScript, topic, on)
+	return l.all(ctx, l.requeue, topic, on)
 }
 
 // PurgeAll is Purge for all dead letters that a topic has now.
 func (l *DeadLetters) PurgeAll(ctx context.Context, topic string, on func(total int)) (int, error) {
-	return l.all(ctx, purgeScript, topic, on)
+	return l.all(ctx, l.purge, topic, on)
 }
 
-func (l *DeadLetters) all(ctx context.Context, script *notify.Script, topic string, on func(int)) (int, error) {
+func (l *DeadLetters) all(ctx context.Context, deal dealing, topic string, on func(int)) (int, error) {
 	if err := notify.CheckTopic(topic); err != nil {
 		return 0, err
 	}
@@ -92,9 +97,9 @@ func (l *DeadLetters) all(ctx context.Context, script *notify.Script, topic stri
 	}
 	total, left := 0, 0
 	for total+left < int(there) { // what dies meanwhile is left: it may be what was just requeued
-		n, more, err := l.run(ctx, script, topic, []any{topic, min(deadPage, int(there)-total-left), left})
+		n, more, err := deal(ctx, topic, store.Letters{Oldest: min(deadPage, int(there)-total-left), Pass: left})
 		if err != nil {
-			return total, err
+			return total, fmt.Errorf("dead letters of %s: %w", topic, err)
 		}
 		total, left = total+n, left+more
 		if on != nil {
@@ -105,19 +110,6 @@ func (l *DeadLetters) all(ctx context.Context, script *notify.Script, topic stri
 		}
 	}
 	return total, nil
-}
-
-// run runs a script on dead letters and returns how many it dealt with, and how many it left.
-func (l *DeadLetters) run(ctx context.Context, script *notify.Script, topic string, args []any) (n, left int, err error) {
-	reply, err := l.store.Run(ctx, script, l.store.Keys().Topic(topic), args...)
-	if err != nil {
-		return 0, 0, fmt.Errorf("dead letters of %s: %w", topic, err)
-	}
-	counts := make([]int64, 2)
-	for i := range min(len(reply), len(counts)) {
-		counts[i], _ = reply[i].(int64)
-	}
-	return int(counts[0]), int(counts[1]), nil
 }
 
 // Export writes the dead letters of a topic as lines of JSON (notify.Line),

@@ -2,30 +2,12 @@ package subscribers
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-)
-
-var (
-	//go:embed ack.lua
-	ackSource string
-	ackScript = notify.NewScript("ack", ackSource).Promised()
-
-	//go:embed nack.lua
-	nackSource string
-	nackScript = notify.NewScript("nack", nackSource).Promised()
-
-	//go:embed extend.lua
-	extendSource string
-	extendScript = notify.NewScript("extend", extendSource)
-
-	//go:embed release.lua
-	releaseSource string
-	releaseScript = notify.NewScript("release", releaseSource)
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // maxReason is how many bytes of a reason are kept.
@@ -50,11 +32,11 @@ func (c *Claimer) AckMany(ctx context.Context, topic string, ds []Delivery) (los
 	}
 	for len(ds) > 0 {
 		page := ds[:min(len(ds), MaxClaim)]
-		reply, err := c.store.Run(ctx, ackScript, nil, settlement(page, topic)...)
+		at, err := c.store.Of(topic).Ack(ctx, topic, leases(page))
 		if err != nil {
 			return lost, fmt.Errorf("acknowledge %s: %w", topic, err)
 		}
-		lost = append(lost, pick(page, reply)...)
+		lost = append(lost, pick(page, at)...)
 		ds = ds[len(page):]
 	}
 	return lost, nil
@@ -70,26 +52,24 @@ func checkTopics(topic string, ds []Delivery) error {
 	return notify.CheckTopic(topic)
 }
 
-// settlement returns first, then the members of the messages, then their receipts.
-func settlement(ds []Delivery, first ...any) []any {
-	args := make([]any, 0, len(first)+3*len(ds))
-	args = append(args, first...)
-	for i := range ds {
-		args = append(args, notify.Member(ds[i].Topic, ds[i].ID))
-	}
-	for i := range ds {
-		args = append(args, int64(ds[i].Receipt))
-	}
-	return args
+// lease returns what settles a message.
+func (d *Delivery) lease() store.Lease {
+	return store.Lease{Member: notify.Member(d.Topic, d.ID), Receipt: int64(d.Receipt)}
 }
 
-// pick returns the messages at the positions, counted from 1, that a script answered.
-func pick(ds []Delivery, positions []any) []Delivery {
+func leases(ds []Delivery) []store.Lease {
+	all := make([]store.Lease, len(ds))
+	for i := range ds {
+		all[i] = ds[i].lease()
+	}
+	return all
+}
+
+// pick returns the messages at some indexes.
+func pick(ds []Delivery, indexes []int) []Delivery {
 	var picked []Delivery
-	for _, position := range positions {
-		if i, _ := position.(int64); i >= 1 && int(i) <= len(ds) {
-			picked = append(picked, ds[i-1])
-		}
+	for _, i := range indexes {
+		picked = append(picked, ds[i])
 	}
 	return picked
 }
@@ -117,30 +97,22 @@ func (c *Claimer) Bury(ctx context.Context, d Delivery, reason string) (Outcome,
 }
 
 func (c *Claimer) nack(ctx context.Context, d Delivery, delay time.Duration, reason string, dead bool) (Outcome, error) {
-	member := notify.Member(d.Topic, d.ID)
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
 	}
-	bury := 0
-	if dead {
-		bury = 1
+	nack := store.Nack{Lease: d.lease(), Delay: delay, Reason: reason, MaxAttempts: c.maxAttempts, Bury: dead}
+	out, err := c.store.Of(d.Topic).Nack(ctx, d.Topic, nack)
+	if err == nil && out.Lost {
+		err = notify.ErrLeaseLost
 	}
-	reply, err := c.store.Run(ctx, nackScript, c.store.Keys().Topic(d.Topic),
-		d.Topic, member, int64(d.Receipt), ceilMs(delay), reason, c.maxAttempts, bury)
 	if err != nil {
-		return Outcome{}, fmt.Errorf("give back %s: %w", member, err)
+		return Outcome{}, fmt.Errorf("give back %s: %w", nack.Member, err)
 	}
-	name, _ := reply[0].(string)
-	if name == "" {
-		return Outcome{}, fmt.Errorf("give back %s: %w", member, notify.ErrLeaseLost)
+	state := notify.Scheduled
+	if out.Dead {
+		state = notify.Dead
 	}
-	state, err := notify.ParseState(name)
-	if err != nil {
-		return Outcome{}, fmt.Errorf("give back %s: %w", member, err)
-	}
-	used, _ := reply[1].(int64)
-	due, _ := reply[2].(int64)
-	return Outcome{State: state, Attempts: int(used), Due: time.UnixMilli(due)}, nil
+	return Outcome{State: state, Attempts: out.Attempts, Due: out.Due}, nil
 }
 
 // Extend gives a message a lease from now on and returns the new receipt; the
@@ -159,12 +131,15 @@ func (c *Claimer) Extend(ctx context.Context, d Delivery, lease time.Duration) (
 // extend extends up to MaxClaim leases and returns the receipt, but for the last
 // digit of each, and the positions, counted from 1, of those that were lost.
 func (c *Claimer) extend(ctx context.Context, ds []Delivery, lease time.Duration) (Receipt, []any, error) {
-	reply, err := c.store.Run(ctx, extendScript, nil, settlement(ds, lease.Milliseconds())...)
+	receipt, lost, err := c.store.Of(ds[0].Topic).Extend(ctx, leases(ds), lease)
 	if err != nil {
 		return 0, nil, fmt.Errorf("extend leases: %w", err)
 	}
-	deadline, _ := reply[0].(int64)
-	return Receipt(deadline), reply[1:], nil
+	positions := make([]any, len(lost))
+	for i, at := range lost {
+		positions[i] = int64(at + 1)
+	}
+	return Receipt(receipt), positions, nil
 }
 
 // Release gives messages of one topic back untouched: they are ready again
@@ -181,19 +156,15 @@ func (c *Claimer) Release(ctx context.Context, topic string, ds []Delivery) ([]D
 func (c *Claimer) release(ctx context.Context, topic, inbox string, ds []Delivery) (lost []Delivery, err error) {
 	for first := true; first || len(ds) > 0; first = false {
 		page := ds[:min(len(ds), MaxClaim)]
-		args := settlement(page, topic, inbox)
+		back := make([]store.Return, len(page))
 		for i := range page {
-			due := int64(0)
-			if !page[i].Due.IsZero() {
-				due = page[i].Due.UnixMilli()
-			}
-			args = append(args, due)
+			back[i] = store.Return{Lease: page[i].lease(), Due: page[i].Due}
 		}
-		reply, err := c.store.Run(ctx, releaseScript, c.store.Keys().Topic(topic), args...)
+		at, err := c.store.Of(topic).Release(ctx, topic, inbox, back)
 		if err != nil {
 			return lost, fmt.Errorf("release %s: %w", topic, err)
 		}
-		lost = append(lost, pick(page, reply)...)
+		lost = append(lost, pick(page, at)...)
 		ds = ds[len(page):]
 	}
 	return lost, nil

@@ -96,7 +96,7 @@ func (s Shard) Carrier(ctx context.Context) (Office, error) {
 	}
 	for _, head := range heads {
 		if next := head.Val(); len(next) > 0 {
-			due := timeOf(int64(next[0].Score))
+			due := timeOfMs(int64(next[0].Score))
 			if o.Next.IsZero() || !due.IsZero() && due.Before(o.Next) {
 				o.Next = due
 			}
@@ -115,7 +115,7 @@ func officeOf(token string) (o Office) {
 	}
 	o.Epoch, _ = strconv.ParseInt(fields[0], 10, 64)
 	if since, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
-		o.Since = timeOf(since)
+		o.Since = timeOfMs(since)
 	}
 	if lease, err := strconv.ParseInt(fields[2], 10, 64); err == nil {
 		o.Whole = min(max(time.Duration(lease), 0), MaxCarrierLease/time.Millisecond) * time.Millisecond
@@ -124,8 +124,8 @@ func officeOf(token string) (o Office) {
 	return o
 }
 
-// timeOf returns a time in milliseconds; zero where it is foreign, and beyond all times.
-func timeOf(ms int64) time.Time {
+// timeOfMs returns a time in milliseconds; zero where it is foreign, and beyond all times.
+func timeOfMs(ms int64) time.Time {
 	if ms < 0 || ms > maxDueMs {
 		return time.Time{}
 	}

@@ -19,3 +19,13 @@ func Ms(d time.Duration) string {
 	}
 	return strconv.FormatInt(whole, 10)
 }
+
+// timeOf returns the time of a score in milliseconds. One that is foreign, and
+// beyond the times that there can be, is zero.
+func timeOf(score string) time.Time {
+	ms, err := strconv.ParseFloat(score, 64)
+	if err != nil || !(ms >= 0 && ms <= maxDueMs) {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(ms))
+}

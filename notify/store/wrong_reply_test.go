@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -102,6 +103,8 @@ func wrongs(right []any) (all []wrong) {
 type asking struct {
 	name string
 	call func(ctx context.Context, s store.Shard) error
+	// right is a reply that holds more than that of an empty store; nil: that one.
+	right []any
 	// takes says of what is wrong with a reply whether it may be taken: a list may hold fewer, and what Redis keeps of others is no fault.
 	takes func(what string) bool
 }
@@ -118,6 +121,12 @@ func TestWrongReplies(t *testing.T) {
 			continue
 		}
 		right, _ := a.last.([]any)
+		if one.right != nil {
+			right = one.right
+			if err := a.forged(right, func() error { return one.call(t.Context(), shard) }); err != nil {
+				t.Errorf("%s: %v, of a right reply", one.name, err)
+			}
+		}
 		if right == nil {
 			t.Errorf("%s: no script ran", one.name)
 			continue
@@ -143,5 +152,44 @@ func askings() []asking {
 			_, err := s.Ack(ctx, "t", []store.Lease{{Member: "t:1", Receipt: 1}})
 			return err
 		}},
+		{
+			name: "claim",
+			right: []any{
+				int64(0), int64(1000), []any{"t:1", "1", "t:2", "1"}, []any{"{}\n", "{}\n"}, []any{"1", "12"}, []any{"t:3", "expired"}, int64(-1),
+			},
+			takes: func(what string) bool { // what there is no room for was found, and has no record
+				return what == "value 3 is a list in which one too many"
+			},
+			call: func(ctx context.Context, s store.Shard) error {
+				_, err := s.Claim(ctx, store.Claim{Topic: "t", Max: 3, Lease: time.Second})
+				return err
+			},
+		},
+		{name: "nack of a lease that is lost", call: nackOne},
+		{name: "nack", call: nackOne, right: []any{"scheduled", int64(1), int64(2)}},
+		{
+			name: "extend", right: []any{int64(1000), int64(1)}, takes: fewer,
+			call: func(ctx context.Context, s store.Shard) error {
+				_, _, err := s.Extend(ctx, []store.Lease{{Member: "t:1", Receipt: 1}}, time.Second)
+				return err
+			},
+		},
+		{name: "release", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Release(ctx, "t", "", []store.Return{{Lease: store.Lease{Member: "t:1", Receipt: 1}}})
+			return err
+		}},
+		{name: "requeue", call: func(ctx context.Context, s store.Shard) error {
+			_, _, err := s.Requeue(ctx, "t", store.Letters{Oldest: 1})
+			return err
+		}},
+		{name: "purge", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Purge(ctx, "t", store.Letters{Members: []string{"t:1"}})
+			return err
+		}},
 	}
+}
+
+func nackOne(ctx context.Context, s store.Shard) error {
+	_, err := s.Nack(ctx, "t", store.Nack{Lease: store.Lease{Member: "t:1", Receipt: 1}, Delay: time.Second, MaxAttempts: 1})
+	return err
 }

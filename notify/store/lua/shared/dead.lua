@@ -95,3 +95,9 @@ local function bury(place, member, reason, attempts, now)
   keep_most(place, member)
   return true
 end
+
+-- Undoes bury, for who cannot take the member out of where it was.
+local function unbury(place, member)
+  try('HDEL', DEATHS, member)
+  call('ZREM', dead_of(place), member)
+end

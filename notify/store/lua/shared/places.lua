@@ -100,6 +100,14 @@ local function is_behind(topic, now)
   return head and head <= now
 end
 
+-- Puts a list of what is due into the ready set of its topic, or behind what is overdue in its schedule. Returns whether it is
+-- ready; and an error where that place is foreign.
+local function put_due(topic, list, earliest, now)
+  if is_behind(topic, now) then return false, not put_scheduled(topic, list, earliest) and foreign_schedule(topic) end
+  local is_ready = put_ready(topic, list, earliest)
+  return is_ready, not is_ready and foreign_ready(topic)
+end
+
 -- Puts a list of broadcasts of a topic where they wait for the carrier.
 local function put_broadcasts(list, earliest)
   local head = call('ZRANGE', BROADCASTS, 0, 0, 'WITHSCORES')[2]

@@ -1,0 +1,33 @@
+-- Gives a message back as not done. It uses up an attempt, and buries it if that was the last or if it shall be dead.
+-- ARGV: topic; member; receipt; when again, in ms from now; reason; default limit of attempts; 1 to bury it at once.
+-- Reply: the state it is in now, or '' if the lease is lost; attempts used up; its due time in ms.
+local topic, member, receipt, delay, reason, most, at_once = unpack(ARGV, 1, 7)
+local us, now = clock()
+if call('ZSCORE', LEASED, member) ~= receipt then return { '' } end
+local used = used_in(try('HGET', ATTEMPTS, member)) or math.huge
+used = used + 1
+local limit = line_of(call('HGET', MESSAGES, member)).attempts or tonumber(most)
+
+local function give_up_lease()
+  use_up(member)
+  take_leased({ member })
+end
+
+if at_once == '1' or used >= limit then
+  if used == math.huge then used = 0 end
+  local function stay_leased() unbury(topic, member) end
+  local buried = or_undo(stay_leased, function()
+    if not bury(topic, member, reason, used, now) then return false end
+    give_up_lease()
+    return true
+  end)
+  if not buried then return foreign_dead(topic) end
+  count(topic, 'leased', -1)
+  return { 'dead', used, now }
+end
+local due = math.ceil(us / 1000) + tonumber(delay)
+if not put_scheduled(topic, { due, member }, due) then return foreign_schedule(topic) end
+no_longer_leased(member, now)
+give_up_lease()
+count(topic, 'leased', -1)
+return { 'scheduled', used, due }

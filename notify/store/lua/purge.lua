@@ -1,0 +1,18 @@
+-- Removes dead letters of a topic for good.
+-- ARGV: topic; how many of the oldest; or topic, 0, then members.
+-- Reply: how many were removed.
+local topic, oldest = unpack(ARGV, 1, 2)
+oldest = tonumber(oldest)
+local dead = dead_of(topic)
+local members
+if oldest ~= 0 then
+  members = call('ZRANGE', dead, 0, oldest - 1)
+else
+  members = {}
+  for _, member in ipairs(column(3, #ARGV - 2)) do
+    if call('ZSCORE', dead, member) then members[#members + 1] = member end
+  end
+end
+if #members == 0 then return { 0 } end
+remove_dead(topic, members)
+return { #members }

@@ -1,0 +1,42 @@
+-- Gives claimed messages back untouched, so that no attempt is used up, and stops waiting for the topic.
+-- ARGV: topic; the inbox that waits no longer, or ''; then for as many messages each: members, receipts, due times in ms (0: now,
+--   behind what is overdue in the schedule).
+-- Reply: the positions, from 1, of those whose lease is lost.
+-- It may have been rung for messages that it now leaves: somebody else is rung for them.
+local topic, inbox = unpack(ARGV, 1, 2)
+local n = (#ARGV - 2) / 3
+local us, now = clock()
+local lost = {}
+if inbox ~= '' then try('ZREM', waiting_of(topic), inbox) end
+if n > 0 then
+  local members, receipts, dues = column(3, n), column(3 + n, n), column(3 + 2 * n, n)
+  local mine
+  mine, lost = held_under(members, receipts)
+  local due = {}
+  for i, member in ipairs(members) do due[member] = dues[i] end
+  local from_now, as_before, earliest = {}, {}, now
+  for _, member in ipairs(mine) do
+    local list, time = from_now, now
+    if due[member] ~= '0' then
+      list, time = as_before, due[member]
+      earliest = math.min(earliest, time)
+    end
+    list[#list + 1] = time
+    list[#list + 1] = member
+  end
+  if #mine > 0 then turn_receipts(topic) end
+  if #from_now > 0 then
+    local _, fault = put_due(topic, from_now, now, now)
+    if fault then return fault end
+  end
+  if #as_before > 0 and not put_ready(topic, as_before, earliest) then return foreign_ready(topic) end
+  if #mine > 0 then
+    count(topic, 'leased', -take_leased(mine))
+    if call('EXISTS', EXPIRIES) == 1 then
+      for _, member in ipairs(mine) do no_longer_leased(member, now) end
+    end
+  end
+end
+local ready = try('ZCARD', ready_of(topic)) or 0
+if ready > 0 then ring(topic, ready, us) end
+return lost

@@ -1,0 +1,36 @@
+-- Makes dead letters of a topic ready again, with all their attempts and their whole time to live; they wait in the schedule
+-- where something of the topic is overdue. A broadcast waits for the carrier.
+-- ARGV: topic; how many of the oldest; how many to pass over before them; or topic, 0, 0, then members.
+-- Reply: how many were requeued, and how many were left because their record is missing.
+local topic, oldest, pass = unpack(ARGV, 1, 3)
+oldest, pass = tonumber(oldest), tonumber(pass)
+local us, now = clock()
+local dead = dead_of(topic)
+local members = oldest == 0 and column(4, #ARGV - 3) or call('ZRANGE', dead, pass, pass + oldest - 1)
+local due, broadcasts, again, left = {}, {}, {}, 0
+for _, member in ipairs(members) do
+  if call('ZSCORE', dead, member) then
+    local record = call('HGET', MESSAGES, member)
+    if record and topic_of(member) == topic and try('HGET', DEATHS, member) ~= NO_RECORD then
+      local line = line_of(record)
+      if line.ttl then call('ZADD', EXPIRIES, math.min(now + line.ttl, MAX), member) end
+      local list = line.broadcast and broadcasts or due
+      list[#list + 1] = now
+      list[#list + 1] = member
+      again[#again + 1] = member
+    else
+      left = left + 1
+    end
+  end
+end
+if #broadcasts > 0 then
+  put_broadcasts(broadcasts, now)
+  count(topic, 'broadcasts', #broadcasts / 2)
+end
+if #again > 0 then turn_receipts(topic) end
+local is_ready, fault
+if #due > 0 then is_ready, fault = put_due(topic, due, now, now) end
+if fault then return fault end
+if #again > 0 then take_dead(topic, again) end
+if is_ready then ring(topic, #due / 2, us) end
+return { #again, left }
