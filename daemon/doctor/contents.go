@@ -57,12 +57,12 @@ func (e *exam) contents(ctx context.Context, apply bool) {
 
 // outOfPlace tells a finding of the contents.
 func (e *exam) outOfPlace(f repair.Finding) {
-	by := fmt.Sprintf("look at it, and remove it if nobody needs it: DEL %s%s", e.store.Keys().Base(), f.Key)
+	by := "look at it, and remove it if nobody needs it: DEL " + f.Whole
 	if f.Fault == repair.ForeignRecord {
-		by = fmt.Sprintf("look at it, and remove it if nobody needs it: HDEL %s%s %q", e.store.Keys().Base(), f.Key, f.Name)
+		by = fmt.Sprintf("look at it, and remove it if nobody needs it: HDEL %s %q", f.Whole, f.Name)
 	}
 	if f.Fault == repair.NoListener {
-		by = fmt.Sprintf("listen as %s again, which goes on from there; or remove it if nobody will: DEL %s%s", f.Name, e.store.Keys().Base(), f.Key)
+		by = fmt.Sprintf("listen as %s again, which goes on from there; or remove it if nobody will: DEL %s", f.Name, f.Whole)
 	}
 	switch {
 	case f.Repaired:

@@ -64,6 +64,7 @@ type Finding struct {
 	Key      string `json:"key"`              // where, without what all keys begin with
 	Remedy   string `json:"remedy,omitempty"` // what repairs it, as "removed"; empty: nothing here does
 	Repaired bool   `json:"repaired"`         // it was done
+	Whole    string `json:"-"`                // the key as Redis has it
 }
 
 // Harmless reports whether nothing of Bellhop suffers from it: it is only told.

@@ -2,51 +2,14 @@ package repair
 
 import (
 	"context"
-	_ "embed"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
-
-var (
-	//go:embed common.lua
-	common string
-
-	//go:embed places.lua
-	placesSource string
-	placesScript = newScript("places", placesSource)
-
-	//go:embed records.lua
-	recordsSource string
-	recordsScript = newScript("records", recordsSource)
-
-	//go:embed leftovers.lua
-	leftoversSource string
-	leftoversScript = newScript("leftovers", leftoversSource)
-
-	//go:embed topics.lua
-	topicsSource string
-	topicsScript = newScript("topics", topicsSource)
-
-	//go:embed listeners.lua
-	listenersSource string
-	listenersScript = newScript("listeners", listenersSource)
-
-	//go:embed counters.lua
-	countersSource string
-	countersScript = newScript("counters", countersSource)
-)
-
-func newScript(name, source string) *notify.Script {
-	return notify.NewScript("repair-"+name, common+source)
-}
 
 // A step should take Redis no longer than slow; pages are halved above it and
 // doubled below half of it.
@@ -54,7 +17,7 @@ const (
 	slow      = time.Millisecond
 	firstPage = 64
 	maxPage   = 512
-	names     = 100 // that one call looks at
+	names     = 100 // that one step looks at
 )
 
 // Options are the options of Run. The zero value looks, and changes nothing.
@@ -68,7 +31,7 @@ type Options struct {
 
 // run is one run.
 type run struct {
-	store *notify.Store
+	shard store.Shard
 	o     Options
 	on    func(Finding)
 	page  int
@@ -82,11 +45,13 @@ type run struct {
 // that of the connection, or that ctx ended: the summary is of what was done
 // until then. A user of Redis needs the rights of notify.RepairRights: where one
 // that scripts need is missing, nothing is done.
-func Run(ctx context.Context, store *notify.Store, o Options, on func(Finding)) (Summary, error) {
-	r := &run{store: store, o: o, on: on, page: firstPage}
-	err := store.CheckRepair(ctx)
-	if err == nil {
-		err = r.all(ctx)
+func Run(ctx context.Context, s *notify.Store, o Options, on func(Finding)) (Summary, error) {
+	r := &run{o: o, on: on, page: firstPage}
+	err := s.CheckRepair(ctx)
+	for _, shard := range s.Shards() {
+		if r.shard = shard; err == nil {
+			err = r.all(ctx)
+		}
 	}
 	if err != nil {
 		return r.sum, fmt.Errorf("look for what is out of place: %w", err)
@@ -94,10 +59,9 @@ func Run(ctx context.Context, store *notify.Store, o Options, on func(Finding)) 
 	return r.sum, nil
 }
 
-// all looks at everything. Records come after places, so that what was taken
-// out of a wrong place is given its right one.
+// all looks at everything in a shard. Records come after places, so that what was
+// taken out of a wrong place is given its right one.
 func (r *run) all(ctx context.Context) error {
-	keys := r.store.Keys()
 	found, err := r.keys(ctx)
 	if err != nil {
 		return err
@@ -105,50 +69,37 @@ func (r *run) all(ctx context.Context) error {
 	if found.empty {
 		return nil // nothing is founded just to look at it
 	}
-	r.sum.Topics = len(found.topics())
-	if r.whole, err = r.size(ctx); err != nil {
+	r.sum.Topics += len(found.topics)
+	size, err := r.shard.RepairSize(ctx)
+	if err != nil {
 		return err
 	}
-	for _, step := range []func() error{
+	r.whole += size
+	for _, pass := range []func() error{
 		func() error { return r.places(ctx, found) },
 		func() error { return r.topics(ctx, found) },
 		func() error { return r.records(ctx) },
 		func() error { return r.leftovers(ctx) },
 		func() error { return r.listeners(ctx, found.names) },
-		func() error { return r.counters(ctx, keys.Leased(), "leased") },
-		func() error { return r.counters(ctx, keys.Broadcasts(), "broadcasts") },
+		func() error { return r.counters(ctx, store.PlaceLeased) },
+		func() error { return r.counters(ctx, store.PlaceBroadcasts) },
 	} {
-		if err := step(); err != nil {
+		if err := pass(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// size returns about how much there is to look at: each message has a record and stands in a place.
-func (r *run) size(ctx context.Context) (int, error) {
-	keys, pipe := r.store.Keys(), r.store.Client().Pipeline()
-	messages, attempts, deaths, expiries := pipe.HLen(ctx, keys.Messages()), pipe.HLen(ctx, keys.Attempts()), pipe.HLen(ctx, keys.Deaths()), pipe.ZCard(ctx, keys.Expiries())
-	var foreign redis.Error // of a key of another type, which is told of when it is looked at
-	if _, err := pipe.Exec(ctx); err != nil && !errors.As(err, &foreign) {
-		return 0, err
-	}
-	return int(2*messages.Val() + attempts.Val() + deaths.Val() + expiries.Val()), nil
-}
-
 func (r *run) places(ctx context.Context, found found) error {
-	keys := r.store.Keys()
-	for _, key := range []string{keys.Leased(), keys.Broadcasts()} {
-		if _, err := r.scan(ctx, placesScript, []string{key}, ""); err != nil {
+	for _, place := range []store.Place{store.PlaceLeased, store.PlaceBroadcasts} {
+		if err := r.place(ctx, place, ""); err != nil {
 			return err
 		}
 	}
-	for _, place := range []struct {
-		topics []string
-		key    func(topic string) string
-	}{{found.ready, keys.Ready}, {found.scheduled, keys.Schedule}, {found.dead, keys.Dead}} {
-		for _, topic := range place.topics {
-			if _, err := r.scan(ctx, placesScript, []string{place.key(topic)}, topic); err != nil {
+	for _, place := range []store.Place{store.PlaceReady, store.PlaceSchedule, store.PlaceDead} {
+		for _, topic := range found.places[place] {
+			if err := r.place(ctx, place, topic); err != nil {
 				return err
 			}
 		}
@@ -156,41 +107,31 @@ func (r *run) places(ctx context.Context, found found) error {
 	return nil
 }
 
-func (r *run) records(ctx context.Context) (err error) {
-	r.sum.Messages, err = r.scan(ctx, recordsScript, nil)
+func (r *run) place(ctx context.Context, place store.Place, topic string) error {
+	_, err := r.scan(ctx, func(ctx context.Context, step store.RepairStep) (store.Repaired, error) {
+		return r.shard.RepairPlace(ctx, place, topic, step)
+	})
+	return err
+}
+
+func (r *run) records(ctx context.Context) error {
+	looked, err := r.scan(ctx, r.shard.RepairRecords)
+	r.sum.Messages += looked
 	return err
 }
 
 // topics compares the topics that have a key or a counter, and those that are said to have something.
 func (r *run) topics(ctx context.Context, found found) error {
-	keys, client, topics := r.store.Keys(), r.store.Client(), found.topics()
-	for _, key := range []string{keys.Schedules(), keys.ReadyTopics(), keys.PausedTopics(), keys.TopicNames()} {
-		err := everything(func(c uint64) ([]string, uint64, error) {
-			return client.ZScan(ctx, key, c, "", maxPage).Result()
-		}, 2, topics)
-		if err != nil {
-			return err
-		}
-	}
-	err := everything(func(c uint64) ([]string, uint64, error) {
-		fields, next, err := client.HScan(ctx, keys.Topics(), c, "", maxPage).Result()
-		for i, field := range fields {
-			fields[i], _, _ = strings.Cut(field, ":")
-		}
-		return fields, next, err
-	}, 2, topics)
-	if err != nil {
+	topics := maps.Clone(found.topics)
+	if err := r.shard.IndexedTopics(ctx, func(topic string) { topics[topic] = true }); err != nil {
 		return err
 	}
-	return r.named(ctx, topicsScript, []string{
-		keys.Logs(), keys.OldestDeaths(), keys.NewestDeaths(), keys.SeenTopics(), keys.TopicNames(), keys.PausedTopics(),
-	}, topics)
+	return r.named(ctx, topics, r.shard.RepairTopics)
 }
 
 func (r *run) leftovers(ctx context.Context) error {
-	keys := r.store.Keys()
-	for _, key := range []string{keys.Attempts(), keys.Expiries(), keys.Deaths()} {
-		if _, err := r.scan(ctx, leftoversScript, []string{key}); err != nil {
+	for _, repair := range []pageRepair{r.shard.RepairAttempts, r.shard.RepairExpiries, r.shard.RepairReasons} {
+		if _, err := r.scan(ctx, repair); err != nil {
 			return err
 		}
 	}
@@ -198,34 +139,38 @@ func (r *run) leftovers(ctx context.Context) error {
 }
 
 func (r *run) listeners(ctx context.Context, names map[string]bool) error {
-	keys := r.store.Keys()
-	err := everything(func(c uint64) ([]string, uint64, error) {
-		return r.store.Client().ZScan(ctx, keys.Handed(), c, "", maxPage).Result()
-	}, 2, names)
-	if err != nil {
+	if err := r.shard.HandedListeners(ctx, func(name string) { names[name] = true }); err != nil {
 		return err
 	}
-	return r.named(ctx, listenersScript, []string{keys.Listeners(), keys.Handed()}, names)
+	return r.named(ctx, names, r.shard.RepairListeners)
 }
 
-func (r *run) counters(ctx context.Context, key, what string) error {
-	looked, err := r.scan(ctx, countersScript, []string{key}, what)
+// counters compares the counters of what stands in a place of all topics.
+func (r *run) counters(ctx context.Context, of store.Place) error {
+	looked, err := r.scan(ctx, func(ctx context.Context, step store.RepairStep) (store.Repaired, error) {
+		return r.shard.RepairCounters(ctx, of, step)
+	})
 	if err == nil && looked == 0 {
-		r.sum.Uncounted = append(r.sum.Uncounted, what)
+		r.sum.Uncounted = append(r.sum.Uncounted, of.String())
 	}
 	return err
 }
 
-// scan runs a script on all pages of a key, and returns how many were looked at.
-func (r *run) scan(ctx context.Context, script *notify.Script, keys []string, args ...any) (looked int, err error) {
-	for cursor := "0"; ; {
-		next, n, err := r.step(ctx, script, keys, cursor, args...)
-		looked += n
-		r.progress(n)
-		if err != nil || next == "0" {
+// pageRepair looks at a page of a key.
+type pageRepair func(context.Context, store.RepairStep) (store.Repaired, error)
+
+// scan makes a step for each page of a key, and returns how many were looked at.
+func (r *run) scan(ctx context.Context, repair pageRepair) (looked int, err error) {
+	for cursor := ""; ; {
+		done, err := r.step(ctx, func() (store.Repaired, error) {
+			return repair(ctx, store.RepairStep{Apply: r.o.Apply, Cursor: cursor, Size: r.page})
+		})
+		looked += done.Looked
+		r.progress(done.Looked)
+		if err != nil || done.Next == "" {
 			return looked, err
 		}
-		cursor = next
+		cursor = done.Next
 	}
 }
 
@@ -237,51 +182,41 @@ func (r *run) progress(n int) {
 	}
 }
 
-// named runs a script on names, some at a time.
-func (r *run) named(ctx context.Context, script *notify.Script, keys []string, of map[string]bool) error {
+// named makes steps for names, some at a time.
+func (r *run) named(ctx context.Context, of map[string]bool, repair func(context.Context, bool, []string) (store.Repaired, error)) error {
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(of)), names) {
-		args := make([]any, len(some))
-		for i, name := range some {
-			args[i] = name
-		}
-		if _, _, err := r.step(ctx, script, keys, "0", args...); err != nil {
+		if _, err := r.step(ctx, func() (store.Repaired, error) { return repair(ctx, r.o.Apply, some) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// step runs a script once, tells what it found, and pauses for as long as it took.
-func (r *run) step(ctx context.Context, script *notify.Script, keys []string, cursor string, args ...any) (next string, looked int, err error) {
-	apply := 0
-	if r.o.Apply {
-		apply = 1
-	}
+// step makes a step, tells what it found, and pauses for as long as it took.
+func (r *run) step(ctx context.Context, repair func() (store.Repaired, error)) (store.Repaired, error) {
 	began := time.Now()
-	reply, err := r.store.Run(ctx, script, keys, append([]any{r.store.Keys().Base(), apply, cursor, r.page}, args...)...)
+	done, err := repair()
 	if err != nil {
-		return "", 0, err
+		return store.Repaired{}, err
 	}
-	next, _ = reply[0].(string)
-	n, _ := reply[1].(int64)
-	us, _ := reply[2].(int64)
-	findings, _ := reply[3].([]any)
-	for _, one := range findings {
-		if err := r.read(one); err != nil {
-			return "", 0, err
+	for _, f := range done.Findings {
+		fault, err := faultOf(f.What)
+		if err != nil {
+			return store.Repaired{}, err
 		}
+		r.tell(Finding{Fault: fault, Name: f.Name, Key: f.Short, Remedy: f.Remedy, Whole: f.Key})
 	}
-	took := time.Duration(us) * time.Microsecond
+	took := done.Took
 	if took == 0 { // Redis 7.2 and newer stop the clock inside a script
 		took = time.Since(began)
 	}
 	r.adapt(took)
 	select {
 	case <-ctx.Done():
-		return "", 0, ctx.Err()
+		return store.Repaired{}, ctx.Err()
 	case <-time.After(took):
 	}
-	return next, int(n), nil
+	return done, nil
 }
 
 // adapt keeps a step short for everybody else who calls Redis.
@@ -292,24 +227,6 @@ func (r *run) adapt(took time.Duration) {
 	case took < slow/2:
 		r.page = min(r.page*2, maxPage)
 	}
-}
-
-// read tells a finding of a script.
-func (r *run) read(reply any) error {
-	fields, _ := reply.([]any)
-	if len(fields) != 4 {
-		return fmt.Errorf("a finding of %d fields", len(fields))
-	}
-	var texts [4]string
-	for i, field := range fields {
-		texts[i], _ = field.(string)
-	}
-	fault, err := faultOf(texts[0])
-	if err != nil {
-		return err
-	}
-	r.tell(Finding{Fault: fault, Name: texts[1], Key: texts[2], Remedy: texts[3]})
-	return nil
 }
 
 // tell counts a finding and passes it on.

@@ -20,6 +20,7 @@ type row struct {
 	holds  string // the fields, members or entries, or what is published
 	with   string // their values or scores
 	public bool   // a channel for programs of any language: it stands behind the prefix alone
+	place  Place  // of members; 0: it is none
 }
 
 // table is everything that Bellhop has in Redis. All names are made of it, in Go
@@ -27,13 +28,13 @@ type row struct {
 var table = []row{
 	{lua: "FORMAT", name: "format", kind: kindString, holds: "FORMAT ID: the number of the layout, and which store it is"},
 	{lua: "SCHEDULES", name: "schedule", kind: kindZSet, holds: "topics that have a schedule", with: "due ms of the first in it"},
-	{lua: "schedule_of", name: "schedule:", of: "topic", kind: kindZSet, holds: "members that wait for their due time", with: "due ms"},
+	{lua: "schedule_of", name: "schedule:", of: "topic", kind: kindZSet, holds: "members that wait for their due time", with: "due ms", place: PlaceSchedule},
 	{lua: "READY", name: "ready", kind: kindZSet, holds: "topics that have something ready", with: "due ms of the first, or of an earlier one that is gone"},
-	{lua: "ready_of", name: "ready:", of: "topic", kind: kindZSet, holds: "members that are due", with: "due ms; after a lease, when that ended"},
+	{lua: "ready_of", name: "ready:", of: "topic", kind: kindZSet, holds: "members that are due", with: "due ms; after a lease, when that ended", place: PlaceReady},
 	{lua: "waiting_of", name: "waiting:", of: "topic", kind: kindZSet, holds: "inboxes of subscribers that wait", with: "us since which; more by 1e15 if rung since"},
-	{lua: "LEASED", name: "leased", kind: kindZSet, holds: "members that a subscriber has", with: "receipt: the end of the lease in us, last digit as receipt_of says"},
-	{lua: "BROADCASTS", name: "broadcasts", kind: kindZSet, holds: "members of broadcasts that wait", with: "due ms"},
-	{lua: "dead_of", name: "dead:", of: "topic", kind: kindZSet, holds: "dead letters; those without a topic in that of _", with: "ms of death"},
+	{lua: "LEASED", name: "leased", kind: kindZSet, holds: "members that a subscriber has", with: "receipt: the end of the lease in us, last digit as receipt_of says", place: PlaceLeased},
+	{lua: "BROADCASTS", name: "broadcasts", kind: kindZSet, holds: "members of broadcasts that wait", with: "due ms", place: PlaceBroadcasts},
+	{lua: "dead_of", name: "dead:", of: "topic", kind: kindZSet, holds: "dead letters; those without a topic in that of _", with: "ms of death", place: PlaceDead},
 	{lua: "MESSAGES", name: "messages", kind: kindHash, holds: "members", with: "record: a line of JSON, a newline, the body"},
 	{lua: "ATTEMPTS", name: "attempts", kind: kindHash, holds: "members that used up some", with: "attempts"},
 	{lua: "EXPIRIES", name: "expiries", kind: kindZSet, holds: "members that have a time to live", with: "ms of its end; .5 where a lease put it off"},

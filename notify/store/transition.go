@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -39,10 +38,10 @@ func promised(t *transition) { t.promised = true }
 // moves, acknowledges or removes frees more than it takes.
 func grows(t *transition) { t.grows = true }
 
-// script returns the transition of lua/NAME.lua. What [Store.Observe] reports is
-// the last part of the name.
+// script returns the transition of lua/NAME.lua. [Store.Observe] reports
+// repair-places of lua/repair/places.lua.
 func script(name string, options ...option) *transition {
-	t := &transition{name: path.Base(name)}
+	t := &transition{name: strings.ReplaceAll(name, "/", "-")}
 	for _, o := range options {
 		o(t)
 	}

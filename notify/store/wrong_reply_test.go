@@ -145,6 +145,14 @@ func TestWrongReplies(t *testing.T) {
 // fewer says that a reply may end earlier than it does.
 func fewer(what string) bool { return what == "the last is missing" }
 
+// fewerFindings says that a repair may find less.
+func fewerFindings(what string) bool { return what == "value 4 is a list in which the last is missing" }
+
+// strayLease has a repair find something.
+func strayLease(ctx context.Context, s store.Shard) {
+	s.Store().Client().ZAdd(ctx, s.Store().Keys().Leased(), redis.Z{Score: 1, Member: "t:stray"})
+}
+
 // askings returns a call of each transition.
 func askings() []asking {
 	return []asking{
@@ -184,6 +192,32 @@ func askings() []asking {
 		}},
 		{name: "purge", call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.Purge(ctx, "t", store.Letters{Members: []string{"t:1"}})
+			return err
+		}},
+		{name: "repair places", takes: fewerFindings, call: func(ctx context.Context, s store.Shard) error {
+			strayLease(ctx, s)
+			_, err := s.RepairPlace(ctx, store.PlaceLeased, "", store.RepairStep{Size: 10})
+			return err
+		}},
+		{name: "repair records", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.RepairRecords(ctx, store.RepairStep{Size: 10})
+			return err
+		}},
+		{name: "repair leftovers", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.RepairExpiries(ctx, store.RepairStep{Size: 10})
+			return err
+		}},
+		{name: "repair topics", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.RepairTopics(ctx, false, []string{"t"})
+			return err
+		}},
+		{name: "repair listeners", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.RepairListeners(ctx, false, []string{"n"})
+			return err
+		}},
+		{name: "repair counters", takes: fewerFindings, call: func(ctx context.Context, s store.Shard) error {
+			strayLease(ctx, s)
+			_, err := s.RepairCounters(ctx, store.PlaceLeased, store.RepairStep{Size: 10})
 			return err
 		}},
 	}

@@ -1,11 +1,13 @@
 -- Compares the counters of one kind with what they count, all of it at one moment.
--- KEYS[10]: the sorted set that holds that. ARGV[7]: the counters' name.
--- Reply: as of all, but where there are too many to be counted in one step none was looked at.
+-- KEY: the sorted set that holds that.
+-- ARGV: those of all (shared/repair.lua); the counters' name.
+-- Reply: that of all, but where there are too many to be counted in one step none was looked at.
+local what = ARGV[4]
+local us = clock()
 local MOST = 4000
-local key, what = KEYS[10], ARGV[7]
-if (try('ZCARD', key) or 0) > MOST then return answer('0') end
-local counted = {}
-for _, member in ipairs(try('ZRANGE', key, 0, -1) or {}) do
+if (try('ZCARD', KEY) or 0) > MOST then return report('0', 0, us) end
+local looked, counted = 0, {}
+for _, member in ipairs(try('ZRANGE', KEY, 0, -1) or {}) do
   local topic = topic_of(member)
   if topic and is_topic(topic) then counted[topic] = (counted[topic] or 0) + 1 end
 end
@@ -24,15 +26,15 @@ local function compare(topic, value)
   end
 end
 
-local page = try('HSCAN', TOPICS, cursor, 'COUNT', PAGE) or { '0', {} }
+local page = try('HSCAN', TOPICS, CURSOR, 'COUNT', PAGE) or { '0', {} }
 for i = 1, #page[2], 2 do
   local topic, name = string.match(page[2][i], '^([^:]+):(.*)$')
   if name == what then compare(topic, page[2][i + 1]) end
 end
-if cursor == '0' then
+if CURSOR == '0' then
   looked = looked + 1
   for topic in pairs(counted) do
     if try('HEXISTS', TOPICS, topic .. ':' .. what) == 0 then compare(topic, nil) end
   end
 end
-return answer(page[1])
+return report(page[1], looked, us)

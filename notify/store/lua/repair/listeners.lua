@@ -1,0 +1,20 @@
+-- Looks at what is kept of named listeners: that of names which are not registered is only told, since who listens under the
+-- name next makes the registration again, and goes on from there.
+-- ARGV: those of all (shared/repair.lua); names.
+-- Reply: that of all.
+local names = column(4, #ARGV - 3)
+local us = clock()
+
+local function examine(name)
+  if try('HEXISTS', LISTENERS, name) == 0 then
+    for _, key in ipairs({ places_of(name), held_of(name), tries_of(name) }) do
+      if call('EXISTS', key) == 1 then wrong('no listener', name, key, '') end
+    end
+  end
+  if call('EXISTS', held_of(name)) == 0 and try('ZSCORE', HANDED, name) then
+    if wrong('index', name, HANDED, 'removed, since it has nothing in hand') then call('ZREM', HANDED, name) end
+  end
+end
+
+for _, name in ipairs(names) do examine(name) end
+return report('0', #names, us)

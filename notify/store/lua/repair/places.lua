@@ -1,0 +1,41 @@
+-- Looks at the members of one place: those without a record, those that belong to another topic, those that stand in two
+-- places, and dead letters without a reason.
+-- KEY: the place.
+-- ARGV: those of all (shared/repair.lua); the topic of the place, '' if it holds those of all.
+-- Reply: that of all.
+local own = ARGV[4]
+local us = clock()
+local next_page, members = page_of('ZSCAN', KEY)
+
+-- Which of its places a member stays in: the first, but a broadcast, and nothing else, waits among broadcasts.
+local function stays_in(where, member)
+  for i, place in ipairs(where) do
+    if place == BROADCASTS then
+      if line_of(call('HGET', MESSAGES, member)).broadcast then return place end
+      table.remove(where, i)
+    end
+  end
+  return where[1]
+end
+
+local function examine(topic, member, where)
+  if call('HEXISTS', MESSAGES, member) == 0 then
+    if wrong('no record', member, KEY, 'removed') then take_out(KEY, own ~= '' and own or topic, member) end
+    return
+  end
+  if own ~= '' and own ~= topic and (topic ~= '' or KEY ~= dead_of(NOWHERE)) then
+    if wrong('other topic', member, KEY, 'removed from there') then take_out(KEY, own, member) end
+    return
+  end
+  local place = #where > 1 and stays_in(where, member) or KEY
+  if place ~= KEY then
+    if wrong('two places', member, KEY, 'removed from there') then take_out(KEY, topic, member) end
+  elseif KEY == dead_of(dead_place(topic)) and not try('HGET', DEATHS, member) then
+    if wrong('no reason', member, KEY, 'given the reason unknown') then try('HSET', DEATHS, member, 'unknown') end
+  end
+end
+
+for topic, list in pairs(members_by_topic(members)) do
+  for i, where in ipairs(places_with(topic, list)) do examine(topic, list[i], where) end
+end
+return report(next_page, #members, us)

@@ -1,0 +1,37 @@
+-- Looks at records: those that stand in no place are made ready, as due now, or have the carrier send them if they are broadcasts.
+-- Those of a name that is none of ours are told, and stay.
+-- ARGV: those of all (shared/repair.lua).
+-- Reply: that of all.
+local us, now = clock()
+local next_page, members = page_of('HSCAN', MESSAGES)
+
+local function send(topic, member)
+  local head = head_of(BROADCASTS)
+  if not try('ZADD', BROADCASTS, now, member) then return in_vain() end
+  count(topic, 'broadcasts', 1)
+  know(topic)
+  nudge(now, head)
+end
+
+local function make_ready(topic, member)
+  if not put_ready(topic, { now, member }, now) then return in_vain() end
+  know(topic)
+  ring(topic, 1, us)
+end
+
+local function examine(topic, member)
+  if topic == '' then
+    wrong('foreign record', member, MESSAGES, '')
+  elseif line_of(call('HGET', MESSAGES, member)).broadcast then
+    if wrong('no place', member, MESSAGES, 'sent, as due now') then send(topic, member) end
+  elseif wrong('no place', member, MESSAGES, 'made ready, as due now') then
+    make_ready(topic, member)
+  end
+end
+
+for topic, list in pairs(members_by_topic(members)) do
+  for i, where in ipairs(places_with(topic, list)) do
+    if #where == 0 then examine(topic, list[i]) end
+  end
+end
+return report(next_page, #members, us)
