@@ -107,7 +107,7 @@ func (l *Listener) register(ctx context.Context, p notify.Pattern, o ListenOptio
 	pause := pause{log: l.o.Logger}
 	for ctx.Err() == nil {
 		at, err := l.enroll(ctx, p, o)
-		if err != nil && !notify.Away(err) {
+		if err != nil && ctx.Err() == nil && !notify.Away(err) {
 			return registration{}, err
 		}
 		if pause.after(ctx, err); err == nil {
