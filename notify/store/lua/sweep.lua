@@ -10,7 +10,7 @@
 local token, rank, most_dead, dead_age, topic_age = unpack(ARGV, 1, 5)
 local LETTERS = 200 -- dead letters removed in one call
 local AGED = 50 -- topics in which some may be too old
-local PAGE = 200 -- topics in which there may be too many
+local TOO_MANY = 200 -- topics in which there may be too many
 local LOOKS = 280 -- topics of which may be nothing left
 local STRIKES = 100 -- of those who wait for one and are not heard
 local CHUNK = 56 -- of them, whose counters are read at a time
@@ -49,13 +49,13 @@ end
 
 -- Looks at a page of topics. The next page is the same where this call removes no more.
 local function remove_too_many()
-  local topics = try('ZRANGE', OLDEST, rank, rank + PAGE - 1) or {}
+  local topics = try('ZRANGE', OLDEST, rank, rank + TOO_MANY - 1) or {}
   for _, topic in ipairs(topics) do
     local all = try('ZCARD', dead_of(topic)) or 0
     if all > KEEP or all == 0 then remove(topic, math.max(all - KEEP, 0)) end
     if left == 0 then return end
   end
-  rank = #topics == PAGE and rank + PAGE or 0
+  rank = #topics == TOO_MANY and rank + TOO_MANY or 0
 end
 
 -- Has each death see to it that there are not too many, and returns how many those removed since the last call.
