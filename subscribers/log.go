@@ -11,20 +11,11 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
-var (
-	//go:embed logs.lua
-	logsPrelude string
-
-	//go:embed read.lua
-	readSource string
-	readScript = notify.NewScript("read", logsPrelude+readSource)
-
-	//go:embed grown.lua
-	grownSource string
-	grownScript = notify.NewScript("grown", grownSource)
-)
+//go:embed logs.lua
+var logsPrelude string
 
 const (
 	readTopics = 100     // logs that one call reads
@@ -71,6 +62,9 @@ type logs struct {
 	stats *counters
 }
 
+// shard returns the shard in which the logs stand.
+func (l logs) shard() store.Shard { return l.store.Shards()[0] }
+
 // growth is which logs have grown behind a position.
 type growth struct {
 	store  string          // the id of the store
@@ -83,25 +77,20 @@ type growth struct {
 // says, and only of some where these are given.
 func (l logs) grown(ctx context.Context, after notify.Position, only []string, want func(topic string) bool) (g growth, err error) {
 	for first := true; ; first = false {
-		args := []any{int64(after), grownPage}
-		for _, topic := range only {
-			args = append(args, topic)
-		}
-		reply, err := l.store.Run(ctx, grownScript, []string{l.store.Keys().Logs()}, args...)
+		page, err := l.shard().Grown(ctx, after, grownPage, only...)
 		if err != nil {
 			return growth{}, fmt.Errorf("look at the logs: %w", err)
 		}
 		if first {
-			g.store, g.last, g.now = storeID(reply[0]), position(reply[1]), position(reply[2])
+			g.store, g.last, g.now = page.StoreID, page.Last, page.Now
 		}
-		page := reply[3:]
-		for i := 0; i+1 < len(page); i += 2 {
-			if topic, _ := page[i].(string); want(topic) && notify.CheckTopic(topic) == nil {
-				g.topics = append(g.topics, topic)
+		for _, log := range page.Logs {
+			if want(log.Topic) && notify.CheckTopic(log.Topic) == nil {
+				g.topics = append(g.topics, log.Topic)
 			}
-			after = position(page[i+1])
+			after = log.Last
 		}
-		if len(only) > 0 || len(page) < 2*grownPage {
+		if len(only) > 0 || len(page.Logs) < grownPage {
 			return g, nil
 		}
 	}
@@ -131,24 +120,20 @@ type reading struct {
 func (l logs) read(ctx context.Context, topics []string, after, upTo notify.Position, bytes, others int, behind notify.Position) (r reading, err error) {
 	end := endOfLogs
 	for page := range slices.Chunk(topics, readTopics) {
-		keys := []string{l.store.Keys().Logs()}
-		args := []any{int64(after), int64(upTo), max(readItems/len(page), 1), others, int64(behind), bytes}
-		for _, topic := range page {
-			keys = append(keys, l.store.Keys().Log(topic))
-			args = append(args, topic)
-		}
-		reply, err := l.store.Run(ctx, readScript, keys, args...)
+		got, err := l.shard().Read(ctx, store.Read{
+			Topics: page, After: after, UpTo: upTo, Each: max(readItems/len(page), 1), Bytes: bytes, Others: others, Behind: behind,
+		})
 		if err != nil {
 			return reading{}, fmt.Errorf("read broadcasts: %w", err)
 		}
 		if others > 0 {
-			r.heed(reply, topics)
+			r.heed(got, topics)
 		}
-		r.store, r.last = storeID(reply[0]), position(reply[1])
+		r.store, r.last = got.StoreID, got.Last
 		upTo, others = r.last, 0 // all pages are up to where the first one was
-		for i, one := range reply[4:] {
-			of, complete := l.readLog(page[i], one.([]any), after)
-			if !complete {
+		for i, log := range got.Logs {
+			of := l.items(page[i], log, after)
+			if log.More && len(of) > 0 {
 				end = min(end, of[len(of)-1].position)
 			}
 			r.items = append(r.items, of...)
@@ -174,28 +159,36 @@ func (r *reading) cut(bytes int) {
 }
 
 // heed takes note of the topics that have grown, of which some are asked for.
-func (r *reading) heed(reply []any, asked []string) {
-	more, _ := reply[2].(int64)
-	r.more = more > 0
-	found, _ := reply[3].([]any)
-	for _, one := range found {
-		if topic, _ := one.(string); !slices.Contains(asked, topic) && notify.CheckTopic(topic) == nil {
+func (r *reading) heed(got store.Reading, asked []string) {
+	r.more = got.More
+	for _, topic := range got.Others {
+		if !slices.Contains(asked, topic) && notify.CheckTopic(topic) == nil {
 			r.others = append(r.others, topic)
 		}
 	}
 }
 
-// readLog reads what read.lua answers for one log, and whether it is all there is.
-func (l logs) readLog(topic string, reply []any, after notify.Position) (items []item, complete bool) {
-	if lost := position(reply[1]); lost > 0 {
-		items = append(items, item{topic: topic, position: lost, gap: &Gap{topic, after, lost}, why: logTrimmed})
+// items returns what a page of a log holds behind a position.
+func (l logs) items(topic string, page store.LogPage, after notify.Position) (items []item) {
+	if page.Lost > 0 {
+		items = append(items, item{topic: topic, position: page.Lost, gap: &Gap{topic, after, page.Lost}, why: logTrimmed})
 	}
-	entries, _ := reply[2].([]any)
-	for _, entry := range entries {
-		items = append(items, l.decode(topic, entry))
+	for _, entry := range page.Entries {
+		items = append(items, l.itemOf(topic, entry))
 	}
-	more, _ := reply[0].(int64)
-	return items, more == 0 || len(items) == 0
+	return items
+}
+
+// itemOf returns what an entry of a log is. One that is foreign is counted, and
+// comes back without a broadcast.
+func (l logs) itemOf(topic string, entry store.Entry) item {
+	b := &Broadcast{Topic: topic, ID: entry.ID, Due: entry.Due, Position: entry.Position, Attempt: 1}
+	var err error
+	if b.Record, err = notify.DecodeRecord(entry.Record); err != nil || b.ID == "" || b.Published.IsZero() {
+		l.stats.unreadable.Add(1)
+		b = nil
+	}
+	return item{topic: topic, position: entry.Position, broadcast: b}
 }
 
 // decode reads an entry of a log. One that is foreign is counted, and comes

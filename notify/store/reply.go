@@ -124,12 +124,19 @@ func (r *reply) due() int64 {
 
 // list reads a list.
 func (r *reply) list() *reply {
+	l := new(reply)
+	r.open(l)
+	return l
+}
+
+// open is list with a cursor that is there: one for the lists of a list.
+func (r *reply) open(l *reply) {
 	value := r.next()
 	values, ok := value.([]any)
 	if !ok && r.err == nil {
 		r.fail("a list", value)
 	}
-	return &reply{name: r.name, values: values, within: r, err: r.err}
+	*l = reply{name: r.name, values: values, within: r, err: r.err}
 }
 
 // texts reads a list of strings.

@@ -186,6 +186,29 @@ func askings() []asking {
 			_, err := s.Release(ctx, "t", "", []store.Return{{Lease: store.Lease{Member: "t:1", Receipt: 1}}})
 			return err
 		}},
+		{name: "grown", right: []any{"2 id", "1000", "2000", "t", "1000"}, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Grown(ctx, 0, 10)
+			return err
+		}},
+		{
+			name: "read",
+			right: []any{
+				"2 id", "1000", int64(0),
+				[]any{"u"},
+				[]any{int64(1), "900", []any{[]any{"1-0", []any{"id", "1", "due", "0"}}}},
+			},
+			takes: func(what string) bool { // fewer topics, entries or fields are none of the reply's faults, nor are fields that it does not know
+				return strings.HasPrefix(what, "value 4 is a list in which the last") || strings.HasSuffix(what, "value 3 is a list in which the last is missing")
+			},
+			call: func(ctx context.Context, s store.Shard) error {
+				_, err := s.Read(ctx, store.Read{Topics: []string{"t"}, Each: 10, Others: 10, Bytes: 1000})
+				return err
+			},
+		},
+		{name: "lag", right: []any{[]any{"900", int64(1), int64(0)}}, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Lag(ctx, []store.LogPlace{{Topic: "t", Place: 1, From: 1}})
+			return err
+		}},
 		{name: "requeue", call: func(ctx context.Context, s store.Shard) error {
 			_, _, err := s.Requeue(ctx, "t", store.Letters{Oldest: 1})
 			return err

@@ -1,0 +1,18 @@
+-- Tells which logs have grown behind a position, a page at a time.
+-- ARGV: after where, in us; how many at the most; then topics, if no others are asked for.
+-- Reply: the mark of the store; the position of the last broadcast of all, 0 if there is none, and now in us; then topic and
+--   position of its last one of each: by position, where no topics were asked for.
+local after, most = unpack(ARGV, 1, 2)
+local topics = column(3, #ARGV - 2)
+local grown = {}
+if #topics == 0 then
+  grown = try('ZRANGE', LOGS, '(' .. after, text(LAST), 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES') or {}
+end
+for _, topic in ipairs(topics) do
+  local last = last_sent_to(topic)
+  if last and last > tonumber(after) then
+    grown[#grown + 1] = topic
+    grown[#grown + 1] = text(last)
+  end
+end
+return { STORE, text(last_sent()), text((clock())), unpack(grown) }
