@@ -156,6 +156,19 @@ func strayLease(ctx context.Context, s store.Shard) {
 // askings returns a call of each transition.
 func askings() []asking {
 	return []asking{
+		{name: "elect", right: []any{int64(1), "7 1 3000 me", int64(7)}, call: electOnce},
+		{name: "elect, where another carries", right: []any{int64(0), "7 1 3000 other", int64(2999)}, call: electOnce},
+		{name: "resign", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Resign(ctx, "7 1 3000 other")
+			return err
+		}},
+		{name: "carry", call: carryOnce, right: []any{
+			int64(1), int64(3), "-1", "1763676000123456", int64(900), "0", int64(0), int64(12), "1763676000123",
+			[]any{"1763676000123", int64(2), "-inf", int64(1)}, int64(1), "allkeys-lru", []any{"t:1", "expired", int64(0), "foreign", "member without a topic", int64(1)},
+		}},
+		{name: "carry, where another does", right: []any{int64(0), "8 1 3000 other"}, call: carryOnce},
+		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(1), int64(0), int64(3), int64(2), []any{"t", int64(4), "_", int64(1)}}},
+		{name: "sweep, where another does", right: []any{int64(0), ""}, call: sweepOnce},
 		{name: "ack", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.Ack(ctx, "t", []store.Lease{{Member: "t:1", Receipt: 1}})
 			return err
@@ -248,5 +261,29 @@ func askings() []asking {
 
 func nackOne(ctx context.Context, s store.Shard) error {
 	_, err := s.Nack(ctx, "t", store.Nack{Lease: store.Lease{Member: "t:1", Receipt: 1}, Delay: time.Second, MaxAttempts: 1})
+	return err
+}
+
+func electOnce(ctx context.Context, s store.Shard) error {
+	_, err := s.Elect(ctx, "me", time.Second)
+	return err
+}
+
+func carryOnce(ctx context.Context, s store.Shard) error {
+	_, err := s.Carry(ctx, store.Carry{Token: "no", Lease: time.Second, Batch: 1, Ready: "0"})
+	return unlessDeposed(err)
+}
+
+func sweepOnce(ctx context.Context, s store.Shard) error {
+	_, err := s.Sweep(ctx, store.Sweep{Token: "no", KeepDeadAge: time.Second, KeepTopics: time.Second})
+	return unlessDeposed(err)
+}
+
+// unlessDeposed returns an error but that of a carrier that is not elected.
+func unlessDeposed(err error) error {
+	var deposed *store.DeposedError
+	if errors.As(err, &deposed) {
+		return nil
+	}
 	return err
 }

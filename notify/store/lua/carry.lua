@@ -8,6 +8,41 @@
 --   repeated a ring, by which policy Redis may evict what it holds ('' between beats, and where it does not), and a list of those
 --   that were buried: member, reason, attempts used up.
 local token, epoch, lease, batch, limit_by_default, keep_count, keep_age, beats, cursor, rank = unpack(ARGV, 1, 10)
+local holder = call('GET', CARRIER)
+if holder ~= token then return { 0, holder or '' } end
+call('PEXPIRE', CARRIER, lease)
+
+local us, now = clock()
+local moved, buried, runs = 0, {}, {} -- runs: due times and how many of a topic had each
+local earliest, repeated, kept, evicts = '', 0, -1, ''
+
+-- How many there are in a ms of what the scores of a place are.
+local function unit(place)
+  return place == LEASED and 1000 or 1
+end
+
+-- When the first in a place is due, in us.
+local function next_in(place)
+  local head = head_of(place)
+  return head and head * 1000 / unit(place) or math.huge
+end
+
+local function answer(next_due)
+  local wait = -1
+  if next_due < math.huge then wait = math.max(math.min(next_due, LAST) - us, 0) end -- a foreign time may be past what Go reads
+  local took = clock() - us
+  return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), kept, earliest, runs, repeated, evicts, buried }
+end
+
+local heads = {
+  [LEASED] = next_in(LEASED), [EXPIRIES] = next_in(EXPIRIES), [SCHEDULES] = next_in(SCHEDULES), [BROADCASTS] = next_in(BROADCASTS),
+  [HANDED] = next_in(HANDED),
+}
+local first = math.min(heads[LEASED], heads[EXPIRIES], heads[SCHEDULES], heads[BROADCASTS], heads[HANDED])
+if first > us and beats ~= '1' then return answer(first) end
+
+-- * * *
+
 local BATCH = math.max(tonumber(batch), 2) -- one of the topic that is behind the most, one of that which is the least
 local SLOW = math.ceil(BATCH / 5) -- leases and expiries dealt with in one call, which take longer each
 local TOPICS_A_CALL = 2 * math.ceil(BATCH / 8) -- that messages are made ready of in one call: each takes as long as some messages
@@ -19,20 +54,6 @@ local LOGS_A_CALL = 50 -- topics whose broadcasts are sent in one call
 local SWEEP = 20 -- old logs that a beat removes
 local LATELY = 2500000 -- us for which a beat names a log that has grown: in two beats, since one may be lost
 local AGE = tonumber(keep_age)
-local holder = call('GET', CARRIER)
-if holder ~= token then return { 0, holder or '' } end
-call('PEXPIRE', CARRIER, lease)
-
-local us, now = clock()
-local buried = {}
-local moved = 0
-local runs = {} -- due times and how many of a topic had each
-local earliest = ''
-
--- How many there are in a ms of what the scores of a place are.
-local function unit(place)
-  return place == LEASED and 1000 or 1
-end
 
 -- Buries a member of a topic, or of none, or has it wait in the place where it is if its dead letters are foreign. Returns whether
 -- it is buried: only then, and only afterwards, the caller takes it out of that place. Nil: it can do neither, since the place is
@@ -393,7 +414,6 @@ end
 -- Tells that the carrier lives. Where ready messages and waiting subscribers stand side by side a ring may have been lost: it
 -- is repeated. Where nobody stands in the list, the list may have been lost: the beat names the topic. Programs of other
 -- languages are told again in either case. Of a topic that is paused nobody is told.
-local repeated = 0
 local function beat()
   local page = try('ZSCAN', READY, cursor, 'COUNT', TOPICS_A_BEAT) or { '0', {} }
   local told, size = { epoch, text(now), string.match(STORE, '%S+$'), bell_of_beat() }, 0
@@ -420,28 +440,26 @@ local function beat()
   return page[1]
 end
 
--- Carries what is due in a place, and answers when the next thing in it is, in us.
-local function carry(key, carry_due)
-  local factor = 1000 / unit(key)
-  local head = head_of(key)
-  if head and head * factor <= us then
-    if (key == SCHEDULES or key == BROADCASTS) and (earliest == '' or head < tonumber(earliest)) then earliest = text(head) end
-    carry_due()
-    head = head_of(key)
+-- Carries what is due in a place, and returns when the next thing in it is, in us.
+local changed = false
+local function carry(place, carry_due)
+  if changed and (place == EXPIRIES or place == SCHEDULES) then heads[place] = next_in(place) end -- by what was carried before
+  local head = heads[place]
+  if head > us then return head end
+  changed = true
+  if (place == SCHEDULES or place == BROADCASTS) and (earliest == '' or head / 1000 < tonumber(earliest)) then
+    earliest = text(head / 1000)
   end
-  return head and head * factor or math.huge
+  carry_due()
+  return next_in(place)
 end
 
-local next_due = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULES, carry_schedules),
+first = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULES, carry_schedules),
   carry(BROADCASTS, carry_broadcasts), carry(HANDED, carry_handed))
-local kept, evicts = -1, ''
 if beats == '1' then
   evicts = memory_of_redis().evicts or ''
   kept = try('HLEN', MESSAGES) or 0
   cursor = beat()
   rank = sweep_logs(tonumber(rank))
 end
-local wait = -1
-if next_due < math.huge then wait = math.max(math.min(next_due, LAST) - us, 0) end -- a foreign time may be past what Go reads
-local took = clock() - us
-return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), kept, earliest, runs, repeated, evicts, buried }
+return answer(first)
