@@ -83,6 +83,6 @@ func (e *exam) unexamined(err error, apply bool) {
 	if apply {
 		verdict = Fail
 	}
-	found, remedy := told(err, notify.RepairRights(e.store.Keys().Prefix()))
+	found, remedy := told(err, notify.RepairRights(e.store.Prefix()))
 	e.tell(Contents, verdict, found, remedy)
 }

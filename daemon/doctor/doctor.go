@@ -174,7 +174,7 @@ func (e *exam) persistence(ctx context.Context) {
 		return
 	}
 	// Not every user may ask for the configuration; without it a part stays unknown.
-	config, err := e.store.Client().ConfigGet(ctx, "*").Result()
+	config, err := e.store.ServerConfig(ctx)
 	known := err == nil
 	if e.info["aof_enabled"] != "1" {
 		if known && config["save"] == "" {

@@ -3,14 +3,12 @@ package doctor
 import (
 	"fmt"
 	"strconv"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // cluster tells whether a node of a Cluster is taken for the whole: it refuses
 // what another holds, after a failover at the latest.
 func (e *exam) cluster() {
-	if _, whole := e.store.Client().(*redis.ClusterClient); whole || e.info["cluster_enabled"] != "1" {
+	if e.store.InCluster() || e.info["cluster_enabled"] != "1" {
 		return
 	}
 	e.tell("cluster", Fail, "this is a node of a Redis Cluster, and it is used alone", "name several of its nodes in BELLHOP_REDIS_URL, separated by commas")

@@ -37,7 +37,7 @@ type rehearsal struct {
 // rights tells whether this user may do what Bellhop does, by doing it, and how
 // long a ring takes.
 func (e *exam) rights(ctx context.Context, c notify.Config) {
-	own := e.store.Keys().Prefix()
+	own := e.store.Prefix()
 	if err := e.store.Check(ctx); err != nil {
 		found, remedy := told(err, notify.Rights(own))
 		e.tell("rights", Fail, found, remedy)
@@ -62,7 +62,7 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 		e.tell("rights", Fail, step+": "+found, strings.ReplaceAll(remedy, c.Prefix, own))
 		return
 	}
-	if err := e.patterns(ctx); err != nil {
+	if err := e.store.CheckPatterns(ctx, patience); err != nil {
 		found, remedy := told(err, notify.Rights(own))
 		e.tell("rights", Fail, "listen to patterns, for NATS: "+found, remedy)
 		return
@@ -81,16 +81,6 @@ func told(err error, rights string) (found, remedy string) {
 		return err.Error(), "run ACL SETUSER NAME " + rights
 	}
 	return err.Error(), "see to what Redis says"
-}
-
-// patterns listens for a moment to the patterns that the bridge to NATS does.
-// They are those of the prefix itself: a right to a pattern is one to that very pattern.
-func (e *exam) patterns(ctx context.Context) error {
-	k := e.store.Keys()
-	sub := e.store.Client().PSubscribe(ctx, k.Wake("*"), k.Death("*"))
-	defer sub.Close()
-	_, err := sub.ReceiveTimeout(ctx, patience)
-	return err
 }
 
 // run goes through the life of a message. It returns the step that failed.
@@ -172,7 +162,7 @@ func (r *rehearsal) carry(ctx context.Context) error {
 			if !errors.Is(claimed, errNothing) {
 				stop()
 			}
-		}, r.store.Keys().Wake(topic))
+		}, r.store.Of(topic).WakeChannel(topic))
 		return claimed
 	})
 }
@@ -217,13 +207,13 @@ func (e *exam) rings(ctx context.Context, store *notify.Store) {
 	const check = "pub/sub round trip"
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
-	inbox := store.Keys().Inbox(topic)
+	shard := store.Of(topic)
 	var trips []time.Duration
 	var sent time.Time
 	var fault error
 	ring := func() {
 		sent = time.Now()
-		if fault = store.Client().Publish(ctx, inbox, topic).Err(); fault != nil {
+		if fault = shard.Ring(ctx, topic, topic); fault != nil {
 			stop()
 		}
 	}
@@ -241,9 +231,9 @@ func (e *exam) rings(ctx context.Context, store *notify.Store) {
 			fault = event.Err
 			stop()
 		}
-	}, inbox)
+	}, shard.InboxChannel(topic))
 	if len(trips) < tripsSent {
-		e.tell(check, Fail, fmt.Sprintf("%d of %d rings were heard: %v", len(trips), tripsSent, errors.Join(fault, ctx.Err())), "see to channels &"+e.store.Keys().Prefix()+":* and to the network")
+		e.tell(check, Fail, fmt.Sprintf("%d of %d rings were heard: %v", len(trips), tripsSent, errors.Join(fault, ctx.Err())), "see to channels &"+e.store.Prefix()+":* and to the network")
 		return
 	}
 	slices.Sort(trips)
@@ -255,17 +245,11 @@ func (e *exam) rings(ctx context.Context, store *notify.Store) {
 	e.tell(check, OK, millis(trip), "")
 }
 
-// remove removes what the rehearsal left: counters and the carrier's keys. It
-// names each key, since not every user may SCAN.
+// remove removes what the rehearsal left: counters and the carrier's keys.
 func (r *rehearsal) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	k := r.store.Keys()
-	keys := append(k.Shard(k.Topic(topic)...), k.Format(), k.Carrier(), k.Epoch(), k.Mark(), k.Log(topic), k.Logs(), k.Listeners(),
-		k.Handed(), k.Places(topic), k.Held(topic), k.Tries(topic), k.OldestDeaths(), k.NewestDeaths(), k.KeptDeaths(), k.SeenTopics(),
-		k.TopicNames(), k.BusyTopics(),
-		k.Room(100))
-	r.store.Client().Del(ctx, keys...) // one that fails was told of by the steps before
+	_ = r.store.Clear(ctx, topic, topic) // a fault was told of by the steps before
 }
 
 // faultLog is a log that keeps the first error that is logged.

@@ -42,7 +42,7 @@ func (e *exam) service(ctx context.Context) {
 // survey asks what stands out, and counts the messages of these topics.
 func (e *exam) survey(ctx context.Context) (s service, err error) {
 	pub := notify.NewPublisher(e.store, notify.PublisherOptions{})
-	if founded, err := e.store.Client().Exists(ctx, e.store.Keys().Format()).Result(); err != nil || founded == 0 {
+	if founded, err := e.store.Founded(ctx); err != nil || !founded {
 		return s, err // a survey would found the store
 	}
 	if s.Survey, err = pub.Survey(ctx, surveyed); err != nil {
@@ -171,8 +171,7 @@ func (e *exam) dead(ctx context.Context, s service) {
 		if rows++; rows > named {
 			continue
 		}
-		since := fmt.Sprint(s.Now.Add(-lately).UnixMilli())
-		died, err := e.store.Client().ZCount(ctx, e.store.Keys().Dead(n.Topic), since, "+inf").Result()
+		died, err := e.store.Of(n.Topic).DeathsSince(ctx, n.Topic, s.Now.Add(-lately))
 		if err != nil {
 			e.tell(check, Warn, err.Error(), "see to what Redis says")
 			return

@@ -1,0 +1,67 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// What an examination asks beside the transitions. Each error is that of the connection.
+
+// Prefix returns what all keys and channels begin with.
+func (s *Store) Prefix() string { return s.keys.prefix }
+
+// InCluster reports whether the store is in a Redis Cluster.
+func (s *Store) InCluster() bool { return s.inCluster() }
+
+// Founded reports whether there is a store in Redis. It founds none.
+func (s *Store) Founded(ctx context.Context) (bool, error) {
+	n, err := s.client.Exists(ctx, s.keys.Format()).Result()
+	return n > 0, err
+}
+
+// ServerConfig returns the configuration of the server, which not every user may ask for.
+func (s *Store) ServerConfig(ctx context.Context) (map[string]string, error) {
+	return s.client.ConfigGet(ctx, "*").Result()
+}
+
+// CheckPatterns listens for a moment to the patterns that the bridge to NATS
+// listens to: a right to a pattern is one to that very pattern. It waits no longer
+// than it is given.
+func (s *Store) CheckPatterns(ctx context.Context, wait time.Duration) error {
+	sub := s.client.PSubscribe(ctx, s.keys.Wake("*"), s.keys.Death("*"))
+	defer sub.Close()
+	_, err := sub.ReceiveTimeout(ctx, wait)
+	return err
+}
+
+// Clear removes what there may be of a store that was used for one topic, one
+// named listener and no settle token. It names each key, since not every user may SCAN.
+func (s *Store) Clear(ctx context.Context, topic, listener string) error {
+	of := map[string]string{"topic": topic, "listener": listener, "share": strconv.Itoa(s.share)}
+	var keys []string
+	for _, r := range table {
+		if one, many := of[r.of]; r.kind != kindChannel && (many || r.of == "") {
+			keys = append(keys, s.keys.base+r.name+one)
+		}
+	}
+	return s.client.Del(ctx, keys...).Err()
+}
+
+// DeathsSince returns how many dead letters of a topic died since a time.
+func (s Shard) DeathsSince(ctx context.Context, topic string, since time.Time) (int64, error) {
+	return s.store.client.ZCount(ctx, s.store.keys.Dead(topic), strconv.FormatInt(since.UnixMilli(), 10), "+inf").Result()
+}
+
+// WakeChannel returns the channel on which programs of any language are woken up
+// for a topic: the payload is how many messages were made ready.
+func (s Shard) WakeChannel(topic string) string { return s.store.keys.Wake(topic) }
+
+// InboxChannel returns the channel that rings one subscriber: the payload is the
+// topic to claim from.
+func (s Shard) InboxChannel(id string) string { return s.store.keys.Inbox(id) }
+
+// Ring rings one subscriber for a topic.
+func (s Shard) Ring(ctx context.Context, id, topic string) error {
+	return s.store.client.Publish(ctx, s.store.keys.Inbox(id), topic).Err()
+}
