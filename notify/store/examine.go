@@ -42,7 +42,7 @@ func (s *Store) Clear(ctx context.Context, topic, listener string) error {
 	var keys []string
 	for _, r := range table {
 		if one, many := of[r.of]; r.kind != kindChannel && (many || r.of == "") {
-			keys = append(keys, s.keys.base+r.name+one)
+			keys = append(keys, s.keys.name(r, one))
 		}
 	}
 	return s.client.Del(ctx, keys...).Err()

@@ -25,7 +25,7 @@ var (
 	lookScript  = redis.NewScript(foundSource) // which the trial server takes, too
 	foundScript = redis.NewScript("#!lua flags=allow-oom\n" + foundSource)
 
-	formatName = "format"                   // what the key is called behind the base
+	formatName = rowNamed("FORMAT").name    // what the key is called behind the base
 	formatMark = strconv.Itoa(Format) + " " // what the key begins with in a store of this format
 )
 

@@ -30,10 +30,24 @@ func newKeys(prefix string) (Keys, error) {
 		return Keys{}, Faultf("prefix", "prefix %.100q: use 1 to %d letters, digits and the signs _ . : -", prefix, maxPrefix)
 	}
 	k := Keys{prefix: prefix, base: prefix + ":{0}:"}
-	for _, name := range []string{"schedule", "leased", "expiries", "messages", "attempts", "ready", "deaths", "topics", "broadcasts"} {
-		k.shard = append(k.shard, k.base+name)
+	k.shard = []string{
+		k.Schedules(), k.Leased(), k.Expiries(), k.Messages(), k.Attempts(), k.ReadyTopics(), k.Deaths(), k.Topics(), k.Broadcasts(),
 	}
 	return k, nil
+}
+
+// one returns the name of which there is one, by what scripts call it.
+func (k Keys) one(lua string) string { return k.each(lua, "") }
+
+// each returns the name of a family that one of its kind has, by what scripts call the family.
+func (k Keys) each(lua, one string) string { return k.name(rowNamed(lua), one) }
+
+// name returns the name that a row describes; of a family, that of one of its kind.
+func (k Keys) name(r row, one string) string {
+	if r.public {
+		return k.prefix + ":" + r.name + one
+	}
+	return k.base + r.name + one
 }
 
 // Prefix returns the prefix, DefaultPrefix unless configured.
@@ -61,135 +75,135 @@ func (k Keys) founding() []string {
 }
 
 // Format is the string that says which format the store has, and which store it is: "FORMAT ID".
-func (k Keys) Format() string { return k.base + formatName }
+func (k Keys) Format() string { return k.one("FORMAT") }
 
 // Schedules is the sorted set of the topics that have a schedule, by the due time of the first in it.
-func (k Keys) Schedules() string { return k.base + "schedule" }
+func (k Keys) Schedules() string { return k.one("SCHEDULES") }
 
 // Schedule is the sorted set of a topic's scheduled members by due time.
-func (k Keys) Schedule(topic string) string { return k.base + "schedule:" + topic }
+func (k Keys) Schedule(topic string) string { return k.each("schedule_of", topic) }
 
 // Leased is the sorted set of leased members by the end of their lease.
-func (k Keys) Leased() string { return k.base + "leased" }
+func (k Keys) Leased() string { return k.one("LEASED") }
 
 // Messages is the hash of records by member.
-func (k Keys) Messages() string { return k.base + "messages" }
+func (k Keys) Messages() string { return k.one("MESSAGES") }
 
 // Room is the string that says up to when, in ms, there is room for publishes below a share of Redis's memory in percent; 0 where
 // there is none.
-func (k Keys) Room(share int) string { return k.base + "room:" + strconv.Itoa(share) }
+func (k Keys) Room(share int) string { return k.each("room_of", strconv.Itoa(share)) }
 
 // Attempts is the hash of attempts used up by member.
-func (k Keys) Attempts() string { return k.base + "attempts" }
+func (k Keys) Attempts() string { return k.one("ATTEMPTS") }
 
 // Expiries is the sorted set of the members that have a time to live by its end.
-func (k Keys) Expiries() string { return k.base + "expiries" }
+func (k Keys) Expiries() string { return k.one("EXPIRIES") }
 
 // Deaths is the hash of reasons of deaths by member.
-func (k Keys) Deaths() string { return k.base + "deaths" }
+func (k Keys) Deaths() string { return k.one("DEATHS") }
 
 // ReadyTopics is the sorted set of the topics that have something ready by the due time of the oldest, or some earlier one that is gone.
-func (k Keys) ReadyTopics() string { return k.base + "ready" }
+func (k Keys) ReadyTopics() string { return k.one("READY") }
 
 // Topics is the hash of the counters of topics; those of "*" are of all, those that were forgotten too.
-func (k Keys) Topics() string { return k.base + "topics" }
+func (k Keys) Topics() string { return k.one("TOPICS") }
 
 // OldestDeaths is the sorted set of the topics that have dead letters by the time of the oldest, or some earlier one that is gone.
-func (k Keys) OldestDeaths() string { return k.Deaths() + "-oldest" }
+func (k Keys) OldestDeaths() string { return k.one("OLDEST") }
 
 // NewestDeaths is the sorted set of the topics that have dead letters by the time of the newest, or some later one that is gone.
-func (k Keys) NewestDeaths() string { return k.Deaths() + "-newest" }
+func (k Keys) NewestDeaths() string { return k.one("NEWEST") }
 
 // KeptDeaths is the hash of how many dead letters a topic keeps, and how many deaths removed since the housekeeping last looked.
-func (k Keys) KeptDeaths() string { return k.Deaths() + "-kept" }
+func (k Keys) KeptDeaths() string { return k.one("KEPT") }
 
 // SeenTopics is the sorted set of all topics by the time, in ms, at which the housekeeping last looked whether anything is left of them.
-func (k Keys) SeenTopics() string { return k.Topics() + "-seen" }
+func (k Keys) SeenTopics() string { return k.one("SEEN") }
 
 // TopicNames is the sorted set of all topics by name.
-func (k Keys) TopicNames() string { return k.Topics() + "-names" }
+func (k Keys) TopicNames() string { return k.one("NAMES") }
 
 // BusyTopics is the sorted set of topics that were published to lately by about when, in ms.
-func (k Keys) BusyTopics() string { return k.Topics() + "-busy" }
+func (k Keys) BusyTopics() string { return k.one("BUSY") }
 
 // PausedTopics is the sorted set of the topics that are paused by since when, in ms.
-func (k Keys) PausedTopics() string { return k.Topics() + "-paused" }
+func (k Keys) PausedTopics() string { return k.one("PAUSED") }
 
 // Ready is the sorted set of a topic's due members by due time.
-func (k Keys) Ready(topic string) string { return k.base + "ready:" + topic }
+func (k Keys) Ready(topic string) string { return k.each("ready_of", topic) }
 
 // Waiting is the sorted set of the inboxes that wait for a topic, longest waiting first.
-func (k Keys) Waiting(topic string) string { return k.base + "waiting:" + topic }
+func (k Keys) Waiting(topic string) string { return k.each("waiting_of", topic) }
 
 // Dead is the sorted set of a topic's dead letters by time of death.
-func (k Keys) Dead(topic string) string { return k.base + "dead:" + topic }
+func (k Keys) Dead(topic string) string { return k.each("dead_of", topic) }
 
 // Broadcasts is the sorted set of the members of broadcasts that wait, by due time.
-func (k Keys) Broadcasts() string { return k.base + "broadcasts" }
+func (k Keys) Broadcasts() string { return k.one("BROADCASTS") }
 
 // Log is the stream of a topic's broadcasts that were sent, and the channel
 // that tells when it has grown: the same [Bell] as that of Logs.
-func (k Keys) Log(topic string) string { return k.base + "log:" + topic }
+func (k Keys) Log(topic string) string { return k.each("log_of", topic) }
 
 // Logs is the sorted set of topics by the position of their last broadcast, and
 // the channel that tells, with a [Bell], when any log has grown.
-func (k Keys) Logs() string { return k.base + "logs" }
+func (k Keys) Logs() string { return k.one("LOGS") }
 
 // Listeners is the hash of named listeners: what each listens to, and since when.
-func (k Keys) Listeners() string { return k.base + "listeners" }
+func (k Keys) Listeners() string { return k.one("LISTENERS") }
 
 // Places is the hash of where a named listener stands in each topic: the position of the last broadcast that was handed out.
-func (k Keys) Places(name string) string { return k.base + "places:" + name }
+func (k Keys) Places(name string) string { return k.each("places_of", name) }
 
 // Held is the sorted set of broadcasts that a named listener has in hand, "POSITION TOPIC" by the end of their lease.
-func (k Keys) Held(name string) string { return k.base + "held:" + name }
+func (k Keys) Held(name string) string { return k.each("held_of", name) }
 
 // Tries is the hash of how often such a broadcast was handed out, where it was more than once.
-func (k Keys) Tries(name string) string { return k.base + "tries:" + name }
+func (k Keys) Tries(name string) string { return k.each("tries_of", name) }
 
 // Handed is the sorted set of named listeners that have broadcasts in hand, by the end of the first lease.
-func (k Keys) Handed() string { return k.base + "handed" }
+func (k Keys) Handed() string { return k.one("HANDED") }
 
 // Name is the channel that tells a named listener that broadcasts may have been left by one that died.
-func (k Keys) Name(name string) string { return k.base + "name:" + name }
+func (k Keys) Name(name string) string { return k.each("name_of", name) }
 
 // Bridge is the string that holds up to where broadcasts were passed on to NATS.
-func (k Keys) Bridge() string { return k.base + "bridge" }
+func (k Keys) Bridge() string { return k.one("BRIDGE") }
 
 // Extended is the string that holds the receipt that a message's lease has since
 // it was extended by who knows only that of its claim, for as long as the lease.
-func (k Keys) Extended(member string) string { return k.base + "extended:" + member }
+func (k Keys) Extended(member string) string { return k.each("extended_of", member) }
 
 // Secret is the string with which the daemons of a store sign what they let others keep.
-func (k Keys) Secret() string { return k.base + "secret" }
+func (k Keys) Secret() string { return k.one("SECRET") }
 
 // Mark is the string that is written behind what replicas are to confirm. It holds nothing.
-func (k Keys) Mark() string { return k.base + "mark" }
+func (k Keys) Mark() string { return k.one("MARK") }
 
 // Carrier is the string that holds the elected carrier's token.
-func (k Keys) Carrier() string { return k.base + "carrier" }
+func (k Keys) Carrier() string { return k.one("CARRIER") }
 
 // Epoch is the string that counts elections.
-func (k Keys) Epoch() string { return k.base + "epoch" }
+func (k Keys) Epoch() string { return k.one("EPOCH") }
 
 // Head is the channel that nudges the carrier with the due time of what came to be due first.
-func (k Keys) Head() string { return k.base + "head" }
+func (k Keys) Head() string { return k.one("HEAD") }
 
 // Vacant is the channel that tells standbys that the carrier stepped down.
-func (k Keys) Vacant() string { return k.base + "vacant" }
+func (k Keys) Vacant() string { return k.one("VACANT") }
 
 // Beat is the channel of the carrier's heartbeat: its epoch, the time in Unix milliseconds, the id of the store, a [Bell]
 // for who missed one, and the topics that have something ready and nobody who waits.
-func (k Keys) Beat() string { return k.base + "beat" }
+func (k Keys) Beat() string { return k.one("BEAT") }
 
 // Inbox is the channel that rings one subscriber, with the topic to claim from.
-func (k Keys) Inbox(id string) string { return k.base + "inbox:" + id }
+func (k Keys) Inbox(id string) string { return k.each("inbox_of", id) }
 
 // Wake is the channel that rings programs of any language, with the number of messages made ready.
-func (k Keys) Wake(topic string) string { return k.prefix + ":wake:" + topic }
+func (k Keys) Wake(topic string) string { return k.each("wake_of", topic) }
 
 // Broadcast is the channel of a topic's broadcasts for programs of any language, with the body.
-func (k Keys) Broadcast(topic string) string { return k.prefix + ":broadcast:" + topic }
+func (k Keys) Broadcast(topic string) string { return k.each("broadcast_of", topic) }
 
 // Death is the channel that tells programs of any language that a message died: {"id","reason","attempts"} as JSON.
-func (k Keys) Death(topic string) string { return k.prefix + ":dead:" + topic }
+func (k Keys) Death(topic string) string { return k.each("death_of", topic) }

@@ -46,7 +46,7 @@ type Finding struct {
 // for members without a record, members of another topic, members that stand in
 // two places, and dead letters without a reason.
 func (s Shard) RepairPlace(ctx context.Context, place Place, topic string, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairPlacesScript, s.place(place)+topic, step, topic)
+	return s.repair(ctx, repairPlacesScript, s.store.keys.name(place.row(), topic), step, topic)
 }
 
 // RepairRecords looks at a page of the records, for those that stand in no place.
@@ -84,7 +84,7 @@ func (s Shard) RepairListeners(ctx context.Context, apply bool, names []string) 
 // members of PlaceLeased or PlaceBroadcasts, all at one moment. Where these are
 // too many for one step it looks at none.
 func (s Shard) RepairCounters(ctx context.Context, of Place, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairCountersScript, s.place(of), step, of.String())
+	return s.repair(ctx, repairCountersScript, s.store.keys.name(of.row(), ""), step, of.String())
 }
 
 // repair makes a step. Each script of lua/repair has the same first arguments, and answers the same.

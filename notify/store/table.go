@@ -71,6 +71,16 @@ var table = []row{
 	{lua: "death_of", name: "dead:", of: "topic", kind: kindChannel, holds: `{"id","reason","attempts"}`, public: true},
 }
 
+// rowNamed returns the row of what scripts call so.
+func rowNamed(lua string) row {
+	for i := range table {
+		if table[i].lua == lua {
+			return table[i]
+		}
+	}
+	panic("no row is called " + lua) // which the tests of Keys would find
+}
+
 // source returns what a script has of a row: a function that makes a name, or the
 // name of a channel that there is one of. Keys that there is one of are given.
 func (r row) source() string {

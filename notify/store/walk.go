@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -21,19 +22,11 @@ const (
 
 // row returns the row of the table that describes a place.
 func (p Place) row() row {
-	for _, r := range table {
-		if r.place == p {
-			return r
-		}
-	}
-	return row{}
+	return table[slices.IndexFunc(table, func(r row) bool { return r.place == p })]
 }
 
 // String returns the name of a place, such as "leased".
 func (p Place) String() string { return strings.TrimSuffix(p.row().name, ":") }
-
-// place returns the key of a place, and of one of each topic what that begins with.
-func (s Shard) place(p Place) string { return s.store.keys.base + p.row().name }
 
 // A Key is a key that [Shard.Walk] finds.
 type Key struct {

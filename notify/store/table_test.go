@@ -1,0 +1,70 @@
+package store
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// notOne are the methods of Keys that make several names, or what names begin with.
+var notOne = map[string]bool{"Prefix": true, "Base": true, "Shard": true, "Topic": true}
+
+// Each method of Keys makes the name of one row of the table, and each row has a method.
+func TestEachRowHasAMethod(t *testing.T) {
+	keys, err := newKeys("p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	methods := make(map[string]string) // by the name that they make
+	all := reflect.ValueOf(keys)
+	for i := range all.NumMethod() {
+		if name := all.Type().Method(i).Name; !notOne[name] {
+			made := all.Method(i).Call(sevens(all.Method(i).Type()))[0].String()
+			if other := methods[made]; other != "" {
+				t.Errorf("%s and %s make the same name, %s", other, name, made)
+			}
+			methods[made] = name
+		}
+	}
+	for _, r := range table {
+		one := ""
+		if r.of != "" {
+			one = "7"
+		}
+		name := keys.name(r, one)
+		if methods[name] == "" {
+			t.Errorf("no method makes %s, of %s", name, r.lua)
+		}
+		delete(methods, name)
+	}
+	for name, method := range methods {
+		t.Errorf("%s makes %s, which is not in the table", method, name)
+	}
+}
+
+// A family ends with a colon, and nothing else does: what stands behind the first colon of a key is whose it is.
+func TestFamiliesEndWithAColon(t *testing.T) {
+	keys := make(map[string]bool)
+	for _, r := range table {
+		colon, last := strings.Index(r.name, ":"), len(r.name)-1
+		if r.of == "" && colon >= 0 || r.of != "" && colon != last {
+			t.Errorf("%s is called %q, and there is one of each %q", r.lua, r.name, r.of)
+		}
+		if r.kind != kindChannel && keys[r.name] {
+			t.Errorf("two keys are called %q", r.name)
+		}
+		keys[r.name] = keys[r.name] || r.kind != kindChannel
+	}
+}
+
+// sevens returns arguments of a function that are 7, as a number or as text.
+func sevens(f reflect.Type) (args []reflect.Value) {
+	for i := range f.NumIn() {
+		if f.In(i).Kind() == reflect.Int {
+			args = append(args, reflect.ValueOf(7))
+		} else {
+			args = append(args, reflect.ValueOf("7"))
+		}
+	}
+	return args
+}
