@@ -60,6 +60,8 @@ bench: build ## measure this machine: starts a redis-server of its own
 generate: ## write anew what is made from the code
 	go run ./cmd/bellhop config --env > systemd/bellhop.env.new
 	mv systemd/bellhop.env.new systemd/bellhop.env
+	go run ./notify/store/keysdoc < notify/store/doc.go > notify/store/doc.go.new
+	mv notify/store/doc.go.new notify/store/doc.go
 
 # Where things are installed. /etc does not move with PREFIX, and the units are put where systemd looks.
 PREFIX  = /usr/local

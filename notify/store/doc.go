@@ -48,4 +48,55 @@
 // that it uses, and no others: each costs a call some 0.1 us.
 //
 // # Keys
+//
+// All names begin with the prefix and the hash tag of the shard, such as
+// bellhop:{0}:, but for channels for programs of any language, which begin with
+// the prefix alone. A member is TOPIC:ID, the name of a message. Times are of
+// Redis's clock. An arrow stands before the values of a hash, and before the
+// scores of a sorted set (zset).
+//
+//	format                  string   FORMAT ID: the number of the layout, and which store it is
+//	schedule                zset     topics that have a schedule → due ms of the first in it
+//	schedule:TOPIC          zset     members that wait for their due time → due ms
+//	ready                   zset     topics that have something ready → due ms of the first, or of an earlier one that is gone
+//	ready:TOPIC             zset     members that are due → due ms; after a lease, when that ended
+//	waiting:TOPIC           zset     inboxes of subscribers that wait → us since which; more by 1e15 if rung since
+//	leased                  zset     members that a subscriber has → receipt: the end of the lease in us, last digit as receipt_of says
+//	broadcasts              zset     members of broadcasts that wait → due ms
+//	dead:TOPIC              zset     dead letters; those without a topic in that of _ → ms of death
+//	messages                hash     members → record: a line of JSON, a newline, the body
+//	attempts                hash     members that used up some → attempts
+//	expiries                zset     members that have a time to live → ms of its end; .5 where a lease put it off
+//	extended:MEMBER         string   CLAIMED NOW: the receipt of the claim, and that since an extension by who knows only the first; it
+//	                                 has a time to live
+//	deaths                  hash     members of dead letters → reason
+//	deaths-oldest           zset     topics that have dead letters → ms of the oldest death, or of an earlier one that is gone
+//	deaths-newest           zset     topics that have dead letters → ms of the newest death, or of a later one that is gone
+//	deaths-kept             hash     most, removed → how many a topic keeps; how many deaths removed since the last sweep
+//	topics                  hash     TOPIC:COUNTER, and *:COUNTER of all topics → number; paused: 1; idle: MS PUBLISHED
+//	topics-names            zset     all topics → 0, so that they stand by name
+//	topics-seen             zset     all topics → ms of the last look whether anything is left of them
+//	topics-busy             zset     topics that were published to lately → about when, in ms
+//	topics-paused           zset     topics that are paused → ms since when
+//	logs                    zset     topics that have a log; as a channel, the bell of all logs → position of the last broadcast in us
+//	log:TOPIC               stream   broadcasts that were sent: id, due, prev, record; as a channel, the bell of this log
+//	listeners               hash     named listeners → registration: PATTERN START FLOOR ID
+//	places:LISTENER         hash     topics → position of the last broadcast that was handed out
+//	held:LISTENER           zset     POSITION TOPIC of broadcasts in hand → end of the lease in ms
+//	tries:LISTENER          hash     POSITION TOPIC of those handed out more than once → how often more
+//	handed                  zset     named listeners that have broadcasts in hand → ms of the end of the first lease
+//	bridge                  string   position up to which broadcasts were passed on to NATS
+//	secret                  string   what the daemons of a store sign settle tokens with
+//	mark                    string   nothing; it is written behind what replicas confirm
+//	room:SHARE              string   ms up to which there is room below that share of memory; 0: there is none
+//	carrier                 string   token of the elected carrier, EPOCH SINCE LEASE NAME; its time to live is the lease
+//	epoch                   string   how many elections there were
+//	head                    channel  due ms of what came to be due first: the carrier's nudge
+//	vacant                  channel  nothing; the carrier stepped down
+//	beat                    channel  the heartbeat: epoch, ms, id of the store, bell, topics that nobody waits for
+//	inbox:SUBSCRIBER        channel  topic to claim from
+//	name:LISTENER           channel  nothing; there may be broadcasts to take
+//	PREFIX:wake:TOPIC       channel  how many were made ready
+//	PREFIX:broadcast:TOPIC  channel  body
+//	PREFIX:dead:TOPIC       channel  {"id","reason","attempts"}
 package store

@@ -1,9 +1,12 @@
 package store
 
 import (
+	"os"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // notOne are the methods of Keys that make several names, or what names begin with.
@@ -54,6 +57,25 @@ func TestFamiliesEndWithAColon(t *testing.T) {
 			t.Errorf("two keys are called %q", r.name)
 		}
 		keys[r.name] = keys[r.name] || r.kind != kindChannel
+	}
+}
+
+// The documentation of the package has the table as it is: make generate writes it.
+func TestDocHasTheTable(t *testing.T) {
+	source, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, keys, _ := strings.Cut(string(source), "// # Keys\n")
+	keys, _, _ = strings.Cut(keys, "package store\n")
+	got := ""
+	for line := range strings.Lines(keys) {
+		if row, ok := strings.CutPrefix(line, "//\t"); ok {
+			got += row
+		}
+	}
+	if diff := cmp.Diff(KeyTable(), got); diff != "" {
+		t.Errorf("run make generate (-table +doc.go):\n%s", diff)
 	}
 }
 

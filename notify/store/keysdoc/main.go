@@ -1,0 +1,41 @@
+// Keysdoc writes the documentation of package store with the table of keys that
+// the package has: it reads doc.go, and writes it anew.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+func main() {
+	source, err := io.ReadAll(os.Stdin)
+	if err == nil {
+		err = write(os.Stdout, string(source))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "keysdoc:", err)
+		os.Exit(1)
+	}
+}
+
+// write writes the source of a package comment with the table of keys behind the
+// intro of its last part.
+func write(w io.Writer, source string) error {
+	const heading, end = "// # Keys\n//\n", "package store\n"
+	before, keys, ok := strings.Cut(source, heading)
+	intro, _, told := strings.Cut(keys, "//\n")
+	_, after, ends := strings.Cut(keys, end)
+	if !ok || !told || !ends {
+		return fmt.Errorf("there is no part %q, an intro and a table, before %q", heading, end)
+	}
+	table := ""
+	for line := range strings.Lines(store.KeyTable()) {
+		table += "//\t" + line
+	}
+	_, err := io.WriteString(w, before+heading+intro+"//\n"+table+end+after)
+	return err
+}

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The widths of the columns of KeyTable: a longer text goes on in the next line.
+const (
+	nameWidth = 22
+	kindWidth = 7
+	textWidth = 100
+)
+
+// KeyTable returns the table of all keys and channels, as it stands in the
+// documentation of this package.
+func KeyTable() string {
+	var b strings.Builder
+	for _, r := range table {
+		name, kind := r.title(), r.kind
+		for _, line := range wrapped(r.text(), textWidth) {
+			fmt.Fprintf(&b, "%-*s  %-*s  %s\n", nameWidth, name, kindWidth, kind, line)
+			name, kind = "", ""
+		}
+	}
+	return b.String()
+}
+
+// title returns the name that a row describes, with what there is one of each for in capitals.
+func (r row) title() string {
+	if r.public {
+		return "PREFIX:" + r.name + strings.ToUpper(r.of)
+	}
+	return r.name + strings.ToUpper(r.of)
+}
+
+// text returns what a row holds, with its values or scores.
+func (r row) text() string {
+	if r.with == "" {
+		return r.holds
+	}
+	return r.holds + " → " + r.with
+}
+
+// wrapped returns a text in lines of a width, of which none breaks a word.
+func wrapped(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case len(line)+1+len(word) > width:
+			lines, line = append(lines, line), word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
+}
