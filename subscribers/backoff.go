@@ -39,6 +39,15 @@ func (b Backoff) Bound(attempt int) time.Duration {
 // Delay returns a random wait of less than Bound.
 func (b Backoff) Delay(attempt int) time.Duration { return rand.N(b.Bound(attempt)) }
 
+// after returns the wait after an attempt that failed: that of RetryAfter, or else a random one.
+func (b Backoff) after(err error, attempt int) time.Duration {
+	var put *retryAfter
+	if errors.As(err, &put) {
+		return max(put.delay, 0)
+	}
+	return b.Delay(attempt)
+}
+
 func (b Backoff) orDefault() Backoff {
 	if b.Min == 0 {
 		b.Min = DefaultBackoffMin

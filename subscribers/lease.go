@@ -3,7 +3,6 @@ package subscribers
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -15,25 +14,26 @@ const (
 	settleMin = 500 * time.Millisecond // is what a handler that returns later still gets
 )
 
-// stopping bounds the time in which messages are settled.
-func (w *worker) stopping(by time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stopBy = by
+// stopping bounds the time in which work is settled.
+func (e *engine[W]) stopping(by time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stopBy = by
 }
 
-// settle makes a call that needs the receipts of messages, again while Redis is
+// settle makes a call that needs the receipts of jobs, again while Redis is
 // away and their leases may last, whether or not ctx has ended. One that was
 // carried out and not replicated is not made again: that would hold up the
 // others, and nobody was told that it is done.
-func (w *worker) settle(ctx context.Context, ms []*inHand, call func(context.Context) error) error {
+func (e *engine[W]) settle(ctx context.Context, js []*job[W], call func(context.Context) error) error {
 	ctx = context.WithoutCancel(ctx)
 	least := time.Now().Add(settleMin)
-	pause := pause{log: w.log}
+	pause := pause{log: e.log}
 	for {
-		until := w.until(ms, least) // which the subscriber's stop may bring nearer
-		err := w.settleOnce(ctx, until, call)
-		if err != nil && (!notify.Away(err) || errors.Is(err, notify.ErrUnreplicated) || time.Now().After(until)) {
+		until := e.until(js, least) // which a stop may bring nearer
+		err := e.settleOnce(ctx, until, call)
+		again := e.claimsSettle || notify.Away(err) && !errors.Is(err, notify.ErrUnreplicated)
+		if err != nil && (!again || time.Now().After(until)) {
 			return err
 		}
 		pause.after(ctx, err)
@@ -43,98 +43,127 @@ func (w *worker) settle(ctx context.Context, ms []*inHand, call func(context.Con
 	}
 }
 
-func (w *worker) settleOnce(ctx context.Context, until time.Time, call func(context.Context) error) error {
+func (e *engine[W]) settleOnce(ctx context.Context, until time.Time, call func(context.Context) error) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	w.receipts.RLock()
-	defer w.receipts.RUnlock()
+	e.receipts.RLock()
+	defer e.receipts.RUnlock()
 	return call(ctx)
 }
 
-// until returns until when messages may be settled: the last of their leases
-// ends, or the subscriber's time does, but not before least.
-func (w *worker) until(ms []*inHand, least time.Time) time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	until := ms[0].sent
-	for _, m := range ms[1:] {
-		if m.sent.After(until) {
-			until = m.sent
+// until returns until when jobs may be settled: the last of their leases ends,
+// unless that does not matter, or the engine's time does, but not before least.
+func (e *engine[W]) until(js []*job[W], least time.Time) time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	until := js[0].sent
+	for _, j := range js[1:] {
+		if j.sent.After(until) {
+			until = j.sent
 		}
 	}
-	until = until.Add(w.o.Lease)
-	if w.stopBy.IsZero() || until.Before(w.stopBy) {
-		return until
+	until = until.Add(e.lease)
+	if e.claimsSettle {
+		until = time.Now().Add(MaxLease)
 	}
-	if w.stopBy.Before(least) {
+	switch {
+	case e.stopBy.IsZero() || until.Before(e.stopBy):
+		return until
+	case e.stopBy.Before(least):
 		return least
 	}
-	return w.stopBy
+	return e.stopBy
+}
+
+// giveBack gives jobs back untouched.
+func (e *engine[W]) giveBack(ctx context.Context, js []*job[W], rest bool) {
+	err := e.settle(ctx, js, func(ctx context.Context) error {
+		return e.release(ctx, works(js), rest)
+	})
+	if err != nil {
+		e.log.Warn("cannot release "+e.noun+"s, their leases run out by themselves", e.noun+"s", len(js), "error", err)
+	}
+	e.drop(js)
+}
+
+// works returns the work of jobs, as it is.
+func works[W any](js []*job[W]) []W {
+	all := make([]W, len(js))
+	for i, j := range js {
+		all[i] = j.work
+	}
+	return all
+}
+
+// drop takes jobs out of what is held: they are settled, or cannot be.
+func (e *engine[W]) drop(js []*job[W]) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, j := range js {
+		delete(e.held, j)
+	}
 }
 
 // acknowledge acknowledges what was handled, all that came together while the
 // call before was under way, until it is stopped and nothing is left.
-func (w *worker) acknowledge(ctx context.Context, stop <-chan struct{}) {
+func (e *engine[W]) acknowledge(ctx context.Context, stop <-chan struct{}) {
 	for {
 		select {
-		case <-w.handled:
-			w.ack(ctx)
+		case <-e.handled:
+			e.ackAll(ctx)
 		case <-stop:
-			w.ack(ctx)
+			e.ackAll(ctx)
 			return
 		}
 	}
 }
 
-// takeHandled returns what is to be acknowledged, less those whose lease was
-// lost while they were handled: they may come again.
-func (w *worker) takeHandled() []*inHand {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	ms := w.done
-	w.done = nil
-	return slices.DeleteFunc(ms, func(m *inHand) bool {
-		if m.lost {
-			w.log.Warn("lease lost while handling, the message may come again", "id", m.ID, "attempt", m.Attempt)
-			delete(w.held, m)
+// takeHandled returns what is to be acknowledged, less that whose lease was lost
+// while it was handled, if that matters: it may come again.
+func (e *engine[W]) takeHandled() []*job[W] {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	js := e.done
+	e.done = nil
+	return slices.DeleteFunc(js, func(j *job[W]) bool {
+		if !j.lost || e.claimsSettle {
+			return false
 		}
-		return m.lost
+		e.log.Warn("lease lost while handling, the "+e.noun+" may come again", e.about(&j.work)...)
+		delete(e.held, j)
+		return true
 	})
 }
 
-func (w *worker) ack(ctx context.Context) {
-	ms := w.takeHandled()
-	if len(ms) == 0 {
+func (e *engine[W]) ackAll(ctx context.Context) {
+	js := e.takeHandled()
+	if len(js) == 0 {
 		return
 	}
-	var lost []Delivery
+	var lost []W
 	tries := 0
-	err := w.settle(ctx, ms, func(ctx context.Context) (err error) {
+	err := e.settle(ctx, js, func(ctx context.Context) (err error) {
 		tries++
-		lost, err = w.claimer.AckMany(ctx, w.topic, deliveries(ms))
+		lost, err = e.ack(ctx, works(js))
 		return err
 	})
-	w.mu.Lock()
-	for _, m := range ms {
-		delete(w.held, m)
-	}
-	w.mu.Unlock()
+	e.drop(js)
 	if errors.Is(err, notify.ErrUnreplicated) {
-		w.log.Warn("acknowledged, a failover may bring the messages back", "messages", len(ms), "error", err)
+		e.log.Warn("acknowledged, a failover may bring the "+e.noun+"s back", e.noun+"s", len(js), "error", err)
 	} else if err != nil {
-		w.log.Error("cannot acknowledge, the messages will come again", "messages", len(ms), "error", err)
+		e.log.Error("cannot acknowledge, the "+e.noun+"s will come again", e.noun+"s", len(js), "error", err)
 	}
 	if tries > 1 {
 		return // those that the first try acknowledged are told as lost
 	}
 	for i := range lost {
-		w.log.Warn("lease lost before the acknowledgement, the message may come again", "id", lost[i].ID, "attempt", lost[i].Attempt)
+		e.log.Warn("lease lost before the acknowledgement, the "+e.noun+" may come again", e.about(&lost[i])...)
 	}
 }
 
-// keepLeases calls extend each time that a third of a lease has passed, until ctx ends.
-func keepLeases(ctx context.Context, lease time.Duration, log *slog.Logger, extend func(context.Context) error) {
-	every := lease / 3
+// keepLeases extends leases each time that a third of one has passed, until ctx ends.
+func (e *engine[W]) keepLeases(ctx context.Context) {
+	every := e.lease / 3
 	timer := time.NewTimer(every)
 	defer timer.Stop()
 	for {
@@ -144,69 +173,66 @@ func keepLeases(ctx context.Context, lease time.Duration, log *slog.Logger, exte
 		case <-timer.C:
 		}
 		next := every
-		if err := extend(ctx); err != nil {
-			log.Error("cannot extend leases, trying on", "error", err)
+		if err := e.extendAll(ctx); err != nil {
+			e.log.Error("cannot extend leases, trying on", "error", err)
 			next = every / 8
 		}
 		timer.Reset(next)
 	}
 }
 
-// extend extends the leases that are a third over, and gives up those that ended.
-func (w *worker) extend(ctx context.Context) error {
-	w.receipts.Lock()
-	defer w.receipts.Unlock()
-	due := w.expiring()
-	for len(due) > 0 {
-		page := due[:min(len(due), MaxClaim)]
-		due = due[len(page):]
+// extendAll extends the leases that are a third over, and gives up those that ended.
+func (e *engine[W]) extendAll(ctx context.Context) error {
+	e.receipts.Lock()
+	defer e.receipts.Unlock()
+	for page := range slices.Chunk(e.expiring(), MaxClaim) {
 		sent := time.Now()
-		receipt, lost, err := w.claimer.extend(ctx, deliveries(page), w.o.Lease)
+		renew, lost, err := e.extend(ctx, works(page))
 		if err != nil {
 			return err
 		}
-		w.extended(page, receipt, sent, lost)
+		e.extended(page, renew, sent, lost)
 	}
 	return nil
 }
 
-// extended takes note of an extension; lost are the positions, from 1, of those that got none.
-func (w *worker) extended(page []*inHand, receipt Receipt, sent time.Time, lost []any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// extended notes an extension; lost are the positions, from 1, of those that got none.
+func (e *engine[W]) extended(page []*job[W], renew func(*W), sent time.Time, lost []any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, position := range lost {
 		if i, _ := position.(int64); i >= 1 && int(i) <= len(page) {
 			page[i-1].lose()
 		}
 	}
-	for _, m := range page {
-		if !m.lost {
-			m.Receipt, m.sent = receipt.withDigit(m.Receipt), sent
+	for _, j := range page {
+		if !j.lost {
+			renew(&j.work)
+			j.sent = sent
 		}
 	}
 }
 
 // expiring returns what needs its lease extended.
-func (w *worker) expiring() []*inHand {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var due []*inHand
-	for m := range w.held {
-		switch age := time.Since(m.sent); {
-		case m.lost:
-		case age >= w.o.Lease:
-			m.lose()
-		case age >= w.o.Lease/3:
-			due = append(due, m)
+func (e *engine[W]) expiring() (due []*job[W]) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for j := range e.held {
+		switch age := time.Since(j.sent); {
+		case j.lost:
+		case age >= e.lease:
+			j.lose()
+		case age >= e.lease/3:
+			due = append(due, j)
 		}
 	}
 	return due
 }
 
-// lose marks a lease as lost and ends the handler's context. The worker's mutex is held.
-func (m *inHand) lose() {
-	m.lost = true
-	if m.cancel != nil {
-		m.cancel(notify.ErrLeaseLost)
+// lose marks a lease as lost and ends the handler's context. The engine's mutex is held.
+func (j *job[W]) lose() {
+	j.lost = true
+	if j.cancel != nil {
+		j.cancel(notify.ErrLeaseLost)
 	}
 }

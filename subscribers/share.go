@@ -51,3 +51,10 @@ func (l *larges) forget() {
 	}
 	l.sweep = 2*len(l.held) + 64
 }
+
+func (i item) size() int {
+	if i.broadcast == nil {
+		return 0
+	}
+	return len(i.broadcast.Body)
+}

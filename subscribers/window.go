@@ -301,13 +301,6 @@ func (m *member) matchesAny(topics map[string]bool) bool {
 	return false
 }
 
-func (i item) size() int {
-	if i.broadcast == nil {
-		return 0
-	}
-	return len(i.broadcast.Body)
-}
-
 // next waits for what a member has not read yet, and returns a page of it.
 // The error is that of ctx.
 func (h *hub) next(ctx context.Context, m *member) ([]item, error) {

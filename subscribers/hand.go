@@ -1,0 +1,175 @@
+package subscribers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// hand handles work until none is queued.
+func (e *engine[W]) hand(grace context.Context) {
+	for {
+		j, work, ctx := e.begin(grace)
+		if j == nil {
+			return
+		}
+		began := time.Now()
+		done := e.handle(ctx, j, work)
+		j.cancel(nil)
+		e.finish(j, time.Since(began), done)
+	}
+}
+
+// begin takes the next job from the queue, with a copy of the work for the
+// handler; nil if there is none.
+func (e *engine[W]) begin(grace context.Context) (_ *job[W], work W, _ context.Context) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for len(e.queue) > 0 {
+		j := e.queue[0]
+		e.queue = e.queue[1:]
+		if j.lost || time.Since(j.sent) >= e.lease { // somebody else may have it
+			delete(e.held, j)
+			e.close()
+			continue
+		}
+		ctx, cancel := context.WithCancelCause(grace)
+		j.cancel = cancel
+		return j, j.work, ctx
+	}
+	e.busy--
+	return nil, work, nil
+}
+
+// close notes that a job is neither queued nor being handled any more. The mutex is held.
+func (e *engine[W]) close() {
+	e.open--
+	if e.open < e.low {
+		e.low = 0
+		signal(e.freed)
+	}
+}
+
+// finish notes that a job was handled, and has it acknowledged if it is done.
+func (e *engine[W]) finish(j *job[W], took time.Duration, done bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.close()
+	e.mean += (max(took, time.Microsecond) - e.mean) / 8
+	e.mean = max(e.mean, time.Microsecond)
+	if !done {
+		delete(e.held, j)
+		return
+	}
+	j.handled = true
+	e.done = append(e.done, j)
+	if len(e.done) == 1 {
+		signal(e.handled)
+	}
+}
+
+// A verdict is what comes of a call of a handler.
+type verdict int
+
+const (
+	done    verdict = iota // the work is to be acknowledged
+	failed                 // the source says what comes of it
+	settled                // it was given back, or lost
+)
+
+// try calls a handler for a job, whose context is ctx. It gives back what is
+// barred or interrupted. If the handler failed it returns why, and the error.
+func (e *engine[W]) try(ctx context.Context, j *job[W], work *W, handler func() error) (v verdict, reason string, err error) {
+	reason, err = e.call(work, handler)
+	ended := context.Cause(ctx)
+	var barred *notNow
+	switch {
+	case err == nil:
+		e.unbar()
+		return done, "", nil
+	case errors.Is(ended, notify.ErrLeaseLost):
+		e.log.Warn("lease lost while handling, the "+e.noun+" may come again", e.about(work)...)
+	case ended != nil, errors.Is(err, ErrStopping):
+		e.giveBack(ctx, []*job[W]{j}, false)
+	case errors.As(err, &barred):
+		e.giveBack(ctx, e.bar(j, barred.pause), true)
+	default:
+		e.unbar()
+		return failed, reason, err
+	}
+	return settled, "", nil
+}
+
+// call runs a handler and returns its error and what that says. A panic, of the
+// handler or of its error, is an error.
+func (e *engine[W]) call(work *W, handler func() error) (reason string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.log.Error("handler panicked", append(e.about(work), "panic", p, "stack", string(debug.Stack()))...)
+			reason = fmt.Sprintf("panic: %v", p)
+			err = errors.New(reason)
+		}
+	}()
+	if err = handler(); err != nil {
+		reason = err.Error()
+	}
+	return reason, err
+}
+
+// bar has nothing claimed for a while, and then one piece of work at a time. It
+// returns what is to be given back: a job, and what is queued behind it.
+func (e *engine[W]) bar(j *job[W], pause time.Duration) []*job[W] {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.barred, e.probe = time.Now().Add(pause), true
+	e.bars++
+	signal(e.freed) // so that the claiming goroutine sets its timer
+	return append([]*job[W]{j}, e.takeQueue()...)
+}
+
+// takeQueue returns all that is queued, which is not handled. The mutex is held.
+func (e *engine[W]) takeQueue() (all []*job[W]) {
+	if len(e.queue) == 0 {
+		return nil
+	}
+	all, e.queue = e.queue, nil
+	e.open -= len(all)
+	e.mean = max(e.mean, time.Duration(e.concurrency)*ahead+1) // nothing is claimed ahead for now
+	return all
+}
+
+// resume ends the while for which nothing is claimed. It reports whether it is over now.
+func (e *engine[W]) resume() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.barred.IsZero() || time.Now().Before(e.barred) {
+		return false
+	}
+	e.barred = time.Time{}
+	return true
+}
+
+// unbar has as much claimed as before: a piece of work was dealt with.
+func (e *engine[W]) unbar() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.probe = false
+}
+
+// unhandled returns the work in hand that is not done.
+func (e *engine[W]) unhandled() (all []W) {
+	e.receipts.RLock()
+	defer e.receipts.RUnlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for j := range e.held {
+		if !j.handled {
+			all = append(all, j.work)
+		}
+	}
+	return all
+}
