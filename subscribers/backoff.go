@@ -80,11 +80,17 @@ type retryAfter struct {
 
 func (r *retryAfter) Unwrap() error { return r.error }
 
-// NotNow wraps a handler's error where the way is barred for every message
-// alike, as when whom it calls is away. The message is released without using up
-// an attempt, and the subscriber claims nothing of its topic for a while; then
-// one message at first, and more once that is dealt with (a circuit breaker:
-// M. Nygard, "Release It!", 2007).
+// NotNow wraps a handler's error where the way is barred for all messages or
+// broadcasts alike, as when the service that it calls is away. What the handler
+// had is given back at once without using up an attempt, and what was claimed
+// behind it, too: another process may have it. The subscriber, or named listener,
+// claims nothing of its topic, or name, for the pause; then one message or
+// broadcast at first, and more once that is dealt with (a circuit breaker: M.
+// Nygard, "Release It!", 2007).
+//
+// A broadcast comes again before all that was sent later: with one process of
+// concurrency 1 none overtakes it, as with a retry. A listener without a name
+// ends with the error, as with any other.
 func NotNow(err error, pause time.Duration) error {
 	if err == nil {
 		err = errLater

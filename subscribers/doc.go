@@ -46,7 +46,9 @@
 //
 // A listener with a name stands in Redis instead, and processes that listen under
 // one name share what comes: at least once, as with messages. What one holds that
-// dies is handed to another when its lease ends.
+// dies is handed to another when its lease ends; what it gives back, because it
+// stops, stalls or returns [NotNow], at once. With one process of concurrency 1
+// the order of each topic holds, also behind a retry or a NotNow.
 //
 // A listener that is slow holds up nobody. It has no queue that could overflow:
 // it reads the log at its own pace, from memory while it keeps up with the others

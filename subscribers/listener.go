@@ -29,7 +29,8 @@ type ListenOptions struct {
 	OnGap   func(Gap)             // called where broadcasts are missing, in their place, or may be since Redis lost its data; gaps are also logged and counted
 
 	// Of a named listener. A broadcast that fails keeps a hand until its next
-	// attempt, so that with one hand none overtakes it.
+	// attempt, so that with one hand none overtakes it. One whose handler returns
+	// NotNow is given back, and comes before what was sent later.
 	Concurrency int           // broadcasts handled at the same time; zero: DefaultConcurrency
 	Lease       time.Duration // of a broadcast in hand, extended while the handler runs; zero: DefaultLease
 	Backoff     Backoff       // between attempts
@@ -84,7 +85,8 @@ func (l *Listener) Progress() time.Time { return l.hub.progress.Last() }
 // in the order in which they were sent, also where they are of many topics. An
 // error of handler ends Listen, which returns it. With a name, see
 // ListenOptions: order holds for each topic, with one process of concurrency 1; an
-// error of handler has it called again after a backoff.
+// error of handler has it called again after a backoff, or as RetryAfter, NotNow,
+// ErrBury and ErrStopping say. The context of handler ends as that of a Handler.
 //
 // A slow handler holds up nobody else: its listener falls behind, which is
 // counted, and reads from Redis what the others read long before. If it falls

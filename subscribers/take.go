@@ -86,6 +86,9 @@ func (n *named) take(ctx context.Context, at *registration, free int, topics []s
 		args = append(args, done[i].member())
 	}
 	args = append(args, heldAs(back)...)
+	for i := range back {
+		args = append(args, back[i].failed)
+	}
 	for _, topic := range topics {
 		names = append(names, keys.Log(topic))
 		args = append(args, topic)

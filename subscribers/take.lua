@@ -4,7 +4,7 @@
 --   logs of topics.
 -- ARGV[3]: name, ARGV[4]: its registration, ARGV[5]: lease in ms, ARGV[6]: how many at the most, ARGV[7]: what keys begin
 --   with, ARGV[8]: number of those acknowledged, ARGV[9]: of those given back; then these, the receipts of those given back,
---   and the topics.
+--   how many attempts of each failed, and the topics.
 -- Reply: the mark of the store, alone, if the registration is gone. Else the end of the lease in ms; of each one handed out: topic, attempt and entry;
 --   of each gap: topic, and after and up to where in us; the topics of which there may be more.
 -- The logs of what was held are named here, because they are learned here; they carry the same hash tag. Who listens under
@@ -15,18 +15,19 @@ if call('HGET', KEYS[11], name) ~= registration then return { STORE } end
 local start, floor = string.match(registration, ' (%d+) (%d+) %S+$')
 local _, now = clock()
 local deadline = now + ARGV[5]
-local first = 10 + ARGV[8] + 2 * ARGV[9]
+local first = 10 + ARGV[8] + 3 * ARGV[9]
 
 local acked = { unpack(ARGV, 10, 9 + ARGV[8]) }
 if #acked > 0 then
   call('ZREM', HELD, unpack(acked))
   if call('EXISTS', TRIES) == 1 then call('HDEL', TRIES, unpack(acked)) end
 end
+-- They are handed out first, in the order in which they were sent, whenever each is given back.
 local returned = false
 for i = 10 + ARGV[8], 9 + ARGV[8] + ARGV[9] do
   if call('ZSCORE', HELD, ARGV[i]) == ARGV[i + ARGV[9]] then -- else its lease was lost, and another may have it
-    call('ZADD', HELD, now, ARGV[i])
-    call('HINCRBY', TRIES, ARGV[i], -1)
+    call('ZADD', HELD, 0, ARGV[i])
+    call('HINCRBY', TRIES, ARGV[i], ARGV[i + 2 * ARGV[9]] - 1)
     returned = true
   end
 end

@@ -11,6 +11,7 @@ import (
 type turn struct {
 	Broadcast
 	receipt int64 // the end of the lease, in ms
+	failed  int   // attempts that failed here; Redis learns of them when it is given back
 	foreign bool  // there is nothing in it that could be handled
 }
 
@@ -36,6 +37,7 @@ func (n *named) handleTurn(ctx context.Context, j *job[turn], t turn) bool {
 		}
 		delay = n.o.Backoff.after(err, t.Attempt)
 		n.log.Warn("broadcast failed", "topic", t.Topic, "id", t.ID, "attempt", t.Attempt, "reason", reason, "again_in", delay)
+		n.noteFailure(j)
 		t.Attempt++
 	}
 	t.Attempt--
@@ -69,6 +71,15 @@ func (n *named) wait(ctx context.Context, delay time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// noteFailure counts an attempt that failed.
+func (n *named) noteFailure(j *job[turn]) {
+	n.receipts.RLock()
+	defer n.receipts.RUnlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	j.work.failed++
 }
 
 // giveUp has a broadcast acknowledged that could not be handled.

@@ -1,0 +1,342 @@
+package subscribers_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// listenBy listens with a handler until stop is called or the test ends, and returns when it does.
+func listenBy(t *testing.T, l *subscribers.Listener, handler func(context.Context, *subscribers.Broadcast) error, o subscribers.ListenOptions) (stop func()) {
+	t.Helper()
+	o, started := (&heard{}).options(o)
+	stop = storetest.Run(t, func(ctx context.Context) error { return l.Listen(ctx, topic, handler, o) })
+	storetest.Receive(t, "it listens", started)
+	return stop
+}
+
+// While the way is barred nothing is handled but one broadcast at a time, at the
+// pace of the pauses, and nothing is used up; then it is full speed again.
+func TestNamedNotNow(t *testing.T) {
+	store := storetest.Open(t)
+	stopCarrier := carry(t, store)
+	const hands, n, pause = 8, 200, 100 * time.Millisecond
+	var mu sync.Mutex
+	var refused, probes []time.Time
+	attempts := map[string]int{}
+	barred, now := true, 0
+	together := make(chan struct{}) // closed when some are handled at the same time again
+	l := newListener(store)
+	stop := listenBy(t, l, func(_ context.Context, b *subscribers.Broadcast) error {
+		mu.Lock()
+		now++
+		defer func() {
+			mu.Lock()
+			now--
+			mu.Unlock()
+		}()
+		if barred {
+			if len(refused) >= hands {
+				if probes = append(probes, time.Now()); now > 1 {
+					t.Errorf("%d at once, while it probes", now)
+				}
+			}
+			if barred = len(probes) < 3; barred {
+				refused = append(refused, time.Now())
+				mu.Unlock()
+				return subscribers.NotNow(errBarred, pause)
+			}
+		}
+		attempts[b.ID] = b.Attempt
+		at := now
+		mu.Unlock()
+		if at > hands/2 {
+			select {
+			case <-together:
+			default:
+				close(together)
+			}
+		}
+		select {
+		case <-together:
+		case <-time.After(20 * time.Millisecond):
+		}
+		return nil
+	}, subscribers.ListenOptions{Name: "n", Concurrency: hands, MaxAttempts: 1})
+	flood(t, store, []string{topic}, numbers("n", n)...)
+	sentAll(t, store)
+	stopCarrier() // nobody's beat is needed
+	storetest.Receive(t, "it is full speed again", together)
+	nothingHeld(t, store, "n")
+	stop()
+	if len(attempts) != n || l.Stats().GivenUp > 0 {
+		t.Errorf("%d were handled, %+v", len(attempts), l.Stats())
+	}
+	for id, attempt := range attempts {
+		if attempt != 1 {
+			t.Errorf("%s came in attempt %d", id, attempt)
+		}
+	}
+	if len(probes) != 3 {
+		t.Fatalf("%d probes", len(probes))
+	}
+	last := refused[hands-1]
+	for i, probe := range probes {
+		if wait := probe.Sub(last); wait < pause || wait > pause+notify.Heartbeat/2 {
+			t.Errorf("probe %d came %v after the refusal before it, want %v", i, wait, pause)
+		}
+		last = probe
+	}
+}
+
+// With one hand nothing overtakes what was refused, also where what was taken
+// ahead had been given back before.
+func TestNamedNotNowKeepsOrder(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	ids := numbers("n", 600)
+	refusals := map[string]int{}
+	h := &heard{}
+	listenBy(t, newListener(store), func(ctx context.Context, b *subscribers.Broadcast) error {
+		switch n := h.size(); {
+		case n%100 == 50 && refusals[b.ID] < 2: // at full speed
+			refusals[b.ID]++
+			return subscribers.NotNow(errBarred, 0)
+		case n%200 == 199 && refusals[b.ID] < 2: // so late that what was taken ahead is given back
+			refusals[b.ID]++
+			onlyInHand(t, store, "n")
+			return subscribers.NotNow(errBarred, time.Millisecond)
+		}
+		return h.handle(ctx, b)
+	}, subscribers.ListenOptions{Name: "n", MaxAttempts: 1})
+	flood(t, store, []string{topic}, ids...)
+	wantIDs(t, h, ids...)
+	nothingHeld(t, store, "n")
+	for _, b := range h.all {
+		if b.Attempt != 1 {
+			t.Errorf("%s came in attempt %d", b.ID, b.Attempt)
+		}
+	}
+	if len(refusals) != 9 {
+		t.Errorf("refused were %v", refusals)
+	}
+}
+
+// A NotNow uses up no attempt, and gives none back.
+func TestNamedNotNowBetweenFailures(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	var attempts []int
+	given := make(chan int, 1)
+	listenBy(t, newListener(store), func(_ context.Context, b *subscribers.Broadcast) error {
+		if attempts = append(attempts, b.Attempt); len(attempts)%2 == 0 {
+			return subscribers.NotNow(errBarred, time.Millisecond)
+		}
+		return errors.New("no")
+	}, subscribers.ListenOptions{
+		Name: "n", MaxAttempts: 3, Backoff: subscribers.Backoff{Min: time.Millisecond, Max: time.Millisecond},
+		OnGivenUp: func(b *subscribers.Broadcast, _ string) { given <- b.Attempt },
+	})
+	broadcast(t, store, topic, "a")
+	if last := storetest.Receive(t, "it is given up", given); last != 3 {
+		t.Errorf("it was given up in attempt %d", last)
+	}
+	if diff := gocmp.Diff([]int{1, 2, 2, 3, 3}, attempts); diff != "" {
+		t.Errorf("attempts (-want +got):\n%s", diff)
+	}
+	nothingHeld(t, store, "n")
+}
+
+// What one process refuses another has at once; the pause holds up no stop.
+func TestNamedNotNowLeavesOthersAlone(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	barred := make(chan string, 100)
+	o := subscribers.ListenOptions{Name: "n", Concurrency: 4, Lease: time.Minute}
+	stop := listenBy(t, newListener(store), func(_ context.Context, b *subscribers.Broadcast) error {
+		barred <- b.ID
+		return subscribers.NotNow(errBarred, time.Hour)
+	}, o)
+	broadcast(t, store, topic, "first")
+	storetest.Receive(t, "it is refused", barred)
+	start := time.Now()
+	other, _ := listen(t, newListener(store), topic, o)
+	ids := numbers("n", 20)
+	flood(t, store, []string{topic}, ids...)
+	wantSet(t, other, append(ids, "first")...)
+	stop()
+	if took := time.Since(start); took > soon {
+		t.Errorf("it took %v", took)
+	}
+	if n := len(barred); n > 0 {
+		t.Errorf("the barred one was called %d times again", n)
+	}
+	for _, b := range other.all {
+		if b.Attempt != 1 {
+			t.Errorf("%s came in attempt %d", b.ID, b.Attempt)
+		}
+	}
+	nothingHeld(t, store, "n")
+}
+
+// A process that refused a broadcast and is gone without a word left nothing behind that waits for a lease to end.
+func TestNamedNotNowAndCrash(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	guest := away(t, store, server.URL())
+	o := subscribers.ListenOptions{Name: "n", Lease: time.Hour}
+	refused := make(chan struct{}, 100)
+	listenBy(t, newListener(guest.store), func(context.Context, *subscribers.Broadcast) error {
+		refused <- struct{}{}
+		return subscribers.NotNow(errBarred, time.Hour)
+	}, o)
+	ids := numbers("n", 20)
+	flood(t, store, []string{topic}, ids...)
+	storetest.Receive(t, "it is refused", refused)
+	storetest.Eventually(t, "it is given back", func() bool { return endedLeases(t, store, "n") == held(t, store, "n") })
+	guest.leave()
+	other, _ := listen(t, newListener(store), topic, o)
+	wantIDs(t, other, ids...)
+	for _, b := range other.all {
+		if b.Attempt != 1 {
+			t.Errorf("%s came in attempt %d", b.ID, b.Attempt)
+		}
+	}
+	nothingHeld(t, store, "n")
+}
+
+// A NotNow that Redis does not learn of before the lease ends: another has the
+// broadcast by then, in the next attempt, and keeps it when the first one is back.
+func TestNamedNotNowAfterItsLease(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	guest := away(t, store, server.URL())
+	began, refuse := make(chan struct{}, 100), make(chan struct{})
+	back := &heard{}
+	listenBy(t, newListener(guest.store), func(ctx context.Context, b *subscribers.Broadcast) error {
+		if b.ID != "a" {
+			return back.handle(ctx, b)
+		}
+		began <- struct{}{}
+		<-refuse
+		return subscribers.NotNow(errBarred, 0)
+	}, subscribers.ListenOptions{Name: "n", Lease: time.Second})
+	broadcast(t, store, topic, "a")
+	storetest.Receive(t, "it is handled", began)
+	guest.leave()
+	close(refuse)
+	other := &heard{hold: make(chan struct{})}
+	listenInto(t, newListener(store), topic, other, subscribers.ListenOptions{Name: "n", Lease: time.Hour})
+	lease := time.Now().Add(time.Minute).UnixMilli()
+	storetest.Eventually(t, "the other has it", func() bool { return held(t, store, "n") == 1 && leaseOf(t, store, "n") > lease })
+	lease = leaseOf(t, store, "n")
+	guest.come()
+	broadcast(t, store, topic, "b")
+	wantIDs(t, back, "b") // which it has after it gave a back
+	if got := leaseOf(t, store, "n"); got != lease {
+		t.Errorf("the lease of the other ends at %d, want %d", got, lease)
+	}
+	close(other.hold)
+	wantIDs(t, other, "a")
+	if b := other.all[0]; b.Attempt != 2 {
+		t.Errorf("it came in attempt %d", b.Attempt)
+	}
+	if n := len(began); n > 0 {
+		t.Errorf("it was begun %d times more where it was refused", n)
+	}
+	nothingHeld(t, store, "n")
+}
+
+// While it stops it acknowledges what is done, and does not wait for those who take longer.
+func TestNamedSettlesWhileItStops(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	finish := map[string]chan struct{}{"fast": make(chan struct{}), "barred": make(chan struct{}), "slow": make(chan struct{})}
+	began := make(chan string, 3)
+	l := subscribers.NewListener(store, subscribers.ListenerOptions{Grace: time.Hour})
+	o := subscribers.ListenOptions{Name: "n", Concurrency: 3, Lease: time.Hour}
+	stop := listenBy(t, l, func(_ context.Context, b *subscribers.Broadcast) error {
+		began <- b.ID
+		<-finish[b.ID]
+		if b.ID == "barred" {
+			return subscribers.NotNow(errBarred, time.Hour)
+		}
+		return nil
+	}, o)
+	broadcast(t, store, topic, "fast", "barred", "slow")
+	for range finish {
+		storetest.Receive(t, "all are begun", began)
+	}
+	stopped := make(chan struct{})
+	go func() {
+		stop()
+		close(stopped)
+	}()
+	close(finish["fast"])
+	storetest.Eventually(t, "the fast one is acknowledged", func() bool { return held(t, store, "n") == 2 })
+	close(finish["barred"])
+	other, _ := listen(t, newListener(store), topic, o)
+	wantIDs(t, other, "barred")
+	close(finish["slow"])
+	storetest.Receive(t, "it stops", stopped)
+	nothingHeld(t, store, "n")
+	wantIDs(t, other, "barred")
+	if b := other.all[0]; b.Attempt != 1 {
+		t.Errorf("it came in attempt %d", b.Attempt)
+	}
+}
+
+// What is done while Redis is away is acknowledged when it is back: by a listener
+// that goes on, and by one that stops, as long as its grace lasts.
+func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
+	for _, stops := range []bool{false, true} {
+		t.Run(fmt.Sprint("stops ", stops), func(t *testing.T) {
+			server := storetest.Server(t)
+			store := storetest.At(t, server.URL(), "")
+			carry(t, store)
+			guest := away(t, store, server.URL())
+			h := &heard{hold: make(chan struct{})}
+			const lease = time.Second
+			l := subscribers.NewListener(guest.store, subscribers.ListenerOptions{Grace: time.Minute})
+			stop := listenInto(t, l, topic, h, subscribers.ListenOptions{Name: "n", Concurrency: 2, Lease: lease})
+			broadcast(t, store, topic, "a", "b")
+			storetest.Eventually(t, "they are in hand", func() bool { return held(t, store, "n") == 2 })
+			guest.leave()
+			close(h.hold)
+			stopped, start := make(chan struct{}), time.Now()
+			if stops {
+				go func() {
+					stop()
+					close(stopped)
+				}()
+			}
+			// For longer than the leases last, and than calls are tried once the grace is over.
+			storetest.Eventually(t, "their leases have ended", func() bool {
+				return time.Since(start) > 5*lease && endedLeases(t, store, "n") == 2
+			})
+			guest.come()
+			nothingHeld(t, store, "n")
+			if stops {
+				storetest.Receive(t, "it stops", stopped)
+			}
+			got := h.list()
+			slices.SortFunc(got, cmp.Compare)
+			if diff := gocmp.Diff([]string{"a", "b"}, got); diff != "" {
+				t.Errorf("handled (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
