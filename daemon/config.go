@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,8 +18,10 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -75,7 +78,6 @@ type Config struct {
 const (
 	maxMaxBody         = 64 << 20
 	maxShutdownTimeout = time.Hour
-	maxMetricsTopics   = 10_000
 )
 
 // Load reads the configuration from the environment, and takes a setting of a
@@ -90,14 +92,18 @@ func Load() (Config, error) {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
 		if err := readField(field, v.Field(i)); err != nil {
-			unread[settingName(field)] = true
-			faults = multierror.Append(faults, err)
+			name := settingName(field)
+			unread[name] = true
+			faults = multierror.Append(faults, store.Renamed(name, err))
 		}
 	}
+	told := make(map[string]bool) // what two parts judge
 	for _, f := range c.faults() {
-		if !unread[f.setting] {
-			faults = multierror.Append(faults, fmt.Errorf("%s: %w", f.setting, f.err))
+		text := f.Field + ": " + f.Error()
+		if !unread[f.Field] && !told[text] {
+			faults = multierror.Append(faults, store.Renamed(f.Field, fmt.Errorf("%s: %w", f.Field, f.Err)))
 		}
+		told[text] = true
 	}
 	faults = multierror.Append(faults, unknown(os.Environ())...)
 	return c, faults.ErrorOrNil()
@@ -176,111 +182,91 @@ func grammar(value any) string {
 	return "a whole number"
 }
 
-// fault is what is wrong with a setting.
-type fault struct {
-	setting string
-	err     error
-}
-
-// faults returns what is wrong with values that could be read.
-func (c *Config) faults() []fault {
-	all := slices.Concat(c.redisFaults(), c.httpFaults(), c.natsFaults())
-	ranged := func(setting string, value, least, most time.Duration) {
-		if value < least || value > most {
-			all = append(all, fault{setting, fmt.Errorf("%s is out of range; use %s to %s", short(value), short(least), short(most))})
-		}
-	}
-	counted := func(setting string, value, most int) {
-		if value < 1 || value > most {
-			all = append(all, fault{setting, fmt.Errorf("%d is out of range; use 1 to %d", value, most)})
-		}
-	}
-	if c.MemoryShare < 1 || c.MemoryShare > 100 {
-		all = append(all, fault{"BELLHOP_MEMORY_SHARE", fmt.Errorf("%s is out of range; use 1%% to 100%%", c.MemoryShare)})
-	}
-	ranged("BELLHOP_CARRIER_LEASE", c.CarrierLease, carrier.MinLease, carrier.MaxLease)
-	counted("BELLHOP_CARRIER_BATCH", c.CarrierBatch, carrier.MaxBatch)
-	ranged("BELLHOP_LEASE", c.Lease, subscribers.MinLease, subscribers.MaxLease)
-	counted("BELLHOP_METRICS_TOPICS", c.MetricsTopics, maxMetricsTopics)
-	counted("BELLHOP_MAX_ATTEMPTS", c.MaxAttempts, notify.MostAttempts)
-	ranged("BELLHOP_BACKOFF_MIN", c.BackoffMin, time.Millisecond, maxBackoff)
-	ranged("BELLHOP_BACKOFF_MAX", c.BackoffMax, time.Millisecond, maxBackoff)
-	if c.BackoffMin > c.BackoffMax {
-		all = append(all, fault{"BELLHOP_BACKOFF_MIN", fmt.Errorf("%s is more than BELLHOP_BACKOFF_MAX, %s", short(c.BackoffMin), short(c.BackoffMax))})
-	}
-	counted("BELLHOP_MAX_BODY", int(c.MaxBody), maxMaxBody)
-	counted("BELLHOP_BROADCAST_KEEP", c.BroadcastKeep.Count, carrier.MaxKeepCount)
-	ranged("BELLHOP_BROADCAST_KEEP", c.BroadcastKeep.Age, carrier.MinKeepAge, carrier.MaxKeepAge)
-	counted("BELLHOP_DEAD_KEEP", c.DeadKeep.Count, carrier.MaxKeepCount)
-	ranged("BELLHOP_DEAD_KEEP", c.DeadKeep.Age, carrier.MinKeepAge, carrier.MaxKeepAge)
-	ranged("BELLHOP_TOPIC_KEEP", c.TopicKeep, carrier.MinKeepAge, carrier.MaxKeepAge)
-	ranged("BELLHOP_SHUTDOWN_TIMEOUT", c.ShutdownTimeout, time.Millisecond, maxShutdownTimeout)
-	if c.LogFormat != "text" && c.LogFormat != "json" {
-		all = append(all, fault{"BELLHOP_LOG_FORMAT", fmt.Errorf("%q is no format; use text or json", c.LogFormat)})
-	}
-	return all
-}
-
 // maxBackoff is the longest backoff: beyond a year it is a mistake.
 const maxBackoff = 366 * 24 * time.Hour
 
-// redisFaults lets notify judge each setting of Redis by itself, since it
-// stops at the first fault.
-func (c *Config) redisFaults() []fault {
-	var all []fault
-	try := func(setting string, n notify.Config) bool {
-		store, err := notify.Open(n)
-		if err != nil {
-			all = append(all, fault{setting, err})
-			return false
+// faults returns what is wrong with values that could be read. Each part judges
+// its own options; here stands what no part knows.
+func (c *Config) faults() []*store.Fault {
+	return slices.Concat(
+		ofPart("REDIS", c.checkRedis()), c.httpFaults(), c.natsFaults(),
+		ofPart("CARRIER", c.Carrier(nil).Check()), ofPart("", c.Handle().Check()),
+		store.Faults(errors.Join(
+			store.Within("BELLHOP_METRICS_TOPICS", "topic limit of metrics", c.MetricsTopics, 1, metrics.MaxTopicLimit),
+			store.Within("BELLHOP_BACKOFF_MAX", "backoff max", max(c.BackoffMax, time.Millisecond), time.Millisecond, maxBackoff),
+			store.Within("BELLHOP_MAX_BODY", "max body", int(c.MaxBody), 1, maxMaxBody),
+			store.Within("BELLHOP_SHUTDOWN_TIMEOUT", "shutdown timeout", c.ShutdownTimeout, time.Millisecond, maxShutdownTimeout),
+			c.checkLogFormat(),
+		)),
+	)
+}
+
+// settingsOf are the settings of options that have another name.
+var settingsOf = map[string]string{
+	"keep_count": "BROADCAST_KEEP", "keep_age": "BROADCAST_KEEP",
+	"keep_dead_count": "DEAD_KEEP", "keep_dead_age": "DEAD_KEEP", "keep_topics": "TOPIC_KEEP",
+}
+
+// ofPart returns the faults of a part's options by their settings. An option
+// that no setting sets has its default.
+func ofPart(part string, err error) (all []*store.Fault) {
+	settings := make(map[string]bool)
+	for field := range reflect.TypeFor[Config]().Fields() {
+		settings[settingName(field)] = true
+	}
+	for _, f := range store.Faults(err) {
+		name := cmp.Or(settingsOf[f.Field], strings.ToUpper(f.Field))
+		for _, setting := range []string{envPrefix + "_" + part + "_" + name, envPrefix + "_" + name} {
+			if settings[setting] {
+				all = append(all, &store.Fault{Field: setting, Err: f})
+				break
+			}
 		}
-		store.Close() // it was never connected
-		return true
 	}
-	url := try("BELLHOP_REDIS_URL", notify.Config{URL: string(c.RedisURL), Master: c.RedisMaster})
-	try("BELLHOP_REDIS_PASSWORD_FILE", notify.Config{PasswordFile: c.RedisPasswordFile})
-	if url {
-		try("BELLHOP_REDIS_SENTINEL_PASSWORD_FILE", notify.Config{
-			URL: string(c.RedisURL), Master: c.RedisMaster, SentinelUsername: c.RedisSentinelUsername, SentinelPasswordFile: c.RedisSentinelPasswordFile,
-		})
-		try("BELLHOP_REDIS_CA_FILE", notify.Config{URL: string(c.RedisURL), Master: c.RedisMaster, CAFile: c.RedisCAFile})
-		try("BELLHOP_REDIS_CERT_FILE", notify.Config{URL: string(c.RedisURL), Master: c.RedisMaster, CertFile: c.RedisCertFile, KeyFile: c.RedisKeyFile})
-	}
-	try("BELLHOP_WAIT_REPLICAS", notify.Config{WaitReplicas: c.WaitReplicas})
-	try("BELLHOP_PREFIX", notify.Config{Prefix: c.Prefix})
 	return all
 }
 
-// natsFaults lets natsgate judge each setting of NATS by itself, since it stops
-// at the first fault. One that is set for nothing is a fault, too.
-func (c *Config) natsFaults() []fault {
-	var all []fault
-	try := func(setting string, value any, o natsgate.Options) {
-		if value == "" {
-			return
-		}
-		if setting != "BELLHOP_NATS_URL" && setting != "BELLHOP_NATS_PREFIX" && c.NatsURL == "" {
-			all = append(all, fault{setting, errors.New("it is set, and BELLHOP_NATS_URL is not; set that, too, or leave this out")})
-			return
-		}
-		if o.URL == "" {
-			o.URL = nats.DefaultURL
-		}
-		if _, err := natsgate.New(nil, o); err != nil {
-			all = append(all, fault{setting, err})
-		}
+// checkRedis has notify judge the settings of Redis.
+func (c *Config) checkRedis() error {
+	if c.MemoryShare == 0 { // which stands for the default there
+		return errors.Join(notify.Faultf("memory_share", "memory share 0%%: use 1 to 100"), c.opens())
 	}
-	try("BELLHOP_NATS_URL", string(c.NatsURL), natsgate.Options{URL: string(c.NatsURL)})
-	try("BELLHOP_NATS_CREDS_FILE", c.NatsCredsFile, natsgate.Options{CredsFile: c.NatsCredsFile})
-	try("BELLHOP_NATS_CA_FILE", c.NatsCAFile, natsgate.Options{CAFile: c.NatsCAFile})
-	try("BELLHOP_NATS_PREFIX", c.NatsPrefix, natsgate.Options{Prefix: c.NatsPrefix})
-	try("BELLHOP_NATS_JETSTREAM", c.NatsJetstream, natsgate.Options{JetStream: c.NatsJetstream})
-	deliver, err := natsgate.ParseDeliver(c.NatsDeliver)
-	if err != nil {
-		return append(all, fault{"BELLHOP_NATS_DELIVER", err})
+	return c.opens()
+}
+
+func (c *Config) opens() error {
+	s, err := notify.Open(c.Notify())
+	if err == nil {
+		s.Close() // it was never connected
 	}
-	try("BELLHOP_NATS_DELIVER", c.NatsDeliver, natsgate.Options{Deliver: deliver})
-	return all
+	return err
+}
+
+func (c *Config) checkLogFormat() error {
+	if c.LogFormat != "text" && c.LogFormat != "json" {
+		return store.Renamed("BELLHOP_LOG_FORMAT", fmt.Errorf("%q is no format; use text or json", c.LogFormat))
+	}
+	return nil
+}
+
+// natsFaults has natsgate judge the settings of NATS. One that is set for
+// nothing is a fault, too.
+func (c *Config) natsFaults() (all []*store.Fault) {
+	o, err := c.Nats(nil)
+	o.Lease = 0 // which is judged once
+	if c.NatsURL == "" {
+		o.URL = nats.DefaultURL
+		for _, set := range []struct{ name, value string }{
+			{"CREDS_FILE", c.NatsCredsFile}, {"CA_FILE", c.NatsCAFile}, {"JETSTREAM", c.NatsJetstream}, {"DELIVER", c.NatsDeliver},
+		} {
+			if set.value != "" {
+				all = append(all, &store.Fault{Field: envPrefix + "_NATS_" + set.name, Err: errors.New("it is set, and BELLHOP_NATS_URL is not; set that, too, or leave this out")})
+			}
+		}
+		o.CredsFile, o.CAFile, o.JetStream, o.Deliver, err = "", "", "", nil, nil
+	}
+	_, errGate := natsgate.New(nil, o)
+	return append(all, ofPart("NATS", errors.Join(errGate, err))...)
 }
 
 // Notify returns which Redis to use.

@@ -203,8 +203,8 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_PREFIX", "a b", "BELLHOP_PREFIX: invalid prefix"},
 		{"BELLHOP_MEMORY_SHARE", "most", `BELLHOP_MEMORY_SHARE "most": write a share such as 90%`},
 		{"BELLHOP_MEMORY_SHARE", "0.9", `BELLHOP_MEMORY_SHARE "0.9": write a share such as 90%`},
-		{"BELLHOP_MEMORY_SHARE", "0%", "BELLHOP_MEMORY_SHARE: 0% is out of range; use 1% to 100%"},
-		{"BELLHOP_MEMORY_SHARE", "101", "BELLHOP_MEMORY_SHARE: 101% is out of range; use 1% to 100%"},
+		{"BELLHOP_MEMORY_SHARE", "0%", "BELLHOP_MEMORY_SHARE: invalid memory share 0%: use 1 to 100"},
+		{"BELLHOP_MEMORY_SHARE", "101", "BELLHOP_MEMORY_SHARE: invalid memory share 101%: use 1 to 100"},
 		{"BELLHOP_LISTEN", "localhost", `BELLHOP_LISTEN: invalid address "localhost": write HOST:PORT`},
 		{"BELLHOP_LISTEN", "127.0.0.1:http", `BELLHOP_LISTEN: invalid address "127.0.0.1:http": write HOST:PORT`},
 		{"BELLHOP_LISTEN", "", `BELLHOP_LISTEN: invalid address "": write HOST:PORT`},
@@ -223,33 +223,33 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_METRICS_NEED_TOKEN", "true", "BELLHOP_METRICS_NEED_TOKEN: it is true, and BELLHOP_TOKENS_FILE is not set; set that, too, or leave this out"},
 		{"BELLHOP_METRICS_NAMES", "orders,payments.*", `BELLHOP_METRICS_NAMES: invalid topic "payments.*"`},
 		{"BELLHOP_METRICS_NAMES", "other", `BELLHOP_METRICS_NAMES: invalid topic of metrics "other": it is what the topics without series of their own are shown as`},
-		{"BELLHOP_METRICS_TOPICS", "0", "BELLHOP_METRICS_TOPICS: 0 is out of range; use 1 to 10000"},
+		{"BELLHOP_METRICS_TOPICS", "0", "BELLHOP_METRICS_TOPICS: invalid topic limit of metrics 0: use 1 to 10000"},
 		{"BELLHOP_CARRIER_LEASE", "3", `BELLHOP_CARRIER_LEASE "3": write a duration`},
-		{"BELLHOP_CARRIER_LEASE", "1ms", "BELLHOP_CARRIER_LEASE: 1ms is out of range; use 500ms to 10m"},
+		{"BELLHOP_CARRIER_LEASE", "1ms", "BELLHOP_CARRIER_LEASE: invalid carrier lease 1ms: use 500ms to 10m"},
 		{"BELLHOP_CARRIER_BATCH", "many", `BELLHOP_CARRIER_BATCH "many": write a whole number`},
-		{"BELLHOP_CARRIER_BATCH", "0", fmt.Sprintf("BELLHOP_CARRIER_BATCH: 0 is out of range; use 1 to %d", carrier.MaxBatch)},
+		{"BELLHOP_CARRIER_BATCH", "0", fmt.Sprintf("BELLHOP_CARRIER_BATCH: invalid carrier batch 0: use 1 to %d", carrier.MaxBatch)},
 		{"BELLHOP_LEASE", "", "BELLHOP_LEASE: it is empty; leave it out for the default, 30s"},
 		{"BELLHOP_LEASE", "9999999h", `BELLHOP_LEASE "9999999h": it is too long; no duration is longer than 106751d`},
-		{"BELLHOP_LEASE", "1d1h", "BELLHOP_LEASE: 25h is out of range; use 100ms to 24h"},
-		{"BELLHOP_LEASE", "25h", "BELLHOP_LEASE: 25h is out of range; use 100ms to 24h"},
-		{"BELLHOP_MAX_ATTEMPTS", "-1", "BELLHOP_MAX_ATTEMPTS: -1 is out of range"},
-		{"BELLHOP_BACKOFF_MIN", "0s", "BELLHOP_BACKOFF_MIN: 0s is out of range"},
-		{"BELLHOP_BACKOFF_MAX", "1ms", "BELLHOP_BACKOFF_MIN: 1s is more than BELLHOP_BACKOFF_MAX, 1ms"},
+		{"BELLHOP_LEASE", "1d1h", "BELLHOP_LEASE: invalid lease 25h: use 100ms to 24h"},
+		{"BELLHOP_LEASE", "25h", "BELLHOP_LEASE: invalid lease 25h: use 100ms to 24h"},
+		{"BELLHOP_MAX_ATTEMPTS", "-1", "BELLHOP_MAX_ATTEMPTS: invalid max attempts -1: use 1 to 1000000"},
+		{"BELLHOP_BACKOFF_MIN", "0s", "BELLHOP_BACKOFF_MIN: invalid backoff min 0s: the shortest is 1ms"},
+		{"BELLHOP_BACKOFF_MAX", "1ms", "BELLHOP_BACKOFF_MAX: invalid backoff max 1ms: it is less than the min 1s"},
 		{"BELLHOP_MAX_BODY", "lots", `BELLHOP_MAX_BODY "lots": write bytes such as`},
 		{"BELLHOP_MAX_BODY", "9999999999GiB", `BELLHOP_MAX_BODY "9999999999GiB": write bytes such as`},
-		{"BELLHOP_MAX_BODY", "1GiB", "BELLHOP_MAX_BODY: 1073741824 is out of range"},
+		{"BELLHOP_MAX_BODY", "1GiB", "BELLHOP_MAX_BODY: invalid max body 1073741824: use 1 to 67108864"},
 		{"BELLHOP_BROADCAST_KEEP", "1000", `BELLHOP_BROADCAST_KEEP "1000": write a count and an age such as 100000,24h`},
 		{"BELLHOP_BROADCAST_KEEP", "1000,", `BELLHOP_BROADCAST_KEEP "1000,": write a count and an age`},
 		{"BELLHOP_BROADCAST_KEEP", "many,1h", `BELLHOP_BROADCAST_KEEP "many,1h": write a count and an age`},
-		{"BELLHOP_BROADCAST_KEEP", "0,1h", "BELLHOP_BROADCAST_KEEP: 0 is out of range; use 1 to 10000000"},
-		{"BELLHOP_BROADCAST_KEEP", "1,1ms", "BELLHOP_BROADCAST_KEEP: 1ms is out of range; use 1s to"},
+		{"BELLHOP_BROADCAST_KEEP", "0,1h", "BELLHOP_BROADCAST_KEEP: invalid count of broadcasts to keep 0: use 1 to 10000000"},
+		{"BELLHOP_BROADCAST_KEEP", "1,1ms", "BELLHOP_BROADCAST_KEEP: invalid age of broadcasts to keep 1ms: use 1s to"},
 		{"BELLHOP_NATS_URL", "http://localhost", "BELLHOP_NATS_URL: invalid nats URL http://localhost: its scheme is neither nats nor tls"},
 		{"BELLHOP_NATS_PREFIX", "a.>", "BELLHOP_NATS_PREFIX: invalid nats prefix"},
 		{"BELLHOP_NATS_CREDS_FILE", "/nowhere/creds", "BELLHOP_NATS_CREDS_FILE: it is set, and BELLHOP_NATS_URL is not"},
 		{"BELLHOP_NATS_CA_FILE", "/nowhere/ca", "BELLHOP_NATS_CA_FILE: it is set, and BELLHOP_NATS_URL is not"},
 		{"BELLHOP_NATS_DELIVER", "orders", "BELLHOP_NATS_DELIVER: it is set, and BELLHOP_NATS_URL is not"},
 		{"BELLHOP_NATS_JETSTREAM", "BELLS", "BELLHOP_NATS_JETSTREAM: it is set, and BELLHOP_NATS_URL is not"},
-		{"BELLHOP_SHUTDOWN_TIMEOUT", "-1s", "BELLHOP_SHUTDOWN_TIMEOUT: -1s is out of range"},
+		{"BELLHOP_SHUTDOWN_TIMEOUT", "-1s", "BELLHOP_SHUTDOWN_TIMEOUT: invalid shutdown timeout -1s: use 1ms to 1h"},
 		{"BELLHOP_LOG_LEVEL", "loud", `BELLHOP_LOG_LEVEL "loud": write debug, info, warn or error`},
 		{"BELLHOP_LOG_FORMAT", "xml", `BELLHOP_LOG_FORMAT: "xml" is no format; use text or json`},
 		{"BELLHOP_REDIS_URI", "x", "BELLHOP_REDIS_URI is not a setting; did you mean BELLHOP_REDIS_URL?"},
@@ -258,10 +258,20 @@ func TestEachFault(t *testing.T) {
 		t.Run(test.name+"="+test.value, func(t *testing.T) {
 			set(t, map[string]string{test.name: test.value})
 			_, err := daemon.Load()
-			if err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("got %v, want one line that begins with %s", err, test.want)
-			}
+			wantFault(t, err, test.want)
 		})
+	}
+}
+
+// wantFault checks that a fault is one line that begins with a text, and the Fault of the setting that the text names.
+func wantFault(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v, want one line that begins with %s", err, want)
+	}
+	var fault *notify.Fault
+	if setting := strings.FieldsFunc(want, func(r rune) bool { return r == ' ' || r == ':' })[0]; !errors.As(err, &fault) || fault.Field != setting {
+		t.Errorf("%v is a fault of %+v, want %s", err, fault, setting)
 	}
 }
 
@@ -279,9 +289,7 @@ func TestEachFaultOfNATS(t *testing.T) {
 		t.Run(test.name+"="+test.value, func(t *testing.T) {
 			set(t, map[string]string{"BELLHOP_NATS_URL": "nats://127.0.0.1", test.name: test.value})
 			_, err := daemon.Load()
-			if err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("got %v, want one line that begins with %s", err, test.want)
-			}
+			wantFault(t, err, test.want)
 		})
 	}
 }

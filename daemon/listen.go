@@ -11,6 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // DefaultListen is the address that HTTP is served on unless another is configured.
@@ -20,11 +21,10 @@ const DefaultListen = "127.0.0.1:8420"
 const noListen = "none"
 
 // httpFaults returns what is wrong with the settings of HTTP.
-func (c *Config) httpFaults() []fault {
-	var all []fault
+func (c *Config) httpFaults() (all []*store.Fault) {
 	try := func(setting string, err error) {
 		if err != nil {
-			all = append(all, fault{setting, err})
+			all = append(all, &store.Fault{Field: setting, Err: err})
 		}
 	}
 	try("BELLHOP_LISTEN", c.checkListen())
@@ -47,7 +47,7 @@ func (c *Config) checkListen() error {
 	}
 	host, port, err := net.SplitHostPort(c.Listen)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
-		return fmt.Errorf("%w address %.100q: write HOST:PORT, such as 127.0.0.1:8420 or [::1]:8420, or none", notify.ErrInvalid, c.Listen)
+		return notify.Faultf("listen", "address %.100q: write HOST:PORT, such as 127.0.0.1:8420 or [::1]:8420, or none", c.Listen)
 	}
 	ip := net.ParseIP(host)
 	return c.guard(c.Listen, host == "localhost" || ip != nil && ip.IsLoopback())
@@ -58,7 +58,7 @@ func (c *Config) guard(address string, loopback bool) error {
 	if loopback || c.TokensFile != "" || c.ListenWithoutTokens {
 		return nil
 	}
-	return fmt.Errorf("%w address %s: other machines reach it, and whoever does may do everything; set BELLHOP_TOKENS_FILE, or BELLHOP_LISTEN_WITHOUT_TOKENS=true if you want that", notify.ErrInvalid, address)
+	return notify.Faultf("listen", "address %s: other machines reach it, and whoever does may do everything; set BELLHOP_TOKENS_FILE, or BELLHOP_LISTEN_WITHOUT_TOKENS=true if you want that", address)
 }
 
 // Open opens what HTTP is served on, unless systemd did. The error is a

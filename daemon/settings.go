@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/agnivade/levenshtein"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A Setting is one setting as people see it.
@@ -72,23 +74,11 @@ func credential(setting string) string {
 func shown(value any) string {
 	switch v := value.(type) {
 	case time.Duration:
-		return short(v)
+		return store.Short(v)
 	case slog.Level:
 		return strings.ToLower(v.String())
 	}
 	return fmt.Sprint(value)
-}
-
-// short returns a duration without the zeros that String ends in: 10m, not 10m0s.
-func short(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 // unknown tells which variables of an environment look like settings and are none.
@@ -105,7 +95,7 @@ func unknown(environ []string) []error {
 		if !strings.HasPrefix(name, envPrefix+"_") || known[name] {
 			continue
 		}
-		faults = append(faults, fmt.Errorf("%s is not a setting; did you mean %s? bellhop config lists all", name, nearest(name, names)))
+		faults = append(faults, store.Renamed(name, fmt.Errorf("%s is not a setting; did you mean %s? bellhop config lists all", name, nearest(name, names))))
 	}
 	return faults
 }

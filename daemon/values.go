@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"fmt"
 	"log/slog"
 	"math"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // URLs are addresses of Redis, separated by commas. They may hold a password:
@@ -72,14 +72,14 @@ func (k *Keep) Decode(text string) error {
 	n, errCount := strconv.Atoi(strings.TrimSpace(count))
 	d, errAge := notify.ParseDuration("age", strings.TrimSpace(age))
 	if errCount != nil || errAge != nil || age == "" {
-		return fmt.Errorf("%w keep %q: %s", notify.ErrInvalid, text, grammar(*k))
+		return notify.Faultf("keep", "keep %q: %s", text, grammar(*k))
 	}
 	*k = Keep{n, d}
 	return nil
 }
 
 // String returns the count and the age.
-func (k Keep) String() string { return strconv.Itoa(k.Count) + "," + short(k.Age) }
+func (k Keep) String() string { return strconv.Itoa(k.Count) + "," + store.Short(k.Age) }
 
 // Percent is a share, written like 90%.
 type Percent int
@@ -88,7 +88,7 @@ type Percent int
 func (p *Percent) Decode(text string) error {
 	n, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(text, "%")))
 	if err != nil {
-		return fmt.Errorf("%w share %q: %s", notify.ErrInvalid, text, grammar(*p))
+		return notify.Faultf("share", "share %q: %s", text, grammar(*p))
 	}
 	*p = Percent(n)
 	return nil
@@ -114,7 +114,7 @@ func (s *Size) Decode(text string) error {
 		}
 		n, err := strconv.Atoi(strings.TrimSpace(number))
 		if err != nil || n < 0 || n > math.MaxInt/int(unit.size) {
-			return fmt.Errorf("%w size %q: %s", notify.ErrInvalid, text, grammar(*s))
+			return notify.Faultf("size", "size %q: %s", text, grammar(*s))
 		}
 		*s = Size(n) * unit.size
 		return nil

@@ -3,7 +3,6 @@ package metrics
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Defaults and limits of Options.
@@ -79,10 +79,7 @@ func New(store *notify.Store, o Options) (*Metrics, error) {
 	if o.Fresh == 0 {
 		o.Fresh = DefaultFresh
 	}
-	if o.TopicLimit < 1 || o.TopicLimit > MaxTopicLimit {
-		return nil, fmt.Errorf("%w topic limit of metrics %d: use 1 to %d", notify.ErrInvalid, o.TopicLimit, MaxTopicLimit)
-	}
-	if err := CheckTopics(o.Topics); err != nil {
+	if err := errors.Join(o.checkLimit(), CheckTopics(o.Topics)); err != nil {
 		return nil, err
 	}
 	m := &Metrics{topics: newTopics(o.TopicLimit, o.Topics), registry: prometheus.NewRegistry()}
@@ -100,18 +97,22 @@ func New(store *notify.Store, o Options) (*Metrics, error) {
 	return m, nil
 }
 
-// CheckTopics reports, as a notify.ErrInvalid, what is wrong with the topics that
+func (o Options) checkLimit() error {
+	return store.Within("topic_limit", "topic limit of metrics", o.TopicLimit, 1, MaxTopicLimit)
+}
+
+// CheckTopics reports, as a notify.Fault, what is wrong with the topics that
 // are always to have a label of their own.
 func CheckTopics(topics []string) error {
 	if len(topics) > MaxTopicLimit {
-		return fmt.Errorf("%w topics of metrics: there are %d; name up to %d", notify.ErrInvalid, len(topics), MaxTopicLimit)
+		return notify.Faultf("topics", "topics of metrics: there are %d; name up to %d", len(topics), MaxTopicLimit)
 	}
 	for _, topic := range topics {
 		if err := notify.CheckTopic(topic); err != nil {
-			return err
+			return store.Renamed("topics", err)
 		}
 		if topic == other {
-			return fmt.Errorf("%w topic of metrics %q: it is what the topics without series of their own are shown as; leave it out", notify.ErrInvalid, topic)
+			return notify.Faultf("topics", "topic of metrics %q: it is what the topics without series of their own are shown as; leave it out", topic)
 		}
 	}
 	return nil

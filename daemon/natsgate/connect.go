@@ -115,34 +115,37 @@ func (g *Gate) tlsConfig(s server) (*tls.Config, error) {
 func readCA(file string) (*x509.CertPool, error) {
 	pem, err := regular.Read(file)
 	if err != nil {
-		return nil, fmt.Errorf("read nats CA file: %w", err)
+		return nil, &notify.Fault{Field: "ca_file", Err: fmt.Errorf("read nats CA file: %w", err)}
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%w nats CA file %s: it holds no PEM certificate", notify.ErrInvalid, file)
+		return nil, notify.Faultf("ca_file", "nats CA file %s: it holds no PEM certificate", file)
 	}
 	return pool, nil
 }
 
-// checkFiles reports what is wrong with a credentials file and a CA file, each
-// of which may be empty: a notify.ErrInvalid, or why it cannot be read.
-func checkFiles(creds, ca string) error {
-	if ca != "" {
-		if _, err := readCA(ca); err != nil {
-			return err
-		}
-	}
-	if creds == "" {
+// checkCA reports what is wrong with a file of certificates, if one is named.
+func checkCA(file string) error {
+	if file == "" {
 		return nil
 	}
-	text, err := regular.Read(creds)
+	_, err := readCA(file)
+	return err
+}
+
+// checkCreds reports what is wrong with a credentials file, if one is named.
+func checkCreds(file string) error {
+	if file == "" {
+		return nil
+	}
+	text, err := regular.Read(file)
 	if err != nil {
-		return fmt.Errorf("read nats credentials file: %w", err)
+		return &notify.Fault{Field: "creds_file", Err: fmt.Errorf("read nats credentials file: %w", err)}
 	}
 	_, errJWT := nkeys.ParseDecoratedJWT(text)
 	_, errSeed := nkeys.ParseDecoratedUserNKey(text)
 	if errJWT != nil || errSeed != nil {
-		return fmt.Errorf("%w nats credentials file %s: it holds no JWT and seed of a user; write one with nsc generate creds", notify.ErrInvalid, creds)
+		return notify.Faultf("creds_file", "nats credentials file %s: it holds no JWT and seed of a user; write one with nsc generate creds", file)
 	}
 	return nil
 }

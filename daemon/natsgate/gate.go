@@ -3,6 +3,7 @@ package natsgate
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -77,17 +79,17 @@ func ParseDeliver(text string) ([]Deliver, error) {
 		topic, number, limited := strings.Cut(strings.TrimSpace(one), ":")
 		d := Deliver{Topic: topic, InFlight: DefaultInFlight}
 		if err := notify.CheckTopic(topic); err != nil {
-			return nil, err
+			return nil, store.Renamed("deliver", err)
 		}
 		if limited {
 			n, err := strconv.Atoi(number)
 			if err != nil || n < 1 || n > MaxInFlight {
-				return nil, fmt.Errorf("%w deliver %.200q: write TOPIC, or TOPIC:N with N messages in flight at the most, 1 to %d", notify.ErrInvalid, one, MaxInFlight)
+				return nil, notify.Faultf("deliver", "deliver %.200q: write TOPIC, or TOPIC:N with N messages in flight at the most, 1 to %d", one, MaxInFlight)
 			}
 			d.InFlight = n
 		}
 		if seen[topic] {
-			return nil, fmt.Errorf("%w deliver: the topic %s is named twice; name it once", notify.ErrInvalid, topic)
+			return nil, notify.Faultf("deliver", "deliver: the topic %s is named twice; name it once", topic)
 		}
 		seen[topic] = true
 		all = append(all, d)
@@ -103,10 +105,10 @@ var (
 // CheckPrefix reports, as a notify.ErrInvalid, what is wrong with a prefix of subjects.
 func CheckPrefix(prefix string) error {
 	if len(prefix) > maxPrefix || !prefixGrammar.MatchString(prefix) {
-		return fmt.Errorf("%w nats prefix %.100q: use tokens of letters, digits, _ and -, joined by single dots, of at most %d bytes in all", notify.ErrInvalid, prefix, maxPrefix)
+		return notify.Faultf("prefix", "nats prefix %.100q: use tokens of letters, digits, _ and -, joined by single dots, of at most %d bytes in all", prefix, maxPrefix)
 	}
 	if strings.HasPrefix(prefix+".", nats.InboxPrefix) {
-		return fmt.Errorf("%w nats prefix %s: answers go there, and would pass for messages of bellhop; use another, such as %s", notify.ErrInvalid, prefix, DefaultPrefix)
+		return notify.Faultf("prefix", "nats prefix %s: answers go there, and would pass for messages of bellhop; use another, such as %s", prefix, DefaultPrefix)
 	}
 	return nil
 }
@@ -114,7 +116,7 @@ func CheckPrefix(prefix string) error {
 // CheckStream reports, as a notify.ErrInvalid, what is wrong with the name of a stream.
 func CheckStream(name string) error {
 	if len(name) > maxStream || !streamGrammar.MatchString(name) {
-		return fmt.Errorf("%w jetstream %.100q: use the name of a stream: letters, digits, _ and -, at most %d bytes", notify.ErrInvalid, name, maxStream)
+		return notify.Faultf("jetstream", "jetstream %.100q: use the name of a stream: letters, digits, _ and -, at most %d bytes", name, maxStream)
 	}
 	return nil
 }
@@ -149,31 +151,39 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// check reports the first fault of options.
+// check returns a joined notify.Fault for each option that is wrong.
 func (o Options) check() error {
-	if err := CheckPrefix(o.Prefix); err != nil {
-		return err
+	return errors.Join(
+		CheckPrefix(o.Prefix), o.checkJetStream(), o.checkDeliver(),
+		store.Within("lease", "lease", o.Lease, subscribers.MinLease, subscribers.MaxLease),
+		o.checkGrace(), checkCA(o.CAFile), checkCreds(o.CredsFile),
+	)
+}
+
+func (o Options) checkJetStream() error {
+	if o.JetStream == "" {
+		return nil
 	}
-	if o.JetStream != "" {
-		if err := CheckStream(o.JetStream); err != nil {
-			return err
-		}
-	}
+	return CheckStream(o.JetStream)
+}
+
+func (o Options) checkDeliver() error {
 	for _, d := range o.Deliver {
 		if err := notify.CheckTopic(d.Topic); err != nil {
-			return err
+			return store.Renamed("deliver", err)
 		}
 		if d.InFlight < 1 || d.InFlight > MaxInFlight {
-			return fmt.Errorf("%w deliver %s: %d messages in flight; use 1 to %d", notify.ErrInvalid, d.Topic, d.InFlight, MaxInFlight)
+			return notify.Faultf("deliver", "deliver %s: %d messages in flight; use 1 to %d", d.Topic, d.InFlight, MaxInFlight)
 		}
 	}
-	if o.Lease < subscribers.MinLease || o.Lease > subscribers.MaxLease {
-		return fmt.Errorf("%w lease %v: use %v to %v", notify.ErrInvalid, o.Lease, subscribers.MinLease, subscribers.MaxLease)
-	}
+	return nil
+}
+
+func (o Options) checkGrace() error {
 	if o.Grace < 0 {
-		return fmt.Errorf("%w grace %v: it is negative; use zero or more", notify.ErrInvalid, o.Grace)
+		return notify.Faultf("grace", "grace %v: it is negative; use zero or more", o.Grace)
 	}
-	return checkFiles(o.CredsFile, o.CAFile)
+	return nil
 }
 
 // A Gate connects a store to NATS. It is run once.
@@ -210,14 +220,11 @@ type Gate struct {
 }
 
 // New returns a gate between a store and NATS. It does not connect yet. Errors:
-// a notify.ErrInvalid that names the option, or which file cannot be read.
+// a joined notify.Fault for each option that is wrong, or whose file cannot be read.
 func New(store *notify.Store, o Options) (*Gate, error) {
 	o = o.withDefaults()
 	servers, err := parseServers(o.URL)
-	if err != nil {
-		return nil, err
-	}
-	if err := o.check(); err != nil {
+	if err := errors.Join(err, o.check()); err != nil {
 		return nil, err
 	}
 	g := &Gate{

@@ -70,7 +70,7 @@ var setters = map[string]func(m *notify.Message, value string) error{
 	},
 	"bellhop-attempts": func(m *notify.Message, value string) (err error) {
 		if m.MaxAttempts, err = strconv.Atoi(value); err != nil {
-			return fmt.Errorf("%w attempts %.100q: write a whole number, 1 to %d", notify.ErrInvalid, value, notify.MostAttempts)
+			return notify.Faultf("attempts", "attempts %.100q: write a whole number, 1 to %d", value, notify.MostAttempts)
 		}
 		return nil
 	},
@@ -80,7 +80,7 @@ var setters = map[string]func(m *notify.Message, value string) error{
 	},
 	ceType: func(m *notify.Message, value string) (err error) {
 		if m.ContentType, err = url.PathUnescape(value); err != nil {
-			return fmt.Errorf("%w content type %.100q: write each %% that stands for itself as %%25", notify.ErrInvalid, value)
+			return notify.Faultf("content_type", "content type %.100q: write each %% that stands for itself as %%25", value)
 		}
 		return nil
 	},
@@ -110,9 +110,9 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 			}
 			m.Headers[name[len(carryHeader):]] = value
 		case !known:
-			return m, fmt.Errorf("%w header %.100q: it is unknown; use %s", notify.ErrInvalid, name, knownHeaders(broadcast))
+			return m, notify.Faultf("headers", "header %.100q: it is unknown; use %s", name, knownHeaders(broadcast))
 		case broadcast && (lower == "bellhop-ttl" || lower == "bellhop-attempts"):
-			return m, fmt.Errorf("%w header %s: a broadcast has none; leave it out", notify.ErrInvalid, name)
+			return m, notify.Faultf("headers", "header %s: a broadcast has none; leave it out", name)
 		default:
 			if err := set(&m, value); err != nil {
 				return m, fmt.Errorf("header %s: %w", name, err)
@@ -120,7 +120,7 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 		}
 	}
 	if seen[contentType] && seen[ceType] {
-		return m, fmt.Errorf("%w headers Content-Type and %s: both are given; give one of them", notify.ErrInvalid, ceType)
+		return m, notify.Faultf("content_type", "headers Content-Type and %s: both are given; give one of them", ceType)
 	}
 	return m, nil
 }
@@ -129,9 +129,9 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 func single(name string, values []string, seen bool) (string, error) {
 	switch {
 	case seen || len(values) > 1:
-		return "", fmt.Errorf("%w header %.100q: it is given twice; give it once", notify.ErrInvalid, name)
+		return "", notify.Faultf("headers", "header %.100q: it is given twice; give it once", name)
 	case values[0] == "" && !strings.HasPrefix(strings.ToLower(name), strings.ToLower(carryHeader)):
-		return "", fmt.Errorf("%w header %.100q: it is empty; leave it out for the default", notify.ErrInvalid, name)
+		return "", notify.Faultf("headers", "header %.100q: it is empty; leave it out for the default", name)
 	}
 	return values[0], nil
 }

@@ -2,7 +2,6 @@ package natsgate
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -27,7 +26,7 @@ func parseServers(urls string) ([]server, error) {
 		one = strings.TrimSpace(one)
 		u, err := url.Parse(one)
 		if fault := urlFault(u, err); fault != "" {
-			return nil, fmt.Errorf("%w nats URL %s: %s; write nats://HOST:PORT, or tls://HOST:PORT, with USER:PASSWORD@ or TOKEN@ before HOST where it is wanted", notify.ErrInvalid, redactURL(one), fault)
+			return nil, notify.Faultf("url", "nats URL %s: %s; write nats://HOST:PORT, or tls://HOST:PORT, with USER:PASSWORD@ or TOKEN@ before HOST where it is wanted", redactURL(one), fault)
 		}
 		all = append(all, server{url: u})
 	}

@@ -3,7 +3,6 @@ package natsgate
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -44,14 +43,14 @@ func parseSettlement(data []byte) (settlement, error) {
 		return settlement{verb: verbNak, delay: delay}, err
 	case "+ACK", "+WPI":
 		if len(rest) > 0 {
-			return settlement{}, fmt.Errorf("%w settlement: something follows %s; write it alone", notify.ErrInvalid, word)
+			return settlement{}, notify.Faultf("settlement", "settlement: something follows %s; write it alone", word)
 		}
 		if string(word) == "+ACK" {
 			return settlement{verb: verbAck}, nil
 		}
 		return settlement{verb: verbWork}, nil
 	}
-	return settlement{}, fmt.Errorf("%w settlement %.100q: write +ACK, -NAK, -NAK {\"delay\":\"5s\"}, +WPI or +TERM", notify.ErrInvalid, data)
+	return settlement{}, notify.Faultf("settlement", "settlement %.100q: write +ACK, -NAK, -NAK {\"delay\":\"5s\"}, +WPI or +TERM", data)
 }
 
 // parseNak reads what follows -NAK.
@@ -66,7 +65,7 @@ func parseNak(rest []byte) (*time.Duration, error) {
 		return nak.Delay.set(string(rest))
 	}
 	if err := strictjson.Decode(rest, &nak); err != nil {
-		return nil, fmt.Errorf("%w -NAK %.100q: %w; write -NAK {\"delay\":\"5s\"}", notify.ErrInvalid, rest, err)
+		return nil, notify.Faultf(strictjson.FieldOf(err, "settlement"), "-NAK %.100q: %w; write -NAK {\"delay\":\"5s\"}", rest, err)
 	}
 	return nak.Delay.d, nil
 }
@@ -91,7 +90,7 @@ func (n *nakDelay) UnmarshalJSON(data []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w delay %.100s: write a duration such as \"5s\", or nanoseconds", notify.ErrInvalid, data)
+	return notify.Faultf("delay", "delay %.100s: write a duration such as \"5s\", or nanoseconds", data)
 }
 
 func (n *nakDelay) set(text string) (*time.Duration, error) {
@@ -100,7 +99,7 @@ func (n *nakDelay) set(text string) (*time.Duration, error) {
 	case err != nil:
 		return nil, err
 	case text == "" || d < 0:
-		return nil, fmt.Errorf("%w delay %.100q: write a duration such as 5s, zero or more", notify.ErrInvalid, text)
+		return nil, notify.Faultf("delay", "delay %.100q: write a duration such as 5s, zero or more", text)
 	}
 	n.d = &d
 	return n.d, nil

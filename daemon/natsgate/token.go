@@ -29,7 +29,7 @@ type token struct {
 
 const signatureSize = 16 // bytes of an HMAC-SHA256
 
-var errToken = fmt.Errorf("%w settle token: it is none that was given with a message, or was changed; answer to the reply subject of the message as it is", notify.ErrInvalid)
+var errToken = notify.Faultf("token", "settle token: it is none that was given with a message, or was changed; answer to the reply subject of the message as it is")
 
 // seal returns the token as text: base64url of the receipt in Unix ms, the
 // attempt and the lease in ms, each a varint, the member, and the signature.
