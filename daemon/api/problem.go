@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A Problem is an error as it is told to a client (RFC 9457).
@@ -17,27 +18,15 @@ type Problem struct {
 	Title  string         `json:"title" doc:"the same for people" example:"invalid input"`
 	Status int            `json:"status" doc:"of HTTP" example:"422"`
 	Detail string         `json:"detail" doc:"what is wrong this time, and what would be right"`
-	Errors []ProblemFault `json:"errors,omitempty" doc:"each parameter that is wrong"`
+	Errors []ProblemFault `json:"errors,omitempty" doc:"each field that is wrong"`
 }
 
-// A ProblemFault is a parameter that is wrong, as it is told to a client.
+// A ProblemFault is a field that is wrong, as it is told to a client.
 type ProblemFault struct {
-	In     string `json:"in" enum:"path,query,header" doc:"where it stands"`
+	In     string `json:"in,omitempty" enum:"path,query,header,body" doc:"where it stands"`
 	Name   string `json:"name" doc:"its name" example:"delay"`
 	Detail string `json:"detail" doc:"what is wrong with it, and what would be right"`
 }
-
-// A Fault is an error of a parameter. Errors of several may be joined.
-type Fault struct {
-	In, Name string // path, query or header, and its name there
-	Err      error
-}
-
-// Error is that of Err.
-func (f Fault) Error() string { return f.Err.Error() }
-
-// Unwrap returns Err.
-func (f Fault) Unwrap() error { return f.Err }
 
 // problemType is what the type of every problem begins with.
 const problemType = "urn:bellhop:"
@@ -89,22 +78,11 @@ func refusesUser(err error) bool {
 
 // NewProblem returns the problem of an error of a kind: its type is urn:bellhop:NAME.
 func NewProblem(name, title string, status int, err error) Problem {
-	return Problem{Type: problemType + name, Title: title, Status: status, Detail: oneLine(err.Error()), Errors: faultsOf(err)}
-}
-
-// faultsOf returns the faults that an error is, or that are joined in it.
-func faultsOf(err error) (all []ProblemFault) {
-	switch e := err.(type) { // errors.As finds only the first
-	case Fault:
-		return []ProblemFault{{In: e.In, Name: e.Name, Detail: oneLine(e.Error())}}
-	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			all = append(all, faultsOf(one)...)
-		}
-	case interface{ Unwrap() error }:
-		return faultsOf(e.Unwrap())
+	p := Problem{Type: problemType + name, Title: title, Status: status, Detail: oneLine(err.Error())}
+	for _, f := range store.Faults(err) {
+		p.Errors = append(p.Errors, ProblemFault{Name: oneLine(f.Field), Detail: oneLine(f.Error())})
 	}
-	return all
+	return p
 }
 
 // oneLine makes a text fit for a header: errors that were joined have several

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"reflect"
 	"regexp"
 	"strings"
@@ -52,10 +51,10 @@ var timeGrammar = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|
 func ParseTime(field, text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || !timeGrammar.MatchString(text) {
-		return time.Time{}, fmt.Errorf("%w %s %.100q: write a time such as 2030-01-02T15:04:05Z or 2030-01-02T15:04:05.678+02:00", notify.ErrInvalid, field, text)
+		return time.Time{}, notify.Faultf(field, "%s %.100q: write a time such as 2030-01-02T15:04:05Z or 2030-01-02T15:04:05.678+02:00", field, text)
 	}
 	if t.IsZero() { // which would stand for no time
-		return time.Time{}, fmt.Errorf("%w %s %.100s: it is before 1970", notify.ErrInvalid, field, text)
+		return time.Time{}, notify.Faultf(field, "%s %.100s: it is before 1970", field, text)
 	}
 	return t, nil
 }
@@ -76,7 +75,7 @@ func refuse(into any, fault error) error {
 	for i := range of.NumField() {
 		fields = append(fields, of.Field(i).Tag.Get("json"))
 	}
-	return fmt.Errorf("%w request: %w; write one JSON object whose fields are %s", notify.ErrInvalid, fault, strings.Join(fields, ", "))
+	return notify.Faultf(strictjson.FieldOf(fault, "request"), "request: %w; write one JSON object whose fields are %s", fault, strings.Join(fields, ", "))
 }
 
 // Receipt names a claimed message that is to be acknowledged.
@@ -91,7 +90,7 @@ func DecodeReceipt(data []byte, into *Receipt) error {
 		return err
 	}
 	if into.Receipt < 1 {
-		return fmt.Errorf("%w receipt %d of %.100s: give the one that came with the message", notify.ErrInvalid, into.Receipt, into.ID)
+		return notify.Faultf("receipt", "receipt %d of %.100s: give the one that came with the message", into.Receipt, into.ID)
 	}
 	return notify.CheckID(into.ID)
 }

@@ -104,7 +104,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 	}
 	for _, name := range o.Only {
 		if !slices.Contains(Names(), name) {
-			return fmt.Errorf("%w measurement %q: use %s", notify.ErrInvalid, name, strings.Join(Names(), ", "))
+			return notify.Faultf("measurement", "measurement %q: use %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	if c.Prefix == "" {

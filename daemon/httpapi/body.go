@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // or a notify.ErrTooLarge otherwise.
 func (c *call) body(max int) ([]byte, error) {
 	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return nil, api.Fault{In: "header", Name: "Content-Encoding", Err: fmt.Errorf("%w content encoding %.100q: a body is kept as it is; send it plain, or name the coding in a Bellhop-Header of your own", notify.ErrInvalid, coding)}
+		return nil, notify.Faultf("Content-Encoding", "content encoding %.100q: a body is kept as it is; send it plain, or name the coding in a Bellhop-Header of your own", coding)
 	}
 	if c.r.ContentLength > int64(max) {
 		return nil, tooLarge(c.r.ContentLength, max)
@@ -89,14 +89,14 @@ func (c *call) readAll(max int, most int64) ([]byte, error) {
 }
 
 func tooLarge(n int64, max int) error {
-	return fmt.Errorf("%w: %d bytes or more; at most %d are allowed", notify.ErrTooLarge, n, max)
+	return store.Renamed("body", fmt.Errorf("%w: %d bytes or more; at most %d are allowed", notify.ErrTooLarge, n, max))
 }
 
 // noBody refuses a body where none belongs: it would be passed over in silence.
 func (c *call) noBody() error {
 	data, err := c.body(1)
 	if len(data) > 0 || errors.Is(err, notify.ErrTooLarge) {
-		err = fmt.Errorf("%w body: none belongs here; give parameters in the query", notify.ErrInvalid)
+		err = notify.Faultf("body", "body: none belongs here; give parameters in the query")
 	}
 	return err
 }
@@ -106,10 +106,10 @@ func (c *call) noBody() error {
 func decodeList[T any](data []byte, most int, one func([]byte, *T) error) ([]T, error) {
 	var raw []json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil || bytes.TrimSpace(data)[0] != '[' {
-		return nil, fmt.Errorf(`%w body: it is not a JSON array; write [{"id":"…","receipt":…}]`, notify.ErrInvalid)
+		return nil, notify.Faultf("body", `body: it is not a JSON array; write [{"id":"…","receipt":…}]`)
 	}
 	if len(raw) == 0 || len(raw) > most {
-		return nil, fmt.Errorf("%w body: %d elements; write 1 to %d", notify.ErrInvalid, len(raw), most)
+		return nil, notify.Faultf("body", "body: %d elements; write 1 to %d", len(raw), most)
 	}
 	all := make([]T, len(raw))
 	for i := range raw {

@@ -243,12 +243,17 @@ func TestHeadersOfMessages(t *testing.T) {
 		{[]string{"Content-Type: a\xff"}, "Content-Type"},
 		{[]string{"Content-Type: a", "Content-Type: b"}, "Content-Type"},
 		{[]string{"Content-Type: " + strings.Repeat("a", 256)}, "Content-Type"},
-		{many, ""},
-		{[]string{"Bellhop-Header-X: " + strings.Repeat("1", notify.MaxHeaderBytes)}, ""},
+		{many, "headers"},
+		{[]string{"Bellhop-Header-X: " + strings.Repeat("1", notify.MaxHeaderBytes)}, "headers"},
 	} {
 		p := s.call("POST", path, "x", test.headers...).is(422).kind("invalid").problem()
 		if got := strings.Join(names(p), " "); got != test.name {
 			t.Errorf("%.60q: the problem names %q: %s", test.headers, got, p.Detail)
+		}
+		for _, fault := range p.Errors {
+			if fault.In != "header" {
+				t.Errorf("%.60q: %s stands in the %s", test.headers, fault.Name, fault.In)
+			}
 		}
 	}
 	for _, op := range s.spec.ops {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
@@ -67,7 +68,7 @@ func (c *call) parse(data []byte) (messages []notify.Message, faults []error, er
 			continue
 		}
 		if len(faults) == maxLines {
-			return nil, nil, fmt.Errorf("%w: more than %d lines", notify.ErrTooLarge, maxLines)
+			return nil, nil, store.Renamed("body", fmt.Errorf("%w: more than %d lines", notify.ErrTooLarge, maxLines))
 		}
 		m, err := notify.ParseLine(line)
 		if err == nil {
@@ -79,7 +80,7 @@ func (c *call) parse(data []byte) (messages []notify.Message, faults []error, er
 		faults = append(faults, err)
 	}
 	if len(faults) == 0 {
-		return nil, nil, fmt.Errorf(`%w body: it is empty; write lines such as {"topic":"orders","delay":"30s","body":"hello"}`, notify.ErrInvalid)
+		return nil, nil, notify.Faultf("body", `body: it is empty; write lines such as {"topic":"orders","delay":"30s","body":"hello"}`)
 	}
 	return messages, faults, nil
 }

@@ -160,7 +160,7 @@ func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
 	}
 	if in.Dead {
 		if c.given("delay") {
-			return nil, api.Fault{In: "query", Name: "delay", Err: fmt.Errorf("%w delay: it is given beside dead=true, and a dead message does not come again; give one of them", notify.ErrInvalid)}
+			return nil, notify.Faultf("delay", "delay: it is given beside dead=true, and a dead message does not come again; give one of them")
 		}
 		_, err := g.poller.Bury(ctx, d, in.Reason)
 		return nil, err

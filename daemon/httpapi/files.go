@@ -3,7 +3,6 @@ package httpapi
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net/url"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -31,11 +30,11 @@ func readCert(certFile, keyFile string) (*tls.Certificate, error) {
 	case certFile == "" && keyFile == "":
 		return nil, nil
 	case certFile == "" || keyFile == "":
-		return nil, fmt.Errorf("%w TLS files: only one of certificate and key is given; give both", notify.ErrInvalid)
+		return nil, notify.Faultf("cert_file", "TLS files: only one of certificate and key is given; give both")
 	}
 	cert, err := regular.ReadKeyPair(certFile, keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("%w TLS files %s and %s: %w", notify.ErrInvalid, certFile, keyFile, err)
+		return nil, notify.Faultf("cert_file", "TLS files %s and %s: %w", certFile, keyFile, err)
 	}
 	return &cert, nil
 }
@@ -58,7 +57,7 @@ func CheckOrigins(origins []string) error {
 	for _, origin := range origins {
 		u, err := url.Parse(origin)
 		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
-			return fmt.Errorf("%w origin %.100q: write SCHEME://HOST or SCHEME://HOST:PORT with nothing behind, such as https://example.com, or *", notify.ErrInvalid, origin)
+			return notify.Faultf("cors_origins", "origin %.100q: write SCHEME://HOST or SCHEME://HOST:PORT with nothing behind, such as https://example.com, or *", origin)
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -82,7 +81,7 @@ var hostGrammar = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}
 func CheckHosts(hosts []string) error {
 	for _, host := range hosts {
 		if !hostGrammar.MatchString(host) {
-			return fmt.Errorf("%w host %.100q: write a name without a port, such as bellhop.example.com, or *.example.com for all names below it", notify.ErrInvalid, host)
+			return notify.Faultf("hosts", "host %.100q: write a name without a port, such as bellhop.example.com, or *.example.com for all names below it", host)
 		}
 	}
 	return nil

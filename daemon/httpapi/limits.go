@@ -57,9 +57,9 @@ func (p param) text(text string) error {
 	case p.is != "": // whose check says it better
 		return p.check(text)
 	case len(text) > p.maxLength:
-		return fmt.Errorf("%w %s: %d bytes; at most %d are allowed", notify.ErrInvalid, p.name, len(text), p.maxLength)
+		return notify.Faultf(p.name, "%s: %d bytes; at most %d are allowed", p.name, len(text), p.maxLength)
 	case p.enum != nil && !slices.Contains(p.enum, text):
-		return fmt.Errorf("%w %s %.100q: use %s", notify.ErrInvalid, p.name, text, strings.Join(p.enum, ", "))
+		return notify.Faultf(p.name, "%s %.100q: use %s", p.name, text, strings.Join(p.enum, ", "))
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (p param) number(text string, bits int) (int64, error) {
 	case p.min > math.MinInt64:
 		want = fmt.Sprintf("write a whole number, %d or more", p.min)
 	}
-	return 0, fmt.Errorf("%w %s %.100q: %s", notify.ErrInvalid, p.name, text, want)
+	return 0, notify.Faultf(p.name, "%s %.100q: %s", p.name, text, want)
 }
 
 // duration reads a duration within the limits.
@@ -89,9 +89,9 @@ func (p param) duration(text string) (time.Duration, error) {
 	case d >= p.shortest && d <= p.longest:
 		return d, nil
 	case p.longest < math.MaxInt64:
-		return 0, fmt.Errorf("%w %s %v: use %v to %v", notify.ErrInvalid, p.name, d, p.shortest, p.longest)
+		return 0, notify.Faultf(p.name, "%s %v: use %v to %v", p.name, d, p.shortest, p.longest)
 	}
-	return 0, fmt.Errorf("%w %s %v: use %v or more", notify.ErrInvalid, p.name, d, p.shortest)
+	return 0, notify.Faultf(p.name, "%s %v: use %v or more", p.name, d, p.shortest)
 }
 
 // time reads a time that a message can be due at.
@@ -103,9 +103,9 @@ func (p param) time(text string) (time.Time, error) {
 	case err != nil:
 		return t, err
 	case t.Before(time.UnixMilli(0)):
-		return t, fmt.Errorf("%w %s %.100s: it is before 1970", notify.ErrInvalid, p.name, text)
+		return t, notify.Faultf(p.name, "%s %.100s: it is before 1970", p.name, text)
 	case t.After(notify.MaxDue):
-		return t, fmt.Errorf("%w %s %.100s: it is past the year 9999", notify.ErrInvalid, p.name, text)
+		return t, notify.Faultf(p.name, "%s %.100s: it is past the year 9999", p.name, text)
 	}
 	return t, nil
 }

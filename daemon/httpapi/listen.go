@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -31,7 +32,7 @@ func (in *listenInput) from() (subscribers.From, error) {
 	if in.LastEventID != "" {
 		p, err := notify.ParsePosition(in.LastEventID)
 		if err != nil {
-			return subscribers.From{}, api.Fault{In: "header", Name: "Last-Event-ID", Err: err}
+			return subscribers.From{}, store.Renamed("Last-Event-ID", err)
 		}
 		return subscribers.After(p), nil
 	}
@@ -40,8 +41,7 @@ func (in *listenInput) from() (subscribers.From, error) {
 	}
 	from, err := subscribers.ParseFrom(in.Since)
 	if err != nil {
-		err = fmt.Errorf("%w since %.100q: use now, beginning, a time of RFC 3339 such as %s, or the id of an event", notify.ErrInvalid, in.Since, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
-		return from, api.Fault{In: "query", Name: "since", Err: err}
+		return from, notify.Faultf("since", "since %.100q: use now, beginning, a time of RFC 3339 such as %s, or the id of an event", in.Since, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
 	}
 	return from, nil
 }

@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // ofTopic is the input of a call about a topic.
@@ -95,14 +94,14 @@ func keptHeaders(h http.Header) (map[string]string, error) {
 		var err error
 		switch {
 		case !keep:
-			err = fmt.Errorf("%w header %.100q: it is unknown; use Bellhop-Header-NAME for what is to be kept with the message", notify.ErrInvalid, name)
+			err = notify.Faultf(name, "header %.100q: it is unknown; use Bellhop-Header-NAME for what is to be kept with the message", name)
 		case len(h[name]) > 1:
-			err = fmt.Errorf("%w header %.100q: it is given twice; give it once", notify.ErrInvalid, name)
+			err = notify.Faultf(name, "header %.100q: it is given twice; give it once", name)
 		default:
-			err = notify.CheckHeader(short, h[name][0])
+			err = store.Renamed(name, notify.CheckHeader(short, h[name][0]))
 		}
 		if err != nil {
-			faults = append(faults, api.Fault{In: "header", Name: name, Err: err})
+			faults = append(faults, err)
 			continue
 		}
 		if kept == nil {
@@ -118,7 +117,7 @@ func noHeaders(h http.Header) error {
 	var faults []error
 	for name := range h {
 		if strings.HasPrefix(name, ownHeader) {
-			faults = append(faults, api.Fault{In: "header", Name: name, Err: fmt.Errorf("%w header %.100q: it is unknown here; leave it out", notify.ErrInvalid, name)})
+			faults = append(faults, notify.Faultf(name, "header %.100q: it is unknown here; leave it out", name))
 		}
 	}
 	return few(faults)
@@ -202,16 +201,13 @@ func (g *Gate) list(ctx context.Context, c *call, in *listInput) (any, error) {
 	}
 	state, err := notify.ParseState(in.State)
 	if err != nil {
-		return nil, api.Fault{In: "query", Name: "state", Err: fmt.Errorf("%w or broadcasts", err)}
+		return nil, err
 	}
 	return c.page(g.pub.List(ctx, in.Topic, state, in.Limit, in.Cursor))
 }
 
 // page answers with a page of messages.
 func (c *call) page(p notify.Page, err error) (any, error) {
-	if errors.Is(err, notify.ErrInvalid) { // all else was looked at before
-		err = api.Fault{In: "query", Name: "cursor", Err: err}
-	}
 	if err != nil {
 		return nil, err
 	}

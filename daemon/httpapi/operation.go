@@ -37,8 +37,10 @@ type call struct {
 	r     *http.Request
 	grant *grant
 	gate  *Gate
+	op    operation
 
-	held held
+	params []param
+	held   held
 }
 
 // A handler answers a call, by the reply that it returns or, if that is nil, by itself.
@@ -52,7 +54,7 @@ func register[I any](g *Gate, mux *http.ServeMux, doc *huma.OpenAPI, op operatio
 	mux.HandleFunc(op.method+" "+op.path, func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		rec := &recorder{ResponseWriter: w}
-		c := &call{w: rec, r: r, gate: g}
+		c := &call{w: rec, r: r, gate: g, op: op, params: params}
 		ctx := r.Context()
 		if !op.lasts {
 			ctx = context.WithoutCancel(ctx)

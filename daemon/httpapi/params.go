@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A param is a parameter of a request: a field of an operation's input that has
@@ -60,9 +60,7 @@ func readParams(r *http.Request, params []param, input reflect.Value) error {
 		case given && other:
 			err = p.fault("it is given beside " + p.without + "; give one of them")
 		case given || text != "":
-			if err = p.set(input.FieldByIndex(p.index), text); err != nil {
-				err = api.Fault{In: p.in, Name: p.name, Err: err}
-			}
+			err = store.Renamed(p.name, p.set(input.FieldByIndex(p.index), text))
 		}
 		if err != nil {
 			faults = append(faults, err)
@@ -107,7 +105,7 @@ func few(faults []error) error {
 
 // fault is what is wrong with how a parameter is given.
 func (p param) fault(text string) error {
-	return api.Fault{In: p.in, Name: p.name, Err: fmt.Errorf("%w parameter %.100q: %s", notify.ErrInvalid, p.name, text)}
+	return notify.Faultf(p.name, "parameter %.100q: %s", p.name, text)
 }
 
 // readQuery takes a query apart. It is stricter than url.ParseQuery: what is
@@ -126,7 +124,7 @@ func readQuery(raw string, params []param) (map[string]string, []error) {
 		_, twice := values[name]
 		switch {
 		case errName != nil:
-			faults = append(faults, api.Fault{In: "query", Name: "query", Err: fmt.Errorf("%w query: %w; write a percent sign as %%25", notify.ErrInvalid, errName)})
+			faults = append(faults, notify.Faultf("query", "query: %w; write a percent sign as %%25", errName))
 		case !slices.ContainsFunc(params, func(known param) bool { return known.in == "query" && known.name == name }):
 			faults = append(faults, p.fault("it is unknown; "+knownParams(params)))
 		case twice:
@@ -175,7 +173,7 @@ func (p param) set(field reflect.Value, text string) error {
 	case *bool:
 		*into = text == "true"
 		if text != "true" && text != "false" {
-			return fmt.Errorf("%w %s %.100q: write true or false", notify.ErrInvalid, p.name, text)
+			return notify.Faultf(p.name, "%s %.100q: write true or false", p.name, text)
 		}
 		return nil
 	case *time.Duration:

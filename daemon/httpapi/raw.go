@@ -24,7 +24,7 @@ func (in *claimInput) oneAtMost() error {
 	if in.As == "" || in.Max == 1 {
 		return nil
 	}
-	return api.Fault{In: "query", Name: "max", Err: fmt.Errorf("%w max %d: as=body hands over one message; leave max out", notify.ErrInvalid, in.Max)}
+	return notify.Faultf("max", "max %d: as=body hands over one message; leave max out", in.Max)
 }
 
 // answerNone answers a claim that got nothing.

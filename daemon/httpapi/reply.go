@@ -84,6 +84,9 @@ func (c *call) refuse(err error) {
 		err = fmt.Errorf("%w: %w", errHungUp, err)
 	}
 	p := problemOf(err)
+	for i := range p.Errors {
+		p.Errors[i].In = c.place(p.Errors[i].Name)
+	}
 	h := c.w.Header()
 	switch p.Status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
@@ -106,6 +109,22 @@ func (c *call) refuse(err error) {
 	if hungUp {
 		rec.status = statusGone
 	}
+}
+
+// place says where in a request a field stands that is wrong.
+func (c *call) place(field string) string {
+	for _, p := range c.params {
+		if p.name == field {
+			return p.in
+		}
+	}
+	switch {
+	case field == "headers", len(c.r.Header.Values(field)) > 0:
+		return "header"
+	case field == "body", c.op.request != nil && !c.given(field):
+		return "body"
+	}
+	return "query"
 }
 
 // answer answers in JSON.

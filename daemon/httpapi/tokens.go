@@ -174,7 +174,7 @@ func parseTokens(data []byte) ([]*grant, error) {
 		all = append(all, g)
 	}
 	if len(all) == 0 && faults.Len() == 0 {
-		return nil, fmt.Errorf("%w tokens: there is none; write lines of NAME TOKEN RIGHTS TOPICS", notify.ErrInvalid)
+		return nil, notify.Faultf("tokens", "tokens: there is none; write lines of NAME TOKEN RIGHTS TOPICS")
 	}
 	return all, faults.ErrorOrNil()
 }
@@ -196,26 +196,26 @@ var (
 func parseGrant(line string) (*grant, error) {
 	fields := strings.Fields(line)
 	if len(fields) != 4 {
-		return nil, fmt.Errorf("%w line: %d words; write NAME TOKEN RIGHTS TOPICS, such as: shop TOKEN publish,listen order.>", notify.ErrInvalid, len(fields))
+		return nil, notify.Faultf("line", "line: %d words; write NAME TOKEN RIGHTS TOPICS, such as: shop TOKEN publish,listen order.>", len(fields))
 	}
 	g := &grant{name: fields[0], line: line, memory: newMemory()}
 	g.valid, g.revoke = context.WithCancel(context.Background())
 	if !nameGrammar.MatchString(g.name) || hexDigits.MatchString(g.name) { // what openssl rand -hex makes is no name
-		return nil, fmt.Errorf("%w name: use up to 32 letters, digits and . _ -, beginning with a letter or digit, and not 16 hexadecimal digits or more; write NAME TOKEN RIGHTS TOPICS in this order", notify.ErrInvalid)
+		return nil, notify.Faultf("name", "name: use up to 32 letters, digits and . _ -, beginning with a letter or digit, and not 16 hexadecimal digits or more; write NAME TOKEN RIGHTS TOPICS in this order")
 	}
 	if err := g.setToken(fields[1]); err != nil {
 		return nil, err
 	}
 	for name := range strings.SplitSeq(fields[2], ",") {
 		if !slices.Contains(allRights, right(name)) {
-			return nil, fmt.Errorf("%w rights%s: use %s, separated by commas", notify.ErrInvalid, g.called(), listRights(allRights, ", "))
+			return nil, notify.Faultf("rights", "rights%s: use %s, separated by commas", g.called(), listRights(allRights, ", "))
 		}
 		g.rights = append(g.rights, right(name))
 	}
 	for i, text := range strings.Split(fields[3], ",") {
 		p, err := notify.ParsePattern(text)
 		if err != nil {
-			return nil, fmt.Errorf("%w topics%s, number %d: write topics, or patterns such as order.* or order.>, separated by commas", notify.ErrInvalid, g.called(), i+1)
+			return nil, notify.Faultf("topics", "topics%s, number %d: write topics, or patterns such as order.* or order.>, separated by commas", g.called(), i+1)
 		}
 		g.patterns = append(g.patterns, p)
 	}
@@ -227,16 +227,16 @@ func (g *grant) setToken(text string) error {
 	if sum, hashed := strings.CutPrefix(text, hashPrefix); hashed {
 		raw, err := hex.DecodeString(sum)
 		if err != nil || len(raw) != sha256.Size {
-			return fmt.Errorf("%w token%s: behind sha256: write the hash of the token as 64 digits, as sha256sum does", notify.ErrInvalid, g.called())
+			return notify.Faultf("token", "token%s: behind sha256: write the hash of the token as 64 digits, as sha256sum does", g.called())
 		}
 		g.hash = [sha256.Size]byte(raw)
 		return nil
 	}
 	switch {
 	case len(text) < minToken:
-		return fmt.Errorf("%w token%s: it is shorter than %d bytes; make one with openssl rand -hex 32", notify.ErrInvalid, g.called(), minToken)
+		return notify.Faultf("token", "token%s: it is shorter than %d bytes; make one with openssl rand -hex 32", g.called(), minToken)
 	case !tokenGrammar.MatchString(text):
-		return fmt.Errorf("%w token%s: use letters, digits and - . _ ~ + /, with = at the end; make one with openssl rand -hex 32", notify.ErrInvalid, g.called())
+		return notify.Faultf("token", "token%s: use letters, digits and - . _ ~ + /, with = at the end; make one with openssl rand -hex 32", g.called())
 	}
 	g.hash = sha256.Sum256([]byte(text))
 	return nil
@@ -254,9 +254,9 @@ func (g *grant) called() string {
 func (g *grant) unlike(name, token int) error {
 	switch {
 	case name > 0:
-		return fmt.Errorf("%w name: that of line %d is the same; give each token a name of its own", notify.ErrInvalid, name)
+		return notify.Faultf("name", "name: that of line %d is the same; give each token a name of its own", name)
 	case token > 0:
-		return fmt.Errorf("%w token%s: that of line %d is the same; give each its own", notify.ErrInvalid, g.called(), token)
+		return notify.Faultf("token", "token%s: that of line %d is the same; give each its own", g.called(), token)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -97,7 +96,7 @@ func (c *call) onDead(ctx context.Context, in *deadInput,
 	case in.ID != "":
 		n, err = one(ctx, in.Topic, in.ID)
 	case in.All == "":
-		err = api.Fault{In: "query", Name: "all", Err: fmt.Errorf("%w parameters id and all: none is given; name a dead letter, or give all=true for all of them", notify.ErrInvalid)}
+		err = notify.Faultf("all", "parameters id and all: none is given; name a dead letter, or give all=true for all of them")
 	default:
 		n, err = all(ctx, in.Topic, func(int) { _ = c.writeWithin(c.gate.timing.answer) }) // as long as it gets on
 	}

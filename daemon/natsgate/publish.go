@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // publish publishes a message for one worker.
@@ -110,12 +111,12 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 			}
 			m.Headers[name[len(carryHeader):]] = value
 		case !known:
-			return m, notify.Faultf("headers", "header %.100q: it is unknown; use %s", name, knownHeaders(broadcast))
+			return m, notify.Faultf(name, "header %.100q: it is unknown; use %s", name, knownHeaders(broadcast))
 		case broadcast && (lower == "bellhop-ttl" || lower == "bellhop-attempts"):
-			return m, notify.Faultf("headers", "header %s: a broadcast has none; leave it out", name)
+			return m, notify.Faultf(name, "header %s: a broadcast has none; leave it out", name)
 		default:
 			if err := set(&m, value); err != nil {
-				return m, fmt.Errorf("header %s: %w", name, err)
+				return m, store.Renamed(name, fmt.Errorf("header %s: %w", name, err))
 			}
 		}
 	}
@@ -129,9 +130,9 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 func single(name string, values []string, seen bool) (string, error) {
 	switch {
 	case seen || len(values) > 1:
-		return "", notify.Faultf("headers", "header %.100q: it is given twice; give it once", name)
+		return "", notify.Faultf(name, "header %.100q: it is given twice; give it once", name)
 	case values[0] == "" && !strings.HasPrefix(strings.ToLower(name), strings.ToLower(carryHeader)):
-		return "", notify.Faultf("headers", "header %.100q: it is empty; leave it out for the default", name)
+		return "", notify.Faultf(name, "header %.100q: it is empty; leave it out for the default", name)
 	}
 	return values[0], nil
 }
