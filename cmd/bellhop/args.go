@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -22,9 +21,9 @@ func takes(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
-			return fmt.Errorf("%s is missing", names[len(args)])
+			return misused(strings.ToLower(names[len(args)]), "%s is missing", names[len(args)])
 		case len(args) > len(names):
-			return fmt.Errorf("unexpected argument %q", args[len(names)])
+			return misused("argument", "unexpected argument %q", args[len(names)])
 		}
 		return nil
 	}
@@ -37,7 +36,7 @@ func parseDue(text string) (time.Time, error) {
 	}
 	due, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%w due %q: write a time of RFC 3339 such as %s", notify.ErrInvalid, text, time.Now().Add(time.Hour).Truncate(time.Second).Format(time.RFC3339))
+		return time.Time{}, notify.Faultf("due", "due %q: write a time of RFC 3339 such as %s", text, time.Now().Add(time.Hour).Truncate(time.Second).Format(time.RFC3339))
 	}
 	return due, nil
 }
@@ -48,10 +47,10 @@ func parseHeaders(given []string) (map[string]string, error) {
 	for _, one := range given {
 		name, value, ok := strings.Cut(one, "=")
 		if !ok {
-			return nil, fmt.Errorf("%w header %q: write NAME=VALUE", notify.ErrInvalid, one)
+			return nil, notify.Faultf("headers", "header %q: write NAME=VALUE", one)
 		}
 		if _, twice := headers[name]; twice {
-			return nil, fmt.Errorf("%w header %s: it is given twice", notify.ErrInvalid, name)
+			return nil, notify.Faultf("headers", "header %s: it is given twice", name)
 		}
 		headers[name] = value
 	}

@@ -102,13 +102,13 @@ func (a *app) benchOwn(ctx context.Context, c daemon.Config, o bench.Options) er
 func checkBench(o bench.Options, maxBody int) error {
 	switch {
 	case o.Messages < 100:
-		return fmt.Errorf("%w messages %d: use 100 or more", notify.ErrInvalid, o.Messages)
+		return notify.Faultf("messages", "messages %d: use 100 or more", o.Messages)
 	case o.Body < 1 || o.Body > min(maxBody, notify.DefaultMaxBody):
-		return fmt.Errorf("%w body %d: use 1 to %d", notify.ErrInvalid, o.Body, min(maxBody, notify.DefaultMaxBody))
+		return notify.Faultf("body", "body %d: use 1 to %d", o.Body, min(maxBody, notify.DefaultMaxBody))
 	case o.Waiting < 0:
-		return fmt.Errorf("%w waiting %d: use 0 or more", notify.ErrInvalid, o.Waiting)
+		return notify.Faultf("waiting", "waiting %d: use 0 or more", o.Waiting)
 	case o.Overdue < 0:
-		return fmt.Errorf("%w overdue %d: use 0 or more", notify.ErrInvalid, o.Overdue)
+		return notify.Faultf("overdue", "overdue %d: use 0 or more", o.Overdue)
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (b *bulk) fill(next *batch) bool {
 		text := bytes.TrimSpace(raw)
 		switch {
 		case read > int64(most):
-			next.faults[next.last] = fmt.Errorf("%w line: it is longer than %d bytes", notify.ErrInvalid, most)
+			next.faults[next.last] = notify.Faultf("line", "line: it is longer than %d bytes", most)
 		case len(text) > 0:
 			m, bad := notify.ParseExported(text)
 			if bad != nil {

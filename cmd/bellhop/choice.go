@@ -51,10 +51,10 @@ func (c *choice) check(args []string) error {
 		c.sort = "name"
 	}
 	if orders[c.sort] == nil {
-		return fmt.Errorf("%w order %.100q: use name, overdue, dead, ready or rate", notify.ErrInvalid, c.sort)
+		return notify.Faultf("sort", "order %.100q: use name, overdue, dead, ready or rate", c.sort)
 	}
 	if c.limit < 0 {
-		return fmt.Errorf("%w limit %d: use 1 or more, or leave it out", notify.ErrInvalid, c.limit)
+		return notify.Faultf("limit", "limit %d: use 1 or more, or leave it out", c.limit)
 	}
 	return nil
 }

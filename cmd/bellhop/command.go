@@ -37,7 +37,7 @@ type command struct {
 func (a *app) newCommand(argv []string) (*command, error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
-		return nil, fmt.Errorf("%w command: %w", notify.ErrInvalid, err)
+		return nil, notify.Faultf("command", "command: %w", err)
 	}
 	return &command{path: path, argv: argv, out: a.out, err: a.err, running: &a.running}, nil
 }

@@ -58,7 +58,7 @@ as 4711 or order-4711, are counted as one: #.`,
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		letters := subscribers.NewDeadLetters(s.store)
 		if len(args) == 0 && cursor != "" {
-			return wrong(errors.New("unexpected flag --cursor: it is for the list of a TOPIC"))
+			return wrong(misused("cursor", "unexpected flag --cursor: it is for the list of a TOPIC"))
 		}
 		if len(args) == 0 {
 			return a.countDead(ctx, s, letters, limit)
@@ -74,7 +74,7 @@ as 4711 or order-4711, are counted as one: #.`,
 // countDead tells how many dead letters there are of which topics, and why.
 func (a *app) countDead(ctx context.Context, s *session, letters *subscribers.DeadLetters, limit int) error {
 	if limit < 1 {
-		return fmt.Errorf("%w limit %d: use 1 or more", notify.ErrInvalid, limit)
+		return notify.Faultf("limit", "limit %d: use 1 or more", limit)
 	}
 	bar := a.progress("counting", -1)
 	reasons, err := letters.Reasons(ctx, func(total int) { _ = bar.Set(total) }) // it only draws
@@ -258,11 +258,11 @@ func deadArgs(c *cobra.Command, args []string) error {
 	case err != nil:
 		return err
 	case len(args) == 0:
-		return fmt.Errorf("TOPIC is missing")
+		return misused("topic", "TOPIC is missing")
 	case len(args) == 1 && !all:
-		return fmt.Errorf("no ids: name some, or give --all")
+		return misused("id", "no ids: name some, or give --all")
 	case len(args) > 1 && all:
-		return fmt.Errorf("unexpected argument %q: give ids or --all, not both", args[1])
+		return misused("id", "unexpected argument %q: give ids or --all, not both", args[1])
 	}
 	return nil
 }
@@ -297,7 +297,7 @@ func (a *app) confirm(ctx context.Context, s *session, topic string, yes bool) e
 		return nil
 	}
 	if !isTerminal(a.in) {
-		return wrong(errors.New("purging all cannot be undone: give --yes to mean it"))
+		return wrong(misused("yes", "purging all cannot be undone: give --yes to mean it"))
 	}
 	counts, err := s.pub.Topic(ctx, topic)
 	if err != nil {

@@ -118,7 +118,7 @@ type whole struct {
 // newWhole begins a file beside where it will be.
 func newWhole(path string) (*whole, error) {
 	if about, err := os.Stat(path); err == nil && !about.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w FILE %s: it is no regular file; name another, or - for standard output", notify.ErrInvalid, path)
+		return nil, notify.Faultf("file", "FILE %s: it is no regular file; name another, or - for standard output", path)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
 	if err != nil {

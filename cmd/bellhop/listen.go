@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -99,11 +98,11 @@ topic, a name is registered anew, and it goes on.`,
 func (f *listenFlags) options(c *cobra.Command, s *session) (o subscribers.ListenOptions, err error) {
 	given := c.Flags().Changed
 	if given("name") && f.name == "" {
-		return o, wrong(fmt.Errorf("--name is empty; leave it out"))
+		return o, wrong(misused("name", "--name is empty; leave it out"))
 	}
 	for _, name := range []string{"concurrency", "attempts", "lease"} {
 		if given(name) && f.name == "" {
-			return o, wrong(fmt.Errorf("unexpected flag --%s: it is for a named listener; give --name, too", name))
+			return o, wrong(misused(name, "unexpected flag --%s: it is for a named listener; give --name, too", name))
 		}
 	}
 	if given("from") {

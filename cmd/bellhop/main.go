@@ -80,6 +80,12 @@ func (w wrongUsage) Unwrap() error { return w.error }
 // wrong marks an error as one of the call.
 func wrong(err error) error { return wrongUsage{err} }
 
+// misused returns the Fault of an argument or a flag that is missing, or given
+// where it does not belong.
+func misused(field, format string, args ...any) error {
+	return &notify.Fault{Field: strings.ReplaceAll(field, "-", "_"), Err: fmt.Errorf(format, args...)}
+}
+
 // errTold is a failure that was told already.
 var errTold = errors.New("failed")
 

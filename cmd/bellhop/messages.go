@@ -75,11 +75,11 @@ broadcasts that wait for their due time.`,
 func (f *inspectFlags) check(c *cobra.Command, args []string) error {
 	for _, name := range []string{"state", "broadcasts", "limit", "cursor"} {
 		if len(args) == 2 && c.Flags().Changed(name) {
-			return fmt.Errorf("unexpected flag --%s: it is for a list, without ID", name)
+			return misused(name, "unexpected flag --%s: it is for a list, without ID", name)
 		}
 	}
 	if f.broadcasts && c.Flags().Changed("state") {
-		return fmt.Errorf("unexpected flag --state: broadcasts are only listed while they are scheduled; see those that were sent with bellhop listen --from beginning")
+		return misused("state", "unexpected flag --state: broadcasts are only listed while they are scheduled; see those that were sent with bellhop listen --from beginning")
 	}
 	return nil
 }
@@ -292,7 +292,7 @@ requeued with bellhop dead requeue.`,
 			}
 		}
 		if given != 1 {
-			return wrong(fmt.Errorf("give one of --delay, --due and --now"))
+			return wrong(misused("due", "give one of --delay, --due and --now"))
 		}
 		after, err := notify.ParseDuration("delay", delay)
 		if err != nil {
@@ -303,7 +303,7 @@ requeued with bellhop dead requeue.`,
 			return err
 		}
 		if !now && after == 0 && at.IsZero() {
-			return wrong(fmt.Errorf("no new due time: to have it due at once give --now"))
+			return wrong(misused("due", "no new due time: to have it due at once give --now"))
 		}
 		p, err := s.pub.Reschedule(ctx, args[0], args[1], after, at)
 		if err != nil {

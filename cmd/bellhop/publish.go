@@ -80,20 +80,20 @@ func (f *publishFlags) add(c *cobra.Command) {
 func (f *publishFlags) check(c *cobra.Command, args []string) error {
 	if !c.Flags().Changed("file") {
 		if len(args) == 0 {
-			return fmt.Errorf("TOPIC is missing; name one, or give --file")
+			return misused("topic", "TOPIC is missing; name one, or give --file")
 		}
 		return f.checkOne(c)
 	}
 	if len(args) > 0 {
-		return fmt.Errorf("unexpected argument %q: with --file each line names its topic", args[0])
+		return misused("topic", "unexpected argument %q: with --file each line names its topic", args[0])
 	}
 	for _, name := range []string{"body", "id", "delay", "due", "ttl", "attempts", "header", "content-type"} {
 		if c.Flags().Changed(name) {
-			return fmt.Errorf("unexpected flag --%s: with --file each line says it", name)
+			return misused(name, "unexpected flag --%s: with --file each line says it", name)
 		}
 	}
 	if f.file == "" {
-		return fmt.Errorf("--file is empty; name a file, or - for standard input")
+		return misused("file", "--file is empty; name a file, or - for standard input")
 	}
 	return nil
 }
@@ -103,11 +103,11 @@ func (f *publishFlags) checkOne(c *cobra.Command) error {
 	f.hasBody = c.Flags().Changed("body")
 	for name, value := range map[string]string{"id": f.id, "delay": f.delay, "due": f.due, "ttl": f.ttl} {
 		if c.Flags().Changed(name) && value == "" {
-			return fmt.Errorf("--%s is empty; leave it out", name)
+			return misused(name, "--%s is empty; leave it out", name)
 		}
 	}
 	if c.Flags().Changed("attempts") && f.attempts < 1 {
-		return fmt.Errorf("%w attempts %d: use 1 to %d", notify.ErrInvalid, f.attempts, notify.MostAttempts)
+		return notify.Faultf("attempts", "attempts %d: use 1 to %d", f.attempts, notify.MostAttempts)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (f *publishFlags) message(topic string) (m notify.Message, err error) {
 		return m, err
 	}
 	if f.ttl != "" && m.TTL == 0 {
-		return m, fmt.Errorf("%w ttl %s: the shortest is 1ms", notify.ErrInvalid, f.ttl)
+		return m, notify.Faultf("ttl", "ttl %s: the shortest is 1ms", f.ttl)
 	}
 	if m.Due, err = parseDue(f.due); err != nil {
 		return m, err
@@ -152,7 +152,7 @@ func (a *app) body(ctx context.Context, f *publishFlags, most int) ([]byte, erro
 		return []byte(f.body), nil
 	}
 	if isTerminal(a.in) {
-		return nil, wrong(fmt.Errorf("no body: give --body TEXT, or send the body to standard input"))
+		return nil, wrong(misused("body", "no body: give --body TEXT, or send the body to standard input"))
 	}
 	type input struct {
 		body []byte
@@ -171,10 +171,10 @@ func (a *app) body(ctx context.Context, f *publishFlags, most int) ([]byte, erro
 			return nil, fmt.Errorf("read the body: %w", in.err)
 		}
 		if len(in.body) > most {
-			return nil, fmt.Errorf("%w body: more than %d bytes; at most %d are allowed (BELLHOP_MAX_BODY)", notify.ErrInvalid, most, most)
+			return nil, notify.Faultf("body", "body: more than %d bytes; at most %d are allowed (BELLHOP_MAX_BODY)", most, most)
 		}
 		if len(in.body) == 0 {
-			return nil, fmt.Errorf("%w body: standard input is empty; give --body '' to send an empty one", notify.ErrInvalid)
+			return nil, notify.Faultf("body", "body: standard input is empty; give --body '' to send an empty one")
 		}
 		return in.body, nil
 	}

@@ -79,11 +79,11 @@ func handlerArgs(what string) cobra.PositionalArgs {
 		dash := c.ArgsLenAtDash()
 		switch {
 		case len(args) == 0 || dash == 0:
-			return fmt.Errorf("%s is missing", what)
+			return misused(strings.ToLower(what), "%s is missing", what)
 		case dash < 0 && len(args) > 1 || dash > 1:
-			return fmt.Errorf("unexpected argument %q; write -- in front of the command", args[1])
+			return misused("argument", "unexpected argument %q; write -- in front of the command", args[1])
 		case dash == len(args):
-			return fmt.Errorf("CMD is missing behind --")
+			return misused("command", "CMD is missing behind --")
 		case dash > 0 && isFlag(c, args[dash]):
 			return fmt.Errorf("flag %s stands behind --, where CMD begins; write bellhop %s %s %s -- CMD", args[dash], c.Name(), args[0], args[dash])
 		}
@@ -117,11 +117,11 @@ func (f *workFlags) apply(c *cobra.Command, o *subscribers.HandleOptions) error 
 		value int
 	}{{"concurrency", f.concurrency}, {"attempts", f.attempts}, {"count", f.count}} {
 		if given(flag.name) && flag.value < 1 {
-			return fmt.Errorf("%w %s %d: use 1 or more", notify.ErrInvalid, flag.name, flag.value)
+			return notify.Faultf(flag.name, "%s %d: use 1 or more", flag.name, flag.value)
 		}
 	}
 	if given("lease") && o.Lease == 0 {
-		return fmt.Errorf("%w lease 0: use %v to %v", notify.ErrInvalid, subscribers.MinLease, subscribers.MaxLease)
+		return notify.Faultf("lease", "lease 0: use %v to %v", subscribers.MinLease, subscribers.MaxLease)
 	}
 	return nil
 }
