@@ -5,7 +5,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
@@ -95,7 +94,7 @@ func (l *Line) body() ([]byte, error) {
 // so it is refused where it is published.
 func (i Info) Line() Line {
 	line := Line{
-		Topic: i.Topic, ID: i.ID, Mode: store.ModeOf(i.Broadcast), Attempts: i.MaxAttempts, Headers: i.Headers, ContentType: i.ContentType,
+		Topic: i.Topic, ID: i.ID, Mode: i.Mode(), Attempts: i.MaxAttempts, Headers: i.Headers, ContentType: i.ContentType,
 		Reason: i.Reason, AttemptsUsed: i.Attempts,
 	}
 	if i.TTL > 0 {

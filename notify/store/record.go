@@ -41,9 +41,9 @@ const (
 	ModeBroadcast = "broadcast" // everyone who listens
 )
 
-// ModeOf returns the mode of a record: nothing is said of what is for one worker.
-func ModeOf(broadcast bool) string {
-	if broadcast {
+// Mode returns ModeBroadcast for a broadcast, and nothing for what is for one worker.
+func (r Record) Mode() string {
+	if r.Broadcast {
 		return ModeBroadcast
 	}
 	return ""
@@ -59,7 +59,7 @@ func (r *Record) EncodeTail() (string, error) {
 	}
 	line, err := json.Marshal(recordLine{
 		ContentType: r.ContentType, Headers: r.Headers,
-		TTL: r.TTL.Milliseconds(), Attempts: r.MaxAttempts, Mode: ModeOf(r.Broadcast),
+		TTL: r.TTL.Milliseconds(), Attempts: r.MaxAttempts, Mode: r.Mode(),
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode record: %w", err)

@@ -11,14 +11,8 @@ var MaxDue = time.UnixMilli(maxDueMs).UTC()
 // maxDueMs is the last millisecond of the year 9999.
 const maxDueMs = 253402300799999
 
-// Ms returns a duration in milliseconds, rounded up, as a script's argument.
-func Ms(d time.Duration) string {
-	whole := d.Milliseconds()
-	if d%time.Millisecond > 0 {
-		whole++
-	}
-	return strconv.FormatInt(whole, 10)
-}
+// Ms is CeilMs as text.
+func Ms(d time.Duration) string { return strconv.FormatInt(CeilMs(d), 10) }
 
 // timeOf returns the time of a score in milliseconds. One that is foreign, and
 // beyond the times that there can be, is zero.
@@ -28,4 +22,13 @@ func timeOf(score string) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(int64(ms))
+}
+
+// CeilMs returns a duration in milliseconds, rounded up, so that it is never too short.
+func CeilMs(d time.Duration) int64 {
+	ms := d.Milliseconds()
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return ms
 }
