@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -15,7 +16,7 @@ func TestBroadcastWaits(t *testing.T) {
 	contains(t, out, "prices.gold 1 scheduled ", "(in ")
 	contains(t, s.fails(exitFailed, "broadcast", "prices.gold", "--id", "1", "--body", "x"), "prices.gold:1: id already in use")
 	contains(t, s.call("inspect", "prices.gold", "1"), "mode          broadcast", "state         scheduled", "header A      b", "\n42\n")
-	var info infoJSON
+	var info api.Message
 	s.json(&info, "inspect", "prices.gold", "1", "--json")
 	if info.Mode != notify.ModeBroadcast || string(info.Bytes()) != "42" || info.Headers["A"] != "b" || info.ContentType != "text/plain" || info.State != notify.Scheduled {
 		t.Errorf("got %+v", info)
@@ -40,7 +41,7 @@ func TestBroadcastFromStandardInput(t *testing.T) {
 	if r := s.feed(body, "broadcast", "t", "--id", "1", "--due", "2100-01-01T00:00:00Z", "--json"); r.code != 0 || !strings.Contains(r.out, `"state":"scheduled"`) {
 		t.Fatalf("%+v", r)
 	}
-	var info infoJSON
+	var info api.Message
 	s.json(&info, "inspect", "t", "1", "--json")
 	if string(info.BodyBase64) != body || info.Due.UTC().Year() != 2100 {
 		t.Errorf("got %+v", info)
@@ -54,7 +55,7 @@ func TestInspectListsBroadcasts(t *testing.T) {
 	}
 	s.call("broadcast", "other", "--delay", "1h", "--body", "x")
 	s.call("publish", "t", "--id", "message", "--delay", "1h", "--body", "x")
-	var page pageJSON
+	var page api.Page
 	s.json(&page, "inspect", "t", "--broadcasts", "--limit", "2", "--json")
 	if len(page.Messages) != 2 || page.Messages[0].ID != "1" || page.Messages[0].Mode != notify.ModeBroadcast || page.Cursor == "" {
 		t.Errorf("got %+v", page)
@@ -64,7 +65,7 @@ func TestInspectListsBroadcasts(t *testing.T) {
 	if strings.Contains(out, "more:") || strings.Contains(out, "body 2") {
 		t.Errorf("it is no last page:\n%s", out)
 	}
-	var messages pageJSON
+	var messages api.Page
 	s.json(&messages, "inspect", "t", "--json")
 	if len(messages.Messages) != 1 || messages.Messages[0].ID != "message" || messages.Messages[0].Mode != "" {
 		t.Errorf("got %+v, want the message alone", messages)

@@ -203,10 +203,7 @@ func (a *app) showBroadcast(named bool) broadcastHandler {
 		if !a.json {
 			return terminal.Printf(a.out, "%s  %s  %s  %s late  %s\n", b.Position, b.Topic, b.ID, lateness(late), oneLine(b.Body))
 		}
-		one := shown{
-			Topic: b.Topic, ID: b.ID, Position: b.Position, Due: b.Due.UTC(), LateMs: msOf(late), Published: b.Published.UTC(),
-			ContentType: b.ContentType, Headers: b.Headers, Text: api.TextOf(b.Body),
-		}
+		one := shown{Key: api.Key{Topic: b.Topic, ID: b.ID}, Position: b.Position, LateMs: api.Ms(late), Handed: api.HandedOf(b.Due, b.Record)}
 		if named {
 			one.Attempt = b.Attempt
 		}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 )
 
@@ -26,9 +26,7 @@ func (a *app) carrierCommand() *cobra.Command {
 			return err
 		}
 		if a.json {
-			return a.printJSON(carrierJSON{
-				Name: status.Name, Epoch: status.Epoch, Since: given(status.Since), LeaseMs: status.Lease.Milliseconds(), Next: given(status.Next),
-			})
+			return a.printJSON(api.CarrierOf(status))
 		}
 		return table(a.out, func(w io.Writer) {
 			if status.Name == "" {
@@ -39,15 +37,6 @@ func (a *app) carrierCommand() *cobra.Command {
 			terminal.Printf(w, "next due\t%s\n", a.when(status.Next))
 		})
 	})
-}
-
-// carrierJSON is a carrier's status as it is printed for programs.
-type carrierJSON struct {
-	Name    string     `json:"name"` // empty: none is elected
-	Epoch   int64      `json:"epoch,omitempty"`
-	Since   *time.Time `json:"since,omitempty"`
-	LeaseMs int64      `json:"lease_ms,omitempty"`
-	Next    *time.Time `json:"next,omitempty"`
 }
 
 func (a *app) configCommand() *cobra.Command {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -98,66 +97,13 @@ func list(ctx context.Context, of pages, topic string, limit int, cursor string)
 	return page, err
 }
 
-// infoJSON is a message as it is printed for programs.
-type infoJSON struct {
-	Topic        string            `json:"topic"`
-	ID           string            `json:"id"`
-	Mode         string            `json:"mode,omitempty"` // broadcast, for one that is for everyone who listens
-	State        notify.State      `json:"state"`
-	Due          *time.Time        `json:"due,omitempty"`
-	Until        *time.Time        `json:"until,omitempty"`
-	Died         *time.Time        `json:"died,omitempty"`
-	Reason       string            `json:"reason,omitempty"`
-	AttemptsUsed int               `json:"attempts_used"`
-	Attempts     int               `json:"attempts,omitempty"`
-	Expires      *time.Time        `json:"expires,omitempty"`
-	Published    *time.Time        `json:"published,omitempty"`
-	ContentType  string            `json:"content_type,omitempty"`
-	Headers      map[string]string `json:"headers,omitempty"`
-	api.Text
-	Fault string `json:"fault,omitempty"`
-}
-
-func infoJSONOf(i notify.Info) infoJSON {
-	j := infoJSON{
-		Topic: i.Topic, ID: i.ID, Mode: modeOf(i), State: i.State,
-		Due: given(i.Due), Until: given(i.Until), Died: given(i.Died), Expires: given(i.Expires), Published: given(i.Published),
-		Reason: i.Reason, AttemptsUsed: i.Attempts, Attempts: i.MaxAttempts,
-		ContentType: i.ContentType, Headers: i.Headers,
-	}
-	if i.Body != nil { // its record is there
-		j.Text = api.TextOf(i.Body)
-	}
-	if i.Fault != nil {
-		j.Fault = i.Fault.Error()
-	}
-	return j
-}
-
-// modeOf returns the mode of a message; that of most goes without saying.
-func modeOf(i notify.Info) string {
-	if i.Broadcast {
-		return notify.ModeBroadcast
-	}
-	return ""
-}
-
-// given returns a time in UTC, as programs read it; nil for none.
-func given(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}
-
 func (a *app) inspect(ctx context.Context, s *session, topic, id string) error {
 	info, err := s.pub.Inspect(ctx, topic, id)
 	if err != nil {
 		return err
 	}
 	if a.json {
-		return a.printJSON(infoJSONOf(info))
+		return a.printJSON(api.MessageOf(info))
 	}
 	err = table(a.out, func(w io.Writer) { a.writeInfo(w, info) })
 	if err == nil {
@@ -175,7 +121,7 @@ func (a *app) writeInfo(w io.Writer, i notify.Info) {
 	}
 	row("topic", i.Topic)
 	row("id", i.ID)
-	row("mode", modeOf(i))
+	row("mode", i.Mode())
 	row("state", i.State.String())
 	row("due", a.when(i.Due))
 	row("leased until", a.when(i.Until))
@@ -199,19 +145,9 @@ func (a *app) writeInfo(w io.Writer, i notify.Info) {
 	row("body", fmt.Sprintf("%d %s", len(i.Body), unit))
 }
 
-// pageJSON is a page of a list as it is printed for programs.
-type pageJSON struct {
-	Messages []infoJSON `json:"messages"`
-	Cursor   string     `json:"cursor,omitempty"`
-}
-
 func (a *app) printPage(page notify.Page) error {
 	if a.json {
-		j := pageJSON{Messages: []infoJSON{}, Cursor: page.Cursor}
-		for _, info := range page.Messages {
-			j.Messages = append(j.Messages, infoJSONOf(info))
-		}
-		return a.printJSON(j)
+		return a.printJSON(api.PageOf(page))
 	}
 	if len(page.Messages) == 0 {
 		fmt.Fprintln(a.out, "no messages")

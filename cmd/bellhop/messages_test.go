@@ -33,7 +33,7 @@ func TestInspectPages(t *testing.T) {
 	s.publish("t", 5)
 	seen := make(map[string]bool)
 	for cursor := ""; ; {
-		var page pageJSON
+		var page api.Page
 		s.json(&page, "inspect", "t", "--state", "ready", "--limit", "2", "--cursor", cursor, "--json")
 		for _, m := range page.Messages {
 			seen[m.ID] = true

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -21,7 +22,7 @@ func TestPublish(t *testing.T) {
 	out := s.call("publish", "order.timeout", "--id", "a-1", "--delay", "30m", "--body", "hello",
 		"--header", "X-Shop=main", "--header", "Note=a=b", "--content-type", "text/plain", "--ttl", "1h", "--attempts", "3")
 	contains(t, out, "order.timeout a-1 scheduled ", "(in ")
-	var info infoJSON
+	var info api.Message
 	s.json(&info, "inspect", "order.timeout", "a-1", "--json")
 	if string(info.Bytes()) != "hello" || info.Headers["X-Shop"] != "main" || info.Headers["Note"] != "a=b" || info.ContentType != "text/plain" ||
 		info.Attempts != 3 || info.State != notify.Scheduled || info.Expires == nil || info.Expires.Sub(*info.Due) != time.Hour {
@@ -42,7 +43,7 @@ func TestPublishFromStandardInput(t *testing.T) {
 	if r := s.feed(body, "publish", "t", "--id", "1", "--delay", "1h"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	var info infoJSON
+	var info api.Message
 	s.json(&info, "inspect", "t", "1", "--json")
 	if string(info.BodyBase64) != body {
 		t.Errorf("the body is %q, want %q", info.BodyBase64, body)
@@ -201,9 +202,9 @@ func TestPublishDays(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	for _, id := range []string{"1", "2"} {
-		var info infoJSON
+		var info api.Message
 		s.json(&info, "inspect", "t", id, "--json")
-		if info.Due.Sub(*info.Published).Round(time.Minute) != 36*time.Hour || info.Expires.Sub(*info.Due) != 48*time.Hour {
+		if info.Due.Sub(*info.Published).Round(time.Minute) != 36*time.Hour || info.Expires.Sub(*info.Due) != 48*time.Hour || info.TTLMs != api.Ms(48*time.Hour) {
 			t.Errorf("got %+v", info)
 		}
 	}

@@ -56,8 +56,5 @@ func lateness(d time.Duration) string {
 	if d >= 10*time.Second {
 		return rough(d)
 	}
-	return fmt.Sprintf("%.1f ms", msOf(d))
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 }
-
-// msOf returns a duration in milliseconds, for JSON.
-func msOf(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -90,17 +91,10 @@ func (a *app) printTopics(shown shownTopics, f choice) error {
 	return nil
 }
 
-// topicJSON is a topic as it is printed for programs.
-type topicJSON struct {
-	notify.Counts
-	OverdueMs  int64   `json:"overdue_ms"`
-	LatenessMs float64 `json:"lateness_ms"` // to the microsecond
-}
-
-func topicsJSON(rows []topicRow) []topicJSON {
-	all := make([]topicJSON, len(rows))
+func topicsJSON(rows []topicRow) []api.Topic {
+	all := make([]api.Topic, len(rows))
 	for i, r := range rows {
-		all[i] = topicJSON{r.Counts, r.Overdue.Milliseconds(), msOf(r.Lateness)}
+		all[i] = api.TopicOf(r.Counts)
 	}
 	return all
 }

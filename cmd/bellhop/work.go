@@ -208,26 +208,18 @@ func counted[M any](ctx context.Context, stop func(), handler func(context.Conte
 
 // shown is a message as work --json prints it, or a broadcast as listen does.
 type shown struct {
-	Topic       string            `json:"topic"`
-	ID          string            `json:"id"`
-	Position    notify.Position   `json:"position,omitzero"` // of a broadcast
-	Attempt     int               `json:"attempt,omitempty"` // of what comes again if it fails
-	Due         time.Time         `json:"due"`
-	LateMs      float64           `json:"late_ms"`
-	Published   time.Time         `json:"published"`
-	ContentType string            `json:"content_type,omitempty"`
-	Headers     map[string]string `json:"headers,omitempty"`
-	api.Text
+	api.Key
+	Position notify.Position `json:"position,omitzero"` // of a broadcast
+	Attempt  int             `json:"attempt,omitempty"` // of what comes again if it fails
+	LateMs   int64           `json:"late_ms"`
+	api.Handed
 }
 
 // show is the handler that prints a message.
 func (a *app) show(_ context.Context, d *subscribers.Delivery) error {
 	late := time.Since(d.Due)
 	if a.json {
-		return a.printJSON(shown{
-			Topic: d.Topic, ID: d.ID, Attempt: d.Attempt, Due: d.Due.UTC(), LateMs: msOf(late), Published: d.Published.UTC(),
-			ContentType: d.ContentType, Headers: d.Headers, Text: api.TextOf(d.Body),
-		})
+		return a.printJSON(shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), Handed: api.HandedOf(d.Due, d.Record)})
 	}
 	return terminal.Printf(a.out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, lateness(late), oneLine(d.Body))
 }

@@ -16,16 +16,16 @@ import (
 )
 
 // counts returns what topics --json tells of one topic.
-func (s *shell) counts(topic string) topicJSON {
+func (s *shell) counts(topic string) api.Topic {
 	s.t.Helper()
-	var all []topicJSON
+	var all []api.Topic
 	s.json(&all, "topics", "--json")
 	for _, c := range all {
 		if c.Topic == topic {
 			return c
 		}
 	}
-	return topicJSON{}
+	return api.Topic{}
 }
 
 // publish publishes messages that are due at once, with ids and bodies from 1 on.
@@ -74,7 +74,7 @@ func TestWorkCountsExactly(t *testing.T) {
 	if c := s.counts("t"); c.Acked != 6 || c.Ready != 14 || c.Leased != 0 {
 		t.Errorf("got %+v, want 6 acknowledged and 14 ready", c)
 	}
-	var page pageJSON
+	var page api.Page
 	s.json(&page, "inspect", "t", "--state", "ready", "--json")
 	for _, m := range page.Messages {
 		if m.AttemptsUsed != 0 {
@@ -104,7 +104,7 @@ esac`
 	if c := s.counts("t"); c.Acked != 3 || c.Dead != 1 {
 		t.Errorf("got %+v, want 3 acknowledged and 1 dead", c)
 	}
-	var dead infoJSON
+	var dead api.Message
 	s.json(&dead, "inspect", "t", "2", "--json")
 	if dead.State != notify.Dead || dead.Reason != "exit status 65: broken input (buried by the handler)" || dead.AttemptsUsed != 1 {
 		t.Errorf("got %+v", dead)
@@ -116,7 +116,7 @@ func TestWorkBuriesHeadersOfOneName(t *testing.T) {
 	s := newShell(t)
 	s.call("publish", "t", "--id", "1", "--body", "x", "--header", "a-b=1", "--header", "a_b=2", "--header", "a.c=3")
 	s.call("work", "t", "--count", "1", "--", "true")
-	var dead infoJSON
+	var dead api.Message
 	s.json(&dead, "inspect", "t", "1", "--json")
 	if want := "the headers a-b and a_b are both MESSAGE_HEADER_A_B to a command (buried by the handler)"; dead.State != notify.Dead || dead.Reason != want {
 		t.Errorf("got %+v", dead)
@@ -131,7 +131,7 @@ func TestWorkGivesUp(t *testing.T) {
 	p := s.start("work", "t", "--attempts", "2", "--", "sh", "-c", "echo no >&2; kill -9 $$")
 	p.await(1, "message died")
 	p.stop()
-	var page pageJSON
+	var page api.Page
 	s.json(&page, "dead", "list", "t", "--json")
 	if len(page.Messages) != 1 || page.Messages[0].Reason != "signal: killed: no" || page.Messages[0].AttemptsUsed != 2 {
 		t.Errorf("got %+v", page)
@@ -164,7 +164,7 @@ func TestWorkAsksCommandToEnd(t *testing.T) {
 	p.await(1, "began")
 	p.stop()
 	contains(t, p.said(), "asked")
-	var info infoJSON
+	var info api.Message
 	s.json(&info, "inspect", "t", "1", "--json")
 	if info.State != notify.Ready || info.AttemptsUsed != 0 {
 		t.Errorf("got %+v, want a message that is ready and used up no attempt", info)
@@ -186,7 +186,7 @@ func TestWorkKillsCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Eventually(t, "the command's group is gone", func() bool { return syscall.Kill(-pid, 0) != nil })
-	var info infoJSON
+	var info api.Message
 	s.json(&info, "inspect", "t", "1", "--json")
 	if info.State != notify.Ready || info.AttemptsUsed != 0 {
 		t.Errorf("got %+v, want a message that is ready and used up no attempt", info)

@@ -131,7 +131,7 @@ func TestMessageOf(t *testing.T) {
 		Fault:  errors.New("foreign"),
 	}))
 	want := `{"topic":"a","id":"1","state":"dead","died":"2030-01-02T02:04:05Z","reason":"expired","attempts_used":2,"attempts":5,` +
-		`"ttl":"1h0m0s","published":"2030-01-02T02:04:05Z","headers":{"A":"1"},"body_base64":"/w==","fault":"foreign"}`
+		`"ttl_ms":3600000,"published":"2030-01-02T02:04:05Z","headers":{"A":"1"},"body_base64":"/w==","fault":"foreign"}`
 	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
 		t.Error(err, diff)
 	}

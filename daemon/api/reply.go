@@ -45,13 +45,20 @@ func (t Text) Bytes() []byte {
 	return t.BodyBase64
 }
 
-// TextOf returns a body as it is told.
+// TextOf returns a body as it is told; none is nil.
 func TextOf(body []byte) Text {
+	if body == nil {
+		return Text{}
+	}
 	if text := string(body); utf8.ValidString(text) {
 		return Text{Body: &text}
 	}
 	return Text{BodyBase64: body}
 }
+
+// Ms returns a duration or an age as JSON has them: in whole milliseconds, in a
+// field whose name ends in _ms.
+func Ms(d time.Duration) int64 { return d.Milliseconds() }
 
 // Message is what is known of a message.
 type Message struct {
@@ -65,7 +72,7 @@ type Message struct {
 	Reason       string            `json:"reason,omitempty" doc:"why it died"`
 	AttemptsUsed int               `json:"attempts_used" doc:"by leases that ended and by refusals"`
 	Attempts     int               `json:"attempts,omitempty" doc:"its limit of them; missing: the default"`
-	TTL          string            `json:"ttl,omitempty" doc:"its time to live" example:"24h0m0s"`
+	TTLMs        int64             `json:"ttl_ms,omitempty" doc:"its time to live" example:"86400000"`
 	Expires      *time.Time        `json:"expires,omitempty" doc:"the end of it"`
 	Published    *time.Time        `json:"published,omitempty"`
 	ContentType  string            `json:"content_type,omitempty"`
@@ -77,22 +84,13 @@ type Message struct {
 // MessageOf returns what is known of a message as it is told.
 func MessageOf(i notify.Info) Message {
 	m := Message{
-		Topic: i.Topic, ID: i.ID, State: i.State,
-		Due: given(i.Due), Until: given(i.Until), Died: given(i.Died), Reason: i.Reason,
+		Topic: i.Topic, ID: i.ID, Mode: i.Mode(), State: i.State,
+		Due: given(i.Due), Until: given(i.Until), Died: given(i.Died), Reason: i.Reason, TTLMs: Ms(i.TTL),
 		AttemptsUsed: i.Attempts, Attempts: i.MaxAttempts, Expires: given(i.Expires), Published: given(i.Published),
-		ContentType: i.ContentType, Headers: i.Headers,
-	}
-	if i.Broadcast {
-		m.Mode = notify.ModeBroadcast
-	}
-	if i.TTL > 0 {
-		m.TTL = i.TTL.String()
+		ContentType: i.ContentType, Headers: i.Headers, Text: TextOf(i.Body),
 	}
 	if i.Fault != nil {
 		m.Fault = i.Fault.Error()
-	}
-	if i.Body != nil { // its record is there
-		m.Text = TextOf(i.Body)
 	}
 	return m
 }
@@ -112,25 +110,49 @@ type Page struct {
 	Cursor   string    `json:"cursor,omitempty" doc:"give it as cursor for the next page; missing: this is the last one"`
 }
 
+// PageOf returns a page as it is told.
+func PageOf(p notify.Page) Page {
+	page := Page{Messages: make([]Message, len(p.Messages)), Cursor: p.Cursor}
+	for i, info := range p.Messages {
+		page.Messages[i] = MessageOf(info)
+	}
+	return page
+}
+
+// Key is what a message is known by.
+type Key struct {
+	Topic string `json:"topic" example:"order.timeout"`
+	ID    string `json:"id" example:"order-4711"`
+}
+
+// Handed is what a worker gets of a message, and a listener of a broadcast, beside its Key.
+type Handed struct {
+	Due         time.Time         `json:"due" doc:"since when it is ready"`
+	Published   time.Time         `json:"published"`
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Text
+}
+
+// HandedOf returns what is handed over as it is told.
+func HandedOf(due time.Time, r notify.Record) Handed {
+	return Handed{
+		Due: due.UTC(), Published: r.Published.UTC(),
+		ContentType: r.ContentType, Headers: r.Headers, Text: TextOf(r.Body),
+	}
+}
+
 // Delivery is a message that was claimed.
 type Delivery struct {
-	Topic       string              `json:"topic" example:"order.timeout"`
-	ID          string              `json:"id" example:"order-4711"`
-	Receipt     subscribers.Receipt `json:"receipt" doc:"settles it: the end of the lease, in Unix microseconds by the clock of Redis"`
-	Attempt     int                 `json:"attempt" doc:"1 on first delivery"`
-	Due         time.Time           `json:"due" doc:"since when it is ready"`
-	Published   time.Time           `json:"published"`
-	ContentType string              `json:"content_type,omitempty"`
-	Headers     map[string]string   `json:"headers,omitempty"`
-	Text
+	Key
+	Receipt subscribers.Receipt `json:"receipt" doc:"settles it: the end of the lease, in Unix microseconds by the clock of Redis"`
+	Attempt int                 `json:"attempt" doc:"1 on first delivery"`
+	Handed
 }
 
 // DeliveryOf returns a claimed message as it is told.
 func DeliveryOf(d subscribers.Delivery) Delivery {
-	return Delivery{
-		Topic: d.Topic, ID: d.ID, Receipt: d.Receipt, Attempt: d.Attempt, Due: d.Due.UTC(), Published: d.Published.UTC(),
-		ContentType: d.ContentType, Headers: d.Headers, Text: TextOf(d.Body),
-	}
+	return Delivery{Key: Key{d.Topic, d.ID}, Receipt: d.Receipt, Attempt: d.Attempt, Handed: HandedOf(d.Due, d.Record)}
 }
 
 // Claimed are messages that were claimed.
@@ -160,21 +182,13 @@ type Acked struct {
 
 // Broadcast is a broadcast as a listener gets it.
 type Broadcast struct {
-	Topic       string            `json:"topic" example:"prices.gold"`
-	ID          string            `json:"id"`
-	Due         time.Time         `json:"due"`
-	Published   time.Time         `json:"published"`
-	ContentType string            `json:"content_type,omitempty"`
-	Headers     map[string]string `json:"headers,omitempty"`
-	Text
+	Key
+	Handed
 }
 
 // BroadcastOf returns a broadcast as it is told.
 func BroadcastOf(b *subscribers.Broadcast) Broadcast {
-	return Broadcast{
-		Topic: b.Topic, ID: b.ID, Due: b.Due.UTC(), Published: b.Published.UTC(),
-		ContentType: b.ContentType, Headers: b.Headers, Text: TextOf(b.Body),
-	}
+	return Broadcast{Key{b.Topic, b.ID}, HandedOf(b.Due, b.Record)}
 }
 
 // Gap tells a listener that broadcasts of a topic were removed before it got to
@@ -188,13 +202,13 @@ type Gap struct {
 // Topic counts the messages of a topic.
 type Topic struct {
 	notify.Counts
-	OldestOverdue string `json:"oldest_overdue" doc:"for how long its oldest ready message is due" example:"1.5s"`
-	Lateness      string `json:"lateness" doc:"from due to claimed, of the oldest message of the last claim" example:"2ms"`
+	OverdueMs  int64 `json:"overdue_ms" doc:"for how long its oldest ready message is due" example:"1500"`
+	LatenessMs int64 `json:"lateness_ms" doc:"from due to claimed, of the oldest message of the last claim" example:"2"`
 }
 
 // TopicOf returns the counts of a topic as they are told.
 func TopicOf(c notify.Counts) Topic {
-	return Topic{Counts: c, OldestOverdue: c.Overdue.String(), Lateness: c.Lateness.String()}
+	return Topic{Counts: c, OverdueMs: Ms(c.Overdue), LatenessMs: Ms(c.Lateness)}
 }
 
 // Topics counts the messages of topics, by name: a part of all.
@@ -219,14 +233,14 @@ type Count struct {
 
 // Carrier is who carries.
 type Carrier struct {
-	Name  string     `json:"name" doc:"of the elected carrier; empty: nobody is elected"`
-	Epoch int64      `json:"epoch" doc:"number of its election"`
-	Since *time.Time `json:"since,omitempty" doc:"of the election"`
-	Lease string     `json:"lease" doc:"what is left of its lease" example:"2.4s"`
-	Next  *time.Time `json:"next,omitempty" doc:"when the next message or broadcast is due; missing: nothing is scheduled"`
+	Name    string     `json:"name" doc:"of the elected carrier; empty: nobody is elected"`
+	Epoch   int64      `json:"epoch" doc:"number of its election"`
+	Since   *time.Time `json:"since,omitempty" doc:"of the election"`
+	LeaseMs int64      `json:"lease_ms" doc:"what is left of its lease" example:"2400"`
+	Next    *time.Time `json:"next,omitempty" doc:"when the next message or broadcast is due; missing: nothing is scheduled"`
 }
 
 // CarrierOf returns who carries as it is told.
 func CarrierOf(s carrier.Status) Carrier {
-	return Carrier{Name: s.Name, Epoch: s.Epoch, Since: given(s.Since), Lease: s.Lease.String(), Next: given(s.Next)}
+	return Carrier{Name: s.Name, Epoch: s.Epoch, Since: given(s.Since), LeaseMs: Ms(s.Lease), Next: given(s.Next)}
 }

@@ -88,7 +88,11 @@ func (c *call) handOver(ctx context.Context, ds []subscribers.Delivery) error {
 
 // handList answers with messages as JSON.
 func (c *call) handList(_ context.Context, ds []subscribers.Delivery) error {
-	return c.list(len(ds), func(i int) (any, []byte) { return deliveryOf(ds[i]) }, "")
+	one := func(i int) (any, []byte) {
+		d := ds[i]
+		return split(&d.Body, func() any { return api.DeliveryOf(d) })
+	}
+	return c.list(len(ds), one, "")
 }
 
 // bytesOf returns how many bytes the bodies of messages have.

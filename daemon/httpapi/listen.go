@@ -137,7 +137,8 @@ func (s *stream) began(at notify.Position) {
 // broadcast sends a broadcast. A client that takes one so slowly that those which
 // its token's streams are sending have no room any more is cut off as well.
 func (s *stream) broadcast(_ context.Context, b *subscribers.Broadcast) error {
-	told, body := broadcastOf(*b)
+	one := *b
+	told, body := split(&one.Body, func() api.Broadcast { return api.BroadcastOf(&one) })
 	if body != nil {
 		free, err := s.c.share(body)
 		if err != nil {

@@ -37,7 +37,7 @@ func newDocument(version string) *huma.OpenAPI {
 		Info: &huma.Info{
 			Title:       "Bellhop",
 			Version:     version,
-			Description: "Delayed and broadcast notifications. Durations are written like 500ms, 90s, 1h30m or 1d, times as RFC 3339 has them.",
+			Description: "Delayed and broadcast notifications. Durations are written like 500ms, 90s, 1h30m or 1d, and answered in whole milliseconds, in fields whose names end in _ms; times are as RFC 3339 has them.",
 			License:     &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 		},
 		Servers: []*huma.Server{{URL: "/"}},

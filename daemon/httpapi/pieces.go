@@ -11,7 +11,6 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 const (
@@ -147,35 +146,16 @@ func (c *call) list(n int, one func(i int) (v any, body []byte), cursor string) 
 	return p.end()
 }
 
-// deliveryOf returns a claimed message as it is told; with its body apart where that is long.
-func deliveryOf(d subscribers.Delivery) (told api.Delivery, body []byte) {
-	if len(d.Body) > piece {
-		body, d.Body = d.Body, nil
+// split returns what is told of a message whose body is *body: all of it, or, if
+// its body is long, all but that, and the body.
+func split[T any](body *[]byte, of func() T) (told T, long []byte) {
+	if len(*body) > piece {
+		long, *body = *body, nil
 	}
-	if told = api.DeliveryOf(d); body != nil {
-		told.Text = api.Text{}
-	}
-	return told, body
+	return of(), long
 }
 
-// messageOf is deliveryOf for what is known of a message.
-func messageOf(i notify.Info) (told api.Message, body []byte) {
-	if len(i.Body) > piece {
-		body, i.Body = i.Body, nil
-	}
-	if told = api.MessageOf(i); body != nil {
-		told.Text = api.Text{}
-	}
-	return told, body
-}
-
-// broadcastOf is deliveryOf for a broadcast.
-func broadcastOf(b subscribers.Broadcast) (told api.Broadcast, body []byte) {
-	if len(b.Body) > piece {
-		body, b.Body = b.Body, nil
-	}
-	if told = api.BroadcastOf(&b); body != nil {
-		told.Text = api.Text{}
-	}
-	return told, body
+// messageOf splits what is known of a message.
+func messageOf(i notify.Info) (any, []byte) {
+	return split(&i.Body, func() any { return api.MessageOf(i) })
 }

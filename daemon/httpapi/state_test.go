@@ -26,6 +26,11 @@ func settle(d api.Delivery, call, query string) string {
 }
 
 // look looks at a message.
+// receiptOf returns a delivery that is known by a receipt alone.
+func receiptOf(id string, receipt subscribers.Receipt) api.Delivery {
+	return api.Delivery{Receipt: receipt, Key: api.Key{ID: id}}
+}
+
 func (s *server) look(id string) api.Message {
 	s.t.Helper()
 	return read[api.Message](s.call("GET", messages+"/"+id, "").is(200))
@@ -47,7 +52,7 @@ func TestStatesThatForbid(t *testing.T) {
 	s.call("DELETE", messages+"/a", "").is(409).kind("leased")
 	stale := d
 	stale.Receipt--
-	for _, lost := range []api.Delivery{stale, {ID: "none", Receipt: d.Receipt}, {ID: "a", Receipt: 1}, {ID: "a", Receipt: 1<<63 - 1}} {
+	for _, lost := range []api.Delivery{stale, receiptOf("none", d.Receipt), receiptOf("a", 1), receiptOf("a", 1<<63-1)} {
 		s.call("POST", settle(lost, "ack", ""), "").is(409).kind("lease-lost")
 		s.call("POST", settle(lost, "nack", ""), "").is(409).kind("lease-lost")
 		s.call("POST", settle(lost, "nack", "&delay=1s"), "").is(409).kind("lease-lost")

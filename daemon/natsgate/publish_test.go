@@ -138,7 +138,7 @@ func TestCancelRescheduleInspect(t *testing.T) {
 	expires := future.Add(time.Hour)
 	want := api.Message{
 		Topic: topic, ID: "a", State: notify.Scheduled, Due: &future, Published: got.Published, Expires: &expires,
-		TTL: "1h0m0s", Attempts: 3, ContentType: "text/plain", Text: api.TextOf([]byte("body of a")),
+		TTLMs: 3600000, Attempts: 3, ContentType: "text/plain", Text: api.TextOf([]byte("body of a")),
 	}
 	if diff := cmp.Diff(want, got); diff != "" || got.Published == nil {
 		t.Error(diff)
