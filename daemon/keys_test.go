@@ -1,0 +1,177 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// What a system that does everything holds is in the table of keys, under that type, and all of the table is there.
+func TestTableHasAllKeys(t *testing.T) {
+	master := storetest.Server(t)
+	replica, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(replica.Stop)
+	port := storetest.Port(t)
+	startNATS(t, port)
+	c := config(t, master.URL())
+	c.WaitReplicas, c.NatsURL = 1, daemon.NatsURLs(fmt.Sprintf("nats://127.0.0.1:%d", port))
+	storetest.Run(t, func(ctx context.Context) error {
+		return daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &logBuffer{})})
+	})
+	s, err := notify.Open(notify.Config{URL: master.URL(), Prefix: c.Prefix, WaitReplicas: 1, MemoryShare: 80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	elected(t, s)
+	conn, err := nats.Connect(string(c.NatsURL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+
+	storeAll(t, s)
+	listenForEver(t, s)
+	answers(t, conn)
+	extendOne(t, conn, s)
+	wantKeys(t, s)
+}
+
+// storeAll has a message in each state, a broadcast that waits, and a subscriber.
+func storeAll(t *testing.T, s *notify.Store) {
+	t.Helper()
+	pub, claimer := notify.NewPublisher(s, notify.PublisherOptions{}), subscribers.NewClaimer(s, 0)
+	hand := func() subscribers.Delivery {
+		storetest.Publish(t, s, notify.Message{Topic: "mail", Body: []byte("x"), TTL: time.Hour})
+		got, err := claimer.Claim(t.Context(), "mail", 1, time.Hour, 0)
+		if err != nil || len(got) != 1 {
+			t.Fatalf("claimed %v, %v", got, err)
+		}
+		return got[0]
+	}
+	_, buried := claimer.Bury(t.Context(), hand(), "a test")
+	_, nacked := claimer.Nack(t.Context(), hand(), time.Hour, "a test")
+	hand()
+	storetest.Publish(
+		t, s,
+		notify.Message{Topic: "mail", Body: []byte("later"), Delay: time.Hour},
+		notify.Message{Topic: "mail", Body: []byte("now")},
+		notify.Message{Topic: "news", Body: []byte("later"), Delay: time.Hour, Broadcast: true},
+	)
+	if err := errors.Join(buried, nacked, pub.Pause(t.Context(), "mail")); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := subscribers.New(s, subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Handle("idle", func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, sub.Run)
+}
+
+// listenForEver has a named listener that has a broadcast in hand, again after a process that died with it.
+func listenForEver(t *testing.T, s *notify.Store) {
+	t.Helper()
+	listener := subscribers.NewListener(s, subscribers.ListenerOptions{Grace: time.Nanosecond})
+	listen := func(handle func(context.Context, *subscribers.Broadcast) error) (stop func()) {
+		return storetest.Run(t, func(ctx context.Context) error {
+			return listener.Listen(ctx, "news", handle, subscribers.ListenOptions{Name: "auditor", From: subscribers.FromBeginning()})
+		})
+	}
+	heard := make(chan notify.Position, 1)
+	stop := listen(func(_ context.Context, b *subscribers.Broadcast) error {
+		heard <- b.Position
+		return nil
+	})
+	storetest.Publish(t, s, notify.Message{Topic: "news", Body: []byte("x"), Broadcast: true})
+	at := storetest.Receive(t, "it is heard", heard)
+	stop()
+	for key, member := range map[string]string{s.Keys().Held("auditor"): fmt.Sprintf("%d news", int64(at)), s.Keys().Handed(): "auditor"} {
+		if err := s.Client().ZAdd(t.Context(), key, redis.Z{Score: 1, Member: member}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listen(func(ctx context.Context, _ *subscribers.Broadcast) error {
+		<-ctx.Done()
+		return nil
+	})
+}
+
+// extendOne claims a message over NATS, and extends its lease there.
+func extendOne(t *testing.T, conn *nats.Conn, s *notify.Store) {
+	t.Helper()
+	storetest.Publish(t, s, notify.Message{Topic: "order", Body: []byte("x")})
+	inbox := conn.NewInbox()
+	sub, err := conn.SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.PublishRequest("bellhop.claim.order", inbox, nil); err != nil {
+		t.Fatal(err)
+	}
+	m, err := sub.NextMsg(storetest.Deadline)
+	if err != nil || m.Reply == "" {
+		t.Fatalf("claimed %+v, %v", m, err)
+	}
+	if reply, err := conn.Request(m.Reply, []byte("+WPI"), storetest.Deadline); err != nil || string(reply.Data) != "+OK" {
+		t.Fatalf("the extension is answered %+v, %v", reply, err)
+	}
+}
+
+// wantKeys waits until all keys of the table were there, and fails where there is another.
+func wantKeys(t *testing.T, s *notify.Store) {
+	t.Helper()
+	missing := make(map[string]bool)
+	for line := range strings.Lines(store.KeyTable()) {
+		if name, kind, _ := strings.Cut(line, " "); name != "" && !strings.HasPrefix(strings.TrimSpace(kind), "channel") {
+			missing[family(name)] = true
+		}
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("there was no %v", slices.Sorted(maps.Keys(missing)))
+		}
+	})
+	storetest.Eventually(t, "all keys are there", func() bool {
+		err := s.Home().Walk(t.Context(), func(keys []store.Key) {
+			for _, key := range keys {
+				if delete(missing, family(key.Short)); !key.IsOurs() || !key.IsRight() {
+					t.Errorf("%s is a %s", key.Short, key.Type)
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(missing) == 0 || t.Failed()
+	})
+}
+
+// family returns the name of a key without what it is one of each for.
+func family(name string) string {
+	begin, _, many := strings.Cut(name, ":")
+	if many {
+		begin += ":"
+	}
+	return begin
+}
