@@ -25,14 +25,14 @@ type source[W any] struct {
 
 	// handle handles a piece of work by engine.try. It reports whether that is
 	// to be acknowledged; if not, it is given back or lost.
-	handle func(ctx context.Context, j *job[W], work W) (done bool)
+	handle func(grace context.Context, j *job[W], work W) (done bool)
 
 	// ack acknowledges work, and returns what it names whose lease was lost.
 	ack func(ctx context.Context, done []W) (lost []W, err error)
 
-	// release gives work back untouched. If rest is set, the source is not rung
+	// release gives work back untouched. If rest is set, the source does not ring
 	// until the next claim.
-	release func(ctx context.Context, back []W, rest bool) error
+	release func(ctx context.Context, back []*job[W], rest bool) error
 
 	// extend extends the leases of up to MaxClaim pieces of work. It returns what
 	// notes the new lease in each, and the positions, from 1, of those that were lost.
@@ -99,6 +99,7 @@ type job[W any] struct {
 	sent    time.Time               // before the call that gave the lease; guarded by engine.mu
 	lost    bool                    // the lease; guarded by engine.mu
 	handled bool                    // and to be acknowledged; guarded by engine.mu
+	tries   int                     // of the handler
 	cancel  context.CancelCauseFunc // of the handler's context, nil before; guarded by engine.mu
 }
 
@@ -228,7 +229,14 @@ func (e *engine[W]) wanted() (n int, settle bool) {
 // claimOnce claims up to n pieces of work and queues them. It reports whether
 // there may be more now.
 func (e *engine[W]) claimOnce(ctx, grace context.Context, n int) (more bool, err error) {
-	js, done, bars := e.beforeClaim()
+	var js []*job[W]
+	e.mu.Lock()
+	if e.claimsSettle {
+		n := min(len(e.done), MaxClaim)
+		js, e.done = e.done[:n:n], e.done[n:]
+	}
+	done, bars := works(js), e.bars
+	e.mu.Unlock()
 	sent := time.Now()
 	got, err := e.claim(ctx, n, done)
 	if err != nil {
@@ -245,18 +253,6 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context, n int) (more bool, err
 		got.then()
 	}
 	return got.more, nil
-}
-
-// beforeClaim returns what the next claim acknowledges, and how often there was
-// a NotNow until now.
-func (e *engine[W]) beforeClaim() (js []*job[W], done []W, bars int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.claimsSettle {
-		n := min(len(e.done), MaxClaim)
-		js, e.done = e.done[:n:n], e.done[n:]
-	}
-	return js, works(js), e.bars
 }
 
 // enqueue queues what was claimed by a call that was sent at a time, and sets

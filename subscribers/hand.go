@@ -13,20 +13,19 @@ import (
 // hand handles work until none is queued.
 func (e *engine[W]) hand(grace context.Context) {
 	for {
-		j, work, ctx := e.begin(grace)
+		j, work := e.begin()
 		if j == nil {
 			return
 		}
 		began := time.Now()
-		done := e.handle(ctx, j, work)
-		j.cancel(nil)
+		done := e.handle(grace, j, work)
 		e.finish(j, time.Since(began), done)
 	}
 }
 
 // begin takes the next job from the queue, with a copy of the work for the
 // handler; nil if there is none.
-func (e *engine[W]) begin(grace context.Context) (_ *job[W], work W, _ context.Context) {
+func (e *engine[W]) begin() (_ *job[W], work W) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for len(e.queue) > 0 {
@@ -37,12 +36,10 @@ func (e *engine[W]) begin(grace context.Context) (_ *job[W], work W, _ context.C
 			e.close()
 			continue
 		}
-		ctx, cancel := context.WithCancelCause(grace)
-		j.cancel = cancel
-		return j, j.work, ctx
+		return j, j.work
 	}
 	e.busy--
-	return nil, work, nil
+	return nil, work
 }
 
 // close notes that a job is neither queued nor being handled any more. The mutex is held.
@@ -65,7 +62,7 @@ func (e *engine[W]) finish(j *job[W], took time.Duration, done bool) {
 		delete(e.held, j)
 		return
 	}
-	j.handled = true
+	j.handled, e.probe = true, false
 	e.done = append(e.done, j)
 	if len(e.done) == 1 {
 		signal(e.handled)
@@ -76,21 +73,29 @@ func (e *engine[W]) finish(j *job[W], took time.Duration, done bool) {
 type verdict int
 
 const (
-	done    verdict = iota // the work is to be acknowledged
-	failed                 // the source says what comes of it
-	settled                // it was given back, or lost
+	isDone    verdict = iota // the work is to be acknowledged
+	hasFailed                // the source says what comes of it
+	isSettled                // it was given back, or lost
 )
 
-// try calls a handler for a job, whose context is ctx. It gives back what is
-// barred or interrupted. If the handler failed it returns why, and the error.
-func (e *engine[W]) try(ctx context.Context, j *job[W], work *W, handler func() error) (v verdict, reason string, err error) {
-	reason, err = e.call(work, handler)
+// try calls a handler for a job, with a context that ends when its lease is lost
+// and when grace ends. It gives back what is barred or interrupted. If the
+// handler failed it returns why, and the error.
+func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(context.Context) error) (v verdict, reason string, err error) {
+	ctx, cancel := context.WithCancelCause(grace)
+	defer cancel(nil)
+	e.mu.Lock()
+	j.tries++
+	if j.cancel = cancel; j.lost { // since the attempt before
+		j.lose()
+	}
+	e.mu.Unlock()
+	reason, err = e.call(ctx, work, handler)
 	ended := context.Cause(ctx)
 	var barred *notNow
 	switch {
 	case err == nil:
-		e.unbar()
-		return done, "", nil
+		return isDone, "", nil
 	case errors.Is(ended, notify.ErrLeaseLost):
 		e.log.Warn("lease lost while handling, the "+e.noun+" may come again", e.about(work)...)
 	case ended != nil, errors.Is(err, ErrStopping):
@@ -99,14 +104,14 @@ func (e *engine[W]) try(ctx context.Context, j *job[W], work *W, handler func() 
 		e.giveBack(ctx, e.bar(j, barred.pause), true)
 	default:
 		e.unbar()
-		return failed, reason, err
+		return hasFailed, reason, err
 	}
-	return settled, "", nil
+	return isSettled, "", nil
 }
 
 // call runs a handler and returns its error and what that says. A panic, of the
 // handler or of its error, is an error.
-func (e *engine[W]) call(work *W, handler func() error) (reason string, err error) {
+func (e *engine[W]) call(ctx context.Context, work *W, handler func(context.Context) error) (reason string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.log.Error("handler panicked", append(e.about(work), "panic", p, "stack", string(debug.Stack()))...)
@@ -114,7 +119,7 @@ func (e *engine[W]) call(work *W, handler func() error) (reason string, err erro
 			err = errors.New(reason)
 		}
 	}()
-	if err = handler(); err != nil {
+	if err = handler(ctx); err != nil {
 		reason = err.Error()
 	}
 	return reason, err
@@ -153,7 +158,7 @@ func (e *engine[W]) resume() bool {
 	return true
 }
 
-// unbar has as much claimed as before: a piece of work was dealt with.
+// unbar has as much claimed as before: a piece of work failed for a reason of its own.
 func (e *engine[W]) unbar() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -56,13 +56,8 @@ func (e *engine[W]) settleOnce(ctx context.Context, until time.Time, call func(c
 func (e *engine[W]) until(js []*job[W], least time.Time) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	until := js[0].sent
-	for _, j := range js[1:] {
-		if j.sent.After(until) {
-			until = j.sent
-		}
-	}
-	until = until.Add(e.lease)
+	last := slices.MaxFunc(js, func(a, b *job[W]) int { return a.sent.Compare(b.sent) })
+	until := last.sent.Add(e.lease)
 	if e.claimsSettle {
 		until = time.Now().Add(MaxLease)
 	}
@@ -78,7 +73,7 @@ func (e *engine[W]) until(js []*job[W], least time.Time) time.Time {
 // giveBack gives jobs back untouched.
 func (e *engine[W]) giveBack(ctx context.Context, js []*job[W], rest bool) {
 	err := e.settle(ctx, js, func(ctx context.Context) error {
-		return e.release(ctx, works(js), rest)
+		return e.release(ctx, js, rest)
 	})
 	if err != nil {
 		e.log.Warn("cannot release "+e.noun+"s, their leases run out by themselves", e.noun+"s", len(js), "error", err)

@@ -79,7 +79,7 @@ func (l *Listener) newNamed(ctx context.Context, m *member, at registration, han
 	n.engine = newEngine(source[turn]{
 		claim: n.claimTurns, handle: n.handleTurn, ack: n.ackTurns, release: n.releaseTurns, extend: n.extendTurns,
 		ends:  func(err error) bool { return errors.Is(err, ErrNoListener) || errors.Is(err, notify.ErrInvalid) },
-		about: func(t *turn) []any { return []any{"topic", t.Topic, "id", t.ID, "attempt", t.Attempt} },
+		about: func(t *turn) []any { return []any{"topic", t.Topic, "id", t.ID, "attempt", t.attempt} },
 		noun:  "broadcast",
 	}, terms{
 		concurrency: o.Concurrency, ahead: takeAhead, lease: o.Lease, grace: l.o.Grace, claimsSettle: true,

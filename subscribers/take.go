@@ -30,7 +30,7 @@ func (n *named) ackTurns(ctx context.Context, done []turn) ([]turn, error) {
 }
 
 // releaseTurns gives broadcasts back. Whoever listens under the name is rung by that.
-func (n *named) releaseTurns(ctx context.Context, back []turn, _ bool) error {
+func (n *named) releaseTurns(ctx context.Context, back []*job[turn], _ bool) error {
 	for page := range slices.Chunk(back, MaxClaim) {
 		at := n.at.Load()
 		got, err := n.take(ctx, at, 0, nil, nil, page)
@@ -46,12 +46,12 @@ func (n *named) releaseTurns(ctx context.Context, back []turn, _ bool) error {
 
 // goAstray notes what was given back when the registration was gone. Nobody has
 // it, so that a gap has to begin before.
-func (n *named) goAstray(at *registration, back []turn) {
+func (n *named) goAstray(at *registration, back []*job[turn]) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for i := range back {
-		if n.at.Load() == at && (n.astray == 0 || back[i].Position < n.astray) {
-			n.astray = back[i].Position
+	for _, j := range back {
+		if n.at.Load() == at && (n.astray == 0 || j.work.Position < n.astray) {
+			n.astray = j.work.Position
 		}
 	}
 }
@@ -78,16 +78,16 @@ type taken struct {
 }
 
 // take takes up to free broadcasts under a registration, acknowledges some and gives some back.
-func (n *named) take(ctx context.Context, at *registration, free int, topics []string, done, back []turn) (got taken, err error) {
+func (n *named) take(ctx context.Context, at *registration, free int, topics []string, done []turn, back []*job[turn]) (got taken, err error) {
 	keys := n.store.Keys()
 	names := []string{keys.Logs(), keys.Listeners(), keys.Handed(), keys.Places(n.name), keys.Held(n.name), keys.Tries(n.name)}
 	args := []any{n.name, at.text, n.o.Lease.Milliseconds(), free, keys.Base(), len(done), len(back)}
 	for i := range done {
 		args = append(args, done[i].member())
 	}
-	args = append(args, heldAs(back)...)
-	for i := range back {
-		args = append(args, back[i].failed)
+	args = append(args, heldAs(works(back))...)
+	for _, j := range back {
+		args = append(args, max(j.tries-1, 0)) // attempts that failed
 	}
 	for _, topic := range topics {
 		names = append(names, keys.Log(topic))
@@ -133,9 +133,7 @@ func (n *named) turnOf(receipt int64, fields []any) turn {
 	attempt, _ := fields[1].(int64)
 	found := n.hub.decode(topic, fields[2])
 	if found.broadcast == nil {
-		return turn{Broadcast: Broadcast{Topic: topic, Position: found.position}, receipt: receipt, foreign: true}
+		found.broadcast = &Broadcast{Topic: topic, Position: found.position}
 	}
-	t := turn{Broadcast: *found.broadcast, receipt: receipt}
-	t.Attempt = int(attempt)
-	return t
+	return turn{Broadcast: found.broadcast, attempt: int(attempt), receipt: receipt}
 }

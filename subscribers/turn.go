@@ -9,10 +9,9 @@ import (
 
 // A turn is a broadcast in hand.
 type turn struct {
-	Broadcast
+	*Broadcast
+	attempt int
 	receipt int64 // the end of the lease, in ms
-	failed  int   // attempts that failed here; Redis learns of them when it is given back
-	foreign bool  // there is nothing in it that could be handled
 }
 
 // member is what the broadcast is called where it is held.
@@ -22,37 +21,41 @@ func (t *turn) member() string {
 
 // handleTurn calls the handler until it returns nil or is out of attempts, its
 // lease is lost, the way is barred, or the listener stops.
-func (n *named) handleTurn(ctx context.Context, j *job[turn], t turn) bool {
-	if t.foreign {
+func (n *named) handleTurn(grace context.Context, j *job[turn], t turn) bool {
+	if t.ID == "" { // foreign
 		return true
 	}
 	delay := time.Duration(-1) // the first attempt waits for nothing
-	for t.Attempt <= n.o.MaxAttempts {
-		verdict, reason, err := n.try(ctx, j, &t, func() error { return n.attempt(ctx, t.Broadcast, delay) })
-		if verdict != failed {
-			return verdict == done
+	for t.attempt <= n.o.MaxAttempts {
+		verdict, reason, err := n.try(grace, j, &t, func(ctx context.Context) error { return n.attempt(ctx, &t, delay) })
+		if verdict != hasFailed {
+			return verdict == isDone
 		}
-		if errors.Is(err, ErrBury) || t.Attempt == n.o.MaxAttempts {
-			return n.giveUp(&t.Broadcast, reason)
+		if errors.Is(err, ErrBury) || t.attempt == n.o.MaxAttempts {
+			return n.giveUp(&t, reason)
 		}
-		delay = n.o.Backoff.after(err, t.Attempt)
-		n.log.Warn("broadcast failed", "topic", t.Topic, "id", t.ID, "attempt", t.Attempt, "reason", reason, "again_in", delay)
-		n.noteFailure(j)
-		t.Attempt++
+		delay = n.o.Backoff.after(err, t.attempt)
+		n.log.Warn("broadcast failed", "topic", t.Topic, "id", t.ID, "attempt", t.attempt, "reason", reason, "again_in", delay)
+		t.attempt++
 	}
-	t.Attempt--
-	return n.giveUp(&t.Broadcast, "lease expired, out of attempts")
+	t.attempt--
+	return n.giveUp(&t, "lease expired, out of attempts")
 }
 
 // attempt waits until a broadcast is due again, and calls the handler.
-func (n *named) attempt(ctx context.Context, b Broadcast, delay time.Duration) error {
+func (n *named) attempt(ctx context.Context, t *turn, delay time.Duration) error {
 	if err := n.wait(ctx, delay); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	n.stats.handled.Add(1)
-	return n.handler(ctx, &b)
+	return n.handler(ctx, t.forHandler())
+}
+
+// forHandler returns the broadcast for a function of the user, who may change it.
+func (t *turn) forHandler() *Broadcast {
+	b := *t.Broadcast
+	b.Attempt = t.attempt
+	return &b
 }
 
 // wait waits for the next attempt. The error is an ErrStopping if the listener
@@ -73,22 +76,12 @@ func (n *named) wait(ctx context.Context, delay time.Duration) error {
 	}
 }
 
-// noteFailure counts an attempt that failed.
-func (n *named) noteFailure(j *job[turn]) {
-	n.receipts.RLock()
-	defer n.receipts.RUnlock()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	j.work.failed++
-}
-
 // giveUp has a broadcast acknowledged that could not be handled.
-func (n *named) giveUp(b *Broadcast, reason string) (done bool) {
+func (n *named) giveUp(t *turn, reason string) (done bool) {
 	n.stats.givenUp.Add(1)
-	n.log.Error("broadcast given up", "topic", b.Topic, "id", b.ID, "position", b.Position.String(), "attempts", b.Attempt, "reason", reason)
+	n.log.Error("broadcast given up", "topic", t.Topic, "id", t.ID, "position", t.Position.String(), "attempts", t.attempt, "reason", reason)
 	if n.o.OnGivenUp != nil {
-		given := *b
-		n.o.OnGivenUp(&given, reason)
+		n.o.OnGivenUp(t.forHandler(), reason)
 	}
 	return true
 }

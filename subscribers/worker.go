@@ -55,12 +55,12 @@ func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[
 }
 
 // handleMessage calls the handler once. A message that failed is due again later.
-func (w *worker) handleMessage(ctx context.Context, j *job[Delivery], d Delivery) bool {
-	verdict, reason, err := w.try(ctx, j, &d, func() error { return w.handler(ctx, &d) })
-	if verdict == failed {
-		w.nack(ctx, j, w.o.Backoff.after(err, j.work.Attempt), reason, errors.Is(err, ErrBury))
+func (w *worker) handleMessage(grace context.Context, j *job[Delivery], d Delivery) bool {
+	verdict, reason, err := w.try(grace, j, &d, func(ctx context.Context) error { return w.handler(ctx, &d) })
+	if verdict == hasFailed {
+		w.nack(grace, j, w.o.Backoff.after(err, j.work.Attempt), reason, errors.Is(err, ErrBury))
 	}
-	return verdict == done
+	return verdict == isDone
 }
 
 // nack gives a message back as not done or buries it, trying while its lease lasts.
@@ -93,12 +93,12 @@ func (w *worker) mourn(death Death) {
 }
 
 // releaseMessages gives messages back untouched. To rest is to leave the waiting list.
-func (w *worker) releaseMessages(ctx context.Context, back []Delivery, rest bool) error {
+func (w *worker) releaseMessages(ctx context.Context, back []*job[Delivery], rest bool) error {
 	inbox := ""
 	if rest {
 		inbox = w.inbox
 	}
-	_, err := w.claimer.release(ctx, w.topic, inbox, back)
+	_, err := w.claimer.release(ctx, w.topic, inbox, works(back))
 	return err
 }
 
