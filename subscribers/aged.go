@@ -2,7 +2,6 @@ package subscribers
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -65,7 +64,7 @@ func (p *Poller) hang(bell chan struct{}, topic string) error {
 	if p.deafen == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		p.deafen = cancel
-		p.tasks.Go(func() { p.store.Hear(ctx, p.ringBells, p.store.Keys().Wake("*")) })
+		p.tasks.Go(func() { p.store.Hear(ctx, p.ringBells, shardOf(p.store).Wakes()) })
 	}
 	return nil
 }
@@ -86,7 +85,7 @@ func (p *Poller) ringBells(e notify.Event) {
 	if e.Kind != notify.Subscribed && e.Kind != notify.Heard {
 		return
 	}
-	heard := strings.TrimPrefix(e.Channel, p.store.Keys().Wake(""))
+	heard, _ := shardOf(p.store).Woken(e)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for bell, topic := range p.bells {

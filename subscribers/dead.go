@@ -91,9 +91,9 @@ func (l *DeadLetters) all(ctx context.Context, deal dealing, topic string, on fu
 	if err := notify.CheckTopic(topic); err != nil {
 		return 0, err
 	}
-	there, err := l.store.Client().ZCard(ctx, l.store.Keys().Dead(topic)).Result()
+	there, err := l.store.Of(topic).CountDead(ctx, topic)
 	if err != nil {
-		return 0, fmt.Errorf("count dead letters of %s: redis at %s: %w", topic, l.store.Where(), err)
+		return 0, fmt.Errorf("count dead letters of %s: %w", topic, err)
 	}
 	total, left := 0, 0
 	for total+left < int(there) { // what dies meanwhile is left: it may be what was just requeued

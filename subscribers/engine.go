@@ -35,8 +35,8 @@ type source[W any] struct {
 	release func(ctx context.Context, back []*job[W], rest bool) error
 
 	// extend extends the leases of up to MaxClaim pieces of work. It returns what
-	// notes the new lease in each, and the positions, from 1, of those that were lost.
-	extend func(ctx context.Context, all []W) (renew func(*W), lost []any, err error)
+	// notes the new lease in each, and the indexes of those that were lost.
+	extend func(ctx context.Context, all []W) (renew func(*W), lost []int, err error)
 
 	ends  func(error) bool // reports whether an error of claim ends the engine
 	about func(*W) []any   // names a piece of work in the log

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -235,13 +234,13 @@ func (h *hub) channels() []string {
 	h.all = h.all || len(h.topics) > exactTopics
 	var channels []string
 	for name := range h.names {
-		channels = append(channels, h.store.Keys().Name(name))
+		channels = append(channels, shardOf(h.store).NameChannel(name))
 	}
 	if h.all {
-		return append(channels, h.store.Keys().Logs())
+		return append(channels, shardOf(h.store).LogsChannel())
 	}
 	for topic := range h.topics {
-		channels = append(channels, h.store.Keys().Log(topic))
+		channels = append(channels, shardOf(h.store).LogChannel(topic))
 	}
 	return channels
 }
@@ -275,7 +274,7 @@ func (h *hub) hear(e notify.Event, number uint64) {
 			signal(m.bell)
 		}
 	case notify.Heard:
-		if name, ok := strings.CutPrefix(e.Channel, h.store.Keys().Name("")); ok {
+		if name, ok := shardOf(h.store).Called(e); ok {
 			h.left(name)
 			return
 		}
@@ -297,7 +296,7 @@ func (h *hub) note(e notify.Event) {
 		h.doubt, h.bells = true, nil
 	}
 	beat := e.Kind == notify.Beat
-	h.bells = append(h.bells, hint{bell, beat, e.StoreID(), !beat && e.Channel != h.store.Keys().Logs()})
+	h.bells = append(h.bells, hint{bell, beat, e.StoreID(), !beat && !shardOf(h.store).IsOfAllLogs(e)})
 }
 
 // left rings those of a name: one of them may have left broadcasts. The mutex is held.

@@ -5,8 +5,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -14,34 +12,32 @@ import (
 // lagLogs is in how many logs it is looked how far a name is behind: those in which it is furthest.
 const lagLogs = 50
 
-// stands returns where a registration stands in the logs that have grown
-// behind it. The error is a pattern that is foreign.
-func (r registration) stands(places map[string]string, logs []redis.Z) (stands []store.LogPlace, err error) {
-	p, err := notify.ParsePattern(r.pattern)
+// behindIn returns where a registration stands in the logs that have grown behind
+// it. The error is a pattern that is foreign.
+func behindIn(logs []store.LogEnd, r store.Registration, places map[string]notify.Position) (behind []store.LogPlace, err error) {
+	p, err := notify.ParsePattern(r.Pattern)
 	if err != nil {
 		return nil, err
 	}
 	for _, log := range logs {
-		topic, _ := log.Member.(string)
-		at := store.LogPlace{Topic: topic, Place: r.start, From: max(r.start, r.floor)}
-		if text, ok := places[topic]; ok {
-			at.Place = position(text)
-			at.From = at.Place
+		at := store.LogPlace{Topic: log.Topic, Place: r.Start, From: max(r.Start, r.Floor)}
+		if place, ok := places[log.Topic]; ok {
+			at.Place, at.From = place, place
 		}
-		if p.Match(topic) && notify.Position(log.Score) > at.Place {
-			stands = append(stands, at)
+		if p.Match(log.Topic) && log.Last > at.Place {
+			behind = append(behind, at)
 		}
 	}
-	return stands, nil
+	return behind, nil
 }
 
 // lag fills in since when a name is behind, and what that costs it.
-func (l *Listener) lag(ctx context.Context, n *Name, stands []store.LogPlace) error {
-	if len(stands) == 0 {
+func (l *Listener) lag(ctx context.Context, n *Name, behind []store.LogPlace) error {
+	if len(behind) == 0 {
 		return nil
 	}
-	slices.SortFunc(stands, func(a, b store.LogPlace) int { return cmp.Compare(a.Place, b.Place) })
-	lags, err := l.hub.shard().Lag(ctx, stands[:min(len(stands), lagLogs)])
+	slices.SortFunc(behind, func(a, b store.LogPlace) int { return cmp.Compare(a.Place, b.Place) })
+	lags, err := shardOf(l.store).Lag(ctx, behind[:min(len(behind), lagLogs)])
 	for _, log := range lags {
 		if at := log.First; at > 0 && (n.Oldest.IsZero() || at.Time().Before(n.Oldest)) {
 			n.Oldest = at.Time()

@@ -191,14 +191,12 @@ func (e *engine[W]) extendAll(ctx context.Context) error {
 	return nil
 }
 
-// extended notes an extension; lost are the positions, from 1, of those that got none.
-func (e *engine[W]) extended(page []*job[W], renew func(*W), sent time.Time, lost []any) {
+// extended notes an extension; lost are the indexes of those that got none.
+func (e *engine[W]) extended(page []*job[W], renew func(*W), sent time.Time, lost []int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, position := range lost {
-		if i, _ := position.(int64); i >= 1 && int(i) <= len(page) {
-			page[i-1].lose()
-		}
+	for _, i := range lost {
+		page[i].lose()
 	}
 	for _, j := range page {
 		if !j.lost {

@@ -3,19 +3,13 @@ package subscribers
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
-
-//go:embed logs.lua
-var logsPrelude string
 
 const (
 	readTopics = 100     // logs that one call reads
@@ -62,9 +56,6 @@ type logs struct {
 	stats *counters
 }
 
-// shard returns the shard in which the logs stand.
-func (l logs) shard() store.Shard { return l.store.Shards()[0] }
-
 // growth is which logs have grown behind a position.
 type growth struct {
 	store  string          // the id of the store
@@ -77,7 +68,7 @@ type growth struct {
 // says, and only of some where these are given.
 func (l logs) grown(ctx context.Context, after notify.Position, only []string, want func(topic string) bool) (g growth, err error) {
 	for first := true; ; first = false {
-		page, err := l.shard().Grown(ctx, after, grownPage, only...)
+		page, err := shardOf(l.store).Grown(ctx, after, grownPage, only...)
 		if err != nil {
 			return growth{}, fmt.Errorf("look at the logs: %w", err)
 		}
@@ -94,13 +85,6 @@ func (l logs) grown(ctx context.Context, after notify.Position, only []string, w
 			return g, nil
 		}
 	}
-}
-
-// storeID returns the id of a store from its mark, FORMAT ID.
-func storeID(mark any) string {
-	text, _ := mark.(string)
-	_, id, _ := strings.Cut(text, " ")
-	return id
 }
 
 // reading is what the logs of topics hold behind a position, in the order in
@@ -120,7 +104,7 @@ type reading struct {
 func (l logs) read(ctx context.Context, topics []string, after, upTo notify.Position, bytes, others int, behind notify.Position) (r reading, err error) {
 	end := endOfLogs
 	for page := range slices.Chunk(topics, readTopics) {
-		got, err := l.shard().Read(ctx, store.Read{
+		got, err := shardOf(l.store).Read(ctx, store.Read{
 			Topics: page, After: after, UpTo: upTo, Each: max(readItems/len(page), 1), Bytes: bytes, Others: others, Behind: behind,
 		})
 		if err != nil {
@@ -189,57 +173,4 @@ func (l logs) itemOf(topic string, entry store.Entry) item {
 		b = nil
 	}
 	return item{topic: topic, position: entry.Position, broadcast: b}
-}
-
-// decode reads an entry of a log. One that is foreign is counted, and comes
-// back without a broadcast.
-func (l logs) decode(topic string, entry any) item {
-	pair, _ := entry.([]any)
-	if len(pair) != 2 {
-		l.stats.unreadable.Add(1)
-		return item{topic: topic}
-	}
-	id, _ := pair[0].(string)
-	fields, _ := pair[1].([]any)
-	b := &Broadcast{Topic: topic, Position: positionOf(id), Attempt: 1}
-	if err := b.fill(fields); err != nil || b.ID == "" || b.Published.IsZero() {
-		l.stats.unreadable.Add(1)
-		b = nil
-	}
-	return item{topic: topic, position: positionOf(id), broadcast: b}
-}
-
-// fill reads the fields of an entry.
-func (b *Broadcast) fill(fields []any) (err error) {
-	for i := 0; i+1 < len(fields); i += 2 {
-		value, _ := fields[i+1].(string)
-		switch fields[i] {
-		case "id":
-			b.ID = value
-		case "due":
-			b.Due = notify.TimeOf(value)
-		case "record":
-			b.Record, err = notify.DecodeRecord(value)
-		}
-	}
-	return err
-}
-
-// positionOf reads the id of an entry. Another program's may have more than
-// 999 behind the dash; then it counts on, as logs.lua does.
-func positionOf(id string) notify.Position {
-	before, behind, _ := strings.Cut(id, "-")
-	ms, _ := strconv.ParseInt(before, 10, 64)
-	us, _ := strconv.ParseInt(behind, 10, 64)
-	return notify.Position(ms*1000 + us)
-}
-
-// position reads a position that a script wrote as text; none is 0.
-func position(reply any) notify.Position {
-	text, _ := reply.(string)
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return 0
-	}
-	return notify.Position(n)
 }

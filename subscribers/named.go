@@ -2,21 +2,14 @@ package subscribers
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/bellhopd/bellhop/notify"
-)
-
-var (
-	//go:embed register.lua
-	registerSource string
-	registerScript = notify.NewScript("register", registerSource).Promised()
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
@@ -55,7 +48,7 @@ func (l *Listener) listenNamed(ctx context.Context, p notify.Pattern, handler fu
 	}
 	o.Concurrency, o.Lease, o.Backoff, o.MaxAttempts = hands.Concurrency, hands.Lease, hands.Backoff, hands.MaxAttempts
 	at, err := l.register(ctx, p, o)
-	if err != nil || at.text == "" {
+	if err != nil || at.Text == "" {
 		return err
 	}
 	m, err := l.hub.join(ctx, p, o.Name)
@@ -117,43 +110,22 @@ func (l *Listener) enroll(ctx context.Context, p notify.Pattern, o ListenOptions
 	if from == (From{}) {
 		from = FromNow()
 	}
-	keys := l.store.Keys()
-	reply, err := l.store.Run(ctx, registerScript, []string{keys.Logs(), keys.Listeners()},
-		o.Name, p.String(), from.text, int64(from.after))
-	if err != nil {
-		return registration{}, fmt.Errorf("register the listener %s: %w", o.Name, err)
-	}
-	text, _ := reply[0].(string)
-	r, err := parseRegistration(text)
+	r, now, err := l.store.Home().Register(ctx, o.Name, p.String(), from.text, from.after)
 	switch {
 	case err != nil:
 		return registration{}, fmt.Errorf("register the listener %s: %w", o.Name, err)
-	case r.pattern != p.String():
-		return registration{}, notify.Faultf("name", "name %s: it is in use for %s; use another name, or remove this one with bellhop listeners remove", o.Name, r.pattern)
-	case o.From != (From{}) && o.From.text != r.from:
-		return registration{}, notify.Faultf("from", "from %s: the name %s is in use and began at %s; leave from out to go on where it stands, use another name, or remove this one with bellhop listeners remove", o.From, o.Name, r.from)
+	case r.Pattern != p.String():
+		return registration{}, notify.Faultf("name", "name %s: it is in use for %s; use another name, or remove this one with bellhop listeners remove", o.Name, r.Pattern)
+	case o.From != (From{}) && o.From.text != r.From:
+		return registration{}, notify.Faultf("from", "from %s: the name %s is in use and began at %s; leave from out to go on where it stands, use another name, or remove this one with bellhop listeners remove", o.From, o.Name, r.From)
 	}
-	r.now = position(reply[1])
-	return r, nil
+	return registration{r, now}, nil
 }
 
-// registration is what Redis holds of a name: pattern, from where in words and
-// as a position, up to where nothing is missed, and the id of the store, by which
-// it is none of another store.
+// registration is what a store holds of a name.
 type registration struct {
-	text          string // as Redis holds it
-	pattern, from string
-	start, floor  notify.Position
-	store         string
-	now           notify.Position // when it was asked for
-}
-
-func parseRegistration(text string) (registration, error) {
-	fields := strings.Fields(text)
-	if len(fields) != 5 {
-		return registration{}, fmt.Errorf("registration %.200q is foreign: it should be a pattern, a beginning, two positions and the id of a store", text)
-	}
-	return registration{text: text, pattern: fields[0], from: fields[1], start: position(fields[2]), floor: position(fields[3]), store: fields[4]}, nil
+	store.Registration
+	now notify.Position // when it was asked for
 }
 
 // claimTurns takes up to free broadcasts, and acknowledges with the same call what was handled.
@@ -177,24 +149,24 @@ func (n *named) claimTurns(ctx context.Context, free int, done []turn) (batch[tu
 	switch {
 	case err != nil:
 		return batch[turn]{}, err
-	case got.gone:
-		return batch[turn]{more: true}, n.gone(ctx, got.store)
+	case got.Gone:
+		return batch[turn]{more: true}, n.gone(ctx, got.StoreID)
 	}
 	n.called = false
-	n.left = n.left && (free == 0 || len(got.turns) == free)
+	n.left = n.left && (free == 0 || len(got.Broadcasts) == free)
 	for _, topic := range topics {
 		delete(n.topics, topic)
 	}
-	for _, topic := range got.more {
+	for _, topic := range got.More {
 		n.topics[topic] = true
 	}
-	for _, gap := range got.gaps {
-		n.missed(gap, logTrimmed, n.o.OnGap)
+	for _, gap := range got.Gaps {
+		n.missed(Gap(gap), logTrimmed, n.o.OnGap)
 	}
-	for i := range got.turns {
-		n.latest = max(n.latest, got.turns[i].Position)
+	for _, one := range got.Broadcasts {
+		n.latest = max(n.latest, one.Position)
 	}
-	return batch[turn]{work: got.turns, more: n.mayTake()}, nil
+	return batch[turn]{work: n.turnsOf(got), more: n.mayTake()}, nil
 }
 
 // mayTake reports whether there may be something to take.
@@ -213,7 +185,7 @@ func (n *named) look(ctx context.Context) error {
 	if !stale {
 		return nil
 	}
-	grown, err := h.grown(ctx, n.at.Load().start, m.only(), m.pattern.Match)
+	grown, err := h.grown(ctx, n.at.Load().Start, m.only(), m.pattern.Match)
 	if err != nil {
 		h.mu.Lock()
 		m.stale = true
@@ -231,8 +203,8 @@ func (n *named) look(ctx context.Context) error {
 // anew, and what it may have missed is told as a gap. It begins behind what was
 // handed out and handled. What is in hand may still be handled, as long as its
 // lease would have lasted at the least.
-func (n *named) gone(ctx context.Context, store string) error {
-	if store == n.at.Load().store {
+func (n *named) gone(ctx context.Context, id string) error {
+	if id == n.at.Load().StoreID {
 		return fmt.Errorf("listen as %s: it was removed: %w", n.name, ErrNoListener)
 	}
 	at, err := n.enroll(ctx, n.member.pattern, n.o)
@@ -257,7 +229,7 @@ func (n *named) gone(ctx context.Context, store string) error {
 // reached returns up to where nothing is missed when what is in hand, and what
 // was given back in vain, is lost.
 func (n *named) reached() notify.Position {
-	after := max(n.latest, n.at.Load().start)
+	after := max(n.latest, n.at.Load().Start)
 	for _, t := range n.unhandled() {
 		after = min(after, t.Position-1)
 	}

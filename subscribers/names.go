@@ -3,22 +3,12 @@ package subscribers
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/bellhopd/bellhop/notify"
-)
-
-var (
-	//go:embed unregister.lua
-	unregisterSource string
-	unregisterScript = notify.NewScript("unregister", unregisterSource).Promised()
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // ErrNoListener is the error of a named listener that is not there, or not any more.
@@ -41,31 +31,22 @@ type Name struct {
 
 // Names returns the named listeners of a store, by name. The error is that of the connection.
 func (l *Listener) Names(ctx context.Context) ([]Name, error) {
-	if err := l.store.CheckFormat(ctx); err != nil {
+	all, err := l.store.Home().Listeners(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("list listeners: %w", err)
 	}
-	keys, client := l.store.Keys(), l.store.Client()
-	all, err := client.HGetAll(ctx, keys.Listeners()).Result()
+	logs, err := shardOf(l.store).LogEnds(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list listeners: redis at %s: %w", l.store.Where(), err)
-	}
-	logs, err := client.ZRangeWithScores(ctx, keys.Logs(), 0, -1).Result()
-	if err != nil {
-		return nil, fmt.Errorf("list listeners: redis at %s: %w", l.store.Where(), err)
+		return nil, fmt.Errorf("list listeners: %w", err)
 	}
 	names := make([]Name, 0, len(all))
-	for name, text := range all {
-		one := Name{Name: name}
-		r, err := parseRegistration(text)
-		if err == nil {
-			one.Pattern, one.From = r.pattern, r.from
-			if r.start > 0 {
-				one.Since = r.start.Time().UTC()
-			}
-			err = l.progress(ctx, &one, r, logs)
+	for _, r := range all {
+		one := Name{Name: r.Name, Pattern: r.Pattern, From: r.From}
+		if r.Start > 0 {
+			one.Since = r.Start.Time().UTC()
 		}
-		if err != nil {
-			return nil, fmt.Errorf("list listeners: %s: %w", name, err)
+		if err := l.progress(ctx, &one, r.Registration, logs); err != nil {
+			return nil, fmt.Errorf("list listeners: %s: %w", r.Name, err)
 		}
 		names = append(names, one)
 	}
@@ -74,31 +55,18 @@ func (l *Listener) Names(ctx context.Context) ([]Name, error) {
 }
 
 // progress fills in how far a name is, of the topics with logs and where these end.
-func (l *Listener) progress(ctx context.Context, n *Name, r registration, logs []redis.Z) error {
-	keys, client := l.store.Keys(), l.store.Client()
-	now, err := client.Time(ctx).Result()
+func (l *Listener) progress(ctx context.Context, n *Name, r store.Registration, logs []store.LogEnd) error {
+	at, err := l.store.Home().Progress(ctx, n.Name)
 	if err != nil {
 		return err
 	}
-	if n.Held, err = client.ZCount(ctx, keys.Held(n.Name), "("+strconv.FormatInt(now.UnixMilli(), 10), "+inf").Result(); err != nil {
-		return err
-	}
-	places, err := client.HGetAll(ctx, keys.Places(n.Name)).Result()
+	n.Held, n.Active = at.Held, at.Active
+	behind, err := behindIn(logs, r, at.Places)
 	if err != nil {
 		return err
 	}
-	stands, err := r.stands(places, logs)
-	if err != nil {
-		return err
-	}
-	n.Behind = len(stands)
-	if err := l.lag(ctx, n, stands); err != nil {
-		return err
-	}
-	channel := keys.Name(n.Name)
-	listening, err := l.store.Listening(ctx, channel)
-	n.Active = listening[channel] > 0
-	return err
+	n.Behind = len(behind)
+	return l.lag(ctx, n, behind)
 }
 
 // Remove forgets a named listener: its place, and what it has in hand. Who
@@ -108,10 +76,8 @@ func (l *Listener) Remove(ctx context.Context, name string) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	keys := l.store.Keys()
-	reply, err := l.store.Run(ctx, unregisterScript,
-		[]string{keys.Listeners(), keys.Handed(), keys.Places(name), keys.Held(name), keys.Tries(name)}, name, keys.Name(name))
-	if err == nil && reply[0] == int64(0) {
+	there, err := l.store.Home().Unregister(ctx, name)
+	if err == nil && !there {
 		err = ErrNoListener
 	}
 	if err != nil {

@@ -98,7 +98,7 @@ func NewPoller(store *notify.Store, o PollerOptions) *Poller {
 	}
 	ended, end := context.WithCancel(context.Background())
 	return &Poller{
-		Claimer: NewClaimer(store, o.MaxAttempts), o: o, inbox: store.Keys().Inbox(notify.NewID()),
+		Claimer: NewClaimer(store, o.MaxAttempts), o: o, inbox: shardOf(store).InboxChannel(notify.NewID()),
 		ended: ended, end: end, queues: make(map[string]*queue),
 		pings: make(map[string]chan struct{}), bells: make(map[chan struct{}]string),
 	}
@@ -434,14 +434,10 @@ func (p *Poller) Ping(ctx context.Context) error {
 	if !heard {
 		return ErrDeaf
 	}
-	client := p.store.Client()
-	if err := client.ZRem(ctx, p.store.Keys().Leased(), payload).Err(); err != nil {
-		return fmt.Errorf("ping: redis at %s: %w", p.store.Where(), err)
-	}
-	ears, err := client.Publish(ctx, p.inbox, payload).Result()
+	ears, err := shardOf(p.store).Ping(ctx, p.inbox, payload)
 	switch {
 	case err != nil:
-		return fmt.Errorf("ping: redis at %s: %w", p.store.Where(), err)
+		return fmt.Errorf("ping: %w", err)
 	case ears == 0:
 		return ErrDeaf
 	}

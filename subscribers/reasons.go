@@ -32,17 +32,14 @@ type Reason struct {
 // missing. on, which may be nil, is told the total after each page. The error is
 // that of the connection.
 func (l *DeadLetters) Reasons(ctx context.Context, on func(total int)) ([]Reason, error) {
-	if err := l.store.CheckFormat(ctx); err != nil {
-		return nil, fmt.Errorf("count dead letters: %w", err)
-	}
 	counted, total, cursor := make(map[Reason]int64), 0, uint64(0)
 	for {
-		fields, next, err := l.store.Client().HScan(ctx, l.store.Keys().Deaths(), cursor, "", reasonsPage).Result()
+		page, next, err := shardOf(l.store).Reasons(ctx, cursor, reasonsPage)
 		if err != nil {
-			return nil, fmt.Errorf("count dead letters: redis at %s: %w", l.store.Where(), err)
+			return nil, fmt.Errorf("count dead letters: %w", err)
 		}
-		for i := 0; i+1 < len(fields); i += 2 {
-			kind := kindOf(fields[i], fields[i+1])
+		for _, dead := range page {
+			kind := kindOf(dead.Member, dead.Reason)
 			if _, known := counted[kind]; !known && len(counted) >= reasonsKept {
 				kind = Reason{Topic: "*", Reason: OtherReasons}
 			}

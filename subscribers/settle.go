@@ -129,17 +129,13 @@ func (c *Claimer) Extend(ctx context.Context, d Delivery, lease time.Duration) (
 }
 
 // extend extends up to MaxClaim leases and returns the receipt, but for the last
-// digit of each, and the positions, counted from 1, of those that were lost.
-func (c *Claimer) extend(ctx context.Context, ds []Delivery, lease time.Duration) (Receipt, []any, error) {
+// digit of each, and the indexes of those that were lost.
+func (c *Claimer) extend(ctx context.Context, ds []Delivery, lease time.Duration) (Receipt, []int, error) {
 	receipt, lost, err := c.store.Of(ds[0].Topic).Extend(ctx, leases(ds), lease)
 	if err != nil {
 		return 0, nil, fmt.Errorf("extend leases: %w", err)
 	}
-	positions := make([]any, len(lost))
-	for i, at := range lost {
-		positions[i] = int64(at + 1)
-	}
-	return Receipt(receipt), positions, nil
+	return Receipt(receipt), lost, nil
 }
 
 // Release gives messages of one topic back untouched: they are ready again

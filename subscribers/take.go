@@ -2,21 +2,10 @@ package subscribers
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"slices"
 
-	"github.com/bellhopd/bellhop/notify"
-)
-
-var (
-	//go:embed take.lua
-	takeSource string
-	takeScript = notify.NewScript("take", logsPrelude+takeSource)
-
-	//go:embed hold.lua
-	holdSource string
-	holdScript = notify.NewScript("hold", holdSource)
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // ackTurns acknowledges broadcasts; that counts though their lease was lost.
@@ -37,7 +26,7 @@ func (n *named) releaseTurns(ctx context.Context, back []*job[turn], _ bool) err
 		if err != nil {
 			return err
 		}
-		if got.gone {
+		if got.Gone {
 			n.goAstray(at, page)
 		}
 	}
@@ -57,83 +46,43 @@ func (n *named) goAstray(at *registration, back []*job[turn]) {
 }
 
 // extendTurns extends the leases of broadcasts.
-func (n *named) extendTurns(ctx context.Context, all []turn) (renew func(*turn), lost []any, err error) {
-	keys := n.store.Keys()
-	args := append([]any{n.name, n.o.Lease.Milliseconds()}, heldAs(all)...)
-	reply, err := n.store.Run(ctx, holdScript, []string{keys.Held(n.name), keys.Handed()}, args...)
+func (n *named) extendTurns(ctx context.Context, all []turn) (renew func(*turn), lost []int, err error) {
+	leases := make([]store.Lease, len(all))
+	for i := range all {
+		leases[i] = all[i].lease()
+	}
+	until, lost, err := n.store.Home().Hold(ctx, n.name, leases, n.o.Lease)
 	if err != nil {
 		return nil, nil, fmt.Errorf("extend leases: %w", err)
 	}
-	receipt, _ := reply[0].(int64)
-	return func(t *turn) { t.receipt = receipt }, reply[1:], nil
-}
-
-// taken is what take.lua answers.
-type taken struct {
-	gone  bool   // the registration is, and nothing was done
-	store string // whose registration it would be
-	turns []turn
-	gaps  []Gap
-	more  []string // topics of which there may be more
+	return func(t *turn) { t.receipt = until }, lost, nil
 }
 
 // take takes up to free broadcasts under a registration, acknowledges some and gives some back.
-func (n *named) take(ctx context.Context, at *registration, free int, topics []string, done []turn, back []*job[turn]) (got taken, err error) {
-	keys := n.store.Keys()
-	names := []string{keys.Logs(), keys.Listeners(), keys.Handed(), keys.Places(n.name), keys.Held(n.name), keys.Tries(n.name)}
-	args := []any{n.name, at.text, n.o.Lease.Milliseconds(), free, keys.Base(), len(done), len(back)}
+func (n *named) take(ctx context.Context, at *registration, free int, topics []string, done []turn, back []*job[turn]) (store.Taken, error) {
+	asked := store.Take{Name: n.name, Registration: at.Text, Lease: n.o.Lease, Max: free, Topics: topics}
 	for i := range done {
-		args = append(args, done[i].member())
+		asked.Acked = append(asked.Acked, done[i].member())
 	}
-	args = append(args, heldAs(works(back))...)
 	for _, j := range back {
-		args = append(args, max(j.tries-1, 0)) // attempts that failed
+		asked.Back = append(asked.Back, store.Unhandled{Lease: j.work.lease(), Failed: max(j.tries-1, 0)})
 	}
-	for _, topic := range topics {
-		names = append(names, keys.Log(topic))
-		args = append(args, topic)
-	}
-	reply, err := n.store.Run(ctx, takeScript, names, args...)
-	switch {
-	case err != nil:
-		return taken{}, fmt.Errorf("take broadcasts as %s: %w", n.name, err)
-	case len(reply) < 4:
-		return taken{gone: true, store: storeID(reply[0])}, nil
-	}
-	all := reply[1].([]any)
-	got.turns = make([]turn, 0, len(all))
-	for _, one := range all {
-		got.turns = append(got.turns, n.turnOf(reply[0].(int64), one.([]any)))
-	}
-	for _, gap := range reply[2].([]any) {
-		fields := gap.([]any)
-		topic, _ := fields[0].(string)
-		got.gaps = append(got.gaps, Gap{topic, position(fields[1]), position(fields[2])})
-	}
-	for _, topic := range reply[3].([]any) {
-		got.more = append(got.more, topic.(string))
+	got, err := n.store.Home().Take(ctx, asked)
+	if err != nil {
+		return store.Taken{}, fmt.Errorf("take broadcasts as %s: %w", n.name, err)
 	}
 	return got, nil
 }
 
-// heldAs returns the members of broadcasts in hand, then their receipts.
-func heldAs(all []turn) (args []any) {
-	for i := range all {
-		args = append(args, all[i].member())
+// turnsOf returns the broadcasts that were taken. One that is foreign has no ID.
+func (n *named) turnsOf(got store.Taken) []turn {
+	turns := make([]turn, len(got.Broadcasts))
+	for i, one := range got.Broadcasts {
+		b := n.hub.itemOf(one.Topic, one.Entry).broadcast
+		if b == nil {
+			b = &Broadcast{Topic: one.Topic, Position: one.Position}
+		}
+		turns[i] = turn{Broadcast: b, attempt: one.Attempt, receipt: got.Until}
 	}
-	for i := range all {
-		args = append(args, all[i].receipt)
-	}
-	return args
-}
-
-// turnOf reads what take.lua answers of a broadcast: topic, attempt and entry.
-func (n *named) turnOf(receipt int64, fields []any) turn {
-	topic, _ := fields[0].(string)
-	attempt, _ := fields[1].(int64)
-	found := n.hub.decode(topic, fields[2])
-	if found.broadcast == nil {
-		found.broadcast = &Broadcast{Topic: topic, Position: found.position}
-	}
-	return turn{Broadcast: found.broadcast, attempt: int(attempt), receipt: receipt}
+	return turns
 }

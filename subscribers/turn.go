@@ -3,8 +3,9 @@ package subscribers
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A turn is a broadcast in hand.
@@ -16,8 +17,11 @@ type turn struct {
 
 // member is what the broadcast is called where it is held.
 func (t *turn) member() string {
-	return strconv.FormatInt(int64(t.Position), 10) + " " + t.Topic
+	return store.HeldMember(t.Topic, t.Position)
 }
+
+// lease returns what extends the broadcast, and gives it back.
+func (t *turn) lease() store.Lease { return store.Lease{Member: t.member(), Receipt: t.receipt} }
 
 // handleTurn calls the handler until it returns nil or is out of attempts, its
 // lease is lost, the way is barred, or the listener stops.

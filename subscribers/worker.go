@@ -102,7 +102,7 @@ func (w *worker) releaseMessages(ctx context.Context, back []*job[Delivery], res
 	return err
 }
 
-func (w *worker) extendMessages(ctx context.Context, all []Delivery) (renew func(*Delivery), lost []any, err error) {
+func (w *worker) extendMessages(ctx context.Context, all []Delivery) (renew func(*Delivery), lost []int, err error) {
 	receipt, lost, err := w.claimer.extend(ctx, all, w.o.Lease)
 	return func(d *Delivery) { d.Receipt = receipt.withDigit(d.Receipt) }, lost, err
 }

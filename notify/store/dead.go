@@ -36,6 +36,35 @@ func (s Shard) Purge(ctx context.Context, topic string, which Letters) (purged i
 	return purged, r.end()
 }
 
+// CountDead returns how many dead letters a topic has. The error is that of the connection.
+func (s Shard) CountDead(ctx context.Context, topic string) (int64, error) {
+	n, err := s.store.client.ZCard(ctx, s.store.keys.Dead(topic)).Result()
+	if err != nil {
+		return 0, s.store.Explain(ctx, err)
+	}
+	return n, nil
+}
+
+// Reasons returns a page of all dead letters with the reasons why they died, some
+// so many, and the cursor of the next page; 0 begins and ends. What dies or is
+// removed meanwhile may be missing. The error is that of the connection, or an
+// ErrUnfit for a store of another format.
+func (s Shard) Reasons(ctx context.Context, cursor uint64, limit int64) (page []Buried, next uint64, err error) {
+	if cursor == 0 {
+		if err := s.store.CheckFormat(ctx); err != nil {
+			return nil, 0, err
+		}
+	}
+	fields, next, err := s.store.client.HScan(ctx, s.store.keys.Deaths(), cursor, "", limit).Result()
+	if err != nil {
+		return nil, 0, s.store.Explain(ctx, err)
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		page = append(page, Buried{Member: fields[i], Reason: fields[i+1]})
+	}
+	return page, next, nil
+}
+
 // withMembers returns first, then members.
 func withMembers(members []string, first ...any) []any {
 	for _, member := range members {

@@ -57,10 +57,6 @@ func (s Shard) DeathsSince(ctx context.Context, topic string, since time.Time) (
 // for a topic: the payload is how many messages were made ready.
 func (s Shard) WakeChannel(topic string) string { return s.store.keys.Wake(topic) }
 
-// InboxChannel returns the channel that rings one subscriber: the payload is the
-// topic to claim from.
-func (s Shard) InboxChannel(id string) string { return s.store.keys.Inbox(id) }
-
 // Ring rings one subscriber for a topic.
 func (s Shard) Ring(ctx context.Context, id, topic string) error {
 	return s.store.client.Publish(ctx, s.store.keys.Inbox(id), topic).Err()

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -134,6 +135,20 @@ func (s Shard) Lag(ctx context.Context, places []LogPlace) ([]LogLag, error) {
 	return lags, r.end()
 }
 
+// LogEnds returns where all logs end. The error is that of the connection.
+func (s Shard) LogEnds(ctx context.Context) ([]LogEnd, error) {
+	logs, err := s.store.client.ZRangeWithScores(ctx, s.store.keys.Logs(), 0, -1).Result()
+	if err != nil {
+		return nil, s.store.Explain(ctx, err)
+	}
+	ends := make([]LogEnd, len(logs))
+	for i, log := range logs {
+		ends[i].Topic, _ = log.Member.(string)
+		ends[i].Last = positionAt(log.Score)
+	}
+	return ends, nil
+}
+
 // storeID reads the mark of a store, FORMAT ID, and returns its id.
 func (r *reply) storeID() string {
 	mark := r.text()
@@ -147,17 +162,27 @@ func (r *reply) storeID() string {
 // lastPosition is the last one that a number of Lua keeps. What is beyond is foreign.
 const lastPosition = 1<<53 - 1
 
+// positionIn reads a position from text. What is foreign is 0.
+func positionIn(text string) Position {
+	n, _ := strconv.ParseFloat(text, 64)
+	return positionAt(n)
+}
+
+// positionAt returns the position that a score is. What is foreign is 0.
+func positionAt(score float64) Position {
+	if !(score >= 0 && score <= lastPosition) {
+		return 0
+	}
+	return Position(score)
+}
+
 // position reads a position that stands there as text. One that is foreign is 0.
 func (r *reply) position() Position {
 	text := r.text()
-	n, err := strconv.ParseFloat(text, 64)
-	if n == 0 && err != nil && r.err == nil { // not where it is out of range
+	if _, err := strconv.ParseFloat(text, 64); errors.Is(err, strconv.ErrSyntax) && r.err == nil {
 		r.fail("a position as text", text)
 	}
-	if !(n >= 0 && n <= lastPosition) {
-		return 0
-	}
-	return Position(n)
+	return positionIn(text)
 }
 
 // positionOrNone reads a position, or an empty text where there is none: then it is 0.

@@ -66,3 +66,9 @@ local function no_longer_leased(member, now)
   local expiry = try('ZSCORE', EXPIRIES, member)
   if has_expired(expiry, now) then try('ZADD', EXPIRIES, now, member) end
 end
+
+-- Has a named listener stand in HANDED, by the end of its first lease, as long as it has broadcasts in hand.
+local function settle_handed(name)
+  local head = call('ZRANGE', held_of(name), 0, 0, 'WITHSCORES')[2]
+  if head then try('ZADD', HANDED, head, name) else try('ZREM', HANDED, name) end
+end

@@ -1,0 +1,244 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var (
+	registerScript   = script("register", promised)
+	unregisterScript = script("unregister", promised)
+	takeScript       = script("take")
+	holdScript       = script("hold")
+)
+
+// A Registration is what a store holds of a named listener.
+type Registration struct {
+	Text    string   // all of it, as the store holds it
+	Pattern string   // of the topics
+	From    string   // from where it begins, in words
+	Start   Position // from behind which on
+	Floor   Position // up to where nothing is missed
+	StoreID string   // it is none of another store
+}
+
+// parseRegistration reads a registration as register.lua writes it.
+func parseRegistration(text string) (Registration, error) {
+	f := strings.Fields(text)
+	if len(f) != 5 {
+		return Registration{}, fmt.Errorf("registration %.200q is foreign: it should be a pattern, a beginning, two positions and the id of a store", text)
+	}
+	return Registration{Text: text, Pattern: f[0], From: f[1], Start: positionIn(f[2]), Floor: positionIn(f[3]), StoreID: f[4]}, nil
+}
+
+// Register registers a named listener, unless it is registered already. From says
+// in words where it begins, and start behind which position; "now" is where the
+// logs end. It returns the registration that holds, and the time by Redis's clock
+// as a position. The error is that of the connection, or says that the
+// registration is foreign.
+func (s Shard) Register(ctx context.Context, name, pattern, from string, start Position) (registered Registration, now Position, err error) {
+	r, err := s.run(ctx, registerScript, name, pattern, from, int64(start))
+	if err != nil {
+		return Registration{}, 0, err
+	}
+	text := r.text()
+	now = r.position()
+	if err := r.end(); err != nil {
+		return Registration{}, 0, err
+	}
+	registered, err = parseRegistration(text)
+	return registered, now, err
+}
+
+// Unregister forgets a named listener, its places and what it has in hand. It
+// reports whether there was one. The error is that of the connection.
+func (s Shard) Unregister(ctx context.Context, name string) (there bool, err error) {
+	r, err := s.run(ctx, unregisterScript, name)
+	if err != nil {
+		return false, err
+	}
+	there = r.flag()
+	return there, r.end()
+}
+
+// A Take is what a process of a named listener asks for, and what it settles.
+type Take struct {
+	Name         string
+	Registration string        // its text
+	Lease        time.Duration // cut to the millisecond
+	Max          int           // broadcasts at the most
+	Topics       []string      // whose logs may hold more
+	Acked        []string      // members of broadcasts that were handled; that counts though their lease ended
+	Back         []Unhandled   // broadcasts that are given back: they are handed out first
+}
+
+// An Unhandled is a broadcast in hand that is given back. The receipt is in ms.
+type Unhandled struct {
+	Lease
+	Failed int // attempts since it was handed out
+}
+
+// HeldMember returns what a broadcast is called where it is held.
+func HeldMember(topic string, position Position) string {
+	return strconv.FormatInt(int64(position), 10) + " " + topic
+}
+
+// Taken is what a take brought.
+type Taken struct {
+	Gone    bool   // the registration is: nothing was done,
+	StoreID string // and this is the id of the store
+
+	Until      int64 // the end of the lease in ms, the receipt of each
+	Broadcasts []TakenEntry
+	Gaps       []LogGap
+	More       []string // topics of which there may be more
+}
+
+// A TakenEntry is a broadcast that was handed out.
+type TakenEntry struct {
+	Topic   string
+	Attempt int // 1 for the first
+	Entry
+}
+
+// A LogGap is where broadcasts of a topic were removed before they were handed out.
+type LogGap struct {
+	Topic       string
+	After, UpTo Position
+}
+
+// Take hands out broadcasts to a process of a named listener: first those whose
+// lease ended, then those behind its places in the logs. With that it acknowledges
+// some, and gives some back. The error is that of the connection, after which
+// broadcasts may be held until the lease ends.
+func (s Shard) Take(ctx context.Context, t Take) (Taken, error) {
+	r, err := s.run(ctx, takeScript, t.args()...)
+	if err != nil {
+		return Taken{}, err
+	}
+	if r.left() == 1 {
+		got := Taken{Gone: true, StoreID: r.storeID()}
+		return got, r.end()
+	}
+	got := Taken{Until: r.integer(), Broadcasts: r.taken(), Gaps: r.gaps(), More: r.texts()}
+	return got, r.end()
+}
+
+// args returns what take.lua is given.
+func (t Take) args() []any {
+	leases, failed := make([]Lease, len(t.Back)), make([]any, len(t.Back))
+	for i, one := range t.Back {
+		leases[i], failed[i] = one.Lease, one.Failed
+	}
+	args := withMembers(t.Acked, t.Name, t.Registration, t.Lease.Milliseconds(), t.Max, len(t.Acked), len(t.Back))
+	return withMembers(t.Topics, append(withLeases(leases, args...), failed...)...)
+}
+
+// taken reads a list of broadcasts that are handed out.
+func (r *reply) taken() []TakenEntry {
+	list := r.list()
+	all := make([]TakenEntry, 0, list.left())
+	var one, entry, fields reply // for all
+	for list.more() {
+		list.open(&one)
+		t := TakenEntry{Topic: one.text(), Attempt: int(one.integer())}
+		one.open(&entry)
+		t.Entry = entry.entry(&fields)
+		_ = one.end()
+		all = append(all, t)
+	}
+	return all
+}
+
+// gaps reads a list of gaps.
+func (r *reply) gaps() (all []LogGap) {
+	list := r.list()
+	for list.more() {
+		one := list.list()
+		all = append(all, LogGap{one.text(), one.position(), one.position()})
+		_ = one.end()
+	}
+	return all
+}
+
+// Hold extends the leases of broadcasts that a process of a named listener has in
+// hand. It returns their receipt since, the end of the lease in ms, and the
+// indexes of those whose lease is lost. The error is that of the connection.
+func (s Shard) Hold(ctx context.Context, name string, leases []Lease, lease time.Duration) (until int64, lost []int, err error) {
+	r, err := s.run(ctx, holdScript, withLeases(leases, name, lease.Milliseconds())...)
+	if err != nil {
+		return 0, nil, err
+	}
+	until, lost = r.integer(), r.positions(len(leases))
+	return until, lost, r.end()
+}
+
+// A Listener is a named listener, and what it is registered as.
+type Listener struct {
+	Name string
+	Registration
+}
+
+// Listeners returns all named listeners. The error is that of the connection, an
+// ErrUnfit for a store of another format, or says which registration is foreign.
+func (s Shard) Listeners(ctx context.Context) ([]Listener, error) {
+	if err := s.store.CheckFormat(ctx); err != nil {
+		return nil, err
+	}
+	texts, err := s.store.client.HGetAll(ctx, s.store.keys.Listeners()).Result()
+	if err != nil {
+		return nil, s.store.Explain(ctx, err)
+	}
+	all := make([]Listener, 0, len(texts))
+	for name, text := range texts {
+		r, err := parseRegistration(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, Listener{name, r})
+	}
+	return all, nil
+}
+
+// ListenerNames returns the names of all named listeners, those with a foreign
+// registration among them. The error is that of the connection.
+func (s Shard) ListenerNames(ctx context.Context) ([]string, error) {
+	names, err := s.store.client.HKeys(ctx, s.store.keys.Listeners()).Result()
+	if err != nil {
+		return nil, s.store.Explain(ctx, err)
+	}
+	return names, nil
+}
+
+// ListenerProgress is how far a named listener is.
+type ListenerProgress struct {
+	Held   int64               // broadcasts in hand, their lease lasts
+	Places map[string]Position // of the last broadcast of a topic that was handed out
+	Active bool                // somebody listens under the name
+}
+
+// Progress returns how far a named listener is. The error is that of the connection.
+func (s Shard) Progress(ctx context.Context, name string) (p ListenerProgress, err error) {
+	keys, client := s.store.keys, s.store.client
+	now, err := client.Time(ctx).Result()
+	if err == nil {
+		p.Held, err = client.ZCount(ctx, keys.Held(name), "("+strconv.FormatInt(now.UnixMilli(), 10), "+inf").Result()
+	}
+	var places map[string]string
+	if err == nil {
+		places, err = client.HGetAll(ctx, keys.Places(name)).Result()
+	}
+	if err != nil {
+		return p, s.store.Explain(ctx, err)
+	}
+	p.Places = make(map[string]Position, len(places))
+	for topic, text := range places {
+		p.Places[topic] = positionIn(text)
+	}
+	listening, err := s.store.Listening(ctx, keys.Name(name))
+	p.Active = listening[keys.Name(name)] > 0
+	return p, err
+}

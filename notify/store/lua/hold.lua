@@ -1,0 +1,19 @@
+-- Extends the leases of broadcasts that a process of a named listener has in hand.
+-- ARGV: name; lease in ms from now; then as many members as receipts: the members, then their receipts.
+-- Reply: the new end of the leases in ms, then the positions, from 1, of those whose lease is lost.
+local name, lease = unpack(ARGV, 1, 2)
+local n = (#ARGV - 2) / 2
+local members, receipts = column(3, n), column(3 + n, n)
+local _, now = clock()
+local held = held_of(name)
+local deadline = now + tonumber(lease)
+local lost = {}
+for i, member in ipairs(members) do
+  if call('ZSCORE', held, member) == receipts[i] then
+    call('ZADD', held, deadline, member)
+  else
+    lost[#lost + 1] = i
+  end
+end
+settle_handed(name)
+return { deadline, unpack(lost) }
