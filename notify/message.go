@@ -40,19 +40,32 @@ type Fault = store.Fault
 // Faultf returns a Fault whose sentence is "invalid" and the formatted text.
 func Faultf(field, format string, args ...any) error { return store.Faultf(field, format, args...) }
 
-// A Message is what is published.
+// A Message is what is published. The tags describe the fields that are given by
+// name over HTTP, over NATS and as flags: there, and in the OpenAPI document, is what
+// they say.
 type Message struct {
 	Topic string // required: tokens of A-Z a-z 0-9 _ - joined by dots, at most MaxTopic bytes
-	ID    string // A-Z a-z 0-9 . _ ~ : -, at most MaxID bytes, not . or ..; empty: generated, sortable by time
 	Body  []byte // opaque; empty where the message is only a signal
 
-	Delay time.Duration // due this long after Redis has taken it, rounded up to a millisecond; or
-	Due   time.Time     // due at this time, rounded up to a millisecond; in the past: at once, and due since the publish; a broadcast keeps it. At most one of the two.
+	// ID is A-Z a-z 0-9 . _ ~ : -, at most MaxID bytes, not . or ..; empty: generated, sortable by time.
+	ID string `field:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"names it, so that a publish may be repeated, a broadcast until it is sent; missing: one is made"`
 
-	TTL         time.Duration     // buried as expired this long after the due time, cut to the millisecond; zero: never
-	MaxAttempts int               // limit of attempts; zero: the default of who handles it
-	ContentType string            // of the body, such as application/json
-	Headers     map[string]string // carried along; no two names are equal but for case
+	// Delay is in how long it is due after Redis has taken it, rounded up to a
+	// millisecond. Due is the time, rounded up as well; in the past: at once, and due
+	// since the publish; a broadcast keeps it. At most one of the two is given.
+	Delay time.Duration `field:"delay" shortest:"0s" example:"30m" doc:"due so long after Redis has taken it"`
+	Due   time.Time     `field:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once, and the answer tells since when. Give a delay, or this, or neither"`
+
+	// TTL is how long after the due time it is buried as expired, cut to the millisecond; zero: never.
+	TTL time.Duration `field:"ttl" of:"message" shortest:"1ms" example:"24h" doc:"time to live behind the due time; missing: for ever"`
+
+	// MaxAttempts is the limit of attempts; zero: the default of who handles it.
+	MaxAttempts int `field:"attempts" of:"message" minimum:"1" maximum:"1000000" example:"5" doc:"limit of attempts; missing: that of the daemon"`
+
+	// ContentType is that of the body, such as application/json.
+	ContentType string `field:"content_type" is:"media type" maxLength:"255" example:"application/json" doc:"of the body; is kept with it"`
+
+	Headers map[string]string // carried along; no two names are equal but for case
 
 	// Broadcast says that it is for everyone who listens to the topic, instead of
 	// for one worker. It has no TTL and no MaxAttempts.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,18 +26,6 @@ func takes(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// parseDue reads an absolute due time; an empty one is none.
-func parseDue(text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	due, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return time.Time{}, notify.Faultf("due", "due %q: write a time of RFC 3339 such as %s", text, time.Now().Add(time.Hour).Truncate(time.Second).Format(time.RFC3339))
-	}
-	return due, nil
 }
 
 // parseHeaders reads headers that are given as NAME=VALUE.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -234,9 +235,11 @@ requeued with bellhop dead requeue.`,
 		if err != nil {
 			return err
 		}
-		at, err := parseDue(due)
-		if err != nil {
-			return err
+		var at time.Time
+		if due != "" {
+			if at, err = api.ParseTime("due", due); err != nil {
+				return err
+			}
 		}
 		if !now && after == 0 && at.IsZero() {
 			return wrong(misused("due", "no new due time: to have it due at once give --now"))

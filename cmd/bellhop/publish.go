@@ -4,19 +4,22 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
 
 // publishFlags are the flags of publish.
 type publishFlags struct {
-	body, id, delay, due, ttl, contentType, file string
+	body, file string
 
+	fields    []flagField
 	headers   []string
-	attempts  int
 	hasBody   bool
 	broadcast bool // it is for everyone who listens
 }
@@ -45,8 +48,6 @@ dead letters as such. To repeat that is safe until a daemon or a worker has begu
 	})
 	f.add(c)
 	flags := c.Flags()
-	flags.StringVar(&f.ttl, "ttl", "", "buried as expired this long after it was due, such as 1d")
-	flags.IntVar(&f.attempts, "attempts", 0, "limit of attempts")
 	flags.StringVar(&f.file, "file", "", "publish the lines of this file; - is standard input")
 	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
 		if err := f.check(c, args); err != nil {
@@ -64,15 +65,26 @@ dead letters as such. To repeat that is safe until a daemon or a worker has begu
 	})
 }
 
-// add gives a command the flags that a message and a broadcast have in common.
+// A flagField is a field of a message that is given as a flag.
+type flagField struct {
+	api.Field
+	flag string
+	text *string
+}
+
+// add gives a command the flags of a message, or of a broadcast.
 func (f *publishFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.body, "body", "", "the body; without it standard input is the body")
-	flags.StringVar(&f.id, "id", "", "the id; without it one is generated")
-	flags.StringVar(&f.delay, "delay", "", "due after this long, such as 90s, 1h30m or 1d")
-	flags.StringVar(&f.due, "due", "", "due at this time, of RFC 3339")
 	flags.StringArrayVar(&f.headers, "header", nil, "a header, NAME=VALUE; may be repeated")
-	flags.StringVar(&f.contentType, "content-type", "", "of the body, such as application/json")
+	for _, field := range api.MessageFields() {
+		if f.broadcast && field.Of != "" {
+			continue
+		}
+		name := strings.ReplaceAll(field.Name, "_", "-")
+		text := flags.String(name, "", field.Doc+"; such as "+field.Example)
+		f.fields = append(f.fields, flagField{field, name, text})
+	}
 }
 
 // check refuses a mixture of one message and a file, and neither, and flags
@@ -87,7 +99,11 @@ func (f *publishFlags) check(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return misused("topic", "unexpected argument %q: with --file each line names its topic", args[0])
 	}
-	for _, name := range []string{"body", "id", "delay", "due", "ttl", "attempts", "header", "content-type"} {
+	names := []string{"body", "header"}
+	for _, field := range f.fields {
+		names = append(names, field.flag)
+	}
+	for _, name := range names {
 		if c.Flags().Changed(name) {
 			return misused(name, "unexpected flag --%s: with --file each line says it", name)
 		}
@@ -101,13 +117,10 @@ func (f *publishFlags) check(c *cobra.Command, args []string) error {
 // checkOne refuses flags of one message that are given and say nothing.
 func (f *publishFlags) checkOne(c *cobra.Command) error {
 	f.hasBody = c.Flags().Changed("body")
-	for name, value := range map[string]string{"id": f.id, "delay": f.delay, "due": f.due, "ttl": f.ttl} {
-		if c.Flags().Changed(name) && value == "" {
-			return misused(name, "--%s is empty; leave it out", name)
+	for _, field := range f.fields {
+		if c.Flags().Changed(field.flag) && *field.text == "" && field.Name != "content_type" {
+			return misused(field.flag, "--%s is empty; leave it out", field.flag)
 		}
-	}
-	if c.Flags().Changed("attempts") && f.attempts < 1 {
-		return notify.Faultf("attempts", "attempts %d: use 1 to %d", f.attempts, notify.MostAttempts)
 	}
 	return nil
 }
@@ -129,18 +142,14 @@ func (a *app) publishOne(ctx context.Context, s *session, topic string, f *publi
 
 // message returns the message that the flags describe, without its body.
 func (f *publishFlags) message(topic string) (m notify.Message, err error) {
-	m = notify.Message{Topic: topic, ID: f.id, MaxAttempts: f.attempts, ContentType: f.contentType, Broadcast: f.broadcast}
-	if m.Delay, err = notify.ParseDuration("delay", f.delay); err != nil {
-		return m, err
-	}
-	if m.TTL, err = notify.ParseDuration("ttl", f.ttl); err != nil {
-		return m, err
-	}
-	if f.ttl != "" && m.TTL == 0 {
-		return m, notify.Faultf("ttl", "ttl %s: the shortest is 1ms", f.ttl)
-	}
-	if m.Due, err = parseDue(f.due); err != nil {
-		return m, err
+	m = notify.Message{Topic: topic, Broadcast: f.broadcast}
+	for _, field := range f.fields {
+		if *field.text == "" {
+			continue
+		}
+		if err := field.Set(reflect.ValueOf(&m).Elem(), *field.text); err != nil {
+			return m, err
+		}
 	}
 	m.Headers, err = parseHeaders(f.headers)
 	return m, err

@@ -26,54 +26,42 @@ type ofMessage struct {
 
 type publishInput struct {
 	ofTopic
-	ID          string        `query:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"names the message, so that a publish may be repeated; missing: one is made"`
-	Delay       time.Duration `query:"delay" shortest:"0s" example:"30m" doc:"due so long after Redis has taken it"`
-	Due         time.Time     `query:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once, and the answer tells since when. Give a delay, or this, or neither"`
-	TTL         time.Duration `query:"ttl" shortest:"1ms" example:"24h" doc:"time to live behind the due time; missing: for ever"`
-	Attempts    int           `query:"attempts" minimum:"1" maximum:"1000000" example:"5" doc:"limit of attempts; missing: that of the daemon"`
-	ContentType string        `header:"Content-Type" is:"media type" maxLength:"255" example:"application/json" doc:"is kept with the message"`
+	M notify.Message
 }
 
 // publish publishes a message for one worker.
 func (g *Gate) publish(ctx context.Context, c *call, in *publishInput) (any, error) {
-	m, err := c.message(in.Topic, in.ContentType)
-	if err != nil {
+	if err := c.fill(&in.M, in.Topic); err != nil {
 		return nil, err
 	}
-	m.ID, m.Delay, m.Due, m.TTL, m.MaxAttempts = in.ID, in.Delay, in.Due, in.TTL, in.Attempts
-	return publication(g.pub.Publish(ctx, m))
+	return publication(g.pub.Publish(ctx, in.M))
 }
 
 type broadcastInput struct {
 	ofTopic
-	ID          string        `query:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" doc:"names the broadcast until it is sent; missing: one is made"`
-	Delay       time.Duration `query:"delay" shortest:"0s" example:"2s" doc:"due so long after Redis has taken it"`
-	Due         time.Time     `query:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once, and the answer tells since when. Give a delay, or this, or neither"`
-	ContentType string        `header:"Content-Type" is:"media type" maxLength:"255" example:"application/json" doc:"is kept with the broadcast"`
+	M notify.Message `lacks:"message"`
 }
 
 // broadcast publishes a message for everyone who listens.
 func (g *Gate) broadcast(ctx context.Context, c *call, in *broadcastInput) (any, error) {
-	m, err := c.message(in.Topic, in.ContentType)
-	if err != nil {
+	if err := c.fill(&in.M, in.Topic); err != nil {
 		return nil, err
 	}
-	m.ID, m.Delay, m.Due = in.ID, in.Delay, in.Due
-	return publication(g.pub.Broadcast(ctx, m))
+	return publication(g.pub.Broadcast(ctx, in.M))
 }
 
-// message returns what is published to a topic: the body of the request, and the
-// headers that are to be kept.
-func (c *call) message(topic, contentType string) (m notify.Message, err error) {
+// fill puts into a message that is published to a topic what its parameters do
+// not say: the body of the request, and the headers that are to be kept.
+func (c *call) fill(m *notify.Message, topic string) (err error) {
 	if err := c.grant.on(topic); err != nil {
-		return m, err
+		return err
 	}
-	m = notify.Message{Topic: topic, ContentType: contentType}
+	m.Topic = topic
 	if m.Headers, err = keptHeaders(c.r.Header); err != nil {
-		return m, err
+		return err
 	}
 	m.Body, err = c.body(c.gate.o.MaxBody)
-	return m, err
+	return err
 }
 
 // Headers of a request that are our own.

@@ -65,7 +65,7 @@ func document(doc *huma.OpenAPI, op operation, input reflect.Type) {
 		Responses:   map[string]*huma.Response{},
 	}
 	for _, p := range paramsOf(input) {
-		field := input.FieldByIndex(p.index)
+		field := input.FieldByIndex(p.Index)
 		if field.Type == reflect.TypeFor[time.Duration]() {
 			field.Type = reflect.TypeFor[string]() // 90s, 1h30m
 		}
@@ -110,8 +110,8 @@ func (p param) document(schema *huma.Schema, field reflect.StructField) *huma.Pa
 			schema.Description += "; " + limit + ": " + text
 		}
 	}
-	if p.without != "" {
-		schema.Extensions["x-without"] = p.without
+	if p.Without != "" {
+		schema.Extensions["x-without"] = p.Without
 	}
 	if _, short := schema.Extensions["x-shortest"]; short {
 		schema.Pattern = durationGrammar
@@ -120,7 +120,7 @@ func (p param) document(schema *huma.Schema, field reflect.StructField) *huma.Pa
 		one := 1
 		schema.MinLength = &one
 	}
-	return &huma.Param{Name: p.name, In: p.in, Required: p.required, Description: schema.Description, Schema: schema}
+	return &huma.Param{Name: p.Name, In: p.in, Required: p.required, Description: schema.Description, Schema: schema}
 }
 
 const failureRef = "#/components/responses/"

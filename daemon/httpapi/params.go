@@ -7,11 +7,11 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -19,31 +19,45 @@ import (
 // A param is a parameter of a request: a field of an operation's input that has
 // one of the tags path, query and header. The same tags make the OpenAPI document.
 type param struct {
-	index    []int
-	in, name string
+	api.Field
+	in       string
 	required bool
-	is       string // grammar of a text: topic, pattern, id or media type; empty: any
 	fallback string // value where none is given
-	without  string // a parameter that is not given together with this one
-	limits
 }
 
-// paramsOf returns the parameters of an input.
+// paramsOf returns the parameters of an input. One that has a notify.Message has
+// those of the message, but for what its tag lacks names: message, of a broadcast.
 func paramsOf(input reflect.Type) []param {
 	var all []param
 	for _, field := range reflect.VisibleFields(input) {
-		for _, in := range []string{"path", "query", "header"} {
-			name := field.Tag.Get(in)
-			if name == "" {
-				continue
-			}
-			all = append(all, param{
-				index: field.Index, in: in, name: name,
-				required: in == "path" || field.Tag.Get("required") == "true",
-				is:       field.Tag.Get("is"), fallback: field.Tag.Get("default"), without: field.Tag.Get("without"),
-				limits: limitsOf(field),
-			})
+		if field.Type == reflect.TypeFor[notify.Message]() {
+			all = append(all, messageParams(field)...)
 		}
+		for _, in := range []string{"path", "query", "header"} {
+			if name := field.Tag.Get(in); name != "" {
+				all = append(all, param{
+					Field: api.FieldOf(name, field), in: in,
+					required: in == "path" || field.Tag.Get("required") == "true", fallback: field.Tag.Get("default"),
+				})
+			}
+		}
+	}
+	return all
+}
+
+// messageParams returns the parameters of a message that stands in a field.
+func messageParams(field reflect.StructField) []param {
+	var all []param
+	for _, f := range api.MessageFields() {
+		if f.Of != "" && f.Of == field.Tag.Get("lacks") {
+			continue
+		}
+		p := param{Field: f, in: "query"}
+		p.Index = slices.Concat(field.Index, f.Index)
+		if f.Name == "content_type" {
+			p.in, p.Name = "header", "Content-Type"
+		}
+		all = append(all, p)
 	}
 	return all
 }
@@ -53,14 +67,14 @@ func readParams(r *http.Request, params []param, input reflect.Value) error {
 	query, faults := readQuery(r.URL.RawQuery, params)
 	for _, p := range params {
 		text, given, err := p.find(r, query)
-		switch _, other := query[p.without]; {
+		switch _, other := query[p.Without]; {
 		case err != nil:
 		case !given && p.required:
 			err = p.fault("it is missing")
 		case given && other:
-			err = p.fault("it is given beside " + p.without + "; give one of them")
+			err = p.fault("it is given beside " + p.Without + "; give one of them")
 		case given || text != "":
-			err = store.Renamed(p.name, p.set(input.FieldByIndex(p.index), text))
+			err = p.set(input, text)
 		}
 		if err != nil {
 			faults = append(faults, err)
@@ -69,15 +83,24 @@ func readParams(r *http.Request, params []param, input reflect.Value) error {
 	return few(faults)
 }
 
+// set reads a text into the input.
+func (p param) set(input reflect.Value, text string) error {
+	err := store.Renamed(p.Name, p.Set(input, text))
+	if err != nil && strings.Contains(text, " ") && input.FieldByIndex(p.Index).Type() == reflect.TypeFor[time.Time]() {
+		return store.Renamed(p.Name, fmt.Errorf("%w; in a query + stands for a space, write it as %%2B", err))
+	}
+	return err
+}
+
 // find returns the text of a parameter, or what stands for it where none is given.
 func (p param) find(r *http.Request, query map[string]string) (text string, given bool, err error) {
 	switch p.in {
 	case "path":
-		return r.PathValue(p.name), true, nil
+		return r.PathValue(p.Name), true, nil
 	case "query":
-		text, given = query[p.name]
+		text, given = query[p.Name]
 	case "header":
-		values := r.Header.Values(p.name)
+		values := r.Header.Values(p.Name)
 		if len(values) > 1 {
 			return "", false, p.fault("it is given twice; give it once")
 		}
@@ -105,7 +128,7 @@ func few(faults []error) error {
 
 // fault is what is wrong with how a parameter is given.
 func (p param) fault(text string) error {
-	return notify.Faultf(p.name, "parameter %.100q: %s", p.name, text)
+	return notify.Faultf(p.Name, "parameter %.100q: %s", p.Name, text)
 }
 
 // readQuery takes a query apart. It is stricter than url.ParseQuery: what is
@@ -120,12 +143,12 @@ func readQuery(raw string, params []param) (map[string]string, []error) {
 		rawName, rawValue, _ := strings.Cut(pair, "=")
 		name, errName := url.QueryUnescape(rawName)
 		value, errValue := url.QueryUnescape(rawValue)
-		p := param{in: "query", name: strings.ToValidUTF8(name, "�")}
+		p := param{in: "query", Field: api.Field{Name: strings.ToValidUTF8(name, "�")}}
 		_, twice := values[name]
 		switch {
 		case errName != nil:
 			faults = append(faults, notify.Faultf("query", "query: %w; write a percent sign as %%25", errName))
-		case !slices.ContainsFunc(params, func(known param) bool { return known.in == "query" && known.name == name }):
+		case !slices.ContainsFunc(params, func(known param) bool { return known.in == "query" && known.Name == name }):
 			faults = append(faults, p.fault("it is unknown; "+knownParams(params)))
 		case twice:
 			faults = append(faults, p.fault("it is given twice; give it once"))
@@ -147,59 +170,11 @@ func knownParams(params []param) string {
 	var names []string
 	for _, p := range params {
 		if p.in == "query" {
-			names = append(names, p.name)
+			names = append(names, p.Name)
 		}
 	}
 	if len(names) == 0 {
 		return "there are none here"
 	}
 	return "use " + strings.Join(names, ", ")
-}
-
-// set reads a value into its field.
-func (p param) set(field reflect.Value, text string) error {
-	switch into := field.Addr().Interface().(type) {
-	case *string:
-		*into = text
-		return p.text(text)
-	case *int:
-		n, err := p.number(text, strconv.IntSize)
-		*into = int(n)
-		return err
-	case *int64:
-		n, err := p.number(text, 64)
-		*into = n
-		return err
-	case *bool:
-		*into = text == "true"
-		if text != "true" && text != "false" {
-			return notify.Faultf(p.name, "%s %.100q: write true or false", p.name, text)
-		}
-		return nil
-	case *time.Duration:
-		d, err := p.duration(text)
-		*into = d
-		return err
-	case *time.Time:
-		t, err := p.time(text)
-		*into = t
-		return err
-	}
-	return fmt.Errorf("parameter %s: a %s cannot be read", p.name, field.Type())
-}
-
-// check reports what is wrong with a text that has a grammar.
-func (p param) check(text string) error {
-	switch p.is {
-	case "topic":
-		return notify.CheckTopic(text)
-	case "pattern":
-		_, err := notify.ParsePattern(text)
-		return err
-	case "id":
-		return notify.CheckID(text)
-	case "media type":
-		return notify.CheckContentType(text)
-	}
-	return nil
 }

@@ -114,7 +114,7 @@ func (c *call) refuse(err error) {
 // place says where in a request a field stands that is wrong.
 func (c *call) place(field string) string {
 	for _, p := range c.params {
-		if p.name == field {
+		if p.Name == field {
 			return p.in
 		}
 	}

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/textproto"
 	"net/url"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -51,40 +52,33 @@ const (
 	ceType      = "ce-datacontenttype"
 )
 
-// setters read the headers of a request to publish, by their names in lower case.
-var setters = map[string]func(m *notify.Message, value string) error{
-	"bellhop-id": func(m *notify.Message, value string) error {
-		m.ID = value
-		return notify.CheckID(value)
-	},
-	"bellhop-delay": func(m *notify.Message, value string) (err error) {
-		m.Delay, err = notify.ParseDuration("delay", value)
-		return err
-	},
-	"bellhop-due": func(m *notify.Message, value string) (err error) {
-		m.Due, err = api.ParseTime("due", value)
-		return err
-	},
-	"bellhop-ttl": func(m *notify.Message, value string) (err error) {
-		m.TTL, err = notify.ParseDuration("ttl", value)
-		return err
-	},
-	"bellhop-attempts": func(m *notify.Message, value string) (err error) {
-		if m.MaxAttempts, err = strconv.Atoi(value); err != nil {
-			return notify.Faultf("attempts", "attempts %.100q: write a whole number, 1 to %d", value, notify.MostAttempts)
-		}
-		return nil
-	},
-	contentType: func(m *notify.Message, value string) error {
+// A setter reads a header of a request to publish.
+type setter struct {
+	set func(m *notify.Message, value string) error
+	of  string // message: a broadcast has none
+}
+
+// setters are those of the fields of a message, by the names of their headers in lower case.
+var setters = makeSetters()
+
+func makeSetters() map[string]setter {
+	all := make(map[string]setter)
+	for _, f := range api.MessageFields() {
+		f = f.Lenient() // notify looks at it
+		all[ownHeader+f.Name] = setter{func(m *notify.Message, value string) error { return f.Set(reflect.ValueOf(m).Elem(), value) }, f.Of}
+	}
+	delete(all, ownHeader+"content_type") // which NATS and CloudEvents have names for
+	all[contentType] = setter{set: func(m *notify.Message, value string) error {
 		m.ContentType = value
 		return nil
-	},
-	ceType: func(m *notify.Message, value string) (err error) {
+	}}
+	all[ceType] = setter{set: func(m *notify.Message, value string) (err error) {
 		if m.ContentType, err = url.PathUnescape(value); err != nil {
 			return notify.Faultf("content_type", "content type %.100q: write each %% that stands for itself as %%25", value)
 		}
 		return nil
-	},
+	}}
+	return all
 }
 
 // messageOf returns the message that a request publishes. Clients write the
@@ -94,7 +88,7 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 	seen := make(map[string]bool)
 	for _, name := range slices.Sorted(maps.Keys(r.header)) {
 		lower := strings.ToLower(name)
-		set, known := setters[lower]
+		header, known := setters[lower]
 		carried := strings.HasPrefix(lower, strings.ToLower(carryHeader))
 		if !known && !strings.HasPrefix(lower, ownHeader) {
 			continue // none of ours
@@ -112,10 +106,10 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 			m.Headers[name[len(carryHeader):]] = value
 		case !known:
 			return m, notify.Faultf(name, "header %.100q: it is unknown; use %s", name, knownHeaders(broadcast))
-		case broadcast && (lower == "bellhop-ttl" || lower == "bellhop-attempts"):
+		case broadcast && header.of != "":
 			return m, notify.Faultf(name, "header %s: a broadcast has none; leave it out", name)
 		default:
-			if err := set(&m, value); err != nil {
+			if err := header.set(&m, value); err != nil {
 				return m, store.Renamed(name, fmt.Errorf("header %s: %w", name, err))
 			}
 		}
@@ -139,8 +133,11 @@ func single(name string, values []string, seen bool) (string, error) {
 
 // knownHeaders lists our own headers.
 func knownHeaders(broadcast bool) string {
-	if broadcast {
-		return "Bellhop-Id, Bellhop-Delay, Bellhop-Due or Bellhop-Header-NAME"
+	var names []string
+	for _, f := range api.MessageFields() {
+		if lower := ownHeader + f.Name; setters[lower].set != nil && (!broadcast || f.Of == "") {
+			names = append(names, textproto.CanonicalMIMEHeaderKey(lower))
+		}
 	}
-	return "Bellhop-Id, Bellhop-Delay, Bellhop-Due, Bellhop-Ttl, Bellhop-Attempts or Bellhop-Header-NAME"
+	return strings.Join(names, ", ") + " or " + carryHeader + "NAME"
 }

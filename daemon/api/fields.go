@@ -1,0 +1,204 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// A Field is a field of a struct that is given as text, over HTTP, over NATS or
+// as a flag. The tags of the struct say what belongs into it, and make the OpenAPI
+// document: is, the grammar of a text (topic, pattern, id or media type); doc and
+// example; minimum and maximum of a number; shortest and longest of a duration;
+// maxLength and enum of a text; without, a field that is not given together with
+// it; and of, message for what a broadcast does not have.
+type Field struct {
+	Index   []int
+	Name    string
+	Without string
+	Doc     string
+	Example string
+	Of      string
+	is      string
+	lenient bool
+	limits
+}
+
+// FieldOf returns what the tags of a field say of it.
+func FieldOf(name string, field reflect.StructField) Field {
+	get := field.Tag.Get
+	return Field{
+		Index: field.Index, Name: name, Without: get("without"), Doc: get("doc"), Example: get("example"),
+		Of: get("of"), is: get("is"), limits: limitsOf(field),
+	}
+}
+
+// MessageFields returns the fields of notify.Message that are given by name:
+// those that have a tag field.
+func MessageFields() (all []Field) {
+	for field := range reflect.TypeFor[notify.Message]().Fields() {
+		if name := field.Tag.Get("field"); name != "" {
+			all = append(all, FieldOf(name, field))
+		}
+	}
+	return all
+}
+
+// Set reads a text into the field of a struct. The error is a notify.Fault of
+// what cannot be read, or is outside the limits.
+func (f Field) Set(of reflect.Value, text string) error {
+	switch into := of.FieldByIndex(f.Index).Addr().Interface().(type) {
+	case *string:
+		*into = text
+		return f.text(text)
+	case *int:
+		n, err := f.number(text, strconv.IntSize)
+		*into = int(n)
+		return err
+	case *int64:
+		n, err := f.number(text, 64)
+		*into = n
+		return err
+	case *bool:
+		*into = text == "true"
+		if text != "true" && text != "false" {
+			return notify.Faultf(f.Name, "%s %.100q: write true or false", f.Name, text)
+		}
+		return nil
+	case *time.Duration:
+		d, err := f.duration(text)
+		*into = d
+		return err
+	case *time.Time:
+		t, err := f.time(text)
+		*into = t
+		return err
+	}
+	return fmt.Errorf("field %s: it has a type that cannot be read", f.Name)
+}
+
+// Lenient returns the field for a caller that leaves the limits of numbers and
+// durations to what the struct is given to, where a zero is as good as none.
+func (f Field) Lenient() Field {
+	f.lenient = true
+	return f
+}
+
+// check reports what is wrong with a text that has a grammar.
+func (f Field) check(text string) error {
+	switch f.is {
+	case "topic":
+		return notify.CheckTopic(text)
+	case "pattern":
+		_, err := notify.ParsePattern(text)
+		return err
+	case "id":
+		return notify.CheckID(text)
+	case "media type":
+		return notify.CheckContentType(text)
+	}
+	return nil
+}
+
+// limits are which values of a parameter are in range, by the tags minimum and
+// maximum of a number, shortest and longest of a duration, maxLength and enum of a text.
+type limits struct {
+	min, max          int64
+	shortest, longest time.Duration
+	maxLength         int
+	enum              []string
+}
+
+// limitsOf returns the limits that a field's tags set. It panics where a tag is
+// none: that shows in the first test.
+func limitsOf(field reflect.StructField) limits {
+	number := func(tag string, fallback int64) int64 {
+		n, err := strconv.ParseInt(cmp.Or(field.Tag.Get(tag), strconv.FormatInt(fallback, 10)), 10, 64)
+		if err != nil {
+			panic(fmt.Sprintf("tag %s of %s: %v", tag, field.Name, err))
+		}
+		return n
+	}
+	duration := func(tag string, fallback time.Duration) time.Duration {
+		d, err := time.ParseDuration(cmp.Or(field.Tag.Get(tag), fallback.String()))
+		if err != nil {
+			panic(fmt.Sprintf("tag %s of %s: %v", tag, field.Name, err))
+		}
+		return d
+	}
+	l := limits{
+		min: number("minimum", math.MinInt64), max: number("maximum", math.MaxInt64),
+		shortest: duration("shortest", math.MinInt64), longest: duration("longest", math.MaxInt64),
+		maxLength: int(number("maxLength", math.MaxInt32)),
+	}
+	if names := field.Tag.Get("enum"); names != "" {
+		l.enum = strings.Split(names, ",")
+	}
+	return l
+}
+
+// text reports what is wrong with a text.
+func (f Field) text(text string) error {
+	switch {
+	case f.is != "": // whose check says it better
+		return f.check(text)
+	case len(text) > f.maxLength:
+		return notify.Faultf(f.Name, "%s: %d bytes; at most %d are allowed", f.Name, len(text), f.maxLength)
+	case f.enum != nil && !slices.Contains(f.enum, text):
+		return notify.Faultf(f.Name, "%s %.100q: use %s", f.Name, text, strings.Join(f.enum, ", "))
+	}
+	return nil
+}
+
+// number reads a number within the limits.
+func (f Field) number(text string, bits int) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, bits)
+	if err == nil && (f.lenient || n >= f.min && n <= f.max) {
+		return n, nil
+	}
+	want := "write a whole number"
+	switch {
+	case f.max < math.MaxInt64:
+		want = fmt.Sprintf("write a whole number from %d to %d", f.min, f.max)
+	case f.min > math.MinInt64:
+		want = fmt.Sprintf("write a whole number, %d or more", f.min)
+	}
+	return 0, notify.Faultf(f.Name, "%s %.100q: %s", f.Name, text, want)
+}
+
+// duration reads a duration within the limits.
+func (f Field) duration(text string) (time.Duration, error) {
+	d, err := notify.ParseDuration(f.Name, text)
+	switch {
+	case err != nil:
+		return 0, err
+	case f.lenient || d >= f.shortest && d <= f.longest:
+		return d, nil
+	case f.shortest == 0 && f.longest == math.MaxInt64:
+		return 0, notify.Faultf(f.Name, "%s %v: it is negative; use zero or more", f.Name, d)
+	case f.longest < math.MaxInt64:
+		return 0, notify.Faultf(f.Name, "%s %v: use %v to %v", f.Name, d, f.shortest, f.longest)
+	}
+	return 0, notify.Faultf(f.Name, "%s %v: use %v or more", f.Name, d, f.shortest)
+}
+
+// time reads a time that a message can be due at.
+func (f Field) time(text string) (time.Time, error) {
+	t, err := ParseTime(f.Name, text)
+	switch {
+	case err != nil:
+		return t, err
+	case t.Before(time.UnixMilli(0)):
+		return t, notify.Faultf(f.Name, "%s %.100s: it is before 1970", f.Name, text)
+	case t.After(notify.MaxDue):
+		return t, notify.Faultf(f.Name, "%s %.100s: it is past the year 9999", f.Name, text)
+	}
+	return t, nil
+}
