@@ -178,3 +178,16 @@ func ExamplePublisher_Broadcast() {
 	}
 	fmt.Println(p.ID, "is sent at", p.Due)
 }
+
+// Which field of an input was refused.
+func ExampleFault() {
+	_, err := notify.ParseLine([]byte(`{"topic":"orders","delay":"soon","body":""}`))
+	var fault *notify.Fault
+	if errors.As(err, &fault) {
+		fmt.Println("the field is", fault.Field)
+	}
+	fmt.Println(err)
+	// Output:
+	// the field is delay
+	// invalid delay "soon": write a duration such as 500ms, 90s, 1h30m or 1d
+}

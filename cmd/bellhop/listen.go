@@ -213,16 +213,10 @@ func (a *app) showBroadcast(named bool) broadcastHandler {
 
 // gapJSON is a gap as listen --json prints it.
 type gapJSON struct {
-	Gap struct {
-		Topic string          `json:"topic"`
-		After notify.Position `json:"after"` // broadcasts behind this position are missing,
-		UpTo  notify.Position `json:"up_to"` // up to and with this one
-	} `json:"gap"`
+	Gap api.Gap `json:"gap"`
 }
 
 // showGap prints a gap, which is logged as well.
 func (a *app) showGap(g subscribers.Gap) {
-	var line gapJSON
-	line.Gap.Topic, line.Gap.After, line.Gap.UpTo = g.Topic, g.After, g.UpTo
-	_ = a.printJSON(line) // what cannot be printed shows with the next broadcast
+	_ = a.printJSON(gapJSON{api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}}) // what cannot be printed shows with the next broadcast
 }

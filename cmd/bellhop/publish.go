@@ -191,8 +191,7 @@ func (a *app) body(ctx context.Context, f *publishFlags, most int) ([]byte, erro
 
 func (a *app) printPublication(p notify.Publication) error {
 	if a.json {
-		p.Due = p.Due.UTC()
-		return a.printJSON(p)
+		return a.printJSON(api.PublicationOf(p))
 	}
 	terminal.Printf(a.out, "%s %s %s %s\n", p.Topic, p.ID, p.State, a.when(p.Due))
 	return nil

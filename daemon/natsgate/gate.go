@@ -102,8 +102,8 @@ var (
 	streamGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 )
 
-// CheckPrefix reports, as a notify.ErrInvalid, what is wrong with a prefix of subjects.
-func CheckPrefix(prefix string) error {
+// checkPrefix reports what is wrong with a prefix of subjects.
+func checkPrefix(prefix string) error {
 	if len(prefix) > maxPrefix || !prefixGrammar.MatchString(prefix) {
 		return notify.Faultf("prefix", "nats prefix %.100q: use tokens of letters, digits, _ and -, joined by single dots, of at most %d bytes in all", prefix, maxPrefix)
 	}
@@ -113,9 +113,9 @@ func CheckPrefix(prefix string) error {
 	return nil
 }
 
-// CheckStream reports, as a notify.ErrInvalid, what is wrong with the name of a stream.
-func CheckStream(name string) error {
-	if len(name) > maxStream || !streamGrammar.MatchString(name) {
+// checkStream reports what is wrong with the name of a stream, if there is one.
+func checkStream(name string) error {
+	if name != "" && (len(name) > maxStream || !streamGrammar.MatchString(name)) {
 		return notify.Faultf("jetstream", "jetstream %.100q: use the name of a stream: letters, digits, _ and -, at most %d bytes", name, maxStream)
 	}
 	return nil
@@ -154,17 +154,10 @@ func (o Options) withDefaults() Options {
 // check returns a joined notify.Fault for each option that is wrong.
 func (o Options) check() error {
 	return errors.Join(
-		CheckPrefix(o.Prefix), o.checkJetStream(), o.checkDeliver(),
+		checkPrefix(o.Prefix), checkStream(o.JetStream), o.checkDeliver(),
 		store.Within("lease", "lease", o.Lease, subscribers.MinLease, subscribers.MaxLease),
 		o.checkGrace(), checkCA(o.CAFile), checkCreds(o.CredsFile),
 	)
-}
-
-func (o Options) checkJetStream() error {
-	if o.JetStream == "" {
-		return nil
-	}
-	return CheckStream(o.JetStream)
 }
 
 func (o Options) checkDeliver() error {

@@ -178,6 +178,9 @@ func wantRefused(t testing.TB, reply *nats.Msg, status int, texts ...string) {
 	if p.Status != status || reply.Header.Get("Nats-Service-Error") != p.Detail || p.Type == "" || p.Title == "" {
 		t.Errorf("got %+v with the headers %v, want the status %d", p, reply.Header, status)
 	}
+	if status == 422 && (len(p.Errors) == 0 || p.Errors[0].Name == "") {
+		t.Errorf("%+v names no field", p)
+	}
 	for _, text := range texts {
 		if !strings.Contains(p.Detail, text) {
 			t.Errorf("the detail is %q, want %q in it", p.Detail, text)
