@@ -81,20 +81,22 @@ func rowNamed(lua string) row {
 	panic("no row is called " + lua) // which the tests of Keys would find
 }
 
-// source returns what a script has of a row: a function that makes a name, or the
-// name of a channel that there is one of. Keys that there is one of are given.
+// source returns the function that makes a name of a family, for where the call is
+// not written out: see writtenOut.
 func (r row) source() string {
-	base := "BASE"
+	if r.of == "" {
+		return ""
+	}
+	return "local function " + r.lua + "(" + r.of + ") return " + r.begin() + " .. " + r.of + " end\n"
+}
+
+// begin returns what the names of a family begin with, or the name of what there
+// is one of, in Lua.
+func (r row) begin() string {
 	if r.public {
-		base = "PREFIX"
+		return "PREFIX .. '" + r.name + "'"
 	}
-	switch {
-	case r.of != "":
-		return "local function " + r.lua + "(" + r.of + ") return " + base + " .. '" + r.name + "' .. " + r.of + " end\n"
-	case r.kind == kindChannel:
-		return "local " + r.lua + " = " + base + " .. '" + r.name + "'\n"
-	}
-	return ""
+	return "BASE .. '" + r.name + "'"
 }
 
 // isGiven reports whether a script that names the row is given it in KEYS.

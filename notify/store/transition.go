@@ -68,7 +68,7 @@ func linkFile(file string, grows bool) linked {
 		shebang = "#!lua\n"
 	}
 	l := linked{}
-	text := l.link(string(source))
+	text := l.link(writtenOut(string(source)))
 	l.flagged, l.plain = redis.NewScript(shebang+text), redis.NewScript(text)
 	return l
 }
@@ -131,20 +131,24 @@ func (l *linked) head(used map[string]bool) string {
 	if used["BASE"] {
 		fmt.Fprintf(&b, "local BASE = string.sub(KEYS[1], 1, -%d)\n", len(formatName)+1)
 	}
+	var given []string
 	for _, r := range table {
 		if used[r.lua] && r.isGiven() {
 			l.keys = append(l.keys, r)
-			fmt.Fprintf(&b, "local %s = KEYS[%d]\n", r.lua, 1+len(l.keys))
+			given = append(given, r.lua)
 		}
 	}
 	if l.key = used["KEY"]; l.key {
-		fmt.Fprintf(&b, "local KEY = KEYS[%d]\n", 2+len(l.keys))
+		given = append(given, "KEY")
+	}
+	if len(given) > 0 {
+		fmt.Fprintf(&b, "local %s = unpack(KEYS, 2)\n", strings.Join(given, ", "))
 	}
 	if l.prefix = used["PREFIX"]; l.prefix {
-		b.WriteString("local PREFIX = table.remove(ARGV)\n")
+		b.WriteString("local PREFIX = ARGV[#ARGV]\nARGV[#ARGV] = nil\n")
 	}
 	if l.share = used["SHARE"]; l.share {
-		b.WriteString("local SHARE = tonumber(table.remove(ARGV))\n")
+		b.WriteString("local SHARE = ARGV[#ARGV]\nARGV[#ARGV] = nil\n")
 	}
 	return b.String()
 }
@@ -154,6 +158,12 @@ func (l *linked) head(used map[string]bool) string {
 // ErrUnreplicated of one that is promised, or that of the connection.
 func (s Shard) run(ctx context.Context, t *transition, args ...any) (*reply, error) {
 	return s.runOn(ctx, t, "", args...)
+}
+
+// repeat is run of a transition that may be carried out twice: it makes a call again that
+// Redis did not carry out, for up to retryFor.
+func (s Shard) repeat(ctx context.Context, t *transition, args ...any) (*reply, error) {
+	return Retry(ctx, func() (*reply, error) { return s.run(ctx, t, args...) })
 }
 
 // runOn is run of a transition that looks at a key which the caller chooses.

@@ -28,13 +28,13 @@ local function refuse_to_grow()
   if state and now < state and state - now <= LOOK then return nil, us, now end
   local memory = memory_of_redis()
   if memory.evicts then return redis.error_reply('EVICTS ' .. memory.evicts) end
-  local life = LOOK
-  if memory.most > 0 and SHARE < 100 then
-    local free = memory.most * SHARE / 100 * (state == 0 and AGAIN or 1) - memory.used
+  local life, share = LOOK, tonumber(SHARE)
+  if memory.most > 0 and share < 100 then
+    local free = memory.most * share / 100 * (state == 0 and AGAIN or 1) - memory.used
     if free <= 0 then
       if state ~= 0 then call('SET', key, 0) end
       return redis.error_reply(string.format('FULL %.1f of %.1f MiB of maxmemory are in use, and %d%% are for messages; '
-        .. 'have some handled, cancelled or purged, or raise maxmemory', memory.used / 1048576, memory.most / 1048576, SHARE))
+        .. 'have some handled, cancelled or purged, or raise maxmemory', memory.used / 1048576, memory.most / 1048576, share))
     end
     life = math.max(math.min(math.floor(free / FASTEST), LOOK), 1)
   end
