@@ -162,9 +162,9 @@ func TestOwnLimitOfTheBody(t *testing.T) {
 func TestDelayThatOnlyRedisCanRefuse(t *testing.T) {
 	pub, store := open(t)
 	publish(t, pub, message("waits", future))
-	for _, ttl := range []string{"", "/1000"} {
+	for _, ttl := range []time.Duration{0, time.Second} {
 		unchanged(t, store, func() {
-			_, err := pub.PublishWhen(t.Context(), notify.Message{Topic: topic, ID: "a", Body: []byte("x"), Delay: time.Second}, "-253402300799999"+ttl)
+			_, err := pub.PublishWhen(t.Context(), notify.Message{Topic: topic, ID: "a", Body: []byte("x"), Delay: time.Second, TTL: ttl}, -253402300799999)
 			wantInvalid(t, err, "delay")
 		})
 	}

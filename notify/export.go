@@ -186,7 +186,7 @@ func (e *export) write(i Info) error {
 	case i.Broadcast:
 		e.sum.Broadcasts++
 	case i.State == Leased:
-		i.Due = time.UnixMilli(ceilMs(i.Until))
+		i.Due = i.Until.Add(time.Millisecond - 1).Truncate(time.Millisecond) // not before that
 		e.sum.Leased++
 	case i.State == Ready:
 		e.sum.Ready++

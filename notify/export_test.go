@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Encode returns what Redis holds of a message that was published at a time.
@@ -15,21 +17,21 @@ func (m *Message) Encode(published time.Time) (string, error) {
 // Check reports what is wrong with a message.
 func (m *Message) Check() error { return m.check(DefaultMaxBody) }
 
-// PublishWhen publishes a message that is due as publish.lua is told it, past the checks in Go.
-func (p *Publisher) PublishWhen(ctx context.Context, m Message, when string) (Publication, error) {
+// PublishWhen publishes a message that is due as the store is told it, past the checks in Go.
+func (p *Publisher) PublishWhen(ctx context.Context, m Message, when store.When) (Publication, error) {
 	out, err := p.prepare(m)
 	if err != nil {
 		return Publication{}, err
 	}
-	keys, args, _ := p.arguments([]*outgoing{out})
-	args[len(args)-2] = when
-	reply, err := p.store.Run(ctx, publishScript, keys, args...)
+	message := out.publish()
+	message.When = when
+	placed, err := only(p.store).Publish(ctx, []store.Publish{message})
 	if err != nil {
 		return Publication{}, err
 	}
-	result := resultOf(out, reply[0].(int64), reply[1].(int64))
+	result := resultOf(&out.Message, placed[0])
 	return result.Publication, result.Err
 }
 
-// RestoredOf returns what publish.lua is told of a message that is restored.
-func RestoredOf(m *Message) string { return restoredOf(m) }
+// RestoredOf returns what the script that publishes is told of a message that is restored.
+func RestoredOf(m *Message) string { return restoredOf(m).String() }

@@ -56,7 +56,7 @@ type Info struct {
 
 // Inspect looks at a message. Errors: ErrInvalid, ErrNotFound, or that of the connection.
 func (p *Publisher) Inspect(ctx context.Context, topic, id string) (Info, error) {
-	if _, err := keysOf(p.store, topic, id); err != nil {
+	if err := checkName(topic, id); err != nil {
 		return Info{}, err
 	}
 	infos, err := inspect(ctx, p.store, topic, []string{Member(topic, id)})

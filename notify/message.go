@@ -86,44 +86,18 @@ func (m *Message) record() *Record {
 }
 
 // State is where a message stands.
-type State int
+type State = store.State
 
 // The states of a message.
 const (
-	Scheduled State = iota + 1 // waits for its due time
-	Ready                      // due, waits for a worker
-	Leased                     // a worker has it
-	Dead                       // out of attempts, expired or refused for good
+	Scheduled = store.Scheduled // waits for its due time
+	Ready     = store.Ready     // due, waits for a worker
+	Leased    = store.Leased    // a worker has it
+	Dead      = store.Dead      // out of attempts, expired or refused for good
 )
 
-var stateNames = [...]string{Scheduled: "scheduled", Ready: "ready", Leased: "leased", Dead: "dead"}
-
-// String returns the state's name, "scheduled", "ready", "leased" or "dead".
-func (s State) String() string {
-	if s < Scheduled || s > Dead {
-		return fmt.Sprintf("State(%d)", int(s))
-	}
-	return stateNames[s]
-}
-
-// MarshalText returns the state's name.
-func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads a state's name.
-func (s *State) UnmarshalText(text []byte) (err error) {
-	*s, err = ParseState(string(text))
-	return err
-}
-
 // ParseState reads a state's name.
-func ParseState(name string) (State, error) {
-	for s := Scheduled; s <= Dead; s++ {
-		if stateNames[s] == name {
-			return s, nil
-		}
-	}
-	return 0, Faultf("state", "state %.100q: use scheduled, ready, leased or dead", name)
-}
+func ParseState(name string) (State, error) { return store.ParseState(name) }
 
 var (
 	topicGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)

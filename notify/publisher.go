@@ -2,20 +2,13 @@ package notify
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"runtime"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
 )
-
-//go:embed publish.lua
-var publishSource string
-
-var publishScript = store.NewGrowingScript("publish", publishSource).Promised()
 
 const (
 	batchItems = 500     // messages in one call of a script
@@ -148,108 +141,69 @@ func (p *Publisher) prepare(m Message) (*outgoing, error) {
 
 // send publishes one batch and fills in the results.
 func (p *Publisher) send(ctx context.Context, batch []*outgoing) {
-	keys, args, order := p.arguments(batch)
-	reply, err := store.Retry(ctx, func() ([]any, error) { return p.store.Run(ctx, publishScript, keys, args...) })
-	if err == nil && len(reply) != len(batch)+1 {
-		err = fmt.Errorf("publish script: %d results for %d messages", len(reply)-1, len(batch))
+	messages := make([]store.Publish, len(batch))
+	for i, out := range batch {
+		messages[i] = out.publish()
 	}
-	if err != nil {
-		for _, out := range batch {
+	placed, err := only(p.store).Publish(ctx, messages)
+	for i, out := range batch {
+		if err != nil {
 			out.result = Result{Publication{Topic: out.Topic, ID: out.ID}, fmt.Errorf("publish %s: %w", Member(out.Topic, out.ID), err)}
+		} else {
+			out.result = resultOf(&out.Message, placed[i])
 		}
-		return
-	}
-	now, _ := reply[0].(int64)
-	for i, out := range order {
-		due, _ := reply[i+1].(int64)
-		out.result = resultOf(out, now, due)
 	}
 }
 
-func resultOf(out *outgoing, now, due int64) Result {
-	r := Result{Publication: Publication{Topic: out.Topic, ID: out.ID}}
+// publish returns the message as the store takes it.
+func (out *outgoing) publish() store.Publish {
+	return store.Publish{
+		Topic: out.Topic, Member: Member(out.Topic, out.ID), Tail: out.tail,
+		When: when(out.Delay, out.Due), TTL: out.TTL, Broadcast: out.Broadcast, Restored: restoredOf(&out.Message),
+	}
+}
+
+// when returns when something is due of which at most one of the two is given.
+func when(delay time.Duration, due time.Time) store.When {
+	if due.IsZero() {
+		return store.In(delay)
+	}
+	return store.At(due)
+}
+
+// resultOf returns what became of a message.
+func resultOf(m *Message, placed store.Placed) Result {
+	r := Result{Publication: Publication{Topic: m.Topic, ID: m.ID}}
 	switch {
-	case due == -1:
-		r.Err = fmt.Errorf("publish %s: %w", Member(out.Topic, out.ID), ErrExists)
-	case due == -2:
-		r.Err = Faultf("delay", "delay %v: it ends past the year 9999", out.Delay)
-	case due == -3:
-		r.Err = fmt.Errorf("publish %s: the ready set of the topic is foreign: it is no sorted set of ours", Member(out.Topic, out.ID))
-	case due == -5:
-		r.Err = fmt.Errorf("publish %s: the schedule of the topic or the set of all schedules is foreign: it is no sorted set of ours", Member(out.Topic, out.ID))
-	case due == -4:
-		r.Err = fmt.Errorf("publish %s: the set of broadcasts is foreign: it is no sorted set of ours", Member(out.Topic, out.ID))
-	case due == -6:
-		r.Err = fmt.Errorf("publish %s: the dead letters of the topic are foreign: they are no sorted set of ours", Member(out.Topic, out.ID))
-	case out.Restore.dead():
+	case placed.Refusal != 0:
+		r.Err = m.refused(placed.Refusal)
+	case m.Restore.dead():
 		r.State = Dead
+	case placed.Ready:
+		r.Due, r.State = placed.Due, Ready
 	default:
-		r.Due = time.UnixMilli(due)
-		r.State = Scheduled
-		if due <= now && !out.Broadcast {
-			r.State = Ready
-		}
+		r.Due, r.State = placed.Due, Scheduled
 	}
 	return r
 }
 
-// arguments returns what publish.lua is given for a batch, and the messages in the order of its reply.
-func (p *Publisher) arguments(batch []*outgoing) (keys []string, args []any, order []*outgoing) {
-	var topics []string
-	byTopic := make(map[string][]*outgoing, 1)
-	for _, out := range batch {
-		of, known := byTopic[out.Topic]
-		if !known {
-			topics = append(topics, out.Topic)
-		}
-		byTopic[out.Topic] = append(of, out)
+// refused returns the error of a message that was refused.
+func (m *Message) refused(why store.Refusal) error {
+	if why == store.TooLate {
+		return Faultf("delay", "delay %v: it ends past the year 9999", m.Delay)
 	}
-	args = make([]any, 0, 1+2*len(topics)+3*len(batch))
-	args = append(args, len(topics))
-	order = make([]*outgoing, 0, len(batch))
-	for _, topic := range topics {
-		keys = append(keys, p.store.Keys().Topic(topic)...)
-		args = append(args, topic, len(byTopic[topic]))
-		order = append(order, byTopic[topic]...)
+	if why == store.IDInUse {
+		return fmt.Errorf("publish %s: %w", Member(m.Topic, m.ID), ErrExists)
 	}
-	for _, out := range order {
-		args = append(args, Member(out.Topic, out.ID), when(&out.Message), out.tail)
-	}
-	return keys, args, order
+	return fmt.Errorf("publish %s: %s", Member(m.Topic, m.ID), foreign[why])
 }
 
-// when tells publish.lua and reschedule.lua a due time: -DELAY, 0 for at once,
-// or DUE, in milliseconds, and /TTL behind it if there is one, or * before it for a broadcast.
-// Of a message that is restored it is all that is.
-func when(m *Message) string {
-	if m.Restore != nil {
-		return restoredOf(m)
-	}
-	var spec string
-	switch {
-	case !m.Due.IsZero():
-		spec = strconv.FormatInt(max(ceilMs(m.Due), 1), 10)
-	case m.Delay > 0:
-		spec = "-" + store.Ms(m.Delay)
-	default:
-		spec = "0"
-	}
-	switch {
-	case m.Broadcast:
-		spec = "*" + spec
-	case m.TTL > 0:
-		spec += "/" + strconv.FormatInt(m.TTL.Milliseconds(), 10) // as in the record
-	}
-	return spec
-}
-
-// ceilMs returns a time in Unix milliseconds, rounded up, so that it is never early.
-func ceilMs(t time.Time) int64 {
-	ms := t.UnixMilli()
-	if t.After(time.UnixMilli(ms)) {
-		ms++
-	}
-	return ms
+// foreign says what is foreign where a message has no place.
+var foreign = map[store.Refusal]string{
+	store.ForeignReady:      "the ready set of the topic is foreign: it is no sorted set of ours",
+	store.ForeignBroadcasts: "the set of broadcasts is foreign: it is no sorted set of ours",
+	store.ForeignSchedule:   "the schedule of the topic or the set of all schedules is foreign: it is no sorted set of ours",
+	store.ForeignDead:       "the dead letters of the topic are foreign: they are no sorted set of ours",
 }
 
 // A gather sends messages of concurrent callers in batches, like the group

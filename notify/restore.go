@@ -2,9 +2,10 @@ package notify
 
 import (
 	"cmp"
-	"encoding/json"
 	"time"
 	"unicode/utf8"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // maxReason is how many bytes a reason of death has at the most: some more than a worker's is cut to.
@@ -21,17 +22,6 @@ type Restore struct {
 
 	Died   time.Time `json:"died,omitzero"` // a dead letter; zero: it is not dead
 	Reason string    `json:"reason,omitempty"`
-}
-
-// restored is what publish.lua is told of a message in place of its due time. Times are in milliseconds.
-type restored struct {
-	Due       int64  `json:"due,omitempty"`
-	Expires   int64  `json:"expires,omitempty"`
-	Broadcast bool   `json:"broadcast,omitempty"`
-	At        int64  `json:"at,omitempty"`
-	Used      int    `json:"used,omitempty"`
-	Died      int64  `json:"died,omitempty"`
-	Reason    string `json:"reason,omitempty"`
 }
 
 // dead reports whether it is a dead letter.
@@ -77,20 +67,22 @@ func checkTime(field string, at time.Time) error {
 	return nil
 }
 
-// restoredOf returns what publish.lua is told of a message that is restored.
-func restoredOf(m *Message) string {
+// restoredOf returns what the store takes of a message that is restored; nil of a new one.
+func restoredOf(m *Message) *store.Restored {
 	r := m.Restore
-	told := restored{Broadcast: m.Broadcast, Used: r.AttemptsUsed}
+	if r == nil {
+		return nil
+	}
+	told := &store.Restored{Broadcast: m.Broadcast, Used: r.AttemptsUsed}
 	if !r.Published.IsZero() {
 		told.At = r.Published.UnixMilli()
 	}
 	if r.dead() {
 		told.Died, told.Reason = r.Died.UnixMilli(), r.Reason
-	} else if told.Due = max(ceilMs(m.Due), 1); m.TTL > 0 {
+	} else if told.Due = int64(store.At(m.Due)); m.TTL > 0 {
 		told.Expires = expiryOf(m, told.Due)
 	}
-	text, _ := json.Marshal(told) // numbers and text always are JSON
-	return string(text)
+	return told
 }
 
 // expiryOf returns when a message expires that has a TTL and is due at a time, in milliseconds.

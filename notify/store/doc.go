@@ -28,11 +28,12 @@
 //
 //	place        into it                      out of it
 //	schedule     put_scheduled                take_scheduled, settle_schedule
-//	ready        put_ready, then ring last    take_oldest_ready, settle_ready
+//	ready        put_ready, then ring last    take_ready, take_oldest_ready, settle_ready
+//	either       place_due, then ring last
 //	leased       put_leased                   take_leased
 //	broadcasts   put_broadcasts               carry, which appends to a log
 //	dead         bury, put_dead               take_dead
-//	gone         forget, remove_dead
+//	gone         forget, forget_from, remove_dead
 //
 // A message is put into its new place before it is taken out of the old one, and
 // what leads to a message is written before the message: a script that Redis

@@ -11,9 +11,6 @@ var MaxDue = time.UnixMilli(maxDueMs).UTC()
 // maxDueMs is the last millisecond of the year 9999.
 const maxDueMs = 253402300799999
 
-// Ms is CeilMs as text.
-func Ms(d time.Duration) string { return strconv.FormatInt(CeilMs(d), 10) }
-
 // timeOf returns the time of a score in milliseconds. One that is foreign, and
 // beyond the times that there can be, is zero.
 func timeOf(score string) time.Time {

@@ -282,6 +282,22 @@ func askings() []asking {
 			_, err := s.RepairCounters(ctx, store.PlaceLeased, store.RepairStep{Size: 10})
 			return err
 		}},
+		{name: "publish", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Publish(ctx, []store.Publish{
+				{Topic: "t", Member: "t:1", Tail: "}\nx"}, {Topic: "t", Member: "t:2", Tail: "}\nx", When: store.In(time.Hour)},
+			})
+			return err
+		}},
+		{name: "reschedule", call: func(ctx context.Context, s store.Shard) error {
+			_, _, err := s.Reschedule(ctx, "t", "t:2", store.In(time.Minute))
+			return err
+		}},
+		{name: "cancel", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Cancel(ctx, "t", "t:2")
+			return err
+		}},
+		{name: "pause", call: func(ctx context.Context, s store.Shard) error { return s.Pause(ctx, "t") }},
+		{name: "resume", call: func(ctx context.Context, s store.Shard) error { return s.Resume(ctx, "t") }},
 	}
 }
 

@@ -26,8 +26,8 @@ if n > 0 then
   end
   if #mine > 0 then turn_receipts(topic) end
   if #from_now > 0 then
-    local _, fault = put_due(topic, from_now, now, now)
-    if fault then return fault end
+    local put, at_once = place_due(topic, from_now, now, now)
+    if not put then return foreign_place(topic, at_once) end
   end
   if #as_before > 0 and not put_ready(topic, as_before, earliest) then return foreign_ready(topic) end
   if #mine > 0 then

@@ -28,9 +28,9 @@ if #broadcasts > 0 then
   count(topic, 'broadcasts', #broadcasts / 2)
 end
 if #again > 0 then turn_receipts(topic) end
-local is_ready, fault
-if #due > 0 then is_ready, fault = put_due(topic, due, now, now) end
-if fault then return fault end
+local put, at_once = true, false
+if #due > 0 then put, at_once = place_due(topic, due, now, now) end
+if not put then return foreign_place(topic, at_once) end
 if #again > 0 then take_dead(topic, again) end
-if is_ready then ring(topic, #due / 2, us) end
+if at_once then ring(topic, #due / 2, us) end
 return { #again, left }

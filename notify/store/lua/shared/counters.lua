@@ -39,6 +39,10 @@ local function count_all(what, by)
   if by > 0 then try('HINCRBY', TOPICS, '*:' .. what, by) end
 end
 
+local function foreign_counters()
+  return redis.error_reply('the counters of topics are foreign: ' .. TOPICS)
+end
+
 -- Whether a topic is paused: nothing of it is handed out, and nobody is rung for it.
 local function paused(topic)
   return try('HGET', TOPICS, topic .. ':paused') == '1'

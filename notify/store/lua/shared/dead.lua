@@ -25,14 +25,19 @@ local function note_oldest(place)
   end
 end
 
+-- Keeps why some die or died, a list of member and reason each, before they stand anywhere; and forgets it where they do not.
+local function put_reasons(list) try('HSET', DEATHS, unpack(list)) end
+local function take_reasons(members) try('HDEL', DEATHS, unpack(members)) end
+
 -- Lays a list, pairs of time and member, down among the dead letters of a place. Oldest and newest are the least and the greatest
 -- of its times. Nobody is told.
 local function put_dead(place, list, oldest, newest)
+  local key = dead_of(place)
+  if not try('ZCARD', key) then return false end
   try('ZADD', OLDEST, 'LT', oldest, place)
   try('ZADD', NEWEST, 'GT', newest, place)
-  if try('ZADD', dead_of(place), unpack(list)) then return true end
-  note_oldest(place)
-  return false
+  call('ZADD', key, unpack(list))
+  return true
 end
 
 -- Has topics stand no more where the newest deaths are told: for who forgets topics that have no dead letters.

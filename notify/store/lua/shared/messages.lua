@@ -32,3 +32,13 @@ local function forget(members)
   if call('EXISTS', EXPIRIES) == 1 then try('ZREM', EXPIRIES, unpack(members)) end
   call('HDEL', MESSAGES, unpack(members))
 end
+
+-- Takes a member out of a place and forgets it; where it cannot be forgotten it stands there as it did. Returns whether it was
+-- there: then the caller settles the place.
+local function forget_from(place, member)
+  local score = try('ZSCORE', place, member)
+  if not score then return false end
+  call('ZREM', place, member)
+  or_undo(function() call('ZADD', place, score, member) end, forget, { member })
+  return true
+end

@@ -100,12 +100,15 @@ local function is_behind(topic, now)
   return head and head <= now
 end
 
--- Puts a list of what is due into the ready set of its topic, or behind what is overdue in its schedule. Returns whether it is
--- ready; and an error where that place is foreign.
-local function put_due(topic, list, earliest, now)
-  if is_behind(topic, now) then return false, not put_scheduled(topic, list, earliest) and foreign_schedule(topic) end
-  local is_ready = put_ready(topic, list, earliest)
-  return is_ready, not is_ready and foreign_ready(topic)
+-- Puts a list that is due into the ready set of its topic, or behind what is overdue of it. Returns whether it is put, and whether
+-- it is the ready set that takes it, or does not.
+local function place_due(topic, list, earliest, now)
+  if is_behind(topic, now) then return put_scheduled(topic, list, earliest), false end
+  return put_ready(topic, list, earliest), true
+end
+
+local function foreign_place(topic, at_once)
+  return at_once and foreign_ready(topic) or foreign_schedule(topic)
 end
 
 -- Puts a list of broadcasts of a topic where they wait for the carrier.

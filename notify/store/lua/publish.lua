@@ -1,0 +1,159 @@
+-- Publishes messages: due later into the schedule, due already into the ready set of their topic, or into the schedule where
+-- something of the topic is overdue. Broadcasts wait for the carrier in any case: it alone writes the logs, so they go out in
+-- the order of their due times.
+-- ARGV: number of topics; then topic and number of its messages for each; then for each message, topic by topic:
+--   member; when: -DELAY, 0 for at once, or DUE, all in ms, followed by /TTL if it has one, or behind * for a broadcast; its
+--   record without {"at":MS. DUE in the past is now but for broadcasts, and a time to live counts from DUE. Of a message that is
+--   restored, when is JSON of what it had elsewhere: due, expires, broadcast, at, used (attempts); or died and reason of a dead letter.
+-- Reply: now in ms, then for each message its due time in ms, -1 if the id is in use, -2 if it is due past the year 9999,
+--   -3 if the ready set of its topic is foreign, -4 if the set of all broadcasts is, -5 if the schedule of its topic or the set
+--   of all topics that have one is, -6 if the dead letters of its topic are.
+local topics = tonumber(ARGV[1])
+local refusal, us, now = refuse_to_grow()
+if refusal then return refusal end
+
+local MOST_BUSY, PASSED = 1000, 64 -- topics that are kept as busy, and messages after which one is
+local soonest = math.ceil(us / 1000) -- what a delay is added to, so that it is never too short
+local first = 2 + 2 * topics -- where the messages begin
+
+local members = {}
+for i = first, #ARGV, 3 do members[#members + 1] = ARGV[i] end
+local taken = call('HMGET', MESSAGES, unpack(members))
+
+-- The due time, the expiry if there is one, whether it is a broadcast that waits, and what is restored of it, if anything is.
+local function due_of(when)
+  local n, ttl, all = tonumber(when), nil, nil
+  if not n then
+    if string.byte(when) == 123 then
+      local had = cjson.decode(when)
+      return had.died or had.due, had.expires, had.broadcast and not had.died, had
+    end
+    all, n, ttl = string.match(when, '^(%*?)(%-?%d+)/?(%d*)$')
+    n, ttl = tonumber(n), tonumber(ttl)
+  end
+  if n < 0 then n = soonest - n elseif n == 0 then n = now end
+  return all == '*' and n or math.max(n, now), ttl and math.min(n + ttl, MAX), all == '*'
+end
+
+local at = '{"at":' .. text(now)
+local reply, seen = { now }, {}
+local records, expiries = {}, {}
+local broadcasts = { earliest = math.huge } -- a list of due times and members
+local scheduled, ready, dead = {}, {}, {} -- such a list of each topic that has some
+local announced = {} -- of each topic that has some: how many broadcasts
+local restored -- what is, if anything is: members and attempts, and members and reasons of death
+local foreign -- whether the set of all broadcasts is; nil where nobody looked
+local i = 0
+for t = 1, topics do
+  local before = #broadcasts
+  for _ = 1, tonumber(ARGV[1 + 2 * t]) do
+    i = i + 1
+    local arg = first + 3 * (i - 1)
+    local member = ARGV[arg]
+    local due, expiry, all, had = due_of(ARGV[arg + 1])
+    if all and foreign == nil then foreign = try('ZCARD', BROADCASTS) == nil end
+    if taken[i] or seen[member] then
+      due = -1
+    elseif due > MAX then
+      due = -2
+    elseif all and foreign then
+      due = -4
+    else
+      local lists, begin = due <= now and ready or scheduled, at
+      if had then
+        restored = restored or { used = {}, reasons = {} }
+        local used, reasons = restored.used, restored.reasons
+        if had.at then begin = '{"at":' .. text(had.at) end
+        if had.used then
+          used[#used + 1] = member
+          used[#used + 1] = had.used
+        end
+        if had.died then
+          reasons[#reasons + 1] = member
+          reasons[#reasons + 1] = had.reason or ''
+          lists = dead
+        end
+      end
+      local list = all and broadcasts or lists[t]
+      if not list then
+        list = { earliest = due, latest = due }
+        lists[t] = list
+      end
+      seen[member] = i
+      records[#records + 1] = member
+      records[#records + 1] = begin .. ARGV[arg + 2]
+      list[#list + 1] = due
+      list[#list + 1] = member
+      if due < list.earliest then list.earliest = due end
+      if lists == dead and due > list.latest then list.latest = due end
+      if expiry then
+        expiries[#expiries + 1] = expiry
+        expiries[#expiries + 1] = member
+      end
+    end
+    reply[i + 1] = due
+  end
+  if #broadcasts > before then announced[t] = (#broadcasts - before) / 2 end
+end
+if #records == 0 then return reply end
+
+-- Takes messages back that have no place. Where that is for a fault, it is told of each.
+local function take_back(list, fault)
+  if not list or #list == 0 or list.placed then return end
+  local gone = {}
+  for j = 2, #list, 2 do
+    gone[#gone + 1] = list[j]
+    if fault then reply[seen[list[j]] + 1] = fault end
+  end
+  if restored then take_reasons(gone) end
+  forget(gone)
+end
+
+-- Counts a list of a topic that was put into its place, or takes it back for a fault. A topic stands among the busy ones since it
+-- passed a multiple of some, so that most publishes write nothing there; one that is new, where there is place.
+local published = 0
+local function conclude(topic, list, put, fault)
+  list.placed = put
+  if not put then return take_back(list, fault) end
+  local by = #list / 2
+  published = published + by
+  local n = count(topic, 'published', by)
+  if not n or n % PASSED >= by and (n > by or (try('ZCARD', BUSY) or MOST_BUSY) >= MOST_BUSY) then return end
+  try('ZADD', BUSY, now, topic)
+  try('ZREMRANGEBYRANK', BUSY, 0, -MOST_BUSY - 1)
+end
+
+local function place_all()
+  if #broadcasts > 0 then
+    put_broadcasts(broadcasts, broadcasts.earliest)
+    broadcasts.placed = true
+  end
+  for t = 1, topics do
+    local topic, later, due, died = ARGV[2 * t], scheduled[t], ready[t], dead[t]
+    if announced[t] then count(topic, 'broadcasts', announced[t]) end
+    if later then conclude(topic, later, put_scheduled(topic, later, later.earliest), -5) end
+    if due then
+      local put, at_once = place_due(topic, due, due.earliest, now)
+      conclude(topic, due, put, at_once and -3 or -5)
+      if put and at_once then ring(topic, #due / 2, us) end
+    end
+    if died then conclude(topic, died, put_dead(topic, died, died.earliest, died.latest), -6) end -- nobody is told: they died elsewhere
+  end
+end
+
+if #expiries > 0 then call('ZADD', EXPIRIES, unpack(expiries)) end
+if restored and #restored.used > 0 then call('HSET', ATTEMPTS, unpack(restored.used)) end
+if restored and #restored.reasons > 0 then put_reasons(restored.reasons) end
+call('HSET', MESSAGES, unpack(records))
+local placed, fault = pcall(place_all)
+count_all('published', published)
+if not placed then
+  take_back(broadcasts)
+  for t = 1, topics do
+    take_back(scheduled[t])
+    take_back(ready[t])
+    take_back(dead[t])
+  end
+  error(fault, 0)
+end
+return reply

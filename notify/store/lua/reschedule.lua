@@ -1,0 +1,55 @@
+-- Gives a scheduled or ready message, or a broadcast that waits, another due time; its time to live counts from there.
+-- ARGV: topic, member, when: -DELAY, 0 for at once, or DUE, all in ms. DUE in the past is now but for broadcasts, and a time to
+--   live counts from DUE.
+-- Reply: the state it was in, '' if there is none, and where that was scheduled or ready: now in ms, 1 for a broadcast, and its
+--   due time in ms, -2 past the year 9999.
+local topic, member, due = unpack(ARGV)
+local us, now = clock()
+if call('ZSCORE', LEASED, member) then return { 'leased' } end
+local schedule, ready = schedule_of(topic), ready_of(topic)
+local broadcast = try('ZSCORE', BROADCASTS, member)
+local scheduled = broadcast or try('ZSCORE', schedule, member)
+if not scheduled and not call('ZSCORE', ready, member) then
+  if call('ZSCORE', dead_of(topic), member) then return { 'dead' } end
+  return { '' }
+end
+local state = scheduled and 'scheduled' or 'ready'
+
+due = tonumber(due)
+if due < 0 then due = math.ceil(us / 1000) - due elseif due == 0 then due = now end
+if due > MAX then return { state, now, 0, -2 } end
+if broadcast then
+  put_broadcasts({ due, member }, due)
+  return { state, now, 1, due }
+end
+
+local asked = due
+due = math.max(due, now)
+
+-- Whether another message of the topic is overdue.
+local function is_behind_another()
+  local first_two = try('ZRANGE', schedule, 0, 1, 'WITHSCORES') or {}
+  local head = tonumber(first_two[first_two[1] == member and 4 or 2])
+  return head and head <= now
+end
+
+local later = due > now or is_behind_another()
+if later and (scheduled == nil or not try('ZCARD', SCHEDULES)) then return foreign_schedule(topic) end
+local ttl = line_of(call('HGET', MESSAGES, member)).ttl
+local expiry = ttl and math.min(asked + ttl, MAX)
+if expiry then call('ZADD', EXPIRIES, 'GT', expiry, member) end -- for now the later of the two, so that it never expires too early
+
+if later then
+  put_scheduled(topic, { due, member }, due)
+  if scheduled then
+    settle_schedule(topic) -- which it may have been first in, and due before
+  else
+    take_ready(topic, member)
+  end
+else
+  if not put_ready(topic, { due, member }, due) then return foreign_ready(topic) end
+  if scheduled then take_scheduled(topic, member) end
+end
+if expiry then call('ZADD', EXPIRIES, expiry, member) end
+if not later then ring(topic, 1, us) end
+return { state, now, 0, due }

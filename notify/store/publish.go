@@ -1,0 +1,147 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+)
+
+var publishScript = script("publish", promised, grows)
+
+// A When is a due time as scripts are given it: a time in Unix milliseconds, less
+// than 0 for so many milliseconds after Redis has taken the call, 0 for at once.
+type When int64
+
+// In returns when something is due after a delay, rounded up to a millisecond.
+func In(delay time.Duration) When { return When(-CeilMs(delay)) }
+
+// At returns when something is due at a time, rounded up to a millisecond.
+func At(due time.Time) When {
+	ms := due.UnixMilli()
+	if due.After(time.UnixMilli(ms)) {
+		ms++
+	}
+	return When(max(ms, 1))
+}
+
+// A Publish is a message on its way into a shard.
+type Publish struct {
+	Topic  string
+	Member string
+	Tail   string // of its record, as [Record.EncodeTail] returns it
+
+	When      When          // in the past: since then for a broadcast, at once for others
+	TTL       time.Duration // counted from When, cut to the millisecond; zero: never expires
+	Broadcast bool          // then it has no TTL
+
+	Restored *Restored // of a message of another store, in place of When, TTL and Broadcast
+}
+
+// Restored is what a message had in another store. Times are in Unix milliseconds.
+type Restored struct {
+	Due       int64  `json:"due,omitempty"`
+	Expires   int64  `json:"expires,omitempty"` // zero: never
+	Broadcast bool   `json:"broadcast,omitempty"`
+	At        int64  `json:"at,omitempty"`   // when it was published; zero: now
+	Used      int    `json:"used,omitempty"` // attempts
+	Died      int64  `json:"died,omitempty"` // of a dead letter, which has no Due
+	Reason    string `json:"reason,omitempty"`
+}
+
+// String returns r as the script is given it: JSON.
+func (r *Restored) String() string {
+	text, _ := json.Marshal(r) // numbers and text always are JSON
+	return string(text)
+}
+
+// A Refusal is why a message did not get the place that it was meant to have; 0: it has it.
+type Refusal int
+
+// Why messages are refused.
+const (
+	IDInUse           Refusal = -1 - iota
+	TooLate                   // due past the year 9999
+	ForeignReady              // the ready set of the topic is no sorted set
+	ForeignBroadcasts         // nor is the set of all broadcasts that wait
+	ForeignSchedule           // nor is the schedule of the topic, or the set of all schedules
+	ForeignDead               // nor are the dead letters of the topic
+)
+
+// Placed is where a message stands since a call.
+type Placed struct {
+	Due     time.Time // of a dead letter, when it died
+	Ready   bool      // it was due already, also where it waits behind what is overdue
+	Refusal Refusal   // if not 0, nothing of the message was changed
+}
+
+// Publish publishes messages, and returns what became of each, in their order. One
+// that is refused does not keep the others back. A call that Redis did not carry
+// out is repeated for about a second. Errors: ErrFull, ErrUnfit, a RightsError,
+// ErrUnreplicated, or that of the connection, after which they may or may not be
+// published.
+func (s Shard) Publish(ctx context.Context, batch []Publish) ([]Placed, error) {
+	args, order := publishArgs(batch)
+	r, err := s.repeat(ctx, publishScript, args...)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Placed, len(batch))
+	now := r.integer()
+	for _, i := range order {
+		all[i] = r.placed(now, batch[i].Broadcast)
+	}
+	return all, r.end()
+}
+
+// publishArgs returns what the script is given for a batch, and the indexes of its
+// messages in the order of the reply: topic by topic.
+func publishArgs(batch []Publish) (args []any, order []int) {
+	var topics []string
+	byTopic := make(map[string][]int, 1)
+	for i := range batch {
+		topic := batch[i].Topic
+		of, known := byTopic[topic]
+		if !known {
+			topics = append(topics, topic)
+		}
+		byTopic[topic] = append(of, i)
+	}
+	args = make([]any, 0, 1+2*len(topics)+3*len(batch)+2)
+	args = append(args, len(topics))
+	order = make([]int, 0, len(batch))
+	for _, topic := range topics {
+		args = append(args, topic, len(byTopic[topic]))
+		order = append(order, byTopic[topic]...)
+	}
+	for _, i := range order {
+		args = append(args, batch[i].Member, batch[i].when(), batch[i].Tail)
+	}
+	return args, order
+}
+
+// when returns all that the script is told of a message beside its record.
+func (p *Publish) when() string {
+	switch when := strconv.FormatInt(int64(p.When), 10); {
+	case p.Restored != nil:
+		return p.Restored.String()
+	case p.Broadcast:
+		return "*" + when
+	case p.TTL > 0:
+		return when + "/" + strconv.FormatInt(p.TTL.Milliseconds(), 10) // as in the record
+	default:
+		return when
+	}
+}
+
+// placed reads a due time in ms, or a Refusal.
+func (r *reply) placed(now int64, broadcast bool) Placed {
+	due := r.integer()
+	switch {
+	case due >= 0:
+		return Placed{Due: time.UnixMilli(due), Ready: due <= now && !broadcast}
+	case due < int64(ForeignDead) && r.err == nil:
+		r.fail("a due time, or why there is none", due)
+	}
+	return Placed{Refusal: Refusal(due)}
+}
