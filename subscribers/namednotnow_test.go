@@ -340,3 +340,26 @@ func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
 		})
 	}
 }
+
+// What is given back to a Redis that has just lost all that it held nobody has: the gap that is told begins before it.
+func TestNamedNotNowIsLostWithRedis(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	began, refuse := make(chan notify.Position, 100), make(chan struct{})
+	gaps := make(chan subscribers.Gap, 100)
+	storetest.Run(t, func(ctx context.Context) error {
+		return newListener(store).Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
+			began <- b.Position
+			<-refuse
+			return subscribers.NotNow(errBarred, 0)
+		}, subscribers.ListenOptions{Name: "n", From: subscribers.FromBeginning(), OnGap: func(g subscribers.Gap) { gaps <- g }})
+	})
+	broadcast(t, store, topic, "a")
+	at := storetest.Receive(t, "it is handled", began)
+	emptied(t, store, server, false)
+	close(refuse)
+	if g := storetest.Receive(t, "it is told", gaps); g.After >= at || g.UpTo < at {
+		t.Errorf("it is told of %+v, and gave %v back", g, at)
+	}
+}
