@@ -3,7 +3,6 @@ package natsgate
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,13 +13,9 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
-
-//go:embed bridge.lua
-var bridgeSource string
-
-var bridgeScript = notify.NewScript("bridge", bridgeSource)
 
 const (
 	confirmWithin = 5 * time.Second // before they are sent again
@@ -85,7 +80,7 @@ func (g *Gate) bridgeOn(ctx context.Context, began func()) error {
 // is gone, Redis lost all that it held: all that it holds since is new, and what
 // was lost is a gap.
 func (g *Gate) bridged(ctx context.Context) (subscribers.From, error) {
-	at, err := g.runBridge(ctx, 0)
+	at, err := g.bridgeTo(ctx, 0)
 	switch {
 	case err != nil:
 		return subscribers.From{}, err
@@ -104,7 +99,7 @@ func (g *Gate) moveOn(ctx context.Context, to notify.Position) {
 	quiet := false
 	for pause := (backoff.Pause{}); ; pause.Wait(ctx) {
 		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveWithin)
-		_, err := g.runBridge(once, to)
+		_, err := g.bridgeTo(once, to)
 		cancel()
 		if err == nil || ctx.Err() != nil {
 			return
@@ -116,14 +111,17 @@ func (g *Gate) moveOn(ctx context.Context, to notify.Position) {
 	}
 }
 
-func (g *Gate) runBridge(ctx context.Context, to notify.Position) (notify.Position, error) {
-	reply, err := g.store.Run(ctx, bridgeScript, []string{g.store.Keys().Bridge()}, int64(to))
+// bridgeTo moves the place in the log on, and returns it; 0 asks for it.
+func (g *Gate) bridgeTo(ctx context.Context, to notify.Position) (notify.Position, error) {
+	at, err := g.shard().BridgeTo(ctx, to)
 	if err != nil {
 		return 0, fmt.Errorf("place of the bridge to nats: %w", err)
 	}
-	text, _ := reply[0].(string)
-	return notify.ParsePosition(text)
+	return at, nil
 }
+
+// shard returns the shard of which the gate tells NATS: a store has one.
+func (g *Gate) shard() store.Shard { return g.store.Shards()[0] }
 
 // outgoing is a broadcast as it is sent.
 type outgoing struct {
@@ -247,6 +245,6 @@ func (g *Gate) outgoing(b *subscribers.Broadcast) outgoing {
 	h := eventHeader(g.source(), b.Topic, b.ID, b.Due, b.Record)
 	h.Set("Bellhop-Position", b.Position.String())
 	// An id may be used again, and that is another broadcast; a position is not.
-	h.Set(nats.MsgIdHdr, g.store.Keys().Prefix()+":"+b.Position.String())
+	h.Set(nats.MsgIdHdr, g.store.Prefix()+":"+b.Position.String())
 	return outgoing{&nats.Msg{Subject: g.o.Prefix + ".broadcast." + b.Topic, Header: h, Data: b.Body}, b.Position}
 }

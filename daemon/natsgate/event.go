@@ -49,4 +49,4 @@ func percentEncode(s string) string {
 }
 
 // source is what the sources of events begin with.
-func (g *Gate) source() string { return "/" + g.store.Keys().Prefix() }
+func (g *Gate) source() string { return "/" + g.store.Prefix() }

@@ -3,7 +3,6 @@ package natsgate
 import (
 	"encoding/json"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +18,7 @@ const maxHints = 10_000 // topics, and deaths, that wait to be told
 // to Redis, which must not wait for NATS: what cannot be sent yet is put
 // together, and beyond a limit lost.
 type hints struct {
-	epoch string        // of the term
+	epoch int64         // of the term
 	deaf  bool          // nothing is heard, which is told; only note uses it
 	news  chan struct{} // something is to be sent
 
@@ -44,7 +43,7 @@ type death struct {
 
 func newHints(t carrier.Term) *hints {
 	return &hints{
-		epoch: strconv.FormatInt(t.Epoch, 10), news: make(chan struct{}, 1),
+		epoch: t.Epoch, news: make(chan struct{}, 1),
 		hinted: hinted{wakes: make(map[string]int)},
 	}
 }
@@ -55,7 +54,7 @@ func (g *Gate) note(h *hints, e notify.Event) {
 	case notify.Heard:
 		g.noteHeard(h, e)
 	case notify.Beat:
-		if epoch, _, _ := strings.Cut(e.Payload, " "); epoch != h.epoch {
+		if e.Epoch() != h.epoch {
 			break // another's: this one is deposed, and about to notice
 		}
 		h.mu.Lock()
@@ -77,13 +76,12 @@ func (g *Gate) note(h *hints, e notify.Event) {
 
 // noteHeard takes note of a wake-up or a death.
 func (g *Gate) noteHeard(h *hints, e notify.Event) {
-	keys := g.store.Keys()
+	shard := g.shard()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if topic, ok := strings.CutPrefix(e.Channel, keys.Wake("")); ok {
-		n, _ := strconv.Atoi(e.Payload)
-		g.noteWake(h, topic, n)
-	} else if topic, ok := strings.CutPrefix(e.Channel, keys.Death("")); ok {
+	if topic, ok := shard.Woken(e); ok {
+		g.noteWake(h, topic, int(e.Number()))
+	} else if topic, ok := shard.Died(e); ok {
 		g.noteDeath(h, topic, e.Payload)
 	}
 }

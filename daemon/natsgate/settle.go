@@ -2,28 +2,15 @@ package natsgate
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
-
-//go:embed extend.lua
-var extendSource string
-
-var extendScript = notify.NewScript("extend", extendSource)
-
-// extendedLonger is for how long the receipt of a lease that was extended is
-// kept after its end: the carrier takes the message back within that time.
-const extendedLonger = time.Minute
 
 // settle settles a claimed message.
 func (g *Gate) settle(ctx context.Context, r request) (*nats.Msg, error) {
@@ -86,22 +73,20 @@ func (g *Gate) settleOnce(ctx context.Context, d subscribers.Delivery, s settlem
 	return err
 }
 
-// extendedKey is the string that holds the receipt that a token's lease has
-// since it was extended.
-func (g *Gate) extendedKey(t token) string {
-	return g.store.Keys().Extended(notify.Member(t.topic, t.id))
+// claimed is the lease that a token names.
+func (t token) claimed() store.Lease {
+	return store.Lease{Member: notify.Member(t.topic, t.id), Receipt: int64(t.receipt)}
 }
 
 // extend gives the message of a token the time again that its claim gave.
 func (g *Gate) extend(ctx context.Context, t token) error {
-	member := notify.Member(t.topic, t.id)
-	reply, err := g.store.Run(ctx, extendScript, []string{g.extendedKey(t)},
-		member, int64(t.receipt), t.lease.Milliseconds(), extendedLonger.Milliseconds())
-	if err != nil {
-		return fmt.Errorf("extend %s: %w", member, err)
+	claimed := t.claimed()
+	lost, err := g.store.Of(t.topic).ExtendAs(ctx, claimed, t.lease)
+	if err == nil && lost {
+		err = notify.ErrLeaseLost
 	}
-	if done, _ := reply[0].(int64); done == 0 {
-		return fmt.Errorf("extend %s: %w", member, notify.ErrLeaseLost)
+	if err != nil {
+		return fmt.Errorf("extend %s: %w", claimed.Member, err)
 	}
 	return nil
 }
@@ -109,14 +94,10 @@ func (g *Gate) extend(ctx context.Context, t token) error {
 // extended returns the receipt that a token's lease has: that of the claim,
 // unless it was extended since.
 func (g *Gate) extended(ctx context.Context, t token) (subscribers.Receipt, error) {
-	kept, err := g.store.Client().Get(ctx, g.extendedKey(t)).Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return 0, fmt.Errorf("settle %s: redis at %s: %w", notify.Member(t.topic, t.id), g.store.Where(), err)
-	}
-	was, is, _ := strings.Cut(kept, " ")
-	receipt, err := strconv.ParseInt(is, 10, 64)
-	if err != nil || was != strconv.FormatInt(int64(t.receipt), 10) {
-		return t.receipt, nil
+	claimed := t.claimed()
+	receipt, err := g.store.Of(t.topic).Extended(ctx, claimed)
+	if err != nil {
+		return 0, fmt.Errorf("settle %s: %w", claimed.Member, err)
 	}
 	return subscribers.Receipt(receipt), nil
 }

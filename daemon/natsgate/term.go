@@ -94,8 +94,8 @@ func (g *Gate) hint(ctx context.Context, t carrier.Term) {
 	var hearing sync.WaitGroup
 	defer hearing.Wait()
 	hearing.Go(func() {
-		keys := g.store.Keys()
-		g.store.Hear(ctx, func(e notify.Event) { g.note(h, e) }, keys.Wake("*"), keys.Death("*"))
+		shard := g.shard()
+		g.store.Hear(ctx, func(e notify.Event) { g.note(h, e) }, shard.Wakes(), shard.Deaths())
 	})
 	defer g.hinting.Ended()
 	for {

@@ -4,17 +4,16 @@ import (
 	"bytes"
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -73,13 +72,7 @@ func unseal(text string, secret []byte) (token, error) {
 	return t, nil
 }
 
-//go:embed secret.lua
-var secretSource string
-
-var secretScript = notify.NewScript("secret", secretSource).Promised()
-
 const (
-	secretSize  = 32          // bytes
 	secretFresh = time.Minute // after which it is read again before a token is made with it: it may be lost, and be another now
 	secretAgain = time.Second // within which it is not read again for a token that does not fit
 )
@@ -101,18 +94,12 @@ func (s *secret) get(ctx context.Context, fresh time.Duration) ([]byte, error) {
 	if s.text != nil && time.Since(s.read) < fresh {
 		return s.text, nil
 	}
-	random := make([]byte, secretSize)
-	rand.Read(random) // it never fails
-	reply, err := s.store.Run(ctx, secretScript, []string{s.store.Keys().Secret()}, hex.EncodeToString(random))
-	if err != nil {
-		if s.text != nil {
-			return s.text, nil
-		}
+	text, err := s.store.Home().Secret(ctx)
+	switch {
+	case err != nil && s.text != nil && !errors.Is(err, store.ErrNoSecret):
+		return s.text, nil
+	case err != nil:
 		return nil, fmt.Errorf("read the secret: %w", err)
-	}
-	text, _ := reply[0].(string)
-	if len(text) < secretSize {
-		return nil, fmt.Errorf("read the secret: %s is foreign: it holds no secret of ours; delete it", s.store.Keys().Secret())
 	}
 	s.text, s.read = []byte(text), time.Now()
 	return s.text, nil

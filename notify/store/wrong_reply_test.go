@@ -170,6 +170,18 @@ func askings() []asking {
 		}},
 		{name: "carry, where another does", right: []any{int64(0), "8 1 3000 other"}, call: carryOnce},
 		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(1), int64(0), int64(3), int64(2), []any{"t", int64(4), "_", int64(1)}}},
+		{name: "bridge", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.BridgeTo(ctx, 7)
+			return err
+		}},
+		{name: "secret", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Secret(ctx)
+			return err
+		}},
+		{name: "extend_as", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.ExtendAs(ctx, store.Lease{Member: "t:1", Receipt: 1}, time.Second)
+			return err
+		}},
 		{name: "sweep, where another does", right: []any{int64(0), ""}, call: sweepOnce},
 		{name: "ack", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.Ack(ctx, "t", []store.Lease{{Member: "t:1", Receipt: 1}})

@@ -1,0 +1,11 @@
+-- Moves the place up to which broadcasts were passed on, forward only.
+-- ARGV: the place, in us; 0 asks for it.
+-- Reply: the place, as MS-US.
+local to = tonumber(ARGV[1])
+local ms, us = string.match(call('GET', BRIDGE) or '', '^(%d+)-(%d+)$')
+local place = ms and ms * 1000 + us or 0
+if to > place then
+  place = to
+  call('SET', BRIDGE, id_of(place))
+end
+return { id_of(place) }
