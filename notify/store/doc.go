@@ -83,7 +83,7 @@
 //	log:TOPIC               stream   broadcasts that were sent: id, due, prev, record; as a channel, the bell of this log
 //	listeners               hash     named listeners → registration: PATTERN START FLOOR ID
 //	places:LISTENER         hash     topics → position of the last broadcast that was handed out
-//	held:LISTENER           zset     POSITION TOPIC of broadcasts in hand → end of the lease in ms
+//	held:LISTENER           zset     POSITION TOPIC of broadcasts in hand → end of the lease in ms; 0: given back
 //	tries:LISTENER          hash     POSITION TOPIC of those handed out more than once → how often more
 //	handed                  zset     named listeners that have broadcasts in hand → ms of the end of the first lease
 //	bridge                  string   position up to which broadcasts were passed on to NATS

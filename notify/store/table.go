@@ -52,7 +52,7 @@ var table = []row{
 	{lua: "log_of", name: "log:", of: "topic", kind: kindStream, holds: "broadcasts that were sent: id, due, prev, record; as a channel, the bell of this log"},
 	{lua: "LISTENERS", name: "listeners", kind: kindHash, holds: "named listeners", with: "registration: PATTERN START FLOOR ID"},
 	{lua: "places_of", name: "places:", of: "listener", kind: kindHash, holds: "topics", with: "position of the last broadcast that was handed out"},
-	{lua: "held_of", name: "held:", of: "listener", kind: kindZSet, holds: "POSITION TOPIC of broadcasts in hand", with: "end of the lease in ms"},
+	{lua: "held_of", name: "held:", of: "listener", kind: kindZSet, holds: "POSITION TOPIC of broadcasts in hand", with: "end of the lease in ms; 0: given back"},
 	{lua: "tries_of", name: "tries:", of: "listener", kind: kindHash, holds: "POSITION TOPIC of those handed out more than once", with: "how often more"},
 	{lua: "HANDED", name: "handed", kind: kindZSet, holds: "named listeners that have broadcasts in hand", with: "ms of the end of the first lease"},
 	{lua: "BRIDGE", name: "bridge", kind: kindString, holds: "position up to which broadcasts were passed on to NATS"},
