@@ -15,6 +15,14 @@ if flags[1] == '1' then -- whoever comes waits, so that it is rung when the topi
   return { 1, 0, {}, {}, {}, {}, -1 }
 end
 local found = call('ZRANGE', ready, '-inf', now - age, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
+if #found == 0 then
+  if inbox ~= '' then try('ZADD', waiting, text(us), inbox) end
+  local first = age > 0 and (try('ZRANGE', ready, 0, 0, 'WITHSCORES') or {})[2]
+  return { 1, 0, {}, {}, {}, {}, first and math.ceil(first + age - now) or -1 }
+end
+
+-- * * *
+
 local members = {}
 for i = 1, #found, 2 do members[#members + 1] = found[i] end
 local records = records_of(members)
@@ -23,10 +31,6 @@ for i = #members, #records + 1, -1 do members[i] = nil end -- what does not fit 
 
 if inbox ~= '' then
   if short then try('ZADD', waiting, text(us), inbox) else try('ZREM', waiting, inbox) end
-end
-if #members == 0 then
-  local first = age > 0 and head_of(ready)
-  return { 1, 0, {}, {}, {}, {}, first and math.ceil(first + age - now) or -1 }
 end
 
 local expiries = call('EXISTS', EXPIRIES) == 1 and try('ZMSCORE', EXPIRIES, unpack(members)) or {}
