@@ -41,7 +41,7 @@ func Run(ctx context.Context, c Config, o Options) error {
 		return err
 	}
 	log := o.Logger
-	log.Info("starting", "redis", p.store.Where(), "prefix", p.store.Keys().Prefix())
+	log.Info("starting", "redis", p.store.Where(), "prefix", p.store.Prefix())
 	for _, l := range p.listeners {
 		log.Info("serving http", "address", l.Addr().String(), "tls", c.TLSCertFile != "", "tokens", c.TokensFile != "")
 	}

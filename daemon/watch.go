@@ -41,7 +41,7 @@ func Waiting(store *notify.Store) string {
 	text := "waiting for Redis at " + store.Where()
 	fault := store.Trouble()
 	switch {
-	case fault == nil && store.Client().PoolStats().TotalConns > 0: // what fails is closed
+	case fault == nil && store.PoolStats().TotalConns > 0: // what fails is closed
 		return ""
 	case fault == nil:
 		return text

@@ -82,7 +82,7 @@ func (a *app) topicsLike(ctx context.Context, s *session, begun string) (names [
 
 // listenersLike finds named listeners.
 func (a *app) listenersLike(ctx context.Context, s *session, begun string) ([]string, error) {
-	names, err := s.store.Client().HKeys(ctx, s.store.Keys().Listeners()).Result()
+	names, err := s.store.Home().ListenerNames(ctx)
 	names = slices.DeleteFunc(names, func(name string) bool {
 		return !strings.HasPrefix(name, begun) || terminal.Quote(name) != name // that is none of ours
 	})

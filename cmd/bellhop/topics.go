@@ -261,7 +261,7 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 // draw prints the topics, or why they could not be counted.
 func (a *app) draw(s *session, shown shownTopics, fault error) error {
 	room := columnsOf(a.out)
-	lines := wrap(terminal.Escape(fmt.Sprintf("%s  %s  prefix %s", a.stamp(time.Now()), s.store.Where(), s.store.Keys().Prefix())), room)
+	lines := wrap(terminal.Escape(fmt.Sprintf("%s  %s  prefix %s", a.stamp(time.Now()), s.store.Where(), s.store.Prefix())), room)
 	switch {
 	case fault != nil:
 		lines = append(append(lines, ""), wrap(terminal.Escape(fault.Error()), room)...)

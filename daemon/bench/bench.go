@@ -151,11 +151,10 @@ func measure(ctx context.Context, c notify.Config, o Options, m measurement, on 
 	return m.run(ctx, s)
 }
 
-// remove removes every key of a store, a bounded page at a time.
+// remove removes all that a store holds, as far as Redis can be asked.
 func remove(ctx context.Context, store *notify.Store) {
-	scan := store.Client().Scan(ctx, 0, store.Keys().Base()+"*", 1000).Iterator()
-	for scan.Next(ctx) {
-		store.Client().Unlink(ctx, scan.Val())
+	for _, shard := range store.Shards() {
+		_ = shard.Wipe(ctx) // nothing is measured any more
 	}
 }
 
@@ -165,7 +164,7 @@ func Clock(ctx context.Context, store *notify.Store) (time.Duration, error) {
 	best, offset := time.Hour, time.Duration(0)
 	for range 20 {
 		sent := time.Now()
-		there, err := store.Client().Time(ctx).Result()
+		there, err := store.Time(ctx)
 		if err != nil {
 			return 0, fmt.Errorf("ask redis at %s for its time: %w", store.Where(), err)
 		}

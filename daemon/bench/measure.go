@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -284,6 +281,11 @@ const herd = 200
 
 // measureHerd counts the calls that one message causes where 200 subscribers wait for its topic.
 func measureHerd(ctx context.Context, s *stage) error {
+	s, claims, err := s.counting()
+	if err != nil {
+		return err
+	}
+	defer s.store.Close()
 	handled := make(chan struct{}, 1)
 	var subs []*subscribers.Subscriber
 	for range herd {
@@ -297,9 +299,7 @@ func measureHerd(ctx context.Context, s *stage) error {
 		if err := s.ready(ctx, topic, herd); err != nil {
 			return err
 		}
-		var claims claimCount
-		claims.inbox = s.store.Keys().Inbox("")
-		s.store.Client().AddHook(&claims)
+		before := claims.Load()
 		if _, err := s.pub.Publish(ctx, notify.Message{Topic: topic, Body: s.body(), Delay: 300 * time.Millisecond}); err != nil {
 			return err
 		}
@@ -314,35 +314,26 @@ func measureHerd(ctx context.Context, s *stage) error {
 		if err := s.ready(ctx, topic, herd); err != nil {
 			return err
 		}
-		s.tell("claims for one message", float64(claims.n.Load()), "calls")
+		s.tell("claims for one message", float64(claims.Load()-before), "calls")
 		return nil
 	}, subs...)
 }
 
-// claimCount counts the claims of subscribers that go through a client: the scripts that are given an inbox.
-type claimCount struct {
-	inbox string
-	n     atomic.Int64
-}
-
-// DialHook leaves dialling as it is.
-func (c *claimCount) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessPipelineHook leaves pipelines as they are.
-func (c *claimCount) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-// ProcessHook counts.
-func (c *claimCount) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		for _, arg := range cmd.Args() {
-			if text, ok := arg.(string); ok && strings.HasPrefix(text, c.inbox) {
-				c.n.Add(1)
-			}
-		}
-		return next(ctx, cmd)
+// counting returns the stage with a store that counts the claims which go through it.
+func (s *stage) counting() (*stage, *atomic.Int64, error) {
+	store, err := notify.Open(s.redis)
+	if err != nil {
+		return nil, nil, err
 	}
+	claims := new(atomic.Int64)
+	store.Observe(func(script string, _ time.Duration, _ error) {
+		if script == "claim" {
+			claims.Add(1)
+		}
+	})
+	with := *s
+	with.store, with.pub = store, notify.NewPublisher(store, notify.PublisherOptions{})
+	return &with, claims, nil
 }
 
 // memorySize is how many messages wait while the memory is measured.

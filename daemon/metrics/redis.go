@@ -169,7 +169,7 @@ func (r *redisState) Collect(to chan<- prometheus.Metric) {
 	now := r.look()
 	show(r.up, prometheus.GaugeValue, truth(now.up))
 	show(r.took, prometheus.GaugeValue, now.took.Seconds())
-	stats := r.store.Client().PoolStats()
+	stats := r.store.PoolStats()
 	for _, f := range r.pool {
 		show(f.desc, f.kind, f.value(stats))
 	}

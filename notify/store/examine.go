@@ -61,3 +61,24 @@ func (s Shard) WakeChannel(topic string) string { return s.store.keys.Wake(topic
 func (s Shard) Ring(ctx context.Context, id, topic string) error {
 	return s.store.client.Publish(ctx, s.store.keys.Inbox(id), topic).Err()
 }
+
+// Time returns the time by Redis's clock.
+func (s *Store) Time(ctx context.Context) (time.Time, error) { return s.client.Time(ctx).Result() }
+
+// wipePage is how many keys a call of a wipe looks at, most of which may be another program's.
+const wipePage = 1000
+
+// Wipe removes all that the shard holds.
+func (s Shard) Wipe(ctx context.Context) error {
+	node, err := s.store.node(ctx)
+	if err != nil {
+		return err
+	}
+	scan := node.Scan(ctx, 0, s.store.keys.base+"*", wipePage).Iterator()
+	for scan.Next(ctx) {
+		if err := node.Unlink(ctx, scan.Val()).Err(); err != nil {
+			return err
+		}
+	}
+	return scan.Err()
+}

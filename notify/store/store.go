@@ -235,6 +235,9 @@ func (s *Store) Trouble() error {
 	return nil
 }
 
+// PoolStats returns how many connections to Redis there are, and how they are used.
+func (s *Store) PoolStats() *redis.PoolStats { return s.client.PoolStats() }
+
 // once makes a call of a script.
 func (s *Store) once(ctx context.Context, node redis.UniversalClient, t *transition, one *redis.Script, keys []string, argv []any) ([]any, error) {
 	if t.promised && s.replicas > 0 {
