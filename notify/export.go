@@ -2,7 +2,6 @@ package notify
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,12 +10,6 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
-)
-
-var (
-	//go:embed export.lua
-	exportSource string
-	exportScript = store.NewScript("export", look+exportSource)
 )
 
 // Pages of an export: how many messages, so that a page takes Redis about a
@@ -72,25 +65,14 @@ func (p *Publisher) Export(ctx context.Context, w io.Writer, on func(done, all i
 			break
 		}
 	}
-	paused, err := p.paused(ctx)
+	paused, err := only(p.store).Paused(ctx)
 	if err != nil {
 		return e.sum, fmt.Errorf("export: look for paused topics: %w", err)
 	}
-	e.sum.Paused = paused
+	if slices.Sort(paused); len(paused) > 0 {
+		e.sum.Paused = paused
+	}
 	return e.sum, nil
-}
-
-// paused returns the names of the topics that are paused, sorted.
-func (p *Publisher) paused(ctx context.Context) ([]string, error) {
-	topics, err := p.store.Client().ZRange(ctx, p.store.Keys().PausedTopics(), 0, -1).Result()
-	if err != nil {
-		return nil, p.store.Explain(ctx, err)
-	}
-	if len(topics) == 0 {
-		return nil, nil
-	}
-	slices.Sort(topics)
-	return topics, nil
 }
 
 // export is one export under way.
@@ -104,23 +86,21 @@ type export struct {
 
 // step exports a page, and returns where the next one begins and how many messages there are.
 func (e *export) step(ctx context.Context, cursor string) (next string, all int, err error) {
-	reply, err := e.store.Run(ctx, exportScript, nil, e.store.Keys().Base(), cursor, e.page)
+	page, err := only(e.store).Export(ctx, cursor, e.page)
 	if err != nil {
 		return "", 0, err
 	}
-	next, _ = reply[0].(string)
-	e.now = TimeOf(reply[1])
-	n, _ := reply[2].(int64)
+	e.now = page.Now
+	e.sum.LeftOut += page.Foreign
 	size := 0
-	for _, one := range reply[3:] {
-		fields, _ := one.([]any)
-		if len(fields) == 1 { // the page was full
-			err = e.alone(ctx, fields[0])
-		} else {
-			size += sizeOf(fields)
-			err = e.add(fields)
+	for i := range page.Looks {
+		size += page.Looks[i].Size
+		if err := e.add(&page.Looks[i]); err != nil {
+			return "", 0, err
 		}
-		if err != nil {
+	}
+	for _, member := range page.Alone {
+		if err := e.alone(ctx, member); err != nil {
 			return "", 0, err
 		}
 	}
@@ -130,18 +110,11 @@ func (e *export) step(ctx context.Context, cursor string) (next string, all int,
 	case size < exportLarge/4:
 		e.page = min(e.page*2, exportMost)
 	}
-	return next, int(n), nil
-}
-
-// sizeOf returns how many bytes the record in a reply has.
-func sizeOf(fields []any) int {
-	record, _ := fields[len(fields)-1].(string)
-	return len(record)
+	return page.Next, page.All, nil
 }
 
 // alone exports a message that did not fit into its page.
-func (e *export) alone(ctx context.Context, name any) error {
-	member, _ := name.(string)
+func (e *export) alone(ctx context.Context, member string) error {
 	topic, _, err := SplitMember(member)
 	if err != nil {
 		e.sum.LeftOut++
@@ -154,17 +127,14 @@ func (e *export) alone(ctx context.Context, name any) error {
 	return e.write(infos[0])
 }
 
-// add exports a message of export.lua's reply.
-func (e *export) add(fields []any) error {
-	member, _ := fields[0].(string)
-	topic, id, err := SplitMember(member)
+// add exports a message of a page.
+func (e *export) add(look *store.Look) error {
+	topic, id, err := SplitMember(look.Member)
 	if err != nil {
 		e.sum.LeftOut++
 		return nil
 	}
-	name, _ := fields[1].(string)
-	state, _ := ParseState(name) // none: it stands nowhere
-	return e.write(infoOf(topic, id, state, fields))
+	return e.write(infoOf(topic, id, look))
 }
 
 // write exports a message and counts it.

@@ -2,7 +2,6 @@ package notify
 
 import (
 	"context"
-	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -11,19 +10,6 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
-)
-
-var (
-	//go:embed look.lua
-	look string
-
-	//go:embed inspect.lua
-	inspectSource string
-	inspectScript = store.NewScript("inspect", look+inspectSource)
-
-	//go:embed list.lua
-	listSource string
-	listScript = store.NewScript("list", listSource)
 )
 
 // MaxPage is the most messages that one page of a list holds.
@@ -87,7 +73,7 @@ func (p *Publisher) List(ctx context.Context, topic string, state State, limit i
 // Broadcasts returns a page of the broadcasts of a topic that wait for their due
 // time, as List does for messages.
 func (p *Publisher) Broadcasts(ctx context.Context, topic string, limit int, cursor string) (Page, error) {
-	return list(ctx, p.store, topic, "broadcasts", Scheduled, limit, cursor)
+	return list(ctx, p.store, topic, store.PlaceBroadcasts, Scheduled, limit, cursor)
 }
 
 // List is [Publisher.List] of a store.
@@ -95,144 +81,95 @@ func List(ctx context.Context, s *Store, topic string, state State, limit int, c
 	if state < Scheduled || state > Dead {
 		return Page{}, Faultf("state", "state %v: use Scheduled, Ready, Leased or Dead", state)
 	}
-	return list(ctx, s, topic, state.String(), state, limit, cursor)
+	return list(ctx, s, topic, placeOf[state], state, limit, cursor)
+}
+
+// placeOf is the place of what is in a state, broadcasts aside.
+var placeOf = map[State]store.Place{
+	Scheduled: store.PlaceSchedule, Ready: store.PlaceReady, Leased: store.PlaceLeased, Dead: store.PlaceDead,
 }
 
 // list lists a place whose messages are in a state.
-func list(ctx context.Context, s *Store, topic, place string, state State, limit int, cursor string) (Page, error) {
+func list(ctx context.Context, s *Store, topic string, place store.Place, state State, limit int, cursor string) (Page, error) {
 	if err := CheckTopic(topic); err != nil {
 		return Page{}, err
 	}
 	if limit < 1 || limit > MaxPage {
 		return Page{}, Faultf("limit", "limit %d: use 1 to %d", limit, MaxPage)
 	}
-	time, last, err := parseCursor(cursor)
+	mark, err := parseCursor(cursor)
 	if err != nil {
 		return Page{}, err
 	}
 	var members []string
 	for range listScans {
-		reply, err := s.Run(ctx, listScript, s.Keys().Topic(topic), topic, place, limit-len(members), time, last)
-		if err != nil {
+		var more []string
+		if more, mark, err = s.Of(topic).List(ctx, topic, place, limit-len(members), mark); err != nil {
 			return Page{}, fmt.Errorf("list %s: %w", topic, err)
 		}
-		time, last = reply[0].(string), reply[1].(string)
-		for _, member := range reply[2].([]any) {
-			members = append(members, member.(string))
-		}
-		if time == "" || len(members) == limit {
+		if members = append(members, more...); mark.Time == "" || len(members) == limit {
 			break
 		}
 	}
-	if len(members) == 0 {
-		return Page{Cursor: formatCursor(time, last)}, nil
-	}
-	page := Page{Cursor: formatCursor(time, last)}
 	infos, err := inspect(ctx, s, topic, members)
 	if err != nil {
 		return Page{}, fmt.Errorf("list %s: %w", topic, err)
 	}
-	page.Messages = slices.DeleteFunc(infos, func(i Info) bool { return i.State != state }) // it went on meanwhile
-	return page, nil
+	infos = slices.DeleteFunc(infos, func(i Info) bool { return i.State != state }) // it went on meanwhile
+	return Page{Messages: infos, Cursor: formatCursor(mark)}, nil
 }
 
-// formatCursor makes one opaque text of the time and the member that a page ended at.
-func formatCursor(time, last string) string {
-	if time == "" {
+// formatCursor makes one opaque text of where a page ended.
+func formatCursor(mark store.Mark) string {
+	if mark.Time == "" {
 		return ""
 	}
-	return base64.RawURLEncoding.EncodeToString([]byte(time + " " + last))
+	return base64.RawURLEncoding.EncodeToString([]byte(mark.Time + " " + mark.Member))
 }
 
-func parseCursor(cursor string) (time, last string, err error) {
+func parseCursor(cursor string) (mark store.Mark, err error) {
 	if cursor == "" {
-		return "", "", nil
+		return mark, nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	time, last, ok := strings.Cut(string(raw), " ")
+	time, member, ok := strings.Cut(string(raw), " ")
 	if _, bad := strconv.ParseInt(time, 10, 64); err != nil || bad != nil || !ok {
-		return "", "", Faultf("cursor", "cursor %.100q: use the cursor of the page before, or none", cursor)
+		return mark, Faultf("cursor", "cursor %.100q: use the cursor of the page before, or none", cursor)
 	}
-	return time, last, nil
+	return store.Mark{Time: time, Member: member}, nil
 }
 
 // inspect looks at members of one topic and leaves out those that are gone.
 func inspect(ctx context.Context, s *Store, topic string, members []string) ([]Info, error) {
+	looks, err := s.Of(topic).Inspect(ctx, topic, members)
+	if err != nil {
+		return nil, err
+	}
 	var infos []Info
-	for len(members) > 0 {
-		args := make([]any, len(members))
-		for i, member := range members {
-			args[i] = member
+	for _, look := range looks {
+		if look.State != 0 {
+			infos = append(infos, infoOf(topic, strings.TrimPrefix(look.Member, topic+":"), &look))
 		}
-		reply, err := s.Run(ctx, inspectScript, s.Keys().Topic(topic), args...)
-		if err != nil {
-			return nil, err
-		}
-		for i, one := range reply {
-			if info, ok := readInfo(topic, members[i], one.([]any)); ok {
-				infos = append(infos, info)
-			}
-		}
-		members = members[len(reply):]
 	}
 	return infos, nil
 }
 
-// readInfo reads one message of inspect.lua's reply; false if there is none.
-func readInfo(topic, member string, fields []any) (Info, bool) {
-	name, _ := fields[1].(string)
-	state, err := ParseState(name)
-	if err != nil {
-		return Info{}, false
+// infoOf returns what is known of a message.
+func infoOf(topic, id string, look *store.Look) Info {
+	info := Info{
+		Topic: topic, ID: id, State: look.State, Attempts: look.Attempts, Expires: look.Expires, Reason: look.Reason,
+		Record: look.Record, Fault: look.Fault,
 	}
-	return infoOf(topic, strings.TrimPrefix(member, topic+":"), state, fields), true
-}
-
-// infoOf reads what look.lua says of a message in a state; zero where it stands nowhere.
-func infoOf(topic, id string, state State, fields []any) Info {
-	info := Info{Topic: topic, ID: id, State: state, Expires: TimeOf(fields[4])}
-	switch at := TimeOf(fields[2]); state {
+	switch look.State {
 	case Leased:
-		info.Until = microsOf(fields[2])
+		info.Until = look.At
 	case Dead:
-		info.Died, info.Expires = at, time.Time{} // which the carrier forgets when it comes
+		info.Died, info.Expires = look.At, time.Time{} // which the carrier forgets when it comes
 	default:
-		info.Due = at
-	}
-	attempts, _ := fields[3].(string)
-	info.Attempts, _ = strconv.Atoi(attempts)
-	info.Reason, _ = fields[5].(string)
-	raw, there := fields[6].(string)
-	if !there {
-		info.Fault = fmt.Errorf("%w: it is missing", ErrRecord)
-		return info
-	}
-	if info.Record, info.Fault = store.DecodeRecord(raw); info.Fault != nil {
-		info.Body = []byte(raw) // so that an export loses nothing
+		info.Due = look.At
 	}
 	return info
 }
 
 // lost reports whether there is no body, not even an empty one: the record is missing, or nothing stands in it.
 func (i Info) lost() bool { return i.Fault != nil && len(i.Body) == 0 }
-
-// TimeOf reads the score of a sorted set, as Redis writes it, as a time in
-// milliseconds. What is missing, or beyond the times that there can be (MaxDue), is zero.
-func TimeOf(score any) time.Time {
-	text, _ := score.(string)
-	ms, err := strconv.ParseFloat(text, 64)
-	if err != nil || ms < 0 || ms > float64(maxDueMs) {
-		return time.Time{}
-	}
-	return time.UnixMilli(int64(ms))
-}
-
-// microsOf is TimeOf of a score in microseconds.
-func microsOf(score any) time.Time {
-	text, _ := score.(string)
-	us, err := strconv.ParseFloat(text, 64)
-	if err != nil || us < 0 || us > float64(maxDueMs)*1000 {
-		return time.Time{}
-	}
-	return time.UnixMicro(int64(us))
-}

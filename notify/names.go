@@ -3,17 +3,10 @@ package notify
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"slices"
 	"strings"
 
 	"github.com/bellhopd/bellhop/notify/store"
-)
-
-var (
-	//go:embed names.lua
-	namesSource string
-	namesScript = store.NewScript("names", namesSource)
 )
 
 const (
@@ -23,7 +16,7 @@ const (
 )
 
 // A span is a range of names: from its first one on, up to one that is no more of it.
-type span struct{ from, to string }
+type span = store.Names
 
 // A topic is a span of its own: nothing comes between a name and the same with a NUL behind.
 const justBehind = "\x00"
@@ -32,30 +25,30 @@ const justBehind = "\x00"
 // begin as it does up to its first wildcard.
 func (p Pattern) span() span {
 	if topic, one := p.Topic(); one {
-		return span{topic, topic + justBehind}
+		return span{From: topic, To: topic + justBehind}
 	}
 	begin := p.text[:strings.IndexAny(p.text, "*>")]
 	if begin == "" {
-		return span{"", "\xff"}
+		return span{To: "\xff"}
 	}
-	return span{begin, begin[:len(begin)-1] + "/"} // which is what comes behind a dot
+	return span{From: begin, To: begin[:len(begin)-1] + "/"} // which is what comes behind a dot
 }
 
 // spansOf returns the names among which all are that some patterns name, in
 // order and none twice.
 func spansOf(patterns []Pattern) []span {
 	if len(patterns) == 0 {
-		return []span{{"", "\xff"}}
+		return []span{{To: "\xff"}}
 	}
 	spans := make([]span, 0, len(patterns))
 	for _, p := range patterns {
 		spans = append(spans, p.span())
 	}
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 	merged := spans[:1]
 	for _, s := range spans[1:] {
-		if last := &merged[len(merged)-1]; s.from <= last.to {
-			last.to = max(last.to, s.to)
+		if last := &merged[len(merged)-1]; s.From <= last.To {
+			last.To = max(last.To, s.To)
 		} else {
 			merged = append(merged, s)
 		}
@@ -81,9 +74,9 @@ func (p *Publisher) lookup(after string, patterns []Pattern) *lookup {
 
 // goOnBehind leaves out what comes before a name, and that.
 func (l *lookup) goOnBehind(name string) {
-	l.spans = slices.DeleteFunc(l.spans, func(s span) bool { return s.to <= name+justBehind })
+	l.spans = slices.DeleteFunc(l.spans, func(s span) bool { return s.To <= name+justBehind })
 	if len(l.spans) > 0 {
-		l.spans[0].from = max(l.spans[0].from, name+justBehind)
+		l.spans[0].From = max(l.spans[0].From, name+justBehind)
 	}
 }
 
@@ -91,22 +84,17 @@ func (l *lookup) goOnBehind(name string) {
 // most, and the last one that it looked at: "" at the end. What is foreign is left out.
 func (l *lookup) next(ctx context.Context, most int) (names []string, last string, err error) {
 	ranges := min(len(l.spans), rangesPage)
-	args := []any{most}
-	for _, s := range l.spans[:ranges] {
-		args = append(args, "["+s.from, "("+s.to)
-	}
-	reply, err := l.store.Run(ctx, namesScript, nil, args...)
+	looked, err := only(l.store).TopicNames(ctx, most, l.spans[:ranges])
 	if err != nil {
 		return nil, "", err
 	}
-	l.looked += len(reply)
-	for _, one := range reply {
-		last, _ = one.(string)
+	l.looked += len(looked)
+	for _, last = range looked {
 		if l.wants(last) {
 			names = append(names, last)
 		}
 	}
-	if len(reply) == most {
+	if len(looked) == most {
 		l.goOnBehind(last)
 	} else {
 		l.spans = l.spans[ranges:]

@@ -2,39 +2,14 @@ package notify
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-//go:embed topics.lua
-var topicsSource string
-
-var topicsScript = store.NewScript("topics", topicsSource)
-
 // Counts are the messages of a topic.
-type Counts struct {
-	Topic     string        `json:"topic"`
-	Scheduled int64         `json:"scheduled"`
-	Ready     int64         `json:"ready"`
-	Leased    int64         `json:"leased"`
-	Dead      int64         `json:"dead"`
-	Waiting   int64         `json:"waiting"`   // subscribers with free hands
-	Published int64         `json:"published"` // ever
-	Acked     int64         `json:"acked"`     // ever
-	Overdue   time.Duration `json:"-"`         // for how long the oldest ready message is due
-
-	Broadcasts int64 `json:"broadcasts"` // that wait for their due time
-	Sent       int64 `json:"sent"`       // broadcasts, ever
-	Log        int64 `json:"log"`        // broadcasts that were sent and are kept
-
-	Died     int64         `json:"died"`             // ever: a message that was requeued may die again
-	Lateness time.Duration `json:"-"`                // of the last claim that brought something: of its oldest message, from due, or of the age that was asked for, to claimed
-	Paused   bool          `json:"paused,omitempty"` // nothing is handed out
-}
+type Counts = store.Counts
 
 // Topic counts the messages of a topic; one that was never used has none.
 // Errors: ErrInvalid, or that of the connection.
@@ -42,7 +17,7 @@ func (p *Publisher) Topic(ctx context.Context, topic string) (Counts, error) {
 	if err := CheckTopic(topic); err != nil {
 		return Counts{}, err
 	}
-	all, err := p.count(ctx, []string{topic})
+	all, err := p.store.Of(topic).Topics(ctx, []string{topic})
 	if err != nil {
 		return Counts{}, fmt.Errorf("count %s: %w", topic, err)
 	}
@@ -117,7 +92,7 @@ func (p *Publisher) CountTopics(ctx context.Context, topics []string) ([]Counts,
 func (p *Publisher) countAll(ctx context.Context, names []string) ([]Counts, error) {
 	all := make([]Counts, 0, len(names))
 	for page := range slices.Chunk(names, topicsPage) {
-		counts, err := p.count(ctx, page)
+		counts, err := only(p.store).Topics(ctx, page)
 		if err != nil {
 			return nil, fmt.Errorf("count topics: %w", err)
 		}
@@ -128,42 +103,3 @@ func (p *Publisher) countAll(ctx context.Context, names []string) ([]Counts, err
 
 // topicsPage is how many topics are counted in one call, which takes Redis about half a millisecond.
 const topicsPage = 25
-
-// numbersOfTopic is how many numbers topics.lua answers for a topic.
-const numbersOfTopic = 14
-
-// count counts the messages of some topics, in their order.
-func (p *Publisher) count(ctx context.Context, topics []string) ([]Counts, error) {
-	keys := make([]string, 0, 5*len(topics))
-	args := make([]any, 0, len(topics))
-	for _, topic := range topics {
-		keys = append(append(keys, p.store.Keys().Topic(topic)...), p.store.Keys().Log(topic))
-		args = append(args, topic)
-	}
-	reply, err := p.store.Run(ctx, topicsScript, keys, args...)
-	if err != nil {
-		return nil, err
-	}
-	if len(reply) != numbersOfTopic*len(topics) {
-		return nil, fmt.Errorf("topics script: %d numbers for %d topics", len(reply), len(topics))
-	}
-	all := make([]Counts, len(topics))
-	for i, topic := range topics {
-		all[i] = countsOf(topic, reply[numbersOfTopic*i:])
-	}
-	return all, nil
-}
-
-// countsOf reads the numbers of a topic.
-func countsOf(topic string, reply []any) Counts {
-	var n [numbersOfTopic]int64
-	for i := range n {
-		n[i], _ = reply[i].(int64)
-	}
-	return Counts{
-		Topic: topic, Scheduled: n[0], Ready: n[1], Leased: n[2], Dead: n[3], Waiting: n[4],
-		Published: n[5], Acked: n[6], Overdue: time.Duration(n[7]) * time.Millisecond,
-		Broadcasts: n[8], Sent: n[9], Log: n[10],
-		Died: n[11], Lateness: time.Duration(n[12]) * time.Microsecond, Paused: n[13] == 1,
-	}
-}

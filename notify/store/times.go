@@ -21,6 +21,15 @@ func timeOf(score string) time.Time {
 	return time.UnixMilli(int64(ms))
 }
 
+// timeOfMicros is timeOf of a score in microseconds.
+func timeOfMicros(score string) time.Time {
+	us, err := strconv.ParseFloat(score, 64)
+	if err != nil || !(us >= 0 && us <= maxDueMs*1000) {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(us))
+}
+
 // CeilMs returns a duration in milliseconds, rounded up, so that it is never too short.
 func CeilMs(d time.Duration) int64 {
 	ms := d.Milliseconds()

@@ -308,9 +308,47 @@ func askings() []asking {
 			_, err := s.Cancel(ctx, "t", "t:2")
 			return err
 		}},
+		{name: "inspect", call: inspectOne},
+		{name: "inspect a message that is leased", right: []any{[]any{"t:1", "leased", "1000", "1", "2000", nil, "{}\nx"}}, call: inspectOne},
+		{name: "list", takes: emptier, call: func(ctx context.Context, s store.Shard) error {
+			_, _, err := s.List(ctx, "t", store.PlaceReady, 10, store.Mark{})
+			return err
+		}},
+		{
+			name: "export", right: []any{"0", int64(1), int64(3), []any{"t:1", "ready", "1", nil, nil, nil, "{}\nx"}, []any{"t:2"}, []any{"x", ""}},
+			takes: func(what string) bool { return fewer(what) || what == "value 6 is a list in which the last is missing" },
+			call: func(ctx context.Context, s store.Shard) error {
+				_, err := s.Export(ctx, "0", 10)
+				return err
+			},
+		},
+		{name: "topics", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Topics(ctx, []string{"t"})
+			return err
+		}},
+		{name: "names", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.TopicNames(ctx, 10, []store.Names{{To: "\xff"}})
+			return err
+		}},
+		{name: "survey", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Survey(ctx, 10)
+			return err
+		}},
+		{name: "notable", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Notable(ctx, false, 0, 10)
+			return err
+		}},
 		{name: "pause", call: func(ctx context.Context, s store.Shard) error { return s.Pause(ctx, "t") }},
 		{name: "resume", call: func(ctx context.Context, s store.Shard) error { return s.Resume(ctx, "t") }},
 	}
+}
+
+// emptier says that a list in a reply may hold less than it does.
+func emptier(what string) bool { return strings.HasSuffix(what, "in which the last is missing") }
+
+func inspectOne(ctx context.Context, s store.Shard) error {
+	_, err := s.Inspect(ctx, "t", []string{"t:1"})
+	return err
 }
 
 func nackOne(ctx context.Context, s store.Shard) error {

@@ -31,6 +31,11 @@ local function settle_ready(topic)
   if call('EXISTS', ready_of(topic)) == 0 then try('ZREM', READY, topic) end
 end
 
+-- Has a topic stand in an index, READY or NEWEST, by a time, and no more where there is none: for who found it behind the truth.
+local function settle_index(index, topic, time)
+  if time then call('ZADD', index, time, topic) else call('ZREM', index, topic) end
+end
+
 -- Takes the oldest out of the ready set of a topic.
 local function take_oldest_ready(topic, n)
   call('ZREMRANGEBYRANK', ready_of(topic), 0, n - 1)

@@ -1,9 +1,9 @@
--- Tells what a store holds in all, and which topics are behind, paused or busy.
--- ARGV[3]: how many topics of each kind at the most.
+-- Sums up what a shard holds in all, and which topics are behind, paused or busy.
+-- ARGV: how many topics of each kind at the most.
 -- Reply: topics, messages, leased, dead letters, broadcasts that wait; ever published, acked, died, sent; now in ms; then
 --   three lists of topics and times in ms, behind: the oldest first, paused: in the order of being so, busy: the latest first.
+local most = tonumber(ARGV[1])
 local _, now = clock()
-local most = tonumber(ARGV[3])
 
 -- Topics in an index with their times, foreign members aside.
 local function listed(...)
@@ -20,24 +20,23 @@ end
 
 -- Those of which the counters say that they are paused; others leave the index.
 local function paused_topics()
-  local key = TOPICS .. '-paused'
-  local list, still = listed(key, 0, most - 1, 'WITHSCORES'), {}
+  local list, still = listed(PAUSED, 0, most - 1, 'WITHSCORES'), {}
   for i = 1, #list, 2 do
     if paused(list[i]) then
       still[#still + 1] = list[i]
       still[#still + 1] = list[i + 1]
     else
-      try('ZREM', key, list[i])
+      try('ZREM', PAUSED, list[i])
     end
   end
   return still
 end
 
-local ever = try('HMGET', TOPICS, '*:published', '*:acked', '*:died', '*:sent') or {}
-local function total(i) return text(tonumber(ever[i] or 0) or 0) end
+local sums = try('HMGET', TOPICS, '*:published', '*:acked', '*:died', '*:sent') or {}
+local function total(i) return text(tonumber(sums[i] or 0) or 0) end
 return {
-  try('ZCARD', TOPICS .. '-names') or 0, try('HLEN', MESSAGES) or 0, try('ZCARD', LEASED) or 0, try('HLEN', DEATHS) or 0,
-  try('ZCARD', BROADCASTS) or 0, total(1), total(2), total(3), total(4), text(now),
+  try('ZCARD', NAMES) or 0, try('HLEN', MESSAGES) or 0, try('ZCARD', LEASED) or 0, try('HLEN', DEATHS) or 0,
+  try('ZCARD', BROADCASTS) or 0, total(1), total(2), total(3), total(4), now,
   listed(SCHEDULES, '-inf', now, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES'), paused_topics(),
-  listed(TOPICS .. '-busy', 0, most - 1, 'REV', 'WITHSCORES'),
+  listed(BUSY, 0, most - 1, 'REV', 'WITHSCORES'),
 }

@@ -1,0 +1,168 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+var (
+	topicsScript  = script("topics")
+	namesScript   = script("names")
+	surveyScript  = script("survey")
+	notableScript = script("notable")
+)
+
+// Counts are the messages of a topic.
+type Counts struct {
+	Topic     string        `json:"topic"`
+	Scheduled int64         `json:"scheduled"`
+	Ready     int64         `json:"ready"`
+	Leased    int64         `json:"leased"`
+	Dead      int64         `json:"dead"`
+	Waiting   int64         `json:"waiting"`   // subscribers with free hands
+	Published int64         `json:"published"` // ever
+	Acked     int64         `json:"acked"`     // ever
+	Overdue   time.Duration `json:"-"`         // for how long the oldest ready message is due
+
+	Broadcasts int64 `json:"broadcasts"` // that wait for their due time
+	Sent       int64 `json:"sent"`       // broadcasts, ever
+	Log        int64 `json:"log"`        // broadcasts that were sent and are kept
+
+	Died     int64         `json:"died"`             // ever: a message that was requeued may die again
+	Lateness time.Duration `json:"-"`                // of the last claim that brought something: of its oldest message, from due, or of the age that was asked for, to claimed
+	Paused   bool          `json:"paused,omitempty"` // nothing is handed out
+}
+
+// Topics counts the messages of topics, in their order and at one moment; one that
+// was never used has none. The error is that of the connection.
+func (s Shard) Topics(ctx context.Context, topics []string) ([]Counts, error) {
+	args := make([]any, len(topics))
+	for i, topic := range topics {
+		args[i] = topic
+	}
+	r, err := s.run(ctx, topicsScript, args...)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Counts, 0, len(topics))
+	for _, topic := range topics {
+		all = append(all, Counts{
+			Topic: topic, Scheduled: r.integer(), Ready: r.integer(), Leased: r.integer(), Dead: r.integer(), Waiting: r.integer(),
+			Published: r.integer(), Acked: r.integer(), Overdue: time.Duration(r.integer()) * time.Millisecond,
+			Broadcasts: r.integer(), Sent: r.integer(), Log: r.integer(),
+			Died: r.integer(), Lateness: time.Duration(r.integer()) * time.Microsecond, Paused: r.flag(),
+		})
+	}
+	return all, r.end()
+}
+
+// Names is a range of names of topics: from one on, up to one that is no more of it.
+type Names struct{ From, To string }
+
+// TopicNames returns up to most names of topics that are in some ranges, in the
+// order of these. The error is that of the connection.
+func (s Shard) TopicNames(ctx context.Context, most int, ranges []Names) ([]string, error) {
+	args := append(make([]any, 0, 1+2*len(ranges)), most)
+	for _, names := range ranges {
+		args = append(args, "["+names.From, "("+names.To)
+	}
+	r, err := s.run(ctx, namesScript, args...)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, r.left())
+	for r.more() {
+		names = append(names, r.text())
+	}
+	return names, r.end()
+}
+
+// Paused returns the names of topics that are paused. The error is that of the connection.
+func (s Shard) Paused(ctx context.Context) ([]string, error) {
+	topics, err := s.store.client.ZRange(ctx, s.store.keys.PausedTopics(), 0, -1).Result()
+	if err != nil {
+		return nil, s.store.Explain(ctx, err)
+	}
+	return topics, nil
+}
+
+// A Survey is what a store holds in all, and which of its topics stand out.
+type Survey struct {
+	Topics   int64 // that are remembered
+	Messages int64 // in any place, dead letters and broadcasts that wait included
+
+	Leased, Dead, Broadcasts int64 // of them; broadcasts that wait
+
+	Published, Acked, Died, Sent int64 // ever, of all topics, those that were forgotten too
+
+	Overdue []Notable // topics by their oldest ready message, the oldest first; none that is paused
+	Behind  []Notable // topics of which something scheduled is overdue, since the carrier is behind; the oldest first
+	Deaths  []Notable // topics by their newest dead letter, the newest first
+	Paused  []Notable // topics that are paused, the first that was paused first
+	Busy    []Notable // topics that were published to lately, those with much traffic first, roughly
+
+	Now time.Time // by Redis's clock
+}
+
+// A Notable is a topic that stands out, and the time by which it does.
+type Notable struct {
+	Topic string
+	Since time.Time
+}
+
+// Survey looks at a shard as a whole, but for Overdue and Deaths, which Notable
+// finds. Each list has up to most topics. The error is that of the connection.
+func (s Shard) Survey(ctx context.Context, most int) (Survey, error) {
+	r, err := s.run(ctx, surveyScript, most)
+	if err != nil {
+		return Survey{}, err
+	}
+	sum := Survey{
+		Topics: r.integer(), Messages: r.integer(), Leased: r.integer(), Dead: r.integer(), Broadcasts: r.integer(),
+		Published: r.number(), Acked: r.number(), Died: r.number(), Sent: r.number(), Now: time.UnixMilli(r.integer()),
+		Behind: r.list().notables(), Paused: r.list().notables(), Busy: r.list().notables(),
+	}
+	return sum, r.end()
+}
+
+// A NotablePage is a part of an index of topics that may be behind the truth.
+type NotablePage struct {
+	Found  []Notable // topics by the times that are true of them
+	Looked int       // at how many topics
+	Last   time.Time // by which the last of them stood there; it is true, or nearer to the beginning
+	Next   int64     // the rank of the next page
+}
+
+// Notable looks at n topics of an index from a rank on, and sets it right: at those
+// that have dead letters by their newest, the newest first; else at those that have
+// something ready by their oldest, the oldest first, and leaves out those that are
+// paused. The error is that of the connection.
+func (s Shard) Notable(ctx context.Context, dead bool, rank int64, n int) (NotablePage, error) {
+	ofDead := 0
+	if dead {
+		ofDead = 1
+	}
+	r, err := s.run(ctx, notableScript, rank, n, ofDead)
+	if err != nil {
+		return NotablePage{}, err
+	}
+	page := NotablePage{Next: r.integer(), Looked: int(r.integer()), Last: time.UnixMilli(r.number())}
+	page.Found = r.notables()
+	return page, r.end()
+}
+
+// notables reads topics and times in ms until the end.
+func (r *reply) notables() []Notable {
+	all := make([]Notable, 0, r.left()/2)
+	for r.more() {
+		all = append(all, Notable{r.text(), time.UnixMilli(r.number())})
+	}
+	return all
+}
+
+// number reads an integer as text that other programs may have written, too; 0 for what is none.
+func (r *reply) number() int64 {
+	n, _ := strconv.ParseInt(r.text(), 10, 64)
+	return n
+}
