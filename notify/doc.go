@@ -54,12 +54,10 @@
 //
 // # Where things stand
 //
-// [Keys] names every key and channel. A [Store] is one Redis and one prefix in
-// it; the other packages take the same Store. What stands there has a [Format]:
+// A [Store] is one Redis and one prefix in it; the other packages take the same
+// Store. Package store says what it holds there, and how that changes. What stands there has a [Format]:
 // a store of another one is refused with [ErrUnfit]. [Publisher.Export] writes all
 // its messages as lines, and [ParseExported] reads them, to be published elsewhere.
 // What there is to be seen of many topics is read from indexes, by name
 // ([Publisher.TopicsAfter]) or by what stands out ([Publisher.Survey]).
-// Each state transition is one script in a .lua file beside the Go code that runs
-// it; what scripts share is in prelude.lua.
 package notify

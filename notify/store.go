@@ -8,7 +8,6 @@ type (
 	Store       = store.Store
 	Config      = store.Config
 	Keys        = store.Keys
-	Script      = store.Script
 	Event       = store.Event
 	EventKind   = store.EventKind
 	Bell        = store.Bell
@@ -53,23 +52,32 @@ var (
 // MaxDue is the latest due time, the end of the year 9999.
 var MaxDue = store.MaxDue
 
-// Away, Refused, SentinelsRefuse and Untouched tell errors of a store apart.
-var (
-	Away            = store.Away
-	Refused         = store.Refused
-	SentinelsRefuse = store.SentinelsRefuse
-	Untouched       = store.Untouched
-)
+// Away reports whether a call that failed with err may succeed later: see store.Away.
+func Away(err error) bool { return store.Away(err) }
 
-// What other packages need until all scripts stand in package store.
-var (
-	NewScript    = store.NewScript
-	DecodeRecord = store.DecodeRecord
-	ParseBell    = store.ParseBell
-	RedactURLs   = store.RedactURLs
-	RepairRights = store.RepairRights
-	Rights       = store.Rights
-)
+// Refused reports whether Redis does not let its user do what was asked: see store.Refused.
+func Refused(err error) bool { return store.Refused(err) }
+
+// SentinelsRefuse reports whether err is that of sentinels: see store.SentinelsRefuse.
+func SentinelsRefuse(err error) bool { return store.SentinelsRefuse(err) }
+
+// Untouched reports whether Redis did not carry out a call that failed with err: see store.Untouched.
+func Untouched(err error) bool { return store.Untouched(err) }
+
+// Rights returns the least rights of a Redis user under a prefix: see store.Rights.
+func Rights(prefix string) string { return store.Rights(prefix) }
+
+// RepairRights returns those of a user who repairs: see store.RepairRights.
+func RepairRights(prefix string) string { return store.RepairRights(prefix) }
+
+// RedactURLs returns addresses without their passwords: see store.RedactURLs.
+func RedactURLs(urls string) string { return store.RedactURLs(urls) }
+
+// DecodeRecord reads a record as Redis holds it. What is not one is an ErrRecord.
+func DecodeRecord(raw string) (Record, error) { return store.DecodeRecord(raw) }
+
+// ParseBell reads a bell as the carrier rings it: see store.ParseBell.
+func ParseBell(text string) (Bell, error) { return store.ParseBell(text) }
 
 // Open returns the store that c describes, as store.Open does.
 func Open(c Config) (*Store, error) { return store.Open(c) }

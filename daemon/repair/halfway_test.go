@@ -360,8 +360,12 @@ func lacking(t *testing.T, server *redisserver.Server, store *notify.Store, at w
 	limited := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://"+name+":secret@", 1), store.Keys().Prefix())
 	storetest.Found(t, limited)
 	rule = []any{"ACL", "SETUSER", name, "-" + at.command}
-	for _, key := range store.Keys().Shard(store.Keys().Topic(mail)...) {
-		if key != store.Keys().Base()+at.key {
+	keys := store.Keys()
+	for _, key := range []string{
+		keys.Schedules(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
+		keys.Broadcasts(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Schedule(mail),
+	} {
+		if key != keys.Base()+at.key {
 			rule = append(rule, "(+"+at.command+" ~"+key+")")
 		}
 	}

@@ -29,7 +29,7 @@ var (
 	formatMark = strconv.Itoa(Format) + " " // what the key begins with in a store of this format
 )
 
-// Signs with which a script answers that it did not run, see prelude.lua.
+// Signs with which a script answers that it did not run: see linked.head.
 const (
 	signNoStore = "NOSTORE"
 	signFormat  = "FORMAT"
@@ -83,7 +83,7 @@ func (s *Store) otherFormat(text string) error {
 		ErrUnfit, s.where, s.keys.prefix, format, Format)
 }
 
-// formatFault returns what an answer of prelude.lua means: whether there is no
+// formatFault returns what such an answer means: whether there is no
 // store yet, and the error for a store of another format.
 func (s *Store) formatFault(err error) (missing bool, fault error) {
 	if redis.HasErrorPrefix(err, signNoStore) {

@@ -17,8 +17,7 @@ var prefixGrammar = regexp.MustCompile(`^[A-Za-z0-9_.:-]+$`)
 // their shard, so that a Redis Cluster holds them in one slot.
 type Keys struct {
 	prefix string
-	base   string   // prefix and hash tag
-	shard  []string // in the order that prelude.lua expects
+	base   string // prefix and hash tag
 }
 
 // newKeys returns the keys under a prefix, or an ErrInvalid that says what is wrong with it.
@@ -29,11 +28,7 @@ func newKeys(prefix string) (Keys, error) {
 	if len(prefix) > maxPrefix || !prefixGrammar.MatchString(prefix) {
 		return Keys{}, Faultf("prefix", "prefix %.100q: use 1 to %d letters, digits and the signs _ . : -", prefix, maxPrefix)
 	}
-	k := Keys{prefix: prefix, base: prefix + ":{0}:"}
-	k.shard = []string{
-		k.Schedules(), k.Leased(), k.Expiries(), k.Messages(), k.Attempts(), k.ReadyTopics(), k.Deaths(), k.Topics(), k.Broadcasts(),
-	}
-	return k, nil
+	return Keys{prefix: prefix, base: prefix + ":{0}:"}, nil
 }
 
 // one returns the name of which there is one, by what scripts call it.
@@ -56,22 +51,13 @@ func (k Keys) Prefix() string { return k.prefix }
 // Base returns what every key of the shard begins with, such as "bellhop:{0}:".
 func (k Keys) Base() string { return k.base }
 
-// Shard returns the keys that every script is given first, followed by more:
-// schedule, leased, expiries, messages, attempts, ready, deaths, topics, broadcasts.
-func (k Keys) Shard(more ...string) []string {
-	keys := make([]string, 0, len(k.shard)+len(more))
-	return append(append(keys, k.shard...), more...)
-}
-
-// Topic returns the keys that scripts are given for a topic, in their order:
-// its ready set, its waiting list, its dead letters and its schedule.
-func (k Keys) Topic(topic string) []string {
-	return []string{k.Ready(topic), k.Waiting(topic), k.Dead(topic), k.Schedule(topic)}
-}
-
-// founding returns the keys that found.lua is given.
+// founding returns the keys that found.lua is given: the format, and those of which
+// one at least is there in a store that is in use.
 func (k Keys) founding() []string {
-	return append(append([]string{k.Format()}, k.shard...), k.Logs(), k.Listeners(), k.Epoch())
+	return []string{
+		k.Format(), k.Schedules(), k.Leased(), k.Expiries(), k.Messages(), k.Attempts(), k.ReadyTopics(), k.Deaths(), k.Topics(),
+		k.Broadcasts(), k.Logs(), k.Listeners(), k.Epoch(),
+	}
 }
 
 // Format is the string that says which format the store has, and which store it is: "FORMAT ID".

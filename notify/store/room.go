@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -10,9 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 )
-
-//go:embed lua/room.lua
-var room string
 
 // DefaultMemoryShare is the share of Redis's maxmemory, in percent, from which on publishes are refused.
 const DefaultMemoryShare = 90
@@ -22,8 +18,8 @@ const DefaultMemoryShare = 90
 // published. All else goes on, and so do publishes when there is room again.
 var ErrFull = errors.New("redis is full")
 
-// noRoom adds ErrFull to an error with which Redis or room.lua tells that memory
-// is full, and returns the ErrUnfit of one with which room.lua tells that Redis evicts.
+// noRoom adds ErrFull to an error with which Redis or a script tells that memory
+// is full, and returns the ErrUnfit of one with which a script tells that Redis evicts.
 func (s *Store) noRoom(err error) error {
 	switch {
 	case redis.HasErrorPrefix(err, "FULL"), redis.HasErrorPrefix(err, "OOM"):

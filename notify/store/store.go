@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -159,21 +158,6 @@ func (s *Store) Listening(ctx context.Context, channels ...string) (map[string]i
 		return nil, s.Explain(ctx, err)
 	}
 	return listening, nil
-}
-
-// Run runs a script once on the shard's keys followed by keys, with args after
-// the two arguments that prelude.lua reads. It never repeats a call whose
-// outcome is unknown. Errors: an ErrUnfit, a RightsError, an ErrUnreplicated of a
-// script that is Promised, or that of the connection.
-func (s *Store) Run(ctx context.Context, script *Script, keys []string, args ...any) ([]any, error) {
-	argv := make([]any, 0, len(args)+3)
-	argv = append(append(argv, s.keys.prefix+":", s.keys.Head()), args...)
-	if script.grows {
-		keys, argv = append(slices.Clip(keys), s.keys.Room(s.share)), append(argv, s.share)
-	}
-	keys = append(s.keys.Shard(keys...), s.keys.Format())
-	t := &transition{name: script.name, promised: script.promised}
-	return s.call(ctx, t, linked{flagged: script.flagged(), plain: script.plain()}, keys, argv)
 }
 
 // call runs a transition once, when Redis is fit for it.
