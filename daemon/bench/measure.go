@@ -299,7 +299,10 @@ func measureHerd(ctx context.Context, s *stage) error {
 		if err := s.ready(ctx, topic, herd); err != nil {
 			return err
 		}
-		before := claims.Load()
+		before, err := answered(ctx, claims)
+		if err != nil {
+			return err
+		}
 		if _, err := s.pub.Publish(ctx, notify.Message{Topic: topic, Body: s.body(), Delay: 300 * time.Millisecond}); err != nil {
 			return err
 		}
@@ -314,8 +317,9 @@ func measureHerd(ctx context.Context, s *stage) error {
 		if err := s.ready(ctx, topic, herd); err != nil {
 			return err
 		}
-		s.tell("claims for one message", float64(claims.Load()-before), "calls")
-		return nil
+		after, err := answered(ctx, claims)
+		s.tell("claims for one message", float64(after-before), "calls")
+		return err
 	}, subs...)
 }
 
@@ -334,6 +338,12 @@ func (s *stage) counting() (*stage, *atomic.Int64, error) {
 	with := *s
 	with.store, with.pub = store, notify.NewPublisher(store, notify.PublisherOptions{})
 	return &with, claims, nil
+}
+
+// answered returns how many claims there were when those that are under way are answered.
+func answered(ctx context.Context, claims *atomic.Int64) (int64, error) {
+	err := sleep(ctx, 100*time.Millisecond)
+	return claims.Load(), err
 }
 
 // memorySize is how many messages wait while the memory is measured.
