@@ -27,11 +27,11 @@
 // a message into its new place, the other takes it out of the old one.
 //
 //	place        into it                      out of it
-//	schedule     put_scheduled                take_scheduled, settle_schedule
+//	schedule     put_scheduled                take_scheduled, take_first_scheduled, settle_schedule
 //	ready        put_ready, then ring last    take_ready, take_oldest_ready, settle_ready
 //	either       place_due, then ring last
 //	leased       put_leased                   take_leased
-//	broadcasts   put_broadcasts               carry, which appends to a log
+//	broadcasts   put_broadcasts               take_first_broadcasts, once carry has appended them to a log
 //	dead         bury, put_dead               take_dead
 //	gone         forget, forget_from, remove_dead
 //
@@ -46,7 +46,9 @@
 // keys of the table below by their names; those of a topic are made by functions
 // such as ready_of(topic), because topics are learned in scripts: all keys of a
 // shard carry one hash tag. It gets those keys and those functions of lua/shared
-// that it uses, and no others: each costs a call some 0.1 us.
+// that it uses, and no others: each costs a call some 0.1 us. A call that has
+// nothing to do ends before a line of asterisks: what stands behind it is not
+// even defined.
 //
 // # Keys
 //
