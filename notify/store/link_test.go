@@ -26,7 +26,7 @@ func scripts(t *testing.T, f func(name, source string)) {
 }
 
 // alone are the scripts that run before there is a store.
-var alone = map[string]bool{"lua/found.lua": true, "lua/rehearse.lua": true, "lua/room.lua": true, "lua/prelude.lua": true}
+var alone = map[string]bool{"lua/found.lua": true, "lua/rehearse.lua": true}
 
 // What scripts share has a name of its own: a local of the same name would take
 // the part in, and hide it.
