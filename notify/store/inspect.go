@@ -85,8 +85,11 @@ type Mark struct{ Time, Member string }
 // where to go on. There may be fewer, even none, before the end: PlaceLeased and
 // PlaceBroadcasts hold all topics. The error is that of the connection.
 func (s Shard) List(ctx context.Context, topic string, place Place, limit int, after Mark) (members []string, next Mark, err error) {
-	key := s.store.keys.name(place.row(), topic)
-	r, err := s.runOn(ctx, listScript, key, topic, limit, after.Time, after.Member)
+	row, of := place.row(), topic
+	if row.of == "" {
+		of = ""
+	}
+	r, err := s.runOn(ctx, listScript, s.store.keys.name(row, of), topic, limit, after.Time, after.Member)
 	if err != nil {
 		return nil, Mark{}, err
 	}
