@@ -39,11 +39,11 @@ func (s Shard) IsOfAllLogs(e Event) bool { return e.Channel == s.store.keys.Logs
 // not there. The error is that of the connection.
 func (s Shard) Ping(ctx context.Context, inbox, payload string) (heard int64, err error) {
 	if err := s.store.client.ZRem(ctx, s.store.keys.Leased(), payload).Err(); err != nil {
-		return 0, s.store.Explain(ctx, err)
+		return 0, s.store.explain(ctx, err)
 	}
 	heard, err = s.store.client.Publish(ctx, inbox, payload).Result()
 	if err != nil {
-		return 0, s.store.Explain(ctx, err)
+		return 0, s.store.explain(ctx, err)
 	}
 	return heard, nil
 }

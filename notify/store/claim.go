@@ -38,7 +38,7 @@ type ClaimedMessage struct {
 // least, oldest due first, and none while it is paused. The error is that of the
 // connection, after which messages may be leased.
 func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
-	r, err := s.run(ctx, claimScript, c.Topic, c.Max, c.Lease.Milliseconds(), CeilMs(c.MinAge), c.Inbox)
+	r, err := s.run(ctx, claimScript, c.Topic, c.Max, c.Lease.Milliseconds(), ceilMs(c.MinAge), c.Inbox)
 	if err != nil {
 		return Claimed{}, err
 	}

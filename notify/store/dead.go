@@ -40,7 +40,7 @@ func (s Shard) Purge(ctx context.Context, topic string, which Letters) (purged i
 func (s Shard) CountDead(ctx context.Context, topic string) (int64, error) {
 	n, err := s.store.client.ZCard(ctx, s.store.keys.Dead(topic)).Result()
 	if err != nil {
-		return 0, s.store.Explain(ctx, err)
+		return 0, s.store.explain(ctx, err)
 	}
 	return n, nil
 }
@@ -57,7 +57,7 @@ func (s Shard) Reasons(ctx context.Context, cursor uint64, limit int64) (page []
 	}
 	fields, next, err := s.store.client.HScan(ctx, s.store.keys.Deaths(), cursor, "", limit).Result()
 	if err != nil {
-		return nil, 0, s.store.Explain(ctx, err)
+		return nil, 0, s.store.explain(ctx, err)
 	}
 	for i := 0; i+1 < len(fields); i += 2 {
 		page = append(page, Buried{Member: fields[i], Reason: fields[i+1]})

@@ -65,7 +65,7 @@ func (s *Store) CheckFormat(ctx context.Context) error {
 		return struct{}{}, s.found(ctx, node, true)
 	})
 	if err != nil && !errors.Is(err, ErrUnfit) {
-		return s.Explain(ctx, err)
+		return s.explain(ctx, err)
 	}
 	return err
 }

@@ -133,7 +133,7 @@ func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
 			on(Event{Kind: Silent})
 			continue
 		}
-		on(Event{Kind: Broken, Err: s.Explain(ctx, err)})
+		on(Event{Kind: Broken, Err: s.explain(ctx, err)})
 		pause.Wait(ctx)
 	}
 }

@@ -190,7 +190,7 @@ func (s Shard) Listeners(ctx context.Context) ([]Listener, error) {
 	}
 	texts, err := s.store.client.HGetAll(ctx, s.store.keys.Listeners()).Result()
 	if err != nil {
-		return nil, s.store.Explain(ctx, err)
+		return nil, s.store.explain(ctx, err)
 	}
 	all := make([]Listener, 0, len(texts))
 	for name, text := range texts {
@@ -208,7 +208,7 @@ func (s Shard) Listeners(ctx context.Context) ([]Listener, error) {
 func (s Shard) ListenerNames(ctx context.Context) ([]string, error) {
 	names, err := s.store.client.HKeys(ctx, s.store.keys.Listeners()).Result()
 	if err != nil {
-		return nil, s.store.Explain(ctx, err)
+		return nil, s.store.explain(ctx, err)
 	}
 	return names, nil
 }
@@ -232,7 +232,7 @@ func (s Shard) Progress(ctx context.Context, name string) (p ListenerProgress, e
 		places, err = client.HGetAll(ctx, keys.Places(name)).Result()
 	}
 	if err != nil {
-		return p, s.store.Explain(ctx, err)
+		return p, s.store.explain(ctx, err)
 	}
 	p.Places = make(map[string]Position, len(places))
 	for topic, text := range places {

@@ -139,7 +139,7 @@ func (s Shard) Lag(ctx context.Context, places []LogPlace) ([]LogLag, error) {
 func (s Shard) LogEnds(ctx context.Context) ([]LogEnd, error) {
 	logs, err := s.store.client.ZRangeWithScores(ctx, s.store.keys.Logs(), 0, -1).Result()
 	if err != nil {
-		return nil, s.store.Explain(ctx, err)
+		return nil, s.store.explain(ctx, err)
 	}
 	ends := make([]LogEnd, len(logs))
 	for i, log := range logs {

@@ -38,7 +38,7 @@ func onNode[T any](ctx context.Context, s *Store, call func(node redis.Universal
 		return v, err
 	}
 	if s.inCluster() {
-		return Retry(ctx, once)
+		return retry(ctx, once)
 	}
 	return once()
 }

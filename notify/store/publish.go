@@ -14,7 +14,7 @@ var publishScript = script("publish", promised, grows)
 type When int64
 
 // In returns when something is due after a delay, rounded up to a millisecond.
-func In(delay time.Duration) When { return When(-CeilMs(delay)) }
+func In(delay time.Duration) When { return When(-ceilMs(delay)) }
 
 // At returns when something is due at a time, rounded up to a millisecond.
 func At(due time.Time) When {

@@ -69,7 +69,7 @@ func (s *Store) checkRights(ctx context.Context, commands, rights string) error 
 	})
 	if err != nil {
 		s.fit.Store(fitUnknown)
-		return s.Explain(ctx, err)
+		return s.explain(ctx, err)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ const (
 	retryMin = 20 * time.Millisecond
 )
 
-// Retry repeats a call that Redis did not carry out, for up to retryFor.
-func Retry[T any](ctx context.Context, call func() (T, error)) (T, error) {
+// retry repeats a call that Redis did not carry out, for up to retryFor.
+func retry[T any](ctx context.Context, call func() (T, error)) (T, error) {
 	end := time.Now().Add(retryFor)
 	for wait := retryMin; ; wait *= 2 {
 		v, err := call()

@@ -53,7 +53,7 @@ func (s Shard) Nack(ctx context.Context, topic string, n Nack) (Nacked, error) {
 	if n.Bury {
 		atOnce = 1
 	}
-	r, err := s.run(ctx, nackScript, topic, n.Member, n.Receipt, CeilMs(n.Delay), n.Reason, n.MaxAttempts, atOnce)
+	r, err := s.run(ctx, nackScript, topic, n.Member, n.Receipt, ceilMs(n.Delay), n.Reason, n.MaxAttempts, atOnce)
 	if err != nil {
 		return Nacked{}, err
 	}

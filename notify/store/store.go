@@ -136,7 +136,7 @@ func (s *Store) Info(ctx context.Context, sections ...string) (map[string]string
 	ctx = context.WithValue(ctx, unrehearsed{}, true)
 	info, err := onNode(ctx, s, func(node redis.UniversalClient) (string, error) { return node.Info(ctx, sections...).Result() })
 	if err != nil {
-		return nil, s.Explain(ctx, err)
+		return nil, s.explain(ctx, err)
 	}
 	fields := make(map[string]string)
 	for line := range strings.Lines(info) {
@@ -155,7 +155,7 @@ func (s *Store) Listening(ctx context.Context, channels ...string) (map[string]i
 		return node.PubSubNumSub(ctx, channels...).Result()
 	})
 	if err != nil {
-		return nil, s.Explain(ctx, err)
+		return nil, s.explain(ctx, err)
 	}
 	return listening, nil
 }
@@ -201,7 +201,7 @@ func (s *Store) onMaster(ctx context.Context, t *transition, l linked, keys []st
 		if Refused(err) {
 			s.fit.Store(fitUnknown)
 		}
-		return nil, s.Explain(ctx, err)
+		return nil, s.explain(ctx, err)
 	}
 	if s.trouble.Load() != nil {
 		s.trouble.Store(nil)
@@ -230,10 +230,10 @@ func (s *Store) once(ctx context.Context, node redis.UniversalClient, t *transit
 	return one.Run(ctx, node, keys, argv...).Slice()
 }
 
-// Explain adds to an error of the connection which Redis it was, what to do about
+// explain adds to an error of the connection which Redis it was, what to do about
 // a right that is missing, and that the context ended where that is why: the
 // client tells of it as of a timeout.
-func (s *Store) Explain(ctx context.Context, err error) error {
+func (s *Store) explain(ctx context.Context, err error) error {
 	err = s.refused(noRedis(err))
 	cause := ctx.Err()
 	if deadline, ok := ctx.Deadline(); ok && cause == nil && !time.Now().Before(deadline) {

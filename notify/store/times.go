@@ -30,8 +30,8 @@ func timeOfMicros(score string) time.Time {
 	return time.UnixMicro(int64(us))
 }
 
-// CeilMs returns a duration in milliseconds, rounded up, so that it is never too short.
-func CeilMs(d time.Duration) int64 {
+// ceilMs returns a duration in milliseconds, rounded up, so that it is never too short.
+func ceilMs(d time.Duration) int64 {
 	ms := d.Milliseconds()
 	if d%time.Millisecond > 0 {
 		ms++

@@ -82,7 +82,7 @@ func (s Shard) TopicNames(ctx context.Context, most int, ranges []Names) ([]stri
 func (s Shard) Paused(ctx context.Context) ([]string, error) {
 	topics, err := s.store.client.ZRange(ctx, s.store.keys.PausedTopics(), 0, -1).Result()
 	if err != nil {
-		return nil, s.store.Explain(ctx, err)
+		return nil, s.store.explain(ctx, err)
 	}
 	return topics, nil
 }

@@ -163,7 +163,7 @@ func (s Shard) run(ctx context.Context, t *transition, args ...any) (*reply, err
 // repeat is run of a transition that may be carried out twice: it makes a call again that
 // Redis did not carry out, for up to retryFor.
 func (s Shard) repeat(ctx context.Context, t *transition, args ...any) (*reply, error) {
-	return Retry(ctx, func() (*reply, error) { return s.run(ctx, t, args...) })
+	return retry(ctx, func() (*reply, error) { return s.run(ctx, t, args...) })
 }
 
 // runOn is run of a transition that looks at a key which the caller chooses.
