@@ -57,7 +57,7 @@ func (t *term) carry(ctx context.Context) error {
 			nudge(e, nudges)
 			t.hears(e)
 			t.lookout.listens(e) // behind it: a nudge that was sent before the beat is there already
-		}, shardOf(t.store).HeadChannel())
+		}, t.store.Only().HeadChannel())
 	})
 	defer func() { t.tell(t.lookout.held) }()
 	var pause backoff.Pause
@@ -150,7 +150,7 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 	defer cancel()
 	began := time.Now()
 	beats := began.Sub(t.beaten) >= t.beat
-	m, err := shardOf(t.store).Carry(ctx, store.Carry{
+	m, err := t.store.Only().Carry(ctx, store.Carry{
 		Token: t.token, Epoch: t.epoch, Lease: t.o.Lease,
 		Batch: t.batch, MaxAttempts: t.o.MaxAttempts, KeepCount: t.o.KeepCount, KeepAge: t.o.KeepAge,
 		Beat: beats, Ready: t.ready, Old: t.old,

@@ -10,16 +10,12 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
-	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
 	electJitter   = 50 * time.Millisecond // spreads the looks of standbys
 	resignTimeout = time.Second
 )
-
-// shardOf returns the shard that is carried: a store has one.
-func shardOf(s *notify.Store) store.Shard { return s.Shards()[0] }
 
 // standBy waits until this carrier is elected. It returns nil when ctx ended,
 // and an error only for a Redis that is unfit.
@@ -56,7 +52,7 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 				c.store.Hear(ctx, func(e notify.Event) {
 					c.hears(e)
 					vacancy(e, vacant)
-				}, shardOf(c.store).VacantChannel())
+				}, c.store.Only().VacantChannel())
 			})
 			c.o.Logger.Info("standing by", "carrier", c.o.Name)
 		}
@@ -85,7 +81,7 @@ func vacancy(e notify.Event, vacant chan<- struct{}) {
 func (c *Carrier) elect(ctx context.Context) (*term, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	e, err := shardOf(c.store).Elect(ctx, c.o.Name, c.o.Lease)
+	e, err := c.store.Only().Elect(ctx, c.o.Name, c.o.Lease)
 	if err != nil || !e.Won {
 		return nil, e.Left, err
 	}
@@ -96,7 +92,7 @@ func (c *Carrier) elect(ctx context.Context) (*term, time.Duration, error) {
 func (c *Carrier) resign(ctx context.Context, t *term) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
 	defer cancel()
-	if _, err := shardOf(c.store).Resign(ctx, t.token); err != nil {
+	if _, err := c.store.Only().Resign(ctx, t.token); err != nil {
 		c.o.Logger.Warn("cannot give up the lease, it runs out by itself", "error", err, "lease", c.o.Lease)
 		return
 	}
@@ -115,7 +111,7 @@ type Status struct {
 
 // Look asks who carries. The error is that of the connection.
 func Look(ctx context.Context, store *notify.Store) (Status, error) {
-	s, err := shardOf(store).Carrier(ctx)
+	s, err := store.Only().Carrier(ctx)
 	if err != nil {
 		return Status{}, fmt.Errorf("look for the carrier: %w", err)
 	}
@@ -125,7 +121,7 @@ func Look(ctx context.Context, store *notify.Store) (Status, error) {
 // Standbys returns how many carriers stand by, to take over from the elected
 // one. The error is that of the connection.
 func Standbys(ctx context.Context, store *notify.Store) (int64, error) {
-	n, err := shardOf(store).Standbys(ctx)
+	n, err := store.Only().Standbys(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("count standbys: %w", err)
 	}

@@ -54,7 +54,7 @@ func (t *term) sweep(ctx context.Context) {
 func (t *term) step(ctx context.Context, r *round) (soon bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	m, err := shardOf(t.store).Sweep(ctx, store.Sweep{
+	m, err := t.store.Only().Sweep(ctx, store.Sweep{
 		Token: t.token, Rank: r.rank,
 		KeepDeadCount: t.o.KeepDeadCount, KeepDeadAge: t.o.KeepDeadAge, KeepTopics: max(t.o.KeepTopics, t.o.KeepAge),
 	})

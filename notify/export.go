@@ -65,7 +65,7 @@ func (p *Publisher) Export(ctx context.Context, w io.Writer, on func(done, all i
 			break
 		}
 	}
-	paused, err := only(p.store).Paused(ctx)
+	paused, err := p.store.Only().Paused(ctx)
 	if err != nil {
 		return e.sum, fmt.Errorf("export: look for paused topics: %w", err)
 	}
@@ -86,7 +86,7 @@ type export struct {
 
 // step exports a page, and returns where the next one begins and how many messages there are.
 func (e *export) step(ctx context.Context, cursor string) (next string, all int, err error) {
-	page, err := only(e.store).Export(ctx, cursor, e.page)
+	page, err := e.store.Only().Export(ctx, cursor, e.page)
 	if err != nil {
 		return "", 0, err
 	}

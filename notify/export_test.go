@@ -25,7 +25,7 @@ func (p *Publisher) PublishWhen(ctx context.Context, m Message, when store.When)
 	}
 	message := out.publish()
 	message.When = when
-	placed, err := only(p.store).Publish(ctx, []store.Publish{message})
+	placed, err := p.store.Only().Publish(ctx, []store.Publish{message})
 	if err != nil {
 		return Publication{}, err
 	}

@@ -84,7 +84,7 @@ func (l *lookup) goOnBehind(name string) {
 // most, and the last one that it looked at: "" at the end. What is foreign is left out.
 func (l *lookup) next(ctx context.Context, most int) (names []string, last string, err error) {
 	ranges := min(len(l.spans), rangesPage)
-	looked, err := only(l.store).TopicNames(ctx, most, l.spans[:ranges])
+	looked, err := l.store.Only().TopicNames(ctx, most, l.spans[:ranges])
 	if err != nil {
 		return nil, "", err
 	}

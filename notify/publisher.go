@@ -145,7 +145,7 @@ func (p *Publisher) send(ctx context.Context, batch []*outgoing) {
 	for i, out := range batch {
 		messages[i] = out.publish()
 	}
-	placed, err := only(p.store).Publish(ctx, messages)
+	placed, err := p.store.Only().Publish(ctx, messages)
 	for i, out := range batch {
 		if err != nil {
 			out.result = Result{Publication{Topic: out.Topic, ID: out.ID}, fmt.Errorf("publish %s: %w", Member(out.Topic, out.ID), err)}

@@ -82,9 +82,6 @@ func ParseBell(text string) (Bell, error) { return store.ParseBell(text) }
 // Open returns the store that c describes, as store.Open does.
 func Open(c Config) (*Store, error) { return store.Open(c) }
 
-// only returns the shard of a store that holds all topics.
-func only(s *Store) store.Shard { return s.Shards()[0] }
-
 // NewID returns a new id: a ULID, 26 characters that sort by time
 // (https://github.com/ulid/spec), ascending within a process.
 func NewID() string { return store.NewID() }

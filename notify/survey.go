@@ -40,7 +40,7 @@ func (p *Publisher) Survey(ctx context.Context, most int) (Survey, error) {
 }
 
 func (p *Publisher) survey(ctx context.Context, most int) (s Survey, err error) {
-	if s, err = only(p.store).Survey(ctx, most); err != nil {
+	if s, err = p.store.Only().Survey(ctx, most); err != nil {
 		return s, err
 	}
 	if s.Overdue, err = p.notable(ctx, false, most); err != nil {
@@ -63,7 +63,7 @@ func (p *Publisher) notable(ctx context.Context, dead bool, most int) ([]Notable
 	found := make(map[string]time.Time)
 	var all []Notable
 	for rank, pages := int64(0), 0; pages < notablePages; pages++ {
-		page, err := only(p.store).Notable(ctx, dead, rank, notablePage)
+		page, err := p.store.Only().Notable(ctx, dead, rank, notablePage)
 		if err != nil {
 			return nil, err
 		}

@@ -92,7 +92,7 @@ func (p *Publisher) CountTopics(ctx context.Context, topics []string) ([]Counts,
 func (p *Publisher) countAll(ctx context.Context, names []string) ([]Counts, error) {
 	all := make([]Counts, 0, len(names))
 	for page := range slices.Chunk(names, topicsPage) {
-		counts, err := only(p.store).Topics(ctx, page)
+		counts, err := p.store.Only().Topics(ctx, page)
 		if err != nil {
 			return nil, fmt.Errorf("count topics: %w", err)
 		}

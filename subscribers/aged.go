@@ -64,7 +64,7 @@ func (p *Poller) hang(bell chan struct{}, topic string) error {
 	if p.deafen == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		p.deafen = cancel
-		p.tasks.Go(func() { p.store.Hear(ctx, p.ringBells, shardOf(p.store).Wakes()) })
+		p.tasks.Go(func() { p.store.Hear(ctx, p.ringBells, p.store.Only().Wakes()) })
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (p *Poller) ringBells(e notify.Event) {
 	if e.Kind != notify.Subscribed && e.Kind != notify.Heard {
 		return
 	}
-	heard, _ := shardOf(p.store).Woken(e)
+	heard, _ := p.store.Only().Woken(e)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for bell, topic := range p.bells {

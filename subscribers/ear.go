@@ -4,11 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
 )
-
-// shardOf returns the shard of what is heard and read of all topics: a store has one.
-func shardOf(s *notify.Store) store.Shard { return s.Shards()[0] }
 
 // ear logs what becomes of a connection that listens, once for each change.
 type ear struct {

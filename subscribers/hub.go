@@ -234,13 +234,13 @@ func (h *hub) channels() []string {
 	h.all = h.all || len(h.topics) > exactTopics
 	var channels []string
 	for name := range h.names {
-		channels = append(channels, shardOf(h.store).NameChannel(name))
+		channels = append(channels, h.store.Only().NameChannel(name))
 	}
 	if h.all {
-		return append(channels, shardOf(h.store).LogsChannel())
+		return append(channels, h.store.Only().LogsChannel())
 	}
 	for topic := range h.topics {
-		channels = append(channels, shardOf(h.store).LogChannel(topic))
+		channels = append(channels, h.store.Only().LogChannel(topic))
 	}
 	return channels
 }
@@ -274,7 +274,7 @@ func (h *hub) hear(e notify.Event, number uint64) {
 			signal(m.bell)
 		}
 	case notify.Heard:
-		if name, ok := shardOf(h.store).Called(e); ok {
+		if name, ok := h.store.Only().Called(e); ok {
 			h.left(name)
 			return
 		}
@@ -296,7 +296,7 @@ func (h *hub) note(e notify.Event) {
 		h.doubt, h.bells = true, nil
 	}
 	beat := e.Kind == notify.Beat
-	h.bells = append(h.bells, hint{bell, beat, e.StoreID(), !beat && !shardOf(h.store).IsOfAllLogs(e)})
+	h.bells = append(h.bells, hint{bell, beat, e.StoreID(), !beat && !h.store.Only().IsOfAllLogs(e)})
 }
 
 // left rings those of a name: one of them may have left broadcasts. The mutex is held.

@@ -37,7 +37,7 @@ func (l *Listener) lag(ctx context.Context, n *Name, behind []store.LogPlace) er
 		return nil
 	}
 	slices.SortFunc(behind, func(a, b store.LogPlace) int { return cmp.Compare(a.Place, b.Place) })
-	lags, err := shardOf(l.store).Lag(ctx, behind[:min(len(behind), lagLogs)])
+	lags, err := l.store.Only().Lag(ctx, behind[:min(len(behind), lagLogs)])
 	for _, log := range lags {
 		if at := log.First; at > 0 && (n.Oldest.IsZero() || at.Time().Before(n.Oldest)) {
 			n.Oldest = at.Time()

@@ -68,7 +68,7 @@ type growth struct {
 // says, and only of some where these are given.
 func (l logs) grown(ctx context.Context, after notify.Position, only []string, want func(topic string) bool) (g growth, err error) {
 	for first := true; ; first = false {
-		page, err := shardOf(l.store).Grown(ctx, after, grownPage, only...)
+		page, err := l.store.Only().Grown(ctx, after, grownPage, only...)
 		if err != nil {
 			return growth{}, fmt.Errorf("look at the logs: %w", err)
 		}
@@ -104,7 +104,7 @@ type reading struct {
 func (l logs) read(ctx context.Context, topics []string, after, upTo notify.Position, bytes, others int, behind notify.Position) (r reading, err error) {
 	end := endOfLogs
 	for page := range slices.Chunk(topics, readTopics) {
-		got, err := shardOf(l.store).Read(ctx, store.Read{
+		got, err := l.store.Only().Read(ctx, store.Read{
 			Topics: page, After: after, UpTo: upTo, Each: max(readItems/len(page), 1), Bytes: bytes, Others: others, Behind: behind,
 		})
 		if err != nil {

@@ -35,7 +35,7 @@ func (l *Listener) Names(ctx context.Context) ([]Name, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list listeners: %w", err)
 	}
-	logs, err := shardOf(l.store).LogEnds(ctx)
+	logs, err := l.store.Only().LogEnds(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list listeners: %w", err)
 	}

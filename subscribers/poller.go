@@ -98,7 +98,7 @@ func NewPoller(store *notify.Store, o PollerOptions) *Poller {
 	}
 	ended, end := context.WithCancel(context.Background())
 	return &Poller{
-		Claimer: NewClaimer(store, o.MaxAttempts), o: o, inbox: shardOf(store).InboxChannel(notify.NewID()),
+		Claimer: NewClaimer(store, o.MaxAttempts), o: o, inbox: store.Only().InboxChannel(notify.NewID()),
 		ended: ended, end: end, queues: make(map[string]*queue),
 		pings: make(map[string]chan struct{}), bells: make(map[chan struct{}]string),
 	}
@@ -434,7 +434,7 @@ func (p *Poller) Ping(ctx context.Context) error {
 	if !heard {
 		return ErrDeaf
 	}
-	ears, err := shardOf(p.store).Ping(ctx, p.inbox, payload)
+	ears, err := p.store.Only().Ping(ctx, p.inbox, payload)
 	switch {
 	case err != nil:
 		return fmt.Errorf("ping: %w", err)

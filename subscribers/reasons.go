@@ -34,7 +34,7 @@ type Reason struct {
 func (l *DeadLetters) Reasons(ctx context.Context, on func(total int)) ([]Reason, error) {
 	counted, total, cursor := make(map[Reason]int64), 0, uint64(0)
 	for {
-		page, next, err := shardOf(l.store).Reasons(ctx, cursor, reasonsPage)
+		page, next, err := l.store.Only().Reasons(ctx, cursor, reasonsPage)
 		if err != nil {
 			return nil, fmt.Errorf("count dead letters: %w", err)
 		}

@@ -88,7 +88,7 @@ func New(store *notify.Store, o Options) (*Subscriber, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	inbox := shardOf(store).InboxChannel(notify.NewID())
+	inbox := store.Only().InboxChannel(notify.NewID())
 	return &Subscriber{store: store, o: o, inbox: inbox, workers: make(map[string]*worker)}, nil
 }
 

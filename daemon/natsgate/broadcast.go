@@ -13,7 +13,6 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -113,15 +112,12 @@ func (g *Gate) moveOn(ctx context.Context, to notify.Position) {
 
 // bridgeTo moves the place in the log on, and returns it; 0 asks for it.
 func (g *Gate) bridgeTo(ctx context.Context, to notify.Position) (notify.Position, error) {
-	at, err := g.shard().BridgeTo(ctx, to)
+	at, err := g.store.Only().BridgeTo(ctx, to)
 	if err != nil {
 		return 0, fmt.Errorf("place of the bridge to nats: %w", err)
 	}
 	return at, nil
 }
-
-// shard returns the shard of which the gate tells NATS: a store has one.
-func (g *Gate) shard() store.Shard { return g.store.Shards()[0] }
 
 // outgoing is a broadcast as it is sent.
 type outgoing struct {

@@ -76,7 +76,7 @@ func (g *Gate) note(h *hints, e notify.Event) {
 
 // noteHeard takes note of a wake-up or a death.
 func (g *Gate) noteHeard(h *hints, e notify.Event) {
-	shard := g.shard()
+	shard := g.store.Only()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if topic, ok := shard.Woken(e); ok {

@@ -94,7 +94,7 @@ func (g *Gate) hint(ctx context.Context, t carrier.Term) {
 	var hearing sync.WaitGroup
 	defer hearing.Wait()
 	hearing.Go(func() {
-		shard := g.shard()
+		shard := g.store.Only()
 		g.store.Hear(ctx, func(e notify.Event) { g.note(h, e) }, shard.Wakes(), shard.Deaths())
 	})
 	defer g.hinting.Ended()

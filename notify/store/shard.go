@@ -12,6 +12,9 @@ func (s *Store) Of(topic string) Shard { return Shard{s} }
 // Shards returns all shards.
 func (s *Store) Shards() []Shard { return []Shard{{s}} }
 
+// Only returns the one shard that a store has: for what looks at all of it at once.
+func (s *Store) Only() Shard { return Shard{s} }
+
 // Home returns the shard of what a store has once: its secret, and the registry of named listeners.
 func (s *Store) Home() Shard { return Shard{s} }
 
