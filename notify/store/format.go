@@ -58,8 +58,8 @@ func (s *Store) found(ctx context.Context, node redis.UniversalClient, look bool
 }
 
 // CheckFormat refuses a store of another format, and leaves a Redis without a
-// store as it is. [Store.Run] does so by itself; this is for who asks the
-// [Store.Client]. The error is an ErrUnfit, or that of the connection.
+// store as it is. A transition does so by itself; this is for calls that are none.
+// The error is an ErrUnfit, or that of the connection.
 func (s *Store) CheckFormat(ctx context.Context) error {
 	_, err := onNode(ctx, s, func(node redis.UniversalClient) (struct{}, error) {
 		return struct{}{}, s.found(ctx, node, true)

@@ -51,6 +51,19 @@ func (k Keys) Prefix() string { return k.prefix }
 // Base returns what every key of the shard begins with, such as "bellhop:{0}:".
 func (k Keys) Base() string { return k.base }
 
+// given returns all keys that there is one of in a shard. A Cluster is given them
+// with each script: while a slot is moved it refuses a call whose keys are not all
+// on one side, before the script begins; one that meets a key of the other side is
+// stopped half way.
+func (k Keys) given() (keys []string) {
+	for _, r := range table {
+		if r.isGiven() {
+			keys = append(keys, k.base+r.name)
+		}
+	}
+	return keys
+}
+
 // founding returns the keys that found.lua is given: the format, and those of which
 // one at least is there in a store that is in use.
 func (k Keys) founding() []string {

@@ -42,7 +42,7 @@ func ParseState(name string) (State, error) {
 	return 0, Faultf("state", "state %.100q: use scheduled, ready, leased or dead", name)
 }
 
-// state reads a state's name; ” is 0, where a message has no state.
+// state reads a state's name; an empty text is 0, where a message has no state.
 func (r *reply) state() State {
 	name := r.text()
 	if name == "" {

@@ -177,6 +177,9 @@ func (s Shard) runOn(ctx context.Context, t *transition, key string, args ...any
 	if l.key {
 		keys = append(keys, key)
 	}
+	if s.store.inCluster() {
+		keys = append(keys, s.store.keys.given()...)
+	}
 	if l.share {
 		args = append(args, s.store.share)
 	}

@@ -24,7 +24,7 @@ end
 -- When the first in a place is due, in us.
 local function next_in(place)
   local head = head_of(place)
-  return head and head * 1000 / unit(place) or math.huge
+  return head and head * (1000 / unit(place)) or math.huge
 end
 
 local function answer(next_due)
