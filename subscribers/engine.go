@@ -100,6 +100,7 @@ type job[W any] struct {
 	lost    bool                    // the lease; guarded by engine.mu
 	handled bool                    // and to be acknowledged; guarded by engine.mu
 	tries   int                     // of the handler
+	took    time.Duration           // by it; for its hand alone
 	cancel  context.CancelCauseFunc // of the handler's context, nil before; guarded by engine.mu
 }
 
@@ -161,9 +162,9 @@ func (e *engine[W]) claimLoop(ctx, grace context.Context) error {
 	defer timer.Stop()
 	pause := pause{log: e.log}
 	for ctx.Err() == nil {
-		if n, settle := e.wanted(); n > 0 && more || settle || e.claimsSettle && rung {
+		if n, bars, settle := e.wanted(); n > 0 && more || settle || e.claimsSettle && rung {
 			var err error
-			if more, err = e.claimOnce(ctx, grace, n); err != nil && e.ends(err) {
+			if more, err = e.claimOnce(ctx, grace, n, bars); err != nil && e.ends(err) {
 				return err
 			}
 			rung = rung && err != nil
@@ -201,41 +202,41 @@ func (e *engine[W]) idleFor() time.Duration {
 
 // wanted returns how much to claim now: for the free hands, and as much as the
 // hands were seen to handle in a moment, so that fast handlers need not wait
-// for claims while slow ones take nothing from other processes. It reports
-// whether a claim is to settle something.
-func (e *engine[W]) wanted() (n int, settle bool) {
+// for claims while slow ones take nothing from other processes. It returns how
+// many NotNows that takes into account, and whether a claim is to settle something.
+func (e *engine[W]) wanted() (n, bars int, settle bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	settle = e.claimsSettle && len(e.done) > 0
 	more := 0
 	switch {
 	case time.Now().Before(e.barred):
-		return 0, settle
+		return 0, e.bars, settle
 	case e.probe && e.open == 0:
-		return 1, settle
+		return 1, e.bars, settle
 	case e.probe:
 		e.low = 1
-		return 0, settle
+		return 0, e.bars, settle
 	case e.mean > 0:
 		more = min(int(time.Duration(e.concurrency)*ahead/e.mean), e.ahead)
 	}
 	if low := e.concurrency + (more+1)/2; e.open >= low {
 		e.low = low
-		return 0, settle
+		return 0, e.bars, settle
 	}
-	return min(e.concurrency+more-e.open, MaxClaim), settle
+	return min(e.concurrency+more-e.open, MaxClaim), e.bars, settle
 }
 
-// claimOnce claims up to n pieces of work and queues them. It reports whether
-// there may be more now.
-func (e *engine[W]) claimOnce(ctx, grace context.Context, n int) (more bool, err error) {
+// claimOnce claims up to n pieces of work and queues them, if there were so many
+// NotNows. It reports whether there may be more now.
+func (e *engine[W]) claimOnce(ctx, grace context.Context, n, bars int) (more bool, err error) {
 	var js []*job[W]
 	e.mu.Lock()
 	if e.claimsSettle {
 		n := min(len(e.done), MaxClaim)
 		js, e.done = e.done[:n:n], e.done[n:]
 	}
-	done, bars := works(js), e.bars
+	done := works(js)
 	e.mu.Unlock()
 	sent := time.Now()
 	got, err := e.claim(ctx, n, done)
@@ -246,8 +247,11 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context, n int) (more bool, err
 		return true, err
 	}
 	e.drop(js)
-	if back := e.enqueue(grace, sent, bars, got.work); len(back) > 0 {
+	switch back, barred := e.enqueue(grace, sent, bars, got.work); {
+	case len(back) > 0:
 		e.giveBack(grace, back, true)
+	case barred:
+		e.rest(grace)
 	}
 	if got.then != nil {
 		got.then()
@@ -256,8 +260,8 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context, n int) (more bool, err
 }
 
 // enqueue queues what was claimed by a call that was sent at a time, and sets
-// hands to it. If there was a NotNow meanwhile it returns all of it instead.
-func (e *engine[W]) enqueue(grace context.Context, sent time.Time, bars int, work []W) (back []*job[W]) {
+// hands to it. If there was another NotNow meanwhile it returns all of it instead.
+func (e *engine[W]) enqueue(grace context.Context, sent time.Time, bars int, work []W) (back []*job[W], barred bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	all, now := make([]*job[W], len(work)), time.Now()
@@ -266,18 +270,18 @@ func (e *engine[W]) enqueue(grace context.Context, sent time.Time, bars int, wor
 		e.held[all[i]] = true
 	}
 	if bars != e.bars {
-		return all // it would overtake what was given back
+		return all, true // it would overtake what was given back
 	}
 	e.queue = append(e.queue, all...)
 	e.open += len(all)
 	if !e.stopBy.IsZero() {
-		return nil // it is not begun any more, but released
+		return nil, false // it is not begun any more, but released
 	}
 	for range min(len(e.queue), e.concurrency-e.busy) {
 		e.busy++
 		e.hands.Go(func() { e.hand(grace) })
 	}
-	return nil
+	return nil, false
 }
 
 // leave gives back what has been queued for some time, and has the source rest.
@@ -295,9 +299,14 @@ func (e *engine[W]) leave(ctx context.Context, age time.Duration) bool {
 	case age > 0:
 		return false
 	default:
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
-		defer cancel()
-		_ = e.release(ctx, nil, true) // where it fails, the next ring finds nobody and goes on
+		e.rest(ctx)
 	}
 	return true
+}
+
+// rest has the source not ring until the next claim.
+func (e *engine[W]) rest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
+	defer cancel()
+	_ = e.release(ctx, nil, true) // where it fails, the next ring finds nobody and goes on
 }

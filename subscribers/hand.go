@@ -17,9 +17,7 @@ func (e *engine[W]) hand(grace context.Context) {
 		if j == nil {
 			return
 		}
-		began := time.Now()
-		done := e.handle(grace, j, work)
-		e.finish(j, time.Since(began), done)
+		e.finish(j, e.handle(grace, j, work))
 	}
 }
 
@@ -52,11 +50,11 @@ func (e *engine[W]) close() {
 }
 
 // finish notes that a job was handled, and has it acknowledged if it is done.
-func (e *engine[W]) finish(j *job[W], took time.Duration, done bool) {
+func (e *engine[W]) finish(j *job[W], done bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.close()
-	e.mean += (max(took, time.Microsecond) - e.mean) / 8
+	e.mean += (max(j.took, time.Microsecond) - e.mean) / 8
 	e.mean = max(e.mean, time.Microsecond)
 	if !done {
 		delete(e.held, j)
@@ -90,7 +88,9 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 		j.lose()
 	}
 	e.mu.Unlock()
+	began := time.Now()
 	reason, err = e.call(ctx, work, handler)
+	j.took += time.Since(began)
 	ended := context.Cause(ctx)
 	var barred *notNow
 	switch {

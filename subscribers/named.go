@@ -32,7 +32,8 @@ type named struct {
 	called bool            // the name was rung: it may also have been removed
 
 	at     atomic.Pointer[registration] // written by the claiming goroutine alone
-	astray notify.Position              // of the first broadcast that was given back when at was gone, 0: none; guarded by engine.mu
+	adrift bool                         // at was gone when something was settled; guarded by engine.mu
+	astray notify.Position              // of the first broadcast that was given back then, 0: none; guarded by engine.mu
 
 	stopping <-chan struct{}
 }
@@ -60,7 +61,10 @@ func (l *Listener) listenNamed(ctx context.Context, p notify.Pattern, handler fu
 		o.OnStart(l.hub.cursor(m))
 	}
 	signal(m.bell) // it has not looked yet
-	return l.newNamed(ctx, m, at, handler, o).run(ctx)
+	n := l.newNamed(ctx, m, at, handler, o)
+	err = n.run(ctx)
+	n.findAgain(ctx)
+	return err
 }
 
 func (l *Listener) newNamed(ctx context.Context, m *member, at registration, handler func(context.Context, *Broadcast) error, o ListenOptions) *named {
@@ -213,7 +217,7 @@ func (n *named) gone(ctx context.Context, id string) error {
 	}
 	after := n.reached()
 	n.mu.Lock()
-	n.astray = 0
+	n.adrift, n.astray = false, 0
 	n.at.Store(&at)
 	n.mu.Unlock()
 	n.latest, n.called = 0, false
@@ -224,6 +228,26 @@ func (n *named) gone(ctx context.Context, id string) error {
 	n.hub.mu.Unlock()
 	n.missed(Gap{n.member.pattern.String(), min(after, at.now), at.now}, storeLost, n.o.OnGap)
 	return nil
+}
+
+// findAgain registers the name anew where Redis was found to have lost all that
+// it held when the listener stopped: else nobody would be told what is missing.
+func (n *named) findAgain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
+	defer cancel()
+	n.mu.Lock()
+	adrift := n.adrift
+	n.mu.Unlock()
+	if !adrift {
+		return
+	}
+	got, err := n.take(ctx, n.at.Load(), 0, nil, nil, nil)
+	if err == nil && got.Gone {
+		err = n.gone(ctx, got.StoreID)
+	}
+	if err != nil && !errors.Is(err, ErrNoListener) {
+		n.log.Warn("cannot register the name again: what is missed until it listens again is not told", "error", err)
+	}
 }
 
 // reached returns up to where nothing is missed when what is in hand, and what

@@ -363,3 +363,39 @@ func TestNamedNotNowIsLostWithRedis(t *testing.T) {
 		t.Errorf("it is told of %+v, and gave %v back", g, at)
 	}
 }
+
+// Redis lost all that it held, and the listener stops before it learns that: a gap is told all the same, and the name is there
+// again, so that what is sent from now on is not missed.
+func TestNamedIsLostWithRedisAsItStops(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	carry(t, store)
+	l := newListener(store)
+	began, release := make(chan notify.Position, 100), make(chan struct{})
+	gaps := make(chan subscribers.Gap, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- l.Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
+			began <- b.Position
+			<-release
+			return nil
+		}, subscribers.ListenOptions{Name: "n", From: subscribers.FromBeginning(), OnGap: func(g subscribers.Gap) { gaps <- g }})
+	}()
+	broadcast(t, store, topic, "a")
+	at := storetest.Receive(t, "it is handled", began)
+	emptied(t, store, server, false)
+	cancel()
+	close(release)
+	if err := storetest.Receive(t, "it ends", ended); err != nil {
+		t.Fatal(err)
+	}
+	if g := storetest.Receive(t, "it is told", gaps); g.UpTo < at {
+		t.Errorf("it is told of %+v, and had %v", g, at)
+	}
+	names, err := l.Names(t.Context())
+	if err != nil || len(names) != 1 {
+		t.Errorf("%v are registered, %v", names, err)
+	}
+}

@@ -11,8 +11,13 @@ import (
 // ackTurns acknowledges broadcasts; that counts though their lease was lost.
 func (n *named) ackTurns(ctx context.Context, done []turn) ([]turn, error) {
 	for page := range slices.Chunk(done, MaxClaim) {
-		if _, err := n.take(ctx, n.at.Load(), 0, nil, page, nil); err != nil {
+		at := n.at.Load()
+		got, err := n.take(ctx, at, 0, nil, page, nil)
+		if err != nil {
 			return nil, err
+		}
+		if got.Gone {
+			n.goAstray(at, nil)
 		}
 	}
 	return nil, nil
@@ -33,13 +38,17 @@ func (n *named) releaseTurns(ctx context.Context, back []*job[turn], _ bool) err
 	return nil
 }
 
-// goAstray notes what was given back when the registration was gone. Nobody has
+// goAstray notes what was given back when a registration was gone. Nobody has
 // it, so that a gap has to begin before.
 func (n *named) goAstray(at *registration, back []*job[turn]) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.at.Load() != at {
+		return
+	}
+	n.adrift = true
 	for _, j := range back {
-		if n.at.Load() == at && (n.astray == 0 || j.work.Position < n.astray) {
+		if n.astray == 0 || j.work.Position < n.astray {
 			n.astray = j.work.Position
 		}
 	}

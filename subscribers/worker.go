@@ -56,7 +56,10 @@ func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[
 
 // handleMessage calls the handler once. A message that failed is due again later.
 func (w *worker) handleMessage(grace context.Context, j *job[Delivery], d Delivery) bool {
-	verdict, reason, err := w.try(grace, j, &d, func(ctx context.Context) error { return w.handler(ctx, &d) })
+	verdict, reason, err := w.try(grace, j, &d, func(ctx context.Context) error {
+		given := d // which the handler may change
+		return w.handler(ctx, &given)
+	})
 	if verdict == hasFailed {
 		w.nack(grace, j, w.o.Backoff.after(err, j.work.Attempt), reason, errors.Is(err, ErrBury))
 	}
