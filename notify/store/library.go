@@ -14,6 +14,13 @@ type part struct {
 	words []string // of its text
 }
 
+// rare are the functions that few calls come to. What only these use is defined
+// within them.
+var rare = []string{"bury", "measure_room", "undertaker"}
+
+// isRare reports whether few calls come to a part.
+func (p part) isRare() bool { return slices.Contains(rare, p.names[0]) }
+
 // shared names the files of what scripts share, by what they do. A part uses only
 // those before it.
 var shared = []string{"base", "counters", "rings", "places", "leases", "messages", "dead", "logs", "look", "room", "repair"}

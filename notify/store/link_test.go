@@ -67,3 +67,48 @@ func TestScriptsNameNoKey(t *testing.T) {
 		}
 	})
 }
+
+// What only a rare function uses stands within it, and what others use as well does not.
+func TestWithin(t *testing.T) {
+	parts := partsOf(`
+local ONE = 1
+local function shared() return 1 end
+local function inner() return shared() end
+local function bury()
+  return inner() + ONE
+end
+local function often()
+  return shared()
+end
+`)
+	var got strings.Builder
+	for _, p := range within(parts, []string{"bury", "often"}) {
+		got.WriteString(p.text)
+	}
+	const want = `local function shared() return 1 end
+local function bury()
+local ONE = 1
+local function inner() return shared() end
+  return inner() + ONE
+end
+local function often()
+  return shared()
+end
+`
+	if got.String() != want {
+		t.Errorf("got %s", got.String())
+	}
+}
+
+// What is named as rare is there.
+func TestRareParts(t *testing.T) {
+	found := 0
+	for _, p := range library() {
+		if p.isRare() {
+			found++
+		}
+	}
+	if found != len(rare) {
+		t.Errorf("%d of %q are shared", found, rare)
+	}
+}

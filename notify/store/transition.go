@@ -86,6 +86,7 @@ const sectionBreak = "\n-- * * *\n"
 func (l *linked) link(source string) string {
 	used := make(map[string]bool)
 	above, below, broken := strings.Cut(source, sectionBreak)
+	above, below = writtenOut(above), writtenOut(below)
 	text := use(used, above) + above
 	if broken {
 		text += "\nreturn (function()\n" + use(used, below) + below + "end)()\n"
@@ -103,15 +104,42 @@ func use(used map[string]bool, source string) string {
 		}
 	}
 	add(wordsOf(source))
-	var parts []string
+	var parts []part
 	for _, p := range slices.Backward(library()) { // a part uses only those before it
 		if p.isIn(used) && !p.isIn(before) {
 			add(p.words)
-			parts = append(parts, p.text)
+			parts = append(parts, p)
 		}
 	}
 	slices.Reverse(parts)
-	return strings.Join(parts, "")
+	var b strings.Builder
+	for _, p := range within(parts, wordsOf(source)) {
+		b.WriteString(p.text)
+	}
+	return b.String()
+}
+
+// within puts what only a rare part uses into it, so that no call defines it but
+// those that come to it. words are those of the source behind the parts.
+func within(parts []part, words []string) []part {
+	for i := len(parts) - 1; i >= 0; i-- {
+		if !parts[i].isRare() {
+			continue
+		}
+		var inner string
+		outside := slices.Clone(words)
+		for j := len(parts) - 1; j >= 0; j-- {
+			if j < i && !slices.ContainsFunc(parts[j].names, func(name string) bool { return slices.Contains(outside, name) }) {
+				inner = parts[j].text + inner
+				parts[j].text = ""
+			} else if j != i {
+				outside = append(outside, parts[j].words...)
+			}
+		}
+		first, rest, _ := strings.Cut(parts[i].text, "\n")
+		parts[i].text = first + "\n" + inner + rest
+	}
+	return parts
 }
 
 // isIn reports whether a part is one of those that are used.

@@ -61,7 +61,7 @@ for t = 1, topics do
     else
       local lists, begin = due <= now and ready or scheduled, at
       if had then
-        restored = restored or { used = {}, reasons = {} }
+        restored = restored or { used = {}, reasons = {}, dead = undertaker() }
         local used, reasons = restored.used, restored.reasons
         if had.at then begin = '{"at":' .. text(had.at) end
         if had.used then
@@ -105,7 +105,7 @@ local function take_back(list, fault)
     gone[#gone + 1] = list[j]
     if fault then reply[seen[list[j]] + 1] = fault end
   end
-  if restored then take_reasons(gone) end
+  if restored then restored.dead.take_reasons(gone) end
   forget(gone)
 end
 
@@ -137,13 +137,15 @@ local function place_all()
       conclude(topic, due, put, at_once and -3 or -5)
       if put and at_once then ring(topic, #due / 2, us) end
     end
-    if died then conclude(topic, died, put_dead(topic, died, died.earliest, died.latest), -6) end -- nobody is told: they died elsewhere
+    if died then -- nobody is told: they died elsewhere
+      conclude(topic, died, restored.dead.put_dead(topic, died, died.earliest, died.latest), -6)
+    end
   end
 end
 
 if #expiries > 0 then call('ZADD', EXPIRIES, unpack(expiries)) end
 if restored and #restored.used > 0 then call('HSET', ATTEMPTS, unpack(restored.used)) end
-if restored and #restored.reasons > 0 then put_reasons(restored.reasons) end
+if restored and #restored.reasons > 0 then restored.dead.put_reasons(restored.reasons) end
 call('HSET', MESSAGES, unpack(records))
 local placed, fault = pcall(place_all)
 count_all('published', published)
