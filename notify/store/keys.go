@@ -17,7 +17,10 @@ var prefixGrammar = regexp.MustCompile(`^[A-Za-z0-9_.:-]+$`)
 // their shard, so that a Redis Cluster holds them in one slot.
 type Keys struct {
 	prefix string
-	base   string // prefix and hash tag
+	public string   // what channels for programs of any language begin with
+	base   string   // prefix and hash tag
+	format string   // the key
+	names  []string // of the rows of the table that scripts are given, in its order; of others what they begin with
 }
 
 // newKeys returns the keys under a prefix, or an ErrInvalid that says what is wrong with it.
@@ -28,7 +31,12 @@ func newKeys(prefix string) (Keys, error) {
 	if len(prefix) > maxPrefix || !prefixGrammar.MatchString(prefix) {
 		return Keys{}, Faultf("prefix", "prefix %.100q: use 1 to %d letters, digits and the signs _ . : -", prefix, maxPrefix)
 	}
-	return Keys{prefix: prefix, base: prefix + ":{0}:"}, nil
+	k := Keys{prefix: prefix, public: prefix + ":", base: prefix + ":{0}:", names: make([]string, len(table))}
+	k.format = k.base + formatName
+	for i, r := range table {
+		k.names[i] = k.base + r.name
+	}
+	return k, nil
 }
 
 // one returns the name of which there is one, by what scripts call it.
@@ -56,9 +64,9 @@ func (k Keys) Base() string { return k.base }
 // on one side, before the script begins; one that meets a key of the other side is
 // stopped half way.
 func (k Keys) given() (keys []string) {
-	for _, r := range table {
+	for i, r := range table {
 		if r.isGiven() {
-			keys = append(keys, k.base+r.name)
+			keys = append(keys, k.names[i])
 		}
 	}
 	return keys

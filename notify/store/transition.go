@@ -53,7 +53,7 @@ func script(name string, options ...option) *transition {
 // linked is a script as Redis runs it, and what it has to be given.
 type linked struct {
 	flagged, plain *redis.Script // for Redis, and for the embedded trial server, which knows no flags
-	keys           []row         // of the table, in the order of KEYS
+	keys           []int         // indexes of rows of the table, in the order of KEYS
 	key            bool          // behind them, one that the caller chooses
 	share, prefix  bool          // behind its own arguments
 }
@@ -160,9 +160,9 @@ func (l *linked) head(used map[string]bool) string {
 		fmt.Fprintf(&b, "local BASE = string.sub(KEYS[1], 1, -%d)\n", len(formatName)+1)
 	}
 	var given []string
-	for _, r := range table {
+	for i, r := range table {
 		if used[r.lua] && r.isGiven() {
-			l.keys = append(l.keys, r)
+			l.keys = append(l.keys, i)
 			given = append(given, r.lua)
 		}
 	}
@@ -198,9 +198,9 @@ func (s Shard) repeat(ctx context.Context, t *transition, args ...any) (*reply, 
 func (s Shard) runOn(ctx context.Context, t *transition, key string, args ...any) (*reply, error) {
 	l := t.linked()
 	keys := make([]string, 0, 2+len(l.keys))
-	keys = append(keys, s.store.keys.base+formatName)
-	for _, r := range l.keys {
-		keys = append(keys, s.store.keys.base+r.name)
+	keys = append(keys, s.store.keys.format)
+	for _, i := range l.keys {
+		keys = append(keys, s.store.keys.names[i])
 	}
 	if l.key {
 		keys = append(keys, key)
@@ -212,7 +212,7 @@ func (s Shard) runOn(ctx context.Context, t *transition, key string, args ...any
 		args = append(args, s.store.share)
 	}
 	if l.prefix {
-		args = append(args, s.store.keys.prefix+":")
+		args = append(args, s.store.keys.public)
 	}
 	values, err := s.store.call(ctx, t, l, keys, args)
 	if err != nil {
