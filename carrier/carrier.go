@@ -16,17 +16,16 @@ import (
 
 // Defaults and limits of Options.
 const (
-	DefaultLease       = 3 * time.Second
-	MinLease           = 500 * time.Millisecond
-	MaxLease           = store.MaxCarrierLease
-	DefaultBatch       = 500
-	MaxBatch           = 1000
-	DefaultMaxAttempts = 10
-	DefaultKeepCount   = 100_000
-	MaxKeepCount       = 10_000_000
-	DefaultKeepAge     = 24 * time.Hour
-	MinKeepAge         = time.Second
-	MaxKeepAge         = 10 * 366 * 24 * time.Hour
+	DefaultLease     = 3 * time.Second
+	MinLease         = 500 * time.Millisecond
+	MaxLease         = store.MaxCarrierLease
+	DefaultBatch     = 500
+	MaxBatch         = 1000
+	DefaultKeepCount = 100_000
+	MaxKeepCount     = 10_000_000
+	DefaultKeepAge   = 24 * time.Hour
+	MinKeepAge       = time.Second
+	MaxKeepAge       = 10 * 366 * 24 * time.Hour
 
 	DefaultKeepDeadCount = 100_000
 	DefaultKeepDeadAge   = 90 * 24 * time.Hour
@@ -38,13 +37,12 @@ const (
 
 // Options are the options of a Carrier. The zero value is the default.
 type Options struct {
-	Name        string        // who this is, for people; empty: HOST:PID
-	Lease       time.Duration // of the election: how long a killed carrier is missed; zero: DefaultLease
-	Batch       int           // messages moved in one call at the most, or two if it is one; zero: DefaultBatch
-	MaxAttempts int           // limit of attempts of a message that has none of its own; zero: DefaultMaxAttempts
-	KeepCount   int           // broadcasts that the log of a topic keeps, or some more; fewer than Batch may be gone before anybody reads them; zero: DefaultKeepCount
-	KeepAge     time.Duration // for how long it keeps them, or some longer; zero: DefaultKeepAge
-	Logger      *slog.Logger  // nil: nothing is logged
+	Name      string        // who this is, for people; empty: HOST:PID
+	Lease     time.Duration // of the election: how long a killed carrier is missed; zero: DefaultLease
+	Batch     int           // messages moved in one call at the most, or two if it is one; zero: DefaultBatch
+	KeepCount int           // broadcasts that the log of a topic keeps, or some more; fewer than Batch may be gone before anybody reads them; zero: DefaultKeepCount
+	KeepAge   time.Duration // for how long it keeps them, or some longer; zero: DefaultKeepAge
+	Logger    *slog.Logger  // nil: nothing is logged
 
 	// The housekeeping. What is beyond is removed some time later, in small steps.
 	KeepDeadCount int           // dead letters that a topic keeps; zero: DefaultKeepDeadCount
@@ -107,9 +105,6 @@ func New(store *notify.Store, o Options) (*Carrier, error) {
 	if o.Batch == 0 {
 		o.Batch = DefaultBatch
 	}
-	if o.MaxAttempts == 0 {
-		o.MaxAttempts = DefaultMaxAttempts
-	}
 	o.keepByDefault()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -149,7 +144,6 @@ func (o Options) Check() error {
 		checkName(o.Name),
 		store.Within("lease", "carrier lease", o.Lease, MinLease, MaxLease),
 		store.Within("batch", "carrier batch", o.Batch, 1, MaxBatch),
-		store.Within("max_attempts", "max attempts", o.MaxAttempts, 1, notify.MostAttempts),
 		store.Within("keep_count", "count of broadcasts to keep", o.KeepCount, 1, MaxKeepCount),
 		store.Within("keep_age", "age of broadcasts to keep", o.KeepAge, MinKeepAge, MaxKeepAge),
 		store.Within("keep_dead_count", "count of dead letters to keep", o.KeepDeadCount, 1, MaxKeepCount),

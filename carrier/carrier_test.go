@@ -241,9 +241,10 @@ func TestBacklogIsMovedWithItsDueTimes(t *testing.T) {
 func TestExpiredLeaseIsReturnedThenBuried(t *testing.T) {
 	store := storetest.Open(t)
 	deaths := make(chan carrier.Death, 1)
-	run(t, store, carrier.Options{MaxAttempts: 2, OnDead: func(d carrier.Death) { deaths <- d }})
+	storetest.Set(t, store, topic, notify.SettingsChange{Attempts: new(2)})
+	run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
 	storetest.Publish(t, store, later("a", 0))
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	for attempt := 1; attempt <= 2; attempt++ {
 		storetest.Eventually(t, "it is ready", func() bool { return counts(t, store, topic).Ready == 1 })
 		ds, err := claimer.Claim(t.Context(), topic, 1, subscribers.MinLease, 0)
@@ -271,7 +272,7 @@ func TestExpiry(t *testing.T) {
 	ready, leased := later("ready", 0), later("leased", 0)
 	ready.TTL, leased.TTL = 50*time.Millisecond, 50*time.Millisecond
 	leased.Due = time.Now().Add(-20 * time.Millisecond)
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	storetest.Publish(t, store, leased)
 	ds, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0)
 	if err != nil || len(ds) != 1 {
@@ -331,7 +332,7 @@ func TestExpiryWhileLeased(t *testing.T) {
 			m := later("a", 0)
 			m.Due, m.TTL = time.Time{}, 200*time.Millisecond
 			storetest.Publish(t, store, m)
-			claimer := subscribers.NewClaimer(store, 0)
+			claimer := subscribers.NewClaimer(store)
 			ds, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0)
 			if err != nil || len(ds) != 1 {
 				t.Fatalf("claimed %v, %v", ds, err)
@@ -360,7 +361,7 @@ func TestExpiryWhileLeased(t *testing.T) {
 // An expiry that falls on the end of a lease by chance is not taken for one that was put off.
 func TestExpiryAtTheEndOfALease(t *testing.T) {
 	store := storetest.Open(t)
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	var d subscribers.Delivery
 	storetest.Eventually(t, "a lease ends in the millisecond of the expiry", func() bool {
 		m := later(notify.NewID(), 0)
@@ -461,7 +462,7 @@ func TestForeignThingsBesideLeases(t *testing.T) {
 	}
 	long := func(topic, id string) notify.Message { m := of(topic, id); m.MaxAttempts = 5; return m }
 	storetest.Publish(t, store, of("attempts", "a"), of("dead", "d"), long("waiting", "w"), long("good", "1"), long("good", "2"))
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	for _, topic := range []string{"attempts", "dead", "waiting", "good"} {
 		if _, err := claimer.Claim(t.Context(), topic, 10, subscribers.MinLease, 0); err != nil {
 			t.Fatal(err)
@@ -555,7 +556,7 @@ func TestForeignAttempts(t *testing.T) {
 				storetest.Publish(t, store, m)
 				do(t, store, "HSET", store.Keys().Attempts(), notify.Member(topic, m.ID), attempts)
 			}
-			claimer := subscribers.NewClaimer(store, 0)
+			claimer := subscribers.NewClaimer(store)
 			ds, err := claimer.Claim(t.Context(), topic, 10, 200*time.Millisecond, 0)
 			if err != nil || len(ds) != 3 {
 				t.Fatalf("claimed %v, %v", ds, err)
@@ -599,7 +600,7 @@ func TestStrayMemberOfALiveMessage(t *testing.T) {
 			do(t, store, "ZADD", store.Keys().ReadyTopics(), 1, topic)
 			run(t, store, carrier.Options{})
 			storetest.Eventually(t, "the stray one is dead", func() bool {
-				if ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
+				if ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
 					t.Fatalf("claimed %v, %v", ds, err)
 				}
 				return counts(t, store, dead).Dead == 1
@@ -696,7 +697,7 @@ func TestMoreLeasesThanOneCallDealsWith(t *testing.T) {
 		messages = append(messages, later(fmt.Sprint(i), 0))
 	}
 	storetest.Publish(t, store, messages...)
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	for range 3 {
 		if ds, err := claimer.Claim(t.Context(), topic, 500, subscribers.MinLease, 0); err != nil || len(ds) != 500 {
 			t.Fatalf("claimed %d, %v", len(ds), err)
@@ -734,7 +735,6 @@ func TestBadOptions(t *testing.T) {
 		{"lease", "carrier lease -1s", carrier.Options{Lease: -time.Second}},
 		{"batch", "carrier batch -1", carrier.Options{Batch: -1}},
 		{"batch", "carrier batch 100000", carrier.Options{Batch: 100_000}},
-		{"max_attempts", "max attempts -1", carrier.Options{MaxAttempts: -1}},
 	} {
 		wantFault(t, store, test.o, test.field, test.want)
 	}

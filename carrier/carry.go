@@ -152,7 +152,7 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 	beats := began.Sub(t.beaten) >= t.beat
 	m, err := t.store.Only().Carry(ctx, store.Carry{
 		Token: t.token, Epoch: t.epoch, Lease: t.o.Lease,
-		Batch: t.batch, MaxAttempts: t.o.MaxAttempts, KeepCount: t.o.KeepCount, KeepAge: t.o.KeepAge,
+		Batch: t.batch, KeepCount: t.o.KeepCount, KeepAge: t.o.KeepAge,
 		Beat: beats, Ready: t.ready, Old: t.old,
 	})
 	if err != nil {

@@ -19,7 +19,7 @@ func TestHeadsAfterAnything(t *testing.T) {
 	store := storetest.Open(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	r := &randomly{t: t, store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{}), claimer: subscribers.NewClaimer(store, 0), Rand: rand.New(rand.NewPCG(seed, 0))}
+	r := &randomly{t: t, store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{}), claimer: subscribers.NewClaimer(store), Rand: rand.New(rand.NewPCG(seed, 0))}
 	for range 15 {
 		stop := run(t, store, carrier.Options{Batch: 1 + r.IntN(20)})
 		for range 150 {

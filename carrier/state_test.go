@@ -204,7 +204,7 @@ func TestRepeatedRing(t *testing.T) {
 	if n := c.State().Fallbacks; n != 0 {
 		t.Errorf("%d nudges are told as lost", n)
 	}
-	ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 2, time.Minute, 0)
+	ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 2, time.Minute, 0)
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}

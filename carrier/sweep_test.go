@@ -28,7 +28,7 @@ func die(t *testing.T, store *notify.Store, topic string, n int) {
 		messages = append(messages, notify.Message{Topic: topic, ID: fmt.Sprintf("%05d", i), Body: []byte("x"), TTL: time.Hour})
 	}
 	storetest.Publish(t, store, messages...)
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	for left := n; left > 0; {
 		got, err := claimer.Claim(t.Context(), topic, min(left, 500), time.Minute, 0)
 		if err != nil || len(got) == 0 {
@@ -196,7 +196,7 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 			store := storetest.Open(t)
 			storetest.Publish(t, store, later("00000", 0))
 			do(t, store, "HDEL", store.Keys().Messages(), topic+":00000")
-			claimer := subscribers.NewClaimer(store, 0)
+			claimer := subscribers.NewClaimer(store)
 			if got, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(got) != 0 {
 				t.Fatalf("claimed %v, %v", got, err)
 			}
@@ -216,7 +216,7 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 func TestIdleTopicsAreForgotten(t *testing.T) {
 	store := storetest.Open(t)
 	ctx := t.Context()
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	handle := func(topic string) {
 		got, err := claimer.Claim(ctx, topic, 1, time.Minute, 0)
 		if err != nil || len(got) != 1 {
@@ -376,8 +376,8 @@ func TestWhoIsGoneIsStruckOff(t *testing.T) {
 	store := storetest.Open(t)
 	storetest.Publish(t, store, notify.Message{Topic: "left", Body: []byte("x")}, notify.Message{Topic: "watched", Body: []byte("x")})
 	for _, topic := range []string{"left", "watched"} {
-		ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 1, time.Minute, 0)
-		if err != nil || len(ds) != 1 || subscribers.NewClaimer(store, 0).Ack(t.Context(), ds[0]) != nil {
+		ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, time.Minute, 0)
+		if err != nil || len(ds) != 1 || subscribers.NewClaimer(store).Ack(t.Context(), ds[0]) != nil {
 			t.Fatal(ds, err)
 		}
 	}

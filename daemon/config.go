@@ -55,10 +55,10 @@ type Config struct {
 	MetricsNames              List          `split_words:"true" desc:"Topics that always have series of their own in /metrics beside these, separated by commas."`
 	CarrierLease              time.Duration `split_words:"true" default:"3s" desc:"Lease of the elected carrier: how long until a killed one is replaced."`
 	CarrierBatch              int           `split_words:"true" default:"500" desc:"Messages that the carrier moves in one call to Redis, at the most."`
-	Lease                     time.Duration `split_words:"true" default:"30s" desc:"Lease of a message in a worker's hands; extended while the handler runs."`
-	MaxAttempts               int           `split_words:"true" default:"10" desc:"Attempts of a message that has no limit of its own; then it is dead."`
-	BackoffMin                time.Duration `split_words:"true" default:"1s" desc:"Longest wait after the first failed attempt; it doubles with each."`
-	BackoffMax                time.Duration `split_words:"true" default:"10m" desc:"Longest wait after many failed attempts."`
+	Lease                     time.Duration `split_words:"true" desc:"Lease of a message in a worker's hands, extended while the handler runs, of topics that have no setting of it."`
+	MaxAttempts               int           `split_words:"true" desc:"Attempts of a message that has no limit of its own, of topics that have no setting of it; then it is dead."`
+	BackoffMin                time.Duration `split_words:"true" desc:"Longest wait after the first failed attempt, of topics that have no setting of it; it doubles with each."`
+	BackoffMax                time.Duration `split_words:"true" desc:"Longest wait after many failed attempts, of topics that have no setting of it."`
 	MaxBody                   Size          `split_words:"true" default:"256KiB" desc:"Largest body of a message that is published."`
 	BroadcastKeep             Keep          `split_words:"true" default:"100000,24h" desc:"Broadcasts that a topic's log keeps for those who come back: how many, and for how long."`
 	DeadKeep                  Keep          `split_words:"true" default:"100000,2160h" desc:"Dead letters that a topic keeps: how many, and for how long. Older ones are removed."`
@@ -131,7 +131,11 @@ func readField(field reflect.StructField, into reflect.Value) error {
 		into.SetString(file)
 		return nil
 	}
-	if text := os.Getenv(name); text != "" && field.Type == reflect.TypeFor[time.Duration]() { // envconfig knows no days
+	text := os.Getenv(name)
+	if text == "" && field.Tag.Get("default") == "" {
+		return nil // as it stands in the environment file
+	}
+	if text != "" && field.Type == reflect.TypeFor[time.Duration]() { // envconfig knows no days
 		d, err := notify.ParseDuration(name, text)
 		if err != nil {
 			return errors.New(strings.TrimPrefix(err.Error(), notify.ErrInvalid.Error()+" "))
@@ -182,18 +186,14 @@ func grammar(value any) string {
 	return "a whole number"
 }
 
-// maxBackoff is the longest backoff: beyond a year it is a mistake.
-const maxBackoff = 366 * 24 * time.Hour
-
 // faults returns what is wrong with values that could be read. Each part judges
 // its own options; here stands what no part knows.
 func (c *Config) faults() []*store.Fault {
 	return slices.Concat(
 		ofPart("REDIS", c.checkRedis()), c.httpFaults(), c.natsFaults(),
-		ofPart("CARRIER", c.Carrier(nil).Check()), ofPart("", c.Handle().Check()),
+		ofPart("CARRIER", c.Carrier(nil).Check()), ofPart("", c.checkSettings()),
 		store.Faults(errors.Join(
 			store.Within("BELLHOP_METRICS_TOPICS", "topic limit of metrics", c.MetricsTopics, 1, metrics.MaxTopicLimit),
-			store.Within("BELLHOP_BACKOFF_MAX", "backoff max", max(c.BackoffMax, time.Millisecond), time.Millisecond, maxBackoff),
 			store.Within("BELLHOP_MAX_BODY", "max body", int(c.MaxBody), 1, maxMaxBody),
 			store.Within("BELLHOP_SHUTDOWN_TIMEOUT", "shutdown timeout", c.ShutdownTimeout, time.Millisecond, maxShutdownTimeout),
 			c.checkLogFormat(),
@@ -205,6 +205,7 @@ func (c *Config) faults() []*store.Fault {
 var settingsOf = map[string]string{
 	"keep_count": "BROADCAST_KEEP", "keep_age": "BROADCAST_KEEP",
 	"keep_dead_count": "DEAD_KEEP", "keep_dead_age": "DEAD_KEEP", "keep_topics": "TOPIC_KEEP",
+	"attempts": "MAX_ATTEMPTS",
 }
 
 // ofPart returns the faults of a part's options by their settings. An option
@@ -253,7 +254,6 @@ func (c *Config) checkLogFormat() error {
 // nothing is a fault, too.
 func (c *Config) natsFaults() (all []*store.Fault) {
 	o, err := c.Nats(nil)
-	o.Lease = 0 // which is judged once
 	if c.NatsURL == "" {
 		o.URL = nats.DefaultURL
 		for _, set := range []struct{ name, value string }{
@@ -287,7 +287,7 @@ func (c Config) Publisher() notify.PublisherOptions {
 // Carrier returns the options of a carrier.
 func (c Config) Carrier(log *slog.Logger) carrier.Options {
 	return carrier.Options{
-		Lease: c.CarrierLease, Batch: c.CarrierBatch, MaxAttempts: c.MaxAttempts,
+		Lease: c.CarrierLease, Batch: c.CarrierBatch,
 		KeepCount: c.BroadcastKeep.Count, KeepAge: c.BroadcastKeep.Age, Logger: log,
 		KeepDeadCount: c.DeadKeep.Count, KeepDeadAge: c.DeadKeep.Age, KeepTopics: c.TopicKeep,
 	}
@@ -300,8 +300,8 @@ func (c Config) Nats(log *slog.Logger) (natsgate.Options, error) {
 	return natsgate.Options{
 		URL: string(c.NatsURL), CredsFile: c.NatsCredsFile, CAFile: c.NatsCAFile, Prefix: c.NatsPrefix,
 		Deliver: deliver, JetStream: c.NatsJetstream, KeepCount: c.BroadcastKeep.Count, KeepAge: c.BroadcastKeep.Age,
-		Lease: c.Lease, MaxAttempts: c.MaxAttempts, Backoff: c.Handle().Backoff, MaxBody: int(c.MaxBody),
-		Grace: min(natsgate.DefaultGrace, c.ShutdownTimeout/4), Logger: log,
+		MaxBody: int(c.MaxBody),
+		Grace:   min(natsgate.DefaultGrace, c.ShutdownTimeout/4), Logger: log,
 	}, err
 }
 
@@ -310,7 +310,7 @@ func (c Config) HTTP(log *slog.Logger) httpapi.Options {
 	return httpapi.Options{
 		TokensFile: c.TokensFile, CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, CORSOrigins: c.CORSOrigins.Words(),
 		LocalHosts: !c.ListenWithoutTokens, Hosts: c.Hosts.Words(), MetricsNeedToken: c.MetricsNeedToken,
-		MaxBody: int(c.MaxBody), Lease: c.Lease, MaxAttempts: c.MaxAttempts, Backoff: c.Handle().Backoff, Logger: log,
+		MaxBody: int(c.MaxBody), Logger: log,
 	}
 }
 
@@ -319,9 +319,9 @@ func (c Config) Subscriber(log *slog.Logger) subscribers.Options {
 	return subscribers.Options{Grace: c.ShutdownTimeout, Logger: log}
 }
 
-// Handle returns the options of a topic's handler.
-func (c Config) Handle() subscribers.HandleOptions {
-	return subscribers.HandleOptions{
+// NamedListener returns the options of a named listener.
+func (c Config) NamedListener() subscribers.ListenOptions {
+	return subscribers.ListenOptions{
 		Lease: c.Lease, MaxAttempts: c.MaxAttempts,
 		Backoff: subscribers.Backoff{Min: c.BackoffMin, Max: c.BackoffMax},
 	}

@@ -50,8 +50,6 @@ func TestDefaults(t *testing.T) {
 	want := daemon.Config{
 		RedisURL: notify.DefaultURL, Prefix: notify.DefaultPrefix, MemoryShare: notify.DefaultMemoryShare, Listen: daemon.DefaultListen, MetricsTopics: 100,
 		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch,
-		Lease: subscribers.DefaultLease, MaxAttempts: subscribers.DefaultMaxAttempts,
-		BackoffMin: subscribers.DefaultBackoffMin, BackoffMax: subscribers.DefaultBackoffMax,
 		BroadcastKeep: daemon.Keep{Count: carrier.DefaultKeepCount, Age: carrier.DefaultKeepAge},
 		DeadKeep:      daemon.Keep{Count: carrier.DefaultKeepDeadCount, Age: carrier.DefaultKeepDeadAge}, TopicKeep: carrier.DefaultKeepTopics, NatsPrefix: natsgate.DefaultPrefix,
 		MaxBody: notify.DefaultMaxBody, ShutdownTimeout: subscribers.DefaultGrace,
@@ -110,18 +108,18 @@ func TestSettings(t *testing.T) {
 	o, err := c.Nats(slog.New(slog.DiscardHandler))
 	if err != nil || o.URL != vars["BELLHOP_NATS_URL"] || o.CredsFile != creds || o.CAFile != ca || o.Prefix != "shop.bells" ||
 		len(o.Deliver) != 2 || o.Deliver[1] != (natsgate.Deliver{Topic: "mail.out", InFlight: 7}) || o.JetStream != "BELLS" ||
-		o.KeepCount != 1000 || o.KeepAge != 90*time.Minute || o.Lease != time.Minute || o.MaxAttempts != 3 || o.MaxBody != 1<<20 {
+		o.KeepCount != 1000 || o.KeepAge != 90*time.Minute || o.MaxBody != 1<<20 {
 		t.Errorf("Nats() = %+v, %v", o, err)
 	}
-	if h := c.HTTP(nil); h.TokensFile != tokens || h.CertFile != cert || h.KeyFile != key || len(h.CORSOrigins) != 2 || len(h.Hosts) != 2 || h.Hosts[1] != "*.fleet.example" || !h.MetricsNeedToken || h.MaxBody != 1<<20 || h.Lease != time.Minute || h.MaxAttempts != 3 {
+	if h := c.HTTP(nil); h.TokensFile != tokens || h.CertFile != cert || h.KeyFile != key || len(h.CORSOrigins) != 2 || len(h.Hosts) != 2 || h.Hosts[1] != "*.fleet.example" || !h.MetricsNeedToken || h.MaxBody != 1<<20 {
 		t.Errorf("HTTP() = %+v", h)
 	}
 	if carry := c.Carrier(nil); carry.KeepCount != 1000 || carry.KeepAge != 90*time.Minute ||
 		carry.KeepDeadCount != 500 || carry.KeepDeadAge != 48*time.Hour || carry.KeepTopics != 12*time.Hour {
 		t.Errorf("Carrier() = %+v", carry)
 	}
-	if h := c.Handle(); h.Lease != time.Minute || h.MaxAttempts != 3 || h.Backoff != (subscribers.Backoff{Min: 2 * time.Second, Max: time.Hour}) {
-		t.Errorf("Handle() = %+v", h)
+	if l := c.NamedListener(); l.Lease != time.Minute || l.MaxAttempts != 3 || l.Backoff != (subscribers.Backoff{Min: 2 * time.Second, Max: time.Hour}) {
+		t.Errorf("NamedListener() = %+v", l)
 	}
 }
 
@@ -228,13 +226,21 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_CARRIER_LEASE", "1ms", "BELLHOP_CARRIER_LEASE: invalid carrier lease 1ms: use 500ms to 10m"},
 		{"BELLHOP_CARRIER_BATCH", "many", `BELLHOP_CARRIER_BATCH "many": write a whole number`},
 		{"BELLHOP_CARRIER_BATCH", "0", fmt.Sprintf("BELLHOP_CARRIER_BATCH: invalid carrier batch 0: use 1 to %d", carrier.MaxBatch)},
-		{"BELLHOP_LEASE", "", "BELLHOP_LEASE: it is empty; leave it out for the default, 30s"},
+		{"BELLHOP_CARRIER_LEASE", "", "BELLHOP_CARRIER_LEASE: it is empty; leave it out for the default, 3s"},
 		{"BELLHOP_LEASE", "9999999h", `BELLHOP_LEASE "9999999h": it is too long; no duration is longer than 106751d`},
 		{"BELLHOP_LEASE", "1d1h", "BELLHOP_LEASE: invalid lease 25h: use 100ms to 24h"},
 		{"BELLHOP_LEASE", "25h", "BELLHOP_LEASE: invalid lease 25h: use 100ms to 24h"},
-		{"BELLHOP_MAX_ATTEMPTS", "-1", "BELLHOP_MAX_ATTEMPTS: invalid max attempts -1: use 1 to 1000000"},
-		{"BELLHOP_BACKOFF_MIN", "0s", "BELLHOP_BACKOFF_MIN: invalid backoff min 0s: the shortest is 1ms"},
-		{"BELLHOP_BACKOFF_MAX", "1ms", "BELLHOP_BACKOFF_MAX: invalid backoff max 1ms: it is less than the min 1s"},
+		{"BELLHOP_LEASE", "0s", "BELLHOP_LEASE: invalid lease 0s: use 100ms to 24h"},
+		{"BELLHOP_MAX_ATTEMPTS", "-1", "BELLHOP_MAX_ATTEMPTS: invalid attempts -1: use 1 to 1000000"},
+		{"BELLHOP_MAX_ATTEMPTS", "1000001", "BELLHOP_MAX_ATTEMPTS: invalid attempts 1000001: use 1 to 1000000"},
+		{"BELLHOP_BACKOFF_MIN", "0s", "BELLHOP_BACKOFF_MIN: invalid backoff_min 0s: use 1ms to 8784h"},
+		{"BELLHOP_BACKOFF_MIN", "999us", "BELLHOP_BACKOFF_MIN: invalid backoff_min 999µs: use 1ms to 8784h"},
+		{"BELLHOP_BACKOFF_MIN", "367d", "BELLHOP_BACKOFF_MIN: invalid backoff_min 8808h: use 1ms to 8784h"},
+		{"BELLHOP_BACKOFF_MIN", "11m", "BELLHOP_BACKOFF_MAX: invalid backoff_max 10m: it is less than backoff_min, 11m"},
+		{"BELLHOP_BACKOFF_MAX", "0s", "BELLHOP_BACKOFF_MAX: invalid backoff_max 0s: use 1ms to 8784h"},
+		{"BELLHOP_BACKOFF_MAX", "-1s", "BELLHOP_BACKOFF_MAX: invalid backoff_max -1s: use 1ms to 8784h"},
+		{"BELLHOP_BACKOFF_MAX", "1ms", "BELLHOP_BACKOFF_MAX: invalid backoff_max 1ms: it is less than backoff_min, 1s"},
+		{"BELLHOP_BACKOFF_MAX", "367d", "BELLHOP_BACKOFF_MAX: invalid backoff_max 8808h: use 1ms to 8784h"},
 		{"BELLHOP_MAX_BODY", "lots", `BELLHOP_MAX_BODY "lots": write bytes such as`},
 		{"BELLHOP_MAX_BODY", "9999999999GiB", `BELLHOP_MAX_BODY "9999999999GiB": write bytes such as`},
 		{"BELLHOP_MAX_BODY", "1GiB", "BELLHOP_MAX_BODY: invalid max body 1073741824: use 1 to 67108864"},

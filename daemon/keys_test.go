@@ -58,7 +58,7 @@ func TestTableHasAllKeys(t *testing.T) {
 // storeAll has a message in each state, a broadcast that waits, and a subscriber.
 func storeAll(t *testing.T, s *notify.Store) {
 	t.Helper()
-	pub, claimer := notify.NewPublisher(s, notify.PublisherOptions{}), subscribers.NewClaimer(s, 0)
+	pub, claimer := notify.NewPublisher(s, notify.PublisherOptions{}), subscribers.NewClaimer(s)
 	hand := func() subscribers.Delivery {
 		storetest.Publish(t, s, notify.Message{Topic: "mail", Body: []byte("x"), TTL: time.Hour})
 		got, err := claimer.Claim(t.Context(), "mail", 1, time.Hour, 0)

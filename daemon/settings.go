@@ -37,6 +37,9 @@ func (c Config) Settings() []Setting {
 			Name: settingName(field), Value: shown(v.Field(i).Interface()),
 			Default: field.Tag.Get("default"), Source: "default", Doc: field.Tag.Get("desc"),
 		}
+		if s.Default == "" && v.Field(i).IsZero() {
+			s.Value = "" // what holds then is no part of the configuration
+		}
 		switch {
 		case isSet(s.Name):
 			s.Source = "environment"

@@ -30,7 +30,7 @@ func usedUp(t *testing.T, pub *notify.Publisher, store *notify.Store, m notify.M
 		t.Fatal(err)
 	}
 	d := subscribers.Delivery{Topic: topic, ID: m.ID, Receipt: subscribers.Receipt(leased)}
-	if _, err := subscribers.NewClaimer(store, 0).Nack(t.Context(), d, anHour, "not now"); err != nil {
+	if _, err := subscribers.NewClaimer(store).Nack(t.Context(), d, anHour, "not now"); err != nil {
 		t.Fatal(err)
 	}
 	if state == notify.Scheduled {
@@ -421,7 +421,7 @@ func TestForeignNumbersInARecord(t *testing.T) {
 // unreadable claims the message a, and gives it back if it could be read; either way it is dead at the end.
 func unreadable(t *testing.T, pub *notify.Publisher, store *notify.Store) {
 	t.Helper()
-	claimer := subscribers.NewClaimer(store, 2)
+	claimer := subscribers.NewClaimer(store)
 	ds, err := claimer.Claim(t.Context(), topic, 1, anHour, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func TestForeignReadyTopics(t *testing.T) {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 	one("requeued", "dead", keys.Ready(topic))
-	if ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) != 1 {
+	if ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) != 1 {
 		t.Errorf("claimed %v, %v", ds, err)
 	}
 	one("claimed", "dead", keys.Leased())

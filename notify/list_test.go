@@ -41,7 +41,7 @@ func TestInspect(t *testing.T) {
 	want.State, want.Due, want.Until = notify.Leased, time.Time{}, d.Receipt.Until()
 	wantInfo(t, pub, before, want)
 
-	if _, err := subscribers.NewClaimer(store, 0).Bury(t.Context(), d, "no use"); err != nil {
+	if _, err := subscribers.NewClaimer(store).Bury(t.Context(), d, "no use"); err != nil {
 		t.Fatal(err)
 	}
 	want.State, want.Until, want.Expires, want.Attempts, want.Reason = notify.Dead, time.Time{}, time.Time{}, 1, "no use"
@@ -193,7 +193,7 @@ func TestListPages(t *testing.T) {
 						continue
 					}
 					for _, d := range ds {
-						if _, err := subscribers.NewClaimer(store, 0).Bury(t.Context(), d, "for the list"); err != nil {
+						if _, err := subscribers.NewClaimer(store).Bury(t.Context(), d, "for the list"); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -306,7 +306,7 @@ func TestTopicCounts(t *testing.T) {
 		publish(t, pub, message(fmt.Sprint("scheduled", i), future))
 	}
 	bury(t, store, 4)
-	if err := subscribers.NewClaimer(store, 0).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+	if err := subscribers.NewClaimer(store).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
 		t.Fatal(err)
 	}
 	claim(t, store, 2)

@@ -59,8 +59,8 @@ type Message struct {
 	// TTL is how long after the due time it is buried as expired, cut to the millisecond; zero: never.
 	TTL time.Duration `field:"ttl" of:"message" shortest:"1ms" example:"24h" doc:"time to live behind the due time; missing: for ever"`
 
-	// MaxAttempts is the limit of attempts; zero: the default of who handles it.
-	MaxAttempts int `field:"attempts" of:"message" minimum:"1" maximum:"1000000" example:"5" doc:"limit of attempts; missing: that of the daemon"`
+	// MaxAttempts is the limit of attempts; zero: that of the topic's settings.
+	MaxAttempts int `field:"attempts" of:"message" minimum:"1" maximum:"1000000" example:"5" doc:"limit of attempts; missing: that of the topic's settings"`
 
 	// ContentType is that of the body, such as application/json.
 	ContentType string `field:"content_type" is:"media type" maxLength:"255" example:"application/json" doc:"of the body; is kept with it"`

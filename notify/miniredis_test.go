@@ -146,7 +146,7 @@ func TestTimesRunOutInTheTrialServer(t *testing.T) {
 	m := message("expires", time.Time{})
 	m.TTL = 10 * time.Millisecond
 	publish(t, pub, message("leased", time.Time{}))
-	if ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 1, subscribers.MinLease, 0); err != nil || len(ds) != 1 {
+	if ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, subscribers.MinLease, 0); err != nil || len(ds) != 1 {
 		t.Fatal(ds, err)
 	}
 	publish(t, pub, m)

@@ -33,7 +33,7 @@ func resume(t testing.TB, pub *notify.Publisher) {
 // claimNothing claims from the topic, which must bring nothing.
 func claimNothing(t testing.TB, store *notify.Store, minAge time.Duration) {
 	t.Helper()
-	ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 500, time.Minute, minAge)
+	ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 500, time.Minute, minAge)
 	if err != nil || len(ds) > 0 {
 		t.Errorf("claimed %d messages of a topic that is paused, %v", len(ds), err)
 	}
@@ -61,7 +61,7 @@ func TestPauseAndResume(t *testing.T) {
 		resume(t, pub)
 		wantCounts(t, pub, notify.Counts{Scheduled: 1, Ready: 1, Published: 3})
 	}
-	ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 10, time.Minute, time.Minute)
+	ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 10, time.Minute, time.Minute)
 	if err != nil || len(ds) != 1 || ds[0].ID != "old" {
 		t.Errorf("claimed %+v, %v", ds, err)
 	}
@@ -70,7 +70,7 @@ func TestPauseAndResume(t *testing.T) {
 // Whatever makes something ready rings nobody while the topic is paused; the resume rings for all of it, once.
 func TestNobodyIsRungWhilePaused(t *testing.T) {
 	pub, store := open(t)
-	claimer, letters := subscribers.NewClaimer(store, 0), subscribers.NewDeadLetters(store)
+	claimer, letters := subscribers.NewClaimer(store), subscribers.NewDeadLetters(store)
 	for _, id := range []string{"released", "dead"} {
 		publish(t, pub, message(id, time.Time{}))
 	}
@@ -174,12 +174,12 @@ func TestPauseAmongForeignKeys(t *testing.T) {
 	claim(t, store, 1)
 }
 
-// A pause is kept as 1; any other value is none. A ready set and a waiting list that are foreign keep no topic paused.
+// A pause is kept as paused=1; anything else is none. A ready set and a waiting list that are foreign keep no topic paused.
 func TestForeignPause(t *testing.T) {
-	for _, value := range []any{"", "0", "x", "01", "1 ", "true", "\x00"} {
+	for _, value := range []any{"", "0", "x", "1", "paused=1", " paused=0", " paused=", " paused=11", " paused=true", " unpaused=1", "\x00"} {
 		pub, store := open(t)
 		publish(t, pub, message("a", time.Time{}))
-		do(t, store, []any{"HSET", store.Keys().Base() + "topics", topic + ":paused", value})
+		do(t, store, []any{"HSET", store.Keys().Base() + "topics", topic + ":settings", value})
 		claim(t, store, 1)
 		if counts(t, pub).Paused {
 			t.Errorf("%q counts as paused", value)

@@ -339,7 +339,7 @@ func TestIDIsFreeAgain(t *testing.T) {
 		end  func(*testing.T, *notify.Publisher, *notify.Store)
 	}{
 		{"after the acknowledgement", func(t *testing.T, _ *notify.Publisher, store *notify.Store) {
-			if err := subscribers.NewClaimer(store, 0).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+			if err := subscribers.NewClaimer(store).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
 				t.Fatal(err)
 			}
 		}},

@@ -43,7 +43,7 @@ func TestWaitReplicas(t *testing.T) {
 	master, replica := pair(t)
 	store, copied := confirmed(t, master.URL()), storetest.At(t, replica.URL(), "")
 	pub := notify.NewPublisher(store, notify.PublisherOptions{})
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	there := func(id string) bool {
 		t.Helper()
 		found, err := copied.Client().HExists(t.Context(), copied.Keys().Messages(), notify.Member(topic, id)).Result()

@@ -93,7 +93,7 @@ func messagesOf(t testing.TB, store *notify.Store) map[string]any {
 // everyKind publishes messages of every kind, but none that is leased.
 func everyKind(t testing.TB, store *notify.Store) {
 	t.Helper()
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	full := func(topic, id string, due time.Time) notify.Message {
 		return notify.Message{
 			Topic: topic, ID: id, Body: []byte("<body>\n\u2028"), Due: due, TTL: 90 * time.Second, MaxAttempts: 7,
@@ -232,7 +232,7 @@ func TestRestoredAttempts(t *testing.T) {
 	if d.Attempt != 3 || d.Published.UTC().Year() != 2000 || d.Due.UTC().Year() != 2001 || d.TTL != anHour {
 		t.Errorf("got %+v", d)
 	}
-	outcome, err := subscribers.NewClaimer(store, 0).Nack(t.Context(), d, 0, "again")
+	outcome, err := subscribers.NewClaimer(store).Nack(t.Context(), d, 0, "again")
 	if err != nil || outcome.State != notify.Dead {
 		t.Errorf("it is %v, %v; want it to be out of attempts", outcome.State, err)
 	}
@@ -244,7 +244,7 @@ func TestExportLeased(t *testing.T) {
 	to := storetest.Open(t)
 	publish(t, pub, message("a", past))
 	d := claim(t, from, 1)[0]
-	if _, err := subscribers.NewClaimer(from, 0).Nack(t.Context(), d, time.Hour, "again"); err != nil {
+	if _, err := subscribers.NewClaimer(from).Nack(t.Context(), d, time.Hour, "again"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, time.Time{}); err != nil {
@@ -334,7 +334,7 @@ func TestExportWhileMessagesMove(t *testing.T) {
 
 // shuffle moves messages of the topic until ctx ends: into hands, back to ready, to the schedule, and to the dead letters and back.
 func shuffle(ctx context.Context, store *notify.Store) error {
-	claimer, pub, dead := subscribers.NewClaimer(store, 0), notify.NewPublisher(store, notify.PublisherOptions{}), subscribers.NewDeadLetters(store)
+	claimer, pub, dead := subscribers.NewClaimer(store), notify.NewPublisher(store, notify.PublisherOptions{}), subscribers.NewDeadLetters(store)
 	for i := 0; ctx.Err() == nil; i++ {
 		ds, err := claimer.Claim(ctx, topic, 50, time.Hour, 0)
 		if err != nil {

@@ -80,7 +80,7 @@ func wantRefused(t *testing.T, err error, fault, remedy string) {
 // refusals makes calls of each kind, and returns what they are refused with.
 func refusals(t *testing.T, store *notify.Store, d subscribers.Delivery) []error {
 	t.Helper()
-	pub, claimer := notify.NewPublisher(store, notify.PublisherOptions{}), subscribers.NewClaimer(store, 0)
+	pub, claimer := notify.NewPublisher(store, notify.PublisherOptions{}), subscribers.NewClaimer(store)
 	return []error{
 		errOf(pub.Publish(t.Context(), message("b", past))),
 		errOf(pub.Broadcast(t.Context(), announcement("c", past))),
@@ -119,7 +119,7 @@ func TestMissingRight(t *testing.T) {
 				}
 			})
 			a.give()
-			claimer := subscribers.NewClaimer(a.store, 0)
+			claimer := subscribers.NewClaimer(a.store)
 			storetest.Eventually(t, "it is acknowledged", func() bool { return claimer.Ack(t.Context(), d) == nil })
 			publish(t, notify.NewPublisher(a.store, notify.PublisherOptions{}), message("b", past))
 		})
@@ -153,7 +153,7 @@ func TestRenamedCommand(t *testing.T) {
 // A right that is taken away while all goes on is met by the calls under way. Those after them are refused before they change anything.
 func TestRightTakenAway(t *testing.T) {
 	a := newAccount(t)
-	pub, claimer := notify.NewPublisher(a.store, notify.PublisherOptions{}), subscribers.NewClaimer(a.store, 0)
+	pub, claimer := notify.NewPublisher(a.store, notify.PublisherOptions{}), subscribers.NewClaimer(a.store)
 	publish(t, pub, message("a", past))
 	d := claim(t, a.store, 1)[0]
 	a.set("-hdel")
@@ -170,7 +170,7 @@ func TestRightTakenAway(t *testing.T) {
 // Where Redis is looked at again after its policy was changed, too, publishes are refused, and nothing else.
 func TestRightTakenAwayWhileRedisEvicts(t *testing.T) {
 	a := newAccount(t)
-	pub, claimer := notify.NewPublisher(a.store, notify.PublisherOptions{}), subscribers.NewClaimer(a.store, 0)
+	pub, claimer := notify.NewPublisher(a.store, notify.PublisherOptions{}), subscribers.NewClaimer(a.store)
 	publish(t, pub, message("a", past))
 	d := claim(t, a.store, 1)[0]
 	do(t, a.root, []any{"CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru"})
@@ -215,7 +215,7 @@ func TestRightsAreLookedForSeldom(t *testing.T) {
 	a := newAccount(t, "-zadd")
 	began, asked := time.Now(), a.called("info")
 	storeSends := func() error {
-		return errOf(subscribers.NewClaimer(a.store, 0).Claim(t.Context(), topic, 1, time.Minute, 0))
+		return errOf(subscribers.NewClaimer(a.store).Claim(t.Context(), topic, 1, time.Minute, 0))
 	}
 	var all sync.WaitGroup
 	for range 50 {

@@ -121,7 +121,7 @@ func goesOn(t *testing.T, pub *notify.Publisher, store *notify.Store) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	for _, settle := range []func(context.Context, subscribers.Delivery) error{
 		claimer.Ack,
 		func(ctx context.Context, d subscribers.Delivery) error {
@@ -273,7 +273,7 @@ func TestPolicyIsChanged(t *testing.T) {
 			if !memory(t, store).Evicts {
 				t.Error("what it tells of its memory is that it evicts nothing")
 			}
-			if err := subscribers.NewClaimer(store, 0).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+			if err := subscribers.NewClaimer(store).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
 				t.Error(err)
 			}
 			do(t, store, []any{"CONFIG", "SET", "maxmemory-policy", "noeviction"})

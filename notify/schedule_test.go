@@ -14,7 +14,7 @@ import (
 // and what is ready, go on.
 func TestForeignSchedule(t *testing.T) {
 	pub, store := open(t)
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	publish(t, pub, message("leased", past))
 	d := claim(t, store, 1)[0]
 	publish(t, pub, message("ready", time.Time{}))

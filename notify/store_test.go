@@ -237,7 +237,7 @@ func TestOutOfMemory(t *testing.T) {
 	if _, err := pub.Reschedule(t.Context(), topic, "reschedule", anHour, time.Time{}); err != nil {
 		t.Error(err)
 	}
-	if err := subscribers.NewClaimer(store, 0).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+	if err := subscribers.NewClaimer(store).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
 		t.Error(err)
 	}
 	wantCounts(t, pub, notify.Counts{Scheduled: 1, Published: 3, Acked: 1})
@@ -381,7 +381,7 @@ func useEverything(t *testing.T, store *notify.Store) {
 		}
 	}
 	pub := notify.NewPublisher(store, notify.PublisherOptions{})
-	claimer, letters := subscribers.NewClaimer(store, 0), subscribers.NewDeadLetters(store)
+	claimer, letters := subscribers.NewClaimer(store), subscribers.NewDeadLetters(store)
 	must("check", store.Check(ctx))
 	for _, id := range []string{"a", "b", "c", "d"} {
 		publish(t, pub, full(id))

@@ -63,7 +63,7 @@ func TestSurvey(t *testing.T) {
 	storetest.Publish(t, store, of("older", "a", ago(3)), of("older", "b", ago(1)), of("old", "a", ago(2)), of("stopped", "a", ago(9)),
 		of("later", "a", future), of(topic, "a", ago(5)), of(topic, "b", ago(4)), of(topic, "c", ago(1)))
 	bury(t, store, 1)
-	if err := subscribers.NewClaimer(store, 0).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+	if err := subscribers.NewClaimer(store).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
 		t.Fatal(err)
 	}
 	claim(t, store, 1)
@@ -120,7 +120,7 @@ func TestSurveySetsIndexesRight(t *testing.T) {
 	pub, store := open(t)
 	const topics = 700
 	now := redisTime(t, store).Truncate(time.Millisecond)
-	claimer, letters := subscribers.NewClaimer(store, 0), subscribers.NewDeadLetters(store)
+	claimer, letters := subscribers.NewClaimer(store), subscribers.NewDeadLetters(store)
 	var messages []notify.Message
 	for i := range topics {
 		name := fmt.Sprintf("t.%03d", i)
@@ -194,7 +194,7 @@ func TestSurveyUnderChurn(t *testing.T) {
 
 // churn publishes, claims, settles and cancels messages of some topics, until stop.
 func churn(store *notify.Store, worker int, stop <-chan struct{}) {
-	pub, claimer := notify.NewPublisher(store, notify.PublisherOptions{}), subscribers.NewClaimer(store, 0)
+	pub, claimer := notify.NewPublisher(store, notify.PublisherOptions{}), subscribers.NewClaimer(store)
 	ctx, random := context.Background(), rand.New(rand.NewPCG(uint64(worker), 0))
 	for i := 0; ; i++ {
 		select {
@@ -299,14 +299,14 @@ func TestTotals(t *testing.T) {
 	}
 	for i := range 7 {
 		name := fmt.Sprint("t", i)
-		ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), name, 4, time.Minute, 0)
+		ds, err := subscribers.NewClaimer(store).Claim(t.Context(), name, 4, time.Minute, 0)
 		if err != nil || len(ds) != 4 {
 			t.Fatal(ds, err)
 		}
-		if _, err := subscribers.NewClaimer(store, 0).Bury(t.Context(), ds[3], "test"); err != nil {
+		if _, err := subscribers.NewClaimer(store).Bury(t.Context(), ds[3], "test"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := subscribers.NewClaimer(store, 0).AckMany(t.Context(), name, ds[:3]); err != nil {
+		if _, err := subscribers.NewClaimer(store).AckMany(t.Context(), name, ds[:3]); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -53,7 +53,7 @@ func fill(t testing.TB, store *notify.Store, name string, n int) notify.Counts {
 		name + ":acked", c.Acked, name + ":broadcasts", c.Broadcasts, name + ":sent", c.Sent, name + ":died", c.Died, name + ":lateness", n + 7,
 	}
 	if c.Paused {
-		counters = append(counters, name+":paused", 1)
+		counters = append(counters, name+":settings", " paused=1")
 	}
 	do(t, store, counters, []any{"ZADD", k.TopicNames(), 0, name}, members(k.Schedule(name), n%6+1, future.UnixMilli()),
 		members(k.Ready(name), n%3+1, past.UnixMilli()), members(k.Dead(name), n%4+1, 1),
@@ -101,7 +101,7 @@ func TestForeignCounters(t *testing.T) {
 	pub, store := open(t)
 	for _, value := range []any{"x", "", "inf", "-inf", "nan", "1e300", "99999999999999999999", "0x", "\xff"} {
 		counters := []any{"HSET", store.Keys().Base() + "topics", topic + ":sent", 7}
-		for _, what := range []string{"leased", "published", "acked", "broadcasts", "died", "lateness", "paused"} {
+		for _, what := range []string{"leased", "published", "acked", "broadcasts", "died", "lateness", "settings"} {
 			counters = append(counters, topic+":"+what, value)
 		}
 		do(t, store, counters, []any{"ZADD", store.Keys().Ready(topic), "-inf", "m"})
@@ -134,7 +134,7 @@ func TestLatenessOfTheLastClaim(t *testing.T) {
 		return c.Lateness
 	}
 	try := func() {
-		if _, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil {
+		if _, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -350,7 +350,7 @@ func TestDueInThePastIsNow(t *testing.T) {
 			t.Errorf("due %v: overdue for %v, %v", due, c.Overdue, err)
 		}
 		for _, d := range claim(t, store, 2) {
-			if late := d.Late(time.Minute, 0); late > since() {
+			if late := d.Late(0); late > since() {
 				t.Errorf("due %v: %s was %v late", due, d.ID, late)
 			}
 		}
@@ -366,7 +366,7 @@ func TestTimeToLiveThatIsOver(t *testing.T) {
 	m := message("a", past)
 	m.TTL = anHour
 	publish(t, pub, m)
-	if ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
+	if ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
 		t.Errorf("claimed %v, %v", ds, err)
 	}
 	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1, Died: 1})

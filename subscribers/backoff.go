@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Backoff is how long to wait before an attempt is made again: exponential,
-// with full jitter (M. Brooker, "Exponential Backoff and Jitter", AWS
+// Backoff is how long a named listener waits before an attempt is made again:
+// exponential, with full jitter (M. Brooker, "Exponential Backoff and Jitter", AWS
 // Architecture Blog, 2015).
 type Backoff struct {
 	Min time.Duration // bound after the first attempt; zero: DefaultBackoffMin
@@ -18,8 +19,8 @@ type Backoff struct {
 
 // Defaults of a Backoff.
 const (
-	DefaultBackoffMin = time.Second
-	DefaultBackoffMax = 10 * time.Minute
+	DefaultBackoffMin = store.DefaultBackoffMin
+	DefaultBackoffMax = store.DefaultBackoffMax
 )
 
 // Bound returns the longest wait after an attempt, counted from 1: Min, doubled
@@ -39,13 +40,14 @@ func (b Backoff) Bound(attempt int) time.Duration {
 // Delay returns a random wait of less than Bound.
 func (b Backoff) Delay(attempt int) time.Duration { return rand.N(b.Bound(attempt)) }
 
-// after returns the wait after an attempt that failed: that of RetryAfter, or else a random one.
-func (b Backoff) after(err error, attempt int) time.Duration {
+// delayOf returns the wait after an attempt that failed: that of RetryAfter, or
+// else another one.
+func delayOf(err error, otherwise time.Duration) time.Duration {
 	var put *retryAfter
 	if errors.As(err, &put) {
 		return max(put.delay, 0)
 	}
-	return b.Delay(attempt)
+	return otherwise
 }
 
 func (b Backoff) orDefault() Backoff {
@@ -105,13 +107,14 @@ type notNow struct {
 
 func (n *notNow) Unwrap() error { return n.error }
 
-// check reports a backoff that is too short, or upside down.
-func (b Backoff) check() error {
+// Check reports a backoff that is too short, or upside down. A zero is the default.
+func (b Backoff) Check() error {
+	b = b.orDefault()
 	switch {
 	case b.Min < time.Millisecond:
-		return notify.Faultf("backoff_min", "backoff min %v: the shortest is 1ms", b.Min)
+		return notify.Faultf("backoff_min", "backoff_min %v: the shortest is 1ms", b.Min)
 	case b.Max < b.Min:
-		return notify.Faultf("backoff_max", "backoff max %v: it is less than the min %v", b.Max, b.Min)
+		return notify.Faultf("backoff_max", "backoff_max %v: it is less than backoff_min, %v", store.Short(b.Max), store.Short(b.Min))
 	}
 	return nil
 }

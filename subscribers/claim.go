@@ -40,38 +40,35 @@ type Delivery struct {
 	Due     time.Time // since when it is ready; after a failed attempt, of the new one
 	Attempt int       // 1 on first delivery
 	Receipt Receipt
+	Lease   time.Duration // that the claim gave
 	notify.Record
 }
 
 // Late returns how late a message was claimed: from its due time on, or from when
 // it had the age that was asked for, to the millisecond, by Redis's clock alone;
-// zero where that is foreign. lease and minAge are those that it was claimed for.
-func (d *Delivery) Late(lease, minAge time.Duration) time.Duration {
+// zero where that is foreign. minAge is that which it was claimed for.
+func (d *Delivery) Late(minAge time.Duration) time.Duration {
 	if d.Due.IsZero() {
 		return 0
 	}
-	return max(d.Receipt.Until().Sub(d.Due)-lease.Truncate(time.Millisecond)-minAge, 0)
+	return max(d.Receipt.Until().Sub(d.Due)-d.Lease-minAge, 0)
 }
 
 // A Claimer pulls messages: it claims them and settles them by their receipts.
 // It is safe for concurrent use.
 type Claimer struct {
-	store       *notify.Store
-	maxAttempts int
-	many        chan struct{} // holds one for each claim of many messages that is under way
+	store *notify.Store
+	many  chan struct{} // holds one for each claim of many messages that is under way
 }
 
-// NewClaimer returns a claimer on a store. maxAttempts is the limit of attempts
-// of messages that have none of their own; zero is DefaultMaxAttempts.
-func NewClaimer(store *notify.Store, maxAttempts int) *Claimer {
-	if maxAttempts <= 0 {
-		maxAttempts = DefaultMaxAttempts
-	}
-	return &Claimer{store: store, maxAttempts: maxAttempts, many: make(chan struct{}, manyClaims)}
+// NewClaimer returns a claimer on a store.
+func NewClaimer(store *notify.Store) *Claimer {
+	return &Claimer{store: store, many: make(chan struct{}, manyClaims)}
 }
 
 // Claim leases up to max ready messages of a topic that are due for minAge at
-// least, oldest due first. It does not wait; none is no error. A message whose
+// least, oldest due first. A lease of zero is that of the topic's settings. It does
+// not wait; none is no error. A message whose
 // record is unreadable is buried with the reason. Errors: notify.ErrInvalid, or
 // that of the connection, after which messages may be leased until it expires.
 func (c *Claimer) Claim(ctx context.Context, topic string, max int, lease, minAge time.Duration) ([]Delivery, error) {
@@ -115,7 +112,11 @@ func (c *Claimer) buryUnreadable(ctx context.Context, all []unreadable) {
 	}
 }
 
+// checkLease reports what is wrong with a lease; zero is that of the topic's settings.
 func checkLease(lease time.Duration) error {
+	if lease == 0 {
+		return nil
+	}
 	return store.Within("lease", "lease", lease, MinLease, MaxLease)
 }
 
@@ -124,7 +125,8 @@ type claimed struct {
 	deliveries []Delivery
 	unreadable []unreadable
 	buried     []Death // by the script: expired, or without a record
-	short      bool    // there were fewer than asked for: the inbox waits now
+	lease      time.Duration
+	short      bool // there were fewer than asked for: the inbox waits now
 
 	ripe time.Duration // where there are none: in how long the oldest that is ready has the age; less than zero: none is ready
 }
@@ -148,13 +150,13 @@ func (c *Claimer) claim(ctx context.Context, topic string, max int, lease, minAg
 	if err != nil {
 		return claimed{}, fmt.Errorf("claim %s: %w", topic, err)
 	}
-	got := claimed{short: reply.Short, deliveries: make([]Delivery, 0, len(reply.Messages)), ripe: reply.Ripe}
+	got := claimed{short: reply.Short, lease: reply.Lease, deliveries: make([]Delivery, 0, len(reply.Messages)), ripe: reply.Ripe}
 	for _, one := range reply.Buried {
 		death := Death{Delivery: Delivery{Topic: topic, ID: idOf(topic, one.Member)}, Reason: one.Reason}
 		got.buried = append(got.buried, death)
 	}
 	for _, m := range reply.Messages {
-		d := Delivery{Topic: topic, ID: idOf(topic, m.Member), Due: m.Due, Attempt: 1 + m.Used, Receipt: Receipt(m.Receipt)}
+		d := Delivery{Topic: topic, ID: idOf(topic, m.Member), Due: m.Due, Attempt: 1 + m.Used, Receipt: Receipt(m.Receipt), Lease: reply.Lease}
 		if d.Record, err = notify.DecodeRecord(m.Record); err != nil {
 			got.unreadable = append(got.unreadable, unreadable{d, err})
 			continue

@@ -24,7 +24,7 @@ func claimOne(t *testing.T, c *subscribers.Claimer, lease time.Duration) subscri
 
 func TestClaimAndAck(t *testing.T) {
 	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store, 0)
+	c := subscribers.NewClaimer(store)
 	storetest.Publish(t, store, body("a"), body("b"))
 	a, b := claimOne(t, c, time.Minute), claimOne(t, c, time.Minute)
 	if ds, err := c.Claim(t.Context(), topic, 10, time.Minute, 0); len(ds) != 0 || err != nil {
@@ -47,7 +47,7 @@ func TestClaimAndAck(t *testing.T) {
 
 func TestClaimOnlyWhatIsOldEnough(t *testing.T) {
 	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store, 0)
+	c := subscribers.NewClaimer(store)
 	old := body("old")
 	old.Due, old.Restore = time.Now().Add(-time.Hour), &notify.Restore{}
 	storetest.Publish(t, store, body("young"), old)
@@ -60,15 +60,15 @@ func TestClaimOnlyWhatIsOldEnough(t *testing.T) {
 // A due time that is none of ours is told as zero: any other would be no time that JSON can have.
 func TestClaimOfForeignDueTimes(t *testing.T) {
 	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store, 0)
+	c := subscribers.NewClaimer(store)
 	for _, due := range []string{"-inf", "-1e17", "-1"} {
 		storetest.Publish(t, store, body("a"))
 		if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Ready(topic), due, notify.Member(topic, "a")).Err(); err != nil {
 			t.Fatal(err)
 		}
 		d := claimOne(t, c, time.Minute)
-		if !d.Due.IsZero() || d.Late(time.Minute, 0) != 0 {
-			t.Errorf("due %s: it is told as %v, and %v late", due, d.Due, d.Late(time.Minute, 0))
+		if !d.Due.IsZero() || d.Late(0) != 0 {
+			t.Errorf("due %s: it is told as %v, and %v late", due, d.Due, d.Late(0))
 		}
 		if err := c.Ack(t.Context(), d); err != nil {
 			t.Error(err)
@@ -78,7 +78,7 @@ func TestClaimOfForeignDueTimes(t *testing.T) {
 
 func TestExtendGivesANewReceipt(t *testing.T) {
 	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store, 0)
+	c := subscribers.NewClaimer(store)
 	storetest.Publish(t, store, body("a"))
 	d := claimOne(t, c, time.Minute)
 	receipt, err := c.Extend(t.Context(), d, time.Hour)
@@ -97,7 +97,7 @@ func TestExtendGivesANewReceipt(t *testing.T) {
 func TestNackReleaseAndBury(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
-	c := subscribers.NewClaimer(store, 3)
+	c := subscribers.NewClaimer(store)
 	storetest.Publish(t, store, body("a"))
 	d := claimOne(t, c, time.Minute)
 	out, err := c.Nack(t.Context(), d, time.Millisecond, "busy")
@@ -130,7 +130,7 @@ func TestNackReleaseAndBury(t *testing.T) {
 // What is claimed at once is bounded in bytes too; the rest stays ready.
 func TestClaimIsBoundedInBytes(t *testing.T) {
 	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store, 0)
+	c := subscribers.NewClaimer(store)
 	const n = 60
 	var messages []notify.Message
 	for i := range n {
@@ -159,7 +159,7 @@ func TestClaimDoesNotHandOutWhatExpired(t *testing.T) {
 	m := body("a")
 	m.Due, m.TTL = time.Now().Add(-time.Hour), time.Minute
 	storetest.Publish(t, store, m, body("b"))
-	ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 10, time.Minute, 0)
+	ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 10, time.Minute, 0)
 	if err != nil || len(ds) != 1 || ds[0].ID != "b" {
 		t.Errorf("claimed %v, %v", ds, err)
 	}
@@ -171,7 +171,7 @@ func TestClaimDoesNotHandOutWhatExpired(t *testing.T) {
 
 func TestSettlingTwiceInOneCallCountsOnce(t *testing.T) {
 	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store, 0)
+	c := subscribers.NewClaimer(store)
 	storetest.Publish(t, store, body("a"), body("b"))
 	a, b := claimOne(t, c, time.Minute), claimOne(t, c, time.Minute)
 	if lost, err := c.AckMany(t.Context(), topic, []subscribers.Delivery{a, a}); len(lost) != 0 || err != nil {
@@ -194,7 +194,7 @@ func TestSettlingTwiceInOneCallCountsOnce(t *testing.T) {
 
 func TestBadClaims(t *testing.T) {
 	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store, 0)
+	c := subscribers.NewClaimer(store)
 	storetest.Publish(t, store, body("a"))
 	d := claimOne(t, c, time.Minute)
 	for _, test := range []struct {
@@ -204,7 +204,8 @@ func TestBadClaims(t *testing.T) {
 		{"topic", "topic", func() error { _, err := c.Claim(t.Context(), "a:b", 1, time.Minute, 0); return err }},
 		{"max", "max 0", func() error { _, err := c.Claim(t.Context(), topic, 0, time.Minute, 0); return err }},
 		{"max", "max 501", func() error { _, err := c.Claim(t.Context(), topic, 501, time.Minute, 0); return err }},
-		{"lease", "lease 0s", func() error { _, err := c.Claim(t.Context(), topic, 1, 0, 0); return err }},
+		{"lease", "lease -1s", func() error { _, err := c.Claim(t.Context(), topic, 1, -time.Second, 0); return err }},
+		{"lease", "lease 1ms", func() error { _, err := c.Claim(t.Context(), topic, 1, time.Millisecond, 0); return err }},
 		{"min_age", "min age -1s", func() error { _, err := c.Claim(t.Context(), topic, 1, time.Minute, -time.Second); return err }},
 		{"delay", "delay -1s", func() error { _, err := c.Nack(t.Context(), d, -time.Second, ""); return err }},
 		{"topic", "not of the topic", func() error { _, err := c.AckMany(t.Context(), "other", []subscribers.Delivery{d}); return err }},

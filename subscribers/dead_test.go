@@ -19,7 +19,7 @@ import (
 // die publishes messages and buries them.
 func die(t *testing.T, store *notify.Store, messages ...notify.Message) {
 	t.Helper()
-	c := subscribers.NewClaimer(store, 0)
+	c := subscribers.NewClaimer(store)
 	storetest.Publish(t, store, messages...)
 	for left := len(messages); left > 0; {
 		ds, err := c.Claim(t.Context(), topic, subscribers.MaxClaim, time.Minute, 0)
@@ -65,7 +65,7 @@ func TestDeadLettersByID(t *testing.T) {
 	if err != nil || info.State != notify.Ready || info.Attempts != 0 || !info.Expires.Equal(info.Due.Add(time.Hour)) {
 		t.Errorf("got %+v, %v", info, err)
 	}
-	c := subscribers.NewClaimer(store, 0)
+	c := subscribers.NewClaimer(store)
 	for range 2 {
 		if d := claimOne(t, c, time.Minute); d.Attempt != 1 {
 			t.Errorf("%s is in attempt %d", d.ID, d.Attempt)

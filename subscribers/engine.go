@@ -34,9 +34,10 @@ type source[W any] struct {
 	// until the next claim.
 	release func(ctx context.Context, back []*job[W], rest bool) error
 
-	// extend extends the leases of up to MaxClaim pieces of work. It returns what
-	// notes the new lease in each, and the indexes of those that were lost.
-	extend func(ctx context.Context, all []W) (renew func(*W), lost []int, err error)
+	// extend gives up to MaxClaim pieces of work that were claimed for a lease
+	// another one. It returns what notes that in each, and the indexes of those
+	// that were lost.
+	extend func(ctx context.Context, all []W, lease time.Duration) (renew func(*W), lost []int, err error)
 
 	ends  func(error) bool // reports whether an error of claim ends the engine
 	about func(*W) []any   // names a piece of work in the log
@@ -45,16 +46,17 @@ type source[W any] struct {
 
 // A batch is what a claim brought.
 type batch[W any] struct {
-	work []W
-	more bool   // there may be more now; if not, the source rings when there is
-	then func() // called when the work is queued; may be nil
+	work  []W
+	lease time.Duration // of each piece
+	more  bool          // there may be more now; if not, the source rings when there is
+	then  func()        // called when the work is queued; may be nil
 }
 
 // terms are on what terms an engine works.
 type terms struct {
-	concurrency  int           // hands
-	ahead        int           // pieces of work that are claimed ahead of the hands, at the most
-	lease, grace time.Duration // of a piece of work; of handlers, when the engine stops
+	concurrency int           // hands
+	ahead       int           // pieces of work that are claimed ahead of the hands, at the most
+	grace       time.Duration // of handlers, when the engine stops
 
 	// What is held may be settled after its lease has ended, too, until a claim
 	// hands it out again. So claims settle: what is done is acknowledged with
@@ -72,6 +74,7 @@ type engine[W any] struct {
 	rung    chan struct{} // there may be work
 	freed   chan struct{} // enough hands came free to claim again
 	handled chan struct{} // something is to be acknowledged; where claims settle it is freed
+	leased  chan struct{} // every became shorter
 	hands   sync.WaitGroup
 
 	// receipts is held for writing while leases are extended, which changes the
@@ -90,6 +93,7 @@ type engine[W any] struct {
 	barred time.Time        // until when nothing is claimed, after a NotNow
 	probe  bool             // one piece of work is claimed at a time, after a NotNow
 	bars   int              // how often there was a NotNow
+	every  time.Duration    // in which leases are extended: a third of the shortest; 0: nothing was held
 }
 
 // A job is a piece of work in hand.
@@ -97,6 +101,7 @@ type job[W any] struct {
 	work    W // its receipt is guarded by engine.receipts and engine.mu
 	queued  time.Time
 	sent    time.Time               // before the call that gave the lease; guarded by engine.mu
+	lease   time.Duration           // from the claim on, and from each extension
 	lost    bool                    // the lease; guarded by engine.mu
 	handled bool                    // and to be acknowledged; guarded by engine.mu
 	tries   int                     // of the handler
@@ -106,7 +111,7 @@ type job[W any] struct {
 
 func newEngine[W any](s source[W], t terms, rung chan struct{}, log *slog.Logger) *engine[W] {
 	e := &engine[W]{source: s, terms: t, log: log, rung: rung, held: make(map[*job[W]]bool)}
-	e.freed, e.handled = make(chan struct{}, 1), make(chan struct{}, 1)
+	e.freed, e.handled, e.leased = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	if t.claimsSettle {
 		e.handled = e.freed
 	}
@@ -247,7 +252,7 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context, n, bars int) (more boo
 		return true, err
 	}
 	e.drop(js)
-	switch back, barred := e.enqueue(grace, sent, bars, got.work); {
+	switch back, barred := e.enqueue(grace, sent, bars, got); {
 	case len(back) > 0:
 		e.giveBack(grace, back, true)
 	case barred:
@@ -261,13 +266,17 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context, n, bars int) (more boo
 
 // enqueue queues what was claimed by a call that was sent at a time, and sets
 // hands to it. If there was another NotNow meanwhile it returns all of it instead.
-func (e *engine[W]) enqueue(grace context.Context, sent time.Time, bars int, work []W) (back []*job[W], barred bool) {
+func (e *engine[W]) enqueue(grace context.Context, sent time.Time, bars int, got batch[W]) (back []*job[W], barred bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	all, now := make([]*job[W], len(work)), time.Now()
-	for i := range work {
-		all[i] = &job[W]{work: work[i], sent: sent, queued: now}
+	all, now := make([]*job[W], len(got.work)), time.Now()
+	for i := range got.work {
+		all[i] = &job[W]{work: got.work[i], sent: sent, lease: got.lease, queued: now}
 		e.held[all[i]] = true
+	}
+	if every := got.lease / 3; len(all) > 0 && (e.every == 0 || every < e.every) {
+		e.every = every
+		signal(e.leased)
 	}
 	if bars != e.bars {
 		return all, true // it would overtake what was given back

@@ -46,7 +46,7 @@ func ExampleClaimer() {
 	}
 	defer store.Close()
 	ctx := context.Background()
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	messages, err := claimer.Claim(ctx, "order.timeout", 10, 30*time.Second, 0)
 	if err != nil {
 		log.Fatal(err)

@@ -29,7 +29,7 @@ func (e *engine[W]) begin() (_ *job[W], work W) {
 	for len(e.queue) > 0 {
 		j := e.queue[0]
 		e.queue = e.queue[1:]
-		if j.lost || time.Since(j.sent) >= e.lease { // somebody else may have it
+		if j.lost || time.Since(j.sent) >= j.lease { // somebody else may have it
 			delete(e.held, j)
 			e.close()
 			continue

@@ -1,8 +1,10 @@
 package subscribers
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -56,8 +58,12 @@ func (e *engine[W]) settleOnce(ctx context.Context, until time.Time, call func(c
 func (e *engine[W]) until(js []*job[W], least time.Time) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	last := slices.MaxFunc(js, func(a, b *job[W]) int { return a.sent.Compare(b.sent) })
-	until := last.sent.Add(e.lease)
+	until := time.Time{}
+	for _, j := range js {
+		if end := j.sent.Add(j.lease); end.After(until) {
+			until = end
+		}
+	}
 	if e.claimsSettle {
 		until = time.Now().Add(MaxLease)
 	}
@@ -156,37 +162,64 @@ func (e *engine[W]) ackAll(ctx context.Context) {
 	}
 }
 
-// keepLeases extends leases each time that a third of one has passed, until ctx ends.
+// keepLeases extends leases each time that a third of the shortest one has
+// passed, until ctx ends. While nothing is held it rests.
 func (e *engine[W]) keepLeases(ctx context.Context) {
-	every := e.lease / 3
-	timer := time.NewTimer(every)
+	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	for {
+		var next time.Duration
 		select {
 		case <-ctx.Done():
 			return
+		case <-e.leased:
+			next = e.shortest(false)
 		case <-timer.C:
+			err := e.extendAll(ctx)
+			if next = e.shortest(true); err != nil {
+				e.log.Error("cannot extend leases, trying on", "error", err)
+				next /= 8
+			}
 		}
-		next := every
-		if err := e.extendAll(ctx); err != nil {
-			e.log.Error("cannot extend leases, trying on", "error", err)
-			next = every / 8
-		}
-		timer.Reset(next)
+		timer.Reset(cmp.Or(next, math.MaxInt64))
 	}
 }
 
-// extendAll extends the leases that are a third over, and gives up those that ended.
+// shortest returns a third of the shortest lease, as far as it is known; again
+// looks at what is held now. Zero: nothing is.
+func (e *engine[W]) shortest(again bool) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if again {
+		e.every = 0
+		for j := range e.held {
+			if every := j.lease / 3; e.every == 0 || every < e.every {
+				e.every = every
+			}
+		}
+	}
+	return e.every
+}
+
+// extendAll extends the leases that are a third over, each by what its claim gave,
+// and gives up those that ended.
 func (e *engine[W]) extendAll(ctx context.Context) error {
 	e.receipts.Lock()
 	defer e.receipts.Unlock()
-	for page := range slices.Chunk(e.expiring(), MaxClaim) {
+	due := e.expiring()
+	slices.SortFunc(due, func(a, b *job[W]) int { return cmp.Compare(a.lease, b.lease) })
+	for len(due) > 0 {
+		n := 1
+		for n < min(len(due), MaxClaim) && due[n].lease == due[0].lease {
+			n++
+		}
 		sent := time.Now()
-		renew, lost, err := e.extend(ctx, works(page))
+		renew, lost, err := e.extend(ctx, works(due[:n]), due[0].lease)
 		if err != nil {
 			return err
 		}
-		e.extended(page, renew, sent, lost)
+		e.extended(due[:n], renew, sent, lost)
+		due = due[n:]
 	}
 	return nil
 }
@@ -213,9 +246,9 @@ func (e *engine[W]) expiring() (due []*job[W]) {
 	for j := range e.held {
 		switch age := time.Since(j.sent); {
 		case j.lost:
-		case age >= e.lease:
+		case age >= j.lease:
 			j.lose()
-		case age >= e.lease/3:
+		case age >= j.lease/3:
 			due = append(due, j)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // ListenerOptions are the options of a Listener. The zero value is the default.
@@ -39,6 +40,12 @@ type ListenOptions struct {
 	// OnGivenUp is called when a broadcast is given up: out of attempts, or its handler returned ErrBury.
 	OnGivenUp func(b *Broadcast, reason string)
 }
+
+// Defaults of what a named listener handles.
+const (
+	DefaultLease       = store.DefaultLease
+	DefaultMaxAttempts = store.DefaultAttempts
+)
 
 // A Listener listens for broadcasts. All that listen in a process best share
 // one: it has one connection to Redis and reads each broadcast once, for all of

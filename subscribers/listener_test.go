@@ -800,7 +800,7 @@ func TestBadListen(t *testing.T) {
 		{"concurrency", "concurrency -1", "a", good, subscribers.ListenOptions{Name: "n", Concurrency: -1}},
 		{"lease", "lease 1ms", "a", good, subscribers.ListenOptions{Name: "n", Lease: time.Millisecond}},
 		{"max_attempts", "max attempts -1", "a", good, subscribers.ListenOptions{Name: "n", MaxAttempts: -1}},
-		{"backoff_max", "backoff max", "a", good, subscribers.ListenOptions{Name: "n", Backoff: subscribers.Backoff{Min: time.Hour, Max: time.Second}}},
+		{"backoff_max", "backoff_max 1s: it is less than backoff_min, 1h", "a", good, subscribers.ListenOptions{Name: "n", Backoff: subscribers.Backoff{Min: time.Hour, Max: time.Second}}},
 	} {
 		wantFault(t, l.Listen(t.Context(), test.pattern, test.handler, test.o), test.field, test.want)
 	}

@@ -1,6 +1,7 @@
 package subscribers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,11 +44,9 @@ func (l *Listener) listenNamed(ctx context.Context, p notify.Pattern, handler fu
 	if err := checkName(o.Name); err != nil {
 		return err
 	}
-	hands := HandleOptions{Concurrency: o.Concurrency, Lease: o.Lease, Backoff: o.Backoff, MaxAttempts: o.MaxAttempts}
-	if err := hands.fill(); err != nil {
+	if err := o.fill(); err != nil {
 		return fmt.Errorf("listen as %s: %w", o.Name, err)
 	}
-	o.Concurrency, o.Lease, o.Backoff, o.MaxAttempts = hands.Concurrency, hands.Lease, hands.Backoff, hands.MaxAttempts
 	at, err := l.register(ctx, p, o)
 	if err != nil || at.Text == "" {
 		return err
@@ -79,9 +78,22 @@ func (l *Listener) newNamed(ctx context.Context, m *member, at registration, han
 		about: func(t *turn) []any { return []any{"topic", t.Topic, "id", t.ID, "attempt", t.attempt} },
 		noun:  "broadcast",
 	}, terms{
-		concurrency: o.Concurrency, ahead: takeAhead, lease: o.Lease, grace: l.o.Grace, claimsSettle: true,
+		concurrency: o.Concurrency, ahead: takeAhead, grace: l.o.Grace, claimsSettle: true,
 	}, m.bell, l.o.Logger.With("name", o.Name))
 	return n
+}
+
+// fill puts in the defaults of what a named listener handles, and checks the rest.
+func (o *ListenOptions) fill() error {
+	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency)
+	o.Lease = cmp.Or(o.Lease, DefaultLease)
+	o.MaxAttempts = cmp.Or(o.MaxAttempts, DefaultMaxAttempts)
+	return errors.Join(
+		store.Within("concurrency", "concurrency", o.Concurrency, 1, MaxConcurrency),
+		store.Within("max_attempts", "max attempts", o.MaxAttempts, 1, notify.MostAttempts),
+		o.Backoff.Check(),
+		checkLease(o.Lease),
+	)
 }
 
 func checkName(name string) error {
@@ -170,7 +182,7 @@ func (n *named) claimTurns(ctx context.Context, free int, done []turn) (batch[tu
 	for _, one := range got.Broadcasts {
 		n.latest = max(n.latest, one.Position)
 	}
-	return batch[turn]{work: n.turnsOf(got), more: n.mayTake()}, nil
+	return batch[turn]{work: n.turnsOf(got), lease: n.o.Lease, more: n.mayTake()}, nil
 }
 
 // mayTake reports whether there may be something to take.

@@ -30,6 +30,7 @@ func TestNotNow(t *testing.T) {
 	attempts := map[string]int{}
 	barred, now, most := true, 0, 0
 	together := make(chan struct{}) // closed when some are handled at the same time again
+	storetest.Set(t, store, topic, notify.SettingsChange{Attempts: new(1)})
 	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		mu.Lock()
 		now++
@@ -66,7 +67,7 @@ func TestNotNow(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 		}
 		return nil
-	}, subscribers.HandleOptions{Concurrency: hands, MaxAttempts: 1})
+	}, subscribers.HandleOptions{Concurrency: hands})
 	storetest.Publish(t, store, numbered(n)...)
 	settled(t, store)
 	storetest.Receive(t, "it is full speed again", together)
@@ -103,6 +104,7 @@ func TestNotNowAtOnce(t *testing.T) {
 	}
 	store := storetest.Open(t)
 	var calls atomic.Int64
+	storetest.Set(t, store, topic, notify.SettingsChange{Attempts: new(1)})
 	handle(t, store, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error {
 		switch calls.Add(1) {
 		case 1:
@@ -113,7 +115,7 @@ func TestNotNowAtOnce(t *testing.T) {
 			return subscribers.NotNow(nil, time.Nanosecond)
 		}
 		return nil
-	}, subscribers.HandleOptions{MaxAttempts: 1})
+	}, subscribers.HandleOptions{})
 	start := time.Now()
 	storetest.Publish(t, store, body("a"), body("b"))
 	settled(t, store)
@@ -130,13 +132,14 @@ func TestNotNowWakesByItself(t *testing.T) {
 	const work, pause, n = time.Millisecond, 5 * time.Millisecond, 40
 	store := storetest.Open(t)
 	var calls []time.Time // of one message after the other
+	storetest.Set(t, store, topic, notify.SettingsChange{Attempts: new(1)})
 	handle(t, store, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error {
 		<-time.After(work) // so that it claims before it hears of the bar
 		if calls = append(calls, time.Now()); len(calls) <= n {
 			return subscribers.NotNow(errBarred, pause)
 		}
 		return nil
-	}, subscribers.HandleOptions{Concurrency: 4, MaxAttempts: 1})
+	}, subscribers.HandleOptions{Concurrency: 4})
 	storetest.Publish(t, store, body("a"))
 	settled(t, store)
 	for i := range n {
@@ -234,7 +237,7 @@ func TestDeathsAreTold(t *testing.T) {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
 	}
-	c := subscribers.NewClaimer(store, 2)
+	c := subscribers.NewClaimer(store)
 	claim := func() subscribers.Delivery {
 		t.Helper()
 		ds, err := c.Claim(t.Context(), topic, 1, time.Minute, 0)

@@ -61,7 +61,7 @@ func TestOrderBehindWhatIsOverdue(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := storetest.Open(t)
-			c := subscribers.NewClaimer(store, 0)
+			c := subscribers.NewClaimer(store)
 			storetest.Publish(t, store, body("dead"))
 			if _, err := c.Bury(t.Context(), claimOne(t, c, time.Minute), "a test"); err != nil {
 				t.Fatal(err)
@@ -111,7 +111,7 @@ func atOnce(t *testing.T, store *notify.Store, id string) {
 
 func release(t *testing.T, store *notify.Store, d subscribers.Delivery) {
 	t.Helper()
-	if lost, err := subscribers.NewClaimer(store, 0).Release(t.Context(), topic, []subscribers.Delivery{d}); len(lost) > 0 || err != nil {
+	if lost, err := subscribers.NewClaimer(store).Release(t.Context(), topic, []subscribers.Delivery{d}); len(lost) > 0 || err != nil {
 		t.Fatal(lost, err)
 	}
 }

@@ -92,11 +92,12 @@ func TestPauseInTheMiddle(t *testing.T) {
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
 	began, finish := make(chan string, 10), make(chan bool)
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Second)}) // shorter than the pause: it is extended meanwhile
 	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		began <- d.ID
 		<-finish
 		return nil
-	}, subscribers.HandleOptions{Lease: time.Second}) // shorter than the pause: it is extended meanwhile
+	}, subscribers.HandleOptions{})
 	storetest.Publish(t, store, body("1"), body("2"), body("3"))
 	storetest.Receive(t, "the first begins", began)
 	s := newSwitches(t, store)
@@ -144,7 +145,7 @@ func evals(t *testing.T, store *notify.Store) (n int) {
 func TestLeaseEndsWhilePaused(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
-	c := subscribers.NewClaimer(store, 0)
+	c := subscribers.NewClaimer(store)
 	storetest.Publish(t, store, body("kept"), body("lost"))
 	kept, lost := claimOne(t, c, time.Minute), claimOne(t, c, subscribers.MinLease)
 	s := newSwitches(t, store)
@@ -207,7 +208,7 @@ func TestPauseRaces(t *testing.T) {
 			storetest.Publish(t, store, m)
 		}
 	})
-	s, c := newSwitches(t, store), subscribers.NewClaimer(store, 0)
+	s, c := newSwitches(t, store), subscribers.NewClaimer(store)
 	seen := make(map[string]bool)
 	for len(seen) < n && !t.Failed() {
 		s.pause()

@@ -29,14 +29,13 @@ const failover = 10 * time.Second
 
 // PollerOptions are the options of a Poller. The zero value is the default.
 type PollerOptions struct {
-	MaxAttempts int          // limit of attempts of messages that have none of their own; zero: DefaultMaxAttempts
-	Logger      *slog.Logger // nil: nothing is logged
+	Logger *slog.Logger // nil: nothing is logged
 }
 
 // ClaimOptions say what a [Poller.Claim] takes.
 type ClaimOptions struct {
 	Max    int           // messages at the most
-	Lease  time.Duration // of the messages
+	Lease  time.Duration // of the messages; zero: that of the topic's settings
 	MinAge time.Duration // for how long they are due at the least
 	Wait   time.Duration // for how long to wait until there is one; zero: not at all
 }
@@ -98,7 +97,7 @@ func NewPoller(store *notify.Store, o PollerOptions) *Poller {
 	}
 	ended, end := context.WithCancel(context.Background())
 	return &Poller{
-		Claimer: NewClaimer(store, o.MaxAttempts), o: o, inbox: store.Only().InboxChannel(notify.NewID()),
+		Claimer: NewClaimer(store), o: o, inbox: store.Only().InboxChannel(notify.NewID()),
 		ended: ended, end: end, queues: make(map[string]*queue),
 		pings: make(map[string]chan struct{}), bells: make(map[chan struct{}]string),
 	}

@@ -164,7 +164,7 @@ func TestBadPoll(t *testing.T) {
 		"wait -1ns":   {Max: 1, Lease: time.Minute, Wait: -1},
 		"wait 5m0":    {Max: 1, Lease: time.Minute, Wait: subscribers.MaxWait + 1},
 		"max 0":       {Lease: time.Minute},
-		"lease 0s":    {Max: 1},
+		"lease 1ms":   {Max: 1, Lease: time.Millisecond},
 		"min age -1s": {Max: 1, Lease: time.Minute, MinAge: -time.Second},
 	} {
 		if _, err := p.Claim(t.Context(), topic, o); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), name) {
@@ -196,7 +196,7 @@ func TestPollsAreServedInTheirOrder(t *testing.T) {
 	waits(t, store, 1)
 	storetest.Publish(t, store, body("c"), body("d"), body("e"))
 	g := want(t, "the third", answers[2], "c d")
-	if late := g.ds[0].Late(time.Minute, 0); late > storetest.Deadline {
+	if late := g.ds[0].Late(0); late > storetest.Deadline {
 		t.Errorf("it was claimed for another lease: %v", g.ds[0].Receipt.Until())
 	}
 	want(t, "the last", answers[3], "e")
@@ -576,8 +576,8 @@ func TestPollForOldMessages(t *testing.T) {
 	storetest.Publish(t, store, body("young"))
 	o.MinAge = 200 * time.Millisecond
 	g := want(t, "the young one, later", claimLater(t.Context(), t, p, o), "young")
-	age := g.ds[0].Late(time.Minute, 0)
-	if late := g.ds[0].Late(time.Minute, o.MinAge); age < o.MinAge || late != age-o.MinAge {
+	age := g.ds[0].Late(0)
+	if late := g.ds[0].Late(o.MinAge); age < o.MinAge || late != age-o.MinAge {
 		t.Errorf("it was %v old, and %v late", age, late)
 	}
 	c, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic)

@@ -31,7 +31,7 @@ func settleWithStaleReceipts(t *testing.T, giveBack func(*subscribers.Claimer, s
 	const collisions = 20
 	store := storetest.Open(t)
 	carry(t, store)
-	c := subscribers.NewClaimer(store, 0)
+	c := subscribers.NewClaimer(store)
 	claim := func(lease time.Duration) (d subscribers.Delivery) {
 		storetest.Eventually(t, "there is one to claim", func() bool {
 			ds, err := c.Claim(t.Context(), topic, 1, lease, 0)
@@ -74,7 +74,7 @@ func settleWithStaleReceipts(t *testing.T, giveBack func(*subscribers.Claimer, s
 // The last digit of a receipt is that of the attempts used up, also behind an extension.
 func TestReceiptsOfAttempts(t *testing.T) {
 	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store, 0)
+	c := subscribers.NewClaimer(store)
 	for attempts, want := range map[string]subscribers.Receipt{"1": 1, "9": 9, "10": 0, "123": 3, "99999999999999999999": 9, "x": 0, "1.5": 0, "": 0, "-3": 0} {
 		storetest.Publish(t, store, body("a"), body("b"))
 		if err := store.Client().HSet(t.Context(), store.Keys().Attempts(), topic+":a", attempts).Err(); err != nil {

@@ -81,11 +81,15 @@ type Outcome struct {
 	Due      time.Time    // of the next attempt
 }
 
+// ByBackoff is the delay of a Nack that leaves it to the topic's settings: a
+// random wait, whose bound doubles with each attempt.
+const ByBackoff time.Duration = -1
+
 // Nack gives a message back as not done: it is due again after delay, or dead
 // if that was its last attempt. Reason is kept with a dead one. Errors:
 // notify.ErrInvalid, notify.ErrLeaseLost, or that of the connection.
 func (c *Claimer) Nack(ctx context.Context, d Delivery, delay time.Duration, reason string) (Outcome, error) {
-	if delay < 0 {
+	if delay < 0 && delay != ByBackoff {
 		return Outcome{}, notify.Faultf("delay", "delay %v: it is negative; use zero or more", delay)
 	}
 	return c.nack(ctx, d, delay, reason, false)
@@ -100,7 +104,7 @@ func (c *Claimer) nack(ctx context.Context, d Delivery, delay time.Duration, rea
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
 	}
-	nack := store.Nack{Lease: d.lease(), Delay: delay, Reason: reason, MaxAttempts: c.maxAttempts, Bury: dead}
+	nack := store.Nack{Lease: d.lease(), Delay: delay, Reason: reason, Bury: dead}
 	out, err := c.store.Of(d.Topic).Nack(ctx, d.Topic, nack)
 	if err == nil && out.Lost {
 		err = notify.ErrLeaseLost
@@ -116,7 +120,7 @@ func (c *Claimer) nack(ctx context.Context, d Delivery, delay time.Duration, rea
 }
 
 // Extend gives a message a lease from now on and returns the new receipt; the
-// old one is void. Errors: notify.ErrInvalid, notify.ErrLeaseLost, or that of the connection.
+// old one is void. A lease of zero is that of the topic's settings. Errors: notify.ErrInvalid, notify.ErrLeaseLost, or that of the connection.
 func (c *Claimer) Extend(ctx context.Context, d Delivery, lease time.Duration) (Receipt, error) {
 	if err := checkLease(lease); err != nil {
 		return 0, err
@@ -131,7 +135,7 @@ func (c *Claimer) Extend(ctx context.Context, d Delivery, lease time.Duration) (
 // extend extends up to MaxClaim leases and returns the receipt, but for the last
 // digit of each, and the indexes of those that were lost.
 func (c *Claimer) extend(ctx context.Context, ds []Delivery, lease time.Duration) (Receipt, []int, error) {
-	receipt, lost, err := c.store.Of(ds[0].Topic).Extend(ctx, leases(ds), lease)
+	receipt, lost, err := c.store.Of(ds[0].Topic).Extend(ctx, ds[0].Topic, leases(ds), lease)
 	if err != nil {
 		return 0, nil, fmt.Errorf("extend leases: %w", err)
 	}

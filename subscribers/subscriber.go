@@ -18,8 +18,6 @@ const (
 	DefaultGrace       = 20 * time.Second
 	DefaultConcurrency = 1
 	MaxConcurrency     = 10_000
-	DefaultLease       = 30 * time.Second
-	DefaultMaxAttempts = 10
 )
 
 // Options are the options of a Subscriber. The zero value is the default.
@@ -28,16 +26,11 @@ type Options struct {
 	Logger *slog.Logger  // nil: nothing is logged
 }
 
-// HandleOptions are the options of a topic's handler. The zero value is the default.
+// HandleOptions are the options of a topic's handler. The zero value is the
+// default. How many attempts a message has, what waits are between them and how
+// long a lease is are settings of the topic: see notify.Settings.
 type HandleOptions struct {
-	Concurrency int           // messages handled at the same time; zero: DefaultConcurrency
-	Lease       time.Duration // extended while the handler runs; zero: DefaultLease
-	Backoff     Backoff       // between attempts
-
-	// MaxAttempts is the limit of messages that have none of their own; zero:
-	// DefaultMaxAttempts. It counts when a handler fails. Where a lease expires
-	// the carrier's limit does: give the message its own for one that always holds.
-	MaxAttempts int
+	Concurrency int // messages handled at the same time; zero: DefaultConcurrency
 
 	// OnDead is called after this subscriber buried a message: out of attempts,
 	// refused for good, expired when it was claimed, or with a record that is
@@ -118,25 +111,7 @@ func (o *HandleOptions) fill() error {
 	if o.Concurrency == 0 {
 		o.Concurrency = DefaultConcurrency
 	}
-	if o.Lease == 0 {
-		o.Lease = DefaultLease
-	}
-	if o.MaxAttempts == 0 {
-		o.MaxAttempts = DefaultMaxAttempts
-	}
-	o.Backoff = o.Backoff.orDefault()
-	return o.Check()
-}
-
-// Check returns a joined notify.Fault for each option that is out of range. It
-// takes options as they are: a zero, which Handle takes for the default, is one.
-func (o HandleOptions) Check() error {
-	return errors.Join(
-		store.Within("concurrency", "concurrency", o.Concurrency, 1, MaxConcurrency),
-		store.Within("max_attempts", "max attempts", o.MaxAttempts, 1, notify.MostAttempts),
-		o.Backoff.check(),
-		checkLease(o.Lease),
-	)
+	return store.Within("concurrency", "concurrency", o.Concurrency, 1, MaxConcurrency)
 }
 
 // Run handles messages until ctx ends. Then it claims no more, releases what

@@ -163,6 +163,7 @@ func TestFailureIsRetriedWithItsAttempts(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	attempts := make(chan int, 10)
+	storetest.Set(t, store, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(5 * time.Millisecond)})
 	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		attempts <- d.Attempt
 		switch d.Attempt {
@@ -174,7 +175,7 @@ func TestFailureIsRetriedWithItsAttempts(t *testing.T) {
 			return subscribers.RetryAfter(errors.New("later"), 20*time.Millisecond)
 		}
 		return nil
-	}, subscribers.HandleOptions{Backoff: subscribers.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond}})
+	}, subscribers.HandleOptions{})
 	storetest.Publish(t, store, body("a"))
 	for want := 1; want <= 4; want++ {
 		if got := storetest.Receive(t, "the next attempt", attempts); got != want {
@@ -202,11 +203,9 @@ func TestDeath(t *testing.T) {
 			store := storetest.Open(t)
 			carry(t, store)
 			deaths := make(chan subscribers.Death, 1)
+			storetest.Set(t, store, topic, notify.SettingsChange{Attempts: new(2), BackoffMin: new(time.Millisecond), BackoffMax: new(time.Millisecond)})
 			handle(t, store, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error { return test.err },
-				subscribers.HandleOptions{
-					MaxAttempts: 2, OnDead: func(d subscribers.Death) { deaths <- d },
-					Backoff: subscribers.Backoff{Min: time.Millisecond, Max: time.Millisecond},
-				})
+				subscribers.HandleOptions{OnDead: func(d subscribers.Death) { deaths <- d }})
 			m := body("a")
 			m.MaxAttempts = test.attempts
 			storetest.Publish(t, store, m)
@@ -264,6 +263,7 @@ func TestLeaseIsExtendedWhileTheHandlerRuns(t *testing.T) {
 	carry(t, store)
 	const lease = 300 * time.Millisecond
 	began, end := make(chan subscribers.Delivery, 10), make(chan struct{})
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(lease)})
 	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
 		began <- *d
 		select {
@@ -272,7 +272,7 @@ func TestLeaseIsExtendedWhileTheHandlerRuns(t *testing.T) {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	}, subscribers.HandleOptions{Lease: lease, Concurrency: 4})
+	}, subscribers.HandleOptions{Concurrency: 4})
 	storetest.Publish(t, store, body("a"))
 	first := storetest.Receive(t, "the handler begins", began)
 	storetest.Eventually(t, "three leases have passed", func() bool {
@@ -294,12 +294,13 @@ func TestHandlerIsToldThatItsLeaseIsLost(t *testing.T) {
 	store := storetest.Open(t)
 	causes := make(chan error, 1)
 	began := make(chan subscribers.Delivery, 1)
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(300 * time.Millisecond)})
 	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
 		began <- *d
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		return ctx.Err()
-	}, subscribers.HandleOptions{Lease: 300 * time.Millisecond})
+	}, subscribers.HandleOptions{})
 	storetest.Publish(t, store, body("a"))
 	d := storetest.Receive(t, "the handler begins", began)
 	// Somebody else settles it, under the receipt of the moment.
@@ -353,7 +354,7 @@ func TestStopReleasesWhatWasNotBegun(t *testing.T) {
 	if c := counts(t, store); c.Leased != 0 || c.Ready != 30 {
 		t.Errorf("got %+v", c)
 	}
-	ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, 100, time.Minute, 0)
+	ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 100, time.Minute, 0)
 	if err != nil || len(ds) != 30 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
@@ -503,6 +504,7 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 	const lease = 300 * time.Millisecond
 	lost, release := make(chan struct{}), make(chan struct{})
 	var again atomic.Int64
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(lease)})
 	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
 		if d.Attempt > 1 {
 			again.Add(1)
@@ -513,7 +515,7 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 		}
 		<-release
 		return nil
-	}, subscribers.HandleOptions{Lease: lease, Concurrency: 20})
+	}, subscribers.HandleOptions{Concurrency: 20})
 	storetest.Publish(t, store, body("lost"))
 	storetest.Eventually(t, "it is leased", func() bool { return counts(t, store).Leased == 1 })
 	if err := store.Client().ZRem(t.Context(), store.Keys().Leased(), "orders:lost").Err(); err != nil {
@@ -546,13 +548,14 @@ func TestStalledHandClaimsNoMore(t *testing.T) {
 	end := make(chan struct{})
 	defer close(end)
 	stuck := make(chan struct{}, 1)
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(200 * time.Millisecond)})
 	handle(t, store, subscribers.Options{Grace: time.Minute}, func(_ context.Context, d *subscribers.Delivery) error {
 		if d.ID == "stuck" {
 			stuck <- struct{}{}
 			<-end
 		}
 		return nil
-	}, subscribers.HandleOptions{Lease: 200 * time.Millisecond})
+	}, subscribers.HandleOptions{})
 	storetest.Publish(t, store, numbered(500)...)
 	settled(t, store) // it knows now that its hand is fast
 	storetest.Publish(t, store, body("stuck"))
@@ -571,6 +574,7 @@ func TestStopWithoutRedis(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	began, end := make(chan struct{}, 10), make(chan struct{})
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour)})
 	stop := handle(t, store, subscribers.Options{Grace: 100 * time.Millisecond}, func(_ context.Context, d *subscribers.Delivery) error {
 		began <- struct{}{}
 		<-end
@@ -578,7 +582,7 @@ func TestStopWithoutRedis(t *testing.T) {
 			return errors.New("no")
 		}
 		return nil
-	}, subscribers.HandleOptions{Lease: time.Hour, Concurrency: 4})
+	}, subscribers.HandleOptions{Concurrency: 4})
 	storetest.Publish(t, store, body("fails"), body("succeeds"))
 	for range 2 {
 		storetest.Receive(t, "the handlers begin", began)
@@ -609,15 +613,6 @@ func TestMisuse(t *testing.T) {
 		}},
 		{"concurrency", "concurrency", "concurrency -1", func(s *subscribers.Subscriber) error {
 			return s.Handle("b", nothing, subscribers.HandleOptions{Concurrency: -1})
-		}},
-		{"lease", "lease", "lease 1ms", func(s *subscribers.Subscriber) error {
-			return s.Handle("b", nothing, subscribers.HandleOptions{Lease: time.Millisecond})
-		}},
-		{"attempts", "max_attempts", "max attempts -1", func(s *subscribers.Subscriber) error {
-			return s.Handle("b", nothing, subscribers.HandleOptions{MaxAttempts: -1})
-		}},
-		{"backoff", "backoff_max", "backoff max", func(s *subscribers.Subscriber) error {
-			return s.Handle("b", nothing, subscribers.HandleOptions{Backoff: subscribers.Backoff{Min: time.Second, Max: time.Millisecond}})
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

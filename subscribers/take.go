@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -55,12 +56,12 @@ func (n *named) goAstray(at *registration, back []*job[turn]) {
 }
 
 // extendTurns extends the leases of broadcasts.
-func (n *named) extendTurns(ctx context.Context, all []turn) (renew func(*turn), lost []int, err error) {
+func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration) (renew func(*turn), lost []int, err error) {
 	leases := make([]store.Lease, len(all))
 	for i := range all {
 		leases[i] = all[i].lease()
 	}
-	until, lost, err := n.store.Home().Hold(ctx, n.name, leases, n.o.Lease)
+	until, lost, err := n.store.Home().Hold(ctx, n.name, leases, lease)
 	if err != nil {
 		return nil, nil, fmt.Errorf("extend leases: %w", err)
 	}

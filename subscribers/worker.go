@@ -19,7 +19,7 @@ type worker struct {
 }
 
 func newWorker(s *Subscriber, topic string, handler Handler, o HandleOptions) *worker {
-	w := &worker{claimer: NewClaimer(s.store, o.MaxAttempts), inbox: s.inbox, topic: topic, handler: handler, o: o}
+	w := &worker{claimer: NewClaimer(s.store), inbox: s.inbox, topic: topic, handler: handler, o: o}
 	w.engine = newEngine(source[Delivery]{
 		claim: w.claimMessages, handle: w.handleMessage, release: w.releaseMessages, extend: w.extendMessages,
 		ack: func(ctx context.Context, done []Delivery) ([]Delivery, error) {
@@ -29,7 +29,7 @@ func newWorker(s *Subscriber, topic string, handler Handler, o HandleOptions) *w
 		about: func(d *Delivery) []any { return []any{"id", d.ID, "attempt", d.Attempt} },
 		noun:  "message",
 	}, terms{
-		concurrency: o.Concurrency, ahead: MaxClaim, lease: o.Lease, grace: s.o.Grace,
+		concurrency: o.Concurrency, ahead: MaxClaim, grace: s.o.Grace,
 	}, make(chan struct{}, 1), s.o.Logger.With("topic", topic))
 	return w
 }
@@ -43,10 +43,10 @@ func (w *worker) ring() { signal(w.rung) }
 func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[Delivery], error) {
 	ctx = context.WithoutCancel(ctx)
 	sent := time.Now()
-	got, err := w.claimer.claim(ctx, w.topic, n, w.o.Lease, 0, w.inbox)
-	return batch[Delivery]{work: got.deliveries, more: !got.short, then: func() {
+	got, err := w.claimer.claim(ctx, w.topic, n, 0, 0, w.inbox)
+	return batch[Delivery]{work: got.deliveries, lease: got.lease, more: !got.short, then: func() {
 		for _, bad := range got.unreadable {
-			w.nack(ctx, &job[Delivery]{work: bad.Delivery, sent: sent}, 0, bad.fault.Error(), true)
+			w.nack(ctx, &job[Delivery]{work: bad.Delivery, sent: sent, lease: got.lease}, 0, bad.fault.Error(), true)
 		}
 		for _, death := range got.buried {
 			w.mourn(death)
@@ -61,7 +61,7 @@ func (w *worker) handleMessage(grace context.Context, j *job[Delivery], d Delive
 		return w.handler(ctx, &given)
 	})
 	if verdict == hasFailed {
-		w.nack(grace, j, w.o.Backoff.after(err, j.work.Attempt), reason, errors.Is(err, ErrBury))
+		w.nack(grace, j, delayOf(err, ByBackoff), reason, errors.Is(err, ErrBury))
 	}
 	return verdict == isDone
 }
@@ -105,7 +105,7 @@ func (w *worker) releaseMessages(ctx context.Context, back []*job[Delivery], res
 	return err
 }
 
-func (w *worker) extendMessages(ctx context.Context, all []Delivery) (renew func(*Delivery), lost []int, err error) {
-	receipt, lost, err := w.claimer.extend(ctx, all, w.o.Lease)
+func (w *worker) extendMessages(ctx context.Context, all []Delivery, lease time.Duration) (renew func(*Delivery), lost []int, err error) {
+	receipt, lost, err := w.claimer.extend(ctx, all, lease)
 	return func(d *Delivery) { d.Receipt = receipt.withDigit(d.Receipt) }, lost, err
 }

@@ -110,9 +110,9 @@ func TestHostileErrors(t *testing.T) {
 	shows(t, "publish --file", r.out+r.err)
 	script := `printf '` + `\033[2J\302\233` + `\342\200\256' >&2; exit 1`
 	for _, format := range []string{"text", "json"} {
-		s := newShell(t, "BELLHOP_LOG_FORMAT="+format, "BELLHOP_BACKOFF_MIN=1ms", "BELLHOP_BACKOFF_MAX=1ms")
+		s := newShell(t, "BELLHOP_LOG_FORMAT="+format, "BELLHOP_MAX_ATTEMPTS=1")
 		s.publish("t", 1)
-		p := s.start("work", "t", "--attempts", "1", "--", "sh", "-c", script)
+		p := s.start("work", "t", "--", "sh", "-c", script)
 		p.await(1, "message died")
 		p.stop()
 		logged := p.said()[strings.Index(p.said(), "message died"):]

@@ -14,10 +14,11 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// listenFlags are the flags of listen. Those of work are for a named listener, but for count.
+// listenFlags are the flags of listen. All but from and count are for a named listener.
 type listenFlags struct {
 	workFlags
-	name, from string
+	attempts          int
+	name, from, lease string
 }
 
 // broadcastHandler handles one broadcast.
@@ -110,13 +111,33 @@ func (f *listenFlags) options(c *cobra.Command, s *session) (o subscribers.Liste
 			return o, err
 		}
 	}
-	hands := s.config.Handle()
-	if err := f.apply(c, &hands); err != nil || f.name == "" {
+	if err := f.check(c); err != nil || f.name == "" {
 		return o, err
 	}
-	o.Name = f.name
-	o.Concurrency, o.Lease, o.Backoff, o.MaxAttempts = hands.Concurrency, hands.Lease, hands.Backoff, hands.MaxAttempts
-	return o, nil
+	from := o.From
+	o = s.config.NamedListener()
+	o.Name, o.From, o.Concurrency = f.name, from, f.concurrency
+	if given("attempts") {
+		o.MaxAttempts = f.attempts
+	}
+	if given("lease") {
+		o.Lease, err = notify.ParseDuration("lease", f.lease)
+	}
+	return o, err
+}
+
+// check reports the first flag that is given and out of range.
+func (f *listenFlags) check(c *cobra.Command) error {
+	if err := f.workFlags.check(c); err != nil {
+		return err
+	}
+	if c.Flags().Changed("attempts") && f.attempts < 1 {
+		return notify.Faultf("attempts", "attempts %d: use 1 or more", f.attempts)
+	}
+	if lease, err := notify.ParseDuration("lease", f.lease); err == nil && lease == 0 && c.Flags().Changed("lease") {
+		return notify.Faultf("lease", "lease 0: use %v to %v", subscribers.MinLease, subscribers.MaxLease)
+	}
+	return nil
 }
 
 // readyWithin is how long the start of a service waits for Redis. Who waits for

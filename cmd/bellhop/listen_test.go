@@ -450,6 +450,7 @@ func TestListenRefuses(t *testing.T) {
 		{"listen t --name a/b", `invalid name "a/b"`},
 		{"listen t --name n --concurrency 10001", "invalid concurrency 10001"},
 		{"listen t --name n --attempts 0", "invalid attempts 0"},
+		{"listen t --name n --lease 0", "invalid lease 0"},
 		{"listen t --name n --lease 1ms", "invalid lease 1ms"},
 		{"listen t --name n --lease x", `invalid lease "x"`},
 		{"listen t --name known", "invalid name known: it is in use for known.*"},

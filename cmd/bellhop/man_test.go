@@ -27,6 +27,6 @@ func TestMan(t *testing.T) {
 
 func TestConfigEnv(t *testing.T) {
 	s := newShell(t)
-	contains(t, s.call("config", "--env"), "\n#BELLHOP_LEASE=30s\n")
+	contains(t, s.call("config", "--env"), "\n#BELLHOP_LEASE=\n")
 	contains(t, s.fails(2, "config", "--env", "--json"), "env json")
 }

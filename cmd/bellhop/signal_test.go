@@ -63,7 +63,7 @@ func TestHandledIsTold(t *testing.T) {
 	if !strings.HasSuffix(r.err, "\nbellhop: handled 3, failed 1\n") || r.out != "" {
 		t.Errorf("got %+v", r)
 	}
-	if r := s.feed("", "work", "t", "--json", "--attempts", "1000001"); !strings.Contains(r.err, "bellhop: handled 0, failed 0\n") || r.out != "" {
+	if r := s.feed("", "work", "t", "--json", "--concurrency", "10001"); !strings.Contains(r.err, "bellhop: handled 0, failed 0\n") || r.out != "" {
 		t.Errorf("got %+v", r)
 	}
 	p := s.listen("t", "--name", "n")
@@ -81,7 +81,7 @@ func TestHandledIsTold(t *testing.T) {
 
 // A script that cannot be run says why.
 func TestUnrunnableCommand(t *testing.T) {
-	s := newShell(t)
+	s := newShell(t, "BELLHOP_MAX_ATTEMPTS=1")
 	for script, want := range map[string]string{
 		"echo x\n":                         "exec format error; begin the script with a line such as #!/bin/sh, or write the program that runs it in front",
 		"#!/no/such/interpreter\necho x\n": "is there, but not the program that its line #! names",
@@ -91,7 +91,7 @@ func TestUnrunnableCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.publish("t", 1)
-		r := s.feed("", "work", "t", "--count", "1", "--attempts", "1", "--", path)
+		r := s.feed("", "work", "t", "--count", "1", "--", path)
 		contains(t, r.err, want)
 		contains(t, s.call("dead", "list", "t", "--json"), want)
 		s.call("dead", "purge", "t", "1")

@@ -16,10 +16,7 @@ import (
 )
 
 // workFlags are the flags of work; listen has them, too.
-type workFlags struct {
-	concurrency, attempts, count int
-	lease                        string
-}
+type workFlags struct{ concurrency, count int }
 
 func (a *app) workCommand() *cobra.Command {
 	var f workFlags
@@ -50,12 +47,9 @@ end standard error tells how many were handled, and how many attempts failed.`,
 	})
 	flags := c.Flags()
 	flags.IntVar(&f.concurrency, "concurrency", 1, "messages handled at the same time")
-	flags.IntVar(&f.attempts, "attempts", 0, "attempts of a message that has no limit of its own (default: BELLHOP_MAX_ATTEMPTS)")
 	flags.IntVar(&f.count, "count", 0, "end when this many were acknowledged or died (default: never)")
-	flags.StringVar(&f.lease, "lease", "", "lease of a message, extended while it is handled (default: BELLHOP_LEASE)")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		o := s.config.Handle()
-		if err := f.apply(c, &o); err != nil {
+		if err := f.check(c); err != nil {
 			return err
 		}
 		handler := a.show
@@ -69,7 +63,7 @@ end standard error tells how many were handled, and how many attempts failed.`,
 		var t tally
 		defer a.sum(&t)
 		defer s.tell(ctx, &t)()
-		return work(ctx, s, args[0], counting(&t, handler), o, f.count)
+		return work(ctx, s, args[0], counting(&t, handler), f)
 	})
 }
 
@@ -98,36 +92,22 @@ func isFlag(c *cobra.Command, word string) bool {
 	return ok && c.Flags().Lookup(long) != nil || name == "-h"
 }
 
-// apply puts the flags that are given over the configuration.
-func (f *workFlags) apply(c *cobra.Command, o *subscribers.HandleOptions) error {
-	o.Concurrency = f.concurrency
-	given := c.Flags().Changed
-	if given("attempts") {
-		o.MaxAttempts = f.attempts
-	}
-	if given("lease") {
-		lease, err := notify.ParseDuration("lease", f.lease)
-		if err != nil {
-			return err
-		}
-		o.Lease = lease
-	}
+// check reports the first flag that is given and out of range.
+func (f workFlags) check(c *cobra.Command) error {
 	for _, flag := range []struct {
 		name  string
 		value int
-	}{{"concurrency", f.concurrency}, {"attempts", f.attempts}, {"count", f.count}} {
-		if given(flag.name) && flag.value < 1 {
+	}{{"concurrency", f.concurrency}, {"count", f.count}} {
+		if c.Flags().Changed(flag.name) && flag.value < 1 {
 			return notify.Faultf(flag.name, "%s %d: use 1 or more", flag.name, flag.value)
 		}
-	}
-	if given("lease") && o.Lease == 0 {
-		return notify.Faultf("lease", "lease 0: use %v to %v", subscribers.MinLease, subscribers.MaxLease)
 	}
 	return nil
 }
 
-// work handles messages until ctx ends, or count were settled for good; 0 is no limit.
-func work(ctx context.Context, s *session, topic string, handler subscribers.Handler, o subscribers.HandleOptions, count int) error {
+// work handles messages until ctx ends, or f.count were settled for good; 0 is no limit.
+func work(ctx context.Context, s *session, topic string, handler subscribers.Handler, f workFlags) error {
+	o, count := subscribers.HandleOptions{Concurrency: f.concurrency}, f.count
 	sub, err := subscribers.New(s.store, s.config.Subscriber(s.log))
 	if err != nil {
 		return err
@@ -147,6 +127,7 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 	}
 	s.log.Info("waiting for messages", "topic", topic)
 	s.manager.Ready()
+	s.config.FillSettings(ctx, s.store, s.log) // before the first claim, which takes its lease
 	return sub.Run(ctx)
 }
 

@@ -14,7 +14,7 @@ import (
 // Claim asks for messages of a topic.
 type Claim struct {
 	Max   int    `json:"max"`   // messages at the most
-	Lease string `json:"lease"` // such as 30s; empty: as configured
+	Lease string `json:"lease"` // such as 30s; empty: that of the topic's settings
 }
 
 // Name names a message of a topic: to be cancelled, or looked at.

@@ -102,6 +102,9 @@ func (b *books) publish(pub *notify.Publisher, id string) {
 func TestChurn(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
+	storetest.Set(t, store, topic, notify.SettingsChange{
+		Attempts: new(1000), Lease: new(aLease()), BackoffMin: new(time.Millisecond), BackoffMax: new(50 * time.Millisecond),
+	})
 	b := &books{published: make(map[string]bool), cancelled: make(map[string]bool), handled: make(map[string]bool)}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -121,11 +124,7 @@ func TestChurn(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			o := subscribers.HandleOptions{
-				Concurrency: 1 + rand.IntN(16), Lease: 300*time.Millisecond + rand.N(time.Second), MaxAttempts: 1000,
-				Backoff: subscribers.Backoff{Min: time.Millisecond, Max: 50 * time.Millisecond},
-			}
-			if err := sub.Handle(topic, b.handle, o); err != nil {
+			if err := sub.Handle(topic, b.handle, subscribers.HandleOptions{Concurrency: 1 + rand.IntN(16)}); err != nil {
 				return err
 			}
 			return sub.Run(ctx)
@@ -160,13 +159,18 @@ func TestChurn(t *testing.T) {
 	storetest.Empty(t, store)
 }
 
+// aLease returns a lease that is short at times, and at others longer than a subscriber lives.
+func aLease() time.Duration { return 300*time.Millisecond + rand.N(time.Second) }
+
 // disturb cuts connections, flushes scripts and makes Redis pause, until ctx ends.
 func disturb(ctx context.Context, store *notify.Store) {
 	faults := [][]any{
 		{"SCRIPT", "FLUSH"}, {"CLIENT", "KILL", "TYPE", "pubsub"}, {"CLIENT", "KILL", "TYPE", "normal"}, {"CLIENT", "PAUSE", "100"},
 	}
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
 	for ctx.Err() == nil {
 		store.Client().Do(ctx, faults[rand.IntN(len(faults))]...)
+		_, _ = pub.Set(ctx, topic, notify.SettingsChange{Lease: new(aLease())}) // done or not, another one follows
 		select {
 		case <-ctx.Done():
 		case <-time.After(rand.N(500 * time.Millisecond)):

@@ -153,12 +153,12 @@ func TestKillSubscriber(t *testing.T) {
 	store := storetest.Open(t)
 	carriers(t, store)
 	l := newLedger()
-	env := []string{"CRASH_PAUSE=2ms", "CRASH_LEASE=1s"}
-	victim := start(t, store, "worker", l.line, env...)
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Second)})
+	victim := start(t, store, "worker", l.line, "CRASH_PAUSE=2ms")
 	const n = 10_000
 	spread(t, store, n, 500*time.Millisecond, time.Second)
 	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
-	start(t, store, "worker", l.line, env...)
+	start(t, store, "worker", l.line, "CRASH_PAUSE=2ms")
 	victim.end(syscall.SIGKILL)
 	gone(t, store)
 	l.check(t, n)
@@ -183,12 +183,12 @@ func TestTermSubscriber(t *testing.T) {
 	store := storetest.Open(t)
 	carriers(t, store)
 	l := newLedger()
-	env := []string{"CRASH_PAUSE=2ms", "CRASH_LEASE=30s"}
-	victim := start(t, store, "worker", l.line, env...)
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(30 * time.Second)})
+	victim := start(t, store, "worker", l.line, "CRASH_PAUSE=2ms")
 	const n = 10_000
 	spread(t, store, n, 500*time.Millisecond, time.Second)
 	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
-	start(t, store, "worker", l.line, env...)
+	start(t, store, "worker", l.line, "CRASH_PAUSE=2ms")
 	victim.end(syscall.SIGTERM)
 	if code := victim.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d: %s", code, victim.log())
@@ -206,7 +206,8 @@ func TestKillRedis(t *testing.T) {
 	store := storetest.At(t, server.URL(), "")
 	all := carriers(t, store)
 	l := newLedger()
-	start(t, store, "worker", l.line, "CRASH_PAUSE=0s", "CRASH_LEASE=1s")
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Second)})
+	start(t, store, "worker", l.line, "CRASH_PAUSE=0s")
 	const n = 4000
 	spread(t, store, n, 500*time.Millisecond, 2*time.Second)
 	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })

@@ -13,7 +13,7 @@ import (
 // drops it.
 func TestKilledWorkerIsNoFinding(t *testing.T) {
 	store := storetest.Open(t)
-	worker := start(t, store, "worker", func(string) {}, "CRASH_PAUSE=0s", "CRASH_LEASE=30s")
+	worker := start(t, store, "worker", func(string) {}, "CRASH_PAUSE=0s")
 	waiting(t, store)
 	worker.end(syscall.SIGKILL)
 	waiting(t, store) // still

@@ -90,10 +90,6 @@ func work(ctx context.Context, store *notify.Store, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	lease, err := time.ParseDuration(os.Getenv("CRASH_LEASE"))
-	if err != nil {
-		return err
-	}
 	sub, err := subscribers.New(store, subscribers.Options{Logger: logger})
 	if err != nil {
 		return err
@@ -109,7 +105,7 @@ func work(ctx context.Context, store *notify.Store, logger *slog.Logger) error {
 		case <-time.After(pause):
 			return nil
 		}
-	}, subscribers.HandleOptions{Concurrency: 16, Lease: lease})
+	}, subscribers.HandleOptions{Concurrency: 16})
 	if err != nil {
 		return err
 	}

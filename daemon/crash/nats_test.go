@@ -356,6 +356,11 @@ func TestKillWhileDelivering(t *testing.T) {
 	before := elected(t, store, "")
 	startDaemon(t, store, server, settings...)
 	standingBy(t, store, 1)
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	storetest.Eventually(t, "a daemon sets the lease", func() bool {
+		set, err := pub.Settings(t.Context(), notify.AllTopics)
+		return err == nil && set.Lease == 2*time.Second
+	})
 	const n = 10
 	spread(t, store, n, 0, time.Millisecond)
 	again := make(map[string]bool)

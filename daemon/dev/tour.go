@@ -31,7 +31,7 @@ func tour(ctx context.Context, c daemon.Config, o Options) error {
 	ctx, done := context.WithCancel(ctx)
 	defer done()
 	v := &visit{out: o.Out, done: done, missing: make(map[string]bool)}
-	if err := sub.Handle(tourTopic, v.arrived, c.Handle()); err != nil {
+	if err := sub.Handle(tourTopic, v.arrived, subscribers.HandleOptions{}); err != nil {
 		return err
 	}
 	if err := v.publish(ctx, notify.NewPublisher(store, c.Publisher())); err != nil {

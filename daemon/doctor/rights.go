@@ -53,7 +53,7 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 	defer store.Close()
 	r := &rehearsal{
 		store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{}),
-		claimer: subscribers.NewClaimer(store, 0), dead: subscribers.NewDeadLetters(store),
+		claimer: subscribers.NewClaimer(store), dead: subscribers.NewDeadLetters(store),
 		listener: subscribers.NewListener(store, subscribers.ListenerOptions{}),
 	}
 	defer r.remove(context.WithoutCancel(ctx))

@@ -93,7 +93,7 @@ func (w *ward) overdue(topic string, n int, ago time.Duration) {
 func (w *ward) dies(topic string, n int) {
 	w.t.Helper()
 	w.publish(topic, n, 0)
-	c := subscribers.NewClaimer(w.store, 0)
+	c := subscribers.NewClaimer(w.store)
 	got, err := c.Claim(w.t.Context(), topic, n, time.Minute, 0)
 	w.must(err)
 	for _, d := range got {
@@ -124,7 +124,7 @@ func TestOverdue(t *testing.T) {
 	w := newWard(t)
 	w.overdue("orders", 3, 22*time.Minute)
 	w.overdue("busy", 2, 5*time.Minute)
-	_, err := subscribers.NewClaimer(w.store, 0).Claim(t.Context(), "busy", 1, time.Hour, 0)
+	_, err := subscribers.NewClaimer(w.store).Claim(t.Context(), "busy", 1, time.Hour, 0)
 	w.must(err)
 	w.overdue("hung", 1, 2*time.Minute)
 	w.must(w.store.Client().ZAdd(t.Context(), w.store.Keys().Waiting("hung"), redis.Z{Score: 1, Member: "inbox"}).Err())

@@ -51,13 +51,13 @@ func (a *actor) work(ctx context.Context) error {
 	}
 	for _, topic := range handledTopics {
 		handle := func(ctx context.Context, d *subscribers.Delivery) error { return a.handle(ctx, d, dice, true) }
-		if err := sub.Handle(topic, handle, subscribers.HandleOptions{Concurrency: 16, Lease: lease, Backoff: quick}); err != nil {
+		if err := sub.Handle(topic, handle, subscribers.HandleOptions{Concurrency: 16}); err != nil {
 			return err
 		}
 	}
 	if a.name == orderly {
 		handle := func(ctx context.Context, d *subscribers.Delivery) error { return a.handle(ctx, d, dice, false) }
-		if err := sub.Handle(orderedTopic, handle, subscribers.HandleOptions{Concurrency: 1, Lease: lease, Backoff: quick}); err != nil {
+		if err := sub.Handle(orderedTopic, handle, subscribers.HandleOptions{Concurrency: 1}); err != nil {
 			return err
 		}
 	}

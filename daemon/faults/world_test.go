@@ -78,8 +78,19 @@ func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *
 	if w.store, err = notify.Open(own); err != nil {
 		return w, err
 	}
+	if err := w.setDefaults(ctx); err != nil {
+		return w, err
+	}
 	w.watch(ctx)
 	return w, w.startDaemons(ctx)
+}
+
+// setDefaults sets what the daemons are configured for, which they would set somewhat later than they carry.
+func (w *world) setDefaults(ctx context.Context) error {
+	_, err := notify.NewPublisher(w.store, notify.PublisherOptions{}).Set(ctx, notify.AllTopics, notify.SettingsChange{
+		Lease: new(lease), BackoffMin: new(quick.Min), BackoffMax: new(quick.Max),
+	})
+	return err
 }
 
 // startServers starts Redis and NATS.

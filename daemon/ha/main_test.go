@@ -34,6 +34,9 @@ const (
 // lease is that of messages: those that were claimed from a master that is gone come again after it.
 const lease = 5 * time.Second
 
+// attempts is the limit of attempts of each message, which none comes near.
+const attempts = 1000
+
 // slack is what a noisy machine may add to a stated bound.
 const slack = 4 * time.Second
 
@@ -150,8 +153,7 @@ func serve(t *testing.T, c notify.Config) string {
 		RedisURL: daemon.URLs(c.URL), RedisMaster: c.Master, RedisUsername: c.Username, RedisPasswordFile: c.PasswordFile,
 		RedisSentinelUsername: c.SentinelUsername, RedisSentinelPasswordFile: c.SentinelPasswordFile,
 		RedisCAFile: c.CAFile, RedisCertFile: c.CertFile, RedisKeyFile: c.KeyFile, WaitReplicas: c.WaitReplicas, Prefix: c.Prefix, MetricsTopics: 100,
-		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch, Lease: lease, MaxAttempts: 1000,
-		BackoffMin: subscribers.DefaultBackoffMin, BackoffMax: subscribers.DefaultBackoffMax,
+		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch, Lease: lease, MaxAttempts: attempts,
 		BroadcastKeep: daemon.Keep{Count: carrier.DefaultKeepCount, Age: carrier.DefaultKeepAge}, NatsPrefix: natsgate.DefaultPrefix,
 		MaxBody: notify.DefaultMaxBody, ShutdownTimeout: subscribers.DefaultGrace,
 	}
@@ -159,6 +161,12 @@ func serve(t *testing.T, c notify.Config) string {
 		return daemon.Run(ctx, config, daemon.Options{Listeners: []net.Listener{l}, Logger: logger(t)})
 	})
 	return "http://" + l.Addr().String()
+}
+
+// setDefaults sets what the daemons are configured for, which they would set somewhat later than they serve.
+func setDefaults(t *testing.T, c notify.Config) {
+	t.Helper()
+	storetest.Set(t, open(t, c), notify.AllTopics, notify.SettingsChange{Attempts: new(attempts), Lease: new(lease)})
 }
 
 // logger logs where the test is verbose.
@@ -179,7 +187,7 @@ func work(t *testing.T, c notify.Config, l *ledger) {
 	if err := sub.Handle(orders, func(_ context.Context, d *subscribers.Delivery) error {
 		l.arrives(orders, d.ID, d.Due)
 		return nil
-	}, subscribers.HandleOptions{Concurrency: 16, Lease: lease, MaxAttempts: 1000}); err != nil {
+	}, subscribers.HandleOptions{Concurrency: 16}); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Run(t, sub.Run)
@@ -198,7 +206,7 @@ func rest(t *testing.T, c notify.Config) (wake func()) {
 	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		handled <- d.ID
 		return nil
-	}, subscribers.HandleOptions{Lease: lease, MaxAttempts: 1000}); err != nil {
+	}, subscribers.HandleOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Run(t, sub.Run)
@@ -416,6 +424,7 @@ func (l *ledger) promises() int {
 // HTTP and a publisher. What it returns ends the publisher.
 func play(t *testing.T, c notify.Config, l *ledger) (stop func()) {
 	t.Helper()
+	setDefaults(t, c)
 	url := serve(t, c)
 	serve(t, c)
 	work(t, c, l)

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -16,7 +15,7 @@ type claimInput struct {
 	ofTopic
 	Max    int           `query:"max" minimum:"1" maximum:"500" default:"1" doc:"how many messages at the most"`
 	Wait   time.Duration `query:"wait" shortest:"0s" longest:"5m" default:"0s" example:"30s" doc:"hold the call open for so long until there is one; 5m at the most"`
-	Lease  time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"for how long they are leased, 100ms to 24h; missing: as the daemon is configured"`
+	Lease  time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"for how long they are leased, 100ms to 24h; missing: that of the topic's settings"`
 	MinAge time.Duration `query:"min_age" shortest:"0s" default:"0s" doc:"only messages that are due for so long: those that nobody else took"`
 	As     string        `query:"as" enum:"body" doc:"body: answer with the body of one message as it is, and the rest of it in headers; 204 where there is none"`
 }
@@ -30,9 +29,6 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 	}
 	if err := in.oneAtMost(); err != nil {
 		return nil, err
-	}
-	if in.Lease == 0 {
-		in.Lease = g.o.Lease
 	}
 	if err := c.writeWithin(c.gate.timing.answer + in.Wait); err != nil {
 		return nil, err
@@ -66,7 +62,7 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 		return nil, err
 	}
 	for _, d := range ds {
-		g.o.OnClaimed(d, d.Late(in.Lease, in.MinAge))
+		g.o.OnClaimed(d, d.Late(in.MinAge))
 	}
 	return nil, nil
 }
@@ -148,7 +144,7 @@ func (g *Gate) ack(ctx context.Context, c *call, in *receiptInput) (any, error) 
 
 type nackInput struct {
 	receiptInput
-	Delay  time.Duration `query:"delay" shortest:"0s" example:"10s" doc:"until it comes again; missing: a backoff"`
+	Delay  time.Duration `query:"delay" shortest:"0s" example:"10s" doc:"until it comes again; missing: a random wait by the backoff of the topic's settings"`
 	Reason string        `query:"reason" maxLength:"8192" example:"no such order" doc:"is kept with it when it dies, up to 1000 bytes of it"`
 	Dead   bool          `query:"dead" default:"false" doc:"true: it never comes again, and is kept among the dead letters"`
 }
@@ -170,14 +166,7 @@ func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
 		return nil, err
 	}
 	if !c.given("delay") {
-		info, err := g.pub.Inspect(ctx, in.Topic, in.ID)
-		if errors.Is(err, notify.ErrNotFound) {
-			err = fmt.Errorf("give back %s: %w", notify.Member(in.Topic, in.ID), notify.ErrLeaseLost)
-		}
-		if err != nil {
-			return nil, err
-		}
-		in.Delay = g.o.Backoff.Delay(info.Attempts + 1)
+		in.Delay = subscribers.ByBackoff
 	}
 	_, err := g.poller.Nack(ctx, d, in.Delay, in.Reason)
 	return nil, err
@@ -185,16 +174,13 @@ func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
 
 type extendInput struct {
 	receiptInput
-	Lease time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"from now on, 100ms to 24h; missing: as the daemon is configured"`
+	Lease time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"from now on, 100ms to 24h; missing: that of the topic's settings"`
 }
 
 // extend gives a message more time.
 func (g *Gate) extend(ctx context.Context, c *call, in *extendInput) (any, error) {
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
-	}
-	if in.Lease == 0 {
-		in.Lease = g.o.Lease
 	}
 	receipt, err := g.poller.Extend(ctx, in.delivery(), in.Lease)
 	if err != nil {

@@ -25,13 +25,10 @@ type Options struct {
 	LocalHosts  bool     // what no token guards is only for requests to an address, to localhost, or to a name of this machine: pages can have names of their own point here
 	Hosts       []string // names of this machine beside its hostname, or *.NAME for all below one
 
-	MaxConns    int                 // connections at a time, by each listener; more take the place of idle ones, or wait. Zero: as many as there may be open files, but for 256
-	MaxStreams  int                 // listeners of one token at a time; zero: 10,000
-	MaxBody     int                 // bytes of the largest body that is published; zero: notify.DefaultMaxBody
-	Lease       time.Duration       // of a claimed message, where the claim names none; zero: subscribers.DefaultLease
-	MaxAttempts int                 // limit of attempts of a message that has none of its own; zero: subscribers.DefaultMaxAttempts
-	Backoff     subscribers.Backoff // after a nack that names no delay
-	Logger      *slog.Logger        // nil: nothing is logged
+	MaxConns   int          // connections at a time, by each listener; more take the place of idle ones, or wait. Zero: as many as there may be open files, but for 256
+	MaxStreams int          // listeners of one token at a time; zero: 10,000
+	MaxBody    int          // bytes of the largest body that is published; zero: notify.DefaultMaxBody
+	Logger     *slog.Logger // nil: nothing is logged
 
 	Alive   func() error // reports what of the process hangs, for /healthz; nil: nothing can
 	Heard   func() int64 // tells the epoch of the carrier that is heard, for /readyz; zero: none is. Nil: nobody listens for it
@@ -75,9 +72,6 @@ type Gate struct {
 func New(store *notify.Store, o Options) (*Gate, error) { return newGate(store, o, usual) }
 
 func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
-	if o.Lease == 0 {
-		o.Lease = subscribers.DefaultLease
-	}
 	if o.MaxBody == 0 {
 		o.MaxBody = notify.DefaultMaxBody
 	}
@@ -105,7 +99,7 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 	g := &Gate{
 		o: o, store: store, timing: t,
 		pub:    notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody}),
-		poller: subscribers.NewPoller(store, subscribers.PollerOptions{MaxAttempts: o.MaxAttempts, Logger: o.Logger}),
+		poller: subscribers.NewPoller(store, subscribers.PollerOptions{Logger: o.Logger}),
 		ears:   subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger}),
 		dead:   subscribers.NewDeadLetters(store),
 		keys:   keys{file: o.TokensFile, all: everything()},

@@ -96,7 +96,8 @@ func TestAckTwice(t *testing.T) {
 }
 
 func TestNack(t *testing.T) {
-	s := start(t, httpapi.Options{Backoff: subscribers.Backoff{Min: time.Hour, Max: 100 * time.Hour}, MaxAttempts: 3})
+	s := start(t, httpapi.Options{})
+	storetest.Set(t, s.store, "orders", notify.SettingsChange{Attempts: new(3), BackoffMin: new(time.Hour), BackoffMax: new(100 * time.Hour)})
 	s.call("POST", messages+"?id=a", "x").is(201)
 	s.call("POST", settle(s.claim("orders"), "nack", "&delay=0s&reason=first"), "").is(204)
 	if got := s.look("a"); got.State != notify.Scheduled && got.State != notify.Ready || got.AttemptsUsed != 1 {

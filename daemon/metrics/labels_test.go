@@ -68,7 +68,7 @@ func overdue(t testing.TB, store *notify.Store, topic, id string, age time.Durat
 // die has the oldest message of a topic die.
 func die(t testing.TB, store *notify.Store, topic string) {
 	t.Helper()
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	ds, err := claimer.Claim(t.Context(), topic, 1, time.Hour, 0)
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)

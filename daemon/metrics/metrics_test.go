@@ -95,7 +95,7 @@ func history(t testing.TB, store *notify.Store) {
 	t.Helper()
 	publish(t, store, topic, 7, 0)
 	publish(t, store, topic, 2, time.Hour)
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	ds, err := claimer.Claim(t.Context(), topic, 5, time.Hour, 0)
 	if err != nil || len(ds) != 5 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
@@ -293,7 +293,7 @@ func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 	m.Observe("claim", time.Millisecond, nil)
 	m.Request("publish", http.StatusCreated, time.Millisecond)
 	publish(t, store, topic, 2, 0)
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	ds, err := claimer.Claim(t.Context(), topic, 1, time.Hour, 0)
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)

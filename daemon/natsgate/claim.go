@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -39,13 +40,13 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 		return nil, err
 	}
 	for i, d := range ds {
-		m := g.claimed(d, lease, secret)
+		m := g.claimed(d, secret)
 		m.Subject = r.reply
 		err := g.send(m)
 		switch {
 		case err == nil:
 			g.count.claimed.Add(1)
-			g.handedOut(d, lease)
+			g.handedOut(d)
 		case errors.Is(err, nats.ErrMaxPayload):
 			g.buryTooLarge(ctx, d, wireSize(m))
 		default:
@@ -60,7 +61,8 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 	return end, nil
 }
 
-// claimOf reads a request to claim; an empty one is for one message.
+// claimOf reads a request to claim; an empty one is for one message, and a lease
+// of zero that of the topic's settings.
 func (g *Gate) claimOf(data []byte) (max int, lease time.Duration, err error) {
 	c := api.Claim{Max: 1}
 	if len(data) > 0 {
@@ -69,15 +71,17 @@ func (g *Gate) claimOf(data []byte) (max int, lease time.Duration, err error) {
 		}
 	}
 	if c.Lease == "" {
-		return c.Max, g.o.Lease, nil
+		return c.Max, 0, nil
 	}
-	lease, err = notify.ParseDuration("lease", c.Lease)
+	if lease, err = notify.ParseDuration("lease", c.Lease); err == nil && lease == 0 {
+		err = store.Within("lease", "lease", lease, subscribers.MinLease, subscribers.MaxLease)
+	}
 	return c.Max, lease, err
 }
 
 // claimed returns a claimed message as it is sent. Its reply subject settles it.
-func (g *Gate) claimed(d subscribers.Delivery, lease time.Duration, secret []byte) *nats.Msg {
-	t := token{topic: d.Topic, id: d.ID, receipt: d.Receipt, attempt: d.Attempt, lease: lease}
+func (g *Gate) claimed(d subscribers.Delivery, secret []byte) *nats.Msg {
+	t := token{topic: d.Topic, id: d.ID, receipt: d.Receipt, attempt: d.Attempt, lease: d.Lease}
 	h := eventHeader(g.source(), d.Topic, d.ID, d.Due, d.Record)
 	h.Set("Bellhop-Attempt", strconv.Itoa(d.Attempt))
 	h.Set("Bellhop-Lease-Until", d.Receipt.Until().UTC().Format(timeFormat))

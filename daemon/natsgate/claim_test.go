@@ -123,6 +123,7 @@ func TestRefusedClaims(t *testing.T) {
 		`{"max":1.5}`:              {"max is a JSON number 1.5, and should be a whole number"},
 		`{"max":"1"}`:              {"max is a JSON string"},
 		`{"lease":"1ms"}`:          {"lease 1ms", "100ms"},
+		`{"lease":"0s"}`:           {"lease 0s", "100ms"},
 		`{"lease":30}`:             {"lease is a JSON number, and should be a string"},
 		`{"lease":"soon"}`:         {"lease", "soon", "90s"},
 		`{"max":1,"wait":"1s"}`:    {`"wait" is unknown`, "max, lease"},

@@ -415,7 +415,6 @@ func TestBadOptions(t *testing.T) {
 		"a stream":              {natsgate.Options{JetStream: "a.b"}, []string{"jetstream"}},
 		"a topic to deliver":    {natsgate.Options{Deliver: []natsgate.Deliver{{Topic: "a b", InFlight: 1}}}, []string{"topic"}},
 		"none in flight":        {natsgate.Options{Deliver: []natsgate.Deliver{{Topic: "a"}}}, []string{"0 messages in flight"}},
-		"a lease":               {natsgate.Options{Lease: time.Millisecond}, []string{"lease 1ms"}},
 		"no credentials":        {natsgate.Options{CredsFile: file}, []string{file, "nsc generate creds"}},
 		"no certificates":       {natsgate.Options{CAFile: file}, []string{file, "no PEM certificate"}},
 	} {

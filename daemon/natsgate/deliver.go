@@ -54,9 +54,7 @@ func (g *Gate) deliverOn(ctx context.Context, l *line) error {
 		return err
 	}
 	for _, topic := range g.o.Deliver {
-		err := s.Handle(topic.Topic, d.handle, subscribers.HandleOptions{
-			Concurrency: topic.InFlight, Lease: g.o.Lease, MaxAttempts: g.o.MaxAttempts, Backoff: g.o.Backoff,
-		})
+		err := s.Handle(topic.Topic, d.handle, subscribers.HandleOptions{Concurrency: topic.InFlight})
 		if err != nil {
 			return err
 		}
@@ -129,8 +127,8 @@ func (d *delivering) handle(ctx context.Context, m *subscribers.Delivery) error 
 	case err != nil:
 		return subscribers.NotNow(err, nobodyPause)
 	}
-	d.handedOut(*m, d.o.Lease)
-	timer := time.NewTimer(d.o.Lease)
+	d.handedOut(*m)
+	timer := time.NewTimer(m.Lease)
 	defer timer.Stop()
 	for {
 		select {
@@ -139,7 +137,7 @@ func (d *delivering) handle(ctx context.Context, m *subscribers.Delivery) error 
 			if settled {
 				return err
 			}
-			timer.Reset(d.o.Lease)
+			timer.Reset(m.Lease)
 		case <-timer.C:
 			if d.line.denies(out.Subject) || d.line.denies(d.inbox+"*") {
 				return subscribers.NotNow(nats.ErrPermissionViolation, nobodyPause)

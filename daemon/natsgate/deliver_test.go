@@ -104,8 +104,8 @@ func TestDeliver(t *testing.T) {
 }
 
 func TestDeliverNak(t *testing.T) {
-	o := delivers(1, natsgate.Options{Backoff: subscribers.Backoff{Min: time.Millisecond, Max: 2 * time.Millisecond}})
-	conn, store, _ := outbound(t, o)
+	conn, store, _ := outbound(t, delivers(1, natsgate.Options{}))
+	storetest.Set(t, store, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(2 * time.Millisecond)})
 	got := subscribe(t, conn, deliverSubject)
 	m := body("a")
 	m.MaxAttempts = 3
@@ -139,8 +139,8 @@ func TestDeliverTerm(t *testing.T) {
 
 // An answer that is none of the four uses up an attempt, and is the reason in the end.
 func TestBadAnswers(t *testing.T) {
-	o := delivers(1, natsgate.Options{Backoff: subscribers.Backoff{Min: time.Millisecond, Max: 2 * time.Millisecond}})
-	conn, store, d := outbound(t, o)
+	conn, store, d := outbound(t, delivers(1, natsgate.Options{}))
+	storetest.Set(t, store, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(2 * time.Millisecond)})
 	got := subscribe(t, conn, deliverSubject)
 	for _, say := range []string{"yes", "", "+ack", "-NAK soon", "+ACK now", `-NAK {"delay":-5}`, "\x00\xff", strings.Repeat("x", 100_000)} {
 		m := body(notify.NewID())
@@ -160,7 +160,8 @@ func TestBadAnswers(t *testing.T) {
 
 func TestDeliverWorkInProgress(t *testing.T) {
 	const lease = 2 * time.Second
-	conn, store, d := outbound(t, delivers(1, natsgate.Options{Lease: lease}))
+	conn, store, d := outbound(t, delivers(1, natsgate.Options{}))
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(lease)})
 	got := subscribe(t, conn, deliverSubject)
 	storetest.Publish(t, store, body("a"))
 	m := wantDelivered(t, got, "a", 1)
@@ -262,7 +263,8 @@ func TestNobodyListens(t *testing.T) {
 func TestListenerIsKilled(t *testing.T) {
 	const lease = 500 * time.Millisecond
 	n, store := startNATS(t, nil), storetest.Open(t)
-	d := startDaemon(t, store, delivers(1, natsgate.Options{URL: n.ClientURL(), Lease: lease}), carrier.Options{}).bridges()
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(lease)})
+	d := startDaemon(t, store, delivers(1, natsgate.Options{URL: n.ClientURL()}), carrier.Options{}).bridges()
 	victim := n.connect()
 	first := subscribe(t, victim, deliverSubject)
 	storetest.Publish(t, store, body("a"))
@@ -282,7 +284,8 @@ func TestListenerIsKilled(t *testing.T) {
 }
 
 func TestListenerThatNeverAnswers(t *testing.T) {
-	conn, store, d := outbound(t, delivers(2, natsgate.Options{Lease: 200 * time.Millisecond}))
+	conn, store, d := outbound(t, delivers(2, natsgate.Options{}))
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(200 * time.Millisecond)})
 	got := subscribe(t, conn, deliverSubject)
 	m := body("a")
 	m.MaxAttempts = 3
@@ -300,7 +303,8 @@ func TestListenerThatNeverAnswers(t *testing.T) {
 
 // An answer that comes too late settles nothing, and is counted.
 func TestLateAnswer(t *testing.T) {
-	conn, store, d := outbound(t, delivers(1, natsgate.Options{Lease: 300 * time.Millisecond}))
+	conn, store, d := outbound(t, delivers(1, natsgate.Options{}))
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(300 * time.Millisecond)})
 	got := subscribe(t, conn, deliverSubject)
 	storetest.Publish(t, store, body("a"))
 	late := wantDelivered(t, got, "a", 1)
@@ -590,8 +594,9 @@ func TestDeliverWithoutPermission(t *testing.T) {
 			}
 		})
 		store := storetest.Open(t)
+		storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(2 * time.Second)})
 		url := strings.Replace(n.ClientURL(), "//", "//bell:x@", 1)
-		d := startDaemon(t, store, delivers(4, natsgate.Options{URL: url, Lease: 2 * time.Second}), carrier.Options{}).bridges()
+		d := startDaemon(t, store, delivers(4, natsgate.Options{URL: url}), carrier.Options{}).bridges()
 		conn := n.connect(nats.UserInfo("all", "x"), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 		got := subscribe(t, conn, deliverSubject)
 		storetest.Publish(t, store, body("a"))

@@ -46,14 +46,11 @@ type Options struct {
 	Deliver   []Deliver // topics whose messages are sent to whoever listens
 	JetStream string    // stream that broadcasts go to; empty: none
 
-	Lease       time.Duration       // of a claimed message, where the claim names none; zero: subscribers.DefaultLease
-	MaxAttempts int                 // limit of attempts of a message that has none of its own; zero: subscribers.DefaultMaxAttempts
-	Backoff     subscribers.Backoff // after a -NAK that names no delay
-	Grace       time.Duration       // for answers to what was delivered, when a term ends; zero: DefaultGrace
-	KeepCount   int                 // broadcasts of a topic that a stream keeps which is made here; zero: carrier.DefaultKeepCount
-	KeepAge     time.Duration       // for how long it keeps them; zero: carrier.DefaultKeepAge
-	MaxBody     int                 // bytes of the largest body that is published; zero: notify.DefaultMaxBody
-	Logger      *slog.Logger        // nil: nothing is logged
+	Grace     time.Duration // for answers to what was delivered, when a term ends; zero: DefaultGrace
+	KeepCount int           // broadcasts of a topic that a stream keeps which is made here; zero: carrier.DefaultKeepCount
+	KeepAge   time.Duration // for how long it keeps them; zero: carrier.DefaultKeepAge
+	MaxBody   int           // bytes of the largest body that is published; zero: notify.DefaultMaxBody
+	Logger    *slog.Logger  // nil: nothing is logged
 
 	// OnClaimed is called for each message that was sent to who claimed it or
 	// listens, with the time from when it was due until it was claimed. It must not
@@ -133,9 +130,6 @@ func (o Options) withDefaults() Options {
 		}
 		o.Name = fmt.Sprintf("bellhop %s:%d", host, os.Getpid())
 	}
-	if o.Lease == 0 {
-		o.Lease = subscribers.DefaultLease
-	}
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace
 	}
@@ -155,7 +149,6 @@ func (o Options) withDefaults() Options {
 func (o Options) check() error {
 	return errors.Join(
 		checkPrefix(o.Prefix), checkStream(o.JetStream), o.checkDeliver(),
-		store.Within("lease", "lease", o.Lease, subscribers.MinLease, subscribers.MaxLease),
 		o.checkGrace(), checkCA(o.CAFile), checkCreds(o.CredsFile),
 	)
 }
@@ -223,7 +216,7 @@ func New(store *notify.Store, o Options) (*Gate, error) {
 	g := &Gate{
 		o: o, servers: servers, store: store,
 		pub:      notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody}),
-		claimer:  subscribers.NewClaimer(store, o.MaxAttempts),
+		claimer:  subscribers.NewClaimer(store),
 		ears:     subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger}),
 		secret:   secret{store: store},
 		hands:    newHands(),
@@ -343,9 +336,9 @@ func (g *Gate) send(m *nats.Msg) error {
 }
 
 // handedOut tells of a message that was sent to who has it now.
-func (g *Gate) handedOut(d subscribers.Delivery, lease time.Duration) {
+func (g *Gate) handedOut(d subscribers.Delivery) {
 	if g.o.OnClaimed != nil {
-		g.o.OnClaimed(d, d.Late(lease, 0))
+		g.o.OnClaimed(d, d.Late(0))
 	}
 }
 

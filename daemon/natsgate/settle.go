@@ -56,7 +56,7 @@ func (g *Gate) carryOut(ctx context.Context, t token, s settlement) error {
 func (g *Gate) settleOnce(ctx context.Context, d subscribers.Delivery, s settlement) (err error) {
 	switch s.verb {
 	case verbNak:
-		delay := g.o.Backoff.Delay(d.Attempt)
+		delay := subscribers.ByBackoff
 		if s.delay != nil {
 			delay = *s.delay
 		}

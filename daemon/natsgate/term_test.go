@@ -274,7 +274,7 @@ func claimAll(t testing.TB, store *notify.Store, of map[string]int) {
 	t.Helper()
 	for subject := range of {
 		topic := strings.TrimPrefix(subject, "bellhop.wake.")
-		if _, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), topic, subscribers.MaxClaim, time.Hour, 0); err != nil {
+		if _, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, subscribers.MaxClaim, time.Hour, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -437,7 +437,7 @@ func TestDeathsAreTold(t *testing.T) {
 			t.Errorf("%s: %s", m.Subject, diff)
 		}
 	}
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	claim := func(lease time.Duration) subscribers.Delivery {
 		t.Helper()
 		var ds []subscribers.Delivery

@@ -60,7 +60,7 @@ var halfways = []halfway{
 	{name: "restore", call: publishes(notify.Message{ID: "new", Due: later, TTL: time.Hour, Restore: &notify.Restore{AttemptsUsed: 2}}), again: unpublished, stays: []string{"new"}},
 	{name: "restore what is dead", call: publishes(deadLetter), again: requeued, stays: []string{"new"}},
 	{name: "claim", ready: isReady("a"), stays: []string{"a"}, call: func(t *testing.T, store *notify.Store) error {
-		_, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), mail, 1, subscribers.MinLease, 0)
+		_, err := subscribers.NewClaimer(store).Claim(t.Context(), mail, 1, subscribers.MinLease, 0)
 		return err
 	}},
 	{name: "acknowledge", settles: true, ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
@@ -216,7 +216,7 @@ func isBehind(t *testing.T, store *notify.Store) { isOverdue("before")(t, store)
 func isDead(id string) func(*testing.T, *notify.Store) {
 	return func(t *testing.T, store *notify.Store) {
 		isReady(id)(t, store)
-		if _, err := subscribers.NewClaimer(store, 0).Bury(t.Context(), claimIt(t, store), "a test"); err != nil {
+		if _, err := subscribers.NewClaimer(store).Bury(t.Context(), claimIt(t, store), "a test"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -231,7 +231,7 @@ func isLeased(id string) func(*testing.T, *notify.Store) {
 
 func claimIt(t *testing.T, store *notify.Store) subscribers.Delivery {
 	t.Helper()
-	ds, err := subscribers.NewClaimer(store, 0).Claim(t.Context(), mail, 1, subscribers.MinLease, 0)
+	ds, err := subscribers.NewClaimer(store).Claim(t.Context(), mail, 1, subscribers.MinLease, 0)
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %v, %v", ds, err)
 	}
@@ -241,7 +241,7 @@ func claimIt(t *testing.T, store *notify.Store) subscribers.Delivery {
 // inHand returns a call on the message that is leased.
 func inHand(f func(*subscribers.Claimer, subscribers.Delivery) error) func(*testing.T, *notify.Store) error {
 	return func(t *testing.T, store *notify.Store) error {
-		return f(subscribers.NewClaimer(store, 0), held(t, store))
+		return f(subscribers.NewClaimer(store), held(t, store))
 	}
 }
 
@@ -386,7 +386,7 @@ func findings(t *testing.T, store *notify.Store, apply bool) (all []repair.Findi
 // delivered handles messages until all that stay were.
 func (h halfway) delivered(t *testing.T, store *notify.Store) {
 	t.Helper()
-	c, pub := subscribers.NewClaimer(store, 0), notify.NewPublisher(store, notify.PublisherOptions{})
+	c, pub := subscribers.NewClaimer(store), notify.NewPublisher(store, notify.PublisherOptions{})
 	got := make(map[string]bool)
 	storetest.Eventually(t, fmt.Sprintf("%v are delivered", h.stays), func() bool {
 		ds, err := c.Claim(t.Context(), mail, 10, time.Minute, 0)

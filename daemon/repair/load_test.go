@@ -28,6 +28,9 @@ func topicOf(n int) string { return fmt.Sprintf("load.%d", n%loadTopics) }
 // place: many runs find nothing and repair nothing.
 func TestNothingIsFoundUnderLoad(t *testing.T) {
 	store := storetest.At(t, storetest.Server(t).URL(), "")
+	storetest.Set(t, store, notify.AllTopics, notify.SettingsChange{
+		Attempts: new(2), Lease: new(time.Second), BackoffMin: new(time.Millisecond), BackoffMax: new(10 * time.Millisecond),
+	})
 	ctx, stop := context.WithCancel(t.Context())
 	var crew sync.WaitGroup
 	defer crew.Wait()
@@ -92,7 +95,7 @@ func work(ctx context.Context, store *notify.Store, handled *atomic.Int64) error
 				return subscribers.RetryAfter(nil, time.Millisecond)
 			}
 			return nil
-		}, subscribers.HandleOptions{Concurrency: 4, Lease: time.Second, MaxAttempts: 2, Backoff: subscribers.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond}})
+		}, subscribers.HandleOptions{Concurrency: 4})
 		if err != nil {
 			return err
 		}
@@ -157,6 +160,8 @@ var places = []string{"schedule", "ready", "leased", "expiries", "attempts", "to
 // handled, whatever vanished, as long as its record is there.
 func TestRepairsBesideALoad(t *testing.T) {
 	store := storetest.At(t, storetest.Server(t).URL(), "")
+	quick := notify.SettingsChange{Attempts: new(1000), Lease: new(time.Second)}
+	storetest.Set(t, store, notify.AllTopics, quick)
 	var mu sync.Mutex
 	published, handled := make(map[string]bool), make(map[string]bool)
 	c, err := carrier.New(store, carrier.Options{})
@@ -174,7 +179,7 @@ func TestRepairsBesideALoad(t *testing.T) {
 			defer mu.Unlock()
 			handled[d.ID] = true
 			return nil
-		}, subscribers.HandleOptions{Lease: time.Second, MaxAttempts: 1000})
+		}, subscribers.HandleOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,6 +199,7 @@ func TestRepairsBesideALoad(t *testing.T) {
 			must(t, result.Err)
 		}
 		must(t, store.Client().Del(t.Context(), store.Keys().Base()+places[rand.IntN(len(places))]).Err())
+		storetest.Set(t, store, notify.AllTopics, quick) // they vanish with the counters
 		_, sum := run(t, store, true)
 		repaired += sum.Repaired
 	}

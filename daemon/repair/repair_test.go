@@ -71,7 +71,7 @@ func contents(t *testing.T, store *notify.Store) map[string]string {
 func fill(t *testing.T, store *notify.Store) {
 	t.Helper()
 	const soon = 100 * time.Millisecond
-	claimer := subscribers.NewClaimer(store, 0)
+	claimer := subscribers.NewClaimer(store)
 	hand := func(id string, m notify.Message) subscribers.Delivery {
 		m.Topic, m.ID, m.Body = "orders", id, []byte(id)
 		storetest.Publish(t, store, m)

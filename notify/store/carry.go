@@ -46,7 +46,6 @@ type Carry struct {
 	Lease time.Duration // to which it is renewed
 
 	Batch       int           // messages, or two if it is one
-	MaxAttempts int           // limit of attempts of a message that has none of its own
 	KeepCount   int           // broadcasts that the log of a topic keeps, or some more
 	KeepAge     time.Duration // for how long it keeps them, or some longer
 
@@ -88,7 +87,7 @@ type Buried struct {
 // Carry moves what is due, and renews the lease. Errors: a DeposedError, see
 // [Store.Check], or that of the connection.
 func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
-	r, err := s.run(ctx, carryScript, c.Token, c.Epoch, c.Lease.Milliseconds(), c.Batch, c.MaxAttempts,
+	r, err := s.run(ctx, carryScript, c.Token, c.Epoch, c.Lease.Milliseconds(), c.Batch,
 		c.KeepCount, c.KeepAge.Milliseconds(), c.Beat, c.Ready, c.Old)
 	if err != nil {
 		return Carried{}, err

@@ -13,7 +13,7 @@ var claimScript = script("claim")
 type Claim struct {
 	Topic  string
 	Max    int
-	Lease  time.Duration // cut to the millisecond
+	Lease  time.Duration // cut to the millisecond; zero: that of the topic's settings
 	MinAge time.Duration // for how long a message is due at the least, rounded up to a millisecond
 	Inbox  string        // a channel that waits for the topic if there are fewer than Max; empty: none does
 }
@@ -21,6 +21,7 @@ type Claim struct {
 // Claimed is what one claim brought.
 type Claimed struct {
 	Messages []ClaimedMessage
+	Lease    time.Duration // of each of them
 	Buried   []Buried      // instead: expired, without a record, or of another topic
 	Short    bool          // there were fewer than asked for: the inbox waits now
 	Ripe     time.Duration // where there are none: in how long the oldest that is ready has the age; less than zero: none is ready
@@ -42,7 +43,7 @@ func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	if err != nil {
 		return Claimed{}, err
 	}
-	got := Claimed{Short: r.flag()}
+	got := Claimed{Short: r.flag(), Lease: ms(r.integer())}
 	got.Messages = r.claimed(r.integer())
 	for l := r.list(); l.more(); {
 		got.Buried = append(got.Buried, Buried{Member: l.text(), Reason: l.text()})

@@ -76,7 +76,8 @@
 //	deaths-oldest           zset     topics that have dead letters → ms of the oldest death, or of an earlier one that is gone
 //	deaths-newest           zset     topics that have dead letters → ms of the newest death, or of a later one that is gone
 //	deaths-kept             hash     most, removed → how many a topic keeps; how many deaths removed since the last sweep
-//	topics                  hash     TOPIC:COUNTER, and *:COUNTER of all topics → number; paused: 1; idle: MS PUBLISHED
+//	topics                  hash     TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings of all that have none →
+//	                                 number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED
 //	topics-names            zset     all topics → 0, so that they stand by name
 //	topics-seen             zset     all topics → ms of the last look whether anything is left of them
 //	topics-busy             zset     topics that were published to lately → about when, in ms

@@ -94,7 +94,7 @@ func TestStateDiagram(t *testing.T) {
 			store := storetest.Open(t)
 			w := &walk{
 				t: t, store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{}),
-				work: subscribers.NewClaimer(store, 0), dead: subscribers.NewDeadLetters(store),
+				work: subscribers.NewClaimer(store), dead: subscribers.NewDeadLetters(store),
 			}
 			for _, s := range steps {
 				if err := s.walk(w); err != nil {

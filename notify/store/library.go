@@ -23,7 +23,7 @@ func (p part) isRare() bool { return slices.Contains(rare, p.names[0]) }
 
 // shared names the files of what scripts share, by what they do. A part uses only
 // those before it.
-var shared = []string{"base", "counters", "rings", "places", "leases", "messages", "dead", "logs", "look", "room", "repair"}
+var shared = []string{"base", "settings", "counters", "rings", "places", "leases", "messages", "dead", "logs", "look", "room", "repair"}
 
 // library returns what scripts share: what makes names of the table, then the
 // parts of the files in lua/shared.
@@ -33,6 +33,7 @@ var library = sync.OnceValue(func() (parts []part) {
 			parts = append(parts, partsOf(source)...)
 		}
 	}
+	parts = append(parts, partsOf(luaSettings())...)
 	for _, name := range shared {
 		source, err := luaFiles.ReadFile("lua/shared/" + name + ".lua")
 		if err != nil {
@@ -61,8 +62,8 @@ var (
 )
 
 // writtenOut returns a source in which names are written out that the table makes,
-// such as ready_of(topic) and HEAD: a function or a name in front of a script costs
-// each call of it some 0.1 us.
+// such as ready_of(topic) and HEAD, and how settings are read: a function or a name in
+// front of a script costs each call of it some 0.1 us.
 func writtenOut(source string) string {
 	families, channels := make(map[string]row), make(map[string]row)
 	for _, r := range table {
@@ -72,6 +73,7 @@ func writtenOut(source string) string {
 			channels[r.lua] = r
 		}
 	}
+	source = settingsWrittenOut(source)
 	source = luaFamily.ReplaceAllStringFunc(source, func(call string) string {
 		found := luaFamily.FindStringSubmatch(call)
 		if r, ok := families[found[1]]; ok {

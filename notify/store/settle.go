@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -33,10 +34,9 @@ func (s Shard) Ack(ctx context.Context, topic string, leases []Lease) (lost []in
 // A Nack says how a message is given back that was not done.
 type Nack struct {
 	Lease
-	Delay       time.Duration // until it is due again, rounded up to a millisecond
-	Reason      string        // that is kept if it dies
-	MaxAttempts int           // limit of one that has none of its own
-	Bury        bool          // it is never to be done: it dies at once
+	Delay  time.Duration // until it is due again, rounded up to a millisecond; less than zero: a random wait by the topic's settings
+	Reason string        // that is kept if it dies
+	Bury   bool          // it is never to be done: it dies at once
 }
 
 // Nacked is what became of it.
@@ -49,11 +49,11 @@ type Nacked struct {
 
 // Nack gives a message of a topic back as not done. The error is that of the connection.
 func (s Shard) Nack(ctx context.Context, topic string, n Nack) (Nacked, error) {
-	atOnce := 0
-	if n.Bury {
-		atOnce = 1
+	var delay any = ceilMs(n.Delay)
+	if n.Delay < 0 {
+		delay = ""
 	}
-	r, err := s.run(ctx, nackScript, topic, n.Member, n.Receipt, ceilMs(n.Delay), n.Reason, n.MaxAttempts, atOnce)
+	r, err := s.run(ctx, nackScript, topic, n.Member, n.Receipt, delay, rand.IntN(1e6), n.Reason, n.Bury)
 	if err != nil {
 		return Nacked{}, err
 	}
@@ -67,11 +67,12 @@ func (s Shard) Nack(ctx context.Context, topic string, n Nack) (Nacked, error) {
 	return Nacked{Dead: state == "dead", Attempts: int(r.integer()), Due: time.UnixMilli(r.integer())}, r.end()
 }
 
-// Extend gives messages a lease from now on, cut to the millisecond. It returns
-// the receipt that each has since, but for the last digit, which it keeps, and the
-// indexes of those whose lease is lost. The error is that of the connection.
-func (s Shard) Extend(ctx context.Context, leases []Lease, lease time.Duration) (receipt int64, lost []int, err error) {
-	r, err := s.run(ctx, extendScript, withLeases(leases, lease.Milliseconds())...)
+// Extend gives messages of a topic a lease from now on, cut to the millisecond;
+// zero is that of the topic's settings. It returns the receipt that each has since,
+// but for the last digit, which it keeps, and the indexes of those whose lease is
+// lost. The error is that of the connection.
+func (s Shard) Extend(ctx context.Context, topic string, leases []Lease, lease time.Duration) (receipt int64, lost []int, err error) {
+	r, err := s.run(ctx, extendScript, withLeases(leases, topic, lease.Milliseconds())...)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -43,7 +43,7 @@ var table = []row{
 	{lua: "OLDEST", name: "deaths-oldest", kind: kindZSet, holds: "topics that have dead letters", with: "ms of the oldest death, or of an earlier one that is gone"},
 	{lua: "NEWEST", name: "deaths-newest", kind: kindZSet, holds: "topics that have dead letters", with: "ms of the newest death, or of a later one that is gone"},
 	{lua: "KEPT", name: "deaths-kept", kind: kindHash, holds: "most, removed", with: "how many a topic keeps; how many deaths removed since the last sweep"},
-	{lua: "TOPICS", name: "topics", kind: kindHash, holds: "TOPIC:COUNTER, and *:COUNTER of all topics", with: "number; paused: 1; idle: MS PUBLISHED"},
+	{lua: "TOPICS", name: "topics", kind: kindHash, holds: "TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings of all that have none", with: "number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED"},
 	{lua: "NAMES", name: "topics-names", kind: kindZSet, holds: "all topics", with: "0, so that they stand by name"},
 	{lua: "SEEN", name: "topics-seen", kind: kindZSet, holds: "all topics", with: "ms of the last look whether anything is left of them"},
 	{lua: "BUSY", name: "topics-busy", kind: kindZSet, holds: "topics that were published to lately", with: "about when, in ms"},

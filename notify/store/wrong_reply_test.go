@@ -190,10 +190,10 @@ func askings() []asking {
 		{
 			name: "claim",
 			right: []any{
-				int64(0), int64(1000), []any{"t:1", "1", "t:2", "1"}, []any{"{}\n", "{}\n"}, []any{"1", "12"}, []any{"t:3", "expired"}, int64(-1),
+				int64(0), int64(1000), int64(1000), []any{"t:1", "1", "t:2", "1"}, []any{"{}\n", "{}\n"}, []any{"1", "12"}, []any{"t:3", "expired"}, int64(-1),
 			},
 			takes: func(what string) bool { // what there is no room for was found, and has no record
-				return what == "value 3 is a list in which one too many"
+				return what == "value 4 is a list in which one too many"
 			},
 			call: func(ctx context.Context, s store.Shard) error {
 				_, err := s.Claim(ctx, store.Claim{Topic: "t", Max: 3, Lease: time.Second})
@@ -205,7 +205,7 @@ func askings() []asking {
 		{
 			name: "extend", right: []any{int64(1000), int64(1)}, takes: fewer,
 			call: func(ctx context.Context, s store.Shard) error {
-				_, _, err := s.Extend(ctx, []store.Lease{{Member: "t:1", Receipt: 1}}, time.Second)
+				_, _, err := s.Extend(ctx, "t", []store.Lease{{Member: "t:1", Receipt: 1}}, time.Second)
 				return err
 			},
 		},
@@ -338,8 +338,22 @@ func askings() []asking {
 			_, err := s.Notable(ctx, false, 0, 10)
 			return err
 		}},
-		{name: "pause", call: func(ctx context.Context, s store.Shard) error { return s.Pause(ctx, "t") }},
-		{name: "resume", call: func(ctx context.Context, s store.Shard) error { return s.Resume(ctx, "t") }},
+		{name: "settings", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Settings(ctx, "t")
+			return err
+		}},
+		{name: "set", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Set(ctx, "t", store.SettingsChange{Paused: new(true)}, false)
+			return err
+		}},
+		{name: "set what cannot be", right: []any{int64(0), int64(2), int64(1)}, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Set(ctx, "t", store.SettingsChange{Paused: new(true)}, false)
+			var fault *store.Fault
+			if errors.As(err, &fault) {
+				return nil
+			}
+			return err
+		}},
 	}
 }
 
@@ -352,7 +366,7 @@ func inspectOne(ctx context.Context, s store.Shard) error {
 }
 
 func nackOne(ctx context.Context, s store.Shard) error {
-	_, err := s.Nack(ctx, "t", store.Nack{Lease: store.Lease{Member: "t:1", Receipt: 1}, Delay: time.Second, MaxAttempts: 1})
+	_, err := s.Nack(ctx, "t", store.Nack{Lease: store.Lease{Member: "t:1", Receipt: 1}, Delay: time.Second})
 	return err
 }
 

@@ -182,10 +182,10 @@ func Publish(t testing.TB, store *notify.Store, messages ...notify.Message) {
 var kept = []string{"format", "carrier", "epoch", "deaths-oldest", "deaths-newest", "deaths-kept", "topics-seen", "topics-names", "topics-busy", "waiting:", "log:", "logs", "listeners", "places:", "room:"}
 
 // forEver are the counters of what ever happened to a topic, which stay, too.
-var forEver = []string{"published", "acked", "sent", "died", "lateness", "released", "idle"}
+var forEver = []string{"published", "acked", "sent", "died", "lateness", "released", "idle", "settings"}
 
 // Empty fails the test if there is a key that should not be there once every
-// message is gone: all but the format, the counters, what the housekeeping is to look at, the election,
+// message is gone: all but the format, the counters, settings, what the housekeeping is to look at, the election,
 // empty waiting lists, what was sent and is kept for who listens, and whether there is room.
 func Empty(t testing.TB, store *notify.Store) {
 	t.Helper()

@@ -1,13 +1,13 @@
 -- Moves what is due, for the elected carrier only, and renews its lease.
--- ARGV: token, epoch, lease in ms, how many due members at the most, default limit of attempts, how many broadcasts a log keeps, and
---   for how many ms, 1 with a beat, cursor over the topics that have something ready, and rank in the logs that are old, for the beat.
+-- ARGV: token, epoch, lease in ms, how many due members at the most, how many broadcasts a log keeps, and for how many ms,
+--   1 with a beat, cursor over the topics that have something ready, and rank in the logs that are old, for the beat.
 -- Reply: 0 if the lease is another's, and its token, or '' if it ran out. Else 1, members that were moved, in how many us the next
 --   thing is due (-1: nothing is scheduled), now in us, how many us this took, the cursor and the rank for the next beat, how many
 --   messages and broadcasts there are (-1 between beats), when the earliest of those that were carried was due ('' if none was), a
 --   list of due times, each with how many scheduled messages of a topic that were made ready had it, for how many topics the beat
 --   repeated a ring, by which policy Redis may evict what it holds ('' between beats, and where it does not), and a list of those
 --   that were buried: member, reason, attempts used up.
-local token, epoch, lease, batch, limit_by_default, keep_count, keep_age, beats, cursor, rank = unpack(ARGV, 1, 10)
+local token, epoch, lease, batch, keep_count, keep_age, beats, cursor, rank = unpack(ARGV, 1, 9)
 local holder = call('GET', CARRIER)
 if holder ~= token then return { 0, holder or '' } end
 call('PEXPIRE', CARRIER, lease)
@@ -185,11 +185,18 @@ end
 -- Leases that ended: an attempt is used up.
 local function carry_leases()
   local ended = due_of(LEASED, SLOW)
-  local again, dead = {}, {}
+  local again, dead, limits = {}, {}, {}
+  local function limit_in(topic)
+    if not limits[topic] then
+      local own, common = settings_of(topic)
+      limits[topic] = setting('attempts', own, common)
+    end
+    return limits[topic]
+  end
   for i = 1, #ended, 2 do
     local member = ended[i]
     local used = use_up(member)
-    local limit = line_of(call('HGET', MESSAGES, member)).attempts or tonumber(limit_by_default)
+    local limit = line_of(call('HGET', MESSAGES, member)).attempts or limit_in(topic_of(member) or '*')
     if used >= limit then
       dead[#dead + 1] = { member, 'lease expired, out of attempts', used }
     else

@@ -1,7 +1,7 @@
 -- Leases ready messages of a topic to one subscriber, oldest due first; none while it is paused.
--- ARGV: topic; how many at the most; lease in ms; for how many ms they are due at the least; the inbox that waits if there are
+-- ARGV: topic; how many at the most; lease in ms, 0 for that of its settings; for how many ms they are due at the least; the inbox that waits if there are
 --   fewer, or ''.
--- Reply: 1 if there were fewer, the receipt of each that has used up no attempt, members and due times, their records (missing where a
+-- Reply: 1 if there were fewer, the lease in ms, the receipt of each that has used up no attempt, members and due times, their records (missing where a
 --   message was buried instead: it expired, its record is missing, or it is of another topic), attempts used up by each (empty if none by any),
 --   member and reason of each one buried, and in how many ms the oldest that is ready is due for that long, if there are none
 --   that are (-1: nothing is ready).
@@ -9,20 +9,21 @@ local topic, most, lease, age, inbox = unpack(ARGV, 1, 5)
 most, lease, age = tonumber(most), tonumber(lease), tonumber(age)
 local us, now = clock()
 local ready, waiting = ready_of(topic), waiting_of(topic)
-local flags = try('HMGET', TOPICS, topic .. ':paused', topic .. ':released') or {}
-if flags[1] == '1' then -- whoever comes waits, so that it is rung when the topic is resumed
+local own, common, given_back = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released') or {})
+if setting('paused', own, nil) == 1 then -- whoever comes waits, so that it is rung when the topic is resumed
   if inbox ~= '' then try('ZADD', waiting, text(us), inbox) end
-  return { 1, 0, {}, {}, {}, {}, -1 }
+  return { 1, 0, 0, {}, {}, {}, {}, -1 }
 end
 local found = call('ZRANGE', ready, '-inf', now - age, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
 if #found == 0 then
   if inbox ~= '' then try('ZADD', waiting, text(us), inbox) end
   local first = age > 0 and (try('ZRANGE', ready, 0, 0, 'WITHSCORES') or {})[2]
-  return { 1, 0, {}, {}, {}, {}, first and math.ceil(first + age - now) or -1 }
+  return { 1, 0, 0, {}, {}, {}, {}, first and math.ceil(first + age - now) or -1 }
 end
 
 -- * * *
 
+if lease == 0 then lease = setting('lease', own, common) end
 local members = {}
 for i = 1, #found, 2 do members[#members + 1] = found[i] end
 local records = records_of(members)
@@ -35,7 +36,7 @@ end
 
 local expiries = call('EXISTS', EXPIRIES) == 1 and try('ZMSCORE', EXPIRIES, unpack(members)) or {}
 local attempts = call('EXISTS', ATTEMPTS) == 1 and try('HMGET', ATTEMPTS, unpack(members)) or {}
-local released = digit_of(flags[2])
+local released = digit_of(given_back)
 local receipt = receipt_of(us + lease * 1000, released)
 local same = text(receipt) -- for all that have used up no attempt: Redis would write it anew for each
 local leases, buried, oldest = {}, {}, nil
@@ -64,4 +65,4 @@ if #leases > 0 then
   try('HSET', TOPICS, topic .. ':lateness', text(math.min(us - (oldest + age) * 1000, LAST))) -- in us, of the oldest
 end
 take_oldest_ready(topic, #members)
-return { short and 1 or 0, receipt, found, records, attempts, buried, -1 }
+return { short and 1 or 0, lease, receipt, found, records, attempts, buried, -1 }

@@ -1,9 +1,13 @@
--- Extends the leases of messages.
--- ARGV: lease in ms from now; then as many members as receipts: the members, then their receipts.
+-- Extends the leases of messages of a topic.
+-- ARGV: topic; lease in ms from now, 0 for that of its settings; then as many members as receipts: the members, then their receipts.
 -- Reply: the new receipt of those that have used up no attempt, then the positions, from 1, of those whose lease is lost.
-local lease = tonumber(ARGV[1])
-local n = (#ARGV - 1) / 2
-local members, receipts = column(2, n), column(2 + n, n)
+local topic, lease = ARGV[1], tonumber(ARGV[2])
+local n = (#ARGV - 2) / 2
+local members, receipts = column(3, n), column(3 + n, n)
+if lease == 0 then
+  local own, common = settings_of(topic)
+  lease = setting('lease', own, common)
+end
 local us = clock()
 local mine, lost = held_under(members, receipts)
 local receipt = receipt_of(us + lease * 1000, 0)

@@ -1,12 +1,21 @@
 -- Gives a message back as not done. It uses up an attempt, and buries it if that was the last or if it shall be dead.
--- ARGV: topic; member; receipt; when again, in ms from now; reason; default limit of attempts; 1 to bury it at once.
+-- ARGV: topic; member; receipt; when again, in ms from now, or '' for a random wait by its settings, and how many millionths of the
+--   longest that is; reason; 1 to bury it at once.
 -- Reply: the state it is in now, or '' if the lease is lost; attempts used up; its due time in ms.
-local topic, member, receipt, delay, reason, most, at_once = unpack(ARGV, 1, 7)
+local topic, member, receipt, delay, share, reason, at_once = unpack(ARGV, 1, 7)
 local us, now = clock()
 if call('ZSCORE', LEASED, member) ~= receipt then return { '' } end
+local own, common = settings_of(topic)
 local used = used_in(try('HGET', ATTEMPTS, member)) or math.huge
 used = used + 1
-local limit = line_of(call('HGET', MESSAGES, member)).attempts or tonumber(most)
+local limit = line_of(call('HGET', MESSAGES, member)).attempts or setting('attempts', own, common)
+
+-- A random wait of less than a bound, which doubles with each attempt: exponential backoff with full jitter (M. Brooker, AWS
+-- Architecture Blog, 2015). The caller draws, since Redis draws alike in each script.
+local function backoff()
+  local least, most = setting('backoff_min', own, common), setting('backoff_max', own, common)
+  return math.floor(math.min(least * 2 ^ (used - 1), math.max(least, most)) * share / 1e6)
+end
 
 local function give_up_lease()
   use_up(member)
@@ -25,7 +34,7 @@ if at_once == '1' or used >= limit then
   count(topic, 'leased', -1)
   return { 'dead', used, now }
 end
-local due = math.ceil(us / 1000) + tonumber(delay)
+local due = math.ceil(us / 1000) + (tonumber(delay) or backoff())
 if not put_scheduled(topic, { due, member }, due) then return foreign_schedule(topic) end
 no_longer_leased(member, now)
 give_up_lease()

@@ -83,9 +83,9 @@ local function is_waited_for(topic)
 end
 
 -- Whether nothing is left of a topic that was not used for so long: no message, dead letter or broadcast in any place, nobody who
--- waits, no pause.
+-- waits, no setting.
 local function is_over(topic)
-  for _, n in ipairs(call('HMGET', TOPICS, topic .. ':leased', topic .. ':broadcasts', topic .. ':paused')) do
+  for _, n in ipairs(call('HMGET', TOPICS, topic .. ':leased', topic .. ':broadcasts', topic .. ':settings')) do
     if n then return false end
   end
   return call('EXISTS', schedule_of(topic), ready_of(topic), dead_of(topic), log_of(topic)) == 0 and not is_waited_for(topic)

@@ -65,7 +65,7 @@ local function examine_newest(topic)
   if wrong('index', topic, NEWEST, 'set to the time of its newest death') then try('ZADD', NEWEST, text(newest), topic) end
 end
 
--- Whether something ever happened in a topic, or it is paused.
+-- Whether something ever happened in a topic, or something is set for it.
 local function is_known(topic)
   for _, n in ipairs(ever(topic) or {}) do
     if n then return true end
@@ -83,6 +83,14 @@ local function examine_names(topic)
   if name == false and wrong('index', topic, NAMES, 'added') then call('ZADD', NAMES, 0, topic) end
 end
 
+local function examine_settings(topic)
+  local own = try('HGET', TOPICS, topic .. ':settings')
+  if not own then return end
+  local right = (is_topic(topic) or topic == '*') and written(own, {}) or ''
+  if own == right or not wrong('settings', topic, TOPICS, right == '' and 'removed' or 'set to' .. right) then return end
+  if right ~= '' then call('HSET', TOPICS, topic .. ':settings', right) else call('HDEL', TOPICS, topic .. ':settings') end
+end
+
 local function examine_pause(topic)
   local there = try('ZSCORE', PAUSED, topic)
   if there == nil or paused(topic) == (there ~= false) then return end
@@ -96,6 +104,7 @@ end
 for _, topic in ipairs(topics) do
   examine_schedule(topic)
   examine_ready(topic)
+  examine_settings(topic)
   if is_topic(topic) then
     examine_log(topic)
     examine_oldest(topic)

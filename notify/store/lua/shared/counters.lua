@@ -18,14 +18,14 @@ local function count(topic, what, by)
   return n
 end
 
--- What ever happened in a topic, as its counters tell: nil where that is foreign.
+-- What ever happened in a topic, as its counters tell, and what is set for it: nil where that is foreign.
 local function ever(topic)
   local fields = {}
-  for i, what in ipairs({ 'published', 'sent', 'acked', 'died', 'broadcasts', 'paused' }) do fields[i] = topic .. ':' .. what end
+  for i, what in ipairs({ 'published', 'sent', 'acked', 'died', 'broadcasts', 'settings' }) do fields[i] = topic .. ':' .. what end
   return try('HMGET', TOPICS, unpack(fields))
 end
 
--- Has a topic known no more that nothing ever happened in, and nothing is left of.
+-- Has a topic known no more that nothing ever happened in, and nothing is set for.
 local function leave_if_unused(topic)
   for _, n in ipairs(ever(topic) or { true }) do
     if n then return end
@@ -41,9 +41,4 @@ end
 
 local function foreign_counters()
   return redis.error_reply('the counters of topics are foreign: ' .. TOPICS)
-end
-
--- Whether a topic is paused: nothing of it is handed out, and nobody is rung for it.
-local function paused(topic)
-  return try('HGET', TOPICS, topic .. ':paused') == '1'
 end

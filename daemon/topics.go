@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"reflect"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// settings returns what the configuration sets for topics that have no settings
+// of their own.
+func (c Config) settings() (change notify.SettingsChange) {
+	if c.MaxAttempts != 0 {
+		change.Attempts = &c.MaxAttempts
+	}
+	if c.Lease != 0 {
+		change.Lease = &c.Lease
+	}
+	if c.BackoffMin != 0 {
+		change.BackoffMin = &c.BackoffMin
+	}
+	if c.BackoffMax != 0 {
+		change.BackoffMax = &c.BackoffMax
+	}
+	return change
+}
+
+// maxBackoff is the longest backoff: beyond a year it is a mistake.
+const maxBackoff = 366 * 24 * time.Hour
+
+// checkSettings returns a joined Fault for each one that is out of range, and for
+// a zero that is given.
+func (c Config) checkSettings() error {
+	return errors.Join(
+		ifGiven("MAX_ATTEMPTS", store.Within("attempts", "attempts", c.MaxAttempts, 1, notify.MostAttempts)),
+		ifGiven("LEASE", store.Within("lease", "lease", c.Lease, subscribers.MinLease, subscribers.MaxLease)),
+		ifGiven("BACKOFF_MIN", store.Within("backoff_min", "backoff_min", c.BackoffMin, time.Millisecond, maxBackoff)),
+		ifGiven("BACKOFF_MAX", store.Within("backoff_max", "backoff_max", c.BackoffMax, time.Millisecond, maxBackoff)),
+		c.checkBackoff(),
+	)
+}
+
+func ifGiven(name string, fault error) error {
+	if os.Getenv(envPrefix+"_"+name) == "" {
+		return nil
+	}
+	return fault
+}
+
+// checkBackoff returns a Fault where the wait after many attempts is the shorter one, the default in place of one that is not set.
+func (c Config) checkBackoff() error {
+	least, most := cmp.Or(c.BackoffMin, store.DefaultBackoffMin), cmp.Or(c.BackoffMax, store.DefaultBackoffMax)
+	if most >= least || most < time.Millisecond || least > maxBackoff { // which was told above
+		return nil
+	}
+	return notify.Faultf("backoff_max", "backoff_max %v: it is less than backoff_min, %v", store.Short(most), store.Short(least))
+}
+
+// FillSettings sets what the configuration sets for topics that have no settings
+// of their own, where the store has no setting of that name yet, and warns of what
+// the store has otherwise. It tries on while Redis is away, until ctx ends.
+func (c Config) FillSettings(ctx context.Context, s *notify.Store, log *slog.Logger) {
+	change := c.settings()
+	if change == (notify.SettingsChange{}) {
+		return
+	}
+	var pause backoff.Pause
+	for ctx.Err() == nil {
+		holds, err := s.SetForAll(ctx, change, true)
+		switch {
+		case err == nil:
+			warnOfOthers(change, holds.Settings, log)
+			return
+		case ctx.Err() != nil:
+			return
+		case !notify.Away(err):
+			log.Error("cannot set the defaults of topics", "error", err)
+			return
+		case !pause.Waited():
+			log.Error("cannot set the defaults of topics, trying on", "error", err)
+		}
+		pause.Wait(ctx)
+	}
+}
+
+// warnOfOthers warns of each setting that the configuration sets otherwise than
+// the store has it.
+func warnOfOthers(change notify.SettingsChange, holds notify.Settings, log *slog.Logger) {
+	wanted, has := reflect.ValueOf(change), reflect.ValueOf(holds)
+	for i := range wanted.NumField() {
+		if to := wanted.Field(i); !to.IsNil() && !to.Elem().Equal(has.Field(i)) {
+			name := wanted.Type().Field(i).Tag.Get("field")
+			log.Warn("the store has another default of topics than the configuration; it is changed with bellhop topics set '*'",
+				"setting", name, "store", shown(has.Field(i).Interface()), "configuration", shown(to.Elem().Interface()))
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package daemon_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// settingsOf returns what holds for a topic.
+func settingsOf(t *testing.T, store *notify.Store, topic string) notify.TopicSettings {
+	t.Helper()
+	got, err := notify.NewPublisher(store, notify.PublisherOptions{}).Settings(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// fill fills the settings of a store, and returns what was logged.
+func fill(t *testing.T, c daemon.Config, store *notify.Store) string {
+	t.Helper()
+	var log logBuffer
+	c.FillSettings(t.Context(), store, slog.New(slog.NewTextHandler(&log, nil)))
+	return log.String()
+}
+
+// The configuration sets what the store has no setting of. It warns of what the store has otherwise, and leaves that.
+func TestFillSettings(t *testing.T) {
+	store := storetest.Open(t)
+	if log := fill(t, daemon.Config{}, store); log != "" || store.Client().Exists(t.Context(), store.Keys().Base()+"topics").Val() != 0 {
+		t.Errorf("a configuration without settings sets some: %s", log)
+	}
+	storetest.Set(t, store, notify.AllTopics, notify.SettingsChange{Lease: new(10 * time.Second)})
+	storetest.Set(t, store, "mail", notify.SettingsChange{Attempts: new(7)})
+	c := daemon.Config{MaxAttempts: 3, Lease: time.Minute, BackoffMax: time.Hour}
+	for range 2 { // as daemons do that start one after the other
+		log := fill(t, c, store)
+		if strings.Count(log, "\n") != 1 || !strings.Contains(log, "level=WARN") || !strings.Contains(log, "setting=lease store=10s configuration=1m") {
+			t.Errorf("logged %s, want one warning of the lease", log)
+		}
+	}
+	want := notify.TopicSettings{
+		Settings: notify.Settings{Attempts: 3, Lease: 10 * time.Second, BackoffMin: time.Second, BackoffMax: time.Hour},
+		Own:      []string{"attempts", "lease", "backoff_max"},
+	}
+	if diff := cmp.Diff(want, settingsOf(t, store, notify.AllTopics)); diff != "" {
+		t.Error(diff)
+	}
+	want.Attempts, want.Own = 7, []string{"attempts"}
+	if diff := cmp.Diff(want, settingsOf(t, store, "mail")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// One bound of the backoff that the store has does not go with the other one of the configuration: the store's hold, and the
+// rest is set.
+func TestFillSettingsLeavesBackoff(t *testing.T) {
+	store := storetest.Open(t)
+	storetest.Set(t, store, notify.AllTopics, notify.SettingsChange{BackoffMin: new(5 * time.Minute)})
+	log := fill(t, daemon.Config{MaxAttempts: 3, BackoffMin: time.Second, BackoffMax: 2 * time.Minute}, store)
+	for _, want := range []string{"setting=backoff_min store=5m configuration=1s", "setting=backoff_max store=10m configuration=2m"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("logged %s, want %s in it", log, want)
+		}
+	}
+	want := notify.TopicSettings{
+		Settings: notify.Settings{Attempts: 3, Lease: 30 * time.Second, BackoffMin: 5 * time.Minute, BackoffMax: 10 * time.Minute},
+		Own:      []string{"attempts", "backoff_min"},
+	}
+	if diff := cmp.Diff(want, settingsOf(t, store, notify.AllTopics)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A daemon sets them when Redis comes, and a stop before that is no error.
+func TestFillSettingsWaitsForRedis(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "")
+	server.Kill()
+	begin := func() (log *logBuffer, stop func()) {
+		log = &logBuffer{}
+		stop = storetest.Run(t, func(ctx context.Context) error {
+			daemon.Config{Lease: time.Minute}.FillSettings(ctx, store, slog.New(slog.NewTextHandler(log, nil)))
+			return nil
+		})
+		storetest.Eventually(t, "it tells that Redis is away", func() bool { return strings.Contains(log.String(), "trying on") })
+		return log, stop
+	}
+	log, stop := begin()
+	stop()
+	if n := strings.Count(log.String(), "\n"); n != 1 {
+		t.Errorf("%d lines are logged, want 1:\n%s", n, log)
+	}
+	begin()
+	again, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	storetest.Eventually(t, "the lease is set", func() bool { return settingsOf(t, store, notify.AllTopics).Lease == time.Minute })
+}

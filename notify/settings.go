@@ -1,0 +1,106 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// Settings are what holds for the messages of a topic: limits, times, and
+// whether it is paused. What a message or a claim asks for itself goes before
+// that; what is set for no topic holds for all.
+type Settings = store.Settings
+
+// A SettingsChange sets settings: nil leaves one as it is, and a pointer to zero
+// has the default hold again.
+//
+//	change := notify.SettingsChange{Attempts: new(5), Lease: new(time.Minute)}
+type SettingsChange = store.SettingsChange
+
+// TopicSettings are the settings of a topic, and the names of those that are set
+// for it.
+type TopicSettings = store.TopicSettings
+
+// DefaultSettings hold where nothing else is set.
+var DefaultSettings = store.DefaultSettings
+
+// ErrSettings is the error of settings in Redis that cannot be read.
+var ErrSettings = store.ErrSettings
+
+// AllTopics stands for all topics that have no settings of their own, where
+// settings are looked at and set.
+const AllTopics = "*"
+
+// Settings returns what holds for a topic, or for AllTopics. A topic need not
+// have been used. Errors: ErrInvalid, ErrSettings, or that of the connection.
+func (p *Publisher) Settings(ctx context.Context, topic string) (TopicSettings, error) {
+	if err := checkSettable(topic); err != nil {
+		return TopicSettings{}, err
+	}
+	got, err := p.settings(ctx, topic)
+	if err != nil {
+		return TopicSettings{}, fmt.Errorf("settings of %s: %w", topic, err)
+	}
+	return got, nil
+}
+
+func (p *Publisher) settings(ctx context.Context, topic string) (TopicSettings, error) {
+	if topic == AllTopics {
+		return p.store.SettingsOfAll(ctx)
+	}
+	return p.store.Of(topic).Settings(ctx, topic)
+}
+
+// Set changes settings of a topic, or of AllTopics, and returns what holds then.
+// They stay when the topic is forgotten otherwise. Errors: a joined Fault for each
+// one that is out of range, with which nothing is changed, or that of the connection.
+func (p *Publisher) Set(ctx context.Context, topic string, c SettingsChange) (TopicSettings, error) {
+	if err := checkSettable(topic); err != nil {
+		return TopicSettings{}, err
+	}
+	got, err := p.set(ctx, topic, c)
+	if err != nil {
+		return TopicSettings{}, fmt.Errorf("set %s: %w", topic, err)
+	}
+	return got, nil
+}
+
+func (p *Publisher) set(ctx context.Context, topic string, c SettingsChange) (TopicSettings, error) {
+	if topic == AllTopics {
+		return p.store.SetForAll(ctx, c, false)
+	}
+	return p.store.Of(topic).Set(ctx, topic, c, false)
+}
+
+func checkSettable(topic string) error {
+	if topic == AllTopics {
+		return nil
+	}
+	return CheckTopic(topic)
+}
+
+// Pause has nothing of a topic handed out until Resume: claims get nothing, and
+// nobody is woken. Its messages are accepted, become ready, expire and can be
+// cancelled as ever; those that a worker has in hand can be settled, and
+// broadcasts are sent. A topic that is paused already stays so, and one that was
+// never used may be paused. Errors: ErrInvalid, or that of the connection.
+func (p *Publisher) Pause(ctx context.Context, topic string) error {
+	return p.setPaused(ctx, "pause", topic, true)
+}
+
+// Resume ends a Pause, and wakes who waits for what is ready. A topic that is
+// not paused stays so. Errors: ErrInvalid, or that of the connection.
+func (p *Publisher) Resume(ctx context.Context, topic string) error {
+	return p.setPaused(ctx, "resume", topic, false)
+}
+
+func (p *Publisher) setPaused(ctx context.Context, verb, topic string, paused bool) error {
+	if err := CheckTopic(topic); err != nil {
+		return err
+	}
+	if _, err := p.store.Of(topic).Set(ctx, topic, SettingsChange{Paused: &paused}, false); err != nil {
+		return fmt.Errorf("%s %s: %w", verb, topic, err)
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+package notify_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// set changes settings of a topic and returns what holds then.
+func set(t *testing.T, pub *notify.Publisher, topic string, c notify.SettingsChange) notify.TopicSettings {
+	t.Helper()
+	got, err := pub.Set(t.Context(), topic, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := pub.Settings(t.Context(), topic)
+	if diff := cmp.Diff(got, again); diff != "" || err != nil {
+		t.Errorf("%s: set (-), looked at (+): %s, %v", topic, diff, err)
+	}
+	return got
+}
+
+// What is set for a topic goes before what is set for all, and that before the defaults.
+func TestSettings(t *testing.T) {
+	pub, _ := open(t)
+	want := notify.TopicSettings{Settings: notify.DefaultSettings}
+	check := func(what string, got notify.TopicSettings) {
+		t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	look := func() notify.TopicSettings {
+		t.Helper()
+		got, err := pub.Settings(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	check("nothing is set", look())
+
+	set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(3), Lease: new(time.Minute)})
+	want.Attempts, want.Lease = 3, time.Minute
+	check("set for all", look())
+
+	want.Attempts, want.BackoffMax, want.Own = 7, time.Hour, []string{"attempts", "backoff_max"}
+	check("set for the topic", set(t, pub, topic, notify.SettingsChange{Attempts: new(7), BackoffMax: new(time.Hour)}))
+
+	want.Paused, want.Own = true, []string{"attempts", "backoff_max", "paused"}
+	pause(t, pub)
+	check("paused", look())
+
+	want.Attempts, want.Paused, want.Own = 3, false, []string{"backoff_max"}
+	check("attempts as for all, and resumed", set(t, pub, topic, notify.SettingsChange{Attempts: new(0), Paused: new(false)}))
+
+	set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(0), Lease: new(time.Duration(0))})
+	want.Attempts, want.Lease = notify.DefaultSettings.Attempts, notify.DefaultSettings.Lease
+	check("nothing is set for all", look())
+
+	want = notify.TopicSettings{Settings: notify.DefaultSettings}
+	check("nothing is set again", set(t, pub, topic, notify.SettingsChange{BackoffMax: new(time.Duration(0))}))
+}
+
+// All faults are told, each with its field, and nothing is changed.
+func TestBadSettings(t *testing.T) {
+	pub, s := open(t)
+	set(t, pub, topic, notify.SettingsChange{BackoffMax: new(time.Minute)})
+	kept := func() map[string]string {
+		t.Helper()
+		all, err := s.Client().HGetAll(t.Context(), s.Keys().Topics()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	before := kept()
+	for _, test := range []struct {
+		name, topic string
+		change      notify.SettingsChange
+		fields      []string
+	}{
+		{"of no topic", "a b", notify.SettingsChange{Attempts: new(1)}, []string{"topic"}},
+		{
+			"out of range", topic,
+			notify.SettingsChange{Attempts: new(-1), Lease: new(time.Millisecond), BackoffMin: new(-time.Second), BackoffMax: new(9000 * time.Hour), Paused: new(true)},
+			[]string{"attempts", "lease", "backoff_min", "backoff_max"},
+		},
+		{"too large", topic, notify.SettingsChange{Attempts: new(1_000_001), Lease: new(25 * time.Hour)}, []string{"attempts", "lease"}},
+		{"less than a millisecond", topic, notify.SettingsChange{BackoffMin: new(time.Microsecond)}, []string{"backoff_min"}},
+		{"above what is set", topic, notify.SettingsChange{BackoffMin: new(time.Hour), Attempts: new(1)}, []string{"backoff_max"}},
+		{"above the default", notify.AllTopics, notify.SettingsChange{BackoffMin: new(time.Hour)}, []string{"backoff_max"}},
+		{"upside down", topic, notify.SettingsChange{BackoffMin: new(2 * time.Second), BackoffMax: new(time.Second)}, []string{"backoff_max"}},
+		{"a pause of all", notify.AllTopics, notify.SettingsChange{Paused: new(true), Attempts: new(-1)}, []string{"attempts", "paused"}},
+	} {
+		_, err := pub.Set(t.Context(), test.topic, test.change)
+		var fields []string
+		for _, f := range store.Faults(err) {
+			fields = append(fields, f.Field)
+		}
+		if !slices.Equal(fields, test.fields) {
+			t.Errorf("%s: %v tells of %q, want %q", test.name, err, fields, test.fields)
+		}
+	}
+	if diff := cmp.Diff(before, kept()); diff != "" {
+		t.Errorf("something was changed:\n%s", diff)
+	}
+}
+
+// Settings that no program of ours wrote are told, hold nothing up, and are gone with the next change.
+func TestForeignSettings(t *testing.T) {
+	for _, text := range []string{
+		"x", " attempts=x", " attempts=0", " attempts=1000001", " lease=99999999999999999999", " colour=3", " paused=2", " attempts=1.5", "=", " =",
+		" " + strings.Repeat("a", 1<<16),
+	} {
+		pub, store := open(t)
+		do(t, store, []any{"HSET", store.Keys().Topics(), topic + ":settings", text})
+		if _, err := pub.Settings(t.Context(), topic); !errors.Is(err, notify.ErrSettings) {
+			t.Errorf("%.20q: %v", text, err)
+		}
+		publish(t, pub, message("a", time.Time{}))
+		ds := claim(t, store, 1)
+		if _, err := subscribers.NewClaimer(store).Nack(t.Context(), ds[0], subscribers.ByBackoff, "no"); err != nil {
+			t.Errorf("%.20q: %v", text, err)
+		}
+		if got := set(t, pub, topic, notify.SettingsChange{Lease: new(time.Second)}); got.Lease != time.Second || len(got.Own) != 1 {
+			t.Errorf("%.20q: %+v", text, got)
+		}
+	}
+	pub, store := open(t)
+	do(t, store, []any{"SET", store.Keys().Topics(), "x"})
+	if _, err := pub.Settings(t.Context(), topic); err == nil || !strings.Contains(err.Error(), "foreign") {
+		t.Errorf("a foreign key: %v", err)
+	}
+	if _, err := pub.Set(t.Context(), topic, notify.SettingsChange{Attempts: new(1)}); err == nil || !strings.Contains(err.Error(), "foreign") {
+		t.Errorf("a foreign key: %v", err)
+	}
+}
+
+// A topic that was never used may have settings, and is known then.
+func TestSettingsOfAnUnusedTopic(t *testing.T) {
+	pub, store := open(t)
+	names := func() []string {
+		t.Helper()
+		all, err := store.Client().ZRange(t.Context(), store.Keys().TopicNames(), 0, -1).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(3)})
+	set(t, pub, topic, notify.SettingsChange{Attempts: new(4)})
+	if got := names(); !slices.Equal(got, []string{topic}) {
+		t.Errorf("known are %q", got)
+	}
+	set(t, pub, topic, notify.SettingsChange{Attempts: new(0)})
+	if got := names(); len(got) > 0 {
+		t.Errorf("known are %q still", got)
+	}
+}
+
+// What is missing is filled in; what is there stays.
+func TestFillSettings(t *testing.T) {
+	_, store := open(t)
+	storetest.Set(t, store, notify.AllTopics, notify.SettingsChange{Attempts: new(3)})
+	got, err := store.SetForAll(t.Context(), notify.SettingsChange{Attempts: new(9), Lease: new(time.Minute)}, true)
+	if err != nil || got.Attempts != 3 || got.Lease != time.Minute {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// A wait by the settings is random, and its bound doubles with each attempt.
+func TestBackoffOfATopic(t *testing.T) {
+	const least, most = 10 * time.Second, 30 * time.Second
+	pub, store := open(t)
+	set(t, pub, topic, notify.SettingsChange{BackoffMin: new(least), BackoffMax: new(most), Attempts: new(100)})
+	claimer := subscribers.NewClaimer(store)
+	publish(t, pub, message("a", time.Time{}))
+	var longest, shortest time.Duration = 0, most
+	for attempt := 1; attempt <= 40; attempt++ {
+		d := claim(t, store, 1)[0]
+		before, err := store.Client().Time(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := claimer.Nack(t.Context(), d, subscribers.ByBackoff, "no")
+		if err != nil || out.Attempts != attempt {
+			t.Fatal(out, err)
+		}
+		wait := out.Due.Sub(before.Truncate(time.Millisecond))
+		bound := subscribers.Backoff{Min: least, Max: most}.Bound(attempt) + storetest.Deadline/10
+		if wait < 0 || wait > bound {
+			t.Errorf("attempt %d: it waits %v, want up to %v", attempt, wait, bound)
+		}
+		longest, shortest = max(longest, wait), min(shortest, wait)
+		if _, err := pub.Reschedule(t.Context(), topic, "a", 0, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if longest-shortest < most/4 { // of 40 draws: once in 1e20
+		t.Errorf("all wait from %v to %v: they are not drawn", shortest, longest)
+	}
+}

@@ -1,0 +1,47 @@
+-- Changes settings of a topic, or of the store. A topic that is resumed is rung for.
+-- ARGV: topic, or *; 1 to change only what is not set, and of the backoff only what agrees with what is; then name and number of
+--   each, '' for one that shall be set no more.
+-- Reply: 1, what is set for it now, and for the store, '' where nothing is; or 0, where the longest wait after the first attempt
+--   would be above that after many, and nothing is changed: both, in ms.
+local topic, only_missing = ARGV[1], ARGV[2] == '1'
+local us, now = clock()
+local before, common = settings_of(topic)
+if before == nil then return foreign_counters() end
+local of_store = topic == '*'
+
+local changes = {}
+for i = 3, #ARGV, 2 do
+  local is_set = before and string.find(before, ' ' .. ARGV[i] .. '=', 1, true)
+  if not (only_missing and is_set) then changes[ARGV[i]] = ARGV[i + 1] end
+end
+local after, least, most
+local function apply()
+  after = written(before or '', changes)
+  if of_store then common = after end
+  least, most = setting('backoff_min', after, common), setting('backoff_max', after, common)
+end
+apply()
+if only_missing and least > most then -- the one that is set already holds, and this is not made with it in mind
+  changes.backoff_min, changes.backoff_max = nil, nil
+  apply()
+end
+if (changes.backoff_min or changes.backoff_max) and least > most then return { 0, least, most } end
+
+if after ~= '' then
+  call('HSET', TOPICS, topic .. ':settings', after)
+elseif before then
+  call('HDEL', TOPICS, topic .. ':settings')
+end
+if of_store then return { 1, after, after } end
+
+-- Has the index of pauses agree with the settings, and rings where a pause is over.
+local function settle_pause()
+  if setting('paused', after, nil) == 1 then return try('ZADD', PAUSED, 'NX', now, topic) end
+  try('ZREM', PAUSED, topic)
+  local ready = try('ZCARD', ready_of(topic)) or 0
+  if setting('paused', before, nil) == 1 and ready > 0 then ring(topic, ready, us) end
+end
+
+if after ~= '' then know(topic) elseif before then leave_if_unused(topic) end
+settle_pause()
+return { 1, after, common or '' }

@@ -1,0 +1,267 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var (
+	settingsScript = script("settings")
+	setScript      = script("set", promised)
+)
+
+// Settings are what holds for the messages of a topic.
+type Settings struct {
+	Attempts   int           // limit of attempts of a message that has none of its own
+	Lease      time.Duration // of a claim that names none
+	BackoffMin time.Duration // bound of the random wait after the first attempt that failed; it doubles with each
+	BackoffMax time.Duration // bound of that after many
+	Paused     bool          // nothing is handed out
+}
+
+// What holds where neither a topic nor its store has a setting.
+const (
+	DefaultAttempts   = 10
+	DefaultLease      = 30 * time.Second
+	DefaultBackoffMin = time.Second
+	DefaultBackoffMax = 10 * time.Minute
+)
+
+// DefaultSettings are the defaults as settings.
+var DefaultSettings = Settings{Attempts: DefaultAttempts, Lease: DefaultLease, BackoffMin: DefaultBackoffMin, BackoffMax: DefaultBackoffMax}
+
+// A SettingsChange sets settings: nil leaves one as it is, and a pointer to zero
+// has the default hold again. It has a field for each one of [Settings], in their
+// order. The tags say by which name one is given, and in what limits it is.
+type SettingsChange struct {
+	Attempts   *int           `field:"attempts" minimum:"1" maximum:"1000000" example:"5" doc:"limit of attempts of a message that has none of its own"`
+	Lease      *time.Duration `field:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"lease of a claim that names none; who has a message already keeps the lease of its claim"`
+	BackoffMin *time.Duration `field:"backoff_min" shortest:"1ms" longest:"8784h" example:"1s" doc:"bound of the random wait after the first attempt that failed; it doubles with each"`
+	BackoffMax *time.Duration `field:"backoff_max" shortest:"1ms" longest:"8784h" example:"10m" doc:"bound of the random wait after many"`
+	Paused     *bool          `field:"paused" example:"true" doc:"nothing is handed out"`
+}
+
+// TopicSettings are the settings of a topic.
+type TopicSettings struct {
+	Settings
+	Own []string // the names of those that are set for it; the others are the store's, or DefaultSettings
+}
+
+// ErrSettings is the error of settings that are not what this package writes.
+var ErrSettings = errors.New("unreadable settings")
+
+// A setting is one field of Settings. Its value is a number: a duration is in ms, true is 1.
+type setting struct {
+	name                  string
+	field                 int // index in Settings, and in SettingsChange
+	least, most, fallback int64
+}
+
+// settings are all of them, in the order in which they are written.
+var settings = func() (all []setting) {
+	for i := range reflect.TypeFor[SettingsChange]().NumField() {
+		tag := reflect.TypeFor[SettingsChange]().Field(i).Tag
+		one := setting{name: tag.Get("field"), field: i, least: 1, most: 1}
+		one.fallback = numberIn(reflect.ValueOf(DefaultSettings).Field(i))
+		if text, ok := tag.Lookup("minimum"); ok {
+			one.least, _ = strconv.ParseInt(text, 10, 64)
+			one.most, _ = strconv.ParseInt(tag.Get("maximum"), 10, 64)
+		}
+		if text, ok := tag.Lookup("shortest"); ok {
+			least, _ := time.ParseDuration(text)
+			most, _ := time.ParseDuration(tag.Get("longest"))
+			one.least, one.most = least.Milliseconds(), most.Milliseconds()
+		}
+		all = append(all, one)
+	}
+	return all
+}()
+
+// numberIn returns the value of a setting as a number.
+func numberIn(field reflect.Value) int64 {
+	switch value := field.Interface().(type) {
+	case time.Duration:
+		return value.Milliseconds()
+	case bool:
+		if value {
+			return 1
+		}
+		return 0
+	}
+	return field.Int()
+}
+
+// setNumber sets a setting to a number.
+func setNumber(field reflect.Value, n int64) {
+	switch field.Interface().(type) {
+	case time.Duration:
+		field.SetInt(n * int64(time.Millisecond))
+	case bool:
+		field.SetBool(n == 1)
+	default:
+		field.SetInt(n)
+	}
+}
+
+// changed calls on with each setting that is changed, and its new value.
+func (c SettingsChange) changed(on func(setting, reflect.Value)) {
+	for _, one := range settings {
+		if to := reflect.ValueOf(c).Field(one.field); !to.IsNil() {
+			on(one, to.Elem())
+		}
+	}
+}
+
+// Check returns a joined Fault for each setting that is out of range.
+func (c SettingsChange) Check() error {
+	var faults []error
+	c.changed(func(one setting, to reflect.Value) {
+		switch value := to.Interface().(type) {
+		case int:
+			if value != 0 {
+				faults = append(faults, Within(one.name, one.name, int64(value), one.least, one.most))
+			}
+		case time.Duration:
+			if value != 0 {
+				faults = append(faults, Within(one.name, one.name, value, ms(one.least), ms(one.most)))
+			}
+		}
+	})
+	return errors.Join(faults...)
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// allTopics is what the settings of a store stand under: it is no topic.
+const allTopics = "*"
+
+// Settings returns what holds for a topic. Errors: an ErrSettings, or that of the connection.
+func (s Shard) Settings(ctx context.Context, topic string) (TopicSettings, error) {
+	r, err := s.run(ctx, settingsScript, topic)
+	if err != nil {
+		return TopicSettings{}, err
+	}
+	return r.settings()
+}
+
+// Set changes settings of a topic, and returns what holds then; if missing is set,
+// it leaves those alone that are set already, and the backoff where its bounds would
+// not agree with them. A topic that is resumed is rung for.
+// A call that Redis did not carry out is repeated for about a second. Errors: a
+// Fault, with which nothing is changed, an ErrUnreplicated, or that of the connection.
+func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing bool) (TopicSettings, error) {
+	if err := c.Check(); err != nil {
+		return TopicSettings{}, err
+	}
+	args := []any{topic, missing}
+	c.changed(func(one setting, to reflect.Value) {
+		if n := numberIn(to); n != 0 {
+			args = append(args, one.name, n)
+		} else {
+			args = append(args, one.name, "")
+		}
+	})
+	r, err := s.repeat(ctx, setScript, args...)
+	if err != nil {
+		return TopicSettings{}, err
+	}
+	if r.flag() {
+		return r.settings()
+	}
+	least, most := ms(r.integer()), ms(r.integer())
+	if err := r.end(); err != nil {
+		return TopicSettings{}, err
+	}
+	return TopicSettings{}, Faultf("backoff_max", "backoff_max %v: it is less than backoff_min, %v; set both", Short(most), Short(least))
+}
+
+// SettingsOfAll returns what holds for topics that have no settings of their own.
+// The error is that of [Shard.Settings].
+func (s *Store) SettingsOfAll(ctx context.Context) (TopicSettings, error) {
+	return s.Home().Settings(ctx, allTopics)
+}
+
+// SetForAll is [Shard.Set] for topics that have none of their own. They cannot be
+// paused together.
+func (s *Store) SetForAll(ctx context.Context, c SettingsChange, missing bool) (TopicSettings, error) {
+	if c.Paused != nil && *c.Paused {
+		return TopicSettings{}, errors.Join(c.Check(), Faultf("paused", "paused: it cannot be set for all topics; pause each one"))
+	}
+	return s.Home().Set(ctx, allTopics, c, missing)
+}
+
+// settings reads what is set for a topic, and for the store.
+func (r *reply) settings() (t TopicSettings, err error) {
+	own, errOwn := numbersOf(r.text())
+	common, errCommon := numbersOf(r.text())
+	if err := errors.Join(r.end(), errOwn, errCommon); err != nil {
+		return t, err
+	}
+	for _, one := range settings {
+		n, set := own[one.name]
+		if set {
+			t.Own = append(t.Own, one.name)
+		} else if n, set = common[one.name]; !set {
+			n = one.fallback
+		}
+		setNumber(reflect.ValueOf(&t.Settings).Elem().Field(one.field), n)
+	}
+	return t, nil
+}
+
+// numbersOf reads settings as scripts write them, by name.
+func numbersOf(text string) (map[string]int64, error) {
+	numbers := make(map[string]int64)
+	for word := range strings.FieldsSeq(text) {
+		name, digits, _ := strings.Cut(word, "=")
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || !isSetting(name, n) {
+			return nil, fmt.Errorf("%w: %.100q", ErrSettings, word)
+		}
+		numbers[name] = n
+	}
+	return numbers, nil
+}
+
+func isSetting(name string, n int64) bool {
+	for _, one := range settings {
+		if one.name == name {
+			return n >= one.least && n <= one.most
+		}
+	}
+	return false
+}
+
+// luaSetting is where a script reads a setting.
+var luaSetting = regexp.MustCompile(`\bsetting\('(\w+)', (\w+), (\w+)\)`)
+
+// settingsWrittenOut returns a source in which is written out how a setting is
+// read, and which number holds where none is set.
+func settingsWrittenOut(source string) string {
+	return luaSetting.ReplaceAllStringFunc(source, func(call string) string {
+		found := luaSetting.FindStringSubmatch(call)
+		for _, one := range settings {
+			if one.name == found[1] {
+				match := fmt.Sprintf(" and string.match(%%s, ' %s=(%%%%d+)')", one.name)
+				own, common := fmt.Sprintf("%s"+match, found[2], found[2]), fmt.Sprintf("%s"+match, found[3], found[3])
+				return fmt.Sprintf("tonumber(%s or %s or %d)", own, common, one.fallback)
+			}
+		}
+		panic("no setting is called " + found[1]) // which the test that links all scripts would find
+	})
+}
+
+// luaSettings returns names and limits for the scripts that write settings.
+func luaSettings() string {
+	var b strings.Builder
+	for _, one := range settings {
+		fmt.Fprintf(&b, "{ '%s', %d, %d }, ", one.name, one.least, one.most)
+	}
+	return "local SETTINGS = { " + b.String() + "}\n"
+}
