@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -165,6 +166,30 @@ func TestRightTakenAway(t *testing.T) {
 	})
 	a.give()
 	storetest.Eventually(t, "it is published", func() bool { return errOf(pub.Publish(t.Context(), message("b", past))) == nil })
+}
+
+// What asks Redis without a script names the right that it misses as the scripts do.
+func TestRightTakenAwayFromWhatRunsNoScript(t *testing.T) {
+	a := newAccount(t)
+	if err := a.store.Check(t.Context()); err != nil {
+		t.Fatal(err) // its connection stands before its user has fewer rights
+	}
+	for _, test := range []struct {
+		right string
+		ask   func() error
+	}{
+		{"pttl", func() error { return errOf(a.store.Only().Carrier(t.Context())) }},
+		{"get", func() error {
+			return errOf(a.store.Of(topic).Extended(t.Context(), store.Lease{Member: notify.Member(topic, "a")}))
+		}},
+	} {
+		a.set("-" + test.right)
+		wantRefused(t, test.ask(), "NOPERM", theRights)
+		a.give()
+		if err := test.ask(); err != nil {
+			t.Errorf("with %s: %v", test.right, err)
+		}
+	}
 }
 
 // Where Redis is looked at again after its policy was changed, too, publishes are refused, and nothing else.

@@ -80,14 +80,14 @@ func (s Shard) Carrier(ctx context.Context) (Office, error) {
 		return Office{}, err
 	}
 	keys, pipe := s.store.keys, s.store.client.Pipeline()
-	token := pipe.Get(ctx, keys.Carrier())
 	left := pipe.PTTL(ctx, keys.Carrier())
 	heads := []*redis.ZSliceCmd{
 		pipe.ZRangeWithScores(ctx, keys.Schedules(), 0, 0),
 		pipe.ZRangeWithScores(ctx, keys.Broadcasts(), 0, 0),
 	}
+	token := pipe.Get(ctx, keys.Carrier()) // last: Exec returns the first error, and that nobody is elected must hide no other
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return Office{}, &ServerError{Where: s.store.where, Err: err}
+		return Office{}, s.store.explain(ctx, err)
 	}
 	var o Office
 	if token.Val() != "" {

@@ -80,7 +80,7 @@ func (s Shard) ExtendAs(ctx context.Context, claimed Lease, lease time.Duration)
 func (s Shard) Extended(ctx context.Context, claimed Lease) (receipt int64, err error) {
 	kept, err := s.store.client.Get(ctx, s.store.keys.Extended(claimed.Member)).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return 0, &ServerError{Where: s.store.where, Err: err}
+		return 0, s.store.explain(ctx, err)
 	}
 	was, is, _ := strings.Cut(kept, " ")
 	receipt, err = strconv.ParseInt(is, 10, 64)
