@@ -45,9 +45,9 @@ type Carry struct {
 	Epoch int64         // its number, for the beat
 	Lease time.Duration // to which it is renewed
 
-	Batch       int           // messages, or two if it is one
-	KeepCount   int           // broadcasts that the log of a topic keeps, or some more
-	KeepAge     time.Duration // for how long it keeps them, or some longer
+	Batch     int           // messages, or two if it is one
+	KeepCount int           // broadcasts that the log of a topic keeps, or some more
+	KeepAge   time.Duration // for how long it keeps them, or some longer
 
 	Beat  bool   // it beats, too
 	Ready string // from where on a beat looks at the topics that have something ready; at first "0"

@@ -44,50 +44,83 @@ var library = sync.OnceValue(func() (parts []part) {
 	return parts
 })
 
-var (
-	luaComment = regexp.MustCompile(`--[^\n]*`)
-	luaString  = regexp.MustCompile(`'[^'\n]*'`)
-	luaWord    = regexp.MustCompile(`[A-Za-z_]\w*`)
-	luaLocal   = regexp.MustCompile(`^local (?:function )?(\w+(?:, \w+)*)`)
-)
-
-// wordsOf returns the words of a source that are neither in a comment nor in a string.
-func wordsOf(source string) []string {
-	return luaWord.FindAllString(luaString.ReplaceAllString(luaComment.ReplaceAllString(source, ""), "''"), -1)
+// cutWord cuts the first word off a source: what stands before it, and behind it.
+// There is none in what is left when the word is empty.
+func cutWord(source string) (before, word, rest string) {
+	from := strings.IndexFunc(source, isOfWord)
+	if from < 0 {
+		return source, "", ""
+	}
+	to := strings.IndexFunc(source[from:], func(r rune) bool { return !isOfWord(r) })
+	if to < 0 {
+		return source[:from], source[from:], ""
+	}
+	return source[:from], source[from : from+to], source[from+to:]
 }
 
-var (
-	luaFamily  = regexp.MustCompile(`\b(\w+_of)\((\w+)\)`)
-	luaChannel = regexp.MustCompile(`\b[A-Z]+\b`)
-)
+func isOfWord(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_'
+}
+
+// wordsOf returns the words of a source that are neither in a comment nor in a
+// string, each once.
+func wordsOf(source string) (words []string) {
+	for line := range strings.Lines(source) {
+		line, _, _ = strings.Cut(line, "--")
+		for i, code := range strings.Split(line, "'") { // every second one is a string
+			for _, word, rest := cutWord(code); i%2 == 0 && word != ""; _, word, rest = cutWord(rest) {
+				words = append(words, word)
+			}
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(words)))
+}
+
+// made are the rows of the table whose names scripts write out: families by what
+// makes a name, and channels.
+var made = sync.OnceValue(func() map[string]row {
+	rows := make(map[string]row)
+	for _, r := range table {
+		if r.of != "" || r.kind == kindChannel {
+			rows[r.lua] = r
+		}
+	}
+	return rows
+})
 
 // writtenOut returns a source in which names are written out that the table makes,
 // such as ready_of(topic) and HEAD, and how settings are read: a function or a name in
 // front of a script costs each call of it some 0.1 us.
 func writtenOut(source string) string {
-	families, channels := make(map[string]row), make(map[string]row)
-	for _, r := range table {
-		if r.of != "" {
-			families[r.lua] = r
-		} else if r.kind == kindChannel {
-			channels[r.lua] = r
+	var b strings.Builder
+	for source != "" {
+		before, word, rest := cutWord(source)
+		b.WriteString(before)
+		if r, ok := made()[word]; ok {
+			word, rest = r.instead(word, rest)
+		} else if word == "setting" {
+			word, rest = readSetting(word, rest)
 		}
+		b.WriteString(word)
+		source = rest
 	}
-	source = settingsWrittenOut(source)
-	source = luaFamily.ReplaceAllStringFunc(source, func(call string) string {
-		found := luaFamily.FindStringSubmatch(call)
-		if r, ok := families[found[1]]; ok {
-			return "(" + r.begin() + " .. " + found[2] + ")"
-		}
-		return call
-	})
-	return luaChannel.ReplaceAllStringFunc(source, func(word string) string {
-		if r, ok := channels[word]; ok {
-			return "(" + r.begin() + ")"
-		}
-		return word
-	})
+	return b.String()
 }
+
+// instead returns what stands for a word that names the row, and what is left of the
+// source behind it.
+func (r row) instead(word, rest string) (text, behind string) {
+	if r.of == "" {
+		return "(" + r.begin() + ")", rest
+	}
+	before, of, behind := cutWord(rest)
+	if before != "(" || !strings.HasPrefix(behind, ")") {
+		return word, rest
+	}
+	return "(" + r.begin() + " .. " + of + ")", behind[1:]
+}
+
+var luaLocal = regexp.MustCompile(`^local (?:function )?(\w+(?:, \w+)*)`)
 
 // partsOf takes a file apart. A function ends on its first line or with the line
 // that is end alone; a constant is one line. What else there is says why.
@@ -105,7 +138,7 @@ func partsOf(source string) (parts []part) {
 		}
 	}
 	for i := range parts {
-		parts[i].words = slices.Compact(slices.Sorted(slices.Values(wordsOf(parts[i].text))))
+		parts[i].words = wordsOf(parts[i].text)
 	}
 	return parts
 }

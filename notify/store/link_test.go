@@ -3,6 +3,7 @@ package store
 import (
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,6 +28,11 @@ func scripts(t *testing.T, f func(name, source string)) {
 
 // alone are the scripts that run before there is a store.
 var alone = map[string]bool{"lua/found.lua": true, "lua/rehearse.lua": true}
+
+var (
+	luaComment = regexp.MustCompile(`--[^\n]*`)
+	luaString  = regexp.MustCompile(`'[^'\n]*'`)
+)
 
 // What scripts share has a name of its own: a local of the same name would take
 // the part in, and hide it.
@@ -66,6 +72,41 @@ func TestScriptsNameNoKey(t *testing.T) {
 			t.Errorf("%s names %q", script, found)
 		}
 	})
+}
+
+// Every setting that a script reads is one: what is none is not written out.
+func TestScriptsReadSettings(t *testing.T) {
+	scripts(t, func(script, source string) {
+		if slices.Contains(wordsOf(writtenOut(source)), "setting") {
+			t.Errorf("%s reads what is no setting", script)
+		}
+	})
+}
+
+// Names that the table makes are written out where they are whole words, and families where they are called with a name.
+func TestWrittenOut(t *testing.T) {
+	for source, want := range map[string]string{
+		"tell(HEAD, text(due))":                  "tell((BASE .. 'head'), text(due))",
+		"call('GET', ready_of(topic))":           "call('GET', (BASE .. 'ready:' .. topic))",
+		"tell(wake_of(topic), n)":                "tell((PREFIX .. 'wake:' .. topic), n)",
+		"ready_of(ended[i]) + AHEAD":             "ready_of(ended[i]) + AHEAD",
+		"local of = ready_of, unready_of(topic)": "local of = ready_of, unready_of(topic)",
+		"setting('lease', own, nil)":             "tonumber(own and string.match(own, ' lease=(%d+)') or nil and string.match(nil, ' lease=(%d+)') or 30000)",
+		"-- setting('NAME', of, all) and so on":  "-- setting('NAME', of, all) and so on",
+		"":                                       "",
+	} {
+		if got := writtenOut(source); got != want {
+			t.Errorf("%q is %q, want %q", source, got, want)
+		}
+	}
+}
+
+// Words in comments and strings are none, and each comes once.
+func TestWordsOf(t *testing.T) {
+	got := wordsOf("local a_1 = 'no' .. b('nor') .. a_1 -- it's none\nreturn b\n")
+	if want := []string{"a_1", "b", "local", "return"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // What only a rare function uses stands within it, and what others use as well does not.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -230,31 +230,24 @@ func numbersOf(text string) (map[string]int64, error) {
 }
 
 func isSetting(name string, n int64) bool {
-	for _, one := range settings {
-		if one.name == name {
-			return n >= one.least && n <= one.most
-		}
-	}
-	return false
+	return slices.ContainsFunc(settings, func(one setting) bool {
+		return one.name == name && n >= one.least && n <= one.most
+	})
 }
 
-// luaSetting is where a script reads a setting.
-var luaSetting = regexp.MustCompile(`\bsetting\('(\w+)', (\w+), (\w+)\)`)
-
-// settingsWrittenOut returns a source in which is written out how a setting is
+// readSetting returns what stands for setting('NAME', own, common) in a script,
+// whose first word is given, and what is left of the source behind it: how that is
 // read, and which number holds where none is set.
-func settingsWrittenOut(source string) string {
-	return luaSetting.ReplaceAllStringFunc(source, func(call string) string {
-		found := luaSetting.FindStringSubmatch(call)
-		for _, one := range settings {
-			if one.name == found[1] {
-				match := fmt.Sprintf(" and string.match(%%s, ' %s=(%%%%d+)')", one.name)
-				own, common := fmt.Sprintf("%s"+match, found[2], found[2]), fmt.Sprintf("%s"+match, found[3], found[3])
-				return fmt.Sprintf("tonumber(%s or %s or %d)", own, common, one.fallback)
-			}
-		}
-		panic("no setting is called " + found[1]) // which the test that links all scripts would find
-	})
+func readSetting(word, rest string) (text, behind string) {
+	inside, behind, closed := strings.Cut(rest, ")")
+	args := strings.Split(inside, ", ")
+	name := strings.Trim(args[0], "('")
+	i := slices.IndexFunc(settings, func(one setting) bool { return one.name == name })
+	if i < 0 || len(args) != 3 || !closed {
+		return word, rest
+	}
+	match := func(of string) string { return fmt.Sprintf("%s and string.match(%s, ' %s=(%%d+)')", of, of, name) }
+	return fmt.Sprintf("tonumber(%s or %s or %d)", match(args[1]), match(args[2]), settings[i].fallback), behind
 }
 
 // luaSettings returns names and limits for the scripts that write settings.

@@ -86,7 +86,6 @@ const sectionBreak = "\n-- * * *\n"
 func (l *linked) link(source string) string {
 	used := make(map[string]bool)
 	above, below, broken := strings.Cut(source, sectionBreak)
-	above, below = writtenOut(above), writtenOut(below)
 	text := use(used, above) + above
 	if broken {
 		text += "\nreturn (function()\n" + use(used, below) + below + "end)()\n"
