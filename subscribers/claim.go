@@ -31,7 +31,7 @@ type Receipt int64
 func (r Receipt) Until() time.Time { return time.UnixMicro(int64(r)) }
 
 // withDigit returns the receipt with the last digit of another, which an extension keeps.
-func (r Receipt) withDigit(of Receipt) Receipt { return r - r%10 + of%10 }
+func (r Receipt) withDigit(of Receipt) Receipt { return Receipt(store.WithDigit(int64(r), int64(of))) }
 
 // A Delivery is a message that was claimed.
 type Delivery struct {

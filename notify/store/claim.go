@@ -63,7 +63,7 @@ func (r *reply) claimed(receipt int64) []ClaimedMessage {
 		if counted {
 			if count, used := attempts.maybe(); used {
 				m.Used, _ = strconv.Atoi(count)
-				m.Receipt = withDigit(receipt, receipt+digitOf(count))
+				m.Receipt = WithDigit(receipt, receipt+digitOf(count))
 			}
 		}
 		var there bool
@@ -75,8 +75,9 @@ func (r *reply) claimed(receipt int64) []ClaimedMessage {
 	return all
 }
 
-// withDigit returns a receipt with the last digit of a number. It is receipt_of of lua/shared/leases.lua.
-func withDigit(receipt, of int64) int64 { return receipt - receipt%10 + of%10 }
+// WithDigit returns a receipt with the last digit of another, which an extension
+// keeps. It is receipt_of of lua/shared/leases.lua.
+func WithDigit(receipt, of int64) int64 { return receipt - receipt%10 + of%10 }
 
 // digitOf returns the last digit of a count, 0 where that is foreign. It is digit_of of lua/shared/leases.lua.
 func digitOf(count string) int64 {

@@ -96,7 +96,7 @@ func (s Shard) Carrier(ctx context.Context) (Office, error) {
 	}
 	for _, head := range heads {
 		if next := head.Val(); len(next) > 0 {
-			due := timeOfMs(int64(next[0].Score))
+			due := timeOfMs(next[0].Score)
 			if o.Next.IsZero() || !due.IsZero() && due.Before(o.Next) {
 				o.Next = due
 			}
@@ -115,19 +115,11 @@ func officeOf(token string) (o Office) {
 	}
 	o.Epoch, _ = strconv.ParseInt(fields[0], 10, 64)
 	if since, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
-		o.Since = timeOfMs(since)
+		o.Since = timeOfMs(float64(since))
 	}
 	if lease, err := strconv.ParseInt(fields[2], 10, 64); err == nil {
 		o.Whole = min(max(time.Duration(lease), 0), MaxCarrierLease/time.Millisecond) * time.Millisecond
 	}
 	o.Name = fields[3]
 	return o
-}
-
-// timeOfMs returns a time in milliseconds; zero where it is foreign, and beyond all times.
-func timeOfMs(ms int64) time.Time {
-	if ms < 0 || ms > maxDueMs {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms)
 }

@@ -15,7 +15,15 @@ const maxDueMs = 253402300799999
 // beyond the times that there can be, is zero.
 func timeOf(score string) time.Time {
 	ms, err := strconv.ParseFloat(score, 64)
-	if err != nil || !(ms >= 0 && ms <= maxDueMs) {
+	if err != nil {
+		return time.Time{}
+	}
+	return timeOfMs(ms)
+}
+
+// timeOfMs is timeOf of a score that was read.
+func timeOfMs(ms float64) time.Time {
+	if !(ms >= 0 && ms <= maxDueMs) {
 		return time.Time{}
 	}
 	return time.UnixMilli(int64(ms))
