@@ -433,6 +433,43 @@ func TestForeignSetOfBroadcasts(t *testing.T) {
 	publish(t, pub, announcement("b", future))
 }
 
+// Dead letters that cannot be put where they belong stay what they are, and whatever is requeued stands in one place.
+func TestRequeueIntoForeignPlaces(t *testing.T) {
+	pub, store := open(t)
+	keys, client, dead := store.Keys(), store.Client(), subscribers.NewDeadLetters(store)
+	do(t, store, []any{"SET", keys.Log(topic), "x"})
+	stop := carry(t, store)
+	publish(t, pub, announcement("all", time.Time{}))
+	storetest.Eventually(t, "it is dead", func() bool { return counts(t, pub).Dead == 1 })
+	stop()
+	publish(t, pub, message("one", time.Time{}))
+	bury(t, store, 1)
+
+	do(t, store, []any{"SET", keys.Broadcasts(), "x"})
+	unchanged(t, store, func() {
+		for range 2 {
+			if n, err := dead.RequeueAll(t.Context(), topic, nil); n != 0 || err == nil || !strings.Contains(err.Error(), "the set of broadcasts is foreign: "+keys.Broadcasts()) {
+				t.Errorf("requeued %d, %v", n, err)
+			}
+		}
+	})
+	do(t, store, []any{"DEL", keys.Broadcasts()}, []any{"SET", keys.Ready(topic), "x"})
+	for range 2 {
+		if _, err := dead.RequeueAll(t.Context(), topic, nil); err == nil || !strings.Contains(err.Error(), "the ready set of "+topic+" is foreign") {
+			t.Error(err)
+		}
+		if n := client.ZCard(t.Context(), keys.Broadcasts()).Val(); n != 1 {
+			t.Errorf("%d broadcasts wait", n)
+		}
+		wantCounts(t, pub, notify.Counts{Published: 1, Died: 2, Dead: 1, Broadcasts: 1})
+	}
+	do(t, store, []any{"DEL", keys.Ready(topic)})
+	if n, err := dead.RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
+		t.Errorf("requeued %d, %v", n, err)
+	}
+	wantCounts(t, pub, notify.Counts{Published: 1, Died: 2, Ready: 1, Broadcasts: 1})
+}
+
 // Counters that are foreign, or a log, spoil no count but their own.
 func TestForeignCountsOfBroadcasts(t *testing.T) {
 	pub, store := open(t)

@@ -42,7 +42,6 @@ local broadcasts = { earliest = math.huge } -- a list of due times and members
 local scheduled, ready, dead = {}, {}, {} -- such a list of each topic that has some
 local announced = {} -- of each topic that has some: how many broadcasts
 local restored -- what is, if anything is: members and attempts, and members and reasons of death
-local foreign -- whether the set of all broadcasts is; nil where nobody looked
 local i = 0
 for t = 1, topics do
   local before = #broadcasts
@@ -51,13 +50,10 @@ for t = 1, topics do
     local arg = first + 3 * (i - 1)
     local member = ARGV[arg]
     local due, expiry, all, had = due_of(ARGV[arg + 1])
-    if all and foreign == nil then foreign = try('ZCARD', BROADCASTS) == nil end
     if taken[i] or seen[member] then
       due = -1
     elseif due > MAX then
       due = -2
-    elseif all and foreign then
-      due = -4
     else
       local lists, begin = due <= now and ready or scheduled, at
       if had then
@@ -125,12 +121,12 @@ end
 
 local function place_all()
   if #broadcasts > 0 then
-    put_broadcasts(broadcasts, broadcasts.earliest)
-    broadcasts.placed = true
+    broadcasts.placed = put_broadcasts(broadcasts, broadcasts.earliest)
+    if not broadcasts.placed then take_back(broadcasts, -4) end
   end
   for t = 1, topics do
     local topic, later, due, died = ARGV[2 * t], scheduled[t], ready[t], dead[t]
-    if announced[t] then count(topic, 'broadcasts', announced[t]) end
+    if announced[t] and broadcasts.placed then count(topic, 'broadcasts', announced[t]) end
     if later then conclude(topic, later, put_scheduled(topic, later, later.earliest), -5) end
     if due then
       local put, at_once = place_due(topic, due, due.earliest, now)

@@ -7,7 +7,7 @@ oldest, pass = tonumber(oldest), tonumber(pass)
 local us, now = clock()
 local dead = dead_of(topic)
 local members = oldest == 0 and column(4, #ARGV - 3) or call('ZRANGE', dead, pass, pass + oldest - 1)
-local due, broadcasts, again, left = {}, {}, {}, 0
+local due, broadcasts, left = { members = {} }, { members = {} }, 0
 for _, member in ipairs(members) do
   if call('ZSCORE', dead, member) then
     local record = call('HGET', MESSAGES, member)
@@ -17,20 +17,22 @@ for _, member in ipairs(members) do
       local list = line.broadcast and broadcasts or due
       list[#list + 1] = now
       list[#list + 1] = member
-      again[#again + 1] = member
+      list.members[#list.members + 1] = member
     else
       left = left + 1
     end
   end
 end
 if #broadcasts > 0 then
-  put_broadcasts(broadcasts, now)
-  count(topic, 'broadcasts', #broadcasts / 2)
+  if not put_broadcasts(broadcasts, now) then return foreign_broadcasts() end
+  take_dead(topic, broadcasts.members)
+  count(topic, 'broadcasts', #broadcasts.members)
 end
-if #again > 0 then turn_receipts(topic) end
-local put, at_once = true, false
-if #due > 0 then put, at_once = place_due(topic, due, now, now) end
-if not put then return foreign_place(topic, at_once) end
-if #again > 0 then take_dead(topic, again) end
-if at_once then ring(topic, #due / 2, us) end
-return { #again, left }
+if #due > 0 then
+  turn_receipts(topic)
+  local put, at_once = place_due(topic, due, now, now)
+  if not put then return foreign_place(topic, at_once) end
+  take_dead(topic, due.members)
+  if at_once then ring(topic, #due.members, us) end
+end
+return { #due.members + #broadcasts.members, left }

@@ -19,7 +19,7 @@ due = tonumber(due)
 if due < 0 then due = math.ceil(us / 1000) - due elseif due == 0 then due = now end
 if due > MAX then return { state, now, 0, -2 } end
 if broadcast then
-  put_broadcasts({ due, member }, due)
+  put_broadcasts({ due, member }, due) -- where it stands, so the set is none that is foreign
   return { state, now, 1, due }
 end
 

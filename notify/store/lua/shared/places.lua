@@ -16,6 +16,10 @@ local function foreign_schedule(topic)
     .. schedule_of(topic) .. ', ' .. SCHEDULES)
 end
 
+local function foreign_broadcasts()
+  return redis.error_reply('the set of broadcasts is foreign: ' .. BROADCASTS)
+end
+
 -- Puts a list into the ready set of its topic. Earliest is the least of its times. The topic stands in READY then, by the due
 -- time of the first in its ready set, or by that of an earlier one that is gone: who claims does not change it, and notable.lua
 -- sets right what it reads of it. The caller rings, when all else is done.
@@ -116,11 +120,13 @@ local function foreign_place(topic, at_once)
   return at_once and foreign_ready(topic) or foreign_schedule(topic)
 end
 
--- Puts a list of broadcasts of a topic where they wait for the carrier.
+-- Puts a list of broadcasts where they wait for the carrier.
 local function put_broadcasts(list, earliest)
-  local head = call('ZRANGE', BROADCASTS, 0, 0, 'WITHSCORES')[2]
+  local first = try('ZRANGE', BROADCASTS, 0, 0, 'WITHSCORES')
+  if not first then return false end
   call('ZADD', BROADCASTS, unpack(list))
-  nudge(earliest, head)
+  nudge(earliest, first[2])
+  return true
 end
 
 -- Takes the first n out of the broadcasts that wait.
