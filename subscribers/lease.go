@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
@@ -149,9 +150,13 @@ func (e *engine[W]) ackAll(ctx context.Context) {
 		return err
 	})
 	e.drop(js)
-	if errors.Is(err, notify.ErrUnreplicated) {
+	var wrong *store.ReplyError
+	switch {
+	case errors.Is(err, notify.ErrUnreplicated):
 		e.log.Warn("acknowledged, a failover may bring the "+e.noun+"s back", e.noun+"s", len(js), "error", err)
-	} else if err != nil {
+	case errors.As(err, &wrong):
+		e.log.Error("wrong answer to an acknowledgement, the "+e.noun+"s may come again", e.noun+"s", len(js), "error", err)
+	case err != nil:
 		e.log.Error("cannot acknowledge, the "+e.noun+"s will come again", e.noun+"s", len(js), "error", err)
 	}
 	if tries > 1 {
