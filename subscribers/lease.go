@@ -25,9 +25,10 @@ func (e *engine[W]) stopping(by time.Time) {
 }
 
 // settle makes a call that needs the receipts of jobs, again while Redis is
-// away and their leases may last, whether or not ctx has ended. One that was
-// carried out and not replicated is not made again: that would hold up the
-// others, and nobody was told that it is done.
+// away, or does not let its user in, and their leases may last, whether or not ctx
+// has ended. Where claims do
+// not settle, one that was carried out and not replicated is not made again: that
+// would hold up the others, and nobody was told that it is done.
 func (e *engine[W]) settle(ctx context.Context, js []*job[W], call func(context.Context) error) error {
 	ctx = context.WithoutCancel(ctx)
 	least := time.Now().Add(settleMin)
@@ -35,7 +36,7 @@ func (e *engine[W]) settle(ctx context.Context, js []*job[W], call func(context.
 	for {
 		until := e.until(js, least) // which a stop may bring nearer
 		err := e.settleOnce(ctx, until, call)
-		again := e.claimsSettle || notify.Away(err) && !errors.Is(err, notify.ErrUnreplicated)
+		again := (notify.Away(err) || store.LockedOut(err)) && (e.claimsSettle || !errors.Is(err, notify.ErrUnreplicated))
 		if err != nil && (!again || time.Now().After(until)) {
 			return err
 		}

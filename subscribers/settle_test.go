@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -64,5 +65,38 @@ func TestWrongAnswerToAcknowledgement(t *testing.T) {
 	f.on.Store(false)
 	if !strings.Contains(line, "wrong answer to an acknowledgement, the messages may come again") || !strings.Contains(line, "script ack answered") {
 		t.Error(line)
+	}
+}
+
+// What Redis refuses for another reason than that it is away holds up no stop.
+func TestNamedStopsWhereItCannotGiveBack(t *testing.T) {
+	store := storetest.Open(t)
+	carry(t, store)
+	log := make(lines, 1000)
+	l := subscribers.NewListener(store, subscribers.ListenerOptions{Grace: time.Hour, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	began, finish := make(chan string, 1), make(chan struct{})
+	o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n"})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- l.Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
+			began <- b.ID
+			<-finish
+			return subscribers.ErrStopping
+		}, o)
+	}()
+	storetest.Receive(t, "it listens", started)
+	flood(t, store, []string{topic}, "n1")
+	storetest.Receive(t, "it is handled", began)
+	if err := store.Client().Set(t.Context(), store.Keys().Held("n"), "foreign", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	close(finish)
+	if line := log.await(t, "release"); !strings.Contains(line, "WRONGTYPE") {
+		t.Error(line)
+	}
+	if err := storetest.Receive(t, "it ends", ended); err != nil {
+		t.Error(err)
 	}
 }

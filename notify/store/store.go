@@ -245,7 +245,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	if Away(err) || refusal(err, []string{"NOAUTH", "WRONGPASS"}) {
+	if Away(err) || LockedOut(err) {
 		s.trouble.Store(&err)
 	}
 	return &ServerError{Where: s.where, Err: err}
@@ -304,3 +304,7 @@ func Away(err error) bool {
 		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || // of an idle connection, which go-redis looks at first
 		errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout)
 }
+
+// LockedOut reports whether err says that Redis does not let its user in, such as
+// where the password was changed. It is not Away: whoever begins must be told.
+func LockedOut(err error) bool { return refusal(err, []string{"NOAUTH", "WRONGPASS"}) }
