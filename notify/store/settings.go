@@ -136,6 +136,14 @@ func (c SettingsChange) Check() error {
 	return errors.Join(faults...)
 }
 
+// CheckForAll is Check for what is set for all topics.
+func (c SettingsChange) CheckForAll() error {
+	if c.Paused != nil && *c.Paused {
+		return errors.Join(c.Check(), Faultf("paused", "paused: it cannot be set for all topics; pause each one"))
+	}
+	return c.Check()
+}
+
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // allTopics is what the settings of a store stand under: it is no topic.
@@ -190,8 +198,8 @@ func (s *Store) SettingsOfAll(ctx context.Context) (TopicSettings, error) {
 // SetForAll is [Shard.Set] for topics that have none of their own. They cannot be
 // paused together.
 func (s *Store) SetForAll(ctx context.Context, c SettingsChange, missing bool) (TopicSettings, error) {
-	if c.Paused != nil && *c.Paused {
-		return TopicSettings{}, errors.Join(c.Check(), Faultf("paused", "paused: it cannot be set for all topics; pause each one"))
+	if err := c.CheckForAll(); err != nil {
+		return TopicSettings{}, err
 	}
 	return s.Home().Set(ctx, allTopics, c, missing)
 }
