@@ -8,12 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/agnivade/levenshtein"
-
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -98,14 +96,7 @@ func unknown(environ []string) []error {
 		if !strings.HasPrefix(name, envPrefix+"_") || known[name] {
 			continue
 		}
-		faults = append(faults, store.Renamed(name, fmt.Errorf("%s is not a setting; did you mean %s? bellhop config lists all", name, nearest(name, names))))
+		faults = append(faults, store.Renamed(name, fmt.Errorf("%s is not a setting; did you mean %s? bellhop config lists all", name, api.Nearest(name, names))))
 	}
 	return faults
-}
-
-// nearest returns the name that takes the fewest changes to become from.
-func nearest(from string, names []string) string {
-	return slices.MinFunc(names, func(a, b string) int {
-		return levenshtein.ComputeDistance(from, a) - levenshtein.ComputeDistance(from, b)
-	})
 }

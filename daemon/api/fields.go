@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A Field is a field of a struct that is given as text, over HTTP, over NATS or
 // as a flag. The tags of the struct say what belongs into it, and make the OpenAPI
-// document: is, the grammar of a text (topic, pattern, id or media type); doc and
+// document: is, the grammar of a text (topic, topic or *, pattern, id or media type); doc and
 // example; minimum and maximum of a number; shortest and longest of a duration;
 // maxLength and enum of a text; without, a field that is not given together with
 // it; and of, message for what a broadcast does not have.
@@ -42,8 +43,13 @@ func FieldOf(name string, field reflect.StructField) Field {
 
 // MessageFields returns the fields of notify.Message that are given by name:
 // those that have a tag field.
-func MessageFields() (all []Field) {
-	for field := range reflect.TypeFor[notify.Message]().Fields() {
+func MessageFields() []Field { return fieldsOf(reflect.TypeFor[notify.Message]()) }
+
+// SettingFields returns the fields of notify.SettingsChange.
+func SettingFields() []Field { return fieldsOf(reflect.TypeFor[notify.SettingsChange]()) }
+
+func fieldsOf(described reflect.Type) (all []Field) {
+	for field := range described.Fields() {
 		if name := field.Tag.Get("field"); name != "" {
 			all = append(all, FieldOf(name, field))
 		}
@@ -51,10 +57,16 @@ func MessageFields() (all []Field) {
 	return all
 }
 
-// Set reads a text into the field of a struct. The error is a notify.Fault of
-// what cannot be read, or is outside the limits.
+// Set reads a text into the field of a struct; where that is a pointer, into a new
+// value that it points to. The error is a notify.Fault of what cannot be read, or
+// is outside the limits.
 func (f Field) Set(of reflect.Value, text string) error {
-	switch into := of.FieldByIndex(f.Index).Addr().Interface().(type) {
+	field := of.FieldByIndex(f.Index)
+	if field.Kind() == reflect.Pointer {
+		field.Set(reflect.New(field.Type().Elem()))
+		field = field.Elem()
+	}
+	switch into := field.Addr().Interface().(type) {
 	case *string:
 		*into = text
 		return f.text(text)
@@ -96,6 +108,8 @@ func (f Field) check(text string) error {
 	switch f.is {
 	case "topic":
 		return notify.CheckTopic(text)
+	case "topic or *":
+		return checkSettable(text)
 	case "pattern":
 		_, err := notify.ParsePattern(text)
 		return err
@@ -184,7 +198,7 @@ func (f Field) duration(text string) (time.Duration, error) {
 	case f.shortest == 0 && f.longest == math.MaxInt64:
 		return 0, notify.Faultf(f.Name, "%s %v: it is negative; use zero or more", f.Name, d)
 	case f.longest < math.MaxInt64:
-		return 0, notify.Faultf(f.Name, "%s %v: use %v to %v", f.Name, d, f.shortest, f.longest)
+		return 0, notify.Faultf(f.Name, "%s %v: use %v to %v", f.Name, d, store.Short(f.shortest), store.Short(f.longest))
 	}
 	return 0, notify.Faultf(f.Name, "%s %v: use %v or more", f.Name, d, f.shortest)
 }
