@@ -149,6 +149,14 @@ func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 		method: "GET", path: topic, id: "countTopic", tag: tagOperate, status: http.StatusOK, reply: api.Topic{}, summary: "Count the messages of a topic",
 	}, g.topic)
 	register(g, mux, doc, operation{
+		method: "GET", path: topic + "/settings", id: "settings", tag: tagOperate, status: http.StatusOK, reply: api.Settings{}, summary: "Tell the settings of a topic",
+	}, g.settings)
+	register(g, mux, doc, operation{
+		method: "PATCH", path: topic + "/settings", id: "changeSettings", tag: tagOperate, status: http.StatusOK, reply: api.Settings{}, request: settingsChange{}, requestType: mergePatch,
+		rights: []right{mayAdmin}, errors: []int{413}, summary: "Change settings of a topic",
+		description: "What is not given stays as it is, and null has the default hold again: that of the topic *, or else a built-in one. Settings stay when nothing is left of the topic. What a message or a claim asks for itself goes before them. What a worker has in hand keeps the lease of its claim.",
+	}, g.changeSettings)
+	register(g, mux, doc, operation{
 		method: "POST", path: topic + "/pause", id: "pause", tag: tagOperate, status: http.StatusNoContent, rights: []right{mayAdmin}, summary: "Stop handing out the messages of a topic",
 	}, g.pause)
 	register(g, mux, doc, operation{

@@ -74,6 +74,9 @@ func document(doc *huma.OpenAPI, op operation, input reflect.Type) {
 	if op.request != nil || op.requestType != "" {
 		o.RequestBody = &huma.RequestBody{Required: op.requestType != "*/*", Content: content(schemas, op.request, op.requestType)}
 	}
+	if op.requestType == mergePatch { // which is JSON, and may be called that
+		o.RequestBody.Content["application/json"] = o.RequestBody.Content[mergePatch]
+	}
 	success := &huma.Response{Description: http.StatusText(op.status)}
 	if op.reply != nil {
 		success.Content = content(schemas, op.reply, op.replyType)
@@ -121,6 +124,27 @@ func (p param) document(schema *huma.Schema, field reflect.StructField) *huma.Pa
 		schema.MinLength = &one
 	}
 	return &huma.Param{Name: p.Name, In: p.in, Required: p.required, Description: schema.Description, Schema: schema}
+}
+
+// mergePatch is the content type of a JSON object whose members take the place of
+// others, where null removes one (RFC 7396).
+const mergePatch = "application/merge-patch+json"
+
+// settingsChange is described as what api.DecodeSettings reads.
+type settingsChange struct{}
+
+// Schema makes a schema of the fields of notify.SettingsChange.
+func (settingsChange) Schema(schemas huma.Registry) *huma.Schema {
+	one := 1
+	all := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, MinProperties: &one, Properties: map[string]*huma.Schema{}}
+	for _, f := range api.SettingFields() {
+		field := reflect.TypeFor[notify.SettingsChange]().FieldByIndex(f.Index)
+		if field.Type == reflect.TypeFor[*time.Duration]() {
+			field.Type = reflect.TypeFor[*string]()
+		}
+		all.Properties[f.Name] = param{Field: f, in: "body"}.document(huma.SchemaFromField(schemas, field, ""), field).Schema
+	}
+	return all
 }
 
 const failureRef = "#/components/responses/"

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,16 +16,20 @@ func (s *server) everyCall() (all []answer) {
 	s.t.Helper()
 	for _, op := range s.spec.ops {
 		path, query, _ := wrongCase{op: op}.address()
-		body := ""
-		if op.RequestBody != nil {
-			body = map[string]string{"ackMany": `[{"id":"a","receipt":1}]`, "publishMany": `{"topic":"orders","body":"x"}` + "\nx"}[op.OperationID]
-			if body == "" {
-				body = "x"
-			}
-		}
-		all = append(all, s.call(op.method, path+"?"+query, body))
+		all = append(all, s.call(op.method, path+"?"+query, bodyOf(op)))
 	}
 	return all
+}
+
+// bodyOf returns a right body of an operation.
+func bodyOf(op specOp) string {
+	bodies := map[string]string{
+		"ackMany": `[{"id":"a","receipt":1}]`, "publishMany": `{"topic":"orders","body":"x"}` + "\nx", "changeSettings": `{"attempts":5}`,
+	}
+	if op.RequestBody == nil {
+		return ""
+	}
+	return cmp.Or(bodies[op.OperationID], "x")
 }
 
 func TestRedisAway(t *testing.T) {

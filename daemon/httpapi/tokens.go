@@ -94,6 +94,15 @@ func (g *grant) on(text string) error {
 	return fmt.Errorf("%w: %s may not use the topic %s", errForbidden, g.name, text)
 }
 
+// onSettings reports, as an errForbidden, that a topic is not granted; for
+// notify.AllTopics, that not all topics are.
+func (g *grant) onSettings(topic string) error {
+	if topic == notify.AllTopics {
+		topic = ">"
+	}
+	return g.on(topic)
+}
+
 // keys are the tokens that are accepted. With no file everybody may do everything.
 type keys struct {
 	file   string

@@ -27,7 +27,7 @@ var mayCall = map[string][]string{
 	"claim": {"consume"}, "ack": {"consume"}, "nack": {"consume"}, "extend": {"consume"}, "ackMany": {"consume"}, "listDead": {"consume"},
 	"listen": {"listen"},
 	"pause":  {"admin"}, "resume": {"admin"}, "requeueDead": {"admin"}, "purgeDead": {"admin"},
-	"listTopics": {}, "countTopic": {}, "carrier": {},
+	"listTopics": {}, "countTopic": {}, "carrier": {}, "settings": {}, "changeSettings": {"admin"},
 }
 
 var everyRight = []string{"publish", "consume", "listen", "metrics", "admin"}

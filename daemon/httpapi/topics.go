@@ -53,6 +53,48 @@ func (g *Gate) resume(ctx context.Context, c *call, in *ofTopic) (any, error) {
 	return nil, g.pub.Resume(ctx, in.Topic)
 }
 
+// ofSettings is the input of a call about settings.
+type ofSettings struct {
+	Topic string `path:"topic" is:"topic or *" maxLength:"128" pattern:"^(\\*|[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*)$" example:"order.timeout" doc:"a topic, which need not have been used; * for what holds for all topics that have no settings of their own, which needs a token for all topics"`
+}
+
+// settings tells what holds for a topic, or for all that have no settings of their own.
+func (g *Gate) settings(ctx context.Context, c *call, in *ofSettings) (any, error) {
+	if err := c.grant.onSettings(in.Topic); err != nil {
+		return nil, err
+	}
+	if err := c.noBody(); err != nil {
+		return nil, err
+	}
+	return settingsOf(in.Topic)(g.pub.Settings(ctx, in.Topic))
+}
+
+// changeSettings changes settings, and tells what holds then.
+func (g *Gate) changeSettings(ctx context.Context, c *call, in *ofSettings) (any, error) {
+	if err := c.grant.onSettings(in.Topic); err != nil {
+		return nil, err
+	}
+	body, err := c.body(maxJSON)
+	if err != nil {
+		return nil, err
+	}
+	change, err := api.DecodeSettings(in.Topic, body)
+	if err != nil {
+		return nil, err
+	}
+	return settingsOf(in.Topic)(g.pub.Set(ctx, in.Topic, change))
+}
+
+// settingsOf returns what answers with the settings of a topic.
+func settingsOf(topic string) func(notify.TopicSettings, error) (any, error) {
+	return func(s notify.TopicSettings, err error) (any, error) {
+		if err != nil {
+			return nil, err
+		}
+		return api.SettingsOf(topic, s), nil
+	}
+}
+
 type deadListInput struct {
 	ofTopic
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"how many at the most"`

@@ -60,6 +60,13 @@ check(acked.response.status === 204, `acknowledged ${acked.response.status}`);
 const counts = data(await bellhop.GET("/v1/topics/{topic}", { params: { path: { topic } } }));
 check(counts.ready === 0 && counts.leased === 0, `counted ${JSON.stringify(counts)}`);
 
+const changed = data(
+  await bellhop.PATCH("/v1/topics/{topic}/settings", { params: { path: { topic } }, body: { attempts: 5, lease: "1m", backoff_max: null } }),
+);
+check(changed.attempts === 5 && changed.lease_ms === 60_000 && changed.own.join() === "attempts,lease", `changed ${JSON.stringify(changed)}`);
+const defaults = data(await bellhop.GET("/v1/topics/{topic}/settings", { params: { path: { topic: "*" } } }));
+check(defaults.attempts === 10 && defaults.own.length === 0, `the defaults are ${JSON.stringify(defaults)}`);
+
 const stream = await bellhop.GET("/v1/topics/{topic}/broadcasts", { params: { path: { topic: "prices" } }, parseAs: "stream" });
 const reader = (stream.data as unknown as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream() as never).getReader();
 data(
