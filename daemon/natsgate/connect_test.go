@@ -384,7 +384,7 @@ func TestPermissions(t *testing.T) {
 	})
 	gate, log := watch(t, natsgate.Options{URL: strings.Replace(n.ClientURL(), "//", "//bell:"+secret+"@", 1)})
 	connected(t, gate)
-	storetest.Eventually(t, "all that is not permitted is counted", func() bool { return gate.Stats().Permissions == 6 })
+	storetest.Eventually(t, "all that is not permitted is counted", func() bool { return gate.Stats().Permissions == 8 })
 	wantLog(t, log, map[string]int{"nats does not permit a subject": 1, "nats is away": 0})
 }
 

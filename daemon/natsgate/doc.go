@@ -48,11 +48,17 @@
 //	bellhop.cancel.TOPIC             {"id":"order-4711"}
 //	bellhop.reschedule.TOPIC         {"id":"order-4711","delay":"1h"}, or "due", or neither for at once
 //	bellhop.inspect.TOPIC            {"id":"order-4711"}
+//	bellhop.settings.TOPIC           {"attempts":5,"lease":"1m","backoff_max":null}, or nothing to look at them
+//	bellhop.defaults                 likewise, for all topics that have no settings of their own
 //
 // A request to publish has the headers Bellhop-Id, Bellhop-Delay, Bellhop-Due,
 // Bellhop-Ttl and Bellhop-Attempts, all optional; Content-Type or
 // ce-datacontenttype; and Bellhop-Header-NAME for each header NAME that is
 // carried along. Their names are read without regard to case.
+//
+// A request to change settings names those that change: attempts, lease,
+// backoff_min, backoff_max, and paused, which is of single topics. What is null has
+// the default again. They hold for every way to claim, not for NATS alone.
 //
 // The reply is JSON (package daemon/api). An error has the headers
 // Nats-Service-Error and Nats-Service-Error-Code, a status of HTTP, and as its
@@ -107,7 +113,8 @@
 // To subscribe to:
 //
 //	bellhop.publish.>  bellhop.publish-broadcast.>  bellhop.claim.>  bellhop.settle.*
-//	bellhop.cancel.>  bellhop.reschedule.>  bellhop.inspect.>  $SRV.>  _INBOX.>
+//	bellhop.cancel.>  bellhop.reschedule.>  bellhop.inspect.>  bellhop.settings.>  bellhop.defaults
+//	$SRV.>  _INBOX.>
 //
 // To publish to:
 //
@@ -124,6 +131,10 @@
 //	bellhop.wake.TOPIC       has workers claim for nothing
 //	bellhop.beat             hides that no carrier runs from those who miss its beats
 //	bellhop.event.>          tells of elections and deaths that never were
+//
+// Who may publish to bellhop.settings.TOPIC pauses that topic, or has its messages
+// die at the first failure, and who may publish to bellhop.defaults nearly that for
+// all: that is for operators.
 //
 // Who may publish to _INBOX.> can answer for others whose inbox he knows, and
 // settle what was delivered to them: a listener needs no more than allow_responses,

@@ -20,7 +20,7 @@ import (
 
 // The rights that the package comment names: to subscribe to, to publish to, and to publish to for a stream.
 const (
-	hearRights   = "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.* bellhop.cancel.> bellhop.reschedule.> bellhop.inspect.> $SRV.> _INBOX.>"
+	hearRights   = "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.* bellhop.cancel.> bellhop.reschedule.> bellhop.inspect.> bellhop.settings.> bellhop.defaults $SRV.> _INBOX.>"
 	sendRights   = "bellhop.wake.> bellhop.broadcast.> bellhop.beat bellhop.event.> bellhop.deliver.> _INBOX.>"
 	streamRights = "$JS.API.STREAM.INFO.BELLHOP $JS.API.STREAM.CREATE.BELLHOP $JS.API.STREAM.NAMES"
 )
@@ -67,6 +67,8 @@ func TestRightsOfAGate(t *testing.T) {
 	read[api.Publication](t, request(t, conn, "bellhop.reschedule."+topic, `{"id":"a"}`))
 	storetest.Receive(t, "a wake-up", wakes)
 	read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"a"}`))
+	read[api.Settings](t, request(t, conn, "bellhop.settings."+topic, `{"attempts":5}`))
+	read[api.Settings](t, request(t, conn, "bellhop.defaults", ""))
 	messages, _ := claim(t, conn, "")
 	settle(t, conn, messages[0], "+TERM")
 	storetest.Receive(t, "the death is told", events)

@@ -38,7 +38,7 @@ type request struct {
 // An endpoint handles the requests of one kind.
 type endpoint struct {
 	name   string // of the endpoint, and the word behind the prefix in its subjects
-	rest   string // of its subject
+	rest   string // of its subject; empty: there is none
 	silent bool   // a request without a reply subject is carried out
 	most   int    // bytes of requests that wait
 	handle func(context.Context, request) (*nats.Msg, error)
@@ -54,6 +54,8 @@ func (g *Gate) makeEndpoints() []endpoint {
 		{name: "cancel", rest: ">", handle: g.cancel, most: maxSmallSize},
 		{name: "reschedule", rest: ">", handle: g.reschedule, most: maxSmallSize},
 		{name: "inspect", rest: ">", handle: g.inspect, most: maxSmallSize},
+		{name: "settings", rest: ">", handle: g.settings, most: maxSmallSize},
+		{name: "defaults", handle: g.defaults, most: maxSmallSize},
 	}
 	for i := range all {
 		all[i].tally = new(tally)
@@ -80,7 +82,13 @@ func (g *Gate) addService(work context.Context, conn *nats.Conn) (*service, erro
 }
 
 // subject returns what an endpoint subscribes to.
-func (g *Gate) subject(e endpoint) string { return g.o.Prefix + "." + e.name + "." + e.rest }
+func (g *Gate) subject(e endpoint) string {
+	subject := g.o.Prefix + "." + e.name
+	if e.rest != "" {
+		subject += "." + e.rest
+	}
+	return subject
+}
 
 // handler returns what takes the requests of an endpoint. It waits while all
 // hands are full; meanwhile requests wait in the connection.

@@ -64,7 +64,7 @@ func TestDiscovery(t *testing.T) {
 			t.Errorf("%s is in the queue group %s", e.Name, e.QueueGroup)
 		}
 	}
-	want := "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.* bellhop.cancel.> bellhop.reschedule.> bellhop.inspect.>"
+	want := "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.* bellhop.cancel.> bellhop.reschedule.> bellhop.inspect.> bellhop.settings.> bellhop.defaults"
 	if got := strings.Join(subjects, " "); got != want {
 		t.Errorf("the subjects are %s, want %s", got, want)
 	}
@@ -106,13 +106,13 @@ func TestNoReplySubject(t *testing.T) {
 	m.Due = future
 	storetest.Publish(t, store, m, body("ready"))
 	for range 10 {
-		for _, r := range [][2]string{{"publish", "x"}, {"publish-broadcast", "x"}, {"claim", ""}, {"cancel", `{"id":"a"}`}, {"reschedule", `{"id":"a"}`}, {"inspect", `{"id":"a"}`}} {
+		for _, r := range [][2]string{{"publish", "x"}, {"publish-broadcast", "x"}, {"claim", ""}, {"cancel", `{"id":"a"}`}, {"reschedule", `{"id":"a"}`}, {"inspect", `{"id":"a"}`}, {"settings", `{"paused":true}`}} {
 			if err := conn.Publish("bellhop."+r[0]+"."+topic, []byte(r[1])); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	storetest.Eventually(t, "all are counted", func() bool { return gate.Stats().NoReply == 60 })
+	storetest.Eventually(t, "all are counted", func() bool { return gate.Stats().NoReply == 70 })
 	if got := log.count("requests without a reply subject are refused"); got != 1 {
 		t.Errorf("that is logged %d times:\n%s", got, &log)
 	}
