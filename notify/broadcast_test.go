@@ -68,7 +68,7 @@ func TestBroadcastWaits(t *testing.T) {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}
 	raw, err := store.Client().HGet(t.Context(), store.Keys().Messages(), notify.Member(topic, "a")).Result()
-	if want := fmt.Sprintf(`{"at":%d,"type":"text/plain","headers":{"k":"v"},"mode":"broadcast"}`+"\nbody of a", info.Published.UnixMilli()); err != nil || raw != want {
+	if want := fmt.Sprintf(`%d,{"type":"text/plain","headers":{"k":"v"},"mode":"broadcast"}`+"\nbody of a", info.Published.UnixMilli()); err != nil || raw != want {
 		t.Errorf("the record is %q, %v; want %q", raw, err, want)
 	}
 	page, err := pub.Broadcasts(t.Context(), topic, 10, "")

@@ -159,6 +159,7 @@ func TestReschedule(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			pub, store := open(t)
 			usedUp(t, pub, store, full("a"), test.from)
+			first := firstDue(t, pub, "a")
 			before := redisTime(t, store).Truncate(time.Millisecond)
 			p, err := pub.Reschedule(t.Context(), topic, "a", test.delay, test.due)
 			if err != nil {
@@ -176,13 +177,13 @@ func TestReschedule(t *testing.T) {
 			if test.due.Before(before) && !test.due.IsZero() {
 				expires = test.due.Add(anHour).Local()
 			}
-			wantRescheduled(t, pub, p, expires)
+			wantRescheduled(t, pub, p, expires, first)
 		})
 	}
 }
 
 // wantRescheduled checks that the message stands where it was rescheduled to, with all it had.
-func wantRescheduled(t *testing.T, pub *notify.Publisher, p notify.Publication, expires time.Time) {
+func wantRescheduled(t *testing.T, pub *notify.Publisher, p notify.Publication, expires, first time.Time) {
 	t.Helper()
 	info, err := pub.Inspect(t.Context(), topic, p.ID)
 	if err != nil {
@@ -190,7 +191,7 @@ func wantRescheduled(t *testing.T, pub *notify.Publisher, p notify.Publication, 
 	}
 	want := notify.Info{
 		Topic: topic, ID: p.ID, State: p.State, Due: p.Due, Attempts: 1, Expires: expires,
-		Record: notify.Record{Published: info.Published, TTL: anHour, MaxAttempts: 5, Body: []byte("body of " + p.ID)},
+		Record: notify.Record{Published: info.Published, FirstDue: first, TTL: anHour, MaxAttempts: 5, Body: []byte("body of " + p.ID)},
 	}
 	if diff := cmp.Diff(want, info); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
@@ -220,6 +221,11 @@ func TestRescheduleReadyLaterAndReadyAgain(t *testing.T) {
 	due := float64(score(t, store, "ready:"+topic, topic+":a").UnixMilli())
 	before["ready"] = []redis.Z{{Score: due, Member: topic}}
 	before["ready:"+topic] = []redis.Z{{Score: due, Member: topic + ":a"}}
+	record, err := notify.DecodeRecord(before["messages"].(map[string]string)[topic+":a"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	before["messages"] = map[string]string{topic + ":a": notify.EncodeTimes(record.Published, time.UnixMilli(int64(due))) + "\nbody of a"}
 	if diff := cmp.Diff(before, dump(t, store)); diff != "" {
 		t.Errorf("what Redis holds (-want +got):\n%s", diff)
 	}
@@ -397,8 +403,9 @@ func TestForeignReadySet(t *testing.T) {
 // A record in which somebody else wrote numbers that are none stops no script half way.
 func TestForeignNumbersInARecord(t *testing.T) {
 	for _, line := range []string{
-		`{"at":1,"ttl":null,"attempts":null}`, `{"at":1,"ttl":"1h","attempts":"many"}`, `{"at":1,"ttl":{},"attempts":[]}`,
-		`{"at":1,"ttl":0,"attempts":0}`, `{"at":1,"ttl":-5,"attempts":-5}`, `{"at":1,"ttl":NaN,"attempts":NaN}`, `[1]`, `null`, ``,
+		`1,{"ttl":null,"attempts":null}`, `1,{"ttl":"1h","attempts":"many"}`, `1,2,{"ttl":{},"attempts":[]}`,
+		`1,{"ttl":0,"attempts":0}`, `1,{"ttl":-5,"attempts":-5}`, `1,{"ttl":NaN,"attempts":NaN}`, `[1]`, `null`, ``,
+		`1,{`, `1,{]`, `1,`, `1,2,`, `1,null`, `1,2,3`, `99999999999999999999`, `x1`, `{"attempts":1}`,
 	} {
 		t.Run(line, func(t *testing.T) {
 			pub, store := open(t)

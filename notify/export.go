@@ -176,6 +176,9 @@ func (i Info) restorable(now time.Time) Line {
 	if i.Published.UnixMilli() > 0 {
 		r.Published = i.Published.UTC()
 	}
+	if !i.FirstDue.IsZero() && !r.Published.IsZero() {
+		r.FirstDue = i.FirstDue.UTC()
+	}
 	if !i.Broadcast {
 		r.AttemptsUsed = min(max(i.Attempts, 0), MostAttempts)
 	}

@@ -2,7 +2,6 @@ package notify
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
@@ -11,7 +10,7 @@ import (
 // Encode returns what Redis holds of a message that was published at a time.
 func (m *Message) Encode(published time.Time) (string, error) {
 	tail, err := m.record().EncodeTail()
-	return `{"at":` + strconv.FormatInt(published.UnixMilli(), 10) + tail, err
+	return store.EncodeTimes(published, published) + tail, err
 }
 
 // Check reports what is wrong with a message.
@@ -35,3 +34,6 @@ func (p *Publisher) PublishWhen(ctx context.Context, m Message, when store.When)
 
 // RestoredOf returns what the script that publishes is told of a message that is restored.
 func RestoredOf(m *Message) string { return restoredOf(m).String() }
+
+// EncodeTimes returns the times that a record begins with.
+func EncodeTimes(published, firstDue time.Time) string { return store.EncodeTimes(published, firstDue) }

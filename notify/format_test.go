@@ -37,7 +37,7 @@ func TestStoreIsFounded(t *testing.T) {
 	}
 	publish(t, notify.NewPublisher(store, notify.PublisherOptions{}), message("a", future))
 	format := formatOf(t, store)
-	if !strings.HasPrefix(format, "2 ") || len(format) < 20 {
+	if !strings.HasPrefix(format, "3 ") || len(format) < 20 {
 		t.Errorf("the format is %q", format)
 	}
 	other := storetest.At(t, storetest.URL(), store.Keys().Prefix())
@@ -69,7 +69,8 @@ func TestOtherFormat(t *testing.T) {
 		name, key, value string
 		says             string
 	}{
-		{"newer", "format", "3 01M801GDAXM4X43G8A6CM2QPSS", "has format 3, and this version of Bellhop works with format 2"},
+		{"newer", "format", "4 01M801GDAXM4X43G8A6CM2QPSS", "has format 4, and this version of Bellhop works with format 3"},
+		{"older", "format", "2 01M801GDAXM4X43G8A6CM2QPSS", "has format 2, and this version of Bellhop works with format 3"},
 		{"foreign", "format", "x", "has format x,"},
 		{"alike", "format", "10 ID", "has format 10,"},
 		{"from before", "epoch", "7", "from before formats had numbers"},
@@ -106,7 +107,7 @@ func TestOtherFormat(t *testing.T) {
 func TestFormatChangesMeanwhile(t *testing.T) {
 	pub, store := open(t)
 	publish(t, pub, message("a", future))
-	if err := store.Client().Set(t.Context(), store.Keys().Format(), "3 ID", 0).Err(); err != nil {
+	if err := store.Client().Set(t.Context(), store.Keys().Format(), "2 ID", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	unchanged(t, store, func() {

@@ -20,16 +20,18 @@ func TestDecodeRecord(t *testing.T) {
 		raw  string
 		want notify.Record
 	}{
-		{"plain", "{\"at\":1700000000123}\nbody", notify.Record{Published: at, Body: []byte("body")}},
-		{"no body", "{\"at\":1700000000123}\n", notify.Record{Published: at, Body: []byte{}}},
-		{"newlines in the body", "{\"at\":1700000000123}\n\n{}\n", notify.Record{Published: at, Body: []byte("\n{}\n")}},
-		{"no time", "{}\nbody", notify.Record{Published: time.UnixMilli(0), Body: []byte("body")}},
-		{"spaces", "{ \"at\" : 1700000000123 }\nbody", notify.Record{Published: at, Body: []byte("body")}},
+		{"plain", "1700000000123\nbody", notify.Record{Published: at, FirstDue: at, Body: []byte("body")}},
+		{"no body", "1700000000123\n", notify.Record{Published: at, FirstDue: at, Body: []byte{}}},
+		{"newlines in the body", "1700000000123\n\n,{}\n", notify.Record{Published: at, FirstDue: at, Body: []byte("\n,{}\n")}},
+		{"delayed", "1700000000123,90000\nbody", notify.Record{Published: at, FirstDue: at.Add(90 * time.Second), Body: []byte("body")}},
+		{"at the beginning", "0\nbody", notify.Record{Published: time.UnixMilli(0), FirstDue: time.UnixMilli(0), Body: []byte("body")}},
+		{"due at the end", "1700000000123,251702300799876\nbody", notify.Record{Published: at, FirstDue: notify.MaxDue.Local(), Body: []byte("body")}},
 		{
-			"everything", `{"at":1700000000123,"type":"t/t","headers":{"k":"v"},"ttl":1500,"attempts":3}` + "\nbody",
-			notify.Record{Published: at, ContentType: "t/t", Headers: map[string]string{"k": "v"}, TTL: 1500 * time.Millisecond, MaxAttempts: 3, Body: []byte("body")},
+			"everything", `1700000000123,90000,{"type":"t/t","headers":{"k":"v,{"},"ttl":1500,"attempts":3}` + "\nbody",
+			notify.Record{Published: at, FirstDue: at.Add(90 * time.Second), ContentType: "t/t", Headers: map[string]string{"k": "v,{"}, TTL: 1500 * time.Millisecond, MaxAttempts: 3, Body: []byte("body")},
 		},
-		{"a field of later days", `{"at":1700000000123,"color":"red"}` + "\nbody", notify.Record{Published: at, Body: []byte("body")}},
+		{"a broadcast", `1700000000123,{"mode":"broadcast"}` + "\nbody", notify.Record{Published: at, Broadcast: true, Body: []byte("body")}},
+		{"a field of later days", `1700000000123,{"color":"red"}` + "\nbody", notify.Record{Published: at, FirstDue: at, Body: []byte("body")}},
 	}
 	for _, test := range tests {
 		got, err := notify.DecodeRecord(test.raw)
@@ -40,10 +42,13 @@ func TestDecodeRecord(t *testing.T) {
 }
 
 var badRecords = []string{
-	"", "\n", "body", `{"at":1700000000123}`, `{"at":17000000`, "{\"at\":}\nbody", "{\"at\":1.5}\nbody", "{\"at\":\"1\"}\nbody",
-	"{\"at\":-1}\nbody", "{\"at\":253402300800000}\nbody", "{\"at\":99999999999999999999}\nbody", "{\"at\":+1}\nbody", "{\"at\":007}\nbody",
-	"{\"at\":1,\"ttl\":-1}\nbody", "{\"at\":1,\"ttl\":9223372036855}\nbody", "{\"at\":1,\"attempts\":-1}\nbody", "{\"at\":1,\"headers\":[]}\nbody",
-	"{\"at\":1}x\nbody", "[]\nbody", "\"at\"\nbody", "{\"at\":1\n}\nbody", "\xff\xfe\nbody",
+	"", "\n", "body", "1700000000123", "1700000000123,90000", "x\nbody", "1.5\nbody", "\"1\"\nbody", "1e3\nbody", " 1\nbody", "1 \nbody",
+	"-1\nbody", "253402300800000\nbody", "99999999999999999999\nbody", "+1\nbody", "007\nbody", "00\nbody",
+	"1,\nbody", "1,0\nbody", "1,-1\nbody", "1,x\nbody", "1,01\nbody", "1,2,3\nbody", "1,2,\nbody", ",1\nbody", "1,253402300799999\nbody",
+	"1700000000123,99999999999999999999\nbody",
+	"1,{\"ttl\":-1}\nbody", "1,{\"ttl\":9223372036855}\nbody", "1,{\"attempts\":-1}\nbody", "1,{\"attempts\":1.5}\nbody", "1,{\"headers\":[]}\nbody",
+	"1,{}x\nbody", "1,{\nbody", "1,{},{}\nbody", "1,0,{}\nbody", "1,2{}\nbody", "{}\nbody", ",{}\nbody", "{\"at\":1700000000123}\nbody", "[]\nbody",
+	"1,null\nbody", "1,[]\nbody", "1,{\"at\":1\n}\nbody", "\xff\xfe\nbody",
 }
 
 func TestDecodeBadRecord(t *testing.T) {
@@ -58,8 +63,8 @@ func FuzzDecodeRecord(f *testing.F) {
 	for _, raw := range badRecords {
 		f.Add(raw)
 	}
-	f.Add("{\"at\":1700000000123}\nbody")
-	f.Add(`{"at":1,"type":"t/t","headers":{"k":"v"},"ttl":1500,"attempts":3}` + "\n\x00\xff")
+	f.Add("1700000000123\nbody")
+	f.Add(`1,2,{"type":"t/t","headers":{"k":"v"},"ttl":1500,"attempts":3}` + "\n\x00\xff")
 	f.Fuzz(func(t *testing.T, raw string) {
 		got, err := notify.DecodeRecord(raw)
 		if err != nil {
@@ -69,8 +74,11 @@ func FuzzDecodeRecord(f *testing.F) {
 			return
 		}
 		head, body, found := strings.Cut(raw, "\n")
-		if !found || !json.Valid([]byte(head)) || string(got.Body) != body {
+		if !found || !json.Valid([]byte("["+head+"]")) || string(got.Body) != body {
 			t.Errorf("%q is a record with the body %q", raw, got.Body)
+		}
+		if first := got.FirstDue; !got.Broadcast && (first.Before(got.Published) || first.After(notify.MaxDue)) || got.Broadcast != first.IsZero() {
+			t.Errorf("first due out of range: %+v", got)
 		}
 		if got.Published.Before(time.UnixMilli(0)) || got.Published.After(notify.MaxDue) || got.TTL < 0 || got.MaxAttempts < 0 {
 			t.Errorf("out of range: %+v", got)
@@ -99,7 +107,7 @@ func FuzzRecordRoundTrip(f *testing.F) {
 		}
 		got, err := notify.DecodeRecord(raw)
 		want := notify.Record{
-			Published: published, ContentType: contentType, Headers: m.Headers, TTL: m.TTL.Truncate(time.Millisecond), MaxAttempts: attempts, Body: body,
+			Published: published, FirstDue: published, ContentType: contentType, Headers: m.Headers, TTL: m.TTL.Truncate(time.Millisecond), MaxAttempts: attempts, Body: body,
 		}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("record (-want +got), %v:\n%s", err, diff)

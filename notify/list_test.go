@@ -25,7 +25,7 @@ func TestInspect(t *testing.T) {
 	publish(t, pub, m)
 	want := notify.Info{
 		Topic: topic, ID: "a", State: notify.Scheduled, Due: future.Local(), Expires: future.Add(anHour).Local(),
-		Record: notify.Record{ContentType: "text/plain", Headers: m.Headers, TTL: anHour, MaxAttempts: 2, Body: m.Body},
+		Record: notify.Record{FirstDue: future.Local(), ContentType: "text/plain", Headers: m.Headers, TTL: anHour, MaxAttempts: 2, Body: m.Body},
 	}
 	wantInfo(t, pub, before, want)
 
@@ -34,6 +34,7 @@ func TestInspect(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.State, want.Due = notify.Ready, score(t, store, "ready:"+topic, topic+":a")
+	want.FirstDue = want.Due
 	want.Expires = asked.Add(anHour) // from the time that was asked for
 	wantInfo(t, pub, before, want)
 
@@ -77,11 +78,11 @@ func wantInfo(t *testing.T, pub *notify.Publisher, published time.Time, want not
 
 func TestInspectUnreadable(t *testing.T) {
 	records := map[string]string{
-		"truncated":     `{"at":17000`,
-		"empty":         "",
-		"not JSON":      "hello\nbody",
-		"another type":  "[1]\nbody",
-		"another field": `{"at":"soon"}` + "\nbody",
+		"truncated":    "17000",
+		"empty":        "",
+		"not JSON":     "hello\nbody",
+		"another type": "[1]\nbody",
+		"another form": `{"at":1700000000000}` + "\nbody",
 	}
 	for _, state := range states {
 		t.Run(state.String(), func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -132,16 +133,16 @@ func TestTimeToLiveCountsFromTheDueTime(t *testing.T) {
 
 func TestRecordIsReadableByPeople(t *testing.T) {
 	tests := []struct {
-		name string
-		m    notify.Message
-		line map[string]any
+		name   string
+		m      notify.Message
+		object map[string]any
 	}{
-		{"text", notify.Message{Body: []byte("hello")}, map[string]any{}},
-		{"one byte", notify.Message{Body: []byte{0}}, map[string]any{}},
-		{"newlines", notify.Message{Body: []byte("\n\nfirst\nsecond\n")}, map[string]any{}},
-		{"every byte", notify.Message{Body: everyByte()}, map[string]any{}},
-		{"the largest body", notify.Message{Body: []byte(strings.Repeat("x", notify.DefaultMaxBody))}, map[string]any{}},
-		{"looks like a record", notify.Message{Body: []byte("{\"at\":1}\nbody")}, map[string]any{}},
+		{"text", notify.Message{Body: []byte("hello")}, nil},
+		{"one byte", notify.Message{Body: []byte{0}}, nil},
+		{"newlines", notify.Message{Body: []byte("\n\nfirst\nsecond\n")}, nil},
+		{"every byte", notify.Message{Body: everyByte()}, nil},
+		{"the largest body", notify.Message{Body: []byte(strings.Repeat("x", notify.DefaultMaxBody))}, nil},
+		{"looks like a record", notify.Message{Body: []byte("1700000000000,1\nbody")}, nil},
 		{
 			"everything",
 			notify.Message{
@@ -171,17 +172,17 @@ func TestRecordIsReadableByPeople(t *testing.T) {
 			if body != string(m.Body) {
 				t.Errorf("body %.100q, want %.100q", body, m.Body)
 			}
-			var line map[string]any
-			if err := json.Unmarshal([]byte(head), &line); err != nil {
-				t.Fatalf("line %q: %v", head, err)
+			times, object, _ := strings.Cut(head, ",{")
+			at, err := strconv.ParseInt(times, 10, 64)
+			if published := time.UnixMilli(at); err != nil || published.Before(before.Truncate(time.Millisecond)) || published.After(after) {
+				t.Errorf("published %v, %v, not between %v and %v", published, err, before, after)
 			}
-			at, _ := line["at"].(float64)
-			if published := time.UnixMilli(int64(at)); published.Before(before.Truncate(time.Millisecond)) || published.After(after) {
-				t.Errorf("published %v, not between %v and %v", published, before, after)
+			var got map[string]any
+			if object != "" {
+				err = json.Unmarshal([]byte("{"+object), &got)
 			}
-			delete(line, "at")
-			if diff := cmp.Diff(test.line, line); diff != "" {
-				t.Errorf("line (-want +got):\n%s", diff)
+			if diff := cmp.Diff(test.object, got); diff != "" || err != nil {
+				t.Errorf("object (-want +got), %v:\n%s", err, diff)
 			}
 			wantRecord(t, pub, m)
 		})
@@ -203,8 +204,12 @@ func wantRecord(t *testing.T, pub *notify.Publisher, m notify.Message) {
 	if err != nil || info.Fault != nil {
 		t.Fatal(err, info.Fault)
 	}
+	first := info.Published
+	if m.Due.After(first) {
+		first = m.Due.Local()
+	}
 	want := notify.Record{
-		Published: info.Published, ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Body: m.Body,
+		Published: info.Published, FirstDue: first, ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Body: m.Body,
 	}
 	if diff := cmp.Diff(want, info.Record); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)

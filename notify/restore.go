@@ -17,6 +17,7 @@ const maxReason = 1024
 // again safely, and a due time unless it is dead.
 type Restore struct {
 	Published    time.Time `json:"published,omitzero"`      // by the clock of that Redis; zero: now
+	FirstDue     time.Time `json:"first_due,omitzero"`      // of the first attempt; zero: when it is due, of a dead letter when it was published
 	AttemptsUsed int       `json:"attempts_used,omitempty"` // of a broadcast none
 	Expires      time.Time `json:"expires,omitzero"`        // of one with a TTL; zero: its TTL after it is due
 
@@ -45,6 +46,10 @@ func (m *Message) checkRestore() error {
 		return Faultf("restore.attempts_used", "restore.attempts_used %d: use 0 to %d", r.AttemptsUsed, MostAttempts)
 	case r.AttemptsUsed != 0 && m.Broadcast:
 		return Faultf("restore.attempts_used", "restore.attempts_used %d: a broadcast has none; leave it out", r.AttemptsUsed)
+	case !r.FirstDue.IsZero() && m.Broadcast:
+		return Faultf("restore.first_due", "restore.first_due: a broadcast has none; leave it out")
+	case !r.FirstDue.IsZero() && r.Published.IsZero():
+		return Faultf("restore.first_due", "restore.first_due: restore.published is missing; give both or neither")
 	case !r.Expires.IsZero() && m.TTL == 0:
 		return Faultf("restore.expires", "restore.expires: the message has no ttl; give both or neither")
 	case !r.Expires.IsZero() && r.dead():
@@ -55,7 +60,8 @@ func (m *Message) checkRestore() error {
 		return Faultf("restore.reason", "restore.reason: use text of at most %d bytes", maxReason)
 	}
 	return cmp.Or(
-		checkTime("restore.published", r.Published), checkTime("restore.expires", r.Expires), checkTime("restore.died", r.Died),
+		checkTime("restore.published", r.Published), checkTime("restore.first_due", r.FirstDue),
+		checkTime("restore.expires", r.Expires), checkTime("restore.died", r.Died),
 	)
 }
 
@@ -74,15 +80,27 @@ func restoredOf(m *Message) *store.Restored {
 		return nil
 	}
 	told := &store.Restored{Broadcast: m.Broadcast, Used: r.AttemptsUsed}
-	if !r.Published.IsZero() {
-		told.At = r.Published.UnixMilli()
-	}
 	if r.dead() {
 		told.Died, told.Reason = r.Died.UnixMilli(), r.Reason
 	} else if told.Due = int64(store.At(m.Due)); m.TTL > 0 {
 		told.Expires = expiryOf(m, told.Due)
 	}
+	if !r.Published.IsZero() {
+		told.Times = store.EncodeTimes(r.Published, m.firstDue(told.Due))
+	}
 	return told
+}
+
+// firstDue returns when the first attempt of what is restored was due, as its record
+// tells; due is in milliseconds.
+func (m *Message) firstDue(due int64) time.Time {
+	switch r := m.Restore; {
+	case !r.FirstDue.IsZero():
+		return r.FirstDue
+	case m.Broadcast, r.dead():
+		return r.Published
+	}
+	return time.UnixMilli(due)
 }
 
 // expiryOf returns when a message expires that has a TTL and is due at a time, in milliseconds.

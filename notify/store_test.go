@@ -131,7 +131,7 @@ func answerInfo(t *testing.T, info string) (addr string) {
 					case "info":
 						fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(info), info)
 					case "evalsha":
-						fmt.Fprint(conn, "$4\r\n2 ID\r\n")
+						fmt.Fprintf(conn, "$4\r\n%d ID\r\n", notify.Format)
 					}
 				}
 			})

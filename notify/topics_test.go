@@ -115,7 +115,7 @@ func TestForeignCounters(t *testing.T) {
 func TestForeignLateness(t *testing.T) {
 	pub, store := open(t)
 	for _, due := range []string{"-inf", "-1e300", "-1", "0", "1.5"} {
-		do(t, store, []any{"ZADD", store.Keys().Ready(topic), due, topic + ":" + due}, []any{"HSET", store.Keys().Messages(), topic + ":" + due, "{}\nx"})
+		do(t, store, []any{"ZADD", store.Keys().Ready(topic), due, topic + ":" + due}, []any{"HSET", store.Keys().Messages(), topic + ":" + due, "1\nx"})
 		claim(t, store, 1)
 		if c, err := pub.Topic(t.Context(), topic); err != nil || c.Lateness < 50*365*24*time.Hour {
 			t.Errorf("due %s: %+v, %v", due, c, err)

@@ -36,8 +36,8 @@ func (s *shell) plantHostile() {
 	one := client.HGet(ctx, keys.Listeners(), "n").Val()
 	_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.HSet(ctx, keys.Deaths(), "t:1", hostile)
-		p.HSet(ctx, keys.Messages(), "t:1", `{"at":1,"content_type":"\u001b","headers":{"\u202e":"\r"}}`+"\n"+hostile)
-		p.HSet(ctx, keys.Messages(), "t:"+hostile, `{"at":1}`+"\n"+hostile)
+		p.HSet(ctx, keys.Messages(), "t:1", `1,{"type":"\u001b","headers":{"\u202e":"\r"}}`+"\n"+hostile)
+		p.HSet(ctx, keys.Messages(), "t:"+hostile, "1\n"+hostile)
 		p.ZAdd(ctx, keys.Ready("t"), redis.Z{Score: 1, Member: "t:" + hostile})
 		p.HSet(ctx, keys.Messages(), hostile+":"+hostile, hostile) // in no place
 		p.HSet(ctx, keys.Topics(), hostile+":published", 1)

@@ -270,7 +270,7 @@ func TestMissingRightIsNamed(t *testing.T) {
 func TestAnotherFormat(t *testing.T) {
 	server := storetest.Server(t, "--appendonly", "yes")
 	store := storetest.At(t, server.URL(), "")
-	if err := store.Client().Set(t.Context(), store.Keys().Format(), "3 ID", 0).Err(); err != nil {
+	if err := store.Client().Set(t.Context(), store.Keys().Format(), "2 ID", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	findings := make(map[string]doctor.Finding)
@@ -278,7 +278,7 @@ func TestAnotherFormat(t *testing.T) {
 	if err != nil || worst != doctor.Fail {
 		t.Errorf("the worst is %v, %v", worst, err)
 	}
-	if f := findings["format"]; f.Verdict != doctor.Fail || !strings.Contains(f.Found, "has format 3") || !strings.Contains(f.Remedy, "export") {
+	if f := findings["format"]; f.Verdict != doctor.Fail || !strings.Contains(f.Found, "has format 2") || !strings.Contains(f.Remedy, "export") {
 		t.Errorf("told is %+v", f)
 	}
 	if f, there := findings[doctor.Contents]; there {

@@ -66,7 +66,7 @@ func TestClaimAsBody(t *testing.T) {
 func TestClaimAsBodyOfForeignRecords(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	for _, line := range []string{
-		`{"at":1,"type":"a/b\r\nBellhop-Id: 2"}`, `{"at":1,"headers":{"X":"a\r\nSet-Cookie: b"}}`, `{"at":1,"headers":{"X: y\r\nZ":"a"}}`, `{"at":1,"headers":{"":"a"}}`, `{"at":1,"headers":{"X":"\u0000"}}`,
+		`1,{"type":"a/b\r\nBellhop-Id: 2"}`, `1,{"headers":{"X":"a\r\nSet-Cookie: b"}}`, `1,{"headers":{"X: y\r\nZ":"a"}}`, `1,{"headers":{"":"a"}}`, `1,{"headers":{"X":"\u0000"}}`,
 	} {
 		storetest.Publish(t, s.store, notify.Message{Topic: "orders", ID: "1", Body: []byte("x")})
 		if err := s.store.Client().HSet(t.Context(), s.store.Keys().Messages(), "orders:1", line+"\nx").Err(); err != nil {

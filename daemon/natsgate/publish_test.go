@@ -24,7 +24,7 @@ func TestPublish(t *testing.T) {
 	}
 	got := info(t, store, "a")
 	want := notify.Record{
-		Published: got.Published, ContentType: "text/plain; charset=utf-8", Headers: map[string]string{"Trace-Id": "ä 1"},
+		Published: got.Published, FirstDue: future.Local(), ContentType: "text/plain; charset=utf-8", Headers: map[string]string{"Trace-Id": "ä 1"},
 		TTL: time.Hour, MaxAttempts: 3, Body: []byte(data),
 	}
 	if diff := cmp.Diff(want, got.Record); diff != "" {

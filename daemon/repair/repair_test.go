@@ -158,7 +158,7 @@ func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 }
 
 // record returns that of a message that can be published anywhere.
-const record = `{"at":1700000000000}` + "\nlost"
+const record = "1700000000000\nlost"
 
 var damages = []struct {
 	name   string

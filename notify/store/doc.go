@@ -67,7 +67,7 @@
 //	leased                  zset     members that a subscriber has → receipt: the end of the lease in us, last digit as receipt_of says
 //	broadcasts              zset     members of broadcasts that wait → due ms
 //	dead:TOPIC              zset     dead letters; those without a topic in that of _ → ms of death
-//	messages                hash     members → record: a line of JSON, a newline, the body
+//	messages                hash     members → record: AT[,IN][,OBJECT], a newline, the body; see Record
 //	attempts                hash     members that used up some → attempts
 //	expiries                zset     members that have a time to live → ms of its end; .5 where a lease put it off
 //	extended:MEMBER         string   CLAIMED NOW: the receipt of the claim, and that since an extension by who knows only the first; it

@@ -17,7 +17,10 @@ import (
 //
 // 2: topics have indexes by name, by what is ready, by deaths, by pauses and by
 // traffic, and counters of all.
-const Format = 2
+//
+// 3: the line of a record begins with its times, among them when it is first due; a
+// topic has a record of settings.
+const Format = 3
 
 var (
 	//go:embed lua/found.lua

@@ -43,9 +43,9 @@ type Restored struct {
 	Due       int64  `json:"due,omitempty"`
 	Expires   int64  `json:"expires,omitempty"` // zero: never
 	Broadcast bool   `json:"broadcast,omitempty"`
-	At        int64  `json:"at,omitempty"`   // when it was published; zero: now
-	Used      int    `json:"used,omitempty"` // attempts
-	Died      int64  `json:"died,omitempty"` // of a dead letter, which has no Due
+	Times     string `json:"times,omitempty"` // of its record, see [EncodeTimes]; empty: those of a new message
+	Used      int    `json:"used,omitempty"`  // attempts
+	Died      int64  `json:"died,omitempty"`  // of a dead letter, which has no Due
 	Reason    string `json:"reason,omitempty"`
 }
 

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,10 +10,14 @@ import (
 	"time"
 )
 
-// A Record is what Redis holds of a message beside its times: one line of JSON,
-// a newline, and the body verbatim. It never changes while the message lives.
+// A Record is what Redis holds of a message beside its place: one line, a newline,
+// and the body verbatim. The line is AT[,IN][,OBJECT]: when the message was published,
+// in Unix milliseconds; how many milliseconds after that its first attempt is due, if
+// that is later; and JSON of what else its publisher gave, if that is anything. A
+// broadcast has no IN.
 type Record struct {
 	Published   time.Time         // by Redis's clock, to the millisecond
+	FirstDue    time.Time         // due time of the first attempt, which a retry leaves; zero: a broadcast, which has none
 	ContentType string            //
 	Headers     map[string]string //
 	TTL         time.Duration     // counted from the due time; zero: never expires
@@ -23,11 +26,9 @@ type Record struct {
 	Body        []byte            //
 }
 
-// recordLine is the JSON line of a record. The script that publishes puts
-// "at" in front; carry.lua and nack.lua read "attempts", reschedule.lua and
-// requeue.lua read "ttl", and requeue.lua reads "mode".
-type recordLine struct {
-	At          int64             `json:"at,omitempty"`
+// recordObject is the OBJECT of a record. carry.lua and nack.lua read "attempts",
+// reschedule.lua and requeue.lua read "ttl", and requeue.lua reads "mode".
+type recordObject struct {
 	ContentType string            `json:"type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	TTL         int64             `json:"ttl,omitempty"`
@@ -52,55 +53,91 @@ func (r Record) Mode() string {
 // ErrRecord is the error of a record that is not what this package writes.
 var ErrRecord = errors.New("unreadable record")
 
-// EncodeTail returns the record as Redis holds it without its beginning, {"at":MS, which only Redis knows.
+// EncodeTail returns the record as Redis holds it without its times, which only Redis knows.
 func (r *Record) EncodeTail() (string, error) {
 	if r.ContentType == "" && len(r.Headers) == 0 && r.TTL == 0 && r.MaxAttempts == 0 && !r.Broadcast {
-		return "}\n" + string(r.Body), nil
+		return "\n" + string(r.Body), nil
 	}
-	line, err := json.Marshal(recordLine{
+	object, err := json.Marshal(recordObject{
 		ContentType: r.ContentType, Headers: r.Headers,
 		TTL: r.TTL.Milliseconds(), Attempts: r.MaxAttempts, Mode: r.Mode(),
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode record: %w", err)
 	}
-	line[0] = ',' // the brace that opens stands in what the script writes
-	return string(line) + "\n" + string(r.Body), nil
+	return "," + string(object) + "\n" + string(r.Body), nil
+}
+
+// EncodeTimes returns the times that a record begins with, of a message that was
+// published at one time and first due at another. Redis writes those of a new message.
+func EncodeTimes(published, firstDue time.Time) string {
+	at := published.UnixMilli()
+	text := strconv.FormatInt(at, 10)
+	if in := firstDue.UnixMilli() - at; in > 0 {
+		text += "," + strconv.FormatInt(in, 10)
+	}
+	return text
 }
 
 // DecodeRecord reads a record as Redis holds it. What is not one is an ErrRecord.
 func DecodeRecord(raw string) (Record, error) {
-	line, body, _ := strings.Cut(raw, "\n")
-	if at, ok := plainTime(line); ok && len(raw) > len(line) {
-		return Record{Published: time.UnixMilli(at), Body: []byte(body)}, nil
-	}
-	return decodeFull([]byte(raw))
-}
-
-// plainTime reads a line that holds nothing but the time, as that of nearly
-// every record does, without the cost of reading JSON.
-func plainTime(line string) (at int64, ok bool) {
-	digits, before := strings.CutPrefix(line, `{"at":`)
-	digits, behind := strings.CutSuffix(digits, "}")
-	at, err := strconv.ParseInt(digits, 10, 64)
-	return at, before && behind && err == nil && at >= 0 && at <= maxDueMs && strconv.FormatInt(at, 10) == digits
-}
-
-// decodeFull reads a record whose line holds more than the time.
-func decodeFull(raw []byte) (Record, error) {
-	head, body, ok := bytes.Cut(raw, []byte("\n"))
+	line, body, ok := strings.Cut(raw, "\n")
 	if !ok {
-		return Record{}, fmt.Errorf("%w: it has no line of JSON before the body", ErrRecord)
+		return Record{}, fmt.Errorf("%w: it has no line before the body", ErrRecord)
 	}
-	var line recordLine
-	if err := json.Unmarshal(head, &line); err != nil {
+	times, object := line, ""
+	if i := strings.Index(line, ",{"); i >= 0 {
+		times, object = line[:i], line[i+1:]
+	}
+	at, in, ok := decodeTimes(times)
+	if !ok || in > maxDueMs-at {
+		return Record{}, fmt.Errorf("%w: its line does not begin with times, such as 1700000000000,90000", ErrRecord)
+	}
+	r := Record{Published: time.UnixMilli(at), FirstDue: time.UnixMilli(at + in), Body: []byte(body)}
+	if object == "" {
+		return r, nil
+	}
+	return r.withObject(object)
+}
+
+// decodeTimes reads AT[,IN]. An IN is more than zero.
+func decodeTimes(text string) (at, in int64, ok bool) {
+	first, second, delayed := strings.Cut(text, ",")
+	at, ok = decodeMs(first)
+	if ok && delayed {
+		in, ok = decodeMs(second)
+		ok = ok && in > 0
+	}
+	return at, in, ok
+}
+
+// decodeMs reads a number of milliseconds as Redis writes it: digits without zeros in front.
+func decodeMs(digits string) (ms int64, ok bool) {
+	if digits == "" || len(digits) > len("253402300799999") || digits[0] == '0' && digits != "0" {
+		return 0, false
+	}
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return 0, false
+		}
+		ms = 10*ms + int64(digits[i]-'0')
+	}
+	return ms, ms <= maxDueMs
+}
+
+// withObject returns the record with what the OBJECT of its line holds.
+func (r Record) withObject(text string) (Record, error) {
+	var object recordObject
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
 		return Record{}, fmt.Errorf("%w: %w", ErrRecord, err)
 	}
-	if line.At < 0 || line.At > maxDueMs || line.TTL < 0 || line.TTL > math.MaxInt64/int64(time.Millisecond) || line.Attempts < 0 {
+	if object.TTL < 0 || object.TTL > math.MaxInt64/int64(time.Millisecond) || object.Attempts < 0 {
 		return Record{}, fmt.Errorf("%w: a number in it is out of range", ErrRecord)
 	}
-	return Record{
-		Published: time.UnixMilli(line.At), ContentType: line.ContentType, Headers: line.Headers,
-		TTL: time.Duration(line.TTL) * time.Millisecond, MaxAttempts: line.Attempts, Broadcast: line.Mode == ModeBroadcast, Body: body,
-	}, nil
+	r.ContentType, r.Headers, r.MaxAttempts = object.ContentType, object.Headers, object.Attempts
+	r.TTL = time.Duration(object.TTL) * time.Millisecond
+	if r.Broadcast = object.Mode == ModeBroadcast; r.Broadcast {
+		r.FirstDue = time.Time{}
+	}
+	return r, nil
 }

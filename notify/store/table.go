@@ -35,7 +35,7 @@ var table = []row{
 	{lua: "LEASED", name: "leased", kind: kindZSet, holds: "members that a subscriber has", with: "receipt: the end of the lease in us, last digit as receipt_of says", place: PlaceLeased},
 	{lua: "BROADCASTS", name: "broadcasts", kind: kindZSet, holds: "members of broadcasts that wait", with: "due ms", place: PlaceBroadcasts},
 	{lua: "dead_of", name: "dead:", of: "topic", kind: kindZSet, holds: "dead letters; those without a topic in that of _", with: "ms of death", place: PlaceDead},
-	{lua: "MESSAGES", name: "messages", kind: kindHash, holds: "members", with: "record: a line of JSON, a newline, the body"},
+	{lua: "MESSAGES", name: "messages", kind: kindHash, holds: "members", with: "record: AT[,IN][,OBJECT], a newline, the body; see Record"},
 	{lua: "ATTEMPTS", name: "attempts", kind: kindHash, holds: "members that used up some", with: "attempts"},
 	{lua: "EXPIRIES", name: "expiries", kind: kindZSet, holds: "members that have a time to live", with: "ms of its end; .5 where a lease put it off"},
 	{lua: "extended_of", name: "extended:", of: "member", kind: kindString, holds: "CLAIMED NOW: the receipt of the claim, and that since an extension by who knows only the first; it has a time to live"},

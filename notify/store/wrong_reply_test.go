@@ -190,7 +190,7 @@ func askings() []asking {
 		{
 			name: "claim",
 			right: []any{
-				int64(0), int64(1000), int64(1000), []any{"t:1", "1", "t:2", "1"}, []any{"{}\n", "{}\n"}, []any{"1", "12"}, []any{"t:3", "expired"}, int64(-1),
+				int64(0), int64(1000), int64(1000), []any{"t:1", "1", "t:2", "1"}, []any{"1\n", "1\n"}, []any{"1", "12"}, []any{"t:3", "expired"}, int64(-1),
 			},
 			takes: func(what string) bool { // what there is no room for was found, and has no record
 				return what == "value 4 is a list in which one too many"
@@ -309,13 +309,13 @@ func askings() []asking {
 			return err
 		}},
 		{name: "inspect", call: inspectOne},
-		{name: "inspect a message that is leased", right: []any{[]any{"t:1", "leased", "1000", "1", "2000", nil, "{}\nx"}}, call: inspectOne},
+		{name: "inspect a message that is leased", right: []any{[]any{"t:1", "leased", "1000", "1", "2000", nil, "1\nx"}}, call: inspectOne},
 		{name: "list", takes: emptier, call: func(ctx context.Context, s store.Shard) error {
 			_, _, err := s.List(ctx, "t", store.PlaceReady, 10, store.Mark{})
 			return err
 		}},
 		{
-			name: "export", right: []any{"0", int64(1), int64(3), []any{"t:1", "ready", "1", nil, nil, nil, "{}\nx"}, []any{"t:2"}, []any{"x", ""}},
+			name: "export", right: []any{"0", int64(1), int64(3), []any{"t:1", "ready", "1", nil, nil, nil, "1\nx"}, []any{"t:2"}, []any{"x", ""}},
 			takes: func(what string) bool { return fewer(what) || what == "value 6 is a list in which the last is missing" },
 			call: func(ctx context.Context, s store.Shard) error {
 				_, err := s.Export(ctx, "0", 10)

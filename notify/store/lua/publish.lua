@@ -3,8 +3,9 @@
 -- the order of their due times.
 -- ARGV: number of topics; then topic and number of its messages for each; then for each message, topic by topic:
 --   member; when: -DELAY, 0 for at once, or DUE, all in ms, followed by /TTL if it has one, or behind * for a broadcast; its
---   record without {"at":MS. DUE in the past is now but for broadcasts, and a time to live counts from DUE. Of a message that is
---   restored, when is JSON of what it had elsewhere: due, expires, broadcast, at, used (attempts); or died and reason of a dead letter.
+--   record without its times. DUE in the past is now but for broadcasts, and a time to live counts from DUE. Of a message that is
+--   restored, when is JSON of what it had elsewhere: due, expires, broadcast, times (of its record; missing: those of now), used
+--   (attempts); or died and reason of a dead letter.
 -- Reply: now in ms, then for each message its due time in ms, -1 if the id is in use, -2 if it is due past the year 9999,
 --   -3 if the ready set of its topic is foreign, -4 if the set of all broadcasts is, -5 if the schedule of its topic or the set
 --   of all topics that have one is, -6 if the dead letters of its topic are.
@@ -35,7 +36,8 @@ local function due_of(when)
   return all == '*' and n or math.max(n, now), ttl and math.min(n + ttl, MAX), all == '*'
 end
 
-local at = '{"at":' .. text(now)
+local at = text(now)
+local last, times = now, at -- of the last one that is due later: most of a batch are due alike
 local reply, seen = { now }, {}
 local records, expiries = {}, {}
 local broadcasts = { earliest = math.huge } -- a list of due times and members
@@ -55,11 +57,16 @@ for t = 1, topics do
     elseif due > MAX then
       due = -2
     else
-      local lists, begin = due <= now and ready or scheduled, at
+      local lists, begin = ready, at
+      if due > now then
+        lists = scheduled
+        if not all and due ~= last then last, times = due, at .. ',' .. text(due - now) end
+        if not all then begin = times end
+      end
       if had then
         restored = restored or { used = {}, reasons = {}, dead = undertaker() }
         local used, reasons = restored.used, restored.reasons
-        if had.at then begin = '{"at":' .. text(had.at) end
+        begin = had.times or had.died and at or begin
         if had.used then
           used[#used + 1] = member
           used[#used + 1] = had.used

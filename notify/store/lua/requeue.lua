@@ -1,5 +1,5 @@
--- Makes dead letters of a topic ready again, with all their attempts and their whole time to live; they wait in the schedule
--- where something of the topic is overdue. A broadcast waits for the carrier.
+-- Makes dead letters of a topic ready again, with all their attempts and their whole time to live, first due now; they wait in the
+-- schedule where something of the topic is overdue. A broadcast waits for the carrier.
 -- ARGV: topic; how many of the oldest; how many to pass over before them; or topic, 0, 0, then members.
 -- Reply: how many were requeued, and how many were left because their record is missing.
 local topic, oldest, pass = unpack(ARGV, 1, 3)
@@ -33,6 +33,7 @@ if #due > 0 then
   local put, at_once = place_due(topic, due, now, now)
   if not put then return foreign_place(topic, at_once) end
   take_dead(topic, due.members)
+  for _, member in ipairs(due.members) do put_first_due(member, now) end
   if at_once then ring(topic, #due.members, us) end
 end
 return { #due.members + #broadcasts.members, left }

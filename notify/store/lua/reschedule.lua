@@ -1,4 +1,5 @@
--- Gives a scheduled or ready message, or a broadcast that waits, another due time; its time to live counts from there.
+-- Gives a scheduled or ready message, or a broadcast that waits, another due time; its time to live counts from there. That of its
+-- first attempt it is, too, unless it has used up one.
 -- ARGV: topic, member, when: -DELAY, 0 for at once, or DUE, all in ms. DUE in the past is now but for broadcasts, and a time to
 --   live counts from DUE.
 -- Reply: the state it was in, '' if there is none, and where that was scheduled or ready: now in ms, 1 for a broadcast, and its
@@ -51,5 +52,6 @@ else
   if scheduled then take_scheduled(topic, member) end
 end
 if expiry then call('ZADD', EXPIRIES, expiry, member) end
+if used_in(try('HGET', ATTEMPTS, member)) == 0 then put_first_due(member, due) end
 if not later then ring(topic, 1, us) end
 return { state, now, 0, due }

@@ -3,12 +3,27 @@
 -- What scripts read of a record: its ttl and its limit of attempts, nil where one is missing or no such number, and whether
 -- it is a broadcast.
 local function line_of(record)
-  local ok, line = pcall(cjson.decode, string.match(record or '', '^[^\n]*'))
+  local object = string.match(record or '', '^%d+,?%d*,({[^\n]*)')
+  if not object then return {} end -- as that of nearly every record
+  local ok, line = pcall(cjson.decode, object)
   if not ok or type(line) ~= 'table' then return {} end
   local function number(value)
     if type(value) == 'number' and value >= 1 then return value end
   end
   return { ttl = number(line.ttl), attempts = number(line.attempts), broadcast = line.mode == 'broadcast' }
+end
+
+-- Has the record of a message tell another due time of its first attempt, once the message stands there. A foreign record stays.
+local function put_first_due(member, due)
+  local record = call('HGET', MESSAGES, member) or ''
+  local line, body = string.match(record, '^([^\n]*)(\n.*)$')
+  local at, object = string.match(line or '', '^(%d+)(.*)$')
+  if not at then return end
+  local after, behind = string.match(object, '^,([1-9]%d*)(.*)$')
+  object = behind or object
+  if at + (after or 0) > MAX or object ~= '' and string.sub(object, 1, 2) ~= ',{' then return end
+  local times = due > tonumber(at) and at .. ',' .. text(due - at) or at
+  call('HSET', MESSAGES, member, times .. object .. body)
 end
 
 -- The records of members, in their order and false for one that is missing,

@@ -1,0 +1,285 @@
+package notify_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// firstDue returns when the first attempt of a message is due.
+func firstDue(t testing.TB, pub *notify.Publisher, id string) time.Time {
+	t.Helper()
+	info, err := pub.Inspect(t.Context(), topic, id)
+	if err != nil || info.Fault != nil {
+		t.Fatal(err, info.Fault)
+	}
+	return info.FirstDue
+}
+
+// A course is what becomes of one message, whose id is a.
+type course struct {
+	t     *testing.T
+	store *notify.Store
+	pub   *notify.Publisher
+	work  *subscribers.Claimer
+	has   subscribers.Delivery // what was claimed last
+}
+
+func newCourse(t *testing.T) *course {
+	pub, store := open(t)
+	return &course{t: t, store: store, pub: pub, work: subscribers.NewClaimer(store)}
+}
+
+// publish publishes the message.
+func (c *course) publish(m notify.Message) notify.Publication {
+	c.t.Helper()
+	m.Topic, m.ID, m.Body = topic, "a", []byte("x")
+	return publish(c.t, c.pub, m)
+}
+
+// reschedule gives the message another due time.
+func (c *course) reschedule(delay time.Duration, due time.Time) notify.Publication {
+	c.t.Helper()
+	p, err := c.pub.Reschedule(c.t.Context(), topic, "a", delay, due)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return p
+}
+
+// claim claims the message when it is ready, and expects what it tells of itself.
+func (c *course) claim(lease time.Duration, first time.Time) {
+	c.t.Helper()
+	storetest.Eventually(c.t, "it is claimed", func() bool {
+		ds, err := c.work.Claim(c.t.Context(), topic, 1, lease, 0)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if len(ds) == 1 {
+			c.has = ds[0]
+		}
+		return len(ds) == 1
+	})
+	if !c.has.FirstDue.Equal(first) {
+		c.t.Errorf("attempt %d, due %v, was first due %v; want %v", c.has.Attempt, c.has.Due, c.has.FirstDue, first)
+	}
+}
+
+// nack gives the message back as not done.
+func (c *course) nack() {
+	c.t.Helper()
+	if _, err := c.work.Nack(c.t.Context(), c.has, time.Millisecond, "not now"); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// want expects what is known of the message.
+func (c *course) want(what string, first time.Time) {
+	c.t.Helper()
+	if got := firstDue(c.t, c.pub, "a"); !got.Equal(first) {
+		c.t.Errorf("%s: first due %v, want %v", what, got, first)
+	}
+}
+
+// A retry is due later than the first attempt was, and leaves that.
+func TestFirstDue(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		m    notify.Message
+	}{
+		{"at once", notify.Message{}},
+		{"by a delay", notify.Message{Delay: 20 * time.Millisecond}},
+		{"at a time", notify.Message{Due: time.Now().Add(20 * time.Millisecond)}},
+		{"in the past", notify.Message{Due: past}},
+		{"with all that a record holds", notify.Message{Delay: 20 * time.Millisecond, TTL: anHour, MaxAttempts: 9, Headers: map[string]string{"k": "v"}, ContentType: "a/b"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCourse(t)
+			carry(t, c.store)
+			first := c.publish(test.m).Due
+			c.want("published", first)
+			c.claim(anHour, first)
+			c.nack()
+			c.want("nacked", first)
+			c.claim(subscribers.MinLease, first)
+			c.claim(anHour, first) // when the lease has ended
+			if c.has.Attempt != 3 || !c.has.Due.After(first) {
+				t.Errorf("attempt %d, due %v, after one that was due %v", c.has.Attempt, c.has.Due, first)
+			}
+			if _, err := c.work.Release(t.Context(), topic, []subscribers.Delivery{c.has}); err != nil {
+				t.Fatal(err)
+			}
+			c.want("released", first)
+			c.claim(anHour, first)
+		})
+	}
+}
+
+// What is due in the past is first due when it is published: no time is before that.
+func TestFirstDueInThePast(t *testing.T) {
+	c := newCourse(t)
+	c.publish(notify.Message{Due: past})
+	info, err := c.pub.Inspect(t.Context(), topic, "a")
+	if err != nil || !info.FirstDue.Equal(info.Published) {
+		t.Errorf("first due %v, published %v, %v", info.FirstDue, info.Published, err)
+	}
+}
+
+// A message that nobody had in hand is first due when it was rescheduled to, one that used up an attempt when it was before.
+func TestFirstDueRescheduled(t *testing.T) {
+	for _, m := range []notify.Message{{}, {Delay: anHour}, {MaxAttempts: 5}, {Delay: anHour, ContentType: "a/b", Headers: map[string]string{"k": "v"}}} {
+		c := newCourse(t)
+		c.publish(m)
+		c.want("later", c.reschedule(2*anHour, time.Time{}).Due)
+		c.want("earlier", c.reschedule(anHour, time.Time{}).Due)
+		c.want("at a time", c.reschedule(0, future).Due)
+		first := c.reschedule(0, past).Due
+		c.want("in the past", first)
+		c.claim(anHour, first)
+		if _, err := c.work.Release(t.Context(), topic, []subscribers.Delivery{c.has}); err != nil {
+			t.Fatal(err)
+		}
+		first = c.reschedule(0, time.Time{}).Due
+		c.claim(anHour, first) // released, it had used up none
+		c.nack()
+		c.reschedule(anHour, time.Time{})
+		c.want("later, after an attempt", first)
+		c.reschedule(0, past)
+		c.claim(anHour, first)
+		info, err := c.pub.Inspect(t.Context(), topic, "a")
+		if err != nil || info.ContentType != m.ContentType || info.MaxAttempts != m.MaxAttempts || string(info.Body) != "x" || !cmp.Equal(info.Headers, m.Headers) {
+			t.Errorf("it is %+v, %v; published was %+v", info, err, m)
+		}
+	}
+}
+
+// A dead letter that is requeued begins anew.
+func TestFirstDueRequeued(t *testing.T) {
+	c := newCourse(t)
+	first := c.publish(notify.Message{TTL: anHour}).Due
+	c.claim(anHour, first)
+	if _, err := c.work.Bury(t.Context(), c.has, "no use"); err != nil {
+		t.Fatal(err)
+	}
+	c.want("dead", first)
+	storetest.Eventually(t, "the clock of Redis goes on", func() bool { return redisTime(t, c.store).Sub(first) > 2*time.Millisecond })
+	if n, err := subscribers.NewDeadLetters(c.store).Requeue(t.Context(), topic, "a"); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	info, err := c.pub.Inspect(t.Context(), topic, "a")
+	if err != nil || !info.FirstDue.Equal(info.Due) || !info.FirstDue.After(first) {
+		t.Errorf("first due %v, due %v, %v; it was %v", info.FirstDue, info.Due, err, first)
+	}
+	c.claim(anHour, info.Due)
+}
+
+// Where the clock of Redis was set back since a publish, no time is before that: records hold no negative one.
+func TestFirstDueBeforeThePublish(t *testing.T) {
+	c := newCourse(t)
+	c.publish(notify.Message{})
+	record := notify.EncodeTimes(future, future) + ",{\"attempts\":3}\nx"
+	write := func() {
+		c.store.Client().HSet(t.Context(), c.store.Keys().Messages(), notify.Member(topic, "a"), record)
+	}
+	read := func(what string) {
+		t.Helper()
+		got, err := c.store.Client().HGet(t.Context(), c.store.Keys().Messages(), notify.Member(topic, "a")).Result()
+		if err != nil || got != record {
+			t.Errorf("%s: the record is %q, %v; want %q", what, got, err, record)
+		}
+	}
+	write()
+	c.reschedule(0, time.Time{})
+	read("rescheduled")
+	bury(t, c.store, 1)
+	write()
+	if n, err := subscribers.NewDeadLetters(c.store).Requeue(t.Context(), topic, "a"); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	read("requeued")
+}
+
+// Broadcasts have no first attempt: they have a due time.
+func TestFirstDueOfBroadcasts(t *testing.T) {
+	c := newCourse(t)
+	c.publish(notify.Message{Broadcast: true, Delay: anHour})
+	c.want("published", time.Time{})
+	c.reschedule(2*anHour, time.Time{})
+	c.want("rescheduled", time.Time{})
+}
+
+// What is exported is restored with the due time of its first attempt, and what says none of it as well as can be.
+func TestFirstDueRestored(t *testing.T) {
+	c := newCourse(t)
+	first := c.publish(notify.Message{Delay: anHour}).Due
+	record, err := c.store.Client().HGet(t.Context(), c.store.Keys().Messages(), notify.Member(topic, "a")).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.store.Client().HSet(t.Context(), c.store.Keys().Attempts(), notify.Member(topic, "a"), 1)
+	c.reschedule(2*anHour, time.Time{}) // as a retry is
+	lines, _ := export(t, c.store)
+	other := newCourse(t)
+	wantRestored(t, other.store, lines)
+	other.want("restored", first)
+	if got := other.store.Client().HGet(t.Context(), other.store.Keys().Messages(), notify.Member(topic, "a")).Val(); got != record {
+		t.Errorf("the record is %q, want %q", got, record)
+	}
+
+	const published = `"published":"2020-01-01T00:00:00Z"`
+	line := func(rest string) []string {
+		return []string{`{"topic":"order.timeout","id":"a","body":"",` + rest + `}`}
+	}
+	at := func(text string) time.Time {
+		when, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return when
+	}
+	for rest, want := range map[string]time.Time{
+		`"due":"2199-01-02T03:04:05.678Z","restore":{` + published + `}`:                                                         future,
+		`"due":"2199-01-02T03:04:05.678Z","restore":{` + published + `,"first_due":"2021-01-01T00:00:00Z","attempts_used":1}`:    at("2021-01-01T00:00:00Z"),
+		`"due":"2199-01-02T03:04:05.678Z","restore":{` + published + `,"first_due":"2019-01-01T00:00:00Z"}`:                      at("2020-01-01T00:00:00Z"),
+		`"due":"2199-01-02T03:04:05.678Z","restore":{}`:                                                                          future,
+		`"restore":{"died":"2022-01-01T00:00:00Z",` + published + `}`:                                                            at("2020-01-01T00:00:00Z"),
+		`"restore":{"died":"2022-01-01T00:00:00Z",` + published + `,"first_due":"2021-01-01T00:00:00Z"}`:                         at("2021-01-01T00:00:00Z"),
+		`"mode":"broadcast","due":"2199-01-02T03:04:05.678Z","restore":{` + published + `}`:                                      {},
+		`"mode":"broadcast","restore":{"died":"2199-01-01T00:00:00Z"}`:                                                           {},
+		`"due":"2199-01-02T03:04:05.678Z","ttl":"1h","restore":{` + published + `,"first_due":"2021-01-01T00:00:00.001Z"}`:       at("2021-01-01T00:00:00.001Z"),
+		`"due":"2199-01-02T03:04:05.678Z","restore":{"published":"2300-01-01T00:00:00Z","first_due":"9999-12-31T23:59:59.999Z"}`: notify.MaxDue,
+	} {
+		c := newCourse(t)
+		wantRestored(t, c.store, line(rest))
+		c.want(rest, want)
+	}
+}
+
+// A line that was broken is told as an ErrRecord, moved on by no script, and written over by none.
+func TestFirstDueOfForeignRecords(t *testing.T) {
+	for _, raw := range badRecords {
+		c := newCourse(t)
+		c.publish(notify.Message{Delay: anHour})
+		key, member := c.store.Keys().Messages(), notify.Member(topic, "a")
+		if err := c.store.Client().HSet(t.Context(), key, member, raw).Err(); err != nil {
+			t.Fatal(err)
+		}
+		c.reschedule(0, time.Time{})
+		got := c.store.Client().HGet(t.Context(), key, member).Val()
+		if _, err := notify.DecodeRecord(got); err == nil && strings.Contains(raw, "\n") {
+			t.Errorf("%q became %q", raw, got)
+		}
+		if ds, err := c.work.Claim(t.Context(), topic, 1, anHour, 0); len(ds) != 0 || err != nil {
+			t.Errorf("%q is claimed as %+v, %v", raw, ds, err)
+		}
+		if n, err := subscribers.NewDeadLetters(c.store).Requeue(t.Context(), topic, "a"); n != 1 || err != nil {
+			t.Errorf("%q: requeued %d, %v", raw, n, err)
+		}
+	}
+}
