@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -82,10 +81,7 @@ func (g *Gate) claimOf(data []byte) (max int, lease time.Duration, err error) {
 // claimed returns a claimed message as it is sent. Its reply subject settles it.
 func (g *Gate) claimed(d subscribers.Delivery, secret []byte) *nats.Msg {
 	t := token{topic: d.Topic, id: d.ID, receipt: d.Receipt, attempt: d.Attempt, lease: d.Lease}
-	h := eventHeader(g.source(), d.Topic, d.ID, d.Due, d.Record)
-	h.Set("Bellhop-Attempt", strconv.Itoa(d.Attempt))
-	h.Set("Bellhop-Lease-Until", d.Receipt.Until().UTC().Format(timeFormat))
-	return &nats.Msg{Reply: g.o.Prefix + ".settle." + t.seal(secret), Header: h, Data: d.Body}
+	return &nats.Msg{Reply: g.o.Prefix + ".settle." + t.seal(secret), Header: g.deliveryHeader(&d), Data: d.Body}
 }
 
 // buryTooLarge buries a message that NATS can never carry. Where that fails its

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -183,10 +182,7 @@ func (d *delivering) settled(answer *nats.Msg) (bool, error) {
 
 // deliveryMessage returns a message as it is sent to who listens.
 func (d *delivering) deliveryMessage(m *subscribers.Delivery, reply string) *nats.Msg {
-	h := eventHeader(d.source(), m.Topic, m.ID, m.Due, m.Record)
-	h.Set("Bellhop-Attempt", strconv.Itoa(m.Attempt))
-	h.Set("Bellhop-Lease-Until", m.Receipt.Until().UTC().Format(timeFormat))
-	return &nats.Msg{Subject: d.o.Prefix + ".deliver." + m.Topic, Reply: reply, Header: h, Data: m.Body}
+	return &nats.Msg{Subject: d.o.Prefix + ".deliver." + m.Topic, Reply: reply, Header: d.deliveryHeader(m), Data: m.Body}
 }
 
 // deny takes note of what a connection is not permitted, if deliveries need it:

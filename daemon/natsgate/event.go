@@ -2,12 +2,14 @@ package natsgate
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // timeFormat is RFC 3339 to the millisecond.
@@ -30,6 +32,14 @@ func eventHeader(source, topic, id string, due time.Time, of notify.Record) nats
 	for name, value := range of.Headers {
 		h.Set(carryHeader+name, value)
 	}
+	return h
+}
+
+// deliveryHeader returns the headers of a claimed message: those of the event, and ours.
+func (g *Gate) deliveryHeader(d *subscribers.Delivery) nats.Header {
+	h := eventHeader(g.source(), d.Topic, d.ID, d.Due, d.Record)
+	h.Set("Bellhop-Attempt", strconv.Itoa(d.Attempt))
+	h.Set("Bellhop-Lease-Until", d.Receipt.Until().UTC().Format(timeFormat))
 	return h
 }
 
