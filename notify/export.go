@@ -170,7 +170,7 @@ func (e *export) write(i Info) error {
 // a death, and never for what would be handed out.
 func (i Info) restorable(now time.Time) Line {
 	line := i.Line()
-	line.Died, line.Reason, line.AttemptsUsed = nil, "", 0
+	line.FirstDue, line.Died, line.Reason, line.AttemptsUsed = nil, nil, "", 0
 	r := &Restore{}
 	line.Restore = r
 	if i.Published.UnixMilli() > 0 {

@@ -24,6 +24,7 @@ type Line struct {
 	BodyBase64  []byte            `json:"body_base64,omitempty"`           // anything
 
 	// Of a dead letter. Publishing ignores them: what died is a message again.
+	FirstDue     *time.Time `json:"first_due,omitempty"`
 	Died         *time.Time `json:"died,omitempty"`
 	Reason       string     `json:"reason,omitempty"`
 	AttemptsUsed int        `json:"attempts_used,omitempty"`
@@ -103,6 +104,9 @@ func (i Info) Line() Line {
 	if !i.Died.IsZero() {
 		died := i.Died.UTC()
 		line.Died = &died
+		if first := i.FirstDue.UTC(); !first.IsZero() {
+			line.FirstDue = &first
+		}
 	}
 	switch text := string(i.Body); {
 	case i.lost():

@@ -37,7 +37,7 @@ func (r Receipt) withDigit(of Receipt) Receipt { return Receipt(store.WithDigit(
 type Delivery struct {
 	Topic   string
 	ID      string
-	Due     time.Time // since when it is ready; after a failed attempt, of the new one
+	Due     time.Time // since when it is ready; after a failed attempt, of the new one, while FirstDue stays
 	Attempt int       // 1 on first delivery
 	Receipt Receipt
 	Lease   time.Duration // that the claim gave

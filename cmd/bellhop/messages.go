@@ -125,6 +125,9 @@ func (a *app) writeInfo(w io.Writer, i notify.Info) {
 	row("mode", i.Mode())
 	row("state", i.State.String())
 	row("due", a.when(i.Due))
+	if !i.FirstDue.Equal(i.Due) {
+		row("first due", a.when(i.FirstDue))
+	}
 	row("leased until", a.when(i.Until))
 	row("died", a.when(i.Died))
 	row("reason", i.Reason)

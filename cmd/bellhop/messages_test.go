@@ -97,6 +97,11 @@ func TestDeadLetters(t *testing.T) {
 	s.kill("t", 4)
 	contains(t, s.call("dead", "list", "t"), "ID  STATE", "exit status 65: broken (buried by the handler)")
 	contains(t, s.fails(exitFailed, "reschedule", "t", "1", "--now"), "message is dead: requeue it instead")
+	contains(t, s.call("inspect", "t", "1"), "first due ", "died ")
+	s.call("publish", "later", "--id", "1", "--delay", "1h", "--body", "x")
+	if out := s.call("inspect", "later", "1"); strings.Contains(out, "first due") {
+		t.Errorf("what is due for the first time is shown with two due times:\n%s", out)
+	}
 	if out := s.call("dead", "requeue", "t", "1"); out != "requeued 1\n" {
 		t.Errorf("got %q", out)
 	}
@@ -112,7 +117,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("%d lines, want 2:\n%s", n, lines)
 	}
 	var line notify.Line
-	if err := json.Unmarshal([]byte(lines[:strings.Index(lines, "\n")]), &line); err != nil || line.Reason == "" || line.Died == nil || line.Body == nil {
+	if err := json.Unmarshal([]byte(lines[:strings.Index(lines, "\n")]), &line); err != nil || line.Reason == "" || line.Died == nil || line.FirstDue == nil || line.Body == nil {
 		t.Errorf("got %+v, %v", line, err)
 	}
 	path := filepath.Join(t.TempDir(), "dead.jsonl")

@@ -127,10 +127,10 @@ func TestMessageOf(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
 	got, err := json.Marshal(api.MessageOf(notify.Info{
 		Topic: "a", ID: "1", State: notify.Dead, Died: at, Reason: "expired", Attempts: 2,
-		Record: notify.Record{Published: at, TTL: time.Hour, MaxAttempts: 5, Headers: map[string]string{"A": "1"}, Body: []byte{0xff}},
+		Record: notify.Record{Published: at, FirstDue: at.Add(time.Minute), TTL: time.Hour, MaxAttempts: 5, Headers: map[string]string{"A": "1"}, Body: []byte{0xff}},
 		Fault:  errors.New("foreign"),
 	}))
-	want := `{"topic":"a","id":"1","state":"dead","died":"2030-01-02T02:04:05Z","reason":"expired","attempts_used":2,"attempts":5,` +
+	want := `{"topic":"a","id":"1","state":"dead","first_due":"2030-01-02T02:05:05Z","died":"2030-01-02T02:04:05Z","reason":"expired","attempts_used":2,"attempts":5,` +
 		`"ttl_ms":3600000,"published":"2030-01-02T02:04:05Z","headers":{"A":"1"},"body_base64":"/w==","fault":"foreign"}`
 	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
 		t.Error(err, diff)

@@ -67,6 +67,7 @@ type Message struct {
 	Mode         string            `json:"mode,omitempty" enum:"broadcast" doc:"broadcast, for everyone who listens; missing: for one worker"`
 	State        notify.State      `json:"state" enum:"scheduled,ready,leased,dead"`
 	Due          *time.Time        `json:"due,omitempty" doc:"of a scheduled or ready one"`
+	FirstDue     *time.Time        `json:"first_due,omitempty" doc:"of its first attempt, which a retry leaves; a broadcast has none"`
 	Until        *time.Time        `json:"until,omitempty" doc:"the end of the lease of a leased one"`
 	Died         *time.Time        `json:"died,omitempty" doc:"of a dead one"`
 	Reason       string            `json:"reason,omitempty" doc:"why it died"`
@@ -85,7 +86,7 @@ type Message struct {
 func MessageOf(i notify.Info) Message {
 	m := Message{
 		Topic: i.Topic, ID: i.ID, Mode: i.Mode(), State: i.State,
-		Due: given(i.Due), Until: given(i.Until), Died: given(i.Died), Reason: i.Reason, TTLMs: Ms(i.TTL),
+		Due: given(i.Due), FirstDue: given(i.FirstDue), Until: given(i.Until), Died: given(i.Died), Reason: i.Reason, TTLMs: Ms(i.TTL),
 		AttemptsUsed: i.Attempts, Attempts: i.MaxAttempts, Expires: given(i.Expires), Published: given(i.Published),
 		ContentType: i.ContentType, Headers: i.Headers, Text: TextOf(i.Body),
 	}
@@ -147,12 +148,14 @@ type Delivery struct {
 	Key
 	Receipt subscribers.Receipt `json:"receipt" doc:"settles it: the end of the lease, in Unix microseconds by the clock of Redis"`
 	Attempt int                 `json:"attempt" doc:"1 on first delivery"`
+
+	FirstDue *time.Time `json:"first_due,omitempty" doc:"of the first attempt: due is that of this one"`
 	Handed
 }
 
 // DeliveryOf returns a claimed message as it is told.
 func DeliveryOf(d subscribers.Delivery) Delivery {
-	return Delivery{Key: Key{d.Topic, d.ID}, Receipt: d.Receipt, Attempt: d.Attempt, Handed: HandedOf(d.Due, d.Record)}
+	return Delivery{Key: Key{d.Topic, d.ID}, Receipt: d.Receipt, Attempt: d.Attempt, FirstDue: given(d.FirstDue), Handed: HandedOf(d.Due, d.Record)}
 }
 
 // Claimed are messages that were claimed.

@@ -22,7 +22,7 @@ var curls = []struct{ command, prints string }{
 	},
 	{
 		`curl localhost:8420/v1/topics/order.timeout/messages/4711`,
-		`{"topic":"order.timeout","id":"4711","state":"scheduled","due":"TIME","attempts_used":0,"published":"TIME","content_type":"application/x-www-form-urlencoded","body":"EUR 10"}`,
+		`{"topic":"order.timeout","id":"4711","state":"scheduled","due":"TIME","first_due":"TIME","attempts_used":0,"published":"TIME","content_type":"application/x-www-form-urlencoded","body":"EUR 10"}`,
 	},
 	{
 		`curl -X PATCH 'localhost:8420/v1/topics/order.timeout/messages/4711?delay=1h'`,
@@ -30,7 +30,7 @@ var curls = []struct{ command, prints string }{
 	},
 	{
 		`curl 'localhost:8420/v1/topics/order.timeout/messages?state=scheduled'`,
-		`{"messages":[{"topic":"order.timeout","id":"4711","state":"scheduled","due":"TIME","attempts_used":0,"published":"TIME","content_type":"application/x-www-form-urlencoded","body":"EUR 10"}]}`,
+		`{"messages":[{"topic":"order.timeout","id":"4711","state":"scheduled","due":"TIME","first_due":"TIME","attempts_used":0,"published":"TIME","content_type":"application/x-www-form-urlencoded","body":"EUR 10"}]}`,
 	},
 	{`curl -X DELETE localhost:8420/v1/topics/order.timeout/messages/4711`, `{"cancelled":true,"was":"scheduled"}`},
 	{`curl -w '%{http_code}' -o /dev/null localhost:8420/v1/topics/order.timeout/messages/4711`, `404`},
@@ -41,18 +41,18 @@ var curls = []struct{ command, prints string }{
 	},
 	{
 		`curl -X POST 'localhost:8420/v1/topics/a/claim?wait=5s'`,
-		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"due":"TIME","published":"TIME","body":"x"}]}`,
+		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"first_due":"TIME","due":"TIME","published":"TIME","body":"x"}]}`,
 	},
 	{`curl -X POST "localhost:8420/v1/topics/a/messages/1/extend?receipt=$RECEIPT&lease=1m"`, `{"receipt":RECEIPT}`},
 	{`curl -w '%{http_code}' -X POST "localhost:8420/v1/topics/a/messages/1/nack?receipt=$RECEIPT&dead=true&reason=no"`, `204`},
 	{
 		`curl localhost:8420/v1/topics/a/dead`,
-		`{"messages":[{"topic":"a","id":"1","state":"dead","died":"TIME","reason":"no","attempts_used":1,"published":"TIME","body":"x"}]}`,
+		`{"messages":[{"topic":"a","id":"1","state":"dead","first_due":"TIME","died":"TIME","reason":"no","attempts_used":1,"published":"TIME","body":"x"}]}`,
 	},
 	{`curl -X POST 'localhost:8420/v1/topics/a/dead/requeue?all=true'`, `{"count":1}`},
 	{
 		`curl -X POST 'localhost:8420/v1/topics/a/claim'`,
-		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"due":"TIME","published":"TIME","body":"x"}]}`,
+		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"first_due":"TIME","due":"TIME","published":"TIME","body":"x"}]}`,
 	},
 	{`curl -w '%{http_code}' -X POST "localhost:8420/v1/topics/a/messages/1/ack?receipt=$RECEIPT"`, `204`},
 	{`curl -d "[{\"id\":\"1\",\"receipt\":$RECEIPT}]" localhost:8420/v1/topics/a/ack`, `{"acked":0,"lost":["1"]}`},

@@ -81,6 +81,9 @@ func setRaw(h http.Header, d subscribers.Delivery) {
 	h.Set("Bellhop-Receipt", strconv.FormatInt(int64(d.Receipt), 10))
 	h.Set("Bellhop-Attempt", strconv.Itoa(d.Attempt))
 	h.Set("Bellhop-Due", d.Due.UTC().Format(time.RFC3339Nano))
+	if !d.FirstDue.IsZero() {
+		h.Set("Bellhop-First-Due", d.FirstDue.UTC().Format(time.RFC3339Nano))
+	}
 	h.Set("Bellhop-Published", d.Published.UTC().Format(time.RFC3339Nano))
 	for name, value := range d.Headers {
 		h[keepHeader+name] = []string{value} // in the case that it was published in
@@ -99,6 +102,7 @@ func documentRaw(o *huma.Operation) {
 		"Bellhop-Receipt":   {Description: "with as=body: settles it", Schema: number},
 		"Bellhop-Attempt":   {Description: "with as=body: 1 on first delivery", Schema: number},
 		"Bellhop-Due":       {Description: "with as=body: since when it is ready", Schema: text},
+		"Bellhop-First-Due": {Description: "with as=body: due time of the first attempt", Schema: text},
 		"Bellhop-Published": {Description: "with as=body. Beside these there is Bellhop-Header-NAME for each header of the message", Schema: text},
 	}
 	o.Responses["204"] = &huma.Response{Description: "With as=body: there was no message, not even within the wait."}

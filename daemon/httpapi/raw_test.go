@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -35,6 +36,10 @@ func TestClaimAsBody(t *testing.T) {
 		receipt, err := strconv.ParseInt(got.header.Get("Bellhop-Receipt"), 10, 64)
 		if err != nil || receipt < 2 {
 			t.Errorf("the receipt is %d, %v", receipt, err)
+		}
+		first, err := time.Parse(time.RFC3339, got.header.Get("Bellhop-First-Due"))
+		if due := got.header.Get("Bellhop-Due"); err != nil || due != first.Format(time.RFC3339Nano) {
+			t.Errorf("first due %v, %v; due %s", first, err, due)
 		}
 		want := map[string]string{
 			"Content-Type": "text/html; charset=\"ü\"", "Content-Length": strconv.Itoa(len(body)), "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox",

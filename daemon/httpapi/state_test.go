@@ -99,14 +99,15 @@ func TestNack(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	storetest.Set(t, s.store, "orders", notify.SettingsChange{Attempts: new(3), BackoffMin: new(time.Hour), BackoffMax: new(100 * time.Hour)})
 	s.call("POST", messages+"?id=a", "x").is(201)
-	s.call("POST", settle(s.claim("orders"), "nack", "&delay=0s&reason=first"), "").is(204)
+	first := s.claim("orders")
+	s.call("POST", settle(first, "nack", "&delay=0s&reason=first"), "").is(204)
 	if got := s.look("a"); got.State != notify.Scheduled && got.State != notify.Ready || got.AttemptsUsed != 1 {
 		t.Errorf("got %+v", got)
 	}
 	s.call("PATCH", messages+"/a", "").is(200).says(`"ready"`) // no carrier runs here
 	d := s.claim("orders")
-	if d.Attempt != 2 {
-		t.Errorf("attempt %d", d.Attempt)
+	if d.Attempt != 2 || !d.FirstDue.Equal(first.Due) || !d.FirstDue.Equal(*first.FirstDue) {
+		t.Errorf("got %+v after %+v", d, first)
 	}
 	s.call("POST", settle(d, "nack", ""), "").is(204)
 	got := s.look("a")
@@ -116,7 +117,7 @@ func TestNack(t *testing.T) {
 	}
 	s.call("PATCH", messages+"/a", "").is(200)
 	s.call("POST", settle(s.claim("orders"), "nack", "&reason=third"), "").is(204)
-	if got := s.look("a"); got.State != notify.Dead || got.Reason == "" || got.AttemptsUsed != 3 {
+	if got := s.look("a"); got.State != notify.Dead || got.Reason == "" || got.AttemptsUsed != 3 || !got.FirstDue.Equal(first.Due) {
 		t.Errorf("got %+v", got)
 	}
 }

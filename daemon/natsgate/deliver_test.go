@@ -82,7 +82,7 @@ func TestDeliver(t *testing.T) {
 	want := nats.Header{
 		"ce-specversion": {"1.0"}, "ce-id": {"a"}, "ce-source": {"/" + store.Keys().Prefix() + "/order.timeout"}, "ce-type": {"order.timeout"},
 		"ce-time": {due.UTC().Format("2006-01-02T15:04:05.000Z")}, "ce-datacontenttype": {"text/plain;%20charset=utf-8"},
-		"Bellhop-Attempt": {"1"}, "Bellhop-Header-trace": {"t1"}, "Bellhop-Lease-Until": m.Header["Bellhop-Lease-Until"],
+		"Bellhop-Attempt": {"1"}, "Bellhop-First-Due": {due.UTC().Format("2006-01-02T15:04:05.000Z")}, "Bellhop-Header-trace": {"t1"}, "Bellhop-Lease-Until": m.Header["Bellhop-Lease-Until"],
 	}
 	if until, err := time.Parse(time.RFC3339, m.Header.Get("Bellhop-Lease-Until")); err != nil || until.Before(due) {
 		t.Errorf("leased until %v, %v", until, err)

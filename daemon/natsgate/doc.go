@@ -73,7 +73,8 @@
 // A claim is answered by a message for each that was claimed, and at the end by
 // an empty one with the header Status: 204. It never waits. A claimed message
 // has the body as its data, the headers of CloudEvents' binary mode,
-// Bellhop-Attempt and Bellhop-Lease-Until. It is settled by an answer to its
+// Bellhop-Attempt, Bellhop-First-Due, which is the ce-time of its first attempt, and
+// Bellhop-Lease-Until. It is settled by an answer to its
 // reply subject: +ACK when it is done, -NAK to have it again after a backoff,
 // -NAK {"delay":"5s"} to choose when, +WPI for the time again that the claim
 // gave, +TERM or +TERM REASON to bury it. The reply subject stays the same

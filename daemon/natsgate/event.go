@@ -39,6 +39,9 @@ func eventHeader(source, topic, id string, due time.Time, of notify.Record) nats
 func (g *Gate) deliveryHeader(d *subscribers.Delivery) nats.Header {
 	h := eventHeader(g.source(), d.Topic, d.ID, d.Due, d.Record)
 	h.Set("Bellhop-Attempt", strconv.Itoa(d.Attempt))
+	if !d.FirstDue.IsZero() {
+		h.Set("Bellhop-First-Due", d.FirstDue.UTC().Format(timeFormat))
+	}
 	h.Set("Bellhop-Lease-Until", d.Receipt.Until().UTC().Format(timeFormat))
 	return h
 }

@@ -137,7 +137,7 @@ func TestCancelRescheduleInspect(t *testing.T) {
 	got := read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"a"}`))
 	expires := future.Add(time.Hour)
 	want := api.Message{
-		Topic: topic, ID: "a", State: notify.Scheduled, Due: &future, Published: got.Published, Expires: &expires,
+		Topic: topic, ID: "a", State: notify.Scheduled, Due: &future, FirstDue: &future, Published: got.Published, Expires: &expires,
 		TTLMs: 3600000, Attempts: 3, ContentType: "text/plain", Text: api.TextOf([]byte("body of a")),
 	}
 	if diff := cmp.Diff(want, got); diff != "" || got.Published == nil {
