@@ -316,7 +316,7 @@ func TestChangesRaceWithTheCarry(t *testing.T) {
 	var all sync.WaitGroup
 	for i, m := range messages {
 		all.Go(func() {
-			time.Sleep(m.Delay + time.Duration(i%20-10)*100*time.Microsecond) // about when it is due
+			<-time.After(m.Delay + time.Duration(i%20-10)*100*time.Microsecond) // about when it is due: that is the race
 			var err error
 			var p notify.Publication
 			if i%2 == 0 {

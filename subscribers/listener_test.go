@@ -394,7 +394,7 @@ func TestListenersComeAndGo(t *testing.T) {
 				life, end := context.WithTimeout(ctx, rand.N(700*time.Millisecond))
 				err := l.Listen(life, r.pattern, func(ctx context.Context, b *subscribers.Broadcast) error {
 					if slow && rand.IntN(10) == 0 {
-						time.Sleep(rand.N(5 * time.Millisecond))
+						<-time.After(rand.N(5 * time.Millisecond)) // what slow handlers take
 					}
 					last.Store(int64(b.Position))
 					return r.h.handle(ctx, b)

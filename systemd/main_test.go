@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/systemd/sandbox"
 )
 
@@ -151,17 +152,15 @@ func (h *host) show(unit, property string) string {
 	return strings.TrimSpace(h.Run("systemctl", "show", "-P", property, unit))
 }
 
+// eventually waits until a condition is true, and reports false where that takes longer than deadline.
+func eventually(condition func() bool) bool { return storetest.Poll(look, deadline, condition) }
+
 // becomes waits until a property of a unit has a beginning.
 func (h *host) becomes(unit, property, want string) {
 	h.t.Helper()
 	var got string
-	for end := time.Now().Add(deadline); ; time.Sleep(look) {
-		if got = h.show(unit, property); strings.HasPrefix(got, want) {
-			return
-		}
-		if time.Now().After(end) {
-			h.t.Fatalf("%s of %s is %q, want %q:\n%s", property, unit, got, want, h.journal("-u", unit))
-		}
+	if !eventually(func() bool { got = h.show(unit, property); return strings.HasPrefix(got, want) }) {
+		h.t.Fatalf("%s of %s is %q, want %q:\n%s", property, unit, got, want, h.journal("-u", unit))
 	}
 }
 
@@ -183,10 +182,8 @@ func (h *host) journal(args ...string) string {
 // logs waits until a unit logged something.
 func (h *host) logs(unit, want string) {
 	h.t.Helper()
-	for end := time.Now().Add(deadline); !strings.Contains(h.journal("-u", unit), want); time.Sleep(look) {
-		if time.Now().After(end) {
-			h.t.Fatalf("%s does not log %q:\n%s", unit, want, h.journal("-u", unit))
-		}
+	if !eventually(func() bool { return strings.Contains(h.journal("-u", unit), want) }) {
+		h.t.Fatalf("%s does not log %q:\n%s", unit, want, h.journal("-u", unit))
 	}
 }
 
@@ -194,14 +191,9 @@ func (h *host) logs(unit, want string) {
 func (h *host) answers(path, want string, args ...string) {
 	h.t.Helper()
 	args = append(args, "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://127.0.0.1:8420"+path)
-	for end := time.Now().Add(deadline); ; time.Sleep(look) {
-		got, _ := h.Try("curl", args...) // 000 where nobody listens
-		if got == want {
-			return
-		}
-		if time.Now().After(end) {
-			h.t.Fatalf("%s answers %s, want %s:\n%s", path, got, want, h.journal("-u", service))
-		}
+	var got string
+	if !eventually(func() bool { got, _ = h.Try("curl", args...); return got == want }) { // 000 where nobody listens
+		h.t.Fatalf("%s answers %s, want %s:\n%s", path, got, want, h.journal("-u", service))
 	}
 }
 

@@ -163,10 +163,8 @@ func (l *load) goesOn() {
 		return len(l.handled)
 	}
 	enough := count() + 50
-	for end := time.Now().Add(deadline); count() < enough; time.Sleep(look) {
-		if time.Now().After(end) {
-			l.t.Fatalf("only %d messages are handled", count())
-		}
+	if !eventually(func() bool { return count() >= enough }) {
+		l.t.Fatalf("only %d messages are handled", count())
 	}
 }
 
@@ -226,8 +224,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 	t.Logf("with %d restarts: %s", 2*rounds, l.lateness())
 	enough()
-	for end := time.Now().Add(deadline); l.missing() > 0 && time.Now().Before(end); time.Sleep(look) {
-	}
+	eventually(func() bool { return l.missing() == 0 })
 	stop()
 
 	t.Logf("%d calls: %d cut off, %d told to try again", l.calls.Load(), l.cut.Load(), l.later.Load())

@@ -5,6 +5,7 @@ package systemd_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -71,7 +72,13 @@ func TestWatchdog(t *testing.T) {
 	h.Run("systemctl", "start", service)
 	h.becomes(service, "StatusText", "carrier")
 	pid := h.show(service, "MainPID")
-	time.Sleep(3 * time.Second) // three times what the watchdog waits: it is fed
+	fed := func() (us int) {
+		us, _ = strconv.Atoi(h.show(service, "WatchdogTimestampMonotonic"))
+		return us
+	}
+	if since := fed(); !eventually(func() bool { return fed() > since+3e6 }) { // three times what the watchdog waits
+		t.Errorf("it was fed last at %d us, and at %d before", fed(), since)
+	}
 	h.shows(service, "NRestarts", "0")
 	h.Run("kill", "-STOP", pid)
 	h.started(pid)

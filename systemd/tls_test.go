@@ -57,10 +57,8 @@ func (h *host) shown(p pair) error {
 // showsCert waits until new connections are shown a certificate.
 func (h *host) showsCert(p pair) {
 	h.t.Helper()
-	for end := time.Now().Add(deadline); h.shown(p) != nil; time.Sleep(look) {
-		if time.Now().After(end) {
-			h.t.Fatalf("the certificate is not served:\n%s", h.journal("-u", service))
-		}
+	if !eventually(func() bool { return h.shown(p) == nil }) {
+		h.t.Fatalf("the certificate is not served:\n%s", h.journal("-u", service))
 	}
 }
 

@@ -197,7 +197,7 @@ func (g *gate) through(c chunk) int {
 	shut, delay := g.shut, g.delay
 	g.mu.Unlock()
 	if delay > 0 {
-		time.Sleep(time.Until(c.at.Add(delay)))
+		<-time.After(time.Until(c.at.Add(delay))) // the way is that long
 	}
 	if shut != nil {
 		<-shut

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/faults/history"
 	"github.com/bellhopd/bellhop/notify/child"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // patience is how long anything may take that should happen soon: the machine may be busy.
@@ -22,11 +23,8 @@ const patience = 60 * time.Second
 
 // until waits for a condition.
 func until(what string, condition func() bool) error {
-	for end := time.Now().Add(patience); !condition(); {
-		if time.Now().After(end) {
-			return fmt.Errorf("waited %v for this: %s", patience, what)
-		}
-		time.Sleep(5 * time.Millisecond)
+	if !storetest.Poll(5*time.Millisecond, patience, condition) {
+		return fmt.Errorf("waited %v for this: %s", patience, what)
 	}
 	return nil
 }

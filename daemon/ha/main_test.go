@@ -104,9 +104,7 @@ func (l *ledger) missing() (lost []string) {
 // check waits until all that was promised has arrived, and fails the test for what is wrong.
 func (l *ledger) check(t *testing.T) {
 	t.Helper()
-	for end := time.Now().Add(storetest.Deadline); len(l.missing()) > 0 && time.Now().Before(end); {
-		time.Sleep(20 * time.Millisecond)
-	}
+	storetest.Poll(20*time.Millisecond, storetest.Deadline, func() bool { return len(l.missing()) == 0 })
 	if lost := l.missing(); len(lost) > 0 {
 		t.Errorf("%d were acknowledged and did not arrive, such as %s", len(lost), lost[0])
 	}

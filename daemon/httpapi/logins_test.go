@@ -62,7 +62,7 @@ func TestRefusedLoginsAreLoggedSeldom(t *testing.T) {
 			for range 10 {
 				refuse("192.0.2.1:1234")
 			}
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // of the bubble's clock
 		}
 		if n := lines(); n != 3 || strings.Count(log.String(), "requests=600 ") != 2 {
 			t.Errorf("%d lines:\n%s", n, &log)
@@ -74,7 +74,7 @@ func TestRefusedLoginsAreLoggedSeldom(t *testing.T) {
 		if n := lines(); n > 3+100+1 || !strings.Contains(log.String(), "address=others") || !strings.Contains(log.String(), "address=2001:db8:0:1::/64") {
 			t.Errorf("%d lines:\n%.2000s", n, &log)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // of the bubble's clock
 		refuse("@")
 		if !strings.Contains(log.String(), "address=local requests=1 ") {
 			t.Error("after a while another address is not logged")

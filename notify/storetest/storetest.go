@@ -125,12 +125,19 @@ func Port(t testing.TB) int {
 // Eventually waits until a condition is true, and fails the test when it takes longer than Deadline.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(Deadline); !condition(); {
-		if time.Now().After(end) {
-			t.Fatalf("waited %v for this: %s", Deadline, what)
-		}
-		time.Sleep(2 * time.Millisecond)
+	if !Poll(2*time.Millisecond, Deadline, condition) {
+		t.Fatalf("waited %v for this: %s", Deadline, what)
 	}
+}
+
+// Poll looks every so often whether a condition is true, and reports false where that took too long. It is for what another process does.
+func Poll(every, tooLong time.Duration, condition func() bool) bool {
+	for end := time.Now().Add(tooLong); !condition(); time.Sleep(every) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
 }
 
 // Receive waits for a value, and fails the test when it takes longer than Deadline.
