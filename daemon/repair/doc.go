@@ -18,7 +18,8 @@
 // delivered, and is removed. What stands in two places stays in the first of
 // these: leased, ready, scheduled, dead; a broadcast that waits stays among the
 // broadcasts. Sets that tell which topics have messages, and counters, are set to
-// what they should be. What belongs to nothing is removed. Each of these is told by its name.
+// what they should be. Of the settings of a topic those stay that can be read. What
+// belongs to nothing is removed. Each of these is told by its name.
 //
 // Who stands in a waiting list and is not there any more, because its process was
 // killed, is nothing that is out of place: the next ring drops it, and so does the

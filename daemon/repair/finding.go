@@ -15,6 +15,7 @@ const (
 	OfNothing                      // attempts, an expiry or a reason of what is not there
 	WrongIndex                     // a topic or a listener does not stand, or not as it should, among those that have something
 	WrongCount                     // a counter disagrees with what it counts
+	WrongSettings                  // settings that cannot be read, or are of what is no topic
 	NoListener                     // something is kept of a named listener that is not registered: its registration was lost
 	ForeignKey                     // a key is another program's
 	ForeignRecord                  // a record has no name of ours
@@ -30,6 +31,7 @@ var faults = [...]struct{ name, words string }{
 	OfNothing:     {"of nothing", "it belongs to nothing"},
 	WrongIndex:    {"index", "it does not stand there as it should"},
 	WrongCount:    {"count", "a counter that disagrees with what it counts"},
+	WrongSettings: {"settings", "settings that cannot be read, or are of no topic"},
 	NoListener:    {"no listener", "kept of a listener that is not registered"},
 	ForeignKey:    {"foreign key", "a key of another program"},
 	ForeignRecord: {"foreign record", "a record without a name of ours"},
