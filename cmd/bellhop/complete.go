@@ -30,7 +30,7 @@ func (a *app) complete(c *cobra.Command) {
 	}
 }
 
-// first completes the first argument. What follows is an id, or a command, which the shell knows.
+// first completes the first argument. What follows is an id, settings, or a command, which the shell knows.
 func (a *app) first(find finder) cobra.CompletionFunc {
 	found := a.found(find)
 	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
@@ -39,6 +39,8 @@ func (a *app) first(find finder) cobra.CompletionFunc {
 			return found(c, args, begun)
 		case strings.Contains(c.Use, "CMD"):
 			return nil, cobra.ShellCompDirectiveDefault
+		case strings.Contains(c.Use, "NAME=VALUE"):
+			return settingsLike(args[1:], begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

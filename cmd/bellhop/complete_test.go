@@ -46,6 +46,9 @@ func TestCompletion(t *testing.T) {
 		{"dead requeue m", "mail"},
 		{"dead purge m", "mail"},
 		{"dead export m", "mail"},
+		{"topics set m", "mail"},
+		{"topics settings m", "mail"},
+		{"topics settings mail ", ""},
 		{"work mail m", ""},
 		{"work mail -- m", ""},
 		{"inspect mail --state ", "scheduled ready leased dead"},
@@ -92,7 +95,7 @@ func TestCompletionIsBounded(t *testing.T) {
 func TestRedisFlag(t *testing.T) {
 	s := newShell(t)
 	for _, call := range []string{
-		"publish t --body x", "publish --file -", "broadcast t --body x", "topics", "listeners", "listeners remove n", "pause t", "resume t", "inspect t", "inspect t 1", "cancel t 1",
+		"publish t --body x", "publish --file -", "broadcast t --body x", "topics", "topics set t attempts=5", "topics settings", "listeners", "listeners remove n", "pause t", "resume t", "inspect t", "inspect t 1", "cancel t 1",
 		"reschedule t 1 --now", "dead list t", "dead requeue t 1", "dead purge t 1", "dead export t", "export -", "carrier", "doctor", "bench",
 	} {
 		r := s.feed(`{"topic":"t","body":"x"}`, append(strings.Fields(call), "--redis", "redis://127.0.0.1:1")...)

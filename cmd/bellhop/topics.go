@@ -22,7 +22,7 @@ func (a *app) topicsCommand() *cobra.Command {
 	var f choice
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "topics [PATTERN]",
-		Short: "Count the messages of each topic",
+		Short: "Count the messages of each topic, or look at and change settings",
 		Long: `Count the messages of each topic, or of those that a pattern names: scheduled,
 ready, leased and dead ones, and the subscribers that wait. Overdue is for how long
 the oldest ready message is due. Late is how late the last message was claimed, or
@@ -35,15 +35,20 @@ what is neither overdue for a minute, nor paused, nor has dead letters. Of very 
 topics --watch, --bad, --sort overdue and --sort rate, without a pattern, look at
 those that stand out and at the first ones by name; the last line is of all.
 
+A topic that is called set or settings is named behind two dashes.
+
 On a terminal columns that do not fit are left out and named, and long names have
 an … in their middle; elsewhere, and with --json, all is there.`,
 		Example: `  bellhop topics
   bellhop topics 'order.>' --sort ready --limit 20
   bellhop topics --bad
   bellhop topics --watch
-  bellhop topics --json | jq '.[] | select(.dead > 0)'`,
+  bellhop topics --json | jq '.[] | select(.dead > 0)'
+  bellhop topics set order.timeout attempts=5
+  bellhop topics settings order.timeout`,
 		Args: takes("[PATTERN]"),
 	})
+	c.AddCommand(a.topicsSetCommand(), a.topicsSettingsCommand())
 	flags := c.Flags()
 	flags.BoolVar(&f.watch, "watch", false, "count again each second, until Ctrl-C")
 	flags.StringVar(&f.sort, "sort", "", "order: name, overdue, dead, ready or rate (name; with --watch or --bad overdue)")

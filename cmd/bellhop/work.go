@@ -36,8 +36,9 @@ one variable is buried. How it exits decides:
   65  never to be done: the message is buried at once
   else, and by a signal: again after a backoff, until it is out of attempts
 
-The lease is extended while CMD runs. If it is lost, or a stop takes longer than
-BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s later. A second
+The lease, the backoff and the limit of attempts are settings of the topic: see
+bellhop topics set. The lease is extended while CMD runs. If it is lost, or a
+stop takes longer than BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s later. A second
 SIGTERM or Ctrl-C kills CMD and ends at once: what it had comes again later. At the
 end standard error tells how many were handled, and how many attempts failed.`,
 		Example: `  bellhop work greetings

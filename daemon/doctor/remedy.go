@@ -22,6 +22,8 @@ func Remedy(err error) string {
 	switch {
 	case errors.As(err, &missing):
 		return "" // it says so itself
+	case errors.Is(err, notify.ErrSettings):
+		return "'bellhop doctor --repair' sets them right"
 	case notify.Refused(err):
 		return "'bellhop doctor' tells which right is missing"
 	case notify.SentinelsRefuse(err):

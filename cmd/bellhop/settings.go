@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+func (a *app) topicsSetCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "set TOPIC NAME=VALUE...",
+		Short: "Change settings of a topic, or of all",
+		Long: `Change settings of a topic, and print what holds then. A topic need not have
+been used, and keeps its settings when nothing is left of it. With '*' for TOPIC,
+change what holds for all topics that have no settings of their own.
+
+` + settingDocs() + `
+What is not named stays as it is. NAME= has the default hold again: that of '*',
+or else the one in brackets. What a message or a claim asks for itself goes
+before settings. What a worker has in hand keeps the lease of its claim.`,
+		Example: `  bellhop topics set order.timeout attempts=5 lease=1m
+  bellhop topics set order.timeout attempts=
+  bellhop topics set '*' backoff_min=2s backoff_max=1h`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch len(args) {
+			case 0:
+				return misused("topic", "TOPIC is missing")
+			case 1:
+				return misused("settings", "NAME=VALUE is missing: give one or more of %s", strings.Join(api.SettingNames(), ", "))
+			}
+			return nil
+		},
+	})
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		change, err := readSettings(args[0], args[1:])
+		if err != nil {
+			return err
+		}
+		return a.tellSettings(ctx, s, args[0], func() (notify.TopicSettings, error) { return s.pub.Set(ctx, args[0], change) })
+	})
+}
+
+func (a *app) topicsSettingsCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "settings [TOPIC]",
+		Short: "Tell the settings of a topic, or of all",
+		Long: `Tell what holds for a topic, and where that comes from: it was set for the topic,
+or for the store, or it is built in. Without TOPIC, tell what holds for all topics
+that have no settings of their own, as with '*'.`,
+		Example: `  bellhop topics settings order.timeout
+  bellhop topics settings order.timeout --json | jq .lease_ms`,
+		Args: takes("[TOPIC]"),
+	})
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		topic := append(args, notify.AllTopics)[0]
+		return a.tellSettings(ctx, s, topic, func() (notify.TopicSettings, error) { return s.pub.Settings(ctx, topic) })
+	})
+}
+
+// settingDocs says of each setting what it is, and what is built in.
+func settingDocs() string {
+	var b strings.Builder
+	for _, f := range api.SettingFields() {
+		text := fmt.Sprintf("%s (%s)", f.Doc, settingText(notify.DefaultSettings, f))
+		for i, line := range wrap(text, 64) {
+			name := f.Name
+			if i > 0 {
+				name = ""
+			}
+			fmt.Fprintf(&b, "  %-12s %s\n", name, line)
+		}
+	}
+	return b.String()
+}
+
+// settingText returns a setting as it is written.
+func settingText(s notify.Settings, f api.Field) string {
+	value := reflect.ValueOf(s).FieldByIndex(f.Index).Interface()
+	if d, ok := value.(time.Duration); ok {
+		return store.Short(d)
+	}
+	return fmt.Sprint(value)
+}
+
+// readSettings reads changes that are given as NAME=VALUE. The error is a joined
+// notify.Fault for each that is wrong.
+func readSettings(topic string, given []string) (notify.SettingsChange, error) {
+	var all []api.SettingText
+	var faults []error
+	for _, one := range given {
+		name, value, ok := strings.Cut(one, "=")
+		switch {
+		case !ok:
+			faults = append(faults, notify.Faultf("settings", "setting %q: write NAME=VALUE", one))
+		case value == "":
+			all = append(all, api.SettingText{Name: name})
+		default:
+			all = append(all, api.SettingText{Name: name, Text: &value})
+		}
+	}
+	if len(all) == 0 {
+		return notify.SettingsChange{}, errors.Join(faults...)
+	}
+	change, err := api.ReadSettings(topic, all)
+	return change, errors.Join(append(faults, err)...)
+}
+
+// tellSettings has settings of a topic looked at or changed, and prints what holds then.
+func (a *app) tellSettings(ctx context.Context, s *session, topic string, do func() (notify.TopicSettings, error)) error {
+	common, err := s.pub.Settings(ctx, notify.AllTopics)
+	if err != nil && !errors.Is(err, notify.ErrSettings) { // which a change of them mends
+		return err
+	}
+	holds, err := do()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(api.SettingsOf(topic, holds))
+	}
+	rows := [][]string{{"NAME", "VALUE", "FROM"}}
+	for _, f := range api.SettingFields() {
+		from := "built in"
+		switch own := slices.Contains(holds.Own, f.Name); {
+		case own && topic != notify.AllTopics:
+			from = "topic"
+		case own || topic != notify.AllTopics && slices.Contains(common.Own, f.Name):
+			from = "store"
+		}
+		rows = append(rows, []string{f.Name, settingText(holds.Settings, f), from})
+	}
+	a.printRows(rows)
+	return nil
+}
+
+// settingsLike returns the settings that may be given behind others, each with its =.
+func settingsLike(given []string, begun string) (names []string) {
+	for _, name := range api.SettingNames() {
+		is := func(one string) bool { return strings.HasPrefix(one, name+"=") }
+		if strings.HasPrefix(name, begun) && !slices.ContainsFunc(given, is) {
+			names = append(names, name+"=")
+		}
+	}
+	return names
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// wantTable checks the table of settings: lines of NAME VALUE FROM.
+func wantTable(t *testing.T, out string, want ...string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = strings.Join(strings.Fields(line), " ")
+		if len(line) > 80 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	if diff := cmp.Diff(append([]string{"NAME VALUE FROM"}, want...), lines); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestTopicSettings(t *testing.T) {
+	s := newShell(t)
+	wantTable(t, s.call("topics", "settings"),
+		"attempts 10 built in", "lease 30s built in", "backoff_min 1s built in", "backoff_max 10m built in", "paused false built in")
+	wantTable(t, s.call("topics", "set", "mail", "attempts=5", "lease=1m", "paused=true"),
+		"attempts 5 topic", "lease 1m topic", "backoff_min 1s built in", "backoff_max 10m built in", "paused true topic")
+	wantTable(t, s.call("topics", "set", "*", "lease=2m", "backoff_max=1d"),
+		"attempts 10 built in", "lease 2m store", "backoff_min 1s built in", "backoff_max 24h store", "paused false built in")
+	wantTable(t, s.call("topics", "set", "mail", "lease=", "backoff_min=5s"),
+		"attempts 5 topic", "lease 2m store", "backoff_min 5s topic", "backoff_max 24h store", "paused true topic")
+	wantTable(t, s.call("topics", "settings", "mail"),
+		"attempts 5 topic", "lease 2m store", "backoff_min 5s topic", "backoff_max 24h store", "paused true topic")
+	contains(t, s.call("topics"), "mail", " paused ")
+
+	want := `{"topic":"mail","attempts":5,"lease_ms":120000,"backoff_min_ms":5000,"backoff_max_ms":86400000,"paused":true,"own":["attempts","backoff_min","paused"]}` + "\n"
+	if out := s.call("topics", "settings", "mail", "--json"); out != want {
+		t.Errorf("got %s", out)
+	}
+	var all api.Settings
+	s.json(&all, "topics", "set", "*", "--json", "lease=", "backoff_max=")
+	if diff := cmp.Diff(api.Settings{Topic: "*", Attempts: 10, LeaseMs: 30_000, BackoffMinMs: 1000, BackoffMaxMs: 600_000, Own: []string{}}, all); diff != "" {
+		t.Error(diff)
+	}
+	s.call("resume", "mail")
+	s.json(&all, "topics", "set", "mail", "attempts=", "backoff_min=", "--json")
+	if len(all.Own) > 0 {
+		t.Errorf("got %+v", all)
+	}
+	contains(t, s.call("topics"), "no topic was published to yet")
+	contains(t, s.call("topics", "--", "set"), "no topic") // of that name
+}
+
+// All faults are told at once, a line each, and nothing is changed.
+func TestBadTopicSettings(t *testing.T) {
+	s := newShell(t)
+	s.call("topics", "set", "mail", "backoff_min=1m")
+	for _, test := range []struct {
+		args string
+		want []string
+	}{
+		{"set", []string{"TOPIC is missing", "run 'bellhop topics set --help'"}},
+		{"set mail", []string{"NAME=VALUE is missing: give one or more of attempts, lease, backoff_min, backoff_max, paused"}},
+		{"set mail atempts=5", []string{`setting "atempts": it is unknown; did you mean attempts? use attempts, lease,`}},
+		{"set mail atempts=5 lease=1 paused x=1 attempts=0", []string{`"atempts"`, `lease "1": write a duration`, `setting "paused": write NAME=VALUE`, `setting "x"`, `attempts "0": write a whole number from 1 to 1000000`}},
+		{"set mail attempts=5 attempts=", []string{"attempts: it is given twice"}},
+		{"set mail attempts", []string{`setting "attempts": write NAME=VALUE`}},
+		{"set mail =5", []string{`setting "": it is unknown`}},
+		{"set mail backoff_max=59s", []string{"backoff_max 59s: it is less than backoff_min, 1m; set both"}},
+		{"set mail backoff_min=2m backoff_max=1m attempts=x", []string{`attempts "x"`, "backoff_max 1m: it is less than backoff_min, 2m"}},
+		{"set * paused=true lease=1ms", []string{"lease 1ms: use 100ms to 24h", "paused: it cannot be set for all topics; pause each one"}},
+		{"set a..b attempts=5", []string{`invalid topic "a..b"`}},
+		{"set order.* attempts=5", []string{`invalid topic "order.*"`}},
+		{"settings a..b", []string{`invalid topic "a..b"`}},
+		{"settings a b", []string{`unexpected argument "b"`}},
+	} {
+		out := s.fails(exitUsage, append([]string{"topics"}, strings.Fields(test.args)...)...)
+		contains(t, out, test.want...)
+		if n := strings.Count(out, "bellhop: "); n < len(test.want) {
+			t.Errorf("%s: %d lines for %d faults:\n%s", test.args, n, len(test.want), out)
+		}
+	}
+	wantTable(t, s.call("topics", "settings", "mail"),
+		"attempts 10 built in", "lease 30s built in", "backoff_min 1m topic", "backoff_max 10m built in", "paused false built in")
+}
+
+// What a worker of the command does follows the settings of its topic.
+func TestWorkBySettings(t *testing.T) {
+	s := newShell(t)
+	s.call("topics", "set", "mail", "attempts=2", "backoff_min=1ms", "backoff_max=1ms")
+	p := s.start("serve")
+	p.await(1, "elected")
+	s.call("publish", "mail", "--id", "a", "--body", "x")
+	w := s.start("work", "mail", "--count", "1", "--", "sh", "-c", "echo attempt $MESSAGE_ATTEMPT; exit 1")
+	w.ends(exitDone)
+	contains(t, w.said(), "attempt 1\n", "attempt 2\n")
+	contains(t, s.call("inspect", "mail", "a"), "dead")
+}
+
+func TestCompletionOfSettings(t *testing.T) {
+	s := newShell(t)
+	for args, want := range map[string]string{
+		"topics set mail ":                     "attempts= lease= backoff_min= backoff_max= paused=",
+		"topics set mail b":                    "backoff_min= backoff_max=",
+		"topics set mail attempts=5 ":          "lease= backoff_min= backoff_max= paused=",
+		"topics set mail attempts=5 lease= pa": "paused=",
+		"topics set mail x":                    "",
+	} {
+		out := s.call(append([]string{"__complete"}, strings.Split(args, " ")...)...)
+		offered, directive, _ := strings.Cut(out, ":")
+		if got := strings.Join(strings.Fields(offered), " "); got != want || !strings.HasPrefix(directive, "6\n") { // no files, and no space behind it
+			t.Errorf("bellhop %s<Tab> offers %q :%q, want %q", args, got, directive, want)
+		}
+	}
+}
+
+// Settings that nobody of ours wrote are told with what sets them right, and doctor does.
+func TestUnreadableTopicSettings(t *testing.T) {
+	s := newShell(t)
+	s.call("topics", "set", "mail", "attempts=5")
+	store := storetest.At(t, s.setting("BELLHOP_REDIS_URL"), s.setting("BELLHOP_PREFIX"))
+	for field, value := range map[string]string{"mail:settings": " attempts=5 lease=soon", "*:settings": " attempts=0"} {
+		if err := store.Client().HSet(t.Context(), store.Keys().Topics(), field, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	contains(t, s.fails(exitFailed, "topics", "settings", "mail"), "settings of mail: unreadable settings: ", "'bellhop doctor --repair' sets them right")
+	out := s.feed("", "doctor", "--repair", "--yes").out
+	contains(t, out, "mail in topics", "set to attempts=5", "* in topics")
+	wantTable(t, s.call("topics", "settings", "mail"),
+		"attempts 5 topic", "lease 30s built in", "backoff_min 1s built in", "backoff_max 10m built in", "paused false built in")
+}
+
+func TestManOfSettings(t *testing.T) {
+	dir := t.TempDir()
+	newShell(t).call("man", dir)
+	page, err := os.ReadFile(filepath.Join(dir, "bellhop-topics-set.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, string(page), "bellhop topics set TOPIC NAME=VALUE...", "limit of attempts of a message", "topics set '*' backoff_min=2s")
+}
+
