@@ -86,8 +86,9 @@ end
 local function examine_settings(topic)
   local own = try('HGET', TOPICS, topic .. ':settings')
   if not own then return end
-  local right = (is_topic(topic) or topic == '*') and written(own, {}) or ''
-  if own == right or not wrong('settings', topic, TOPICS, right == '' and 'removed' or 'set to' .. right) then return end
+  local right = ''
+  if is_topic(topic) or topic == '*' then right = written(own, topic == '*' and { paused = '' } or {}) end
+  if own == right and own ~= '' or not wrong('settings', topic, TOPICS, right == '' and 'removed' or 'set to' .. right) then return end
   if right ~= '' then call('HSET', TOPICS, topic .. ':settings', right) else call('HDEL', TOPICS, topic .. ':settings') end
 end
 
