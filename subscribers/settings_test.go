@@ -1,0 +1,75 @@
+package subscribers_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// What a worker has in hand keeps the lease of its claim, whatever is set since; each is extended in time.
+func TestLeasesOfDifferentLengths(t *testing.T) {
+	const short = 300 * time.Millisecond
+	store := storetest.Open(t)
+	carry(t, store)
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour)})
+	began, end := make(chan subscribers.Delivery, 10), make(chan struct{})
+	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
+		began <- *d
+		select {
+		case <-end:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}, subscribers.HandleOptions{Concurrency: 2})
+	storetest.Publish(t, store, body("long"))
+	long := storetest.Receive(t, "the long one begins", began)
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(short)})
+	storetest.Publish(t, store, body("short"))
+	brief := storetest.Receive(t, "the short one begins", began)
+	if long.Lease != time.Hour || brief.Lease != short {
+		t.Errorf("the leases are %v and %v", long.Lease, brief.Lease)
+	}
+	storetest.Eventually(t, "three short leases have passed", func() bool {
+		now, err := store.Client().Time(t.Context()).Result()
+		return err == nil && now.After(brief.Receipt.Until().Add(3*short))
+	})
+	if c := counts(t, store); c.Leased != 2 || c.Ready != 0 {
+		t.Errorf("got %+v", c)
+	}
+	until, err := store.Client().ZScore(t.Context(), store.Keys().Leased(), notify.Member(topic, "long")).Result()
+	if err != nil || int64(until) != int64(long.Receipt) {
+		t.Errorf("the long lease ends at %.0f, %v; its claim gave %d", until, err, long.Receipt)
+	}
+	close(end)
+	settled(t, store)
+	storetest.Empty(t, store)
+	if len(began) > 0 {
+		t.Error("one was handled again")
+	}
+}
+
+// A lease of zero is that of the settings, of a claim and of an extension.
+func TestLeaseOfTheSettings(t *testing.T) {
+	store := storetest.Open(t)
+	c := subscribers.NewClaimer(store)
+	storetest.Publish(t, store, body("a"))
+	storetest.Set(t, store, notify.AllTopics, notify.SettingsChange{Lease: new(time.Hour)})
+	d := claimOne(t, c, 0)
+	if d.Lease != time.Hour || time.Until(d.Receipt.Until()) < 50*time.Minute {
+		t.Errorf("claimed for %v until %v", d.Lease, d.Receipt.Until())
+	}
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(2 * time.Hour)})
+	receipt, err := c.Extend(t.Context(), d, 0)
+	if err != nil || time.Until(receipt.Until()) < 110*time.Minute {
+		t.Errorf("extended until %v, %v", receipt.Until(), err)
+	}
+	receipt, err = c.Extend(t.Context(), subscribers.Delivery{Topic: topic, ID: "a", Receipt: receipt}, time.Minute)
+	if err != nil || time.Until(receipt.Until()) > 2*time.Minute {
+		t.Errorf("extended until %v, %v", receipt.Until(), err)
+	}
+}
