@@ -206,8 +206,12 @@ func (s *Store) SetForAll(ctx context.Context, c SettingsChange, missing bool) (
 
 // settings reads what is set for a topic, and for the store.
 func (r *reply) settings() (t TopicSettings, err error) {
-	own, errOwn := numbersOf(r.text())
-	common, errCommon := numbersOf(r.text())
+	ofTopic, ofStore := r.text(), r.text()
+	own, errOwn := numbersOf(ofTopic)
+	common, errCommon := numbersOf(ofStore)
+	if ofTopic == ofStore { // as those of all topics are
+		errCommon = nil
+	}
 	if err := errors.Join(r.end(), errOwn, errCommon); err != nil {
 		return t, err
 	}
