@@ -31,6 +31,8 @@ type Exported struct {
 	Unplaced int      `json:"unplaced"`         // of these: stood nowhere, and are due now
 	LeftOut  int      `json:"left_out"`         // records that are none of ours: without a name or a body
 	Paused   []string `json:"paused,omitempty"` // topics; a pause is not exported
+
+	Settings []string `json:"settings,omitempty"` // topics that have other settings of their own, and AllTopics where the store has some; they are not exported
 }
 
 // Total returns how many messages were exported.
@@ -47,8 +49,8 @@ func (e *Exported) Total() int { return e.Scheduled + e.Ready + e.Leased + e.Dea
 // many messages go meanwhile; what comes or goes meanwhile may be exported or not.
 // So nothing is missing where nobody publishes, and nothing twice where nobody handles, either.
 //
-// Named listeners and their places, broadcasts that were sent, pauses and
-// counters are not exported. on, which may be nil, is told how many there are
+// Named listeners and their places, broadcasts that were sent, settings of topics,
+// pauses and counters are not exported. on, which may be nil, is told how many there are
 // until now, and how many in all, after each page. Errors: that of the connection, or of w.
 func (p *Publisher) Export(ctx context.Context, w io.Writer, on func(done, all int)) (Exported, error) {
 	e := export{store: p.store, to: json.NewEncoder(w), page: exportFirst}
@@ -65,14 +67,23 @@ func (p *Publisher) Export(ctx context.Context, w io.Writer, on func(done, all i
 			break
 		}
 	}
-	paused, err := p.store.Only().Paused(ctx)
+	err := e.leftOut(ctx)
+	return e.sum, err
+}
+
+// leftOut finds the topics of which something is not exported.
+func (e *export) leftOut(ctx context.Context) error {
+	paused, err := e.store.Only().Paused(ctx)
 	if err != nil {
-		return e.sum, fmt.Errorf("export: look for paused topics: %w", err)
+		return fmt.Errorf("export: look for paused topics: %w", err)
 	}
 	if slices.Sort(paused); len(paused) > 0 {
 		e.sum.Paused = paused
 	}
-	return e.sum, nil
+	if e.sum.Settings, err = e.store.Only().WithSettings(ctx); err != nil {
+		return fmt.Errorf("export: look for settings of topics: %w", err)
+	}
+	return nil
 }
 
 // export is one export under way.

@@ -32,7 +32,8 @@ hand is exported as due when its lease ends; where the worker is done with it, i
 is handled a second time.
 
 Not exported are named listeners and their places, broadcasts that were sent,
-counters, and that a topic is paused, which is told.
+counters, settings of topics, and that one is paused. Which topics have settings
+or are paused is told.
 
 FILE is there only when all is in it; one of that name is replaced. Standard
 output is whole only where the exit code is 0. Bodies may be secret: FILE is
@@ -106,6 +107,7 @@ func (a *app) exported(sum notify.Exported) error {
 	tell(sum.Unplaced, "stood in no place: exported as due now")
 	tell(sum.LeftOut, "left out: records that are no messages of ours; bellhop doctor names them")
 	tell(len(sum.Paused), "paused, which is not exported; call bellhop pause where you publish this, for each of: "+strings.Join(sum.Paused, " "))
+	tell(len(sum.Settings), "with settings, which are not exported; set them where you publish this, as bellhop topics settings tells them, for each of: "+strings.Join(sum.Settings, " "))
 	return nil
 }
 

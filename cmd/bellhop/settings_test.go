@@ -149,3 +149,23 @@ func TestManOfSettings(t *testing.T) {
 	contains(t, string(page), "bellhop topics set TOPIC NAME=VALUE...", "limit of attempts of a message", "topics set '*' backoff_min=2s")
 }
 
+// What an export leaves out is told.
+func TestExportOfSettings(t *testing.T) {
+	s := newShell(t)
+	s.publish("mail", 1)
+	s.publish("order", 1)
+	s.call("pause", "order")
+	s.call("topics", "set", "mail", "attempts=5")
+	s.call("topics", "set", "unused", "lease=1m", "paused=true")
+	s.call("topics", "set", "*", "lease=2m")
+	path := filepath.Join(t.TempDir(), "messages.jsonl")
+	if r := s.feed("", "export", path); r.err != "bellhop: 2 paused, which is not exported; call bellhop pause where you publish this, for each of: order unused\n"+
+		"bellhop: 3 with settings, which are not exported; set them where you publish this, as bellhop topics settings tells them, for each of: * mail unused\n" {
+		t.Errorf("got %+v", r)
+	}
+	var sum struct{ Paused, Settings []string }
+	s.json(&sum, "export", path, "--json")
+	if got := strings.Join(append(sum.Paused, sum.Settings...), " "); got != "order unused * mail unused" {
+		t.Errorf("got %+v", sum)
+	}
+}

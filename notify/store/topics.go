@@ -2,8 +2,13 @@ package store
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 var (
@@ -85,6 +90,30 @@ func (s Shard) Paused(ctx context.Context) ([]string, error) {
 		return nil, s.store.explain(ctx, err)
 	}
 	return topics, nil
+}
+
+// WithSettings returns the names of topics that have settings of their own, a
+// pause aside; * is among them where the store has some for all. It looks at the
+// counters of all topics, a page at a time. The error is that of the connection.
+func (s Shard) WithSettings(ctx context.Context) ([]string, error) {
+	found := make(map[string]bool)
+	for cursor := uint64(0); ; {
+		fields, next, err := s.store.client.HScan(ctx, s.store.keys.Topics(), cursor, "*:settings", scanPage).Result()
+		if redis.HasErrorPrefix(err, "WRONGTYPE") {
+			return nil, nil // nothing is set by a key of another type, which Walk finds
+		}
+		if err != nil {
+			return nil, s.store.explain(ctx, err)
+		}
+		for i := 0; i+1 < len(fields); i += 2 {
+			if fields[i+1] != " paused=1" {
+				found[strings.TrimSuffix(fields[i], ":settings")] = true
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return slices.Sorted(maps.Keys(found)), nil
+		}
+	}
 }
 
 // A Survey is what a store holds in all, and which of its topics stand out.
