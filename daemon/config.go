@@ -55,10 +55,10 @@ type Config struct {
 	MetricsNames              List          `split_words:"true" desc:"Topics that always have series of their own in /metrics beside these, separated by commas."`
 	CarrierLease              time.Duration `split_words:"true" default:"3s" desc:"Lease of the elected carrier: how long until a killed one is replaced."`
 	CarrierBatch              int           `split_words:"true" default:"500" desc:"Messages that the carrier moves in one call to Redis, at the most."`
-	Lease                     time.Duration `split_words:"true" desc:"Lease of a message in a worker's hands, extended while the handler runs, of topics that have no setting of it."`
-	MaxAttempts               int           `split_words:"true" desc:"Attempts of a message that has no limit of its own, of topics that have no setting of it; then it is dead."`
-	BackoffMin                time.Duration `split_words:"true" desc:"Longest wait after the first failed attempt, of topics that have no setting of it; it doubles with each."`
-	BackoffMax                time.Duration `split_words:"true" desc:"Longest wait after many failed attempts, of topics that have no setting of it."`
+	Lease                     time.Duration `split_words:"true" desc:"Lease of a message in a worker's hands, extended while the handler runs, of topics that have no setting of it. A store that has a default already keeps that; without any, 30s holds."`
+	MaxAttempts               int           `split_words:"true" desc:"Attempts of a message that has no limit of its own, of topics that have no setting of it; then it is dead. A store that has a default already keeps that; without any, 10 holds."`
+	BackoffMin                time.Duration `split_words:"true" desc:"Longest wait after the first failed attempt, of topics that have no setting of it; it doubles with each. A store that has a default already keeps that; without any, 1s holds."`
+	BackoffMax                time.Duration `split_words:"true" desc:"Longest wait after many failed attempts, of topics that have no setting of it. A store that has a default already keeps that; without any, 10m holds."`
 	MaxBody                   Size          `split_words:"true" default:"256KiB" desc:"Largest body of a message that is published."`
 	BroadcastKeep             Keep          `split_words:"true" default:"100000,24h" desc:"Broadcasts that a topic's log keeps for those who come back: how many, and for how long."`
 	DeadKeep                  Keep          `split_words:"true" default:"100000,2160h" desc:"Dead letters that a topic keeps: how many, and for how long. Older ones are removed."`
