@@ -6,18 +6,18 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"reflect"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// settings returns what the configuration sets for topics that have no settings
-// of their own.
-func (c Config) settings() (change notify.SettingsChange) {
+// TopicDefaults returns what the configuration sets for topics that have no
+// settings of their own.
+func (c Config) TopicDefaults() (change notify.SettingsChange) {
 	if c.MaxAttempts != 0 {
 		change.Attempts = &c.MaxAttempts
 	}
@@ -68,7 +68,7 @@ func (c Config) checkBackoff() error {
 // of their own, where the store has no setting of that name yet, and warns of what
 // the store has otherwise. It tries on while Redis is away, until ctx ends.
 func (c Config) FillSettings(ctx context.Context, s *notify.Store, log *slog.Logger) {
-	change := c.settings()
+	change := c.TopicDefaults()
 	if change == (notify.SettingsChange{}) {
 		return
 	}
@@ -94,12 +94,8 @@ func (c Config) FillSettings(ctx context.Context, s *notify.Store, log *slog.Log
 // warnOfOthers warns of each setting that the configuration sets otherwise than
 // the store has it.
 func warnOfOthers(change notify.SettingsChange, holds notify.Settings, log *slog.Logger) {
-	wanted, has := reflect.ValueOf(change), reflect.ValueOf(holds)
-	for i := range wanted.NumField() {
-		if to := wanted.Field(i); !to.IsNil() && !to.Elem().Equal(has.Field(i)) {
-			name := wanted.Type().Field(i).Tag.Get("field")
-			log.Warn("the store has another default of topics than the configuration; it is changed with bellhop topics set '*'",
-				"setting", name, "store", shown(has.Field(i).Interface()), "configuration", shown(to.Elem().Interface()))
-		}
+	for _, apart := range api.SettingsApart(change, holds) {
+		log.Warn("the store has another default of topics than the configuration; it is changed with bellhop topics set '*'",
+			"setting", apart.Name, "store", apart.Has, "configuration", apart.Wanted)
 	}
 }

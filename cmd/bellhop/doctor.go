@@ -14,7 +14,6 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/terminal"
-	"github.com/bellhopd/bellhop/notify"
 )
 
 // doctorFlags are the flags of doctor.
@@ -32,7 +31,7 @@ func (a *app) doctorCommand() *cobra.Command {
 evict keys, may this user do all that is needed, how far off is its clock, how
 long does a ring take. Examine the service: does a carrier live, would another one
 take over, is anything overdue, and does anybody wait for it, what died in the last
-day, what is paused, which listeners are behind. What has to be tried is tried
+day, what is paused, what is set for all topics, which listeners are behind. What has to be tried is tried
 under a prefix of its own, and removed.
 
 Last, all keys are looked at for what is out of place, which takes half a minute
@@ -69,7 +68,7 @@ are only warnings.`,
 			return err
 		}
 		daemon.TakeClientLog(daemon.NewLogger(settings, a.err))
-		return a.examine(ctx, settings.Notify(), f)
+		return a.examine(ctx, settings, f)
 	})
 }
 
@@ -94,7 +93,8 @@ func (f *doctorFlags) refuse(asks bool) error {
 }
 
 // examine has all examined, and what is out of place repaired if that is wanted and meant.
-func (a *app) examine(ctx context.Context, c notify.Config, f doctorFlags) error {
+func (a *app) examine(ctx context.Context, settings daemon.Config, f doctorFlags) error {
+	c := settings.Notify()
 	told := examined{findings: []doctor.Finding{}, accept: f.accept}
 	var bar keyBar
 	on := func(one doctor.Finding) {
@@ -104,7 +104,7 @@ func (a *app) examine(ctx context.Context, c notify.Config, f doctorFlags) error
 			a.printFinding(one)
 		}
 	}
-	o := doctor.Options{Quick: f.quick || f.check, OnProgress: func(looked, all int) { bar.set(a, looked, all) }}
+	o := doctor.Options{Quick: f.quick || f.check, Defaults: settings.TopicDefaults(), OnProgress: func(looked, all int) { bar.set(a, looked, all) }}
 	_, err := doctor.Run(ctx, c, o, on)
 	bar.finish()
 	if n := told.repairable; err == nil && f.repair && n > 0 {

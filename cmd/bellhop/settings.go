@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
 )
 
 func (a *app) topicsSetCommand() *cobra.Command {
@@ -71,7 +68,7 @@ that have no settings of their own, as with '*'.`,
 func settingDocs() string {
 	var b strings.Builder
 	for _, f := range api.SettingFields() {
-		text := fmt.Sprintf("%s (%s)", f.Doc, settingText(notify.DefaultSettings, f))
+		text := fmt.Sprintf("%s (%s)", f.Doc, f.Setting(notify.DefaultSettings))
 		for i, line := range wrap(text, 64) {
 			name := f.Name
 			if i > 0 {
@@ -81,15 +78,6 @@ func settingDocs() string {
 		}
 	}
 	return b.String()
-}
-
-// settingText returns a setting as it is written.
-func settingText(s notify.Settings, f api.Field) string {
-	value := reflect.ValueOf(s).FieldByIndex(f.Index).Interface()
-	if d, ok := value.(time.Duration); ok {
-		return store.Short(d)
-	}
-	return fmt.Sprint(value)
 }
 
 // readSettings reads changes that are given as NAME=VALUE. The error is a joined
@@ -137,7 +125,7 @@ func (a *app) tellSettings(ctx context.Context, s *session, topic string, do fun
 		case own || topic != notify.AllTopics && slices.Contains(common.Own, f.Name):
 			from = "store"
 		}
-		rows = append(rows, []string{f.Name, settingText(holds.Settings, f), from})
+		rows = append(rows, []string{f.Name, f.Setting(holds.Settings), from})
 	}
 	a.printRows(rows)
 	return nil

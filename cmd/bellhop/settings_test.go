@@ -169,3 +169,13 @@ func TestExportOfSettings(t *testing.T) {
 		t.Errorf("got %+v", sum)
 	}
 }
+
+// The doctor compares what the configuration sets with what holds.
+func TestDoctorOfSettings(t *testing.T) {
+	s := newShell(t, "BELLHOP_LEASE=1m")
+	s.call("topics", "set", "*", "lease=2m")
+	contains(t, s.feed("", "doctor", "--quick").out, "warn  settings            lease is 2m for topics that have no setting of it, and 1m by the configuration\n",
+		"→ change one of them: bellhop topics set '*' lease=1m sets that of all topics\n")
+	s.call("topics", "set", "*", "lease=1m")
+	contains(t, s.feed("", "doctor", "--quick").out, "ok    settings            of all topics: lease 1m\n")
+}

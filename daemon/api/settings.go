@@ -37,6 +37,34 @@ func SettingsOf(topic string, s notify.TopicSettings) Settings {
 	}
 }
 
+// A SettingApart is a setting that is otherwise than it should be.
+type SettingApart struct{ Name, Has, Wanted string }
+
+// SettingsApart returns which settings a change would change, with both values as they are written.
+func SettingsApart(change notify.SettingsChange, has notify.Settings) (all []SettingApart) {
+	wanted, there := reflect.ValueOf(change), reflect.ValueOf(has)
+	for _, f := range SettingFields() {
+		to, is := wanted.FieldByIndex(f.Index), there.FieldByIndex(f.Index)
+		if !to.IsNil() && !to.Elem().Equal(is) {
+			all = append(all, SettingApart{Name: f.Name, Has: written(is), Wanted: written(to.Elem())})
+		}
+	}
+	return all
+}
+
+// Setting returns a setting as it is written.
+func (f Field) Setting(of notify.Settings) string {
+	return written(reflect.ValueOf(of).FieldByIndex(f.Index))
+}
+
+// written returns a value as it is given.
+func written(value reflect.Value) string {
+	if d, ok := value.Interface().(time.Duration); ok {
+		return store.Short(d)
+	}
+	return fmt.Sprint(value.Interface())
+}
+
 // checkSettable reports what is wrong with a topic that settings are looked at and set of.
 func checkSettable(topic string) error {
 	if topic == notify.AllTopics {

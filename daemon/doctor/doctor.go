@@ -53,7 +53,7 @@ type Finding struct {
 func Checks() []string {
 	return []string{
 		"reachable", "version", "cluster", "persistence", "eviction", "memory", "format", "replicas", "rights", "pub/sub round trip", "clock",
-		"carrier", "standby", "overdue", "behind", "paused", "dead", "listeners", Contents,
+		"carrier", "standby", "overdue", "behind", "paused", "settings", "dead", "listeners", Contents,
 	}
 }
 
@@ -66,6 +66,9 @@ const (
 // Options are the options of Run and Repair. The zero value examines all.
 type Options struct {
 	Quick bool // Run leaves out the look at all keys, which takes half a minute for a million messages
+
+	// Defaults are what the configuration sets for topics that have no settings of their own.
+	Defaults notify.SettingsChange
 
 	// OnProgress is told how much of that look is done, of about how much in all;
 	// that is 0 while it is unknown. It may be nil, and must not block.

@@ -35,6 +35,7 @@ func (e *exam) service(ctx context.Context) {
 	e.overdue(s)
 	e.behind(ctx, s)
 	e.paused(s)
+	e.settings(ctx)
 	e.dead(ctx, s)
 	e.listeners(ctx, s)
 }
