@@ -91,7 +91,7 @@ type Carrier struct {
 }
 
 // New returns a carrier on a store. The error joins a notify.Fault for each option that is wrong.
-func New(store *notify.Store, o Options) (*Carrier, error) {
+func New(s *notify.Store, o Options) (*Carrier, error) {
 	if o.Name == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -112,7 +112,7 @@ func New(store *notify.Store, o Options) (*Carrier, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	return &Carrier{store: store, o: o, beats: make(chan int64, 1)}, nil
+	return &Carrier{store: s, o: o, beats: make(chan int64, 1)}, nil
 }
 
 // keepByDefault fills in how much is kept.

@@ -79,9 +79,9 @@ func wantRefused(t *testing.T, err error, fault, remedy string) {
 }
 
 // refusals makes calls of each kind, and returns what they are refused with.
-func refusals(t *testing.T, store *notify.Store, d subscribers.Delivery) []error {
+func refusals(t *testing.T, s *notify.Store, d subscribers.Delivery) []error {
 	t.Helper()
-	pub, claimer := notify.NewPublisher(store, notify.PublisherOptions{}), subscribers.NewClaimer(store)
+	pub, claimer := notify.NewPublisher(s, notify.PublisherOptions{}), subscribers.NewClaimer(s)
 	return []error{
 		errOf(pub.Publish(t.Context(), message("b", past))),
 		errOf(pub.Broadcast(t.Context(), announcement("c", past))),
@@ -90,7 +90,7 @@ func refusals(t *testing.T, store *notify.Store, d subscribers.Delivery) []error
 		errOf(claimer.Claim(t.Context(), topic, 1, time.Minute, 0)),
 		errOf(claimer.Nack(t.Context(), d, 0, "")),
 		claimer.Ack(t.Context(), d),
-		store.Check(t.Context()),
+		s.Check(t.Context()),
 	}
 }
 
@@ -131,9 +131,9 @@ func TestMissingRight(t *testing.T) {
 func TestMissingWait(t *testing.T) {
 	a := newAccount(t, "-wait")
 	publish(t, notify.NewPublisher(a.store, notify.PublisherOptions{}), message("a", past))
-	store := confirmed(t, a.url)
+	s := confirmed(t, a.url)
 	unchanged(t, a.root, func() {
-		wantRefused(t, errOf(notify.NewPublisher(store, notify.PublisherOptions{}).Publish(t.Context(), message("b", past))), "its user may not call WAIT", theRights)
+		wantRefused(t, errOf(notify.NewPublisher(s, notify.PublisherOptions{}).Publish(t.Context(), message("b", past))), "its user may not call WAIT", theRights)
 	})
 }
 
@@ -141,11 +141,11 @@ func TestMissingWait(t *testing.T) {
 func TestRenamedCommand(t *testing.T) {
 	for _, name := range []string{"", "other"} {
 		server := storetest.Server(t, "--rename-command", "zadd", name)
-		store := storetest.At(t, server.URL(), "")
-		for _, err := range refusals(t, store, subscribers.Delivery{Topic: topic, ID: "a", Receipt: 1}) {
+		s := storetest.At(t, server.URL(), "")
+		for _, err := range refusals(t, s, subscribers.Delivery{Topic: topic, ID: "a", Receipt: 1}) {
 			wantRefused(t, err, "it does not know ZADD", "take rename-command")
 		}
-		if keys := dump(t, store); len(keys) > 0 {
+		if keys := dump(t, s); len(keys) > 0 {
 			t.Errorf("there is %v", keys)
 		}
 	}

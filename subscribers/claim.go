@@ -62,8 +62,8 @@ type Claimer struct {
 }
 
 // NewClaimer returns a claimer on a store.
-func NewClaimer(store *notify.Store) *Claimer {
-	return &Claimer{store: store, many: make(chan struct{}, manyClaims)}
+func NewClaimer(s *notify.Store) *Claimer {
+	return &Claimer{store: s, many: make(chan struct{}, manyClaims)}
 }
 
 // Claim leases up to max ready messages of a topic that are due for minAge at

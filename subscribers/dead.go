@@ -18,7 +18,7 @@ const deadPage = 500
 type DeadLetters struct{ store *notify.Store }
 
 // NewDeadLetters returns the dead letters of a store.
-func NewDeadLetters(store *notify.Store) *DeadLetters { return &DeadLetters{store} }
+func NewDeadLetters(s *notify.Store) *DeadLetters { return &DeadLetters{s} }
 
 // List returns a page of a topic's dead letters, oldest death first, as
 // notify.Publisher.List does.

@@ -91,13 +91,13 @@ type polled struct {
 }
 
 // NewPoller returns a poller on a store. It starts nothing.
-func NewPoller(store *notify.Store, o PollerOptions) *Poller {
+func NewPoller(s *notify.Store, o PollerOptions) *Poller {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	ended, end := context.WithCancel(context.Background())
 	return &Poller{
-		Claimer: NewClaimer(store), o: o, inbox: store.Only().InboxChannel(notify.NewID()),
+		Claimer: NewClaimer(s), o: o, inbox: s.Only().InboxChannel(notify.NewID()),
 		ended: ended, end: end, queues: make(map[string]*queue),
 		pings: make(map[string]chan struct{}), bells: make(map[chan struct{}]string),
 	}

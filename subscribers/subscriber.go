@@ -71,7 +71,7 @@ type Subscriber struct {
 
 // New returns a subscriber to a store. It starts nothing. The error is a
 // notify.Fault that names the option.
-func New(store *notify.Store, o Options) (*Subscriber, error) {
+func New(s *notify.Store, o Options) (*Subscriber, error) {
 	if o.Grace < 0 {
 		return nil, notify.Faultf("grace", "grace %v: it is negative; use zero or more", o.Grace)
 	}
@@ -81,8 +81,8 @@ func New(store *notify.Store, o Options) (*Subscriber, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	inbox := store.Only().InboxChannel(notify.NewID())
-	return &Subscriber{store: store, o: o, inbox: inbox, workers: make(map[string]*worker)}, nil
+	inbox := s.Only().InboxChannel(notify.NewID())
+	return &Subscriber{store: s, o: o, inbox: inbox, workers: make(map[string]*worker)}, nil
 }
 
 // Handle sets the handler of a topic. It is called before Run, once for each

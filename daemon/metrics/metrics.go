@@ -72,7 +72,7 @@ var (
 
 // New returns metrics of a process on a store. The error is a notify.ErrInvalid
 // that names the option.
-func New(store *notify.Store, o Options) (*Metrics, error) {
+func New(s *notify.Store, o Options) (*Metrics, error) {
 	if o.TopicLimit == 0 {
 		o.TopicLimit = DefaultTopicLimit
 	}
@@ -92,7 +92,7 @@ func New(store *notify.Store, o Options) (*Metrics, error) {
 	m.registry.MustRegister(
 		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.ready, m.claimLate, m.carry, m.moved, m.full, m.scripts, m.scriptErrors, m.requests, m.responses,
-		newRedis(store, m.topics, o.Fresh), newProcess(o, m.fallbacks),
+		newRedis(s, m.topics, o.Fresh), newProcess(o, m.fallbacks),
 	)
 	return m, nil
 }

@@ -207,18 +207,18 @@ type Gate struct {
 
 // New returns a gate between a store and NATS. It does not connect yet. Errors:
 // a joined notify.Fault for each option that is wrong, or whose file cannot be read.
-func New(store *notify.Store, o Options) (*Gate, error) {
+func New(s *notify.Store, o Options) (*Gate, error) {
 	o = o.withDefaults()
 	servers, err := parseServers(o.URL)
 	if err := errors.Join(err, o.check()); err != nil {
 		return nil, err
 	}
 	g := &Gate{
-		o: o, servers: servers, store: store,
-		pub:      notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody}),
-		claimer:  subscribers.NewClaimer(store),
-		ears:     subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger}),
-		secret:   secret{store: store},
+		o: o, servers: servers, store: s,
+		pub:      notify.NewPublisher(s, notify.PublisherOptions{MaxBody: o.MaxBody}),
+		claimer:  subscribers.NewClaimer(s),
+		ears:     subscribers.NewListener(s, subscribers.ListenerOptions{Logger: o.Logger}),
+		secret:   secret{store: s},
 		hands:    newHands(),
 		claims:   make(chan struct{}, maxClaims),
 		made:     time.Now().UTC(),
