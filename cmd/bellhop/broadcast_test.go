@@ -11,6 +11,7 @@ import (
 )
 
 func TestBroadcastWaits(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	out := s.call("broadcast", "prices.gold", "--id", "1", "--delay", "1h", "--body", "42", "--header", "A=b", "--content-type", "text/plain")
 	contains(t, out, "prices.gold 1 scheduled ", "(in ")
@@ -36,6 +37,7 @@ func TestBroadcastWaits(t *testing.T) {
 }
 
 func TestBroadcastFromStandardInput(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	body := "two lines\n\x00\xff and bytes\n"
 	if r := s.feed(body, "broadcast", "t", "--id", "1", "--due", "2100-01-01T00:00:00Z", "--json"); r.code != 0 || !strings.Contains(r.out, `"state":"scheduled"`) {
@@ -49,6 +51,7 @@ func TestBroadcastFromStandardInput(t *testing.T) {
 }
 
 func TestInspectListsBroadcasts(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	for _, id := range []string{"1", "2", "3"} {
 		s.call("broadcast", "t", "--id", id, "--delay", "1h", "--body", "body "+id)
@@ -76,6 +79,7 @@ func TestInspectListsBroadcasts(t *testing.T) {
 }
 
 func TestBroadcastRefuses(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_MAX_BODY=10B")
 	for _, test := range []struct {
 		args  []string
@@ -107,6 +111,7 @@ func TestBroadcastRefuses(t *testing.T) {
 }
 
 func TestPublishFileTakesBroadcasts(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	lines := []string{
 		`{"topic":"t","id":"m","delay":"1h","body":"x"}`,
@@ -132,6 +137,7 @@ func TestPublishFileTakesBroadcasts(t *testing.T) {
 
 // A broadcast that cannot be sent is a dead letter, and its export says what it was.
 func TestDeadBroadcast(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	store := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
 	if err := store.Client().Set(t.Context(), store.Keys().Log("t"), "foreign", 0).Err(); err != nil {

@@ -42,6 +42,7 @@ func fillStore(s *shell) {
 
 // What is exported can be published under another prefix, and is the same there.
 func TestExport(t *testing.T) {
+	t.Parallel()
 	from, to := newShell(t), newShell(t)
 	fillStore(from)
 	path := filepath.Join(t.TempDir(), "messages.jsonl")
@@ -79,6 +80,7 @@ func TestExport(t *testing.T) {
 
 // A line of an export that was changed by hand is told with its number and its field, and the others are restored.
 func TestRestoreRefuses(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	r := s.feed(`{"topic":"t","id":"a","body":"x","restore":{"died":"2020-01-01T00:00:00Z","attempts_used":-1}}
 {"topic":"t","id":"b","body":"x","restore":{"died":"2020-01-01T00:00:00Z"}}
@@ -91,6 +93,7 @@ func TestRestoreRefuses(t *testing.T) {
 
 // An export of nothing is one, and says where it looked.
 func TestExportOfNothing(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	r := s.feed("", "export", "-")
 	if r.code != exitDone || r.out != "" || !strings.Contains(r.err, "no message under the prefix "+s.setting("BELLHOP_PREFIX")+" at redis://") {
@@ -99,6 +102,7 @@ func TestExportOfNothing(t *testing.T) {
 }
 
 func TestExportRefuses(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	contains(t, s.fails(exitUsage, "export"), "FILE is missing")
 	contains(t, s.fails(exitUsage, "export", "a", "b"), `unexpected argument "b"`)
@@ -109,6 +113,7 @@ func TestExportRefuses(t *testing.T) {
 
 // A store of another format is exported by the version that wrote it, which this one says.
 func TestExportOfAnotherFormat(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	fillStore(s)
 	store := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
@@ -124,6 +129,7 @@ func TestExportOfAnotherFormat(t *testing.T) {
 
 // An export that is cut leaves no file that could be taken for whole, and what stood there stays.
 func TestExportIsCut(t *testing.T) {
+	t.Parallel()
 	redis := storetest.Server(t)
 	s := newShell(t, "BELLHOP_REDIS_URL="+redis.URL())
 	fillStore(s)
@@ -147,6 +153,7 @@ func TestExportIsCut(t *testing.T) {
 
 // Where standard output is full, the exit code says so.
 func TestExportToFullDisk(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	fillStore(s)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -165,6 +172,7 @@ func TestExportToFullDisk(t *testing.T) {
 
 // The commands of the README's section on another version work as they stand there.
 func TestReadmeOfAnotherVersion(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	fillStore(s)
 	readme, err := os.ReadFile("../../README.md")

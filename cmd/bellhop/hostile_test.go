@@ -65,6 +65,7 @@ func shows(t *testing.T, call, printed string) {
 }
 
 func TestHostileRedis(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.plantHostile()
 	for _, call := range []string{
@@ -81,6 +82,7 @@ func TestHostileRedis(t *testing.T) {
 }
 
 func TestHostileRedisInJSON(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.plantHostile()
 	for _, call := range []string{
@@ -98,6 +100,7 @@ func TestHostileRedisInJSON(t *testing.T) {
 
 // What Redis answers stands in errors and in the log.
 func TestHostileErrors(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.publish("t", 1)
 	store := storetest.At(t, s.setting("BELLHOP_REDIS_URL"), s.setting("BELLHOP_PREFIX"))
@@ -122,6 +125,7 @@ func TestHostileErrors(t *testing.T) {
 
 // On a terminal it is the same.
 func TestHostileRedisOnTerminal(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.plantHostile()
 	shows(t, "inspect", s.onTerminal("inspect", "t", "1"))

@@ -69,6 +69,7 @@ func ids(all []shown) (line string) {
 }
 
 func TestListenPrints(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.serve()
 	one, many, other := s.listen("prices.gold"), s.listen("prices.>"), s.listen("prices.*.open", "--json")
@@ -102,6 +103,7 @@ func TestListenPrints(t *testing.T) {
 }
 
 func TestListenFrom(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.serve()
 	s.broadcast("p.a 1", "p.b 2", "p.a 3", "q 4")
@@ -136,6 +138,7 @@ func TestListenFrom(t *testing.T) {
 
 // The position that is told at the end is where another goes on, without a gap or a repetition.
 func TestListenTellsWhereToGoOn(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.serve()
 	position := regexp.MustCompile(`msg="stopped: give --from this position to go on" pattern=t position=(\S+)`)
@@ -170,6 +173,7 @@ func TestListenTellsWhereToGoOn(t *testing.T) {
 }
 
 func TestListenRunsCommand(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.serve()
 	s.call("broadcast", "t.a", "--id", "e", "--body", "the body", "--header", "X-Shop=main", "--content-type", "text/plain")
@@ -198,6 +202,7 @@ func gated(path string) []string {
 }
 
 func TestListenDrains(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.serve()
 	for _, name := range [][]string{nil, {"--name", "n"}} {
@@ -223,6 +228,7 @@ func TestListenDrains(t *testing.T) {
 
 // What a command was kept from finishing is not behind the position that is told.
 func TestListenAsksCommandToEnd(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_SHUTDOWN_TIMEOUT=50ms")
 	s.serve()
 	p := s.listen("t", "--", "sh", "-c", `trap 'echo asked; exit 1' TERM; test $MESSAGE_ID = 1 && exit; echo began; while :; do sleep 0.01; done`)
@@ -235,6 +241,7 @@ func TestListenAsksCommandToEnd(t *testing.T) {
 }
 
 func TestListenSecondSignalKills(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.serve()
 	p := s.listen("t", "--", "sh", "-c", "echo began $$; sleep 60; echo ended")
@@ -250,6 +257,7 @@ func TestListenSecondSignalKills(t *testing.T) {
 }
 
 func TestListenTellsGaps(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.serve()
 	s.broadcast("t 1", "t 2", "t 3", "t 4")
@@ -273,6 +281,7 @@ func TestListenTellsGaps(t *testing.T) {
 
 // Redis loses all that it holds, by a command and by a restart without its data: who listens is told, and goes on.
 func TestListenThroughLostData(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	s := newShell(t, "BELLHOP_REDIS_URL="+server.URL())
 	s.serve()
@@ -308,6 +317,7 @@ func TestListenThroughLostData(t *testing.T) {
 }
 
 func TestListenNamed(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_BACKOFF_MIN=1ms", "BELLHOP_BACKOFF_MAX=1ms")
 	s.serve()
 	s.broadcast("t.a before")
@@ -347,6 +357,7 @@ esac`)
 
 // What comes beyond the count is left to who listens next, with no attempt used up.
 func TestListenCountsExactly(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.serve()
 	s.broadcast("t 1", "t 2", "t 3", "t 4", "t 5", "t 6", "t 7", "t 8")
@@ -372,6 +383,7 @@ func TestListenCountsExactly(t *testing.T) {
 }
 
 func TestListenersOfANameShare(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.serve()
 	gate := filepath.Join(t.TempDir(), "gate")
@@ -426,6 +438,7 @@ func TestListenHearsNoCarrier(t *testing.T) {
 }
 
 func TestListenRefuses(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	known := s.listen("known.*", "--name", "known", "--from", "beginning")
 	for _, test := range []struct {
@@ -462,6 +475,7 @@ func TestListenRefuses(t *testing.T) {
 }
 
 func TestListeners(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.serve()
 	contains(t, s.call("listeners"), "no listener has a name yet")

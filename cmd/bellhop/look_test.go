@@ -33,6 +33,7 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	contains(t, s.call(), "Available Commands:")
 	contains(t, s.call("help", "publish"), "Examples:")
@@ -54,6 +55,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestBadConfigurationIsWrongUsage(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_LEAS=1s", "BELLHOP_MAX_BODY=many")
 	for _, args := range []string{"topics", "serve", "dev --no-tour", "publish t --body x", "config", "doctor", "work t", "listen t", "broadcast t --body x"} {
 		got := s.fails(exitUsage, strings.Fields(args)...)
@@ -65,6 +67,7 @@ func TestBadConfigurationIsWrongUsage(t *testing.T) {
 }
 
 func TestRedisAway(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_REDIS_URL=redis://:geheim@127.0.0.1:1")
 	for _, args := range []string{"topics", "publish t --body x", "inspect t 1", "cancel t 1", "dead requeue t --all", "carrier", "broadcast t --body x", "listeners", "pause t", "resume t"} {
 		got := s.fails(exitFailed, strings.Fields(args)...)
@@ -77,6 +80,7 @@ func TestRedisAway(t *testing.T) {
 
 // A port that is in use is no fault of Redis.
 func TestAddressInUse(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +93,7 @@ func TestAddressInUse(t *testing.T) {
 }
 
 func TestWrongPassword(t *testing.T) {
+	t.Parallel()
 	own := storetest.Server(t, "--requirepass", "right")
 	s := newShell(t, "BELLHOP_REDIS_URL=redis://:geheim@"+own.Addr())
 	for _, args := range []string{"topics", "publish t --body x", "doctor"} {
@@ -101,6 +106,7 @@ func TestWrongPassword(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_REDIS_URL=redis://:geheim@redis.example.com:6379", "BELLHOP_LEASE=1m")
 	out := s.call("config")
 	contains(t, out, "SETTING ", "redis://:xxxxx@redis.example.com:6379", "Lease of a message in a worker's hands")
@@ -117,6 +123,7 @@ func TestConfig(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	contains(t, s.call("version"), "bellhop ", " go1")
 	var b build
@@ -126,6 +133,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestServeAndCarrier(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	contains(t, s.call("carrier"), "none is elected")
 	p := s.start("serve")
@@ -142,6 +150,7 @@ func TestServeAndCarrier(t *testing.T) {
 }
 
 func TestTopics(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	contains(t, s.call("topics"), "no topic was published to yet")
 	if out := s.call("topics", "--json"); out != "[]\n" {
@@ -248,6 +257,7 @@ func TestDoctorChecks(t *testing.T) {
 
 // At 80 columns rows are wrapped between words, and only a name that is wider is cut, for all to see.
 func TestDoctorOnTerminal(t *testing.T) {
+	t.Parallel()
 	own := storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
 	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
 	long := strings.Repeat("x", 64) + "." + strings.Repeat("y", 63)
@@ -265,6 +275,7 @@ func TestDoctorOnTerminal(t *testing.T) {
 
 // Ctrl-C ends it with what is known.
 func TestDoctorIsInterrupted(t *testing.T) {
+	t.Parallel()
 	own := storetest.Server(t, "--appendonly", "yes")
 	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
 	store := storetest.At(t, own.URL(), s.setting("BELLHOP_PREFIX"))
@@ -322,6 +333,7 @@ func TestDoctorRepairs(t *testing.T) {
 }
 
 func TestBench(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	var figures []bench.Figure
 	s.json(&figures, "bench", "--only", "publish,burst,backlog,herd", "--messages", "1600", "--json")

@@ -8,6 +8,7 @@ import (
 )
 
 func TestMan(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "man1")
 	newShell(t).call("man", dir)
 	listen, err := os.ReadFile(filepath.Join(dir, "bellhop-listen.1"))
@@ -26,6 +27,7 @@ func TestMan(t *testing.T) {
 }
 
 func TestConfigEnv(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	contains(t, s.call("config", "--env"), "\n#BELLHOP_LEASE=\n")
 	contains(t, s.fails(2, "config", "--env", "--json"), "env json")

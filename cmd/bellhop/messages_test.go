@@ -18,6 +18,7 @@ import (
 )
 
 func TestInspect(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.call("publish", "t", "--id", "1", "--delay", "1h", "--body", "hello", "--header", "A=b")
 	contains(t, s.call("inspect", "t", "1"), "state      scheduled", "due        ", "(in ", "header A   b", "body       5 bytes", "\nhello\n")
@@ -29,6 +30,7 @@ func TestInspect(t *testing.T) {
 }
 
 func TestInspectPages(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.publish("t", 5)
 	seen := make(map[string]bool)
@@ -49,6 +51,7 @@ func TestInspectPages(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.call("publish", "t", "--id", "1", "--delay", "1h", "--body", "x")
 	if out := s.call("cancel", "t", "1"); out != "t 1 cancelled, it was scheduled\n" {
@@ -69,6 +72,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestReschedule(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.call("publish", "t", "--id", "1", "--delay", "1h", "--body", "x")
 	contains(t, s.call("reschedule", "t", "1", "--delay", "3h"), "t 1 scheduled ", "(in ")
@@ -93,6 +97,7 @@ func (s *shell) kill(topic string, n int) {
 }
 
 func TestDeadLetters(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.kill("t", 4)
 	contains(t, s.call("dead", "list", "t"), "ID  STATE", "exit status 65: broken (buried by the handler)")
@@ -142,6 +147,7 @@ func TestDeadLetters(t *testing.T) {
 
 // Ids that are not dead are told, each with the reason, and keep nothing from the others.
 func TestNotDead(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.kill("t", 3)
 	s.call("publish", "t", "--id", "alive", "--delay", "1h", "--body", "x")
@@ -167,6 +173,7 @@ func TestNotDead(t *testing.T) {
 
 // Without a topic dead letters are counted by topic and reason, the most first.
 func TestDeadOfAllTopics(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	contains(t, s.call("dead", "list"), "no dead letters\n")
 	if out := s.call("dead", "list", "--json"); out != "[]\n" {
@@ -194,6 +201,7 @@ func TestDeadOfAllTopics(t *testing.T) {
 }
 
 func TestDeadRefuses(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	for args, want := range map[string]string{
 		"dead":                       "COMMAND is missing",

@@ -8,6 +8,7 @@ import (
 )
 
 func TestPauseAndResume(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	for range 2 {
 		if out := s.call("pause", "a.b"); out != "a.b paused\n" {
@@ -43,6 +44,7 @@ func TestPauseAndResume(t *testing.T) {
 }
 
 func TestWrongPause(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	for _, verb := range []string{"pause", "resume"} {
 		contains(t, s.fails(exitUsage, verb), "bellhop: TOPIC is missing\n", "run 'bellhop "+verb+" --help'")

@@ -18,6 +18,7 @@ import (
 )
 
 func TestPublish(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	out := s.call("publish", "order.timeout", "--id", "a-1", "--delay", "30m", "--body", "hello",
 		"--header", "X-Shop=main", "--header", "Note=a=b", "--content-type", "text/plain", "--ttl", "1h", "--attempts", "3")
@@ -38,6 +39,7 @@ func TestPublish(t *testing.T) {
 }
 
 func TestPublishFromStandardInput(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	body := "two lines\n\x00\xff and bytes\n"
 	if r := s.feed(body, "publish", "t", "--id", "1", "--delay", "1h"); r.code != 0 {
@@ -51,6 +53,7 @@ func TestPublishFromStandardInput(t *testing.T) {
 }
 
 func TestPublishToFullRedis(t *testing.T) {
+	t.Parallel()
 	redis := storetest.Server(t, "--maxmemory", "50mb", "--maxmemory-policy", "noeviction")
 	s := newShell(t, "BELLHOP_REDIS_URL="+redis.URL(), "BELLHOP_MEMORY_SHARE=1%")
 	contains(t, s.fails(exitFailed, "publish", "t", "--id", "a", "--body", "x"), "publish t:a: ", "redis is full: ", "1% are for messages; have some handled")
@@ -62,6 +65,7 @@ func TestPublishToFullRedis(t *testing.T) {
 }
 
 func TestPublishRefuses(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_MAX_BODY=10B")
 	for _, test := range []struct {
 		args  []string
@@ -101,6 +105,7 @@ func TestPublishRefuses(t *testing.T) {
 }
 
 func TestPublishFile(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	var lines strings.Builder
 	for i := range 1200 {
@@ -124,6 +129,7 @@ func TestPublishFile(t *testing.T) {
 }
 
 func TestPublishFileTellsEachFault(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_MAX_BODY=1KiB")
 	lines := []string{
 		`{"topic":"bulk","id":"1","body":"x"}`,
@@ -145,6 +151,7 @@ func TestPublishFileTellsEachFault(t *testing.T) {
 
 // A stream is published as it comes, not when it ends.
 func TestPublishFileDoesNotHoldBack(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	p := s.start("publish", "--file", "-")
 	for i := 1; i <= 3; i++ {
@@ -159,6 +166,7 @@ func TestPublishFileDoesNotHoldBack(t *testing.T) {
 }
 
 func TestPublishFileStopsWhenRedisIsAway(t *testing.T) {
+	t.Parallel()
 	own := storetest.Server(t)
 	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
 	p := s.start("publish", "--file", "-")
@@ -196,6 +204,7 @@ func TestPublishFileIsInterrupted(t *testing.T) {
 
 // A day is a unit of every duration.
 func TestPublishDays(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_DEAD_KEEP=10,2d", "BELLHOP_TOPIC_KEEP=1d12h")
 	s.call("publish", "t", "--id", "1", "--delay", "1d12h", "--ttl", "2d", "--body", "x")
 	if r := s.feed(`{"topic":"t","id":"2","delay":"1d12h","ttl":"2d","body":"x"}`, "publish", "--file", "-"); r.code != 0 {
@@ -213,6 +222,7 @@ func TestPublishDays(t *testing.T) {
 
 // A message may have no body, if that is said: it is a signal, to a command, too.
 func TestEmptyBodies(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.call("publish", "t", "--id", "1", "--body", "")
 	contains(t, s.call("inspect", "t", "1"), "0 bytes")

@@ -15,6 +15,7 @@ import (
 
 // What keeps a service from Redis, and which setting is to be looked at, stands in its log and in its status.
 func TestServiceTellsWhyItWaits(t *testing.T) {
+	t.Parallel()
 	locked := storetest.Server(t, "--requirepass", "right")
 	web := httptest.NewServer(nil)
 	defer web.Close()
@@ -37,6 +38,7 @@ func TestServiceTellsWhyItWaits(t *testing.T) {
 }
 
 func TestNoRedis(t *testing.T) {
+	t.Parallel()
 	web := httptest.NewServer(nil)
 	defer web.Close()
 	url := "redis://" + web.Listener.Addr().String()
@@ -62,6 +64,7 @@ func TestNoRedis(t *testing.T) {
 
 // A Redis that reads its data is waited for.
 func TestLoadingIsNoError(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--key-load-delay", "10000", "--rdbcompression", "no", "--loading-process-events-interval-bytes", "1024") // it answers after each
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})
 	defer client.Close()

@@ -28,6 +28,7 @@ func wantTable(t *testing.T, out string, want ...string) {
 }
 
 func TestTopicSettings(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	wantTable(t, s.call("topics", "settings"),
 		"attempts 10 built in", "lease 30s built in", "backoff_min 1s built in", "backoff_max 10m built in", "paused false built in")
@@ -61,6 +62,7 @@ func TestTopicSettings(t *testing.T) {
 
 // All faults are told at once, a line each, and nothing is changed.
 func TestBadTopicSettings(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.call("topics", "set", "mail", "backoff_min=1m")
 	for _, test := range []struct {
@@ -94,6 +96,7 @@ func TestBadTopicSettings(t *testing.T) {
 
 // What a worker of the command does follows the settings of its topic.
 func TestWorkBySettings(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.call("topics", "set", "mail", "attempts=2", "backoff_min=1ms", "backoff_max=1ms")
 	p := s.start("serve")
@@ -106,6 +109,7 @@ func TestWorkBySettings(t *testing.T) {
 }
 
 func TestCompletionOfSettings(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	for args, want := range map[string]string{
 		"topics set mail ":                     "attempts= lease= backoff_min= backoff_max= paused=",
@@ -124,6 +128,7 @@ func TestCompletionOfSettings(t *testing.T) {
 
 // Settings that nobody of ours wrote are told with what sets them right, and doctor does.
 func TestUnreadableTopicSettings(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.call("topics", "set", "mail", "attempts=5")
 	store := storetest.At(t, s.setting("BELLHOP_REDIS_URL"), s.setting("BELLHOP_PREFIX"))
@@ -140,6 +145,7 @@ func TestUnreadableTopicSettings(t *testing.T) {
 }
 
 func TestManOfSettings(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	newShell(t).call("man", dir)
 	page, err := os.ReadFile(filepath.Join(dir, "bellhop-topics-set.1"))
@@ -151,6 +157,7 @@ func TestManOfSettings(t *testing.T) {
 
 // What an export leaves out is told.
 func TestExportOfSettings(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.publish("mail", 1)
 	s.publish("order", 1)
@@ -172,6 +179,7 @@ func TestExportOfSettings(t *testing.T) {
 
 // The doctor compares what the configuration sets with what holds.
 func TestDoctorOfSettings(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_LEASE=1m")
 	s.call("topics", "set", "*", "lease=2m")
 	contains(t, s.feed("", "doctor", "--quick").out, "warn  settings            lease is 2m for topics that have no setting of it, and 1m by the configuration\n",

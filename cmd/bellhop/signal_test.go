@@ -12,6 +12,7 @@ import (
 
 // Whatever goes on until it is told to stop has done what it should when it stops in good order.
 func TestSignalsThatDrain(t *testing.T) {
+	t.Parallel()
 	for _, call := range []string{"serve", "work t", "listen t", "listen t --name n", "topics --watch"} {
 		for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 			s := newShell(t)
@@ -36,6 +37,7 @@ func TestSignalsThatDrain(t *testing.T) {
 
 // A daemon with a request in hand is ended at once by a second signal.
 func TestSecondSignalEndsServe(t *testing.T) {
+	t.Parallel()
 	p := newShell(t).start("serve")
 	p.await(1, "serving http")
 	address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(p.said())[1]
@@ -56,6 +58,7 @@ func TestSecondSignalEndsServe(t *testing.T) {
 
 // At the end it is told what was done, however it ends.
 func TestHandledIsTold(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_BACKOFF_MIN=1ms", "BELLHOP_BACKOFF_MAX=1ms")
 	s.serve()
 	s.publish("t", 3)
@@ -81,6 +84,7 @@ func TestHandledIsTold(t *testing.T) {
 
 // A script that cannot be run says why.
 func TestUnrunnableCommand(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_MAX_ATTEMPTS=1")
 	for script, want := range map[string]string{
 		"echo x\n":                         "exec format error; begin the script with a line such as #!/bin/sh, or write the program that runs it in front",

@@ -8,6 +8,7 @@ import (
 
 // Programs read times in UTC, wherever they run; people read them in their own zone.
 func TestTimes(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "TZ=Asia/Tokyo")
 	s.start("serve").await(1, "msg=elected")
 	s.call("publish", "t", "--id", "1", "--delay", "1h", "--ttl", "1h", "--body", "x")

@@ -40,6 +40,7 @@ func (s *shell) names(args ...string) (names []string) {
 }
 
 func TestTopicsAreChosen(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.overdue("a.late", 5*time.Minute)
 	s.publish("a.many", 3)
@@ -82,6 +83,7 @@ func TestTopicsAreChosen(t *testing.T) {
 
 // The worst of many topics are found by indexes: the others are not counted.
 func TestWorstOfManyTopics(t *testing.T) {
+	t.Parallel()
 	own := storetest.Server(t)
 	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
 	store := storetest.At(t, own.URL(), s.setting("BELLHOP_PREFIX"))
@@ -122,6 +124,7 @@ func TestWorstOfManyTopics(t *testing.T) {
 
 // At 80 columns nothing is wider, and what is left out or cut is said or seen.
 func TestTopicsOnTerminal(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	long := strings.Repeat("a", 100) + "." + strings.Repeat("b", 27)
 	s.overdue(long, time.Hour)

@@ -41,6 +41,7 @@ func (s *shell) publish(topic string, n int) {
 }
 
 func TestWorkPrints(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.publish("t", 2)
 	if out := s.call("work", "t", "--count", "2"); !strings.HasPrefix(out, "1  attempt 1  ") || !strings.Contains(out, " ms late  body 2\n") {
@@ -63,6 +64,7 @@ func TestWorkPrints(t *testing.T) {
 }
 
 func TestWorkCountsExactly(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.publish("t", 20)
 	for _, concurrency := range []string{"1", "8"} {
@@ -84,6 +86,7 @@ func TestWorkCountsExactly(t *testing.T) {
 }
 
 func TestWorkRunsCommand(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_BACKOFF_MIN=1ms", "BELLHOP_BACKOFF_MAX=1ms")
 	s.start("serve")
 	s.publish("t", 3)
@@ -113,6 +116,7 @@ esac`
 
 // Two headers that are one variable are not handed to a command, which would read either of them.
 func TestWorkBuriesHeadersOfOneName(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.call("publish", "t", "--id", "1", "--body", "x", "--header", "a-b=1", "--header", "a_b=2", "--header", "a.c=3")
 	s.call("work", "t", "--count", "1", "--", "true")
@@ -125,6 +129,7 @@ func TestWorkBuriesHeadersOfOneName(t *testing.T) {
 }
 
 func TestWorkGivesUp(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_BACKOFF_MIN=1ms", "BELLHOP_BACKOFF_MAX=1ms", "BELLHOP_MAX_ATTEMPTS=2")
 	s.start("serve")
 	s.publish("t", 1)
@@ -139,6 +144,7 @@ func TestWorkGivesUp(t *testing.T) {
 }
 
 func TestWorkDrains(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.publish("t", 2)
 	gate := filepath.Join(t.TempDir(), "gate")
@@ -158,6 +164,7 @@ func TestWorkDrains(t *testing.T) {
 
 // A command that heeds SIGTERM gives its message back when the grace has run out.
 func TestWorkAsksCommandToEnd(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_SHUTDOWN_TIMEOUT=50ms")
 	s.publish("t", 1)
 	p := s.start("work", "t", "--", "sh", "-c", `trap 'echo asked; exit 1' TERM; echo began; while :; do sleep 0.01; done`)
@@ -194,6 +201,7 @@ func TestWorkKillsCommand(t *testing.T) {
 }
 
 func TestSecondSignalKills(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.publish("t", 1)
 	p := s.start("work", "t", "--", "sh", "-c", "echo began $$; sleep 60; echo ended")
@@ -211,6 +219,7 @@ func TestSecondSignalKills(t *testing.T) {
 
 // What dies for want of attempts counts as well as what is acknowledged or buried.
 func TestWorkCountsDeaths(t *testing.T) {
+	t.Parallel()
 	s := newShell(t, "BELLHOP_MAX_ATTEMPTS=1")
 	s.publish("t", 4)
 	r := s.feed("", "work", "t", "--count", "3", "--", "sh", "-c",
@@ -224,6 +233,7 @@ func TestWorkCountsDeaths(t *testing.T) {
 }
 
 func TestWorkDoesNotMixLines(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.publish("t", 40)
 	// printf in parts, so that a line is many writes
@@ -251,6 +261,7 @@ func TestWorkHearsNoCarrier(t *testing.T) {
 }
 
 func TestWorkRefuses(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	for _, test := range []struct {
 		args string
