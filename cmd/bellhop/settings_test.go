@@ -4,11 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -106,6 +109,47 @@ func TestWorkBySettings(t *testing.T) {
 	w.ends(exitDone)
 	contains(t, w.said(), "attempt 1\n", "attempt 2\n")
 	contains(t, s.call("inspect", "mail", "a"), "dead")
+}
+
+// What a worker has in hand is extended by the lease of its claim, whatever is set meanwhile; what it claims then has the new one.
+func TestWorkerKeepsTheLeaseOfItsClaim(t *testing.T) {
+	s := newShell(t)
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	goOn := func() {
+		if err := os.WriteFile(gate, nil, 0); err != nil { // waits until the command reads it
+			t.Fatal(err)
+		}
+	}
+	pub := notify.NewPublisher(storetest.At(t, s.setting("BELLHOP_REDIS_URL"), s.setting("BELLHOP_PREFIX")), notify.PublisherOptions{})
+	until := func(id string) (at time.Time) {
+		info, err := pub.Inspect(t.Context(), "mail", id)
+		if err == nil {
+			at = info.Until
+		}
+		return at
+	}
+	s.call("topics", "set", "mail", "lease=3s")
+	s.call("publish", "mail", "--id", "a", "--body", "x")
+	s.call("publish", "mail", "--id", "b", "--body", "x", "--delay", "1h")
+	p := s.start("work", "mail", "--count", "2", "--", "cat", gate)
+	storetest.Eventually(t, "it has the first", func() bool { return !until("a").IsZero() })
+	s.call("topics", "set", "mail", "lease=1h")
+	first := until("a")
+	storetest.Eventually(t, "its lease is extended", func() bool { return until("a").After(first) })
+	if left := time.Until(until("a")); left > time.Minute {
+		t.Errorf("it is leased for %v more", left)
+	}
+	s.call("reschedule", "mail", "b", "--now") // no carrier runs here
+	goOn()
+	storetest.Eventually(t, "it has the second", func() bool { return !until("b").IsZero() })
+	if left := time.Until(until("b")); left < 59*time.Minute {
+		t.Errorf("the next is leased for %v", left)
+	}
+	goOn()
+	p.ends(exitDone)
 }
 
 func TestCompletionOfSettings(t *testing.T) {
