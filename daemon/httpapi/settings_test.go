@@ -310,3 +310,40 @@ func TestUnreadableSettings(t *testing.T) {
 	want.Attempts, want.LeaseMs, want.Own = 5, 1000, []string{"attempts", "lease"}
 	wantSettings(t, s.call("PATCH", settingsPath, `{"lease":"1s"}`), want)
 }
+
+// What the document says of a change is what is accepted.
+func TestDocumentOfSettings(t *testing.T) {
+	s := start(t, httpapi.Options{})
+	for body, status := range map[string]int{
+		`{"attempts":1}`:                        200,
+		`{"attempts":1000000,"lease":"1d"}`:     200,
+		`{"attempts":null,"lease":null}`:        200,
+		`{"backoff_min":null,"paused":true}`:    200,
+		`{"paused":false,"backoff_max":"1.5h"}`: 200,
+		`{"paused":null,"backoff_max":null}`:    200,
+		`{}`:                                    422,
+		`[]`:                                    422,
+		`{"attempts":0}`:                        422,
+		`{"attempts":1000001}`:                  422,
+		`{"attempts":1.5}`:                      422,
+		`{"attempts":"5"}`:                      422,
+		`{"lease":60}`:                          422,
+		`{"lease":""}`:                          422,
+		`{"lease":"1w"}`:                        422,
+		`{"paused":"true"}`:                     422,
+		`{"priority":1}`:                        422,
+		`{"attempts":5,"lease_ms":60000}`:       422,
+	} {
+		s.call("PATCH", settingsPath, body).is(status)
+		for _, op := range s.spec.ops {
+			if op.OperationID != "changeSettings" {
+				continue
+			}
+			for kind := range op.RequestBody.Content {
+				if err := s.spec.json(op.pointer+pointer("requestBody", "content", kind, "schema"), []byte(body)); (err == nil) != (status == 200) {
+					t.Errorf("%s as %s is answered %d, and the document says: %v", body, kind, status, err)
+				}
+			}
+		}
+	}
+}
