@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 )
 
 // inspectFlags are the flags of inspect. They are for a list.
@@ -240,7 +241,7 @@ requeued with bellhop dead requeue.`,
 		}
 		var at time.Time
 		if due != "" {
-			if at, err = api.ParseTime("due", due); err != nil {
+			if at, err = fields.ParseTime("due", due); err != nil {
 				return err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 )
 
 // publishFlags are the flags of publish.
@@ -67,7 +68,7 @@ dead letters as such. To repeat that is safe until a daemon or a worker has begu
 
 // A flagField is a field of a message that is given as a flag.
 type flagField struct {
-	api.Field
+	fields.Field
 	flag string
 	text *string
 }
@@ -77,7 +78,7 @@ func (f *publishFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.body, "body", "", "the body; without it standard input is the body")
 	flags.StringArrayVar(&f.headers, "header", nil, "a header, NAME=VALUE; may be repeated")
-	for _, field := range api.MessageFields() {
+	for _, field := range notify.MessageFields() {
 		if f.broadcast && field.Of != "" {
 			continue
 		}

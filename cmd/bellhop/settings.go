@@ -67,8 +67,8 @@ that have no settings of their own, as with '*'.`,
 // settingDocs says of each setting what it is, and what is built in.
 func settingDocs() string {
 	var b strings.Builder
-	for _, f := range api.SettingFields() {
-		text := fmt.Sprintf("%s (%s)", f.Doc, f.Setting(notify.DefaultSettings))
+	for _, f := range notify.SettingFields() {
+		text := fmt.Sprintf("%s (%s)", f.Doc, api.Setting(f, notify.DefaultSettings))
 		for i, line := range wrap(text, 64) {
 			name := f.Name
 			if i > 0 {
@@ -117,7 +117,7 @@ func (a *app) tellSettings(ctx context.Context, s *session, topic string, do fun
 		return a.printJSON(api.SettingsOf(topic, holds))
 	}
 	rows := [][]string{{"NAME", "VALUE", "FROM"}}
-	for _, f := range api.SettingFields() {
+	for _, f := range notify.SettingFields() {
 		from := "built in"
 		switch own := slices.Contains(holds.Own, f.Name); {
 		case own && topic != notify.AllTopics:
@@ -125,7 +125,7 @@ func (a *app) tellSettings(ctx context.Context, s *session, topic string, do fun
 		case own || topic != notify.AllTopics && slices.Contains(common.Own, f.Name):
 			from = "store"
 		}
-		rows = append(rows, []string{f.Name, f.Setting(holds.Settings), from})
+		rows = append(rows, []string{f.Name, api.Setting(f, holds.Settings), from})
 	}
 	a.printRows(rows)
 	return nil

@@ -2,11 +2,11 @@ package api
 
 import (
 	"reflect"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/strictjson"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -39,24 +39,8 @@ func (r Reschedule) When() (delay time.Duration, due time.Time, err error) {
 	if r.Due == "" {
 		return delay, time.Time{}, nil
 	}
-	due, err = ParseTime("due", r.Due)
+	due, err = fields.ParseTime("due", r.Due)
 	return delay, due, err
-}
-
-// timeGrammar is that of RFC 3339: time.Parse takes 1:02:03,4Z, too, and any offset.
-var timeGrammar = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
-
-// ParseTime reads a time of a named field, as RFC 3339 has it. The error is a
-// notify.ErrInvalid that names the field.
-func ParseTime(field, text string) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil || !timeGrammar.MatchString(text) {
-		return time.Time{}, notify.Faultf(field, "%s %.100q: write a time such as 2030-01-02T15:04:05Z or 2030-01-02T15:04:05.678+02:00", field, text)
-	}
-	if t.IsZero() { // which would stand for no time
-		return time.Time{}, notify.Faultf(field, "%s %.100s: it is before 1970", field, text)
-	}
-	return t, nil
 }
 
 // Decode reads a request, one JSON object, into a struct that holds the

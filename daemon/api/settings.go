@@ -14,6 +14,7 @@ import (
 	"github.com/agnivade/levenshtein"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -43,7 +44,7 @@ type SettingApart struct{ Name, Has, Wanted string }
 // SettingsApart returns which settings a change would change, with both values as they are written.
 func SettingsApart(change notify.SettingsChange, has notify.Settings) (all []SettingApart) {
 	wanted, there := reflect.ValueOf(change), reflect.ValueOf(has)
-	for _, f := range SettingFields() {
+	for _, f := range notify.SettingFields() {
 		to, is := wanted.FieldByIndex(f.Index), there.FieldByIndex(f.Index)
 		if !to.IsNil() && !to.Elem().Equal(is) {
 			all = append(all, SettingApart{Name: f.Name, Has: written(is), Wanted: written(to.Elem())})
@@ -53,7 +54,7 @@ func SettingsApart(change notify.SettingsChange, has notify.Settings) (all []Set
 }
 
 // Setting returns a setting as it is written.
-func (f Field) Setting(of notify.Settings) string {
+func Setting(f fields.Field, of notify.Settings) string {
 	return written(reflect.ValueOf(of).FieldByIndex(f.Index))
 }
 
@@ -63,14 +64,6 @@ func written(value reflect.Value) string {
 		return store.Short(d)
 	}
 	return fmt.Sprint(value.Interface())
-}
-
-// checkSettable reports what is wrong with a topic that settings are looked at and set of.
-func checkSettable(topic string) error {
-	if topic == notify.AllTopics {
-		return nil
-	}
-	return notify.CheckTopic(topic)
 }
 
 // A SettingText is a setting that is to be changed.
@@ -84,7 +77,7 @@ type SettingText struct {
 func ReadSettings(topic string, given []SettingText) (notify.SettingsChange, error) {
 	var r settingsReader
 	for _, one := range given {
-		r.read(one.Name, func(Field) (*string, error) { return one.Text, nil })
+		r.read(one.Name, func(fields.Field) (*string, error) { return one.Text, nil })
 	}
 	return r.end(topic)
 }
@@ -102,7 +95,7 @@ func DecodeSettings(topic string, data []byte) (notify.SettingsChange, error) {
 		name, _ := members.Token()
 		var value json.RawMessage
 		_ = members.Decode(&value)
-		r.read(name.(string), func(f Field) (*string, error) { return f.textIn(value) })
+		r.read(name.(string), func(f fields.Field) (*string, error) { return textIn(f, value) })
 	}
 	return r.end(topic)
 }
@@ -115,7 +108,7 @@ var settingKinds = map[reflect.Type]struct{ is, write string }{
 }
 
 // textIn returns the text in the JSON of a setting; nil for null.
-func (f Field) textIn(value json.RawMessage) (*string, error) {
+func textIn(f fields.Field, value json.RawMessage) (*string, error) {
 	is, wanted := kindOf(value), settingKinds[reflect.TypeFor[notify.SettingsChange]().FieldByIndex(f.Index).Type]
 	switch {
 	case is == "null":
@@ -164,7 +157,7 @@ type settingsReader struct {
 }
 
 // read reads the change of one setting.
-func (r *settingsReader) read(name string, textOf func(Field) (*string, error)) {
+func (r *settingsReader) read(name string, textOf func(fields.Field) (*string, error)) {
 	if len(r.faults) == mostSettingFaults {
 		r.more++
 	} else if err := r.set(name, textOf); err != nil {
@@ -172,7 +165,7 @@ func (r *settingsReader) read(name string, textOf func(Field) (*string, error)) 
 	}
 }
 
-func (r *settingsReader) set(name string, textOf func(Field) (*string, error)) error {
+func (r *settingsReader) set(name string, textOf func(fields.Field) (*string, error)) error {
 	f, err := settingField(name)
 	if err != nil {
 		return err
@@ -215,7 +208,7 @@ func (r *settingsReader) end(topic string) (notify.SettingsChange, error) {
 
 // SettingNames returns the names of all settings.
 func SettingNames() (names []string) {
-	for _, f := range SettingFields() {
+	for _, f := range notify.SettingFields() {
 		names = append(names, f.Name)
 	}
 	return names
@@ -227,8 +220,8 @@ const (
 )
 
 // settingField returns the field of a setting. The error is a notify.Fault of a name that is none.
-func settingField(name string) (Field, error) {
-	for _, f := range SettingFields() {
+func settingField(name string) (fields.Field, error) {
+	for _, f := range notify.SettingFields() {
 		if f.Name == name {
 			return f, nil
 		}
@@ -238,7 +231,7 @@ func settingField(name string) (Field, error) {
 	if near := Nearest(name, names); levenshtein.ComputeDistance(name, near) <= alike {
 		meant = "did you mean " + near + "? "
 	}
-	return Field{}, notify.Faultf(name, "setting %q: it is unknown; %suse %s", name, meant, strings.Join(names, ", "))
+	return fields.Field{}, notify.Faultf(name, "setting %q: it is unknown; %suse %s", name, meant, strings.Join(names, ", "))
 }
 
 // Nearest returns the name that takes the fewest changes to become from.

@@ -20,7 +20,7 @@ func TestSettingFields(t *testing.T) {
 	if diff := cmp.Diff([]string{"attempts", "lease", "backoff_min", "backoff_max", "paused"}, api.SettingNames()); diff != "" {
 		t.Error(diff)
 	}
-	for _, f := range api.SettingFields() {
+	for _, f := range notify.SettingFields() {
 		var change notify.SettingsChange
 		if err := f.Set(reflect.ValueOf(&change).Elem(), f.Example); err != nil || f.Doc == "" {
 			t.Errorf("%s: %q, %v", f.Name, f.Doc, err)

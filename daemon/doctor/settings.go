@@ -46,9 +46,9 @@ func (e *exam) defaults(ctx context.Context) (notify.TopicSettings, error) {
 // describe says what is set for all topics.
 func describe(holds notify.TopicSettings) string {
 	var set []string
-	for _, f := range api.SettingFields() {
+	for _, f := range notify.SettingFields() {
 		if slices.Contains(holds.Own, f.Name) {
-			set = append(set, f.Name+" "+f.Setting(holds.Settings))
+			set = append(set, f.Name+" "+api.Setting(f, holds.Settings))
 		}
 	}
 	if len(set) == 0 {

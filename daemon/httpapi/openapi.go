@@ -137,7 +137,7 @@ type settingsChange struct{}
 func (settingsChange) Schema(schemas huma.Registry) *huma.Schema {
 	one := 1
 	all := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, MinProperties: &one, Properties: map[string]*huma.Schema{}}
-	for _, f := range api.SettingFields() {
+	for _, f := range notify.SettingFields() {
 		field := reflect.TypeFor[notify.SettingsChange]().FieldByIndex(f.Index)
 		if field.Type == reflect.TypeFor[*time.Duration]() {
 			field.Type = reflect.TypeFor[*string]()

@@ -11,15 +11,15 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A param is a parameter of a request: a field of an operation's input that has
 // one of the tags path, query and header. The same tags make the OpenAPI document.
 type param struct {
-	api.Field
+	fields.Field
 	in       string
 	required bool
 	fallback string // value where none is given
@@ -36,7 +36,7 @@ func paramsOf(input reflect.Type) []param {
 		for _, in := range []string{"path", "query", "header"} {
 			if name := field.Tag.Get(in); name != "" {
 				all = append(all, param{
-					Field: api.FieldOf(name, field), in: in,
+					Field: notify.FieldOf(name, field), in: in,
 					required: in == "path" || field.Tag.Get("required") == "true", fallback: field.Tag.Get("default"),
 				})
 			}
@@ -48,7 +48,7 @@ func paramsOf(input reflect.Type) []param {
 // messageParams returns the parameters of a message that stands in a field.
 func messageParams(field reflect.StructField) []param {
 	var all []param
-	for _, f := range api.MessageFields() {
+	for _, f := range notify.MessageFields() {
 		if f.Of != "" && f.Of == field.Tag.Get("lacks") {
 			continue
 		}
@@ -143,7 +143,7 @@ func readQuery(raw string, params []param) (map[string]string, []error) {
 		rawName, rawValue, _ := strings.Cut(pair, "=")
 		name, errName := url.QueryUnescape(rawName)
 		value, errValue := url.QueryUnescape(rawValue)
-		p := param{in: "query", Field: api.Field{Name: strings.ToValidUTF8(name, "�")}}
+		p := param{in: "query", Field: fields.Field{Name: strings.ToValidUTF8(name, "�")}}
 		_, twice := values[name]
 		switch {
 		case errName != nil:

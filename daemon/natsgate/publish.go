@@ -63,7 +63,7 @@ var setters = makeSetters()
 
 func makeSetters() map[string]setter {
 	all := make(map[string]setter)
-	for _, f := range api.MessageFields() {
+	for _, f := range notify.MessageFields() {
 		f = f.Lenient() // notify looks at it
 		all[ownHeader+f.Name] = setter{func(m *notify.Message, value string) error { return f.Set(reflect.ValueOf(m).Elem(), value) }, f.Of}
 	}
@@ -134,7 +134,7 @@ func single(name string, values []string, seen bool) (string, error) {
 // knownHeaders lists our own headers.
 func knownHeaders(broadcast bool) string {
 	var names []string
-	for _, f := range api.MessageFields() {
+	for _, f := range notify.MessageFields() {
 		if lower := ownHeader + f.Name; setters[lower].set != nil && (!broadcast || f.Of == "") {
 			names = append(names, textproto.CanonicalMIMEHeaderKey(lower))
 		}

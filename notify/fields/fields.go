@@ -1,4 +1,7 @@
-package api
+// Package fields reads fields that are given as text by one description of each: the
+// tags of a struct say what belongs into a field, and every way in, HTTP, NATS, lines of
+// JSON and flags, reads it by them and refuses it with the same sentence.
+package fields
 
 import (
 	"cmp"
@@ -10,16 +13,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A Field is a field of a struct that is given as text, over HTTP, over NATS or
-// as a flag. The tags of the struct say what belongs into it, and make the OpenAPI
-// document: is, the grammar of a text (topic, topic or *, pattern, id or media type); doc and
-// example; minimum and maximum of a number; shortest and longest of a duration;
-// maxLength and enum of a text; without, a field that is not given together with
-// it; and of, message for what a broadcast does not have.
+// A Field is a field of a struct that is given as text, over HTTP, over NATS, in a
+// line of JSON or as a flag. The tags of the struct say what belongs into it, and make
+// the OpenAPI document: is, the name of a grammar of a text; doc and example; minimum
+// and maximum of a number; shortest and longest of a duration; maxLength and enum of a
+// text; without, a field that is not given together with it; and of, message for what a
+// broadcast does not have.
 type Field struct {
 	Index   []int
 	Name    string
@@ -27,38 +29,25 @@ type Field struct {
 	Doc     string
 	Example string
 	Of      string
-	is      string
+	grammar Grammar // of a text; nil: it has none
 	lenient bool
 	limits
 }
 
-// FieldOf returns what the tags of a field say of it.
-func FieldOf(name string, field reflect.StructField) Field {
+// A Grammar reports what is wrong with a text.
+type Grammar func(text string) error
+
+// Of returns what the tags of a field say of it. The tag is names one of the grammars.
+func Of(name string, field reflect.StructField, grammars map[string]Grammar) Field {
 	get := field.Tag.Get
 	return Field{
 		Index: field.Index, Name: name, Without: get("without"), Doc: get("doc"), Example: get("example"),
-		Of: get("of"), is: get("is"), limits: limitsOf(field),
+		Of: get("of"), grammar: grammars[get("is")], limits: limitsOf(field),
 	}
-}
-
-// MessageFields returns the fields of notify.Message that are given by name:
-// those that have a tag field.
-func MessageFields() []Field { return fieldsOf(reflect.TypeFor[notify.Message]()) }
-
-// SettingFields returns the fields of notify.SettingsChange.
-func SettingFields() []Field { return fieldsOf(reflect.TypeFor[notify.SettingsChange]()) }
-
-func fieldsOf(described reflect.Type) (all []Field) {
-	for field := range described.Fields() {
-		if name := field.Tag.Get("field"); name != "" {
-			all = append(all, FieldOf(name, field))
-		}
-	}
-	return all
 }
 
 // Set reads a text into the field of a struct; where that is a pointer, into a new
-// value that it points to. The error is a notify.Fault of what cannot be read, or
+// value that it points to. The error is a store.Fault of what cannot be read, or
 // is outside the limits.
 func (f Field) Set(of reflect.Value, text string) error {
 	field := of.FieldByIndex(f.Index)
@@ -81,7 +70,7 @@ func (f Field) Set(of reflect.Value, text string) error {
 	case *bool:
 		*into = text == "true"
 		if text != "true" && text != "false" {
-			return notify.Faultf(f.Name, "%s %.100q: write true or false", f.Name, text)
+			return store.Faultf(f.Name, "%s %.100q: write true or false", f.Name, text)
 		}
 		return nil
 	case *time.Duration:
@@ -101,24 +90,6 @@ func (f Field) Set(of reflect.Value, text string) error {
 func (f Field) Lenient() Field {
 	f.lenient = true
 	return f
-}
-
-// check reports what is wrong with a text that has a grammar.
-func (f Field) check(text string) error {
-	switch f.is {
-	case "topic":
-		return notify.CheckTopic(text)
-	case "topic or *":
-		return checkSettable(text)
-	case "pattern":
-		_, err := notify.ParsePattern(text)
-		return err
-	case "id":
-		return notify.CheckID(text)
-	case "media type":
-		return notify.CheckContentType(text)
-	}
-	return nil
 }
 
 // limits are which values of a parameter are in range, by the tags minimum and
@@ -161,12 +132,12 @@ func limitsOf(field reflect.StructField) limits {
 // text reports what is wrong with a text.
 func (f Field) text(text string) error {
 	switch {
-	case f.is != "": // whose check says it better
-		return f.check(text)
+	case f.grammar != nil: // which says it better
+		return f.grammar(text)
 	case len(text) > f.maxLength:
-		return notify.Faultf(f.Name, "%s: %d bytes; at most %d are allowed", f.Name, len(text), f.maxLength)
+		return store.Faultf(f.Name, "%s: %d bytes; at most %d are allowed", f.Name, len(text), f.maxLength)
 	case f.enum != nil && !slices.Contains(f.enum, text):
-		return notify.Faultf(f.Name, "%s %.100q: use %s", f.Name, text, strings.Join(f.enum, ", "))
+		return store.Faultf(f.Name, "%s %.100q: use %s", f.Name, text, strings.Join(f.enum, ", "))
 	}
 	return nil
 }
@@ -184,23 +155,23 @@ func (f Field) number(text string, bits int) (int64, error) {
 	case f.min > math.MinInt64:
 		want = fmt.Sprintf("write a whole number, %d or more", f.min)
 	}
-	return 0, notify.Faultf(f.Name, "%s %.100q: %s", f.Name, text, want)
+	return 0, store.Faultf(f.Name, "%s %.100q: %s", f.Name, text, want)
 }
 
 // duration reads a duration within the limits.
 func (f Field) duration(text string) (time.Duration, error) {
-	d, err := notify.ParseDuration(f.Name, text)
+	d, err := ParseDuration(f.Name, text)
 	switch {
 	case err != nil:
 		return 0, err
 	case f.lenient || d >= f.shortest && d <= f.longest:
 		return d, nil
 	case f.shortest == 0 && f.longest == math.MaxInt64:
-		return 0, notify.Faultf(f.Name, "%s %v: it is negative; use zero or more", f.Name, d)
+		return 0, store.Faultf(f.Name, "%s %v: it is negative; use zero or more", f.Name, d)
 	case f.longest < math.MaxInt64:
-		return 0, notify.Faultf(f.Name, "%s %v: use %v to %v", f.Name, d, store.Short(f.shortest), store.Short(f.longest))
+		return 0, store.Faultf(f.Name, "%s %v: use %v to %v", f.Name, d, store.Short(f.shortest), store.Short(f.longest))
 	}
-	return 0, notify.Faultf(f.Name, "%s %v: use %v or more", f.Name, d, f.shortest)
+	return 0, store.Faultf(f.Name, "%s %v: use %v or more", f.Name, d, f.shortest)
 }
 
 // time reads a time that a message can be due at.
@@ -210,9 +181,9 @@ func (f Field) time(text string) (time.Time, error) {
 	case err != nil:
 		return t, err
 	case t.Before(time.UnixMilli(0)):
-		return t, notify.Faultf(f.Name, "%s %.100s: it is before 1970", f.Name, text)
-	case t.After(notify.MaxDue):
-		return t, notify.Faultf(f.Name, "%s %.100s: it is past the year 9999", f.Name, text)
+		return t, store.Faultf(f.Name, "%s %.100s: it is before 1970", f.Name, text)
+	case t.After(store.MaxDue):
+		return t, store.Faultf(f.Name, "%s %.100s: it is past the year 9999", f.Name, text)
 	}
 	return t, nil
 }

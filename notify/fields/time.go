@@ -1,10 +1,12 @@
-package notify
+package fields
 
 import (
 	"cmp"
 	"math"
 	"regexp"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // day is the unit d of durations, which time.ParseDuration does not know.
@@ -25,16 +27,32 @@ func ParseDuration(field, text string) (time.Duration, error) {
 	}
 	parts := durationGrammar.FindStringSubmatch(text)
 	if parts == nil || parts[2] == "" && parts[3] == "" {
-		return 0, Faultf(field, "%s %.100q: write a duration such as 500ms, 90s, 1h30m or 1d", field, text)
+		return 0, store.Faultf(field, "%s %.100q: write a duration such as 500ms, 90s, 1h30m or 1d", field, text)
 	}
 	days, errDays := time.ParseDuration(cmp.Or(parts[2], "0") + "h")
 	rest, errRest := time.ParseDuration(cmp.Or(parts[3], "0"))
 	if errDays != nil || errRest != nil || days > (math.MaxInt64-rest)/24 { // they are of the grammar
-		return 0, Faultf(field, "%s %.100q: it is too long; no duration is longer than %dd", field, text, longestDays)
+		return 0, store.Faultf(field, "%s %.100q: it is too long; no duration is longer than %dd", field, text, longestDays)
 	}
 	d := 24*days + rest
 	if parts[1] == "-" {
 		d = -d
 	}
 	return d, nil
+}
+
+// timeGrammar is that of RFC 3339: time.Parse takes 1:02:03,4Z, too, and any offset.
+var timeGrammar = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+// ParseTime reads a time of a named field, as RFC 3339 has it. The error is a
+// store.ErrInvalid that names the field.
+func ParseTime(field, text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || !timeGrammar.MatchString(text) {
+		return time.Time{}, store.Faultf(field, "%s %.100q: write a time such as 2030-01-02T15:04:05Z or 2030-01-02T15:04:05.678+02:00", field, text)
+	}
+	if t.IsZero() { // which would stand for no time
+		return time.Time{}, store.Faultf(field, "%s %.100s: it is before 1970", field, text)
+	}
+	return t, nil
 }

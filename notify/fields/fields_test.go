@@ -1,4 +1,4 @@
-package api_test
+package fields_test
 
 import (
 	"errors"
@@ -9,14 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 )
 
 // What HTTP, NATS and the command line read is what a line of JSON has, by the same names.
 func TestMessageFields(t *testing.T) {
 	var names []string
-	for _, f := range api.MessageFields() {
+	for _, f := range notify.MessageFields() {
 		names = append(names, f.Name)
 		if f.Doc == "" || f.Example == "" {
 			t.Errorf("%s: nothing says what it is", f.Name)
@@ -36,9 +36,9 @@ func TestMessageFields(t *testing.T) {
 }
 
 func TestSetFields(t *testing.T) {
-	fields := make(map[string]api.Field)
-	for _, f := range api.MessageFields() {
-		fields[f.Name] = f
+	all := make(map[string]fields.Field)
+	for _, f := range notify.MessageFields() {
+		all[f.Name] = f
 	}
 	for _, test := range []struct {
 		name, text string
@@ -63,7 +63,7 @@ func TestSetFields(t *testing.T) {
 		{name: "content_type", text: strings.Repeat("a", 256), fault: "at most 255 bytes"},
 	} {
 		var m notify.Message
-		err := fields[test.name].Set(reflect.ValueOf(&m).Elem(), test.text)
+		err := all[test.name].Set(reflect.ValueOf(&m).Elem(), test.text)
 		var fault *notify.Fault
 		if test.fault == "" {
 			if diff := cmp.Diff(test.want, m); err != nil || diff != "" {
@@ -74,7 +74,7 @@ func TestSetFields(t *testing.T) {
 		if !errors.As(err, &fault) || fault.Field != test.name || !strings.Contains(err.Error(), test.fault) {
 			t.Errorf("%s %.20q: %v, want a fault with %q", test.name, test.text, err, test.fault)
 		}
-		if err := fields[test.name].Lenient().Set(reflect.ValueOf(&m).Elem(), test.text); (err == nil) != test.strictly {
+		if err := all[test.name].Lenient().Set(reflect.ValueOf(&m).Elem(), test.text); (err == nil) != test.strictly {
 			t.Errorf("%s %.20q without limits: %v", test.name, test.text, err)
 		}
 	}
