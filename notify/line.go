@@ -1,7 +1,13 @@
 package notify
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"reflect"
+	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -33,9 +39,10 @@ type Line struct {
 	Restore *Restore `json:"restore,omitempty" hidden:"true"`
 }
 
-// ParseLine reads a message from a line of JSON. The error is an ErrInvalid
-// that names the field. The message is checked when it is published. What another
-// store knew of a message is refused: it is for who may write the whole store.
+// ParseLine reads a message from a line of JSON, and tells all that is wrong with a
+// line: each fault is an ErrInvalid that names the field. The message as a whole is
+// checked when it is published. What another store knew of a message is refused: it is
+// for who may write the whole store.
 func ParseLine(raw []byte) (Message, error) {
 	m, err := ParseExported(raw)
 	if err == nil && m.Restore != nil {
@@ -46,48 +53,172 @@ func ParseLine(raw []byte) (Message, error) {
 
 // ParseExported is ParseLine for a line that may be one of [Publisher.Export].
 func ParseExported(raw []byte) (Message, error) {
-	var line Line
-	if err := strictjson.Decode(raw, &line); err != nil {
-		return Message{}, Faultf(strictjson.FieldOf(err, "line"), "line: %w; write one JSON object a line, such as {\"topic\":\"orders\",\"delay\":\"30s\",\"body\":\"hello\"}, and what is not UTF-8 as body_base64", err)
+	members, err := strictjson.Members(raw)
+	if err != nil {
+		return Message{}, lineFault(err)
 	}
-	m := Message{
-		Topic: line.Topic, ID: line.ID, MaxAttempts: line.Attempts,
-		Headers: line.Headers, ContentType: line.ContentType, Restore: line.Restore,
+	var l lineReader
+	for _, member := range members {
+		l.add(l.read(member))
 	}
-	switch line.Mode {
-	case "", ModeMessage:
-	case ModeBroadcast:
-		m.Broadcast = true
-	default:
-		return m, Faultf("mode", "mode %.100q: use message or broadcast, or leave it out", line.Mode)
-	}
-	if line.Due != nil {
-		m.Due = *line.Due
-		if m.Due.IsZero() { // which would stand for no due time
-			return m, Faultf("due", "due %s: it is before 1970", m.Due.Format(time.RFC3339))
-		}
-		if line.Delay != "" {
-			return m, Faultf("due", "delay and due: both are given; give one of them")
-		}
-	}
-	var errDelay, errTTL, errBody error
-	m.Delay, errDelay = ParseDuration("delay", line.Delay)
-	m.TTL, errTTL = ParseDuration("ttl", line.TTL)
-	m.Body, errBody = line.body()
-	return m, errors.Join(errDelay, errTTL, errBody)
+	l.finish()
+	return l.m, errors.Join(l.faults...)
 }
 
-// body returns the body, of which exactly one name is given.
-func (l *Line) body() ([]byte, error) {
-	switch {
-	case l.Body == nil && l.BodyBase64 == nil:
-		return nil, Faultf("body", "body: it is missing; give body or body_base64, \"\" for an empty one")
-	case l.Body != nil && l.BodyBase64 != nil:
-		return nil, Faultf("body", "body and body_base64: both are given; give one of them")
-	case l.Body != nil:
-		return []byte(*l.Body), nil
+// A lineReader reads the members of a line into a message: those that are described as
+// HTTP, NATS and flags do, and the others as a Line has them.
+type lineReader struct {
+	m             Message
+	given         uint64 // which of the described fields are, by index
+	text, encoded bool   // whether body is, and body_base64
+	faults        []error
+}
+
+func (l *lineReader) add(fault error) {
+	if fault != nil {
+		l.faults = append(l.faults, fault)
 	}
-	return l.BodyBase64, nil
+}
+
+// read reads a member. One that is null is as good as none.
+func (l *lineReader) read(member strictjson.Member) error {
+	i, known := lineNames()[string(member.Name)]
+	if !known {
+		for name, index := range lineNames() {
+			if strings.EqualFold(name, string(member.Name)) { // as encoding/json reads it
+				member.Name, i, known = []byte(name), index, true
+			}
+		}
+	}
+	switch name := string(member.Name); {
+	case member.IsNull() && known:
+		return nil
+	case known && i >= 0:
+		return l.field(i, member)
+	case name == "topic":
+		return l.topic(member)
+	case name == "mode":
+		return l.mode(member)
+	case name == "body":
+		return l.body(member)
+	case name == "body_base64":
+		return l.bodyBase64(member)
+	case name == "headers":
+		return l.headers(member)
+	case name == "restore":
+		return l.restore(member)
+	}
+	return asLine(member) // which is passed over, or unknown
+}
+
+// lineNames returns the names that a line may have, with the indexes of the fields
+// that are described, and -1 for those of a Line alone.
+var lineNames = sync.OnceValue(func() map[string]int {
+	all := make(map[string]int)
+	for field := range reflect.TypeFor[Line]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		all[name] = -1
+	}
+	for i, f := range messageFields() {
+		all[f.Name] = i
+	}
+	return all
+})
+
+// field reads a described field. Where it is empty or zero it is as good as not given.
+func (l *lineReader) field(i int, member strictjson.Member) error {
+	f := messageFields()[i]
+	read := member.Text
+	if f.IsNumber() {
+		read = member.Number
+	}
+	text, err := read()
+	if err != nil {
+		return lineFault(err)
+	}
+	if len(text) == 0 {
+		return nil
+	}
+	l.given |= 1 << i
+	return f.OrZero().Set(reflect.ValueOf(&l.m).Elem(), string(text))
+}
+
+func (l *lineReader) topic(member strictjson.Member) error {
+	text, err := member.Text()
+	l.m.Topic = string(text)
+	return lineFault(err)
+}
+
+func (l *lineReader) mode(member strictjson.Member) error {
+	text, err := member.Text()
+	if l.m.Broadcast = string(text) == ModeBroadcast; l.m.Broadcast || len(text) == 0 || string(text) == ModeMessage {
+		return lineFault(err)
+	}
+	return Faultf("mode", "mode %.100q: use message or broadcast, or leave it out", text)
+}
+
+func (l *lineReader) body(member strictjson.Member) error {
+	text, err := member.Text()
+	l.text = true
+	l.m.Body = append([]byte{}, text...) // what was read may be a part of many lines
+	return lineFault(err)
+}
+
+func (l *lineReader) bodyBase64(member strictjson.Member) error {
+	l.encoded = true
+	text, err := member.Text()
+	if err == nil {
+		l.m.Body, err = base64.StdEncoding.AppendDecode([]byte{}, text)
+	}
+	if err != nil {
+		return asLine(member)
+	}
+	return nil
+}
+
+func (l *lineReader) headers(member strictjson.Member) (err error) {
+	l.m.Headers, err = member.Texts()
+	return lineFault(err)
+}
+
+func (l *lineReader) restore(member strictjson.Member) error {
+	decoder := json.NewDecoder(bytes.NewReader(member.Value))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(&l.m.Restore) != nil {
+		return asLine(member)
+	}
+	return nil
+}
+
+// asLine reports what is wrong with a member, of which a Line says what it is.
+func asLine(member strictjson.Member) error { return lineFault(member.Decode(new(Line))) }
+
+// finish refuses what does not go together, and what is missing. Of a line that is
+// refused anyway it tells what publishing it would refuse as well.
+func (l *lineReader) finish() {
+	for i, f := range messageFields() {
+		if f.Without != "" && l.given&(1<<i) != 0 && l.given&(1<<lineNames()[f.Without]) != 0 {
+			l.add(Faultf(f.Name, "%s and %s: both are given; give one of them", f.Without, f.Name))
+		}
+	}
+	switch {
+	case l.text && l.encoded:
+		l.add(Faultf("body", "body and body_base64: both are given; give one of them"))
+	case !l.text && !l.encoded:
+		l.add(Faultf("body", "body: it is missing; give body or body_base64, \"\" for an empty one"))
+	}
+	if len(l.faults) > 0 {
+		l.add(CheckTopic(l.m.Topic))
+		l.add(checkHeaders(l.m.Headers))
+	}
+}
+
+// lineFault returns the Fault of what is wrong with the JSON of a line, nil of nothing.
+func lineFault(err error) error {
+	if err == nil {
+		return nil
+	}
+	return Faultf(strictjson.FieldOf(err, "line"), "line: %w; write one JSON object a line, such as {\"topic\":\"orders\",\"delay\":\"30s\",\"body\":\"hello\"}, and what is not UTF-8 as body_base64", err)
 }
 
 // Line returns a message that was looked at as a line of JSON. A record that

@@ -30,7 +30,9 @@ type Field struct {
 	Example string
 	Of      string
 	grammar Grammar // of a text; nil: it has none
+	number  bool
 	lenient bool
+	zero    bool
 	limits
 }
 
@@ -43,6 +45,7 @@ func Of(name string, field reflect.StructField, grammars map[string]Grammar) Fie
 	return Field{
 		Index: field.Index, Name: name, Without: get("without"), Doc: get("doc"), Example: get("example"),
 		Of: get("of"), grammar: grammars[get("is")], limits: limitsOf(field),
+		number: field.Type.Kind() == reflect.Int || field.Type == reflect.TypeFor[int64](),
 	}
 }
 
@@ -60,11 +63,11 @@ func (f Field) Set(of reflect.Value, text string) error {
 		*into = text
 		return f.text(text)
 	case *int:
-		n, err := f.number(text, strconv.IntSize)
+		n, err := f.whole(text, strconv.IntSize)
 		*into = int(n)
 		return err
 	case *int64:
-		n, err := f.number(text, 64)
+		n, err := f.whole(text, 64)
 		*into = n
 		return err
 	case *bool:
@@ -91,6 +94,16 @@ func (f Field) Lenient() Field {
 	f.lenient = true
 	return f
 }
+
+// OrZero returns the field for a caller to whom a number or a duration of zero is as
+// good as none.
+func (f Field) OrZero() Field {
+	f.zero = true
+	return f
+}
+
+// IsNumber reports whether the field is a whole number, which JSON writes without quotes.
+func (f Field) IsNumber() bool { return f.number }
 
 // limits are which values of a parameter are in range, by the tags minimum and
 // maximum of a number, shortest and longest of a duration, maxLength and enum of a text.
@@ -142,10 +155,10 @@ func (f Field) text(text string) error {
 	return nil
 }
 
-// number reads a number within the limits.
-func (f Field) number(text string, bits int) (int64, error) {
+// whole reads a whole number within the limits.
+func (f Field) whole(text string, bits int) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, bits)
-	if err == nil && (f.lenient || n >= f.min && n <= f.max) {
+	if err == nil && (f.lenient || f.zero && n == 0 || n >= f.min && n <= f.max) {
 		return n, nil
 	}
 	want := "write a whole number"
@@ -164,7 +177,7 @@ func (f Field) duration(text string) (time.Duration, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case f.lenient || d >= f.shortest && d <= f.longest:
+	case f.lenient || f.zero && d == 0 || d >= f.shortest && d <= f.longest:
 		return d, nil
 	case f.shortest == 0 && f.longest == math.MaxInt64:
 		return 0, store.Faultf(f.Name, "%s %v: it is negative; use zero or more", f.Name, d)

@@ -27,6 +27,9 @@ type scanner struct {
 	json []byte
 	at   int
 	keys [][]byte // of the objects that it is in
+
+	members []Member // of the outermost object, where they are wanted
+	wanted  bool
 }
 
 // peek returns the next byte that is not space.
@@ -78,9 +81,15 @@ func (s *scanner) object() error {
 		if err := s.key(); err != nil {
 			return err
 		}
+		name := s.keys[len(s.keys)-1]
 		s.skip() // the colon
+		s.peek()
+		begin := s.at
 		if err := s.value(); err != nil {
 			return err
+		}
+		if s.wanted && outer == 0 {
+			s.members = append(s.members, Member{name, s.json[begin:s.at]})
 		}
 		if s.peek() == ',' {
 			s.skip()

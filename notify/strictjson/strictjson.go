@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // An Error says what is wrong with JSON, and in which field where it is in one.
@@ -43,11 +42,8 @@ func FieldOf(err error, whole string) string {
 // Decode reads one JSON object into a struct, which may hold defaults. The error
 // says what is wrong in the words of who wrote it, and repeats little of it.
 func Decode(data []byte, into any) error {
-	if !utf8.Valid(data) {
-		return errors.New("it is not UTF-8")
-	}
-	if first := bytes.TrimSpace(data); len(first) == 0 || first[0] != '{' {
-		return errors.New("it is not a JSON object")
+	if err := shape(data); err != nil {
+		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
@@ -55,7 +51,7 @@ func Decode(data []byte, into any) error {
 		return fault(err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the JSON object")
+		return errFollows
 	}
 	return Check(data)
 }

@@ -1,0 +1,118 @@
+package strictjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"unicode/utf8"
+)
+
+// A Member is a name and a value of a JSON object, as they stand there.
+type Member struct {
+	Name  []byte
+	Value []byte // without space around it
+}
+
+// Members takes one JSON object apart, for who reads each member by itself, and tells
+// all that is wrong. The error is one of the object as a whole, as that of Decode is.
+func Members(data []byte) ([]Member, error) {
+	if err := shape(data); err != nil {
+		return nil, err
+	}
+	if !json.Valid(data) {
+		var first json.RawMessage
+		if err := json.NewDecoder(bytes.NewReader(data)).Decode(&first); err != nil {
+			return nil, fault(err)
+		}
+		return nil, errFollows
+	}
+	s := scanner{json: data, keys: make([][]byte, 0, 16), members: make([]Member, 0, 8), wanted: true}
+	err := s.value()
+	return s.members, err
+}
+
+// shape reports what is wrong with data that cannot be one JSON object.
+func shape(data []byte) error {
+	if !utf8.Valid(data) {
+		return errors.New("it is not UTF-8")
+	}
+	if first := bytes.TrimSpace(data); len(first) == 0 || first[0] != '{' {
+		return errors.New("it is not a JSON object")
+	}
+	return nil
+}
+
+var errFollows = errors.New("something follows the JSON object")
+
+// IsNull reports whether the value is null, which is as good as none.
+func (m Member) IsNull() bool { return string(m.Value) == "null" }
+
+// Text returns the text of a string, which may be part of what was read. The error
+// is an Error.
+func (m Member) Text() ([]byte, error) {
+	if m.Value[0] != '"' {
+		return nil, m.is("a string")
+	}
+	if bytes.IndexByte(m.Value, '\\') < 0 {
+		return m.Value[1 : len(m.Value)-1], nil
+	}
+	var text string
+	err := json.Unmarshal(m.Value, &text)
+	return []byte(text), err
+}
+
+// Number returns a number as it stands there. The error is an Error.
+func (m Member) Number() ([]byte, error) {
+	if m.Value[0] != '-' && (m.Value[0] < '0' || m.Value[0] > '9') {
+		return nil, m.is("a whole number")
+	}
+	return m.Value, nil
+}
+
+// Texts returns the texts of an object of strings. One that is null is empty. The
+// error is an Error.
+func (m Member) Texts() (map[string]string, error) {
+	if m.Value[0] != '{' {
+		return nil, m.is("an object")
+	}
+	s := scanner{json: m.Value, wanted: true}
+	if err := s.value(); err != nil {
+		return nil, err
+	}
+	texts := make(map[string]string, len(s.members))
+	for _, inner := range s.members {
+		if inner.IsNull() {
+			texts[string(inner.Name)] = ""
+			continue
+		}
+		text, err := Member{m.Name, inner.Value}.Text()
+		if err != nil {
+			return nil, err
+		}
+		texts[string(inner.Name)] = string(text)
+	}
+	return texts, nil
+}
+
+// is returns the Error of a value of another kind than it should be.
+func (m Member) is(want string) error {
+	kinds := map[byte]string{'"': "string", '{': "object", '[': "array", 't': "bool", 'f': "bool"}
+	kind, ok := kinds[m.Value[0]]
+	if !ok {
+		kind = "number"
+	}
+	return errorf(string(m.Name), "%.100s is a JSON %s, and should be %s", m.Name, kind, want)
+}
+
+// Decode reads the member alone into a struct, as if it were all that the object has.
+func (m Member) Decode(into any) error {
+	name, err := json.Marshal(string(m.Name))
+	if err != nil {
+		return err
+	}
+	err = Decode(bytes.Join([][]byte{{'{'}, name, {':'}, m.Value, {'}'}}, nil), into)
+	if err != nil && FieldOf(err, "") == "" {
+		err = errorf(string(m.Name), "%.100s: %v", m.Name, err)
+	}
+	return err
+}
