@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -282,4 +283,38 @@ func TestFirstDueOfForeignRecords(t *testing.T) {
 			t.Errorf("%q: requeued %d, %v", raw, n, err)
 		}
 	}
+}
+
+// A record of a great many digits, which nobody of ours wrote, holds up nothing.
+func TestRecordOfDigits(t *testing.T) {
+	pub, store := open(t)
+	publish(t, pub, message("a", time.Time{}))
+	do(t, store, []any{"HSET", store.Keys().Messages(), notify.Member(topic, "a"), strings.Repeat("1", 200_000)})
+	if ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) != 0 {
+		t.Errorf("claimed %d, %v", len(ds), err)
+	}
+	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1, Died: 1})
+}
+
+// Dead letters that are large are requeued in more calls than one.
+func TestRequeueOfLargeOnes(t *testing.T) {
+	pub, store := open(t)
+	const n = 30
+	dead := subscribers.NewDeadLetters(store)
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprint(i)
+		m := message(ids[i], time.Time{})
+		m.Body = make([]byte, 100<<10)
+		publish(t, pub, m)
+	}
+	bury(t, store, n)
+	if done, err := dead.Requeue(t.Context(), topic, append(ids, "none")...); done != n || err != nil {
+		t.Errorf("requeued %d by id, %v", done, err)
+	}
+	bury(t, store, n)
+	if done, err := dead.RequeueAll(t.Context(), topic, nil); done != n || err != nil {
+		t.Errorf("requeued %d of all, %v", done, err)
+	}
+	wantCounts(t, pub, notify.Counts{Ready: n, Published: n, Died: 2 * n})
 }

@@ -27,33 +27,21 @@ func (l *DeadLetters) List(ctx context.Context, topic string, limit int, cursor 
 }
 
 // Requeue makes dead letters ready again, with all their attempts and their
-// whole time to live, and returns how many it were: ids that are not dead are
+// whole time to live, and returns how many there were: ids that are not dead are
 // passed over, and so is one whose record is missing. Errors:
 // notify.ErrInvalid, or that of the connection.
 func (l *DeadLetters) Requeue(ctx context.Context, topic string, ids ...string) (int, error) {
-	return l.byID(ctx, l.requeue, topic, ids)
+	return l.byID(ctx, store.Shard.Requeue, topic, ids)
 }
 
-// Purge removes dead letters for good and returns how many it were: ids that
+// Purge removes dead letters for good and returns how many there were: ids that
 // are not dead are passed over. Errors: notify.ErrInvalid, or that of the connection.
 func (l *DeadLetters) Purge(ctx context.Context, topic string, ids ...string) (int, error) {
-	return l.byID(ctx, l.purge, topic, ids)
+	return l.byID(ctx, store.Shard.Purge, topic, ids)
 }
 
-// A dealing deals with some dead letters of a topic, and returns with how many it
-// did, and how many it left.
-type dealing func(ctx context.Context, topic string, which store.Letters) (n, left int, err error)
-
-// purge is the dealing of Purge, which leaves none.
-func (l *DeadLetters) purge(ctx context.Context, topic string, which store.Letters) (n, left int, err error) {
-	n, err = l.store.Of(topic).Purge(ctx, topic, which)
-	return n, 0, err
-}
-
-// requeue is the dealing of Requeue.
-func (l *DeadLetters) requeue(ctx context.Context, topic string, which store.Letters) (n, left int, err error) {
-	return l.store.Of(topic).Requeue(ctx, topic, which)
-}
+// A dealing deals with some dead letters of a topic.
+type dealing func(s store.Shard, ctx context.Context, topic string, which store.Letters) (store.Dealt, error)
 
 func (l *DeadLetters) byID(ctx context.Context, deal dealing, topic string, ids []string) (int, error) {
 	if err := notify.CheckTopic(topic); err != nil {
@@ -62,16 +50,16 @@ func (l *DeadLetters) byID(ctx context.Context, deal dealing, topic string, ids 
 	total := 0
 	for len(ids) > 0 {
 		page := ids[:min(len(ids), deadPage)]
-		ids = ids[len(page):]
 		members := make([]string, len(page))
 		for i, id := range page {
 			members[i] = notify.Member(topic, id)
 		}
-		n, _, err := deal(ctx, topic, store.Letters{Members: members})
+		dealt, err := deal(l.store.Of(topic), ctx, topic, store.Letters{Members: members})
 		if err != nil {
 			return total, fmt.Errorf("dead letters of %s: %w", topic, err)
 		}
-		total += n
+		total += dealt.Done
+		ids = ids[dealt.Looked:]
 	}
 	return total, nil
 }
@@ -79,12 +67,12 @@ func (l *DeadLetters) byID(ctx context.Context, deal dealing, topic string, ids 
 // RequeueAll is Requeue for all dead letters that a topic has now, oldest
 // first. on, which may be nil, is told the total after each page.
 func (l *DeadLetters) RequeueAll(ctx context.Context, topic string, on func(total int)) (int, error) {
-	return l.all(ctx, l.requeue, topic, on)
+	return l.all(ctx, store.Shard.Requeue, topic, on)
 }
 
 // PurgeAll is Purge for all dead letters that a topic has now.
 func (l *DeadLetters) PurgeAll(ctx context.Context, topic string, on func(total int)) (int, error) {
-	return l.all(ctx, l.purge, topic, on)
+	return l.all(ctx, store.Shard.Purge, topic, on)
 }
 
 func (l *DeadLetters) all(ctx context.Context, deal dealing, topic string, on func(int)) (int, error) {
@@ -97,15 +85,15 @@ func (l *DeadLetters) all(ctx context.Context, deal dealing, topic string, on fu
 	}
 	total, left := 0, 0
 	for total+left < int(there) { // what dies meanwhile is left: it may be what was just requeued
-		n, more, err := deal(ctx, topic, store.Letters{Oldest: min(deadPage, int(there)-total-left), Pass: left})
+		dealt, err := deal(l.store.Of(topic), ctx, topic, store.Letters{Oldest: min(deadPage, int(there)-total-left), Pass: left})
 		if err != nil {
 			return total, fmt.Errorf("dead letters of %s: %w", topic, err)
 		}
-		total, left = total+n, left+more
+		total, left = total+dealt.Done, left+dealt.Left
 		if on != nil {
 			on(total)
 		}
-		if n+more == 0 {
+		if dealt.Done+dealt.Left == 0 {
 			break
 		}
 	}
@@ -113,7 +101,7 @@ func (l *DeadLetters) all(ctx context.Context, deal dealing, topic string, on fu
 }
 
 // Export writes the dead letters of a topic as lines of JSON (notify.Line),
-// oldest death first, and returns how many it were. They stay where they are.
+// oldest death first, and returns how many there were. They stay where they are.
 // on, which may be nil, is told the total after each page.
 func (l *DeadLetters) Export(ctx context.Context, topic string, w io.Writer, on func(total int)) (int, error) {
 	encoder := json.NewEncoder(w)

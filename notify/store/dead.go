@@ -14,26 +14,30 @@ type Letters struct {
 	Members []string
 }
 
-// Requeue makes dead letters ready again, with all their attempts and their whole
-// time to live. It returns how many it requeued, and how many it left because
-// their record is missing. The error is that of the connection.
-func (s Shard) Requeue(ctx context.Context, topic string, which Letters) (requeued, left int, err error) {
-	r, err := s.run(ctx, requeueScript, withMembers(which.Members, topic, which.Oldest, which.Pass)...)
-	if err != nil {
-		return 0, 0, err
-	}
-	requeued, left = int(r.integer()), int(r.integer())
-	return requeued, left, r.end()
+// Dealt is what became of dead letters.
+type Dealt struct {
+	Done   int // were requeued, or purged
+	Left   int // were not, because their record is missing
+	Looked int // were looked at: a call deals with no more than it can in a moment
 }
 
-// Purge removes dead letters for good, and returns how many. The error is that of the connection.
-func (s Shard) Purge(ctx context.Context, topic string, which Letters) (purged int, err error) {
+// Requeue makes dead letters ready again, with all their attempts and their whole
+// time to live. The error is that of the connection.
+func (s Shard) Requeue(ctx context.Context, topic string, which Letters) (Dealt, error) {
+	r, err := s.run(ctx, requeueScript, withMembers(which.Members, topic, which.Oldest, which.Pass)...)
+	if err != nil {
+		return Dealt{}, err
+	}
+	return Dealt{Done: int(r.integer()), Left: int(r.integer()), Looked: int(r.integer())}, r.end()
+}
+
+// Purge removes dead letters for good. The error is that of the connection.
+func (s Shard) Purge(ctx context.Context, topic string, which Letters) (Dealt, error) {
 	r, err := s.run(ctx, purgeScript, withMembers(which.Members, topic, which.Oldest)...)
 	if err != nil {
-		return 0, err
+		return Dealt{}, err
 	}
-	purged = int(r.integer())
-	return purged, r.end()
+	return Dealt{Done: int(r.integer()), Looked: max(which.Oldest, len(which.Members))}, r.end()
 }
 
 // CountDead returns how many dead letters a topic has. The error is that of the connection.

@@ -1,17 +1,22 @@
 -- Makes dead letters of a topic ready again, with all their attempts and their whole time to live, first due now; they wait in the
 -- schedule where something of the topic is overdue. A broadcast waits for the carrier.
 -- ARGV: topic; how many of the oldest; how many to pass over before them; or topic, 0, 0, then members.
--- Reply: how many were requeued, and how many were left because their record is missing.
+-- Reply: how many were requeued, how many were left because their record is missing, and at how many it looked: no further than
+--   their records are ENOUGH.
 local topic, oldest, pass = unpack(ARGV, 1, 3)
 oldest, pass = tonumber(oldest), tonumber(pass)
+local ENOUGH = 262144 -- bytes of records, which are written anew
 local us, now = clock()
 local dead = dead_of(topic)
 local members = oldest == 0 and column(4, #ARGV - 3) or call('ZRANGE', dead, pass, pass + oldest - 1)
-local due, broadcasts, left = { members = {} }, { members = {} }, 0
-for _, member in ipairs(members) do
+local due, broadcasts, left, looked, size = { members = {} }, { members = {} }, 0, 0, 0
+for i, member in ipairs(members) do
+  if size >= ENOUGH then break end
+  looked = i
   if call('ZSCORE', dead, member) then
     local record = call('HGET', MESSAGES, member)
     if record and topic_of(member) == topic and try('HGET', DEATHS, member) ~= NO_RECORD then
+      size = size + #record
       local line = line_of(record)
       if line.ttl then call('ZADD', EXPIRIES, math.min(now + line.ttl, MAX), member) end
       local list = line.broadcast and broadcasts or due
@@ -36,4 +41,4 @@ if #due > 0 then
   for _, member in ipairs(due.members) do put_first_due(member, now) end
   if at_once then ring(topic, #due.members, us) end
 end
-return { #due.members + #broadcasts.members, left }
+return { #due.members + #broadcasts.members, left, looked }

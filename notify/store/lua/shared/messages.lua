@@ -3,7 +3,8 @@
 -- What scripts read of a record: its ttl and its limit of attempts, nil where one is missing or no such number, and whether
 -- it is a broadcast.
 local function line_of(record)
-  local object = string.match(record or '', '^%d+,?%d*,({[^\n]*)')
+  record = record or ''
+  local object = string.match(record, '^%d+,({[^\n]*)') or string.match(record, '^%d+,%d+,({[^\n]*)')
   if not object then return {} end -- as that of nearly every record
   local ok, line = pcall(cjson.decode, object)
   if not ok or type(line) ~= 'table' then return {} end
