@@ -119,7 +119,8 @@ func TestBadSettings(t *testing.T) {
 // Settings that no program of ours wrote are told, hold nothing up, and are gone with the next change.
 func TestForeignSettings(t *testing.T) {
 	for _, text := range []string{
-		"x", " attempts=x", " attempts=0", " attempts=1000001", " lease=99999999999999999999", " colour=3", " paused=2", " attempts=1.5", "=", " =",
+		"x", " attempts=x", " attempts=0", " attempts=1000001", " lease=99999999999999999999", " lease=0", " lease=5x", " colour=3", " paused=2",
+		" paused=1x", " attempts=1.5", " backoff_min=99999999999999999999 backoff_max=99999999999999999999", "=", " =",
 		" " + strings.Repeat("a", 1<<16),
 	} {
 		pub, store := open(t)
@@ -128,16 +129,27 @@ func TestForeignSettings(t *testing.T) {
 			t.Errorf("%.20q: %v", text, err)
 		}
 		publish(t, pub, message("a", time.Time{}))
-		ds := claim(t, store, 1)
-		if _, err := subscribers.NewClaimer(store).Nack(t.Context(), ds[0], subscribers.ByBackoff, "no"); err != nil {
-			t.Errorf("%.20q: %v", text, err)
+		claimer := subscribers.NewClaimer(store)
+		ds, err := claimer.Claim(t.Context(), topic, 1, 0, 0)
+		if err != nil || len(ds) != 1 || ds[0].Lease != notify.DefaultSettings.Lease {
+			t.Fatalf("%.20q: claimed %+v, %v", text, ds, err)
+		}
+		out, err := claimer.Nack(t.Context(), ds[0], subscribers.ByBackoff, "no")
+		if err != nil || out.State != notify.Scheduled || time.Until(out.Due) > storetest.Deadline {
+			t.Errorf("%.20q: %+v, %v", text, out, err)
 		}
 		if got := set(t, pub, topic, notify.SettingsChange{Lease: new(time.Second)}); got.Lease != time.Second || len(got.Own) != 1 {
 			t.Errorf("%.20q: %+v", text, got)
 		}
 	}
 	pub, store := open(t)
-	do(t, store, []any{"SET", store.Keys().Topics(), "x"})
+	do(t, store, []any{"HSET", store.Keys().Topics(), "*:settings", " paused=1 lease=x"})
+	pause(t, pub) // a change is made, whatever stands for all topics
+	resume(t, pub)
+	if got := set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(3)}); got.Paused || got.Lease != notify.DefaultSettings.Lease {
+		t.Errorf("set for all: %+v", got)
+	}
+	do(t, store, []any{"DEL", store.Keys().Topics()}, []any{"SET", store.Keys().Topics(), "x"})
 	if _, err := pub.Settings(t.Context(), topic); err == nil || !strings.Contains(err.Error(), "foreign") {
 		t.Errorf("a foreign key: %v", err)
 	}

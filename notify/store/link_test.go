@@ -91,7 +91,7 @@ func TestWrittenOut(t *testing.T) {
 		"tell(wake_of(topic), n)":                "tell((PREFIX .. 'wake:' .. topic), n)",
 		"ready_of(ended[i]) + AHEAD":             "ready_of(ended[i]) + AHEAD",
 		"local of = ready_of, unready_of(topic)": "local of = ready_of, unready_of(topic)",
-		"setting('lease', own, nil)":             "tonumber(own and string.match(own, ' lease=(%d+)') or nil and string.match(nil, ' lease=(%d+)') or 30000)",
+		"setting('lease', own, nil)":             "(own and in_range(string.match(own, ' lease=(%S+)'), 100, 86400000) or nil and in_range(string.match(nil, ' lease=(%S+)'), 100, 86400000) or 30000)",
 		"-- setting('NAME', of, all) and so on":  "-- setting('NAME', of, all) and so on",
 		"":                                       "",
 	} {

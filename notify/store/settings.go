@@ -180,7 +180,11 @@ func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing 
 		return TopicSettings{}, err
 	}
 	if r.flag() {
-		return r.settings()
+		holds, err := r.settings()
+		if errors.Is(err, ErrSettings) { // those of the store, which do not hold; the change is made
+			err = nil
+		}
+		return holds, err
 	}
 	least, most := ms(r.integer()), ms(r.integer())
 	if err := r.end(); err != nil {
@@ -204,7 +208,8 @@ func (s *Store) SetForAll(ctx context.Context, c SettingsChange, missing bool) (
 	return s.Home().Set(ctx, allTopics, c, missing)
 }
 
-// settings reads what is set for a topic, and for the store.
+// settings reads what is set for a topic, and for the store. With an ErrSettings it
+// returns what holds.
 func (r *reply) settings() (t TopicSettings, err error) {
 	ofTopic, ofStore := r.text(), r.text()
 	own, errOwn := numbersOf(ofTopic)
@@ -212,9 +217,10 @@ func (r *reply) settings() (t TopicSettings, err error) {
 	if ofTopic == ofStore { // as those of all topics are
 		errCommon = nil
 	}
-	if err := errors.Join(r.end(), errOwn, errCommon); err != nil {
+	if err := r.end(); err != nil {
 		return t, err
 	}
+	delete(common, "paused") // which is of single topics
 	for _, one := range settings {
 		n, set := own[one.name]
 		if set {
@@ -224,21 +230,22 @@ func (r *reply) settings() (t TopicSettings, err error) {
 		}
 		setNumber(reflect.ValueOf(&t.Settings).Elem().Field(one.field), n)
 	}
-	return t, nil
+	return t, errors.Join(errOwn, errCommon)
 }
 
-// numbersOf reads settings as scripts write them, by name.
-func numbersOf(text string) (map[string]int64, error) {
-	numbers := make(map[string]int64)
+// numbersOf reads settings as scripts write them, by name. Those that cannot be
+// read do not hold, and are an ErrSettings.
+func numbersOf(text string) (numbers map[string]int64, err error) {
+	numbers = make(map[string]int64)
 	for word := range strings.FieldsSeq(text) {
 		name, digits, _ := strings.Cut(word, "=")
-		n, err := strconv.ParseInt(digits, 10, 64)
-		if err != nil || !isSetting(name, n) {
-			return nil, fmt.Errorf("%w: %.100q", ErrSettings, word)
+		if n, fault := strconv.ParseInt(digits, 10, 64); fault == nil && isSetting(name, n) {
+			numbers[name] = n
+		} else {
+			err = fmt.Errorf("%w: %.100q", ErrSettings, word)
 		}
-		numbers[name] = n
 	}
-	return numbers, nil
+	return numbers, err
 }
 
 func isSetting(name string, n int64) bool {
@@ -258,8 +265,11 @@ func readSetting(word, rest string) (text, behind string) {
 	if i < 0 || len(args) != 3 || !closed {
 		return word, rest
 	}
-	match := func(of string) string { return fmt.Sprintf("%s and string.match(%s, ' %s=(%%d+)')", of, of, name) }
-	return fmt.Sprintf("tonumber(%s or %s or %d)", match(args[1]), match(args[2]), settings[i].fallback), behind
+	one := settings[i]
+	in := func(of string) string {
+		return fmt.Sprintf("%s and in_range(string.match(%s, ' %s=(%%S+)'), %d, %d)", of, of, name, one.least, one.most)
+	}
+	return fmt.Sprintf("(%s or %s or %d)", in(args[1]), in(args[2]), one.fallback), behind
 }
 
 // luaSettings returns names and limits for the scripts that write settings.

@@ -10,13 +10,14 @@ if before == nil then return foreign_counters() end
 local of_store = topic == '*'
 
 local changes = {}
+local kept = written(before or '', {})
+if of_store then changes.paused = '' end -- which single topics are
 for i = 3, #ARGV, 2 do
-  local is_set = before and string.find(before, ' ' .. ARGV[i] .. '=', 1, true)
-  if not (only_missing and is_set) then changes[ARGV[i]] = ARGV[i + 1] end
+  if not (only_missing and string.find(kept, ' ' .. ARGV[i] .. '=', 1, true)) then changes[ARGV[i]] = ARGV[i + 1] end
 end
 local after, least, most
 local function apply()
-  after = written(before or '', changes)
+  after = written(kept, changes)
   if of_store then common = after end
   least, most = setting('backoff_min', after, common), setting('backoff_max', after, common)
 end

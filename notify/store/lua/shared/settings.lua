@@ -1,6 +1,12 @@
 -- Settings of topics, and under * those of the store: text in TOPICS, NAME=NUMBER of each with a space in front. One is read by
 -- setting('NAME', what is set for a topic, what is set for the store), where either may be missing: that is written out with
--- the number that holds then.
+-- the number that holds then. What is foreign is as good as not set.
+
+-- A setting as a number, nil where it is none within its limits.
+local function in_range(value, least, most)
+  local n = value and not string.find(value, '%D') and tonumber(value)
+  if n and n >= least and n <= most then return n end
+end
 
 -- What is set for a topic, and for the store; false where nothing is, nothing at all where the key is foreign.
 local function settings_of(topic)
@@ -19,8 +25,7 @@ local function written(settings, changes)
   for _, one in ipairs(SETTINGS) do
     local name, least, most = unpack(one)
     local value = changes[name] or string.match(settings, ' ' .. name .. '=(%S*)') or ''
-    local n = string.match(value, '^%d+$') and tonumber(value)
-    if n and n >= least and n <= most then all = all .. ' ' .. name .. '=' .. value end
+    if in_range(value, least, most) then all = all .. ' ' .. name .. '=' .. value end
   end
   return all
 end
