@@ -26,9 +26,9 @@ func (e *engine[W]) stopping(by time.Time) {
 
 // settle makes a call that needs the receipts of jobs, again while Redis is
 // away, or does not let its user in, and their leases may last, whether or not ctx
-// has ended. Where claims do
-// not settle, one that was carried out and not replicated is not made again: that
-// would hold up the others, and nobody was told that it is done.
+// has ended. Where claims do not settle, one that was carried out and not replicated
+// is not made again: that would hold up the others, and nobody was told that it is
+// done.
 func (e *engine[W]) settle(ctx context.Context, js []*job[W], call func(context.Context) error) error {
 	ctx = context.WithoutCancel(ctx)
 	least := time.Now().Add(settleMin)
@@ -173,21 +173,29 @@ func (e *engine[W]) ackAll(ctx context.Context) {
 func (e *engine[W]) keepLeases(ctx context.Context) {
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
+	var due time.Time // of the next extension; zero: nothing was held
 	for {
-		var next time.Duration
 		select {
 		case <-ctx.Done():
 			return
 		case <-e.leased:
-			next = e.shortest(false)
+			if next := time.Now().Add(e.shortest(false)); due.IsZero() || next.Before(due) {
+				due = next
+			}
 		case <-timer.C:
 			err := e.extendAll(ctx)
-			if next = e.shortest(true); err != nil {
+			every := e.shortest(true)
+			switch due = time.Now().Add(every); {
+			case err != nil:
 				e.log.Error("cannot extend leases, trying on", "error", err)
-				next /= 8
+				due = time.Now().Add(every / 8)
+			case every == 0:
+				due = time.Time{}
 			}
 		}
-		timer.Reset(cmp.Or(next, math.MaxInt64))
+		if !due.IsZero() {
+			timer.Reset(time.Until(due))
+		}
 	}
 }
 

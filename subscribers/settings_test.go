@@ -2,6 +2,7 @@ package subscribers_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -48,6 +49,46 @@ func TestLeasesOfDifferentLengths(t *testing.T) {
 	close(end)
 	settled(t, store)
 	storetest.Empty(t, store)
+	if len(began) > 0 {
+		t.Error("one was handled again")
+	}
+}
+
+// Leases that become shorter with each claim put off the extension of none before them.
+func TestLeasesThatBecomeShorter(t *testing.T) {
+	const step, n = 100 * time.Millisecond, 8
+	store := storetest.Open(t)
+	carry(t, store)
+	began, end := make(chan subscribers.Delivery, 10), make(chan struct{})
+	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
+		began <- *d
+		select {
+		case <-end:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}, subscribers.HandleOptions{Concurrency: n})
+	var first subscribers.Delivery
+	for i := range n {
+		lease := 2*time.Second - time.Duration(i)*step
+		storetest.Set(t, store, topic, notify.SettingsChange{Lease: &lease})
+		storetest.Publish(t, store, body(fmt.Sprint(i)))
+		d := storetest.Receive(t, "the next one begins", began)
+		if i == 0 {
+			first = d
+		}
+		at := first.Receipt.Until().Add(-first.Lease + time.Duration(i+1)*first.Lease/4) // by Redis's clock
+		storetest.Eventually(t, "a while has passed", func() bool {
+			now, err := store.Client().Time(t.Context()).Result()
+			return err == nil && now.After(at)
+		})
+	}
+	if c := counts(t, store); c.Leased != n || c.Ready != 0 {
+		t.Errorf("got %+v", c)
+	}
+	close(end)
+	settled(t, store)
 	if len(began) > 0 {
 		t.Error("one was handled again")
 	}
