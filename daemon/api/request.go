@@ -1,12 +1,12 @@
 package api
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/strictjson"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -30,17 +30,18 @@ type Reschedule struct {
 	Due   string `json:"due"`   // RFC 3339
 }
 
-// When returns the delay and the due time, each zero if it is not given. The
-// error is a notify.ErrInvalid that names the field.
+// When returns the delay and the due time, each zero if it is not given: they are read
+// as those of a message. The error is a notify.Fault of each that is wrong.
 func (r Reschedule) When() (delay time.Duration, due time.Time, err error) {
-	if delay, err = notify.ParseDuration("delay", r.Delay); err != nil {
-		return 0, time.Time{}, err
+	var m notify.Message
+	var faults []error
+	given := map[string]string{"delay": r.Delay, "due": r.Due}
+	for _, f := range notify.MessageFields() {
+		if text := given[f.Name]; text != "" {
+			faults = append(faults, f.Set(reflect.ValueOf(&m).Elem(), text))
+		}
 	}
-	if r.Due == "" {
-		return delay, time.Time{}, nil
-	}
-	due, err = fields.ParseTime("due", r.Due)
-	return delay, due, err
+	return m.Delay, m.Due, errors.Join(faults...)
 }
 
 // Decode reads a request, one JSON object, into a struct that holds the

@@ -95,6 +95,7 @@ func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 	register(g, mux, doc, operation{
 		method: "PATCH", path: message, id: "reschedule", tag: tagPublish, status: http.StatusOK, reply: api.Publication{},
 		rights: []right{mayPublish}, errors: []int{404, 409}, summary: "Give a message another due time",
+		description: "With neither a delay nor a due time it is due at once.",
 	}, g.reschedule)
 	register(g, mux, doc, operation{
 		method: "DELETE", path: message, id: "cancel", tag: tagPublish, status: http.StatusOK, reply: api.Cancelled{},

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
@@ -148,8 +147,7 @@ func (c *call) about(topic string) error {
 
 type rescheduleInput struct {
 	ofMessage
-	Delay time.Duration `query:"delay" shortest:"0s" example:"30m" doc:"due so long after Redis has got the call"`
-	Due   time.Time     `query:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" doc:"due at this time. Give a delay, or this; with neither it is due at once"`
+	M notify.Message `has:"delay,due"`
 }
 
 // reschedule gives a message another due time.
@@ -157,7 +155,7 @@ func (g *Gate) reschedule(ctx context.Context, c *call, in *rescheduleInput) (an
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
 	}
-	return publication(g.pub.Reschedule(ctx, in.Topic, in.ID, in.Delay, in.Due))
+	return publication(g.pub.Reschedule(ctx, in.Topic, in.ID, in.M.Delay, in.M.Due))
 }
 
 // cancel removes a message.

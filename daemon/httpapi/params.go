@@ -26,7 +26,8 @@ type param struct {
 }
 
 // paramsOf returns the parameters of an input. One that has a notify.Message has
-// those of the message, but for what its tag lacks names: message, of a broadcast.
+// those of the message, but for what its tag lacks names: message, of a broadcast; or
+// those alone that its tag has names.
 func paramsOf(input reflect.Type) []param {
 	var all []param
 	for _, field := range reflect.VisibleFields(input) {
@@ -49,7 +50,8 @@ func paramsOf(input reflect.Type) []param {
 func messageParams(field reflect.StructField) []param {
 	var all []param
 	for _, f := range notify.MessageFields() {
-		if f.Of != "" && f.Of == field.Tag.Get("lacks") {
+		has := field.Tag.Get("has")
+		if f.Of != "" && f.Of == field.Tag.Get("lacks") || has != "" && !slices.Contains(strings.Split(has, ","), f.Name) {
 			continue
 		}
 		p := param{Field: f, in: "query"}
