@@ -60,9 +60,12 @@ func Run(ctx context.Context, o Options) error {
 		}
 		if bus != nil {
 			defer bus.Stop()
-			c.NatsURL, c.NatsDeliver = daemon.NatsURLs(bus.URL()), o.Deliver
+			c.NatsURL = daemon.NatsURLs(bus.URL())
 			servers = append(servers, bus)
 		}
+	}
+	if c.NatsURL != "" && o.Deliver != "" {
+		c.NatsDeliver = o.Deliver
 	}
 	l, err := listen(c.Listen)
 	if err != nil {
