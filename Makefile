@@ -72,7 +72,7 @@ MONITORING = daemon/metrics/grafana.json daemon/metrics/alerts.yml
 # The man pages are of the day of the last commit, so that they are the same each time.
 SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
 
-install: ## install under PREFIX (/usr/local), for packages below DESTDIR; see the README
+install: ## install under PREFIX (/usr/local), for packages below DESTDIR; see systemd/README.md
 	umask 022 && $(MAKE) --no-print-directory files
 
 files: # what install installs; others than root must be able to read it

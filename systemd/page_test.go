@@ -3,52 +3,22 @@
 package systemd_test
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/bellhopd/bellhop/daemon/pagestest"
 	"github.com/bellhopd/bellhop/systemd/sandbox"
 )
 
-// blocks returns what a section of the README has one type, block by block.
-func blocks(t *testing.T, section string) (all []string) {
-	t.Helper()
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, found := strings.Cut(string(readme), "\n## "+section+"\n")
-	if !found {
-		t.Fatalf("the README has no section %s", section)
-	}
-	text, _, _ = strings.Cut(text, "\n## ")
-	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		block := ""
-		for line := range strings.Lines(paragraph + "\n") {
-			if code, ok := strings.CutPrefix(line, "    "); ok {
-				block += code
-			}
-		}
-		if block != "" {
-			all = append(all, block)
-		}
-	}
-	return all
-}
-
-// Every command of the README works as it stands there, one after the other.
-func TestReadme(t *testing.T) {
+// Every command of the page works as it stands there, one after the other.
+func TestPage(t *testing.T) {
 	t.Parallel()
 	h := bare(t, sandbox.Options{})
 	h.Run("rm", "-f", "/var/lib/man-db/auto-update") // an index of man pages takes seconds
 	h.redis()
 	h.Run("sh", "-c", "mkdir /root/dist && mv /root/bellhop.deb /root/dist")
-	all := blocks(t, "On a VM")
-	if len(all) < 7 {
-		t.Fatalf("the README has only %d blocks: %q", len(all), all)
-	}
-	for _, block := range all {
+	for _, block := range pagestest.Blocks(t, "README.md", "") {
 		if strings.Contains(block, "make install") {
 			continue // see TestMakeInstall
 		}
@@ -74,7 +44,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// A call is one of the README's section of HTTP: what is in its line, the status
+// A call is one of the page of HTTP: what is in its line, the status
 // and the body of its answer, and what a stream then has.
 type call struct{ line, status, body, stream string }
 
@@ -87,17 +57,17 @@ var calls = []call{
 	{line: `PATCH`, status: "200", body: `"id":"order-4720"`},
 	{line: `DELETE`, status: "200", body: `"cancelled":true,"was":"scheduled"`},
 	{line: `/v1/topics`, status: "200", body: `"topic":"order.timeout"`},
+	{line: `curl --data-binary @-`, status: "200", body: `^{"topic":"order.timeout",.*"state":"scheduled"}$`},
 	{line: `PATCH -d`, status: "200", body: `"topic":"order.timeout","attempts":5,"lease_ms":60000,.*"own":\["attempts","lease"\]`},
 	{line: `/*/settings`, status: "200", body: `"topic":"\*","attempts":10,.*"own":\[\]`},
 	{line: `curl -N`}, // which does not end
 	{line: `-d 42`, status: "201", body: `"topic":"prices.gold",.*"state":"scheduled"`, stream: `^data: .*"topic":"prices.gold",.*"body":"42"`},
-	{line: `curl --data-binary @-`, status: "200", body: `^{"topic":"order.timeout",.*"state":"scheduled"}$`},
 	{line: `'Authorization: Bearer `, status: "201", body: `"topic":"mail",.*"state":"ready"`},
 }
 
 var receipt = regexp.MustCompile(`"receipt":(\d+)`)
 
-// calls makes a call as it stands in the README, and returns the body of the answer.
+// calls makes a call as it stands in the page, and returns the body of the answer.
 func (h *host) calls(c call, line string) (body string) {
 	h.t.Helper()
 	if c.status == "" {
@@ -115,14 +85,14 @@ func (h *host) calls(c call, line string) (body string) {
 	return body
 }
 
-// Every call of the README works as it stands there, with the daemon of the package.
-func TestReadmeOverHTTP(t *testing.T) {
+// Every call of the page works as it stands there, with the daemon of the package.
+func TestPageOfHTTP(t *testing.T) {
 	t.Parallel()
 	h, _ := running(t)
 	h.Write("/root/.curlrc", "silent\nshow-error\nwrite-out = \"\\nSTATUS %{http_code}\"\n", 0o600)
 	rest, number := calls, "RECEIPT"
-	for _, block := range blocks(t, "Over HTTP, from any language") {
-		if strings.HasPrefix(block, "# NAME") { // the file, put in place as "On a VM" has it
+	for _, block := range pagestest.Blocks(t, "../daemon/httpapi/README.md", "") {
+		if strings.HasPrefix(block, "# NAME") { // the file, put in place as the page of a VM has it
 			h.secret("/etc/bellhop/tokens", block)
 			h.settings("BELLHOP_TOKENS_FILE=/etc/bellhop/tokens")
 			h.Run("systemctl", "restart", service)
@@ -131,7 +101,7 @@ func TestReadmeOverHTTP(t *testing.T) {
 		}
 		for line := range strings.Lines(block) {
 			if len(rest) == 0 || !strings.Contains(line, rest[0].line) {
-				t.Fatalf("the README has %sand the test has %v", line, rest)
+				t.Fatalf("the page has %sand the test has %v", line, rest)
 			}
 			body := h.calls(rest[0], strings.Replace(line, "RECEIPT", number, 1))
 			if found := receipt.FindStringSubmatch(body); found != nil {
@@ -141,6 +111,6 @@ func TestReadmeOverHTTP(t *testing.T) {
 		}
 	}
 	if len(rest) > 0 {
-		t.Errorf("the README has no longer %v", rest)
+		t.Errorf("the page has no longer %v", rest)
 	}
 }
