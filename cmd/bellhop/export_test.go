@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/bellhopd/bellhop/daemon/pagestest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -170,23 +171,12 @@ func TestExportToFullDisk(t *testing.T) {
 	contains(t, errOut.String(), "no space left on device")
 }
 
-// The commands of the README's section on another version work as they stand there.
-func TestReadmeOfAnotherVersion(t *testing.T) {
+// The commands of the page's section on another version work as they stand there.
+func TestPageOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	fillStore(s)
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(readme), "\n## Another version\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	var commands string
-	for line := range strings.Lines(section) {
-		if command, ok := strings.CutPrefix(line, "    "); ok {
-			commands += command
-		}
-	}
+	commands := strings.Join(pagestest.Blocks(t, "../../daemon/README.md", "Another version"), "")
 	dir := t.TempDir()
 	self := s.command()
 	if err := os.Symlink(self.Path, filepath.Join(dir, "bellhop")); err != nil {

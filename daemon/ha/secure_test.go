@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/daemon/doctor"
+	"github.com/bellhopd/bellhop/daemon/pagestest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -143,7 +144,7 @@ func TestClusterLeastRights(t *testing.T) {
 	examine(t, config)
 }
 
-// Where the sentinels want a password, everything follows them to a new master, as the user that the README names. Whoever
+// Where the sentinels want a password, everything follows them to a new master, as the user that the page names. Whoever
 // has none hears which setting to see to.
 func TestSentinelsWantAPassword(t *testing.T) {
 	t.Parallel()
@@ -199,17 +200,14 @@ func TestSentinelsWantAPassword(t *testing.T) {
 	}, func() {})
 }
 
-// guestRule returns the rule of a user of sentinels that the README names.
+// guestRule returns the rule of a user of sentinels that the page names.
 func guestRule(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
+	for _, line := range pagestest.Lines(t, "../README.md", "High availability") {
+		if rule, ok := strings.CutPrefix(line, "ACL SETUSER "); ok {
+			return rule
+		}
 	}
-	_, rest, _ := strings.Cut(string(text), "BELLHOP_REDIS_SENTINEL_USERNAME`:\n\n    ACL SETUSER ")
-	rule, _, ok := strings.Cut(rest, "\n")
-	if !ok {
-		t.Fatal("the README names no rule for the user of the sentinels")
-	}
-	return rule
+	t.Fatal("the page names no rule for the user of the sentinels")
+	return ""
 }

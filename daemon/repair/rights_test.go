@@ -1,11 +1,11 @@
 package repair_test
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/bellhopd/bellhop/daemon/pagestest"
 	"github.com/bellhopd/bellhop/daemon/repair"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -26,7 +26,7 @@ func limitedTo(t *testing.T, store *notify.Store, rights string) *notify.Store {
 	return storetest.At(t, url, store.Keys().Prefix())
 }
 
-// A user with the rights that the README names finds and repairs every damage; one without cannot, and hears why.
+// A user with the rights that the page names finds and repairs every damage; one without cannot, and hears why.
 func TestLeastRights(t *testing.T) {
 	for _, test := range damages {
 		t.Run(test.name, func(t *testing.T) {
@@ -61,17 +61,14 @@ func TestRightsAreMissing(t *testing.T) {
 	}
 }
 
-// The README names both rules as they are.
-func TestREADMENamesTheRights(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+// The page names both rules as they are.
+func TestPageNamesTheRights(t *testing.T) {
+	page := pagestest.Lines(t, "../README.md", "Rights in Redis")
 	rights := notify.Rights(notify.DefaultPrefix)
 	more := strings.TrimPrefix(notify.RepairRights(notify.DefaultPrefix), rights)
-	for _, rule := range []string{"ACL SETUSER bellhop on >PASSWORD " + rights + "\n", "ACL SETUSER bellhop" + more + "\n"} {
-		if !strings.Contains(string(text), rule) {
-			t.Errorf("the README does not say %s", rule)
+	for _, rule := range []string{"ACL SETUSER bellhop on >PASSWORD " + rights, "ACL SETUSER bellhop" + more} {
+		if !slices.Contains(page, rule) {
+			t.Errorf("the page does not say %s", rule)
 		}
 	}
 }
