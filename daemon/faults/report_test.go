@@ -38,7 +38,7 @@ func (t *tally) add(p plan, s history.Stats) {
 	t.stats.Add(s)
 }
 
-// String is the report: sentences, and a table that fits into the README.
+// String is the report: sentences, and a table that fits into the page.
 func (t *tally) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
