@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +23,9 @@ import (
 const runMain = "RUN_MAIN_OF_BELLHOP"
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "nats" {
+		os.Exit(runNATS(os.Args[1:], os.Stdout))
+	}
 	if os.Getenv(runMain) != "" {
 		main()
 	}
@@ -138,7 +142,13 @@ type process struct {
 // start starts the program. It is killed when the test ends.
 func (s *shell) start(args ...string) *process {
 	s.t.Helper()
-	p := &process{t: s.t, cmd: s.command(args...), done: make(chan struct{}), more: make(chan struct{}, 1)}
+	return s.launch(s.command(args...))
+}
+
+// launch starts a command as start does.
+func (s *shell) launch(cmd *exec.Cmd) *process {
+	s.t.Helper()
+	p := &process{t: s.t, cmd: cmd, done: make(chan struct{}), more: make(chan struct{}, 1)}
 	out, in := io.Pipe()
 	p.cmd.Stdout, p.cmd.Stderr = in, in
 	var err error

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/pagestest"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// A step is a command of a page: what is in its line, and what it prints.
+type step struct {
+	line, want string
+	ready      string // printed once it waits for something; empty: it ends
+	code       int
+}
+
+var receiptOf = regexp.MustCompile(`"receipt":"?(\d+)`)
+
+// aPage runs the commands of a section of a page, one after the other, with bellhop
+// dev and a nats-server beside them, and wants them to be these steps.
+func aPage(t *testing.T, page, section string, steps []step, flags ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	nats := natsServer(t)
+	dev, s := startDev(t, []string{
+		"BELLHOP_PREFIX=bellhop", "BELLHOP_LISTEN=" + daemon.DefaultListen, "BELLHOP_NATS_URL=" + nats, "NATS_URL=" + nats,
+		"PATH=" + dir + ":" + os.Getenv("PATH"),
+	}, append([]string{"--no-tour", "--dir", t.TempDir()}, flags...)...)
+	http := regexp.MustCompile(`HTTP: http://(\S+)`).FindStringSubmatch(dev.said())
+	s.env = append(s.env, "HTTP="+http[1]) // where the usual port is in use
+	for _, name := range []string{"bellhop", "nats"} {
+		if err := os.Symlink(s.command().Path, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(dev.said())
+		}
+	})
+	storetest.Eventually(t, "the daemon at NATS", func() bool {
+		nc, err := natsgo.Connect(nats)
+		if err != nil {
+			return false
+		}
+		defer nc.Close()
+		_, err = nc.Request("$SRV.PING.bellhop", nil, time.Second)
+		return err == nil
+	})
+	follow(t, s, dir, pagestest.Lines(t, page, section), steps)
+}
+
+// follow runs lines in a folder, and wants them to be these steps.
+func follow(t *testing.T, s *shell, dir string, lines []string, steps []step) {
+	t.Helper()
+	if len(lines) != len(steps) {
+		t.Fatalf("the page has %d commands and the test %d:\n%s", len(lines), len(steps), strings.Join(lines, "\n"))
+	}
+	receipt := "RECEIPT"
+	waiting := map[*process]string{}
+	for i, line := range lines {
+		step := steps[i]
+		if !strings.Contains(line, step.line) {
+			t.Fatalf("the page has %s and the test %s", line, step.line)
+		}
+		cmd := exec.Command("sh", "-c", "exec "+s.here(strings.Replace(line, "RECEIPT", receipt, 1)))
+		if strings.Contains(line, " | ") {
+			cmd.Args[2] = strings.TrimPrefix(cmd.Args[2], "exec ")
+		}
+		cmd.Dir, cmd.Env = dir, s.env
+		p := s.launch(cmd)
+		if step.ready != "" {
+			p.await(1, step.ready)
+			waiting[p] = step.want
+			continue
+		}
+		p.ends(step.code)
+		contains(t, p.said(), step.want)
+		if found := receiptOf.FindStringSubmatch(p.said()); found != nil {
+			receipt = found[1]
+		}
+	}
+	for p, want := range waiting {
+		p.await(1, want)
+	}
+}
+
+// here returns a line with the addresses that bellhop dev has in this shell.
+func (s *shell) here(line string) string {
+	line = strings.Replace(line, "redis-cli ", `redis-cli -u "$BELLHOP_REDIS_URL" `, 1)
+	return strings.ReplaceAll(line, daemon.DefaultListen, s.setting("HTTP"))
+}
+
+// natsServer starts a nats-server, and returns its address.
+func natsServer(t *testing.T) string {
+	t.Helper()
+	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Start()
+	t.Cleanup(func() {
+		n.Shutdown()
+		n.WaitForShutdown()
+	})
+	if !n.ReadyForConnections(storetest.Deadline) {
+		t.Fatal("the nats-server does not start")
+	}
+	return n.ClientURL()
+}
+
+func TestReadmeFromTheShell(t *testing.T) {
+	aPage(t, "../../README.md", "From the shell", []step{
+		{line: "work order.timeout", ready: "msg=", want: `order order-4711 was not paid: {"total":12}`},
+		{line: "publish order.timeout --id order-4711", want: "order-4711"},
+		{line: "publish order.timeout --id order-4712", want: "order-4712"},
+		{line: "cancel order.timeout", want: "order-4712"},
+		{line: "topics", want: "order.timeout"},
+	})
+}
+
+func TestReadmeOverHTTP(t *testing.T) {
+	aPage(t, "../../README.md", "Over HTTP", []step{
+		{line: "id=mail-1", want: `"id":"mail-1"`},
+		{line: "/claim", want: `"body":"{\"total\":12}"`},
+		{line: "/ack"},
+		{line: "/v1/topics", want: `"topic":"mail"`},
+	})
+}
+
+func TestReadmeOverNATS(t *testing.T) {
+	aPage(t, "../../README.md", "Over NATS", []step{
+		{line: "nats sub", ready: "Listening", want: "bellhop.broadcast.prices 42"},
+		{line: "publish-broadcast", want: `"topic":"prices"`},
+		{line: "Bellhop-Id:mail-2", want: `"id":"mail-2"`},
+		{line: "cancel.mail", want: `"cancelled":true`},
+	})
+}
+
+func TestPageOfWork(t *testing.T) {
+	aPage(t, "README.md", "Work", []step{
+		{line: "work order.timeout", ready: "msg=", want: `order order-4713 was not paid: hello`},
+		{line: "--id order-4711", want: "order-4711"},
+		{line: "--id order-4712", want: "order-4712"},
+		{line: "inspect", want: "scheduled"},
+		{line: "reschedule", want: "order-4712"},
+		{line: "cancel", want: "order-4712"},
+		{line: "topics", want: "order.timeout"},
+		{line: "publish --file -", want: "published 1"},
+	})
+}
+
+func TestPageOfDeadLetters(t *testing.T) {
+	aPage(t, "README.md", "Dead letters", []step{
+		{line: "publish", want: "order-4714"},
+		{line: "work order.refund --count 1 --", want: "no such order"},
+		{line: "dead list", want: "order-4714"},
+		{line: "dead requeue", want: "1"},
+		{line: "work order.refund --count 1", want: `{"total":3}`},
+	})
+}
+
+func TestPageOfBroadcasts(t *testing.T) {
+	aPage(t, "README.md", "Broadcasts", []step{
+		{line: "listen 'prices.*'", ready: "msg=listening", want: "42"},
+		{line: "--name shop", ready: "msg=listening", want: "prices.gold is now 42"},
+		{line: "broadcast prices.gold", want: "prices.gold"},
+		{line: "--from beginning", want: "42"},
+		{line: "listeners", want: "shop"},
+	})
+}
+
+func TestPageOfNATSBroadcasts(t *testing.T) {
+	aPage(t, "../../daemon/natsgate/README.md", "Broadcasts", []step{
+		{line: "nats sub", ready: "Listening", want: "bellhop.broadcast.prices 43"},
+		{line: "bellhop broadcast", want: "prices"},
+		{line: "publish-broadcast", want: `"topic":"prices"`},
+	})
+}
+
+func TestPageOfNATSMessages(t *testing.T) {
+	aPage(t, "../../daemon/natsgate/README.md", "Messages", []step{
+		{line: "order-4715", want: `"id":"order-4715"`},
+		{line: "inspect", want: `"state":"scheduled"`},
+		{line: "reschedule", want: `"state":"scheduled"`},
+		{line: "order-4716", want: `"id":"order-4716"`},
+		{line: "cancel", want: `"cancelled":true`},
+		{line: "settings", want: `"attempts":5`},
+		{line: "micro info", want: `"name":"bellhop"`},
+		{line: "nats reply", ready: "Listening", want: "claimed 204"},
+		{line: "nats pub"},
+	})
+}
+
+func TestPageOfNATSDeliveries(t *testing.T) {
+	aPage(t, "../../daemon/natsgate/README.md", "Deliveries", []step{
+		{line: "nats reply", ready: "Listening", want: "bellhop.deliver.mail hello"},
+		{line: "publish mail", want: "mail"},
+	}, "--deliver", "mail")
+}
+
+func TestPageOfPlainRedis(t *testing.T) {
+	aPage(t, "../../daemon/README.md", "Plain Redis", []step{
+		{line: "subscribe", ready: "subscribe", want: "bellhop:broadcast:prices"},
+		{line: "xrange"},
+		{line: "hget"},
+	})
+}
+
+func TestPageOfRepair(t *testing.T) {
+	aPage(t, "../../daemon/README.md", "Repair", []step{{line: "doctor --repair --yes", want: "ok"}})
+}
+
+// The README's program in Go works as it stands there, with the commands that are said beside it.
+func TestReadmeInGo(t *testing.T) {
+	_, text, _ := strings.Cut(pagestest.Section(t, "../../README.md", "In Go"), "```go\n")
+	program, _, _ := strings.Cut(text, "```")
+	tree, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clone := t.TempDir()
+	if err := os.Mkdir(filepath.Join(clone, "hello"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(clone, "hello", "main.go"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newShell(t)
+	commands := pagestest.Blocks(t, "../../README.md", "In Go")
+	cmd := exec.Command("sh", "-ec", strings.ReplaceAll(commands[len(commands)-1], "=..\n", "="+tree+"\n"))
+	cmd.Dir, cmd.Env = clone, append(s.env, "GOWORK=off")
+	cmd.WaitDelay = time.Second
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	contains(t, string(said), "hello world, attempt 1")
+}
