@@ -217,6 +217,15 @@ func TestPageOfPlainRedis(t *testing.T) {
 	})
 }
 
+func TestPageOfSettings(t *testing.T) {
+	aPage(t, "../../daemon/README.md", "Settings of topics", []step{
+		{line: "backoff_min=2s", want: "1m"},
+		{line: "topics settings", want: "2s"},
+		{line: "attempts=", want: "10"},
+		{line: "'*' lease=45s", want: "45s"},
+	})
+}
+
 func TestPageOfRepair(t *testing.T) {
 	aPage(t, "../../daemon/README.md", "Repair", []step{{line: "doctor --repair --yes", want: "ok"}})
 }
