@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -60,24 +60,17 @@ func (t *term) carry(ctx context.Context) error {
 		}, t.store.Only().HeadChannel())
 	})
 	defer func() { t.tell(t.lookout.held) }()
-	var pause backoff.Pause
+	retry := outage.NewRetry(t.o.Logger, "cannot carry; retrying", "carrying again")
 	for ctx.Err() == nil {
 		t.around()
 		next, err := t.call(ctx)
 		var deposed *store.DeposedError
-		switch {
-		case errors.As(err, &deposed):
+		if errors.As(err, &deposed) {
 			return err
-		case err != nil:
-			if !pause.Waited() && ctx.Err() == nil {
-				t.o.Logger.Error("cannot carry, trying on", "error", err)
-			}
-			pause.Wait(ctx)
+		}
+		if retry.Wait(ctx, err); err != nil {
 			t.lookout.byBeat = false
 			continue
-		case pause.Waited():
-			t.o.Logger.Info("carrying again")
-			pause.Reset()
 		}
 		t.sleep(ctx, next, nudges)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/outage"
 )
 
 const (
@@ -25,27 +25,20 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	vacant := make(chan struct{}, 1)
-	var pause backoff.Pause
-	var quiet bool // the fault is logged already
+	retry := outage.NewRetry(c.o.Logger, "cannot stand for election; retrying", "standing for election again")
 	c.stands(0)
 	for heard := false; ctx.Err() == nil; {
 		c.around()
 		t, left, err := c.elect(ctx)
-		switch {
-		case errors.Is(err, notify.ErrUnfit):
+		if errors.Is(err, notify.ErrUnfit) {
 			return nil, err
-		case err != nil:
-			if !quiet && ctx.Err() == nil {
-				c.o.Logger.Error("cannot stand for election, trying on", "error", err)
-				quiet = true
-			}
-			pause.Wait(ctx)
+		}
+		if retry.Wait(ctx, err); err != nil {
 			continue
-		case t != nil:
+		}
+		if t != nil {
 			return t, nil
 		}
-		pause.Reset()
-		quiet = false
 		if !heard { // a lone carrier never needs this connection
 			heard = true
 			hearing.Go(func() {

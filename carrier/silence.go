@@ -2,9 +2,11 @@ package carrier
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/outage"
 )
 
 // hears takes note of the beat of a carrier, in this process or another.
@@ -28,21 +30,18 @@ func (c *Carrier) awaitBeats(ctx context.Context) {
 	defer c.heard(0)
 	patience := time.NewTimer(c.patience())
 	defer patience.Stop()
-	for silent := false; ; {
+	silence := outage.New(c.o.Logger, slog.LevelWarn, "no carrier is heard: nothing becomes due", "a carrier is heard again")
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case epoch := <-c.beats:
 			c.heard(epoch)
 			patience.Reset(c.patience())
-			if silent {
-				c.o.Logger.Info("a carrier is heard again", "epoch", epoch)
-			}
-			silent = false
+			silence.End("epoch", epoch)
 		case <-patience.C:
 			c.heard(0)
-			silent = true
-			c.o.Logger.Warn("no carrier is heard, so nothing becomes due; see bellhop doctor", "for", c.patience().String())
+			silence.Begin("for", c.patience().String())
 		}
 	}
 }

@@ -3,10 +3,12 @@ package carrier
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -27,7 +29,7 @@ type round struct {
 // time, so that nobody waits for it.
 func (t *term) sweep(ctx context.Context) {
 	var r round
-	failed := false
+	keeping := outage.New(t.o.Logger, slog.LevelWarn, "cannot keep house; retrying", "keeping house again")
 	for pause := t.o.Sweep; ; {
 		select {
 		case <-ctx.Done():
@@ -36,13 +38,10 @@ func (t *term) sweep(ctx context.Context) {
 		}
 		soon, err := t.step(ctx, &r)
 		var deposed *store.DeposedError
-		switch {
-		case err != nil && ctx.Err() != nil, errors.As(err, &deposed):
+		if err != nil && ctx.Err() != nil || errors.As(err, &deposed) {
 			return
-		case err != nil && !failed:
-			t.o.Logger.Warn("cannot keep house, trying on", "error", err)
 		}
-		failed = err != nil
+		keeping.Note(err)
 		pause = t.o.Sweep
 		if soon {
 			pause = min(pause, sweepSoon)

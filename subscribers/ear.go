@@ -4,35 +4,28 @@ import (
 	"log/slog"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/outage"
 )
 
 // ear logs what becomes of a connection that listens, once for each change.
-type ear struct {
-	log          *slog.Logger
-	deaf, broken bool
+type ear struct{ redis, carrier *outage.Notice }
+
+func newEar(log *slog.Logger) ear {
+	return ear{
+		redis:   outage.New(log, slog.LevelError, "cannot listen to redis; retrying", "listening again"),
+		carrier: outage.New(log, slog.LevelWarn, "no carrier is heard: nothing becomes due; is one running?", "a carrier is heard again"),
+	}
 }
 
-func (e *ear) note(event notify.Event) {
+func (e ear) note(event notify.Event) {
 	switch event.Kind {
 	case notify.Subscribed:
-		if e.broken {
-			e.log.Info("listening again")
-		}
-		e.broken = false
+		e.redis.End()
 	case notify.Beat:
-		if e.deaf {
-			e.log.Info("a carrier is heard again")
-		}
-		e.deaf = false
+		e.carrier.End()
 	case notify.Silent:
-		if !e.deaf {
-			e.log.Warn("no carrier is heard: what is not due yet will not be delivered; is bellhop serve running?", "for", notify.Silence)
-		}
-		e.deaf = true
+		e.carrier.Begin("for", notify.Silence)
 	case notify.Broken:
-		if !e.broken {
-			e.log.Error("cannot listen to redis, trying on", "error", event.Err)
-		}
-		e.broken = true
+		e.redis.Note(event.Err)
 	}
 }

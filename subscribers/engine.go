@@ -165,7 +165,7 @@ func (e *engine[W]) claimLoop(ctx, grace context.Context) error {
 	more, rung := false, false // at first the source rings, because its connection stands
 	timer := time.NewTimer(stalled)
 	defer timer.Stop()
-	pause := pause{log: e.log}
+	retry := newRetry(e.log)
 	for ctx.Err() == nil {
 		if n, bars, settle := e.wanted(); n > 0 && more || settle || e.claimsSettle && rung {
 			var err error
@@ -173,7 +173,7 @@ func (e *engine[W]) claimLoop(ctx, grace context.Context) error {
 				return err
 			}
 			rung = rung && err != nil
-			pause.after(ctx, err)
+			retry.Wait(ctx, err)
 			continue
 		}
 		timer.Reset(e.idleFor())

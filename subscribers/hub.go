@@ -247,7 +247,7 @@ func (h *hub) channels() []string {
 
 // listen keeps the connection until ctx ends.
 func (h *hub) listen(ctx context.Context) {
-	ear := ear{log: h.log}
+	ear := newEar(h.log)
 	for ctx.Err() == nil {
 		tuned, retune := context.WithCancel(ctx)
 		h.mu.Lock()

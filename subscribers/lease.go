@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -32,7 +34,7 @@ func (e *engine[W]) stopping(by time.Time) {
 func (e *engine[W]) settle(ctx context.Context, js []*job[W], call func(context.Context) error) error {
 	ctx = context.WithoutCancel(ctx)
 	least := time.Now().Add(settleMin)
-	pause := pause{log: e.log}
+	retry := newRetry(e.log)
 	for {
 		until := e.until(js, least) // which a stop may bring nearer
 		err := e.settleOnce(ctx, until, call)
@@ -40,7 +42,7 @@ func (e *engine[W]) settle(ctx context.Context, js []*job[W], call func(context.
 		if err != nil && (!again || time.Now().After(until)) {
 			return err
 		}
-		pause.after(ctx, err)
+		retry.Wait(ctx, err)
 		if err == nil {
 			return nil
 		}
@@ -174,6 +176,7 @@ func (e *engine[W]) keepLeases(ctx context.Context) {
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	var due time.Time // of the next extension; zero: nothing was held
+	extending := outage.New(e.log, slog.LevelError, "cannot extend leases; retrying", "extending leases again")
 	for {
 		select {
 		case <-ctx.Done():
@@ -184,10 +187,10 @@ func (e *engine[W]) keepLeases(ctx context.Context) {
 			}
 		case <-timer.C:
 			err := e.extendAll(ctx)
+			extending.Note(err)
 			every := e.shortest(true)
 			switch due = time.Now().Add(every); {
 			case err != nil:
-				e.log.Error("cannot extend leases, trying on", "error", err)
 				due = time.Now().Add(every / 8)
 			case every == 0:
 				due = time.Time{}

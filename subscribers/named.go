@@ -106,13 +106,13 @@ func checkName(name string) error {
 // register registers a name, trying until Redis answers, and returns the
 // registration; none when ctx ended. The error is that of enroll.
 func (l *Listener) register(ctx context.Context, p notify.Pattern, o ListenOptions) (registration, error) {
-	pause := pause{log: l.o.Logger}
+	retry := newRetry(l.o.Logger)
 	for ctx.Err() == nil {
 		at, err := l.enroll(ctx, p, o)
 		if err != nil && ctx.Err() == nil && !notify.Away(err) {
 			return registration{}, err
 		}
-		if pause.after(ctx, err); err == nil {
+		if retry.Wait(ctx, err); err == nil {
 			return at, nil
 		}
 	}

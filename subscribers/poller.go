@@ -107,7 +107,7 @@ func NewPoller(s *notify.Store, o PollerOptions) *Poller {
 // and it returns when the inbox has left all waiting lists. It is called once.
 func (p *Poller) Run(ctx context.Context) {
 	p.progress.Around()
-	ear := ear{log: p.o.Logger}
+	ear := newEar(p.o.Logger)
 	p.store.Hear(ctx, func(e notify.Event) {
 		ear.note(e)
 		p.hear(e)

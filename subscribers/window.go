@@ -12,7 +12,7 @@ import (
 
 // follow reads what is new until ctx ends.
 func (h *hub) follow(ctx context.Context) {
-	pause := pause{log: h.log}
+	retry := newRetry(h.log)
 	owed := time.NewTimer(0)
 	defer owed.Stop()
 	for {
@@ -25,7 +25,7 @@ func (h *hub) follow(ctx context.Context) {
 		for ctx.Err() == nil {
 			h.progress.Around()
 			more, err := h.advance(ctx)
-			pause.after(ctx, err)
+			retry.Wait(ctx, err)
 			if err == nil && !more {
 				break
 			}
@@ -304,7 +304,7 @@ func (m *member) matchesAny(topics map[string]bool) bool {
 // next waits for what a member has not read yet, and returns a page of it.
 // The error is that of ctx.
 func (h *hub) next(ctx context.Context, m *member) ([]item, error) {
-	pause := pause{log: h.log}
+	retry := newRetry(h.log)
 	for ctx.Err() == nil {
 		items, idle, behind := h.look(m)
 		switch {
@@ -317,7 +317,7 @@ func (h *hub) next(ctx context.Context, m *member) ([]item, error) {
 			}
 		case behind:
 			items, err := h.readAlone(ctx, m)
-			pause.after(ctx, err)
+			retry.Wait(ctx, err)
 			if len(items) > 0 {
 				return items, nil
 			}

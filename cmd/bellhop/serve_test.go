@@ -95,7 +95,7 @@ func TestLoadingIsNoError(t *testing.T) {
 	if err := storetest.Receive(t, "Redis is there", again); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, p.said(), `level=INFO msg="cannot stand for election, trying on"`, `remedy="it has just started: wait until it has read its data"`)
+	contains(t, p.said(), `level=INFO msg="cannot stand for election; retrying"`, `remedy="it has just started: wait until it has read its data"`)
 	if strings.Contains(p.said(), "level=ERROR") {
 		t.Errorf("it is told as an error:\n%s", p.said())
 	}
