@@ -10,7 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -72,11 +72,12 @@ func (c Config) FillSettings(ctx context.Context, s *notify.Store, log *slog.Log
 	if change == (notify.SettingsChange{}) {
 		return
 	}
-	var pause backoff.Pause
+	retry := outage.NewRetry(log, "cannot set the defaults of topics; retrying", "the defaults of topics are set")
 	for ctx.Err() == nil {
 		holds, err := s.SetForAll(ctx, change, true)
 		switch {
 		case err == nil:
+			retry.End()
 			warnOfOthers(change, holds.Settings, log)
 			return
 		case ctx.Err() != nil:
@@ -84,10 +85,8 @@ func (c Config) FillSettings(ctx context.Context, s *notify.Store, log *slog.Log
 		case !notify.Away(err):
 			log.Error("cannot set the defaults of topics", "error", err)
 			return
-		case !pause.Waited():
-			log.Error("cannot set the defaults of topics, trying on", "error", err)
 		}
-		pause.Wait(ctx)
+		retry.Wait(ctx, err)
 	}
 }
 

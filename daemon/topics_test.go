@@ -91,7 +91,7 @@ func TestFillSettingsWaitsForRedis(t *testing.T) {
 			daemon.Config{Lease: time.Minute}.FillSettings(ctx, store, slog.New(slog.NewTextHandler(log, nil)))
 			return nil
 		})
-		storetest.Eventually(t, "it tells that Redis is away", func() bool { return strings.Contains(log.String(), "trying on") })
+		storetest.Eventually(t, "it tells that Redis is away", func() bool { return strings.Contains(log.String(), "retrying") })
 		return log, stop
 	}
 	log, stop := begin()

@@ -97,6 +97,6 @@ func TestWorkStartsWhileRedisIsAway(t *testing.T) {
 	s := newShell(t, variable, "BELLHOP_REDIS_URL=redis://127.0.0.1:1", "BELLHOP_LEASE=1m")
 	p := s.start("work", "t")
 	m.hears("READY=1")
-	p.await(1, "cannot set the defaults of topics, trying on")
+	p.await(1, "cannot set the defaults of topics; retrying")
 	p.stop()
 }

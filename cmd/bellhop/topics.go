@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/outage"
 )
 
 func (a *app) topicsCommand() *cobra.Command {
@@ -233,11 +235,15 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 	var v view
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	counting := outage.New(s.log, slog.LevelError, "cannot count; retrying", "counting again")
 	if !a.json && isTerminal(a.out) {
 		fmt.Fprint(a.out, "\x1b[2J")
 	}
 	for {
 		shown, err := a.look(ctx, s, f)
+		if err == nil {
+			counting.End()
+		}
 		v.rate(shown.rows, time.Now())
 		shown.arrange(f)
 		switch {
@@ -246,7 +252,7 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 		case err != nil && !notify.Away(err):
 			return err
 		case err != nil && (a.json || !isTerminal(a.out)):
-			s.log.Error("cannot count, trying on", "error", err)
+			counting.Note(err)
 		case a.json:
 			err = a.printJSON(topicsJSON(shown.rows))
 		default:

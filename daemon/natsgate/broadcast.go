@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -27,18 +28,11 @@ const (
 // NATS has confirmed it and the place in the log is moved on: what is not is sent
 // again.
 func (g *Gate) bridge(ctx context.Context) {
-	quiet := false // the fault is logged already
-	for pause := (backoff.Pause{}); ctx.Err() == nil; pause.Wait(ctx) {
-		err := g.bridgeOn(ctx, func() {
-			if quiet {
-				g.o.Logger.Info("passing on broadcasts to nats again")
-			}
-			pause.Reset()
-			quiet = false
-		})
-		if err != nil && ctx.Err() == nil && !quiet {
-			g.o.Logger.Error("cannot pass on broadcasts to nats, trying on", "error", err)
-			quiet = true
+	retry := outage.NewRetry(g.o.Logger, "cannot pass on broadcasts to nats; retrying", "passing on broadcasts to nats again")
+	for ctx.Err() == nil {
+		err := g.bridgeOn(ctx, func() { retry.Wait(ctx, nil) })
+		if err != nil {
+			retry.Wait(ctx, err)
 		}
 	}
 }
@@ -95,17 +89,16 @@ func (g *Gate) bridged(ctx context.Context) (subscribers.From, error) {
 // moveOn keeps in mind up to where broadcasts were passed on. It tries until
 // that is done, and once more when ctx has ended: who forgets it sends them twice.
 func (g *Gate) moveOn(ctx context.Context, to notify.Position) {
-	quiet := false
-	for pause := (backoff.Pause{}); ; pause.Wait(ctx) {
+	retry := outage.NewRetry(g.o.Logger, "cannot keep the place of the bridge to nats; retrying", "the place of the bridge to nats is kept again")
+	for {
 		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveWithin)
 		_, err := g.bridgeTo(once, to)
 		cancel()
-		if err == nil || ctx.Err() != nil {
+		if err != nil && ctx.Err() != nil {
 			return
 		}
-		if !quiet {
-			g.o.Logger.Error("cannot keep the place of the bridge to nats, trying on", "error", err)
-			quiet = true
+		if retry.Wait(ctx, err); err == nil {
+			return
 		}
 	}
 }

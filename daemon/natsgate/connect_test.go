@@ -76,7 +76,7 @@ func TestAwayAtStartAndRestarted(t *testing.T) {
 		connected(t, gate)
 		serving(t, n.connect())
 	}
-	wantLog(t, log, map[string]int{"nats is away, trying on": 3, "connected to nats": 3, "connected to nats again": 3, "level=ERROR": 0})
+	wantLog(t, log, map[string]int{"nats is away; retrying": 3, "connected to nats": 3, "connected to nats again": 3, "level=ERROR": 0})
 	if s := gate.Stats(); s.Connects != 3 || s.ConnectFailures < 9 || s.CredentialsRefused != 0 {
 		t.Errorf("counted %+v", s)
 	}
@@ -90,7 +90,7 @@ func TestCredentialsThatBecomeRight(t *testing.T) {
 	url := strings.Replace(n.ClientURL(), "//", "//bell:"+secret+"@", 1)
 	gate, log := watch(t, natsgate.Options{URL: url})
 	failures(t, gate, 3)
-	wantLog(t, log, map[string]int{"nats refuses the credentials, trying on": 1, "nats is away": 0})
+	wantLog(t, log, map[string]int{"nats refuses the credentials; retrying": 1, "nats is away": 0})
 	n.restart(with(secret))
 	connected(t, gate)
 	wantLog(t, log, map[string]int{"connected to nats": 1})
@@ -222,7 +222,7 @@ func TestTLS(t *testing.T) {
 	byFile, _ := watch(t, natsgate.Options{URL: "nats://" + url, CAFile: ca})
 	untrusting, untrustingLog := watch(t, natsgate.Options{URL: "tls://" + url})
 	failures(t, byScheme, 3)
-	wantLog(t, log, map[string]int{"no secure connection to nats, trying on": 1})
+	wantLog(t, log, map[string]int{"no secure connection to nats; retrying": 1})
 	n.restart(with(right))
 	connected(t, byScheme)
 	connected(t, byFile)
@@ -234,7 +234,7 @@ func TestTLS(t *testing.T) {
 	n.restart(func(o *server.Options) { o.TLSConfig = nil })
 	failures(t, byScheme, 2)
 	failures(t, byFile, 2)
-	wantLog(t, log, map[string]int{"no secure connection to nats, trying on": 2, "connected to nats": 1})
+	wantLog(t, log, map[string]int{"no secure connection to nats; retrying": 2, "connected to nats": 1})
 	if untrustingLog.count("level=ERROR") != 1 {
 		t.Errorf("logged:\n%s", untrustingLog)
 	}
@@ -253,7 +253,7 @@ func TestTwoServersOfWhichOneIsDead(t *testing.T) {
 	dead.start(nil)
 	n.stop()
 	storetest.Eventually(t, "it connects to the other one", func() bool { return gate.Stats().Connects == 2 })
-	wantLog(t, log, map[string]int{"nats is away, trying on": 1, "connected to nats again": 1})
+	wantLog(t, log, map[string]int{"nats is away; retrying": 1, "connected to nats again": 1})
 }
 
 // Of a cluster one server need be named: the others are told by it.
@@ -277,7 +277,7 @@ func TestServersOfACluster(t *testing.T) {
 	first.stop()
 	storetest.Eventually(t, "it connects to the other one", func() bool { return gate.Stats().Connects == 2 && gate.Stats().Connected })
 	serving(t, second.connect(user))
-	wantLog(t, log, map[string]int{"nats is away, trying on": 1})
+	wantLog(t, log, map[string]int{"nats is away; retrying": 1})
 }
 
 // A network that swallows everything is noticed by pings that are not answered.
@@ -288,7 +288,7 @@ func TestSilentCut(t *testing.T) {
 	connected(t, gate)
 	close(hole)
 	storetest.Eventually(t, "it is noticed", func() bool { return !gate.Stats().Connected })
-	wantLog(t, log, map[string]int{"nats is away, trying on": 1})
+	wantLog(t, log, map[string]int{"nats is away; retrying": 1})
 }
 
 // holeProxy passes connections on to an address, until hole is closed: then it

@@ -31,7 +31,7 @@ func (g *Gate) deliver(ctx context.Context) {
 		}
 		began := time.Now()
 		if err := g.deliverOn(ctx, l); err != nil {
-			g.told.once("cannot deliver over nats, trying on", err, "")
+			g.told.once("cannot deliver over nats; retrying", err, "")
 		}
 		if time.Since(began) > backoff.Max {
 			pause.Reset()

@@ -2,6 +2,7 @@ package natsgate
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
@@ -32,7 +33,7 @@ func (o Outbox) Take(ctx context.Context) []*subscribers.Broadcast { return o.o.
 
 // Note notes events, of which nothing is sent, and returns how many hints wait then.
 func (g *Gate) Note(events []notify.Event) int {
-	h := newHints(carrier.Term{})
+	h := newHints(carrier.Term{}, slog.New(slog.DiscardHandler))
 	for _, e := range events {
 		g.note(h, e)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -225,7 +226,7 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 		identity: micro.ServiceIdentity{Name: serviceName, ID: rand.Text(), Version: serviceVersion, Metadata: map[string]string{"prefix": o.Prefix}},
 	}
 	g.link = link{log: o.Logger, where: RedactURLs(o.URL), count: &g.count}
-	g.told.log = o.Logger
+	g.told = told{log: o.Logger, kinds: make(map[string]*outage.Notice)}
 	g.change = make(chan struct{})
 	g.endpoints = g.makeEndpoints()
 	return g, nil

@@ -2,6 +2,7 @@ package natsgate
 
 import (
 	"encoding/json"
+	"log/slog"
 	"strconv"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/outage"
 )
 
 const maxHints = 10_000 // topics, and deaths, that wait to be told
@@ -18,9 +20,9 @@ const maxHints = 10_000 // topics, and deaths, that wait to be told
 // to Redis, which must not wait for NATS: what cannot be sent yet is put
 // together, and beyond a limit lost.
 type hints struct {
-	epoch int64         // of the term
-	deaf  bool          // nothing is heard, which is told; only note uses it
-	news  chan struct{} // something is to be sent
+	epoch   int64          // of the term
+	hearing *outage.Notice // that nothing is heard
+	news    chan struct{}  // something is to be sent
 
 	mu sync.Mutex
 	hinted
@@ -41,9 +43,10 @@ type death struct {
 	Attempts int    `json:"attempts"`
 }
 
-func newHints(t carrier.Term) *hints {
+func newHints(t carrier.Term, log *slog.Logger) *hints {
 	return &hints{
-		epoch: t.Epoch, news: make(chan struct{}, 1),
+		hearing: outage.New(log, slog.LevelError, "cannot hear what to pass on to nats; retrying", "hearing what to pass on to nats again"),
+		epoch:   t.Epoch, news: make(chan struct{}, 1),
 		hinted: hinted{wakes: make(map[string]int)},
 	}
 }
@@ -61,15 +64,9 @@ func (g *Gate) note(h *hints, e notify.Event) {
 		h.beat = true
 		h.mu.Unlock()
 	case notify.Subscribed:
-		if h.deaf {
-			g.o.Logger.Info("hearing what to tell over nats again")
-		}
-		h.deaf = false
+		h.hearing.End()
 	case notify.Broken:
-		if !h.deaf {
-			g.o.Logger.Error("cannot hear what to tell over nats, trying on", "error", e.Err)
-		}
-		h.deaf = true
+		h.hearing.Note(e.Err)
 	}
 	mark(h.news) // also where there is nothing to send, so that what sends shows that it gets on
 }

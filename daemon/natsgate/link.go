@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/notify/outage"
 )
 
 // A link tells how the connection to NATS is, once for each change.
@@ -55,11 +57,11 @@ func (l *link) down(err error) {
 	}
 	switch state {
 	case linkAway:
-		l.log.Warn("nats is away, trying on", "servers", l.where, "error", err)
+		l.log.Warn("nats is away; retrying", "servers", l.where, "error", err)
 	case linkRefused:
-		l.log.Error("nats refuses the credentials, trying on", "servers", l.where, "error", err)
+		l.log.Error("nats refuses the credentials; retrying", "servers", l.where, "error", err)
 	case linkUntrusted:
-		l.log.Error("no secure connection to nats, trying on", "servers", l.where, "error", err)
+		l.log.Error("no secure connection to nats; retrying", "servers", l.where, "error", err)
 	}
 	l.change(state)
 }
@@ -77,32 +79,28 @@ type told struct {
 	log *slog.Logger
 
 	mu    sync.Mutex
-	kinds map[string]bool
+	kinds map[string]*outage.Notice
+}
+
+// of returns the notice of a kind.
+func (t *told) of(kind string) *outage.Notice {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.kinds[kind]
+	if n == nil {
+		n = outage.New(t.log, slog.LevelWarn, kind, "over: "+kind)
+		t.kinds[kind] = n
+	}
+	return n
 }
 
 // once logs an error of a kind, if there was none on this connection.
 func (t *told) once(kind string, err error, subject string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.kinds[kind] {
-		return
-	}
-	if t.kinds == nil {
-		t.kinds = make(map[string]bool)
-	}
-	t.kinds[kind] = true
-	t.log.Warn(kind, "error", err, "subject", subject)
+	t.of(kind).Begin("error", err, "subject", subject)
 }
 
 // fine logs that what was logged as a kind is over.
-func (t *told) fine(kind string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.kinds[kind] {
-		delete(t.kinds, kind)
-		t.log.Info("over: " + kind)
-	}
-}
+func (t *told) fine(kind string) { t.of(kind).End() }
 
 // anew forgets what was logged.
 func (t *told) anew() {

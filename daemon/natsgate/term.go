@@ -90,7 +90,7 @@ func during(ctx context.Context, l *line) (context.Context, context.CancelFunc) 
 
 // hint passes on hints until ctx ends.
 func (g *Gate) hint(ctx context.Context, t carrier.Term) {
-	h := newHints(t)
+	h := newHints(t, g.o.Logger)
 	var hearing sync.WaitGroup
 	defer hearing.Wait()
 	hearing.Go(func() {

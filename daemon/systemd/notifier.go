@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/bellhopd/bellhop/notify/outage"
 )
 
 // sendTimeout is how long a message may take: systemd reads them one after the
@@ -34,15 +36,16 @@ type Notifier struct {
 	addr     *net.UnixAddr // nil: nobody listens
 	watchdog time.Duration // within which systemd wants a sign of life; zero: it wants none
 
+	telling *outage.Notice // that a message could not be sent
+
 	mu     sync.Mutex
 	status string // that was told last
-	failed bool   // the last message could not be sent
 }
 
 // New returns a notifier for the socket in the environment, and takes that and
 // the watchdog's variables out of it: children must not speak for this process.
 func New(log *slog.Logger) *Notifier {
-	n := &Notifier{log: log}
+	n := &Notifier{log: log, telling: outage.New(log, slog.LevelWarn, "cannot tell systemd", "telling systemd again")}
 	if name := os.Getenv("NOTIFY_SOCKET"); name != "" {
 		n.addr = &net.UnixAddr{Name: name, Net: "unixgram"}
 	}
@@ -90,15 +93,14 @@ func (n *Notifier) Watchdog(ctx context.Context, alive func() error) {
 	}
 	ticker := time.NewTicker(max(n.watchdog/3, time.Millisecond))
 	defer ticker.Stop()
-	for starving := false; ; {
-		err := alive()
-		switch {
-		case err == nil:
+	starving := outage.New(n.log, slog.LevelError, "not alive, leaving the watchdog unfed", "alive again")
+	for {
+		if err := alive(); err == nil {
 			n.send(daemon.SdNotifyWatchdog)
-		case !starving:
-			n.log.Error("not alive, leaving the watchdog unfed", "reason", err, "within", n.watchdog)
+			starving.End()
+		} else {
+			starving.Begin("reason", err, "within", n.watchdog)
 		}
-		starving = err != nil
 		select {
 		case <-ctx.Done():
 			return
@@ -123,10 +125,11 @@ func (n *Notifier) sendLocked(state string) bool {
 		return true
 	}
 	err := write(n.addr, state)
-	if err != nil && !n.failed {
-		n.log.Warn("cannot tell systemd", "message", state, "error", err)
+	if err == nil {
+		n.telling.End()
+	} else {
+		n.telling.Begin("message", state, "error", err)
 	}
-	n.failed = err != nil
 	return err == nil
 }
 
