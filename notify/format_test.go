@@ -82,7 +82,7 @@ func TestOtherFormat(t *testing.T) {
 			}
 			refused := func(when string, err error) {
 				t.Helper()
-				if !errors.Is(err, notify.ErrUnfit) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "another BELLHOP_PREFIX") {
+				if !errors.Is(err, notify.ErrUnfit) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "another prefix") {
 					t.Errorf("%s: %v", when, err)
 				}
 			}

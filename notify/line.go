@@ -46,7 +46,7 @@ type Line struct {
 func ParseLine(raw []byte) (Message, error) {
 	m, err := ParseExported(raw)
 	if err == nil && m.Restore != nil {
-		return Message{}, Faultf("restore", "restore: only bellhop publish --file takes it, from an export; leave it out to publish a new message")
+		return Message{}, Faultf("restore", "restore: it is part of an export, and nothing is restored here; leave it out to publish a new message")
 	}
 	return m, err
 }

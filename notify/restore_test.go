@@ -393,7 +393,7 @@ func TestBadRestore(t *testing.T) {
 		})
 	}
 	_, err := notify.ParseLine([]byte("{" + base + died + "}}"))
-	wantInvalid(t, err, "restore: only bellhop publish --file takes it")
+	wantInvalid(t, err, "restore: it is part of an export")
 }
 
 // Where the dead letters of a topic are foreign its dead letters are refused, and all else of a batch is restored.

@@ -172,7 +172,7 @@ func (l *Listener) handle(ctx context.Context, i item, handler func(context.Cont
 
 // Why there is a gap, as it is logged.
 const (
-	logTrimmed = "broadcasts are missing: they were removed before they were read; see BELLHOP_BROADCAST_KEEP"
+	logTrimmed = "broadcasts are missing: they were removed before they were read; the log of a topic keeps no more (carrier.Options)"
 	storeLost  = "broadcasts may be missing: redis lost all that it held"
 )
 

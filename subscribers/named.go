@@ -131,9 +131,9 @@ func (l *Listener) enroll(ctx context.Context, p notify.Pattern, o ListenOptions
 	case err != nil:
 		return registration{}, fmt.Errorf("register the listener %s: %w", o.Name, err)
 	case r.Pattern != p.String():
-		return registration{}, notify.Faultf("name", "name %s: it is in use for %s; use another name, or remove this one with bellhop listeners remove", o.Name, r.Pattern)
+		return registration{}, notify.Faultf("name", "name %s: it is in use for %s; use another name, or remove this one first (Listener.Remove)", o.Name, r.Pattern)
 	case o.From != (From{}) && o.From.text != r.From:
-		return registration{}, notify.Faultf("from", "from %s: the name %s is in use and began at %s; leave from out to go on where it stands, use another name, or remove this one with bellhop listeners remove", o.From, o.Name, r.From)
+		return registration{}, notify.Faultf("from", "from %s: the name %s is in use and began at %s; leave from out to go on where it stands, use another name, or remove this one first (Listener.Remove)", o.From, o.Name, r.From)
 	}
 	return registration{r, now}, nil
 }

@@ -122,7 +122,7 @@ func TestExportOfAnotherFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	contains(t, s.fails(exitFailed, "export", filepath.Join(dir, "messages.jsonl")), "has format 999", "run bellhop export FILE with the version that wrote it")
+	contains(t, s.fails(exitFailed, "export", filepath.Join(dir, "messages.jsonl")), "has format 999", "export it with the version that wrote it")
 	if names := files(t, dir); len(names) != 0 {
 		t.Errorf("there is %q", names)
 	}

@@ -79,10 +79,10 @@ func (s *Store) otherFormat(text string) error {
 	format, _, _ := strings.Cut(text, " ")
 	if format == "" {
 		return fmt.Errorf("%w at %s: what it holds under the prefix %s is of a version from before formats had numbers (this one works with format %d); "+
-			"let that version deliver what is left, and use another BELLHOP_PREFIX with this one", ErrUnfit, s.where, s.keys.prefix, Format)
+			"let that version deliver what is left, and use another prefix with this one", ErrUnfit, s.where, s.keys.prefix, Format)
 	}
 	return fmt.Errorf("%w at %s: what it holds under the prefix %s has format %.20s, and this version of Bellhop works with format %d; "+
-		"run bellhop export FILE with the version that wrote it, then bellhop publish --file FILE with this one and another BELLHOP_PREFIX",
+		"export it with the version that wrote it, then publish the export with this one under another prefix",
 		ErrUnfit, s.where, s.keys.prefix, format, Format)
 }
 
