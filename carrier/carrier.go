@@ -42,7 +42,7 @@ type Options struct {
 	Batch     int           // messages moved in one call at the most, or two if it is one; zero: DefaultBatch
 	KeepCount int           // broadcasts that the log of a topic keeps, or some more; fewer than Batch may be gone before anybody reads them; zero: DefaultKeepCount
 	KeepAge   time.Duration // for how long it keeps them, or some longer; zero: DefaultKeepAge
-	Logger    *slog.Logger  // nil: nothing is logged
+	Logger    *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 
 	// The housekeeping. What is beyond is removed some time later, in small steps.
 	KeepDeadCount int           // dead letters that a topic keeps; zero: DefaultKeepDeadCount
@@ -107,7 +107,7 @@ func New(s *notify.Store, o Options) (*Carrier, error) {
 	}
 	o.keepByDefault()
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 	if err := o.Check(); err != nil {
 		return nil, err

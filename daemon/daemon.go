@@ -19,7 +19,7 @@ import (
 // Options are the options of Run. The zero value is the default.
 type Options struct {
 	Version   string            // of the program
-	Logger    *slog.Logger      // nil: nothing is logged
+	Logger    *slog.Logger      // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 	Listeners []net.Listener    // that HTTP is served on, in place of Config.Listen; Run closes them
 	Reload    <-chan os.Signal  // each one asks to read again what can be; nil: nothing does
 	Systemd   *systemd.Notifier // is told how the daemon is; nil: nobody is
@@ -34,7 +34,7 @@ type Options struct {
 // listened on, or a stop that took too long.
 func Run(ctx context.Context, c Config, o Options) error {
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 	p, err := assemble(c, o)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // ListenerOptions are the options of a Listener. The zero value is the default.
 type ListenerOptions struct {
 	Grace  time.Duration // how long handlers of named listeners may go on when they stop; zero: DefaultGrace
-	Logger *slog.Logger  // nil: nothing is logged
+	Logger *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 }
 
 // ListenOptions are the options of one listener. The zero value is the default.
@@ -65,7 +65,7 @@ func NewListener(store *notify.Store, o ListenerOptions) *Listener {
 		o.Grace = DefaultGrace
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 	l := &Listener{store: store, o: o}
 	l.hub = hub{logs: logs{store, &l.stats}, log: o.Logger, news: make(chan struct{}, 1)}

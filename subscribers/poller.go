@@ -29,7 +29,7 @@ const failover = 10 * time.Second
 
 // PollerOptions are the options of a Poller. The zero value is the default.
 type PollerOptions struct {
-	Logger *slog.Logger // nil: nothing is logged
+	Logger *slog.Logger // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 }
 
 // ClaimOptions say what a [Poller.Claim] takes.
@@ -93,7 +93,7 @@ type polled struct {
 // NewPoller returns a poller on a store. It starts nothing.
 func NewPoller(s *notify.Store, o PollerOptions) *Poller {
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 	ended, end := context.WithCancel(context.Background())
 	return &Poller{

@@ -23,7 +23,7 @@ const (
 // Options are the options of a Subscriber. The zero value is the default.
 type Options struct {
 	Grace  time.Duration // how long handlers may go on when it stops; zero: DefaultGrace
-	Logger *slog.Logger  // nil: nothing is logged
+	Logger *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 }
 
 // HandleOptions are the options of a topic's handler. The zero value is the
@@ -79,7 +79,7 @@ func New(s *notify.Store, o Options) (*Subscriber, error) {
 		o.Grace = DefaultGrace
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 	inbox := s.Only().InboxChannel(notify.NewID())
 	return &Subscriber{store: s, o: o, inbox: inbox, workers: make(map[string]*worker)}, nil

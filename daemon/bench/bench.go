@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,9 @@ const (
 	hands           = 32
 	publishers      = 16
 )
+
+// quiet returns the logger of what is measured: on a terminal it would write between the figures.
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // A Figure is one number that was measured.
 type Figure struct {
@@ -183,7 +187,7 @@ func (s *stage) body() []byte { return []byte(strings.Repeat("x", s.Body)) }
 
 // crewed calls f while a carrier and subscribers run, and waits for their end.
 func (s *stage) crewed(ctx context.Context, f func() error, subs ...*subscribers.Subscriber) error {
-	c, err := carrier.New(s.store, carrier.Options{})
+	c, err := carrier.New(s.store, carrier.Options{Logger: quiet()})
 	if err != nil {
 		return err
 	}
@@ -203,7 +207,7 @@ func (s *stage) crewed(ctx context.Context, f func() error, subs ...*subscribers
 
 // subscriber returns a subscriber whose handler does nothing but call on.
 func (s *stage) subscriber(concurrency int, on func(*subscribers.Delivery), topics ...string) (*subscribers.Subscriber, error) {
-	sub, err := subscribers.New(s.store, subscribers.Options{})
+	sub, err := subscribers.New(s.store, subscribers.Options{Logger: quiet()})
 	if err != nil {
 		return nil, err
 	}

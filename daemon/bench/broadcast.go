@@ -27,7 +27,7 @@ func (s *stage) listen(ctx context.Context, connections, each int, topic func(i 
 	var started sync.WaitGroup
 	started.Add(a.size)
 	for c := range connections {
-		l := subscribers.NewListener(s.store, subscribers.ListenerOptions{})
+		l := subscribers.NewListener(s.store, subscribers.ListenerOptions{Logger: quiet()})
 		for i := range each {
 			number := c*each + i
 			go func() {
@@ -218,7 +218,7 @@ func measureReturn(ctx context.Context, s *stage) error {
 func (s *stage) attend(ctx context.Context, from subscribers.From, n int, started func() error) (last notify.Position, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	err = subscribers.NewListener(s.store, subscribers.ListenerOptions{}).Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
+	err = subscribers.NewListener(s.store, subscribers.ListenerOptions{Logger: quiet()}).Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
 		if b.Position <= last {
 			return fmt.Errorf("position %s came behind %s", b.Position, last)
 		}

@@ -21,12 +21,12 @@ import (
 func (s *stage) bridged(ctx context.Context, f func(conn *nats.Conn, prefix string) error) error {
 	prefix := "bench-" + strings.ToLower(notify.NewID()[16:])
 	gate, err := natsgate.New(s.store, natsgate.Options{
-		URL: s.NATS, Prefix: prefix, Deliver: []natsgate.Deliver{{Topic: deliverTopic, InFlight: deliverInFlight}},
+		URL: s.NATS, Prefix: prefix, Deliver: []natsgate.Deliver{{Topic: deliverTopic, InFlight: deliverInFlight}}, Logger: quiet(),
 	})
 	if err != nil {
 		return err
 	}
-	c, err := carrier.New(s.store, carrier.Options{OnTerm: gate.Term})
+	c, err := carrier.New(s.store, carrier.Options{OnTerm: gate.Term, Logger: quiet()})
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 	r := &rehearsal{
 		store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{}),
 		claimer: subscribers.NewClaimer(store), dead: subscribers.NewDeadLetters(store),
-		listener: subscribers.NewListener(store, subscribers.ListenerOptions{}),
+		listener: subscribers.NewListener(store, subscribers.ListenerOptions{Logger: slog.New(slog.DiscardHandler)}),
 	}
 	defer r.remove(context.WithoutCancel(ctx))
 	if step, err := r.run(ctx); err != nil {

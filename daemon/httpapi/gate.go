@@ -28,7 +28,7 @@ type Options struct {
 	MaxConns   int          // connections at a time, by each listener; more take the place of idle ones, or wait. Zero: as many as there may be open files, but for 256
 	MaxStreams int          // listeners of one token at a time; zero: 10,000
 	MaxBody    int          // bytes of the largest body that is published; zero: notify.DefaultMaxBody
-	Logger     *slog.Logger // nil: nothing is logged
+	Logger     *slog.Logger // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 
 	Alive   func() error // reports what of the process hangs, for /healthz; nil: nothing can
 	Heard   func() int64 // tells the epoch of the carrier that is heard, for /readyz; zero: none is. Nil: nobody listens for it
@@ -82,7 +82,7 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 		o.MaxStreams = mostStreams
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 	if o.Alive == nil {
 		o.Alive = func() error { return nil }

@@ -51,7 +51,7 @@ type Options struct {
 	KeepCount int           // broadcasts of a topic that a stream keeps which is made here; zero: carrier.DefaultKeepCount
 	KeepAge   time.Duration // for how long it keeps them; zero: carrier.DefaultKeepAge
 	MaxBody   int           // bytes of the largest body that is published; zero: notify.DefaultMaxBody
-	Logger    *slog.Logger  // nil: nothing is logged
+	Logger    *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 
 	// OnClaimed is called for each message that was sent to who claimed it or
 	// listens, with the time from when it was due until it was claimed. It must not
@@ -141,7 +141,7 @@ func (o Options) withDefaults() Options {
 		o.KeepAge = carrier.DefaultKeepAge
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 	return o
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -33,7 +34,8 @@ func Main(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	logging.Disable() // of go-redis, which tells of every connection that a test breaks
+	logging.Disable()                              // of go-redis, which tells of every connection that a test breaks,
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // and of what waits for Redis meanwhile
 	dir, err := os.MkdirTemp("", "bellhop-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
