@@ -24,7 +24,8 @@
 // that are needed, appends broadcasts that are due to the logs of their topics and
 // tells who listens, and answers when the next thing is due. The carrier sleeps
 // until then, until a nudge says that something came to be due before that, or
-// until its heartbeat. A Redis that is away never ends the loop.
+// until its heartbeat. A Redis that is away never ends the loop: that is logged
+// within three seconds, and so is its end ([Options.Logger]).
 //
 // # A backlog
 //

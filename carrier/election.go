@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
@@ -29,7 +30,9 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 	c.stands(0)
 	for heard := false; ctx.Err() == nil; {
 		c.around()
+		answered := retry.After(store.Patience, "error", c.store.NoAnswer())
 		t, left, err := c.elect(ctx)
+		answered()
 		if errors.Is(err, notify.ErrUnfit) {
 			return nil, err
 		}

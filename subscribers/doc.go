@@ -24,6 +24,12 @@
 //		return show(b.Topic, b.Body)
 //	}, subscribers.ListenOptions{}) // until ctx ends
 //
+// What waits says so in the log, by itself, within three seconds: that Redis
+// cannot be reached or refuses the password, or that no carrier is heard, so that
+// nothing scheduled becomes due. It says so once, and once when it is over. The log
+// is [log/slog.Default] where the options name no other one; slog.DiscardHandler
+// makes one that is silent.
+//
 // # Guarantees for messages
 //
 // At least once: a claimed message is leased, not removed. If the process dies

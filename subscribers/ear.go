@@ -5,27 +5,56 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// ear logs what becomes of a connection that listens, once for each change.
-type ear struct{ redis, carrier *outage.Notice }
+// An ear logs what becomes of a connection that listens, once for each change. Its
+// methods are called one after the other.
+type ear struct {
+	store          *notify.Store
+	redis, carrier *outage.Notice
 
-func newEar(log *slog.Logger) ear {
-	return ear{
+	awaited *outage.Notice // begins unless what is waited for comes; nil: nothing is
+	cancel  func()         // that
+}
+
+func newEar(s *notify.Store, log *slog.Logger) *ear {
+	return &ear{
+		store:   s,
 		redis:   outage.New(log, slog.LevelError, "cannot listen to redis; retrying", "listening again"),
-		carrier: outage.New(log, slog.LevelWarn, "no carrier is heard: nothing becomes due; is one running?", "a carrier is heard again"),
+		carrier: outage.New(log, slog.LevelWarn, "no carrier is heard, so nothing scheduled becomes due; is one running?", "a carrier is heard again"),
 	}
 }
 
-func (e ear) note(event notify.Event) {
+// begin waits for the connection, and end for nothing more.
+func (e *ear) begin() { e.await(e.redis, "error", e.store.NoAnswer()) }
+func (e *ear) end()   { e.await(nil) }
+
+// await has a notice begin after a while, with keys and values, in place of the one before.
+func (e *ear) await(n *outage.Notice, args ...any) {
+	if e.awaited == n {
+		return
+	}
+	if e.awaited != nil {
+		e.cancel()
+	}
+	if e.awaited = n; n != nil {
+		e.cancel = n.After(store.Patience, args...)
+	}
+}
+
+func (e *ear) note(event notify.Event) {
 	switch event.Kind {
 	case notify.Subscribed:
+		e.await(e.carrier, "for", store.Patience) // goes on where the connection was only made anew
 		e.redis.End()
 	case notify.Beat:
+		e.await(nil)
 		e.carrier.End()
 	case notify.Silent:
 		e.carrier.Begin("for", notify.Silence)
 	case notify.Broken:
+		e.await(nil)
 		e.redis.Note(event.Err)
 	}
 }

@@ -38,6 +38,7 @@ const (
 type hub struct {
 	logs
 	log      *slog.Logger
+	ear      *ear          // of the connection
 	news     chan struct{} // the reader has something to do, or its connection heard something
 	progress Progress      // of the reader
 
@@ -247,7 +248,8 @@ func (h *hub) channels() []string {
 
 // listen keeps the connection until ctx ends.
 func (h *hub) listen(ctx context.Context) {
-	ear := newEar(h.log)
+	h.ear.begin()
+	defer h.ear.end()
 	for ctx.Err() == nil {
 		tuned, retune := context.WithCancel(ctx)
 		h.mu.Lock()
@@ -255,7 +257,7 @@ func (h *hub) listen(ctx context.Context) {
 		h.retune = retune
 		h.mu.Unlock()
 		h.store.Hear(tuned, func(e notify.Event) {
-			ear.note(e)
+			h.ear.note(e)
 			h.hear(e, number)
 		}, channels...)
 		retune()

@@ -68,7 +68,7 @@ func NewListener(store *notify.Store, o ListenerOptions) *Listener {
 		o.Logger = slog.Default()
 	}
 	l := &Listener{store: store, o: o}
-	l.hub = hub{logs: logs{store, &l.stats}, log: o.Logger, news: make(chan struct{}, 1)}
+	l.hub = hub{logs: logs{store, &l.stats}, log: o.Logger, ear: newEar(store, o.Logger), news: make(chan struct{}, 1)}
 	return l
 }
 
@@ -144,13 +144,20 @@ func (l *Listener) Listen(ctx context.Context, pattern string, handler func(cont
 	}
 }
 
-// check refuses a Redis that is unfit. One that is away is waited for.
+// check refuses a Redis that is unfit. One that is away is waited for, which is logged.
 func (l *Listener) check(ctx context.Context) error {
 	if l.checked.Load() {
 		return nil
 	}
+	redis := l.hub.ear.redis
+	answered := redis.After(store.Patience, "error", l.store.NoAnswer())
 	err := l.store.Check(ctx)
-	if err != nil && (notify.Away(err) || ctx.Err() != nil) {
+	answered()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil
+	case err != nil && notify.Away(err):
+		redis.Note(err)
 		return nil
 	}
 	l.checked.Store(err == nil)

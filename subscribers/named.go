@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -106,7 +107,7 @@ func checkName(name string) error {
 // register registers a name, trying until Redis answers, and returns the
 // registration; none when ctx ended. The error is that of enroll.
 func (l *Listener) register(ctx context.Context, p notify.Pattern, o ListenOptions) (registration, error) {
-	retry := newRetry(l.o.Logger)
+	retry := outage.Retry{Notice: l.hub.ear.redis}
 	for ctx.Err() == nil {
 		at, err := l.enroll(ctx, p, o)
 		if err != nil && ctx.Err() == nil && !notify.Away(err) {

@@ -107,11 +107,13 @@ func NewPoller(s *notify.Store, o PollerOptions) *Poller {
 // and it returns when the inbox has left all waiting lists. It is called once.
 func (p *Poller) Run(ctx context.Context) {
 	p.progress.Around()
-	ear := newEar(p.o.Logger)
+	ear := newEar(p.store, p.o.Logger)
+	ear.begin()
 	p.store.Hear(ctx, func(e notify.Event) {
 		ear.note(e)
 		p.hear(e)
 	}, p.inbox)
+	ear.end()
 	p.mu.Lock()
 	p.heard = false
 	p.end()

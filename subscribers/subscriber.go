@@ -148,7 +148,9 @@ func (s *Subscriber) Run(ctx context.Context) error {
 // hear rings the workers whose topics have something ready, and all of them
 // when a connection stands anew. It tells when no carrier is heard.
 func (s *Subscriber) hear(ctx context.Context) {
-	ear := newEar(s.o.Logger)
+	ear := newEar(s.store, s.o.Logger)
+	ear.begin()
+	defer ear.end()
 	s.store.Hear(ctx, func(e notify.Event) {
 		ear.note(e)
 		switch e.Kind {

@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +22,15 @@ const Heartbeat = time.Second
 const Silence = 3 * Heartbeat
 
 const maxSilence = 30 * time.Second
+
+// Patience is how long Redis may leave the first call of a program unanswered, or
+// a carrier may not be heard at first, before that is logged.
+const Patience = Silence - Heartbeat/2
+
+// NoAnswer returns the error of a Redis that let Patience pass without an answer.
+func (s *Store) NoAnswer() error {
+	return &ServerError{Where: s.where, Err: fmt.Errorf("no answer within %v: %w", Patience, os.ErrDeadlineExceeded)}
+}
 
 // An Event is something that [Store.Hear] heard.
 type Event struct {

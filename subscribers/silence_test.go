@@ -1,0 +1,192 @@
+package subscribers_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// A journal is what a program logged.
+type journal struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.all.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.all.String()
+}
+
+func (j *journal) count(words string) int { return strings.Count(j.String(), words) }
+
+// programs are what a user of the library runs, with no option set.
+var programs = map[string]func(*testing.T, *notify.Store) func(context.Context) error{
+	"subscriber": func(t *testing.T, store *notify.Store) func(context.Context) error {
+		s, err := subscribers.New(store, subscribers.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return s.Run
+	},
+	"poller": func(_ *testing.T, store *notify.Store) func(context.Context) error {
+		p := subscribers.NewPoller(store, subscribers.PollerOptions{})
+		return func(ctx context.Context) error {
+			p.Run(ctx)
+			return nil
+		}
+	},
+	"listener":       func(_ *testing.T, store *notify.Store) func(context.Context) error { return listening(store, "") },
+	"named listener": func(_ *testing.T, store *notify.Store) func(context.Context) error { return listening(store, "n") },
+	"carrier": func(t *testing.T, store *notify.Store) func(context.Context) error {
+		c, err := carrier.New(store, carrier.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Run
+	},
+}
+
+func listening(store *notify.Store, name string) func(context.Context) error {
+	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
+	return func(ctx context.Context) error {
+		return l.Listen(ctx, ">", func(context.Context, *subscribers.Broadcast) error { return nil }, subscribers.ListenOptions{Name: name})
+	}
+}
+
+// started runs the programs of some names, each on a store and with a default logger of its own.
+func started(t *testing.T, url string, names ...string) map[string]*journal {
+	t.Helper()
+	logs := make(map[string]*journal)
+	for _, name := range names {
+		log, before := new(journal), slog.Default()
+		slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
+		run := programs[name](t, storetest.At(t, url, ""))
+		slog.SetDefault(before)
+		logs[name] = log
+		storetest.Run(t, run)
+	}
+	return logs
+}
+
+// says waits until each program has logged the words that are its own, or all programs' (under an empty name).
+func says(t *testing.T, logs map[string]*journal, words map[string]string) {
+	t.Helper()
+	for name, log := range logs {
+		wanted, ok := words[name]
+		if !ok {
+			wanted = words[""]
+		}
+		if !storetest.Poll(2*time.Millisecond, storetest.Deadline, func() bool { return log.count(wanted) == 1 }) {
+			t.Errorf("the %s logs %q %d times, want once:\n%s", name, wanted, log.count(wanted), log)
+		}
+	}
+}
+
+// What no call to Redis, or nobody who carries, is waited for is logged by programs without a logger of their own: once
+// when it begins, and once when it is over.
+func TestNothingIsWaitedForInSilence(t *testing.T) {
+	away := map[string]string{"": "level=ERROR msg=\"cannot listen to redis; retrying\"", "carrier": "level=ERROR msg=\"cannot stand for election; retrying\""}
+	back := map[string]string{"": "level=INFO msg=\"listening again\"", "carrier": "level=INFO msg=\"standing for election again\""}
+	all := slices.Sorted(maps.Keys(programs))
+	for fault, test := range map[string]struct {
+		programs    []string
+		args        []string // of redis-server
+		fail, heal  func(*testing.T, *redisserver.Server)
+		begun, over map[string]string
+		says        string // beside it
+	}{
+		"no redis": {
+			programs: all, begun: away, over: back, says: "connection refused",
+			fail: func(_ *testing.T, s *redisserver.Server) { s.Kill() },
+			heal: func(t *testing.T, s *redisserver.Server) {
+				again, err := s.Restart(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(again.Stop)
+			},
+		},
+		"a redis that hangs": {
+			programs: all, begun: away, over: back, says: "no answer within 2.5s",
+			fail: func(t *testing.T, s *redisserver.Server) { send(t, s, syscall.SIGSTOP) },
+			heal: func(t *testing.T, s *redisserver.Server) { send(t, s, syscall.SIGCONT) },
+		},
+		"a wrong password": {
+			programs: []string{"subscriber", "poller", "carrier"}, begun: away, over: back, says: "WRONGPASS",
+			args: []string{"--requirepass", "another"},
+			heal: func(t *testing.T, s *redisserver.Server) {
+				client := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: "another"})
+				defer client.Close()
+				if err := client.ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
+		"no carrier": {
+			programs: []string{"subscriber", "poller", "listener", "named listener"},
+			begun:    map[string]string{"": "level=WARN msg=\"no carrier is heard"}, over: map[string]string{"": "level=INFO msg=\"a carrier is heard again\""},
+			says: "for=2.5s",
+			heal: func(t *testing.T, s *redisserver.Server) { carry(t, storetest.At(t, s.URL(), "")) },
+		},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			server := storetest.Server(t, test.args...)
+			url := server.URL()
+			if test.args != nil {
+				url = strings.Replace(url, "//", "//:secret@", 1)
+			}
+			if test.fail != nil {
+				test.fail(t, server)
+			}
+			logs := started(t, url, test.programs...)
+			says(t, logs, test.begun)
+			test.heal(t, server)
+			says(t, logs, test.over)
+			says(t, logs, test.begun)
+			says(t, logs, map[string]string{"": test.says})
+		})
+	}
+}
+
+func send(t *testing.T, s *redisserver.Server, sig syscall.Signal) {
+	t.Helper()
+	if err := s.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Who begins to listen with a wrong password is told by the error.
+func TestListenWithWrongPassword(t *testing.T) {
+	server := storetest.Server(t, "--requirepass", "another")
+	for _, name := range []string{"", "n"} {
+		store := storetest.At(t, strings.Replace(server.URL(), "//", "//:secret@", 1), "")
+		if err := listening(store, name)(t.Context()); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+			t.Errorf("listening as %q ended with %v", name, err)
+		}
+	}
+}
