@@ -59,7 +59,6 @@ func Run(ctx context.Context, c Config, o Options) error {
 	var watching sync.WaitGroup
 	watching.Go(func() { o.watch(ctx, ended, p, c) })
 	watching.Go(func() { giveBack(ended) })
-	watching.Go(func() { c.FillSettings(ended, p.store, log) })
 	faults := &multierror.Error{ErrorFormat: lines}
 	faults = multierror.Append(faults, p.run(ctx, c.ShutdownTimeout))
 	tellEnd()

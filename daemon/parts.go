@@ -57,8 +57,8 @@ func (p *parts) make(c Config, o Options) error {
 		if p.nats, err = natsgate.New(p.store, to); err != nil {
 			return err
 		}
-		carrying.OnTerm = p.nats.Term
 	}
+	carrying.OnTerm = func(ctx context.Context, t carrier.Term) { p.term(ctx, t, c, o) }
 	if p.carry, err = carrier.New(p.store, carrying); err != nil {
 		return err
 	}
@@ -75,6 +75,17 @@ func (p *parts) make(c Config, o Options) error {
 	}
 	c.warn(p.listeners, o.Logger)
 	return nil
+}
+
+// term does what one daemon of all does, the one that carries: it fills the settings
+// of the store, also where Redis lost them, and sends over NATS.
+func (p *parts) term(ctx context.Context, t carrier.Term, c Config, o Options) {
+	var all sync.WaitGroup
+	all.Go(func() { c.FillSettings(ctx, p.store, o.Logger) })
+	if p.nats != nil {
+		all.Go(func() { p.nats.Term(ctx, t) })
+	}
+	all.Wait()
 }
 
 // metrics returns what the metrics ask the parts, once they are there.

@@ -66,7 +66,7 @@ func (c Config) checkBackoff() error {
 
 // FillSettings sets what the configuration sets for topics that have no settings
 // of their own, where the store has no setting of that name yet, and warns of what
-// the store has otherwise. It tries on while Redis is away, until ctx ends.
+// the store has otherwise. Where it fails it tries again, until ctx ends.
 func (c Config) FillSettings(ctx context.Context, s *notify.Store, log *slog.Logger) {
 	change := c.TopicDefaults()
 	if change == (notify.SettingsChange{}) {
@@ -75,18 +75,14 @@ func (c Config) FillSettings(ctx context.Context, s *notify.Store, log *slog.Log
 	retry := outage.NewRetry(log, "cannot set the defaults of topics; retrying", "the defaults of topics are set")
 	for ctx.Err() == nil {
 		holds, err := s.SetForAll(ctx, change, true)
-		switch {
-		case err == nil:
+		if err == nil {
 			retry.End()
 			warnOfOthers(change, holds.Settings, log)
 			return
-		case ctx.Err() != nil:
-			return
-		case !notify.Away(err):
-			log.Error("cannot set the defaults of topics", "error", err)
-			return
 		}
-		retry.Wait(ctx, err)
+		if ctx.Err() == nil {
+			retry.Wait(ctx, err)
+		}
 	}
 }
 

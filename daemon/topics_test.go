@@ -107,3 +107,21 @@ func TestFillSettingsWaitsForRedis(t *testing.T) {
 	t.Cleanup(again.Stop)
 	storetest.Eventually(t, "the lease is set", func() bool { return settingsOf(t, store, notify.AllTopics).Lease == time.Minute })
 }
+
+// Where Redis lost all that it held, what the configuration sets is there again with the next election.
+func TestSettingsComeBack(t *testing.T) {
+	server := storetest.Server(t)
+	c := config(t, server.URL())
+	c.Lease = time.Minute
+	storetest.Run(t, func(ctx context.Context) error { return daemon.Run(ctx, c, daemon.Options{}) })
+	store := storetest.At(t, server.URL(), c.Prefix)
+	for range 2 {
+		storetest.Eventually(t, "the lease is set", func() bool {
+			got, err := store.SettingsOfAll(t.Context())
+			return err == nil && got.Lease == time.Minute && len(got.Own) == 1
+		})
+		if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

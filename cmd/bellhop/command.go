@@ -160,6 +160,9 @@ func environment(topic, id string, attempt int, due time.Time, r notify.Record) 
 		"MESSAGE_DUE=" + due.UTC().Format(stampLayout),
 		"MESSAGE_CONTENT_TYPE=" + r.ContentType,
 	}
+	if !r.FirstDue.IsZero() { // a broadcast has none
+		env = append(env, "MESSAGE_FIRST_DUE="+r.FirstDue.UTC().Format(stampLayout))
+	}
 	names := make(map[string]string, len(r.Headers)) // by their variables
 	for name, value := range r.Headers {
 		key := "MESSAGE_HEADER_" + variable(name)

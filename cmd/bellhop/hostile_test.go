@@ -113,7 +113,8 @@ func TestHostileErrors(t *testing.T) {
 	shows(t, "publish --file", r.out+r.err)
 	script := `printf '` + `\033[2J\302\233` + `\342\200\256' >&2; exit 1`
 	for _, format := range []string{"text", "json"} {
-		s := newShell(t, "BELLHOP_LOG_FORMAT="+format, "BELLHOP_MAX_ATTEMPTS=1")
+		s := newShell(t, "BELLHOP_LOG_FORMAT="+format)
+		s.call("topics", "set", "t", "attempts=1")
 		s.publish("t", 1)
 		p := s.start("work", "t", "--", "sh", "-c", script)
 		p.await(1, "message died")

@@ -59,7 +59,8 @@ func TestSecondSignalEndsServe(t *testing.T) {
 // At the end it is told what was done, however it ends.
 func TestHandledIsTold(t *testing.T) {
 	t.Parallel()
-	s := newShell(t, "BELLHOP_BACKOFF_MIN=1ms", "BELLHOP_BACKOFF_MAX=1ms")
+	s := newShell(t)
+	s.call("topics", "set", "*", "backoff_min=1ms", "backoff_max=1ms")
 	s.serve()
 	s.publish("t", 3)
 	r := s.feed("", "work", "t", "--count", "3", "--", "sh", "-c", `test "$MESSAGE_ID$MESSAGE_ATTEMPT" != 21`)
@@ -85,7 +86,8 @@ func TestHandledIsTold(t *testing.T) {
 // A script that cannot be run says why.
 func TestUnrunnableCommand(t *testing.T) {
 	t.Parallel()
-	s := newShell(t, "BELLHOP_MAX_ATTEMPTS=1")
+	s := newShell(t)
+	s.call("topics", "set", "*", "attempts=1")
 	for script, want := range map[string]string{
 		"echo x\n":                         "exec format error; begin the script with a line such as #!/bin/sh, or write the program that runs it in front",
 		"#!/no/such/interpreter\necho x\n": "is there, but not the program that its line #! names",

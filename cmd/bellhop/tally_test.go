@@ -89,14 +89,3 @@ func TestStatusWhileRedisIsAway(t *testing.T) {
 	m.hears("STATUS=0 in hand, 0 handled, 0 failed; waiting for Redis at redis://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; start one with")
 	p.stop()
 }
-
-// A worker whose configuration is to be set in a Redis that is away has started all the same, and can be stopped.
-func TestWorkStartsWhileRedisIsAway(t *testing.T) {
-	t.Parallel()
-	m, variable := newManager(t)
-	s := newShell(t, variable, "BELLHOP_REDIS_URL=redis://127.0.0.1:1", "BELLHOP_LEASE=1m")
-	p := s.start("work", "t")
-	m.hears("READY=1")
-	p.await(1, "cannot set the defaults of topics; retrying")
-	p.stop()
-}

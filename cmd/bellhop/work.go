@@ -28,9 +28,9 @@ func (a *app) workCommand() *cobra.Command {
 Without CMD each message is printed on a line and acknowledged; a body that would
 not be printable on it is quoted, and --json has it whole. With CMD it is run for
 each message, with the body on its standard input and in its environment
-MESSAGE_TOPIC, MESSAGE_ID, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_CONTENT_TYPE
-and MESSAGE_HEADER_NAME for each header; a message of which two headers would be
-one variable is buried. How it exits decides:
+MESSAGE_TOPIC, MESSAGE_ID, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_FIRST_DUE,
+MESSAGE_CONTENT_TYPE and MESSAGE_HEADER_NAME for each header; a message of which two
+headers would be one variable is buried. How it exits decides:
 
   0   done: the message is acknowledged
   65  never to be done: the message is buried at once
@@ -128,7 +128,6 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 	}
 	s.log.Info("waiting for messages", "topic", topic)
 	s.manager.Ready()
-	s.config.FillSettings(ctx, s.store, s.log) // before the first claim, which takes its lease
 	return sub.Run(ctx)
 }
 
@@ -194,6 +193,7 @@ type shown struct {
 	Position notify.Position `json:"position,omitzero"` // of a broadcast
 	Attempt  int             `json:"attempt,omitempty"` // of what comes again if it fails
 	LateMs   int64           `json:"late_ms"`
+	FirstDue time.Time       `json:"first_due,omitzero"` // of the first attempt of a message
 	api.Handed
 }
 
@@ -201,7 +201,7 @@ type shown struct {
 func (a *app) show(_ context.Context, d *subscribers.Delivery) error {
 	late := time.Since(d.Due)
 	if a.json {
-		return a.printJSON(shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), Handed: api.HandedOf(d.Due, d.Record)})
+		return a.printJSON(shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), FirstDue: d.FirstDue.UTC(), Handed: api.HandedOf(d.Due, d.Record)})
 	}
 	return terminal.Printf(a.out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, lateness(late), oneLine(d.Body))
 }

@@ -87,7 +87,8 @@ func TestWorkCountsExactly(t *testing.T) {
 
 func TestWorkRunsCommand(t *testing.T) {
 	t.Parallel()
-	s := newShell(t, "BELLHOP_BACKOFF_MIN=1ms", "BELLHOP_BACKOFF_MAX=1ms")
+	s := newShell(t)
+	s.call("topics", "set", "*", "backoff_min=1ms", "backoff_max=1ms")
 	s.start("serve")
 	s.publish("t", 3)
 	s.call("publish", "t", "--id", "e", "--body", "the body", "--header", "X-Shop=main", "--content-type", "text/plain")
@@ -130,7 +131,8 @@ func TestWorkBuriesHeadersOfOneName(t *testing.T) {
 
 func TestWorkGivesUp(t *testing.T) {
 	t.Parallel()
-	s := newShell(t, "BELLHOP_BACKOFF_MIN=1ms", "BELLHOP_BACKOFF_MAX=1ms", "BELLHOP_MAX_ATTEMPTS=2")
+	s := newShell(t)
+	s.call("topics", "set", "*", "backoff_min=1ms", "backoff_max=1ms", "attempts=2")
 	s.start("serve")
 	s.publish("t", 1)
 	p := s.start("work", "t", "--", "sh", "-c", "echo no >&2; kill -9 $$")
@@ -220,7 +222,8 @@ func TestSecondSignalKills(t *testing.T) {
 // What dies for want of attempts counts as well as what is acknowledged or buried.
 func TestWorkCountsDeaths(t *testing.T) {
 	t.Parallel()
-	s := newShell(t, "BELLHOP_MAX_ATTEMPTS=1")
+	s := newShell(t)
+	s.call("topics", "set", "t", "attempts=1")
 	s.publish("t", 4)
 	r := s.feed("", "work", "t", "--count", "3", "--", "sh", "-c",
 		`case $MESSAGE_ID in 1) exit 0;; 2) exit 65;; *) exit 1;; esac`)
