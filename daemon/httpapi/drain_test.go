@@ -19,7 +19,8 @@ import (
 )
 
 // A stop ends polls with what they have, streams where they are, and answers
-// what comes meanwhile with 503; a body that is on its way still counts.
+// what comes meanwhile with 503, or an EventSource by no answer; a body that is on
+// its way still counts.
 func TestQuiesce(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -37,6 +38,7 @@ func TestQuiesce(t *testing.T) {
 	late := h.dial(t).say("GET /v1/topics HTTP/1.1\n") // its header is on its way
 	health := h.dial(t).say("GET /healthz HTTP/1.1\n")
 	ready := h.dial(t).say("GET /readyz HTTP/1.1\n")
+	source := h.dial(t).say("GET /v1/topics/news/broadcasts HTTP/1.1\nAccept: text/event-stream\n")
 	h.want(c, http.StatusOK, "GET", "/healthz", "") // all of them are accepted
 	done := make(chan struct{})
 	go func() {
@@ -60,6 +62,10 @@ func TestQuiesce(t *testing.T) {
 			t.Errorf("got %d %v", r.StatusCode, r.Header)
 		}
 		one.closed()
+	}
+	if r, err := http.ReadResponse(source.say("Host: x\n\n").r, nil); err == nil {
+		r.Body.Close()
+		t.Errorf("an EventSource is answered %d, and would not come back", r.StatusCode)
 	}
 	if status := health.say("Host: x\n\n").status(); status != http.StatusOK {
 		t.Errorf("health while it stops: %d", status)

@@ -96,6 +96,9 @@ func apart(f func()) {
 // serve lets a request in or refuses it, and answers it.
 func (c *call) serve(op operation, handle func() (any, error)) {
 	if err := c.enter(op); err != nil {
+		if errors.Is(err, errDraining) && c.r.Header.Get("Accept") == eventStream {
+			panic(http.ErrAbortHandler) // an EventSource comes back after a broken connection, and never after a status
+		}
 		c.refuse(err)
 		return
 	}
