@@ -1,7 +1,6 @@
 package subscribers_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -17,16 +16,7 @@ func TestLeasesOfDifferentLengths(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour)})
-	began, end := make(chan subscribers.Delivery, 10), make(chan struct{})
-	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
-		began <- *d
-		select {
-		case <-end:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}, subscribers.HandleOptions{Concurrency: 2})
+	began, end := keep(t, store, 2)
 	storetest.Publish(t, store, body("long"))
 	long := storetest.Receive(t, "the long one begins", began)
 	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(short)})
@@ -59,16 +49,7 @@ func TestLeasesThatBecomeShorter(t *testing.T) {
 	const step, n = 100 * time.Millisecond, 8
 	store := storetest.Open(t)
 	carry(t, store)
-	began, end := make(chan subscribers.Delivery, 10), make(chan struct{})
-	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
-		began <- *d
-		select {
-		case <-end:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}, subscribers.HandleOptions{Concurrency: n})
+	began, end := keep(t, store, n)
 	var first subscribers.Delivery
 	for i := range n {
 		lease := 2*time.Second - time.Duration(i)*step

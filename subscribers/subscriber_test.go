@@ -45,6 +45,23 @@ func handle(t *testing.T, store *notify.Store, o subscribers.Options, h subscrib
 	return storetest.Run(t, sub.Run)
 }
 
+// keep handles messages of the topic for as long as end is open and they are
+// leased. It returns where they are told as they begin.
+func keep(t *testing.T, store *notify.Store, hands int) (began chan subscribers.Delivery, end chan struct{}) {
+	t.Helper()
+	began, end = make(chan subscribers.Delivery, 10), make(chan struct{})
+	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
+		began <- *d
+		select {
+		case <-end:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}, subscribers.HandleOptions{Concurrency: hands})
+	return began, end
+}
+
 // counts returns the counts of the topic, less those that only grow, and those of time.
 func counts(t *testing.T, store *notify.Store) notify.Counts {
 	t.Helper()
@@ -262,17 +279,8 @@ func TestLeaseIsExtendedWhileTheHandlerRuns(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	const lease = 300 * time.Millisecond
-	began, end := make(chan subscribers.Delivery, 10), make(chan struct{})
 	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(lease)})
-	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
-		began <- *d
-		select {
-		case <-end:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}, subscribers.HandleOptions{Concurrency: 4})
+	began, end := keep(t, store, 4)
 	storetest.Publish(t, store, body("a"))
 	first := storetest.Receive(t, "the handler begins", began)
 	storetest.Eventually(t, "three leases have passed", func() bool {
