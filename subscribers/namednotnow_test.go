@@ -37,6 +37,7 @@ func TestNamedNotNow(t *testing.T) {
 	attempts := map[string]int{}
 	barred, now := true, 0
 	together := make(chan struct{}) // closed when some are handled at the same time again
+	atOnce := sync.OnceFunc(func() { close(together) })
 	l := newListener(store)
 	stop := listenBy(t, l, func(_ context.Context, b *subscribers.Broadcast) error {
 		mu.Lock()
@@ -62,11 +63,7 @@ func TestNamedNotNow(t *testing.T) {
 		at := now
 		mu.Unlock()
 		if at > hands/2 {
-			select {
-			case <-together:
-			default:
-				close(together)
-			}
+			atOnce()
 		}
 		select {
 		case <-together:

@@ -30,6 +30,7 @@ func TestNotNow(t *testing.T) {
 	attempts := map[string]int{}
 	barred, now, most := true, 0, 0
 	together := make(chan struct{}) // closed when some are handled at the same time again
+	atOnce := sync.OnceFunc(func() { close(together) })
 	storetest.Set(t, store, topic, notify.SettingsChange{Attempts: new(1)})
 	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		mu.Lock()
@@ -56,11 +57,7 @@ func TestNotNow(t *testing.T) {
 		at := now
 		mu.Unlock()
 		if at > hands/2 {
-			select {
-			case <-together:
-			default:
-				close(together)
-			}
+			atOnce()
 		}
 		select {
 		case <-together:

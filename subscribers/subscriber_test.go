@@ -145,6 +145,7 @@ func TestConcurrencyIsReachedAndKept(t *testing.T) {
 	const hands, n = 8, 40
 	var now, most atomic.Int64
 	all := make(chan struct{}) // closed when all hands are busy at once
+	atOnce := sync.OnceFunc(func() { close(all) })
 	handle(t, store, subscribers.Options{}, func(ctx context.Context, _ *subscribers.Delivery) error {
 		k := now.Add(1)
 		defer now.Add(-1)
@@ -152,11 +153,7 @@ func TestConcurrencyIsReachedAndKept(t *testing.T) {
 			most.Store(k)
 		}
 		if k == hands {
-			select {
-			case <-all:
-			default:
-				close(all)
-			}
+			atOnce()
 		}
 		select {
 		case <-all:
