@@ -46,13 +46,13 @@ SEED  ?= 0
 SLACK  = 2s
 
 faults: tools ## make faults under load in ROUNDS random rounds, and check that nothing is lost
-	go test -run '^TestRandom$$' -v -timeout 3h ./daemon/faults -faults.rounds $(ROUNDS) -faults.seed $(SEED) -faults.slack $(SLACK)
+	go test -run '^TestRandom$$' -v -timeout 3h ./cmd/bellhop/internal/trials/faults -faults.rounds $(ROUNDS) -faults.seed $(SEED) -faults.slack $(SLACK)
 
 matrix: tools ## make every fault to everyone by itself, and write how late messages were as a table
-	go test -run '^TestEachFault$$' -v -timeout 1h ./daemon/faults -faults.together 1 -faults.replicated
+	go test -run '^TestEachFault$$' -v -timeout 1h ./cmd/bellhop/internal/trials/faults -faults.together 1 -faults.replicated
 
 takeovers: tools ## measure how long it takes until another daemon carries, 50 times each
-	go test -run '^TestTakeover$$' -v -timeout 1h ./daemon/faults -faults.takeovers 50
+	go test -run '^TestTakeover$$' -v -timeout 1h ./cmd/bellhop/internal/trials/faults -faults.takeovers 50
 
 bench: build ## measure this machine: starts a redis-server of its own
 	./bellhop bench --own

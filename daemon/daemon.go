@@ -13,16 +13,16 @@ import (
 	"github.com/hashicorp/go-multierror"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bellhopd/bellhop/daemon/systemd"
+	"github.com/bellhopd/bellhop/daemon/sd"
 )
 
 // Options are the options of Run. The zero value is the default.
 type Options struct {
-	Version   string            // of the program
-	Logger    *slog.Logger      // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
-	Listeners []net.Listener    // that HTTP is served on, in place of Config.Listen; Run closes them
-	Reload    <-chan os.Signal  // each one asks to read again what can be; nil: nothing does
-	Systemd   *systemd.Notifier // is told how the daemon is; nil: nobody is
+	Version   string           // of the program
+	Logger    *slog.Logger     // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
+	Listeners []net.Listener   // that HTTP is served on, in place of Config.Listen; Run closes them
+	Reload    <-chan os.Signal // each one asks to read again what can be; nil: nothing does
+	Systemd   *sd.Notifier     // is told how the daemon is; nil: nobody is
 }
 
 // Run runs the daemon until ctx ends. Then it stops in stages, within the

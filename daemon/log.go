@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -48,7 +47,7 @@ func (h remedies) Handle(ctx context.Context, r slog.Record) error {
 	if redis.HasErrorPrefix(fault, "LOADING") {
 		r.Level = min(r.Level, slog.LevelInfo)
 	}
-	if remedy := doctor.Remedy(fault); remedy != "" {
+	if remedy := Remedy(fault); remedy != "" {
 		r.AddAttrs(slog.String("remedy", remedy))
 	}
 	if !h.Enabled(ctx, r.Level) {

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -47,7 +46,7 @@ func Waiting(store *notify.Store) string {
 		return text
 	}
 	text += ": " + terminal.Escape(fault.Error())
-	if remedy := doctor.Remedy(fault); remedy != "" {
+	if remedy := Remedy(fault); remedy != "" {
 		text += "; " + remedy
 	}
 	return text

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon"
-	"github.com/bellhopd/bellhop/daemon/systemd"
+	"github.com/bellhopd/bellhop/daemon/sd"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -68,7 +68,7 @@ func TestRunTellsSystemd(t *testing.T) {
 	reload := make(chan os.Signal)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- daemon.Run(ctx, c, daemon.Options{Logger: logger, Reload: reload, Systemd: systemd.New(logger)})
+		ended <- daemon.Run(ctx, c, daemon.Options{Logger: logger, Reload: reload, Systemd: sd.New(logger)})
 	}()
 	wants := func(last string, want ...string) {
 		t.Helper()

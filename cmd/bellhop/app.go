@@ -17,7 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/bellhopd/bellhop/daemon"
-	"github.com/bellhopd/bellhop/daemon/systemd"
+	"github.com/bellhopd/bellhop/daemon/sd"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -119,7 +119,7 @@ func (a *app) redisFlag(c *cobra.Command) *cobra.Command {
 type session struct {
 	config  daemon.Config
 	log     *slog.Logger
-	manager *systemd.Notifier // for what runs on
+	manager *sd.Notifier // for what runs on
 	store   *notify.Store
 	pub     *notify.Publisher
 }
@@ -174,7 +174,7 @@ func (a *app) open() (*session, error) {
 		return nil, err
 	}
 	s := &session{config: c, log: daemon.NewLogger(c, a.err)}
-	s.manager = systemd.New(s.log)
+	s.manager = sd.New(s.log)
 	daemon.TakeClientLog(s.log)
 	if s.store, err = notify.Open(c.Notify()); err != nil {
 		return nil, err

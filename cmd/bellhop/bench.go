@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/bench"
 	"github.com/bellhopd/bellhop/daemon"
-	"github.com/bellhopd/bellhop/daemon/bench"
-	"github.com/bellhopd/bellhop/daemon/natsserver"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/redisserver"
+	"github.com/bellhopd/bellhop/notify/servers/natsserver"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 )
 
 // measurements lists the names of all measurements, in lines that fit a terminal.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/redisserver"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 )
 
 // startDev starts bellhop dev and returns a shell for the Redis that it runs.

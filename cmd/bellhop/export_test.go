@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/bellhopd/bellhop/daemon/pagestest"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/pagestest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )

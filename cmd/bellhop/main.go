@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/daemon"
-	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -137,7 +136,7 @@ func withRemedy(text string, err error) string {
 	if errors.Is(err, context.Canceled) || errors.As(err, &op) && op.Op == "listen" { // which is not about Redis
 		return text
 	}
-	if remedy := doctor.Remedy(err); remedy != "" {
+	if remedy := daemon.Remedy(err); remedy != "" {
 		return strings.TrimSuffix(text, ".") + "; " + remedy
 	}
 	return text

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/dev"
 	"github.com/bellhopd/bellhop/daemon"
-	"github.com/bellhopd/bellhop/daemon/dev"
-	"github.com/bellhopd/bellhop/daemon/systemd"
+	"github.com/bellhopd/bellhop/daemon/sd"
 )
 
 // servePercent is what GOGC is for the daemon unless it is set: what it holds are
@@ -43,7 +43,7 @@ Under systemd it tells when it is ready, how it is, and that it is alive.`,
 		if err != nil {
 			return err
 		}
-		listeners, err := systemd.Listeners()
+		listeners, err := sd.Listeners()
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ Under systemd it tells when it is ready, how it is, and that it is alive.`,
 		log := daemon.NewLogger(c, a.err)
 		daemon.TakeClientLog(log)
 		return daemon.Run(ctx, c, daemon.Options{
-			Version: thisBuild().Version, Logger: log, Listeners: listeners, Reload: reload, Systemd: systemd.New(log),
+			Version: thisBuild().Version, Logger: log, Listeners: listeners, Reload: reload, Systemd: sd.New(log),
 		})
 	})
 }

@@ -18,8 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/child"
-	"github.com/bellhopd/bellhop/notify/redisserver"
+	"github.com/bellhopd/bellhop/notify/servers/child"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 )
 
 // Deadline is how long a test waits for something that should come soon.
@@ -62,7 +62,7 @@ func run(m *testing.M) int {
 // itself: a server of HTTP sleeps half a second over a connection that it refused.
 func leaks() (err error) {
 	for end := time.Now().Add(endWithin); ; {
-		err = goleak.Find(goleak.IgnoreAnyFunction("github.com/bellhopd/bellhop/notify/child.Start.func1"))
+		err = goleak.Find(goleak.IgnoreAnyFunction("github.com/bellhopd/bellhop/notify/servers/child.Start.func1"))
 		if err == nil || time.Now().After(end) {
 			return err
 		}

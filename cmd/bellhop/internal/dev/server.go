@@ -1,0 +1,194 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/bellhopd/bellhop/notify/servers/child"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+)
+
+// A server is a Redis or a NATS of our own.
+type server interface {
+	URL() string
+	About() string         // a line about it, for people
+	Done() <-chan struct{} // closed when it ended by itself
+	Stop()
+}
+
+// A redis is a Redis of our own.
+type redis interface {
+	server
+	Dir() string // where its data is kept; empty: nowhere
+}
+
+const usualPort = 6379
+
+// start starts a redis-server if there is one, else a Redis in memory.
+func start(ctx context.Context, o Options) (redis, error) {
+	switch _, err := redisserver.Program(); {
+	case errors.Is(err, redisserver.ErrNotInstalled):
+		return startTrial()
+	case err != nil:
+		return nil, err
+	}
+	return startKeeper(ctx, o.Dir)
+}
+
+// free returns a port if it is free, for a server to be started at it, else zero.
+func free(port int) int {
+	if child.Hold(port) != nil {
+		return 0
+	}
+	return port
+}
+
+// keeper is a redis-server that keeps its data in a folder.
+type keeper struct {
+	*redisserver.Server
+	dir  string
+	log  *os.File
+	lock int
+}
+
+// DefaultDir returns the folder that is used when none is named:
+// bellhop/dev under $XDG_STATE_HOME, or under ~/.local/state.
+func DefaultDir() (string, error) {
+	state := os.Getenv("XDG_STATE_HOME")
+	if state == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("find a folder for the data: %w; name one with --dir", err)
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "bellhop", "dev"), nil
+}
+
+func startKeeper(ctx context.Context, dir string) (_ redis, err error) {
+	if dir == "" {
+		if dir, err = DefaultDir(); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder for the data: %w", err)
+	}
+	c := &keeper{dir: dir}
+	if c.lock, err = lock(filepath.Join(dir, "lock")); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			c.release()
+		}
+	}()
+	path := filepath.Join(dir, "redis.log")
+	if c.log, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+		return nil, fmt.Errorf("open the log of redis-server: %w", err)
+	}
+	c.Server, err = redisserver.Start(ctx, redisserver.Options{
+		Dir: dir, Port: free(usualPort), Args: []string{"--appendonly", "yes"}, Output: c.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w; see %s", err, path)
+	}
+	return c, nil
+}
+
+// lock takes a folder for this process and returns the open lock file. Two
+// servers on one append-only file would destroy it. The file is open in the
+// child as well, so that the folder stays locked while either of them lives.
+func lock(path string) (int, error) {
+	fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_CREAT, 0o600)
+	if err != nil {
+		return 0, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	if err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		syscall.Close(fd)
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return 0, fmt.Errorf("folder %s is in use by another bellhop dev: end that one, or name another folder with --dir", filepath.Dir(path))
+		}
+		return 0, &fs.PathError{Op: "lock", Path: path, Err: err}
+	}
+	return fd, nil
+}
+
+// Dir returns the folder with the data.
+func (c *keeper) Dir() string { return c.dir }
+
+func (c *keeper) About() string {
+	return fmt.Sprintf("redis-server on %s, data and log in %s", c.Addr(), c.dir)
+}
+
+// Stop stops the server and gives up the folder.
+func (c *keeper) Stop() {
+	c.Server.Stop()
+	c.release()
+}
+
+func (c *keeper) release() {
+	if c.log != nil {
+		c.log.Close()
+	}
+	syscall.Close(c.lock)
+}
+
+// trial is a Redis in memory, inside this process.
+type trial struct {
+	*miniredis.Miniredis
+	stop, pumped chan struct{}
+}
+
+// pumpEvery is how often keys with a time to live are let expire, which the
+// Redis in memory does not do by itself.
+const pumpEvery = 50 * time.Millisecond
+
+func startTrial() (redis, error) {
+	t := &trial{Miniredis: miniredis.NewMiniRedis(), stop: make(chan struct{}), pumped: make(chan struct{})}
+	if err := t.StartAddr(fmt.Sprintf("127.0.0.1:%d", free(usualPort))); err != nil {
+		return nil, fmt.Errorf("start redis in memory: %w", err)
+	}
+	go t.pump()
+	return t, nil
+}
+
+func (t *trial) pump() {
+	defer close(t.pumped)
+	tick := time.NewTicker(pumpEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			t.FastForward(pumpEvery)
+		case <-t.stop:
+			return
+		}
+	}
+}
+
+func (t *trial) URL() string { return "redis://" + t.Addr() }
+
+func (t *trial) About() string {
+	return fmt.Sprintf("in memory on %s, since no redis-server is on PATH: MESSAGES VANISH when this ends", t.Addr())
+}
+
+// Dir is empty: nothing is kept.
+func (t *trial) Dir() string { return "" }
+
+// Done is never closed: it is a part of this process.
+func (t *trial) Done() <-chan struct{} { return nil }
+
+func (t *trial) Stop() {
+	close(t.stop)
+	<-t.pumped
+	t.Close()
+}

@@ -1,0 +1,287 @@
+package doctor_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/doctor"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+// examine starts a redis-server and returns the findings by their checks. url makes the address of its own.
+func examine(t *testing.T, url func(*redisserver.Server) string, args ...string) (doctor.Verdict, map[string]doctor.Finding) {
+	t.Helper()
+	server := storetest.Server(t, args...)
+	findings := make(map[string]doctor.Finding)
+	worst, err := doctor.Run(t.Context(), notify.Config{URL: url(server)}, doctor.Options{}, func(f doctor.Finding) {
+		findings[f.Check] = f
+		if f.Verdict != doctor.OK && f.Remedy == "" {
+			t.Errorf("%s is %v, and no remedy is named", f.Check, f.Verdict)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return worst, findings
+}
+
+func plain(s *redisserver.Server) string { return s.URL() }
+
+// as returns the address for a user.
+func as(user, password string) func(*redisserver.Server) string {
+	return func(s *redisserver.Server) string { return "redis://" + user + ":" + password + "@" + s.Addr() }
+}
+
+// bell returns the arguments for a server with a user of some rights.
+func bell(rights string) []string {
+	return append([]string{"--appendonly", "yes", "--user", "bell", "on", ">pw"}, strings.Fields(rights)...)
+}
+
+func TestVerdicts(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		url   func(*redisserver.Server) string
+		args  []string
+		worst doctor.Verdict
+		want  map[string]doctor.Verdict
+	}{
+		{"kept", plain, []string{"--appendonly", "yes"}, doctor.Warn, map[string]doctor.Verdict{
+			"reachable": doctor.OK, "version": doctor.OK, "persistence": doctor.OK, "eviction": doctor.OK, "memory": doctor.Warn,
+			"rights": doctor.OK, "pub/sub round trip": doctor.OK, "clock": doctor.OK, "carrier": doctor.Warn,
+		}},
+		{"not kept", plain, nil, doctor.Fail, map[string]doctor.Verdict{"persistence": doctor.Fail, "rights": doctor.OK}},
+		{"snapshots", plain, []string{"--save", "60 1"}, doctor.Warn, map[string]doctor.Verdict{"persistence": doctor.Warn}},
+		{"never synced", plain, []string{"--appendonly", "yes", "--appendfsync", "no"}, doctor.Warn, map[string]doctor.Verdict{"persistence": doctor.Warn}},
+		{
+			"evicting", plain,
+			[]string{"--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"},
+			doctor.Fail,
+			map[string]doctor.Verdict{"eviction": doctor.Fail, "rights": doctor.Warn, "clock": doctor.OK},
+		},
+		{
+			"evicting without a limit", plain,
+			[]string{"--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"},
+			doctor.Warn,
+			map[string]doctor.Verdict{"eviction": doctor.Warn, "rights": doctor.OK},
+		},
+		{
+			"with room", plain,
+			[]string{"--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction"},
+			doctor.Warn,
+			map[string]doctor.Verdict{"memory": doctor.OK, "rights": doctor.OK},
+		},
+		{"full", plain, []string{"--appendonly", "yes", "--maxmemory", "1", "--maxmemory-policy", "noeviction"}, doctor.Fail, map[string]doctor.Verdict{"memory": doctor.Fail}},
+		{"wrong password", as("default", "wrong"), []string{"--requirepass", "right"}, doctor.Fail, map[string]doctor.Verdict{"reachable": doctor.Fail}},
+		{
+			"least rights", as("bell", "pw"), bell(notify.Rights("bellhop")), doctor.Warn,
+			map[string]doctor.Verdict{"contents": doctor.Warn, "persistence": doctor.OK, "rights": doctor.OK, "pub/sub round trip": doctor.OK, "clock": doctor.OK, "carrier": doctor.Warn},
+		},
+		{
+			"too few rights", as("bell", "pw"), bell(strings.ReplaceAll(notify.Rights("bellhop"), "+hincrby", "")), doctor.Fail,
+			map[string]doctor.Verdict{"rights": doctor.Fail},
+		},
+		{
+			"rights on other keys", as("bell", "pw"), bell(notify.Rights("other")), doctor.Fail,
+			map[string]doctor.Verdict{"rights": doctor.Fail, "carrier": doctor.Fail},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			worst, findings := examine(t, test.url, test.args...)
+			if worst != test.worst {
+				t.Errorf("the worst is %v, want %v", worst, test.worst)
+			}
+			for check, want := range test.want {
+				if got := findings[check]; got.Verdict != want {
+					t.Errorf("%s is %v (%s), want %v", check, got.Verdict, got.Found, want)
+				}
+			}
+			if t.Failed() {
+				t.Logf("findings: %+v", findings)
+			}
+		})
+	}
+}
+
+// A carrier that is elected and not heard is a fault when it should have been replaced by then. It may be still, where its
+// lease is too long to be waited for.
+func TestCarrierThatIsNotHeard(t *testing.T) {
+	for name, test := range map[string]struct {
+		token string
+		left  time.Duration
+		want  doctor.Verdict
+	}{
+		"for twice its lease":         {"1 1 500 gone", time.Hour, doctor.Fail},
+		"its lease is over meanwhile": {"1 1 500 gone", 500 * time.Millisecond, doctor.Warn},
+		"for a part of a long lease":  {"1 1 600000 gone", 10 * time.Minute, doctor.Warn},
+		"the clock was set back":      {"1 1 600000 gone", time.Hour, doctor.Fail},
+		"another program's, for ever": {"gone", 0, doctor.Fail},
+		"it is heard":                 {"", 0, doctor.OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes").URL()}
+			store := storetest.At(t, c.URL, "")
+			if test.token == "" {
+				carrying, err := carrier.New(store, carrier.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				storetest.Run(t, carrying.Run)
+				storetest.Eventually(t, "it carries", func() bool { return carrying.State().Carrying })
+			} else if err := store.Client().Set(t.Context(), store.Keys().Carrier(), test.token, test.left).Err(); err != nil {
+				t.Fatal(err)
+			}
+			_, err := doctor.Run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) {
+				if f.Check == "carrier" && f.Verdict != test.want {
+					t.Errorf("%v, want %v: %s", f.Verdict, test.want, f.Found)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestLeavesNothingBehind(t *testing.T) {
+	url := storetest.Server(t).URL()
+	if _, err := doctor.Run(t.Context(), notify.Config{URL: url}, doctor.Options{}, func(doctor.Finding) {}); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := storetest.At(t, url, "").Client().Keys(t.Context(), "*").Result()
+	if err != nil || len(keys) > 0 {
+		t.Errorf("keys are left: %v, %v", keys, err)
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	var found doctor.Finding
+	worst, err := doctor.Run(t.Context(), notify.Config{URL: "redis://:geheim@127.0.0.1:1"}, doctor.Options{}, func(f doctor.Finding) { found = f })
+	if err != nil || worst != doctor.Fail {
+		t.Fatalf("got %v, %v", worst, err)
+	}
+	if !strings.Contains(found.Found, "127.0.0.1:1") || strings.Contains(found.Found, "geheim") {
+		t.Errorf("found %q, want the address without the password", found.Found)
+	}
+}
+
+// What is out of place is told with what would be done, and changed only by Repair, which tells what it did.
+func TestContents(t *testing.T) {
+	c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes").URL()}
+	store := storetest.At(t, c.URL, "")
+	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "a", Body: []byte("x"), Delay: time.Hour})
+	client, keys := store.Client(), store.Keys()
+	if err := client.Del(t.Context(), keys.Schedule("orders"), keys.Schedules()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Set(t.Context(), keys.Base()+"mine", "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	examine := func(run func(context.Context, notify.Config, doctor.Options, func(doctor.Finding)) (doctor.Verdict, error)) (worst doctor.Verdict, told []doctor.Finding) {
+		t.Helper()
+		worst, err := run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) {
+			if f.Check == doctor.Contents {
+				told = append(told, f)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return worst, told
+	}
+	foreign := doctor.Finding{
+		Check: doctor.Contents, Verdict: doctor.Warn, Found: "mine: a key of another program",
+		Remedy: "look at it, and remove it if nobody needs it: DEL bellhop:{0}:mine",
+	}
+	sums := func(v doctor.Verdict, found, remedy string) doctor.Finding {
+		return doctor.Finding{Check: doctor.Contents, Verdict: v, Found: found, Remedy: remedy}
+	}
+	for range 2 {
+		worst, told := examine(doctor.Run)
+		want := []doctor.Finding{
+			foreign,
+			{
+				Check: doctor.Contents, Verdict: doctor.Fail, Found: "orders:a in messages: a record that stands in no place",
+				Remedy: "would be made ready, as due now", Repairable: true,
+			},
+			sums(doctor.Fail, "1 message, 0 topics: faults found: 1, that can be repaired: 1", "run bellhop doctor --repair"),
+		}
+		if diff := cmp.Diff(want, told); diff != "" || worst != doctor.Fail {
+			t.Errorf("%v, told (-want +got):\n%s", worst, diff)
+		}
+	}
+	worst, told := examine(doctor.Repair)
+	want := []doctor.Finding{
+		foreign,
+		sums(doctor.OK, "orders:a in messages: a record that stands in no place: made ready, as due now", ""),
+		sums(doctor.OK, "1 message, 0 topics: faults found and repaired: 1", ""),
+	}
+	if diff := cmp.Diff(want, told); diff != "" || worst != doctor.Warn {
+		t.Errorf("%v, told (-want +got):\n%s", worst, diff)
+	}
+	worst, told = examine(doctor.Run)
+	if diff := cmp.Diff([]doctor.Finding{foreign, sums(doctor.OK, "1 message, 1 topic: nothing is out of place", "")}, told); diff != "" || worst != doctor.Warn {
+		t.Errorf("%v, told (-want +got):\n%s", worst, diff)
+	}
+}
+
+// A user who may do all that Bellhop does, and no more, hears what the examination of the contents needs.
+func TestContentsWithoutRights(t *testing.T) {
+	url := as("bell", "pw")(storetest.Server(t, bell(notify.Rights("bellhop"))...))
+	worst, err := doctor.Repair(t.Context(), notify.Config{URL: url}, doctor.Options{}, func(f doctor.Finding) {
+		if f.Check != doctor.Contents || f.Verdict != doctor.Fail || !strings.Contains(f.Remedy, notify.RepairRights("bellhop")) {
+			t.Errorf("told: %+v", f)
+		}
+	})
+	if err != nil || worst != doctor.Fail {
+		t.Errorf("got %v, %v", worst, err)
+	}
+}
+
+// A right that is missing is named, with what gives it.
+func TestMissingRightIsNamed(t *testing.T) {
+	for _, test := range []struct {
+		args          []string
+		url           func(*redisserver.Server) string
+		found, remedy string
+	}{
+		{bell(strings.ReplaceAll(notify.Rights("bellhop"), "+hincrby", "")), as("bell", "pw"), "its user may not call HINCRBY", "run ACL SETUSER NAME " + notify.Rights("bellhop")},
+		{bell(strings.ReplaceAll(notify.Rights("bellhop"), "+psubscribe", "")), as("bell", "pw"), "NOPERM", "run ACL SETUSER NAME " + notify.Rights("bellhop")},
+		{bell(strings.ReplaceAll(notify.Rights("bellhop"), "~bellhop:*", "~bellhop:{0}:*")), as("bell", "pw"), "NOPERM", "run ACL SETUSER NAME " + notify.Rights("bellhop")},
+		{[]string{"--rename-command", "zadd", ""}, plain, "it does not know ZADD", "take rename-command out of its configuration for that"},
+	} {
+		_, findings := examine(t, test.url, test.args...)
+		if f := findings["rights"]; f.Verdict != doctor.Fail || !strings.Contains(f.Found, test.found) || strings.Contains(f.Found, "SETUSER") || f.Remedy != test.remedy {
+			t.Errorf("told: %+v", f)
+		}
+	}
+}
+
+// What another version wrote is told, with the way out, and nothing of it is looked at.
+func TestAnotherFormat(t *testing.T) {
+	server := storetest.Server(t, "--appendonly", "yes")
+	store := storetest.At(t, server.URL(), "")
+	if err := store.Client().Set(t.Context(), store.Keys().Format(), "2 ID", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	findings := make(map[string]doctor.Finding)
+	worst, err := doctor.Run(t.Context(), notify.Config{URL: server.URL()}, doctor.Options{}, func(f doctor.Finding) { findings[f.Check] = f })
+	if err != nil || worst != doctor.Fail {
+		t.Errorf("the worst is %v, %v", worst, err)
+	}
+	if f := findings["format"]; f.Verdict != doctor.Fail || !strings.Contains(f.Found, "has format 2") || !strings.Contains(f.Remedy, "export") {
+		t.Errorf("told is %+v", f)
+	}
+	if f, there := findings[doctor.Contents]; there {
+		t.Errorf("its contents were looked at: %+v", f)
+	}
+}

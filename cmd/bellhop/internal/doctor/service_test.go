@@ -1,0 +1,267 @@
+package doctor_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/doctor"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// ward is a store that is examined, and the Redis that it is on.
+type ward struct {
+	t      *testing.T
+	config notify.Config
+	store  *notify.Store
+	pub    *notify.Publisher
+	now    time.Time
+}
+
+func newWard(t *testing.T) *ward {
+	t.Helper()
+	c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction").URL()}
+	store := storetest.At(t, c.URL, "")
+	return &ward{t, c, store, notify.NewPublisher(store, notify.PublisherOptions{}), time.Now()}
+}
+
+// told returns what a quick examination tells of some checks, as VERDICT CHECK FOUND → REMEDY.
+func (w *ward) told(checks ...string) (told []string) {
+	w.t.Helper()
+	_, err := doctor.Run(w.t.Context(), w.config, doctor.Options{Quick: true}, func(f doctor.Finding) {
+		if slices.Contains(checks, f.Check) {
+			told = append(told, fmt.Sprintf("%v %s %s → %s", f.Verdict, f.Check, f.Found, f.Remedy))
+		}
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return told
+}
+
+// tells wants what a quick examination tells of a check.
+func (w *ward) tells(check string, want ...string) {
+	w.t.Helper()
+	if diff := cmp.Diff(want, w.told(check)); diff != "" {
+		w.t.Errorf("%s (-want +got):\n%s", check, diff)
+	}
+}
+
+func (w *ward) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// publish publishes messages of a topic, with ids from 1 on.
+func (w *ward) publish(topic string, n int, delay time.Duration) {
+	w.t.Helper()
+	for i := range n {
+		_, err := w.pub.Publish(w.t.Context(), notify.Message{Topic: topic, ID: fmt.Sprint(i + 1), Body: []byte("x"), Delay: delay})
+		w.must(err)
+	}
+}
+
+// ages has what stands in a place, and the topic in its index, stand there since some time ago.
+func (w *ward) ages(place, index, topic string, ago time.Duration) {
+	w.t.Helper()
+	since := float64(w.now.Add(-ago).UnixMilli())
+	members, err := w.store.Client().ZRange(w.t.Context(), place, 0, -1).Result()
+	w.must(err)
+	for _, member := range members {
+		w.must(w.store.Client().ZAdd(w.t.Context(), place, redis.Z{Score: since, Member: member}).Err())
+	}
+	w.must(w.store.Client().ZAdd(w.t.Context(), index, redis.Z{Score: since, Member: topic}).Err())
+}
+
+func (w *ward) overdue(topic string, n int, ago time.Duration) {
+	w.t.Helper()
+	w.publish(topic, n, 0)
+	w.ages(w.store.Keys().Ready(topic), w.store.Keys().ReadyTopics(), topic, ago)
+}
+
+// dies has messages of a topic die.
+func (w *ward) dies(topic string, n int) {
+	w.t.Helper()
+	w.publish(topic, n, 0)
+	c := subscribers.NewClaimer(w.store)
+	got, err := c.Claim(w.t.Context(), topic, n, time.Minute, 0)
+	w.must(err)
+	for _, d := range got {
+		_, err := c.Bury(w.t.Context(), d, "because")
+		w.must(err)
+	}
+}
+
+func TestNothingIsMissing(t *testing.T) {
+	w := newWard(t)
+	want := []string{
+		"ok overdue nothing is ready for more than 1m0s and not taken → ", "ok behind what is due is ready → ", "ok paused no topic → ",
+		"ok dead none in the last 24h; kept: 0 → ", "ok listeners none with a name → ",
+	}
+	checks := []string{"overdue", "behind", "paused", "dead", "listeners"}
+	if diff := cmp.Diff(want, w.told(checks...)); diff != "" {
+		t.Errorf("nothing was published (-want +got):\n%s", diff)
+	}
+	w.publish("fresh", 1, 0)
+	w.publish("later", 1, time.Hour)
+	if diff := cmp.Diff(want, w.told(checks...)); diff != "" {
+		t.Errorf("nothing is late (-want +got):\n%s", diff)
+	}
+}
+
+// What is ready and not taken is told with who is missing, the oldest first, and paused topics by themselves.
+func TestOverdue(t *testing.T) {
+	w := newWard(t)
+	w.overdue("orders", 3, 22*time.Minute)
+	w.overdue("busy", 2, 5*time.Minute)
+	_, err := subscribers.NewClaimer(w.store).Claim(t.Context(), "busy", 1, time.Hour, 0)
+	w.must(err)
+	w.overdue("hung", 1, 2*time.Minute)
+	w.must(w.store.Client().ZAdd(t.Context(), w.store.Keys().Waiting("hung"), redis.Z{Score: 1, Member: "inbox"}).Err())
+	w.overdue("held", 1, 3*time.Hour)
+	w.must(w.pub.Pause(t.Context(), "held"))
+	w.must(w.pub.Pause(t.Context(), "quiet"))
+	w.publish("fresh", 1, 0)
+	all := []string{
+		"warn overdue orders: oldest due 22m ago, 3 ready, nobody waits → start a worker: bellhop work orders",
+		"warn overdue busy: oldest due 5m ago, 1 ready, nobody waits, 1 in hand → start more workers, or give them more hands: bellhop work busy --concurrency 8",
+		"warn overdue hung: oldest due 2m ago, 1 ready, waiting subscribers do not take them → see whether these workers hang; a beat rings them again",
+	}
+	w.tells("overdue", all...)
+	w.tells("paused", "warn paused held: paused for 0s, 1 ready, oldest due 3h ago → have it go on, unless that is meant: bellhop resume held")
+	w.must(w.pub.Resume(t.Context(), "held"))
+	w.tells("paused", "ok paused 1 topic, and nothing waits there → ")
+	for i := range 3 {
+		w.overdue(fmt.Sprintf("late%d", i), 1, 100*time.Second)
+	}
+	if told := w.told("overdue"); len(told) != 6 || told[5] != "warn overdue and 2 topics more → bellhop topics --sort overdue" {
+		t.Errorf("told is %q", told)
+	}
+}
+
+func TestBehind(t *testing.T) {
+	w := newWard(t)
+	w.publish("later", 1, time.Hour)
+	w.ages(w.store.Keys().Schedule("later"), w.store.Keys().Schedules(), "later", 3*time.Minute)
+	const remedy = "see to the carrier, above; one that lives works this off by itself, oldest first"
+	w.tells("behind", "warn behind 1 topic with something overdue that is not ready yet, the oldest is later: due 3m ago → "+remedy)
+	_, err := w.pub.Cancel(t.Context(), "later", "1")
+	w.must(err)
+	_, err = w.pub.Broadcast(t.Context(), notify.Message{Topic: "news", ID: "1", Body: []byte("x"), Delay: time.Hour})
+	w.must(err)
+	w.must(w.store.Client().ZAdd(t.Context(), w.store.Keys().Broadcasts(), redis.Z{Score: float64(w.now.Add(-time.Hour).UnixMilli()), Member: "news:1"}).Err())
+	w.tells("behind", "warn behind broadcasts are not sent, the oldest was due 1h ago → "+remedy)
+}
+
+// Deaths are told while they are new and there; how many a topic keeps is no fault.
+func TestNewDeaths(t *testing.T) {
+	w := newWard(t)
+	w.dies("old", 3)
+	w.ages(w.store.Keys().Dead("old"), w.store.Keys().NewestDeaths(), "old", 3*24*time.Hour)
+	w.tells("dead", "ok dead none in the last 24h; kept: 3 → ")
+	w.dies("mail", 2)
+	w.must(w.store.Client().ZAdd(t.Context(), w.store.Keys().Dead("mail"), redis.Z{Score: float64(w.now.Add(-30 * time.Hour).UnixMilli()), Member: "mail:1"}).Err())
+	w.tells("dead", "warn dead mail: 1 died in the last 24h, the newest 0s ago → see why, then requeue or purge them: bellhop dead list mail")
+	_, err := subscribers.NewDeadLetters(w.store).PurgeAll(t.Context(), "mail", nil)
+	w.must(err)
+	w.tells("dead", "ok dead none in the last 24h; kept: 3 → ")
+}
+
+// A listener that is away is told when it is behind for long, and when the log does not wait for it.
+func TestListenersBehind(t *testing.T) {
+	w := newWard(t)
+	w.publish("any", 1, time.Hour)
+	client, keys := w.store.Client(), w.store.Keys()
+	send := func(ago time.Duration, prev notify.Position) notify.Position {
+		t.Helper()
+		at := notify.Position(w.now.Add(-ago).UnixMicro())
+		w.must(client.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Log("prices.gold"), ID: at.String(), Values: []any{"id", at.String(), "prev", prev.String()}}).Err())
+		w.must(client.ZAdd(t.Context(), keys.Logs(), redis.Z{Score: float64(at), Member: "prices.gold"}).Err())
+		return at
+	}
+	w.must(client.HSet(t.Context(), keys.Listeners(), "billing", "prices.> beginning 0 0 store").Err())
+	w.tells("listeners", "ok listeners 1 listener with a name, none is behind for more than 1m0s → ")
+	const remedy = "listen again: bellhop listen 'prices.>' --name billing; or remove it: bellhop listeners remove billing"
+	last := send(22*time.Minute, 0)
+	w.tells("listeners", "warn listeners billing: is 22m behind, nobody listens → "+remedy)
+	send(time.Second, last)
+	w.must(client.HSet(t.Context(), keys.Places("billing"), "prices.gold", int64(last)-1).Err())
+	w.must(client.XTrimMaxLen(t.Context(), keys.Log("prices.gold"), 1).Err())
+	w.tells("listeners", "warn listeners billing: has missed broadcasts, which the log keeps no longer, nobody listens → "+remedy)
+	w.must(client.HSet(t.Context(), keys.Places("billing"), "prices.gold", int64(last)).Err())
+	w.tells("listeners", "warn listeners billing: is 1s behind, and what comes next is removed from the log soon, nobody listens → "+remedy)
+	hearing, stop := context.WithCancel(t.Context())
+	defer stop()
+	heard := make(chan struct{}, 10)
+	go w.store.Hear(hearing, func(notify.Event) { heard <- struct{}{} }, keys.Name("billing"))
+	storetest.Receive(t, "somebody listens", heard)
+	w.must(client.HSet(t.Context(), keys.Places("billing"), "prices.gold", 1).Err())
+	w.tells("listeners", "warn listeners billing: has missed broadcasts, which the log keeps no longer, somebody listens → "+
+		"give it more hands or processes, or have the log keep more: BELLHOP_BROADCAST_KEEP")
+}
+
+// Whether another daemon would take over is told while one carries.
+func TestStandby(t *testing.T) {
+	w := newWard(t)
+	w.tells("standby")
+	carriers := make([]*carrier.Carrier, 2)
+	for i := range carriers {
+		c, err := carrier.New(w.store, carrier.Options{})
+		w.must(err)
+		storetest.Run(t, c.Run)
+		carriers[i] = c
+		if i == 0 {
+			storetest.Eventually(t, "it carries", func() bool { return c.State().Carrying })
+			w.tells("standby", "warn standby none: where the carrier's machine fails, nothing that is delayed is delivered → run a second daemon on another machine: bellhop serve")
+		}
+	}
+	storetest.Eventually(t, "the other one stands by", func() bool {
+		n, err := carrier.Standbys(t.Context(), w.store)
+		return err == nil && n == 1
+	})
+	w.tells("standby", "ok standby 1 would take over → ")
+}
+
+// What is ended is told as far as it came, and nothing that only the end made a fault.
+func TestInterrupted(t *testing.T) {
+	w := newWard(t)
+	w.publish("orders", 100, 0)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var last doctor.Finding
+	o := doctor.Options{OnProgress: func(looked, _ int) {
+		if looked > 0 {
+			stop()
+		}
+	}}
+	_, err := doctor.Run(ctx, w.config, o, func(f doctor.Finding) {
+		if f.Verdict == doctor.Fail {
+			t.Errorf("%+v", f)
+		}
+		last = f
+	})
+	want := doctor.Finding{Check: doctor.Contents, Verdict: doctor.Warn, Found: "interrupted: 0 faults told until then", Remedy: "run it again, and let it end; --quick leaves this out"}
+	if diff := cmp.Diff(want, last); diff != "" || err == nil {
+		t.Errorf("%v, the last one is (-want +got):\n%s", err, diff)
+	}
+	ctx, stop = context.WithCancel(t.Context())
+	var checks []string
+	_, err = doctor.Run(ctx, w.config, doctor.Options{}, func(f doctor.Finding) {
+		if checks = append(checks, f.Check); f.Check == "clock" { // while a beat is listened for
+			stop()
+		}
+	})
+	if err == nil || checks[len(checks)-1] != "clock" {
+		t.Errorf("%v, told is %v", err, checks)
+	}
+}

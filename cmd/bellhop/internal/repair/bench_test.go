@@ -1,0 +1,66 @@
+package repair_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+const million = 1_000_000
+
+// A million messages of a hundred topics, due later and already, a tenth with a
+// time to live: how long a look at them takes, and how many steps took Redis longer than 2 ms.
+func BenchmarkMillion(b *testing.B) {
+	store := storetest.At(b, storetest.Server(b).URL(), "")
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	body := []byte(strings.Repeat("x", 100))
+	for n := 0; n < million; n += 1000 {
+		messages := make([]notify.Message, 1000)
+		for i := range messages {
+			messages[i] = notify.Message{Topic: fmt.Sprintf("t.%d", n/1000%100), ID: fmt.Sprint(n + i), Body: body}
+			if i%10 > 0 {
+				messages[i].Delay = time.Hour
+			}
+			if i%10 == 1 {
+				messages[i].TTL = time.Hour
+			}
+		}
+		for _, r := range pub.PublishMany(b.Context(), messages) {
+			if r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+	}
+	client := store.Client()
+	for _, set := range [][]any{{"CONFIG", "SET", "slowlog-log-slower-than", 2000}, {"CONFIG", "SET", "slowlog-max-len", 10000}, {"SLOWLOG", "RESET"}, {"CONFIG", "RESETSTAT"}} {
+		if err := client.Do(b.Context(), set...).Err(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		sum, err := repair.Run(b.Context(), store, repair.Options{}, func(f repair.Finding) { b.Errorf("%+v", f) })
+		if err != nil || sum.Messages != million {
+			b.Fatalf("%+v, %v", sum, err)
+		}
+	}
+	slow, err := client.SlowLogGet(b.Context(), -1).Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var longest time.Duration
+	for _, entry := range slow {
+		longest = max(longest, entry.Duration)
+	}
+	b.ReportMetric(float64(len(slow))/float64(b.N), "slow-steps/op")
+	b.ReportMetric(float64(longest.Microseconds())/1000, "ms-longest")
+	stats, err := store.Info(b.Context(), "commandstats")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("evalsha: %s", stats["cmdstat_evalsha"])
+}

@@ -1,0 +1,419 @@
+package repair_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// A halfway is a call that is stopped at each of its writes.
+type halfway struct {
+	name  string
+	ready func(t *testing.T, store *notify.Store)       // brings about what the call needs
+	call  func(t *testing.T, store *notify.Store) error // is stopped
+	again func(t *testing.T, store *notify.Store)       // is done when all rights are back, so that what stays is delivered soon
+	stays []string                                      // messages that are delivered in the end, or are dead of "a test"
+
+	settles bool // the call may have settled them before it was stopped
+}
+
+const mail = "mail"
+
+// A call that is refused a right in the middle, at whichever write, leaves every
+// message where it is carried or claimed, or unpublished, and no record without
+// a place.
+func TestStoppedHalfway(t *testing.T) {
+	server := storetest.Server(t)
+	for _, h := range halfways {
+		t.Run(h.name, func(t *testing.T) {
+			writes := h.writes(t, server)
+			if len(writes) == 0 {
+				t.Fatal("the call writes nothing")
+			}
+			for _, w := range writes {
+				t.Run(w.command+" "+w.key, func(t *testing.T) { h.stopAt(t, server, w) })
+			}
+		})
+	}
+}
+
+// halfways are the calls that move messages.
+var halfways = []halfway{
+	{name: "publish later", call: publishes(notify.Message{ID: "new", Delay: time.Hour, TTL: time.Hour}), again: unpublished, stays: []string{"new"}},
+	{name: "publish now", call: publishes(notify.Message{ID: "new", TTL: time.Hour}), again: unpublished, stays: []string{"new"}},
+	{name: "publish behind", ready: isBehind, call: publishes(notify.Message{ID: "new"}), again: unpublished, stays: []string{"before", "new"}},
+	{name: "announce", call: publishes(notify.Message{ID: "new", Delay: time.Hour, Broadcast: true}), again: announced},
+	{name: "restore", call: publishes(notify.Message{ID: "new", Due: later, TTL: time.Hour, Restore: &notify.Restore{AttemptsUsed: 2}}), again: unpublished, stays: []string{"new"}},
+	{name: "restore what is dead", call: publishes(deadLetter), again: requeued, stays: []string{"new"}},
+	{name: "claim", ready: isReady("a"), stays: []string{"a"}, call: func(t *testing.T, store *notify.Store) error {
+		_, err := subscribers.NewClaimer(store).Claim(t.Context(), mail, 1, subscribers.MinLease, 0)
+		return err
+	}},
+	{name: "acknowledge", settles: true, ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		return c.Ack(context.Background(), d)
+	})},
+	{name: "give back", ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := c.Nack(context.Background(), d, 0, "a test")
+		return err
+	})},
+	{name: "bury", ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := c.Bury(context.Background(), d, "a test")
+		return err
+	})},
+	{name: "release", ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := c.Release(context.Background(), mail, []subscribers.Delivery{d})
+		return err
+	})},
+	{name: "extend", ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := c.Extend(context.Background(), d, 2*subscribers.MinLease)
+		return err
+	})},
+	{name: "reschedule", ready: isScheduled("a"), stays: []string{"a"}, call: reschedules(time.Minute), again: atOnce},
+	{name: "reschedule to now", ready: isScheduled("a"), stays: []string{"a"}, call: reschedules(0), again: atOnce},
+	{name: "reschedule what is ready", ready: isReady("a"), stays: []string{"a"}, call: reschedules(time.Minute), again: atOnce},
+	{name: "cancel", ready: isScheduled("a"), call: cancelOf("a"), again: cancelled},
+	{name: "cancel what is ready", ready: isReady("a"), call: cancelOf("a"), again: cancelled},
+	{name: "requeue", ready: isDead("a"), stays: []string{"a"}, call: func(t *testing.T, store *notify.Store) error {
+		_, err := subscribers.NewDeadLetters(store).Requeue(t.Context(), mail, "a")
+		return err
+	}, again: func(t *testing.T, store *notify.Store) {
+		if _, err := subscribers.NewDeadLetters(store).Requeue(t.Context(), mail, "a"); err != nil {
+			t.Error(err)
+		}
+	}},
+	{name: "carry what is due", ready: isOverdue("a"), stays: []string{"a"}, call: carries},
+	{name: "carry what expired", ready: func(t *testing.T, store *notify.Store) {
+		storetest.Publish(t, store, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), Due: time.Now().Add(-time.Hour), TTL: time.Millisecond})
+	}, call: carries},
+	{name: "carry what was leased", ready: func(t *testing.T, store *notify.Store) {
+		isLeased("a")(t, store)
+		storetest.Eventually(t, "its lease ends", func() bool {
+			now, err := store.Client().Time(t.Context()).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := store.Client().ZCount(t.Context(), store.Keys().Leased(), "-inf", fmt.Sprint(now.UnixMicro())).Result()
+			return err == nil && n == 1
+		})
+	}, stays: []string{"a"}, call: carries},
+}
+
+func publishes(m notify.Message) func(*testing.T, *notify.Store) error {
+	return func(t *testing.T, store *notify.Store) error {
+		m.Topic, m.Body = mail, []byte(m.ID)
+		return notify.NewPublisher(store, notify.PublisherOptions{}).PublishMany(t.Context(), []notify.Message{m})[0].Err
+	}
+}
+
+// unpublished has a publish that failed made again: it is refused if it stands, and then it must be delivered.
+func unpublished(t *testing.T, store *notify.Store) {
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	if info, err := pub.Inspect(t.Context(), mail, "new"); errors.Is(err, notify.ErrNotFound) {
+		storetest.Publish(t, store, notify.Message{Topic: mail, ID: "new", Body: []byte("new")})
+	} else if err != nil || info.Fault != nil {
+		t.Errorf("%+v, %v", info, err)
+	} else if _, err := pub.Reschedule(t.Context(), mail, "new", 0, time.Time{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// later is a due time that does not come while a test runs, and deadLetter is one of another store.
+var (
+	later      = time.Date(2199, 1, 2, 3, 4, 5, 0, time.UTC)
+	deadLetter = notify.Message{ID: "new", Restore: &notify.Restore{Died: later.AddDate(-190, 0, 0), Reason: "a test", AttemptsUsed: 3}}
+)
+
+// requeued has a dead letter restored again, which is refused if it stands, and requeued.
+func requeued(t *testing.T, store *notify.Store) {
+	if err := publishes(deadLetter)(t, store); err != nil && !errors.Is(err, notify.ErrExists) {
+		t.Error(err)
+	}
+	if n, err := subscribers.NewDeadLetters(store).Requeue(t.Context(), mail, "new"); err != nil || n != 1 {
+		t.Errorf("requeued %d, %v", n, err)
+	}
+}
+
+// announced has the announcement made again: it is refused if it stands.
+func announced(t *testing.T, store *notify.Store) {
+	err := publishes(notify.Message{ID: "new", Delay: time.Hour, Broadcast: true})(t, store)
+	if err != nil && !errors.Is(err, notify.ErrExists) {
+		t.Error(err)
+	}
+	if err := cancelOf("new")(t, store); err != nil {
+		t.Error(err)
+	}
+}
+
+func reschedules(delay time.Duration) func(*testing.T, *notify.Store) error {
+	return func(t *testing.T, store *notify.Store) error {
+		_, err := notify.NewPublisher(store, notify.PublisherOptions{}).Reschedule(t.Context(), mail, "a", delay, time.Time{})
+		return err
+	}
+}
+
+func atOnce(t *testing.T, store *notify.Store) {
+	if err := reschedules(0)(t, store); err != nil {
+		t.Error(err)
+	}
+}
+
+func cancelOf(id string) func(*testing.T, *notify.Store) error {
+	return func(t *testing.T, store *notify.Store) error {
+		_, err := notify.NewPublisher(store, notify.PublisherOptions{}).Cancel(t.Context(), mail, id)
+		return err
+	}
+}
+
+// cancelled has a cancel that failed made again: whatever it left, nothing is left behind it.
+func cancelled(t *testing.T, store *notify.Store) {
+	if err := cancelOf("a")(t, store); err != nil && !errors.Is(err, notify.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+func isScheduled(id string) func(*testing.T, *notify.Store) {
+	return func(t *testing.T, store *notify.Store) {
+		storetest.Publish(t, store, notify.Message{Topic: mail, ID: id, Body: []byte(id), Delay: time.Hour, TTL: 24 * time.Hour})
+	}
+}
+
+func isReady(id string) func(*testing.T, *notify.Store) {
+	return func(t *testing.T, store *notify.Store) {
+		storetest.Publish(t, store, notify.Message{Topic: mail, ID: id, Body: []byte(id), TTL: time.Hour})
+	}
+}
+
+func isOverdue(id string) func(*testing.T, *notify.Store) {
+	return func(t *testing.T, store *notify.Store) {
+		storetest.Publish(t, store, notify.Message{Topic: mail, ID: id, Body: []byte(id), Delay: time.Millisecond})
+		storetest.Eventually(t, "it is overdue", func() bool {
+			now, err := store.Client().Time(t.Context()).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := store.Client().ZCount(t.Context(), store.Keys().Schedules(), "-inf", fmt.Sprint(now.UnixMilli())).Result()
+			return err == nil && n == 1
+		})
+	}
+}
+
+func isBehind(t *testing.T, store *notify.Store) { isOverdue("before")(t, store) }
+
+func isDead(id string) func(*testing.T, *notify.Store) {
+	return func(t *testing.T, store *notify.Store) {
+		isReady(id)(t, store)
+		if _, err := subscribers.NewClaimer(store).Bury(t.Context(), claimIt(t, store), "a test"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func isLeased(id string) func(*testing.T, *notify.Store) {
+	return func(t *testing.T, store *notify.Store) {
+		isReady(id)(t, store)
+		claimIt(t, store)
+	}
+}
+
+func claimIt(t *testing.T, store *notify.Store) subscribers.Delivery {
+	t.Helper()
+	ds, err := subscribers.NewClaimer(store).Claim(t.Context(), mail, 1, subscribers.MinLease, 0)
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("claimed %v, %v", ds, err)
+	}
+	return ds[0]
+}
+
+// inHand returns a call on the message that is leased.
+func inHand(f func(*subscribers.Claimer, subscribers.Delivery) error) func(*testing.T, *notify.Store) error {
+	return func(t *testing.T, store *notify.Store) error {
+		return f(subscribers.NewClaimer(store), held(t, store))
+	}
+}
+
+// held returns the message that is leased.
+func held(t *testing.T, store *notify.Store) subscribers.Delivery {
+	t.Helper()
+	all, err := store.Client().ZRangeWithScores(t.Context(), store.Keys().Leased(), 0, 0).Result()
+	if err != nil || len(all) != 1 {
+		t.Fatalf("leased are %v, %v", all, err)
+	}
+	topic, id, err := notify.SplitMember(all[0].Member.(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return subscribers.Delivery{Topic: topic, ID: id, Receipt: subscribers.Receipt(all[0].Score)}
+}
+
+// carries has a carrier carry until it meets a fault, or has nothing more to do.
+func carries(t *testing.T, store *notify.Store) error {
+	ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer stop()
+	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Run(ctx)
+}
+
+// A write is what a script does to a key.
+type write struct{ command, key string }
+
+var writing = regexp.MustCompile(`(?i) lua\] "(set|del|hset|hdel|hsetnx|hincrby|zadd|zrem|zremrangebyrank|xadd|unlink)" "([^"]+)"`)
+
+// writes makes the call undisturbed, and returns what its scripts write, but for the election.
+func (h halfway) writes(t *testing.T, server *redisserver.Server) []write {
+	store := h.store(t, server)
+	conn, err := net.Dial("tcp", server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	end, lines := notify.NewID(), bufio.NewScanner(conn)
+	fmt.Fprint(conn, "MONITOR\r\n")
+	for lines.Scan() && lines.Text() != "+OK" {
+	}
+	if err := h.call(t, store); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Client().Echo(t.Context(), end).Err(); err != nil {
+		t.Fatal(err)
+	}
+	var all []write
+	for lines.Scan() && !strings.Contains(lines.Text(), end) {
+		found := writing.FindStringSubmatch(lines.Text())
+		if found == nil {
+			continue
+		}
+		w := write{strings.ToLower(found[1]), strings.TrimPrefix(found[2], store.Keys().Base())}
+		if !slices.Contains([]string{"carrier", "epoch"}, w.key) && !slices.Contains(all, w) {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// store returns a store in which everything is ready for the call.
+func (h halfway) store(t *testing.T, server *redisserver.Server) *notify.Store {
+	t.Helper()
+	store := storetest.At(t, server.URL(), "test-"+notify.NewID())
+	storetest.Found(t, store)
+	if h.ready != nil {
+		h.ready(t, store)
+	}
+	return store
+}
+
+// stopAt makes the call, stopped at a write, and looks what becomes of the messages when all rights are back.
+func (h halfway) stopAt(t *testing.T, server *redisserver.Server, at write) {
+	store := h.store(t, server)
+	limited := lacking(t, server, store, at)
+	err := h.call(t, limited)
+	for _, f := range findings(t, store, false) {
+		if f.Fault == repair.NoPlace {
+			t.Errorf("it stopped (%v) and left %s", err, f)
+		}
+	}
+	if h.again != nil {
+		h.again(t, store)
+	}
+	run := storetest.Run(t, mustCarrier(t, store).Run)
+	h.delivered(t, store)
+	run()
+	findings(t, store, true)
+	for _, f := range findings(t, store, false) {
+		t.Errorf("repair leaves %s", f)
+	}
+}
+
+func mustCarrier(t *testing.T, store *notify.Store) *carrier.Carrier {
+	t.Helper()
+	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// lacking returns the store for a user who may do all but one write, and had that right when he came.
+func lacking(t *testing.T, server *redisserver.Server, store *notify.Store, at write) *notify.Store {
+	t.Helper()
+	name := strings.ToLower(notify.NewID())
+	rule := []any{"ACL", "SETUSER", name, "reset", "on", ">secret", "~*", "&*", "+@all"}
+	if err := store.Client().Do(t.Context(), rule...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	limited := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://"+name+":secret@", 1), store.Keys().Prefix())
+	storetest.Found(t, limited)
+	rule = []any{"ACL", "SETUSER", name, "-" + at.command}
+	keys := store.Keys()
+	for _, key := range []string{
+		keys.Schedules(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
+		keys.Broadcasts(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Schedule(mail),
+	} {
+		if key != keys.Base()+at.key {
+			rule = append(rule, "(+"+at.command+" ~"+key+")")
+		}
+	}
+	if err := store.Client().Do(t.Context(), rule...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return limited
+}
+
+func findings(t *testing.T, store *notify.Store, apply bool) (all []repair.Finding) {
+	t.Helper()
+	if _, err := repair.Run(t.Context(), store, repair.Options{Apply: apply}, func(f repair.Finding) { all = append(all, f) }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// delivered handles messages until all that stay were.
+func (h halfway) delivered(t *testing.T, store *notify.Store) {
+	t.Helper()
+	c, pub := subscribers.NewClaimer(store), notify.NewPublisher(store, notify.PublisherOptions{})
+	got := make(map[string]bool)
+	storetest.Eventually(t, fmt.Sprintf("%v are delivered", h.stays), func() bool {
+		ds, err := c.Claim(t.Context(), mail, 10, time.Minute, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range ds {
+			if got[d.ID] = true; string(d.Body) != d.ID {
+				t.Errorf("the body of %s is %q", d.ID, d.Body)
+			}
+			if err := c.Ack(t.Context(), d); err != nil {
+				t.Error(err)
+			}
+		}
+		return !slices.ContainsFunc(h.stays, func(id string) bool {
+			info, err := pub.Inspect(t.Context(), mail, id)
+			settled := info.State == notify.Dead && info.Reason == "a test" || h.settles && errors.Is(err, notify.ErrNotFound)
+			return !got[id] && !settled
+		})
+	})
+	page, err := subscribers.NewDeadLetters(store).List(t.Context(), mail, 10, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, letter := range page.Messages {
+		if letter.Fault != nil {
+			t.Errorf("%s is dead of %q: %v", letter.ID, letter.Reason, letter.Fault)
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package repair_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const (
+	loadRounds = 12 // of repair beside a load
+	loadTopics = 5
+)
+
+func topicOf(n int) string { return fmt.Sprintf("load.%d", n%loadTopics) }
+
+// Beside everything that Bellhop does, as fast as it can, nothing is ever out of
+// place: many runs find nothing and repair nothing.
+func TestNothingIsFoundUnderLoad(t *testing.T) {
+	store := storetest.At(t, storetest.Server(t).URL(), "")
+	storetest.Set(t, store, notify.AllTopics, notify.SettingsChange{
+		Attempts: new(2), Lease: new(time.Second), BackoffMin: new(time.Millisecond), BackoffMax: new(10 * time.Millisecond),
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	var crew sync.WaitGroup
+	defer crew.Wait()
+	defer stop()
+	var handled, heard atomic.Int64
+	c, err := carrier.New(store, carrier.Options{
+		KeepCount: 100, KeepAge: carrier.MinKeepAge, KeepDeadAge: carrier.MinKeepAge, KeepDeadCount: 10, KeepTopics: carrier.MinKeepAge, Sweep: carrier.MinSweep,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crew.Go(func() { must(t, c.Run(ctx)) })
+	for range 3 {
+		crew.Go(func() { again(ctx, func(ctx context.Context) { must(t, work(ctx, store, &handled)) }) })
+	}
+	crew.Go(func() { again(ctx, func(ctx context.Context) { must(t, listen(ctx, store, &heard)) }) })
+	for p := range 3 {
+		crew.Go(func() { publish(ctx, t, store, p) })
+	}
+	messages := 0
+	for range loadRounds {
+		sum, err := repair.Run(ctx, store, repair.Options{Apply: true}, func(f repair.Finding) { t.Errorf("%+v", f) })
+		if err != nil || sum.Found != 0 || sum.Repaired != 0 {
+			t.Fatalf("%+v, %v", sum, err)
+		}
+		messages += sum.Messages
+	}
+	storetest.Eventually(t, "something was done", func() bool { return handled.Load() > 1000 && heard.Load() > 10 })
+	t.Logf("%d messages were looked at; %d were handled, %d broadcasts heard", messages, handled.Load(), heard.Load())
+}
+
+// again runs f again and again, each time for a while, until ctx ends.
+func again(ctx context.Context, f func(context.Context)) {
+	for ctx.Err() == nil {
+		life, stop := context.WithTimeout(ctx, rand.N(500*time.Millisecond))
+		f(life)
+		stop()
+	}
+}
+
+func must(t *testing.T, err error) {
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// work handles messages until ctx ends: most well, some not, some never.
+func work(ctx context.Context, store *notify.Store, handled *atomic.Int64) error {
+	sub, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		return err
+	}
+	for n := range loadTopics {
+		err := sub.Handle(topicOf(n), func(context.Context, *subscribers.Delivery) error {
+			handled.Add(1)
+			switch rand.IntN(20) {
+			case 0:
+				return errors.New("not this time")
+			case 1:
+				return subscribers.ErrBury
+			case 2:
+				return subscribers.RetryAfter(nil, time.Millisecond)
+			}
+			return nil
+		}, subscribers.HandleOptions{Concurrency: 4})
+		if err != nil {
+			return err
+		}
+	}
+	return sub.Run(ctx)
+}
+
+// listen listens under a name until ctx ends, and removes it now and then.
+func listen(ctx context.Context, store *notify.Store, heard *atomic.Int64) error {
+	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
+	name := fmt.Sprintf("shop-%d", rand.IntN(3))
+	err := l.Listen(ctx, "load.*", func(context.Context, *subscribers.Broadcast) error {
+		heard.Add(1)
+		return nil
+	}, subscribers.ListenOptions{Name: name})
+	if err == nil && rand.IntN(3) == 0 {
+		err = l.Remove(context.WithoutCancel(ctx), name)
+	}
+	if errors.Is(err, subscribers.ErrNoListener) {
+		return nil
+	}
+	return err
+}
+
+// publish publishes until ctx ends, and does all that can be done to a message.
+func publish(ctx context.Context, t *testing.T, store *notify.Store, p int) {
+	pub, dead := notify.NewPublisher(store, notify.PublisherOptions{}), subscribers.NewDeadLetters(store)
+	for i := 0; ctx.Err() == nil; i++ {
+		topic, id := topicOf(i), fmt.Sprintf("%d-%d", p, i)
+		var messages []notify.Message
+		for n := range 20 {
+			m := notify.Message{Topic: topic, ID: fmt.Sprintf("%s-%d", id, n), Body: []byte("x"), Delay: rand.N(200 * time.Millisecond)}
+			m.Broadcast = n == 0
+			if n == 1 {
+				m.TTL = 10 * time.Millisecond
+			}
+			messages = append(messages, m)
+		}
+		pub.PublishMany(ctx, messages)
+		for _, change := range []func() error{
+			func() error { _, err := pub.Cancel(ctx, topic, id+"-2"); return err },
+			func() error {
+				_, err := pub.Reschedule(ctx, topic, id+"-3", 50*time.Millisecond, time.Time{})
+				return err
+			},
+			func() error { _, err := pub.Reschedule(ctx, topic, id+"-4", 0, time.Time{}); return err },
+			func() error { _, err := dead.Requeue(ctx, topic, fmt.Sprintf("%d-%d-5", p, i-loadTopics)); return err },
+			func() error { _, err := dead.Purge(ctx, topic, fmt.Sprintf("%d-%d-6", p, i-loadTopics)); return err },
+		} {
+			err := change()
+			if err != nil && ctx.Err() == nil && !errors.Is(err, notify.ErrNotFound) && !errors.Is(err, notify.ErrLeased) && !errors.Is(err, notify.ErrDead) {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// places are the keys that tell where messages are, some of which go by topic.
+var places = []string{"schedule", "ready", "leased", "expiries", "attempts", "topics", "schedule:load.0", "schedule:load.1", "ready:load.0", "ready:load.1"}
+
+// Keys vanish under load, and repairs run beside it: what was published is
+// handled, whatever vanished, as long as its record is there.
+func TestRepairsBesideALoad(t *testing.T) {
+	store := storetest.At(t, storetest.Server(t).URL(), "")
+	quick := notify.SettingsChange{Attempts: new(1000), Lease: new(time.Second)}
+	storetest.Set(t, store, notify.AllTopics, quick)
+	var mu sync.Mutex
+	published, handled := make(map[string]bool), make(map[string]bool)
+	c, err := carrier.New(store, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	sub, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range loadTopics {
+		err := sub.Handle(topicOf(n), func(_ context.Context, d *subscribers.Delivery) error {
+			mu.Lock()
+			defer mu.Unlock()
+			handled[d.ID] = true
+			return nil
+		}, subscribers.HandleOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Run(t, sub.Run)
+
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	repaired := 0
+	for round := range 3 * loadRounds {
+		var messages []notify.Message
+		for n := range 200 {
+			id := fmt.Sprintf("%d-%d", round, n)
+			messages = append(messages, notify.Message{Topic: topicOf(n), ID: id, Body: []byte("x"), Delay: rand.N(100 * time.Millisecond), TTL: time.Hour})
+			published[id] = true
+		}
+		for _, result := range pub.PublishMany(t.Context(), messages) {
+			must(t, result.Err)
+		}
+		must(t, store.Client().Del(t.Context(), store.Keys().Base()+places[rand.IntN(len(places))]).Err())
+		storetest.Set(t, store, notify.AllTopics, quick) // they vanish with the counters
+		_, sum := run(t, store, true)
+		repaired += sum.Repaired
+	}
+	storetest.Eventually(t, "nothing is left", func() bool {
+		_, sum := run(t, store, true) // a counter may have vanished while somebody had its messages in hand
+		n, err := store.Client().HLen(t.Context(), store.Keys().Messages()).Result()
+		return err == nil && n == 0 && sum.Found == 0
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	for id := range published {
+		if !handled[id] {
+			t.Errorf("%s was never handled", id)
+		}
+	}
+	if repaired == 0 {
+		t.Error("nothing was ever repaired")
+	}
+	t.Logf("%d were published, %d faults repaired", len(published), repaired)
+}

@@ -1,0 +1,645 @@
+package repair_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+// do runs a command on a key, which is named without its beginning.
+func do(t testing.TB, store *notify.Store, command, key string, args ...any) {
+	t.Helper()
+	all := append([]any{command, store.Keys().Base() + key}, args...)
+	if err := store.Client().Do(t.Context(), all...).Err(); err != nil {
+		t.Fatalf("%v: %v", all, err)
+	}
+}
+
+// run runs a repair, and returns what it found as "FAULT NAME KEY", sorted.
+func run(t testing.TB, store *notify.Store, apply bool) ([]string, repair.Summary) {
+	t.Helper()
+	var found []string
+	sum, err := repair.Run(t.Context(), store, repair.Options{Apply: apply}, func(f repair.Finding) {
+		found = append(found, fmt.Sprintf("%v %s %s", f.Fault, strings.TrimPrefix(f.Name, store.Keys().Base()), f.Key))
+		if f.Repaired != (apply && f.Remedy != "") {
+			t.Errorf("%+v", f)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(found)
+	return found, sum
+}
+
+// contents returns all that the keys of a store hold, but for those that end by themselves.
+func contents(t *testing.T, store *notify.Store) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	keys, err := store.Client().Keys(t.Context(), store.Keys().Base()+"*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		if strings.Contains(key, "}:room:") {
+			continue
+		}
+		if all[key], err = store.Client().Dump(t.Context(), key).Result(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// fill publishes a message for each place, and what belongs to them: all of it is due in a moment.
+func fill(t *testing.T, store *notify.Store) {
+	t.Helper()
+	const soon = 100 * time.Millisecond
+	claimer := subscribers.NewClaimer(store)
+	hand := func(id string, m notify.Message) subscribers.Delivery {
+		m.Topic, m.ID, m.Body = "orders", id, []byte(id)
+		storetest.Publish(t, store, m)
+		got, err := claimer.Claim(t.Context(), "orders", 1, soon, 0)
+		if err != nil || len(got) != 1 || got[0].ID != id {
+			t.Fatalf("claimed %v, %v", got, err)
+		}
+		return got[0]
+	}
+	hand("leased", notify.Message{})
+	if _, err := claimer.Bury(t.Context(), hand("dead", notify.Message{}), "no such order"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := claimer.Nack(t.Context(), hand("again", notify.Message{TTL: time.Hour}), soon, "not yet"); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(
+		t, store,
+		notify.Message{Topic: "orders", ID: "scheduled", Body: []byte("scheduled"), Delay: soon},
+		notify.Message{Topic: "orders", ID: "ready", Body: []byte("ready")},
+		notify.Message{Topic: "orders", ID: "all", Body: []byte("all"), Delay: soon, Broadcast: true},
+	)
+}
+
+// everything is what fill publishes: what reaches a worker, and what is broadcast behind it.
+var everything = []string{"again", "dead", "leased", "ready", "scheduled", "broadcast all"}
+
+func without(ids ...string) []string {
+	return slices.DeleteFunc(slices.Clone(everything), func(id string) bool { return slices.Contains(ids, id) })
+}
+
+// wantDelivered requeues what is dead, lets everything be carried, and checks
+// what comes: each once, and nothing is left over.
+func wantDelivered(t *testing.T, store *notify.Store, want []string) {
+	t.Helper()
+	for _, topic := range []string{"orders", "mail"} {
+		if _, err := subscribers.NewDeadLetters(store).RequeueAll(t.Context(), topic, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	var got []string
+	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := storetest.Run(t, c.Run)
+	defer stop()
+	sub, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range []string{"orders", "mail"} {
+		err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, d.ID)
+			return nil
+		}, subscribers.HandleOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer storetest.Run(t, sub.Run)()
+	storetest.Eventually(t, "all are handled", func() bool {
+		n, err := store.Client().HLen(t.Context(), store.Keys().Messages()).Result()
+		return err == nil && n == 0
+	})
+	log, err := store.Client().XRange(t.Context(), store.Keys().Log("orders"), "-", "+").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, entry := range log {
+		got = append(got, "broadcast "+entry.Values["id"].(string))
+	}
+	slices.Sort(got)
+	want = slices.Sorted(slices.Values(want))
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("delivered (-want +got):\n%s", diff)
+	}
+	storetest.Empty(t, store)
+}
+
+// record returns that of a message that can be published anywhere.
+const record = "1700000000000\nlost"
+
+var damages = []struct {
+	name   string
+	damage func(t *testing.T, store *notify.Store)
+	found  []string // FAULT NAME KEY
+	want   []string // what is delivered; nil: everything
+}{
+	{"none", func(*testing.T, *notify.Store) {}, nil, nil},
+	{"a record without a place", func(t *testing.T, store *notify.Store) {
+		do(t, store, "HSET", "messages", "mail:lost", record)
+	}, []string{"no place mail:lost messages"}, append(without(), "lost")},
+	{"a broadcast without a place", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZREM", "broadcasts", "orders:all")
+	}, []string{"no place orders:all messages", "count orders topics"}, nil},
+	{"the schedule is lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "schedule:orders")
+	}, []string{"no place orders:scheduled messages", "no place orders:again messages", "index orders schedule"}, nil},
+	{"the set of all schedules is lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "schedule")
+	}, []string{"index orders schedule"}, nil},
+	{"a schedule begins elsewhere", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "schedule", 9e12, "orders")
+	}, []string{"index orders schedule"}, nil},
+	{"a topic without a schedule", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "schedule", 1, "ghost", 9e12, "no topic")
+	}, []string{"index ghost schedule", "index no topic schedule"}, nil},
+	{"a member among the schedules", func(t *testing.T, store *notify.Store) {
+		do(t, store, "HSET", "messages", "mail:old", record)
+		do(t, store, "ZADD", "schedule", 1700000000000, "mail:old")
+	}, []string{"no place mail:old messages", "index mail:old schedule"}, append(without(), "old")},
+	{"a member among the schedules that has its place", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "schedule", 1, "orders:ready", 9e12, "orders:leased")
+	}, []string{"index orders:leased schedule", "index orders:ready schedule"}, nil},
+	{"the ready set is lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "ready:orders")
+	}, []string{"no place orders:ready messages", "index orders ready"}, nil},
+	{"the set of what is ready is lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "ready")
+	}, []string{"index orders ready"}, nil},
+	{"a topic without anything ready", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "ready", 1, "ghost", 1, "no topic")
+	}, []string{"index ghost ready", "index no topic ready"}, nil},
+	{"the leases are lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "leased")
+	}, []string{"no place orders:leased messages", "count orders topics"}, nil},
+	{"the dead letters are lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "dead:orders")
+	}, []string{"no place orders:dead messages", "of nothing orders:dead deaths"}, nil},
+	{"all records are lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "messages")
+	}, []string{
+		"no record orders:all broadcasts", "no record orders:leased leased", "no record orders:ready ready:orders",
+		"no record orders:scheduled schedule:orders", "no record orders:again schedule:orders", "no record orders:dead dead:orders",
+		"of nothing orders:again attempts", "of nothing orders:again expiries", "of nothing orders:dead attempts",
+	}, []string{}},
+	{"members without a record", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "schedule:orders", 1, "orders:ghost")
+		do(t, store, "ZADD", "schedule", 1, "orders")
+		do(t, store, "ZADD", "ready:mail", 1, "mail:ghost")
+		do(t, store, "ZADD", "ready", 1, "mail")
+		do(t, store, "ZADD", "dead:_", 1, "no topic")
+		do(t, store, "ZADD", "deaths-oldest", 1, "_")
+		do(t, store, "ZADD", "deaths-newest", 1, "_")
+		do(t, store, "HSET", "deaths", "no topic", "member without a topic")
+	}, []string{"no record orders:ghost schedule:orders", "no record mail:ghost ready:mail", "no record no topic dead:_"}, nil},
+	{"a lease without a record", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "leased", 9e12, "mail:ghost")
+		do(t, store, "HSET", "topics", "mail:leased", 1)
+	}, []string{"no record mail:ghost leased"}, nil},
+	{"members of another topic", func(t *testing.T, store *notify.Store) {
+		do(t, store, "HSET", "messages", "mail:stray", record)
+		do(t, store, "ZADD", "ready:orders", 1, "mail:stray")
+		do(t, store, "ZADD", "ready", 1, "orders")
+	}, []string{"other topic mail:stray ready:orders", "no place mail:stray messages"}, append(without(), "stray")},
+	{"leased and ready", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "ready:orders", 1, "orders:leased")
+		do(t, store, "ZADD", "ready", 1, "orders")
+	}, []string{"two places orders:leased ready:orders"}, nil},
+	{"ready and scheduled", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "schedule:orders", 9e12, "orders:ready")
+	}, []string{"two places orders:ready schedule:orders"}, nil},
+	{"scheduled and dead", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "dead:orders", 1, "orders:scheduled")
+		do(t, store, "ZADD", "deaths-oldest", 1, "orders")
+		do(t, store, "HSET", "deaths", "orders:scheduled", "expired")
+	}, []string{"two places orders:scheduled dead:orders"}, nil},
+	{"a broadcast that is ready", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "ready:orders", 1, "orders:all")
+		do(t, store, "ZADD", "ready", 1, "orders")
+	}, []string{"two places orders:all ready:orders"}, nil},
+	{"a message among the broadcasts", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "broadcasts", 1, "orders:ready")
+		do(t, store, "HSET", "topics", "orders:broadcasts", 2)
+	}, []string{"two places orders:ready broadcasts"}, nil},
+	{"reasons are lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "deaths")
+	}, []string{"no reason orders:dead dead:orders"}, nil},
+	{"things of nothing", func(t *testing.T, store *notify.Store) {
+		do(t, store, "HSET", "attempts", "orders:ghost", 3)
+		do(t, store, "ZADD", "expiries", 9e12, "orders:ghost")
+		do(t, store, "HSET", "deaths", "orders:ghost", "why", "no topic", "why")
+	}, []string{"of nothing orders:ghost attempts", "of nothing orders:ghost expiries", "of nothing orders:ghost deaths", "of nothing no topic deaths"}, nil},
+	{"subscribers that are gone", func(t *testing.T, store *notify.Store) { // the next ring drops them
+		do(t, store, "ZADD", "waiting:orders", 1, store.Keys().Inbox("ghost"))
+	}, nil, nil},
+	{"counters that disagree", func(t *testing.T, store *notify.Store) {
+		do(t, store, "HSET", "topics", "orders:leased", 7, "mail:leased", "x", "mail:broadcasts", 5)
+		do(t, store, "HDEL", "topics", "orders:broadcasts")
+	}, []string{
+		"count orders topics", "count mail topics", "count mail topics", "count orders topics", "index mail topics-names", "index mail topics-seen",
+	}, nil},
+	{"a listener that has nothing in hand", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "handed", 9e12, "gone")
+	}, []string{"index gone handed"}, nil},
+	{"the positions are lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "XADD", "log:news", "1700000000000-1", "id", "x", "due", 1, "prev", "0-0", "record", record)
+	}, []string{"index news logs"}, nil},
+	{"the times of the oldest deaths are lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "deaths-oldest")
+	}, []string{"index orders deaths-oldest"}, nil},
+	{"the time of an oldest death is too late", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "deaths-oldest", 9e12, "orders")
+	}, []string{"index orders deaths-oldest"}, nil},
+	{"the topics that may be forgotten are lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "topics-seen")
+	}, []string{"index orders topics-seen"}, nil},
+	{"the names of topics are lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "topics-names")
+	}, []string{"index orders topics-names"}, nil},
+	{"names that are none, and one out of order", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "topics-names", 7, "orders", 0, "no topic", 0, "*")
+	}, []string{"index orders topics-names", "index no topic topics-names", "index * topics-names"}, nil},
+	{"a topic is due earlier than the set of what is ready says", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "ready", 9e12, "orders")
+	}, []string{"index orders ready"}, nil},
+	{"a topic was due earlier, and is no more", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "ready", 1, "orders")
+	}, nil, nil},
+	{"the times of the newest deaths are lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "deaths-newest")
+	}, []string{"index orders deaths-newest"}, nil},
+	{"the time of a newest death is too early", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "deaths-newest", 1, "orders")
+	}, []string{"index orders deaths-newest"}, nil},
+	{"a topic stands among the paused ones that is not", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "topics-paused", 1, "orders")
+	}, []string{"index orders topics-paused"}, nil},
+	{"everything but the records is lost", func(t *testing.T, store *notify.Store) {
+		keys := store.Keys()
+		for _, key := range []string{keys.Schedules(), keys.Schedule("orders"), keys.ReadyTopics(), keys.Ready("orders"), keys.Leased(), keys.Broadcasts(), keys.Topics(), keys.Dead("orders"), keys.Deaths(), keys.Attempts(), keys.Expiries()} {
+			do(t, store, "DEL", strings.TrimPrefix(key, keys.Base()))
+		}
+	}, []string{
+		"no place orders:all messages", "no place orders:leased messages", "no place orders:ready messages", "no place orders:scheduled messages",
+		"no place orders:again messages", "no place orders:dead messages",
+	}, nil},
+}
+
+// Each damage is found, told without a change, repaired, and not found again;
+// what has a record is delivered, once, and nothing is left over.
+func TestDamages(t *testing.T) {
+	for _, test := range damages {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			store := storetest.Open(t)
+			fill(t, store)
+			test.damage(t, store)
+			slices.Sort(test.found)
+
+			before := contents(t, store)
+			got, sum := run(t, store, false)
+			if diff := gocmp.Diff(test.found, got); diff != "" {
+				t.Errorf("found (-want +got):\n%s", diff)
+			}
+			if sum.Found != len(got) || sum.Repairable != len(got) || sum.Repaired != 0 {
+				t.Errorf("it sums up: %+v", sum)
+			}
+			if diff := gocmp.Diff(before, contents(t, store)); diff != "" {
+				t.Errorf("looking changed (-before +after):\n%s", diff)
+			}
+			got, sum = run(t, store, true)
+			if sum.Repaired != len(got) || sum.Found != len(got) {
+				t.Errorf("it sums up: %+v", sum)
+			}
+			for _, one := range test.found {
+				if !slices.Contains(got, one) && !strings.HasPrefix(one, "no place") && !strings.HasPrefix(one, "index") && !strings.HasPrefix(one, "count") {
+					t.Errorf("not repaired: %s", one) // but for what the repair of another one repairs
+				}
+			}
+			if got, sum := run(t, store, false); len(got) > 0 {
+				t.Errorf("found again: %v, %+v", got, sum)
+			}
+			want := test.want
+			if want == nil {
+				want = everything
+			}
+			wantDelivered(t, store, want)
+		})
+	}
+}
+
+// What a named listener has not handled yet is not lost with its registration.
+func TestListenersGoOn(t *testing.T) {
+	store := storetest.Open(t)
+	c, err := carrier.New(store, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := storetest.Run(t, c.Run)
+	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
+	listen := func(ctx context.Context, heard chan<- string) error {
+		return l.Listen(ctx, "news", func(ctx context.Context, b *subscribers.Broadcast) error {
+			heard <- b.ID
+			return nil
+		}, subscribers.ListenOptions{Name: "n"})
+	}
+	heard := make(chan string, 10)
+	off := storetest.Run(t, func(ctx context.Context) error { return listen(ctx, heard) })
+	storetest.Eventually(t, "it is registered", func() bool {
+		n, err := store.Client().HLen(t.Context(), store.Keys().Listeners()).Result()
+		return err == nil && n == 1
+	})
+	send := func(id string) {
+		storetest.Publish(t, store, notify.Message{Topic: "news", ID: id, Body: []byte(id), Broadcast: true})
+		storetest.Eventually(t, "it is sent", func() bool {
+			n, err := store.Client().HLen(t.Context(), store.Keys().Messages()).Result()
+			return err == nil && n == 0
+		})
+	}
+	send("handled")
+	if got := storetest.Receive(t, "it is handled", heard); got != "handled" {
+		t.Fatalf("got %s", got)
+	}
+	off()
+	send("held")
+	send("missed")
+	log, err := store.Client().XRange(t.Context(), store.Keys().Log("news"), "-", "+").Result()
+	if err != nil || len(log) != 3 {
+		t.Fatalf("the log is %v, %v", log, err)
+	}
+	ms, us, _ := strings.Cut(log[1].ID, "-")
+	at := ms + fmt.Sprintf("%03s", us)
+	do(t, store, "HSET", "places:n", "news", at) // of a process that died
+	do(t, store, "ZADD", "held:n", 1, at+" news")
+	do(t, store, "DEL", "listeners")
+	stop()
+
+	want := []string{"no listener n held:n", "no listener n places:n"}
+	got, sum := run(t, store, true)
+	if diff := gocmp.Diff(want, got); diff != "" || sum.Found != 2 || sum.Repairable != 0 {
+		t.Errorf("%+v, found (-want +got):\n%s", sum, diff)
+	}
+	defer storetest.Run(t, func(ctx context.Context) error { return listen(ctx, heard) })()
+	storetest.Eventually(t, "it is registered again", func() bool {
+		n, err := store.Client().HLen(t.Context(), store.Keys().Listeners()).Result()
+		return err == nil && n == 1
+	})
+	storetest.Run(t, c.Run)
+	send("next")
+	for _, want := range []string{"held", "missed", "next"} {
+		if got := storetest.Receive(t, "what it missed", heard); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// A dead letter keeps its reason when it is taken out of the dead letters of another topic.
+func TestReasonStays(t *testing.T) {
+	store := storetest.Open(t)
+	fill(t, store)
+	do(t, store, "ZADD", "dead:mail", 1, "orders:dead")
+	do(t, store, "ZADD", "dead:_", 1, "orders:dead")
+	got, _ := run(t, store, true)
+	want := []string{"other topic orders:dead dead:_", "other topic orders:dead dead:mail"}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("found (-want +got):\n%s", diff)
+	}
+	reason, err := store.Client().HGet(t.Context(), store.Keys().Deaths(), "orders:dead").Result()
+	if err != nil || reason != "no such order" {
+		t.Errorf("the reason is %q, %v", reason, err)
+	}
+}
+
+// Every key that Bellhop has a name for is known here, so that none is told as another program's.
+func TestEveryKeyIsKnown(t *testing.T) {
+	store := storetest.Open(t)
+	channels := []string{"Prefix", "Base", "Shard", "Topic", "Name", "Head", "Vacant", "Beat", "Inbox", "Wake", "Broadcast", "Death", "Format"} // and what is no key, or must be right for anything to work
+	keys := reflect.ValueOf(store.Keys())
+	for i := range keys.NumMethod() {
+		name, method := keys.Type().Method(i).Name, keys.Method(i)
+		if slices.Contains(channels, name) {
+			continue
+		}
+		var args []reflect.Value
+		for n := range method.Type().NumIn() {
+			args = append(args, reflect.Zero(method.Type().In(n)))
+			if args[n].Kind() == reflect.String {
+				args[n] = reflect.ValueOf("x")
+			}
+		}
+		key := method.Call(args)[0].String()
+		if err := store.Client().RPush(t.Context(), key, "x").Err(); err != nil { // no key of ours is a list
+			t.Fatal(err)
+		}
+	}
+	_, err := repair.Run(t.Context(), store, repair.Options{}, func(f repair.Finding) {
+		if f.Fault != repair.WrongType {
+			t.Errorf("%+v", f)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is foreign is told, and stays as it is.
+func TestForeignThings(t *testing.T) {
+	store := storetest.Open(t)
+	fill(t, store)
+	do(t, store, "SET", "other", "x")
+	do(t, store, "SET", "ready:no topic", "x")
+	do(t, store, "SET", "waiting:mail", "x")
+	do(t, store, "HSET", "messages", "no topic", "x")
+	want := []string{"foreign key  other", "foreign key  ready:no topic", "foreign record no topic messages", "wrong type  waiting:mail"}
+	before := contents(t, store)
+	for range 2 {
+		got, sum := run(t, store, true)
+		if diff := gocmp.Diff(want, got); diff != "" || sum.Found != 1 || sum.Repairable != 0 || sum.Repaired != 0 {
+			t.Errorf("%+v, found (-want +got):\n%s", sum, diff)
+		}
+	}
+	if diff := gocmp.Diff(before, contents(t, store)); diff != "" {
+		t.Errorf("it changed (-before +after):\n%s", diff)
+	}
+}
+
+// A place that is foreign as a whole keeps nothing else from being repaired, and nothing is said to be that is not.
+func TestForeignPlaces(t *testing.T) {
+	for _, key := range []string{"schedule", "ready", "leased", "broadcasts", "messages", "attempts", "expiries", "deaths", "topics", "logs", "listeners", "handed", "ready:mail", "dead:mail"} {
+		t.Run(key, func(t *testing.T) {
+			store := storetest.Open(t)
+			do(t, store, "ZADD", "leased", 1, "orders:x")
+			do(t, store, "HSET", "places:gone", "orders", 1)
+			if key != "messages" {
+				do(t, store, "HSET", "messages", "mail:lost", record, "orders:lost", record)
+			}
+			do(t, store, "DEL", key)
+			do(t, store, "SET", key, "x")
+			var repaired []string
+			_, err := repair.Run(t.Context(), store, repair.Options{Apply: true}, func(f repair.Finding) {
+				if f.Repaired {
+					repaired = append(repaired, f.Name)
+				}
+			})
+			if key == "messages" { // nothing can be said of what stands anywhere
+				if err == nil || len(repaired) > 0 {
+					t.Errorf("repaired is %v, %v", repaired, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Contains(repaired, "orders:lost") {
+				t.Errorf("repaired is %v", repaired)
+			}
+			if text, err := store.Client().Get(t.Context(), store.Keys().Base()+key).Result(); err != nil || text != "x" {
+				t.Errorf("it is %q, %v", text, err)
+			}
+		})
+	}
+}
+
+// Whatever keys and members are removed at random, one run repairs all of it, and every record that is left is delivered.
+func TestRandomDamage(t *testing.T) {
+	for range 20 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			store := storetest.Open(t)
+			fill(t, store)
+			random := rand.New(rand.NewPCG(seed, 0))
+			for _, key := range slices.Sorted(keysOf(contents(t, store))) {
+				if key != store.Keys().Format() { // without which nothing is known of the others
+					harm(t, store, random, key)
+				}
+			}
+			if before, _ := run(t, store, false); len(before) == 0 {
+				t.Log("nothing was harmed")
+			}
+			run(t, store, true)
+			if got, sum := run(t, store, false); len(got) > 0 {
+				t.Errorf("found again: %v, %+v", got, sum)
+			}
+			left, err := store.Client().HKeys(t.Context(), store.Keys().Messages()).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []string{}
+			for _, member := range left {
+				id := strings.TrimPrefix(member, "orders:")
+				if id == "all" {
+					id = "broadcast all"
+				}
+				want = append(want, id)
+			}
+			wantDelivered(t, store, want)
+		})
+	}
+}
+
+func keysOf(all map[string]string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for key := range all {
+			if !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// harm removes a key, or something of it, or nothing.
+func harm(t *testing.T, store *notify.Store, random *rand.Rand, key string) {
+	t.Helper()
+	name := strings.TrimPrefix(key, store.Keys().Base())
+	kind, err := store.Client().Type(t.Context(), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members []string
+	command := map[string]string{"zset": "ZREM", "set": "SREM", "hash": "HDEL"}[kind]
+	switch kind {
+	case "zset":
+		members, err = store.Client().ZRange(t.Context(), key, 0, -1).Result()
+	case "set":
+		members, err = store.Client().SMembers(t.Context(), key).Result()
+	case "hash":
+		members, err = store.Client().HKeys(t.Context(), key).Result()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(members)
+	switch random.IntN(5) {
+	case 0:
+		do(t, store, "DEL", name)
+	case 1, 2:
+		for _, member := range members {
+			if random.IntN(2) == 0 {
+				do(t, store, command, name, member)
+			}
+		}
+	}
+}
+
+// Who waits for it sees how far it is: never backwards, and at last at the end.
+func TestProgress(t *testing.T) {
+	store := storetest.Open(t)
+	for range 4 {
+		storetest.Publish(t, store, manyOf(500)...)
+	}
+	looked, all, keys := 0, 0, 0
+	_, err := repair.Run(t.Context(), store, repair.Options{OnProgress: func(n, of int) {
+		if of == 0 {
+			keys = n
+			return
+		}
+		if n < looked || n > of || all > 0 && of != all {
+			t.Errorf("%d of %d follows on %d of %d", n, of, looked, all)
+		}
+		looked, all = n, of
+	}}, func(f repair.Finding) { t.Errorf("%+v", f) })
+	if err != nil || keys == 0 || looked != all || all != 4000 {
+		t.Errorf("it ended with %d of %d, and %d keys: %v", looked, all, keys, err)
+	}
+}
+
+// manyOf returns messages for later.
+func manyOf(n int) (messages []notify.Message) {
+	for range n {
+		messages = append(messages, notify.Message{Topic: "orders", ID: notify.NewID(), Body: []byte("x"), Delay: time.Hour})
+	}
+	return messages
+}

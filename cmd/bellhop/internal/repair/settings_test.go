@@ -1,0 +1,88 @@
+package repair_test
+
+import (
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// Of settings that nobody of ours wrote those stay that can be read, and the others are the defaults then.
+func TestSettings(t *testing.T) {
+	for what, test := range map[string]struct{ topic, stands, remedy string }{
+		"right":                     {"orders", " attempts=5 lease=1000 paused=1", ""},
+		"right, of all":             {"*", " attempts=5 backoff_min=1 backoff_max=31622400000", ""},
+		"an unknown name":           {"orders", " attempts=5 priority=3", "set to attempts=5"},
+		"nothing but an unknown":    {"orders", " priority=3", "removed"},
+		"a text for a number":       {"orders", " attempts=5 lease=soon", "set to attempts=5"},
+		"no value":                  {"orders", " attempts= lease=1000", "set to lease=1000"},
+		"a fraction":                {"orders", " attempts=1.5 lease=1000", "set to lease=1000"},
+		"more than the most":        {"orders", " attempts=1000001 lease=1000", "set to lease=1000"},
+		"less than the least":       {"orders", " attempts=5 lease=99", "set to attempts=5"},
+		"a flag that is none":       {"orders", " attempts=5 paused=2", "set to attempts=5"},
+		"a pause beside what is no": {"orders", " lease=x paused=1", "set to paused=1"},
+		"nothing of ours":           {"orders", "{\"attempts\":5}\x00\xff", "removed"},
+		"nothing":                   {"orders", "", "removed"},
+		"of all, out of range":      {"*", " attempts=0 lease=60000", "set to lease=60000"},
+		"of all, paused":            {"*", " lease=60000 paused=1", "set to lease=60000"},
+		"of all, unknown":           {"*", " priority=3", "removed"},
+		"of what is no topic":       {"order..timeout", " attempts=5", "removed"},
+		"of a pattern":              {"order.>", " attempts=5", "removed"},
+		"of nothing":                {"", " attempts=5", "removed"},
+	} {
+		store := storetest.Open(t)
+		fill(t, store)
+		do(t, store, "HSET", "topics", test.topic+":settings", test.stands)
+		var want, told []repair.Finding
+		if test.remedy != "" {
+			want = []repair.Finding{{Fault: repair.WrongSettings, Name: test.topic, Key: "topics", Remedy: test.remedy, Whole: store.Keys().Topics()}}
+		}
+		on := func(f repair.Finding) {
+			if f.Fault == repair.WrongSettings {
+				told = append(told, f)
+			}
+		}
+		before := contents(t, store)
+		if _, err := repair.Run(t.Context(), store, repair.Options{}, on); err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(want, told); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+		if diff := gocmp.Diff(before, contents(t, store)); diff != "" {
+			t.Errorf("%s: a look changed something", what)
+		}
+		run(t, store, true)
+		if found, _ := run(t, store, false); len(found) > 0 {
+			t.Errorf("%s: there is still %v", what, found)
+		}
+		if notify.CheckTopic(test.topic) == nil || test.topic == notify.AllTopics {
+			if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Settings(t.Context(), test.topic); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+}
+
+// What is repaired holds: a topic is paused by what is left of its settings, and known by it.
+func TestSettingsHoldThen(t *testing.T) {
+	store := storetest.Open(t)
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	fill(t, store)
+	do(t, store, "HSET", "topics", "mail:settings", " lease=x paused=1")
+	run(t, store, true)
+	got, err := pub.Settings(t.Context(), "mail")
+	if err != nil || !got.Paused || len(got.Own) != 1 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	counts, err := pub.Topics(t.Context())
+	if err != nil || len(counts) != 2 || counts[0].Topic != "mail" || !counts[0].Paused {
+		t.Errorf("got %+v, %v", counts, err)
+	}
+	if survey, err := pub.Survey(t.Context(), 10); err != nil || len(survey.Paused) != 1 {
+		t.Errorf("got %+v, %v", survey.Paused, err)
+	}
+}

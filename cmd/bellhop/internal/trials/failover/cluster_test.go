@@ -1,0 +1,139 @@
+package failover_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/doctor"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// A cluster is a Redis Cluster of three masters with a replica each.
+type cluster struct{ *redisserver.Cluster }
+
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, 1500*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	return &cluster{c}
+}
+
+// shard returns the master of the shard, and its replica.
+func (c *cluster) shard(t *testing.T, keys notify.Keys) (master, replica *redisserver.Server) {
+	t.Helper()
+	slot, err := connect(t, c.Masters[0]).ClusterKeySlot(t.Context(), keys.Schedules()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := int(slot) * len(c.Masters) / 16384
+	return c.Masters[i], c.Replicas[i]
+}
+
+// connect returns a client of a server.
+func connect(t *testing.T, s *redisserver.Server) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DisableIdentity: true})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// promoted waits until a replica is the master.
+func promoted(t *testing.T, replica *redisserver.Server) {
+	t.Helper()
+	client := connect(t, replica)
+	storetest.Eventually(t, "the replica is the master", func() bool {
+		info, err := client.Info(context.Background(), "replication").Result()
+		return err == nil && strings.Contains(info, "role:master")
+	})
+}
+
+// Everything works in a Cluster.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	config := notify.Config{URL: c.URL(), WaitReplicas: 1}
+	l := newLedger()
+	stop := play(t, config, l)
+	stop()
+	l.check(t)
+	examine(t, config)
+
+	var found doctor.Finding
+	if _, err := doctor.Run(t.Context(), notify.Config{URL: c.Masters[0].URL()}, doctor.Options{}, func(f doctor.Finding) {
+		if f.Check == "cluster" {
+			found = f
+		}
+	}); err != nil || found.Verdict != doctor.Fail {
+		t.Errorf("a node alone: %+v, %v", found, err)
+	}
+}
+
+// examine asks the doctor, whom nothing may displease but what the tests leave
+// out: a limit of memory, and the right to repair.
+func examine(t *testing.T, c notify.Config) {
+	t.Helper()
+	checks := 0
+	_, err := doctor.Run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) {
+		checks++
+		if f.Verdict != doctor.OK && !slices.Contains([]string{"persistence", "replicas", "memory", "contents"}, f.Check) {
+			t.Errorf("the doctor says of %s: %v, %s", f.Check, f.Verdict, f.Found)
+		}
+	})
+	if err != nil || checks < 8 {
+		t.Errorf("the doctor made %d checks: %v", checks, err)
+	}
+}
+
+// endure plays everything while the master of the shard is replaced, and mends
+// the Cluster when messages are delivered again.
+func (c *cluster) endure(t *testing.T, replace, mend func(master, replica *redisserver.Server)) {
+	t.Helper()
+	config := notify.Config{URL: c.URL(), WaitReplicas: 1}
+	master, replica := c.shard(t, open(t, config).Keys())
+	l := newLedger()
+	stop := play(t, config, l)
+	wake := rest(t, config)
+	replace(master, replica)
+	promoted(t, replica)
+	l.mark()
+	l.after(t, resumed)
+	before := l.promises()
+	mend(master, replica)
+	storetest.Eventually(t, "publishes are acknowledged again", func() bool { return l.promises() > before+500 })
+	wake()
+	stop()
+	l.check(t)
+}
+
+// The master of the shard is killed. Publishes are acknowledged again when it is
+// back, as the replica of its replica.
+func TestClusterKillMaster(t *testing.T) {
+	t.Parallel()
+	startCluster(t).endure(t, func(master, _ *redisserver.Server) { master.Kill() }, func(master, _ *redisserver.Server) {
+		again, err := master.Restart(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(again.Kill)
+	})
+}
+
+// The operator has the master of the shard replaced. It lives on as a replica.
+func TestClusterPlannedFailover(t *testing.T) {
+	t.Parallel()
+	startCluster(t).endure(t, func(_, replica *redisserver.Server) {
+		if err := connect(t, replica).ClusterFailover(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}, func(*redisserver.Server, *redisserver.Server) {})
+}

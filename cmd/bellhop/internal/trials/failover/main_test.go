@@ -1,0 +1,435 @@
+package failover_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+// The topics: of workers in Go, of clients over HTTP, of broadcasts.
+const (
+	orders = "orders"
+	mails  = "mails"
+	prices = "prices"
+)
+
+// lease is that of messages: those that were claimed from a master that is gone come again after it.
+const lease = 5 * time.Second
+
+// attempts is the limit of attempts of each message, which none comes near.
+const attempts = 1000
+
+// slack is what a noisy machine may add to a stated bound.
+const slack = 4 * time.Second
+
+// A ledger keeps account of what was published and what arrived.
+type ledger struct {
+	mu       sync.Mutex
+	begun    map[string]time.Time // of the publish calls
+	promised map[string]string    // that were acknowledged, with the topic
+	arrived  map[string]int       // worker, client or listener, and id
+	done     map[string]bool      // acknowledged over HTTP
+	early    []string
+	again    []string // came over HTTP after they were acknowledged
+	refused  map[string]int
+
+	since time.Time     // of what is published from then on
+	first time.Duration // until the first message arrived
+}
+
+func newLedger() *ledger {
+	return &ledger{
+		begun: make(map[string]time.Time), promised: make(map[string]string), arrived: make(map[string]int),
+		done: make(map[string]bool), refused: make(map[string]int),
+	}
+}
+
+// arrives takes note of what somebody got.
+func (l *ledger) arrives(who, id string, due time.Time) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.arrived[who+" "+id]++
+	if now.Before(due) {
+		l.early = append(l.early, who+" "+id)
+	}
+	if strings.HasPrefix(id, "probe") && l.first == 0 && !l.since.IsZero() && l.begun[id].After(l.since) {
+		l.first = now.Sub(l.since)
+	}
+}
+
+// mark has the time taken from now on until the first probe that is published from now on arrives.
+func (l *ledger) mark() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.since = time.Now()
+}
+
+// missing returns what was promised and did not arrive at somebody.
+func (l *ledger) missing() (lost []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, topic := range l.promised {
+		to := []string{topic}
+		if topic == prices {
+			to = []string{"anybody", "named"}
+		}
+		for _, who := range to {
+			if l.arrived[who+" "+id] == 0 {
+				lost = append(lost, who+" "+id)
+			}
+		}
+	}
+	return lost
+}
+
+// check waits until all that was promised has arrived, and fails the test for what is wrong.
+func (l *ledger) check(t *testing.T) {
+	t.Helper()
+	storetest.Poll(20*time.Millisecond, storetest.Deadline, func() bool { return len(l.missing()) == 0 })
+	if lost := l.missing(); len(lost) > 0 {
+		t.Errorf("%d were acknowledged and did not arrive, such as %s", len(lost), lost[0])
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	twice := 0
+	for _, n := range l.arrived {
+		if n > 1 {
+			twice++
+		}
+	}
+	t.Logf("%d published, %d of them acknowledged; %d arrivals, %d more than once; refused: %v; the first probe after the change arrived after %v",
+		len(l.begun), len(l.promised), len(l.arrived), twice, l.refused, l.first)
+	if len(l.early) > 0 {
+		t.Errorf("%d were early, such as %s", len(l.early), l.early[0])
+	}
+	if len(l.again) > 0 {
+		t.Errorf("%d came again after they were acknowledged, such as %s", len(l.again), l.again[0])
+	}
+	if len(l.promised) == 0 {
+		t.Error("nothing was acknowledged")
+	}
+}
+
+// open returns a store on a Redis.
+func open(t *testing.T, c notify.Config) *notify.Store {
+	t.Helper()
+	store, err := notify.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// serve runs the daemon, and returns where it serves HTTP.
+func serve(t *testing.T, c notify.Config) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := daemon.Config{
+		RedisURL: daemon.URLs(c.URL), RedisMaster: c.Master, RedisUsername: c.Username, RedisPasswordFile: c.PasswordFile,
+		RedisSentinelUsername: c.SentinelUsername, RedisSentinelPasswordFile: c.SentinelPasswordFile,
+		RedisCAFile: c.CAFile, RedisCertFile: c.CertFile, RedisKeyFile: c.KeyFile, WaitReplicas: c.WaitReplicas, Prefix: c.Prefix, MetricsTopics: 100,
+		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch, Lease: lease, MaxAttempts: attempts,
+		BroadcastKeep: daemon.Keep{Count: carrier.DefaultKeepCount, Age: carrier.DefaultKeepAge}, NatsPrefix: natsgate.DefaultPrefix,
+		MaxBody: notify.DefaultMaxBody, ShutdownTimeout: subscribers.DefaultGrace,
+	}
+	storetest.Run(t, func(ctx context.Context) error {
+		return daemon.Run(ctx, config, daemon.Options{Listeners: []net.Listener{l}, Logger: logger(t)})
+	})
+	return "http://" + l.Addr().String()
+}
+
+// setDefaults sets what the daemons are configured for, which they would set somewhat later than they serve.
+func setDefaults(t *testing.T, c notify.Config) {
+	t.Helper()
+	storetest.Set(t, open(t, c), notify.AllTopics, notify.SettingsChange{Attempts: new(attempts), Lease: new(lease)})
+}
+
+// logger logs where the test is verbose.
+func logger(t *testing.T) *slog.Logger {
+	if !testing.Verbose() {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(t.Output(), nil))
+}
+
+// work handles messages in Go.
+func work(t *testing.T, c notify.Config, l *ledger) {
+	t.Helper()
+	sub, err := subscribers.New(open(t, c), subscribers.Options{Logger: logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Handle(orders, func(_ context.Context, d *subscribers.Delivery) error {
+		l.arrives(orders, d.ID, d.Due)
+		return nil
+	}, subscribers.HandleOptions{Concurrency: 16}); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, sub.Run)
+}
+
+// rest runs a worker that has nothing to do, so that no call of its own tells it
+// of a new master. What it returns publishes a message and waits until it has that.
+func rest(t *testing.T, c notify.Config) (wake func()) {
+	t.Helper()
+	const topic = "rest"
+	handled := make(chan string, 100)
+	sub, err := subscribers.New(open(t, c), subscribers.Options{Logger: logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+		handled <- d.ID
+		return nil
+	}, subscribers.HandleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, sub.Run)
+	store := open(t, c)
+	storetest.Eventually(t, "the worker waits", func() bool {
+		n, err := store.Client().ZCard(t.Context(), store.Keys().Waiting(topic)).Result()
+		return err == nil && n == 1
+	})
+	return func() {
+		t.Helper()
+		storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x")})
+		storetest.Receive(t, "the worker that was at rest has a message", handled)
+	}
+}
+
+// listen receives broadcasts, with a name and without.
+func listen(t *testing.T, c notify.Config, l *ledger) {
+	t.Helper()
+	listener := subscribers.NewListener(open(t, c), subscribers.ListenerOptions{Logger: logger(t)})
+	for who, o := range map[string]subscribers.ListenOptions{
+		"anybody": {From: subscribers.FromBeginning()}, "named": {Name: "named", From: subscribers.FromBeginning(), Lease: lease},
+	} {
+		storetest.Run(t, func(ctx context.Context) error {
+			return listener.Listen(ctx, prices, func(_ context.Context, b *subscribers.Broadcast) error {
+				l.arrives(who, b.ID, b.Due)
+				return nil
+			}, o)
+		})
+	}
+}
+
+// poll claims and acknowledges over HTTP until the test ends.
+func poll(t *testing.T, url string, l *ledger) {
+	t.Helper()
+	storetest.Run(t, func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			var got struct {
+				Messages []struct {
+					ID      string
+					Due     time.Time
+					Receipt int64
+				}
+			}
+			if status := post(ctx, url+"/v1/topics/"+mails+"/claim?max=20&wait=20s&lease="+lease.String(), &got); status != http.StatusOK {
+				l.refuse(ctx, fmt.Sprintf("claim %d", status))
+				continue
+			}
+			for _, m := range got.Messages {
+				l.arrives(mails, m.ID, m.Due)
+				l.mu.Lock()
+				if l.done[m.ID] {
+					l.again = append(l.again, m.ID)
+				}
+				l.mu.Unlock()
+				if post(ctx, fmt.Sprintf("%s/v1/topics/%s/messages/%s/ack?receipt=%d", url, mails, m.ID, m.Receipt), nil) == http.StatusNoContent {
+					l.mu.Lock()
+					l.done[m.ID] = true
+					l.mu.Unlock()
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// refuse counts a refusal, and waits a moment.
+func (l *ledger) refuse(ctx context.Context, what string) {
+	l.mu.Lock()
+	if ctx.Err() == nil {
+		l.refused[what]++
+	}
+	l.mu.Unlock()
+	select {
+	case <-ctx.Done():
+	case <-time.After(50 * time.Millisecond):
+	}
+}
+
+// post calls and returns the status, 0 where there is no answer.
+func post(ctx context.Context, url string, into any) int {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
+	if err != nil {
+		return 0
+	}
+	client := http.Client{Transport: transport}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || into != nil && json.Unmarshal(body, into) != nil {
+		return 0
+	}
+	return response.StatusCode
+}
+
+var transport = &http.Transport{DisableKeepAlives: true}
+
+// publish publishes until it is stopped: to workers, to clients of HTTP, to listeners.
+func publish(t *testing.T, c notify.Config, l *ledger) (stop func()) {
+	t.Helper()
+	pub := notify.NewPublisher(open(t, c), notify.PublisherOptions{})
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				m := notify.Message{Topic: orders, ID: fmt.Sprintf("m%d-%d", i, n), Body: []byte("x"), Delay: time.Duration(n%100) * time.Millisecond}
+				switch n % 10 {
+				case 0:
+					m.Topic = mails
+				case 1:
+					m.Topic, m.Broadcast = prices, true
+				}
+				l.publish(ctx, pub, m)
+			}
+		})
+	}
+	stop = func() {
+		cancel()
+		all.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// publish publishes one message, and takes note of whether it was acknowledged.
+func (l *ledger) publish(ctx context.Context, pub *notify.Publisher, m notify.Message) {
+	l.mu.Lock()
+	l.begun[m.ID] = time.Now()
+	l.mu.Unlock()
+	_, err := pub.Publish(context.WithoutCancel(ctx), m)
+	if err == nil {
+		l.mu.Lock()
+		l.promised[m.ID] = m.Topic
+		l.mu.Unlock()
+		return
+	}
+	reason := "publish: no connection"
+	if errors.Is(err, notify.ErrUnreplicated) {
+		reason = "publish: unreplicated"
+	} else if strings.Contains(err.Error(), "NOREPLICAS") {
+		reason = "publish: no replicas"
+	}
+	l.refuse(ctx, reason)
+}
+
+// arriving waits until so many were acknowledged, and messages, clients and listeners have some.
+func (l *ledger) arriving(t *testing.T, n int) {
+	t.Helper()
+	storetest.Eventually(t, "messages arrive", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		got := make(map[string]bool)
+		for key := range l.arrived {
+			who, _, _ := strings.Cut(key, " ")
+			got[who] = true
+		}
+		return len(l.promised) >= n && len(got) == 4
+	})
+}
+
+// after waits until a message arrived that was published after the mark, and
+// checks how long that took.
+func (l *ledger) after(t *testing.T, bound time.Duration) {
+	t.Helper()
+	storetest.Eventually(t, "a message arrives that was published after the change", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.first > 0
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first > bound+slack {
+		t.Errorf("the first probe arrived after %v, the bound is %v", l.first, bound)
+	}
+}
+
+// probe publishes a message each 20 ms, without waiting for replicas or for the one before.
+func probe(t *testing.T, c notify.Config, l *ledger) {
+	t.Helper()
+	c.WaitReplicas = 0
+	pub := notify.NewPublisher(open(t, c), notify.PublisherOptions{})
+	storetest.Run(t, func(ctx context.Context) error {
+		var all sync.WaitGroup
+		defer all.Wait()
+		every := time.NewTicker(20 * time.Millisecond)
+		defer every.Stop()
+		for n := 0; ; n++ {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-every.C:
+			}
+			id := fmt.Sprintf("probe%d", n)
+			l.mu.Lock()
+			l.begun[id] = time.Now()
+			l.mu.Unlock()
+			all.Go(func() {
+				_, _ = pub.Publish(ctx, notify.Message{Topic: orders, ID: id, Body: []byte("x")}) // one that fails does not arrive
+			})
+		}
+	})
+}
+
+// promises returns how many publishes were acknowledged.
+func (l *ledger) promises() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.promised)
+}
+
+// play runs everything on a Redis: two daemons, a worker, listeners, a client of
+// HTTP and a publisher. What it returns ends the publisher.
+func play(t *testing.T, c notify.Config, l *ledger) (stop func()) {
+	t.Helper()
+	setDefaults(t, c)
+	url := serve(t, c)
+	serve(t, c)
+	work(t, c, l)
+	listen(t, c, l)
+	poll(t, url, l)
+	probe(t, c, l)
+	stop = publish(t, c, l)
+	l.arriving(t, 2000)
+	return stop
+}

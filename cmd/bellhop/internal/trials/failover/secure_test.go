@@ -1,0 +1,213 @@
+package failover_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/pagestest"
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// write writes a file of a test.
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// certify makes a certificate for 127.0.0.1, which is its own authority.
+func certify(t *testing.T) *redisserver.TLS {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := write(t, filepath.Join(t.TempDir(), "cert.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	return &redisserver.TLS{
+		CAFile: cert, CertFile: cert,
+		KeyFile: write(t, filepath.Join(t.TempDir(), "key.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))),
+	}
+}
+
+// user returns the arguments of a server with a user of the least rights.
+func user() []string {
+	return append([]string{"--user", "bellhop", "on", ">secret"}, strings.Fields(notify.Rights(notify.DefaultPrefix))...)
+}
+
+// Everything works over TLS with a certificate of its own, as the user with the
+// least rights, of whom nothing is denied.
+func TestTLSAndLeastRights(t *testing.T) {
+	t.Parallel()
+	secure := certify(t)
+	master, err := redisserver.Start(t.Context(), redisserver.Options{Dir: t.TempDir(), Args: append(user(), "--appendonly", "yes"), TLS: secure})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(master.Stop)
+	replica, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir(), TLS: secure})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(replica.Stop)
+	config := notify.Config{
+		URL: master.URL(), Username: "bellhop", PasswordFile: write(t, filepath.Join(t.TempDir(), "password"), "secret\n"),
+		CAFile: secure.CAFile, CertFile: secure.CertFile, KeyFile: secure.KeyFile, WaitReplicas: 1,
+	}
+	l := newLedger()
+	stop := play(t, config, l)
+	stop()
+	l.check(t)
+	root := config
+	root.Username, root.PasswordFile = "", ""
+	denied(t, open(t, root))
+	examine(t, config)
+
+	config.CertFile, config.KeyFile = "", ""
+	bare := open(t, config)
+	storetest.Eventually(t, "the remedy is a certificate", func() bool { // the reset that follows Redis's reason may overtake it
+		err := bare.Check(t.Context())
+		if err == nil {
+			t.Fatal("Redis asks for no certificate")
+		}
+		return strings.Contains(daemon.Remedy(err), "BELLHOP_REDIS_CERT_FILE")
+	})
+	config.CAFile = ""
+	if err := open(t, config).Check(t.Context()); err == nil || !strings.Contains(daemon.Remedy(err), "BELLHOP_REDIS_CA_FILE") {
+		t.Errorf("it trusts whatever is there: %v", err)
+	}
+}
+
+// denied fails the test for each call that Redis denied.
+func denied(t *testing.T, store *notify.Store) {
+	t.Helper()
+	all, err := store.Client().ACLLog(t.Context(), 100).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range all {
+		t.Errorf("denied: %s %s (%s)", entry.Reason, entry.Object, entry.Context)
+	}
+}
+
+// The same user is enough in a Cluster.
+func TestClusterLeastRights(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	for _, s := range append(c.Masters, c.Replicas...) {
+		rule := []any{"ACL", "SETUSER", "bellhop", "on", ">secret"}
+		for _, word := range strings.Fields(notify.Rights(notify.DefaultPrefix)) {
+			rule = append(rule, word)
+		}
+		if err := connect(t, s).Do(t.Context(), rule...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := notify.Config{URL: strings.ReplaceAll(c.URL(), "redis://", "redis://bellhop:secret@"), WaitReplicas: 1}
+	l := newLedger()
+	stop := play(t, config, l)
+	stop()
+	l.check(t)
+	for _, s := range c.Masters {
+		denied(t, storetest.At(t, s.URL(), ""))
+	}
+	examine(t, config)
+}
+
+// Where the sentinels want a password, everything follows them to a new master, as the user that the page names. Whoever
+// has none hears which setting to see to.
+func TestSentinelsWantAPassword(t *testing.T) {
+	t.Parallel()
+	w := guard(t, "guarded", 1)
+	rule := []any{"ACL", "SETUSER"}
+	for _, word := range strings.Fields(guestRule(t)) {
+		rule = append(rule, word)
+	}
+	var clients []*redis.Client
+	for _, sentinel := range w.sentinels {
+		client := redis.NewClient(&redis.Options{Addr: sentinel.Addr(), Password: "guarded", Protocol: 2, MaxRetries: -1, DisableIdentity: true})
+		t.Cleanup(func() { client.Close() })
+		if err := client.Do(t.Context(), rule...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, client)
+	}
+	dir := t.TempDir()
+	guest := w.config("", 1)
+	guest.SentinelUsername, guest.SentinelPasswordFile = "bellhop", write(t, filepath.Join(dir, "guest"), "PASSWORD\n")
+	full := guest
+	full.SentinelUsername, full.SentinelPasswordFile = "", write(t, filepath.Join(dir, "guarded"), "guarded\n")
+
+	for name, change := range map[string]func(*notify.Config){
+		"no password":      func(c *notify.Config) { c.SentinelUsername, c.SentinelPasswordFile = "", "" },
+		"another password": func(c *notify.Config) { c.SentinelUsername = "" },
+		"no such user":     func(c *notify.Config) { c.SentinelUsername = "nobody" },
+	} {
+		wrong := guest
+		change(&wrong)
+		if err := open(t, wrong).Check(t.Context()); !notify.SentinelsRefuse(err) || notify.Refused(err) || !strings.Contains(daemon.Remedy(err), "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := open(t, full).Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	hearing := open(t, guest)
+	stop := storetest.Run(t, func(ctx context.Context) error { hearing.Hear(ctx, func(notify.Event) {}); return nil })
+	for _, client := range clients {
+		storetest.Eventually(t, "it listens to each sentinel", func() bool {
+			all, err := client.ClientList(t.Context()).Result()
+			return err == nil && slices.ContainsFunc(strings.Split(all, "\n"), func(one string) bool {
+				return strings.Contains(one, " user=bellhop ") && strings.Contains(one, " sub=1 ") // go-redis listens to more
+			})
+		})
+	}
+	stop()
+	w.endure(t, guest, func() {
+		if err := w.ask(t, w.sentinels[0]).Failover(t.Context(), "main").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}, func() {})
+}
+
+// guestRule returns the rule of a user of sentinels that the page names.
+func guestRule(t *testing.T) string {
+	t.Helper()
+	for _, line := range pagestest.Lines(t, "../../../../../daemon/README.md", "High availability") {
+		if rule, ok := strings.CutPrefix(line, "ACL SETUSER "); ok {
+			return rule
+		}
+	}
+	t.Fatal("the page names no rule for the user of the sentinels")
+	return ""
+}

@@ -1,0 +1,161 @@
+package failover_test
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// resumed is the bound: from when the sentinels tell of a new master until messages are delivered.
+const resumed = 2 * time.Second
+
+// A watched is a master and its replicas, watched by three sentinels.
+type watched struct {
+	master    *redisserver.Server
+	replicas  []*redisserver.Server
+	sentinels []*redisserver.Server
+	password  string          // of the sentinels; empty: they want none
+	switched  <-chan struct{} // a sentinel told of a new master
+}
+
+// watch starts a master, replicas and sentinels.
+func watch(t *testing.T, replicas int, args ...string) *watched {
+	t.Helper()
+	return guard(t, "", replicas, args...)
+}
+
+// guard does, with sentinels that want a password.
+func guard(t *testing.T, password string, replicas int, args ...string) *watched {
+	t.Helper()
+	w := &watched{password: password, master: storetest.Server(t, append(args, "--appendonly", "yes")...)}
+	for range replicas {
+		replica, err := w.master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir(), Args: append(args, "--appendonly", "yes")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(replica.Stop)
+		w.replicas = append(w.replicas, replica)
+	}
+	for range 3 {
+		sentinel, err := redisserver.Sentinel(t.Context(), redisserver.Options{Dir: t.TempDir(), Args: []string{"--requirepass", password}}, redisserver.Watch{
+			Name: "main", Master: w.master, Quorum: 2, DownAfter: time.Second,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(sentinel.Stop)
+		w.sentinels = append(w.sentinels, sentinel)
+	}
+	w.agree(t)
+	return w
+}
+
+// ask returns a client of a sentinel.
+func (w *watched) ask(t *testing.T, sentinel *redisserver.Server) *redis.SentinelClient {
+	t.Helper()
+	client := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr(), Password: w.password, MaxRetries: -1, DisableIdentity: true})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// agree waits until all sentinels know each other and all replicas, and listens to them.
+func (w *watched) agree(t *testing.T) {
+	t.Helper()
+	switched := make(chan struct{}, 3)
+	for _, sentinel := range w.sentinels {
+		client := w.ask(t, sentinel)
+		storetest.Eventually(t, "the sentinels know all", func() bool {
+			others, err := client.Sentinels(t.Context(), "main").Result()
+			if err != nil || len(others) != 2 {
+				return false
+			}
+			known, err := client.Replicas(t.Context(), "main").Result()
+			return err == nil && len(known) == len(w.replicas)
+		})
+		sub := client.Subscribe(t.Context(), "+switch-master")
+		storetest.Run(t, func(ctx context.Context) error {
+			defer sub.Close()
+			if _, err := sub.ReceiveMessage(ctx); err == nil {
+				switched <- struct{}{}
+			}
+			return nil
+		})
+	}
+	w.switched = switched
+}
+
+// config returns how Bellhop uses the master.
+func (w *watched) config(prefix string, replicas int) notify.Config {
+	var urls []string
+	for _, sentinel := range w.sentinels {
+		urls = append(urls, sentinel.URL())
+	}
+	return notify.Config{URL: strings.Join(urls, ","), Master: "main", Prefix: prefix, WaitReplicas: replicas}
+}
+
+// endure plays everything while a master is replaced, and mended when messages
+// are delivered again. It checks that nothing that was acknowledged is lost, and
+// how long it takes. c is how Bellhop uses it.
+func (w *watched) endure(t *testing.T, c notify.Config, replace, mend func()) {
+	t.Helper()
+	l := newLedger()
+	stop := play(t, c, l)
+	wake := rest(t, c)
+	replace()
+	storetest.Receive(t, "a sentinel tells of a new master", w.switched)
+	l.mark()
+	l.after(t, resumed)
+	mend()
+	before := l.promises()
+	storetest.Eventually(t, "publishes are acknowledged again", func() bool { return l.promises() > before+500 })
+	wake()
+	stop()
+	l.check(t)
+}
+
+// The master is killed.
+func TestSentinelKillMaster(t *testing.T) {
+	t.Parallel()
+	w := watch(t, 2)
+	w.endure(t, w.config("", 1), w.master.Kill, func() {})
+}
+
+// The operator has the master replaced, by its only replica.
+func TestSentinelPlannedFailover(t *testing.T) {
+	t.Parallel()
+	w := watch(t, 1)
+	w.endure(t, w.config("", 1), func() {
+		if err := w.ask(t, w.sentinels[0]).Failover(t.Context(), "main").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}, func() {})
+}
+
+// The master hangs, is replaced, and comes back: for a moment there are two. What
+// it holds that the other does not is thrown away, and none of that was acknowledged.
+func TestSentinelSplitBrain(t *testing.T) {
+	t.Parallel()
+	w := watch(t, 2, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "1")
+	w.endure(t, w.config("", 1), func() {
+		if err := w.master.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}, func() {
+		if err := w.master.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		client := connect(t, w.master)
+		storetest.Eventually(t, "the former master is a replica of the new one", func() bool {
+			info, err := client.Info(t.Context(), "replication").Result()
+			return err == nil && strings.Contains(info, "role:slave") && strings.Contains(info, "master_link_status:up")
+		})
+	})
+}

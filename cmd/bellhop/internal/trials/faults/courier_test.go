@@ -1,0 +1,192 @@
+package faults_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// carrying is a client that knows nothing but NATS.
+type carrying struct {
+	*actor
+	*dice
+	conn *nats.Conn
+}
+
+// carry publishes, claims and is delivered to over NATS until ctx ends.
+func (a *actor) carry(ctx context.Context) error {
+	conn, err := nats.Connect(os.Getenv("FAULTS_NATS"), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true),
+		nats.ReconnectWait(100*time.Millisecond), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	c := &carrying{actor: a, dice: newDice(a.random), conn: conn}
+	if _, err := conn.QueueSubscribe("bellhop.deliver."+deliveredTopic, "couriers", c.deliver); err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	all.Go(func() { c.publishAll(c.publishing) })
+	for range 2 {
+		all.Go(func() { c.claimAll(ctx) })
+	}
+	say("ready")
+	all.Wait()
+	return conn.Drain()
+}
+
+// deliver handles a message that a daemon sends, which claimed it and keeps its lease.
+func (c *carrying) deliver(m *nats.Msg) {
+	r, err := received(m)
+	if err != nil {
+		logger().Error("unreadable", "error", err)
+		return
+	}
+	r.Op, r.Target = history.Handle, "the daemon that carries"
+	op := c.Call(r)
+	answer, phase := "+ACK", history.OK
+	switch n := c.roll(100); {
+	case n < 5:
+		answer, phase = `-NAK {"delay":"50ms"}`, history.No
+	case n < 7:
+		answer, phase = "+TERM", history.No
+	case n < 8: // says nothing
+		op.End(history.Unknown, history.Record{})
+		return
+	}
+	op.End(phase, history.Record{})
+	if err := m.Respond([]byte(answer)); err != nil {
+		logger().Warn("cannot answer", "error", err)
+	}
+}
+
+// received returns what is recorded of a message that was claimed.
+func received(m *nats.Msg) (history.Record, error) {
+	due, err := time.Parse(time.RFC3339, m.Header.Get("ce-time"))
+	until, bad := time.Parse(time.RFC3339, m.Header.Get("Bellhop-Lease-Until"))
+	attempt, worse := strconv.Atoi(m.Header.Get("Bellhop-Attempt"))
+	return history.Record{
+		Topic: m.Header.Get("ce-type"), ID: m.Header.Get("ce-id"), Due: due.UnixMilli(), Attempt: attempt,
+		Receipt: until.UnixMicro(), Lease: lease.Milliseconds(),
+	}, errors.Join(err, bad, worse)
+}
+
+// ask makes a request, and tells how it ended.
+func (c *carrying) ask(m *nats.Msg) (*nats.Msg, history.Phase, error) {
+	answer, err := c.conn.RequestMsg(m, callTimeout)
+	if err != nil {
+		return nil, history.Unknown, err
+	}
+	code := answer.Header.Get(micro.ErrorCodeHeader)
+	switch {
+	case code == "":
+		return answer, history.OK, nil
+	case code < "500":
+		return answer, history.No, fmt.Errorf("%s: %s", code, answer.Header.Get(micro.ErrorHeader))
+	}
+	return answer, history.Unknown, fmt.Errorf("%s: %s", code, answer.Header.Get(micro.ErrorHeader))
+}
+
+// publishAll publishes one message after the other.
+func (c *carrying) publishAll(ctx context.Context) {
+	for n := 1; ctx.Err() == nil; n++ {
+		m := notify.Message{Topic: []string{deliveredTopic, askedTopic}[c.roll(2)], ID: fmt.Sprintf("%s-%d", c.process, n)}
+		request := nats.NewMsg("bellhop.publish." + m.Topic)
+		if m.Broadcast = c.roll(3) == 0; m.Broadcast {
+			m.Topic = broadcastTopics[1]
+			request.Subject = "bellhop.publish-broadcast." + m.Topic
+		}
+		request.Data = []byte("x")[n%2:]
+		request.Header.Set("Bellhop-Id", m.ID)
+		request.Header.Set("Bellhop-Delay", fmt.Sprintf("%dms", c.roll(500)))
+		op := c.calls(m)
+		answer, phase, err := c.ask(request)
+		var told api.Publication
+		if phase == history.OK {
+			err = json.Unmarshal(answer.Data, &told)
+		}
+		op.End(phase, history.Record{Due: dueOf(told.Due), Error: text(err)})
+		rest(ctx, time.Duration(c.roll(60))*time.Millisecond)
+	}
+}
+
+// mostAsked is how many messages a request claims at the most.
+const mostAsked = 5
+
+// claimAll claims and settles, without a rest while it is behind.
+func (c *carrying) claimAll(ctx context.Context) {
+	for ctx.Err() == nil {
+		got := c.claim()
+		for _, m := range got {
+			c.settle(m)
+		}
+		if len(got) < mostAsked {
+			rest(ctx, time.Duration(c.roll(100))*time.Millisecond)
+		}
+	}
+}
+
+// claim makes one request to claim, which several messages answer.
+func (c *carrying) claim() (got []*nats.Msg) {
+	op := c.Call(history.Record{Op: history.Claim, Topic: askedTopic, Lease: lease.Milliseconds()})
+	end := func(phase history.Phase, err error) []*nats.Msg {
+		op.End(phase, history.Record{Count: len(got), Error: text(err)})
+		return got
+	}
+	inbox := c.conn.NewInbox()
+	answers, err := c.conn.SubscribeSync(inbox)
+	if err != nil {
+		return end(history.No, err)
+	}
+	defer answers.Unsubscribe() //nolint:errcheck // it ends with the connection
+	if err := c.conn.PublishRequest("bellhop.claim."+askedTopic, inbox, fmt.Appendf(nil, `{"max":%d}`, mostAsked)); err != nil {
+		return end(history.Unknown, err)
+	}
+	for {
+		m, err := answers.NextMsg(callTimeout)
+		if err != nil {
+			return end(history.Unknown, err)
+		}
+		if m.Header.Get("Status") == "204" {
+			return end(history.OK, nil)
+		}
+		r, err := received(m)
+		if err != nil || m.Header.Get(micro.ErrorCodeHeader) != "" {
+			return end(history.Unknown, errors.Join(err, errors.New(m.Header.Get(micro.ErrorHeader))))
+		}
+		op.Took(r)
+		got = append(got, m)
+	}
+}
+
+// settle answers a message that was claimed.
+func (c *carrying) settle(m *nats.Msg) {
+	r, err := received(m)
+	if err != nil {
+		return // it was read before
+	}
+	op, answer := history.Ack, "+ACK"
+	switch n := c.roll(100); {
+	case n < 5:
+		op, answer = history.Nack, `-NAK {"delay":"50ms"}`
+	case n < 7:
+		op, answer = history.Bury, "+TERM"
+	case n < 9: // forgets it
+		return
+	}
+	call := c.Call(history.Record{Op: op, Topic: r.Topic, ID: r.ID, Receipt: r.Receipt})
+	_, phase, err := c.ask(&nats.Msg{Subject: m.Reply, Data: []byte(answer)})
+	call.End(phase, history.Record{Error: text(err)})
+}

@@ -1,0 +1,196 @@
+package faults_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/notify/servers/child"
+)
+
+// A fault is something that goes wrong.
+type fault struct {
+	name    string
+	targets []string // what it may be made to
+
+	begin beginning
+
+	least, most time.Duration // how long it lasts
+}
+
+// A beginning makes a fault, which is planned to last for a while, and returns what heals it.
+type beginning func(ctx context.Context, w *world, v *victim, lasts time.Duration) (healing, error)
+
+type healing func(context.Context) error
+
+// A victim is what a fault is made to.
+type victim struct {
+	role   string  // carrier, worker-1, redis
+	member *member // nil for Redis
+	links  []*link // to Redis; of the bridge to NATS, of clients to the daemons or NATS
+	epoch  int64   // of the carrier
+
+	begun, healed history.Record // what the history is told of the fault besides
+}
+
+// id is how the history calls it.
+func (v victim) id() string {
+	if v.member == nil {
+		return v.role
+	}
+	return v.member.id()
+}
+
+// Whom faults may hit. The bridge is the carrier's daemon with its way to NATS.
+var (
+	crew      = []string{"carrier", "standby", "publisher-1", "worker-1", "listener-1", "web-1", "courier-1"}
+	everybody = append([]string{"redis", "nats"}, crew...)
+	linked    = append([]string{"bridge"}, crew...)
+)
+
+// faults are all that are made, in the order of the report.
+var faults = slices.Concat(crewFaults, redisFaults, rightsFaults, machineFaults, crashFaults, replicaFaults)
+
+// crewFaults are made to processes and links.
+var crewFaults = []fault{
+	{"kill -9", everybody, kill, 100 * time.Millisecond, 1500 * time.Millisecond},
+	{"SIGSTOP", everybody, pause, 200 * time.Millisecond, 2500 * time.Millisecond},
+	{"SIGTERM", crew, term, 100 * time.Millisecond, 1500 * time.Millisecond},
+	{"cut", linked, onLinks(cut), 200 * time.Millisecond, 4 * time.Second},
+	{"requests cut", linked, onLinks(cutRequests), 200 * time.Millisecond, 4 * time.Second},
+	{"replies cut", linked, onLinks(cutReplies), 200 * time.Millisecond, 4 * time.Second},
+	{"200 ms each way", linked, onLinks(slow), 500 * time.Millisecond, 2 * time.Second},
+	{"reset in a reply", linked, onLinks(breakReply), 50 * time.Millisecond, 500 * time.Millisecond},
+}
+
+// victim finds out who has a role at present.
+func (w *world) victim(ctx context.Context, role string) (v victim, err error) {
+	v.role = role
+	switch role {
+	case "redis":
+	case "nats":
+		v.member = w.nats
+	case "carrier":
+		v.member, v.epoch, err = w.carrier(ctx)
+	case "bridge":
+		v.member, _, err = w.carrier(ctx)
+	case "standby":
+		carries, _, fault := w.carrier(ctx)
+		v.member, err = w.crew[0], fault
+		if v.member == carries {
+			v.member = w.crew[1]
+		}
+	default:
+		v.member = w.member(role)
+	}
+	for _, server := range serversOf(role) {
+		if err == nil && v.member != nil && v.member.links[server] != nil {
+			v.links = append(v.links, v.member.links[server])
+		}
+	}
+	return v, err
+}
+
+// seize finds out who has a role, and has it to itself until free is called: no
+// two faults are made to one process.
+func (w *world) seize(ctx context.Context, role string) (v victim, free func(), err error) {
+	fault := until(role+" has no other fault", func() bool {
+		if v, err = w.victim(ctx, role); err != nil {
+			return true
+		}
+		lock, _ := w.busy.LoadOrStore(cmp.Or(v.member, &member{}).name, new(sync.Mutex))
+		free = lock.(*sync.Mutex).Unlock
+		return lock.(*sync.Mutex).TryLock()
+	})
+	return v, free, errors.Join(err, fault)
+}
+
+// serversOf returns the servers of a role, to which its links may be cut.
+func serversOf(role string) []string {
+	switch role {
+	case "redis", "nats":
+		return nil
+	case "bridge", "courier-1":
+		return []string{"nats"}
+	case "web-1":
+		return []string{"daemon-1", "daemon-2"}
+	}
+	return []string{"redis"}
+}
+
+// kill is kill -9, and a new start.
+func kill(_ context.Context, w *world, v *victim, _ time.Duration) (healing, error) {
+	if v.member == nil {
+		w.redis.Kill()
+		return w.restartRedis, nil
+	}
+	v.member.kill(v.epoch)
+	return v.member.again, nil
+}
+
+// restartRedis starts Redis again with its append-only file.
+func (w *world) restartRedis(ctx context.Context) (err error) {
+	if w.redis, err = w.redis.Restart(ctx); err != nil {
+		return err
+	}
+	return w.ask(ctx, "CONFIG SET appendfsync "+w.fsync)
+}
+
+// term is SIGTERM, and a new start.
+func term(_ context.Context, _ *world, v *victim, _ time.Duration) (healing, error) {
+	return v.member.again, v.member.term(v.epoch)
+}
+
+// pause stops a process, and lets it go on.
+func pause(_ context.Context, w *world, v *victim, _ time.Duration) (healing, error) {
+	var process *child.Process
+	if v.member == nil {
+		process = w.redis.Process
+	} else {
+		process = v.member.running()
+	}
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		return nil, fmt.Errorf("stop %s: %w", v.id(), err)
+	}
+	return func(context.Context) error { return process.Signal(syscall.SIGCONT) }, nil
+}
+
+// onLinks makes a fault of all links of a victim, which are whole again afterwards.
+func onLinks(cut func(k *link, lasts time.Duration)) beginning {
+	return func(_ context.Context, _ *world, v *victim, lasts time.Duration) (healing, error) {
+		for _, k := range v.links {
+			cut(k, lasts)
+		}
+		return func(context.Context) error {
+			for _, k := range v.links {
+				k.requests.open()
+				k.replies.open()
+			}
+			return nil
+		}, nil
+	}
+}
+
+// cut cuts a link without a word. What was sent arrives when it is whole again.
+func cut(k *link, _ time.Duration) {
+	k.requests.hold()
+	k.replies.hold()
+}
+
+func cutRequests(k *link, _ time.Duration) { k.requests.hold() }
+
+func cutReplies(k *link, _ time.Duration) { k.replies.hold() }
+
+func slow(k *link, _ time.Duration) {
+	k.requests.slow(200 * time.Millisecond)
+	k.replies.slow(200 * time.Millisecond)
+}
+
+// breakReply resets a connection in the middle of what the server sends.
+func breakReply(k *link, lasts time.Duration) { k.replies.breakAfter(1 + int(lasts/time.Millisecond)) }

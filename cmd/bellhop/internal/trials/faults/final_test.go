@@ -1,0 +1,162 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// examine looks for what the doctor would repair, at any time.
+func (w *world) examine(ctx context.Context) error {
+	var found []string
+	_, err := repair.Run(ctx, w.store, repair.Options{}, func(f repair.Finding) {
+		found = append(found, f.String())
+	})
+	if err == nil && len(found) > 0 {
+		err = fmt.Errorf("the doctor finds: %s", strings.Join(found, "; "))
+	}
+	return err
+}
+
+// mend has the doctor mend what a right that was taken away left half done: a
+// call that was under way then stopped in the middle of its script.
+func (w *world) mend(ctx context.Context) error {
+	_, err := repair.Run(ctx, w.store, repair.Options{Apply: true}, func(repair.Finding) {})
+	return err
+}
+
+// final reads what Redis holds. Nobody may change it meanwhile.
+func (w *world) final(ctx context.Context) (history.Final, error) {
+	r := &reader{ctx: ctx, client: w.store.Client(), base: w.store.Keys().Base()}
+	f := history.Final{
+		Now: r.now(), Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{}, Dead: map[string]map[string]int64{},
+		Leases: map[string]int64{}, Waiting: map[string]int64{}, Streams: true,
+	}
+	for _, key := range r.keys() {
+		name := strings.TrimPrefix(key, r.base)
+		kind, topic, _ := strings.Cut(name, ":")
+		switch kind {
+		case "schedule":
+			if topic == "" {
+				f.Heads = r.sorted(name)
+			} else {
+				f.Scheduled[topic] = r.sorted(name)
+			}
+		case "ready":
+			if topic == "" {
+				f.ReadySet = r.sorted(name)
+			} else {
+				f.Ready[topic] = r.sorted(name)
+			}
+		case "dead":
+			f.Dead[topic] = r.sorted(name)
+		case "leased":
+			f.Leased = r.sorted(name)
+		case "broadcasts":
+			f.Broadcasts = r.sorted(name)
+		case "expiries":
+			f.Expiries = r.sorted(name)
+		case "messages":
+			f.Records = r.fields(name)
+		case "deaths":
+			f.Deaths = r.fields(name)
+		case "attempts":
+			f.Attempts = r.numbers(name)
+		case "topics":
+			r.counters(&f, name)
+		case "log":
+			f.Logs = append(f.Logs, r.log(topic)...)
+		case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "room", "mark",
+			"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept":
+		default:
+			f.Foreign = append(f.Foreign, name)
+		}
+	}
+	return f, r.err
+}
+
+// A reader reads keys, up to the first error.
+type reader struct {
+	ctx    context.Context
+	client redis.UniversalClient
+	base   string
+	err    error
+}
+
+func got[T any](r *reader, value T, err error) T {
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("read what redis holds: %w", err)
+	}
+	return value
+}
+
+func (r *reader) now() int64 {
+	t, err := r.client.Time(r.ctx).Result()
+	return got(r, t, err).UnixMilli()
+}
+
+func (r *reader) keys() []string {
+	keys, err := r.client.Keys(r.ctx, r.base+"*").Result()
+	slices.Sort(keys)
+	return got(r, keys, err)
+}
+
+func (r *reader) fields(key string) []string {
+	fields, err := r.client.HKeys(r.ctx, r.base+key).Result()
+	return got(r, fields, err)
+}
+
+func (r *reader) numbers(key string) map[string]int64 {
+	all, err := r.client.HGetAll(r.ctx, r.base+key).Result()
+	numbers := make(map[string]int64)
+	for field, text := range got(r, all, err) {
+		numbers[field] = r.number(text)
+	}
+	return numbers
+}
+
+func (r *reader) number(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return got(r, n, err)
+}
+
+// counters sorts what the hash of topics counts; not all that stands there are numbers.
+func (r *reader) counters(f *history.Final, key string) {
+	all, err := r.client.HGetAll(r.ctx, r.base+key).Result()
+	for field, text := range got(r, all, err) {
+		switch topic, what, _ := strings.Cut(field, ":"); what {
+		case "leased":
+			f.Leases[topic] = r.number(text)
+		case "broadcasts":
+			f.Waiting[topic] = r.number(text)
+		}
+	}
+}
+
+func (r *reader) sorted(key string) map[string]int64 {
+	all, err := r.client.ZRangeWithScores(r.ctx, r.base+key, 0, -1).Result()
+	members := make(map[string]int64)
+	for _, z := range got(r, all, err) {
+		members[z.Member.(string)] = int64(z.Score)
+	}
+	return members
+}
+
+// log reads the broadcasts that a topic's log keeps.
+func (r *reader) log(topic string) (entries []history.Entry) {
+	all, err := r.client.XRange(r.ctx, r.base+"log:"+topic, "-", "+").Result()
+	for _, one := range got(r, all, err) {
+		at, err := notify.ParsePosition(one.ID)
+		id, _ := one.Values["id"].(string)
+		entries = append(entries, history.Entry{Topic: topic, ID: id, Position: int64(got(r, at, err))})
+	}
+	return entries
+}

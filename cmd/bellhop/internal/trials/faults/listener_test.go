@@ -1,0 +1,144 @@
+package faults_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// What the processes of a role listen to without a name, and the name that they share.
+var patterns = map[string][]string{"listener": {"news.a", "news.*"}, "web": {"news.*"}}
+
+const shared = "desk"
+
+// namedHands is how many broadcasts a process of that name handles at the same time.
+const namedHands = 4
+
+// fence is what the ids of the last broadcasts of a round begin with.
+const fence = "fence"
+
+// listen listens, with and without a name, until ctx ends.
+func (a *actor) listen(ctx context.Context) error {
+	l := subscribers.NewListener(a.store, subscribers.ListenerOptions{Grace: 2 * lease, Logger: logger()})
+	dice := newDice(a.random)
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var all, started sync.WaitGroup
+	run := func(f func() error) {
+		started.Add(1)
+		all.Go(func() {
+			if err := f(); err != nil {
+				fail(err)
+			}
+		})
+	}
+	for _, pattern := range patterns["listener"] {
+		run(func() error { return a.listenTo(ctx, l, pattern, started.Done) })
+	}
+	run(func() error { return a.listenAs(ctx, l, dice, started.Done) })
+	started.Wait()
+	say("ready")
+	all.Wait()
+	if cause := context.Cause(ctx); cause != context.Canceled { //nolint:errorlint // a failed listener
+		return cause
+	}
+	return nil
+}
+
+// listenTo listens without a name. In a later life it goes on behind what it heard in those before.
+func (a *actor) listenTo(ctx context.Context, l *subscribers.Listener, pattern string, started func()) error {
+	name := a.name + "/" + pattern
+	from := subscribers.FromNow()
+	last, err := a.lastHeard(name)
+	if err != nil {
+		return err
+	}
+	if last > 0 {
+		from = subscribers.After(last)
+	}
+	return l.Listen(ctx, pattern, func(_ context.Context, b *subscribers.Broadcast) error {
+		a.heard(name, b)
+		return nil
+	}, subscribers.ListenOptions{
+		From: from,
+		OnStart: func(at notify.Position) {
+			a.Event(history.Record{Op: history.Listen, Listener: name, Pattern: pattern, Position: int64(at)})
+			started()
+		},
+		OnGap: func(g subscribers.Gap) { a.missed(name, "", g) },
+	})
+}
+
+// heard records what a listener without a name heard.
+func (a *actor) heard(listener string, b *subscribers.Broadcast) {
+	a.hears(listener, "", b).End(history.OK, history.Record{})
+	if strings.HasPrefix(b.ID, fence) {
+		say(listener + " " + b.ID)
+	}
+}
+
+// lastHeard returns the position of what a listener heard last in all its lives, 0 for nothing.
+func (a *actor) lastHeard(name string) (last notify.Position, err error) {
+	paths, err := filepath.Glob(filepath.Join(a.dir, a.name+".*"+history.Suffix))
+	if err != nil {
+		return 0, err
+	}
+	for _, path := range paths {
+		records, err := history.ReadFile(path)
+		if err != nil {
+			return 0, err
+		}
+		for _, r := range records {
+			if r.Listener == name && (r.Op == history.Hear || r.Op == history.Listen) {
+				last = max(last, notify.Position(r.Position))
+			}
+		}
+	}
+	return last, nil
+}
+
+// listenAs listens under the name that all listeners share.
+func (a *actor) listenAs(ctx context.Context, l *subscribers.Listener, dice *dice, started func()) error {
+	name := a.name + "/" + shared
+	return l.Listen(ctx, "news.>", func(ctx context.Context, b *subscribers.Broadcast) (err error) {
+		op := a.hears(name, shared, b)
+		rest(ctx, time.Duration(dice.roll(5))*time.Millisecond)
+		switch {
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+			op.End(history.Unknown, history.Record{Error: text(err)})
+		case dice.roll(20) == 0:
+			err = errNotThisTime
+			op.End(history.No, history.Record{Error: text(err)})
+		default:
+			op.End(history.OK, history.Record{})
+		}
+		return err
+	}, subscribers.ListenOptions{
+		Name: shared, Concurrency: namedHands, Lease: lease, Backoff: quick, MaxAttempts: 1000,
+		OnStart: func(at notify.Position) {
+			a.Event(history.Record{Op: history.Listen, Listener: name, Name: shared, Pattern: "news.>", Position: int64(at), Count: namedHands})
+			started()
+		},
+		OnGap: func(g subscribers.Gap) { a.missed(name, shared, g) },
+	})
+}
+
+// hears records that a listener is handed a broadcast.
+func (a *actor) hears(listener, name string, b *subscribers.Broadcast) *history.Operation {
+	return a.Call(history.Record{
+		Op: history.Hear, Listener: listener, Name: name, Topic: b.Topic, ID: b.ID,
+		Position: int64(b.Position), Due: b.Due.UnixMilli(), Attempt: b.Attempt,
+	})
+}
+
+// missed records that a listener was told of a gap.
+func (a *actor) missed(listener, name string, g subscribers.Gap) {
+	a.Event(history.Record{Op: history.Gap, Listener: listener, Name: name, Topic: g.Topic, Was: int64(g.After), Position: int64(g.UpTo)})
+}

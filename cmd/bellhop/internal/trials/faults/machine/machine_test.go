@@ -1,0 +1,255 @@
+package machine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/machine"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func TestMain(m *testing.M) {
+	logging.Disable()
+	goleak.VerifyTestMain(m)
+}
+
+const disk = 16 << 20 // bytes
+
+// start starts a machine and a redis-server on it.
+func start(t *testing.T, args ...string) (*machine.Machine, *redisserver.Server) {
+	t.Helper()
+	dir := t.TempDir()
+	library, err := machine.Build(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := machine.New(t.Context(), dir, library, disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	s, err := redisserver.Start(t.Context(), m.Options(redisserver.Options{Args: append([]string{"--appendonly", "yes"}, args...)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Stop() })
+	return m, s
+}
+
+func restart(t *testing.T, s *redisserver.Server) *redisserver.Server {
+	t.Helper()
+	again, err := s.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	return again
+}
+
+func connect(t *testing.T, s *redisserver.Server) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, PoolSize: 1})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// The clock moves by what it is set to, for TIME, in scripts and where keys
+// expire, while the server runs and after it was started again.
+func TestSetClock(t *testing.T) {
+	m, s := start(t)
+	client := connect(t, s)
+	for _, ahead := range []time.Duration{0, 5 * time.Minute, -3 * time.Minute, 1500 * time.Millisecond, 0} {
+		if err := m.SetClock(ahead); err != nil {
+			t.Fatal(err)
+		}
+		before := time.Now()
+		direct, err := client.Time(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		inside, err := client.Eval(t.Context(), "local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000)", nil).Int64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := time.Now()
+		for _, told := range []time.Time{direct, time.UnixMilli(inside)} {
+			if told.Before(before.Add(ahead-time.Millisecond)) || told.After(after.Add(ahead)) {
+				t.Errorf("with a clock that is %v ahead Redis tells %v, the machine %v to %v", ahead, told, before, after)
+			}
+		}
+	}
+}
+
+func TestClockExpiresKeys(t *testing.T) {
+	m, s := start(t)
+	client := connect(t, s)
+	if err := client.Set(t.Context(), "k", "v", time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.SetClock(2 * time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Get(t.Context(), "k").Err(); !errors.Is(err, redis.Nil) {
+		t.Errorf("a minute after its end the key is answered with the error %v", err)
+	}
+	s.Stop()
+	s = restart(t, s)
+	now, err := connect(t, s).Time(t.Context()).Result()
+	if ahead := time.Until(now); err != nil || ahead < time.Minute || ahead > 2*time.Minute {
+		t.Errorf("after a new start the clock is %v ahead, error %v", ahead, err)
+	}
+}
+
+// With appendfsync always a power cut loses nothing that was acknowledged, also
+// while the file is rewritten.
+func TestPowerCutWithAlways(t *testing.T) {
+	m, s := start(t, "--appendfsync", "always")
+	total := 0
+	for round := range 3 {
+		client := connect(t, s)
+		total += write(t, client, total, 300, func() {
+			if err := client.BgRewriteAOF(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if _, err := m.PowerCut(s); err != nil {
+			t.Fatal(err)
+		}
+		s = restart(t, s)
+		if got := size(t, connect(t, s)); got != total {
+			t.Fatalf("after power cut %d there are %d of %d keys", round+1, got, total)
+		}
+	}
+}
+
+// With everysec it loses what was acknowledged since the last synchronisation,
+// and no more; kill -9 alone loses nothing.
+func TestPowerCutWithEverysec(t *testing.T) {
+	m, s := start(t, "--appendfsync", "everysec")
+	client := connect(t, s)
+	synced := write(t, client, 0, 100, func() {})
+	storetest.Eventually(t, "all is synchronised", m.AllSynced)
+	s.Kill()
+	s = restart(t, s)
+	if got := size(t, connect(t, s)); got != synced {
+		t.Fatalf("after kill -9 there are %d of %d keys", got, synced)
+	}
+	client = connect(t, s)
+	lost := int64(0)
+	total := synced
+	storetest.Eventually(t, "a power cut loses something", func() bool {
+		total += write(t, client, total, 20, func() {})
+		var err error
+		if lost, err = m.PowerCut(s); err != nil {
+			t.Fatal(err)
+		}
+		s = restart(t, s)
+		client = connect(t, s)
+		return lost > 0
+	})
+	if got := size(t, client); got < synced || got >= total {
+		t.Errorf("after a power cut that lost %d bytes there are %d keys, want %d at the least and less than %d", lost, got, synced, total)
+	}
+}
+
+// On a full disk a Redis with everysec refuses writes, and goes on when there is room again.
+func TestFullDiskWithEverysec(t *testing.T) {
+	m, s := start(t, "--appendfsync", "everysec")
+	client := connect(t, s)
+	written := write(t, client, 0, 10, func() {})
+	if err := m.FillDisk(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "writes are refused", func() bool {
+		err := client.Set(t.Context(), fmt.Sprint(written), strings.Repeat("x", 1000), 0).Err()
+		if err == nil {
+			written++
+		}
+		return redis.HasErrorPrefix(err, "MISCONF")
+	})
+	if got := size(t, client); got != written {
+		t.Errorf("there are %d of %d keys", got, written)
+	}
+	if err := m.FreeDisk(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "writes are taken again", func() bool { return client.Set(t.Context(), "again", "x", 0).Err() == nil })
+	s.Stop()
+	s = restart(t, s)
+	if got := size(t, connect(t, s)); got != written+1 {
+		t.Errorf("after a new start there are %d of %d keys", got, written+1)
+	}
+}
+
+// On a full disk a Redis with always ends itself; what it had acknowledged is there when it is started again.
+func TestFullDiskWithAlways(t *testing.T) {
+	m, s := start(t, "--appendfsync", "always")
+	client := connect(t, s)
+	written := write(t, client, 0, 10, func() {})
+	if err := m.FillDisk(); err != nil {
+		t.Fatal(err)
+	}
+	for client.Set(t.Context(), fmt.Sprint(written), strings.Repeat("x", 1000), 0).Err() == nil {
+		written++
+	}
+	storetest.Receive(t, "Redis ends itself", s.Done())
+	if err := m.FreeDisk(); err != nil {
+		t.Fatal(err)
+	}
+	s = restart(t, s)
+	if got := size(t, connect(t, s)); got != written {
+		t.Errorf("after a new start there are %d of %d keys", got, written)
+	}
+}
+
+// The disk is seen by Redis alone, and ends with the machine.
+func TestDiskIsOfItsOwn(t *testing.T) {
+	m, s := start(t)
+	inside, err := os.ReadDir(m.Disk())
+	if err != nil || len(inside) == 0 {
+		t.Fatalf("on the disk: %v, error %v", inside, err)
+	}
+	outside, err := os.ReadDir(m.Data())
+	if err != nil || len(outside) > 0 {
+		t.Errorf("outside: %v, error %v", outside, err)
+	}
+	s.Stop()
+	m.Close()
+	if _, err := os.Stat(filepath.Join(m.Disk(), inside[0].Name())); err == nil {
+		t.Error("the disk is still there")
+	}
+}
+
+// write writes keys from a number on, calling between in the middle, and returns how many.
+func write(t *testing.T, client *redis.Client, from, n int, between func()) int {
+	t.Helper()
+	for i := range n {
+		if i == n/2 {
+			between()
+		}
+		if err := client.Set(context.Background(), fmt.Sprint(from+i), "x", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+func size(t *testing.T, client *redis.Client) int {
+	t.Helper()
+	n, err := client.DBSize(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}

@@ -1,0 +1,142 @@
+package faults_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/machine"
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// What make faults chooses.
+var (
+	roundsFlag     = flag.Int("faults.rounds", 0, "random rounds to run")
+	seedFlag       = flag.Uint64("faults.seed", 0, "seed of the first round, those that follow count on; 0: a random one")
+	parallelFlag   = flag.Int("faults.parallel", 3, "rounds at the same time")
+	togetherFlag   = flag.Int("faults.together", 6, "faults that a round of TestEachFault makes, one after the other")
+	replicatedFlag = flag.Bool("faults.replicated", false, "let TestEachFault replace the master of a replicated Redis, too")
+	takeoversFlag  = flag.Int("faults.takeovers", 0, "takeovers of each kind to measure")
+	slackFlag      = flag.Duration("faults.slack", 2*time.Second, "what a busy machine may add to the bounds that are stated")
+	onlyFlag       = flag.String("faults.only", "", "make only faults that hold this, such as SIGSTOP, or cut carrier; a seed makes another plan then")
+	keepFlag       = flag.String("faults.keep", "", "folder for the histories, which are kept; else only those of a violation are")
+)
+
+// What is built for these tests: the program, and what Redis's machine needs.
+var bellhop, library string
+
+// The test binary is also the processes that publish, work and listen:
+// FAULTS_ROLE says which.
+func TestMain(m *testing.M) {
+	logging.Disable() // of go-redis, which tells of every connection that is broken
+	role := os.Getenv("FAULTS_ROLE")
+	var err error
+	code := 0
+	if role != "" {
+		err = play(role)
+	} else {
+		code, err = run(m)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// run runs the tests with the program built.
+func run(m *testing.M) (int, error) {
+	flag.Parse()
+	if testing.Short() {
+		return m.Run(), nil
+	}
+	dir, err := os.MkdirTemp("", "bellhop-faults-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	bellhop = filepath.Join(dir, "bellhop")
+	out, err := exec.Command("go", "build", "-o", bellhop, "github.com/bellhopd/bellhop/cmd/bellhop").CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("build bellhop: %w: %s", err, out)
+	}
+	if library, err = machine.Build(context.Background(), dir); err != nil {
+		return 0, err
+	}
+	if code := m.Run(); code != 0 {
+		return code, nil
+	}
+	return 0, goleak.Find(goleak.IgnoreAnyFunction("github.com/bellhopd/bellhop/notify/servers/child.Start.func1"))
+}
+
+// An actor is a process in a role.
+type actor struct {
+	*history.Log
+	store   *notify.Store
+	dir     string // of the histories
+	name    string // worker-1
+	process string // worker-1.1, in its first life
+	random  uint64 // seed of what it does
+
+	publishing context.Context // until SIGUSR1
+}
+
+// play is what the test binary does in a role, until SIGTERM.
+func play(role string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	publishing, enough := signal.NotifyContext(ctx, syscall.SIGUSR1)
+	defer enough()
+	if role == "nats" {
+		return playNATS(ctx)
+	}
+	replicas, err := strconv.Atoi(os.Getenv("FAULTS_REPLICAS"))
+	if err != nil {
+		return err
+	}
+	store, err := notify.Open(notify.Config{URL: os.Getenv("FAULTS_REDIS"), Master: os.Getenv("FAULTS_MASTER"), WaitReplicas: replicas})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	a := &actor{publishing: publishing, store: store, dir: os.Getenv("FAULTS_DIR"), name: os.Getenv("FAULTS_NAME"), process: os.Getenv("FAULTS_PROCESS")}
+	if a.Log, err = history.Open(filepath.Join(a.dir, a.process+history.Suffix), a.process); err != nil {
+		return err
+	}
+	if a.random, err = strconv.ParseUint(os.Getenv("FAULTS_SEED"), 10, 64); err != nil {
+		return err
+	}
+	roles := map[string]func(context.Context) error{
+		"publisher": a.publish, "worker": a.work, "listener": a.listen, "web": a.browse, "courier": a.carry,
+	}
+	if err := roles[role](ctx); err != nil {
+		return err
+	}
+	return a.Close()
+}
+
+// say tells the test something.
+func say(what string) { fmt.Println(sign + what) }
+
+// sign is what a line begins with that is for the test, and not for the log.
+const sign = "faults: "
+
+// rest waits for a while, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

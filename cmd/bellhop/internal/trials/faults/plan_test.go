@@ -1,0 +1,221 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+)
+
+// A plan is what a seed fixes of a round.
+type plan struct {
+	Seed  uint64
+	Fsync string // always or everysec
+	Steps []step
+
+	Replicated bool // Redis is a master and its replica
+}
+
+// A step is one fault.
+type step struct {
+	Fault  int // in faults
+	Target string
+	At     time.Duration // after all work
+	For    time.Duration
+}
+
+// String returns the plan as it is printed.
+func (p plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "SEED=%d appendfsync %s", p.Seed, p.Fsync)
+	if p.Replicated {
+		b.WriteString(", replicated")
+	}
+	for _, s := range p.Steps {
+		fmt.Fprintf(&b, "; %s at %v for %v", s.kind(), s.At, s.For)
+	}
+	return b.String()
+}
+
+// kind is how the history and the report call a fault.
+func (s step) kind() string { return faults[s.Fault].name + " " + roleOf(s.Target) }
+
+// roleOf returns the role of a target: that of worker-1 is worker.
+func roleOf(target string) string {
+	role, _, _ := strings.Cut(target, "-")
+	return role
+}
+
+const (
+	warm = 400 * time.Millisecond // of load before the first fault
+	cool = 300 * time.Millisecond // and behind the last one
+)
+
+// mostSteps is how many faults a random plan makes.
+const mostSteps = 3
+
+// allSteps returns every fault made to everyone, of those that -faults.only names.
+func allSteps() (all []step) {
+	for i, f := range faults {
+		for _, target := range f.targets {
+			if s := (step{Fault: i, Target: target, For: (f.least + f.most) / 2}); strings.Contains(s.kind(), *onlyFlag) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// replicated tells whether a fault needs a Redis that has a replica.
+func (s step) replicated() bool {
+	return slices.ContainsFunc(replicaFaults, func(f fault) bool { return f.name == faults[s.Fault].name })
+}
+
+// withRedis tells whether a fault hits Redis together with its target.
+func (s step) withRedis() bool {
+	return slices.ContainsFunc(crashFaults, func(f fault) bool { return f.name == faults[s.Fault].name })
+}
+
+// refuses tells whether a fault has Redis refuse commands of a script.
+func (s step) refuses() bool {
+	return slices.ContainsFunc(rightsFaults, func(f fault) bool { return f.name == faults[s.Fault].name })
+}
+
+// besides tells whether a fault can be made to the crew of a replicated world.
+func (s step) besides() bool {
+	return slices.Contains(beside, faults[s.Fault].name) && slices.Contains(crew, s.Target)
+}
+
+// those returns the steps of which something holds.
+func those(steps []step, holds func(step) bool) (some []step) {
+	for _, s := range steps {
+		if holds(s) {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+// replicatedShare is how many plans there are to one with a replicated Redis.
+const replicatedShare = 12
+
+// newPlan makes the plan of a seed, of some faults: mostly of those of a Redis that is alone.
+func newPlan(seed uint64, choices []step) plan {
+	rnd := rand.New(rand.NewPCG(seed, 1)) // beside that of randomPlan
+	alone := those(choices, func(s step) bool { return !s.replicated() })
+	takeovers := those(choices, step.replicated)
+	rare := rnd.IntN(replicatedShare) == 0
+	if len(takeovers) == 0 || len(alone) > 0 && !rare {
+		return randomPlan(seed, alone)
+	}
+	first := takeovers[rnd.IntN(len(takeovers))]
+	first.At, first.For = warm, between(rnd, faults[first.Fault].least, faults[first.Fault].most)
+	p := randomPlan(seed, append(those(alone, step.besides), first))
+	p.Replicated = true
+	p.Steps = append([]step{first}, those(p.Steps[1:], step.besides)...)
+	return p
+}
+
+// randomPlan makes the plan of a seed, of faults that can be made to one world.
+func randomPlan(seed uint64, choices []step) plan {
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	p := plan{Seed: seed, Fsync: []string{"always", "everysec"}[rnd.IntN(2)]}
+	at := warm
+	busy := make(map[string]time.Duration) // until when a target has a fault
+	for range 1 + rnd.IntN(mostSteps) {
+		s := choices[rnd.IntN(len(choices))]
+		s.For = between(rnd, faults[s.Fault].least, faults[s.Fault].most)
+		s.At = max(at, busy[s.Target])
+		busy[s.Target] = s.At + s.For + cool
+		p.Steps = append(p.Steps, s)
+		at = s.At + between(rnd, 0, s.For+cool) // they may overlap
+	}
+	return p
+}
+
+// fixedPlans are rounds that make every fault to everyone once; those of a
+// replicated Redis, which take half a minute, only where that is asked for.
+func fixedPlans() (plans []plan) {
+	steps := those(allSteps(), func(s step) bool { return !s.replicated() })
+	rand.New(rand.NewPCG(0, 0)).Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	for some := range slices.Chunk(steps, *togetherFlag) {
+		plans = append(plans, fixedPlan(len(plans), some))
+	}
+	if !*replicatedFlag {
+		return plans
+	}
+	for some := range slices.Chunk(those(allSteps(), step.replicated), *togetherFlag) {
+		p := fixedPlan(len(plans), some)
+		p.Replicated = true
+		plans = append(plans, p)
+	}
+	return plans
+}
+
+// fixedPlan is a round of faults, one after the other.
+func fixedPlan(number int, some []step) plan {
+	p := plan{Seed: uint64(number), Fsync: []string{"always", "everysec"}[number%2], Steps: some}
+	at := warm
+	for i := range some {
+		some[i].At = at
+		at += some[i].For + cool
+	}
+	return p
+}
+
+func between(rnd *rand.Rand, least, most time.Duration) time.Duration {
+	return (least + time.Duration(rnd.Int64N(int64(most-least)+1))).Round(time.Millisecond)
+}
+
+// carryOut makes all faults and heals them.
+func (p plan) carryOut(ctx context.Context, w *world) error {
+	begun := time.Now()
+	var all sync.WaitGroup
+	errs := make(chan error, len(p.Steps))
+	for _, s := range p.Steps {
+		all.Go(func() {
+			rest(ctx, time.Until(begun.Add(s.At)))
+			if err := s.carryOut(ctx, w); err != nil {
+				errs <- fmt.Errorf("%s: %w", s.kind(), err)
+			}
+		})
+	}
+	all.Wait()
+	rest(ctx, cool)
+	close(errs)
+	return <-errs
+}
+
+// carryOut makes one fault and heals it.
+func (s step) carryOut(ctx context.Context, w *world) error {
+	if s.withRedis() {
+		_, free, err := w.seize(ctx, "redis")
+		if err != nil {
+			return err
+		}
+		defer free()
+	}
+	v, free, err := w.seize(ctx, s.Target)
+	if err != nil {
+		return err
+	}
+	defer free()
+	op := w.log.Call(history.Record{Op: history.Fault, Kind: s.kind(), Target: v.id(), Epoch: v.epoch})
+	heal, err := faults[s.Fault].begin(ctx, w, &v, s.For)
+	if err != nil {
+		return err
+	}
+	op.End(history.OK, v.begun)
+	rest(ctx, s.For)
+	healing := op.Heal()
+	if err := heal(ctx); err != nil {
+		return err
+	}
+	healing.End(history.OK, v.healed)
+	return nil
+}

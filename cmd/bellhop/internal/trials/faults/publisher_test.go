@@ -1,0 +1,229 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// The topics of a round, by who handles them.
+var (
+	handledTopics   = []string{"handled.a", "handled.b"} // subscribers
+	claimedTopics   = []string{"claimed.a", "claimed.b"} // claimers
+	webTopic        = "web"                              // over HTTP
+	deliveredTopic  = "delivered"                        // over NATS, to who listens
+	askedTopic      = "asked"                            // over NATS, by who asks
+	orderedTopic    = "ordered"                          // one subscriber, one message after the other
+	broadcastTopics = []string{"news.a", "news.b", "news.c"}
+)
+
+// phase tells from an error how an operation ended.
+func phase(err error) history.Phase {
+	switch {
+	case err == nil:
+		return history.OK
+	case refused(err):
+		return history.No
+	}
+	return history.Unknown
+}
+
+// refused reports whether an error says that nothing was changed, for certain.
+func refused(err error) bool {
+	for _, known := range []error{notify.ErrInvalid, notify.ErrExists, notify.ErrNotFound, notify.ErrLeased, notify.ErrDead, notify.ErrLeaseLost} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return notify.Untouched(err) || redis.HasErrorPrefix(err, "OOM")
+}
+
+// text is that of an error, empty for none.
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// publishing is a publisher at work.
+type publishing struct {
+	*actor
+	pub *notify.Publisher
+	rnd *rand.Rand
+	id  string // what its ids begin with
+	n   int
+
+	sent []notify.Message // a while ago, which may be cancelled or given another time
+}
+
+const publishers = 3 // goroutines of a publisher
+
+// publish publishes, cancels and reschedules until ctx ends.
+func (a *actor) publish(ctx context.Context) error {
+	pub := notify.NewPublisher(a.store, notify.PublisherOptions{})
+	say("ready")
+	var all sync.WaitGroup
+	for i := range publishers {
+		p := &publishing{actor: a, pub: pub, rnd: rand.New(rand.NewPCG(a.random, uint64(i))), id: fmt.Sprintf("%s-%d", a.process, i)}
+		all.Go(func() {
+			for ctx.Err() == nil {
+				p.step(context.WithoutCancel(ctx))
+				rest(ctx, time.Duration(p.rnd.ExpFloat64()*float64(12*time.Millisecond)))
+			}
+		})
+	}
+	all.Wait()
+	return nil
+}
+
+// step does one thing.
+func (p *publishing) step(ctx context.Context) {
+	switch n := p.rnd.IntN(100); {
+	case n < 50:
+		p.one(ctx, p.message())
+	case n < 55:
+		p.many(ctx)
+	case n < 80:
+		p.one(ctx, p.broadcast())
+	case n < 90:
+		p.cancel(ctx)
+	default:
+		p.reschedule(ctx)
+	}
+}
+
+func (p *publishing) nextID() string {
+	p.n++
+	return fmt.Sprintf("%s-%d", p.id, p.n)
+}
+
+// message returns a message for a worker.
+func (p *publishing) message() notify.Message {
+	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic})
+	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")[p.n%2:]} // every other one is empty
+	if p.rnd.IntN(4) > 0 {
+		m.Delay = time.Duration(p.rnd.IntN(1500)) * time.Millisecond
+	}
+	switch p.rnd.IntN(20) {
+	case 0:
+		m.TTL = time.Duration(200+p.rnd.IntN(1000)) * time.Millisecond
+	case 1, 2:
+		m.MaxAttempts = 1 + p.rnd.IntN(3)
+	}
+	return m
+}
+
+// broadcast returns a message for everyone who listens.
+func (p *publishing) broadcast() notify.Message {
+	m := notify.Message{Topic: broadcastTopics[p.rnd.IntN(len(broadcastTopics))], ID: p.nextID(), Body: []byte("x")[p.n%2:], Broadcast: true}
+	if p.rnd.IntN(2) > 0 {
+		m.Delay = time.Duration(p.rnd.IntN(700)) * time.Millisecond
+	}
+	return m
+}
+
+// calls records that a message is about to be published.
+func (a *actor) calls(m notify.Message) *history.Operation {
+	op := history.Publish
+	if m.Broadcast {
+		op = history.Broadcast
+	}
+	return a.Call(history.Record{Op: op, Topic: m.Topic, ID: m.ID, TTL: m.TTL.Milliseconds(), Limit: m.MaxAttempts})
+}
+
+// published is how that ended.
+func published(op *history.Operation, result notify.Publication, err error) {
+	r := history.Record{Error: text(err)}
+	if err == nil {
+		r.Due = result.Due.UnixMilli()
+	}
+	op.End(phase(err), r)
+}
+
+// one publishes a message, at times once more where it is not known whether it was.
+func (p *publishing) one(ctx context.Context, m notify.Message) {
+	for {
+		op := p.calls(m)
+		result, err := p.pub.Publish(ctx, m)
+		published(op, result, err)
+		if phase(err) != history.Unknown || p.rnd.IntN(2) == 0 {
+			break
+		}
+	}
+	p.remember(m)
+}
+
+func (p *publishing) many(ctx context.Context) {
+	messages := make([]notify.Message, 2+p.rnd.IntN(10))
+	ops := make([]*history.Operation, len(messages))
+	for i := range messages {
+		messages[i] = p.message()
+		ops[i] = p.calls(messages[i])
+	}
+	for i, result := range p.pub.PublishMany(ctx, messages) {
+		published(ops[i], result.Publication, result.Err)
+		p.remember(messages[i])
+	}
+}
+
+// remembered is how many messages may still be cancelled.
+const remembered = 20
+
+func (p *publishing) remember(m notify.Message) {
+	if m.Delay == 0 {
+		return
+	}
+	p.sent = append(p.sent, m)
+	if len(p.sent) > remembered {
+		p.sent = p.sent[1:]
+	}
+}
+
+// recall takes a message that was sent a while ago.
+func (p *publishing) recall() (m notify.Message, ok bool) {
+	if len(p.sent) == 0 {
+		return m, false
+	}
+	i := p.rnd.IntN(len(p.sent))
+	m = p.sent[i]
+	p.sent = append(p.sent[:i:i], p.sent[i+1:]...)
+	return m, true
+}
+
+func (p *publishing) cancel(ctx context.Context) {
+	m, ok := p.recall()
+	if !ok {
+		return
+	}
+	op := p.Call(history.Record{Op: history.Cancel, Topic: m.Topic, ID: m.ID})
+	state, err := p.pub.Cancel(ctx, m.Topic, m.ID)
+	r := history.Record{Error: text(err)}
+	if err == nil {
+		r.State = state.String()
+	}
+	op.End(phase(err), r)
+}
+
+func (p *publishing) reschedule(ctx context.Context) {
+	m, ok := p.recall()
+	if !ok {
+		return
+	}
+	delay := time.Duration(p.rnd.IntN(1000)) * time.Millisecond
+	op := p.Call(history.Record{Op: history.Reschedule, Topic: m.Topic, ID: m.ID})
+	result, err := p.pub.Reschedule(ctx, m.Topic, m.ID, delay, time.Time{})
+	published(op, result, err)
+	if err == nil {
+		p.sent = append(p.sent, m)
+	}
+}

@@ -1,0 +1,110 @@
+package faults_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+)
+
+// A tally adds up what happened in rounds.
+type tally struct {
+	mu     sync.Mutex
+	rounds int
+	faults map[string]int // by kind
+	stats  history.Stats
+}
+
+// add adds a round. How late messages are by a fault is taken from the rounds
+// that made no other.
+func (t *tally) add(p plan, s history.Stats) {
+	if len(p.Steps) > 1 {
+		s.Lateness = map[string]history.Times{history.Quiet: s.Lateness[history.Quiet]}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rounds++
+	if t.faults == nil {
+		t.faults = make(map[string]int)
+	}
+	for _, s := range p.Steps {
+		t.faults[s.kind()]++
+	}
+	t.stats.Add(s)
+}
+
+// String is the report: sentences, and a table that fits into the page.
+func (t *tally) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var b strings.Builder
+	made := 0
+	for _, n := range t.faults {
+		made += n
+	}
+	fmt.Fprintf(&b, "%d rounds, %d faults, %d operations:", t.rounds, made, operations(t.stats))
+	for _, op := range slices.Sorted(maps.Keys(t.stats.Operations)) {
+		phases := t.stats.Operations[op]
+		fmt.Fprintf(&b, "\n  %-10s", op)
+		for _, phase := range []history.Phase{history.Event, history.OK, history.No, history.Unknown} {
+			if n := phases[phase]; n > 0 {
+				fmt.Fprintf(&b, " %d %s", n, cmp.Or(string(phase), "events"))
+			}
+		}
+	}
+	quiet := t.stats.Lateness[history.Quiet]
+	fmt.Fprintf(&b, "\n\nlateness of what met no fault: p50 %s, p99 %s, max %s\n", shown(quiet, 0.5), shown(quiet, 0.99), shown(quiet, 1))
+	for _, kind := range slices.Sorted(maps.Keys(t.stats.Takeover)) {
+		took := t.stats.Takeover[kind]
+		if t.faults[kind] == 0 { // a kill or a stop, which is a fault, too
+			continue
+		}
+		fmt.Fprintf(&b, "takeover after %s: %d times, p50 %s, p99 %s, max %s\n", kind, len(took), shown(took, 0.5), shown(took, 0.99), shown(took, 1))
+	}
+	b.WriteString("\nlateness of what met the fault, p99 and max in ms, of rounds that made no other:\n\n")
+	t.matrix(&b)
+	return b.String()
+}
+
+// roles are whom faults are made to, in the order of the table.
+var roles = []string{"redis", "nats", "bridge", "carrier", "standby", "worker", "listener", "publisher", "web", "courier"}
+
+// matrix writes a table of faults and whom they are made to.
+func (t *tally) matrix(b *strings.Builder) {
+	fmt.Fprintf(b, "| | %s |\n|---|%s\n", strings.Join(roles, " | "), strings.Repeat("---|", len(roles)))
+	for i, f := range faults {
+		cells := make([]string, len(roles))
+		for j, role := range roles {
+			targeted := slices.ContainsFunc(f.targets, func(target string) bool { return roleOf(target) == role })
+			late := t.stats.Lateness[step{Fault: i, Target: role}.kind()]
+			switch {
+			case !targeted:
+			case len(late) == 0:
+				cells[j] = "-"
+			default:
+				cells[j] = fmt.Sprintf("%d, %d", late.Quantile(0.99).Milliseconds(), late.Quantile(1).Milliseconds())
+			}
+		}
+		fmt.Fprintf(b, "| %s | %s |\n", f.name, strings.Join(cells, " | "))
+	}
+}
+
+func shown(t history.Times, share float64) string {
+	if len(t) == 0 {
+		return "-"
+	}
+	return t.Quantile(share).Round(time.Millisecond / 10).String()
+}
+
+// operations counts those that have an end.
+func operations(s history.Stats) (n int) {
+	for _, phases := range s.Operations {
+		n += phases[history.Call]
+	}
+	return n
+}

@@ -1,0 +1,170 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// Every fault, made to everyone that it can be made to: what make test runs of the rounds.
+func TestEachFault(t *testing.T) {
+	if testing.Short() || *roundsFlag > 0 {
+		t.Skip("takes a minute or two")
+	}
+	rounds(t, fixedPlans())
+}
+
+// Random rounds, as many as -faults.rounds says: see make faults.
+func TestRandom(t *testing.T) {
+	if *roundsFlag == 0 {
+		t.Skip("make faults runs these")
+	}
+	first := *seedFlag
+	if first == 0 {
+		first = rand.Uint64N(1_000_000_000)
+	}
+	choices := allSteps()
+	if len(choices) == 0 {
+		t.Fatalf("-faults.only %q: no fault is called so; one is called kill -9 carrier", *onlyFlag)
+	}
+	plans := make([]plan, *roundsFlag)
+	for i := range plans {
+		plans[i] = newPlan(first+uint64(i), choices)
+	}
+	rounds(t, plans)
+}
+
+// rounds carries out plans, some at the same time, and reports.
+func rounds(t *testing.T, plans []plan) {
+	t.Helper()
+	var all tally
+	places := make(chan struct{}, *parallelFlag)
+	t.Cleanup(func() { fmt.Println(all.String()) })
+	for _, p := range plans {
+		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
+			t.Parallel()
+			places <- struct{}{}
+			defer func() { <-places }()
+			all.add(p, round(t, p))
+		})
+	}
+}
+
+// round carries out a plan and checks what happened.
+func round(t *testing.T, p plan) history.Stats {
+	t.Helper()
+	t.Log(p)
+	dir := folder(t)
+	final, err := happen(t.Context(), dir, p)
+	if err != nil {
+		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
+	}
+	records, err := history.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := history.Check(records, final, bounds())
+	if err != nil {
+		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
+	}
+	for i, v := range report.Violations {
+		if i == mostViolations {
+			t.Errorf("and %d more", len(report.Violations)-i)
+			break
+		}
+		t.Errorf("%v\n%v\nhistories and logs are in %s", p, v, dir)
+	}
+	return report.Stats
+}
+
+// mostViolations is how many violations of a round are told.
+const mostViolations = 10
+
+// bounds are what is stated, with what a busy machine adds.
+func bounds() history.Bounds {
+	slack := *slackFlag
+	return history.Bounds{
+		Attempts: subscribers.DefaultMaxAttempts,
+		Ordered:  []string{orderedTopic},
+		Late:     notify.Heartbeat + slack,
+		Recovery: notify.Silence + slack,
+		After:    map[string]time.Duration{"master killed redis": failedOver + slack, "failover redis": failedOver + slack},
+		Takeover: map[string]time.Duration{
+			"kill -9 carrier": carrierLease + slack,
+			"SIGTERM carrier": slack,
+			"SIGSTOP carrier": carrierLease + slack,
+
+			clockBack + " carrier": carrierLease + slack,
+		},
+	}
+}
+
+// happen carries out a plan, and returns what Redis held at the end.
+func happen(ctx context.Context, dir string, p plan) (final history.Final, err error) {
+	w, err := newWorld(ctx, dir, p, carrierLease)
+	if err != nil {
+		return final, err
+	}
+	defer w.close()
+	if err := w.startCrew(ctx); err != nil {
+		return final, err
+	}
+	if err := p.carryOut(ctx, w); err != nil {
+		return final, err
+	}
+	if slices.ContainsFunc(p.Steps, step.refuses) {
+		if err := w.mend(ctx); err != nil {
+			return final, err
+		}
+	}
+	if err := w.examine(ctx); err != nil {
+		return final, err
+	}
+	if err := w.drain(ctx); err != nil {
+		return final, err
+	}
+	for _, role := range []string{"worker", "listener", "web", "courier", "daemon"} {
+		if err := w.stop(role); err != nil {
+			return final, err
+		}
+	}
+	if err := w.examine(ctx); err != nil {
+		return final, err
+	}
+	return w.final(ctx)
+}
+
+// folder returns a folder for the histories of a round, which stays if the round fails.
+func folder(t *testing.T) string {
+	t.Helper()
+	parent := *keepFlag
+	if parent == "" {
+		parent = os.TempDir()
+	}
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(parent, "bellhop-round-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if *keepFlag == "" && !t.Failed() {
+			os.RemoveAll(dir)
+		}
+	})
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return abs
+}

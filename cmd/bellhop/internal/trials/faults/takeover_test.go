@@ -1,0 +1,104 @@
+package faults_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+)
+
+// How long it takes until another daemon carries, with the default lease: as
+// many times as -faults.takeovers says, see make takeovers.
+func TestTakeover(t *testing.T) {
+	if *takeoversFlag == 0 {
+		t.Skip("make takeovers runs this")
+	}
+	w, err := newWorld(t.Context(), folder(t), plan{Fsync: "everysec"}, carrier.DefaultLease)
+	t.Cleanup(w.close)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		var whole, vacant history.Times
+		for range *takeoversFlag {
+			takes, without, err := w.takeover(t.Context(), signal)
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole, vacant = append(whole, takes), append(vacant, without)
+		}
+		slices.Sort(whole)
+		slices.Sort(vacant)
+		tell := func(what string, times history.Times) {
+			t.Logf("%d times %v, %s until the next one's first beat: p50 %s, p99 %s, max %s", len(times), signal, what, shown(times, 0.5), shown(times, 0.99), shown(times, 1))
+		}
+		tell("from the signal", whole)
+		tell("from when nobody carried", vacant)
+		bound := 100 * time.Millisecond
+		if signal == syscall.SIGKILL {
+			bound = carrier.DefaultLease + 500*time.Millisecond
+		}
+		if got := vacant.Quantile(0.99); got > bound {
+			t.Errorf("the p99 of %v is %v, the bound is %v", signal, got, bound)
+		}
+	}
+}
+
+// takeover ends the daemon that carries, and returns how long it took until the
+// first beat of the next one: in all, and since nobody carried. One that is
+// asked to stop carries until its clients are answered.
+func (w *world) takeover(ctx context.Context, signal syscall.Signal) (takes, without time.Duration, err error) {
+	keys := w.store.Keys()
+	if err := until("one stands by", func() bool {
+		n, err := w.store.Client().PubSubNumSub(ctx, keys.Vacant()).Result()
+		return err == nil && n[keys.Vacant()] == 1
+	}); err != nil {
+		return 0, 0, err
+	}
+	carries, epoch, err := w.carrier(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	sub := w.store.Client().Subscribe(ctx, keys.Beat(), keys.Vacant())
+	defer sub.Close()
+	for range 2 {
+		if _, err := sub.Receive(ctx); err != nil { // that it is subscribed
+			return 0, 0, err
+		}
+	}
+	begun := time.Now()
+	vacant := begun
+	if err := carries.running().Signal(signal); err != nil {
+		return 0, 0, err
+	}
+	for {
+		m, err := sub.ReceiveTimeout(ctx, patience)
+		if err != nil {
+			return 0, 0, err
+		}
+		heard, ok := m.(*redis.Message)
+		switch {
+		case ok && heard.Channel == keys.Vacant():
+			vacant = time.Now()
+		case ok && epochOf(heard.Payload) > epoch:
+			takes, without = time.Since(begun), time.Since(vacant)
+			<-carries.running().Done()
+			return takes, without, carries.again(ctx)
+		}
+	}
+}
+
+// epochOf reads the epoch of a beat.
+func epochOf(beat string) int64 {
+	text, _, _ := strings.Cut(beat, " ")
+	epoch, _ := strconv.ParseInt(text, 10, 64)
+	return epoch
+}

@@ -1,0 +1,230 @@
+package faults_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// callTimeout is how long a client waits for an answer.
+const callTimeout = 1500 * time.Millisecond
+
+// browsing is a client that knows nothing but HTTP.
+type browsing struct {
+	*actor
+	*dice
+	daemons []string
+}
+
+// browse publishes, claims and listens over HTTP until ctx ends.
+func (a *actor) browse(ctx context.Context) error {
+	b := &browsing{actor: a, dice: newDice(a.random), daemons: strings.Split(os.Getenv("FAULTS_HTTP"), ",")}
+	var all sync.WaitGroup
+	all.Go(func() { b.publishAll(b.publishing) })
+	for range 3 {
+		all.Go(func() { b.claimAll(ctx) })
+	}
+	listening := make(chan error, 1)
+	all.Go(func() { listening <- b.listenAll(ctx) })
+	say("ready")
+	all.Wait()
+	return <-listening
+}
+
+// do calls one of the daemons, and decodes what it answers. Where that may or
+// may not have been done, the phase is Unknown.
+func (b *browsing) do(ctx context.Context, method, path string, query url.Values, body string, into any) (history.Phase, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	address := b.daemons[b.roll(len(b.daemons))] + path + "?" + query.Encode()
+	r, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
+	if err != nil {
+		return history.No, err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return history.Unknown, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	switch {
+	case err != nil:
+		return history.Unknown, err
+	case answer.StatusCode >= 500:
+		return history.Unknown, fmt.Errorf("%s: %s", answer.Status, text)
+	case answer.StatusCode >= 400:
+		return history.No, fmt.Errorf("%s: %s", answer.Status, text)
+	case into == nil:
+		return history.OK, nil
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return history.Unknown, err
+	}
+	return history.OK, nil
+}
+
+// publishAll publishes one message after the other.
+func (b *browsing) publishAll(ctx context.Context) {
+	for n := 1; ctx.Err() == nil; n++ {
+		m := notify.Message{Topic: webTopic, ID: fmt.Sprintf("%s-%d", b.process, n)}
+		kind := "messages"
+		if m.Broadcast = b.roll(3) == 0; m.Broadcast {
+			m.Topic, kind = broadcastTopics[0], "broadcasts"
+		}
+		op := b.calls(m)
+		query := url.Values{"id": {m.ID}, "delay": {fmt.Sprintf("%dms", b.roll(500))}}
+		var told api.Publication
+		phase, err := b.do(context.WithoutCancel(ctx), "POST", "/v1/topics/"+m.Topic+"/"+kind, query, "x"[n%2:], &told)
+		op.End(phase, history.Record{Due: dueOf(told.Due), Error: text(err)})
+		rest(ctx, time.Duration(b.roll(40))*time.Millisecond)
+	}
+}
+
+// dueOf is a time as it is recorded, 0 for none.
+func dueOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// claimAll claims and settles.
+func (b *browsing) claimAll(ctx context.Context) {
+	for ctx.Err() == nil {
+		op := b.Call(history.Record{Op: history.Claim, Topic: webTopic, Lease: lease.Milliseconds()})
+		var got struct{ Messages []api.Delivery }
+		query := url.Values{"max": {"3"}, "wait": {"500ms"}, "lease": {lease.String()}}
+		phase, err := b.do(context.WithoutCancel(ctx), "POST", "/v1/topics/"+webTopic+"/claim", query, "", &got)
+		for _, d := range got.Messages {
+			op.Took(history.Record{
+				Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
+				Receipt: int64(d.Receipt), Lease: lease.Milliseconds(),
+			})
+		}
+		op.End(phase, history.Record{Count: len(got.Messages), Error: text(err)})
+		for _, d := range got.Messages {
+			b.settle(context.WithoutCancel(ctx), d)
+		}
+		if err != nil {
+			rest(ctx, time.Duration(b.roll(100))*time.Millisecond)
+		}
+	}
+}
+
+// settle does something with a message that was claimed.
+func (b *browsing) settle(ctx context.Context, d api.Delivery) {
+	how, query := history.Ack, url.Values{"receipt": {strconv.FormatInt(int64(d.Receipt), 10)}}
+	switch n := b.roll(100); {
+	case n < 5:
+		how = history.Nack
+		query.Set("delay", "100ms")
+	case n < 7: // forgets it
+		return
+	case n < 15:
+		d.Receipt = b.extend(ctx, d, query)
+		query.Set("receipt", strconv.FormatInt(int64(d.Receipt), 10))
+	}
+	op := b.Call(history.Record{Op: how, Topic: d.Topic, ID: d.ID, Receipt: int64(d.Receipt)})
+	phase, err := b.do(ctx, "POST", "/v1/topics/"+d.Topic+"/messages/"+d.ID+"/"+string(how), query, "", nil)
+	op.End(phase, history.Record{Error: text(err)})
+}
+
+// extend extends a lease and returns the receipt that it has.
+func (b *browsing) extend(ctx context.Context, d api.Delivery, query url.Values) subscribers.Receipt {
+	op := b.Call(history.Record{Op: history.Extend, Topic: d.Topic, ID: d.ID, Was: int64(d.Receipt), Lease: lease.Milliseconds()})
+	told := struct{ Receipt subscribers.Receipt }{}
+	phase, err := b.do(ctx, "POST", "/v1/topics/"+d.Topic+"/messages/"+d.ID+"/extend", url.Values{"receipt": query["receipt"], "lease": {lease.String()}}, "", &told)
+	op.End(phase, history.Record{Receipt: int64(told.Receipt), Was: int64(d.Receipt), Error: text(err)})
+	if phase != history.OK {
+		return d.Receipt
+	}
+	return told.Receipt
+}
+
+// listenAll listens to server-sent events, and goes on where it was when a
+// stream ends. In a later life it goes on behind what it heard in those before.
+func (b *browsing) listenAll(ctx context.Context) error {
+	pattern := patterns["web"][0]
+	name := b.name + "/" + pattern
+	last, err := b.lastHeard(name)
+	if err != nil {
+		return err
+	}
+	last = max(last, 1)
+	b.Event(history.Record{Op: history.Listen, Listener: name, Pattern: pattern, Position: int64(last)})
+	for ctx.Err() == nil {
+		if last, err = b.stream(ctx, pattern, name, last); err != nil {
+			logger().Warn("stream ended", "error", err)
+		}
+		rest(ctx, 20*time.Millisecond)
+	}
+	return nil
+}
+
+// stream reads one stream of events, and returns the id of the last one.
+func (b *browsing) stream(ctx context.Context, pattern, name string, last notify.Position) (notify.Position, error) {
+	r, err := http.NewRequestWithContext(ctx, "GET", b.daemons[b.roll(len(b.daemons))]+"/v1/topics/"+pattern+"/broadcasts", nil)
+	if err != nil {
+		return last, err
+	}
+	r.Header.Set("Last-Event-ID", last.String())
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return last, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return last, errors.New(answer.Status)
+	}
+	var id notify.Position
+	var event string
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		field, value, _ := bytes.Cut(lines.Bytes(), []byte(": "))
+		switch string(field) {
+		case "id":
+			if id, err = notify.ParsePosition(string(value)); err != nil {
+				return last, err
+			}
+		case "event":
+			event = string(value)
+		case "data":
+			if err := b.hearEvent(name, event, id, value); err != nil {
+				return last, err
+			}
+			last = id
+		}
+	}
+	return last, nil
+}
+
+// hearEvent records what a stream tells of.
+func (b *browsing) hearEvent(name, event string, id notify.Position, data []byte) error {
+	if event == "gap" {
+		var told api.Gap
+		err := json.Unmarshal(data, &told)
+		b.missed(name, "", subscribers.Gap{Topic: told.Topic, After: told.After, UpTo: told.UpTo})
+		return err
+	}
+	var told api.Broadcast
+	if err := json.Unmarshal(data, &told); err != nil {
+		return err
+	}
+	b.heard(name, &subscribers.Broadcast{Topic: told.Topic, ID: told.ID, Due: told.Due, Position: id, Attempt: 1})
+	return nil
+}

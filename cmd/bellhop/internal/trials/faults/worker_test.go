@@ -1,0 +1,235 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// lease is that of messages and broadcasts in hand.
+const lease = time.Second
+
+// quick is how long who is not in a hurry waits between attempts.
+var quick = subscribers.Backoff{Min: 50 * time.Millisecond, Max: 300 * time.Millisecond}
+
+var errNotThisTime = errors.New("not this time")
+
+// logger writes to the log of a process.
+func logger() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)) }
+
+// dice are random numbers that goroutines share.
+type dice struct {
+	mu  sync.Mutex
+	rnd *rand.Rand
+}
+
+func newDice(seed uint64) *dice { return &dice{rnd: rand.New(rand.NewPCG(seed, 0))} }
+
+func (d *dice) roll(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rnd.IntN(n)
+}
+
+// orderly is the worker that handles one message after the other of a topic.
+const orderly = "worker-2"
+
+// work handles messages, of some topics with a Subscriber and of others with a
+// Poller, until ctx ends.
+func (a *actor) work(ctx context.Context) error {
+	dice := newDice(a.random)
+	sub, err := subscribers.New(a.store, subscribers.Options{Grace: 2 * lease, Logger: logger()})
+	if err != nil {
+		return err
+	}
+	for _, topic := range handledTopics {
+		handle := func(ctx context.Context, d *subscribers.Delivery) error { return a.handle(ctx, d, dice, true) }
+		if err := sub.Handle(topic, handle, subscribers.HandleOptions{Concurrency: 16}); err != nil {
+			return err
+		}
+	}
+	if a.name == orderly {
+		handle := func(ctx context.Context, d *subscribers.Delivery) error { return a.handle(ctx, d, dice, false) }
+		if err := sub.Handle(orderedTopic, handle, subscribers.HandleOptions{Concurrency: 1}); err != nil {
+			return err
+		}
+	}
+	poller := subscribers.NewPoller(a.store, subscribers.PollerOptions{Logger: logger()})
+	var all sync.WaitGroup
+	all.Go(func() { poller.Run(ctx) })
+	for range 4 {
+		for _, topic := range claimedTopics {
+			c := &claiming{actor: a, dice: dice, claimer: poller, topic: topic}
+			all.Go(func() { c.run(ctx) })
+		}
+	}
+	say("ready")
+	err = sub.Run(ctx)
+	all.Wait()
+	return err
+}
+
+// handle is the handler of a Subscriber, which may take long at times.
+func (a *actor) handle(ctx context.Context, d *subscribers.Delivery, dice *dice, mayTakeLong bool) error {
+	op := a.Call(history.Record{
+		Op: history.Handle, Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
+		Receipt: int64(d.Receipt), Lease: lease.Milliseconds(),
+	})
+	var err error
+	switch n := dice.roll(100); {
+	case n < 5:
+		err = errNotThisTime
+	case n < 6:
+		err = subscribers.ErrBury
+	case n < 8 && mayTakeLong: // longer than a lease, which is extended
+		rest(ctx, lease+time.Duration(dice.roll(300))*time.Millisecond)
+	default:
+		rest(ctx, time.Duration(dice.roll(5))*time.Millisecond)
+	}
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+		op.End(history.Unknown, history.Record{Error: text(err)})
+	case err != nil:
+		op.End(history.No, history.Record{Error: text(err)})
+	default:
+		op.End(history.OK, history.Record{})
+	}
+	return err
+}
+
+// claiming claims messages of a topic and settles them.
+type claiming struct {
+	*actor
+	*dice
+	claimer *subscribers.Poller
+	topic   string
+}
+
+// run claims until ctx ends.
+func (c *claiming) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		op := c.Call(history.Record{Op: history.Claim, Topic: c.topic, Lease: lease.Milliseconds()})
+		ds, err := c.claimer.Claim(ctx, c.topic, subscribers.ClaimOptions{Max: 1 + c.roll(4), Lease: lease, Wait: time.Duration(c.roll(2)) * lease / 2})
+		for _, d := range ds {
+			op.Took(taken(d))
+		}
+		op.End(phase(err), history.Record{Count: len(ds), Error: text(err)})
+		for _, d := range ds {
+			c.settle(context.WithoutCancel(ctx), d)
+		}
+		if len(ds) == 0 {
+			rest(ctx, time.Duration(c.roll(100))*time.Millisecond)
+		}
+	}
+}
+
+// taken is what is recorded of a message that was claimed.
+func taken(d subscribers.Delivery) history.Record {
+	return history.Record{
+		Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
+		Receipt: int64(d.Receipt), Lease: lease.Milliseconds(),
+	}
+}
+
+// settle does something with a message that was claimed.
+func (c *claiming) settle(ctx context.Context, d subscribers.Delivery) {
+	rest(ctx, time.Duration(c.roll(10))*time.Millisecond)
+	switch n := c.roll(100); {
+	case n < 5:
+		c.nack(ctx, d, time.Duration(c.roll(300))*time.Millisecond)
+	case n < 6: // with a receipt that is stale then, though somebody else may have the message at once
+		c.nack(ctx, d, 0)
+		c.ack(ctx, d)
+	case n < 8:
+		c.bury(ctx, d)
+	case n < 12:
+		c.release(ctx, d)
+	case n < 14: // forgets it
+	case n < 16: // takes too long
+		rest(ctx, lease+20*time.Millisecond)
+		c.ack(ctx, d)
+	case n < 24:
+		if c.extend(ctx, &d) {
+			rest(ctx, time.Duration(c.roll(50))*time.Millisecond)
+			c.ack(ctx, d)
+		}
+	default:
+		c.ack(ctx, d)
+	}
+}
+
+// begin records that a message is about to be settled.
+func (c *claiming) begin(op history.Op, d subscribers.Delivery) *history.Operation {
+	return c.Call(history.Record{Op: op, Topic: d.Topic, ID: d.ID, Receipt: int64(d.Receipt)})
+}
+
+func (c *claiming) ack(ctx context.Context, d subscribers.Delivery) {
+	op := c.begin(history.Ack, d)
+	err := c.claimer.Ack(ctx, d)
+	op.End(phase(err), history.Record{Error: text(err)})
+}
+
+func (c *claiming) nack(ctx context.Context, d subscribers.Delivery, delay time.Duration) {
+	op := c.begin(history.Nack, d)
+	out, err := c.claimer.Nack(ctx, d, delay, "not this time")
+	op.End(phase(err), settled(out, err))
+}
+
+func (c *claiming) bury(ctx context.Context, d subscribers.Delivery) {
+	op := c.begin(history.Bury, d)
+	out, err := c.claimer.Bury(ctx, d, "never")
+	op.End(phase(err), settled(out, err))
+	if c.roll(2) == 0 {
+		rest(ctx, time.Duration(c.roll(100))*time.Millisecond)
+		c.requeue(ctx, d)
+	}
+}
+
+// requeue has another try at a message that was buried.
+func (c *claiming) requeue(ctx context.Context, d subscribers.Delivery) {
+	op := c.Call(history.Record{Op: history.Requeue, Topic: d.Topic, ID: d.ID})
+	n, err := subscribers.NewDeadLetters(c.store).Requeue(ctx, d.Topic, d.ID)
+	phase := phase(err)
+	if err == nil && n == 0 {
+		phase = history.No
+	}
+	op.End(phase, history.Record{Error: text(err)})
+}
+
+// settled is what is recorded of a message that was given back.
+func settled(out subscribers.Outcome, err error) history.Record {
+	r := history.Record{Error: text(err)}
+	if err == nil {
+		r.State, r.Due = out.State.String(), out.Due.UnixMilli()
+	}
+	return r
+}
+
+func (c *claiming) release(ctx context.Context, d subscribers.Delivery) {
+	op := c.begin(history.Release, d)
+	lost, err := c.claimer.Release(ctx, d.Topic, []subscribers.Delivery{d})
+	switch {
+	case err == nil && len(lost) > 0:
+		op.End(history.No, history.Record{Error: "lease lost"})
+	default:
+		op.End(phase(err), history.Record{Error: text(err)})
+	}
+}
+
+func (c *claiming) extend(ctx context.Context, d *subscribers.Delivery) bool {
+	op := c.Call(history.Record{Op: history.Extend, Topic: d.Topic, ID: d.ID, Was: int64(d.Receipt), Lease: lease.Milliseconds()})
+	receipt, err := c.claimer.Extend(ctx, *d, lease)
+	op.End(phase(err), history.Record{Receipt: int64(receipt), Was: int64(d.Receipt), Error: text(err)})
+	if err == nil {
+		d.Receipt = receipt
+	}
+	return err == nil
+}

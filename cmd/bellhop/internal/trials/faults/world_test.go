@@ -1,0 +1,460 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/machine"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/child"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+)
+
+const (
+	carrierLease = 600 * time.Millisecond // in a round: short, since that is
+	disk         = 48 << 20               // bytes that Redis has for its append-only file
+	stream       = "FAULTS"               // that JetStream keeps broadcasts in
+)
+
+// A world is everything that a round needs: servers, and the crew that uses them.
+type world struct {
+	dir   string // of the histories and logs
+	seed  uint64
+	lease time.Duration // of the carrier
+	log   *history.Log  // what is done to the world
+
+	fsync   string // of Redis
+	machine *machine.Machine
+	ahead   time.Duration // of its clock
+	redis   *redisserver.Server
+	watched *watched // in place of these, where Redis is replicated
+
+	nats  *member
+	store *notify.Store // over a connection of its own, which no fault hits
+	ports map[string]int
+
+	crew []*member
+	busy sync.Map // of mutexes, by who has a fault at present
+
+	watching sync.WaitGroup
+	unwatch  context.CancelFunc
+}
+
+// newWorld starts the servers and two daemons, whose carrier has a lease, and returns when one of them carries.
+func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *world, err error) {
+	w = &world{dir: dir, seed: p.Seed, fsync: p.Fsync, lease: lease, ports: make(map[string]int)}
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	if w.log, err = history.Open(filepath.Join(dir, "harness"+history.Suffix), "harness"); err != nil {
+		return w, err
+	}
+	if err := w.startServers(ctx, p.Replicated); err != nil {
+		return w, err
+	}
+	own := notify.Config{}
+	if p.Replicated {
+		own = w.watched.config()
+	} else {
+		own.URL = w.redis.URL()
+	}
+	if w.store, err = notify.Open(own); err != nil {
+		return w, err
+	}
+	if err := w.setDefaults(ctx); err != nil {
+		return w, err
+	}
+	w.watch(ctx)
+	return w, w.startDaemons(ctx)
+}
+
+// setDefaults sets what the daemons are configured for, which they would set somewhat later than they carry.
+func (w *world) setDefaults(ctx context.Context) error {
+	_, err := notify.NewPublisher(w.store, notify.PublisherOptions{}).Set(ctx, notify.AllTopics, notify.SettingsChange{
+		Lease: new(lease), BackoffMin: new(quick.Min), BackoffMax: new(quick.Max),
+	})
+	return err
+}
+
+// startServers starts Redis and NATS.
+func (w *world) startServers(ctx context.Context, replicated bool) (err error) {
+	for _, server := range []string{"nats", "daemon-1", "daemon-2"} {
+		if err := w.place(server); err != nil {
+			return err
+		}
+	}
+	start := w.startRedis
+	if replicated {
+		start = w.startWatched
+	}
+	if err := start(ctx); err != nil {
+		return err
+	}
+	w.nats = &member{w: w, name: "nats", program: func(*member) child.Program {
+		return child.Program{Path: os.Args[0], Env: append(os.Environ(),
+			"FAULTS_ROLE=nats", "FAULTS_PORT="+strconv.Itoa(w.ports["nats"]), "FAULTS_DIR="+filepath.Join(w.dir, "nats"))}
+	}}
+	if err := w.nats.start(); err != nil {
+		return err
+	}
+	return w.nats.ready()
+}
+
+// place gives a server a port and a folder.
+func (w *world) place(server string) (err error) {
+	if w.ports[server], err = child.HoldPort(); err != nil {
+		return err
+	}
+	return os.MkdirAll(filepath.Join(w.dir, server), 0o755)
+}
+
+// startRedis starts a Redis on a machine of its own.
+func (w *world) startRedis(ctx context.Context) (err error) {
+	if err := w.place("redis"); err != nil {
+		return err
+	}
+	if w.machine, err = machine.New(ctx, filepath.Join(w.dir, "redis"), library, disk); err != nil {
+		return err
+	}
+	w.redis, err = redisserver.Start(ctx, w.machine.Options(redisserver.Options{
+		Port: w.ports["redis"], Args: append([]string{"--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"}, userArguments()...),
+	}))
+	return err
+}
+
+// startWatched starts a master, its replica and sentinels.
+func (w *world) startWatched(ctx context.Context) (err error) {
+	w.watched, err = startWatched(ctx, w.dir, w.fsync)
+	return err
+}
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// startDaemons starts the daemons, and waits until one of them carries and bridges.
+func (w *world) startDaemons(ctx context.Context) error {
+	for _, name := range []string{"daemon-1", "daemon-2"} {
+		if err := w.enlist(name, daemonProgram); err != nil {
+			return err
+		}
+	}
+	return until("a carrier is elected and bridges to NATS", func() bool {
+		n, err := w.store.Client().Exists(ctx, w.store.Keys().Carrier(), w.store.Keys().Bridge()).Result()
+		return err == nil && n == 2
+	})
+}
+
+// startCrew starts those who receive, then those who publish. Until then no power cut would lose anything.
+func (w *world) startCrew(ctx context.Context) error {
+	for _, name := range []string{"worker-1", "worker-2", "listener-1", "listener-2", "web-1", "courier-1", "publisher-1", "publisher-2"} {
+		if err := w.enlist(name, actorProgram); err != nil {
+			return err
+		}
+	}
+	for _, m := range w.crew[2:] {
+		if err := m.ready(); err != nil {
+			return err
+		}
+	}
+	return w.ask(ctx, "CONFIG SET appendfsync "+w.fsync)
+}
+
+// enlist starts a member of the crew, with links of its own.
+func (w *world) enlist(name string, program func(*member) child.Program) (err error) {
+	m := &member{w: w, name: name, program: program, links: make(map[string]*link)}
+	for server, port := range w.ports {
+		if m.links[server], err = newLink(address(port)); err != nil {
+			return err
+		}
+	}
+	w.crew = append(w.crew, m)
+	return m.start()
+}
+
+// config is how a member uses Redis.
+func (m *member) config() notify.Config {
+	if m.w.watched != nil {
+		return m.w.watched.config()
+	}
+	return notify.Config{URL: "redis://" + user + ":" + password + "@" + m.links["redis"].addr()}
+}
+
+// daemonProgram is bellhop serve.
+func daemonProgram(m *member) child.Program {
+	c := m.config()
+	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(os.Environ(),
+		"BELLHOP_REDIS_URL="+c.URL, "BELLHOP_REDIS_MASTER="+c.Master, "BELLHOP_WAIT_REPLICAS="+strconv.Itoa(c.WaitReplicas),
+		"BELLHOP_LISTEN="+address(m.w.ports[m.name]),
+		"BELLHOP_NATS_URL=nats://"+m.links["nats"].addr(), "BELLHOP_NATS_JETSTREAM="+stream, "BELLHOP_NATS_DELIVER="+deliveredTopic,
+		"BELLHOP_CARRIER_LEASE="+m.w.lease.String(), "BELLHOP_LEASE="+lease.String(), "BELLHOP_SHUTDOWN_TIMEOUT=5s",
+		"BELLHOP_BACKOFF_MIN="+quick.Min.String(), "BELLHOP_BACKOFF_MAX="+quick.Max.String())}
+}
+
+// actorProgram is the test binary in the role that the member is named after.
+func actorProgram(m *member) child.Program {
+	role, number, _ := strings.Cut(m.name, "-")
+	n, _ := strconv.Atoi(number)
+	c := m.config()
+	return child.Program{Path: os.Args[0], Env: append(os.Environ(),
+		"FAULTS_ROLE="+role, "FAULTS_NAME="+m.name, "FAULTS_PROCESS="+m.id(), "FAULTS_DIR="+m.w.dir,
+		"FAULTS_SEED="+strconv.FormatUint(m.w.seed+uint64(100*n+m.life), 10),
+		"FAULTS_REDIS="+c.URL, "FAULTS_MASTER="+c.Master, "FAULTS_REPLICAS="+strconv.Itoa(c.WaitReplicas),
+		"FAULTS_NATS=nats://"+m.links["nats"].addr(),
+		"FAULTS_HTTP=http://"+m.links["daemon-1"].addr()+",http://"+m.links["daemon-2"].addr())}
+}
+
+// member returns the member of the crew of a name.
+func (w *world) member(name string) *member {
+	i := slices.IndexFunc(w.crew, func(m *member) bool { return m.name == name })
+	return w.crew[i]
+}
+
+// carrier returns the daemon that carries, and its epoch. It waits for one that is elected.
+func (w *world) carrier(ctx context.Context) (carries *member, epoch int64, err error) {
+	err = until("a carrier is elected", func() bool {
+		s, err := carrier.Look(ctx, w.store)
+		for _, m := range w.crew[:2] {
+			if err == nil && strings.HasSuffix(s.Name, fmt.Sprintf(":%d", m.running().Pid())) {
+				carries, epoch = m, s.Epoch
+			}
+		}
+		return carries != nil
+	})
+	return carries, epoch, err
+}
+
+// watch records the beats that it hears, on a connection to the master of its own, until unwatch.
+func (w *world) watch(ctx context.Context) {
+	ctx, w.unwatch = context.WithCancel(ctx)
+	w.watching.Go(func() {
+		for ctx.Err() == nil {
+			w.hearBeats(ctx)
+			rest(ctx, 10*time.Millisecond)
+		}
+	})
+}
+
+// hearBeats records beats until the connection fails.
+func (w *world) hearBeats(ctx context.Context) {
+	sub := w.store.Client().Subscribe(ctx, w.store.Keys().Beat())
+	defer context.AfterFunc(ctx, func() { sub.Close() })()
+	defer sub.Close()
+	for {
+		m, err := sub.ReceiveMessage(ctx)
+		if err != nil {
+			return
+		}
+		fields := strings.Fields(m.Payload)
+		epoch, _ := strconv.ParseInt(fields[0], 10, 64)
+		at, _ := strconv.ParseInt(fields[1], 10, 64)
+		w.log.Event(history.Record{Op: history.Beat, Epoch: epoch, Redis: at * 1000})
+	}
+}
+
+// stop stops the members of a role in good order.
+func (w *world) stop(role string) error {
+	var errs []error
+	for _, m := range w.crew {
+		if !strings.HasPrefix(m.name, role) {
+			continue
+		}
+		select {
+		case <-m.running().Done():
+			errs = append(errs, fmt.Errorf("%s ended by itself, see %s.log", m.id(), m.id()))
+		default:
+			errs = append(errs, m.term(0))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// drain stops publishing, and waits until everything is settled and heard.
+func (w *world) drain(ctx context.Context) error {
+	if err := w.stop("publisher"); err != nil {
+		return err
+	}
+	for _, name := range []string{"web-1", "courier-1"} {
+		if err := w.member(name).running().Signal(syscall.SIGUSR1); err != nil {
+			return fmt.Errorf("have %s publish no more: %w", name, err)
+		}
+	}
+	pub := notify.NewPublisher(w.store, notify.PublisherOptions{})
+	var left []notify.Counts
+	if err := until("every message is settled", func() bool {
+		counts, err := pub.Topics(ctx)
+		left = slices.DeleteFunc(counts, func(c notify.Counts) bool { return c.Scheduled+c.Ready+c.Leased+c.Broadcasts == 0 })
+		return err == nil && len(left) == 0
+	}); err != nil {
+		return fmt.Errorf("%w; left are %+v", err, left)
+	}
+	if err := w.sendFences(ctx); err != nil {
+		return err
+	}
+	for _, m := range w.crew {
+		if err := until(m.name+" has heard all", m.heardFences); err != nil {
+			return err
+		}
+	}
+	if err := until("the name has all", func() bool { return w.nameHasAll(ctx) }); err != nil {
+		return err
+	}
+	if err := w.readStream(ctx); err != nil {
+		return err
+	}
+	w.log.Event(history.Record{Op: history.Drained})
+	return nil
+}
+
+// sendFences sends the last broadcast of each topic.
+func (w *world) sendFences(ctx context.Context) error {
+	pub := notify.NewPublisher(w.store, notify.PublisherOptions{})
+	for _, topic := range broadcastTopics {
+		op := w.log.Call(history.Record{Op: history.Broadcast, Topic: topic, ID: fence + "-" + topic})
+		result, err := pub.Broadcast(ctx, notify.Message{Topic: topic, ID: fence + "-" + topic, Body: []byte("x")})
+		published(op, result, err)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// heardFences reports whether all listeners of a process have heard the last broadcasts.
+func (m *member) heardFences() bool {
+	role, _, _ := strings.Cut(m.name, "-")
+	for _, pattern := range patterns[role] {
+		p, err := notify.ParsePattern(pattern)
+		for _, topic := range broadcastTopics {
+			if err != nil || p.Match(topic) && !m.heard(m.name+"/"+pattern+" "+fence+"-"+topic) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// nameHasAll reports whether the name that listeners share has handled the last broadcasts.
+func (w *world) nameHasAll(ctx context.Context) bool {
+	keys, client := w.store.Keys(), w.store.Client()
+	held, err := client.Exists(ctx, keys.Held(shared)).Result()
+	if err != nil || held > 0 {
+		return false
+	}
+	for _, topic := range broadcastTopics {
+		last, err := client.ZScore(ctx, keys.Logs(), topic).Result()
+		at, missing := client.HGet(ctx, keys.Places(shared), topic).Float64()
+		if err != nil || missing != nil || at < last {
+			return false
+		}
+	}
+	return true
+}
+
+// readStream records what the stream holds, when it holds the last broadcasts.
+func (w *world) readStream(ctx context.Context) error {
+	conn, err := nats.Connect(address(w.ports["nats"]))
+	if err != nil {
+		return fmt.Errorf("connect to nats: %w", err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return err
+	}
+	kept, err := awaitStream(ctx, js)
+	if err != nil {
+		return err
+	}
+	held, err := kept.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("look at the stream: %w", err)
+	}
+	consumer, err := js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		return fmt.Errorf("read the stream: %w", err)
+	}
+	for left := int(held.State.Msgs); left > 0; {
+		page, err := consumer.Fetch(min(left, 500), jetstream.FetchMaxWait(patience))
+		if err != nil {
+			return fmt.Errorf("read the stream: %w", err)
+		}
+		for m := range page.Messages() {
+			left--
+			w.log.Event(history.Record{Op: history.Store, Topic: m.Headers().Get("ce-type"), ID: m.Headers().Get("ce-id")})
+		}
+		if err := page.Error(); err != nil {
+			return fmt.Errorf("read the stream: %w", err)
+		}
+	}
+	return nil
+}
+
+// awaitStream waits until the stream holds the last broadcasts.
+func awaitStream(ctx context.Context, js jetstream.JetStream) (kept jetstream.Stream, err error) {
+	err = until("the stream has all", func() bool {
+		found, err := js.Stream(ctx, stream)
+		if err != nil {
+			return false
+		}
+		for _, topic := range broadcastTopics {
+			last, err := found.GetLastMsgForSubject(ctx, "bellhop.broadcast."+topic)
+			if err != nil || last.Header.Get("ce-id") != fence+"-"+topic {
+				return false
+			}
+		}
+		kept = found
+		return true
+	})
+	return kept, err
+}
+
+// close ends everything that still runs.
+func (w *world) close() {
+	all := w.crew
+	if w.nats != nil {
+		all = append(all, w.nats)
+	}
+	for _, m := range all {
+		if p := m.running(); p != nil {
+			p.Kill()
+		}
+		for _, k := range m.links {
+			k.close()
+		}
+	}
+	if w.unwatch != nil {
+		w.unwatch()
+		w.watching.Wait()
+	}
+	if w.store != nil {
+		w.store.Close()
+	}
+	if w.redis != nil {
+		w.redis.Kill()
+	}
+	if w.watched != nil {
+		w.watched.close()
+	}
+	if w.machine != nil {
+		w.machine.Close()
+	}
+	if w.log != nil {
+		w.log.Close()
+	}
+}

@@ -1,0 +1,147 @@
+//go:build linux
+
+package vm_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
+)
+
+// knock calls an address until a file says that it is enough, each time on a new connection, and
+// prints the status and what curl makes of it.
+const knock = `until [ -e /run/enough ]; do curl -sk -o /dev/null -w '%{http_code} ' --max-time 20 "$1"; echo $?; done`
+
+// knocks has an address called all the time. What it returns ends that, and counts how the calls ended.
+func (h *host) knocks(url string) (enough func() map[string]int) {
+	h.t.Helper()
+	h.Write("/root/knock", knock, 0o755)
+	h.Run("systemd-run", "--quiet", "--unit=knock", "-p", "StandardOutput=file:/run/knocks", "bash", "/root/knock", url)
+	return func() map[string]int {
+		h.t.Helper()
+		h.Write("/run/enough", "", 0o600)
+		h.becomes("knock", "ActiveState", "inactive")
+		counts := make(map[string]int)
+		for line := range strings.Lines(h.Run("cat", "/run/knocks")) {
+			counts[strings.TrimSpace(line)]++
+		}
+		return counts
+	}
+}
+
+// No connection is refused while the daemon restarts, or dies, or is not there yet.
+func TestSocketRefusesNobody(t *testing.T) {
+	t.Parallel()
+	h := installed(t, sandbox.Options{})
+	h.redis()
+	h.Run("systemctl", "enable", "--now", "bellhop.socket")
+	h.shows(service, "ActiveState", "inactive")
+	h.answers("/healthz", "200") // which starts it
+	h.becomes(service, "StatusText", "carrier")
+
+	knocking := h.knocks("http://127.0.0.1:8420/healthz")
+	for range 3 {
+		h.Run("systemctl", "restart", service)
+		h.answers("/readyz", "200")
+	}
+	h.Run("kill", "-9", h.show(service, "MainPID"))
+	h.becomes(service, "NRestarts", "1")
+	h.answers("/readyz", "200")
+	counts := knocking()
+	// 52 is an empty answer and 56 a reset: of the daemon that was killed.
+	for answer, n := range counts {
+		if answer != "200 0" && !((answer == "000 52" || answer == "000 56") && n == 1) {
+			t.Errorf("%d of the calls ended with %s (status, exit code of curl); all: %v", n, answer, counts)
+		}
+	}
+	if counts["200 0"] < 5 {
+		t.Errorf("there were hardly any calls: %v", counts)
+	}
+	h.shows("bellhop.socket", "NRefused", "0")
+}
+
+// Tokens change with a reload; a file that cannot be used changes nothing.
+func TestReloadTokens(t *testing.T) {
+	t.Parallel()
+	h := installed(t, sandbox.Options{})
+	h.redis()
+	first, second := strings.Repeat("1", 40), strings.Repeat("2", 40)
+	h.secret("/etc/bellhop/tokens", "one "+first+" admin >\n")
+	h.settings("BELLHOP_TOKENS_FILE=/etc/bellhop/tokens")
+	h.Run("systemctl", "start", service)
+	pid := h.show(service, "MainPID")
+	bearer := func(token string) []string { return []string{"-H", "Authorization: Bearer " + token} }
+	h.answers("/v1/topics", "200", bearer(first)...)
+	h.answers("/v1/topics", "401", bearer(second)...)
+	h.answers("/v1/topics", "401")
+
+	h.secret("/etc/bellhop/tokens", "two "+second+" admin >\n")
+	h.Run("systemctl", "reload", service)
+	h.answers("/v1/topics", "200", bearer(second)...)
+	h.answers("/v1/topics", "401", bearer(first)...)
+
+	h.secret("/etc/bellhop/tokens", "what is this\n")
+	h.Run("systemctl", "reload", service)
+	h.logs(service, "cannot reload, going on as before")
+	h.answers("/v1/topics", "200", bearer(second)...)
+	if status := h.show(service, "StatusText"); !strings.HasSuffix(status, "; the last reload failed: see the log") {
+		t.Errorf("the status is %q", status)
+	}
+	h.shows(service, "ActiveState", "active")
+	h.shows(service, "MainPID", pid)
+}
+
+// Tokens may be a credential, which nobody else can read.
+func TestTokensAsCredential(t *testing.T) {
+	t.Parallel()
+	h := installed(t, sandbox.Options{})
+	h.redis()
+	token := strings.Repeat("3", 40)
+	h.Write("/etc/credstore/bellhop.tokens", "three "+token+" admin >\n", 0o600)
+	h.Run("systemctl", "start", service)
+	h.answers("/v1/topics", "401")
+	h.answers("/v1/topics", "200", "-H", "Authorization: Bearer "+token)
+}
+
+// The socket of an address that others reach wants tokens. Without them clients have
+// the daemon started a few times, not for ever, and what is mended comes back with one restart.
+func TestSocketForOtherMachines(t *testing.T) {
+	t.Parallel()
+	h := installed(t, sandbox.Options{})
+	h.redis()
+	h.dropIn("bellhop.socket", "[Socket]\nListenStream=\nListenStream=0.0.0.0:8420\n")
+	h.Run("systemctl", "enable", "--now", "bellhop.socket")
+	if said, err := h.Try("systemctl", "start", service); err == nil {
+		t.Errorf("it starts: %s", said)
+	}
+	h.shows(service, "ExecMainStatus", "2")
+	h.shows("bellhop.socket", "ActiveState", "active")
+	const call = "http://127.0.0.1:8420/healthz"
+	if said, err := h.Try("curl", "-sS", "--max-time", "30", call); err == nil || strings.Contains(said, "timed out") {
+		t.Errorf("a client gets %q, %v", said, err)
+	}
+	h.becomes("bellhop.socket", "Result", "trigger-limit-hit")
+	h.shows(service, "ActiveState", "failed")
+	log := h.journal("-u", service, "-p", "err")
+	contains(t, log, "bellhop: invalid address 0.0.0.0:8420: other machines reach it", "set BELLHOP_TOKENS_FILE")
+	if n := strings.Count(log, "bellhop: invalid address"); n > 25 {
+		t.Errorf("it was started %d times", n)
+	}
+	contains(t, h.Run("sh", "-c", "curl -sS "+call+" 2>&1 || true"), "Couldn't connect")
+
+	token := strings.Repeat("4", 40)
+	h.secret("/etc/bellhop/tokens", "four "+token+" admin >\n")
+	h.settings("BELLHOP_TOKENS_FILE=/etc/bellhop/tokens")
+	h.Run("systemctl", "restart", service)
+	h.shows("bellhop.socket", "ActiveState", "active")
+	h.answers("/v1/topics", "200", "-H", "Authorization: Bearer "+token)
+	h.answers("/v1/topics", "401")
+	contains(t, h.journal("-u", service), "address=0.0.0.0:8420 tls=false tokens=true")
+
+	h.dropIn("bellhop.socket", "[Socket]\nListenStream=\nListenStream=127.0.0.2:8420\n")
+	h.Run("systemctl", "stop", "bellhop.socket")
+	h.Run("systemctl", "restart", service)
+	h.shows("bellhop.socket", "ActiveState", "active")
+	contains(t, h.journal("-u", service), "address=127.0.0.2:8420 tls=false tokens=true")
+}

@@ -1,0 +1,211 @@
+//go:build linux
+
+package vm_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// root is the root of the tree.
+const root = "../../../../.."
+
+// deadline is how long a test waits for something that should come soon, and look how often it looks.
+const (
+	deadline = 30 * time.Second
+	look     = 40 * time.Millisecond
+)
+
+// atOnce is how many tests run at the same time: they wait more than they compute.
+const atOnce = "5"
+
+// packages is where the Debian package is built, once for all tests.
+var packages string
+
+func TestMain(m *testing.M) {
+	sandbox.Main()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if packages, err = os.MkdirTemp("", "bellhop-deb-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(packages)
+	flag.Parse()
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// build builds the package as a user does, and another one of a later version with another environment file.
+var build = sync.OnceValues(func() (string, error) {
+	cmd := exec.Command("make", "-C", root, "deb", "DIST="+packages, "DEB_VERSION=1.0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("make deb: %w\n%s", err, out)
+	}
+	found, err := filepath.Glob(filepath.Join(packages, "bellhop_1.0_*.deb"))
+	if err != nil || len(found) != 1 {
+		return "", fmt.Errorf("make deb left %q, %w", found, err)
+	}
+	later := exec.Command("sh", "-ec", `dpkg-deb -R "$1" "$2/later"; sed -i 's/^Version: .*/Version: 2.0/' "$2/later/DEBIAN/control"; echo '# Another setting.' >> "$2/later/etc/bellhop/bellhop.env"; dpkg-deb -Zgzip -z1 -b "$2/later" "$2/later.deb"`, "-", found[0], packages)
+	if out, err := later.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("make a later package: %w\n%s", err, out)
+	}
+	return found[0], nil
+})
+
+// A host is a machine with systemd and the files of the package in /root.
+type host struct {
+	*sandbox.Sandbox
+	t *testing.T
+}
+
+// bare returns a host with nothing installed.
+func bare(t *testing.T, o sandbox.Options) *host {
+	t.Helper()
+	h := &host{sandbox.Boot(t, o), t}
+	deb, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{deb: "/root/bellhop.deb", filepath.Join(packages, "later.deb"): "/root/later.deb"} {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Write(to, string(content), 0o644)
+	}
+	return h
+}
+
+// installed returns a host with Bellhop and no settings.
+func installed(t *testing.T, o sandbox.Options) *host {
+	t.Helper()
+	h := bare(t, o)
+	h.dpkg("-i", "/root/bellhop.deb")
+	return h
+}
+
+// copy copies what is in a folder outside into one inside.
+func (h *host) copy(from, to string) {
+	h.t.Helper()
+	if out, err := exec.Command("cp", "-a", from+"/.", h.Path(to)).CombinedOutput(); err != nil {
+		h.t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// dpkg leaves out the triggers: they bring the index of man pages up to date, for seconds.
+func (h *host) dpkg(args ...string) string {
+	h.t.Helper()
+	return h.Run("dpkg", append([]string{"--no-triggers", "--force-unsafe-io", "--force-confold"}, args...)...)
+}
+
+// redis starts a redis-server on the host's loopback, with more lines for its configuration.
+func (h *host) redis(lines ...string) {
+	h.t.Helper()
+	program, err := redisserver.Program()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	lines = append(lines, "bind 127.0.0.1", "port 6379", `save ""`)
+	h.Write("/run/test-redis.conf", strings.Join(lines, "\n")+"\n", 0o600)
+	h.Run("systemd-run", "--quiet", "--unit=test-redis", "--service-type=exec", program, "/run/test-redis.conf")
+	h.logs("test-redis", "Ready to accept connections")
+}
+
+// settings writes the environment file.
+func (h *host) settings(lines ...string) {
+	h.t.Helper()
+	h.Write("/etc/bellhop/bellhop.env", strings.Join(lines, "\n")+"\n", 0o644)
+}
+
+// secret writes a file that the daemon may read, also when it reloads.
+func (h *host) secret(path, text string) {
+	h.t.Helper()
+	h.Write(path, text, 0o640)
+	h.Run("chgrp", "bellhop-secrets", path)
+}
+
+// dropIn changes a unit as systemctl edit does.
+func (h *host) dropIn(unit, text string) {
+	h.t.Helper()
+	h.Write("/etc/systemd/system/"+unit+".d/override.conf", text, 0o644)
+	h.Run("systemctl", "daemon-reload")
+}
+
+// show returns a property of a unit.
+func (h *host) show(unit, property string) string {
+	h.t.Helper()
+	return strings.TrimSpace(h.Run("systemctl", "show", "-P", property, unit))
+}
+
+// eventually waits until a condition is true, and reports false where that takes longer than deadline.
+func eventually(condition func() bool) bool { return storetest.Poll(look, deadline, condition) }
+
+// becomes waits until a property of a unit has a beginning.
+func (h *host) becomes(unit, property, want string) {
+	h.t.Helper()
+	var got string
+	if !eventually(func() bool { got = h.show(unit, property); return strings.HasPrefix(got, want) }) {
+		h.t.Fatalf("%s of %s is %q, want %q:\n%s", property, unit, got, want, h.journal("-u", unit))
+	}
+}
+
+// shows wants a property of a unit to have a value now.
+func (h *host) shows(unit, property, want string) {
+	h.t.Helper()
+	if got := h.show(unit, property); got != want {
+		h.t.Errorf("%s of %s is %q, want %q", property, unit, got, want)
+	}
+}
+
+// journal returns what the journal has, without times and names.
+func (h *host) journal(args ...string) string {
+	h.t.Helper()
+	h.Run("journalctl", "--sync")
+	return h.Run("journalctl", append([]string{"-q", "--no-pager", "-o", "cat"}, args...)...)
+}
+
+// logs waits until a unit logged something.
+func (h *host) logs(unit, want string) {
+	h.t.Helper()
+	if !eventually(func() bool { return strings.Contains(h.journal("-u", unit), want) }) {
+		h.t.Fatalf("%s does not log %q:\n%s", unit, want, h.journal("-u", unit))
+	}
+}
+
+// answers waits until a call of the daemon has a status, as curl sees it.
+func (h *host) answers(path, want string, args ...string) {
+	h.t.Helper()
+	args = append(args, "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://127.0.0.1:8420"+path)
+	var got string
+	if !eventually(func() bool { got, _ = h.Try("curl", args...); return got == want }) { // 000 where nobody listens
+		h.t.Fatalf("%s answers %s, want %s:\n%s", path, got, want, h.journal("-u", service))
+	}
+}
+
+// contains wants texts in what was printed.
+func contains(t *testing.T, got string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, got)
+		}
+	}
+}

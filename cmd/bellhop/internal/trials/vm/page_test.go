@@ -1,0 +1,116 @@
+//go:build linux
+
+package vm_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/pagestest"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
+)
+
+// Every command of the page works as it stands there, one after the other.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	h := bare(t, sandbox.Options{})
+	h.Run("rm", "-f", "/var/lib/man-db/auto-update") // an index of man pages takes seconds
+	h.redis()
+	h.Run("sh", "-c", "mkdir /root/dist && mv /root/bellhop.deb /root/dist")
+	for _, block := range pagestest.Blocks(t, root+"/systemd/README.md", "") {
+		if strings.Contains(block, "make install") {
+			continue // see TestMakeInstall
+		}
+		if strings.Contains(block, "redis-password") {
+			h.Run("redis-cli", "config", "set", "requirepass", "PASSWORD")
+		}
+		block = strings.Replace(block, "make deb\n", "", 1) // it is done
+		said := h.Run("bash", "-ec", "export APT_LISTCHANGES_FRONTEND=none DEBIAN_FRONTEND=noninteractive; cd /root; "+strings.ReplaceAll(block, "apt ", "apt -q -y --no-install-recommends "))
+		switch {
+		case strings.Contains(block, "redis-password"):
+			h.becomes(service, "StatusText", "carrier")
+			h.Run("redis-cli", "-a", "PASSWORD", "config", "set", "requirepass", "")
+			h.Run("rm", "/etc/credstore/bellhop.redis-password")
+			h.Run("systemctl", "restart", service)
+		case strings.Contains(block, "TOKENS_FILE"):
+			h.answers("/v1/topics", "401")
+			h.answers("/v1/topics", "200", "-H", "Authorization: Bearer "+strings.Fields(h.Run("cat", "/etc/bellhop/tokens"))[1])
+		case strings.Contains(block, "bellhop-work@"):
+			contains(t, said, `order order-4718 was not paid: {"total":12}`)
+		case strings.Contains(block, "bellhop-listen@"):
+			h.logs("bellhop-listen@prices.gold", "gold is at 42")
+		}
+	}
+}
+
+// A call is one of the page of HTTP: what is in its line, the status
+// and the body of its answer, and what a stream then has.
+type call struct{ line, status, body, stream string }
+
+var calls = []call{
+	{line: `-d '{"total":12}'`, status: "201", body: `"id":"order-4719",.*"state":"scheduled"`},
+	{line: `/claim?wait=30s`, status: "200", body: `"id":"order-4719","receipt":\d+,.*"body":"{\\"total\\":12}"`},
+	{line: `/ack?receipt=`, status: "204", body: `^$`},
+	{line: `-d '{"total":7}'`, status: "201", body: `"id":"order-4720",.*"state":"scheduled"`},
+	{line: `/messages/order-4720`, status: "200", body: `"state":"scheduled"`},
+	{line: `PATCH`, status: "200", body: `"id":"order-4720"`},
+	{line: `DELETE`, status: "200", body: `"cancelled":true,"was":"scheduled"`},
+	{line: `/v1/topics`, status: "200", body: `"topic":"order.timeout"`},
+	{line: `curl --data-binary @-`, status: "200", body: `^{"topic":"order.timeout",.*"state":"scheduled"}$`},
+	{line: `PATCH -d`, status: "200", body: `"topic":"order.timeout","attempts":5,"lease_ms":60000,.*"own":\["attempts","lease"\]`},
+	{line: `/*/settings`, status: "200", body: `"topic":"\*","attempts":10,.*"own":\[\]`},
+	{line: `curl -N`}, // which does not end
+	{line: `-d 42`, status: "201", body: `"topic":"prices.gold",.*"state":"scheduled"`, stream: `^data: .*"topic":"prices.gold",.*"body":"42"`},
+	{line: `'Authorization: Bearer `, status: "201", body: `"topic":"mail",.*"state":"ready"`},
+}
+
+var receipt = regexp.MustCompile(`"receipt":(\d+)`)
+
+// calls makes a call as it stands in the page, and returns the body of the answer.
+func (h *host) calls(c call, line string) (body string) {
+	h.t.Helper()
+	if c.status == "" {
+		h.Run("systemd-run", "--quiet", "--unit=stream", "-p", "StandardOutput=file:/run/stream", "-E", "HOME=/root", "bash", "-c", line)
+		return ""
+	}
+	said := h.Run("bash", "-ec", line)
+	body, status, found := strings.Cut(said, "\nSTATUS ")
+	if body = strings.TrimSpace(body); !found || status != c.status || !regexp.MustCompile(c.body).MatchString(body) {
+		h.t.Errorf("%s\nanswers %s\nwant %s and %s", line, said, c.status, c.body)
+	}
+	if c.stream != "" {
+		h.Run("timeout", "30", "sh", "-c", `until grep -q "$1" /run/stream; do sleep 0.05; done`, "-", c.stream)
+	}
+	return body
+}
+
+// Every call of the page works as it stands there, with the daemon of the package.
+func TestPageOfHTTP(t *testing.T) {
+	t.Parallel()
+	h, _ := running(t)
+	h.Write("/root/.curlrc", "silent\nshow-error\nwrite-out = \"\\nSTATUS %{http_code}\"\n", 0o600)
+	rest, number := calls, "RECEIPT"
+	for _, block := range pagestest.Blocks(t, root+"/daemon/httpapi/README.md", "") {
+		if strings.HasPrefix(block, "# NAME") { // the file, put in place as the page of a VM has it
+			h.secret("/etc/bellhop/tokens", block)
+			h.settings("BELLHOP_TOKENS_FILE=/etc/bellhop/tokens")
+			h.Run("systemctl", "restart", service)
+			h.answers("/v1/topics", "401")
+			continue
+		}
+		for line := range strings.Lines(block) {
+			if len(rest) == 0 || !strings.Contains(line, rest[0].line) {
+				t.Fatalf("the page has %sand the test has %v", line, rest)
+			}
+			body := h.calls(rest[0], strings.Replace(line, "RECEIPT", number, 1))
+			if found := receipt.FindStringSubmatch(body); found != nil {
+				number = found[1]
+			}
+			rest = rest[1:]
+		}
+	}
+	if len(rest) > 0 {
+		t.Errorf("the page has no longer %v", rest)
+	}
+}

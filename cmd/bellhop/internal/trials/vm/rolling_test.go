@@ -1,0 +1,246 @@
+//go:build linux
+
+package vm_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
+	"github.com/bellhopd/bellhop/daemon/api"
+)
+
+// A load is what programs do that publish and handle messages over HTTP, with
+// two daemons to turn to. A call that was not answered, or with 503, goes to the other one.
+type load struct {
+	t       *testing.T
+	hosts   [2]string
+	client  *http.Client
+	calls   atomic.Int64
+	refused atomic.Int64 // connections
+	cut     atomic.Int64 // calls that ended without an answer
+	later   atomic.Int64 // calls that were told to try again
+
+	mu        sync.Mutex
+	published map[string]bool
+	unsure    map[string]bool // ids of whose publish or acknowledgement nobody knows whether it happened
+	handled   map[string]int
+	late      []time.Duration // of each message that was claimed
+}
+
+func newLoad(h *host, hosts [2]string) *load {
+	transport := &http.Transport{DialContext: h.Dial, MaxIdleConnsPerHost: 32}
+	h.t.Cleanup(transport.CloseIdleConnections)
+	return &load{
+		t: h.t, hosts: hosts, client: &http.Client{Transport: transport, Timeout: deadline},
+		published: make(map[string]bool), unsure: make(map[string]bool), handled: make(map[string]int),
+	}
+}
+
+// once makes a call. The error is that of a connection.
+func (l *load) once(ctx context.Context, host int, path, body string) (status int, answer []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, "POST", "http://"+l.hosts[host]+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	l.calls.Add(1)
+	reply, err := l.client.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer reply.Body.Close()
+	answer, err = io.ReadAll(reply.Body)
+	if reply.StatusCode == http.StatusServiceUnavailable && reply.Header.Get("Retry-After") == "" {
+		l.t.Errorf("%s answers 503 without Retry-After: %s", path, answer)
+	}
+	return reply.StatusCode, answer, err
+}
+
+// call makes a call until it is answered or ctx ends, and reports whether one before may have happened.
+func (l *load) call(ctx context.Context, host int, path, body string) (status int, answer []byte, unsure bool) {
+	for ; ; host = 1 - host {
+		status, answer, err := l.once(ctx, host, path, body)
+		switch {
+		case ctx.Err() != nil:
+			return 0, nil, true
+		case errors.Is(err, syscall.ECONNREFUSED):
+			l.refused.Add(1)
+		case err != nil: // net/http has no name for a connection that is closed while it was idle
+			l.cut.Add(1)
+			unsure = true
+		case status == http.StatusServiceUnavailable:
+			l.later.Add(1)
+		default:
+			return status, answer, unsure
+		}
+	}
+}
+
+// publish publishes messages that are due soon, until ctx ends.
+func (l *load) publish(ctx context.Context, name string) {
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+		id := fmt.Sprintf("%s-%d", name, n)
+		status, answer, unsure := l.call(context.Background(), n%2, "/v1/topics/rolling/messages?delay=100ms&id="+id, "x")
+		if status != http.StatusCreated && !(unsure && status == http.StatusConflict) {
+			l.t.Errorf("publish answers %d %s", status, answer)
+		}
+		l.mu.Lock()
+		l.published[id], l.unsure[id] = true, unsure
+		l.mu.Unlock()
+	}
+}
+
+// work claims messages and acknowledges them, until ctx ends.
+func (l *load) work(ctx context.Context, host int) {
+	for ctx.Err() == nil {
+		status, answer, _ := l.call(ctx, host, "/v1/topics/rolling/claim?wait=20s&lease=5s&max=10", "")
+		now := time.Now()
+		if ctx.Err() != nil {
+			return
+		}
+		var claimed api.Claimed
+		if err := json.Unmarshal(answer, &claimed); status != http.StatusOK || err != nil {
+			l.t.Errorf("claim answers %d %s, %v", status, answer, err)
+			return
+		}
+		for _, d := range claimed.Messages {
+			l.handle(d, now, host)
+		}
+	}
+}
+
+// handle notes a message and acknowledges it where it came from.
+func (l *load) handle(d api.Delivery, at time.Time, host int) {
+	l.mu.Lock()
+	l.handled[d.ID]++
+	l.late = append(l.late, at.Sub(d.Due))
+	l.mu.Unlock()
+	status, answer, unsure := l.call(context.Background(), host, fmt.Sprintf("/v1/topics/rolling/messages/%s/ack?receipt=%d", d.ID, d.Receipt), "")
+	if status != http.StatusNoContent && !(unsure && status == http.StatusConflict) {
+		l.t.Errorf("the acknowledgement of %s answers %d %s", d.ID, status, answer)
+	}
+	if unsure {
+		l.mu.Lock()
+		l.unsure[d.ID] = true
+		l.mu.Unlock()
+	}
+}
+
+// lateness tells how late messages were since it was asked last.
+func (l *load) lateness() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.late
+	l.late = nil
+	if len(all) == 0 {
+		return "no message"
+	}
+	slices.Sort(all)
+	return fmt.Sprintf("%d messages, late p50 %v, p99 %v, at most %v", len(all), all[len(all)/2], all[len(all)*99/100], all[len(all)-1])
+}
+
+// goesOn waits until more messages are handled.
+func (l *load) goesOn() {
+	count := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.handled)
+	}
+	enough := count() + 50
+	if !eventually(func() bool { return count() >= enough }) {
+		l.t.Fatalf("only %d messages are handled", count())
+	}
+}
+
+// missing returns how many messages were published and not handled yet.
+func (l *load) missing() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range l.published {
+		if l.handled[id] == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// during runs something several times at once, until the function that it returns is called.
+func during(times int, do func(ctx context.Context, i int)) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for i := range times {
+		running.Go(func() { do(ctx, i) })
+	}
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// Two daemons are restarted in turn under load, as for an upgrade: no connection
+// is refused, no call fails for good, nothing is lost, nothing is handled twice that
+// was answered for.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	one := installed(t, sandbox.Options{Name: "one"})
+	one.redis()
+	two := installed(t, sandbox.Options{Name: "two", Network: one.Sandbox})
+	two.dropIn("bellhop.socket", "[Socket]\nListenStream=\nListenStream=127.0.0.1:8421\n") // the loopback is one for both
+	for _, h := range []*host{one, two} {
+		h.Run("systemctl", "enable", "--now", "bellhop.socket", service)
+	}
+	two.becomes(service, "StatusText", "standby")
+	l := newLoad(one, [2]string{"127.0.0.1:8420", "127.0.0.1:8421"})
+	enough := during(4, func(ctx context.Context, i int) { l.publish(ctx, fmt.Sprint(i)) })
+	stop := during(4, func(ctx context.Context, i int) { l.work(ctx, i%2) })
+	defer stop()
+	defer enough()
+	for range 8 {
+		l.goesOn()
+	}
+	t.Logf("before: %s", l.lateness())
+	const rounds = 4
+	for range rounds {
+		for _, h := range []*host{one, two} {
+			h.Run("systemctl", "restart", service)
+			l.goesOn()
+		}
+	}
+	t.Logf("with %d restarts: %s", 2*rounds, l.lateness())
+	enough()
+	eventually(func() bool { return l.missing() == 0 })
+	stop()
+
+	t.Logf("%d calls: %d cut off, %d told to try again", l.calls.Load(), l.cut.Load(), l.later.Load())
+	if n := l.missing(); n > 0 {
+		t.Errorf("%d of %d messages were lost", n, len(l.published))
+	}
+	if n := l.refused.Load(); n > 0 {
+		t.Errorf("%d connections were refused", n)
+	}
+	for id, n := range l.handled {
+		if n > 1 && !l.unsure[id] {
+			t.Errorf("%s was handled %d times, and each call was answered", id, n)
+		}
+	}
+	for _, h := range []*host{one, two} {
+		h.shows("bellhop.socket", "NRefused", "0")
+		h.shows(service, "NRestarts", "0")
+	}
+}

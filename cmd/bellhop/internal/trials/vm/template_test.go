@@ -1,0 +1,101 @@
+//go:build linux
+
+package vm_test
+
+import (
+	"testing"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
+)
+
+// note is an executable that notes what it gets.
+const note = `#!/bin/sh -e
+echo "$MESSAGE_TOPIC $MESSAGE_ID $(cat) by $(id -un) in $(pwd)" >> /var/lib/bellhop-work/notes
+`
+
+// notes waits until something was noted.
+func (h *host) notes(want string) {
+	h.t.Helper()
+	h.Run("timeout", "30", "sh", "-c", `until grep -qxF "$1" /var/lib/bellhop-work/notes 2>/dev/null; do sleep 0.02; done`, "-", want)
+}
+
+func TestWorker(t *testing.T) {
+	t.Parallel()
+	h, _ := running(t)
+	for _, topic := range []string{"order.timeout", "mail-out"} {
+		unit := "bellhop-work@" + topic + ".service"
+		h.Write("/etc/bellhop/work/"+topic, note, 0o755)
+		h.Run("systemctl", "start", unit)
+		h.shows(unit, "ActiveState", "active")
+		h.Run("bellhop", "publish", topic, "--id", "a", "--body", "hello")
+		h.notes(topic + " a hello by bellhop-work in /var/lib/bellhop-work")
+		h.Run("systemctl", "stop", unit)
+		h.shows(unit, "Result", "success")
+	}
+}
+
+// A stop waits for what is being handled, even where the unit gives less time.
+func TestWorkerFinishes(t *testing.T) {
+	t.Parallel()
+	h, _ := running(t)
+	const unit = "bellhop-work@slow.service"
+	h.Write("/etc/bellhop/work/slow", "#!/bin/sh -e\necho begun\nsleep 2\necho \"done by $CONCURRENCY\"\n", 0o755)
+	h.Write("/etc/bellhop/work/slow.env", "CONCURRENCY=3\n", 0o644)
+	h.dropIn(unit, "[Service]\nTimeoutStopSec=500ms\n")
+	h.Run("systemctl", "start", unit)
+	h.Run("bellhop", "publish", "slow", "--id", "a", "--body", "x")
+	h.logs(unit, "begun")
+	h.Run("systemctl", "stop", unit)
+	h.shows(unit, "Result", "success")
+	contains(t, h.journal("-u", unit), "done by 3")
+	if said, err := h.Try("bellhop", "inspect", "slow", "a"); err == nil {
+		t.Errorf("the message is still there: %s", said)
+	}
+}
+
+func TestWorkerWithoutExecutable(t *testing.T) {
+	t.Parallel()
+	h := installed(t, sandbox.Options{})
+	const unit = "bellhop-work@nothing.service"
+	if said, err := h.Try("systemctl", "start", unit); err == nil {
+		t.Errorf("it starts: %s", said)
+	}
+	h.shows(unit, "NRestarts", "0")
+	contains(t, h.journal("-u", unit, "-p", "err"), "bellhop: invalid command", "/etc/bellhop/work/nothing")
+}
+
+// Each host gets each broadcast, and what it missed while its listener was stopped.
+func TestListener(t *testing.T) {
+	t.Parallel()
+	one, _ := running(t)
+	two := installed(t, sandbox.Options{Name: "two", Network: one.Sandbox})
+	const unit = "bellhop-listen@prices-eu.gold.service"
+	for _, h := range []*host{one, two} {
+		h.Write("/etc/bellhop/listen/prices-eu.gold", note, 0o755)
+		h.Run("systemctl", "start", unit)
+	}
+	one.Run("bellhop", "broadcast", "prices-eu.gold", "--id", "a", "--body", "41")
+	for _, h := range []*host{one, two} {
+		h.notes("prices-eu.gold a 41 by bellhop-work in /var/lib/bellhop-work")
+		h.Run("systemctl", "stop", unit)
+	}
+	one.Run("bellhop", "broadcast", "prices-eu.gold", "--id", "b", "--body", "42")
+	for _, h := range []*host{one, two} {
+		h.Run("systemctl", "start", unit)
+		h.notes("prices-eu.gold b 42 by bellhop-work in /var/lib/bellhop-work")
+	}
+	contains(t, one.Run("bellhop", "listeners"), "sandbox.prices-eu.gold", "two.prices-eu.gold")
+}
+
+// A listener starts whether Redis is there or not.
+func TestListenerWithoutRedis(t *testing.T) {
+	t.Parallel()
+	h := installed(t, sandbox.Options{})
+	const unit = "bellhop-listen@news.service"
+	h.Write("/etc/bellhop/listen/news", note, 0o755)
+	h.Run("systemctl", "start", unit)
+	h.shows(unit, "ActiveState", "active")
+	h.redis()
+	h.logs(unit, "msg=listening")
+	h.shows(unit, "NRestarts", "0")
+}

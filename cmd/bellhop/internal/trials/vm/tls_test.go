@@ -1,0 +1,120 @@
+//go:build linux
+
+package vm_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
+)
+
+// A pair is a certificate of the loopback address and its key, in PEM.
+type pair struct{ cert, key string }
+
+// newPair returns a pair of its own making.
+func newPair(t *testing.T, name string) pair {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, &about, &about, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(kind string, of []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: of}))
+	}
+	return pair{text("CERTIFICATE", cert), text("PRIVATE KEY", plain)}
+}
+
+// shown tries whether a new connection is shown a certificate.
+func (h *host) shown(p pair) error {
+	h.t.Helper()
+	h.Write("/run/trusted.pem", p.cert, 0o600)
+	_, err := h.Try("curl", "-sf", "-o", "/dev/null", "--cacert", "/run/trusted.pem", "https://127.0.0.1:8420/healthz")
+	return err
+}
+
+// showsCert waits until new connections are shown a certificate.
+func (h *host) showsCert(p pair) {
+	h.t.Helper()
+	if !eventually(func() bool { return h.shown(p) == nil }) {
+		h.t.Fatalf("the certificate is not served:\n%s", h.journal("-u", service))
+	}
+}
+
+// TLS with files that a reload reads again: a new pair is shown to new connections, and none is
+// refused meanwhile; of a broken one nothing but the status and the log tell.
+func TestReloadTLS(t *testing.T) {
+	t.Parallel()
+	h := installed(t, sandbox.Options{})
+	h.redis()
+	serve := func(cert, key pair) {
+		t.Helper()
+		h.secret("/etc/bellhop/cert.pem", cert.cert)
+		h.secret("/etc/bellhop/key.pem", key.key)
+	}
+	one, two, three := newPair(t, "one"), newPair(t, "two"), newPair(t, "three")
+	serve(one, one)
+	h.settings("BELLHOP_TLS_CERT_FILE=/etc/bellhop/cert.pem", "BELLHOP_TLS_KEY_FILE=/etc/bellhop/key.pem")
+	h.Run("systemctl", "start", service)
+	h.showsCert(one)
+	pid := h.show(service, "MainPID")
+
+	knocking := h.knocks("https://127.0.0.1:8420/healthz")
+	serve(two, two)
+	h.Run("systemctl", "reload", service)
+	h.showsCert(two)
+	if h.shown(one) == nil {
+		t.Error("the first certificate is served still")
+	}
+	serve(three, one)
+	h.Run("systemctl", "reload", service)
+	h.logs(service, "private key does not match public key")
+	h.becomes(service, "StatusText", "carrier")
+	if status := h.show(service, "StatusText"); !strings.HasSuffix(status, "; the last reload failed: see the log") {
+		t.Errorf("the status is %q", status)
+	}
+	h.showsCert(two)
+	serve(three, three)
+	h.Run("systemctl", "reload", service)
+	h.showsCert(three)
+	if counts := knocking(); len(counts) != 1 || counts["200 0"] < 5 {
+		t.Errorf("the calls meanwhile ended with (status, exit code of curl): %v", counts)
+	}
+	h.becomes(service, "ActiveState", "active")
+	h.shows(service, "MainPID", pid)
+	h.shows(service, "NRestarts", "0")
+}
+
+// The same as credentials, which only root can read: a restart takes the new ones.
+func TestTLSAsCredential(t *testing.T) {
+	t.Parallel()
+	h := installed(t, sandbox.Options{})
+	h.redis()
+	for _, p := range []pair{newPair(t, "one"), newPair(t, "two")} {
+		h.Write("/etc/credstore/bellhop.tls-cert", p.cert, 0o600)
+		h.Write("/etc/credstore/bellhop.tls-key", p.key, 0o600)
+		h.Run("systemctl", "restart", service)
+		h.showsCert(p)
+	}
+}

@@ -1,4 +1,0 @@
-// Package crash holds the tests that kill, stop, cut off and starve real
-// processes of Bellhop and of Redis, and then account for every message. The
-// table in daemon/faults/README.md names them.
-package crash

@@ -1,0 +1,58 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// publish returns with what error a message is not published.
+func publish(t *testing.T, url string) error {
+	t.Helper()
+	store, err := notify.Open(notify.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	_, err = notify.NewPublisher(store, notify.PublisherOptions{}).Publish(t.Context(), notify.Message{Topic: "t", Body: []byte("x")})
+	return err
+}
+
+func TestRemedy(t *testing.T) {
+	foreign := httptest.NewTLSServer(nil) // of an authority that nobody trusts
+	defer foreign.Close()
+	noTLS := httptest.NewServer(nil)
+	defer noTLS.Close()
+	alone := storetest.Server(t, "--min-replicas-to-write", "1")
+	locked := storetest.Server(t, "--requirepass", "secret")
+	full := storetest.Server(t, "--maxmemory", "1") // of which no share is 90 %
+	replica := storetest.Server(t, "--replicaof", "127.0.0.1 1")
+	for _, test := range []struct{ name, url, want string }{
+		{"nobody is there", "redis://127.0.0.1:1", "start one with 'bellhop dev' or set BELLHOP_REDIS_URL"},
+		{"an unknown authority", "rediss://" + foreign.Listener.Addr().String(), "BELLHOP_REDIS_CA_FILE"},
+		{"no TLS", "rediss://" + noTLS.Listener.Addr().String(), "write redis:// in BELLHOP_REDIS_URL"},
+		{"no Redis", "redis://" + noTLS.Listener.Addr().String(), "names the address and port of a Redis"},
+		{"too few replicas", alone.URL(), "'bellhop doctor' tells of the replicas"},
+		{"no password", "redis://" + locked.Addr(), "BELLHOP_REDIS_PASSWORD_FILE"},
+		{"memory is full", full.URL(), "raise maxmemory"},
+		{"a replica", replica.URL(), "try again"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := publish(t, test.url)
+			if got := daemon.Remedy(err); err == nil || !strings.Contains(got, test.want) {
+				t.Errorf("of %v: got %q, want %q", err, got, test.want)
+			}
+		})
+	}
+	for _, err := range []error{notify.ErrInvalid, notify.ErrExists, notify.ErrFull, context.Canceled, errors.New("else")} {
+		if got := daemon.Remedy(err); got != "" {
+			t.Errorf("of %v: got %q, want none", err, got)
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package sd_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/bellhopd/bellhop/daemon/sd"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// showListeners in the environment makes the test binary tell what it was passed.
+const showListeners = "SHOW_LISTENERS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(showListeners) != "" {
+		tellListeners()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// tellListeners prints the addresses of the listeners, and what is left of their variables.
+func tellListeners() {
+	if os.Getenv("LISTEN_PID") == "me" {
+		os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid())) // nobody knew it before
+	}
+	all, err := sd.Listeners()
+	for _, l := range all {
+		fmt.Println(l.Addr())
+	}
+	fmt.Println("error:", err)
+	fmt.Println("left:", os.Getenv("LISTEN_PID")+os.Getenv("LISTEN_FDS")+os.Getenv("LISTEN_FDNAMES"))
+}
+
+// manager is a socket as systemd's, and what came.
+type manager struct {
+	t    *testing.T
+	conn *net.UnixConn
+}
+
+// manage sets the environment as systemd does.
+func manage(t *testing.T, name string, vars ...string) *manager {
+	t.Helper()
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	t.Setenv("NOTIFY_SOCKET", name)
+	for _, variable := range vars {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value)
+	}
+	return &manager{t, conn}
+}
+
+// next returns the next message.
+func (m *manager) next() string {
+	m.t.Helper()
+	m.conn.SetReadDeadline(time.Now().Add(storetest.Deadline))
+	text := make([]byte, 1000)
+	n, err := m.conn.Read(text)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(text[:n])
+}
+
+// quiet wants no more messages.
+func (m *manager) quiet() {
+	m.t.Helper()
+	m.conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	text := make([]byte, 1000)
+	if n, err := m.conn.Read(text); !errors.Is(err, os.ErrDeadlineExceeded) {
+		m.t.Errorf("there came %q, %v", text[:n], err)
+	}
+}
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestMessages(t *testing.T) {
+	for _, name := range []string{filepath.Join(t.TempDir(), "notify"), "@bellhop-test-" + strconv.Itoa(os.Getpid())} {
+		m := manage(t, name)
+		n := sd.New(discard())
+		n.Status("starting")
+		n.Ready()
+		n.Status("starting")
+		n.Status("carrier")
+		n.Reloading()
+		n.Ready()
+		n.Stopping(1500 * time.Millisecond)
+		n.Watchdog(t.Context(), func() error { return nil }) // returns: none is set
+		for _, want := range []string{"STATUS=starting", "READY=1", "STATUS=carrier", `RELOADING=1\nMONOTONIC_USEC=\d+\n`, "READY=1", `STOPPING=1\nEXTEND_TIMEOUT_USEC=1500000`} {
+			if got := m.next(); !regexp.MustCompile("^" + want + "$").MatchString(got) {
+				t.Errorf("on %s there came %q, want %s", name, got, want)
+			}
+		}
+		m.quiet()
+	}
+}
+
+func TestNothingIsInherited(t *testing.T) {
+	manage(t, filepath.Join(t.TempDir(), "notify"), "WATCHDOG_USEC=1000000", "WATCHDOG_PID="+strconv.Itoa(os.Getpid()))
+	sd.New(discard())
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		if value, set := os.LookupEnv(name); set {
+			t.Errorf("%s is still set, to %q", name, value)
+		}
+	}
+}
+
+func TestOutsideOfSystemd(t *testing.T) {
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC"} {
+		t.Setenv(name, "")
+	}
+	for _, n := range []*sd.Notifier{nil, sd.New(discard())} {
+		n.Ready()
+		n.Status("starting")
+		n.Reloading()
+		n.Stopping(1500 * time.Millisecond)
+		n.Watchdog(t.Context(), func() error { return nil })
+	}
+}
+
+func TestWatchdog(t *testing.T) {
+	m := manage(t, filepath.Join(t.TempDir(), "notify"), "WATCHDOG_USEC=30000", "WATCHDOG_PID="+strconv.Itoa(os.Getpid()))
+	var log bytes.Buffer
+	n := sd.New(slog.New(slog.NewTextHandler(&log, nil)))
+	var looks, stuck atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.Watchdog(ctx, func() error {
+			looks.Add(1)
+			if stuck.Load() != 0 {
+				return errors.New("the loop stands still")
+			}
+			return nil
+		})
+	}()
+	began := time.Now()
+	for range 4 {
+		if got := m.next(); got != "WATCHDOG=1" {
+			t.Errorf("there came %q", got)
+		}
+	}
+	if took := time.Since(began); took < 25*time.Millisecond {
+		t.Errorf("four signs of life came within %v", took)
+	}
+	stuck.Store(1)
+	after := looks.Load() + 2
+	storetest.Eventually(t, "it looks again", func() bool { return looks.Load() > after })
+	stop()
+	storetest.Receive(t, "the end", ended)
+	if fed := strings.Count(log.String(), "unfed"); fed != 1 {
+		t.Errorf("that it is not fed was logged %d times, want once:\n%s", fed, &log)
+	}
+}
+
+func TestWatchdogOfAnother(t *testing.T) {
+	m := manage(t, filepath.Join(t.TempDir(), "notify"), "WATCHDOG_USEC=30000", "WATCHDOG_PID=1")
+	sd.New(discard()).Watchdog(t.Context(), func() error { return nil })
+	m.quiet()
+}
+
+func TestSystemdIsAway(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "notify")
+	m := manage(t, name)
+	var log bytes.Buffer
+	n := sd.New(slog.New(slog.NewTextHandler(&log, nil)))
+	m.conn.Close()
+	os.Remove(name)
+	n.Ready()
+	n.Status("carrier")
+	m = manage(t, name)
+	n.Status("carrier")
+	if got := m.next(); got != "STATUS=carrier" {
+		t.Errorf("there came %q: what was not told is told again", got)
+	}
+	if told := strings.Count(log.String(), "cannot tell systemd"); told != 1 {
+		t.Errorf("it was logged %d times, want once:\n%s", told, &log)
+	}
+}
+
+// activate runs the test binary as systemd starts a service with sockets.
+func activate(t *testing.T, pid string, files ...*os.File) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), showListeners+"=1", "GORACE=atexit_sleep_ms=0", "LISTEN_PID="+pid, "LISTEN_FDNAMES=http:other", fmt.Sprintf("LISTEN_FDS=%d", len(files)))
+	cmd.ExtraFiles = files
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+func TestListeners(t *testing.T) {
+	tcp, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	unix, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "socket"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close()
+	first, errTCP := tcp.File()
+	second, errUnix := unix.File()
+	null, errNull := os.Open(os.DevNull)
+	if err := errors.Join(errTCP, errUnix, errNull); err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	defer second.Close()
+	defer null.Close()
+
+	both := fmt.Sprintf("%s\n%s\nerror: <nil>\nleft: \n", tcp.Addr(), unix.Addr())
+	if diff := cmp.Diff(both, activate(t, "me", first, second)); diff != "" {
+		t.Errorf("two sockets (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff("error: <nil>\nleft: \n", activate(t, "1", first)); diff != "" {
+		t.Errorf("a socket for another process (-want +got):\n%s", diff)
+	}
+	got := activate(t, "me", first, null)
+	if !strings.HasPrefix(got, "error: listen on the socket other that systemd opened: ") || !strings.HasSuffix(got, "\nleft: \n") {
+		t.Errorf("something that is no socket: %s", got)
+	}
+}

@@ -1,0 +1,169 @@
+package redisserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/servers/child"
+)
+
+const slots = 16384
+
+// A Cluster is a Redis Cluster: masters, and a replica of each.
+type Cluster struct {
+	Masters, Replicas []*Server
+}
+
+// StartCluster starts a Redis Cluster of so many masters, with a replica each,
+// and waits until all know each other. Errors as Start's.
+func StartCluster(ctx context.Context, dir string, masters int, timeout time.Duration) (*Cluster, error) {
+	c := &Cluster{}
+	for i := range 2 * masters {
+		node := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.Mkdir(node, 0o700); err != nil {
+			c.Stop()
+			return nil, fmt.Errorf("make the folder of a cluster's node: %w", err)
+		}
+		s, err := startNode(ctx, node, timeout)
+		if err != nil {
+			c.Stop()
+			return nil, err
+		}
+		if i < masters {
+			c.Masters = append(c.Masters, s)
+		} else {
+			c.Replicas = append(c.Replicas, s)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := c.join(ctx); err != nil {
+		c.Stop()
+		return nil, fmt.Errorf("join the nodes of a cluster: %w", err)
+	}
+	return c, nil
+}
+
+// startNode starts a node that knows of no other yet.
+func startNode(ctx context.Context, dir string, timeout time.Duration) (*Server, error) {
+	bus, err := child.HoldPort()
+	if err != nil {
+		return nil, err
+	}
+	return Start(ctx, Options{Dir: dir, bus: bus, Args: []string{
+		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-node-timeout", strconv.FormatInt(timeout.Milliseconds(), 10),
+	}})
+}
+
+// Stop stops all nodes.
+func (c *Cluster) Stop() {
+	for _, s := range c.all() {
+		s.Kill() // they have nothing to keep, and would wait for their replicas
+	}
+}
+
+// URL returns the addresses as notify.Config wants them.
+func (c *Cluster) URL() string {
+	var urls []string
+	for _, s := range c.all() {
+		urls = append(urls, s.URL())
+	}
+	return strings.Join(urls, ",")
+}
+
+func (c *Cluster) all() []*Server { return append(append([]*Server(nil), c.Masters...), c.Replicas...) }
+
+// join makes one cluster of the nodes.
+func (c *Cluster) join(ctx context.Context) error {
+	host, port, err := net.SplitHostPort(c.Masters[0].Addr())
+	if err != nil {
+		return err
+	}
+	for i, s := range c.all() {
+		err := ask(ctx, s, func(node *redis.Client) error {
+			if i < len(c.Masters) {
+				from, to := i*slots/len(c.Masters), (i+1)*slots/len(c.Masters)-1
+				if err := node.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
+					return err
+				}
+			}
+			return node.Do(ctx, "cluster", "meet", host, port, c.Masters[0].o.bus).Err()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for i, s := range c.Replicas {
+		if err := c.replicate(ctx, s, c.Masters[i]); err != nil {
+			return err
+		}
+	}
+	for _, s := range c.all() {
+		if err := c.complete(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replicate makes a node the replica of another, once it knows that.
+func (c *Cluster) replicate(ctx context.Context, s, master *Server) error {
+	var id string
+	if err := ask(ctx, master, func(node *redis.Client) (err error) {
+		id, err = node.ClusterMyID(ctx).Result()
+		return err
+	}); err != nil {
+		return err
+	}
+	return s.Await(ctx, startTimeout, func(ctx context.Context) error {
+		return ask(ctx, s, func(node *redis.Client) error { return node.ClusterReplicate(ctx, id).Err() })
+	})
+}
+
+// complete waits until a node knows of all slots and replicas, and a replica is connected.
+func (c *Cluster) complete(ctx context.Context, s *Server) error {
+	return s.Await(ctx, startTimeout, func(ctx context.Context) error {
+		return ask(ctx, s, func(node *redis.Client) error {
+			info, err := node.ClusterInfo(ctx).Result()
+			if err != nil {
+				return err
+			}
+			known, err := node.ClusterShards(ctx).Result()
+			if err != nil {
+				return err
+			}
+			copied, err := node.Info(ctx, "replication").Result()
+			if err != nil {
+				return err
+			}
+			nodes := 0
+			for _, shard := range known {
+				nodes += len(shard.Nodes)
+			}
+			if !strings.Contains(info, "cluster_state:ok") || nodes < len(c.all()) || strings.Contains(copied, "master_link_status:down") {
+				return errors.New("it does not know of all nodes")
+			}
+			return nil
+		})
+	})
+}
+
+// ask calls a function with a client of a server.
+func ask(ctx context.Context, s *Server, call func(*redis.Client) error) error {
+	secure, err := s.o.TLS.config()
+	if err != nil {
+		return err
+	}
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DisableIdentity: true, TLSConfig: secure})
+	defer client.Close()
+	return call(client)
+}
