@@ -18,6 +18,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -35,9 +36,9 @@ type entry struct {
 }
 
 // logOf returns the entries of a topic's log.
-func logOf(t *testing.T, store *notify.Store, topic string) (entries []entry) {
+func logOf(t *testing.T, db *notify.Store, topic string) (entries []entry) {
 	t.Helper()
-	found, err := store.Client().XRange(t.Context(), store.Keys().Log(topic), "-", "+").Result()
+	found, err := db.Client().XRange(t.Context(), db.Keys().Log(topic), "-", "+").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,28 +70,28 @@ func ids(entries []entry) (ids []string) {
 }
 
 // wantLog waits until a topic's log holds just some ids.
-func wantLog(t *testing.T, store *notify.Store, topic string, want ...string) {
+func wantLog(t *testing.T, db *notify.Store, topic string, want ...string) {
 	t.Helper()
 	storetest.Eventually(t, fmt.Sprintf("the log of %s has %d entries", topic, len(want)), func() bool {
-		n, err := store.Client().XLen(t.Context(), store.Keys().Log(topic)).Result()
+		n, err := db.Client().XLen(t.Context(), db.Keys().Log(topic)).Result()
 		return err == nil && int(n) >= len(want)
 	})
-	if diff := gocmp.Diff(want, ids(logOf(t, store, topic))); diff != "" {
+	if diff := gocmp.Diff(want, ids(logOf(t, db, topic))); diff != "" {
 		t.Errorf("log of %s (-want +got):\n%s", topic, diff)
 	}
 }
 
-func do(t *testing.T, store *notify.Store, args ...any) {
+func do(t *testing.T, db *notify.Store, args ...any) {
 	t.Helper()
-	if err := store.Client().Do(t.Context(), args...).Err(); err != nil {
+	if err := db.Client().Do(t.Context(), args...).Err(); err != nil {
 		t.Fatalf("%v: %v", args, err)
 	}
 }
 
 // subscribe returns what is published on channels from now on.
-func subscribe(t *testing.T, store *notify.Store, channels ...string) <-chan *redis.Message {
+func subscribe(t *testing.T, db *notify.Store, channels ...string) <-chan *redis.Message {
 	t.Helper()
-	sub := store.Client().Subscribe(t.Context(), channels...)
+	sub := db.Client().Subscribe(t.Context(), channels...)
 	t.Cleanup(func() { sub.Close() })
 	for range channels {
 		if _, err := sub.ReceiveTimeout(t.Context(), storetest.Deadline); err != nil {
@@ -102,12 +103,12 @@ func subscribe(t *testing.T, store *notify.Store, channels ...string) <-chan *re
 
 // A bell says where the logs ended before it, and where they end; a beat repeats what was rung lately.
 func TestBells(t *testing.T) {
-	store := storetest.Open(t)
-	bells, beats := subscribe(t, store, store.Keys().Logs()), subscribe(t, store, store.Keys().Beat())
-	run(t, store, carrier.Options{})
-	bell := func() notify.Bell {
+	db := storetest.Open(t)
+	bells, beats := subscribe(t, db, db.Keys().Logs()), subscribe(t, db, db.Keys().Beat())
+	run(t, db, carrier.Options{})
+	bell := func() store.Bell {
 		t.Helper()
-		b, err := notify.ParseBell(storetest.Receive(t, "a bell", bells).Payload)
+		b, err := store.ParseBell(storetest.Receive(t, "a bell", bells).Payload)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,15 +116,15 @@ func TestBells(t *testing.T) {
 	}
 	var since notify.Position
 	for i, topic := range []string{"a", "b", "a"} {
-		storetest.Publish(t, store, all(topic, fmt.Sprint(i), 0))
+		storetest.Publish(t, db, all(topic, fmt.Sprint(i), 0))
 		b := bell()
-		if last := logOf(t, store, topic); b.Since != since || b.Last != last[len(last)-1].position || !slices.Equal(b.Topics, []string{topic}) {
+		if last := logOf(t, db, topic); b.Since != since || b.Last != last[len(last)-1].position || !slices.Equal(b.Topics, []string{topic}) {
 			t.Errorf("the bell of %s is %+v, the one before it ended at %v", topic, b, since)
 		}
 		since = b.Last
 	}
 	for {
-		e := notify.Event{Kind: notify.Beat, Payload: storetest.Receive(t, "a beat", beats).Payload}
+		e := store.Event{Kind: store.Beat, Payload: storetest.Receive(t, "a beat", beats).Payload}
 		b, err := e.Bell()
 		if err != nil || e.StoreID() == "" {
 			t.Fatalf("%v in the beat %q", err, e.Payload)
@@ -146,7 +147,7 @@ func TestBells(t *testing.T) {
 // Broadcasts of more topics than one call deals with are sent each once, in the
 // order of their due times, at positions that only grow; each names the one before it in its log.
 func TestBroadcastsAreSentInDueOrder(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	const n, topics = 3000, 120
 	var messages []notify.Message
 	start := time.Now().Add(-time.Minute).Truncate(time.Millisecond)
@@ -155,35 +156,35 @@ func TestBroadcastsAreSentInDueOrder(t *testing.T) {
 		m.Due = start.Add(time.Duration(i/20) * time.Millisecond)
 		messages = append(messages, m)
 	}
-	storetest.Publish(t, store, messages...)
-	if c := counts(t, store, "t.000"); c.Broadcasts != n/topics || c.Scheduled != 0 || c.Sent != 0 || c.Log != 0 {
+	storetest.Publish(t, db, messages...)
+	if c := counts(t, db, "t.000"); c.Broadcasts != n/topics || c.Scheduled != 0 || c.Sent != 0 || c.Log != 0 {
 		t.Errorf("before: %+v", c)
 	}
-	bells := subscribe(t, store, store.Keys().Logs())
-	bodies := subscribe(t, store, store.Keys().Broadcast("t.000"))
-	run(t, store, carrier.Options{})
+	bells := subscribe(t, db, db.Keys().Logs())
+	bodies := subscribe(t, db, db.Keys().Broadcast("t.000"))
+	run(t, db, carrier.Options{})
 	storetest.Eventually(t, "all are sent", func() bool {
-		left, err := store.Client().ZCard(t.Context(), store.Keys().Broadcasts()).Result()
+		left, err := db.Client().ZCard(t.Context(), db.Keys().Broadcasts()).Result()
 		return err == nil && left == 0
 	})
 	var sent []entry
 	last := map[string]notify.Position{}
 	for i := range topics {
 		topic := fmt.Sprintf("t.%03d", i)
-		for _, e := range logOf(t, store, topic) {
+		for _, e := range logOf(t, db, topic) {
 			if e.prev != last[topic] {
 				t.Errorf("%s:%s at %v names %v as the one before it, which is %v", topic, e.id, e.position, e.prev, last[topic])
 			}
 			last[topic] = e.position
 			sent = append(sent, e)
 		}
-		if c := counts(t, store, topic); c.Broadcasts != 0 || c.Sent != n/topics || c.Log != n/topics {
+		if c := counts(t, db, topic); c.Broadcasts != 0 || c.Sent != n/topics || c.Log != n/topics {
 			t.Errorf("after: %+v", c)
 		}
 	}
 	slices.SortFunc(sent, func(a, b entry) int { return cmp.Compare(a.position, b.position) })
 	slices.SortStableFunc(messages, func(a, b notify.Message) int {
-		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(notify.Member(a.Topic, a.ID), notify.Member(b.Topic, b.ID)))
+		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(store.Member(a.Topic, a.ID), store.Member(b.Topic, b.ID)))
 	})
 	if len(sent) != n {
 		t.Fatalf("%d were sent", len(sent))
@@ -205,7 +206,7 @@ func TestBroadcastsAreSentInDueOrder(t *testing.T) {
 		}
 	}
 	wantBells(t, bells, sent)
-	storetest.Empty(t, store)
+	storetest.Empty(t, db)
 }
 
 // wantBells checks that bells cover what was sent: each names where the one
@@ -214,7 +215,7 @@ func wantBells(t *testing.T, bells <-chan *redis.Message, sent []entry) {
 	t.Helper()
 	var since notify.Position
 	for len(sent) > 0 {
-		b, err := notify.ParseBell(storetest.Receive(t, "a bell", bells).Payload)
+		b, err := store.ParseBell(storetest.Receive(t, "a bell", bells).Payload)
 		if err != nil || b.Since != since {
 			t.Fatalf("%+v follows one up to %v, %v", b, since, err)
 		}
@@ -237,8 +238,8 @@ func wantBells(t *testing.T, bells <-chan *redis.Message, sent []entry) {
 
 // The body reaches programs of any language verbatim, whatever it is, and large ones are not lost beside each other.
 func TestBroadcastBodies(t *testing.T) {
-	store := storetest.Open(t)
-	bodies := subscribe(t, store, store.Keys().Broadcast("b"))
+	db := storetest.Open(t)
+	bodies := subscribe(t, db, db.Keys().Broadcast("b"))
 	var every []byte
 	for b := range 256 {
 		every = append(every, byte(b))
@@ -251,8 +252,8 @@ func TestBroadcastBodies(t *testing.T) {
 	}
 	messages[0].Body = []byte("\n{}\n")
 	messages[1].Headers, messages[1].ContentType = map[string]string{"k": "v"}, "text/plain"
-	storetest.Publish(t, store, messages...)
-	run(t, store, carrier.Options{})
+	storetest.Publish(t, db, messages...)
+	run(t, db, carrier.Options{})
 	heard := map[string]bool{}
 	for range messages {
 		heard[storetest.Receive(t, "a body", bodies).Payload] = true
@@ -266,21 +267,21 @@ func TestBroadcastBodies(t *testing.T) {
 	for _, m := range messages {
 		want = append(want, m.ID)
 	}
-	wantLog(t, store, "b", want...)
+	wantLog(t, db, "b", want...)
 }
 
 // A log is trimmed by count as it grows; the first entry that is left names one that is gone.
 func TestLogIsTrimmedByCount(t *testing.T) {
-	store := storetest.Open(t)
-	run(t, store, carrier.Options{KeepCount: 300})
+	db := storetest.Open(t)
+	run(t, db, carrier.Options{KeepCount: 300})
 	const n = 2000
 	var messages []notify.Message
 	for i := range n {
 		messages = append(messages, all("a", fmt.Sprintf("%04d", i), 0))
 	}
-	storetest.Publish(t, store, messages...)
-	storetest.Eventually(t, "all are sent", func() bool { return counts(t, store, "a").Sent == n })
-	log := logOf(t, store, "a")
+	storetest.Publish(t, db, messages...)
+	storetest.Eventually(t, "all are sent", func() bool { return counts(t, db, "a").Sent == n })
+	log := logOf(t, db, "a")
 	if len(log) < 300 || len(log) > 300+100 { // a node of the stream
 		t.Errorf("%d are kept", len(log))
 	}
@@ -292,9 +293,9 @@ func TestLogIsTrimmedByCount(t *testing.T) {
 // A log is trimmed by age as it grows; and those that do not grow any more are
 // removed by the beat, more of them than one deals with. What stays is the position of the last.
 func TestLogIsTrimmedByAge(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	const topics = 50
-	run(t, store, carrier.Options{KeepAge: carrier.MinKeepAge})
+	run(t, db, carrier.Options{KeepAge: carrier.MinKeepAge})
 	for range 3 {
 		var messages []notify.Message
 		for range 100 { // a node of the stream
@@ -303,74 +304,74 @@ func TestLogIsTrimmedByAge(t *testing.T) {
 		for i := range topics {
 			messages = append(messages, all(fmt.Sprintf("old.%02d", i), "", 0))
 		}
-		storetest.Publish(t, store, messages...)
+		storetest.Publish(t, db, messages...)
 	}
-	storetest.Eventually(t, "all are sent", func() bool { return counts(t, store, "grows").Sent == 300 })
+	storetest.Eventually(t, "all are sent", func() bool { return counts(t, db, "grows").Sent == 300 })
 	i := 0
 	storetest.Eventually(t, "what is old is removed from the log that grows", func() bool {
 		i++
-		storetest.Publish(t, store, all("grows", fmt.Sprint(i), 0))
-		c := counts(t, store, "grows")
+		storetest.Publish(t, db, all("grows", fmt.Sprint(i), 0))
+		c := counts(t, db, "grows")
 		return c.Sent-c.Log >= 300
 	})
 	storetest.Eventually(t, "the others are removed", func() bool {
 		for i := range topics {
-			if counts(t, store, fmt.Sprintf("old.%02d", i)).Log > 0 {
+			if counts(t, db, fmt.Sprintf("old.%02d", i)).Log > 0 {
 				return false
 			}
 		}
 		return true
 	})
-	if n, err := store.Client().ZCard(t.Context(), store.Keys().Logs()).Result(); err != nil || n != topics+1 {
+	if n, err := db.Client().ZCard(t.Context(), db.Keys().Logs()).Result(); err != nil || n != topics+1 {
 		t.Errorf("%d positions are known, %v", n, err)
 	}
 	// What comes after names the one before it, which is gone.
-	before, err := store.Client().ZScore(t.Context(), store.Keys().Logs(), "old.00").Result()
+	before, err := db.Client().ZScore(t.Context(), db.Keys().Logs(), "old.00").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Publish(t, store, all("old.00", "new", 0))
-	wantLog(t, store, "old.00", "new")
-	if log := logOf(t, store, "old.00"); log[0].prev != notify.Position(before) {
+	storetest.Publish(t, db, all("old.00", "new", 0))
+	wantLog(t, db, "old.00", "new")
+	if log := logOf(t, db, "old.00"); log[0].prev != notify.Position(before) {
 		t.Errorf("it names %v, want %v", log[0].prev, notify.Position(before))
 	}
 }
 
 // A log that has something new is kept, whatever old position its topic is said to have: that is set right.
 func TestLogWithAnOldPositionIsKept(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	o := carrier.Options{KeepAge: time.Hour}
-	stop := run(t, store, o)
-	storetest.Publish(t, store, all("a", "1", 0), all("b", "2", 0))
-	storetest.Eventually(t, "both are sent", func() bool { return counts(t, store, "a").Log+counts(t, store, "b").Log == 2 })
+	stop := run(t, db, o)
+	storetest.Publish(t, db, all("a", "1", 0), all("b", "2", 0))
+	storetest.Eventually(t, "both are sent", func() bool { return counts(t, db, "a").Log+counts(t, db, "b").Log == 2 })
 	stop()
-	at := position(t, store.Client().XRange(t.Context(), store.Keys().Log("a"), "-", "+").Val()[0].ID)
-	do(t, store, "ZADD", store.Keys().Logs(), 1, "a", 2, "gone")
-	run(t, store, o)
+	at := position(t, db.Client().XRange(t.Context(), db.Keys().Log("a"), "-", "+").Val()[0].ID)
+	do(t, db, "ZADD", db.Keys().Logs(), 1, "a", 2, "gone")
+	run(t, db, o)
 	storetest.Eventually(t, "the position is right again", func() bool {
-		score, err := store.Client().ZScore(t.Context(), store.Keys().Logs(), "a").Result()
+		score, err := db.Client().ZScore(t.Context(), db.Keys().Logs(), "a").Result()
 		return err == nil && notify.Position(score) == at
 	})
-	wantLog(t, store, "a", "1")
+	wantLog(t, db, "a", "1")
 }
 
 // Where the clock was set back, positions go on behind the last of all; where
 // the positions are lost, too, behind the last of the log. Nothing is lost, nor sent twice.
 func TestPositionsOnlyGrow(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
-	do(t, store, "ZADD", store.Keys().Logs(), ahead, "other")
-	run(t, store, carrier.Options{})
-	storetest.Publish(t, store, all("a", "1", 0))
-	wantLog(t, store, "a", "1")
-	if log := logOf(t, store, "a"); int64(log[0].position) != ahead+1 {
+	do(t, db, "ZADD", db.Keys().Logs(), ahead, "other")
+	run(t, db, carrier.Options{})
+	storetest.Publish(t, db, all("a", "1", 0))
+	wantLog(t, db, "a", "1")
+	if log := logOf(t, db, "a"); int64(log[0].position) != ahead+1 {
 		t.Errorf("sent at %v, want %v", log[0].position, notify.Position(ahead+1))
 	}
-	do(t, store, "DEL", store.Keys().Logs())
-	storetest.Publish(t, store, all("a", "2", 0), all("a", "3", 0), all("b", "4", 0))
-	wantLog(t, store, "a", "1", "2", "3")
-	wantLog(t, store, "b", "4")
-	log := logOf(t, store, "a")
+	do(t, db, "DEL", db.Keys().Logs())
+	storetest.Publish(t, db, all("a", "2", 0), all("a", "3", 0), all("b", "4", 0))
+	wantLog(t, db, "a", "1", "2", "3")
+	wantLog(t, db, "b", "4")
+	log := logOf(t, db, "a")
 	if int64(log[1].position) != ahead+2 || log[1].prev != log[0].position || log[2].prev != log[1].position {
 		t.Errorf("got %+v", log)
 	}
@@ -403,40 +404,40 @@ func TestForeignThingsAmongBroadcasts(t *testing.T) {
 		{"name in handed", [][]any{{"ZADD", "handed", 1, "no name\n"}}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			store := storetest.Open(t)
-			storetest.Publish(t, store, all("a", "1", 0), all("bad", "x", 0), all("b", "2", 0), all("c", "3", 0))
+			db := storetest.Open(t)
+			storetest.Publish(t, db, all("a", "1", 0), all("bad", "x", 0), all("b", "2", 0), all("c", "3", 0))
 			for _, command := range test.make {
-				command[1] = store.Keys().Base() + command[1].(string)
-				do(t, store, command...)
+				command[1] = db.Keys().Base() + command[1].(string)
+				do(t, db, command...)
 			}
 			deaths := make(chan carrier.Death, 10)
-			run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
-			storetest.Publish(t, store, later("m", time.Millisecond))
+			run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+			storetest.Publish(t, db, later("m", time.Millisecond))
 			storetest.Eventually(t, "a message is ready", func() bool {
-				n, err := store.Client().ZCard(t.Context(), store.Keys().Ready(topic)).Result()
+				n, err := db.Client().ZCard(t.Context(), db.Keys().Ready(topic)).Result()
 				return err == nil && n == 1
 			})
 			storetest.Eventually(t, "none waits any more", func() bool {
-				n, err := store.Client().ZCard(t.Context(), store.Keys().Broadcasts()).Result()
+				n, err := db.Client().ZCard(t.Context(), db.Keys().Broadcasts()).Result()
 				return err == nil && n == 0
 			})
 			for topic, id := range map[string]string{"a": "1", "b": "2", "c": "3"} {
-				wantLog(t, store, topic, id)
+				wantLog(t, db, topic, id)
 			}
 			if test.reason != "" {
 				if d := storetest.Receive(t, "it dies", deaths); d.Topic != "bad" || d.ID != "x" || !strings.HasPrefix(d.Reason, test.reason) {
 					t.Errorf("got %+v", d)
 				}
-			} else if got, err := store.Client().XRevRangeN(t.Context(), store.Keys().Log("bad"), "+", "-", 1).Result(); err != nil || got[0].Values["id"] != "x" {
+			} else if got, err := db.Client().XRevRangeN(t.Context(), db.Keys().Log("bad"), "+", "-", 1).Result(); err != nil || got[0].Values["id"] != "x" {
 				t.Errorf("it is not in the log: %v, %v", got, err)
 			}
 			if len(deaths) > 0 {
 				t.Errorf("more died: %+v", <-deaths)
 			}
 			// What comes later is not kept back either.
-			storetest.Publish(t, store, all("a", "4", 0))
-			wantLog(t, store, "a", "1", "4")
-			if log := logOf(t, store, "a"); log[1].position > notify.Position(time.Now().Add(time.Hour).UnixMicro()) {
+			storetest.Publish(t, db, all("a", "4", 0))
+			wantLog(t, db, "a", "1", "4")
+			if log := logOf(t, db, "a"); log[1].position > notify.Position(time.Now().Add(time.Hour).UnixMicro()) {
 				t.Errorf("its position is %v", log[1].position)
 			}
 		})
@@ -445,23 +446,23 @@ func TestForeignThingsAmongBroadcasts(t *testing.T) {
 
 // A place of broadcasts that is foreign as a whole stops no messages.
 func TestForeignPlaceOfBroadcasts(t *testing.T) {
-	store := storetest.Open(t)
-	do(t, store, "SET", store.Keys().Broadcasts(), "x")
-	storetest.Publish(t, store, later("m", time.Millisecond))
-	run(t, store, carrier.Options{})
-	storetest.Eventually(t, "it is ready", func() bool { return counts(t, store, topic).Ready == 1 })
+	db := storetest.Open(t)
+	do(t, db, "SET", db.Keys().Broadcasts(), "x")
+	storetest.Publish(t, db, later("m", time.Millisecond))
+	run(t, db, carrier.Options{})
+	storetest.Eventually(t, "it is ready", func() bool { return counts(t, db, topic).Ready == 1 })
 }
 
 // Members that are none die, and the rest goes on.
 func TestForeignMembersAmongBroadcasts(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	for _, member := range []string{"no topic", ":x", "a..b:x", strings.Repeat("a", 129) + ":x", "sp ace:x"} {
-		do(t, store, "ZADD", store.Keys().Broadcasts(), 1, member)
+		do(t, db, "ZADD", db.Keys().Broadcasts(), 1, member)
 	}
-	storetest.Publish(t, store, all("a", "1", 0))
+	storetest.Publish(t, db, all("a", "1", 0))
 	deaths := make(chan carrier.Death, 10)
-	run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
-	wantLog(t, store, "a", "1")
+	run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+	wantLog(t, db, "a", "1")
 	for range 5 {
 		if d := storetest.Receive(t, "a member dies", deaths); d.Topic != "" || d.Reason != "member without a topic" {
 			t.Errorf("got %+v", d)
@@ -471,24 +472,24 @@ func TestForeignMembersAmongBroadcasts(t *testing.T) {
 
 // A broadcast that can be neither sent nor buried waits, and goes when that is mended.
 func TestBroadcastWithNowhereToGo(t *testing.T) {
-	store := storetest.Open(t)
-	for _, key := range []string{store.Keys().Log("bad"), store.Keys().Dead("bad"), store.Keys().Base() + "expiries"} {
-		do(t, store, "SET", key, "x")
+	db := storetest.Open(t)
+	for _, key := range []string{db.Keys().Log("bad"), db.Keys().Dead("bad"), db.Keys().Base() + "expiries"} {
+		do(t, db, "SET", key, "x")
 	}
-	storetest.Publish(t, store, all("a", "1", 0), all("bad", "x", 0), all("z", "2", 0))
-	run(t, store, carrier.Options{})
-	wantLog(t, store, "a", "1")
-	wantLog(t, store, "z", "2")
+	storetest.Publish(t, db, all("a", "1", 0), all("bad", "x", 0), all("z", "2", 0))
+	run(t, db, carrier.Options{})
+	wantLog(t, db, "a", "1")
+	wantLog(t, db, "z", "2")
 	storetest.Eventually(t, "it waits for later", func() bool {
-		score, err := store.Client().ZScore(t.Context(), store.Keys().Broadcasts(), "bad:x").Result()
+		score, err := db.Client().ZScore(t.Context(), db.Keys().Broadcasts(), "bad:x").Result()
 		return err == nil && time.UnixMilli(int64(score)).After(time.Now().Add(30*time.Second))
 	})
-	do(t, store, "DEL", store.Keys().Log("bad"))
-	if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Reschedule(t.Context(), "bad", "x", 0, time.Time{}); err != nil {
+	do(t, db, "DEL", db.Keys().Log("bad"))
+	if _, err := notify.NewPublisher(db, notify.PublisherOptions{}).Reschedule(t.Context(), "bad", "x", 0, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	wantLog(t, store, "bad", "x")
-	if c := counts(t, store, "bad"); c.Broadcasts != 0 || c.Sent != 1 {
+	wantLog(t, db, "bad", "x")
+	if c := counts(t, db, "bad"); c.Broadcasts != 0 || c.Sent != 1 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -496,50 +497,50 @@ func TestBroadcastWithNowhereToGo(t *testing.T) {
 // What the carrier may not do for a moment, it does later, once.
 func TestRightsToSendAreMissingForAMoment(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	do(t, store, "ACL", "SETUSER", "carrier", "on", ">secret", "~*", "&*", "+@all")
+	db := storetest.At(t, server.URL(), "")
+	do(t, db, "ACL", "SETUSER", "carrier", "on", ">secret", "~*", "&*", "+@all")
 	limited := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://carrier:secret@", 1), "")
 	watch(t, limited, carrier.Options{})
-	do(t, store, "ACL", "SETUSER", "carrier", "-xadd", "-xtrim") // which the call under way meets
-	storetest.Publish(t, store, all("a", "1", 0), all("b", "2", 0))
+	do(t, db, "ACL", "SETUSER", "carrier", "-xadd", "-xtrim") // which the call under way meets
+	storetest.Publish(t, db, all("a", "1", 0), all("b", "2", 0))
 	storetest.Eventually(t, "it is refused", func() bool {
-		denied, err := store.Client().ACLLog(t.Context(), 10).Result()
+		denied, err := db.Client().ACLLog(t.Context(), 10).Result()
 		return err == nil && len(denied) > 0
 	})
-	do(t, store, "ACL", "SETUSER", "carrier", "+@all")
-	wantLog(t, store, "a", "1")
-	wantLog(t, store, "b", "2")
+	do(t, db, "ACL", "SETUSER", "carrier", "+@all")
+	wantLog(t, db, "a", "1")
+	wantLog(t, db, "b", "2")
 }
 
 // Out of memory: a broadcast is refused as a whole, and those that wait are sent all the same.
 func TestBroadcastsWhenRedisIsOutOfMemory(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory-policy", "noeviction")
-	store := storetest.At(t, server.URL(), "")
-	storetest.Publish(t, store, all("a", "1", 500*time.Millisecond), all("b", "2", 500*time.Millisecond))
-	do(t, store, "CONFIG", "SET", "maxmemory", "1")
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	db := storetest.At(t, server.URL(), "")
+	storetest.Publish(t, db, all("a", "1", 500*time.Millisecond), all("b", "2", 500*time.Millisecond))
+	do(t, db, "CONFIG", "SET", "maxmemory", "1")
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	if _, err := pub.Broadcast(t.Context(), all("a", "3", 0)); !redis.HasErrorPrefix(err, "OOM") {
 		t.Errorf("got %v, want OOM", err)
 	}
-	run(t, store, carrier.Options{})
-	wantLog(t, store, "a", "1")
-	wantLog(t, store, "b", "2")
-	if c := counts(t, store, "a"); c.Broadcasts != 0 || c.Sent != 1 {
+	run(t, db, carrier.Options{})
+	wantLog(t, db, "a", "1")
+	wantLog(t, db, "b", "2")
+	if c := counts(t, db, "a"); c.Broadcasts != 0 || c.Sent != 1 {
 		t.Errorf("got %+v", c)
 	}
-	do(t, store, "CONFIG", "SET", "maxmemory", "0")
+	do(t, db, "CONFIG", "SET", "maxmemory", "0")
 	if _, err := pub.Broadcast(t.Context(), all("a", "3", 0)); err != nil {
 		t.Error(err)
 	}
-	wantLog(t, store, "a", "1", "3")
+	wantLog(t, db, "a", "1", "3")
 }
 
 // A term is told when it begins, and that it ends: when the carrier stops, and when it is deposed.
 func TestTerms(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	began, ended := make(chan carrier.Term, 10), make(chan carrier.Term, 10)
 	finish := make(chan struct{})
-	stop := run(t, store, carrier.Options{Name: "me", OnTerm: func(ctx context.Context, term carrier.Term) {
+	stop := run(t, db, carrier.Options{Name: "me", OnTerm: func(ctx context.Context, term carrier.Term) {
 		began <- term
 		<-ctx.Done()
 		<-finish
@@ -549,7 +550,7 @@ func TestTerms(t *testing.T) {
 		t.Errorf("got %+v", term)
 	}
 	// Deposed: it waits for the end of what its term began before it stands again.
-	do(t, store, "SET", store.Keys().Carrier(), "9 1 600000 usurper")
+	do(t, db, "SET", db.Keys().Carrier(), "9 1 600000 usurper")
 	storetest.Eventually(t, "it is told", func() bool {
 		select {
 		case finish <- struct{}{}:
@@ -559,15 +560,15 @@ func TestTerms(t *testing.T) {
 		}
 	})
 	storetest.Receive(t, "the term ends", ended)
-	do(t, store, "DEL", store.Keys().Carrier())
-	do(t, store, "PUBLISH", store.Keys().Vacant(), "")
+	do(t, db, "DEL", db.Keys().Carrier())
+	do(t, db, "PUBLISH", db.Keys().Vacant(), "")
 	if term := storetest.Receive(t, "another term begins", began); term.Epoch != 2 {
 		t.Errorf("got %+v", term)
 	}
 	// Stopped: the lease is given up while what the term began still ends.
 	stopped := make(chan struct{})
 	go func() { stop(); close(stopped) }()
-	storetest.Eventually(t, "the lease is given up", func() bool { return look(t, store).Name == "" })
+	storetest.Eventually(t, "the lease is given up", func() bool { return look(t, db).Name == "" })
 	select {
 	case <-stopped:
 		t.Error("it does not wait for what its term began")
@@ -582,7 +583,7 @@ func TestTerms(t *testing.T) {
 
 // Redis being away does not end a term by itself, and whoever is elected next has a term of his own.
 func TestTermsFollowOneAnother(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	terms := make(chan string, 100)
 	o := func(name string) carrier.Options {
 		return carrier.Options{Name: name, OnTerm: func(ctx context.Context, term carrier.Term) {
@@ -590,14 +591,14 @@ func TestTermsFollowOneAnother(t *testing.T) {
 			<-ctx.Done()
 		}}
 	}
-	stopA := run(t, store, o("a"))
+	stopA := run(t, db, o("a"))
 	if got := storetest.Receive(t, "a term begins", terms); got != "a 1" {
 		t.Errorf("got %s", got)
 	}
-	run(t, store, o("b"))
+	run(t, db, o("b"))
 	storetest.Eventually(t, "b stands by", func() bool {
-		n, err := store.Client().PubSubNumSub(t.Context(), store.Keys().Vacant()).Result()
-		return err == nil && n[store.Keys().Vacant()] == 1
+		n, err := db.Client().PubSubNumSub(t.Context(), db.Keys().Vacant()).Result()
+		return err == nil && n[db.Keys().Vacant()] == 1
 	})
 	stopA()
 	if got := storetest.Receive(t, "a term begins", terms); got != "b 2" {
@@ -607,17 +608,17 @@ func TestTermsFollowOneAnother(t *testing.T) {
 
 // Death is told to programs of any language: id, reason and attempts.
 func TestDeathsOfTheCarrierAreTold(t *testing.T) {
-	store := storetest.Open(t)
-	told := subscribe(t, store, store.Keys().Death("orders"))
+	db := storetest.Open(t)
+	told := subscribe(t, db, db.Keys().Death("orders"))
 	m := later("a \"quoted\"", 0)
-	if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Publish(t.Context(), m); !errors.Is(err, notify.ErrInvalid) {
+	if _, err := notify.NewPublisher(db, notify.PublisherOptions{}).Publish(t.Context(), m); !errors.Is(err, notify.ErrInvalid) {
 		t.Fatal(err)
 	}
 	expires := later("a", 0)
 	expires.TTL = time.Millisecond
-	storetest.Publish(t, store, expires)
-	do(t, store, "ZADD", store.Keys().Broadcasts(), 1, "orders:lost")
-	run(t, store, carrier.Options{})
+	storetest.Publish(t, db, expires)
+	do(t, db, "ZADD", db.Keys().Broadcasts(), 1, "orders:lost")
+	run(t, db, carrier.Options{})
 	heard := map[string]bool{}
 	for range 2 {
 		heard[storetest.Receive(t, "a death", told).Payload] = true
@@ -638,28 +639,28 @@ func TestDeathsOfTheCarrierAreTold(t *testing.T) {
 // At rest, waiting broadcasts cost the carrier nothing but its beat.
 func TestWaitingBroadcastsCostNothing(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	db := storetest.At(t, server.URL(), "")
 	for i := range 100 {
-		storetest.Publish(t, store, all(fmt.Sprintf("t.%d", i), "", time.Hour))
+		storetest.Publish(t, db, all(fmt.Sprintf("t.%d", i), "", time.Hour))
 	}
-	run(t, store, carrier.Options{})
-	beats := subscribe(t, store, store.Keys().Beat())
+	run(t, db, carrier.Options{})
+	beats := subscribe(t, db, db.Keys().Beat())
 	storetest.Receive(t, "a beat", beats)
 	storetest.Receive(t, "a beat", beats)
-	before := calls(t, store)
+	before := calls(t, db)
 	const n = 3
 	for range n {
 		storetest.Receive(t, "a beat", beats)
 	}
-	if got := calls(t, store) - before; got > n+1 {
+	if got := calls(t, db) - before; got > n+1 {
 		t.Errorf("%d calls in %d beats", got, n)
 	}
 }
 
 // calls returns how often scripts were called.
-func calls(t *testing.T, store *notify.Store) (n int) {
+func calls(t *testing.T, db *notify.Store) (n int) {
 	t.Helper()
-	info, err := store.Client().Info(t.Context(), "commandstats").Result()
+	info, err := db.Client().Info(t.Context(), "commandstats").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -676,15 +677,15 @@ func calls(t *testing.T, store *notify.Store) (n int) {
 
 // The next that is due may be a broadcast.
 func TestLookTellsOfBroadcasts(t *testing.T) {
-	store := storetest.Open(t)
-	storetest.Publish(t, store, all("a", "1", time.Hour), later("m", 2*time.Hour))
-	if next := look(t, store).Next; time.Until(next) > 90*time.Minute || time.Until(next) < 50*time.Minute {
+	db := storetest.Open(t)
+	storetest.Publish(t, db, all("a", "1", time.Hour), later("m", 2*time.Hour))
+	if next := look(t, db).Next; time.Until(next) > 90*time.Minute || time.Until(next) < 50*time.Minute {
 		t.Errorf("next is %v", next)
 	}
 }
 
 func TestBadKeeping(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	for _, test := range []struct {
 		field, want string
 		o           carrier.Options
@@ -699,7 +700,7 @@ func TestBadKeeping(t *testing.T) {
 		{"keep_topics", "time to remember topics -1s", carrier.Options{KeepTopics: -time.Second}},
 		{"sweep", "pause of the housekeeping 2h", carrier.Options{Sweep: 2 * time.Hour}},
 	} {
-		wantFault(t, store, test.o, test.field, test.want)
+		wantFault(t, db, test.o, test.field, test.want)
 	}
 }
 

@@ -63,7 +63,7 @@ type Options struct {
 	// OnDead is called for each message that the carrier buried: its lease
 	// expired on its last attempt, it expired, or it is foreign. It must not block.
 	// Those that subscribers bury are told to theirs; the channel
-	// notify.Keys.Death tells of all.
+	// store.Keys.Death tells of all.
 	OnDead func(Death)
 }
 
@@ -155,7 +155,7 @@ func (o Options) Check() error {
 
 func checkName(name string) error {
 	if strings.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' }) {
-		return notify.Faultf("name", "carrier name %q: use printable ASCII without spaces", name)
+		return store.Faultf("name", "carrier name %q: use printable ASCII without spaces", name)
 	}
 	return nil
 }

@@ -16,17 +16,18 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
 func Example() {
-	store, err := notify.Open(notify.Config{URL: "redis://127.0.0.1:6379"})
+	db, err := notify.Open(notify.Config{URL: "redis://127.0.0.1:6379"})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer store.Close()
-	c, err := carrier.New(store, carrier.Options{})
+	defer db.Close()
+	c, err := carrier.New(db, carrier.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -40,36 +41,36 @@ func Example() {
 const topic = "orders"
 
 // run runs a carrier until stop is called or the test ends.
-func run(t *testing.T, store *notify.Store, o carrier.Options) (stop func()) {
+func run(t *testing.T, db *notify.Store, o carrier.Options) (stop func()) {
 	t.Helper()
-	c, err := carrier.New(store, o)
+	c, err := carrier.New(db, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return storetest.Run(t, c.Run)
 }
 
-func look(t *testing.T, store *notify.Store) carrier.Status {
+func look(t *testing.T, db *notify.Store) carrier.Status {
 	t.Helper()
-	s, err := carrier.Look(t.Context(), store)
+	s, err := carrier.Look(t.Context(), db)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func counts(t *testing.T, store *notify.Store, topic string) notify.Counts {
+func counts(t *testing.T, db *notify.Store, topic string) notify.Counts {
 	t.Helper()
-	c, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic)
+	c, err := notify.NewPublisher(db, notify.PublisherOptions{}).Topic(t.Context(), topic)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func inspect(t *testing.T, store *notify.Store, id string) notify.Info {
+func inspect(t *testing.T, db *notify.Store, id string) notify.Info {
 	t.Helper()
-	info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, id)
+	info, err := notify.NewPublisher(db, notify.PublisherOptions{}).Inspect(t.Context(), topic, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,58 +82,58 @@ func later(id string, delay time.Duration) notify.Message {
 }
 
 func TestOneIsElectedAndAnotherTakesOver(t *testing.T) {
-	store := storetest.Open(t)
-	stopFirst := run(t, store, carrier.Options{Name: "first"})
-	storetest.Eventually(t, "the first is elected", func() bool { return look(t, store).Name == "first" })
-	run(t, store, carrier.Options{Name: "second"})
+	db := storetest.Open(t)
+	stopFirst := run(t, db, carrier.Options{Name: "first"})
+	storetest.Eventually(t, "the first is elected", func() bool { return look(t, db).Name == "first" })
+	run(t, db, carrier.Options{Name: "second"})
 	storetest.Eventually(t, "the second stands by", func() bool {
-		n, err := store.Client().PubSubNumSub(t.Context(), store.Keys().Vacant()).Result()
-		return err == nil && n[store.Keys().Vacant()] == 1
+		n, err := db.Client().PubSubNumSub(t.Context(), db.Keys().Vacant()).Result()
+		return err == nil && n[db.Keys().Vacant()] == 1
 	})
-	if s := look(t, store); s.Name != "first" || s.Epoch != 1 || s.Lease <= 0 || s.Since.IsZero() {
+	if s := look(t, db); s.Name != "first" || s.Epoch != 1 || s.Lease <= 0 || s.Since.IsZero() {
 		t.Errorf("got %+v", s)
 	}
 	stopFirst()
-	storetest.Eventually(t, "the second is elected", func() bool { return look(t, store).Name == "second" })
-	if s := look(t, store); s.Epoch != 2 {
+	storetest.Eventually(t, "the second is elected", func() bool { return look(t, db).Name == "second" })
+	if s := look(t, db); s.Epoch != 2 {
 		t.Errorf("got %+v", s)
 	}
 }
 
 // A carrier whose lease is another's moves nothing and stands by.
 func TestDeposedCarrierMovesNothing(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	var log journal
-	run(t, store, carrier.Options{Name: "old", Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	storetest.Eventually(t, "it is elected", func() bool { return look(t, store).Name == "old" })
-	if err := store.Client().Set(t.Context(), store.Keys().Carrier(), "9 1 600000 usurper", time.Hour).Err(); err != nil {
+	run(t, db, carrier.Options{Name: "old", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	storetest.Eventually(t, "it is elected", func() bool { return look(t, db).Name == "old" })
+	if err := db.Client().Set(t.Context(), db.Keys().Carrier(), "9 1 600000 usurper", time.Hour).Err(); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Publish(t, store, later("a", time.Millisecond))
+	storetest.Publish(t, db, later("a", time.Millisecond))
 	storetest.Eventually(t, "the old one stands by", func() bool {
-		n, err := store.Client().PubSubNumSub(t.Context(), store.Keys().Vacant()).Result()
-		return err == nil && n[store.Keys().Vacant()] == 1
+		n, err := db.Client().PubSubNumSub(t.Context(), db.Keys().Vacant()).Result()
+		return err == nil && n[db.Keys().Vacant()] == 1
 	})
-	if info := inspect(t, store, "a"); info.State != notify.Scheduled {
+	if info := inspect(t, db, "a"); info.State != notify.Scheduled {
 		t.Errorf("it is %v", info.State)
 	}
 	if !log.has("level=WARN", `"deposed: the lease is another's" carrier=old epoch=1 by=usurper`) {
 		t.Error("the log does not tell whose the lease is")
 	}
 	// The usurper steps down: the old one carries again.
-	store.Client().Del(t.Context(), store.Keys().Carrier())
-	store.Client().Publish(t.Context(), store.Keys().Vacant(), "")
-	storetest.Eventually(t, "it is ready", func() bool { return inspect(t, store, "a").State == notify.Ready })
+	db.Client().Del(t.Context(), db.Keys().Carrier())
+	db.Client().Publish(t.Context(), db.Keys().Vacant(), "")
+	storetest.Eventually(t, "it is ready", func() bool { return inspect(t, db, "a").State == notify.Ready })
 }
 
 // A lease that nobody else took is not called another's.
 func TestLeaseRunsOut(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	var log journal
-	run(t, store, carrier.Options{Name: "me", Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	storetest.Eventually(t, "it is elected", func() bool { return look(t, store).Epoch == 1 })
-	store.Client().Del(t.Context(), store.Keys().Carrier())
-	storetest.Eventually(t, "it is elected again", func() bool { return look(t, store).Epoch == 2 })
+	run(t, db, carrier.Options{Name: "me", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	storetest.Eventually(t, "it is elected", func() bool { return look(t, db).Epoch == 1 })
+	db.Client().Del(t.Context(), db.Keys().Carrier())
+	storetest.Eventually(t, "it is elected again", func() bool { return look(t, db).Epoch == 2 })
 	if !log.has("level=WARN", `"deposed: the lease ran out, standing for election again" carrier=me epoch=1 lease=3s`) || log.has("another") {
 		t.Error("the log does not tell that the lease ran out")
 	}
@@ -140,45 +141,45 @@ func TestLeaseRunsOut(t *testing.T) {
 
 // A lease without an end, which nobody of us writes, does not stop elections for ever.
 func TestForeignLeaseEnds(t *testing.T) {
-	store := storetest.Open(t)
-	if err := store.Client().Set(t.Context(), store.Keys().Carrier(), "foreign", 0).Err(); err != nil {
+	db := storetest.Open(t)
+	if err := db.Client().Set(t.Context(), db.Keys().Carrier(), "foreign", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	run(t, store, carrier.Options{Name: "me", Lease: carrier.MinLease})
-	storetest.Eventually(t, "it is elected", func() bool { return look(t, store).Name == "me" })
+	run(t, db, carrier.Options{Name: "me", Lease: carrier.MinLease})
+	storetest.Eventually(t, "it is elected", func() bool { return look(t, db).Name == "me" })
 }
 
 // A lease that lasts longer than its holder's token says, as after a crash when the clock was set back, ends when that says; so does one of
 // a token that claims more than there may be.
 func TestLeaseIsNoLongerThanItsToken(t *testing.T) {
 	for token, most := range map[string]time.Duration{"7 1 1000 gone": time.Second, "7 1 99999999999999999999 gone": carrier.MaxLease, "7 1 gone": carrier.DefaultLease} {
-		store := storetest.Open(t)
-		if err := store.Client().Set(t.Context(), store.Keys().Carrier(), token, time.Hour).Err(); err != nil {
+		db := storetest.Open(t)
+		if err := db.Client().Set(t.Context(), db.Keys().Carrier(), token, time.Hour).Err(); err != nil {
 			t.Fatal(err)
 		}
-		run(t, store, carrier.Options{Name: "me"})
-		storetest.Eventually(t, "the lease is cut", func() bool { return look(t, store).Lease <= most })
+		run(t, db, carrier.Options{Name: "me"})
+		storetest.Eventually(t, "the lease is cut", func() bool { return look(t, db).Lease <= most })
 		if most == time.Second {
-			storetest.Eventually(t, "it is elected", func() bool { return look(t, store).Name == "me" })
+			storetest.Eventually(t, "it is elected", func() bool { return look(t, db).Name == "me" })
 		}
 	}
 }
 
 // The log tells once when no carrier is heard for twice the lease, and once when one is again; so does the state.
 func TestSilenceIsTold(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	var log journal
-	c, _ := watch(t, store, carrier.Options{Lease: carrier.MinLease, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c, _ := watch(t, db, carrier.Options{Lease: carrier.MinLease, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	storetest.Eventually(t, "it is heard", func() bool { return c.State().Heard == 1 })
 	if log.has("carrier is heard") {
 		t.Error("it told of a silence before there was one")
 	}
-	do(t, store, "SET", store.Keys().Carrier(), "9 1 600000 silent", "PX", time.Hour.Milliseconds())
+	do(t, db, "SET", db.Keys().Carrier(), "9 1 600000 silent", "PX", time.Hour.Milliseconds())
 	storetest.Eventually(t, "the log tells it", func() bool { return log.has("level=WARN", "no carrier is heard", "for=3s") })
 	if heard := c.State().Heard; heard != 0 {
 		t.Errorf("carrier %d is heard", heard)
 	}
-	do(t, store, "DEL", store.Keys().Carrier())
+	do(t, db, "DEL", db.Keys().Carrier())
 	storetest.Eventually(t, "the log tells that it is over", func() bool { return log.has("level=INFO", "a carrier is heard again", "epoch=2") })
 	if heard := c.State().Heard; heard != 2 {
 		t.Errorf("carrier %d is heard", heard)
@@ -191,12 +192,12 @@ func TestSilenceIsTold(t *testing.T) {
 // The log tells once when Redis begins to evict messages, and once when it ends.
 func TestEvictionIsTold(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
-	store := storetest.At(t, server.URL(), "")
+	db := storetest.At(t, server.URL(), "")
 	var log journal
-	watch(t, store, carrier.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	do(t, store, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
+	watch(t, db, carrier.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	do(t, db, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
 	storetest.Eventually(t, "it is told", func() bool { return log.has("level=ERROR", "redis may evict messages", "volatile-ttl") })
-	do(t, store, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+	do(t, db, "CONFIG", "SET", "maxmemory-policy", "noeviction")
 	storetest.Eventually(t, "its end is told", func() bool { return log.has("level=INFO", "evicts nothing any more") })
 	if n := log.count("evict"); n != 2 {
 		t.Errorf("it was told %d times", n)
@@ -204,7 +205,7 @@ func TestEvictionIsTold(t *testing.T) {
 }
 
 func TestBacklogIsMovedWithItsDueTimes(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	const n, topics = 5000, 7
 	var messages []notify.Message
 	due := time.Now().Add(300 * time.Millisecond).Truncate(time.Millisecond)
@@ -212,21 +213,21 @@ func TestBacklogIsMovedWithItsDueTimes(t *testing.T) {
 		m := notify.Message{Topic: fmt.Sprintf("t.%d", i%topics), ID: fmt.Sprint(i), Body: []byte("x"), Due: due.Add(time.Duration(i/50) * time.Millisecond)}
 		messages = append(messages, m)
 	}
-	published := notify.NewPublisher(store, notify.PublisherOptions{}).PublishMany(t.Context(), messages)
-	run(t, store, carrier.Options{Batch: 100})
+	published := notify.NewPublisher(db, notify.PublisherOptions{}).PublishMany(t.Context(), messages)
+	run(t, db, carrier.Options{Batch: 100})
 	storetest.Eventually(t, "all are ready", func() bool {
 		total := int64(0)
 		for i := range topics {
-			total += counts(t, store, fmt.Sprintf("t.%d", i)).Ready
+			total += counts(t, db, fmt.Sprintf("t.%d", i)).Ready
 		}
 		return total == n
 	})
 	for i := range topics {
-		if c := counts(t, store, fmt.Sprintf("t.%d", i)); c.Scheduled != 0 {
+		if c := counts(t, db, fmt.Sprintf("t.%d", i)); c.Scheduled != 0 {
 			t.Errorf("got %+v", c)
 		}
 	}
-	ready, err := store.Client().ZRangeWithScores(t.Context(), store.Keys().Ready("t.3"), 0, -1).Result()
+	ready, err := db.Client().ZRangeWithScores(t.Context(), db.Keys().Ready("t.3"), 0, -1).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,19 +240,19 @@ func TestBacklogIsMovedWithItsDueTimes(t *testing.T) {
 }
 
 func TestExpiredLeaseIsReturnedThenBuried(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	deaths := make(chan carrier.Death, 1)
-	storetest.Set(t, store, topic, notify.SettingsChange{Attempts: new(2)})
-	run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
-	storetest.Publish(t, store, later("a", 0))
-	claimer := subscribers.NewClaimer(store)
+	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(2)})
+	run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+	storetest.Publish(t, db, later("a", 0))
+	claimer := subscribers.NewClaimer(db)
 	for attempt := 1; attempt <= 2; attempt++ {
-		storetest.Eventually(t, "it is ready", func() bool { return counts(t, store, topic).Ready == 1 })
+		storetest.Eventually(t, "it is ready", func() bool { return counts(t, db, topic).Ready == 1 })
 		ds, err := claimer.Claim(t.Context(), topic, 1, subscribers.MinLease, 0)
 		if err != nil || len(ds) != 1 || ds[0].Attempt != attempt {
 			t.Fatalf("claimed %+v, %v", ds, err)
 		}
-		storetest.Eventually(t, "the lease is over", func() bool { return counts(t, store, topic).Leased == 0 })
+		storetest.Eventually(t, "the lease is over", func() bool { return counts(t, db, topic).Leased == 0 })
 		if err := claimer.Ack(t.Context(), ds[0]); !errors.Is(err, notify.ErrLeaseLost) {
 			t.Errorf("acknowledged after the lease: %v", err)
 		}
@@ -260,25 +261,25 @@ func TestExpiredLeaseIsReturnedThenBuried(t *testing.T) {
 	if want := (carrier.Death{Topic: topic, ID: "a", Reason: "lease expired, out of attempts", Attempts: 2}); d != want {
 		t.Errorf("got %+v, want %+v", d, want)
 	}
-	if info := inspect(t, store, "a"); info.State != notify.Dead || info.Reason != d.Reason {
+	if info := inspect(t, db, "a"); info.State != notify.Dead || info.Reason != d.Reason {
 		t.Errorf("got %+v", info)
 	}
 }
 
 func TestExpiry(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	deaths := make(chan carrier.Death, 10)
-	stop := run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+	stop := run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
 	ready, leased := later("ready", 0), later("leased", 0)
 	ready.TTL, leased.TTL = 50*time.Millisecond, 50*time.Millisecond
 	leased.Due = time.Now().Add(-20 * time.Millisecond)
-	claimer := subscribers.NewClaimer(store)
-	storetest.Publish(t, store, leased)
+	claimer := subscribers.NewClaimer(db)
+	storetest.Publish(t, db, leased)
 	ds, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0)
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %v, %v", ds, err)
 	}
-	storetest.Publish(t, store, ready)
+	storetest.Publish(t, db, ready)
 	if d := storetest.Receive(t, "the ready one expires", deaths); d.ID != "ready" || d.Reason != "expired" || d.Topic != topic {
 		t.Errorf("got %+v", d)
 	}
@@ -290,16 +291,16 @@ func TestExpiry(t *testing.T) {
 	stop()
 	scheduled := later("scheduled", time.Millisecond)
 	scheduled.TTL = time.Millisecond
-	storetest.Publish(t, store, scheduled)
+	storetest.Publish(t, db, scheduled)
 	storetest.Eventually(t, "it has expired", func() bool {
-		now, err := store.Client().Time(t.Context()).Result()
-		return err == nil && now.After(inspect(t, store, "scheduled").Expires)
+		now, err := db.Client().Time(t.Context()).Result()
+		return err == nil && now.After(inspect(t, db, "scheduled").Expires)
 	})
-	run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+	run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
 	if d := storetest.Receive(t, "the scheduled one expires", deaths); d.ID != "scheduled" || d.Reason != "expired" {
 		t.Errorf("got %+v", d)
 	}
-	if c := counts(t, store, topic); c.Scheduled+c.Ready+c.Leased != 0 || c.Dead != 2 {
+	if c := counts(t, db, topic); c.Scheduled+c.Ready+c.Leased != 0 || c.Dead != 2 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -326,19 +327,19 @@ func TestExpiryWhileLeased(t *testing.T) {
 		"its lease, shorter": {subscribers.MinLease, leave},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := storetest.Open(t)
+			db := storetest.Open(t)
 			deaths := make(chan carrier.Death, 1)
-			run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+			run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
 			m := later("a", 0)
 			m.Due, m.TTL = time.Time{}, 200*time.Millisecond
-			storetest.Publish(t, store, m)
-			claimer := subscribers.NewClaimer(store)
+			storetest.Publish(t, db, m)
+			claimer := subscribers.NewClaimer(db)
 			ds, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0)
 			if err != nil || len(ds) != 1 {
 				t.Fatalf("claimed %v, %v", ds, err)
 			}
 			expires := ds[0].Due.Add(m.TTL)
-			storetest.Eventually(t, "the expiry is put off", func() bool { return inspect(t, store, "a").Expires.After(expires) })
+			storetest.Eventually(t, "the expiry is put off", func() bool { return inspect(t, db, "a").Expires.After(expires) })
 			if ds[0].Receipt, err = claimer.Extend(t.Context(), ds[0], c.extension); err != nil {
 				t.Fatal(err)
 			}
@@ -349,9 +350,9 @@ func TestExpiryWhileLeased(t *testing.T) {
 				if again, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(again) > 0 {
 					t.Fatalf("it was handed out again: %v, %v", again, err)
 				}
-				return inspect(t, store, "a").State == notify.Dead
+				return inspect(t, db, "a").State == notify.Dead
 			})
-			if got := inspect(t, store, "a").Reason; got != "expired" {
+			if got := inspect(t, db, "a").Reason; got != "expired" {
 				t.Errorf("it died of %q", got)
 			}
 		})
@@ -360,39 +361,39 @@ func TestExpiryWhileLeased(t *testing.T) {
 
 // An expiry that falls on the end of a lease by chance is not taken for one that was put off.
 func TestExpiryAtTheEndOfALease(t *testing.T) {
-	store := storetest.Open(t)
-	claimer := subscribers.NewClaimer(store)
+	db := storetest.Open(t)
+	claimer := subscribers.NewClaimer(db)
 	var d subscribers.Delivery
 	storetest.Eventually(t, "a lease ends in the millisecond of the expiry", func() bool {
 		m := later(notify.NewID(), 0)
 		m.Due, m.TTL = time.Time{}, time.Minute
-		storetest.Publish(t, store, m)
+		storetest.Publish(t, db, m)
 		ds, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0)
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("claimed %v, %v", ds, err)
 		}
 		d = ds[0]
-		return inspect(t, store, d.ID).Expires.Equal(d.Receipt.Until().Truncate(time.Millisecond))
+		return inspect(t, db, d.ID).Expires.Equal(d.Receipt.Until().Truncate(time.Millisecond))
 	})
-	expires := inspect(t, store, d.ID).Expires
+	expires := inspect(t, db, d.ID).Expires
 	if _, err := claimer.Nack(t.Context(), d, 0, "not now"); err != nil {
 		t.Fatal(err)
 	}
-	if got := inspect(t, store, d.ID); !got.Expires.Equal(expires) || got.State != notify.Scheduled {
+	if got := inspect(t, db, d.ID); !got.Expires.Equal(expires) || got.State != notify.Scheduled {
 		t.Errorf("it expires at %v, want %v; it is %v", got.Expires, expires, got.State)
 	}
 }
 
 // What is foreign in Redis is buried with the reason, and the rest goes on.
 func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
-	store := storetest.Open(t)
-	client, keys := store.Client(), store.Keys()
+	db := storetest.Open(t)
+	client, keys := db.Client(), db.Keys()
 	deaths := make(chan carrier.Death, 10)
 	client.Do(t.Context(), "ZADD", keys.Schedules(), 1, "no topic")
 	client.Set(t.Context(), keys.Ready("taken"), "a string", 0)
-	storetest.Publish(t, store, notify.Message{Topic: "taken", ID: "x", Body: []byte("x"), Delay: time.Millisecond}, later("good", 2*time.Millisecond))
-	run(t, store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
-	storetest.Eventually(t, "the good one is ready", func() bool { return counts(t, store, topic).Ready == 1 })
+	storetest.Publish(t, db, notify.Message{Topic: "taken", ID: "x", Body: []byte("x"), Delay: time.Millisecond}, later("good", 2*time.Millisecond))
+	run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+	storetest.Eventually(t, "the good one is ready", func() bool { return counts(t, db, topic).Ready == 1 })
 	for range 2 {
 		switch d := storetest.Receive(t, "the foreign ones die", deaths); {
 		case d.ID == "no topic" && d.Reason == "member without a topic":
@@ -405,22 +406,22 @@ func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
 
 // A time that is past all others is slept over, and told as none; the rest is carried in time.
 func TestForeignTimes(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	for _, due := range []string{"1e18", "+inf"} {
-		client, keys := store.Client(), store.Keys()
+		client, keys := db.Client(), db.Keys()
 		client.Do(t.Context(), "ZADD", keys.Schedules(), due, topic)
 		if err := client.Do(t.Context(), "ZADD", keys.Schedule(topic), due, topic+":far").Err(); err != nil {
 			t.Fatal(err)
 		}
-		if s := look(t, store); !s.Next.IsZero() {
+		if s := look(t, db); !s.Next.IsZero() {
 			t.Errorf("due %s: the next is due at %v", due, s.Next)
 		}
 		var log bytes.Buffer
-		stop := run(t, store, carrier.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		storetest.Eventually(t, "it is elected", func() bool { return look(t, store).Name != "" })
-		before := counts(t, store, topic).Ready
-		storetest.Publish(t, store, later("near"+strings.Trim(due, "+"), 50*time.Millisecond))
-		storetest.Eventually(t, "the other is ready", func() bool { return counts(t, store, topic).Ready > before })
+		stop := run(t, db, carrier.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		storetest.Eventually(t, "it is elected", func() bool { return look(t, db).Name != "" })
+		before := counts(t, db, topic).Ready
+		storetest.Publish(t, db, later("near"+strings.Trim(due, "+"), 50*time.Millisecond))
+		storetest.Eventually(t, "the other is ready", func() bool { return counts(t, db, topic).Ready > before })
 		stop()
 		if text := log.String(); strings.Contains(text, "cannot carry") {
 			t.Errorf("due %s: %s", due, text)
@@ -430,39 +431,39 @@ func TestForeignTimes(t *testing.T) {
 
 // What can be neither made ready nor buried waits in the schedule, and goes when that is mended; the rest goes on.
 func TestNowhereToGo(t *testing.T) {
-	store := storetest.Open(t)
-	client, keys := store.Client(), store.Keys()
+	db := storetest.Open(t)
+	client, keys := db.Client(), db.Keys()
 	stuck := notify.Message{Topic: "stuck", ID: "s", Body: []byte("s"), Delay: time.Millisecond}
 	expired := notify.Message{Topic: "stuck", ID: "e", Body: []byte("e"), Delay: time.Millisecond, TTL: time.Millisecond}
-	storetest.Publish(t, store, stuck, expired, later("good", 2*time.Millisecond))
+	storetest.Publish(t, db, stuck, expired, later("good", 2*time.Millisecond))
 	for _, key := range []string{keys.Ready("stuck"), keys.Dead("stuck")} {
 		if err := client.Set(t.Context(), key, "a string", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	run(t, store, carrier.Options{})
-	storetest.Eventually(t, "the good one is ready", func() bool { return counts(t, store, topic).Ready == 1 })
+	run(t, db, carrier.Options{})
+	storetest.Eventually(t, "the good one is ready", func() bool { return counts(t, db, topic).Ready == 1 })
 	for _, member := range []string{"stuck:s", "stuck:e"} {
 		storetest.Eventually(t, member+" waits for later", func() bool {
 			score, err := client.ZScore(t.Context(), keys.Schedule("stuck"), member).Result()
 			return err == nil && time.UnixMilli(int64(score)).After(time.Now().Add(30*time.Second))
 		})
 	}
-	if c := counts(t, store, "stuck"); c.Scheduled != 2 {
+	if c := counts(t, db, "stuck"); c.Scheduled != 2 {
 		t.Errorf("got %+v", c)
 	}
 }
 
 // Neither does what is foreign beside a lease that ends, nor is anything else of the same call lost.
 func TestForeignThingsBesideLeases(t *testing.T) {
-	store := storetest.Open(t)
-	client, keys := store.Client(), store.Keys()
+	db := storetest.Open(t)
+	client, keys := db.Client(), db.Keys()
 	of := func(topic, id string) notify.Message {
 		return notify.Message{Topic: topic, ID: id, Body: []byte(id), MaxAttempts: 1}
 	}
 	long := func(topic, id string) notify.Message { m := of(topic, id); m.MaxAttempts = 5; return m }
-	storetest.Publish(t, store, of("attempts", "a"), of("dead", "d"), long("waiting", "w"), long("good", "1"), long("good", "2"))
-	claimer := subscribers.NewClaimer(store)
+	storetest.Publish(t, db, of("attempts", "a"), of("dead", "d"), long("waiting", "w"), long("good", "1"), long("good", "2"))
+	claimer := subscribers.NewClaimer(db)
 	for _, topic := range []string{"attempts", "dead", "waiting", "good"} {
 		if _, err := claimer.Claim(t.Context(), topic, 10, subscribers.MinLease, 0); err != nil {
 			t.Fatal(err)
@@ -471,15 +472,15 @@ func TestForeignThingsBesideLeases(t *testing.T) {
 	client.HSet(t.Context(), keys.Base()+"attempts", "attempts:a", "none")
 	client.Set(t.Context(), keys.Dead("dead"), "a string", 0)
 	client.Set(t.Context(), keys.Waiting("waiting"), "a string", 0)
-	storetest.Publish(t, store, notify.Message{Topic: "other", ID: "o", Body: []byte("x"), Delay: 300 * time.Millisecond})
-	run(t, store, carrier.Options{})
+	storetest.Publish(t, db, notify.Message{Topic: "other", ID: "o", Body: []byte("x"), Delay: 300 * time.Millisecond})
+	run(t, db, carrier.Options{})
 	storetest.Eventually(t, "the others are ready", func() bool {
-		return counts(t, store, "good").Ready == 2 && counts(t, store, "other").Ready == 1
+		return counts(t, db, "good").Ready == 2 && counts(t, db, "other").Ready == 1
 	})
 	if c, err := client.ZCard(t.Context(), keys.Ready("waiting")).Result(); err != nil || c != 1 {
 		t.Errorf("%d are ready where the waiting list is foreign, %v", c, err)
 	}
-	if c := counts(t, store, "attempts"); c.Dead != 1 || c.Leased != 0 {
+	if c := counts(t, db, "attempts"); c.Dead != 1 || c.Leased != 0 {
 		t.Errorf("where the attempts are foreign: %+v", c)
 	}
 	// What can neither be carried nor buried stays where it is, for later.
@@ -507,12 +508,12 @@ func TestForeignKeys(t *testing.T) {
 		{"dead letters", []any{"SET", "dead:orders", "x"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			store := storetest.Open(t)
-			test.make[1] = store.Keys().Base() + test.make[1].(string)
-			if err := store.Client().Do(t.Context(), test.make...).Err(); err != nil {
+			db := storetest.Open(t)
+			test.make[1] = db.Keys().Base() + test.make[1].(string)
+			if err := db.Client().Do(t.Context(), test.make...).Err(); err != nil {
 				t.Fatal(err)
 			}
-			sub, err := subscribers.New(store, subscribers.Options{})
+			sub, err := subscribers.New(db, subscribers.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -525,10 +526,10 @@ func TestForeignKeys(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			storetest.Publish(t, store, later("1", time.Millisecond), notify.Message{Topic: "other", ID: "2", Body: []byte("x"), Delay: time.Millisecond})
-			run(t, store, carrier.Options{})
+			storetest.Publish(t, db, later("1", time.Millisecond), notify.Message{Topic: "other", ID: "2", Body: []byte("x"), Delay: time.Millisecond})
+			run(t, db, carrier.Options{})
 			storetest.Eventually(t, "both are ready", func() bool {
-				return counts(t, store, topic).Ready == 1 && counts(t, store, "other").Ready == 1
+				return counts(t, db, topic).Ready == 1 && counts(t, db, "other").Ready == 1
 			})
 			stop := storetest.Run(t, sub.Run)
 			got := map[string]int{}
@@ -539,7 +540,7 @@ func TestForeignKeys(t *testing.T) {
 			if got["1"] != 1 || got["2"] != 1 || len(handled) > 0 {
 				t.Errorf("handled %v, and %d more", got, len(handled))
 			}
-			if c := counts(t, store, topic); c.Ready != 0 || c.Dead != 0 && test.name != "dead letters" {
+			if c := counts(t, db, topic); c.Ready != 0 || c.Dead != 0 && test.name != "dead letters" {
 				t.Errorf("got %+v", c)
 			}
 		})
@@ -550,13 +551,13 @@ func TestForeignKeys(t *testing.T) {
 func TestForeignAttempts(t *testing.T) {
 	for _, attempts := range []string{"inf", "-inf", "nan", "1e999", "-1", "9223372036854775807", "x"} {
 		t.Run(attempts, func(t *testing.T) {
-			store := storetest.Open(t)
+			db := storetest.Open(t)
 			for _, m := range []notify.Message{{ID: "nacked"}, {ID: "leased"}, {ID: "buried"}} {
 				m.Topic, m.Body = topic, []byte("x")
-				storetest.Publish(t, store, m)
-				do(t, store, "HSET", store.Keys().Attempts(), notify.Member(topic, m.ID), attempts)
+				storetest.Publish(t, db, m)
+				do(t, db, "HSET", db.Keys().Attempts(), store.Member(topic, m.ID), attempts)
 			}
-			claimer := subscribers.NewClaimer(store)
+			claimer := subscribers.NewClaimer(db)
 			ds, err := claimer.Claim(t.Context(), topic, 10, 200*time.Millisecond, 0)
 			if err != nil || len(ds) != 3 {
 				t.Fatalf("claimed %v, %v", ds, err)
@@ -572,15 +573,15 @@ func TestForeignAttempts(t *testing.T) {
 					t.Errorf("%s: %v", d.ID, err)
 				}
 			}
-			storetest.Publish(t, store,
+			storetest.Publish(t, db,
 				notify.Message{Topic: topic, ID: "expired", Body: []byte("x"), Delay: time.Hour, TTL: time.Hour},
 				notify.Message{Topic: "other", ID: "o", Body: []byte("x"), Delay: 300 * time.Millisecond})
-			do(t, store, "HSET", store.Keys().Attempts(), topic+":expired", attempts)
-			do(t, store, "ZADD", store.Keys().Expiries(), 1, topic+":expired")
-			run(t, store, carrier.Options{})
-			storetest.Eventually(t, "the other is ready", func() bool { return counts(t, store, "other").Ready == 1 })
-			storetest.Eventually(t, "all leases are over", func() bool { return counts(t, store, topic).Leased == 0 })
-			if info := inspect(t, store, "expired"); info.State != notify.Dead || info.Reason != "expired" {
+			do(t, db, "HSET", db.Keys().Attempts(), topic+":expired", attempts)
+			do(t, db, "ZADD", db.Keys().Expiries(), 1, topic+":expired")
+			run(t, db, carrier.Options{})
+			storetest.Eventually(t, "the other is ready", func() bool { return counts(t, db, "other").Ready == 1 })
+			storetest.Eventually(t, "all leases are over", func() bool { return counts(t, db, topic).Leased == 0 })
+			if info := inspect(t, db, "expired"); info.State != notify.Dead || info.Reason != "expired" {
 				t.Errorf("what expired: %+v", info)
 			}
 		})
@@ -592,35 +593,35 @@ func TestForeignAttempts(t *testing.T) {
 func TestStrayMemberOfALiveMessage(t *testing.T) {
 	for place, dead := range map[string]string{"schedule:": "_", "ready:": topic} {
 		t.Run(place, func(t *testing.T) {
-			store := storetest.Open(t)
+			db := storetest.Open(t)
 			live := notify.Message{Topic: "other", ID: "live", Body: []byte("x"), Delay: time.Hour, TTL: time.Hour}
-			storetest.Publish(t, store, live)
-			do(t, store, "ZADD", store.Keys().Base()+place+topic, 1, "other:live")
-			do(t, store, "ZADD", store.Keys().Schedules(), 1, topic)
-			do(t, store, "ZADD", store.Keys().ReadyTopics(), 1, topic)
-			run(t, store, carrier.Options{})
+			storetest.Publish(t, db, live)
+			do(t, db, "ZADD", db.Keys().Base()+place+topic, 1, "other:live")
+			do(t, db, "ZADD", db.Keys().Schedules(), 1, topic)
+			do(t, db, "ZADD", db.Keys().ReadyTopics(), 1, topic)
+			run(t, db, carrier.Options{})
 			storetest.Eventually(t, "the stray one is dead", func() bool {
-				if ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
+				if ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
 					t.Fatalf("claimed %v, %v", ds, err)
 				}
-				return counts(t, store, dead).Dead == 1
+				return counts(t, db, dead).Dead == 1
 			})
 			for _, remove := range []func() (int, error){
-				func() (int, error) { return subscribers.NewDeadLetters(store).Requeue(t.Context(), dead, "live") },
-				func() (int, error) { return subscribers.NewDeadLetters(store).PurgeAll(t.Context(), dead, nil) },
+				func() (int, error) { return subscribers.NewDeadLetters(db).Requeue(t.Context(), dead, "live") },
+				func() (int, error) { return subscribers.NewDeadLetters(db).PurgeAll(t.Context(), dead, nil) },
 			} {
 				if _, err := remove(); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if counts(t, store, dead).Dead != 0 {
+			if counts(t, db, dead).Dead != 0 {
 				t.Error("it is not purged")
 			}
-			info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), "other", "live")
+			info, err := notify.NewPublisher(db, notify.PublisherOptions{}).Inspect(t.Context(), "other", "live")
 			if err != nil || info.State != notify.Scheduled || info.Fault != nil || string(info.Body) != "x" {
 				t.Errorf("the live one: %+v, %v", info, err)
 			}
-			if n := size(t, store, "expiries"); n != 1 {
+			if n := size(t, db, "expiries"); n != 1 {
 				t.Errorf("%d expiries", n)
 			}
 		})
@@ -630,12 +631,12 @@ func TestStrayMemberOfALiveMessage(t *testing.T) {
 // A message that is due thousands of years from now does not keep the carrier busy.
 func TestFarFuture(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	db := storetest.At(t, server.URL(), "")
 	for _, year := range []int{2400, 3000, 6000, 9000, 9999} {
-		storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x"), Due: time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)})
+		storetest.Publish(t, db, notify.Message{Topic: topic, Body: []byte("x"), Due: time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)})
 	}
-	run(t, store, carrier.Options{})
-	beats := store.Client().Subscribe(t.Context(), store.Keys().Beat())
+	run(t, db, carrier.Options{})
+	beats := db.Client().Subscribe(t.Context(), db.Keys().Beat())
 	defer beats.Close()
 	beat := func() {
 		if _, err := beats.ReceiveMessage(t.Context()); err != nil {
@@ -644,7 +645,7 @@ func TestFarFuture(t *testing.T) {
 	}
 	beat()
 	calls := func() (n int) {
-		info, err := store.Client().Info(t.Context(), "commandstats").Result()
+		info, err := db.Client().Info(t.Context(), "commandstats").Result()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -664,10 +665,10 @@ func TestFarFuture(t *testing.T) {
 
 // Where ready messages and waiting subscribers stand side by side a ring was lost: the beat repeats it.
 func TestBeatRingsAgain(t *testing.T) {
-	store := storetest.Open(t)
-	storetest.Publish(t, store, later("a", 0))
-	inbox := store.Keys().Inbox("me")
-	sub := store.Client().Subscribe(t.Context(), inbox)
+	db := storetest.Open(t)
+	storetest.Publish(t, db, later("a", 0))
+	inbox := db.Keys().Inbox("me")
+	sub := db.Client().Subscribe(t.Context(), inbox)
 	defer sub.Close()
 	if _, err := sub.Receive(t.Context()); err != nil {
 		t.Fatal(err)
@@ -678,10 +679,10 @@ func TestBeatRingsAgain(t *testing.T) {
 			rings <- m.Payload
 		}
 	}()
-	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Waiting(topic), 1, inbox).Err(); err != nil {
+	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Waiting(topic), 1, inbox).Err(); err != nil {
 		t.Fatal(err)
 	}
-	run(t, store, carrier.Options{})
+	run(t, db, carrier.Options{})
 	for range 2 { // and again, until it is claimed
 		if got := storetest.Receive(t, "a ring", rings); got != topic {
 			t.Errorf("rung for %q", got)
@@ -690,42 +691,42 @@ func TestBeatRingsAgain(t *testing.T) {
 }
 
 func TestMoreLeasesThanOneCallDealsWith(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	const n = 1500
 	var messages []notify.Message
 	for i := range n {
 		messages = append(messages, later(fmt.Sprint(i), 0))
 	}
-	storetest.Publish(t, store, messages...)
-	claimer := subscribers.NewClaimer(store)
+	storetest.Publish(t, db, messages...)
+	claimer := subscribers.NewClaimer(db)
 	for range 3 {
 		if ds, err := claimer.Claim(t.Context(), topic, 500, subscribers.MinLease, 0); err != nil || len(ds) != 500 {
 			t.Fatalf("claimed %d, %v", len(ds), err)
 		}
 	}
-	run(t, store, carrier.Options{})
+	run(t, db, carrier.Options{})
 	storetest.Eventually(t, "all are ready again", func() bool {
-		c := counts(t, store, topic)
+		c := counts(t, db, topic)
 		return c.Ready == n && c.Leased == 0
 	})
 }
 
 func TestScriptsMayBeFlushed(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	run(t, store, carrier.Options{})
+	db := storetest.At(t, server.URL(), "")
+	run(t, db, carrier.Options{})
 	for i := range 20 {
 		id := fmt.Sprint(i)
-		if err := store.Client().ScriptFlush(t.Context()).Err(); err != nil {
+		if err := db.Client().ScriptFlush(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		storetest.Publish(t, store, later(id, time.Millisecond))
-		storetest.Eventually(t, "it is ready", func() bool { return inspect(t, store, id).State == notify.Ready })
+		storetest.Publish(t, db, later(id, time.Millisecond))
+		storetest.Eventually(t, "it is ready", func() bool { return inspect(t, db, id).State == notify.Ready })
 	}
 }
 
 func TestBadOptions(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	for _, test := range []struct {
 		field, want string
 		o           carrier.Options
@@ -736,14 +737,14 @@ func TestBadOptions(t *testing.T) {
 		{"batch", "carrier batch -1", carrier.Options{Batch: -1}},
 		{"batch", "carrier batch 100000", carrier.Options{Batch: 100_000}},
 	} {
-		wantFault(t, store, test.o, test.field, test.want)
+		wantFault(t, db, test.o, test.field, test.want)
 	}
 }
 
 // wantFault checks that a carrier with these options is refused, for one field.
-func wantFault(t *testing.T, store *notify.Store, o carrier.Options, field, want string) {
+func wantFault(t *testing.T, db *notify.Store, o carrier.Options, field, want string) {
 	t.Helper()
-	_, err := carrier.New(store, o)
+	_, err := carrier.New(db, o)
 	var fault *notify.Fault
 	if !errors.As(err, &fault) || fault.Field != field || !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want an ErrInvalid of the field %s about %q", err, field, want)
@@ -771,10 +772,10 @@ func TestEvictingRedisEndsRun(t *testing.T) {
 // A program of another language misses its wake-up: while nobody takes the
 // message it is told again with each beat.
 func TestWakeUpIsRepeated(t *testing.T) {
-	store := storetest.Open(t)
-	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "1", Body: []byte("x")}, notify.Message{Topic: topic, ID: "2", Body: []byte("x")})
-	wakes := subscribe(t, store, store.Keys().Wake(topic)) // too late for the first one
-	run(t, store, carrier.Options{})
+	db := storetest.Open(t)
+	storetest.Publish(t, db, notify.Message{Topic: topic, ID: "1", Body: []byte("x")}, notify.Message{Topic: topic, ID: "2", Body: []byte("x")})
+	wakes := subscribe(t, db, db.Keys().Wake(topic)) // too late for the first one
+	run(t, db, carrier.Options{})
 	for range 2 {
 		if got := storetest.Receive(t, "a wake-up", wakes).Payload; got != "2" {
 			t.Errorf("woken for %s messages, want 2", got)

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -40,7 +39,7 @@ type term struct {
 func newTerm(c *Carrier, token string, epoch int64) *term {
 	return &term{
 		Carrier: c, token: token, epoch: epoch, batch: c.o.Batch, ready: "0",
-		beat: min(notify.Heartbeat, c.o.Lease/3),
+		beat: min(store.Heartbeat, c.o.Lease/3),
 	}
 }
 
@@ -53,7 +52,7 @@ func (t *term) carry(ctx context.Context) error {
 	defer stop()
 	beside.Go(func() { t.sweep(besideCtx) })
 	beside.Go(func() {
-		t.store.Hear(besideCtx, func(e notify.Event) {
+		t.store.Hear(besideCtx, func(e store.Event) {
 			nudge(e, nudges)
 			t.hears(e)
 			t.lookout.listens(e) // behind it: a nudge that was sent before the beat is there already
@@ -79,11 +78,11 @@ func (t *term) carry(ctx context.Context) error {
 
 // nudge passes on the earliest due time that was heard of and not yet seen to;
 // a connection that stands anew may have missed one.
-func nudge(e notify.Event, nudges chan int64) {
+func nudge(e store.Event, nudges chan int64) {
 	var due int64
 	switch e.Kind {
-	case notify.Subscribed:
-	case notify.Heard:
+	case store.Subscribed:
+	case store.Heard:
 		due = e.Number()
 	default:
 		return
@@ -228,7 +227,7 @@ func (t *term) report(buried []store.Buried) {
 	for _, b := range buried {
 		death := Death{Reason: b.Reason, Attempts: b.Attempts}
 		var err error
-		if death.Topic, death.ID, err = notify.SplitMember(b.Member); err != nil {
+		if death.Topic, death.ID, err = store.SplitMember(b.Member); err != nil {
 			death.ID = b.Member
 		}
 		t.o.Logger.Warn("message died", "topic", death.Topic, "id", death.ID, "reason", b.Reason, "attempts", b.Attempts)

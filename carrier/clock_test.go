@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 func TestClock(t *testing.T) {
@@ -46,16 +46,16 @@ func TestClock(t *testing.T) {
 func TestNudgeKeepsTheEarliest(t *testing.T) {
 	nudges := make(chan int64, 1)
 	for _, due := range []string{"500", "300", "400"} {
-		nudge(notify.Event{Kind: notify.Heard, Payload: due}, nudges)
+		nudge(store.Event{Kind: store.Heard, Payload: due}, nudges)
 	}
 	if got := <-nudges; got != 300 {
 		t.Errorf("got %d, want the earliest, 300", got)
 	}
-	nudge(notify.Event{Kind: notify.Beat, Payload: "1"}, nudges)
+	nudge(store.Event{Kind: store.Beat, Payload: "1"}, nudges)
 	if len(nudges) > 0 {
 		t.Error("a beat is no nudge")
 	}
-	nudge(notify.Event{Kind: notify.Subscribed}, nudges)
+	nudge(store.Event{Kind: store.Subscribed}, nudges)
 	if got := <-nudges; got != 0 {
 		t.Errorf("got %d, want to look at once", got)
 	}

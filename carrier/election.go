@@ -45,7 +45,7 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 		if !heard { // a lone carrier never needs this connection
 			heard = true
 			hearing.Go(func() {
-				c.store.Hear(ctx, func(e notify.Event) {
+				c.store.Hear(ctx, func(e store.Event) {
 					c.hears(e)
 					vacancy(e, vacant)
 				}, c.store.Only().VacantChannel())
@@ -62,8 +62,8 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 }
 
 // vacancy passes on that the carrier's place may be vacant.
-func vacancy(e notify.Event, vacant chan<- struct{}) {
-	if e.Kind != notify.Heard && e.Kind != notify.Subscribed {
+func vacancy(e store.Event, vacant chan<- struct{}) {
+	if e.Kind != store.Heard && e.Kind != store.Subscribed {
 		return
 	}
 	select {
@@ -106,8 +106,8 @@ type Status struct {
 }
 
 // Look asks who carries. The error is that of the connection.
-func Look(ctx context.Context, store *notify.Store) (Status, error) {
-	s, err := store.Only().Carrier(ctx)
+func Look(ctx context.Context, db *notify.Store) (Status, error) {
+	s, err := db.Only().Carrier(ctx)
 	if err != nil {
 		return Status{}, fmt.Errorf("look for the carrier: %w", err)
 	}
@@ -116,8 +116,8 @@ func Look(ctx context.Context, store *notify.Store) (Status, error) {
 
 // Standbys returns how many carriers stand by, to take over from the elected
 // one. The error is that of the connection.
-func Standbys(ctx context.Context, store *notify.Store) (int64, error) {
-	n, err := store.Only().Standbys(ctx)
+func Standbys(ctx context.Context, db *notify.Store) (int64, error) {
+	n, err := db.Only().Standbys(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("count standbys: %w", err)
 	}

@@ -10,14 +10,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // elected returns a term of a carrier whose calls the test makes itself.
-func elected(t *testing.T, store *notify.Store, o Options) *term {
+func elected(t *testing.T, db *notify.Store, o Options) *term {
 	t.Helper()
 	o.Lease = MaxLease
-	c, err := New(store, o)
+	c, err := New(db, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,7 @@ func (t *term) carryOnce(test *testing.T) {
 }
 
 // overdue publishes messages that are due within the next ms, and waits until they are.
-func overdue(t *testing.T, store *notify.Store, messages ...notify.Message) {
+func overdue(t *testing.T, db *notify.Store, messages ...notify.Message) {
 	t.Helper()
 	for i := range messages {
 		messages[i].Body = []byte("x")
@@ -45,14 +46,14 @@ func overdue(t *testing.T, store *notify.Store, messages ...notify.Message) {
 			messages[i].Delay = time.Millisecond
 		}
 	}
-	storetest.Publish(t, store, messages...)
-	end := now(t, store).Add(2 * time.Millisecond)
-	storetest.Eventually(t, "they are due", func() bool { return now(t, store).After(end) })
+	storetest.Publish(t, db, messages...)
+	end := now(t, db).Add(2 * time.Millisecond)
+	storetest.Eventually(t, "they are due", func() bool { return now(t, db).After(end) })
 }
 
-func now(t *testing.T, store *notify.Store) time.Time {
+func now(t *testing.T, db *notify.Store) time.Time {
 	t.Helper()
-	now, err := store.Client().Time(t.Context()).Result()
+	now, err := db.Client().Time(t.Context()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,9 +69,9 @@ func many(n int, message func(i int) notify.Message) []notify.Message {
 }
 
 // card returns how many members a sorted set has.
-func card(t *testing.T, store *notify.Store, key string) int {
+func card(t *testing.T, db *notify.Store, key string) int {
 	t.Helper()
-	n, err := store.Client().ZCard(t.Context(), key).Result()
+	n, err := db.Client().ZCard(t.Context(), key).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,61 +80,61 @@ func card(t *testing.T, store *notify.Store, key string) int {
 
 // The message of a topic that is due beside a backlog of another is made ready in the next call, and the backlog goes on.
 func TestBacklogOfOneTopic(t *testing.T) {
-	store := storetest.Open(t)
-	tm := elected(t, store, Options{})
-	overdue(t, store, many(100_000, func(int) notify.Message { return notify.Message{Topic: "big"} })...)
+	db := storetest.Open(t)
+	tm := elected(t, db, Options{})
+	overdue(t, db, many(100_000, func(int) notify.Message { return notify.Message{Topic: "big"} })...)
 	tm.carryOnce(t)
 	for i := range 5 {
-		name, before := fmt.Sprint("small", i), card(t, store, store.Keys().Ready("big"))
-		overdue(t, store, notify.Message{Topic: name})
+		name, before := fmt.Sprint("small", i), card(t, db, db.Keys().Ready("big"))
+		overdue(t, db, notify.Message{Topic: name})
 		tm.carryOnce(t)
-		if n := card(t, store, store.Keys().Ready(name)); n != 1 {
+		if n := card(t, db, db.Keys().Ready(name)); n != 1 {
 			t.Errorf("%d of %s are ready after one call", n, name)
 		}
-		if n := card(t, store, store.Keys().Ready("big")); n <= before {
+		if n := card(t, db, db.Keys().Ready("big")); n <= before {
 			t.Errorf("the backlog stands still at %d", n)
 		}
 	}
-	storetest.Heads(t, store)
+	storetest.Heads(t, db)
 }
 
 // The same beside a backlog of many topics with one message, or several, each; the oldest of these is made ready as well.
 func TestBacklogOfManyTopics(t *testing.T) {
 	for _, each := range []int{1, 20} {
 		t.Run(fmt.Sprint(each), func(t *testing.T) {
-			store := storetest.Open(t)
-			tm := elected(t, store, Options{})
+			db := storetest.Open(t)
+			tm := elected(t, db, Options{})
 			const topics = 2000
-			overdue(t, store, notify.Message{Topic: "oldest"})
-			overdue(t, store, many(topics*each, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprintf("t.%d", i%topics)} })...)
-			overdue(t, store, notify.Message{Topic: "new"})
+			overdue(t, db, notify.Message{Topic: "oldest"})
+			overdue(t, db, many(topics*each, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprintf("t.%d", i%topics)} })...)
+			overdue(t, db, notify.Message{Topic: "new"})
 			tm.carryOnce(t)
 			for _, name := range []string{"oldest", "new"} {
-				if n := card(t, store, store.Keys().Ready(name)); n != 1 {
+				if n := card(t, db, db.Keys().Ready(name)); n != 1 {
 					t.Errorf("%d of %s are ready after one call", n, name)
 				}
 			}
-			for calls := 1; card(t, store, store.Keys().Schedules()) > 0; calls++ {
+			for calls := 1; card(t, db, db.Keys().Schedules()) > 0; calls++ {
 				if calls > topics*each {
 					t.Fatal("it does not end")
 				}
 				tm.carryOnce(t)
 			}
-			storetest.Heads(t, store)
+			storetest.Heads(t, db)
 		})
 	}
 }
 
 // What some topics do not need of a call is left to those that do, so that a backlog is not worked off more slowly beside others.
 func TestBatchIsUsedUp(t *testing.T) {
-	store := storetest.Open(t)
-	tm := elected(t, store, Options{Batch: 100})
-	overdue(t, store, append(many(300, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprint("big", i%2)} }),
+	db := storetest.Open(t)
+	tm := elected(t, db, Options{Batch: 100})
+	overdue(t, db, append(many(300, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprint("big", i%2)} }),
 		many(9, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprint("small", i)} })...)...)
 	tm.carryOnce(t)
-	big0, big1, small := card(t, store, store.Keys().Ready("big0")), card(t, store, store.Keys().Ready("big1")), 0
+	big0, big1, small := card(t, db, db.Keys().Ready("big0")), card(t, db, db.Keys().Ready("big1")), 0
 	for i := range 9 {
-		small += card(t, store, store.Keys().Ready(fmt.Sprint("small", i)))
+		small += card(t, db, db.Keys().Ready(fmt.Sprint("small", i)))
 	}
 	if small != 9 || min(big0, big1) < 100/11 || big0+big1 != 100-9 {
 		t.Errorf("of the backlogs %d and %d are ready, and %d others; want 91 together, and 9", big0, big1, small)
@@ -142,15 +143,15 @@ func TestBatchIsUsedUp(t *testing.T) {
 
 // In each topic what is ready was due before, or with, what is not, after every call of a backlog of several topics.
 func TestOrderInABacklog(t *testing.T) {
-	store := storetest.Open(t)
-	tm := elected(t, store, Options{Batch: 64})
+	db := storetest.Open(t)
+	tm := elected(t, db, Options{Batch: 64})
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"}
-	start := now(t, store).Add(3 * time.Second) // when all are published: what is due by then would be ready at once
-	overdue(t, store, many(5000, func(i int) notify.Message {
+	start := now(t, db).Add(3 * time.Second) // when all are published: what is due by then would be ready at once
+	overdue(t, db, many(5000, func(i int) notify.Message {
 		return notify.Message{Topic: names[min(rand.IntN(len(names)), rand.IntN(len(names)))], Due: start.Add(time.Duration(rand.IntN(200)) * time.Millisecond)}
 	})...)
-	storetest.Eventually(t, "all are due", func() bool { return now(t, store).After(start.Add(201 * time.Millisecond)) })
-	client, keys := store.Client(), store.Keys()
+	storetest.Eventually(t, "all are due", func() bool { return now(t, db).After(start.Add(201 * time.Millisecond)) })
+	client, keys := db.Client(), db.Keys()
 	last := func(key string, rank int64) (redis.Z, bool) {
 		found, err := client.ZRangeWithScores(t.Context(), key, rank, rank).Result()
 		if err != nil {
@@ -161,7 +162,7 @@ func TestOrderInABacklog(t *testing.T) {
 		}
 		return found[0], true
 	}
-	for card(t, store, keys.Schedules()) > 0 {
+	for card(t, db, keys.Schedules()) > 0 {
 		tm.carryOnce(t)
 		for _, name := range names {
 			ready, some := last(keys.Ready(name), -1)
@@ -170,25 +171,25 @@ func TestOrderInABacklog(t *testing.T) {
 				t.Fatalf("%v is ready before %v", ready, waits)
 			}
 		}
-		storetest.Heads(t, store)
+		storetest.Heads(t, db)
 	}
 }
 
 // A call carries something of everything that is due: no backlog of one kind keeps another waiting.
 func TestEveryKindHasItsShare(t *testing.T) {
-	store := storetest.Open(t)
-	client, keys := store.Client(), store.Keys()
-	tm := elected(t, store, Options{})
+	db := storetest.Open(t)
+	client, keys := db.Client(), db.Keys()
+	tm := elected(t, db, Options{})
 	const backlog = 2000
 	leases := many(backlog, func(i int) notify.Message { return notify.Message{Topic: "leased", ID: fmt.Sprint(i)} })
-	overdue(t, store, leases...)
+	overdue(t, db, leases...)
 	for _, m := range leases { // as if they had been claimed, and their leases had ended
-		client.ZRem(t.Context(), keys.Schedule("leased"), notify.Member(m.Topic, m.ID))
-		client.ZAdd(t.Context(), keys.Leased(), redis.Z{Score: 1, Member: notify.Member(m.Topic, m.ID)})
+		client.ZRem(t.Context(), keys.Schedule("leased"), store.Member(m.Topic, m.ID))
+		client.ZAdd(t.Context(), keys.Leased(), redis.Z{Score: 1, Member: store.Member(m.Topic, m.ID)})
 	}
-	overdue(t, store, append(many(backlog, func(int) notify.Message { return notify.Message{Topic: "news", Broadcast: true} }),
+	overdue(t, db, append(many(backlog, func(int) notify.Message { return notify.Message{Topic: "news", Broadcast: true} }),
 		many(backlog, func(int) notify.Message { return notify.Message{Topic: "short", TTL: time.Millisecond} })...)...)
-	overdue(t, store, many(backlog, func(int) notify.Message { return notify.Message{Topic: "scheduled"} })...)
+	overdue(t, db, many(backlog, func(int) notify.Message { return notify.Message{Topic: "scheduled"} })...)
 	for range 2 {
 		tm.carryOnce(t)
 	}
@@ -197,8 +198,8 @@ func TestEveryKindHasItsShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, n := range map[string]int{
-		"leases that ended": card(t, store, keys.Ready("leased")), "broadcasts": int(log), "messages": card(t, store, keys.Ready("scheduled")),
-		"expired messages": card(t, store, keys.Dead("short")),
+		"leases that ended": card(t, db, keys.Ready("leased")), "broadcasts": int(log), "messages": card(t, db, keys.Ready("scheduled")),
+		"expired messages": card(t, db, keys.Dead("short")),
 	} {
 		if n == 0 || n == backlog {
 			t.Errorf("%d of %d %s were carried in two calls", n, backlog, what)

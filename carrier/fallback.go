@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // lateNudge is how late something is, when the beat finds it, that the carrier should have heard of.
@@ -27,7 +27,7 @@ type lookout struct {
 }
 
 // listens takes note of a beat that is heard. It may be called at any time.
-func (l *lookout) listens(e notify.Event) {
+func (l *lookout) listens(e store.Event) {
 	if at := e.Ms(); at > 0 {
 		l.beat.Store(at)
 	}

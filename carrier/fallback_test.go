@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -39,7 +38,7 @@ func TestLookout(t *testing.T) {
 			}
 			l.byBeat = test.byBeat
 			told := l.carried(Carried{Moved: 1}, test.due, 10*second)
-			l.listens(notify.Event{Kind: notify.Beat, Payload: "1 9999 orders"})
+			l.listens(store.Event{Kind: store.Beat, Payload: "1 9999 orders"})
 			if told == nil && l.decided(l.beat.Load()) != nil {
 				t.Error("decided by the beat before")
 			}
@@ -47,8 +46,8 @@ func TestLookout(t *testing.T) {
 			for _, due := range test.after {
 				l.hears(due)
 			}
-			l.listens(notify.Event{Kind: notify.Beat, Payload: "1 10000"})
-			l.listens(notify.Event{Kind: notify.Heard, Payload: "1 1"})
+			l.listens(store.Event{Kind: store.Beat, Payload: "1 10000"})
+			l.listens(store.Event{Kind: store.Heard, Payload: "1 1"})
 			if told == nil {
 				told = l.decided(l.beat.Load())
 			}

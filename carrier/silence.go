@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // hears takes note of the beat of a carrier, in this process or another.
-func (c *Carrier) hears(e notify.Event) {
+func (c *Carrier) hears(e store.Event) {
 	epoch := e.Epoch()
 	if epoch == 0 { // it is no beat, or another program's
 		return
@@ -23,7 +23,7 @@ func (c *Carrier) hears(e notify.Event) {
 
 // patience is how long no beat is heard until that is told. Who is killed is
 // replaced after one lease.
-func (c *Carrier) patience() time.Duration { return max(2*c.o.Lease, notify.Silence) }
+func (c *Carrier) patience() time.Duration { return max(2*c.o.Lease, store.Silence) }
 
 // awaitBeats tells, until ctx ends, when no carrier is heard, and when one is again.
 func (c *Carrier) awaitBeats(ctx context.Context) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -41,43 +42,43 @@ func (c *told) read() (moved int, late []carrier.Lateness, fallbacks int) {
 }
 
 // watch runs a carrier, waits until it carries, and returns it and what it tells.
-func watch(t *testing.T, store *notify.Store, o carrier.Options) (*carrier.Carrier, *told) {
+func watch(t *testing.T, db *notify.Store, o carrier.Options) (*carrier.Carrier, *told) {
 	t.Helper()
 	all := new(told)
 	o.OnCarried = all.add
-	c, err := carrier.New(store, o)
+	c, err := carrier.New(db, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
 	storetest.Eventually(t, "it carries, and hears nudges", func() bool {
-		head := store.Keys().Head()
-		n, err := store.Client().PubSubNumSub(t.Context(), head).Result()
+		head := db.Keys().Head()
+		n, err := db.Client().PubSubNumSub(t.Context(), head).Result()
 		return err == nil && n[head] > 0 && c.State().Carrying
 	})
 	return c, all
 }
 
 func TestState(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	var messages []notify.Message
 	past := time.Now().Add(500 * time.Millisecond).Truncate(time.Millisecond)
 	for i := range 20 {
 		messages = append(messages, notify.Message{Topic: topic + fmt.Sprint(i%3), Body: []byte("x"), Due: past.Add(time.Duration(i/10) * time.Millisecond)})
 	}
-	storetest.Publish(t, store, messages...)
-	storetest.Publish(t, store, later("far", time.Hour), notify.Message{Topic: topic, Broadcast: true, Body: []byte("x"), Delay: time.Hour})
+	storetest.Publish(t, db, messages...)
+	storetest.Publish(t, db, later("far", time.Hour), notify.Message{Topic: topic, Broadcast: true, Body: []byte("x"), Delay: time.Hour})
 	storetest.Eventually(t, "they are due", func() bool { return time.Now().After(past.Add(100 * time.Millisecond)) })
 
 	began := time.Now()
-	idle, err := carrier.New(store, carrier.Options{})
+	idle, err := carrier.New(db, carrier.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s := idle.State(); s != (carrier.State{}) {
 		t.Errorf("before it runs: %+v", s)
 	}
-	c, all := watch(t, store, carrier.Options{})
+	c, all := watch(t, db, carrier.Options{})
 	storetest.Run(t, idle.Run)
 	storetest.Eventually(t, "they are moved", func() bool { return c.State().Moved == 20 })
 	storetest.Eventually(t, "the beat counts", func() bool { return c.State().Kept == 22 })
@@ -104,14 +105,14 @@ func TestState(t *testing.T) {
 
 // What stops tells that it carries no more, and a broadcast counts as moved, without a lateness of messages.
 func TestStateOfBroadcastsAndTheEnd(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	all := new(told)
-	c, err := carrier.New(store, carrier.Options{OnCarried: all.add})
+	c, err := carrier.New(db, carrier.Options{OnCarried: all.add})
 	if err != nil {
 		t.Fatal(err)
 	}
 	stop := storetest.Run(t, c.Run)
-	storetest.Publish(t, store, notify.Message{Topic: topic, Broadcast: true, Body: []byte("x"), Delay: time.Millisecond})
+	storetest.Publish(t, db, notify.Message{Topic: topic, Broadcast: true, Body: []byte("x"), Delay: time.Millisecond})
 	storetest.Eventually(t, "it is sent", func() bool { return c.State().Moved == 1 })
 	if moved, late, _ := all.read(); moved != 1 || len(late) != 0 {
 		t.Errorf("told of %d: %v", moved, late)
@@ -124,11 +125,11 @@ func TestStateOfBroadcastsAndTheEnd(t *testing.T) {
 
 // What is foreign in the schedule is neither ready nor late.
 func TestLatenessIsOfWhatIsReady(t *testing.T) {
-	store := storetest.Open(t)
-	store.Client().Do(t.Context(), "ZADD", store.Keys().Schedules(), 1, "no topic", 2, "also none", "-inf", "nor here")
-	store.Client().Do(t.Context(), "ZADD", store.Keys().Schedules(), "5.25", topic)
-	store.Client().Do(t.Context(), "ZADD", store.Keys().Schedule(topic), "5.25", topic+":somebody else's")
-	c, all := watch(t, store, carrier.Options{})
+	db := storetest.Open(t)
+	db.Client().Do(t.Context(), "ZADD", db.Keys().Schedules(), 1, "no topic", 2, "also none", "-inf", "nor here")
+	db.Client().Do(t.Context(), "ZADD", db.Keys().Schedules(), "5.25", topic)
+	db.Client().Do(t.Context(), "ZADD", db.Keys().Schedule(topic), "5.25", topic+":somebody else's")
+	c, all := watch(t, db, carrier.Options{})
 	storetest.Eventually(t, "it is moved", func() bool { return c.State().Moved == 1 })
 	moved, late, _ := all.read()
 	if moved != 1 || len(late) != 1 || late[0].N != 1 || (time.Since(time.UnixMicro(5250))-late[0].Late).Abs() > time.Minute {
@@ -139,20 +140,20 @@ func TestLatenessIsOfWhatIsReady(t *testing.T) {
 // A nudge that is lost: the publisher may not PUBLISH. The beat finds the message, and that is told.
 func TestFallback(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	c, all := watch(t, store, carrier.Options{})
-	do(t, store, "ACL", "SETUSER", "mute", "on", ">secret", "~*", "&*", "+@all")
+	db := storetest.At(t, server.URL(), "")
+	c, all := watch(t, db, carrier.Options{})
+	do(t, db, "ACL", "SETUSER", "mute", "on", ">secret", "~*", "&*", "+@all")
 	mute := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://mute:secret@", 1), "")
 	if err := mute.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	do(t, store, "ACL", "SETUSER", "mute", "resetchannels") // behind the rehearsal
+	do(t, db, "ACL", "SETUSER", "mute", "resetchannels") // behind the rehearsal
 	want := 0
 	for _, m := range []notify.Message{
 		{Topic: topic, Body: []byte("x"), Delay: time.Millisecond},
 		{Topic: topic, Body: []byte("x"), Delay: time.Millisecond, Broadcast: true},
 	} {
-		beats := subscribe(t, store, store.Keys().Beat())
+		beats := subscribe(t, db, db.Keys().Beat())
 		storetest.Receive(t, "a beat, after which the next is a second away", beats)
 		storetest.Publish(t, mute, m)
 		want++
@@ -165,15 +166,15 @@ func TestFallback(t *testing.T) {
 
 // No beat is taken for the fallback while nudges come, whatever they coincide with.
 func TestNoFallback(t *testing.T) {
-	store := storetest.Open(t)
-	c, _ := watch(t, store, carrier.Options{Lease: carrier.MinLease}) // 6 beats a second
+	db := storetest.Open(t)
+	c, _ := watch(t, db, carrier.Options{Lease: carrier.MinLease}) // 6 beats a second
 	n := int64(0)
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
 		var some []notify.Message
 		for i := range 20 {
 			some = append(some, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Duration(1+(int(n)+7*i)%200) * time.Millisecond})
 		}
-		storetest.Publish(t, store, some...)
+		storetest.Publish(t, db, some...)
 		n += int64(len(some))
 	}
 	storetest.Eventually(t, "all are moved", func() bool { return c.State().Moved == n })
@@ -187,29 +188,29 @@ func TestNoFallback(t *testing.T) {
 // Who was rung and does not claim is rung again with each beat, and that is
 // counted; who claims at once is not.
 func TestRepeatedRing(t *testing.T) {
-	store := storetest.Open(t)
-	c, _ := watch(t, store, carrier.Options{})
-	inbox := store.Keys().Inbox("deaf")
-	rings := store.Client().Subscribe(t.Context(), inbox)
+	db := storetest.Open(t)
+	c, _ := watch(t, db, carrier.Options{})
+	inbox := db.Keys().Inbox("deaf")
+	rings := db.Client().Subscribe(t.Context(), inbox)
 	defer rings.Close()
 	if _, err := rings.Receive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	waits := redis.Z{Score: float64(time.Now().UnixMicro()), Member: inbox}
-	if err := store.Client().ZAdd(t.Context(), store.Keys().Waiting(topic), waits).Err(); err != nil {
+	if err := db.Client().ZAdd(t.Context(), db.Keys().Waiting(topic), waits).Err(); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
+	storetest.Publish(t, db, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
 	storetest.Eventually(t, "rings are repeated", func() bool { return c.State().Repeated >= 2 })
 	if n := c.State().Fallbacks; n != 0 {
 		t.Errorf("%d nudges are told as lost", n)
 	}
-	ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 2, time.Minute, 0)
+	ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 2, time.Minute, 0)
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
 	settled := c.State()
-	storetest.Eventually(t, "two more beats", func() bool { return c.State().Progress.Sub(settled.Progress) > 2*notify.Heartbeat })
+	storetest.Eventually(t, "two more beats", func() bool { return c.State().Progress.Sub(settled.Progress) > 2*store.Heartbeat })
 	if again := c.State().Repeated; again > settled.Repeated {
 		t.Errorf("%d rings were repeated though nothing is ready", again-settled.Repeated)
 	}

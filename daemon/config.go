@@ -21,6 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -136,7 +137,7 @@ func readField(field reflect.StructField, into reflect.Value) error {
 		return nil // as it stands in the environment file
 	}
 	if text != "" && field.Type == reflect.TypeFor[time.Duration]() { // envconfig knows no days
-		d, err := notify.ParseDuration(name, text)
+		d, err := fields.ParseDuration(name, text)
 		if err != nil {
 			return errors.New(strings.TrimPrefix(err.Error(), notify.ErrInvalid.Error()+" "))
 		}
@@ -230,7 +231,7 @@ func ofPart(part string, err error) (all []*store.Fault) {
 // checkRedis has notify judge the settings of Redis.
 func (c *Config) checkRedis() error {
 	if c.MemoryShare == 0 { // which stands for the default there
-		return errors.Join(notify.Faultf("memory_share", "memory share 0%%: use 1 to 100"), c.opens())
+		return errors.Join(store.Faultf("memory_share", "memory share 0%%: use 1 to 100"), c.opens())
 	}
 	return c.opens()
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -48,7 +49,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := daemon.Config{
-		RedisURL: notify.DefaultURL, Prefix: notify.DefaultPrefix, MemoryShare: notify.DefaultMemoryShare, Listen: daemon.DefaultListen, MetricsTopics: 100,
+		RedisURL: notify.DefaultURL, Prefix: notify.DefaultPrefix, MemoryShare: store.DefaultMemoryShare, Listen: daemon.DefaultListen, MetricsTopics: 100,
 		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch,
 		BroadcastKeep: daemon.Keep{Count: carrier.DefaultKeepCount, Age: carrier.DefaultKeepAge},
 		DeadKeep:      daemon.Keep{Count: carrier.DefaultKeepDeadCount, Age: carrier.DefaultKeepDeadAge}, TopicKeep: carrier.DefaultKeepTopics, NatsPrefix: natsgate.DefaultPrefix,

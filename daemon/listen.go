@@ -10,7 +10,6 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -47,7 +46,7 @@ func (c *Config) checkListen() error {
 	}
 	host, port, err := net.SplitHostPort(c.Listen)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
-		return notify.Faultf("listen", "address %.100q: write HOST:PORT, such as 127.0.0.1:8420 or [::1]:8420, or none", c.Listen)
+		return store.Faultf("listen", "address %.100q: write HOST:PORT, such as 127.0.0.1:8420 or [::1]:8420, or none", c.Listen)
 	}
 	ip := net.ParseIP(host)
 	return c.guard(c.Listen, host == "localhost" || ip != nil && ip.IsLoopback())
@@ -58,7 +57,7 @@ func (c *Config) guard(address string, loopback bool) error {
 	if loopback || c.TokensFile != "" || c.ListenWithoutTokens {
 		return nil
 	}
-	return notify.Faultf("listen", "address %s: other machines reach it, and whoever does may do everything; set BELLHOP_TOKENS_FILE, or BELLHOP_LISTEN_WITHOUT_TOKENS=true if you want that", address)
+	return store.Faultf("listen", "address %s: other machines reach it, and whoever does may do everything; set BELLHOP_TOKENS_FILE, or BELLHOP_LISTEN_WITHOUT_TOKENS=true if you want that", address)
 }
 
 // Open opens what HTTP is served on, unless systemd did. The error is a

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/daemon/terminal"
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // NewLogger returns the logger that c describes, writing to w. Where w is a
@@ -35,7 +35,7 @@ type remedies struct{ slog.Handler }
 
 // Handle passes on a record with the remedy.
 func (h remedies) Handle(ctx context.Context, r slog.Record) error {
-	var fault *notify.ServerError
+	var fault *store.ServerError
 	r.Attrs(func(a slog.Attr) bool {
 		err, ok := a.Value.Any().(error)
 		return !ok || !errors.As(err, &fault)

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Remedy returns what to do about an error of the connection to Redis, or of
@@ -18,15 +19,15 @@ func Remedy(err error) string {
 		return remedy
 	}
 	var reply redis.Error
-	var missing *notify.RightsError
+	var missing *store.RightsError
 	switch {
 	case errors.As(err, &missing):
 		return "" // it says so itself
-	case errors.Is(err, notify.ErrSettings):
+	case errors.Is(err, store.ErrSettings):
 		return "'bellhop doctor --repair' sets them right"
-	case notify.Refused(err):
+	case store.Refused(err):
 		return "'bellhop doctor' tells which right is missing"
-	case notify.SentinelsRefuse(err):
+	case store.SentinelsRefuse(err):
 		return "see to BELLHOP_REDIS_SENTINEL_USERNAME and BELLHOP_REDIS_SENTINEL_PASSWORD_FILE"
 	case errors.Is(err, notify.ErrUnreplicated), redis.HasErrorPrefix(err, "NOREPLICAS"):
 		return "'bellhop doctor' tells of the replicas"
@@ -38,9 +39,9 @@ func Remedy(err error) string {
 		return "see that BELLHOP_REDIS_URL names the address and port of a Redis, and rediss:// where it wants TLS"
 	case redis.HasErrorPrefix(err, "LOADING"):
 		return "it has just started: wait until it has read its data"
-	case notify.Away(err) && errors.As(err, &reply):
+	case notify.Retryable(err) && errors.As(err, &reply):
 		return "it answers, and does not take this now: try again"
-	case notify.Away(err):
+	case notify.Retryable(err):
 		return "start one with 'bellhop dev' or set BELLHOP_REDIS_URL"
 	}
 	return ""

@@ -40,7 +40,7 @@ const maxBackoff = 366 * 24 * time.Hour
 // a zero that is given.
 func (c Config) checkSettings() error {
 	return errors.Join(
-		ifGiven("MAX_ATTEMPTS", store.Within("attempts", "attempts", c.MaxAttempts, 1, notify.MostAttempts)),
+		ifGiven("MAX_ATTEMPTS", store.Within("attempts", "attempts", c.MaxAttempts, 1, store.MostAttempts)),
 		ifGiven("LEASE", store.Within("lease", "lease", c.Lease, subscribers.MinLease, subscribers.MaxLease)),
 		ifGiven("BACKOFF_MIN", store.Within("backoff_min", "backoff_min", c.BackoffMin, time.Millisecond, maxBackoff)),
 		ifGiven("BACKOFF_MAX", store.Within("backoff_max", "backoff_max", c.BackoffMax, time.Millisecond, maxBackoff)),
@@ -61,7 +61,7 @@ func (c Config) checkBackoff() error {
 	if most >= least || most < time.Millisecond || least > maxBackoff { // which was told above
 		return nil
 	}
-	return notify.Faultf("backoff_max", "backoff_max %v: it is less than backoff_min, %v", store.Short(most), store.Short(least))
+	return store.Faultf("backoff_max", "backoff_max %v: it is less than backoff_min, %v", store.Short(most), store.Short(least))
 }
 
 // FillSettings sets what the configuration sets for topics that have no settings

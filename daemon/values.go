@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/natsgate"
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -17,7 +17,7 @@ import (
 type URLs string
 
 // String returns the addresses without passwords.
-func (u URLs) String() string { return notify.RedactURLs(string(u)) }
+func (u URLs) String() string { return store.RedactURLs(string(u)) }
 
 // GoString is String, for %#v.
 func (u URLs) GoString() string { return strconv.Quote(u.String()) }
@@ -70,9 +70,9 @@ type Keep struct {
 func (k *Keep) Decode(text string) error {
 	count, age, _ := strings.Cut(text, ",")
 	n, errCount := strconv.Atoi(strings.TrimSpace(count))
-	d, errAge := notify.ParseDuration("age", strings.TrimSpace(age))
+	d, errAge := fields.ParseDuration("age", strings.TrimSpace(age))
 	if errCount != nil || errAge != nil || age == "" {
-		return notify.Faultf("keep", "keep %q: %s", text, grammar(*k))
+		return store.Faultf("keep", "keep %q: %s", text, grammar(*k))
 	}
 	*k = Keep{n, d}
 	return nil
@@ -88,7 +88,7 @@ type Percent int
 func (p *Percent) Decode(text string) error {
 	n, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(text, "%")))
 	if err != nil {
-		return notify.Faultf("share", "share %q: %s", text, grammar(*p))
+		return store.Faultf("share", "share %q: %s", text, grammar(*p))
 	}
 	*p = Percent(n)
 	return nil
@@ -114,7 +114,7 @@ func (s *Size) Decode(text string) error {
 		}
 		n, err := strconv.Atoi(strings.TrimSpace(number))
 		if err != nil || n < 0 || n > math.MaxInt/int(unit.size) {
-			return notify.Faultf("size", "size %q: %s", text, grammar(*s))
+			return store.Faultf("size", "size %q: %s", text, grammar(*s))
 		}
 		*s = Size(n) * unit.size
 		return nil

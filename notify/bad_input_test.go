@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 func TestBadMessage(t *testing.T) {
@@ -46,7 +47,7 @@ func TestBadMessage(t *testing.T) {
 		{"topic with a zero byte", topicOf("order\x00"), "topic"},
 		{"topic with an umlaut", topicOf("aufträge"), "topic"},
 		{"topic with broken UTF-8", topicOf("order\xff"), "topic"},
-		{"too long a topic", topicOf(strings.Repeat("t", notify.MaxTopic+1)), "topic"},
+		{"too long a topic", topicOf(strings.Repeat("t", store.MaxTopic+1)), "topic"},
 		{"id with a space", idOf("a b"), "id"},
 		{"id with a slash", idOf("a/b"), "id"},
 		{"id with a newline behind", idOf("a\n"), "id"},
@@ -56,15 +57,15 @@ func TestBadMessage(t *testing.T) {
 		{"id that is two dots", idOf(".."), "id"},
 		{"headers that differ in case", func(m *notify.Message) { m.Headers = map[string]string{"To": "a", "b": "", "TO": "c"} }, "headers TO and To"},
 		{"id with braces", idOf("{0}"), "id"},
-		{"too long an id", idOf(strings.Repeat("i", notify.MaxID+1)), "id"},
+		{"too long an id", idOf(strings.Repeat("i", store.MaxID+1)), "id"},
 		{"too large a body", func(m *notify.Message) { m.Body = make([]byte, notify.DefaultMaxBody+1) }, "body"},
 		{"negative delay", func(m *notify.Message) { m.Delay = -1 }, "delay"},
 		{"most negative delay", func(m *notify.Message) { m.Delay = -1 << 63 }, "delay"},
 		{"delay and due", func(m *notify.Message) { m.Delay, m.Due = time.Second, future }, "delay and due"},
-		{"the longest delay from the last due time", func(m *notify.Message) { m.Delay, m.Due = 1<<63-1, notify.MaxDue }, "delay and due"},
+		{"the longest delay from the last due time", func(m *notify.Message) { m.Delay, m.Due = 1<<63-1, store.MaxDue }, "delay and due"},
 		{"negative delay and due", func(m *notify.Message) { m.Delay, m.Due = -1, future }, "delay and due"},
-		{"due past the year 9999", dueAt(notify.MaxDue.Add(time.Millisecond)), "due"},
-		{"due just past the year 9999", dueAt(notify.MaxDue.Add(1)), "due"},
+		{"due past the year 9999", dueAt(store.MaxDue.Add(time.Millisecond)), "due"},
+		{"due just past the year 9999", dueAt(store.MaxDue.Add(1)), "due"},
 		{"due absurdly late", dueAt(time.Unix(1<<62, 0)), "due"},
 		{"due before 1970", dueAt(time.UnixMilli(-1)), "due"},
 		{"due just before 1970", dueAt(time.Unix(0, -1)), "due"},
@@ -74,7 +75,7 @@ func TestBadMessage(t *testing.T) {
 		{"negative ttl", func(m *notify.Message) { m.TTL = -time.Second }, "ttl"},
 		{"ttl under a millisecond", func(m *notify.Message) { m.TTL = time.Millisecond - 1 }, "ttl"},
 		{"negative attempts", func(m *notify.Message) { m.MaxAttempts = -1 }, "attempts"},
-		{"too many attempts", func(m *notify.Message) { m.MaxAttempts = notify.MostAttempts + 1 }, "attempts"},
+		{"too many attempts", func(m *notify.Message) { m.MaxAttempts = store.MostAttempts + 1 }, "attempts"},
 		{"content type of two lines", func(m *notify.Message) { m.ContentType = "text/plain\r\nX: y" }, "content type"},
 		{"content type of broken UTF-8", func(m *notify.Message) { m.ContentType = "text/\xff" }, "content type"},
 		{"too long a content type", func(m *notify.Message) { m.ContentType = strings.Repeat("t", 256) }, "content type"},
@@ -92,17 +93,17 @@ func TestBadMessage(t *testing.T) {
 		{"header value with a zero byte", header("name", "\x00"), "header name"},
 		{"header value with a delete", header("name", "\x7f"), "header name"},
 		{"header value of broken UTF-8", header("name", "\xff"), "header name"},
-		{"too many headers", func(m *notify.Message) { m.Headers = headers(notify.MaxHeaders+1, 1) }, "headers"},
-		{"too large headers", func(m *notify.Message) { m.Headers = headers(2, notify.MaxHeaderBytes/2) }, "headers"},
+		{"too many headers", func(m *notify.Message) { m.Headers = headers(store.MaxHeaders+1, 1) }, "headers"},
+		{"too large headers", func(m *notify.Message) { m.Headers = headers(2, store.MaxHeaderBytes/2) }, "headers"},
 	}
-	pub, store := open(t)
+	pub, db := open(t)
 	publish(t, pub, message("waits", future))
 	publish(t, pub, message("ready", past))
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			m := notify.Message{Topic: topic, ID: "a", Body: []byte("x")}
 			test.spoil(&m)
-			unchanged(t, store, func() {
+			unchanged(t, db, func() {
 				_, err := pub.Publish(t.Context(), m)
 				wantInvalid(t, err, test.field)
 				wantInvalid(t, pub.PublishMany(t.Context(), []notify.Message{m})[0].Err, test.field)
@@ -132,26 +133,26 @@ func wantInvalid(t *testing.T, err error, field string) {
 func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 	pub, _ := open(t)
 	m := notify.Message{
-		Topic: strings.Repeat("t", notify.MaxTopic), ID: strings.Repeat("~", notify.MaxID),
-		Body: make([]byte, notify.DefaultMaxBody), TTL: 1<<63 - 1, MaxAttempts: notify.MostAttempts,
-		ContentType: strings.Repeat("t", 255), Headers: map[string]string{"h": strings.Repeat("v", notify.MaxHeaderBytes-1)},
+		Topic: strings.Repeat("t", store.MaxTopic), ID: strings.Repeat("~", store.MaxID),
+		Body: make([]byte, notify.DefaultMaxBody), TTL: 1<<63 - 1, MaxAttempts: store.MostAttempts,
+		ContentType: strings.Repeat("t", 255), Headers: map[string]string{"h": strings.Repeat("v", store.MaxHeaderBytes-1)},
 	}
 	publish(t, pub, m)
 	m.TTL = m.TTL.Truncate(time.Millisecond)
 	wantRecord(t, pub, m)
 	publish(t, pub, notify.Message{Topic: "A-z_0.9", ID: "A.z_9~:-", Body: []byte("x")})
 	many := map[string]string{}
-	for i := range notify.MaxHeaders {
+	for i := range store.MaxHeaders {
 		many[fmt.Sprint("!#$%&'*+.^_`|~-", i)] = "v"
 	}
 	publish(t, pub, notify.Message{Topic: topic, Body: []byte("x"), Headers: many})
 }
 
 func TestOwnLimitOfTheBody(t *testing.T) {
-	_, store := open(t)
-	pub := notify.NewPublisher(store, notify.PublisherOptions{MaxBody: 10})
+	_, db := open(t)
+	pub := notify.NewPublisher(db, notify.PublisherOptions{MaxBody: 10})
 	publish(t, pub, notify.Message{Topic: topic, Body: make([]byte, 10)})
-	unchanged(t, store, func() {
+	unchanged(t, db, func() {
 		_, err := pub.Publish(t.Context(), notify.Message{Topic: topic, Body: make([]byte, 11)})
 		wantInvalid(t, err, "body")
 	})
@@ -160,10 +161,10 @@ func TestOwnLimitOfTheBody(t *testing.T) {
 // A delay of at most 292 years ends past the year 9999 only where Redis's clock
 // is wrong; so the script is told one that Go does not let through.
 func TestDelayThatOnlyRedisCanRefuse(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	publish(t, pub, message("waits", future))
 	for _, ttl := range []time.Duration{0, time.Second} {
-		unchanged(t, store, func() {
+		unchanged(t, db, func() {
 			_, err := pub.PublishWhen(t.Context(), notify.Message{Topic: topic, ID: "a", Body: []byte("x"), Delay: time.Second, TTL: ttl}, -253402300799999)
 			wantInvalid(t, err, "delay")
 		})
@@ -171,7 +172,7 @@ func TestDelayThatOnlyRedisCanRefuse(t *testing.T) {
 }
 
 func TestBadCall(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	publish(t, pub, message("a", future))
 	type call func(ctx context.Context) error
 	cancel := func(topic, id string) call {
@@ -198,7 +199,7 @@ func TestBadCall(t *testing.T) {
 		{"reschedule, id", reschedule(topic, "", 0, time.Time{}), "id"},
 		{"reschedule, negative delay", reschedule(topic, "a", -1, time.Time{}), "delay"},
 		{"reschedule, delay and due", reschedule(topic, "a", 1, future), "delay and due"},
-		{"reschedule, past the year 9999", reschedule(topic, "a", 0, notify.MaxDue.Add(anHour)), "due"},
+		{"reschedule, past the year 9999", reschedule(topic, "a", 0, store.MaxDue.Add(anHour)), "due"},
 		{"reschedule, before 1970", reschedule(topic, "a", 0, time.Unix(-1, 0)), "due"},
 		{"inspect, topic", inspect("a:b", "a"), "topic"},
 		{"inspect, id", inspect(topic, "a/b"), "id"},
@@ -216,7 +217,7 @@ func TestBadCall(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			unchanged(t, store, func() { wantInvalid(t, test.call(t.Context()), test.field) })
+			unchanged(t, db, func() { wantInvalid(t, test.call(t.Context()), test.field) })
 		})
 	}
 }
@@ -242,9 +243,9 @@ func TestBadConfig(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			store, err := notify.Open(test.config)
+			db, err := notify.Open(test.config)
 			if err == nil {
-				store.Close()
+				db.Close()
 			}
 			wantInvalid(t, err, test.field)
 		})
@@ -269,15 +270,15 @@ func TestPasswordIsNeverShown(t *testing.T) {
 		"unix://user:hunter@/tmp/none.sock", "unix://user:hunter@/tmp/none.sock?database=1", "redis://user:hunter@127.0.0.1:port",
 	}
 	for _, url := range urls {
-		store, err := notify.Open(notify.Config{URL: url})
+		db, err := notify.Open(notify.Config{URL: url})
 		if err == nil {
-			if strings.Contains(store.Where(), secret) {
-				t.Errorf("%s is at %s", url, store.Where())
+			if strings.Contains(db.Where(), secret) {
+				t.Errorf("%s is at %s", url, db.Where())
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			err = store.Check(ctx)
+			err = db.Check(ctx)
 			cancel()
-			store.Close()
+			db.Close()
 		}
 		if err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: the error shows the password, or there is none: %v", url, err)
@@ -347,12 +348,12 @@ func TestBadLine(t *testing.T) {
 
 func TestBadMember(t *testing.T) {
 	for _, member := range []string{"", ":", "topic", "topic:", ":id", "a b:id", "topic:a b", strings.Repeat("t", 129) + ":id"} {
-		if topic, id, err := notify.SplitMember(member); !errors.Is(err, notify.ErrInvalid) {
+		if topic, id, err := store.SplitMember(member); !errors.Is(err, notify.ErrInvalid) {
 			t.Errorf("%q is %q and %q, %v; want ErrInvalid", member, topic, id, err)
 		}
 	}
 	for _, parts := range [][2]string{{"topic", "id"}, {"a.b", "1:2:3"}, {"-", ":"}} {
-		topic, id, err := notify.SplitMember(notify.Member(parts[0], parts[1]))
+		topic, id, err := store.SplitMember(store.Member(parts[0], parts[1]))
 		if err != nil || topic != parts[0] || id != parts[1] {
 			t.Errorf("%q became %q, %q, %v", parts, topic, id, err)
 		}

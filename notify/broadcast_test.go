@@ -15,6 +15,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -27,9 +28,9 @@ func announcement(id string, due time.Time) notify.Message {
 }
 
 // carry runs a carrier until stop is called or the test ends.
-func carry(t *testing.T, store *notify.Store) (stop func()) {
+func carry(t *testing.T, db *notify.Store) (stop func()) {
 	t.Helper()
-	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
+	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,10 +39,10 @@ func carry(t *testing.T, store *notify.Store) (stop func()) {
 
 // A broadcast waits for the carrier, whenever it is due, and is looked at as other messages are.
 func TestBroadcastWaits(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	m := announcement("a", future)
 	m.ContentType, m.Headers, m.Broadcast = "text/plain", map[string]string{"k": "v"}, false
-	before := redisTime(t, store).Truncate(time.Millisecond)
+	before := redisTime(t, db).Truncate(time.Millisecond)
 	p, err := pub.Broadcast(t.Context(), m)
 	want := notify.Publication{Topic: topic, ID: "a", Due: future.Local(), State: notify.Scheduled}
 	if diff := cmp.Diff(want, p); diff != "" || err != nil {
@@ -67,7 +68,7 @@ func TestBroadcastWaits(t *testing.T) {
 	if diff := cmp.Diff(wantInfo, info); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}
-	raw, err := store.Client().HGet(t.Context(), store.Keys().Messages(), notify.Member(topic, "a")).Result()
+	raw, err := db.Client().HGet(t.Context(), db.Keys().Messages(), store.Member(topic, "a")).Result()
 	if want := fmt.Sprintf(`%d,{"type":"text/plain","headers":{"k":"v"},"mode":"broadcast"}`+"\nbody of a", info.Published.UnixMilli()); err != nil || raw != want {
 		t.Errorf("the record is %q, %v; want %q", raw, err, want)
 	}
@@ -95,14 +96,14 @@ func TestBroadcastWaits(t *testing.T) {
 }
 
 func TestBadBroadcast(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	ttl, attempts, both := announcement("a", time.Time{}), announcement("a", time.Time{}), announcement("a", future)
 	ttl.TTL, attempts.MaxAttempts, both.Delay = anHour, 3, anHour
 	large := announcement("a", time.Time{})
 	large.Body = make([]byte, notify.DefaultMaxBody+1)
 	past := announcement("a", time.Time{})
 	past.Delay = -1
-	unchanged(t, store, func() {
+	unchanged(t, db, func() {
 		for want, m := range map[string]notify.Message{"ttl": ttl, "attempts": attempts, "delay and due": both, "262145 bytes": large, "delay": past} {
 			if _, err := pub.Broadcast(t.Context(), m); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v; want an ErrInvalid about %s", err, want)
@@ -113,10 +114,10 @@ func TestBadBroadcast(t *testing.T) {
 
 // An id is of one message of its topic, whether that is for one or for all.
 func TestIDOfMessageAndBroadcast(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	for _, state := range states {
 		id := state.String()
-		inState(t, store, message(id, time.Time{}), state)
+		inState(t, db, message(id, time.Time{}), state)
 		if _, err := pub.Broadcast(t.Context(), announcement(id, time.Time{})); !errors.Is(err, notify.ErrExists) {
 			t.Errorf("%s: %v", id, err)
 		}
@@ -135,7 +136,7 @@ func TestIDOfMessageAndBroadcast(t *testing.T) {
 	}
 	// Once it is sent, its id is free.
 	publish(t, pub, announcement("sent", time.Time{}))
-	carry(t, store)
+	carry(t, db)
 	storetest.Eventually(t, "its id is free", func() bool {
 		_, err := pub.Publish(t.Context(), message("sent", future))
 		return err == nil
@@ -146,7 +147,7 @@ func TestIDOfMessageAndBroadcast(t *testing.T) {
 }
 
 func TestCancelBroadcast(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	publish(t, pub, announcement("a", future))
 	publish(t, pub, announcement("b", past))
 	for _, id := range []string{"a", "b"} {
@@ -155,21 +156,21 @@ func TestCancelBroadcast(t *testing.T) {
 		}
 	}
 	wantCounts(t, pub, notify.Counts{})
-	storetest.Empty(t, store)
+	storetest.Empty(t, db)
 	if _, err := pub.Cancel(t.Context(), topic, "a"); !errors.Is(err, notify.ErrNotFound) {
 		t.Error(err)
 	}
 }
 
 func TestRescheduleBroadcast(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	publish(t, pub, announcement("a", future))
-	nudges := listen(t, store, store.Keys().Head())
+	nudges := listen(t, db, db.Keys().Head())
 	for _, test := range []struct {
 		delay time.Duration
 		due   time.Time
 	}{{0, future.Add(-anHour)}, {anHour, time.Time{}}, {0, past}, {0, time.Time{}}, {0, future.Add(anHour)}} {
-		before := redisTime(t, store).Truncate(time.Millisecond)
+		before := redisTime(t, db).Truncate(time.Millisecond)
 		p, err := pub.Reschedule(t.Context(), topic, "a", test.delay, test.due)
 		want := test.due
 		if want.IsZero() {
@@ -178,7 +179,7 @@ func TestRescheduleBroadcast(t *testing.T) {
 		if err != nil || p.State != notify.Scheduled || p.Due.Sub(want).Abs() > time.Minute {
 			t.Errorf("%+v, %v; want it at %v", p, err, want)
 		}
-		if got := score(t, store, "broadcasts", notify.Member(topic, "a")); !got.Equal(p.Due) {
+		if got := score(t, db, "broadcasts", store.Member(topic, "a")); !got.Equal(p.Due) {
 			t.Errorf("it waits until %v, told was %v", got, p.Due)
 		}
 	}
@@ -190,8 +191,8 @@ func TestRescheduleBroadcast(t *testing.T) {
 
 // The carrier is nudged when a broadcast comes to be due before all others that wait.
 func TestBroadcastNudges(t *testing.T) {
-	pub, store := open(t)
-	nudges := listen(t, store, store.Keys().Head())
+	pub, db := open(t)
+	nudges := listen(t, db, db.Keys().Head())
 	for i, test := range []struct {
 		due   time.Time
 		nudge bool
@@ -209,7 +210,7 @@ func TestBroadcastNudges(t *testing.T) {
 
 // Messages and broadcasts travel together; what is wrong with one is told of that.
 func TestPublishManyOfBoth(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	var messages []notify.Message
 	for i := range 1200 {
 		m := notify.Message{Topic: fmt.Sprintf("t.%d", i%7), ID: fmt.Sprint(i), Body: []byte("x"), Broadcast: i%3 == 0, Delay: time.Duration(i%2) * anHour}
@@ -234,7 +235,7 @@ func TestPublishManyOfBoth(t *testing.T) {
 			t.Errorf("%d: %+v", i, r)
 		}
 	}
-	n, err := store.Client().ZCard(t.Context(), store.Keys().Broadcasts()).Result()
+	n, err := db.Client().ZCard(t.Context(), db.Keys().Broadcasts()).Result()
 	if err != nil || n != 400-4 {
 		t.Errorf("%d wait, %v", n, err)
 	}
@@ -297,8 +298,8 @@ func TestListBroadcastsPages(t *testing.T) {
 // Cancelled or rescheduled while the carrier sends: each broadcast is sent or
 // cancelled, and never both; and one that was put off comes at its new time.
 func TestChangesRaceWithTheCarry(t *testing.T) {
-	pub, store := open(t)
-	carry(t, store)
+	pub, db := open(t)
+	carry(t, db)
 	const n = 400
 	var messages []notify.Message
 	for i := range n {
@@ -339,7 +340,7 @@ func TestChangesRaceWithTheCarry(t *testing.T) {
 	}
 	all.Wait()
 	storetest.Eventually(t, "none waits any more", func() bool { return counts(t, pub).Broadcasts == 0 })
-	log, err := store.Client().XRange(t.Context(), store.Keys().Log(topic), "-", "+").Result()
+	log, err := db.Client().XRange(t.Context(), db.Keys().Log(topic), "-", "+").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,11 +364,11 @@ func TestChangesRaceWithTheCarry(t *testing.T) {
 
 // A dead broadcast, which is one whose log was foreign, is listed, and sent when it is requeued.
 func TestRequeueBroadcast(t *testing.T) {
-	pub, store := open(t)
-	if err := store.Client().Set(t.Context(), store.Keys().Log(topic), "x", 0).Err(); err != nil {
+	pub, db := open(t)
+	if err := db.Client().Set(t.Context(), db.Keys().Log(topic), "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	carry(t, store)
+	carry(t, db)
 	publish(t, pub, announcement("a", time.Time{}))
 	publish(t, pub, announcement("b", time.Time{}))
 	storetest.Eventually(t, "they are dead", func() bool { return counts(t, pub).Dead == 2 })
@@ -375,30 +376,30 @@ func TestRequeueBroadcast(t *testing.T) {
 	if err != nil || info.State != notify.Dead || !info.Broadcast || !strings.Contains(info.Reason, "log is foreign") || info.Fault != nil {
 		t.Errorf("got %+v, %v", info, err)
 	}
-	if err := store.Client().Del(t.Context(), store.Keys().Log(topic)).Err(); err != nil {
+	if err := db.Client().Del(t.Context(), db.Keys().Log(topic)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pub.Cancel(t.Context(), topic, "b"); err != nil {
 		t.Error(err)
 	}
-	if n, err := subscribers.NewDeadLetters(store).RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
+	if n, err := subscribers.NewDeadLetters(db).RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 	storetest.Eventually(t, "it is sent", func() bool { return counts(t, pub).Sent == 1 })
 	wantCounts(t, pub, notify.Counts{Sent: 1, Log: 1, Died: 2})
-	storetest.Empty(t, store)
+	storetest.Empty(t, db)
 }
 
 // Where the set of all broadcasts is foreign, broadcasts are refused, each as a
 // whole, and messages do not care.
 func TestForeignSetOfBroadcasts(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	publish(t, pub, message("cancel", time.Time{}))
 	publish(t, pub, message("later", time.Time{}))
-	if err := store.Client().Set(t.Context(), store.Keys().Broadcasts(), "x", 0).Err(); err != nil {
+	if err := db.Client().Set(t.Context(), db.Keys().Broadcasts(), "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	unchanged(t, store, func() {
+	unchanged(t, db, func() {
 		if _, err := pub.Broadcast(t.Context(), announcement("a", future)); err == nil || !strings.Contains(err.Error(), "set of broadcasts is foreign") {
 			t.Errorf("got %v", err)
 		}
@@ -426,7 +427,7 @@ func TestForeignSetOfBroadcasts(t *testing.T) {
 	}
 	wantCounts(t, pub, notify.Counts{Scheduled: 2, Ready: 1, Published: 4})
 	// Mended, the same ids are as good as new.
-	if err := store.Client().Del(t.Context(), store.Keys().Broadcasts()).Err(); err != nil {
+	if err := db.Client().Del(t.Context(), db.Keys().Broadcasts()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	publish(t, pub, announcement("a", future))
@@ -435,25 +436,25 @@ func TestForeignSetOfBroadcasts(t *testing.T) {
 
 // Dead letters that cannot be put where they belong stay what they are, and whatever is requeued stands in one place.
 func TestRequeueIntoForeignPlaces(t *testing.T) {
-	pub, store := open(t)
-	keys, client, dead := store.Keys(), store.Client(), subscribers.NewDeadLetters(store)
-	do(t, store, []any{"SET", keys.Log(topic), "x"})
-	stop := carry(t, store)
+	pub, db := open(t)
+	keys, client, dead := db.Keys(), db.Client(), subscribers.NewDeadLetters(db)
+	do(t, db, []any{"SET", keys.Log(topic), "x"})
+	stop := carry(t, db)
 	publish(t, pub, announcement("all", time.Time{}))
 	storetest.Eventually(t, "it is dead", func() bool { return counts(t, pub).Dead == 1 })
 	stop()
 	publish(t, pub, message("one", time.Time{}))
-	bury(t, store, 1)
+	bury(t, db, 1)
 
-	do(t, store, []any{"SET", keys.Broadcasts(), "x"})
-	unchanged(t, store, func() {
+	do(t, db, []any{"SET", keys.Broadcasts(), "x"})
+	unchanged(t, db, func() {
 		for range 2 {
 			if n, err := dead.RequeueAll(t.Context(), topic, nil); n != 0 || err == nil || !strings.Contains(err.Error(), "the set of broadcasts is foreign: "+keys.Broadcasts()) {
 				t.Errorf("requeued %d, %v", n, err)
 			}
 		}
 	})
-	do(t, store, []any{"DEL", keys.Broadcasts()}, []any{"SET", keys.Ready(topic), "x"})
+	do(t, db, []any{"DEL", keys.Broadcasts()}, []any{"SET", keys.Ready(topic), "x"})
 	for range 2 {
 		if _, err := dead.RequeueAll(t.Context(), topic, nil); err == nil || !strings.Contains(err.Error(), "the ready set of "+topic+" is foreign") {
 			t.Error(err)
@@ -463,7 +464,7 @@ func TestRequeueIntoForeignPlaces(t *testing.T) {
 		}
 		wantCounts(t, pub, notify.Counts{Published: 1, Died: 2, Dead: 1, Broadcasts: 1})
 	}
-	do(t, store, []any{"DEL", keys.Ready(topic)})
+	do(t, db, []any{"DEL", keys.Ready(topic)})
 	if n, err := dead.RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
 		t.Errorf("requeued %d, %v", n, err)
 	}
@@ -472,11 +473,11 @@ func TestRequeueIntoForeignPlaces(t *testing.T) {
 
 // Counters that are foreign, or a log, spoil no count but their own.
 func TestForeignCountsOfBroadcasts(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	for _, command := range [][]any{
-		{"HSET", store.Keys().Base() + "topics", topic + ":broadcasts", "x", topic + ":sent", "-"}, {"SET", store.Keys().Log(topic), "x"},
+		{"HSET", db.Keys().Base() + "topics", topic + ":broadcasts", "x", topic + ":sent", "-"}, {"SET", db.Keys().Log(topic), "x"},
 	} {
-		if err := store.Client().Do(t.Context(), command...).Err(); err != nil {
+		if err := db.Client().Do(t.Context(), command...).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -506,17 +507,17 @@ func TestKeysOfBroadcasts(t *testing.T) {
 func TestRightsAreExact(t *testing.T) {
 	server, _ := pair(t)
 	root := storetest.At(t, server.URL(), "")
-	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(notify.Rights(notify.DefaultPrefix))...)
+	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(store.Rights(notify.DefaultPrefix))...)
 	if err := root.Client().Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := root.Client().Do(t.Context(), "CONFIG", "RESETSTAT").Err(); err != nil {
 		t.Fatal(err)
 	}
-	store := confirmed(t, strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1))
-	useEverything(t, store)
-	hear, stopHearing := hear(t, store, store.Keys().Wake("*"), store.Keys().Death("*"))
-	wantEvent(t, hear, notify.Subscribed)
+	db := confirmed(t, strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1))
+	useEverything(t, db)
+	hear, stopHearing := hear(t, db, db.Keys().Wake("*"), db.Keys().Death("*"))
+	wantEvent(t, hear, store.Subscribed)
 	stopHearing()
 	denied, err := root.Client().ACLLog(t.Context(), 100).Result()
 	if err != nil {
@@ -539,7 +540,7 @@ func TestRightsAreExact(t *testing.T) {
 		delete(used, own) // of the test, or of every connection
 	}
 	allowed := map[string]bool{}
-	for _, right := range strings.Fields(notify.Rights(notify.DefaultPrefix)) {
+	for _, right := range strings.Fields(store.Rights(notify.DefaultPrefix)) {
 		if name, ok := strings.CutPrefix(right, "+"); ok {
 			allowed[name] = true
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Cancel removes a message, or a broadcast that was not sent yet, and returns the state it was in: Scheduled, Ready
@@ -14,7 +16,7 @@ func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error)
 	if err := checkName(topic, id); err != nil {
 		return 0, err
 	}
-	member := Member(topic, id)
+	member := store.Member(topic, id)
 	state, err := p.store.Of(topic).Cancel(ctx, topic, member)
 	switch {
 	case err != nil:
@@ -41,7 +43,7 @@ func (p *Publisher) Reschedule(ctx context.Context, topic, id string, delay time
 	if err := checkWhen(delay, due); err != nil {
 		return Publication{}, err
 	}
-	member := Member(topic, id)
+	member := store.Member(topic, id)
 	state, placed, err := p.store.Of(topic).Reschedule(ctx, topic, member, when(delay, due))
 	switch {
 	case err != nil:
@@ -61,8 +63,8 @@ func (p *Publisher) Reschedule(ctx context.Context, topic, id string, delay time
 
 // checkName reports what is wrong with the name of a message.
 func checkName(topic, id string) error {
-	if err := CheckTopic(topic); err != nil {
+	if err := store.CheckTopic(topic); err != nil {
 		return err
 	}
-	return CheckID(id)
+	return store.CheckID(id)
 }

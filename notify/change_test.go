@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -22,15 +23,15 @@ func full(id string) notify.Message {
 }
 
 // usedUp publishes a message of which one attempt is used up, and which is in a state.
-func usedUp(t *testing.T, pub *notify.Publisher, store *notify.Store, m notify.Message, state notify.State) {
+func usedUp(t *testing.T, pub *notify.Publisher, db *notify.Store, m notify.Message, state notify.State) {
 	t.Helper()
-	inState(t, store, m, notify.Leased)
-	leased, err := store.Client().ZScore(t.Context(), store.Keys().Leased(), topic+":"+m.ID).Result()
+	inState(t, db, m, notify.Leased)
+	leased, err := db.Client().ZScore(t.Context(), db.Keys().Leased(), topic+":"+m.ID).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := subscribers.Delivery{Topic: topic, ID: m.ID, Receipt: subscribers.Receipt(leased)}
-	if _, err := subscribers.NewClaimer(store).Nack(t.Context(), d, anHour, "not now"); err != nil {
+	if _, err := subscribers.NewClaimer(db).Nack(t.Context(), d, anHour, "not now"); err != nil {
 		t.Fatal(err)
 	}
 	if state == notify.Scheduled {
@@ -41,19 +42,19 @@ func usedUp(t *testing.T, pub *notify.Publisher, store *notify.Store, m notify.M
 	}
 	switch state {
 	case notify.Leased:
-		claim(t, store, 1)
+		claim(t, db, 1)
 	case notify.Dead:
-		bury(t, store, 1)
+		bury(t, db, 1)
 	}
 }
 
 func TestCancel(t *testing.T) {
 	for _, state := range states {
 		t.Run(state.String(), func(t *testing.T) {
-			pub, store := open(t)
-			usedUp(t, pub, store, full("a"), state)
+			pub, db := open(t)
+			usedUp(t, pub, db, full("a"), state)
 			if state == notify.Leased {
-				unchanged(t, store, func() {
+				unchanged(t, db, func() {
 					if was, err := pub.Cancel(t.Context(), topic, "a"); !errors.Is(err, notify.ErrLeased) || was != notify.Leased {
 						t.Errorf("it was %v, %v; want ErrLeased", was, err)
 					}
@@ -70,7 +71,7 @@ func TestCancel(t *testing.T) {
 			}
 			wantCounts(t, pub, notify.Counts{Published: 1, Died: died})
 			left := map[string]any{"topics": counters}
-			now := dump(t, store)
+			now := dump(t, db)
 			for _, looked := range []string{"topics-seen", "topics-names", "deaths-oldest", "deaths-newest"} { // at which the housekeeping looks some time
 				delete(now, looked)
 			}
@@ -87,14 +88,14 @@ func TestCancel(t *testing.T) {
 func TestCancelLeavesTheOthers(t *testing.T) {
 	for _, state := range []notify.State{notify.Scheduled, notify.Ready, notify.Dead} {
 		t.Run(state.String(), func(t *testing.T) {
-			pub, store := open(t)
-			inState(t, store, full("a"), state)
-			before := dump(t, store)
-			inState(t, store, full("b"), state)
+			pub, db := open(t)
+			inState(t, db, full("a"), state)
+			before := dump(t, db)
+			inState(t, db, full("b"), state)
 			if was, err := pub.Cancel(t.Context(), topic, "b"); err != nil || was != state {
 				t.Errorf("it was %v, %v; want %v", was, err, state)
 			}
-			after := dump(t, store)
+			after := dump(t, db)
 			counters := before["topics"].(map[string]string)
 			counters[topic+":published"] = "2"
 			if state == notify.Dead {
@@ -109,9 +110,9 @@ func TestCancelLeavesTheOthers(t *testing.T) {
 }
 
 func TestNothingToChange(t *testing.T) {
-	pub, store := open(t)
-	inState(t, store, message("a", time.Time{}), notify.Ready)
-	unchanged(t, store, func() {
+	pub, db := open(t)
+	inState(t, db, message("a", time.Time{}), notify.Ready)
+	unchanged(t, db, func() {
 		if was, err := pub.Cancel(t.Context(), topic, "b"); !errors.Is(err, notify.ErrNotFound) || was != 0 {
 			t.Errorf("cancel: it was %v, %v; want ErrNotFound", was, err)
 		}
@@ -127,9 +128,9 @@ func TestNothingToChange(t *testing.T) {
 func TestRescheduleIsRefused(t *testing.T) {
 	for state, want := range map[notify.State]error{notify.Leased: notify.ErrLeased, notify.Dead: notify.ErrDead} {
 		t.Run(state.String(), func(t *testing.T) {
-			pub, store := open(t)
-			usedUp(t, pub, store, full("a"), state)
-			unchanged(t, store, func() {
+			pub, db := open(t)
+			usedUp(t, pub, db, full("a"), state)
+			unchanged(t, db, func() {
 				if _, err := pub.Reschedule(t.Context(), topic, "a", anHour, time.Time{}); !errors.Is(err, want) {
 					t.Errorf("%v, want %v", err, want)
 				}
@@ -157,15 +158,15 @@ func TestReschedule(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			pub, store := open(t)
-			usedUp(t, pub, store, full("a"), test.from)
+			pub, db := open(t)
+			usedUp(t, pub, db, full("a"), test.from)
 			first := firstDue(t, pub, "a")
-			before := redisTime(t, store).Truncate(time.Millisecond)
+			before := redisTime(t, db).Truncate(time.Millisecond)
 			p, err := pub.Reschedule(t.Context(), topic, "a", test.delay, test.due)
 			if err != nil {
 				t.Fatal(err)
 			}
-			after := redisTime(t, store)
+			after := redisTime(t, db)
 			earliest, latest := test.due, test.due
 			if test.due.Before(before) { // in the past, or not given
 				earliest, latest = before.Add(test.delay), after.Add(test.delay).Add(2*time.Millisecond)
@@ -206,38 +207,38 @@ func wantRescheduled(t *testing.T, pub *notify.Publisher, p notify.Publication, 
 }
 
 func TestRescheduleReadyLaterAndReadyAgain(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	publish(t, pub, message("a", time.Time{}))
-	before := dump(t, store)
+	before := dump(t, db)
 	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, future); err != nil {
 		t.Fatal(err)
 	}
-	if left := dump(t, store); left["ready"] != nil || left["ready:"+topic] != nil {
+	if left := dump(t, db); left["ready"] != nil || left["ready:"+topic] != nil {
 		t.Errorf("it is still ready: %v", left)
 	}
 	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, past); err != nil {
 		t.Fatal(err)
 	}
-	due := float64(score(t, store, "ready:"+topic, topic+":a").UnixMilli())
+	due := float64(score(t, db, "ready:"+topic, topic+":a").UnixMilli())
 	before["ready"] = []redis.Z{{Score: due, Member: topic}}
 	before["ready:"+topic] = []redis.Z{{Score: due, Member: topic + ":a"}}
-	record, err := notify.DecodeRecord(before["messages"].(map[string]string)[topic+":a"])
+	record, err := store.DecodeRecord(before["messages"].(map[string]string)[topic+":a"])
 	if err != nil {
 		t.Fatal(err)
 	}
 	before["messages"] = map[string]string{topic + ":a": notify.EncodeTimes(record.Published, time.UnixMilli(int64(due))) + "\nbody of a"}
-	if diff := cmp.Diff(before, dump(t, store)); diff != "" {
+	if diff := cmp.Diff(before, dump(t, db)); diff != "" {
 		t.Errorf("what Redis holds (-want +got):\n%s", diff)
 	}
-	if ds := claim(t, store, 2); len(ds) != 1 || ds[0].Attempt != 1 {
+	if ds := claim(t, db, 2); len(ds) != 1 || ds[0].Attempt != 1 {
 		t.Errorf("claimed %+v", ds)
 	}
 }
 
 // The carrier is nudged when something comes to be due before all else, and only then.
 func TestNudge(t *testing.T) {
-	pub, store := open(t)
-	nudges := listen(t, store, store.Keys().Head())
+	pub, db := open(t)
+	nudges := listen(t, db, db.Keys().Head())
 	at := func(minutes int) time.Time { return future.Add(time.Duration(minutes) * time.Minute) }
 	publishAt := func(id string, minutes int) func() error {
 		return func() error { _, err := pub.Publish(t.Context(), message(id, at(minutes))); return err }
@@ -281,25 +282,25 @@ func TestNudge(t *testing.T) {
 }
 
 // wait puts inboxes into the topic's waiting list, the first waiting longest.
-func wait(t *testing.T, store *notify.Store, inboxes ...string) {
+func wait(t *testing.T, db *notify.Store, inboxes ...string) {
 	t.Helper()
 	for i, inbox := range inboxes {
-		z := redis.Z{Score: float64(1000 + i), Member: store.Keys().Inbox(inbox)}
-		if err := store.Client().ZAdd(t.Context(), store.Keys().Waiting(topic), z).Err(); err != nil {
+		z := redis.Z{Score: float64(1000 + i), Member: db.Keys().Inbox(inbox)}
+		if err := db.Client().ZAdd(t.Context(), db.Keys().Waiting(topic), z).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // waiting returns the topic's waiting list.
-func waiting(t *testing.T, store *notify.Store) []string {
+func waiting(t *testing.T, db *notify.Store) []string {
 	t.Helper()
-	list, err := store.Client().ZRange(t.Context(), store.Keys().Waiting(topic), 0, -1).Result()
+	list, err := db.Client().ZRange(t.Context(), db.Keys().Waiting(topic), 0, -1).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range list {
-		list[i] = list[i][len(store.Keys().Inbox("")):]
+		list[i] = list[i][len(db.Keys().Inbox("")):]
 	}
 	return list
 }
@@ -325,13 +326,13 @@ func TestRing(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			pub, store := open(t)
-			wait(t, store, test.waiting...)
-			channels := []string{store.Keys().Wake(topic)}
+			pub, db := open(t)
+			wait(t, db, test.waiting...)
+			channels := []string{db.Keys().Wake(topic)}
 			for _, inbox := range alive {
-				channels = append(channels, store.Keys().Inbox(inbox))
+				channels = append(channels, db.Keys().Inbox(inbox))
 			}
-			bells := listen(t, store, channels...)
+			bells := listen(t, db, channels...)
 			messages := make([]notify.Message, test.messages)
 			for i := range messages {
 				messages[i] = message(fmt.Sprint(i), time.Time{})
@@ -348,7 +349,7 @@ func TestRing(t *testing.T) {
 			if diff := cmp.Diff(want, bells.heard()); diff != "" {
 				t.Errorf("rings (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.left, waiting(t, store)); diff != "" {
+			if diff := cmp.Diff(test.left, waiting(t, db)); diff != "" {
 				t.Errorf("who waits now (-want +got):\n%s", diff)
 			}
 		})
@@ -356,9 +357,9 @@ func TestRing(t *testing.T) {
 }
 
 func TestOnlyWhatIsDueRings(t *testing.T) {
-	pub, store := open(t)
-	wait(t, store, "a", "b")
-	bells := listen(t, store, store.Keys().Wake(topic), store.Keys().Inbox("a"), store.Keys().Inbox("b"))
+	pub, db := open(t)
+	wait(t, db, "a", "b")
+	bells := listen(t, db, db.Keys().Wake(topic), db.Keys().Inbox("a"), db.Keys().Inbox("b"))
 	publish(t, pub, message("m", future))
 	if _, err := pub.Reschedule(t.Context(), topic, "m", anHour, time.Time{}); err != nil {
 		t.Fatal(err)
@@ -378,12 +379,12 @@ func TestOnlyWhatIsDueRings(t *testing.T) {
 // A topic whose ready set is foreign takes nothing that is due already, and
 // keeps back neither what is due later nor other topics.
 func TestForeignReadySet(t *testing.T) {
-	pub, store := open(t)
-	store.Client().Set(t.Context(), store.Keys().Ready(topic), "foreign", 0)
+	pub, db := open(t)
+	db.Client().Set(t.Context(), db.Keys().Ready(topic), "foreign", 0)
 	other := full("other")
 	other.Topic = "another"
 	refused := []notify.Message{full("a"), full("b")}
-	unchanged(t, store, func() {
+	unchanged(t, db, func() {
 		for _, r := range pub.PublishMany(t.Context(), refused) {
 			if r.Err == nil || !strings.Contains(r.Err.Error(), "foreign") {
 				t.Errorf("%v; want an error that tells of what is foreign", r.Err)
@@ -395,7 +396,7 @@ func TestForeignReadySet(t *testing.T) {
 		t.Errorf("%v, %v, %v; want only the first refused", r[0].Err, r[1].Err, r[2].Err)
 	}
 	want := []redis.Z{{Score: float64(r[2].Due.Add(anHour).UnixMilli()), Member: "another:other"}}
-	if diff := cmp.Diff(want, dump(t, store)["expiries"]); diff != "" {
+	if diff := cmp.Diff(want, dump(t, db)["expiries"]); diff != "" {
 		t.Errorf("expiries (-want +got):\n%s", diff)
 	}
 }
@@ -408,14 +409,14 @@ func TestForeignNumbersInARecord(t *testing.T) {
 		`1,{`, `1,{]`, `1,`, `1,2,`, `1,null`, `1,2,3`, `99999999999999999999`, `x1`, `{"attempts":1}`,
 	} {
 		t.Run(line, func(t *testing.T) {
-			pub, store := open(t)
+			pub, db := open(t)
 			publish(t, pub, message("a", future))
-			store.Client().HSet(t.Context(), store.Keys().Messages(), topic+":a", line+"\nbody")
+			db.Client().HSet(t.Context(), db.Keys().Messages(), topic+":a", line+"\nbody")
 			if _, err := pub.Reschedule(t.Context(), topic, "a", 0, past); err != nil {
 				t.Fatal(err)
 			}
-			unreadable(t, pub, store)
-			if n, err := subscribers.NewDeadLetters(store).Requeue(t.Context(), topic, "a"); err != nil || n != 1 {
+			unreadable(t, pub, db)
+			if n, err := subscribers.NewDeadLetters(db).Requeue(t.Context(), topic, "a"); err != nil || n != 1 {
 				t.Errorf("requeued %d, %v", n, err)
 			}
 			if got := stateOf(t, pub, "a"); got != notify.Ready {
@@ -426,9 +427,9 @@ func TestForeignNumbersInARecord(t *testing.T) {
 }
 
 // unreadable claims the message a, and gives it back if it could be read; either way it is dead at the end.
-func unreadable(t *testing.T, pub *notify.Publisher, store *notify.Store) {
+func unreadable(t *testing.T, pub *notify.Publisher, db *notify.Store) {
 	t.Helper()
-	claimer := subscribers.NewClaimer(store)
+	claimer := subscribers.NewClaimer(db)
 	ds, err := claimer.Claim(t.Context(), topic, 1, anHour, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -440,7 +441,7 @@ func unreadable(t *testing.T, pub *notify.Publisher, store *notify.Store) {
 		if _, err := pub.Reschedule(t.Context(), topic, "a", 0, past); err != nil {
 			t.Fatal(err)
 		}
-		bury(t, store, 1)
+		bury(t, db, 1)
 	}
 	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1, Died: 1})
 }

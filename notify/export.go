@@ -126,7 +126,7 @@ func (e *export) step(ctx context.Context, cursor string) (next string, all int,
 
 // alone exports a message that did not fit into its page.
 func (e *export) alone(ctx context.Context, member string) error {
-	topic, _, err := SplitMember(member)
+	topic, _, err := store.SplitMember(member)
 	if err != nil {
 		e.sum.LeftOut++
 		return nil
@@ -140,7 +140,7 @@ func (e *export) alone(ctx context.Context, member string) error {
 
 // add exports a message of a page.
 func (e *export) add(look *store.Look) error {
-	topic, id, err := SplitMember(look.Member)
+	topic, id, err := store.SplitMember(look.Member)
 	if err != nil {
 		e.sum.LeftOut++
 		return nil
@@ -191,16 +191,16 @@ func (i Info) restorable(now time.Time) Line {
 		r.FirstDue = i.FirstDue.UTC()
 	}
 	if !i.Broadcast {
-		r.AttemptsUsed = min(max(i.Attempts, 0), MostAttempts)
+		r.AttemptsUsed = min(max(i.Attempts, 0), store.MostAttempts)
 	}
 	if i.State == Dead {
 		r.Died, r.Reason = given(i.Died, now), short(i.Reason)
 		return line
 	}
-	due := given(i.Due, MaxDue)
+	due := given(i.Due, store.MaxDue)
 	line.Due = &due
 	if i.TTL > 0 && !i.Expires.IsZero() {
-		r.Expires = given(i.Expires, MaxDue)
+		r.Expires = given(i.Expires, store.MaxDue)
 	}
 	return line
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Whoever is refused may ask which field it was, by the name that it has in
@@ -34,7 +36,7 @@ func TestWhichFieldIsWrong(t *testing.T) {
 		{"id", publishes(func(m *notify.Message) { m.ID = "." })},
 		{"body", publishes(func(m *notify.Message) { m.Body = make([]byte, notify.DefaultMaxBody+1) })},
 		{"delay", publishes(func(m *notify.Message) { m.Delay = -1 })},
-		{"due", publishes(func(m *notify.Message) { m.Due = notify.MaxDue.Add(1) })},
+		{"due", publishes(func(m *notify.Message) { m.Due = store.MaxDue.Add(1) })},
 		{"due", publishes(func(m *notify.Message) { m.Due, m.Delay = past, time.Second })},
 		{"ttl", publishes(func(m *notify.Message) { m.TTL = 1 })},
 		{"attempts", publishes(func(m *notify.Message) { m.MaxAttempts = -1 })},
@@ -58,7 +60,7 @@ func TestWhichFieldIsWrong(t *testing.T) {
 		{"state", func() error { _, err := notify.ParseState("gone"); return err }},
 		{"pattern", func() error { _, err := notify.ParsePattern("a..b"); return err }},
 		{"position", func() error { _, err := notify.ParsePosition("a"); return err }},
-		{"wait", func() error { _, err := notify.ParseDuration("wait", "long"); return err }},
+		{"wait", func() error { _, err := fields.ParseDuration("wait", "long"); return err }},
 		{"limit", func() error { _, err := pub.List(t.Context(), "a", notify.Dead, 0, ""); return err }},
 		{"cursor", func() error { _, err := pub.List(t.Context(), "a", notify.Dead, 1, "x"); return err }},
 	} {

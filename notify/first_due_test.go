@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -33,8 +34,8 @@ type course struct {
 }
 
 func newCourse(t *testing.T) *course {
-	pub, store := open(t)
-	return &course{t: t, store: store, pub: pub, work: subscribers.NewClaimer(store)}
+	pub, db := open(t)
+	return &course{t: t, store: db, pub: pub, work: subscribers.NewClaimer(db)}
 }
 
 // publish publishes the message.
@@ -186,11 +187,11 @@ func TestFirstDueBeforeThePublish(t *testing.T) {
 	c.publish(notify.Message{})
 	record := notify.EncodeTimes(future, future) + ",{\"attempts\":3}\nx"
 	write := func() {
-		c.store.Client().HSet(t.Context(), c.store.Keys().Messages(), notify.Member(topic, "a"), record)
+		c.store.Client().HSet(t.Context(), c.store.Keys().Messages(), store.Member(topic, "a"), record)
 	}
 	read := func(what string) {
 		t.Helper()
-		got, err := c.store.Client().HGet(t.Context(), c.store.Keys().Messages(), notify.Member(topic, "a")).Result()
+		got, err := c.store.Client().HGet(t.Context(), c.store.Keys().Messages(), store.Member(topic, "a")).Result()
 		if err != nil || got != record {
 			t.Errorf("%s: the record is %q, %v; want %q", what, got, err, record)
 		}
@@ -219,17 +220,17 @@ func TestFirstDueOfBroadcasts(t *testing.T) {
 func TestFirstDueRestored(t *testing.T) {
 	c := newCourse(t)
 	first := c.publish(notify.Message{Delay: anHour}).Due
-	record, err := c.store.Client().HGet(t.Context(), c.store.Keys().Messages(), notify.Member(topic, "a")).Result()
+	record, err := c.store.Client().HGet(t.Context(), c.store.Keys().Messages(), store.Member(topic, "a")).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.store.Client().HSet(t.Context(), c.store.Keys().Attempts(), notify.Member(topic, "a"), 1)
+	c.store.Client().HSet(t.Context(), c.store.Keys().Attempts(), store.Member(topic, "a"), 1)
 	c.reschedule(2*anHour, time.Time{}) // as a retry is
 	lines, _ := export(t, c.store)
 	other := newCourse(t)
 	wantRestored(t, other.store, lines)
 	other.want("restored", first)
-	if got := other.store.Client().HGet(t.Context(), other.store.Keys().Messages(), notify.Member(topic, "a")).Val(); got != record {
+	if got := other.store.Client().HGet(t.Context(), other.store.Keys().Messages(), store.Member(topic, "a")).Val(); got != record {
 		t.Errorf("the record is %q, want %q", got, record)
 	}
 
@@ -254,7 +255,7 @@ func TestFirstDueRestored(t *testing.T) {
 		`"mode":"broadcast","due":"2199-01-02T03:04:05.678Z","restore":{` + published + `}`:                                      {},
 		`"mode":"broadcast","restore":{"died":"2199-01-01T00:00:00Z"}`:                                                           {},
 		`"due":"2199-01-02T03:04:05.678Z","ttl":"1h","restore":{` + published + `,"first_due":"2021-01-01T00:00:00.001Z"}`:       at("2021-01-01T00:00:00.001Z"),
-		`"due":"2199-01-02T03:04:05.678Z","restore":{"published":"2300-01-01T00:00:00Z","first_due":"9999-12-31T23:59:59.999Z"}`: notify.MaxDue,
+		`"due":"2199-01-02T03:04:05.678Z","restore":{"published":"2300-01-01T00:00:00Z","first_due":"9999-12-31T23:59:59.999Z"}`: store.MaxDue,
 	} {
 		c := newCourse(t)
 		wantRestored(t, c.store, line(rest))
@@ -267,13 +268,13 @@ func TestFirstDueOfForeignRecords(t *testing.T) {
 	for _, raw := range badRecords {
 		c := newCourse(t)
 		c.publish(notify.Message{Delay: anHour})
-		key, member := c.store.Keys().Messages(), notify.Member(topic, "a")
+		key, member := c.store.Keys().Messages(), store.Member(topic, "a")
 		if err := c.store.Client().HSet(t.Context(), key, member, raw).Err(); err != nil {
 			t.Fatal(err)
 		}
 		c.reschedule(0, time.Time{})
 		got := c.store.Client().HGet(t.Context(), key, member).Val()
-		if _, err := notify.DecodeRecord(got); err == nil && strings.Contains(raw, "\n") {
+		if _, err := store.DecodeRecord(got); err == nil && strings.Contains(raw, "\n") {
 			t.Errorf("%q became %q", raw, got)
 		}
 		if ds, err := c.work.Claim(t.Context(), topic, 1, anHour, 0); len(ds) != 0 || err != nil {
@@ -287,10 +288,10 @@ func TestFirstDueOfForeignRecords(t *testing.T) {
 
 // A record of a great many digits, which nobody of ours wrote, holds up nothing.
 func TestRecordOfDigits(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	publish(t, pub, message("a", time.Time{}))
-	do(t, store, []any{"HSET", store.Keys().Messages(), notify.Member(topic, "a"), strings.Repeat("1", 200_000)})
-	if ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) != 0 {
+	do(t, db, []any{"HSET", db.Keys().Messages(), store.Member(topic, "a"), strings.Repeat("1", 200_000)})
+	if ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) != 0 {
 		t.Errorf("claimed %d, %v", len(ds), err)
 	}
 	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1, Died: 1})
@@ -298,9 +299,9 @@ func TestRecordOfDigits(t *testing.T) {
 
 // Dead letters that are large are requeued in more calls than one.
 func TestRequeueOfLargeOnes(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	const n = 30
-	dead := subscribers.NewDeadLetters(store)
+	dead := subscribers.NewDeadLetters(db)
 	ids := make([]string, n)
 	for i := range ids {
 		ids[i] = fmt.Sprint(i)
@@ -308,11 +309,11 @@ func TestRequeueOfLargeOnes(t *testing.T) {
 		m.Body = make([]byte, 100<<10)
 		publish(t, pub, m)
 	}
-	bury(t, store, n)
+	bury(t, db, n)
 	if done, err := dead.Requeue(t.Context(), topic, append(ids, "none")...); done != n || err != nil {
 		t.Errorf("requeued %d by id, %v", done, err)
 	}
-	bury(t, store, n)
+	bury(t, db, n)
 	if done, err := dead.RequeueAll(t.Context(), topic, nil); done != n || err != nil {
 		t.Errorf("requeued %d of all, %v", done, err)
 	}

@@ -4,18 +4,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // Where the set of topics with something ready is foreign, whatever changes a message changes all of it: it stands in one place, or is gone.
 func TestForeignReadyTopics(t *testing.T) {
-	pub, store := open(t)
-	keys, client := store.Keys(), store.Client()
+	pub, db := open(t)
+	keys, client := db.Keys(), db.Client()
 	places := func(id string) (in []string) {
 		t.Helper()
 		for _, key := range []string{keys.Ready(topic), keys.Schedule(topic), keys.Dead(topic), keys.Leased()} {
-			if client.ZScore(t.Context(), key, notify.Member(topic, id)).Err() == nil {
+			if client.ZScore(t.Context(), key, store.Member(topic, id)).Err() == nil {
 				in = append(in, key)
 			}
 		}
@@ -28,7 +28,7 @@ func TestForeignReadyTopics(t *testing.T) {
 		}
 	}
 	publish(t, pub, message("dead", past))
-	bury(t, store, 1)
+	bury(t, db, 1)
 	publish(t, pub, message("scheduled", future))
 	client.Del(t.Context(), keys.ReadyTopics())
 	client.Set(t.Context(), keys.ReadyTopics(), "foreign", 0)
@@ -41,11 +41,11 @@ func TestForeignReadyTopics(t *testing.T) {
 		t.Error(err)
 	}
 	one("made later", "scheduled", keys.Schedule(topic))
-	if n, err := subscribers.NewDeadLetters(store).Requeue(t.Context(), topic, "dead"); n != 1 || err != nil {
+	if n, err := subscribers.NewDeadLetters(db).Requeue(t.Context(), topic, "dead"); n != 1 || err != nil {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 	one("requeued", "dead", keys.Ready(topic))
-	if ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) != 1 {
+	if ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) != 1 {
 		t.Errorf("claimed %v, %v", ds, err)
 	}
 	one("claimed", "dead", keys.Leased())
@@ -53,7 +53,7 @@ func TestForeignReadyTopics(t *testing.T) {
 	if _, err := pub.Cancel(t.Context(), topic, "ready"); err != nil {
 		t.Error(err)
 	}
-	if in := places("ready"); len(in) > 0 || client.HExists(t.Context(), keys.Messages(), notify.Member(topic, "ready")).Val() {
+	if in := places("ready"); len(in) > 0 || client.HExists(t.Context(), keys.Messages(), store.Member(topic, "ready")).Val() {
 		t.Errorf("cancelled: it stands in %v, or its record is left", in)
 	}
 }

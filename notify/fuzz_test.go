@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 func TestDecodeRecord(t *testing.T) {
@@ -25,7 +27,7 @@ func TestDecodeRecord(t *testing.T) {
 		{"newlines in the body", "1700000000123\n\n,{}\n", notify.Record{Published: at, FirstDue: at, Body: []byte("\n,{}\n")}},
 		{"delayed", "1700000000123,90000\nbody", notify.Record{Published: at, FirstDue: at.Add(90 * time.Second), Body: []byte("body")}},
 		{"at the beginning", "0\nbody", notify.Record{Published: time.UnixMilli(0), FirstDue: time.UnixMilli(0), Body: []byte("body")}},
-		{"due at the end", "1700000000123,251702300799876\nbody", notify.Record{Published: at, FirstDue: notify.MaxDue.Local(), Body: []byte("body")}},
+		{"due at the end", "1700000000123,251702300799876\nbody", notify.Record{Published: at, FirstDue: store.MaxDue.Local(), Body: []byte("body")}},
 		{
 			"everything", `1700000000123,90000,{"type":"t/t","headers":{"k":"v,{"},"ttl":1500,"attempts":3}` + "\nbody",
 			notify.Record{Published: at, FirstDue: at.Add(90 * time.Second), ContentType: "t/t", Headers: map[string]string{"k": "v,{"}, TTL: 1500 * time.Millisecond, MaxAttempts: 3, Body: []byte("body")},
@@ -34,7 +36,7 @@ func TestDecodeRecord(t *testing.T) {
 		{"a field of later days", `1700000000123,{"color":"red"}` + "\nbody", notify.Record{Published: at, FirstDue: at, Body: []byte("body")}},
 	}
 	for _, test := range tests {
-		got, err := notify.DecodeRecord(test.raw)
+		got, err := store.DecodeRecord(test.raw)
 		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
 			t.Errorf("%s: record (-want +got), %v:\n%s", test.name, err, diff)
 		}
@@ -53,7 +55,7 @@ var badRecords = []string{
 
 func TestDecodeBadRecord(t *testing.T) {
 	for _, raw := range badRecords {
-		if got, err := notify.DecodeRecord(raw); !errors.Is(err, notify.ErrRecord) {
+		if got, err := store.DecodeRecord(raw); !errors.Is(err, store.ErrRecord) {
 			t.Errorf("%q is %+v, %v; want ErrRecord", raw, got, err)
 		}
 	}
@@ -66,9 +68,9 @@ func FuzzDecodeRecord(f *testing.F) {
 	f.Add("1700000000123\nbody")
 	f.Add(`1,2,{"type":"t/t","headers":{"k":"v"},"ttl":1500,"attempts":3}` + "\n\x00\xff")
 	f.Fuzz(func(t *testing.T, raw string) {
-		got, err := notify.DecodeRecord(raw)
+		got, err := store.DecodeRecord(raw)
 		if err != nil {
-			if !errors.Is(err, notify.ErrRecord) {
+			if !errors.Is(err, store.ErrRecord) {
 				t.Errorf("%v is no ErrRecord", err)
 			}
 			return
@@ -77,10 +79,10 @@ func FuzzDecodeRecord(f *testing.F) {
 		if !found || !json.Valid([]byte("["+head+"]")) || string(got.Body) != body {
 			t.Errorf("%q is a record with the body %q", raw, got.Body)
 		}
-		if first := got.FirstDue; !got.Broadcast && (first.Before(got.Published) || first.After(notify.MaxDue)) || got.Broadcast != first.IsZero() {
+		if first := got.FirstDue; !got.Broadcast && (first.Before(got.Published) || first.After(store.MaxDue)) || got.Broadcast != first.IsZero() {
 			t.Errorf("first due out of range: %+v", got)
 		}
-		if got.Published.Before(time.UnixMilli(0)) || got.Published.After(notify.MaxDue) || got.TTL < 0 || got.MaxAttempts < 0 {
+		if got.Published.Before(time.UnixMilli(0)) || got.Published.After(store.MaxDue) || got.TTL < 0 || got.MaxAttempts < 0 {
 			t.Errorf("out of range: %+v", got)
 		}
 	})
@@ -91,21 +93,21 @@ func FuzzRecordRoundTrip(f *testing.F) {
 	f.Add([]byte("body"), "", "", "", int64(0), 0, int64(1700000000123))
 	f.Add([]byte{}, "", "", "", int64(0), 0, int64(1700000000123))
 	f.Add([]byte("\n{}\x00\xff"), "application/json", "X-Trace", "a\u2028\"\\<&>", int64(time.Millisecond), 1, int64(0))
-	f.Add([]byte{0}, "t", "a", "", int64(1<<63-1), notify.MostAttempts, int64(253402300799999))
+	f.Add([]byte{0}, "t", "a", "", int64(1<<63-1), store.MostAttempts, int64(253402300799999))
 	f.Fuzz(func(t *testing.T, body []byte, contentType, name, value string, ttl int64, attempts int, at int64) {
 		m := notify.Message{Topic: topic, Body: body, ContentType: contentType, TTL: time.Duration(ttl), MaxAttempts: attempts}
 		if name != "" {
 			m.Headers = map[string]string{name: value}
 		}
 		published := time.UnixMilli(at)
-		if m.Check() != nil || at < 0 || published.After(notify.MaxDue) {
+		if m.Check() != nil || at < 0 || published.After(store.MaxDue) {
 			t.Skip()
 		}
 		raw, err := m.Encode(published)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := notify.DecodeRecord(raw)
+		got, err := store.DecodeRecord(raw)
 		want := notify.Record{
 			Published: published, FirstDue: published, ContentType: contentType, Headers: m.Headers, TTL: m.TTL.Truncate(time.Millisecond), MaxAttempts: attempts, Body: body,
 		}
@@ -120,11 +122,11 @@ func FuzzSplitMember(f *testing.F) {
 		f.Add(member)
 	}
 	f.Fuzz(func(t *testing.T, member string) {
-		topic, id, err := notify.SplitMember(member)
+		topic, id, err := store.SplitMember(member)
 		switch {
 		case err != nil && !errors.Is(err, notify.ErrInvalid):
 			t.Errorf("%v is no ErrInvalid", err)
-		case err == nil && (notify.Member(topic, id) != member || notify.CheckTopic(topic) != nil || notify.CheckID(id) != nil):
+		case err == nil && (store.Member(topic, id) != member || store.CheckTopic(topic) != nil || store.CheckID(id) != nil):
 			t.Errorf("%q became %q and %q", member, topic, id)
 		}
 	})
@@ -136,19 +138,19 @@ func TestParseDuration(t *testing.T) {
 		"1d": 24 * time.Hour, "1d12h": 36 * time.Hour, "0.1d": 144 * time.Minute, "-1d1ms": -24*time.Hour - time.Millisecond, "106751d23h": 106751*24*time.Hour + 23*time.Hour,
 	}
 	for text, want := range tests {
-		if got, err := notify.ParseDuration("delay", text); err != nil || got != want {
+		if got, err := fields.ParseDuration("delay", text); err != nil || got != want {
 			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"1", "d", "-", "12h1d", "1d1d", "1d0", "1day", "soon", " 1s", "1s ", "1h-1m", "1e3s", "١s", strings.Repeat("\x00", 1<<20)} {
-		_, err := notify.ParseDuration("delay", text)
+		_, err := fields.ParseDuration("delay", text)
 		wantInvalid(t, err, "delay")
 		if !strings.Contains(err.Error(), "write a duration such as") {
 			t.Errorf("%.20q: %v does not say how to write it", text, err)
 		}
 	}
 	for _, text := range []string{"9999999h", "2562048h", "106752d", "-106752d", "106751d24h", "99999999999999999999s", strings.Repeat("9", 1000) + "d"} {
-		_, err := notify.ParseDuration("delay", text)
+		_, err := fields.ParseDuration("delay", text)
 		wantInvalid(t, err, "delay")
 		if !strings.Contains(err.Error(), "it is too long; no duration is longer than 106751d") {
 			t.Errorf("%.20q: %v does not say that it is too long", text, err)
@@ -161,12 +163,12 @@ func FuzzParseDuration(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := notify.ParseDuration("delay", text)
+		d, err := fields.ParseDuration("delay", text)
 		if err != nil {
 			wantInvalid(t, err, "delay")
 			return
 		}
-		if again, err := notify.ParseDuration("delay", d.String()); err != nil || again != d {
+		if again, err := fields.ParseDuration("delay", d.String()); err != nil || again != d {
 			t.Errorf("%q is %v, which is %v, %v", text, d, again, err)
 		}
 	})
@@ -230,7 +232,7 @@ func wantExported(t *testing.T, m notify.Message) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record, err := notify.DecodeRecord(raw)
+	record, err := store.DecodeRecord(raw)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,22 +15,23 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // hear runs Hear and returns its events, and what ends it and waits for that.
-func hear(t *testing.T, store *notify.Store, channels ...string) (events <-chan notify.Event, stop func()) {
+func hear(t *testing.T, db *notify.Store, channels ...string) (events <-chan store.Event, stop func()) {
 	t.Helper()
-	heard := make(chan notify.Event, 1000)
+	heard := make(chan store.Event, 1000)
 	stop = storetest.Run(t, func(ctx context.Context) error {
-		store.Hear(ctx, func(e notify.Event) { heard <- e }, channels...)
+		db.Hear(ctx, func(e store.Event) { heard <- e }, channels...)
 		return nil
 	})
 	return heard, stop
 }
 
 // wantEvent waits for the next event, which must be of a kind, and returns it.
-func wantEvent(t *testing.T, events <-chan notify.Event, kind notify.EventKind) notify.Event {
+func wantEvent(t *testing.T, events <-chan store.Event, kind store.EventKind) store.Event {
 	t.Helper()
 	e := storetest.Receive(t, "an event", events)
 	if e.Kind != kind {
@@ -40,7 +41,7 @@ func wantEvent(t *testing.T, events <-chan notify.Event, kind notify.EventKind) 
 }
 
 // skipTo waits for the first event of a kind.
-func skipTo(t *testing.T, events <-chan notify.Event, kind notify.EventKind) notify.Event {
+func skipTo(t *testing.T, events <-chan store.Event, kind store.EventKind) store.Event {
 	t.Helper()
 	for {
 		if e := storetest.Receive(t, "an event", events); e.Kind == kind {
@@ -50,27 +51,27 @@ func skipTo(t *testing.T, events <-chan notify.Event, kind notify.EventKind) not
 }
 
 // say publishes a payload on a channel, which somebody must hear.
-func say(t *testing.T, store *notify.Store, channel, payload string) {
+func say(t *testing.T, db *notify.Store, channel, payload string) {
 	t.Helper()
-	if n, err := store.Client().Publish(t.Context(), channel, payload).Result(); err != nil || n != 1 {
+	if n, err := db.Client().Publish(t.Context(), channel, payload).Result(); err != nil || n != 1 {
 		t.Fatalf("%d heard %q on %s, %v; want one", n, payload, channel, err)
 	}
 }
 
 func TestHear(t *testing.T) {
-	_, store := open(t)
-	one, two := store.Keys().Inbox("one"), store.Keys().Inbox("two")
-	events, stop := hear(t, store, one, two)
-	wantEvent(t, events, notify.Subscribed)
-	say(t, store, two, "2")
-	say(t, store, store.Keys().Beat(), "7 1700000000000")
-	say(t, store, one, "1")
-	say(t, store, one, "")
-	want := []notify.Event{
-		{Kind: notify.Heard, Channel: two, Payload: "2"},
-		{Kind: notify.Beat, Payload: "7 1700000000000"},
-		{Kind: notify.Heard, Channel: one, Payload: "1"},
-		{Kind: notify.Heard, Channel: one, Payload: ""},
+	_, db := open(t)
+	one, two := db.Keys().Inbox("one"), db.Keys().Inbox("two")
+	events, stop := hear(t, db, one, two)
+	wantEvent(t, events, store.Subscribed)
+	say(t, db, two, "2")
+	say(t, db, db.Keys().Beat(), "7 1700000000000")
+	say(t, db, one, "1")
+	say(t, db, one, "")
+	want := []store.Event{
+		{Kind: store.Heard, Channel: two, Payload: "2"},
+		{Kind: store.Beat, Payload: "7 1700000000000"},
+		{Kind: store.Heard, Channel: one, Payload: "1"},
+		{Kind: store.Heard, Channel: one, Payload: ""},
 	}
 	for _, want := range want {
 		if diff := cmp.Diff(want, storetest.Receive(t, "an event", events)); diff != "" {
@@ -79,7 +80,7 @@ func TestHear(t *testing.T) {
 	}
 	stop()
 	storetest.Eventually(t, "nobody hears any more", func() bool {
-		n, err := store.Client().Publish(t.Context(), one, "late").Result()
+		n, err := db.Client().Publish(t.Context(), one, "late").Result()
 		return err == nil && n == 0
 	})
 	if len(events) != 0 {
@@ -88,98 +89,98 @@ func TestHear(t *testing.T) {
 }
 
 func TestHearOnlyTheBeat(t *testing.T) {
-	_, store := open(t)
-	events, _ := hear(t, store)
-	wantEvent(t, events, notify.Subscribed)
-	say(t, store, store.Keys().Beat(), "1 2")
-	wantEvent(t, events, notify.Beat)
+	_, db := open(t)
+	events, _ := hear(t, db)
+	wantEvent(t, events, store.Subscribed)
+	say(t, db, db.Keys().Beat(), "1 2")
+	wantEvent(t, events, store.Beat)
 }
 
 func TestHearWithAContextThatHasEnded(t *testing.T) {
-	_, store := open(t)
+	_, db := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	store.Hear(ctx, func(e notify.Event) { t.Errorf("event %+v", e) })
+	db.Hear(ctx, func(e store.Event) { t.Errorf("event %+v", e) })
 }
 
 // Beats keep a connection alive on which nothing else is heard; where they
 // stop it is made anew.
 func TestBeatAndSilence(t *testing.T) {
 	t.Parallel()
-	_, store := open(t)
-	events, _ := hear(t, store)
-	wantEvent(t, events, notify.Subscribed)
-	every := time.NewTicker(notify.Heartbeat / 2)
+	_, db := open(t)
+	events, _ := hear(t, db)
+	wantEvent(t, events, store.Subscribed)
+	every := time.NewTicker(store.Heartbeat / 2)
 	defer every.Stop()
-	for end := time.Now().Add(notify.Silence + notify.Heartbeat); time.Now().Before(end); {
+	for end := time.Now().Add(store.Silence + store.Heartbeat); time.Now().Before(end); {
 		<-every.C
-		say(t, store, store.Keys().Beat(), "")
-		wantEvent(t, events, notify.Beat)
+		say(t, db, db.Keys().Beat(), "")
+		wantEvent(t, events, store.Beat)
 	}
-	wantEvent(t, events, notify.Silent)
-	wantEvent(t, events, notify.Subscribed)
+	wantEvent(t, events, store.Silent)
+	wantEvent(t, events, store.Subscribed)
 }
 
 func TestConnectionIsKilled(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	inbox := store.Keys().Inbox("one")
-	events, _ := hear(t, store, inbox)
+	db := storetest.At(t, server.URL(), "")
+	inbox := db.Keys().Inbox("one")
+	events, _ := hear(t, db, inbox)
 	for range 5 {
-		skipTo(t, events, notify.Subscribed)
-		if err := store.Client().ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err(); err != nil {
+		skipTo(t, events, store.Subscribed)
+		if err := db.Client().ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err(); err != nil {
 			t.Fatal(err)
 		}
-		if e := wantEvent(t, events, notify.Broken); e.Err == nil || !strings.Contains(e.Err.Error(), server.Addr()) {
+		if e := wantEvent(t, events, store.Broken); e.Err == nil || !strings.Contains(e.Err.Error(), server.Addr()) {
 			t.Errorf("broken by %v; want an error that names %s", e.Err, server.Addr())
 		}
 	}
-	skipTo(t, events, notify.Subscribed)
-	say(t, store, inbox, "again")
-	wantEvent(t, events, notify.Heard)
+	skipTo(t, events, store.Subscribed)
+	say(t, db, inbox, "again")
+	wantEvent(t, events, store.Heard)
 }
 
 func TestHearBeforeRedisIsThere(t *testing.T) {
 	port := storetest.Port(t)
-	store := storetest.At(t, "redis://127.0.0.1:"+strconv.Itoa(port), "")
-	events, _ := hear(t, store)
+	db := storetest.At(t, "redis://127.0.0.1:"+strconv.Itoa(port), "")
+	events, _ := hear(t, db)
 	for range 3 {
-		wantEvent(t, events, notify.Broken)
+		wantEvent(t, events, store.Broken)
 	}
 	server, err := redisserver.Start(t.Context(), redisserver.Options{Dir: t.TempDir(), Port: port})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	skipTo(t, events, notify.Subscribed)
+	skipTo(t, events, store.Subscribed)
 	server.Kill()
-	wantEvent(t, events, notify.Broken)
+	wantEvent(t, events, store.Broken)
 	again, err := server.Restart(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(again.Stop)
-	skipTo(t, events, notify.Subscribed)
+	skipTo(t, events, store.Subscribed)
 }
 
 // A server that became a replica is left: behind its name may be another by now.
 func TestReadOnlyIsLeft(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
-	events, _ := hear(t, store)
-	wantEvent(t, events, notify.Subscribed)
+	db := storetest.At(t, server.URL(), "")
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	events, _ := hear(t, db)
+	wantEvent(t, events, store.Subscribed)
 	publish(t, pub, message("before", future))
-	if err := store.Client().Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+	if err := db.Client().Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pub.Publish(t.Context(), message("m", future)); !notify.Untouched(err) {
+	if _, err := pub.Publish(t.Context(), message("m", future)); !store.NotExecuted(err) {
 		t.Errorf("a replica took a publish: %v", err)
 	}
-	wantEvent(t, events, notify.Broken)
-	skipTo(t, events, notify.Subscribed)
-	if err := store.Client().Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+	wantEvent(t, events, store.Broken)
+	skipTo(t, events, store.Subscribed)
+	if err := db.Client().Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}
 	publish(t, pub, message("m", future))
@@ -191,21 +192,21 @@ func TestConnectionIsSilentlyCut(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
 	proxy := newProxy(t, server.Addr())
-	store := storetest.At(t, "redis://"+proxy.addr, "")
-	inbox := store.Keys().Inbox("one")
-	events, stop := hear(t, store, inbox)
-	wantEvent(t, events, notify.Subscribed)
-	say(t, store, inbox, "before")
-	wantEvent(t, events, notify.Heard)
+	db := storetest.At(t, "redis://"+proxy.addr, "")
+	inbox := db.Keys().Inbox("one")
+	events, stop := hear(t, db, inbox)
+	wantEvent(t, events, store.Subscribed)
+	say(t, db, inbox, "before")
+	wantEvent(t, events, store.Heard)
 
 	proxy.swallow()
-	wantEvent(t, events, notify.Silent)
-	wantEvent(t, events, notify.Subscribed)
+	wantEvent(t, events, store.Silent)
+	wantEvent(t, events, store.Subscribed)
 	// The connections for calls were cut too, and are made anew.
-	if err := store.Client().Publish(t.Context(), inbox, "after").Err(); err != nil {
+	if err := db.Client().Publish(t.Context(), inbox, "after").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if e := wantEvent(t, events, notify.Heard); e.Payload != "after" {
+	if e := wantEvent(t, events, store.Heard); e.Payload != "after" {
 		t.Errorf("heard %+v", e)
 	}
 

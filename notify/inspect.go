@@ -45,12 +45,12 @@ func (p *Publisher) Inspect(ctx context.Context, topic, id string) (Info, error)
 	if err := checkName(topic, id); err != nil {
 		return Info{}, err
 	}
-	infos, err := inspect(ctx, p.store, topic, []string{Member(topic, id)})
+	infos, err := inspect(ctx, p.store, topic, []string{store.Member(topic, id)})
 	if err == nil && len(infos) == 0 {
 		err = ErrNotFound
 	}
 	if err != nil {
-		return Info{}, fmt.Errorf("inspect %s: %w", Member(topic, id), err)
+		return Info{}, fmt.Errorf("inspect %s: %w", store.Member(topic, id), err)
 	}
 	return infos[0], nil
 }
@@ -79,7 +79,7 @@ func (p *Publisher) Broadcasts(ctx context.Context, topic string, limit int, cur
 // List is [Publisher.List] of a store.
 func List(ctx context.Context, s *Store, topic string, state State, limit int, cursor string) (Page, error) {
 	if state < Scheduled || state > Dead {
-		return Page{}, Faultf("state", "state %v: use Scheduled, Ready, Leased or Dead", state)
+		return Page{}, store.Faultf("state", "state %v: use Scheduled, Ready, Leased or Dead", state)
 	}
 	return list(ctx, s, topic, placeOf[state], state, limit, cursor)
 }
@@ -91,11 +91,11 @@ var placeOf = map[State]store.Place{
 
 // list lists a place whose messages are in a state.
 func list(ctx context.Context, s *Store, topic string, place store.Place, state State, limit int, cursor string) (Page, error) {
-	if err := CheckTopic(topic); err != nil {
+	if err := store.CheckTopic(topic); err != nil {
 		return Page{}, err
 	}
 	if limit < 1 || limit > MaxPage {
-		return Page{}, Faultf("limit", "limit %d: use 1 to %d", limit, MaxPage)
+		return Page{}, store.Faultf("limit", "limit %d: use 1 to %d", limit, MaxPage)
 	}
 	mark, err := parseCursor(cursor)
 	if err != nil {
@@ -134,7 +134,7 @@ func parseCursor(cursor string) (mark store.Mark, err error) {
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	time, member, ok := strings.Cut(string(raw), " ")
 	if _, bad := strconv.ParseInt(time, 10, 64); err != nil || bad != nil || !ok {
-		return mark, Faultf("cursor", "cursor %.100q: use the cursor of the page before, or none", cursor)
+		return mark, store.Faultf("cursor", "cursor %.100q: use the cursor of the page before, or none", cursor)
 	}
 	return store.Mark{Time: time, Member: member}, nil
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
@@ -46,7 +48,7 @@ type Line struct {
 func ParseLine(raw []byte) (Message, error) {
 	m, err := ParseExported(raw)
 	if err == nil && m.Restore != nil {
-		return Message{}, Faultf("restore", "restore: it is part of an export, and nothing is restored here; leave it out to publish a new message")
+		return Message{}, store.Faultf("restore", "restore: it is part of an export, and nothing is restored here; leave it out to publish a new message")
 	}
 	return m, err
 }
@@ -119,7 +121,7 @@ var lineNames = sync.OnceValue(func() map[string]int {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		all[name] = -1
 	}
-	for i, f := range messageFields() {
+	for i, f := range fields.In[Message]() {
 		all[f.Name] = i
 	}
 	return all
@@ -127,7 +129,7 @@ var lineNames = sync.OnceValue(func() map[string]int {
 
 // field reads a described field. Where it is empty or zero it is as good as not given.
 func (l *lineReader) field(i int, member strictjson.Member) error {
-	f := messageFields()[i]
+	f := fields.In[Message]()[i]
 	read := member.Text
 	if f.IsNumber() {
 		read = member.Number
@@ -151,10 +153,10 @@ func (l *lineReader) topic(member strictjson.Member) error {
 
 func (l *lineReader) mode(member strictjson.Member) error {
 	text, err := member.Text()
-	if l.m.Broadcast = string(text) == ModeBroadcast; l.m.Broadcast || len(text) == 0 || string(text) == ModeMessage {
+	if l.m.Broadcast = string(text) == store.ModeBroadcast; l.m.Broadcast || len(text) == 0 || string(text) == store.ModeMessage {
 		return lineFault(err)
 	}
-	return Faultf("mode", "mode %.100q: use message or broadcast, or leave it out", text)
+	return store.Faultf("mode", "mode %.100q: use message or broadcast, or leave it out", text)
 }
 
 func (l *lineReader) body(member strictjson.Member) error {
@@ -196,20 +198,20 @@ func asLine(member strictjson.Member) error { return lineFault(member.Decode(new
 // finish refuses what does not go together, and what is missing. Of a line that is
 // refused anyway it tells what publishing it would refuse as well.
 func (l *lineReader) finish() {
-	for i, f := range messageFields() {
+	for i, f := range fields.In[Message]() {
 		if f.Without != "" && l.given&(1<<i) != 0 && l.given&(1<<lineNames()[f.Without]) != 0 {
-			l.add(Faultf(f.Name, "%s and %s: both are given; give one of them", f.Without, f.Name))
+			l.add(store.Faultf(f.Name, "%s and %s: both are given; give one of them", f.Without, f.Name))
 		}
 	}
 	switch {
 	case l.text && l.encoded:
-		l.add(Faultf("body", "body and body_base64: both are given; give one of them"))
+		l.add(store.Faultf("body", "body and body_base64: both are given; give one of them"))
 	case !l.text && !l.encoded:
-		l.add(Faultf("body", "body: it is missing; give body or body_base64, \"\" for an empty one"))
+		l.add(store.Faultf("body", "body: it is missing; give body or body_base64, \"\" for an empty one"))
 	}
 	if len(l.faults) > 0 {
-		l.add(CheckTopic(l.m.Topic))
-		l.add(checkHeaders(l.m.Headers))
+		l.add(store.CheckTopic(l.m.Topic))
+		l.add(store.CheckHeaders(l.m.Headers))
 	}
 }
 
@@ -218,7 +220,7 @@ func lineFault(err error) error {
 	if err == nil {
 		return nil
 	}
-	return Faultf(strictjson.FieldOf(err, "line"), "line: %w; write one JSON object a line, such as {\"topic\":\"orders\",\"delay\":\"30s\",\"body\":\"hello\"}, and what is not UTF-8 as body_base64", err)
+	return store.Faultf(strictjson.FieldOf(err, "line"), "line: %w; write one JSON object a line, such as {\"topic\":\"orders\",\"delay\":\"30s\",\"body\":\"hello\"}, and what is not UTF-8 as body_base64", err)
 }
 
 // Line returns a message that was looked at as a line of JSON. A record that

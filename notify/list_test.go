@@ -12,16 +12,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
 func TestInspect(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	m := notify.Message{
 		Topic: topic, ID: "a", Body: []byte("hello"), Due: future, TTL: anHour, MaxAttempts: 2,
 		ContentType: "text/plain", Headers: map[string]string{"k": "v"},
 	}
-	before := redisTime(t, store).Truncate(time.Millisecond)
+	before := redisTime(t, db).Truncate(time.Millisecond)
 	publish(t, pub, m)
 	want := notify.Info{
 		Topic: topic, ID: "a", State: notify.Scheduled, Due: future.Local(), Expires: future.Add(anHour).Local(),
@@ -33,20 +34,20 @@ func TestInspect(t *testing.T) {
 	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, asked); err != nil {
 		t.Fatal(err)
 	}
-	want.State, want.Due = notify.Ready, score(t, store, "ready:"+topic, topic+":a")
+	want.State, want.Due = notify.Ready, score(t, db, "ready:"+topic, topic+":a")
 	want.FirstDue = want.Due
 	want.Expires = asked.Add(anHour) // from the time that was asked for
 	wantInfo(t, pub, before, want)
 
-	d := claim(t, store, 1)[0]
+	d := claim(t, db, 1)[0]
 	want.State, want.Due, want.Until = notify.Leased, time.Time{}, d.Receipt.Until()
 	wantInfo(t, pub, before, want)
 
-	if _, err := subscribers.NewClaimer(store).Bury(t.Context(), d, "no use"); err != nil {
+	if _, err := subscribers.NewClaimer(db).Bury(t.Context(), d, "no use"); err != nil {
 		t.Fatal(err)
 	}
 	want.State, want.Until, want.Expires, want.Attempts, want.Reason = notify.Dead, time.Time{}, time.Time{}, 1, "no use"
-	want.Died = score(t, store, "dead:"+topic, topic+":a")
+	want.Died = score(t, db, "dead:"+topic, topic+":a")
 	if want.Died.Before(before) {
 		t.Errorf("died %v, published %v", want.Died, before)
 	}
@@ -86,13 +87,13 @@ func TestInspectUnreadable(t *testing.T) {
 	}
 	for _, state := range states {
 		t.Run(state.String(), func(t *testing.T) {
-			pub, store := open(t)
-			inState(t, store, message("a", time.Time{}), state)
+			pub, db := open(t)
+			inState(t, db, message("a", time.Time{}), state)
 			for name, record := range records {
-				store.Client().HSet(t.Context(), store.Keys().Messages(), topic+":a", record)
+				db.Client().HSet(t.Context(), db.Keys().Messages(), topic+":a", record)
 				wantFault(t, pub, name, state)
 			}
-			store.Client().HDel(t.Context(), store.Keys().Messages(), topic+":a")
+			db.Client().HDel(t.Context(), db.Keys().Messages(), topic+":a")
 			wantFault(t, pub, "missing", state)
 		})
 	}
@@ -101,11 +102,11 @@ func TestInspectUnreadable(t *testing.T) {
 func wantFault(t *testing.T, pub *notify.Publisher, name string, state notify.State) {
 	t.Helper()
 	info, err := pub.Inspect(t.Context(), topic, "a")
-	if err != nil || !errors.Is(info.Fault, notify.ErrRecord) || info.State != state {
+	if err != nil || !errors.Is(info.Fault, store.ErrRecord) || info.State != state {
 		t.Errorf("%s: %v, %v, fault %v; want %v and an ErrRecord", name, info.State, err, info.Fault, state)
 	}
 	page, err := pub.List(t.Context(), topic, state, 10, "")
-	if err != nil || len(page.Messages) != 1 || !errors.Is(page.Messages[0].Fault, notify.ErrRecord) {
+	if err != nil || len(page.Messages) != 1 || !errors.Is(page.Messages[0].Fault, store.ErrRecord) {
 		t.Errorf("%s: list: %+v, %v; want one with an ErrRecord", name, page, err)
 	}
 }
@@ -181,7 +182,7 @@ func publishMixed(t *testing.T, pub *notify.Publisher, n int, first time.Time) [
 func TestListPages(t *testing.T) {
 	for _, state := range states {
 		t.Run(state.String(), func(t *testing.T) {
-			pub, store := open(t)
+			pub, db := open(t)
 			first := past
 			if state == notify.Scheduled {
 				first = future
@@ -189,12 +190,12 @@ func TestListPages(t *testing.T) {
 			want := publishMixed(t, pub, 1000, first)
 			if state == notify.Leased || state == notify.Dead {
 				for range 2 {
-					ds := claim(t, store, 500)
+					ds := claim(t, db, 500)
 					if state == notify.Leased {
 						continue
 					}
 					for _, d := range ds {
-						if _, err := subscribers.NewClaimer(store).Bury(t.Context(), d, "for the list"); err != nil {
+						if _, err := subscribers.NewClaimer(db).Bury(t.Context(), d, "for the list"); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -267,8 +268,8 @@ func TestListOneAmongMany(t *testing.T) {
 }
 
 func TestListOfNothing(t *testing.T) {
-	pub, store := open(t)
-	unchanged(t, store, func() {
+	pub, db := open(t)
+	unchanged(t, db, func() {
 		for _, state := range states {
 			page, err := pub.List(t.Context(), topic, state, 10, "")
 			if diff := cmp.Diff(notify.Page{}, page); diff != "" || err != nil {
@@ -293,7 +294,7 @@ func TestCursorOfTheEndGoesOnWithWhatCameSince(t *testing.T) {
 }
 
 func TestTopicCounts(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	none, err := pub.Topics(t.Context())
 	if err != nil || len(none) != 0 {
 		t.Errorf("topics %v, %v; want none", none, err)
@@ -301,17 +302,17 @@ func TestTopicCounts(t *testing.T) {
 	wantCounts(t, pub, notify.Counts{})
 
 	for i := range 10 {
-		publish(t, pub, overdue(fmt.Sprint("ready", i), redisTime(t, store).Add(-anHour)))
+		publish(t, pub, overdue(fmt.Sprint("ready", i), redisTime(t, db).Add(-anHour)))
 	}
 	for i := range 3 {
 		publish(t, pub, message(fmt.Sprint("scheduled", i), future))
 	}
-	bury(t, store, 4)
-	if err := subscribers.NewClaimer(store).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+	bury(t, db, 4)
+	if err := subscribers.NewClaimer(db).Ack(t.Context(), claim(t, db, 1)[0]); err != nil {
 		t.Fatal(err)
 	}
-	claim(t, store, 2)
-	wait(t, store, "a", "b")
+	claim(t, db, 2)
+	wait(t, db, "a", "b")
 	publish(t, pub, notify.Message{Topic: "another", Body: []byte("x"), Due: future})
 
 	wantCounts(t, pub, notify.Counts{Scheduled: 3, Ready: 3, Leased: 2, Dead: 4, Waiting: 2, Published: 13, Acked: 1, Died: 4})

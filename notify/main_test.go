@@ -132,8 +132,8 @@ func wantCounts(t testing.TB, pub *notify.Publisher, want notify.Counts) {
 	}
 }
 
-// fields returns what a hash holds, but for lateness, which no test can foretell, and counters of all topics.
-func fields(reply *redis.MapStringStringCmd) (map[string]string, error) {
+// hash returns what a hash holds, but for lateness, which no test can foretell, and counters of all topics.
+func hash(reply *redis.MapStringStringCmd) (map[string]string, error) {
 	all, err := reply.Result()
 	maps.DeleteFunc(all, func(field, _ string) bool {
 		return strings.HasSuffix(field, ":lateness") || strings.HasPrefix(field, "*:")
@@ -159,7 +159,7 @@ func dump(t testing.TB, store *notify.Store) map[string]any {
 		var content any
 		switch kind := client.Type(ctx, key).Val(); kind {
 		case "hash":
-			content, err = fields(client.HGetAll(ctx, key))
+			content, err = hash(client.HGetAll(ctx, key))
 		case "set":
 			content, err = client.SMembersMap(ctx, key).Result()
 		case "zset":

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -31,17 +32,17 @@ func resume(t testing.TB, pub *notify.Publisher) {
 }
 
 // claimNothing claims from the topic, which must bring nothing.
-func claimNothing(t testing.TB, store *notify.Store, minAge time.Duration) {
+func claimNothing(t testing.TB, db *notify.Store, minAge time.Duration) {
 	t.Helper()
-	ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 500, time.Minute, minAge)
+	ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 500, time.Minute, minAge)
 	if err != nil || len(ds) > 0 {
 		t.Errorf("claimed %d messages of a topic that is paused, %v", len(ds), err)
 	}
 }
 
 func TestPauseAndResume(t *testing.T) {
-	pub, store := open(t)
-	now := redisTime(t, store)
+	pub, db := open(t)
+	now := redisTime(t, db)
 	publish(t, pub, overdue("old", now.Add(-anHour)))
 	publish(t, pub, message("new", time.Time{}))
 	publish(t, pub, message("later", future))
@@ -49,8 +50,8 @@ func TestPauseAndResume(t *testing.T) {
 		pause(t, pub)
 		wantCounts(t, pub, notify.Counts{Scheduled: 1, Ready: 2, Published: 3, Paused: true})
 	}
-	claimNothing(t, store, 0)
-	claimNothing(t, store, time.Minute)
+	claimNothing(t, db, 0)
+	claimNothing(t, db, time.Minute)
 	if was, err := pub.Cancel(t.Context(), topic, "new"); err != nil || was != notify.Ready {
 		t.Errorf("it was %v, %v", was, err)
 	}
@@ -61,7 +62,7 @@ func TestPauseAndResume(t *testing.T) {
 		resume(t, pub)
 		wantCounts(t, pub, notify.Counts{Scheduled: 1, Ready: 1, Published: 3})
 	}
-	ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 10, time.Minute, time.Minute)
+	ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 10, time.Minute, time.Minute)
 	if err != nil || len(ds) != 1 || ds[0].ID != "old" {
 		t.Errorf("claimed %+v, %v", ds, err)
 	}
@@ -69,15 +70,15 @@ func TestPauseAndResume(t *testing.T) {
 
 // Whatever makes something ready rings nobody while the topic is paused; the resume rings for all of it, once.
 func TestNobodyIsRungWhilePaused(t *testing.T) {
-	pub, store := open(t)
-	claimer, letters := subscribers.NewClaimer(store), subscribers.NewDeadLetters(store)
+	pub, db := open(t)
+	claimer, letters := subscribers.NewClaimer(db), subscribers.NewDeadLetters(db)
 	for _, id := range []string{"released", "dead"} {
 		publish(t, pub, message(id, time.Time{}))
 	}
-	ds := claim(t, store, 2)
-	wait(t, store, "a", "b", "c")
+	ds := claim(t, db, 2)
+	wait(t, db, "a", "b", "c")
 	pause(t, pub)
-	ear := listen(t, store, store.Keys().Inbox("a"), store.Keys().Inbox("b"), store.Keys().Inbox("c"), store.Keys().Wake(topic), store.Keys().Wake("another"))
+	ear := listen(t, db, db.Keys().Inbox("a"), db.Keys().Inbox("b"), db.Keys().Inbox("c"), db.Keys().Wake(topic), db.Keys().Wake("another"))
 	for what, do := range map[string]func() error{
 		"publish":      func() error { _, err := pub.Publish(t.Context(), message("published", time.Time{})); return err },
 		"publish many": func() error { return pub.PublishMany(t.Context(), []notify.Message{message("many", past)})[0].Err },
@@ -119,8 +120,8 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 
 // A topic that was never used may be paused: it is listed meanwhile, and nothing is left afterwards.
 func TestPauseUnusedTopic(t *testing.T) {
-	pub, store := open(t)
-	ear := listen(t, store, store.Keys().Wake(topic))
+	pub, db := open(t)
+	ear := listen(t, db, db.Keys().Wake(topic))
 	resume(t, pub)
 	pause(t, pub)
 	all, err := pub.Topics(t.Context())
@@ -128,7 +129,7 @@ func TestPauseUnusedTopic(t *testing.T) {
 		t.Errorf("topics (-want +got), %v:\n%s", err, diff)
 	}
 	resume(t, pub)
-	if left := dump(t, store); len(left) > 0 {
+	if left := dump(t, db); len(left) > 0 {
 		t.Errorf("left is %v", left)
 	}
 	if heard := ear.heard(); len(heard) > 0 {
@@ -137,9 +138,9 @@ func TestPauseUnusedTopic(t *testing.T) {
 }
 
 func TestPauseIsRefused(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	for _, bad := range []string{"", ".", "a..b", "a b", "a:b", "a\n", strings.Repeat("a", 129), "\xff"} {
-		unchanged(t, store, func() {
+		unchanged(t, db, func() {
 			if err := pub.Pause(t.Context(), bad); !errors.Is(err, notify.ErrInvalid) {
 				t.Errorf("pause %q: %v", bad, err)
 			}
@@ -157,43 +158,43 @@ func TestPauseIsRefused(t *testing.T) {
 
 // Where the counters are foreign a topic cannot be paused, which is said, and all else goes on.
 func TestPauseAmongForeignKeys(t *testing.T) {
-	pub, store := open(t)
-	do(t, store, []any{"SET", store.Keys().Base() + "topics", "x"})
-	unchanged(t, store, func() {
+	pub, db := open(t)
+	do(t, db, []any{"SET", db.Keys().Base() + "topics", "x"})
+	unchanged(t, db, func() {
 		for what, err := range map[string]error{"pause": pub.Pause(t.Context(), topic), "resume": pub.Resume(t.Context(), topic)} {
 			if err == nil || !strings.Contains(err.Error(), "foreign") || errors.Is(err, notify.ErrInvalid) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
 	})
-	ear := listen(t, store, store.Keys().Wake(topic))
+	ear := listen(t, db, db.Keys().Wake(topic))
 	publish(t, pub, message("a", time.Time{}))
 	if heard := ear.heard(); len(heard) != 1 {
 		t.Errorf("heard %q", heard)
 	}
-	claim(t, store, 1)
+	claim(t, db, 1)
 }
 
 // A pause is kept as paused=1; anything else is none. A ready set and a waiting list that are foreign keep no topic paused.
 func TestForeignPause(t *testing.T) {
 	for _, value := range []any{"", "0", "x", "1", "paused=1", " paused=0", " paused=", " paused=11", " paused=true", " unpaused=1", "\x00"} {
-		pub, store := open(t)
+		pub, db := open(t)
 		publish(t, pub, message("a", time.Time{}))
-		do(t, store, []any{"HSET", store.Keys().Base() + "topics", topic + ":settings", value})
-		claim(t, store, 1)
+		do(t, db, []any{"HSET", db.Keys().Base() + "topics", topic + ":settings", value})
+		claim(t, db, 1)
 		if counts(t, pub).Paused {
 			t.Errorf("%q counts as paused", value)
 		}
 		resume(t, pub)
 	}
-	for _, key := range []func(notify.Keys) string{
-		func(k notify.Keys) string { return k.Ready(topic) },
-		func(k notify.Keys) string { return k.Waiting(topic) },
+	for _, key := range []func(store.Keys) string{
+		func(k store.Keys) string { return k.Ready(topic) },
+		func(k store.Keys) string { return k.Waiting(topic) },
 	} {
-		pub, store := open(t)
-		do(t, store, []any{"SET", key(store.Keys()), "x"})
+		pub, db := open(t)
+		do(t, db, []any{"SET", key(db.Keys()), "x"})
 		pause(t, pub)
-		claimNothing(t, store, 0)
+		claimNothing(t, db, 0)
 		resume(t, pub)
 		wantCounts(t, pub, notify.Counts{})
 	}
@@ -201,9 +202,9 @@ func TestForeignPause(t *testing.T) {
 
 // Broadcasts are sent while their topic is paused, and what outlives its time dies.
 func TestPauseDoesNotStopTheCarrier(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	pause(t, pub)
-	carry(t, store)
+	carry(t, db)
 	publish(t, pub, announcement("all", time.Time{}))
 	publish(t, pub, notify.Message{Topic: topic, ID: "short", Body: []byte("x"), TTL: time.Millisecond})
 	publish(t, pub, notify.Message{Topic: topic, ID: "soon", Body: []byte("x"), Delay: time.Millisecond})

@@ -16,15 +16,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
 func TestPublishAtOnce(t *testing.T) {
-	pub, store := open(t)
-	before := redisTime(t, store).Truncate(time.Millisecond)
+	pub, db := open(t)
+	before := redisTime(t, db).Truncate(time.Millisecond)
 	p := publish(t, pub, message("a", time.Time{}))
-	after := redisTime(t, store)
+	after := redisTime(t, db)
 
 	if p.State != notify.Ready || p.Topic != topic || p.ID != "a" {
 		t.Errorf("published %+v", p)
@@ -32,7 +33,7 @@ func TestPublishAtOnce(t *testing.T) {
 	if p.Due.Before(before) || p.Due.After(after) {
 		t.Errorf("due %v is not between %v and %v", p.Due, before, after)
 	}
-	if got := score(t, store, "ready:"+topic, topic+":a"); !got.Equal(p.Due) {
+	if got := score(t, db, "ready:"+topic, topic+":a"); !got.Equal(p.Due) {
 		t.Errorf("ready since %v, published as due %v", got, p.Due)
 	}
 	wantCounts(t, pub, notify.Counts{Ready: 1, Published: 1})
@@ -49,17 +50,17 @@ func TestPublishDue(t *testing.T) {
 		{"in the future", future, future, notify.Scheduled, "schedule:" + topic},
 		{"in the future, finer than a millisecond", future.Add(-999 * time.Microsecond), future, notify.Scheduled, "schedule:" + topic},
 		{"in another time zone", future.In(time.FixedZone("", 3600)), future, notify.Scheduled, "schedule:" + topic},
-		{"at the end of the year 9999", notify.MaxDue, notify.MaxDue, notify.Scheduled, "schedule:" + topic},
+		{"at the end of the year 9999", store.MaxDue, store.MaxDue, notify.Scheduled, "schedule:" + topic},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			pub, store := open(t)
+			pub, db := open(t)
 			p := publish(t, pub, message("a", test.due))
 			want := notify.Publication{Topic: topic, ID: "a", Due: test.want, State: test.state}
 			if diff := cmp.Diff(want, p); diff != "" {
 				t.Errorf("publication (-want +got):\n%s", diff)
 			}
-			if got := score(t, store, test.key, topic+":a"); !got.Equal(test.want) {
+			if got := score(t, db, test.key, topic+":a"); !got.Equal(test.want) {
 				t.Errorf("due %v in Redis, want %v", got, test.want)
 			}
 		})
@@ -67,21 +68,21 @@ func TestPublishDue(t *testing.T) {
 }
 
 func TestDelayIsNeverShort(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	for _, delay := range []time.Duration{
 		1, 999, time.Microsecond, 999999, time.Millisecond, time.Millisecond + 1, 1500 * time.Microsecond, anHour, 1<<63 - 1,
 	} {
 		for range 20 {
-			before := redisTime(t, store)
+			before := redisTime(t, db)
 			p := publish(t, pub, notify.Message{Topic: topic, Body: []byte("x"), Delay: delay})
-			after := redisTime(t, store)
+			after := redisTime(t, db)
 			if p.Due.Before(before.Add(delay)) {
 				t.Errorf("delay %v: due %v, %v too early", delay, p.Due, before.Add(delay).Sub(p.Due))
 			}
 			if latest := after.Add(delay).Add(2 * time.Millisecond); p.Due.After(latest) {
 				t.Errorf("delay %v: due %v is later than %v", delay, p.Due, latest)
 			}
-			if got := score(t, store, "schedule:"+topic, topic+":"+p.ID); !got.Equal(p.Due) || p.State != notify.Scheduled {
+			if got := score(t, db, "schedule:"+topic, topic+":"+p.ID); !got.Equal(p.Due) || p.State != notify.Scheduled {
 				t.Errorf("delay %v: %+v, due %v in Redis", delay, p, got)
 			}
 		}
@@ -93,7 +94,7 @@ func TestGeneratedIDsSortByTime(t *testing.T) {
 	last := ""
 	for range 100 {
 		p := publish(t, pub, notify.Message{Topic: topic, Body: []byte("x")})
-		if err := notify.CheckID(p.ID); err != nil || p.ID <= last {
+		if err := store.CheckID(p.ID); err != nil || p.ID <= last {
 			t.Fatalf("id %q after %q (%v)", p.ID, last, err)
 		}
 		last = p.ID
@@ -111,22 +112,22 @@ func TestTimeToLiveCountsFromTheDueTime(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			pub, store := open(t)
+			pub, db := open(t)
 			m := test.m
 			m.Topic, m.ID, m.Body = topic, "a", []byte("x")
 			p := publish(t, pub, m)
-			if got, want := score(t, store, "expiries", topic+":a"), p.Due.Add(m.TTL); !got.Equal(want) {
+			if got, want := score(t, db, "expiries", topic+":a"), p.Due.Add(m.TTL); !got.Equal(want) {
 				t.Errorf("expires %v, want %v", got, want)
 			}
 		})
 	}
 	t.Run("past the year 9999", func(t *testing.T) {
-		pub, store := open(t)
-		m := message("a", notify.MaxDue)
+		pub, db := open(t)
+		m := message("a", store.MaxDue)
 		m.TTL = anHour
 		publish(t, pub, m)
-		if got := score(t, store, "expiries", topic+":a"); !got.Equal(notify.MaxDue) {
-			t.Errorf("expires %v, want %v", got, notify.MaxDue)
+		if got := score(t, db, "expiries", topic+":a"); !got.Equal(store.MaxDue) {
+			t.Errorf("expires %v, want %v", got, store.MaxDue)
 		}
 	})
 }
@@ -157,14 +158,14 @@ func TestRecordIsReadableByPeople(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			pub, store := open(t)
+			pub, db := open(t)
 			m := test.m
 			m.Topic, m.ID = topic, "a"
-			before := redisTime(t, store)
+			before := redisTime(t, db)
 			publish(t, pub, m)
-			after := redisTime(t, store)
+			after := redisTime(t, db)
 
-			raw, err := store.Client().HGet(t.Context(), store.Keys().Messages(), topic+":a").Result()
+			raw, err := db.Client().HGet(t.Context(), db.Keys().Messages(), topic+":a").Result()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -217,7 +218,7 @@ func wantRecord(t *testing.T, pub *notify.Publisher, m notify.Message) {
 }
 
 func TestPublishMany(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	var messages []notify.Message
 	for i := range 1203 {
 		m := notify.Message{Topic: fmt.Sprintf("topic-%d", i%7), ID: fmt.Sprint(i), Body: []byte("x")}
@@ -265,13 +266,13 @@ func TestPublishMany(t *testing.T) {
 			t.Errorf("counts (-want +got), %v:\n%s", err, diff)
 		}
 	}
-	if n := store.Client().HLen(t.Context(), store.Keys().Messages()).Val(); n != 1203-12 {
+	if n := db.Client().HLen(t.Context(), db.Keys().Messages()).Val(); n != 1203-12 {
 		t.Errorf("%d records, want %d", n, 1203-12)
 	}
 }
 
 func TestPublishManyLargeBodies(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	body := make([]byte, notify.DefaultMaxBody)
 	messages := make([]notify.Message, 40) // 10 MiB
 	for i := range messages {
@@ -286,12 +287,12 @@ func TestPublishManyLargeBodies(t *testing.T) {
 	if err != nil || len(page.Messages) != len(messages) {
 		t.Errorf("%d messages, %v; want %d", len(page.Messages), err, len(messages))
 	}
-	store.Client().Del(t.Context(), store.Keys().Messages())
+	db.Client().Del(t.Context(), db.Keys().Messages())
 }
 
 func TestPublishNothing(t *testing.T) {
-	pub, store := open(t)
-	unchanged(t, store, func() {
+	pub, db := open(t)
+	unchanged(t, db, func() {
 		if results := pub.PublishMany(t.Context(), nil); len(results) != 0 {
 			t.Errorf("%d results for no message", len(results))
 		}
@@ -301,9 +302,9 @@ func TestPublishNothing(t *testing.T) {
 func TestIDInUseIsRefused(t *testing.T) {
 	for _, state := range states {
 		t.Run(state.String(), func(t *testing.T) {
-			pub, store := open(t)
-			inState(t, store, message("a", time.Time{}), state)
-			unchanged(t, store, func() {
+			pub, db := open(t)
+			inState(t, db, message("a", time.Time{}), state)
+			unchanged(t, db, func() {
 				again := message("a", future)
 				again.TTL, again.Body = anHour, []byte("another body")
 				if _, err := pub.Publish(t.Context(), again); !errors.Is(err, notify.ErrExists) {
@@ -324,7 +325,7 @@ func TestIDIsOfItsTopic(t *testing.T) {
 }
 
 func TestIDTwiceInOneBatch(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	first, second, other := message("a", future), message("a", time.Time{}), message("b", future)
 	second.TTL = anHour
 	r := pub.PublishMany(t.Context(), []notify.Message{first, second, other})
@@ -333,7 +334,7 @@ func TestIDTwiceInOneBatch(t *testing.T) {
 	}
 	wantRecord(t, pub, first)
 	wantCounts(t, pub, notify.Counts{Scheduled: 2, Published: 2})
-	if left := dump(t, store); left["expiries"] != nil {
+	if left := dump(t, db); left["expiries"] != nil {
 		t.Errorf("what was refused left an expiry: %v", left["expiries"])
 	}
 }
@@ -343,8 +344,8 @@ func TestIDIsFreeAgain(t *testing.T) {
 		name string
 		end  func(*testing.T, *notify.Publisher, *notify.Store)
 	}{
-		{"after the acknowledgement", func(t *testing.T, _ *notify.Publisher, store *notify.Store) {
-			if err := subscribers.NewClaimer(store).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+		{"after the acknowledgement", func(t *testing.T, _ *notify.Publisher, db *notify.Store) {
+			if err := subscribers.NewClaimer(db).Ack(t.Context(), claim(t, db, 1)[0]); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -353,18 +354,18 @@ func TestIDIsFreeAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{"after it was purged", func(t *testing.T, _ *notify.Publisher, store *notify.Store) {
-			bury(t, store, 1)
-			if _, err := subscribers.NewDeadLetters(store).Purge(t.Context(), topic, "a"); err != nil {
+		{"after it was purged", func(t *testing.T, _ *notify.Publisher, db *notify.Store) {
+			bury(t, db, 1)
+			if _, err := subscribers.NewDeadLetters(db).Purge(t.Context(), topic, "a"); err != nil {
 				t.Fatal(err)
 			}
 		}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			pub, store := open(t)
+			pub, db := open(t)
 			publish(t, pub, message("a", time.Time{}))
-			test.end(t, pub, store)
+			test.end(t, pub, db)
 			again := message("a", future)
 			again.Body = []byte("another body")
 			publish(t, pub, again)
@@ -374,7 +375,7 @@ func TestIDIsFreeAgain(t *testing.T) {
 }
 
 func TestConcurrentPublishersGetTheirOwnResult(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	const publishers, each = 64, 40
 	var all sync.WaitGroup
 	for n := range publishers {
@@ -394,13 +395,13 @@ func TestConcurrentPublishersGetTheirOwnResult(t *testing.T) {
 	if err != nil || len(topics) != 3 || topics[0].Scheduled+topics[1].Scheduled+topics[2].Scheduled != publishers*each {
 		t.Errorf("scheduled: %+v, %v; want %d", topics, err, publishers*each)
 	}
-	storetest.Heads(t, store)
+	storetest.Heads(t, db)
 }
 
 func TestOneOfManyPublishersWinsAnID(t *testing.T) {
-	_, store := open(t)
+	_, db := open(t)
 	pubs := []*notify.Publisher{ // as in two processes
-		notify.NewPublisher(store, notify.PublisherOptions{}), notify.NewPublisher(store, notify.PublisherOptions{}),
+		notify.NewPublisher(db, notify.PublisherOptions{}), notify.NewPublisher(db, notify.PublisherOptions{}),
 	}
 	const publishers, ids = 32, 50
 	var mu sync.Mutex
@@ -436,7 +437,7 @@ func TestOneOfManyPublishersWinsAnID(t *testing.T) {
 }
 
 func TestCancelledContextChangesNothing(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	publish(t, pub, message("a", future))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -449,10 +450,10 @@ func TestCancelledContextChangesNothing(t *testing.T) {
 		"list":         func() error { _, err := pub.List(ctx, topic, notify.Scheduled, 1, ""); return err },
 		"topic":        func() error { _, err := pub.Topic(ctx, topic); return err },
 		"topics":       func() error { _, err := pub.Topics(ctx); return err },
-		"check":        func() error { return store.Check(ctx) },
+		"check":        func() error { return db.Check(ctx) },
 	}
 	for name, call := range calls {
-		unchanged(t, store, func() {
+		unchanged(t, db, func() {
 			if err := call(); !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: %v, want context.Canceled", name, err)
 			}
@@ -464,8 +465,8 @@ func TestCancelledContextChangesNothing(t *testing.T) {
 // unknown to who gave up, and repeating the publish is safe.
 func TestContextEndsWhileRedisIsPaused(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	db := storetest.At(t, server.URL(), "")
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	publish(t, pub, message("before", future))
 	signal(t, server, syscall.SIGSTOP)
 	goOn := sync.OnceFunc(func() { signal(t, server, syscall.SIGCONT) })

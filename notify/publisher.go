@@ -30,11 +30,11 @@ type Publisher struct {
 }
 
 // NewPublisher returns a publisher to a store.
-func NewPublisher(store *Store, o PublisherOptions) *Publisher {
+func NewPublisher(db *Store, o PublisherOptions) *Publisher {
 	if o.MaxBody <= 0 {
 		o.MaxBody = DefaultMaxBody
 	}
-	p := &Publisher{store: store, maxBody: o.MaxBody}
+	p := &Publisher{store: db, maxBody: o.MaxBody}
 	p.gather.send = p.send
 	return p
 }
@@ -148,7 +148,7 @@ func (p *Publisher) send(ctx context.Context, batch []*outgoing) {
 	placed, err := p.store.Only().Publish(ctx, messages)
 	for i, out := range batch {
 		if err != nil {
-			out.result = Result{Publication{Topic: out.Topic, ID: out.ID}, fmt.Errorf("publish %s: %w", Member(out.Topic, out.ID), err)}
+			out.result = Result{Publication{Topic: out.Topic, ID: out.ID}, fmt.Errorf("publish %s: %w", store.Member(out.Topic, out.ID), err)}
 		} else {
 			out.result = resultOf(&out.Message, placed[i])
 		}
@@ -158,7 +158,7 @@ func (p *Publisher) send(ctx context.Context, batch []*outgoing) {
 // publish returns the message as the store takes it.
 func (out *outgoing) publish() store.Publish {
 	return store.Publish{
-		Topic: out.Topic, Member: Member(out.Topic, out.ID), Tail: out.tail,
+		Topic: out.Topic, Member: store.Member(out.Topic, out.ID), Tail: out.tail,
 		When: when(out.Delay, out.Due), TTL: out.TTL, Broadcast: out.Broadcast, Restored: restoredOf(&out.Message),
 	}
 }
@@ -190,12 +190,12 @@ func resultOf(m *Message, placed store.Placed) Result {
 // refused returns the error of a message that was refused.
 func (m *Message) refused(why store.Refusal) error {
 	if why == store.TooLate {
-		return Faultf("delay", "delay %v: it ends past the year 9999", m.Delay)
+		return store.Faultf("delay", "delay %v: it ends past the year 9999", m.Delay)
 	}
 	if why == store.IDInUse {
-		return fmt.Errorf("publish %s: %w", Member(m.Topic, m.ID), ErrExists)
+		return fmt.Errorf("publish %s: %w", store.Member(m.Topic, m.ID), ErrExists)
 	}
-	return fmt.Errorf("publish %s: %s", Member(m.Topic, m.ID), foreign[why])
+	return fmt.Errorf("publish %s: %s", store.Member(m.Topic, m.ID), foreign[why])
 }
 
 // foreign says what is foreign where a message has no place.
@@ -287,7 +287,7 @@ func (g *gather) abandon(out *outgoing, cause error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if out.taken {
-		return fmt.Errorf("publish %s: it was sent, the outcome is unknown: %w", Member(out.Topic, out.ID), cause)
+		return fmt.Errorf("publish %s: it was sent, the outcome is unknown: %w", store.Member(out.Topic, out.ID), cause)
 	}
 	for i, other := range g.pending {
 		if other == out {
@@ -295,5 +295,5 @@ func (g *gather) abandon(out *outgoing, cause error) error {
 			break
 		}
 	}
-	return fmt.Errorf("publish %s: %w", Member(out.Topic, out.ID), cause)
+	return fmt.Errorf("publish %s: %w", store.Member(out.Topic, out.ID), cause)
 }

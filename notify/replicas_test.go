@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -30,23 +31,23 @@ func pair(t testing.TB) (master, replica *redisserver.Server) {
 // confirmed returns a store that waits for a replica.
 func confirmed(t testing.TB, url string) *notify.Store {
 	t.Helper()
-	store, err := notify.Open(notify.Config{URL: url, WaitReplicas: 1})
+	db, err := notify.Open(notify.Config{URL: url, WaitReplicas: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
-	return store
+	t.Cleanup(func() { db.Close() })
+	return db
 }
 
 // What is answered the replica has.
 func TestWaitReplicas(t *testing.T) {
 	master, replica := pair(t)
-	store, copied := confirmed(t, master.URL()), storetest.At(t, replica.URL(), "")
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
-	claimer := subscribers.NewClaimer(store)
+	db, copied := confirmed(t, master.URL()), storetest.At(t, replica.URL(), "")
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	claimer := subscribers.NewClaimer(db)
 	there := func(id string) bool {
 		t.Helper()
-		found, err := copied.Client().HExists(t.Context(), copied.Keys().Messages(), notify.Member(topic, id)).Result()
+		found, err := copied.Client().HExists(t.Context(), copied.Keys().Messages(), store.Member(topic, id)).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +56,7 @@ func TestWaitReplicas(t *testing.T) {
 	for i := range 200 {
 		id := fmt.Sprintf("m%d", i)
 		if i == 100 { // a script that is gone is loaded and run again
-			if err := store.Client().ScriptFlush(t.Context()).Err(); err != nil {
+			if err := db.Client().ScriptFlush(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -67,7 +68,7 @@ func TestWaitReplicas(t *testing.T) {
 			if _, err := pub.Cancel(t.Context(), topic, id); err != nil {
 				t.Fatal(err)
 			}
-		} else if err := claimer.Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+		} else if err := claimer.Ack(t.Context(), claim(t, db, 1)[0]); err != nil {
 			t.Fatal(err)
 		}
 		if there(id) {
@@ -85,8 +86,8 @@ func TestWaitReplicas(t *testing.T) {
 // who repeats it, until the replica is back.
 func TestUnreplicated(t *testing.T) {
 	master, replica := pair(t)
-	store := confirmed(t, master.URL())
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	db := confirmed(t, master.URL())
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	publish(t, pub, message("before", future))
 	if err := replica.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -120,22 +121,22 @@ func TestUnreplicated(t *testing.T) {
 // Where Redis is out of memory, what a call that changes nothing found is confirmed, too.
 func TestWaitReplicasOutOfMemory(t *testing.T) {
 	master, _ := pair(t)
-	store := confirmed(t, master.URL())
-	client := store.Client()
+	db := confirmed(t, master.URL())
+	client := db.Client()
 	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	if _, err := pub.Cancel(t.Context(), topic, "none"); !errors.Is(err, notify.ErrNotFound) {
 		t.Errorf("%v, want ErrNotFound", err)
 	}
-	if n, err := client.Exists(t.Context(), store.Keys().Mark()).Result(); err != nil || n != 1 {
+	if n, err := client.Exists(t.Context(), db.Keys().Mark()).Result(); err != nil || n != 1 {
 		t.Errorf("the mark is not written: %d, %v", n, err)
 	}
 }
 
 func TestWaitReplicasOutOfRange(t *testing.T) {
-	for _, n := range []int{-1, notify.MaxWaitReplicas + 1} {
+	for _, n := range []int{-1, store.MaxWaitReplicas + 1} {
 		if _, err := notify.Open(notify.Config{WaitReplicas: n}); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), "0 to 16") {
 			t.Errorf("%d: %v", n, err)
 		}
@@ -144,8 +145,8 @@ func TestWaitReplicasOutOfRange(t *testing.T) {
 
 func BenchmarkPublishReplicated(b *testing.B) {
 	master, _ := pair(b)
-	store := confirmed(b, master.URL())
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	db := confirmed(b, master.URL())
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	body := []byte(strings.Repeat("x", 100))
 	b.Run("single from 16", func(b *testing.B) {
 		var failed atomic.Pointer[error]

@@ -35,29 +35,29 @@ func (m *Message) checkRestore() error {
 	case r == nil:
 		return nil
 	case m.ID == "":
-		return Faultf("restore", "restore: the message has no id; give its own, so that it is not restored twice")
+		return store.Faultf("restore", "restore: the message has no id; give its own, so that it is not restored twice")
 	case m.Delay != 0:
-		return Faultf("delay", "delay %v: what is restored has none; give due, or died if it is dead", m.Delay)
+		return store.Faultf("delay", "delay %v: what is restored has none; give due, or died if it is dead", m.Delay)
 	case r.dead() && !m.Due.IsZero():
-		return Faultf("due", "due: a dead letter has none; give due or restore.died")
+		return store.Faultf("due", "due: a dead letter has none; give due or restore.died")
 	case !r.dead() && m.Due.IsZero():
-		return Faultf("due", "due: it is missing; what is restored has one, or restore.died if it is dead")
-	case r.AttemptsUsed < 0 || r.AttemptsUsed > MostAttempts:
-		return Faultf("restore.attempts_used", "restore.attempts_used %d: use 0 to %d", r.AttemptsUsed, MostAttempts)
+		return store.Faultf("due", "due: it is missing; what is restored has one, or restore.died if it is dead")
+	case r.AttemptsUsed < 0 || r.AttemptsUsed > store.MostAttempts:
+		return store.Faultf("restore.attempts_used", "restore.attempts_used %d: use 0 to %d", r.AttemptsUsed, store.MostAttempts)
 	case r.AttemptsUsed != 0 && m.Broadcast:
-		return Faultf("restore.attempts_used", "restore.attempts_used %d: a broadcast has none; leave it out", r.AttemptsUsed)
+		return store.Faultf("restore.attempts_used", "restore.attempts_used %d: a broadcast has none; leave it out", r.AttemptsUsed)
 	case !r.FirstDue.IsZero() && m.Broadcast:
-		return Faultf("restore.first_due", "restore.first_due: a broadcast has none; leave it out")
+		return store.Faultf("restore.first_due", "restore.first_due: a broadcast has none; leave it out")
 	case !r.FirstDue.IsZero() && r.Published.IsZero():
-		return Faultf("restore.first_due", "restore.first_due: restore.published is missing; give both or neither")
+		return store.Faultf("restore.first_due", "restore.first_due: restore.published is missing; give both or neither")
 	case !r.Expires.IsZero() && m.TTL == 0:
-		return Faultf("restore.expires", "restore.expires: the message has no ttl; give both or neither")
+		return store.Faultf("restore.expires", "restore.expires: the message has no ttl; give both or neither")
 	case !r.Expires.IsZero() && r.dead():
-		return Faultf("restore.expires", "restore.expires: a dead letter does not expire; leave it out")
+		return store.Faultf("restore.expires", "restore.expires: a dead letter does not expire; leave it out")
 	case r.Reason != "" && !r.dead():
-		return Faultf("restore.reason", "restore.reason: it is of a dead letter; give restore.died, too, or leave it out")
+		return store.Faultf("restore.reason", "restore.reason: it is of a dead letter; give restore.died, too, or leave it out")
 	case len(r.Reason) > maxReason || !utf8.ValidString(r.Reason):
-		return Faultf("restore.reason", "restore.reason: use text of at most %d bytes", maxReason)
+		return store.Faultf("restore.reason", "restore.reason: use text of at most %d bytes", maxReason)
 	}
 	return cmp.Or(
 		checkTime("restore.published", r.Published), checkTime("restore.first_due", r.FirstDue),
@@ -67,8 +67,8 @@ func (m *Message) checkRestore() error {
 
 // checkTime reports what is wrong with a time of a field; the zero time is none.
 func checkTime(field string, at time.Time) error {
-	if !at.IsZero() && (at.Before(time.UnixMilli(1)) || at.After(MaxDue)) {
-		return Faultf(field, "%s %s: use a time from 1970 to 9999", field, at.Format(time.RFC3339))
+	if !at.IsZero() && (at.Before(time.UnixMilli(1)) || at.After(store.MaxDue)) {
+		return store.Faultf(field, "%s %s: use a time from 1970 to 9999", field, at.Format(time.RFC3339))
 	}
 	return nil
 }

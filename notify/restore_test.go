@@ -18,15 +18,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // export exports a store, and returns the lines, sorted.
-func export(t testing.TB, store *notify.Store) ([]string, notify.Exported) {
+func export(t testing.TB, db *notify.Store) ([]string, notify.Exported) {
 	t.Helper()
 	var out bytes.Buffer
-	sum, err := notify.NewPublisher(store, notify.PublisherOptions{}).Export(t.Context(), &out, nil)
+	sum, err := notify.NewPublisher(db, notify.PublisherOptions{}).Export(t.Context(), &out, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func export(t testing.TB, store *notify.Store) ([]string, notify.Exported) {
 }
 
 // restore publishes lines of an export.
-func restore(t testing.TB, store *notify.Store, lines []string) []notify.Result {
+func restore(t testing.TB, db *notify.Store, lines []string) []notify.Result {
 	t.Helper()
 	var messages []notify.Message
 	for _, line := range lines {
@@ -52,16 +53,16 @@ func restore(t testing.TB, store *notify.Store, lines []string) []notify.Result 
 		}
 		messages = append(messages, m)
 	}
-	return notify.NewPublisher(store, notify.PublisherOptions{MaxBody: largest}).PublishMany(t.Context(), messages)
+	return notify.NewPublisher(db, notify.PublisherOptions{MaxBody: largest}).PublishMany(t.Context(), messages)
 }
 
 // largest is the size of bodies of which few fill a reply.
 const largest = 512 << 10
 
 // wantRestored restores lines, which must all be taken.
-func wantRestored(t testing.TB, store *notify.Store, lines []string) {
+func wantRestored(t testing.TB, db *notify.Store, lines []string) {
 	t.Helper()
-	for _, r := range restore(t, store, lines) {
+	for _, r := range restore(t, db, lines) {
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -70,9 +71,9 @@ func wantRestored(t testing.TB, store *notify.Store, lines []string) {
 
 // messagesOf is what a store holds of messages: all but counts, and what the
 // carrier has to look at yet, such as the expiries of what is dead.
-func messagesOf(t testing.TB, store *notify.Store) map[string]any {
+func messagesOf(t testing.TB, db *notify.Store) map[string]any {
 	t.Helper()
-	all := dump(t, store)
+	all := dump(t, db)
 	delete(all, "topics")
 	delete(all, "topics-seen")
 	delete(all, "topics-names")
@@ -91,26 +92,26 @@ func messagesOf(t testing.TB, store *notify.Store) map[string]any {
 }
 
 // everyKind publishes messages of every kind, but none that is leased.
-func everyKind(t testing.TB, store *notify.Store) {
+func everyKind(t testing.TB, db *notify.Store) {
 	t.Helper()
-	claimer := subscribers.NewClaimer(store)
+	claimer := subscribers.NewClaimer(db)
 	full := func(topic, id string, due time.Time) notify.Message {
 		return notify.Message{
 			Topic: topic, ID: id, Body: []byte("<body>\n\u2028"), Due: due, TTL: 90 * time.Second, MaxAttempts: 7,
 			ContentType: "text/plain", Headers: map[string]string{"X-B": "<2>", "X-A": "ä"},
 		}
 	}
-	now := redisTime(t, store).Add(-time.Second)
-	storetest.Publish(t, store,
+	now := redisTime(t, db).Add(-time.Second)
+	storetest.Publish(t, db,
 		full("scheduled.full", "a:b~._-", future), notify.Message{Topic: "scheduled", ID: "binary", Body: []byte{0, 0xff, '\n', '{'}, Due: future},
 		full("ready.full", "a", now), notify.Message{Topic: "ready", ID: "past", Body: []byte("x"), Due: past},
 		notify.Message{Topic: "prices", ID: "b", Body: []byte("42"), Broadcast: true, Due: future, Headers: map[string]string{"k": "v"}, ContentType: "a/b"},
 		notify.Message{Topic: "scheduled", ID: "signal", Due: future}, notify.Message{Topic: "prices", ID: "signal", Broadcast: true, Due: future},
-		notify.Message{Topic: "scheduled", ID: "last", Body: []byte("x"), Due: notify.MaxDue, TTL: anHour},
+		notify.Message{Topic: "scheduled", ID: "last", Body: []byte("x"), Due: store.MaxDue, TTL: anHour},
 	)
 	hand := func(m notify.Message, settle func(d subscribers.Delivery) error) {
 		t.Helper()
-		storetest.Publish(t, store, m)
+		storetest.Publish(t, db, m)
 		ds, err := claimer.Claim(t.Context(), m.Topic, 1, time.Minute, 0)
 		if err != nil || len(ds) != 1 {
 			t.Fatal(len(ds), err)
@@ -131,7 +132,7 @@ func everyKind(t testing.TB, store *notify.Store) {
 	hand(notify.Message{Topic: "buried", ID: "b", Body: []byte("x")}, bury)
 	hand(notify.Message{Topic: "buried", ID: "signal"}, bury)
 	hand(notify.Message{Topic: "exhausted", ID: "a", Body: []byte("x"), MaxAttempts: 1}, nack(0, strings.Repeat("ä", 2000)))
-	storetest.Publish(t, store, notify.Message{Topic: "expired", ID: "a", Body: []byte("x"), Due: past, TTL: time.Second})
+	storetest.Publish(t, db, notify.Message{Topic: "expired", ID: "a", Body: []byte("x"), Due: past, TTL: time.Second})
 	if ds, err := claimer.Claim(t.Context(), "expired", 1, time.Minute, 0); err != nil || len(ds) != 0 {
 		t.Fatal(ds, err) // it is buried instead
 	}
@@ -210,14 +211,14 @@ func TestRestoreLarge(t *testing.T) {
 
 // A dead letter that is restored is counted as one that is there, and not as one that died.
 func TestRestoredCounts(t *testing.T) {
-	pub, store := open(t)
-	wantRestored(t, store, []string{
+	pub, db := open(t)
+	wantRestored(t, db, []string{
 		`{"topic":"order.timeout","id":"a","body":"x","restore":{"died":"2020-01-01T00:00:00Z","reason":"r","attempts_used":3}}`,
 		`{"topic":"order.timeout","id":"b","body":"x","restore":{"died":"2020-01-01T00:00:00Z"}}`,
 		`{"topic":"order.timeout","id":"c","body":"x","due":"2199-01-01T00:00:00Z","restore":{}}`,
 	})
 	wantCounts(t, pub, notify.Counts{Scheduled: 1, Dead: 2, Published: 3})
-	if n, err := subscribers.NewDeadLetters(store).RequeueAll(t.Context(), topic, nil); err != nil || n != 2 {
+	if n, err := subscribers.NewDeadLetters(db).RequeueAll(t.Context(), topic, nil); err != nil || n != 2 {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 	wantCounts(t, pub, notify.Counts{Scheduled: 1, Ready: 2, Published: 3})
@@ -225,14 +226,14 @@ func TestRestoredCounts(t *testing.T) {
 
 // The attempts that were used up, and the time at which a message expires, go on where they were.
 func TestRestoredAttempts(t *testing.T) {
-	_, store := open(t)
-	wantRestored(t, store, []string{`{"topic":"order.timeout","id":"a","attempts":3,"ttl":"1h","due":"2001-01-01T00:00:00Z","body":"x",` +
+	_, db := open(t)
+	wantRestored(t, db, []string{`{"topic":"order.timeout","id":"a","attempts":3,"ttl":"1h","due":"2001-01-01T00:00:00Z","body":"x",` +
 		`"restore":{"published":"2000-01-01T00:00:00Z","attempts_used":2,"expires":"2198-01-01T00:00:00Z"}}`})
-	d := claim(t, store, 1)[0]
+	d := claim(t, db, 1)[0]
 	if d.Attempt != 3 || d.Published.UTC().Year() != 2000 || d.Due.UTC().Year() != 2001 || d.TTL != anHour {
 		t.Errorf("got %+v", d)
 	}
-	outcome, err := subscribers.NewClaimer(store).Nack(t.Context(), d, 0, "again")
+	outcome, err := subscribers.NewClaimer(db).Nack(t.Context(), d, 0, "again")
 	if err != nil || outcome.State != notify.Dead {
 		t.Errorf("it is %v, %v; want it to be out of attempts", outcome.State, err)
 	}
@@ -277,16 +278,16 @@ func TestExportDamages(t *testing.T) {
 	publish(t, pub, message("lost", future))
 	publish(t, pub, message("unreadable", future))
 	publish(t, pub, message("never", future))
-	client.ZRem(ctx, keys.Schedule(topic), notify.Member(topic, "lost"))
-	client.ZAdd(ctx, keys.Schedule(topic), redis.Z{Score: 1e300, Member: notify.Member(topic, "never")})
-	client.HSet(ctx, keys.Messages(), notify.Member(topic, "unreadable"), "no record")
-	client.HSet(ctx, keys.Messages(), "no topic", "x", "a b:c", "x", "a:b c", "x", notify.Member(topic, "empty"), "")
+	client.ZRem(ctx, keys.Schedule(topic), store.Member(topic, "lost"))
+	client.ZAdd(ctx, keys.Schedule(topic), redis.Z{Score: 1e300, Member: store.Member(topic, "never")})
+	client.HSet(ctx, keys.Messages(), store.Member(topic, "unreadable"), "no record")
+	client.HSet(ctx, keys.Messages(), "no topic", "x", "a b:c", "x", "a:b c", "x", store.Member(topic, "empty"), "")
 	for _, paused := range []string{"b", "a.c"} {
 		if err := pub.Pause(ctx, paused); err != nil {
 			t.Fatal(err)
 		}
 	}
-	client.HSet(ctx, keys.Attempts(), notify.Member(topic, "never"), "foreign")
+	client.HSet(ctx, keys.Attempts(), store.Member(topic, "never"), "foreign")
 	client.Set(ctx, keys.Deaths(), "foreign", 0)
 	lines, sum := export(t, from)
 	want := notify.Exported{Scheduled: 1, Ready: 1, Dead: 1, Unplaced: 1, LeftOut: 4, Paused: []string{"a.c", "b"}}
@@ -308,15 +309,15 @@ func TestExportDamages(t *testing.T) {
 
 // A message that moves from place to place meanwhile is exported all the same.
 func TestExportWhileMessagesMove(t *testing.T) {
-	_, store := open(t)
+	_, db := open(t)
 	messages := make([]notify.Message, 3000)
 	for i := range messages {
 		messages[i] = message(fmt.Sprint(i), past)
 	}
-	storetest.Publish(t, store, messages...)
-	stop := storetest.Run(t, func(ctx context.Context) error { return shuffle(ctx, store) })
+	storetest.Publish(t, db, messages...)
+	stop := storetest.Run(t, func(ctx context.Context) error { return shuffle(ctx, db) })
 	for range 5 {
-		lines, _ := export(t, store)
+		lines, _ := export(t, db)
 		ids := make(map[string]bool)
 		for _, line := range lines {
 			m, err := notify.ParseExported([]byte(line))
@@ -333,8 +334,8 @@ func TestExportWhileMessagesMove(t *testing.T) {
 }
 
 // shuffle moves messages of the topic until ctx ends: into hands, back to ready, to the schedule, and to the dead letters and back.
-func shuffle(ctx context.Context, store *notify.Store) error {
-	claimer, pub, dead := subscribers.NewClaimer(store), notify.NewPublisher(store, notify.PublisherOptions{}), subscribers.NewDeadLetters(store)
+func shuffle(ctx context.Context, db *notify.Store) error {
+	claimer, pub, dead := subscribers.NewClaimer(db), notify.NewPublisher(db, notify.PublisherOptions{}), subscribers.NewDeadLetters(db)
 	for i := 0; ctx.Err() == nil; i++ {
 		ds, err := claimer.Claim(ctx, topic, 50, time.Hour, 0)
 		if err != nil {
@@ -355,7 +356,7 @@ func shuffle(ctx context.Context, store *notify.Store) error {
 
 // Lines that nobody exported change nothing, and the error names the field.
 func TestBadRestore(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	base := `"topic":"order.timeout","body":"x"`
 	due := `,"id":"a","due":"2199-01-01T00:00:00Z"`
 	died := `,"id":"a","restore":{"died":"2020-01-01T00:00:00Z"`
@@ -384,7 +385,7 @@ func TestBadRestore(t *testing.T) {
 		{`,"id":"a","restore":{"died":"9999-12-31T23:59:59-10:00"}`, "restore.died"},
 		{`,"id":"a","restore":{"died":"0000-01-01T00:00:00Z"}`, "restore.died"},
 	} {
-		unchanged(t, store, func() {
+		unchanged(t, db, func() {
 			m, err := notify.ParseExported([]byte("{" + base + test.rest + "}"))
 			if err == nil {
 				_, err = pub.Publish(t.Context(), m)
@@ -398,10 +399,10 @@ func TestBadRestore(t *testing.T) {
 
 // Where the dead letters of a topic are foreign its dead letters are refused, and all else of a batch is restored.
 func TestRestoreBesideForeignDeadLetters(t *testing.T) {
-	pub, store := open(t)
-	store.Client().Set(t.Context(), store.Keys().Dead("bad"), "foreign", 0)
+	pub, db := open(t)
+	db.Client().Set(t.Context(), db.Keys().Dead("bad"), "foreign", 0)
 	line := `{"topic":"%s","id":"a","body":"x","restore":{"died":"2020-01-01T00:00:00Z","attempts_used":3}}`
-	results := restore(t, store, []string{fmt.Sprintf(line, "bad"), fmt.Sprintf(line, topic)})
+	results := restore(t, db, []string{fmt.Sprintf(line, "bad"), fmt.Sprintf(line, topic)})
 	if err := results[0].Err; err == nil || !strings.Contains(err.Error(), "dead letters of the topic are foreign") {
 		t.Errorf("got %v", err)
 	}
@@ -415,7 +416,7 @@ func TestRestoreBesideForeignDeadLetters(t *testing.T) {
 
 // An export ends with its context, and with who reads it.
 func TestExportIsCut(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	publish(t, pub, message("a", future))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -427,7 +428,7 @@ func TestExportIsCut(t *testing.T) {
 	if _, err := pub.Export(t.Context(), in, nil); err == nil || !strings.Contains(err.Error(), "disk full") {
 		t.Errorf("got %v", err)
 	}
-	unchanged(t, store, func() { _, _ = pub.Export(t.Context(), io.Discard, nil) })
+	unchanged(t, db, func() { _, _ = pub.Export(t.Context(), io.Discard, nil) })
 }
 
 // A line that can be published is, once it is exported, what restores it.

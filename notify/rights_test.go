@@ -30,7 +30,7 @@ func newAccount(t *testing.T, without ...string) *account {
 	server := storetest.Server(t)
 	a := &account{t: t, root: storetest.At(t, server.URL(), ""), url: strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1)}
 	a.set("on", ">secret")
-	a.set(strings.Fields(notify.Rights(notify.DefaultPrefix))...)
+	a.set(strings.Fields(store.Rights(notify.DefaultPrefix))...)
 	a.set(without...)
 	a.store = storetest.At(t, a.url, "")
 	return a
@@ -63,14 +63,14 @@ func (a *account) called(command string) int {
 // give gives all rights.
 func (a *account) give() {
 	a.t.Helper()
-	a.set(strings.Fields(notify.Rights(notify.DefaultPrefix))...)
+	a.set(strings.Fields(store.Rights(notify.DefaultPrefix))...)
 }
 
 // wantRefused checks that an error tells of a right that was missed before anything was sent, and of the remedy.
 func wantRefused(t *testing.T, err error, fault, remedy string) {
 	t.Helper()
-	var missing *notify.RightsError
-	if !errors.As(err, &missing) || !notify.Refused(err) || !notify.Away(err) || notify.Untouched(err) {
+	var missing *store.RightsError
+	if !errors.As(err, &missing) || !store.Refused(err) || !notify.Retryable(err) || store.NotExecuted(err) {
 		t.Fatalf("%v; want a RightsError", err)
 	}
 	if !strings.HasPrefix(missing.Fault, fault) || !strings.HasPrefix(missing.Remedy, remedy) || !strings.HasSuffix(err.Error(), missing.Remedy) {
@@ -180,7 +180,7 @@ func TestRightTakenAwayFromWhatRunsNoScript(t *testing.T) {
 	}{
 		{"pttl", func() error { return errOf(a.store.Only().Carrier(t.Context())) }},
 		{"get", func() error {
-			return errOf(a.store.Of(topic).Extended(t.Context(), store.Lease{Member: notify.Member(topic, "a")}))
+			return errOf(a.store.Of(topic).Extended(t.Context(), store.Lease{Member: store.Member(topic, "a")}))
 		}},
 	} {
 		a.set("-" + test.right)
@@ -205,7 +205,7 @@ func TestRightTakenAwayWhileRedisEvicts(t *testing.T) {
 	var err error
 	storetest.Eventually(t, "the right is there again", func() bool {
 		err = claimer.Ack(t.Context(), d)
-		return !notify.Refused(err)
+		return !store.Refused(err)
 	})
 	if err != nil {
 		t.Errorf("acknowledge: %v", err)
@@ -246,7 +246,7 @@ func TestRightsAreLookedForSeldom(t *testing.T) {
 	for range 50 {
 		all.Go(func() {
 			for range 20 {
-				if err := storeSends(); !notify.Refused(err) {
+				if err := storeSends(); !store.Refused(err) {
 					t.Errorf("%v; want a RightsError", err)
 				}
 			}
@@ -324,10 +324,10 @@ func TestRefused(t *testing.T) {
 		"LOADING Redis is loading the dataset in memory":                          false,
 		"ERR a member says: The user executing the script can't run this command": false,
 	} {
-		if err := fmt.Errorf("x: %w", refusal(text)); notify.Refused(err) != want || notify.Away(err) != (want || strings.HasPrefix(text, "LOADING")) {
-			t.Errorf("%s: refused %v, away %v", text, notify.Refused(err), notify.Away(err))
+		if err := fmt.Errorf("x: %w", refusal(text)); store.Refused(err) != want || notify.Retryable(err) != (want || strings.HasPrefix(text, "LOADING")) {
+			t.Errorf("%s: refused %v, away %v", text, store.Refused(err), notify.Retryable(err))
 		}
-		if notify.Refused(errors.New(text)) {
+		if store.Refused(errors.New(text)) {
 			t.Errorf("%s: it is not Redis who says that", text)
 		}
 	}

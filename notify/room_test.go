@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -20,12 +21,12 @@ import (
 func small(t *testing.T) (*notify.Publisher, *notify.Store) {
 	t.Helper()
 	server := storetest.Server(t, "--maxmemory", "40mb", "--maxmemory-policy", "noeviction")
-	store, err := notify.Open(notify.Config{URL: server.URL(), MemoryShare: 50})
+	db, err := notify.Open(notify.Config{URL: server.URL(), MemoryShare: 50})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
-	return notify.NewPublisher(store, notify.PublisherOptions{}), store
+	t.Cleanup(func() { db.Close() })
+	return notify.NewPublisher(db, notify.PublisherOptions{}), db
 }
 
 // large returns a message of 100 KB.
@@ -36,9 +37,9 @@ func large(id string, due time.Time) notify.Message {
 }
 
 // memory returns how full a store's Redis is.
-func memory(t *testing.T, store *notify.Store) notify.Memory {
+func memory(t *testing.T, db *notify.Store) store.Memory {
 	t.Helper()
-	m, err := store.Memory(t.Context())
+	m, err := db.Memory(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,24 +67,24 @@ func fillUp(t *testing.T, pub *notify.Publisher, due time.Time) (ids []string) {
 // wantFull checks that an error is that of the share, and not of Redis itself.
 func wantFull(t *testing.T, err error) {
 	t.Helper()
-	if !errors.Is(err, notify.ErrFull) || !strings.Contains(err.Error(), "50% are for messages") || notify.Away(err) {
+	if !errors.Is(err, notify.ErrFull) || !strings.Contains(err.Error(), "50% are for messages") || notify.Retryable(err) {
 		t.Errorf("got %v, want an ErrFull that tells of the share", err)
 	}
 }
 
 // Every way to publish is refused at the share, as a whole, and everything else goes on; when there is room again, so do publishes.
 func TestFull(t *testing.T) {
-	pub, store := small(t)
+	pub, db := small(t)
 	broadcast := announcement("sent", future)
 	for _, m := range []notify.Message{message("acked", past), message("buried", past), message("released", past), message("cancelled", future), message("moved", future), broadcast} {
 		publish(t, pub, m)
 	}
 	ids := fillUp(t, pub, future)
-	if m := memory(t, store); m.Max != 40<<20 || m.Limit != 20<<20 || m.Used < m.Limit-m.Max/20 || m.Used > m.Limit+m.Max/4 { // the call's buffer counted, too
+	if m := memory(t, db); m.Max != 40<<20 || m.Limit != 20<<20 || m.Used < m.Limit-m.Max/20 || m.Used > m.Limit+m.Max/4 { // the call's buffer counted, too
 		t.Errorf("it was full at %+v", m)
 	}
 
-	unchanged(t, store, func() {
+	unchanged(t, db, func() {
 		many := make([]notify.Message, 1200) // three calls
 		for i := range many {
 			many[i] = message(fmt.Sprint(i), []time.Time{past, future}[i%2])
@@ -104,7 +105,7 @@ func TestFull(t *testing.T) {
 		callers.Wait()
 	})
 
-	goesOn(t, pub, store)
+	goesOn(t, pub, db)
 	for _, id := range ids[:len(ids)/2] {
 		if _, err := pub.Cancel(t.Context(), topic, id); err != nil {
 			t.Fatal(err)
@@ -114,14 +115,14 @@ func TestFull(t *testing.T) {
 }
 
 // goesOn checks that all but publishing works in a Redis that is full.
-func goesOn(t *testing.T, pub *notify.Publisher, store *notify.Store) {
+func goesOn(t *testing.T, pub *notify.Publisher, db *notify.Store) {
 	t.Helper()
-	c, err := carrier.New(store, carrier.Options{})
+	c, err := carrier.New(db, carrier.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	claimer := subscribers.NewClaimer(store)
+	claimer := subscribers.NewClaimer(db)
 	for _, settle := range []func(context.Context, subscribers.Delivery) error{
 		claimer.Ack,
 		func(ctx context.Context, d subscribers.Delivery) error {
@@ -133,7 +134,7 @@ func goesOn(t *testing.T, pub *notify.Publisher, store *notify.Store) {
 			return err
 		},
 	} {
-		if err := settle(t.Context(), claim(t, store, 1)[0]); err != nil {
+		if err := settle(t.Context(), claim(t, db, 1)[0]); err != nil {
 			t.Error(err)
 		}
 	}
@@ -152,21 +153,21 @@ func goesOn(t *testing.T, pub *notify.Publisher, store *notify.Store) {
 	if c := counts(t, pub); c.Dead != 1 || c.Acked != 1 {
 		t.Errorf("got %+v", c)
 	}
-	if n, err := subscribers.NewDeadLetters(store).RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
+	if n, err := subscribers.NewDeadLetters(db).RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 }
 
 // Where publishes were refused they go on only when some room is there, so that it does not change with every message.
 func TestFullUntilThereIsRoom(t *testing.T) {
-	pub, store := small(t)
+	pub, db := small(t)
 	ids := fillUp(t, pub, future)
 	for len(ids) > 0 {
 		if _, err := pub.Cancel(t.Context(), topic, ids[0]); err != nil {
 			t.Fatal(err)
 		}
 		ids = ids[1:]
-		before := memory(t, store)
+		before := memory(t, db)
 		_, err := pub.Publish(t.Context(), message("next", future))
 		if err == nil {
 			if before.Used > before.Limit*99/100 {
@@ -182,9 +183,9 @@ func TestFullUntilThereIsRoom(t *testing.T) {
 
 // A publisher that has the whole of the memory is refused by Redis alone, and a share is of who has it.
 func TestWholeShare(t *testing.T) {
-	pub, store := small(t)
+	pub, db := small(t)
 	fillUp(t, pub, future)
-	all, err := notify.Open(notify.Config{URL: store.Where(), MemoryShare: 100})
+	all, err := notify.Open(notify.Config{URL: db.Where(), MemoryShare: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +200,7 @@ func TestWholeShare(t *testing.T) {
 
 // However fast it is filled, some calls' bodies at the most are above the share.
 func TestFilledFast(t *testing.T) {
-	pub, store := small(t)
+	pub, db := small(t)
 	var callers sync.WaitGroup
 	for i := range 4 {
 		callers.Go(func() {
@@ -216,7 +217,7 @@ func TestFilledFast(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if m := memory(t, store); m.Used < m.Limit-m.Max/4 || m.Used > m.Limit+m.Max/4 { // the buffers of the calls counted, too
+	if m := memory(t, db); m.Used < m.Limit-m.Max/4 || m.Used > m.Limit+m.Max/4 { // the buffers of the calls counted, too
 		t.Errorf("it is full at %+v", m)
 	}
 }
@@ -224,16 +225,16 @@ func TestFilledFast(t *testing.T) {
 // A Redis without a limit takes everything, and a limit that it is given is noticed.
 func TestLimitIsSet(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory-policy", "noeviction")
-	store := storetest.At(t, server.URL(), "")
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	db := storetest.At(t, server.URL(), "")
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	for i := range 100 {
 		publish(t, pub, large(fmt.Sprint(i), future))
 	}
-	m := memory(t, store)
+	m := memory(t, db)
 	if m.Max != 0 || m.Limit != 0 || m.Used <= 0 {
 		t.Errorf("got %+v", m)
 	}
-	do(t, store, []any{"CONFIG", "SET", "maxmemory", m.Used * 100 / 95}) // so that more than 90 % are in use
+	do(t, db, []any{"CONFIG", "SET", "maxmemory", m.Used * 100 / 95}) // so that more than 90 % are in use
 	var err error
 	storetest.Eventually(t, "it is noticed", func() bool {
 		_, err = pub.Publish(t.Context(), message(notify.NewID(), future))
@@ -247,17 +248,17 @@ func TestLimitIsSet(t *testing.T) {
 // Redis is told to evict messages while publishers work: they are refused within a second, whatever their share is, all else goes on, and
 // so do they when that is mended.
 func TestPolicyIsChanged(t *testing.T) {
-	for _, share := range []int{notify.DefaultMemoryShare, 100} {
+	for _, share := range []int{store.DefaultMemoryShare, 100} {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
 			server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
-			store, err := notify.Open(notify.Config{URL: server.URL(), MemoryShare: share})
+			db, err := notify.Open(notify.Config{URL: server.URL(), MemoryShare: share})
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { store.Close() })
-			pub := notify.NewPublisher(store, notify.PublisherOptions{})
+			t.Cleanup(func() { db.Close() })
+			pub := notify.NewPublisher(db, notify.PublisherOptions{})
 			publish(t, pub, message("a", past))
-			do(t, store, []any{"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"})
+			do(t, db, []any{"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"})
 			storetest.Eventually(t, "publishes are refused", func() bool {
 				_, err = pub.Publish(t.Context(), message(notify.NewID(), future))
 				return err != nil
@@ -265,18 +266,18 @@ func TestPolicyIsChanged(t *testing.T) {
 			if !errors.Is(err, notify.ErrUnfit) || !strings.Contains(err.Error(), "allkeys-lru") || !strings.Contains(err.Error(), "CONFIG SET maxmemory-policy noeviction") {
 				t.Errorf("refused with %v", err)
 			}
-			unchanged(t, store, func() {
+			unchanged(t, db, func() {
 				if _, err := pub.Publish(t.Context(), message("b", past)); !errors.Is(err, notify.ErrUnfit) {
 					t.Errorf("the next one: %v", err)
 				}
 			})
-			if !memory(t, store).Evicts {
+			if !memory(t, db).Evicts {
 				t.Error("what it tells of its memory is that it evicts nothing")
 			}
-			if err := subscribers.NewClaimer(store).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+			if err := subscribers.NewClaimer(db).Ack(t.Context(), claim(t, db, 1)[0]); err != nil {
 				t.Error(err)
 			}
-			do(t, store, []any{"CONFIG", "SET", "maxmemory-policy", "noeviction"})
+			do(t, db, []any{"CONFIG", "SET", "maxmemory-policy", "noeviction"})
 			publish(t, pub, message("c", past))
 		})
 	}
@@ -284,10 +285,10 @@ func TestPolicyIsChanged(t *testing.T) {
 
 // What was measured before the clock was set back holds no longer than else.
 func TestRoomIsMeasuredAgainWhenTheClockIsSetBack(t *testing.T) {
-	pub, store := small(t)
+	pub, db := small(t)
 	fillUp(t, pub, future)
 	measured := time.Now().Add(time.Hour).UnixMilli()
-	do(t, store, []any{"SET", store.Keys().Room(50), measured})
+	do(t, db, []any{"SET", db.Keys().Room(50), measured})
 	var err error
 	for i := 0; err == nil; i++ { // some may fit, since the buffer of a call that was refused is free
 		_, err = pub.Publish(t.Context(), large(fmt.Sprint(i), future))

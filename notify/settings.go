@@ -25,17 +25,14 @@ type TopicSettings = store.TopicSettings
 // DefaultSettings hold where nothing else is set.
 var DefaultSettings = store.DefaultSettings
 
-// ErrSettings is the error of settings in Redis that cannot be read.
-var ErrSettings = store.ErrSettings
-
 // AllTopics stands for all topics that have no settings of their own, where
 // settings are looked at and set.
-const AllTopics = "*"
+const AllTopics = store.AllTopics
 
 // Settings returns what holds for a topic, or for AllTopics. A topic need not
 // have been used. Errors: ErrInvalid, ErrSettings, or that of the connection.
 func (p *Publisher) Settings(ctx context.Context, topic string) (TopicSettings, error) {
-	if err := checkSettable(topic); err != nil {
+	if err := store.CheckTopicOrAll(topic); err != nil {
 		return TopicSettings{}, err
 	}
 	got, err := p.settings(ctx, topic)
@@ -56,7 +53,7 @@ func (p *Publisher) settings(ctx context.Context, topic string) (TopicSettings, 
 // They stay when the topic is forgotten otherwise. Errors: a joined Fault for each
 // one that is out of range, with which nothing is changed, or that of the connection.
 func (p *Publisher) Set(ctx context.Context, topic string, c SettingsChange) (TopicSettings, error) {
-	if err := checkSettable(topic); err != nil {
+	if err := store.CheckTopicOrAll(topic); err != nil {
 		return TopicSettings{}, err
 	}
 	got, err := p.set(ctx, topic, c)
@@ -71,13 +68,6 @@ func (p *Publisher) set(ctx context.Context, topic string, c SettingsChange) (To
 		return p.store.SetForAll(ctx, c, false)
 	}
 	return p.store.Of(topic).Set(ctx, topic, c, false)
-}
-
-func checkSettable(topic string) error {
-	if topic == AllTopics {
-		return nil
-	}
-	return CheckTopic(topic)
 }
 
 // Pause has nothing of a topic handed out until Resume: claims get nothing, and
@@ -96,7 +86,7 @@ func (p *Publisher) Resume(ctx context.Context, topic string) error {
 }
 
 func (p *Publisher) setPaused(ctx context.Context, verb, topic string, paused bool) error {
-	if err := CheckTopic(topic); err != nil {
+	if err := store.CheckTopic(topic); err != nil {
 		return err
 	}
 	if _, err := p.store.Of(topic).Set(ctx, topic, SettingsChange{Paused: &paused}, false); err != nil {

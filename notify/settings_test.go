@@ -123,13 +123,13 @@ func TestForeignSettings(t *testing.T) {
 		" paused=1x", " attempts=1.5", " backoff_min=99999999999999999999 backoff_max=99999999999999999999", "=", " =",
 		" " + strings.Repeat("a", 1<<16),
 	} {
-		pub, store := open(t)
-		do(t, store, []any{"HSET", store.Keys().Topics(), topic + ":settings", text})
-		if _, err := pub.Settings(t.Context(), topic); !errors.Is(err, notify.ErrSettings) {
+		pub, db := open(t)
+		do(t, db, []any{"HSET", db.Keys().Topics(), topic + ":settings", text})
+		if _, err := pub.Settings(t.Context(), topic); !errors.Is(err, store.ErrSettings) {
 			t.Errorf("%.20q: %v", text, err)
 		}
 		publish(t, pub, message("a", time.Time{}))
-		claimer := subscribers.NewClaimer(store)
+		claimer := subscribers.NewClaimer(db)
 		ds, err := claimer.Claim(t.Context(), topic, 1, 0, 0)
 		if err != nil || len(ds) != 1 || ds[0].Lease != notify.DefaultSettings.Lease {
 			t.Fatalf("%.20q: claimed %+v, %v", text, ds, err)
@@ -142,14 +142,14 @@ func TestForeignSettings(t *testing.T) {
 			t.Errorf("%.20q: %+v", text, got)
 		}
 	}
-	pub, store := open(t)
-	do(t, store, []any{"HSET", store.Keys().Topics(), "*:settings", " paused=1 lease=x"})
+	pub, db := open(t)
+	do(t, db, []any{"HSET", db.Keys().Topics(), "*:settings", " paused=1 lease=x"})
 	pause(t, pub) // a change is made, whatever stands for all topics
 	resume(t, pub)
 	if got := set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(3)}); got.Paused || got.Lease != notify.DefaultSettings.Lease {
 		t.Errorf("set for all: %+v", got)
 	}
-	do(t, store, []any{"DEL", store.Keys().Topics()}, []any{"SET", store.Keys().Topics(), "x"})
+	do(t, db, []any{"DEL", db.Keys().Topics()}, []any{"SET", db.Keys().Topics(), "x"})
 	if _, err := pub.Settings(t.Context(), topic); err == nil || !strings.Contains(err.Error(), "foreign") {
 		t.Errorf("a foreign key: %v", err)
 	}
@@ -160,10 +160,10 @@ func TestForeignSettings(t *testing.T) {
 
 // A topic that was never used may have settings, and is known then.
 func TestSettingsOfAnUnusedTopic(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	names := func() []string {
 		t.Helper()
-		all, err := store.Client().ZRange(t.Context(), store.Keys().TopicNames(), 0, -1).Result()
+		all, err := db.Client().ZRange(t.Context(), db.Keys().TopicNames(), 0, -1).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,9 +182,9 @@ func TestSettingsOfAnUnusedTopic(t *testing.T) {
 
 // What is missing is filled in; what is there stays.
 func TestFillSettings(t *testing.T) {
-	_, store := open(t)
-	storetest.Set(t, store, notify.AllTopics, notify.SettingsChange{Attempts: new(3)})
-	got, err := store.SetForAll(t.Context(), notify.SettingsChange{Attempts: new(9), Lease: new(time.Minute)}, true)
+	_, db := open(t)
+	storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{Attempts: new(3)})
+	got, err := db.SetForAll(t.Context(), notify.SettingsChange{Attempts: new(9), Lease: new(time.Minute)}, true)
 	if err != nil || got.Attempts != 3 || got.Lease != time.Minute {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -193,14 +193,14 @@ func TestFillSettings(t *testing.T) {
 // A wait by the settings is random, and its bound doubles with each attempt.
 func TestBackoffOfATopic(t *testing.T) {
 	const least, most = 10 * time.Second, 30 * time.Second
-	pub, store := open(t)
+	pub, db := open(t)
 	set(t, pub, topic, notify.SettingsChange{BackoffMin: new(least), BackoffMax: new(most), Attempts: new(100)})
-	claimer := subscribers.NewClaimer(store)
+	claimer := subscribers.NewClaimer(db)
 	publish(t, pub, message("a", time.Time{}))
 	var longest, shortest time.Duration = 0, most
 	for attempt := 1; attempt <= 40; attempt++ {
-		d := claim(t, store, 1)[0]
-		before, err := store.Client().Time(t.Context()).Result()
+		d := claim(t, db, 1)[0]
+		before, err := db.Client().Time(t.Context()).Result()
 		if err != nil {
 			t.Fatal(err)
 		}

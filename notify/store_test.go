@@ -21,6 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -41,16 +42,16 @@ func TestCheck(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			server := storetest.Server(t, test.args...)
-			store := storetest.At(t, server.URL(), "")
+			db := storetest.At(t, server.URL(), "")
 			if test.unfit == "" {
-				if err := store.Check(t.Context()); err != nil {
+				if err := db.Check(t.Context()); err != nil {
 					t.Error(err)
 				}
 				return
 			}
-			wantUnfit(t, store, server.Addr(), test.unfit)
-			store.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction")
-			if err := store.Check(t.Context()); err != nil {
+			wantUnfit(t, db, server.Addr(), test.unfit)
+			db.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction")
+			if err := db.Check(t.Context()); err != nil {
 				t.Errorf("after it was put right: %v", err)
 			}
 		})
@@ -58,10 +59,10 @@ func TestCheck(t *testing.T) {
 }
 
 // wantUnfit checks that a Redis is refused, also by the first call that uses it, which changes nothing.
-func wantUnfit(t *testing.T, store *notify.Store, says ...string) {
+func wantUnfit(t *testing.T, db *notify.Store, says ...string) {
 	t.Helper()
-	_, err := notify.NewPublisher(store, notify.PublisherOptions{}).Publish(t.Context(), message("a", future))
-	for _, err := range []error{err, store.Check(t.Context())} {
+	_, err := notify.NewPublisher(db, notify.PublisherOptions{}).Publish(t.Context(), message("a", future))
+	for _, err := range []error{err, db.Check(t.Context())} {
 		if !errors.Is(err, notify.ErrUnfit) {
 			t.Fatalf("%v; want ErrUnfit", err)
 		}
@@ -92,12 +93,12 @@ func TestCheckVersion(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.version, func(t *testing.T) {
 			addr := answerInfo(t, "# Server\r\nredis_version:"+test.version+"\r\n# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n")
-			store := storetest.At(t, "redis://"+addr, "")
+			db := storetest.At(t, "redis://"+addr, "")
 			if !test.fit {
-				wantUnfit(t, store, addr, test.version, "7.0")
+				wantUnfit(t, db, addr, test.version, "7.0")
 				return
 			}
-			if err := store.Check(t.Context()); err != nil {
+			if err := db.Check(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -131,7 +132,7 @@ func answerInfo(t *testing.T, info string) (addr string) {
 					case "info":
 						fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(info), info)
 					case "evalsha":
-						fmt.Fprintf(conn, "$4\r\n%d ID\r\n", notify.Format)
+						fmt.Fprintf(conn, "$4\r\n%d ID\r\n", store.Format)
 					}
 				}
 			})
@@ -160,20 +161,20 @@ func TestWrongPassword(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			store, err := notify.Open(test.config)
+			db, err := notify.Open(test.config)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer store.Close()
-			_, err = notify.NewPublisher(store, notify.PublisherOptions{}).Publish(t.Context(), notify.Message{Topic: topic, Body: []byte("x")})
+			defer db.Close()
+			_, err = notify.NewPublisher(db, notify.PublisherOptions{}).Publish(t.Context(), notify.Message{Topic: topic, Body: []byte("x")})
 			switch {
 			case test.ok && err != nil:
 				t.Error(err)
 			case !test.ok && (err == nil || !strings.Contains(err.Error(), server.Addr()) || strings.Contains(err.Error(), "secret")):
 				t.Errorf("%v; want an error that names %s and not the password", err, server.Addr())
 			}
-			if strings.Contains(store.Where(), "secret") {
-				t.Errorf("the address shows the password: %s", store.Where())
+			if strings.Contains(db.Where(), "secret") {
+				t.Errorf("the address shows the password: %s", db.Where())
 			}
 		})
 	}
@@ -181,16 +182,16 @@ func TestWrongPassword(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	addr := "127.0.0.1:" + strconv.Itoa(storetest.Port(t))
-	store := storetest.At(t, "redis://user:secret@"+addr, "")
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	db := storetest.At(t, "redis://user:secret@"+addr, "")
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	_, errPublish := pub.Publish(t.Context(), message("a", future))
 	_, errCancel := pub.Cancel(t.Context(), topic, "a")
 	_, errTopics := pub.Topics(t.Context())
-	for _, err := range []error{errPublish, errCancel, errTopics, store.Check(t.Context())} {
+	for _, err := range []error{errPublish, errCancel, errTopics, db.Check(t.Context())} {
 		if err == nil || !strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v; want an error that names %s and not the password", err, addr)
 		}
-		if !notify.Untouched(err) || !notify.Away(err) {
+		if !store.NotExecuted(err) || !notify.Retryable(err) {
 			t.Errorf("%v is not told as one of a Redis that is away", err)
 		}
 	}
@@ -199,25 +200,25 @@ func TestUnreachable(t *testing.T) {
 func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "redis.sock")
 	storetest.Server(t, "--unixsocket", path)
-	store := storetest.At(t, "unix://"+path, "")
-	publish(t, notify.NewPublisher(store, notify.PublisherOptions{}), message("a", future))
+	db := storetest.At(t, "unix://"+path, "")
+	publish(t, notify.NewPublisher(db, notify.PublisherOptions{}), message("a", future))
 }
 
 // A publish that finds the memory full is refused as a whole; what takes away
 // or moves still works.
 func TestOutOfMemory(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	db := storetest.At(t, server.URL(), "")
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	for _, id := range []string{"cancel", "reschedule"} {
 		publish(t, pub, message(id, future))
 	}
 	publish(t, pub, message("ack", past))
-	if err := store.Client().ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+	if err := db.Client().ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
 
-	unchanged(t, store, func() {
+	unchanged(t, db, func() {
 		var many []notify.Message
 		for i := range 30 {
 			m := full(fmt.Sprint(i))
@@ -237,7 +238,7 @@ func TestOutOfMemory(t *testing.T) {
 	if _, err := pub.Reschedule(t.Context(), topic, "reschedule", anHour, time.Time{}); err != nil {
 		t.Error(err)
 	}
-	if err := subscribers.NewClaimer(store).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+	if err := subscribers.NewClaimer(db).Ack(t.Context(), claim(t, db, 1)[0]); err != nil {
 		t.Error(err)
 	}
 	wantCounts(t, pub, notify.Counts{Scheduled: 1, Published: 3, Acked: 1})
@@ -245,7 +246,7 @@ func TestOutOfMemory(t *testing.T) {
 
 func wantOOM(t *testing.T, err error) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), "OOM") || notify.Untouched(err) {
+	if err == nil || !strings.Contains(err.Error(), "OOM") || store.NotExecuted(err) {
 		t.Errorf("%v; want an error that tells that Redis is out of memory", err)
 	}
 }
@@ -257,8 +258,8 @@ func TestRedisDoesNotAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer deaf.Close()
-	store := storetest.At(t, "redis://"+deaf.Addr().String(), "")
-	if err := store.Check(t.Context()); !notify.Away(err) || notify.Untouched(err) {
+	db := storetest.At(t, "redis://"+deaf.Addr().String(), "")
+	if err := db.Check(t.Context()); !notify.Retryable(err) || store.NotExecuted(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -268,12 +269,12 @@ func TestRedisRestarts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
-			store := storetest.At(t, server.URL(), "")
-			pub := notify.NewPublisher(store, notify.PublisherOptions{})
+			db := storetest.At(t, server.URL(), "")
+			pub := notify.NewPublisher(db, notify.PublisherOptions{})
 			publish(t, pub, message("before", future))
-			before := dump(t, store)
+			before := dump(t, db)
 			end(server)
-			if _, err := pub.Cancel(t.Context(), topic, "before"); !notify.Away(err) {
+			if _, err := pub.Cancel(t.Context(), topic, "before"); !notify.Retryable(err) {
 				t.Errorf("cancel while Redis is away: %v", err)
 			}
 			again, err := server.Restart(t.Context())
@@ -286,7 +287,7 @@ func TestRedisRestarts(t *testing.T) {
 				t.Error(err)
 			}
 			before["topics"].(map[string]string)[topic+":published"] = "2"
-			if diff := cmp.Diff(before, dump(t, store)); diff != "" {
+			if diff := cmp.Diff(before, dump(t, db)); diff != "" {
 				t.Errorf("what Redis holds (-before +after):\n%s", diff)
 			}
 		})
@@ -304,7 +305,7 @@ func TestPublishWaitsForRedis(t *testing.T) {
 		defer close(done)
 		storetest.Eventually(t, "a publish that succeeds", func() bool {
 			_, err := pub.Publish(t.Context(), message("during", future))
-			if err != nil && !notify.Away(err) {
+			if err != nil && !notify.Retryable(err) {
 				t.Error(err)
 			}
 			return err == nil
@@ -320,7 +321,7 @@ func TestPublishWaitsForRedis(t *testing.T) {
 }
 
 func TestScriptsAreLost(t *testing.T) {
-	pub, store := open(t)
+	pub, db := open(t)
 	calls := []func() error{
 		func() error { _, err := pub.Publish(t.Context(), message("a", future)); return err },
 		func() error { _, err := pub.Reschedule(t.Context(), topic, "a", 0, past); return err },
@@ -330,7 +331,7 @@ func TestScriptsAreLost(t *testing.T) {
 		func() error { _, err := pub.Cancel(t.Context(), topic, "a"); return err },
 	}
 	for i, call := range calls {
-		if err := store.Client().ScriptFlush(t.Context()).Err(); err != nil {
+		if err := db.Client().ScriptFlush(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if err := call(); err != nil {
@@ -344,12 +345,12 @@ func TestLeastPrivileges(t *testing.T) {
 	server := storetest.Server(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer admin.Close()
-	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(notify.Rights(notify.DefaultPrefix))...)
+	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(store.Rights(notify.DefaultPrefix))...)
 	if err := admin.Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	store := storetest.At(t, "redis://bellhop:secret@"+server.Addr(), "")
-	useEverything(t, store)
+	db := storetest.At(t, "redis://bellhop:secret@"+server.Addr(), "")
+	useEverything(t, db)
 	storetest.Empty(t, storetest.At(t, server.URL(), ""))
 	if denied, err := admin.ACLLog(t.Context(), 100).Result(); err != nil || len(denied) > 0 {
 		for _, entry := range denied {
@@ -357,7 +358,7 @@ func TestLeastPrivileges(t *testing.T) {
 		}
 		t.Fatal(err)
 	}
-	if err := store.Client().Get(t.Context(), "another").Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+	if err := db.Client().Get(t.Context(), "another").Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("a key of somebody else: %v; want NOPERM", err)
 	}
 }
@@ -371,7 +372,7 @@ func words(text string) []any {
 }
 
 // useEverything makes every kind of call on a store that is empty.
-func useEverything(t *testing.T, store *notify.Store) {
+func useEverything(t *testing.T, db *notify.Store) {
 	t.Helper()
 	ctx := t.Context()
 	must := func(what string, err error) {
@@ -380,9 +381,9 @@ func useEverything(t *testing.T, store *notify.Store) {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
-	claimer, letters := subscribers.NewClaimer(store), subscribers.NewDeadLetters(store)
-	must("check", store.Check(ctx))
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	claimer, letters := subscribers.NewClaimer(db), subscribers.NewDeadLetters(db)
+	must("check", db.Check(ctx))
 	for _, id := range []string{"a", "b", "c", "d"} {
 		publish(t, pub, full(id))
 	}
@@ -394,7 +395,7 @@ func useEverything(t *testing.T, store *notify.Store) {
 	_, err = pub.Cancel(ctx, topic, "d")
 	must("cancel", err)
 
-	ds := claim(t, store, 3)
+	ds := claim(t, db, 3)
 	ds[0].Receipt, err = claimer.Extend(ctx, ds[0], anHour)
 	must("extend", err)
 	must("acknowledge", claimer.Ack(ctx, ds[0]))
@@ -402,10 +403,10 @@ func useEverything(t *testing.T, store *notify.Store) {
 	must("nack", err)
 	_, err = claimer.Release(ctx, topic, ds[2:])
 	must("release", err)
-	bury(t, store, 1)
+	bury(t, db, 1)
 	must("export", errOf(letters.Export(ctx, topic, &strings.Builder{}, nil)))
 	must("requeue", errOf(letters.RequeueAll(ctx, topic, nil)))
-	bury(t, store, 1)
+	bury(t, db, 1)
 	must("purge", errOf(letters.PurgeAll(ctx, topic, nil)))
 	for _, id := range []string{"b", "c"} {
 		_, err = pub.Cancel(ctx, topic, id)
@@ -413,8 +414,8 @@ func useEverything(t *testing.T, store *notify.Store) {
 			must("cancel", err)
 		}
 	}
-	deliver(t, store, pub)
-	announce(t, store, pub)
+	deliver(t, db, pub)
+	announce(t, db, pub)
 	_, err = pub.Topics(ctx)
 	must("topics", err)
 	must("survey", errOf(pub.Survey(ctx, 1)))
@@ -423,11 +424,11 @@ func useEverything(t *testing.T, store *notify.Store) {
 
 // announce sends broadcasts to listeners, with and without a name, which fail,
 // take over and are removed, until logs are trimmed and removed.
-func announce(t *testing.T, store *notify.Store, pub *notify.Publisher) {
+func announce(t *testing.T, db *notify.Store, pub *notify.Publisher) {
 	t.Helper()
 	ctx := t.Context()
 	var stops []func()
-	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
+	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -442,7 +443,7 @@ func announce(t *testing.T, store *notify.Store, pub *notify.Publisher) {
 			t.Fatal(err)
 		}
 	}
-	l := subscribers.NewListener(store, subscribers.ListenerOptions{Grace: time.Nanosecond})
+	l := subscribers.NewListener(db, subscribers.ListenerOptions{Grace: time.Nanosecond})
 	heard := make(chan string, 100)
 	listen := func(pattern string, o subscribers.ListenOptions, handler func(context.Context, *subscribers.Broadcast) error) (stop func()) {
 		started := make(chan struct{})
@@ -465,7 +466,7 @@ func announce(t *testing.T, store *notify.Store, pub *notify.Publisher) {
 		storetest.Receive(t, "a broadcast", heard)
 	}
 	storetest.Eventually(t, "its lease is extended", func() bool {
-		all, err := store.Client().ZRangeWithScores(ctx, store.Keys().Held("n"), 0, 0).Result()
+		all, err := db.Client().ZRangeWithScores(ctx, db.Keys().Held("n"), 0, 0).Result()
 		return err == nil && len(all) == 1 && time.UnixMilli(int64(all[0].Score)).After(time.Now().Add(subscribers.MinLease*2/3))
 	})
 	stopHolding()
@@ -486,18 +487,18 @@ func announce(t *testing.T, store *notify.Store, pub *notify.Publisher) {
 func errOf[T any](_ T, err error) error { return err }
 
 // deliver runs two carriers and a subscriber until delayed messages are handled and all is gone.
-func deliver(t *testing.T, store *notify.Store, pub *notify.Publisher) {
+func deliver(t *testing.T, db *notify.Store, pub *notify.Publisher) {
 	t.Helper()
 	var stops []func()
 	for range 2 { // one stands by
-		c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
+		c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease})
 		if err != nil {
 			t.Fatal(err)
 		}
 		stops = append(stops, storetest.Run(t, c.Run))
 	}
 	handled := make(chan string, 2)
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.New(db, subscribers.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -515,7 +516,7 @@ func deliver(t *testing.T, store *notify.Store, pub *notify.Publisher) {
 	for range 2 {
 		storetest.Receive(t, "a delivery", handled)
 	}
-	status, err := carrier.Look(t.Context(), store)
+	status, err := carrier.Look(t.Context(), db)
 	if err != nil || status.Epoch == 0 {
 		t.Errorf("the carrier is %+v, %v", status, err)
 	}
@@ -535,12 +536,12 @@ func TestCluster(t *testing.T) {
 	storetest.Eventually(t, "cluster_state:ok", func() bool {
 		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 	})
-	store := storetest.At(t, server.URL()+","+server.URL(), "")
-	if _, ok := store.Client().(*redis.ClusterClient); !ok {
-		t.Errorf("two URLs make a %T", store.Client())
+	db := storetest.At(t, server.URL()+","+server.URL(), "")
+	if _, ok := db.Client().(*redis.ClusterClient); !ok {
+		t.Errorf("two URLs make a %T", db.Client())
 	}
-	useEverything(t, store)
-	storetest.Empty(t, store)
+	useEverything(t, db)
+	storetest.Empty(t, db)
 }
 
 func TestSentinel(t *testing.T) {
@@ -553,23 +554,23 @@ func TestSentinel(t *testing.T) {
 	}
 	t.Cleanup(sentinel.Stop)
 
-	store, err := notify.Open(notify.Config{URL: sentinel.URL(), Master: "orders"})
+	db, err := notify.Open(notify.Config{URL: sentinel.URL(), Master: "orders"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
-	useEverything(t, store)
-	storetest.Empty(t, store)
+	t.Cleanup(func() { db.Close() })
+	useEverything(t, db)
+	storetest.Empty(t, db)
 }
 
 // Each run of a script is observed, by its name, whether or not it succeeds.
 func TestObserve(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	db := storetest.At(t, server.URL(), "")
 	var mu sync.Mutex
 	ran := make(map[string]int)
 	failed := make(map[string]error)
-	store.Observe(func(script string, took time.Duration, err error) {
+	db.Observe(func(script string, took time.Duration, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		ran[script]++
@@ -580,13 +581,13 @@ func TestObserve(t *testing.T) {
 			t.Errorf("%s took %v", script, took)
 		}
 	})
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	publish(t, pub, message("a", future))
 	publish(t, pub, message("b", past))
 	if _, err := pub.Cancel(t.Context(), topic, "a"); err != nil {
 		t.Fatal(err)
 	}
-	claim(t, store, 1)
+	claim(t, db, 1)
 	server.Stop()
 	if _, err := pub.Cancel(t.Context(), topic, "b"); err == nil {
 		t.Error("cancelled without a redis")
@@ -599,7 +600,7 @@ func TestObserve(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"publish": 2, "cancel": 2, "claim": 1}, ran); diff != "" {
 		t.Error(diff)
 	}
-	if err := failed["cancel"]; len(failed) != 1 || !notify.Away(err) {
+	if err := failed["cancel"]; len(failed) != 1 || !notify.Retryable(err) {
 		t.Errorf("failed: %v", failed)
 	}
 }

@@ -30,7 +30,7 @@ const (
 // ErrInvalid, or that of the connection.
 func (p *Publisher) Survey(ctx context.Context, most int) (Survey, error) {
 	if most < 1 || most > mostNotable {
-		return Survey{}, Faultf("most", "number of topics %d: use 1 to %d", most, mostNotable)
+		return Survey{}, store.Faultf("most", "number of topics %d: use 1 to %d", most, mostNotable)
 	}
 	s, err := p.survey(ctx, most)
 	if err != nil {

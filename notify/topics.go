@@ -14,7 +14,7 @@ type Counts = store.Counts
 // Topic counts the messages of a topic; one that was never used has none.
 // Errors: ErrInvalid, or that of the connection.
 func (p *Publisher) Topic(ctx context.Context, topic string) (Counts, error) {
-	if err := CheckTopic(topic); err != nil {
+	if err := store.CheckTopic(topic); err != nil {
 		return Counts{}, err
 	}
 	all, err := p.store.Of(topic).Topics(ctx, []string{topic})
@@ -46,7 +46,7 @@ func (p *Publisher) Topics(ctx context.Context, patterns ...Pattern) ([]Counts, 
 // costs least where its first token is no wildcard. Errors: ErrInvalid, or that of the connection.
 func (p *Publisher) TopicsAfter(ctx context.Context, after string, limit int, patterns ...Pattern) (counts []Counts, next string, err error) {
 	if limit < 1 {
-		return nil, "", Faultf("limit", "limit %d: use 1 or more", limit)
+		return nil, "", store.Faultf("limit", "limit %d: use 1 or more", limit)
 	}
 	names, next, err := p.namesAfter(ctx, after, limit, patterns)
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *Publisher) namesAfter(ctx context.Context, after string, limit int, pat
 		if names = append(names, more...); len(names) > limit {
 			return names[:limit], names[limit-1], nil
 		}
-		if l.looked >= mostLooked && len(l.spans) > 0 && CheckTopic(last) == nil {
+		if l.looked >= mostLooked && len(l.spans) > 0 && store.CheckTopic(last) == nil {
 			return names, last, nil
 		}
 	}
@@ -81,7 +81,7 @@ func (p *Publisher) namesAfter(ctx context.Context, after string, limit int, pat
 // never used has none. Errors: ErrInvalid, or that of the connection.
 func (p *Publisher) CountTopics(ctx context.Context, topics []string) ([]Counts, error) {
 	for _, topic := range topics {
-		if err := CheckTopic(topic); err != nil {
+		if err := store.CheckTopic(topic); err != nil {
 			return nil, err
 		}
 	}

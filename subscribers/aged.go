@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // lull is for how long rings are not looked at after a claim for messages of an
@@ -81,15 +81,15 @@ func (p *Poller) unhang(bell chan struct{}) {
 
 // ringBells rings those whose topic may have something; a connection that
 // stands anew may have missed it.
-func (p *Poller) ringBells(e notify.Event) {
-	if e.Kind != notify.Subscribed && e.Kind != notify.Heard {
+func (p *Poller) ringBells(e store.Event) {
+	if e.Kind != store.Subscribed && e.Kind != store.Heard {
 		return
 	}
 	heard, _ := p.store.Only().Woken(e)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for bell, topic := range p.bells {
-		if e.Kind == notify.Subscribed || topic == heard {
+		if e.Kind == store.Subscribed || topic == heard {
 			signal(bell)
 		}
 	}

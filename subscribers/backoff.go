@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -112,9 +111,9 @@ func (b Backoff) Check() error {
 	b = b.orDefault()
 	switch {
 	case b.Min < time.Millisecond:
-		return notify.Faultf("backoff_min", "backoff_min %v: the shortest is 1ms", b.Min)
+		return store.Faultf("backoff_min", "backoff_min %v: the shortest is 1ms", b.Min)
 	case b.Max < b.Min:
-		return notify.Faultf("backoff_max", "backoff_max %v: it is less than backoff_min, %v", store.Short(b.Max), store.Short(b.Min))
+		return store.Faultf("backoff_max", "backoff_max %v: it is less than backoff_min, %v", store.Short(b.Max), store.Short(b.Min))
 	}
 	return nil
 }

@@ -81,14 +81,14 @@ func (c *Claimer) Claim(ctx context.Context, topic string, max int, lease, minAg
 
 // checkClaim reports what is wrong with a claim.
 func checkClaim(topic string, max int, lease, minAge time.Duration) error {
-	if err := notify.CheckTopic(topic); err != nil {
+	if err := store.CheckTopic(topic); err != nil {
 		return err
 	}
 	if err := store.Within("max", "max", max, 1, MaxClaim); err != nil {
 		return err
 	}
 	if minAge < 0 {
-		return notify.Faultf("min_age", "min age %v: it is negative; use zero or more", minAge)
+		return store.Faultf("min_age", "min age %v: it is negative; use zero or more", minAge)
 	}
 	return checkLease(lease)
 }
@@ -157,7 +157,7 @@ func (c *Claimer) claim(ctx context.Context, topic string, max int, lease, minAg
 	}
 	for _, m := range reply.Messages {
 		d := Delivery{Topic: topic, ID: idOf(topic, m.Member), Due: m.Due, Attempt: 1 + m.Used, Receipt: Receipt(m.Receipt), Lease: reply.Lease}
-		if d.Record, err = notify.DecodeRecord(m.Record); err != nil {
+		if d.Record, err = store.DecodeRecord(m.Record); err != nil {
 			got.unreadable = append(got.unreadable, unreadable{d, err})
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -23,9 +24,9 @@ func claimOne(t *testing.T, c *subscribers.Claimer, lease time.Duration) subscri
 }
 
 func TestClaimAndAck(t *testing.T) {
-	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store)
-	storetest.Publish(t, store, body("a"), body("b"))
+	db := storetest.Open(t)
+	c := subscribers.NewClaimer(db)
+	storetest.Publish(t, db, body("a"), body("b"))
 	a, b := claimOne(t, c, time.Minute), claimOne(t, c, time.Minute)
 	if ds, err := c.Claim(t.Context(), topic, 10, time.Minute, 0); len(ds) != 0 || err != nil {
 		t.Errorf("claimed %v, %v, and all are leased", ds, err)
@@ -42,15 +43,15 @@ func TestClaimAndAck(t *testing.T) {
 	if err := c.Ack(t.Context(), a); !errors.Is(err, notify.ErrLeaseLost) {
 		t.Errorf("second acknowledgement: %v", err)
 	}
-	storetest.Empty(t, store)
+	storetest.Empty(t, db)
 }
 
 func TestClaimOnlyWhatIsOldEnough(t *testing.T) {
-	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store)
+	db := storetest.Open(t)
+	c := subscribers.NewClaimer(db)
 	old := body("old")
 	old.Due, old.Restore = time.Now().Add(-time.Hour), &notify.Restore{}
-	storetest.Publish(t, store, body("young"), old)
+	storetest.Publish(t, db, body("young"), old)
 	ds, err := c.Claim(t.Context(), topic, 10, time.Minute, time.Minute)
 	if err != nil || len(ds) != 1 || ds[0].ID != "old" {
 		t.Errorf("claimed %v, %v", ds, err)
@@ -59,11 +60,11 @@ func TestClaimOnlyWhatIsOldEnough(t *testing.T) {
 
 // A due time that is none of ours is told as zero: any other would be no time that JSON can have.
 func TestClaimOfForeignDueTimes(t *testing.T) {
-	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store)
+	db := storetest.Open(t)
+	c := subscribers.NewClaimer(db)
 	for _, due := range []string{"-inf", "-1e17", "-1"} {
-		storetest.Publish(t, store, body("a"))
-		if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Ready(topic), due, notify.Member(topic, "a")).Err(); err != nil {
+		storetest.Publish(t, db, body("a"))
+		if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Ready(topic), due, store.Member(topic, "a")).Err(); err != nil {
 			t.Fatal(err)
 		}
 		d := claimOne(t, c, time.Minute)
@@ -77,9 +78,9 @@ func TestClaimOfForeignDueTimes(t *testing.T) {
 }
 
 func TestExtendGivesANewReceipt(t *testing.T) {
-	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store)
-	storetest.Publish(t, store, body("a"))
+	db := storetest.Open(t)
+	c := subscribers.NewClaimer(db)
+	storetest.Publish(t, db, body("a"))
 	d := claimOne(t, c, time.Minute)
 	receipt, err := c.Extend(t.Context(), d, time.Hour)
 	if err != nil || receipt <= d.Receipt {
@@ -95,10 +96,10 @@ func TestExtendGivesANewReceipt(t *testing.T) {
 }
 
 func TestNackReleaseAndBury(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
-	c := subscribers.NewClaimer(store)
-	storetest.Publish(t, store, body("a"))
+	db := storetest.Open(t)
+	carry(t, db)
+	c := subscribers.NewClaimer(db)
+	storetest.Publish(t, db, body("a"))
 	d := claimOne(t, c, time.Minute)
 	out, err := c.Nack(t.Context(), d, time.Millisecond, "busy")
 	if err != nil || out.State != notify.Scheduled || out.Attempts != 1 {
@@ -107,7 +108,7 @@ func TestNackReleaseAndBury(t *testing.T) {
 	if _, err := c.Nack(t.Context(), d, 0, ""); !errors.Is(err, notify.ErrLeaseLost) {
 		t.Errorf("second nack: %v", err)
 	}
-	storetest.Eventually(t, "it is ready again", func() bool { return counts(t, store).Ready == 1 })
+	storetest.Eventually(t, "it is ready again", func() bool { return counts(t, db).Ready == 1 })
 
 	d = claimOne(t, c, time.Minute)
 	if lost, err := c.Release(t.Context(), topic, []subscribers.Delivery{d}); len(lost) != 0 || err != nil {
@@ -121,7 +122,7 @@ func TestNackReleaseAndBury(t *testing.T) {
 	if out, err = c.Bury(t.Context(), again, long); err != nil || out.State != notify.Dead || out.Attempts != 2 {
 		t.Errorf("got %+v, %v", out, err)
 	}
-	info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
+	info, err := notify.NewPublisher(db, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
 	if err != nil || info.State != notify.Dead || len(info.Reason) > 1100 || !strings.HasPrefix(long, info.Reason[:900]) {
 		t.Errorf("got %+v, %v", info, err)
 	}
@@ -129,8 +130,8 @@ func TestNackReleaseAndBury(t *testing.T) {
 
 // What is claimed at once is bounded in bytes too; the rest stays ready.
 func TestClaimIsBoundedInBytes(t *testing.T) {
-	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store)
+	db := storetest.Open(t)
+	c := subscribers.NewClaimer(db)
 	const n = 60
 	var messages []notify.Message
 	for i := range n {
@@ -138,7 +139,7 @@ func TestClaimIsBoundedInBytes(t *testing.T) {
 		m.Body = make([]byte, notify.DefaultMaxBody)
 		messages = append(messages, m)
 	}
-	storetest.Publish(t, store, messages...)
+	storetest.Publish(t, db, messages...)
 	total := 0
 	for total < n {
 		ds, err := c.Claim(t.Context(), topic, subscribers.MaxClaim, time.Minute, 0)
@@ -155,36 +156,36 @@ func TestClaimIsBoundedInBytes(t *testing.T) {
 }
 
 func TestClaimDoesNotHandOutWhatExpired(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	m := body("a")
 	m.Due, m.TTL = time.Now().Add(-time.Hour), time.Minute
-	storetest.Publish(t, store, m, body("b"))
-	ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 10, time.Minute, 0)
+	storetest.Publish(t, db, m, body("b"))
+	ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 10, time.Minute, 0)
 	if err != nil || len(ds) != 1 || ds[0].ID != "b" {
 		t.Errorf("claimed %v, %v", ds, err)
 	}
-	info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
+	info, err := notify.NewPublisher(db, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
 	if err != nil || info.State != notify.Dead || info.Reason != "expired" {
 		t.Errorf("got %+v, %v", info, err)
 	}
 }
 
 func TestSettlingTwiceInOneCallCountsOnce(t *testing.T) {
-	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store)
-	storetest.Publish(t, store, body("a"), body("b"))
+	db := storetest.Open(t)
+	c := subscribers.NewClaimer(db)
+	storetest.Publish(t, db, body("a"), body("b"))
 	a, b := claimOne(t, c, time.Minute), claimOne(t, c, time.Minute)
 	if lost, err := c.AckMany(t.Context(), topic, []subscribers.Delivery{a, a}); len(lost) != 0 || err != nil {
 		t.Errorf("lost %v, %v", lost, err)
 	}
-	if n := counts(t, store).Leased; n != 1 {
+	if n := counts(t, db).Leased; n != 1 {
 		t.Errorf("%d are leased, want 1", n)
 	}
 	b.Due = time.Time{} // which stands for now
 	if lost, err := c.Release(t.Context(), topic, []subscribers.Delivery{b, b}); len(lost) != 0 || err != nil {
 		t.Errorf("lost %v, %v", lost, err)
 	}
-	if n := counts(t, store); n.Leased != 0 || n.Ready != 1 {
+	if n := counts(t, db); n.Leased != 0 || n.Ready != 1 {
 		t.Errorf("got %+v", n)
 	}
 	if d := claimOne(t, c, time.Minute); time.Since(d.Due) > time.Hour {
@@ -193,9 +194,9 @@ func TestSettlingTwiceInOneCallCountsOnce(t *testing.T) {
 }
 
 func TestBadClaims(t *testing.T) {
-	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store)
-	storetest.Publish(t, store, body("a"))
+	db := storetest.Open(t)
+	c := subscribers.NewClaimer(db)
+	storetest.Publish(t, db, body("a"))
 	d := claimOne(t, c, time.Minute)
 	for _, test := range []struct {
 		field, want string

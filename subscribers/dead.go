@@ -44,7 +44,7 @@ func (l *DeadLetters) Purge(ctx context.Context, topic string, ids ...string) (i
 type dealing func(s store.Shard, ctx context.Context, topic string, which store.Letters) (store.Dealt, error)
 
 func (l *DeadLetters) byID(ctx context.Context, deal dealing, topic string, ids []string) (int, error) {
-	if err := notify.CheckTopic(topic); err != nil {
+	if err := store.CheckTopic(topic); err != nil {
 		return 0, err
 	}
 	total := 0
@@ -52,7 +52,7 @@ func (l *DeadLetters) byID(ctx context.Context, deal dealing, topic string, ids 
 		page := ids[:min(len(ids), deadPage)]
 		members := make([]string, len(page))
 		for i, id := range page {
-			members[i] = notify.Member(topic, id)
+			members[i] = store.Member(topic, id)
 		}
 		dealt, err := deal(l.store.Of(topic), ctx, topic, store.Letters{Members: members})
 		if err != nil {
@@ -76,7 +76,7 @@ func (l *DeadLetters) PurgeAll(ctx context.Context, topic string, on func(total 
 }
 
 func (l *DeadLetters) all(ctx context.Context, deal dealing, topic string, on func(int)) (int, error) {
-	if err := notify.CheckTopic(topic); err != nil {
+	if err := store.CheckTopic(topic); err != nil {
 		return 0, err
 	}
 	there, err := l.store.Of(topic).CountDead(ctx, topic)

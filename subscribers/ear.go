@@ -43,17 +43,17 @@ func (e *ear) await(n *outage.Notice, args ...any) {
 	}
 }
 
-func (e *ear) note(event notify.Event) {
+func (e *ear) note(event store.Event) {
 	switch event.Kind {
-	case notify.Subscribed:
+	case store.Subscribed:
 		e.await(e.carrier, "for", store.Patience) // goes on where the connection was only made anew
 		e.redis.End()
-	case notify.Beat:
+	case store.Beat:
 		e.await(nil)
 		e.carrier.End()
-	case notify.Silent:
-		e.carrier.Begin("for", notify.Silence)
-	case notify.Broken:
+	case store.Silent:
+		e.carrier.Begin("for", store.Silence)
+	case store.Broken:
 		e.await(nil)
 		e.redis.Note(event.Err)
 	}

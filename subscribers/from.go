@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // From says where a listener begins. The zero From is FromNow for a listener
@@ -36,13 +37,13 @@ func ParseFrom(text string) (From, error) {
 	case "beginning":
 		return FromBeginning(), nil
 	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil && t.UnixMilli() >= 0 && !t.After(notify.MaxDue) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil && t.UnixMilli() >= 0 && !t.After(store.MaxDue) {
 		return FromTime(t), nil
 	}
 	if p, err := notify.ParsePosition(text); err == nil {
 		return After(p), nil
 	}
-	return From{}, notify.Faultf("from", "from %.100q: use now, beginning, a time of RFC 3339 such as %s, or the position of a broadcast", text, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
+	return From{}, store.Faultf("from", "from %.100q: use now, beginning, a time of RFC 3339 such as %s, or the position of a broadcast", text, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
 }
 
 // String returns it as ParseFrom reads it; empty for the zero From.

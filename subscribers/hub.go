@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
@@ -86,7 +87,7 @@ type hub struct {
 
 // A hint is a bell as a hub heard it.
 type hint struct {
-	notify.Bell
+	store.Bell
 	beat  bool   // it came with the beat,
 	store string // which names this store
 	alone bool   // it came on the channel of a topic: who hears that does not hear those of all others
@@ -256,7 +257,7 @@ func (h *hub) listen(ctx context.Context) {
 		channels, number := h.channels(), h.tuning
 		h.retune = retune
 		h.mu.Unlock()
-		h.store.Hear(tuned, func(e notify.Event) {
+		h.store.Hear(tuned, func(e store.Event) {
 			h.ear.note(e)
 			h.hear(e, number)
 		}, channels...)
@@ -265,30 +266,30 @@ func (h *hub) listen(ctx context.Context) {
 }
 
 // hear takes note of an event of a connection. It does not block.
-func (h *hub) hear(e notify.Event, number uint64) {
+func (h *hub) hear(e store.Event, number uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch e.Kind {
-	case notify.Subscribed:
+	case store.Subscribed:
 		h.heard, h.stale = number, true
 		for m := range h.named {
 			m.stale = true
 			signal(m.bell)
 		}
-	case notify.Heard:
+	case store.Heard:
 		if name, ok := h.store.Only().Called(e); ok {
 			h.left(name)
 			return
 		}
 		h.note(e)
-	case notify.Beat:
+	case store.Beat:
 		h.note(e)
 	}
 	signal(h.news) // also where it was only a beat, so that the reader shows that it gets on
 }
 
 // note takes note of a bell. What is none is as good as one that was lost. The mutex is held.
-func (h *hub) note(e notify.Event) {
+func (h *hub) note(e store.Event) {
 	bell, err := e.Bell()
 	if err != nil {
 		h.doubt = true
@@ -297,7 +298,7 @@ func (h *hub) note(e notify.Event) {
 	if len(h.bells) == maxBells {
 		h.doubt, h.bells = true, nil
 	}
-	beat := e.Kind == notify.Beat
+	beat := e.Kind == store.Beat
 	h.bells = append(h.bells, hint{bell, beat, e.StoreID(), !beat && !h.store.Only().IsOfAllLogs(e)})
 }
 
@@ -337,7 +338,7 @@ func (h *hub) weigh() {
 }
 
 // ring takes note of topics whose logs have grown. The mutex is held.
-func (h *hub) ring(b notify.Bell) {
+func (h *hub) ring(b store.Bell) {
 	for _, topic := range b.Topics {
 		switch {
 		case !h.wants(topic):

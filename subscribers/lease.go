@@ -38,7 +38,7 @@ func (e *engine[W]) settle(ctx context.Context, js []*job[W], call func(context.
 	for {
 		until := e.until(js, least) // which a stop may bring nearer
 		err := e.settleOnce(ctx, until, call)
-		again := (notify.Away(err) || store.LockedOut(err)) && (e.claimsSettle || !errors.Is(err, notify.ErrUnreplicated))
+		again := (notify.Retryable(err) || store.LockedOut(err)) && (e.claimsSettle || !errors.Is(err, notify.ErrUnreplicated))
 		if err != nil && (!again || time.Now().After(until)) {
 			return err
 		}

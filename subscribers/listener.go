@@ -60,15 +60,15 @@ type Listener struct {
 }
 
 // NewListener returns a listener to a store. It starts nothing.
-func NewListener(store *notify.Store, o ListenerOptions) *Listener {
+func NewListener(db *notify.Store, o ListenerOptions) *Listener {
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	l := &Listener{store: store, o: o}
-	l.hub = hub{logs: logs{store, &l.stats}, log: o.Logger, ear: newEar(store, o.Logger), news: make(chan struct{}, 1)}
+	l := &Listener{store: db, o: o}
+	l.hub = hub{logs: logs{db, &l.stats}, log: o.Logger, ear: newEar(db, o.Logger), news: make(chan struct{}, 1)}
 	return l
 }
 
@@ -108,7 +108,7 @@ func (l *Listener) Listen(ctx context.Context, pattern string, handler func(cont
 		return err
 	}
 	if handler == nil {
-		return notify.Faultf("handler", "handler of %s: it is nil", pattern)
+		return store.Faultf("handler", "handler of %s: it is nil", pattern)
 	}
 	if err := l.check(ctx); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (l *Listener) Listen(ctx context.Context, pattern string, handler func(cont
 		return l.listenNamed(ctx, p, handler, o)
 	}
 	if o.Concurrency != 0 || o.Lease != 0 || o.MaxAttempts != 0 || o.Backoff != (Backoff{}) || o.OnGivenUp != nil {
-		return notify.Faultf("name", "options of %s: concurrency, lease, backoff, attempts and OnGivenUp are for a named listener; give it a name", pattern)
+		return store.Faultf("name", "options of %s: concurrency, lease, backoff, attempts and OnGivenUp are for a named listener; give it a name", pattern)
 	}
 	m, err := l.hub.join(ctx, p, "")
 	if err != nil {
@@ -156,7 +156,7 @@ func (l *Listener) check(ctx context.Context) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil
-	case err != nil && notify.Away(err):
+	case err != nil && notify.Retryable(err):
 		redis.Note(err)
 		return nil
 	}

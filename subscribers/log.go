@@ -76,7 +76,7 @@ func (l logs) grown(ctx context.Context, after notify.Position, only []string, w
 			g.store, g.last, g.now = page.StoreID, page.Last, page.Now
 		}
 		for _, log := range page.Logs {
-			if want(log.Topic) && notify.CheckTopic(log.Topic) == nil {
+			if want(log.Topic) && store.CheckTopic(log.Topic) == nil {
 				g.topics = append(g.topics, log.Topic)
 			}
 			after = log.Last
@@ -146,7 +146,7 @@ func (r *reading) cut(bytes int) {
 func (r *reading) heed(got store.Reading, asked []string) {
 	r.more = got.More
 	for _, topic := range got.Others {
-		if !slices.Contains(asked, topic) && notify.CheckTopic(topic) == nil {
+		if !slices.Contains(asked, topic) && store.CheckTopic(topic) == nil {
 			r.others = append(r.others, topic)
 		}
 	}
@@ -168,7 +168,7 @@ func (l logs) items(topic string, page store.LogPage, after notify.Position) (it
 func (l logs) itemOf(topic string, entry store.Entry) item {
 	b := &Broadcast{Topic: topic, ID: entry.ID, Due: entry.Due, Position: entry.Position, Attempt: 1}
 	var err error
-	if b.Record, err = notify.DecodeRecord(entry.Record); err != nil || b.ID == "" || b.Published.IsZero() {
+	if b.Record, err = store.DecodeRecord(entry.Record); err != nil || b.ID == "" || b.Published.IsZero() {
 		l.stats.unreadable.Add(1)
 		b = nil
 	}

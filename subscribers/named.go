@@ -91,15 +91,15 @@ func (o *ListenOptions) fill() error {
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, DefaultMaxAttempts)
 	return errors.Join(
 		store.Within("concurrency", "concurrency", o.Concurrency, 1, MaxConcurrency),
-		store.Within("max_attempts", "max attempts", o.MaxAttempts, 1, notify.MostAttempts),
+		store.Within("max_attempts", "max attempts", o.MaxAttempts, 1, store.MostAttempts),
 		o.Backoff.Check(),
 		checkLease(o.Lease),
 	)
 }
 
 func checkName(name string) error {
-	if notify.CheckTopic(name) != nil {
-		return notify.Faultf("name", "name %.200q: use tokens of letters, digits, _ and -, joined by single dots, at most %d bytes", name, notify.MaxTopic)
+	if store.CheckTopic(name) != nil {
+		return store.Faultf("name", "name %.200q: use tokens of letters, digits, _ and -, joined by single dots, at most %d bytes", name, store.MaxTopic)
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (l *Listener) register(ctx context.Context, p notify.Pattern, o ListenOptio
 	retry := outage.Retry{Notice: l.hub.ear.redis}
 	for ctx.Err() == nil {
 		at, err := l.enroll(ctx, p, o)
-		if err != nil && ctx.Err() == nil && !notify.Away(err) {
+		if err != nil && ctx.Err() == nil && !notify.Retryable(err) {
 			return registration{}, err
 		}
 		if retry.Wait(ctx, err); err == nil {
@@ -132,9 +132,9 @@ func (l *Listener) enroll(ctx context.Context, p notify.Pattern, o ListenOptions
 	case err != nil:
 		return registration{}, fmt.Errorf("register the listener %s: %w", o.Name, err)
 	case r.Pattern != p.String():
-		return registration{}, notify.Faultf("name", "name %s: it is in use for %s; use another name, or remove this one first (Listener.Remove)", o.Name, r.Pattern)
+		return registration{}, store.Faultf("name", "name %s: it is in use for %s; use another name, or remove this one first (Listener.Remove)", o.Name, r.Pattern)
 	case o.From != (From{}) && o.From.text != r.From:
-		return registration{}, notify.Faultf("from", "from %s: the name %s is in use and began at %s; leave from out to go on where it stands, use another name, or remove this one first (Listener.Remove)", o.From, o.Name, r.From)
+		return registration{}, store.Faultf("from", "from %s: the name %s is in use and began at %s; leave from out to go on where it stands, use another name, or remove this one first (Listener.Remove)", o.From, o.Name, r.From)
 	}
 	return registration{r, now}, nil
 }

@@ -15,45 +15,46 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
 const (
-	soon    = 10 * time.Second   // is long for what takes milliseconds, and short for a lease of a minute
-	moments = notify.Silence / 2 // is short for who waits until it hears no carrier, and looks by itself
+	soon    = 10 * time.Second  // is long for what takes milliseconds, and short for a lease of a minute
+	moments = store.Silence / 2 // is short for who waits until it hears no carrier, and looks by itself
 )
 
 // nothingHeld waits until a name has nothing in hand, and checks that nothing is left of what it had.
-func nothingHeld(t *testing.T, store *notify.Store, name string) {
+func nothingHeld(t *testing.T, db *notify.Store, name string) {
 	t.Helper()
-	keys := store.Keys()
+	keys := db.Keys()
 	storetest.Eventually(t, "nothing is in hand", func() bool {
-		n, err := store.Client().Exists(t.Context(), keys.Held(name), keys.Tries(name)).Result()
+		n, err := db.Client().Exists(t.Context(), keys.Held(name), keys.Tries(name)).Result()
 		return err == nil && n == 0
 	})
 	storetest.Eventually(t, "nothing is handed", func() bool {
-		n, err := store.Client().ZCard(t.Context(), keys.Handed()).Result()
+		n, err := db.Client().ZCard(t.Context(), keys.Handed()).Result()
 		return err == nil && n == 0
 	})
 }
 
 func TestNamed(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
-	l := newListener(store)
+	db := storetest.Open(t)
+	carry(t, db)
+	l := newListener(db)
 	o := subscribers.ListenOptions{Name: "billing"}
-	broadcast(t, store, "prices.gold", "before")
+	broadcast(t, db, "prices.gold", "before")
 	h, stop := listen(t, l, "prices.*", o)
-	broadcast(t, store, "prices.gold", "a", "b")
+	broadcast(t, db, "prices.gold", "a", "b")
 	wantIDs(t, h, "a", "b")
 	stop()
-	broadcast(t, store, "prices.gold", "c")
-	broadcast(t, store, "prices.silver", "d")
+	broadcast(t, db, "prices.gold", "c")
+	broadcast(t, db, "prices.silver", "d")
 	h, _ = listen(t, l, "prices.*", o)
 	wantSet(t, h, "c", "d")
-	nothingHeld(t, store, "billing")
-	storetest.Empty(t, store)
+	nothingHeld(t, db, "billing")
+	storetest.Empty(t, db)
 }
 
 // A call that hands out broadcasts and stops half way, since a right was taken
@@ -62,16 +63,16 @@ func TestNamedWithoutARight(t *testing.T) {
 	for _, command := range []string{"zadd", "hset"} {
 		t.Run(command, func(t *testing.T) {
 			server := storetest.Server(t)
-			store := storetest.At(t, server.URL(), "")
-			carry(t, store)
-			guest := away(t, store, server.URL())
+			db := storetest.At(t, server.URL(), "")
+			carry(t, db)
+			guest := away(t, db, server.URL())
 			h, _ := listen(t, newListener(guest.store), "t", subscribers.ListenOptions{Name: "n", Lease: time.Second})
-			broadcast(t, store, "t", "a")
+			broadcast(t, db, "t", "a")
 			wantIDs(t, h, "a")
 			guest.do("ACL", "SETUSER", "guest", "-"+command)
-			broadcast(t, store, "t", "b", "c")
+			broadcast(t, db, "t", "b", "c")
 			storetest.Eventually(t, "a call is refused", func() bool {
-				denied, err := store.Client().ACLLog(t.Context(), 100).Result()
+				denied, err := db.Client().ACLLog(t.Context(), 100).Result()
 				return err == nil && len(denied) > 0
 			})
 			guest.do("ACL", "SETUSER", "guest", "+"+command)
@@ -87,8 +88,8 @@ func TestNamedWithoutARight(t *testing.T) {
 // comes and goes, and whatever happens to connections.
 func TestNamedShare(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	carry(t, store)
+	db := storetest.At(t, server.URL(), "")
+	carry(t, db)
 	var topics []string
 	for i := range 120 { // more than one call takes from
 		topics = append(topics, fmt.Sprintf("t.%d", i))
@@ -100,7 +101,7 @@ func TestNamedShare(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var crew sync.WaitGroup
-	hubs := []*subscribers.Listener{newListener(store), newListener(store), newListener(store)}
+	hubs := []*subscribers.Listener{newListener(db), newListener(db), newListener(db)}
 	for i := range 6 {
 		crew.Go(func() {
 			for ctx.Err() == nil {
@@ -113,18 +114,18 @@ func TestNamedShare(t *testing.T) {
 		})
 	}
 	storetest.Eventually(t, "the name is registered", func() bool {
-		ok, err := store.Client().HExists(t.Context(), store.Keys().Listeners(), "n").Result()
+		ok, err := db.Client().HExists(t.Context(), db.Keys().Listeners(), "n").Result()
 		return err == nil && ok
 	})
 	ids := numbers("n", n)
 	for i := 0; i < n; i += 100 {
-		flood(t, store, topics, ids[i:i+100]...)
+		flood(t, db, topics, ids[i:i+100]...)
 	}
 	wantSet(t, h, ids...)
 	stop()
 	crew.Wait()
 	wantSet(t, h, ids...)
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 	for _, b := range h.all {
 		if b.Attempt != 1 {
 			t.Errorf("%s came in attempt %d", b.ID, b.Attempt)
@@ -133,12 +134,12 @@ func TestNamedShare(t *testing.T) {
 }
 
 // onlyInHand waits, in a handler, until a name leases no more than what it handles.
-func onlyInHand(t *testing.T, store *notify.Store, name string) {
+func onlyInHand(t *testing.T, db *notify.Store, name string) {
 	t.Helper()
 	ctx := context.Background()
 	for end := time.Now().Add(storetest.Deadline); ; runtime.Gosched() {
-		now, errTime := store.Client().Time(ctx).Result()
-		leased, err := store.Client().ZCount(ctx, store.Keys().Held(name), "("+strconv.FormatInt(now.UnixMilli(), 10), "+inf").Result()
+		now, errTime := db.Client().Time(ctx).Result()
+		leased, err := db.Client().ZCount(ctx, db.Keys().Held(name), "("+strconv.FormatInt(now.UnixMilli(), 10), "+inf").Result()
 		switch {
 		case errTime != nil || err != nil:
 			t.Error(errTime, err)
@@ -154,23 +155,23 @@ func onlyInHand(t *testing.T, store *notify.Store, name string) {
 
 // With one process of concurrency 1 the order of each topic holds, whatever the pace of the handler.
 func TestNamedOrder(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	topics := []string{"a", "b", "c"}
 	ids := numbers("n", 1500)
 	h := &heard{}
 	o, started := h.options(subscribers.ListenOptions{Name: "n"})
 	storetest.Run(t, func(ctx context.Context) error {
-		return newListener(store).Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
+		return newListener(db).Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
 			if h.size()%500 == 250 {
-				onlyInHand(t, store, "n") // so long that what was taken ahead is given back
+				onlyInHand(t, db, "n") // so long that what was taken ahead is given back
 			}
 			return h.handle(ctx, b)
 		}, o)
 	})
 	storetest.Receive(t, "it listens", started)
 	for i := 0; i < len(ids); i += 300 {
-		flood(t, store, topics, ids[i:i+300]...)
+		flood(t, db, topics, ids[i:i+300]...)
 	}
 	storetest.Eventually(t, "all are heard", func() bool { return h.size() >= len(ids) })
 	got := map[string][]string{}
@@ -178,19 +179,19 @@ func TestNamedOrder(t *testing.T) {
 		got[b.Topic] = append(got[b.Topic], b.ID)
 	}
 	want := map[string][]string{}
-	for _, s := range sentTo(t, store) {
+	for _, s := range sentTo(t, db) {
 		want[s.topic] = append(want[s.topic], s.id)
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 }
 
 // A failure is tried again after a backoff, until it succeeds, is out of attempts, or is refused for good.
 func TestNamedFailures(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	var mu sync.Mutex
 	tries := map[string][]int{}
 	given := make(chan string, 10)
@@ -201,7 +202,7 @@ func TestNamedFailures(t *testing.T) {
 			given <- fmt.Sprintf("%s %d: %s", b.ID, b.Attempt, reason)
 		},
 	})
-	l := newListener(store)
+	l := newListener(db)
 	var put time.Duration
 	storetest.Run(t, func(ctx context.Context) error {
 		began := time.Time{}
@@ -228,7 +229,7 @@ func TestNamedFailures(t *testing.T) {
 		}, o)
 	})
 	storetest.Receive(t, "it listens", started)
-	broadcast(t, store, topic, "fails", "buried", "panics", "later", "succeeds")
+	broadcast(t, db, topic, "fails", "buried", "panics", "later", "succeeds")
 	wantSet(t, h, "later", "succeeds")
 	var gone []string
 	for range 3 {
@@ -239,7 +240,7 @@ func TestNamedFailures(t *testing.T) {
 	if diff := gocmp.Diff(want, gone); diff != "" {
 		t.Errorf("given up (-want +got):\n%s", diff)
 	}
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 	mu.Lock()
 	defer mu.Unlock()
 	wantTries := map[string][]int{"fails": {1, 2, 3, 4}, "buried": {1, 2}, "panics": {1, 2, 3, 4}, "later": {1, 2}, "succeeds": {1, 2, 3}}
@@ -256,25 +257,25 @@ func TestNamedFailures(t *testing.T) {
 
 // The lease of a handler that takes long is extended: nobody else gets its broadcast, and the carrier rings for nothing.
 func TestNamedLeaseIsExtended(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	a, b := &heard{hold: make(chan struct{})}, &heard{}
 	const lease = 2 * time.Second // more than a busy machine holds up a process
 	o := subscribers.ListenOptions{Name: "n", Lease: lease}
-	listenInto(t, newListener(store), topic, a, o)
-	broadcast(t, store, topic, "slow")
-	storetest.Eventually(t, "it is in hand", func() bool { return held(t, store, "n") == 1 })
-	first := leaseOf(t, store, "n")
-	listenInto(t, newListener(store), topic, b, o)
-	rings := store.Client().Subscribe(t.Context(), store.Keys().Name("n"))
+	listenInto(t, newListener(db), topic, a, o)
+	broadcast(t, db, topic, "slow")
+	storetest.Eventually(t, "it is in hand", func() bool { return held(t, db, "n") == 1 })
+	first := leaseOf(t, db, "n")
+	listenInto(t, newListener(db), topic, b, o)
+	rings := db.Client().Subscribe(t.Context(), db.Keys().Name("n"))
 	defer rings.Close()
 	if _, err := rings.Receive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Eventually(t, "it was extended often", func() bool {
-		return leaseOf(t, store, "n") > first+lease.Milliseconds()
+		return leaseOf(t, db, "n") > first+lease.Milliseconds()
 	})
-	handed, err := store.Client().ZScore(t.Context(), store.Keys().Handed(), "n").Result()
+	handed, err := db.Client().ZScore(t.Context(), db.Keys().Handed(), "n").Result()
 	if err != nil || int64(handed) < first+lease.Milliseconds() {
 		t.Errorf("the carrier looks for it at %.0f, when its lease began at %d, %v", handed, first, err)
 	}
@@ -285,15 +286,15 @@ func TestNamedLeaseIsExtended(t *testing.T) {
 	}
 	close(a.hold)
 	wantIDs(t, a, "slow")
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 	if b.size() > 0 {
 		t.Errorf("another got %v", b.list())
 	}
 }
 
-func held(t *testing.T, store *notify.Store, name string) int64 {
+func held(t *testing.T, db *notify.Store, name string) int64 {
 	t.Helper()
-	n, err := store.Client().ZCard(t.Context(), store.Keys().Held(name)).Result()
+	n, err := db.Client().ZCard(t.Context(), db.Keys().Held(name)).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,9 +302,9 @@ func held(t *testing.T, store *notify.Store, name string) int64 {
 }
 
 // leaseOf returns when the first lease of a name ends, in ms.
-func leaseOf(t *testing.T, store *notify.Store, name string) int64 {
+func leaseOf(t *testing.T, db *notify.Store, name string) int64 {
 	t.Helper()
-	all, err := store.Client().ZRangeWithScores(t.Context(), store.Keys().Held(name), 0, 0).Result()
+	all, err := db.Client().ZRangeWithScores(t.Context(), db.Keys().Held(name), 0, 0).Result()
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
@@ -312,13 +313,13 @@ func leaseOf(t *testing.T, store *notify.Store, name string) int64 {
 
 // A handler whose lease was lost is told, and the broadcast is another's: it is handed out again in another attempt.
 func TestNamedLeaseIsLost(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	lost := make(chan error, 1)
 	o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n", Lease: subscribers.MinLease})
 	done := make(chan struct{})
 	storetest.Run(t, func(ctx context.Context) error {
-		return newListener(store).Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
+		return newListener(db).Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
 			select {
 			case <-done: // again
 				return nil
@@ -330,29 +331,29 @@ func TestNamedLeaseIsLost(t *testing.T) {
 		}, o)
 	})
 	storetest.Receive(t, "it listens", started)
-	broadcast(t, store, topic, "a")
-	storetest.Eventually(t, "it is in hand", func() bool { return held(t, store, "n") == 1 })
+	broadcast(t, db, topic, "a")
+	storetest.Eventually(t, "it is in hand", func() bool { return held(t, db, "n") == 1 })
 	// Another has it, as if this one had been paused.
-	member := store.Client().ZRange(t.Context(), store.Keys().Held("n"), 0, 0).Val()[0]
+	member := db.Client().ZRange(t.Context(), db.Keys().Held("n"), 0, 0).Val()[0]
 	far := time.Now().Add(time.Hour).UnixMilli()
-	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Held("n"), far, member).Err(); err != nil {
+	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Held("n"), far, member).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := storetest.Receive(t, "it is told", lost); !errors.Is(err, notify.ErrLeaseLost) {
 		t.Errorf("got %v", err)
 	}
 	close(done)
-	if got := leaseOf(t, store, "n"); got != far {
+	if got := leaseOf(t, db, "n"); got != far {
 		t.Errorf("the lease of the other ends at %d, want %d", got, far)
 	}
 }
 
 // What another has by now is not given back by who lost it.
 func TestNamedGivesBackOnlyItsOwn(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	began := make(chan struct{}, 10)
-	l := subscribers.NewListener(store, subscribers.ListenerOptions{Grace: time.Nanosecond})
+	l := subscribers.NewListener(db, subscribers.ListenerOptions{Grace: time.Nanosecond})
 	o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n", Lease: time.Minute})
 	stop := storetest.Run(t, func(ctx context.Context) error {
 		return l.Listen(ctx, topic, func(ctx context.Context, _ *subscribers.Broadcast) error {
@@ -362,18 +363,18 @@ func TestNamedGivesBackOnlyItsOwn(t *testing.T) {
 		}, o)
 	})
 	storetest.Receive(t, "it listens", started)
-	broadcast(t, store, topic, "a")
+	broadcast(t, db, topic, "a")
 	storetest.Receive(t, "it is handled", began)
-	member := store.Client().ZRange(t.Context(), store.Keys().Held("n"), 0, 0).Val()[0]
+	member := db.Client().ZRange(t.Context(), db.Keys().Held("n"), 0, 0).Val()[0]
 	far := time.Now().Add(time.Hour).UnixMilli()
-	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Held("n"), far, member).Err(); err != nil {
+	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Held("n"), far, member).Err(); err != nil {
 		t.Fatal(err)
 	}
 	stop()
-	if got := leaseOf(t, store, "n"); got != far {
+	if got := leaseOf(t, db, "n"); got != far {
 		t.Errorf("the lease of the other ends at %d, want %d", got, far)
 	}
-	if n := store.Client().HGet(t.Context(), store.Keys().Tries("n"), member).Val(); n != "" {
+	if n := db.Client().HGet(t.Context(), db.Keys().Tries("n"), member).Val(); n != "" {
 		t.Errorf("tries %s", n)
 	}
 }
@@ -381,9 +382,9 @@ func TestNamedGivesBackOnlyItsOwn(t *testing.T) {
 // A process that stops gives back at once what it has not begun, while a handler
 // still runs, and then what that did not finish; another has them in moments, in attempt 1.
 func TestNamedStopGivesBack(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
-	l := subscribers.NewListener(store, subscribers.ListenerOptions{Grace: time.Hour})
+	db := storetest.Open(t)
+	carry(t, db)
+	l := subscribers.NewListener(db, subscribers.ListenerOptions{Grace: time.Hour})
 	o := subscribers.ListenOptions{Name: "n", Lease: time.Minute}
 	finish, began := make(chan struct{}), make(chan string, 1000)
 	oa, started := (&heard{}).options(o)
@@ -401,13 +402,13 @@ func TestNamedStopGivesBack(t *testing.T) {
 	}()
 	storetest.Receive(t, "it listens", started)
 	ids := numbers("n", 200)
-	flood(t, store, []string{topic}, ids...)
+	flood(t, db, []string{topic}, ids...)
 	for id := ""; id != "n00100"; {
 		id = storetest.Receive(t, "one is handled", began)
 	}
 	other := &heard{}
 	stop()
-	listenInto(t, newListener(store), topic, other, o)
+	listenInto(t, newListener(db), topic, other, o)
 	start := time.Now()
 	storetest.Eventually(t, "the other has what was not begun", func() bool { return other.size() == 99 })
 	close(finish)
@@ -424,7 +425,7 @@ func TestNamedStopGivesBack(t *testing.T) {
 			t.Errorf("%s came in attempt %d", b.ID, b.Attempt)
 		}
 	}
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 	if len(began) > 0 {
 		t.Errorf("it began %s after it was stopped", <-began)
 	}
@@ -435,13 +436,13 @@ func TestNamedStopGivesBack(t *testing.T) {
 func TestNamedStalledHand(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		t.Run(fmt.Sprint("alone ", alone), func(t *testing.T) {
-			store := storetest.Open(t)
-			stopCarrier := carry(t, store)
+			db := storetest.Open(t)
+			stopCarrier := carry(t, db)
 			h, slow := &heard{}, make(chan struct{})
 			o := subscribers.ListenOptions{Name: "n", Lease: time.Minute}
 			oa, started := h.options(o)
 			storetest.Run(t, func(ctx context.Context) error {
-				return newListener(store).Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
+				return newListener(db).Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
 					if b.ID == "n00300" {
 						<-slow
 					}
@@ -450,10 +451,10 @@ func TestNamedStalledHand(t *testing.T) {
 			})
 			storetest.Receive(t, "it listens", started)
 			ids := numbers("n", 400)
-			flood(t, store, []string{topic}, ids...)
-			storetest.Eventually(t, "it stalls", func() bool { return h.size() == 300 && held(t, store, "n") > 0 })
+			flood(t, db, []string{topic}, ids...)
+			storetest.Eventually(t, "it stalls", func() bool { return h.size() == 300 && held(t, db, "n") > 0 })
 			if !alone {
-				other, _ := listen(t, newListener(store), topic, o) // which is idle until it gives back
+				other, _ := listen(t, newListener(db), topic, o) // which is idle until it gives back
 				stopCarrier()
 				start := time.Now()
 				storetest.Eventually(t, "another has the others", func() bool { return other.size() == 99 })
@@ -465,7 +466,7 @@ func TestNamedStalledHand(t *testing.T) {
 				return
 			}
 			stopCarrier()
-			storetest.Eventually(t, "it gives back", func() bool { return endedLeases(t, store, "n") == 99 })
+			storetest.Eventually(t, "it gives back", func() bool { return endedLeases(t, db, "n") == 99 })
 			start := time.Now()
 			close(slow)
 			wantIDs(t, h, ids...)
@@ -477,13 +478,13 @@ func TestNamedStalledHand(t *testing.T) {
 }
 
 // endedLeases returns how many broadcasts of a name anybody may take.
-func endedLeases(t *testing.T, store *notify.Store, name string) int64 {
+func endedLeases(t *testing.T, db *notify.Store, name string) int64 {
 	t.Helper()
-	now, err := store.Client().Time(t.Context()).Result()
+	now, err := db.Client().Time(t.Context()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := store.Client().ZCount(t.Context(), store.Keys().Held(name), "-inf", fmt.Sprint(now.UnixMilli())).Result()
+	n, err := db.Client().ZCount(t.Context(), db.Keys().Held(name), "-inf", fmt.Sprint(now.UnixMilli())).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -492,22 +493,22 @@ func endedLeases(t *testing.T, store *notify.Store, name string) int64 {
 
 // A name that comes back to a hub that went on without it takes what was sent meanwhile.
 func TestNamedComesBackToItsHub(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
-	l := newListener(store)
+	db := storetest.Open(t)
+	carry(t, db)
+	l := newListener(db)
 	listen(t, l, topic, subscribers.ListenOptions{}) // keeps the hub
 	o := subscribers.ListenOptions{Name: "n"}
 	for round := range 3 {
 		h, stop := listen(t, l, topic, o)
 		id := fmt.Sprint(round)
-		broadcast(t, store, topic, id)
+		broadcast(t, db, topic, id)
 		if round == 0 {
 			wantIDs(t, h, id)
 		} else {
 			wantIDs(t, h, "away-"+id, id)
 		}
 		stop()
-		broadcast(t, store, topic, fmt.Sprint("away-", round+1))
+		broadcast(t, db, topic, fmt.Sprint("away-", round+1))
 	}
 	h, _ := listen(t, l, topic, o)
 	wantIDs(t, h, "away-3")
@@ -515,59 +516,59 @@ func TestNamedComesBackToItsHub(t *testing.T) {
 
 // What a process held that is gone is taken by another when its lease has ended, in the next attempt, and only that.
 func TestNamedTakesOver(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	o := subscribers.ListenOptions{Name: "n", Concurrency: 2, Lease: time.Minute}
-	h, stop := listen(t, newListener(store), topic, o)
-	broadcast(t, store, topic, "a", "b", "c")
+	h, stop := listen(t, newListener(db), topic, o)
+	broadcast(t, db, topic, "a", "b", "c")
 	wantSet(t, h, "a", "b", "c")
 	stop()
 	// As if a process had taken a and b, and died.
 	var members []any
-	for _, s := range sentTo(t, store)[:2] {
+	for _, s := range sentTo(t, db)[:2] {
 		members = append(members, time.Now().Add(300*time.Millisecond).UnixMilli(), fmt.Sprintf("%d %s", s.at, s.topic))
 	}
-	keys := store.Keys()
-	if err := store.Client().Do(t.Context(), append([]any{"ZADD", keys.Held("n")}, members...)...).Err(); err != nil {
+	keys := db.Keys()
+	if err := db.Client().Do(t.Context(), append([]any{"ZADD", keys.Held("n")}, members...)...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Client().Do(t.Context(), "ZADD", keys.Handed(), members[0], "n").Err(); err != nil {
+	if err := db.Client().Do(t.Context(), "ZADD", keys.Handed(), members[0], "n").Err(); err != nil {
 		t.Fatal(err)
 	}
-	other, _ := listen(t, newListener(store), topic, o)
+	other, _ := listen(t, newListener(db), topic, o)
 	wantSet(t, other, "a", "b")
 	for _, b := range other.all {
 		if b.Attempt != 2 {
 			t.Errorf("%s came in attempt %d", b.ID, b.Attempt)
 		}
 	}
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 }
 
 // A broadcast whose processes die again and again is given up at last.
 func TestNamedGivesUpWhatKills(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	given := make(chan string, 1)
 	o := subscribers.ListenOptions{Name: "n", MaxAttempts: 3, OnGivenUp: func(b *subscribers.Broadcast, reason string) {
 		given <- fmt.Sprintf("%s %d: %s", b.ID, b.Attempt, reason)
 	}}
-	h, stop := listen(t, newListener(store), topic, o)
-	broadcast(t, store, topic, "a")
+	h, stop := listen(t, newListener(db), topic, o)
+	broadcast(t, db, topic, "a")
 	wantIDs(t, h, "a")
 	stop()
-	member := fmt.Sprintf("%d %s", sentTo(t, store)[0].at, topic)
-	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Held("n"), 1, member).Err(); err != nil {
+	member := fmt.Sprintf("%d %s", sentTo(t, db)[0].at, topic)
+	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Held("n"), 1, member).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Client().HSet(t.Context(), store.Keys().Tries("n"), member, 2).Err(); err != nil {
+	if err := db.Client().HSet(t.Context(), db.Keys().Tries("n"), member, 2).Err(); err != nil {
 		t.Fatal(err)
 	}
-	again, _ := listen(t, newListener(store), topic, o)
+	again, _ := listen(t, newListener(db), topic, o)
 	if got := storetest.Receive(t, "it is given up", given); got != "a 3: lease expired, out of attempts" {
 		t.Errorf("got %s", got)
 	}
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 	if again.size() > 0 {
 		t.Errorf("it was handled: %v", again.list())
 	}
@@ -575,34 +576,34 @@ func TestNamedGivesUpWhatKills(t *testing.T) {
 
 // What was held and is removed from the log meanwhile is a gap.
 func TestNamedHeldIsRemoved(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	o := subscribers.ListenOptions{Name: "n"}
-	h, stop := listen(t, newListener(store), topic, o)
-	broadcast(t, store, topic, "a")
+	h, stop := listen(t, newListener(db), topic, o)
+	broadcast(t, db, topic, "a")
 	wantIDs(t, h, "a")
 	stop()
-	at := sentTo(t, store)[0].at
-	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Held("n"), 1, fmt.Sprintf("%d %s", at, topic), 1, "foreign").Err(); err != nil {
+	at := sentTo(t, db)[0].at
+	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Held("n"), 1, fmt.Sprintf("%d %s", at, topic), 1, "foreign").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Client().Del(t.Context(), store.Keys().Log(topic)).Err(); err != nil {
+	if err := db.Client().Del(t.Context(), db.Keys().Log(topic)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	h, _ = listen(t, newListener(store), topic, o)
+	h, _ = listen(t, newListener(db), topic, o)
 	storetest.Eventually(t, "it is told", func() bool { return len(h.missed()) == 1 })
 	if g := h.missed()[0]; g != (subscribers.Gap{Topic: topic, After: at - 1, UpTo: at}) {
 		t.Errorf("got %+v", g)
 	}
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 }
 
 func TestNameInUse(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
-	l := newListener(store)
+	db := storetest.Open(t)
+	carry(t, db)
+	l := newListener(db)
 	o := subscribers.ListenOptions{Name: "n", From: subscribers.FromBeginning()}
-	broadcast(t, store, "prices.gold", "a")
+	broadcast(t, db, "prices.gold", "a")
 	h, stop := listen(t, l, "prices.*", o)
 	wantIDs(t, h, "a")
 	try := func(pattern string, from subscribers.From, want ...string) {
@@ -626,46 +627,46 @@ func TestNameInUse(t *testing.T) {
 		stop()
 	}
 	// The same start is no other, and neither is none: it goes on where it stands.
-	broadcast(t, store, "prices.gold", "b", "c")
+	broadcast(t, db, "prices.gold", "b", "c")
 	h, stop = listen(t, l, "prices.*", o)
 	wantIDs(t, h, "b", "c")
 	stop()
-	broadcast(t, store, "prices.gold", "d")
+	broadcast(t, db, "prices.gold", "d")
 	h, _ = listen(t, l, "prices.*", subscribers.ListenOptions{Name: "n"})
 	wantIDs(t, h, "d")
 }
 
 func TestNames(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
-	l := newListener(store)
+	db := storetest.Open(t)
+	carry(t, db)
+	l := newListener(db)
 	if names, err := l.Names(t.Context()); err != nil || len(names) != 0 {
 		t.Errorf("got %v, %v", names, err)
 	}
-	broadcast(t, store, "a", "1")
-	sentAt := sentTo(t, store)[0].at
+	broadcast(t, db, "a", "1")
+	sentAt := sentTo(t, db)[0].at
 	_, stop := listen(t, l, ">", subscribers.ListenOptions{Name: "z", From: subscribers.FromBeginning()})
-	nothingHeld(t, store, "z")
+	nothingHeld(t, db, "z")
 	storetest.Eventually(t, "it has taken all", func() bool { return behind(t, l, "z") == 0 })
 	stop()
-	broadcast(t, store, "b", "2")
-	broadcast(t, store, "a", "3")
+	broadcast(t, db, "b", "2")
+	broadcast(t, db, "a", "3")
 	blocked := &heard{hold: make(chan struct{})}
 	listenInto(t, l, "a", blocked, subscribers.ListenOptions{Name: "m.n", From: subscribers.After(sentAt)})
-	storetest.Eventually(t, "it has one in hand", func() bool { return held(t, store, "m.n") == 1 })
+	storetest.Eventually(t, "it has one in hand", func() bool { return held(t, db, "m.n") == 1 })
 	names, err := l.Names(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []subscribers.Name{
 		{Name: "m.n", Pattern: "a", From: sentAt.String(), Since: sentAt.Time(), Held: 1, Active: true},
-		{Name: "z", Pattern: ">", From: "beginning", Behind: 2, Oldest: sentTo(t, store)[1].at.Time()},
+		{Name: "z", Pattern: ">", From: "beginning", Behind: 2, Oldest: sentTo(t, db)[1].at.Time()},
 	}
 	if diff := gocmp.Diff(want, names); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	close(blocked.hold)
-	nothingHeld(t, store, "m.n")
+	nothingHeld(t, db, "m.n")
 	for _, name := range []string{"z", "m.n"} {
 		if name == "m.n" {
 			continue // it listens: see below
@@ -680,7 +681,7 @@ func TestNames(t *testing.T) {
 	if err := l.Remove(t.Context(), "two words"); !errors.Is(err, notify.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
-	if n, err := store.Client().Exists(t.Context(), store.Keys().Places("z"), store.Keys().Held("z"), store.Keys().Tries("z")).Result(); err != nil || n != 0 {
+	if n, err := db.Client().Exists(t.Context(), db.Keys().Places("z"), db.Keys().Held("z"), db.Keys().Tries("z")).Result(); err != nil || n != 0 {
 		t.Errorf("something is left of a name that was removed, %v", err)
 	}
 }
@@ -702,9 +703,9 @@ func behind(t *testing.T, l *subscribers.Listener, name string) int {
 
 // A name that is removed ends who listens under it: one that waits, and one that is busy.
 func TestNameIsRemovedWhileListening(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
-	l := newListener(store)
+	db := storetest.Open(t)
+	carry(t, db)
+	l := newListener(db)
 	for _, busy := range []bool{false, true} {
 		ended, began := make(chan error, 1), make(chan struct{}, 1)
 		o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n", Lease: subscribers.MinLease})
@@ -717,7 +718,7 @@ func TestNameIsRemovedWhileListening(t *testing.T) {
 		}()
 		storetest.Receive(t, "it listens", started)
 		if busy {
-			broadcast(t, store, topic, "a")
+			broadcast(t, db, topic, "a")
 			storetest.Receive(t, "it is busy", began)
 		}
 		if err := l.Remove(t.Context(), "n"); err != nil {
@@ -726,7 +727,7 @@ func TestNameIsRemovedWhileListening(t *testing.T) {
 		if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, subscribers.ErrNoListener) || !strings.Contains(err.Error(), "listen as n: it was removed") {
 			t.Errorf("it ended with %v", err)
 		}
-		n, err := store.Client().Exists(t.Context(), store.Keys().Places("n"), store.Keys().Held("n"), store.Keys().Tries("n"), store.Keys().Handed()).Result()
+		n, err := db.Client().Exists(t.Context(), db.Keys().Places("n"), db.Keys().Held("n"), db.Keys().Tries("n"), db.Keys().Handed()).Result()
 		if err != nil || n != 0 {
 			t.Errorf("%d keys are left, %v", n, err)
 		}
@@ -735,10 +736,10 @@ func TestNameIsRemovedWhileListening(t *testing.T) {
 
 // What is foreign in a place of names: an error that says so where it is needed, and no harm elsewhere.
 func TestForeignThingsOfNames(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
-	client, keys := store.Client(), store.Keys()
-	l := newListener(store)
+	db := storetest.Open(t)
+	carry(t, db)
+	client, keys := db.Client(), db.Keys()
+	l := newListener(db)
 	if err := client.HSet(t.Context(), keys.Listeners(), "foreign", "x").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -750,7 +751,7 @@ func TestForeignThingsOfNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	h, stop := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
-	broadcast(t, store, topic, "a", "b")
+	broadcast(t, db, topic, "a", "b")
 	wantIDs(t, h, "a", "b")
 	stop()
 	if err := l.Remove(t.Context(), "n"); err != nil {

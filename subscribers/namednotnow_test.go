@@ -13,6 +13,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -29,8 +30,8 @@ func listenBy(t *testing.T, l *subscribers.Listener, handler func(context.Contex
 // While the way is barred nothing is handled but one broadcast at a time, at the
 // pace of the pauses, and nothing is used up; then it is full speed again.
 func TestNamedNotNow(t *testing.T) {
-	store := storetest.Open(t)
-	stopCarrier := carry(t, store)
+	db := storetest.Open(t)
+	stopCarrier := carry(t, db)
 	const hands, n, pause = 8, 200, 100 * time.Millisecond
 	var mu sync.Mutex
 	var refused, probes []time.Time
@@ -38,7 +39,7 @@ func TestNamedNotNow(t *testing.T) {
 	barred, now := true, 0
 	together := make(chan struct{}) // closed when some are handled at the same time again
 	atOnce := sync.OnceFunc(func() { close(together) })
-	l := newListener(store)
+	l := newListener(db)
 	stop := listenBy(t, l, func(_ context.Context, b *subscribers.Broadcast) error {
 		mu.Lock()
 		now++
@@ -71,11 +72,11 @@ func TestNamedNotNow(t *testing.T) {
 		}
 		return nil
 	}, subscribers.ListenOptions{Name: "n", Concurrency: hands, MaxAttempts: 1})
-	flood(t, store, []string{topic}, numbers("n", n)...)
-	sentAll(t, store)
+	flood(t, db, []string{topic}, numbers("n", n)...)
+	sentAll(t, db)
 	stopCarrier() // nobody's beat is needed
 	storetest.Receive(t, "it is full speed again", together)
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 	stop()
 	if len(attempts) != n || l.Stats().GivenUp > 0 {
 		t.Errorf("%d were handled, %+v", len(attempts), l.Stats())
@@ -90,7 +91,7 @@ func TestNamedNotNow(t *testing.T) {
 	}
 	last := refused[hands-1]
 	for i, probe := range probes {
-		if wait := probe.Sub(last); wait < pause || wait > pause+notify.Heartbeat/2 {
+		if wait := probe.Sub(last); wait < pause || wait > pause+store.Heartbeat/2 {
 			t.Errorf("probe %d came %v after the refusal before it, want %v", i, wait, pause)
 		}
 		last = probe
@@ -100,26 +101,26 @@ func TestNamedNotNow(t *testing.T) {
 // With one hand nothing overtakes what was refused, also where what was taken
 // ahead had been given back before.
 func TestNamedNotNowKeepsOrder(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	ids := numbers("n", 600)
 	refusals := map[string]int{}
 	h := &heard{}
-	listenBy(t, newListener(store), func(ctx context.Context, b *subscribers.Broadcast) error {
+	listenBy(t, newListener(db), func(ctx context.Context, b *subscribers.Broadcast) error {
 		switch n := h.size(); {
 		case n%100 == 50 && refusals[b.ID] < 2: // at full speed
 			refusals[b.ID]++
 			return subscribers.NotNow(errBarred, 0)
 		case n%200 == 199 && refusals[b.ID] < 2: // so late that what was taken ahead is given back
 			refusals[b.ID]++
-			onlyInHand(t, store, "n")
+			onlyInHand(t, db, "n")
 			return subscribers.NotNow(errBarred, time.Millisecond)
 		}
 		return h.handle(ctx, b)
 	}, subscribers.ListenOptions{Name: "n", MaxAttempts: 1})
-	flood(t, store, []string{topic}, ids...)
+	flood(t, db, []string{topic}, ids...)
 	wantIDs(t, h, ids...)
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 	for _, b := range h.all {
 		if b.Attempt != 1 {
 			t.Errorf("%s came in attempt %d", b.ID, b.Attempt)
@@ -132,11 +133,11 @@ func TestNamedNotNowKeepsOrder(t *testing.T) {
 
 // A NotNow uses up no attempt, and gives none back.
 func TestNamedNotNowBetweenFailures(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	var attempts []int
 	given := make(chan int, 1)
-	listenBy(t, newListener(store), func(_ context.Context, b *subscribers.Broadcast) error {
+	listenBy(t, newListener(db), func(_ context.Context, b *subscribers.Broadcast) error {
 		if attempts = append(attempts, b.Attempt); len(attempts)%2 == 0 {
 			return subscribers.NotNow(errBarred, time.Millisecond)
 		}
@@ -145,32 +146,32 @@ func TestNamedNotNowBetweenFailures(t *testing.T) {
 		Name: "n", MaxAttempts: 3, Backoff: subscribers.Backoff{Min: time.Millisecond, Max: time.Millisecond},
 		OnGivenUp: func(b *subscribers.Broadcast, _ string) { given <- b.Attempt },
 	})
-	broadcast(t, store, topic, "a")
+	broadcast(t, db, topic, "a")
 	if last := storetest.Receive(t, "it is given up", given); last != 3 {
 		t.Errorf("it was given up in attempt %d", last)
 	}
 	if diff := gocmp.Diff([]int{1, 2, 2, 3, 3}, attempts); diff != "" {
 		t.Errorf("attempts (-want +got):\n%s", diff)
 	}
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 }
 
 // What one process refuses another has at once; the pause holds up no stop.
 func TestNamedNotNowLeavesOthersAlone(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	barred := make(chan string, 100)
 	o := subscribers.ListenOptions{Name: "n", Concurrency: 4, Lease: time.Minute}
-	stop := listenBy(t, newListener(store), func(_ context.Context, b *subscribers.Broadcast) error {
+	stop := listenBy(t, newListener(db), func(_ context.Context, b *subscribers.Broadcast) error {
 		barred <- b.ID
 		return subscribers.NotNow(errBarred, time.Hour)
 	}, o)
-	broadcast(t, store, topic, "first")
+	broadcast(t, db, topic, "first")
 	storetest.Receive(t, "it is refused", barred)
 	start := time.Now()
-	other, _ := listen(t, newListener(store), topic, o)
+	other, _ := listen(t, newListener(db), topic, o)
 	ids := numbers("n", 20)
-	flood(t, store, []string{topic}, ids...)
+	flood(t, db, []string{topic}, ids...)
 	wantSet(t, other, append(ids, "first")...)
 	stop()
 	if took := time.Since(start); took > soon {
@@ -184,15 +185,15 @@ func TestNamedNotNowLeavesOthersAlone(t *testing.T) {
 			t.Errorf("%s came in attempt %d", b.ID, b.Attempt)
 		}
 	}
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 }
 
 // A process that refused a broadcast and is gone without a word left nothing behind that waits for a lease to end.
 func TestNamedNotNowAndCrash(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	carry(t, store)
-	guest := away(t, store, server.URL())
+	db := storetest.At(t, server.URL(), "")
+	carry(t, db)
+	guest := away(t, db, server.URL())
 	o := subscribers.ListenOptions{Name: "n", Lease: time.Hour}
 	refused := make(chan struct{}, 100)
 	listenBy(t, newListener(guest.store), func(context.Context, *subscribers.Broadcast) error {
@@ -200,27 +201,27 @@ func TestNamedNotNowAndCrash(t *testing.T) {
 		return subscribers.NotNow(errBarred, time.Hour)
 	}, o)
 	ids := numbers("n", 20)
-	flood(t, store, []string{topic}, ids...)
+	flood(t, db, []string{topic}, ids...)
 	storetest.Receive(t, "it is refused", refused)
-	storetest.Eventually(t, "it is given back", func() bool { return endedLeases(t, store, "n") == held(t, store, "n") })
+	storetest.Eventually(t, "it is given back", func() bool { return endedLeases(t, db, "n") == held(t, db, "n") })
 	guest.leave()
-	other, _ := listen(t, newListener(store), topic, o)
+	other, _ := listen(t, newListener(db), topic, o)
 	wantIDs(t, other, ids...)
 	for _, b := range other.all {
 		if b.Attempt != 1 {
 			t.Errorf("%s came in attempt %d", b.ID, b.Attempt)
 		}
 	}
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 }
 
 // A NotNow that Redis does not learn of before the lease ends: another has the
 // broadcast by then, in the next attempt, and keeps it when the first one is back.
 func TestNamedNotNowAfterItsLease(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	carry(t, store)
-	guest := away(t, store, server.URL())
+	db := storetest.At(t, server.URL(), "")
+	carry(t, db)
+	guest := away(t, db, server.URL())
 	began, refuse := make(chan struct{}, 100), make(chan struct{})
 	back := &heard{}
 	listenBy(t, newListener(guest.store), func(ctx context.Context, b *subscribers.Broadcast) error {
@@ -231,19 +232,19 @@ func TestNamedNotNowAfterItsLease(t *testing.T) {
 		<-refuse
 		return subscribers.NotNow(errBarred, 0)
 	}, subscribers.ListenOptions{Name: "n", Lease: time.Second})
-	broadcast(t, store, topic, "a")
+	broadcast(t, db, topic, "a")
 	storetest.Receive(t, "it is handled", began)
 	guest.leave()
 	close(refuse)
 	other := &heard{hold: make(chan struct{})}
-	listenInto(t, newListener(store), topic, other, subscribers.ListenOptions{Name: "n", Lease: time.Hour})
+	listenInto(t, newListener(db), topic, other, subscribers.ListenOptions{Name: "n", Lease: time.Hour})
 	lease := time.Now().Add(time.Minute).UnixMilli()
-	storetest.Eventually(t, "the other has it", func() bool { return held(t, store, "n") == 1 && leaseOf(t, store, "n") > lease })
-	lease = leaseOf(t, store, "n")
+	storetest.Eventually(t, "the other has it", func() bool { return held(t, db, "n") == 1 && leaseOf(t, db, "n") > lease })
+	lease = leaseOf(t, db, "n")
 	guest.come()
-	broadcast(t, store, topic, "b")
+	broadcast(t, db, topic, "b")
 	wantIDs(t, back, "b") // which it has after it gave a back
-	if got := leaseOf(t, store, "n"); got != lease {
+	if got := leaseOf(t, db, "n"); got != lease {
 		t.Errorf("the lease of the other ends at %d, want %d", got, lease)
 	}
 	close(other.hold)
@@ -254,16 +255,16 @@ func TestNamedNotNowAfterItsLease(t *testing.T) {
 	if n := len(began); n > 0 {
 		t.Errorf("it was begun %d times more where it was refused", n)
 	}
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 }
 
 // While it stops it acknowledges what is done, and does not wait for those who take longer.
 func TestNamedSettlesWhileItStops(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	finish := map[string]chan struct{}{"fast": make(chan struct{}), "barred": make(chan struct{}), "slow": make(chan struct{})}
 	began := make(chan string, 3)
-	l := subscribers.NewListener(store, subscribers.ListenerOptions{Grace: time.Hour})
+	l := subscribers.NewListener(db, subscribers.ListenerOptions{Grace: time.Hour})
 	o := subscribers.ListenOptions{Name: "n", Concurrency: 3, Lease: time.Hour}
 	stop := listenBy(t, l, func(_ context.Context, b *subscribers.Broadcast) error {
 		began <- b.ID
@@ -273,7 +274,7 @@ func TestNamedSettlesWhileItStops(t *testing.T) {
 		}
 		return nil
 	}, o)
-	broadcast(t, store, topic, "fast", "barred", "slow")
+	broadcast(t, db, topic, "fast", "barred", "slow")
 	for range finish {
 		storetest.Receive(t, "all are begun", began)
 	}
@@ -283,13 +284,13 @@ func TestNamedSettlesWhileItStops(t *testing.T) {
 		close(stopped)
 	}()
 	close(finish["fast"])
-	storetest.Eventually(t, "the fast one is acknowledged", func() bool { return held(t, store, "n") == 2 })
+	storetest.Eventually(t, "the fast one is acknowledged", func() bool { return held(t, db, "n") == 2 })
 	close(finish["barred"])
-	other, _ := listen(t, newListener(store), topic, o)
+	other, _ := listen(t, newListener(db), topic, o)
 	wantIDs(t, other, "barred")
 	close(finish["slow"])
 	storetest.Receive(t, "it stops", stopped)
-	nothingHeld(t, store, "n")
+	nothingHeld(t, db, "n")
 	wantIDs(t, other, "barred")
 	if b := other.all[0]; b.Attempt != 1 {
 		t.Errorf("it came in attempt %d", b.Attempt)
@@ -302,15 +303,15 @@ func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
 	for _, stops := range []bool{false, true} {
 		t.Run(fmt.Sprint("stops ", stops), func(t *testing.T) {
 			server := storetest.Server(t)
-			store := storetest.At(t, server.URL(), "")
-			carry(t, store)
-			guest := away(t, store, server.URL())
+			db := storetest.At(t, server.URL(), "")
+			carry(t, db)
+			guest := away(t, db, server.URL())
 			h := &heard{hold: make(chan struct{})}
 			const lease = time.Second
 			l := subscribers.NewListener(guest.store, subscribers.ListenerOptions{Grace: time.Minute})
 			stop := listenInto(t, l, topic, h, subscribers.ListenOptions{Name: "n", Concurrency: 2, Lease: lease})
-			broadcast(t, store, topic, "a", "b")
-			storetest.Eventually(t, "they are in hand", func() bool { return held(t, store, "n") == 2 })
+			broadcast(t, db, topic, "a", "b")
+			storetest.Eventually(t, "they are in hand", func() bool { return held(t, db, "n") == 2 })
 			guest.leave()
 			close(h.hold)
 			stopped, start := make(chan struct{}), time.Now()
@@ -322,10 +323,10 @@ func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
 			}
 			// For longer than the leases last, and than calls are tried once the grace is over.
 			storetest.Eventually(t, "their leases have ended", func() bool {
-				return time.Since(start) > 5*lease && endedLeases(t, store, "n") == 2
+				return time.Since(start) > 5*lease && endedLeases(t, db, "n") == 2
 			})
 			guest.come()
-			nothingHeld(t, store, "n")
+			nothingHeld(t, db, "n")
 			if stops {
 				storetest.Receive(t, "it stops", stopped)
 			}
@@ -341,20 +342,20 @@ func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
 // What is given back to a Redis that has just lost all that it held nobody has: the gap that is told begins before it.
 func TestNamedNotNowIsLostWithRedis(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	carry(t, store)
+	db := storetest.At(t, server.URL(), "")
+	carry(t, db)
 	began, refuse := make(chan notify.Position, 100), make(chan struct{})
 	gaps := make(chan subscribers.Gap, 100)
 	storetest.Run(t, func(ctx context.Context) error {
-		return newListener(store).Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
+		return newListener(db).Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
 			began <- b.Position
 			<-refuse
 			return subscribers.NotNow(errBarred, 0)
 		}, subscribers.ListenOptions{Name: "n", From: subscribers.FromBeginning(), OnGap: func(g subscribers.Gap) { gaps <- g }})
 	})
-	broadcast(t, store, topic, "a")
+	broadcast(t, db, topic, "a")
 	at := storetest.Receive(t, "it is handled", began)
-	emptied(t, store, server, false)
+	emptied(t, db, server, false)
 	close(refuse)
 	if g := storetest.Receive(t, "it is told", gaps); g.After >= at || g.UpTo < at {
 		t.Errorf("it is told of %+v, and gave %v back", g, at)
@@ -365,9 +366,9 @@ func TestNamedNotNowIsLostWithRedis(t *testing.T) {
 // again, so that what is sent from now on is not missed.
 func TestNamedIsLostWithRedisAsItStops(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	carry(t, store)
-	l := newListener(store)
+	db := storetest.At(t, server.URL(), "")
+	carry(t, db)
+	l := newListener(db)
 	began, release := make(chan notify.Position, 100), make(chan struct{})
 	gaps := make(chan subscribers.Gap, 100)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -380,9 +381,9 @@ func TestNamedIsLostWithRedisAsItStops(t *testing.T) {
 			return nil
 		}, subscribers.ListenOptions{Name: "n", From: subscribers.FromBeginning(), OnGap: func(g subscribers.Gap) { gaps <- g }})
 	}()
-	broadcast(t, store, topic, "a")
+	broadcast(t, db, topic, "a")
 	at := storetest.Receive(t, "it is handled", began)
-	emptied(t, store, server, false)
+	emptied(t, db, server, false)
 	cancel()
 	close(release)
 	if err := storetest.Receive(t, "it ends", ended); err != nil {

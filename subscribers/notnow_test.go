@@ -12,6 +12,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -22,7 +23,7 @@ var errBarred = errors.New("the way is barred")
 // pace of the pauses, and nothing is used up; then it is full speed again. No
 // carrier runs: nobody's beat is needed.
 func TestNotNow(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	const hands, n, pause = 8, 200, 100 * time.Millisecond
 	var mu sync.Mutex
 	var refused []time.Time // when it was NotNow
@@ -31,8 +32,8 @@ func TestNotNow(t *testing.T) {
 	barred, now, most := true, 0, 0
 	together := make(chan struct{}) // closed when some are handled at the same time again
 	atOnce := sync.OnceFunc(func() { close(together) })
-	storetest.Set(t, store, topic, notify.SettingsChange{Attempts: new(1)})
-	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1)})
+	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		mu.Lock()
 		now++
 		defer func() {
@@ -65,13 +66,13 @@ func TestNotNow(t *testing.T) {
 		}
 		return nil
 	}, subscribers.HandleOptions{Concurrency: hands})
-	storetest.Publish(t, store, numbered(n)...)
-	settled(t, store)
+	storetest.Publish(t, db, numbered(n)...)
+	settled(t, db)
 	storetest.Receive(t, "it is full speed again", together)
 	mu.Lock()
 	defer mu.Unlock()
-	if len(attempts) != n || counts(t, store).Dead != 0 {
-		t.Errorf("%d were handled, %d died", len(attempts), counts(t, store).Dead)
+	if len(attempts) != n || counts(t, db).Dead != 0 {
+		t.Errorf("%d were handled, %d died", len(attempts), counts(t, db).Dead)
 	}
 	for id, attempt := range attempts {
 		if attempt != 1 {
@@ -83,12 +84,12 @@ func TestNotNow(t *testing.T) {
 	}
 	last := refused[hands-1]
 	for i, probe := range probes {
-		if wait := probe.Sub(last); wait < pause || wait > pause+notify.Heartbeat/2 {
+		if wait := probe.Sub(last); wait < pause || wait > pause+store.Heartbeat/2 {
 			t.Errorf("probe %d came %v after the refusal before it, want %v", i, wait, pause)
 		}
 		last = probe
 	}
-	storetest.Empty(t, store)
+	storetest.Empty(t, db)
 }
 
 // A pause of nothing is none, and what is wrapped stays readable.
@@ -99,10 +100,10 @@ func TestNotNowAtOnce(t *testing.T) {
 	if err := subscribers.NotNow(nil, time.Second); err == nil || err.Error() == "" {
 		t.Errorf("got %v", err)
 	}
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	var calls atomic.Int64
-	storetest.Set(t, store, topic, notify.SettingsChange{Attempts: new(1)})
-	handle(t, store, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error {
+	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1)})
+	handle(t, db, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error {
 		switch calls.Add(1) {
 		case 1:
 			return subscribers.NotNow(nil, 0)
@@ -114,8 +115,8 @@ func TestNotNowAtOnce(t *testing.T) {
 		return nil
 	}, subscribers.HandleOptions{})
 	start := time.Now()
-	storetest.Publish(t, store, body("a"), body("b"))
-	settled(t, store)
+	storetest.Publish(t, db, body("a"), body("b"))
+	settled(t, db)
 	if took := time.Since(start); took > soon {
 		t.Errorf("it took %v", took)
 	}
@@ -127,18 +128,18 @@ func TestNotNowAtOnce(t *testing.T) {
 // The pause is kept to where nothing else would wake it: one message, hands that are free, no carrier.
 func TestNotNowWakesByItself(t *testing.T) {
 	const work, pause, n = time.Millisecond, 5 * time.Millisecond, 40
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	var calls []time.Time // of one message after the other
-	storetest.Set(t, store, topic, notify.SettingsChange{Attempts: new(1)})
-	handle(t, store, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error {
+	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1)})
+	handle(t, db, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error {
 		<-time.After(work) // so that it claims before it hears of the bar
 		if calls = append(calls, time.Now()); len(calls) <= n {
 			return subscribers.NotNow(errBarred, pause)
 		}
 		return nil
 	}, subscribers.HandleOptions{Concurrency: 4})
-	storetest.Publish(t, store, body("a"))
-	settled(t, store)
+	storetest.Publish(t, db, body("a"))
+	settled(t, db)
 	for i := range n {
 		if wait := calls[i+1].Sub(calls[i]); wait < pause {
 			t.Errorf("again after %v", wait)
@@ -151,9 +152,9 @@ func TestNotNowWakesByItself(t *testing.T) {
 
 // While one subscriber is barred, another gets the messages at once, and other topics of the same go on.
 func TestNotNowLeavesOthersAlone(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	barred, other := make(chan string, 100), make(chan string, 100)
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.New(db, subscribers.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,11 +171,11 @@ func TestNotNowLeavesOthersAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := storetest.Run(t, sub.Run)
-	storetest.Publish(t, store, body("first"))
+	storetest.Publish(t, db, body("first"))
 	storetest.Receive(t, "it is refused", barred)
 
 	got := make(chan string, 100)
-	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		if d.Attempt != 1 {
 			t.Errorf("%s comes in attempt %d", d.ID, d.Attempt)
 		}
@@ -184,7 +185,7 @@ func TestNotNowLeavesOthersAlone(t *testing.T) {
 	start := time.Now()
 	want := map[string]bool{"first": true}
 	for _, m := range numbered(20) {
-		storetest.Publish(t, store, m, notify.Message{Topic: "other", ID: m.ID, Body: []byte("x")})
+		storetest.Publish(t, db, m, notify.Message{Topic: "other", ID: m.ID, Body: []byte("x")})
 		want[m.ID] = true
 	}
 	heard := map[string]bool{}
@@ -208,13 +209,13 @@ func TestNotNowLeavesOthersAlone(t *testing.T) {
 	if took := time.Since(start); took > soon {
 		t.Errorf("it stopped after %v", took)
 	}
-	settled(t, store)
+	settled(t, db)
 }
 
 // Deaths by a handler, and on claiming, are told to programs of any language as those by the carrier are.
 func TestDeathsAreTold(t *testing.T) {
-	store := storetest.Open(t)
-	sub := store.Client().Subscribe(t.Context(), store.Keys().Death(topic))
+	db := storetest.Open(t)
+	sub := db.Client().Subscribe(t.Context(), db.Keys().Death(topic))
 	defer sub.Close()
 	if _, err := sub.Receive(t.Context()); err != nil {
 		t.Fatal(err)
@@ -234,7 +235,7 @@ func TestDeathsAreTold(t *testing.T) {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
 	}
-	c := subscribers.NewClaimer(store)
+	c := subscribers.NewClaimer(db)
 	claim := func() subscribers.Delivery {
 		t.Helper()
 		ds, err := c.Claim(t.Context(), topic, 1, time.Minute, 0)
@@ -243,27 +244,27 @@ func TestDeathsAreTold(t *testing.T) {
 		}
 		return ds[0]
 	}
-	storetest.Publish(t, store, body("a"))
+	storetest.Publish(t, db, body("a"))
 	if _, err := c.Bury(t.Context(), claim(), "no \"use\"\n\x01 ümlaut"); err != nil {
 		t.Fatal(err)
 	}
 	want("a", "no \"use\"\n\x01 ümlaut", 1)
 	m := body("b")
 	m.MaxAttempts = 1
-	storetest.Publish(t, store, m)
+	storetest.Publish(t, db, m)
 	if _, err := c.Nack(t.Context(), claim(), 0, "failed"); err != nil {
 		t.Fatal(err)
 	}
 	want("b", "failed", 1)
 	m = body("c")
 	m.TTL = time.Millisecond
-	storetest.Publish(t, store, m)
-	info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, "c")
+	storetest.Publish(t, db, m)
+	info, err := notify.NewPublisher(db, notify.PublisherOptions{}).Inspect(t.Context(), topic, "c")
 	if err != nil {
 		t.Fatal(err)
 	}
 	storetest.Eventually(t, "it has expired, and nobody carries", func() bool {
-		now, err := store.Client().Time(t.Context()).Result()
+		now, err := db.Client().Time(t.Context()).Result()
 		return err == nil && now.After(info.Expires.Add(time.Millisecond))
 	})
 	if ds, err := c.Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) != 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -18,8 +19,8 @@ type switches struct {
 	pub *notify.Publisher
 }
 
-func newSwitches(t *testing.T, store *notify.Store) switches {
-	return switches{t, notify.NewPublisher(store, notify.PublisherOptions{})}
+func newSwitches(t *testing.T, db *notify.Store) switches {
+	return switches{t, notify.NewPublisher(db, notify.PublisherOptions{})}
 }
 
 func (s switches) pause() {
@@ -37,12 +38,12 @@ func (s switches) resume() {
 }
 
 // beats waits until the carrier's heart has beaten a few times.
-func beats(t *testing.T, store *notify.Store, n int) {
+func beats(t *testing.T, db *notify.Store, n int) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), storetest.Deadline)
 	defer stop()
-	store.Hear(ctx, func(e notify.Event) {
-		if e.Kind != notify.Beat {
+	db.Hear(ctx, func(e store.Event) {
+		if e.Kind != store.Beat {
 			return
 		}
 		if n--; n == 0 {
@@ -57,63 +58,63 @@ func beats(t *testing.T, store *notify.Store, n int) {
 // Subscribers that wait stay where they are through a pause. The resume rings
 // them: there is no carrier here that would help.
 func TestPauseWhileSubscribersWait(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	got := make(chan string, 100)
 	for range 3 {
-		handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 			got <- d.ID
 			return nil
 		}, subscribers.HandleOptions{})
 	}
-	storetest.Eventually(t, "they wait", func() bool { return counts(t, store).Waiting == 3 })
-	s := newSwitches(t, store)
+	storetest.Eventually(t, "they wait", func() bool { return counts(t, db).Waiting == 3 })
+	s := newSwitches(t, db)
 	for range 3 {
 		s.pause()
 		for i := range 10 {
-			storetest.Publish(t, store, body(fmt.Sprint(i)))
+			storetest.Publish(t, db, body(fmt.Sprint(i)))
 		}
-		if c := counts(t, store); c.Ready != 10 || c.Waiting != 3 || c.Leased != 0 {
+		if c := counts(t, db); c.Ready != 10 || c.Waiting != 3 || c.Leased != 0 {
 			t.Errorf("there is %+v", c)
 		}
 		s.resume()
 		for range 10 {
 			storetest.Receive(t, "a message", got)
 		}
-		settled(t, store)
-		storetest.Eventually(t, "they wait again", func() bool { return counts(t, store).Waiting == 3 })
+		settled(t, db)
+		storetest.Eventually(t, "they wait again", func() bool { return counts(t, db).Waiting == 3 })
 	}
-	storetest.Empty(t, store)
+	storetest.Empty(t, db)
 }
 
 // What a worker has in hand when its topic is paused is finished; its next
 // claim brings nothing, and it waits, without asking again with every beat.
 func TestPauseInTheMiddle(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	carry(t, store)
+	db := storetest.At(t, server.URL(), "")
+	carry(t, db)
 	began, finish := make(chan string, 10), make(chan bool)
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Second)}) // shorter than the pause: it is extended meanwhile
-	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Second)}) // shorter than the pause: it is extended meanwhile
+	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		began <- d.ID
 		<-finish
 		return nil
 	}, subscribers.HandleOptions{})
-	storetest.Publish(t, store, body("1"), body("2"), body("3"))
+	storetest.Publish(t, db, body("1"), body("2"), body("3"))
 	storetest.Receive(t, "the first begins", began)
-	s := newSwitches(t, store)
+	s := newSwitches(t, db)
 	s.pause()
-	beats(t, store, 3)
-	if c := counts(t, store); c.Leased != 1 || c.Ready != 2 {
+	beats(t, db, 3)
+	if c := counts(t, db); c.Leased != 1 || c.Ready != 2 {
 		t.Errorf("there is %+v", c)
 	}
 	finish <- true
 	storetest.Eventually(t, "it is acknowledged, and the worker waits", func() bool {
-		c := counts(t, store)
+		c := counts(t, db)
 		return c.Leased == 0 && c.Ready == 2 && c.Waiting == 1
 	})
-	before := evals(t, store)
-	beats(t, store, 3)
-	if n := evals(t, store) - before; n > 6 { // of the carrier: one a beat
+	before := evals(t, db)
+	beats(t, db, 3)
+	if n := evals(t, db) - before; n > 6 { // of the carrier: one a beat
 		t.Errorf("%d calls in three beats: somebody polls", n)
 	}
 	if len(began) > 0 {
@@ -124,14 +125,14 @@ func TestPauseInTheMiddle(t *testing.T) {
 		storetest.Receive(t, "the next begins", began)
 		finish <- true
 	}
-	settled(t, store)
-	storetest.Empty(t, store)
+	settled(t, db)
+	storetest.Empty(t, db)
 }
 
 // evals returns how many scripts a Redis was sent.
-func evals(t *testing.T, store *notify.Store) (n int) {
+func evals(t *testing.T, db *notify.Store) (n int) {
 	t.Helper()
-	fields, err := store.Info(t.Context(), "commandstats")
+	fields, err := db.Info(t.Context(), "commandstats")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,14 +144,14 @@ func evals(t *testing.T, store *notify.Store) (n int) {
 
 // A lease ends while the topic is paused: the message stays ready, with an attempt used up.
 func TestLeaseEndsWhilePaused(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
-	c := subscribers.NewClaimer(store)
-	storetest.Publish(t, store, body("kept"), body("lost"))
+	db := storetest.Open(t)
+	carry(t, db)
+	c := subscribers.NewClaimer(db)
+	storetest.Publish(t, db, body("kept"), body("lost"))
 	kept, lost := claimOne(t, c, time.Minute), claimOne(t, c, subscribers.MinLease)
-	s := newSwitches(t, store)
+	s := newSwitches(t, db)
 	s.pause()
-	storetest.Eventually(t, "the lease ends", func() bool { return counts(t, store).Ready == 1 })
+	storetest.Eventually(t, "the lease ends", func() bool { return counts(t, db).Ready == 1 })
 	if err := c.Ack(t.Context(), kept); err != nil {
 		t.Errorf("acknowledge what was in hand: %v", err)
 	}
@@ -165,21 +166,21 @@ func TestLeaseEndsWhilePaused(t *testing.T) {
 
 // The waiting list is lost while the topic is paused: the resume finds nobody, and the beat helps.
 func TestWaitingListIsLostWhilePaused(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	got := make(chan string, 10)
-	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- d.ID
 		return nil
 	}, subscribers.HandleOptions{})
-	storetest.Eventually(t, "the subscriber waits", func() bool { return counts(t, store).Waiting == 1 })
-	s := newSwitches(t, store)
+	storetest.Eventually(t, "the subscriber waits", func() bool { return counts(t, db).Waiting == 1 })
+	s := newSwitches(t, db)
 	s.pause()
-	storetest.Publish(t, store, body("a"))
-	if err := store.Client().Del(t.Context(), store.Keys().Waiting(topic)).Err(); err != nil {
+	storetest.Publish(t, db, body("a"))
+	if err := db.Client().Del(t.Context(), db.Keys().Waiting(topic)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	beats(t, store, 2)
+	beats(t, db, 2)
 	if len(got) > 0 {
 		t.Error("a message of a topic that is paused was handed out")
 	}
@@ -190,12 +191,12 @@ func TestWaitingListIsLostWhilePaused(t *testing.T) {
 // A topic is paused and resumed again and again while messages are published
 // and handled: each is handled once, and none is claimed while it is paused.
 func TestPauseRaces(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	const n = 2000
 	got := make(chan string, 2*n)
 	for range 3 {
-		handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 			got <- d.ID
 			return nil
 		}, subscribers.HandleOptions{Concurrency: 4})
@@ -205,10 +206,10 @@ func TestPauseRaces(t *testing.T) {
 		for i := range n {
 			m := body(fmt.Sprint(i))
 			m.Delay = time.Duration(i%3) * time.Millisecond
-			storetest.Publish(t, store, m)
+			storetest.Publish(t, db, m)
 		}
 	})
-	s, c := newSwitches(t, store), subscribers.NewClaimer(store)
+	s, c := newSwitches(t, db), subscribers.NewClaimer(db)
 	seen := make(map[string]bool)
 	for len(seen) < n && !t.Failed() {
 		s.pause()
@@ -229,6 +230,6 @@ func TestPauseRaces(t *testing.T) {
 		}
 	}
 	publishing.Wait()
-	settled(t, store)
-	storetest.Empty(t, store)
+	settled(t, db)
+	storetest.Empty(t, db)
 }

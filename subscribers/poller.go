@@ -109,7 +109,7 @@ func (p *Poller) Run(ctx context.Context) {
 	p.progress.Around()
 	ear := newEar(p.store, p.o.Logger)
 	ear.begin()
-	p.store.Hear(ctx, func(e notify.Event) {
+	p.store.Hear(ctx, func(e store.Event) {
 		ear.note(e)
 		p.hear(e)
 	}, p.inbox)
@@ -282,7 +282,7 @@ func (p *Poller) ask(q *queue) (asked bool) {
 	q.rung = q.rung || !got.short
 	if err != nil {
 		q.fail(lease, err)
-		return !notify.Untouched(err)
+		return !store.NotExecuted(err)
 	}
 	if beaten && len(got.deliveries) > 0 {
 		p.fallbacks.Add(1)
@@ -354,7 +354,7 @@ func (q *queue) fail(lease time.Duration, err error) {
 		if one.fault == nil {
 			one.since = time.Now()
 		}
-		if one.fault = err; notify.Untouched(err) && time.Since(one.since) < failover {
+		if one.fault = err; store.NotExecuted(err) && time.Since(one.since) < failover {
 			return false
 		}
 		one.done <- polled{err: err}
@@ -367,20 +367,20 @@ func (q *queue) fail(lease time.Duration, err error) {
 func (p *Poller) Progress() time.Time { return p.progress.Last() }
 
 // hear takes note of an event of the connection. It does not block.
-func (p *Poller) hear(e notify.Event) {
+func (p *Poller) hear(e store.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.progress.Around()
 	switch e.Kind {
-	case notify.Subscribed:
+	case store.Subscribed:
 		p.heard = true
 		for _, q := range p.queues {
 			q.rung = true
 			p.serve(q)
 		}
-	case notify.Heard:
+	case store.Heard:
 		p.ring(e.Payload)
-	case notify.Beat:
+	case store.Beat:
 		for _, topic := range e.Topics() {
 			if q := p.queues[topic]; q != nil {
 				q.beaten = q.beaten || q.stands && !q.served // it was thought to stand in the list, and at rest
@@ -388,7 +388,7 @@ func (p *Poller) hear(e notify.Event) {
 				p.serve(q)
 			}
 		}
-	case notify.Silent, notify.Broken:
+	case store.Silent, store.Broken:
 		p.heard = false
 	}
 }
@@ -403,7 +403,7 @@ func (p *Poller) ring(payload string) {
 		close(pong)
 		return
 	}
-	if notify.CheckTopic(payload) != nil {
+	if store.CheckTopic(payload) != nil {
 		return // a ping that was given up, or foreign
 	}
 	q := p.queue(payload)
@@ -415,11 +415,11 @@ func (p *Poller) ring(payload string) {
 var ErrDeaf = errors.New("the connection that listens to redis does not stand")
 
 // Ping sends itself a message over Redis's pub/sub, the way that a ring takes,
-// and waits for it, for notify.Silence at the most. Before that it removes what
+// and waits for it, for store.Silence at the most. Before that it removes what
 // is not there: a replica publishes, too, and lets nobody claim. Errors: ErrDeaf,
 // or that of the connection or ctx.
 func (p *Poller) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, notify.Silence)
+	ctx, cancel := context.WithTimeout(ctx, store.Silence)
 	defer cancel()
 	payload := pingPrefix + notify.NewID()
 	pong := make(chan struct{})

@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // newPoller returns a poller that runs until stop is called or the test ends, and whose connection stands.
-func newPoller(t *testing.T, store *notify.Store) (p *subscribers.Poller, stop func()) {
+func newPoller(t *testing.T, db *notify.Store) (p *subscribers.Poller, stop func()) {
 	t.Helper()
-	p = subscribers.NewPoller(store, subscribers.PollerOptions{})
+	p = subscribers.NewPoller(db, subscribers.PollerOptions{})
 	stop = storetest.Run(t, func(ctx context.Context) error { p.Run(ctx); return nil })
 	storetest.Eventually(t, "the poller hears itself", func() bool { return p.Ping(t.Context()) == nil })
 	return p, stop
@@ -67,21 +68,21 @@ func want(t *testing.T, what string, answer <-chan got, ids string) got {
 }
 
 // waits waits until so many inboxes stand in the topic's waiting list.
-func waits(t *testing.T, store *notify.Store, n int64) {
+func waits(t *testing.T, db *notify.Store, n int64) {
 	t.Helper()
 	storetest.Eventually(t, fmt.Sprintf("%d stand in the waiting list", n), func() bool {
-		now, err := store.Client().ZCard(t.Context(), store.Keys().Waiting(topic)).Result()
+		now, err := db.Client().ZCard(t.Context(), db.Keys().Waiting(topic)).Result()
 		return err == nil && now == n
 	})
 }
 
 // hold has Redis hold back all scripts until let is called. They run alone on
 // their server, but for beating.
-func hold(t *testing.T, store *notify.Store) (held func(n int), let func()) {
+func hold(t *testing.T, db *notify.Store) (held func(n int), let func()) {
 	t.Helper()
 	do := func(args ...any) {
 		t.Helper()
-		if err := store.Client().Do(t.Context(), args...).Err(); err != nil {
+		if err := db.Client().Do(t.Context(), args...).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,7 +90,7 @@ func hold(t *testing.T, store *notify.Store) (held func(n int), let func()) {
 	held = func(n int) {
 		t.Helper()
 		storetest.Eventually(t, fmt.Sprintf("%d scripts are held back", n), func() bool {
-			info, err := store.Client().Info(t.Context(), "clients").Result()
+			info, err := db.Client().Info(t.Context(), "clients").Result()
 			return err == nil && strings.Contains(info, fmt.Sprintf("blocked_clients:%d\r", n+1)) // and a beat
 		})
 	}
@@ -106,13 +107,13 @@ func alone(t *testing.T) *notify.Store {
 // There is no carrier in most of these tests, so that no beat repeats a ring
 // that got lost; and where none is heard connections are made anew, which has
 // those who wait look for themselves.
-func beating(t *testing.T, store *notify.Store) *notify.Store {
+func beating(t *testing.T, db *notify.Store) *notify.Store {
 	t.Helper()
-	every := time.NewTicker(notify.Heartbeat / 10)
+	every := time.NewTicker(store.Heartbeat / 10)
 	t.Cleanup(every.Stop)
 	storetest.Run(t, func(ctx context.Context) error {
 		for {
-			_ = store.Client().Publish(ctx, store.Keys().Beat(), "1 1").Err() // one that fails does no harm
+			_ = db.Client().Publish(ctx, db.Keys().Beat(), "1 1").Err() // one that fails does no harm
 			select {
 			case <-every.C:
 			case <-ctx.Done():
@@ -120,19 +121,19 @@ func beating(t *testing.T, store *notify.Store) *notify.Store {
 			}
 		}
 	})
-	return store
+	return db
 }
 
 func TestPollWaitsForAMessage(t *testing.T) {
-	store := beating(t, storetest.Open(t))
-	p, _ := newPoller(t, store)
+	db := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, db)
 	for i := range 20 {
 		answer := claimLater(t.Context(), t, p, long())
-		waits(t, store, 1)
+		waits(t, db, 1)
 		id := fmt.Sprint(i)
-		storetest.Publish(t, store, body(id))
+		storetest.Publish(t, db, body(id))
 		g := want(t, "the message", answer, id)
-		waits(t, store, 0)
+		waits(t, db, 0)
 		if err := p.Ack(t.Context(), g.ds[0]); err != nil {
 			t.Error(err)
 		}
@@ -140,12 +141,12 @@ func TestPollWaitsForAMessage(t *testing.T) {
 	if n := p.Waiting(); n != 0 {
 		t.Errorf("%d wait", n)
 	}
-	storetest.Empty(t, store)
+	storetest.Empty(t, db)
 }
 
 func TestPollThatGetsNothing(t *testing.T) {
-	store := beating(t, storetest.Open(t))
-	p, _ := newPoller(t, store)
+	db := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, db)
 	for _, wait := range []time.Duration{0, time.Nanosecond, 30 * time.Millisecond} {
 		for _, age := range []time.Duration{0, time.Hour} {
 			began := time.Now()
@@ -155,7 +156,7 @@ func TestPollThatGetsNothing(t *testing.T) {
 			}
 		}
 	}
-	waits(t, store, 0)
+	waits(t, db, 0)
 }
 
 func TestBadPoll(t *testing.T) {
@@ -178,46 +179,46 @@ func TestBadPoll(t *testing.T) {
 
 // First come, first served, whatever lease and however much each wants.
 func TestPollsAreServedInTheirOrder(t *testing.T) {
-	store := beating(t, storetest.Open(t))
-	p, _ := newPoller(t, store)
+	db := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, db)
 	var answers []<-chan got
 	for i, max := range []int{500, 1, 2, 2} {
 		o := long()
 		o.Max, o.Lease = max, time.Duration(1+i%2)*time.Minute
 		answers = append(answers, claimLater(t.Context(), t, p, o))
-		waits(t, store, 1)
+		waits(t, db, 1)
 		storetest.Eventually(t, "its claim is through", func() bool { return p.Ping(t.Context()) == nil })
 	}
-	storetest.Publish(t, store, body("a"))
+	storetest.Publish(t, db, body("a"))
 	want(t, "the first, though it wants more", answers[0], "a")
-	waits(t, store, 1)
-	storetest.Publish(t, store, body("b"))
+	waits(t, db, 1)
+	storetest.Publish(t, db, body("b"))
 	want(t, "the second, of another lease", answers[1], "b")
-	waits(t, store, 1)
-	storetest.Publish(t, store, body("c"), body("d"), body("e"))
+	waits(t, db, 1)
+	storetest.Publish(t, db, body("c"), body("d"), body("e"))
 	g := want(t, "the third", answers[2], "c d")
 	if late := g.ds[0].Late(0); late > storetest.Deadline {
 		t.Errorf("it was claimed for another lease: %v", g.ds[0].Receipt.Until())
 	}
 	want(t, "the last", answers[3], "e")
-	waits(t, store, 0)
+	waits(t, db, 0)
 }
 
 // A claim is under way for a caller who leaves: what it brings goes to somebody who waits elsewhere.
 func TestCallerLeavesDuringTheClaim(t *testing.T) {
-	store := alone(t)
-	p, _ := newPoller(t, store)
-	other, _ := newPoller(t, store)
+	db := alone(t)
+	p, _ := newPoller(t, db)
+	other, _ := newPoller(t, db)
 	answer := claimLater(t.Context(), t, other, long())
-	waits(t, store, 1)
-	held, let := hold(t, store)
+	waits(t, db, 1)
+	held, let := hold(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := claimLater(ctx, t, p, long())
 	held(1)
 	published := make(chan struct{})
 	go func() {
 		defer close(published)
-		storetest.Publish(t, store, body("a"))
+		storetest.Publish(t, db, body("a"))
 	}()
 	held(2)
 	cancel()
@@ -227,18 +228,18 @@ func TestCallerLeavesDuringTheClaim(t *testing.T) {
 	let()
 	storetest.Receive(t, "the publish", published)
 	want(t, "the message", answer, "a")
-	waits(t, store, 0)
-	if c := counts(t, store); c.Leased != 1 || c.Ready != 0 {
+	waits(t, db, 0)
+	if c := counts(t, db); c.Leased != 1 || c.Ready != 0 {
 		t.Errorf("got %+v", c)
 	}
 }
 
 // Messages are ready and claimed for a caller who leaves meanwhile: they are ready again.
 func TestClaimForNobodyIsGivenBack(t *testing.T) {
-	store := alone(t)
-	p, _ := newPoller(t, store)
-	storetest.Publish(t, store, body("a"), body("b"), body("c"))
-	held, let := hold(t, store)
+	db := alone(t)
+	p, _ := newPoller(t, db)
+	storetest.Publish(t, db, body("a"), body("b"), body("c"))
+	held, let := hold(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	o := long()
 	o.Max = 2
@@ -247,8 +248,8 @@ func TestClaimForNobodyIsGivenBack(t *testing.T) {
 	cancel()
 	storetest.Receive(t, "the caller leaves at once", left)
 	let()
-	storetest.Eventually(t, "all are ready", func() bool { c := counts(t, store); return c.Ready == 3 && c.Leased == 0 })
-	waits(t, store, 0)
+	storetest.Eventually(t, "all are ready", func() bool { c := counts(t, db); return c.Ready == 3 && c.Leased == 0 })
+	waits(t, db, 0)
 	for _, id := range []string{"a", "b", "c"} {
 		answer := claimLater(t.Context(), t, p, long())
 		if g := want(t, "one by one", answer, id); g.ds[0].Attempt != 1 {
@@ -259,10 +260,10 @@ func TestClaimForNobodyIsGivenBack(t *testing.T) {
 
 // A claim is under way for a caller who leaves, and one who wants another lease comes: it gets the message under its own.
 func TestCallerOfAnotherLease(t *testing.T) {
-	store := alone(t)
-	p, _ := newPoller(t, store)
-	storetest.Publish(t, store, body("a"))
-	held, let := hold(t, store)
+	db := alone(t)
+	p, _ := newPoller(t, db)
+	storetest.Publish(t, db, body("a"))
+	held, let := hold(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := claimLater(ctx, t, p, long())
 	held(1)
@@ -276,27 +277,27 @@ func TestCallerOfAnotherLease(t *testing.T) {
 	if rest := time.Until(g.ds[0].Receipt.Until()); rest < o.Lease-storetest.Deadline {
 		t.Errorf("it is leased for another %v", rest)
 	}
-	waits(t, store, 0)
-	if c := counts(t, store); c.Leased != 1 || c.Ready != 0 {
+	waits(t, db, 0)
+	if c := counts(t, db); c.Leased != 1 || c.Ready != 0 {
 		t.Errorf("got %+v", c)
 	}
 }
 
 // The last one leaves while its ring is on its way: somebody else is rung.
 func TestRingForOneWhoLeaves(t *testing.T) {
-	store := alone(t)
-	p, _ := newPoller(t, store)
-	other, _ := newPoller(t, store)
+	db := alone(t)
+	p, _ := newPoller(t, db)
+	other, _ := newPoller(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := claimLater(ctx, t, p, long())
-	waits(t, store, 1)
+	waits(t, db, 1)
 	answer := claimLater(t.Context(), t, other, long())
-	waits(t, store, 2)
-	held, let := hold(t, store)
+	waits(t, db, 2)
+	held, let := hold(t, db)
 	published := make(chan struct{})
 	go func() {
 		defer close(published)
-		storetest.Publish(t, store, body("a")) // rings who waits for the longest time
+		storetest.Publish(t, db, body("a")) // rings who waits for the longest time
 	}()
 	held(1)
 	cancel()
@@ -305,89 +306,89 @@ func TestRingForOneWhoLeaves(t *testing.T) {
 	let()
 	storetest.Receive(t, "the publish", published)
 	want(t, "the message", answer, "a")
-	waits(t, store, 0)
+	waits(t, db, 0)
 }
 
 // One comes while the inbox leaves the list for the last one.
 func TestCallerComesWhileTheInboxLeaves(t *testing.T) {
-	store := alone(t)
-	p, _ := newPoller(t, store)
+	db := alone(t)
+	p, _ := newPoller(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := claimLater(ctx, t, p, long())
-	waits(t, store, 1)
-	held, let := hold(t, store)
+	waits(t, db, 1)
+	held, let := hold(t, db)
 	cancel()
 	storetest.Receive(t, "the caller leaves at once", left)
 	held(1)
 	answer := claimLater(t.Context(), t, p, long())
 	let()
-	storetest.Publish(t, store, body("a"))
+	storetest.Publish(t, db, body("a"))
 	want(t, "the message", answer, "a")
-	waits(t, store, 0)
+	waits(t, db, 0)
 }
 
 // An inbox that could not leave a list, with Redis away, leaves it when it is rung, and somebody else is rung.
 func TestInboxThatCouldNotLeave(t *testing.T) {
-	store := beating(t, storetest.Open(t))
-	p, _ := newPoller(t, store)
+	db := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := claimLater(ctx, t, p, long())
-	waits(t, store, 1)
-	inboxes, err := store.Client().ZRange(t.Context(), store.Keys().Waiting(topic), 0, 0).Result()
+	waits(t, db, 1)
+	inboxes, err := db.Client().ZRange(t.Context(), db.Keys().Waiting(topic), 0, 0).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cancel()
 	storetest.Receive(t, "the caller leaves", left)
-	waits(t, store, 0)
-	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Waiting(topic), 1, inboxes[0]).Err(); err != nil {
+	waits(t, db, 0)
+	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Waiting(topic), 1, inboxes[0]).Err(); err != nil {
 		t.Fatal(err)
 	}
-	other, _ := newPoller(t, store)
+	other, _ := newPoller(t, db)
 	answer := claimLater(t.Context(), t, other, long())
-	waits(t, store, 2)
-	storetest.Publish(t, store, body("a"))
+	waits(t, db, 2)
+	storetest.Publish(t, db, body("a"))
 	want(t, "the message", answer, "a")
-	waits(t, store, 0)
+	waits(t, db, 0)
 }
 
 // The connection breaks in the middle of a claim: who came after it was sent, or wants another lease, does not get its error.
 func TestErrorReachesThoseOfTheClaim(t *testing.T) {
-	store := alone(t)
-	p, _ := newPoller(t, store)
-	held, let := hold(t, store)
+	db := alone(t)
+	p, _ := newPoller(t, db)
+	held, let := hold(t, db)
 	broken := claimLater(t.Context(), t, p, long())
 	held(1)
 	second, third := long(), long()
 	third.Lease = time.Hour
 	answers := []<-chan got{claimLater(t.Context(), t, p, second), claimLater(t.Context(), t, p, third)}
-	if err := store.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal").Err(); err != nil {
+	if err := db.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if g := storetest.Receive(t, "the claim fails", broken); g.err == nil {
 		t.Errorf("got %v", g)
 	}
 	let()
-	waits(t, store, 1)
-	storetest.Publish(t, store, body("a"))
+	waits(t, db, 1)
+	storetest.Publish(t, db, body("a"))
 	want(t, "the second", answers[0], "a")
-	storetest.Publish(t, store, body("b"))
+	storetest.Publish(t, db, body("b"))
 	want(t, "the third", answers[1], "b")
-	waits(t, store, 0)
+	waits(t, db, 0)
 }
 
 // With Redis away, or a ready set that is foreign, each call has its error, and nothing is tried again and again.
 func TestPollsFail(t *testing.T) {
 	server := storetest.Server(t)
-	store := beating(t, storetest.At(t, server.URL(), ""))
-	p, _ := newPoller(t, store)
+	db := beating(t, storetest.At(t, server.URL(), ""))
+	p, _ := newPoller(t, db)
 	waiting := claimLater(t.Context(), t, p, long())
-	waits(t, store, 1)
-	ready := store.Keys().Base() + "ready:" + topic
-	if err := store.Client().Set(t.Context(), ready, "foreign", 0).Err(); err != nil {
+	waits(t, db, 1)
+	ready := db.Keys().Base() + "ready:" + topic
+	if err := db.Client().Set(t.Context(), ready, "foreign", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	before := scriptCalls(t, store)
+	before := scriptCalls(t, db)
 	for i := range 10 {
 		o := long()
 		o.Lease += time.Duration(i) * time.Second
@@ -398,8 +399,8 @@ func TestPollsFail(t *testing.T) {
 	if g := storetest.Receive(t, "the error", waiting); g.err == nil {
 		t.Errorf("got %v", g)
 	}
-	waits(t, store, 0)
-	if n := scriptCalls(t, store) - before; n > 40 {
+	waits(t, db, 0)
+	if n := scriptCalls(t, db) - before; n > 40 {
 		t.Errorf("%d scripts for 11 calls", n)
 	}
 	server.Kill()
@@ -416,14 +417,14 @@ func TestPollsFail(t *testing.T) {
 }
 
 func TestPollerStops(t *testing.T) {
-	store := beating(t, storetest.Open(t))
-	p, stop := newPoller(t, store)
+	db := beating(t, storetest.Open(t))
+	p, stop := newPoller(t, db)
 	aged := long()
 	aged.MinAge = time.Hour
 	answers := []<-chan got{claimLater(t.Context(), t, p, long()), claimLater(t.Context(), t, p, aged)}
-	waits(t, store, 1)
+	waits(t, db, 1)
 	stop()
-	waits(t, store, 0)
+	waits(t, db, 0)
 	answers = append(answers, claimLater(t.Context(), t, p, long()), claimLater(t.Context(), t, p, aged))
 	for i, answer := range answers {
 		if g := storetest.Receive(t, "the end of the wait", answer); !errors.Is(g.err, subscribers.ErrStopping) {
@@ -433,15 +434,15 @@ func TestPollerStops(t *testing.T) {
 	if err := p.Ping(t.Context()); !errors.Is(err, subscribers.ErrDeaf) {
 		t.Errorf("ping: %v", err)
 	}
-	waits(t, store, 0)
+	waits(t, db, 0)
 }
 
 // It stops while a claim is under way: what that brings is given back.
 func TestPollerStopsDuringAClaim(t *testing.T) {
-	store := alone(t)
-	p, stop := newPoller(t, store)
-	storetest.Publish(t, store, body("a"))
-	held, let := hold(t, store)
+	db := alone(t)
+	p, stop := newPoller(t, db)
+	storetest.Publish(t, db, body("a"))
+	held, let := hold(t, db)
 	answer := claimLater(t.Context(), t, p, long())
 	held(1)
 	stopped := make(chan struct{})
@@ -454,50 +455,50 @@ func TestPollerStopsDuringAClaim(t *testing.T) {
 	}
 	let()
 	storetest.Receive(t, "it stops", stopped)
-	if c := counts(t, store); c.Ready != 1 || c.Leased+c.Waiting != 0 {
+	if c := counts(t, db); c.Ready != 1 || c.Leased+c.Waiting != 0 {
 		t.Errorf("got %+v", c)
 	}
 }
 
 func TestPollBeforeRun(t *testing.T) {
-	store := beating(t, storetest.Open(t))
-	p := subscribers.NewPoller(store, subscribers.PollerOptions{})
+	db := beating(t, storetest.Open(t))
+	p := subscribers.NewPoller(db, subscribers.PollerOptions{})
 	answer := claimLater(t.Context(), t, p, long())
-	waits(t, store, 1)
-	storetest.Publish(t, store, body("a")) // nobody hears that ring
+	waits(t, db, 1)
+	storetest.Publish(t, db, body("a")) // nobody hears that ring
 	storetest.Run(t, func(ctx context.Context) error { p.Run(ctx); return nil })
 	want(t, "the message", answer, "a")
-	waits(t, store, 0)
+	waits(t, db, 0)
 }
 
 // Whatever becomes of connections, scripts and data, who waits is served.
 func TestPollThroughFaults(t *testing.T) {
 	server := storetest.Server(t)
-	store := beating(t, storetest.At(t, server.URL(), ""))
-	p, _ := newPoller(t, store)
+	db := beating(t, storetest.At(t, server.URL(), ""))
+	p, _ := newPoller(t, db)
 	for i := range 20 {
 		answer := claimLater(t.Context(), t, p, long())
-		waits(t, store, 1)
+		waits(t, db, 1)
 		fault := []any{"CLIENT", "KILL", "TYPE", "pubsub"}
 		if i%2 == 1 {
 			fault = []any{"SCRIPT", "FLUSH"}
 		}
-		if err := store.Client().Do(t.Context(), fault...).Err(); err != nil {
+		if err := db.Client().Do(t.Context(), fault...).Err(); err != nil {
 			t.Fatal(err)
 		}
 		id := fmt.Sprint(i)
-		storetest.Publish(t, store, body(id))
+		storetest.Publish(t, db, body(id))
 		want(t, "the message", answer, id)
-		waits(t, store, 0)
+		waits(t, db, 0)
 	}
-	carry(t, store)
+	carry(t, db)
 	answer := claimLater(t.Context(), t, p, long())
-	waits(t, store, 1)
+	waits(t, db, 1)
 	before := p.Fallbacks()
-	if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
+	if err := db.Client().FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Publish(t, store, body("flushed"))
+	storetest.Publish(t, db, body("flushed"))
 	want(t, "the message", answer, "flushed")
 	if n := p.Fallbacks() - before; n != 1 {
 		t.Errorf("%d fallbacks, and the waiting list was lost once", n)
@@ -506,15 +507,15 @@ func TestPollThroughFaults(t *testing.T) {
 
 // Who waits for a topic that is paused is woken when it is resumed.
 func TestPollOfAPausedTopic(t *testing.T) {
-	store := beating(t, storetest.Open(t))
-	p, _ := newPoller(t, store)
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	db := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, db)
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	if err := pub.Pause(t.Context(), topic); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Publish(t, store, body("a"))
+	storetest.Publish(t, db, body("a"))
 	answer := claimLater(t.Context(), t, p, long())
-	waits(t, store, 1)
+	waits(t, db, 1)
 	if ds, err := p.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); len(ds) > 0 || err != nil {
 		t.Errorf("got %v, %v", ds, err)
 	}
@@ -522,16 +523,16 @@ func TestPollOfAPausedTopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "the message", answer, "a")
-	waits(t, store, 0)
+	waits(t, db, 0)
 }
 
 func TestPing(t *testing.T) {
-	store := beating(t, storetest.Open(t))
-	p := subscribers.NewPoller(store, subscribers.PollerOptions{})
+	db := beating(t, storetest.Open(t))
+	p := subscribers.NewPoller(db, subscribers.PollerOptions{})
 	if err := p.Ping(t.Context()); !errors.Is(err, subscribers.ErrDeaf) {
 		t.Errorf("before Run: %v", err)
 	}
-	p, _ = newPoller(t, store)
+	p, _ = newPoller(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := p.Ping(ctx); !errors.Is(err, context.Canceled) {
@@ -550,11 +551,11 @@ func TestPing(t *testing.T) {
 
 // A Redis that takes no writes cannot be used, though its pub/sub works.
 func TestPingOfReadOnly(t *testing.T) {
-	store := beating(t, storetest.At(t, storetest.Server(t).URL(), "readonly"))
-	p, _ := newPoller(t, store)
+	db := beating(t, storetest.At(t, storetest.Server(t).URL(), "readonly"))
+	p, _ := newPoller(t, db)
 	only := func(what, master, port string, ready bool) {
 		t.Helper()
-		if err := store.Client().Do(t.Context(), "REPLICAOF", master, port).Err(); err != nil {
+		if err := db.Client().Do(t.Context(), "REPLICAOF", master, port).Err(); err != nil {
 			t.Fatal(err)
 		}
 		storetest.Eventually(t, what, func() bool { return (p.Ping(t.Context()) == nil) == ready })
@@ -568,36 +569,36 @@ func TestPingOfReadOnly(t *testing.T) {
 
 // Those who wait for messages of an age get them exactly then, and at once what is older from the beginning.
 func TestPollForOldMessages(t *testing.T) {
-	store := beating(t, storetest.Open(t))
-	p, _ := newPoller(t, store)
+	db := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, db)
 	o := long()
 	o.MinAge = time.Hour
 	answer := claimLater(t.Context(), t, p, o)
-	storetest.Publish(t, store, body("young"))
+	storetest.Publish(t, db, body("young"))
 	o.MinAge = 200 * time.Millisecond
 	g := want(t, "the young one, later", claimLater(t.Context(), t, p, o), "young")
 	age := g.ds[0].Late(0)
 	if late := g.ds[0].Late(o.MinAge); age < o.MinAge || late != age-o.MinAge {
 		t.Errorf("it was %v old, and %v late", age, late)
 	}
-	c, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic)
+	c, err := notify.NewPublisher(db, notify.PublisherOptions{}).Topic(t.Context(), topic)
 	if off := c.Lateness - (age - o.MinAge); err != nil || off.Abs() > time.Millisecond {
 		t.Errorf("the last claim was %v late, %v; want its %v without the age that it asked for", c.Lateness, err, age)
 	}
-	storetest.Publish(t, store, body("younger"))
+	storetest.Publish(t, db, body("younger"))
 	old := body("old")
 	old.Due, old.Restore = time.Now().Add(-2*time.Hour), &notify.Restore{}
-	storetest.Publish(t, store, old)
+	storetest.Publish(t, db, old)
 	want(t, "the old one", answer, "old")
-	waits(t, store, 0)
+	waits(t, db, 0)
 }
 
 // They come and go by hundreds, and share one connection while there are any.
 func TestOldPollsComeAndGo(t *testing.T) {
-	store := beating(t, storetest.Open(t))
-	p, _ := newPoller(t, store)
+	db := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, db)
 	pattern := func() int64 {
-		n, err := store.Client().PubSubNumPat(t.Context()).Result()
+		n, err := db.Client().PubSubNumPat(t.Context()).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -621,8 +622,8 @@ func TestOldPollsComeAndGo(t *testing.T) {
 	o.MinAge = time.Millisecond
 	answers := []<-chan got{claimLater(t.Context(), t, p, o), claimLater(t.Context(), t, p, o)}
 	storetest.Eventually(t, "one connection listens", func() bool { return pattern() == 1 })
-	storetest.Publish(t, store, body("a"))
-	storetest.Publish(t, store, body("b"))
+	storetest.Publish(t, db, body("a"))
+	storetest.Publish(t, db, body("b"))
 	for _, answer := range answers {
 		if g := storetest.Receive(t, "a message", answer); len(g.ds) != 1 {
 			t.Errorf("got %v", g)
@@ -632,10 +633,10 @@ func TestOldPollsComeAndGo(t *testing.T) {
 
 // A thousand calls on a hundred topics cost one connection that listens, and all are served.
 func TestThousandPolls(t *testing.T) {
-	store := alone(t)
-	carry(t, store)
+	db := alone(t)
+	carry(t, db)
 	listening := func() int {
-		list, err := store.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "pubsub").Text()
+		list, err := db.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "pubsub").Text()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -643,7 +644,7 @@ func TestThousandPolls(t *testing.T) {
 	}
 	storetest.Eventually(t, "the carrier listens", func() bool { return listening() > 0 })
 	before := listening()
-	p, stop := newPoller(t, store)
+	p, stop := newPoller(t, db)
 	const polls, topics = 1000, 100
 	ids := make(chan string, polls)
 	var all sync.WaitGroup
@@ -661,7 +662,7 @@ func TestThousandPolls(t *testing.T) {
 		})
 	}
 	storetest.Eventually(t, "an inbox in every list", func() bool {
-		keys, err := store.Client().Keys(t.Context(), store.Keys().Waiting("*")).Result()
+		keys, err := db.Client().Keys(t.Context(), db.Keys().Waiting("*")).Result()
 		return err == nil && len(keys) == topics && p.Waiting() == polls
 	})
 	if n := listening() - before; n != 1 {
@@ -675,7 +676,7 @@ func TestThousandPolls(t *testing.T) {
 		}
 		messages = append(messages, m)
 	}
-	storetest.Publish(t, store, messages...)
+	storetest.Publish(t, db, messages...)
 	all.Wait()
 	seen := map[string]bool{}
 	for range polls {
@@ -685,7 +686,7 @@ func TestThousandPolls(t *testing.T) {
 		t.Errorf("%d different messages, %d fallbacks", len(seen), p.Fallbacks())
 	}
 	stop()
-	storetest.Empty(t, store)
+	storetest.Empty(t, db)
 }
 
 // handouts counts how often each message was handed out.
@@ -759,12 +760,12 @@ func TestNoRingIsLost(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			store := beating(t, storetest.Open(t))
-			steady, _ := newPoller(t, store)
+			db := beating(t, storetest.Open(t))
+			steady, _ := newPoller(t, db)
 			var pollers []*subscribers.Poller
 			var stops []func()
 			for range 2 {
-				p, stop := newPoller(t, store)
+				p, stop := newPoller(t, db)
 				pollers, stops = append(pollers, p), append(stops, stop)
 			}
 			var h handouts
@@ -799,20 +800,20 @@ func TestNoRingIsLost(t *testing.T) {
 						batch = append(batch, body(fmt.Sprint(published)))
 						published++
 					}
-					storetest.Publish(t, store, batch...)
+					storetest.Publish(t, db, batch...)
 				}
 				callers.Wait()
 				storetest.Eventually(t, "the rest reaches the one who stays", func() bool { return h.size() == published })
 			}
-			waits(t, store, 1)
+			waits(t, db, 1)
 			cancel()
 			stays.Wait()
-			waits(t, store, 0)
+			waits(t, db, 0)
 			for _, stop := range stops {
 				stop()
 			}
 			h.once(t)
-			storetest.Empty(t, store)
+			storetest.Empty(t, db)
 		})
 	}
 }
@@ -821,18 +822,18 @@ func TestNoRingIsLost(t *testing.T) {
 func TestPollersAndSubscriber(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			store := alone(t)
-			carry(t, store)
+			db := alone(t)
+			carry(t, db)
 			topics := []string{topic, "b", "c.d"}
 			var h handouts
-			stop := handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+			stop := handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 				h.note(d.ID)
 				return nil
 			}, subscribers.HandleOptions{Concurrency: 3})
 			var pollers []*subscribers.Poller
 			var stops []func()
 			for range 3 {
-				p, stop := newPoller(t, store)
+				p, stop := newPoller(t, db)
 				pollers, stops = append(pollers, p), append(stops, stop)
 			}
 			const total = 1500
@@ -858,12 +859,12 @@ func TestPollersAndSubscriber(t *testing.T) {
 					batch = append(batch, m)
 					i++
 				}
-				storetest.Publish(t, store, batch...)
+				storetest.Publish(t, db, batch...)
 				switch r.IntN(20) {
 				case 0:
-					store.Client().Do(t.Context(), "SCRIPT", "FLUSH")
+					db.Client().Do(t.Context(), "SCRIPT", "FLUSH")
 				case 1:
-					store.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub")
+					db.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub")
 				}
 			}
 			storetest.Eventually(t, "all are handed out", func() bool { return h.size() == total })
@@ -875,11 +876,11 @@ func TestPollersAndSubscriber(t *testing.T) {
 			}
 			h.once(t)
 			for _, name := range topics {
-				if n := store.Client().ZCard(t.Context(), store.Keys().Waiting(name)).Val(); n != 0 {
+				if n := db.Client().ZCard(t.Context(), db.Keys().Waiting(name)).Val(); n != 0 {
 					t.Errorf("%d stand in the waiting list of %s", n, name)
 				}
 			}
-			storetest.Empty(t, store)
+			storetest.Empty(t, db)
 		})
 	}
 }

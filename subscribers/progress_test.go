@@ -5,7 +5,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -20,16 +20,16 @@ func listens(t *testing.T, l *subscribers.Listener) (stop func()) {
 
 // Where nothing is broadcast, the beat alone shows that a listener gets on.
 func TestListenerProgress(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
-	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
+	db := storetest.Open(t)
+	carry(t, db)
+	l := subscribers.NewListener(db, subscribers.ListenerOptions{})
 	if at := l.Progress(); !at.IsZero() {
 		t.Errorf("it came around at %v before anybody listened", at)
 	}
 	stop := listens(t, l)
 	storetest.Eventually(t, "it runs", func() bool { return !l.Progress().IsZero() })
 	first := l.Progress()
-	storetest.Eventually(t, "two beats", func() bool { return l.Progress().Sub(first) > 2*notify.Heartbeat })
+	storetest.Eventually(t, "two beats", func() bool { return l.Progress().Sub(first) > 2*store.Heartbeat })
 	stop()
 	if at := l.Progress(); !at.IsZero() {
 		t.Errorf("it came around at %v, and nobody listens", at)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -13,32 +14,32 @@ import (
 // What a worker has in hand keeps the lease of its claim, whatever is set since; each is extended in time.
 func TestLeasesOfDifferentLengths(t *testing.T) {
 	const short = 300 * time.Millisecond
-	store := storetest.Open(t)
-	carry(t, store)
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour)})
-	began, end := keep(t, store, 2)
-	storetest.Publish(t, store, body("long"))
+	db := storetest.Open(t)
+	carry(t, db)
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Hour)})
+	began, end := keep(t, db, 2)
+	storetest.Publish(t, db, body("long"))
 	long := storetest.Receive(t, "the long one begins", began)
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(short)})
-	storetest.Publish(t, store, body("short"))
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(short)})
+	storetest.Publish(t, db, body("short"))
 	brief := storetest.Receive(t, "the short one begins", began)
 	if long.Lease != time.Hour || brief.Lease != short {
 		t.Errorf("the leases are %v and %v", long.Lease, brief.Lease)
 	}
 	storetest.Eventually(t, "three short leases have passed", func() bool {
-		now, err := store.Client().Time(t.Context()).Result()
+		now, err := db.Client().Time(t.Context()).Result()
 		return err == nil && now.After(brief.Receipt.Until().Add(3*short))
 	})
-	if c := counts(t, store); c.Leased != 2 || c.Ready != 0 {
+	if c := counts(t, db); c.Leased != 2 || c.Ready != 0 {
 		t.Errorf("got %+v", c)
 	}
-	until, err := store.Client().ZScore(t.Context(), store.Keys().Leased(), notify.Member(topic, "long")).Result()
+	until, err := db.Client().ZScore(t.Context(), db.Keys().Leased(), store.Member(topic, "long")).Result()
 	if err != nil || int64(until) != int64(long.Receipt) {
 		t.Errorf("the long lease ends at %.0f, %v; its claim gave %d", until, err, long.Receipt)
 	}
 	close(end)
-	settled(t, store)
-	storetest.Empty(t, store)
+	settled(t, db)
+	storetest.Empty(t, db)
 	if len(began) > 0 {
 		t.Error("one was handled again")
 	}
@@ -47,29 +48,29 @@ func TestLeasesOfDifferentLengths(t *testing.T) {
 // Leases that become shorter with each claim put off the extension of none before them.
 func TestLeasesThatBecomeShorter(t *testing.T) {
 	const step, n = 100 * time.Millisecond, 8
-	store := storetest.Open(t)
-	carry(t, store)
-	began, end := keep(t, store, n)
+	db := storetest.Open(t)
+	carry(t, db)
+	began, end := keep(t, db, n)
 	var first subscribers.Delivery
 	for i := range n {
 		lease := 2*time.Second - time.Duration(i)*step
-		storetest.Set(t, store, topic, notify.SettingsChange{Lease: &lease})
-		storetest.Publish(t, store, body(fmt.Sprint(i)))
+		storetest.Set(t, db, topic, notify.SettingsChange{Lease: &lease})
+		storetest.Publish(t, db, body(fmt.Sprint(i)))
 		d := storetest.Receive(t, "the next one begins", began)
 		if i == 0 {
 			first = d
 		}
 		at := first.Receipt.Until().Add(-first.Lease + time.Duration(i+1)*first.Lease/4) // by Redis's clock
 		storetest.Eventually(t, "a while has passed", func() bool {
-			now, err := store.Client().Time(t.Context()).Result()
+			now, err := db.Client().Time(t.Context()).Result()
 			return err == nil && now.After(at)
 		})
 	}
-	if c := counts(t, store); c.Leased != n || c.Ready != 0 {
+	if c := counts(t, db); c.Leased != n || c.Ready != 0 {
 		t.Errorf("got %+v", c)
 	}
 	close(end)
-	settled(t, store)
+	settled(t, db)
 	if len(began) > 0 {
 		t.Error("one was handled again")
 	}
@@ -77,15 +78,15 @@ func TestLeasesThatBecomeShorter(t *testing.T) {
 
 // A lease of zero is that of the settings, of a claim and of an extension.
 func TestLeaseOfTheSettings(t *testing.T) {
-	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store)
-	storetest.Publish(t, store, body("a"))
-	storetest.Set(t, store, notify.AllTopics, notify.SettingsChange{Lease: new(time.Hour)})
+	db := storetest.Open(t)
+	c := subscribers.NewClaimer(db)
+	storetest.Publish(t, db, body("a"))
+	storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{Lease: new(time.Hour)})
 	d := claimOne(t, c, 0)
 	if d.Lease != time.Hour || time.Until(d.Receipt.Until()) < 50*time.Minute {
 		t.Errorf("claimed for %v until %v", d.Lease, d.Receipt.Until())
 	}
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(2 * time.Hour)})
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(2 * time.Hour)})
 	receipt, err := c.Extend(t.Context(), d, 0)
 	if err != nil || time.Until(receipt.Until()) < 110*time.Minute {
 		t.Errorf("extended until %v, %v", receipt.Until(), err)

@@ -19,7 +19,7 @@ const maxReason = 1000
 func (c *Claimer) Ack(ctx context.Context, d Delivery) error {
 	lost, err := c.AckMany(ctx, d.Topic, []Delivery{d})
 	if err == nil && len(lost) > 0 {
-		err = fmt.Errorf("acknowledge %s: %w", notify.Member(d.Topic, d.ID), notify.ErrLeaseLost)
+		err = fmt.Errorf("acknowledge %s: %w", store.Member(d.Topic, d.ID), notify.ErrLeaseLost)
 	}
 	return err
 }
@@ -46,15 +46,15 @@ func (c *Claimer) AckMany(ctx context.Context, topic string, ds []Delivery) (los
 func checkTopics(topic string, ds []Delivery) error {
 	for i := range ds {
 		if ds[i].Topic != topic {
-			return notify.Faultf("topic", "message %s: it is not of the topic %s; settle each topic by itself", notify.Member(ds[i].Topic, ds[i].ID), topic)
+			return store.Faultf("topic", "message %s: it is not of the topic %s; settle each topic by itself", store.Member(ds[i].Topic, ds[i].ID), topic)
 		}
 	}
-	return notify.CheckTopic(topic)
+	return store.CheckTopic(topic)
 }
 
 // lease returns what settles a message.
 func (d *Delivery) lease() store.Lease {
-	return store.Lease{Member: notify.Member(d.Topic, d.ID), Receipt: int64(d.Receipt)}
+	return store.Lease{Member: store.Member(d.Topic, d.ID), Receipt: int64(d.Receipt)}
 }
 
 func leases(ds []Delivery) []store.Lease {
@@ -90,7 +90,7 @@ const ByBackoff time.Duration = -1
 // notify.ErrInvalid, notify.ErrLeaseLost, or that of the connection.
 func (c *Claimer) Nack(ctx context.Context, d Delivery, delay time.Duration, reason string) (Outcome, error) {
 	if delay < 0 && delay != ByBackoff {
-		return Outcome{}, notify.Faultf("delay", "delay %v: it is negative; use zero or more", delay)
+		return Outcome{}, store.Faultf("delay", "delay %v: it is negative; use zero or more", delay)
 	}
 	return c.nack(ctx, d, delay, reason, false)
 }
@@ -127,7 +127,7 @@ func (c *Claimer) Extend(ctx context.Context, d Delivery, lease time.Duration) (
 	}
 	receipt, lost, err := c.extend(ctx, []Delivery{d}, lease)
 	if err == nil && len(lost) > 0 {
-		err = fmt.Errorf("extend %s: %w", notify.Member(d.Topic, d.ID), notify.ErrLeaseLost)
+		err = fmt.Errorf("extend %s: %w", store.Member(d.Topic, d.ID), notify.ErrLeaseLost)
 	}
 	return receipt.withDigit(d.Receipt), err
 }

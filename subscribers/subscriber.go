@@ -73,7 +73,7 @@ type Subscriber struct {
 // notify.Fault that names the option.
 func New(s *notify.Store, o Options) (*Subscriber, error) {
 	if o.Grace < 0 {
-		return nil, notify.Faultf("grace", "grace %v: it is negative; use zero or more", o.Grace)
+		return nil, store.Faultf("grace", "grace %v: it is negative; use zero or more", o.Grace)
 	}
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace
@@ -88,16 +88,16 @@ func New(s *notify.Store, o Options) (*Subscriber, error) {
 // Handle sets the handler of a topic. It is called before Run, once for each
 // topic. The error joins a notify.Fault for each thing that is wrong.
 func (s *Subscriber) Handle(topic string, handler Handler, o HandleOptions) error {
-	if err := notify.CheckTopic(topic); err != nil {
+	if err := store.CheckTopic(topic); err != nil {
 		return err
 	}
 	switch {
 	case s.running.Load():
-		return notify.Faultf("call", "call of Handle %s: call it before Run", topic)
+		return store.Faultf("call", "call of Handle %s: call it before Run", topic)
 	case s.workers[topic] != nil:
-		return notify.Faultf("topic", "topic %s: it has a handler already", topic)
+		return store.Faultf("topic", "topic %s: it has a handler already", topic)
 	case handler == nil:
-		return notify.Faultf("handler", "handler of %s: it is nil", topic)
+		return store.Faultf("handler", "handler of %s: it is nil", topic)
 	}
 	if err := o.fill(); err != nil {
 		return fmt.Errorf("handle %s: %w", topic, err)
@@ -122,10 +122,10 @@ func (o *HandleOptions) fill() error {
 // for a subscriber that has no handler or runs already.
 func (s *Subscriber) Run(ctx context.Context) error {
 	if len(s.workers) == 0 {
-		return notify.Faultf("handler", "subscriber: it has no handler; call Handle before Run")
+		return store.Faultf("handler", "subscriber: it has no handler; call Handle before Run")
 	}
 	if !s.running.CompareAndSwap(false, true) {
-		return notify.Faultf("call", "call of Run: the subscriber ran already; make a new one")
+		return store.Faultf("call", "call of Run: the subscriber ran already; make a new one")
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -151,16 +151,16 @@ func (s *Subscriber) hear(ctx context.Context) {
 	ear := newEar(s.store, s.o.Logger)
 	ear.begin()
 	defer ear.end()
-	s.store.Hear(ctx, func(e notify.Event) {
+	s.store.Hear(ctx, func(e store.Event) {
 		ear.note(e)
 		switch e.Kind {
-		case notify.Subscribed:
+		case store.Subscribed:
 			for _, w := range s.workers {
 				w.ring()
 			}
-		case notify.Heard:
+		case store.Heard:
 			s.ring(e.Payload)
-		case notify.Beat:
+		case store.Beat:
 			for _, topic := range e.Topics() {
 				s.ring(topic)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -23,9 +24,9 @@ const topic = "orders"
 func body(s string) notify.Message { return notify.Message{Topic: topic, ID: s, Body: []byte(s)} }
 
 // carry runs a carrier until stop is called or the test ends.
-func carry(t *testing.T, store *notify.Store) (stop func()) {
+func carry(t *testing.T, db *notify.Store) (stop func()) {
 	t.Helper()
-	c, err := carrier.New(store, carrier.Options{})
+	c, err := carrier.New(db, carrier.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,9 +34,9 @@ func carry(t *testing.T, store *notify.Store) (stop func()) {
 }
 
 // handle runs a subscriber with one handler until stop is called or the test ends.
-func handle(t *testing.T, store *notify.Store, o subscribers.Options, h subscribers.Handler, ho subscribers.HandleOptions) (stop func()) {
+func handle(t *testing.T, db *notify.Store, o subscribers.Options, h subscribers.Handler, ho subscribers.HandleOptions) (stop func()) {
 	t.Helper()
-	sub, err := subscribers.New(store, o)
+	sub, err := subscribers.New(db, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,10 +48,10 @@ func handle(t *testing.T, store *notify.Store, o subscribers.Options, h subscrib
 
 // keep handles messages of the topic for as long as end is open and they are
 // leased. It returns where they are told as they begin.
-func keep(t *testing.T, store *notify.Store, hands int) (began chan subscribers.Delivery, end chan struct{}) {
+func keep(t *testing.T, db *notify.Store, hands int) (began chan subscribers.Delivery, end chan struct{}) {
 	t.Helper()
 	began, end = make(chan subscribers.Delivery, 10), make(chan struct{})
-	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
 		began <- *d
 		select {
 		case <-end:
@@ -63,9 +64,9 @@ func keep(t *testing.T, store *notify.Store, hands int) (began chan subscribers.
 }
 
 // counts returns the counts of the topic, less those that only grow, and those of time.
-func counts(t *testing.T, store *notify.Store) notify.Counts {
+func counts(t *testing.T, db *notify.Store) notify.Counts {
 	t.Helper()
-	c, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic)
+	c, err := notify.NewPublisher(db, notify.PublisherOptions{}).Topic(t.Context(), topic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,29 +75,29 @@ func counts(t *testing.T, store *notify.Store) notify.Counts {
 }
 
 // settled waits until every message of the topic is gone.
-func settled(t *testing.T, store *notify.Store) {
+func settled(t *testing.T, db *notify.Store) {
 	t.Helper()
 	storetest.Eventually(t, "all messages are settled", func() bool {
-		c := counts(t, store)
+		c := counts(t, db)
 		return c.Scheduled+c.Ready+c.Leased == 0
 	})
 }
 
 func TestDelayedMessageIsHandledOnceAndGone(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	got := make(chan subscribers.Delivery, 10)
-	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- *d
 		return nil
 	}, subscribers.HandleOptions{})
 	m := body("a")
 	m.Delay = 50 * time.Millisecond
 	m.ContentType, m.Headers = "text/plain", map[string]string{"Trace": "7"}
-	storetest.Publish(t, store, m)
+	storetest.Publish(t, db, m)
 
 	d := storetest.Receive(t, "the message is handled", got)
-	now, err := store.Client().Time(t.Context()).Result()
+	now, err := db.Client().Time(t.Context()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,16 +107,16 @@ func TestDelayedMessageIsHandledOnceAndGone(t *testing.T) {
 	if d.ID != "a" || d.Attempt != 1 || string(d.Body) != "a" || d.ContentType != "text/plain" || d.Headers["Trace"] != "7" {
 		t.Errorf("got %+v", d)
 	}
-	settled(t, store)
-	storetest.Empty(t, store)
+	settled(t, db)
+	storetest.Empty(t, db)
 	if len(got) > 0 {
 		t.Error("it was handled again")
 	}
 }
 
 func TestOrderWithOneHand(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	const n = 3000
 	got := make(chan string, n)
 	var messages []notify.Message
@@ -126,8 +127,8 @@ func TestOrderWithOneHand(t *testing.T) {
 		m.Due = start.Add(time.Duration(i/10) * time.Millisecond)
 		messages, want = append(messages, m), append(want, m.ID)
 	}
-	storetest.Publish(t, store, messages...)
-	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Publish(t, db, messages...)
+	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- d.ID
 		return nil
 	}, subscribers.HandleOptions{})
@@ -141,12 +142,12 @@ func TestOrderWithOneHand(t *testing.T) {
 }
 
 func TestConcurrencyIsReachedAndKept(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	const hands, n = 8, 40
 	var now, most atomic.Int64
 	all := make(chan struct{}) // closed when all hands are busy at once
 	atOnce := sync.OnceFunc(func() { close(all) })
-	handle(t, store, subscribers.Options{}, func(ctx context.Context, _ *subscribers.Delivery) error {
+	handle(t, db, subscribers.Options{}, func(ctx context.Context, _ *subscribers.Delivery) error {
 		k := now.Add(1)
 		defer now.Add(-1)
 		if k > most.Load() {
@@ -165,20 +166,20 @@ func TestConcurrencyIsReachedAndKept(t *testing.T) {
 	for i := range n {
 		messages = append(messages, body(fmt.Sprint(i)))
 	}
-	storetest.Publish(t, store, messages...)
+	storetest.Publish(t, db, messages...)
 	storetest.Receive(t, "all hands are busy", all)
-	settled(t, store)
+	settled(t, db)
 	if most.Load() != hands {
 		t.Errorf("%d handlers ran at once, want %d", most.Load(), hands)
 	}
 }
 
 func TestFailureIsRetriedWithItsAttempts(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	attempts := make(chan int, 10)
-	storetest.Set(t, store, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(5 * time.Millisecond)})
-	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Set(t, db, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(5 * time.Millisecond)})
+	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		attempts <- d.Attempt
 		switch d.Attempt {
 		case 1:
@@ -190,14 +191,14 @@ func TestFailureIsRetriedWithItsAttempts(t *testing.T) {
 		}
 		return nil
 	}, subscribers.HandleOptions{})
-	storetest.Publish(t, store, body("a"))
+	storetest.Publish(t, db, body("a"))
 	for want := 1; want <= 4; want++ {
 		if got := storetest.Receive(t, "the next attempt", attempts); got != want {
 			t.Errorf("attempt %d, want %d", got, want)
 		}
 	}
-	settled(t, store)
-	storetest.Empty(t, store)
+	settled(t, db)
+	storetest.Empty(t, db)
 }
 
 func TestDeath(t *testing.T) {
@@ -214,24 +215,24 @@ func TestDeath(t *testing.T) {
 		{"refused for good", 0, fmt.Errorf("%w: %w", subscribers.ErrBury, fail), "buried by the handler: no stock", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			store := storetest.Open(t)
-			carry(t, store)
+			db := storetest.Open(t)
+			carry(t, db)
 			deaths := make(chan subscribers.Death, 1)
-			storetest.Set(t, store, topic, notify.SettingsChange{Attempts: new(2), BackoffMin: new(time.Millisecond), BackoffMax: new(time.Millisecond)})
-			handle(t, store, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error { return test.err },
+			storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(2), BackoffMin: new(time.Millisecond), BackoffMax: new(time.Millisecond)})
+			handle(t, db, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error { return test.err },
 				subscribers.HandleOptions{OnDead: func(d subscribers.Death) { deaths <- d }})
 			m := body("a")
 			m.MaxAttempts = test.attempts
-			storetest.Publish(t, store, m)
+			storetest.Publish(t, db, m)
 			death := storetest.Receive(t, "the message dies", deaths)
 			if death.ID != "a" || string(death.Body) != "a" || death.Reason != test.want || death.Attempts != test.used {
 				t.Errorf("got %+v, want the reason %q after %d attempts", death, test.want, test.used)
 			}
-			info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
+			info, err := notify.NewPublisher(db, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
 			if err != nil || info.State != notify.Dead || info.Reason != test.want || info.Attempts != test.used {
 				t.Errorf("got %+v, %v", info, err)
 			}
-			if c := counts(t, store); c.Dead != 1 || c.Leased+c.Ready+c.Scheduled != 0 {
+			if c := counts(t, db); c.Dead != 1 || c.Leased+c.Ready+c.Scheduled != 0 {
 				t.Errorf("got %+v", c)
 			}
 		})
@@ -240,16 +241,16 @@ func TestDeath(t *testing.T) {
 
 // A record that is not what Bellhop writes is buried with the reason, and the rest goes on.
 func TestForeignRecordIsBuried(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	deaths := make(chan subscribers.Death, 10)
 	got := make(chan string, 10)
-	storetest.Publish(t, store, body("a"), body("b"), body("c"), body("d"))
-	records := store.Keys().Messages()
-	client := store.Client()
+	storetest.Publish(t, db, body("a"), body("b"), body("c"), body("d"))
+	records := db.Keys().Messages()
+	client := db.Client()
 	client.HSet(t.Context(), records, "orders:a", "no json at all")
 	client.HSet(t.Context(), records, "orders:b", "{\"at\":12")
 	client.HDel(t.Context(), records, "orders:c")
-	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- d.ID
 		return nil
 	}, subscribers.HandleOptions{OnDead: func(d subscribers.Death) { deaths <- d }})
@@ -261,55 +262,55 @@ func TestForeignRecordIsBuried(t *testing.T) {
 			t.Errorf("%s died of %q", d.ID, d.Reason)
 		}
 	}
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	info, err := pub.Inspect(t.Context(), topic, "c")
 	if err != nil || info.State != notify.Dead || info.Reason != "record is missing" {
 		t.Errorf("got %+v, %v", info, err)
 	}
-	settled(t, store)
-	if c := counts(t, store); c.Dead != 3 {
+	settled(t, db)
+	if c := counts(t, db); c.Dead != 3 {
 		t.Errorf("got %+v", c)
 	}
 }
 
 func TestLeaseIsExtendedWhileTheHandlerRuns(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	const lease = 300 * time.Millisecond
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(lease)})
-	began, end := keep(t, store, 4)
-	storetest.Publish(t, store, body("a"))
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(lease)})
+	began, end := keep(t, db, 4)
+	storetest.Publish(t, db, body("a"))
 	first := storetest.Receive(t, "the handler begins", began)
 	storetest.Eventually(t, "three leases have passed", func() bool {
-		now, err := store.Client().Time(t.Context()).Result()
+		now, err := db.Client().Time(t.Context()).Result()
 		return err == nil && now.After(first.Receipt.Until().Add(3*lease))
 	})
-	if c := counts(t, store); c.Leased != 1 || c.Ready != 0 {
+	if c := counts(t, db); c.Leased != 1 || c.Ready != 0 {
 		t.Errorf("got %+v", c)
 	}
 	close(end)
-	settled(t, store)
-	storetest.Empty(t, store)
+	settled(t, db)
+	storetest.Empty(t, db)
 	if len(began) > 0 {
 		t.Error("it was handled again")
 	}
 }
 
 func TestHandlerIsToldThatItsLeaseIsLost(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	causes := make(chan error, 1)
 	began := make(chan subscribers.Delivery, 1)
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(300 * time.Millisecond)})
-	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(300 * time.Millisecond)})
+	handle(t, db, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
 		began <- *d
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		return ctx.Err()
 	}, subscribers.HandleOptions{})
-	storetest.Publish(t, store, body("a"))
+	storetest.Publish(t, db, body("a"))
 	d := storetest.Receive(t, "the handler begins", began)
 	// Somebody else settles it, under the receipt of the moment.
-	if err := store.Client().ZRem(t.Context(), store.Keys().Leased(), notify.Member(topic, d.ID)).Err(); err != nil {
+	if err := db.Client().ZRem(t.Context(), db.Keys().Leased(), store.Member(topic, d.ID)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if cause := storetest.Receive(t, "the handler's context ends", causes); !errors.Is(cause, notify.ErrLeaseLost) {
@@ -320,9 +321,9 @@ func TestHandlerIsToldThatItsLeaseIsLost(t *testing.T) {
 // When it stops, a subscriber finishes what it handles and gives back what it
 // did not begin, with no attempt used up.
 func TestStopReleasesWhatWasNotBegun(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	began, end := make(chan string, 100), make(chan struct{})
-	stop := handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	stop := handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		if d.ID == "last" {
 			began <- d.ID
 			<-end
@@ -334,15 +335,15 @@ func TestStopReleasesWhatWasNotBegun(t *testing.T) {
 	for i := range 400 {
 		messages = append(messages, body(fmt.Sprintf("%03d", i)))
 	}
-	storetest.Publish(t, store, messages...)
-	settled(t, store)
+	storetest.Publish(t, db, messages...)
+	settled(t, db)
 	messages = []notify.Message{body("last")}
 	now := time.Now()
 	messages[0].Due = now.Add(-time.Hour)
 	for i := range 30 {
 		messages = append(messages, body(fmt.Sprintf("x%02d", i)))
 	}
-	storetest.Publish(t, store, messages...)
+	storetest.Publish(t, db, messages...)
 	storetest.Receive(t, "the last one begins", began)
 
 	stopped := make(chan struct{})
@@ -351,15 +352,15 @@ func TestStopReleasesWhatWasNotBegun(t *testing.T) {
 		close(stopped)
 	}()
 	storetest.Eventually(t, "all but the one in hand are ready again", func() bool {
-		c := counts(t, store)
+		c := counts(t, db)
 		return c.Ready == 30 && c.Leased == 1 && c.Waiting == 0
 	})
 	close(end)
 	storetest.Receive(t, "the subscriber stops", stopped)
-	if c := counts(t, store); c.Leased != 0 || c.Ready != 30 {
+	if c := counts(t, db); c.Leased != 0 || c.Ready != 30 {
 		t.Errorf("got %+v", c)
 	}
-	ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 100, time.Minute, 0)
+	ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 100, time.Minute, 0)
 	if err != nil || len(ds) != 30 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
@@ -371,22 +372,22 @@ func TestStopReleasesWhatWasNotBegun(t *testing.T) {
 }
 
 func TestGraceEndsHandlersWithoutUsingUpAnAttempt(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	began := make(chan struct{}, 1)
 	var cause error
-	stop := handle(t, store, subscribers.Options{Grace: 50 * time.Millisecond}, func(ctx context.Context, _ *subscribers.Delivery) error {
+	stop := handle(t, db, subscribers.Options{Grace: 50 * time.Millisecond}, func(ctx context.Context, _ *subscribers.Delivery) error {
 		began <- struct{}{}
 		<-ctx.Done()
 		cause = context.Cause(ctx)
 		return ctx.Err()
 	}, subscribers.HandleOptions{})
-	storetest.Publish(t, store, body("a"))
+	storetest.Publish(t, db, body("a"))
 	storetest.Receive(t, "the handler begins", began)
 	stop()
 	if !errors.Is(cause, subscribers.ErrStopping) {
 		t.Errorf("the handler's context ended because of %v", cause)
 	}
-	info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
+	info, err := notify.NewPublisher(db, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
 	if err != nil || info.State != notify.Ready || info.Attempts != 0 {
 		t.Errorf("got %+v, %v", info, err)
 	}
@@ -394,8 +395,8 @@ func TestGraceEndsHandlersWithoutUsingUpAnAttempt(t *testing.T) {
 
 // What was claimed ahead of a hand that got stuck goes to somebody else.
 func TestStalledHandGivesUpWhatItClaimedAhead(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	end := make(chan struct{})
 	defer close(end)
 	stuck := make(chan struct{}, 1)
@@ -406,25 +407,25 @@ func TestStalledHandGivesUpWhatItClaimedAhead(t *testing.T) {
 		}
 		return nil
 	}
-	handle(t, store, subscribers.Options{Grace: time.Minute}, slow, subscribers.HandleOptions{})
+	handle(t, db, subscribers.Options{Grace: time.Minute}, slow, subscribers.HandleOptions{})
 	var messages []notify.Message
 	for i := range 500 {
 		messages = append(messages, body(fmt.Sprintf("%03d", i)))
 	}
-	storetest.Publish(t, store, messages...)
-	settled(t, store) // it knows now that its hand is fast
+	storetest.Publish(t, db, messages...)
+	settled(t, db) // it knows now that its hand is fast
 	first := body("stuck")
 	first.Due = time.Now().Add(-time.Hour)
 	messages = []notify.Message{first}
 	for i := range 20 {
 		messages = append(messages, body(fmt.Sprintf("x%02d", i)))
 	}
-	storetest.Publish(t, store, messages...)
+	storetest.Publish(t, db, messages...)
 	storetest.Receive(t, "the hand gets stuck", stuck)
 
 	var mu sync.Mutex
 	got := make(map[string]int)
-	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		mu.Lock()
 		defer mu.Unlock()
 		got[d.ID] = d.Attempt
@@ -445,59 +446,59 @@ func TestStalledHandGivesUpWhatItClaimedAhead(t *testing.T) {
 // A waiting list that is lost, with the connection whole, is made again by the beat.
 func TestWaitingListIsLost(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	carry(t, store)
+	db := storetest.At(t, server.URL(), "")
+	carry(t, db)
 	got := make(chan string, 10)
-	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- d.ID
 		return nil
 	}, subscribers.HandleOptions{})
-	storetest.Eventually(t, "the subscriber waits", func() bool { return counts(t, store).Waiting == 1 })
-	if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
+	storetest.Eventually(t, "the subscriber waits", func() bool { return counts(t, db).Waiting == 1 })
+	if err := db.Client().FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Publish(t, store, body("a"))
+	storetest.Publish(t, db, body("a"))
 	storetest.Receive(t, "the message is handled", got)
 }
 
 // A subscriber that hangs, but whose connection stands, does not keep messages from one that waits beside it.
 func TestHungSubscriberIsRungLast(t *testing.T) {
-	store := storetest.Open(t)
-	hung := store.Keys().Inbox("hung")
-	line := store.Client().Subscribe(t.Context(), hung)
+	db := storetest.Open(t)
+	hung := db.Keys().Inbox("hung")
+	line := db.Client().Subscribe(t.Context(), hung)
 	defer line.Close()
 	if _, err := line.Receive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Waiting(topic), 1, hung).Err(); err != nil {
+	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Waiting(topic), 1, hung).Err(); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Publish(t, store, body("first"))
+	storetest.Publish(t, db, body("first"))
 	got := make(chan string, 10)
-	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- d.ID
 		return nil
 	}, subscribers.HandleOptions{})
 	storetest.Receive(t, "the first is handled", got)
 	for i := range 5 { // with no carrier there is no beat that would help
-		storetest.Eventually(t, "both wait", func() bool { return counts(t, store).Waiting == 2 })
-		storetest.Publish(t, store, body(fmt.Sprint(i)))
+		storetest.Eventually(t, "both wait", func() bool { return counts(t, db).Waiting == 2 })
+		storetest.Publish(t, db, body(fmt.Sprint(i)))
 		storetest.Receive(t, "the next is handled", got)
 	}
 }
 
 func TestRetryAfterNothing(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	attempts := make(chan int, 10)
-	handle(t, store, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
 		attempts <- d.Attempt
 		if d.Attempt == 1 {
 			return subscribers.RetryAfter(nil, time.Millisecond)
 		}
 		return nil
 	}, subscribers.HandleOptions{})
-	storetest.Publish(t, store, body("a"))
+	storetest.Publish(t, db, body("a"))
 	for range 2 {
 		storetest.Receive(t, "the next attempt", attempts)
 	}
@@ -505,12 +506,12 @@ func TestRetryAfterNothing(t *testing.T) {
 
 // One whose lease was lost while it was handled does not keep the others from being acknowledged.
 func TestLostLeaseBesideOthers(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	const lease = 300 * time.Millisecond
 	lost, release := make(chan struct{}), make(chan struct{})
 	var again atomic.Int64
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(lease)})
-	handle(t, store, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(lease)})
+	handle(t, db, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
 		if d.Attempt > 1 {
 			again.Add(1)
 		}
@@ -521,9 +522,9 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 		<-release
 		return nil
 	}, subscribers.HandleOptions{Concurrency: 20})
-	storetest.Publish(t, store, body("lost"))
-	storetest.Eventually(t, "it is leased", func() bool { return counts(t, store).Leased == 1 })
-	if err := store.Client().ZRem(t.Context(), store.Keys().Leased(), "orders:lost").Err(); err != nil {
+	storetest.Publish(t, db, body("lost"))
+	storetest.Eventually(t, "it is leased", func() bool { return counts(t, db).Leased == 1 })
+	if err := db.Client().ZRem(t.Context(), db.Keys().Leased(), "orders:lost").Err(); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Receive(t, "its handler is told", lost)
@@ -531,9 +532,9 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 	for i := range 10 {
 		messages = append(messages, body(fmt.Sprint(i)))
 	}
-	storetest.Publish(t, store, messages...)
+	storetest.Publish(t, db, messages...)
 	card := func() int64 {
-		n, err := store.Client().ZCard(t.Context(), store.Keys().Leased()).Result()
+		n, err := db.Client().ZCard(t.Context(), db.Keys().Leased()).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -549,27 +550,27 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 
 // Nor does it keep what comes later, one by one, while it is stuck: somebody who is free gets it.
 func TestStalledHandClaimsNoMore(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	end := make(chan struct{})
 	defer close(end)
 	stuck := make(chan struct{}, 1)
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(200 * time.Millisecond)})
-	handle(t, store, subscribers.Options{Grace: time.Minute}, func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(200 * time.Millisecond)})
+	handle(t, db, subscribers.Options{Grace: time.Minute}, func(_ context.Context, d *subscribers.Delivery) error {
 		if d.ID == "stuck" {
 			stuck <- struct{}{}
 			<-end
 		}
 		return nil
 	}, subscribers.HandleOptions{})
-	storetest.Publish(t, store, numbered(500)...)
-	settled(t, store) // it knows now that its hand is fast
-	storetest.Publish(t, store, body("stuck"))
+	storetest.Publish(t, db, numbered(500)...)
+	settled(t, db) // it knows now that its hand is fast
+	storetest.Publish(t, db, body("stuck"))
 	storetest.Receive(t, "the hand gets stuck", stuck)
 	// What it claims ahead now is released after a moment, and then it claims no more.
 	storetest.Eventually(t, "it leaves the waiting list", func() bool {
 		m := body(notify.NewID())
-		storetest.Publish(t, store, m)
-		c := counts(t, store)
+		storetest.Publish(t, db, m)
+		c := counts(t, db)
 		return c.Waiting == 0 && c.Leased == 1 && c.Ready > 3
 	})
 }
@@ -577,10 +578,10 @@ func TestStalledHandClaimsNoMore(t *testing.T) {
 // With Redis away, a subscriber stops soon after its grace, not when its leases end.
 func TestStopWithoutRedis(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	db := storetest.At(t, server.URL(), "")
 	began, end := make(chan struct{}, 10), make(chan struct{})
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour)})
-	stop := handle(t, store, subscribers.Options{Grace: 100 * time.Millisecond}, func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Hour)})
+	stop := handle(t, db, subscribers.Options{Grace: 100 * time.Millisecond}, func(_ context.Context, d *subscribers.Delivery) error {
 		began <- struct{}{}
 		<-end
 		if d.ID == "fails" {
@@ -588,7 +589,7 @@ func TestStopWithoutRedis(t *testing.T) {
 		}
 		return nil
 	}, subscribers.HandleOptions{Concurrency: 4})
-	storetest.Publish(t, store, body("fails"), body("succeeds"))
+	storetest.Publish(t, db, body("fails"), body("succeeds"))
 	for range 2 {
 		storetest.Receive(t, "the handlers begin", began)
 	}
@@ -603,7 +604,7 @@ func TestStopWithoutRedis(t *testing.T) {
 }
 
 func TestMisuse(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	nothing := func(context.Context, *subscribers.Delivery) error { return nil }
 	for _, test := range []struct {
 		name, field, want string
@@ -621,7 +622,7 @@ func TestMisuse(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			sub, err := subscribers.New(store, subscribers.Options{})
+			sub, err := subscribers.New(db, subscribers.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -631,10 +632,10 @@ func TestMisuse(t *testing.T) {
 			wantFault(t, test.call(sub), test.field, test.want)
 		})
 	}
-	if _, err := subscribers.New(store, subscribers.Options{Grace: -1}); !errors.Is(err, notify.ErrInvalid) {
+	if _, err := subscribers.New(db, subscribers.Options{Grace: -1}); !errors.Is(err, notify.ErrInvalid) {
 		t.Errorf("negative grace: %v", err)
 	}
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.New(db, subscribers.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

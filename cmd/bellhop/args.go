@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // takes refuses a call whose arguments are not those that names lists. Names in
@@ -34,10 +34,10 @@ func parseHeaders(given []string) (map[string]string, error) {
 	for _, one := range given {
 		name, value, ok := strings.Cut(one, "=")
 		if !ok {
-			return nil, notify.Faultf("headers", "header %q: write NAME=VALUE", one)
+			return nil, store.Faultf("headers", "header %q: write NAME=VALUE", one)
 		}
 		if _, twice := headers[name]; twice {
-			return nil, notify.Faultf("headers", "header %s: it is given twice", name)
+			return nil, store.Faultf("headers", "header %s: it is given twice", name)
 		}
 		headers[name] = value
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/natsserver"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // measurements lists the names of all measurements, in lines that fit a terminal.
@@ -102,13 +103,13 @@ func (a *app) benchOwn(ctx context.Context, c daemon.Config, o bench.Options) er
 func checkBench(o bench.Options, maxBody int) error {
 	switch {
 	case o.Messages < 100:
-		return notify.Faultf("messages", "messages %d: use 100 or more", o.Messages)
+		return store.Faultf("messages", "messages %d: use 100 or more", o.Messages)
 	case o.Body < 1 || o.Body > min(maxBody, notify.DefaultMaxBody):
-		return notify.Faultf("body", "body %d: use 1 to %d", o.Body, min(maxBody, notify.DefaultMaxBody))
+		return store.Faultf("body", "body %d: use 1 to %d", o.Body, min(maxBody, notify.DefaultMaxBody))
 	case o.Waiting < 0:
-		return notify.Faultf("waiting", "waiting %d: use 0 or more", o.Waiting)
+		return store.Faultf("waiting", "waiting %d: use 0 or more", o.Waiting)
 	case o.Overdue < 0:
-		return notify.Faultf("overdue", "overdue %d: use 0 or more", o.Overdue)
+		return store.Faultf("overdue", "overdue %d: use 0 or more", o.Overdue)
 	}
 	return nil
 }

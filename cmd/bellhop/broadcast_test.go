@@ -7,6 +7,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -19,7 +20,7 @@ func TestBroadcastWaits(t *testing.T) {
 	contains(t, s.call("inspect", "prices.gold", "1"), "mode          broadcast", "state         scheduled", "header A      b", "\n42\n")
 	var info api.Message
 	s.json(&info, "inspect", "prices.gold", "1", "--json")
-	if info.Mode != notify.ModeBroadcast || string(info.Bytes()) != "42" || info.Headers["A"] != "b" || info.ContentType != "text/plain" || info.State != notify.Scheduled {
+	if info.Mode != store.ModeBroadcast || string(info.Bytes()) != "42" || info.Headers["A"] != "b" || info.ContentType != "text/plain" || info.State != notify.Scheduled {
 		t.Errorf("got %+v", info)
 	}
 	contains(t, s.call("reschedule", "prices.gold", "1", "--delay", "3h"), "prices.gold 1 scheduled ", "(in ")
@@ -60,7 +61,7 @@ func TestInspectListsBroadcasts(t *testing.T) {
 	s.call("publish", "t", "--id", "message", "--delay", "1h", "--body", "x")
 	var page api.Page
 	s.json(&page, "inspect", "t", "--broadcasts", "--limit", "2", "--json")
-	if len(page.Messages) != 2 || page.Messages[0].ID != "1" || page.Messages[0].Mode != notify.ModeBroadcast || page.Cursor == "" {
+	if len(page.Messages) != 2 || page.Messages[0].ID != "1" || page.Messages[0].Mode != store.ModeBroadcast || page.Cursor == "" {
 		t.Errorf("got %+v", page)
 	}
 	out := s.call("inspect", "t", "--broadcasts", "--cursor", page.Cursor)
@@ -139,8 +140,8 @@ func TestPublishFileTakesBroadcasts(t *testing.T) {
 func TestDeadBroadcast(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	store := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
-	if err := store.Client().Set(t.Context(), store.Keys().Log("t"), "foreign", 0).Err(); err != nil {
+	db := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
+	if err := db.Client().Set(t.Context(), db.Keys().Log("t"), "foreign", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	s.start("serve")
@@ -148,11 +149,11 @@ func TestDeadBroadcast(t *testing.T) {
 	storetest.Eventually(t, "it is dead", func() bool { return strings.Contains(s.call("inspect", "t", "1"), "dead") })
 	lines := s.call("dead", "export", "t")
 	var line notify.Line
-	if err := json.Unmarshal([]byte(lines), &line); err != nil || line.Mode != notify.ModeBroadcast || line.Reason == "" || line.Body == nil || *line.Body != "x" {
+	if err := json.Unmarshal([]byte(lines), &line); err != nil || line.Mode != store.ModeBroadcast || line.Reason == "" || line.Body == nil || *line.Body != "x" {
 		t.Errorf("got %s, %v", lines, err)
 	}
 	contains(t, s.call("inspect", "t", "1"), "mode       broadcast\n", "state      dead\n")
-	if err := store.Client().Del(t.Context(), store.Keys().Log("t")).Err(); err != nil {
+	if err := db.Client().Del(t.Context(), db.Keys().Log("t")).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if out := s.call("dead", "requeue", "t", "1"); out != "requeued 1\n" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
@@ -51,10 +52,10 @@ func (c *choice) check(args []string) error {
 		c.sort = "name"
 	}
 	if orders[c.sort] == nil {
-		return notify.Faultf("sort", "order %.100q: use name, overdue, dead, ready or rate", c.sort)
+		return store.Faultf("sort", "order %.100q: use name, overdue, dead, ready or rate", c.sort)
 	}
 	if c.limit < 0 {
-		return notify.Faultf("limit", "limit %d: use 1 or more, or leave it out", c.limit)
+		return store.Faultf("limit", "limit %d: use 1 or more, or leave it out", c.limit)
 	}
 	return nil
 }
@@ -134,7 +135,7 @@ func (a *app) lookAtWorst(ctx context.Context, s *session, c choice, survey noti
 	var names []string
 	for _, list := range [][]notify.Notable{survey.Overdue, survey.Behind, survey.Deaths, survey.Paused, survey.Busy} {
 		for _, n := range list {
-			if !known[n.Topic] && notify.CheckTopic(n.Topic) == nil {
+			if !known[n.Topic] && store.CheckTopic(n.Topic) == nil {
 				known[n.Topic] = true
 				names = append(names, n.Topic)
 			}

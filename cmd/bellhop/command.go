@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -37,7 +38,7 @@ type command struct {
 func (a *app) newCommand(argv []string) (*command, error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
-		return nil, notify.Faultf("command", "command: %w", err)
+		return nil, store.Faultf("command", "command: %w", err)
 	}
 	return &command{path: path, argv: argv, out: a.out, err: a.err, running: &a.running}, nil
 }

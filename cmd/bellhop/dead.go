@@ -15,6 +15,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -74,7 +75,7 @@ as 4711 or order-4711, are counted as one: #.`,
 // countDead tells how many dead letters there are of which topics, and why.
 func (a *app) countDead(ctx context.Context, s *session, letters *subscribers.DeadLetters, limit int) error {
 	if limit < 1 {
-		return notify.Faultf("limit", "limit %d: use 1 or more", limit)
+		return store.Faultf("limit", "limit %d: use 1 or more", limit)
 	}
 	bar := a.progress("counting", -1)
 	reasons, err := letters.Reasons(ctx, func(total int) { _ = bar.Set(total) }) // it only draws
@@ -183,7 +184,7 @@ func eachDead(ctx context.Context, s *session, do func(context.Context, string, 
 		if err == nil && done == 0 {
 			err = notDead(ctx, s, topic, id)
 		}
-		if notify.Away(err) || errors.Is(err, context.Canceled) {
+		if notify.Retryable(err) || errors.Is(err, context.Canceled) {
 			return n, errors.Join(append(faults, err)...)
 		}
 		n += done

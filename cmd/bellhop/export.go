@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 func (a *app) exportCommand() *cobra.Command {
@@ -120,7 +121,7 @@ type whole struct {
 // newWhole begins a file beside where it will be.
 func newWhole(path string) (*whole, error) {
 	if about, err := os.Stat(path); err == nil && !about.Mode().IsRegular() {
-		return nil, notify.Faultf("file", "FILE %s: it is no regular file; name another, or - for standard output", path)
+		return nil, store.Faultf("file", "FILE %s: it is no regular file; name another, or - for standard output", path)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
 	if err != nil {

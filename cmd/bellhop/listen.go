@@ -11,6 +11,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -121,7 +123,7 @@ func (f *listenFlags) options(c *cobra.Command, s *session) (o subscribers.Liste
 		o.MaxAttempts = f.attempts
 	}
 	if given("lease") {
-		o.Lease, err = notify.ParseDuration("lease", f.lease)
+		o.Lease, err = fields.ParseDuration("lease", f.lease)
 	}
 	return o, err
 }
@@ -132,10 +134,10 @@ func (f *listenFlags) check(c *cobra.Command) error {
 		return err
 	}
 	if c.Flags().Changed("attempts") && f.attempts < 1 {
-		return notify.Faultf("attempts", "attempts %d: use 1 or more", f.attempts)
+		return store.Faultf("attempts", "attempts %d: use 1 or more", f.attempts)
 	}
-	if lease, err := notify.ParseDuration("lease", f.lease); err == nil && lease == 0 && c.Flags().Changed("lease") {
-		return notify.Faultf("lease", "lease 0: use %v to %v", subscribers.MinLease, subscribers.MaxLease)
+	if lease, err := fields.ParseDuration("lease", f.lease); err == nil && lease == 0 && c.Flags().Changed("lease") {
+		return store.Faultf("lease", "lease 0: use %v to %v", subscribers.MinLease, subscribers.MaxLease)
 	}
 	return nil
 }

@@ -235,7 +235,7 @@ requeued with bellhop dead requeue.`,
 		if given != 1 {
 			return wrong(misused("due", "give one of --delay, --due and --now"))
 		}
-		after, err := notify.ParseDuration("delay", delay)
+		after, err := fields.ParseDuration("delay", delay)
 		if err != nil {
 			return err
 		}

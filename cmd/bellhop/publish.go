@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // publishFlags are the flags of publish.
@@ -78,7 +79,7 @@ func (f *publishFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.body, "body", "", "the body; without it standard input is the body")
 	flags.StringArrayVar(&f.headers, "header", nil, "a header, NAME=VALUE; may be repeated")
-	for _, field := range notify.MessageFields() {
+	for _, field := range fields.In[notify.Message]() {
 		if f.broadcast && field.Of != "" {
 			continue
 		}
@@ -181,10 +182,10 @@ func (a *app) body(ctx context.Context, f *publishFlags, most int) ([]byte, erro
 			return nil, fmt.Errorf("read the body: %w", in.err)
 		}
 		if len(in.body) > most {
-			return nil, notify.Faultf("body", "body: more than %d bytes; at most %d are allowed (BELLHOP_MAX_BODY)", most, most)
+			return nil, store.Faultf("body", "body: more than %d bytes; at most %d are allowed (BELLHOP_MAX_BODY)", most, most)
 		}
 		if len(in.body) == 0 {
-			return nil, notify.Faultf("body", "body: standard input is empty; give --body '' to send an empty one")
+			return nil, store.Faultf("body", "body: standard input is empty; give --body '' to send an empty one")
 		}
 		return in.body, nil
 	}

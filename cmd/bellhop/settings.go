@@ -11,6 +11,8 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 func (a *app) topicsSetCommand() *cobra.Command {
@@ -67,7 +69,7 @@ that have no settings of their own, as with '*'.`,
 // settingDocs says of each setting what it is, and what is built in.
 func settingDocs() string {
 	var b strings.Builder
-	for _, f := range notify.SettingFields() {
+	for _, f := range fields.In[notify.SettingsChange]() {
 		text := fmt.Sprintf("%s (%s)", f.Doc, api.Setting(f, notify.DefaultSettings))
 		for i, line := range wrap(text, 64) {
 			name := f.Name
@@ -89,7 +91,7 @@ func readSettings(topic string, given []string) (notify.SettingsChange, error) {
 		name, value, ok := strings.Cut(one, "=")
 		switch {
 		case !ok:
-			faults = append(faults, notify.Faultf("settings", "setting %q: write NAME=VALUE", one))
+			faults = append(faults, store.Faultf("settings", "setting %q: write NAME=VALUE", one))
 		case value == "":
 			all = append(all, api.SettingText{Name: name})
 		default:
@@ -106,7 +108,7 @@ func readSettings(topic string, given []string) (notify.SettingsChange, error) {
 // tellSettings has settings of a topic looked at or changed, and prints what holds then.
 func (a *app) tellSettings(ctx context.Context, s *session, topic string, do func() (notify.TopicSettings, error)) error {
 	common, err := s.pub.Settings(ctx, notify.AllTopics)
-	if err != nil && !errors.Is(err, notify.ErrSettings) { // which a change of them mends
+	if err != nil && !errors.Is(err, store.ErrSettings) { // which a change of them mends
 		return err
 	}
 	holds, err := do()
@@ -117,7 +119,7 @@ func (a *app) tellSettings(ctx context.Context, s *session, topic string, do fun
 		return a.printJSON(api.SettingsOf(topic, holds))
 	}
 	rows := [][]string{{"NAME", "VALUE", "FROM"}}
-	for _, f := range notify.SettingFields() {
+	for _, f := range fields.In[notify.SettingsChange]() {
 		from := "built in"
 		switch own := slices.Contains(holds.Own, f.Name); {
 		case own && topic != notify.AllTopics:

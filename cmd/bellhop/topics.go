@@ -249,7 +249,7 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && !notify.Away(err):
+		case err != nil && !notify.Retryable(err):
 			return err
 		case err != nil && (a.json || !isTerminal(a.out)):
 			counting.Note(err)
@@ -258,7 +258,7 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 		default:
 			err = a.draw(s, shown, err)
 		}
-		if err != nil && !notify.Away(err) {
+		if err != nil && !notify.Retryable(err) {
 			return err
 		}
 		select {

@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -100,7 +101,7 @@ func (f workFlags) check(c *cobra.Command) error {
 		value int
 	}{{"concurrency", f.concurrency}, {"count", f.count}} {
 		if c.Flags().Changed(flag.name) && flag.value < 1 {
-			return notify.Faultf(flag.name, "%s %d: use 1 or more", flag.name, flag.value)
+			return store.Faultf(flag.name, "%s %d: use 1 or more", flag.name, flag.value)
 		}
 	}
 	return nil

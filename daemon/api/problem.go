@@ -64,7 +64,7 @@ func ProblemOf(err error) Problem {
 	switch {
 	case refusesUser(err):
 		return NewProblem("unavailable", "redis refuses the daemon", http.StatusServiceUnavailable, err)
-	case notify.Away(err):
+	case notify.Retryable(err):
 		return NewProblem("unavailable", "redis is away", http.StatusServiceUnavailable, err)
 	}
 	return NewProblem("internal", "internal error", http.StatusInternalServerError, err)
@@ -73,7 +73,7 @@ func ProblemOf(err error) Problem {
 // refusesUser reports whether Redis does not know its user, or does not let it do
 // what a script does, which is the operator's to mend, and nobody else's fault.
 func refusesUser(err error) bool {
-	return notify.Refused(err) || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS")
+	return store.Refused(err) || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS")
 }
 
 // NewProblem returns the problem of an error of a kind: its type is urn:bellhop:NAME.

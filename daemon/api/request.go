@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/strictjson"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -36,7 +38,7 @@ func (r Reschedule) When() (delay time.Duration, due time.Time, err error) {
 	var m notify.Message
 	var faults []error
 	given := map[string]string{"delay": r.Delay, "due": r.Due}
-	for _, f := range notify.MessageFields() {
+	for _, f := range fields.In[notify.Message]() {
 		if text := given[f.Name]; text != "" {
 			faults = append(faults, f.Set(reflect.ValueOf(&m).Elem(), text))
 		}
@@ -60,7 +62,7 @@ func refuse(into any, fault error) error {
 	for i := range of.NumField() {
 		fields = append(fields, of.Field(i).Tag.Get("json"))
 	}
-	return notify.Faultf(strictjson.FieldOf(fault, "request"), "request: %w; write one JSON object whose fields are %s", fault, strings.Join(fields, ", "))
+	return store.Faultf(strictjson.FieldOf(fault, "request"), "request: %w; write one JSON object whose fields are %s", fault, strings.Join(fields, ", "))
 }
 
 // Receipt names a claimed message that is to be acknowledged.
@@ -75,7 +77,7 @@ func DecodeReceipt(data []byte, into *Receipt) error {
 		return err
 	}
 	if into.Receipt < 1 {
-		return notify.Faultf("receipt", "receipt %d of %.100s: give the one that came with the message", into.Receipt, into.ID)
+		return store.Faultf("receipt", "receipt %d of %.100s: give the one that came with the message", into.Receipt, into.ID)
 	}
-	return notify.CheckID(into.ID)
+	return store.CheckID(into.ID)
 }

@@ -44,7 +44,7 @@ type SettingApart struct{ Name, Has, Wanted string }
 // SettingsApart returns which settings a change would change, with both values as they are written.
 func SettingsApart(change notify.SettingsChange, has notify.Settings) (all []SettingApart) {
 	wanted, there := reflect.ValueOf(change), reflect.ValueOf(has)
-	for _, f := range notify.SettingFields() {
+	for _, f := range fields.In[notify.SettingsChange]() {
 		to, is := wanted.FieldByIndex(f.Index), there.FieldByIndex(f.Index)
 		if !to.IsNil() && !to.Elem().Equal(is) {
 			all = append(all, SettingApart{Name: f.Name, Has: written(is), Wanted: written(to.Elem())})
@@ -86,7 +86,7 @@ func ReadSettings(topic string, given []SettingText) (notify.SettingsChange, err
 // hold again (RFC 7396): a number is a JSON number, and a duration a string.
 func DecodeSettings(topic string, data []byte) (notify.SettingsChange, error) {
 	if first := bytes.TrimSpace(data); !utf8.Valid(data) || !json.Valid(data) || first[0] != '{' {
-		return notify.SettingsChange{}, notify.Faultf("settings", `settings: they are not a JSON object; write one such as {"attempts":5,"lease":null}`)
+		return notify.SettingsChange{}, store.Faultf("settings", `settings: they are not a JSON object; write one such as {"attempts":5,"lease":null}`)
 	}
 	var r settingsReader
 	members := json.NewDecoder(bytes.NewReader(data))
@@ -118,7 +118,7 @@ func textIn(f fields.Field, value json.RawMessage) (*string, error) {
 		if strings.Contains(write, "%") {
 			write = fmt.Sprintf(write, f.Example)
 		}
-		return nil, notify.Faultf(f.Name, "%s: it is a JSON %s; %s, or null for the default", f.Name, is, write)
+		return nil, store.Faultf(f.Name, "%s: it is a JSON %s; %s, or null for the default", f.Name, is, write)
 	}
 	text := string(value)
 	if is == "string" {
@@ -171,7 +171,7 @@ func (r *settingsReader) set(name string, textOf func(fields.Field) (*string, er
 		return err
 	}
 	if slices.Contains(r.given, name) {
-		return notify.Faultf(name, "%s: it is given twice; give it once", name)
+		return store.Faultf(name, "%s: it is given twice; give it once", name)
 	}
 	r.given = append(r.given, name)
 	text, err := textOf(f)
@@ -192,13 +192,13 @@ func (r *settingsReader) set(name string, textOf func(fields.Field) (*string, er
 // end returns the change. The faults that show in several settings are told with those of each.
 func (r *settingsReader) end(topic string) (notify.SettingsChange, error) {
 	if len(r.given) == 0 && len(r.faults) == 0 {
-		return r.change, notify.Faultf("settings", "settings: none is given; give one or more of %s", strings.Join(SettingNames(), ", "))
+		return r.change, store.Faultf("settings", "settings: none is given; give one or more of %s", strings.Join(SettingNames(), ", "))
 	}
 	if r.more > 0 {
-		r.faults = append(r.faults, notify.Faultf("settings", "settings: %d more were not read", r.more))
+		r.faults = append(r.faults, store.Faultf("settings", "settings: %d more were not read", r.more))
 	}
 	if least, most := r.change.BackoffMin, r.change.BackoffMax; least != nil && most != nil && *most > 0 && *least > *most {
-		r.faults = append(r.faults, notify.Faultf("backoff_max", "backoff_max %v: it is less than backoff_min, %v; give a longer one", store.Short(*most), store.Short(*least)))
+		r.faults = append(r.faults, store.Faultf("backoff_max", "backoff_max %v: it is less than backoff_min, %v; give a longer one", store.Short(*most), store.Short(*least)))
 	}
 	if topic == notify.AllTopics {
 		r.faults = append(r.faults, r.change.CheckForAll())
@@ -208,7 +208,7 @@ func (r *settingsReader) end(topic string) (notify.SettingsChange, error) {
 
 // SettingNames returns the names of all settings.
 func SettingNames() (names []string) {
-	for _, f := range notify.SettingFields() {
+	for _, f := range fields.In[notify.SettingsChange]() {
 		names = append(names, f.Name)
 	}
 	return names
@@ -221,7 +221,7 @@ const (
 
 // settingField returns the field of a setting. The error is a notify.Fault of a name that is none.
 func settingField(name string) (fields.Field, error) {
-	for _, f := range notify.SettingFields() {
+	for _, f := range fields.In[notify.SettingsChange]() {
 		if f.Name == name {
 			return f, nil
 		}
@@ -231,7 +231,7 @@ func settingField(name string) (fields.Field, error) {
 	if near := Nearest(name, names); levenshtein.ComputeDistance(name, near) <= alike {
 		meant = "did you mean " + near + "? "
 	}
-	return fields.Field{}, notify.Faultf(name, "setting %q: it is unknown; %suse %s", name, meant, strings.Join(names, ", "))
+	return fields.Field{}, store.Faultf(name, "setting %q: it is unknown; %suse %s", name, meant, strings.Join(names, ", "))
 }
 
 // Nearest returns the name that takes the fewest changes to become from.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -20,7 +21,7 @@ func TestSettingFields(t *testing.T) {
 	if diff := cmp.Diff([]string{"attempts", "lease", "backoff_min", "backoff_max", "paused"}, api.SettingNames()); diff != "" {
 		t.Error(diff)
 	}
-	for _, f := range notify.SettingFields() {
+	for _, f := range fields.In[notify.SettingsChange]() {
 		var change notify.SettingsChange
 		if err := f.Set(reflect.ValueOf(&change).Elem(), f.Example); err != nil || f.Doc == "" {
 			t.Errorf("%s: %q, %v", f.Name, f.Doc, err)

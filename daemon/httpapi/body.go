@@ -24,7 +24,7 @@ const (
 // or a notify.ErrTooLarge otherwise.
 func (c *call) body(max int) ([]byte, error) {
 	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return nil, notify.Faultf("Content-Encoding", "content encoding %.100q: a body is kept as it is; send it plain, or name the coding in a Bellhop-Header of your own", coding)
+		return nil, store.Faultf("Content-Encoding", "content encoding %.100q: a body is kept as it is; send it plain, or name the coding in a Bellhop-Header of your own", coding)
 	}
 	if c.r.ContentLength > int64(max) {
 		return nil, tooLarge(c.r.ContentLength, max)
@@ -96,7 +96,7 @@ func tooLarge(n int64, max int) error {
 func (c *call) noBody() error {
 	data, err := c.body(1)
 	if len(data) > 0 || errors.Is(err, notify.ErrTooLarge) {
-		err = notify.Faultf("body", "body: none belongs here; give parameters in the query")
+		err = store.Faultf("body", "body: none belongs here; give parameters in the query")
 	}
 	return err
 }
@@ -106,10 +106,10 @@ func (c *call) noBody() error {
 func decodeList[T any](data []byte, most int, one func([]byte, *T) error) ([]T, error) {
 	var raw []json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil || bytes.TrimSpace(data)[0] != '[' {
-		return nil, notify.Faultf("body", `body: it is not a JSON array; write [{"id":"…","receipt":…}]`)
+		return nil, store.Faultf("body", `body: it is not a JSON array; write [{"id":"…","receipt":…}]`)
 	}
 	if len(raw) == 0 || len(raw) > most {
-		return nil, notify.Faultf("body", "body: %d elements; write 1 to %d", len(raw), most)
+		return nil, store.Faultf("body", "body: %d elements; write 1 to %d", len(raw), most)
 	}
 	all := make([]T, len(raw))
 	for i := range raw {

@@ -18,6 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -28,12 +29,12 @@ func (s *server) unchanged() func() {
 }
 
 // unchangedIn is the same, by the eyes of another user.
-func (s *server) unchangedIn(store *notify.Store) func() {
+func (s *server) unchangedIn(db *notify.Store) func() {
 	s.t.Helper()
-	before := fingerprint(s.t, store)
+	before := fingerprint(s.t, db)
 	return func() {
 		s.t.Helper()
-		if diff := cmp.Diff(before, fingerprint(s.t, store)); diff != "" {
+		if diff := cmp.Diff(before, fingerprint(s.t, db)); diff != "" {
 			s.t.Errorf("something was changed in Redis: %.2000s", diff)
 		}
 	}
@@ -226,7 +227,7 @@ func TestHeadersOfMessages(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	const path = "/v1/topics/orders/messages"
 	same := s.unchanged()
-	many := make([]string, notify.MaxHeaders+1)
+	many := make([]string, store.MaxHeaders+1)
 	for i := range many {
 		many[i] = fmt.Sprintf("Bellhop-Header-N%d: x", i)
 	}
@@ -244,7 +245,7 @@ func TestHeadersOfMessages(t *testing.T) {
 		{[]string{"Content-Type: a", "Content-Type: b"}, "Content-Type"},
 		{[]string{"Content-Type: " + strings.Repeat("a", 256)}, "Content-Type"},
 		{many, "headers"},
-		{[]string{"Bellhop-Header-X: " + strings.Repeat("1", notify.MaxHeaderBytes)}, "headers"},
+		{[]string{"Bellhop-Header-X: " + strings.Repeat("1", store.MaxHeaderBytes)}, "headers"},
 	} {
 		p := s.call("POST", path, "x", test.headers...).is(422).kind("invalid").problem()
 		if got := strings.Join(names(p), " "); got != test.name {

@@ -80,7 +80,7 @@ func (c *call) parse(data []byte) (messages []notify.Message, faults []error, er
 		faults = append(faults, err)
 	}
 	if len(faults) == 0 {
-		return nil, nil, notify.Faultf("body", `body: it is empty; write lines such as {"topic":"orders","delay":"30s","body":"hello"}`)
+		return nil, nil, store.Faultf("body", `body: it is empty; write lines such as {"topic":"orders","delay":"30s","body":"hello"}`)
 	}
 	return messages, faults, nil
 }

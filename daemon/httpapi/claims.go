@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -160,7 +160,7 @@ func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
 	}
 	if in.Dead {
 		if c.given("delay") {
-			return nil, notify.Faultf("delay", "delay: it is given beside dead=true, and a dead message does not come again; give one of them")
+			return nil, store.Faultf("delay", "delay: it is given beside dead=true, and a dead message does not come again; give one of them")
 		}
 		_, err := g.poller.Bury(ctx, d, in.Reason)
 		return nil, err

@@ -41,7 +41,7 @@ func (in *listenInput) from() (subscribers.From, error) {
 	}
 	from, err := subscribers.ParseFrom(in.Since)
 	if err != nil {
-		return from, notify.Faultf("since", "since %.100q: use now, beginning, a time of RFC 3339 such as %s, or the id of an event", in.Since, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
+		return from, store.Faultf("since", "since %.100q: use now, beginning, a time of RFC 3339 such as %s, or the id of an event", in.Since, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
 	}
 	return from, nil
 }

@@ -81,11 +81,11 @@ func keptHeaders(h http.Header) (map[string]string, error) {
 		var err error
 		switch {
 		case !keep:
-			err = notify.Faultf(name, "header %.100q: it is unknown; use Bellhop-Header-NAME for what is to be kept with the message", name)
+			err = store.Faultf(name, "header %.100q: it is unknown; use Bellhop-Header-NAME for what is to be kept with the message", name)
 		case len(h[name]) > 1:
-			err = notify.Faultf(name, "header %.100q: it is given twice; give it once", name)
+			err = store.Faultf(name, "header %.100q: it is given twice; give it once", name)
 		default:
-			err = store.Renamed(name, notify.CheckHeader(short, h[name][0]))
+			err = store.Renamed(name, store.CheckHeader(short, h[name][0]))
 		}
 		if err != nil {
 			faults = append(faults, err)
@@ -104,7 +104,7 @@ func noHeaders(h http.Header) error {
 	var faults []error
 	for name := range h {
 		if strings.HasPrefix(name, ownHeader) {
-			faults = append(faults, notify.Faultf(name, "header %.100q: it is unknown here; leave it out", name))
+			faults = append(faults, store.Faultf(name, "header %.100q: it is unknown here; leave it out", name))
 		}
 	}
 	return few(faults)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -137,7 +138,7 @@ type settingsChange struct{}
 func (settingsChange) Schema(schemas huma.Registry) *huma.Schema {
 	one := 1
 	all := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, MinProperties: &one, Properties: map[string]*huma.Schema{}}
-	for _, f := range notify.SettingFields() {
+	for _, f := range fields.In[notify.SettingsChange]() {
 		field := reflect.TypeFor[notify.SettingsChange]().FieldByIndex(f.Index)
 		if field.Type == reflect.TypeFor[*time.Duration]() {
 			field.Type = reflect.TypeFor[*string]()

@@ -37,7 +37,7 @@ func paramsOf(input reflect.Type) []param {
 		for _, in := range []string{"path", "query", "header"} {
 			if name := field.Tag.Get(in); name != "" {
 				all = append(all, param{
-					Field: notify.FieldOf(name, field), in: in,
+					Field: fields.Of(name, field), in: in,
 					required: in == "path" || field.Tag.Get("required") == "true", fallback: field.Tag.Get("default"),
 				})
 			}
@@ -49,7 +49,7 @@ func paramsOf(input reflect.Type) []param {
 // messageParams returns the parameters of a message that stands in a field.
 func messageParams(field reflect.StructField) []param {
 	var all []param
-	for _, f := range notify.MessageFields() {
+	for _, f := range fields.In[notify.Message]() {
 		has := field.Tag.Get("has")
 		if f.Of != "" && f.Of == field.Tag.Get("lacks") || has != "" && !slices.Contains(strings.Split(has, ","), f.Name) {
 			continue
@@ -130,7 +130,7 @@ func few(faults []error) error {
 
 // fault is what is wrong with how a parameter is given.
 func (p param) fault(text string) error {
-	return notify.Faultf(p.Name, "parameter %.100q: %s", p.Name, text)
+	return store.Faultf(p.Name, "parameter %.100q: %s", p.Name, text)
 }
 
 // readQuery takes a query apart. It is stricter than url.ParseQuery: what is
@@ -149,7 +149,7 @@ func readQuery(raw string, params []param) (map[string]string, []error) {
 		_, twice := values[name]
 		switch {
 		case errName != nil:
-			faults = append(faults, notify.Faultf("query", "query: %w; write a percent sign as %%25", errName))
+			faults = append(faults, store.Faultf("query", "query: %w; write a percent sign as %%25", errName))
 		case !slices.ContainsFunc(params, func(known param) bool { return known.in == "query" && known.Name == name }):
 			faults = append(faults, p.fault("it is unknown; "+knownParams(params)))
 		case twice:

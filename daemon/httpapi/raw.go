@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -24,7 +25,7 @@ func (in *claimInput) oneAtMost() error {
 	if in.As == "" || in.Max == 1 {
 		return nil
 	}
-	return notify.Faultf("max", "max %d: as=body hands over one message; leave max out", in.Max)
+	return store.Faultf("max", "max %d: as=body hands over one message; leave max out", in.Max)
 }
 
 // answerNone answers a claim that got nothing.
@@ -55,11 +56,11 @@ func (c *call) handRaw(ctx context.Context, ds []subscribers.Delivery) error {
 
 // carriable reports what of a record that was made by others than this program HTTP has no way to carry.
 func carriable(r notify.Record) error {
-	if err := notify.CheckContentType(r.ContentType); err != nil {
+	if err := store.CheckContentType(r.ContentType); err != nil {
 		return err
 	}
 	for name, value := range r.Headers {
-		if err := notify.CheckHeader(name, value); err != nil {
+		if err := store.CheckHeader(name, value); err != nil {
 			return err
 		}
 	}

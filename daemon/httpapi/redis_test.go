@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -76,14 +77,14 @@ func TestRedisOutOfMemory(t *testing.T) {
 // Where the share of Redis's memory that is for messages is in use, publishes are refused, and nothing else is.
 func TestRedisFull(t *testing.T) {
 	redis := storetest.Server(t, "--maxmemory", "50mb", "--maxmemory-policy", "noeviction")
-	store, err := notify.Open(notify.Config{URL: redis.URL(), Prefix: "test", MemoryShare: 1})
+	db, err := notify.Open(notify.Config{URL: redis.URL(), Prefix: "test", MemoryShare: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	defer db.Close()
 	all := storetest.At(t, redis.URL(), "test") // has the usual share
 	storetest.Publish(t, all, notify.Message{Topic: "orders", ID: "a", Body: []byte("x")})
-	s := serveOn(t, store, httpapi.Options{})
+	s := serveOn(t, db, httpapi.Options{})
 	same := s.unchanged()
 	for _, a := range []answer{
 		s.call("POST", messages, "x"),
@@ -152,7 +153,7 @@ func TestRedisRefusesTheUser(t *testing.T) {
 		case "GET /v1/carrier", "POST /v1/topics/order.timeout/dead/requeue?all=true", "DELETE /v1/topics/order.timeout/dead?all=true": // there is nothing, and nothing to do
 			continue
 		}
-		p := a.is(503).kind("unavailable").says("its user may not call").says("HSET").says(notify.Rights("test")).problem()
+		p := a.is(503).kind("unavailable").says("its user may not call").says("HSET").says(store.Rights("test")).problem()
 		if p.Title != "redis refuses the daemon" || a.header.Get("Retry-After") == "" || strings.Contains(string(a.body), "secret") {
 			t.Errorf("got %+v, %v", p, a.header)
 		}
@@ -170,7 +171,7 @@ func TestRedisRefusesTheUser(t *testing.T) {
 	storetest.Eventually(t, "it goes on by itself", func() bool { return s.call("POST", messages+"?id=a", "x").status == 201 })
 	setUser("-hdel")
 	d := s.claim("orders")
-	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says(notify.Rights("test")) // it meets it
+	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says(store.Rights("test")) // it meets it
 	same = s.unchangedIn(admin)
 	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says("its user may not call HDEL")
 	s.call("POST", messages, "x").is(503)

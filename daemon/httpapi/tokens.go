@@ -17,6 +17,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/regular"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A right is what a token may be used for.
@@ -183,7 +184,7 @@ func parseTokens(data []byte) ([]*grant, error) {
 		all = append(all, g)
 	}
 	if len(all) == 0 && faults.Len() == 0 {
-		return nil, notify.Faultf("tokens", "tokens: there is none; write lines of NAME TOKEN RIGHTS TOPICS")
+		return nil, store.Faultf("tokens", "tokens: there is none; write lines of NAME TOKEN RIGHTS TOPICS")
 	}
 	return all, faults.ErrorOrNil()
 }
@@ -205,26 +206,26 @@ var (
 func parseGrant(line string) (*grant, error) {
 	fields := strings.Fields(line)
 	if len(fields) != 4 {
-		return nil, notify.Faultf("line", "line: %d words; write NAME TOKEN RIGHTS TOPICS, such as: shop TOKEN publish,listen order.>", len(fields))
+		return nil, store.Faultf("line", "line: %d words; write NAME TOKEN RIGHTS TOPICS, such as: shop TOKEN publish,listen order.>", len(fields))
 	}
 	g := &grant{name: fields[0], line: line, memory: newMemory()}
 	g.valid, g.revoke = context.WithCancel(context.Background())
 	if !nameGrammar.MatchString(g.name) || hexDigits.MatchString(g.name) { // what openssl rand -hex makes is no name
-		return nil, notify.Faultf("name", "name: use up to 32 letters, digits and . _ -, beginning with a letter or digit, and not 16 hexadecimal digits or more; write NAME TOKEN RIGHTS TOPICS in this order")
+		return nil, store.Faultf("name", "name: use up to 32 letters, digits and . _ -, beginning with a letter or digit, and not 16 hexadecimal digits or more; write NAME TOKEN RIGHTS TOPICS in this order")
 	}
 	if err := g.setToken(fields[1]); err != nil {
 		return nil, err
 	}
 	for name := range strings.SplitSeq(fields[2], ",") {
 		if !slices.Contains(allRights, right(name)) {
-			return nil, notify.Faultf("rights", "rights%s: use %s, separated by commas", g.called(), listRights(allRights, ", "))
+			return nil, store.Faultf("rights", "rights%s: use %s, separated by commas", g.called(), listRights(allRights, ", "))
 		}
 		g.rights = append(g.rights, right(name))
 	}
 	for i, text := range strings.Split(fields[3], ",") {
 		p, err := notify.ParsePattern(text)
 		if err != nil {
-			return nil, notify.Faultf("topics", "topics%s, number %d: write topics, or patterns such as order.* or order.>, separated by commas", g.called(), i+1)
+			return nil, store.Faultf("topics", "topics%s, number %d: write topics, or patterns such as order.* or order.>, separated by commas", g.called(), i+1)
 		}
 		g.patterns = append(g.patterns, p)
 	}
@@ -236,16 +237,16 @@ func (g *grant) setToken(text string) error {
 	if sum, hashed := strings.CutPrefix(text, hashPrefix); hashed {
 		raw, err := hex.DecodeString(sum)
 		if err != nil || len(raw) != sha256.Size {
-			return notify.Faultf("token", "token%s: behind sha256: write the hash of the token as 64 digits, as sha256sum does", g.called())
+			return store.Faultf("token", "token%s: behind sha256: write the hash of the token as 64 digits, as sha256sum does", g.called())
 		}
 		g.hash = [sha256.Size]byte(raw)
 		return nil
 	}
 	switch {
 	case len(text) < minToken:
-		return notify.Faultf("token", "token%s: it is shorter than %d bytes; make one with openssl rand -hex 32", g.called(), minToken)
+		return store.Faultf("token", "token%s: it is shorter than %d bytes; make one with openssl rand -hex 32", g.called(), minToken)
 	case !tokenGrammar.MatchString(text):
-		return notify.Faultf("token", "token%s: use letters, digits and - . _ ~ + /, with = at the end; make one with openssl rand -hex 32", g.called())
+		return store.Faultf("token", "token%s: use letters, digits and - . _ ~ + /, with = at the end; make one with openssl rand -hex 32", g.called())
 	}
 	g.hash = sha256.Sum256([]byte(text))
 	return nil
@@ -263,9 +264,9 @@ func (g *grant) called() string {
 func (g *grant) unlike(name, token int) error {
 	switch {
 	case name > 0:
-		return notify.Faultf("name", "name: that of line %d is the same; give each token a name of its own", name)
+		return store.Faultf("name", "name: that of line %d is the same; give each token a name of its own", name)
 	case token > 0:
-		return notify.Faultf("token", "token%s: that of line %d is the same; give each its own", g.called(), token)
+		return store.Faultf("token", "token%s: that of line %d is the same; give each its own", g.called(), token)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 type topicsInput struct {
@@ -138,7 +139,7 @@ func (c *call) onDead(ctx context.Context, in *deadInput,
 	case in.ID != "":
 		n, err = one(ctx, in.Topic, in.ID)
 	case in.All == "":
-		err = notify.Faultf("all", "parameters id and all: none is given; name a dead letter, or give all=true for all of them")
+		err = store.Faultf("all", "parameters id and all: none is given; name a dead letter, or give all=true for all of them")
 	default:
 		n, err = all(ctx, in.Topic, func(int) { _ = c.writeWithin(c.gate.timing.answer) }) // as long as it gets on
 	}

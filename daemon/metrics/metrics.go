@@ -105,14 +105,14 @@ func (o Options) checkLimit() error {
 // are always to have a label of their own.
 func CheckTopics(topics []string) error {
 	if len(topics) > MaxTopicLimit {
-		return notify.Faultf("topics", "topics of metrics: there are %d; name up to %d", len(topics), MaxTopicLimit)
+		return store.Faultf("topics", "topics of metrics: there are %d; name up to %d", len(topics), MaxTopicLimit)
 	}
 	for _, topic := range topics {
-		if err := notify.CheckTopic(topic); err != nil {
+		if err := store.CheckTopic(topic); err != nil {
 			return store.Renamed("topics", err)
 		}
 		if topic == other {
-			return notify.Faultf("topics", "topic of metrics %q: it is what the topics without series of their own are shown as; leave it out", topic)
+			return store.Faultf("topics", "topic of metrics %q: it is what the topics without series of their own are shown as; leave it out", topic)
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // redisState shows what stands in Redis, and the connections to it.
@@ -25,7 +26,7 @@ type redisState struct {
 
 	up, took, elected, known, claimed, death *prometheus.Desc
 
-	memory  []figure[notify.Memory]
+	memory  []figure[store.Memory]
 	pool    []poolFigure
 	byTopic []topicFigure
 }
@@ -38,7 +39,7 @@ type ride struct {
 	up     bool
 	took   time.Duration
 	status carrier.Status
-	memory notify.Memory
+	memory store.Memory
 	topics int64
 	counts []notify.Counts
 	deaths map[string]time.Time // the newest, by label
@@ -69,9 +70,9 @@ type poolFigure struct {
 	value func(*redis.PoolStats) float64
 }
 
-func newRedis(store *notify.Store, t *topics, fresh time.Duration) *redisState {
+func newRedis(db *notify.Store, t *topics, fresh time.Duration) *redisState {
 	return &redisState{
-		store: store, topics: t, fresh: fresh, pub: notify.NewPublisher(store, notify.PublisherOptions{}),
+		store: db, topics: t, fresh: fresh, pub: notify.NewPublisher(db, notify.PublisherOptions{}),
 		up:      desc("bellhop_redis_up", "Whether Redis answered this scrape."),
 		took:    desc("bellhop_redis_scrape_seconds", "How long Redis took to answer this scrape."),
 		elected: desc("bellhop_carrier_elected", "Whether Redis knows an elected carrier, of any process."),
@@ -115,18 +116,18 @@ func topicFigures() []topicFigure {
 	}
 }
 
-func memoryFigures() []figure[notify.Memory] {
-	of := func(name, help string, value func(notify.Memory) int64) figure[notify.Memory] {
-		return figure[notify.Memory]{desc("bellhop_redis_memory_"+name+"_bytes", help), prometheus.GaugeValue, func(m notify.Memory) float64 { return float64(value(m)) }}
+func memoryFigures() []figure[store.Memory] {
+	of := func(name, help string, value func(store.Memory) int64) figure[store.Memory] {
+		return figure[store.Memory]{desc("bellhop_redis_memory_"+name+"_bytes", help), prometheus.GaugeValue, func(m store.Memory) float64 { return float64(value(m)) }}
 	}
-	return []figure[notify.Memory]{
-		of("used", "Memory of Redis that is in use and counts against its maxmemory.", func(m notify.Memory) int64 { return m.Used }),
-		of("max", "Redis's maxmemory; 0: it has no limit.", func(m notify.Memory) int64 { return m.Max }),
+	return []figure[store.Memory]{
+		of("used", "Memory of Redis that is in use and counts against its maxmemory.", func(m store.Memory) int64 { return m.Used }),
+		of("max", "Redis's maxmemory; 0: it has no limit.", func(m store.Memory) int64 { return m.Max }),
 		{
 			desc("bellhop_redis_evicts", "Whether Redis may evict messages by its maxmemory-policy: publishes are refused then."),
-			prometheus.GaugeValue, func(m notify.Memory) float64 { return truth(m.Evicts) },
+			prometheus.GaugeValue, func(m store.Memory) float64 { return truth(m.Evicts) },
 		},
-		of("limit", "Memory in use from which on this process's publishes are refused; 0: there is no limit.", func(m notify.Memory) int64 { return m.Limit }),
+		of("limit", "Memory in use from which on this process's publishes are refused; 0: there is no limit.", func(m store.Memory) int64 { return m.Limit }),
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -72,7 +72,7 @@ func (g *Gate) claimOf(data []byte) (max int, lease time.Duration, err error) {
 	if c.Lease == "" {
 		return c.Max, 0, nil
 	}
-	if lease, err = notify.ParseDuration("lease", c.Lease); err == nil && lease == 0 {
+	if lease, err = fields.ParseDuration("lease", c.Lease); err == nil && lease == 0 {
 		err = store.Within("lease", "lease", lease, subscribers.MinLease, subscribers.MaxLease)
 	}
 	return c.Max, lease, err

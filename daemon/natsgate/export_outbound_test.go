@@ -5,7 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/bellhopd/bellhop/carrier"
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -32,7 +32,7 @@ func (o Outbox) Put(ctx context.Context, b *subscribers.Broadcast) { o.o.put(ctx
 func (o Outbox) Take(ctx context.Context) []*subscribers.Broadcast { return o.o.take(ctx) }
 
 // Note notes events, of which nothing is sent, and returns how many hints wait then.
-func (g *Gate) Note(events []notify.Event) int {
+func (g *Gate) Note(events []store.Event) int {
 	h := newHints(carrier.Term{}, slog.New(slog.DiscardHandler))
 	for _, e := range events {
 		g.note(h, e)

@@ -76,18 +76,18 @@ func ParseDeliver(text string) ([]Deliver, error) {
 	for one := range strings.SplitSeq(text, ",") {
 		topic, number, limited := strings.Cut(strings.TrimSpace(one), ":")
 		d := Deliver{Topic: topic, InFlight: DefaultInFlight}
-		if err := notify.CheckTopic(topic); err != nil {
+		if err := store.CheckTopic(topic); err != nil {
 			return nil, store.Renamed("deliver", err)
 		}
 		if limited {
 			n, err := strconv.Atoi(number)
 			if err != nil || n < 1 || n > MaxInFlight {
-				return nil, notify.Faultf("deliver", "deliver %.200q: write TOPIC, or TOPIC:N with N messages in flight at the most, 1 to %d", one, MaxInFlight)
+				return nil, store.Faultf("deliver", "deliver %.200q: write TOPIC, or TOPIC:N with N messages in flight at the most, 1 to %d", one, MaxInFlight)
 			}
 			d.InFlight = n
 		}
 		if seen[topic] {
-			return nil, notify.Faultf("deliver", "deliver: the topic %s is named twice; name it once", topic)
+			return nil, store.Faultf("deliver", "deliver: the topic %s is named twice; name it once", topic)
 		}
 		seen[topic] = true
 		all = append(all, d)
@@ -103,10 +103,10 @@ var (
 // checkPrefix reports what is wrong with a prefix of subjects.
 func checkPrefix(prefix string) error {
 	if len(prefix) > maxPrefix || !prefixGrammar.MatchString(prefix) {
-		return notify.Faultf("prefix", "nats prefix %.100q: use tokens of letters, digits, _ and -, joined by single dots, of at most %d bytes in all", prefix, maxPrefix)
+		return store.Faultf("prefix", "nats prefix %.100q: use tokens of letters, digits, _ and -, joined by single dots, of at most %d bytes in all", prefix, maxPrefix)
 	}
 	if strings.HasPrefix(prefix+".", nats.InboxPrefix) {
-		return notify.Faultf("prefix", "nats prefix %s: answers go there, and would pass for messages of bellhop; use another, such as %s", prefix, DefaultPrefix)
+		return store.Faultf("prefix", "nats prefix %s: answers go there, and would pass for messages of bellhop; use another, such as %s", prefix, DefaultPrefix)
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func checkPrefix(prefix string) error {
 // checkStream reports what is wrong with the name of a stream, if there is one.
 func checkStream(name string) error {
 	if name != "" && (len(name) > maxStream || !streamGrammar.MatchString(name)) {
-		return notify.Faultf("jetstream", "jetstream %.100q: use the name of a stream: letters, digits, _ and -, at most %d bytes", name, maxStream)
+		return store.Faultf("jetstream", "jetstream %.100q: use the name of a stream: letters, digits, _ and -, at most %d bytes", name, maxStream)
 	}
 	return nil
 }
@@ -156,11 +156,11 @@ func (o Options) check() error {
 
 func (o Options) checkDeliver() error {
 	for _, d := range o.Deliver {
-		if err := notify.CheckTopic(d.Topic); err != nil {
+		if err := store.CheckTopic(d.Topic); err != nil {
 			return store.Renamed("deliver", err)
 		}
 		if d.InFlight < 1 || d.InFlight > MaxInFlight {
-			return notify.Faultf("deliver", "deliver %s: %d messages in flight; use 1 to %d", d.Topic, d.InFlight, MaxInFlight)
+			return store.Faultf("deliver", "deliver %s: %d messages in flight; use 1 to %d", d.Topic, d.InFlight, MaxInFlight)
 		}
 	}
 	return nil
@@ -168,7 +168,7 @@ func (o Options) checkDeliver() error {
 
 func (o Options) checkGrace() error {
 	if o.Grace < 0 {
-		return notify.Faultf("grace", "grace %v: it is negative; use zero or more", o.Grace)
+		return store.Faultf("grace", "grace %v: it is negative; use zero or more", o.Grace)
 	}
 	return nil
 }

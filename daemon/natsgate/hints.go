@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/carrier"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const maxHints = 10_000 // topics, and deaths, that wait to be told
@@ -52,27 +52,27 @@ func newHints(t carrier.Term, log *slog.Logger) *hints {
 }
 
 // note takes note of what was heard. It does not block.
-func (g *Gate) note(h *hints, e notify.Event) {
+func (g *Gate) note(h *hints, e store.Event) {
 	switch e.Kind {
-	case notify.Heard:
+	case store.Heard:
 		g.noteHeard(h, e)
-	case notify.Beat:
+	case store.Beat:
 		if e.Epoch() != h.epoch {
 			break // another's: this one is deposed, and about to notice
 		}
 		h.mu.Lock()
 		h.beat = true
 		h.mu.Unlock()
-	case notify.Subscribed:
+	case store.Subscribed:
 		h.hearing.End()
-	case notify.Broken:
+	case store.Broken:
 		h.hearing.Note(e.Err)
 	}
 	mark(h.news) // also where there is nothing to send, so that what sends shows that it gets on
 }
 
 // noteHeard takes note of a wake-up or a death.
-func (g *Gate) noteHeard(h *hints, e notify.Event) {
+func (g *Gate) noteHeard(h *hints, e store.Event) {
 	shard := g.store.Only()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +86,7 @@ func (g *Gate) noteHeard(h *hints, e notify.Event) {
 // noteWake adds messages that were made ready. The mutex is held.
 func (g *Gate) noteWake(h *hints, topic string, n int) {
 	_, known := h.wakes[topic]
-	if n < 1 || notify.CheckTopic(topic) != nil || !known && len(h.wakes) >= maxHints {
+	if n < 1 || store.CheckTopic(topic) != nil || !known && len(h.wakes) >= maxHints {
 		g.count.lostHints.Add(1)
 		return
 	}
@@ -97,7 +97,7 @@ func (g *Gate) noteWake(h *hints, topic string, n int) {
 func (g *Gate) noteDeath(h *hints, topic, payload string) {
 	var d death
 	err := json.Unmarshal([]byte(payload), &d)
-	if d.Topic = topic; err != nil || notify.CheckTopic(topic) != nil || len(h.deaths) >= maxHints {
+	if d.Topic = topic; err != nil || store.CheckTopic(topic) != nil || len(h.deaths) >= maxHints {
 		g.count.lostHints.Add(1)
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -83,21 +84,21 @@ func TestOutboxEnds(t *testing.T) {
 
 // However much is heard while nothing can be sent, so much waits.
 func TestHintsAreBounded(t *testing.T) {
-	store := storetest.Open(t)
-	gate, err := natsgate.New(store, natsgate.Options{URL: "nats://127.0.0.1:1"})
+	db := storetest.Open(t)
+	gate, err := natsgate.New(db, natsgate.Options{URL: "nats://127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := store.Keys()
-	var events []notify.Event
+	keys := db.Keys()
+	var events []store.Event
 	const n = natsgate.MaxHints + 500
 	for i := range n {
 		one := fmt.Sprint("t", i)
 		events = append(events,
-			notify.Event{Kind: notify.Heard, Channel: keys.Wake(one), Payload: "2"},
-			notify.Event{Kind: notify.Heard, Channel: keys.Wake("same"), Payload: "1"},
-			notify.Event{Kind: notify.Heard, Channel: keys.Death(one), Payload: `{"id":"a","reason":"r","attempts":1}`},
-			notify.Event{Kind: notify.Beat, Payload: "0 1"}, notify.Event{Kind: notify.Beat, Payload: "1 1"})
+			store.Event{Kind: store.Heard, Channel: keys.Wake(one), Payload: "2"},
+			store.Event{Kind: store.Heard, Channel: keys.Wake("same"), Payload: "1"},
+			store.Event{Kind: store.Heard, Channel: keys.Death(one), Payload: `{"id":"a","reason":"r","attempts":1}`},
+			store.Event{Kind: store.Beat, Payload: "0 1"}, store.Event{Kind: store.Beat, Payload: "1 1"})
 	}
 	if got := gate.Note(events); got != 2*natsgate.MaxHints+1 {
 		t.Errorf("%d hints wait, want %d topics, as many deaths, and a beat", got, natsgate.MaxHints)
@@ -107,13 +108,13 @@ func TestHintsAreBounded(t *testing.T) {
 	}
 
 	// What is foreign is lost and counted, too.
-	if got := gate.Note([]notify.Event{
-		{Kind: notify.Heard, Channel: keys.Wake("bad topic"), Payload: "1"},
-		{Kind: notify.Heard, Channel: keys.Wake("a.*"), Payload: "1"},
-		{Kind: notify.Heard, Channel: keys.Wake("a"), Payload: "many"},
-		{Kind: notify.Heard, Channel: keys.Wake("a"), Payload: "-1"},
-		{Kind: notify.Heard, Channel: keys.Death("a"), Payload: "{"},
-		{Kind: notify.Heard, Channel: keys.Death(">"), Payload: "{}"},
+	if got := gate.Note([]store.Event{
+		{Kind: store.Heard, Channel: keys.Wake("bad topic"), Payload: "1"},
+		{Kind: store.Heard, Channel: keys.Wake("a.*"), Payload: "1"},
+		{Kind: store.Heard, Channel: keys.Wake("a"), Payload: "many"},
+		{Kind: store.Heard, Channel: keys.Wake("a"), Payload: "-1"},
+		{Kind: store.Heard, Channel: keys.Death("a"), Payload: "{"},
+		{Kind: store.Heard, Channel: keys.Death(">"), Payload: "{}"},
 	}); got != 0 {
 		t.Errorf("%d hints are told", got)
 	}

@@ -7,17 +7,17 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // In a term the beat alone shows that the loops of the gate get on, also while NATS is away.
 func TestProgress(t *testing.T) {
-	store := storetest.Open(t)
-	carry(t, store)
+	db := storetest.Open(t)
+	carry(t, db)
 	for name, url := range map[string]string{"with NATS": startNATS(t, nil).ClientURL(), "without NATS": "nats://127.0.0.1:1"} {
 		t.Run(name, func(t *testing.T) {
-			gate, _ := newGate(t, store, natsgate.Options{URL: url})
+			gate, _ := newGate(t, db, natsgate.Options{URL: url})
 			loops := map[string]func() time.Time{"hints": gate.Hinting, "bridge": gate.Bridging}
 			wantNone := func(when string) {
 				t.Helper()
@@ -35,7 +35,7 @@ func TestProgress(t *testing.T) {
 			for loop, last := range loops {
 				storetest.Eventually(t, loop+" run", func() bool { return !last().IsZero() })
 				first := last()
-				storetest.Eventually(t, loop+" go on", func() bool { return last().Sub(first) > 2*notify.Heartbeat })
+				storetest.Eventually(t, loop+" go on", func() bool { return last().Sub(first) > 2*store.Heartbeat })
 			}
 			stop()
 			wantNone("after the term")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -63,7 +64,7 @@ var setters = makeSetters()
 
 func makeSetters() map[string]setter {
 	all := make(map[string]setter)
-	for _, f := range notify.MessageFields() {
+	for _, f := range fields.In[notify.Message]() {
 		f = f.Lenient() // notify looks at it
 		all[ownHeader+f.Name] = setter{func(m *notify.Message, value string) error { return f.Set(reflect.ValueOf(m).Elem(), value) }, f.Of}
 	}
@@ -74,7 +75,7 @@ func makeSetters() map[string]setter {
 	}}
 	all[ceType] = setter{set: func(m *notify.Message, value string) (err error) {
 		if m.ContentType, err = url.PathUnescape(value); err != nil {
-			return notify.Faultf("content_type", "content type %.100q: write each %% that stands for itself as %%25", value)
+			return store.Faultf("content_type", "content type %.100q: write each %% that stands for itself as %%25", value)
 		}
 		return nil
 	}}
@@ -105,9 +106,9 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 			}
 			m.Headers[name[len(carryHeader):]] = value
 		case !known:
-			return m, notify.Faultf(name, "header %.100q: it is unknown; use %s", name, knownHeaders(broadcast))
+			return m, store.Faultf(name, "header %.100q: it is unknown; use %s", name, knownHeaders(broadcast))
 		case broadcast && header.of != "":
-			return m, notify.Faultf(name, "header %s: a broadcast has none; leave it out", name)
+			return m, store.Faultf(name, "header %s: a broadcast has none; leave it out", name)
 		default:
 			if err := header.set(&m, value); err != nil {
 				return m, store.Renamed(name, fmt.Errorf("header %s: %w", name, err))
@@ -115,7 +116,7 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 		}
 	}
 	if seen[contentType] && seen[ceType] {
-		return m, notify.Faultf("content_type", "headers Content-Type and %s: both are given; give one of them", ceType)
+		return m, store.Faultf("content_type", "headers Content-Type and %s: both are given; give one of them", ceType)
 	}
 	return m, nil
 }
@@ -124,9 +125,9 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 func single(name string, values []string, seen bool) (string, error) {
 	switch {
 	case seen || len(values) > 1:
-		return "", notify.Faultf(name, "header %.100q: it is given twice; give it once", name)
+		return "", store.Faultf(name, "header %.100q: it is given twice; give it once", name)
 	case values[0] == "" && !strings.HasPrefix(strings.ToLower(name), strings.ToLower(carryHeader)):
-		return "", notify.Faultf(name, "header %.100q: it is empty; leave it out for the default", name)
+		return "", store.Faultf(name, "header %.100q: it is empty; leave it out for the default", name)
 	}
 	return values[0], nil
 }
@@ -134,7 +135,7 @@ func single(name string, values []string, seen bool) (string, error) {
 // knownHeaders lists our own headers.
 func knownHeaders(broadcast bool) string {
 	var names []string
-	for _, f := range notify.MessageFields() {
+	for _, f := range fields.In[notify.Message]() {
 		if lower := ownHeader + f.Name; setters[lower].set != nil && (!broadcast || f.Of == "") {
 			names = append(names, textproto.CanonicalMIMEHeaderKey(lower))
 		}

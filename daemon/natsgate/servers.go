@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A server is one server of NATS.
@@ -26,7 +26,7 @@ func parseServers(urls string) ([]server, error) {
 		one = strings.TrimSpace(one)
 		u, err := url.Parse(one)
 		if fault := urlFault(u, err); fault != "" {
-			return nil, notify.Faultf("url", "nats URL %s: %s; write nats://HOST:PORT, or tls://HOST:PORT, with USER:PASSWORD@ or TOKEN@ before HOST where it is wanted", redactURL(one), fault)
+			return nil, store.Faultf("url", "nats URL %s: %s; write nats://HOST:PORT, or tls://HOST:PORT, with USER:PASSWORD@ or TOKEN@ before HOST where it is wanted", redactURL(one), fault)
 		}
 		all = append(all, server{url: u})
 	}

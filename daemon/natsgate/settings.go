@@ -7,12 +7,13 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // settings tells the settings of a topic, or changes them first. A literal * is
 // no topic here: who may ask for settings of topics may not for those of all.
 func (g *Gate) settings(ctx context.Context, r request) (*nats.Msg, error) {
-	if err := notify.CheckTopic(r.name); err != nil {
+	if err := store.CheckTopic(r.name); err != nil {
 		return nil, err
 	}
 	return g.settingsOf(ctx, r.name, r.data)

@@ -75,7 +75,7 @@ func (g *Gate) settleOnce(ctx context.Context, d subscribers.Delivery, s settlem
 
 // claimed is the lease that a token names.
 func (t token) claimed() store.Lease {
-	return store.Lease{Member: notify.Member(t.topic, t.id), Receipt: int64(t.receipt)}
+	return store.Lease{Member: store.Member(t.topic, t.id), Receipt: int64(t.receipt)}
 }
 
 // extend gives the message of a token the time again that its claim gave.

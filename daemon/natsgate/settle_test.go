@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -24,9 +25,9 @@ func settle(t testing.TB, conn *nats.Conn, m *nats.Msg, data string) {
 }
 
 // gone reports whether the topic's message is gone.
-func gone(t testing.TB, store *notify.Store, id string) bool {
+func gone(t testing.TB, db *notify.Store, id string) bool {
 	t.Helper()
-	there, err := store.Client().HExists(t.Context(), store.Keys().Messages(), notify.Member(topic, id)).Result()
+	there, err := db.Client().HExists(t.Context(), db.Keys().Messages(), store.Member(topic, id)).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,56 +35,56 @@ func gone(t testing.TB, store *notify.Store, id string) bool {
 }
 
 func TestAck(t *testing.T) {
-	conn, store, gate := open(t)
-	m := claimOne(t, conn, store, "", body("a"))
+	conn, db, gate := open(t)
+	m := claimOne(t, conn, db, "", body("a"))
 	settle(t, conn, m, "+ACK")
-	if !gone(t, store, "a") {
+	if !gone(t, db, "a") {
 		t.Error("it is acknowledged, and there")
 	}
 	for _, verb := range []string{"+ACK", "-NAK", "+WPI", "+TERM"} {
 		wantRefused(t, request(t, conn, m.Reply, verb), 409, "order.timeout:a", "lease lost")
 	}
 	// A client's respond is no request.
-	m = claimOne(t, conn, store, "", body("b"))
+	m = claimOne(t, conn, db, "", body("b"))
 	if err := m.Respond([]byte("+ACK")); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, store, "b") })
+	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, db, "b") })
 	if err := m.Respond([]byte("+ACK")); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Eventually(t, "the refusal is counted", func() bool { return gate.Stats().Endpoints["settle"].Refused == 5 })
-	keys, err := store.Client().Keys(t.Context(), store.Keys().Base()+"extended:*").Result()
+	keys, err := db.Client().Keys(t.Context(), db.Keys().Base()+"extended:*").Result()
 	if err != nil || len(keys) != 0 {
 		t.Errorf("nothing was extended, and the keys are %v, %v", keys, err)
 	}
 }
 
 func TestNak(t *testing.T) {
-	conn, store, _ := open(t)
-	settle(t, conn, claimOne(t, conn, store, "", body("a")), `-NAK {"delay":"1h"}`)
-	settle(t, conn, claimOne(t, conn, store, "", body("b")), "-NAK {\"delay\": 7200000000000}\n")
-	settle(t, conn, claimOne(t, conn, store, "", body("c")), "-NAK")
+	conn, db, _ := open(t)
+	settle(t, conn, claimOne(t, conn, db, "", body("a")), `-NAK {"delay":"1h"}`)
+	settle(t, conn, claimOne(t, conn, db, "", body("b")), "-NAK {\"delay\": 7200000000000}\n")
+	settle(t, conn, claimOne(t, conn, db, "", body("c")), "-NAK")
 	for id, most := range map[string]time.Duration{"a": time.Hour, "b": 2 * time.Hour, "c": time.Second} {
-		got := info(t, store, id)
+		got := info(t, db, id)
 		if d := time.Until(got.Due); got.State != notify.Scheduled || got.Attempts != 1 || d > most || most > time.Minute && d < most-time.Minute {
 			t.Errorf("%s is %v, due in %v, %d attempts are used up", id, got.State, d, got.Attempts)
 		}
 	}
 	m := body("last")
 	m.MaxAttempts = 1
-	settle(t, conn, claimOne(t, conn, store, "", m), "-NAK")
-	if got := info(t, store, "last"); got.State != notify.Dead || !strings.Contains(got.Reason, "-NAK") {
+	settle(t, conn, claimOne(t, conn, db, "", m), "-NAK")
+	if got := info(t, db, "last"); got.State != notify.Dead || !strings.Contains(got.Reason, "-NAK") {
 		t.Errorf("got %v, %q", got.State, got.Reason)
 	}
 }
 
 func TestTerm(t *testing.T) {
-	conn, store, _ := open(t)
-	settle(t, conn, claimOne(t, conn, store, "", body("a")), "+TERM")
-	settle(t, conn, claimOne(t, conn, store, "", body("b")), "+TERM no such order \xff")
+	conn, db, _ := open(t)
+	settle(t, conn, claimOne(t, conn, db, "", body("a")), "+TERM")
+	settle(t, conn, claimOne(t, conn, db, "", body("b")), "+TERM no such order \xff")
 	for id, reason := range map[string]string{"a": "refused for good over nats with +TERM", "b": "no such order �"} {
-		if got := info(t, store, id); got.State != notify.Dead || got.Reason != reason {
+		if got := info(t, db, id); got.State != notify.Dead || got.Reason != reason {
 			t.Errorf("%s is %v, %q", id, got.State, got.Reason)
 		}
 	}
@@ -91,22 +92,22 @@ func TestTerm(t *testing.T) {
 
 // The reply subject stays good however often the lease is extended.
 func TestWorkInProgress(t *testing.T) {
-	conn, store, _ := open(t)
+	conn, db, _ := open(t)
 	for _, verb := range []string{"+ACK", "-NAK", "+TERM"} {
-		m := claimOne(t, conn, store, `{"lease":"1h"}`, body(verb[1:]))
-		first := info(t, store, verb[1:]).Until
+		m := claimOne(t, conn, db, `{"lease":"1h"}`, body(verb[1:]))
+		first := info(t, db, verb[1:]).Until
 		for range 3 {
-			before := info(t, store, verb[1:]).Until
+			before := info(t, db, verb[1:]).Until
 			storetest.Eventually(t, "the clock moves on", func() bool {
 				settle(t, conn, m, "+WPI")
-				return info(t, store, verb[1:]).Until.After(before)
+				return info(t, db, verb[1:]).Until.After(before)
 			})
 		}
-		if !info(t, store, verb[1:]).Until.After(first) {
+		if !info(t, db, verb[1:]).Until.After(first) {
 			t.Errorf("the lease is not extended")
 		}
-		key := store.Keys().Base() + "extended:" + notify.Member(topic, verb[1:])
-		if left, err := store.Client().PTTL(t.Context(), key).Result(); err != nil || left < time.Hour || left > time.Hour+2*time.Minute {
+		key := db.Keys().Base() + "extended:" + store.Member(topic, verb[1:])
+		if left, err := db.Client().PTTL(t.Context(), key).Result(); err != nil || left < time.Hour || left > time.Hour+2*time.Minute {
 			t.Errorf("what is kept of it expires in %v, %v", left, err)
 		}
 		settle(t, conn, m, verb)
@@ -117,11 +118,11 @@ func TestWorkInProgress(t *testing.T) {
 
 // More time never means less, and never revives a lease that ended.
 func TestWorkInProgressIsFenced(t *testing.T) {
-	conn, store, _ := open(t)
-	carry(t, store)
-	old := claimOne(t, conn, store, `{"lease":"100ms"}`, body("a"))
+	conn, db, _ := open(t)
+	carry(t, db)
+	old := claimOne(t, conn, db, `{"lease":"100ms"}`, body("a"))
 	settle(t, conn, old, "+WPI")
-	storetest.Eventually(t, "the lease ends", func() bool { return info(t, store, "a").State == notify.Ready })
+	storetest.Eventually(t, "the lease ends", func() bool { return info(t, db, "a").State == notify.Ready })
 	for _, verb := range []string{"+WPI", "+ACK", "-NAK", "+TERM"} {
 		wantRefused(t, request(t, conn, old.Reply, verb), 409, "lease lost")
 	}
@@ -129,11 +130,11 @@ func TestWorkInProgressIsFenced(t *testing.T) {
 	if len(messages) != 1 || messages[0].Header.Get("Bellhop-Attempt") != "2" {
 		t.Fatalf("claimed %v", messages)
 	}
-	until := info(t, store, "a").Until
+	until := info(t, db, "a").Until
 	for _, verb := range []string{"+WPI", "+ACK", "-NAK", "+TERM"} {
 		wantRefused(t, request(t, conn, old.Reply, verb), 409, "lease lost")
 	}
-	if got := info(t, store, "a"); !got.Until.Equal(until) || got.State != notify.Leased {
+	if got := info(t, db, "a"); !got.Until.Equal(until) || got.State != notify.Leased {
 		t.Errorf("an old token changed it: %v until %v, want %v", got.State, got.Until, until)
 	}
 	settle(t, conn, messages[0], "+WPI")
@@ -143,27 +144,27 @@ func TestWorkInProgressIsFenced(t *testing.T) {
 
 // Whichever daemon gets a settlement carries it out.
 func TestSettledByAnother(t *testing.T) {
-	n, store := startNATS(t, nil), storetest.Open(t)
+	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
-	first, stop := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
+	first, stop := newGate(t, db, natsgate.Options{URL: n.ClientURL()})
 	connected(t, first)
 	serving(t, conn)
-	extended, plain := claimOne(t, conn, store, "", body("a")), claimOne(t, conn, store, "", body("b"))
+	extended, plain := claimOne(t, conn, db, "", body("a")), claimOne(t, conn, db, "", body("b"))
 	settle(t, conn, extended, "+WPI")
 	stop()
-	newGate(t, store, natsgate.Options{URL: n.ClientURL()})
+	newGate(t, db, natsgate.Options{URL: n.ClientURL()})
 	serving(t, conn)
 	settle(t, conn, extended, "+WPI")
 	settle(t, conn, extended, "+ACK")
 	settle(t, conn, plain, "+ACK")
-	if !gone(t, store, "a") || !gone(t, store, "b") {
+	if !gone(t, db, "a") || !gone(t, db, "b") {
 		t.Error("they are acknowledged, and there")
 	}
 }
 
 func TestRefusedSettlements(t *testing.T) {
-	conn, store, gate := open(t)
-	m := claimOne(t, conn, store, "", body("a"))
+	conn, db, gate := open(t)
+	m := claimOne(t, conn, db, "", body("a"))
 	token := strings.TrimPrefix(m.Reply, "bellhop.settle.")
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -180,7 +181,7 @@ func TestRefusedSettlements(t *testing.T) {
 	for _, bad := range []string{"", "ACK", "+ack", "+NXT", "+OK", "+ACK now", "+WPI {}", `-NAK {"delay":`, `-NAK {"delay":"soon"}`, `-NAK {"delay":-1}`, `-NAK {"wait":"5s"}`, "\xff"} {
 		wantRefused(t, request(t, conn, m.Reply, bad), 422)
 	}
-	if got := info(t, store, "a"); got.State != notify.Leased {
+	if got := info(t, db, "a"); got.State != notify.Leased {
 		t.Errorf("it is %v", got.State)
 	}
 	settled := gate.Stats().Endpoints["settle"]
@@ -193,42 +194,42 @@ func TestRefusedSettlements(t *testing.T) {
 // A secret that is lost, with a failover to a Redis that did not have it yet, is
 // made anew; daemons that know the old one find the new one by themselves.
 func TestSecretIsSharedAndMadeAnew(t *testing.T) {
-	conn, store, gate := open(t)
-	before := claimOne(t, conn, store, "", body("a"))
-	if err := store.Client().Del(t.Context(), store.Keys().Secret()).Err(); err != nil {
+	conn, db, gate := open(t)
+	before := claimOne(t, conn, db, "", body("a"))
+	if err := db.Client().Del(t.Context(), db.Keys().Secret()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	n2 := startNATS(t, nil)
-	other, _ := newGate(t, store, natsgate.Options{URL: n2.ClientURL()})
+	other, _ := newGate(t, db, natsgate.Options{URL: n2.ClientURL()})
 	connected(t, other)
 	conn2 := n2.connect()
 	serving(t, conn2)
-	after := claimOne(t, conn2, store, "", body("b"))
+	after := claimOne(t, conn2, db, "", body("b"))
 	storetest.Eventually(t, "the first gate reads the new secret", func() bool {
 		return string(request(t, conn, after.Reply, "+ACK").Data) == "+OK"
 	})
 	wantRefused(t, request(t, conn, before.Reply, "+ACK"), 422, "settle token")
 	gate.Forget()
-	settle(t, conn, claimOne(t, conn, store, "", body("c")), "+ACK")
+	settle(t, conn, claimOne(t, conn, db, "", body("c")), "+ACK")
 
-	if err := store.Client().Set(t.Context(), store.Keys().Secret(), "foreign", 0).Err(); err != nil {
+	if err := db.Client().Set(t.Context(), db.Keys().Secret(), "foreign", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	gate.Forget()
-	storetest.Publish(t, store, body("d"))
-	wantRefused(t, request(t, conn, "bellhop.claim."+topic, ""), 500, store.Keys().Secret(), "delete it")
-	if got := info(t, store, "d"); got.State != notify.Ready {
+	storetest.Publish(t, db, body("d"))
+	wantRefused(t, request(t, conn, "bellhop.claim."+topic, ""), 500, db.Keys().Secret(), "delete it")
+	if got := info(t, db, "d"); got.State != notify.Ready {
 		t.Errorf("it is %v", got.State)
 	}
 }
 
 func TestTokensFitIntoSubjects(t *testing.T) {
-	conn, store, _ := open(t)
-	m := notify.Message{Topic: topic, ID: strings.Repeat("~", notify.MaxID), Body: []byte("x"), Due: time.UnixMilli(1)}
-	got := claimOne(t, conn, store, `{"lease":"24h"}`, m)
+	conn, db, _ := open(t)
+	m := notify.Message{Topic: topic, ID: strings.Repeat("~", store.MaxID), Body: []byte("x"), Due: time.UnixMilli(1)}
+	got := claimOne(t, conn, db, `{"lease":"24h"}`, m)
 	settle(t, conn, got, "+ACK")
 	for i := range 300 { // every length modulo 3, and numbers of every width
-		m := claimOne(t, conn, store, "", body(strings.Repeat("x", i%60+1)+strconv.Itoa(i)))
+		m := claimOne(t, conn, db, "", body(strings.Repeat("x", i%60+1)+strconv.Itoa(i)))
 		settle(t, conn, m, "+ACK")
 	}
 }
@@ -236,11 +237,11 @@ func TestTokensFitIntoSubjects(t *testing.T) {
 // The Redis in memory that serves for a trial knows all that a gate wants of it.
 func TestTrialRedis(t *testing.T) {
 	n, trial := startNATS(t, nil), miniredis.RunT(t)
-	store := storetest.At(t, "redis://"+trial.Addr(), notify.DefaultPrefix)
-	newGate(t, store, natsgate.Options{URL: n.ClientURL()})
+	db := storetest.At(t, "redis://"+trial.Addr(), notify.DefaultPrefix)
+	newGate(t, db, natsgate.Options{URL: n.ClientURL()})
 	conn := n.connect()
 	serving(t, conn)
-	m := claimOne(t, conn, store, "", body("a"))
+	m := claimOne(t, conn, db, "", body("a"))
 	settle(t, conn, m, "+WPI")
 	settle(t, conn, m, "+WPI")
 	settle(t, conn, m, "+ACK")

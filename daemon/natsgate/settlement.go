@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
@@ -43,14 +44,14 @@ func parseSettlement(data []byte) (settlement, error) {
 		return settlement{verb: verbNak, delay: delay}, err
 	case "+ACK", "+WPI":
 		if len(rest) > 0 {
-			return settlement{}, notify.Faultf("settlement", "settlement: something follows %s; write it alone", word)
+			return settlement{}, store.Faultf("settlement", "settlement: something follows %s; write it alone", word)
 		}
 		if string(word) == "+ACK" {
 			return settlement{verb: verbAck}, nil
 		}
 		return settlement{verb: verbWork}, nil
 	}
-	return settlement{}, notify.Faultf("settlement", "settlement %.100q: write +ACK, -NAK, -NAK {\"delay\":\"5s\"}, +WPI or +TERM", data)
+	return settlement{}, store.Faultf("settlement", "settlement %.100q: write +ACK, -NAK, -NAK {\"delay\":\"5s\"}, +WPI or +TERM", data)
 }
 
 // parseNak reads what follows -NAK.
@@ -65,7 +66,7 @@ func parseNak(rest []byte) (*time.Duration, error) {
 		return nak.Delay.set(string(rest))
 	}
 	if err := strictjson.Decode(rest, &nak); err != nil {
-		return nil, notify.Faultf(strictjson.FieldOf(err, "settlement"), "-NAK %.100q: %w; write -NAK {\"delay\":\"5s\"}", rest, err)
+		return nil, store.Faultf(strictjson.FieldOf(err, "settlement"), "-NAK %.100q: %w; write -NAK {\"delay\":\"5s\"}", rest, err)
 	}
 	return nak.Delay.d, nil
 }
@@ -90,16 +91,16 @@ func (n *nakDelay) UnmarshalJSON(data []byte) error {
 			return nil
 		}
 	}
-	return notify.Faultf("delay", "delay %.100s: write a duration such as \"5s\", or nanoseconds", data)
+	return store.Faultf("delay", "delay %.100s: write a duration such as \"5s\", or nanoseconds", data)
 }
 
 func (n *nakDelay) set(text string) (*time.Duration, error) {
-	d, err := notify.ParseDuration("delay", text)
+	d, err := fields.ParseDuration("delay", text)
 	switch {
 	case err != nil:
 		return nil, err
 	case text == "" || d < 0:
-		return nil, notify.Faultf("delay", "delay %.100q: write a duration such as 5s, zero or more", text)
+		return nil, store.Faultf("delay", "delay %.100q: write a duration such as 5s, zero or more", text)
 	}
 	n.d = &d
 	return n.d, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/carrier"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Term sends to NATS what the store has to tell, while this process's carrier is
@@ -95,7 +95,7 @@ func (g *Gate) hint(ctx context.Context, t carrier.Term) {
 	defer hearing.Wait()
 	hearing.Go(func() {
 		shard := g.store.Only()
-		g.store.Hear(ctx, func(e notify.Event) { g.note(h, e) }, shard.Wakes(), shard.Deaths())
+		g.store.Hear(ctx, func(e store.Event) { g.note(h, e) }, shard.Wakes(), shard.Deaths())
 	})
 	defer g.hinting.Ended()
 	for {

@@ -21,6 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -160,13 +161,13 @@ type daemon struct {
 var names atomic.Int64
 
 // startDaemon starts a daemon, which stops when the test ends, and does not wait for anything.
-func startDaemon(t testing.TB, store *notify.Store, o natsgate.Options, c carrier.Options) *daemon {
+func startDaemon(t testing.TB, db *notify.Store, o natsgate.Options, c carrier.Options) *daemon {
 	t.Helper()
-	d := &daemon{t: t, store: store, log: &logBuffer{}, name: fmt.Sprint("daemon-", names.Add(1))}
+	d := &daemon{t: t, store: db, log: &logBuffer{}, name: fmt.Sprint("daemon-", names.Add(1))}
 	o.Logger, c.Logger, c.Name = d.log.logger(), d.log.logger(), d.name
-	d.Gate, d.stopGate = newGate(t, store, o)
+	d.Gate, d.stopGate = newGate(t, db, o)
 	c.OnTerm = d.Term
-	carry, err := carrier.New(store, c)
+	carry, err := carrier.New(db, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,9 +204,9 @@ func (d *daemon) bridges() *daemon {
 }
 
 // place returns the place of the bridge; empty: it has none.
-func place(t testing.TB, store *notify.Store) string {
+func place(t testing.TB, db *notify.Store) string {
 	t.Helper()
-	text, err := store.Client().Get(context.Background(), store.Keys().Bridge()).Result()
+	text, err := db.Client().Get(context.Background(), db.Keys().Bridge()).Result()
 	if err != nil {
 		return ""
 	}
@@ -215,10 +216,10 @@ func place(t testing.TB, store *notify.Store) string {
 // outbound starts a nats-server, a store, a client, and a daemon that bridges.
 func outbound(t testing.TB, o natsgate.Options) (*nats.Conn, *notify.Store, *daemon) {
 	t.Helper()
-	n, store := startNATS(t, nil), storetest.Open(t)
+	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
 	o.URL = n.ClientURL()
-	return conn, store, startDaemon(t, store, o, carrier.Options{}).bridges()
+	return conn, db, startDaemon(t, db, o, carrier.Options{}).bridges()
 }
 
 // subscribe subscribes to subjects, in this order.
@@ -252,16 +253,16 @@ func hears(t testing.TB, conn *nats.Conn) {
 // Wake-ups come at once or when messages are due, on topics whose names map token by token. A beat tells again of what is
 // ready still: it is looked at what comes between two of them.
 func TestWakeUps(t *testing.T) {
-	conn, store, _ := outbound(t, natsgate.Options{})
+	conn, db, _ := outbound(t, natsgate.Options{})
 	wakes := subscribe(t, conn, "bellhop.wake.>")
 	want := map[string]int{"bellhop.wake.order.timeout": 1, "bellhop.wake.a": 1, "bellhop.wake.a.b.c": 2, "bellhop.wake.A_1.-": 3}
 	storetest.Eventually(t, "each is told once", func() bool {
-		claimAll(t, store, want)
+		claimAll(t, db, want)
 		hears(t, conn)
 		for len(wakes) > 0 {
 			<-wakes
 		}
-		diff := cmp.Diff(want, wakeUps(t, store, wakes, want))
+		diff := cmp.Diff(want, wakeUps(t, db, wakes, want))
 		if diff != "" {
 			t.Log(diff)
 		}
@@ -270,11 +271,11 @@ func TestWakeUps(t *testing.T) {
 }
 
 // claimAll claims all that is ready of the topics of wake-ups.
-func claimAll(t testing.TB, store *notify.Store, of map[string]int) {
+func claimAll(t testing.TB, db *notify.Store, of map[string]int) {
 	t.Helper()
 	for subject := range of {
 		topic := strings.TrimPrefix(subject, "bellhop.wake.")
-		if _, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, subscribers.MaxClaim, time.Hour, 0); err != nil {
+		if _, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, subscribers.MaxClaim, time.Hour, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -282,7 +283,7 @@ func claimAll(t testing.TB, store *notify.Store, of map[string]int) {
 
 // wakeUps publishes so many messages of each topic, those of order.timeout for now, and returns of how many it is told,
 // which are as many at least.
-func wakeUps(t testing.TB, store *notify.Store, wakes <-chan *nats.Msg, want map[string]int) map[string]int {
+func wakeUps(t testing.TB, db *notify.Store, wakes <-chan *nats.Msg, want map[string]int) map[string]int {
 	t.Helper()
 	due := time.Now().Add(300 * time.Millisecond).Truncate(time.Millisecond)
 	for subject, n := range want {
@@ -291,7 +292,7 @@ func wakeUps(t testing.TB, store *notify.Store, wakes <-chan *nats.Msg, want map
 			m.Due = due
 		}
 		for range n {
-			storetest.Publish(t, store, m)
+			storetest.Publish(t, db, m)
 		}
 	}
 	got := make(map[string]int)
@@ -315,7 +316,7 @@ func wakeUps(t testing.TB, store *notify.Store, wakes <-chan *nats.Msg, want map
 }
 
 func TestWakeUpWakesOneOfAQueueGroup(t *testing.T) {
-	conn, store, _ := outbound(t, natsgate.Options{})
+	conn, db, _ := outbound(t, natsgate.Options{})
 	hears(t, conn)
 	var inGroup, alone atomic.Int64
 	for range 3 {
@@ -331,7 +332,7 @@ func TestWakeUpWakesOneOfAQueueGroup(t *testing.T) {
 	}
 	const n = 20
 	for i := range n {
-		storetest.Publish(t, store, body(fmt.Sprint(i)))
+		storetest.Publish(t, db, body(fmt.Sprint(i)))
 		storetest.Eventually(t, "one of the group and the one alone are woken", func() bool {
 			return inGroup.Load() >= int64(i+1) && alone.Load() >= int64(i+1)
 		})
@@ -369,7 +370,7 @@ func TestBeats(t *testing.T) {
 			t.Errorf("got %+v, and %+v carries", got, s)
 		}
 	}
-	if took := time.Since(began); took < 2*notify.Heartbeat {
+	if took := time.Since(began); took < 2*store.Heartbeat {
 		t.Errorf("three beats came in %v", took)
 	}
 	decode[told](t, first)
@@ -377,7 +378,7 @@ func TestBeats(t *testing.T) {
 
 // A beat of another epoch is not told: who is deposed hears them before it notices.
 func TestBeatsOfAnotherAreNotTold(t *testing.T) {
-	conn, store, d := outbound(t, natsgate.Options{})
+	conn, db, d := outbound(t, natsgate.Options{})
 	s := d.elected()
 	hears(t, conn)
 	beats, wakes := subscribe(t, conn, "bellhop.beat"), subscribe(t, conn, "bellhop.wake.>")
@@ -385,24 +386,24 @@ func TestBeatsOfAnotherAreNotTold(t *testing.T) {
 	const n = 20
 	for range n {
 		beat := fmt.Sprintf("%d %d", s.Epoch+1, time.Now().UnixMilli())
-		for channel, payload := range map[string]string{store.Keys().Beat(): beat, store.Keys().Wake(topic): "1"} {
-			if err := store.Client().Publish(t.Context(), channel, payload).Err(); err != nil {
+		for channel, payload := range map[string]string{db.Keys().Beat(): beat, db.Keys().Wake(topic): "1"} {
+			if err := db.Client().Publish(t.Context(), channel, payload).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		storetest.Receive(t, "a wake-up", wakes)
 	}
-	if got, own := len(beats), int(time.Since(began)/notify.Heartbeat)+2; got > own {
+	if got, own := len(beats), int(time.Since(began)/store.Heartbeat)+2; got > own {
 		t.Errorf("%d beats were sent, %d at the most are its own", got, own)
 	}
 }
 
 func TestElectionIsTold(t *testing.T) {
-	n, store := startNATS(t, nil), storetest.Open(t)
+	n, db := startNATS(t, nil), storetest.Open(t)
 	events := subscribe(t, n.connect(), "bellhop.event.carrier")
 	w := newWire(t, n)
 	w.cut()
-	d := startDaemon(t, store, natsgate.Options{URL: w.url()}, carrier.Options{})
+	d := startDaemon(t, db, natsgate.Options{URL: w.url()}, carrier.Options{})
 	s := d.elected()
 	failures(t, d.Gate, 2)
 	mended := time.Now()
@@ -411,7 +412,7 @@ func TestElectionIsTold(t *testing.T) {
 	if got.Carrier != d.name || got.Epoch != s.Epoch || !got.Time.Before(mended) {
 		t.Errorf("got %+v, and %+v carries", got, s)
 	}
-	second := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{})
+	second := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{})
 	d.stop()
 	again := second.elected()
 	if got := decode[told](t, storetest.Receive(t, "the election is told", events)); got.Carrier != second.name || got.Epoch != again.Epoch {
@@ -423,7 +424,7 @@ func TestElectionIsTold(t *testing.T) {
 }
 
 func TestDeathsAreTold(t *testing.T) {
-	conn, store, _ := outbound(t, natsgate.Options{})
+	conn, db, _ := outbound(t, natsgate.Options{})
 	hears(t, conn)
 	deaths := subscribe(t, conn, "bellhop.event.dead.>")
 	type death struct {
@@ -437,7 +438,7 @@ func TestDeathsAreTold(t *testing.T) {
 			t.Errorf("%s: %s", m.Subject, diff)
 		}
 	}
-	claimer := subscribers.NewClaimer(store)
+	claimer := subscribers.NewClaimer(db)
 	claim := func(lease time.Duration) subscribers.Delivery {
 		t.Helper()
 		var ds []subscribers.Delivery
@@ -452,22 +453,22 @@ func TestDeathsAreTold(t *testing.T) {
 	// By the carrier: its lease ends in its last attempt; it expires.
 	last := body("last")
 	last.MaxAttempts = 1
-	storetest.Publish(t, store, last)
+	storetest.Publish(t, db, last)
 	claim(100 * time.Millisecond)
 	want(death{topic, "last", "lease expired, out of attempts", 1})
-	storetest.Publish(t, store, notify.Message{Topic: "a.b", ID: "old", Body: []byte("x"), TTL: time.Millisecond})
+	storetest.Publish(t, db, notify.Message{Topic: "a.b", ID: "old", Body: []byte("x"), TTL: time.Millisecond})
 	want(death{"a.b", "old", "expired", 0})
 
 	// By a nack.
-	storetest.Publish(t, store, body("refused"))
+	storetest.Publish(t, db, body("refused"))
 	if _, err := claimer.Bury(t.Context(), claim(time.Minute), "never <again>, \"ü\"\n"); err != nil {
 		t.Fatal(err)
 	}
 	want(death{topic, "refused", "never <again>, \"ü\"\n", 1})
 
 	// By a claim: it finds no record.
-	storetest.Publish(t, store, body("torn"))
-	if err := store.Client().HDel(t.Context(), store.Keys().Messages(), notify.Member(topic, "torn")).Err(); err != nil {
+	storetest.Publish(t, db, body("torn"))
+	if err := db.Client().HDel(t.Context(), db.Keys().Messages(), store.Member(topic, "torn")).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if ds, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
@@ -478,9 +479,9 @@ func TestDeathsAreTold(t *testing.T) {
 
 // lateness publishes messages one after the other, to a subscriber over Redis
 // that it starts, and returns the median of how late they were handled.
-func lateness(t testing.TB, store *notify.Store, topic string, n int) time.Duration {
+func lateness(t testing.TB, db *notify.Store, topic string, n int) time.Duration {
 	t.Helper()
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.New(db, subscribers.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -494,7 +495,7 @@ func lateness(t testing.TB, store *notify.Store, topic string, n int) time.Durat
 	defer storetest.Run(t, sub.Run)()
 	all := make([]time.Duration, n)
 	for i := range all {
-		storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x"), Delay: 20 * time.Millisecond})
+		storetest.Publish(t, db, notify.Message{Topic: topic, Body: []byte("x"), Delay: 20 * time.Millisecond})
 		all[i] = storetest.Receive(t, "a message is handled", handled)
 	}
 	slices.Sort(all)
@@ -514,19 +515,19 @@ func unchanged(t testing.TB, when string, before, after time.Duration) {
 // While NATS is away, hints are lost and counted, nothing waits, and they are
 // sent again when it is back.
 func TestHintsWhileNATSIsAway(t *testing.T) {
-	n, store := startNATS(t, nil), storetest.Open(t)
+	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
 	w := newWire(t, n)
-	d := startDaemon(t, store, natsgate.Options{URL: w.url()}, carrier.Options{}).bridges()
+	d := startDaemon(t, db, natsgate.Options{URL: w.url()}, carrier.Options{}).bridges()
 	hears(t, conn)
-	before := lateness(t, store, "redis", 100)
+	before := lateness(t, db, "redis", 100)
 	if s := d.Stats(); s.LostHints != 0 || s.Hints < 100 {
 		t.Errorf("%d hints were sent and %d lost", s.Hints, s.LostHints)
 	}
 	w.cut()
 	storetest.Eventually(t, "the gate notices", func() bool { return !d.Stats().Connected })
 	sent := d.Stats().Hints
-	unchanged(t, "with NATS away", before, lateness(t, store, "redis", 100))
+	unchanged(t, "with NATS away", before, lateness(t, db, "redis", 100))
 	storetest.Eventually(t, "what is lost is counted", func() bool { return d.Stats().LostHints >= 100 })
 	if s := d.Stats(); s.Hints > sent+1 {
 		t.Errorf("%d hints were sent while NATS was away", s.Hints-sent)
@@ -537,7 +538,7 @@ func TestHintsWhileNATSIsAway(t *testing.T) {
 	if len(wakes) != 0 {
 		t.Errorf("%d wake-ups came afterwards", len(wakes))
 	}
-	storetest.Publish(t, store, body("a"))
+	storetest.Publish(t, db, body("a"))
 	storetest.Receive(t, "a wake-up", wakes)
 	wantLog(t, d.log, map[string]int{"nats is away": 1, "connected to nats again": 1, "level=ERROR": 0})
 }
@@ -545,18 +546,18 @@ func TestHintsWhileNATSIsAway(t *testing.T) {
 // A NATS that takes nothing, and does not break, makes nobody wait; it is found
 // out and left.
 func TestNATSThatStalls(t *testing.T) {
-	n, store := startNATS(t, nil), storetest.Open(t)
+	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
 	w := newWire(t, n)
-	d := startDaemon(t, store, natsgate.Options{URL: w.url(), Deliver: []natsgate.Deliver{{Topic: topic, InFlight: 4}}}, carrier.Options{}).bridges()
+	d := startDaemon(t, db, natsgate.Options{URL: w.url(), Deliver: []natsgate.Deliver{{Topic: topic, InFlight: 4}}}, carrier.Options{}).bridges()
 	hears(t, conn)
 	broadcasts := subscribe(t, conn, "bellhop.broadcast.>")
 	deliveries := subscribe(t, conn, "bellhop.deliver.>")
 	acknowledge(t, conn, "")
-	before := lateness(t, store, "redis", 100)
+	before := lateness(t, db, "redis", 100)
 	w.hold(true)
 	big := make([]byte, 200<<10) // fills every buffer on the way
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	var ids []string
 	for i := range 100 {
 		ids = append(ids, fmt.Sprint(i))
@@ -564,8 +565,8 @@ func TestNATSThatStalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	storetest.Publish(t, store, body("a"))
-	unchanged(t, "with NATS stalled", before, lateness(t, store, "redis", 100))
+	storetest.Publish(t, db, body("a"))
+	unchanged(t, "with NATS stalled", before, lateness(t, db, "redis", 100))
 	storetest.Eventually(t, "the gate notices", func() bool { return d.Stats().ConnectFailures > 0 })
 	w.hold(false)
 	seen := make(map[string]bool)
@@ -579,7 +580,7 @@ func TestNATSThatStalls(t *testing.T) {
 		}
 	}
 	// What was on the way may come, too, and its answer reaches nobody.
-	storetest.Eventually(t, "the message is acknowledged", func() bool { return d.Stats().Delivered == 1 && gone(t, store, "a") })
+	storetest.Eventually(t, "the message is acknowledged", func() bool { return d.Stats().Delivered == 1 && gone(t, db, "a") })
 	for len(deliveries) > 0 {
 		if got := (<-deliveries).Header.Get("Bellhop-Attempt"); got != "1" {
 			t.Errorf("attempt %s is made", got)
@@ -600,18 +601,18 @@ func acknowledge(t testing.TB, conn *nats.Conn, group string) {
 
 // Of two daemons only the one whose carrier is elected sends.
 func TestOnlyTheElectedSends(t *testing.T) {
-	n, store := startNATS(t, nil), storetest.Open(t)
+	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
 	o := natsgate.Options{URL: n.ClientURL(), Deliver: []natsgate.Deliver{{Topic: topic, InFlight: 4}}}
 	all := subscribe(t, conn, "bellhop.*.order.timeout")
 	acknowledge(t, conn, "")
-	first := startDaemon(t, store, o, carrier.Options{}).bridges()
-	second := startDaemon(t, store, o, carrier.Options{})
+	first := startDaemon(t, db, o, carrier.Options{}).bridges()
+	second := startDaemon(t, db, o, carrier.Options{})
 	connected(t, second.Gate)
 	for range 2 {
 		hears(t, conn)
-		storetest.Publish(t, store, body(notify.NewID()))
-		if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Broadcast(t.Context(), body("b")); err != nil {
+		storetest.Publish(t, db, body(notify.NewID()))
+		if _, err := notify.NewPublisher(db, notify.PublisherOptions{}).Broadcast(t.Context(), body("b")); err != nil {
 			t.Fatal(err)
 		}
 		got := make(map[string]int)
@@ -633,9 +634,9 @@ func TestOnlyTheElectedSends(t *testing.T) {
 
 // A server without headers can carry no events, and is not called in a rage.
 func TestServerWithoutHeaders(t *testing.T) {
-	n, store := startNATS(t, func(o *server.Options) { o.NoHeaderSupport = true }), storetest.Open(t)
-	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
-	if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Broadcast(t.Context(), body("b")); err != nil {
+	n, db := startNATS(t, func(o *server.Options) { o.NoHeaderSupport = true }), storetest.Open(t)
+	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
+	if _, err := notify.NewPublisher(db, notify.PublisherOptions{}).Broadcast(t.Context(), body("b")); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Eventually(t, "it is told", func() bool { return d.log.count("nats does not take broadcasts") == 1 })
@@ -649,10 +650,10 @@ func TestRedisAwayWhileBridging(t *testing.T) {
 	n := startNATS(t, nil)
 	conn := n.connect()
 	redis := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
-	store := storetest.At(t, redis.URL(), "")
-	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
+	db := storetest.At(t, redis.URL(), "")
+	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	broadcasts := subscribe(t, conn, "bellhop.broadcast.>")
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	broadcast := func(id string) {
 		t.Helper()
 		storetest.Eventually(t, "it is taken", func() bool {

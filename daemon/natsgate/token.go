@@ -28,7 +28,7 @@ type token struct {
 
 const signatureSize = 16 // bytes of an HMAC-SHA256
 
-var errToken = notify.Faultf("token", "settle token: it is none that was given with a message, or was changed; answer to the reply subject of the message as it is")
+var errToken = store.Faultf("token", "settle token: it is none that was given with a message, or was changed; answer to the reply subject of the message as it is")
 
 // seal returns the token as text: base64url of the receipt in Unix ms, the
 // attempt and the lease in ms, each a varint, the member, and the signature.
@@ -36,7 +36,7 @@ func (t token) seal(secret []byte) string {
 	raw := binary.AppendUvarint(nil, uint64(t.receipt))
 	raw = binary.AppendUvarint(raw, uint64(t.attempt))
 	raw = binary.AppendUvarint(raw, uint64(t.lease.Milliseconds()))
-	raw = append(raw, notify.Member(t.topic, t.id)...)
+	raw = append(raw, store.Member(t.topic, t.id)...)
 	return base64.RawURLEncoding.EncodeToString(append(raw, sign(secret, raw)...))
 }
 
@@ -66,7 +66,7 @@ func unseal(text string, secret []byte) (token, error) {
 		}
 	}
 	t := token{receipt: subscribers.Receipt(numbers[0]), attempt: int(numbers[1]), lease: time.Duration(numbers[2]) * time.Millisecond}
-	if t.topic, t.id, err = notify.SplitMember(string(raw[len(raw)-r.Len():])); err != nil {
+	if t.topic, t.id, err = store.SplitMember(string(raw[len(raw)-r.Len():])); err != nil {
 		return token{}, errToken
 	}
 	return t, nil

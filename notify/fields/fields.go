@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
@@ -29,24 +30,48 @@ type Field struct {
 	Doc     string
 	Example string
 	Of      string
-	grammar Grammar // of a text; nil: it has none
+	grammar func(text string) error // of a text; nil: it has none
 	number  bool
 	lenient bool
 	zero    bool
 	limits
 }
 
-// A Grammar reports what is wrong with a text.
-type Grammar func(text string) error
+// In returns the fields of a struct T that are given by name: those that have a tag field.
+func In[T any]() []Field {
+	of := reflect.TypeFor[T]()
+	known, ok := described.Load(of)
+	if !ok {
+		var all []Field
+		for field := range of.Fields() {
+			if name := field.Tag.Get("field"); name != "" {
+				all = append(all, Of(name, field))
+			}
+		}
+		known, _ = described.LoadOrStore(of, all)
+	}
+	return slices.Clone(known.([]Field))
+}
 
-// Of returns what the tags of a field say of it. The tag is names one of the grammars.
-func Of(name string, field reflect.StructField, grammars map[string]Grammar) Field {
+var described sync.Map // []Field of a reflect.Type
+
+// Of returns what the tags of a field say of it.
+func Of(name string, field reflect.StructField) Field {
 	get := field.Tag.Get
 	return Field{
 		Index: field.Index, Name: name, Without: get("without"), Doc: get("doc"), Example: get("example"),
 		Of: get("of"), grammar: grammars[get("is")], limits: limitsOf(field),
 		number: field.Type.Kind() == reflect.Int || field.Type == reflect.TypeFor[int64](),
 	}
+}
+
+// grammars report what is wrong with a text, by the names that the tag is has for them.
+var grammars = map[string]func(text string) error{
+	"topic": store.CheckTopic, "topic or *": store.CheckTopicOrAll, "id": store.CheckID, "media type": store.CheckContentType,
+	"pattern": func(text string) error {
+		_, err := store.ParsePattern(text)
+		return err
+	},
 }
 
 // Set reads a text into the field of a struct; where that is a pointer, into a new

@@ -11,12 +11,13 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // What HTTP, NATS and the command line read is what a line of JSON has, by the same names.
 func TestMessageFields(t *testing.T) {
 	var names []string
-	for _, f := range notify.MessageFields() {
+	for _, f := range fields.In[notify.Message]() {
 		names = append(names, f.Name)
 		if f.Doc == "" || f.Example == "" {
 			t.Errorf("%s: nothing says what it is", f.Name)
@@ -37,7 +38,7 @@ func TestMessageFields(t *testing.T) {
 
 func TestSetFields(t *testing.T) {
 	all := make(map[string]fields.Field)
-	for _, f := range notify.MessageFields() {
+	for _, f := range fields.In[notify.Message]() {
 		all[f.Name] = f
 	}
 	for _, test := range []struct {
@@ -56,7 +57,7 @@ func TestSetFields(t *testing.T) {
 		{name: "due", text: "1969-01-02T15:04:05Z", fault: "before 1970"},
 		{name: "ttl", text: "1ms", want: notify.Message{TTL: time.Millisecond}},
 		{name: "ttl", text: "0s", fault: "use 1ms or more", strictly: true},
-		{name: "attempts", text: "1000000", want: notify.Message{MaxAttempts: notify.MostAttempts}},
+		{name: "attempts", text: "1000000", want: notify.Message{MaxAttempts: store.MostAttempts}},
 		{name: "attempts", text: "many", fault: "write a whole number from 1 to 1000000"},
 		{name: "attempts", text: "0", fault: "write a whole number from 1 to 1000000", strictly: true},
 		{name: "content_type", text: "text/plain", want: notify.Message{ContentType: "text/plain"}},

@@ -56,7 +56,7 @@ func (s *Store) astray(ctx context.Context, node redis.UniversalClient, err erro
 		s.lines.leave(address)
 	}
 	var network net.Error
-	if moved || errors.As(err, &network) || Untouched(err) {
+	if moved || errors.As(err, &network) || NotExecuted(err) {
 		s.reload(ctx)
 	}
 }

@@ -16,7 +16,7 @@ func retry[T any](ctx context.Context, call func() (T, error)) (T, error) {
 	end := time.Now().Add(retryFor)
 	for wait := retryMin; ; wait *= 2 {
 		v, err := call()
-		if err == nil || !Untouched(err) || time.Now().Add(wait).After(end) {
+		if err == nil || !NotExecuted(err) || time.Now().Add(wait).After(end) {
 			return v, err
 		}
 		select {

@@ -146,8 +146,8 @@ func (c SettingsChange) CheckForAll() error {
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// allTopics is what the settings of a store stand under: it is no topic.
-const allTopics = "*"
+// AllTopics is what the settings of a store stand under: it is no topic.
+const AllTopics = "*"
 
 // Settings returns what holds for a topic. Errors: an ErrSettings, or that of the connection.
 func (s Shard) Settings(ctx context.Context, topic string) (TopicSettings, error) {
@@ -196,7 +196,7 @@ func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing 
 // SettingsOfAll returns what holds for topics that have no settings of their own.
 // The error is that of [Shard.Settings].
 func (s *Store) SettingsOfAll(ctx context.Context) (TopicSettings, error) {
-	return s.Home().Settings(ctx, allTopics)
+	return s.Home().Settings(ctx, AllTopics)
 }
 
 // SetForAll is [Shard.Set] for topics that have none of their own. They cannot be
@@ -205,7 +205,7 @@ func (s *Store) SetForAll(ctx context.Context, c SettingsChange, missing bool) (
 	if err := c.CheckForAll(); err != nil {
 		return TopicSettings{}, err
 	}
-	return s.Home().Set(ctx, allTopics, c, missing)
+	return s.Home().Set(ctx, AllTopics, c, missing)
 }
 
 // settings reads what is set for a topic, and for the store. With an ErrSettings it

@@ -245,7 +245,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	if Away(err) || LockedOut(err) {
+	if Retryable(err) || LockedOut(err) {
 		s.trouble.Store(&err)
 	}
 	return &ServerError{Where: s.where, Err: err}
@@ -279,10 +279,10 @@ func noRedis(err error) error {
 	return ErrNoRedis
 }
 
-// Untouched reports whether err says that Redis did not carry out the call, so
+// NotExecuted reports whether err says that Redis did not carry out the call, so
 // that it may be repeated: it could not be reached, or is loading, busy,
 // read-only, failing over, or unable to write its data to disk.
-func Untouched(err error) bool {
+func NotExecuted(err error) bool {
 	for _, sign := range []string{"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MASTERDOWN", "MOVED", "ASK", "BUSY", "MISCONF", "max number of clients"} {
 		if redis.HasErrorPrefix(err, sign) {
 			return true
@@ -292,13 +292,13 @@ func Untouched(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// Away reports whether err says that Redis cannot be reached, does not answer or
+// Retryable reports whether err says that Redis cannot be reached, does not answer or
 // is another program, lacks replicas, or refuses its user, so that a call may succeed later, as opposed
 // to refusing what was asked.
-func Away(err error) bool {
+func Retryable(err error) bool {
 	var op *net.OpError
 	var name *net.DNSError
-	return Untouched(err) || Refused(err) || errors.Is(err, ErrUnreplicated) || errors.Is(err, ErrNoRedis) || errors.Is(err, errLeft) || errors.As(err, &op) || errors.As(err, &name) ||
+	return NotExecuted(err) || Refused(err) || errors.Is(err, ErrUnreplicated) || errors.Is(err, ErrNoRedis) || errors.Is(err, errLeft) || errors.As(err, &op) || errors.As(err, &name) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || // of an idle connection, which go-redis looks at first
@@ -306,5 +306,5 @@ func Away(err error) bool {
 }
 
 // LockedOut reports whether err says that Redis does not let its user in, such as
-// where the password was changed. It is not Away: whoever begins must be told.
+// where the password was changed. It is not Retryable: whoever begins must be told.
 func LockedOut(err error) bool { return refusal(err, []string{"NOAUTH", "WRONGPASS"}) }

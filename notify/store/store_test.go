@@ -35,7 +35,7 @@ func TestLeftWhileConnecting(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Leave()
-	if err := storetest.Receive(t, "the call ends", ended); !store.Away(err) {
+	if err := storetest.Receive(t, "the call ends", ended); !store.Retryable(err) {
 		t.Errorf("%v; want that Redis is away", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -108,7 +109,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 	}
 	for _, name := range o.Only {
 		if !slices.Contains(Names(), name) {
-			return notify.Faultf("measurement", "measurement %q: use %s", name, strings.Join(Names(), ", "))
+			return store.Faultf("measurement", "measurement %q: use %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	if c.Prefix == "" {
@@ -141,36 +142,36 @@ type stage struct {
 }
 
 func measure(ctx context.Context, c notify.Config, o Options, m measurement, on func(Figure)) error {
-	store, err := notify.Open(c)
+	db, err := notify.Open(c)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	defer remove(context.WithoutCancel(ctx), store)
-	s := &stage{Options: o, redis: c, store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{})}
+	defer db.Close()
+	defer remove(context.WithoutCancel(ctx), db)
+	s := &stage{Options: o, redis: c, store: db, pub: notify.NewPublisher(db, notify.PublisherOptions{})}
 	s.tell = func(name string, value float64, unit string) { on(Figure{m.name, name, value, unit}) }
-	if s.clock, err = Clock(ctx, store); err != nil {
+	if s.clock, err = Clock(ctx, db); err != nil {
 		return err
 	}
 	return m.run(ctx, s)
 }
 
 // remove removes all that a store holds, as far as Redis can be asked.
-func remove(ctx context.Context, store *notify.Store) {
-	for _, shard := range store.Shards() {
+func remove(ctx context.Context, db *notify.Store) {
+	for _, shard := range db.Shards() {
 		_ = shard.Wipe(ctx) // nothing is measured any more
 	}
 }
 
 // Clock returns by how much Redis's clock is ahead of this host's: of several
 // answers the one that came fastest, less half of the time that it took.
-func Clock(ctx context.Context, store *notify.Store) (time.Duration, error) {
+func Clock(ctx context.Context, db *notify.Store) (time.Duration, error) {
 	best, offset := time.Hour, time.Duration(0)
 	for range 20 {
 		sent := time.Now()
-		there, err := store.Time(ctx)
+		there, err := db.Time(ctx)
 		if err != nil {
-			return 0, fmt.Errorf("ask redis at %s for its time: %w", store.Where(), err)
+			return 0, fmt.Errorf("ask redis at %s for its time: %w", db.Where(), err)
 		}
 		if took := time.Since(sent); took < best {
 			best, offset = took, there.Sub(sent.Add(took/2))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Contents is the check of what Redis holds: each thing that is out of place is a
@@ -18,12 +19,12 @@ const Contents = "contents"
 // returns the worst verdict. The error is a configuration that cannot be used,
 // or that ctx ended.
 func Repair(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Verdict, error) {
-	store, err := notify.Open(c)
+	db, err := notify.Open(c)
 	if err != nil {
 		return Fail, err
 	}
-	defer store.Close()
-	e := &exam{store: store, o: o, on: on, worst: OK}
+	defer db.Close()
+	e := &exam{store: db, o: o, on: on, worst: OK}
 	e.contents(ctx, true)
 	return e.worst, ctx.Err()
 }
@@ -83,6 +84,6 @@ func (e *exam) unexamined(err error, apply bool) {
 	if apply {
 		verdict = Fail
 	}
-	found, remedy := told(err, notify.RepairRights(e.store.Prefix()))
+	found, remedy := told(err, store.RepairRights(e.store.Prefix()))
 	e.tell(Contents, verdict, found, remedy)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/bench"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Verdict says how bad a finding is.
@@ -97,12 +98,12 @@ func (e *exam) tell(check string, v Verdict, found, remedy string) {
 // prefix of its own, and removes. The error is a configuration that cannot be
 // used, or that ctx ended: then on was called with what was found until then.
 func Run(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Verdict, error) {
-	store, err := notify.Open(c)
+	db, err := notify.Open(c)
 	if err != nil {
 		return Fail, err
 	}
-	defer store.Close()
-	e := &exam{store: store, o: o, worst: OK, on: func(f Finding) {
+	defer db.Close()
+	e := &exam{store: db, o: o, worst: OK, on: func(f Finding) {
 		if ctx.Err() == nil || f.Check == Contents { // else the check was cut short
 			on(f)
 		}
@@ -160,8 +161,8 @@ func (e *exam) version() {
 	switch {
 	case e.trial:
 		e.tell("version", Warn, "the trial server of bellhop dev", "use Redis 7.0 or newer, or Valkey, for messages that matter")
-	case err != nil || n < notify.MinRedis:
-		e.tell("version", Fail, version, fmt.Sprintf("use Redis %d.0 or newer, or Valkey", notify.MinRedis))
+	case err != nil || n < store.MinRedis:
+		e.tell("version", Fail, version, fmt.Sprintf("use Redis %d.0 or newer, or Valkey", store.MinRedis))
 	case e.info["valkey_version"] != "":
 		e.tell("version", OK, "Valkey "+e.info["valkey_version"], "")
 	default:
@@ -210,7 +211,7 @@ func (e *exam) format(ctx context.Context) {
 	case errors.Is(err, notify.ErrUnfit):
 		e.tell("format", Fail, err.Error(), "export it with the version that wrote it, or leave it there and use another BELLHOP_PREFIX")
 	case err == nil:
-		e.tell("format", OK, fmt.Sprintf("%d, or nothing yet", notify.Format), "")
+		e.tell("format", OK, fmt.Sprintf("%d, or nothing yet", store.Format), "")
 	}
 }
 
@@ -260,7 +261,7 @@ const longestListen = 10 * time.Second
 func (e *exam) carrier(ctx context.Context) {
 	const check, remedy = "carrier", "start one: bellhop serve. Until then nothing that is delayed is delivered"
 	status, err := carrier.Look(ctx, e.store)
-	overdue := max(2*status.Whole, notify.Silence)
+	overdue := max(2*status.Whole, store.Silence)
 	within := min(overdue, longestListen)
 	heard := status.Name != "" && e.beats(ctx, within)
 	if status.Name != "" && !heard {
@@ -286,8 +287,8 @@ func (e *exam) carrier(ctx context.Context) {
 func (e *exam) beats(ctx context.Context, within time.Duration) (heard bool) {
 	ctx, stop := context.WithTimeout(ctx, within)
 	defer stop()
-	e.store.Hear(ctx, func(event notify.Event) {
-		if event.Kind == notify.Beat {
+	e.store.Hear(ctx, func(event store.Event) {
+		if event.Kind == store.Beat {
 			heard = true
 			stop()
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/doctor"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -82,15 +83,15 @@ func TestVerdicts(t *testing.T) {
 		{"full", plain, []string{"--appendonly", "yes", "--maxmemory", "1", "--maxmemory-policy", "noeviction"}, doctor.Fail, map[string]doctor.Verdict{"memory": doctor.Fail}},
 		{"wrong password", as("default", "wrong"), []string{"--requirepass", "right"}, doctor.Fail, map[string]doctor.Verdict{"reachable": doctor.Fail}},
 		{
-			"least rights", as("bell", "pw"), bell(notify.Rights("bellhop")), doctor.Warn,
+			"least rights", as("bell", "pw"), bell(store.Rights("bellhop")), doctor.Warn,
 			map[string]doctor.Verdict{"contents": doctor.Warn, "persistence": doctor.OK, "rights": doctor.OK, "pub/sub round trip": doctor.OK, "clock": doctor.OK, "carrier": doctor.Warn},
 		},
 		{
-			"too few rights", as("bell", "pw"), bell(strings.ReplaceAll(notify.Rights("bellhop"), "+hincrby", "")), doctor.Fail,
+			"too few rights", as("bell", "pw"), bell(strings.ReplaceAll(store.Rights("bellhop"), "+hincrby", "")), doctor.Fail,
 			map[string]doctor.Verdict{"rights": doctor.Fail},
 		},
 		{
-			"rights on other keys", as("bell", "pw"), bell(notify.Rights("other")), doctor.Fail,
+			"rights on other keys", as("bell", "pw"), bell(store.Rights("other")), doctor.Fail,
 			map[string]doctor.Verdict{"rights": doctor.Fail, "carrier": doctor.Fail},
 		},
 	} {
@@ -129,15 +130,15 @@ func TestCarrierThatIsNotHeard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes").URL()}
-			store := storetest.At(t, c.URL, "")
+			db := storetest.At(t, c.URL, "")
 			if test.token == "" {
-				carrying, err := carrier.New(store, carrier.Options{})
+				carrying, err := carrier.New(db, carrier.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				storetest.Run(t, carrying.Run)
 				storetest.Eventually(t, "it carries", func() bool { return carrying.State().Carrying })
-			} else if err := store.Client().Set(t.Context(), store.Keys().Carrier(), test.token, test.left).Err(); err != nil {
+			} else if err := db.Client().Set(t.Context(), db.Keys().Carrier(), test.token, test.left).Err(); err != nil {
 				t.Fatal(err)
 			}
 			_, err := doctor.Run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) {
@@ -177,9 +178,9 @@ func TestNobodyThere(t *testing.T) {
 // What is out of place is told with what would be done, and changed only by Repair, which tells what it did.
 func TestContents(t *testing.T) {
 	c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes").URL()}
-	store := storetest.At(t, c.URL, "")
-	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "a", Body: []byte("x"), Delay: time.Hour})
-	client, keys := store.Client(), store.Keys()
+	db := storetest.At(t, c.URL, "")
+	storetest.Publish(t, db, notify.Message{Topic: "orders", ID: "a", Body: []byte("x"), Delay: time.Hour})
+	client, keys := db.Client(), db.Keys()
 	if err := client.Del(t.Context(), keys.Schedule("orders"), keys.Schedules()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -236,9 +237,9 @@ func TestContents(t *testing.T) {
 
 // A user who may do all that Bellhop does, and no more, hears what the examination of the contents needs.
 func TestContentsWithoutRights(t *testing.T) {
-	url := as("bell", "pw")(storetest.Server(t, bell(notify.Rights("bellhop"))...))
+	url := as("bell", "pw")(storetest.Server(t, bell(store.Rights("bellhop"))...))
 	worst, err := doctor.Repair(t.Context(), notify.Config{URL: url}, doctor.Options{}, func(f doctor.Finding) {
-		if f.Check != doctor.Contents || f.Verdict != doctor.Fail || !strings.Contains(f.Remedy, notify.RepairRights("bellhop")) {
+		if f.Check != doctor.Contents || f.Verdict != doctor.Fail || !strings.Contains(f.Remedy, store.RepairRights("bellhop")) {
 			t.Errorf("told: %+v", f)
 		}
 	})
@@ -254,9 +255,9 @@ func TestMissingRightIsNamed(t *testing.T) {
 		url           func(*redisserver.Server) string
 		found, remedy string
 	}{
-		{bell(strings.ReplaceAll(notify.Rights("bellhop"), "+hincrby", "")), as("bell", "pw"), "its user may not call HINCRBY", "run ACL SETUSER NAME " + notify.Rights("bellhop")},
-		{bell(strings.ReplaceAll(notify.Rights("bellhop"), "+psubscribe", "")), as("bell", "pw"), "NOPERM", "run ACL SETUSER NAME " + notify.Rights("bellhop")},
-		{bell(strings.ReplaceAll(notify.Rights("bellhop"), "~bellhop:*", "~bellhop:{0}:*")), as("bell", "pw"), "NOPERM", "run ACL SETUSER NAME " + notify.Rights("bellhop")},
+		{bell(strings.ReplaceAll(store.Rights("bellhop"), "+hincrby", "")), as("bell", "pw"), "its user may not call HINCRBY", "run ACL SETUSER NAME " + store.Rights("bellhop")},
+		{bell(strings.ReplaceAll(store.Rights("bellhop"), "+psubscribe", "")), as("bell", "pw"), "NOPERM", "run ACL SETUSER NAME " + store.Rights("bellhop")},
+		{bell(strings.ReplaceAll(store.Rights("bellhop"), "~bellhop:*", "~bellhop:{0}:*")), as("bell", "pw"), "NOPERM", "run ACL SETUSER NAME " + store.Rights("bellhop")},
 		{[]string{"--rename-command", "zadd", ""}, plain, "it does not know ZADD", "take rename-command out of its configuration for that"},
 	} {
 		_, findings := examine(t, test.url, test.args...)
@@ -269,8 +270,8 @@ func TestMissingRightIsNamed(t *testing.T) {
 // What another version wrote is told, with the way out, and nothing of it is looked at.
 func TestAnotherFormat(t *testing.T) {
 	server := storetest.Server(t, "--appendonly", "yes")
-	store := storetest.At(t, server.URL(), "")
-	if err := store.Client().Set(t.Context(), store.Keys().Format(), "2 ID", 0).Err(); err != nil {
+	db := storetest.At(t, server.URL(), "")
+	if err := db.Client().Set(t.Context(), db.Keys().Format(), "2 ID", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	findings := make(map[string]doctor.Finding)

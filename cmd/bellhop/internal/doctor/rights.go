@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -39,45 +40,45 @@ type rehearsal struct {
 func (e *exam) rights(ctx context.Context, c notify.Config) {
 	own := e.store.Prefix()
 	if err := e.store.Check(ctx); err != nil {
-		found, remedy := told(err, notify.Rights(own))
+		found, remedy := told(err, store.Rights(own))
 		e.tell("rights", Fail, found, remedy)
 		return
 	}
 	c.Prefix = fmt.Sprintf("%s:doctor-%s", own, strings.ToLower(notify.NewID()[16:]))
 	c.MemoryShare = 100 // a full Redis is told of by the check of its memory
-	store, err := notify.Open(c)
+	db, err := notify.Open(c)
 	if err != nil {
 		e.tell("rights", Fail, err.Error(), "use a shorter BELLHOP_PREFIX")
 		return
 	}
-	defer store.Close()
+	defer db.Close()
 	r := &rehearsal{
-		store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{}),
-		claimer: subscribers.NewClaimer(store), dead: subscribers.NewDeadLetters(store),
-		listener: subscribers.NewListener(store, subscribers.ListenerOptions{Logger: slog.New(slog.DiscardHandler)}),
+		store: db, pub: notify.NewPublisher(db, notify.PublisherOptions{}),
+		claimer: subscribers.NewClaimer(db), dead: subscribers.NewDeadLetters(db),
+		listener: subscribers.NewListener(db, subscribers.ListenerOptions{Logger: slog.New(slog.DiscardHandler)}),
 	}
 	defer r.remove(context.WithoutCancel(ctx))
 	if step, err := r.run(ctx); err != nil {
-		found, remedy := told(err, notify.Rights(own))
+		found, remedy := told(err, store.Rights(own))
 		e.tell("rights", Fail, step+": "+found, strings.ReplaceAll(remedy, c.Prefix, own))
 		return
 	}
 	if err := e.store.CheckPatterns(ctx, patience); err != nil {
-		found, remedy := told(err, notify.Rights(own))
+		found, remedy := told(err, store.Rights(own))
 		e.tell("rights", Fail, "listen to patterns, for NATS: "+found, remedy)
 		return
 	}
 	e.tell("rights", OK, "published, carried, claimed, settled, requeued and cancelled a message, and broadcast one", "")
-	e.rings(ctx, store)
+	e.rings(ctx, db)
 }
 
 // told returns what an error finds, and what to do about it. rights are what the user should have.
 func told(err error, rights string) (found, remedy string) {
-	var missing *notify.RightsError
+	var missing *store.RightsError
 	switch {
 	case errors.As(err, &missing):
 		return strings.TrimSuffix(err.Error(), "; "+missing.Remedy), missing.Remedy
-	case notify.Refused(err):
+	case store.Refused(err):
 		return err.Error(), "run ACL SETUSER NAME " + rights
 	}
 	return err.Error(), "see to what Redis says"
@@ -151,12 +152,12 @@ func (r *rehearsal) claim(ctx context.Context) error {
 func (r *rehearsal) carry(ctx context.Context) error {
 	return r.carried(ctx, func(ctx context.Context, stop func()) error {
 		claimed := errNothing
-		r.store.Hear(ctx, func(e notify.Event) {
+		r.store.Hear(ctx, func(e store.Event) {
 			switch {
 			case !errors.Is(claimed, errNothing): // it was stopped, and heard one more
-			case e.Kind == notify.Broken:
+			case e.Kind == store.Broken:
 				claimed = e.Err
-			case e.Kind == notify.Subscribed || e.Kind == notify.Heard:
+			case e.Kind == store.Subscribed || e.Kind == store.Heard:
 				claimed = r.claim(ctx)
 			}
 			if !errors.Is(claimed, errNothing) {
@@ -203,11 +204,11 @@ func (r *rehearsal) carried(ctx context.Context, f func(ctx context.Context, sto
 
 // rings tells how long a ring takes from a publisher to a subscriber: the
 // median of several.
-func (e *exam) rings(ctx context.Context, store *notify.Store) {
+func (e *exam) rings(ctx context.Context, db *notify.Store) {
 	const check = "pub/sub round trip"
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
-	shard := store.Of(topic)
+	shard := db.Of(topic)
 	var trips []time.Duration
 	var sent time.Time
 	var fault error
@@ -217,17 +218,17 @@ func (e *exam) rings(ctx context.Context, store *notify.Store) {
 			stop()
 		}
 	}
-	store.Hear(ctx, func(event notify.Event) {
+	db.Hear(ctx, func(event store.Event) {
 		switch event.Kind {
-		case notify.Subscribed:
+		case store.Subscribed:
 			ring()
-		case notify.Heard:
+		case store.Heard:
 			if trips = append(trips, time.Since(sent)); len(trips) == tripsSent {
 				stop()
 				return
 			}
 			ring()
-		case notify.Broken:
+		case store.Broken:
 			fault = event.Err
 			stop()
 		}

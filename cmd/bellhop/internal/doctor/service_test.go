@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/doctor"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -29,8 +30,8 @@ type ward struct {
 func newWard(t *testing.T) *ward {
 	t.Helper()
 	c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction").URL()}
-	store := storetest.At(t, c.URL, "")
-	return &ward{t, c, store, notify.NewPublisher(store, notify.PublisherOptions{}), time.Now()}
+	db := storetest.At(t, c.URL, "")
+	return &ward{t, c, db, notify.NewPublisher(db, notify.PublisherOptions{}), time.Now()}
 }
 
 // told returns what a quick examination tells of some checks, as VERDICT CHECK FOUND → REMEDY.
@@ -203,7 +204,7 @@ func TestListenersBehind(t *testing.T) {
 	hearing, stop := context.WithCancel(t.Context())
 	defer stop()
 	heard := make(chan struct{}, 10)
-	go w.store.Hear(hearing, func(notify.Event) { heard <- struct{}{} }, keys.Name("billing"))
+	go w.store.Hear(hearing, func(store.Event) { heard <- struct{}{} }, keys.Name("billing"))
 	storetest.Receive(t, "somebody listens", heard)
 	w.must(client.HSet(t.Context(), keys.Places("billing"), "prices.gold", 1).Err())
 	w.tells("listeners", "warn listeners billing: has missed broadcasts, which the log keeps no longer, somebody listens → "+

@@ -9,6 +9,8 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // settings tells what holds for topics that have no settings of their own, and
@@ -17,7 +19,7 @@ func (e *exam) settings(ctx context.Context) {
 	const check = "settings"
 	holds, err := e.defaults(ctx)
 	switch {
-	case errors.Is(err, notify.ErrSettings):
+	case errors.Is(err, store.ErrSettings):
 		e.tell(check, Fail, "of all topics: "+err.Error(), "run bellhop doctor --repair; until then the built-in defaults hold for those")
 		return
 	case err != nil:
@@ -46,7 +48,7 @@ func (e *exam) defaults(ctx context.Context) (notify.TopicSettings, error) {
 // describe says what is set for all topics.
 func describe(holds notify.TopicSettings) string {
 	var set []string
-	for _, f := range notify.SettingFields() {
+	for _, f := range fields.In[notify.SettingsChange]() {
 		if slices.Contains(holds.Own, f.Name) {
 			set = append(set, f.Name+" "+api.Setting(f, holds.Settings))
 		}

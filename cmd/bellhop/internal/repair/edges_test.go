@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -91,10 +92,10 @@ func TestStateDiagram(t *testing.T) {
 		}
 		t.Run(strings.Join(names, " "), func(t *testing.T) {
 			t.Parallel()
-			store := storetest.Open(t)
+			db := storetest.Open(t)
 			w := &walk{
-				t: t, store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{}),
-				work: subscribers.NewClaimer(store), dead: subscribers.NewDeadLetters(store),
+				t: t, store: db, pub: notify.NewPublisher(db, notify.PublisherOptions{}),
+				work: subscribers.NewClaimer(db), dead: subscribers.NewDeadLetters(db),
 			}
 			for _, s := range steps {
 				if err := s.walk(w); err != nil {
@@ -102,7 +103,7 @@ func TestStateDiagram(t *testing.T) {
 				}
 				w.stands(s)
 			}
-			storetest.Empty(t, store)
+			storetest.Empty(t, db)
 		})
 	}
 }
@@ -131,7 +132,7 @@ func (w *walk) places() (places []string) {
 		{"broadcasts", keys.Broadcasts()},
 		{"dead", keys.Dead(walked)},
 	} {
-		err := client.ZScore(w.t.Context(), place.key, notify.Member(walked, walker)).Err()
+		err := client.ZScore(w.t.Context(), place.key, store.Member(walked, walker)).Err()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			w.t.Fatal(err)
 		}

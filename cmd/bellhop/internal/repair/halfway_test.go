@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -23,10 +24,10 @@ import (
 // A halfway is a call that is stopped at each of its writes.
 type halfway struct {
 	name  string
-	ready func(t *testing.T, store *notify.Store)       // brings about what the call needs
-	call  func(t *testing.T, store *notify.Store) error // is stopped
-	again func(t *testing.T, store *notify.Store)       // is done when all rights are back, so that what stays is delivered soon
-	stays []string                                      // messages that are delivered in the end, or are dead of "a test"
+	ready func(t *testing.T, db *notify.Store)       // brings about what the call needs
+	call  func(t *testing.T, db *notify.Store) error // is stopped
+	again func(t *testing.T, db *notify.Store)       // is done when all rights are back, so that what stays is delivered soon
+	stays []string                                   // messages that are delivered in the end, or are dead of "a test"
 
 	settles bool // the call may have settled them before it was stopped
 }
@@ -59,8 +60,8 @@ var halfways = []halfway{
 	{name: "announce", call: publishes(notify.Message{ID: "new", Delay: time.Hour, Broadcast: true}), again: announced},
 	{name: "restore", call: publishes(notify.Message{ID: "new", Due: later, TTL: time.Hour, Restore: &notify.Restore{AttemptsUsed: 2}}), again: unpublished, stays: []string{"new"}},
 	{name: "restore what is dead", call: publishes(deadLetter), again: requeued, stays: []string{"new"}},
-	{name: "claim", ready: isReady("a"), stays: []string{"a"}, call: func(t *testing.T, store *notify.Store) error {
-		_, err := subscribers.NewClaimer(store).Claim(t.Context(), mail, 1, subscribers.MinLease, 0)
+	{name: "claim", ready: isReady("a"), stays: []string{"a"}, call: func(t *testing.T, db *notify.Store) error {
+		_, err := subscribers.NewClaimer(db).Claim(t.Context(), mail, 1, subscribers.MinLease, 0)
 		return err
 	}},
 	{name: "acknowledge", settles: true, ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
@@ -87,43 +88,43 @@ var halfways = []halfway{
 	{name: "reschedule what is ready", ready: isReady("a"), stays: []string{"a"}, call: reschedules(time.Minute), again: atOnce},
 	{name: "cancel", ready: isScheduled("a"), call: cancelOf("a"), again: cancelled},
 	{name: "cancel what is ready", ready: isReady("a"), call: cancelOf("a"), again: cancelled},
-	{name: "requeue", ready: isDead("a"), stays: []string{"a"}, call: func(t *testing.T, store *notify.Store) error {
-		_, err := subscribers.NewDeadLetters(store).Requeue(t.Context(), mail, "a")
+	{name: "requeue", ready: isDead("a"), stays: []string{"a"}, call: func(t *testing.T, db *notify.Store) error {
+		_, err := subscribers.NewDeadLetters(db).Requeue(t.Context(), mail, "a")
 		return err
-	}, again: func(t *testing.T, store *notify.Store) {
-		if _, err := subscribers.NewDeadLetters(store).Requeue(t.Context(), mail, "a"); err != nil {
+	}, again: func(t *testing.T, db *notify.Store) {
+		if _, err := subscribers.NewDeadLetters(db).Requeue(t.Context(), mail, "a"); err != nil {
 			t.Error(err)
 		}
 	}},
 	{name: "carry what is due", ready: isOverdue("a"), stays: []string{"a"}, call: carries},
-	{name: "carry what expired", ready: func(t *testing.T, store *notify.Store) {
-		storetest.Publish(t, store, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), Due: time.Now().Add(-time.Hour), TTL: time.Millisecond})
+	{name: "carry what expired", ready: func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), Due: time.Now().Add(-time.Hour), TTL: time.Millisecond})
 	}, call: carries},
-	{name: "carry what was leased", ready: func(t *testing.T, store *notify.Store) {
-		isLeased("a")(t, store)
+	{name: "carry what was leased", ready: func(t *testing.T, db *notify.Store) {
+		isLeased("a")(t, db)
 		storetest.Eventually(t, "its lease ends", func() bool {
-			now, err := store.Client().Time(t.Context()).Result()
+			now, err := db.Client().Time(t.Context()).Result()
 			if err != nil {
 				t.Fatal(err)
 			}
-			n, err := store.Client().ZCount(t.Context(), store.Keys().Leased(), "-inf", fmt.Sprint(now.UnixMicro())).Result()
+			n, err := db.Client().ZCount(t.Context(), db.Keys().Leased(), "-inf", fmt.Sprint(now.UnixMicro())).Result()
 			return err == nil && n == 1
 		})
 	}, stays: []string{"a"}, call: carries},
 }
 
 func publishes(m notify.Message) func(*testing.T, *notify.Store) error {
-	return func(t *testing.T, store *notify.Store) error {
+	return func(t *testing.T, db *notify.Store) error {
 		m.Topic, m.Body = mail, []byte(m.ID)
-		return notify.NewPublisher(store, notify.PublisherOptions{}).PublishMany(t.Context(), []notify.Message{m})[0].Err
+		return notify.NewPublisher(db, notify.PublisherOptions{}).PublishMany(t.Context(), []notify.Message{m})[0].Err
 	}
 }
 
 // unpublished has a publish that failed made again: it is refused if it stands, and then it must be delivered.
-func unpublished(t *testing.T, store *notify.Store) {
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+func unpublished(t *testing.T, db *notify.Store) {
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	if info, err := pub.Inspect(t.Context(), mail, "new"); errors.Is(err, notify.ErrNotFound) {
-		storetest.Publish(t, store, notify.Message{Topic: mail, ID: "new", Body: []byte("new")})
+		storetest.Publish(t, db, notify.Message{Topic: mail, ID: "new", Body: []byte("new")})
 	} else if err != nil || info.Fault != nil {
 		t.Errorf("%+v, %v", info, err)
 	} else if _, err := pub.Reschedule(t.Context(), mail, "new", 0, time.Time{}); err != nil {
@@ -138,100 +139,100 @@ var (
 )
 
 // requeued has a dead letter restored again, which is refused if it stands, and requeued.
-func requeued(t *testing.T, store *notify.Store) {
-	if err := publishes(deadLetter)(t, store); err != nil && !errors.Is(err, notify.ErrExists) {
+func requeued(t *testing.T, db *notify.Store) {
+	if err := publishes(deadLetter)(t, db); err != nil && !errors.Is(err, notify.ErrExists) {
 		t.Error(err)
 	}
-	if n, err := subscribers.NewDeadLetters(store).Requeue(t.Context(), mail, "new"); err != nil || n != 1 {
+	if n, err := subscribers.NewDeadLetters(db).Requeue(t.Context(), mail, "new"); err != nil || n != 1 {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 }
 
 // announced has the announcement made again: it is refused if it stands.
-func announced(t *testing.T, store *notify.Store) {
-	err := publishes(notify.Message{ID: "new", Delay: time.Hour, Broadcast: true})(t, store)
+func announced(t *testing.T, db *notify.Store) {
+	err := publishes(notify.Message{ID: "new", Delay: time.Hour, Broadcast: true})(t, db)
 	if err != nil && !errors.Is(err, notify.ErrExists) {
 		t.Error(err)
 	}
-	if err := cancelOf("new")(t, store); err != nil {
+	if err := cancelOf("new")(t, db); err != nil {
 		t.Error(err)
 	}
 }
 
 func reschedules(delay time.Duration) func(*testing.T, *notify.Store) error {
-	return func(t *testing.T, store *notify.Store) error {
-		_, err := notify.NewPublisher(store, notify.PublisherOptions{}).Reschedule(t.Context(), mail, "a", delay, time.Time{})
+	return func(t *testing.T, db *notify.Store) error {
+		_, err := notify.NewPublisher(db, notify.PublisherOptions{}).Reschedule(t.Context(), mail, "a", delay, time.Time{})
 		return err
 	}
 }
 
-func atOnce(t *testing.T, store *notify.Store) {
-	if err := reschedules(0)(t, store); err != nil {
+func atOnce(t *testing.T, db *notify.Store) {
+	if err := reschedules(0)(t, db); err != nil {
 		t.Error(err)
 	}
 }
 
 func cancelOf(id string) func(*testing.T, *notify.Store) error {
-	return func(t *testing.T, store *notify.Store) error {
-		_, err := notify.NewPublisher(store, notify.PublisherOptions{}).Cancel(t.Context(), mail, id)
+	return func(t *testing.T, db *notify.Store) error {
+		_, err := notify.NewPublisher(db, notify.PublisherOptions{}).Cancel(t.Context(), mail, id)
 		return err
 	}
 }
 
 // cancelled has a cancel that failed made again: whatever it left, nothing is left behind it.
-func cancelled(t *testing.T, store *notify.Store) {
-	if err := cancelOf("a")(t, store); err != nil && !errors.Is(err, notify.ErrNotFound) {
+func cancelled(t *testing.T, db *notify.Store) {
+	if err := cancelOf("a")(t, db); err != nil && !errors.Is(err, notify.ErrNotFound) {
 		t.Error(err)
 	}
 }
 
 func isScheduled(id string) func(*testing.T, *notify.Store) {
-	return func(t *testing.T, store *notify.Store) {
-		storetest.Publish(t, store, notify.Message{Topic: mail, ID: id, Body: []byte(id), Delay: time.Hour, TTL: 24 * time.Hour})
+	return func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, notify.Message{Topic: mail, ID: id, Body: []byte(id), Delay: time.Hour, TTL: 24 * time.Hour})
 	}
 }
 
 func isReady(id string) func(*testing.T, *notify.Store) {
-	return func(t *testing.T, store *notify.Store) {
-		storetest.Publish(t, store, notify.Message{Topic: mail, ID: id, Body: []byte(id), TTL: time.Hour})
+	return func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, notify.Message{Topic: mail, ID: id, Body: []byte(id), TTL: time.Hour})
 	}
 }
 
 func isOverdue(id string) func(*testing.T, *notify.Store) {
-	return func(t *testing.T, store *notify.Store) {
-		storetest.Publish(t, store, notify.Message{Topic: mail, ID: id, Body: []byte(id), Delay: time.Millisecond})
+	return func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, notify.Message{Topic: mail, ID: id, Body: []byte(id), Delay: time.Millisecond})
 		storetest.Eventually(t, "it is overdue", func() bool {
-			now, err := store.Client().Time(t.Context()).Result()
+			now, err := db.Client().Time(t.Context()).Result()
 			if err != nil {
 				t.Fatal(err)
 			}
-			n, err := store.Client().ZCount(t.Context(), store.Keys().Schedules(), "-inf", fmt.Sprint(now.UnixMilli())).Result()
+			n, err := db.Client().ZCount(t.Context(), db.Keys().Schedules(), "-inf", fmt.Sprint(now.UnixMilli())).Result()
 			return err == nil && n == 1
 		})
 	}
 }
 
-func isBehind(t *testing.T, store *notify.Store) { isOverdue("before")(t, store) }
+func isBehind(t *testing.T, db *notify.Store) { isOverdue("before")(t, db) }
 
 func isDead(id string) func(*testing.T, *notify.Store) {
-	return func(t *testing.T, store *notify.Store) {
-		isReady(id)(t, store)
-		if _, err := subscribers.NewClaimer(store).Bury(t.Context(), claimIt(t, store), "a test"); err != nil {
+	return func(t *testing.T, db *notify.Store) {
+		isReady(id)(t, db)
+		if _, err := subscribers.NewClaimer(db).Bury(t.Context(), claimIt(t, db), "a test"); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 func isLeased(id string) func(*testing.T, *notify.Store) {
-	return func(t *testing.T, store *notify.Store) {
-		isReady(id)(t, store)
-		claimIt(t, store)
+	return func(t *testing.T, db *notify.Store) {
+		isReady(id)(t, db)
+		claimIt(t, db)
 	}
 }
 
-func claimIt(t *testing.T, store *notify.Store) subscribers.Delivery {
+func claimIt(t *testing.T, db *notify.Store) subscribers.Delivery {
 	t.Helper()
-	ds, err := subscribers.NewClaimer(store).Claim(t.Context(), mail, 1, subscribers.MinLease, 0)
+	ds, err := subscribers.NewClaimer(db).Claim(t.Context(), mail, 1, subscribers.MinLease, 0)
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %v, %v", ds, err)
 	}
@@ -240,19 +241,19 @@ func claimIt(t *testing.T, store *notify.Store) subscribers.Delivery {
 
 // inHand returns a call on the message that is leased.
 func inHand(f func(*subscribers.Claimer, subscribers.Delivery) error) func(*testing.T, *notify.Store) error {
-	return func(t *testing.T, store *notify.Store) error {
-		return f(subscribers.NewClaimer(store), held(t, store))
+	return func(t *testing.T, db *notify.Store) error {
+		return f(subscribers.NewClaimer(db), held(t, db))
 	}
 }
 
 // held returns the message that is leased.
-func held(t *testing.T, store *notify.Store) subscribers.Delivery {
+func held(t *testing.T, db *notify.Store) subscribers.Delivery {
 	t.Helper()
-	all, err := store.Client().ZRangeWithScores(t.Context(), store.Keys().Leased(), 0, 0).Result()
+	all, err := db.Client().ZRangeWithScores(t.Context(), db.Keys().Leased(), 0, 0).Result()
 	if err != nil || len(all) != 1 {
 		t.Fatalf("leased are %v, %v", all, err)
 	}
-	topic, id, err := notify.SplitMember(all[0].Member.(string))
+	topic, id, err := store.SplitMember(all[0].Member.(string))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,10 +261,10 @@ func held(t *testing.T, store *notify.Store) subscribers.Delivery {
 }
 
 // carries has a carrier carry until it meets a fault, or has nothing more to do.
-func carries(t *testing.T, store *notify.Store) error {
+func carries(t *testing.T, db *notify.Store) error {
 	ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer stop()
-	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
+	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +278,7 @@ var writing = regexp.MustCompile(`(?i) lua\] "(set|del|hset|hdel|hsetnx|hincrby|
 
 // writes makes the call undisturbed, and returns what its scripts write, but for the election.
 func (h halfway) writes(t *testing.T, server *redisserver.Server) []write {
-	store := h.store(t, server)
+	db := h.store(t, server)
 	conn, err := net.Dial("tcp", server.Addr())
 	if err != nil {
 		t.Fatal(err)
@@ -287,10 +288,10 @@ func (h halfway) writes(t *testing.T, server *redisserver.Server) []write {
 	fmt.Fprint(conn, "MONITOR\r\n")
 	for lines.Scan() && lines.Text() != "+OK" {
 	}
-	if err := h.call(t, store); err != nil {
+	if err := h.call(t, db); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Client().Echo(t.Context(), end).Err(); err != nil {
+	if err := db.Client().Echo(t.Context(), end).Err(); err != nil {
 		t.Fatal(err)
 	}
 	var all []write
@@ -299,7 +300,7 @@ func (h halfway) writes(t *testing.T, server *redisserver.Server) []write {
 		if found == nil {
 			continue
 		}
-		w := write{strings.ToLower(found[1]), strings.TrimPrefix(found[2], store.Keys().Base())}
+		w := write{strings.ToLower(found[1]), strings.TrimPrefix(found[2], db.Keys().Base())}
 		if !slices.Contains([]string{"carrier", "epoch"}, w.key) && !slices.Contains(all, w) {
 			all = append(all, w)
 		}
@@ -310,39 +311,39 @@ func (h halfway) writes(t *testing.T, server *redisserver.Server) []write {
 // store returns a store in which everything is ready for the call.
 func (h halfway) store(t *testing.T, server *redisserver.Server) *notify.Store {
 	t.Helper()
-	store := storetest.At(t, server.URL(), "test-"+notify.NewID())
-	storetest.Found(t, store)
+	db := storetest.At(t, server.URL(), "test-"+notify.NewID())
+	storetest.Found(t, db)
 	if h.ready != nil {
-		h.ready(t, store)
+		h.ready(t, db)
 	}
-	return store
+	return db
 }
 
 // stopAt makes the call, stopped at a write, and looks what becomes of the messages when all rights are back.
 func (h halfway) stopAt(t *testing.T, server *redisserver.Server, at write) {
-	store := h.store(t, server)
-	limited := lacking(t, server, store, at)
+	db := h.store(t, server)
+	limited := lacking(t, server, db, at)
 	err := h.call(t, limited)
-	for _, f := range findings(t, store, false) {
+	for _, f := range findings(t, db, false) {
 		if f.Fault == repair.NoPlace {
 			t.Errorf("it stopped (%v) and left %s", err, f)
 		}
 	}
 	if h.again != nil {
-		h.again(t, store)
+		h.again(t, db)
 	}
-	run := storetest.Run(t, mustCarrier(t, store).Run)
-	h.delivered(t, store)
+	run := storetest.Run(t, mustCarrier(t, db).Run)
+	h.delivered(t, db)
 	run()
-	findings(t, store, true)
-	for _, f := range findings(t, store, false) {
+	findings(t, db, true)
+	for _, f := range findings(t, db, false) {
 		t.Errorf("repair leaves %s", f)
 	}
 }
 
-func mustCarrier(t *testing.T, store *notify.Store) *carrier.Carrier {
+func mustCarrier(t *testing.T, db *notify.Store) *carrier.Carrier {
 	t.Helper()
-	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
+	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,17 +351,17 @@ func mustCarrier(t *testing.T, store *notify.Store) *carrier.Carrier {
 }
 
 // lacking returns the store for a user who may do all but one write, and had that right when he came.
-func lacking(t *testing.T, server *redisserver.Server, store *notify.Store, at write) *notify.Store {
+func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at write) *notify.Store {
 	t.Helper()
 	name := strings.ToLower(notify.NewID())
 	rule := []any{"ACL", "SETUSER", name, "reset", "on", ">secret", "~*", "&*", "+@all"}
-	if err := store.Client().Do(t.Context(), rule...).Err(); err != nil {
+	if err := db.Client().Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	limited := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://"+name+":secret@", 1), store.Keys().Prefix())
+	limited := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://"+name+":secret@", 1), db.Keys().Prefix())
 	storetest.Found(t, limited)
 	rule = []any{"ACL", "SETUSER", name, "-" + at.command}
-	keys := store.Keys()
+	keys := db.Keys()
 	for _, key := range []string{
 		keys.Schedules(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
 		keys.Broadcasts(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Schedule(mail),
@@ -369,24 +370,24 @@ func lacking(t *testing.T, server *redisserver.Server, store *notify.Store, at w
 			rule = append(rule, "(+"+at.command+" ~"+key+")")
 		}
 	}
-	if err := store.Client().Do(t.Context(), rule...).Err(); err != nil {
+	if err := db.Client().Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}
 	return limited
 }
 
-func findings(t *testing.T, store *notify.Store, apply bool) (all []repair.Finding) {
+func findings(t *testing.T, db *notify.Store, apply bool) (all []repair.Finding) {
 	t.Helper()
-	if _, err := repair.Run(t.Context(), store, repair.Options{Apply: apply}, func(f repair.Finding) { all = append(all, f) }); err != nil {
+	if _, err := repair.Run(t.Context(), db, repair.Options{Apply: apply}, func(f repair.Finding) { all = append(all, f) }); err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
 // delivered handles messages until all that stay were.
-func (h halfway) delivered(t *testing.T, store *notify.Store) {
+func (h halfway) delivered(t *testing.T, db *notify.Store) {
 	t.Helper()
-	c, pub := subscribers.NewClaimer(store), notify.NewPublisher(store, notify.PublisherOptions{})
+	c, pub := subscribers.NewClaimer(db), notify.NewPublisher(db, notify.PublisherOptions{})
 	got := make(map[string]bool)
 	storetest.Eventually(t, fmt.Sprintf("%v are delivered", h.stays), func() bool {
 		ds, err := c.Claim(t.Context(), mail, 10, time.Minute, 0)
@@ -407,7 +408,7 @@ func (h halfway) delivered(t *testing.T, store *notify.Store) {
 			return !got[id] && !settled
 		})
 	})
-	page, err := subscribers.NewDeadLetters(store).List(t.Context(), mail, 10, "")
+	page, err := subscribers.NewDeadLetters(db).List(t.Context(), mail, 10, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package repair
 import (
 	"context"
 
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -37,7 +36,7 @@ func (r *run) note(f *found, key store.Key) {
 	topic, perTopic := key.Topic()
 	name, perListener := key.Listener()
 	switch {
-	case !key.IsOurs() || perTopic && notify.CheckTopic(topic) != nil:
+	case !key.IsOurs() || perTopic && store.CheckTopic(topic) != nil:
 		r.tell(Finding{Fault: ForeignKey, Key: key.Short, Whole: key.Name})
 	case !key.IsRight():
 		r.tell(Finding{Fault: WrongType, Key: key.Short, Whole: key.Name})

@@ -43,7 +43,7 @@ type run struct {
 // Run looks at all keys of a store, calls on with each finding as it is made, and
 // repairs it if that is wanted. It is safe while the system works. The error is
 // that of the connection, or that ctx ended: the summary is of what was done
-// until then. A user of Redis needs the rights of notify.RepairRights: where one
+// until then. A user of Redis needs the rights of store.RepairRights: where one
 // that scripts need is missing, nothing is done.
 func Run(ctx context.Context, s *notify.Store, o Options, on func(Finding)) (Summary, error) {
 	r := &run{o: o, on: on, page: firstPage}

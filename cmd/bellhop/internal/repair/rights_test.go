@@ -8,22 +8,23 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/pagestest"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // limitedTo returns the store for a user who has just some rights.
-func limitedTo(t *testing.T, store *notify.Store, rights string) *notify.Store {
+func limitedTo(t *testing.T, db *notify.Store, rights string) *notify.Store {
 	t.Helper()
 	name := strings.ToLower(notify.NewID())
 	rule := []any{"ACL", "SETUSER", name, "on", ">secret"}
 	for _, word := range strings.Fields(rights) {
 		rule = append(rule, word)
 	}
-	if err := store.Client().Do(t.Context(), rule...).Err(); err != nil {
+	if err := db.Client().Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}
 	url := strings.Replace(storetest.URL(), "redis://", "redis://"+name+":secret@", 1)
-	return storetest.At(t, url, store.Keys().Prefix())
+	return storetest.At(t, url, db.Keys().Prefix())
 }
 
 // A user with the rights that the page names finds and repairs every damage; one without cannot, and hears why.
@@ -32,16 +33,16 @@ func TestLeastRights(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			prefix := "test-" + notify.NewID()
-			store := storetest.At(t, storetest.URL(), prefix)
-			fill(t, store)
-			test.damage(t, store)
+			db := storetest.At(t, storetest.URL(), prefix)
+			fill(t, db)
+			test.damage(t, db)
 			slices.Sort(test.found)
-			limited := limitedTo(t, store, notify.RepairRights(prefix))
+			limited := limitedTo(t, db, store.RepairRights(prefix))
 			if got, _ := run(t, limited, false); !slices.Equal(got, test.found) {
 				t.Errorf("found %v, want %v", got, test.found)
 			}
 			run(t, limited, true)
-			if got, _ := run(t, store, false); len(got) > 0 {
+			if got, _ := run(t, db, false); len(got) > 0 {
 				t.Errorf("left is %v", got)
 			}
 		})
@@ -50,10 +51,10 @@ func TestLeastRights(t *testing.T) {
 
 func TestRightsAreMissing(t *testing.T) {
 	prefix := "test-" + notify.NewID()
-	store := storetest.At(t, storetest.URL(), prefix)
-	fill(t, store)
-	for _, right := range strings.Fields(strings.TrimPrefix(notify.RepairRights(prefix), notify.Rights(prefix))) {
-		limited := limitedTo(t, store, strings.ReplaceAll(notify.RepairRights(prefix)+" ", right+" ", " "))
+	db := storetest.At(t, storetest.URL(), prefix)
+	fill(t, db)
+	for _, right := range strings.Fields(strings.TrimPrefix(store.RepairRights(prefix), store.Rights(prefix))) {
+		limited := limitedTo(t, db, strings.ReplaceAll(store.RepairRights(prefix)+" ", right+" ", " "))
 		_, err := repair.Run(t.Context(), limited, repair.Options{}, func(repair.Finding) {})
 		if right != "+xrevrange" && err == nil { // which is needed where a log is not listed
 			t.Errorf("without %s there is no error", right)
@@ -64,8 +65,8 @@ func TestRightsAreMissing(t *testing.T) {
 // The page names both rules as they are.
 func TestPageNamesTheRights(t *testing.T) {
 	page := pagestest.Lines(t, "../../../../daemon/README.md", "Rights in Redis")
-	rights := notify.Rights(notify.DefaultPrefix)
-	more := strings.TrimPrefix(notify.RepairRights(notify.DefaultPrefix), rights)
+	rights := store.Rights(notify.DefaultPrefix)
+	more := strings.TrimPrefix(store.RepairRights(notify.DefaultPrefix), rights)
 	for _, rule := range []string{"ACL SETUSER bellhop on >PASSWORD " + rights, "ACL SETUSER bellhop" + more} {
 		if !slices.Contains(page, rule) {
 			t.Errorf("the page does not say %s", rule)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -33,34 +34,34 @@ func TestSettings(t *testing.T) {
 		"of a pattern":              {"order.>", " attempts=5", "removed"},
 		"of nothing":                {"", " attempts=5", "removed"},
 	} {
-		store := storetest.Open(t)
-		fill(t, store)
-		do(t, store, "HSET", "topics", test.topic+":settings", test.stands)
+		db := storetest.Open(t)
+		fill(t, db)
+		do(t, db, "HSET", "topics", test.topic+":settings", test.stands)
 		var want, told []repair.Finding
 		if test.remedy != "" {
-			want = []repair.Finding{{Fault: repair.WrongSettings, Name: test.topic, Key: "topics", Remedy: test.remedy, Whole: store.Keys().Topics()}}
+			want = []repair.Finding{{Fault: repair.WrongSettings, Name: test.topic, Key: "topics", Remedy: test.remedy, Whole: db.Keys().Topics()}}
 		}
 		on := func(f repair.Finding) {
 			if f.Fault == repair.WrongSettings {
 				told = append(told, f)
 			}
 		}
-		before := contents(t, store)
-		if _, err := repair.Run(t.Context(), store, repair.Options{}, on); err != nil {
+		before := contents(t, db)
+		if _, err := repair.Run(t.Context(), db, repair.Options{}, on); err != nil {
 			t.Fatal(err)
 		}
 		if diff := gocmp.Diff(want, told); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
-		if diff := gocmp.Diff(before, contents(t, store)); diff != "" {
+		if diff := gocmp.Diff(before, contents(t, db)); diff != "" {
 			t.Errorf("%s: a look changed something", what)
 		}
-		run(t, store, true)
-		if found, _ := run(t, store, false); len(found) > 0 {
+		run(t, db, true)
+		if found, _ := run(t, db, false); len(found) > 0 {
 			t.Errorf("%s: there is still %v", what, found)
 		}
-		if notify.CheckTopic(test.topic) == nil || test.topic == notify.AllTopics {
-			if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Settings(t.Context(), test.topic); err != nil {
+		if store.CheckTopic(test.topic) == nil || test.topic == notify.AllTopics {
+			if _, err := notify.NewPublisher(db, notify.PublisherOptions{}).Settings(t.Context(), test.topic); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -69,11 +70,11 @@ func TestSettings(t *testing.T) {
 
 // What is repaired holds: a topic is paused by what is left of its settings, and known by it.
 func TestSettingsHoldThen(t *testing.T) {
-	store := storetest.Open(t)
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
-	fill(t, store)
-	do(t, store, "HSET", "topics", "mail:settings", " lease=x paused=1")
-	run(t, store, true)
+	db := storetest.Open(t)
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	fill(t, db)
+	do(t, db, "HSET", "topics", "mail:settings", " lease=x paused=1")
+	run(t, db, true)
 	got, err := pub.Settings(t.Context(), "mail")
 	if err != nil || !got.Paused || len(got.Own) != 1 {
 		t.Errorf("got %+v, %v", got, err)

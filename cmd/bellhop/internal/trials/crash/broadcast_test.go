@@ -16,12 +16,13 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // announce publishes n broadcasts to some topics that are due over a while, beginning in a while.
-func announce(t *testing.T, store *notify.Store, n int, begin, over time.Duration) {
+func announce(t *testing.T, db *notify.Store, n int, begin, over time.Duration) {
 	t.Helper()
 	messages := make([]notify.Message, n)
 	for i := range messages {
@@ -30,7 +31,7 @@ func announce(t *testing.T, store *notify.Store, n int, begin, over time.Duratio
 			Delay: begin + over*time.Duration(i)/time.Duration(n),
 		}
 	}
-	storetest.Publish(t, store, messages...)
+	storetest.Publish(t, db, messages...)
 }
 
 // A logged broadcast is what a log in Redis holds of it.
@@ -41,9 +42,9 @@ type logged struct {
 }
 
 // sent waits until nothing waits to be sent, and returns all that was, in order.
-func sent(t *testing.T, store *notify.Store) (all []logged) {
+func sent(t *testing.T, db *notify.Store) (all []logged) {
 	t.Helper()
-	client, keys := store.Client(), store.Keys()
+	client, keys := db.Client(), db.Keys()
 	storetest.Eventually(t, "all broadcasts are sent", func() bool {
 		n, err := client.ZCard(context.Background(), keys.Broadcasts()).Result()
 		return err == nil && n == 0
@@ -74,9 +75,9 @@ func sent(t *testing.T, store *notify.Store) (all []logged) {
 }
 
 // wantSent checks that n broadcasts were sent, each once, none early, in the order of their due times.
-func wantSent(t *testing.T, store *notify.Store, n int) []logged {
+func wantSent(t *testing.T, db *notify.Store, n int) []logged {
 	t.Helper()
-	all := sent(t, store)
+	all := sent(t, db)
 	ids := make(map[string]bool)
 	for i, b := range all {
 		switch {
@@ -111,12 +112,12 @@ func (l *listener) size() int {
 }
 
 // listen listens to everything until the test ends.
-func listen(t *testing.T, store *notify.Store) *listener {
+func listen(t *testing.T, db *notify.Store) *listener {
 	t.Helper()
 	l := &listener{}
 	started := make(chan struct{})
 	storetest.Run(t, func(ctx context.Context) error {
-		return subscribers.NewListener(store, subscribers.ListenerOptions{}).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
+		return subscribers.NewListener(db, subscribers.ListenerOptions{}).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.heard = append(l.heard, *b)
@@ -153,16 +154,16 @@ func (l *listener) check(t *testing.T, all []logged) {
 // Carriers are killed, paused and stopped in the middle of 10,000 broadcasts:
 // each is sent once, in due order, and heard once by who listens all the time.
 func TestCarriersChangeAmongBroadcasts(t *testing.T) {
-	store := storetest.Open(t)
+	db := storetest.Open(t)
 	all := make(map[string]*process)
 	for i, name := range []string{"one", "two", "three"} {
-		all[name] = start(t, store, "carrier", func(string) {}, "CRASH_NAME="+name, "CRASH_LEASE=1s")
-		elected(t, store, "")
-		standingBy(t, store, int64(i))
+		all[name] = start(t, db, "carrier", func(string) {}, "CRASH_NAME="+name, "CRASH_LEASE=1s")
+		elected(t, db, "")
+		standingBy(t, db, int64(i))
 	}
-	l := listen(t, store)
+	l := listen(t, db)
 	const n = 10_000
-	announce(t, store, n, 200*time.Millisecond, 4*time.Second)
+	announce(t, db, n, 200*time.Millisecond, 4*time.Second)
 	underWay := func(part int) {
 		t.Helper()
 		storetest.Eventually(t, "broadcasts are under way", func() bool { return l.size() > n*part/10 })
@@ -171,27 +172,27 @@ func TestCarriersChangeAmongBroadcasts(t *testing.T) {
 	if err := all["one"].Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	second := elected(t, store, "one").Name // when its lease has ended
+	second := elected(t, db, "one").Name // when its lease has ended
 	if err := all["one"].Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	underWay(5)
 	all[second].end(syscall.SIGTERM)
-	third := elected(t, store, second).Name
+	third := elected(t, db, second).Name
 	underWay(7)
 	all[third].end(syscall.SIGKILL)
-	last := elected(t, store, third).Name
+	last := elected(t, db, third).Name
 	t.Logf("carried by one, %s, %s, %s", second, third, last)
-	l.check(t, wantSent(t, store, n))
+	l.check(t, wantSent(t, db, n))
 }
 
 // A listener's connections are cut without a word while broadcasts go out: it
 // misses three beats, connects anew, and catches up in order, each once.
 func TestListenerIsSilentlyCut(t *testing.T) {
-	store := storetest.Open(t)
-	run(t, store)
+	db := storetest.Open(t)
+	run(t, db)
 	p := newProxy(t, strings.TrimPrefix(storetest.URL(), "redis://"))
-	far := storetest.At(t, "redis://"+p.addr, store.Keys().Prefix())
+	far := storetest.At(t, "redis://"+p.addr, db.Keys().Prefix())
 	l := listen(t, far)
 	named := newLedger()
 	started := make(chan struct{})
@@ -203,16 +204,16 @@ func TestListenerIsSilentlyCut(t *testing.T) {
 	})
 	storetest.Receive(t, "it listens", started)
 	const n = 3000
-	announce(t, store, n, 100*time.Millisecond, 2*time.Second)
+	announce(t, db, n, 100*time.Millisecond, 2*time.Second)
 	storetest.Eventually(t, "some are heard", func() bool { return l.size() > n/10 })
 	p.swallow()
 	cut := time.Now()
 	before := l.size()
-	all := wantSent(t, store, n)
+	all := wantSent(t, db, n)
 	l.check(t, all)
 	took := time.Since(cut)
 	t.Logf("%d were heard before the cut, all %v after it", before, took)
-	if bound := notify.Silence + slack; took > bound {
+	if bound := store.Silence + slack; took > bound {
 		t.Errorf("all are heard %v after the cut, the bound is %v", took, bound)
 	}
 	storetest.Eventually(t, "the named one has all", func() bool { return named.size() == n })
@@ -221,20 +222,20 @@ func TestListenerIsSilentlyCut(t *testing.T) {
 
 // kill -9 of a process of a named listener: what it held is handled by another after the lease, and only that.
 func TestKillNamedListener(t *testing.T) {
-	store := storetest.Open(t)
-	carriers(t, store)
+	db := storetest.Open(t)
+	carriers(t, db)
 	l := newLedger()
 	env := []string{"CRASH_NAME=n", "CRASH_PAUSE=2ms", "CRASH_LEASE=1s"}
-	victim := start(t, store, "listener", l.line, env...)
-	registered(t, store)
+	victim := start(t, db, "listener", l.line, env...)
+	registered(t, db)
 	const n = 8000
-	announce(t, store, n, 300*time.Millisecond, time.Second)
+	announce(t, db, n, 300*time.Millisecond, time.Second)
 	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
-	start(t, store, "listener", l.line, env...)
+	start(t, db, "listener", l.line, env...)
 	victim.end(syscall.SIGKILL)
-	wantSent(t, store, n)
+	wantSent(t, db, n)
 	storetest.Eventually(t, "all are handled", func() bool { return l.size() == n })
-	settledName(t, store)
+	settledName(t, db)
 	l.check(t, n)
 	again := l.again()
 	t.Logf("%d were held by the one that was killed", again)
@@ -245,48 +246,48 @@ func TestKillNamedListener(t *testing.T) {
 
 // SIGTERM of it: nothing comes again, and what it gives back is handled long before its lease ends.
 func TestTermNamedListener(t *testing.T) {
-	store := storetest.Open(t)
-	carriers(t, store)
+	db := storetest.Open(t)
+	carriers(t, db)
 	l := newLedger()
 	env := []string{"CRASH_NAME=n", "CRASH_PAUSE=2ms", "CRASH_LEASE=10m"}
-	victim := start(t, store, "listener", l.line, env...)
-	registered(t, store)
+	victim := start(t, db, "listener", l.line, env...)
+	registered(t, db)
 	const n = 8000
-	announce(t, store, n, 300*time.Millisecond, time.Second)
+	announce(t, db, n, 300*time.Millisecond, time.Second)
 	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
-	start(t, store, "listener", l.line, env...)
+	start(t, db, "listener", l.line, env...)
 	victim.end(syscall.SIGTERM)
 	if code := victim.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d: %s", code, victim.log())
 	}
-	wantSent(t, store, n)
+	wantSent(t, db, n)
 	storetest.Eventually(t, "all are handled", func() bool { return l.size() == n })
-	settledName(t, store)
+	settledName(t, db)
 	l.check(t, n)
 	l.once(t)
 }
 
 // SIGSTOP of it past its lease: another handles what it held; when it goes on, it takes nothing from others.
 func TestPauseNamedListener(t *testing.T) {
-	store := storetest.Open(t)
-	carriers(t, store)
+	db := storetest.Open(t)
+	carriers(t, db)
 	l := newLedger()
 	env := []string{"CRASH_NAME=n", "CRASH_PAUSE=2ms", "CRASH_LEASE=1s"}
-	victim := start(t, store, "listener", l.line, env...)
-	registered(t, store)
+	victim := start(t, db, "listener", l.line, env...)
+	registered(t, db)
 	const n = 4000
-	announce(t, store, n, 300*time.Millisecond, 500*time.Millisecond)
+	announce(t, db, n, 300*time.Millisecond, 500*time.Millisecond)
 	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
 	if err := victim.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	start(t, store, "listener", l.line, env...)
+	start(t, db, "listener", l.line, env...)
 	storetest.Eventually(t, "all are handled", func() bool { return l.size() == n })
-	settledName(t, store)
+	settledName(t, db)
 	if err := victim.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	announce2 := notify.NewPublisher(store, notify.PublisherOptions{})
+	announce2 := notify.NewPublisher(db, notify.PublisherOptions{})
 	for i := range 200 { // which both of them share
 		if _, err := announce2.Broadcast(t.Context(), notify.Message{Topic: topic, ID: fmt.Sprintf("c%06d", i), Body: []byte("x")}); err != nil {
 			t.Fatal(err)
@@ -294,7 +295,7 @@ func TestPauseNamedListener(t *testing.T) {
 	}
 	storetest.Eventually(t, "those are handled", func() bool { return l.size() == n+200 })
 	victim.end(syscall.SIGTERM)
-	settledName(t, store)
+	settledName(t, db)
 	l.check(t, n+200)
 	if again := l.again(); again > subscribers.MaxClaim+16 {
 		t.Errorf("%d came again, want no more than it had in hand", again)
@@ -302,19 +303,19 @@ func TestPauseNamedListener(t *testing.T) {
 }
 
 // registered waits until the name is, so that it is told of all that is sent from now on.
-func registered(t *testing.T, store *notify.Store) {
+func registered(t *testing.T, db *notify.Store) {
 	t.Helper()
 	storetest.Eventually(t, "the name is registered", func() bool {
-		ok, err := store.Client().HExists(t.Context(), store.Keys().Listeners(), "n").Result()
+		ok, err := db.Client().HExists(t.Context(), db.Keys().Listeners(), "n").Result()
 		return err == nil && ok
 	})
 }
 
 // settledName waits until the name has nothing in hand, and nothing is left of what it had.
-func settledName(t *testing.T, store *notify.Store) {
+func settledName(t *testing.T, db *notify.Store) {
 	t.Helper()
 	storetest.Eventually(t, "nothing is in hand", func() bool {
-		n, err := store.Client().Exists(context.Background(), store.Keys().Held("n"), store.Keys().Tries("n"), store.Keys().Handed()).Result()
+		n, err := db.Client().Exists(context.Background(), db.Keys().Held("n"), db.Keys().Tries("n"), db.Keys().Handed()).Result()
 		return err == nil && n == 0
 	})
 }
@@ -335,13 +336,13 @@ func (l *ledger) again() (n int) {
 // sent is lost for who listens, nor heard twice; a name goes on where it stood.
 func TestKillRedisAmongBroadcasts(t *testing.T) {
 	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
-	store := storetest.At(t, server.URL(), "")
-	all := carriers(t, store)
-	plain, named := listen(t, store), newLedger()
-	start(t, store, "listener", named.line, "CRASH_NAME=n", "CRASH_PAUSE=0s", "CRASH_LEASE=1s")
-	registered(t, store)
+	db := storetest.At(t, server.URL(), "")
+	all := carriers(t, db)
+	plain, named := listen(t, db), newLedger()
+	start(t, db, "listener", named.line, "CRASH_NAME=n", "CRASH_PAUSE=0s", "CRASH_LEASE=1s")
+	registered(t, db)
 	const n = 4000
-	announce(t, store, n, 500*time.Millisecond, 2*time.Second)
+	announce(t, db, n, 500*time.Millisecond, 2*time.Second)
 	storetest.Eventually(t, "the burst is under way", func() bool { return plain.size() > n/10 && named.size() > n/10 })
 	server.Kill()
 	storetest.Eventually(t, "a carrier notices", func() bool { return strings.Contains(all["one"].log(), "cannot carry") })
@@ -350,9 +351,9 @@ func TestKillRedisAmongBroadcasts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	plain.check(t, wantSent(t, store, n))
+	plain.check(t, wantSent(t, db, n))
 	storetest.Eventually(t, "the name has all", func() bool { return named.size() == n })
-	settledName(t, store)
+	settledName(t, db)
 	named.check(t, n)
 }
 
@@ -361,20 +362,20 @@ func TestKillRedisAmongBroadcasts(t *testing.T) {
 // heard once by listeners that go on by position, and handled under a name.
 func TestChurnOfBroadcasts(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	db := storetest.At(t, server.URL(), "")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var crew sync.WaitGroup
 	for range 3 {
 		churn(ctx, t, &crew, func(ctx context.Context) error {
-			c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
+			c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease})
 			if err != nil {
 				return err
 			}
 			return c.Run(ctx)
 		})
 	}
-	shared := subscribers.NewListener(store, subscribers.ListenerOptions{Grace: time.Millisecond})
+	shared := subscribers.NewListener(db, subscribers.ListenerOptions{Grace: time.Millisecond})
 	durable := make([]*listener, 4) // each goes on behind the last that it heard
 	for i := range durable {
 		l := &listener{}
@@ -383,7 +384,7 @@ func TestChurnOfBroadcasts(t *testing.T) {
 		churn(ctx, t, &crew, func(ctx context.Context) error {
 			from := shared
 			if i == 0 {
-				from = subscribers.NewListener(store, subscribers.ListenerOptions{})
+				from = subscribers.NewListener(db, subscribers.ListenerOptions{})
 			}
 			return from.Listen(ctx, []string{">", "t.*"}[i%2], func(_ context.Context, b *subscribers.Broadcast) error {
 				l.mu.Lock()
@@ -421,7 +422,7 @@ func TestChurnOfBroadcasts(t *testing.T) {
 	publishing, enough := context.WithTimeout(ctx, churnFor/2)
 	defer enough()
 	var publishers sync.WaitGroup
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	published, cancelled := map[string]bool{}, map[string]bool{}
 	for p := range 3 {
 		publishers.Go(func() {
@@ -447,9 +448,9 @@ func TestChurnOfBroadcasts(t *testing.T) {
 			}
 		})
 	}
-	publishers.Go(func() { disturb(publishing, store) })
+	publishers.Go(func() { disturb(publishing, db) })
 	publishers.Wait()
-	all := sent(t, store)
+	all := sent(t, db)
 	ids := map[string]bool{}
 	for _, b := range all {
 		if ids[b.id] || cancelled[b.id] {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -20,35 +21,35 @@ import (
 const slack = 2 * time.Second
 
 // as returns the store as a user of its own sees it.
-func as(t *testing.T, url, user string, store *notify.Store) *notify.Store {
+func as(t *testing.T, url, user string, db *notify.Store) *notify.Store {
 	t.Helper()
-	return storetest.At(t, strings.Replace(url, "redis://", "redis://"+user+":secret@", 1), store.Keys().Prefix())
+	return storetest.At(t, strings.Replace(url, "redis://", "redis://"+user+":secret@", 1), db.Keys().Prefix())
 }
 
 // setUser changes what a user may do.
-func setUser(t *testing.T, store *notify.Store, rules ...any) {
+func setUser(t *testing.T, db *notify.Store, rules ...any) {
 	t.Helper()
-	if err := store.Client().Do(t.Context(), append([]any{"ACL", "SETUSER"}, rules...)...).Err(); err != nil {
+	if err := db.Client().Do(t.Context(), append([]any{"ACL", "SETUSER"}, rules...)...).Err(); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // run runs a carrier on a store and waits until it is elected.
-func run(t *testing.T, store *notify.Store) {
+func run(t *testing.T, db *notify.Store) {
 	t.Helper()
-	c, err := carrier.New(store, carrier.Options{})
+	c, err := carrier.New(db, carrier.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	elected(t, store, "")
+	elected(t, db, "")
 }
 
 // waiting waits until a subscriber waits for the topic.
-func waiting(t *testing.T, store *notify.Store) {
+func waiting(t *testing.T, db *notify.Store) {
 	t.Helper()
 	storetest.Eventually(t, "a subscriber waits", func() bool {
-		n, err := store.Client().ZCard(context.Background(), store.Keys().Waiting(topic)).Result()
+		n, err := db.Client().ZCard(context.Background(), db.Keys().Waiting(topic)).Result()
 		return err == nil && n == 1
 	})
 }
@@ -62,10 +63,10 @@ func handled(t *testing.T, late <-chan time.Duration) time.Duration {
 }
 
 // lateWorker runs a worker that tells how late messages are.
-func lateWorker(t *testing.T, store *notify.Store) <-chan time.Duration {
+func lateWorker(t *testing.T, db *notify.Store) <-chan time.Duration {
 	t.Helper()
 	late := make(chan time.Duration, 10)
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.New(db, subscribers.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,19 +84,19 @@ func lateWorker(t *testing.T, store *notify.Store) <-chan time.Duration {
 // finds the message.
 func TestLostNudge(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	run(t, store)
-	late := lateWorker(t, store)
-	waiting(t, store)
-	setUser(t, store, "mute", "on", ">secret", "~*", "&*", "+@all")
-	mute := as(t, server.URL(), "mute", store)
+	db := storetest.At(t, server.URL(), "")
+	run(t, db)
+	late := lateWorker(t, db)
+	waiting(t, db)
+	setUser(t, db, "mute", "on", ">secret", "~*", "&*", "+@all")
+	mute := as(t, server.URL(), "mute", db)
 	if err := mute.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	setUser(t, store, "mute", "resetchannels") // behind the rehearsal
+	setUser(t, db, "mute", "resetchannels") // behind the rehearsal
 	storetest.Publish(t, mute, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
-	if got := handled(t, late); got > notify.Heartbeat+slack {
-		t.Errorf("late by %v, the bound is a heartbeat, %v", got, notify.Heartbeat)
+	if got := handled(t, late); got > store.Heartbeat+slack {
+		t.Errorf("late by %v, the bound is a heartbeat, %v", got, store.Heartbeat)
 	}
 }
 
@@ -103,43 +104,43 @@ func TestLostNudge(t *testing.T) {
 // next beat rings again.
 func TestLostRing(t *testing.T) {
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	setUser(t, store, "carrier", "on", ">secret", "~*", "&*", "+@all")
-	run(t, as(t, server.URL(), "carrier", store))
-	late := lateWorker(t, store)
-	waiting(t, store)
-	channels := store.Keys()
-	setUser(t, store, "carrier", "resetchannels", "&"+channels.Head(), "&"+channels.Beat(), "&"+channels.Vacant())
+	db := storetest.At(t, server.URL(), "")
+	setUser(t, db, "carrier", "on", ">secret", "~*", "&*", "+@all")
+	run(t, as(t, server.URL(), "carrier", db))
+	late := lateWorker(t, db)
+	waiting(t, db)
+	channels := db.Keys()
+	setUser(t, db, "carrier", "resetchannels", "&"+channels.Head(), "&"+channels.Beat(), "&"+channels.Vacant())
 	// Changing a user's channels ends its subscriptions: the carrier listens again.
 	storetest.Eventually(t, "the carrier listens again", func() bool {
-		n, err := store.Client().PubSubNumSub(t.Context(), channels.Head()).Result()
+		n, err := db.Client().PubSubNumSub(t.Context(), channels.Head()).Result()
 		return err == nil && n[channels.Head()] == 1
 	})
-	storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
+	storetest.Publish(t, db, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
 	storetest.Eventually(t, "it is ready, and nobody was rung", func() bool {
-		n, err := store.Client().ZCard(t.Context(), store.Keys().Ready(topic)).Result()
+		n, err := db.Client().ZCard(t.Context(), db.Keys().Ready(topic)).Result()
 		return err == nil && n == 1
 	})
 	allowed := time.Now()
-	setUser(t, store, "carrier", "&*")
+	setUser(t, db, "carrier", "&*")
 	handled(t, late)
-	if took := time.Since(allowed); took > notify.Heartbeat+slack {
-		t.Errorf("rung after %v, the bound is a heartbeat, %v", took, notify.Heartbeat)
+	if took := time.Since(allowed); took > store.Heartbeat+slack {
+		t.Errorf("rung after %v, the bound is a heartbeat, %v", took, store.Heartbeat)
 	}
 }
 
 // A subscriber's connections are cut without a word: what it was rung for is
 // lost. It misses three beats, connects anew and claims.
 func TestSilentCut(t *testing.T) {
-	store := storetest.Open(t)
-	run(t, store)
+	db := storetest.Open(t)
+	run(t, db)
 	p := newProxy(t, strings.TrimPrefix(storetest.URL(), "redis://"))
-	late := lateWorker(t, storetest.At(t, "redis://"+p.addr, store.Keys().Prefix()))
-	waiting(t, store)
+	late := lateWorker(t, storetest.At(t, "redis://"+p.addr, db.Keys().Prefix()))
+	waiting(t, db)
 	p.swallow()
-	storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
-	if got := handled(t, late); got > notify.Silence+slack {
-		t.Errorf("late by %v, the bound is three beats, %v", got, notify.Silence)
+	storetest.Publish(t, db, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
+	if got := handled(t, late); got > store.Silence+slack {
+		t.Errorf("late by %v, the bound is three beats, %v", got, store.Silence)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/doctor"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -29,7 +30,7 @@ func startCluster(t *testing.T) *cluster {
 }
 
 // shard returns the master of the shard, and its replica.
-func (c *cluster) shard(t *testing.T, keys notify.Keys) (master, replica *redisserver.Server) {
+func (c *cluster) shard(t *testing.T, keys store.Keys) (master, replica *redisserver.Server) {
 	t.Helper()
 	slot, err := connect(t, c.Masters[0]).ClusterKeySlot(t.Context(), keys.Schedules()).Result()
 	if err != nil {

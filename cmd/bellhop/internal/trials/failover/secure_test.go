@@ -22,6 +22,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -62,7 +63,7 @@ func certify(t *testing.T) *redisserver.TLS {
 
 // user returns the arguments of a server with a user of the least rights.
 func user() []string {
-	return append([]string{"--user", "bellhop", "on", ">secret"}, strings.Fields(notify.Rights(notify.DefaultPrefix))...)
+	return append([]string{"--user", "bellhop", "on", ">secret"}, strings.Fields(store.Rights(notify.DefaultPrefix))...)
 }
 
 // Everything works over TLS with a certificate of its own, as the user with the
@@ -109,9 +110,9 @@ func TestTLSAndLeastRights(t *testing.T) {
 }
 
 // denied fails the test for each call that Redis denied.
-func denied(t *testing.T, store *notify.Store) {
+func denied(t *testing.T, db *notify.Store) {
 	t.Helper()
-	all, err := store.Client().ACLLog(t.Context(), 100).Result()
+	all, err := db.Client().ACLLog(t.Context(), 100).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestClusterLeastRights(t *testing.T) {
 	c := startCluster(t)
 	for _, s := range append(c.Masters, c.Replicas...) {
 		rule := []any{"ACL", "SETUSER", "bellhop", "on", ">secret"}
-		for _, word := range strings.Fields(notify.Rights(notify.DefaultPrefix)) {
+		for _, word := range strings.Fields(store.Rights(notify.DefaultPrefix)) {
 			rule = append(rule, word)
 		}
 		if err := connect(t, s).Do(t.Context(), rule...).Err(); err != nil {
@@ -175,7 +176,7 @@ func TestSentinelsWantAPassword(t *testing.T) {
 	} {
 		wrong := guest
 		change(&wrong)
-		if err := open(t, wrong).Check(t.Context()); !notify.SentinelsRefuse(err) || notify.Refused(err) || !strings.Contains(daemon.Remedy(err), "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE") {
+		if err := open(t, wrong).Check(t.Context()); !store.SentinelsRefuse(err) || store.Refused(err) || !strings.Contains(daemon.Remedy(err), "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -183,7 +184,7 @@ func TestSentinelsWantAPassword(t *testing.T) {
 		t.Error(err)
 	}
 	hearing := open(t, guest)
-	stop := storetest.Run(t, func(ctx context.Context) error { hearing.Hear(ctx, func(notify.Event) {}); return nil })
+	stop := storetest.Run(t, func(ctx context.Context) error { hearing.Hear(ctx, func(store.Event) {}); return nil })
 	for _, client := range clients {
 		storetest.Eventually(t, "it listens to each sentinel", func() bool {
 			all, err := client.ClientList(t.Context()).Result()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // The topics of a round, by who handles them.
@@ -44,7 +45,7 @@ func refused(err error) bool {
 			return true
 		}
 	}
-	return notify.Untouched(err) || redis.HasErrorPrefix(err, "OOM")
+	return store.NotExecuted(err) || redis.HasErrorPrefix(err, "OOM")
 }
 
 // text is that of an error, empty for none.

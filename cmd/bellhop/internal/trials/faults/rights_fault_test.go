@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // The crew uses Redis as a user with the least rights; the harness has all of them.
@@ -17,7 +18,7 @@ func userArguments() []string {
 	return append([]string{"--user", user, "on", ">" + password}, rights()...)
 }
 
-func rights() []string { return strings.Fields(notify.Rights(notify.DefaultPrefix)) }
+func rights() []string { return strings.Fields(store.Rights(notify.DefaultPrefix)) }
 
 // rightsFaults take rights of the user away, which are given back.
 var rightsFaults = []fault{

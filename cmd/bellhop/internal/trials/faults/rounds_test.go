@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -95,8 +95,8 @@ func bounds() history.Bounds {
 	return history.Bounds{
 		Attempts: subscribers.DefaultMaxAttempts,
 		Ordered:  []string{orderedTopic},
-		Late:     notify.Heartbeat + slack,
-		Recovery: notify.Silence + slack,
+		Late:     store.Heartbeat + slack,
+		Recovery: store.Silence + slack,
 		After:    map[string]time.Duration{"master killed redis": failedOver + slack, "failover redis": failedOver + slack},
 		Takeover: map[string]time.Duration{
 			"kill -9 carrier": carrierLease + slack,

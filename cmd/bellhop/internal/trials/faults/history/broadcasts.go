@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A sending is a broadcast that was sent, as a log or a listener tells.
@@ -64,7 +64,7 @@ func (c *checker) sent() []sending {
 		at := c.clock.machine(e.Position, never-1)
 		forgot := c.undone(at-doubt, at+doubt) || len(c.clock) > 1 && c.undone(-never, never)
 		halfway := slices.ContainsFunc(c.windows, func(w window) bool { return w.halfway() && w.touches(at-doubt, at+doubt) })
-		sent = append(sent, sending{e, c.messages[notify.Member(e.Topic, e.ID)], at, forgot, halfway})
+		sent = append(sent, sending{e, c.messages[store.Member(e.Topic, e.ID)], at, forgot, halfway})
 	}
 	slices.SortFunc(sent, func(a, b sending) int {
 		return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.Topic, b.Topic))
@@ -297,7 +297,7 @@ func (c *checker) checkStored(sent []sending) {
 		again[s.message] = again[s.message] || s.halfway
 	}
 	for _, o := range c.stored {
-		member := notify.Member(o.call.Topic, o.call.ID)
+		member := store.Member(o.call.Topic, o.call.ID)
 		m := c.messages[member]
 		switch before := stored[member]; {
 		case m == nil || m.lives() == 0:

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // An op is an operation, or an event: then it has no end.
@@ -234,7 +235,7 @@ func (c *checker) fileOther(o *op) error {
 
 // message returns that of a record.
 func (c *checker) message(r *Record) *message {
-	member := notify.Member(r.Topic, r.ID)
+	member := store.Member(r.Topic, r.ID)
 	m := c.messages[member]
 	if m == nil {
 		m = &message{member: member, topic: r.Topic}

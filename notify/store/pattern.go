@@ -1,9 +1,9 @@
-package notify
+package store
 
 import (
+	"cmp"
+	"slices"
 	"strings"
-
-	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A Pattern names a topic, or many: a token * stands for any one token, and >
@@ -18,7 +18,7 @@ type Pattern struct {
 // is a Fault that says what is wrong.
 func ParsePattern(text string) (Pattern, error) {
 	if !strings.ContainsAny(text, "*>") {
-		return Pattern{text: text}, store.Renamed("pattern", CheckTopic(text))
+		return Pattern{text: text}, Renamed("pattern", CheckTopic(text))
 	}
 	if len(text) > MaxTopic {
 		return Pattern{}, Faultf("pattern", "pattern: %d bytes; at most %d are allowed", len(text), MaxTopic)
@@ -75,4 +75,42 @@ func (p Pattern) Covers(other Pattern) bool {
 		}
 	}
 	return len(p.tokens) > 0 && len(p.tokens) == len(other.tokens)
+}
+
+// JustBehind makes of a name the next one that there can be.
+const JustBehind = "\x00"
+
+// names returns the names among which all are that the pattern names: those that
+// begin as it does up to its first wildcard.
+func (p Pattern) names() Names {
+	if topic, one := p.Topic(); one {
+		return Names{From: topic, To: topic + JustBehind}
+	}
+	begin := p.text[:strings.IndexAny(p.text, "*>")]
+	if begin == "" {
+		return Names{To: "\xff"}
+	}
+	return Names{From: begin, To: begin[:len(begin)-1] + "/"} // which is what comes behind a dot
+}
+
+// NamesOf returns the names among which all are that some patterns name, in
+// order and none twice.
+func NamesOf(patterns []Pattern) []Names {
+	if len(patterns) == 0 {
+		return []Names{{To: "\xff"}}
+	}
+	spans := make([]Names, 0, len(patterns))
+	for _, p := range patterns {
+		spans = append(spans, p.names())
+	}
+	slices.SortFunc(spans, func(a, b Names) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	merged := spans[:1]
+	for _, s := range spans[1:] {
+		if last := &merged[len(merged)-1]; s.From <= last.To {
+			last.To = max(last.To, s.To)
+		} else {
+			merged = append(merged, s)
+		}
+	}
+	return merged
 }

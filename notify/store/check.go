@@ -1,0 +1,124 @@
+package store
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of a message.
+const (
+	MaxTopic       = 128       // bytes of a topic
+	MaxID          = 128       // bytes of an id
+	MaxHeaders     = 64        // headers of a message
+	MaxHeaderBytes = 8 << 10   // bytes of all header names and values of a message
+	MostAttempts   = 1_000_000 // largest limit of attempts
+	maxContentType = 255       // bytes of a content type
+)
+
+var (
+	topicGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+	idGrammar    = regexp.MustCompile(`^[A-Za-z0-9._~:-]+$`)
+	nameGrammar  = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // a token of RFC 9110
+)
+
+// CheckTopic reports, as an ErrInvalid, what is wrong with a topic.
+func CheckTopic(topic string) error {
+	switch {
+	case topic == "":
+		return Faultf("topic", "topic: it is empty; name one, such as order.timeout")
+	case len(topic) > MaxTopic:
+		return Faultf("topic", "topic: %d bytes; at most %d are allowed", len(topic), MaxTopic)
+	case !topicGrammar.MatchString(topic):
+		return Faultf("topic", "topic %q: use tokens of letters, digits, _ and -, joined by single dots", topic)
+	}
+	return nil
+}
+
+// CheckTopicOrAll is CheckTopic for what may be AllTopics instead.
+func CheckTopicOrAll(topic string) error {
+	if topic == AllTopics {
+		return nil
+	}
+	return CheckTopic(topic)
+}
+
+// CheckID reports, as an ErrInvalid, what is wrong with an id.
+func CheckID(id string) error {
+	switch {
+	case id == "":
+		return Faultf("id", "id: it is empty")
+	case len(id) > MaxID:
+		return Faultf("id", "id: %d bytes; at most %d are allowed", len(id), MaxID)
+	case !idGrammar.MatchString(id), id == ".", id == "..":
+		return Faultf("id", "id %q: use letters, digits and . _ ~ : -, but not . or .. alone, which no URL can name", id)
+	}
+	return nil
+}
+
+// Member returns the name of a message everywhere in Redis, TOPIC:ID.
+func Member(topic, id string) string { return topic + ":" + id }
+
+// SplitMember takes a member apart at its first colon: a topic has none.
+func SplitMember(member string) (topic, id string, err error) {
+	topic, id, ok := strings.Cut(member, ":")
+	if !ok {
+		return "", "", Faultf("member", "member %.300q: it has no colon; a member is TOPIC:ID", member)
+	}
+	if err := CheckTopic(topic); err != nil {
+		return "", "", fmt.Errorf("member %.300q: %w", member, err)
+	}
+	if err := CheckID(id); err != nil {
+		return "", "", fmt.Errorf("member %.300q: %w", member, err)
+	}
+	return topic, id, nil
+}
+
+// CheckHeaders reports, as an ErrInvalid, what is wrong with the headers of a message.
+func CheckHeaders(headers map[string]string) error {
+	if len(headers) > MaxHeaders {
+		return Faultf("headers", "headers: %d of them; at most %d are allowed", len(headers), MaxHeaders)
+	}
+	size := 0
+	names := make(map[string]string, len(headers)) // by themselves in lower case
+	for name, value := range headers {
+		size += len(name) + len(value)
+		if err := CheckHeader(name, value); err != nil {
+			return err
+		}
+		lower := strings.ToLower(name)
+		if other, twice := names[lower]; twice {
+			return Faultf("headers", "headers %.100s and %.100s: names are equal without regard to case; give one of them", min(name, other), max(name, other))
+		}
+		names[lower] = name
+	}
+	if size > MaxHeaderBytes {
+		return Faultf("headers", "headers: %d bytes in all; at most %d are allowed", size, MaxHeaderBytes)
+	}
+	return nil
+}
+
+// CheckContentType reports, as an ErrInvalid, what is wrong with a content type; empty is right.
+func CheckContentType(text string) error {
+	if len(text) > maxContentType || !printable(text) {
+		return Faultf("content_type", "content type %.100q: use printable text of at most %d bytes", text, maxContentType)
+	}
+	return nil
+}
+
+// CheckHeader reports, as an ErrInvalid, what is wrong with a header that is carried along.
+func CheckHeader(name, value string) error {
+	if !nameGrammar.MatchString(name) {
+		return Faultf("headers", "header name %.100q: use letters, digits and the signs !#$%%&'*+.^_`|~-", name)
+	}
+	if !printable(value) {
+		return Faultf("headers", "header %.100s: its value is not printable UTF-8 text", name)
+	}
+	return nil
+}
+
+// printable reports whether s is UTF-8 without control characters.
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
