@@ -1,0 +1,21 @@
+package store
+
+// Option returns the options that a constructor or a call was given: they may be left
+// out, which is the zero value. More than one are a Fault.
+func Option[T any](given []T) (o T, err error) {
+	switch len(given) {
+	case 0:
+		return o, nil
+	case 1:
+		return given[0], nil
+	}
+	return o, Faultf("options", "options: %d are given; give one, or none", len(given))
+}
+
+// CheckStore returns a Fault of a nil store, which no constructor takes.
+func CheckStore(s *Store) error {
+	if s == nil {
+		return Faultf("store", "store: it is nil; give one that Open returned")
+	}
+	return nil
+}
