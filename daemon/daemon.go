@@ -57,10 +57,10 @@ func Run(ctx context.Context, c Config, o Options) error {
 	ended, tellEnd := context.WithCancel(context.WithoutCancel(ctx))
 	defer tellEnd()
 	var watching sync.WaitGroup
-	watching.Go(func() { o.watch(ctx, ended, p, c) })
+	watching.Go(func() { p.watch(ctx, ended) })
 	watching.Go(func() { giveBack(ended) })
 	faults := &multierror.Error{ErrorFormat: lines}
-	faults = multierror.Append(faults, p.run(ctx, c.ShutdownTimeout))
+	faults = multierror.Append(faults, p.parts.run(ctx, c.ShutdownTimeout, log))
 	tellEnd()
 	watching.Wait()
 	if !unwatch() {

@@ -19,9 +19,9 @@ const statusEvery = time.Second
 // stopMargin is what a process may take to end when its time to stop is over.
 const stopMargin = 5 * time.Second
 
-// status says what the parts do, for people, on one line.
-func (p *parts) status() string {
-	s := p.carry.State()
+// status says what the daemon does, for people, on one line.
+func (p *process) status() string {
+	s := p.carrier.State()
 	switch waiting := Waiting(p.store); {
 	case waiting != "":
 		return waiting
@@ -55,12 +55,12 @@ func Waiting(store *notify.Store) string {
 // watch tells systemd how the parts are, and reloads them when it is asked to:
 // ready at once, stopping when ctx ends, until ended does. What a reload cannot
 // use stays as it was; it is logged and stands in the status.
-func (o Options) watch(ctx, ended context.Context, p *parts, c Config) {
+func (p *process) watch(ctx, ended context.Context) {
 	var feeding sync.WaitGroup
 	defer feeding.Wait()
-	feeding.Go(func() { o.Systemd.Watchdog(ended, p.alive) })
-	o.Systemd.Status("connecting to Redis at " + p.store.Where())
-	o.Systemd.Ready()
+	feeding.Go(func() { p.options.Systemd.Watchdog(ended, p.parts.alive) })
+	p.options.Systemd.Status("connecting to Redis at " + p.store.Where())
+	p.options.Systemd.Ready()
 	ticker := time.NewTicker(statusEvery)
 	defer ticker.Stop()
 	trouble := ""
@@ -69,26 +69,26 @@ func (o Options) watch(ctx, ended context.Context, p *parts, c Config) {
 		case <-ended.Done():
 			return
 		case <-ctx.Done():
-			o.Systemd.Stopping(c.StopWithin())
-			o.Systemd.Status("stopping")
+			p.options.Systemd.Stopping(p.config.StopWithin())
+			p.options.Systemd.Status("stopping")
 			<-ended.Done()
 			return
-		case <-o.Reload:
-			trouble = o.reload(p)
+		case <-p.options.Reload:
+			trouble = p.reload()
 		case <-ticker.C:
 		}
-		o.Systemd.Status(p.status() + trouble)
+		p.options.Systemd.Status(p.status() + trouble)
 	}
 }
 
 // reload has the parts read again what can be, and returns what there is to say of it in the status.
-func (o Options) reload(p *parts) (trouble string) {
-	o.Systemd.Reloading()
-	defer o.Systemd.Ready()
-	if err := p.http.Reload(); err != nil {
-		o.Logger.Error("cannot reload, going on as before", "error", err)
+func (p *process) reload() (trouble string) {
+	p.options.Systemd.Reloading()
+	defer p.options.Systemd.Ready()
+	if err := p.parts.reload(); err != nil {
+		p.options.Logger.Error("cannot reload, going on as before", "error", err)
 		return "; the last reload failed: see the log"
 	}
-	o.Logger.Info("reloaded")
+	p.options.Logger.Info("reloaded")
 	return ""
 }

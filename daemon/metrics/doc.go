@@ -1,11 +1,11 @@
 // Package metrics shows what a daemon does to Prometheus.
 //
-//	var c *carrier.Carrier
-//	m, err := metrics.New(store, metrics.Options{Carrier: func() carrier.State { return c.State() }})
+//	m, err := metrics.New(store, metrics.Options{})
 //	...
 //	store.Observe(m.Observe)
-//	c, err = carrier.New(store, carrier.Options{OnCarried: m.Carried})
+//	c, err := carrier.New(store, carrier.Options{OnCarried: m.Carried})
 //	...
+//	m.ShowCarrier(c.State)
 //	mux.Handle("/metrics", m.Handler())
 //
 // # What is true of whom

@@ -15,14 +15,15 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	var c *carrier.Carrier
-	m, err := metrics.New(store, metrics.Options{Version: "v1.0.0", Carrier: func() carrier.State { return c.State() }})
+	m, err := metrics.New(store, metrics.Options{Version: "v1.0.0"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	store.Observe(m.Observe)
-	if c, err = carrier.New(store, carrier.Options{OnCarried: m.Carried}); err != nil {
+	c, err := carrier.New(store, carrier.Options{OnCarried: m.Carried})
+	if err != nil {
 		log.Fatal(err)
 	}
+	m.ShowCarrier(c.State)
 	http.Handle("GET /metrics", m.Handler())
 }

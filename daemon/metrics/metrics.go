@@ -12,8 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/bellhopd/bellhop/carrier"
-	"github.com/bellhopd/bellhop/daemon/httpapi"
-	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -31,18 +29,12 @@ const ScrapeTimeout = 5 * time.Second
 // MaxScrapes is how many scrapes are answered at a time.
 const MaxScrapes = 32
 
-// Options are the options of Metrics. The zero value is the default. The
-// functions are called at each scrape, not before, and must be safe for concurrent
-// use; what a nil one would tell is left out.
+// Options are the options of Metrics. The zero value is the default.
 type Options struct {
 	TopicLimit int           // topics that have a label of their own because they stand out; zero: DefaultTopicLimit
 	Topics     []string      // that always have one, beside them
 	Version    string        // of the daemon
 	Fresh      time.Duration // for how long further scrapes share what Redis answered; zero: DefaultFresh
-
-	Carrier func() carrier.State
-	NATS    func() natsgate.Stats
-	HTTP    func() httpapi.Stats
 }
 
 // Metrics are what is shown. Its methods are safe for concurrent use, and do not block.
@@ -70,7 +62,8 @@ var (
 	httpBuckets   = []float64{.0002, .0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 5, 10, 30, 60}
 )
 
-// New returns metrics of a process on a store. The error is a notify.ErrInvalid
+// New returns metrics of a process on a store, to which ShowCarrier, ShowHTTP and
+// ShowNATS add its parts. The error is a notify.ErrInvalid
 // that names the option.
 func New(s *notify.Store, o Options) (*Metrics, error) {
 	if o.TopicLimit == 0 {
@@ -92,7 +85,7 @@ func New(s *notify.Store, o Options) (*Metrics, error) {
 	m.registry.MustRegister(
 		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.ready, m.claimLate, m.carry, m.moved, m.full, m.scripts, m.scriptErrors, m.requests, m.responses,
-		newRedis(s, m.topics, o.Fresh), newProcess(o, m.fallbacks),
+		newRedis(s, m.topics, o.Fresh),
 	)
 	return m, nil
 }

@@ -115,13 +115,13 @@ func history(t testing.TB, store *notify.Store) {
 
 func TestHistory(t *testing.T) {
 	store := storetest.Open(t)
-	var c *carrier.Carrier
-	m := newMetrics(t, store, metrics.Options{Version: "v1.2.3", Carrier: func() carrier.State { return c.State() }})
+	m := newMetrics(t, store, metrics.Options{Version: "v1.2.3"})
 	store.Observe(m.Observe)
 	c, err := carrier.New(store, carrier.Options{OnCarried: m.Carried})
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.ShowCarrier(c.State)
 	want(t, scrape(t, m), map[string]float64{
 		"bellhop_is_carrier": 0, "bellhop_carrier_heard": 0, "bellhop_carrier_epoch": 0, "bellhop_carrier_elected": 0, "bellhop_topics": 0,
 		"bellhop_carrier_progress_timestamp_seconds": 0, "bellhop_redis_up": 1,
@@ -201,7 +201,9 @@ func TestHistory(t *testing.T) {
 
 // What is fed by hooks.
 func TestHooks(t *testing.T) {
-	m := newMetrics(t, storetest.Open(t), metrics.Options{Topics: []string{topic}, Carrier: func() carrier.State { return carrier.State{} }, HTTP: func() httpapi.Stats { return httpapi.Stats{Fallbacks: 5} }})
+	m := newMetrics(t, storetest.Open(t), metrics.Options{Topics: []string{topic}})
+	m.ShowCarrier(func() carrier.State { return carrier.State{} })
+	m.ShowHTTP(func() httpapi.Stats { return httpapi.Stats{Fallbacks: 5} })
 	m.Carried(carrier.Carried{
 		Moved: 5, Took: 3 * time.Millisecond, Fallback: true,
 		Lateness: []carrier.Lateness{{Late: 50 * time.Microsecond, N: 3}, {Late: 4 * time.Millisecond, N: 1}},
@@ -251,9 +253,9 @@ func TestEveryCounterIsShown(t *testing.T) {
 	gate := natsgate.Stats{Connected: true, Endpoints: map[string]natsgate.Tally{"claim": {Requests: 9001, Refused: 9002, Failed: 9003}}}
 	var listener subscribers.ListenerStats
 	ofGate, ofListener := fill(&gate, 1000), fill(&listener, 2000)
-	m := newMetrics(t, storetest.Open(t), metrics.Options{
-		NATS: func() natsgate.Stats { return gate }, HTTP: func() httpapi.Stats { return httpapi.Stats{Listener: listener} },
-	})
+	m := newMetrics(t, storetest.Open(t), metrics.Options{})
+	m.ShowNATS(func() natsgate.Stats { return gate })
+	m.ShowHTTP(func() httpapi.Stats { return httpapi.Stats{Listener: listener} })
 	got := scrape(t, m)
 	shown := make(map[float64]string)
 	for name, value := range got {
@@ -282,13 +284,12 @@ func TestEveryCounterIsShown(t *testing.T) {
 // full returns metrics that show all that there is.
 func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 	t.Helper()
-	m := newMetrics(t, store, metrics.Options{
-		Version: "v1", Topics: []string{topic}, Carrier: func() carrier.State { return carrier.State{} },
-		NATS: func() natsgate.Stats {
-			return natsgate.Stats{Endpoints: map[string]natsgate.Tally{"claim": {}, "publish": {}}}
-		},
-		HTTP: func() httpapi.Stats { return httpapi.Stats{} },
+	m := newMetrics(t, store, metrics.Options{Version: "v1", Topics: []string{topic}})
+	m.ShowCarrier(func() carrier.State { return carrier.State{} })
+	m.ShowNATS(func() natsgate.Stats {
+		return natsgate.Stats{Endpoints: map[string]natsgate.Tally{"claim": {}, "publish": {}}}
 	})
+	m.ShowHTTP(func() httpapi.Stats { return httpapi.Stats{} })
 	m.Claimed(topic, time.Millisecond)
 	m.Observe("claim", time.Millisecond, nil)
 	m.Request("publish", http.StatusCreated, time.Millisecond)

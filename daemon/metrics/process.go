@@ -9,19 +9,6 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// process shows what the parts of this process tell of themselves.
-type process struct {
-	o         Options
-	fallbacks prometheus.Counter // of the carrier
-
-	carrier  []figure[carrier.State]
-	nats     []figure[natsgate.Stats]
-	http     []figure[httpapi.Stats]
-	listener []figure[subscribers.ListenerStats]
-
-	endpoints []endpointFigure
-}
-
 type endpointFigure struct {
 	desc  *prometheus.Desc
 	value func(natsgate.Tally) int64
@@ -34,13 +21,40 @@ type figure[T any] struct {
 	value func(T) float64
 }
 
-func newProcess(o Options, fallbacks prometheus.Counter) *process {
-	return &process{
-		o: o, fallbacks: fallbacks,
-		carrier: carrierFigures(), nats: natsFigures(), http: httpFigures(), listener: listenerFigures(),
-		endpoints: endpointFigures(),
-	}
+// ShowCarrier adds what a carrier tells of itself. State is called at each scrape.
+func (m *Metrics) ShowCarrier(state func() carrier.State) {
+	figures := carrierFigures()
+	m.registry.MustRegister(m.fallbacks, source(func(to chan<- prometheus.Metric) { show(to, figures, state()) }))
 }
+
+// ShowHTTP adds what a gate to HTTP tells of itself. Stats is called at each scrape.
+func (m *Metrics) ShowHTTP(stats func() httpapi.Stats) {
+	figures, listener := httpFigures(), listenerFigures()
+	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
+		now := stats()
+		show(to, figures, now)
+		show(to, listener, now.Listener)
+	}))
+}
+
+// ShowNATS adds what a gate to NATS tells of itself. Stats is called at each scrape.
+func (m *Metrics) ShowNATS(stats func() natsgate.Stats) {
+	figures, endpoints := natsFigures(), endpointFigures()
+	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
+		now := stats()
+		show(to, figures, now)
+		showRequests(to, endpoints, now)
+	}))
+}
+
+// A source is a prometheus.Collector of what a part of the process tells.
+type source func(chan<- prometheus.Metric)
+
+// Describe implements prometheus.Collector. It describes nothing, so series of one name may come from several parts.
+func (source) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (s source) Collect(to chan<- prometheus.Metric) { s(to) }
 
 func carrierFigures() []figure[carrier.State] {
 	repeated := prometheus.NewDesc("bellhop_fallbacks_total", fallbacksHelp, nil, prometheus.Labels{"part": "ring"})
@@ -135,37 +149,15 @@ func listenerFigures() []figure[subscribers.ListenerStats] {
 	}
 }
 
-// Describe implements prometheus.Collector. It tells nothing: which series
-// there are depends on the parts of the process.
-func (p *process) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements prometheus.Collector.
-func (p *process) Collect(to chan<- prometheus.Metric) {
-	if p.o.Carrier != nil {
-		show(to, p.carrier, p.o.Carrier())
-		p.fallbacks.Collect(to)
-	}
-	if p.o.HTTP != nil {
-		stats := p.o.HTTP()
-		show(to, p.http, stats)
-		show(to, p.listener, stats.Listener)
-	}
-	if p.o.NATS != nil {
-		stats := p.o.NATS()
-		show(to, p.nats, stats)
-		p.showRequests(to, stats)
-	}
-}
-
 func show[T any](to chan<- prometheus.Metric, figures []figure[T], told T) {
 	for _, f := range figures {
 		to <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(told))
 	}
 }
 
-func (p *process) showRequests(to chan<- prometheus.Metric, stats natsgate.Stats) {
+func showRequests(to chan<- prometheus.Metric, figures []endpointFigure, stats natsgate.Stats) {
 	for endpoint, t := range stats.Endpoints {
-		for _, f := range p.endpoints {
+		for _, f := range figures {
 			to <- prometheus.MustNewConstMetric(f.desc, prometheus.CounterValue, float64(f.value(t)), endpoint)
 		}
 	}

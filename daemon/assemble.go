@@ -1,0 +1,155 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/daemon/metrics"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// process is a daemon: a store, and the parts that work on it.
+type process struct {
+	config    Config
+	options   Options
+	store     *notify.Store
+	metrics   *metrics.Metrics
+	carrier   *carrier.Carrier
+	listeners []net.Listener // of HTTP; none: no HTTP
+	parts     parts
+}
+
+// assemble makes the parts that a configuration asks for, on its store.
+func assemble(c Config, o Options) (*process, error) {
+	s, err := notify.Open(c.Notify())
+	if err != nil {
+		return nil, err
+	}
+	p := &process{config: c, options: o, store: s}
+	if err := p.assemble(); err != nil {
+		for _, l := range p.listeners {
+			l.Close()
+		}
+		s.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// assemble makes the metrics and each part, which adds itself to them.
+func (p *process) assemble() (err error) {
+	p.metrics, err = metrics.New(p.store, metrics.Options{
+		TopicLimit: p.config.MetricsTopics, Topics: p.config.MetricsNames.Words(), Version: p.options.Version,
+	})
+	if err != nil {
+		return err
+	}
+	p.store.Observe(p.metrics.Observe)
+	p.addSettings()
+	for _, add := range []func() error{p.addCarrier, p.addHTTP, p.addNATS} {
+		if err := add(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addSettings adds what fills the settings of the store, also where Redis lost them.
+func (p *process) addSettings() {
+	p.parts = append(p.parts, part{
+		name: "settings",
+		term: func(ctx context.Context, _ carrier.Term) { p.config.FillSettings(ctx, p.store, p.options.Logger) },
+	})
+}
+
+func (p *process) addCarrier() (err error) {
+	o := p.config.Carrier(p.options.Logger)
+	o.OnCarried = p.metrics.Carried
+	o.OnTerm = func(ctx context.Context, t carrier.Term) { p.parts.term(ctx, t) }
+	if p.carrier, err = carrier.New(p.store, o); err != nil {
+		return err
+	}
+	p.metrics.ShowCarrier(p.carrier.State)
+	p.parts = append(p.parts, part{
+		name:  "carrier",
+		run:   p.carrier.Run,
+		alive: func() error { return getsOn("carrier", p.carrier.State().Progress, carrier.Bound) },
+	})
+	return nil
+}
+
+func (p *process) addHTTP() error {
+	o := p.config.HTTP(p.options.Logger)
+	o.Version, o.Metrics = p.options.Version, p.metrics.Handler()
+	o.Alive = func() error { return p.parts.alive() }
+	o.Heard = func() int64 { return p.carrier.State().Heard }
+	o.OnRequest, o.OnClaimed = p.metrics.Request, p.claimed
+	gate, err := httpapi.New(p.store, o)
+	if err != nil {
+		return err
+	}
+	if p.listeners, err = p.config.open(p.options.Listeners); err != nil {
+		return err
+	}
+	p.config.warn(p.listeners, p.options.Logger)
+	p.metrics.ShowHTTP(gate.Stats)
+	http := part{name: "http", reload: gate.Reload}
+	if len(p.listeners) > 0 {
+		http.run = func(ctx context.Context) error { return gate.Run(ctx, p.listeners...) }
+		http.quiesce = gate.Quiesce
+		http.alive = func() error {
+			return errors.Join(
+				getsOn("poller of http", gate.Progress(), subscribers.PollerBound),
+				getsOn("listener of http", gate.Listening(), subscribers.ListenerBound),
+			)
+		}
+	}
+	p.parts = append(p.parts, http)
+	return nil
+}
+
+func (p *process) addNATS() error {
+	if p.config.NatsURL == "" {
+		return nil
+	}
+	o, err := p.config.Nats(p.options.Logger)
+	if err != nil {
+		return err
+	}
+	o.OnClaimed = p.claimed
+	gate, err := natsgate.New(p.store, o)
+	if err != nil {
+		return err
+	}
+	p.metrics.ShowNATS(gate.Stats)
+	p.parts = append(p.parts, part{
+		name: "nats", run: gate.Run, quiesce: gate.Quiesce, term: gate.Term,
+		alive: func() error {
+			return errors.Join(
+				getsOn("hints to nats", gate.Hinting(), subscribers.ListenerBound),
+				getsOn("bridge to nats", gate.Bridging(), subscribers.ListenerBound),
+			)
+		},
+	})
+	return nil
+}
+
+// claimed counts a message that a gateway handed out.
+func (p *process) claimed(d subscribers.Delivery, late time.Duration) {
+	p.metrics.Claimed(d.Topic, late)
+}
+
+// getsOn reports a loop that last came around longer ago than it should; zero: it does not run yet.
+func getsOn(loop string, last time.Time, within time.Duration) error {
+	if last.IsZero() || time.Since(last) <= within {
+		return nil
+	}
+	return fmt.Errorf("the loop of the %s last came around at %s, and should within %v", loop, last.UTC().Format(time.RFC3339), within)
+}
