@@ -4,16 +4,15 @@ import (
 	"strings"
 )
 
-// A Bell says which logs of broadcasts have grown: behind Since none but those
-// of Topics, and none behind Last. It is published, so it may be lost, or be
-// somebody else's. It only says that there is something to look at: what there
-// is, and up to where, Redis answers.
+// A Bell announces which logs have grown: behind Since none but those of Topics,
+// and none behind Last. A bell is published, so it may be lost, or come from
+// another program. Treat it as a hint to read the logs, and never as their content.
 type Bell struct {
 	Since, Last Position
 	Topics      []string
 }
 
-// ParseBell reads a bell as the carrier rings it: SINCE,LAST,TOPIC,TOPIC. The
+// ParseBell reads a bell as the carrier publishes it: SINCE,LAST,TOPIC,TOPIC. The
 // error is an ErrInvalid.
 func ParseBell(text string) (b Bell, err error) {
 	fields := strings.Split(text, ",")

@@ -8,27 +8,27 @@ import (
 
 var carryScript = script("carry")
 
-// Never is a time in us that does not come while anybody waits for it.
+// Never is a time in us that never comes.
 const Never = math.MaxInt64 / 2000
 
-// A DeposedError is the error of a carrier whose lease is another's, or ran out.
-// The call did nothing.
+// A DeposedError is the error of a carrier that lost its lease: another has it, or
+// it ran out. The call did nothing.
 type DeposedError struct {
 	Vacant bool   // nobody has the lease: it ran out, or Redis lost it
-	By     string // the name of who has it
+	By     string // name of the carrier that has it
 }
 
-// Error says which.
+// Error says which of the two it was.
 func (e *DeposedError) Error() string {
 	if e.Vacant {
 		return "the lease ran out"
 	}
-	return "the lease is another's"
+	return "another carrier has the lease"
 }
 
-// carrying reads the first value of a script that is for the elected carrier only:
-// a DeposedError where that is another.
-func (r *reply) carrying() error {
+// deposed reads the first value of a script that only the elected carrier may run.
+// It returns a DeposedError for any other.
+func (r *reply) deposed() error {
 	if r.flag() || r.err != nil {
 		return nil
 	}
@@ -39,40 +39,40 @@ func (r *reply) carrying() error {
 	return &DeposedError{Vacant: token == "", By: officeOf(token).Name}
 }
 
-// A Carry says what a call of the carrier moves at the most.
+// A Carry says what one call of the carrier does, and how much it moves at most.
 type Carry struct {
 	Token string        // of the election
-	Epoch int64         // its number, for the beat
-	Lease time.Duration // to which it is renewed
+	Epoch int64         // of the election, for the beat
+	Lease time.Duration // to which the carrier's lease is renewed
 
-	Batch     int           // messages, or two if it is one
+	Batch     int           // most messages to move; 1 means two
 	KeepCount int           // broadcasts that the log of a topic keeps, or some more
-	KeepAge   time.Duration // for how long it keeps them, or some longer
+	KeepAge   time.Duration // how long a log keeps them, or some longer
 
-	Beat  bool   // it beats, too
-	Ready string // from where on a beat looks at the topics that have something ready; at first "0"
-	Old   int64  // from where on it looks at logs that are old; at first 0
+	Beat  bool   // send a beat, too
+	Ready string // cursor from which a beat checks the topics that have something ready; "0" at first
+	Old   int64  // rank from which a beat checks the logs that are old; 0 at first
 }
 
 // Carried is what a call of the carrier moved. Times are in us by Redis's clock.
 type Carried struct {
 	Now   int64         // when the call began
-	Took  time.Duration // how long Redis took; zero where its clock stands still in a script: Redis 7.2 and newer
-	Next  int64         // when the next thing is due; zero: more is due already, Never: nothing is scheduled
-	Moved int           // messages that were made ready, and broadcasts that were sent
+	Took  time.Duration // how long Redis took; zero if its clock stands still in a script, as in Redis 7.2 and newer
+	Next  int64         // when the next thing is due; zero: more is due already; Never: nothing is scheduled
+	Moved int           // messages made ready, and broadcasts sent
 
-	Earliest int64    // when the first of what was scheduled and moved was due; Never: there was none
+	Earliest int64    // earliest due time of the scheduled messages and broadcasts that were moved; Never: none were
 	Runs     []Run    // of the scheduled messages that were made ready
-	Buried   []Buried // that died
+	Buried   []Buried // messages that died
 
 	Ready    string // for the next beat
 	Old      int64  // for the next beat
-	Kept     int64  // messages and broadcasts that there are; -1 between beats
+	Kept     int64  // messages and broadcasts in the shard; -1 between beats
 	Repeated int64  // topics for which the beat rang again
-	Policy   string // by which Redis may evict what it holds; empty between beats, and where it does not
+	Policy   string // maxmemory-policy that lets Redis evict messages; empty between beats, and if it evicts nothing
 }
 
-// A Run is how many messages of a topic had one due time.
+// A Run is the number of messages of a topic that had one due time.
 type Run struct {
 	Due int64
 	N   int
@@ -84,15 +84,15 @@ type Buried struct {
 	Attempts       int // used up
 }
 
-// Carry moves what is due, and renews the lease. Errors: a DeposedError, see
-// [Store.Check], or that of the connection.
+// Carry moves due messages and broadcasts, and renews the carrier's lease. Errors:
+// a DeposedError, see [Store.Check], or that of the connection.
 func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 	r, err := s.run(ctx, carryScript, c.Token, c.Epoch, c.Lease.Milliseconds(), c.Batch,
 		c.KeepCount, c.KeepAge.Milliseconds(), c.Beat, c.Ready, c.Old)
 	if err != nil {
 		return Carried{}, err
 	}
-	if err := r.carrying(); err != nil {
+	if err := r.deposed(); err != nil {
 		return Carried{}, err
 	}
 	m := Carried{Moved: int(r.integer())}
@@ -108,18 +108,18 @@ func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 	return m, r.end()
 }
 
-// nextOf returns when the next thing is due that one has to wait for so long.
+// nextOf returns when the next thing is due if that is so long after now.
 func nextOf(now, wait int64) int64 {
 	switch {
 	case wait < 0:
 		return Never
-	case wait == 0: // since when, only the script knows
+	case wait == 0: // it is due already; only the script knows since when
 		return 0
 	}
 	return now + wait
 }
 
-// runs reads a list of due times, each with how many messages had it.
+// runs reads a list of due times, each with the number of messages that had it.
 func (r *reply) runs() (all []Run) {
 	for l := r.list(); l.more(); {
 		due := l.due()

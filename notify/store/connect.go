@@ -17,30 +17,30 @@ import (
 	"github.com/bellhopd/bellhop/notify/regular"
 )
 
-// DefaultURL is the Redis that is used when none is named.
+// DefaultURL is the URL of Redis if a Config has none.
 const DefaultURL = "redis://127.0.0.1:6379"
 
-// Config says which Redis holds the messages. The zero Config is DefaultURL
-// and DefaultPrefix.
+// Config says which Redis holds the messages. The zero Config means DefaultURL and
+// DefaultPrefix.
 type Config struct {
-	URL          string // redis://, rediss:// (TLS) or unix://; several, separated by commas, name a Redis Cluster or, with Master, its sentinels
-	Master       string // the name of the master that Redis Sentinel watches
-	Username     string // overrides the one in URL
-	PasswordFile string // holds the password; overrides the one in URL
-	CAFile       string // PEM certificates to trust, with rediss://
-	CertFile     string // PEM certificate to show, with rediss:// and KeyFile; both are read again for each connection
-	KeyFile      string // its PEM private key
+	URL          string // redis://, rediss:// (TLS) or unix://; several, separated by commas, name the nodes of a Redis Cluster or, with Master, its sentinels
+	Master       string // name of the master that Redis Sentinel watches
+	Username     string // overrides the user in URL
+	PasswordFile string // path of a file with the password; overrides the password in URL
+	CAFile       string // path of PEM certificates to trust, with rediss://
+	CertFile     string // path of the client's PEM certificate, with rediss:// and KeyFile; both files are read again for each connection
+	KeyFile      string // path of its PEM private key
 	Prefix       string // of all keys and channels
 
 	SentinelUsername     string // of the sentinels, with Master
-	SentinelPasswordFile string // holds their password, which is none of Redis's
+	SentinelPasswordFile string // path of a file with their password, which is not Redis's
 
-	// WaitReplicas is how many replicas must have what was published, cancelled,
-	// rescheduled, acknowledged and the like before that is answered. Zero: none,
-	// so that a failover loses what the replica did not have yet.
+	// WaitReplicas is how many replicas must confirm a publish, a cancel, a
+	// reschedule, an acknowledgement and the like before the call returns. Zero: none,
+	// so a failover loses calls that the new master did not have yet.
 	WaitReplicas int
 
-	// MemoryShare is the share of Redis's maxmemory, in percent, from which on
+	// MemoryShare is the share of Redis's maxmemory, in percent, above which
 	// publishes are refused with ErrFull. Zero: DefaultMemoryShare; 100: only Redis
 	// itself refuses.
 	MemoryShare int
@@ -53,16 +53,16 @@ const (
 	callTimeout        = 3 * time.Second
 )
 
-// connect makes the client that Bellhop wants: one that never repeats a call by
-// itself, because a script that was applied and whose answer was lost would be
-// applied again. With it go the sentinels that it asks for the master.
+// connect makes the client, which never repeats a call by itself: a script whose
+// answer was lost would be applied twice. With Master it also sets up the sentinels
+// that are watched for a new master.
 func (s *Store) connect(o *redis.UniversalOptions) {
-	o.Dialer = s.lines.dialer(&redis.Options{DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig})
+	o.Dialer = s.connections.dialer(&redis.Options{DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig})
 	o.OnConnect = s.onConnect
 	switch {
 	case o.MasterName != "":
 		s.client = redis.NewFailoverClient(o.Failover())
-		s.sentinels = sentinels{master: o.MasterName, options: sentinelOptions(o), lines: &s.lines}
+		s.sentinels = sentinels{master: o.MasterName, options: sentinelOptions(o), connections: &s.connections}
 	case len(o.Addrs) > 1:
 		o.DialTimeout = clusterDialTimeout
 		s.client = redis.NewClusterClient(o.Cluster())
@@ -75,7 +75,7 @@ func (s *Store) connect(o *redis.UniversalOptions) {
 	}
 }
 
-// sentinelOptions returns how each sentinel is called.
+// sentinelOptions returns the options of a client for each sentinel.
 func sentinelOptions(o *redis.UniversalOptions) []*redis.Options {
 	all := make([]*redis.Options, len(o.Addrs))
 	for i, address := range o.Addrs {
@@ -113,7 +113,7 @@ func (c Config) options() (*redis.UniversalOptions, error) {
 		o.Username = c.Username
 	}
 	if o.TLSConfig != nil {
-		o.TLSConfig.ServerName = "" // the host that is dialed: each has its own
+		o.TLSConfig.ServerName = "" // empty means the host that is dialed: each address has its own
 		o.TLSConfig.MinVersion = tls.VersionTLS12
 	}
 	if err := errors.Join(c.readPassword(o), c.readSentinels(o), c.readCA(o), c.readCertificate(o)); err != nil {
@@ -122,11 +122,11 @@ func (c Config) options() (*redis.UniversalOptions, error) {
 	return o, nil
 }
 
-// readURLs puts into o what the URLs say.
+// readURLs sets in o what the URLs say.
 func (c Config) readURLs(o *redis.UniversalOptions) error {
 	for one := range strings.SplitSeq(cmp.Or(c.URL, DefaultURL), ",") {
 		parsed, err := redis.ParseURL(strings.TrimSpace(one))
-		if err != nil || redactURL(one) == unreadable { // which go-redis may take for localhost
+		if err != nil || redactURL(one) == unreadable { // go-redis may take an unreadable URL for localhost
 			return Faultf("url", "redis URL %s: %s; write redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH", redactURL(one), urlFault(one, err))
 		}
 		if option := unusedOption(one); option != "" {
@@ -138,7 +138,7 @@ func (c Config) readURLs(o *redis.UniversalOptions) error {
 	return nil
 }
 
-// readPassword puts the password of the file into o.
+// readPassword sets the password from its file in o.
 func (c Config) readPassword(o *redis.UniversalOptions) error {
 	if c.PasswordFile == "" {
 		return nil
@@ -151,7 +151,7 @@ func (c Config) readPassword(o *redis.UniversalOptions) error {
 	return nil
 }
 
-// readCA has the certificates of the file trusted.
+// readCA makes o trust the certificates in the file.
 func (c Config) readCA(o *redis.UniversalOptions) error {
 	if c.CAFile == "" {
 		return nil
@@ -175,7 +175,7 @@ func unread(field, what string, err error) error {
 	return &Fault{Field: field, Err: fmt.Errorf("read %s: %w", what, err)}
 }
 
-// readSentinels puts into o as whom the sentinels are asked.
+// readSentinels sets the user and password for the sentinels in o.
 func (c Config) readSentinels(o *redis.UniversalOptions) (err error) {
 	switch {
 	case c.SentinelUsername == "" && c.SentinelPasswordFile == "":
@@ -192,14 +192,14 @@ func (c Config) readSentinels(o *redis.UniversalOptions) (err error) {
 	return nil
 }
 
-// passwordOf returns what stands in a file, without the end of the line.
+// passwordOf returns the content of a file without the newline at its end.
 func passwordOf(file string) (string, error) {
 	password, err := regular.Read(file)
 	return strings.TrimRight(string(password), "\r\n"), err
 }
 
-// readCertificate has the certificate shown to Redis. It is read at each
-// handshake, since it may have been renewed.
+// readCertificate makes o present the certificate to Redis. It is read again at
+// each handshake, since it may have been renewed.
 func (c Config) readCertificate(o *redis.UniversalOptions) error {
 	switch {
 	case c.CertFile == "" && c.KeyFile == "":
@@ -220,12 +220,12 @@ func (c Config) readCertificate(o *redis.UniversalOptions) error {
 	return nil
 }
 
-// unreadable is what is shown of a URL in which a password may stand anywhere.
+// unreadable is shown instead of a URL in which the password may be anywhere.
 const unreadable = "[unreadable]"
 
-// redactURL returns a URL fit to be shown: without its password and its
-// options. In one that is mistyped the password may be in the wrong place: an @
-// behind the host, or no // in front of it.
+// redactURL returns a URL without its password and its options, fit to be shown.
+// In a mistyped URL the password may be in the wrong place, such as with an @
+// behind the host or no // in front of it: then redactURL returns unreadable.
 func redactURL(raw string) string {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil || u.Opaque != "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
@@ -235,7 +235,7 @@ func redactURL(raw string) string {
 	return u.Redacted()
 }
 
-// RedactURLs returns the comma-separated URLs of a Config fit to be shown: without passwords.
+// RedactURLs returns the comma-separated URLs of a Config without passwords, fit to be shown.
 func RedactURLs(urls string) string {
 	parts := strings.Split(urls, ",")
 	for i, one := range parts {
@@ -244,7 +244,7 @@ func RedactURLs(urls string) string {
 	return strings.Join(parts, ",")
 }
 
-// unusedOption returns an option of a URL that has no effect, if there is one.
+// unusedOption returns an option of a URL that has no effect, empty if there is none.
 func unusedOption(raw string) string {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil {

@@ -12,124 +12,124 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lines are the connections of a store. A network that drops them silently
-// kills them all at once, but go-redis finds out about each only by a call that
-// times out; so those that are silent are closed when the beat is missed.
-type lines struct {
+// connections are all connections of a store. A network that drops packets
+// silently kills them all at once, but go-redis notices each only by a call that
+// times out. So connections that are silent are closed when the beat is missed.
+type connections struct {
 	mu  sync.Mutex
-	all map[*line]bool
+	all map[*connection]bool
 }
 
-// A line is one connection.
-type line struct {
+// A connection notes when it was last read from, and what it was closed for.
+type connection struct {
 	net.Conn
-	of     *lines
-	to     string       // the address, as it was dialed
-	since  atomic.Int64 // Unix time in ns of the last read, or of the first write after it
-	asked  atomic.Bool  // something was written since the last read
-	closed atomic.Bool
-	left   atomic.Bool // it was closed because it led to no master any more
+	of        *connections
+	to        string       // the address that was dialed
+	since     atomic.Int64 // Unix time in ns of the last read, or of the first write after it
+	asked     atomic.Bool  // something was written since the last read
+	closed    atomic.Bool
+	abandoned atomic.Bool // it was closed because its server is no longer the master
 }
 
-// errLeft is why a connection ended that led to no master any more.
-var errLeft = errors.New("the server is the master no more")
+// errAbandoned is the error of a connection that was abandoned.
+var errAbandoned = errors.New("the server is no longer the master")
 
-// dialer returns the dialer of go-redis, whose connections l keeps in mind.
-func (l *lines) dialer(o *redis.Options) func(context.Context, string, string) (net.Conn, error) {
+// dialer returns a dialer for go-redis that records each connection in cs.
+func (cs *connections) dialer(o *redis.Options) func(context.Context, string, string) (net.Conn, error) {
 	dial := redis.NewDialer(o)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		one := &line{Conn: conn, of: l, to: address}
-		one.since.Store(time.Now().UnixNano())
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.all == nil {
-			l.all = make(map[*line]bool)
+		c := &connection{Conn: conn, of: cs, to: address}
+		c.since.Store(time.Now().UnixNano())
+		cs.mu.Lock()
+		defer cs.mu.Unlock()
+		if cs.all == nil {
+			cs.all = make(map[*connection]bool)
 		}
-		l.all[one] = true
-		return one, nil
+		cs.all[c] = true
+		return c, nil
 	}
 }
 
 // hangUp closes the connections that were idle, or did not answer, for a while.
-// Who waits on one gets an error now instead of a timeout.
-func (l *lines) hangUp(quiet time.Duration) {
+// A caller that waits on one gets an error now instead of a timeout.
+func (cs *connections) hangUp(quiet time.Duration) {
 	before := time.Now().Add(-quiet).UnixNano()
-	for _, one := range l.those(func(one *line) bool { return one.since.Load() < before }) {
-		one.Close()
+	for _, c := range cs.matching(func(c *connection) bool { return c.since.Load() < before }) {
+		c.Close()
 	}
 }
 
-// leave closes the connections to an address that is the master's no more, or
-// all of them where it is empty. Who waits on one gets an error.
-func (l *lines) leave(address string) {
-	for _, one := range l.those(func(one *line) bool { return address == "" || one.to == address }) {
-		one.left.Store(true)
-		one.Close()
+// abandon closes the connections to an address that is no longer the master's;
+// an empty address means all. A caller that waits on one gets errAbandoned.
+func (cs *connections) abandon(address string) {
+	for _, c := range cs.matching(func(c *connection) bool { return address == "" || c.to == address }) {
+		c.abandoned.Store(true)
+		c.Close()
 	}
 }
 
-// those returns the connections that fit.
-func (l *lines) those(fits func(*line) bool) (some []*line) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for one := range l.all {
-		if fits(one) {
-			some = append(some, one)
+// matching returns the connections for which fits is true.
+func (cs *connections) matching(fits func(*connection) bool) (some []*connection) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for c := range cs.all {
+		if fits(c) {
+			some = append(some, c)
 		}
 	}
 	return some
 }
 
-// Read reads, and takes note that something was heard.
-func (l *line) Read(p []byte) (int, error) {
-	n, err := l.Conn.Read(p)
+// Read reads, and notes that the server answered.
+func (c *connection) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
 	if n > 0 {
-		l.asked.Store(false)
-		l.since.Store(time.Now().UnixNano())
+		c.asked.Store(false)
+		c.since.Store(time.Now().UnixNano())
 	}
-	if err != nil && l.left.Load() {
-		err = &net.OpError{Op: "read", Net: l.LocalAddr().Network(), Addr: l.RemoteAddr(), Err: errLeft}
+	if err != nil && c.abandoned.Load() {
+		err = &net.OpError{Op: "read", Net: c.LocalAddr().Network(), Addr: c.RemoteAddr(), Err: errAbandoned}
 	}
 	return n, err
 }
 
-// Write writes, and takes note of since when an answer is due.
-func (l *line) Write(p []byte) (int, error) {
-	if l.asked.CompareAndSwap(false, true) {
-		l.since.Store(time.Now().UnixNano())
+// Write writes, and notes since when an answer is due.
+func (c *connection) Write(p []byte) (int, error) {
+	if c.asked.CompareAndSwap(false, true) {
+		c.since.Store(time.Now().UnixNano())
 	}
-	return l.Conn.Write(p)
+	return c.Conn.Write(p)
 }
 
 // Close closes the connection.
-func (l *line) Close() error {
-	l.closed.Store(true)
-	l.of.mu.Lock()
-	delete(l.of.all, l)
-	l.of.mu.Unlock()
-	return l.Conn.Close()
+func (c *connection) Close() error {
+	c.closed.Store(true)
+	c.of.mu.Lock()
+	delete(c.of.all, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
 }
 
-// SyscallConn is how go-redis looks at an idle connection before it uses it
-// again: it sees whether it was closed, by either side.
-func (l *line) SyscallConn() (syscall.RawConn, error) {
-	if l.closed.Load() {
+// SyscallConn returns the socket, which go-redis checks before it uses an idle
+// connection again: either side may have closed it.
+func (c *connection) SyscallConn() (syscall.RawConn, error) {
+	if c.closed.Load() {
 		return nil, net.ErrClosed
 	}
-	if raw, ok := l.Conn.(syscall.Conn); ok {
+	if raw, ok := c.Conn.(syscall.Conn); ok {
 		return raw.SyscallConn()
 	}
-	return unseen{}, nil
+	return opaque{}, nil
 }
 
-// unseen is the socket under TLS, at which nobody may look: what waits there is
-// not what Redis sent.
-type unseen struct{}
+// opaque stands in for the socket under TLS, which go-redis must not check: bytes
+// that wait there belong to TLS and may be no reply of Redis.
+type opaque struct{}
 
-func (unseen) Control(func(fd uintptr)) error    { return nil }
-func (unseen) Read(func(fd uintptr) bool) error  { return nil }
-func (unseen) Write(func(fd uintptr) bool) error { return nil }
+func (opaque) Control(func(fd uintptr)) error    { return nil }
+func (opaque) Read(func(fd uintptr) bool) error  { return nil }
+func (opaque) Write(func(fd uintptr) bool) error { return nil }

@@ -18,16 +18,16 @@ var (
 // MaxCarrierLease is the longest lease of a carrier.
 const MaxCarrierLease = 10 * time.Minute
 
-// An Election is what a candidate is answered.
+// An Election is the result of standing for election.
 type Election struct {
 	Won   bool
-	Token string        // of the lease that was won: what the carrier does is refused without it
+	Token string        // of the lease that was won; every call of the carrier needs it
 	Epoch int64         // number of the election that was won
-	Left  time.Duration // for how long the lease of another lasts at the most
+	Left  time.Duration // if lost: how long the other carrier's lease lasts at most
 }
 
-// Elect stands for election once, under a name for people, for a lease in whole
-// milliseconds. Errors: see [Store.Check], or that of the connection.
+// Elect stands for election once, under a name for people to read, for a lease in
+// whole milliseconds. Errors: see [Store.Check], or that of the connection.
 func (s Shard) Elect(ctx context.Context, name string, lease time.Duration) (Election, error) {
 	r, err := s.run(ctx, electScript, name, lease.Milliseconds(), MaxCarrierLease.Milliseconds())
 	if err != nil {
@@ -44,8 +44,8 @@ func (s Shard) Elect(ctx context.Context, name string, lease time.Duration) (Ele
 	return e, r.end()
 }
 
-// Resign gives up the lease of a token, and tells the standbys. It reports
-// whether it was the carrier's still.
+// Resign gives up the lease of a token, and tells the standbys. It reports whether
+// the carrier still had it.
 func (s Shard) Resign(ctx context.Context, token string) (was bool, err error) {
 	r, err := s.run(ctx, resignScript, token)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s Shard) Resign(ctx context.Context, token string) (was bool, err error) {
 	return was, r.end()
 }
 
-// Standbys returns how many carriers stand by: nobody else listens to
+// Standbys returns how many carriers stand by: only they subscribe to
 // VacantChannel. The error is that of the connection.
 func (s Shard) Standbys(ctx context.Context) (int64, error) {
 	channel := s.VacantChannel()
@@ -63,18 +63,18 @@ func (s Shard) Standbys(ctx context.Context) (int64, error) {
 	return listening[channel], err
 }
 
-// An Office is who carries, and when the next thing is due.
+// An Office describes the elected carrier, and when the next thing is due.
 type Office struct {
-	Name  string        // empty: nobody is elected; where the token is foreign, all of it
-	Epoch int64         // number of this election
+	Name  string        // of the carrier; empty: none is elected; the whole token if that is foreign
+	Epoch int64         // number of the election
 	Since time.Time     // of the election, by Redis's clock
-	Lease time.Duration // what is left of it
-	Whole time.Duration // what it is renewed to
+	Lease time.Duration // time that is left of the lease
+	Whole time.Duration // time to which the lease is renewed
 	Next  time.Time     // when the next scheduled message or broadcast is due; zero: nothing is scheduled
 }
 
-// Carrier asks who carries. Errors: an ErrUnfit of a store of another format, or
-// that of the connection.
+// Carrier returns the elected carrier, if there is one. Errors: an ErrUnfit for a
+// store of another format, or that of the connection.
 func (s Shard) Carrier(ctx context.Context) (Office, error) {
 	if err := s.store.CheckFormat(ctx); err != nil {
 		return Office{}, err
@@ -85,7 +85,7 @@ func (s Shard) Carrier(ctx context.Context) (Office, error) {
 		pipe.ZRangeWithScores(ctx, keys.Schedules(), 0, 0),
 		pipe.ZRangeWithScores(ctx, keys.Broadcasts(), 0, 0),
 	}
-	token := pipe.Get(ctx, keys.Carrier()) // last: Exec returns the first error, and that nobody is elected must hide no other
+	token := pipe.Get(ctx, keys.Carrier()) // last: Exec returns the first error, and redis.Nil, if nobody is elected, must hide no other
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return Office{}, s.store.explain(ctx, err)
 	}
@@ -105,8 +105,8 @@ func (s Shard) Carrier(ctx context.Context) (Office, error) {
 	return o, nil
 }
 
-// officeOf reads what the token of an elected carrier tells: EPOCH SINCE LEASE
-// NAME, as elect.lua writes it. Of a foreign one, all is its name.
+// officeOf reads the token of an elected carrier: EPOCH SINCE LEASE NAME, as
+// elect.lua writes it. All of a foreign token is the name.
 func officeOf(token string) (o Office) {
 	fields := strings.SplitN(token, " ", 4)
 	if len(fields) < 4 {

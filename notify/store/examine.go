@@ -6,28 +6,30 @@ import (
 	"time"
 )
 
-// What an examination asks beside the transitions. Each error is that of the connection.
+// This file holds what the doctor reads beside the transitions. Each error is that
+// of the connection.
 
-// Prefix returns what all keys and channels begin with.
+// Prefix returns the prefix of all keys and channels.
 func (s *Store) Prefix() string { return s.keys.prefix }
 
 // InCluster reports whether the store is in a Redis Cluster.
 func (s *Store) InCluster() bool { return s.inCluster() }
 
-// Founded reports whether there is a store in Redis. It founds none.
+// Founded reports whether Redis holds a store. It founds none.
 func (s *Store) Founded(ctx context.Context) (bool, error) {
 	n, err := s.client.Exists(ctx, s.keys.Format()).Result()
 	return n > 0, err
 }
 
-// ServerConfig returns the configuration of the server, which not every user may ask for.
+// ServerConfig returns the configuration of the server. Not every user has the
+// right to read it.
 func (s *Store) ServerConfig(ctx context.Context) (map[string]string, error) {
 	return s.client.ConfigGet(ctx, "*").Result()
 }
 
-// CheckPatterns listens for a moment to the patterns that the bridge to NATS
-// listens to: a right to a pattern is one to that very pattern. It waits no longer
-// than it is given.
+// CheckPatterns subscribes for a moment to the patterns that the bridge to NATS
+// uses, since Redis grants the right to each pattern by itself. It waits no longer
+// than wait.
 func (s *Store) CheckPatterns(ctx context.Context, wait time.Duration) error {
 	sub := s.client.PSubscribe(ctx, s.keys.Wake("*"), s.keys.Death("*"))
 	defer sub.Close()
@@ -35,8 +37,8 @@ func (s *Store) CheckPatterns(ctx context.Context, wait time.Duration) error {
 	return err
 }
 
-// Clear removes what there may be of a store that was used for one topic, one
-// named listener and no settle token. It names each key, since not every user may SCAN.
+// Clear removes all keys of a store that was used for one topic, one named listener
+// and no settle token. It names each key, since not every user may SCAN.
 func (s *Store) Clear(ctx context.Context, topic, listener string) error {
 	of := map[string]string{"topic": topic, "listener": listener, "share": strconv.Itoa(s.share)}
 	var keys []string
@@ -48,13 +50,13 @@ func (s *Store) Clear(ctx context.Context, topic, listener string) error {
 	return s.client.Del(ctx, keys...).Err()
 }
 
-// DeathsSince returns how many dead letters of a topic died since a time.
+// DeathsSince returns how many dead letters of a topic died at or after a time.
 func (s Shard) DeathsSince(ctx context.Context, topic string, since time.Time) (int64, error) {
 	return s.store.client.ZCount(ctx, s.store.keys.Dead(topic), strconv.FormatInt(since.UnixMilli(), 10), "+inf").Result()
 }
 
-// WakeChannel returns the channel on which programs of any language are woken up
-// for a topic: the payload is how many messages were made ready.
+// WakeChannel returns the channel that wakes programs of any language for a topic.
+// The payload is how many messages were made ready.
 func (s Shard) WakeChannel(topic string) string { return s.store.keys.Wake(topic) }
 
 // Ring rings one subscriber for a topic.
@@ -65,10 +67,11 @@ func (s Shard) Ring(ctx context.Context, id, topic string) error {
 // Time returns the time by Redis's clock.
 func (s *Store) Time(ctx context.Context) (time.Time, error) { return s.client.Time(ctx).Result() }
 
-// wipePage is how many keys a call of a wipe looks at, most of which may be another program's.
+// wipePage is how many keys Redis looks at in one call of Wipe; most may belong to
+// other programs.
 const wipePage = 1000
 
-// Wipe removes all that the shard holds.
+// Wipe removes all keys of the shard.
 func (s Shard) Wipe(ctx context.Context) error {
 	node, err := s.store.node(ctx)
 	if err != nil {

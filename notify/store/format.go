@@ -11,44 +11,44 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Format is the number of the layout of what a store holds in Redis. It grows
-// with each change of that layout: a process works with a store of its own
-// format alone, and refuses any other.
+// Format is the number of the layout of a store's keys in Redis. It grows with
+// each change of that layout: a process works only with a store of its own format,
+// and refuses any other.
 //
 // 2: topics have indexes by name, by what is ready, by deaths, by pauses and by
 // traffic, and counters of all.
 //
-// 3: the line of a record begins with its times, among them when it is first due; a
-// topic has a record of settings.
+// 3: a record begins with its times, among them the due time of its first attempt;
+// a topic has a record of settings.
 const Format = 3
 
 var (
 	//go:embed lua/found.lua
-	foundSource string
-	lookScript  = redis.NewScript(foundSource) // which the trial server takes, too
-	foundScript = redis.NewScript("#!lua flags=allow-oom\n" + foundSource)
+	foundSource      string
+	plainFoundScript = redis.NewScript(foundSource) // for the trial server, too, which knows no flags
+	foundScript      = redis.NewScript("#!lua flags=allow-oom\n" + foundSource)
 
-	formatName = rowNamed("FORMAT").name    // what the key is called behind the base
-	formatMark = strconv.Itoa(Format) + " " // what the key begins with in a store of this format
+	formatName = rowNamed("FORMAT").name    // the name of the key behind the base
+	formatMark = strconv.Itoa(Format) + " " // the beginning of its value in a store of this format
 )
 
-// Signs with which a script answers that it did not run: see linked.head.
+// The errors of a script that did not run: see linked.head.
 const (
 	signNoStore = "NOSTORE"
 	signFormat  = "FORMAT"
 )
 
-// found marks an empty Redis as a store of this format, with an id that no
-// other store has; or only looks, and leaves it empty. A store that there is
-// already stays as it is. The error is an ErrUnfit for one of another format, or
-// that of the connection.
-func (s *Store) found(ctx context.Context, node redis.UniversalClient, look bool) error {
+// found marks an empty Redis as a store of this format, with an id that no other
+// store has; if readOnly is set it leaves Redis empty. An existing store stays as
+// it is. The error is an ErrUnfit if that has another format, or that of the
+// connection.
+func (s *Store) found(ctx context.Context, node redis.UniversalClient, readOnly bool) error {
 	script, apply := foundScript, 1
-	if look {
+	if readOnly {
 		apply = 0
 	}
-	if look || s.fit.Load() == fitTrial {
-		script = lookScript
+	if readOnly || s.fit.Load() == fitTrial {
+		script = plainFoundScript
 	}
 	reply, err := script.Run(ctx, node, s.keys.founding(), formatMark+NewID(), apply).Text()
 	if err != nil {
@@ -60,9 +60,9 @@ func (s *Store) found(ctx context.Context, node redis.UniversalClient, look bool
 	return nil
 }
 
-// CheckFormat refuses a store of another format, and leaves a Redis without a
-// store as it is. A transition does so by itself; this is for calls that are none.
-// The error is an ErrUnfit, or that of the connection.
+// CheckFormat returns an ErrUnfit for a store of another format, or the error of
+// the connection. It leaves a Redis without a store as it is. A transition checks
+// the format itself; CheckFormat is for calls that run no script.
 func (s *Store) CheckFormat(ctx context.Context) error {
 	_, err := onNode(ctx, s, func(node redis.UniversalClient) (struct{}, error) {
 		return struct{}{}, s.found(ctx, node, true)
@@ -73,8 +73,8 @@ func (s *Store) CheckFormat(ctx context.Context) error {
 	return err
 }
 
-// otherFormat returns the error for a store of another format, of which the key
-// holds the text; it is empty for a store from before formats had numbers.
+// otherFormat returns the ErrUnfit for a store of another format. text is the
+// value of its key, empty for a store from before formats had numbers.
 func (s *Store) otherFormat(text string) error {
 	format, _, _ := strings.Cut(text, " ")
 	if format == "" {
@@ -86,8 +86,9 @@ func (s *Store) otherFormat(text string) error {
 		ErrUnfit, s.where, s.keys.prefix, format, Format)
 }
 
-// formatFault returns what such an answer means: whether there is no
-// store yet, and the error for a store of another format.
+// formatFault reports whether a script answered that there is no store yet. It
+// returns an ErrUnfit if a script answered that the store has another format, and
+// any other error as it is.
 func (s *Store) formatFault(err error) (missing bool, fault error) {
 	if redis.HasErrorPrefix(err, signNoStore) {
 		return true, nil

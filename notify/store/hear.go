@@ -15,24 +15,25 @@ import (
 	"github.com/bellhopd/bellhop/notify/backoff"
 )
 
-// Heartbeat is how often the carrier makes itself heard, at the least.
+// Heartbeat is the longest time between two beats of the carrier.
 const Heartbeat = time.Second
 
-// Silence is how long a connection may be silent before it is taken for dead: three beats.
+// Silence is how long a subscription may receive nothing before it is taken for
+// dead: three beats.
 const Silence = 3 * Heartbeat
 
 const maxSilence = 30 * time.Second
 
 // Patience is how long Redis may leave the first call of a program unanswered, or
-// a carrier may not be heard at first, before that is logged.
+// the first beat may be missing, before that is logged.
 const Patience = Silence - Heartbeat/2
 
-// NoAnswer returns the error of a Redis that let Patience pass without an answer.
+// NoAnswer returns the error of a Redis that did not answer within Patience.
 func (s *Store) NoAnswer() error {
 	return &ServerError{Where: s.where, Err: fmt.Errorf("no answer within %v: %w", Patience, os.ErrDeadlineExceeded)}
 }
 
-// An Event is something that [Store.Hear] heard.
+// An Event is what [Store.Hear] calls on with.
 type Event struct {
 	Kind    EventKind
 	Channel string // of a Heard
@@ -40,7 +41,7 @@ type Event struct {
 	Err     error  // of a Broken
 }
 
-// What a beat says: the carrier's epoch, the time in ms, the id of the store, a bell, and topics.
+// The fields of a beat: the carrier's epoch, the time in ms, the id of the store, a bell, and topics.
 const (
 	beatEpoch = iota
 	beatTime
@@ -49,8 +50,8 @@ const (
 	beatTopics
 )
 
-// Epoch returns the number of the election of the carrier that a Beat is of; zero
-// where it is another program's.
+// Epoch returns the epoch of the carrier that sent a Beat; zero if another program
+// sent it.
 func (e Event) Epoch() int64 {
 	epoch, err := strconv.ParseInt(e.field(beatEpoch), 10, 64)
 	if err != nil || epoch < 0 {
@@ -59,13 +60,13 @@ func (e Event) Epoch() int64 {
 	return epoch
 }
 
-// Ms returns the time of a Beat in ms by Redis's clock; zero where it is another program's.
+// Ms returns the time of a Beat in ms by Redis's clock; zero if another program sent it.
 func (e Event) Ms() int64 {
 	ms, _ := strconv.ParseInt(e.field(beatTime), 10, 64)
 	return ms
 }
 
-// field returns a field of a Beat; empty where there is none.
+// field returns a field of a Beat, empty if it has none.
 func (e Event) field(i int) string {
 	if fields := strings.Fields(e.Payload); e.Kind == Beat && len(fields) > i {
 		return fields[i]
@@ -74,8 +75,8 @@ func (e Event) field(i int) string {
 }
 
 // Topics returns the topics that a Beat names: they have something ready, and
-// nobody stands in their waiting list. A subscriber that believes to stand there
-// claims: the list was lost.
+// their waiting lists are empty. A subscriber that waits for one of them must claim:
+// its place in the list was lost.
 func (e Event) Topics() []string {
 	if fields := strings.Fields(e.Payload); e.Kind == Beat && len(fields) > beatTopics {
 		return fields[beatTopics:]
@@ -83,13 +84,13 @@ func (e Event) Topics() []string {
 	return nil
 }
 
-// StoreID returns the id of the store that a Beat names: another one than before
-// means that Redis lost all that it held.
+// StoreID returns the id of the store that a Beat names. An id that differs from
+// the one before means that Redis lost all that it held.
 func (e Event) StoreID() string { return e.field(beatStore) }
 
-// Bell returns the bell that a Heard is, or that a Beat holds for who missed
-// one: it names the logs that have grown lately, if they are few, and where all
-// of them end. The error is an ErrInvalid.
+// Bell returns the bell in a Heard or a Beat. That of a Beat is for listeners that
+// missed one: it names the logs that grew lately, if they are few, and where all of
+// them end. The error is an ErrInvalid.
 func (e Event) Bell() (Bell, error) {
 	if e.Kind != Beat {
 		return ParseBell(e.Payload)
@@ -106,19 +107,19 @@ type EventKind int
 
 // The kinds of events.
 const (
-	Subscribed EventKind = iota + 1 // the connection stands: look for what was published before it stood
+	Subscribed EventKind = iota + 1 // the subscription is up: check for what was published before
 	Heard                           // a message on one of the channels
 	Beat                            // the carrier's heartbeat
-	Silent                          // no beat for three of them: no carrier lives, or the connection is dead; it is made anew, and others that were as silent are closed
-	Broken                          // the connection failed; it is made anew
+	Silent                          // three beats were missed: no carrier runs, or the connection is dead; it is renewed, and others that were as silent are closed
+	Broken                          // the connection failed; it is renewed
 )
 
 // Hear subscribes to channels and to the carrier's beat, and calls on for each
-// event, one at a time, until ctx ends. on must not block: what it is called
-// for is lost for good when the connection's buffers are full. A broken or
-// silent connection is made anew; each time that it stands there is a
-// Subscribed event. A channel that ends in * is a pattern of Redis. Where no
-// carrier lives at all, the silence that it waits for doubles up to half a minute.
+// event, one at a time, until ctx ends. on must not block: events are lost for good
+// when the connection's buffers are full. Hear renews a broken or silent
+// connection, and sends a Subscribed event each time it is up. A channel that ends
+// in * is a pattern of Redis. While no carrier runs, the silence before the next
+// renewal doubles up to half a minute.
 func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
 	defer s.sentinels.watch()()
 	silence := Silence
@@ -136,11 +137,11 @@ func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
 		if ctx.Err() != nil {
 			return
 		}
-		// It may be all that this process asks of Redis: nothing else would tell it.
-		s.reload(ctx)
-		if errors.Is(err, errSilent) || errors.Is(err, net.ErrClosed) { // hangUp closed it: another heard the silence first
+		s.reload(ctx) // this process may make no other call that would do it
+
+		if errors.Is(err, errSilent) || errors.Is(err, net.ErrClosed) { // hangUp closed it: another subscription was silent first
 			silence = min(2*silence, maxSilence)
-			s.lines.hangUp(Silence - Heartbeat)
+			s.connections.hangUp(Silence - Heartbeat)
 			on(Event{Kind: Silent})
 			continue
 		}
@@ -149,10 +150,10 @@ func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
 	}
 }
 
-// errSilent is why a connection ends that heard no beat for too long.
+// errSilent is why a connection ends that received no beat for too long.
 var errSilent = errors.New("no beat was heard")
 
-// hear is one connection of Hear. It returns why it ended.
+// hear runs one connection of Hear, and returns why it ended.
 func (s *Store) hear(ctx context.Context, silence time.Duration, on func(Event), channels []string) error {
 	beat := s.keys.Beat()
 	sub, err := s.subscribe(ctx, append([]string{beat}, channels...))
@@ -192,7 +193,7 @@ func (s *Store) hear(ctx context.Context, silence time.Duration, on func(Event),
 	}
 }
 
-// subscribe subscribes to channels, of which those that end in * are patterns.
+// subscribe subscribes to channels; those that end in * are patterns.
 func (s *Store) subscribe(ctx context.Context, channels []string) (*redis.PubSub, error) {
 	var plain, patterns []string
 	for _, channel := range channels {

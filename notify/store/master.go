@@ -8,9 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// node returns the client of the server that holds the shard. In a Cluster it
-// is asked for itself: the client of the whole would repeat a call whose answer
-// was lost, at the same node and then at others.
+// node returns a client of the server that holds the shard. In a Cluster that is
+// not s.client, which would repeat a call whose answer was lost: at the same node
+// and then at others.
 func (s *Store) node(ctx context.Context) (redis.UniversalClient, error) {
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
@@ -23,9 +23,8 @@ func (s *Store) node(ctx context.Context) (redis.UniversalClient, error) {
 	return node, nil
 }
 
-// onNode calls a function with the client of the server that holds the shard. In
-// a Cluster it is called again, for about a second, where that is another server
-// by now.
+// onNode calls a function with the client of the server that holds the shard. In a
+// Cluster, if another server holds it by now, onNode calls again for about a second.
 func onNode[T any](ctx context.Context, s *Store, call func(node redis.UniversalClient) (T, error)) (T, error) {
 	once := func() (v T, err error) {
 		node, err := s.node(ctx)
@@ -33,7 +32,7 @@ func onNode[T any](ctx context.Context, s *Store, call func(node redis.Universal
 			return v, err
 		}
 		if v, err = call(node); err != nil {
-			s.astray(ctx, node, err)
+			s.followMaster(ctx, node, err)
 		}
 		return v, err
 	}
@@ -43,17 +42,17 @@ func onNode[T any](ctx context.Context, s *Store, call func(node redis.Universal
 	return once()
 }
 
-// astray looks whether an error tells that a server is the master no more, or is
-// gone. If so its connections are closed, those that listen among them, so that
-// the master is looked for anew.
-func (s *Store) astray(ctx context.Context, node redis.UniversalClient, err error) {
+// followMaster checks whether err says that a server is no longer the master, or is
+// gone. If so it closes the connections to it, subscriptions included, and has the
+// master looked up again.
+func (s *Store) followMaster(ctx context.Context, node redis.UniversalClient, err error) {
 	_, moved := redis.IsMovedError(err)
 	if moved || redis.IsReadOnlyError(err) {
-		address := "" // of a server without a Cluster only a name may be known
+		address := "" // without a Cluster only the name of a server may be known
 		if one, ok := node.(*redis.Client); ok && s.inCluster() {
 			address = one.Options().Addr
 		}
-		s.lines.leave(address)
+		s.connections.abandon(address)
 	}
 	var network net.Error
 	if moved || errors.As(err, &network) || NotExecuted(err) {
@@ -61,7 +60,7 @@ func (s *Store) astray(ctx context.Context, node redis.UniversalClient, err erro
 	}
 }
 
-// reload has the nodes of a Cluster asked anew which of them are masters.
+// reload makes the client of a Cluster ask again which nodes are masters.
 func (s *Store) reload(ctx context.Context) {
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
 		cluster.ReloadState(ctx)

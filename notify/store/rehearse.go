@@ -14,12 +14,12 @@ import (
 //go:embed lua/rehearse.lua
 var rehearseSource string
 
-// rehearseEvery is how often rights that are missing are looked for, at the most.
+// rehearseEvery is the shortest time between two checks for rights that are missing.
 const rehearseEvery = 100 * time.Millisecond
 
-// ready has a Redis checked of which nothing is known, by one caller at a time. A
-// right that is missing is an error until it is there, and nothing is sent.
-func (s *Store) ready(ctx context.Context) error {
+// ensureFit checks a Redis that was not checked yet, in one caller at a time. While
+// a right is missing it returns an error, and nothing is sent.
+func (s *Store) ensureFit(ctx context.Context) error {
 	if s.fit.Load() != fitUnknown {
 		return nil
 	}
@@ -33,19 +33,19 @@ func (s *Store) ready(ctx context.Context) error {
 	if s.fit.Load() != fitUnknown {
 		return nil
 	}
-	// What was found for another while this one waited its turn holds for both.
+	// A check by another caller, while this one waited its turn, holds for both.
 	if s.fault != nil && (s.checked.After(asked) || Refused(s.fault) && time.Since(s.checked) < rehearseEvery) {
 		return s.fault
 	}
 	err := s.Check(ctx)
-	if ctx.Err() == nil { // else it says nothing about Redis
+	if ctx.Err() == nil { // else err says nothing about Redis
 		s.fault, s.checked = err, time.Now()
 	}
 	return err
 }
 
-// CheckRepair is a Check that asks whether the user has those rights of
-// RepairRights, too, that scripts need.
+// CheckRepair is a Check that also requires those rights of RepairRights that
+// scripts need.
 func (s *Store) CheckRepair(ctx context.Context) error {
 	if err := s.Check(ctx); err != nil || s.fit.Load() == fitTrial {
 		return err
@@ -53,7 +53,7 @@ func (s *Store) CheckRepair(ctx context.Context) error {
 	return s.checkRights(ctx, s.commands()+" "+calledByRepair, RepairRights(s.keys.prefix))
 }
 
-// commands returns those that a script, or what follows it, may not do without.
+// commands returns the commands that a script, or the wait behind it, needs.
 func (s *Store) commands() string {
 	if s.replicas > 0 {
 		return runs + " " + called + " " + waits
@@ -62,7 +62,7 @@ func (s *Store) commands() string {
 }
 
 // checkRights rehearses commands on the server that holds the shard. rights are
-// what the user should have.
+// those that the user should have, for the remedy.
 func (s *Store) checkRights(ctx context.Context, commands, rights string) error {
 	_, err := onNode(ctx, s, func(node redis.UniversalClient) (struct{}, error) {
 		return struct{}{}, s.rehearse(ctx, node, commands, rights)
@@ -74,14 +74,14 @@ func (s *Store) checkRights(ctx context.Context, commands, rights string) error 
 	return nil
 }
 
-// rehearse asks a server whether its user may make some calls, and publish to
-// every kind of channel.
+// rehearse asks a server whether its user may call commands, and publish to every
+// kind of channel.
 func (s *Store) rehearse(ctx context.Context, node redis.Scripter, commands, rights string) error {
 	channels := ""
 	for _, channel := range []string{s.keys.Head(), s.keys.Wake("topic"), s.keys.Broadcast("topic"), s.keys.Death("topic")} {
 		channels += " publish|" + channel
 	}
-	// One word for all: Redis hangs up on who sends many and has not shown a password.
+	// One argument for all: Redis hangs up on a client that sends many before its password.
 	words := strings.Replace(commands, " publish", channels, 1)
 	reply, err := node.Eval(ctx, rehearseSource, []string{s.keys.Mark()}, words).Slice()
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Store) rehearse(ctx context.Context, node redis.Scripter, commands, rig
 	return nil
 }
 
-// commandsIn returns commands of a reply of rehearse.lua as Redis writes them.
+// commandsIn returns the commands in a reply of rehearse.lua as Redis writes them.
 func commandsIn(reply any) (commands []string) {
 	all, _ := reply.([]any)
 	for _, one := range all {
@@ -108,12 +108,13 @@ func commandsIn(reply any) (commands []string) {
 	return commands
 }
 
-// unrehearsed marks the context of a call for which no right is rehearsed.
+// unrehearsed marks the context of a call that may use a connection whose
+// rehearsal failed.
 type unrehearsed struct{}
 
 // onConnect rehearses on a new connection, before anything else is sent on it:
-// Redis may have been started anew, with other rights. What is none of the shard
-// does not matter: a sentinel, or another server of a Cluster.
+// Redis may have been restarted with other rights. A server that does not hold the
+// shard does not matter: a sentinel, or another server of a Cluster.
 func (s *Store) onConnect(ctx context.Context, conn *redis.Conn) error {
 	if s.fit.Load() == fitTrial {
 		return nil
@@ -128,7 +129,7 @@ func (s *Store) onConnect(ctx context.Context, conn *redis.Conn) error {
 	s.fit.Store(fitUnknown)
 	var reply redis.Error
 	if !Refused(err) && errors.As(err, &reply) || ctx.Value(unrehearsed{}) != nil {
-		return nil // such as LOADING: the next call looks again
+		return nil // such as LOADING: the next call checks again
 	}
-	return fmt.Errorf("rehearse: %w", err) // from which go-redis takes the outermost layer
+	return fmt.Errorf("rehearse: %w", err) // go-redis strips the outermost layer
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// MaxWaitReplicas is the largest number of replicas that can be waited for.
+// MaxWaitReplicas is the largest Config.WaitReplicas.
 const MaxWaitReplicas = 16
 
 // replicaWait is how long replicas may take to confirm a call.
@@ -18,22 +18,22 @@ const replicaWait = time.Second
 // writeMark is short enough to be sent each time.
 const writeMark = "#!lua flags=allow-oom\nreturn redis.call('SET', KEYS[1], '')"
 
-// ErrUnreplicated is the error of a call that Redis carried out, and that fewer
-// replicas than Config.WaitReplicas confirmed in time. The outcome is unknown: it
-// stands if the master lives on, and may be lost if a replica takes its place. To
-// make the same call again is safe: a publish with the same id answers ErrExists
-// when the first one is there, and that is confirmed, too.
+// ErrUnreplicated is the error of a call that Redis carried out, but fewer replicas
+// than Config.WaitReplicas confirmed in time. The outcome is unknown: the call
+// holds if the master survives, and may be lost if a replica takes its place.
+// Repeating the call is safe: a publish with the same id returns ErrExists if the
+// first one holds, and that answer is confirmed, too.
 var ErrUnreplicated = errors.New("not replicated")
 
-// confirm runs a script, and waits until the replicas have what it found and
-// did. What a script that changes nothing answers, such as ErrExists, may rest on
-// what another call did, which the replicas may not have yet; but Redis 7.2 and
-// newer wait only for what was written on the same connection. So a mark is
-// written behind the script, even when Redis is out of memory.
+// confirm runs a script, and waits until the replicas have all that its answer
+// rests on. The answer of a script that changes nothing, such as ErrExists, may
+// rest on another connection's write, which the replicas may not have yet; but
+// Redis 7.2 and newer wait only for writes of the same connection. So confirm writes
+// a mark behind the script, even when Redis is out of memory.
 func (s *Store) confirm(ctx context.Context, node redis.UniversalClient, script *redis.Script, keys []string, argv []any) ([]any, error) {
-	reply, confirmed, err := s.together(ctx, node, script.EvalSha, keys, argv)
+	reply, confirmed, err := s.runAndWait(ctx, node, script.EvalSha, keys, argv)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, confirmed, err = s.together(ctx, node, script.Eval, keys, argv)
+		reply, confirmed, err = s.runAndWait(ctx, node, script.Eval, keys, argv)
 	}
 	if err != nil {
 		return nil, err
@@ -45,9 +45,9 @@ func (s *Store) confirm(ctx context.Context, node redis.UniversalClient, script 
 	return reply, nil
 }
 
-// together sends a call of a script, the mark and the wait on one connection. It
-// returns the reply of the script, and how many replicas have it.
-func (s *Store) together(
+// runAndWait sends a call of a script, the mark and the wait on one connection. It
+// returns the script's reply, and how many replicas confirmed it.
+func (s *Store) runAndWait(
 	ctx context.Context, node redis.UniversalClient,
 	run func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd, keys []string, argv []any,
 ) (reply []any, confirmed int, err error) {
@@ -55,7 +55,7 @@ func (s *Store) together(
 	call := run(ctx, pipe, keys, argv...)
 	pipe.Eval(ctx, writeMark, []string{s.keys.Mark()})
 	wait := pipe.Do(ctx, "wait", s.replicas, replicaWait.Milliseconds())
-	_, _ = pipe.Exec(ctx) // whose error is that of one of the calls
+	_, _ = pipe.Exec(ctx) // the error is that of one of the calls
 	if reply, err = call.Slice(); err != nil {
 		return nil, 0, err
 	}

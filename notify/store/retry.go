@@ -11,7 +11,7 @@ const (
 	retryMin = 20 * time.Millisecond
 )
 
-// retry repeats a call that Redis did not carry out, for up to retryFor.
+// retry makes a call, and repeats it for up to retryFor while Redis did not carry it out.
 func retry[T any](ctx context.Context, call func() (T, error)) (T, error) {
 	end := time.Now().Add(retryFor)
 	for wait := retryMin; ; wait *= 2 {

@@ -8,9 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The commands that a user of Redis needs; a bar stands before a sub-command.
-// Redis looks at those that are sent, and at those that scripts call. All but the
-// first are rehearsed: a script that may not make one of its calls stops half way.
+// The commands that a user of Redis needs; a sub-command follows a bar. Redis
+// checks the commands that are sent, and those that scripts call. All but sent are
+// rehearsed: a script stops half way at a call that its user may not make.
 const (
 	sent   = "subscribe psubscribe cluster|slots"
 	runs   = "eval evalsha"
@@ -25,22 +25,22 @@ const (
 )
 
 // Rights returns the least rights of a Redis user for Bellhop under a prefix, as
-// ACL SETUSER takes them. The commands are those that it sends, and those that
-// its scripts call: Redis looks at both. A subscription to a pattern is allowed
-// only where that very pattern is named. WAIT is for Config.WaitReplicas, and
-// CLUSTER SLOTS for a Cluster.
+// arguments of ACL SETUSER. They hold the commands that Bellhop sends, and those
+// that its scripts call: Redis checks both. They name each pattern of channels,
+// since Redis allows a subscription only to that very pattern. WAIT is for
+// Config.WaitReplicas, and CLUSTER SLOTS for a Cluster.
 func Rights(prefix string) string {
 	return "resetkeys ~" + prefix + ":* resetchannels &" + prefix + ":* &" + prefix + ":wake:* &" + prefix + ":dead:* -@all" +
 		allow(sent, runs, waits, called)
 }
 
-// RepairRights returns the rights of a user who looks for what is out of place,
-// and repairs it: those of Rights, and some that nothing else needs.
+// RepairRights returns the rights of a user who repairs a store: those of Rights,
+// and some that nothing else needs.
 func RepairRights(prefix string) string {
 	return Rights(prefix) + allow(sentByRepair, calledByRepair)
 }
 
-// allow returns the rights to lists of commands.
+// allow returns the rights to call the commands in lists.
 func allow(lists ...string) string {
 	var rights strings.Builder
 	for _, list := range lists {
@@ -51,24 +51,24 @@ func allow(lists ...string) string {
 	return rights.String()
 }
 
-// A RightsError is the error of a user of Redis who lacks a right, or of a
-// command that was renamed. Where that was found before anything was sent,
-// nothing was done; where Redis found it, a script may have stopped half way. The
-// next calls go on by themselves when the right is there.
+// A RightsError is the error of a Redis user who lacks a right, or of a command
+// that was renamed. If the rehearsal found it, nothing was done; if Redis answered
+// it to a call, a script may have stopped half way. Calls succeed again as soon as
+// the right is granted.
 type RightsError struct {
-	Fault  string // what the user may not do, or what Redis said
-	Remedy string // what gives the right
-	reply  error  // of Redis; nil: it was found before
+	Fault  string // what the user may not do, or what Redis answered
+	Remedy string // the command that grants the right
+	reply  error  // of Redis; nil: the rehearsal found it
 }
 
-// Error says what is missing, and what to do.
+// Error returns the fault and its remedy.
 func (e *RightsError) Error() string { return e.Fault + "; " + e.Remedy }
 
-// Unwrap returns what Redis said.
+// Unwrap returns what Redis answered, nil if the rehearsal found the fault.
 func (e *RightsError) Unwrap() error { return e.reply }
 
-// missing returns the error of commands that a user may not call, and of those
-// that Redis does not know. rights are what the user should have.
+// missing returns the error for commands that the user may not call, and for those
+// that Redis does not know. rights are those that the user should have.
 func missing(denied, unknown []string, rights string) *RightsError {
 	var faults, remedies []string
 	if len(denied) > 0 {
@@ -77,26 +77,26 @@ func missing(denied, unknown []string, rights string) *RightsError {
 	}
 	if len(unknown) > 0 {
 		faults = append(faults, "it does not know "+strings.Join(unknown, ", "))
-		remedies = append(remedies, giveBack)
+		remedies = append(remedies, undoRename)
 	}
 	return &RightsError{Fault: strings.Join(faults, ", and "), Remedy: strings.Join(remedies, "; ")}
 }
 
-// grant returns what gives a user rights.
+// grant returns the remedy for missing rights.
 func grant(rights string) string { return "run ACL SETUSER NAME " + rights }
 
-// giveBack is what to do about a command that was renamed.
-const giveBack = "take rename-command out of its configuration for that"
+// undoRename is the remedy for a command that was renamed.
+const undoRename = "take rename-command out of its configuration for that"
 
-// Refused reports whether err says that Redis does not let its user do what was
-// asked, or what a script does: it is the operator's to mend.
+// Refused reports whether err says that Redis does not let its user make a call,
+// directly or in a script. The operator must grant the right.
 func Refused(err error) bool {
 	var known *RightsError
 	return errors.As(err, &known) || !SentinelsRefuse(err) && (refusal(err, denials) || refusal(err, renamings))
 }
 
-// What Redis says of a missing right and of a command that was renamed: inside a
-// script there is no code for them, and each version has words of its own.
+// What Redis answers about a missing right and a renamed command: inside a script
+// there is no error code, and each version has its own words.
 var (
 	denials = []string{
 		"NOPERM",
@@ -109,8 +109,8 @@ var (
 	}
 )
 
-// refusal reports whether an error is a reply of Redis that begins with some
-// words. An error that a script passes on begins with one ERR more.
+// refusal reports whether err is a reply of Redis that begins with one of some
+// texts. An error that a script passes on begins with one more ERR.
 func refusal(err error, with []string) bool {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
@@ -123,7 +123,8 @@ func refusal(err error, with []string) bool {
 	return slices.ContainsFunc(with, func(words string) bool { return strings.HasPrefix(text, words) })
 }
 
-// refused adds to an error of a missing right what to do.
+// refused returns a RightsError, with the remedy, for a refusal by Redis, and any
+// other error as it is.
 func (s *Store) refused(err error) error {
 	var known *RightsError
 	switch {
@@ -131,7 +132,7 @@ func (s *Store) refused(err error) error {
 	case refusal(err, denials):
 		return &RightsError{Fault: err.Error(), Remedy: grant(Rights(s.keys.prefix)), reply: err}
 	case refusal(err, renamings):
-		return &RightsError{Fault: err.Error(), Remedy: giveBack, reply: err}
+		return &RightsError{Fault: err.Error(), Remedy: undoRename, reply: err}
 	}
 	return err
 }

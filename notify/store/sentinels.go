@@ -13,37 +13,38 @@ import (
 	"github.com/bellhopd/bellhop/notify/backoff"
 )
 
-// switched is the channel of a Sentinel that tells of a new master.
+// switched is the channel on which a Sentinel announces a new master.
 const switched = "+switch-master"
 
-// sentinelSilence is after how long without news a Sentinel is asked again.
+// sentinelSilence is how long a Sentinel may announce nothing before it is asked.
 const sentinelSilence = 30 * time.Second
 
-// sentinels watch a master. go-redis moves its pool when there is a new one, but
-// no connection that listens: that of a master which was replaced and lives on
-// stays there, and hears nothing. So while somebody listens, all sentinels are
-// listened to, and each that tells of a new master has the connections to the one
-// before closed. It takes all of them: who connects anew may ask the last to know.
+// sentinels watch for a new master. go-redis moves its pool when there is one, but
+// not its subscriptions: one to a former master that still runs stays there and
+// receives nothing. So while the store has subscriptions, sentinels subscribes to
+// every Sentinel; at each announcement it closes the connections to the former
+// master. It needs every Sentinel's, since a new connection may ask the one that
+// learns of it last.
 type sentinels struct {
-	master  string // its name
-	options []*redis.Options
-	lines   *lines
+	master      string // its name
+	options     []*redis.Options
+	connections *connections
 
 	mu    sync.Mutex
-	users int
-	stop  func() // while there are users
+	users int    // subscriptions of the store
+	stop  func() // set while there are users
 }
 
-// SentinelsRefuse reports whether err says that no sentinel lets itself be asked
-// for the master: their password is another one than Redis's.
+// SentinelsRefuse reports whether err says that every sentinel refused to name the
+// master: they want a user or password of their own.
 func SentinelsRefuse(err error) bool {
 	return err != nil && strings.Contains(err.Error(), sentinelsFail) && refusal(err, []string{"NOAUTH", "WRONGPASS", "NOPERM"})
 }
 
-// sentinelsFail is what go-redis says where all sentinels answer with an error.
+// sentinelsFail is what go-redis says if all sentinels answer with an error.
 const sentinelsFail = "all sentinels specified in configuration are unreachable"
 
-// watch begins to watch for a user, until done is called.
+// watch watches for a subscription until done is called.
 func (s *sentinels) watch() (done func()) {
 	if len(s.options) == 0 {
 		return func() {}
@@ -62,7 +63,7 @@ func (s *sentinels) watch() (done func()) {
 	}
 }
 
-// start listens to each sentinel. The mutex is held.
+// start follows each sentinel. The caller holds the mutex.
 func (s *sentinels) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -71,7 +72,7 @@ func (s *sentinels) start() {
 			var known string
 			var pause backoff.Pause
 			for ctx.Err() == nil {
-				s.listen(ctx, o, &known, &pause)
+				s.follow(ctx, o, &known, &pause)
 				pause.Wait(ctx)
 			}
 		})
@@ -82,10 +83,10 @@ func (s *sentinels) start() {
 	}
 }
 
-// listen listens to one sentinel until the connection fails. known is the
-// address of the master that it named last.
-func (s *sentinels) listen(ctx context.Context, o *redis.Options, known *string, pause *backoff.Pause) {
-	options := *o // which go-redis fills in
+// follow subscribes to one sentinel until the connection fails. known is the
+// address of the master that the sentinel named last.
+func (s *sentinels) follow(ctx context.Context, o *redis.Options, known *string, pause *backoff.Pause) {
+	options := *o // go-redis fills in defaults
 	sentinel := redis.NewSentinelClient(&options)
 	defer sentinel.Close()
 	sub := sentinel.Subscribe(ctx, switched)
@@ -104,7 +105,7 @@ func (s *sentinels) listen(ctx context.Context, o *redis.Options, known *string,
 		pause.Reset()
 		if now := net.JoinHostPort(address[0], address[1]); now != *known {
 			if *known != "" {
-				s.lines.leave(*known)
+				s.connections.abandon(*known)
 			}
 			*known = now
 		}

@@ -17,23 +17,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Store is one Redis and one prefix in it: where messages wait. It is safe
-// for concurrent use and shared by everything in a process.
+// A Store is one Redis and one prefix in it, where messages are kept. It is safe
+// for concurrent use; a process needs one.
 type Store struct {
 	client redis.UniversalClient
 	keys   Keys
 	where  string // the address, for errors
 
-	replicas int // that must have what was promised
-	share    int // of maxmemory in percent, from which on publishes are refused
-	lines    lines
-	fit      atomic.Int32
-	worked   atomic.Bool // it was fit once
+	replicas    int // that must confirm a promised call
+	share       int // of maxmemory, in percent: above it publishes are refused
+	connections connections
+	fit         atomic.Int32
+	wasFit      atomic.Bool // it was fit once
 
 	trouble atomic.Pointer[error] // of the last call; nil: it was answered
 
-	checking chan struct{} // held by who checks Redis
-	fault    error         // that was found last
+	checking chan struct{} // holds one value while a caller checks Redis
+	fault    error         // of the last check
 	checked  time.Time     // when that was
 
 	sentinels sentinels
@@ -41,7 +41,7 @@ type Store struct {
 	observe func(script string, took time.Duration, err error) // nil: nobody does
 }
 
-// What a Store knows of its Redis.
+// What a Store knows about its Redis.
 const (
 	fitUnknown int32 = iota
 	fitRedis         // Redis 7 or newer
@@ -55,9 +55,9 @@ const MinRedis = 7
 // evicting keys, or with a store of another [Format].
 var ErrUnfit = errors.New("unfit redis")
 
-// Open returns the store that c describes. It does not connect yet: a Redis
-// that is away is found by the first call. The error joins a Fault for each field
-// that is wrong, or whose file cannot be read.
+// Open returns the store that c describes. It does not connect: the first call
+// fails if Redis cannot be reached. The error joins a Fault for each field that is
+// wrong, or whose file cannot be read.
 func Open(c Config) (*Store, error) {
 	keys, errKeys := newKeys(c.Prefix)
 	share, errShare := memoryShare(c.MemoryShare)
@@ -71,7 +71,7 @@ func Open(c Config) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the connections. What is still running on the store fails.
+// Close closes the connections. Calls that are still running on the store fail.
 func (s *Store) Close() error { return s.client.Close() }
 
 // Client returns the connection to Redis. It never repeats a call by itself.
@@ -80,21 +80,21 @@ func (s *Store) Client() redis.UniversalClient { return s.client }
 // Keys returns the names of the keys and channels.
 func (s *Store) Keys() Keys { return s.keys }
 
-// Observe has f called after each run of a script: its name, what it took with
-// the way to Redis and back, and its error. It is called before the store is
-// used; f is called by whoever runs the script, so it must not block, and must be
-// safe for concurrent use. A context that had ended before, and a Redis that
-// could not be asked whether it is fit, are no run.
+// Observe sets f, which is called after each run of a script with its name, the
+// time it took with the way to Redis and back, and its error. Call Observe before
+// the store is used. f runs in the goroutine of the caller, so it must not block,
+// and must be safe for concurrent use. f is not called if ctx was already done or
+// the check of Redis failed.
 func (s *Store) Observe(f func(script string, took time.Duration, err error)) { s.observe = f }
 
 // Where returns the address of Redis without its password.
 func (s *Store) Where() string { return s.where }
 
-// Check asks Redis whether it can hold messages safely, and whether its user has
-// the rights that scripts need. It is asked by itself before the first script, and
-// when Redis refused its user; the error is an ErrUnfit, a RightsError or that of
-// the connection. One that was fit, and may evict messages since, refuses publishes
-// by itself, and nothing else: it is no error here.
+// Check reports whether Redis can hold messages safely, and whether its user has
+// the rights that scripts need. A store checks by itself before its first script,
+// and again when Redis refused its user. The error is an ErrUnfit, a RightsError or
+// that of the connection. A Redis that was fit before, and may evict messages now,
+// is no error here: the scripts refuse publishes, and nothing else.
 func (s *Store) Check(ctx context.Context) error {
 	fields, err := s.Info(ctx)
 	if err != nil {
@@ -105,33 +105,33 @@ func (s *Store) Check(ctx context.Context) error {
 		return fmt.Errorf("%w at %s: the trial server has no replicas to wait for", ErrUnfit, s.where)
 	}
 	if !ok {
-		return s.fits(ctx, fitTrial)
+		return s.markFit(ctx, fitTrial)
 	}
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err != nil || n < MinRedis {
 		return fmt.Errorf("%w at %s: its version is %s; use Redis %d.0 or newer, or Valkey", ErrUnfit, s.where, version, MinRedis)
 	}
-	if mayEvict(fields) && !s.worked.Load() {
+	if mayEvict(fields) && !s.wasFit.Load() {
 		return s.evicts(fields["maxmemory_policy"])
 	}
 	if err := s.checkRights(ctx, s.commands(), Rights(s.keys.prefix)); err != nil {
 		return err
 	}
-	return s.fits(ctx, fitRedis)
+	return s.markFit(ctx, fitRedis)
 }
 
-// fits takes note that Redis is fit, if what it holds is a store of this format, or none.
-func (s *Store) fits(ctx context.Context, as int32) error {
+// markFit records that Redis is fit, unless it holds a store of another format.
+func (s *Store) markFit(ctx context.Context, as int32) error {
 	if err := s.CheckFormat(ctx); err != nil {
 		return err
 	}
 	s.fit.Store(as)
-	s.worked.Store(true)
+	s.wasFit.Store(true)
 	return nil
 }
 
-// Info returns the fields of Redis's INFO, of some sections or of the usual
-// ones. The error is that of the connection.
+// Info returns the fields of Redis's INFO: of the named sections, or of the
+// default ones. The error is that of the connection.
 func (s *Store) Info(ctx context.Context, sections ...string) (map[string]string, error) {
 	ctx = context.WithValue(ctx, unrehearsed{}, true)
 	info, err := onNode(ctx, s, func(node redis.UniversalClient) (string, error) { return node.Info(ctx, sections...).Result() })
@@ -147,9 +147,9 @@ func (s *Store) Info(ctx context.Context, sections ...string) (map[string]string
 	return fields, nil
 }
 
-// Listening returns how many connections listen on each of some channels of the
-// shard: in a Cluster only the server that holds it knows. The error is that of
-// the connection.
+// Listening returns how many connections are subscribed to each channel. The
+// channels must be of the shard, since in a Cluster only its server knows. The
+// error is that of the connection.
 func (s *Store) Listening(ctx context.Context, channels ...string) (map[string]int64, error) {
 	listening, err := onNode(ctx, s, func(node redis.UniversalClient) (map[string]int64, error) {
 		return node.PubSubNumSub(ctx, channels...).Result()
@@ -160,12 +160,12 @@ func (s *Store) Listening(ctx context.Context, channels ...string) (map[string]i
 	return listening, nil
 }
 
-// call runs a transition once, when Redis is fit for it.
+// call runs a transition once, if Redis is fit for it.
 func (s *Store) call(ctx context.Context, t *transition, l linked, keys []string, args []any) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := s.ready(ctx); err != nil {
+	if err := s.ensureFit(ctx); err != nil {
 		return nil, err
 	}
 	if s.observe == nil {
@@ -194,7 +194,7 @@ func (s *Store) onMaster(ctx context.Context, t *transition, l linked, keys []st
 		}
 		return s.once(ctx, node, t, one, keys, args)
 	})
-	if err = s.noRoom(err); errors.Is(err, ErrUnfit) {
+	if err = s.memoryError(err); errors.Is(err, ErrUnfit) {
 		return nil, err
 	}
 	if err != nil {
@@ -209,9 +209,9 @@ func (s *Store) onMaster(ctx context.Context, t *transition, l linked, keys []st
 	return reply, nil
 }
 
-// Trouble returns why Redis cannot be used at the moment: the last call failed
-// since it cannot be reached, does not answer, takes no calls, or does not let its
-// user in. It is nil where the last script was answered, and before the first.
+// Trouble returns why Redis cannot be used at the moment: the error of the last
+// call, if Redis could not be reached, did not answer, took no calls, or did not
+// let its user in. It is nil if the last script was answered, and before the first.
 func (s *Store) Trouble() error {
 	if err := s.trouble.Load(); err != nil {
 		return *err
@@ -222,7 +222,7 @@ func (s *Store) Trouble() error {
 // PoolStats returns how many connections to Redis there are, and how they are used.
 func (s *Store) PoolStats() *redis.PoolStats { return s.client.PoolStats() }
 
-// once makes a call of a script.
+// once calls a script once, and waits for replicas if its answer is promised.
 func (s *Store) once(ctx context.Context, node redis.UniversalClient, t *transition, one *redis.Script, keys []string, argv []any) ([]any, error) {
 	if t.promised && s.replicas > 0 {
 		return s.confirm(ctx, node, one, keys, argv)
@@ -230,9 +230,9 @@ func (s *Store) once(ctx context.Context, node redis.UniversalClient, t *transit
 	return one.Run(ctx, node, keys, argv...).Slice()
 }
 
-// explain adds to an error of the connection which Redis it was, what to do about
-// a right that is missing, and that the context ended where that is why: the
-// client tells of it as of a timeout.
+// explain adds to an error of the connection the address of Redis, the remedy for
+// a missing right, and the error of ctx if that is the cause: the client reports
+// only a timeout then.
 func (s *Store) explain(ctx context.Context, err error) error {
 	err = s.refused(noRedis(err))
 	cause := ctx.Err()
@@ -251,22 +251,23 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	return &ServerError{Where: s.where, Err: err}
 }
 
-// A ServerError is what went wrong with a call to Redis.
+// A ServerError is the error of a call to Redis, with the address.
 type ServerError struct {
 	Where string // the address, without a password
-	Err   error  // of the connection, or what Redis answered
+	Err   error  // of the connection, or the error that Redis answered
 }
 
-// Error says where that was, and what.
+// Error returns the address and the error.
 func (e *ServerError) Error() string { return fmt.Sprintf("redis at %s: %v", e.Where, e.Err) }
 
-// Unwrap returns the error of the connection, or the answer.
+// Unwrap returns Err.
 func (e *ServerError) Unwrap() error { return e.Err }
 
 // ErrNoRedis is the error where another program answers at the address of Redis.
 var ErrNoRedis = errors.New("what answers there is no Redis")
 
-// noRedis makes an ErrNoRedis of what go-redis says of an answer that is not of Redis's protocol.
+// noRedis returns an ErrNoRedis for an error with which go-redis rejects an answer
+// that is not in Redis's protocol, and any other error as it is.
 func noRedis(err error) error {
 	var known redis.Error
 	text := err.Error()
@@ -298,7 +299,7 @@ func NotExecuted(err error) bool {
 func Retryable(err error) bool {
 	var op *net.OpError
 	var name *net.DNSError
-	return NotExecuted(err) || Refused(err) || errors.Is(err, ErrUnreplicated) || errors.Is(err, ErrNoRedis) || errors.Is(err, errLeft) || errors.As(err, &op) || errors.As(err, &name) ||
+	return NotExecuted(err) || Refused(err) || errors.Is(err, ErrUnreplicated) || errors.Is(err, ErrNoRedis) || errors.Is(err, errAbandoned) || errors.As(err, &op) || errors.As(err, &name) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || // of an idle connection, which go-redis looks at first
@@ -306,5 +307,6 @@ func Retryable(err error) bool {
 }
 
 // LockedOut reports whether err says that Redis does not let its user in, such as
-// where the password was changed. It is not Retryable: whoever begins must be told.
+// after the password was changed. It is not Retryable: a program that starts must fail
+// with it.
 func LockedOut(err error) bool { return refusal(err, []string{"NOAUTH", "WRONGPASS"}) }

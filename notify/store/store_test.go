@@ -34,7 +34,7 @@ func TestLeftWhileConnecting(t *testing.T) {
 	if _, err := conn.Read(make([]byte, 1)); err != nil { // it was asked, and answers nothing
 		t.Fatal(err)
 	}
-	s.Leave()
+	s.Abandon()
 	if err := storetest.Receive(t, "the call ends", ended); !store.Retryable(err) {
 		t.Errorf("%v; want that Redis is away", err)
 	}

@@ -7,25 +7,25 @@ import (
 
 var sweepScript = script("sweep")
 
-// A Sweep says what a step of the housekeeping looks for.
+// A Sweep says what a step of the housekeeping removes.
 type Sweep struct {
 	Token string // of the election
-	Rank  int64  // from where on it looks at the topics that have dead letters; at first 0
+	Rank  int64  // rank from which it checks the topics that have dead letters; 0 at first
 
 	KeepDeadCount int           // dead letters that a topic keeps
-	KeepDeadAge   time.Duration // for how long it keeps them
-	KeepTopics    time.Duration // for how long a topic is remembered that has nothing left
+	KeepDeadAge   time.Duration // how long a topic keeps them
+	KeepTopics    time.Duration // how long an empty topic is remembered
 }
 
 // Swept is what a step of the housekeeping removed.
 type Swept struct {
 	Rank  int64 // for the next step
 	Soon  bool  // there is more to do
-	Whole bool  // all topics that have dead letters were looked at
+	Whole bool  // all topics that have dead letters were checked
 
 	Forgotten int64     // topics
 	ByDeaths  int64     // dead letters that deaths removed since the last step
-	Removed   []Removed // dead letters that this one removed
+	Removed   []Removed // dead letters that this step removed
 }
 
 // Removed is how many dead letters of a topic were removed.
@@ -34,14 +34,14 @@ type Removed struct {
 	N     int64
 }
 
-// Sweep keeps house for a step. Errors: a DeposedError, see [Store.Check], or
-// that of the connection.
+// Sweep does one step of the housekeeping. Errors: a DeposedError, see
+// [Store.Check], or that of the connection.
 func (s Shard) Sweep(ctx context.Context, w Sweep) (Swept, error) {
 	r, err := s.run(ctx, sweepScript, w.Token, w.Rank, w.KeepDeadCount, w.KeepDeadAge.Milliseconds(), w.KeepTopics.Milliseconds())
 	if err != nil {
 		return Swept{}, err
 	}
-	if err := r.carrying(); err != nil {
+	if err := r.deposed(); err != nil {
 		return Swept{}, err
 	}
 	m := Swept{Rank: r.integer(), Soon: r.flag(), Whole: r.flag(), Forgotten: r.integer(), ByDeaths: r.integer()}

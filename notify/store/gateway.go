@@ -19,9 +19,10 @@ var (
 	extendAsScript = script("extend_as")
 )
 
-// BridgeTo takes note that broadcasts were passed on to NATS up to a position. It
-// returns up to where they were: that never goes back, and is 0 where none were. Errors: an ErrInvalid of a place
-// that is foreign, see [Store.Check], or that of the connection.
+// BridgeTo records the position up to which broadcasts were passed on to NATS, and
+// returns the recorded one: it never goes back, and is 0 if none were. Errors: an
+// ErrInvalid if the recorded position is foreign, see [Store.Check], or that of the
+// connection.
 func (s Shard) BridgeTo(ctx context.Context, to Position) (Position, error) {
 	r, err := s.run(ctx, bridgeScript, int64(to))
 	if err != nil {
@@ -34,17 +35,17 @@ func (s Shard) BridgeTo(ctx context.Context, to Position) (Position, error) {
 	return ParsePosition(at)
 }
 
-const secretSize = 32 // bytes of a secret
+const secretSize = 32 // random bytes in a secret
 
-// ErrNoSecret is the error of a secret that is foreign.
+// ErrNoSecret is the error of a key that holds no secret of a store's daemons.
 var ErrNoSecret = errors.New("it holds no secret of ours")
 
-// Secret returns what the daemons of a store sign with. The first call makes it.
-// Errors: an ErrNoSecret, see [Store.Check], an ErrUnreplicated, or that of the
-// connection.
+// Secret returns the secret with which the daemons of a store sign. The first call
+// makes it. Errors: an ErrNoSecret, see [Store.Check], an ErrUnreplicated, or that
+// of the connection.
 func (s Shard) Secret(ctx context.Context) (string, error) {
 	random := make([]byte, secretSize)
-	_, _ = rand.Read(random) // it never fails
+	_, _ = rand.Read(random) // never fails
 	r, err := s.run(ctx, secretScript, hex.EncodeToString(random))
 	if err != nil {
 		return "", err
@@ -59,13 +60,13 @@ func (s Shard) Secret(ctx context.Context) (string, error) {
 	return secret, nil
 }
 
-// extendedLonger is for how long the receipt of a lease that was extended is
-// kept after its end: the carrier takes the message back within that time.
+// extendedLonger is how long the receipt of an extended lease is kept after the
+// lease ended: the carrier takes the message back within that time.
 const extendedLonger = time.Minute
 
-// ExtendAs gives a lease another length from now on, for a caller who knows only
-// the receipt of the claim: that stays good. It does not shorten the lease, and
-// reports whether that is lost.
+// ExtendAs extends a lease, counted from now, for a caller that knows only the
+// receipt of the claim, which stays valid. It does not shorten the lease. It reports
+// whether the lease is lost.
 func (s Shard) ExtendAs(ctx context.Context, claimed Lease, lease time.Duration) (lost bool, err error) {
 	r, err := s.run(ctx, extendAsScript, claimed.Member, claimed.Receipt, lease.Milliseconds(), extendedLonger.Milliseconds())
 	if err != nil {
@@ -75,8 +76,8 @@ func (s Shard) ExtendAs(ctx context.Context, claimed Lease, lease time.Duration)
 	return lost, r.end()
 }
 
-// Extended returns the receipt that a lease has: that of the claim, unless
-// ExtendAs gave it another. The error is that of the connection.
+// Extended returns the current receipt of a lease: that of the claim, unless
+// ExtendAs changed it. The error is that of the connection.
 func (s Shard) Extended(ctx context.Context, claimed Lease) (receipt int64, err error) {
 	kept, err := s.store.client.Get(ctx, s.store.keys.Extended(claimed.Member)).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {

@@ -10,17 +10,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// DefaultMemoryShare is the share of Redis's maxmemory, in percent, from which on publishes are refused.
+// DefaultMemoryShare is the share of Redis's maxmemory, in percent, above which publishes are refused.
 const DefaultMemoryShare = 90
 
-// ErrFull is the error of a publish for which Redis has no memory left: its
-// share of maxmemory (Config.MemoryShare) is in use, or all of it is. Nothing was
-// published. All else goes on, and so do publishes when there is room again.
+// ErrFull is the error of a publish for which Redis has no memory left: the share
+// of maxmemory for messages (Config.MemoryShare) is in use, or all of maxmemory.
+// Nothing was published. All else goes on, and publishes succeed again once memory
+// is free.
 var ErrFull = errors.New("redis is full")
 
-// noRoom adds ErrFull to an error with which Redis or a script tells that memory
-// is full, and returns the ErrUnfit of one with which a script tells that Redis evicts.
-func (s *Store) noRoom(err error) error {
+// memoryError returns an ErrFull if Redis or a script answered that memory is full,
+// an ErrUnfit if a script answered that Redis may evict messages, and any other
+// error as it is.
+func (s *Store) memoryError(err error) error {
 	switch {
 	case redis.HasErrorPrefix(err, "FULL"), redis.HasErrorPrefix(err, "OOM"):
 		return fmt.Errorf("%w: %w", ErrFull, err)
@@ -30,7 +32,7 @@ func (s *Store) noRoom(err error) error {
 	return err
 }
 
-// evicts returns the ErrUnfit of a policy by which Redis may evict messages.
+// evicts returns the ErrUnfit for a policy that lets Redis evict messages.
 func (s *Store) evicts(policy string) error {
 	return fmt.Errorf("%w at %s: it may evict messages (maxmemory-policy %s); run CONFIG SET maxmemory-policy noeviction", ErrUnfit, s.where, policy)
 }
@@ -52,24 +54,24 @@ func memoryShare(percent int) (int, error) {
 	return percent, nil
 }
 
-// Memory says how full a Redis is, in bytes.
+// Memory is how full a Redis is, in bytes.
 type Memory struct {
 	Used  int64 // of what counts against Max: without the buffers of replicas and of the append-only file
 	Max   int64 // Redis's maxmemory; zero: it has no limit
-	Limit int64 // from which on publishes are refused; zero: there is none
+	Limit int64 // above which publishes are refused; zero: there is none
 
-	Evicts bool // it may evict messages, so that publishes are refused
+	Evicts bool // it may evict messages, so publishes are refused
 }
 
-// Memory asks how full Redis is. The trial server does not tell: its Memory is
-// zero. The error is that of the connection.
+// Memory returns how full Redis is. The trial server does not report that: its
+// Memory is zero. The error is that of the connection.
 func (s *Store) Memory(ctx context.Context) (Memory, error) {
 	info, err := s.Info(ctx, "memory")
 	if err != nil {
 		return Memory{}, err
 	}
 	bytes := func(name string) int64 {
-		n, _ := strconv.ParseInt(info[name], 10, 64) // zero where it does not tell
+		n, _ := strconv.ParseInt(info[name], 10, 64) // zero if Redis does not report it
 		return n
 	}
 	m := Memory{Used: bytes("used_memory") - bytes("mem_not_counted_for_evict"), Max: bytes("maxmemory"), Evicts: mayEvict(info)}
