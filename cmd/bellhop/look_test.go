@@ -189,7 +189,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("not ok: %s", line)
 		}
 	}
-	contains(t, out, "its beat is heard")
+	contains(t, out, "its beat arrives")
 	var findings []struct{ Check, Verdict, Found string }
 	s.json(&findings, "doctor", "--json")
 	checks := make([]string, len(findings))
@@ -220,7 +220,7 @@ func TestDoctorChecks(t *testing.T) {
 	own := storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb")
 	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
 	s.start("serve").await(1, "msg=elected")
-	none := "warn  standby             none: where the carrier's machine fails, nothing that is delayed is delivered\n" +
+	none := "warn  standby             none: if the carrier's machine fails, no delayed message is delivered\n" +
 		"                          → run a second daemon on another machine: bellhop serve\n"
 	if r := s.feed("", "doctor", "--check"); r.code != exitWarned || r.out != none || r.err != "" {
 		t.Errorf("exit %d, %s%s", r.code, r.out, r.err)
@@ -314,12 +314,12 @@ func TestDoctorRepairs(t *testing.T) {
 	}
 	damage()
 	r := s.feed("", "doctor")
-	contains(t, r.out, "fail  contents", "a record that stands in no place", "would be made ready, as due now", "run bellhop doctor --repair")
+	contains(t, r.out, "fail  contents", "a record in no place, so its message would never be delivered", "would be made ready, as due now", "run bellhop doctor --repair")
 	if r.code != exitFailed || r.err != "" {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	contains(t, s.fails(exitUsage, "doctor", "--repair"), "give --yes")
-	contains(t, s.call("doctor", "--repair", "--yes"), "a record that stands in no place: made ready, as due now", "faults found and repaired: 1")
+	contains(t, s.call("doctor", "--repair", "--yes"), "a record in no place, so its message would never be delivered: made ready, as due now", "faults found and repaired: 1")
 	contains(t, s.call("doctor"), "nothing is out of place")
 	damage()
 	var findings []struct{ Check, Verdict, Found string }

@@ -226,8 +226,8 @@ func TestDoctorOfSettings(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "BELLHOP_LEASE=1m")
 	s.call("topics", "set", "*", "lease=2m")
-	contains(t, s.feed("", "doctor", "--quick").out, "warn  settings            lease is 2m for topics that have no setting of it, and 1m by the configuration\n",
-		"→ change one of them: bellhop topics set '*' lease=1m sets that of all topics\n")
+	contains(t, s.feed("", "doctor", "--quick").out, "warn  settings            lease is 2m for topics without a setting of their own, but 1m in the configuration\n",
+		"→ change the configuration, or run bellhop topics set '*' lease=1m\n")
 	s.call("topics", "set", "*", "lease=1m")
-	contains(t, s.feed("", "doctor", "--quick").out, "ok    settings            of all topics: lease 1m\n")
+	contains(t, s.feed("", "doctor", "--quick").out, "ok    settings            for all topics: lease 1m\n")
 }

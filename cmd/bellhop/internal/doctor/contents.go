@@ -10,14 +10,14 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Contents is the check of what Redis holds: each thing that is out of place is a
-// finding, and the last one sums up.
+// Contents is the check of what Redis holds. Each fault is a finding; the last
+// finding sums up.
 const Contents = "contents"
 
-// Repair mends what is out of place in the Redis that c names, while everything
-// goes on, and calls on with each finding: those that it mended are OK. It
-// returns the worst verdict. The error is a configuration that cannot be used,
-// or that ctx ended.
+// Repair repairs what is out of place in the Redis that c names; carriers and
+// subscribers may go on meanwhile. It calls on with each finding, of which the
+// repaired ones are OK, and returns the worst verdict. The error is that of a
+// configuration that cannot be used, or of ctx.
 func Repair(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Verdict, error) {
 	db, err := notify.Open(c)
 	if err != nil {
@@ -29,12 +29,12 @@ func Repair(ctx context.Context, c notify.Config, o Options, on func(Finding)) (
 	return e.worst, ctx.Err()
 }
 
-// contents looks for what is out of place, and mends it if that is wanted.
+// contents reports what is out of place, and repairs it if apply is set.
 func (e *exam) contents(ctx context.Context, apply bool) {
 	sum, err := repair.Run(ctx, e.store, repair.Options{Apply: apply, OnProgress: e.o.OnProgress}, e.outOfPlace)
 	switch {
 	case ctx.Err() != nil:
-		e.tell(Contents, Warn, fmt.Sprintf("interrupted: %s told until then", plural(sum.Found, "fault")), "run it again, and let it end; --quick leaves this out")
+		e.tell(Contents, Warn, fmt.Sprintf("interrupted: %s found so far", plural(sum.Found, "fault")), "run it again to the end; --quick leaves this check out")
 		return
 	case err != nil:
 		e.unexamined(err, apply)
@@ -42,7 +42,7 @@ func (e *exam) contents(ctx context.Context, apply bool) {
 	}
 	found := fmt.Sprintf("%s, %s: ", plural(sum.Messages, "message"), plural(sum.Topics, "topic"))
 	if len(sum.Uncounted) > 0 {
-		found += "too many are " + strings.Join(sum.Uncounted, " or ") + " to compare that with its counters; "
+		found += "counters not compared, since they count too many at present: " + strings.Join(sum.Uncounted, ", ") + "; "
 	}
 	switch {
 	case sum.Found == 0:
@@ -50,20 +50,20 @@ func (e *exam) contents(ctx context.Context, apply bool) {
 	case sum.Repaired == sum.Found:
 		e.tell(Contents, OK, fmt.Sprintf("%sfaults found and repaired: %d", found, sum.Found), "")
 	case sum.Repairable == 0 || apply:
-		e.tell(Contents, Fail, fmt.Sprintf("%sfaults found: %d, repaired: %d", found, sum.Found, sum.Repaired), "do as is said of each")
+		e.tell(Contents, Fail, fmt.Sprintf("%sfaults found: %d, repaired: %d", found, sum.Found, sum.Repaired), "do what each finding above says")
 	default:
-		e.tell(Contents, Fail, fmt.Sprintf("%sfaults found: %d, that can be repaired: %d", found, sum.Found, sum.Repairable), "run bellhop doctor --repair")
+		e.tell(Contents, Fail, fmt.Sprintf("%sfaults found: %d, repairable: %d", found, sum.Found, sum.Repairable), "run bellhop doctor --repair")
 	}
 }
 
-// outOfPlace tells a finding of the contents.
+// outOfPlace reports a finding of the contents.
 func (e *exam) outOfPlace(f repair.Finding) {
-	by := "look at it, and remove it if nobody needs it: DEL " + f.Whole
+	by := "inspect it; if nobody needs it, remove it: DEL " + f.Whole
 	if f.Fault == repair.ForeignRecord {
-		by = fmt.Sprintf("look at it, and remove it if nobody needs it: HDEL %s %q", f.Whole, f.Name)
+		by = fmt.Sprintf("inspect it; if nobody needs it, remove it: HDEL %s %q", f.Whole, f.Name)
 	}
 	if f.Fault == repair.NoListener {
-		by = fmt.Sprintf("listen as %s again, which goes on from there; or remove it if nobody will: DEL %s", f.Name, f.Whole)
+		by = fmt.Sprintf("listen as %s again to continue from there; if nobody will, remove it: DEL %s", f.Name, f.Whole)
 	}
 	switch {
 	case f.Repaired:
@@ -78,7 +78,8 @@ func (e *exam) outOfPlace(f repair.Finding) {
 	}
 }
 
-// unexamined tells why the contents could not be examined: that they were to be repaired makes it worse.
+// unexamined reports why the contents could not be examined: a warning, or a
+// failure if they were to be repaired.
 func (e *exam) unexamined(err error, apply bool) {
 	verdict := Warn
 	if apply {

@@ -1,6 +1,7 @@
-// Package doctor examines a Redis, and the service on it: can it hold messages
-// safely, may this user do all that Bellhop does, does a carrier live, is anybody
-// missing who should handle what is there, and is anything out of place.
+// Package doctor examines a Redis and the service on it: whether Redis keeps
+// messages safely, whether this user may do all that Bellhop does, whether a
+// carrier is alive, whether workers or listeners are missing, and whether anything
+// in the store is out of place. Each finding names a remedy.
 package doctor
 
 import (
@@ -45,13 +46,13 @@ type Finding struct {
 	Check   string  `json:"check"`
 	Verdict Verdict `json:"verdict"`
 	Found   string  `json:"found"`
-	Remedy  string  `json:"remedy,omitempty"` // what to do, where it is not OK
-	Name    string  `json:"name,omitempty"`   // the topic or the named listener, where it is about one
+	Remedy  string  `json:"remedy,omitempty"` // what to do if the verdict is not OK
+	Name    string  `json:"name,omitempty"`   // the topic or the named listener concerned, if any
 
-	Repairable bool `json:"repairable,omitempty"` // Repair does it
+	Repairable bool `json:"repairable,omitempty"` // Repair can apply the remedy
 }
 
-// Checks returns the names of all checks, in the order in which they are made.
+// Checks returns the names of all checks in the order in which they run.
 func Checks() []string {
 	return []string{
 		"reachable", "version", "cluster", "persistence", "eviction", "memory", "format", "replicas", "rights", "pub/sub round trip", "clock",
@@ -59,22 +60,23 @@ func Checks() []string {
 	}
 }
 
-// Limits beyond which a finding is a warning.
+// Above these limits a finding is a warning.
 const (
 	maxOffset = time.Second           // of Redis's clock from this host's
 	maxTrip   = 50 * time.Millisecond // of a ring from a publisher to a subscriber
 )
 
-// Options are the options of Run and Repair. The zero value examines all.
+// Options are the options of Run and Repair. The zero value runs all checks.
 type Options struct {
-	Quick bool // Run leaves out the look at all keys, which takes half a minute for a million messages
+	Quick bool // Run leaves out Contents, which reads all keys and takes half a minute for a million messages
 
-	// Defaults are what the configuration sets for topics that have no settings of their own.
+	// Defaults are the topic settings in the configuration, for topics without settings of their own.
 	Defaults notify.SettingsChange
 
-	// OnProgress is told how much of that look is done, of about how much in all;
-	// that is 0 while it is unknown. It may be nil, and must not block.
-	OnProgress func(looked, all int)
+	// OnProgress, if not nil, is called while Contents runs with the number of items
+	// examined and about how many there are in all, or 0 while that is unknown. It
+	// must not block.
+	OnProgress func(examined, all int)
 }
 
 // exam is one examination.
@@ -82,7 +84,7 @@ type exam struct {
 	store *notify.Store
 	o     Options
 	info  map[string]string // fields of INFO
-	trial bool              // the Redis of bellhop dev that keeps all in memory
+	trial bool              // the in-memory Redis of bellhop dev
 	on    func(Finding)
 	worst Verdict
 }
@@ -93,10 +95,10 @@ func (e *exam) tell(check string, v Verdict, found, remedy string) {
 }
 
 // Run examines the Redis that c names and the service on it, calls on with each
-// finding as it is made, and returns the worst verdict. Last it looks for messages
-// that are out of place. It leaves all alone: what it tries, it tries under a
-// prefix of its own, and removes. The error is a configuration that cannot be
-// used, or that ctx ended: then on was called with what was found until then.
+// finding at once, and returns the worst verdict. The check of the contents comes
+// last. Run changes nothing: it tries rights under a prefix of its own, and removes
+// that afterwards. The error is that of a configuration that cannot be used, or of
+// ctx: on has then been called with the findings so far.
 func Run(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Verdict, error) {
 	db, err := notify.Open(c)
 	if err != nil {
@@ -122,7 +124,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Ver
 	if fit {
 		e.rights(ctx, c)
 	} else {
-		e.tell("rights", Warn, "not tried on an unfit Redis", "mend what failed above, then ask again")
+		e.tell("rights", Warn, "not tried on an unfit Redis", "fix what failed above, then run bellhop doctor again")
 	}
 	e.clock(ctx)
 	e.carrier(ctx)
@@ -135,14 +137,14 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Ver
 	return e.worst, ctx.Err()
 }
 
-// reach asks Redis for all that it tells of itself.
+// reach reads INFO, and reports whether Redis answered.
 func (e *exam) reach(ctx context.Context) bool {
 	began := time.Now()
 	info, err := e.store.Info(ctx)
 	if err != nil {
 		remedy := daemon.Remedy(err)
 		if remedy == "" {
-			remedy = "see to user and password: BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME, BELLHOP_REDIS_PASSWORD_FILE; the user needs +info"
+			remedy = "check user and password: BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME, BELLHOP_REDIS_PASSWORD_FILE; the user needs +info"
 		}
 		e.tell("reachable", Fail, err.Error(), remedy)
 		return false
@@ -175,10 +177,10 @@ const keepRemedy = "run CONFIG SET appendonly yes, and put it into redis.conf"
 func (e *exam) persistence(ctx context.Context) {
 	const check = "persistence"
 	if e.trial {
-		e.tell(check, Warn, "none: messages vanish when the trial server ends", "install redis-server; bellhop dev uses it")
+		e.tell(check, Warn, "none: messages vanish when the trial server ends", "install redis-server; bellhop dev then uses it")
 		return
 	}
-	// Not every user may ask for the configuration; without it a part stays unknown.
+	// Not every user may read the configuration; without it appendfsync is unknown.
 	config, err := e.store.ServerConfig(ctx)
 	known := err == nil
 	if e.info["aof_enabled"] != "1" {
@@ -186,17 +188,17 @@ func (e *exam) persistence(ctx context.Context) {
 			e.tell(check, Fail, "none: a restart of Redis loses all messages", keepRemedy)
 			return
 		}
-		e.tell(check, Warn, "snapshots at the most: a crash of Redis loses what came after the last", keepRemedy)
+		e.tell(check, Warn, "snapshots at most: a crash of Redis loses everything since the last one", keepRemedy)
 		return
 	}
 	switch fsync := config["appendfsync"]; {
 	case e.info["aof_last_write_status"] == "err":
 		e.tell(check, Fail, "append-only file, and the last write to it failed", "see Redis's log; the disk may be full")
 	case !known:
-		e.tell(check, OK, "append-only file; how often it is synced is unknown, this user may not ask (CONFIG GET)", "")
+		e.tell(check, OK, "append-only file; how often it is synced is unknown, since this user may not run CONFIG GET", "")
 	case fsync == "no":
-		e.tell(check, Warn, "append-only file, appendfsync no: a power cut loses what the kernel had not written, half a minute or so",
-			"run CONFIG SET appendfsync everysec, or always to lose nothing")
+		e.tell(check, Warn, "append-only file, appendfsync no: a power cut loses what the kernel has not written yet, about half a minute",
+			"run CONFIG SET appendfsync everysec (or always, to lose nothing), and put it into redis.conf")
 	case fsync == "always":
 		e.tell(check, OK, "append-only file, appendfsync always: a power cut loses nothing that was acknowledged", "")
 	default:
@@ -204,8 +206,8 @@ func (e *exam) persistence(ctx context.Context) {
 	}
 }
 
-// format looks whether what the prefix holds is of this version. An error of
-// another kind is told by the checks that follow.
+// format checks that the prefix holds the format of this version. Other errors are
+// left to the checks that follow.
 func (e *exam) format(ctx context.Context) {
 	switch err := e.store.CheckFormat(ctx); {
 	case errors.Is(err, notify.ErrUnfit):
@@ -220,7 +222,7 @@ func (e *exam) eviction() {
 	policy, limit := e.info["maxmemory_policy"], e.info["maxmemory"]
 	switch {
 	case policy == "":
-		e.tell(check, OK, "the server knows no eviction", "")
+		e.tell(check, OK, "the server has no eviction", "")
 	case policy == "noeviction":
 		e.tell(check, OK, "noeviction, limit "+memory(e.info), "")
 	case limit == "0":
@@ -237,7 +239,8 @@ func memory(info map[string]string) string {
 	return "none"
 }
 
-// fit asks whether this Redis may hold messages: persistence alone does not keep it from that, nor does a missing right.
+// fit reports whether this Redis may hold messages. Missing persistence or a
+// missing right does not make it unfit.
 func (e *exam) fit(ctx context.Context) bool { return !errors.Is(e.store.Check(ctx), notify.ErrUnfit) }
 
 func (e *exam) clock(ctx context.Context) {
@@ -246,20 +249,20 @@ func (e *exam) clock(ctx context.Context) {
 	case err != nil:
 		e.tell("clock", Fail, err.Error(), "the user needs +time")
 	case offset.Abs() > maxOffset:
-		e.tell("clock", Warn, fmt.Sprintf("Redis's is %s off from this host's", millis(offset)),
-			"run an NTP client on both hosts: absolute due times are judged by Redis's clock; delays are right all the same")
+		e.tell("clock", Warn, fmt.Sprintf("Redis's clock is %s off this host's", millis(offset)),
+			"run an NTP client on both hosts: Redis's clock decides when an absolute due time has come; delays are not affected")
 	default:
-		e.tell("clock", OK, fmt.Sprintf("Redis's is %s off from this host's", millis(offset)), "")
+		e.tell("clock", OK, fmt.Sprintf("Redis's clock is %s off this host's", millis(offset)), "")
 	}
 }
 
-// longestListen is how long a beat is listened for at the most.
+// longestListen is the longest wait for a beat.
 const longestListen = 10 * time.Second
 
-// carrier looks whether one is elected, and listens for its beat. One that is
-// killed is replaced after a lease, so that after two a beat is overdue.
+// carrier checks that a carrier is elected and waits for its beat. A killed carrier
+// is replaced after one lease, so no beat within two leases is a failure.
 func (e *exam) carrier(ctx context.Context) {
-	const check, remedy = "carrier", "start one: bellhop serve. Until then nothing that is delayed is delivered"
+	const check, remedy = "carrier", "start one: bellhop serve. Until then no delayed message is delivered"
 	status, err := carrier.Look(ctx, e.store)
 	overdue := max(2*status.Whole, store.Silence)
 	within := min(overdue, longestListen)
@@ -269,21 +272,21 @@ func (e *exam) carrier(ctx context.Context) {
 	}
 	switch {
 	case err != nil:
-		e.tell(check, Fail, err.Error(), "see to the rights of this user, above")
+		e.tell(check, Fail, err.Error(), "see the check of rights above")
 	case status.Name == "":
 		e.tell(check, Warn, "none is elected", remedy)
 	case heard:
-		e.tell(check, OK, fmt.Sprintf("%s, epoch %d, elected %s; its beat is heard", status.Name, status.Epoch, status.Since.Format(time.RFC3339)), "")
+		e.tell(check, OK, fmt.Sprintf("%s, epoch %d, elected %s; its beat arrives", status.Name, status.Epoch, status.Since.Format(time.RFC3339)), "")
 	case within < overdue && status.Lease <= status.Whole:
-		e.tell(check, Warn, fmt.Sprintf("%s is elected, but no beat was heard in %v", status.Name, within),
-			fmt.Sprintf("it may have been killed, then another takes over when its lease ends, in %v; or pub/sub does not reach this host", status.Lease))
+		e.tell(check, Warn, fmt.Sprintf("%s is elected, but no beat arrived in %v", status.Name, within),
+			fmt.Sprintf("if it was killed, another takes over when its lease ends, in %v; if it runs, pub/sub does not reach this host", status.Lease))
 	default:
-		e.tell(check, Fail, fmt.Sprintf("%s is elected, but no beat was heard in %v", status.Name, within),
-			"see that a daemon runs and reaches Redis: bellhop serve. Until then nothing that is delayed is delivered. Or pub/sub does not reach this host")
+		e.tell(check, Fail, fmt.Sprintf("%s is elected, but no beat arrived in %v", status.Name, within),
+			"check that a daemon runs and reaches Redis: bellhop serve. Until then no delayed message is delivered. If one runs, pub/sub does not reach this host")
 	}
 }
 
-// beats listens for a carrier's beat for a while, and reports whether it heard one.
+// beats waits for a carrier's beat, and reports whether one arrived in time.
 func (e *exam) beats(ctx context.Context, within time.Duration) (heard bool) {
 	ctx, stop := context.WithTimeout(ctx, within)
 	defer stop()

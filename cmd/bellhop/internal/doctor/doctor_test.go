@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-// examine starts a redis-server and returns the findings by their checks. url makes the address of its own.
+// examine starts a redis-server, examines it at the address that url makes, and returns the findings by check.
 func examine(t *testing.T, url func(*redisserver.Server) string, args ...string) (doctor.Verdict, map[string]doctor.Finding) {
 	t.Helper()
 	server := storetest.Server(t, args...)
@@ -37,7 +37,7 @@ func examine(t *testing.T, url func(*redisserver.Server) string, args ...string)
 
 func plain(s *redisserver.Server) string { return s.URL() }
 
-// as returns the address for a user.
+// as returns the address of a server for a user.
 func as(user, password string) func(*redisserver.Server) string {
 	return func(s *redisserver.Server) string { return "redis://" + user + ":" + password + "@" + s.Addr() }
 }
@@ -112,8 +112,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A carrier that is elected and not heard is a fault when it should have been replaced by then. It may be still, where its
-// lease is too long to be waited for.
+// An elected carrier without a beat is a failure once its lease should have expired, and a warning while its lease is too
+// long to wait for.
 func TestCarrierThatIsNotHeard(t *testing.T) {
 	for name, test := range map[string]struct {
 		token string
@@ -175,7 +175,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// What is out of place is told with what would be done, and changed only by Repair, which tells what it did.
+// Run reports what is out of place with what would be done; only Repair changes it, and reports what it did.
 func TestContents(t *testing.T) {
 	c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes").URL()}
 	db := storetest.At(t, c.URL, "")
@@ -201,7 +201,7 @@ func TestContents(t *testing.T) {
 	}
 	foreign := doctor.Finding{
 		Check: doctor.Contents, Verdict: doctor.Warn, Found: "mine: a key of another program",
-		Remedy: "look at it, and remove it if nobody needs it: DEL bellhop:{0}:mine",
+		Remedy: "inspect it; if nobody needs it, remove it: DEL bellhop:{0}:mine",
 	}
 	sums := func(v doctor.Verdict, found, remedy string) doctor.Finding {
 		return doctor.Finding{Check: doctor.Contents, Verdict: v, Found: found, Remedy: remedy}
@@ -211,36 +211,36 @@ func TestContents(t *testing.T) {
 		want := []doctor.Finding{
 			foreign,
 			{
-				Check: doctor.Contents, Verdict: doctor.Fail, Found: "orders:a in messages: a record that stands in no place",
+				Check: doctor.Contents, Verdict: doctor.Fail, Found: "orders:a in messages: a record in no place, so its message would never be delivered",
 				Remedy: "would be made ready, as due now", Repairable: true,
 			},
-			sums(doctor.Fail, "1 message, 0 topics: faults found: 1, that can be repaired: 1", "run bellhop doctor --repair"),
+			sums(doctor.Fail, "1 message, 0 topics: faults found: 1, repairable: 1", "run bellhop doctor --repair"),
 		}
 		if diff := cmp.Diff(want, told); diff != "" || worst != doctor.Fail {
-			t.Errorf("%v, told (-want +got):\n%s", worst, diff)
+			t.Errorf("%v, got (-want +got):\n%s", worst, diff)
 		}
 	}
 	worst, told := examine(doctor.Repair)
 	want := []doctor.Finding{
 		foreign,
-		sums(doctor.OK, "orders:a in messages: a record that stands in no place: made ready, as due now", ""),
+		sums(doctor.OK, "orders:a in messages: a record in no place, so its message would never be delivered: made ready, as due now", ""),
 		sums(doctor.OK, "1 message, 0 topics: faults found and repaired: 1", ""),
 	}
 	if diff := cmp.Diff(want, told); diff != "" || worst != doctor.Warn {
-		t.Errorf("%v, told (-want +got):\n%s", worst, diff)
+		t.Errorf("%v, got (-want +got):\n%s", worst, diff)
 	}
 	worst, told = examine(doctor.Run)
 	if diff := cmp.Diff([]doctor.Finding{foreign, sums(doctor.OK, "1 message, 1 topic: nothing is out of place", "")}, told); diff != "" || worst != doctor.Warn {
-		t.Errorf("%v, told (-want +got):\n%s", worst, diff)
+		t.Errorf("%v, got (-want +got):\n%s", worst, diff)
 	}
 }
 
-// A user who may do all that Bellhop does, and no more, hears what the examination of the contents needs.
+// For a user with the rights of Bellhop and no more, the finding names the rights that the check of the contents needs.
 func TestContentsWithoutRights(t *testing.T) {
 	url := as("bell", "pw")(storetest.Server(t, bell(store.Rights("bellhop"))...))
 	worst, err := doctor.Repair(t.Context(), notify.Config{URL: url}, doctor.Options{}, func(f doctor.Finding) {
 		if f.Check != doctor.Contents || f.Verdict != doctor.Fail || !strings.Contains(f.Remedy, store.RepairRights("bellhop")) {
-			t.Errorf("told: %+v", f)
+			t.Errorf("got %+v", f)
 		}
 	})
 	if err != nil || worst != doctor.Fail {
@@ -248,7 +248,7 @@ func TestContentsWithoutRights(t *testing.T) {
 	}
 }
 
-// A right that is missing is named, with what gives it.
+// A missing right is named together with the command that grants it.
 func TestMissingRightIsNamed(t *testing.T) {
 	for _, test := range []struct {
 		args          []string
@@ -262,12 +262,12 @@ func TestMissingRightIsNamed(t *testing.T) {
 	} {
 		_, findings := examine(t, test.url, test.args...)
 		if f := findings["rights"]; f.Verdict != doctor.Fail || !strings.Contains(f.Found, test.found) || strings.Contains(f.Found, "SETUSER") || f.Remedy != test.remedy {
-			t.Errorf("told: %+v", f)
+			t.Errorf("got %+v", f)
 		}
 	}
 }
 
-// What another version wrote is told, with the way out, and nothing of it is looked at.
+// Another version's format is reported with the way out, and its contents are not examined.
 func TestAnotherFormat(t *testing.T) {
 	server := storetest.Server(t, "--appendonly", "yes")
 	db := storetest.At(t, server.URL(), "")
@@ -280,9 +280,9 @@ func TestAnotherFormat(t *testing.T) {
 		t.Errorf("the worst is %v, %v", worst, err)
 	}
 	if f := findings["format"]; f.Verdict != doctor.Fail || !strings.Contains(f.Found, "has format 2") || !strings.Contains(f.Remedy, "export") {
-		t.Errorf("told is %+v", f)
+		t.Errorf("got %+v", f)
 	}
 	if f, there := findings[doctor.Contents]; there {
-		t.Errorf("its contents were looked at: %+v", f)
+		t.Errorf("its contents were examined: %+v", f)
 	}
 }

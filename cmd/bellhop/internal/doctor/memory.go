@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// nearlyFull is the share in percent of the memory that messages may use from which on it is a warning.
+// nearlyFull is the share, in percent of the memory that messages may use, above which use is a warning.
 const nearlyFull = 85
 
-// memory tells how much room there is, and whether anything but the kernel sees to it.
+// memory reports how much memory is left, and whether Redis limits it at all.
 func (e *exam) memory(ctx context.Context) {
-	const check, remedy = "memory", "have messages handled, purge dead letters, or raise maxmemory; bellhop topics shows where they are"
+	const check, remedy = "memory", "start workers, purge dead letters, or raise maxmemory; bellhop topics shows where the messages are"
 	if e.trial {
 		e.tell(check, OK, "the trial server has no limit", "")
 		return
@@ -22,16 +22,16 @@ func (e *exam) memory(ctx context.Context) {
 	}
 	found := fmt.Sprintf("%s in use", mebibytes(m.Used))
 	if m.Max == 0 {
-		e.tell(check, Warn, found+", without a limit: where the machine has no more, its kernel kills Redis",
-			"run CONFIG SET maxmemory 2gb, or what the machine can spare, and put it into redis.conf: then publishes are refused before that")
+		e.tell(check, Warn, found+", without a limit: when the machine runs out of memory, its kernel kills Redis",
+			"run CONFIG SET maxmemory 2gb (or what the machine can spare), and put it into redis.conf: publishes are then refused before that")
 		return
 	}
-	found += fmt.Sprintf(" of %s that messages may have, of %s", mebibytes(m.Limit), mebibytes(m.Max))
+	found += fmt.Sprintf(" of the %s that messages may use; maxmemory is %s", mebibytes(m.Limit), mebibytes(m.Max))
 	switch {
 	case m.Used >= m.Limit:
 		e.tell(check, Fail, found+": publishes are refused", remedy)
 	case m.Used >= m.Limit*nearlyFull/100:
-		e.tell(check, Warn, found+": soon publishes are refused", remedy)
+		e.tell(check, Warn, found+": publishes will soon be refused", remedy)
 	default:
 		e.tell(check, OK, found, "")
 	}

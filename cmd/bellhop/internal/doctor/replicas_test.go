@@ -53,18 +53,18 @@ func TestReplicas(t *testing.T) {
 		at    *redisserver.Server
 		wait  int
 		setup func()
-		want  doctor.Verdict // zero: nothing is told
+		want  doctor.Verdict // zero: no finding
 		found string
 	}{
 		{name: "none", at: lone},
-		{name: "none, and one is waited for", at: lone, wait: 1, want: doctor.Fail, found: "0 connected, and BELLHOP_WAIT_REPLICAS is 1"},
+		{name: "none, and one is waited for", at: lone, wait: 1, want: doctor.Fail, found: "0 connected, but BELLHOP_WAIT_REPLICAS is 1"},
 		{name: "not waited for", at: master, want: doctor.Warn, found: "nothing waits for them"},
-		{name: "too few", at: master, wait: 2, want: doctor.Fail, found: "1 connected, and BELLHOP_WAIT_REPLICAS is 2"},
+		{name: "too few", at: master, wait: 2, want: doctor.Fail, found: "1 connected, but BELLHOP_WAIT_REPLICAS is 2"},
 		{name: "no minimum", at: master, wait: 1, want: doctor.Warn, found: "a master that is cut off"},
 		{name: "a minimum", at: master, wait: 1, setup: guard, want: doctor.Warn, found: "1 connected, 1 waited for: publishing stops"},
 		{name: "one to spare", at: master, wait: 1, setup: another, want: doctor.OK, found: "2 connected, 1 waited for"},
-		{name: "a replica itself", at: replica, want: doctor.Fail, found: "this is a replica itself"},
-		{name: "they hang", at: master, wait: 1, setup: hang, want: doctor.Fail, found: "2 connected, 0 of them heard lately, 1 waited for"},
+		{name: "a replica itself", at: replica, want: doctor.Fail, found: "this server is itself a replica"},
+		{name: "they hang", at: master, wait: 1, setup: hang, want: doctor.Fail, found: "2 connected, 0 of them answered lately, 1 waited for"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.setup != nil {

@@ -20,10 +20,10 @@ const (
 	topic     = "doctor"
 	lease     = 10 * time.Second
 	tripsSent = 9
-	patience  = 5 * time.Second // with a message that should come at once
+	patience  = 5 * time.Second // with a message that should arrive at once
 )
 
-// rehearsal does everything that Bellhop does, with one message and under a prefix of its own.
+// rehearsal does all that Bellhop does, with one message under a prefix of its own.
 type rehearsal struct {
 	store   *notify.Store
 	pub     *notify.Publisher
@@ -32,11 +32,11 @@ type rehearsal struct {
 
 	listener *subscribers.Listener
 
-	hand subscribers.Delivery // the message, when it is claimed
+	claimed subscribers.Delivery // the message, once it is claimed
 }
 
-// rights tells whether this user may do what Bellhop does, by doing it, and how
-// long a ring takes.
+// rights checks that this user may do all that Bellhop does, by doing it, and
+// measures how long a ring takes.
 func (e *exam) rights(ctx context.Context, c notify.Config) {
 	own := e.store.Prefix()
 	if err := e.store.Check(ctx); err != nil {
@@ -45,7 +45,7 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 		return
 	}
 	c.Prefix = fmt.Sprintf("%s:doctor-%s", own, strings.ToLower(notify.NewID()[16:]))
-	c.MemoryShare = 100 // a full Redis is told of by the check of its memory
+	c.MemoryShare = 100 // a full Redis is reported by the check of memory
 	db, err := notify.Open(c)
 	if err != nil {
 		e.tell("rights", Fail, err.Error(), "use a shorter BELLHOP_PREFIX")
@@ -65,14 +65,14 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 	}
 	if err := e.store.CheckPatterns(ctx, patience); err != nil {
 		found, remedy := told(err, store.Rights(own))
-		e.tell("rights", Fail, "listen to patterns, for NATS: "+found, remedy)
+		e.tell("rights", Fail, "subscribe to patterns, for NATS: "+found, remedy)
 		return
 	}
 	e.tell("rights", OK, "published, carried, claimed, settled, requeued and cancelled a message, and broadcast one", "")
 	e.rings(ctx, db)
 }
 
-// told returns what an error finds, and what to do about it. rights are what the user should have.
+// told splits an error into a finding and its remedy. rights are those that the user should have.
 func told(err error, rights string) (found, remedy string) {
 	var missing *store.RightsError
 	switch {
@@ -81,10 +81,10 @@ func told(err error, rights string) (found, remedy string) {
 	case store.Refused(err):
 		return err.Error(), "run ACL SETUSER NAME " + rights
 	}
-	return err.Error(), "see to what Redis says"
+	return err.Error(), "fix what Redis reports"
 }
 
-// run goes through the life of a message. It returns the step that failed.
+// run takes a message through its life. It returns the step that failed.
 func (r *rehearsal) run(ctx context.Context) (string, error) {
 	const id = "message"
 	steps := []struct {
@@ -95,16 +95,16 @@ func (r *rehearsal) run(ctx context.Context) (string, error) {
 		{"inspect", func() error { return second(r.pub.Inspect(ctx, topic, id)) }},
 		{"reschedule", func() error { return second(r.pub.Reschedule(ctx, topic, id, time.Millisecond, time.Time{})) }},
 		{"carry and claim", func() error { return r.carry(ctx) }},
-		{"extend", func() (err error) { r.hand.Receipt, err = r.claimer.Extend(ctx, r.hand, 2*lease); return err }},
-		{"nack", func() error { return second(r.claimer.Nack(ctx, r.hand, time.Millisecond, "rehearsal")) }},
+		{"extend", func() (err error) { r.claimed.Receipt, err = r.claimer.Extend(ctx, r.claimed, 2*lease); return err }},
+		{"nack", func() error { return second(r.claimer.Nack(ctx, r.claimed, time.Millisecond, "rehearsal")) }},
 		{"carry and claim again", func() error { return r.carry(ctx) }},
-		{"release", func() error { return second(r.claimer.Release(ctx, topic, []subscribers.Delivery{r.hand})) }},
+		{"release", func() error { return second(r.claimer.Release(ctx, topic, []subscribers.Delivery{r.claimed})) }},
 		{"claim", func() error { return r.claim(ctx) }},
-		{"bury", func() error { return second(r.claimer.Bury(ctx, r.hand, "rehearsal")) }},
+		{"bury", func() error { return second(r.claimer.Bury(ctx, r.claimed, "rehearsal")) }},
 		{"list", func() error { return second(r.dead.List(ctx, topic, 1, "")) }},
 		{"requeue", func() error { return second(r.dead.Requeue(ctx, topic, id)) }},
 		{"claim requeued", func() error { return r.claim(ctx) }},
-		{"acknowledge", func() error { return r.claimer.Ack(ctx, r.hand) }},
+		{"acknowledge", func() error { return r.claimer.Ack(ctx, r.claimed) }},
 		{"count", func() error { return second(r.pub.Topics(ctx)) }},
 		{"survey", func() error { return second(r.pub.Survey(ctx, 1)) }},
 		{"publish again", func() error { return second(r.pub.Publish(ctx, r.message(id))) }},
@@ -124,7 +124,6 @@ func (r *rehearsal) run(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// second leaves the first result out.
 func second[T any](_ T, err error) error { return err }
 
 func (r *rehearsal) message(id string) notify.Message {
@@ -134,7 +133,7 @@ func (r *rehearsal) message(id string) notify.Message {
 	}
 }
 
-var errNothing = errors.New("the message does not come")
+var errNothing = errors.New("the message did not arrive")
 
 func (r *rehearsal) claim(ctx context.Context) error {
 	got, err := r.claimer.Claim(ctx, topic, 1, lease, 0)
@@ -144,17 +143,17 @@ func (r *rehearsal) claim(ctx context.Context) error {
 	if len(got) == 0 {
 		return errNothing
 	}
-	r.hand = got[0]
+	r.claimed = got[0]
 	return nil
 }
 
-// carry runs a carrier until the message that is due can be claimed.
+// carry runs a carrier until the due message can be claimed.
 func (r *rehearsal) carry(ctx context.Context) error {
 	return r.carried(ctx, func(ctx context.Context, stop func()) error {
 		claimed := errNothing
 		r.store.Hear(ctx, func(e store.Event) {
 			switch {
-			case !errors.Is(claimed, errNothing): // it was stopped, and heard one more
+			case !errors.Is(claimed, errNothing): // stopped already: one event too many
 			case e.Kind == store.Broken:
 				claimed = e.Err
 			case e.Kind == store.Subscribed || e.Kind == store.Heard:
@@ -168,24 +167,24 @@ func (r *rehearsal) carry(ctx context.Context) error {
 	})
 }
 
-// listen runs a carrier until the broadcast that is due was heard by a named listener.
+// listen runs a carrier until a named listener received the due broadcast.
 func (r *rehearsal) listen(ctx context.Context) error {
 	return r.carried(ctx, func(ctx context.Context, stop func()) error {
-		heard := errNothing
+		received := errNothing
 		err := r.listener.Listen(ctx, topic, func(context.Context, *subscribers.Broadcast) error {
-			heard = nil
+			received = nil
 			stop()
 			return nil
 		}, subscribers.ListenOptions{Name: topic, From: subscribers.FromBeginning()})
-		return errors.Join(heard, err)
+		return errors.Join(received, err)
 	})
 }
 
-// carried calls f while a carrier runs. What keeps the carrier from its work is
-// only in its log, so that is read.
+// carried calls f while a carrier runs. A carrier only logs what keeps it from its
+// work, so carried returns the first error in that log.
 func (r *rehearsal) carried(ctx context.Context, f func(ctx context.Context, stop func()) error) error {
-	var heard faultLog
-	c, err := carrier.New(r.store, carrier.Options{Logger: slog.New(&heard)})
+	var log faultLog
+	c, err := carrier.New(r.store, carrier.Options{Logger: slog.New(&log)})
 	if err != nil {
 		return err
 	}
@@ -196,14 +195,13 @@ func (r *rehearsal) carried(ctx context.Context, f func(ctx context.Context, sto
 	err = f(ctx, stop)
 	stop()
 	running.Wait()
-	if errors.Is(err, errNothing) && heard.first() != nil {
-		return heard.first()
+	if errors.Is(err, errNothing) && log.first() != nil {
+		return log.first()
 	}
 	return errors.Join(err, ended)
 }
 
-// rings tells how long a ring takes from a publisher to a subscriber: the
-// median of several.
+// rings reports the median time that a ring takes from a publisher to a subscriber.
 func (e *exam) rings(ctx context.Context, db *notify.Store) {
 	const check = "pub/sub round trip"
 	ctx, stop := context.WithTimeout(ctx, patience)
@@ -234,13 +232,13 @@ func (e *exam) rings(ctx context.Context, db *notify.Store) {
 		}
 	}, shard.InboxChannel(topic))
 	if len(trips) < tripsSent {
-		e.tell(check, Fail, fmt.Sprintf("%d of %d rings were heard: %v", len(trips), tripsSent, errors.Join(fault, ctx.Err())), "see to channels &"+e.store.Prefix()+":* and to the network")
+		e.tell(check, Fail, fmt.Sprintf("%d of %d rings arrived: %v", len(trips), tripsSent, errors.Join(fault, ctx.Err())), "check that the user may use the channels &"+e.store.Prefix()+":*, and check the network")
 		return
 	}
 	slices.Sort(trips)
 	trip := trips[len(trips)/2]
 	if trip > maxTrip {
-		e.tell(check, Warn, millis(trip), "run Redis nearer: no message comes sooner than this")
+		e.tell(check, Warn, millis(trip), "move Redis nearer: no message arrives faster than this")
 		return
 	}
 	e.tell(check, OK, millis(trip), "")
@@ -250,10 +248,10 @@ func (e *exam) rings(ctx context.Context, db *notify.Store) {
 func (r *rehearsal) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	_ = r.store.Clear(ctx, topic, topic) // a fault was told of by the steps before
+	_ = r.store.Clear(ctx, topic, topic) // the steps before reported any fault
 }
 
-// faultLog is a log that keeps the first error that is logged.
+// faultLog is a log handler that keeps the first error logged.
 type faultLog struct {
 	mu    sync.Mutex
 	fault error

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	tooLate  = time.Minute      // that a message is ready and nobody takes it, or a listener is behind
-	behindBy = 10 * time.Second // that the carrier leaves something where it was scheduled
-	lately   = 24 * time.Hour   // a death is new
-	named    = 5                // topics and listeners that are named in a check
-	surveyed = 100              // topics that are looked at in a check
+	tooLate  = time.Minute      // a message ready and not claimed for longer, or a listener further behind, is a finding
+	behindBy = 10 * time.Second // a message due for longer and still scheduled is a finding
+	lately   = 24 * time.Hour   // a death within this is new
+	named    = 5                // topics or listeners named by a check
+	surveyed = 100              // topics examined by a check
 )
 
-// service is what is known of the topics of a store.
+// service is the state of a store's topics.
 type service struct {
 	notify.Survey
 	counts map[string]notify.Counts
 }
 
-// service tells whether anybody is missing who should do something.
+// service reports carriers, workers and listeners that are missing or too slow.
 func (e *exam) service(ctx context.Context) {
 	e.standby(ctx)
 	s, err := e.survey(ctx)
@@ -40,7 +40,7 @@ func (e *exam) service(ctx context.Context) {
 	e.listeners(ctx, s)
 }
 
-// survey asks what stands out, and counts the messages of these topics.
+// survey returns the topics that need attention, with their counts.
 func (e *exam) survey(ctx context.Context) (s service, err error) {
 	pub := notify.NewPublisher(e.store, notify.PublisherOptions{})
 	if founded, err := e.store.Founded(ctx); err != nil || !founded {
@@ -61,25 +61,25 @@ func (e *exam) survey(ctx context.Context) (s service, err error) {
 	return s, err
 }
 
-// standby tells whether another daemon takes over where the carrier ends.
+// standby reports whether another daemon takes over if the carrier ends.
 func (e *exam) standby(ctx context.Context) {
 	const check = "standby"
 	status, err := carrier.Look(ctx, e.store)
 	if err != nil || status.Name == "" {
-		return // which the check of the carrier told
+		return // reported by the check of the carrier
 	}
 	n, err := carrier.Standbys(ctx, e.store)
 	switch {
 	case err != nil:
 		e.tell(check, Warn, err.Error(), "the user needs +pubsub|numsub")
 	case n == 0:
-		e.tell(check, Warn, "none: where the carrier's machine fails, nothing that is delayed is delivered", "run a second daemon on another machine: bellhop serve")
+		e.tell(check, Warn, "none: if the carrier's machine fails, no delayed message is delivered", "run a second daemon on another machine: bellhop serve")
 	default:
 		e.tell(check, OK, fmt.Sprintf("%d would take over", n), "")
 	}
 }
 
-// overdue tells of topics whose messages are ready and not taken.
+// overdue reports topics whose ready messages are not claimed.
 func (e *exam) overdue(s service) {
 	const check = "overdue"
 	rows := 0
@@ -94,45 +94,45 @@ func (e *exam) overdue(s service) {
 		found := fmt.Sprintf("%s: oldest due %s ago, %d ready, ", n.Topic, rough(c.Overdue), c.Ready)
 		switch {
 		case c.Waiting > 0:
-			e.about(n.Topic, check, found+"waiting subscribers do not take them", "see whether these workers hang; a beat rings them again")
+			e.about(n.Topic, check, found+"waiting subscribers do not claim them", "check whether these workers hang; a beat rings them again")
 		case c.Leased > 0:
-			e.about(n.Topic, check, found+fmt.Sprintf("nobody waits, %d in hand", c.Leased), "start more workers, or give them more hands: bellhop work "+n.Topic+" --concurrency 8")
+			e.about(n.Topic, check, found+fmt.Sprintf("no subscriber waits, %d leased", c.Leased), "start more workers, or raise their concurrency: bellhop work "+n.Topic+" --concurrency 8")
 		default:
-			e.about(n.Topic, check, found+"nobody waits", "start a worker: bellhop work "+n.Topic)
+			e.about(n.Topic, check, found+"no subscriber waits", "start a worker: bellhop work "+n.Topic)
 		}
 	}
 	e.rest(check, rows, len(s.Overdue), "topic", "bellhop topics --sort overdue")
 	if rows == 0 {
-		e.tell(check, OK, fmt.Sprintf("nothing is ready for more than %v and not taken", tooLate), "")
+		e.tell(check, OK, fmt.Sprintf("no message has been ready and unclaimed for more than %v", tooLate), "")
 	}
 }
 
-// behind tells of what is due and still stands where it was scheduled.
+// behind reports due messages that are still scheduled.
 func (e *exam) behind(ctx context.Context, s service) {
-	const check, remedy = "behind", "see to the carrier, above; one that lives works this off by itself, oldest first"
+	const check, remedy = "behind", "see the check of the carrier above; a live carrier works this off by itself, oldest first"
 	var late []notify.Notable
 	for _, n := range s.Behind {
 		if s.Now.Sub(n.Since) > behindBy {
 			late = append(late, n)
 		}
 	}
-	status, err := carrier.Look(ctx, e.store) // which looks at broadcasts, too
+	status, err := carrier.Look(ctx, e.store) // its Next covers broadcasts, too
 	switch {
 	case len(late) > 0:
 		topics := plural(len(late), "topic")
 		if len(late) == surveyed {
 			topics += " or more"
 		}
-		e.tell(check, Warn, fmt.Sprintf("%s with something overdue that is not ready yet, the oldest is %s: due %s ago",
+		e.tell(check, Warn, fmt.Sprintf("%s with overdue messages that are not ready yet; the oldest is of %s, due %s ago",
 			topics, late[0].Topic, rough(s.Now.Sub(late[0].Since))), remedy)
 	case err == nil && !status.Next.IsZero() && s.Now.Sub(status.Next) > behindBy:
-		e.tell(check, Warn, fmt.Sprintf("broadcasts are not sent, the oldest was due %s ago", rough(s.Now.Sub(status.Next))), remedy)
+		e.tell(check, Warn, fmt.Sprintf("overdue broadcasts are not sent; the oldest was due %s ago", rough(s.Now.Sub(status.Next))), remedy)
 	default:
-		e.tell(check, OK, "what is due is ready", "")
+		e.tell(check, OK, "all due messages are ready", "")
 	}
 }
 
-// paused tells of topics that are paused, and keep something from being handled.
+// paused reports paused topics that keep messages from being handled.
 func (e *exam) paused(s service) {
 	const check = "paused"
 	rows := 0
@@ -149,19 +149,19 @@ func (e *exam) paused(s service) {
 			lasts = fmt.Sprintf(" for %s", rough(s.Now.Sub(n.Since)))
 		}
 		e.about(n.Topic, check, fmt.Sprintf("%s: paused%s, %d ready, oldest due %s ago", n.Topic, lasts, c.Ready, rough(c.Overdue)),
-			"have it go on, unless that is meant: bellhop resume "+n.Topic)
+			"resume it, unless the pause is intended: bellhop resume "+n.Topic)
 	}
 	e.rest(check, rows, len(s.Paused), "topic", "bellhop topics --bad")
 	switch {
 	case rows > 0:
 	case len(s.Paused) > 0:
-		e.tell(check, OK, fmt.Sprintf("%s, and nothing waits there", plural(len(s.Paused), "topic")), "")
+		e.tell(check, OK, fmt.Sprintf("%s, with no message waiting", plural(len(s.Paused), "topic")), "")
 	default:
 		e.tell(check, OK, "no topic", "")
 	}
 }
 
-// dead tells of messages that died lately.
+// dead reports messages that died lately.
 func (e *exam) dead(ctx context.Context, s service) {
 	const check = "dead"
 	rows := 0
@@ -174,7 +174,7 @@ func (e *exam) dead(ctx context.Context, s service) {
 		}
 		died, err := e.store.Of(n.Topic).DeathsSince(ctx, n.Topic, s.Now.Add(-lately))
 		if err != nil {
-			e.tell(check, Warn, err.Error(), "see to what Redis says")
+			e.tell(check, Warn, err.Error(), "fix what Redis reports")
 			return
 		}
 		e.about(n.Topic, check, fmt.Sprintf("%s: %d died in the last %s, the newest %s ago", n.Topic, died, rough(lately), rough(s.Now.Sub(n.Since))),
@@ -186,12 +186,12 @@ func (e *exam) dead(ctx context.Context, s service) {
 	}
 }
 
-// listeners tells of names that get their broadcasts late, or never.
+// listeners reports named listeners that get broadcasts late or miss them.
 func (e *exam) listeners(ctx context.Context, s service) {
 	const check = "listeners"
 	names, err := subscribers.NewListener(e.store, subscribers.ListenerOptions{}).Names(ctx)
 	if err != nil {
-		e.tell(check, Warn, err.Error(), "see to what stands there: bellhop listeners")
+		e.tell(check, Warn, err.Error(), "see what is registered: bellhop listeners")
 		return
 	}
 	rows := 0
@@ -209,7 +209,7 @@ func (e *exam) listeners(ctx context.Context, s service) {
 	case len(names) == 0:
 		e.tell(check, OK, "none with a name", "")
 	case rows == 0:
-		e.tell(check, OK, fmt.Sprintf("%s with a name, none is behind for more than %v", plural(len(names), "listener"), tooLate), "")
+		e.tell(check, OK, fmt.Sprintf("%s with a name, none of them more than %v behind", plural(len(names), "listener"), tooLate), "")
 	}
 }
 
@@ -221,9 +221,9 @@ func lagOf(n subscribers.Name, now time.Time) (found, remedy string) {
 	}
 	switch {
 	case n.Missed:
-		found = "has missed broadcasts, which the log keeps no longer"
+		found = "has missed broadcasts that the log no longer keeps"
 	case late > 0 && n.AtRisk:
-		found = fmt.Sprintf("is %s behind, and what comes next is removed from the log soon", rough(late))
+		found = fmt.Sprintf("is %s behind, and its next broadcasts will soon be removed from the log", rough(late))
 	case late > 0:
 		found = fmt.Sprintf("is %s behind", rough(late))
 	default:
@@ -232,28 +232,28 @@ func lagOf(n subscribers.Name, now time.Time) (found, remedy string) {
 	if !n.Active {
 		return found + ", nobody listens", fmt.Sprintf("listen again: bellhop listen '%s' --name %s; or remove it: bellhop listeners remove %s", n.Pattern, n.Name, n.Name)
 	}
-	return found + ", somebody listens", "give it more hands or processes, or have the log keep more: BELLHOP_BROADCAST_KEEP"
+	return found + ", somebody listens", "raise its concurrency, run more processes, or keep more in the log: BELLHOP_BROADCAST_KEEP"
 }
 
-// about tells a warning that is about a topic or a listener.
+// about reports a warning about one topic or listener.
 func (e *exam) about(name, check, found, remedy string) {
 	e.worst = max(e.worst, Warn)
 	e.on(Finding{Check: check, Verdict: Warn, Found: found, Remedy: remedy, Name: name})
 }
 
-// rest tells how many there are beside those that were named; of a list that is full there may be more.
+// rest reports how many there are beside those that were named. Beyond a full list there may be more.
 func (e *exam) rest(check string, rows, listed int, noun, remedy string) {
 	if rows <= named {
 		return
 	}
-	more := plural(rows-named, noun) + " more"
+	more := plural(rows-named, "more "+noun)
 	if listed == surveyed {
 		more += ", or still others"
 	}
 	e.tell(check, Warn, "and "+more, remedy)
 }
 
-// rough returns a duration in whole units of the largest that fits, such as 22m.
+// rough returns a duration in whole seconds, minutes, hours or days, such as 22m.
 func rough(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -267,7 +267,7 @@ func rough(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/day)
 }
 
-// plural returns a number and a noun, which is given an s where it is not one.
+// plural returns a number and a noun, with an s unless the number is one.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -18,7 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// ward is a store that is examined, and the Redis that it is on.
+// ward is a store that is examined, on a Redis of its own.
 type ward struct {
 	t      *testing.T
 	config notify.Config
@@ -34,7 +34,7 @@ func newWard(t *testing.T) *ward {
 	return &ward{t, c, db, notify.NewPublisher(db, notify.PublisherOptions{}), time.Now()}
 }
 
-// told returns what a quick examination tells of some checks, as VERDICT CHECK FOUND → REMEDY.
+// told returns the findings of some checks in a quick run, as VERDICT CHECK FOUND → REMEDY.
 func (w *ward) told(checks ...string) (told []string) {
 	w.t.Helper()
 	_, err := doctor.Run(w.t.Context(), w.config, doctor.Options{Quick: true}, func(f doctor.Finding) {
@@ -48,7 +48,7 @@ func (w *ward) told(checks ...string) (told []string) {
 	return told
 }
 
-// tells wants what a quick examination tells of a check.
+// tells compares the findings of a check in a quick run.
 func (w *ward) tells(check string, want ...string) {
 	w.t.Helper()
 	if diff := cmp.Diff(want, w.told(check)); diff != "" {
@@ -72,7 +72,7 @@ func (w *ward) publish(topic string, n int, delay time.Duration) {
 	}
 }
 
-// ages has what stands in a place, and the topic in its index, stand there since some time ago.
+// ages sets the scores of all members of a place, and of the topic in its index, to some time ago.
 func (w *ward) ages(place, index, topic string, ago time.Duration) {
 	w.t.Helper()
 	since := float64(w.now.Add(-ago).UnixMilli())
@@ -90,7 +90,7 @@ func (w *ward) overdue(topic string, n int, ago time.Duration) {
 	w.ages(w.store.Keys().Ready(topic), w.store.Keys().ReadyTopics(), topic, ago)
 }
 
-// dies has messages of a topic die.
+// dies buries messages of a topic.
 func (w *ward) dies(topic string, n int) {
 	w.t.Helper()
 	w.publish(topic, n, 0)
@@ -106,7 +106,7 @@ func (w *ward) dies(topic string, n int) {
 func TestNothingIsMissing(t *testing.T) {
 	w := newWard(t)
 	want := []string{
-		"ok overdue nothing is ready for more than 1m0s and not taken → ", "ok behind what is due is ready → ", "ok paused no topic → ",
+		"ok overdue no message has been ready and unclaimed for more than 1m0s → ", "ok behind all due messages are ready → ", "ok paused no topic → ",
 		"ok dead none in the last 24h; kept: 0 → ", "ok listeners none with a name → ",
 	}
 	checks := []string{"overdue", "behind", "paused", "dead", "listeners"}
@@ -120,7 +120,7 @@ func TestNothingIsMissing(t *testing.T) {
 	}
 }
 
-// What is ready and not taken is told with who is missing, the oldest first, and paused topics by themselves.
+// A topic with unclaimed messages is reported with what is missing there, the oldest first; paused topics have a check of their own.
 func TestOverdue(t *testing.T) {
 	w := newWard(t)
 	w.overdue("orders", 3, 22*time.Minute)
@@ -134,19 +134,19 @@ func TestOverdue(t *testing.T) {
 	w.must(w.pub.Pause(t.Context(), "quiet"))
 	w.publish("fresh", 1, 0)
 	all := []string{
-		"warn overdue orders: oldest due 22m ago, 3 ready, nobody waits → start a worker: bellhop work orders",
-		"warn overdue busy: oldest due 5m ago, 1 ready, nobody waits, 1 in hand → start more workers, or give them more hands: bellhop work busy --concurrency 8",
-		"warn overdue hung: oldest due 2m ago, 1 ready, waiting subscribers do not take them → see whether these workers hang; a beat rings them again",
+		"warn overdue orders: oldest due 22m ago, 3 ready, no subscriber waits → start a worker: bellhop work orders",
+		"warn overdue busy: oldest due 5m ago, 1 ready, no subscriber waits, 1 leased → start more workers, or raise their concurrency: bellhop work busy --concurrency 8",
+		"warn overdue hung: oldest due 2m ago, 1 ready, waiting subscribers do not claim them → check whether these workers hang; a beat rings them again",
 	}
 	w.tells("overdue", all...)
-	w.tells("paused", "warn paused held: paused for 0s, 1 ready, oldest due 3h ago → have it go on, unless that is meant: bellhop resume held")
+	w.tells("paused", "warn paused held: paused for 0s, 1 ready, oldest due 3h ago → resume it, unless the pause is intended: bellhop resume held")
 	w.must(w.pub.Resume(t.Context(), "held"))
-	w.tells("paused", "ok paused 1 topic, and nothing waits there → ")
+	w.tells("paused", "ok paused 1 topic, with no message waiting → ")
 	for i := range 3 {
 		w.overdue(fmt.Sprintf("late%d", i), 1, 100*time.Second)
 	}
-	if told := w.told("overdue"); len(told) != 6 || told[5] != "warn overdue and 2 topics more → bellhop topics --sort overdue" {
-		t.Errorf("told is %q", told)
+	if told := w.told("overdue"); len(told) != 6 || told[5] != "warn overdue and 2 more topics → bellhop topics --sort overdue" {
+		t.Errorf("got %q", told)
 	}
 }
 
@@ -154,17 +154,17 @@ func TestBehind(t *testing.T) {
 	w := newWard(t)
 	w.publish("later", 1, time.Hour)
 	w.ages(w.store.Keys().Schedule("later"), w.store.Keys().Schedules(), "later", 3*time.Minute)
-	const remedy = "see to the carrier, above; one that lives works this off by itself, oldest first"
-	w.tells("behind", "warn behind 1 topic with something overdue that is not ready yet, the oldest is later: due 3m ago → "+remedy)
+	const remedy = "see the check of the carrier above; a live carrier works this off by itself, oldest first"
+	w.tells("behind", "warn behind 1 topic with overdue messages that are not ready yet; the oldest is of later, due 3m ago → "+remedy)
 	_, err := w.pub.Cancel(t.Context(), "later", "1")
 	w.must(err)
 	_, err = w.pub.Broadcast(t.Context(), notify.Message{Topic: "news", ID: "1", Body: []byte("x"), Delay: time.Hour})
 	w.must(err)
 	w.must(w.store.Client().ZAdd(t.Context(), w.store.Keys().Broadcasts(), redis.Z{Score: float64(w.now.Add(-time.Hour).UnixMilli()), Member: "news:1"}).Err())
-	w.tells("behind", "warn behind broadcasts are not sent, the oldest was due 1h ago → "+remedy)
+	w.tells("behind", "warn behind overdue broadcasts are not sent; the oldest was due 1h ago → "+remedy)
 }
 
-// Deaths are told while they are new and there; how many a topic keeps is no fault.
+// New deaths are reported as long as their dead letters are kept; old dead letters are no finding.
 func TestNewDeaths(t *testing.T) {
 	w := newWard(t)
 	w.dies("old", 3)
@@ -178,7 +178,7 @@ func TestNewDeaths(t *testing.T) {
 	w.tells("dead", "ok dead none in the last 24h; kept: 3 → ")
 }
 
-// A listener that is away is told when it is behind for long, and when the log does not wait for it.
+// A named listener is reported when it is far behind, and when the log soon drops what it has not seen.
 func TestListenersBehind(t *testing.T) {
 	w := newWard(t)
 	w.publish("any", 1, time.Hour)
@@ -191,27 +191,27 @@ func TestListenersBehind(t *testing.T) {
 		return at
 	}
 	w.must(client.HSet(t.Context(), keys.Listeners(), "billing", "prices.> beginning 0 0 store").Err())
-	w.tells("listeners", "ok listeners 1 listener with a name, none is behind for more than 1m0s → ")
+	w.tells("listeners", "ok listeners 1 listener with a name, none of them more than 1m0s behind → ")
 	const remedy = "listen again: bellhop listen 'prices.>' --name billing; or remove it: bellhop listeners remove billing"
 	last := send(22*time.Minute, 0)
 	w.tells("listeners", "warn listeners billing: is 22m behind, nobody listens → "+remedy)
 	send(time.Second, last)
 	w.must(client.HSet(t.Context(), keys.Places("billing"), "prices.gold", int64(last)-1).Err())
 	w.must(client.XTrimMaxLen(t.Context(), keys.Log("prices.gold"), 1).Err())
-	w.tells("listeners", "warn listeners billing: has missed broadcasts, which the log keeps no longer, nobody listens → "+remedy)
+	w.tells("listeners", "warn listeners billing: has missed broadcasts that the log no longer keeps, nobody listens → "+remedy)
 	w.must(client.HSet(t.Context(), keys.Places("billing"), "prices.gold", int64(last)).Err())
-	w.tells("listeners", "warn listeners billing: is 1s behind, and what comes next is removed from the log soon, nobody listens → "+remedy)
-	hearing, stop := context.WithCancel(t.Context())
+	w.tells("listeners", "warn listeners billing: is 1s behind, and its next broadcasts will soon be removed from the log, nobody listens → "+remedy)
+	subscribed, stop := context.WithCancel(t.Context())
 	defer stop()
-	heard := make(chan struct{}, 10)
-	go w.store.Hear(hearing, func(store.Event) { heard <- struct{}{} }, keys.Name("billing"))
-	storetest.Receive(t, "somebody listens", heard)
+	events := make(chan struct{}, 10)
+	go w.store.Hear(subscribed, func(store.Event) { events <- struct{}{} }, keys.Name("billing"))
+	storetest.Receive(t, "somebody listens", events)
 	w.must(client.HSet(t.Context(), keys.Places("billing"), "prices.gold", 1).Err())
-	w.tells("listeners", "warn listeners billing: has missed broadcasts, which the log keeps no longer, somebody listens → "+
-		"give it more hands or processes, or have the log keep more: BELLHOP_BROADCAST_KEEP")
+	w.tells("listeners", "warn listeners billing: has missed broadcasts that the log no longer keeps, somebody listens → "+
+		"raise its concurrency, run more processes, or keep more in the log: BELLHOP_BROADCAST_KEEP")
 }
 
-// Whether another daemon would take over is told while one carries.
+// While a carrier is elected, the doctor reports whether another daemon would take over.
 func TestStandby(t *testing.T) {
 	w := newWard(t)
 	w.tells("standby")
@@ -223,7 +223,7 @@ func TestStandby(t *testing.T) {
 		carriers[i] = c
 		if i == 0 {
 			storetest.Eventually(t, "it carries", func() bool { return c.State().Carrying })
-			w.tells("standby", "warn standby none: where the carrier's machine fails, nothing that is delayed is delivered → run a second daemon on another machine: bellhop serve")
+			w.tells("standby", "warn standby none: if the carrier's machine fails, no delayed message is delivered → run a second daemon on another machine: bellhop serve")
 		}
 	}
 	storetest.Eventually(t, "the other one stands by", func() bool {
@@ -233,15 +233,15 @@ func TestStandby(t *testing.T) {
 	w.tells("standby", "ok standby 1 would take over → ")
 }
 
-// What is ended is told as far as it came, and nothing that only the end made a fault.
+// An interrupted run reports what it found so far, and no fault that only the interruption caused.
 func TestInterrupted(t *testing.T) {
 	w := newWard(t)
 	w.publish("orders", 100, 0)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var last doctor.Finding
-	o := doctor.Options{OnProgress: func(looked, _ int) {
-		if looked > 0 {
+	o := doctor.Options{OnProgress: func(examined, _ int) {
+		if examined > 0 {
 			stop()
 		}
 	}}
@@ -251,18 +251,18 @@ func TestInterrupted(t *testing.T) {
 		}
 		last = f
 	})
-	want := doctor.Finding{Check: doctor.Contents, Verdict: doctor.Warn, Found: "interrupted: 0 faults told until then", Remedy: "run it again, and let it end; --quick leaves this out"}
+	want := doctor.Finding{Check: doctor.Contents, Verdict: doctor.Warn, Found: "interrupted: 0 faults found so far", Remedy: "run it again to the end; --quick leaves this check out"}
 	if diff := cmp.Diff(want, last); diff != "" || err == nil {
 		t.Errorf("%v, the last one is (-want +got):\n%s", err, diff)
 	}
 	ctx, stop = context.WithCancel(t.Context())
 	var checks []string
 	_, err = doctor.Run(ctx, w.config, doctor.Options{}, func(f doctor.Finding) {
-		if checks = append(checks, f.Check); f.Check == "clock" { // while a beat is listened for
+		if checks = append(checks, f.Check); f.Check == "clock" { // the run now waits for a beat
 			stop()
 		}
 	})
 	if err == nil || checks[len(checks)-1] != "clock" {
-		t.Errorf("%v, told is %v", err, checks)
+		t.Errorf("%v, checks are %v", err, checks)
 	}
 }

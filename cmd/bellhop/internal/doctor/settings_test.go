@@ -13,7 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// settings returns what an examination tells of settings, with what the configuration sets.
+// settings returns the findings of the check of settings.
 func (w *ward) settings(o doctor.Options) (told []string) {
 	w.t.Helper()
 	_, err := doctor.Run(w.t.Context(), w.config, o, func(f doctor.Finding) {
@@ -34,11 +34,11 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	quick, minute := doctor.Options{Quick: true}, doctor.Options{Quick: true, Defaults: notify.SettingsChange{Lease: new(time.Minute), Attempts: new(10)}}
-	apart := "warn lease is 30s for topics that have no setting of it, and 1m by the configuration → change one of them: bellhop topics set '*' lease=1m sets that of all topics"
+	apart := "warn lease is 30s for topics without a setting of their own, but 1m in the configuration → change the configuration, or run bellhop topics set '*' lease=1m"
 	tells(quick, "ok the built-in defaults → ")
 	tells(minute, apart)
 	if founded, err := w.store.Founded(t.Context()); err != nil || founded {
-		t.Errorf("a look founded the store: %v, %v", founded, err)
+		t.Errorf("the examination founded the store: %v, %v", founded, err)
 	}
 
 	storetest.Set(t, w.store, "mail", notify.SettingsChange{Attempts: new(5)})
@@ -49,20 +49,20 @@ func TestSettings(t *testing.T) {
 	tells(minute, apart)
 
 	storetest.Set(t, w.store, notify.AllTopics, notify.SettingsChange{Lease: new(time.Minute), BackoffMax: new(time.Hour)})
-	tells(minute, "ok of all topics: lease 1m, backoff_max 1h → ")
-	tells(doctor.Options{}, "ok of all topics: lease 1m, backoff_max 1h; with settings of their own: 2 topics → ")
+	tells(minute, "ok for all topics: lease 1m, backoff_max 1h → ")
+	tells(doctor.Options{}, "ok for all topics: lease 1m, backoff_max 1h; with settings of their own: 2 topics → ")
 	storetest.Set(t, w.store, notify.AllTopics, notify.SettingsChange{Attempts: new(3)})
-	tells(minute, "warn attempts is 3 for topics that have no setting of it, and 10 by the configuration → change one of them: bellhop topics set '*' attempts=10 sets that of all topics")
+	tells(minute, "warn attempts is 3 for topics without a setting of their own, but 10 in the configuration → change the configuration, or run bellhop topics set '*' attempts=10")
 
 	w.must(w.store.Client().HSet(t.Context(), w.store.Keys().Topics(), "*:settings", " attempts=many lease=60000").Err())
-	tells(quick, `fail of all topics: unreadable settings: "attempts=many" → run bellhop doctor --repair; until then the built-in defaults hold for those`)
+	tells(quick, `fail for all topics: unreadable settings: "attempts=many" → run bellhop doctor --repair; until then the built-in defaults apply instead`)
 	if _, err := doctor.Repair(t.Context(), w.config, doctor.Options{}, func(doctor.Finding) {}); err != nil {
 		t.Fatal(err)
 	}
-	tells(minute, "ok of all topics: lease 1m → ")
+	tells(minute, "ok for all topics: lease 1m → ")
 }
 
-// Unreadable settings of one topic are found among the contents, with what would be done.
+// Unreadable settings of one topic are a finding of the contents, with what would be done.
 func TestUnreadableSettingsOfATopic(t *testing.T) {
 	w := newWard(t)
 	w.publish("mail", 1, 0)
@@ -74,8 +74,8 @@ func TestUnreadableSettingsOfATopic(t *testing.T) {
 		}
 	})
 	w.must(err)
-	want := "fail mail in topics: settings that cannot be read, or are of no topic → would be set to attempts=5"
+	want := "fail mail in topics: settings that cannot be read, or that belong to no topic → would be set to attempts=5"
 	if got := strings.Join(told, "\n"); !strings.HasPrefix(got, want+"\n") || !strings.HasSuffix(got, "run bellhop doctor --repair") {
-		t.Errorf("told:\n%s", got)
+		t.Errorf("got:\n%s", got)
 	}
 }

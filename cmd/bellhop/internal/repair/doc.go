@@ -1,39 +1,41 @@
-// Package repair finds what is out of place in the keys of a store, and mends it
-// while everything goes on:
+// Package repair finds what is out of place in the keys of a store, and repairs it
+// while carriers and subscribers work:
 //
 //	summary, err := repair.Run(ctx, store, repair.Options{Apply: true}, func(f repair.Finding) {
 //		fmt.Println(f)
 //	})
 //
-// Scripts change all keys of a message in one step, so in a store that only
-// Bellhop writes to nothing is ever out of place. This is for what came about
-// otherwise: a key that somebody removed, a backup of which a part was restored,
-// an append-only file that was cut short, another program, a fault of Bellhop.
+// Scripts change all keys of a message in one step, so nothing is ever out of place
+// in a store that only Bellhop writes to. Repair is for damage of other origin: a
+// key that somebody removed, a partly restored backup, a truncated append-only file,
+// another program, a bug of Bellhop.
 //
 // # What it does
 //
-// Nothing is lost that could still be delivered: a record that stands in no place
-// is made ready, or sent if it is a broadcast, as due now, since when it was due
-// is not known any more. What stands in a place and has no record cannot be
-// delivered, and is removed. What stands in two places stays in the first of
-// these: leased, ready, scheduled, dead; a broadcast that waits stays among the
-// broadcasts. Sets that tell which topics have messages, and counters, are set to
-// what they should be. Of the settings of a topic those stay that can be read. What
-// belongs to nothing is removed. Each of these is told by its name.
+// Repair loses nothing that can still be delivered. A place is a topic's schedule, its
+// ready set, the leased messages, the broadcasts to come, or its dead letters.
 //
-// Who stands in a waiting list and is not there any more, because its process was
-// killed, is nothing that is out of place: the next ring drops it, and so does the
-// carrier's housekeeping.
+//   - A record in no place is made ready, or sent if it is a broadcast. It counts as
+//     due now, since its due time is lost.
+//   - A member of a place without a record cannot be delivered, and is removed.
+//   - A member of two places stays in the first of these: leased, ready, scheduled,
+//     dead. A broadcast to come stays among the broadcasts.
+//   - Indexes of topics and listeners, and counters, are set to what they should be.
+//   - Topics keep the settings that can be read.
+//   - What belongs to no message is removed.
 //
-// A key of another type where one of Bellhop's should be, a key of another
-// program, and a record of a name that is none are told, and never touched.
+// Each of these is a [Finding] that names the message, the topic or the listener. A key
+// of another type or of another program, and a record whose name is not TOPIC:ID, are
+// findings, too, but are never changed.
+//
+// A subscriber of a killed process in a waiting list is no fault: the next ring drops
+// it, and so does the carrier's housekeeping.
 //
 // # How
 //
-// A page of a key is read, compared and mended in one script, so nothing can
-// change between. A page is as large as fits into a millisecond or so, and after each
-// there is a pause as long as it took. Findings are of different moments, and
-// what becomes wrong meanwhile may be found or not. Counters can only be compared
-// with all that they count, at one moment; where that is too much for one step,
-// more than 4,000 leases or waiting broadcasts, they are left out.
+// One script reads, compares and repairs a page of a key, so nothing changes in
+// between. A page takes about a millisecond, and is followed by a pause as long as it
+// took. Pages are read at different moments, so a fault that appears meanwhile may
+// or may not be found. A counter can only be compared with all that it counts at one
+// moment: above 4,000 leases or broadcasts to come, counters are left out.
 package repair

@@ -33,7 +33,7 @@ const (
 	walker = "1"
 )
 
-// A step goes along one arrow, and names the place where the message stands then.
+// A step goes along one arrow, to the place where the message then is.
 type step struct {
 	arrow string
 	walk  func(w *walk) error
@@ -71,8 +71,8 @@ var (
 	callAll   = step{"carry, a broadcast", func(w *walk) error { return errors.Join(w.reschedule(0), w.carry("")) }, ""}
 )
 
-// The state diagram of doc.go, walked arrow by arrow: behind each the message
-// stands in one place, and nothing is out of place.
+// Along each arrow of the state diagram in doc.go the message ends up in one place,
+// and nothing is out of place.
 func TestStateDiagram(t *testing.T) {
 	for _, steps := range [][]step{
 		{due, claim, ack},
@@ -108,20 +108,20 @@ func TestStateDiagram(t *testing.T) {
 	}
 }
 
-// stands checks that the message stands where a step led to, and there alone.
+// stands checks that the message is where the step led to, and nowhere else.
 func (w *walk) stands(s step) {
 	w.t.Helper()
 	if places := strings.Join(w.places(), " "); places != s.to {
-		w.t.Fatalf("behind %s it stands in %q, want %q", s.arrow, places, s.to)
+		w.t.Fatalf("after %s it is in %q, want %q", s.arrow, places, s.to)
 	}
-	sum, err := repair.Run(w.t.Context(), w.store, repair.Options{}, func(f repair.Finding) { w.t.Errorf("behind %s: %+v", s.arrow, f) })
+	sum, err := repair.Run(w.t.Context(), w.store, repair.Options{}, func(f repair.Finding) { w.t.Errorf("after %s: %+v", s.arrow, f) })
 	if err != nil {
-		w.t.Fatalf("behind %s: %+v, %v", s.arrow, sum, err)
+		w.t.Fatalf("after %s: %+v, %v", s.arrow, sum, err)
 	}
 	storetest.Heads(w.t, w.store)
 }
 
-// places returns the places in which the message stands.
+// places returns the places that the message is in.
 func (w *walk) places() (places []string) {
 	w.t.Helper()
 	keys, client := w.store.Keys(), w.store.Client()
@@ -178,7 +178,7 @@ func (w *walk) reschedule(delay time.Duration) error {
 
 func carriesDue(to string) func(w *walk) error { return func(w *walk) error { return w.carry(to) } }
 
-// carry has a carrier carry until the message stands in a place.
+// carry runs a carrier until the message is in a place.
 func (w *walk) carry(to string) error {
 	c, err := carrier.New(w.store, carrier.Options{})
 	if err != nil {
@@ -187,7 +187,7 @@ func (w *walk) carry(to string) error {
 	ctx, stop := context.WithCancel(w.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
-	storetest.Eventually(w.t, "it stands in "+to, func() bool { return strings.Join(w.places(), " ") == to })
+	storetest.Eventually(w.t, "it is in "+to, func() bool { return strings.Join(w.places(), " ") == to })
 	stop()
 	return <-ended
 }

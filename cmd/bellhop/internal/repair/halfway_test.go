@@ -24,9 +24,9 @@ import (
 // A halfway is a call that is stopped at each of its writes.
 type halfway struct {
 	name  string
-	ready func(t *testing.T, db *notify.Store)       // brings about what the call needs
-	call  func(t *testing.T, db *notify.Store) error // is stopped
-	again func(t *testing.T, db *notify.Store)       // is done when all rights are back, so that what stays is delivered soon
+	ready func(t *testing.T, db *notify.Store)       // prepares what the call needs
+	call  func(t *testing.T, db *notify.Store) error // the call that is stopped
+	again func(t *testing.T, db *notify.Store)       // runs when all rights are back, so that what stays is delivered soon
 	stays []string                                   // messages that are delivered in the end, or are dead of "a test"
 
 	settles bool // the call may have settled them before it was stopped
@@ -34,9 +34,9 @@ type halfway struct {
 
 const mail = "mail"
 
-// A call that is refused a right in the middle, at whichever write, leaves every
-// message where it is carried or claimed, or unpublished, and no record without
-// a place.
+// A call that lacks the right to one of its writes stops there. Wherever it stops,
+// each message can still be carried or claimed, or is not published; no record is
+// without a place.
 func TestStoppedHalfway(t *testing.T) {
 	server := storetest.Server(t)
 	for _, h := range halfways {
@@ -120,7 +120,7 @@ func publishes(m notify.Message) func(*testing.T, *notify.Store) error {
 	}
 }
 
-// unpublished has a publish that failed made again: it is refused if it stands, and then it must be delivered.
+// unpublished repeats a publish that failed. It is refused if the message is there; then the message must be delivered.
 func unpublished(t *testing.T, db *notify.Store) {
 	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	if info, err := pub.Inspect(t.Context(), mail, "new"); errors.Is(err, notify.ErrNotFound) {
@@ -132,13 +132,13 @@ func unpublished(t *testing.T, db *notify.Store) {
 	}
 }
 
-// later is a due time that does not come while a test runs, and deadLetter is one of another store.
+// later is a due time after the end of the test, deadLetter a dead letter of another store.
 var (
 	later      = time.Date(2199, 1, 2, 3, 4, 5, 0, time.UTC)
 	deadLetter = notify.Message{ID: "new", Restore: &notify.Restore{Died: later.AddDate(-190, 0, 0), Reason: "a test", AttemptsUsed: 3}}
 )
 
-// requeued has a dead letter restored again, which is refused if it stands, and requeued.
+// requeued restores a dead letter again, which is refused if it is there, and requeues it.
 func requeued(t *testing.T, db *notify.Store) {
 	if err := publishes(deadLetter)(t, db); err != nil && !errors.Is(err, notify.ErrExists) {
 		t.Error(err)
@@ -148,7 +148,7 @@ func requeued(t *testing.T, db *notify.Store) {
 	}
 }
 
-// announced has the announcement made again: it is refused if it stands.
+// announced repeats the announcement, which is refused if it is there.
 func announced(t *testing.T, db *notify.Store) {
 	err := publishes(notify.Message{ID: "new", Delay: time.Hour, Broadcast: true})(t, db)
 	if err != nil && !errors.Is(err, notify.ErrExists) {
@@ -179,7 +179,7 @@ func cancelOf(id string) func(*testing.T, *notify.Store) error {
 	}
 }
 
-// cancelled has a cancel that failed made again: whatever it left, nothing is left behind it.
+// cancelled repeats a cancel that failed: nothing may be left afterwards.
 func cancelled(t *testing.T, db *notify.Store) {
 	if err := cancelOf("a")(t, db); err != nil && !errors.Is(err, notify.ErrNotFound) {
 		t.Error(err)
@@ -239,14 +239,14 @@ func claimIt(t *testing.T, db *notify.Store) subscribers.Delivery {
 	return ds[0]
 }
 
-// inHand returns a call on the message that is leased.
+// inHand returns a call on the leased message.
 func inHand(f func(*subscribers.Claimer, subscribers.Delivery) error) func(*testing.T, *notify.Store) error {
 	return func(t *testing.T, db *notify.Store) error {
 		return f(subscribers.NewClaimer(db), held(t, db))
 	}
 }
 
-// held returns the message that is leased.
+// held returns the leased message.
 func held(t *testing.T, db *notify.Store) subscribers.Delivery {
 	t.Helper()
 	all, err := db.Client().ZRangeWithScores(t.Context(), db.Keys().Leased(), 0, 0).Result()
@@ -260,7 +260,7 @@ func held(t *testing.T, db *notify.Store) subscribers.Delivery {
 	return subscribers.Delivery{Topic: topic, ID: id, Receipt: subscribers.Receipt(all[0].Score)}
 }
 
-// carries has a carrier carry until it meets a fault, or has nothing more to do.
+// carries runs a carrier until it meets a fault, or has nothing more to do.
 func carries(t *testing.T, db *notify.Store) error {
 	ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer stop()
@@ -276,7 +276,7 @@ type write struct{ command, key string }
 
 var writing = regexp.MustCompile(`(?i) lua\] "(set|del|hset|hdel|hsetnx|hincrby|zadd|zrem|zremrangebyrank|xadd|unlink)" "([^"]+)"`)
 
-// writes makes the call undisturbed, and returns what its scripts write, but for the election.
+// writes makes the call with all rights, and returns the writes of its scripts, without the election's.
 func (h halfway) writes(t *testing.T, server *redisserver.Server) []write {
 	db := h.store(t, server)
 	conn, err := net.Dial("tcp", server.Addr())
@@ -308,7 +308,7 @@ func (h halfway) writes(t *testing.T, server *redisserver.Server) []write {
 	return all
 }
 
-// store returns a store in which everything is ready for the call.
+// store returns a store that is prepared for the call.
 func (h halfway) store(t *testing.T, server *redisserver.Server) *notify.Store {
 	t.Helper()
 	db := storetest.At(t, server.URL(), "test-"+notify.NewID())
@@ -319,7 +319,7 @@ func (h halfway) store(t *testing.T, server *redisserver.Server) *notify.Store {
 	return db
 }
 
-// stopAt makes the call, stopped at a write, and looks what becomes of the messages when all rights are back.
+// stopAt makes the call, stopped at a write, and checks what becomes of the messages once all rights are back.
 func (h halfway) stopAt(t *testing.T, server *redisserver.Server, at write) {
 	db := h.store(t, server)
 	limited := lacking(t, server, db, at)
@@ -350,7 +350,7 @@ func mustCarrier(t *testing.T, db *notify.Store) *carrier.Carrier {
 	return c
 }
 
-// lacking returns the store for a user who may do all but one write, and had that right when he came.
+// lacking returns the store for a user who loses the right to one write after connecting.
 func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at write) *notify.Store {
 	t.Helper()
 	name := strings.ToLower(notify.NewID())
@@ -384,7 +384,7 @@ func findings(t *testing.T, db *notify.Store, apply bool) (all []repair.Finding)
 	return all
 }
 
-// delivered handles messages until all that stay were.
+// delivered handles messages until all that stay were handled.
 func (h halfway) delivered(t *testing.T, db *notify.Store) {
 	t.Helper()
 	c, pub := subscribers.NewClaimer(db), notify.NewPublisher(db, notify.PublisherOptions{})

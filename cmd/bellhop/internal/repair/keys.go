@@ -6,15 +6,15 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// found is what the names of keys tell.
+// found is what the names of the keys show.
 type found struct {
-	topics map[string]bool          // that have a key
-	places map[store.Place][]string // topics that have such a one
-	names  map[string]bool          // of listeners of which something is kept
-	empty  bool                     // there is no key at all
+	topics map[string]bool          // topics that have a key
+	places map[store.Place][]string // the topics that have each kind of place
+	names  map[string]bool          // listeners that have a key
+	empty  bool                     // there is no key
 }
 
-// keys reads the names of all keys of the shard, and tells of those that are foreign.
+// keys reads the names of all keys of the shard, and reports foreign ones.
 func (r *run) keys(ctx context.Context) (found, error) {
 	f := found{topics: make(map[string]bool), places: make(map[store.Place][]string), names: make(map[string]bool)}
 	seen := 0
@@ -31,7 +31,7 @@ func (r *run) keys(ctx context.Context) (found, error) {
 	return f, err
 }
 
-// note takes note of a key.
+// note adds a key to what was found, or reports it.
 func (r *run) note(f *found, key store.Key) {
 	topic, perTopic := key.Topic()
 	name, perListener := key.Listener()

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	loadRounds = 12 // of repair beside a load
+	loadRounds = 12 // repairs under load
 	loadTopics = 5
 )
 
 func topicOf(n int) string { return fmt.Sprintf("load.%d", n%loadTopics) }
 
-// Beside everything that Bellhop does, as fast as it can, nothing is ever out of
-// place: many runs find nothing and repair nothing.
+// Under a load of everything that Bellhop does nothing is ever out of place: many
+// runs find nothing and repair nothing.
 func TestNothingIsFoundUnderLoad(t *testing.T) {
 	store := storetest.At(t, storetest.Server(t).URL(), "")
 	storetest.Set(t, store, notify.AllTopics, notify.SettingsChange{
@@ -62,7 +62,7 @@ func TestNothingIsFoundUnderLoad(t *testing.T) {
 	t.Logf("%d messages were looked at; %d were handled, %d broadcasts heard", messages, handled.Load(), heard.Load())
 }
 
-// again runs f again and again, each time for a while, until ctx ends.
+// again repeats f, each time for a while, until ctx ends.
 func again(ctx context.Context, f func(context.Context)) {
 	for ctx.Err() == nil {
 		life, stop := context.WithTimeout(ctx, rand.N(500*time.Millisecond))
@@ -77,7 +77,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// work handles messages until ctx ends: most well, some not, some never.
+// work handles messages until ctx ends: most succeed, some fail, some are buried.
 func work(ctx context.Context, store *notify.Store, handled *atomic.Int64) error {
 	sub, err := subscribers.New(store, subscribers.Options{})
 	if err != nil {
@@ -120,7 +120,7 @@ func listen(ctx context.Context, store *notify.Store, heard *atomic.Int64) error
 	return err
 }
 
-// publish publishes until ctx ends, and does all that can be done to a message.
+// publish publishes until ctx ends, and does to messages all that a publisher can.
 func publish(ctx context.Context, t *testing.T, store *notify.Store, p int) {
 	pub, dead := notify.NewPublisher(store, notify.PublisherOptions{}), subscribers.NewDeadLetters(store)
 	for i := 0; ctx.Err() == nil; i++ {
@@ -153,11 +153,11 @@ func publish(ctx context.Context, t *testing.T, store *notify.Store, p int) {
 	}
 }
 
-// places are the keys that tell where messages are, some of which go by topic.
+// places are the keys that hold where messages are, some of them per topic.
 var places = []string{"schedule", "ready", "leased", "expiries", "attempts", "topics", "schedule:load.0", "schedule:load.1", "ready:load.0", "ready:load.1"}
 
-// Keys vanish under load, and repairs run beside it: what was published is
-// handled, whatever vanished, as long as its record is there.
+// Keys vanish under load while repairs run. Every published message is handled,
+// whatever vanished, as long as its record is there.
 func TestRepairsBesideALoad(t *testing.T) {
 	store := storetest.At(t, storetest.Server(t).URL(), "")
 	quick := notify.SettingsChange{Attempts: new(1000), Lease: new(time.Second)}
@@ -204,7 +204,7 @@ func TestRepairsBesideALoad(t *testing.T) {
 		repaired += sum.Repaired
 	}
 	storetest.Eventually(t, "nothing is left", func() bool {
-		_, sum := run(t, store, true) // a counter may have vanished while somebody had its messages in hand
+		_, sum := run(t, store, true) // a counter may have vanished while its messages were leased
 		n, err := store.Client().HLen(t.Context(), store.Keys().Messages()).Result()
 		return err == nil && n == 0 && sum.Found == 0
 	})

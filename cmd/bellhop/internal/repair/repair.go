@@ -17,16 +17,17 @@ const (
 	slow      = time.Millisecond
 	firstPage = 64
 	maxPage   = 512
-	names     = 100 // that one step looks at
+	names     = 100 // topics or listeners that one step examines
 )
 
-// Options are the options of Run. The zero value looks, and changes nothing.
+// Options are the options of Run. The zero value only examines.
 type Options struct {
 	Apply bool // repair what is found
 
-	// OnProgress is told after each step how much was looked at, of about how much
-	// in all; that is 0 while it is unknown. It may be nil, and must not block.
-	OnProgress func(looked, all int)
+	// OnProgress, if not nil, is called after each step with the number of items
+	// examined and about how many there are in all, or 0 while that is unknown. It
+	// must not block.
+	OnProgress func(examined, all int)
 }
 
 // run is one run.
@@ -40,11 +41,11 @@ type run struct {
 	looked, whole int // for Options.OnProgress
 }
 
-// Run looks at all keys of a store, calls on with each finding as it is made, and
-// repairs it if that is wanted. It is safe while the system works. The error is
-// that of the connection, or that ctx ended: the summary is of what was done
-// until then. A user of Redis needs the rights of store.RepairRights: where one
-// that scripts need is missing, nothing is done.
+// Run examines all keys of a store, calls on with each finding at once, and repairs
+// it if o.Apply is set. Carriers and subscribers may work meanwhile. The error is
+// that of Redis or of ctx; the summary then covers what was done so far. The Redis
+// user needs the rights of store.RepairRights: if a right that the scripts need is
+// missing, Run does nothing.
 func Run(ctx context.Context, s *notify.Store, o Options, on func(Finding)) (Summary, error) {
 	r := &run{o: o, on: on, page: firstPage}
 	err := s.CheckRepair(ctx)
@@ -59,15 +60,15 @@ func Run(ctx context.Context, s *notify.Store, o Options, on func(Finding)) (Sum
 	return r.sum, nil
 }
 
-// all looks at everything in a shard. Records come after places, so that what was
-// taken out of a wrong place is given its right one.
+// all examines a shard. Records come after places, so that a message taken out of a
+// wrong place is put into the right one.
 func (r *run) all(ctx context.Context) error {
 	found, err := r.keys(ctx)
 	if err != nil {
 		return err
 	}
 	if found.empty {
-		return nil // nothing is founded just to look at it
+		return nil // to examine an empty store must not found it
 	}
 	r.sum.Topics += len(found.topics)
 	size, err := r.shard.RepairSize(ctx)
@@ -120,7 +121,7 @@ func (r *run) records(ctx context.Context) error {
 	return err
 }
 
-// topics compares the topics that have a key or a counter, and those that are said to have something.
+// topics examines the topics that have a key, a counter or an entry in an index.
 func (r *run) topics(ctx context.Context, found found) error {
 	topics := maps.Clone(found.topics)
 	if err := r.shard.IndexedTopics(ctx, func(topic string) { topics[topic] = true }); err != nil {
@@ -145,7 +146,7 @@ func (r *run) listeners(ctx context.Context, names map[string]bool) error {
 	return r.named(ctx, names, r.shard.RepairListeners)
 }
 
-// counters compares the counters of what stands in a place of all topics.
+// counters examines the counters of a place that all topics share.
 func (r *run) counters(ctx context.Context, of store.Place) error {
 	looked, err := r.scan(ctx, func(ctx context.Context, step store.RepairStep) (store.Repaired, error) {
 		return r.shard.RepairCounters(ctx, of, step)
@@ -156,10 +157,10 @@ func (r *run) counters(ctx context.Context, of store.Place) error {
 	return err
 }
 
-// pageRepair looks at a page of a key.
+// pageRepair examines a page of a key.
 type pageRepair func(context.Context, store.RepairStep) (store.Repaired, error)
 
-// scan makes a step for each page of a key, and returns how many were looked at.
+// scan makes a step for each page of a key, and returns how many items it examined.
 func (r *run) scan(ctx context.Context, repair pageRepair) (looked int, err error) {
 	for cursor := ""; ; {
 		done, err := r.step(ctx, func() (store.Repaired, error) {
@@ -174,7 +175,7 @@ func (r *run) scan(ctx context.Context, repair pageRepair) (looked int, err erro
 	}
 }
 
-// progress tells that n more were looked at, or as many of them as there were at the beginning.
+// progress reports that n more were examined. It stops at the number of the beginning.
 func (r *run) progress(n int) {
 	r.looked = min(r.looked+n, r.whole)
 	if r.o.OnProgress != nil {
@@ -182,7 +183,7 @@ func (r *run) progress(n int) {
 	}
 }
 
-// named makes steps for names, some at a time.
+// named makes steps for sorted names, some at a time.
 func (r *run) named(ctx context.Context, of map[string]bool, repair func(context.Context, bool, []string) (store.Repaired, error)) error {
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(of)), names) {
 		if _, err := r.step(ctx, func() (store.Repaired, error) { return repair(ctx, r.o.Apply, some) }); err != nil {
@@ -192,7 +193,7 @@ func (r *run) named(ctx context.Context, of map[string]bool, repair func(context
 	return nil
 }
 
-// step makes a step, tells what it found, and pauses for as long as it took.
+// step makes a step, reports what it found, and pauses for as long as it took.
 func (r *run) step(ctx context.Context, repair func() (store.Repaired, error)) (store.Repaired, error) {
 	began := time.Now()
 	done, err := repair()
@@ -219,7 +220,7 @@ func (r *run) step(ctx context.Context, repair func() (store.Repaired, error)) (
 	return done, nil
 }
 
-// adapt keeps a step short for everybody else who calls Redis.
+// adapt keeps steps short, so that other calls to Redis do not wait for long.
 func (r *run) adapt(took time.Duration) {
 	switch {
 	case took > slow:
@@ -229,7 +230,7 @@ func (r *run) adapt(took time.Duration) {
 	}
 }
 
-// tell counts a finding and passes it on.
+// tell counts and reports a finding.
 func (r *run) tell(f Finding) {
 	f.Repaired = r.o.Apply && f.Remedy != ""
 	if !f.Harmless() {

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-// do runs a command on a key, which is named without its beginning.
+// do runs a command on a key, given without its beginning.
 func do(t testing.TB, store *notify.Store, command, key string, args ...any) {
 	t.Helper()
 	all := append([]any{command, store.Keys().Base() + key}, args...)
@@ -48,7 +48,7 @@ func run(t testing.TB, store *notify.Store, apply bool) ([]string, repair.Summar
 	return found, sum
 }
 
-// contents returns all that the keys of a store hold, but for those that end by themselves.
+// contents returns all that the keys of a store hold, except keys that expire.
 func contents(t *testing.T, store *notify.Store) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -67,7 +67,7 @@ func contents(t *testing.T, store *notify.Store) map[string]string {
 	return all
 }
 
-// fill publishes a message for each place, and what belongs to them: all of it is due in a moment.
+// fill puts a message into each place, with all that belongs to it. All are due in a moment.
 func fill(t *testing.T, store *notify.Store) {
 	t.Helper()
 	const soon = 100 * time.Millisecond
@@ -96,15 +96,15 @@ func fill(t *testing.T, store *notify.Store) {
 	)
 }
 
-// everything is what fill publishes: what reaches a worker, and what is broadcast behind it.
+// everything is what fill publishes: messages for workers, then broadcasts.
 var everything = []string{"again", "dead", "leased", "ready", "scheduled", "broadcast all"}
 
 func without(ids ...string) []string {
 	return slices.DeleteFunc(slices.Clone(everything), func(id string) bool { return slices.Contains(ids, id) })
 }
 
-// wantDelivered requeues what is dead, lets everything be carried, and checks
-// what comes: each once, and nothing is left over.
+// wantDelivered requeues dead letters, runs a carrier, and checks that each wanted
+// message is delivered once and nothing is left.
 func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 	t.Helper()
 	for _, topic := range []string{"orders", "mail"} {
@@ -157,14 +157,14 @@ func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 	storetest.Empty(t, store)
 }
 
-// record returns that of a message that can be published anywhere.
+// record is the record of a message, for any topic and id.
 const record = "1700000000000\nlost"
 
 var damages = []struct {
 	name   string
 	damage func(t *testing.T, store *notify.Store)
 	found  []string // FAULT NAME KEY
-	want   []string // what is delivered; nil: everything
+	want   []string // the messages delivered; nil: everything
 }{
 	{"none", func(*testing.T, *notify.Store) {}, nil, nil},
 	{"a record without a place", func(t *testing.T, store *notify.Store) {
@@ -317,8 +317,8 @@ var damages = []struct {
 	}, nil},
 }
 
-// Each damage is found, told without a change, repaired, and not found again;
-// what has a record is delivered, once, and nothing is left over.
+// Each damage is reported without a change, then repaired, and not found again.
+// Each message with a record is delivered once, and nothing is left.
 func TestDamages(t *testing.T) {
 	for _, test := range damages {
 		t.Run(test.name, func(t *testing.T) {
@@ -337,7 +337,7 @@ func TestDamages(t *testing.T) {
 				t.Errorf("it sums up: %+v", sum)
 			}
 			if diff := gocmp.Diff(before, contents(t, store)); diff != "" {
-				t.Errorf("looking changed (-before +after):\n%s", diff)
+				t.Errorf("the examination changed something (-before +after):\n%s", diff)
 			}
 			got, sum = run(t, store, true)
 			if sum.Repaired != len(got) || sum.Found != len(got) {
@@ -360,7 +360,7 @@ func TestDamages(t *testing.T) {
 	}
 }
 
-// What a named listener has not handled yet is not lost with its registration.
+// A named listener gets its unhandled broadcasts even after its registration was lost.
 func TestListenersGoOn(t *testing.T) {
 	store := storetest.Open(t)
 	c, err := carrier.New(store, carrier.Options{})
@@ -425,7 +425,7 @@ func TestListenersGoOn(t *testing.T) {
 	}
 }
 
-// A dead letter keeps its reason when it is taken out of the dead letters of another topic.
+// A dead letter keeps its reason when it is moved from another topic's dead letters.
 func TestReasonStays(t *testing.T) {
 	store := storetest.Open(t)
 	fill(t, store)
@@ -442,10 +442,10 @@ func TestReasonStays(t *testing.T) {
 	}
 }
 
-// Every key that Bellhop has a name for is known here, so that none is told as another program's.
+// Repair knows every key of Bellhop, so it reports none as another program's.
 func TestEveryKeyIsKnown(t *testing.T) {
 	store := storetest.Open(t)
-	channels := []string{"Prefix", "Base", "Shard", "Topic", "Name", "Head", "Vacant", "Beat", "Inbox", "Wake", "Broadcast", "Death", "Format"} // and what is no key, or must be right for anything to work
+	channels := []string{"Prefix", "Base", "Shard", "Topic", "Name", "Head", "Vacant", "Beat", "Inbox", "Wake", "Broadcast", "Death", "Format"} // no keys, or without which nothing works
 	keys := reflect.ValueOf(store.Keys())
 	for i := range keys.NumMethod() {
 		name, method := keys.Type().Method(i).Name, keys.Method(i)
@@ -474,7 +474,7 @@ func TestEveryKeyIsKnown(t *testing.T) {
 	}
 }
 
-// What is foreign is told, and stays as it is.
+// Foreign keys and records are reported and left unchanged.
 func TestForeignThings(t *testing.T) {
 	store := storetest.Open(t)
 	fill(t, store)
@@ -495,7 +495,7 @@ func TestForeignThings(t *testing.T) {
 	}
 }
 
-// A place that is foreign as a whole keeps nothing else from being repaired, and nothing is said to be that is not.
+// A place that is a foreign key keeps nothing else from being repaired, and only real repairs are reported.
 func TestForeignPlaces(t *testing.T) {
 	for _, key := range []string{"schedule", "ready", "leased", "broadcasts", "messages", "attempts", "expiries", "deaths", "topics", "logs", "listeners", "handed", "ready:mail", "dead:mail"} {
 		t.Run(key, func(t *testing.T) {
@@ -513,7 +513,7 @@ func TestForeignPlaces(t *testing.T) {
 					repaired = append(repaired, f.Name)
 				}
 			})
-			if key == "messages" { // nothing can be said of what stands anywhere
+			if key == "messages" { // without records nothing can be repaired
 				if err == nil || len(repaired) > 0 {
 					t.Errorf("repaired is %v, %v", repaired, err)
 				}
@@ -532,7 +532,7 @@ func TestForeignPlaces(t *testing.T) {
 	}
 }
 
-// Whatever keys and members are removed at random, one run repairs all of it, and every record that is left is delivered.
+// Whatever keys and members are removed at random, one run repairs it all, and each message with a record is delivered.
 func TestRandomDamage(t *testing.T) {
 	for range 20 {
 		seed := rand.Uint64()
@@ -542,7 +542,7 @@ func TestRandomDamage(t *testing.T) {
 			fill(t, store)
 			random := rand.New(rand.NewPCG(seed, 0))
 			for _, key := range slices.Sorted(keysOf(contents(t, store))) {
-				if key != store.Keys().Format() { // without which nothing is known of the others
+				if key != store.Keys().Format() { // without it no other key can be read
 					harm(t, store, random, key)
 				}
 			}
@@ -580,7 +580,7 @@ func keysOf(all map[string]string) func(yield func(string) bool) {
 	}
 }
 
-// harm removes a key, or something of it, or nothing.
+// harm removes a key, some of its members, or nothing.
 func harm(t *testing.T, store *notify.Store, random *rand.Rand, key string) {
 	t.Helper()
 	name := strings.TrimPrefix(key, store.Keys().Base())
@@ -614,29 +614,29 @@ func harm(t *testing.T, store *notify.Store, random *rand.Rand, key string) {
 	}
 }
 
-// Who waits for it sees how far it is: never backwards, and at last at the end.
+// Progress never goes back, and ends at the total.
 func TestProgress(t *testing.T) {
 	store := storetest.Open(t)
 	for range 4 {
 		storetest.Publish(t, store, manyOf(500)...)
 	}
-	looked, all, keys := 0, 0, 0
+	examined, all, keys := 0, 0, 0
 	_, err := repair.Run(t.Context(), store, repair.Options{OnProgress: func(n, of int) {
 		if of == 0 {
 			keys = n
 			return
 		}
-		if n < looked || n > of || all > 0 && of != all {
-			t.Errorf("%d of %d follows on %d of %d", n, of, looked, all)
+		if n < examined || n > of || all > 0 && of != all {
+			t.Errorf("%d of %d follows on %d of %d", n, of, examined, all)
 		}
-		looked, all = n, of
+		examined, all = n, of
 	}}, func(f repair.Finding) { t.Errorf("%+v", f) })
-	if err != nil || keys == 0 || looked != all || all != 4000 {
-		t.Errorf("it ended with %d of %d, and %d keys: %v", looked, all, keys, err)
+	if err != nil || keys == 0 || examined != all || all != 4000 {
+		t.Errorf("it ended with %d of %d, and %d keys: %v", examined, all, keys, err)
 	}
 }
 
-// manyOf returns messages for later.
+// manyOf returns messages due in an hour.
 func manyOf(n int) (messages []notify.Message) {
 	for range n {
 		messages = append(messages, notify.Message{Topic: "orders", ID: notify.NewID(), Body: []byte("x"), Delay: time.Hour})

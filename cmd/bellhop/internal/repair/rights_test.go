@@ -12,7 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// limitedTo returns the store for a user who has just some rights.
+// limitedTo returns the store for a user with the given rights only.
 func limitedTo(t *testing.T, db *notify.Store, rights string) *notify.Store {
 	t.Helper()
 	name := strings.ToLower(notify.NewID())
@@ -27,7 +27,7 @@ func limitedTo(t *testing.T, db *notify.Store, rights string) *notify.Store {
 	return storetest.At(t, url, db.Keys().Prefix())
 }
 
-// A user with the rights that the page names finds and repairs every damage; one without cannot, and hears why.
+// A user with the rights that the page names finds and repairs every damage.
 func TestLeastRights(t *testing.T) {
 	for _, test := range damages {
 		t.Run(test.name, func(t *testing.T) {
@@ -56,13 +56,13 @@ func TestRightsAreMissing(t *testing.T) {
 	for _, right := range strings.Fields(strings.TrimPrefix(store.RepairRights(prefix), store.Rights(prefix))) {
 		limited := limitedTo(t, db, strings.ReplaceAll(store.RepairRights(prefix)+" ", right+" ", " "))
 		_, err := repair.Run(t.Context(), limited, repair.Options{}, func(repair.Finding) {})
-		if right != "+xrevrange" && err == nil { // which is needed where a log is not listed
+		if right != "+xrevrange" && err == nil { // needed only if a log is in no index
 			t.Errorf("without %s there is no error", right)
 		}
 	}
 }
 
-// The page names both rules as they are.
+// The page quotes both rules exactly.
 func TestPageNamesTheRights(t *testing.T) {
 	page := pagestest.Lines(t, "../../../../daemon/README.md", "Rights in Redis")
 	rights := store.Rights(notify.DefaultPrefix)

@@ -14,7 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// The embedded server of a trial can be examined, too.
+// The in-memory server of bellhop dev can be examined, too.
 func TestTrial(t *testing.T) {
 	store := storetest.At(t, "redis://"+miniredis.RunT(t).Addr(), "")
 	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "a", Body: []byte("x")}, notify.Message{Topic: "orders", ID: "b", Body: []byte("x")})
@@ -32,7 +32,7 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// In a Cluster all is found and repaired on the server of the slot, beside another prefix's keys and another program's on the others.
+// In a Cluster faults are found and repaired on the server of the slot, whatever keys of other prefixes and programs the others hold.
 func TestCluster(t *testing.T) {
 	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, 2*time.Second)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// Of settings that nobody of ours wrote those stay that can be read, and the others are the defaults then.
+// Of damaged settings the readable ones stay; for the others the defaults apply.
 func TestSettings(t *testing.T) {
-	for what, test := range map[string]struct{ topic, stands, remedy string }{
+	for what, test := range map[string]struct{ topic, has, remedy string }{
 		"right":                     {"orders", " attempts=5 lease=1000 paused=1", ""},
 		"right, of all":             {"*", " attempts=5 backoff_min=1 backoff_max=31622400000", ""},
 		"an unknown name":           {"orders", " attempts=5 priority=3", "set to attempts=5"},
@@ -36,25 +36,25 @@ func TestSettings(t *testing.T) {
 	} {
 		db := storetest.Open(t)
 		fill(t, db)
-		do(t, db, "HSET", "topics", test.topic+":settings", test.stands)
-		var want, told []repair.Finding
+		do(t, db, "HSET", "topics", test.topic+":settings", test.has)
+		var want, got []repair.Finding
 		if test.remedy != "" {
 			want = []repair.Finding{{Fault: repair.WrongSettings, Name: test.topic, Key: "topics", Remedy: test.remedy, Whole: db.Keys().Topics()}}
 		}
 		on := func(f repair.Finding) {
 			if f.Fault == repair.WrongSettings {
-				told = append(told, f)
+				got = append(got, f)
 			}
 		}
 		before := contents(t, db)
 		if _, err := repair.Run(t.Context(), db, repair.Options{}, on); err != nil {
 			t.Fatal(err)
 		}
-		if diff := gocmp.Diff(want, told); diff != "" {
+		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
 		if diff := gocmp.Diff(before, contents(t, db)); diff != "" {
-			t.Errorf("%s: a look changed something", what)
+			t.Errorf("%s: the examination changed something", what)
 		}
 		run(t, db, true)
 		if found, _ := run(t, db, false); len(found) > 0 {
@@ -68,7 +68,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What is repaired holds: a topic is paused by what is left of its settings, and known by it.
+// Repaired settings apply: the topic is paused by what is left of them, and is listed.
 func TestSettingsHoldThen(t *testing.T) {
 	db := storetest.Open(t)
 	pub := notify.NewPublisher(db, notify.PublisherOptions{})
