@@ -1,6 +1,6 @@
 # What a developer types. `make` alone lists it.
 
-# The linters are pinned here, outside of go.mod: they are no part of the program.
+# Linters are pinned here, not in go.mod: they are not part of the program.
 GOFUMPT     = mvdan.cc/gofumpt@v0.12.0
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 NFPM        = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
@@ -15,12 +15,12 @@ help: ## list the targets
 build: ## build ./bellhop
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bellhop ./cmd/bellhop
 
-# The program that tests run as Redis: another one on PATH, or a path, such as make test REDIS_SERVER=/opt/valkey/bin/valkey-server.
-# A path is told to the tests whole, since each runs in a folder of its own.
+# The program that tests run as Redis, a name on PATH or a path: make test REDIS_SERVER=/opt/valkey/bin/valkey-server.
+# A relative path is made absolute, since each test package runs in its own folder.
 REDIS_SERVER ?= redis-server
 override export REDIS_SERVER := $(if $(findstring /,$(REDIS_SERVER)),$(abspath $(REDIS_SERVER)),$(REDIS_SERVER))
 
-test: tools ## run every test with the race detector, against the server that REDIS_SERVER names, or redis-server
+test: tools ## run all tests with the race detector, on redis-server or the program that REDIS_SERVER names
 	go test -race -shuffle=on -timeout 10m ./...
 
 lint: linters ## run the linters; any finding fails
@@ -39,43 +39,43 @@ fuzz: ## run each fuzz test for FUZZTIME
 	@for f in $$(grep -rEo '^func Fuzz[A-Za-z]+' --include=*_test.go . | sed -E 's,/[^/]*:func ,:,'); do \
 		go test -run '^$$' -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) $${f%:*} || exit 1; done
 
-# A seed that is printed makes the same plan again: SEED=4711 make faults ROUNDS=1. SLACK is what a busy machine may add to the
-# bounds that are stated.
+# Each round prints its seed, which repeats the plan: make faults SEED=4711 ROUNDS=1. SLACK is added to the stated bounds, for a
+# busy machine.
 ROUNDS = 20
 SEED  ?= 0
 SLACK  = 2s
 
-faults: tools ## make faults under load in ROUNDS random rounds, and check that nothing is lost
+faults: tools ## inject faults under load in ROUNDS random rounds, and check that nothing is lost
 	go test -run '^TestRandom$$' -v -timeout 3h ./cmd/bellhop/internal/trials/faults -faults.rounds $(ROUNDS) -faults.seed $(SEED) -faults.slack $(SLACK)
 
-matrix: tools ## make every fault to everyone by itself, and write how late messages were as a table
+matrix: tools ## inject each fault into each process by itself, and print a table of how late messages were
 	go test -run '^TestEachFault$$' -v -timeout 1h ./cmd/bellhop/internal/trials/faults -faults.together 1 -faults.replicated
 
-takeovers: tools ## measure how long it takes until another daemon carries, 50 times each
+takeovers: tools ## measure how long a takeover by another carrier takes, 50 times for each cause
 	go test -run '^TestTakeover$$' -v -timeout 1h ./cmd/bellhop/internal/trials/faults -faults.takeovers 50
 
-bench: build ## measure this machine: starts a redis-server of its own
+bench: build ## measure this machine, with a redis-server of its own
 	./bellhop bench --own
 
-generate: ## write anew what is made from the code
+generate: ## rewrite the files that are generated from the code
 	go run ./cmd/bellhop config --env > systemd/bellhop.env.new
 	mv systemd/bellhop.env.new systemd/bellhop.env
 	go run ./notify/store/keysdoc < notify/store/doc.go > notify/store/doc.go.new
 	mv notify/store/doc.go.new notify/store/doc.go
 
-# Where things are installed. /etc does not move with PREFIX, and the units are put where systemd looks.
+# Where files are installed. /etc does not move with PREFIX.
 PREFIX  = /usr/local
 DESTDIR =
 UNITS   = bellhop.service bellhop.socket bellhop-work@.service bellhop-listen@.service bellhop-check.service bellhop-check.timer
 MONITORING = daemon/metrics/grafana.json daemon/metrics/alerts.yml
 
-# The man pages are of the day of the last commit, so that they are the same each time.
+# The man pages carry the date of the last commit, so that builds are reproducible.
 SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
 
-install: ## install under PREFIX (/usr/local), for packages below DESTDIR; see systemd/README.md
+install: ## install under PREFIX (/usr/local), or below DESTDIR for a package; see systemd/README.md
 	umask 022 && $(MAKE) --no-print-directory files
 
-files: # what install installs; others than root must be able to read it
+files: # what install installs, with a umask that lets all users read it
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(DESTDIR)$(PREFIX)/bin/bellhop ./cmd/bellhop
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc/bellhop/work $(DESTDIR)/etc/bellhop/listen
 	for unit in $(UNITS); do sed 's,/usr/bin/bellhop,$(PREFIX)/bin/bellhop,' systemd/$$unit > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; done
@@ -91,13 +91,13 @@ files: # what install installs; others than root must be able to read it
 	$(DESTDIR)$(PREFIX)/bin/bellhop completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bellhop
 	$(DESTDIR)$(PREFIX)/bin/bellhop completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/bellhop.fish
 
-uninstall: ## remove what install installed, but for /etc/bellhop
+uninstall: ## remove what install installed, except /etc/bellhop
 	rm -f $(DESTDIR)$(PREFIX)/bin/bellhop $(UNITS:%=$(DESTDIR)$(PREFIX)/lib/systemd/system/%) $(DESTDIR)$(PREFIX)/lib/sysusers.d/bellhop.conf
 	rm -rf $(DESTDIR)$(PREFIX)/share/bellhop
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/bellhop.1.gz $(DESTDIR)$(PREFIX)/share/man/man1/bellhop-*.1.gz
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bellhop $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bellhop $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/bellhop.fish
 
-# A version that dpkg can compare: that of the tag, or the time of the commit while there is none.
+# A version that dpkg can compare: the tag, or the time of the commit while there is no tag.
 DEB_VERSION = $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed -E 's/^v//; s/-([0-9]+)-g/+\1.g/' | grep . || \
 	TZ=UTC git log -1 --date=format-local:%Y%m%d%H%M%S --format=0.0.0+git%cd.%h 2>/dev/null || echo 0.0.0)
 DIST = dist
@@ -114,11 +114,11 @@ deb: ## build the Debian package, into dist/
 	ARCH=$$(go env GOARCH) DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) go run $(NFPM) package --config $(DIST)/nfpm.yaml --packager deb --target $(DIST)/
 	rm -rf $(DIST)/root $(DIST)/nfpm.yaml
 
-# The tests need redis-server, and what REDIS_SERVER names, curl, chromium and openssl for HTTP, Node 18 or newer for the examples, and
-# systemd with the tools of namespaces for the units, which boot one of their own; the race detector needs a C compiler.
+# Tests need redis-server, the program that REDIS_SERVER names, curl, chromium and openssl for HTTP, Node 18 or newer for the
+# examples, and systemd and util-linux to boot the units in a sandbox; the race detector needs a C compiler.
 tools:
 	@test "$(REDIS_SERVER)" = redis-server || command -v "$(REDIS_SERVER)" >/dev/null || \
-		{ echo "REDIS_SERVER: no program to run is $(REDIS_SERVER); name one that is on PATH, or give its path"; exit 1; }
+		{ echo "REDIS_SERVER: there is no program $(REDIS_SERVER); name one on PATH, or give its full path"; exit 1; }
 	@missing=""; command -v redis-server >/dev/null || missing="redis-server"; \
 	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
 	command -v node >/dev/null || missing="$$missing nodejs"; \

@@ -213,7 +213,7 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_LISTEN", "bell.example:8420", "BELLHOP_LISTEN: invalid address bell.example:8420: other machines reach it"},
 		{"BELLHOP_LISTEN_WITHOUT_TOKENS", "perhaps", `BELLHOP_LISTEN_WITHOUT_TOKENS "perhaps": write true or false`},
 		{"BELLHOP_TOKENS_FILE", "/nowhere/tokens", "BELLHOP_TOKENS_FILE: read tokens file: open /nowhere/tokens"},
-		{"BELLHOP_TOKENS_FILE", "/dev/null", "BELLHOP_TOKENS_FILE: read tokens file: read /dev/null: it is no regular file"},
+		{"BELLHOP_TOKENS_FILE", "/dev/null", "BELLHOP_TOKENS_FILE: read tokens file: read /dev/null: it is not a regular file"},
 		{"BELLHOP_TLS_CERT_FILE", cert, "BELLHOP_TLS_CERT_FILE: invalid TLS files: only one of certificate and key is given"},
 		{"BELLHOP_TLS_KEY_FILE", tokens, "BELLHOP_TLS_CERT_FILE: invalid TLS files: only one of certificate and key is given"},
 		{"BELLHOP_CORS_ORIGINS", "example.com", `BELLHOP_CORS_ORIGINS: invalid origin "example.com": write SCHEME://HOST`},
@@ -228,7 +228,7 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_CARRIER_BATCH", "many", `BELLHOP_CARRIER_BATCH "many": write a whole number`},
 		{"BELLHOP_CARRIER_BATCH", "0", fmt.Sprintf("BELLHOP_CARRIER_BATCH: invalid carrier batch 0: use 1 to %d", carrier.MaxBatch)},
 		{"BELLHOP_CARRIER_LEASE", "", "BELLHOP_CARRIER_LEASE: it is empty; leave it out for the default, 3s"},
-		{"BELLHOP_LEASE", "9999999h", `BELLHOP_LEASE "9999999h": it is too long; no duration is longer than 106751d`},
+		{"BELLHOP_LEASE", "9999999h", `BELLHOP_LEASE "9999999h": it is too long; the longest duration is 106751d`},
 		{"BELLHOP_LEASE", "1d1h", "BELLHOP_LEASE: invalid lease 25h: use 100ms to 24h"},
 		{"BELLHOP_LEASE", "25h", "BELLHOP_LEASE: invalid lease 25h: use 100ms to 24h"},
 		{"BELLHOP_LEASE", "0s", "BELLHOP_LEASE: invalid lease 0s: use 100ms to 24h"},
@@ -285,9 +285,9 @@ func wantFault(t *testing.T, err error, want string) {
 func TestEachFaultOfNATS(t *testing.T) {
 	for _, test := range []struct{ name, value, want string }{
 		{"BELLHOP_NATS_CREDS_FILE", "/nowhere/creds", "BELLHOP_NATS_CREDS_FILE: read nats credentials file"},
-		{"BELLHOP_NATS_CREDS_FILE", "/dev/null", "BELLHOP_NATS_CREDS_FILE: read nats credentials file: read /dev/null: it is no regular file"},
+		{"BELLHOP_NATS_CREDS_FILE", "/dev/null", "BELLHOP_NATS_CREDS_FILE: read nats credentials file: read /dev/null: it is not a regular file"},
 		{"BELLHOP_NATS_CA_FILE", "/nowhere/ca", "BELLHOP_NATS_CA_FILE: read nats CA file"},
-		{"BELLHOP_NATS_CA_FILE", "/dev/null", "BELLHOP_NATS_CA_FILE: read nats CA file: read /dev/null: it is no regular file"},
+		{"BELLHOP_NATS_CA_FILE", "/dev/null", "BELLHOP_NATS_CA_FILE: read nats CA file: read /dev/null: it is not a regular file"},
 		{"BELLHOP_NATS_DELIVER", "a b", "BELLHOP_NATS_DELIVER: invalid topic"},
 		{"BELLHOP_NATS_DELIVER", "a:0", "BELLHOP_NATS_DELIVER: invalid deliver"},
 		{"BELLHOP_NATS_JETSTREAM", "a.b", "BELLHOP_NATS_JETSTREAM: invalid jetstream"},
@@ -323,7 +323,7 @@ func TestFilesThatArePipes(t *testing.T) {
 			_, err := daemon.Load()
 			told <- err
 		}()
-		if err := storetest.Receive(t, "the fault", told); err == nil || strings.Count(err.Error(), pipe+": it is no regular file") != 1 {
+		if err := storetest.Receive(t, "the fault", told); err == nil || strings.Count(err.Error(), pipe+": it is not a regular file") != 1 {
 			t.Errorf("%v: got %v", test, err)
 		}
 	}

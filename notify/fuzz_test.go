@@ -152,7 +152,7 @@ func TestParseDuration(t *testing.T) {
 	for _, text := range []string{"9999999h", "2562048h", "106752d", "-106752d", "106751d24h", "99999999999999999999s", strings.Repeat("9", 1000) + "d"} {
 		_, err := fields.ParseDuration("delay", text)
 		wantInvalid(t, err, "delay")
-		if !strings.Contains(err.Error(), "it is too long; no duration is longer than 106751d") {
+		if !strings.Contains(err.Error(), "it is too long; the longest duration is 106751d") {
 			t.Errorf("%.20q: %v does not say that it is too long", text, err)
 		}
 	}

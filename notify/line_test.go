@@ -51,7 +51,7 @@ func TestKindsOfALine(t *testing.T) {
 		`{"topic":{},"body":""}`:                      "topic is a JSON object, and should be a string",
 		`{"topic":"a","body":"","headers":{"a":1}}`:   "should be a string",
 		`{"topic":"a","body_base64":"%"}`:             "illegal base64",
-		`{"topic":"a","body":"","died":"yesterday"}`:  `"yesterday" is no time`,
+		`{"topic":"a","body":"","died":"yesterday"}`:  `"yesterday" is not a time`,
 		`{"topic":"a","body":"","ATTEMPTS":-1}`:       `attempts "-1": write`,
 		`{"topic":"a","body":"","delay":"x","due":1}`: "due is a JSON number",
 	} {

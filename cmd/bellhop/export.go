@@ -121,7 +121,7 @@ type whole struct {
 // newWhole begins a file beside where it will be.
 func newWhole(path string) (*whole, error) {
 	if about, err := os.Stat(path); err == nil && !about.Mode().IsRegular() {
-		return nil, store.Faultf("file", "FILE %s: it is no regular file; name another, or - for standard output", path)
+		return nil, store.Faultf("file", "FILE %s: it is not a regular file; name another, or - for standard output", path)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
 	if err != nil {

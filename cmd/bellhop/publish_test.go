@@ -217,7 +217,7 @@ func TestPublishDays(t *testing.T) {
 			t.Errorf("got %+v", info)
 		}
 	}
-	contains(t, s.fails(exitUsage, "publish", "t", "--delay", "9999999h", "--body", "x"), `invalid delay "9999999h": it is too long; no duration is longer than 106751d`)
+	contains(t, s.fails(exitUsage, "publish", "t", "--delay", "9999999h", "--body", "x"), `invalid delay "9999999h": it is too long; the longest duration is 106751d`)
 }
 
 // A message may have no body, if that is said: it is a signal, to a command, too.

@@ -336,7 +336,7 @@ func TestDays(t *testing.T) {
 	if time.Until(p.Due).Round(time.Hour) != 36*time.Hour {
 		t.Errorf("got %+v", p)
 	}
-	s.call("POST", "/v1/topics/orders/messages?delay=9999999h", "x").is(http.StatusUnprocessableEntity).says("it is too long; no duration is longer than 106751d")
+	s.call("POST", "/v1/topics/orders/messages?delay=9999999h", "x").is(http.StatusUnprocessableEntity).says("it is too long; the longest duration is 106751d")
 	for _, op := range s.spec.ops {
 		for _, p := range op.Parameters {
 			for text, want := range map[string]bool{"0": true, "1d": true, ".5d1h1.5m": true, "90s": true, "1h1d": false, "1dd": false, "d": false, "": false} {

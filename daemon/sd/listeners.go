@@ -7,14 +7,14 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 )
 
-// Listeners returns the sockets that systemd opened for this process, in the
-// order of the unit's lines, and takes the variables that tell of them out of
-// the environment. There are none unless a socket unit started the process. The
-// error names what was passed on and cannot be listened on; then all are closed.
+// Listeners returns the sockets that systemd opened for this process, in the order of
+// the lines of the socket unit, and removes their variables from the environment.
+// Without a socket unit there are none. The error names a file on which the process
+// cannot listen; then all are closed.
 func Listeners() ([]net.Listener, error) {
 	var all []net.Listener
 	var fault error
-	for _, file := range activation.Files(true) { // its own Listeners passes over what fails
+	for _, file := range activation.Files(true) { // activation.Listeners ignores errors
 		l, err := net.FileListener(file)
 		file.Close() // the listener has a copy
 		if err != nil {

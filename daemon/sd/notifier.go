@@ -1,13 +1,13 @@
-// Package sd tells the service manager how a daemon is, and takes the
-// sockets that it passes on.
+// Package sd reports the state of a daemon to systemd, and receives the sockets that
+// systemd passes on.
 //
-//	n := sd.New(log) // as early as possible: what starts later must not find these variables
+//	n := sd.New(log) // as early as possible: child processes must not find its variables
 //	...
 //	n.Ready()
 //	defer n.Stopping(timeout)
 //
-// Where no systemd started the process all of it does nothing. What a message
-// says is in sd_notify(3) and, of the sockets, in sd_listen_fds(3).
+// If systemd did not start the process, all of it does nothing. sd_notify(3) describes
+// the messages, sd_listen_fds(3) the sockets.
 package sd
 
 import (
@@ -24,54 +24,54 @@ import (
 	"github.com/bellhopd/bellhop/notify/outage"
 )
 
-// sendTimeout is how long a message may take: systemd reads them one after the
-// other, and a daemon must not wait for it.
+// sendTimeout is how long sending a message may take. systemd reads messages one by
+// one, and the daemon must not wait for it.
 const sendTimeout = time.Second
 
-// A Notifier tells systemd how this process is. A nil one, and one outside of
-// systemd, tells nothing. Its methods may be called at the same time. A message
-// that cannot be sent is logged, the first of several in a row.
+// A Notifier reports the state of this process to systemd. A nil Notifier, and one
+// outside of systemd, reports nothing. It is safe for concurrent use. Of several
+// messages in a row that cannot be sent, the first is logged.
 type Notifier struct {
 	log      *slog.Logger
-	addr     *net.UnixAddr // nil: nobody listens
-	watchdog time.Duration // within which systemd wants a sign of life; zero: it wants none
+	addr     *net.UnixAddr // nil: outside of systemd
+	watchdog time.Duration // systemd expects a sign of life at this interval; zero: none
 
-	telling *outage.Notice // that a message could not be sent
+	outage *outage.Notice // of messages that could not be sent
 
 	mu     sync.Mutex
-	status string // that was told last
+	status string // the last one sent
 }
 
-// New returns a notifier for the socket in the environment, and takes that and
-// the watchdog's variables out of it: children must not speak for this process.
+// New returns a notifier for the socket in the environment. It removes the variables of
+// socket and watchdog, since child processes must not speak for this one.
 func New(log *slog.Logger) *Notifier {
-	n := &Notifier{log: log, telling: outage.New(log, slog.LevelWarn, "cannot tell systemd", "telling systemd again")}
+	n := &Notifier{log: log, outage: outage.New(log, slog.LevelWarn, "cannot notify systemd", "notifying systemd again")}
 	if name := os.Getenv("NOTIFY_SOCKET"); name != "" {
 		n.addr = &net.UnixAddr{Name: name, Net: "unixgram"}
 	}
 	_ = os.Unsetenv("NOTIFY_SOCKET") // fails for no valid name
 	var err error
 	if n.watchdog, err = daemon.SdWatchdogEnabled(true); err != nil {
-		log.Warn("cannot read what systemd's watchdog wants", "error", err)
+		log.Warn("cannot read the interval of systemd's watchdog; sending no signs of life", "error", err)
 	}
 	return n
 }
 
-// Ready tells that the daemon serves, after a start or a reload.
+// Ready reports that the daemon serves, after a start or a reload.
 func (n *Notifier) Ready() { n.send(daemon.SdNotifyReady) }
 
-// Reloading tells that the daemon reads its configuration again. Ready must follow.
+// Reloading reports that the daemon reads its configuration again. Ready must follow.
 func (n *Notifier) Reloading() {
 	n.send(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 }
 
-// Stopping tells that the daemon stops, and how long that may take, so that
-// systemd gives it that time where the unit has less.
+// Stopping reports that the daemon stops, and how long that may take. systemd extends
+// the unit's timeout to that time.
 func (n *Notifier) Stopping(within time.Duration) {
 	n.send(fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", daemon.SdNotifyStopping, within.Microseconds()))
 }
 
-// Status tells people what the daemon does, on one line. Only a change is sent.
+// Status sets the line that systemctl status shows. Only changes are sent.
 func (n *Notifier) Status(text string) {
 	if n == nil {
 		return
@@ -83,23 +83,22 @@ func (n *Notifier) Status(text string) {
 	}
 }
 
-// Watchdog feeds systemd's watchdog, three times as often as it wants, until
-// ctx ends. While alive returns an error it is not fed, and systemd ends the
-// process: the error is logged when that begins. Where no watchdog is set Watchdog
-// returns at once.
+// Watchdog sends signs of life to systemd, three in each interval, until ctx ends.
+// While alive returns an error it sends none, so that systemd kills the process; it
+// logs the first such error. Without a watchdog in the unit it returns at once.
 func (n *Notifier) Watchdog(ctx context.Context, alive func() error) {
 	if n == nil || n.addr == nil || n.watchdog == 0 {
 		return
 	}
 	ticker := time.NewTicker(max(n.watchdog/3, time.Millisecond))
 	defer ticker.Stop()
-	starving := outage.New(n.log, slog.LevelError, "not alive, leaving the watchdog unfed", "alive again")
+	stuck := outage.New(n.log, slog.LevelError, "not alive; sending systemd's watchdog no sign of life", "alive again")
 	for {
 		if err := alive(); err == nil {
 			n.send(daemon.SdNotifyWatchdog)
-			starving.End()
+			stuck.End()
 		} else {
-			starving.Begin("reason", err, "within", n.watchdog)
+			stuck.Begin("reason", err, "within", n.watchdog)
 		}
 		select {
 		case <-ctx.Done():
@@ -119,21 +118,21 @@ func (n *Notifier) send(state string) {
 	n.sendLocked(state)
 }
 
-// sendLocked reports whether a message could be sent.
+// sendLocked sends a message, and reports whether it could be sent. mu is held.
 func (n *Notifier) sendLocked(state string) bool {
 	if n.addr == nil {
 		return true
 	}
 	err := write(n.addr, state)
 	if err == nil {
-		n.telling.End()
+		n.outage.End()
 	} else {
-		n.telling.Begin("message", state, "error", err)
+		n.outage.Begin("message", state, "error", err)
 	}
 	return err == nil
 }
 
-// write connects anew for each message: systemd may have started again meanwhile.
+// write makes a new connection for each message, since systemd may have restarted.
 func write(addr *net.UnixAddr, state string) error {
 	conn, err := net.DialUnix(addr.Net, nil, addr)
 	if err != nil {
@@ -141,7 +140,7 @@ func write(addr *net.UnixAddr, state string) error {
 	}
 	defer conn.Close()
 	if err := conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
-		return fmt.Errorf("limit the time of a message to systemd: %w", err)
+		return fmt.Errorf("set the deadline of a message to systemd: %w", err)
 	}
 	if _, err := conn.Write([]byte(state)); err != nil {
 		return fmt.Errorf("send to systemd: %w", err)

@@ -24,21 +24,21 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// showListeners in the environment makes the test binary tell what it was passed.
+// showListeners in the environment makes the test binary print the sockets it was passed.
 const showListeners = "SHOW_LISTENERS"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(showListeners) != "" {
-		tellListeners()
+		printListeners()
 		return
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// tellListeners prints the addresses of the listeners, and what is left of their variables.
-func tellListeners() {
+// printListeners prints the addresses of the listeners, and what is left of their variables.
+func printListeners() {
 	if os.Getenv("LISTEN_PID") == "me" {
-		os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid())) // nobody knew it before
+		os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid())) // the parent could not know it
 	}
 	all, err := sd.Listeners()
 	for _, l := range all {
@@ -48,13 +48,13 @@ func tellListeners() {
 	fmt.Println("left:", os.Getenv("LISTEN_PID")+os.Getenv("LISTEN_FDS")+os.Getenv("LISTEN_FDNAMES"))
 }
 
-// manager is a socket as systemd's, and what came.
+// manager is a socket like that of systemd.
 type manager struct {
 	t    *testing.T
 	conn *net.UnixConn
 }
 
-// manage sets the environment as systemd does.
+// manage opens the socket and sets the environment as systemd does.
 func manage(t *testing.T, name string, vars ...string) *manager {
 	t.Helper()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -82,13 +82,13 @@ func (m *manager) next() string {
 	return string(text[:n])
 }
 
-// quiet wants no more messages.
+// quiet fails the test if there is one more message.
 func (m *manager) quiet() {
 	m.t.Helper()
 	m.conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	text := make([]byte, 1000)
 	if n, err := m.conn.Read(text); !errors.Is(err, os.ErrDeadlineExceeded) {
-		m.t.Errorf("there came %q, %v", text[:n], err)
+		m.t.Errorf("got %q, %v", text[:n], err)
 	}
 }
 
@@ -105,10 +105,10 @@ func TestMessages(t *testing.T) {
 		n.Reloading()
 		n.Ready()
 		n.Stopping(1500 * time.Millisecond)
-		n.Watchdog(t.Context(), func() error { return nil }) // returns: none is set
+		n.Watchdog(t.Context(), func() error { return nil }) // returns at once: none is set
 		for _, want := range []string{"STATUS=starting", "READY=1", "STATUS=carrier", `RELOADING=1\nMONOTONIC_USEC=\d+\n`, "READY=1", `STOPPING=1\nEXTEND_TIMEOUT_USEC=1500000`} {
 			if got := m.next(); !regexp.MustCompile("^" + want + "$").MatchString(got) {
-				t.Errorf("on %s there came %q, want %s", name, got, want)
+				t.Errorf("on %s: got %q, want %s", name, got, want)
 			}
 		}
 		m.quiet()
@@ -142,13 +142,13 @@ func TestWatchdog(t *testing.T) {
 	m := manage(t, filepath.Join(t.TempDir(), "notify"), "WATCHDOG_USEC=30000", "WATCHDOG_PID="+strconv.Itoa(os.Getpid()))
 	var log bytes.Buffer
 	n := sd.New(slog.New(slog.NewTextHandler(&log, nil)))
-	var looks, stuck atomic.Int64
+	var checks, stuck atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		n.Watchdog(ctx, func() error {
-			looks.Add(1)
+			checks.Add(1)
 			if stuck.Load() != 0 {
 				return errors.New("the loop stands still")
 			}
@@ -158,19 +158,19 @@ func TestWatchdog(t *testing.T) {
 	began := time.Now()
 	for range 4 {
 		if got := m.next(); got != "WATCHDOG=1" {
-			t.Errorf("there came %q", got)
+			t.Errorf("got %q", got)
 		}
 	}
 	if took := time.Since(began); took < 25*time.Millisecond {
 		t.Errorf("four signs of life came within %v", took)
 	}
 	stuck.Store(1)
-	after := looks.Load() + 2
-	storetest.Eventually(t, "it looks again", func() bool { return looks.Load() > after })
+	after := checks.Load() + 2
+	storetest.Eventually(t, "it checks again", func() bool { return checks.Load() > after })
 	stop()
 	storetest.Receive(t, "the end", ended)
-	if fed := strings.Count(log.String(), "unfed"); fed != 1 {
-		t.Errorf("that it is not fed was logged %d times, want once:\n%s", fed, &log)
+	if logged := strings.Count(log.String(), "not alive; "); logged != 1 {
+		t.Errorf("the missing sign of life was logged %d times, want once:\n%s", logged, &log)
 	}
 }
 
@@ -192,10 +192,10 @@ func TestSystemdIsAway(t *testing.T) {
 	m = manage(t, name)
 	n.Status("carrier")
 	if got := m.next(); got != "STATUS=carrier" {
-		t.Errorf("there came %q: what was not told is told again", got)
+		t.Errorf("got %q, want the status that could not be sent", got)
 	}
-	if told := strings.Count(log.String(), "cannot tell systemd"); told != 1 {
-		t.Errorf("it was logged %d times, want once:\n%s", told, &log)
+	if logged := strings.Count(log.String(), "cannot notify systemd"); logged != 1 {
+		t.Errorf("it was logged %d times, want once:\n%s", logged, &log)
 	}
 }
 

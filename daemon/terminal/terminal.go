@@ -1,8 +1,8 @@
-// Package terminal prints words of others so that a terminal only shows them.
-// Topics, ids, reasons, bodies and what Redis answers may hold anything: controls
-// that move the cursor or ring the bell, marks that turn a line around, and ends of
-// lines that make one line two. Whatever is no printable character, by
-// [unicode.IsPrint], is shown as Go writes it in a string.
+// Package terminal prints foreign text without letting it control the terminal.
+// Topics, ids, reasons, bodies and replies of Redis may contain anything: controls
+// that move the cursor or ring the bell, marks that reverse the direction of writing,
+// and line breaks. Each character that is not printable by [unicode.IsPrint] is shown
+// as an escape of a Go string.
 //
 //	terminal.Printf(out, "%s died: %s\n", id, reason)
 //	json.NewEncoder(terminal.JSON(out)).Encode(message)
@@ -19,8 +19,8 @@ import (
 	"unicode/utf8"
 )
 
-// Quote returns a text of others on one line: as it is where each of its
-// characters is printable, else as a string of Go.
+// Quote returns a foreign text on one line: unchanged if all its characters are
+// printable, else as a Go string.
 func Quote(text string) string {
 	if isPrintable(text) {
 		return text
@@ -28,8 +28,8 @@ func Quote(text string) string {
 	return strconv.Quote(text)
 }
 
-// Escape returns a sentence of ours that may repeat words of others: only what
-// is not printable is written as in a string of Go. Its lines become one.
+// Escape returns a sentence of ours that may contain foreign text. It escapes only
+// characters that are not printable, and joins lines with semicolons.
 func Escape(sentence string) string {
 	sentence = strings.ReplaceAll(sentence, "\n", "; ")
 	var b strings.Builder
@@ -50,8 +50,8 @@ func isPrintable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// Printf is fmt.Fprintf with a format of ours and values that may be others':
-// each text among them is quoted by [Quote], and an error is escaped by [Escape].
+// Printf is fmt.Fprintf with a format of ours and values that may be foreign: each
+// text is quoted by [Quote], and each error is escaped by [Escape].
 func Printf(w io.Writer, format string, values ...any) error {
 	safe := make([]any, len(values))
 	for i, v := range values {
@@ -61,7 +61,7 @@ func Printf(w io.Writer, format string, values ...any) error {
 	return err
 }
 
-// shown returns a value as Printf passes it on.
+// shown returns a value as Printf prints it.
 func shown(value any) any {
 	switch v := value.(type) {
 	case string:
@@ -79,24 +79,24 @@ func shown(value any) any {
 	return Quote(fmt.Sprint(value))
 }
 
-// JSON returns a writer that passes on JSON with every character that is not
-// printable escaped, so that it means the same and is safe to look at:
-// encoding/json leaves most of them as they are. It is not safe for concurrent use.
+// JSON returns a writer that escapes every character of JSON that is not printable.
+// The JSON then means the same and is safe to show; encoding/json escapes few of them
+// itself. The writer is not safe for concurrent use.
 func JSON(w io.Writer) io.Writer { return &jsonWriter{to: w} }
 
 type jsonWriter struct {
 	to   io.Writer
-	rest []byte // of a character whose end was not written yet
+	rest []byte // the beginning of a character of which the end has not been written yet
 	safe []byte
 }
 
-// Write passes on the characters of p that are whole.
+// Write writes the complete characters of p.
 func (w *jsonWriter) Write(p []byte) (int, error) {
 	text := append(w.rest, p...)
 	w.safe = w.safe[:0]
 	for len(text) > 0 && utf8.FullRune(text) {
 		r, n := utf8.DecodeRune(text)
-		if r < ' ' || unicode.IsPrint(r) { // JSON has controls of ASCII only between its values: the ends of lines
+		if r < ' ' || unicode.IsPrint(r) { // between values JSON may have line ends; inside it has no ASCII controls
 			w.safe = append(w.safe, text[:n]...)
 		} else {
 			w.safe = appendEscaped(w.safe, r)
@@ -110,7 +110,7 @@ func (w *jsonWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// appendEscaped appends a character as JSON escapes it.
+// appendEscaped appends a character as a JSON escape.
 func appendEscaped(to []byte, r rune) []byte {
 	for _, unit := range utf16.Encode([]rune{r}) {
 		to = fmt.Appendf(to, `\u%04x`, unit)

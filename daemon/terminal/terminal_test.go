@@ -13,7 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 )
 
-// hostile are texts that do more to a terminal than to be shown.
+// hostile are texts that a terminal does not only show.
 var hostile = []string{
 	"\x1b]0;title\a", "a\rb", "a\nb", "a\tb", "\x00", "\x7f", "\u009b31m", "\u202egpj.exe", "\u2066x\u2069", "a\u2028b", "\xff\xfe", "\xc2", "\U000e0041",
 }
@@ -55,7 +55,7 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// However a text is cut into writes, the JSON means what it meant.
+// However JSON is split into writes, its meaning stays the same.
 func TestJSON(t *testing.T) {
 	for _, text := range append(hostile, "größe 🛎") {
 		line, err := json.Marshal(map[string]string{"text": text})

@@ -1,4 +1,4 @@
-// Package backoff is the pause before something that failed is tried again.
+// Package backoff is the pause before a failed call is repeated.
 package backoff
 
 import (
@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// The least and the longest pause.
+// The shortest and the longest pause.
 const (
 	Min = 20 * time.Millisecond
 	Max = time.Second
 )
 
-// A Pause doubles from Min to Max, and is random by half, so that many do not
-// return in step. The zero Pause begins at Min.
+// A Pause doubles from Min to Max. Half of it is random, so that many processes do
+// not retry in step. The zero Pause begins at Min.
 type Pause struct{ next time.Duration }
 
-// Wait waits, or until ctx ends.
+// Wait waits for the pause, or until ctx ends, and doubles the next one.
 func (p *Pause) Wait(ctx context.Context) {
 	p.next = min(max(2*p.next, Min), Max)
 	select {
@@ -26,8 +26,8 @@ func (p *Pause) Wait(ctx context.Context) {
 	}
 }
 
-// Waited reports whether it waited since it was reset.
+// Waited reports whether Wait was called since the last Reset.
 func (p *Pause) Waited() bool { return p.next > 0 }
 
-// Reset has it begin at Min again.
+// Reset makes the pause begin at Min again.
 func (p *Pause) Reset() { p.next = 0 }

@@ -1,6 +1,6 @@
-// Package fields reads fields that are given as text by one description of each: the
-// tags of a struct say what belongs into a field, and every way in, HTTP, NATS, lines of
-// JSON and flags, reads it by them and refuses it with the same sentence.
+// Package fields reads fields that are given as text. The tags of a struct describe
+// each field once, so HTTP, NATS, lines of JSON and flags accept the same values, and
+// refuse others with the same sentence.
 package fields
 
 import (
@@ -17,12 +17,17 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A Field is a field of a struct that is given as text, over HTTP, over NATS, in a
-// line of JSON or as a flag. The tags of the struct say what belongs into it, and make
-// the OpenAPI document: is, the name of a grammar of a text; doc and example; minimum
-// and maximum of a number; shortest and longest of a duration; maxLength and enum of a
-// text; without, a field that is not given together with it; and of, message for what a
-// broadcast does not have.
+// A Field describes a field of a struct that is given as text: over HTTP, over NATS,
+// in a line of JSON or as a flag. These tags of the struct describe it, also for the
+// OpenAPI document:
+//
+//   - doc and example
+//   - is: the name of a text's grammar
+//   - maxLength and enum of a text
+//   - minimum and maximum of a number
+//   - shortest and longest of a duration
+//   - without: another field that excludes this one
+//   - of: "message" if broadcasts do not have the field
 type Field struct {
 	Index   []int
 	Name    string
@@ -74,9 +79,8 @@ var grammars = map[string]func(text string) error{
 	},
 }
 
-// Set reads a text into the field of a struct; where that is a pointer, into a new
-// value that it points to. The error is a store.Fault of what cannot be read, or
-// is outside the limits.
+// Set reads a text into the field of a struct. Of a pointer it sets a new value. The
+// error is a store.Fault if the text cannot be read or is outside the limits.
 func (f Field) Set(of reflect.Value, text string) error {
 	field := of.FieldByIndex(f.Index)
 	if field.Kind() == reflect.Pointer {
@@ -110,18 +114,18 @@ func (f Field) Set(of reflect.Value, text string) error {
 		*into = t
 		return err
 	}
-	return fmt.Errorf("field %s: it has a type that cannot be read", f.Name)
+	return fmt.Errorf("field %s: its type cannot be read", f.Name)
 }
 
-// Lenient returns the field for a caller that leaves the limits of numbers and
-// durations to what the struct is given to, where a zero is as good as none.
+// Lenient returns the field without limits of numbers and durations, for a caller that
+// passes the struct on to a function that checks them.
 func (f Field) Lenient() Field {
 	f.lenient = true
 	return f
 }
 
-// OrZero returns the field for a caller to whom a number or a duration of zero is as
-// good as none.
+// OrZero returns the field with zero allowed for a number or a duration, for a caller
+// to whom zero means none.
 func (f Field) OrZero() Field {
 	f.zero = true
 	return f
@@ -130,8 +134,7 @@ func (f Field) OrZero() Field {
 // IsNumber reports whether the field is a whole number, which JSON writes without quotes.
 func (f Field) IsNumber() bool { return f.number }
 
-// limits are which values of a parameter are in range, by the tags minimum and
-// maximum of a number, shortest and longest of a duration, maxLength and enum of a text.
+// limits is the range of values that the tags allow.
 type limits struct {
 	min, max          int64
 	shortest, longest time.Duration
@@ -139,8 +142,8 @@ type limits struct {
 	enum              []string
 }
 
-// limitsOf returns the limits that a field's tags set. It panics where a tag is
-// none: that shows in the first test.
+// limitsOf returns the limits in a field's tags. It panics if a tag cannot be read,
+// which any test shows.
 func limitsOf(field reflect.StructField) limits {
 	number := func(tag string, fallback int64) int64 {
 		n, err := strconv.ParseInt(cmp.Or(field.Tag.Get(tag), strconv.FormatInt(fallback, 10)), 10, 64)
@@ -170,7 +173,7 @@ func limitsOf(field reflect.StructField) limits {
 // text reports what is wrong with a text.
 func (f Field) text(text string) error {
 	switch {
-	case f.grammar != nil: // which says it better
+	case f.grammar != nil: // its error is more precise
 		return f.grammar(text)
 	case len(text) > f.maxLength:
 		return store.Faultf(f.Name, "%s: %d bytes; at most %d are allowed", f.Name, len(text), f.maxLength)
@@ -212,7 +215,7 @@ func (f Field) duration(text string) (time.Duration, error) {
 	return 0, store.Faultf(f.Name, "%s %v: use %v or more", f.Name, d, f.shortest)
 }
 
-// time reads a time that a message can be due at.
+// time reads a due time.
 func (f Field) time(text string) (time.Time, error) {
 	t, err := ParseTime(f.Name, text)
 	switch {

@@ -14,13 +14,13 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// What HTTP, NATS and the command line read is what a line of JSON has, by the same names.
+// A line of JSON has the fields that HTTP, NATS and the command line read, by the same names.
 func TestMessageFields(t *testing.T) {
 	var names []string
 	for _, f := range fields.In[notify.Message]() {
 		names = append(names, f.Name)
 		if f.Doc == "" || f.Example == "" {
-			t.Errorf("%s: nothing says what it is", f.Name)
+			t.Errorf("%s: it has no doc or no example", f.Name)
 		}
 		field, ok := reflect.TypeFor[notify.Line]().FieldByNameFunc(func(name string) bool {
 			of, _ := reflect.TypeFor[notify.Line]().FieldByName(name)
@@ -45,7 +45,7 @@ func TestSetFields(t *testing.T) {
 		name, text string
 		want       notify.Message
 		fault      string
-		strictly   bool // only where the limits count
+		strictly   bool // refused by limits only
 	}{
 		{name: "id", text: "a:1", want: notify.Message{ID: "a:1"}},
 		{name: "id", text: "a b", fault: "letters, digits"},

@@ -9,18 +9,17 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// day is the unit d of durations, which time.ParseDuration does not know.
+// day is the unit d of durations, unknown to time.ParseDuration.
 const day = 24 * time.Hour
 
-// longestDays are the days of the longest duration.
+// longestDays is the number of days in the longest duration.
 const longestDays = math.MaxInt64 / int64(day)
 
-// durationGrammar is that of time.ParseDuration, with days in front.
+// durationGrammar is the grammar of time.ParseDuration, with days in front.
 var durationGrammar = regexp.MustCompile(`^([-+]?)(?:([0-9]+\.?[0-9]*|\.[0-9]+)d)?((?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))*)$`)
 
-// ParseDuration reads a duration of a named field, such as 90s, 1h30m or 1d12h;
-// an empty one is zero. A day is 24 hours. The error is an ErrInvalid that names
-// the field.
+// ParseDuration reads a duration such as 90s, 1h30m or 1d12h for a named field. A day
+// is 24 hours, an empty text is zero. The error is a store.Fault of the field.
 func ParseDuration(field, text string) (time.Duration, error) {
 	if text == "" || text == "0" {
 		return 0, nil
@@ -31,8 +30,8 @@ func ParseDuration(field, text string) (time.Duration, error) {
 	}
 	days, errDays := time.ParseDuration(cmp.Or(parts[2], "0") + "h")
 	rest, errRest := time.ParseDuration(cmp.Or(parts[3], "0"))
-	if errDays != nil || errRest != nil || days > (math.MaxInt64-rest)/24 { // they are of the grammar
-		return 0, store.Faultf(field, "%s %.100q: it is too long; no duration is longer than %dd", field, text, longestDays)
+	if errDays != nil || errRest != nil || days > (math.MaxInt64-rest)/24 { // the grammar is right, so it is too long
+		return 0, store.Faultf(field, "%s %.100q: it is too long; the longest duration is %dd", field, text, longestDays)
 	}
 	d := 24*days + rest
 	if parts[1] == "-" {
@@ -41,17 +40,17 @@ func ParseDuration(field, text string) (time.Duration, error) {
 	return d, nil
 }
 
-// timeGrammar is that of RFC 3339: time.Parse takes 1:02:03,4Z, too, and any offset.
+// timeGrammar is the grammar of RFC 3339. time.Parse also accepts 1:02:03,4Z and any offset.
 var timeGrammar = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// ParseTime reads a time of a named field, as RFC 3339 has it. The error is a
-// store.ErrInvalid that names the field.
+// ParseTime reads a time of RFC 3339 for a named field. The error is a store.Fault of
+// the field.
 func ParseTime(field, text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || !timeGrammar.MatchString(text) {
 		return time.Time{}, store.Faultf(field, "%s %.100q: write a time such as 2030-01-02T15:04:05Z or 2030-01-02T15:04:05.678+02:00", field, text)
 	}
-	if t.IsZero() { // which would stand for no time
+	if t.IsZero() { // the zero time means no time
 		return time.Time{}, store.Faultf(field, "%s %.100s: it is before 1970", field, text)
 	}
 	return t, nil

@@ -1,5 +1,5 @@
-// Package outage logs what does not work for a while: once when it begins, and
-// once when it is over.
+// Package outage logs a fault that lasts: once when it begins, and once when it is
+// over.
 package outage
 
 import (
@@ -21,13 +21,14 @@ type Notice struct {
 	on bool
 }
 
-// New returns a notice that logs begun at a level when an outage begins, and over
-// as information when it ends; nothing if over is empty.
+// New returns a notice that logs the message begun at a level when an outage begins,
+// and the message over as information when it ends. If over is empty, it logs no end.
 func New(log *slog.Logger, level slog.Level, begun, over string) *Notice {
 	return &Notice{log: log, level: level, begun: begun, over: over}
 }
 
-// Begin logs that an outage begins, with keys and values, unless one lasts already.
+// Begin begins an outage and logs it with keys and values. During an outage it does
+// nothing.
 func (n *Notice) Begin(args ...any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -41,7 +42,8 @@ func (n *Notice) begin(args []any) {
 	}
 }
 
-// End logs that an outage is over, with keys and values, if one lasts.
+// End ends the outage and logs that with keys and values. Without an outage it does
+// nothing.
 func (n *Notice) End(args ...any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -51,7 +53,7 @@ func (n *Notice) End(args ...any) {
 	n.on = false
 }
 
-// Note begins an outage where there is an error, which it logs, and else ends it.
+// Note begins an outage if err is not nil, and ends it if err is nil.
 func (n *Notice) Note(err error) {
 	if err != nil {
 		n.Begin("error", err)
@@ -60,8 +62,8 @@ func (n *Notice) Note(err error) {
 	}
 }
 
-// After begins an outage after some time, unless stop is called before. Once stop
-// has returned it begins none.
+// After begins an outage after d, unless stop is called before. Once stop has
+// returned, no outage begins.
 func (n *Notice) After(d time.Duration, args ...any) (stop func()) {
 	var stopped bool // guarded by mu
 	timer := time.AfterFunc(d, func() {
@@ -80,20 +82,21 @@ func (n *Notice) After(d time.Duration, args ...any) (stop func()) {
 }
 
 // A Retry is the pause of a loop whose calls may fail. It logs when they begin to
-// fail, and when they succeed again. Only the loop uses it.
+// fail and when they succeed again. It is for one goroutine.
 type Retry struct {
 	*Notice
 	pause backoff.Pause
 }
 
-// NewRetry returns the pause of a loop, which logs as [New] says, at the level of errors.
+// NewRetry returns the pause of a loop. It logs as the notice of [New] does, at the
+// level of errors.
 func NewRetry(log *slog.Logger, begun, over string) *Retry {
 	return &Retry{Notice: New(log, slog.LevelError, begun, over)}
 }
 
-// Wait waits after a call that failed, longer from call to call, or until ctx
-// ends. After one that succeeded it does not wait. An error that comes when ctx has
-// ended is not logged.
+// Wait takes the result of a call. After an error it waits, each time longer, or until
+// ctx ends; after a success it returns at once. It does not log an error after ctx
+// has ended.
 func (r *Retry) Wait(ctx context.Context, err error) {
 	if err == nil {
 		r.End()

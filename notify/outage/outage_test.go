@@ -15,7 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/outage"
 )
 
-// newLog returns a logger and what it logs, without times.
+// newLog returns a logger and its output, without times.
 func newLog() (*slog.Logger, *bytes.Buffer) {
 	var log bytes.Buffer
 	return slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -54,7 +54,7 @@ func TestNotice(t *testing.T) {
 	}
 }
 
-// An outage of which only the beginning is worth a line, at a level of its own.
+// Without a message for the end only the beginning is logged.
 func TestNoticeOfABeginning(t *testing.T) {
 	log, said := newLog()
 	n := outage.New(log, slog.LevelWarn, "out of tune", "")
@@ -68,7 +68,7 @@ func TestNoticeOfABeginning(t *testing.T) {
 
 func TestNoticeAfter(t *testing.T) {
 	for name, test := range map[string]struct {
-		stopped time.Duration // when it is
+		stopped time.Duration // the time of stop
 		want    string
 	}{
 		"in time":  {time.Second - 1, ""},

@@ -1,5 +1,5 @@
-// Package regular reads the files that settings name. A pipe or a device in the
-// place of one would be waited for without an end, so it is refused.
+// Package regular reads files that a configuration names. It refuses pipes and
+// devices, since reading one might never end.
 package regular
 
 import (
@@ -12,13 +12,13 @@ import (
 	"syscall"
 )
 
-// MaxSize is how many bytes a file may have that a setting names.
+// MaxSize is the size of the largest file that Read reads, in bytes.
 const MaxSize = 16 << 20
 
-// Read returns what stands in a regular file, to which links may lead. The error
-// is a *fs.PathError, and that at once whatever the file is.
+// Read returns the contents of a regular file, or of one that a link leads to. It
+// never waits for a pipe or device. The error is a *fs.PathError.
 func Read(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // or to open a pipe waits for who writes to it
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK opening a pipe waits for a writer
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func Read(name string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !about.Mode().IsRegular():
-		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("it is no regular file; name one that is")}
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("it is not a regular file; name one that is")}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
 	if err == nil && len(data) > MaxSize {
@@ -36,7 +36,7 @@ func Read(name string) ([]byte, error) {
 	return data, err
 }
 
-// ReadKeyPair returns the PEM certificates of one file with the PEM private key of another.
+// ReadKeyPair returns the certificates of one PEM file with the private key of another.
 func ReadKeyPair(certFile, keyFile string) (tls.Certificate, error) {
 	cert, err := Read(certFile)
 	if err != nil {

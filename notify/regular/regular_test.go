@@ -31,7 +31,7 @@ func TestRead(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		path("pipe"): "it is no regular file", path("link to pipe"): "it is no regular file", dir: "it is no regular file", os.DevNull: "it is no regular file",
+		path("pipe"): "it is not a regular file", path("link to pipe"): "it is not a regular file", dir: "it is not a regular file", os.DevNull: "it is not a regular file",
 		path("large"): "it has more than 16777216 bytes", path("none"): "no such file",
 	} {
 		_, err := regular.Read(name)

@@ -1,5 +1,5 @@
-// Package storetest gives tests a store on a real redis-server of their own,
-// and the few ways to wait that tests need.
+// Package storetest gives tests a store on a real redis-server of their own, and the
+// few ways to wait that tests need.
 package storetest
 
 import (
@@ -22,20 +22,20 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 )
 
-// Deadline is how long a test waits for something that should come soon.
+// Deadline is how long a test waits for something that should happen soon.
 const Deadline = 30 * time.Second
 
 var server *redisserver.Server
 
-// Main runs the tests of a package with one redis-server for them all, and
-// looks for goroutines that they left. It is called by TestMain.
+// Main runs the tests of a package with one redis-server for them all, and fails if
+// they leave goroutines behind. TestMain calls it.
 func Main(m *testing.M) {
 	os.Exit(run(m))
 }
 
 func run(m *testing.M) int {
-	logging.Disable()                              // of go-redis, which tells of every connection that a test breaks,
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // and of what waits for Redis meanwhile
+	logging.Disable()                              // go-redis logs every connection that a test breaks,
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // and the packages log that they wait for Redis
 	dir, err := os.MkdirTemp("", "bellhop-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -58,8 +58,8 @@ func run(m *testing.M) int {
 	return 0
 }
 
-// leaks looks for goroutines that are left, for longer than goleak would by
-// itself: a server of HTTP sleeps half a second over a connection that it refused.
+// leaks reports goroutines that are left. It waits longer than goleak does by itself:
+// an HTTP server sleeps half a second over a connection that it refused.
 func leaks() (err error) {
 	for end := time.Now().Add(endWithin); ; {
 		err = goleak.Find(goleak.IgnoreAnyFunction("github.com/bellhopd/bellhop/notify/servers/child.Start.func1"))
@@ -72,10 +72,10 @@ func leaks() (err error) {
 // endWithin is how long goroutines may take to end.
 const endWithin = 5 * time.Second
 
-// URL returns the address of the package's redis-server.
+// URL returns the URL of the package's redis-server.
 func URL() string { return server.URL() }
 
-// Open returns a store under a prefix of the test's own. It is closed when the test ends.
+// Open returns a store under a prefix of the test's own, closed when the test ends.
 func Open(t testing.TB) *notify.Store {
 	t.Helper()
 	store := At(t, server.URL(), "test-"+notify.NewID())
@@ -83,8 +83,8 @@ func Open(t testing.TB) *notify.Store {
 	return store
 }
 
-// Found makes the first call on a store, which founds it: so that a test may put
-// keys into it by other ways. That of Open is founded.
+// Found founds a store by a first call, so that the test may write keys by other
+// ways. A store of Open is founded.
 func Found(t testing.TB, store *notify.Store) {
 	t.Helper()
 	if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), "none", "none"); !errors.Is(err, notify.ErrNotFound) {
@@ -92,7 +92,7 @@ func Found(t testing.TB, store *notify.Store) {
 	}
 }
 
-// At returns a store at an address, closed when the test ends.
+// At returns a store at a URL, closed when the test ends.
 func At(t testing.TB, url, prefix string) *notify.Store {
 	t.Helper()
 	store, err := notify.Open(notify.Config{URL: url, Prefix: prefix})
@@ -103,7 +103,7 @@ func At(t testing.TB, url, prefix string) *notify.Store {
 	return store
 }
 
-// Server starts a redis-server for one test, which stops when the test ends.
+// Server starts a redis-server for one test, stopped when the test ends.
 func Server(t testing.TB, args ...string) *redisserver.Server {
 	t.Helper()
 	s, err := redisserver.Start(t.Context(), redisserver.Options{Dir: t.TempDir(), Args: args})
@@ -114,7 +114,7 @@ func Server(t testing.TB, args ...string) *redisserver.Server {
 	return s
 }
 
-// Port returns a port of 127.0.0.1 at which nobody else listens while the tests run.
+// Port returns a port of 127.0.0.1 that no other test uses while this process runs.
 func Port(t testing.TB) int {
 	t.Helper()
 	port, err := child.HoldPort()
@@ -124,7 +124,7 @@ func Port(t testing.TB) int {
 	return port
 }
 
-// Eventually waits until a condition is true, and fails the test when it takes longer than Deadline.
+// Eventually waits until a condition is true, and fails the test after Deadline.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	if !Poll(2*time.Millisecond, Deadline, condition) {
@@ -132,9 +132,10 @@ func Eventually(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// Poll looks every so often whether a condition is true, and reports false where that took too long. It is for what another process does.
-func Poll(every, tooLong time.Duration, condition func() bool) bool {
-	for end := time.Now().Add(tooLong); !condition(); time.Sleep(every) {
+// Poll checks a condition at an interval until it is true, and reports false after
+// timeout. It is for conditions that another process brings about.
+func Poll(every, timeout time.Duration, condition func() bool) bool {
+	for end := time.Now().Add(timeout); !condition(); time.Sleep(every) {
 		if time.Now().After(end) {
 			return false
 		}
@@ -142,7 +143,7 @@ func Poll(every, tooLong time.Duration, condition func() bool) bool {
 	return true
 }
 
-// Receive waits for a value, and fails the test when it takes longer than Deadline.
+// Receive waits for a value, and fails the test after Deadline.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
 	select {
@@ -154,9 +155,8 @@ func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	}
 }
 
-// Run runs f in the background. The function that it returns ends f's context,
-// waits for f, and fails the test if f returned an error; it is called by
-// itself when the test ends.
+// Run runs f in the background. stop ends f's context, waits for f, and fails the
+// test if f returned an error; it is also called when the test ends.
 func Run(t testing.TB, f func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -177,7 +177,7 @@ func Run(t testing.TB, f func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// Publish publishes messages and fails the test if one is refused.
+// Publish publishes messages, and fails the test if one is refused.
 func Publish(t testing.TB, store *notify.Store, messages ...notify.Message) {
 	t.Helper()
 	for _, result := range notify.NewPublisher(store, notify.PublisherOptions{}).PublishMany(t.Context(), messages) {
@@ -187,15 +187,15 @@ func Publish(t testing.TB, store *notify.Store, messages ...notify.Message) {
 	}
 }
 
-// kept are the beginnings of the keys that stay when every message is gone.
+// kept are the beginnings of the keys that remain when every message is gone.
 var kept = []string{"format", "carrier", "epoch", "deaths-oldest", "deaths-newest", "deaths-kept", "topics-seen", "topics-names", "topics-busy", "waiting:", "log:", "logs", "listeners", "places:", "room:"}
 
-// forEver are the counters of what ever happened to a topic, which stay, too.
+// forEver are the fields of a topic that remain: its totals, times and settings.
 var forEver = []string{"published", "acked", "sent", "died", "lateness", "released", "idle", "settings"}
 
-// Empty fails the test if there is a key that should not be there once every
-// message is gone: all but the format, the counters, settings, what the housekeeping is to look at, the election,
-// empty waiting lists, what was sent and is kept for who listens, and whether there is room.
+// Empty fails the test if a key is left that should not outlast the messages. Allowed
+// are those of the format, the election, the housekeeping, totals and settings,
+// waiting lists, logs and listeners, and the measure of free memory.
 func Empty(t testing.TB, store *notify.Store) {
 	t.Helper()
 	base := store.Keys().Base()
@@ -213,7 +213,7 @@ func Empty(t testing.TB, store *notify.Store) {
 			}
 			for field, n := range fields {
 				if _, what, _ := strings.Cut(field, ":"); !slices.Contains(forEver, what) {
-					t.Errorf("the counter %s is %s, and nothing is left to count", field, n)
+					t.Errorf("the counter %s is %s, but nothing is left to count", field, n)
 				}
 			}
 		default:
@@ -222,8 +222,8 @@ func Empty(t testing.TB, store *notify.Store) {
 	}
 }
 
-// Heads fails the test unless exactly the topics that have a schedule stand in
-// the set of schedules, each by the due time of the first in its own.
+// Heads fails the test unless the set of schedules holds exactly the topics that have
+// a schedule, each with the due time of its first message.
 func Heads(t testing.TB, store *notify.Store) {
 	t.Helper()
 	keys, client := store.Keys(), store.Client()
@@ -248,6 +248,6 @@ func Heads(t testing.TB, store *notify.Store) {
 		got[head.Member.(string)] = head.Score
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("heads of the schedules (-what is there +what is told):\n%s", diff)
+		t.Errorf("heads of the schedules (-schedules +set of schedules):\n%s", diff)
 	}
 }

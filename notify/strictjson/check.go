@@ -15,24 +15,24 @@ import (
 
 var errSurrogate = errors.New(`it has half of a surrogate pair, such as \ud83d alone; write both, or the character itself`)
 
-// Check reports what of valid JSON, in UTF-8, encoding/json changes in silence.
-// Keys that differ only in case are one, as they are to encoding/json.
+// Check reports what encoding/json would change silently in valid JSON of valid
+// UTF-8. As in encoding/json, keys that differ only in case are the same key.
 func Check(data []byte) error {
 	s := scanner{json: data, keys: make([][]byte, 0, 16)}
 	return s.value()
 }
 
-// A scanner goes through JSON that is valid.
+// A scanner reads valid JSON.
 type scanner struct {
 	json []byte
 	at   int
-	keys [][]byte // of the objects that it is in
+	keys [][]byte // of all objects around the current position
 
-	members []Member // of the outermost object, where they are wanted
+	members []Member // of the outermost object, if wanted
 	wanted  bool
 }
 
-// peek returns the next byte that is not space.
+// peek skips space and returns the next byte.
 func (s *scanner) peek() byte {
 	for strings.IndexByte(" \t\r\n", s.json[s.at]) >= 0 {
 		s.at++
@@ -40,7 +40,7 @@ func (s *scanner) peek() byte {
 	return s.json[s.at]
 }
 
-// skip steps over the next byte that is not space.
+// skip skips space and the next byte.
 func (s *scanner) skip() {
 	s.peek()
 	s.at++
@@ -119,7 +119,7 @@ func (s *scanner) key() error {
 	return nil
 }
 
-// text reads a string, with its quotes, and reports whether anything in it is escaped.
+// text reads a string with its quotes, and reports whether it contains escapes.
 func (s *scanner) text() (raw []byte, escaped bool, err error) {
 	begin := s.at
 	for s.at++; s.json[s.at] != '"'; s.at++ {
@@ -135,8 +135,8 @@ func (s *scanner) text() (raw []byte, escaped bool, err error) {
 	return s.json[begin:s.at], escaped, nil
 }
 
-// whole steps over the digits behind \u, with those of the other half where it is
-// half of a surrogate pair, and reports whether there is one.
+// whole skips the digits after \u, and the second half of a surrogate pair. It reports
+// false if a half is missing.
 func (s *scanner) whole() bool {
 	first := s.unit()
 	if !utf16.IsSurrogate(first) {
@@ -149,14 +149,14 @@ func (s *scanner) whole() bool {
 	return utf16.DecodeRune(first, s.unit()) != unicode.ReplacementChar
 }
 
-// unit reads the four digits behind the u.
+// unit reads the four digits after the u.
 func (s *scanner) unit() rune {
-	n, _ := strconv.ParseUint(string(s.json[s.at+1:s.at+5]), 16, 32) // which is valid
+	n, _ := strconv.ParseUint(string(s.json[s.at+1:s.at+5]), 16, 32) // the JSON is valid
 	s.at += 4
 	return rune(n)
 }
 
-// twice reports a key that is given twice.
+// twice returns an error if a key occurs twice.
 func twice(keys [][]byte) error {
 	slices.SortFunc(keys, compare)
 	for i := 1; i < len(keys); i++ {
@@ -172,7 +172,7 @@ func twice(keys [][]byte) error {
 	return nil
 }
 
-// compare compares two texts without regard to case.
+// compare compares two texts, ignoring case.
 func compare(a, b []byte) int {
 	for len(a) > 0 && len(b) > 0 {
 		first, n := utf8.DecodeRune(a)
@@ -185,7 +185,7 @@ func compare(a, b []byte) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// fold returns the least of the characters that differ from r only in case.
+// fold returns the smallest character that differs from r only in case.
 func fold(r rune) rune {
 	for {
 		next := unicode.SimpleFold(r)

@@ -7,14 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// A Member is a name and a value of a JSON object, as they stand there.
+// A Member is a name in a JSON object with its raw value.
 type Member struct {
 	Name  []byte
-	Value []byte // without space around it
+	Value []byte // raw, without surrounding space
 }
 
-// Members takes one JSON object apart, for who reads each member by itself, and tells
-// all that is wrong. The error is one of the object as a whole, as that of Decode is.
+// Members returns the members of one JSON object, for a caller that reads each by
+// itself in order to report all errors. The error is about the object as a whole, as
+// that of Decode.
 func Members(data []byte) ([]Member, error) {
 	if err := shape(data); err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func Members(data []byte) ([]Member, error) {
 	return s.members, err
 }
 
-// shape reports what is wrong with data that cannot be one JSON object.
+// shape returns an error if data cannot be one JSON object.
 func shape(data []byte) error {
 	if !utf8.Valid(data) {
 		return errors.New("it is not UTF-8")
@@ -44,11 +45,11 @@ func shape(data []byte) error {
 
 var errFollows = errors.New("something follows the JSON object")
 
-// IsNull reports whether the value is null, which is as good as none.
+// IsNull reports whether the value is null, which means no value.
 func (m Member) IsNull() bool { return string(m.Value) == "null" }
 
-// Text returns the text of a string, which may be part of what was read. The error
-// is an Error.
+// Text returns the text of a string. It may share memory with the JSON that was read.
+// The error is an Error.
 func (m Member) Text() ([]byte, error) {
 	if m.Value[0] != '"' {
 		return nil, m.is("a string")
@@ -61,7 +62,7 @@ func (m Member) Text() ([]byte, error) {
 	return []byte(text), err
 }
 
-// Number returns a number as it stands there. The error is an Error.
+// Number returns a number as it is written. The error is an Error.
 func (m Member) Number() ([]byte, error) {
 	if m.Value[0] != '-' && (m.Value[0] < '0' || m.Value[0] > '9') {
 		return nil, m.is("a whole number")
@@ -69,8 +70,8 @@ func (m Member) Number() ([]byte, error) {
 	return m.Value, nil
 }
 
-// Texts returns the texts of an object of strings. One that is null is empty. The
-// error is an Error.
+// Texts returns an object of strings, with null as the empty string. The error is an
+// Error.
 func (m Member) Texts() (map[string]string, error) {
 	if m.Value[0] != '{' {
 		return nil, m.is("an object")
@@ -94,7 +95,7 @@ func (m Member) Texts() (map[string]string, error) {
 	return texts, nil
 }
 
-// is returns the Error of a value of another kind than it should be.
+// is returns the Error of a value that is of another kind than it should be.
 func (m Member) is(want string) error {
 	kinds := map[byte]string{'"': "string", '{': "object", '[': "array", 't': "bool", 'f': "bool"}
 	kind, ok := kinds[m.Value[0]]
@@ -104,7 +105,7 @@ func (m Member) is(want string) error {
 	return errorf(string(m.Name), "%.100s is a JSON %s, and should be %s", m.Name, kind, want)
 }
 
-// Decode reads the member alone into a struct, as if it were all that the object has.
+// Decode reads the member into a struct, as if it were the only one of the object.
 func (m Member) Decode(into any) error {
 	name, err := json.Marshal(string(m.Name))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package strictjson reads JSON as encoding/json does, and refuses what that
-// changes in silence: bytes that are no UTF-8, half a surrogate pair, a key that is
-// given twice, a field that is unknown, and what follows the value.
+// Package strictjson reads JSON as encoding/json does, but refuses what encoding/json
+// changes or ignores silently: invalid UTF-8, half of a surrogate pair, a key that is
+// given twice, an unknown field, and anything after the value.
 package strictjson
 
 import (
@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// An Error says what is wrong with JSON, and in which field where it is in one.
+// An Error is an error in JSON, with the field that it is in, if any.
 type Error struct {
-	Field string // such as body, or restore.died; empty: the JSON as a whole
+	Field string // such as body or restore.died; empty: the JSON as a whole
 	Text  string
 }
 
@@ -29,8 +29,8 @@ func errorf(field, format string, args ...any) error {
 	return &Error{Field: field, Text: fmt.Sprintf(format, args...)}
 }
 
-// FieldOf returns the field that an error of this package is about, or, where it
-// is about none, what the JSON is called as a whole.
+// FieldOf returns the field of an error of this package, or whole if the error has
+// none.
 func FieldOf(err error, whole string) string {
 	var e *Error
 	if errors.As(err, &e) && e.Field != "" {
@@ -39,8 +39,8 @@ func FieldOf(err error, whole string) string {
 	return whole
 }
 
-// Decode reads one JSON object into a struct, which may hold defaults. The error
-// says what is wrong in the words of who wrote it, and repeats little of it.
+// Decode reads one JSON object into a struct, which may hold defaults. The error is
+// in terms of JSON, not of Go, and quotes at most 100 bytes of it at a time.
 func Decode(data []byte, into any) error {
 	if err := shape(data); err != nil {
 		return err
@@ -56,7 +56,7 @@ func Decode(data []byte, into any) error {
 	return Check(data)
 }
 
-// fault says what is wrong with JSON that encoding/json does not read.
+// fault turns an error of encoding/json into one in terms of JSON.
 func fault(err error) error {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
@@ -68,7 +68,7 @@ func fault(err error) error {
 	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("it is not JSON")
 	case errors.As(err, &at):
-		return fmt.Errorf("%.100q is no time; write one such as 2030-01-02T15:04:05Z", at.Value)
+		return fmt.Errorf("%.100q is not a time; write one such as 2030-01-02T15:04:05Z", at.Value)
 	case strings.HasPrefix(text, unknown):
 		name, _ := strconv.Unquote(text[len(unknown):])
 		return errorf(name, "the field %.100q is unknown", name)
@@ -77,7 +77,7 @@ func fault(err error) error {
 	}
 }
 
-// kindOf says of which kind the JSON of a type is.
+// kindOf returns the kind of JSON that a Go type reads.
 func kindOf(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:

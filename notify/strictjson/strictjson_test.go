@@ -53,7 +53,7 @@ func TestDecode(t *testing.T) {
 		`{"headers":{"a":{}}}`:                             "should be a string",
 		`{"headers":"a"}`:                                  "headers is a JSON string, and should be an object",
 		`{"inner":{"died":1}}`:                             "inner.died is a JSON number, and should be a string",
-		`{"due":"tomorrow"}`:                               `"tomorrow" is no time; write one such as 2030-01-02T15:04:05Z`,
+		`{"due":"tomorrow"}`:                               `"tomorrow" is not a time; write one such as 2030-01-02T15:04:05Z`,
 		`{"data":"!"}`:                                     "illegal base64",
 	} {
 		err := strictjson.Decode([]byte(text), &line{})
@@ -63,7 +63,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// What is refused may be large, and is told in a few words.
+// An error is short, however large the JSON is.
 func TestErrorsAreShort(t *testing.T) {
 	const size = 1 << 20
 	huge, deep := strings.Repeat("9", size), strings.Repeat("[", size)
@@ -74,12 +74,12 @@ func TestErrorsAreShort(t *testing.T) {
 		`{"due":"0001-01-01T00:00:00.` + huge + `Z"}x`, `{"headers":{"x` + huge + `":"","X` + huge + `":""}}`,
 	} {
 		if err := strictjson.Decode([]byte(text), &line{}); err == nil || len(err.Error()) > 500 {
-			t.Errorf("%.40s… of %d bytes is told as %.600v", text, len(text), err)
+			t.Errorf("%.40s… of %d bytes: got %.600v", text, len(text), err)
 		}
 	}
 }
 
-// Every key that a standard reader meets twice is found, and nothing else is.
+// Check finds every key that encoding/json reads twice, and nothing else.
 func FuzzCheck(f *testing.F) {
 	for _, text := range []string{
 		`{"a":1,"a":2}`, `{"a":{"b":[{"c":1,"c":2}]}}`, `[{"a":1},{"a":1}]`, `"\ud800"`, `{"a":"\\ud800"}`, ` [ 1 , -2e3 , true , null ] `,
@@ -102,10 +102,10 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// doubled reports whether an object has a key twice, by the tokens of encoding/json.
+// doubled reports, by the tokens of encoding/json, whether an object has a key twice.
 func doubled(t *testing.T, data []byte) bool {
 	type level struct {
-		object, value bool // it is one; a value comes next
+		object, value bool // it is an object; a value comes next
 		keys          []string
 	}
 	levels := []level{{}}

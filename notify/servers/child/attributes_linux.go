@@ -2,8 +2,8 @@ package child
 
 import "syscall"
 
-// attributes let the server end when its parent dies, however that dies,
-// and keep the terminal's Ctrl-C, which is for the parent, from it.
+// attributes end the server when its parent dies, whatever kills the parent, and
+// keep the terminal's Ctrl-C, which is for the parent, away from the server.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 }

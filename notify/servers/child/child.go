@@ -1,4 +1,5 @@
-// Package child runs a server as a child of this process, which ends with it.
+// Package child runs a server as a child of this process. The server ends when this
+// process ends.
 package child
 
 import (
@@ -22,13 +23,13 @@ type Process struct {
 	err  error         // of the process; read after done
 }
 
-// A Program is what is started.
+// A Program is the program that Start starts.
 type Program struct {
 	Path   string
 	Args   []string
 	Name   string    // for errors
 	Env    []string  // its environment; nil: that of this process
-	Output io.Writer // what it prints; nil: thrown away
+	Output io.Writer // receives what the program prints; nil: discarded
 }
 
 // Start starts a program.
@@ -46,8 +47,8 @@ func Start(program Program) (*Process, error) {
 	return p, nil
 }
 
-// Await waits until ready returns nil. Where that takes longer than a timeout,
-// or the process ends, it is killed, and the error says why.
+// Await waits until ready returns nil. If that takes longer than timeout, Await kills
+// the process; then, or if the process ended, the error includes ready's last.
 func (p *Process) Await(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -73,10 +74,10 @@ func (p *Process) Pid() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Signal sends the process a signal.
+// Signal sends a signal to the process.
 func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
-// Stop ends the process in good order, and kills it if that takes too long.
+// Stop ends the process by SIGTERM, and kills it after 20 s.
 func (p *Process) Stop() {
 	_ = p.Signal(syscall.SIGTERM) // it may have ended by itself
 	select {
@@ -86,7 +87,7 @@ func (p *Process) Stop() {
 	}
 }
 
-// Kill kills the process, as kill -9 does, and waits for its end.
+// Kill kills the process by SIGKILL and waits until it has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself
 	<-p.done

@@ -9,21 +9,21 @@ import (
 	"syscall"
 )
 
-// The ports that are held are below those that kernels give to whoever asks
-// for any, or connects to somebody: from 32768 on Linux, from 49152 elsewhere.
+// Held ports are below those that kernels choose for a listener without a port, and
+// for outgoing connections: from 32768 on Linux, from 49152 elsewhere.
 const (
 	lowestPort  = 10_000
 	highestPort = 32_767
 )
 
-// mostTries is how many ports are tried: a machine on which none of them is free has other troubles.
-const mostTries = 1000
+// maxTries is how many ports HoldPort tries: a machine on which none of them is free has other troubles.
+const maxTries = 1000
 
-var errNoPort = fmt.Errorf("hold a port: none of %d that were tried between %d and %d is free", mostTries, lowestPort, highestPort)
+var errNoPort = fmt.Errorf("hold a port: tried %d ports between %d and %d, and none is free", maxTries, lowestPort, highestPort)
 
-// HoldPort returns a port of 127.0.0.1 that nobody uses, and holds it.
+// HoldPort holds a random free port of 127.0.0.1, as [Hold] does, and returns it.
 func HoldPort() (int, error) {
-	for range mostTries {
+	for range maxTries {
 		port := lowestPort + rand.IntN(highestPort-lowestPort+1)
 		switch err := Hold(port); {
 		case err == nil:
@@ -35,10 +35,10 @@ func HoldPort() (int, error) {
 	return 0, errNoPort
 }
 
-// Hold holds a port of 127.0.0.1 for a server that may be stopped and started
-// again at it: nobody else can hold it, in whichever process, until this process
-// ends. The error is EADDRINUSE where somebody does, or listens at it. What holds
-// it is the UDP port of the same number, which a server of TCP leaves alone.
+// Hold holds a port of 127.0.0.1 for a server, which may then be stopped and started
+// again there: until this process ends, no process can hold the port as well. The
+// error is EADDRINUSE if another one holds the port or listens there. Hold binds the
+// UDP port of the same number, which does not disturb a TCP server.
 func Hold(port int) error {
 	held, err := bind(port)
 	if err != nil {
@@ -52,8 +52,8 @@ func Hold(port int) error {
 	return l.Close()
 }
 
-// bind opens the UDP port. It is a bare descriptor, since those of package net
-// are closed when nothing refers to them any more.
+// bind binds the UDP port. It returns a bare descriptor, since package net closes its
+// own when they are garbage.
 func bind(port int) (int, error) {
 	syscall.ForkLock.RLock()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM, 0)

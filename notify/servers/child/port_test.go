@@ -12,8 +12,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/child"
 )
 
-// held is how many ports a process of TestHoldPort holds: so many that two that
-// were chosen without regard to the others would be one.
+// held is how many ports a process of TestHoldPort holds: enough for two processes
+// that do not respect each other to choose the same one.
 const held = 2000
 
 // TestMain is also the other process of TestHoldPort.
@@ -30,10 +30,10 @@ func TestMain(m *testing.M) {
 		fmt.Println(port)
 	}
 	fmt.Println("all")
-	_, _ = os.Stdin.Read(make([]byte, 1)) // holds them until then
+	_, _ = os.Stdin.Read(make([]byte, 1)) // hold them until the parent closes the pipe
 }
 
-// No port is held twice, here or in another process, though nobody listens.
+// No port is held twice, by this process or another, though nobody listens there.
 func TestHoldPort(t *testing.T) {
 	other := exec.Command(os.Args[0])
 	other.Env = append(os.Environ(), "CHILD_HOLDS=1")
@@ -73,8 +73,8 @@ func TestHoldPort(t *testing.T) {
 	}
 }
 
-// A held port can be listened at, time and again, and is none of those that
-// the kernel gives to who asks for any.
+// A server can listen at a held port again and again, and the port is none that the
+// kernel chooses by itself.
 func TestListenAtHeldPort(t *testing.T) {
 	port, err := child.HoldPort()
 	if err != nil {
@@ -92,6 +92,6 @@ func TestListenAtHeldPort(t *testing.T) {
 		t.Skip(err) // not Linux
 	}
 	if first, err := strconv.Atoi(strings.Fields(string(given))[0]); err != nil || port >= first {
-		t.Errorf("port %d is held, and the kernel gives those from %s", port, given)
+		t.Errorf("port %d is held, but the kernel chooses ports from %s", port, given)
 	}
 }

@@ -1,6 +1,6 @@
-// Package natsserver runs a private nats-server as a child of this process, on
-// loopback: for bellhop dev and bellhop bench. The server itself is no part of
-// this program, which it would make half as large again.
+// Package natsserver runs a private nats-server on loopback as a child of this
+// process, for bellhop dev and bellhop bench. The server is not linked into
+// this program, since that would make it half as large again.
 package natsserver
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/child"
 )
 
-// ErrNotInstalled is the error where no nats-server is on PATH.
+// ErrNotInstalled is returned by Start when no nats-server is on PATH.
 var ErrNotInstalled = errors.New("nats-server is not on PATH; install it, on Debian with: apt-get install nats-server")
 
 const (
@@ -28,9 +28,9 @@ const (
 
 // Options are the options of Start.
 type Options struct {
-	Dir    string    // where it keeps streams; required
+	Dir    string    // folder of the streams; required
 	Port   int       // on 127.0.0.1; zero: a free one
-	Output io.Writer // its log; nil: thrown away
+	Output io.Writer // receives the log; nil: discarded
 }
 
 // A Server is a running nats-server, with JetStream.
@@ -39,8 +39,8 @@ type Server struct {
 	o Options
 }
 
-// Start starts a nats-server and waits until it answers. Errors:
-// ErrNotInstalled, or why it does not start.
+// Start starts a nats-server and waits until it answers. The error is
+// ErrNotInstalled, or why the server does not start.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	path, err := exec.LookPath("nats-server")
 	if err != nil {
@@ -80,5 +80,5 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 // Addr returns HOST:PORT.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.o.Port)) }
 
-// URL returns the address as clients want it.
+// URL returns the address as a URL for clients.
 func (s *Server) URL() string { return "nats://" + s.Addr() }

@@ -18,13 +18,14 @@ import (
 
 const slots = 16384
 
-// A Cluster is a Redis Cluster: masters, and a replica of each.
+// A Cluster is a Redis Cluster of masters with one replica each.
 type Cluster struct {
 	Masters, Replicas []*Server
 }
 
-// StartCluster starts a Redis Cluster of so many masters, with a replica each,
-// and waits until all know each other. Errors as Start's.
+// StartCluster starts a Redis Cluster of masters with one replica each, and waits
+// until all nodes know each other. timeout is the cluster-node-timeout. The errors
+// are those of Start.
 func StartCluster(ctx context.Context, dir string, masters int, timeout time.Duration) (*Cluster, error) {
 	c := &Cluster{}
 	for i := range 2 * masters {
@@ -53,7 +54,7 @@ func StartCluster(ctx context.Context, dir string, masters int, timeout time.Dur
 	return c, nil
 }
 
-// startNode starts a node that knows of no other yet.
+// startNode starts a node that knows no other yet.
 func startNode(ctx context.Context, dir string, timeout time.Duration) (*Server, error) {
 	bus, err := child.HoldPort()
 	if err != nil {
@@ -67,11 +68,11 @@ func startNode(ctx context.Context, dir string, timeout time.Duration) (*Server,
 // Stop stops all nodes.
 func (c *Cluster) Stop() {
 	for _, s := range c.all() {
-		s.Kill() // they have nothing to keep, and would wait for their replicas
+		s.Kill() // a stop would wait for the replicas, and there is nothing to keep
 	}
 }
 
-// URL returns the addresses as notify.Config wants them.
+// URL returns the addresses in the form of notify.Config.URL.
 func (c *Cluster) URL() string {
 	var urls []string
 	for _, s := range c.all() {
@@ -82,7 +83,7 @@ func (c *Cluster) URL() string {
 
 func (c *Cluster) all() []*Server { return append(append([]*Server(nil), c.Masters...), c.Replicas...) }
 
-// join makes one cluster of the nodes.
+// join joins the nodes to one cluster.
 func (c *Cluster) join(ctx context.Context) error {
 	host, port, err := net.SplitHostPort(c.Masters[0].Addr())
 	if err != nil {
@@ -115,7 +116,7 @@ func (c *Cluster) join(ctx context.Context) error {
 	return nil
 }
 
-// replicate makes a node the replica of another, once it knows that.
+// replicate makes a node the replica of another, as soon as it knows that one.
 func (c *Cluster) replicate(ctx context.Context, s, master *Server) error {
 	var id string
 	if err := ask(ctx, master, func(node *redis.Client) (err error) {
@@ -129,7 +130,7 @@ func (c *Cluster) replicate(ctx context.Context, s, master *Server) error {
 	})
 }
 
-// complete waits until a node knows of all slots and replicas, and a replica is connected.
+// complete waits until a node knows all slots and replicas, and a replica is connected.
 func (c *Cluster) complete(ctx context.Context, s *Server) error {
 	return s.Await(ctx, startTimeout, func(ctx context.Context) error {
 		return ask(ctx, s, func(node *redis.Client) error {
@@ -150,14 +151,14 @@ func (c *Cluster) complete(ctx context.Context, s *Server) error {
 				nodes += len(shard.Nodes)
 			}
 			if !strings.Contains(info, "cluster_state:ok") || nodes < len(c.all()) || strings.Contains(copied, "master_link_status:down") {
-				return errors.New("it does not know of all nodes")
+				return errors.New("it does not know all nodes")
 			}
 			return nil
 		})
 	})
 }
 
-// ask calls a function with a client of a server.
+// ask calls a function with a client of s.
 func ask(ctx context.Context, s *Server, call func(*redis.Client) error) error {
 	secure, err := s.o.TLS.config()
 	if err != nil {

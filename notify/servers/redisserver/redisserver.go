@@ -1,5 +1,5 @@
-// Package redisserver runs a private redis-server as a child of this process,
-// on loopback: for tests, which want a real Redis, and for bellhop dev.
+// Package redisserver runs a private redis-server on loopback as a child of this
+// process, for tests and bellhop dev.
 package redisserver
 
 import (
@@ -21,28 +21,28 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/child"
 )
 
-// ErrNotInstalled is the error where no redis-server is on PATH.
+// ErrNotInstalled is returned when no redis-server is on PATH.
 var ErrNotInstalled = errors.New("redis-server is not on PATH; install it, on Debian with: apt-get install redis-server")
 
-// Variable is the environment variable that names another program to run than
-// redis-server, such as valkey-server: a name that is on PATH, or a path.
+// Variable is the environment variable that names the program to run in place of
+// redis-server, such as valkey-server: a name on PATH, or a path.
 const Variable = "REDIS_SERVER"
 
 const (
-	startTimeout  = 20 * time.Second       // loading a large append-only file takes some
-	answerTimeout = 200 * time.Millisecond // after which it is asked again whether it is there
+	startTimeout  = 20 * time.Second       // loading a large append-only file takes a while
+	answerTimeout = 200 * time.Millisecond // of one of the calls that wait for the start
 )
 
 // Options are the options of Start.
 type Options struct {
-	Dir    string    // where it keeps its data; required
+	Dir    string    // folder of the data; required
 	Port   int       // on 127.0.0.1; zero: one that this process holds
 	Args   []string  // more arguments, such as "--appendonly", "yes"
-	Under  []string  // a command that becomes it, given its own command behind, such as "nice", "-n", "10"; none: it is started itself
-	Output io.Writer // its log; nil: thrown away
-	TLS    *TLS      // nil: it speaks plain TCP
+	Under  []string  // a command that executes the server's command line, such as "nice", "-n", "10"; empty: none
+	Output io.Writer // receives the log; nil: discarded
+	TLS    *TLS      // nil: plain TCP
 
-	bus int // port at which the nodes of a cluster meet
+	bus int // port of the cluster bus
 }
 
 // A Server is a running redis-server.
@@ -51,8 +51,9 @@ type Server struct {
 	o Options
 }
 
-// Program returns the path of the program that Start runs: redis-server, or
-// what Variable names. Errors: ErrNotInstalled, or that there is no such program.
+// Program returns the path of the program that Start runs: redis-server, or the one
+// that Variable names. The error is ErrNotInstalled, or that the named program does
+// not exist.
 func Program() (string, error) {
 	named := os.Getenv(Variable)
 	path, err := exec.LookPath(cmp.Or(named, "redis-server"))
@@ -62,11 +63,11 @@ func Program() (string, error) {
 	case named == "":
 		return "", ErrNotInstalled
 	}
-	return "", fmt.Errorf("%s: no program to run is %q; name one that is on PATH, or give its whole path: %w", Variable, named, err)
+	return "", fmt.Errorf("%s: there is no program %q; name one on PATH, or give its full path: %w", Variable, named, err)
 }
 
-// Start starts a redis-server and waits until it answers. Errors: those of
-// Program, or why it does not start.
+// Start starts a redis-server and waits until it answers. The error is that of
+// Program, or why the server does not start.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	var err error
 	if o.Port == 0 {
@@ -80,7 +81,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	return start(ctx, o, append(append(listen,
 		"--bind", "127.0.0.1", "--dir", o.Dir, "--save", "",
-		"--repl-diskless-sync-delay", "0", // a replica gets its copy at once
+		"--repl-diskless-sync-delay", "0", // replicas get their copy at once
 	), o.Args...))
 }
 
@@ -102,7 +103,7 @@ func start(ctx context.Context, o Options, args []string) (*Server, error) {
 	return s, nil
 }
 
-// await waits until the server answers: this one, not another at its port.
+// await waits until this server answers, and not another one at its port.
 func (s *Server) await(ctx context.Context) error {
 	secure, err := s.o.TLS.config()
 	if err != nil {
@@ -115,7 +116,7 @@ func (s *Server) await(ctx context.Context) error {
 		info, err := client.Info(ctx, "server").Result()
 		switch {
 		case strings.Contains(info, itself):
-			return client.Ping(ctx).Err() // which it answers when it has loaded what it holds
+			return client.Ping(ctx).Err() // answered only when the data is loaded
 		case redis.HasErrorPrefix(err, "NOAUTH"):
 			return nil
 		case err != nil:
@@ -125,8 +126,8 @@ func (s *Server) await(ctx context.Context) error {
 	})
 }
 
-// Replica starts a replica of the server and waits until it has all that the
-// server holds. Errors as Start's.
+// Replica starts a replica of the server and waits until it holds all data of the
+// server. The errors are those of Start.
 func (s *Server) Replica(ctx context.Context, o Options) (*Server, error) {
 	host, port, err := net.SplitHostPort(s.Addr())
 	if err != nil {
@@ -155,7 +156,7 @@ func (s *Server) Replica(ctx context.Context, o Options) (*Server, error) {
 // Addr returns HOST:PORT.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.o.Port)) }
 
-// URL returns the address as notify.Config wants it.
+// URL returns the address in the form of notify.Config.URL.
 func (s *Server) URL() string {
 	if s.o.TLS != nil {
 		return "rediss://" + s.Addr()
@@ -163,6 +164,6 @@ func (s *Server) URL() string {
 	return "redis://" + s.Addr()
 }
 
-// Restart starts a server again with the same options, at the same address,
+// Restart starts the server again, with the same options and at the same address,
 // after Stop or Kill.
 func (s *Server) Restart(ctx context.Context) (*Server, error) { return Start(ctx, s.o) }

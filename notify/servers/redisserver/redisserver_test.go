@@ -34,7 +34,7 @@ func start(t *testing.T, o redisserver.Options) *redisserver.Server {
 	return server
 }
 
-// connect returns a client of a server that must answer.
+// connect returns a client of a server, which must answer.
 func connect(t *testing.T, server *redisserver.Server) *redis.Client {
 	t.Helper()
 	o, err := redis.ParseURL(server.URL())
@@ -89,7 +89,7 @@ func TestRestartKeepsAddressAndData(t *testing.T) {
 	}
 }
 
-// A server is there when it has loaded what it holds: while it does, it answers INFO.
+// Restart returns when the data is loaded, though the server answers INFO before.
 func TestRestartLoads(t *testing.T) {
 	server := start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always", "--key-load-delay", "50"}})
 	pipe := connect(t, server).Pipeline()
@@ -140,7 +140,7 @@ func TestNotInstalled(t *testing.T) {
 	}
 }
 
-// The program that runs is the one that is named, and no other one takes its place.
+// Start runs the program that the variable names, and no other in its place.
 func TestNamedProgram(t *testing.T) {
 	program, err := redisserver.Program()
 	if err != nil {
@@ -158,7 +158,7 @@ func TestNamedProgram(t *testing.T) {
 	for _, missing := range []string{"no-such-server", filepath.Join(t.TempDir(), "valkey-server")} {
 		t.Setenv(redisserver.Variable, missing)
 		_, err := redisserver.Start(t.Context(), redisserver.Options{Dir: t.TempDir()})
-		if err == nil || errors.Is(err, redisserver.ErrNotInstalled) || !strings.Contains(err.Error(), fmt.Sprintf("%s: no program to run is %q;", redisserver.Variable, missing)) {
+		if err == nil || errors.Is(err, redisserver.ErrNotInstalled) || !strings.Contains(err.Error(), fmt.Sprintf("%s: there is no program %q;", redisserver.Variable, missing)) {
 			t.Errorf("%v; want an error that names the variable and %s", err, missing)
 		}
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/child"
 )
 
-// A Watch is what a sentinel does.
+// A Watch configures a sentinel.
 type Watch struct {
 	Name      string        // of the master
-	Master    *Server       // which it is at first
-	Quorum    int           // of sentinels that must find it down
-	DownAfter time.Duration // without an answer it is down
+	Master    *Server       // the first master
+	Quorum    int           // how many sentinels must find the master down
+	DownAfter time.Duration // without an answer for this long the master is down
 }
 
-// Sentinel starts a Redis Sentinel and waits until it answers. Errors as Start's.
+// Sentinel starts a Redis Sentinel and waits until it answers. The errors are those of Start.
 func Sentinel(ctx context.Context, o Options, w Watch) (*Server, error) {
 	var err error
 	if o.Port == 0 {
@@ -32,7 +32,7 @@ func Sentinel(ctx context.Context, o Options, w Watch) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	var config strings.Builder // which it writes its state to
+	var config strings.Builder // the sentinel writes its state into the file
 	fmt.Fprintf(&config, "port %d\nbind 127.0.0.1\ndir %s\n", o.Port, o.Dir)
 	fmt.Fprintf(&config, "sentinel monitor %s %s %s %d\n", w.Name, host, port, w.Quorum)
 	fmt.Fprintf(&config, "sentinel down-after-milliseconds %s %d\n", w.Name, w.DownAfter.Milliseconds())

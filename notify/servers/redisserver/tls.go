@@ -9,12 +9,12 @@ import (
 	"strconv"
 )
 
-// TLS has a server speak nothing else, also to its replicas, and want a
-// certificate of its clients. The files are PEM.
+// TLS makes a server speak TLS only, to replicas as well, and require a certificate
+// from clients. The files are PEM.
 type TLS struct {
-	CAFile   string // of certificates to trust
-	CertFile string // the certificate of the server, and of whoever asks whether it is there
-	KeyFile  string // its private key
+	CAFile   string // certificates to trust
+	CertFile string // the certificate of the server, and of the client that waits for its start
+	KeyFile  string // the private key
 }
 
 func (t *TLS) arguments(port int) []string {
