@@ -1,10 +1,10 @@
-// Package dev runs all of Bellhop in one process with nothing installed: a
-// Redis of its own, a NATS if it is there, a carrier, and a short tour that
-// shows messages arrive.
+// Package dev runs all of Bellhop in one process, for a trial: a Redis and a NATS of
+// its own, a carrier, and a short tour that shows messages arrive. Nothing has to be
+// installed.
 //
-// Where a redis-server is on PATH it runs as a child, with its data in a
-// folder. Else a Redis in memory takes its place; it serves for a trial, and its
-// messages vanish when the process ends. NATS is a nats-server on PATH, or none.
+// A redis-server on PATH runs as a child and keeps its data in a folder. Without one,
+// a Redis in memory takes its place, whose messages vanish when the process ends.
+// A nats-server on PATH runs as a child, too; without one there is no NATS.
 package dev
 
 import (
@@ -25,22 +25,22 @@ import (
 
 // Options are the options of Run.
 type Options struct {
-	Config  daemon.Config // its settings of Redis, but for the prefix, are not used; without NatsURL, neither are those of NATS
-	Dir     string        // where the data is kept; empty: DefaultDir
-	Deliver string        // topics that are delivered over NATS, as daemon.Config.NatsDeliver has them
-	Tour    bool          // show messages arrive
-	Command string        // how this program is called, for what is printed
-	Out     io.Writer     // where to print
+	Config  daemon.Config // of the settings of Redis only the prefix is used; those of NATS only with NatsURL
+	Dir     string        // folder of the data; empty: DefaultDir
+	Deliver string        // topics to deliver over NATS, in the form of daemon.Config.NatsDeliver
+	Tour    bool          // run the tour
+	Command string        // name of this program in what is printed
+	Out     io.Writer     // receives what is printed
 	Version string        // of the program
 	Logger  *slog.Logger
 }
 
-// errEnded is why Run ends when one of its servers did.
+// errEnded is the error of Run when one of its servers ended.
 var errEnded = errors.New("a server ended by itself")
 
-// Run runs until ctx ends, and then stops everything in good order. Errors: a
-// folder that cannot be used or is in use, a server that does not start or ends
-// by itself, or that of the daemon.
+// Run runs until ctx ends, then stops the daemon and the servers in order. It fails if
+// the folder cannot be used or is in use, if a server does not start or ends by
+// itself, or if the daemon fails.
 func Run(ctx context.Context, o Options) error {
 	store, err := start(ctx, o)
 	if err != nil {
@@ -96,7 +96,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	if ctx.Err() == nil {
-		goOn(o)
+		suggest(o)
 	}
 	<-ctx.Done()
 	all.Wait()
@@ -106,10 +106,10 @@ func Run(ctx context.Context, o Options) error {
 	return stopped
 }
 
-// listen opens what HTTP is served on: any other port where the usual one is in use.
+// listen opens the port of HTTP. If the default port is in use, it takes any other.
 func listen(address string) ([]net.Listener, error) {
 	if address != daemon.DefaultListen {
-		return nil, nil // that was asked for is opened, or refused, by the daemon
+		return nil, nil // the daemon opens a configured address itself
 	}
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -121,16 +121,16 @@ func listen(address string) ([]net.Listener, error) {
 	return []net.Listener{l}, nil
 }
 
-// introduce prints which servers run, and how to reach those at unusual ports.
+// introduce prints which servers run, and how to reach them at unusual ports.
 func introduce(out io.Writer, c daemon.Config, servers []server, http []net.Listener) {
-	fmt.Fprintf(out, "Redis for this trial: %s\n", servers[0].About())
+	fmt.Fprintf(out, "Redis: %s\n", servers[0].About())
 	switch {
 	case len(servers) > 1:
-		fmt.Fprintf(out, "NATS for this trial: %s\n", servers[1].About())
+		fmt.Fprintf(out, "NATS: %s\n", servers[1].About())
 	case c.NatsURL != "":
 		fmt.Fprintf(out, "NATS: %s\n", c.NatsURL)
 	default:
-		fmt.Fprintln(out, "NATS: none, since no nats-server is on PATH")
+		fmt.Fprintln(out, "NATS: none, since nats-server is not on PATH")
 	}
 	address := c.Listen
 	if len(http) > 0 {
@@ -138,28 +138,28 @@ func introduce(out io.Writer, c daemon.Config, servers []server, http []net.List
 	}
 	fmt.Fprintf(out, "HTTP: http://%s\n", address)
 	if len(http) > 0 && address != daemon.DefaultListen {
-		fmt.Fprintf(out, "%s is in use, so write %s in its place in what you type\n", daemon.DefaultListen, address)
+		fmt.Fprintf(out, "%s is in use: type %s in its place\n", daemon.DefaultListen, address)
 	}
 	for i, usual := range []string{notify.DefaultURL, nats.DefaultURL} {
 		if i < len(servers) && servers[i].URL() != usual {
-			fmt.Fprintf(out, "%s is in use, so paste this line into the terminals that you go on in:\n\n  export %s=%s\n\n",
+			fmt.Fprintf(out, "%s is in use: paste this line into your other terminals:\n\n  export %s=%s\n\n",
 				usual, []string{"BELLHOP_REDIS_URL", "NATS_URL"}[i], servers[i].URL())
 		}
 	}
 	fmt.Fprintln(out)
 }
 
-// goOn prints what to try next.
-func goOn(o Options) {
-	fmt.Fprintf(o.Out, `Everything runs. Go on in a second terminal, which handles messages:
+// suggest prints what to try next.
+func suggest(o Options) {
+	fmt.Fprintf(o.Out, `Everything runs. In a second terminal, handle messages:
 
   %[1]s work greetings
 
-and in a third, which sends one:
+In a third, send one:
 
   %[1]s publish greetings --delay 5s --body hello
 
-To reach everyone who listens, and not one worker:
+To reach every listener instead of one worker:
 
   %[1]s listen 'prices.>'
   %[1]s broadcast prices.gold --delay 5s --body 42

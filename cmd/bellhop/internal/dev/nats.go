@@ -12,16 +12,15 @@ import (
 
 const usualNATSPort = 4222
 
-// bus is a nats-server that keeps its streams in a folder.
+// bus is a nats-server with a folder for its streams.
 type bus struct {
 	*natsserver.Server
 	log *os.File
-	dir string // removed at the end; empty: the data is kept
+	dir string // a temporary folder, removed at the end; empty: the data is kept
 }
 
-// startNATS starts a nats-server beside the Redis that keeps its data in dir,
-// or in a folder for the time being where that is empty. Where none is
-// installed it returns nil.
+// startNATS starts a nats-server with its data in dir, or in a temporary folder if dir
+// is empty. If nats-server is not installed, it returns nil.
 func startNATS(ctx context.Context, dir string) (b *bus, err error) {
 	b = &bus{}
 	defer func() {
@@ -51,7 +50,7 @@ func startNATS(ctx context.Context, dir string) (b *bus, err error) {
 	return b, nil
 }
 
-// About tells where the server is.
+// About returns where the server is.
 func (b *bus) About() string { return "nats-server on " + b.Addr() }
 
 // Stop stops the server.

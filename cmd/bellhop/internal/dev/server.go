@@ -16,23 +16,23 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 )
 
-// A server is a Redis or a NATS of our own.
+// A server is a private Redis or NATS.
 type server interface {
 	URL() string
-	About() string         // a line about it, for people
-	Done() <-chan struct{} // closed when it ended by itself
+	About() string         // where it is, in words
+	Done() <-chan struct{} // closed when the server ended by itself
 	Stop()
 }
 
-// A redis is a Redis of our own.
+// A redis is a private Redis.
 type redis interface {
 	server
-	Dir() string // where its data is kept; empty: nowhere
+	Dir() string // folder of the data; empty: none
 }
 
 const usualPort = 6379
 
-// start starts a redis-server if there is one, else a Redis in memory.
+// start starts a redis-server if it is installed, else a Redis in memory.
 func start(ctx context.Context, o Options) (redis, error) {
 	switch _, err := redisserver.Program(); {
 	case errors.Is(err, redisserver.ErrNotInstalled):
@@ -43,7 +43,7 @@ func start(ctx context.Context, o Options) (redis, error) {
 	return startKeeper(ctx, o.Dir)
 }
 
-// free returns a port if it is free, for a server to be started at it, else zero.
+// free returns port if a server can start there, else zero.
 func free(port int) int {
 	if child.Hold(port) != nil {
 		return 0
@@ -51,7 +51,7 @@ func free(port int) int {
 	return port
 }
 
-// keeper is a redis-server that keeps its data in a folder.
+// keeper is a redis-server with its data in a folder.
 type keeper struct {
 	*redisserver.Server
 	dir  string
@@ -59,8 +59,8 @@ type keeper struct {
 	lock int
 }
 
-// DefaultDir returns the folder that is used when none is named:
-// bellhop/dev under $XDG_STATE_HOME, or under ~/.local/state.
+// DefaultDir returns the default folder of the data: bellhop/dev under
+// $XDG_STATE_HOME, or under ~/.local/state.
 func DefaultDir() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
 	if state == "" {
@@ -104,9 +104,9 @@ func startKeeper(ctx context.Context, dir string) (_ redis, err error) {
 	return c, nil
 }
 
-// lock takes a folder for this process and returns the open lock file. Two
-// servers on one append-only file would destroy it. The file is open in the
-// child as well, so that the folder stays locked while either of them lives.
+// lock locks a folder and returns the open lock file. Two servers would destroy a
+// shared append-only file. The child inherits the file, so that the folder stays
+// locked as long as either process lives.
 func lock(path string) (int, error) {
 	fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_CREAT, 0o600)
 	if err != nil {
@@ -122,14 +122,14 @@ func lock(path string) (int, error) {
 	return fd, nil
 }
 
-// Dir returns the folder with the data.
+// Dir returns the folder of the data.
 func (c *keeper) Dir() string { return c.dir }
 
 func (c *keeper) About() string {
 	return fmt.Sprintf("redis-server on %s, data and log in %s", c.Addr(), c.dir)
 }
 
-// Stop stops the server and gives up the folder.
+// Stop stops the server and unlocks the folder.
 func (c *keeper) Stop() {
 	c.Server.Stop()
 	c.release()
@@ -148,8 +148,8 @@ type trial struct {
 	stop, pumped chan struct{}
 }
 
-// pumpEvery is how often keys with a time to live are let expire, which the
-// Redis in memory does not do by itself.
+// pumpEvery is how often pump expires keys, which the Redis in memory does not do by
+// itself.
 const pumpEvery = 50 * time.Millisecond
 
 func startTrial() (redis, error) {
@@ -178,13 +178,13 @@ func (t *trial) pump() {
 func (t *trial) URL() string { return "redis://" + t.Addr() }
 
 func (t *trial) About() string {
-	return fmt.Sprintf("in memory on %s, since no redis-server is on PATH: MESSAGES VANISH when this ends", t.Addr())
+	return fmt.Sprintf("in memory on %s, since redis-server is not on PATH: MESSAGES VANISH when this ends", t.Addr())
 }
 
-// Dir is empty: nothing is kept.
+// Dir is empty: the data is in memory.
 func (t *trial) Dir() string { return "" }
 
-// Done is never closed: it is a part of this process.
+// Done is never closed, since the server is part of this process.
 func (t *trial) Done() <-chan struct{} { return nil }
 
 func (t *trial) Stop() {

@@ -16,8 +16,8 @@ const tourTopic = "tour"
 
 var tourDelays = []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 3 * time.Second}
 
-// tour schedules a few messages and prints each delivery. It returns when the
-// last has come, or ctx ends.
+// tour schedules a few messages and prints each delivery. It returns when all have
+// arrived, or when ctx ends.
 func tour(ctx context.Context, c daemon.Config, o Options) error {
 	store, err := notify.Open(c.Notify())
 	if err != nil {
@@ -44,7 +44,7 @@ func tour(ctx context.Context, c daemon.Config, o Options) error {
 	return nil
 }
 
-// visit is one tour.
+// visit is one run of the tour.
 type visit struct {
 	out  io.Writer
 	done func()
@@ -70,7 +70,7 @@ func (v *visit) publish(ctx context.Context, pub *notify.Publisher) error {
 	return nil
 }
 
-// arrived handles a message. One of an earlier tour that was cut short is passed over.
+// arrived handles a message. It ignores messages of an earlier, interrupted tour.
 func (v *visit) arrived(_ context.Context, d *subscribers.Delivery) error {
 	late := time.Since(d.Due)
 	v.mu.Lock()
