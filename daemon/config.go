@@ -36,41 +36,41 @@ type Config struct {
 	RedisMaster               string        `split_words:"true" desc:"Name of the master that Redis Sentinel watches."`
 	RedisUsername             string        `split_words:"true" desc:"User of Redis; overrides the one in REDIS_URL."`
 	RedisPasswordFile         string        `split_words:"true" desc:"File that holds the password of Redis; overrides the one in REDIS_URL."`
-	RedisSentinelUsername     string        `split_words:"true" desc:"User of the sentinels, where they want one."`
-	RedisSentinelPasswordFile string        `split_words:"true" desc:"File that holds the password of the sentinels, which may be another one than that of Redis."`
+	RedisSentinelUsername     string        `split_words:"true" desc:"User of the sentinels, if they require one."`
+	RedisSentinelPasswordFile string        `split_words:"true" desc:"File that holds the password of the sentinels, which may differ from that of Redis."`
 	RedisCAFile               string        `split_words:"true" desc:"File of PEM certificates to trust, for rediss://."`
-	RedisCertFile             string        `split_words:"true" desc:"File of the PEM certificate to show Redis, for rediss://. Read anew for each connection."`
-	RedisKeyFile              string        `split_words:"true" desc:"File of its PEM private key."`
-	WaitReplicas              int           `split_words:"true" default:"0" desc:"Replicas of Redis that must have what is published, cancelled, rescheduled or acknowledged before that is answered."`
-	Prefix                    string        `split_words:"true" default:"bellhop" desc:"What the names of all keys and channels in Redis begin with."`
-	MemoryShare               Percent       `split_words:"true" default:"90%" desc:"Share of Redis's maxmemory from which on publishes are refused, so that all else has room; 100%: only Redis itself refuses."`
-	Listen                    string        `split_words:"true" default:"127.0.0.1:8420" desc:"Address that HTTP is served on, HOST:PORT; none: HTTP is not served. Sockets that systemd passes on take its place."`
-	ListenWithoutTokens       bool          `split_words:"true" default:"false" desc:"Serve HTTP to other machines although there is no TOKENS_FILE: whoever reaches it may do everything."`
-	TokensFile                string        `split_words:"true" desc:"File of who may do what over HTTP: lines of NAME TOKEN RIGHTS TOPICS. Read anew on reload. Without it everybody may do everything."`
-	TLSCertFile               string        `split_words:"true" desc:"File of PEM certificates, to serve HTTP with TLS. Read anew on reload."`
+	RedisCertFile             string        `split_words:"true" desc:"File of the PEM client certificate for Redis, for rediss://. Read again for each connection."`
+	RedisKeyFile              string        `split_words:"true" desc:"File of the PEM private key of that certificate."`
+	WaitReplicas              int           `split_words:"true" default:"0" desc:"Replicas of Redis that must have a publish, cancel, reschedule or acknowledgement before it is confirmed."`
+	Prefix                    string        `split_words:"true" default:"bellhop" desc:"Prefix of all keys and channels in Redis."`
+	MemoryShare               Percent       `split_words:"true" default:"90%" desc:"Share of Redis's maxmemory above which publishes are refused, so that everything else still works; 100%: only Redis itself refuses."`
+	Listen                    string        `split_words:"true" default:"127.0.0.1:8420" desc:"Address of HTTP, HOST:PORT; none: HTTP is not served. Sockets passed on by systemd replace it."`
+	ListenWithoutTokens       bool          `split_words:"true" default:"false" desc:"Serve HTTP to other machines without TOKENS_FILE: every client may do everything."`
+	TokensFile                string        `split_words:"true" desc:"File of the clients of HTTP and their rights, in lines of NAME TOKEN RIGHTS TOPICS. Read again on reload. Without it every client may do everything."`
+	TLSCertFile               string        `split_words:"true" desc:"File of PEM certificates, to serve HTTP with TLS. Read again on reload."`
 	TLSKeyFile                string        `split_words:"true" desc:"File of the PEM private key of the first certificate."`
-	CORSOrigins               List          `split_words:"true" desc:"Origins of the pages that may call over HTTP, separated by commas, such as https://example.com; *: all."`
-	Hosts                     List          `split_words:"true" desc:"Names that the daemon goes by beside those of its machine, separated by commas; *.example.com: all below that. What needs no token is refused to who calls it by another name."`
-	MetricsNeedToken          bool          `split_words:"true" default:"false" desc:"Show /metrics only to who has a token with the right metrics, on all topics."`
-	MetricsTopics             int           `split_words:"true" default:"100" desc:"Topics that have series of their own in /metrics because they stand out, those in trouble first, then those with much traffic; the others are added up as other."`
-	MetricsNames              List          `split_words:"true" desc:"Topics that always have series of their own in /metrics beside these, separated by commas."`
+	CORSOrigins               List          `split_words:"true" desc:"Origins of web pages that may call over HTTP, separated by commas, such as https://example.com; *: all."`
+	Hosts                     List          `split_words:"true" desc:"Names of the daemon beside those of its machine, separated by commas; *.example.com: all names below that. Calls without a token to any other name are refused."`
+	MetricsNeedToken          bool          `split_words:"true" default:"false" desc:"Serve /metrics only to clients with a token that has the right metrics on all topics."`
+	MetricsTopics             int           `split_words:"true" default:"100" desc:"Topics with series of their own in /metrics: those in trouble first, then those with most traffic. The others are added up as other."`
+	MetricsNames              List          `split_words:"true" desc:"Further topics that always have series of their own in /metrics, separated by commas."`
 	CarrierLease              time.Duration `split_words:"true" default:"3s" desc:"Lease of the elected carrier: how long until a killed one is replaced."`
-	CarrierBatch              int           `split_words:"true" default:"500" desc:"Messages that the carrier moves in one call to Redis, at the most."`
-	Lease                     time.Duration `split_words:"true" desc:"Lease of a message in a worker's hands, extended while the handler runs, of topics that have no setting of it; and of what a named listener has. A store that has a default already keeps that; without any, 30s holds."`
-	MaxAttempts               int           `split_words:"true" desc:"Attempts of a message that has no limit of its own, of topics that have no setting of it; then it is dead. Also of what a named listener has. A store that has a default already keeps that; without any, 10 holds."`
-	BackoffMin                time.Duration `split_words:"true" desc:"Longest wait after the first failed attempt, of topics that have no setting of it; it doubles with each. Also of a named listener. A store that has a default already keeps that; without any, 1s holds."`
-	BackoffMax                time.Duration `split_words:"true" desc:"Longest wait after many failed attempts, of topics that have no setting of it, and of a named listener. A store that has a default already keeps that; without any, 10m holds."`
-	MaxBody                   Size          `split_words:"true" default:"256KiB" desc:"Largest body of a message that is published."`
-	BroadcastKeep             Keep          `split_words:"true" default:"100000,24h" desc:"Broadcasts that a topic's log keeps for those who come back: how many, and for how long."`
+	CarrierBatch              int           `split_words:"true" default:"500" desc:"Most messages that the carrier moves in one call to Redis."`
+	Lease                     time.Duration `split_words:"true" desc:"Lease of a message, extended while its handler runs, for topics without a setting of their own, and for named listeners. A default already set in the store takes precedence; without any it is 30s."`
+	MaxAttempts               int           `split_words:"true" desc:"Attempts after which a message without a limit of its own is dead, for topics without a setting of their own, and for named listeners. A default already set in the store takes precedence; without any it is 10."`
+	BackoffMin                time.Duration `split_words:"true" desc:"Upper bound of the random delay after the first failed attempt, doubled with each further one, for topics without a setting of their own, and for named listeners. A default already set in the store takes precedence; without any it is 1s."`
+	BackoffMax                time.Duration `split_words:"true" desc:"Upper bound of the random delay after many failed attempts, for topics without a setting of their own, and for named listeners. A default already set in the store takes precedence; without any it is 10m."`
+	MaxBody                   Size          `split_words:"true" default:"256KiB" desc:"Largest body of a published message."`
+	BroadcastKeep             Keep          `split_words:"true" default:"100000,24h" desc:"Broadcasts that a topic's log keeps for listeners that come back: how many, and for how long."`
 	DeadKeep                  Keep          `split_words:"true" default:"100000,2160h" desc:"Dead letters that a topic keeps: how many, and for how long. Older ones are removed."`
-	TopicKeep                 time.Duration `split_words:"true" default:"720h" desc:"For how long a topic is remembered of which nothing is left: its counters, and where its broadcasts ended."`
-	NatsURL                   NatsURLs      `split_words:"true" desc:"NATS to offer this over: nats:// or tls://, with USER:PASSWORD@ or TOKEN@ where it is wanted. Several, separated by commas, are servers of one cluster."`
+	TopicKeep                 time.Duration `split_words:"true" default:"720h" desc:"How long the counters of an empty topic are kept, and the position of its last broadcast."`
+	NatsURL                   NatsURLs      `split_words:"true" desc:"NATS to serve: nats:// or tls://, with USER:PASSWORD@ or TOKEN@ if it is required. Several, separated by commas, are servers of one cluster."`
 	NatsCredsFile             string        `split_words:"true" desc:"Credentials file of a user of NATS, as nsc writes it."`
 	NatsCAFile                string        `split_words:"true" desc:"File of PEM certificates to trust, for NATS with TLS."`
-	NatsPrefix                string        `split_words:"true" default:"bellhop" desc:"What all subjects of NATS begin with."`
-	NatsDeliver               string        `split_words:"true" desc:"Topics whose messages are sent over NATS to whoever listens: TOPIC or TOPIC:N, separated by commas, N messages in flight at the most."`
-	NatsJetstream             string        `split_words:"true" desc:"JetStream stream that broadcasts go to, so that none is lost while NATS is away."`
-	ShutdownTimeout           time.Duration `split_words:"true" default:"20s" desc:"How long a stop may take in good order; handlers may go on for as long."`
+	NatsPrefix                string        `split_words:"true" default:"bellhop" desc:"Prefix of all subjects of NATS."`
+	NatsDeliver               string        `split_words:"true" desc:"Topics whose messages are delivered to subscribers of NATS: TOPIC or TOPIC:N, separated by commas, with at most N messages in flight."`
+	NatsJetstream             string        `split_words:"true" desc:"JetStream stream that receives broadcasts, so that none is lost while NATS is away."`
+	ShutdownTimeout           time.Duration `split_words:"true" default:"20s" desc:"How long an orderly stop may take; handlers may finish within that time."`
 	LogLevel                  slog.Level    `split_words:"true" default:"info" desc:"Lowest level that is logged: debug, info, warn or error."`
 	LogFormat                 string        `split_words:"true" default:"text" desc:"Format of the log: text or json."`
 }

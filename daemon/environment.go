@@ -7,16 +7,15 @@ import (
 
 // environmentHead stands at the top of the environment file.
 const environmentHead = `# Settings of Bellhop, read by bellhop.service, bellhop-work@, bellhop-listen@ and
-# bellhop-check when they start. Each stands here with its default, or with nothing where it has
-# none: to change one, take the # in front away. What is wrong is told all at once:
+# bellhop-check when they start. Each line shows a default, or nothing if there is none. To
+# change a setting, remove the # in front of it. All faults are reported at once:
 #
 #   systemctl restart bellhop; systemctl status bellhop
 #
-# A value is taken as it stands, but for quotes and backslashes: $ and % mean nothing.
-# Secrets belong into files. Where a setting ends in _FILE and is not set, the
-# file of its name in /etc/credstore is used, if there is one: for
-# BELLHOP_REDIS_PASSWORD_FILE that is /etc/credstore/bellhop.redis-password, which
-# needs no other rights than root's.
+# A value is used as it is written, except for quotes and backslashes: $ and % have no
+# meaning. Secrets belong into files. If a setting that ends in _FILE is not set, the file
+# of its name in /etc/credstore is used, if there is one. For BELLHOP_REDIS_PASSWORD_FILE
+# that is /etc/credstore/bellhop.redis-password; only root needs to read it.
 `
 
 // EnvironmentFile returns a file for systemd's EnvironmentFile= that documents

@@ -1,6 +1,6 @@
 #!/bin/sh
-# After dpkg took the files away. A purge takes the rest: settings, secrets,
-# what was enabled or changed with systemctl, and the users.
+# Runs after dpkg removed the files. A purge removes the rest: settings, secrets, what was
+# enabled or changed with systemctl, and the users.
 set -e
 
 case $1 in

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Before dpkg takes the files away: stop what runs from them. An upgrade lets it run.
+# Runs before dpkg removes the files: a removal stops all units, an upgrade lets them run.
 set -e
 
 case $1 in

@@ -109,7 +109,7 @@ func TestConfig(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "BELLHOP_REDIS_URL=redis://:geheim@redis.example.com:6379", "BELLHOP_LEASE=1m")
 	out := s.call("config")
-	contains(t, out, "SETTING ", "redis://:xxxxx@redis.example.com:6379", "Lease of a message in a worker's hands")
+	contains(t, out, "SETTING ", "redis://:xxxxx@redis.example.com:6379", "Lease of a message, extended while its handler runs")
 	var settings []daemon.Setting
 	s.json(&settings, "config", "--json")
 	for _, one := range settings {

@@ -25,7 +25,7 @@ func TestUnitsAreSoundAndHardened(t *testing.T) {
 	t.Parallel()
 	h := installed(t, sandbox.Options{})
 	for _, unit := range units {
-		// It answers 0 on an unknown key: what it says counts.
+		// It exits with 0 for an unknown key, so its output counts.
 		if said := h.Run("systemd-analyze", "verify", "--man=no", unit); said != "" {
 			t.Errorf("systemd-analyze verify %s says:\n%s", unit, said)
 		}
@@ -37,12 +37,12 @@ func TestUnitsAreSoundAndHardened(t *testing.T) {
 	}
 }
 
-// What serves no HTTP and no NATS must not end over a setting of who does.
+// Units that serve neither HTTP nor NATS must not fail because of settings of the daemon.
 func TestSettingsOfTheDaemonAlone(t *testing.T) {
 	t.Parallel()
 	unset := make(map[string]string)
 	for _, unit := range []string{"bellhop-work@.service", "bellhop-listen@.service", "bellhop-check.service"} {
-		text, err := os.ReadFile(unit)
+		text, err := os.ReadFile(filepath.Join(root, "systemd", unit))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestSettingsOfTheDaemonAlone(t *testing.T) {
 	}
 }
 
-// leftovers are files that the package, or what it runs, left behind.
+// leftovers returns the files that the package, or its programs, left behind.
 func (h *host) leftovers() string {
 	return h.Run("find", "/etc", "/usr", "/var", "/run", "-xdev", "-name", "*bellhop*", "-not", "-path", "/var/lib/dpkg/info/*", "-not", "-path", "/usr/share/doc/*")
 }
@@ -99,7 +99,7 @@ func TestPackage(t *testing.T) {
 	}
 	contains(t, h.Run("cat", "/etc/bellhop/bellhop.env"), "BELLHOP_PREFIX=mine")
 
-	h.dpkg("-i", "/root/bellhop.deb") // what was enabled is enabled still
+	h.dpkg("-i", "/root/bellhop.deb") // enabled units are still enabled
 	h.Run("systemctl", "is-enabled", "bellhop.service")
 	h.Run("systemctl", "start", "bellhop.service")
 	h.becomes("bellhop.service", "StatusText", "carrier, epoch 2")
@@ -120,11 +120,11 @@ func TestPackage(t *testing.T) {
 	if said := h.Run("systemctl", "--failed", "--plain", "--no-legend"); said != "" {
 		t.Errorf("after the purge systemd is left with %s", said)
 	}
-	h.dpkg("-i", "/root/bellhop.deb") // as on the first day
+	h.dpkg("-i", "/root/bellhop.deb") // it can be installed again
 }
 
-// An upgrade starts anew what runs, once, and nothing else. Nobody is refused, and
-// settings stay as they are. So with a version from before.
+// An upgrade restarts running units once, and no others. No client is refused, and settings
+// stay as they are. The same holds for a downgrade.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	h := installed(t, sandbox.Options{})
@@ -160,7 +160,7 @@ func TestUpgrade(t *testing.T) {
 	h.shows("bellhop.socket", "NRefused", "0")
 }
 
-// What make install installs must run, and make uninstall take it away, but for settings.
+// The files of make install run, and make uninstall removes them, except settings.
 func TestMakeInstall(t *testing.T) {
 	t.Parallel()
 	dest := t.TempDir()
