@@ -35,14 +35,14 @@ type Field struct {
 	Doc     string
 	Example string
 	Of      string
-	grammar func(text string) error // of a text; nil: it has none
+	grammar func(text string) error // of a text; nil: none
 	number  bool
 	lenient bool
 	zero    bool
 	limits
 }
 
-// In returns the fields of a struct T that are given by name: those that have a tag field.
+// In returns the named fields of a struct T: those with a tag field.
 func In[T any]() []Field {
 	of := reflect.TypeFor[T]()
 	known, ok := described.Load(of)
@@ -60,7 +60,7 @@ func In[T any]() []Field {
 
 var described sync.Map // []Field of a reflect.Type
 
-// Of returns what the tags of a field say of it.
+// Of returns the description in the tags of a field.
 func Of(name string, field reflect.StructField) Field {
 	get := field.Tag.Get
 	return Field{
@@ -70,7 +70,7 @@ func Of(name string, field reflect.StructField) Field {
 	}
 }
 
-// grammars report what is wrong with a text, by the names that the tag is has for them.
+// grammars are the values of the tag is; each reports what is wrong with a text.
 var grammars = map[string]func(text string) error{
 	"topic": store.CheckTopic, "topic or *": store.CheckTopicOrAll, "id": store.CheckID, "media type": store.CheckContentType,
 	"pattern": func(text string) error {

@@ -1,11 +1,11 @@
-// Package trials holds the tests of Bellhop as a whole, which start its processes
-// and do to them, to Redis and to the machine what happens in the world:
+// Package trials holds the tests of Bellhop as a whole. They start real processes,
+// and inject real faults into them, into Redis and into the machine:
 //
-//   - crash kills, stops, cuts off and starves processes, one fault for each test;
-//   - faults makes random faults under load and checks the history of all processes;
+//   - crash kills, stops, cuts off and starves processes, one fault in each test;
+//   - faults injects random faults under load and checks the history of all processes;
 //   - failover replaces masters of Redis, by Sentinel and in a Cluster;
 //   - vm boots a systemd and installs the package there;
-//   - pagestest reads the pages' commands, which all of them and the command's tests run.
+//   - pagestest reads the commands of the pages, which tests here and of the command run.
 //
-// Nothing but tests imports them.
+// Only tests import them.
 package trials

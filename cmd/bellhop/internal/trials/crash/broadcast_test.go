@@ -21,7 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// announce publishes n broadcasts to some topics that are due over a while, beginning in a while.
+// announce publishes n broadcasts to five topics. The first is due after begin, the others evenly over the time after it.
 func announce(t *testing.T, db *notify.Store, n int, begin, over time.Duration) {
 	t.Helper()
 	messages := make([]notify.Message, n)
@@ -34,14 +34,14 @@ func announce(t *testing.T, db *notify.Store, n int, begin, over time.Duration) 
 	storetest.Publish(t, db, messages...)
 }
 
-// A logged broadcast is what a log in Redis holds of it.
+// A logged broadcast is an entry of a log in Redis.
 type logged struct {
 	id  string
 	due int64
 	at  notify.Position
 }
 
-// sent waits until nothing waits to be sent, and returns all that was, in order.
+// sent waits until all broadcasts are sent, and returns them in order.
 func sent(t *testing.T, db *notify.Store) (all []logged) {
 	t.Helper()
 	client, keys := db.Client(), db.Keys()
@@ -74,7 +74,7 @@ func sent(t *testing.T, db *notify.Store) (all []logged) {
 	return all
 }
 
-// wantSent checks that n broadcasts were sent, each once, none early, in the order of their due times.
+// wantSent checks that n broadcasts were sent, each once, none early, in the order of their due times, and returns them.
 func wantSent(t *testing.T, db *notify.Store, n int) []logged {
 	t.Helper()
 	all := sent(t, db)
@@ -84,7 +84,7 @@ func wantSent(t *testing.T, db *notify.Store, n int) []logged {
 		case ids[b.id]:
 			t.Errorf("%s was sent twice", b.id)
 		case i > 0 && b.due < all[i-1].due:
-			t.Errorf("%s, due %d, was sent behind %s, due %d", b.id, b.due, all[i-1].id, all[i-1].due)
+			t.Errorf("%s, due %d, was sent after %s, due %d", b.id, b.due, all[i-1].id, all[i-1].due)
 		case i > 0 && b.at == all[i-1].at:
 			t.Errorf("%s and %s are at %v", b.id, all[i-1].id, b.at)
 		case b.at.Time().UnixMilli() < b.due:
@@ -98,17 +98,17 @@ func wantSent(t *testing.T, db *notify.Store, n int) []logged {
 	return all
 }
 
-// A listener in this process collects what it hears.
+// A listener collects the broadcasts that it receives in this process.
 type listener struct {
-	mu    sync.Mutex
-	heard []subscribers.Broadcast
-	gaps  int
+	mu       sync.Mutex
+	received []subscribers.Broadcast
+	gaps     int
 }
 
 func (l *listener) size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.heard)
+	return len(l.received)
 }
 
 // listen listens to everything until the test ends.
@@ -120,7 +120,7 @@ func listen(t *testing.T, db *notify.Store) *listener {
 		return subscribers.NewListener(db, subscribers.ListenerOptions{}).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.heard = append(l.heard, *b)
+			l.received = append(l.received, *b)
 			return nil
 		}, subscribers.ListenOptions{
 			OnStart: func(notify.Position) { close(started) },
@@ -135,24 +135,24 @@ func listen(t *testing.T, db *notify.Store) *listener {
 	return l
 }
 
-// check waits until a listener has heard as many as were sent, and checks that it was these, in order.
+// check waits until the listener has received as many broadcasts as were sent, and checks that they are these, in order.
 func (l *listener) check(t *testing.T, all []logged) {
 	t.Helper()
-	storetest.Eventually(t, "all are heard", func() bool { return l.size() >= len(all) })
+	storetest.Eventually(t, "all are received", func() bool { return l.size() >= len(all) })
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.heard) != len(all) || l.gaps > 0 {
-		t.Errorf("it heard %d, and %d were sent; gaps: %d", len(l.heard), len(all), l.gaps)
+	if len(l.received) != len(all) || l.gaps > 0 {
+		t.Errorf("it received %d, and %d were sent; gaps: %d", len(l.received), len(all), l.gaps)
 	}
-	for i := range min(len(l.heard), len(all)) {
-		if l.heard[i].ID != all[i].id || l.heard[i].Position != all[i].at {
-			t.Fatalf("the %dth that it heard is %s at %v, want %s at %v", i, l.heard[i].ID, l.heard[i].Position, all[i].id, all[i].at)
+	for i := range min(len(l.received), len(all)) {
+		if l.received[i].ID != all[i].id || l.received[i].Position != all[i].at {
+			t.Fatalf("the %dth that it received is %s at %v, want %s at %v", i, l.received[i].ID, l.received[i].Position, all[i].id, all[i].at)
 		}
 	}
 }
 
-// Carriers are killed, paused and stopped in the middle of 10,000 broadcasts:
-// each is sent once, in due order, and heard once by who listens all the time.
+// Carriers are killed, paused and stopped amid 10,000 broadcasts: each broadcast is sent
+// once, in due order, and a listener receives each once.
 func TestCarriersChangeAmongBroadcasts(t *testing.T) {
 	db := storetest.Open(t)
 	all := make(map[string]*process)
@@ -172,7 +172,7 @@ func TestCarriersChangeAmongBroadcasts(t *testing.T) {
 	if err := all["one"].Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	second := elected(t, db, "one").Name // when its lease has ended
+	second := elected(t, db, "one").Name // after the lease of the first has expired
 	if err := all["one"].Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
@@ -186,8 +186,8 @@ func TestCarriersChangeAmongBroadcasts(t *testing.T) {
 	l.check(t, wantSent(t, db, n))
 }
 
-// A listener's connections are cut without a word while broadcasts go out: it
-// misses three beats, connects anew, and catches up in order, each once.
+// A listener's connections are cut silently while broadcasts are sent: it misses three
+// beats, reconnects and catches up in order, each broadcast once.
 func TestListenerIsSilentlyCut(t *testing.T) {
 	db := storetest.Open(t)
 	run(t, db)
@@ -205,22 +205,22 @@ func TestListenerIsSilentlyCut(t *testing.T) {
 	storetest.Receive(t, "it listens", started)
 	const n = 3000
 	announce(t, db, n, 100*time.Millisecond, 2*time.Second)
-	storetest.Eventually(t, "some are heard", func() bool { return l.size() > n/10 })
+	storetest.Eventually(t, "some are received", func() bool { return l.size() > n/10 })
 	p.swallow()
 	cut := time.Now()
 	before := l.size()
 	all := wantSent(t, db, n)
 	l.check(t, all)
 	took := time.Since(cut)
-	t.Logf("%d were heard before the cut, all %v after it", before, took)
+	t.Logf("%d were received before the cut, all %v after it", before, took)
 	if bound := store.Silence + slack; took > bound {
-		t.Errorf("all are heard %v after the cut, the bound is %v", took, bound)
+		t.Errorf("all are received %v after the cut, the bound is %v", took, bound)
 	}
 	storetest.Eventually(t, "the named one has all", func() bool { return named.size() == n })
 	named.check(t, n)
 }
 
-// kill -9 of a process of a named listener: what it held is handled by another after the lease, and only that.
+// A process of a named listener is killed by kill -9: after the lease another process handles what it had leased, and only that.
 func TestKillNamedListener(t *testing.T) {
 	db := storetest.Open(t)
 	carriers(t, db)
@@ -238,13 +238,13 @@ func TestKillNamedListener(t *testing.T) {
 	settledName(t, db)
 	l.check(t, n)
 	again := l.again()
-	t.Logf("%d were held by the one that was killed", again)
+	t.Logf("%d were leased to the killed process", again)
 	if again == 0 || again > subscribers.MaxClaim+16 {
-		t.Errorf("%d came again, want those that it had in hand", again)
+		t.Errorf("%d came again, want those leased to the killed process", again)
 	}
 }
 
-// SIGTERM of it: nothing comes again, and what it gives back is handled long before its lease ends.
+// A process of a named listener gets SIGTERM: nothing comes again, and what it releases is handled long before the lease expires.
 func TestTermNamedListener(t *testing.T) {
 	db := storetest.Open(t)
 	carriers(t, db)
@@ -267,7 +267,7 @@ func TestTermNamedListener(t *testing.T) {
 	l.once(t)
 }
 
-// SIGSTOP of it past its lease: another handles what it held; when it goes on, it takes nothing from others.
+// A process of a named listener is stopped beyond its lease: another one handles what it had leased. When it continues, it takes nothing from the other.
 func TestPauseNamedListener(t *testing.T) {
 	db := storetest.Open(t)
 	carriers(t, db)
@@ -288,7 +288,7 @@ func TestPauseNamedListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	announce2 := notify.NewPublisher(db, notify.PublisherOptions{})
-	for i := range 200 { // which both of them share
+	for i := range 200 { // shared by both processes
 		if _, err := announce2.Broadcast(t.Context(), notify.Message{Topic: topic, ID: fmt.Sprintf("c%06d", i), Body: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
@@ -298,11 +298,11 @@ func TestPauseNamedListener(t *testing.T) {
 	settledName(t, db)
 	l.check(t, n+200)
 	if again := l.again(); again > subscribers.MaxClaim+16 {
-		t.Errorf("%d came again, want no more than it had in hand", again)
+		t.Errorf("%d came again, want no more than were leased to it", again)
 	}
 }
 
-// registered waits until the name is, so that it is told of all that is sent from now on.
+// registered waits until the name is registered, so that it gets all broadcasts from now on.
 func registered(t *testing.T, db *notify.Store) {
 	t.Helper()
 	storetest.Eventually(t, "the name is registered", func() bool {
@@ -311,16 +311,16 @@ func registered(t *testing.T, db *notify.Store) {
 	})
 }
 
-// settledName waits until the name has nothing in hand, and nothing is left of what it had.
+// settledName waits until the name has no leases, and nothing is left of former ones.
 func settledName(t *testing.T, db *notify.Store) {
 	t.Helper()
-	storetest.Eventually(t, "nothing is in hand", func() bool {
+	storetest.Eventually(t, "nothing is leased", func() bool {
 		n, err := db.Client().Exists(context.Background(), db.Keys().Held("n"), db.Keys().Tries("n"), db.Keys().Handed()).Result()
 		return err == nil && n == 0
 	})
 }
 
-// again returns how many were handled more than once, or not at first.
+// again returns how many were handled more than once, or in a later attempt.
 func (l *ledger) again() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -332,8 +332,8 @@ func (l *ledger) again() (n int) {
 	return n
 }
 
-// Redis is killed and started again with its append-only file: nothing that was
-// sent is lost for who listens, nor heard twice; a name goes on where it stood.
+// Redis is killed and restarted with its append-only file: a listener loses no broadcast
+// and gets none twice, and a named listener continues at its position.
 func TestKillRedisAmongBroadcasts(t *testing.T) {
 	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
 	db := storetest.At(t, server.URL(), "")
@@ -357,9 +357,9 @@ func TestKillRedisAmongBroadcasts(t *testing.T) {
 	named.check(t, n)
 }
 
-// Carriers and listeners come and go, connections are cut and scripts
-// forgotten, all at once: what was acknowledged and not cancelled is sent once,
-// heard once by listeners that go on by position, and handled under a name.
+// Carriers and listeners come and go while connections are cut and scripts flushed. What was
+// acknowledged and not cancelled is sent once, received once by listeners that resume at a
+// position, and handled by the named listener.
 func TestChurnOfBroadcasts(t *testing.T) {
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
@@ -376,7 +376,7 @@ func TestChurnOfBroadcasts(t *testing.T) {
 		})
 	}
 	shared := subscribers.NewListener(db, subscribers.ListenerOptions{Grace: time.Millisecond})
-	durable := make([]*listener, 4) // each goes on behind the last that it heard
+	durable := make([]*listener, 4) // each resumes after the last broadcast that it received
 	for i := range durable {
 		l := &listener{}
 		durable[i] = l
@@ -389,7 +389,7 @@ func TestChurnOfBroadcasts(t *testing.T) {
 			return from.Listen(ctx, []string{">", "t.*"}[i%2], func(_ context.Context, b *subscribers.Broadcast) error {
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				l.heard, at = append(l.heard, *b), b.Position
+				l.received, at = append(l.received, *b), b.Position
 				return nil
 			}, subscribers.ListenOptions{From: subscribers.After(at), OnGap: func(subscribers.Gap) { l.gaps++ }})
 		})
@@ -429,7 +429,7 @@ func TestChurnOfBroadcasts(t *testing.T) {
 			for i := 0; publishing.Err() == nil; i++ {
 				m := notify.Message{Topic: fmt.Sprintf("t.%d", i%20), ID: fmt.Sprintf("%d-%d", p, i), Body: []byte("x"), Delay: rand.N(500 * time.Millisecond)}
 				if _, err := pub.Broadcast(ctx, m); err != nil {
-					continue // it happened or not
+					continue // the outcome is unknown
 				}
 				if i%10 == 0 {
 					switch _, err := pub.Cancel(ctx, m.Topic, m.ID); {
@@ -439,7 +439,7 @@ func TestChurnOfBroadcasts(t *testing.T) {
 						mu.Unlock()
 						continue
 					case !errors.Is(err, notify.ErrNotFound):
-						continue // it happened or not
+						continue // the outcome is unknown
 					}
 				}
 				mu.Lock()
@@ -464,7 +464,7 @@ func TestChurnOfBroadcasts(t *testing.T) {
 		}
 	}
 	for _, l := range durable {
-		storetest.Eventually(t, "a listener hears the last", func() bool { return l.size() >= len(all) })
+		storetest.Eventually(t, "a listener receives the last", func() bool { return l.size() >= len(all) })
 	}
 	storetest.Eventually(t, "the name has all", func() bool {
 		mu.Lock()

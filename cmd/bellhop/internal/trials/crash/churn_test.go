@@ -17,14 +17,14 @@ import (
 
 const (
 	churnFor  = 8 * time.Second
-	churnLife = time.Second // of a carrier or a subscriber, at the most
+	churnLife = time.Second // longest life of a carrier or a subscriber
 )
 
-// books are what is known of the messages of a churn.
+// books records the messages of a churn.
 type books struct {
 	mu        sync.Mutex
-	published map[string]bool // acknowledged, and not cancelled
-	cancelled map[string]bool // acknowledged
+	published map[string]bool // publish acknowledged, not cancelled
+	cancelled map[string]bool // cancel acknowledged
 	handled   map[string]bool
 	faults    []string
 }
@@ -35,7 +35,7 @@ func (b *books) note(in map[string]bool, id string) {
 	in[id] = true
 }
 
-// churn runs f again and again, each time for a random while, until ctx ends.
+// churn repeats f, each time for a random while, until ctx ends.
 func churn(ctx context.Context, t *testing.T, all *sync.WaitGroup, f func(context.Context) error) {
 	all.Go(func() {
 		for ctx.Err() == nil {
@@ -48,7 +48,7 @@ func churn(ctx context.Context, t *testing.T, all *sync.WaitGroup, f func(contex
 	})
 }
 
-// handle handles a message: most well, some not, some slowly.
+// handle handles a message: most succeed, some fail, some are slow.
 func (b *books) handle(ctx context.Context, d *subscribers.Delivery) error {
 	b.mu.Lock()
 	b.handled[d.ID] = true
@@ -79,7 +79,7 @@ func (b *books) publish(pub *notify.Publisher, id string) {
 	ctx := context.Background()
 	m := notify.Message{Topic: topic, ID: id, Body: []byte("x"), Delay: rand.N(time.Second)}
 	if _, err := pub.Publish(ctx, m); err != nil {
-		return // it happened or not
+		return // the outcome is unknown
 	}
 	switch rand.IntN(20) {
 	case 0:
@@ -88,17 +88,17 @@ func (b *books) publish(pub *notify.Publisher, id string) {
 			b.note(b.cancelled, id)
 			return
 		case !errors.Is(err, notify.ErrLeased) && !errors.Is(err, notify.ErrNotFound):
-			return // it happened or not
+			return // the outcome is unknown
 		}
 	case 1:
-		_, _ = pub.Reschedule(ctx, topic, id, rand.N(time.Second)+1, time.Time{}) // done or not, it stays
+		_, _ = pub.Reschedule(ctx, topic, id, rand.N(time.Second)+1, time.Time{}) // the message stays, whatever the outcome
 	}
 	b.note(b.published, id)
 }
 
-// Carriers and subscribers come and go, handlers fail, connections are cut and
-// scripts forgotten, all at once: what was acknowledged is handled, nothing is
-// early, what was cancelled stays so, and nothing is left over.
+// Carriers and subscribers come and go while handlers fail, connections are cut and scripts
+// flushed. Every acknowledged message is handled, none early; cancelled ones are not, and
+// nothing is left.
 func TestChurn(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
@@ -159,10 +159,10 @@ func TestChurn(t *testing.T) {
 	storetest.Empty(t, store)
 }
 
-// aLease returns a lease that is short at times, and at others longer than a subscriber lives.
+// aLease returns a random lease, sometimes longer than the life of a subscriber.
 func aLease() time.Duration { return 300*time.Millisecond + rand.N(time.Second) }
 
-// disturb cuts connections, flushes scripts and makes Redis pause, until ctx ends.
+// disturb cuts connections, flushes scripts, pauses Redis and changes the lease, until ctx ends.
 func disturb(ctx context.Context, store *notify.Store) {
 	faults := [][]any{
 		{"SCRIPT", "FLUSH"}, {"CLIENT", "KILL", "TYPE", "pubsub"}, {"CLIENT", "KILL", "TYPE", "normal"}, {"CLIENT", "PAUSE", "100"},
@@ -170,7 +170,7 @@ func disturb(ctx context.Context, store *notify.Store) {
 	pub := notify.NewPublisher(store, notify.PublisherOptions{})
 	for ctx.Err() == nil {
 		store.Client().Do(ctx, faults[rand.IntN(len(faults))]...)
-		_, _ = pub.Set(ctx, topic, notify.SettingsChange{Lease: new(aLease())}) // done or not, another one follows
+		_, _ = pub.Set(ctx, topic, notify.SettingsChange{Lease: new(aLease())}) // whatever the outcome, another one follows
 		select {
 		case <-ctx.Done():
 		case <-time.After(rand.N(500 * time.Millisecond)):

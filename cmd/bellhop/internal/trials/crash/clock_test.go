@@ -12,9 +12,9 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// Redis and the carrier die together, and the clock is an hour earlier when they
-// are back. The lease of the dead carrier would last for an hour; somebody
-// carries when it is over as it was granted.
+// Redis and the carrier are killed together, and the clock is an hour earlier when Redis is
+// back. By that clock the dead carrier's lease lasts for an hour, but another carrier takes
+// over after the time for which the lease was granted.
 func TestClockIsBehindAfterACrash(t *testing.T) {
 	const disk = 16 << 20
 	dir := t.TempDir()
@@ -46,7 +46,7 @@ func TestClockIsBehindAfterACrash(t *testing.T) {
 	}
 	t.Cleanup(redis.Stop)
 	if s := elected(t, store, ""); s.Name != "first" || s.Whole != carrier.DefaultLease || s.Lease < time.Hour-carrier.DefaultLease {
-		t.Fatalf("the lease is as it should be: %+v", s)
+		t.Fatalf("the lease does not last for an hour: %+v", s)
 	}
 	began := time.Now()
 	start(t, store, "carrier", func(string) {}, "CRASH_NAME=second")

@@ -28,8 +28,8 @@ func carriers(t *testing.T, store *notify.Store) map[string]*process {
 	return all
 }
 
-// kill -9 of the carrier in the middle of a burst: the standby takes over when
-// the lease ends; nothing is lost, nothing early, nothing handled twice.
+// The carrier is killed by kill -9 in the middle of a burst: the standby takes over when the
+// lease expires. No message is lost, early, or handled twice.
 func TestKillCarrier(t *testing.T) {
 	store := storetest.Open(t)
 	all := carriers(t, store)
@@ -52,7 +52,7 @@ func TestKillCarrier(t *testing.T) {
 	storetest.Empty(t, store)
 }
 
-// SIGTERM of the carrier: it hands over at once, long before its lease would end.
+// The carrier gets SIGTERM: another takes over at once, long before the lease would expire.
 func TestTermCarrier(t *testing.T) {
 	store := storetest.Open(t)
 	all := carriers(t, store)
@@ -69,15 +69,15 @@ func TestTermCarrier(t *testing.T) {
 	took := time.Since(termed)
 	t.Logf("handed over after %v", took)
 	if took > carrier.DefaultLease/2 {
-		t.Errorf("handed over after %v: that was the end of the lease", took)
+		t.Errorf("handed over after %v: only when the lease expired", took)
 	}
 	gone(t, store)
 	l.check(t, n)
 	l.once(t)
 }
 
-// SIGSTOP of the carrier past its lease: when it goes on, its late call moves
-// nothing, and it stands by.
+// The carrier is stopped beyond its lease. When it continues, its late call moves nothing,
+// and it stands by.
 func TestPauseCarrier(t *testing.T) {
 	store := storetest.Open(t)
 	all := carriers(t, store)
@@ -103,8 +103,8 @@ func TestPauseCarrier(t *testing.T) {
 	l.once(t)
 }
 
-// kill -9 of a publisher: what was acknowledged is delivered; what was in flight
-// happened or not, and publishing all of it again makes it happen once.
+// A publisher is killed by kill -9: acknowledged messages are delivered. The one in flight
+// may or may not be published; publishing all of them again publishes it once.
 func TestKillPublisher(t *testing.T) {
 	store := storetest.Open(t)
 	run(t, store)
@@ -147,8 +147,8 @@ func TestKillPublisher(t *testing.T) {
 	storetest.Empty(t, store)
 }
 
-// kill -9 of a subscriber in the middle of a burst: what it had in hand comes
-// again after its lease, and nothing else does.
+// A subscriber is killed by kill -9 in the middle of a burst: its leased messages come again
+// when their lease expires, and no others.
 func TestKillSubscriber(t *testing.T) {
 	store := storetest.Open(t)
 	carriers(t, store)
@@ -171,14 +171,14 @@ func TestKillSubscriber(t *testing.T) {
 			again++
 		}
 	}
-	t.Logf("%d messages were leased to the one that was killed", again)
+	t.Logf("%d messages were leased to the killed process", again)
 	if again == 0 || again > subscribers.MaxClaim+16 {
-		t.Errorf("%d messages came again, want those that it had in hand", again)
+		t.Errorf("%d messages came again, want those leased to the killed process", again)
 	}
 }
 
-// SIGTERM of a subscriber in the middle of a burst: nothing comes again, and no
-// attempt is used up.
+// A subscriber gets SIGTERM in the middle of a burst: no message comes again, and no attempt
+// is used up.
 func TestTermSubscriber(t *testing.T) {
 	store := storetest.Open(t)
 	carriers(t, store)
@@ -199,8 +199,8 @@ func TestTermSubscriber(t *testing.T) {
 	storetest.Empty(t, store)
 }
 
-// Redis is killed and started again with its append-only file: what was
-// acknowledged is there, everybody comes back by himself.
+// Redis is killed and restarted with its append-only file: every acknowledged message is
+// there, and all processes reconnect by themselves.
 func TestKillRedis(t *testing.T) {
 	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
 	store := storetest.At(t, server.URL(), "")
@@ -225,7 +225,7 @@ func TestKillRedis(t *testing.T) {
 	storetest.Empty(t, store)
 }
 
-// SCRIPT FLUSH again and again under load.
+// Scripts are flushed again and again under load.
 func TestFlushScripts(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
@@ -245,7 +245,7 @@ func TestFlushScripts(t *testing.T) {
 	l.once(t)
 }
 
-// Many publishers, carriers and subscribers at once: every message is accounted for.
+// With many publishers, carriers and subscribers at once every message is accounted for.
 func TestManyOfAll(t *testing.T) {
 	store := storetest.Open(t)
 	for i := range 4 {

@@ -16,14 +16,14 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// A served is a daemon that serves HTTP as a process.
+// A served is a process of a daemon that serves HTTP.
 type served struct {
 	*process
 	t    *testing.T
 	base string
 }
 
-// serveHTTP starts a daemon on a port, and waits until it is ready.
+// serveHTTP starts a daemon at a port, and waits until it is ready.
 func serveHTTP(t *testing.T, store *notify.Store, port int) *served {
 	t.Helper()
 	address := fmt.Sprintf("127.0.0.1:%d", port)
@@ -37,7 +37,7 @@ func serveHTTP(t *testing.T, store *notify.Store, port int) *served {
 	return s
 }
 
-// try sends a request by a connection of its own.
+// try makes a call over a connection of its own.
 func (s *served) try(method, path, body string) (status int, answer []byte, err error) {
 	request, err := http.NewRequest(method, s.base+path, strings.NewReader(body))
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *served) try(method, path, body string) (status int, answer []byte, err 
 	return response.StatusCode, answer, err
 }
 
-// call is try for what must succeed.
+// call makes a call that must succeed.
 func (s *served) call(method, path, body string) []byte {
 	s.t.Helper()
 	status, answer, err := s.try(method, path, body)
@@ -63,7 +63,7 @@ func (s *served) call(method, path, body string) []byte {
 	return answer
 }
 
-// claim claims a message, and waits for it.
+// claim waits for a message and claims it.
 func (s *served) claim(query string) api.Delivery {
 	s.t.Helper()
 	var got api.Claimed
@@ -74,9 +74,9 @@ func (s *served) claim(query string) api.Delivery {
 	return got.Messages[0]
 }
 
-// The daemon is killed while a client has a message of it in hand, and another
-// waits for one. What was acknowledged to be published is there, the receipt is as
-// good at the next daemon, and what its client lost comes again.
+// The daemon is killed while one client holds a message and another one waits. Acknowledged
+// publishes are there, the receipt is valid at the next daemon, and a message whose lease
+// expired comes again.
 func TestKillDaemonOverHTTP(t *testing.T) {
 	store := storetest.At(t, storetest.Server(t).URL(), "")
 	port := storetest.Port(t)
@@ -98,7 +98,7 @@ func TestKillDaemonOverHTTP(t *testing.T) {
 	first.call(http.MethodPost, "/v1/topics/"+topic+"/messages?id=later&delay=2s", "x")
 	first.end(syscall.SIGKILL)
 	if err := storetest.Receive(t, "the end of the poll", waiting); err == nil {
-		t.Error("a poll of a daemon that was killed is answered")
+		t.Error("the killed daemon answered a poll")
 	}
 
 	second := serveHTTP(t, store, port)

@@ -9,28 +9,27 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// A worker that is killed while its topic is idle leaves its place in the waiting list, which is nothing to mend: the next ring
-// drops it.
+// A worker that is killed while its topic is idle stays in the waiting list. That is no fault: the next ring drops it.
 func TestKilledWorkerIsNoFinding(t *testing.T) {
 	store := storetest.Open(t)
 	worker := start(t, store, "worker", func(string) {}, "CRASH_PAUSE=0s")
 	waiting(t, store)
 	worker.end(syscall.SIGKILL)
 	waiting(t, store) // still
-	var told []doctor.Finding
+	var found []doctor.Finding
 	config := notify.Config{URL: store.Where(), Prefix: store.Keys().Prefix()}
 	if _, err := doctor.Run(t.Context(), config, doctor.Options{}, func(f doctor.Finding) {
 		if f.Check == doctor.Contents {
-			told = append(told, f)
+			found = append(found, f)
 		}
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if len(told) != 1 || told[0].Verdict != doctor.OK {
-		t.Errorf("the doctor says %+v, want that nothing is out of place", told)
+	if len(found) != 1 || found[0].Verdict != doctor.OK {
+		t.Errorf("the doctor found %+v, want nothing out of place", found)
 	}
 	storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x")})
 	if left := store.Client().ZCard(t.Context(), store.Keys().Waiting(topic)).Val(); left != 0 {
-		t.Errorf("%d places are left behind the ring", left)
+		t.Errorf("%d inboxes are left after the ring", left)
 	}
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// slack is what a noisy machine may add to a stated bound.
+// slack is added to stated bounds, for a busy machine.
 const slack = 2 * time.Second
 
-// as returns the store as a user of its own sees it.
+// as returns the store for another user.
 func as(t *testing.T, url, user string, db *notify.Store) *notify.Store {
 	t.Helper()
 	return storetest.At(t, strings.Replace(url, "redis://", "redis://"+user+":secret@", 1), db.Keys().Prefix())
 }
 
-// setUser changes what a user may do.
+// setUser changes the rights of a user.
 func setUser(t *testing.T, db *notify.Store, rules ...any) {
 	t.Helper()
 	if err := db.Client().Do(t.Context(), append([]any{"ACL", "SETUSER"}, rules...)...).Err(); err != nil {
@@ -54,7 +54,7 @@ func waiting(t *testing.T, db *notify.Store) {
 	})
 }
 
-// handled waits until one message is handled, and returns how late it was.
+// handled waits until a message is handled, and returns how late it was.
 func handled(t *testing.T, late <-chan time.Duration) time.Duration {
 	t.Helper()
 	got := storetest.Receive(t, "the message is handled", late)
@@ -62,7 +62,7 @@ func handled(t *testing.T, late <-chan time.Duration) time.Duration {
 	return got
 }
 
-// lateWorker runs a worker that tells how late messages are.
+// lateWorker runs a worker that sends how late each message is.
 func lateWorker(t *testing.T, db *notify.Store) <-chan time.Duration {
 	t.Helper()
 	late := make(chan time.Duration, 10)
@@ -80,8 +80,8 @@ func lateWorker(t *testing.T, db *notify.Store) <-chan time.Duration {
 	return late
 }
 
-// A nudge that is lost: the publisher may not PUBLISH. The carrier's next beat
-// finds the message.
+// A nudge is lost, since the publisher may not PUBLISH. With its next beat the carrier finds
+// the message.
 func TestLostNudge(t *testing.T) {
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
@@ -93,15 +93,15 @@ func TestLostNudge(t *testing.T) {
 	if err := mute.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	setUser(t, db, "mute", "resetchannels") // behind the rehearsal
+	setUser(t, db, "mute", "resetchannels") // after the check of its rights
 	storetest.Publish(t, mute, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
 	if got := handled(t, late); got > store.Heartbeat+slack {
 		t.Errorf("late by %v, the bound is a heartbeat, %v", got, store.Heartbeat)
 	}
 }
 
-// A ring that is lost: the carrier may not PUBLISH to inboxes for a moment. Its
-// next beat rings again.
+// A ring is lost, since the carrier may not PUBLISH to inboxes for a moment. With its next
+// beat it rings again.
 func TestLostRing(t *testing.T) {
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
@@ -111,8 +111,8 @@ func TestLostRing(t *testing.T) {
 	waiting(t, db)
 	channels := db.Keys()
 	setUser(t, db, "carrier", "resetchannels", "&"+channels.Head(), "&"+channels.Beat(), "&"+channels.Vacant())
-	// Changing a user's channels ends its subscriptions: the carrier listens again.
-	storetest.Eventually(t, "the carrier listens again", func() bool {
+	// A change of a user's channels ends its subscriptions: the carrier subscribes again.
+	storetest.Eventually(t, "the carrier subscribes again", func() bool {
 		n, err := db.Client().PubSubNumSub(t.Context(), channels.Head()).Result()
 		return err == nil && n[channels.Head()] == 1
 	})
@@ -129,8 +129,8 @@ func TestLostRing(t *testing.T) {
 	}
 }
 
-// A subscriber's connections are cut without a word: what it was rung for is
-// lost. It misses three beats, connects anew and claims.
+// A subscriber's connections are cut silently, and a ring is lost. It misses three beats,
+// reconnects and claims.
 func TestSilentCut(t *testing.T) {
 	db := storetest.Open(t)
 	run(t, db)
@@ -144,12 +144,12 @@ func TestSilentCut(t *testing.T) {
 	}
 }
 
-// proxy passes connections on to an address, and can swallow what comes on those that stand.
+// proxy passes connections on to an address, and can silently swallow all data of the open ones.
 type proxy struct {
 	addr string
 
 	mu    sync.Mutex
-	holes []*atomic.Bool // of the connections that stand
+	holes []*atomic.Bool // one for each connection; true: its data is swallowed
 	conns []net.Conn
 }
 
@@ -192,7 +192,7 @@ func newProxy(t *testing.T, to string) *proxy {
 	return p
 }
 
-// pass copies until the connection ends; what comes while there is a hole is lost.
+// pass copies until the connection ends. While hole is true it drops the data.
 func pass(from, to net.Conn, hole *atomic.Bool) {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -212,7 +212,7 @@ func pass(from, to net.Conn, hole *atomic.Bool) {
 	}
 }
 
-// swallow makes a hole of every connection that stands. New ones pass.
+// swallow drops all further data of the connections that are open now.
 func (p *proxy) swallow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

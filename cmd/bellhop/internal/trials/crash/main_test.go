@@ -25,7 +25,7 @@ import (
 
 const topic = "orders"
 
-// The test binary is also the processes that are killed: CRASH_ROLE says which.
+// The test binary also runs as the processes under test: CRASH_ROLE names the role.
 func TestMain(m *testing.M) {
 	role := os.Getenv("CRASH_ROLE")
 	if role == "" {
@@ -49,7 +49,7 @@ func play(role string) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	switch role {
 	case "carrier":
-		lease, _ := time.ParseDuration(os.Getenv("CRASH_LEASE")) // the default, if there is none
+		lease, _ := time.ParseDuration(os.Getenv("CRASH_LEASE")) // zero, if none is set: the default
 		c, err := carrier.New(store, carrier.Options{Name: os.Getenv("CRASH_NAME"), Lease: lease, Logger: logger})
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func play(role string) error {
 	return fmt.Errorf("no role %q", role)
 }
 
-// publish publishes messages one after the other, and prints the id of each when it is acknowledged.
+// publish publishes messages one by one, and prints the id of each when it is acknowledged.
 func publish(ctx context.Context, store *notify.Store) error {
 	pub := notify.NewPublisher(store, notify.PublisherOptions{})
 	for i := 0; ctx.Err() == nil; i++ {
@@ -137,7 +137,7 @@ func listenAs(ctx context.Context, store *notify.Store, logger *slog.Logger) err
 	}, subscribers.ListenOptions{Name: os.Getenv("CRASH_NAME"), Concurrency: 16, Lease: lease})
 }
 
-// A process is the test binary in a role of its own.
+// A process is the test binary in a role.
 type process struct {
 	*exec.Cmd
 	t     *testing.T
@@ -147,7 +147,7 @@ type process struct {
 	stderr strings.Builder
 }
 
-// start starts a process on a store; each line that it prints is given to line.
+// start starts a process on a store, and calls line with each line that it prints.
 func start(t *testing.T, store *notify.Store, role string, line func(string), env ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0]), t: t, ended: make(chan struct{})}
@@ -180,14 +180,14 @@ func start(t *testing.T, store *notify.Store, role string, line func(string), en
 	})
 	go func() {
 		pipes.Wait()
-		_ = p.Wait() // a process that was killed is no error here
+		_ = p.Wait() // a killed process is no error here
 		close(p.ended)
 	}()
 	t.Cleanup(func() { p.end(syscall.SIGKILL) })
 	return p
 }
 
-// log returns what the process wrote to its standard error so far.
+// log returns what the process has written to standard error so far.
 func (p *process) log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +201,7 @@ func (p *process) end(sig syscall.Signal) {
 	storetest.Receive(p.t, "the process ends", p.ended)
 }
 
-// ledger accounts for messages.
+// ledger records which messages were handled.
 type ledger struct {
 	mu      sync.Mutex
 	handled map[string][]int // id → attempts
@@ -210,7 +210,7 @@ type ledger struct {
 
 func newLedger() *ledger { return &ledger{handled: make(map[string][]int)} }
 
-// line takes note of a line that a worker printed.
+// line records a line that a worker printed.
 func (l *ledger) line(text string) {
 	fields := strings.Fields(text)
 	if len(fields) != 3 {
@@ -236,8 +236,8 @@ func (l *ledger) size() int {
 	return len(l.handled)
 }
 
-// check fails the test unless n messages were handled, none of them early, and
-// again only those in a later attempt.
+// check fails the test unless n messages were handled, none of them early, and repeated ones
+// only in a later attempt.
 func (l *ledger) check(t *testing.T, n int) {
 	t.Helper()
 	l.mu.Lock()
@@ -249,7 +249,7 @@ func (l *ledger) check(t *testing.T, n int) {
 		t.Errorf("%d were early: %s", len(l.early), l.early[0])
 	}
 	for id, attempts := range l.handled {
-		sorted := slices.Sorted(slices.Values(attempts)) // one that was paused tells late of an attempt
+		sorted := slices.Sorted(slices.Values(attempts)) // a process that was stopped prints an attempt late
 		for i, attempt := range sorted {
 			if attempt != sorted[0]+i {
 				t.Errorf("%s was handled in the attempts %v: twice under one lease", id, attempts)
@@ -270,7 +270,7 @@ func (l *ledger) once(t *testing.T) {
 	}
 }
 
-// worker handles messages in this process and enters them into a ledger.
+// worker handles messages in this process and records them in a ledger.
 func worker(t *testing.T, store *notify.Store, l *ledger, o subscribers.HandleOptions) (stop func()) {
 	t.Helper()
 	sub, err := subscribers.New(store, subscribers.Options{})
@@ -286,7 +286,7 @@ func worker(t *testing.T, store *notify.Store, l *ledger, o subscribers.HandleOp
 	return storetest.Run(t, sub.Run)
 }
 
-// spread publishes n messages that are due over a while, beginning in a while.
+// spread publishes n messages. The first is due after begin, the others evenly over the time after it.
 func spread(t *testing.T, store *notify.Store, n int, begin, over time.Duration) {
 	t.Helper()
 	messages := make([]notify.Message, n)
@@ -321,11 +321,11 @@ func standingBy(t *testing.T, store *notify.Store, n int64) {
 	})
 }
 
-// gone waits until every message is settled.
+// gone waits until no message is scheduled, ready or leased.
 func gone(t *testing.T, store *notify.Store) {
 	t.Helper()
 	pub := notify.NewPublisher(store, notify.PublisherOptions{})
-	storetest.Eventually(t, "all messages are settled", func() bool {
+	storetest.Eventually(t, "no message is scheduled, ready or leased", func() bool {
 		c, err := pub.Topic(context.Background(), topic)
 		return err == nil && c.Scheduled+c.Ready+c.Leased == 0
 	})

@@ -21,15 +21,14 @@ import (
 
 const stream = "BELLHOP"
 
-// natsd is a nats-server with JetStream that can be stopped and started again
-// with what it stored.
+// natsd is a nats-server with JetStream that can be stopped and restarted with its data.
 type natsd struct {
 	*server.Server
 	t    *testing.T
 	opts *server.Options
 }
 
-// startNATS starts a nats-server, which stops when the test ends.
+// startNATS starts a nats-server, stopped when the test ends.
 func startNATS(t *testing.T) *natsd {
 	t.Helper()
 	n := &natsd{t: t, opts: &server.Options{Host: "127.0.0.1", Port: storetest.Port(t), NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()}}
@@ -75,7 +74,7 @@ func held(js jetstream.JetStream) int {
 	return int(s.CachedInfo().State.Msgs)
 }
 
-// startDaemon starts a daemon as a process, with settings NAME=VALUE without their prefix.
+// startDaemon starts a process of a daemon, with settings NAME=VALUE without the prefix BELLHOP_.
 func startDaemon(t *testing.T, store *notify.Store, n *natsd, settings ...string) *process {
 	t.Helper()
 	env := []string{"BELLHOP_REDIS_URL=" + store.Where(), "BELLHOP_PREFIX=" + store.Keys().Prefix(), "BELLHOP_NATS_URL=" + n.ClientURL(), "BELLHOP_LISTEN=none"}
@@ -85,8 +84,8 @@ func startDaemon(t *testing.T, store *notify.Store, n *natsd, settings ...string
 	return start(t, store, "daemon", func(string) {}, env...)
 }
 
-// bridges starts two daemons that keep broadcasts in a stream, and returns them,
-// the elected one first, when it bridges and the other one stands by.
+// bridges starts two daemons that send broadcasts to a stream. It returns them, the elected
+// one first, when that one bridges and the other stands by.
 func bridges(t *testing.T, store *notify.Store, n *natsd, settings ...string) (now, next *process) {
 	t.Helper()
 	settings = append(settings, "NATS_JETSTREAM="+stream)
@@ -100,7 +99,7 @@ func bridges(t *testing.T, store *notify.Store, n *natsd, settings ...string) (n
 	return now, next
 }
 
-// broadcasts sends n broadcasts that are due over a while, beginning in a while.
+// broadcasts publishes n broadcasts. The first is due after begin, the others evenly over the time after it.
 func broadcasts(t *testing.T, store *notify.Store, n int, begin, over time.Duration) {
 	t.Helper()
 	due := time.Now().Add(begin)
@@ -114,8 +113,8 @@ func broadcasts(t *testing.T, store *notify.Store, n int, begin, over time.Durat
 	storetest.Publish(t, store, messages...)
 }
 
-// wantOnce waits until the stream holds n broadcasts, and checks that it holds
-// each once, in the order in which they were sent.
+// wantOnce waits until the stream holds n broadcasts, and checks that it holds each once, in
+// the order in which they were sent.
 func wantOnce(t *testing.T, js jetstream.JetStream, store *notify.Store, n int) {
 	t.Helper()
 	storetest.Eventually(t, "the stream holds all", func() bool { return held(js) >= n })
@@ -133,7 +132,7 @@ func wantOnce(t *testing.T, js jetstream.JetStream, store *notify.Store, n int) 
 		for m := range page.Messages() {
 			at, err := notify.ParsePosition(m.Headers().Get("Bellhop-Position"))
 			if err != nil || at <= last {
-				t.Fatalf("at %d there is %v behind %v, %v", i, at, last, err)
+				t.Fatalf("at %d there is %v after %v, %v", i, at, last, err)
 			}
 			last = at
 			seen[m.Headers().Get("ce-id")] = true
@@ -160,8 +159,8 @@ func newJetStream(t *testing.T, n *natsd) jetstream.JetStream {
 	return js
 }
 
-// The daemon that bridges is killed, stopped or paused in the middle of 10,000
-// broadcasts: the other one goes on, and the stream holds each once, in order.
+// The bridging daemon is killed, stopped or paused amid 10,000 broadcasts: the other one
+// continues, and the stream holds each broadcast once, in order.
 func TestEndOfTheBridge(t *testing.T) {
 	const n = 10_000
 	for name, end := range map[string]func(t *testing.T, p *process){
@@ -205,14 +204,14 @@ func TestEndOfTheBridge(t *testing.T) {
 	}
 }
 
-// lateOnes handles messages over Redis and keeps in mind how late each was.
+// lateOnes handles messages over Redis and records how late each was.
 type lateOnes struct {
 	mu   sync.Mutex
 	late []time.Duration
 	all  map[string]int
 }
 
-// take returns the median of the lateness of what was handled since it was called last.
+// take returns the median lateness of the messages handled since its last call.
 func (l *lateOnes) take(t *testing.T) time.Duration {
 	t.Helper()
 	l.mu.Lock()
@@ -234,8 +233,8 @@ func (l *lateOnes) handle(_ context.Context, d *subscribers.Delivery) error {
 	return nil
 }
 
-// NATS is stopped for 10 s under load, and started again: the stream holds all,
-// each once, and subscribers over Redis notice nothing.
+// NATS is stopped for 10 s under load: afterwards the stream holds each broadcast once, and
+// messages over Redis are not delayed meanwhile.
 func TestStopNATSUnderLoad(t *testing.T) {
 	const away = 10 * time.Second
 	server, store := startNATS(t), storetest.Open(t)
@@ -287,7 +286,7 @@ func TestStopNATSUnderLoad(t *testing.T) {
 	}
 }
 
-// deliveries subscribes to what is delivered of a topic.
+// deliveries subscribes to the deliveries of the topic.
 func deliveries(t *testing.T, conn *nats.Conn) chan *nats.Msg {
 	t.Helper()
 	all := make(chan *nats.Msg, 10_000)
@@ -300,8 +299,8 @@ func deliveries(t *testing.T, conn *nats.Conn) chan *nats.Msg {
 	return all
 }
 
-// SIGTERM of a daemon with deliveries out: what is answered is settled, the rest
-// is released, and another daemon delivers it, without an attempt used up.
+// A daemon with deliveries in flight gets SIGTERM: it settles those that are answered and
+// releases the others, which another daemon delivers. No attempt is used up.
 func TestTermWhileDelivering(t *testing.T) {
 	server, store := startNATS(t), storetest.Open(t)
 	got := deliveries(t, server.connect())
@@ -346,8 +345,8 @@ func TestTermWhileDelivering(t *testing.T) {
 	}
 }
 
-// kill -9 of a daemon with deliveries out: another one delivers them again when
-// their leases end.
+// A daemon with deliveries in flight is killed by kill -9: another one delivers them again
+// when their leases expire.
 func TestKillWhileDelivering(t *testing.T) {
 	server, store := startNATS(t), storetest.Open(t)
 	got := deliveries(t, server.connect())

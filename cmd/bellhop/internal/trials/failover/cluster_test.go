@@ -48,7 +48,7 @@ func connect(t *testing.T, s *redisserver.Server) *redis.Client {
 	return client
 }
 
-// promoted waits until a replica is the master.
+// promoted waits until a replica is a master.
 func promoted(t *testing.T, replica *redisserver.Server) {
 	t.Helper()
 	client := connect(t, replica)
@@ -58,7 +58,7 @@ func promoted(t *testing.T, replica *redisserver.Server) {
 	})
 }
 
-// Everything works in a Cluster.
+// In a Cluster everything works, and the doctor finds no fault.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
@@ -79,8 +79,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// examine asks the doctor, whom nothing may displease but what the tests leave
-// out: a limit of memory, and the right to repair.
+// examine runs the doctor, which may only report what the tests leave out: persistence, a
+// spare replica, a limit of memory, and the right to repair.
 func examine(t *testing.T, c notify.Config) {
 	t.Helper()
 	checks := 0
@@ -95,8 +95,8 @@ func examine(t *testing.T, c notify.Config) {
 	}
 }
 
-// endure plays everything while the master of the shard is replaced, and mends
-// the Cluster when messages are delivered again.
+// endure runs everything while replace replaces the master of the shard, and calls mend when
+// messages are delivered again.
 func (c *cluster) endure(t *testing.T, replace, mend func(master, replica *redisserver.Server)) {
 	t.Helper()
 	config := notify.Config{URL: c.URL(), WaitReplicas: 1}
@@ -116,8 +116,8 @@ func (c *cluster) endure(t *testing.T, replace, mend func(master, replica *redis
 	l.check(t)
 }
 
-// The master of the shard is killed. Publishes are acknowledged again when it is
-// back, as the replica of its replica.
+// The master of the shard is killed. Publishes are acknowledged again when it is back as a
+// replica of its former replica.
 func TestClusterKillMaster(t *testing.T) {
 	t.Parallel()
 	startCluster(t).endure(t, func(master, _ *redisserver.Server) { master.Kill() }, func(master, _ *redisserver.Server) {
@@ -129,7 +129,7 @@ func TestClusterKillMaster(t *testing.T) {
 	})
 }
 
-// The operator has the master of the shard replaced. It lives on as a replica.
+// An operator replaces the master of the shard, which stays as a replica.
 func TestClusterPlannedFailover(t *testing.T) {
 	t.Parallel()
 	startCluster(t).endure(t, func(_, replica *redisserver.Server) {

@@ -1,4 +1,4 @@
-// Package failover is the tests of high availability: masters of Redis that are
-// killed, stopped and replaced under load, watched by Sentinel or in a Cluster,
-// and connections with TLS as a user with the least rights. It holds no code.
+// Package failover holds the tests of high availability: masters of Redis, watched by
+// Sentinel or in a Cluster, are killed, stopped and replaced under load. It also tests
+// TLS and a user with the least rights. It holds tests only.
 package failover

@@ -24,35 +24,35 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-// The topics: of workers in Go, of clients over HTTP, of broadcasts.
+// The topics of workers in Go, of clients over HTTP, and of broadcasts.
 const (
 	orders = "orders"
 	mails  = "mails"
 	prices = "prices"
 )
 
-// lease is that of messages: those that were claimed from a master that is gone come again after it.
+// lease is the lease of messages: those claimed from a lost master come again when it expires.
 const lease = 5 * time.Second
 
-// attempts is the limit of attempts of each message, which none comes near.
+// attempts is the limit of attempts of each message, far more than any needs.
 const attempts = 1000
 
-// slack is what a noisy machine may add to a stated bound.
+// slack is added to stated bounds, for a busy machine.
 const slack = 4 * time.Second
 
-// A ledger keeps account of what was published and what arrived.
+// A ledger records which messages were published and which arrived.
 type ledger struct {
 	mu       sync.Mutex
-	begun    map[string]time.Time // of the publish calls
-	promised map[string]string    // that were acknowledged, with the topic
-	arrived  map[string]int       // worker, client or listener, and id
-	done     map[string]bool      // acknowledged over HTTP
+	begun    map[string]time.Time // id → begin of its publish
+	promised map[string]string    // id → topic, of acknowledged publishes
+	arrived  map[string]int       // receiver and id → arrivals
+	done     map[string]bool      // ids acknowledged over HTTP
 	early    []string
-	again    []string // came over HTTP after they were acknowledged
+	again    []string // ids that came over HTTP after their acknowledgement
 	refused  map[string]int
 
-	since time.Time     // of what is published from then on
-	first time.Duration // until the first message arrived
+	since time.Time     // the mark
+	first time.Duration // from the mark until the first probe published after it arrived
 }
 
 func newLedger() *ledger {
@@ -62,7 +62,7 @@ func newLedger() *ledger {
 	}
 }
 
-// arrives takes note of what somebody got.
+// arrives records that a receiver got a message.
 func (l *ledger) arrives(who, id string, due time.Time) {
 	now := time.Now()
 	l.mu.Lock()
@@ -76,14 +76,14 @@ func (l *ledger) arrives(who, id string, due time.Time) {
 	}
 }
 
-// mark has the time taken from now on until the first probe that is published from now on arrives.
+// mark starts measuring the time until the first probe published from now on arrives.
 func (l *ledger) mark() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.since = time.Now()
 }
 
-// missing returns what was promised and did not arrive at somebody.
+// missing returns acknowledged messages that did not arrive at one of their receivers.
 func (l *ledger) missing() (lost []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +101,7 @@ func (l *ledger) missing() (lost []string) {
 	return lost
 }
 
-// check waits until all that was promised has arrived, and fails the test for what is wrong.
+// check waits until all acknowledged messages have arrived, and fails the test for each fault.
 func (l *ledger) check(t *testing.T) {
 	t.Helper()
 	storetest.Poll(20*time.Millisecond, storetest.Deadline, func() bool { return len(l.missing()) == 0 })
@@ -140,7 +140,7 @@ func open(t *testing.T, c notify.Config) *notify.Store {
 	return store
 }
 
-// serve runs the daemon, and returns where it serves HTTP.
+// serve runs a daemon, and returns its URL.
 func serve(t *testing.T, c notify.Config) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -161,13 +161,13 @@ func serve(t *testing.T, c notify.Config) string {
 	return "http://" + l.Addr().String()
 }
 
-// setDefaults sets what the daemons are configured for, which they would set somewhat later than they serve.
+// setDefaults sets the topic settings of the daemons' configuration, which daemons set only after they serve.
 func setDefaults(t *testing.T, c notify.Config) {
 	t.Helper()
 	storetest.Set(t, open(t, c), notify.AllTopics, notify.SettingsChange{Attempts: new(attempts), Lease: new(lease)})
 }
 
-// logger logs where the test is verbose.
+// logger logs to the test's output if the test is verbose.
 func logger(t *testing.T) *slog.Logger {
 	if !testing.Verbose() {
 		return slog.New(slog.DiscardHandler)
@@ -191,8 +191,8 @@ func work(t *testing.T, c notify.Config, l *ledger) {
 	storetest.Run(t, sub.Run)
 }
 
-// rest runs a worker that has nothing to do, so that no call of its own tells it
-// of a new master. What it returns publishes a message and waits until it has that.
+// rest runs an idle worker, which makes no call that would show it a new master. wake
+// publishes a message and waits until the worker handled it.
 func rest(t *testing.T, c notify.Config) (wake func()) {
 	t.Helper()
 	const topic = "rest"
@@ -216,11 +216,11 @@ func rest(t *testing.T, c notify.Config) (wake func()) {
 	return func() {
 		t.Helper()
 		storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x")})
-		storetest.Receive(t, "the worker that was at rest has a message", handled)
+		storetest.Receive(t, "the idle worker handles a message", handled)
 	}
 }
 
-// listen receives broadcasts, with a name and without.
+// listen receives broadcasts, by a named listener and one without a name.
 func listen(t *testing.T, c notify.Config, l *ledger) {
 	t.Helper()
 	listener := subscribers.NewListener(open(t, c), subscribers.ListenerOptions{Logger: logger(t)})
@@ -283,7 +283,7 @@ func (l *ledger) refuse(ctx context.Context, what string) {
 	}
 }
 
-// post calls and returns the status, 0 where there is no answer.
+// post makes a call and returns the status, or 0 without an answer.
 func post(ctx context.Context, url string, into any) int {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
 	if err != nil {
@@ -304,7 +304,7 @@ func post(ctx context.Context, url string, into any) int {
 
 var transport = &http.Transport{DisableKeepAlives: true}
 
-// publish publishes until it is stopped: to workers, to clients of HTTP, to listeners.
+// publish publishes to workers, clients over HTTP and listeners, until it is stopped.
 func publish(t *testing.T, c notify.Config, l *ledger) (stop func()) {
 	t.Helper()
 	pub := notify.NewPublisher(open(t, c), notify.PublisherOptions{})
@@ -332,7 +332,7 @@ func publish(t *testing.T, c notify.Config, l *ledger) (stop func()) {
 	return stop
 }
 
-// publish publishes one message, and takes note of whether it was acknowledged.
+// publish publishes one message, and records whether it was acknowledged.
 func (l *ledger) publish(ctx context.Context, pub *notify.Publisher, m notify.Message) {
 	l.mu.Lock()
 	l.begun[m.ID] = time.Now()
@@ -353,7 +353,7 @@ func (l *ledger) publish(ctx context.Context, pub *notify.Publisher, m notify.Me
 	l.refuse(ctx, reason)
 }
 
-// arriving waits until so many were acknowledged, and messages, clients and listeners have some.
+// arriving waits until n publishes were acknowledged, and each receiver has got messages.
 func (l *ledger) arriving(t *testing.T, n int) {
 	t.Helper()
 	storetest.Eventually(t, "messages arrive", func() bool {
@@ -368,11 +368,11 @@ func (l *ledger) arriving(t *testing.T, n int) {
 	})
 }
 
-// after waits until a message arrived that was published after the mark, and
-// checks how long that took.
+// after waits until a probe published after the mark has arrived, and checks how long that
+// took.
 func (l *ledger) after(t *testing.T, bound time.Duration) {
 	t.Helper()
-	storetest.Eventually(t, "a message arrives that was published after the change", func() bool {
+	storetest.Eventually(t, "a probe published after the change arrives", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.first > 0
@@ -384,7 +384,7 @@ func (l *ledger) after(t *testing.T, bound time.Duration) {
 	}
 }
 
-// probe publishes a message each 20 ms, without waiting for replicas or for the one before.
+// probe publishes a message every 20 ms, and waits neither for replicas nor for the one before.
 func probe(t *testing.T, c notify.Config, l *ledger) {
 	t.Helper()
 	c.WaitReplicas = 0
@@ -405,7 +405,7 @@ func probe(t *testing.T, c notify.Config, l *ledger) {
 			l.begun[id] = time.Now()
 			l.mu.Unlock()
 			all.Go(func() {
-				_, _ = pub.Publish(ctx, notify.Message{Topic: orders, ID: id, Body: []byte("x")}) // one that fails does not arrive
+				_, _ = pub.Publish(ctx, notify.Message{Topic: orders, ID: id, Body: []byte("x")}) // a failed one does not arrive
 			})
 		}
 	})
@@ -418,8 +418,8 @@ func (l *ledger) promises() int {
 	return len(l.promised)
 }
 
-// play runs everything on a Redis: two daemons, a worker, listeners, a client of
-// HTTP and a publisher. What it returns ends the publisher.
+// play runs everything on a Redis: two daemons, a worker, listeners, a client over HTTP and
+// publishers. stop ends the publishers.
 func play(t *testing.T, c notify.Config, l *ledger) (stop func()) {
 	t.Helper()
 	setDefaults(t, c)

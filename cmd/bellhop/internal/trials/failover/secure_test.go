@@ -35,7 +35,7 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
-// certify makes a certificate for 127.0.0.1, which is its own authority.
+// certify makes a self-signed certificate for 127.0.0.1.
 func certify(t *testing.T) *redisserver.TLS {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -61,13 +61,13 @@ func certify(t *testing.T) *redisserver.TLS {
 	}
 }
 
-// user returns the arguments of a server with a user of the least rights.
+// user returns the arguments of a server that has a user with the least rights.
 func user() []string {
 	return append([]string{"--user", "bellhop", "on", ">secret"}, strings.Fields(store.Rights(notify.DefaultPrefix))...)
 }
 
-// Everything works over TLS with a certificate of its own, as the user with the
-// least rights, of whom nothing is denied.
+// Everything works over TLS with a client certificate, as the user with the least rights, and
+// Redis denies no call.
 func TestTLSAndLeastRights(t *testing.T) {
 	t.Parallel()
 	secure := certify(t)
@@ -96,16 +96,16 @@ func TestTLSAndLeastRights(t *testing.T) {
 
 	config.CertFile, config.KeyFile = "", ""
 	bare := open(t, config)
-	storetest.Eventually(t, "the remedy is a certificate", func() bool { // the reset that follows Redis's reason may overtake it
+	storetest.Eventually(t, "the remedy is a certificate", func() bool { // the reset may overtake the reason that Redis sends before it
 		err := bare.Check(t.Context())
 		if err == nil {
-			t.Fatal("Redis asks for no certificate")
+			t.Fatal("Redis requires no certificate")
 		}
 		return strings.Contains(daemon.Remedy(err), "BELLHOP_REDIS_CERT_FILE")
 	})
 	config.CAFile = ""
 	if err := open(t, config).Check(t.Context()); err == nil || !strings.Contains(daemon.Remedy(err), "BELLHOP_REDIS_CA_FILE") {
-		t.Errorf("it trusts whatever is there: %v", err)
+		t.Errorf("it trusts any certificate: %v", err)
 	}
 }
 
@@ -121,7 +121,7 @@ func denied(t *testing.T, db *notify.Store) {
 	}
 }
 
-// The same user is enough in a Cluster.
+// The same user has enough rights in a Cluster.
 func TestClusterLeastRights(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
@@ -145,8 +145,8 @@ func TestClusterLeastRights(t *testing.T) {
 	examine(t, config)
 }
 
-// Where the sentinels want a password, everything follows them to a new master, as the user that the page names. Whoever
-// has none hears which setting to see to.
+// With sentinels that require a password, everything follows them to a new master, as the user that the page names. Without
+// a valid one the remedy names the setting.
 func TestSentinelsWantAPassword(t *testing.T) {
 	t.Parallel()
 	w := guard(t, "guarded", 1)
@@ -183,13 +183,13 @@ func TestSentinelsWantAPassword(t *testing.T) {
 	if err := open(t, full).Check(t.Context()); err != nil {
 		t.Error(err)
 	}
-	hearing := open(t, guest)
-	stop := storetest.Run(t, func(ctx context.Context) error { hearing.Hear(ctx, func(store.Event) {}); return nil })
+	subscribed := open(t, guest)
+	stop := storetest.Run(t, func(ctx context.Context) error { subscribed.Hear(ctx, func(store.Event) {}); return nil })
 	for _, client := range clients {
-		storetest.Eventually(t, "it listens to each sentinel", func() bool {
+		storetest.Eventually(t, "it subscribes to each sentinel", func() bool {
 			all, err := client.ClientList(t.Context()).Result()
 			return err == nil && slices.ContainsFunc(strings.Split(all, "\n"), func(one string) bool {
-				return strings.Contains(one, " user=bellhop ") && strings.Contains(one, " sub=1 ") // go-redis listens to more
+				return strings.Contains(one, " user=bellhop ") && strings.Contains(one, " sub=1 ") // go-redis itself has more subscriptions
 			})
 		})
 	}
@@ -201,7 +201,7 @@ func TestSentinelsWantAPassword(t *testing.T) {
 	}, func() {})
 }
 
-// guestRule returns the rule of a user of sentinels that the page names.
+// guestRule returns the rule of the page for a user of the sentinels.
 func guestRule(t *testing.T) string {
 	t.Helper()
 	for _, line := range pagestest.Lines(t, "../../../../../daemon/README.md", "High availability") {

@@ -14,7 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// resumed is the bound: from when the sentinels tell of a new master until messages are delivered.
+// resumed is the bound from the sentinels' announcement of a new master until messages are delivered.
 const resumed = 2 * time.Second
 
 // A watched is a master and its replicas, watched by three sentinels.
@@ -22,8 +22,8 @@ type watched struct {
 	master    *redisserver.Server
 	replicas  []*redisserver.Server
 	sentinels []*redisserver.Server
-	password  string          // of the sentinels; empty: they want none
-	switched  <-chan struct{} // a sentinel told of a new master
+	password  string          // of the sentinels; empty: none
+	switched  <-chan struct{} // a sentinel has announced a new master
 }
 
 // watch starts a master, replicas and sentinels.
@@ -32,7 +32,7 @@ func watch(t *testing.T, replicas int, args ...string) *watched {
 	return guard(t, "", replicas, args...)
 }
 
-// guard does, with sentinels that want a password.
+// guard is watch with sentinels that require a password.
 func guard(t *testing.T, password string, replicas int, args ...string) *watched {
 	t.Helper()
 	w := &watched{password: password, master: storetest.Server(t, append(args, "--appendonly", "yes")...)}
@@ -66,7 +66,7 @@ func (w *watched) ask(t *testing.T, sentinel *redisserver.Server) *redis.Sentine
 	return client
 }
 
-// agree waits until all sentinels know each other and all replicas, and listens to them.
+// agree waits until all sentinels know each other and all replicas, and subscribes to them.
 func (w *watched) agree(t *testing.T) {
 	t.Helper()
 	switched := make(chan struct{}, 3)
@@ -92,7 +92,7 @@ func (w *watched) agree(t *testing.T) {
 	w.switched = switched
 }
 
-// config returns how Bellhop uses the master.
+// config returns the configuration for the master.
 func (w *watched) config(prefix string, replicas int) notify.Config {
 	var urls []string
 	for _, sentinel := range w.sentinels {
@@ -101,16 +101,16 @@ func (w *watched) config(prefix string, replicas int) notify.Config {
 	return notify.Config{URL: strings.Join(urls, ","), Master: "main", Prefix: prefix, WaitReplicas: replicas}
 }
 
-// endure plays everything while a master is replaced, and mended when messages
-// are delivered again. It checks that nothing that was acknowledged is lost, and
-// how long it takes. c is how Bellhop uses it.
+// endure runs everything with a configuration while replace replaces the master, and calls
+// mend when messages are delivered again. It checks that no acknowledged message is lost, and
+// how long the replacement takes.
 func (w *watched) endure(t *testing.T, c notify.Config, replace, mend func()) {
 	t.Helper()
 	l := newLedger()
 	stop := play(t, c, l)
 	wake := rest(t, c)
 	replace()
-	storetest.Receive(t, "a sentinel tells of a new master", w.switched)
+	storetest.Receive(t, "a sentinel announces a new master", w.switched)
 	l.mark()
 	l.after(t, resumed)
 	mend()
@@ -128,7 +128,7 @@ func TestSentinelKillMaster(t *testing.T) {
 	w.endure(t, w.config("", 1), w.master.Kill, func() {})
 }
 
-// The operator has the master replaced, by its only replica.
+// An operator replaces the master by its only replica.
 func TestSentinelPlannedFailover(t *testing.T) {
 	t.Parallel()
 	w := watch(t, 1)
@@ -139,8 +139,8 @@ func TestSentinelPlannedFailover(t *testing.T) {
 	}, func() {})
 }
 
-// The master hangs, is replaced, and comes back: for a moment there are two. What
-// it holds that the other does not is thrown away, and none of that was acknowledged.
+// The master hangs, is replaced, and comes back: for a moment there are two. Its writes that
+// the new master does not have are lost, but none of them was acknowledged.
 func TestSentinelSplitBrain(t *testing.T) {
 	t.Parallel()
 	w := watch(t, 2, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "1")

@@ -18,12 +18,12 @@ const root = "../../../../.."
 
 // Limits of the pages, in lines.
 const (
-	mostOfReadme = 200
-	mostOfAll    = 886 // the one page that they were made from had 887
-	goBefore     = 60
+	maxReadme = 200
+	maxAll    = 886 // the single page before them had 887
+	goWithin  = 60
 )
 
-// walk calls f for each file of the tree with this ending.
+// walk calls f for each file of the tree with an ending.
 func walk(t *testing.T, ending string, f func(path, text string)) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -51,7 +51,7 @@ var (
 	code  = regexp.MustCompile("(?s)```.*?```")
 )
 
-// anchors returns the anchors of a page's headings, as GitHub makes them.
+// anchors returns the anchors that GitHub makes of a page's headings.
 func anchors(text string) (all []string) {
 	for line := range strings.Lines(code.ReplaceAllString(text, "")) {
 		if heading := strings.TrimLeft(line, "#"); heading != line && strings.HasPrefix(heading, " ") {
@@ -86,7 +86,7 @@ func TestLinks(t *testing.T) {
 	})
 }
 
-// Each page beside the README begins with a table of contents that names its sections, all of them.
+// Each page but the README begins with a table of contents that names all sections.
 func TestContents(t *testing.T) {
 	walk(t, "README.md", func(page, text string) {
 		if filepath.Dir(page) == root {
@@ -106,20 +106,20 @@ func TestPagesAreShort(t *testing.T) {
 	walk(t, ".md", func(page, text string) {
 		n := strings.Count(text, "\n")
 		all += n
-		if page == filepath.Join(root, "README.md") && n > mostOfReadme {
-			t.Errorf("the README has %d lines, want at most %d", n, mostOfReadme)
+		if page == filepath.Join(root, "README.md") && n > maxReadme {
+			t.Errorf("the README has %d lines, want at most %d", n, maxReadme)
 		}
 	})
-	if all > mostOfAll {
-		t.Errorf("the pages have %d lines, want at most %d", all, mostOfAll)
+	if all > maxAll {
+		t.Errorf("the pages have %d lines, want at most %d", all, maxAll)
 	}
 	before, _, found := strings.Cut(pagestest.Section(t, root+"/README.md", ""), "```go")
-	if n := strings.Count(before, "\n"); !found || n >= goBefore {
-		t.Errorf("the README's program in Go begins after %d lines, want fewer than %d", n, goBefore)
+	if n := strings.Count(before, "\n"); !found || n >= goWithin {
+		t.Errorf("the README's program in Go begins after %d lines, want fewer than %d", n, goWithin)
 	}
 }
 
-// What a page says is shown by a test is.
+// Each test that a page names exists.
 func TestNamedTestsExist(t *testing.T) {
 	var tests bytes.Buffer
 	walk(t, "_test.go", func(_, text string) { tests.WriteString(text) })
@@ -132,7 +132,7 @@ func TestNamedTestsExist(t *testing.T) {
 	})
 }
 
-// The page of settings has each of them, with its default.
+// The page of settings lists every setting with its default.
 func TestSettings(t *testing.T) {
 	text := pagestest.Section(t, root+"/daemon/README.md", "Settings")
 	for _, s := range (daemon.Config{}).Settings() {
@@ -151,7 +151,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What the README says of a VM is what the page of a VM says, which is run as it stands.
+// The README's commands for a VM are also on the page of a VM, whose commands are run.
 func TestVM(t *testing.T) {
 	page := pagestest.Lines(t, root+"/systemd/README.md", "")
 	for _, line := range pagestest.Lines(t, root+"/README.md", "On a VM") {

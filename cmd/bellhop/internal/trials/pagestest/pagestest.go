@@ -1,5 +1,5 @@
-// Package pagestest reads the pages, for the tests that run what stands in them.
-// Its own tests check that their links lead somewhere and that they stay short.
+// Package pagestest reads the pages, for tests that run their commands. Its own tests
+// check that links lead somewhere and that pages stay short.
 package pagestest
 
 import (
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Blocks returns the commands of a page, or of one of its sections, block by block.
-// Commands are indented by four blanks, and an empty line ends a block.
+// Blocks returns the blocks of commands in a section, or in the whole page if section
+// is empty. Commands are indented by four blanks; an empty line ends a block.
 func Blocks(t testing.TB, page, section string) (all []string) {
 	t.Helper()
 	for paragraph := range strings.SplitSeq(Section(t, page, section), "\n\n") {
@@ -29,7 +29,7 @@ func Blocks(t testing.TB, page, section string) (all []string) {
 	return all
 }
 
-// Lines returns the commands of Blocks line by line.
+// Lines returns the lines of Blocks.
 func Lines(t testing.TB, page, section string) (all []string) {
 	t.Helper()
 	for _, block := range Blocks(t, page, section) {
@@ -38,7 +38,7 @@ func Lines(t testing.TB, page, section string) (all []string) {
 	return all
 }
 
-// Section returns the text of a section, or that of the whole page if section is empty.
+// Section returns the text of a section, or of the whole page if section is empty.
 func Section(t testing.TB, page, section string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The check fails while something needs somebody, has a unit of the operator's told,
-// and says in the journal what it is; what is accepted is no failure.
+// The check fails while something needs attention, starts the operator's unit and
+// writes its findings into the journal. Accepted warnings do not fail it.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	const unit = "bellhop-check.service"
@@ -39,7 +39,7 @@ func TestCheck(t *testing.T) {
 	check("0")
 }
 
-// The timer runs it.
+// The timer runs the check.
 func TestCheckIsTimed(t *testing.T) {
 	t.Parallel()
 	const unit = "bellhop-check.service"

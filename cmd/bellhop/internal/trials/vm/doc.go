@@ -1,4 +1,4 @@
 // Package vm tests Bellhop as a service of a machine. Its tests boot a systemd of
-// their own (package sandbox) with the units, the environment file and the Debian
-// package of the folder systemd, and do to them what operators and accidents do.
+// their own (package sandbox), install the Debian package with the units and the
+// environment file, and then act as operators and accidents do.
 package vm

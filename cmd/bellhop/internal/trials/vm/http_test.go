@@ -9,11 +9,11 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
 )
 
-// knock calls an address until a file says that it is enough, each time on a new connection, and
-// prints the status and what curl makes of it.
+// knock calls an address until the file /run/enough exists, each time on a new connection. It
+// prints the status and curl's exit code.
 const knock = `until [ -e /run/enough ]; do curl -sk -o /dev/null -w '%{http_code} ' --max-time 20 "$1"; echo $?; done`
 
-// knocks has an address called all the time. What it returns ends that, and counts how the calls ended.
+// knocks calls an address all the time. enough ends that, and counts how the calls ended.
 func (h *host) knocks(url string) (enough func() map[string]int) {
 	h.t.Helper()
 	h.Write("/root/knock", knock, 0o755)
@@ -30,14 +30,14 @@ func (h *host) knocks(url string) (enough func() map[string]int) {
 	}
 }
 
-// No connection is refused while the daemon restarts, or dies, or is not there yet.
+// No connection is refused while the daemon restarts, after it is killed, or before it is started.
 func TestSocketRefusesNobody(t *testing.T) {
 	t.Parallel()
 	h := installed(t, sandbox.Options{})
 	h.redis()
 	h.Run("systemctl", "enable", "--now", "bellhop.socket")
 	h.shows(service, "ActiveState", "inactive")
-	h.answers("/healthz", "200") // which starts it
+	h.answers("/healthz", "200") // the call starts the daemon
 	h.becomes(service, "StatusText", "carrier")
 
 	knocking := h.knocks("http://127.0.0.1:8420/healthz")
@@ -49,7 +49,7 @@ func TestSocketRefusesNobody(t *testing.T) {
 	h.becomes(service, "NRestarts", "1")
 	h.answers("/readyz", "200")
 	counts := knocking()
-	// 52 is an empty answer and 56 a reset: of the daemon that was killed.
+	// 52 is an empty answer and 56 a reset, both by the killed daemon.
 	for answer, n := range counts {
 		if answer != "200 0" && !((answer == "000 52" || answer == "000 56") && n == 1) {
 			t.Errorf("%d of the calls ended with %s (status, exit code of curl); all: %v", n, answer, counts)
@@ -61,7 +61,7 @@ func TestSocketRefusesNobody(t *testing.T) {
 	h.shows("bellhop.socket", "NRefused", "0")
 }
 
-// Tokens change with a reload; a file that cannot be used changes nothing.
+// A reload reads tokens again; an unusable file changes nothing.
 func TestReloadTokens(t *testing.T) {
 	t.Parallel()
 	h := installed(t, sandbox.Options{})
@@ -92,7 +92,7 @@ func TestReloadTokens(t *testing.T) {
 	h.shows(service, "MainPID", pid)
 }
 
-// Tokens may be a credential, which nobody else can read.
+// The file of tokens may be a credential.
 func TestTokensAsCredential(t *testing.T) {
 	t.Parallel()
 	h := installed(t, sandbox.Options{})
@@ -104,8 +104,8 @@ func TestTokensAsCredential(t *testing.T) {
 	h.answers("/v1/topics", "200", "-H", "Authorization: Bearer "+token)
 }
 
-// The socket of an address that others reach wants tokens. Without them clients have
-// the daemon started a few times, not for ever, and what is mended comes back with one restart.
+// A socket that other machines can reach requires tokens. Without them, clients start the
+// daemon a few times, but not for ever. After the correction one restart brings back both.
 func TestSocketForOtherMachines(t *testing.T) {
 	t.Parallel()
 	h := installed(t, sandbox.Options{})

@@ -21,16 +21,16 @@ import (
 // root is the root of the tree.
 const root = "../../../../.."
 
-// deadline is how long a test waits for something that should come soon, and look how often it looks.
+// deadline is how long a test waits for something that should happen soon, and look how often it checks.
 const (
 	deadline = 30 * time.Second
 	look     = 40 * time.Millisecond
 )
 
-// atOnce is how many tests run at the same time: they wait more than they compute.
+// atOnce is how many tests run in parallel: they wait more than they compute.
 const atOnce = "5"
 
-// packages is where the Debian package is built, once for all tests.
+// packages is the folder of the Debian package, built once for all tests.
 var packages string
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// build builds the package as a user does, and another one of a later version with another environment file.
+// build builds the package as a user does, and from it one of a later version with another environment file.
 var build = sync.OnceValues(func() (string, error) {
 	cmd := exec.Command("make", "-C", root, "deb", "DIST="+packages, "DEB_VERSION=1.0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -70,7 +70,7 @@ var build = sync.OnceValues(func() (string, error) {
 	return found[0], nil
 })
 
-// A host is a machine with systemd and the files of the package in /root.
+// A host is a machine with systemd, and both packages in /root.
 type host struct {
 	*sandbox.Sandbox
 	t *testing.T
@@ -102,7 +102,7 @@ func installed(t *testing.T, o sandbox.Options) *host {
 	return h
 }
 
-// copy copies what is in a folder outside into one inside.
+// copy copies the contents of a folder outside into one inside.
 func (h *host) copy(from, to string) {
 	h.t.Helper()
 	if out, err := exec.Command("cp", "-a", from+"/.", h.Path(to)).CombinedOutput(); err != nil {
@@ -110,13 +110,13 @@ func (h *host) copy(from, to string) {
 	}
 }
 
-// dpkg leaves out the triggers: they bring the index of man pages up to date, for seconds.
+// dpkg runs dpkg without triggers, which would update the index of man pages for seconds.
 func (h *host) dpkg(args ...string) string {
 	h.t.Helper()
 	return h.Run("dpkg", append([]string{"--no-triggers", "--force-unsafe-io", "--force-confold"}, args...)...)
 }
 
-// redis starts a redis-server on the host's loopback, with more lines for its configuration.
+// redis starts a redis-server on the host's loopback, with further lines of configuration.
 func (h *host) redis(lines ...string) {
 	h.t.Helper()
 	program, err := redisserver.Program()
@@ -135,7 +135,7 @@ func (h *host) settings(lines ...string) {
 	h.Write("/etc/bellhop/bellhop.env", strings.Join(lines, "\n")+"\n", 0o644)
 }
 
-// secret writes a file that the daemon may read, also when it reloads.
+// secret writes a file that the daemon may read at any time.
 func (h *host) secret(path, text string) {
 	h.t.Helper()
 	h.Write(path, text, 0o640)
@@ -155,10 +155,10 @@ func (h *host) show(unit, property string) string {
 	return strings.TrimSpace(h.Run("systemctl", "show", "-P", property, unit))
 }
 
-// eventually waits until a condition is true, and reports false where that takes longer than deadline.
+// eventually waits until a condition is true, and reports false after deadline.
 func eventually(condition func() bool) bool { return storetest.Poll(look, deadline, condition) }
 
-// becomes waits until a property of a unit has a beginning.
+// becomes waits until a property of a unit begins with want.
 func (h *host) becomes(unit, property, want string) {
 	h.t.Helper()
 	var got string
@@ -167,7 +167,7 @@ func (h *host) becomes(unit, property, want string) {
 	}
 }
 
-// shows wants a property of a unit to have a value now.
+// shows checks that a property of a unit has a value now.
 func (h *host) shows(unit, property, want string) {
 	h.t.Helper()
 	if got := h.show(unit, property); got != want {
@@ -175,14 +175,14 @@ func (h *host) shows(unit, property, want string) {
 	}
 }
 
-// journal returns what the journal has, without times and names.
+// journal returns entries of the journal, without times and names.
 func (h *host) journal(args ...string) string {
 	h.t.Helper()
 	h.Run("journalctl", "--sync")
 	return h.Run("journalctl", append([]string{"-q", "--no-pager", "-o", "cat"}, args...)...)
 }
 
-// logs waits until a unit logged something.
+// logs waits until a unit has logged a text.
 func (h *host) logs(unit, want string) {
 	h.t.Helper()
 	if !eventually(func() bool { return strings.Contains(h.journal("-u", unit), want) }) {
@@ -190,17 +190,17 @@ func (h *host) logs(unit, want string) {
 	}
 }
 
-// answers waits until a call of the daemon has a status, as curl sees it.
+// answers waits until a call of the daemon by curl has a status.
 func (h *host) answers(path, want string, args ...string) {
 	h.t.Helper()
 	args = append(args, "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://127.0.0.1:8420"+path)
 	var got string
-	if !eventually(func() bool { got, _ = h.Try("curl", args...); return got == want }) { // 000 where nobody listens
+	if !eventually(func() bool { got, _ = h.Try("curl", args...); return got == want }) { // 000 if nothing listens
 		h.t.Fatalf("%s answers %s, want %s:\n%s", path, got, want, h.journal("-u", service))
 	}
 }
 
-// contains wants texts in what was printed.
+// contains checks that an output contains texts.
 func contains(t *testing.T, got string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {

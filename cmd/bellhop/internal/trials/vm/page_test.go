@@ -11,7 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
 )
 
-// Every command of the page works as it stands there, one after the other.
+// Every command of the page works as it is written, in the order of the page.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	h := bare(t, sandbox.Options{})
@@ -25,7 +25,7 @@ func TestPage(t *testing.T) {
 		if strings.Contains(block, "redis-password") {
 			h.Run("redis-cli", "config", "set", "requirepass", "PASSWORD")
 		}
-		block = strings.Replace(block, "make deb\n", "", 1) // it is done
+		block = strings.Replace(block, "make deb\n", "", 1) // done already
 		said := h.Run("bash", "-ec", "export APT_LISTCHANGES_FRONTEND=none DEBIAN_FRONTEND=noninteractive; cd /root; "+strings.ReplaceAll(block, "apt ", "apt -q -y --no-install-recommends "))
 		switch {
 		case strings.Contains(block, "redis-password"):
@@ -44,8 +44,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// A call is one of the page of HTTP: what is in its line, the status
-// and the body of its answer, and what a stream then has.
+// A call is one of the page of HTTP: a part of its line, the status and the body of its
+// answer, and what the stream then contains.
 type call struct{ line, status, body, stream string }
 
 var calls = []call{
@@ -60,14 +60,14 @@ var calls = []call{
 	{line: `curl --data-binary @-`, status: "200", body: `^{"topic":"order.timeout",.*"state":"scheduled"}$`},
 	{line: `PATCH -d`, status: "200", body: `"topic":"order.timeout","attempts":5,"lease_ms":60000,.*"own":\["attempts","lease"\]`},
 	{line: `/*/settings`, status: "200", body: `"topic":"\*","attempts":10,.*"own":\[\]`},
-	{line: `curl -N`}, // which does not end
+	{line: `curl -N`}, // the stream, which does not end
 	{line: `-d 42`, status: "201", body: `"topic":"prices.gold",.*"state":"scheduled"`, stream: `^data: .*"topic":"prices.gold",.*"body":"42"`},
 	{line: `'Authorization: Bearer `, status: "201", body: `"topic":"mail",.*"state":"ready"`},
 }
 
 var receipt = regexp.MustCompile(`"receipt":(\d+)`)
 
-// calls makes a call as it stands in the page, and returns the body of the answer.
+// calls makes a call as the page has it, and returns the body of the answer.
 func (h *host) calls(c call, line string) (body string) {
 	h.t.Helper()
 	if c.status == "" {
@@ -85,14 +85,14 @@ func (h *host) calls(c call, line string) (body string) {
 	return body
 }
 
-// Every call of the page works as it stands there, with the daemon of the package.
+// Every call of the page works as it is written, with the daemon of the package.
 func TestPageOfHTTP(t *testing.T) {
 	t.Parallel()
 	h, _ := running(t)
 	h.Write("/root/.curlrc", "silent\nshow-error\nwrite-out = \"\\nSTATUS %{http_code}\"\n", 0o600)
 	rest, number := calls, "RECEIPT"
 	for _, block := range pagestest.Blocks(t, root+"/daemon/httpapi/README.md", "") {
-		if strings.HasPrefix(block, "# NAME") { // the file, put in place as the page of a VM has it
+		if strings.HasPrefix(block, "# NAME") { // the file of tokens, put in place as on the page of a VM
 			h.secret("/etc/bellhop/tokens", block)
 			h.settings("BELLHOP_TOKENS_FILE=/etc/bellhop/tokens")
 			h.Run("systemctl", "restart", service)

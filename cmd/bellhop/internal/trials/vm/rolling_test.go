@@ -21,22 +21,22 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 )
 
-// A load is what programs do that publish and handle messages over HTTP, with
-// two daemons to turn to. A call that was not answered, or with 503, goes to the other one.
+// A load publishes and handles messages over HTTP through two daemons. It repeats a call
+// without an answer, or with the answer 503, at the other daemon.
 type load struct {
 	t       *testing.T
 	hosts   [2]string
 	client  *http.Client
 	calls   atomic.Int64
-	refused atomic.Int64 // connections
-	cut     atomic.Int64 // calls that ended without an answer
-	later   atomic.Int64 // calls that were told to try again
+	refused atomic.Int64 // connections refused
+	cut     atomic.Int64 // calls without an answer
+	later   atomic.Int64 // calls answered with 503
 
 	mu        sync.Mutex
 	published map[string]bool
-	unsure    map[string]bool // ids of whose publish or acknowledgement nobody knows whether it happened
+	unsure    map[string]bool // ids whose publish or acknowledgement may or may not have happened
 	handled   map[string]int
-	late      []time.Duration // of each message that was claimed
+	late      []time.Duration // of each claimed message
 }
 
 func newLoad(h *host, hosts [2]string) *load {
@@ -48,7 +48,7 @@ func newLoad(h *host, hosts [2]string) *load {
 	}
 }
 
-// once makes a call. The error is that of a connection.
+// once makes a call. The error is that of the connection.
 func (l *load) once(ctx context.Context, host int, path, body string) (status int, answer []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, "POST", "http://"+l.hosts[host]+path, strings.NewReader(body))
 	if err != nil {
@@ -67,7 +67,7 @@ func (l *load) once(ctx context.Context, host int, path, body string) (status in
 	return reply.StatusCode, answer, err
 }
 
-// call makes a call until it is answered or ctx ends, and reports whether one before may have happened.
+// call repeats a call until it is answered or ctx ends, and reports whether an unanswered one may have happened.
 func (l *load) call(ctx context.Context, host int, path, body string) (status int, answer []byte, unsure bool) {
 	for ; ; host = 1 - host {
 		status, answer, err := l.once(ctx, host, path, body)
@@ -76,7 +76,7 @@ func (l *load) call(ctx context.Context, host int, path, body string) (status in
 			return 0, nil, true
 		case errors.Is(err, syscall.ECONNREFUSED):
 			l.refused.Add(1)
-		case err != nil: // net/http has no name for a connection that is closed while it was idle
+		case err != nil: // net/http has no name for a connection that was closed while idle
 			l.cut.Add(1)
 			unsure = true
 		case status == http.StatusServiceUnavailable:
@@ -87,7 +87,7 @@ func (l *load) call(ctx context.Context, host int, path, body string) (status in
 	}
 }
 
-// publish publishes messages that are due soon, until ctx ends.
+// publish publishes messages due soon, until ctx ends.
 func (l *load) publish(ctx context.Context, name string) {
 	for n := 0; ; n++ {
 		select {
@@ -125,7 +125,7 @@ func (l *load) work(ctx context.Context, host int) {
 	}
 }
 
-// handle notes a message and acknowledges it where it came from.
+// handle notes a message and acknowledges it at the daemon it came from.
 func (l *load) handle(d api.Delivery, at time.Time, host int) {
 	l.mu.Lock()
 	l.handled[d.ID]++
@@ -142,7 +142,7 @@ func (l *load) handle(d api.Delivery, at time.Time, host int) {
 	}
 }
 
-// lateness tells how late messages were since it was asked last.
+// lateness returns how late the messages since its last call were.
 func (l *load) lateness() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +155,7 @@ func (l *load) lateness() string {
 	return fmt.Sprintf("%d messages, late p50 %v, p99 %v, at most %v", len(all), all[len(all)/2], all[len(all)*99/100], all[len(all)-1])
 }
 
-// goesOn waits until more messages are handled.
+// goesOn waits until 50 more messages are handled.
 func (l *load) goesOn() {
 	count := func() int {
 		l.mu.Lock()
@@ -168,7 +168,7 @@ func (l *load) goesOn() {
 	}
 }
 
-// missing returns how many messages were published and not handled yet.
+// missing returns how many messages were published but not handled yet.
 func (l *load) missing() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +180,7 @@ func (l *load) missing() (n int) {
 	return n
 }
 
-// during runs something several times at once, until the function that it returns is called.
+// during runs do several times in parallel, until end is called.
 func during(times int, do func(ctx context.Context, i int)) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -193,15 +193,15 @@ func during(times int, do func(ctx context.Context, i int)) (end func()) {
 	}
 }
 
-// Two daemons are restarted in turn under load, as for an upgrade: no connection
-// is refused, no call fails for good, nothing is lost, nothing is handled twice that
-// was answered for.
+// Two daemons are restarted in turn under load, as for an upgrade: no connection is
+// refused, no call fails for good, no message is lost, and no message whose calls were
+// all answered is handled twice.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	one := installed(t, sandbox.Options{Name: "one"})
 	one.redis()
 	two := installed(t, sandbox.Options{Name: "two", Network: one.Sandbox})
-	two.dropIn("bellhop.socket", "[Socket]\nListenStream=\nListenStream=127.0.0.1:8421\n") // the loopback is one for both
+	two.dropIn("bellhop.socket", "[Socket]\nListenStream=\nListenStream=127.0.0.1:8421\n") // both share one loopback
 	for _, h := range []*host{one, two} {
 		h.Run("systemctl", "enable", "--now", "bellhop.socket", service)
 	}
@@ -227,7 +227,7 @@ func TestRollingRestart(t *testing.T) {
 	eventually(func() bool { return l.missing() == 0 })
 	stop()
 
-	t.Logf("%d calls: %d cut off, %d told to try again", l.calls.Load(), l.cut.Load(), l.later.Load())
+	t.Logf("%d calls: %d cut off, %d answered with 503", l.calls.Load(), l.cut.Load(), l.later.Load())
 	if n := l.missing(); n > 0 {
 		t.Errorf("%d of %d messages were lost", n, len(l.published))
 	}

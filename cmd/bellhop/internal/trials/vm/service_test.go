@@ -15,7 +15,7 @@ import (
 
 const service = "bellhop.service"
 
-// running returns a host whose daemon carries, and the daemon's process.
+// running returns a host whose daemon carries, and the id of the daemon's process.
 func running(t *testing.T) (*host, string) {
 	t.Helper()
 	h := installed(t, sandbox.Options{})
@@ -25,11 +25,11 @@ func running(t *testing.T) (*host, string) {
 	return h, h.show(service, "MainPID")
 }
 
-// An outage of Redis at boot is no restart loop, and none later is.
+// Without Redis, at boot or later, the daemon waits and is not restarted.
 func TestStartWithoutRedis(t *testing.T) {
 	t.Parallel()
 	h := installed(t, sandbox.Options{})
-	h.Run("systemctl", "start", service) // returns when it is ready
+	h.Run("systemctl", "start", service) // returns when the daemon is ready
 	h.shows(service, "ActiveState", "active")
 	pid := h.show(service, "MainPID")
 	h.becomes(service, "StatusText", "waiting for Redis at redis://127.0.0.1:6379")
@@ -46,7 +46,7 @@ func TestStartWithoutRedis(t *testing.T) {
 	h.shows(service, "NRestarts", "0")
 }
 
-// started waits for the process after one that died.
+// started waits for a new process after one that died.
 func (h *host) started(after string) {
 	h.t.Helper()
 	h.becomes(service, "NRestarts", "1")
@@ -63,7 +63,7 @@ func TestKilled(t *testing.T) {
 	h.started(pid)
 }
 
-// What hangs is ended with its stack in the journal, and started again.
+// A hanging daemon is ended, with its stacks in the journal, and restarted.
 func TestWatchdog(t *testing.T) {
 	t.Parallel()
 	h := installed(t, sandbox.Options{})
@@ -72,12 +72,12 @@ func TestWatchdog(t *testing.T) {
 	h.Run("systemctl", "start", service)
 	h.becomes(service, "StatusText", "carrier")
 	pid := h.show(service, "MainPID")
-	fed := func() (us int) {
+	alive := func() (us int) {
 		us, _ = strconv.Atoi(h.show(service, "WatchdogTimestampMonotonic"))
 		return us
 	}
-	if since := fed(); !eventually(func() bool { return fed() > since+3e6 }) { // three times what the watchdog waits
-		t.Errorf("it was fed last at %d us, and at %d before", fed(), since)
+	if since := alive(); !eventually(func() bool { return alive() > since+3e6 }) { // three intervals of the watchdog
+		t.Errorf("the last sign of life came at %d us, and at %d before", alive(), since)
 	}
 	h.shows(service, "NRestarts", "0")
 	h.Run("kill", "-STOP", pid)
@@ -108,7 +108,7 @@ func TestBadConfiguration(t *testing.T) {
 	contains(t, h.journal("-u", service, "-p", "err"), `bellhop: BELLHOP_LEASE "soon": write a duration`, "bellhop: BELLHOP_REDIS_URI is not a setting; did you mean BELLHOP_REDIS_URL?")
 }
 
-// The password is root's, is found without a setting, and is nobody else's meanwhile.
+// The password is a file of root, is found without a setting, and cannot be read by others.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	h := installed(t, sandbox.Options{})
@@ -132,7 +132,7 @@ func TestCredentials(t *testing.T) {
 	if log := h.journal(); strings.Contains(log, "geheim") {
 		t.Errorf("the password is in the journal:\n%s", log)
 	}
-	// A file of the group it may read as it stands.
+	// The daemon is in the group, so it may read a file of the group.
 	h.Write("/etc/bellhop/secret", "x", 0o640)
 	h.Run("chgrp", "bellhop-secrets", "/etc/bellhop/secret")
 	groups := h.Run("sh", "-c", "grep ^Groups: /proc/"+pid+"/status; getent group bellhop-secrets")
@@ -170,7 +170,7 @@ func TestJournalPriorities(t *testing.T) {
 	}
 }
 
-// A stop hands over to the standby on another host, and is no failure.
+// On a stop the standby on another host takes over; the stop is no failure.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	one := installed(t, sandbox.Options{Name: "one"})
@@ -178,7 +178,7 @@ func TestTakeover(t *testing.T) {
 	one.Run("systemctl", "start", service)
 	one.becomes(service, "StatusText", "carrier, epoch 1")
 	two := installed(t, sandbox.Options{Name: "two", Network: one.Sandbox})
-	two.settings("BELLHOP_LISTEN=127.0.0.1:8421") // the loopback is one for both
+	two.settings("BELLHOP_LISTEN=127.0.0.1:8421") // both share one loopback
 	two.Run("systemctl", "start", service)
 	two.becomes(service, "StatusText", "standby")
 	contains(t, two.Run("bellhop", "carrier"), "one:")
@@ -195,7 +195,7 @@ func TestTakeover(t *testing.T) {
 	one.Run("systemctl", "start", service)
 	one.becomes(service, "StatusText", "standby")
 
-	two.dropIn(service, "[Service]\nRestartSec=1h\n") // else it may be back before its lease runs out, and be elected again
+	two.dropIn(service, "[Service]\nRestartSec=1h\n") // else it may restart before its lease expires, and be elected again
 	two.Run("kill", "-9", two.show(service, "MainPID"))
 	one.becomes(service, "StatusText", "carrier, epoch 3")
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
 )
 
-// note is an executable that notes what it gets.
+// note is an executable that appends its message to a file.
 const note = `#!/bin/sh -e
 echo "$MESSAGE_TOPIC $MESSAGE_ID $(cat) by $(id -un) in $(pwd)" >> /var/lib/bellhop-work/notes
 `
 
-// notes waits until something was noted.
+// notes waits until a line was noted.
 func (h *host) notes(want string) {
 	h.t.Helper()
 	h.Run("timeout", "30", "sh", "-c", `until grep -qxF "$1" /var/lib/bellhop-work/notes 2>/dev/null; do sleep 0.02; done`, "-", want)
@@ -34,7 +34,7 @@ func TestWorker(t *testing.T) {
 	}
 }
 
-// A stop waits for what is being handled, even where the unit gives less time.
+// A stop waits for a running executable, even if the unit allows less time.
 func TestWorkerFinishes(t *testing.T) {
 	t.Parallel()
 	h, _ := running(t)
@@ -64,7 +64,7 @@ func TestWorkerWithoutExecutable(t *testing.T) {
 	contains(t, h.journal("-u", unit, "-p", "err"), "bellhop: invalid command", "/etc/bellhop/work/nothing")
 }
 
-// Each host gets each broadcast, and what it missed while its listener was stopped.
+// Each host gets each broadcast, also those sent while its listener was stopped.
 func TestListener(t *testing.T) {
 	t.Parallel()
 	one, _ := running(t)
@@ -87,7 +87,7 @@ func TestListener(t *testing.T) {
 	contains(t, one.Run("bellhop", "listeners"), "sandbox.prices-eu.gold", "two.prices-eu.gold")
 }
 
-// A listener starts whether Redis is there or not.
+// A listener starts without Redis, and listens when Redis is there.
 func TestListenerWithoutRedis(t *testing.T) {
 	t.Parallel()
 	h := installed(t, sandbox.Options{})

@@ -18,10 +18,10 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
 )
 
-// A pair is a certificate of the loopback address and its key, in PEM.
+// A pair is a certificate for the loopback address and its key, in PEM.
 type pair struct{ cert, key string }
 
-// newPair returns a pair of its own making.
+// newPair returns a self-signed pair.
 func newPair(t *testing.T, name string) pair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -46,7 +46,7 @@ func newPair(t *testing.T, name string) pair {
 	return pair{text("CERTIFICATE", cert), text("PRIVATE KEY", plain)}
 }
 
-// shown tries whether a new connection is shown a certificate.
+// shown returns an error unless a new connection is served with a certificate.
 func (h *host) shown(p pair) error {
 	h.t.Helper()
 	h.Write("/run/trusted.pem", p.cert, 0o600)
@@ -54,7 +54,7 @@ func (h *host) shown(p pair) error {
 	return err
 }
 
-// showsCert waits until new connections are shown a certificate.
+// showsCert waits until new connections are served with a certificate.
 func (h *host) showsCert(p pair) {
 	h.t.Helper()
 	if !eventually(func() bool { return h.shown(p) == nil }) {
@@ -62,8 +62,8 @@ func (h *host) showsCert(p pair) {
 	}
 }
 
-// TLS with files that a reload reads again: a new pair is shown to new connections, and none is
-// refused meanwhile; of a broken one nothing but the status and the log tell.
+// After a reload new connections get the new pair, and none is refused meanwhile. A broken
+// pair changes nothing, and is reported by status and log.
 func TestReloadTLS(t *testing.T) {
 	t.Parallel()
 	h := installed(t, sandbox.Options{})
@@ -106,7 +106,7 @@ func TestReloadTLS(t *testing.T) {
 	h.shows(service, "NRestarts", "0")
 }
 
-// The same as credentials, which only root can read: a restart takes the new ones.
+// Certificate and key may be credentials; a restart reads new ones.
 func TestTLSAsCredential(t *testing.T) {
 	t.Parallel()
 	h := installed(t, sandbox.Options{})

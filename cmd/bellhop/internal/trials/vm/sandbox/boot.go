@@ -11,25 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The environment of a test binary that is to become systemd.
+// The environment variables of a test binary that becomes systemd.
 const (
 	bootRoot = "BOOT_SANDBOX_AT"   // an empty folder
-	bootName = "BOOT_SANDBOX_NAME" // of the host
+	bootName = "BOOT_SANDBOX_NAME" // name of the host
 )
 
 const systemd = "/lib/systemd/systemd"
 
-// masked are units that a machine has and a sandbox cannot.
+// masked are units of the machine that cannot run in a sandbox.
 var masked = []string{
 	"sys-kernel-debug.mount", "sys-kernel-tracing.mount", "sys-fs-fuse-connections.mount", "dev-hugepages.mount", "dev-mqueue.mount",
 	"systemd-modules-load.service", "systemd-update-utmp.service", "systemd-udevd.service", "systemd-udev-trigger.service",
 }
 
-// target is what is booted: no more than services need.
+// target is the boot target, with no more than services need.
 const target = "[Unit]\nRequires=basic.target\nAfter=basic.target\nAllowIsolate=yes\n"
 
-// Main becomes systemd if this process was started for that; else it returns at
-// once. TestMain calls it first.
+// Main turns this process into systemd if Boot started it for that; else it returns at
+// once. Call it first in TestMain.
 func Main() {
 	root := os.Getenv(bootRoot)
 	if root == "" {
@@ -45,14 +45,14 @@ func Main() {
 	os.Exit(1)
 }
 
-// step is one step on the way; the first one that fails ends it.
+// step is one step of prepare.
 type step struct {
 	name string
 	do   func() error
 }
 
-// prepare makes this process the first one of a machine of its own: its root is
-// mounted at a folder, and then is all that is seen.
+// prepare makes this process the first one of a machine of its own. It mounts a root at a
+// folder and enters it. The first step that fails ends it.
 func prepare(at, name string) error {
 	root := filepath.Join(at, "root")
 	in := func(path string) string { return filepath.Join(root, path) }
@@ -75,7 +75,7 @@ func prepare(at, name string) error {
 	return nil
 }
 
-// joinNetwork enters the network that standard input is, or else raises loopback in its own.
+// joinNetwork joins the network namespace at standard input, if any, or else raises loopback in its own.
 func joinNetwork() error {
 	if err := unix.Setns(unix.Stdin, unix.CLONE_NEWNET); err == nil {
 		return nil
@@ -98,7 +98,7 @@ func raiseLoopback() error {
 	return unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, lo)
 }
 
-// mountRoot puts a layer of memory over this machine's root: all is there, and what is written is not.
+// mountRoot puts a layer of memory over this machine's root: files can be read, and writes stay in memory.
 func mountRoot(at, root string) error {
 	if err := unix.Mount("sandbox", at, "tmpfs", 0, "mode=755,size=2g"); err != nil {
 		return err
@@ -112,8 +112,8 @@ func mountRoot(at, root string) error {
 	return unix.Mount("overlay", root, "overlay", 0, "lowerdir=/,upperdir="+upper+",workdir="+work)
 }
 
-// mountKernel mounts what the kernel shows. The settings under /proc/sys are the
-// host's, and read-only: systemd would change them.
+// mountKernel mounts the kernel's file systems. The settings under /proc/sys are the
+// host's, so they are read-only: systemd would change them.
 func mountKernel(in func(string) string) error {
 	settings := in("/proc/sys")
 	for _, m := range []struct {
@@ -133,7 +133,7 @@ func mountKernel(in func(string) string) error {
 	return nil
 }
 
-// makeDevices makes the few devices that programs want.
+// makeDevices makes the few devices that programs need.
 func makeDevices(in func(string) string) error {
 	if err := unix.Mount("dev", in("/dev"), "tmpfs", 0, "mode=755,size=16m"); err != nil {
 		return err
@@ -160,7 +160,7 @@ func makeDevices(in func(string) string) error {
 	return unix.Mount("devpts", in("/dev/pts"), "devpts", 0, "newinstance,ptmxmode=0666,mode=620")
 }
 
-// mountMemory mounts what is empty after a boot.
+// mountMemory mounts the folders that are empty after a boot.
 func mountMemory(in func(string) string) error {
 	for path, mode := range map[string]string{"/dev/shm": "1777", "/run": "755", "/tmp": "1777"} {
 		if err := unix.Mount("tmpfs", in(path), "tmpfs", 0, "mode="+mode); err != nil {
@@ -193,12 +193,12 @@ func writeFiles(in func(string) string, name string) error {
 	return nil
 }
 
-// enter makes a folder the root, and takes away what was.
+// enter makes a folder the root, and unmounts the old root.
 func enter(root string) error {
 	if err := unix.Chdir(root); err != nil {
 		return err
 	}
-	if err := unix.PivotRoot(".", "."); err != nil { // the old one lies under the new one
+	if err := unix.PivotRoot(".", "."); err != nil { // the old root is now below the new one
 		return fmt.Errorf("pivot: %w", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
@@ -207,6 +207,6 @@ func enter(root string) error {
 	if err := unix.Chdir("/"); err != nil {
 		return err
 	}
-	// Else LoadCredential= gives an empty folder without a word.
+	// Without this LoadCredential= silently gives an empty folder.
 	return unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "")
 }

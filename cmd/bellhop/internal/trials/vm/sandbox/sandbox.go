@@ -29,31 +29,31 @@ const (
 	commandTimeout = 60 * time.Second
 )
 
-// namespaces are those that a sandbox has of its own. That of cgroups is made
-// later, by the process that is in the cgroup already.
+// namespaces are the namespaces of a sandbox. The process itself makes that of cgroups
+// later, when it is in its cgroup.
 const namespaces = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
 
 // Options are the options of Boot. The zero value is the default.
 type Options struct {
-	Name    string   // of the host; empty: "sandbox"
-	Network *Sandbox // whose network is shared; nil: one of its own, with nothing but loopback
+	Name    string   // name of the host; empty: "sandbox"
+	Network *Sandbox // shares its network; nil: a network of its own, with only a loopback
 }
 
 // A Sandbox is a running systemd.
 type Sandbox struct {
 	t       testing.TB
 	pid     int
-	console *bytes.Buffer // read it after done
-	done    chan struct{} // closed when it has ended
+	console *bytes.Buffer // may be read after done
+	done    chan struct{} // closed when systemd has ended
 	cgroup  string
 }
 
-// Boot boots a systemd, and ends it when the test ends. Where the machine forbids
-// namespaces the test is skipped; whatever else goes wrong fails it.
+// Boot boots a systemd, and ends it when the test ends. If the machine forbids
+// namespaces, Boot skips the test; any other error fails it.
 func Boot(t testing.TB, o Options) *Sandbox {
 	t.Helper()
 	if reason := Forbidden(); reason != "" {
-		t.Skip("SKIPPED: this machine forbids what a systemd of one's own needs: " + reason)
+		t.Skip("SKIPPED: this machine forbids what a sandbox needs: " + reason)
 	}
 	b, err := boot(t, o)
 	if err != nil {
@@ -62,7 +62,7 @@ func Boot(t testing.TB, o Options) *Sandbox {
 	return b
 }
 
-// Forbidden says why the machine lets nobody boot; empty if it does not.
+// Forbidden returns why the machine forbids sandboxes; empty if it allows them.
 func Forbidden() string {
 	if os.Geteuid() != 0 {
 		return "the tests do not run as root"
@@ -94,14 +94,14 @@ func boot(t testing.TB, o Options) (*Sandbox, error) {
 	}
 	b.pid = cmd.Process.Pid
 	go func() {
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // always an error, since end kills it
 		close(b.done)
 	}()
 	return b, b.await()
 }
 
-// command returns the call of this test binary that becomes systemd. Its standard
-// input is the network to join, if there is one.
+// command returns the command that runs this test binary as systemd. Its standard input
+// is the network to join, if any.
 func (b *Sandbox) command(o Options) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -134,7 +134,7 @@ func (b *Sandbox) command(o Options) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// await waits until systemd has started all that it should.
+// await waits until systemd has started all units.
 func (b *Sandbox) await() error {
 	for end := time.Now().Add(bootTimeout); ; time.Sleep(5 * time.Millisecond) {
 		select {
@@ -156,10 +156,10 @@ func (b *Sandbox) await() error {
 	return nil
 }
 
-// end kills everything inside, and removes the cgroup.
+// end kills all processes inside, and removes the cgroup.
 func (b *Sandbox) end() {
 	if b.pid != 0 {
-		_ = syscall.Kill(b.pid, syscall.SIGKILL) // as PID 1 it takes all others along
+		_ = syscall.Kill(b.pid, syscall.SIGKILL) // with PID 1 the kernel kills all others
 	}
 	<-b.done
 	if err := removeCgroup(b.cgroup); err != nil {
@@ -167,8 +167,8 @@ func (b *Sandbox) end() {
 	}
 }
 
-// Command returns a command that runs inside, as root. When ctx ends nobody waits
-// for it any more; what it started ends with the sandbox at the latest.
+// Command returns a command that runs inside, as root. When ctx ends, it is no longer
+// waited for; what it started ends with the sandbox at the latest.
 func (b *Sandbox) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	enter := []string{"-t", strconv.Itoa(b.pid), "-m", "-p", "-n", "-u", "-i", "-C", "-r", "-w", "--", name}
 	cmd := exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
@@ -186,7 +186,8 @@ func (b *Sandbox) Try(name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// Run runs a command inside, wants it to succeed, and returns all that it printed.
+// Run runs a command inside and returns all that it printed. It fails the test if the
+// command fails.
 func (b *Sandbox) Run(name string, args ...string) string {
 	b.t.Helper()
 	out, err := b.Try(name, args...)
@@ -196,7 +197,7 @@ func (b *Sandbox) Run(name string, args ...string) string {
 	return out
 }
 
-// Dial connects to an address of the sandbox's network, from outside.
+// Dial connects from outside to an address in the sandbox's network.
 func (b *Sandbox) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	runtime.LockOSThread() // a socket is in the network of the thread that makes it
 	defer runtime.UnlockOSThread()
@@ -214,7 +215,7 @@ func (b *Sandbox) Dial(ctx context.Context, network, address string) (conn net.C
 		return nil, fmt.Errorf("join a network: %w", err)
 	}
 	defer func() {
-		// The thread must not end instead: processes that it started are killed with it.
+		// To end the thread instead would kill the processes that it started.
 		if err := unix.Setns(int(ours.Fd()), unix.CLONE_NEWNET); err != nil {
 			panic(fmt.Sprintf("go back to the network of the test: %v", err))
 		}
@@ -222,12 +223,12 @@ func (b *Sandbox) Dial(ctx context.Context, network, address string) (conn net.C
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// Path returns where a file of the sandbox is seen from outside.
+// Path returns the path outside of a file inside.
 func (b *Sandbox) Path(inside string) string {
 	return filepath.Join(fmt.Sprintf("/proc/%d/root", b.pid), inside)
 }
 
-// Write writes a file inside, and the folders above it.
+// Write writes a file inside, and makes the folders above it.
 func (b *Sandbox) Write(path, text string, mode os.FileMode) {
 	b.t.Helper()
 	err := os.MkdirAll(filepath.Dir(b.Path(path)), 0o755)
@@ -242,13 +243,13 @@ func (b *Sandbox) Write(path, text string, mode os.FileMode) {
 	}
 }
 
-// cgroupPrefix is what the names of the sandboxes' cgroups begin with, before the
-// process that made one and a number.
+// cgroupPrefix begins the names of the sandboxes' cgroups. The id of the process that made
+// the cgroup and a number follow.
 const cgroupPrefix = "bellhop-sandbox-"
 
 var boots atomic.Int64
 
-// newCgroup makes a cgroup, and removes those of processes that were killed.
+// newCgroup makes a cgroup, and removes those of killed processes.
 func newCgroup() (string, error) {
 	top, err := exec.Command("findmnt", "-n", "-t", "cgroup2", "-o", "TARGET", "--first-only").Output()
 	if err != nil {
@@ -269,8 +270,8 @@ func newCgroup() (string, error) {
 	return dir, nil
 }
 
-// removeCgroup removes a cgroup with those below it. Their processes are killed,
-// and for a moment still there.
+// removeCgroup removes a cgroup with all below it. It repeats that, since killed processes
+// remain for a moment.
 func removeCgroup(dir string) (err error) {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		var all []string
