@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,12 @@ type HandleOptions struct {
 	// unreadable or missing. Those that the carrier
 	// buries are told to carrier.Options.OnDead.
 	OnDead func(Death)
+
+	// OnBadJSON is called by [HandleJSON] for a message whose body cannot be
+	// decoded, with the error of [encoding/json]. What it returns decides as the
+	// error of a Handler does: nil acknowledges the message. If it is nil the
+	// message is buried.
+	OnBadJSON func(ctx context.Context, d *Delivery, err error) error
 }
 
 // A Death is a message that was buried.
@@ -55,6 +62,10 @@ type Death struct {
 // ErrStopping: the message is released without using up an attempt).
 type Handler func(ctx context.Context, d *Delivery) error
 
+// A Middleware returns a handler around another one, such as one that measures
+// or traces it. The returned handler decides what becomes of the message.
+type Middleware func(Handler) Handler
+
 // ErrStopping is why the context of a handler ends that did not return within
 // the grace. A handler that is about to stop the subscriber may return it
 // itself: the message is released without using up an attempt.
@@ -67,6 +78,7 @@ type Subscriber struct {
 	inbox   string
 	running atomic.Bool
 	workers map[string]*worker
+	around  []Middleware
 }
 
 // New returns a subscriber to a store. It starts nothing. The error is a
@@ -87,7 +99,11 @@ func New(s *notify.Store, o Options) (*Subscriber, error) {
 
 // Handle sets the handler of a topic. It is called before Run, once for each
 // topic. The error joins a notify.Fault for each thing that is wrong.
-func (s *Subscriber) Handle(topic string, handler Handler, o HandleOptions) error {
+func (s *Subscriber) Handle(topic string, handler Handler, options ...HandleOptions) error {
+	o, err := store.Option(options)
+	if err != nil {
+		return fmt.Errorf("handle %s: %w", topic, err)
+	}
 	if err := store.CheckTopic(topic); err != nil {
 		return err
 	}
@@ -95,14 +111,44 @@ func (s *Subscriber) Handle(topic string, handler Handler, o HandleOptions) erro
 	case s.running.Load():
 		return store.Faultf("call", "call of Handle %s: call it before Run", topic)
 	case s.workers[topic] != nil:
-		return store.Faultf("topic", "topic %s: it has a handler already", topic)
+		return store.Faultf("topic", "topic %s: it has a handler already; use one for each topic", topic)
 	case handler == nil:
-		return store.Faultf("handler", "handler of %s: it is nil", topic)
+		return store.Faultf("handler", "handler of %s: it is nil; use a function", topic)
+	case o.OnBadJSON != nil:
+		return store.Faultf("on_bad_json", "options of %s: OnBadJSON is for HandleJSON; use that, or leave OnBadJSON out", topic)
 	}
 	if err := o.fill(); err != nil {
 		return fmt.Errorf("handle %s: %w", topic, err)
 	}
 	s.workers[topic] = newWorker(s, topic, handler, o)
+	return nil
+}
+
+// Use has each handler of the subscriber, also those that are set later, called
+// through middleware. The one that was used first is the outermost: it is called
+// first and returns last. Use is called before Run. The error is a notify.Fault.
+func (s *Subscriber) Use(middleware ...Middleware) error {
+	if s.running.Load() {
+		return store.Faultf("call", "call of Use: call it before Run")
+	}
+	for i, m := range middleware {
+		if m == nil {
+			return store.Faultf("middleware", "middleware %d: it is nil; use a function", i+1)
+		}
+	}
+	s.around = append(s.around, middleware...)
+	return nil
+}
+
+// wrap puts the middleware around the handlers.
+func (s *Subscriber) wrap() error {
+	for _, w := range s.workers {
+		for i, m := range slices.Backward(s.around) {
+			if w.handler = m(w.handler); w.handler == nil {
+				return store.Faultf("middleware", "middleware %d: it returned no handler for %s; return the one that it was given", i+1, w.topic)
+			}
+		}
+	}
 	return nil
 }
 
@@ -126,6 +172,9 @@ func (s *Subscriber) Run(ctx context.Context) error {
 	}
 	if !s.running.CompareAndSwap(false, true) {
 		return store.Faultf("call", "call of Run: the subscriber ran already; make a new one")
+	}
+	if err := s.wrap(); err != nil {
+		return err
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

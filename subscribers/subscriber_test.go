@@ -620,6 +620,18 @@ func TestMisuse(t *testing.T) {
 		{"concurrency", "concurrency", "concurrency -1", func(s *subscribers.Subscriber) error {
 			return s.Handle("b", nothing, subscribers.HandleOptions{Concurrency: -1})
 		}},
+		{"two options", "options", "2 are given", func(s *subscribers.Subscriber) error {
+			return s.Handle("b", nothing, subscribers.HandleOptions{}, subscribers.HandleOptions{})
+		}},
+		{"JSON of no handler", "handler", "nil", func(s *subscribers.Subscriber) error {
+			return subscribers.HandleJSON[order](s, "b", nil)
+		}},
+		{"JSON with two options", "options", "2 are given", func(s *subscribers.Subscriber) error {
+			return subscribers.HandleJSON[order](s, "b", nil, subscribers.HandleOptions{}, subscribers.HandleOptions{})
+		}},
+		{"OnBadJSON without JSON", "on_bad_json", "HandleJSON", func(s *subscribers.Subscriber) error {
+			return s.Handle("b", nothing, subscribers.HandleOptions{OnBadJSON: func(_ context.Context, _ *subscribers.Delivery, err error) error { return err }})
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			sub, err := subscribers.New(db, subscribers.Options{})
