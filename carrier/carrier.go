@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -85,6 +86,7 @@ type Carrier struct {
 	store *notify.Store
 	o     Options
 	beats chan int64 // epochs of carriers that are heard
+	loop  *progress.Loop
 
 	mu    sync.Mutex
 	state State
@@ -112,7 +114,7 @@ func New(s *notify.Store, o Options) (*Carrier, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	return &Carrier{store: s, o: o, beats: make(chan int64, 1)}, nil
+	return &Carrier{store: s, o: o, beats: make(chan int64, 1), loop: progress.New("carrier", bound)}, nil
 }
 
 // keepByDefault fills in how much is kept.
@@ -169,6 +171,7 @@ func (c *Carrier) Run(ctx context.Context) error {
 	var told sync.WaitGroup
 	defer told.Wait()
 	defer c.stands(0)
+	defer c.loop.End()
 	awaiting, stop := context.WithCancel(ctx)
 	defer stop()
 	told.Go(func() { c.awaitBeats(awaiting) })

@@ -61,7 +61,7 @@ func (t *term) carry(ctx context.Context) error {
 	defer func() { t.tell(t.lookout.held) }()
 	retry := outage.NewRetry(t.o.Logger, "cannot carry; retrying", "carrying again")
 	for ctx.Err() == nil {
-		t.around()
+		t.loop.Note()
 		next, err := t.call(ctx)
 		var deposed *store.DeposedError
 		if errors.As(err, &deposed) {

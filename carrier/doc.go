@@ -52,7 +52,7 @@
 // # Watching it
 //
 // [Carrier.State] says at any time what a carrier does, and when its loop last
-// came around: a watchdog compares that with [Bound]. [Options.OnCarried] is told
+// came around; [Carrier.Alive] reports one that is stuck to a watchdog. [Options.OnCarried] is told
 // how late each message was that it made ready, and when its heartbeat found what
 // a nudge should have told of.
 package carrier

@@ -29,7 +29,7 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 	retry := outage.NewRetry(c.o.Logger, "cannot stand for election; retrying", "standing for election again")
 	c.stands(0)
 	for heard := false; ctx.Err() == nil; {
-		c.around()
+		c.loop.Note()
 		answered := retry.After(store.Patience, "error", c.store.NoAnswer())
 		t, left, err := c.elect(ctx)
 		answered()

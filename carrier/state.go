@@ -2,12 +2,12 @@ package carrier
 
 import "time"
 
-// Bound is within what State.Progress is renewed as long as the carrier works as
-// it should, elected or standing by, and whatever becomes of Redis. It is one
-// call to Redis, which is given up after callTimeout, the longest sleep between
-// two calls (lookPause and electJitter), the last call of a term
-// (resignTimeout), and a second for a busy machine. It does not depend on the lease.
-const Bound = callTimeout + lookPause + resignTimeout + time.Second
+// bound is how long the loop takes at most to come around, elected or standing by,
+// and whatever becomes of Redis. It is one call to Redis, which is given up after
+// callTimeout, the longest sleep between two calls (lookPause and electJitter), the
+// last call of a term (resignTimeout), and a second for a busy machine. It does not
+// depend on the lease.
+const bound = callTimeout + lookPause + resignTimeout + time.Second
 
 const (
 	callTimeout = 8 * time.Second // for one call: to connect, 2 s, write and read, 3 s each
@@ -20,7 +20,7 @@ type State struct {
 	Epoch    int64     // number of its last election; zero: it never was elected
 	Since    time.Time // when it was elected, or began to stand by; zero: it was not run yet
 	Heard    int64     // epoch of the carrier, of any process, whose beat was heard last; zero: none was for twice the lease
-	Progress time.Time // when its loop last came around: more than Bound ago means that it is stuck
+	Progress time.Time // when its loop last came around; zero: it does not run
 
 	Kept     int64         // messages and broadcasts that there were at the last beat, dead ones too; zero while standing by
 	Lateness time.Duration // of the last message moved: from its due time until it was ready, in us
@@ -37,8 +37,14 @@ type State struct {
 func (c *Carrier) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.state
+	state := c.state
+	state.Progress = c.loop.Last()
+	return state
 }
+
+// Alive returns an error if the loop of the carrier is stuck, for watchdogs. It is
+// nil while Redis is away, and while the carrier does not run.
+func (c *Carrier) Alive() error { return c.loop.Alive() }
 
 // Carried is what one call moved.
 type Carried struct {
@@ -58,19 +64,11 @@ type Lateness struct {
 	N    int           // messages
 }
 
-// around takes note that the loop came around.
-func (c *Carrier) around() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state.Progress = time.Now()
-}
-
 // stands takes note that the carrier stands by; it is elected where epoch is not zero.
 func (c *Carrier) stands(epoch int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	c.state.Carrying, c.state.Since, c.state.Progress = epoch != 0, now, now
+	c.state.Carrying, c.state.Since = epoch != 0, time.Now()
 	c.state.Kept = 0
 	if epoch != 0 {
 		c.state.Epoch = epoch

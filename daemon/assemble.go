@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"time"
 
@@ -80,7 +78,7 @@ func (p *process) addCarrier() (err error) {
 	p.parts = append(p.parts, part{
 		name:  "carrier",
 		run:   p.carrier.Run,
-		alive: func() error { return getsOn("carrier", p.carrier.State().Progress, carrier.Bound) },
+		alive: p.carrier.Alive,
 	})
 	return nil
 }
@@ -104,12 +102,7 @@ func (p *process) addHTTP() error {
 	if len(p.listeners) > 0 {
 		http.run = func(ctx context.Context) error { return gate.Run(ctx, p.listeners...) }
 		http.quiesce = gate.Quiesce
-		http.alive = func() error {
-			return errors.Join(
-				getsOn("poller of http", gate.Progress(), subscribers.PollerBound),
-				getsOn("listener of http", gate.Listening(), subscribers.ListenerBound),
-			)
-		}
+		http.alive = gate.Alive
 	}
 	p.parts = append(p.parts, http)
 	return nil
@@ -131,12 +124,7 @@ func (p *process) addNATS() error {
 	p.metrics.ShowNATS(gate.Stats)
 	p.parts = append(p.parts, part{
 		name: "nats", run: gate.Run, quiesce: gate.Quiesce, term: gate.Term,
-		alive: func() error {
-			return errors.Join(
-				getsOn("hints to nats", gate.Hinting(), subscribers.ListenerBound),
-				getsOn("bridge to nats", gate.Bridging(), subscribers.ListenerBound),
-			)
-		},
+		alive: gate.Alive,
 	})
 	return nil
 }
@@ -144,12 +132,4 @@ func (p *process) addNATS() error {
 // claimed counts a message that a gateway handed out.
 func (p *process) claimed(d subscribers.Delivery, late time.Duration) {
 	p.metrics.Claimed(d.Topic, late)
-}
-
-// getsOn reports a loop that last came around longer ago than it should; zero: it does not run yet.
-func getsOn(loop string, last time.Time, within time.Duration) error {
-	if last.IsZero() || time.Since(last) <= within {
-		return nil
-	}
-	return fmt.Errorf("the loop of the %s last came around at %s, and should within %v", loop, last.UTC().Format(time.RFC3339), within)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -38,10 +39,10 @@ const (
 // with the next bell, or else with the next beat, within a second.
 type hub struct {
 	logs
-	log      *slog.Logger
-	ear      *ear          // of the connection
-	news     chan struct{} // the reader has something to do, or its connection heard something
-	progress Progress      // of the reader
+	log  *slog.Logger
+	ear  *ear           // of the connection
+	news chan struct{}  // the reader has something to do, or its connection heard something
+	loop *progress.Loop // of the reader
 
 	life sync.Mutex // held while the hub starts or stops
 	stop func()     // ends the connection and the reader; nil while there are no members
@@ -199,13 +200,13 @@ func (h *hub) start() {
 	h.id, h.known, h.told, h.rang, h.claim, h.passed = "", 0, 0, 0, 0, 0
 	h.begin, h.tail = -1, -1
 	h.doubt, h.joining = false, false
-	h.progress.Around()
+	h.loop.Note()
 	all.Go(func() { h.listen(ctx) })
 	all.Go(func() { h.follow(ctx) })
 	h.stop = func() {
 		cancel()
 		all.Wait()
-		h.progress.Ended()
+		h.loop.End()
 	}
 }
 

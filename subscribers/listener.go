@@ -7,8 +7,13 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
 )
+
+// listenerBound is how long the loop of a listener takes at most to come around,
+// whatever becomes of Redis: that of its connection, and a call to Redis.
+const listenerBound = time.Minute
 
 // ListenerOptions are the options of a Listener. The zero value is the default.
 type ListenerOptions struct {
@@ -68,16 +73,20 @@ func NewListener(db *notify.Store, o ListenerOptions) *Listener {
 		o.Logger = slog.Default()
 	}
 	l := &Listener{store: db, o: o}
-	l.hub = hub{logs: logs{db, &l.stats}, log: o.Logger, ear: newEar(db, o.Logger), news: make(chan struct{}, 1)}
+	l.hub = hub{logs: logs{db, &l.stats}, log: o.Logger, ear: newEar(db, o.Logger), news: make(chan struct{}, 1), loop: progress.New("listener", listenerBound)}
 	return l
 }
 
 // Stats returns what the listener counted so far.
-func (l *Listener) Stats() ListenerStats { return l.stats.stats() }
+func (l *Listener) Stats() ListenerStats {
+	stats := l.stats.stats()
+	stats.Progress = l.hub.loop.Last()
+	return stats
+}
 
-// Progress returns when what reads for all who listen last came around: more
-// than ListenerBound ago means that it is stuck. It is zero while nobody listens.
-func (l *Listener) Progress() time.Time { return l.hub.progress.Last() }
+// Alive returns an error if the loop that reads for all who listen is stuck, for
+// watchdogs. It is nil while Redis is away, and while nobody listens.
+func (l *Listener) Alive() error { return l.hub.loop.Alive() }
 
 // Listen calls handler for each broadcast of a topic, or of a pattern such as
 // prices.* or prices.> (notify.ParsePattern), until ctx ends; then it returns

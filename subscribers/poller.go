@@ -12,16 +12,17 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // MaxWait is the longest wait of a [Poller.Claim].
 const MaxWait = 5 * time.Minute
 
-// PollerBound is within what Poller.Progress is renewed as long as the poller
-// works as it should, whatever becomes of Redis: a connection is made anew when it
-// heard no beat for half a minute, and making one takes some seconds.
-const PollerBound = 45 * time.Second
+// claimerBound is how long the loop takes at most to come around, whatever becomes
+// of Redis: the connection is renewed after half a minute without a beat, and that
+// takes some seconds.
+const claimerBound = 45 * time.Second
 
 // failover is how long a poll waits on while Redis cannot be asked: longer than
 // it takes to put another master in the place of one.
@@ -50,7 +51,7 @@ type Poller struct {
 	inbox string
 
 	waiting   atomic.Int64
-	progress  Progress // of the last event
+	loop      *progress.Loop // of the events of the connection
 	fallbacks atomic.Int64
 	ended     context.Context // ends when Run does,
 	end       context.CancelFunc
@@ -100,13 +101,14 @@ func NewPoller(s *notify.Store, o PollerOptions) *Poller {
 		Claimer: NewClaimer(s), o: o, inbox: s.Only().InboxChannel(notify.NewID()),
 		ended: ended, end: end, queues: make(map[string]*queue),
 		pings: make(map[string]chan struct{}), bells: make(map[chan struct{}]string),
+		loop: progress.New("claimer", claimerBound),
 	}
 }
 
 // Run listens for rings until ctx ends; then those who wait get an ErrStopping,
 // and it returns when the inbox has left all waiting lists. It is called once.
 func (p *Poller) Run(ctx context.Context) {
-	p.progress.Around()
+	p.loop.Note()
 	ear := newEar(p.store, p.o.Logger)
 	ear.begin()
 	p.store.Hear(ctx, func(e store.Event) {
@@ -362,15 +364,15 @@ func (q *queue) fail(lease time.Duration, err error) {
 	})
 }
 
-// Progress returns when the poller last heard something of its connection: more
-// than PollerBound ago means that it is stuck. It is zero until Run began.
-func (p *Poller) Progress() time.Time { return p.progress.Last() }
+// Alive returns an error if the poller is stuck, for watchdogs: nothing came of its
+// connection for 45 s, no failure either. It is nil while it does not run.
+func (p *Poller) Alive() error { return p.loop.Alive() }
 
 // hear takes note of an event of the connection. It does not block.
 func (p *Poller) hear(e store.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.progress.Around()
+	p.loop.Note()
 	switch e.Kind {
 	case store.Subscribed:
 		p.heard = true

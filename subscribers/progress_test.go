@@ -23,15 +23,15 @@ func TestListenerProgress(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	l := subscribers.NewListener(db, subscribers.ListenerOptions{})
-	if at := l.Progress(); !at.IsZero() {
+	if at := l.Stats().Progress; !at.IsZero() {
 		t.Errorf("it came around at %v before anybody listened", at)
 	}
 	stop := listens(t, l)
-	storetest.Eventually(t, "it runs", func() bool { return !l.Progress().IsZero() })
-	first := l.Progress()
-	storetest.Eventually(t, "two beats", func() bool { return l.Progress().Sub(first) > 2*store.Heartbeat })
+	storetest.Eventually(t, "it runs", func() bool { return !l.Stats().Progress.IsZero() })
+	first := l.Stats().Progress
+	storetest.Eventually(t, "two beats", func() bool { return l.Stats().Progress.Sub(first) > 2*store.Heartbeat })
 	stop()
-	if at := l.Progress(); !at.IsZero() {
+	if at := l.Stats().Progress; !at.IsZero() {
 		t.Errorf("it came around at %v, and nobody listens", at)
 	}
 }
@@ -45,10 +45,10 @@ func TestListenerProgressWithoutRedis(t *testing.T) {
 	defer deaf.Close()
 	l := subscribers.NewListener(storetest.At(t, "redis://"+deaf.Addr().String(), ""), subscribers.ListenerOptions{})
 	listens(t, l)
-	storetest.Eventually(t, "it runs", func() bool { return !l.Progress().IsZero() })
-	last := l.Progress()
-	storetest.Eventually(t, "it comes around", func() bool { return l.Progress().After(last) })
-	if took := l.Progress().Sub(last); took > subscribers.ListenerBound {
+	storetest.Eventually(t, "it runs", func() bool { return !l.Stats().Progress.IsZero() })
+	last := l.Stats().Progress
+	storetest.Eventually(t, "it comes around", func() bool { return l.Stats().Progress.After(last) })
+	if took := l.Stats().Progress.Sub(last); took > subscribers.ListenerBound {
 		t.Errorf("it took %v, the bound is %v", took, subscribers.ListenerBound)
 	}
 }

@@ -1,6 +1,9 @@
 package subscribers
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // ListenerStats counts what a Listener did since it was made.
 type ListenerStats struct {
@@ -9,6 +12,8 @@ type ListenerStats struct {
 	Gaps       int64 // gaps that were told
 	Unreadable int64 // foreign entries of logs that were passed over
 	GivenUp    int64 // broadcasts that named listeners gave up after their last attempt
+
+	Progress time.Time // when its loop last came around; zero: it does not run
 }
 
 type counters struct{ handled, lagged, gaps, unreadable, givenUp atomic.Int64 }

@@ -23,7 +23,7 @@ func (h *hub) follow(ctx context.Context) {
 		case <-owed.C:
 		}
 		for ctx.Err() == nil {
-			h.progress.Around()
+			h.loop.Note()
 			more, err := h.advance(ctx)
 			retry.Wait(ctx, err)
 			if err == nil && !more {

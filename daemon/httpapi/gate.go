@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -282,10 +283,10 @@ func (c *call) open(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// Progress returns when the loop that wakes polls last came around: it should
-// within subscribers.PollerBound. It is zero until Run began.
-func (g *Gate) Progress() time.Time { return g.poller.Progress() }
-
-// Listening returns when the loop that reads broadcasts last came around: it
-// should within subscribers.ListenerBound. It is zero while nobody listens.
-func (g *Gate) Listening() time.Time { return g.ears.Progress() }
+// Alive returns an error that names the loops of the gate that are stuck.
+func (g *Gate) Alive() error {
+	if err := errors.Join(g.poller.Alive(), g.ears.Alive()); err != nil {
+		return fmt.Errorf("http: %w", err)
+	}
+	return nil
+}

@@ -21,6 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/outage"
+	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -182,7 +183,7 @@ type Gate struct {
 	pub     *notify.Publisher
 	claimer *subscribers.Claimer
 	ears    *subscribers.Listener // of the bridge
-	hinting subscribers.Progress
+	hinting *progress.Loop
 	secret  secret
 	hands   hands
 	claims  chan struct{} // of those that are under way
@@ -219,6 +220,7 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 		pub:      notify.NewPublisher(s, notify.PublisherOptions{MaxBody: o.MaxBody}),
 		claimer:  subscribers.NewClaimer(s),
 		ears:     subscribers.NewListener(s, subscribers.ListenerOptions{Logger: o.Logger}),
+		hinting:  progress.New("hints", time.Minute),
 		secret:   secret{store: s},
 		hands:    newHands(),
 		claims:   make(chan struct{}, maxClaims),
@@ -343,13 +345,13 @@ func (g *Gate) handedOut(d subscribers.Delivery) {
 	}
 }
 
-// Hinting returns when the loop that tells of wake-ups, beats and deaths last came
-// around: it should within subscribers.ListenerBound. It is zero but in a term.
-func (g *Gate) Hinting() time.Time { return g.hinting.Last() }
-
-// Bridging returns when the loop that reads the broadcasts to be passed on last
-// came around: it should within subscribers.ListenerBound. It is zero but in a term.
-func (g *Gate) Bridging() time.Time { return g.ears.Progress() }
+// Alive returns an error that names the loops of the gate that are stuck.
+func (g *Gate) Alive() error {
+	if err := errors.Join(g.hinting.Alive(), g.ears.Alive()); err != nil {
+		return fmt.Errorf("nats: %w", err)
+	}
+	return nil
+}
 
 // maxPayload returns the bytes, headers included, that a message may have.
 func (g *Gate) maxPayload() int64 {

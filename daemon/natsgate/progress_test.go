@@ -18,7 +18,10 @@ func TestProgress(t *testing.T) {
 	for name, url := range map[string]string{"with NATS": startNATS(t, nil).ClientURL(), "without NATS": "nats://127.0.0.1:1"} {
 		t.Run(name, func(t *testing.T) {
 			gate, _ := newGate(t, db, natsgate.Options{URL: url})
-			loops := map[string]func() time.Time{"hints": gate.Hinting, "bridge": gate.Bridging}
+			loops := map[string]func() time.Time{
+				"hints":  func() time.Time { return gate.Stats().Hinting },
+				"bridge": func() time.Time { return gate.Stats().Bridging },
+			}
 			wantNone := func(when string) {
 				t.Helper()
 				for loop, last := range loops {

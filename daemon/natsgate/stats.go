@@ -1,6 +1,9 @@
 package natsgate
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Stats are what a gate counted since it was made.
 type Stats struct {
@@ -30,6 +33,9 @@ type Stats struct {
 	NoAnswer           int64 // deliveries that nobody answered within the lease
 	BadAnswers         int64 // answers that are none of +ACK, -NAK, +WPI and +TERM
 	LateAnswers        int64 // answers to deliveries that were given up by then
+
+	Hinting  time.Time // when the loop that sends hints last came around; zero: it does not run
+	Bridging time.Time // the same of the loop that reads the broadcasts to be passed on
 
 	Endpoints map[string]Tally // by the word behind the prefix: publish, claim, settle and so on
 }
@@ -73,6 +79,7 @@ func (g *Gate) Stats() Stats {
 		Broadcasts: c.broadcasts.Load(), Resent: c.resent.Load(), Refusals: c.refusals.Load(), TooLargeBroadcasts: c.tooLargeBroadcasts.Load(), Gaps: c.gaps.Load(),
 		Delivered: c.delivered.Load(), Nobody: c.nobody.Load(), NoAnswer: c.noAnswer.Load(),
 		BadAnswers: c.badAnswers.Load(), LateAnswers: c.lateAnswers.Load(),
+		Hinting: g.hinting.Last(), Bridging: g.ears.Stats().Progress,
 		Endpoints: make(map[string]Tally),
 	}
 	for _, e := range g.endpoints {

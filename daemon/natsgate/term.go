@@ -97,9 +97,9 @@ func (g *Gate) hint(ctx context.Context, t carrier.Term) {
 		shard := g.store.Only()
 		g.store.Hear(ctx, func(e store.Event) { g.note(h, e) }, shard.Wakes(), shard.Deaths())
 	})
-	defer g.hinting.Ended()
+	defer g.hinting.End()
 	for {
-		g.hinting.Around()
+		g.hinting.Note()
 		select {
 		case <-ctx.Done():
 			return
