@@ -7,8 +7,8 @@ var (
 	rescheduleScript = script("reschedule", promised)
 )
 
-// Cancel removes a message, or a broadcast that waits, and returns the state it was
-// in: nothing was changed if that is Leased; 0 if there is none. Errors:
+// Cancel removes a message, or a broadcast that waits, and returns the state that
+// it had: if that is Leased nothing was changed; 0 means that there is none. Errors:
 // ErrUnreplicated, or that of the connection.
 func (s Shard) Cancel(ctx context.Context, topic, member string) (State, error) {
 	r, err := s.run(ctx, cancelScript, topic, member)
@@ -19,9 +19,9 @@ func (s Shard) Cancel(ctx context.Context, topic, member string) (State, error) 
 	return state, r.end()
 }
 
-// Reschedule gives a message that is Scheduled or Ready, a broadcast among them,
-// another due time. It returns the state it was in, and where it stands since:
-// nothing was changed if that state is Leased or Dead; 0 if there is none. The only
+// Reschedule changes the due time of a Scheduled or Ready message, or of a broadcast
+// that waits. It returns the state that the message had, and its new place: if the
+// state is Leased or Dead nothing was changed; 0 means that there is none. The only
 // Refusal is TooLate. Errors: ErrUnreplicated, or that of the connection.
 func (s Shard) Reschedule(ctx context.Context, topic, member string, when When) (was State, placed Placed, err error) {
 	r, err := s.run(ctx, rescheduleScript, topic, member, int64(when))

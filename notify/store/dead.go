@@ -7,18 +7,18 @@ var (
 	purgeScript   = script("purge", promised)
 )
 
-// Letters are some dead letters of a topic: the oldest, or Members.
+// Letters selects dead letters of a topic: the oldest ones, or Members.
 type Letters struct {
 	Oldest  int // how many; zero: those of Members that are dead
-	Pass    int // how many are passed over before these, to be requeued
+	Pass    int // with Oldest: how many to skip first; Requeue alone
 	Members []string
 }
 
-// Dealt is what became of dead letters.
+// Dealt counts what became of dead letters.
 type Dealt struct {
-	Done   int // were requeued, or purged
-	Left   int // were not, because their record is missing
-	Looked int // were looked at: a call deals with no more than it can in a moment
+	Done   int // requeued, or purged
+	Left   int // not requeued, because their record is missing
+	Looked int // examined: a call may stop early to stay short
 }
 
 // Requeue makes dead letters ready again, with all their attempts and their whole
@@ -49,10 +49,10 @@ func (s Shard) CountDead(ctx context.Context, topic string) (int64, error) {
 	return n, nil
 }
 
-// Reasons returns a page of all dead letters with the reasons why they died, some
-// so many, and the cursor of the next page; 0 begins and ends. What dies or is
-// removed meanwhile may be missing. The error is that of the connection, or an
-// ErrUnfit for a store of another format.
+// Reasons returns a page of all dead letters with their reasons, about limit of
+// them, and the cursor of the next page; 0 is the beginning and the end. Dead
+// letters that come or go meanwhile may be missing. The error is that of the
+// connection, or an ErrUnfit for a store of another format.
 func (s Shard) Reasons(ctx context.Context, cursor uint64, limit int64) (page []Buried, next uint64, err error) {
 	if cursor == 0 {
 		if err := s.store.CheckFormat(ctx); err != nil {
@@ -69,7 +69,7 @@ func (s Shard) Reasons(ctx context.Context, cursor uint64, limit int64) (page []
 	return page, next, nil
 }
 
-// withMembers returns first, then members.
+// withMembers returns the arguments first, then members.
 func withMembers(members []string, first ...any) []any {
 	for _, member := range members {
 		first = append(first, member)

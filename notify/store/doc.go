@@ -1,11 +1,23 @@
-// Package store is the protocol: what Bellhop holds in Redis, and every way in
-// which that changes. Nothing outside it names a key, runs a script or reads a
-// reply.
+// Package store is the protocol: what Bellhop keeps in Redis, and every way in
+// which that changes. No other package names a key, runs a script or reads a reply.
+//
+// The package is for this module alone: notify, carrier, subscribers, the daemon
+// and the command import it. It promises no compatibility: names, keys and scripts
+// change from version to version. Other programs use notify, carrier and
+// subscribers.
+//
+// To read it, begin with the diagram and the two tables below. Then follow one
+// message: its publish (publish.go and lua/publish.lua), the carrier's call that
+// makes it ready (carry.go, lua/carry.lua), its claim (claim.go, lua/claim.lua) and
+// the end of its lease (settle.go). transition.go links and runs scripts, reply.go
+// reads their answers, connect.go reaches Redis, and hear.go keeps subscriptions.
+//
+// # States
 //
 // A [Store] is one Redis and one prefix in it. A [Shard] of it holds topics with
-// all that belongs to them; each of its methods is a transition: one script,
-// atomic, bounded to about a millisecond, by Redis's clock. A message stands in
-// one place at a time:
+// all that belongs to them. Each of its methods is a transition: one script,
+// atomic, bounded to about a millisecond, by Redis's clock. A message is in one
+// place at a time:
 //
 //	           later             due            claim           ack
 //	publish ──────────▶ schedule ─────▶ ready ─────────▶ leased ─────▶ gone
@@ -17,46 +29,45 @@
 //	                     ▲
 //	                     └── schedule or ready: time to live over
 //
-// What is due at once stands in the ready set, unless something of its topic is
+// A message that is due at once becomes ready, unless something of its topic is
 // overdue: then it waits behind that in the schedule. A broadcast waits in a place
-// of its own, and its carry appends it to the log of its topic. cancel takes a
-// message out of any place but a lease; reschedule moves one between schedule and
+// of its own, and the carrier appends it to the log of its topic. cancel removes a
+// message from any place but a lease; reschedule moves one between schedule and
 // ready.
 //
 // Each arrow is a pair of functions in lua/shared that all scripts use: one puts
 // a message into its new place, the other takes it out of the old one.
 //
 //	place        into it                      out of it
-//	schedule     put_scheduled                take_scheduled, take_first_scheduled, settle_schedule
-//	ready        put_ready, then ring last    take_ready, take_oldest_ready, settle_ready
+//	schedule     put_scheduled                take_scheduled, take_first_scheduled, index_schedule
+//	ready        put_ready, then ring last    take_ready, take_oldest_ready, index_ready
 //	either       place_due, then ring last
 //	leased       put_leased                   take_leased
 //	broadcasts   put_broadcasts               take_first_broadcasts, once carry has appended them to a log
 //	dead         bury, put_dead               take_dead
 //	gone         forget, forget_from, remove_dead
 //
-// A message is put into its new place before it is taken out of the old one, and
-// what leads to a message is written before the message: a script that Redis
-// stops half way, for a right that is missing, loses nothing. Counters and
-// indexes are settled behind that, and subscribers are rung last.
+// A script puts a message into its new place before it takes it out of the old one,
+// and writes what leads to a message before the message: then a script that Redis
+// stops half way, for a right that is missing, loses nothing. It updates counters
+// and indexes after that, and rings subscribers last.
 //
 // # Scripts
 //
 // lua/NAME.lua is a transition. It reads its own arguments from ARGV, and has the
-// keys of the table below by their names; those of a topic are made by functions
-// such as ready_of(topic), because topics are learned in scripts: all keys of a
-// shard carry one hash tag. It gets those keys and those functions of lua/shared
-// that it uses, and no others: each costs a call some 0.1 us. A call that has
-// nothing to do ends before a line of asterisks: what stands behind it is not
-// even defined.
+// keys of the table below by their names. Functions such as ready_of(topic) make
+// the keys of a topic, because scripts learn topics as they run: all keys of a shard
+// carry one hash tag. A script gets only those keys, and those functions of
+// lua/shared, that it uses: each costs a call some 0.1 us. A call that has nothing
+// to do ends before a line of asterisks: the code behind it is not even defined.
 //
 // # Keys
 //
 // All names begin with the prefix and the hash tag of the shard, such as
-// bellhop:{0}:, but for channels for programs of any language, which begin with
-// the prefix alone. A member is TOPIC:ID, the name of a message. Times are of
-// Redis's clock. An arrow stands before the values of a hash, and before the
-// scores of a sorted set (zset).
+// bellhop:{0}:, except that channels for programs of any language begin with the
+// prefix alone. A member is TOPIC:ID, the name of a message. Times are by Redis's
+// clock. An arrow precedes the values of a hash, and the scores of a sorted set
+// (zset).
 //
 //	format                  string   FORMAT ID: the number of the layout, and which store it is
 //	schedule                zset     topics that have a schedule → due ms of the first in it
@@ -64,40 +75,40 @@
 //	ready                   zset     topics that have something ready → due ms of the first, or of an earlier one that is gone
 //	ready:TOPIC             zset     members that are due → due ms; after a lease, when that ended
 //	waiting:TOPIC           zset     inboxes of subscribers that wait → us since which; more by 1e15 if rung since
-//	leased                  zset     members that a subscriber has → receipt: the end of the lease in us, last digit as receipt_of says
+//	leased                  zset     leased members → receipt: the end of the lease in us, last digit as receipt_of says
 //	broadcasts              zset     members of broadcasts that wait → due ms
-//	dead:TOPIC              zset     dead letters; those without a topic in that of _ → ms of death
+//	dead:TOPIC              zset     dead letters; those without a topic are in that of _ → ms of death
 //	messages                hash     members → record: AT[,IN][,OBJECT], a newline, the body; see Record
-//	attempts                hash     members that used up some → attempts
-//	expiries                zset     members that have a time to live → ms of its end; .5 where a lease put it off
-//	extended:MEMBER         string   CLAIMED NOW: the receipt of the claim, and that since an extension by who knows only the first; it
+//	attempts                hash     members that used up attempts → how many
+//	expiries                zset     members that have a time to live → ms of its end; .5 if a lease postponed it
+//	extended:MEMBER         string   CLAIMED NOW: the receipt of the claim, and the current one, for callers that know only the first; it
 //	                                 has a time to live
 //	deaths                  hash     members of dead letters → reason
 //	deaths-oldest           zset     topics that have dead letters → ms of the oldest death, or of an earlier one that is gone
 //	deaths-newest           zset     topics that have dead letters → ms of the newest death, or of a later one that is gone
 //	deaths-kept             hash     most, removed → how many a topic keeps; how many deaths removed since the last sweep
-//	topics                  hash     TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings of all that have none →
-//	                                 number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED
-//	topics-names            zset     all topics → 0, so that they stand by name
-//	topics-seen             zset     all topics → ms of the last look whether anything is left of them
+//	topics                  hash     TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings for topics that have none
+//	                                 → number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED
+//	topics-names            zset     all topics → 0, so that they sort by name
+//	topics-seen             zset     all topics → ms of the last check whether anything is left of them
 //	topics-busy             zset     topics that were published to lately → about when, in ms
 //	topics-paused           zset     topics that are paused → ms since when
 //	logs                    zset     topics that have a log; as a channel, the bell of all logs → position of the last broadcast in us
 //	log:TOPIC               stream   broadcasts that were sent: id, due, prev, record; as a channel, the bell of this log
 //	listeners               hash     named listeners → registration: PATTERN START FLOOR ID
 //	places:LISTENER         hash     topics → position of the last broadcast that was handed out
-//	held:LISTENER           zset     POSITION TOPIC of broadcasts in hand → end of the lease in ms; 0: given back
+//	held:LISTENER           zset     POSITION TOPIC of leased broadcasts → end of the lease in ms; 0: released
 //	tries:LISTENER          hash     POSITION TOPIC of those handed out more than once → how often more
-//	handed                  zset     named listeners that have broadcasts in hand → ms of the end of the first lease
+//	handed                  zset     named listeners that have leased broadcasts → ms of the end of the first lease
 //	bridge                  string   position up to which broadcasts were passed on to NATS
 //	secret                  string   what the daemons of a store sign settle tokens with
-//	mark                    string   nothing; it is written behind what replicas confirm
-//	room:SHARE              string   ms up to which there is room below that share of memory; 0: there is none
+//	mark                    string   nothing; it is written behind a call that replicas confirm
+//	room:SHARE              string   ms until which less than that share of memory is surely in use; 0: it is in use
 //	carrier                 string   token of the elected carrier, EPOCH SINCE LEASE NAME; its time to live is the lease
 //	epoch                   string   how many elections there were
-//	head                    channel  due ms of what came to be due first: the carrier's nudge
+//	head                    channel  the new earliest due ms: the carrier's nudge
 //	vacant                  channel  nothing; the carrier stepped down
-//	beat                    channel  the heartbeat: epoch, ms, id of the store, bell, topics that nobody waits for
+//	beat                    channel  the heartbeat: epoch, ms, id of the store, bell, ready topics with an empty waiting list
 //	inbox:SUBSCRIBER        channel  topic to claim from
 //	name:LISTENER           channel  nothing; there may be broadcasts to take
 //	PREFIX:wake:TOPIC       channel  how many were made ready

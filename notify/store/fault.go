@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// ErrInvalid is what errors.Is asks for of input outside its grammar or limits;
-// nothing was changed. Every [Fault] is one.
+// ErrInvalid is the error of input outside its grammar or limits; nothing was
+// changed. Every [Fault] is one, for errors.Is.
 var ErrInvalid = errors.New("invalid")
 
-// A Fault says which field of an input is wrong. A field has one name in Go
+// A Fault is the error of one invalid field of an input. A field has one name in Go
 // options, JSON, HTTP and flags, such as max_attempts.
 type Fault struct {
 	Field string
-	Err   error // a whole sentence: the field, what is wrong with it, and what would be right
+	Err   error // a whole sentence: the field, its fault, and the remedy
 }
 
 // Faultf returns a Fault whose sentence is "invalid" and the formatted text.
@@ -23,8 +23,8 @@ func Faultf(field, format string, args ...any) error {
 	return &Fault{Field: field, Err: fmt.Errorf("%w %w", ErrInvalid, fmt.Errorf(format, args...))}
 }
 
-// Within returns a Fault of a value that is not between least and most, nil of
-// any other. Its sentence calls the field by words, such as "carrier lease".
+// Within returns a Fault if value is not between least and most, otherwise nil. Its
+// sentence calls the field by words, such as "carrier lease".
 func Within[T ~int | ~int64](field, words string, value, least, most T) error {
 	if value >= least && value <= most {
 		return nil
@@ -39,7 +39,7 @@ func shown(value any) any {
 	return value
 }
 
-// Short returns a duration without the zeros that String ends in: 10m, not 10m0s.
+// Short returns a duration without trailing zeros: 10m, not 10m0s as String does.
 func Short(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -57,12 +57,12 @@ func (f *Fault) Error() string { return f.Err.Error() }
 // Unwrap returns Err.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Is reports whether the target is ErrInvalid, also where Err says that a file
-// cannot be read.
+// Is reports whether the target is ErrInvalid: a Fault is one even if Err only says
+// that a file cannot be read.
 func (f *Fault) Is(target error) bool { return target == ErrInvalid }
 
-// Renamed returns err as a Fault of a field by another name, nil of none: where
-// the caller knows the field by that name, such as that of a setting.
+// Renamed returns err as a Fault of a field by the name that the caller knows, such
+// as that of a setting; nil if err is nil.
 func Renamed(field string, err error) error {
 	if err == nil {
 		return nil
@@ -70,13 +70,13 @@ func Renamed(field string, err error) error {
 	return &Fault{Field: field, Err: err}
 }
 
-// Faults returns all faults that an error is made of. errors.As finds the first.
+// Faults returns all Faults that an error wraps or joins. errors.As finds only the first.
 func Faults(err error) (all []*Fault) {
 	var several []error
 	switch e := err.(type) {
 	case *Fault:
 		return []*Fault{e}
-	case interface{ WrappedErrors() []error }: // of go-multierror, whose Unwrap is a chain
+	case interface{ WrappedErrors() []error }: // go-multierror, whose Unwrap is a chain
 		several = e.WrappedErrors()
 	case interface{ Unwrap() []error }:
 		several = e.Unwrap()

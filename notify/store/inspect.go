@@ -13,23 +13,22 @@ var (
 	exportScript  = script("export")
 )
 
-// A Look is what is known of a message.
+// A Look is all that is known about a message.
 type Look struct {
 	Member   string
-	State    State     // 0: it stands nowhere
-	At       time.Time // when it is due, its lease ends, or it died; zero: that is foreign
+	State    State     // 0: it has no place
+	At       time.Time // its due time, the end of its lease, or the time of its death; zero if that is foreign
 	Attempts int       // used up
 	Expires  time.Time // zero: never
 	Reason   string    // of its death
 	Size     int       // bytes of its record
 
 	Record
-	Fault error // why the record cannot be read, an ErrRecord, and Body is all of it then; nil: it can
+	Fault error // an ErrRecord if the record is unreadable, and Body is the whole record then
 }
 
-// Inspect looks at messages of a topic, and returns what is known of each, in
-// their order. Where their records are large it takes more than one call. The
-// error is that of the connection.
+// Inspect returns what is known about messages of a topic, in the order of members.
+// Large records take more than one call. The error is that of the connection.
 func (s Shard) Inspect(ctx context.Context, topic string, members []string) ([]Look, error) {
 	all := make([]Look, 0, len(members))
 	for len(all) < len(members) {
@@ -41,9 +40,9 @@ func (s Shard) Inspect(ctx context.Context, topic string, members []string) ([]L
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, r.look(r.list())) // of one at least
+		all = append(all, r.inspected(r.list())) // at least one
 		for r.more() && len(all) < len(members) {
-			all = append(all, r.look(r.list()))
+			all = append(all, r.inspected(r.list()))
 		}
 		if err := r.end(); err != nil {
 			return nil, err
@@ -52,19 +51,19 @@ func (s Shard) Inspect(ctx context.Context, topic string, members []string) ([]L
 	return all, nil
 }
 
-// look reads what is known of a message in a list of r.
-func (r *reply) look(l *reply) Look {
+// inspected reads what is known about a message from a list of r.
+func (r *reply) inspected(l *reply) Look {
 	look := Look{Member: l.text(), State: l.state()}
-	at, _ := l.maybe()
+	at, _ := l.textOrNone()
 	if look.At = timeOf(at); look.State == Leased {
 		look.At = timeOfMicros(at)
 	}
-	used, _ := l.maybe()
-	look.Attempts, _ = strconv.Atoi(used) // 0 where that is foreign
-	expires, _ := l.maybe()
+	used, _ := l.textOrNone()
+	look.Attempts, _ = strconv.Atoi(used) // 0 if that is foreign
+	expires, _ := l.textOrNone()
 	look.Expires = timeOf(expires)
-	look.Reason, _ = l.maybe()
-	raw, there := l.maybe()
+	look.Reason, _ = l.textOrNone()
+	raw, there := l.textOrNone()
 	if l.end() != nil {
 		return Look{}
 	}
@@ -77,13 +76,14 @@ func (r *reply) look(l *reply) Look {
 	return look
 }
 
-// A Mark is where a page of a list ended: behind a member at a time, a score as
-// Redis writes it. The zero Mark is the beginning, and the end.
+// A Mark is the end of a page of a list: a member and its time, a score as Redis
+// writes it. The zero Mark is the beginning, and the end.
 type Mark struct{ Time, Member string }
 
-// List returns up to limit members of a place by time, those behind a mark, and
-// where to go on. There may be fewer, even none, before the end: PlaceLeased and
-// PlaceBroadcasts hold all topics. The error is that of the connection.
+// List returns up to limit members of a place in order of time, from behind a mark,
+// and the mark for the next page. A page may be short, even empty, before the end:
+// PlaceLeased and PlaceBroadcasts hold all topics. The error is that of the
+// connection.
 func (s Shard) List(ctx context.Context, topic string, place Place, limit int, after Mark) (members []string, next Mark, err error) {
 	row, of := place.row(), topic
 	if row.of == "" {
@@ -97,19 +97,19 @@ func (s Shard) List(ctx context.Context, topic string, place Place, limit int, a
 	return r.texts(), next, r.end()
 }
 
-// An ExportPage is a part of all messages of a shard.
+// An ExportPage is a page of all messages of a shard.
 type ExportPage struct {
-	Next    string    // the cursor of the next page, "0" at the end
+	Next    string    // cursor of the next page, "0" at the end
 	Now     time.Time // by Redis's clock
-	All     int       // how many messages there are
+	All     int       // number of messages in the shard
 	Looks   []Look
-	Alone   []string // members for which there was no room: Inspect each
-	Foreign int      // records whose name is none of ours
+	Alone   []string // members whose records did not fit: Inspect each
+	Foreign int      // number of records whose name is not a member of ours
 }
 
-// Export looks at about n messages, in no order, from a cursor on: "0" is the
-// beginning. A message that is there from the first page to the last is in one of
-// them at least, however often it moves meanwhile. The error is that of the
+// Export returns a page of about n messages, in no order, from a cursor; "0" is the
+// beginning. A message that exists from the first page to the last is on at least
+// one of them, however often it moves meanwhile. The error is that of the
 // connection.
 func (s Shard) Export(ctx context.Context, cursor string, n int) (ExportPage, error) {
 	r, err := s.run(ctx, exportScript, cursor, n)
@@ -127,7 +127,7 @@ func (s Shard) Export(ctx context.Context, cursor string, n int) (ExportPage, er
 				l.fail("no state", state)
 			}
 		default:
-			page.Looks = append(page.Looks, r.look(l))
+			page.Looks = append(page.Looks, r.inspected(l))
 		}
 	}
 	return page, r.end()

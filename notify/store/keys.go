@@ -13,17 +13,17 @@ const maxPrefix = 64
 
 var prefixGrammar = regexp.MustCompile(`^[A-Za-z0-9_.:-]+$`)
 
-// Keys names every key and channel in Redis. All keys carry the hash tag of
-// their shard, so that a Redis Cluster holds them in one slot.
+// Keys has the name of every key and channel in Redis. All keys carry the hash tag
+// of their shard, so that a Redis Cluster holds them in one slot.
 type Keys struct {
 	prefix string
-	public string   // what channels for programs of any language begin with
+	public string   // the beginning of channels for programs of any language
 	base   string   // prefix and hash tag
 	format string   // the key
-	names  []string // of the rows of the table that scripts are given, in its order; of others what they begin with
+	names  []string // of the rows of the table, in its order; of a family the beginning of its names
 }
 
-// newKeys returns the keys under a prefix, or an ErrInvalid that says what is wrong with it.
+// newKeys returns the keys under a prefix, or a Fault.
 func newKeys(prefix string) (Keys, error) {
 	if prefix == "" {
 		prefix = DefaultPrefix
@@ -39,13 +39,13 @@ func newKeys(prefix string) (Keys, error) {
 	return k, nil
 }
 
-// one returns the name of which there is one, by what scripts call it.
+// one returns the name of a key that exists once; lua is its name in scripts.
 func (k Keys) one(lua string) string { return k.each(lua, "") }
 
-// each returns the name of a family that one of its kind has, by what scripts call the family.
+// each returns a name of a family, such as that of a topic; lua is the family's name in scripts.
 func (k Keys) each(lua, one string) string { return k.name(rowNamed(lua), one) }
 
-// name returns the name that a row describes; of a family, that of one of its kind.
+// name returns the name that a row describes; one is empty, or says which of a family.
 func (k Keys) name(r row, one string) string {
 	if r.public {
 		return k.prefix + ":" + r.name + one
@@ -56,13 +56,13 @@ func (k Keys) name(r row, one string) string {
 // Prefix returns the prefix, DefaultPrefix unless configured.
 func (k Keys) Prefix() string { return k.prefix }
 
-// Base returns what every key of the shard begins with, such as "bellhop:{0}:".
+// Base returns the beginning of every key of the shard, such as "bellhop:{0}:".
 func (k Keys) Base() string { return k.base }
 
-// given returns all keys that there is one of in a shard. A Cluster is given them
-// with each script: while a slot is moved it refuses a call whose keys are not all
-// on one side, before the script begins; one that meets a key of the other side is
-// stopped half way.
+// given returns all keys that exist once in a shard. In a Cluster every script gets
+// them: while a slot is moved the server refuses a call whose keys are not all on
+// one side before the script begins, but stops a script half way that meets a key
+// of the other side.
 func (k Keys) given() (keys []string) {
 	for i, r := range table {
 		if r.isGiven() {
@@ -72,8 +72,8 @@ func (k Keys) given() (keys []string) {
 	return keys
 }
 
-// founding returns the keys that found.lua is given: the format, and those of which
-// one at least is there in a store that is in use.
+// founding returns the keys that found.lua gets: the format, and keys of which a
+// store that was used has at least one.
 func (k Keys) founding() []string {
 	return []string{
 		k.Format(), k.Schedules(), k.Leased(), k.Expiries(), k.Messages(), k.Attempts(), k.ReadyTopics(), k.Deaths(), k.Topics(),
@@ -81,7 +81,7 @@ func (k Keys) founding() []string {
 	}
 }
 
-// Format is the string that says which format the store has, and which store it is: "FORMAT ID".
+// Format is the string that holds the format of the store and its id: "FORMAT ID".
 func (k Keys) Format() string { return k.one("FORMAT") }
 
 // Schedules is the sorted set of the topics that have a schedule, by the due time of the first in it.
@@ -96,8 +96,8 @@ func (k Keys) Leased() string { return k.one("LEASED") }
 // Messages is the hash of records by member.
 func (k Keys) Messages() string { return k.one("MESSAGES") }
 
-// Room is the string that says up to when, in ms, there is room for publishes below a share of Redis's memory in percent; 0 where
-// there is none.
+// Room is the string that holds until when, in ms, publishes surely stay below a share of Redis's memory in percent; 0 if that share
+// is in use.
 func (k Keys) Room(share int) string { return k.each("room_of", strconv.Itoa(share)) }
 
 // Attempts is the hash of attempts used up by member.
@@ -112,7 +112,7 @@ func (k Keys) Deaths() string { return k.one("DEATHS") }
 // ReadyTopics is the sorted set of the topics that have something ready by the due time of the oldest, or some earlier one that is gone.
 func (k Keys) ReadyTopics() string { return k.one("READY") }
 
-// Topics is the hash of the counters of topics; those of "*" are of all, those that were forgotten too.
+// Topics is the hash of the counters of topics; those of "*" are of all topics, forgotten ones too.
 func (k Keys) Topics() string { return k.one("TOPICS") }
 
 // OldestDeaths is the sorted set of the topics that have dead letters by the time of the oldest, or some earlier one that is gone.
@@ -121,10 +121,10 @@ func (k Keys) OldestDeaths() string { return k.one("OLDEST") }
 // NewestDeaths is the sorted set of the topics that have dead letters by the time of the newest, or some later one that is gone.
 func (k Keys) NewestDeaths() string { return k.one("NEWEST") }
 
-// KeptDeaths is the hash of how many dead letters a topic keeps, and how many deaths removed since the housekeeping last looked.
+// KeptDeaths is the hash of how many dead letters a topic keeps, and how many deaths removed since the last step of the housekeeping.
 func (k Keys) KeptDeaths() string { return k.one("KEPT") }
 
-// SeenTopics is the sorted set of all topics by the time, in ms, at which the housekeeping last looked whether anything is left of them.
+// SeenTopics is the sorted set of all topics by the time, in ms, at which the housekeeping last checked whether anything is left of them.
 func (k Keys) SeenTopics() string { return k.one("SEEN") }
 
 // TopicNames is the sorted set of all topics by name.
@@ -139,7 +139,7 @@ func (k Keys) PausedTopics() string { return k.one("PAUSED") }
 // Ready is the sorted set of a topic's due members by due time.
 func (k Keys) Ready(topic string) string { return k.each("ready_of", topic) }
 
-// Waiting is the sorted set of the inboxes that wait for a topic, longest waiting first.
+// Waiting is the sorted set of the inboxes that wait for a topic, longest first.
 func (k Keys) Waiting(topic string) string { return k.each("waiting_of", topic) }
 
 // Dead is the sorted set of a topic's dead letters by time of death.
@@ -148,43 +148,43 @@ func (k Keys) Dead(topic string) string { return k.each("dead_of", topic) }
 // Broadcasts is the sorted set of the members of broadcasts that wait, by due time.
 func (k Keys) Broadcasts() string { return k.one("BROADCASTS") }
 
-// Log is the stream of a topic's broadcasts that were sent, and the channel
-// that tells when it has grown: the same [Bell] as that of Logs.
+// Log is the stream of a topic's sent broadcasts, and the channel that announces
+// its growth with the same [Bell] as Logs.
 func (k Keys) Log(topic string) string { return k.each("log_of", topic) }
 
 // Logs is the sorted set of topics by the position of their last broadcast, and
-// the channel that tells, with a [Bell], when any log has grown.
+// the channel that announces the growth of any log with a [Bell].
 func (k Keys) Logs() string { return k.one("LOGS") }
 
-// Listeners is the hash of named listeners: what each listens to, and since when.
+// Listeners is the hash of named listeners: the pattern of each, and since when it listens.
 func (k Keys) Listeners() string { return k.one("LISTENERS") }
 
-// Places is the hash of where a named listener stands in each topic: the position of the last broadcast that was handed out.
+// Places is the hash of a named listener's place in each topic: the position of the last broadcast that was handed out.
 func (k Keys) Places(name string) string { return k.each("places_of", name) }
 
-// Held is the sorted set of broadcasts that a named listener has in hand, "POSITION TOPIC" by the end of their lease.
+// Held is the sorted set of broadcasts that a named listener has leased, "POSITION TOPIC" by the end of their lease.
 func (k Keys) Held(name string) string { return k.each("held_of", name) }
 
-// Tries is the hash of how often such a broadcast was handed out, where it was more than once.
+// Tries is the hash of how often more than once such a broadcast was handed out.
 func (k Keys) Tries(name string) string { return k.each("tries_of", name) }
 
-// Handed is the sorted set of named listeners that have broadcasts in hand, by the end of the first lease.
+// Handed is the sorted set of named listeners that have leased broadcasts, by the end of the first lease.
 func (k Keys) Handed() string { return k.one("HANDED") }
 
-// Name is the channel that tells a named listener that broadcasts may have been left by one that died.
+// Name is the channel that tells a named listener that a process of it may have died and left broadcasts.
 func (k Keys) Name(name string) string { return k.each("name_of", name) }
 
-// Bridge is the string that holds up to where broadcasts were passed on to NATS.
+// Bridge is the string that holds the position up to which broadcasts were passed on to NATS.
 func (k Keys) Bridge() string { return k.one("BRIDGE") }
 
-// Extended is the string that holds the receipt that a message's lease has since
-// it was extended by who knows only that of its claim, for as long as the lease.
+// Extended is the string that holds the current receipt of a message whose lease
+// was extended by a caller that knows only the receipt of its claim.
 func (k Keys) Extended(member string) string { return k.each("extended_of", member) }
 
-// Secret is the string with which the daemons of a store sign what they let others keep.
+// Secret is the string with which the daemons of a store sign tokens that clients keep.
 func (k Keys) Secret() string { return k.one("SECRET") }
 
-// Mark is the string that is written behind what replicas are to confirm. It holds nothing.
+// Mark is the string that is written behind a call that replicas are to confirm. It holds nothing.
 func (k Keys) Mark() string { return k.one("MARK") }
 
 // Carrier is the string that holds the elected carrier's token.
@@ -193,20 +193,20 @@ func (k Keys) Carrier() string { return k.one("CARRIER") }
 // Epoch is the string that counts elections.
 func (k Keys) Epoch() string { return k.one("EPOCH") }
 
-// Head is the channel that nudges the carrier with the due time of what came to be due first.
+// Head is the channel that nudges the carrier with the new earliest due time.
 func (k Keys) Head() string { return k.one("HEAD") }
 
 // Vacant is the channel that tells standbys that the carrier stepped down.
 func (k Keys) Vacant() string { return k.one("VACANT") }
 
 // Beat is the channel of the carrier's heartbeat: its epoch, the time in Unix milliseconds, the id of the store, a [Bell]
-// for who missed one, and the topics that have something ready and nobody who waits.
+// for listeners that missed one, and the topics that have something ready and an empty waiting list.
 func (k Keys) Beat() string { return k.one("BEAT") }
 
 // Inbox is the channel that rings one subscriber, with the topic to claim from.
 func (k Keys) Inbox(id string) string { return k.each("inbox_of", id) }
 
-// Wake is the channel that rings programs of any language, with the number of messages made ready.
+// Wake is the channel that wakes programs of any language, with the number of messages made ready.
 func (k Keys) Wake(topic string) string { return k.each("wake_of", topic) }
 
 // Broadcast is the channel of a topic's broadcasts for programs of any language, with the body.

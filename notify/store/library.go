@@ -14,19 +14,18 @@ type part struct {
 	words []string // of its text
 }
 
-// rare are the functions that few calls come to. What only these use is defined
-// within them.
+// rare are the functions that few calls reach. A part that only they use is defined
+// inside them.
 var rare = []string{"bury", "measure_room", "undertaker"}
 
-// isRare reports whether few calls come to a part.
+// isRare reports whether few calls reach a part.
 func (p part) isRare() bool { return slices.Contains(rare, p.names[0]) }
 
-// shared names the files of what scripts share, by what they do. A part uses only
-// those before it.
+// shared are the names of the files in lua/shared. A part uses only parts before it.
 var shared = []string{"base", "settings", "counters", "rings", "places", "leases", "messages", "dead", "logs", "look", "room", "repair"}
 
-// library returns what scripts share: what makes names of the table, then the
-// parts of the files in lua/shared.
+// library returns all parts: the functions that make names of the table, the
+// settings, then those of the files in lua/shared.
 var library = sync.OnceValue(func() (parts []part) {
 	for _, r := range table {
 		if source := r.source(); source != "" {
@@ -44,8 +43,8 @@ var library = sync.OnceValue(func() (parts []part) {
 	return parts
 })
 
-// cutWord cuts the first word off a source: what stands before it, and behind it.
-// There is none in what is left when the word is empty.
+// cutWord cuts a source around its first word. The word is empty if the source has
+// none.
 func cutWord(source string) (before, word, rest string) {
 	from := strings.IndexFunc(source, isOfWord)
 	if from < 0 {
@@ -62,8 +61,8 @@ func isOfWord(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_'
 }
 
-// wordsOf returns the words of a source that are neither in a comment nor in a
-// string, each once.
+// wordsOf returns the words of a source, each once, without those in comments and
+// strings.
 func wordsOf(source string) (words []string) {
 	for line := range strings.Lines(source) {
 		line, _, _ = strings.Cut(line, "--")
@@ -76,8 +75,8 @@ func wordsOf(source string) (words []string) {
 	return slices.Compact(slices.Sorted(slices.Values(words)))
 }
 
-// made are the rows of the table whose names scripts write out: families by what
-// makes a name, and channels.
+// made are the rows of the table whose names are written out in scripts, by their
+// name there: families and channels.
 var made = sync.OnceValue(func() map[string]row {
 	rows := make(map[string]row)
 	for _, r := range table {
@@ -88,9 +87,9 @@ var made = sync.OnceValue(func() map[string]row {
 	return rows
 })
 
-// writtenOut returns a source in which names are written out that the table makes,
-// such as ready_of(topic) and HEAD, and how settings are read: a function or a name in
-// front of a script costs each call of it some 0.1 us.
+// writtenOut returns a source with names of the table, such as ready_of(topic) and
+// HEAD, and reads of settings replaced by their Lua: a function or a local in front
+// of a script costs each of its calls some 0.1 us.
 func writtenOut(source string) string {
 	var b strings.Builder
 	for source != "" {
@@ -107,8 +106,8 @@ func writtenOut(source string) string {
 	return b.String()
 }
 
-// instead returns what stands for a word that names the row, and what is left of the
-// source behind it.
+// instead returns the Lua that replaces word, the row's name, and the rest of the
+// source behind that.
 func (r row) instead(word, rest string) (text, behind string) {
 	if r.of == "" {
 		return "(" + r.begin() + ")", rest
@@ -122,8 +121,8 @@ func (r row) instead(word, rest string) (text, behind string) {
 
 var luaLocal = regexp.MustCompile(`^local (?:function )?(\w+(?:, \w+)*)`)
 
-// partsOf takes a file apart. A function ends on its first line or with the line
-// that is end alone; a constant is one line. What else there is says why.
+// partsOf cuts a file into its parts. A function ends on its first line, or with a
+// line that is just "end"; a constant is one line. The rest are comments.
 func partsOf(source string) (parts []part) {
 	open := false
 	for line := range strings.Lines(source) {

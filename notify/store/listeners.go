@@ -15,14 +15,14 @@ var (
 	holdScript       = script("hold")
 )
 
-// A Registration is what a store holds of a named listener.
+// A Registration is the entry of a named listener in the store.
 type Registration struct {
 	Text    string   // all of it, as the store holds it
 	Pattern string   // of the topics
-	From    string   // from where it begins, in words
-	Start   Position // from behind which on
-	Floor   Position // up to where nothing is missed
-	StoreID string   // it is none of another store
+	From    string   // where it begins, in words
+	Start   Position // behind which it begins
+	Floor   Position // up to which it misses nothing
+	StoreID string   // the store in which it was registered
 }
 
 // parseRegistration reads a registration as register.lua writes it.
@@ -34,11 +34,11 @@ func parseRegistration(text string) (Registration, error) {
 	return Registration{Text: text, Pattern: f[0], From: f[1], Start: positionIn(f[2]), Floor: positionIn(f[3]), StoreID: f[4]}, nil
 }
 
-// Register registers a named listener, unless it is registered already. From says
-// in words where it begins, and start behind which position; "now" is where the
-// logs end. It returns the registration that holds, and the time by Redis's clock
-// as a position. The error is that of the connection, or says that the
-// registration is foreign.
+// Register registers a named listener, unless it is registered already. from says
+// in words where it begins, and start behind which position; "now" is the end of the
+// logs. Register returns the registration that holds, and the time by Redis's clock
+// as a position. The error is that of the connection, or says that the registration
+// is foreign.
 func (s Shard) Register(ctx context.Context, name, pattern, from string, start Position) (registered Registration, now Position, err error) {
 	r, err := s.run(ctx, registerScript, name, pattern, from, int64(start))
 	if err != nil {
@@ -53,8 +53,8 @@ func (s Shard) Register(ctx context.Context, name, pattern, from string, start P
 	return registered, now, err
 }
 
-// Unregister forgets a named listener, its places and what it has in hand. It
-// reports whether there was one. The error is that of the connection.
+// Unregister removes a named listener, its places and its leases. It reports whether
+// there was one. The error is that of the connection.
 func (s Shard) Unregister(ctx context.Context, name string) (there bool, err error) {
 	r, err := s.run(ctx, unregisterScript, name)
 	if err != nil {
@@ -64,37 +64,38 @@ func (s Shard) Unregister(ctx context.Context, name string) (there bool, err err
 	return there, r.end()
 }
 
-// A Take is what a process of a named listener asks for, and what it settles.
+// A Take is what a process of a named listener asks for, and which broadcasts it
+// settles.
 type Take struct {
 	Name         string
 	Registration string        // its text
 	Lease        time.Duration // cut to the millisecond
-	Max          int           // broadcasts at the most
-	Topics       []string      // whose logs may hold more
-	Acked        []string      // members of broadcasts that were handled; that counts though their lease ended
-	Back         []Unhandled   // broadcasts that are given back: they are handed out first
+	Max          int           // most broadcasts to hand out
+	Topics       []string      // topics whose logs may hold more
+	Acked        []string      // members of broadcasts that were handled; they count even if their lease ended
+	Back         []Unhandled   // broadcasts that are released: they are handed out first
 }
 
-// An Unhandled is a broadcast in hand that is given back. The receipt is in ms.
+// An Unhandled is a leased broadcast that is released. The receipt is in ms.
 type Unhandled struct {
 	Lease
-	Failed int // attempts since it was handed out
+	Failed int // attempts that failed since it was handed out
 }
 
-// HeldMember returns what a broadcast is called where it is held.
+// HeldMember returns the name of a broadcast among a named listener's leases.
 func HeldMember(topic string, position Position) string {
 	return strconv.FormatInt(int64(position), 10) + " " + topic
 }
 
-// Taken is what a take brought.
+// Taken is the result of a take.
 type Taken struct {
-	Gone    bool   // the registration is: nothing was done,
-	StoreID string // and this is the id of the store
+	Gone    bool   // the registration is gone: nothing was done
+	StoreID string // if Gone: the id of the store
 
-	Until      int64 // the end of the lease in ms, the receipt of each
+	Until      int64 // the end of the lease in ms, and the receipt of each broadcast
 	Broadcasts []TakenEntry
 	Gaps       []LogGap
-	More       []string // topics of which there may be more
+	More       []string // topics whose logs may hold more
 }
 
 // A TakenEntry is a broadcast that was handed out.
@@ -104,16 +105,17 @@ type TakenEntry struct {
 	Entry
 }
 
-// A LogGap is where broadcasts of a topic were removed before they were handed out.
+// A LogGap is a range in which broadcasts of a topic were trimmed before they were
+// handed out.
 type LogGap struct {
 	Topic       string
 	After, UpTo Position
 }
 
-// Take hands out broadcasts to a process of a named listener: first those whose
-// lease ended, then those behind its places in the logs. With that it acknowledges
-// some, and gives some back. The error is that of the connection, after which
-// broadcasts may be held until the lease ends.
+// Take acknowledges and releases broadcasts of a process of a named listener, then
+// hands out others: first those whose lease ended, then those behind its places in
+// the logs. The error is that of the connection, after which broadcasts may be
+// leased until the lease ends.
 func (s Shard) Take(ctx context.Context, t Take) (Taken, error) {
 	r, err := s.run(ctx, takeScript, t.args()...)
 	if err != nil {
@@ -127,7 +129,7 @@ func (s Shard) Take(ctx context.Context, t Take) (Taken, error) {
 	return got, r.end()
 }
 
-// args returns what take.lua is given.
+// args returns the arguments of take.lua.
 func (t Take) args() []any {
 	leases, failed := make([]Lease, len(t.Back)), make([]any, len(t.Back))
 	for i, one := range t.Back {
@@ -141,11 +143,11 @@ func (t Take) args() []any {
 func (r *reply) taken() []TakenEntry {
 	list := r.list()
 	all := make([]TakenEntry, 0, list.left())
-	var one, entry, fields reply // for all
+	var one, entry, fields reply // each serves all broadcasts
 	for list.more() {
-		list.open(&one)
+		list.listInto(&one)
 		t := TakenEntry{Topic: one.text(), Attempt: int(one.integer())}
-		one.open(&entry)
+		one.listInto(&entry)
 		t.Entry = entry.entry(&fields)
 		_ = one.end()
 		all = append(all, t)
@@ -164,19 +166,19 @@ func (r *reply) gaps() (all []LogGap) {
 	return all
 }
 
-// Hold extends the leases of broadcasts that a process of a named listener has in
-// hand. It returns their receipt since, the end of the lease in ms, and the
-// indexes of those whose lease is lost. The error is that of the connection.
+// Hold extends the leases of broadcasts of a process of a named listener. It returns
+// their new receipt, the end of the lease in ms, and the indexes of those whose
+// lease is lost. The error is that of the connection.
 func (s Shard) Hold(ctx context.Context, name string, leases []Lease, lease time.Duration) (until int64, lost []int, err error) {
 	r, err := s.run(ctx, holdScript, withLeases(leases, name, lease.Milliseconds())...)
 	if err != nil {
 		return 0, nil, err
 	}
-	until, lost = r.integer(), r.positions(len(leases))
+	until, lost = r.integer(), r.indexes(len(leases))
 	return until, lost, r.end()
 }
 
-// A Listener is a named listener, and what it is registered as.
+// A Listener is a named listener with its registration.
 type Listener struct {
 	Name string
 	Registration
@@ -203,8 +205,8 @@ func (s Shard) Listeners(ctx context.Context) ([]Listener, error) {
 	return all, nil
 }
 
-// ListenerNames returns the names of all named listeners, those with a foreign
-// registration among them. The error is that of the connection.
+// ListenerNames returns the names of all named listeners, including those with a
+// foreign registration. The error is that of the connection.
 func (s Shard) ListenerNames(ctx context.Context) ([]string, error) {
 	names, err := s.store.client.HKeys(ctx, s.store.keys.Listeners()).Result()
 	if err != nil {
@@ -213,14 +215,14 @@ func (s Shard) ListenerNames(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// ListenerProgress is how far a named listener is.
+// ListenerProgress is how far a named listener has come.
 type ListenerProgress struct {
-	Held   int64               // broadcasts in hand, their lease lasts
-	Places map[string]Position // of the last broadcast of a topic that was handed out
-	Active bool                // somebody listens under the name
+	Held   int64               // broadcasts that are leased
+	Places map[string]Position // by topic: of the last broadcast that was handed out
+	Active bool                // a process listens under the name
 }
 
-// Progress returns how far a named listener is. The error is that of the connection.
+// Progress returns how far a named listener has come. The error is that of the connection.
 func (s Shard) Progress(ctx context.Context, name string) (p ListenerProgress, err error) {
 	keys, client := s.store.keys, s.store.client
 	now, err := client.Time(ctx).Result()

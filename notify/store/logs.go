@@ -14,22 +14,23 @@ var (
 	lagScript   = script("lag")
 )
 
-// A LogEnd is the position of the last broadcast of a topic.
+// A LogEnd is a topic with the position of its last broadcast.
 type LogEnd struct {
 	Topic string
 	Last  Position
 }
 
-// Growth is which logs have grown behind a position.
+// Growth says which logs have grown behind a position.
 type Growth struct {
-	StoreID string   // another one than before means that Redis lost all that it held
+	StoreID string   // an id that differs from the one before means that Redis lost all that it held
 	Last    Position // of the last broadcast of all; 0: there is none
-	Now     Position // what one would be at that is sent now, unless the clock was set back
+	Now     Position // of a broadcast that would be sent now, unless the clock was set back
 	Logs    []LogEnd
 }
 
-// Grown returns which logs have grown behind a position, up to limit, by position;
-// or which of some topics. The error is that of the connection.
+// Grown returns up to limit logs that have grown behind a position, in the order of
+// their ends; with topics in only it checks just those. The error is that of the
+// connection.
 func (s Shard) Grown(ctx context.Context, after Position, limit int, only ...string) (Growth, error) {
 	args := []any{int64(after), limit}
 	for _, topic := range only {
@@ -46,35 +47,35 @@ func (s Shard) Grown(ctx context.Context, after Position, limit int, only ...str
 	return g, r.end()
 }
 
-// A Read says what is read of the logs of topics.
+// A Read says what to read of the logs of topics.
 type Read struct {
 	Topics []string
-	After  Position // only what is behind it,
-	UpTo   Position // and up to it; 0: to where the logs end
-	Each   int      // how many of each log at the most
+	After  Position // read only what is behind it
+	UpTo   Position // and up to it; 0: up to the ends of the logs
+	Each   int      // most entries of each log
 	Bytes  int      // of records, after which the reply is full
 
-	Others int      // how many topics are looked at that have grown
-	Behind Position // this
+	Others int      // most topics to check for growth
+	Behind Position // behind which they have grown
 }
 
-// A Reading is what was read.
+// A Reading is the result of a Read.
 type Reading struct {
 	StoreID string
-	Last    Position  // up to where was read
+	Last    Position  // up to which the logs were read
 	Logs    []LogPage // of each topic
-	Others  []string  // topics that were not asked for, and have grown,
-	More    bool      // and there are more than were looked at
+	Others  []string  // topics that have grown and are not in Read.Topics
+	More    bool      // more topics have grown than Read.Others
 }
 
 // A LogPage is a page of a log.
 type LogPage struct {
 	Entries []Entry
 	More    bool     // there may be more
-	Lost    Position // up to here some were trimmed before they were read; 0: none were
+	Lost    Position // up to which entries were trimmed before they were read; 0: none were
 }
 
-// An Entry of a log is a broadcast that was sent. What is foreign in it is zero.
+// An Entry of a log is a broadcast that was sent. Foreign fields are zero.
 type Entry struct {
 	Position Position
 	ID       string
@@ -82,7 +83,7 @@ type Entry struct {
 	Record   string // see [DecodeRecord]
 }
 
-// Read reads the logs of topics behind a position, up to another, and looks which
+// Read reads the logs of topics behind a position, up to another, and finds which
 // others have grown. The error is that of the connection.
 func (s Shard) Read(ctx context.Context, what Read) (Reading, error) {
 	args := []any{int64(what.After), int64(what.UpTo), what.Each, what.Others, int64(what.Behind), what.Bytes}
@@ -102,21 +103,21 @@ func (s Shard) Read(ctx context.Context, what Read) (Reading, error) {
 	return got, r.end()
 }
 
-// A LogPlace is where a named listener stands in a log.
+// A LogPlace is the place of a named listener in a log.
 type LogPlace struct {
 	Topic string
 	Place Position // of the last broadcast that was handed out
-	From  Position // behind it the listener misses what was trimmed
+	From  Position // entries trimmed behind it are missed
 }
 
 // A LogLag is how far a named listener is behind in a log.
 type LogLag struct {
-	First  Position // of the broadcasts behind its place; 0: there is none
-	Missed bool     // some were trimmed before
-	AtRisk bool     // the first is among the oldest of its log, which go next
+	First  Position // of the first broadcast behind its place; 0: there is none
+	Missed bool     // broadcasts before it were trimmed
+	AtRisk bool     // it is among the oldest of its log, which are trimmed next
 }
 
-// Lag looks how far a named listener is behind in logs. The error is that of the connection.
+// Lag returns how far a named listener is behind in logs. The error is that of the connection.
 func (s Shard) Lag(ctx context.Context, places []LogPlace) ([]LogLag, error) {
 	var args []any
 	for _, p := range places {
@@ -135,7 +136,7 @@ func (s Shard) Lag(ctx context.Context, places []LogPlace) ([]LogLag, error) {
 	return lags, r.end()
 }
 
-// LogEnds returns where all logs end. The error is that of the connection.
+// LogEnds returns the ends of all logs. The error is that of the connection.
 func (s Shard) LogEnds(ctx context.Context) ([]LogEnd, error) {
 	logs, err := s.store.client.ZRangeWithScores(ctx, s.store.keys.Logs(), 0, -1).Result()
 	if err != nil {
@@ -149,7 +150,7 @@ func (s Shard) LogEnds(ctx context.Context) ([]LogEnd, error) {
 	return ends, nil
 }
 
-// storeID reads the mark of a store, FORMAT ID, and returns its id.
+// storeID reads the mark of a store, FORMAT ID, and returns the id.
 func (r *reply) storeID() string {
 	mark := r.text()
 	_, id, ok := strings.Cut(mark, " ")
@@ -159,16 +160,16 @@ func (r *reply) storeID() string {
 	return id
 }
 
-// lastPosition is the last one that a number of Lua keeps. What is beyond is foreign.
+// lastPosition is the last position that a Lua number holds. What is beyond is foreign.
 const lastPosition = 1<<53 - 1
 
-// positionIn reads a position from text. What is foreign is 0.
+// positionIn reads a position from text. A foreign text is 0.
 func positionIn(text string) Position {
 	n, _ := strconv.ParseFloat(text, 64)
 	return positionAt(n)
 }
 
-// positionAt returns the position that a score is. What is foreign is 0.
+// positionAt returns the position that a score is. A foreign score is 0.
 func positionAt(score float64) Position {
 	if !(score >= 0 && score <= lastPosition) {
 		return 0
@@ -176,7 +177,7 @@ func positionAt(score float64) Position {
 	return Position(score)
 }
 
-// position reads a position that stands there as text. One that is foreign is 0.
+// position reads a position that is sent as text. A foreign number is 0.
 func (r *reply) position() Position {
 	text := r.text()
 	if _, err := strconv.ParseFloat(text, 64); errors.Is(err, strconv.ErrSyntax) && r.err == nil {
@@ -185,7 +186,7 @@ func (r *reply) position() Position {
 	return positionIn(text)
 }
 
-// positionOrNone reads a position, or an empty text where there is none: then it is 0.
+// positionOrNone reads a position; an empty text is 0: there is none.
 func (r *reply) positionOrNone() Position {
 	if r.at < len(r.values) && r.values[r.at] == "" {
 		r.at++
@@ -198,9 +199,9 @@ func (r *reply) positionOrNone() Position {
 func (r *reply) entries() []Entry {
 	list := r.list()
 	all := make([]Entry, 0, list.left())
-	var entry, fields reply // one for all
+	var entry, fields reply // each serves all entries
 	for list.more() {
-		list.open(&entry)
+		list.listInto(&entry)
 		all = append(all, entry.entry(&fields))
 	}
 	return all
@@ -209,7 +210,7 @@ func (r *reply) entries() []Entry {
 // entry reads an entry, with a cursor over its fields.
 func (r *reply) entry(fields *reply) Entry {
 	e := Entry{Position: positionOf(r.text())}
-	r.open(fields)
+	r.listInto(fields)
 	_ = r.end()
 	for fields.more() {
 		switch name, value := fields.text(), fields.text(); name {
@@ -224,8 +225,8 @@ func (r *reply) entry(fields *reply) Entry {
 	return e
 }
 
-// positionOf reads the id of an entry. Another program's may have more than 999
-// behind the dash; then it counts on, as lua/shared/logs.lua does.
+// positionOf reads the id of an entry. A foreign one may have more than 999 us
+// behind the dash: these count into the next ms.
 func positionOf(id string) Position {
 	before, behind, _ := strings.Cut(id, "-")
 	ms, _ := strconv.ParseInt(before, 10, 64)

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A Position is the place of a broadcast among all of a store that were sent:
-// the time at which it was sent by Redis's clock, in Unix microseconds, made so
-// that no two are the same and that they only grow. A listener that goes on
-// behind the last one that it handled misses none, on any number of topics.
+// A Position is the place of a broadcast among all sent broadcasts of a store: the
+// time at which it was sent by Redis's clock, in Unix microseconds, adjusted so that
+// positions are unique and only grow. A listener that continues behind the last
+// position that it handled misses nothing, on any number of topics.
 type Position int64
 
-// String returns the position as the logs in Redis have it: MS-US, the time in
-// Unix milliseconds and the microseconds within.
+// String returns the position as the logs in Redis have it: MS-US, Unix
+// milliseconds and the microseconds within.
 func (p Position) String() string {
 	return strconv.FormatInt(int64(p)/1000, 10) + "-" + strconv.FormatInt(int64(p)%1000, 10)
 }

@@ -9,14 +9,14 @@ import (
 
 var publishScript = script("publish", promised, grows)
 
-// A When is a due time as scripts are given it: a time in Unix milliseconds, less
-// than 0 for so many milliseconds after Redis has taken the call, 0 for at once.
+// A When is a due time as scripts get it: a time in Unix milliseconds; negative: so
+// many milliseconds after Redis received the call; 0: at once.
 type When int64
 
-// In returns when something is due after a delay, rounded up to a millisecond.
+// In returns the due time after a delay, rounded up to a millisecond.
 func In(delay time.Duration) When { return When(-ceilMs(delay)) }
 
-// At returns when something is due at a time, rounded up to a millisecond.
+// At returns the due time at a time, rounded up to a millisecond.
 func At(due time.Time) When {
 	ms := due.UnixMilli()
 	if due.After(time.UnixMilli(ms)) {
@@ -31,31 +31,31 @@ type Publish struct {
 	Member string
 	Tail   string // of its record, as [Record.EncodeTail] returns it
 
-	When      When          // in the past: since then for a broadcast, at once for others
+	When      When          // a time in the past stays so for a broadcast, and is now for others
 	TTL       time.Duration // counted from When, cut to the millisecond; zero: never expires
 	Broadcast bool          // then it has no TTL
 
-	Restored *Restored // of a message of another store, in place of When, TTL and Broadcast
+	Restored *Restored // of a message from an export; it replaces When, TTL and Broadcast
 }
 
-// Restored is what a message had in another store. Times are in Unix milliseconds.
+// Restored is what an exported message had in its store. Times are in Unix milliseconds.
 type Restored struct {
 	Due       int64  `json:"due,omitempty"`
 	Expires   int64  `json:"expires,omitempty"` // zero: never
 	Broadcast bool   `json:"broadcast,omitempty"`
 	Times     string `json:"times,omitempty"` // of its record, see [EncodeTimes]; empty: those of a new message
-	Used      int    `json:"used,omitempty"`  // attempts
+	Used      int    `json:"used,omitempty"`  // attempts used up
 	Died      int64  `json:"died,omitempty"`  // of a dead letter, which has no Due
 	Reason    string `json:"reason,omitempty"`
 }
 
-// String returns r as the script is given it: JSON.
+// String returns r as JSON, which is what the script gets.
 func (r *Restored) String() string {
-	text, _ := json.Marshal(r) // numbers and text always are JSON
+	text, _ := json.Marshal(r) // never fails: r has only numbers and text
 	return string(text)
 }
 
-// A Refusal is why a message did not get the place that it was meant to have; 0: it has it.
+// A Refusal is why a message did not get its place; 0: it did.
 type Refusal int
 
 // Why messages are refused.
@@ -63,23 +63,23 @@ const (
 	IDInUse           Refusal = -1 - iota
 	TooLate                   // due past the year 9999
 	ForeignReady              // the ready set of the topic is no sorted set
-	ForeignBroadcasts         // nor is the set of all broadcasts that wait
-	ForeignSchedule           // nor is the schedule of the topic, or the set of all schedules
-	ForeignDead               // nor are the dead letters of the topic
+	ForeignBroadcasts         // the set of all broadcasts that wait is none
+	ForeignSchedule           // the schedule of the topic, or the set of all schedules, is none
+	ForeignDead               // the set of the topic's dead letters is none
 )
 
-// Placed is where a message stands since a call.
+// Placed is the new place of a message.
 type Placed struct {
-	Due     time.Time // of a dead letter, when it died
-	Ready   bool      // it was due already, also where it waits behind what is overdue
-	Refusal Refusal   // if not 0, nothing of the message was changed
+	Due     time.Time // of a dead letter: when it died
+	Ready   bool      // it was due already, even if it waits behind overdue messages
+	Refusal Refusal   // if not 0, nothing was changed
 }
 
-// Publish publishes messages, and returns what became of each, in their order. One
-// that is refused does not keep the others back. A call that Redis did not carry
-// out is repeated for about a second. Errors: ErrFull, ErrUnfit, a RightsError,
-// ErrUnreplicated, or that of the connection, after which they may or may not be
-// published.
+// Publish publishes messages, and returns what became of each, in their order. A
+// refused message does not keep the others back. Publish repeats a call that Redis
+// did not carry out for about a second. Errors: ErrFull, ErrUnfit, a RightsError,
+// ErrUnreplicated, or that of the connection, after which the messages may or may
+// not be published.
 func (s Shard) Publish(ctx context.Context, batch []Publish) ([]Placed, error) {
 	args, order := publishArgs(batch)
 	r, err := s.repeat(ctx, publishScript, args...)
@@ -94,7 +94,7 @@ func (s Shard) Publish(ctx context.Context, batch []Publish) ([]Placed, error) {
 	return all, r.end()
 }
 
-// publishArgs returns what the script is given for a batch, and the indexes of its
+// publishArgs returns the script's arguments for a batch, and the indexes of its
 // messages in the order of the reply: topic by topic.
 func publishArgs(batch []Publish) (args []any, order []int) {
 	var topics []string
@@ -120,7 +120,7 @@ func publishArgs(batch []Publish) (args []any, order []int) {
 	return args, order
 }
 
-// when returns all that the script is told of a message beside its record.
+// when returns the script's argument for all of a message but its record.
 func (p *Publish) when() string {
 	switch when := strconv.FormatInt(int64(p.When), 10); {
 	case p.Restored != nil:

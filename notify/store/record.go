@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// A Record is what Redis holds of a message beside its place: one line, a newline,
-// and the body verbatim. The line is AT[,IN][,OBJECT]: when the message was published,
-// in Unix milliseconds; how many milliseconds after that its first attempt is due, if
-// that is later; and JSON of what else its publisher gave, if that is anything. A
-// broadcast has no IN.
+// A Record is what Redis holds of a message beside its place: AT[,IN][,OBJECT], a
+// newline, and the body verbatim. AT is the time of the publish in Unix
+// milliseconds. IN is how many milliseconds later the first attempt is due, if that
+// is more than 0; a broadcast has none. OBJECT is JSON of what else the publisher
+// set, if anything.
 type Record struct {
-	Published   time.Time         // by Redis's clock, to the millisecond
-	FirstDue    time.Time         // due time of the first attempt, which a retry leaves; zero: a broadcast, which has none
-	ContentType string            //
-	Headers     map[string]string //
-	TTL         time.Duration     // counted from the due time; zero: never expires
-	MaxAttempts int               // limit of attempts; zero: the default
-	Broadcast   bool              // for everyone who listens
-	Body        []byte            //
+	Published   time.Time // by Redis's clock, to the millisecond
+	FirstDue    time.Time // due time of the first attempt, which a retry does not change; zero for a broadcast
+	ContentType string
+	Headers     map[string]string
+	TTL         time.Duration // counted from the due time; zero: never expires
+	MaxAttempts int           // limit of attempts; zero: that of the topic's settings
+	Broadcast   bool          // for everyone who listens
+	Body        []byte
 }
 
 // recordObject is the OBJECT of a record. carry.lua and nack.lua read "attempts",
@@ -36,13 +36,14 @@ type recordObject struct {
 	Mode        string            `json:"mode,omitempty"` // empty, or ModeBroadcast
 }
 
-// How a line of JSON, and a record, tell whom a message is for.
+// The modes of a message in a line of JSON, and in a record.
 const (
-	ModeMessage   = "message"   // one worker
-	ModeBroadcast = "broadcast" // everyone who listens
+	ModeMessage   = "message"   // for one worker
+	ModeBroadcast = "broadcast" // for everyone who listens
 )
 
-// Mode returns ModeBroadcast for a broadcast, and nothing for what is for one worker.
+// Mode returns ModeBroadcast for a broadcast, and an empty string for a message to
+// one worker.
 func (r Record) Mode() string {
 	if r.Broadcast {
 		return ModeBroadcast
@@ -53,7 +54,8 @@ func (r Record) Mode() string {
 // ErrRecord is the error of a record that is not what this package writes.
 var ErrRecord = errors.New("unreadable record")
 
-// EncodeTail returns the record as Redis holds it without its times, which only Redis knows.
+// EncodeTail returns the record as Redis holds it, without its times, which only
+// Redis knows. The error is that of encoding JSON.
 func (r *Record) EncodeTail() (string, error) {
 	if r.ContentType == "" && len(r.Headers) == 0 && r.TTL == 0 && r.MaxAttempts == 0 && !r.Broadcast {
 		return "\n" + string(r.Body), nil
@@ -68,8 +70,8 @@ func (r *Record) EncodeTail() (string, error) {
 	return "," + string(object) + "\n" + string(r.Body), nil
 }
 
-// EncodeTimes returns the times that a record begins with, of a message that was
-// published at one time and first due at another. Redis writes those of a new message.
+// EncodeTimes returns the times at the beginning of the record of an exported
+// message. For a new message Redis writes them.
 func EncodeTimes(published, firstDue time.Time) string {
 	at := published.UnixMilli()
 	text := strconv.FormatInt(at, 10)
@@ -79,19 +81,19 @@ func EncodeTimes(published, firstDue time.Time) string {
 	return text
 }
 
-// DecodeRecord reads a record as Redis holds it. What is not one is an ErrRecord.
+// DecodeRecord reads a record as Redis holds it. The error is an ErrRecord.
 func DecodeRecord(raw string) (Record, error) {
-	line, body, ok := strings.Cut(raw, "\n")
+	head, body, ok := strings.Cut(raw, "\n")
 	if !ok {
-		return Record{}, fmt.Errorf("%w: it has no line before the body", ErrRecord)
+		return Record{}, fmt.Errorf("%w: it has no newline before the body", ErrRecord)
 	}
-	times, object := line, ""
-	if i := strings.Index(line, ",{"); i >= 0 {
-		times, object = line[:i], line[i+1:]
+	times, object := head, ""
+	if i := strings.Index(head, ",{"); i >= 0 {
+		times, object = head[:i], head[i+1:]
 	}
 	at, in, ok := decodeTimes(times)
 	if !ok || in > maxDueMs-at {
-		return Record{}, fmt.Errorf("%w: its line does not begin with times, such as 1700000000000,90000", ErrRecord)
+		return Record{}, fmt.Errorf("%w: it does not begin with times, such as 1700000000000,90000", ErrRecord)
 	}
 	r := Record{Published: time.UnixMilli(at), FirstDue: time.UnixMilli(at + in), Body: []byte(body)}
 	if object == "" {
@@ -100,7 +102,7 @@ func DecodeRecord(raw string) (Record, error) {
 	return r.withObject(object)
 }
 
-// decodeTimes reads AT[,IN]. An IN is more than zero.
+// decodeTimes reads AT[,IN]. An IN must be more than zero.
 func decodeTimes(text string) (at, in int64, ok bool) {
 	first, second, delayed := strings.Cut(text, ",")
 	at, ok = decodeMs(first)
@@ -111,7 +113,7 @@ func decodeTimes(text string) (at, in int64, ok bool) {
 	return at, in, ok
 }
 
-// decodeMs reads a number of milliseconds as Redis writes it: digits without zeros in front.
+// decodeMs reads a number of milliseconds as Redis writes it: digits without leading zeros.
 func decodeMs(digits string) (ms int64, ok bool) {
 	if digits == "" || len(digits) > len("253402300799999") || digits[0] == '0' && digits != "0" {
 		return 0, false
@@ -125,7 +127,7 @@ func decodeMs(digits string) (ms int64, ok bool) {
 	return ms, ms <= maxDueMs
 }
 
-// withObject returns the record with what the OBJECT of its line holds.
+// withObject returns the record with what its OBJECT holds.
 func (r Record) withObject(text string) (Record, error) {
 	var object recordObject
 	if err := json.Unmarshal([]byte(text), &object); err != nil {

@@ -18,76 +18,76 @@ var (
 	repairCountersScript  = script("repair/counters")
 )
 
-// A RepairStep is what one step of a repair looks at.
+// A RepairStep says what one step of a repair checks.
 type RepairStep struct {
-	Apply  bool   // repair what is found
+	Apply  bool   // repair what it finds
 	Cursor string // of the page; empty: the first
-	Size   int    // how many to look at, or some more
+	Size   int    // how many entries to check, or some more
 }
 
-// Repaired is what a step of a repair found.
+// Repaired is the result of a step of a repair.
 type Repaired struct {
-	Next     string        // the cursor of the next page; empty: there is none
-	Looked   int           // at how many
-	Took     time.Duration // that it kept Redis busy; 0 where that stops the clock inside a script
+	Next     string        // cursor of the next page; empty: there is none
+	Looked   int           // number of entries checked
+	Took     time.Duration // how long it kept Redis busy; 0 if Redis's clock stands still in a script
 	Findings []Finding
 }
 
-// A Finding is something that is out of place.
+// A Finding is an entry that is wrong.
 type Finding struct {
-	What   string // is wrong, such as "no record"
+	What   string // what is wrong, such as "no record"
 	Name   string // a member, a topic or a listener
-	Key    string // where
-	Short  string // Key without what all keys of the shard begin with
-	Remedy string // what repairs it, such as "removed"; empty: nothing does
+	Key    string // the key that holds it
+	Short  string // Key without the beginning that all keys of the shard have
+	Remedy string // what a repair does, such as "removed"; empty: nothing
 }
 
-// RepairPlace looks at a page of a place, of a topic if there is one for each:
-// for members without a record, members of another topic, members that stand in
-// two places, and dead letters without a reason.
+// RepairPlace checks a page of a place, which is a topic's if each topic has one. It
+// finds members without a record, members of another topic, members in two places,
+// and dead letters without a reason.
 func (s Shard) RepairPlace(ctx context.Context, place Place, topic string, step RepairStep) (Repaired, error) {
 	return s.repair(ctx, repairPlacesScript, s.store.keys.name(place.row(), topic), step, topic)
 }
 
-// RepairRecords looks at a page of the records, for those that stand in no place.
+// RepairRecords checks a page of the records. It finds those that have no place.
 func (s Shard) RepairRecords(ctx context.Context, step RepairStep) (Repaired, error) {
 	return s.repair(ctx, repairRecordsScript, "", step)
 }
 
-// RepairAttempts looks at a page of the counts of attempts, for those of nothing.
+// RepairAttempts checks a page of the counts of attempts. It finds those without a message.
 func (s Shard) RepairAttempts(ctx context.Context, step RepairStep) (Repaired, error) {
 	return s.repair(ctx, repairLeftoversScript, s.store.keys.Attempts(), step)
 }
 
-// RepairExpiries looks at a page of the times to live, for those of nothing.
+// RepairExpiries checks a page of the times to live. It finds those without a message.
 func (s Shard) RepairExpiries(ctx context.Context, step RepairStep) (Repaired, error) {
 	return s.repair(ctx, repairLeftoversScript, s.store.keys.Expiries(), step)
 }
 
-// RepairReasons looks at a page of the reasons of deaths, for those of nothing.
+// RepairReasons checks a page of the reasons of deaths. It finds those without a dead letter.
 func (s Shard) RepairReasons(ctx context.Context, step RepairStep) (Repaired, error) {
 	return s.repair(ctx, repairLeftoversScript, s.store.keys.Deaths(), step)
 }
 
-// RepairTopics looks whether topics stand in the indexes as they should. What
-// stands there in place of a topic may be among them.
+// RepairTopics checks that topics are in the indexes as they should be. topics may
+// hold foreign members of the indexes, too.
 func (s Shard) RepairTopics(ctx context.Context, apply bool, topics []string) (Repaired, error) {
 	return s.repair(ctx, repairTopicsScript, "", RepairStep{Apply: apply}, anys(topics)...)
 }
 
-// RepairListeners looks at what is kept of named listeners.
+// RepairListeners checks the keys of named listeners.
 func (s Shard) RepairListeners(ctx context.Context, apply bool, names []string) (Repaired, error) {
 	return s.repair(ctx, repairListenersScript, "", RepairStep{Apply: apply}, anys(names)...)
 }
 
-// RepairCounters compares a page of the counters with what they count: the
-// members of PlaceLeased or PlaceBroadcasts, all at one moment. Where these are
-// too many for one step it looks at none.
+// RepairCounters compares a page of the counters with what they count: the members
+// of PlaceLeased or PlaceBroadcasts, all at one moment. If there are too many
+// members for one step it checks none.
 func (s Shard) RepairCounters(ctx context.Context, of Place, step RepairStep) (Repaired, error) {
 	return s.repair(ctx, repairCountersScript, s.store.keys.name(of.row(), ""), step, of.String())
 }
 
-// repair makes a step. Each script of lua/repair has the same first arguments, and answers the same.
+// repair runs a step. All scripts of lua/repair have the same first arguments and the same reply.
 func (s Shard) repair(ctx context.Context, t *transition, key string, step RepairStep, more ...any) (done Repaired, err error) {
 	cursor, apply := "0", 0
 	if step.Cursor != "" {
@@ -114,7 +114,7 @@ func (s Shard) repair(ctx context.Context, t *transition, key string, step Repai
 func (s Shard) finding(r *reply) Finding {
 	f := Finding{What: r.text(), Name: r.text(), Key: r.text(), Remedy: r.text()}
 	f.Short = strings.TrimPrefix(f.Key, s.store.keys.base)
-	_ = r.end() // which ends all that it is in
+	_ = r.end() // an error ends the replies around it, too
 	return f
 }
 
@@ -126,25 +126,25 @@ func anys(texts []string) []any {
 	return all
 }
 
-// RepairSize returns about how much a repair has to look at: each message has a
-// record and stands in a place. The error is that of the connection.
+// RepairSize returns about how many entries a repair must check: each message has a
+// record and a place. The error is that of the connection.
 func (s Shard) RepairSize(ctx context.Context) (int, error) {
 	keys, pipe := s.store.keys, s.store.client.Pipeline()
 	messages, attempts := pipe.HLen(ctx, keys.Messages()), pipe.HLen(ctx, keys.Attempts())
 	deaths, expiries := pipe.HLen(ctx, keys.Deaths()), pipe.ZCard(ctx, keys.Expiries())
-	var foreign redis.Error // of a key of another type, which is found when it is looked at
+	var foreign redis.Error // a key of the wrong type, which its own step finds
 	if _, err := pipe.Exec(ctx); err != nil && !errors.As(err, &foreign) {
 		return 0, err
 	}
 	return int(2*messages.Val() + attempts.Val() + deaths.Val() + expiries.Val()), nil
 }
 
-// scanPage is how many members a call of a scan returns, about.
+// scanPage is about how many members a call of a scan returns.
 const scanPage = 512
 
-// IndexedTopics calls on with each topic that has a counter or stands in an
-// index by which its messages are found, and with what stands there in place of
-// one. It may come more than once. The error is that of the connection.
+// IndexedTopics calls on with each topic that has a counter or is in an index by
+// which its messages are found, and with foreign members there. It may call on more
+// than once for a topic. The error is that of the connection.
 func (s Shard) IndexedTopics(ctx context.Context, on func(topic string)) error {
 	keys := s.store.keys
 	for _, key := range []string{keys.Schedules(), keys.ReadyTopics(), keys.PausedTopics(), keys.TopicNames()} {
@@ -160,8 +160,9 @@ func (s Shard) IndexedTopics(ctx context.Context, on func(topic string)) error {
 	})
 }
 
-// HandedListeners calls on with each named listener that has broadcasts in hand,
-// as the index says. It may come more than once. The error is that of the connection.
+// HandedListeners calls on with each named listener that has leased broadcasts, as
+// the index says. It may call on more than once for a name. The error is that of the
+// connection.
 func (s Shard) HandedListeners(ctx context.Context, on func(name string)) error {
 	return s.members(ctx, s.store.keys.Handed(), on)
 }
@@ -173,8 +174,8 @@ func (s Shard) members(ctx context.Context, key string, on func(member string)) 
 	}, on)
 }
 
-// firsts calls on with the first of each pair that the pages of a scan hold. A
-// key of another type, which Walk finds, holds nothing.
+// firsts calls on with the first of each pair in the pages of a scan. A key of the
+// wrong type, which Walk finds, counts as empty.
 func firsts(page func(cursor uint64) ([]string, uint64, error), on func(first string)) error {
 	for cursor := uint64(0); ; {
 		pairs, next, err := page(cursor)

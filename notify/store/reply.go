@@ -6,33 +6,33 @@ import (
 	"strconv"
 )
 
-// A ReplyError is the error of a script that answered what it does not answer: a
-// program beside Bellhop, a proxy or another server stands between. What the
-// script did stands.
+// A ReplyError is the error of an answer that the script never gives: another
+// program, such as a proxy, is between Bellhop and Redis. What the script changed
+// stays changed.
 type ReplyError struct {
 	Script string
-	At     int    // the position of the value in the reply, from 1; 0 in a list within
-	Want   string // what was wanted there
-	Got    any    // what stood there; nil where nothing did
+	At     int    // the place of the value in its list, from 1
+	Want   string // what belongs there
+	Got    any    // what was there; nil if nothing was
 }
 
-// Error says which value of which script is wrong.
+// Error says which value of which script is wrong, and what belongs there.
 func (e *ReplyError) Error() string {
 	return fmt.Sprintf("script %s answered %.100q as its value %d; want %s", e.Script, fmt.Sprint(e.Got), e.At, e.Want)
 }
 
-// A reply is a cursor over what a script answered. A value of another kind than
-// asked for ends it: from then on all are zero, and end returns the error.
+// A reply is a cursor over a script's answer. A value of the wrong kind ends it:
+// from then on all reads return zero, and end returns the error.
 type reply struct {
 	name   string
 	values []any
 	at     int
 	err    *ReplyError
-	within *reply // what it is a list in
+	within *reply // the reply that it is a list in; nil: none
 }
 
-// next returns the next value, nil where there is none; then, and where it is of
-// another kind, the caller fails.
+// next returns the next value, nil if there is none. The caller calls fail if the
+// value is missing or of the wrong kind.
 func (r *reply) next() (value any) {
 	if r.at < len(r.values) {
 		value = r.values[r.at]
@@ -41,7 +41,7 @@ func (r *reply) next() (value any) {
 	return value
 }
 
-// fail ends the reply, and all that it is in.
+// fail ends the reply, and all replies that it is in.
 func (r *reply) fail(want string, got any) {
 	err := &ReplyError{Script: r.name, At: r.at, Want: want, Got: got}
 	for ; r != nil; r = r.within {
@@ -55,7 +55,7 @@ func (r *reply) fail(want string, got any) {
 // more reports whether there is another value.
 func (r *reply) more() bool { return r.err == nil && r.at < len(r.values) }
 
-// left returns how many values there are still.
+// left returns how many values are left.
 func (r *reply) left() int { return max(len(r.values)-r.at, 0) }
 
 // integer reads a number.
@@ -81,8 +81,9 @@ func (r *reply) text() string {
 	return s
 }
 
-// maybe reads a string that may be missing: then there is none.
-func (r *reply) maybe() (s string, there bool) {
+// textOrNone reads a string that may be nil or missing at the end, and reports
+// whether there is one.
+func (r *reply) textOrNone() (s string, there bool) {
 	there = r.at < len(r.values) && r.values[r.at] != nil
 	if !there && r.more() {
 		r.at++
@@ -91,8 +92,8 @@ func (r *reply) maybe() (s string, there bool) {
 	return r.text(), there
 }
 
-// decimal reads an integer that stands there as text, because it may be too
-// large for a number of Lua to keep.
+// decimal reads an integer that is sent as text, because Lua's numbers cannot hold
+// every large one.
 func (r *reply) decimal() int64 {
 	s := r.text()
 	n, err := strconv.ParseInt(s, 10, 64)
@@ -102,14 +103,14 @@ func (r *reply) decimal() int64 {
 	return n
 }
 
-// due reads a due time, a score in ms, and returns it in us: what is no time of
-// ours is that nearest to it, and an empty one is never.
+// due reads a due time, a score in ms, and returns it in us. A score out of range is
+// the nearest time in range, and an empty one is Never.
 func (r *reply) due() int64 {
 	s := r.text()
 	if s == "" {
 		return Never
 	}
-	ms, err := strconv.ParseFloat(s, 64) // another program's may have a fraction
+	ms, err := strconv.ParseFloat(s, 64) // a foreign score may have a fraction
 	switch {
 	case errors.Is(err, strconv.ErrSyntax):
 		if r.err == nil {
@@ -125,12 +126,12 @@ func (r *reply) due() int64 {
 // list reads a list.
 func (r *reply) list() *reply {
 	l := new(reply)
-	r.open(l)
+	r.listInto(l)
 	return l
 }
 
-// open is list with a cursor that is there: one for the lists of a list.
-func (r *reply) open(l *reply) {
+// listInto is list into a cursor of the caller's: one serves all lists of a list.
+func (r *reply) listInto(l *reply) {
 	value := r.next()
 	values, ok := value.([]any)
 	if !ok && r.err == nil {
@@ -149,7 +150,7 @@ func (r *reply) texts() []string {
 	return all
 }
 
-// end returns what was wrong with the reply, or that something of it is left.
+// end returns the error of the reply, or one that says that values are left.
 func (r *reply) end() error {
 	if r.err == nil && r.at < len(r.values) {
 		r.fail("the end", r.next())

@@ -57,13 +57,13 @@ func contains(all []any, value any) bool {
 
 func TestReplyMaybe(t *testing.T) {
 	r := &reply{name: "s", values: []any{nil, "x", int64(7)}}
-	if s, there := r.maybe(); s != "" || there {
+	if s, there := r.textOrNone(); s != "" || there {
 		t.Errorf("%q, %v", s, there)
 	}
-	if s, there := r.maybe(); s != "x" || !there {
+	if s, there := r.textOrNone(); s != "x" || !there {
 		t.Errorf("%q, %v", s, there)
 	}
-	if _, _ = r.maybe(); r.end() == nil {
+	if _, _ = r.textOrNone(); r.end() == nil {
 		t.Error("a number is no string")
 	}
 }

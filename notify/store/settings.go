@@ -16,16 +16,16 @@ var (
 	setScript      = script("set", promised)
 )
 
-// Settings are what holds for the messages of a topic.
+// Settings are the settings of a topic.
 type Settings struct {
 	Attempts   int           // limit of attempts of a message that has none of its own
 	Lease      time.Duration // of a claim that names none
-	BackoffMin time.Duration // bound of the random wait after the first attempt that failed; it doubles with each
-	BackoffMax time.Duration // bound of that after many
+	BackoffMin time.Duration // upper bound of the random wait after the first failed attempt; it doubles with each
+	BackoffMax time.Duration // upper bound of the random wait after many
 	Paused     bool          // nothing is handed out
 }
 
-// What holds where neither a topic nor its store has a setting.
+// The settings that hold if neither a topic nor its store has them.
 const (
 	DefaultAttempts   = 10
 	DefaultLease      = 30 * time.Second
@@ -33,37 +33,37 @@ const (
 	DefaultBackoffMax = 10 * time.Minute
 )
 
-// DefaultSettings are the defaults as settings.
+// DefaultSettings are these defaults as Settings.
 var DefaultSettings = Settings{Attempts: DefaultAttempts, Lease: DefaultLease, BackoffMin: DefaultBackoffMin, BackoffMax: DefaultBackoffMax}
 
-// A SettingsChange sets settings: nil leaves one as it is, and a pointer to zero
-// has the default hold again. It has a field for each one of [Settings], in their
-// order. The tags say by which name one is given, and in what limits it is.
+// A SettingsChange changes settings: nil leaves a setting as it is, and a pointer to
+// zero returns it to the default. It has a field for each field of [Settings], in
+// their order. The tags hold a setting's name in JSON, HTTP and flags, and its limits.
 type SettingsChange struct {
 	Attempts   *int           `field:"attempts" minimum:"1" maximum:"1000000" example:"5" doc:"limit of attempts of a message that has none of its own"`
-	Lease      *time.Duration `field:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"lease of a claim that names none; who has a message already keeps the lease of its claim"`
-	BackoffMin *time.Duration `field:"backoff_min" shortest:"1ms" longest:"8784h" example:"1s" doc:"bound of the random wait after the first attempt that failed; it doubles with each"`
-	BackoffMax *time.Duration `field:"backoff_max" shortest:"1ms" longest:"8784h" example:"10m" doc:"bound of the random wait after many"`
+	Lease      *time.Duration `field:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"lease of a claim that names none; messages that are leased already keep theirs"`
+	BackoffMin *time.Duration `field:"backoff_min" shortest:"1ms" longest:"8784h" example:"1s" doc:"upper bound of the random wait after the first failed attempt; it doubles with each"`
+	BackoffMax *time.Duration `field:"backoff_max" shortest:"1ms" longest:"8784h" example:"10m" doc:"upper bound of the random wait after many"`
 	Paused     *bool          `field:"paused" example:"true" doc:"nothing is handed out"`
 }
 
 // TopicSettings are the settings of a topic.
 type TopicSettings struct {
 	Settings
-	Own []string // the names of those that are set for it; the others are the store's, or DefaultSettings
+	Own []string // names of the settings that the topic has itself; the others are the store's, or DefaultSettings
 }
 
 // ErrSettings is the error of settings that are not what this package writes.
 var ErrSettings = errors.New("unreadable settings")
 
-// A setting is one field of Settings. Its value is a number: a duration is in ms, true is 1.
+// A setting is one field of Settings. Its value is a number: a duration in ms; true is 1.
 type setting struct {
 	name                  string
 	field                 int // index in Settings, and in SettingsChange
 	least, most, fallback int64
 }
 
-// settings are all of them, in the order in which they are written.
+// settings are all settings, in the order in which they are written.
 var settings = func() (all []setting) {
 	for i := range reflect.TypeFor[SettingsChange]().NumField() {
 		tag := reflect.TypeFor[SettingsChange]().Field(i).Tag
@@ -109,7 +109,7 @@ func setNumber(field reflect.Value, n int64) {
 	}
 }
 
-// changed calls on with each setting that is changed, and its new value.
+// changed calls on with each setting that c changes, and its new value.
 func (c SettingsChange) changed(on func(setting, reflect.Value)) {
 	for _, one := range settings {
 		if to := reflect.ValueOf(c).Field(one.field); !to.IsNil() {
@@ -136,7 +136,7 @@ func (c SettingsChange) Check() error {
 	return errors.Join(faults...)
 }
 
-// CheckForAll is Check for what is set for all topics.
+// CheckForAll is Check for settings of all topics, which cannot be paused together.
 func (c SettingsChange) CheckForAll() error {
 	if c.Paused != nil && *c.Paused {
 		return errors.Join(c.Check(), Faultf("paused", "paused: it cannot be set for all topics; pause each one"))
@@ -146,10 +146,11 @@ func (c SettingsChange) CheckForAll() error {
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// AllTopics is what the settings of a store stand under: it is no topic.
+// AllTopics is the name for the settings of a store. It is no topic.
 const AllTopics = "*"
 
-// Settings returns what holds for a topic. Errors: an ErrSettings, or that of the connection.
+// Settings returns the settings that hold for a topic. Errors: an ErrSettings, or
+// that of the connection.
 func (s Shard) Settings(ctx context.Context, topic string) (TopicSettings, error) {
 	r, err := s.run(ctx, settingsScript, topic)
 	if err != nil {
@@ -158,11 +159,12 @@ func (s Shard) Settings(ctx context.Context, topic string) (TopicSettings, error
 	return r.settings()
 }
 
-// Set changes settings of a topic, and returns what holds then; if missing is set,
-// it leaves those alone that are set already, and the backoff where its bounds would
-// not agree with them. A topic that is resumed is rung for.
-// A call that Redis did not carry out is repeated for about a second. Errors: a
-// Fault, with which nothing is changed, an ErrUnreplicated, or that of the connection.
+// Set changes settings of a topic, and returns those that hold then. If missing is
+// set it does not change settings that the topic has already, nor the backoff if its
+// bounds would contradict these. If it resumes the topic it rings waiting
+// subscribers. Set repeats a call that Redis did not carry out for about a second.
+// Errors: a Fault, and nothing was changed; an ErrUnreplicated; or that of the
+// connection.
 func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing bool) (TopicSettings, error) {
 	if err := c.Check(); err != nil {
 		return TopicSettings{}, err
@@ -181,7 +183,7 @@ func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing 
 	}
 	if r.flag() {
 		holds, err := r.settings()
-		if errors.Is(err, ErrSettings) { // those of the store, which do not hold; the change is made
+		if errors.Is(err, ErrSettings) { // of the store, whose settings do not hold then; the change is made
 			err = nil
 		}
 		return holds, err
@@ -193,14 +195,14 @@ func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing 
 	return TopicSettings{}, Faultf("backoff_max", "backoff_max %v: it is less than backoff_min, %v; set both", Short(most), Short(least))
 }
 
-// SettingsOfAll returns what holds for topics that have no settings of their own.
-// The error is that of [Shard.Settings].
+// SettingsOfAll returns the settings for topics that have none of their own. The
+// error is that of [Shard.Settings].
 func (s *Store) SettingsOfAll(ctx context.Context) (TopicSettings, error) {
 	return s.Home().Settings(ctx, AllTopics)
 }
 
-// SetForAll is [Shard.Set] for topics that have none of their own. They cannot be
-// paused together.
+// SetForAll is [Shard.Set] for topics that have no settings of their own. They
+// cannot be paused together.
 func (s *Store) SetForAll(ctx context.Context, c SettingsChange, missing bool) (TopicSettings, error) {
 	if err := c.CheckForAll(); err != nil {
 		return TopicSettings{}, err
@@ -208,19 +210,19 @@ func (s *Store) SetForAll(ctx context.Context, c SettingsChange, missing bool) (
 	return s.Home().Set(ctx, AllTopics, c, missing)
 }
 
-// settings reads what is set for a topic, and for the store. With an ErrSettings it
-// returns what holds.
+// settings reads the settings of a topic and of the store. Even with an ErrSettings
+// it returns those that hold.
 func (r *reply) settings() (t TopicSettings, err error) {
 	ofTopic, ofStore := r.text(), r.text()
 	own, errOwn := numbersOf(ofTopic)
 	common, errCommon := numbersOf(ofStore)
-	if ofTopic == ofStore { // as those of all topics are
+	if ofTopic == ofStore { // the settings of all topics: one error is enough
 		errCommon = nil
 	}
 	if err := r.end(); err != nil {
 		return t, err
 	}
-	delete(common, "paused") // which is of single topics
+	delete(common, "paused") // only single topics are paused
 	for _, one := range settings {
 		n, set := own[one.name]
 		if set {
@@ -233,8 +235,8 @@ func (r *reply) settings() (t TopicSettings, err error) {
 	return t, errors.Join(errOwn, errCommon)
 }
 
-// numbersOf reads settings as scripts write them, by name. Those that cannot be
-// read do not hold, and are an ErrSettings.
+// numbersOf reads settings, as scripts write them, by name. It skips unreadable
+// ones, and returns an ErrSettings.
 func numbersOf(text string) (numbers map[string]int64, err error) {
 	numbers = make(map[string]int64)
 	for word := range strings.FieldsSeq(text) {
@@ -254,9 +256,9 @@ func isSetting(name string, n int64) bool {
 	})
 }
 
-// readSetting returns what stands for setting('NAME', own, common) in a script,
-// whose first word is given, and what is left of the source behind it: how that is
-// read, and which number holds where none is set.
+// readSetting returns the Lua that replaces setting('NAME', own, common) in a
+// script, whose first word is given, and the rest of the source behind it. That Lua
+// reads the setting, and has the default.
 func readSetting(word, rest string) (text, behind string) {
 	inside, behind, closed := strings.Cut(rest, ")")
 	args := strings.Split(inside, ", ")
@@ -272,7 +274,7 @@ func readSetting(word, rest string) (text, behind string) {
 	return fmt.Sprintf("(%s or %s or %d)", in(args[1]), in(args[2]), one.fallback), behind
 }
 
-// luaSettings returns names and limits for the scripts that write settings.
+// luaSettings returns the names and limits of settings as Lua, for scripts that write them.
 func luaSettings() string {
 	var b strings.Builder
 	for _, one := range settings {

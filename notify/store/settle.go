@@ -13,41 +13,42 @@ var (
 	releaseScript = script("release")
 )
 
-// A Lease is a message that a subscriber has, and the receipt under which it does.
+// A Lease is a leased message, and the receipt that proves the lease.
 type Lease struct {
 	Member  string
 	Receipt int64 // the end of the lease in us by Redis's clock, but for its last digit
 }
 
-// Ack acknowledges messages of a topic: they are done and gone. It returns the
-// indexes of those whose lease is lost. The error is that of the connection,
-// after which they may or may not be gone.
+// Ack acknowledges messages of a topic, which removes them. It returns the indexes
+// of those whose lease is lost. The error is that of the connection, after which
+// the messages may or may not be acknowledged.
 func (s Shard) Ack(ctx context.Context, topic string, leases []Lease) (lost []int, err error) {
 	r, err := s.run(ctx, ackScript, withLeases(leases, topic)...)
 	if err != nil {
 		return nil, err
 	}
-	lost = r.positions(len(leases))
+	lost = r.indexes(len(leases))
 	return lost, r.end()
 }
 
-// A Nack says how a message is given back that was not done.
+// A Nack rejects a message.
 type Nack struct {
 	Lease
-	Delay  time.Duration // until it is due again, rounded up to a millisecond; less than zero: a random wait by the topic's settings
-	Reason string        // that is kept if it dies
-	Bury   bool          // it is never to be done: it dies at once
+	Delay  time.Duration // until the message is due again, rounded up to a millisecond; negative: a random wait by the topic's settings
+	Reason string        // kept if the message dies
+	Bury   bool          // the message dies at once
 }
 
-// Nacked is what became of it.
+// Nacked is what became of a rejected message.
 type Nacked struct {
-	Lost     bool // its lease: nothing was done
-	Dead     bool // it was the last attempt, or it was to die
+	Lost     bool // the lease is lost: nothing was done
+	Dead     bool // it was the last attempt, or Bury was set
 	Attempts int  // used up
 	Due      time.Time
 }
 
-// Nack gives a message of a topic back as not done. The error is that of the connection.
+// Nack rejects a message of a topic: it is due again later, or dies. The error is
+// that of the connection.
 func (s Shard) Nack(ctx context.Context, topic string, n Nack) (Nacked, error) {
 	var delay any = ceilMs(n.Delay)
 	if n.Delay < 0 {
@@ -67,28 +68,28 @@ func (s Shard) Nack(ctx context.Context, topic string, n Nack) (Nacked, error) {
 	return Nacked{Dead: state == "dead", Attempts: int(r.integer()), Due: time.UnixMilli(r.integer())}, r.end()
 }
 
-// Extend gives messages of a topic a lease from now on, cut to the millisecond;
-// zero is that of the topic's settings. It returns the receipt that each has since,
-// but for the last digit, which it keeps, and the indexes of those whose lease is
-// lost. The error is that of the connection.
+// Extend makes the leases of a topic's messages end a lease from now, cut to the
+// millisecond; zero is the lease of the topic's settings. It returns the new
+// receipt, in which each message keeps its last digit (see WithDigit), and the
+// indexes of those whose lease is lost. The error is that of the connection.
 func (s Shard) Extend(ctx context.Context, topic string, leases []Lease, lease time.Duration) (receipt int64, lost []int, err error) {
 	r, err := s.run(ctx, extendScript, withLeases(leases, topic, lease.Milliseconds())...)
 	if err != nil {
 		return 0, nil, err
 	}
-	receipt, lost = r.integer(), r.positions(len(leases))
+	receipt, lost = r.integer(), r.indexes(len(leases))
 	return receipt, lost, r.end()
 }
 
-// A Return is a message that is given back untouched.
+// A Return is a message that is released.
 type Return struct {
 	Lease
-	Due time.Time // since when it is ready again; zero: now, behind what is overdue
+	Due time.Time // the due time that the message had; zero: now, behind what is overdue
 }
 
-// Release gives messages of a topic back untouched, so that no attempt is used
-// up, and has an inbox wait for the topic no longer; empty: none does. It returns
-// the indexes of those whose lease is lost. The error is that of the connection.
+// Release makes messages of a topic ready again without using up an attempt, and
+// takes an inbox, unless empty, off the topic's waiting list. It returns the indexes
+// of those whose lease is lost. The error is that of the connection.
 func (s Shard) Release(ctx context.Context, topic, inbox string, back []Return) (lost []int, err error) {
 	leases, dues := make([]Lease, len(back)), make([]any, len(back))
 	for i, one := range back {
@@ -101,7 +102,7 @@ func (s Shard) Release(ctx context.Context, topic, inbox string, back []Return) 
 	if err != nil {
 		return nil, err
 	}
-	lost = r.positions(len(back))
+	lost = r.indexes(len(back))
 	return lost, r.end()
 }
 
@@ -118,16 +119,16 @@ func withLeases(leases []Lease, first ...any) []any {
 	return args
 }
 
-// positions reads all that is left as positions, from 1, in a list of n, and
-// returns them as indexes.
-func (r *reply) positions(n int) (indexes []int) {
+// indexes reads the rest as places in a list of n, counted from 1, and returns
+// them counted from 0.
+func (r *reply) indexes(n int) (all []int) {
 	for r.more() {
 		at := r.integer()
 		if at < 1 || at > int64(n) {
 			r.fail("a position in what was given", at)
 			return nil
 		}
-		indexes = append(indexes, int(at-1))
+		all = append(all, int(at-1))
 	}
-	return indexes
+	return all
 }

@@ -2,15 +2,15 @@ package store
 
 import "fmt"
 
-// State is where a message stands.
+// State is the place of a message in its life.
 type State int
 
 // The states of a message.
 const (
 	Scheduled State = iota + 1 // waits for its due time
-	Ready                      // due, waits for a worker
-	Leased                     // a worker has it
-	Dead                       // out of attempts, expired or refused for good
+	Ready                      // is due, and waits for a worker
+	Leased                     // was claimed by a worker
+	Dead                       // is out of attempts, expired or buried
 )
 
 var stateNames = [...]string{Scheduled: "scheduled", Ready: "ready", Leased: "leased", Dead: "dead"}
@@ -26,13 +26,13 @@ func (s State) String() string {
 // MarshalText returns the state's name.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads a state's name.
+// UnmarshalText reads a state's name. The error is that of ParseState.
 func (s *State) UnmarshalText(text []byte) (err error) {
 	*s, err = ParseState(string(text))
 	return err
 }
 
-// ParseState reads a state's name.
+// ParseState returns the state of a name. The error is a Fault.
 func ParseState(name string) (State, error) {
 	for s := Scheduled; s <= Dead; s++ {
 		if stateNames[s] == name {
@@ -42,7 +42,7 @@ func ParseState(name string) (State, error) {
 	return 0, Faultf("state", "state %.100q: use scheduled, ready, leased or dead", name)
 }
 
-// state reads a state's name; an empty text is 0, where a message has no state.
+// state reads a state's name; an empty text is 0: the message has no place.
 func (r *reply) state() State {
 	name := r.text()
 	if name == "" {

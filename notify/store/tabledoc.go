@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// The widths of the columns of KeyTable: a longer text goes on in the next line.
+// The widths of the columns of KeyTable: a longer text continues in the next line.
 const (
 	nameWidth = 22
 	kindWidth = 7
 	textWidth = 100
 )
 
-// KeyTable returns the table of all keys and channels, as it stands in the
-// documentation of this package.
+// KeyTable returns the table of all keys and channels for the documentation of this
+// package.
 func KeyTable() string {
 	var b strings.Builder
 	for _, r := range table {
@@ -26,7 +26,7 @@ func KeyTable() string {
 	return b.String()
 }
 
-// title returns the name that a row describes, with what there is one of each for in capitals.
+// title returns the name that a row describes; that of a family ends with its kind in capitals.
 func (r row) title() string {
 	if r.public {
 		return "PREFIX:" + r.name + strings.ToUpper(r.of)
@@ -42,7 +42,7 @@ func (r row) text() string {
 	return r.holds + " → " + r.with
 }
 
-// wrapped returns a text in lines of a width, of which none breaks a word.
+// wrapped returns a text in lines of at most width, broken between words.
 func wrapped(text string, width int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {

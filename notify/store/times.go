@@ -11,8 +11,8 @@ var MaxDue = time.UnixMilli(maxDueMs).UTC()
 // maxDueMs is the last millisecond of the year 9999.
 const maxDueMs = 253402300799999
 
-// timeOf returns the time of a score in milliseconds. One that is foreign, and
-// beyond the times that there can be, is zero.
+// timeOf returns the time of a score in milliseconds. A foreign score, and one
+// beyond the year 9999, is the zero time.
 func timeOf(score string) time.Time {
 	ms, err := strconv.ParseFloat(score, 64)
 	if err != nil {
@@ -21,7 +21,7 @@ func timeOf(score string) time.Time {
 	return timeOfMs(ms)
 }
 
-// timeOfMs is timeOf of a score that was read.
+// timeOfMs is timeOf for a number.
 func timeOfMs(ms float64) time.Time {
 	if !(ms >= 0 && ms <= maxDueMs) {
 		return time.Time{}
@@ -29,7 +29,7 @@ func timeOfMs(ms float64) time.Time {
 	return time.UnixMilli(int64(ms))
 }
 
-// timeOfMicros is timeOf of a score in microseconds.
+// timeOfMicros is timeOf for a score in microseconds.
 func timeOfMicros(score string) time.Time {
 	us, err := strconv.ParseFloat(score, 64)
 	if err != nil || !(us >= 0 && us <= maxDueMs*1000) {
@@ -38,7 +38,7 @@ func timeOfMicros(score string) time.Time {
 	return time.UnixMicro(int64(us))
 }
 
-// ceilMs returns a duration in milliseconds, rounded up, so that it is never too short.
+// ceilMs returns a duration in milliseconds, rounded up so that it is never too short.
 func ceilMs(d time.Duration) int64 {
 	ms := d.Milliseconds()
 	if d%time.Millisecond > 0 {

@@ -25,22 +25,22 @@ type Counts struct {
 	Ready     int64         `json:"ready"`
 	Leased    int64         `json:"leased"`
 	Dead      int64         `json:"dead"`
-	Waiting   int64         `json:"waiting"`   // subscribers with free hands
+	Waiting   int64         `json:"waiting"`   // subscribers on the topic's waiting list
 	Published int64         `json:"published"` // ever
 	Acked     int64         `json:"acked"`     // ever
-	Overdue   time.Duration `json:"-"`         // for how long the oldest ready message is due
+	Overdue   time.Duration `json:"-"`         // how long the oldest ready message has been due
 
 	Broadcasts int64 `json:"broadcasts"` // that wait for their due time
 	Sent       int64 `json:"sent"`       // broadcasts, ever
 	Log        int64 `json:"log"`        // broadcasts that were sent and are kept
 
 	Died     int64         `json:"died"`             // ever: a message that was requeued may die again
-	Lateness time.Duration `json:"-"`                // of the last claim that brought something: of its oldest message, from due, or of the age that was asked for, to claimed
+	Lateness time.Duration `json:"-"`                // of the oldest message in the last claim that was not empty: from its due time, plus the age that the claim asked for, until the claim
 	Paused   bool          `json:"paused,omitempty"` // nothing is handed out
 }
 
-// Topics counts the messages of topics, in their order and at one moment; one that
-// was never used has none. The error is that of the connection.
+// Topics returns the counts of topics, in their order and at one moment; those of a
+// topic that was never used are zero. The error is that of the connection.
 func (s Shard) Topics(ctx context.Context, topics []string) ([]Counts, error) {
 	args := make([]any, len(topics))
 	for i, topic := range topics {
@@ -62,11 +62,11 @@ func (s Shard) Topics(ctx context.Context, topics []string) ([]Counts, error) {
 	return all, r.end()
 }
 
-// Names is a range of names of topics: from one on, up to one that is no more of it.
+// Names is a range of topics' names, From included and To excluded.
 type Names struct{ From, To string }
 
-// TopicNames returns up to most names of topics that are in some ranges, in the
-// order of these. The error is that of the connection.
+// TopicNames returns up to most names of topics in some ranges, in the order of the
+// ranges. The error is that of the connection.
 func (s Shard) TopicNames(ctx context.Context, most int, ranges []Names) ([]string, error) {
 	args := append(make([]any, 0, 1+2*len(ranges)), most)
 	for _, names := range ranges {
@@ -92,15 +92,15 @@ func (s Shard) Paused(ctx context.Context) ([]string, error) {
 	return topics, nil
 }
 
-// WithSettings returns the names of topics that have settings of their own, a
-// pause aside; * is among them where the store has some for all. It looks at the
-// counters of all topics, a page at a time. The error is that of the connection.
+// WithSettings returns the names of topics that have settings of their own other
+// than a pause; * is among them if the store has some for all. It scans the counters
+// of all topics, a page at a time. The error is that of the connection.
 func (s Shard) WithSettings(ctx context.Context) ([]string, error) {
 	found := make(map[string]bool)
 	for cursor := uint64(0); ; {
 		fields, next, err := s.store.client.HScan(ctx, s.store.keys.Topics(), cursor, "*:settings", scanPage).Result()
 		if redis.HasErrorPrefix(err, "WRONGTYPE") {
-			return nil, nil // nothing is set by a key of another type, which Walk finds
+			return nil, nil // a key of the wrong type, which Walk finds, sets nothing
 		}
 		if err != nil {
 			return nil, s.store.explain(ctx, err)
@@ -116,31 +116,31 @@ func (s Shard) WithSettings(ctx context.Context) ([]string, error) {
 	}
 }
 
-// A Survey is what a store holds in all, and which of its topics stand out.
+// A Survey is what a store holds in total, and which of its topics are notable.
 type Survey struct {
 	Topics   int64 // that are remembered
-	Messages int64 // in any place, dead letters and broadcasts that wait included
+	Messages int64 // in any place, including dead letters and broadcasts that wait
 
-	Leased, Dead, Broadcasts int64 // of them; broadcasts that wait
+	Leased, Dead, Broadcasts int64 // of Messages; broadcasts that wait
 
-	Published, Acked, Died, Sent int64 // ever, of all topics, those that were forgotten too
+	Published, Acked, Died, Sent int64 // ever, of all topics, forgotten ones too
 
-	Overdue []Notable // topics by their oldest ready message, the oldest first; none that is paused
-	Behind  []Notable // topics of which something scheduled is overdue, since the carrier is behind; the oldest first
-	Deaths  []Notable // topics by their newest dead letter, the newest first
-	Paused  []Notable // topics that are paused, the first that was paused first
-	Busy    []Notable // topics that were published to lately, those with much traffic first, roughly
+	Overdue []Notable // topics by their oldest ready message, oldest first, without paused ones
+	Behind  []Notable // topics with overdue scheduled messages, since the carrier is behind; oldest first
+	Deaths  []Notable // topics by their newest dead letter, newest first
+	Paused  []Notable // topics that are paused, the first paused first
+	Busy    []Notable // topics that were published to lately, roughly those with most traffic first
 
 	Now time.Time // by Redis's clock
 }
 
-// A Notable is a topic that stands out, and the time by which it does.
+// A Notable is a notable topic, with the time that makes it one.
 type Notable struct {
 	Topic string
 	Since time.Time
 }
 
-// Survey looks at a shard as a whole, but for Overdue and Deaths, which Notable
+// Survey returns a survey of a shard without Overdue and Deaths, which Notable
 // finds. Each list has up to most topics. The error is that of the connection.
 func (s Shard) Survey(ctx context.Context, most int) (Survey, error) {
 	r, err := s.run(ctx, surveyScript, most)
@@ -155,18 +155,18 @@ func (s Shard) Survey(ctx context.Context, most int) (Survey, error) {
 	return sum, r.end()
 }
 
-// A NotablePage is a part of an index of topics that may be behind the truth.
+// A NotablePage is a page of an index of topics that may be out of date.
 type NotablePage struct {
-	Found  []Notable // topics by the times that are true of them
-	Looked int       // at how many topics
-	Last   time.Time // by which the last of them stood there; it is true, or nearer to the beginning
-	Next   int64     // the rank of the next page
+	Found  []Notable // topics with their true times
+	Looked int       // number of topics checked
+	Last   time.Time // of the last of them in the index: its true time, or one nearer to the beginning
+	Next   int64     // rank of the next page
 }
 
-// Notable looks at n topics of an index from a rank on, and sets it right: at those
-// that have dead letters by their newest, the newest first; else at those that have
-// something ready by their oldest, the oldest first, and leaves out those that are
-// paused. The error is that of the connection.
+// Notable checks n topics of an index from a rank on, and corrects the index. If
+// dead is set these are the topics with dead letters by their newest, newest first;
+// else those with ready messages by their oldest, oldest first, without paused ones.
+// The error is that of the connection.
 func (s Shard) Notable(ctx context.Context, dead bool, rank int64, n int) (NotablePage, error) {
 	ofDead := 0
 	if dead {
@@ -181,7 +181,7 @@ func (s Shard) Notable(ctx context.Context, dead bool, rank int64, n int) (Notab
 	return page, r.end()
 }
 
-// notables reads topics and times in ms until the end.
+// notables reads pairs of topic and time in ms until the end.
 func (r *reply) notables() []Notable {
 	all := make([]Notable, 0, r.left()/2)
 	for r.more() {
@@ -190,7 +190,7 @@ func (r *reply) notables() []Notable {
 	return all
 }
 
-// number reads an integer as text that other programs may have written, too; 0 for what is none.
+// number reads an integer as text; 0 for a foreign text.
 func (r *reply) number() int64 {
 	n, _ := strconv.ParseInt(r.text(), 10, 64)
 	return n

@@ -15,12 +15,12 @@ import (
 //go:embed lua
 var luaFiles embed.FS
 
-// A transition is a script: one change of what a shard holds, or one look at it.
-// Its source stands in lua/NAME.lua. It is put together when it first runs: a
-// command that ends at once, such as bellhop version, needs none.
+// A transition is a script: one change of what a shard holds, or one read of it.
+// Its source is lua/NAME.lua. It is linked when it first runs, so that a program
+// that runs none starts fast.
 type transition struct {
 	name     string // for Store.Observe
-	promised bool   // its answer is a promise: Config.WaitReplicas have it
+	promised bool   // its answer is a promise, which Config.WaitReplicas replicas must confirm
 	grows    bool   // it makes Redis hold more, and is refused before Redis is full
 
 	linked func() linked
@@ -29,18 +29,18 @@ type transition struct {
 // option changes a transition.
 type option func(*transition)
 
-// promised has the answer of a transition wait for Config.WaitReplicas, such as
-// that a message is published or acknowledged.
+// promised marks a transition whose answer, such as that a message is published or
+// acknowledged, waits for Config.WaitReplicas replicas.
 func promised(t *transition) { t.promised = true }
 
-// grows has a transition refused as a whole, with ErrFull, when Redis is full or
-// nearly so, and with ErrUnfit while it may evict messages. All others run even
-// when Redis is out of memory, since what they do must not stop half way: what
-// moves, acknowledges or removes frees more than it takes.
+// grows marks a transition that is refused as a whole: with ErrFull when Redis is
+// full or nearly so, and with ErrUnfit while Redis may evict messages. All others
+// run even when Redis is out of memory, since they must not stop half way: moving,
+// acknowledging and removing frees more memory than it takes.
 func grows(t *transition) { t.grows = true }
 
 // script returns the transition of lua/NAME.lua. [Store.Observe] reports
-// repair-places of lua/repair/places.lua.
+// lua/repair/places.lua as repair-places.
 func script(name string, options ...option) *transition {
 	t := &transition{name: strings.ReplaceAll(name, "/", "-")}
 	for _, o := range options {
@@ -50,12 +50,12 @@ func script(name string, options ...option) *transition {
 	return t
 }
 
-// linked is a script as Redis runs it, and what it has to be given.
+// linked is a script as Redis runs it, and the keys and arguments that it needs.
 type linked struct {
 	flagged, plain *redis.Script // for Redis, and for the embedded trial server, which knows no flags
 	keys           []int         // indexes of rows of the table, in the order of KEYS
-	key            bool          // behind them, one that the caller chooses
-	share, prefix  bool          // behind its own arguments
+	key            bool          // behind them, a key that the caller chooses
+	share, prefix  bool          // behind the script's own arguments
 }
 
 func linkFile(file string, grows bool) linked {
@@ -73,16 +73,15 @@ func linkFile(file string, grows bool) linked {
 	return l
 }
 
-// sectionBreak is the line of a script behind which calls do not come that have
-// nothing to do.
+// sectionBreak is the line of a script that calls with nothing to do never reach.
 const sectionBreak = "\n-- * * *\n"
 
-// link returns a source behind what it uses of that which scripts share, at once
-// or by what that uses: each function that a script defines costs each of its
-// calls some 0.1 us. What only the part behind a section break uses stands there,
-// too. That part is a function: to define one in it that uses a local variable
-// outside costs less, since Lua need not look for that among all others. It notes
-// what the script has to be given.
+// link returns a source behind the parts of the library that it uses, directly or
+// through other parts, and records what the script needs. It adds no others, since
+// each function that a script defines costs each of its calls some 0.1 us. Parts
+// that only the code behind a section break uses are put there, too. That code
+// becomes a function: defining a function in it that uses an outer local costs
+// less, since Lua then finds that local faster.
 func (l *linked) link(source string) string {
 	used := make(map[string]bool)
 	above, below, broken := strings.Cut(source, sectionBreak)
@@ -93,8 +92,8 @@ func (l *linked) link(source string) string {
 	return l.head(used) + text
 }
 
-// use returns what a source uses of that which scripts share, and was not used
-// before.
+// use returns the parts of the library that a source uses and that were not used
+// before, and adds their words to used.
 func use(used map[string]bool, source string) string {
 	before := maps.Clone(used)
 	add := func(words []string) {
@@ -118,8 +117,8 @@ func use(used map[string]bool, source string) string {
 	return b.String()
 }
 
-// within puts what only a rare part uses into it, so that no call defines it but
-// those that come to it. words are those of the source behind the parts.
+// within moves parts that only a rare part uses inside it, so that only calls that
+// reach the rare part define them. words are those of the source behind the parts.
 func within(parts []part, words []string) []part {
 	for i := len(parts) - 1; i >= 0; i-- {
 		if !parts[i].isRare() {
@@ -141,14 +140,14 @@ func within(parts []part, words []string) []part {
 	return parts
 }
 
-// isIn reports whether a part is one of those that are used.
+// isIn reports whether a part is used.
 func (p part) isIn(used map[string]bool) bool {
 	return slices.ContainsFunc(p.names, func(name string) bool { return used[name] })
 }
 
-// head returns what stands in front of each script: it ends where there is no
-// store or one of another format, and names what it is given. What is no script's
-// own stands at the end of ARGV, and is gone before that begins.
+// head returns the code in front of each script. It ends the script if there is no
+// store or one of another format, and names the keys. It takes the arguments that
+// are not the script's own off the end of ARGV.
 func (l *linked) head(used map[string]bool) string {
 	var b strings.Builder
 	b.WriteString("local STORE = redis.call('GET', KEYS[1])\n")
@@ -180,20 +179,20 @@ func (l *linked) head(used map[string]bool) string {
 	return b.String()
 }
 
-// run runs a transition once, and returns a cursor over what it answers. It never
-// repeats a call whose outcome is unknown. Errors: an ErrUnfit, a RightsError, an
-// ErrUnreplicated of one that is promised, or that of the connection.
+// run runs a transition once, and returns a cursor over its answer. It never repeats
+// a call whose outcome is unknown. Errors: an ErrUnfit, a RightsError, an
+// ErrUnreplicated if the transition is promised, or that of the connection.
 func (s Shard) run(ctx context.Context, t *transition, args ...any) (*reply, error) {
 	return s.runOn(ctx, t, "", args...)
 }
 
-// repeat is run of a transition that may be carried out twice: it makes a call again that
-// Redis did not carry out, for up to retryFor.
+// repeat is run for a transition that may be carried out twice: for up to retryFor
+// it repeats a call that Redis did not carry out.
 func (s Shard) repeat(ctx context.Context, t *transition, args ...any) (*reply, error) {
 	return retry(ctx, func() (*reply, error) { return s.run(ctx, t, args...) })
 }
 
-// runOn is run of a transition that looks at a key which the caller chooses.
+// runOn is run for a transition that works on a key of the caller's choice.
 func (s Shard) runOn(ctx context.Context, t *transition, key string, args ...any) (*reply, error) {
 	l := t.linked()
 	keys := make([]string, 0, 2+len(l.keys))

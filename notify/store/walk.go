@@ -8,10 +8,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Place is where members stand.
+// A Place is a sorted set that holds members.
 type Place int
 
-// The places, in the order in which a repair looks at them.
+// The places, in the order in which a repair checks them.
 const (
 	PlaceLeased Place = iota + 1
 	PlaceBroadcasts
@@ -30,30 +30,30 @@ func (p Place) String() string { return strings.TrimSuffix(p.row().name, ":") }
 
 // A Key is a key that [Shard.Walk] finds.
 type Key struct {
-	Name  string // whole
-	Short string // without what all keys of the shard begin with
+	Name  string // the whole name
+	Short string // without the beginning that all keys of the shard have
 	Type  string // as Redis names it
 
-	row row    // that describes it; zero: none does
-	one string // the topic or the like that it is of
+	row row    // of the table that describes the key; zero: none does
+	one string // which one of a family it is, such as the topic
 }
 
-// IsOurs reports whether the table of keys has it.
+// IsOurs reports whether the table of keys describes the key.
 func (k Key) IsOurs() bool { return k.row.kind != "" }
 
-// IsRight reports whether it has the type that it should have.
+// IsRight reports whether the key has the type that it should have.
 func (k Key) IsRight() bool { return k.Type == k.row.kind }
 
-// Topic returns the topic that it is of, if there is one key of each topic.
+// Topic returns the topic of a key that each topic has, and whether it is one.
 func (k Key) Topic() (topic string, ok bool) { return k.one, k.row.of == "topic" }
 
-// Listener returns the named listener that it is of, if there is one key of each.
+// Listener returns the named listener of a key that each has, and whether it is one.
 func (k Key) Listener() (name string, ok bool) { return k.one, k.row.of == "listener" }
 
-// Place returns which place it is, 0 if it is none.
+// Place returns the place that the key is, 0 if it is none.
 func (k Key) Place() Place { return k.row.place }
 
-// describe returns a key with what the table says of it.
+// describe returns a key with its row of the table.
 func describe(short string) Key {
 	name, one, many := strings.Cut(short, ":")
 	if many {
@@ -67,11 +67,12 @@ func describe(short string) Key {
 	return Key{Short: short}
 }
 
-// walkPage is how many keys a call of a walk looks at, most of which may be another program's.
+// walkPage is how many keys Redis looks at in one call of Walk; most may belong to
+// other programs.
 const walkPage = 500
 
-// Walk calls on with all keys of the shard, each once, some at a time. The error
-// is that of the connection.
+// Walk calls on with all keys of the shard, each once, a page at a time. The error is
+// that of the connection.
 func (s Shard) Walk(ctx context.Context, on func([]Key)) error {
 	node, err := s.store.node(ctx)
 	if err != nil {
@@ -79,17 +80,17 @@ func (s Shard) Walk(ctx context.Context, on func([]Key)) error {
 	}
 	seen := make(map[string]bool) // a key may come twice
 	for cursor := uint64(0); ; {
-		var page, fresh []string
+		var page, unseen []string
 		if page, cursor, err = node.Scan(ctx, cursor, s.store.keys.base+"*", walkPage).Result(); err != nil {
 			return err
 		}
 		for _, key := range page {
 			if !seen[key] {
 				seen[key] = true
-				fresh = append(fresh, key)
+				unseen = append(unseen, key)
 			}
 		}
-		keys, err := s.described(ctx, node, fresh)
+		keys, err := s.described(ctx, node, unseen)
 		if err != nil {
 			return err
 		}
@@ -99,7 +100,7 @@ func (s Shard) Walk(ctx context.Context, on func([]Key)) error {
 	}
 }
 
-// described returns those of some keys that are there still, with their types.
+// described returns the keys of some names that still exist, with their types.
 func (s Shard) described(ctx context.Context, node redis.UniversalClient, names []string) (keys []Key, err error) {
 	if len(names) == 0 {
 		return nil, nil

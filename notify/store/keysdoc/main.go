@@ -1,5 +1,5 @@
-// Keysdoc writes the documentation of package store with the table of keys that
-// the package has: it reads doc.go, and writes it anew.
+// Keysdoc reads doc.go of package store, and writes it with the package's current
+// table of keys.
 package main
 
 import (
@@ -22,8 +22,8 @@ func main() {
 	}
 }
 
-// write writes the source of a package comment with the table of keys behind the
-// intro of its last part.
+// write writes a package comment with the table of keys behind the first paragraph
+// of its last section.
 func write(w io.Writer, source string) error {
 	const heading, end = "// # Keys\n//\n", "package store\n"
 	before, keys, ok := strings.Cut(source, heading)
