@@ -1,12 +1,12 @@
--- Acknowledges messages of a topic: they are gone.
--- ARGV: topic; then as many members as receipts: the members, then their receipts.
+-- Acknowledges messages of a topic, which removes them.
+-- ARGV: topic; then the members, then as many receipts of theirs.
 -- Reply: the positions, from 1, of those whose lease is lost.
 local topic = ARGV[1]
 local n = (#ARGV - 1) / 2
 local members, receipts = column(2, n), column(2 + n, n)
-local mine, lost = held_under(members, receipts)
+local mine, lost = leased_under(members, receipts)
 
--- Has the messages leased as they were.
+-- Restores the leases as they were.
 local function lease_again()
   local receipt_of_member, leases = {}, {}
   for i, member in ipairs(members) do receipt_of_member[member] = receipts[i] end

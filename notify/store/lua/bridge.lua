@@ -1,6 +1,6 @@
--- Moves the place up to which broadcasts were passed on, forward only.
--- ARGV: the place, in us; 0 asks for it.
--- Reply: the place, as MS-US.
+-- Moves the position up to which broadcasts were passed on to NATS, only forward.
+-- ARGV: the position, in us; 0 only reads it.
+-- Reply: the position, as MS-US.
 local to = tonumber(ARGV[1])
 local ms, us = string.match(call('GET', BRIDGE) or '', '^(%d+)-(%d+)$')
 local place = ms and ms * 1000 + us or 0

@@ -1,19 +1,19 @@
 -- Cancels a message, unless it is leased.
 -- ARGV: topic, member.
--- Reply: the state it was in (leased: nothing was changed), or ''.
+-- Reply: the state that it had (leased: nothing was changed), or '' if there is none.
 local topic, member = unpack(ARGV)
 if call('ZSCORE', LEASED, member) then return { 'leased' } end
 if forget_from(schedule_of(topic), member) then
-  settle_schedule(topic)
+  index_schedule(topic)
   return { 'scheduled' }
 end
 if forget_from(BROADCASTS, member) then
   count(topic, 'broadcasts', -1)
-  leave_if_unused(topic)
+  forget_if_unused(topic)
   return { 'scheduled' }
 end
 if forget_from(ready_of(topic), member) then
-  settle_ready(topic)
+  index_ready(topic)
   return { 'ready' }
 end
 if forget_from(dead_of(topic), member) then

@@ -1,11 +1,11 @@
--- Moves what is due, for the elected carrier only, and renews its lease.
+-- Moves due messages and broadcasts, for the elected carrier only, and renews its lease.
 -- ARGV: token, epoch, lease in ms, how many due members at the most, how many broadcasts a log keeps, and for how many ms,
 --   1 with a beat, cursor over the topics that have something ready, and rank in the logs that are old, for the beat.
--- Reply: 0 if the lease is another's, and its token, or '' if it ran out. Else 1, members that were moved, in how many us the next
+-- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, members that were moved, in how many us the next
 --   thing is due (-1: nothing is scheduled), now in us, how many us this took, the cursor and the rank for the next beat, how many
 --   messages and broadcasts there are (-1 between beats), when the earliest of those that were carried was due ('' if none was), a
---   list of due times, each with how many scheduled messages of a topic that were made ready had it, for how many topics the beat
---   repeated a ring, by which policy Redis may evict what it holds ('' between beats, and where it does not), and a list of those
+--   list of due times, each with the number of scheduled messages of a topic that had it and were made ready, for how many topics the
+--   beat repeated a ring, the policy that lets Redis evict messages ('' between beats, and if it evicts nothing), and a list of those
 --   that were buried: member, reason, attempts used up.
 local token, epoch, lease, batch, keep_count, keep_age, beats, cursor, rank = unpack(ARGV, 1, 9)
 local holder = call('GET', CARRIER)
@@ -13,10 +13,10 @@ if holder ~= token then return { 0, holder or '' } end
 call('PEXPIRE', CARRIER, lease)
 
 local us, now = clock()
-local moved, buried, runs = 0, {}, {} -- runs: due times and how many of a topic had each
+local moved, buried, runs = 0, {}, {} -- runs: due times, each with the number of messages of a topic that had it
 local earliest, repeated, kept, evicts = '', 0, -1, ''
 
--- How many there are in a ms of what the scores of a place are.
+-- How many units of a place's scores are in a ms.
 local function unit(place)
   return place == LEASED and 1000 or 1
 end
@@ -43,21 +43,21 @@ if first > us and beats ~= '1' then return answer(first) end
 
 -- * * *
 
-local BATCH = math.max(tonumber(batch), 2) -- one of the topic that is behind the most, one of that which is the least
-local SLOW = math.ceil(BATCH / 5) -- leases and expiries dealt with in one call, which take longer each
-local TOPICS_A_CALL = 2 * math.ceil(BATCH / 8) -- that messages are made ready of in one call: each takes as long as some messages
-local TOPICS_A_BEAT = 500 -- that are looked at for a lost ring
+local BATCH = math.max(tonumber(batch), 2) -- at least one for the topic furthest behind, and one for that least behind
+local SLOW = math.ceil(BATCH / 5) -- leases, and expiries, handled in one call: each takes longer than a message
+local TOPICS_A_CALL = 2 * math.ceil(BATCH / 8) -- topics served in one call: each takes as long as some messages
+local TOPICS_A_BEAT = 500 -- topics that a beat checks for a lost ring
 local BYTES_OF_TOPICS = 4096 -- bytes of topics that a beat names
-local LATER = 60000 -- ms until something is tried again that can neither be carried nor buried
-local PATIENCE = 50000 -- us in which who was rung has claimed
+local LATER = 60000 -- ms until a member that can neither be carried nor buried is tried again
+local CLAIM_TIME = 50000 -- us within which a subscriber that was rung claims
 local LOGS_A_CALL = 50 -- topics whose broadcasts are sent in one call
 local SWEEP = 20 -- old logs that a beat removes
-local LATELY = 2500000 -- us for which a beat names a log that has grown: in two beats, since one may be lost
+local LATELY = 2500000 -- us for which beats name a log that has grown: two beats, since one may be lost
 local AGE = tonumber(keep_age)
 
--- Buries a member of a topic, or of none, or has it wait in the place where it is if its dead letters are foreign. Returns whether
--- it is buried: only then, and only afterwards, the caller takes it out of that place. Nil: it can do neither, since the place is
--- foreign, too.
+-- Buries a member of a topic, or of none. If its dead letters are foreign, makes it wait in its place. Returns whether it is buried:
+-- only then, and only afterwards, the caller takes it out of that place. Returns nil if it can do neither, since the place is foreign,
+-- too.
 local counter_of = { [LEASED] = 'leased', [BROADCASTS] = 'broadcasts' }
 local function bury_from(place, topic, member, reason, attempts)
   if not bury(topic or NOWHERE, member, reason, attempts, now) then
@@ -71,7 +71,8 @@ local function bury_from(place, topic, member, reason, attempts)
   return true
 end
 
--- Sorts pairs of member and time, as ZRANGE gives them, by topic, each as time and member. Those without a topic come back as a list.
+-- Groups pairs of member and time, as ZRANGE returns them, by topic, as pairs of time and member. Returns members without a topic as
+-- a second list.
 local function by_topic(found)
   local topics, foreign = {}, {}
   for i = 1, #found, 2 do
@@ -91,7 +92,7 @@ local function by_topic(found)
   return topics, foreign
 end
 
--- Makes a list, pairs of time and member in the order of their times, ready. Returns what is wrong with the ready set if it is foreign.
+-- Makes a list, pairs of time and member in the order of their times, ready. Returns the reason if the ready set is foreign.
 local function make_ready(topic, list)
   if not put_ready(topic, list, list[1]) then return 'ready set is foreign (WRONGTYPE)' end
   ring(topic, #list / 2, us)
@@ -102,10 +103,10 @@ local function due_of(key, limit)
   return try('ZRANGE', key, '-inf', key == LEASED and text(us) or now, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
 end
 
--- Tells how many of pairs of time and member, in their order, have each time.
-local function tell_runs(list)
+-- Adds to runs how many of a list, pairs of time and member in the order of their times, have each time.
+local function add_runs(list)
   local last
-  if list[1] == list[#list - 1] then -- a burst
+  if list[1] == list[#list - 1] then -- all have the same time
     last = list[1]
     runs[#runs + 1] = last
     runs[#runs + 1] = #list / 2
@@ -121,7 +122,7 @@ local function tell_runs(list)
   end
 end
 
--- What is due in the schedule of a topic, up to a limit. It is taken out of there only when it stands elsewhere.
+-- Carries what is due in the schedule of a topic, up to a limit. A member is taken out only after it was put elsewhere.
 local function carry_topic(topic, key, limit)
   local own = topic .. ':'
   local due = due_of(key, limit)
@@ -136,8 +137,8 @@ local function carry_topic(topic, key, limit)
     end
   end
   local fault = #list > 0 and make_ready(topic, list)
-  if #list > 0 and not fault then tell_runs(list) end
-  local stay = 0 -- further behind
+  if #list > 0 and not fault then add_runs(list) end
+  local stay = 0 -- members that were postponed, so they are further behind
   for i = 2, fault and #list or 0, 2 do
     if not bury_from(key, topic, list[i], fault, 0) then stay = stay + 1 end
   end
@@ -147,8 +148,8 @@ local function carry_topic(topic, key, limit)
   take_first_scheduled(topic, #due / 2 - stay)
 end
 
--- The topics that are served in this call. Where more have something due, these are as many of those that are behind the most
--- as of those that are the least, so that no backlog keeps another topic waiting, be it of few topics or of many.
+-- The topics that this call serves. If more have something due, half of these are those furthest behind, and half those least
+-- behind, so that no backlog keeps another topic waiting, be it of few topics or of many.
 local function due_topics()
   local topics = call('ZRANGE', SCHEDULES, '-inf', now, 'BYSCORE', 'LIMIT', 0, TOPICS_A_CALL)
   if #topics < TOPICS_A_CALL then return topics end
@@ -158,8 +159,8 @@ local function due_topics()
   return topics
 end
 
--- What is due in the schedules, oldest first in each. All topics have an equal share of the batch; what one does not need goes
--- to the others, to those that are behind the most first.
+-- Carries what is due in the schedules, oldest first in each. All topics have an equal share of the batch; what one does not need
+-- goes to the others, first to those furthest behind.
 local function carry_schedules()
   local topics, schedules, shares, wants, left = {}, {}, {}, {}, BATCH
   for _, topic in ipairs(due_topics()) do
@@ -182,7 +183,7 @@ local function carry_schedules()
   end
 end
 
--- Leases that ended: an attempt is used up.
+-- Takes back leases that ended: an attempt is used up.
 local function carry_leases()
   local ended = due_of(LEASED, SLOW)
   local again, dead, limits = {}, {}, {}
@@ -196,7 +197,7 @@ local function carry_leases()
   for i = 1, #ended, 2 do
     local member = ended[i]
     local used = use_up(member)
-    local limit = line_of(call('HGET', MESSAGES, member)).attempts or limit_in(topic_of(member) or '*')
+    local limit = options_of(call('HGET', MESSAGES, member)).attempts or limit_in(topic_of(member) or '*')
     if used >= limit then
       dead[#dead + 1] = { member, 'lease expired, out of attempts', used }
     else
@@ -229,25 +230,25 @@ local function used_by(member)
   return used_in(try('HGET', ATTEMPTS, member)) or 0
 end
 
--- Buries what has expired where it waits.
+-- Buries a message that has expired while it was scheduled or ready.
 local function expire(topic, member)
   local schedule = schedule_of(topic)
   if try('ZSCORE', schedule, member) then
     if bury_from(schedule, topic, member, 'expired', used_by(member)) then
       take_scheduled(topic, member)
     else
-      settle_schedule(topic)
+      index_schedule(topic)
     end
   elseif try('ZSCORE', ready_of(topic), member) then
     local was_buried = bury_from(schedule, topic, member, 'expired', used_by(member))
-    if was_buried == false then settle_schedule(topic) end -- it waits there
-    if was_buried == nil then settle_ready(topic) else take_ready(topic, member) end
+    if was_buried == false then index_schedule(topic) end -- it was postponed into the schedule
+    if was_buried == nil then index_ready(topic) else take_ready(topic, member) end
   else
     call('ZREM', EXPIRIES, member)
   end
 end
 
--- What outlived its time to live. What is leased may still be acknowledged: it is looked at again when the lease ends.
+-- Buries messages that outlived their time to live. A leased one may still be acknowledged: it is checked again when the lease ends.
 local function carry_expiries()
   local ended = due_of(EXPIRIES, SLOW)
   for i = 1, #ended, 2 do
@@ -264,7 +265,7 @@ local function carry_expiries()
   end
 end
 
--- The position of the last entry that a log ever had, 0 if it never had one.
+-- The position of the last entry that a log ever had; 0 if it never had one.
 local function last_in(log)
   local fields = redis.pcall('XINFO', 'STREAM', log)
   for i = 1, #fields do
@@ -276,8 +277,8 @@ local function last_in(log)
   return 0
 end
 
--- Appends a broadcast to a log at a position. Where the clock was set back and the key logs lost, or an entry is somebody
--- else's, the log is ahead of it: then behind its last entry. Returns the position, or nil and what is wrong if the log is foreign.
+-- Appends a broadcast to a log at a position, or behind the log's last entry if that is ahead, as after the clock was set back and
+-- the key logs was lost, or with a foreign entry. Returns the position, or nil and the reason if the log is foreign.
 local function append(log, position, ...)
   for _ = 1, 2 do
     local added = redis.pcall('XADD', log, 'MAXLEN', '~', keep_count, id_of(position), ...)
@@ -292,20 +293,19 @@ local function append(log, position, ...)
   return nil, 'log is foreign: its last entry is past all positions'
 end
 
--- A bell: behind a position none but the logs of topics have grown, and none behind the last position.
+-- A bell: behind since only the logs of topics have grown, and none behind the last position.
 local function bell_of(since, last, topics)
   return table.concat({ id_of(since), id_of(last), unpack(topics) }, ',')
 end
 
--- Tells those who listen by Bellhop that logs have grown: all of them in one message, so that a listener of several topics can
--- read them in one order.
+-- Publishes the bell of logs that have grown. It names all of them, so that a listener to several topics can read them in one order.
 local function ring_logs(topics, since, last)
   local bell = bell_of(since, last, topics)
   for _, topic in ipairs(topics) do tell(log_of(topic), bell) end
   tell(LOGS, bell)
 end
 
--- Broadcasts that are due: into the log of their topic, and told to everyone. An entry names the position of the one before
+-- Sends due broadcasts: appends them to the log of their topic, and publishes them. An entry names the position of the one before
 -- it, so that a listener sees whether any in between were trimmed.
 local function carry_broadcasts()
   local due = due_of(BROADCASTS, BATCH)
@@ -328,7 +328,7 @@ local function carry_broadcasts()
     else
       local log = log_of(topic)
       if not sent[topic] then
-        try('XTRIM', log, 'MINID', '~', text(now - AGE)) -- first of all, so that nothing is sent where this is refused
+        try('XTRIM', log, 'MINID', '~', text(now - AGE)) -- first, so that nothing is sent if this is refused
         last[topic] = last_sent_to(topic) or last_in(log)
       end
       local at
@@ -356,54 +356,53 @@ local function carry_broadcasts()
   for _, one in ipairs(lost) do
     if one[2] then count(one[2], 'broadcasts', -1) end
     if not bury_from(BROADCASTS, one[2], one[1], one[3], 0) then
-      done = done - 1 -- it stands further behind now
+      done = done - 1 -- it was postponed, so it is further behind
     end
   end
   take_first_broadcasts(done)
   if #topics > 0 then ring_logs(topics, since, position - 1) end
 end
 
--- Named listeners of which a process may have died with broadcasts in hand: their lease has ended. Who of that name listens
--- takes them; where nobody does, who comes next will.
+-- Tells named listeners that a process of theirs may have died, since leases have ended. Another process of that name takes the
+-- broadcasts; if none listens, the next one that begins does.
 local function carry_handed()
   local ended = due_of(HANDED, SLOW)
   for i = 1, #ended, 2 do
     if tell(name_of(ended[i]), '') == 0 then
       call('ZREM', HANDED, ended[i])
     else
-      call('ZADD', HANDED, now + 1000, ended[i]) -- again, if that was lost
+      call('ZADD', HANDED, now + 1000, ended[i]) -- told again then, if that was lost
     end
   end
 end
 
--- The position of a log in which something is not too old, nil if there is none, or it is past the time.
-local function fresh_in(log)
+-- The last position of a log in which something is not too old; nil if all is, or that position is past the time.
+local function young_in(log)
   if #(try('XRANGE', log, text(now - AGE), '+', 'COUNT', 1) or {}) == 0 then return nil end
   local last = last_in(log)
   return last <= us and last or nil
 end
 
--- Removes the logs in which everything is too old: those of topics that have no broadcasts any more, since the others are
--- trimmed as they grow. Where that is not so the position was restored from elsewhere, and is set right. Returns where the
--- next beat goes on.
+-- Removes logs in which everything is too old: those of topics without new broadcasts, since the others are trimmed as they grow.
+-- If something in such a log is not too old, its indexed position is wrong, and is corrected. Returns the rank for the next beat.
 local function sweep_logs(from)
   local old = try('ZRANGE', LOGS, '-inf', text((now - AGE) * 1000), 'BYSCORE', 'LIMIT', from, SWEEP) or {}
   for _, topic in ipairs(old) do
     local log = log_of(topic)
-    local last = fresh_in(log)
+    local last = young_in(log)
     if last then call('ZADD', LOGS, text(last), topic) else call('UNLINK', log) end
   end
   return #old < SWEEP and 0 or from + SWEEP
 end
 
--- Whether somebody was rung a while ago and has not claimed since: the ring was lost, or who was rung hangs.
-local function unheard(waiting)
+-- Whether a subscriber was rung a while ago and has not claimed since: the ring was lost, or the subscriber hangs.
+local function lost_ring(waiting)
   local rung = (try('ZRANGE', waiting, text(RUNG), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES') or {})[2]
-  return rung and us - (rung - RUNG) > PATIENCE
+  return rung and us - (rung - RUNG) > CLAIM_TIME
 end
 
--- The bell of a beat: it repeats those that may have been lost. It names the logs that have grown lately, if they are few, so
--- that who listens to others need not look.
+-- The bell of a beat repeats bells that may have been lost. It names the logs that have grown lately, if they are few, so that
+-- listeners to other topics need not read.
 local function bell_of_beat()
   local latest = try('ZRANGE', LOGS, text(LAST), 0, 'BYSCORE', 'REV', 'LIMIT', 0, LOGS_A_CALL + 1, 'WITHSCORES') or {}
   local since, topics = 0, {}
@@ -418,39 +417,39 @@ local function bell_of_beat()
   return bell_of(since, math.floor(latest[2] or 0), topics)
 end
 
--- Tells that the carrier lives. Where ready messages and waiting subscribers stand side by side a ring may have been lost: it
--- is repeated. Where nobody stands in the list, the list may have been lost: the beat names the topic. Programs of other
--- languages are told again in either case. Of a topic that is paused nobody is told.
+-- Sends the beat. If a topic has both ready messages and waiting subscribers a ring may have been lost: it is repeated. If its
+-- waiting list is empty, the list may have been lost: the beat names the topic. Programs of any language are told again in either
+-- case. Paused topics are left out.
 local function beat()
   local page = try('ZSCAN', READY, cursor, 'COUNT', TOPICS_A_BEAT) or { '0', {} }
-  local told, size = { epoch, text(now), string.match(STORE, '%S+$'), bell_of_beat() }, 0
+  local fields, size = { epoch, text(now), string.match(STORE, '%S+$'), bell_of_beat() }, 0
   for i = 1, #page[2], 2 do
     local topic = page[2][i]
     local ready = try('ZCARD', ready_of(topic))
     if ready == 0 then
-      settle_ready(topic)
+      index_ready(topic)
     elseif ready then
       local waiting = waiting_of(topic)
       if (try('ZCARD', waiting) or 0) > 0 then
-        if unheard(waiting) and not paused(topic) then repeated = repeated + 1 end
+        if lost_ring(waiting) and not paused(topic) then repeated = repeated + 1 end
         ring(topic, ready, us)
       elseif not paused(topic) then
         tell(wake_of(topic), ready)
         if size + #topic < BYTES_OF_TOPICS then
-          told[#told + 1] = topic
+          fields[#fields + 1] = topic
           size = size + #topic
         end
       end
     end
   end
-  tell(BEAT, table.concat(told, ' '))
+  tell(BEAT, table.concat(fields, ' '))
   return page[1]
 end
 
--- Carries what is due in a place, and returns when the next thing in it is, in us.
+-- Carries what is due in a place, and returns when the next thing in it is due, in us.
 local changed = false
 local function carry(place, carry_due)
-  if changed and (place == EXPIRIES or place == SCHEDULES) then heads[place] = next_in(place) end -- by what was carried before
+  if changed and (place == EXPIRIES or place == SCHEDULES) then heads[place] = next_in(place) end -- carrying another place may have changed it
   local head = heads[place]
   if head > us then return head end
   changed = true

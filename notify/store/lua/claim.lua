@@ -1,16 +1,16 @@
 -- Leases ready messages of a topic to one subscriber, oldest due first; none while it is paused.
--- ARGV: topic; how many at the most; lease in ms, 0 for that of its settings; for how many ms they are due at the least; the inbox that waits if there are
---   fewer, or ''.
--- Reply: 1 if there were fewer, the lease in ms, the receipt of each that has used up no attempt, members and due times, their records (missing where a
---   message was buried instead: it expired, its record is missing, or it is of another topic), attempts used up by each (empty if none by any),
---   member and reason of each one buried, and in how many ms the oldest that is ready is due for that long, if there are none
---   that are (-1: nothing is ready).
+-- ARGV: topic; how many at the most; lease in ms, 0 for that of its settings; for how many ms they must have been due; the inbox that
+--   waits if there are fewer, or ''.
+-- Reply: 1 if there were fewer, the lease in ms, the receipt of each that has used up no attempt, members and due times, their records
+--   (missing if a message was buried instead: it expired, its record is missing, or it is of another topic), attempts used up by each
+--   (empty if none by any), member and reason of each one buried, and if none was old enough, in how many ms the oldest ready one is
+--   (-1: nothing is ready).
 local topic, most, lease, age, inbox = unpack(ARGV, 1, 5)
 most, lease, age = tonumber(most), tonumber(lease), tonumber(age)
 local us, now = clock()
 local ready, waiting = ready_of(topic), waiting_of(topic)
 local own, common, given_back = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released') or {})
-if setting('paused', own, nil) == 1 then -- whoever comes waits, so that it is rung when the topic is resumed
+if setting('paused', own, nil) == 1 then -- the inbox waits, so that it is rung when the topic is resumed
   if inbox ~= '' then try('ZADD', waiting, text(us), inbox) end
   return { 1, 0, 0, {}, {}, {}, {}, -1 }
 end
@@ -28,7 +28,7 @@ local members = {}
 for i = 1, #found, 2 do members[#members + 1] = found[i] end
 local records = records_of(members)
 local short = #members < most and #records == #members
-for i = #members, #records + 1, -1 do members[i] = nil end -- what does not fit into one reply stays ready
+for i = #members, #records + 1, -1 do members[i] = nil end -- those that do not fit into one reply stay ready
 
 if inbox ~= '' then
   if short then try('ZADD', waiting, text(us), inbox) else try('ZREM', waiting, inbox) end
@@ -38,7 +38,7 @@ local expiries = call('EXISTS', EXPIRIES) == 1 and try('ZMSCORE', EXPIRIES, unpa
 local attempts = call('EXISTS', ATTEMPTS) == 1 and try('HMGET', ATTEMPTS, unpack(members)) or {}
 local released = digit_of(given_back)
 local receipt = receipt_of(us + lease * 1000, released)
-local same = text(receipt) -- for all that have used up no attempt: Redis would write it anew for each
+local same = text(receipt) -- for all that have used up no attempt: formatting it once is faster
 local leases, buried, oldest = {}, {}, nil
 for i, member in ipairs(members) do
   local fault
@@ -53,7 +53,7 @@ for i, member in ipairs(members) do
     records[i] = false
     buried[#buried + 1] = member
     buried[#buried + 1] = fault
-  elseif fault ~= STRAY then -- which is only taken out, then
+  elseif fault ~= STRAY then -- a stray that cannot be buried is only taken out
     oldest = oldest or found[2 * i]
     leases[#leases + 1] = attempts[i] and receipt_of(receipt, (released + digit_of(attempts[i])) % 10) or same
     leases[#leases + 1] = member

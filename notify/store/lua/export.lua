@@ -1,7 +1,7 @@
--- Looks at a page of all messages, in no order: of the records, since a message has one wherever it moves meanwhile.
--- ARGV: cursor, how many to look at, or some more.
--- Reply: the cursor of the next page, '0' at the end, now in ms, how many messages there are, and for each what is known of
---   it, as look_at says, until the records fill BYTES; then members alone. One whose name is none of ours has no state.
+-- Reads a page of all messages, in no order: it pages the records, since a message has one wherever it moves meanwhile.
+-- ARGV: cursor, how many to read, or some more.
+-- Reply: the cursor of the next page, '0' at the end, now in ms, how many messages there are, and for each what is known about
+--   it, as describe returns it, until the records fill BYTES; then members alone. A record with a foreign name has no state.
 local cursor, most = unpack(ARGV)
 local _, now = clock()
 local page = call('HSCAN', MESSAGES, cursor, 'COUNT', most)
@@ -12,7 +12,7 @@ for i = 1, #page[2], 2 do
   if size >= BYTES then
     reply[#reply + 1] = { member }
   elseif topic and is_topic(topic) then
-    reply[#reply + 1] = look_at(topic, member, record)
+    reply[#reply + 1] = describe(topic, member, record)
     size = size + #record
   else
     reply[#reply + 1] = { member, '' }

@@ -1,5 +1,5 @@
 -- Extends the leases of messages of a topic.
--- ARGV: topic; lease in ms from now, 0 for that of its settings; then as many members as receipts: the members, then their receipts.
+-- ARGV: topic; lease in ms from now, 0 for that of its settings; then the members, then as many receipts of theirs.
 -- Reply: the new receipt of those that have used up no attempt, then the positions, from 1, of those whose lease is lost.
 local topic, lease = ARGV[1], tonumber(ARGV[2])
 local n = (#ARGV - 2) / 2
@@ -9,7 +9,7 @@ if lease == 0 then
   lease = setting('lease', own, common)
 end
 local us = clock()
-local mine, lost = held_under(members, receipts)
+local mine, lost = leased_under(members, receipts)
 local receipt = receipt_of(us + lease * 1000, 0)
 local was, leases = {}, {}
 for i, member in ipairs(members) do was[member] = receipts[i] end

@@ -1,7 +1,6 @@
--- Extends the lease of a message for who holds its settle token, which names the receipt that the claim gave. It does not
--- shorten it. So that the token stays good, the receipt that the lease has now is kept as long as the lease, and some longer:
--- it ends only when the carrier takes the message back. Both end at times by Redis's clock: where that is set back they do so
--- together, later.
+-- Extends the lease of a message for a client that has its settle token, which holds the receipt of the claim. It does not shorten
+-- the lease. So that the token stays valid, the current receipt is kept as long as the lease and some longer, since the lease ends
+-- only when the carrier takes the message back. Both end at times by Redis's clock: if that is set back both end later.
 -- ARGV: member, the receipt that the claim gave, lease in ms from now, for how many ms longer the receipt is kept.
 -- Reply: 1, or 0 if the lease is lost.
 local member, claimed, lease, longer = unpack(ARGV, 1, 4)

@@ -1,7 +1,7 @@
--- Tells which logs have grown behind a position, a page at a time.
--- ARGV: after where, in us; how many at the most; then topics, if no others are asked for.
--- Reply: the mark of the store; the position of the last broadcast of all, 0 if there is none, and now in us; then topic and
---   position of its last one of each: by position, where no topics were asked for.
+-- Finds the logs that have grown behind a position, a page at a time.
+-- ARGV: the position, in us; how many at the most; then topics, to check only these.
+-- Reply: the mark of the store; the position of the last broadcast of all, 0 if there is none, and now in us; then of each log the
+--   topic and the position of its last one: by position if no topics were given.
 local after, most = unpack(ARGV, 1, 2)
 local topics = column(3, #ARGV - 2)
 local grown = {}

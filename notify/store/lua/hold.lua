@@ -1,5 +1,5 @@
--- Extends the leases of broadcasts that a process of a named listener has in hand.
--- ARGV: name; lease in ms from now; then as many members as receipts: the members, then their receipts.
+-- Extends the leases of broadcasts of a process of a named listener.
+-- ARGV: name; lease in ms from now; then the members, then as many receipts of theirs.
 -- Reply: the new end of the leases in ms, then the positions, from 1, of those whose lease is lost.
 local name, lease = unpack(ARGV, 1, 2)
 local n = (#ARGV - 2) / 2
@@ -15,5 +15,5 @@ for i, member in ipairs(members) do
     lost[#lost + 1] = i
   end
 end
-settle_handed(name)
+index_handed(name)
 return { deadline, unpack(lost) }

@@ -1,8 +1,8 @@
--- Looks how far a named listener is behind in logs of topics.
--- ARGV: of each of these the topic, its place, and behind where it is missed what was trimmed.
+-- Measures how far a named listener is behind in logs of topics.
+-- ARGV: for each log the topic, the listener's place, and the position behind which it misses trimmed entries.
 -- Reply: for each log: the position of the first broadcast behind the place, '' if there is none; 1 if some were trimmed
 --   before; 1 if that first one is among the oldest of a log that is trimmed, which go next.
-local NEXT = 10 -- as part of the time that a log covers
+local NEXT = 10 -- the oldest are those in the first 1/NEXT of the time that a log covers
 local now = clock()
 local reply = {}
 for i = 1, #ARGV, 3 do

@@ -1,17 +1,17 @@
--- Gives a message back as not done. It uses up an attempt, and buries it if that was the last or if it shall be dead.
--- ARGV: topic; member; receipt; when again, in ms from now, or '' for a random wait by its settings, and how many millionths of the
---   longest that is; reason; 1 to bury it at once.
--- Reply: the state it is in now, or '' if the lease is lost; attempts used up; its due time in ms.
+-- Rejects a message. It uses up an attempt, and buries the message if that was the last, or if told to.
+-- ARGV: topic; member; receipt; when it is due again, in ms from now, or '' for a random wait by its settings, and how many millionths
+--   of the longest wait that is; reason; 1 to bury it at once.
+-- Reply: its state now, or '' if the lease is lost; attempts used up; its due time in ms.
 local topic, member, receipt, delay, share, reason, at_once = unpack(ARGV, 1, 7)
 local us, now = clock()
 if call('ZSCORE', LEASED, member) ~= receipt then return { '' } end
 local own, common = settings_of(topic)
 local used = used_in(try('HGET', ATTEMPTS, member)) or math.huge
 used = used + 1
-local limit = line_of(call('HGET', MESSAGES, member)).attempts or setting('attempts', own, common)
+local limit = options_of(call('HGET', MESSAGES, member)).attempts or setting('attempts', own, common)
 
 -- A random wait of less than a bound, which doubles with each attempt: exponential backoff with full jitter (M. Brooker, AWS
--- Architecture Blog, 2015). The caller draws, since Redis draws alike in each script.
+-- Architecture Blog, 2015). The caller draws the number, since Redis draws the same numbers in each script.
 local function backoff()
   local least, most = setting('backoff_min', own, common), setting('backoff_max', own, common)
   return math.floor(math.min(least * 2 ^ (used - 1), math.max(least, most)) * share / 1e6)

@@ -1,4 +1,4 @@
--- Reads names of topics by name, in ranges of them.
+-- Reads names of topics, sorted, in ranges of them.
 -- ARGV: how many at the most; then the two ends of each range, as ZRANGE takes them.
 -- Reply: names, in the order of the ranges.
 local most = tonumber(ARGV[1])

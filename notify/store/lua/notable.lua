@@ -1,8 +1,8 @@
--- Looks at a page of topics in an index that may be behind the truth, and sets it right: of what is ready by its oldest, or of
--- what is dead by its newest.
--- ARGV: rank from which on, how many, 1 for the dead, from the newest on; 0 for the ready, and paused topics are left out.
--- Reply: the rank of the next page, how many were looked at, the time of the last one in the index before it was set right, and
---   topics and times in ms.
+-- Checks a page of topics in an index that may be out of date, and corrects it: topics with ready messages by their oldest, or with
+-- dead letters by their newest.
+-- ARGV: rank from which on, how many, 1 for dead letters, newest first; 0 for ready messages, without paused topics.
+-- Reply: the rank of the next page, how many were checked, the time of the last one in the index before it was corrected, and topics
+--   and times in ms.
 local from, most, of_dead = unpack(ARGV)
 local newest = of_dead == '1'
 local index, rank = newest and NEWEST or READY, newest and -1 or 0
@@ -14,17 +14,17 @@ else
 end
 
 local stay, found = 0, {}
-local function look_into(topic, stood)
+local function check(topic, stood)
   local first = try('ZRANGE', newest and dead_of(topic) or ready_of(topic), rank, rank, 'WITHSCORES')
   local time = (first or {})[2]
   if first and not time then
-    settle_index(index, topic)
+    correct_index(index, topic)
     return
   end
   if not time or time == stood then
     stay = stay + 1
   else
-    settle_index(index, topic, time)
+    correct_index(index, topic, time)
   end
   if time and is_topic(topic) and (newest or not paused(topic)) then
     found[#found + 1] = topic
@@ -32,5 +32,5 @@ local function look_into(topic, stood)
   end
 end
 
-for i = 1, #page, 2 do look_into(page[i], page[i + 1]) end
+for i = 1, #page, 2 do check(page[i], page[i + 1]) end
 return { from + stay, #page / 2, page[#page] and text(page[#page]) or '', unpack(found) }

@@ -1,10 +1,10 @@
--- Publishes messages: due later into the schedule, due already into the ready set of their topic, or into the schedule where
--- something of the topic is overdue. Broadcasts wait for the carrier in any case: it alone writes the logs, so they go out in
--- the order of their due times.
+-- Publishes messages: those due later go into the schedule of their topic, and those due already into its ready set, or into the
+-- schedule if something of the topic is overdue. Broadcasts wait for the carrier in any case: it alone writes the logs, so they
+-- are sent in the order of their due times.
 -- ARGV: number of topics; then topic and number of its messages for each; then for each message, topic by topic:
 --   member; when: -DELAY, 0 for at once, or DUE, all in ms, followed by /TTL if it has one, or behind * for a broadcast; its
---   record without its times. DUE in the past is now but for broadcasts, and a time to live counts from DUE. Of a message that is
---   restored, when is JSON of what it had elsewhere: due, expires, broadcast, times (of its record; missing: those of now), used
+--   record without its times. DUE in the past means now except for broadcasts, and a time to live counts from DUE. For a message from
+--   an export, when is JSON of what it had there: due, expires, broadcast, times (of its record; missing: those of now), used
 --   (attempts); or died and reason of a dead letter.
 -- Reply: now in ms, then for each message its due time in ms, -1 if the id is in use, -2 if it is due past the year 9999,
 --   -3 if the ready set of its topic is foreign, -4 if the set of all broadcasts is, -5 if the schedule of its topic or the set
@@ -13,15 +13,15 @@ local topics = tonumber(ARGV[1])
 local refusal, us, now = refuse_to_grow()
 if refusal then return refusal end
 
-local MOST_BUSY, PASSED = 1000, 64 -- topics that are kept as busy, and messages after which one is
-local soonest = math.ceil(us / 1000) -- what a delay is added to, so that it is never too short
-local first = 2 + 2 * topics -- where the messages begin
+local MOST_BUSY, PASSED = 1000, 64 -- topics that are kept as busy; messages after which a topic is noted as busy again
+local soonest = math.ceil(us / 1000) -- a delay is added to this, so that it is never too short
+local first = 2 + 2 * topics -- index of the first message in ARGV
 
 local members = {}
 for i = first, #ARGV, 3 do members[#members + 1] = ARGV[i] end
 local taken = call('HMGET', MESSAGES, unpack(members))
 
--- The due time, the expiry if there is one, whether it is a broadcast that waits, and what is restored of it, if anything is.
+-- The due time, the expiry if there is one, whether it is a broadcast that waits, and what it had in an export, if it is from one.
 local function due_of(when)
   local n, ttl, all = tonumber(when), nil, nil
   if not n then
@@ -37,13 +37,13 @@ local function due_of(when)
 end
 
 local at = text(now)
-local last, times = now, at -- of the last one that is due later: most of a batch are due alike
+local last, times = now, at -- of the last one that is due later: most of a batch have the same due time
 local reply, seen = { now }, {}
 local records, expiries = {}, {}
 local broadcasts = { earliest = math.huge } -- a list of due times and members
-local scheduled, ready, dead = {}, {}, {} -- such a list of each topic that has some
-local announced = {} -- of each topic that has some: how many broadcasts
-local restored -- what is, if anything is: members and attempts, and members and reasons of death
+local scheduled, ready, dead = {}, {}, {} -- such a list for each topic that has some
+local announced = {} -- number of broadcasts, for each topic that has some
+local restored -- from an export, if anything is: members and attempts, and members and reasons of death
 local i = 0
 for t = 1, topics do
   local before = #broadcasts
@@ -100,7 +100,7 @@ for t = 1, topics do
 end
 if #records == 0 then return reply end
 
--- Takes messages back that have no place. Where that is for a fault, it is told of each.
+-- Removes messages that got no place. A fault, if given, becomes the reply of each.
 local function take_back(list, fault)
   if not list or #list == 0 or list.placed then return end
   local gone = {}
@@ -112,8 +112,8 @@ local function take_back(list, fault)
   forget(gone)
 end
 
--- Counts a list of a topic that was put into its place, or takes it back for a fault. A topic stands among the busy ones since it
--- passed a multiple of some, so that most publishes write nothing there; one that is new, where there is place.
+-- Counts a list of a topic that was put into its place, or takes it back for a fault. A topic is noted as busy when its count passes
+-- a multiple of PASSED, so that most publishes write nothing there; a new topic is noted if there are fewer than MOST_BUSY.
 local published = 0
 local function conclude(topic, list, put, fault)
   list.placed = put
@@ -140,7 +140,7 @@ local function place_all()
       conclude(topic, due, put, at_once and -3 or -5)
       if put and at_once then ring(topic, #due / 2, us) end
     end
-    if died then -- nobody is told: they died elsewhere
+    if died then -- nothing is published: they died elsewhere
       conclude(topic, died, restored.dead.put_dead(topic, died, died.earliest, died.latest), -6)
     end
   end

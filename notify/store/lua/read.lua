@@ -1,8 +1,8 @@
--- Reads logs of topics behind a position, up to another, and tells which others have grown.
--- ARGV: after where and up to where, in us, 0: to where the logs end; how many of each log at the most; how many topics are looked
---   at that have grown, and behind where; after how many bytes of records the reply is full; then the topics.
--- Reply: the mark of the store; up to where it was read; 1 if more topics have grown than were looked at; those that were not
---   asked for; then for each log: 1 if there may be more, up to where some were missed or '', and the entries.
+-- Reads logs of topics behind a position, up to another, and finds which others have grown.
+-- ARGV: the position and the other, in us, 0: the ends of the logs; how many entries of each log at the most; how many topics that have
+--   grown to check, and behind which position; after how many bytes of records the reply is full; then the topics.
+-- Reply: the mark of the store; the position up to which it read; 1 if more topics have grown than were checked; those that were not
+--   asked for; then for each log: 1 if there may be more, the position up to which some were missed or '', and the entries.
 local after, upto, limit, page, behind, bytes = unpack(ARGV, 1, 6)
 local topics = column(7, #ARGV - 6)
 after, upto, limit, page, bytes = tonumber(after), tonumber(upto), tonumber(limit), tonumber(page), tonumber(bytes)
@@ -13,7 +13,7 @@ for i = 1, #grown, 2 do
   ends[grown[i]] = last
 end
 if last == 0 then last = last_sent() end
-local to = last > after and id_of(last) or '+' -- what is rung for and not known to have grown: the logs themselves know it
+local to = last > after and id_of(last) or '+' -- a bell rang, but LOGS shows no growth: read up to the ends of the logs
 
 local logs = {}
 for i, topic in ipairs(topics) do

@@ -1,6 +1,6 @@
 -- Registers a named listener, unless it is registered already.
--- ARGV: name; pattern; from where in words; from where in us; now is where the logs end.
--- Reply: the registration that holds: pattern, from where in words and in us, up to where nothing is missed, and the id of the
+-- ARGV: name; pattern; where it begins in words, and in us; the word now means the end of the logs.
+-- Reply: the registration that holds: pattern, where it begins in words and in us, up to where it misses nothing, and the id of the
 --   store; now in us.
 local name, pattern, words, from = unpack(ARGV, 1, 4)
 local last, floor = text(last_sent()), '0'

@@ -1,8 +1,8 @@
--- Gives claimed messages back untouched, so that no attempt is used up, and stops waiting for the topic.
--- ARGV: topic; the inbox that waits no longer, or ''; then for as many messages each: members, receipts, due times in ms (0: now,
---   behind what is overdue in the schedule).
+-- Releases leased messages, so that no attempt is used up, and takes an inbox off the waiting list of the topic.
+-- ARGV: topic; the inbox, or ''; then of as many messages each: members, receipts, due times in ms (0: now, behind what is overdue in
+--   the schedule).
 -- Reply: the positions, from 1, of those whose lease is lost.
--- It may have been rung for messages that it now leaves: somebody else is rung for them.
+-- The inbox may have been rung for messages that its subscriber now leaves: others are rung for them.
 local topic, inbox = unpack(ARGV, 1, 2)
 local n = (#ARGV - 2) / 3
 local us, now = clock()
@@ -11,7 +11,7 @@ if inbox ~= '' then try('ZREM', waiting_of(topic), inbox) end
 if n > 0 then
   local members, receipts, dues = column(3, n), column(3 + n, n), column(3 + 2 * n, n)
   local mine
-  mine, lost = held_under(members, receipts)
+  mine, lost = leased_under(members, receipts)
   local due = {}
   for i, member in ipairs(members) do due[member] = dues[i] end
   local from_now, as_before, earliest = {}, {}, now

@@ -1,11 +1,11 @@
 -- Makes dead letters of a topic ready again, with all their attempts and their whole time to live, first due now; they wait in the
--- schedule where something of the topic is overdue. A broadcast waits for the carrier.
--- ARGV: topic; how many of the oldest; how many to pass over before them; or topic, 0, 0, then members.
--- Reply: how many were requeued, how many were left because their record is missing, and at how many it looked: no further than
---   their records are ENOUGH.
+-- schedule if something of the topic is overdue. A broadcast waits for the carrier.
+-- ARGV: topic; how many of the oldest; how many to skip before them; or topic, 0, 0, then members.
+-- Reply: how many were requeued, how many were left because their record is missing, and how many it read: it stops when their
+--   records are ENOUGH.
 local topic, oldest, pass = unpack(ARGV, 1, 3)
 oldest, pass = tonumber(oldest), tonumber(pass)
-local ENOUGH = 262144 -- bytes of records, which are written anew
+local ENOUGH = 262144 -- bytes of records, since each is rewritten
 local us, now = clock()
 local dead = dead_of(topic)
 local members = oldest == 0 and column(4, #ARGV - 3) or call('ZRANGE', dead, pass, pass + oldest - 1)
@@ -17,9 +17,9 @@ for i, member in ipairs(members) do
     local record = call('HGET', MESSAGES, member)
     if record and topic_of(member) == topic and try('HGET', DEATHS, member) ~= NO_RECORD then
       size = size + #record
-      local line = line_of(record)
-      if line.ttl then call('ZADD', EXPIRIES, math.min(now + line.ttl, MAX), member) end
-      local list = line.broadcast and broadcasts or due
+      local options = options_of(record)
+      if options.ttl then call('ZADD', EXPIRIES, math.min(now + options.ttl, MAX), member) end
+      local list = options.broadcast and broadcasts or due
       list[#list + 1] = now
       list[#list + 1] = member
       list.members[#list.members + 1] = member

@@ -1,9 +1,9 @@
--- Gives a scheduled or ready message, or a broadcast that waits, another due time; its time to live counts from there. That of its
--- first attempt it is, too, unless it has used up one.
--- ARGV: topic, member, when: -DELAY, 0 for at once, or DUE, all in ms. DUE in the past is now but for broadcasts, and a time to
+-- Changes the due time of a scheduled or ready message, or of a broadcast that waits; its time to live counts from there. Unless the
+-- message has used up an attempt, that of its first attempt changes, too.
+-- ARGV: topic, member, when: -DELAY, 0 for at once, or DUE, all in ms. DUE in the past means now except for broadcasts, and a time to
 --   live counts from DUE.
--- Reply: the state it was in, '' if there is none, and where that was scheduled or ready: now in ms, 1 for a broadcast, and its
---   due time in ms, -2 past the year 9999.
+-- Reply: the state that it had, '' if there is none, and if that was scheduled or ready: now in ms, 1 for a broadcast, and its due
+--   time in ms, -2 past the year 9999.
 local topic, member, due = unpack(ARGV)
 local us, now = clock()
 if call('ZSCORE', LEASED, member) then return { 'leased' } end
@@ -20,7 +20,7 @@ due = tonumber(due)
 if due < 0 then due = math.ceil(us / 1000) - due elseif due == 0 then due = now end
 if due > MAX then return { state, now, 0, -2 } end
 if broadcast then
-  put_broadcasts({ due, member }, due) -- where it stands, so the set is none that is foreign
+  put_broadcasts({ due, member }, due) -- it is in that set, so the set is not foreign
   return { state, now, 1, due }
 end
 
@@ -36,14 +36,14 @@ end
 
 local later = due > now or is_behind_another()
 if later and (scheduled == nil or not try('ZCARD', SCHEDULES)) then return foreign_schedule(topic) end
-local ttl = line_of(call('HGET', MESSAGES, member)).ttl
+local ttl = options_of(call('HGET', MESSAGES, member)).ttl
 local expiry = ttl and math.min(asked + ttl, MAX)
-if expiry then call('ZADD', EXPIRIES, 'GT', expiry, member) end -- for now the later of the two, so that it never expires too early
+if expiry then call('ZADD', EXPIRIES, 'GT', expiry, member) end -- at first the later of the two, so that it never expires too early
 
 if later then
   put_scheduled(topic, { due, member }, due)
   if scheduled then
-    settle_schedule(topic) -- which it may have been first in, and due before
+    index_schedule(topic) -- it may have been the first there, due earlier
   else
     take_ready(topic, member)
   end

@@ -1,5 +1,5 @@
--- Returns the secret with which the daemons of a store sign, and makes it if there is none.
--- ARGV: what it shall be if there is none.
+-- Returns the secret with which the daemons of a store sign. The first call writes it.
+-- ARGV: the secret to write if there is none.
 -- Reply: the secret.
 local random = ARGV[1]
 local secret = call('GET', SECRET)

@@ -1,7 +1,7 @@
--- Changes settings of a topic, or of the store. A topic that is resumed is rung for.
+-- Changes settings of a topic, or of the store. It rings subscribers of a topic that it resumes.
 -- ARGV: topic, or *; 1 to change only what is not set, and of the backoff only what agrees with what is; then name and number of
---   each, '' for one that shall be set no more.
--- Reply: 1, what is set for it now, and for the store, '' where nothing is; or 0, where the longest wait after the first attempt
+--   each setting, '' to remove it.
+-- Reply: 1, the settings of the topic now, and of the store, '' if there are none; or 0, if the longest wait after the first attempt
 --   would be above that after many, and nothing is changed: both, in ms.
 local topic, only_missing = ARGV[1], ARGV[2] == '1'
 local us, now = clock()
@@ -11,7 +11,7 @@ local of_store = topic == '*'
 
 local changes = {}
 local kept = written(before or '', {})
-if of_store then changes.paused = '' end -- which single topics are
+if of_store then changes.paused = '' end -- only single topics are paused
 for i = 3, #ARGV, 2 do
   if not (only_missing and string.find(kept, ' ' .. ARGV[i] .. '=', 1, true)) then changes[ARGV[i]] = ARGV[i + 1] end
 end
@@ -22,7 +22,7 @@ local function apply()
   least, most = setting('backoff_min', after, common), setting('backoff_max', after, common)
 end
 apply()
-if only_missing and least > most then -- the one that is set already holds, and this is not made with it in mind
+if only_missing and least > most then -- the bound that is set already holds, and the new one contradicts it
   changes.backoff_min, changes.backoff_max = nil, nil
   apply()
 end
@@ -35,14 +35,14 @@ elseif before then
 end
 if of_store then return { 1, after, after } end
 
--- Has the index of pauses agree with the settings, and rings where a pause is over.
-local function settle_pause()
+-- Updates the index of pauses, and rings if a pause is over.
+local function index_pause()
   if setting('paused', after, nil) == 1 then return try('ZADD', PAUSED, 'NX', now, topic) end
   try('ZREM', PAUSED, topic)
   local ready = try('ZCARD', ready_of(topic)) or 0
   if setting('paused', before, nil) == 1 and ready > 0 then ring(topic, ready, us) end
 end
 
-if after ~= '' then know(topic) elseif before then leave_if_unused(topic) end
-settle_pause()
+if after ~= '' then remember(topic) elseif before then forget_if_unused(topic) end
+index_pause()
 return { 1, after, common or '' }

@@ -1,11 +1,11 @@
--- Sums up what a shard holds in all, and which topics are behind, paused or busy.
+-- Sums up what a shard holds, and lists which topics are behind, paused or busy.
 -- ARGV: how many topics of each kind at the most.
 -- Reply: topics, messages, leased, dead letters, broadcasts that wait; ever published, acked, died, sent; now in ms; then
 --   three lists of topics and times in ms, behind: the oldest first, paused: in the order of being so, busy: the latest first.
 local most = tonumber(ARGV[1])
 local _, now = clock()
 
--- Topics in an index with their times, foreign members aside.
+-- Topics in an index with their times, without foreign members.
 local function listed(...)
   local page = try('ZRANGE', ...) or {}
   local list = {}
@@ -18,7 +18,7 @@ local function listed(...)
   return list
 end
 
--- Those of which the counters say that they are paused; others leave the index.
+-- Topics that are paused by their settings; others are taken out of the index.
 local function paused_topics()
   local list, still = listed(PAUSED, 0, most - 1, 'WITHSCORES'), {}
   for i = 1, #list, 2 do

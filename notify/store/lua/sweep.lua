@@ -1,22 +1,22 @@
--- Keeps house, for the elected carrier only: removes dead letters that are too old or too many, and forgets topics of which
--- nothing is left. It looks only at what may be due, some of it in each call: at the topics whose oldest dead letter is too old,
--- in OLDEST, and at those that were not looked at for long, in SEEN. That dead letters are not too many is seen to
--- by each death; those of before are looked at here, a page of topics in each call.
--- ARGV: token, rank in OLDEST from which on it is looked whether there are too many, how many dead letters of a topic are kept, and
---   for how many ms, for how many ms a topic is remembered.
--- Reply: 0 if the lease is another's, and its token, or '' if it ran out. Else 1, the rank for the next call, 1 if there is more to
---   be done soon, 1 if all of OLDEST was looked at, how many topics were forgotten, how many dead letters were removed by deaths,
---   and a list of the topics that some were removed of here: topic and how many.
+-- A step of the housekeeping, for the elected carrier only: removes dead letters that are too old or too many, and forgets topics
+-- of which nothing is left. It checks only what may need it, some in each call: the topics whose oldest dead letter is too old, in
+-- OLDEST, and those not checked for long, in SEEN. Each death removes dead letters that are too many; those that were too many before
+-- are removed here, a page of topics in each call.
+-- ARGV: token, rank in OLDEST from which it checks whether there are too many, how many dead letters of a topic are kept, and for how
+--   many ms, for how many ms a topic is remembered.
+-- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, the rank for the next call, 1 if there is more to do
+--   soon, 1 if all of OLDEST was checked, how many topics were forgotten, how many dead letters were removed by deaths, and a list of
+--   the topics whose dead letters this call removed: topic and how many.
 local token, rank, most_dead, dead_age, topic_age = unpack(ARGV, 1, 5)
 local LETTERS = 200 -- dead letters removed in one call
-local AGED = 50 -- topics in which some may be too old
-local TOO_MANY = 200 -- topics in which there may be too many
-local LOOKS = 280 -- topics of which may be nothing left
-local STRIKES = 100 -- of those who wait for one and are not heard
-local CHUNK = 56 -- of them, whose counters are read at a time
+local AGED = 50 -- topics checked for dead letters that are too old
+local TOO_MANY = 200 -- topics checked for too many dead letters
+local CHECKS = 280 -- topics checked for whether anything is left
+local STRIKES = 100 -- inboxes without a subscriber that are struck off waiting lists
+local CHUNK = 56 -- topics whose counters are read at a time
 local POSITIONS = 50 -- positions forgotten in one call
-local MOST_LISTENERS = 200 -- named listeners, of which what they remember of them is forgotten, too, if there are no more
-local OFTEN = 8 -- looks at a topic in the time for which it is remembered
+local MOST_LISTENERS = 200 -- named listeners: if there are more, their places in forgotten topics stay
+local OFTEN = 8 -- checks of a topic in the time for which it is remembered
 local EVER = { 'published', 'sent', 'acked', 'died', 'lateness', 'released', 'idle' } -- counters that keep no topic alive
 local KEEP, AGE, REMEMBER = tonumber(most_dead), tonumber(dead_age), tonumber(topic_age)
 local holder = call('GET', CARRIER)
@@ -26,7 +26,7 @@ local _, now = clock()
 local soon, forgotten, removed, left, strikes = 0, 0, {}, LETTERS, STRIKES
 rank = tonumber(rank)
 
--- Removes dead letters of a topic, the oldest ones, as far as this call goes.
+-- Removes the n oldest dead letters of a topic, as far as this call may.
 local function remove(topic, n)
   if n > left then n, soon = left, 1 end
   if n > 0 then
@@ -47,7 +47,7 @@ local function remove_aged()
   if #topics == AGED then soon = 1 end
 end
 
--- Looks at a page of topics. The next page is the same where this call removes no more.
+-- Checks a page of topics. If this call may remove no more, the next one checks the same page again.
 local function remove_too_many()
   local topics = try('ZRANGE', OLDEST, rank, rank + TOO_MANY - 1) or {}
   for _, topic in ipairs(topics) do
@@ -58,7 +58,7 @@ local function remove_too_many()
   rank = #topics == TOO_MANY and rank + TOO_MANY or 0
 end
 
--- Has each death see to it that there are not too many, and returns how many those removed since the last call.
+-- Writes for each death how many dead letters to keep, and returns how many deaths removed since the last call.
 local function removed_by_deaths()
   local kept = try('HMGET', KEPT, 'most', 'removed')
   if not kept then return 0 end
@@ -68,8 +68,8 @@ local function removed_by_deaths()
   return tonumber(kept[2]) or 0
 end
 
--- Whether somebody waits for a topic. Who is not heard is gone, and is struck off, as far as this call goes; whoever only connects
--- anew claims then, and stands there again.
+-- Whether a subscriber waits for a topic. Inboxes without a subscription are struck off, as far as this call may; a subscriber that
+-- is only reconnecting claims then, and waits again.
 local function is_waited_for(topic)
   local waiting = waiting_of(topic)
   while strikes > 0 do
@@ -82,16 +82,16 @@ local function is_waited_for(topic)
   return call('EXISTS', waiting) == 1
 end
 
--- Whether nothing is left of a topic that was not used for so long: no message, dead letter or broadcast in any place, nobody who
--- waits, no setting.
-local function is_over(topic)
+-- Whether nothing is left of a topic that was not used for long: no message, dead letter or broadcast in any place, no subscriber
+-- that waits, no setting.
+local function is_empty(topic)
   for _, n in ipairs(call('HMGET', TOPICS, topic .. ':leased', topic .. ':broadcasts', topic .. ':settings')) do
     if n then return false end
   end
   return call('EXISTS', schedule_of(topic), ready_of(topic), dead_of(topic), log_of(topic)) == 0 and not is_waited_for(topic)
 end
 
--- Which of some topics have messages or dead letters that may stay for long.
+-- The topics, of some, that have messages or dead letters, which may stay for long.
 local function with_messages(topics)
   local scheduled, dead = try('ZMSCORE', SCHEDULES, unpack(topics)) or {}, try('ZMSCORE', OLDEST, unpack(topics)) or {}
   local ready, busy = {}, {}
@@ -104,8 +104,8 @@ local function with_messages(topics)
   return busy
 end
 
--- Keeps beside the counters of some topics that nothing is left of them, since now, and how many messages were published until
--- then. That of those which are busy is dropped. Published are these numbers, or ''.
+-- Marks topics beside their counters as idle since now, with how many messages were published until then. Drops the mark of those
+-- that are busy. Published are these numbers, or ''.
 local function mark(topics, published)
   local marks, dropped, since = {}, {}, text(now) .. ' '
   local busy = with_messages(topics)
@@ -121,9 +121,9 @@ local function mark(topics, published)
   if #dropped > 0 then call('HDEL', TOPICS, unpack(dropped)) end
 end
 
--- Looks at some topics, and returns those that can be forgotten: nothing is left of them, and nothing was published or sent, for as
--- long as they are remembered.
-local function those_to_forget(topics)
+-- The topics, of some, that can be forgotten: nothing is left of them, and nothing was published or sent for as long as topics are
+-- remembered. Updates the marks of the others.
+local function forgettable(topics)
   local fields = {}
   for i, topic in ipairs(topics) do fields[2 * i - 1], fields[2 * i] = topic .. ':published', topic .. ':idle' end
   local values = try('HMGET', TOPICS, unpack(fields))
@@ -132,9 +132,9 @@ local function those_to_forget(topics)
   for i, topic in ipairs(topics) do
     local sofar, since, before = values[2 * i - 1] or '', string.match(values[2 * i] or '', '^(%d+) (.*)$')
     local over = before == sofar and now - since > REMEMBER and now - (last_sent_to(topic) or 0) / 1000 > REMEMBER
-    if over and is_over(topic) then
+    if over and is_empty(topic) then
       gone[#gone + 1] = topic
-    elseif over and strikes > 0 or before ~= sofar then -- else the next look goes on with those who wait
+    elseif over and strikes > 0 or before ~= sofar then -- else the next check goes on with its waiting list
       changed[#changed + 1] = topic
       published[#changed] = sofar
     end
@@ -156,29 +156,29 @@ local function forget_all(topics)
   forgotten = forgotten + #topics
 end
 
--- Forgets topics. Where this call removed dead letters it looks at fewer of them.
+-- Forgets topics. It checks fewer if this call removed dead letters.
 local function forget_topics()
-  local most = math.ceil(LOOKS * left / LETTERS)
+  local most = math.ceil(CHECKS * left / LETTERS)
   local topics = try('ZRANGE', SEEN, '-inf', text(now - REMEMBER / OFTEN), 'BYSCORE', 'LIMIT', 0, most) or {}
   local seen = {}
   for i, topic in ipairs(topics) do seen[2 * i - 1], seen[2 * i] = now, topic end
   if #seen > 0 then call('ZADD', SEEN, unpack(seen)) end
   for from = 1, #topics, CHUNK do
-    local gone = those_to_forget({ unpack(topics, from, math.min(from + CHUNK - 1, #topics)) })
+    local gone = forgettable({ unpack(topics, from, math.min(from + CHUNK - 1, #topics)) })
     if #gone > 0 then forget_all(gone) end
   end
-  if forgotten > 0 and #topics == LOOKS then soon = 1 end
+  if forgotten > 0 and #topics == CHECKS then soon = 1 end
 end
 
--- Forgets where named listeners stood in topics.
+-- Forgets the places of named listeners in topics.
 local function forget_places(topics)
   if #topics == 0 or (try('HLEN', LISTENERS) or math.huge) > MOST_LISTENERS then return end
   local names = call('HGETALL', LISTENERS)
   for i = 1, #names, 2 do try('HDEL', places_of(names[i]), unpack(topics)) end
 end
 
--- Forgets the positions of topics that had no broadcast for so long, and whose logs the beat has removed. That of the last one of
--- all stays, so that positions only grow.
+-- Forgets the positions of topics that had no broadcast for as long as topics are remembered, and whose logs the beat has removed.
+-- The last position of all stays, so that positions only grow.
 local function forget_positions()
   local last = last_sent()
   local old = try('ZRANGE', LOGS, '-inf', text((now - REMEMBER) * 1000), 'BYSCORE', 'LIMIT', 0, POSITIONS) or {}

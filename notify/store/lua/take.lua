@@ -1,10 +1,11 @@
 -- Hands out broadcasts to a process of a named listener: first those whose lease ended, then those behind its places in the
--- logs of topics. With it, acknowledges what was handled, and gives back what was not begun.
--- ARGV: name; its registration; lease in ms; how many at the most; number of those acknowledged; of those given back; then these,
---   the receipts of those given back, how many attempts of each failed, and the topics.
+-- logs of topics. Before that it acknowledges broadcasts that were handled, and releases others.
+-- ARGV: name; its registration; lease in ms; how many at the most; number of those acknowledged; of those released; then these, the
+--   receipts of those released, how many attempts of each failed, and the topics.
 -- Reply: the mark of the store, alone, if the registration is gone. Else the end of the lease in ms; of each one handed out: topic,
---   attempt and entry; of each gap: topic, and after and up to where in us; the topics of which there may be more.
--- Who listens under the name is rung where something was given back.
+--   attempt and entry; of each gap: topic, and the positions after which and up to which it is, in us; the topics whose logs may hold
+--   more.
+-- If it released any, it tells the other processes of the listener.
 local name, registration, lease, left, n_acked, n_back = unpack(ARGV, 1, 6)
 if call('HGET', LISTENERS, name) ~= registration then return { STORE } end
 left, n_acked, n_back = tonumber(left), tonumber(n_acked), tonumber(n_back)
@@ -22,7 +23,7 @@ if #acked > 0 then
   call('ZREM', held, unpack(acked))
   if call('EXISTS', tries) == 1 then call('HDEL', tries, unpack(acked)) end
 end
--- They are handed out first, in the order in which they were sent, whenever each is given back.
+-- Released broadcasts are handed out first, in the order in which they were sent, whenever each is released.
 local returned = false
 for i, member in ipairs(back) do
   if call('ZSCORE', held, member) == receipts[i] then -- else its lease was lost, and another may have it
@@ -41,7 +42,7 @@ local function hand_out(topic, member, attempt, entry)
   left = left - 1
 end
 
--- Those whose lease ended.
+-- First those whose lease ended.
 local ended = left > 0 and call('ZRANGE', held, '-inf', now, 'BYSCORE', 'LIMIT', 0, left) or {}
 for _, member in ipairs(ended) do
   if bytes <= 0 then break end
@@ -57,7 +58,7 @@ for _, member in ipairs(ended) do
   end
 end
 
--- Those that are new.
+-- Then new ones.
 for _, topic in ipairs(topics) do
   if left <= 0 or bytes <= 0 then
     more[#more + 1] = topic
@@ -84,8 +85,8 @@ for _, topic in ipairs(topics) do
   end
 end
 
--- A place moves on last: a script that ends before has what it did not hold handed out by the next one.
+-- Places move last: if the script stops before, the next one hands out what has no lease.
 if #holds > 0 then call('ZADD', held, unpack(holds)) end
 if #reached > 0 then call('HSET', places, unpack(reached)) end
-settle_handed(name)
+index_handed(name)
 return { deadline, out, gaps, more }

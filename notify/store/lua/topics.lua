@@ -1,8 +1,8 @@
 -- Counts the messages of topics.
 -- ARGV: the topics.
--- Reply: for each topic: scheduled, ready, leased, dead, waiting, published, acked, for how many ms the oldest ready one is
---   due, broadcasts that wait, that were sent, and that are in the log, messages that died, in how many us after its due
---   time, and the age that it asked for, the last claim claimed its oldest message, 1 if it is paused.
+-- Reply: for each topic: scheduled, ready, leased, dead, waiting, published, acked, for how many ms the oldest ready one has been
+--   due, broadcasts that wait, that were sent, and that are in the log, messages that died, how many us after its due time, plus
+--   the age that the claim asked for, the last claim leased its oldest message, 1 if the topic is paused.
 local WANTED = { 'leased', 'published', 'acked', 'broadcasts', 'sent', 'died', 'lateness', 'settings' }
 local _, now = clock()
 local fields = {}
@@ -25,7 +25,7 @@ local reply = {}
 for i, topic in ipairs(ARGV) do
   local ready_set, field, at = ready_of(topic), #WANTED * (i - 1), #reply
   local ready, overdue = size('ZCARD', ready_set), 0
-  if ready > 0 then -- and due later, where the clock was set back
+  if ready > 0 then -- its due time may be later than now if the clock was set back
     overdue = math.max(number(now - call('ZRANGE', ready_set, 0, 0, 'WITHSCORES')[2]), 0)
   end
   local leased, published, acked, broadcasts, sent, died, lateness, own = unpack(kept, field + 1, field + #WANTED)

@@ -1,4 +1,4 @@
--- Forgets a named listener.
+-- Removes a named listener.
 -- ARGV: name.
 -- Reply: 1, or 0 if there is none of that name.
 local name = ARGV[1]

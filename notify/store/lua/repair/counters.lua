@@ -1,7 +1,7 @@
 -- Compares the counters of one kind with what they count, all of it at one moment.
 -- KEY: the sorted set that holds that.
 -- ARGV: those of all (shared/repair.lua); the counters' name.
--- Reply: that of all, but where there are too many to be counted in one step none was looked at.
+-- Reply: that of all; if there are too many to count in one step none was checked.
 local what = ARGV[4]
 local us = clock()
 local MOST = 4000
@@ -22,7 +22,7 @@ local function compare(topic, value)
     call('HDEL', TOPICS, field)
   else
     call('HSET', TOPICS, field, n)
-    know(topic)
+    remember(topic)
   end
 end
 

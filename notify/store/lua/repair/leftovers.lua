@@ -1,4 +1,4 @@
--- Looks at what is kept beside messages: attempts, expiries and reasons of deaths that belong to nothing.
+-- Checks what is kept beside messages: attempts, expiries and reasons of deaths must belong to one.
 -- KEY: attempts, expiries or deaths.
 -- ARGV: those of all (shared/repair.lua).
 -- Reply: that of all.

@@ -1,5 +1,5 @@
--- Looks at what is kept of named listeners: that of names which are not registered is only told, since who listens under the
--- name next makes the registration again, and goes on from there.
+-- Checks what is kept of named listeners. Keys of a name that is not registered are only reported: the next listener of that name
+-- registers it again, and continues from there.
 -- ARGV: those of all (shared/repair.lua); names.
 -- Reply: that of all.
 local names = column(4, #ARGV - 3)

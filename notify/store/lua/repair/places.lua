@@ -1,5 +1,5 @@
--- Looks at the members of one place: those without a record, those that belong to another topic, those that stand in two
--- places, and dead letters without a reason.
+-- Checks the members of one place: finds those without a record, those that belong to another topic, those in two places, and dead
+-- letters without a reason.
 -- KEY: the place.
 -- ARGV: those of all (shared/repair.lua); the topic of the place, '' if it holds those of all.
 -- Reply: that of all.
@@ -7,11 +7,11 @@ local own = ARGV[4]
 local us = clock()
 local next_page, members = page_of('ZSCAN', KEY)
 
--- Which of its places a member stays in: the first, but a broadcast, and nothing else, waits among broadcasts.
+-- The place that a member stays in: the first one, except that only a broadcast, and always a broadcast, stays among broadcasts.
 local function stays_in(where, member)
   for i, place in ipairs(where) do
     if place == BROADCASTS then
-      if line_of(call('HGET', MESSAGES, member)).broadcast then return place end
+      if options_of(call('HGET', MESSAGES, member)).broadcast then return place end
       table.remove(where, i)
     end
   end

@@ -1,5 +1,5 @@
--- Looks at records: those that stand in no place are made ready, as due now, or have the carrier send them if they are broadcasts.
--- Those of a name that is none of ours are told, and stay.
+-- Checks records: messages that have no place are made ready, as due now, and broadcasts without one wait for the carrier, due now.
+-- Records with a foreign name are only reported.
 -- ARGV: those of all (shared/repair.lua).
 -- Reply: that of all.
 local us, now = clock()
@@ -7,22 +7,22 @@ local next_page, members = page_of('HSCAN', MESSAGES)
 
 local function send(topic, member)
   local head = head_of(BROADCASTS)
-  if not try('ZADD', BROADCASTS, now, member) then return in_vain() end
+  if not try('ZADD', BROADCASTS, now, member) then return cannot_repair() end
   count(topic, 'broadcasts', 1)
-  know(topic)
+  remember(topic)
   nudge(now, head)
 end
 
 local function make_ready(topic, member)
-  if not put_ready(topic, { now, member }, now) then return in_vain() end
-  know(topic)
+  if not put_ready(topic, { now, member }, now) then return cannot_repair() end
+  remember(topic)
   ring(topic, 1, us)
 end
 
 local function examine(topic, member)
   if topic == '' then
     wrong('foreign record', member, MESSAGES, '')
-  elseif line_of(call('HGET', MESSAGES, member)).broadcast then
+  elseif options_of(call('HGET', MESSAGES, member)).broadcast then
     if wrong('no place', member, MESSAGES, 'sent, as due now') then send(topic, member) end
   elseif wrong('no place', member, MESSAGES, 'made ready, as due now') then
     make_ready(topic, member)

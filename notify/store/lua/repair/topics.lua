@@ -1,31 +1,31 @@
--- Looks whether topics stand where who looks for their messages finds them: in the set of all schedules by the due time of the
--- first in their own, in the set of what is ready by that of theirs or an earlier one, among the logs, by name, by their pauses
--- and deaths, and where the housekeeping looks for what is too old.
--- ARGV: those of all (shared/repair.lua); topics, or what stands there in place of one.
+-- Checks that topics are in the indexes by which their messages are found: in the set of all schedules by the due time of the
+-- first in their own, in the set of what is ready by that of their first or an earlier one, among the logs, by name, by their pauses
+-- and deaths, and in the index in which the housekeeping finds what is too old.
+-- ARGV: those of all (shared/repair.lua); topics, or foreign members of the indexes.
 -- Reply: that of all.
 local topics = column(4, #ARGV - 3)
 local us, now = clock()
 
 -- Whether a member of a topic has a record and no place.
-local function is_homeless(topic, member)
+local function has_no_place(topic, member)
   return is_topic(topic) and call('HEXISTS', MESSAGES, member) == 1 and #places_with(topic, { member })[1] == 0
 end
 
 local function examine_schedule(topic)
   local head, index = try('ZRANGE', schedule_of(topic), 0, 0, 'WITHSCORES'), try('ZSCORE', SCHEDULES, topic)
-  if not head or index == nil then return end -- it is foreign, which is told elsewhere
+  if not head or index == nil then return end -- a foreign key, which another step finds
   local due = tonumber(head[2])
   index = tonumber(index or nil)
   if due == index then return end
   local member_of = topic_of(topic)
-  if not due and member_of and is_homeless(member_of, topic) then
+  if not due and member_of and has_no_place(member_of, topic) then
     if wrong('index', topic, SCHEDULES, 'put into the schedule of its topic') then
       call('ZREM', SCHEDULES, topic)
       put_scheduled(member_of, { index, topic }, index)
     end
   elseif wrong('index', topic, SCHEDULES, due and 'set to the due time of its first message' or 'removed, since nothing of it is scheduled') then
     local first = head_of(SCHEDULES)
-    settle_schedule(topic)
+    index_schedule(topic)
     if due then nudge(due, first) end
   end
 end
@@ -33,7 +33,7 @@ end
 local function examine_ready(topic)
   local key = ready_of(topic)
   local first, index = try('ZRANGE', key, 0, 0, 'WITHSCORES'), try('ZSCORE', READY, topic)
-  if not first or index == nil then return end -- it is foreign, which is told elsewhere
+  if not first or index == nil then return end -- a foreign key, which another step finds
   local due = tonumber(first[2])
   index = tonumber(index or nil)
   if not due and not index or due and index and index <= due then return end
@@ -65,7 +65,7 @@ local function examine_newest(topic)
   if wrong('index', topic, NEWEST, 'set to the time of its newest death') then try('ZADD', NEWEST, text(newest), topic) end
 end
 
--- Whether something ever happened in a topic, or something is set for it.
+-- Whether something ever happened in a topic, or it has settings.
 local function is_known(topic)
   for _, n in ipairs(ever(topic) or {}) do
     if n then return true end

@@ -1,12 +1,12 @@
--- What nearly every script uses.
+-- Used by nearly every script.
 
-local STRAY = 'member of another topic' -- the reason of one that is dead because it stood in a place of another topic
-local NO_RECORD = 'record is missing' -- the reason of one that died for that: the record of its name, if there is one, is another's
-local BYTES = 4194304 -- a reply holds at most this many bytes of records, and one more
-local LAST = 9007199254740991 -- the last integer that a number of Lua keeps: what is beyond is foreign
+local STRAY = 'member of another topic' -- reason of a member that was buried because it was in a place of another topic
+local NO_RECORD = 'record is missing' -- reason of a member that died without a record: one of its name, if any, is of a later message
+local BYTES = 4194304 -- a reply holds at most this many bytes of records, and one more record
+local LAST = 9007199254740991 -- the last integer that a Lua number holds: what is beyond is foreign
 local MAX = 253402300799999 -- ms: the last due time, the end of the year 9999
 
--- The time in microseconds and in milliseconds. A script reads it once: before Redis 7.2 it moves on while the script runs.
+-- The time in microseconds and in milliseconds. A script reads it once: before Redis 7.2 the clock runs on during a script.
 local function clock()
   local t = call('TIME')
   local us = t[1] * 1000000 + t[2]
@@ -18,18 +18,18 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
--- The topic of a member, nil if it has none.
+-- The topic of a member; nil if it has none.
 local function topic_of(member)
   return string.match(member, '^([^:]+):')
 end
 
--- Whether a topic is one: a foreign member must not make a key that nobody reads.
+-- Whether a topic is valid: a foreign member must not make a key that nobody reads.
 local function is_topic(topic)
   return #topic <= 128 and not string.find(topic, '[^A-Za-z0-9_.-]') and not string.find('.' .. topic .. '.', '..', 1, true)
 end
 
--- Makes a call that may meet a key or a value that is foreign. It is nil then, and the rest goes on. Any other error,
--- such as a right that is missing, ends the script.
+-- Makes a call that may meet a foreign key or value. Then it returns nil, and the script goes on. Any other error, such as a
+-- missing right, ends the script.
 local function try(...)
   local reply = redis.pcall(...)
   if type(reply) ~= 'table' or not reply.err then return reply end
@@ -39,18 +39,18 @@ local function try(...)
   error(reply.err, 0)
 end
 
--- Publishes, and returns how many heard it; nil where that is refused.
+-- Publishes, and returns how many connections received it; nil if Redis refuses that.
 local function tell(to, payload)
   local heard = redis.pcall('PUBLISH', to, payload)
   return type(heard) == 'number' and heard or nil
 end
 
--- When the first in a sorted set is due; nil if there is none, or the key is foreign.
+-- The score of the first in a sorted set; nil if there is none, or the key is foreign.
 local function head_of(key)
   return tonumber((try('ZRANGE', key, 0, 0, 'WITHSCORES') or {})[2])
 end
 
--- Returns what f does, and undoes what was written where that ends in an error.
+-- Calls f and returns its reply. If f fails it calls undo, then passes the error on.
 local function or_undo(undo, f, ...)
   local ok, reply = pcall(f, ...)
   if ok then return reply end
@@ -58,7 +58,7 @@ local function or_undo(undo, f, ...)
   error(reply, 0)
 end
 
--- So many of the arguments, from one on.
+-- The n arguments from one on.
 local function column(from, n)
   return { unpack(ARGV, from, from + n - 1) }
 end

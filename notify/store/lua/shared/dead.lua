@@ -1,10 +1,10 @@
--- Dead letters. They stand in the place of a topic, which need not be that of their member: one that stood in a place of another
--- topic is buried there, and what has no topic in that of NOWHERE.
+-- Dead letters. They are in the place of a topic, which need not be that of their member: a member that was in a place of another
+-- topic is buried there, and a member without a topic in that of NOWHERE.
 
 local NOWHERE = '_'
 
--- Whether dead letters of a topic are where a member belongs: it is of that topic, or of none. Elsewhere a member is a stray: the
--- message of that name is none of theirs.
+-- Whether a member belongs to the dead letters of a place: it is of that topic, or of none. Elsewhere it is a stray: the message
+-- of that name is another one.
 local function is_at_home(place, member)
   local topic = topic_of(member)
   return not topic or not is_topic(topic) or topic == place
@@ -14,7 +14,7 @@ local function foreign_dead(topic)
   return redis.error_reply('the dead letters of ' .. topic .. ' are foreign: ' .. dead_of(topic))
 end
 
--- Takes note of when the oldest of some dead letters died, so that the housekeeping finds them when it is too old.
+-- Indexes a place by its oldest death, so that the housekeeping finds it when that is too old.
 local function note_oldest(place)
   local oldest = head_of(dead_of(place))
   if oldest then
@@ -25,12 +25,12 @@ local function note_oldest(place)
   end
 end
 
--- Keeps why some die or died, a list of member and reason each, before they stand anywhere; and forgets it where they do not.
+-- Writes reasons of deaths, a list of pairs of member and reason, before the members are put anywhere; and removes them again.
 local function put_reasons(list) try('HSET', DEATHS, unpack(list)) end
 local function take_reasons(members) try('HDEL', DEATHS, unpack(members)) end
 
--- Lays a list, pairs of time and member, down among the dead letters of a place. Oldest and newest are the least and the greatest
--- of its times. Nobody is told.
+-- Puts a list, pairs of time and member, among the dead letters of a place. Oldest and newest are the least and the greatest of
+-- its times. It publishes nothing.
 local function put_dead(place, list, oldest, newest)
   local key = dead_of(place)
   if not try('ZCARD', key) then return false end
@@ -40,35 +40,35 @@ local function put_dead(place, list, oldest, newest)
   return true
 end
 
--- Has topics stand no more where the newest deaths are told: for who forgets topics that have no dead letters.
+-- Takes topics that have no dead letters out of the index of newest deaths.
 local function forget_newest(topics)
   try('ZREM', NEWEST, unpack(topics))
 end
 
--- Removes dead letters for good. The record of one that died because it had none is another message's, published since, and
--- that of a stray is none of theirs.
+-- Removes dead letters for good. It leaves records alone that are not theirs: that of a member that died without a record is of a
+-- message published since, and that of a stray is of another message.
 local function remove_dead(place, members)
   local reasons = try('HMGET', DEATHS, unpack(members)) or {}
-  local records, told = {}, {}
+  local records, explained = {}, {}
   for i, member in ipairs(members) do
     local own = is_at_home(place, member)
     if own and reasons[i] ~= NO_RECORD then records[#records + 1] = member end
-    if own or reasons[i] == STRAY then told[#told + 1] = member end
+    if own or reasons[i] == STRAY then explained[#explained + 1] = member end
   end
   if #records > 0 then forget(records) end
-  if #told > 0 then try('HDEL', DEATHS, unpack(told)) end
+  if #explained > 0 then try('HDEL', DEATHS, unpack(explained)) end
   call('ZREM', dead_of(place), unpack(members))
 end
 
--- Takes dead letters of a topic out, of which the records live on, with all their attempts.
+-- Takes dead letters of a topic out, and keeps their records. All their attempts are left again.
 local function take_dead(topic, members)
   call('ZREM', dead_of(topic), unpack(members))
   try('HDEL', DEATHS, unpack(members))
   try('HDEL', ATTEMPTS, unpack(members))
 end
 
--- Removes the oldest of some dead letters where they are more than are kept, but not the one that was added: two at the most, so
--- that they become fewer with each death. How many are kept the housekeeping wrote down, and it is told how many this removed.
+-- Removes the oldest dead letters of a place if there are more than it keeps, but not the one just added: at most two, so that
+-- each death makes them fewer. The housekeeping writes how many to keep, and reads how many this removed.
 local function keep_most(place, added)
   local most = tonumber(try('HGET', KEPT, 'most') or nil)
   local over = most and call('ZCARD', dead_of(place)) - most or 0
@@ -82,8 +82,8 @@ local function keep_most(place, added)
   try('HINCRBY', KEPT, 'removed', #gone)
 end
 
--- Buries a member among the dead letters of a place, and tells programs of other languages. The caller takes it out of where it
--- was afterwards.
+-- Buries a member among the dead letters of a place, and tells programs of any language. Then the caller takes it out of its
+-- old place. Returns false, and changes nothing, if the dead letters are foreign.
 local function bury(place, member, reason, attempts, now)
   if not put_dead(place, { now, member }, now, now) then return false end
   local topic, id = string.match(member, '^([^:]+):(.*)$')
@@ -101,13 +101,13 @@ local function bury(place, member, reason, attempts, now)
   return true
 end
 
--- Undoes bury, for who cannot take the member out of where it was.
+-- Undoes bury, if the caller cannot take the member out of its old place.
 local function unbury(place, member)
   try('HDEL', DEATHS, member)
   call('ZREM', dead_of(place), member)
 end
 
--- What lays down dead letters that died elsewhere: few calls do.
+-- The functions that put dead letters of an export: few calls need them.
 local function undertaker()
   return { put_reasons = put_reasons, take_reasons = take_reasons, put_dead = put_dead }
 end

@@ -1,43 +1,43 @@
--- Logs of broadcasts. A position in them is a time in us that no other broadcast has, and that only grows.
+-- Logs of broadcasts. A position is a time in us that no other broadcast has; positions only grow.
 
 -- A position as the id of an entry, MS-US: the time in ms, and the us within.
 local function id_of(position)
   return string.format('%.0f-%.0f', math.floor(position / 1000), position % 1000)
 end
 
--- The position that an id of an entry has, nil for what is no position of ours.
+-- The position of an id of an entry; nil if it is foreign.
 local function position_of(id)
   local ms, us = string.match(id, '^(%d+)-(%d%d?%d?)$')
   local position = ms and ms * 1000 + us
   return position and position <= LAST and position or nil
 end
 
--- The position of the last broadcast of all, 0 if there is none.
+-- The position of the last broadcast of all; 0 if there is none.
 local function last_sent()
   local last = try('ZRANGE', LOGS, text(LAST), 0, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
   return math.floor((last or {})[2] or 0)
 end
 
--- That of a topic, nil if there is none.
+-- That of the last broadcast of a topic; nil if there is none.
 local function last_sent_to(topic)
   local last = tonumber(try('ZSCORE', LOGS, topic) or nil)
   if last and last >= 0 and last <= LAST then return math.floor(last) end
 end
 
--- A field of an entry, nil if it has none of that name.
+-- A field of an entry; nil if it has none of that name.
 local function field_of(entry, name)
   for i = 1, #entry[2], 2 do
     if entry[2][i] == name then return entry[2][i + 1] end
   end
 end
 
--- The entries of a log behind a position, up to an id, and not many more than `bytes` of them, but one at least; and whether
--- there may be more. Those that are at no position of ours are passed over.
+-- The entries of a log behind a position, up to an id, and not many more than `bytes` of them, but at least one; whether there
+-- may be more; and their bytes. Entries with a foreign id are skipped.
 local function entries_of(log, after, upto, limit, bytes)
   local begin = '(' .. id_of(after)
   local entries, from, size = {}, begin, 0
   while #entries < limit do
-    local page = math.min(limit - #entries, from == begin and 2 or size < 65536 and 64 or 8) -- little of large ones in vain
+    local page = math.min(limit - #entries, from == begin and 2 or size < 65536 and 64 or 8) -- so that few large ones are read in vain
     local got = try('XRANGE', log, from, upto, 'COUNT', page) or {}
     for _, entry in ipairs(got) do
       from = '(' .. entry[1]
@@ -52,8 +52,8 @@ local function entries_of(log, after, upto, limit, bytes)
   return entries, true, size
 end
 
--- Up to where entries of a topic's log behind a position were trimmed before they were read: entries are the first that there
--- are up to an id. Nil if none were.
+-- The position up to which entries of a topic's log, behind another position, were trimmed before they were read; nil if none
+-- were. entries are the first that exist, up to an id.
 local function lost_of(topic, after, entries, upto)
   local first = entries[1] or (upto ~= '+' and (try('XRANGE', log_of(topic), '(' .. upto, '+', 'COUNT', 1) or {})[1])
   local last

@@ -1,19 +1,20 @@
--- What the scripts of repair share: lua/repair. What they find is where no arrow leads, so they write by hand where none leads away.
--- ARGV of each: 1 to repair, 0 to look only; the cursor of a page; how many to look at, or some more; a script's own follow.
--- Reply of each: the cursor of the next page; how many were looked at; how many us that took; of each finding: what is wrong,
--- with whom, in which key, and what is done about it. Who looks only is told the same.
+-- Shared by the scripts of lua/repair. They find entries that no arrow of the diagram makes, so they change them by hand where no
+-- arrow leads away.
+-- ARGV of each: 1 to repair, 0 to check only; the cursor of a page; how many to check, or some more; a script's own follow.
+-- Reply of each: the cursor of the next page; how many were checked; how many us that took; of each finding: what is wrong, the
+-- name, the key, and what is done about it. The reply is the same if it only checks.
 
 local APPLY, CURSOR, PAGE = ARGV[1] == '1', ARGV[2], ARGV[3]
 local FINDINGS = {}
 
--- Tells what is wrong, and returns whether it is to be repaired.
+-- Adds a finding, and returns whether to repair it.
 local function wrong(what, name, key, remedy)
   FINDINGS[#FINDINGS + 1] = { what, name, key, remedy }
   return APPLY
 end
 
--- Takes back that the last finding can be repaired: a key in the way is foreign.
-local function in_vain()
+-- Removes the remedy of the last finding: a foreign key is in the way.
+local function cannot_repair()
   FINDINGS[#FINDINGS][4] = ''
 end
 
@@ -22,7 +23,7 @@ local function report(next_page, looked, us)
   return { next_page, looked, clock() - us, FINDINGS }
 end
 
--- The page of a hash or a sorted set: the cursor of the next one, and its fields or members. Empty where the key is foreign.
+-- A page of a hash or a sorted set: the cursor of the next one, and its fields or members. Empty if the key is foreign.
 local function page_of(command, key)
   local page = try(command, key, CURSOR, 'COUNT', PAGE) or { '0', {} }
   local names = {}
@@ -30,7 +31,7 @@ local function page_of(command, key)
   return page[1], names
 end
 
--- Sorts members by their topics. What has no topic stands under '', which is none.
+-- Groups members by their topics. Those without a valid topic are under ''.
 local function members_by_topic(members)
   local topics = {}
   for _, member in ipairs(members) do
@@ -43,18 +44,18 @@ local function members_by_topic(members)
   return topics
 end
 
--- The place of dead letters of a topic, and of what has none.
+-- The place of dead letters of a topic; '' is that of members without one.
 local function dead_place(topic)
   return topic ~= '' and topic or NOWHERE
 end
 
--- The places in which members of a topic may stand: who stands in an earlier one does not belong into a later one.
+-- The places in which members of a topic may be: a member that is in an earlier one does not belong in a later one.
 local function places_for(topic)
   if topic == '' then return { LEASED, BROADCASTS, dead_of(NOWHERE) } end
   return { LEASED, ready_of(topic), schedule_of(topic), BROADCASTS, dead_of(topic) }
 end
 
--- In which places members of a topic stand: of each one a list of keys.
+-- The places that members of a topic are in: a list of keys for each member.
 local function places_with(topic, members)
   local where = {}
   for i = 1, #members do where[i] = {} end
@@ -66,7 +67,7 @@ local function places_with(topic, members)
   return where
 end
 
--- Takes a member out of a place of a topic, and keeps what counts or leads there.
+-- Takes a member out of a place of a topic, and updates the counter or index of that place.
 local function take_out(key, topic, member)
   if key == schedule_of(topic) then
     take_scheduled(topic, member)
@@ -75,7 +76,7 @@ local function take_out(key, topic, member)
   elseif key == LEASED or key == BROADCASTS then
     if topic ~= '' then count(topic, key == LEASED and 'leased' or 'broadcasts', -1) end
   elseif key == ready_of(topic) then
-    settle_ready(topic)
+    index_ready(topic)
   elseif is_at_home(dead_place(topic), member) then
     try('HDEL', DEATHS, member)
   end

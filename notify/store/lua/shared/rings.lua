@@ -1,14 +1,15 @@
--- Who is told that something is to be done.
+-- Rings for subscribers, and nudges for the carrier.
 
 local RUNG = 1e15 -- added to the time since which an inbox waits: us of some 30 years
 
--- Wakes up to n of the subscribers that wait for a topic, the longest waiting
--- first, and tells programs of other languages. Who was rung stands behind all
--- that were not, until it claims, which gives it a new place: a ring that got
--- lost can be repeated, and one that hangs keeps no message from the others. An
--- inbox that nobody listens on is dropped. While the topic is paused nobody is
--- told: who resumes it rings. It never fails: what is foreign, or a PUBLISH that
--- is refused, counts as a lost ring. It comes last: who is rung claims at once.
+-- Rings up to n of the subscribers that wait for a topic, longest first, and
+-- wakes programs of any language. An inbox that was rung moves behind all that
+-- were not, until its subscriber claims, which gives it a new place: so a lost
+-- ring can be repeated, and a subscriber that hangs keeps no message from the
+-- others. An inbox that nobody is subscribed to is dropped. While the topic is
+-- paused ring does nothing: the resume rings. It never fails: a foreign key, or
+-- a PUBLISH that is refused, counts as a lost ring. Call it last, since a
+-- subscriber that is rung claims at once.
 local function ring(topic, n, us)
   if paused(topic) then return end
   tell(wake_of(topic), n)
@@ -30,7 +31,7 @@ local function ring(topic, n, us)
   end
 end
 
--- Tells the carrier when something came to be due before all else that waits in a place: its head is the due time there.
+-- Nudges the carrier if a due time is before the head of a place, which is the first due time there.
 local function nudge(due, head)
   if not head or due < tonumber(head) then tell(HEAD, text(due)) end
 end

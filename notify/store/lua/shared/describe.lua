@@ -1,8 +1,8 @@
--- What there is to be seen of a message.
+-- What is known about a message.
 
--- Member, state ('' if there is none), its time in that state in ms, or in us if it is leased, attempts used up, expiry in ms,
+-- Member, state ('' if it has none), its time in that state in ms, or in us if it is leased, attempts used up, expiry in ms,
 -- reason of death, record; each of the last four may be missing.
-local function look_at(topic, member, record)
+local function describe(topic, member, record)
   local places = {
     'leased', LEASED, 'scheduled', schedule_of(topic), 'ready', ready_of(topic), 'dead', dead_of(topic), 'scheduled', BROADCASTS,
   }
