@@ -25,7 +25,7 @@ func carryFew(t *testing.T, store *notify.Store) (stop func()) {
 }
 
 // sentAll waits until nothing waits to be sent.
-func sentAll(t *testing.T, store *notify.Store) {
+func sentAll(t testing.TB, store *notify.Store) {
 	t.Helper()
 	storetest.Eventually(t, "all are sent", func() bool {
 		n, err := store.Client().ZCard(t.Context(), store.Keys().Broadcasts()).Result()

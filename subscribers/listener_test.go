@@ -617,13 +617,13 @@ func TestListenersShareOneReader(t *testing.T) {
 	}
 }
 
-func scriptCalls(t *testing.T, store *notify.Store) (n int) {
+func scriptCalls(t testing.TB, store *notify.Store) (n int) {
 	t.Helper()
 	return commandCalls(t, store, "eval") + commandCalls(t, store, "evalsha")
 }
 
 // commandCalls returns how often Redis was called with a command; of all of them without a name.
-func commandCalls(t *testing.T, store *notify.Store, command string) (n int) {
+func commandCalls(t testing.TB, store *notify.Store, command string) (n int) {
 	t.Helper()
 	info, err := store.Client().Info(t.Context(), "commandstats").Result()
 	if err != nil {

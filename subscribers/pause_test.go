@@ -38,7 +38,7 @@ func (s switches) resume() {
 }
 
 // beats waits until the carrier's heart has beaten a few times.
-func beats(t *testing.T, db *notify.Store, n int) {
+func beats(t testing.TB, db *notify.Store, n int) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), storetest.Deadline)
 	defer stop()

@@ -68,7 +68,7 @@ func want(t *testing.T, what string, answer <-chan got, ids string) got {
 }
 
 // waits waits until so many inboxes stand in the topic's waiting list.
-func waits(t *testing.T, db *notify.Store, n int64) {
+func waits(t testing.TB, db *notify.Store, n int64) {
 	t.Helper()
 	storetest.Eventually(t, fmt.Sprintf("%d stand in the waiting list", n), func() bool {
 		now, err := db.Client().ZCard(t.Context(), db.Keys().Waiting(topic)).Result()

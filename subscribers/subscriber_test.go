@@ -24,7 +24,7 @@ const topic = "orders"
 func body(s string) notify.Message { return notify.Message{Topic: topic, ID: s, Body: []byte(s)} }
 
 // carry runs a carrier until stop is called or the test ends.
-func carry(t *testing.T, db *notify.Store) (stop func()) {
+func carry(t testing.TB, db *notify.Store) (stop func()) {
 	t.Helper()
 	c, err := carrier.New(db, carrier.Options{})
 	if err != nil {
@@ -34,7 +34,7 @@ func carry(t *testing.T, db *notify.Store) (stop func()) {
 }
 
 // handle runs a subscriber with one handler until stop is called or the test ends.
-func handle(t *testing.T, db *notify.Store, o subscribers.Options, h subscribers.Handler, ho subscribers.HandleOptions) (stop func()) {
+func handle(t testing.TB, db *notify.Store, o subscribers.Options, h subscribers.Handler, ho subscribers.HandleOptions) (stop func()) {
 	t.Helper()
 	sub, err := subscribers.New(db, o)
 	if err != nil {

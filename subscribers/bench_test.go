@@ -1,0 +1,184 @@
+package subscribers_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// herd lets 200 subscribers wait for one message, and returns how many claims that causes.
+func herd(t testing.TB) (claims int64) {
+	t.Helper()
+	const size = 200
+	var claimed atomic.Int64
+	store := storetest.At(t, storetest.URL(), "test-"+notify.NewID())
+	store.Observe(func(script string, _ time.Duration, _ error) {
+		if script == "claim" {
+			claimed.Add(1)
+		}
+	})
+	carry(t, store)
+	handled := make(chan struct{}, 1)
+	for range size {
+		handle(t, store, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error {
+			handled <- struct{}{}
+			return nil
+		}, subscribers.HandleOptions{})
+	}
+	waiting := func() {
+		t.Helper()
+		waits(t, store, size)
+		beats(t, store, 2) // whose claims are answered by then
+	}
+	waiting()
+	before := claimed.Load()
+	storetest.Publish(t, store, notify.Message{Topic: topic, Body: storetest.Payload, Delay: 50 * time.Millisecond})
+	storetest.Receive(t, "the message is handled", handled)
+	waiting()
+	return claimed.Load() - before
+}
+
+// One message wakes one subscriber, however many wait: it claims the message, and then waits again.
+func TestOneMessageWakesOneSubscriber(t *testing.T) {
+	if claims := herd(t); claims < 1 || claims > 3 {
+		t.Errorf("one message caused %d claims, want 2, or 3 where a beat came between", claims)
+	}
+}
+
+// BenchmarkHerd counts the claims that one message causes where 200 subscribers wait.
+func BenchmarkHerd(b *testing.B) {
+	var claims int64
+	for b.Loop() {
+		claims += herd(b)
+	}
+	b.ReportMetric(float64(claims)/float64(b.N), "claims")
+}
+
+// listenAll starts listeners, each some on a connection of theirs, and returns when all listen.
+// on is called by each, with its number, for each broadcast.
+func listenAll(t testing.TB, store *notify.Store, connections, each int, topic func(i int) string, on func(i int, b *subscribers.Broadcast)) {
+	t.Helper()
+	var started sync.WaitGroup
+	for c := range connections {
+		l := newListener(store)
+		for i := range each {
+			number := c*each + i
+			started.Add(1)
+			storetest.Run(t, func(ctx context.Context) error {
+				return l.Listen(ctx, topic(number), func(_ context.Context, b *subscribers.Broadcast) error {
+					on(number, b)
+					return nil
+				}, subscribers.ListenOptions{OnStart: func(notify.Position) { started.Done() }})
+			})
+		}
+	}
+	listening := make(chan struct{})
+	go func() {
+		started.Wait()
+		close(listening)
+	}()
+	storetest.Receive(t, "all listen", listening)
+}
+
+func onTopic(int) string { return topic }
+
+// BenchmarkFanout measures how late the last of 1,000 listeners on 10 connections has a broadcast, in 20 rounds.
+func BenchmarkFanout(b *testing.B) {
+	const connections, each, rounds = 10, 100, 20
+	store := storetest.Open(b)
+	carry(b, store)
+	var all, last storetest.Lateness
+	got := make(chan time.Duration, connections*each)
+	listenAll(b, store, connections, each, onTopic, func(_ int, one *subscribers.Broadcast) { got <- time.Since(one.Due) })
+	for b.Loop() {
+		for range rounds {
+			storetest.Publish(b, store, notify.Message{Topic: topic, Body: storetest.Payload, Broadcast: true, Delay: 300 * time.Millisecond})
+			var latest time.Duration
+			for range cap(got) {
+				late := storetest.Receive(b, "a broadcast", got)
+				all.Add(late)
+				latest = max(latest, late)
+			}
+			last.Add(latest)
+		}
+	}
+	all.Report(b, "each")
+	last.Report(b, "last")
+}
+
+// BenchmarkStream measures how late broadcasts are that come at 10,000 a second, for 10 s, to 10 listeners with a connection each.
+func BenchmarkStream(b *testing.B) {
+	const total, listeners = 100_000, 10
+	const batch, every = 100, 10 * time.Millisecond
+	store := storetest.Open(b)
+	carry(b, store)
+	var late storetest.Lateness
+	listenAll(b, store, listeners, 1, onTopic, func(_ int, one *subscribers.Broadcast) { late.Add(time.Since(one.Due)) })
+	message := func(int) notify.Message {
+		return notify.Message{Topic: topic, Body: storetest.Payload, Broadcast: true}
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	var sending time.Duration
+	for b.Loop() {
+		began := time.Now()
+		for range total / batch {
+			<-ticker.C
+			storetest.Fill(b, store, batch, message)
+		}
+		sending += time.Since(began)
+	}
+	late.Await(b, b.N*total*listeners)
+	late.Report(b, "due-to-handler")
+	b.ReportMetric(float64(b.N*total)/sending.Seconds(), "broadcasts/s")
+}
+
+// BenchmarkReturn measures how long a listener that comes back takes for the 10,000 broadcasts that it missed.
+func BenchmarkReturn(b *testing.B) {
+	const missed = 10_000
+	store := storetest.Open(b)
+	carry(b, store)
+	flood(b, store, []string{topic}, numbers("b", missed)...)
+	sentAll(b, store)
+	for b.Loop() {
+		ctx, stop := context.WithCancel(b.Context())
+		n, last := 0, notify.Position(0)
+		err := newListener(store).Listen(ctx, topic, func(_ context.Context, one *subscribers.Broadcast) error {
+			if one.Position <= last {
+				return fmt.Errorf("position %s came behind %s", one.Position, last)
+			}
+			last = one.Position
+			if n++; n == missed {
+				stop()
+			}
+			return nil
+		}, subscribers.ListenOptions{From: subscribers.FromBeginning()})
+		stop()
+		if err != nil || n != missed {
+			b.Fatalf("%d of %d came, %v", n, missed, err)
+		}
+	}
+}
+
+// BenchmarkListening counts the calls of Redis in 10 s without a broadcast, with 100 listeners of 100 topics on 10 connections.
+func BenchmarkListening(b *testing.B) {
+	const connections, each, seconds = 10, 10, 10
+	store := storetest.At(b, storetest.Server(b).URL(), "")
+	carry(b, store)
+	listenAll(b, store, connections, each, func(i int) string { return fmt.Sprint(topic, i) }, func(int, *subscribers.Broadcast) {})
+	beats(b, store, 1)
+	scripts, all := scriptCalls(b, store), commandCalls(b, store, "")
+	for b.Loop() {
+		beats(b, store, seconds)
+	}
+	took := seconds * float64(b.N)
+	b.ReportMetric(float64(scriptCalls(b, store)-scripts)/took, "calls/s")
+	b.ReportMetric(float64(commandCalls(b, store, "")-all)/took, "commands/s")
+}
