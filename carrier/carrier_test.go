@@ -41,7 +41,7 @@ func Example() {
 const topic = "orders"
 
 // run runs a carrier until stop is called or the test ends.
-func run(t *testing.T, db *notify.Store, o carrier.Options) (stop func()) {
+func run(t testing.TB, db *notify.Store, o carrier.Options) (stop func()) {
 	t.Helper()
 	c, err := carrier.New(db, o)
 	if err != nil {
@@ -50,7 +50,7 @@ func run(t *testing.T, db *notify.Store, o carrier.Options) (stop func()) {
 	return storetest.Run(t, c.Run)
 }
 
-func look(t *testing.T, db *notify.Store) carrier.Status {
+func look(t testing.TB, db *notify.Store) carrier.Status {
 	t.Helper()
 	s, err := carrier.Look(t.Context(), db)
 	if err != nil {
@@ -59,7 +59,7 @@ func look(t *testing.T, db *notify.Store) carrier.Status {
 	return s
 }
 
-func counts(t *testing.T, db *notify.Store, topic string) notify.Counts {
+func counts(t testing.TB, db *notify.Store, topic string) notify.Counts {
 	t.Helper()
 	c, err := notify.NewPublisher(db, notify.PublisherOptions{}).Topic(t.Context(), topic)
 	if err != nil {

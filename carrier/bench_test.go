@@ -1,0 +1,134 @@
+package carrier_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const million = 1_000_000
+
+// handled runs a subscriber of 32 goroutines, which calls on for each message.
+func handled(b *testing.B, store *notify.Store, topic string, on func(*subscribers.Delivery)) {
+	b.Helper()
+	sub, err := subscribers.New(store, subscribers.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+		on(d)
+		return nil
+	}, subscribers.HandleOptions{Concurrency: 32}); err != nil {
+		b.Fatal(err)
+	}
+	storetest.Run(b, sub.Run)
+	storetest.Eventually(b, "it waits for messages", func() bool { return counts(b, store, topic).Waiting > 0 })
+}
+
+// BenchmarkWaiting measures how late messages are handled, 2,000 due over 5 s, while a million others wait.
+func BenchmarkWaiting(b *testing.B) {
+	const spread, size = 5 * time.Second, 2000
+	store := storetest.At(b, storetest.Server(b).URL(), "")
+	storetest.Fill(b, store, million, func(i int) notify.Message {
+		return notify.Message{Topic: "later", Body: storetest.Payload, Delay: time.Hour + time.Duration(i)*time.Millisecond}
+	})
+	run(b, store, carrier.Options{})
+	var late storetest.Lateness
+	handled(b, store, topic, func(d *subscribers.Delivery) { late.Add(time.Since(d.Due)) })
+	for rounds := 1; b.Loop(); rounds++ {
+		start := time.Now().Add(time.Second).Truncate(time.Millisecond)
+		storetest.Fill(b, store, size, func(i int) notify.Message {
+			return notify.Message{Topic: topic, Body: storetest.Payload, Due: start.Add(spread * time.Duration(i) / size)}
+		})
+		late.Await(b, size*rounds)
+	}
+	late.Report(b, "due-to-handler")
+}
+
+// BenchmarkOverdue measures how fast a million messages of one topic that are
+// overdue are handled, and how late those of another topic are meanwhile.
+func BenchmarkOverdue(b *testing.B) {
+	for b.Loop() {
+		store := backlog(b, 1)
+		began := time.Now()
+		end := probe(b, store)
+		var n atomic.Int64
+		handled(b, store, "overdue.0", func(*subscribers.Delivery) { n.Add(1) })
+		for !storetest.Poll(time.Millisecond, storetest.Deadline, func() bool { return n.Load() >= million }) {
+			b.Logf("%d were handled so far", n.Load())
+		}
+		b.ReportMetric(million/time.Since(began).Seconds(), "messages/s")
+		end()
+	}
+}
+
+// BenchmarkOverdueTopics measures how fast a million messages of 10,000 topics
+// that are overdue are made ready, and how late those of another topic are meanwhile.
+func BenchmarkOverdueTopics(b *testing.B) {
+	for b.Loop() {
+		store := backlog(b, 10_000)
+		began := time.Now()
+		end := probe(b, store)
+		ready := func() bool {
+			next := look(b, store).Next
+			return next.IsZero() || next.After(began)
+		}
+		for !storetest.Poll(5*time.Millisecond, storetest.Deadline, ready) {
+			b.Logf("due since %v, and not ready so far", time.Since(look(b, store).Next))
+		}
+		b.ReportMetric(million/time.Since(began).Seconds(), "messages/s")
+		end()
+	}
+}
+
+// backlog publishes a million messages that become overdue while nobody carries,
+// to some topics. The first of each is due before all others.
+func backlog(b *testing.B, topics int) *notify.Store {
+	b.Helper()
+	store := storetest.At(b, storetest.Server(b).URL(), "")
+	due := time.Now().Add(time.Second)
+	storetest.Fill(b, store, million, func(i int) notify.Message {
+		m := notify.Message{Topic: fmt.Sprint("overdue.", i%topics), Body: storetest.Payload, Delay: time.Millisecond}
+		if i >= topics {
+			m.Delay, m.Due = 0, due.Add(time.Duration(i)*time.Microsecond)
+		}
+		return m
+	})
+	storetest.Eventually(b, "all are due", func() bool { return time.Since(due) > million*time.Microsecond })
+	return store
+}
+
+// probe starts a carrier, and publishes a message of another topic every 5 ms,
+// due in 20 ms, until end is called, which reports how late they were.
+func probe(b *testing.B, store *notify.Store) (end func()) {
+	b.Helper()
+	run(b, store, carrier.Options{})
+	var late storetest.Lateness
+	handled(b, store, topic, func(d *subscribers.Delivery) { late.Add(time.Since(d.Due)) })
+	sent := 0
+	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	stop := storetest.Run(b, func(ctx context.Context) error {
+		ticker := time.NewTicker(5 * time.Millisecond)
+		defer ticker.Stop()
+		for ctx.Err() == nil {
+			if _, err := pub.Publish(context.WithoutCancel(ctx), notify.Message{Topic: topic, Body: storetest.Payload, Delay: 20 * time.Millisecond}); err != nil {
+				return err
+			}
+			sent++
+			<-ticker.C
+		}
+		return nil
+	})
+	return func() {
+		stop()
+		late.Await(b, sent)
+		late.Report(b, "another-topic")
+	}
+}
