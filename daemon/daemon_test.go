@@ -21,7 +21,17 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-func TestMain(m *testing.M) { storetest.Main(m) }
+// The test binary is also the daemon of the benchmarks.
+func TestMain(m *testing.M) {
+	if os.Getenv(asDaemon) == "" {
+		storetest.Main(m)
+		return
+	}
+	if err := runDaemon(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
 
 // logBuffer is a log that may be read while it is written.
 type logBuffer struct {
