@@ -7,7 +7,7 @@ NFPM        = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build test lint fuzz faults matrix takeovers bench generate install files uninstall deb tools linters
+.PHONY: help build test lint fuzz faults matrix takeovers bench benchmarks generate install files uninstall deb tools linters
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -56,6 +56,9 @@ takeovers: tools ## measure how long a takeover by another carrier takes, 50 tim
 
 bench: build ## measure this machine, with a redis-server of its own
 	./bellhop bench --own
+
+benchmarks: tools ## measure what cmd/bellhop/internal/bench/README.md has benchmarks for, once each
+	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./subscribers ./carrier ./daemon ./daemon/natsgate
 
 generate: ## rewrite the files that are generated from the code
 	go run ./cmd/bellhop config --env > systemd/bellhop.env.new

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,44 +12,30 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/servers/natsserver"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// measurements lists the names of all measurements, in lines that fit a terminal.
-func measurements() string {
-	var lines []string
-	for names := range slices.Chunk(bench.Names(), 6) {
-		lines = append(lines, "  "+strings.Join(names, ", "))
-	}
-	return strings.Join(lines, ",\n")
-}
-
 func (a *app) benchCommand() *cobra.Command {
 	var o bench.Options
-	var own, http bool
+	var own bool
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "bench",
 		Short: "Measure Bellhop on this Redis",
 		Long: `Measure Bellhop on this Redis: rates, lateness, and what it costs at rest. It
 works under a prefix of its own, and removes it. Measurements:
 
-` + measurements(),
+  ` + strings.Join(bench.Names(), ", "),
 		Example: `  bellhop bench
   bellhop bench --own
-  bellhop bench --own --http
   bellhop bench --only burst,lateness --messages 10000
-  bellhop bench --waiting 1000000 --json > figures.json`,
+  bellhop bench --own --json > figures.json`,
 		Args: takes(),
 	})
 	flags := c.Flags()
 	flags.IntVar(&o.Messages, "messages", bench.DefaultMessages, "messages in each measurement of a rate")
 	flags.IntVar(&o.Body, "body", bench.DefaultBody, "bytes of a body")
-	flags.IntVar(&o.Waiting, "waiting", 0, "measure lateness with this many messages waiting, too")
-	flags.IntVar(&o.Overdue, "overdue", 0, "measure lateness beside a backlog of this many messages, too")
-	flags.BoolVar(&own, "own", false, "start a redis-server of its own for it, without persistence, and a nats-server if there is one")
-	flags.BoolVar(&http, "http", false, "measure HTTP, too: it starts a bellhop serve of its own for it")
+	flags.BoolVar(&own, "own", false, "start a redis-server of its own for it, without persistence")
 	flags.StringSliceVar(&o.Only, "only", nil, "measure only these, separated by commas")
 	return a.command(a.redisFlag(c), func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		c, err := a.load()
@@ -61,16 +45,10 @@ works under a prefix of its own, and removes it. Measurements:
 		if err := checkBench(o, int(c.MaxBody)); err != nil {
 			return err
 		}
-		if http {
-			if o.HTTP, err = os.Executable(); err != nil {
-				return fmt.Errorf("find this program, to serve http: %w", err)
-			}
-		}
 		daemon.TakeClientLog(daemon.NewLogger(c, a.err))
 		if own {
 			return a.benchOwn(ctx, c, o)
 		}
-		o.NATS = string(c.NatsURL)
 		return a.bench(ctx, c.Notify(), o)
 	})
 }
@@ -79,7 +57,7 @@ works under a prefix of its own, and removes it. Measurements:
 func (a *app) benchOwn(ctx context.Context, c daemon.Config, o bench.Options) error {
 	dir, err := os.MkdirTemp("", "bellhop-bench-")
 	if err != nil {
-		return fmt.Errorf("make a folder for the servers: %w", err)
+		return fmt.Errorf("make a folder for redis-server: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	server, err := redisserver.Start(ctx, redisserver.Options{Dir: dir})
@@ -87,16 +65,6 @@ func (a *app) benchOwn(ctx context.Context, c daemon.Config, o bench.Options) er
 		return err
 	}
 	defer server.Stop()
-	bus, err := natsserver.Start(ctx, natsserver.Options{Dir: dir})
-	switch {
-	case err == nil:
-		defer bus.Stop()
-		o.NATS = bus.URL()
-	case errors.Is(err, natsserver.ErrNotInstalled):
-		terminal.Printf(a.err, "bellhop: what needs NATS is left out: %v\n", err)
-	default:
-		return err
-	}
 	return a.bench(ctx, notify.Config{URL: server.URL(), Prefix: c.Prefix}, o)
 }
 
@@ -106,10 +74,6 @@ func checkBench(o bench.Options, maxBody int) error {
 		return store.Faultf("messages", "messages %d: use 100 or more", o.Messages)
 	case o.Body < 1 || o.Body > min(maxBody, notify.DefaultMaxBody):
 		return store.Faultf("body", "body %d: use 1 to %d", o.Body, min(maxBody, notify.DefaultMaxBody))
-	case o.Waiting < 0:
-		return store.Faultf("waiting", "waiting %d: use 0 or more", o.Waiting)
-	case o.Overdue < 0:
-		return store.Faultf("overdue", "overdue %d: use 0 or more", o.Overdue)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 // Package bench measures Bellhop on a Redis of the user's: how fast it
 // publishes, carries and hands out, how late, and what it costs at rest. It
-// works under a prefix of its own and removes it.
+// works under a prefix of its own and removes it. What needs a machine of its own
+// (broadcasts, NATS, thousands of connections, backlogs of millions) is measured by
+// the Go benchmarks of subscribers, carrier and daemon.
 package bench
 
 import (
@@ -23,10 +25,6 @@ import (
 type Options struct {
 	Messages int          // in each measurement of a rate; zero: DefaultMessages
 	Body     int          // bytes of a body; zero: DefaultBody
-	Waiting  int          // messages that wait during the last measurement of lateness; zero: it is left out
-	Overdue  int          // messages that are overdue while the lateness of others is measured; zero: it is left out
-	NATS     string       // address of a nats-server; empty: what needs one is left out
-	HTTP     string       // path of the bellhop that serves what is measured over HTTP; empty: that is left out
 	Only     []string     // names of the measurements; empty: all
 	Progress func(string) // told what is measured now; may be nil
 }
@@ -54,7 +52,6 @@ type Figure struct {
 type measurement struct {
 	name, what string
 	run        func(context.Context, *stage) error
-	wanted     func(Options) bool // nil: always
 }
 
 // Names returns the names of the measurements, in their order.
@@ -67,36 +64,15 @@ func Names() []string {
 }
 
 var measurements = []measurement{
-	{name: "publish", what: "publishing", run: measurePublish},
-	{name: "burst", what: "a burst due at one instant", run: measureBurst},
-	{name: "backlog", what: "working off what is ready already", run: measureBacklog},
-	{name: "lateness", what: "lateness of messages spread over 5 s", run: measureLateness},
-	{name: "idle", what: "one delayed message on an idle system", run: measureIdle},
-	{name: "immediate", what: "one immediate message on an idle system", run: measureImmediate},
-	{name: "rest", what: "the cost at rest", run: measureRest},
-	{name: "herd", what: "one message for 200 subscribers", run: measureHerd},
-	{name: "memory", what: "the memory of waiting messages", run: measureMemory},
-	{name: "fanout", what: "one broadcast to 1,000 listeners", run: measureFanout},
-	{name: "stream", what: "10,000 broadcasts a second to 10 listeners", run: measureStream},
-	{name: "return", what: "a listener that comes back after 30 s", run: measureReturn},
-	{name: "listening", what: "the cost at rest of 100 listeners", run: measureListening},
-	{name: "nats-wake", what: "waking up a listener over nats", run: measureNatsWake, wanted: overNATS},
-	{name: "nats-broadcast", what: "a broadcast over nats", run: measureNatsBroadcast, wanted: overNATS},
-	{name: "nats-deliver", what: "delivering over nats", run: measureDeliver, wanted: overNATS},
-	{name: "http-publish", what: "publishing over http", run: measureHTTPPublish, wanted: overHTTP},
-	{name: "http-claim", what: "claiming and acknowledging over http", run: measureHTTPClaim, wanted: overHTTP},
-	{name: "http-poll", what: "1,000 long polls on 100 topics", run: measureHTTPPoll, wanted: overHTTP},
-	{name: "http-listen", what: "10,000 listeners to server-sent events", run: measureHTTPListen, wanted: overHTTP},
-	{name: "waiting", what: "lateness with many messages waiting", run: measureWaiting, wanted: func(o Options) bool { return o.Waiting > 0 }},
-	{name: "overdue", what: "lateness beside a backlog of one topic", run: measureOverdue, wanted: overdue},
-	{name: "overdue-topics", what: "lateness beside a backlog of 10,000 topics", run: measureOverdueTopics, wanted: overdue},
+	{"publish", "publishing", measurePublish},
+	{"burst", "a burst due at one instant", measureBurst},
+	{"backlog", "working off what is ready already", measureBacklog},
+	{"lateness", "lateness of messages spread over 5 s", measureLateness},
+	{"idle", "single messages on an idle system", measureIdle},
+	{"rest", "the cost at rest", measureRest},
+	{"memory", "the memory of waiting messages", measureMemory},
+	{"http", "publishing and claiming over http", measureHTTP},
 }
-
-func overdue(o Options) bool { return o.Overdue > 0 }
-
-func overNATS(o Options) bool { return o.NATS != "" }
-
-func overHTTP(o Options) bool { return o.HTTP != "" }
 
 // Run measures on the Redis that c names, and calls on with each figure. The
 // error is that of the connection, of an unknown name, or of ctx.
@@ -117,7 +93,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 	}
 	prefix := c.Prefix + ":bench-" + strings.ToLower(notify.NewID()[16:])
 	for _, m := range measurements {
-		if len(o.Only) > 0 && !slices.Contains(o.Only, m.name) || m.wanted != nil && !m.wanted(o) {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, m.name) {
 			continue
 		}
 		if o.Progress != nil {
@@ -134,7 +110,6 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 // stage is what a measurement plays on.
 type stage struct {
 	Options
-	redis notify.Config
 	store *notify.Store
 	pub   *notify.Publisher
 	clock time.Duration // what Redis's clock is ahead of ours
@@ -148,7 +123,7 @@ func measure(ctx context.Context, c notify.Config, o Options, m measurement, on 
 	}
 	defer db.Close()
 	defer remove(context.WithoutCancel(ctx), db)
-	s := &stage{Options: o, redis: c, store: db, pub: notify.NewPublisher(db, notify.PublisherOptions{})}
+	s := &stage{Options: o, store: db, pub: notify.NewPublisher(db, notify.PublisherOptions{})}
 	s.tell = func(name string, value float64, unit string) { on(Figure{m.name, name, value, unit}) }
 	if s.clock, err = Clock(ctx, db); err != nil {
 		return err

@@ -140,21 +140,7 @@ const (
 )
 
 // measureLateness takes the time from due to handler of messages spread over 5 s.
-func measureLateness(ctx context.Context, s *stage) error { return s.lateness(ctx) }
-
-// measureWaiting does so while many other messages wait.
-func measureWaiting(ctx context.Context, s *stage) error {
-	body := s.body()
-	if err := s.fill(ctx, s.Waiting, func(i int) notify.Message {
-		return notify.Message{Topic: topic + ".later", Body: body, Delay: time.Hour + time.Duration(i)*time.Millisecond}
-	}); err != nil {
-		return err
-	}
-	s.tell("messages waiting", float64(s.Waiting), "")
-	return s.lateness(ctx)
-}
-
-func (s *stage) lateness(ctx context.Context) error {
+func measureLateness(ctx context.Context, s *stage) error {
 	late := newTally(spreadSize)
 	sub, err := s.subscriber(hands, func(d *subscribers.Delivery) { late.add(s.now().Sub(d.Due)) }, topic)
 	if err != nil {
@@ -179,18 +165,19 @@ func (s *stage) lateness(ctx context.Context) error {
 	}, sub)
 }
 
-const idleRounds = 40
+const (
+	delayedRounds   = 40
+	immediateRounds = 200
+)
 
-// measureIdle takes the time from due to handler of single messages with nothing else going on.
+// measureIdle takes how late single messages are with nothing else going on:
+// delayed ones from due to handler, immediate ones from the call of Publish.
 func measureIdle(ctx context.Context, s *stage) error {
-	return s.rounds(ctx, idleRounds, 300*time.Millisecond, "due to handler", func(d *subscribers.Delivery, _ time.Time) time.Time { return d.Due })
-}
-
-const immediateRounds = 200
-
-// measureImmediate takes the time from the call of Publish to the handler.
-func measureImmediate(ctx context.Context, s *stage) error {
-	return s.rounds(ctx, immediateRounds, 0, "publish call to handler", func(_ *subscribers.Delivery, called time.Time) time.Time { return called })
+	err := s.rounds(ctx, delayedRounds, 300*time.Millisecond, "delayed, due to handler", func(d *subscribers.Delivery, _ time.Time) time.Time { return d.Due })
+	if err != nil {
+		return err
+	}
+	return s.rounds(ctx, immediateRounds, 0, "immediate, publish call to handler", func(_ *subscribers.Delivery, called time.Time) time.Time { return called })
 }
 
 // rounds publishes single messages, each when the one before was handled, and
@@ -275,75 +262,6 @@ func (s *stage) calmly(ctx context.Context, name string) error {
 	s.tell(name+", calls", (sent-sent0)/restFor.Seconds(), "calls/s")
 	s.tell(name+", with those inside scripts", (all-all0-1)/restFor.Seconds(), "commands/s") // less one INFO
 	return nil
-}
-
-const herd = 200
-
-// measureHerd counts the calls that one message causes where 200 subscribers wait for its topic.
-func measureHerd(ctx context.Context, s *stage) error {
-	s, claims, err := s.counting()
-	if err != nil {
-		return err
-	}
-	defer s.store.Close()
-	handled := make(chan struct{}, 1)
-	var subs []*subscribers.Subscriber
-	for range herd {
-		sub, err := s.subscriber(1, func(*subscribers.Delivery) { handled <- struct{}{} }, topic)
-		if err != nil {
-			return err
-		}
-		subs = append(subs, sub)
-	}
-	return s.crewed(ctx, func() error {
-		if err := s.ready(ctx, topic, herd); err != nil {
-			return err
-		}
-		before, err := answered(ctx, claims)
-		if err != nil {
-			return err
-		}
-		if _, err := s.pub.Publish(ctx, notify.Message{Topic: topic, Body: s.body(), Delay: 300 * time.Millisecond}); err != nil {
-			return err
-		}
-		select {
-		case <-handled:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if err := s.empty(ctx, topic); err != nil {
-			return err
-		}
-		if err := s.ready(ctx, topic, herd); err != nil {
-			return err
-		}
-		after, err := answered(ctx, claims)
-		s.tell("claims for one message", float64(after-before), "calls")
-		return err
-	}, subs...)
-}
-
-// counting returns the stage with a store that counts the claims which go through it.
-func (s *stage) counting() (*stage, *atomic.Int64, error) {
-	store, err := notify.Open(s.redis)
-	if err != nil {
-		return nil, nil, err
-	}
-	claims := new(atomic.Int64)
-	store.Observe(func(script string, _ time.Duration, _ error) {
-		if script == "claim" {
-			claims.Add(1)
-		}
-	})
-	with := *s
-	with.store, with.pub = store, notify.NewPublisher(store, notify.PublisherOptions{})
-	return &with, claims, nil
-}
-
-// answered returns how many claims there were when those that are under way are answered.
-func answered(ctx context.Context, claims *atomic.Int64) (int64, error) {
-	err := sleep(ctx, 100*time.Millisecond)
-	return claims.Load(), err
 }
 
 // memorySize is how many messages wait while the memory is measured.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/bench"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/pagestest"
 	"github.com/bellhopd/bellhop/daemon"
 )
@@ -47,7 +48,7 @@ func walk(t *testing.T, ending string, f func(path, text string)) {
 var (
 	link  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	mark  = regexp.MustCompile("[^a-z0-9 _-]")
-	named = regexp.MustCompile("`(Test[A-Za-z]+)`")
+	named = regexp.MustCompile("`((?:Test|Benchmark)[A-Za-z]+)`")
 	code  = regexp.MustCompile("(?s)```.*?```")
 )
 
@@ -126,10 +127,20 @@ func TestNamedTestsExist(t *testing.T) {
 	walk(t, ".md", func(page, text string) {
 		for _, found := range named.FindAllStringSubmatch(text, -1) {
 			if !bytes.Contains(tests.Bytes(), []byte("\nfunc "+found[1]+"(")) {
-				t.Errorf("%s names %s, which is no test", page, found[1])
+				t.Errorf("%s names %s, which is no test and no benchmark", page, found[1])
 			}
 		}
 	})
+}
+
+// The page of numbers names each measurement of bellhop bench.
+func TestMeasurements(t *testing.T) {
+	text := pagestest.Section(t, root+"/cmd/bellhop/internal/bench/README.md", "")
+	for _, name := range bench.Names() {
+		if !strings.Contains(text, "| `"+name+"` |") {
+			t.Errorf("the page of numbers has no row measured by `%s`", name)
+		}
+	}
 }
 
 // The page of settings lists every setting with its default.
