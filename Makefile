@@ -57,7 +57,7 @@ takeovers: tools ## measure how long a takeover by another carrier takes, 50 tim
 bench: build ## measure this machine, with a redis-server of its own
 	./bellhop bench --own
 
-benchmarks: tools ## measure what cmd/bellhop/internal/bench/README.md has benchmarks for, once each
+benchmarks: tools ## run each Go benchmark of cmd/bellhop/internal/bench/README.md once
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./subscribers ./carrier ./daemon ./daemon/natsgate
 
 generate: ## rewrite the files that are generated from the code

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,10 +21,10 @@ func (a *app) benchCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "bench",
 		Short: "Measure Bellhop on this Redis",
-		Long: `Measure Bellhop on this Redis: rates, lateness, and what it costs at rest. It
-works under a prefix of its own, and removes it. Measurements:
+		Long: `Measure Bellhop on this Redis: rates, lateness, and what it costs at rest. All
+keys have a prefix of their own and are removed at the end. Measurements:
 
-  ` + strings.Join(bench.Names(), ", "),
+` + bench.Describe(),
 		Example: `  bellhop bench
   bellhop bench --own
   bellhop bench --only burst,lateness --messages 10000
@@ -33,10 +32,10 @@ works under a prefix of its own, and removes it. Measurements:
 		Args: takes(),
 	})
 	flags := c.Flags()
-	flags.IntVar(&o.Messages, "messages", bench.DefaultMessages, "messages in each measurement of a rate")
+	flags.IntVar(&o.Messages, "messages", bench.DefaultMessages, "messages published for each rate")
 	flags.IntVar(&o.Body, "body", bench.DefaultBody, "bytes of a body")
-	flags.BoolVar(&own, "own", false, "start a redis-server of its own for it, without persistence")
-	flags.StringSliceVar(&o.Only, "only", nil, "measure only these, separated by commas")
+	flags.BoolVar(&own, "own", false, "measure on a redis-server that it starts itself, without persistence")
+	flags.StringSliceVar(&o.Only, "only", nil, "names of the measurements to run, separated by commas (default all)")
 	return a.command(a.redisFlag(c), func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		c, err := a.load()
 		if err != nil {
@@ -53,7 +52,7 @@ works under a prefix of its own, and removes it. Measurements:
 	})
 }
 
-// benchOwn measures on a redis-server that is there for nothing else.
+// benchOwn measures on a redis-server of its own.
 func (a *app) benchOwn(ctx context.Context, c daemon.Config, o bench.Options) error {
 	dir, err := os.MkdirTemp("", "bellhop-bench-")
 	if err != nil {
@@ -78,7 +77,7 @@ func checkBench(o bench.Options, maxBody int) error {
 	return nil
 }
 
-// bench prints each figure when it is measured, and tells on a terminal what is measured now.
+// bench prints each figure as soon as it is measured, and on a terminal what is measured next.
 func (a *app) bench(ctx context.Context, c notify.Config, o bench.Options) error {
 	erase := ""
 	if isTerminal(a.err) {
@@ -100,7 +99,7 @@ func (a *app) bench(ctx context.Context, c notify.Config, o bench.Options) error
 	return err
 }
 
-// number returns a figure with as many decimals as say something, and commas between thousands.
+// number formats a figure: two decimals below 100, commas between thousands above.
 func number(v float64) string {
 	if v < 100 {
 		return fmt.Sprintf("%.2f", v)

@@ -1,5 +1,5 @@
 // Package bench measures Bellhop on a Redis of the user's: how fast it
-// publishes, carries and hands out, how late, and what it costs at rest. It
+// publishes, carries and concurrency out, how late, and what it costs at rest. It
 // works under a prefix of its own and removes it. What needs a machine of its own
 // (broadcasts, NATS, thousands of connections, backlogs of millions) is measured by
 // the Go benchmarks of subscribers, carrier and daemon.
@@ -26,18 +26,18 @@ type Options struct {
 	Messages int          // in each measurement of a rate; zero: DefaultMessages
 	Body     int          // bytes of a body; zero: DefaultBody
 	Only     []string     // names of the measurements; empty: all
-	Progress func(string) // told what is measured now; may be nil
+	Progress func(string) // called with what is measured next; may be nil
 }
 
 // Defaults of Options.
 const (
 	DefaultMessages = 50_000
 	DefaultBody     = 100
-	hands           = 32
+	concurrency     = 32
 	publishers      = 16
 )
 
-// quiet returns the logger of what is measured: on a terminal it would write between the figures.
+// quiet returns a logger that discards: log lines would stand between the figures.
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // A Figure is one number that was measured.
@@ -63,19 +63,28 @@ func Names() []string {
 	return names
 }
 
-var measurements = []measurement{
-	{"publish", "publishing", measurePublish},
-	{"burst", "a burst due at one instant", measureBurst},
-	{"backlog", "working off what is ready already", measureBacklog},
-	{"lateness", "lateness of messages spread over 5 s", measureLateness},
-	{"idle", "single messages on an idle system", measureIdle},
-	{"rest", "the cost at rest", measureRest},
-	{"memory", "the memory of waiting messages", measureMemory},
-	{"http", "publishing and claiming over http", measureHTTP},
+// Describe returns a line for each measurement: its name, and what it measures.
+func Describe() string {
+	var lines strings.Builder
+	for _, m := range measurements {
+		fmt.Fprintf(&lines, "  %-9s  %s\n", m.name, m.what)
+	}
+	return strings.TrimSuffix(lines.String(), "\n")
 }
 
-// Run measures on the Redis that c names, and calls on with each figure. The
-// error is that of the connection, of an unknown name, or of ctx.
+var measurements = []measurement{
+	{"publish", "publishing, in single calls and in batches", measurePublish},
+	{"burst", "messages that are all due at one instant", measureBurst},
+	{"backlog", "handling messages that are ready already", measureBacklog},
+	{"lateness", "lateness of messages that are due over 5 s", measureLateness},
+	{"idle", "lateness of single messages, delayed and immediate", measureIdle},
+	{"rest", "calls of Redis while nothing happens", measureRest},
+	{"memory", "memory of scheduled messages", measureMemory},
+	{"http", "publishing, claiming and acknowledging over HTTP", measureHTTP},
+}
+
+// Run measures on the Redis that c names, and calls on with each figure. Errors: a
+// notify.Fault for an unknown name, that of the connection, or that of ctx.
 func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error {
 	if o.Messages == 0 {
 		o.Messages = DefaultMessages
@@ -107,13 +116,13 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 	return nil
 }
 
-// stage is what a measurement plays on.
+// stage is what a measurement works with.
 type stage struct {
 	Options
-	store *notify.Store
-	pub   *notify.Publisher
-	clock time.Duration // what Redis's clock is ahead of ours
-	tell  func(name string, value float64, unit string)
+	store  *notify.Store
+	pub    *notify.Publisher
+	clock  time.Duration // by which the clock of Redis is ahead of this host's
+	report func(name string, value float64, unit string)
 }
 
 func measure(ctx context.Context, c notify.Config, o Options, m measurement, on func(Figure)) error {
@@ -124,17 +133,17 @@ func measure(ctx context.Context, c notify.Config, o Options, m measurement, on 
 	defer db.Close()
 	defer remove(context.WithoutCancel(ctx), db)
 	s := &stage{Options: o, store: db, pub: notify.NewPublisher(db, notify.PublisherOptions{})}
-	s.tell = func(name string, value float64, unit string) { on(Figure{m.name, name, value, unit}) }
+	s.report = func(name string, value float64, unit string) { on(Figure{m.name, name, value, unit}) }
 	if s.clock, err = Clock(ctx, db); err != nil {
 		return err
 	}
 	return m.run(ctx, s)
 }
 
-// remove removes all that a store holds, as far as Redis can be asked.
+// remove removes all that a store holds, as far as Redis answers.
 func remove(ctx context.Context, db *notify.Store) {
 	for _, shard := range db.Shards() {
-		_ = shard.Wipe(ctx) // nothing is measured any more
+		_ = shard.Wipe(ctx) // the figures are there already
 	}
 }
 
@@ -161,17 +170,17 @@ func (s *stage) now() time.Time { return time.Now().Add(s.clock) }
 // body returns a body of the size that is asked for.
 func (s *stage) body() []byte { return []byte(strings.Repeat("x", s.Body)) }
 
-// crewed calls f while a carrier and subscribers run, and waits for their end.
-func (s *stage) crewed(ctx context.Context, f func() error, subs ...*subscribers.Subscriber) error {
+// whileRunning calls f while a carrier and subscribers run, and waits for their end.
+func (s *stage) whileRunning(ctx context.Context, f func() error, subs ...*subscribers.Subscriber) error {
 	c, err := carrier.New(s.store, carrier.Options{Logger: quiet()})
 	if err != nil {
 		return err
 	}
-	crew, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(ctx)
 	ends := make(chan error, 1+len(subs))
-	go func() { ends <- c.Run(crew) }()
+	go func() { ends <- c.Run(running) }()
 	for _, sub := range subs {
-		go func() { ends <- sub.Run(crew) }()
+		go func() { ends <- sub.Run(running) }()
 	}
 	errs := []error{f()}
 	stop()
@@ -199,15 +208,12 @@ func (s *stage) subscriber(concurrency int, on func(*subscribers.Delivery), topi
 	return sub, nil
 }
 
-// empty waits until a topic has no message in any state.
-func (s *stage) empty(ctx context.Context, topic string) error {
+// await waits until the counts of a topic meet a condition.
+func (s *stage) await(ctx context.Context, topic string, condition func(notify.Counts) bool) error {
 	for {
 		c, err := s.pub.Topic(ctx, topic)
-		if err != nil {
+		if err != nil || condition(c) {
 			return err
-		}
-		if c.Scheduled+c.Ready+c.Leased == 0 {
-			return nil
 		}
 		if err := sleep(ctx, 2*time.Millisecond); err != nil {
 			return err
@@ -215,21 +221,11 @@ func (s *stage) empty(ctx context.Context, topic string) error {
 	}
 }
 
-// ready waits until n subscribers wait for a topic.
-func (s *stage) ready(ctx context.Context, topic string, n int64) error {
-	for {
-		c, err := s.pub.Topic(ctx, topic)
-		if err != nil {
-			return err
-		}
-		if c.Waiting >= n {
-			return nil
-		}
-		if err := sleep(ctx, 2*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
+// isDone reports whether no message of a topic is left to be handled.
+func isDone(c notify.Counts) bool { return c.Scheduled+c.Ready+c.Leased == 0 }
+
+// isAwaited reports whether a subscriber waits for messages of a topic.
+func isAwaited(c notify.Counts) bool { return c.Waiting > 0 }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	select {

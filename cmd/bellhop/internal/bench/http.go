@@ -83,7 +83,7 @@ func (c *client) publish(ctx context.Context, s *stage) error {
 		return err
 	})
 	if err == nil {
-		s.tell("single calls over 64 connections", float64(s.Messages)/took.Seconds(), "messages/s")
+		s.report("single calls over 64 connections", float64(s.Messages)/took.Seconds(), "messages/s")
 	}
 	return err
 }
@@ -104,7 +104,7 @@ func (c *client) publishLines(ctx context.Context, s *stage) error {
 		return err
 	})
 	if err == nil {
-		s.tell("batches of 500 lines", float64(batches*httpBatch)/took.Seconds(), "messages/s")
+		s.report("batches of 500 lines", float64(batches*httpBatch)/took.Seconds(), "messages/s")
 	}
 	return err
 }
@@ -140,7 +140,7 @@ func (c *client) work(ctx context.Context, s *stage) error {
 		}
 	})
 	if err == nil {
-		s.tell("claimed 100 at a time and acknowledged", float64(s.Messages)/time.Since(began).Seconds(), "messages/s")
+		s.report("claimed 100 at a time and acknowledged", float64(s.Messages)/time.Since(began).Seconds(), "messages/s")
 	}
 	return err
 }

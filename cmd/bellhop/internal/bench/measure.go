@@ -30,7 +30,7 @@ func measurePublish(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.tell("single calls from 16 goroutines", float64(s.Messages)/time.Since(began).Seconds(), "messages/s")
+	s.report("single calls from 16 goroutines", float64(s.Messages)/time.Since(began).Seconds(), "messages/s")
 
 	began = time.Now()
 	if err := s.fill(ctx, 2*s.Messages, func(i int) notify.Message {
@@ -38,7 +38,7 @@ func measurePublish(ctx context.Context, s *stage) error {
 	}); err != nil {
 		return err
 	}
-	s.tell("batches of 500", float64(2*s.Messages)/time.Since(began).Seconds(), "messages/s")
+	s.report("batches of 500", float64(2*s.Messages)/time.Since(began).Seconds(), "messages/s")
 	return nil
 }
 
@@ -89,11 +89,11 @@ func each(n int, f func(i int) error) error {
 // time from then until the last is acknowledged.
 func measureBurst(ctx context.Context, s *stage) error {
 	var first atomic.Int64
-	sub, err := s.subscriber(hands, func(*subscribers.Delivery) { first.CompareAndSwap(0, s.now().UnixMicro()) }, topic)
+	sub, err := s.subscriber(concurrency, func(*subscribers.Delivery) { first.CompareAndSwap(0, s.now().UnixMicro()) }, topic)
 	if err != nil {
 		return err
 	}
-	return s.crewed(ctx, func() error {
+	return s.whileRunning(ctx, func() error {
 		due := s.now().Add(time.Second + time.Duration(s.Messages)*20*time.Microsecond).Truncate(time.Millisecond)
 		body := s.body()
 		if err := s.fill(ctx, s.Messages, func(int) notify.Message { return notify.Message{Topic: topic, Body: body, Due: due} }); err != nil {
@@ -102,13 +102,13 @@ func measureBurst(ctx context.Context, s *stage) error {
 		if err := sleep(ctx, due.Sub(s.now())); err != nil {
 			return err
 		}
-		if err := s.empty(ctx, topic); err != nil {
+		if err := s.await(ctx, topic, isDone); err != nil {
 			return err
 		}
 		took := s.now().Sub(due)
-		s.tell("until the last is acknowledged", took.Seconds()*1000, "ms")
-		s.tell("rate", float64(s.Messages)/took.Seconds(), "messages/s")
-		s.tell("first message late", float64(first.Load()-due.UnixMicro())/1000, "ms")
+		s.report("until the last is acknowledged", took.Seconds()*1000, "ms")
+		s.report("rate", float64(s.Messages)/took.Seconds(), "messages/s")
+		s.report("first message late", float64(first.Load()-due.UnixMicro())/1000, "ms")
 		return nil
 	}, sub)
 }
@@ -120,16 +120,16 @@ func measureBacklog(ctx context.Context, s *stage) error {
 	if err := s.fill(ctx, s.Messages, func(int) notify.Message { return notify.Message{Topic: topic, Body: body} }); err != nil {
 		return err
 	}
-	sub, err := s.subscriber(hands, func(*subscribers.Delivery) {}, topic)
+	sub, err := s.subscriber(concurrency, func(*subscribers.Delivery) {}, topic)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	return s.crewed(ctx, func() error {
-		if err := s.empty(ctx, topic); err != nil {
+	return s.whileRunning(ctx, func() error {
+		if err := s.await(ctx, topic, isDone); err != nil {
 			return err
 		}
-		s.tell("handled and acknowledged", float64(s.Messages)/time.Since(began).Seconds(), "messages/s")
+		s.report("handled and acknowledged", float64(s.Messages)/time.Since(began).Seconds(), "messages/s")
 		return nil
 	}, sub)
 }
@@ -142,12 +142,12 @@ const (
 // measureLateness takes the time from due to handler of messages spread over 5 s.
 func measureLateness(ctx context.Context, s *stage) error {
 	late := newTally(spreadSize)
-	sub, err := s.subscriber(hands, func(d *subscribers.Delivery) { late.add(s.now().Sub(d.Due)) }, topic)
+	sub, err := s.subscriber(concurrency, func(d *subscribers.Delivery) { late.add(s.now().Sub(d.Due)) }, topic)
 	if err != nil {
 		return err
 	}
-	return s.crewed(ctx, func() error {
-		if err := s.ready(ctx, topic, 1); err != nil {
+	return s.whileRunning(ctx, func() error {
+		if err := s.await(ctx, topic, isAwaited); err != nil {
 			return err
 		}
 		start := s.now().Add(time.Second).Truncate(time.Millisecond)
@@ -160,7 +160,7 @@ func measureLateness(ctx context.Context, s *stage) error {
 		if err := late.wait(ctx); err != nil {
 			return err
 		}
-		late.tell(s, "due to handler")
+		late.report(s, "due to handler")
 		return nil
 	}, sub)
 }
@@ -189,10 +189,10 @@ func (s *stage) rounds(ctx context.Context, n int, delay time.Duration, name str
 	if err != nil {
 		return err
 	}
-	return s.crewed(ctx, func() error {
+	return s.whileRunning(ctx, func() error {
 		late := newTally(n)
 		for range n {
-			if err := s.ready(ctx, topic, 1); err != nil {
+			if err := s.await(ctx, topic, isAwaited); err != nil {
 				return err
 			}
 			if err := sleep(ctx, 20*time.Millisecond); err != nil { // idle again
@@ -210,7 +210,7 @@ func (s *stage) rounds(ctx context.Context, n int, delay time.Duration, name str
 				return ctx.Err()
 			}
 		}
-		late.tell(s, name)
+		late.report(s, name)
 		return nil
 	}, sub)
 }
@@ -223,13 +223,13 @@ func measureRest(ctx context.Context, s *stage) error {
 	for _, n := range []int{1, 100} {
 		var subs []*subscribers.Subscriber
 		for i := range n {
-			sub, err := s.subscriber(hands, func(*subscribers.Delivery) {}, topic+strconv.Itoa(i))
+			sub, err := s.subscriber(concurrency, func(*subscribers.Delivery) {}, topic+strconv.Itoa(i))
 			if err != nil {
 				return err
 			}
 			subs = append(subs, sub)
 		}
-		if err := s.crewed(ctx, func() error { return s.rest(ctx, n) }, subs...); err != nil {
+		if err := s.whileRunning(ctx, func() error { return s.rest(ctx, n) }, subs...); err != nil {
 			return err
 		}
 	}
@@ -239,15 +239,10 @@ func measureRest(ctx context.Context, s *stage) error {
 // rest counts the calls while n subscribers wait for a topic each.
 func (s *stage) rest(ctx context.Context, n int) error {
 	for i := range n {
-		if err := s.ready(ctx, topic+strconv.Itoa(i), 1); err != nil {
+		if err := s.await(ctx, topic+strconv.Itoa(i), isAwaited); err != nil {
 			return err
 		}
 	}
-	return s.calmly(ctx, fmt.Sprintf("%d topics and subscribers", n))
-}
-
-// calmly counts the calls for a while.
-func (s *stage) calmly(ctx context.Context, name string) error {
 	sent0, all0, err := s.calls(ctx)
 	if err != nil {
 		return err
@@ -259,8 +254,9 @@ func (s *stage) calmly(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	s.tell(name+", calls", (sent-sent0)/restFor.Seconds(), "calls/s")
-	s.tell(name+", with those inside scripts", (all-all0-1)/restFor.Seconds(), "commands/s") // less one INFO
+	name := fmt.Sprintf("%d topics and subscribers", n)
+	s.report(name+", calls", (sent-sent0)/restFor.Seconds(), "calls/s")
+	s.report(name+", with those inside scripts", (all-all0-1)/restFor.Seconds(), "commands/s") // less one INFO
 	return nil
 }
 
@@ -284,7 +280,7 @@ func measureMemory(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.tell("each waiting message", (after-before)/memorySize, "bytes")
+	s.report("each waiting message", (after-before)/memorySize, "bytes")
 	return nil
 }
 

@@ -40,8 +40,8 @@ func (t *tally) wait(ctx context.Context) error {
 	}
 }
 
-// tell tells the median, the 99th percentile and the largest, and how many were early.
-func (t *tally) tell(s *stage, name string) {
+// report reports the median, the 99th percentile and the largest, and how many were early.
+func (t *tally) report(s *stage, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	slices.Sort(t.late)
@@ -52,8 +52,8 @@ func (t *tally) tell(s *stage, name string) {
 		}
 	}
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	s.tell(name+", p50", ms(t.late[len(t.late)/2]), "ms")
-	s.tell(name+", p99", ms(t.late[len(t.late)*99/100]), "ms")
-	s.tell(name+", max", ms(t.late[len(t.late)-1]), "ms")
-	s.tell(name+", early", float64(early), "messages")
+	s.report(name+", p50", ms(t.late[len(t.late)/2]), "ms")
+	s.report(name+", p99", ms(t.late[len(t.late)*99/100]), "ms")
+	s.report(name+", max", ms(t.late[len(t.late)-1]), "ms")
+	s.report(name+", early", float64(early), "messages")
 }
