@@ -18,14 +18,14 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// carrying is a client that knows nothing but NATS.
+// carrying is a client that uses only NATS.
 type carrying struct {
 	*actor
 	*dice
 	conn *nats.Conn
 }
 
-// carry publishes, claims and is delivered to over NATS until ctx ends.
+// carry publishes, claims and handles deliveries over NATS until ctx ends.
 func (a *actor) carry(ctx context.Context) error {
 	conn, err := nats.Connect(os.Getenv("FAULTS_NATS"), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true),
 		nats.ReconnectWait(100*time.Millisecond), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2))
@@ -47,7 +47,7 @@ func (a *actor) carry(ctx context.Context) error {
 	return conn.Drain()
 }
 
-// deliver handles a message that a daemon sends, which claimed it and keeps its lease.
+// deliver handles a message that a daemon delivers. The daemon claimed it and owns the lease.
 func (c *carrying) deliver(m *nats.Msg) {
 	r, err := received(m)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *carrying) deliver(m *nats.Msg) {
 		answer, phase = `-NAK {"delay":"50ms"}`, history.No
 	case n < 7:
 		answer, phase = "+TERM", history.No
-	case n < 8: // says nothing
+	case n < 8: // sends no answer
 		op.End(history.Unknown, history.Record{})
 		return
 	}
@@ -72,7 +72,7 @@ func (c *carrying) deliver(m *nats.Msg) {
 	}
 }
 
-// received returns what is recorded of a message that was claimed.
+// received returns the record of a claimed message.
 func received(m *nats.Msg) (history.Record, error) {
 	due, err := time.Parse(time.RFC3339, m.Header.Get("ce-time"))
 	until, bad := time.Parse(time.RFC3339, m.Header.Get("Bellhop-Lease-Until"))
@@ -83,7 +83,7 @@ func received(m *nats.Msg) (history.Record, error) {
 	}, errors.Join(err, bad, worse)
 }
 
-// ask makes a request, and tells how it ended.
+// ask makes a request, and returns how it ended.
 func (c *carrying) ask(m *nats.Msg) (*nats.Msg, history.Phase, error) {
 	answer, err := c.conn.RequestMsg(m, callTimeout)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *carrying) ask(m *nats.Msg) (*nats.Msg, history.Phase, error) {
 	return answer, history.Unknown, fmt.Errorf("%s: %s", code, answer.Header.Get(micro.ErrorHeader))
 }
 
-// publishAll publishes one message after the other.
+// publishAll publishes messages one by one.
 func (c *carrying) publishAll(ctx context.Context) {
 	for n := 1; ctx.Err() == nil; n++ {
 		m := notify.Message{Topic: []string{deliveredTopic, askedTopic}[c.roll(2)], ID: fmt.Sprintf("%s-%d", c.process, n)}
@@ -113,32 +113,32 @@ func (c *carrying) publishAll(ctx context.Context) {
 		request.Header.Set("Bellhop-Delay", fmt.Sprintf("%dms", c.roll(500)))
 		op := c.calls(m)
 		answer, phase, err := c.ask(request)
-		var told api.Publication
+		var reply api.Publication
 		if phase == history.OK {
-			err = json.Unmarshal(answer.Data, &told)
+			err = json.Unmarshal(answer.Data, &reply)
 		}
-		op.End(phase, history.Record{Due: dueOf(told.Due), Error: text(err)})
+		op.End(phase, history.Record{Due: dueOf(reply.Due), Error: text(err)})
 		rest(ctx, time.Duration(c.roll(60))*time.Millisecond)
 	}
 }
 
-// mostAsked is how many messages a request claims at the most.
-const mostAsked = 5
+// maxAsked is how many messages a request claims at most.
+const maxAsked = 5
 
-// claimAll claims and settles, without a rest while it is behind.
+// claimAll claims and settles, without a pause while there are many messages.
 func (c *carrying) claimAll(ctx context.Context) {
 	for ctx.Err() == nil {
 		got := c.claim()
 		for _, m := range got {
 			c.settle(m)
 		}
-		if len(got) < mostAsked {
+		if len(got) < maxAsked {
 			rest(ctx, time.Duration(c.roll(100))*time.Millisecond)
 		}
 	}
 }
 
-// claim makes one request to claim, which several messages answer.
+// claim makes one request to claim, answered by several messages.
 func (c *carrying) claim() (got []*nats.Msg) {
 	op := c.Call(history.Record{Op: history.Claim, Topic: askedTopic, Lease: lease.Milliseconds()})
 	end := func(phase history.Phase, err error) []*nats.Msg {
@@ -150,8 +150,8 @@ func (c *carrying) claim() (got []*nats.Msg) {
 	if err != nil {
 		return end(history.No, err)
 	}
-	defer answers.Unsubscribe() //nolint:errcheck // it ends with the connection
-	if err := c.conn.PublishRequest("bellhop.claim."+askedTopic, inbox, fmt.Appendf(nil, `{"max":%d}`, mostAsked)); err != nil {
+	defer answers.Unsubscribe() //nolint:errcheck // the subscription ends with the connection
+	if err := c.conn.PublishRequest("bellhop.claim."+askedTopic, inbox, fmt.Appendf(nil, `{"max":%d}`, maxAsked)); err != nil {
 		return end(history.Unknown, err)
 	}
 	for {
@@ -171,11 +171,11 @@ func (c *carrying) claim() (got []*nats.Msg) {
 	}
 }
 
-// settle answers a message that was claimed.
+// settle answers a claimed message.
 func (c *carrying) settle(m *nats.Msg) {
 	r, err := received(m)
 	if err != nil {
-		return // it was read before
+		return // never, since it was read before
 	}
 	op, answer := history.Ack, "+ACK"
 	switch n := c.roll(100); {
@@ -183,7 +183,7 @@ func (c *carrying) settle(m *nats.Msg) {
 		op, answer = history.Nack, `-NAK {"delay":"50ms"}`
 	case n < 7:
 		op, answer = history.Bury, "+TERM"
-	case n < 9: // forgets it
+	case n < 9: // leaves it
 		return
 	}
 	call := c.Call(history.Record{Op: op, Topic: r.Topic, ID: r.ID, Receipt: r.Receipt})

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// crashFaults hit Redis and the carrier together, as where one machine has both.
+// crashFaults hit Redis and the carrier together, as on one machine.
 var crashFaults = []fault{
 	{clockBack, []string{"carrier"}, crash, 3 * time.Second, 4 * time.Second},
 }
 
-// clockBack lasts longer than another carrier may take, since that is there
-// while the clock is still behind.
+// clockBack lasts longer than a takeover may take, so that another carrier takes over while
+// the clock is still behind.
 const clockBack = "crash, clock behind"
 
 // How far the clock is behind after a crash.
 const (
-	leastBehind = 2 * time.Second
-	mostBehind  = time.Hour
+	minBehind = 2 * time.Second
+	maxBehind = time.Hour
 )
 
-// crash kills Redis and the carrier, and starts both again with a clock that is
-// behind that of before, as a virtual machine has that was restored. The clock
-// is set right again afterwards, or what was scheduled before would wait for as long.
+// crash kills Redis and the carrier, and restarts both with a clock that is behind, like a
+// restored virtual machine. The heal sets the clock right, since messages scheduled before
+// would otherwise wait for that long.
 func crash(ctx context.Context, w *world, v *victim, lasts time.Duration) (healing, error) {
-	behind := between(rand.New(rand.NewPCG(w.seed, uint64(lasts))), leastBehind, mostBehind)
+	behind := between(rand.New(rand.NewPCG(w.seed, uint64(lasts))), minBehind, maxBehind)
 	v.begun.Offset, v.healed.Offset = (w.ahead - behind).Milliseconds(), w.ahead.Milliseconds()
 	w.redis.Kill()
 	v.member.kill(v.epoch)

@@ -14,32 +14,32 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/child"
 )
 
-// A fault is something that goes wrong.
+// A fault is a kind of failure.
 type fault struct {
 	name    string
-	targets []string // what it may be made to
+	targets []string // roles that it may hit
 
 	begin beginning
 
-	least, most time.Duration // how long it lasts
+	least, most time.Duration // bounds of how long it lasts
 }
 
-// A beginning makes a fault, which is planned to last for a while, and returns what heals it.
+// A beginning makes a fault that is planned to last for a time, and returns its heal.
 type beginning func(ctx context.Context, w *world, v *victim, lasts time.Duration) (healing, error)
 
 type healing func(context.Context) error
 
-// A victim is what a fault is made to.
+// A victim is the target of a fault.
 type victim struct {
 	role   string  // carrier, worker-1, redis
 	member *member // nil for Redis
-	links  []*link // to Redis; of the bridge to NATS, of clients to the daemons or NATS
+	links  []*link // to Redis; of the bridge to NATS; of clients to the daemons or NATS
 	epoch  int64   // of the carrier
 
-	begun, healed history.Record // what the history is told of the fault besides
+	begun, healed history.Record // further fields of the records of the fault and its heal
 }
 
-// id is how the history calls it.
+// id returns the name of the victim in the history.
 func (v victim) id() string {
 	if v.member == nil {
 		return v.role
@@ -47,17 +47,17 @@ func (v victim) id() string {
 	return v.member.id()
 }
 
-// Whom faults may hit. The bridge is the carrier's daemon with its way to NATS.
+// Roles that faults may hit. The bridge is the carrier's daemon with its link to NATS.
 var (
 	crew      = []string{"carrier", "standby", "publisher-1", "worker-1", "listener-1", "web-1", "courier-1"}
 	everybody = append([]string{"redis", "nats"}, crew...)
 	linked    = append([]string{"bridge"}, crew...)
 )
 
-// faults are all that are made, in the order of the report.
+// faults are all faults, in the order of the report.
 var faults = slices.Concat(crewFaults, redisFaults, rightsFaults, machineFaults, crashFaults, replicaFaults)
 
-// crewFaults are made to processes and links.
+// crewFaults hit processes and links.
 var crewFaults = []fault{
 	{"kill -9", everybody, kill, 100 * time.Millisecond, 1500 * time.Millisecond},
 	{"SIGSTOP", everybody, pause, 200 * time.Millisecond, 2500 * time.Millisecond},
@@ -69,7 +69,7 @@ var crewFaults = []fault{
 	{"reset in a reply", linked, onLinks(breakReply), 50 * time.Millisecond, 500 * time.Millisecond},
 }
 
-// victim finds out who has a role at present.
+// victim returns the present holder of a role.
 func (w *world) victim(ctx context.Context, role string) (v victim, err error) {
 	v.role = role
 	switch role {
@@ -97,8 +97,8 @@ func (w *world) victim(ctx context.Context, role string) (v victim, err error) {
 	return v, err
 }
 
-// seize finds out who has a role, and has it to itself until free is called: no
-// two faults are made to one process.
+// seize returns the present holder of a role, and reserves it until free is called, so that
+// no two faults hit one process at once.
 func (w *world) seize(ctx context.Context, role string) (v victim, free func(), err error) {
 	fault := until(role+" has no other fault", func() bool {
 		if v, err = w.victim(ctx, role); err != nil {
@@ -111,7 +111,7 @@ func (w *world) seize(ctx context.Context, role string) (v victim, free func(), 
 	return v, free, errors.Join(err, fault)
 }
 
-// serversOf returns the servers of a role, to which its links may be cut.
+// serversOf returns the servers to which the links of a role may be cut.
 func serversOf(role string) []string {
 	switch role {
 	case "redis", "nats":
@@ -124,7 +124,7 @@ func serversOf(role string) []string {
 	return []string{"redis"}
 }
 
-// kill is kill -9, and a new start.
+// kill is kill -9, healed by a restart.
 func kill(_ context.Context, w *world, v *victim, _ time.Duration) (healing, error) {
 	if v.member == nil {
 		w.redis.Kill()
@@ -134,7 +134,7 @@ func kill(_ context.Context, w *world, v *victim, _ time.Duration) (healing, err
 	return v.member.again, nil
 }
 
-// restartRedis starts Redis again with its append-only file.
+// restartRedis restarts Redis with its append-only file.
 func (w *world) restartRedis(ctx context.Context) (err error) {
 	if w.redis, err = w.redis.Restart(ctx); err != nil {
 		return err
@@ -142,12 +142,12 @@ func (w *world) restartRedis(ctx context.Context) (err error) {
 	return w.ask(ctx, "CONFIG SET appendfsync "+w.fsync)
 }
 
-// term is SIGTERM, and a new start.
+// term is SIGTERM, healed by a restart.
 func term(_ context.Context, _ *world, v *victim, _ time.Duration) (healing, error) {
 	return v.member.again, v.member.term(v.epoch)
 }
 
-// pause stops a process, and lets it go on.
+// pause stops a process by SIGSTOP, healed by SIGCONT.
 func pause(_ context.Context, w *world, v *victim, _ time.Duration) (healing, error) {
 	var process *child.Process
 	if v.member == nil {
@@ -161,7 +161,7 @@ func pause(_ context.Context, w *world, v *victim, _ time.Duration) (healing, er
 	return func(context.Context) error { return process.Signal(syscall.SIGCONT) }, nil
 }
 
-// onLinks makes a fault of all links of a victim, which are whole again afterwards.
+// onLinks returns a fault of all links of a victim. The heal opens them.
 func onLinks(cut func(k *link, lasts time.Duration)) beginning {
 	return func(_ context.Context, _ *world, v *victim, lasts time.Duration) (healing, error) {
 		for _, k := range v.links {
@@ -177,7 +177,7 @@ func onLinks(cut func(k *link, lasts time.Duration)) beginning {
 	}
 }
 
-// cut cuts a link without a word. What was sent arrives when it is whole again.
+// cut cuts a link silently. What was sent meanwhile arrives after the heal.
 func cut(k *link, _ time.Duration) {
 	k.requests.hold()
 	k.replies.hold()
@@ -192,5 +192,5 @@ func slow(k *link, _ time.Duration) {
 	k.replies.slow(200 * time.Millisecond)
 }
 
-// breakReply resets a connection in the middle of what the server sends.
+// breakReply resets a connection in the middle of a reply.
 func breakReply(k *link, lasts time.Duration) { k.replies.breakAfter(1 + int(lasts/time.Millisecond)) }

@@ -14,7 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// examine looks for what the doctor would repair, at any time.
+// examine returns an error if the doctor finds anything to repair.
 func (w *world) examine(ctx context.Context) error {
 	var found []string
 	_, err := repair.Run(ctx, w.store, repair.Options{}, func(f repair.Finding) {
@@ -26,14 +26,14 @@ func (w *world) examine(ctx context.Context) error {
 	return err
 }
 
-// mend has the doctor mend what a right that was taken away left half done: a
-// call that was under way then stopped in the middle of its script.
+// mend repairs what a withdrawn right left half done: a call under way then stopped in the
+// middle of its script.
 func (w *world) mend(ctx context.Context) error {
 	_, err := repair.Run(ctx, w.store, repair.Options{Apply: true}, func(repair.Finding) {})
 	return err
 }
 
-// final reads what Redis holds. Nobody may change it meanwhile.
+// final reads the contents of Redis, which no process may change meanwhile.
 func (w *world) final(ctx context.Context) (history.Final, error) {
 	r := &reader{ctx: ctx, client: w.store.Client(), base: w.store.Keys().Base()}
 	f := history.Final{
@@ -128,7 +128,7 @@ func (r *reader) number(text string) int64 {
 	return got(r, n, err)
 }
 
-// counters sorts what the hash of topics counts; not all that stands there are numbers.
+// counters reads the counters of leases and broadcasts from the hash of topics.
 func (r *reader) counters(f *history.Final, key string) {
 	all, err := r.client.HGetAll(r.ctx, r.base+key).Result()
 	for field, text := range got(r, all, err) {

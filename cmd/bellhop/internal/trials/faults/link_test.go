@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// A link is the way from a process to a server. It can be cut as a network is:
-// what was sent meanwhile arrives when it is whole again, unless the connection
-// was reset.
+// A link is the connection of a process to a server. It can be cut like a network: what is
+// sent meanwhile arrives later, unless the connection was reset.
 type link struct {
 	requests, replies gate
 
@@ -32,7 +31,7 @@ func newLink(to string) (*link, error) {
 	return k, nil
 }
 
-// addr is the address at which the server is reached.
+// addr returns the address of the server over this link.
 func (k *link) addr() string { return k.listener.Addr().String() }
 
 func (k *link) accept() {
@@ -45,7 +44,7 @@ func (k *link) accept() {
 	}
 }
 
-// connect passes a connection on until both of its sides have ended.
+// connect passes a connection on until both sides have ended it.
 func (k *link) connect(in *net.TCPConn) {
 	if !k.keep(in) {
 		return
@@ -53,7 +52,7 @@ func (k *link) connect(in *net.TCPConn) {
 	defer k.drop(in)
 	to, err := net.Dial("tcp", k.to)
 	if err != nil {
-		_ = in.SetLinger(0) // as a machine refuses that has nobody at the port
+		_ = in.SetLinger(0) // like a machine on which nothing listens at the port
 		return
 	}
 	out := to.(*net.TCPConn)
@@ -67,7 +66,7 @@ func (k *link) connect(in *net.TCPConn) {
 	both.Wait()
 }
 
-// keep takes note of a connection; false if the link has ended.
+// keep records a connection, or reports false if the link has ended.
 func (k *link) keep(c *net.TCPConn) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -108,13 +107,13 @@ func (k *link) close() {
 	k.all.Wait()
 }
 
-// chunk is what was read at a time.
+// chunk is the result of one read.
 type chunk struct {
 	data []byte
 	at   time.Time
 }
 
-// pass copies one direction of a connection, as its gate lets it.
+// pass copies one direction of a connection through its gate.
 func pass(from, to *net.TCPConn, g *gate) {
 	chunks := make(chan chunk, 1024)
 	var reading sync.WaitGroup
@@ -146,19 +145,19 @@ func pass(from, to *net.TCPConn, g *gate) {
 			}
 		}
 	}
-	g.through(chunk{}) // the end of the connection does not overtake what was sent
+	g.through(chunk{}) // the end of the connection does not overtake its data
 	_ = to.CloseWrite()
 }
 
-// A gate is what one direction of a link does to what passes.
+// A gate holds, delays or breaks one direction of a link.
 type gate struct {
 	mu    sync.Mutex
-	shut  chan struct{} // closed when it opens; nil: it is open
+	shut  chan struct{} // closed when the gate opens; nil: it is open
 	delay time.Duration
 	limit int // bytes until connections are reset; 0: none
 }
 
-// hold has what comes wait until the gate is opened.
+// hold holds all data until the gate is opened.
 func (g *gate) hold() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,21 +166,21 @@ func (g *gate) hold() {
 	}
 }
 
-// slow delays what comes.
+// slow delays all data.
 func (g *gate) slow(by time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.delay = by
 }
 
-// breakAfter resets the connection on which a number of bytes has passed.
+// breakAfter resets the connection that passes the last of a number of bytes.
 func (g *gate) breakAfter(bytes int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.limit = bytes
 }
 
-// open lets everything pass.
+// open lets all data pass.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -191,13 +190,13 @@ func (g *gate) open() {
 	g.shut, g.delay, g.limit = nil, 0, 0
 }
 
-// through waits until a chunk may pass, and returns how much of it.
+// through waits until a chunk may pass, and returns how many of its bytes may.
 func (g *gate) through(c chunk) int {
 	g.mu.Lock()
 	shut, delay := g.shut, g.delay
 	g.mu.Unlock()
 	if delay > 0 {
-		<-time.After(time.Until(c.at.Add(delay))) // the way is that long
+		<-time.After(time.Until(c.at.Add(delay))) // the latency of the link
 	}
 	if shut != nil {
 		<-shut

@@ -12,15 +12,16 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// What the processes of a role listen to without a name, and the name that they share.
+// patterns are what the processes of a role listen to without a name.
 var patterns = map[string][]string{"listener": {"news.a", "news.*"}, "web": {"news.*"}}
 
+// shared is the name that they share.
 const shared = "desk"
 
-// namedHands is how many broadcasts a process of that name handles at the same time.
-const namedHands = 4
+// namedConcurrency is the concurrency of a process of that name.
+const namedConcurrency = 4
 
-// fence is what the ids of the last broadcasts of a round begin with.
+// fence begins the ids of the last broadcasts of a round.
 const fence = "fence"
 
 // listen listens, with and without a name, until ctx ends.
@@ -51,11 +52,11 @@ func (a *actor) listen(ctx context.Context) error {
 	return nil
 }
 
-// listenTo listens without a name. In a later life it goes on behind what it heard in those before.
+// listenTo listens without a name. After a restart it resumes after the last broadcast that it received.
 func (a *actor) listenTo(ctx context.Context, l *subscribers.Listener, pattern string, started func()) error {
 	name := a.name + "/" + pattern
 	from := subscribers.FromNow()
-	last, err := a.lastHeard(name)
+	last, err := a.lastReceived(name)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func (a *actor) listenTo(ctx context.Context, l *subscribers.Listener, pattern s
 		from = subscribers.After(last)
 	}
 	return l.Listen(ctx, pattern, func(_ context.Context, b *subscribers.Broadcast) error {
-		a.heard(name, b)
+		a.received(name, b)
 		return nil
 	}, subscribers.ListenOptions{
 		From: from,
@@ -75,16 +76,16 @@ func (a *actor) listenTo(ctx context.Context, l *subscribers.Listener, pattern s
 	})
 }
 
-// heard records what a listener without a name heard.
-func (a *actor) heard(listener string, b *subscribers.Broadcast) {
-	a.hears(listener, "", b).End(history.OK, history.Record{})
+// received records a broadcast for a listener without a name.
+func (a *actor) received(listener string, b *subscribers.Broadcast) {
+	a.receives(listener, "", b).End(history.OK, history.Record{})
 	if strings.HasPrefix(b.ID, fence) {
 		say(listener + " " + b.ID)
 	}
 }
 
-// lastHeard returns the position of what a listener heard last in all its lives, 0 for nothing.
-func (a *actor) lastHeard(name string) (last notify.Position, err error) {
+// lastReceived returns the position of the last broadcast that a listener received in all its lives, or 0.
+func (a *actor) lastReceived(name string) (last notify.Position, err error) {
 	paths, err := filepath.Glob(filepath.Join(a.dir, a.name+".*"+history.Suffix))
 	if err != nil {
 		return 0, err
@@ -95,7 +96,7 @@ func (a *actor) lastHeard(name string) (last notify.Position, err error) {
 			return 0, err
 		}
 		for _, r := range records {
-			if r.Listener == name && (r.Op == history.Hear || r.Op == history.Listen) {
+			if r.Listener == name && (r.Op == history.Receive || r.Op == history.Listen) {
 				last = max(last, notify.Position(r.Position))
 			}
 		}
@@ -103,11 +104,11 @@ func (a *actor) lastHeard(name string) (last notify.Position, err error) {
 	return last, nil
 }
 
-// listenAs listens under the name that all listeners share.
+// listenAs listens under the shared name.
 func (a *actor) listenAs(ctx context.Context, l *subscribers.Listener, dice *dice, started func()) error {
 	name := a.name + "/" + shared
 	return l.Listen(ctx, "news.>", func(ctx context.Context, b *subscribers.Broadcast) (err error) {
-		op := a.hears(name, shared, b)
+		op := a.receives(name, shared, b)
 		rest(ctx, time.Duration(dice.roll(5))*time.Millisecond)
 		switch {
 		case ctx.Err() != nil:
@@ -121,24 +122,24 @@ func (a *actor) listenAs(ctx context.Context, l *subscribers.Listener, dice *dic
 		}
 		return err
 	}, subscribers.ListenOptions{
-		Name: shared, Concurrency: namedHands, Lease: lease, Backoff: quick, MaxAttempts: 1000,
+		Name: shared, Concurrency: namedConcurrency, Lease: lease, Backoff: quick, MaxAttempts: 1000,
 		OnStart: func(at notify.Position) {
-			a.Event(history.Record{Op: history.Listen, Listener: name, Name: shared, Pattern: "news.>", Position: int64(at), Count: namedHands})
+			a.Event(history.Record{Op: history.Listen, Listener: name, Name: shared, Pattern: "news.>", Position: int64(at), Count: namedConcurrency})
 			started()
 		},
 		OnGap: func(g subscribers.Gap) { a.missed(name, shared, g) },
 	})
 }
 
-// hears records that a listener is handed a broadcast.
-func (a *actor) hears(listener, name string, b *subscribers.Broadcast) *history.Operation {
+// receives records that a listener gets a broadcast.
+func (a *actor) receives(listener, name string, b *subscribers.Broadcast) *history.Operation {
 	return a.Call(history.Record{
-		Op: history.Hear, Listener: listener, Name: name, Topic: b.Topic, ID: b.ID,
+		Op: history.Receive, Listener: listener, Name: name, Topic: b.Topic, ID: b.ID,
 		Position: int64(b.Position), Due: b.Due.UnixMilli(), Attempt: b.Attempt,
 	})
 }
 
-// missed records that a listener was told of a gap.
+// missed records a gap of a listener.
 func (a *actor) missed(listener, name string, g subscribers.Gap) {
 	a.Event(history.Record{Op: history.Gap, Listener: listener, Name: name, Topic: g.Topic, Was: int64(g.After), Position: int64(g.UpTo)})
 }

@@ -21,26 +21,26 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// What make faults chooses.
+// The choices of make faults.
 var (
 	roundsFlag     = flag.Int("faults.rounds", 0, "random rounds to run")
-	seedFlag       = flag.Uint64("faults.seed", 0, "seed of the first round, those that follow count on; 0: a random one")
-	parallelFlag   = flag.Int("faults.parallel", 3, "rounds at the same time")
-	togetherFlag   = flag.Int("faults.together", 6, "faults that a round of TestEachFault makes, one after the other")
-	replicatedFlag = flag.Bool("faults.replicated", false, "let TestEachFault replace the master of a replicated Redis, too")
+	seedFlag       = flag.Uint64("faults.seed", 0, "seed of the first round, plus one for each further round; 0: random")
+	parallelFlag   = flag.Int("faults.parallel", 3, "rounds in parallel")
+	togetherFlag   = flag.Int("faults.together", 6, "faults in a round of TestEachFault, one after the other")
+	replicatedFlag = flag.Bool("faults.replicated", false, "in TestEachFault replace the master of a replicated Redis, too")
 	takeoversFlag  = flag.Int("faults.takeovers", 0, "takeovers of each kind to measure")
-	slackFlag      = flag.Duration("faults.slack", 2*time.Second, "what a busy machine may add to the bounds that are stated")
-	onlyFlag       = flag.String("faults.only", "", "make only faults that hold this, such as SIGSTOP, or cut carrier; a seed makes another plan then")
-	keepFlag       = flag.String("faults.keep", "", "folder for the histories, which are kept; else only those of a violation are")
+	slackFlag      = flag.Duration("faults.slack", 2*time.Second, "time added to the stated bounds, for a busy machine")
+	onlyFlag       = flag.String("faults.only", "", "make only faults that contain this, such as SIGSTOP, or cut carrier; it changes the plans of seeds")
+	keepFlag       = flag.String("faults.keep", "", "folder in which to keep all histories; empty: only those of violations are kept")
 )
 
-// What is built for these tests: the program, and what Redis's machine needs.
+// Paths of the program, and of the library of Redis's machine, which are built for these tests.
 var bellhop, library string
 
-// The test binary is also the processes that publish, work and listen:
-// FAULTS_ROLE says which.
+// The test binary also runs as the processes that publish, work and listen: FAULTS_ROLE names
+// the role.
 func TestMain(m *testing.M) {
-	logging.Disable() // of go-redis, which tells of every connection that is broken
+	logging.Disable() // go-redis logs every broken connection
 	role := os.Getenv("FAULTS_ROLE")
 	var err error
 	code := 0
@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// run runs the tests with the program built.
+// run builds the program and runs the tests.
 func run(m *testing.M) (int, error) {
 	flag.Parse()
 	if testing.Short() {
@@ -87,13 +87,13 @@ type actor struct {
 	store   *notify.Store
 	dir     string // of the histories
 	name    string // worker-1
-	process string // worker-1.1, in its first life
-	random  uint64 // seed of what it does
+	process string // worker-1.1 in its first life
+	random  uint64 // seed of its actions
 
-	publishing context.Context // until SIGUSR1
+	publishing context.Context // ends with SIGUSR1
 }
 
-// play is what the test binary does in a role, until SIGTERM.
+// play runs a role until SIGTERM.
 func play(role string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -127,13 +127,13 @@ func play(role string) error {
 	return a.Close()
 }
 
-// say tells the test something.
+// say sends a line to the test.
 func say(what string) { fmt.Println(sign + what) }
 
-// sign is what a line begins with that is for the test, and not for the log.
+// sign begins the lines for the test, in contrast to those of the log.
 const sign = "faults: "
 
-// rest waits for a while, or until ctx ends.
+// rest waits for a time, or until ctx ends.
 func rest(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

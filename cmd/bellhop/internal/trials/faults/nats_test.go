@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// playNATS is a nats-server with JetStream as a process of its own, until ctx ends.
+// playNATS runs a nats-server with JetStream until ctx ends.
 func playNATS(ctx context.Context) error {
 	port, err := strconv.Atoi(os.Getenv("FAULTS_PORT"))
 	if err != nil {

@@ -12,20 +12,20 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 )
 
-// A plan is what a seed fixes of a round.
+// A plan is the part of a round that a seed fixes.
 type plan struct {
 	Seed  uint64
 	Fsync string // always or everysec
 	Steps []step
 
-	Replicated bool // Redis is a master and its replica
+	Replicated bool // Redis is a master with a replica
 }
 
 // A step is one fault.
 type step struct {
-	Fault  int // in faults
+	Fault  int // index in faults
 	Target string
-	At     time.Duration // after all work
+	At     time.Duration // after the load began
 	For    time.Duration
 }
 
@@ -42,10 +42,10 @@ func (p plan) String() string {
 	return b.String()
 }
 
-// kind is how the history and the report call a fault.
+// kind returns the name of a fault in the history and the report.
 func (s step) kind() string { return faults[s.Fault].name + " " + roleOf(s.Target) }
 
-// roleOf returns the role of a target: that of worker-1 is worker.
+// roleOf returns the role of a target: worker for worker-1.
 func roleOf(target string) string {
 	role, _, _ := strings.Cut(target, "-")
 	return role
@@ -53,13 +53,13 @@ func roleOf(target string) string {
 
 const (
 	warm = 400 * time.Millisecond // of load before the first fault
-	cool = 300 * time.Millisecond // and behind the last one
+	cool = 300 * time.Millisecond // and after the last one
 )
 
-// mostSteps is how many faults a random plan makes.
-const mostSteps = 3
+// maxSteps is how many faults a random plan makes at most.
+const maxSteps = 3
 
-// allSteps returns every fault made to everyone, of those that -faults.only names.
+// allSteps returns every fault with each of its targets, as far as -faults.only allows.
 func allSteps() (all []step) {
 	for i, f := range faults {
 		for _, target := range f.targets {
@@ -71,28 +71,28 @@ func allSteps() (all []step) {
 	return all
 }
 
-// replicated tells whether a fault needs a Redis that has a replica.
+// replicated reports whether a fault needs a Redis with a replica.
 func (s step) replicated() bool {
 	return slices.ContainsFunc(replicaFaults, func(f fault) bool { return f.name == faults[s.Fault].name })
 }
 
-// withRedis tells whether a fault hits Redis together with its target.
+// withRedis reports whether a fault hits Redis together with its target.
 func (s step) withRedis() bool {
 	return slices.ContainsFunc(crashFaults, func(f fault) bool { return f.name == faults[s.Fault].name })
 }
 
-// refuses tells whether a fault has Redis refuse commands of a script.
+// refuses reports whether a fault makes Redis refuse commands of a script.
 func (s step) refuses() bool {
 	return slices.ContainsFunc(rightsFaults, func(f fault) bool { return f.name == faults[s.Fault].name })
 }
 
-// besides tells whether a fault can be made to the crew of a replicated world.
+// besides reports whether a fault can hit the crew of a replicated world.
 func (s step) besides() bool {
 	return slices.Contains(beside, faults[s.Fault].name) && slices.Contains(crew, s.Target)
 }
 
-// those returns the steps of which something holds.
-func those(steps []step, holds func(step) bool) (some []step) {
+// filter returns the steps for which a condition holds.
+func filter(steps []step, holds func(step) bool) (some []step) {
 	for _, s := range steps {
 		if holds(s) {
 			some = append(some, s)
@@ -101,47 +101,47 @@ func those(steps []step, holds func(step) bool) (some []step) {
 	return some
 }
 
-// replicatedShare is how many plans there are to one with a replicated Redis.
+// replicatedShare is how many plans there are for each with a replicated Redis.
 const replicatedShare = 12
 
-// newPlan makes the plan of a seed, of some faults: mostly of those of a Redis that is alone.
+// newPlan makes the plan of a seed from some faults, mostly for a Redis without a replica.
 func newPlan(seed uint64, choices []step) plan {
-	rnd := rand.New(rand.NewPCG(seed, 1)) // beside that of randomPlan
-	alone := those(choices, func(s step) bool { return !s.replicated() })
-	takeovers := those(choices, step.replicated)
+	rnd := rand.New(rand.NewPCG(seed, 1)) // another one than in randomPlan
+	alone := filter(choices, func(s step) bool { return !s.replicated() })
+	takeovers := filter(choices, step.replicated)
 	rare := rnd.IntN(replicatedShare) == 0
 	if len(takeovers) == 0 || len(alone) > 0 && !rare {
 		return randomPlan(seed, alone)
 	}
 	first := takeovers[rnd.IntN(len(takeovers))]
 	first.At, first.For = warm, between(rnd, faults[first.Fault].least, faults[first.Fault].most)
-	p := randomPlan(seed, append(those(alone, step.besides), first))
+	p := randomPlan(seed, append(filter(alone, step.besides), first))
 	p.Replicated = true
-	p.Steps = append([]step{first}, those(p.Steps[1:], step.besides)...)
+	p.Steps = append([]step{first}, filter(p.Steps[1:], step.besides)...)
 	return p
 }
 
-// randomPlan makes the plan of a seed, of faults that can be made to one world.
+// randomPlan makes the plan of a seed from faults that one world can have.
 func randomPlan(seed uint64, choices []step) plan {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	p := plan{Seed: seed, Fsync: []string{"always", "everysec"}[rnd.IntN(2)]}
 	at := warm
-	busy := make(map[string]time.Duration) // until when a target has a fault
-	for range 1 + rnd.IntN(mostSteps) {
+	busy := make(map[string]time.Duration) // target → end of its fault
+	for range 1 + rnd.IntN(maxSteps) {
 		s := choices[rnd.IntN(len(choices))]
 		s.For = between(rnd, faults[s.Fault].least, faults[s.Fault].most)
 		s.At = max(at, busy[s.Target])
 		busy[s.Target] = s.At + s.For + cool
 		p.Steps = append(p.Steps, s)
-		at = s.At + between(rnd, 0, s.For+cool) // they may overlap
+		at = s.At + between(rnd, 0, s.For+cool) // faults may overlap
 	}
 	return p
 }
 
-// fixedPlans are rounds that make every fault to everyone once; those of a
-// replicated Redis, which take half a minute, only where that is asked for.
+// fixedPlans returns rounds that make every fault on each of its targets once. Those of a
+// replicated Redis, which take half a minute, need -faults.replicated.
 func fixedPlans() (plans []plan) {
-	steps := those(allSteps(), func(s step) bool { return !s.replicated() })
+	steps := filter(allSteps(), func(s step) bool { return !s.replicated() })
 	rand.New(rand.NewPCG(0, 0)).Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
 	for some := range slices.Chunk(steps, *togetherFlag) {
 		plans = append(plans, fixedPlan(len(plans), some))
@@ -149,7 +149,7 @@ func fixedPlans() (plans []plan) {
 	if !*replicatedFlag {
 		return plans
 	}
-	for some := range slices.Chunk(those(allSteps(), step.replicated), *togetherFlag) {
+	for some := range slices.Chunk(filter(allSteps(), step.replicated), *togetherFlag) {
 		p := fixedPlan(len(plans), some)
 		p.Replicated = true
 		plans = append(plans, p)
@@ -157,7 +157,7 @@ func fixedPlans() (plans []plan) {
 	return plans
 }
 
-// fixedPlan is a round of faults, one after the other.
+// fixedPlan returns a round of faults, one after the other.
 func fixedPlan(number int, some []step) plan {
 	p := plan{Seed: uint64(number), Fsync: []string{"always", "everysec"}[number%2], Steps: some}
 	at := warm

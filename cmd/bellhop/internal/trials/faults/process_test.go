@@ -18,10 +18,10 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// patience is how long anything may take that should happen soon: the machine may be busy.
+// patience is how long anything may take that should happen soon, since the machine may be busy.
 const patience = 60 * time.Second
 
-// until waits for a condition.
+// until waits until a condition is true, and returns an error after patience.
 func until(what string, condition func() bool) error {
 	if !storetest.Poll(5*time.Millisecond, patience, condition) {
 		return fmt.Errorf("waited %v for this: %s", patience, what)
@@ -29,11 +29,10 @@ func until(what string, condition func() bool) error {
 	return nil
 }
 
-// A member of the crew is a program that is started again after it died. Its
-// links outlive it.
+// A member of the crew is a program that can be restarted. Its links outlive its processes.
 type member struct {
 	w       *world
-	name    string           // worker-1; each life is a process of its own, worker-1.1
+	name    string           // worker-1; its first process is worker-1.1
 	links   map[string]*link // by server
 	program func(m *member) child.Program
 
@@ -43,14 +42,14 @@ type member struct {
 	out     *output
 }
 
-// id is the name of the process that the member is at present.
+// id returns the name of the present process.
 func (m *member) id() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return fmt.Sprintf("%s.%d", m.name, m.life)
 }
 
-// start starts the member, anew if it died.
+// start starts a new process of the member.
 func (m *member) start() error {
 	m.mu.Lock()
 	m.life++
@@ -73,14 +72,14 @@ func (m *member) start() error {
 	return nil
 }
 
-// running is the process that the member is at present, nil before it was started.
+// running returns the present process, or nil before the first start.
 func (m *member) running() *child.Process {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.process
 }
 
-// again starts the member again, and waits until it works if it says so.
+// again restarts the member, and waits until it is ready. A daemon does not report that.
 func (m *member) again(context.Context) error {
 	err := m.start()
 	if err == nil && !strings.HasPrefix(m.name, "daemon") {
@@ -89,25 +88,25 @@ func (m *member) again(context.Context) error {
 	return err
 }
 
-// heard reports whether the process said something.
-func (m *member) heard(what string) bool {
+// said reports whether the process has sent a line to the test.
+func (m *member) said(what string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.out.heard(what)
+	return m.out.has(what)
 }
 
-// ready waits until the member says that it works.
+// ready waits until the member reports that it is ready.
 func (m *member) ready() error {
-	return until(m.name+" is ready", func() bool { return m.heard("ready") })
+	return until(m.name+" is ready", func() bool { return m.said("ready") })
 }
 
-// kill kills the member, as kill -9 does.
+// kill kills the member by kill -9.
 func (m *member) kill(epoch int64) {
 	m.w.log.Event(history.Record{Op: history.Kill, Target: m.id(), Epoch: epoch})
 	m.running().Kill()
 }
 
-// term ends the member in good order.
+// term ends the member by SIGTERM.
 func (m *member) term(epoch int64) error {
 	m.w.log.Event(history.Record{Op: history.Stop, Target: m.id(), Epoch: epoch})
 	process := m.running()
@@ -124,8 +123,7 @@ func (m *member) term(epoch int64) error {
 	}
 }
 
-// output is what a process prints. It is written to a file; what the process
-// says to the test is also kept.
+// output writes what a process prints to a file, and keeps the lines for the test.
 type output struct {
 	file *os.File
 
@@ -156,7 +154,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.file.Write(p)
 }
 
-func (o *output) heard(what string) bool {
+func (o *output) has(what string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Contains(o.said, what)

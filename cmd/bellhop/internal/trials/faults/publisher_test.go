@@ -21,13 +21,13 @@ var (
 	handledTopics   = []string{"handled.a", "handled.b"} // subscribers
 	claimedTopics   = []string{"claimed.a", "claimed.b"} // claimers
 	webTopic        = "web"                              // over HTTP
-	deliveredTopic  = "delivered"                        // over NATS, to who listens
-	askedTopic      = "asked"                            // over NATS, by who asks
-	orderedTopic    = "ordered"                          // one subscriber, one message after the other
+	deliveredTopic  = "delivered"                        // over NATS, by deliveries
+	askedTopic      = "asked"                            // over NATS, by claims
+	orderedTopic    = "ordered"                          // one subscriber of concurrency 1
 	broadcastTopics = []string{"news.a", "news.b", "news.c"}
 )
 
-// phase tells from an error how an operation ended.
+// phase returns how an operation with an error ended.
 func phase(err error) history.Phase {
 	switch {
 	case err == nil:
@@ -38,7 +38,7 @@ func phase(err error) history.Phase {
 	return history.Unknown
 }
 
-// refused reports whether an error says that nothing was changed, for certain.
+// refused reports whether an error means for certain that nothing was changed.
 func refused(err error) bool {
 	for _, known := range []error{notify.ErrInvalid, notify.ErrExists, notify.ErrNotFound, notify.ErrLeased, notify.ErrDead, notify.ErrLeaseLost} {
 		if errors.Is(err, known) {
@@ -48,7 +48,7 @@ func refused(err error) bool {
 	return store.NotExecuted(err) || redis.HasErrorPrefix(err, "OOM")
 }
 
-// text is that of an error, empty for none.
+// text returns the text of an error, or nothing without one.
 func text(err error) string {
 	if err == nil {
 		return ""
@@ -56,15 +56,15 @@ func text(err error) string {
 	return err.Error()
 }
 
-// publishing is a publisher at work.
+// publishing is one goroutine of a publisher.
 type publishing struct {
 	*actor
 	pub *notify.Publisher
 	rnd *rand.Rand
-	id  string // what its ids begin with
+	id  string // beginning of its ids
 	n   int
 
-	sent []notify.Message // a while ago, which may be cancelled or given another time
+	sent []notify.Message // delayed messages, which may be cancelled or rescheduled
 }
 
 const publishers = 3 // goroutines of a publisher
@@ -87,7 +87,7 @@ func (a *actor) publish(ctx context.Context) error {
 	return nil
 }
 
-// step does one thing.
+// step makes one random call.
 func (p *publishing) step(ctx context.Context) {
 	switch n := p.rnd.IntN(100); {
 	case n < 50:
@@ -111,7 +111,7 @@ func (p *publishing) nextID() string {
 // message returns a message for a worker.
 func (p *publishing) message() notify.Message {
 	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic})
-	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")[p.n%2:]} // every other one is empty
+	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")[p.n%2:]} // every other body is empty
 	if p.rnd.IntN(4) > 0 {
 		m.Delay = time.Duration(p.rnd.IntN(1500)) * time.Millisecond
 	}
@@ -124,7 +124,7 @@ func (p *publishing) message() notify.Message {
 	return m
 }
 
-// broadcast returns a message for everyone who listens.
+// broadcast returns a message for all listeners.
 func (p *publishing) broadcast() notify.Message {
 	m := notify.Message{Topic: broadcastTopics[p.rnd.IntN(len(broadcastTopics))], ID: p.nextID(), Body: []byte("x")[p.n%2:], Broadcast: true}
 	if p.rnd.IntN(2) > 0 {
@@ -142,7 +142,7 @@ func (a *actor) calls(m notify.Message) *history.Operation {
 	return a.Call(history.Record{Op: op, Topic: m.Topic, ID: m.ID, TTL: m.TTL.Milliseconds(), Limit: m.MaxAttempts})
 }
 
-// published is how that ended.
+// published records how that ended.
 func published(op *history.Operation, result notify.Publication, err error) {
 	r := history.Record{Error: text(err)}
 	if err == nil {
@@ -151,7 +151,7 @@ func published(op *history.Operation, result notify.Publication, err error) {
 	op.End(phase(err), r)
 }
 
-// one publishes a message, at times once more where it is not known whether it was.
+// one publishes a message. After an unknown outcome it may repeat that.
 func (p *publishing) one(ctx context.Context, m notify.Message) {
 	for {
 		op := p.calls(m)
@@ -177,7 +177,7 @@ func (p *publishing) many(ctx context.Context) {
 	}
 }
 
-// remembered is how many messages may still be cancelled.
+// remembered is how many messages sent keeps.
 const remembered = 20
 
 func (p *publishing) remember(m notify.Message) {
@@ -190,7 +190,7 @@ func (p *publishing) remember(m notify.Message) {
 	}
 }
 
-// recall takes a message that was sent a while ago.
+// recall takes a random message out of sent.
 func (p *publishing) recall() (m notify.Message, ok bool) {
 	if len(p.sent) == 0 {
 		return m, false

@@ -9,7 +9,7 @@ import (
 
 var onRedis = []string{"redis"}
 
-// redisFaults are made to a Redis that keeps running.
+// redisFaults hit a Redis that keeps running.
 var redisFaults = []fault{
 	{"maxmemory reached", onRedis, commands{"CONFIG SET maxmemory 1"}.healed("CONFIG SET maxmemory 0"), 200 * time.Millisecond, 2 * time.Second},
 	{"READONLY", onRedis, commands{"REPLICAOF 127.0.0.1 1"}.healed("REPLICAOF NO ONE"), 200 * time.Millisecond, 2 * time.Second},
@@ -22,17 +22,17 @@ var redisFaults = []fault{
 	{"DEBUG SLEEP", onRedis, stall(func(d time.Duration) string { return fmt.Sprintf("DEBUG SLEEP %.3f", d.Seconds()) }), 200 * time.Millisecond, 2 * time.Second},
 }
 
-// commands of Redis that make a fault.
+// commands are commands of Redis that make a fault.
 type commands []string
 
-// healed makes the fault, which others heal; none, where it is over at once.
+// healed returns the fault that the commands make. Other commands heal it, or none if it is over at once.
 func (c commands) healed(by ...string) beginning {
 	return func(ctx context.Context, w *world, _ *victim, _ time.Duration) (healing, error) {
 		return func(ctx context.Context) error { return w.ask(ctx, by...) }, w.ask(ctx, c...)
 	}
 }
 
-// stall makes a fault of a command that says for how long, and heals by itself.
+// stall returns a fault made by a command with a duration, which heals by itself.
 func stall(of func(time.Duration) string) beginning {
 	return func(ctx context.Context, w *world, _ *victim, lasts time.Duration) (healing, error) {
 		ended := make(chan error, 1)
@@ -41,7 +41,7 @@ func stall(of func(time.Duration) string) beginning {
 	}
 }
 
-// ask gives Redis commands, each until it is done: they may be repeated.
+// ask makes commands, and repeats each until it succeeds.
 func (w *world) ask(ctx context.Context, all ...string) error {
 	for _, one := range all {
 		var words []any

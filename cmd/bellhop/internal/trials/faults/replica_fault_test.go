@@ -16,40 +16,38 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 )
 
-// replicaFaults are made to a master that has a replica, which takes its place.
+// replicaFaults replace a master by its replica.
 var replicaFaults = []fault{
 	{"master killed", onRedis, replace(killMaster), 500 * time.Millisecond, 4 * time.Second},
 	{"failover", onRedis, replace(failOver), 100 * time.Millisecond, 2 * time.Second},
 }
 
-// beside are the faults that may be made to the crew of such a world, which
-// reaches its Redis over no links.
+// beside are the faults that may hit the crew of such a world, which has no links to Redis.
 var beside = []string{"kill -9", "SIGSTOP", "SIGTERM"}
 
 // replicates is how many replicas a replicated world waits for.
 const replicates = 1
 
-// lags is what a replica may lack of what nobody waited for when it takes over.
+// lags is how much a replica may lack, of what no call waited for, when it takes over.
 const lags = 2 * time.Second
 
-// downAfter is how long a master is silent until it is replaced: longer than a busy machine holds it up.
+// downAfter is how long a master is silent before it is replaced: longer than a busy machine delays it.
 const downAfter = 2 * time.Second
 
-// failedOver is how long a failover may be felt when the former master is a replica.
+// failedOver is how long a failover may have effects after the former master is a replica.
 const failedOver = 12 * time.Second
 
-// A watched is a master and its replica, whichever is which at present, and the
-// sentinels that watch them.
+// A watched is a master and its replica, which may have swapped roles, and their sentinels.
 type watched struct {
 	fsync     string
 	servers   []*redisserver.Server
 	sentinels []*redisserver.Server
 }
 
-// masterName is how the sentinels call the master.
+// masterName is the sentinels' name of the master.
 const masterName = "main"
 
-// startWatched starts the servers, and returns when the sentinels know all.
+// startWatched starts the servers, and returns when the sentinels know all of them.
 func startWatched(ctx context.Context, dir, fsync string) (*watched, error) {
 	d := &watched{fsync: fsync}
 	for _, name := range []string{"redis-1", "redis-2", "sentinel-1", "sentinel-2", "sentinel-3"} {
@@ -90,8 +88,8 @@ func (d *watched) start(ctx context.Context, dir string) error {
 	return err
 }
 
-// agree waits until a sentinel knows the others and the replica. An election
-// that none of them won is soon held again.
+// agree waits until a sentinel knows the others and the replica. It shortens the time until a
+// failed election of sentinels is repeated.
 func agree(ctx context.Context, sentinel *redisserver.Server) error {
 	client := ask(sentinel)
 	defer client.Close()
@@ -110,7 +108,7 @@ func ask(sentinel *redisserver.Server) *redis.SentinelClient {
 	return redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr(), MaxRetries: -1, DisableIdentity: true})
 }
 
-// config is how the master is used.
+// config returns the configuration for the master.
 func (d *watched) config() notify.Config {
 	var urls []string
 	for _, sentinel := range d.sentinels {
@@ -119,8 +117,8 @@ func (d *watched) config() notify.Config {
 	return notify.Config{URL: strings.Join(urls, ","), Master: masterName, WaitReplicas: replicates}
 }
 
-// told returns the address of the master that a sentinel tells of.
-func told(ctx context.Context, sentinel *redisserver.Server) (string, error) {
+// masterBy returns the address of the master by a sentinel.
+func masterBy(ctx context.Context, sentinel *redisserver.Server) (string, error) {
 	client := ask(sentinel)
 	defer client.Close()
 	at, err := client.GetMasterAddrByName(ctx, masterName).Result()
@@ -130,11 +128,11 @@ func told(ctx context.Context, sentinel *redisserver.Server) (string, error) {
 	return strings.Join(at, ":"), nil
 }
 
-// master returns which of the servers is the master: all sentinels must say so.
+// master returns the index of the server that is the master by all sentinels.
 func (d *watched) master(ctx context.Context) (int, error) {
 	all := make(map[string]bool)
 	for _, sentinel := range d.sentinels {
-		at, err := told(ctx, sentinel)
+		at, err := masterBy(ctx, sentinel)
 		if err != nil {
 			return 0, err
 		}
@@ -147,8 +145,8 @@ func (d *watched) master(ctx context.Context) (int, error) {
 	return i, nil
 }
 
-// mend waits until the replica has the place of a former master, which is
-// started again if it was killed, and until that is a replica with its link up.
+// mend waits until the replica is the master, restarts the former master if it was killed,
+// and waits until that is a replica with its link up.
 func (d *watched) mend(former int) healing {
 	return func(ctx context.Context) (err error) {
 		if err := until("the replica is the master", func() bool {
@@ -180,7 +178,7 @@ func (d *watched) close() {
 	}
 }
 
-// replace makes a fault of what has the replica take the place of the master.
+// replace returns a fault from a function that makes the replica replace the master.
 func replace(how func(ctx context.Context, d *watched, former int) error) beginning {
 	return func(ctx context.Context, w *world, v *victim, _ time.Duration) (healing, error) {
 		former, err := w.watched.master(ctx)
@@ -192,20 +190,19 @@ func replace(how func(ctx context.Context, d *watched, former int) error) beginn
 	}
 }
 
-// killMaster is kill -9 of the master.
+// killMaster kills the master by kill -9.
 func killMaster(_ context.Context, d *watched, former int) error {
 	d.servers[former].Kill()
 	return nil
 }
 
-// failOver has a sentinel replace the master, which lives on. It is asked again
-// where it gave up.
+// failOver makes a sentinel replace the running master, and asks again if it gave up.
 func failOver(ctx context.Context, d *watched, former int) error {
 	client := ask(d.sentinels[0])
 	defer client.Close()
 	var refused error
 	if late := until("a sentinel replaces the master", func() bool {
-		at, err := told(ctx, d.sentinels[0])
+		at, err := masterBy(ctx, d.sentinels[0])
 		if err == nil && at == d.servers[former].Addr() {
 			refused = client.Failover(ctx, masterName).Err()
 			return false

@@ -12,7 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 )
 
-// A tally adds up what happened in rounds.
+// A tally sums up rounds.
 type tally struct {
 	mu     sync.Mutex
 	rounds int
@@ -20,8 +20,7 @@ type tally struct {
 	stats  history.Stats
 }
 
-// add adds a round. How late messages are by a fault is taken from the rounds
-// that made no other.
+// add adds a round. The lateness by a fault is taken from rounds with no other fault.
 func (t *tally) add(p plan, s history.Stats) {
 	if len(p.Steps) > 1 {
 		s.Lateness = map[string]history.Times{history.Quiet: s.Lateness[history.Quiet]}
@@ -38,7 +37,7 @@ func (t *tally) add(p plan, s history.Stats) {
 	t.stats.Add(s)
 }
 
-// String is the report: sentences, and a table that fits into the page.
+// String returns the report: sentences, and a table for the page.
 func (t *tally) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,23 +57,23 @@ func (t *tally) String() string {
 		}
 	}
 	quiet := t.stats.Lateness[history.Quiet]
-	fmt.Fprintf(&b, "\n\nlateness of what met no fault: p50 %s, p99 %s, max %s\n", shown(quiet, 0.5), shown(quiet, 0.99), shown(quiet, 1))
+	fmt.Fprintf(&b, "\n\nlateness without a fault: p50 %s, p99 %s, max %s\n", shown(quiet, 0.5), shown(quiet, 0.99), shown(quiet, 1))
 	for _, kind := range slices.Sorted(maps.Keys(t.stats.Takeover)) {
 		took := t.stats.Takeover[kind]
-		if t.faults[kind] == 0 { // a kill or a stop, which is a fault, too
+		if t.faults[kind] == 0 { // Kill or Stop, which belong to a fault
 			continue
 		}
 		fmt.Fprintf(&b, "takeover after %s: %d times, p50 %s, p99 %s, max %s\n", kind, len(took), shown(took, 0.5), shown(took, 0.99), shown(took, 1))
 	}
-	b.WriteString("\nlateness of what met the fault, p99 and max in ms, of rounds that made no other:\n\n")
+	b.WriteString("\nlateness of messages that met a fault, p99 and max in ms, in rounds with no other:\n\n")
 	t.matrix(&b)
 	return b.String()
 }
 
-// roles are whom faults are made to, in the order of the table.
+// roles are the targets of faults, in the order of the table.
 var roles = []string{"redis", "nats", "bridge", "carrier", "standby", "worker", "listener", "publisher", "web", "courier"}
 
-// matrix writes a table of faults and whom they are made to.
+// matrix writes a table of faults and their targets.
 func (t *tally) matrix(b *strings.Builder) {
 	fmt.Fprintf(b, "| | %s |\n|---|%s\n", strings.Join(roles, " | "), strings.Repeat("---|", len(roles)))
 	for i, f := range faults {
@@ -101,7 +100,7 @@ func shown(t history.Times, share float64) string {
 	return t.Quantile(share).Round(time.Millisecond / 10).String()
 }
 
-// operations counts those that have an end.
+// operations returns the number of operations, without events.
 func operations(s history.Stats) (n int) {
 	for _, phases := range s.Operations {
 		n += phases[history.Call]

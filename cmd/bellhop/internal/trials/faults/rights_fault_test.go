@@ -10,17 +10,17 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// The crew uses Redis as a user with the least rights; the harness has all of them.
+// The crew uses Redis as a user with the least rights; the harness has all rights.
 const user, password = "bellhop", "secret"
 
-// userArguments are those of a redis-server that knows the user.
+// userArguments returns the arguments of a redis-server with that user.
 func userArguments() []string {
 	return append([]string{"--user", user, "on", ">" + password}, rights()...)
 }
 
 func rights() []string { return strings.Fields(store.Rights(notify.DefaultPrefix)) }
 
-// rightsFaults take rights of the user away, which are given back.
+// rightsFaults withdraw rights of the user. The heal restores them.
 var rightsFaults = []fault{
 	{"PUBLISH refused", onRedis, refuse("publish"), 200 * time.Millisecond, 2 * time.Second},
 	{"channels refused", onRedis, commands{setUser("resetchannels")}.healed(setUser(channels()...)), 200 * time.Millisecond, 2 * time.Second},
@@ -29,7 +29,7 @@ var rightsFaults = []fault{
 	{"another refused", onRedis, refuseAnother, 200 * time.Millisecond, 2 * time.Second},
 }
 
-// refuse takes the right to a command away. Scripts that are under way then stop half way.
+// refuse withdraws the right to a command. Scripts under way then stop in the middle.
 func refuse(command string) beginning {
 	return func(ctx context.Context, w *world, v *victim, lasts time.Duration) (healing, error) {
 		v.begun.Halfway = true
@@ -37,12 +37,12 @@ func refuse(command string) beginning {
 	}
 }
 
-// setUser is the command that changes what the user may do.
+// setUser returns the command that changes the user's rights.
 func setUser(rules ...string) string {
 	return "ACL SETUSER " + user + " " + strings.Join(rules, " ")
 }
 
-// channels are the rules that let the user publish and subscribe.
+// channels returns the rules that let the user publish and subscribe.
 func channels() (all []string) {
 	for _, rule := range rights() {
 		if strings.HasPrefix(rule, "&") {
@@ -52,7 +52,7 @@ func channels() (all []string) {
 	return all
 }
 
-// refuseAnother takes the right to any of the commands away, which the plan of the round fixes.
+// refuseAnother withdraws the right to a random command, fixed by the plan of the round.
 func refuseAnother(ctx context.Context, w *world, v *victim, lasts time.Duration) (healing, error) {
 	var all []string
 	for _, rule := range rights() {

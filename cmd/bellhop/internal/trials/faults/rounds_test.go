@@ -15,7 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// Every fault, made to everyone that it can be made to: what make test runs of the rounds.
+// Every fault hits each of its targets once. make test runs these rounds.
 func TestEachFault(t *testing.T) {
 	if testing.Short() || *roundsFlag > 0 {
 		t.Skip("takes a minute or two")
@@ -23,7 +23,7 @@ func TestEachFault(t *testing.T) {
 	rounds(t, fixedPlans())
 }
 
-// Random rounds, as many as -faults.rounds says: see make faults.
+// Random rounds, as many as -faults.rounds: see make faults.
 func TestRandom(t *testing.T) {
 	if *roundsFlag == 0 {
 		t.Skip("make faults runs these")
@@ -34,7 +34,7 @@ func TestRandom(t *testing.T) {
 	}
 	choices := allSteps()
 	if len(choices) == 0 {
-		t.Fatalf("-faults.only %q: no fault is called so; one is called kill -9 carrier", *onlyFlag)
+		t.Fatalf("-faults.only %q: no fault has such a name; one is named kill -9 carrier", *onlyFlag)
 	}
 	plans := make([]plan, *roundsFlag)
 	for i := range plans {
@@ -43,7 +43,7 @@ func TestRandom(t *testing.T) {
 	rounds(t, plans)
 }
 
-// rounds carries out plans, some at the same time, and reports.
+// rounds carries out plans, some in parallel, and prints the report.
 func rounds(t *testing.T, plans []plan) {
 	t.Helper()
 	var all tally
@@ -59,7 +59,7 @@ func rounds(t *testing.T, plans []plan) {
 	}
 }
 
-// round carries out a plan and checks what happened.
+// round carries out a plan and checks its history.
 func round(t *testing.T, p plan) history.Stats {
 	t.Helper()
 	t.Log(p)
@@ -77,7 +77,7 @@ func round(t *testing.T, p plan) history.Stats {
 		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
 	}
 	for i, v := range report.Violations {
-		if i == mostViolations {
+		if i == maxViolations {
 			t.Errorf("and %d more", len(report.Violations)-i)
 			break
 		}
@@ -86,10 +86,10 @@ func round(t *testing.T, p plan) history.Stats {
 	return report.Stats
 }
 
-// mostViolations is how many violations of a round are told.
-const mostViolations = 10
+// maxViolations is how many violations of a round are printed.
+const maxViolations = 10
 
-// bounds are what is stated, with what a busy machine adds.
+// bounds returns the stated bounds, with the slack for a busy machine.
 func bounds() history.Bounds {
 	slack := *slackFlag
 	return history.Bounds{
@@ -108,7 +108,7 @@ func bounds() history.Bounds {
 	}
 }
 
-// happen carries out a plan, and returns what Redis held at the end.
+// happen carries out a plan, and returns the contents of Redis at the end.
 func happen(ctx context.Context, dir string, p plan) (final history.Final, err error) {
 	w, err := newWorld(ctx, dir, p, carrierLease)
 	if err != nil {
@@ -143,7 +143,7 @@ func happen(ctx context.Context, dir string, p plan) (final history.Final, err e
 	return w.final(ctx)
 }
 
-// folder returns a folder for the histories of a round, which stays if the round fails.
+// folder returns a folder for the histories of a round. It is removed unless the round fails or -faults.keep is set.
 func folder(t *testing.T) string {
 	t.Helper()
 	parent := *keepFlag

@@ -15,8 +15,8 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 )
 
-// How long it takes until another daemon carries, with the default lease: as
-// many times as -faults.takeovers says, see make takeovers.
+// A takeover with the default lease stays within its bound, -faults.takeovers times for each
+// signal: see make takeovers.
 func TestTakeover(t *testing.T) {
 	if *takeoversFlag == 0 {
 		t.Skip("make takeovers runs this")
@@ -37,11 +37,11 @@ func TestTakeover(t *testing.T) {
 		}
 		slices.Sort(whole)
 		slices.Sort(vacant)
-		tell := func(what string, times history.Times) {
+		report := func(what string, times history.Times) {
 			t.Logf("%d times %v, %s until the next one's first beat: p50 %s, p99 %s, max %s", len(times), signal, what, shown(times, 0.5), shown(times, 0.99), shown(times, 1))
 		}
-		tell("from the signal", whole)
-		tell("from when nobody carried", vacant)
+		report("from the signal", whole)
+		report("from when nobody carried", vacant)
 		bound := 100 * time.Millisecond
 		if signal == syscall.SIGKILL {
 			bound = carrier.DefaultLease + 500*time.Millisecond
@@ -52,9 +52,9 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// takeover ends the daemon that carries, and returns how long it took until the
-// first beat of the next one: in all, and since nobody carried. One that is
-// asked to stop carries until its clients are answered.
+// takeover ends the carrying daemon, and returns the time until the next carrier's first
+// beat: from the signal, and from when nobody carried. On SIGTERM a daemon carries until its
+// clients are answered.
 func (w *world) takeover(ctx context.Context, signal syscall.Signal) (takes, without time.Duration, err error) {
 	keys := w.store.Keys()
 	if err := until("one stands by", func() bool {
@@ -70,7 +70,7 @@ func (w *world) takeover(ctx context.Context, signal syscall.Signal) (takes, wit
 	sub := w.store.Client().Subscribe(ctx, keys.Beat(), keys.Vacant())
 	defer sub.Close()
 	for range 2 {
-		if _, err := sub.Receive(ctx); err != nil { // that it is subscribed
+		if _, err := sub.Receive(ctx); err != nil { // the confirmation of a subscription
 			return 0, 0, err
 		}
 	}
@@ -84,11 +84,11 @@ func (w *world) takeover(ctx context.Context, signal syscall.Signal) (takes, wit
 		if err != nil {
 			return 0, 0, err
 		}
-		heard, ok := m.(*redis.Message)
+		message, ok := m.(*redis.Message)
 		switch {
-		case ok && heard.Channel == keys.Vacant():
+		case ok && message.Channel == keys.Vacant():
 			vacant = time.Now()
-		case ok && epochOf(heard.Payload) > epoch:
+		case ok && epochOf(message.Payload) > epoch:
 			takes, without = time.Since(begun), time.Since(vacant)
 			<-carries.running().Done()
 			return takes, without, carries.again(ctx)

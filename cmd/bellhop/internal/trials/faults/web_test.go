@@ -25,7 +25,7 @@ import (
 // callTimeout is how long a client waits for an answer.
 const callTimeout = 1500 * time.Millisecond
 
-// browsing is a client that knows nothing but HTTP.
+// browsing is a client that uses only HTTP.
 type browsing struct {
 	*actor
 	*dice
@@ -47,8 +47,8 @@ func (a *actor) browse(ctx context.Context) error {
 	return <-listening
 }
 
-// do calls one of the daemons, and decodes what it answers. Where that may or
-// may not have been done, the phase is Unknown.
+// do calls one of the daemons, and decodes the answer. The phase is Unknown if the call may or
+// may not have happened.
 func (b *browsing) do(ctx context.Context, method, path string, query url.Values, body string, into any) (history.Phase, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -79,7 +79,7 @@ func (b *browsing) do(ctx context.Context, method, path string, query url.Values
 	return history.OK, nil
 }
 
-// publishAll publishes one message after the other.
+// publishAll publishes messages one by one.
 func (b *browsing) publishAll(ctx context.Context) {
 	for n := 1; ctx.Err() == nil; n++ {
 		m := notify.Message{Topic: webTopic, ID: fmt.Sprintf("%s-%d", b.process, n)}
@@ -89,14 +89,14 @@ func (b *browsing) publishAll(ctx context.Context) {
 		}
 		op := b.calls(m)
 		query := url.Values{"id": {m.ID}, "delay": {fmt.Sprintf("%dms", b.roll(500))}}
-		var told api.Publication
-		phase, err := b.do(context.WithoutCancel(ctx), "POST", "/v1/topics/"+m.Topic+"/"+kind, query, "x"[n%2:], &told)
-		op.End(phase, history.Record{Due: dueOf(told.Due), Error: text(err)})
+		var reply api.Publication
+		phase, err := b.do(context.WithoutCancel(ctx), "POST", "/v1/topics/"+m.Topic+"/"+kind, query, "x"[n%2:], &reply)
+		op.End(phase, history.Record{Due: dueOf(reply.Due), Error: text(err)})
 		rest(ctx, time.Duration(b.roll(40))*time.Millisecond)
 	}
 }
 
-// dueOf is a time as it is recorded, 0 for none.
+// dueOf returns a time in the form of records, 0 for none.
 func dueOf(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -127,14 +127,14 @@ func (b *browsing) claimAll(ctx context.Context) {
 	}
 }
 
-// settle does something with a message that was claimed.
+// settle makes a random call on a claimed message.
 func (b *browsing) settle(ctx context.Context, d api.Delivery) {
 	how, query := history.Ack, url.Values{"receipt": {strconv.FormatInt(int64(d.Receipt), 10)}}
 	switch n := b.roll(100); {
 	case n < 5:
 		how = history.Nack
 		query.Set("delay", "100ms")
-	case n < 7: // forgets it
+	case n < 7: // leaves it
 		return
 	case n < 15:
 		d.Receipt = b.extend(ctx, d, query)
@@ -145,24 +145,24 @@ func (b *browsing) settle(ctx context.Context, d api.Delivery) {
 	op.End(phase, history.Record{Error: text(err)})
 }
 
-// extend extends a lease and returns the receipt that it has.
+// extend extends a lease and returns its receipt.
 func (b *browsing) extend(ctx context.Context, d api.Delivery, query url.Values) subscribers.Receipt {
 	op := b.Call(history.Record{Op: history.Extend, Topic: d.Topic, ID: d.ID, Was: int64(d.Receipt), Lease: lease.Milliseconds()})
-	told := struct{ Receipt subscribers.Receipt }{}
-	phase, err := b.do(ctx, "POST", "/v1/topics/"+d.Topic+"/messages/"+d.ID+"/extend", url.Values{"receipt": query["receipt"], "lease": {lease.String()}}, "", &told)
-	op.End(phase, history.Record{Receipt: int64(told.Receipt), Was: int64(d.Receipt), Error: text(err)})
+	reply := struct{ Receipt subscribers.Receipt }{}
+	phase, err := b.do(ctx, "POST", "/v1/topics/"+d.Topic+"/messages/"+d.ID+"/extend", url.Values{"receipt": query["receipt"], "lease": {lease.String()}}, "", &reply)
+	op.End(phase, history.Record{Receipt: int64(reply.Receipt), Was: int64(d.Receipt), Error: text(err)})
 	if phase != history.OK {
 		return d.Receipt
 	}
-	return told.Receipt
+	return reply.Receipt
 }
 
-// listenAll listens to server-sent events, and goes on where it was when a
-// stream ends. In a later life it goes on behind what it heard in those before.
+// listenAll listens to server-sent events. When a stream ends, and after a restart, it resumes
+// after the last broadcast that it received.
 func (b *browsing) listenAll(ctx context.Context) error {
 	pattern := patterns["web"][0]
 	name := b.name + "/" + pattern
-	last, err := b.lastHeard(name)
+	last, err := b.lastReceived(name)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (b *browsing) listenAll(ctx context.Context) error {
 	return nil
 }
 
-// stream reads one stream of events, and returns the id of the last one.
+// stream reads one stream of events, and returns the id of the last event.
 func (b *browsing) stream(ctx context.Context, pattern, name string, last notify.Position) (notify.Position, error) {
 	r, err := http.NewRequestWithContext(ctx, "GET", b.daemons[b.roll(len(b.daemons))]+"/v1/topics/"+pattern+"/broadcasts", nil)
 	if err != nil {
@@ -204,7 +204,7 @@ func (b *browsing) stream(ctx context.Context, pattern, name string, last notify
 		case "event":
 			event = string(value)
 		case "data":
-			if err := b.hearEvent(name, event, id, value); err != nil {
+			if err := b.receiveEvent(name, event, id, value); err != nil {
 				return last, err
 			}
 			last = id
@@ -213,18 +213,18 @@ func (b *browsing) stream(ctx context.Context, pattern, name string, last notify
 	return last, nil
 }
 
-// hearEvent records what a stream tells of.
-func (b *browsing) hearEvent(name, event string, id notify.Position, data []byte) error {
+// receiveEvent records an event.
+func (b *browsing) receiveEvent(name, event string, id notify.Position, data []byte) error {
 	if event == "gap" {
-		var told api.Gap
-		err := json.Unmarshal(data, &told)
-		b.missed(name, "", subscribers.Gap{Topic: told.Topic, After: told.After, UpTo: told.UpTo})
+		var reply api.Gap
+		err := json.Unmarshal(data, &reply)
+		b.missed(name, "", subscribers.Gap{Topic: reply.Topic, After: reply.After, UpTo: reply.UpTo})
 		return err
 	}
-	var told api.Broadcast
-	if err := json.Unmarshal(data, &told); err != nil {
+	var reply api.Broadcast
+	if err := json.Unmarshal(data, &reply); err != nil {
 		return err
 	}
-	b.heard(name, &subscribers.Broadcast{Topic: told.Topic, ID: told.ID, Due: told.Due, Position: id, Attempt: 1})
+	b.received(name, &subscribers.Broadcast{Topic: reply.Topic, ID: reply.ID, Due: reply.Due, Position: id, Attempt: 1})
 	return nil
 }

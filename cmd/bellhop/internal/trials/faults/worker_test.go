@@ -13,18 +13,18 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// lease is that of messages and broadcasts in hand.
+// lease is the lease of messages and broadcasts.
 const lease = time.Second
 
-// quick is how long who is not in a hurry waits between attempts.
+// quick is the backoff between attempts.
 var quick = subscribers.Backoff{Min: 50 * time.Millisecond, Max: 300 * time.Millisecond}
 
 var errNotThisTime = errors.New("not this time")
 
-// logger writes to the log of a process.
+// logger returns a logger to the log of the process.
 func logger() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)) }
 
-// dice are random numbers that goroutines share.
+// dice are random numbers for several goroutines.
 type dice struct {
 	mu  sync.Mutex
 	rnd *rand.Rand
@@ -38,7 +38,7 @@ func (d *dice) roll(n int) int {
 	return d.rnd.IntN(n)
 }
 
-// orderly is the worker that handles one message after the other of a topic.
+// orderly is the worker that handles the ordered topic.
 const orderly = "worker-2"
 
 // work handles messages, of some topics with a Subscriber and of others with a
@@ -76,7 +76,7 @@ func (a *actor) work(ctx context.Context) error {
 	return err
 }
 
-// handle is the handler of a Subscriber, which may take long at times.
+// handle is the handler of a Subscriber, which sometimes takes long.
 func (a *actor) handle(ctx context.Context, d *subscribers.Delivery, dice *dice, mayTakeLong bool) error {
 	op := a.Call(history.Record{
 		Op: history.Handle, Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
@@ -88,7 +88,7 @@ func (a *actor) handle(ctx context.Context, d *subscribers.Delivery, dice *dice,
 		err = errNotThisTime
 	case n < 6:
 		err = subscribers.ErrBury
-	case n < 8 && mayTakeLong: // longer than a lease, which is extended
+	case n < 8 && mayTakeLong: // longer than a lease, which the Subscriber extends
 		rest(ctx, lease+time.Duration(dice.roll(300))*time.Millisecond)
 	default:
 		rest(ctx, time.Duration(dice.roll(5))*time.Millisecond)
@@ -131,7 +131,7 @@ func (c *claiming) run(ctx context.Context) {
 	}
 }
 
-// taken is what is recorded of a message that was claimed.
+// taken returns the record of a claimed message.
 func taken(d subscribers.Delivery) history.Record {
 	return history.Record{
 		Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
@@ -139,20 +139,20 @@ func taken(d subscribers.Delivery) history.Record {
 	}
 }
 
-// settle does something with a message that was claimed.
+// settle makes a random call on a claimed message.
 func (c *claiming) settle(ctx context.Context, d subscribers.Delivery) {
 	rest(ctx, time.Duration(c.roll(10))*time.Millisecond)
 	switch n := c.roll(100); {
 	case n < 5:
 		c.nack(ctx, d, time.Duration(c.roll(300))*time.Millisecond)
-	case n < 6: // with a receipt that is stale then, though somebody else may have the message at once
+	case n < 6: // the receipt of the ack is stale, and the message may be claimed again already
 		c.nack(ctx, d, 0)
 		c.ack(ctx, d)
 	case n < 8:
 		c.bury(ctx, d)
 	case n < 12:
 		c.release(ctx, d)
-	case n < 14: // forgets it
+	case n < 14: // leaves it
 	case n < 16: // takes too long
 		rest(ctx, lease+20*time.Millisecond)
 		c.ack(ctx, d)
@@ -193,7 +193,7 @@ func (c *claiming) bury(ctx context.Context, d subscribers.Delivery) {
 	}
 }
 
-// requeue has another try at a message that was buried.
+// requeue requeues a buried message.
 func (c *claiming) requeue(ctx context.Context, d subscribers.Delivery) {
 	op := c.Call(history.Record{Op: history.Requeue, Topic: d.Topic, ID: d.ID})
 	n, err := subscribers.NewDeadLetters(c.store).Requeue(ctx, d.Topic, d.ID)
@@ -204,7 +204,7 @@ func (c *claiming) requeue(ctx context.Context, d subscribers.Delivery) {
 	op.End(phase, history.Record{Error: text(err)})
 }
 
-// settled is what is recorded of a message that was given back.
+// settled returns the record of a message that was given back or buried.
 func settled(out subscribers.Outcome, err error) history.Record {
 	r := history.Record{Error: text(err)}
 	if err == nil {

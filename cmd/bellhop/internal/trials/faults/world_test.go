@@ -26,36 +26,36 @@ import (
 )
 
 const (
-	carrierLease = 600 * time.Millisecond // in a round: short, since that is
-	disk         = 48 << 20               // bytes that Redis has for its append-only file
-	stream       = "FAULTS"               // that JetStream keeps broadcasts in
+	carrierLease = 600 * time.Millisecond // short, since rounds are
+	disk         = 48 << 20               // bytes for Redis's append-only file
+	stream       = "FAULTS"               // JetStream stream of broadcasts
 )
 
-// A world is everything that a round needs: servers, and the crew that uses them.
+// A world is the servers of a round and the crew that uses them.
 type world struct {
 	dir   string // of the histories and logs
 	seed  uint64
 	lease time.Duration // of the carrier
-	log   *history.Log  // what is done to the world
+	log   *history.Log  // of the harness
 
 	fsync   string // of Redis
 	machine *machine.Machine
 	ahead   time.Duration // of its clock
 	redis   *redisserver.Server
-	watched *watched // in place of these, where Redis is replicated
+	watched *watched // in place of machine and redis, if Redis is replicated
 
 	nats  *member
 	store *notify.Store // over a connection of its own, which no fault hits
 	ports map[string]int
 
 	crew []*member
-	busy sync.Map // of mutexes, by who has a fault at present
+	busy sync.Map // name of a member → mutex, held while it has a fault
 
 	watching sync.WaitGroup
 	unwatch  context.CancelFunc
 }
 
-// newWorld starts the servers and two daemons, whose carrier has a lease, and returns when one of them carries.
+// newWorld starts the servers and two daemons with a carrier's lease, and returns when one of them carries.
 func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *world, err error) {
 	w = &world{dir: dir, seed: p.Seed, fsync: p.Fsync, lease: lease, ports: make(map[string]int)}
 	defer func() {
@@ -85,7 +85,7 @@ func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *
 	return w, w.startDaemons(ctx)
 }
 
-// setDefaults sets what the daemons are configured for, which they would set somewhat later than they carry.
+// setDefaults sets the topic settings of the daemons' configuration, which daemons set only after they carry.
 func (w *world) setDefaults(ctx context.Context) error {
 	_, err := notify.NewPublisher(w.store, notify.PublisherOptions{}).Set(ctx, notify.AllTopics, notify.SettingsChange{
 		Lease: new(lease), BackoffMin: new(quick.Min), BackoffMax: new(quick.Max),
@@ -117,7 +117,7 @@ func (w *world) startServers(ctx context.Context, replicated bool) (err error) {
 	return w.nats.ready()
 }
 
-// place gives a server a port and a folder.
+// place reserves a port and makes a folder for a server.
 func (w *world) place(server string) (err error) {
 	if w.ports[server], err = child.HoldPort(); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (w *world) startDaemons(ctx context.Context) error {
 	})
 }
 
-// startCrew starts those who receive, then those who publish. Until then no power cut would lose anything.
+// startCrew starts receivers, then publishers, and waits until they are ready. Until then appendfsync is always.
 func (w *world) startCrew(ctx context.Context) error {
 	for _, name := range []string{"worker-1", "worker-2", "listener-1", "listener-2", "web-1", "courier-1", "publisher-1", "publisher-2"} {
 		if err := w.enlist(name, actorProgram); err != nil {
@@ -187,7 +187,7 @@ func (w *world) enlist(name string, program func(*member) child.Program) (err er
 	return m.start()
 }
 
-// config is how a member uses Redis.
+// config returns a member's configuration of Redis.
 func (m *member) config() notify.Config {
 	if m.w.watched != nil {
 		return m.w.watched.config()
@@ -195,7 +195,7 @@ func (m *member) config() notify.Config {
 	return notify.Config{URL: "redis://" + user + ":" + password + "@" + m.links["redis"].addr()}
 }
 
-// daemonProgram is bellhop serve.
+// daemonProgram returns the program bellhop serve.
 func daemonProgram(m *member) child.Program {
 	c := m.config()
 	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(os.Environ(),
@@ -206,7 +206,7 @@ func daemonProgram(m *member) child.Program {
 		"BELLHOP_BACKOFF_MIN="+quick.Min.String(), "BELLHOP_BACKOFF_MAX="+quick.Max.String())}
 }
 
-// actorProgram is the test binary in the role that the member is named after.
+// actorProgram returns the test binary in the role in the member's name.
 func actorProgram(m *member) child.Program {
 	role, number, _ := strings.Cut(m.name, "-")
 	n, _ := strconv.Atoi(number)
@@ -219,13 +219,13 @@ func actorProgram(m *member) child.Program {
 		"FAULTS_HTTP=http://"+m.links["daemon-1"].addr()+",http://"+m.links["daemon-2"].addr())}
 }
 
-// member returns the member of the crew of a name.
+// member returns the member of the crew with a name.
 func (w *world) member(name string) *member {
 	i := slices.IndexFunc(w.crew, func(m *member) bool { return m.name == name })
 	return w.crew[i]
 }
 
-// carrier returns the daemon that carries, and its epoch. It waits for one that is elected.
+// carrier waits for an elected carrier, and returns its daemon and epoch.
 func (w *world) carrier(ctx context.Context) (carries *member, epoch int64, err error) {
 	err = until("a carrier is elected", func() bool {
 		s, err := carrier.Look(ctx, w.store)
@@ -239,19 +239,19 @@ func (w *world) carrier(ctx context.Context) (carries *member, epoch int64, err 
 	return carries, epoch, err
 }
 
-// watch records the beats that it hears, on a connection to the master of its own, until unwatch.
+// watch records beats, over a connection of its own to the master, until unwatch.
 func (w *world) watch(ctx context.Context) {
 	ctx, w.unwatch = context.WithCancel(ctx)
 	w.watching.Go(func() {
 		for ctx.Err() == nil {
-			w.hearBeats(ctx)
+			w.recordBeats(ctx)
 			rest(ctx, 10*time.Millisecond)
 		}
 	})
 }
 
-// hearBeats records beats until the connection fails.
-func (w *world) hearBeats(ctx context.Context) {
+// recordBeats records beats until the connection fails.
+func (w *world) recordBeats(ctx context.Context) {
 	sub := w.store.Client().Subscribe(ctx, w.store.Keys().Beat())
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
 	defer sub.Close()
@@ -267,7 +267,7 @@ func (w *world) hearBeats(ctx context.Context) {
 	}
 }
 
-// stop stops the members of a role in good order.
+// stop stops the members of a role by SIGTERM.
 func (w *world) stop(role string) error {
 	var errs []error
 	for _, m := range w.crew {
@@ -284,14 +284,14 @@ func (w *world) stop(role string) error {
 	return errors.Join(errs...)
 }
 
-// drain stops publishing, and waits until everything is settled and heard.
+// drain stops publishing, and waits until all messages are settled and all broadcasts received.
 func (w *world) drain(ctx context.Context) error {
 	if err := w.stop("publisher"); err != nil {
 		return err
 	}
 	for _, name := range []string{"web-1", "courier-1"} {
 		if err := w.member(name).running().Signal(syscall.SIGUSR1); err != nil {
-			return fmt.Errorf("have %s publish no more: %w", name, err)
+			return fmt.Errorf("stop the publishing of %s: %w", name, err)
 		}
 	}
 	pub := notify.NewPublisher(w.store, notify.PublisherOptions{})
@@ -301,13 +301,13 @@ func (w *world) drain(ctx context.Context) error {
 		left = slices.DeleteFunc(counts, func(c notify.Counts) bool { return c.Scheduled+c.Ready+c.Leased+c.Broadcasts == 0 })
 		return err == nil && len(left) == 0
 	}); err != nil {
-		return fmt.Errorf("%w; left are %+v", err, left)
+		return fmt.Errorf("%w; left: %+v", err, left)
 	}
 	if err := w.sendFences(ctx); err != nil {
 		return err
 	}
 	for _, m := range w.crew {
-		if err := until(m.name+" has heard all", m.heardFences); err != nil {
+		if err := until(m.name+" has received all", m.hasFences); err != nil {
 			return err
 		}
 	}
@@ -335,13 +335,13 @@ func (w *world) sendFences(ctx context.Context) error {
 	return nil
 }
 
-// heardFences reports whether all listeners of a process have heard the last broadcasts.
-func (m *member) heardFences() bool {
+// hasFences reports whether all listeners of a process have received the last broadcasts.
+func (m *member) hasFences() bool {
 	role, _, _ := strings.Cut(m.name, "-")
 	for _, pattern := range patterns[role] {
 		p, err := notify.ParsePattern(pattern)
 		for _, topic := range broadcastTopics {
-			if err != nil || p.Match(topic) && !m.heard(m.name+"/"+pattern+" "+fence+"-"+topic) {
+			if err != nil || p.Match(topic) && !m.said(m.name+"/"+pattern+" "+fence+"-"+topic) {
 				return false
 			}
 		}
@@ -349,7 +349,7 @@ func (m *member) heardFences() bool {
 	return true
 }
 
-// nameHasAll reports whether the name that listeners share has handled the last broadcasts.
+// nameHasAll reports whether the shared name has handled the last broadcasts.
 func (w *world) nameHasAll(ctx context.Context) bool {
 	keys, client := w.store.Keys(), w.store.Client()
 	held, err := client.Exists(ctx, keys.Held(shared)).Result()
@@ -366,7 +366,7 @@ func (w *world) nameHasAll(ctx context.Context) bool {
 	return true
 }
 
-// readStream records what the stream holds, when it holds the last broadcasts.
+// readStream waits for the last broadcasts in the stream, and records its contents.
 func (w *world) readStream(ctx context.Context) error {
 	conn, err := nats.Connect(address(w.ports["nats"]))
 	if err != nil {
@@ -383,7 +383,7 @@ func (w *world) readStream(ctx context.Context) error {
 	}
 	held, err := kept.Info(ctx)
 	if err != nil {
-		return fmt.Errorf("look at the stream: %w", err)
+		return fmt.Errorf("inspect the stream: %w", err)
 	}
 	consumer, err := js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{})
 	if err != nil {
@@ -424,7 +424,7 @@ func awaitStream(ctx context.Context, js jetstream.JetStream) (kept jetstream.St
 	return kept, err
 }
 
-// close ends everything that still runs.
+// close ends all processes that still run.
 func (w *world) close() {
 	all := w.crew
 	if w.nats != nil {

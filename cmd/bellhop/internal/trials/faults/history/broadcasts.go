@@ -10,35 +10,35 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A sending is a broadcast that was sent, as a log or a listener tells.
+// A sending is a broadcast that was sent, by the evidence of a log or a listener.
 type sending struct {
 	Entry
 	message *message
-	at      int64 // by the machine's clock, µs; behind it where Redis's clock was set back, since positions only grow
+	at      int64 // by the machine's clock, µs; later than it was if Redis's clock was set back, since positions only grow
 	forgot  bool  // Redis may have forgotten it
-	halfway bool  // the call may have ended right behind it, so that it is sent again
+	halfway bool  // the call may have stopped right after it, so that it is sent again
 }
 
-// checkBroadcasts checks what was sent, and then what each listener heard.
+// checkBroadcasts checks which broadcasts were sent, and which of them each listener received.
 func (c *checker) checkBroadcasts() {
 	sent := c.sent()
 	c.sentOnce(sent)
 	c.sentInOrder(sent)
 	c.unsent(sent)
-	names := make(map[string][]*hearer)
-	for _, h := range c.hearers {
+	names := make(map[string][]*listener)
+	for _, h := range c.listeners {
 		if name := h.listen.call.Name; name != "" {
 			names[name] = append(names[name], h)
 			continue
 		}
-		c.heardInOrder(h)
+		c.receivedInOrder(h)
 		c.missed(sent, h)
 	}
-	for _, hearers := range names {
-		if len(hearers) == 1 && hearers[0].listen.call.Count == 1 {
-			c.handledInOrder(hearers[0])
+	for _, listeners := range names {
+		if len(listeners) == 1 && listeners[0].listen.call.Count == 1 {
+			c.handledInOrder(listeners[0])
 		}
-		c.missed(sent, hearers...)
+		c.missed(sent, listeners...)
 	}
 	c.falseGaps(sent)
 	if c.final.Streams {
@@ -52,9 +52,9 @@ func (c *checker) sent() []sending {
 	for _, e := range c.final.Logs {
 		entries[e] = true
 	}
-	for _, h := range c.hearers {
-		for _, o := range h.heard {
-			if o.call.Op == Hear {
+	for _, h := range c.listeners {
+		for _, o := range h.received {
+			if o.call.Op == Receive {
 				entries[Entry{o.call.Topic, o.call.ID, o.call.Position}] = true
 			}
 		}
@@ -72,13 +72,13 @@ func (c *checker) sent() []sending {
 	return sent
 }
 
-// sentOnce finds broadcasts that nobody published, were sent before they were due, or twice.
+// sentOnce finds broadcasts that were not published, or were sent early or twice.
 func (c *checker) sentOnce(sent []sending) {
 	times := make(map[*message]int)
 	for _, s := range sent {
 		m := s.message
 		if m == nil || m.lives() == 0 {
-			c.violate(Unpublished, fmt.Sprintf("the broadcast %s of %s at %d was sent, and no publish of it may have happened", s.ID, s.Topic, s.Position))
+			c.violate(Unpublished, fmt.Sprintf("the broadcast %s of %s at %d was sent, but no publish of it may have happened", s.ID, s.Topic, s.Position))
 			continue
 		}
 		if !s.forgot && !s.halfway {
@@ -94,12 +94,12 @@ func (c *checker) sentOnce(sent []sending) {
 	}
 }
 
-// sentAndCancelled finds a broadcast that was sent, and whose cancellation was
-// acknowledged: before it was sent that keeps it from being, and afterwards it is refused.
+// sentAndCancelled finds a broadcast that was sent although its cancel was acknowledged. A
+// cancel before the sending prevents it, and one after the sending is refused.
 func (c *checker) sentAndCancelled(m *message, s sending) {
 	for _, cancel := range m.cancels {
 		if cancel.ok() && !c.forgot(cancel) && m.lives() == 1 && !s.forgot && !s.halfway {
-			c.violate(Cancelled, fmt.Sprintf("the broadcast %s was sent, at %d, and its cancellation acknowledged", m.member, s.Position), m.all()...)
+			c.violate(Cancelled, fmt.Sprintf("the broadcast %s was sent, at %d, though its cancellation was acknowledged", m.member, s.Position), m.all()...)
 		}
 	}
 }
@@ -115,13 +115,13 @@ func (m *message) firstDue() int64 {
 	return first
 }
 
-// sentInOrder finds broadcasts that were sent before others that were due
-// earlier and had been acknowledged by then. While the clock jumps that is not told by positions.
+// sentInOrder finds broadcasts that were sent before others that were due earlier and had
+// been acknowledged by then. If the clock jumped, positions do not show that.
 func (c *checker) sentInOrder(sent []sending) {
 	if len(c.clock) > 1 {
 		return
 	}
-	var ahead []sending // each was due earlier than those before it, of all that were sent up to now
+	var ahead []sending // of those sent up to now, each due earlier than the ones before it
 	again := make(map[*message]bool)
 	for _, s := range sent {
 		if s.message == nil || s.forgot || !s.message.plain() || again[s.message] {
@@ -141,12 +141,12 @@ func (c *checker) sentInOrder(sent []sending) {
 	}
 }
 
-// plain reports whether the message was published once, acknowledged, and never changed.
+// plain reports whether the message was published once, with an acknowledgement, and never changed.
 func (m *message) plain() bool {
 	return len(m.publishes) == 1 && m.publishes[0].ok() && len(m.reschedules)+len(m.requeues) == 0
 }
 
-// unsent finds broadcasts that were acknowledged and are neither sent nor there.
+// unsent finds acknowledged broadcasts that were not sent and are not there.
 func (c *checker) unsent(sent []sending) {
 	was := make(map[*message]bool, len(sent))
 	for _, s := range sent {
@@ -165,114 +165,113 @@ func (c *checker) unsent(sent []sending) {
 	}
 }
 
-// heardInOrder finds what a listener without a name heard twice or out of order.
-func (c *checker) heardInOrder(h *hearer) {
+// receivedInOrder finds broadcasts that a listener without a name received twice or out of order.
+func (c *checker) receivedInOrder(h *listener) {
 	var last *op
-	for _, o := range h.heard {
-		if o.call.Op != Hear {
+	for _, o := range h.received {
+		if o.call.Op != Receive {
 			continue
 		}
 		if last != nil && o.call.Position == last.call.Position && o.call.Topic == last.call.Topic {
-			c.violate(Twice, fmt.Sprintf("%s heard %s twice", h.name(), o.call.ID), last, o)
+			c.violate(Twice, fmt.Sprintf("%s received %s twice", h.name(), o.call.ID), last, o)
 		} else if last != nil && o.call.Position < last.call.Position {
-			c.violate(c.behind(h, o), fmt.Sprintf("%s heard %s after %s, which was sent later", h.name(), o.call.ID, last.call.ID), last, o)
+			c.violate(c.behind(h, o), fmt.Sprintf("%s received %s after %s, which was sent later", h.name(), o.call.ID, last.call.ID), last, o)
 			continue
 		}
 		last = o
 	}
 }
 
-// behind tells whether what was heard behind its time was heard before, too.
-func (c *checker) behind(h *hearer, o *op) Rule {
-	for _, other := range h.heard {
+// behind returns the rule that a broadcast received too late breaks: Twice if it was received before, too, else Order.
+func (c *checker) behind(h *listener, o *op) Rule {
+	for _, other := range h.received {
 		if other == o {
 			return Order
 		}
-		if other.call.Op == Hear && other.call.Position == o.call.Position && other.call.Topic == o.call.Topic {
+		if other.call.Op == Receive && other.call.Position == o.call.Position && other.call.Topic == o.call.Topic {
 			return Twice
 		}
 	}
 	return Order
 }
 
-// handledInOrder is that of a named listener with one process and one hand: what
-// is handled for the first time is in the order of its topic.
-func (c *checker) handledInOrder(h *hearer) {
+// handledInOrder is for a named listener with one process of concurrency 1: it handles first
+// attempts in the order of their topic.
+func (c *checker) handledInOrder(h *listener) {
 	last := make(map[string]*op)
-	for _, o := range h.heard {
-		if o.call.Op != Hear || o.call.Attempt > 1 {
+	for _, o := range h.received {
+		if o.call.Op != Receive || o.call.Attempt > 1 {
 			continue
 		}
 		before := last[o.call.Topic]
 		if before != nil && o.call.Position < before.call.Position {
-			c.violate(Order, fmt.Sprintf("%s heard %s after %s, which was sent later", h.name(), o.call.ID, before.call.ID), before, o)
+			c.violate(Order, fmt.Sprintf("%s received %s after %s, which was sent later", h.name(), o.call.ID, before.call.ID), before, o)
 		}
 		last[o.call.Topic] = o
 	}
 }
 
-func (h *hearer) name() string {
+func (h *listener) name() string {
 	if h.listen.call.Name != "" {
 		return h.listen.call.Name
 	}
 	return h.listen.call.Process + " " + h.listen.call.Listener
 }
 
-// missed finds what listeners, one without a name or all of a name, did not
-// hear: of what was sent since they listen, up to the last that they heard or,
-// if one of them lived to the end, until the harness had waited for all. Of a
-// name where none did, anything may still be out.
-func (c *checker) missed(sent []sending, hearers ...*hearer) {
-	first, until, alive := hearers[0].listen.call.Position, int64(0), false
-	heard := make(map[Entry]bool)
+// missed finds broadcasts that one listener without a name, or all of a name, did not
+// receive. It considers those sent after they began to listen, up to the last that they
+// received or, if one of them lived to the end, until the harness had waited for all. If no
+// process of a name lived, any broadcast may still be on its way.
+func (c *checker) missed(sent []sending, listeners ...*listener) {
+	first, until, alive := listeners[0].listen.call.Position, int64(0), false
+	received := make(map[Entry]bool)
 	var gaps []*op
-	for _, h := range hearers {
+	for _, h := range listeners {
 		first = min(first, h.listen.call.Position)
 		alive = alive || c.lived(h)
-		for _, o := range h.heard {
+		for _, o := range h.received {
 			until = max(until, o.call.Position)
 			if o.call.Op == Gap {
 				gaps = append(gaps, o)
 			} else {
-				heard[Entry{o.call.Topic, o.call.ID, o.call.Position}] = true
+				received[Entry{o.call.Topic, o.call.ID, o.call.Position}] = true
 			}
 		}
 	}
-	named := hearers[0].listen.call.Name != ""
+	named := listeners[0].listen.call.Name != ""
 	if named && !alive {
 		return
 	}
 	for _, s := range sent {
 		due := s.Position > first && (s.Position <= until && !named || alive && s.at < c.drained-doubt)
-		if due && !s.forgot && hearers[0].pattern.Match(s.Topic) && !heard[s.Entry] && !gapped(gaps, s.Entry) {
-			c.violate(Missed, fmt.Sprintf("%s did not hear %s of %s, sent at %d", hearers[0].name(), s.ID, s.Topic, s.Position), hearers[0].listen)
+		if due && !s.forgot && listeners[0].pattern.Match(s.Topic) && !received[s.Entry] && !gapped(gaps, s.Entry) {
+			c.violate(Missed, fmt.Sprintf("%s did not receive %s of %s, sent at %d", listeners[0].name(), s.ID, s.Topic, s.Position), listeners[0].listen)
 		}
 	}
 }
 
-// gapped reports whether a gap was told of a broadcast.
+// gapped reports whether a broadcast is in one of the reported gaps.
 func gapped(gaps []*op, e Entry) bool {
 	return slices.ContainsFunc(gaps, func(g *op) bool {
 		return g.call.Topic == e.Topic && e.Position > g.call.Was && e.Position <= g.call.Position
 	})
 }
 
-// lived reports whether the process of a listener was never ended before the
-// harness had waited for all.
-func (c *checker) lived(h *hearer) bool {
+// lived reports whether the process of a listener lived until the harness had waited for all.
+func (c *checker) lived(h *listener) bool {
 	return c.drained > 0 && h.listen.from() < c.drained && !slices.ContainsFunc(c.ends, func(o *op) bool {
 		return o.call.Target == h.listen.call.Process && o.from() < c.drained
 	})
 }
 
-// falseGaps finds gaps that were told of broadcasts that are still there.
+// falseGaps finds reported gaps with broadcasts that are still there.
 func (c *checker) falseGaps(sent []sending) {
 	kept := make(map[Entry]bool, len(c.final.Logs))
 	for _, e := range c.final.Logs {
 		kept[e] = true
 	}
-	for _, h := range c.hearers {
-		for _, o := range h.heard {
+	for _, h := range c.listeners {
+		for _, o := range h.received {
 			if o.call.Op != Gap || c.undone(-never, o.from()) {
 				continue
 			}
@@ -282,7 +281,7 @@ func (c *checker) falseGaps(sent []sending) {
 					break
 				}
 				if s.Topic == o.call.Topic && kept[s.Entry] {
-					c.violate(FalseGap, fmt.Sprintf("%s was told that %s is missing, which is there", h.name(), s.ID), o)
+					c.violate(FalseGap, fmt.Sprintf("%s was told of a gap with %s, which is there", h.name(), s.ID), o)
 					break
 				}
 			}
@@ -290,7 +289,7 @@ func (c *checker) falseGaps(sent []sending) {
 	}
 }
 
-// checkStored compares what a JetStream stream holds with what was sent.
+// checkStored compares the contents of a JetStream stream with the broadcasts that were sent.
 func (c *checker) checkStored(sent []sending) {
 	stored, again := make(map[string]*op), make(map[*message]bool)
 	for _, s := range sent {
@@ -301,7 +300,7 @@ func (c *checker) checkStored(sent []sending) {
 		m := c.messages[member]
 		switch before := stored[member]; {
 		case m == nil || m.lives() == 0:
-			c.violate(Stored, "the broadcast "+member+" is in the stream, and no publish of it may have happened", o)
+			c.violate(Stored, "the broadcast "+member+" is in the stream, but no publish of it may have happened", o)
 		case before != nil && m.lives() == 1 && !again[m] && !c.undone(m.publishes[0].from(), never): // else it may have been sent twice
 			c.violate(Stored, "the broadcast "+member+" is in the stream twice", before, o)
 		}

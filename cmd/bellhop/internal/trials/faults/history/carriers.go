@@ -23,8 +23,8 @@ func (c *checker) checkCarriers() {
 	}
 }
 
-// takeover checks how long it took until the next carrier's first beat, where
-// the end of one is the only fault meanwhile.
+// takeover checks the time until the next carrier's first beat, unless another fault
+// interferes.
 func (c *checker) takeover(kind string, end *op) {
 	epoch := end.epoch()
 	if epoch == 0 {
@@ -33,7 +33,7 @@ func (c *checker) takeover(kind string, end *op) {
 	i := slices.IndexFunc(c.beats, func(b *op) bool { return b.epoch() > epoch && b.from() > end.from() })
 	bound := c.bounds.Takeover[kind]
 	if i < 0 {
-		if late := end.from() + bound.Microseconds(); bound > 0 && c.drained > late && !c.troubled(end, late) && !c.wentOn(end, late) {
+		if late := end.from() + bound.Microseconds(); bound > 0 && c.drained > late && !c.troubled(end, late) && !c.continued(end, late) {
 			c.violate(Takeover, fmt.Sprintf("no carrier took over from carrier %d, which met %s", epoch, kind), end)
 		}
 		return
@@ -49,16 +49,16 @@ func (c *checker) takeover(kind string, end *op) {
 	}
 }
 
-// wentOn reports whether a carrier beat again before a time, once its fault was
-// healed: it was stopped for less than its lease.
-func (c *checker) wentOn(end *op, before int64) bool {
+// continued reports whether a carrier beat again before a time, after its fault was healed:
+// it was stopped for less than its lease.
+func (c *checker) continued(end *op, before int64) bool {
 	i := slices.IndexFunc(c.windows, func(w window) bool { return w.op == end })
 	return i >= 0 && slices.ContainsFunc(c.beats, func(b *op) bool {
 		return b.epoch() == end.epoch() && b.from() > c.windows[i].to && b.from() <= before
 	})
 }
 
-// troubled reports whether another fault can be felt between the end of a carrier and a time.
+// troubled reports whether another fault may have effects between the end of a carrier and a time.
 func (c *checker) troubled(end *op, to int64) bool {
 	return slices.ContainsFunc(c.windows, func(w window) bool {
 		felt := w.to + c.recovery(w.call.Kind).Microseconds()

@@ -8,33 +8,33 @@ import (
 	"time"
 )
 
-// A Rule is what must hold of every history.
+// A Rule must hold for every history.
 type Rule string
 
 // The rules.
 const (
 	Lost        Rule = "lost"        // a message whose publish was acknowledged is settled, or still there
-	Unpublished Rule = "unpublished" // nothing is handed out, sent or there that was not published
-	Early       Rule = "early"       // nothing is handed out or sent before it is due
-	Expired     Rule = "expired"     // nothing is handed out after its time to live
-	Cancelled   Rule = "cancelled"   // nothing is handed out after its cancellation was acknowledged
-	Again       Rule = "again"       // nothing is handed out after its acknowledgement was
-	Double      Rule = "double"      // nothing is handed out twice unless its lease ended, or it was given back
-	Attempts    Rule = "attempts"    // each of them counts as documented
-	Receipts    Rule = "receipts"    // nothing is settled with a receipt that is stale or was never given, and none is given twice
-	Late        Rule = "late"        // nothing is handed out later than stated
-	Overdue     Rule = "overdue"     // at the end nothing waits that should have been moved
-	Order       Rule = "order"       // broadcasts are sent and heard in order, and so is what one worker handles
-	Twice       Rule = "twice"       // a broadcast is sent once, and heard once by who has no name
-	Missed      Rule = "missed"      // a broadcast is heard by all who listen, or they are told of the gap
-	FalseGap    Rule = "false gap"   // a gap is told only where broadcasts were removed
+	Unpublished Rule = "unpublished" // only published messages are handed out, sent or there
+	Early       Rule = "early"       // no message is handed out or sent before it is due
+	Expired     Rule = "expired"     // no message is handed out after its time to live
+	Cancelled   Rule = "cancelled"   // no message is handed out after its cancel was acknowledged
+	Again       Rule = "again"       // no message is handed out after its acknowledgement was confirmed
+	Double      Rule = "double"      // no message is handed out twice unless its lease expired or it was given back
+	Attempts    Rule = "attempts"    // attempts count as documented
+	Receipts    Rule = "receipts"    // no stale or unknown receipt settles a message, and none is given twice
+	Late        Rule = "late"        // no message is handed out later than stated
+	Overdue     Rule = "overdue"     // at the end no message waits that should have been moved
+	Order       Rule = "order"       // broadcasts are sent and received in order, and one worker handles messages in order
+	Twice       Rule = "twice"       // a broadcast is sent once, and received once by a listener without a name
+	Missed      Rule = "missed"      // every listener receives a broadcast, or is told of the gap
+	FalseGap    Rule = "false gap"   // listeners are told of a gap only if broadcasts were removed
 	Stored      Rule = "stored"      // a JetStream stream holds each broadcast once
 	Mover       Rule = "mover"       // no carrier beats after a later one was elected
-	Takeover    Rule = "takeover"    // the next carrier is there in time
-	Orphan      Rule = "orphan"      // no key holds what belongs to nothing
+	Takeover    Rule = "takeover"    // the next carrier takes over in time
+	Orphan      Rule = "orphan"      // no key holds anything that belongs to no message
 )
 
-// promised is what is answered only when replicas have it, where that is waited for.
+// promised are the operations that are confirmed only when replicas have them, if calls wait for replicas.
 var promised = map[Op]bool{
 	Publish: true, Broadcast: true, Cancel: true, Reschedule: true, Requeue: true, Ack: true, Nack: true, Bury: true,
 }
@@ -43,18 +43,18 @@ var promised = map[Op]bool{
 type Violation struct {
 	Rule    Rule
 	Message string
-	Records []Record // that show it
+	Records []Record // the evidence
 }
 
-// mostShown is how many records of a violation are printed.
-const mostShown = 24
+// maxShown is how many records of a violation are printed.
+const maxShown = 24
 
 // String returns the violation and its records, each in a line.
 func (v Violation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", v.Rule, v.Message)
 	for i, r := range v.Records {
-		if i == mostShown {
+		if i == maxShown {
 			fmt.Fprintf(&b, "\n\tand %d more", len(v.Records)-i)
 			break
 		}
@@ -63,21 +63,21 @@ func (v Violation) String() string {
 	return b.String()
 }
 
-// Bounds are what was stated. Zero is: not checked.
+// Bounds are the stated bounds. A bound of zero is not checked.
 type Bounds struct {
 	Attempts int           // default limit of attempts
-	Ordered  []string      // topics that one worker handles, one message after the other
-	Late     time.Duration // of what meets no fault
+	Ordered  []string      // topics with one worker of concurrency 1
+	Late     time.Duration // lateness without a fault
 
-	// After a fault was healed, by its kind: what waits is handed out within that
-	// and Late. A kind that is not named has Recovery.
+	// Within After (by the kind of fault, or else Recovery) and Late from the heal of a
+	// fault, waiting messages are handed out.
 	After    map[string]time.Duration
 	Recovery time.Duration
 
-	Takeover map[string]time.Duration // by the kind of a fault, or Kill and Stop: until the next carrier's first beat
+	Takeover map[string]time.Duration // by the kind of fault, or Kill or Stop: time until the next carrier's first beat
 }
 
-// A Report is what was found.
+// A Report is the result of Check.
 type Report struct {
 	Violations []Violation
 	Stats      Stats
@@ -88,17 +88,17 @@ type checker struct {
 	final  Final
 	bounds Bounds
 
-	messages map[string]*message
-	kept     map[string]bool // topics of which others claim, unrecorded
-	claims   []*op
-	open     map[string][]*op // topic → claims whose outcome is unknown
-	hearers  map[hearerKey]*hearer
-	stored   []*op
-	faults   []*op
-	heals    map[key]*op
-	ends     []*op // Kill, Stop
-	beats    []*op
-	drained  int64 // zero: never
+	messages  map[string]*message
+	kept      map[string]bool // topics with unrecorded claims of others
+	claims    []*op
+	open      map[string][]*op // topic → claims whose outcome is unknown
+	listeners map[listenerKey]*listener
+	stored    []*op
+	faults    []*op
+	heals     map[key]*op
+	ends      []*op // Kill, Stop
+	beats     []*op
+	drained   int64 // zero: never
 
 	windows []window // in order
 	clock   clock
@@ -108,13 +108,13 @@ type checker struct {
 	stats      Stats
 }
 
-// Check checks a history, in the order of ReadDir, and what was found in Redis
-// at its end. The error is that of a history that makes no sense.
+// Check checks a history, in the order of ReadDir, with the contents of Redis at its end. It
+// fails if the history makes no sense.
 func Check(records []Record, final Final, bounds Bounds) (Report, error) {
 	c := &checker{
 		final: final, bounds: bounds, stats: newStats(),
 		messages: make(map[string]*message), kept: make(map[string]bool), open: make(map[string][]*op),
-		hearers: make(map[hearerKey]*hearer), heals: make(map[key]*op),
+		listeners: make(map[listenerKey]*listener), heals: make(map[key]*op),
 	}
 	if err := c.index(records); err != nil {
 		return Report{}, fmt.Errorf("history: %w", err)
@@ -159,7 +159,7 @@ func (c *checker) checkMessage(m *message) {
 	}
 }
 
-// violate takes note of a violation.
+// violate records a violation.
 func (c *checker) violate(rule Rule, message string, ops ...*op) {
 	v := Violation{Rule: rule, Message: message}
 	for _, o := range ops {
@@ -169,12 +169,12 @@ func (c *checker) violate(rule Rule, message string, ops ...*op) {
 	c.violations = append(c.violations, v)
 }
 
-// undone reports whether Redis may have forgotten what happened in a while.
+// undone reports whether Redis may have forgotten what happened in a period.
 func (c *checker) undone(from, to int64) bool {
 	return slices.ContainsFunc(c.windows, func(w window) bool { return w.forgets(from, to) })
 }
 
-// promisedUndone reports the same of what is answered only when replicas have it.
+// promisedUndone is undone for promised operations.
 func (c *checker) promisedUndone(from, to int64) bool {
 	return slices.ContainsFunc(c.windows, func(w window) bool { return !w.waited() && w.forgets(from, to) })
 }

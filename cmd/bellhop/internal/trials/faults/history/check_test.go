@@ -14,7 +14,7 @@ var bounds = history.Bounds{
 	Takeover: map[string]time.Duration{"kill": 3500 * time.Millisecond, "stop": 100 * time.Millisecond},
 }
 
-// Each history that is wrong has a twin beside it that is right.
+// Wrong histories, by the rule that they break. Most have a right twin below.
 var histories = map[history.Rule]map[string]string{
 	history.Lost: {
 		"acknowledged and nowhere": `
@@ -298,18 +298,18 @@ var histories = map[history.Rule]map[string]string{
 			622-623 w ack m ok receipt=1620`,
 	},
 	history.Order: {
-		"heard out of order": `
+		"received out of order": `
 			0-2 p broadcast a ok due=0
 			0-2 p broadcast b ok due=0
 			1 l listen listener=x pattern=t position=1
-			10-11 l hear b ok listener=x position=6
-			12-13 l hear a ok listener=x position=5`,
+			10-11 l receive b ok listener=x position=6
+			12-13 l receive a ok listener=x position=5`,
 		"handled out of order": `
 			0-2 p broadcast a ok due=0
 			0-2 p broadcast b ok due=0
 			1 l listen listener=x name=n pattern=t position=1 count=1
-			10-11 l hear b ok listener=x name=n position=6 attempt=1
-			12-13 l hear a ok listener=x name=n position=5 attempt=1`,
+			10-11 l receive b ok listener=x name=n position=6 attempt=1
+			12-13 l receive a ok listener=x name=n position=5 attempt=1`,
 		"sent out of order": `
 			0-2 p broadcast a ok due=50
 			0-2 p broadcast b ok due=60
@@ -329,18 +329,18 @@ var histories = map[history.Rule]map[string]string{
 			69-70 s handle a ok due=67 attempt=2 receipt=1069 lease=1000 topic=one`,
 	},
 	history.Twice: {
-		"heard": `
+		"received": `
 			0-2 p broadcast a ok due=0
 			1 l listen listener=x pattern=t position=1
-			10-11 l hear a ok listener=x position=5
-			12-13 l hear a ok listener=x position=5`,
-		"heard, and another between": `
+			10-11 l receive a ok listener=x position=5
+			12-13 l receive a ok listener=x position=5`,
+		"received, and another between": `
 			0-2 p broadcast a ok due=0
 			0-2 p broadcast b ok due=0
 			1 l listen listener=x pattern=t position=1
-			10-11 l hear a ok listener=x position=5
-			12-13 l hear b ok listener=x position=6
-			14-15 l hear a ok listener=x position=5`,
+			10-11 l receive a ok listener=x position=5
+			12-13 l receive b ok listener=x position=6
+			14-15 l receive a ok listener=x position=5`,
 		"sent": `
 			0-2 p broadcast a ok due=0
 			final log a 5
@@ -363,8 +363,8 @@ var histories = map[history.Rule]map[string]string{
 			0-2 p broadcast b ok due=0
 			0-2 p broadcast c ok due=0
 			1 l listen listener=x pattern=t position=1
-			10-11 l hear a ok listener=x position=5
-			14-15 l hear c ok listener=x position=7
+			10-11 l receive a ok listener=x position=5
+			14-15 l receive c ok listener=x position=7
 			final log a 5
 			final log b 6
 			final log c 7`,
@@ -378,15 +378,15 @@ var histories = map[history.Rule]map[string]string{
 			0-2 p broadcast b ok due=0
 			1 l listen listener=x pattern=t position=1
 			2 m listen listener=y pattern=t position=4
-			8-9 m hear a ok listener=y position=5
+			8-9 m receive a ok listener=y position=5
 			9 l gap listener=x topic=t after=5 position=6
-			10-11 l hear b ok listener=x position=7`,
+			10-11 l receive b ok listener=x position=7`,
 		"by all of a name": `
 			0-2 p broadcast a ok due=0
 			0-2 p broadcast b ok due=0
 			1 l listen listener=x name=n pattern=t position=1
 			1 k listen listener=x name=n pattern=t position=1
-			10-11 l hear a ok listener=x name=n position=5 attempt=1
+			10-11 l receive a ok listener=x name=n position=5 attempt=1
 			20 h kill target=k
 			5000 h drained
 			final log a 5
@@ -447,7 +447,7 @@ func TestWrongHistories(t *testing.T) {
 	}
 }
 
-// Histories that are right, though they look much like those above.
+// Right histories that look much like the wrong ones above.
 var right = map[string]string{
 	"acknowledged and there": `
 		0-2 p publish m ok due=0
@@ -481,8 +481,8 @@ var right = map[string]string{
 		3-4 p broadcast c ok due=0
 		1 l listen listener=x pattern=t position=4
 		9 l gap listener=x topic=t after=4 position=5
-		10-11 l hear c ok listener=x position=6
-		6-7 l hear b ok listener=x position=5
+		10-11 l receive c ok listener=x position=6
+		6-7 l receive b ok listener=x position=5
 		final log c 6`,
 	"refused, then published by another": `
 		0-2 p publish m no
@@ -648,9 +648,9 @@ var right = map[string]string{
 	"broadcast that was sent again after a failover": `
 		0-2 p broadcast b ok due=0
 		1 l listen listener=x pattern=t position=4
-		10-11 l hear b ok listener=x position=6
+		10-11 l receive b ok listener=x position=6
 		100-200 fault failover loss=1000 waited=true
-		300-301 l hear b ok listener=x position=300
+		300-301 l receive b ok listener=x position=300
 		final log b 300`,
 	"a claim that was cut off took it first": `
 		0-2 p publish m ok due=0
@@ -675,12 +675,12 @@ var right = map[string]string{
 		final log a 150
 		final log b 250
 		final log a 300`,
-	"heard in order": `
+	"received in order": `
 		0-2 p broadcast a ok due=0
 		0-2 p broadcast b ok due=0
 		1 l listen listener=x pattern=t position=1
-		12-13 l hear a ok listener=x position=5
-		14-15 l hear b ok listener=x position=6
+		12-13 l receive a ok listener=x position=5
+		14-15 l receive b ok listener=x position=6
 		5000 h drained
 		final log a 5
 		final log b 6`,
@@ -688,9 +688,9 @@ var right = map[string]string{
 		0-2 p broadcast a ok due=0
 		0-2 p broadcast b ok due=0
 		1 l listen listener=x name=n pattern=t position=1 count=1
-		10-? l hear a listener=x name=n position=5 attempt=1
-		12-13 l hear b ok listener=x name=n position=6 attempt=1
-		2010-2011 l hear a ok listener=x name=n position=5 attempt=2`,
+		10-? l receive a listener=x name=n position=5 attempt=1
+		12-13 l receive b ok listener=x name=n position=6 attempt=1
+		2010-2011 l receive a ok listener=x name=n position=5 attempt=2`,
 	"handled before what was due earlier, where there are several workers": `
 		0-2 p publish a ok due=50
 		60-62 p publish b ok due=61
@@ -739,7 +739,7 @@ var right = map[string]string{
 		63-64 p broadcast a ok due=50
 		final log b 61
 		final log a 63`,
-	"killed before it heard the last": `
+	"killed before it received the last": `
 		0-2 p broadcast a ok due=0
 		1 l listen listener=x pattern=> position=1
 		2 h kill target=l
@@ -750,9 +750,9 @@ var right = map[string]string{
 		0-2 p broadcast b ok due=0
 		1 l listen listener=x pattern=t position=1
 		2 m listen listener=y pattern=t position=4
-		8-9 m hear a ok listener=y position=5
+		8-9 m receive a ok listener=y position=5
 		9 l gap listener=x topic=t after=1 position=6
-		10-11 l hear b ok listener=x position=7
+		10-11 l receive b ok listener=x position=7
 		final log b 7`,
 	"all of a name are dead": `
 		0-2 p broadcast a ok due=0
@@ -789,7 +789,7 @@ func TestRightHistories(t *testing.T) {
 	}
 }
 
-// What the stream holds is recorded only where there is one.
+// The contents of the stream are checked if there is a stream.
 func TestStored(t *testing.T) {
 	const sent = `
 		0-2 p broadcast a ok due=0
@@ -876,8 +876,8 @@ func TestOverdue(t *testing.T) {
 // A history that makes no sense is an error, not a violation.
 func TestSenselessHistories(t *testing.T) {
 	for text, want := range map[string]string{
-		"0 w take m":                                  "a take of no claim",
-		"0-1 l hear b ok listener=x position=5":       "heard by no listener",
+		"0 w take m": "a take of no claim",
+		"0-1 l receive b ok listener=x position=5":    "received by no listener",
 		"0 l listen listener=x pattern=.. position=1": "invalid topic",
 	} {
 		s := read(t, text)

@@ -6,21 +6,20 @@ import (
 )
 
 const (
-	never = math.MaxInt64 / 4 // a time that does not come; times can be added to it
-	doubt = 5_000             // µs by which two clocks may be misread
+	never = math.MaxInt64 / 4 // a time that never comes; times can be added to it
+	doubt = 5_000             // µs of error when two clocks are compared
 )
 
-// A clock relates Redis's clock to the machine's: it is that and an offset,
-// which changes where a fault sets it.
+// A clock relates Redis's clock to the machine's by an offset, which faults change.
 type clock []era
 
-// An era is a time by the machine's clock, in µs, in which Redis's clock may
-// have had an offset. Two of them overlap while the clock is being set.
+// An era is a period by the machine's clock, in µs, in which Redis's clock may have had an
+// offset. Two eras overlap while the clock is being set.
 type era struct {
 	from, to, offset int64
 }
 
-// newClock returns the clock that faults with an offset and their heals have set.
+// newClock returns the clock that results from faults with an offset and their heals.
 func newClock(changes []*op) clock {
 	slices.SortFunc(changes, func(a, b *op) int { return int(a.from() - b.from()) })
 	c := clock{{from: -never, to: never}}
@@ -34,8 +33,8 @@ func newClock(changes []*op) clock {
 	return c
 }
 
-// machine returns when it was a time by Redis's clock, both in µs: the last
-// time up to latest.
+// machine returns the last time by the machine's clock, up to latest, at which Redis's clock
+// showed a time. All are in µs.
 func (c clock) machine(redis, latest int64) int64 {
 	for _, e := range slices.Backward(c) {
 		at := redis - e.offset
@@ -46,7 +45,7 @@ func (c clock) machine(redis, latest int64) int64 {
 	return latest
 }
 
-// jumped reports whether the clock was set in a while by the machine's clock.
+// jumped reports whether the clock was set in a period of the machine's clock.
 func (c clock) jumped(from, to int64) bool {
 	for i := 1; i < len(c); i++ {
 		if c[i].from-doubt <= to && c[i-1].to+doubt >= from {
@@ -56,7 +55,7 @@ func (c clock) jumped(from, to int64) bool {
 	return false
 }
 
-// highest returns the latest time that Redis's clock may have shown in a while by the machine's.
+// highest returns the latest time that Redis's clock may have shown in a period of the machine's clock.
 func (c clock) highest(from, to int64) int64 {
 	highest := int64(-never)
 	for _, e := range c {
@@ -67,7 +66,7 @@ func (c clock) highest(from, to int64) int64 {
 	return highest
 }
 
-// lowest returns the earliest time that it may have shown.
+// lowest returns the earliest such time.
 func (c clock) lowest(from, to int64) int64 {
 	lowest := int64(never)
 	for _, e := range c {
@@ -82,7 +81,7 @@ func (c clock) lowest(from, to int64) int64 {
 type window struct {
 	*op
 	to     int64
-	forget int64 // what was acknowledged from then until the fault was made may be forgotten; never: nothing
+	forget int64 // operations confirmed from here to the end of the fault's call may be forgotten; never: none
 }
 
 // newWindow returns the window of a fault and its heal, which may be nil.
@@ -97,11 +96,11 @@ func newWindow(fault, heal *op) window {
 	return w
 }
 
-// touches reports whether a while intersects the window.
+// touches reports whether a period intersects the window.
 func (w *window) touches(from, to int64) bool { return w.from() <= to && w.to >= from }
 
-// forgets reports whether what happened in a while may be forgotten. Where a
-// replica takes over, the former master answers until that was healed.
+// forgets reports whether what happened in a period may be forgotten. If a replica takes
+// over, the former master answers until the heal.
 func (w *window) forgets(from, to int64) bool {
 	until := w.op.to()
 	if w.waited() {

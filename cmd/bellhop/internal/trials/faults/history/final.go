@@ -6,30 +6,30 @@ import (
 	"strings"
 )
 
-// Final is what Redis held at the end, when everything was stopped. A member is TOPIC:ID.
+// Final is the contents of Redis at the end, when everything was stopped. A member is TOPIC:ID.
 type Final struct {
-	Now int64 // Redis's clock, Unix ms; zero: what is overdue is not judged
+	Now int64 // Redis's clock, Unix ms; zero: Overdue is not checked
 
 	Heads      map[string]int64            // topic → due ms of its earliest scheduled message
 	Scheduled  map[string]map[string]int64 // topic → member → due ms
-	ReadySet   map[string]int64            // topic → due ms, by which it stands among those that have something ready
+	ReadySet   map[string]int64            // topic → due ms, its score in the index of ready topics
 	Ready      map[string]map[string]int64 // topic → member → due ms
 	Leased     map[string]int64            // member → end of the lease in us
 	Dead       map[string]map[string]int64 // topic → member → time of death in ms
-	Broadcasts map[string]int64            // member → due ms: not sent yet
+	Broadcasts map[string]int64            // member → due ms, of broadcasts to come
 
 	Records  []string         // members
 	Attempts map[string]int64 // member → attempts used up
 	Expiries map[string]int64 // member → expiry ms
 	Deaths   []string         // members that have a reason
-	Leases   map[string]int64 // topic → the counter of those leased
-	Waiting  map[string]int64 // topic → the counter of broadcasts that wait
+	Leases   map[string]int64 // topic → its counter of leased messages
+	Waiting  map[string]int64 // topic → its counter of broadcasts to come
 
-	Logs    []Entry          // broadcasts that were sent and are kept
+	Logs    []Entry          // sent broadcasts that are kept
 	Trimmed map[string]int64 // topic → position up to which its log was trimmed
-	Streams bool             // there was a JetStream stream all the time, and what it holds is recorded as Store
+	Streams bool             // there was a JetStream stream all the time; Store records its contents
 
-	Foreign []string // keys below the prefix that nobody knows
+	Foreign []string // keys under the prefix that are not Bellhop's
 }
 
 // An Entry is a broadcast in a log.
@@ -38,7 +38,7 @@ type Entry struct {
 	Position  int64
 }
 
-// places returns for each member where it stands, "scheduled", "ready" and so on.
+// places returns the places of each member: "scheduled", "ready" and so on.
 func (f *Final) places() map[string][]string {
 	places := make(map[string][]string)
 	add := func(name string, members map[string]int64) {
@@ -59,20 +59,20 @@ func (f *Final) places() map[string][]string {
 	return places
 }
 
-// orphans finds what belongs to nothing.
+// orphans finds keys and members that belong to no message.
 func (c *checker) orphans() {
 	f := &c.final
 	records := setOf(f.Records)
 	deaths := setOf(f.Deaths)
 	for member, where := range c.places {
 		if len(where) > 1 {
-			c.violate(Orphan, fmt.Sprintf("%s stands in several places: %s", member, strings.Join(where, ", ")))
+			c.violate(Orphan, fmt.Sprintf("%s is in several places: %s", member, strings.Join(where, ", ")))
 		}
 		if !records[member] {
 			c.violate(Orphan, fmt.Sprintf("%s is %s and has no record", member, where[0]))
 		}
 		if dead := slices.Contains(where, "dead"); dead != deaths[member] {
-			c.violate(Orphan, fmt.Sprintf("%s is %s; that it has a reason of death is %v", member, where[0], deaths[member]))
+			c.violate(Orphan, fmt.Sprintf("%s is %s; it has a reason of death: %v", member, where[0], deaths[member]))
 		}
 	}
 	for member := range records {
@@ -89,17 +89,17 @@ func (c *checker) orphans() {
 	}
 	c.counters()
 	for _, key := range f.Foreign {
-		c.violate(Orphan, "the key "+key+" belongs to nothing")
+		c.violate(Orphan, "the key "+key+" is not Bellhop's")
 	}
 }
 
 func (c *checker) homeless(what, member string) {
 	if len(c.places[member]) == 0 {
-		c.violate(Orphan, fmt.Sprintf("%s has %s and stands nowhere", member, what))
+		c.violate(Orphan, fmt.Sprintf("%s has %s but is in no place", member, what))
 	}
 }
 
-// counters compares what is counted or noted of topics with what is there.
+// counters compares counters and indexes with the messages.
 func (c *checker) counters() {
 	f := &c.final
 	heads := make(map[string]int64)
@@ -116,45 +116,46 @@ func (c *checker) counters() {
 	c.equal("the counter broadcasts", f.Waiting, byTopic(f.Broadcasts))
 }
 
-// readySet finds topics that stand in the set ready without anything that is, are
-// missing there, or stand behind the first that is; they may stand before it.
+// readySet finds topics in the index of ready topics that have no ready message, topics that
+// are missing there, and topics with a score after their first ready message. A score before
+// it is allowed.
 func (c *checker) readySet() {
 	ready, listed := make(map[string]int64), make(map[string]int64)
 	for topic, members := range c.final.Ready {
 		ready[topic] = int64(min(len(members), 1))
 		for member, due := range members {
 			if c.final.ReadySet[topic] > due {
-				c.violate(Orphan, fmt.Sprintf("%s stands in the set ready behind %s", topic, member))
+				c.violate(Orphan, fmt.Sprintf("%s is in the index of ready topics with a score after %s", topic, member))
 			}
 		}
 	}
 	for topic := range c.final.ReadySet {
 		listed[topic] = 1
 	}
-	c.equal("the place in the set ready", listed, ready)
+	c.equal("the entry in the index of ready topics", listed, ready)
 }
 
-// equal compares what is noted of each topic with what is true.
+// equal compares what Redis notes about each topic with the truth.
 func (c *checker) equal(what string, noted, truth map[string]int64) {
 	for topic, n := range noted {
 		if truth[topic] != n {
-			c.violate(Orphan, fmt.Sprintf("%s of %s is %d, and should be %d", what, topic, n, truth[topic]))
+			c.violate(Orphan, fmt.Sprintf("%s of %s is %d, want %d", what, topic, n, truth[topic]))
 		}
 	}
 	for topic, n := range truth {
 		if _, there := noted[topic]; !there && n != 0 {
-			c.violate(Orphan, fmt.Sprintf("%s of %s is missing, and should be %d", what, topic, n))
+			c.violate(Orphan, fmt.Sprintf("%s of %s is missing, want %d", what, topic, n))
 		}
 	}
 }
 
-// overdue finds what the carrier should have moved.
+// overdue finds messages that the carrier should have moved.
 func (c *checker) overdue() {
 	if c.final.Now == 0 || c.bounds.Late == 0 {
 		return
 	}
 	limit := c.final.Now - c.bounds.Late.Milliseconds()
-	tell := func(where string, members map[string]int64) {
+	check := func(where string, members map[string]int64) {
 		for member, at := range members {
 			if at < limit {
 				c.violate(Overdue, fmt.Sprintf("%s is still %s, %d ms after its time", member, where, c.final.Now-at))
@@ -162,10 +163,10 @@ func (c *checker) overdue() {
 		}
 	}
 	for _, members := range c.final.Scheduled {
-		tell("scheduled", members)
+		check("scheduled", members)
 	}
-	tell("leased", c.final.Leased)
-	tell("waiting to be sent", c.final.Broadcasts)
+	check("leased", c.final.Leased)
+	check("waiting to be sent", c.final.Broadcasts)
 }
 
 func setOf(all []string) map[string]bool {

@@ -6,12 +6,12 @@ import (
 	"sort"
 )
 
-// ways is what may have brought a message back after it was handed out: for
-// each way, how many attempts that used up.
+// ways is what may have returned a message after it was handed out, with the attempts that
+// each way uses up.
 type ways struct {
 	some        bool
 	least, most int
-	requeued    bool // it may have died and been requeued, which counts anew
+	requeued    bool // it may have died and been requeued, which resets its attempts
 }
 
 func (w *ways) add(attempts int) {
@@ -59,7 +59,7 @@ func (c *checker) first(m *message, h *handout) {
 // next checks a handout against the one before it.
 func (c *checker) next(m *message, before, h *handout) {
 	if c.settled(before, Ack) != nil || c.rolledBack(m, before, h) {
-		return // Again, or nothing can be said
+		return // a case for Again, or nothing is certain
 	}
 	w := c.ways(m, before, h)
 	unseen := c.unseen(m, h)
@@ -72,7 +72,7 @@ func (c *checker) next(m *message, before, h *handout) {
 	case !w.some && w.requeued:
 		c.violate(Attempts, fmt.Sprintf("%s was requeued and handed out in attempt %d", m.member, h.call.Attempt), ops...)
 	case !w.some:
-		c.violate(Double, fmt.Sprintf("%s was handed out again, %d ms after it was leased until %d, and nothing gave it back",
+		c.violate(Double, fmt.Sprintf("%s was handed out again, %d ms after it was leased until %d, but nothing gave it back",
 			m.member, h.claimed-before.claimed, before.call.Receipt/1000), ops...)
 	case used < w.least || used > w.most+unseen:
 		c.violate(Attempts, fmt.Sprintf("%s was handed out in attempt %d and then in attempt %d, want %d to %d more",
@@ -80,8 +80,8 @@ func (c *checker) next(m *message, before, h *handout) {
 	}
 }
 
-// rolledBack reports whether Redis may have forgotten something of the message
-// that is needed to understand its next handout.
+// rolledBack reports whether Redis may have forgotten an operation on which the next handout
+// depends.
 func (c *checker) rolledBack(m *message, before, h *handout) bool {
 	if !c.undone(before.at-doubt, h.latest()) {
 		return false
@@ -92,7 +92,7 @@ func (c *checker) rolledBack(m *message, before, h *handout) bool {
 	return slices.ContainsFunc(m.all(), func(o *op) bool { return c.undone(o.from(), min(o.to(), h.latest())) })
 }
 
-// ways returns what may have brought a message back between two handouts.
+// ways returns what may have returned a message between two handouts.
 func (c *checker) ways(m *message, before, h *handout) ways {
 	var w ways
 	died := false
@@ -117,8 +117,8 @@ func (c *checker) ways(m *message, before, h *handout) ways {
 	return w
 }
 
-// perhaps adds the calls that may have given a message back, none of which did
-// for certain, and reports whether one may have buried it.
+// perhaps adds calls of unknown outcome that may have given a message back, and reports
+// whether one may have buried it.
 func (w *ways) perhaps(before, h *handout) (buried bool) {
 	for _, s := range before.settles {
 		if !s.maybe() || s.from() > h.latest() {
@@ -136,9 +136,9 @@ func (w *ways) perhaps(before, h *handout) (buried bool) {
 	return buried
 }
 
-// givenBack adds what others do, unrecorded, who keep the lease: they give a
-// message back when its handler has failed or was stopped; and at any time
-// where they are another process, and it or a connection to it ends. It reports whether they may.
+// givenBack adds unrecorded operations of others that own the lease. They give a message back
+// when its handler failed or was stopped. Others in another process may do so at any time,
+// when that process or a connection to it ends. givenBack reports whether they may have.
 func (c *checker) givenBack(w *ways, before, h *handout) bool {
 	if !before.kept() {
 		return false
@@ -152,8 +152,8 @@ func (c *checker) givenBack(w *ways, before, h *handout) bool {
 	return failed || left
 }
 
-// disturbed reports whether a fault, or the end of a process, or the end of the
-// lease by the machine's clock came between two handouts.
+// disturbed reports whether a fault, the end of a process, or the end of the lease by the
+// machine's clock falls between two handouts.
 func (c *checker) disturbed(before, h *handout) bool {
 	for _, w := range c.windows {
 		if w.touches(before.at-doubt, h.at+doubt) {
@@ -164,8 +164,8 @@ func (c *checker) disturbed(before, h *handout) bool {
 	return ended || h.at >= before.at+before.call.Lease*1000-doubt
 }
 
-// leaseEnded reports whether the lease of a handout, with its extensions, may
-// have ended by Redis's clock before the next one.
+// leaseEnded reports whether the lease of a handout, with its extensions, may have expired by
+// Redis's clock before the next one.
 func (c *checker) leaseEnded(before, h *handout) bool {
 	end := before.call.Receipt
 	for range before.settles { // from receipt to receipt
@@ -178,7 +178,7 @@ func (c *checker) leaseEnded(before, h *handout) bool {
 		end = before.settles[i].end.Receipt
 	}
 	end /= 1000
-	for _, s := range before.settles { // one that may not have happened may have made it shorter
+	for _, s := range before.settles { // an extension of unknown outcome may have shortened the lease
 		if s.call.Op == Extend && (s.phase() == Unknown || s.ok() && c.forgot(s)) {
 			end = min(end, c.clock.lowest(s.from(), h.at)/1000+s.call.Lease)
 		}
@@ -189,15 +189,15 @@ func (c *checker) leaseEnded(before, h *handout) bool {
 	if !c.clock.jumped(before.at, h.at) {
 		return false
 	}
-	if before.kept() { // it may have been extended at any time
+	if before.kept() { // others may have extended it at any time
 		end = min(end, c.clock.lowest(before.at, h.at)/1000+before.call.Lease)
 	}
 	return c.clock.highest(before.at, h.at)/1000 >= end
 }
 
-// unseen returns how many claims may have taken a message without a record of
-// it before a handout: those whose outcome is unknown, or which met a fault that
-// the claimer may have made good; many, where others claim.
+// unseen returns how many unrecorded claims of a message may precede a handout: claims of
+// unknown outcome, and claims during a fault that the claimer may have retried. If others
+// claim, it returns a large number.
 func (c *checker) unseen(m *message, h *handout) int {
 	const many = 1 << 30
 	if c.kept[m.topic] {

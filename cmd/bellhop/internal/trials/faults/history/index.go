@@ -9,7 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// An op is an operation, or an event: then it has no end.
+// An op is an operation or an event. An event has no end.
 type op struct {
 	call, end *Record
 }
@@ -23,13 +23,13 @@ func (o *op) phase() Phase {
 	return o.end.Phase
 }
 
-// maybe reports whether it may have happened.
+// maybe reports whether the operation may have happened.
 func (o *op) maybe() bool { return o.phase() != No }
 
-// ok reports whether it happened for certain.
+// ok reports whether the operation happened for certain.
 func (o *op) ok() bool { return o.phase() == OK }
 
-// to returns when it had happened at the latest.
+// to returns the latest time at which the operation may have happened.
 func (o *op) to() int64 {
 	if o.phase() == Unknown {
 		return never
@@ -37,7 +37,7 @@ func (o *op) to() int64 {
 	return o.end.At
 }
 
-// ended returns when its end was recorded, of whichever kind.
+// ended returns when the end was recorded, whatever its phase.
 func (o *op) ended() int64 {
 	if o.end == nil {
 		return never
@@ -45,8 +45,8 @@ func (o *op) ended() int64 {
 	return o.end.At
 }
 
-// told returns what the end tells, or else the call.
-func told[T comparable](o *op, field func(*Record) T) T {
+// either returns a field of the end, or of the call if it is zero there.
+func either[T comparable](o *op, field func(*Record) T) T {
 	var zero T
 	if o.end != nil {
 		if v := field(o.end); v != zero {
@@ -56,15 +56,15 @@ func told[T comparable](o *op, field func(*Record) T) T {
 	return field(o.call)
 }
 
-func (o *op) offset() int64 { return told(o, func(r *Record) int64 { return r.Offset }) }
-func (o *op) loss() int64   { return told(o, func(r *Record) int64 { return r.Loss }) }
-func (o *op) waited() bool  { return told(o, func(r *Record) bool { return r.Waited }) }
-func (o *op) halfway() bool { return told(o, func(r *Record) bool { return r.Halfway }) }
-func (o *op) epoch() int64  { return told(o, func(r *Record) int64 { return r.Epoch }) }
-func (o *op) due() int64    { return told(o, func(r *Record) int64 { return r.Due }) }
-func (o *op) state() string { return told(o, func(r *Record) string { return r.State }) }
+func (o *op) offset() int64 { return either(o, func(r *Record) int64 { return r.Offset }) }
+func (o *op) loss() int64   { return either(o, func(r *Record) int64 { return r.Loss }) }
+func (o *op) waited() bool  { return either(o, func(r *Record) bool { return r.Waited }) }
+func (o *op) halfway() bool { return either(o, func(r *Record) bool { return r.Halfway }) }
+func (o *op) epoch() int64  { return either(o, func(r *Record) int64 { return r.Epoch }) }
+func (o *op) due() int64    { return either(o, func(r *Record) int64 { return r.Due }) }
+func (o *op) state() string { return either(o, func(r *Record) string { return r.State }) }
 
-// records returns its records.
+// records returns the records of the operation.
 func (o *op) records() []Record {
 	if o.end == nil {
 		return []Record{*o.call}
@@ -72,7 +72,7 @@ func (o *op) records() []Record {
 	return []Record{*o.call, *o.end}
 }
 
-// A message is all that was done with one member.
+// A message is all operations on one member.
 type message struct {
 	member      string
 	topic       string
@@ -85,16 +85,16 @@ type message struct {
 	handouts    []*handout
 }
 
-// A handout is a message that was given to somebody.
+// A handout is one delivery of a message to a worker.
 type handout struct {
 	*op           // Take or Handle
-	claim   *op   // of a Take
+	claim   *op   // the claim of a Take
 	claimed int64 // by Redis's clock, ms
 	at      int64 // the same by the machine's, µs
-	settles []*op // with a receipt of this one
+	settles []*op // with a receipt of this handout
 }
 
-// earliest and latest bound when it was claimed, by the machine's clock.
+// earliest and latest bound the time of the claim by the machine's clock.
 func (h *handout) earliest() int64 {
 	if h.claim != nil {
 		return max(h.claim.from(), h.at)
@@ -104,14 +104,14 @@ func (h *handout) earliest() int64 {
 
 func (h *handout) latest() int64 { return h.from() }
 
-// kept reports whether others keep its lease and settle it, unrecorded.
+// kept reports whether others own the lease and settle the message, unrecorded.
 func (h *handout) kept() bool { return h.claim == nil }
 
-// A hearer is a listener of a process.
-type hearer struct {
-	listen  *op
-	pattern notify.Pattern
-	heard   []*op // and gaps, in the order of their calls
+// A listener is one of the listeners of a process.
+type listener struct {
+	listen   *op
+	pattern  notify.Pattern
+	received []*op // broadcasts and gaps, in the order of their calls
 }
 
 type key struct {
@@ -120,9 +120,9 @@ type key struct {
 	heal    bool
 }
 
-type hearerKey struct{ process, listener string }
+type listenerKey struct{ process, listener string }
 
-// index sorts the records out.
+// index sorts the records by what they are about.
 func (c *checker) index(records []Record) error {
 	ops := make(map[key]*op, len(records)/2)
 	for i := range records {
@@ -159,7 +159,7 @@ func (c *checker) index(records []Record) error {
 	return nil
 }
 
-// take files a message that a claim brought.
+// take files a claimed message.
 func (c *checker) take(o, claim *op) error {
 	if claim == nil || claim.call.Op != Claim {
 		return fmt.Errorf("a take of no claim: %s", o.call)
@@ -201,7 +201,7 @@ func (c *checker) file(o *op) error {
 	return nil
 }
 
-// fileOther puts what is about no message for a worker where it belongs.
+// fileOther files what is not about a message for a worker.
 func (c *checker) fileOther(o *op) error {
 	r := o.call
 	switch r.Op {
@@ -210,13 +210,13 @@ func (c *checker) fileOther(o *op) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", r, err)
 		}
-		c.hearers[hearerKey{r.Process, r.Listener}] = &hearer{listen: o, pattern: pattern}
-	case Hear, Gap:
-		h := c.hearers[hearerKey{r.Process, r.Listener}]
+		c.listeners[listenerKey{r.Process, r.Listener}] = &listener{listen: o, pattern: pattern}
+	case Receive, Gap:
+		h := c.listeners[listenerKey{r.Process, r.Listener}]
 		if h == nil {
-			return fmt.Errorf("heard by no listener: %s", r)
+			return fmt.Errorf("received by no listener: %s", r)
 		}
-		h.heard = append(h.heard, o)
+		h.received = append(h.received, o)
 	case Store:
 		c.stored = append(c.stored, o)
 	case Fault:
@@ -233,7 +233,7 @@ func (c *checker) fileOther(o *op) error {
 	return nil
 }
 
-// message returns that of a record.
+// message returns the message of a record.
 func (c *checker) message(r *Record) *message {
 	member := store.Member(r.Topic, r.ID)
 	m := c.messages[member]
@@ -244,14 +244,15 @@ func (c *checker) message(r *Record) *message {
 	return m
 }
 
-// relate brings what was filed into relation, when all is filed.
+// relate connects the filed operations: faults with heals, claims with faults, messages with
+// their handouts.
 func (c *checker) relate() {
 	var set []*op
 	for _, fault := range c.faults {
 		heal := c.heals[key{fault.call.Process, fault.call.N, false}]
 		c.windows = append(c.windows, newWindow(fault, heal))
 		switch {
-		case heal != nil && fault.offset()|heal.offset() != 0: // one of them may set it right
+		case heal != nil && fault.offset()|heal.offset() != 0: // the other one may reset the clock
 			set = append(set, fault, heal)
 		case fault.offset() != 0:
 			set = append(set, fault)
@@ -269,15 +270,15 @@ func (c *checker) relate() {
 	}
 }
 
-// mayHide reports whether a claim may have brought more than is recorded: its
-// outcome is unknown, or it met a fault that the claimer may have made good.
+// mayHide reports whether a claim may have taken more messages than recorded: its outcome is
+// unknown, or the claimer may have retried it during a fault.
 func (c *checker) mayHide(claim *op) bool {
 	return claim.phase() == Unknown || slices.ContainsFunc(c.windows, func(w window) bool {
 		return w.touches(claim.from()-doubt, claim.to()+doubt)
 	})
 }
 
-// relate puts the handouts of a message in order and gives each what settles it.
+// relate sorts the handouts of a message and gives each the calls that settle it.
 func (m *message) relate(clock clock) {
 	for _, h := range m.handouts {
 		h.claimed = h.call.Receipt/1000 - h.call.Lease
@@ -293,9 +294,8 @@ func (m *message) relate(clock clock) {
 	}
 }
 
-// handout returns what was settled with a receipt: that of the handout, or of
-// an extension of it; the last one, where several had it. Where others keep the
-// lease, it is the last one of the process.
+// handout returns the last handout that had the receipt of a call, by itself or by an
+// extension. If others own the lease, it returns the last handout of the process.
 func (m *message) handout(settle *op) *handout {
 	for _, h := range slices.Backward(m.handouts) {
 		if h.from() <= settle.from() && m.leads(h.call.Receipt, settle) {
@@ -310,7 +310,7 @@ func (m *message) handout(settle *op) *handout {
 	return nil
 }
 
-// leads reports whether a receipt is what a call settles with, or was extended to be.
+// leads reports whether a receipt, or an extension of it, is the receipt of a call.
 func (m *message) leads(receipt int64, settle *op) bool {
 	for _, s := range m.settles {
 		if receipt == receiptOf(settle) {
@@ -323,7 +323,7 @@ func (m *message) leads(receipt int64, settle *op) bool {
 	return receipt == receiptOf(settle)
 }
 
-// receiptOf returns the receipt that a call settles with.
+// receiptOf returns the receipt that a call uses.
 func receiptOf(settle *op) int64 {
 	if settle.call.Op == Extend {
 		return settle.call.Was

@@ -19,7 +19,7 @@ type Log struct {
 	err error // the first one
 }
 
-// Open opens a history file, to which records of a process are appended.
+// Open opens a history file in order to append the records of a process.
 func Open(path, process string) (*Log, error) {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -28,10 +28,10 @@ func Open(path, process string) (*Log, error) {
 	return &Log{process: process, file: file}, nil
 }
 
-// Event records what has no duration. The log fills in when and who, here and elsewhere.
+// Event records an event. Here and elsewhere the log sets At and Process.
 func (l *Log) Event(r Record) { l.write(r) }
 
-// Call records that an operation begins. Call it right before.
+// Call records that an operation begins. Call it right before the operation.
 func (l *Log) Call(r Record) *Operation {
 	o := &Operation{log: l, call: r}
 	o.call.N, o.call.Phase = l.last.Add(1), Call
@@ -39,7 +39,7 @@ func (l *Log) Call(r Record) *Operation {
 	return o
 }
 
-// Close closes the file and returns the first error of all that was written.
+// Close closes the file and returns the first error of writing it.
 func (l *Log) Close() error {
 	err := l.file.Close()
 	l.mu.Lock()
@@ -50,7 +50,7 @@ func (l *Log) Close() error {
 	return err
 }
 
-// Err returns the first error of what was written so far: the history is of no use then.
+// Err returns the first error of writing so far. With an error the history proves nothing.
 func (l *Log) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *Log) write(r Record) {
 	}
 }
 
-// An Operation was called and has not ended yet.
+// An Operation is one that has begun and not ended yet.
 type Operation struct {
 	log  *Log
 	call Record
@@ -87,14 +87,14 @@ type Operation struct {
 // N returns the number of the operation in its process.
 func (o *Operation) N() int64 { return o.call.N }
 
-// Took records a message that a claim brought, before the claim ends.
+// Took records a claimed message, before the claim ends.
 func (o *Operation) Took(r Record) {
 	r.Op, r.Phase, r.N = Take, Event, o.call.N
 	o.log.write(r)
 }
 
-// End records how the operation ended. Topic, id and what else identifies it
-// need not be repeated in r, which holds what the reply told.
+// End records how the operation ended. r holds the reply; it need not repeat topic, id and
+// what else identifies the operation.
 func (o *Operation) End(phase Phase, r Record) {
 	r.Op, r.Phase, r.N = o.call.Op, phase, o.call.N
 	if r.Topic == "" {
@@ -103,7 +103,7 @@ func (o *Operation) End(phase Phase, r Record) {
 	o.log.write(r)
 }
 
-// Heal records that the healing of a fault begins.
+// Heal records that the heal of the fault begins.
 func (o *Operation) Heal() *Operation {
 	heal := &Operation{log: o.log, call: Record{Op: Heal, Phase: Call, N: o.call.N, Kind: o.call.Kind, Target: o.call.Target}}
 	o.log.write(heal.call)

@@ -62,7 +62,7 @@ func TestLogIsReadBack(t *testing.T) {
 	}
 }
 
-// Many goroutines write at the same time: each line is whole, and each operation has a number of its own.
+// When many goroutines write at once, each line is complete and each operation has a number of its own.
 func TestLogIsSafeForConcurrentUse(t *testing.T) {
 	dir := t.TempDir()
 	log := open(t, dir, "one")
@@ -108,7 +108,7 @@ func TestReadToleratesOnlyACutEnd(t *testing.T) {
 		"phase of an event":  {`{"at":1,"process":"p","n":1,"op":"take","phase":"ok"}` + "\n", "take is an event", 0},
 		"no number":          {`{"at":1,"process":"p","op":"ack","phase":"ok"}` + "\n", "n 0: an operation has a number", 0},
 		"no process":         {`{"at":1,"op":"beat"}` + "\n", "process: it is empty", 0},
-		"no time":            {`{"process":"p","op":"beat"}` + "\n", "at 0: it is no time", 0},
+		"no time":            {`{"process":"p","op":"beat"}` + "\n", "at 0: it is not a time", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "p"+history.Suffix)
@@ -129,8 +129,8 @@ func TestReadToleratesOnlyACutEnd(t *testing.T) {
 	}
 }
 
-// What cannot be recorded is told: a history with holes proves nothing.
-func TestLogTellsWhatItCouldNotWrite(t *testing.T) {
+// A failed write is reported: a history with holes proves nothing.
+func TestLogReportsFailedWrites(t *testing.T) {
 	log, err := history.Open(filepath.Join(t.TempDir(), "p"+history.Suffix), "p")
 	if err != nil {
 		t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// lives returns how often a message may have been published. An id that was
-// published again, because the first outcome was unknown, may live twice.
+// lives returns how often a message may have been published. A publish that was repeated
+// because its outcome was unknown may have happened twice.
 func (m *message) lives() int {
 	n := 0
 	for _, p := range m.publishes {
@@ -19,7 +19,7 @@ func (m *message) lives() int {
 	return n
 }
 
-// all returns all that was done with the message.
+// all returns all operations on the message.
 func (m *message) all() []*op {
 	all := slices.Concat(m.publishes, m.cancels, m.reschedules, m.requeues, m.settles)
 	for _, h := range m.handouts {
@@ -28,7 +28,7 @@ func (m *message) all() []*op {
 	return all
 }
 
-// unpublished finds what came from nowhere.
+// unpublished finds messages that were not published.
 func (c *checker) unpublished(m *message) {
 	began := int64(never)
 	for _, p := range m.publishes {
@@ -38,29 +38,29 @@ func (c *checker) unpublished(m *message) {
 	}
 	for _, h := range m.handouts {
 		if h.latest() < began {
-			c.violate(Unpublished, m.member+" was handed out, and no publish of it may have happened before", append(m.publishes, h.op)...)
+			c.violate(Unpublished, m.member+" was handed out, but no publish of it may have happened before", append(m.publishes, h.op)...)
 			return
 		}
 	}
 	if where := c.places[m.member]; began == never && len(where) > 0 {
-		c.violate(Unpublished, fmt.Sprintf("%s is %s, and no publish of it may have happened", m.member, where[0]), m.publishes...)
+		c.violate(Unpublished, fmt.Sprintf("%s is %s, but no publish of it may have happened", m.member, where[0]), m.publishes...)
 	}
 }
 
-// lost finds messages that are gone and should not be. Broadcasts have a way of their own.
+// lost finds messages that are missing. unsent is for broadcasts.
 func (c *checker) lost(m *message) {
 	if m.broadcast || len(c.places[m.member]) > 0 {
 		return
 	}
 	for _, p := range m.publishes {
 		if p.ok() && !c.forgot(p) && !m.removed() {
-			c.violate(Lost, m.member+" was acknowledged, and is neither settled nor there", m.all()...)
+			c.violate(Lost, m.member+" was acknowledged, but is neither settled nor there", m.all()...)
 			return
 		}
 	}
 }
 
-// removed reports whether something may have removed the message.
+// removed reports whether an operation may have removed the message.
 func (m *message) removed() bool {
 	if slices.ContainsFunc(m.cancels, (*op).maybe) {
 		return true
@@ -71,7 +71,7 @@ func (m *message) removed() bool {
 	return slices.ContainsFunc(m.handouts, func(h *handout) bool { return h.kept() && h.ok() })
 }
 
-// cancelled finds what came after an acknowledged cancellation.
+// cancelled finds messages that came after an acknowledged cancel.
 func (c *checker) cancelled(m *message) {
 	for _, cancel := range m.cancels {
 		if !cancel.ok() || c.forgot(cancel) || m.lives() > 1 {
@@ -84,13 +84,13 @@ func (c *checker) cancelled(m *message) {
 			}
 		}
 		if where := c.places[m.member]; len(where) > 0 {
-			c.violate(Cancelled, fmt.Sprintf("%s was cancelled, and is %s at the end", m.member, where[0]), cancel)
+			c.violate(Cancelled, fmt.Sprintf("%s was cancelled, but is %s at the end", m.member, where[0]), cancel)
 			return
 		}
 	}
 }
 
-// again finds what came after an acknowledged acknowledgement.
+// again finds messages that came after a confirmed acknowledgement.
 func (c *checker) again(m *message) {
 	if m.lives() > 1 {
 		return
@@ -101,17 +101,17 @@ func (c *checker) again(m *message) {
 			continue
 		}
 		if i+1 < len(m.handouts) && m.handouts[i+1].latest() >= ack.from() { // else it was stale
-			c.violate(Again, m.member+" was handed out again after its acknowledgement was acknowledged", h.op, ack, m.handouts[i+1].op)
+			c.violate(Again, m.member+" was handed out again after its acknowledgement was confirmed", h.op, ack, m.handouts[i+1].op)
 			return
 		}
 		if where := c.places[m.member]; len(where) > 0 {
-			c.violate(Again, fmt.Sprintf("%s was acknowledged, and is %s at the end", m.member, where[0]), h.op, ack)
+			c.violate(Again, fmt.Sprintf("%s was acknowledged, but is %s at the end", m.member, where[0]), h.op, ack)
 			return
 		}
 	}
 }
 
-// settled returns what settled a handout for certain in a way, nil if nothing did.
+// settled returns the call that settled a handout in a way for certain, or nil.
 func (c *checker) settled(h *handout, way Op) *op {
 	for _, s := range h.settles {
 		if s.call.Op == way && s.ok() && !c.forgot(s) {
@@ -121,8 +121,8 @@ func (c *checker) settled(h *handout, way Op) *op {
 	return nil
 }
 
-// receipts finds receipts that were accepted and should not have been: of no
-// handout, of one that had been given back, or of one behind which another one had come for certain.
+// receipts finds receipts that should have been refused: of no handout, of one that had been
+// given back, or of one that another had followed for certain.
 func (c *checker) receipts(m *message) {
 	for _, s := range m.settles {
 		if !s.ok() || c.undone(-never, s.to()) {
@@ -130,22 +130,22 @@ func (c *checker) receipts(m *message) {
 		}
 		h := m.handout(s)
 		if h == nil {
-			c.violate(Receipts, fmt.Sprintf("%s was settled with the receipt %d, which nobody was given", m.member, receiptOf(s)), append(m.ops(), s)...)
+			c.violate(Receipts, fmt.Sprintf("%s was settled with the receipt %d, which was never given", m.member, receiptOf(s)), append(m.ops(), s)...)
 			return
 		}
 		if back := c.gaveBack(h, s); back != nil {
-			c.violate(Receipts, m.member+" was settled with a stale receipt: it had been given back with that", h.op, back, s)
+			c.violate(Receipts, m.member+" was settled with a stale receipt: that had given it back already", h.op, back, s)
 			return
 		}
 		if i := slices.Index(m.handouts, h); i+1 < len(m.handouts) && m.handouts[i+1].latest() < s.from() {
-			c.violate(Receipts, m.member+" was settled with a stale receipt: it had been handed out to another", h.op, m.handouts[i+1].op, s)
+			c.violate(Receipts, m.member+" was settled with a stale receipt: it had been handed out again", h.op, m.handouts[i+1].op, s)
 			return
 		}
 	}
 }
 
-// gaveBack returns the call that had given a handout back, or settled it, for
-// certain when another call began.
+// gaveBack returns the call that had settled or given back a handout for certain before
+// another call began.
 func (c *checker) gaveBack(h *handout, s *op) *op {
 	i := slices.IndexFunc(h.settles, func(o *op) bool {
 		return o.call.Op != Extend && o.ok() && o.to() < s.from() && receiptOf(o) == receiptOf(s)
@@ -156,8 +156,8 @@ func (c *checker) gaveBack(h *handout, s *op) *op {
 	return h.settles[i]
 }
 
-// givenTwice finds receipts that a message was handed out with twice. Where
-// others claim, unrecorded, who is given the message knows only about when its lease ends.
+// givenTwice finds a receipt with which a message was handed out twice. It skips handouts by
+// another process, where the end of the lease is known only roughly.
 func (c *checker) givenTwice(m *message) {
 	given := make(map[int64]*handout, len(m.handouts))
 	for _, h := range m.handouts {
@@ -173,7 +173,7 @@ func (c *checker) givenTwice(m *message) {
 	}
 }
 
-// ops returns the handouts as operations.
+// ops returns the operations of the handouts.
 func (m *message) ops() []*op {
 	ops := make([]*op, len(m.handouts))
 	for i, h := range m.handouts {
@@ -189,7 +189,7 @@ func (c *checker) early(m *message, h *handout) {
 		return
 	}
 	if c.promisedUndone(-never, h.latest()) {
-		return // a due time that was acknowledged may be forgotten
+		return // an acknowledged due time may be forgotten
 	}
 	writes := c.dueWrites(m, h)
 	due := int64(math.MaxInt64)
@@ -197,12 +197,12 @@ func (c *checker) early(m *message, h *handout) {
 		due = min(due, w.due())
 	}
 	if len(writes) > 0 && h.claimed < due {
-		c.violate(Early, fmt.Sprintf("%s was handed out %d ms before the due time that was acknowledged", m.member, due-h.claimed), append(writes, h.op)...)
+		c.violate(Early, fmt.Sprintf("%s was handed out %d ms before the acknowledged due time", m.member, due-h.claimed), append(writes, h.op)...)
 	}
 }
 
-// dueWrites returns what may have given a message the due time that it had when
-// it was handed out; none if that is unknown.
+// dueWrites returns the operations that may have set the due time at which a message was
+// handed out, or none if they are unknown.
 func (c *checker) dueWrites(m *message, h *handout) []*op {
 	var writes []*op
 	for _, w := range slices.Concat(m.publishes, m.reschedules, m.requeues, m.settles) {
@@ -212,7 +212,7 @@ func (c *checker) dueWrites(m *message, h *handout) []*op {
 	}
 	for _, before := range m.handouts {
 		if before != h && before.from() <= h.latest() && (before.kept() || c.clock.jumped(before.at, h.at)) {
-			return nil // others may have given it back, or its lease have ended by another time
+			return nil // others may have given it back, or its lease may have expired at another time
 		}
 	}
 	last := slices.DeleteFunc(slices.Clone(writes), func(w *op) bool {
@@ -226,8 +226,8 @@ func (c *checker) dueWrites(m *message, h *handout) []*op {
 	return last
 }
 
-// expired finds handouts after the time to live. It counts from the due time,
-// which a reschedule or a requeue gives anew.
+// expired finds handouts after the time to live, which counts from the due time. A reschedule
+// or a requeue sets a new due time.
 func (c *checker) expired(m *message, h *handout) {
 	if len(m.publishes) != 1 || slices.ContainsFunc(slices.Concat(m.reschedules, m.requeues), (*op).maybe) {
 		return
@@ -238,8 +238,8 @@ func (c *checker) expired(m *message, h *handout) {
 	}
 }
 
-// late finds handouts that are later than stated, and counts how late they
-// were. One that was released is due since before, so that nothing can be said.
+// late finds handouts that are later than stated, and records how late all are. After a
+// release the due time is older than the handout before, so such a handout is skipped.
 func (c *checker) late(m *message, i int) {
 	h := m.handouts[i]
 	late := h.claimed - h.call.Due
@@ -257,7 +257,7 @@ func (c *checker) late(m *message, i int) {
 		}
 		quiet = false
 		c.stats.Lateness[w.call.Kind] = append(c.stats.Lateness[w.call.Kind], took)
-		if w.from() <= limit { // it began before the message should have been there
+		if w.from() <= limit { // the fault began before the message should have been handed out
 			limit = max(limit, after+c.bounds.Late.Microseconds())
 		}
 	}
@@ -269,7 +269,7 @@ func (c *checker) late(m *message, i int) {
 	}
 }
 
-// recovery returns how long after its heal a fault may be felt.
+// recovery returns how long after its heal a fault may have effects.
 func (c *checker) recovery(kind string) time.Duration {
 	if d, known := c.bounds.After[kind]; known {
 		return d

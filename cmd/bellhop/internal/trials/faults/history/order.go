@@ -6,11 +6,10 @@ import (
 	"slices"
 )
 
-// checkOrder checks what is handled in topics that have one worker, which
-// handles one message after the other.
+// checkOrder checks the order of messages in topics with one worker of concurrency 1.
 func (c *checker) checkOrder() {
 	for _, topic := range c.bounds.Ordered {
-		var handled []*message // for the first time, in this order
+		var handled []*message // in the order of their first handouts
 		for _, m := range c.messages {
 			if m.topic == topic && len(m.handouts) > 0 && m.plain() {
 				handled = append(handled, m)
@@ -23,16 +22,16 @@ func (c *checker) checkOrder() {
 	}
 }
 
-// handled returns when a message was handed out first.
+// handled returns when a message was first handed out.
 func (m *message) handled() int64 { return firstOut(m).from() }
 
 func firstOut(m *message) *handout {
 	return slices.MinFunc(m.handouts, func(a, b *handout) int { return cmp.Compare(a.from(), b.from()) })
 }
 
-// overtaken finds a message that was handed out before another one of its topic
-// that is due earlier, and that stood there already when it was published. One
-// that comes for the first time in a later attempt was claimed before in vain.
+// overtaken finds a message that was handed out before another one of its topic that was due
+// earlier and had been published before. It skips a message first seen in a later attempt,
+// since an unrecorded claim had taken it before.
 func (c *checker) overtaken(m *message, before []*message) {
 	p, first := m.publishes[0], firstOut(m)
 	if first.call.Attempt != 1 || c.undone(p.from(), first.from()) {

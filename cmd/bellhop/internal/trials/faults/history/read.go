@@ -13,7 +13,7 @@ import (
 	"slices"
 )
 
-// Suffix is how the name of a history file ends.
+// Suffix is the ending of the names of history files.
 const Suffix = ".jsonl"
 
 // ReadDir reads all history files of a folder and merges them by time.
@@ -34,8 +34,8 @@ func ReadDir(dir string) ([]Record, error) {
 	return all, nil
 }
 
-// ReadFile reads a history file. A last line that was cut off, by kill -9 of
-// who wrote it, is left out; anything else malformed is an error.
+// ReadFile reads a history file. It ignores an incomplete last line, left by a killed
+// process; any other malformed line is an error.
 func ReadFile(path string) ([]Record, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -49,14 +49,14 @@ func ReadFile(path string) ([]Record, error) {
 	return records, nil
 }
 
-// Read is ReadFile for what is open.
+// Read is ReadFile for an open file.
 func Read(from io.Reader) ([]Record, error) {
 	var records []Record
 	lines := bufio.NewReader(from)
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return records, nil // what stands behind the last end of a line was cut off
+			return records, nil // an incomplete last line is ignored
 		}
 		if err != nil {
 			return nil, err

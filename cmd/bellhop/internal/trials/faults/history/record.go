@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// An Op is what a record is of.
+// An Op is the kind of an operation or event.
 type Op string
 
-// What is recorded.
+// The kinds of operations and events.
 const (
 	Publish    Op = "publish"
 	Broadcast  Op = "broadcast"
@@ -18,7 +18,7 @@ const (
 	Requeue    Op = "requeue"
 
 	Claim   Op = "claim"
-	Take    Op = "take" // a message that a claim brought
+	Take    Op = "take" // a claimed message
 	Handle  Op = "handle"
 	Ack     Op = "ack"
 	Nack    Op = "nack"
@@ -26,10 +26,10 @@ const (
 	Release Op = "release"
 	Extend  Op = "extend"
 
-	Listen Op = "listen"
-	Hear   Op = "hear"
-	Gap    Op = "gap"
-	Store  Op = "store" // a broadcast that a JetStream stream holds
+	Listen  Op = "listen"
+	Receive Op = "receive"
+	Gap     Op = "gap"
+	Store   Op = "store" // a broadcast in a JetStream stream
 
 	Fault Op = "fault"
 	Heal  Op = "heal"
@@ -41,7 +41,7 @@ const (
 	Drained Op = "drained"
 )
 
-// A Phase is the call or the end of an operation; an event has none.
+// A Phase is the call or the end of an operation. Events have none.
 type Phase string
 
 // The phases of an operation.
@@ -50,21 +50,21 @@ const (
 	Call    Phase = "call"
 	OK      Phase = "ok"
 	No      Phase = "no"      // refused for certain: nothing was changed
-	Unknown Phase = "unknown" // it may have happened, or may happen yet
+	Unknown Phase = "unknown" // it may have happened, or may still happen
 )
 
-// Whether an operation of this kind is one record, an event.
+// events reports whether a kind is an event, of one record.
 var events = map[Op]bool{
 	Publish: false, Broadcast: false, Cancel: false, Reschedule: false, Requeue: false,
 	Claim: false, Take: true, Handle: false, Ack: false, Nack: false, Bury: false, Release: false, Extend: false,
-	Listen: true, Hear: false, Gap: true, Store: true,
+	Listen: true, Receive: false, Gap: true, Store: true,
 	Fault: false, Heal: false, Start: true, Stop: true, Kill: true, Beat: true, Drained: true,
 }
 
 // A Record is a line of a history.
 type Record struct {
 	At      int64  `json:"at"`          // by the clock of the machine, Unix µs
-	Process string `json:"process"`     // that wrote it; each start of a program is another process
+	Process string `json:"process"`     // the writer; each start of a program is another process
 	N       int64  `json:"n,omitempty"` // number of the operation in its process, from 1
 	Op      Op     `json:"op"`
 	Phase   Phase  `json:"phase,omitempty"`
@@ -73,34 +73,34 @@ type Record struct {
 	ID       string `json:"id,omitempty"`
 	Due      int64  `json:"due,omitempty"`      // Unix ms by Redis's clock
 	TTL      int64  `json:"ttl,omitempty"`      // ms
-	Limit    int    `json:"limit,omitempty"`    // of attempts
+	Limit    int    `json:"limit,omitempty"`    // limit of attempts
 	Attempt  int    `json:"attempt,omitempty"`  // 1 on first delivery
 	Receipt  int64  `json:"receipt,omitempty"`  // end of the lease, Unix us by Redis's clock
-	Was      int64  `json:"was,omitempty"`      // the receipt before an extension; the position behind which a gap begins
+	Was      int64  `json:"was,omitempty"`      // the receipt before an extension; the position after which a gap begins
 	Lease    int64  `json:"lease,omitempty"`    // ms
 	Position int64  `json:"position,omitempty"` // of a broadcast, Unix µs by Redis's clock
 	State    string `json:"state,omitempty"`    // scheduled, ready, leased or dead
-	Count    int    `json:"count,omitempty"`    // messages of a claim; hands of a listener
-	Redis    int64  `json:"redis,omitempty"`    // Redis's clock where a reply told it, Unix µs
+	Count    int    `json:"count,omitempty"`    // messages of a claim; concurrency of a listener
+	Redis    int64  `json:"redis,omitempty"`    // Redis's clock in a reply, Unix µs
 	Error    string `json:"error,omitempty"`
 
-	Listener string `json:"listener,omitempty"` // one of those of a process
-	Name     string `json:"name,omitempty"`     // of a named listener
+	Listener string `json:"listener,omitempty"` // one of the process's listeners
+	Name     string `json:"name,omitempty"`     // name of a named listener
 	Pattern  string `json:"pattern,omitempty"`
 
-	Kind    string `json:"kind,omitempty"`    // of a fault
-	Target  string `json:"target,omitempty"`  // a process, or what a fault was made to
+	Kind    string `json:"kind,omitempty"`    // kind of a fault
+	Target  string `json:"target,omitempty"`  // the process, or other thing, that a fault hits
 	Offset  int64  `json:"offset,omitempty"`  // ms that Redis's clock is ahead of the machine's from now on
-	Loss    int64  `json:"loss,omitempty"`    // ms before a fault of which Redis may forget what it acknowledged
-	Waited  bool   `json:"waited,omitempty"`  // of a loss: a replica takes over, and has what it was waited for
-	Halfway bool   `json:"halfway,omitempty"` // a call may stop half way until the fault is healed
-	Epoch   int64  `json:"epoch,omitempty"`   // of a beat; of the carrier that is the target
+	Loss    int64  `json:"loss,omitempty"`    // ms before a fault within which Redis may forget confirmed operations
+	Waited  bool   `json:"waited,omitempty"`  // of a loss: a replica takes over, and has what calls waited for
+	Halfway bool   `json:"halfway,omitempty"` // a call may stop in the middle until the fault is healed
+	Epoch   int64  `json:"epoch,omitempty"`   // of a beat, or of a carrier that is the target
 }
 
-// String returns the record as its line, which is short.
+// String returns the record as its line of JSON.
 func (r Record) String() string {
 	line, err := json.Marshal(r)
-	if err != nil { // its fields are numbers and text
+	if err != nil { // never, with fields of numbers and text
 		return err.Error()
 	}
 	return string(line)
@@ -111,7 +111,7 @@ func (r *Record) check() error {
 	event, known := events[r.Op]
 	switch {
 	case r.At <= 0:
-		return fmt.Errorf("at %d: it is no time in Unix microseconds", r.At)
+		return fmt.Errorf("at %d: it is not a time in Unix microseconds", r.At)
 	case r.Process == "":
 		return errors.New("process: it is empty")
 	case !known:

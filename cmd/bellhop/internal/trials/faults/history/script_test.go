@@ -11,15 +11,15 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 )
 
-// start is when scripts begin, by all clocks, in ms.
+// start is the beginning of scripts by all clocks, in ms.
 const start = 1_700_000_000_000
 
 // A script is a history in lines, with times in ms from its start:
 //
 //	FROM-TO PROCESS OP [ID] PHASE [FIELD=VALUE …]   an operation; TO may be ? for one without an end
 //	AT PROCESS OP [ID] [FIELD=VALUE …]              an event
-//	FROM-TO PROCESS takes ID [FIELD=VALUE …]        a claim that brings a message; at= is when by Redis's clock
-//	FROM-TO fault KIND [FIELD=VALUE …]              a fault and when it was healed
+//	FROM-TO PROCESS takes ID [FIELD=VALUE …]        a claim that takes a message; at= is its time by Redis's clock
+//	FROM-TO fault KIND [FIELD=VALUE …]              a fault and its heal
 //	final PLACE ID [AT]                             where a message is at the end
 //
 // The topic is t unless topic= says otherwise; the lease is 1000.
@@ -104,7 +104,7 @@ func (s *script) operation(r history.Record, from int64, to string, rest []strin
 	s.add(s.ms(to), r)
 }
 
-// takes adds a claim and what it brought.
+// takes adds a claim and the message that it takes.
 func (s *script) takes(r history.Record, from, to int64, rest []string) {
 	take := r
 	take.Op, take.Attempt, take.Lease = history.Take, 1, 1000
@@ -208,10 +208,10 @@ func (s *script) number(text string) int64 {
 	return n
 }
 
-// ms returns a time in µs that a script tells in ms.
+// ms returns a time in µs from one in ms.
 func (s *script) ms(text string) int64 { return (start + s.number(text)) * 1000 }
 
-// place puts a message where it is at the end, with all that belongs to it.
+// place puts a message into its final place, with all that belongs to it.
 func (s *script) place(where, id string, at int64) {
 	topic, f := "t", &s.final
 	member := topic + ":" + id
@@ -252,7 +252,7 @@ func (s *script) place(where, id string, at int64) {
 	f.Records = append(f.Records, member)
 }
 
-// rules returns the rules that were broken, each once.
+// rules returns the broken rules, each once.
 func rules(vs []history.Violation) string {
 	var names []string
 	for _, v := range vs {
@@ -262,7 +262,7 @@ func rules(vs []history.Violation) string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// expect fails the test unless exactly one rule was broken, or none if it is empty.
+// expect fails the test unless exactly the given rule is broken, or none if rule is empty.
 func expect(t *testing.T, records []history.Record, final history.Final, bounds history.Bounds, rule history.Rule) {
 	t.Helper()
 	report, err := history.Check(records, final, bounds)

@@ -16,8 +16,8 @@ const simTime = 500 // ms
 
 var simBounds = history.Bounds{Attempts: simLimit, Ordered: []string{"ordered"}, Late: time.Second, Recovery: 2 * time.Second}
 
-// A system that keeps its promises breaks no rule, whatever befalls it; and one
-// thing that is changed in its history afterwards breaks the right one.
+// A system that keeps its promises breaks no rule, whatever faults it meets. After one change
+// in its history the expected rule is broken.
 func FuzzSimulation(f *testing.F) {
 	for seed := range uint64(9) {
 		f.Add(seed)
@@ -39,7 +39,7 @@ func FuzzSimulation(f *testing.F) {
 			}
 			records, final := m.change(rand.New(rand.NewPCG(seed, 1)), slices.Clone(s.records), final)
 			if records == nil {
-				continue // nothing that it could be done to
+				continue // it does not apply to this history
 			}
 			report, err := history.Check(records, final, simBounds)
 			if err != nil {
@@ -52,7 +52,7 @@ func FuzzSimulation(f *testing.F) {
 	})
 }
 
-// The mutations are such that each finds something to change in one of the simulations.
+// Each mutation applies to one of the simulations at least.
 func TestMutationsApply(t *testing.T) {
 	found := make(map[string]bool)
 	for seed := range uint64(6) {
@@ -68,16 +68,16 @@ func TestMutationsApply(t *testing.T) {
 	}
 	for _, m := range mutations {
 		if !found[m.name] {
-			t.Errorf("%s was never done", m.name)
+			t.Errorf("%s never applied", m.name)
 		}
 	}
 }
 
-// A mutation changes one thing of a history that is right; nil if there is nothing to change.
+// A mutation changes one thing in a right history. It returns nil if it does not apply.
 type mutation struct {
 	name   string
 	rule   history.Rule
-	calm   bool // only without faults that excuse it
+	calm   bool // applies only to histories without faults, which might excuse it
 	change func(*rand.Rand, []history.Record, history.Final) ([]history.Record, history.Final)
 }
 
@@ -103,14 +103,14 @@ var mutations = []mutation{
 	}},
 	{"lose a broadcast", history.Lost, true, func(rnd *rand.Rand, rs []history.Record, f history.Final) ([]history.Record, history.Final) {
 		i := pick(rnd, rs, func(r history.Record) bool {
-			return r.Op == history.Broadcast && r.Phase == history.OK && !has(rs, history.Cancel, r.ID) && has(rs, history.Hear, r.ID)
+			return r.Op == history.Broadcast && r.Phase == history.OK && !has(rs, history.Cancel, r.ID) && has(rs, history.Receive, r.ID)
 		})
 		if i < 0 {
 			return nil, f
 		}
 		id := rs[i].ID
 		f.Logs = slices.DeleteFunc(slices.Clone(f.Logs), func(e history.Entry) bool { return e.ID == id })
-		return slices.DeleteFunc(rs, func(r history.Record) bool { return r.ID == id && r.Op == history.Hear }), f
+		return slices.DeleteFunc(rs, func(r history.Record) bool { return r.ID == id && r.Op == history.Receive }), f
 	}},
 	{"refuse what was handed out", history.Unpublished, false, func(rnd *rand.Rand, rs []history.Record, f history.Final) ([]history.Record, history.Final) {
 		i := pick(rnd, rs, func(r history.Record) bool {
@@ -165,7 +165,7 @@ var mutations = []mutation{
 	}},
 	{"count an attempt twice", history.Attempts, true, func(rnd *rand.Rand, rs []history.Record, f history.Final) ([]history.Record, history.Final) {
 		if slices.ContainsFunc(rs, func(r history.Record) bool { return r.Op == history.Claim && r.Phase == history.Unknown }) {
-			return nil, f // an attempt that nobody saw may have been
+			return nil, f // there may have been an unrecorded attempt
 		}
 		i := pick(rnd, rs, func(r history.Record) bool { return r.Op == history.Take })
 		if i < 0 {
@@ -215,7 +215,7 @@ var mutations = []mutation{
 		return slices.Insert(rs, i+1, ack, end), f
 	}},
 	{"swap two broadcasts", history.Order, false, func(rnd *rand.Rand, rs []history.Record, f history.Final) ([]history.Record, history.Final) {
-		i, next := twoHeard(rnd, rs)
+		i, next := twoReceived(rnd, rs)
 		if i < 0 {
 			return nil, f
 		}
@@ -223,8 +223,8 @@ var mutations = []mutation{
 		rs[i].Position, rs[next].Position = rs[next].Position, rs[i].Position
 		return rs, f
 	}},
-	{"hear a broadcast twice", history.Twice, false, func(rnd *rand.Rand, rs []history.Record, f history.Final) ([]history.Record, history.Final) {
-		i, next := twoHeard(rnd, rs)
+	{"receive a broadcast twice", history.Twice, false, func(rnd *rand.Rand, rs []history.Record, f history.Final) ([]history.Record, history.Final) {
+		i, next := twoReceived(rnd, rs)
 		if i < 0 {
 			return nil, f
 		}
@@ -232,22 +232,22 @@ var mutations = []mutation{
 		return rs, f
 	}},
 	{"miss a broadcast", history.Missed, true, func(rnd *rand.Rand, rs []history.Record, f history.Final) ([]history.Record, history.Final) {
-		i, _ := twoHeard(rnd, rs)
+		i, _ := twoReceived(rnd, rs)
 		if i < 0 {
 			return nil, f
 		}
 		return slices.DeleteFunc(rs, func(r history.Record) bool { return r.Process == rs[i].Process && r.N == rs[i].N }), f
 	}},
 	{"miss a broadcast under a name", history.Missed, true, func(rnd *rand.Rand, rs []history.Record, f history.Final) ([]history.Record, history.Final) {
-		i := pick(rnd, rs, func(r history.Record) bool { return r.Op == history.Hear && r.Name != "" })
+		i := pick(rnd, rs, func(r history.Record) bool { return r.Op == history.Receive && r.Name != "" })
 		if i < 0 {
 			return nil, f
 		}
 		id := rs[i].ID
-		return slices.DeleteFunc(rs, func(r history.Record) bool { return r.ID == id && r.Op == history.Hear && r.Name != "" }), f
+		return slices.DeleteFunc(rs, func(r history.Record) bool { return r.ID == id && r.Op == history.Receive && r.Name != "" }), f
 	}},
 	{"tell of a gap that is none", history.FalseGap, true, func(rnd *rand.Rand, rs []history.Record, f history.Final) ([]history.Record, history.Final) {
-		i, _ := twoHeard(rnd, rs)
+		i, _ := twoReceived(rnd, rs)
 		if i < 0 {
 			return nil, f
 		}
@@ -261,7 +261,7 @@ var mutations = []mutation{
 	}},
 }
 
-// pick returns the position of a record of a kind, -1 if there is none.
+// pick returns the index of a random matching record, or -1.
 func pick(rnd *rand.Rand, rs []history.Record, of func(history.Record) bool) int {
 	var all []int
 	for i, r := range rs {
@@ -279,7 +279,7 @@ func isHandout(r history.Record) bool {
 	return r.Op == history.Take || r.Op == history.Handle && r.Phase == history.Call
 }
 
-// has reports whether there is a record about an id, or a fault of a kind.
+// has reports whether a record is about an id, or a fault is of a kind.
 func has(rs []history.Record, op history.Op, name string) bool {
 	return slices.ContainsFunc(rs, func(r history.Record) bool {
 		return r.Op == op && (r.ID == name || op == history.Fault && r.Kind == name)
@@ -308,7 +308,7 @@ func settles(rs []history.Record, id string) (n int) {
 	return n
 }
 
-// handOut adds a claim by another process that brings a message.
+// handOut adds a claim by another process that takes a message.
 func handOut(rs []history.Record, r history.Record, at int64) []history.Record {
 	take := history.Record{
 		At: at, Process: "x", N: 1, Op: history.Take, Topic: r.Topic, ID: r.ID, Attempt: 1,
@@ -321,10 +321,10 @@ func handOut(rs []history.Record, r history.Record, at int64) []history.Record {
 	return slices.SortedStableFunc(slices.Values(slices.Insert(rs, i, call, take, end)), func(a, b history.Record) int { return cmp.Compare(a.At, b.At) })
 }
 
-// twoHeard returns the positions of two broadcasts that a listener without a name heard one right after the other.
-func twoHeard(rnd *rand.Rand, rs []history.Record) (first, second int) {
+// twoReceived returns the indexes of two broadcasts that a listener without a name received one right after the other.
+func twoReceived(rnd *rand.Rand, rs []history.Record) (first, second int) {
 	of := func(r history.Record) bool {
-		return r.Op == history.Hear && r.Name == "" && r.Phase == history.Call && strings.HasPrefix(r.Process, "l")
+		return r.Op == history.Receive && r.Name == "" && r.Phase == history.Call && strings.HasPrefix(r.Process, "l")
 	}
 	first = pick(rnd, rs, of)
 	if first < 0 {
@@ -338,10 +338,10 @@ func twoHeard(rnd *rand.Rand, rs []history.Record) (first, second int) {
 	return -1, -1
 }
 
-// twoHandled returns the positions of two messages that one worker was given one
-// after the other, the later one of which had been published when the first stood there.
+// twoHandled returns the indexes of two messages that one worker handled in turn, of which the
+// second was published after the first.
 func twoHandled(rs []history.Record) (first, second int) {
-	published := make(map[string]history.Record) // how that ended
+	published := make(map[string]history.Record) // id → end of its publish
 	handled := make(map[string]int)
 	for _, r := range rs {
 		if r.Op == history.Handle && r.Phase == history.Call {
@@ -368,7 +368,7 @@ func twoHandled(rs []history.Record) (first, second int) {
 	return -1, -1
 }
 
-// A million records take about a second and a half.
+// BenchmarkCheck checks a million records, in about a second and a half.
 func BenchmarkCheck(b *testing.B) {
 	records := large(160_000)
 	b.ResetTimer()

@@ -14,13 +14,12 @@ import (
 const (
 	simLease = 300 // ms
 	simLimit = 4   // attempts
-	simLoss  = 80  // ms that a power cut forgets
-	simAhead = 5   // ms between two looks of a worker
+	simLoss  = 80  // ms of confirmed operations that a power cut forgets
+	simAhead = 5   // ms between two claims of a worker
 )
 
-// A sim is a system that keeps its promises, in a time of its own: publishers,
-// workers, listeners and a Redis whose steps are those of the scripts. It writes
-// the history that such a system would.
+// A sim simulates a system that keeps its promises, in simulated time: publishers, workers,
+// listeners, and a Redis with the steps of the scripts. It writes the history of that system.
 type sim struct {
 	rnd     *rand.Rand
 	now     int64 // by the machine's clock, µs
@@ -31,10 +30,10 @@ type sim struct {
 
 	redis     state
 	snapshots []snapshot
-	lives     int   // of Redis: calls of an earlier one are cut off
+	lives     int   // starts of Redis: calls of an earlier life are cut off
 	offset    int64 // of Redis's clock, ms
 	quiet     bool  // nothing new is published, nothing breaks
-	kinds     int   // of faults: none, or also that processes are killed, or also those of Redis
+	kinds     int   // of faults: none; kills of processes; also faults of Redis
 	ids       int
 }
 
@@ -61,11 +60,11 @@ func (e *events) Pop() any {
 	return last
 }
 
-// state is what Redis holds.
+// state is the contents of Redis.
 type state struct {
 	messages map[string]simMessage
 	log      []history.Entry
-	place    int              // entries of the log that the name was handed
+	place    int              // entries of the log that were handed to the name
 	held     map[string]int64 // id → end of the name's lease, ms
 	tries    map[string]int
 }
@@ -97,7 +96,7 @@ func newSim(seed uint64) *sim {
 	return s
 }
 
-// run runs the system for a while, then without faults until all is settled.
+// run runs the system for a while, then without faults until all messages are settled.
 func (s *sim) run(ms int64) {
 	s.after(0, s.carry)
 	for i := range 3 {
@@ -125,7 +124,7 @@ func (s *sim) until(end int64) {
 	s.now = end
 }
 
-// after has something done after some µs.
+// after calls do after some µs.
 func (s *sim) after(us int64, do func()) {
 	s.queue.seq++
 	heap.Push(&s.queue, event{s.now + us, s.queue.seq, do})
@@ -133,7 +132,7 @@ func (s *sim) after(us int64, do func()) {
 
 func (s *sim) roll(n int) int { return s.rnd.IntN(n) }
 
-// between returns a time between two, which are told in ms, in µs.
+// between returns a random time in µs between two in ms.
 func (s *sim) between(least, most int64) int64 { return least*1000 + s.rnd.Int64N((most-least)*1000) }
 
 // clock returns Redis's clock in ms.
@@ -149,8 +148,8 @@ func (s *sim) write(process string, r history.Record) {
 
 func (s *sim) event(process string, r history.Record) { s.write(process, r) }
 
-// call makes a call to Redis: effect is what it does there, and fills in the
-// reply. Then is told how it ended, unless the process is dead.
+// call makes a call to Redis. effect changes the state and fills in the reply. then gets the
+// end of the call, unless the process is dead.
 func (s *sim) call(process string, r history.Record, effect func(end *history.Record) history.Phase, then func(end history.Record)) {
 	if s.dead[process] {
 		return
@@ -194,7 +193,7 @@ func (s *sim) call(process string, r history.Record, effect func(end *history.Re
 
 func (s *sim) nothing(history.Record) {}
 
-// publisher publishes, and changes its mind about some.
+// publisher publishes, and cancels or reschedules some.
 func (s *sim) publisher(process string) {
 	if s.quiet || s.dead[process] {
 		return
@@ -267,7 +266,7 @@ func (s *sim) reschedule(process string, m simMessage) {
 	}, s.nothing)
 }
 
-// carry is what the carrier does.
+// carry does the work of the carrier.
 func (s *sim) carry() {
 	s.after(s.between(1, 4), s.carry)
 	if n := len(s.snapshots); n == 0 || s.snapshots[n-1].at < s.now-5_000 {
@@ -371,7 +370,7 @@ func (s *sim) extend(id string, receipt int64, lease int64, end *history.Record)
 	return history.OK
 }
 
-// claimer claims, and records all that it does.
+// claimer claims and settles, and records all of it.
 func (s *sim) claimer(process string) {
 	if s.dead[process] {
 		return
@@ -387,7 +386,7 @@ func (s *sim) claimer(process string) {
 		if end.Phase != history.OK {
 			return
 		}
-		s.records = s.records[:len(s.records)-1] // behind what it took
+		s.records = s.records[:len(s.records)-1] // its end comes after the messages it took
 		for _, m := range got {
 			s.write(process, taken(m, history.Record{Op: history.Take, N: n}))
 			s.after(s.between(1, 30), func() { s.settle(process, m) })
@@ -401,7 +400,7 @@ func taken(m simMessage, r history.Record) history.Record {
 	return r
 }
 
-// settle does something with a message that was claimed.
+// settle makes a random call on a claimed message.
 func (s *sim) settle(process string, m simMessage) {
 	if s.dead[process] {
 		return
@@ -422,7 +421,7 @@ func (s *sim) settle(process string, m simMessage) {
 			}
 			s.after(s.between(1, 200), func() { s.settle(process, m) })
 		})
-	case 3: // forgets it
+	case 3: // leaves it
 	case 4:
 		s.after(s.between(simLease-20, simLease+20), func() { s.settle(process, m) })
 	case 5:
@@ -460,7 +459,7 @@ func (s *sim) requeue(process string, m simMessage) {
 	}, s.nothing)
 }
 
-// subscriber claims and settles unrecorded; only its handlers are.
+// subscriber claims and settles without records; only its handlers are recorded.
 func (s *sim) subscriber(process string) {
 	if s.dead[process] {
 		return
@@ -468,7 +467,7 @@ func (s *sim) subscriber(process string) {
 	s.after(s.between(1, simAhead), func() { s.subscriber(process) })
 	sent := s.now
 	for _, m := range s.lease("handled", 2) {
-		if s.roll(20) == 0 { // its hands are full
+		if s.roll(20) == 0 { // it is busy
 			s.after(s.between(1, 50), func() { s.release(m.id, m.deadline) })
 			continue
 		}
@@ -480,7 +479,7 @@ func (s *sim) subscriber(process string) {
 	}
 }
 
-// inTurn is a worker that handles one message after the other.
+// inTurn is a worker of concurrency 1.
 func (s *sim) inTurn(process string) {
 	if s.dead[process] {
 		return
@@ -493,8 +492,7 @@ func (s *sim) inTurn(process string) {
 	}
 }
 
-// handle is a handler, some of which are slow and some of which fail. Then
-// something else may be done.
+// handle runs a handler, which may be slow or fail, and then calls then.
 func (s *sim) handle(process string, m simMessage, took int64, then func()) {
 	s.last[process]++
 	r := taken(m, history.Record{Op: history.Handle, N: s.last[process], Phase: history.Call})
@@ -541,7 +539,7 @@ func (s *sim) handle(process string, m simMessage, took int64, then func()) {
 	})
 }
 
-// listener hears the log from where it is.
+// listener receives the log from its position.
 func (s *sim) listener(process string) {
 	at := int64(0)
 	if n := len(s.redis.log); n > 0 {
@@ -556,7 +554,7 @@ func (s *sim) listener(process string) {
 		s.after(s.between(1, 10), look)
 		for _, e := range s.redis.log {
 			if e.Position > at {
-				s.hear(process, history.Record{Op: history.Hear, Listener: "all", Topic: e.Topic, ID: e.ID, Position: e.Position})
+				s.receive(process, history.Record{Op: history.Receive, Listener: "all", Topic: e.Topic, ID: e.ID, Position: e.Position})
 				at = e.Position
 			}
 		}
@@ -564,7 +562,7 @@ func (s *sim) listener(process string) {
 	s.after(0, look)
 }
 
-func (s *sim) hear(process string, r history.Record) {
+func (s *sim) receive(process string, r history.Record) {
 	s.last[process]++
 	r.N, r.Phase = s.last[process], history.Call
 	s.write(process, r)
@@ -572,7 +570,7 @@ func (s *sim) hear(process string, r history.Record) {
 	s.write(process, r)
 }
 
-// named is a process of a name, which shares the log with the others.
+// named is a process of a named listener, which shares the log with the others.
 func (s *sim) named(process string) {
 	s.event(process, history.Record{Op: history.Listen, Listener: "desk", Name: "desk", Pattern: "news", Count: 1})
 	var look func()
@@ -600,8 +598,8 @@ func (s *sim) handleAs(process string, e history.Entry) {
 	s.redis.held[e.ID] = s.clock() + simLease
 	attempt := 1 + s.redis.tries[e.ID]
 	s.after(s.between(1, 3), func() {
-		s.hear(process, history.Record{
-			Op: history.Hear, Listener: "desk", Name: "desk", Topic: e.Topic, ID: e.ID, Position: e.Position, Attempt: attempt,
+		s.receive(process, history.Record{
+			Op: history.Receive, Listener: "desk", Name: "desk", Topic: e.Topic, ID: e.ID, Position: e.Position, Attempt: attempt,
 		})
 		if !s.dead[process] && s.lives == life {
 			delete(s.redis.held, e.ID)
@@ -609,7 +607,7 @@ func (s *sim) handleAs(process string, e history.Entry) {
 	})
 }
 
-// disturb makes a fault, and another one later.
+// disturb makes a fault, and later another one.
 func (s *sim) disturb() {
 	if s.quiet || s.kinds == 0 {
 		return
@@ -639,7 +637,7 @@ func (s *sim) disturb() {
 	s.after(took, func() { s.healed(fault, heal) })
 }
 
-// healed ends a fault. The clock is ahead then as it was before.
+// healed heals a fault. The clock's offset stays.
 func (s *sim) healed(fault history.Record, heal func(history.Record)) {
 	heal(fault)
 	r := history.Record{Op: history.Heal, N: fault.N, Kind: fault.Kind, Phase: history.Call}
@@ -651,7 +649,7 @@ func (s *sim) healed(fault history.Record, heal func(history.Record)) {
 	s.write("harness", r)
 }
 
-// kill ends a process, and starts another one like it when it is healed.
+// kill ends a process; its heal starts another one like it.
 func (s *sim) kill(fault *history.Record) func(history.Record) {
 	roles := map[string]func(string){"w": s.claimer, "s": s.subscriber, "p": s.publisher, "l": s.listener, "n": s.named, "o": s.inTurn}
 	var living []string
@@ -668,7 +666,7 @@ func (s *sim) kill(fault *history.Record) func(history.Record) {
 	return func(history.Record) { roles[victim[:1]](victim + "'") }
 }
 
-// powerCut has Redis forget some of what it acknowledged.
+// powerCut makes Redis forget some confirmed operations.
 func (s *sim) powerCut() {
 	s.lives++
 	oldest := s.now - s.rnd.Int64N(simLoss*1000)
@@ -681,7 +679,7 @@ func (s *sim) powerCut() {
 	s.snapshots = append(s.snapshots, snapshot{s.now, s.redis.clone()})
 }
 
-// final returns what Redis holds.
+// final returns the contents of Redis.
 func (s *sim) final() history.Final {
 	f := empty()
 	set := func(topics map[string]map[string]int64, m simMessage, member string, at int64) {

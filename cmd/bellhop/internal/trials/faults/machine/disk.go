@@ -18,9 +18,9 @@ import (
 // ballast is the file that fills the disk.
 const ballast = "ballast"
 
-// FillDisk leaves no byte of the disk free, until FreeDisk. A Redis with
-// appendfsync always ends itself at its next write, and has to be started again
-// when the disk is free; one with everysec refuses writes meanwhile.
+// FillDisk fills the disk to the last byte, until FreeDisk. A Redis with appendfsync always
+// then ends itself at its next write, and must be restarted when the disk is free; one with
+// everysec refuses writes meanwhile.
 func (m *Machine) FillDisk() error {
 	file, err := os.OpenFile(filepath.Join(m.Disk(), ballast), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -40,13 +40,13 @@ func (m *Machine) FillDisk() error {
 		switch {
 		case err == nil:
 			size += free
-		case !errors.Is(err, unix.ENOSPC): // of which Redis took some meanwhile
+		case !errors.Is(err, unix.ENOSPC): // Redis may have written meanwhile
 			return fmt.Errorf("fill a disk: %w", err)
 		}
 	}
 }
 
-// FreeDisk gives the bytes back that FillDisk took.
+// FreeDisk frees the space that FillDisk took.
 func (m *Machine) FreeDisk() error {
 	if err := os.Remove(filepath.Join(m.Disk(), ballast)); err != nil {
 		return fmt.Errorf("free a disk: %w", err)
@@ -54,9 +54,8 @@ func (m *Machine) FreeDisk() error {
 	return nil
 }
 
-// PowerCut cuts the power: the redis-server is gone at once, and what it had
-// written but not synchronised is not on the disk. It returns how many bytes
-// that were. The server can be started again with Restart.
+// PowerCut kills the redis-server, and removes from the disk what it had written but not
+// synchronised. It returns the number of lost bytes. Restart starts the server again.
 func (m *Machine) PowerCut(s *redisserver.Server) (lost int64, err error) {
 	s.Kill()
 	synced, err := m.synced()
@@ -88,7 +87,7 @@ func (m *Machine) PowerCut(s *redisserver.Server) (lost int64, err error) {
 	return lost, nil
 }
 
-// synced returns up to where each file was synchronised.
+// synced returns the synchronised size of each file.
 func (m *Machine) synced() (map[string]int64, error) {
 	file, err := os.Open(m.syncs)
 	if err != nil {

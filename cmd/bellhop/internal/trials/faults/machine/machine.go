@@ -1,11 +1,9 @@
-// Package machine gives a redis-server a machine of its own, for tests that
-// break it: its clock can be set while it runs, its disk is full when wanted,
-// and its power can be cut, after which it finds what it had synchronised and
-// no more.
+// Package machine gives a redis-server a machine of its own, for tests that break it: its
+// clock can be set while it runs, its disk can be filled, and its power can be cut, so that
+// only synchronised data is left.
 //
-// It takes Linux, a C compiler, and root or a kernel that lets others have user
-// namespaces, since the disk is a file system in memory, mounted in a mount
-// namespace of its own, which ends with this process.
+// It needs Linux, a C compiler, and root or unprivileged user namespaces: the disk is a
+// file system in memory in a mount namespace of its own, which ends with this process.
 package machine
 
 import (
@@ -31,7 +29,7 @@ var source []byte
 
 const mountTimeout = 20 * time.Second
 
-// Build compiles, into a folder, the library that machines need, and returns its path.
+// Build compiles the library that machines need into a folder, and returns its path.
 func Build(ctx context.Context, dir string) (library string, err error) {
 	file, library := filepath.Join(dir, "machine.c"), filepath.Join(dir, "machine.so")
 	if err := os.WriteFile(file, source, 0o600); err != nil {
@@ -44,17 +42,17 @@ func Build(ctx context.Context, dir string) (library string, err error) {
 	return library, nil
 }
 
-// A Machine is one for a single redis-server at a time.
+// A Machine is the machine of one redis-server at a time.
 type Machine struct {
 	library string
-	holder  *child.Process // of the mount namespace
+	holder  *child.Process // holds the mount namespace
 	data    string         // folder of the disk, as Redis sees it
-	clock   *os.File       // how many µs it is ahead
-	syncs   string         // path of what was synchronised
+	clock   *os.File       // holds how many µs the clock is ahead
+	syncs   string         // path of the record of synchronised files
 }
 
-// New returns a machine that keeps its things in a folder, given by its whole
-// path, and has a disk of some bytes. library is what Build built.
+// New returns a machine with a disk of the given size in bytes. It keeps its files in dir, an
+// absolute path. library is the result of Build.
 func New(ctx context.Context, dir, library string, disk int64) (*Machine, error) {
 	m := &Machine{library: library, data: filepath.Join(dir, "disk"), syncs: filepath.Join(dir, "syncs")}
 	if err := os.MkdirAll(m.data, 0o755); err != nil {
@@ -71,7 +69,7 @@ func New(ctx context.Context, dir, library string, disk int64) (*Machine, error)
 	return m, nil
 }
 
-// mount mounts the disk in a mount namespace, which a process holds.
+// mount mounts the disk in a mount namespace, held by a process.
 func (m *Machine) mount(ctx context.Context, disk int64) (err error) {
 	const script = `mount -t tmpfs -o "size=$1" tmpfs "$2" && exec setpriv --pdeathsig TERM sleep infinity`
 	args := []string{"--mount"}
@@ -79,7 +77,7 @@ func (m *Machine) mount(ctx context.Context, disk int64) (err error) {
 		args = append(args, "--user", "--map-root-user")
 	}
 	m.holder, err = child.Start(child.Program{
-		Path: "unshare", Name: "mount namespace (as root, or where the kernel lets others have user namespaces)", Output: os.Stderr,
+		Path: "unshare", Name: "mount namespace (needs root or unprivileged user namespaces)", Output: os.Stderr,
 		Args: append(args, "sh", "-c", script, "sh", strconv.FormatInt(disk, 10), m.data),
 	})
 	if err != nil {
@@ -97,7 +95,7 @@ func (m *Machine) mount(ctx context.Context, disk int64) (err error) {
 	})
 }
 
-// Close ends the machine. Stop its redis-server before.
+// Close ends the machine. Stop its redis-server first.
 func (m *Machine) Close() {
 	if m.holder != nil {
 		m.holder.Kill()
@@ -110,8 +108,8 @@ func (m *Machine) Disk() string {
 	return fmt.Sprintf("/proc/%d/root%s", m.holder.Pid(), m.data)
 }
 
-// Options changes those of a redis-server so that it runs on the machine. Who
-// enters a user namespace has to say again that it ends with its parent.
+// Options returns options with which a redis-server runs on the machine. setpriv repeats that
+// the server ends with its parent, since entering a user namespace resets that.
 func (m *Machine) Options(o redisserver.Options) redisserver.Options {
 	o.Dir = m.data
 	o.Under = []string{"nsenter", "--target", strconv.Itoa(m.holder.Pid()), "--mount"}
@@ -125,8 +123,8 @@ func (m *Machine) Options(o redisserver.Options) redisserver.Options {
 
 func root() bool { return os.Geteuid() == 0 }
 
-// SetClock sets how far the clock of the redis-server is ahead, or behind where
-// that is negative. Its monotonic clock does not change.
+// SetClock sets how far the clock of the redis-server is ahead; negative: behind. Its
+// monotonic clock does not change.
 func (m *Machine) SetClock(ahead time.Duration) error {
 	var bytes [8]byte
 	binary.NativeEndian.PutUint64(bytes[:], uint64(ahead.Microseconds()))

@@ -64,8 +64,7 @@ func connect(t *testing.T, s *redisserver.Server) *redis.Client {
 	return client
 }
 
-// The clock moves by what it is set to, for TIME, in scripts and where keys
-// expire, while the server runs and after it was started again.
+// The clock has its offset for TIME and in scripts, while the server runs.
 func TestSetClock(t *testing.T) {
 	m, s := start(t)
 	client := connect(t, s)
@@ -83,14 +82,15 @@ func TestSetClock(t *testing.T) {
 			t.Fatal(err)
 		}
 		after := time.Now()
-		for _, told := range []time.Time{direct, time.UnixMilli(inside)} {
-			if told.Before(before.Add(ahead-time.Millisecond)) || told.After(after.Add(ahead)) {
-				t.Errorf("with a clock that is %v ahead Redis tells %v, the machine %v to %v", ahead, told, before, after)
+		for _, got := range []time.Time{direct, time.UnixMilli(inside)} {
+			if got.Before(before.Add(ahead-time.Millisecond)) || got.After(after.Add(ahead)) {
+				t.Errorf("with a clock that is %v ahead Redis has %v, the machine %v to %v", ahead, got, before, after)
 			}
 		}
 	}
 }
 
+// The clock expires keys, and keeps its offset over a restart.
 func TestClockExpiresKeys(t *testing.T) {
 	m, s := start(t)
 	client := connect(t, s)
@@ -101,18 +101,18 @@ func TestClockExpiresKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := client.Get(t.Context(), "k").Err(); !errors.Is(err, redis.Nil) {
-		t.Errorf("a minute after its end the key is answered with the error %v", err)
+		t.Errorf("a minute after its expiry GET of the key returns the error %v", err)
 	}
 	s.Stop()
 	s = restart(t, s)
 	now, err := connect(t, s).Time(t.Context()).Result()
 	if ahead := time.Until(now); err != nil || ahead < time.Minute || ahead > 2*time.Minute {
-		t.Errorf("after a new start the clock is %v ahead, error %v", ahead, err)
+		t.Errorf("after a restart the clock is %v ahead, error %v", ahead, err)
 	}
 }
 
-// With appendfsync always a power cut loses nothing that was acknowledged, also
-// while the file is rewritten.
+// With appendfsync always a power cut loses no acknowledged write, even while the file is
+// rewritten.
 func TestPowerCutWithAlways(t *testing.T) {
 	m, s := start(t, "--appendfsync", "always")
 	total := 0
@@ -133,8 +133,8 @@ func TestPowerCutWithAlways(t *testing.T) {
 	}
 }
 
-// With everysec it loses what was acknowledged since the last synchronisation,
-// and no more; kill -9 alone loses nothing.
+// With everysec a power cut loses the writes since the last synchronisation, and no more; kill
+// -9 alone loses nothing.
 func TestPowerCutWithEverysec(t *testing.T) {
 	m, s := start(t, "--appendfsync", "everysec")
 	client := connect(t, s)
@@ -159,11 +159,11 @@ func TestPowerCutWithEverysec(t *testing.T) {
 		return lost > 0
 	})
 	if got := size(t, client); got < synced || got >= total {
-		t.Errorf("after a power cut that lost %d bytes there are %d keys, want %d at the least and less than %d", lost, got, synced, total)
+		t.Errorf("after a power cut that lost %d bytes there are %d keys, want at least %d and fewer than %d", lost, got, synced, total)
 	}
 }
 
-// On a full disk a Redis with everysec refuses writes, and goes on when there is room again.
+// On a full disk a Redis with everysec refuses writes, until there is space again.
 func TestFullDiskWithEverysec(t *testing.T) {
 	m, s := start(t, "--appendfsync", "everysec")
 	client := connect(t, s)
@@ -184,15 +184,15 @@ func TestFullDiskWithEverysec(t *testing.T) {
 	if err := m.FreeDisk(); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Eventually(t, "writes are taken again", func() bool { return client.Set(t.Context(), "again", "x", 0).Err() == nil })
+	storetest.Eventually(t, "writes are accepted again", func() bool { return client.Set(t.Context(), "again", "x", 0).Err() == nil })
 	s.Stop()
 	s = restart(t, s)
 	if got := size(t, connect(t, s)); got != written+1 {
-		t.Errorf("after a new start there are %d of %d keys", got, written+1)
+		t.Errorf("after a restart there are %d of %d keys", got, written+1)
 	}
 }
 
-// On a full disk a Redis with always ends itself; what it had acknowledged is there when it is started again.
+// On a full disk a Redis with always ends itself; after a restart it has all acknowledged writes.
 func TestFullDiskWithAlways(t *testing.T) {
 	m, s := start(t, "--appendfsync", "always")
 	client := connect(t, s)
@@ -209,11 +209,11 @@ func TestFullDiskWithAlways(t *testing.T) {
 	}
 	s = restart(t, s)
 	if got := size(t, connect(t, s)); got != written {
-		t.Errorf("after a new start there are %d of %d keys", got, written)
+		t.Errorf("after a restart there are %d of %d keys", got, written)
 	}
 }
 
-// The disk is seen by Redis alone, and ends with the machine.
+// Only Redis sees the disk, which ends with the machine.
 func TestDiskIsOfItsOwn(t *testing.T) {
 	m, s := start(t)
 	inside, err := os.ReadDir(m.Disk())
@@ -231,7 +231,7 @@ func TestDiskIsOfItsOwn(t *testing.T) {
 	}
 }
 
-// write writes keys from a number on, calling between in the middle, and returns how many.
+// write writes n keys from a number on, calls between in the middle, and returns n.
 func write(t *testing.T, client *redis.Client, from, n int, between func()) int {
 	t.Helper()
 	for i := range n {

@@ -1,12 +1,11 @@
-// Preloaded into redis-server: a clock that can be set while it runs, and a
-// record of what a disk would hold after a power cut.
+// A library to preload into redis-server: a clock that can be set while it runs, and a
+// record of what the disk would hold after a power cut.
 //
-// MACHINE_CLOCK names a file that holds how many microseconds, as a 64-bit
-// number of this machine, the clock is ahead. The monotonic clock stays.
+// MACHINE_CLOCK names a file that holds, as a native 64-bit number, how many microseconds
+// the clock is ahead. The monotonic clock does not change.
 //
-// MACHINE_SYNCS names a file to which a line is appended for each file that was
-// synchronised, "SIZE PATH", where SIZE is what it held before, and for each that
-// was renamed, "> OLD\tNEW".
+// MACHINE_SYNCS names a file to which this library appends a line "SIZE PATH" for each
+// synchronised file, with its size before the call, and "> OLD\tNEW" for each rename.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -70,7 +69,7 @@ static void note(const char *line, int size) {
 	if (syncs >= 0 && write(syncs, line, size) != size) abort();
 }
 
-// Synchronises a file, and notes what it held before: what is written meanwhile may not be on the disk.
+// Synchronises a file, and notes its size before: what is written meanwhile may not be on the disk.
 static int sync_with(int number, int fd) {
 	struct stat before;
 	char link[64], path[PATH_MAX], line[PATH_MAX + 32];
