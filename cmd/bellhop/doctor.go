@@ -27,26 +27,27 @@ func (a *app) doctorCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "doctor",
 		Short: "Examine Redis and the service on it, and repair what is out of place",
-		Long: `Examine Redis: can it be reached, is it new enough, does it keep its data, does it
-evict keys, may this user do all that is needed, how far off is its clock, how
-long does a ring take. Examine the service: does a carrier live, would another one
-take over, is anything overdue, and does anybody wait for it, what died in the last
-day, what is paused, what is set for all topics, which listeners are behind. What has to be tried is tried
-under a prefix of its own, and removed.
+		Long: `Examine Redis: whether it answers, is new enough, keeps its data and evicts no keys,
+whether this user has all rights, how far off its clock is, and how long a ring
+takes. Examine the service: whether a carrier is alive and another one would take
+over, which topics are overdue without a worker, paused, or had deaths in the last
+day, which settings apply to all topics, and which listeners are behind. Each finding
+that is not ok names a remedy. Rights are tried under a prefix of its own, which is
+removed afterwards.
 
-Last, all keys are looked at for what is out of place, which takes half a minute
-for a million messages; --quick leaves that out. Messages are out of place where
-keys were removed, restored in part or changed by another program: a record that
-stands in no place would never be delivered. It is told what would be done about
-each. With --repair it is done, after a question, or without one with --yes. It can
-be done while everything works. What could still be delivered is; what has no
-record is removed.
+Last, all keys are examined for messages out of place, which takes half a minute for
+a million messages; --quick leaves that out. Messages are out of place if keys were
+removed, restored in part, or changed by another program: a message in no place would
+never be delivered. Each finding says what a repair would do. --repair repairs them,
+after a question, or without one with --yes; carriers and workers may run meanwhile.
+Messages that can still be delivered are delivered; members without a record are
+removed.
 
-With --check, for a timer, only what is not ok is printed, and all keys are not
-looked at. Warnings of checks that --accept names are not told, and do not count.
+--check is for a timer: it prints only what is not ok, and implies --quick. Warnings
+of checks that --accept names are neither printed nor counted.
 
-Exits with 1 if anything fails and is not repaired; with --check with 3 if there
-are only warnings.`,
+Exits with 1 if a check fails and is not repaired; with --check, with 3 if there are
+only warnings.`,
 		Example: `  bellhop doctor
   bellhop doctor --repair
   bellhop doctor --check --accept standby,memory
@@ -56,9 +57,9 @@ are only warnings.`,
 	flags := c.Flags()
 	flags.BoolVar(&f.repair, "repair", false, "repair what is out of place")
 	flags.BoolVar(&f.yes, "yes", false, "with --repair: do not ask")
-	flags.BoolVar(&f.quick, "quick", false, "do not look at all keys")
-	flags.BoolVar(&f.check, "check", false, "as --quick, print only what is not ok, and exit with 3 if there are only warnings")
-	flags.StringSliceVar(&f.accept, "accept", nil, "with --check: the checks whose warnings are known, separated by commas")
+	flags.BoolVar(&f.quick, "quick", false, "do not examine all keys")
+	flags.BoolVar(&f.check, "check", false, "like --quick, but print only what is not ok, and exit with 3 if there are only warnings")
+	flags.StringSliceVar(&f.accept, "accept", nil, "with --check: checks whose warnings are accepted, separated by commas")
 	return a.command(a.redisFlag(c), func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		if err := f.refuse(isTerminal(a.in)); err != nil {
 			return wrong(err)
@@ -72,17 +73,17 @@ are only warnings.`,
 	})
 }
 
-// refuse reports flags that say nothing here; a question needs a terminal.
+// refuse reports flags that do not fit together, and a question without a terminal.
 func (f *doctorFlags) refuse(asks bool) error {
 	switch {
 	case f.yes && !f.repair:
 		return errors.New("unexpected flag --yes: it is for --repair")
 	case f.repair && (f.quick || f.check):
-		return errors.New("unexpected flag --repair: what is to be repaired is found without --quick and --check")
+		return errors.New("unexpected flag --repair: it needs all checks; leave out --quick and --check")
 	case len(f.accept) > 0 && !f.check:
 		return errors.New("unexpected flag --accept: it is for --check")
 	case f.repair && !f.yes && !asks:
-		return errors.New("repairing changes what is in Redis: give --yes to mean it")
+		return errors.New("a repair changes the data in Redis: give --yes to confirm")
 	}
 	for _, check := range f.accept {
 		if !slices.Contains(doctor.Checks(), check) {
@@ -92,42 +93,42 @@ func (f *doctorFlags) refuse(asks bool) error {
 	return nil
 }
 
-// examine has all examined, and what is out of place repaired if that is wanted and meant.
+// examine runs all checks, and repairs what is out of place if that is wanted and confirmed.
 func (a *app) examine(ctx context.Context, settings daemon.Config, f doctorFlags) error {
 	c := settings.Notify()
-	told := examined{findings: []doctor.Finding{}, accept: f.accept}
+	seen := examined{findings: []doctor.Finding{}, accept: f.accept}
 	var bar keyBar
 	on := func(one doctor.Finding) {
-		counts := told.add(one)
+		counts := seen.add(one)
 		if !a.json && (!f.check || counts && one.Verdict != doctor.OK) {
 			bar.clear()
 			a.printFinding(one)
 		}
 	}
-	o := doctor.Options{Quick: f.quick || f.check, Defaults: settings.TopicDefaults(), OnProgress: func(looked, all int) { bar.set(a, looked, all) }}
+	o := doctor.Options{Quick: f.quick || f.check, Defaults: settings.TopicDefaults(), OnProgress: func(done, all int) { bar.set(a, done, all) }}
 	_, err := doctor.Run(ctx, c, o, on)
 	bar.finish()
-	if n := told.repairable; err == nil && f.repair && n > 0 {
+	if n := seen.repairable; err == nil && f.repair && n > 0 {
 		if !f.yes {
 			err = a.ask(ctx, fmt.Sprintf("Repair %s?", plural(n, "fault")), "nothing was repaired")
 		}
 		if err == nil {
-			told.forgetContents()
+			seen.forgetContents()
 			_, err = doctor.Repair(ctx, c, o, on)
 			bar.finish()
 		}
 	}
-	return a.sumUp(&told, f.check, err)
+	return a.sumUp(&seen, f.check, err)
 }
 
-// sumUp prints what is left to print when all is told that is known, and returns the error to end with.
-func (a *app) sumUp(told *examined, check bool, err error) error {
+// sumUp prints the end of the output, and returns the error to end with.
+func (a *app) sumUp(seen *examined, check bool, err error) error {
 	if a.json && (err == nil || errors.Is(err, context.Canceled)) {
-		if bad := a.printJSON(told.findings); bad != nil {
+		if bad := a.printJSON(seen.findings); bad != nil {
 			return bad
 		}
 	}
-	switch worst := told.worst(); {
+	switch worst := seen.worst(); {
 	case err != nil:
 		return err
 	case worst == doctor.Fail:
@@ -135,27 +136,27 @@ func (a *app) sumUp(told *examined, check bool, err error) error {
 	case worst == doctor.Warn && check:
 		return errWarned
 	case check && !a.json:
-		terminal.Printf(a.out, "ok    %s\n", plural(len(told.findings), "check"))
+		terminal.Printf(a.out, "ok    %s\n", plural(len(seen.findings), "check"))
 	}
 	return nil
 }
 
-// keyBar shows on a terminal how far the look at all keys is.
+// keyBar shows the progress of the examination of all keys on a terminal.
 type keyBar struct {
 	bar *progressbar.ProgressBar
 	all int
 }
 
-func (b *keyBar) set(a *app, looked, all int) {
+func (b *keyBar) set(a *app, done, all int) {
 	if b.bar == nil || b.all != all {
 		b.finish()
 		size := int64(all)
 		if all == 0 {
 			size = -1
 		}
-		b.bar, b.all = a.progress("looking at all keys", size), all
+		b.bar, b.all = a.progress("examining all keys", size), all
 	}
-	_ = b.bar.Set(looked) // it only draws
+	_ = b.bar.Set(done) // it only draws
 }
 
 func (b *keyBar) clear() {
@@ -171,14 +172,14 @@ func (b *keyBar) finish() {
 	b.bar = nil
 }
 
-// examined is what was told.
+// examined is the findings so far.
 type examined struct {
 	findings   []doctor.Finding
 	repairable int
 	accept     []string // checks whose warnings do not count
 }
 
-// add takes note of a finding, and returns whether its verdict counts.
+// add adds a finding, and reports whether its verdict counts.
 func (e *examined) add(f doctor.Finding) bool {
 	e.findings = append(e.findings, f)
 	if f.Repairable {
@@ -191,7 +192,7 @@ func (e *examined) counts(f doctor.Finding) bool {
 	return f.Verdict == doctor.Fail || !slices.Contains(e.accept, f.Check)
 }
 
-// forgetContents forgets what was out of place, since that is told anew.
+// forgetContents removes the findings of the contents, which a repair reports again.
 func (e *examined) forgetContents() {
 	e.findings = slices.DeleteFunc(e.findings, func(f doctor.Finding) bool { return f.Check == doctor.Contents })
 }

@@ -34,7 +34,7 @@ func (e *exam) contents(ctx context.Context, apply bool) {
 	sum, err := repair.Run(ctx, e.store, repair.Options{Apply: apply, OnProgress: e.o.OnProgress}, e.outOfPlace)
 	switch {
 	case ctx.Err() != nil:
-		e.tell(Contents, Warn, fmt.Sprintf("interrupted: %s found so far", plural(sum.Found, "fault")), "run it again to the end; --quick leaves this check out")
+		e.report(Contents, Warn, fmt.Sprintf("interrupted: %s found so far", plural(sum.Found, "fault")), "run it again to the end; --quick leaves this check out")
 		return
 	case err != nil:
 		e.unexamined(err, apply)
@@ -46,13 +46,13 @@ func (e *exam) contents(ctx context.Context, apply bool) {
 	}
 	switch {
 	case sum.Found == 0:
-		e.tell(Contents, OK, found+"nothing is out of place", "")
+		e.report(Contents, OK, found+"nothing is out of place", "")
 	case sum.Repaired == sum.Found:
-		e.tell(Contents, OK, fmt.Sprintf("%sfaults found and repaired: %d", found, sum.Found), "")
+		e.report(Contents, OK, fmt.Sprintf("%sfaults found and repaired: %d", found, sum.Found), "")
 	case sum.Repairable == 0 || apply:
-		e.tell(Contents, Fail, fmt.Sprintf("%sfaults found: %d, repaired: %d", found, sum.Found, sum.Repaired), "do what each finding above says")
+		e.report(Contents, Fail, fmt.Sprintf("%sfaults found: %d, repaired: %d", found, sum.Found, sum.Repaired), "do what each finding above says")
 	default:
-		e.tell(Contents, Fail, fmt.Sprintf("%sfaults found: %d, repairable: %d", found, sum.Found, sum.Repairable), "run bellhop doctor --repair")
+		e.report(Contents, Fail, fmt.Sprintf("%sfaults found: %d, repairable: %d", found, sum.Found, sum.Repairable), "run bellhop doctor --repair")
 	}
 }
 
@@ -67,14 +67,14 @@ func (e *exam) outOfPlace(f repair.Finding) {
 	}
 	switch {
 	case f.Repaired:
-		e.tell(Contents, OK, f.String()+": "+f.Remedy, "")
+		e.report(Contents, OK, f.String()+": "+f.Remedy, "")
 	case f.Remedy != "":
 		e.worst = Fail
 		e.on(Finding{Check: Contents, Verdict: Fail, Found: f.String(), Remedy: "would be " + f.Remedy, Repairable: true})
 	case f.Harmless():
-		e.tell(Contents, Warn, f.String(), by)
+		e.report(Contents, Warn, f.String(), by)
 	default:
-		e.tell(Contents, Fail, f.String(), by)
+		e.report(Contents, Fail, f.String(), by)
 	}
 }
 
@@ -85,6 +85,6 @@ func (e *exam) unexamined(err error, apply bool) {
 	if apply {
 		verdict = Fail
 	}
-	found, remedy := told(err, store.RepairRights(e.store.Prefix()))
-	e.tell(Contents, verdict, found, remedy)
+	found, remedy := explain(err, store.RepairRights(e.store.Prefix()))
+	e.report(Contents, verdict, found, remedy)
 }

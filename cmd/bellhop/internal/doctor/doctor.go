@@ -89,7 +89,7 @@ type exam struct {
 	worst Verdict
 }
 
-func (e *exam) tell(check string, v Verdict, found, remedy string) {
+func (e *exam) report(check string, v Verdict, found, remedy string) {
 	e.worst = max(e.worst, v)
 	e.on(Finding{Check: check, Verdict: v, Found: found, Remedy: remedy})
 }
@@ -124,7 +124,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Ver
 	if fit {
 		e.rights(ctx, c)
 	} else {
-		e.tell("rights", Warn, "not tried on an unfit Redis", "fix what failed above, then run bellhop doctor again")
+		e.report("rights", Warn, "not tried on an unfit Redis", "fix what failed above, then run bellhop doctor again")
 	}
 	e.clock(ctx)
 	e.carrier(ctx)
@@ -146,10 +146,10 @@ func (e *exam) reach(ctx context.Context) bool {
 		if remedy == "" {
 			remedy = "check user and password: BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME, BELLHOP_REDIS_PASSWORD_FILE; the user needs +info"
 		}
-		e.tell("reachable", Fail, err.Error(), remedy)
+		e.report("reachable", Fail, err.Error(), remedy)
 		return false
 	}
-	e.tell("reachable", OK, fmt.Sprintf("%s answers in %s", e.store.Where(), millis(time.Since(began))), "")
+	e.report("reachable", OK, fmt.Sprintf("%s answers in %s", e.store.Where(), millis(time.Since(began))), "")
 	e.info = info
 	e.trial = e.info["redis_version"] == ""
 	return true
@@ -162,13 +162,13 @@ func (e *exam) version() {
 	_, err := fmt.Sscan(major, &n)
 	switch {
 	case e.trial:
-		e.tell("version", Warn, "the trial server of bellhop dev", "use Redis 7.0 or newer, or Valkey, for messages that matter")
+		e.report("version", Warn, "the trial server of bellhop dev", "use Redis 7.0 or newer, or Valkey, for messages that matter")
 	case err != nil || n < store.MinRedis:
-		e.tell("version", Fail, version, fmt.Sprintf("use Redis %d.0 or newer, or Valkey", store.MinRedis))
+		e.report("version", Fail, version, fmt.Sprintf("use Redis %d.0 or newer, or Valkey", store.MinRedis))
 	case e.info["valkey_version"] != "":
-		e.tell("version", OK, "Valkey "+e.info["valkey_version"], "")
+		e.report("version", OK, "Valkey "+e.info["valkey_version"], "")
 	default:
-		e.tell("version", OK, "Redis "+version, "")
+		e.report("version", OK, "Redis "+version, "")
 	}
 }
 
@@ -177,7 +177,7 @@ const keepRemedy = "run CONFIG SET appendonly yes, and put it into redis.conf"
 func (e *exam) persistence(ctx context.Context) {
 	const check = "persistence"
 	if e.trial {
-		e.tell(check, Warn, "none: messages vanish when the trial server ends", "install redis-server; bellhop dev then uses it")
+		e.report(check, Warn, "none: messages vanish when the trial server ends", "install redis-server; bellhop dev then uses it")
 		return
 	}
 	// Not every user may read the configuration; without it appendfsync is unknown.
@@ -185,24 +185,24 @@ func (e *exam) persistence(ctx context.Context) {
 	known := err == nil
 	if e.info["aof_enabled"] != "1" {
 		if known && config["save"] == "" {
-			e.tell(check, Fail, "none: a restart of Redis loses all messages", keepRemedy)
+			e.report(check, Fail, "none: a restart of Redis loses all messages", keepRemedy)
 			return
 		}
-		e.tell(check, Warn, "snapshots at most: a crash of Redis loses everything since the last one", keepRemedy)
+		e.report(check, Warn, "snapshots at most: a crash of Redis loses everything since the last one", keepRemedy)
 		return
 	}
 	switch fsync := config["appendfsync"]; {
 	case e.info["aof_last_write_status"] == "err":
-		e.tell(check, Fail, "append-only file, and the last write to it failed", "see Redis's log; the disk may be full")
+		e.report(check, Fail, "append-only file, and the last write to it failed", "see Redis's log; the disk may be full")
 	case !known:
-		e.tell(check, OK, "append-only file; how often it is synced is unknown, since this user may not run CONFIG GET", "")
+		e.report(check, OK, "append-only file; how often it is synced is unknown, since this user may not run CONFIG GET", "")
 	case fsync == "no":
-		e.tell(check, Warn, "append-only file, appendfsync no: a power cut loses what the kernel has not written yet, about half a minute",
+		e.report(check, Warn, "append-only file, appendfsync no: a power cut loses what the kernel has not written yet, about half a minute",
 			"run CONFIG SET appendfsync everysec (or always, to lose nothing), and put it into redis.conf")
 	case fsync == "always":
-		e.tell(check, OK, "append-only file, appendfsync always: a power cut loses nothing that was acknowledged", "")
+		e.report(check, OK, "append-only file, appendfsync always: a power cut loses nothing that was acknowledged", "")
 	default:
-		e.tell(check, OK, "append-only file, appendfsync "+fsync+": a power cut loses about a second", "")
+		e.report(check, OK, "append-only file, appendfsync "+fsync+": a power cut loses about a second", "")
 	}
 }
 
@@ -211,9 +211,9 @@ func (e *exam) persistence(ctx context.Context) {
 func (e *exam) format(ctx context.Context) {
 	switch err := e.store.CheckFormat(ctx); {
 	case errors.Is(err, notify.ErrUnfit):
-		e.tell("format", Fail, err.Error(), "export it with the version that wrote it, or leave it there and use another BELLHOP_PREFIX")
+		e.report("format", Fail, err.Error(), "export it with the version that wrote it, or leave it there and use another BELLHOP_PREFIX")
 	case err == nil:
-		e.tell("format", OK, fmt.Sprintf("%d, or nothing yet", store.Format), "")
+		e.report("format", OK, fmt.Sprintf("%d, or nothing yet", store.Format), "")
 	}
 }
 
@@ -222,13 +222,13 @@ func (e *exam) eviction() {
 	policy, limit := e.info["maxmemory_policy"], e.info["maxmemory"]
 	switch {
 	case policy == "":
-		e.tell(check, OK, "the server has no eviction", "")
+		e.report(check, OK, "the server has no eviction", "")
 	case policy == "noeviction":
-		e.tell(check, OK, "noeviction, limit "+memory(e.info), "")
+		e.report(check, OK, "noeviction, limit "+memory(e.info), "")
 	case limit == "0":
-		e.tell(check, Warn, "maxmemory-policy "+policy+": harmless while memory has no limit", remedy)
+		e.report(check, Warn, "maxmemory-policy "+policy+": harmless while memory has no limit", remedy)
 	default:
-		e.tell(check, Fail, "maxmemory-policy "+policy+", limit "+memory(e.info)+": messages may be evicted", remedy)
+		e.report(check, Fail, "maxmemory-policy "+policy+", limit "+memory(e.info)+": messages may be evicted", remedy)
 	}
 }
 
@@ -247,12 +247,12 @@ func (e *exam) clock(ctx context.Context) {
 	offset, err := bench.Clock(ctx, e.store)
 	switch {
 	case err != nil:
-		e.tell("clock", Fail, err.Error(), "the user needs +time")
+		e.report("clock", Fail, err.Error(), "the user needs +time")
 	case offset.Abs() > maxOffset:
-		e.tell("clock", Warn, fmt.Sprintf("Redis's clock is %s off this host's", millis(offset)),
+		e.report("clock", Warn, fmt.Sprintf("Redis's clock is %s off this host's", millis(offset)),
 			"run an NTP client on both hosts: Redis's clock decides when an absolute due time has come; delays are not affected")
 	default:
-		e.tell("clock", OK, fmt.Sprintf("Redis's clock is %s off this host's", millis(offset)), "")
+		e.report("clock", OK, fmt.Sprintf("Redis's clock is %s off this host's", millis(offset)), "")
 	}
 }
 
@@ -272,16 +272,16 @@ func (e *exam) carrier(ctx context.Context) {
 	}
 	switch {
 	case err != nil:
-		e.tell(check, Fail, err.Error(), "see the check of rights above")
+		e.report(check, Fail, err.Error(), "see the check of rights above")
 	case status.Name == "":
-		e.tell(check, Warn, "none is elected", remedy)
+		e.report(check, Warn, "none is elected", remedy)
 	case heard:
-		e.tell(check, OK, fmt.Sprintf("%s, epoch %d, elected %s; its beat arrives", status.Name, status.Epoch, status.Since.Format(time.RFC3339)), "")
+		e.report(check, OK, fmt.Sprintf("%s, epoch %d, elected %s; its beat arrives", status.Name, status.Epoch, status.Since.Format(time.RFC3339)), "")
 	case within < overdue && status.Lease <= status.Whole:
-		e.tell(check, Warn, fmt.Sprintf("%s is elected, but no beat arrived in %v", status.Name, within),
+		e.report(check, Warn, fmt.Sprintf("%s is elected, but no beat arrived in %v", status.Name, within),
 			fmt.Sprintf("if it was killed, another takes over when its lease ends, in %v; if it runs, pub/sub does not reach this host", status.Lease))
 	default:
-		e.tell(check, Fail, fmt.Sprintf("%s is elected, but no beat arrived in %v", status.Name, within),
+		e.report(check, Fail, fmt.Sprintf("%s is elected, but no beat arrived in %v", status.Name, within),
 			"check that a daemon runs and reaches Redis: bellhop serve. Until then no delayed message is delivered. If one runs, pub/sub does not reach this host")
 	}
 }

@@ -187,17 +187,17 @@ func TestContents(t *testing.T) {
 	if err := client.Set(t.Context(), keys.Base()+"mine", "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	examine := func(run func(context.Context, notify.Config, doctor.Options, func(doctor.Finding)) (doctor.Verdict, error)) (worst doctor.Verdict, told []doctor.Finding) {
+	examine := func(run func(context.Context, notify.Config, doctor.Options, func(doctor.Finding)) (doctor.Verdict, error)) (worst doctor.Verdict, found []doctor.Finding) {
 		t.Helper()
 		worst, err := run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) {
 			if f.Check == doctor.Contents {
-				told = append(told, f)
+				found = append(found, f)
 			}
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return worst, told
+		return worst, found
 	}
 	foreign := doctor.Finding{
 		Check: doctor.Contents, Verdict: doctor.Warn, Found: "mine: a key of another program",
@@ -207,7 +207,7 @@ func TestContents(t *testing.T) {
 		return doctor.Finding{Check: doctor.Contents, Verdict: v, Found: found, Remedy: remedy}
 	}
 	for range 2 {
-		worst, told := examine(doctor.Run)
+		worst, found := examine(doctor.Run)
 		want := []doctor.Finding{
 			foreign,
 			{
@@ -216,21 +216,21 @@ func TestContents(t *testing.T) {
 			},
 			sums(doctor.Fail, "1 message, 0 topics: faults found: 1, repairable: 1", "run bellhop doctor --repair"),
 		}
-		if diff := cmp.Diff(want, told); diff != "" || worst != doctor.Fail {
+		if diff := cmp.Diff(want, found); diff != "" || worst != doctor.Fail {
 			t.Errorf("%v, got (-want +got):\n%s", worst, diff)
 		}
 	}
-	worst, told := examine(doctor.Repair)
+	worst, found := examine(doctor.Repair)
 	want := []doctor.Finding{
 		foreign,
 		sums(doctor.OK, "orders:a in messages: a record in no place, so its message would never be delivered: made ready, as due now", ""),
 		sums(doctor.OK, "1 message, 0 topics: faults found and repaired: 1", ""),
 	}
-	if diff := cmp.Diff(want, told); diff != "" || worst != doctor.Warn {
+	if diff := cmp.Diff(want, found); diff != "" || worst != doctor.Warn {
 		t.Errorf("%v, got (-want +got):\n%s", worst, diff)
 	}
-	worst, told = examine(doctor.Run)
-	if diff := cmp.Diff([]doctor.Finding{foreign, sums(doctor.OK, "1 message, 1 topic: nothing is out of place", "")}, told); diff != "" || worst != doctor.Warn {
+	worst, found = examine(doctor.Run)
+	if diff := cmp.Diff([]doctor.Finding{foreign, sums(doctor.OK, "1 message, 1 topic: nothing is out of place", "")}, found); diff != "" || worst != doctor.Warn {
 		t.Errorf("%v, got (-want +got):\n%s", worst, diff)
 	}
 }

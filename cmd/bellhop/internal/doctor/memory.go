@@ -12,28 +12,28 @@ const nearlyFull = 85
 func (e *exam) memory(ctx context.Context) {
 	const check, remedy = "memory", "start workers, purge dead letters, or raise maxmemory; bellhop topics shows where the messages are"
 	if e.trial {
-		e.tell(check, OK, "the trial server has no limit", "")
+		e.report(check, OK, "the trial server has no limit", "")
 		return
 	}
 	m, err := e.store.Memory(ctx)
 	if err != nil {
-		e.tell(check, Fail, err.Error(), "the user needs +info")
+		e.report(check, Fail, err.Error(), "the user needs +info")
 		return
 	}
 	found := fmt.Sprintf("%s in use", mebibytes(m.Used))
 	if m.Max == 0 {
-		e.tell(check, Warn, found+", without a limit: when the machine runs out of memory, its kernel kills Redis",
+		e.report(check, Warn, found+", without a limit: when the machine runs out of memory, its kernel kills Redis",
 			"run CONFIG SET maxmemory 2gb (or what the machine can spare), and put it into redis.conf: publishes are then refused before that")
 		return
 	}
 	found += fmt.Sprintf(" of the %s that messages may use; maxmemory is %s", mebibytes(m.Limit), mebibytes(m.Max))
 	switch {
 	case m.Used >= m.Limit:
-		e.tell(check, Fail, found+": publishes are refused", remedy)
+		e.report(check, Fail, found+": publishes are refused", remedy)
 	case m.Used >= m.Limit*nearlyFull/100:
-		e.tell(check, Warn, found+": publishes will soon be refused", remedy)
+		e.report(check, Warn, found+": publishes will soon be refused", remedy)
 	default:
-		e.tell(check, OK, found, "")
+		e.report(check, OK, found, "")
 	}
 }
 

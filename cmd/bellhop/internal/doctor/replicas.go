@@ -11,7 +11,7 @@ func (e *exam) cluster() {
 	if e.store.InCluster() || e.info["cluster_enabled"] != "1" {
 		return
 	}
-	e.tell("cluster", Fail, "this is one node of a Redis Cluster, used as if it were all of it", "name several of its nodes in BELLHOP_REDIS_URL, separated by commas")
+	e.report("cluster", Fail, "this is one node of a Redis Cluster, used as if it were all of it", "name several of its nodes in BELLHOP_REDIS_URL, separated by commas")
 }
 
 // replicas reports whether a failover would lose acknowledged messages. Without
@@ -25,24 +25,24 @@ func (e *exam) replicas(wanted int) int {
 	good, _ := strconv.Atoi(count)
 	switch {
 	case e.info["role"] == "slave":
-		e.tell(check, Fail, "this server is itself a replica and takes no writes", "set BELLHOP_REDIS_URL to its master, or BELLHOP_REDIS_MASTER if Sentinel watches it")
+		e.report(check, Fail, "this server is itself a replica and takes no writes", "set BELLHOP_REDIS_URL to its master, or BELLHOP_REDIS_MASTER if Sentinel watches it")
 	case connected < wanted:
-		e.tell(check, Fail, fmt.Sprintf("%d connected, but BELLHOP_WAIT_REPLICAS is %d: publishes are not acknowledged", connected, wanted),
+		e.report(check, Fail, fmt.Sprintf("%d connected, but BELLHOP_WAIT_REPLICAS is %d: publishes are not acknowledged", connected, wanted),
 			"start replicas (REPLICAOF), or lower BELLHOP_WAIT_REPLICAS")
 	case guarded && good < max(wanted, 1):
-		e.tell(check, Fail, fmt.Sprintf("%d connected, %d of them answered lately, %d waited for: publishes are refused or not acknowledged", connected, good, wanted),
+		e.report(check, Fail, fmt.Sprintf("%d connected, %d of them answered lately, %d waited for: publishes are refused or not acknowledged", connected, good, wanted),
 			"check the replicas: they may hang or be cut off")
 	case connected == 0:
 	case wanted == 0:
-		e.tell(check, Warn, fmt.Sprintf("%d connected, but nothing waits for them: a failover loses what was acknowledged last", connected),
+		e.report(check, Warn, fmt.Sprintf("%d connected, but nothing waits for them: a failover loses what was acknowledged last", connected),
 			"set BELLHOP_WAIT_REPLICAS=1 for every process that publishes or acknowledges")
 	case !guarded:
-		e.tell(check, Warn, fmt.Sprintf("%d connected, %d waited for; a master that is cut off from them keeps carrying on its own", connected, wanted), minimum)
+		e.report(check, Warn, fmt.Sprintf("%d connected, %d waited for; a master that is cut off from them keeps carrying on its own", connected, wanted), minimum)
 	case connected == wanted:
-		e.tell(check, Warn, fmt.Sprintf("%d connected, %d waited for: publishing stops as soon as one is missing", connected, wanted),
+		e.report(check, Warn, fmt.Sprintf("%d connected, %d waited for: publishing stops as soon as one is missing", connected, wanted),
 			"start one more replica of this master (REPLICAOF; CLUSTER REPLICATE in a Cluster)")
 	default:
-		e.tell(check, OK, fmt.Sprintf("%d connected, %d waited for", connected, wanted), "")
+		e.report(check, OK, fmt.Sprintf("%d connected, %d waited for", connected, wanted), "")
 	}
 	return min(wanted, connected)
 }

@@ -40,15 +40,15 @@ type rehearsal struct {
 func (e *exam) rights(ctx context.Context, c notify.Config) {
 	own := e.store.Prefix()
 	if err := e.store.Check(ctx); err != nil {
-		found, remedy := told(err, store.Rights(own))
-		e.tell("rights", Fail, found, remedy)
+		found, remedy := explain(err, store.Rights(own))
+		e.report("rights", Fail, found, remedy)
 		return
 	}
 	c.Prefix = fmt.Sprintf("%s:doctor-%s", own, strings.ToLower(notify.NewID()[16:]))
 	c.MemoryShare = 100 // a full Redis is reported by the check of memory
 	db, err := notify.Open(c)
 	if err != nil {
-		e.tell("rights", Fail, err.Error(), "use a shorter BELLHOP_PREFIX")
+		e.report("rights", Fail, err.Error(), "use a shorter BELLHOP_PREFIX")
 		return
 	}
 	defer db.Close()
@@ -59,21 +59,21 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 	}
 	defer r.remove(context.WithoutCancel(ctx))
 	if step, err := r.run(ctx); err != nil {
-		found, remedy := told(err, store.Rights(own))
-		e.tell("rights", Fail, step+": "+found, strings.ReplaceAll(remedy, c.Prefix, own))
+		found, remedy := explain(err, store.Rights(own))
+		e.report("rights", Fail, step+": "+found, strings.ReplaceAll(remedy, c.Prefix, own))
 		return
 	}
 	if err := e.store.CheckPatterns(ctx, patience); err != nil {
-		found, remedy := told(err, store.Rights(own))
-		e.tell("rights", Fail, "subscribe to patterns, for NATS: "+found, remedy)
+		found, remedy := explain(err, store.Rights(own))
+		e.report("rights", Fail, "subscribe to patterns, for NATS: "+found, remedy)
 		return
 	}
-	e.tell("rights", OK, "published, carried, claimed, settled, requeued and cancelled a message, and broadcast one", "")
+	e.report("rights", OK, "published, carried, claimed, settled, requeued and cancelled a message, and broadcast one", "")
 	e.rings(ctx, db)
 }
 
-// told splits an error into a finding and its remedy. rights are those that the user should have.
-func told(err error, rights string) (found, remedy string) {
+// explain splits an error into a finding and its remedy. rights are those that the user should have.
+func explain(err error, rights string) (found, remedy string) {
 	var missing *store.RightsError
 	switch {
 	case errors.As(err, &missing):
@@ -232,16 +232,16 @@ func (e *exam) rings(ctx context.Context, db *notify.Store) {
 		}
 	}, shard.InboxChannel(topic))
 	if len(trips) < tripsSent {
-		e.tell(check, Fail, fmt.Sprintf("%d of %d rings arrived: %v", len(trips), tripsSent, errors.Join(fault, ctx.Err())), "check that the user may use the channels &"+e.store.Prefix()+":*, and check the network")
+		e.report(check, Fail, fmt.Sprintf("%d of %d rings arrived: %v", len(trips), tripsSent, errors.Join(fault, ctx.Err())), "check that the user may use the channels &"+e.store.Prefix()+":*, and check the network")
 		return
 	}
 	slices.Sort(trips)
 	trip := trips[len(trips)/2]
 	if trip > maxTrip {
-		e.tell(check, Warn, millis(trip), "move Redis nearer: no message arrives faster than this")
+		e.report(check, Warn, millis(trip), "move Redis nearer: no message arrives faster than this")
 		return
 	}
-	e.tell(check, OK, millis(trip), "")
+	e.report(check, OK, millis(trip), "")
 }
 
 // remove removes what the rehearsal left: counters and the carrier's keys.

@@ -29,7 +29,7 @@ func (e *exam) service(ctx context.Context) {
 	e.standby(ctx)
 	s, err := e.survey(ctx)
 	if err != nil {
-		e.tell("overdue", Warn, err.Error(), "see to the rights of this user, above")
+		e.report("overdue", Warn, err.Error(), "see to the rights of this user, above")
 		return
 	}
 	e.overdue(s)
@@ -71,11 +71,11 @@ func (e *exam) standby(ctx context.Context) {
 	n, err := carrier.Standbys(ctx, e.store)
 	switch {
 	case err != nil:
-		e.tell(check, Warn, err.Error(), "the user needs +pubsub|numsub")
+		e.report(check, Warn, err.Error(), "the user needs +pubsub|numsub")
 	case n == 0:
-		e.tell(check, Warn, "none: if the carrier's machine fails, no delayed message is delivered", "run a second daemon on another machine: bellhop serve")
+		e.report(check, Warn, "none: if the carrier's machine fails, no delayed message is delivered", "run a second daemon on another machine: bellhop serve")
 	default:
-		e.tell(check, OK, fmt.Sprintf("%d would take over", n), "")
+		e.report(check, OK, fmt.Sprintf("%d would take over", n), "")
 	}
 }
 
@@ -94,16 +94,16 @@ func (e *exam) overdue(s service) {
 		found := fmt.Sprintf("%s: oldest due %s ago, %d ready, ", n.Topic, rough(c.Overdue), c.Ready)
 		switch {
 		case c.Waiting > 0:
-			e.about(n.Topic, check, found+"waiting subscribers do not claim them", "check whether these workers hang; a beat rings them again")
+			e.warn(n.Topic, check, found+"waiting subscribers do not claim them", "check whether these workers hang; a beat rings them again")
 		case c.Leased > 0:
-			e.about(n.Topic, check, found+fmt.Sprintf("no subscriber waits, %d leased", c.Leased), "start more workers, or raise their concurrency: bellhop work "+n.Topic+" --concurrency 8")
+			e.warn(n.Topic, check, found+fmt.Sprintf("no subscriber waits, %d leased", c.Leased), "start more workers, or raise their concurrency: bellhop work "+n.Topic+" --concurrency 8")
 		default:
-			e.about(n.Topic, check, found+"no subscriber waits", "start a worker: bellhop work "+n.Topic)
+			e.warn(n.Topic, check, found+"no subscriber waits", "start a worker: bellhop work "+n.Topic)
 		}
 	}
-	e.rest(check, rows, len(s.Overdue), "topic", "bellhop topics --sort overdue")
+	e.reportRest(check, rows, len(s.Overdue), "topic", "bellhop topics --sort overdue")
 	if rows == 0 {
-		e.tell(check, OK, fmt.Sprintf("no message has been ready and unclaimed for more than %v", tooLate), "")
+		e.report(check, OK, fmt.Sprintf("no message has been ready and unclaimed for more than %v", tooLate), "")
 	}
 }
 
@@ -123,12 +123,12 @@ func (e *exam) behind(ctx context.Context, s service) {
 		if len(late) == surveyed {
 			topics += " or more"
 		}
-		e.tell(check, Warn, fmt.Sprintf("%s with overdue messages that are not ready yet; the oldest is of %s, due %s ago",
+		e.report(check, Warn, fmt.Sprintf("%s with overdue messages that are not ready yet; the oldest is of %s, due %s ago",
 			topics, late[0].Topic, rough(s.Now.Sub(late[0].Since))), remedy)
 	case err == nil && !status.Next.IsZero() && s.Now.Sub(status.Next) > behindBy:
-		e.tell(check, Warn, fmt.Sprintf("overdue broadcasts are not sent; the oldest was due %s ago", rough(s.Now.Sub(status.Next))), remedy)
+		e.report(check, Warn, fmt.Sprintf("overdue broadcasts are not sent; the oldest was due %s ago", rough(s.Now.Sub(status.Next))), remedy)
 	default:
-		e.tell(check, OK, "all due messages are ready", "")
+		e.report(check, OK, "all due messages are ready", "")
 	}
 }
 
@@ -148,16 +148,16 @@ func (e *exam) paused(s service) {
 		if !n.Since.IsZero() {
 			lasts = fmt.Sprintf(" for %s", rough(s.Now.Sub(n.Since)))
 		}
-		e.about(n.Topic, check, fmt.Sprintf("%s: paused%s, %d ready, oldest due %s ago", n.Topic, lasts, c.Ready, rough(c.Overdue)),
+		e.warn(n.Topic, check, fmt.Sprintf("%s: paused%s, %d ready, oldest due %s ago", n.Topic, lasts, c.Ready, rough(c.Overdue)),
 			"resume it, unless the pause is intended: bellhop resume "+n.Topic)
 	}
-	e.rest(check, rows, len(s.Paused), "topic", "bellhop topics --bad")
+	e.reportRest(check, rows, len(s.Paused), "topic", "bellhop topics --bad")
 	switch {
 	case rows > 0:
 	case len(s.Paused) > 0:
-		e.tell(check, OK, fmt.Sprintf("%s, with no message waiting", plural(len(s.Paused), "topic")), "")
+		e.report(check, OK, fmt.Sprintf("%s, with no message waiting", plural(len(s.Paused), "topic")), "")
 	default:
-		e.tell(check, OK, "no topic", "")
+		e.report(check, OK, "no topic", "")
 	}
 }
 
@@ -174,15 +174,15 @@ func (e *exam) dead(ctx context.Context, s service) {
 		}
 		died, err := e.store.Of(n.Topic).DeathsSince(ctx, n.Topic, s.Now.Add(-lately))
 		if err != nil {
-			e.tell(check, Warn, err.Error(), "fix what Redis reports")
+			e.report(check, Warn, err.Error(), "fix what Redis reports")
 			return
 		}
-		e.about(n.Topic, check, fmt.Sprintf("%s: %d died in the last %s, the newest %s ago", n.Topic, died, rough(lately), rough(s.Now.Sub(n.Since))),
+		e.warn(n.Topic, check, fmt.Sprintf("%s: %d died in the last %s, the newest %s ago", n.Topic, died, rough(lately), rough(s.Now.Sub(n.Since))),
 			"see why, then requeue or purge them: bellhop dead list "+n.Topic)
 	}
-	e.rest(check, rows, len(s.Deaths), "topic", "bellhop dead list")
+	e.reportRest(check, rows, len(s.Deaths), "topic", "bellhop dead list")
 	if rows == 0 {
-		e.tell(check, OK, fmt.Sprintf("none in the last %s; kept: %d", rough(lately), s.Dead), "")
+		e.report(check, OK, fmt.Sprintf("none in the last %s; kept: %d", rough(lately), s.Dead), "")
 	}
 }
 
@@ -191,7 +191,7 @@ func (e *exam) listeners(ctx context.Context, s service) {
 	const check = "listeners"
 	names, err := subscribers.NewListener(e.store, subscribers.ListenerOptions{}).Names(ctx)
 	if err != nil {
-		e.tell(check, Warn, err.Error(), "see what is registered: bellhop listeners")
+		e.report(check, Warn, err.Error(), "see what is registered: bellhop listeners")
 		return
 	}
 	rows := 0
@@ -201,15 +201,15 @@ func (e *exam) listeners(ctx context.Context, s service) {
 			continue
 		}
 		if rows++; rows <= named {
-			e.about(n.Name, check, n.Name+": "+found, remedy)
+			e.warn(n.Name, check, n.Name+": "+found, remedy)
 		}
 	}
-	e.rest(check, rows, len(names), "listener", "bellhop listeners")
+	e.reportRest(check, rows, len(names), "listener", "bellhop listeners")
 	switch {
 	case len(names) == 0:
-		e.tell(check, OK, "none with a name", "")
+		e.report(check, OK, "none with a name", "")
 	case rows == 0:
-		e.tell(check, OK, fmt.Sprintf("%s with a name, none of them more than %v behind", plural(len(names), "listener"), tooLate), "")
+		e.report(check, OK, fmt.Sprintf("%s with a name, none of them more than %v behind", plural(len(names), "listener"), tooLate), "")
 	}
 }
 
@@ -235,14 +235,14 @@ func lagOf(n subscribers.Name, now time.Time) (found, remedy string) {
 	return found + ", somebody listens", "raise its concurrency, run more processes, or keep more in the log: BELLHOP_BROADCAST_KEEP"
 }
 
-// about reports a warning about one topic or listener.
-func (e *exam) about(name, check, found, remedy string) {
+// warn reports a warning about one topic or listener.
+func (e *exam) warn(name, check, found, remedy string) {
 	e.worst = max(e.worst, Warn)
 	e.on(Finding{Check: check, Verdict: Warn, Found: found, Remedy: remedy, Name: name})
 }
 
-// rest reports how many there are beside those that were named. Beyond a full list there may be more.
-func (e *exam) rest(check string, rows, listed int, noun, remedy string) {
+// reportRest reports how many there are beside those that were named. Beyond a full list there may be more.
+func (e *exam) reportRest(check string, rows, listed int, noun, remedy string) {
 	if rows <= named {
 		return
 	}
@@ -250,7 +250,7 @@ func (e *exam) rest(check string, rows, listed int, noun, remedy string) {
 	if listed == surveyed {
 		more += ", or still others"
 	}
-	e.tell(check, Warn, "and "+more, remedy)
+	e.report(check, Warn, "and "+more, remedy)
 }
 
 // rough returns a duration in whole seconds, minutes, hours or days, such as 22m.

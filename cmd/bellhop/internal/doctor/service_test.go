@@ -34,24 +34,24 @@ func newWard(t *testing.T) *ward {
 	return &ward{t, c, db, notify.NewPublisher(db, notify.PublisherOptions{}), time.Now()}
 }
 
-// told returns the findings of some checks in a quick run, as VERDICT CHECK FOUND → REMEDY.
-func (w *ward) told(checks ...string) (told []string) {
+// findings returns the findings of some checks in a quick run, as VERDICT CHECK FOUND → REMEDY.
+func (w *ward) findings(checks ...string) (found []string) {
 	w.t.Helper()
 	_, err := doctor.Run(w.t.Context(), w.config, doctor.Options{Quick: true}, func(f doctor.Finding) {
 		if slices.Contains(checks, f.Check) {
-			told = append(told, fmt.Sprintf("%v %s %s → %s", f.Verdict, f.Check, f.Found, f.Remedy))
+			found = append(found, fmt.Sprintf("%v %s %s → %s", f.Verdict, f.Check, f.Found, f.Remedy))
 		}
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return told
+	return found
 }
 
-// tells compares the findings of a check in a quick run.
-func (w *ward) tells(check string, want ...string) {
+// expect compares the findings of a check in a quick run.
+func (w *ward) expect(check string, want ...string) {
 	w.t.Helper()
-	if diff := cmp.Diff(want, w.told(check)); diff != "" {
+	if diff := cmp.Diff(want, w.findings(check)); diff != "" {
 		w.t.Errorf("%s (-want +got):\n%s", check, diff)
 	}
 }
@@ -110,12 +110,12 @@ func TestNothingIsMissing(t *testing.T) {
 		"ok dead none in the last 24h; kept: 0 → ", "ok listeners none with a name → ",
 	}
 	checks := []string{"overdue", "behind", "paused", "dead", "listeners"}
-	if diff := cmp.Diff(want, w.told(checks...)); diff != "" {
+	if diff := cmp.Diff(want, w.findings(checks...)); diff != "" {
 		t.Errorf("nothing was published (-want +got):\n%s", diff)
 	}
 	w.publish("fresh", 1, 0)
 	w.publish("later", 1, time.Hour)
-	if diff := cmp.Diff(want, w.told(checks...)); diff != "" {
+	if diff := cmp.Diff(want, w.findings(checks...)); diff != "" {
 		t.Errorf("nothing is late (-want +got):\n%s", diff)
 	}
 }
@@ -138,15 +138,15 @@ func TestOverdue(t *testing.T) {
 		"warn overdue busy: oldest due 5m ago, 1 ready, no subscriber waits, 1 leased → start more workers, or raise their concurrency: bellhop work busy --concurrency 8",
 		"warn overdue hung: oldest due 2m ago, 1 ready, waiting subscribers do not claim them → check whether these workers hang; a beat rings them again",
 	}
-	w.tells("overdue", all...)
-	w.tells("paused", "warn paused held: paused for 0s, 1 ready, oldest due 3h ago → resume it, unless the pause is intended: bellhop resume held")
+	w.expect("overdue", all...)
+	w.expect("paused", "warn paused held: paused for 0s, 1 ready, oldest due 3h ago → resume it, unless the pause is intended: bellhop resume held")
 	w.must(w.pub.Resume(t.Context(), "held"))
-	w.tells("paused", "ok paused 1 topic, with no message waiting → ")
+	w.expect("paused", "ok paused 1 topic, with no message waiting → ")
 	for i := range 3 {
 		w.overdue(fmt.Sprintf("late%d", i), 1, 100*time.Second)
 	}
-	if told := w.told("overdue"); len(told) != 6 || told[5] != "warn overdue and 2 more topics → bellhop topics --sort overdue" {
-		t.Errorf("got %q", told)
+	if found := w.findings("overdue"); len(found) != 6 || found[5] != "warn overdue and 2 more topics → bellhop topics --sort overdue" {
+		t.Errorf("got %q", found)
 	}
 }
 
@@ -155,13 +155,13 @@ func TestBehind(t *testing.T) {
 	w.publish("later", 1, time.Hour)
 	w.ages(w.store.Keys().Schedule("later"), w.store.Keys().Schedules(), "later", 3*time.Minute)
 	const remedy = "see the check of the carrier above; a live carrier works this off by itself, oldest first"
-	w.tells("behind", "warn behind 1 topic with overdue messages that are not ready yet; the oldest is of later, due 3m ago → "+remedy)
+	w.expect("behind", "warn behind 1 topic with overdue messages that are not ready yet; the oldest is of later, due 3m ago → "+remedy)
 	_, err := w.pub.Cancel(t.Context(), "later", "1")
 	w.must(err)
 	_, err = w.pub.Broadcast(t.Context(), notify.Message{Topic: "news", ID: "1", Body: []byte("x"), Delay: time.Hour})
 	w.must(err)
 	w.must(w.store.Client().ZAdd(t.Context(), w.store.Keys().Broadcasts(), redis.Z{Score: float64(w.now.Add(-time.Hour).UnixMilli()), Member: "news:1"}).Err())
-	w.tells("behind", "warn behind overdue broadcasts are not sent; the oldest was due 1h ago → "+remedy)
+	w.expect("behind", "warn behind overdue broadcasts are not sent; the oldest was due 1h ago → "+remedy)
 }
 
 // New deaths are reported as long as their dead letters are kept; old dead letters are no finding.
@@ -169,13 +169,13 @@ func TestNewDeaths(t *testing.T) {
 	w := newWard(t)
 	w.dies("old", 3)
 	w.ages(w.store.Keys().Dead("old"), w.store.Keys().NewestDeaths(), "old", 3*24*time.Hour)
-	w.tells("dead", "ok dead none in the last 24h; kept: 3 → ")
+	w.expect("dead", "ok dead none in the last 24h; kept: 3 → ")
 	w.dies("mail", 2)
 	w.must(w.store.Client().ZAdd(t.Context(), w.store.Keys().Dead("mail"), redis.Z{Score: float64(w.now.Add(-30 * time.Hour).UnixMilli()), Member: "mail:1"}).Err())
-	w.tells("dead", "warn dead mail: 1 died in the last 24h, the newest 0s ago → see why, then requeue or purge them: bellhop dead list mail")
+	w.expect("dead", "warn dead mail: 1 died in the last 24h, the newest 0s ago → see why, then requeue or purge them: bellhop dead list mail")
 	_, err := subscribers.NewDeadLetters(w.store).PurgeAll(t.Context(), "mail", nil)
 	w.must(err)
-	w.tells("dead", "ok dead none in the last 24h; kept: 3 → ")
+	w.expect("dead", "ok dead none in the last 24h; kept: 3 → ")
 }
 
 // A named listener is reported when it is far behind, and when the log soon drops what it has not seen.
@@ -191,30 +191,30 @@ func TestListenersBehind(t *testing.T) {
 		return at
 	}
 	w.must(client.HSet(t.Context(), keys.Listeners(), "billing", "prices.> beginning 0 0 store").Err())
-	w.tells("listeners", "ok listeners 1 listener with a name, none of them more than 1m0s behind → ")
+	w.expect("listeners", "ok listeners 1 listener with a name, none of them more than 1m0s behind → ")
 	const remedy = "listen again: bellhop listen 'prices.>' --name billing; or remove it: bellhop listeners remove billing"
 	last := send(22*time.Minute, 0)
-	w.tells("listeners", "warn listeners billing: is 22m behind, nobody listens → "+remedy)
+	w.expect("listeners", "warn listeners billing: is 22m behind, nobody listens → "+remedy)
 	send(time.Second, last)
 	w.must(client.HSet(t.Context(), keys.Places("billing"), "prices.gold", int64(last)-1).Err())
 	w.must(client.XTrimMaxLen(t.Context(), keys.Log("prices.gold"), 1).Err())
-	w.tells("listeners", "warn listeners billing: has missed broadcasts that the log no longer keeps, nobody listens → "+remedy)
+	w.expect("listeners", "warn listeners billing: has missed broadcasts that the log no longer keeps, nobody listens → "+remedy)
 	w.must(client.HSet(t.Context(), keys.Places("billing"), "prices.gold", int64(last)).Err())
-	w.tells("listeners", "warn listeners billing: is 1s behind, and its next broadcasts will soon be removed from the log, nobody listens → "+remedy)
+	w.expect("listeners", "warn listeners billing: is 1s behind, and its next broadcasts will soon be removed from the log, nobody listens → "+remedy)
 	subscribed, stop := context.WithCancel(t.Context())
 	defer stop()
 	events := make(chan struct{}, 10)
 	go w.store.Hear(subscribed, func(store.Event) { events <- struct{}{} }, keys.Name("billing"))
 	storetest.Receive(t, "somebody listens", events)
 	w.must(client.HSet(t.Context(), keys.Places("billing"), "prices.gold", 1).Err())
-	w.tells("listeners", "warn listeners billing: has missed broadcasts that the log no longer keeps, somebody listens → "+
+	w.expect("listeners", "warn listeners billing: has missed broadcasts that the log no longer keeps, somebody listens → "+
 		"raise its concurrency, run more processes, or keep more in the log: BELLHOP_BROADCAST_KEEP")
 }
 
 // While a carrier is elected, the doctor reports whether another daemon would take over.
 func TestStandby(t *testing.T) {
 	w := newWard(t)
-	w.tells("standby")
+	w.expect("standby")
 	carriers := make([]*carrier.Carrier, 2)
 	for i := range carriers {
 		c, err := carrier.New(w.store, carrier.Options{})
@@ -223,14 +223,14 @@ func TestStandby(t *testing.T) {
 		carriers[i] = c
 		if i == 0 {
 			storetest.Eventually(t, "it carries", func() bool { return c.State().Carrying })
-			w.tells("standby", "warn standby none: if the carrier's machine fails, no delayed message is delivered → run a second daemon on another machine: bellhop serve")
+			w.expect("standby", "warn standby none: if the carrier's machine fails, no delayed message is delivered → run a second daemon on another machine: bellhop serve")
 		}
 	}
 	storetest.Eventually(t, "the other one stands by", func() bool {
 		n, err := carrier.Standbys(t.Context(), w.store)
 		return err == nil && n == 1
 	})
-	w.tells("standby", "ok standby 1 would take over → ")
+	w.expect("standby", "ok standby 1 would take over → ")
 }
 
 // An interrupted run reports what it found so far, and no fault that only the interruption caused.

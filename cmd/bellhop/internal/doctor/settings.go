@@ -20,19 +20,19 @@ func (e *exam) settings(ctx context.Context) {
 	holds, err := e.defaults(ctx)
 	switch {
 	case errors.Is(err, store.ErrSettings):
-		e.tell(check, Fail, "for all topics: "+err.Error(), "run bellhop doctor --repair; until then the built-in defaults apply instead")
+		e.report(check, Fail, "for all topics: "+err.Error(), "run bellhop doctor --repair; until then the built-in defaults apply instead")
 		return
 	case err != nil:
-		e.tell(check, Warn, err.Error(), "see the check of rights above")
+		e.report(check, Warn, err.Error(), "see the check of rights above")
 		return
 	}
 	apart := api.SettingsApart(e.o.Defaults, holds.Settings)
 	for _, one := range apart {
-		e.tell(check, Warn, fmt.Sprintf("%s is %s for topics without a setting of their own, but %s in the configuration", one.Name, one.Has, one.Wanted),
+		e.report(check, Warn, fmt.Sprintf("%s is %s for topics without a setting of their own, but %s in the configuration", one.Name, one.Has, one.Wanted),
 			fmt.Sprintf("change the configuration, or run bellhop topics set '*' %s=%s", one.Name, one.Wanted))
 	}
 	if len(apart) == 0 {
-		e.tell(check, OK, describe(holds)+e.ownSettings(ctx), "")
+		e.report(check, OK, describe(holds)+e.ownSettings(ctx), "")
 	}
 }
 

@@ -14,20 +14,20 @@ import (
 )
 
 // settings returns the findings of the check of settings.
-func (w *ward) settings(o doctor.Options) (told []string) {
+func (w *ward) settings(o doctor.Options) (found []string) {
 	w.t.Helper()
 	_, err := doctor.Run(w.t.Context(), w.config, o, func(f doctor.Finding) {
 		if f.Check == "settings" {
-			told = append(told, fmt.Sprintf("%v %s → %s", f.Verdict, f.Found, f.Remedy))
+			found = append(found, fmt.Sprintf("%v %s → %s", f.Verdict, f.Found, f.Remedy))
 		}
 	})
 	w.must(err)
-	return told
+	return found
 }
 
 func TestSettings(t *testing.T) {
 	w := newWard(t)
-	tells := func(o doctor.Options, want ...string) {
+	expect := func(o doctor.Options, want ...string) {
 		t.Helper()
 		if diff := cmp.Diff(want, w.settings(o)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -35,8 +35,8 @@ func TestSettings(t *testing.T) {
 	}
 	quick, minute := doctor.Options{Quick: true}, doctor.Options{Quick: true, Defaults: notify.SettingsChange{Lease: new(time.Minute), Attempts: new(10)}}
 	apart := "warn lease is 30s for topics without a setting of their own, but 1m in the configuration → change the configuration, or run bellhop topics set '*' lease=1m"
-	tells(quick, "ok the built-in defaults → ")
-	tells(minute, apart)
+	expect(quick, "ok the built-in defaults → ")
+	expect(minute, apart)
 	if founded, err := w.store.Founded(t.Context()); err != nil || founded {
 		t.Errorf("the examination founded the store: %v, %v", founded, err)
 	}
@@ -44,22 +44,22 @@ func TestSettings(t *testing.T) {
 	storetest.Set(t, w.store, "mail", notify.SettingsChange{Attempts: new(5)})
 	storetest.Set(t, w.store, "order.timeout", notify.SettingsChange{Lease: new(time.Second), Paused: new(true)})
 	storetest.Set(t, w.store, "held", notify.SettingsChange{Paused: new(true)})
-	tells(quick, "ok the built-in defaults → ")
-	tells(doctor.Options{}, "ok the built-in defaults; with settings of their own: 2 topics → ")
-	tells(minute, apart)
+	expect(quick, "ok the built-in defaults → ")
+	expect(doctor.Options{}, "ok the built-in defaults; with settings of their own: 2 topics → ")
+	expect(minute, apart)
 
 	storetest.Set(t, w.store, notify.AllTopics, notify.SettingsChange{Lease: new(time.Minute), BackoffMax: new(time.Hour)})
-	tells(minute, "ok for all topics: lease 1m, backoff_max 1h → ")
-	tells(doctor.Options{}, "ok for all topics: lease 1m, backoff_max 1h; with settings of their own: 2 topics → ")
+	expect(minute, "ok for all topics: lease 1m, backoff_max 1h → ")
+	expect(doctor.Options{}, "ok for all topics: lease 1m, backoff_max 1h; with settings of their own: 2 topics → ")
 	storetest.Set(t, w.store, notify.AllTopics, notify.SettingsChange{Attempts: new(3)})
-	tells(minute, "warn attempts is 3 for topics without a setting of their own, but 10 in the configuration → change the configuration, or run bellhop topics set '*' attempts=10")
+	expect(minute, "warn attempts is 3 for topics without a setting of their own, but 10 in the configuration → change the configuration, or run bellhop topics set '*' attempts=10")
 
 	w.must(w.store.Client().HSet(t.Context(), w.store.Keys().Topics(), "*:settings", " attempts=many lease=60000").Err())
-	tells(quick, `fail for all topics: unreadable settings: "attempts=many" → run bellhop doctor --repair; until then the built-in defaults apply instead`)
+	expect(quick, `fail for all topics: unreadable settings: "attempts=many" → run bellhop doctor --repair; until then the built-in defaults apply instead`)
 	if _, err := doctor.Repair(t.Context(), w.config, doctor.Options{}, func(doctor.Finding) {}); err != nil {
 		t.Fatal(err)
 	}
-	tells(minute, "ok for all topics: lease 1m → ")
+	expect(minute, "ok for all topics: lease 1m → ")
 }
 
 // Unreadable settings of one topic are a finding of the contents, with what would be done.
@@ -67,15 +67,15 @@ func TestUnreadableSettingsOfATopic(t *testing.T) {
 	w := newWard(t)
 	w.publish("mail", 1, 0)
 	w.must(w.store.Client().HSet(t.Context(), w.store.Keys().Topics(), "mail:settings", " attempts=5 lease=soon").Err())
-	var told []string
+	var found []string
 	_, err := doctor.Run(t.Context(), w.config, doctor.Options{}, func(f doctor.Finding) {
 		if f.Check == doctor.Contents {
-			told = append(told, fmt.Sprintf("%v %s → %s", f.Verdict, f.Found, f.Remedy))
+			found = append(found, fmt.Sprintf("%v %s → %s", f.Verdict, f.Found, f.Remedy))
 		}
 	})
 	w.must(err)
 	want := "fail mail in topics: settings that cannot be read, or that belong to no topic → would be set to attempts=5"
-	if got := strings.Join(told, "\n"); !strings.HasPrefix(got, want+"\n") || !strings.HasSuffix(got, "run bellhop doctor --repair") {
+	if got := strings.Join(found, "\n"); !strings.HasPrefix(got, want+"\n") || !strings.HasSuffix(got, "run bellhop doctor --repair") {
 		t.Errorf("got:\n%s", got)
 	}
 }

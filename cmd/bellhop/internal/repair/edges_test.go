@@ -25,7 +25,7 @@ type walk struct {
 	pub   *notify.Publisher
 	work  *subscribers.Claimer
 	dead  *subscribers.DeadLetters
-	has   subscribers.Delivery // what was claimed last
+	has   subscribers.Delivery // the last claimed message
 }
 
 const (
@@ -101,15 +101,15 @@ func TestStateDiagram(t *testing.T) {
 				if err := s.walk(w); err != nil {
 					t.Fatalf("%s: %v", s.arrow, err)
 				}
-				w.stands(s)
+				w.isAt(s)
 			}
 			storetest.Empty(t, db)
 		})
 	}
 }
 
-// stands checks that the message is where the step led to, and nowhere else.
-func (w *walk) stands(s step) {
+// isAt checks that the message is where the step led to, and nowhere else.
+func (w *walk) isAt(s step) {
 	w.t.Helper()
 	if places := strings.Join(w.places(), " "); places != s.to {
 		w.t.Fatalf("after %s it is in %q, want %q", s.arrow, places, s.to)

@@ -37,9 +37,9 @@ func (r *run) note(f *found, key store.Key) {
 	name, perListener := key.Listener()
 	switch {
 	case !key.IsOurs() || perTopic && store.CheckTopic(topic) != nil:
-		r.tell(Finding{Fault: ForeignKey, Key: key.Short, Whole: key.Name})
+		r.report(Finding{Fault: ForeignKey, Key: key.Short, Whole: key.Name})
 	case !key.IsRight():
-		r.tell(Finding{Fault: WrongType, Key: key.Short, Whole: key.Name})
+		r.report(Finding{Fault: WrongType, Key: key.Short, Whole: key.Name})
 	case perTopic:
 		f.topics[topic] = true
 		if place := key.Place(); place != 0 {

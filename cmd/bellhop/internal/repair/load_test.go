@@ -35,7 +35,7 @@ func TestNothingIsFoundUnderLoad(t *testing.T) {
 	var crew sync.WaitGroup
 	defer crew.Wait()
 	defer stop()
-	var handled, heard atomic.Int64
+	var handled, received atomic.Int64
 	c, err := carrier.New(store, carrier.Options{
 		KeepCount: 100, KeepAge: carrier.MinKeepAge, KeepDeadAge: carrier.MinKeepAge, KeepDeadCount: 10, KeepTopics: carrier.MinKeepAge, Sweep: carrier.MinSweep,
 	})
@@ -46,7 +46,7 @@ func TestNothingIsFoundUnderLoad(t *testing.T) {
 	for range 3 {
 		crew.Go(func() { again(ctx, func(ctx context.Context) { must(t, work(ctx, store, &handled)) }) })
 	}
-	crew.Go(func() { again(ctx, func(ctx context.Context) { must(t, listen(ctx, store, &heard)) }) })
+	crew.Go(func() { again(ctx, func(ctx context.Context) { must(t, listen(ctx, store, &received)) }) })
 	for p := range 3 {
 		crew.Go(func() { publish(ctx, t, store, p) })
 	}
@@ -58,8 +58,8 @@ func TestNothingIsFoundUnderLoad(t *testing.T) {
 		}
 		messages += sum.Messages
 	}
-	storetest.Eventually(t, "something was done", func() bool { return handled.Load() > 1000 && heard.Load() > 10 })
-	t.Logf("%d messages were looked at; %d were handled, %d broadcasts heard", messages, handled.Load(), heard.Load())
+	storetest.Eventually(t, "something was done", func() bool { return handled.Load() > 1000 && received.Load() > 10 })
+	t.Logf("%d messages were examined; %d were handled, %d broadcasts received", messages, handled.Load(), received.Load())
 }
 
 // again repeats f, each time for a while, until ctx ends.
@@ -104,11 +104,11 @@ func work(ctx context.Context, store *notify.Store, handled *atomic.Int64) error
 }
 
 // listen listens under a name until ctx ends, and removes it now and then.
-func listen(ctx context.Context, store *notify.Store, heard *atomic.Int64) error {
+func listen(ctx context.Context, store *notify.Store, received *atomic.Int64) error {
 	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
 	name := fmt.Sprintf("shop-%d", rand.IntN(3))
 	err := l.Listen(ctx, "load.*", func(context.Context, *subscribers.Broadcast) error {
-		heard.Add(1)
+		received.Add(1)
 		return nil
 	}, subscribers.ListenOptions{Name: name})
 	if err == nil && rand.IntN(3) == 0 {

@@ -38,7 +38,7 @@ type run struct {
 	page  int
 	sum   Summary
 
-	looked, whole int // for Options.OnProgress
+	examined, total int // for Options.OnProgress
 }
 
 // Run examines all keys of a store, calls on with each finding at once, and repairs
@@ -55,7 +55,7 @@ func Run(ctx context.Context, s *notify.Store, o Options, on func(Finding)) (Sum
 		}
 	}
 	if err != nil {
-		return r.sum, fmt.Errorf("look for what is out of place: %w", err)
+		return r.sum, fmt.Errorf("examine the store: %w", err)
 	}
 	return r.sum, nil
 }
@@ -75,7 +75,7 @@ func (r *run) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.whole += size
+	r.total += size
 	for _, pass := range []func() error{
 		func() error { return r.places(ctx, found) },
 		func() error { return r.topics(ctx, found) },
@@ -116,8 +116,8 @@ func (r *run) place(ctx context.Context, place store.Place, topic string) error 
 }
 
 func (r *run) records(ctx context.Context) error {
-	looked, err := r.scan(ctx, r.shard.RepairRecords)
-	r.sum.Messages += looked
+	examined, err := r.scan(ctx, r.shard.RepairRecords)
+	r.sum.Messages += examined
 	return err
 }
 
@@ -148,10 +148,10 @@ func (r *run) listeners(ctx context.Context, names map[string]bool) error {
 
 // counters examines the counters of a place that all topics share.
 func (r *run) counters(ctx context.Context, of store.Place) error {
-	looked, err := r.scan(ctx, func(ctx context.Context, step store.RepairStep) (store.Repaired, error) {
+	examined, err := r.scan(ctx, func(ctx context.Context, step store.RepairStep) (store.Repaired, error) {
 		return r.shard.RepairCounters(ctx, of, step)
 	})
-	if err == nil && looked == 0 {
+	if err == nil && examined == 0 {
 		r.sum.Uncounted = append(r.sum.Uncounted, of.String())
 	}
 	return err
@@ -161,15 +161,15 @@ func (r *run) counters(ctx context.Context, of store.Place) error {
 type pageRepair func(context.Context, store.RepairStep) (store.Repaired, error)
 
 // scan makes a step for each page of a key, and returns how many items it examined.
-func (r *run) scan(ctx context.Context, repair pageRepair) (looked int, err error) {
+func (r *run) scan(ctx context.Context, repair pageRepair) (examined int, err error) {
 	for cursor := ""; ; {
 		done, err := r.step(ctx, func() (store.Repaired, error) {
 			return repair(ctx, store.RepairStep{Apply: r.o.Apply, Cursor: cursor, Size: r.page})
 		})
-		looked += done.Looked
+		examined += done.Looked
 		r.progress(done.Looked)
 		if err != nil || done.Next == "" {
-			return looked, err
+			return examined, err
 		}
 		cursor = done.Next
 	}
@@ -177,9 +177,9 @@ func (r *run) scan(ctx context.Context, repair pageRepair) (looked int, err erro
 
 // progress reports that n more were examined. It stops at the number of the beginning.
 func (r *run) progress(n int) {
-	r.looked = min(r.looked+n, r.whole)
+	r.examined = min(r.examined+n, r.total)
 	if r.o.OnProgress != nil {
-		r.o.OnProgress(r.looked, r.whole)
+		r.o.OnProgress(r.examined, r.total)
 	}
 }
 
@@ -205,7 +205,7 @@ func (r *run) step(ctx context.Context, repair func() (store.Repaired, error)) (
 		if err != nil {
 			return store.Repaired{}, err
 		}
-		r.tell(Finding{Fault: fault, Name: f.Name, Key: f.Short, Remedy: f.Remedy, Whole: f.Key})
+		r.report(Finding{Fault: fault, Name: f.Name, Key: f.Short, Remedy: f.Remedy, Whole: f.Key})
 	}
 	took := done.Took
 	if took == 0 { // Redis 7.2 and newer stop the clock inside a script
@@ -230,8 +230,8 @@ func (r *run) adapt(took time.Duration) {
 	}
 }
 
-// tell counts and reports a finding.
-func (r *run) tell(f Finding) {
+// report counts a finding and passes it on.
+func (r *run) report(f Finding) {
 	f.Repaired = r.o.Apply && f.Remedy != ""
 	if !f.Harmless() {
 		r.sum.Found++

@@ -195,7 +195,7 @@ var damages = []struct {
 	{"the ready set is lost", func(t *testing.T, store *notify.Store) {
 		do(t, store, "DEL", "ready:orders")
 	}, []string{"no place orders:ready messages", "index orders ready"}, nil},
-	{"the set of what is ready is lost", func(t *testing.T, store *notify.Store) {
+	{"the index of ready topics is lost", func(t *testing.T, store *notify.Store) {
 		do(t, store, "DEL", "ready")
 	}, []string{"index orders ready"}, nil},
 	{"a topic without anything ready", func(t *testing.T, store *notify.Store) {
@@ -256,7 +256,7 @@ var damages = []struct {
 	{"reasons are lost", func(t *testing.T, store *notify.Store) {
 		do(t, store, "DEL", "deaths")
 	}, []string{"no reason orders:dead dead:orders"}, nil},
-	{"things of nothing", func(t *testing.T, store *notify.Store) {
+	{"things of no message", func(t *testing.T, store *notify.Store) {
 		do(t, store, "HSET", "attempts", "orders:ghost", 3)
 		do(t, store, "ZADD", "expiries", 9e12, "orders:ghost")
 		do(t, store, "HSET", "deaths", "orders:ghost", "why", "no topic", "why")
@@ -270,7 +270,7 @@ var damages = []struct {
 	}, []string{
 		"count orders topics", "count mail topics", "count mail topics", "count orders topics", "index mail topics-names", "index mail topics-seen",
 	}, nil},
-	{"a listener that has nothing in hand", func(t *testing.T, store *notify.Store) {
+	{"a listener without leases in the index of leases", func(t *testing.T, store *notify.Store) {
 		do(t, store, "ZADD", "handed", 9e12, "gone")
 	}, []string{"index gone handed"}, nil},
 	{"the positions are lost", func(t *testing.T, store *notify.Store) {
@@ -291,7 +291,7 @@ var damages = []struct {
 	{"names that are none, and one out of order", func(t *testing.T, store *notify.Store) {
 		do(t, store, "ZADD", "topics-names", 7, "orders", 0, "no topic", 0, "*")
 	}, []string{"index orders topics-names", "index no topic topics-names", "index * topics-names"}, nil},
-	{"a topic is due earlier than the set of what is ready says", func(t *testing.T, store *notify.Store) {
+	{"a topic is due earlier than the index of ready topics says", func(t *testing.T, store *notify.Store) {
 		do(t, store, "ZADD", "ready", 9e12, "orders")
 	}, []string{"index orders ready"}, nil},
 	{"a topic was due earlier, and is no more", func(t *testing.T, store *notify.Store) {
@@ -303,7 +303,7 @@ var damages = []struct {
 	{"the time of a newest death is too early", func(t *testing.T, store *notify.Store) {
 		do(t, store, "ZADD", "deaths-newest", 1, "orders")
 	}, []string{"index orders deaths-newest"}, nil},
-	{"a topic stands among the paused ones that is not", func(t *testing.T, store *notify.Store) {
+	{"a topic is in the index of paused topics but not paused", func(t *testing.T, store *notify.Store) {
 		do(t, store, "ZADD", "topics-paused", 1, "orders")
 	}, []string{"index orders topics-paused"}, nil},
 	{"everything but the records is lost", func(t *testing.T, store *notify.Store) {
@@ -345,7 +345,7 @@ func TestDamages(t *testing.T) {
 			}
 			for _, one := range test.found {
 				if !slices.Contains(got, one) && !strings.HasPrefix(one, "no place") && !strings.HasPrefix(one, "index") && !strings.HasPrefix(one, "count") {
-					t.Errorf("not repaired: %s", one) // but for what the repair of another one repairs
+					t.Errorf("not repaired: %s", one) // though the repair of another one may have repaired it
 				}
 			}
 			if got, sum := run(t, store, false); len(got) > 0 {
@@ -369,14 +369,14 @@ func TestListenersGoOn(t *testing.T) {
 	}
 	stop := storetest.Run(t, c.Run)
 	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
-	listen := func(ctx context.Context, heard chan<- string) error {
+	listen := func(ctx context.Context, received chan<- string) error {
 		return l.Listen(ctx, "news", func(ctx context.Context, b *subscribers.Broadcast) error {
-			heard <- b.ID
+			received <- b.ID
 			return nil
 		}, subscribers.ListenOptions{Name: "n"})
 	}
-	heard := make(chan string, 10)
-	off := storetest.Run(t, func(ctx context.Context) error { return listen(ctx, heard) })
+	received := make(chan string, 10)
+	off := storetest.Run(t, func(ctx context.Context) error { return listen(ctx, received) })
 	storetest.Eventually(t, "it is registered", func() bool {
 		n, err := store.Client().HLen(t.Context(), store.Keys().Listeners()).Result()
 		return err == nil && n == 1
@@ -389,7 +389,7 @@ func TestListenersGoOn(t *testing.T) {
 		})
 	}
 	send("handled")
-	if got := storetest.Receive(t, "it is handled", heard); got != "handled" {
+	if got := storetest.Receive(t, "it is handled", received); got != "handled" {
 		t.Fatalf("got %s", got)
 	}
 	off()
@@ -411,7 +411,7 @@ func TestListenersGoOn(t *testing.T) {
 	if diff := gocmp.Diff(want, got); diff != "" || sum.Found != 2 || sum.Repairable != 0 {
 		t.Errorf("%+v, found (-want +got):\n%s", sum, diff)
 	}
-	defer storetest.Run(t, func(ctx context.Context) error { return listen(ctx, heard) })()
+	defer storetest.Run(t, func(ctx context.Context) error { return listen(ctx, received) })()
 	storetest.Eventually(t, "it is registered again", func() bool {
 		n, err := store.Client().HLen(t.Context(), store.Keys().Listeners()).Result()
 		return err == nil && n == 1
@@ -419,7 +419,7 @@ func TestListenersGoOn(t *testing.T) {
 	storetest.Run(t, c.Run)
 	send("next")
 	for _, want := range []string{"held", "missed", "next"} {
-		if got := storetest.Receive(t, "what it missed", heard); got != want {
+		if got := storetest.Receive(t, "what it missed", received); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
