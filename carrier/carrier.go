@@ -38,37 +38,36 @@ const (
 
 // Options are the options of a Carrier. The zero value is the default.
 type Options struct {
-	Name      string        // who this is, for people; empty: HOST:PID
-	Lease     time.Duration // of the election: how long a killed carrier is missed; zero: DefaultLease
-	Batch     int           // messages moved in one call at the most, or two if it is one; zero: DefaultBatch
-	KeepCount int           // broadcasts that the log of a topic keeps, or some more; fewer than Batch may be gone before anybody reads them; zero: DefaultKeepCount
-	KeepAge   time.Duration // for how long it keeps them, or some longer; zero: DefaultKeepAge
-	Logger    *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
+	Name      string        // name of the carrier, for people; empty: HOST:PID
+	Lease     time.Duration // of the election: how long nothing is carried after a carrier was killed; zero: DefaultLease
+	Batch     int           // most messages moved in one call, or two if it is one; zero: DefaultBatch
+	KeepCount int           // broadcasts that the log of a topic keeps, or some more; if fewer than Batch, some may be trimmed before any listener reads them; zero: DefaultKeepCount
+	KeepAge   time.Duration // how long a log keeps them, or some longer; zero: DefaultKeepAge
+	Logger    *slog.Logger  // nil: slog.Default(); to log nothing: slog.New(slog.DiscardHandler)
 
-	// The housekeeping. What is beyond is removed some time later, in small steps.
+	// The housekeeping. It removes what is beyond these limits later, in small steps.
 	KeepDeadCount int           // dead letters that a topic keeps; zero: DefaultKeepDeadCount
-	KeepDeadAge   time.Duration // for how long it keeps them; zero: DefaultKeepDeadAge
-	KeepTopics    time.Duration // for how long a topic is remembered that has nothing left, at least KeepAge; zero: DefaultKeepTopics
+	KeepDeadAge   time.Duration // how long a topic keeps them; zero: DefaultKeepDeadAge
+	KeepTopics    time.Duration // how long an empty topic's counters are kept, at least KeepAge; zero: DefaultKeepTopics
 	Sweep         time.Duration // between two steps that find nothing to do; zero: DefaultSweep
 
-	// OnTerm is called in a goroutine of its own when this carrier is elected. Its
-	// context ends with the term. The carrier does not wait for it: it gives up its
-	// lease, stands for election again and may carry meanwhile. The next call comes
+	// OnTerm is called in its own goroutine when this carrier is elected. Its context
+	// ends with the term. The carrier does not wait for it to return: meanwhile it
+	// gives up its lease, stands for election again and may carry. The next call comes
 	// when the one before has returned, and Run returns when all have.
 	OnTerm func(ctx context.Context, t Term)
 
-	// OnCarried is called after each call that moved something, by the loop
-	// itself: it must not block.
+	// OnCarried is called after each call that moved something, in the carrier's loop:
+	// it must not block.
 	OnCarried func(Carried)
 
-	// OnDead is called for each message that the carrier buried: its lease
-	// expired on its last attempt, it expired, or it is foreign. It must not block.
-	// Those that subscribers bury are told to theirs; the channel
-	// store.Keys.Death tells of all.
+	// OnDead is called for each message that the carrier buried: its lease expired on
+	// its last attempt, it expired, or it is foreign. It must not block. A subscriber
+	// reports the messages that it buries itself.
 	OnDead func(Death)
 }
 
-// A Term is one election's time in office.
+// A Term lasts from an election until the carrier loses its lease or gives it up.
 type Term struct {
 	Name  string // Options.Name
 	Epoch int64  // number of the election
@@ -76,7 +75,7 @@ type Term struct {
 
 // A Death is a message that the carrier buried.
 type Death struct {
-	Topic, ID string // Topic is empty, and ID the whole member, where it is foreign
+	Topic, ID string // if the member is foreign Topic is empty, and ID is all of it
 	Reason    string
 	Attempts  int // used up
 }
@@ -117,7 +116,7 @@ func New(s *notify.Store, o Options) (*Carrier, error) {
 	return &Carrier{store: s, o: o, beats: make(chan int64, 1), loop: progress.New("carrier", bound)}, nil
 }
 
-// keepByDefault fills in how much is kept.
+// keepByDefault sets the defaults of what is kept.
 func (o *Options) keepByDefault() {
 	if o.KeepCount == 0 {
 		o.KeepCount = DefaultKeepCount
@@ -139,8 +138,8 @@ func (o *Options) keepByDefault() {
 	}
 }
 
-// Check returns a joined notify.Fault for each option that is out of range. It
-// takes options as they are: a zero, which New takes for the default, is one.
+// Check returns a joined notify.Fault for each option that is out of range. Unlike
+// New it does not replace zeros by defaults: they are out of range.
 func (o Options) Check() error {
 	return errors.Join(
 		checkName(o.Name),
@@ -162,11 +161,11 @@ func checkName(name string) error {
 	return nil
 }
 
-// Run stands by, carries while elected, and stands by again when deposed, until
-// ctx ends; then it gives up its lease and returns nil. A Redis that is away,
-// or refuses, does not end it: it logs the change and tries again. So it does
-// when no carrier is heard, of whatever process, for twice the lease. The error
-// is a notify.ErrUnfit: a Redis that must not hold messages.
+// Run stands by, carries while elected, and stands by again when deposed, until ctx
+// ends; then it gives up its lease and returns nil. If Redis cannot be reached, or
+// refuses a call, Run logs that once and retries; it logs once when calls succeed
+// again. It also logs when no carrier, of any process, is heard for twice the lease.
+// The error is a notify.ErrUnfit: Redis cannot hold messages safely.
 func (c *Carrier) Run(ctx context.Context) error {
 	var told sync.WaitGroup
 	defer told.Wait()
@@ -208,9 +207,9 @@ func (c *Carrier) serve(ctx context.Context, t *term) {
 	switch err := t.carry(ctx); {
 	case !errors.As(err, &deposed):
 		c.resign(ctx, t)
-	case deposed.Vacant: // no call came through in time, or Redis lost it
-		c.o.Logger.Warn("deposed: the lease ran out, standing for election again", "carrier", c.o.Name, "epoch", t.epoch, "lease", c.o.Lease)
+	case deposed.Vacant: // no call got through in time, or Redis lost the lease
+		c.o.Logger.Warn("deposed: the lease ran out; standing for election again", "carrier", c.o.Name, "epoch", t.epoch, "lease", c.o.Lease)
 	default:
-		c.o.Logger.Warn("deposed: the lease is another's", "carrier", c.o.Name, "epoch", t.epoch, "by", deposed.By)
+		c.o.Logger.Warn("deposed: another carrier has the lease; standing by", "carrier", c.o.Name, "epoch", t.epoch, "by", deposed.By)
 	}
 }

@@ -12,26 +12,26 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A call of the script should take Redis no longer than slowCall; the batch is
-// halved above it and doubled below half of it.
+// A call of the script should take Redis no longer than slowCall: above it the batch
+// is halved, and below half of it doubled.
 const (
 	slowCall = time.Millisecond
 	minBatch = 16
 )
 
-// A term is one election's time in office.
+// A term lasts from an election until the lease is lost or given up.
 type term struct {
 	*Carrier
 	token string
 	epoch int64
 
-	batch  int    // adapted to how fast Redis is
-	ready  string // from where on the next beat looks at the topics with something ready
-	old    int64  // from where on it looks at the logs that are old
+	batch  int    // adapted to the speed of Redis
+	ready  string // cursor from which the next beat checks the topics with something ready
+	old    int64  // rank from which it checks the logs that are old
 	clock  clock
-	beaten time.Time
-	beat   time.Duration
-	policy string // by which Redis may evict messages; empty: it does not
+	beaten time.Time     // of the last beat
+	beat   time.Duration // between two beats
+	policy string        // that lets Redis evict messages; empty: it evicts nothing
 
 	lookout lookout
 }
@@ -43,7 +43,8 @@ func newTerm(c *Carrier, token string, epoch int64) *term {
 	}
 }
 
-// carry moves messages until ctx ends (nil) or the term does (a store.DeposedError).
+// carry moves messages until ctx ends, and returns nil, or until the term does, and
+// returns a store.DeposedError.
 func (t *term) carry(ctx context.Context) error {
 	nudges := make(chan int64, 1)
 	var beside sync.WaitGroup
@@ -54,11 +55,11 @@ func (t *term) carry(ctx context.Context) error {
 	beside.Go(func() {
 		t.store.Hear(besideCtx, func(e store.Event) {
 			nudge(e, nudges)
-			t.hears(e)
-			t.lookout.listens(e) // behind it: a nudge that was sent before the beat is there already
+			t.noteBeat(e)
+			t.lookout.noteBeat(e) // last: then a nudge that was sent before the beat is in nudges already
 		}, t.store.Only().HeadChannel())
 	})
-	defer func() { t.tell(t.lookout.held) }()
+	defer func() { t.report(t.lookout.held) }()
 	retry := outage.NewRetry(t.o.Logger, "cannot carry; retrying", "carrying again")
 	for ctx.Err() == nil {
 		t.loop.Note()
@@ -76,8 +77,8 @@ func (t *term) carry(ctx context.Context) error {
 	return nil
 }
 
-// nudge passes on the earliest due time that was heard of and not yet seen to;
-// a connection that stands anew may have missed one.
+// nudge passes on the earliest due time among nudges that the loop did not take yet.
+// A renewed subscription may have missed one: it passes on 0.
 func nudge(e store.Event, nudges chan int64) {
 	var due int64
 	switch e.Kind {
@@ -95,22 +96,22 @@ func nudge(e store.Event, nudges chan int64) {
 	nudges <- due // never blocks: this is the only writer
 }
 
-// sleep returns in time for what is due next, in us by Redis's clock, or for the beat.
+// sleep returns in time for the next due time, in us by Redis's clock, or for the beat.
 func (t *term) sleep(ctx context.Context, next int64, nudges <-chan int64) {
-	t.lookout.sleeps(next)
+	t.lookout.noteSleep(next)
 	beat := t.beaten.Add(t.beat)
 	until := earlier(beat, t.clock.when(next))
-	hear := func(due int64) {
-		t.lookout.hears(due * 1000)
+	nudged := func(due int64) {
+		t.lookout.noteNudge(due * 1000)
 		until = earlier(until, t.clock.when(due*1000))
 	}
-	heard := t.lookout.beat.Load()
+	lastBeat := t.lookout.beat.Load()
 	select {
-	case due := <-nudges: // before a sleep that is over already
-		hear(due)
+	case due := <-nudges: // also if the sleep is over already
+		nudged(due)
 	default:
 	}
-	t.tell(t.lookout.decided(heard))
+	t.report(t.lookout.decided(lastBeat))
 	timer := time.NewTimer(time.Until(until) - fine)
 	defer timer.Stop()
 	for {
@@ -118,7 +119,7 @@ func (t *term) sleep(ctx context.Context, next int64, nudges <-chan int64) {
 		case <-ctx.Done():
 			return
 		case due := <-nudges:
-			hear(due)
+			nudged(due)
 			timer.Reset(time.Until(until) - fine)
 		case <-timer.C:
 			sleepFine(until)
@@ -135,8 +136,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// call carries once and returns when the next thing is due, in us by
-// Redis's clock; 0: more is due already.
+// call carries once, and returns when the next thing is due, in us by Redis's clock;
+// 0 means that more is due already.
 func (t *term) call(ctx context.Context) (next int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -151,21 +152,21 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 		return 0, err
 	}
 	t.ready, t.old = m.Ready, m.Old
-	took := t.times(m, began)
+	took := t.measure(m, began)
 	if beats {
 		t.beaten = began
-		t.keeps(m.Kept)
-		t.repeats(m.Repeated)
-		t.evicts(m.Policy)
-	} else { // whose time is not the batch's
+		t.setKept(m.Kept)
+		t.addRepeated(m.Repeated)
+		t.notePolicy(m.Policy)
+	} else { // a call with a beat takes longer, and says nothing about the batch
 		t.adapt(took, m.Next == 0)
 	}
 	t.carried(m, took)
 	return m.Next, nil
 }
 
-// times has the clock learn from a call, and returns how long it took Redis.
-func (t *term) times(m store.Carried, began time.Time) time.Duration {
+// measure gives the clock a sample, and returns how long a call took Redis.
+func (t *term) measure(m store.Carried, began time.Time) time.Duration {
 	ended := time.Now()
 	t.clock.sample(began, ended, m.Took, m.Now)
 	if m.Took == 0 { // Redis 7.2 and newer stop the clock inside a script
@@ -174,16 +175,16 @@ func (t *term) times(m store.Carried, began time.Time) time.Duration {
 	return m.Took
 }
 
-// carried tells what a call moved.
+// carried records and reports what a call moved.
 func (t *term) carried(m store.Carried, took time.Duration) {
 	c := Carried{Moved: m.Moved, Lateness: lateness(m.Runs, m.Now+m.Took.Microseconds()), Took: took}
-	t.moved(c)
-	t.tell(t.lookout.carried(c, m.Earliest, m.Now))
-	t.report(m.Buried)
+	t.addMoved(c)
+	t.report(t.lookout.carried(c, m.Earliest, m.Now))
+	t.reportDead(m.Buried)
 }
 
-// lateness returns how late runs of messages were that were ready at a time, in
-// us by Redis's clock.
+// lateness returns how late runs of messages were that became ready at a time, in us
+// by Redis's clock.
 func lateness(runs []store.Run, at int64) []Lateness {
 	of := make(map[time.Duration]int, len(runs))
 	for _, run := range runs {
@@ -197,9 +198,9 @@ func lateness(runs []store.Run, at int64) []Lateness {
 	return all
 }
 
-// evicts tells when Redis begins to evict what it holds, by a policy, and when it
-// ends; empty: it does not.
-func (t *term) evicts(policy string) {
+// notePolicy logs when a policy begins to let Redis evict messages, and when that
+// ends. An empty policy evicts nothing.
+func (t *term) notePolicy(policy string) {
 	switch before := t.policy; {
 	case policy == before:
 	case policy != "":
@@ -210,8 +211,8 @@ func (t *term) evicts(policy string) {
 	t.policy = policy
 }
 
-// adapt keeps one call short for everybody else who calls Redis. It tries a
-// larger batch where more is due.
+// adapt adapts the batch so that a call stays short, for the sake of all others. It
+// tries a larger one if more is due.
 func (t *term) adapt(took time.Duration, more bool) {
 	switch {
 	case took > slowCall:
@@ -222,8 +223,8 @@ func (t *term) adapt(took time.Duration, more bool) {
 	t.batch = min(t.batch, t.o.Batch)
 }
 
-// report tells of messages that died.
-func (t *term) report(buried []store.Buried) {
+// reportDead logs and reports messages that died.
+func (t *term) reportDead(buried []store.Buried) {
 	for _, b := range buried {
 		death := Death{Reason: b.Reason, Attempts: b.Attempts}
 		var err error

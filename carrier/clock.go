@@ -9,21 +9,18 @@ import (
 // trust is how long a clock keeps its best sample: clocks drift apart.
 const trust = 10 * time.Second
 
-// clock tells Redis's time from samples, each the time that a call answered:
-// of the recent ones that whose call was fastest, taken as the middle of the
-// call (the clock filter of NTP, RFC 5905 section 10, with one stage).
+// clock estimates Redis's time from samples, each a time that a call returned. It
+// keeps the recent sample whose call was fastest, taken as the time in the middle
+// of that call (the clock filter of NTP, RFC 5905 section 10, with one stage).
 type clock struct {
-	trip  time.Duration // there and back
+	trip  time.Duration // time of the call on the way there and back
 	local time.Time     // the middle of the call
 	redis int64         // Redis's time then, in us
 }
 
-// never is a time in us that does not come while anybody waits for it.
-const never = store.Never
-
-// sample takes note of a call between began and ended that took Redis some
-// time, and at whose beginning it was at by Redis's clock, in us.
-// One that the best so far cannot explain means that the clock was set, or that it is another Redis's.
+// sample takes a sample: a call between began and ended, of which Redis took took,
+// and at whose beginning Redis's clock was at, in us. If the best sample so far
+// cannot explain it, the clock was set or is another Redis's: then it replaces that.
 func (c *clock) sample(began, ended time.Time, took time.Duration, at int64) {
 	trip := max(ended.Sub(began)-took, 0)
 	local := began.Add(trip / 2)
@@ -33,7 +30,7 @@ func (c *clock) sample(began, ended time.Time, took time.Duration, at int64) {
 	}
 }
 
-// when returns when to send a call that is to arrive at a time of Redis's clock, in us.
+// when returns when to send a call so that it arrives at a time of Redis's clock, in us.
 func (c *clock) when(us int64) time.Time {
-	return c.local.Add(time.Duration(min(us, never)-c.redis)*time.Microsecond - c.trip/2)
+	return c.local.Add(time.Duration(min(us, store.Never)-c.redis)*time.Microsecond - c.trip/2)
 }

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	electJitter   = 50 * time.Millisecond // spreads the looks of standbys
+	electJitter   = 50 * time.Millisecond // spreads the attempts of standbys
 	resignTimeout = time.Second
 )
 
-// standBy waits until this carrier is elected. It returns nil when ctx ended,
-// and an error only for a Redis that is unfit.
+// standBy waits until this carrier is elected. It returns nil if ctx ended, and an
+// error only if Redis is unfit.
 func (c *Carrier) standBy(ctx context.Context) (*term, error) {
-	var hearing sync.WaitGroup
-	defer hearing.Wait()
+	var subscription sync.WaitGroup
+	defer subscription.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	vacant := make(chan struct{}, 1)
@@ -42,11 +42,11 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 		if t != nil {
 			return t, nil
 		}
-		if !heard { // a lone carrier never needs this connection
+		if !heard { // a lone carrier never needs this subscription
 			heard = true
-			hearing.Go(func() {
+			subscription.Go(func() {
 				c.store.Hear(ctx, func(e store.Event) {
-					c.hears(e)
+					c.noteBeat(e)
 					vacancy(e, vacant)
 				}, c.store.Only().VacantChannel())
 			})
@@ -61,7 +61,7 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 	return nil, nil
 }
 
-// vacancy passes on that the carrier's place may be vacant.
+// vacancy signals that there may be no elected carrier.
 func vacancy(e store.Event, vacant chan<- struct{}) {
 	if e.Kind != store.Heard && e.Kind != store.Subscribed {
 		return
@@ -72,8 +72,8 @@ func vacancy(e store.Event, vacant chan<- struct{}) {
 	}
 }
 
-// elect stands for election once. It returns the term that was won, or for how
-// long the lease of who carries lasts.
+// elect stands for election once. It returns the term that was won, or how long the
+// lease of the elected carrier lasts.
 func (c *Carrier) elect(ctx context.Context) (*term, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -89,23 +89,24 @@ func (c *Carrier) resign(ctx context.Context, t *term) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
 	defer cancel()
 	if _, err := c.store.Only().Resign(ctx, t.token); err != nil {
-		c.o.Logger.Warn("cannot give up the lease, it runs out by itself", "error", err, "lease", c.o.Lease)
+		c.o.Logger.Warn("cannot give up the lease; it runs out by itself", "error", err, "lease", c.o.Lease)
 		return
 	}
 	c.o.Logger.Info("stepped down", "carrier", c.o.Name, "epoch", t.epoch)
 }
 
-// Status is who carries.
+// Status describes the elected carrier of a store.
 type Status struct {
-	Name  string        // empty: nobody is elected
-	Epoch int64         // number of this election
+	Name  string        // empty: none is elected
+	Epoch int64         // number of the election
 	Since time.Time     // of the election, by Redis's clock
-	Lease time.Duration // what is left of it
-	Whole time.Duration // what it is renewed to, several times a lease: more is left only where Redis's clock was set back
+	Lease time.Duration // time that is left of the lease
+	Whole time.Duration // time to which it renews the lease, several times a lease; more is left only if Redis's clock was set back
 	Next  time.Time     // when the next scheduled message or broadcast is due; zero: nothing is scheduled
 }
 
-// Look asks who carries. The error is that of the connection.
+// Look returns the elected carrier, if there is one, and when the next thing is due.
+// The error is that of the connection.
 func Look(ctx context.Context, db *notify.Store) (Status, error) {
 	s, err := db.Only().Carrier(ctx)
 	if err != nil {

@@ -18,36 +18,36 @@ func TestLookout(t *testing.T) {
 		due    int64
 		want   bool
 	}{
-		{name: "nobody told of it", known: never, byBeat: true, due: 9 * second, want: true},
+		{name: "nobody told of it", known: store.Never, byBeat: true, due: 9 * second, want: true},
 		{name: "known to be due", known: 9 * second, byBeat: true, due: 9 * second},
-		{name: "told of in time", known: never, byBeat: true, before: []int64{9 * second}, due: 9 * second},
-		{name: "told of another", known: never, byBeat: true, before: []int64{11 * second}, due: 9 * second, want: true},
-		{name: "no beat", known: never, due: 9 * second},
-		{name: "not late", known: never, byBeat: true, due: 10*second - 50_000},
-		{name: "somewhat late", known: never, byBeat: true, due: 10*second - 50_001, want: true},
-		{name: "nothing", known: never, byBeat: true, due: never},
-		{name: "a nudge that coincides with the beat", known: never, byBeat: true, after: []int64{9 * second}, due: 9 * second},
-		{name: "one of another that follows", known: never, byBeat: true, after: []int64{12 * second}, due: 9 * second, want: true},
-		{name: "a connection that stands anew", known: never, byBeat: true, after: []int64{0}, due: 9 * second, want: true},
+		{name: "told of in time", known: store.Never, byBeat: true, before: []int64{9 * second}, due: 9 * second},
+		{name: "told of another", known: store.Never, byBeat: true, before: []int64{11 * second}, due: 9 * second, want: true},
+		{name: "no beat", known: store.Never, due: 9 * second},
+		{name: "not late", known: store.Never, byBeat: true, due: 10*second - 50_000},
+		{name: "somewhat late", known: store.Never, byBeat: true, due: 10*second - 50_001, want: true},
+		{name: "nothing", known: store.Never, byBeat: true, due: store.Never},
+		{name: "a nudge that coincides with the beat", known: store.Never, byBeat: true, after: []int64{9 * second}, due: 9 * second},
+		{name: "one of another that follows", known: store.Never, byBeat: true, after: []int64{12 * second}, due: 9 * second, want: true},
+		{name: "a connection that stands anew", known: store.Never, byBeat: true, after: []int64{0}, due: 9 * second, want: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var l lookout
-			l.sleeps(test.known)
+			l.noteSleep(test.known)
 			for _, due := range test.before {
-				l.hears(due)
+				l.noteNudge(due)
 			}
 			l.byBeat = test.byBeat
 			told := l.carried(Carried{Moved: 1}, test.due, 10*second)
-			l.listens(store.Event{Kind: store.Beat, Payload: "1 9999 orders"})
+			l.noteBeat(store.Event{Kind: store.Beat, Payload: "1 9999 orders"})
 			if told == nil && l.decided(l.beat.Load()) != nil {
 				t.Error("decided by the beat before")
 			}
-			l.sleeps(never)
+			l.noteSleep(store.Never)
 			for _, due := range test.after {
-				l.hears(due)
+				l.noteNudge(due)
 			}
-			l.listens(store.Event{Kind: store.Beat, Payload: "1 10000"})
-			l.listens(store.Event{Kind: store.Heard, Payload: "1 1"})
+			l.noteBeat(store.Event{Kind: store.Beat, Payload: "1 10000"})
+			l.noteBeat(store.Event{Kind: store.Heard, Payload: "1 1"})
 			if told == nil {
 				told = l.decided(l.beat.Load())
 			}

@@ -9,38 +9,38 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// hears takes note of the beat of a carrier, in this process or another.
-func (c *Carrier) hears(e store.Event) {
+// noteBeat takes note of the beat of a carrier, in this process or another.
+func (c *Carrier) noteBeat(e store.Event) {
 	epoch := e.Epoch()
-	if epoch == 0 { // it is no beat, or another program's
+	if epoch == 0 { // no beat, or another program's
 		return
 	}
 	select {
 	case c.beats <- epoch:
-	default: // one was heard already
+	default: // another beat is still there
 	}
 }
 
-// patience is how long no beat is heard until that is told. Who is killed is
-// replaced after one lease.
+// patience is how long beats may be missing before that is logged. A carrier that
+// was killed is replaced after one lease.
 func (c *Carrier) patience() time.Duration { return max(2*c.o.Lease, store.Silence) }
 
-// awaitBeats tells, until ctx ends, when no carrier is heard, and when one is again.
+// awaitBeats logs, until ctx ends, when no carrier is heard, and when one is again.
 func (c *Carrier) awaitBeats(ctx context.Context) {
-	defer c.heard(0)
+	defer c.setHeard(0)
 	patience := time.NewTimer(c.patience())
 	defer patience.Stop()
-	silence := outage.New(c.o.Logger, slog.LevelWarn, "no carrier is heard: nothing becomes due", "a carrier is heard again")
+	silence := outage.New(c.o.Logger, slog.LevelWarn, "no carrier is heard; nothing becomes due", "a carrier is heard again")
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case epoch := <-c.beats:
-			c.heard(epoch)
+			c.setHeard(epoch)
 			patience.Reset(c.patience())
 			silence.End("epoch", epoch)
 		case <-patience.C:
-			c.heard(0)
+			c.setHeard(0)
 			silence.Begin("for", c.patience().String())
 		}
 	}

@@ -11,29 +11,29 @@ const bound = callTimeout + lookPause + resignTimeout + time.Second
 
 const (
 	callTimeout = 8 * time.Second // for one call: to connect, 2 s, write and read, 3 s each
-	lookPause   = 5 * time.Second // between two looks of a standby, at the most
+	lookPause   = 5 * time.Second // longest wait of a standby between two attempts to be elected
 )
 
 // State is what a carrier does at the moment, by the clock of this machine.
 type State struct {
-	Carrying bool      // it is elected, as far as it knows: while Redis is away it may be deposed
+	Carrying bool      // it is elected, as far as it knows: while it cannot reach Redis it may be deposed
 	Epoch    int64     // number of its last election; zero: it never was elected
-	Since    time.Time // when it was elected, or began to stand by; zero: it was not run yet
-	Heard    int64     // epoch of the carrier, of any process, whose beat was heard last; zero: none was for twice the lease
+	Since    time.Time // when it was elected, or began to stand by; zero: Run was not called yet
+	Heard    int64     // epoch of the carrier, in any process, of the last beat received; zero: none was for twice the lease
 	Progress time.Time // when its loop last came around; zero: it does not run
 
-	Kept     int64         // messages and broadcasts that there were at the last beat, dead ones too; zero while standing by
-	Lateness time.Duration // of the last message moved: from its due time until it was ready, in us
+	Kept     int64         // messages, dead ones too, and broadcasts in the store at the last beat; zero while standing by
+	Lateness time.Duration // of the last message made ready: from its due time until then, in us
 
 	Moved     int64 // messages made ready and broadcasts sent, since New
-	Fallbacks int64 // of Carried.Fallback, since New
-	Repeated  int64 // topics for which a beat rang again, since New: who was rung had not claimed for more than 50 ms
+	Fallbacks int64 // calls with Carried.Fallback, since New
+	Repeated  int64 // topics for which a beat rang again, since New: a subscriber had not claimed within 50 ms of its ring
 
 	DeadRemoved     int64 // dead letters that the housekeeping removed, since New
-	TopicsForgotten int64 // topics that it forgot, since New
+	TopicsForgotten int64 // topics that the housekeeping forgot, since New
 }
 
-// State returns what the carrier does. It is safe for concurrent use, and asks nothing of Redis.
+// State returns what the carrier does. It is safe for concurrent use, and makes no call to Redis.
 func (c *Carrier) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,20 +48,20 @@ func (c *Carrier) Alive() error { return c.loop.Alive() }
 
 // Carried is what one call moved.
 type Carried struct {
-	Moved    int           // messages that were made ready, those whose lease ended included, and broadcasts that were sent
+	Moved    int           // messages made ready, including those whose lease ended, and broadcasts sent
 	Lateness []Lateness    // of the scheduled messages among them, earliest due first
-	Took     time.Duration // how long that took Redis
+	Took     time.Duration // how long the call took Redis
 
-	// Fallback says that the heartbeat found something that was late by more
-	// than 50 ms and that the carrier was not told of: its nudge was lost. It
-	// is known when the beat is heard, so that this is told somewhat later.
+	// Fallback says that only the heartbeat found something that was more than 50 ms
+	// late: its nudge was lost. That is certain once the beat is received, so such a
+	// call is reported somewhat later.
 	Fallback bool
 }
 
-// Lateness is of messages that were due at one time.
+// Lateness is the lateness of messages that were due at one time.
 type Lateness struct {
 	Late time.Duration // from the due time until they were ready, in us
-	N    int           // messages
+	N    int           // number of messages
 }
 
 // stands takes note that the carrier stands by; it is elected where epoch is not zero.
@@ -75,37 +75,37 @@ func (c *Carrier) stands(epoch int64) {
 	}
 }
 
-// heard takes note of which carrier is heard; zero: none.
-func (c *Carrier) heard(epoch int64) {
+// setHeard sets the epoch of the last beat received; zero: none was for long.
+func (c *Carrier) setHeard(epoch int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.Heard = epoch
 }
 
-// keeps takes note of how many messages and broadcasts there are.
-func (c *Carrier) keeps(n int64) {
+// setKept sets how many messages and broadcasts the store holds.
+func (c *Carrier) setKept(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.Kept = n
 }
 
-// repeats takes note of rings that a beat repeated.
-func (c *Carrier) repeats(n int64) {
+// addRepeated counts rings that a beat repeated.
+func (c *Carrier) addRepeated(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.Repeated += n
 }
 
-// swept takes note of what a step of the housekeeping removed.
-func (c *Carrier) swept(dead, topics int64) {
+// addSwept counts what a step of the housekeeping removed.
+func (c *Carrier) addSwept(dead, topics int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.DeadRemoved += dead
 	c.state.TopicsForgotten += topics
 }
 
-// moved takes note of what a call moved.
-func (c *Carrier) moved(m Carried) {
+// addMoved counts what a call moved.
+func (c *Carrier) addMoved(m Carried) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.Moved += int64(m.Moved)
@@ -114,8 +114,8 @@ func (c *Carrier) moved(m Carried) {
 	}
 }
 
-// tell tells what was carried; nil is nothing.
-func (c *Carrier) tell(m *Carried) {
+// report calls OnCarried, unless nothing was moved or m is nil.
+func (c *Carrier) report(m *Carried) {
 	if m == nil || m.Moved == 0 {
 		return
 	}

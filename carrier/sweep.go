@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	sweepSoon  = 100 * time.Millisecond // between two steps where there is more to do
+	sweepSoon  = 100 * time.Millisecond // between two steps while there is more to do
 	sweptNames = 10                     // topics that the log names
 )
 
-// A round is one look at all topics that have dead letters: what was removed meanwhile.
+// A round is one pass over all topics that have dead letters, and what was removed
+// meanwhile.
 type round struct {
-	rank      int64 // in the set of oldest deaths
-	dead      int64
-	topics    []string // whose dead letters those were
+	rank      int64    // in the set of oldest deaths, for the next step
+	dead      int64    // dead letters
+	topics    []string // topics of these
 	forgotten int64    // topics
 }
 
-// sweep keeps house until ctx ends or the lease is another's: a small step each
-// time, so that nobody waits for it.
+// sweep keeps house in small steps, so that no other call waits long, until ctx ends
+// or another carrier has the lease.
 func (t *term) sweep(ctx context.Context) {
 	var r round
 	keeping := outage.New(t.o.Logger, slog.LevelWarn, "cannot keep house; retrying", "keeping house again")
@@ -49,7 +50,7 @@ func (t *term) sweep(ctx context.Context) {
 	}
 }
 
-// step keeps house for a step. soon says that there is more to do.
+// step does one step of the housekeeping. soon means that there is more to do.
 func (t *term) step(ctx context.Context, r *round) (soon bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -69,24 +70,24 @@ func (t *term) step(ctx context.Context, r *round) (soon bool, err error) {
 		}
 	}
 	r.dead, r.forgotten = r.dead+dead, r.forgotten+m.Forgotten
-	t.swept(dead, m.Forgotten)
+	t.addSwept(dead, m.Forgotten)
 	if m.Whole {
-		t.tellRound(r)
+		t.logRound(r)
 	}
 	return m.Soon, nil
 }
 
-// tellRound logs what a round removed; the next one begins.
-func (t *term) tellRound(r *round) {
+// logRound logs what a round removed; the next one begins.
+func (t *term) logRound(r *round) {
 	if r.dead > 0 {
 		names := strings.Join(r.topics[:min(len(r.topics), sweptNames)], " ")
 		if len(r.topics) > sweptNames {
 			names += " and others"
 		}
-		t.o.Logger.Info("dead letters removed: too old, or more than are kept", "removed", r.dead, "topics", names)
+		t.o.Logger.Info("removed dead letters that were too old or too many", "removed", r.dead, "topics", names)
 	}
 	if r.forgotten > 0 {
-		t.o.Logger.Info("topics forgotten: nothing was left of them", "forgotten", r.forgotten)
+		t.o.Logger.Info("forgot topics of which nothing was left", "forgotten", r.forgotten)
 	}
 	*r = round{}
 }

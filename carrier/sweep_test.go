@@ -112,7 +112,7 @@ func TestOldDeadLettersAreRemoved(t *testing.T) {
 	var log journal
 	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	storetest.Eventually(t, "they are removed", func() bool { return c.State().DeadRemoved == old+1 })
-	storetest.Eventually(t, "the log tells it", func() bool { return log.has("level=INFO", "dead letters removed", "orders") })
+	storetest.Eventually(t, "the log tells it", func() bool { return log.has("level=INFO", "removed dead letters", "orders") })
 	for name, want := range map[string]int64{"dead:orders": 5, "dead:mail": 2, "deaths": 7, "attempts": 7, "messages": 7} {
 		if got := size(t, store, name); got != want {
 			t.Errorf("%s holds %d, want %d", name, got, want)
