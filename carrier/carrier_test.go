@@ -61,7 +61,7 @@ func look(t testing.TB, db *notify.Store) carrier.Status {
 
 func counts(t testing.TB, db *notify.Store, topic string) notify.Counts {
 	t.Helper()
-	c, err := notify.NewPublisher(db, notify.PublisherOptions{}).Topic(t.Context(), topic)
+	c, err := storetest.Count(db, topic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func counts(t testing.TB, db *notify.Store, topic string) notify.Counts {
 
 func inspect(t *testing.T, db *notify.Store, id string) notify.Info {
 	t.Helper()
-	info, err := notify.NewPublisher(db, notify.PublisherOptions{}).Inspect(t.Context(), topic, id)
+	info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -607,8 +607,8 @@ func TestStrayMemberOfALiveMessage(t *testing.T) {
 				return counts(t, db, dead).Dead == 1
 			})
 			for _, remove := range []func() (int, error){
-				func() (int, error) { return subscribers.NewDeadLetters(db).Requeue(t.Context(), dead, "live") },
-				func() (int, error) { return subscribers.NewDeadLetters(db).PurgeAll(t.Context(), dead, nil) },
+				func() (int, error) { return storetest.Inspector(t, db).Requeue(t.Context(), dead, "live") },
+				func() (int, error) { return storetest.Inspector(t, db).PurgeAll(t.Context(), dead, nil) },
 			} {
 				if _, err := remove(); err != nil {
 					t.Fatal(err)
@@ -617,7 +617,7 @@ func TestStrayMemberOfALiveMessage(t *testing.T) {
 			if counts(t, db, dead).Dead != 0 {
 				t.Error("it is not purged")
 			}
-			info, err := notify.NewPublisher(db, notify.PublisherOptions{}).Inspect(t.Context(), "other", "live")
+			info, err := storetest.Inspector(t, db).Inspect(t.Context(), "other", "live")
 			if err != nil || info.State != notify.Scheduled || info.Fault != nil || string(info.Body) != "x" {
 				t.Errorf("the live one: %+v, %v", info, err)
 			}

@@ -14,11 +14,11 @@ import (
 // other languages; nor does that of the next carrier. Another topic is told of as ever.
 func TestBeatLeavesPausedTopicsAlone(t *testing.T) {
 	store := storetest.Open(t)
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	inspector := storetest.Inspector(t, store)
 	k := store.Keys()
 	inbox := k.Inbox("me")
 	for _, paused := range []string{topic, "rung"} { // of one nobody stands in the list
-		if err := pub.Pause(t.Context(), paused); err != nil {
+		if err := inspector.Pause(t.Context(), paused); err != nil {
 			t.Fatal(err)
 		}
 		storetest.Publish(t, store, notify.Message{Topic: paused, ID: "1", Body: []byte("x")})
@@ -43,7 +43,7 @@ func TestBeatLeavesPausedTopicsAlone(t *testing.T) {
 		stop()
 	}
 	for _, resumed := range []string{topic, "rung"} {
-		if err := pub.Resume(t.Context(), resumed); err != nil {
+		if err := inspector.Resume(t.Context(), resumed); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -178,14 +178,14 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 			return nil
 		},
 		"purged": func(t *testing.T, store *notify.Store) error {
-			n, err := subscribers.NewDeadLetters(store).Purge(t.Context(), topic, "00000")
+			n, err := storetest.Inspector(t, store).Purge(t.Context(), topic, "00000")
 			if n != 1 {
 				t.Errorf("%d were purged", n)
 			}
 			return err
 		},
 		"requeued": func(t *testing.T, store *notify.Store) error {
-			n, err := subscribers.NewDeadLetters(store).Requeue(t.Context(), topic, "00000")
+			n, err := storetest.Inspector(t, store).Requeue(t.Context(), topic, "00000")
 			if n != 0 {
 				t.Errorf("%d were requeued", n)
 			}
@@ -237,8 +237,8 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 		t.Fatalf("claimed %v, %v", got, err)
 	}
 	die(t, store, "dead", 1)
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
-	if err := pub.Pause(ctx, "paused"); err != nil {
+	inspector := storetest.Inspector(t, store)
+	if err := inspector.Pause(ctx, "paused"); err != nil {
 		t.Fatal(err)
 	}
 	waits := store.Client().Subscribe(ctx, store.Keys().Inbox("x"))
@@ -251,7 +251,7 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: often})
 	storetest.Eventually(t, "it is forgotten", func() bool { return c.State().TopicsForgotten == 1 })
 	known := func() (names []string) {
-		all, err := pub.Topics(ctx)
+		all, err := storetest.Collect(inspector.Topics(ctx))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,7 +263,7 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 	if got := strings.Join(known(), " "); got != "announced dead leased paused ready scheduled waits" {
 		t.Errorf("known are %s", got)
 	}
-	if sum, err := pub.Survey(ctx, 1); err != nil || sum.Topics != 7 || sum.Published != 12 || sum.Acked != 8 {
+	if sum, err := inspector.Survey(ctx, 1); err != nil || sum.Topics != 7 || sum.Published != 12 || sum.Acked != 8 {
 		t.Errorf("in all there are %+v, %v; want what was forgotten counted, too", sum, err)
 	}
 	storetest.Publish(t, store, notify.Message{Topic: "gone", Body: []byte("x")})

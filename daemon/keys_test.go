@@ -58,7 +58,7 @@ func TestTableHasAllKeys(t *testing.T) {
 // storeAll has a message in each state, a broadcast that waits, and a subscriber.
 func storeAll(t *testing.T, s *notify.Store) {
 	t.Helper()
-	pub, claimer := notify.NewPublisher(s, notify.PublisherOptions{}), subscribers.NewClaimer(s)
+	claimer := subscribers.NewClaimer(s)
 	hand := func() subscribers.Delivery {
 		storetest.Publish(t, s, notify.Message{Topic: "mail", Body: []byte("x"), TTL: time.Hour})
 		got, err := claimer.Claim(t.Context(), "mail", 1, time.Hour, 0)
@@ -76,7 +76,7 @@ func storeAll(t *testing.T, s *notify.Store) {
 		notify.Message{Topic: "mail", Body: []byte("now")},
 		notify.Message{Topic: "news", Body: []byte("later"), Delay: time.Hour, Broadcast: true},
 	)
-	if err := errors.Join(buried, nacked, pub.Pause(t.Context(), "mail")); err != nil {
+	if err := errors.Join(buried, nacked, storetest.Inspector(t, s).Pause(t.Context(), "mail")); err != nil {
 		t.Fatal(err)
 	}
 	sub, err := subscribers.New(s, subscribers.Options{})

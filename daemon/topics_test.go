@@ -17,7 +17,7 @@ import (
 // settingsOf returns what holds for a topic.
 func settingsOf(t *testing.T, store *notify.Store, topic string) notify.TopicSettings {
 	t.Helper()
-	got, err := notify.NewPublisher(store, notify.PublisherOptions{}).Settings(t.Context(), topic)
+	got, err := storetest.Inspector(t, store).Settings(t.Context(), topic)
 	if err != nil {
 		t.Fatal(err)
 	}

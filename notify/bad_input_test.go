@@ -151,7 +151,7 @@ func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 func TestOwnLimitOfTheBody(t *testing.T) {
 	_, db := open(t)
 	pub := notify.NewPublisher(db, notify.PublisherOptions{MaxBody: 10})
-	publish(t, pub, notify.Message{Topic: topic, Body: make([]byte, 10)})
+	publish(t, client{Publisher: pub}, notify.Message{Topic: topic, Body: make([]byte, 10)})
 	unchanged(t, db, func() {
 		_, err := pub.Publish(t.Context(), notify.Message{Topic: topic, Body: make([]byte, 11)})
 		wantInvalid(t, err, "body")
@@ -213,7 +213,7 @@ func TestBadCall(t *testing.T) {
 		{"list, cursor without a member", list(topic, notify.Ready, 1, cursor("1700000000000")), "cursor"},
 		{"list, cursor without a time", list(topic, notify.Ready, 1, cursor("a b")), "cursor"},
 		{"list, cursor of infinity", list(topic, notify.Ready, 1, cursor("+inf b")), "cursor"},
-		{"topic", func(ctx context.Context) error { _, err := pub.Topic(ctx, "a."); return err }, "topic"},
+		{"topic", func(ctx context.Context) error { _, err := pub.Count(ctx, "b", "a."); return err }, "topic"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

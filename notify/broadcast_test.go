@@ -17,7 +17,6 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // announcement is a broadcast that is due at a time; the zero time is at once.
@@ -239,7 +238,7 @@ func TestPublishManyOfBoth(t *testing.T) {
 	if err != nil || n != 400-4 {
 		t.Errorf("%d wait, %v", n, err)
 	}
-	all, err := pub.Topics(t.Context())
+	all, err := storetest.Collect(pub.Topics(t.Context()))
 	var broadcasts int64
 	for _, c := range all {
 		broadcasts += c.Broadcasts
@@ -382,7 +381,7 @@ func TestRequeueBroadcast(t *testing.T) {
 	if _, err := pub.Cancel(t.Context(), topic, "b"); err != nil {
 		t.Error(err)
 	}
-	if n, err := subscribers.NewDeadLetters(db).RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
+	if n, err := storetest.Inspector(t, db).RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 	storetest.Eventually(t, "it is sent", func() bool { return counts(t, pub).Sent == 1 })
@@ -437,7 +436,7 @@ func TestForeignSetOfBroadcasts(t *testing.T) {
 // Dead letters that cannot be put where they belong stay what they are, and whatever is requeued stands in one place.
 func TestRequeueIntoForeignPlaces(t *testing.T) {
 	pub, db := open(t)
-	keys, client, dead := db.Keys(), db.Client(), subscribers.NewDeadLetters(db)
+	keys, client, dead := db.Keys(), db.Client(), storetest.Inspector(t, db)
 	do(t, db, []any{"SET", keys.Log(topic), "x"})
 	stop := carry(t, db)
 	publish(t, pub, announcement("all", time.Time{}))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -23,7 +24,7 @@ func full(id string) notify.Message {
 }
 
 // usedUp publishes a message of which one attempt is used up, and which is in a state.
-func usedUp(t *testing.T, pub *notify.Publisher, db *notify.Store, m notify.Message, state notify.State) {
+func usedUp(t *testing.T, pub client, db *notify.Store, m notify.Message, state notify.State) {
 	t.Helper()
 	inState(t, db, m, notify.Leased)
 	leased, err := db.Client().ZScore(t.Context(), db.Keys().Leased(), topic+":"+m.ID).Result()
@@ -184,7 +185,7 @@ func TestReschedule(t *testing.T) {
 }
 
 // wantRescheduled checks that the message stands where it was rescheduled to, with all it had.
-func wantRescheduled(t *testing.T, pub *notify.Publisher, p notify.Publication, expires, first time.Time) {
+func wantRescheduled(t *testing.T, pub client, p notify.Publication, expires, first time.Time) {
 	t.Helper()
 	info, err := pub.Inspect(t.Context(), topic, p.ID)
 	if err != nil {
@@ -416,7 +417,7 @@ func TestForeignNumbersInARecord(t *testing.T) {
 				t.Fatal(err)
 			}
 			unreadable(t, pub, db)
-			if n, err := subscribers.NewDeadLetters(db).Requeue(t.Context(), topic, "a"); err != nil || n != 1 {
+			if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, "a"); err != nil || n != 1 {
 				t.Errorf("requeued %d, %v", n, err)
 			}
 			if got := stateOf(t, pub, "a"); got != notify.Ready {
@@ -427,7 +428,7 @@ func TestForeignNumbersInARecord(t *testing.T) {
 }
 
 // unreadable claims the message a, and gives it back if it could be read; either way it is dead at the end.
-func unreadable(t *testing.T, pub *notify.Publisher, db *notify.Store) {
+func unreadable(t *testing.T, pub client, db *notify.Store) {
 	t.Helper()
 	claimer := subscribers.NewClaimer(db)
 	ds, err := claimer.Claim(t.Context(), topic, 1, anHour, 0)

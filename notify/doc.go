@@ -56,8 +56,8 @@
 //
 // A [Store] is one Redis and one prefix in it; the other packages take the same
 // Store. Package store says what it holds there, and how that changes. What stands there has a format:
-// a store of another one is refused with [ErrUnfit]. [Publisher.Export] writes all
+// a store of another one is refused with [ErrUnfit]. [Inspector.Export] writes all
 // its messages as lines, and [ParseExported] reads them, to be published elsewhere.
 // What there is to be seen of many topics is read from indexes, by name
-// ([Publisher.TopicsAfter]) or by what stands out ([Publisher.Survey]).
+// ([Inspector.Topics]) or by what stands out ([Inspector.Survey]).
 package notify

@@ -21,6 +21,9 @@ var (
 	ErrLeaseLost = errors.New("lease lost") // the receipt is stale: the lease expired, or was settled already
 )
 
+// ErrNoListener is the error of a named listener that is not there, or not any more.
+var ErrNoListener = errors.New("no such listener")
+
 // Errors of Redis.
 var (
 	ErrFull         = store.ErrFull         // its memory is used up to the share that publishing may use

@@ -128,36 +128,34 @@ func ExamplePublisher_Reschedule() {
 	// Output: scheduled 2199-12-31 23:59:59 +0000 UTC
 }
 
-func ExamplePublisher_List() {
+func ExampleInspector_Messages() {
 	ctx := context.Background()
-	store, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "example-list"})
+	store, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "example-messages"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer store.Close()
 	pub := notify.NewPublisher(store, notify.PublisherOptions{})
 	for _, id := range []string{"one", "two", "three"} {
-		if _, err := pub.Publish(ctx, notify.Message{Topic: "mail", ID: id, Body: []byte("x"), Delay: time.Hour}); err != nil && !errors.Is(err, notify.ErrExists) {
+		if _, err := pub.Publish(ctx, notify.Message{Topic: "mail", ID: id, Body: []byte("x"), Delay: time.Hour}); err != nil {
 			log.Fatal(err)
 		}
 	}
+	inspector, err := notify.NewInspector(store)
+	if err != nil {
+		log.Fatal(err)
+	}
 
-	ids := map[string]bool{}
-	cursor := ""
-	for {
-		page, err := pub.List(ctx, "mail", notify.Scheduled, 2, cursor)
+	for info, err := range inspector.Messages(ctx, "mail", notify.Scheduled) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		for _, info := range page.Messages {
-			ids[info.ID] = true
-		}
-		if cursor = page.Cursor; cursor == "" {
-			break
-		}
+		fmt.Println(info.ID)
 	}
-	fmt.Println(ids)
-	// Output: map[one:true three:true two:true]
+	// Unordered output:
+	// one
+	// two
+	// three
 }
 
 // A broadcast reaches everyone who listens to its topic when it is due.

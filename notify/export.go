@@ -52,8 +52,8 @@ func (e *Exported) Total() int { return e.Scheduled + e.Ready + e.Leased + e.Dea
 // Named listeners and their places, broadcasts that were sent, settings of topics,
 // pauses and counters are not exported. on, which may be nil, is told how many there are
 // until now, and how many in all, after each page. Errors: that of the connection, or of w.
-func (p *Publisher) Export(ctx context.Context, w io.Writer, on func(done, all int)) (Exported, error) {
-	e := export{store: p.store, to: json.NewEncoder(w), page: exportFirst}
+func (i *Inspector) Export(ctx context.Context, w io.Writer, on func(done, all int)) (Exported, error) {
+	e := export{inspector: i, to: json.NewEncoder(w), page: exportFirst}
 	e.to.SetEscapeHTML(false)
 	for cursor := "0"; ; {
 		next, all, err := e.step(ctx, cursor)
@@ -73,14 +73,14 @@ func (p *Publisher) Export(ctx context.Context, w io.Writer, on func(done, all i
 
 // leftOut finds the topics of which something is not exported.
 func (e *export) leftOut(ctx context.Context) error {
-	paused, err := e.store.Only().Paused(ctx)
+	paused, err := e.inspector.store.Only().Paused(ctx)
 	if err != nil {
 		return fmt.Errorf("export: look for paused topics: %w", err)
 	}
 	if slices.Sort(paused); len(paused) > 0 {
 		e.sum.Paused = paused
 	}
-	if e.sum.Settings, err = e.store.Only().WithSettings(ctx); err != nil {
+	if e.sum.Settings, err = e.inspector.store.Only().WithSettings(ctx); err != nil {
 		return fmt.Errorf("export: look for settings of topics: %w", err)
 	}
 	return nil
@@ -88,16 +88,16 @@ func (e *export) leftOut(ctx context.Context) error {
 
 // export is one export under way.
 type export struct {
-	store *Store
-	to    *json.Encoder
-	page  int
-	now   time.Time // by Redis's clock, of the last page
-	sum   Exported
+	inspector *Inspector
+	to        *json.Encoder
+	page      int
+	now       time.Time // by Redis's clock, of the last page
+	sum       Exported
 }
 
 // step exports a page, and returns where the next one begins and how many messages there are.
 func (e *export) step(ctx context.Context, cursor string) (next string, all int, err error) {
-	page, err := e.store.Only().Export(ctx, cursor, e.page)
+	page, err := e.inspector.store.Only().Export(ctx, cursor, e.page)
 	if err != nil {
 		return "", 0, err
 	}
@@ -131,7 +131,7 @@ func (e *export) alone(ctx context.Context, member string) error {
 		e.sum.LeftOut++
 		return nil
 	}
-	infos, err := inspect(ctx, e.store, topic, []string{member})
+	infos, err := e.inspector.inspect(ctx, topic, []string{member})
 	if err != nil || len(infos) == 0 { // it went meanwhile
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // firstDue returns when the first attempt of a message is due.
-func firstDue(t testing.TB, pub *notify.Publisher, id string) time.Time {
+func firstDue(t testing.TB, pub client, id string) time.Time {
 	t.Helper()
 	info, err := pub.Inspect(t.Context(), topic, id)
 	if err != nil || info.Fault != nil {
@@ -28,7 +28,7 @@ func firstDue(t testing.TB, pub *notify.Publisher, id string) time.Time {
 type course struct {
 	t     *testing.T
 	store *notify.Store
-	pub   *notify.Publisher
+	pub   client
 	work  *subscribers.Claimer
 	has   subscribers.Delivery // what was claimed last
 }
@@ -171,7 +171,7 @@ func TestFirstDueRequeued(t *testing.T) {
 	}
 	c.want("dead", first)
 	storetest.Eventually(t, "the clock of Redis goes on", func() bool { return redisTime(t, c.store).Sub(first) > 2*time.Millisecond })
-	if n, err := subscribers.NewDeadLetters(c.store).Requeue(t.Context(), topic, "a"); n != 1 || err != nil {
+	if n, err := storetest.Inspector(t, c.store).Requeue(t.Context(), topic, "a"); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	info, err := c.pub.Inspect(t.Context(), topic, "a")
@@ -201,7 +201,7 @@ func TestFirstDueBeforeThePublish(t *testing.T) {
 	read("rescheduled")
 	bury(t, c.store, 1)
 	write()
-	if n, err := subscribers.NewDeadLetters(c.store).Requeue(t.Context(), topic, "a"); n != 1 || err != nil {
+	if n, err := storetest.Inspector(t, c.store).Requeue(t.Context(), topic, "a"); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	read("requeued")
@@ -280,7 +280,7 @@ func TestFirstDueOfForeignRecords(t *testing.T) {
 		if ds, err := c.work.Claim(t.Context(), topic, 1, anHour, 0); len(ds) != 0 || err != nil {
 			t.Errorf("%q is claimed as %+v, %v", raw, ds, err)
 		}
-		if n, err := subscribers.NewDeadLetters(c.store).Requeue(t.Context(), topic, "a"); n != 1 || err != nil {
+		if n, err := storetest.Inspector(t, c.store).Requeue(t.Context(), topic, "a"); n != 1 || err != nil {
 			t.Errorf("%q: requeued %d, %v", raw, n, err)
 		}
 	}
@@ -301,7 +301,7 @@ func TestRecordOfDigits(t *testing.T) {
 func TestRequeueOfLargeOnes(t *testing.T) {
 	pub, db := open(t)
 	const n = 30
-	dead := subscribers.NewDeadLetters(db)
+	dead := storetest.Inspector(t, db)
 	ids := make([]string, n)
 	for i := range ids {
 		ids[i] = fmt.Sprint(i)

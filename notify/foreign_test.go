@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -41,7 +42,7 @@ func TestForeignReadyTopics(t *testing.T) {
 		t.Error(err)
 	}
 	one("made later", "scheduled", keys.Schedule(topic))
-	if n, err := subscribers.NewDeadLetters(db).Requeue(t.Context(), topic, "dead"); n != 1 || err != nil {
+	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, "dead"); n != 1 || err != nil {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 	one("requeued", "dead", keys.Ready(topic))

@@ -8,7 +8,6 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // fresh returns a store that was never used.
@@ -35,13 +34,13 @@ func TestStoreIsFounded(t *testing.T) {
 	if left := len(keysOf(t, store)); left != 0 {
 		t.Fatalf("a look left %d keys", left)
 	}
-	publish(t, notify.NewPublisher(store, notify.PublisherOptions{}), message("a", future))
+	publish(t, clientOf(t, store), message("a", future))
 	format := formatOf(t, store)
 	if !strings.HasPrefix(format, "3 ") || len(format) < 20 {
 		t.Errorf("the format is %q", format)
 	}
 	other := storetest.At(t, storetest.URL(), store.Keys().Prefix())
-	publish(t, notify.NewPublisher(other, notify.PublisherOptions{}), message("b", future))
+	publish(t, clientOf(t, other), message("b", future))
 	if again := formatOf(t, store); again != format {
 		t.Errorf("the format became %q; it was %q", again, format)
 	}
@@ -50,7 +49,7 @@ func TestStoreIsFounded(t *testing.T) {
 // A process that goes on after its Redis lost everything founds another store.
 func TestStoreIsFoundedAgain(t *testing.T) {
 	store := fresh(t)
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := clientOf(t, store)
 	publish(t, pub, message("a", future))
 	before := formatOf(t, store)
 	for _, key := range keysOf(t, store) {
@@ -87,12 +86,12 @@ func TestOtherFormat(t *testing.T) {
 				}
 			}
 			before := dump(t, store)
-			_, err := notify.NewPublisher(store, notify.PublisherOptions{}).Publish(t.Context(), message("a", future))
+			_, err := clientOf(t, store).Publish(t.Context(), message("a", future))
 			refused("publish", err)
 			refused("check", store.Check(t.Context()))
-			_, err = notify.NewPublisher(store, notify.PublisherOptions{}).Topics(t.Context())
+			_, err = storetest.Collect(clientOf(t, store).Topics(t.Context()))
 			refused("topics", err)
-			_, err = subscribers.NewListener(store, subscribers.ListenerOptions{}).Names(t.Context())
+			_, err = storetest.Inspector(t, store).Listeners(t.Context())
 			refused("listeners", err)
 			_, err = carrier.Look(t.Context(), store)
 			refused("carrier", err)

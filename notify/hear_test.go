@@ -168,7 +168,7 @@ func TestReadOnlyIsLeft(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := clientOf(t, db)
 	events, _ := hear(t, db)
 	wantEvent(t, events, store.Subscribed)
 	publish(t, pub, message("before", future))

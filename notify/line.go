@@ -53,7 +53,7 @@ func ParseLine(raw []byte) (Message, error) {
 	return m, err
 }
 
-// ParseExported is ParseLine for a line that may be one of [Publisher.Export].
+// ParseExported is ParseLine for a line that may be one of [Inspector.Export].
 func ParseExported(raw []byte) (Message, error) {
 	members, err := strictjson.Members(raw)
 	if err != nil {

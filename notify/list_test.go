@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -55,7 +56,7 @@ func TestInspect(t *testing.T) {
 }
 
 // wantInfo checks what is known of a message that was published soon after a time, in both ways to ask.
-func wantInfo(t *testing.T, pub *notify.Publisher, published time.Time, want notify.Info) {
+func wantInfo(t *testing.T, pub client, published time.Time, want notify.Info) {
 	t.Helper()
 	got, err := pub.Inspect(t.Context(), want.Topic, want.ID)
 	if err != nil {
@@ -99,7 +100,7 @@ func TestInspectUnreadable(t *testing.T) {
 	}
 }
 
-func wantFault(t *testing.T, pub *notify.Publisher, name string, state notify.State) {
+func wantFault(t *testing.T, pub client, name string, state notify.State) {
 	t.Helper()
 	info, err := pub.Inspect(t.Context(), topic, "a")
 	if err != nil || !errors.Is(info.Fault, store.ErrRecord) || info.State != state {
@@ -113,7 +114,7 @@ func wantFault(t *testing.T, pub *notify.Publisher, name string, state notify.St
 
 // list returns the ids of a topic in one state, in pages of limit, and calls
 // between, if there is one, after each.
-func list(t *testing.T, pub *notify.Publisher, of string, state notify.State, limit int, between func(page []string)) []string {
+func list(t *testing.T, pub client, of string, state notify.State, limit int, between func(page []string)) []string {
 	t.Helper()
 	var all []string
 	cursor := ""
@@ -146,7 +147,7 @@ func list(t *testing.T, pub *notify.Publisher, of string, state notify.State, li
 
 // publishMixed publishes n messages of each of two topics, many of which are
 // due at the same time, and returns the ids of one topic in the order of the list.
-func publishMixed(t *testing.T, pub *notify.Publisher, n int, first time.Time) []string {
+func publishMixed(t *testing.T, pub client, n int, first time.Time) []string {
 	t.Helper()
 	var messages []notify.Message
 	type place struct {
@@ -295,7 +296,7 @@ func TestCursorOfTheEndGoesOnWithWhatCameSince(t *testing.T) {
 
 func TestTopicCounts(t *testing.T) {
 	pub, db := open(t)
-	none, err := pub.Topics(t.Context())
+	none, err := storetest.Collect(pub.Topics(t.Context()))
 	if err != nil || len(none) != 0 {
 		t.Errorf("topics %v, %v; want none", none, err)
 	}
@@ -316,7 +317,7 @@ func TestTopicCounts(t *testing.T) {
 	publish(t, pub, notify.Message{Topic: "another", Body: []byte("x"), Due: future})
 
 	wantCounts(t, pub, notify.Counts{Scheduled: 3, Ready: 3, Leased: 2, Dead: 4, Waiting: 2, Published: 13, Acked: 1, Died: 4})
-	all, err := pub.Topics(t.Context())
+	all, err := storetest.Collect(pub.Topics(t.Context()))
 	if err != nil || len(all) != 2 {
 		t.Fatalf("topics %v, %v; want two", all, err)
 	}
@@ -342,7 +343,7 @@ func TestTopicsAreSorted(t *testing.T) {
 		messages = append(messages, notify.Message{Topic: want[i], Body: []byte("x"), Due: future})
 	}
 	pub.PublishMany(t.Context(), messages)
-	all, err := pub.Topics(t.Context())
+	all, err := storetest.Collect(pub.Topics(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,11 +32,22 @@ var future = time.Date(2199, 1, 2, 3, 4, 5, 678e6, time.UTC)
 // past is a due time long gone.
 var past = time.Date(2001, 2, 3, 4, 5, 6, 789e6, time.UTC)
 
-// open returns a publisher to a store of the test's own, and the store.
-func open(t testing.TB) (*notify.Publisher, *notify.Store) {
+// A client does all that package notify does with a store.
+type client struct {
+	*notify.Publisher
+	*notify.Inspector
+}
+
+func clientOf(t testing.TB, store *notify.Store) client {
+	t.Helper()
+	return client{notify.NewPublisher(store, notify.PublisherOptions{}), storetest.Inspector(t, store)}
+}
+
+// open returns a client of a store of the test's own, and the store.
+func open(t testing.TB) (client, *notify.Store) {
 	t.Helper()
 	store := storetest.Open(t)
-	return notify.NewPublisher(store, notify.PublisherOptions{}), store
+	return clientOf(t, store), store
 }
 
 // message returns a message that is due at a time; the zero time is at once.
@@ -52,7 +63,7 @@ func overdue(id string, due time.Time) notify.Message {
 }
 
 // publish publishes one message, which must succeed.
-func publish(t testing.TB, pub *notify.Publisher, m notify.Message) notify.Publication {
+func publish(t testing.TB, pub client, m notify.Message) notify.Publication {
 	t.Helper()
 	p, err := pub.Publish(t.Context(), m)
 	if err != nil {
@@ -91,7 +102,7 @@ func inState(t testing.TB, store *notify.Store, m notify.Message, state notify.S
 	if state == notify.Scheduled {
 		m.Due = future
 	}
-	publish(t, notify.NewPublisher(store, notify.PublisherOptions{}), m)
+	publish(t, clientOf(t, store), m)
 	switch state {
 	case notify.Leased:
 		claim(t, store, 1)
@@ -103,7 +114,7 @@ func inState(t testing.TB, store *notify.Store, m notify.Message, state notify.S
 var states = []notify.State{notify.Scheduled, notify.Ready, notify.Leased, notify.Dead}
 
 // stateOf returns the state of a message of the topic; zero if there is none.
-func stateOf(t testing.TB, pub *notify.Publisher, id string) notify.State {
+func stateOf(t testing.TB, pub client, id string) notify.State {
 	t.Helper()
 	info, err := pub.Inspect(t.Context(), topic, id)
 	if err != nil && !errors.Is(err, notify.ErrNotFound) {
@@ -112,19 +123,26 @@ func stateOf(t testing.TB, pub *notify.Publisher, id string) notify.State {
 	return info.State
 }
 
-// counts returns the counts of the topic without Overdue and Lateness, which no test can foretell.
-func counts(t testing.TB, pub *notify.Publisher) notify.Counts {
+// count returns the counts of any topic.
+func count(t testing.TB, pub client, topic string) notify.Counts {
 	t.Helper()
-	c, err := pub.Topic(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
+	all, err := pub.Count(t.Context(), topic)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("got %v, %v", all, err)
 	}
+	return all[0]
+}
+
+// counts returns the counts of the topic without Overdue and Lateness, which no test can foretell.
+func counts(t testing.TB, pub client) notify.Counts {
+	t.Helper()
+	c := count(t, pub, topic)
 	c.Overdue, c.Lateness = 0, 0
 	return c
 }
 
 // wantCounts checks the counts of the topic.
-func wantCounts(t testing.TB, pub *notify.Publisher, want notify.Counts) {
+func wantCounts(t testing.TB, pub client, want notify.Counts) {
 	t.Helper()
 	want.Topic = topic
 	if diff := cmp.Diff(want, counts(t, pub)); diff != "" {

@@ -47,7 +47,7 @@ func TestMainPathInTheTrialServer(t *testing.T) {
 	if err := store.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := clientOf(t, store)
 	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
 	if err != nil {
 		t.Fatal(err)
@@ -87,12 +87,12 @@ func TestMainPathInTheTrialServer(t *testing.T) {
 	if info, err := pub.Inspect(t.Context(), topic, "dies"); err != nil || info.State != notify.Dead || info.Attempts != 1 {
 		t.Errorf("dead letter %+v, %v", info, err)
 	}
-	if n, err := subscribers.NewDeadLetters(store).Requeue(t.Context(), topic, "dies"); err != nil || n != 1 {
+	if n, err := storetest.Inspector(t, store).Requeue(t.Context(), topic, "dies"); err != nil || n != 1 {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 	storetest.Receive(t, "a delivery", handled)
 	storetest.Receive(t, "a death", died)
-	if n, err := subscribers.NewDeadLetters(store).PurgeAll(t.Context(), topic, nil); err != nil || n != 1 {
+	if n, err := storetest.Inspector(t, store).PurgeAll(t.Context(), topic, nil); err != nil || n != 1 {
 		t.Errorf("purged %d, %v", n, err)
 	}
 
@@ -137,7 +137,7 @@ func trialSubscriber(t *testing.T, store *notify.Store, handled, died chan<- str
 // What nobody handles in time expires, and the lease of who died ends.
 func TestTimesRunOutInTheTrialServer(t *testing.T) {
 	store := trial(t)
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := clientOf(t, store)
 	died := make(chan carrier.Death, 1)
 	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease, OnDead: func(d carrier.Death) { died <- d }})
 	if err != nil {
@@ -164,7 +164,7 @@ func TestTimesRunOutInTheTrialServer(t *testing.T) {
 // Broadcasts, listeners with and without a name, gaps and takeovers work in it, too.
 func TestBroadcastsInTheTrialServer(t *testing.T) {
 	store := trial(t)
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := clientOf(t, store)
 	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease, KeepCount: 50})
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +264,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 			break
 		}
 	}
-	if names, err := l.Names(t.Context()); err != nil || len(names) != 1 || names[0].Name != "n" || names[0].Behind != 0 || !names[0].Active {
+	if names, err := pub.Listeners(t.Context()); err != nil || len(names) != 1 || names[0].Name != "n" || names[0].Behind != 0 || !names[0].Active {
 		t.Errorf("names %+v, %v", names, err)
 	}
 	if err := l.Listen(t.Context(), "other", fine, subscribers.ListenOptions{Name: "n"}); !errors.Is(err, notify.ErrInvalid) {

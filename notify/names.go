@@ -21,8 +21,8 @@ type lookup struct {
 	looked   int
 }
 
-func (p *Publisher) lookup(after string, patterns []Pattern) *lookup {
-	l := &lookup{store: p.store, patterns: patterns, spans: store.NamesOf(patterns)}
+func (i *Inspector) lookup(after string, patterns []Pattern) *lookup {
+	l := &lookup{store: i.store, patterns: patterns, spans: store.NamesOf(patterns)}
 	if after != "" {
 		l.goOnBehind(after)
 	}

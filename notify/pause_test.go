@@ -16,7 +16,7 @@ import (
 )
 
 // pause pauses the topic.
-func pause(t testing.TB, pub *notify.Publisher) {
+func pause(t testing.TB, pub client) {
 	t.Helper()
 	if err := pub.Pause(t.Context(), topic); err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func pause(t testing.TB, pub *notify.Publisher) {
 }
 
 // resume resumes the topic.
-func resume(t testing.TB, pub *notify.Publisher) {
+func resume(t testing.TB, pub client) {
 	t.Helper()
 	if err := pub.Resume(t.Context(), topic); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestPauseAndResume(t *testing.T) {
 // Whatever makes something ready rings nobody while the topic is paused; the resume rings for all of it, once.
 func TestNobodyIsRungWhilePaused(t *testing.T) {
 	pub, db := open(t)
-	claimer, letters := subscribers.NewClaimer(db), subscribers.NewDeadLetters(db)
+	claimer, letters := subscribers.NewClaimer(db), storetest.Inspector(t, db)
 	for _, id := range []string{"released", "dead"} {
 		publish(t, pub, message(id, time.Time{}))
 	}
@@ -124,7 +124,7 @@ func TestPauseUnusedTopic(t *testing.T) {
 	ear := listen(t, db, db.Keys().Wake(topic))
 	resume(t, pub)
 	pause(t, pub)
-	all, err := pub.Topics(t.Context())
+	all, err := storetest.Collect(pub.Topics(t.Context()))
 	if diff := cmp.Diff([]notify.Counts{{Topic: topic, Paused: true}}, all); diff != "" || err != nil {
 		t.Errorf("topics (-want +got), %v:\n%s", err, diff)
 	}

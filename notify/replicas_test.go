@@ -43,7 +43,7 @@ func confirmed(t testing.TB, url string) *notify.Store {
 func TestWaitReplicas(t *testing.T) {
 	master, replica := pair(t)
 	db, copied := confirmed(t, master.URL()), storetest.At(t, replica.URL(), "")
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := clientOf(t, db)
 	claimer := subscribers.NewClaimer(db)
 	there := func(id string) bool {
 		t.Helper()
@@ -87,7 +87,7 @@ func TestWaitReplicas(t *testing.T) {
 func TestUnreplicated(t *testing.T) {
 	master, replica := pair(t)
 	db := confirmed(t, master.URL())
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := clientOf(t, db)
 	publish(t, pub, message("before", future))
 	if err := replica.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestWaitReplicasOutOfMemory(t *testing.T) {
 	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := clientOf(t, db)
 	if _, err := pub.Cancel(t.Context(), topic, "none"); !errors.Is(err, notify.ErrNotFound) {
 		t.Errorf("%v, want ErrNotFound", err)
 	}
@@ -146,7 +146,7 @@ func TestWaitReplicasOutOfRange(t *testing.T) {
 func BenchmarkPublishReplicated(b *testing.B) {
 	master, _ := pair(b)
 	db := confirmed(b, master.URL())
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := clientOf(b, db)
 	body := []byte(strings.Repeat("x", 100))
 	b.Run("single from 16", func(b *testing.B) {
 		var failed atomic.Pointer[error]

@@ -12,7 +12,7 @@ import (
 const maxReason = 1024
 
 // A Restore is what a message had in another store beside what its publisher gave
-// it. Publishing gives it back: [Publisher.Export] writes it, and [ParseExported]
+// it. Publishing gives it back: [Inspector.Export] writes it, and [ParseExported]
 // reads it. A message that is restored has an id, so that it can be published
 // again safely, and a due time unless it is dead.
 type Restore struct {

@@ -27,7 +27,7 @@ import (
 func export(t testing.TB, db *notify.Store) ([]string, notify.Exported) {
 	t.Helper()
 	var out bytes.Buffer
-	sum, err := notify.NewPublisher(db, notify.PublisherOptions{}).Export(t.Context(), &out, nil)
+	sum, err := clientOf(t, db).Export(t.Context(), &out, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestRestoredCounts(t *testing.T) {
 		`{"topic":"order.timeout","id":"c","body":"x","due":"2199-01-01T00:00:00Z","restore":{}}`,
 	})
 	wantCounts(t, pub, notify.Counts{Scheduled: 1, Dead: 2, Published: 3})
-	if n, err := subscribers.NewDeadLetters(db).RequeueAll(t.Context(), topic, nil); err != nil || n != 2 {
+	if n, err := storetest.Inspector(t, db).RequeueAll(t.Context(), topic, nil); err != nil || n != 2 {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 	wantCounts(t, pub, notify.Counts{Scheduled: 1, Ready: 2, Published: 3})
@@ -261,7 +261,7 @@ func TestExportLeased(t *testing.T) {
 		t.Errorf("exported %+v", sum)
 	}
 	wantRestored(t, to, lines)
-	info, err := notify.NewPublisher(to, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
+	info, err := clientOf(t, to).Inspect(t.Context(), topic, "a")
 	if late := info.Due.Sub(leased.Until); err != nil || info.State != notify.Scheduled || late < 0 || late >= time.Millisecond || info.Attempts != 1 {
 		t.Errorf("got %+v, %v; want it due at %v with an attempt used up", info, err, leased.Until)
 	}
@@ -296,7 +296,7 @@ func TestExportDamages(t *testing.T) {
 	}
 	to := storetest.Open(t)
 	wantRestored(t, to, lines)
-	looked := notify.NewPublisher(to, notify.PublisherOptions{})
+	looked := clientOf(t, to)
 	for id, want := range map[string]notify.State{"lost": notify.Ready, "unreadable": notify.Dead, "never": notify.Scheduled} {
 		if got := stateOf(t, looked, id); got != want {
 			t.Errorf("%s is %v, want %v", id, got, want)
@@ -315,7 +315,8 @@ func TestExportWhileMessagesMove(t *testing.T) {
 		messages[i] = message(fmt.Sprint(i), past)
 	}
 	storetest.Publish(t, db, messages...)
-	stop := storetest.Run(t, func(ctx context.Context) error { return shuffle(ctx, db) })
+	pub := clientOf(t, db)
+	stop := storetest.Run(t, func(ctx context.Context) error { return shuffle(ctx, pub, db) })
 	for range 5 {
 		lines, _ := export(t, db)
 		ids := make(map[string]bool)
@@ -334,8 +335,8 @@ func TestExportWhileMessagesMove(t *testing.T) {
 }
 
 // shuffle moves messages of the topic until ctx ends: into hands, back to ready, to the schedule, and to the dead letters and back.
-func shuffle(ctx context.Context, db *notify.Store) error {
-	claimer, pub, dead := subscribers.NewClaimer(db), notify.NewPublisher(db, notify.PublisherOptions{}), subscribers.NewDeadLetters(db)
+func shuffle(ctx context.Context, pub client, db *notify.Store) error {
+	claimer := subscribers.NewClaimer(db)
 	for i := 0; ctx.Err() == nil; i++ {
 		ds, err := claimer.Claim(ctx, topic, 50, time.Hour, 0)
 		if err != nil {
@@ -343,7 +344,7 @@ func shuffle(ctx context.Context, db *notify.Store) error {
 		}
 		for _, d := range ds[:min(len(ds), 10)] {
 			_, _ = claimer.Bury(ctx, d, "moved")
-			_, _ = dead.Requeue(ctx, topic, d.ID)
+			_, _ = pub.Requeue(ctx, topic, d.ID)
 		}
 		for _, d := range ds[min(len(ds), 10):] {
 			_, _ = claimer.Release(ctx, topic, []subscribers.Delivery{d})

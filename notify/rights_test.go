@@ -81,7 +81,7 @@ func wantRefused(t *testing.T, err error, fault, remedy string) {
 // refusals makes calls of each kind, and returns what they are refused with.
 func refusals(t *testing.T, s *notify.Store, d subscribers.Delivery) []error {
 	t.Helper()
-	pub, claimer := notify.NewPublisher(s, notify.PublisherOptions{}), subscribers.NewClaimer(s)
+	pub, claimer := clientOf(t, s), subscribers.NewClaimer(s)
 	return []error{
 		errOf(pub.Publish(t.Context(), message("b", past))),
 		errOf(pub.Broadcast(t.Context(), announcement("c", past))),
@@ -112,7 +112,7 @@ func TestMissingRight(t *testing.T) {
 		t.Run(test.without, func(t *testing.T) {
 			t.Parallel()
 			a := newAccount(t, strings.Fields(test.without)...)
-			publish(t, notify.NewPublisher(a.root, notify.PublisherOptions{}), message("a", past))
+			publish(t, clientOf(t, a.root), message("a", past))
 			d := claim(t, a.root, 1)[0]
 			unchanged(t, a.root, func() {
 				for _, err := range refusals(t, a.store, d) {
@@ -122,7 +122,7 @@ func TestMissingRight(t *testing.T) {
 			a.give()
 			claimer := subscribers.NewClaimer(a.store)
 			storetest.Eventually(t, "it is acknowledged", func() bool { return claimer.Ack(t.Context(), d) == nil })
-			publish(t, notify.NewPublisher(a.store, notify.PublisherOptions{}), message("b", past))
+			publish(t, clientOf(t, a.store), message("b", past))
 		})
 	}
 }
@@ -130,10 +130,10 @@ func TestMissingRight(t *testing.T) {
 // The right to wait for replicas is missed where that is wanted.
 func TestMissingWait(t *testing.T) {
 	a := newAccount(t, "-wait")
-	publish(t, notify.NewPublisher(a.store, notify.PublisherOptions{}), message("a", past))
+	publish(t, clientOf(t, a.store), message("a", past))
 	s := confirmed(t, a.url)
 	unchanged(t, a.root, func() {
-		wantRefused(t, errOf(notify.NewPublisher(s, notify.PublisherOptions{}).Publish(t.Context(), message("b", past))), "its user may not call WAIT", theRights)
+		wantRefused(t, errOf(clientOf(t, s).Publish(t.Context(), message("b", past))), "its user may not call WAIT", theRights)
 	})
 }
 
@@ -154,7 +154,7 @@ func TestRenamedCommand(t *testing.T) {
 // A right that is taken away while all goes on is met by the calls under way. Those after them are refused before they change anything.
 func TestRightTakenAway(t *testing.T) {
 	a := newAccount(t)
-	pub, claimer := notify.NewPublisher(a.store, notify.PublisherOptions{}), subscribers.NewClaimer(a.store)
+	pub, claimer := clientOf(t, a.store), subscribers.NewClaimer(a.store)
 	publish(t, pub, message("a", past))
 	d := claim(t, a.store, 1)[0]
 	a.set("-hdel")
@@ -195,7 +195,7 @@ func TestRightTakenAwayFromWhatRunsNoScript(t *testing.T) {
 // Where Redis is looked at again after its policy was changed, too, publishes are refused, and nothing else.
 func TestRightTakenAwayWhileRedisEvicts(t *testing.T) {
 	a := newAccount(t)
-	pub, claimer := notify.NewPublisher(a.store, notify.PublisherOptions{}), subscribers.NewClaimer(a.store)
+	pub, claimer := clientOf(t, a.store), subscribers.NewClaimer(a.store)
 	publish(t, pub, message("a", past))
 	d := claim(t, a.store, 1)[0]
 	do(t, a.root, []any{"CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru"})
@@ -218,7 +218,7 @@ func TestRightTakenAwayWhileRedisEvicts(t *testing.T) {
 // Redis may have other rights when a connection is made anew, which is told before a call is sent on it.
 func TestRightGoneWithTheConnection(t *testing.T) {
 	a := newAccount(t)
-	pub := notify.NewPublisher(a.store, notify.PublisherOptions{})
+	pub := clientOf(t, a.store)
 	publish(t, pub, message("a", past))
 	d := claim(t, a.store, 1)[0]
 	a.set("-hdel", "-zadd")
@@ -290,8 +290,8 @@ func TestMissingRightEndsNobody(t *testing.T) {
 				return a.called("info") > own+5
 			})
 			a.give()
-			publish(t, notify.NewPublisher(a.root, notify.PublisherOptions{}), notify.Message{Topic: topic, ID: "a", Body: []byte("x"), Delay: time.Millisecond})
-			publish(t, notify.NewPublisher(a.root, notify.PublisherOptions{}), announcement("b", time.Time{}))
+			publish(t, clientOf(t, a.root), notify.Message{Topic: topic, ID: "a", Body: []byte("x"), Delay: time.Millisecond})
+			publish(t, clientOf(t, a.root), announcement("b", time.Time{}))
 			for what, from := range map[string]chan string{"the message": handled, "the broadcast": heard, "the broadcast, by name": named} {
 				storetest.Receive(t, what, from)
 			}

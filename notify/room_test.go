@@ -18,7 +18,7 @@ import (
 )
 
 // small returns a store in a Redis of 40 MB, of which 50 % are for messages, and its publisher.
-func small(t *testing.T) (*notify.Publisher, *notify.Store) {
+func small(t *testing.T) (client, *notify.Store) {
 	t.Helper()
 	server := storetest.Server(t, "--maxmemory", "40mb", "--maxmemory-policy", "noeviction")
 	db, err := notify.Open(notify.Config{URL: server.URL(), MemoryShare: 50})
@@ -26,7 +26,7 @@ func small(t *testing.T) (*notify.Publisher, *notify.Store) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	return notify.NewPublisher(db, notify.PublisherOptions{}), db
+	return clientOf(t, db), db
 }
 
 // large returns a message of 100 KB.
@@ -47,7 +47,7 @@ func memory(t *testing.T, db *notify.Store) store.Memory {
 }
 
 // fillUp publishes until that is refused, and returns the ids.
-func fillUp(t *testing.T, pub *notify.Publisher, due time.Time) (ids []string) {
+func fillUp(t *testing.T, pub client, due time.Time) (ids []string) {
 	t.Helper()
 	for i := range 1000 {
 		id := fmt.Sprint("fill-", i)
@@ -115,7 +115,7 @@ func TestFull(t *testing.T) {
 }
 
 // goesOn checks that all but publishing works in a Redis that is full.
-func goesOn(t *testing.T, pub *notify.Publisher, db *notify.Store) {
+func goesOn(t *testing.T, pub client, db *notify.Store) {
 	t.Helper()
 	c, err := carrier.New(db, carrier.Options{})
 	if err != nil {
@@ -153,7 +153,7 @@ func goesOn(t *testing.T, pub *notify.Publisher, db *notify.Store) {
 	if c := counts(t, pub); c.Dead != 1 || c.Acked != 1 {
 		t.Errorf("got %+v", c)
 	}
-	if n, err := subscribers.NewDeadLetters(db).RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
+	if n, err := storetest.Inspector(t, db).RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 }
@@ -190,7 +190,7 @@ func TestWholeShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer all.Close()
-	publish(t, notify.NewPublisher(all, notify.PublisherOptions{}), large("a", future))
+	publish(t, clientOf(t, all), large("a", future))
 	_, err = pub.Publish(t.Context(), message("b", future))
 	wantFull(t, err)
 	if m := memory(t, all); m.Limit != m.Max {
@@ -226,7 +226,7 @@ func TestFilledFast(t *testing.T) {
 func TestLimitIsSet(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory-policy", "noeviction")
 	db := storetest.At(t, server.URL(), "")
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := clientOf(t, db)
 	for i := range 100 {
 		publish(t, pub, large(fmt.Sprint(i), future))
 	}
@@ -256,7 +256,7 @@ func TestPolicyIsChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { db.Close() })
-			pub := notify.NewPublisher(db, notify.PublisherOptions{})
+			pub := clientOf(t, db)
 			publish(t, pub, message("a", past))
 			do(t, db, []any{"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"})
 			storetest.Eventually(t, "publishes are refused", func() bool {

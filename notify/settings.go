@@ -31,43 +31,43 @@ const AllTopics = store.AllTopics
 
 // Settings returns what holds for a topic, or for AllTopics. A topic need not
 // have been used. Errors: ErrInvalid, ErrSettings, or that of the connection.
-func (p *Publisher) Settings(ctx context.Context, topic string) (TopicSettings, error) {
+func (i *Inspector) Settings(ctx context.Context, topic string) (TopicSettings, error) {
 	if err := store.CheckTopicOrAll(topic); err != nil {
 		return TopicSettings{}, err
 	}
-	got, err := p.settings(ctx, topic)
+	got, err := i.settings(ctx, topic)
 	if err != nil {
 		return TopicSettings{}, fmt.Errorf("settings of %s: %w", topic, err)
 	}
 	return got, nil
 }
 
-func (p *Publisher) settings(ctx context.Context, topic string) (TopicSettings, error) {
+func (i *Inspector) settings(ctx context.Context, topic string) (TopicSettings, error) {
 	if topic == AllTopics {
-		return p.store.SettingsOfAll(ctx)
+		return i.store.SettingsOfAll(ctx)
 	}
-	return p.store.Of(topic).Settings(ctx, topic)
+	return i.store.Of(topic).Settings(ctx, topic)
 }
 
 // Set changes settings of a topic, or of AllTopics, and returns what holds then.
 // They stay when the topic is forgotten otherwise. Errors: a joined Fault for each
 // one that is out of range, with which nothing is changed, or that of the connection.
-func (p *Publisher) Set(ctx context.Context, topic string, c SettingsChange) (TopicSettings, error) {
+func (i *Inspector) Set(ctx context.Context, topic string, c SettingsChange) (TopicSettings, error) {
 	if err := store.CheckTopicOrAll(topic); err != nil {
 		return TopicSettings{}, err
 	}
-	got, err := p.set(ctx, topic, c)
+	got, err := i.set(ctx, topic, c)
 	if err != nil {
 		return TopicSettings{}, fmt.Errorf("set %s: %w", topic, err)
 	}
 	return got, nil
 }
 
-func (p *Publisher) set(ctx context.Context, topic string, c SettingsChange) (TopicSettings, error) {
+func (i *Inspector) set(ctx context.Context, topic string, c SettingsChange) (TopicSettings, error) {
 	if topic == AllTopics {
-		return p.store.SetForAll(ctx, c, false)
+		return i.store.SetForAll(ctx, c, false)
 	}
-	return p.store.Of(topic).Set(ctx, topic, c, false)
+	return i.store.Of(topic).Set(ctx, topic, c, false)
 }
 
 // Pause has nothing of a topic handed out until Resume: claims get nothing, and
@@ -75,21 +75,21 @@ func (p *Publisher) set(ctx context.Context, topic string, c SettingsChange) (To
 // cancelled as ever; those that a worker has in hand can be settled, and
 // broadcasts are sent. A topic that is paused already stays so, and one that was
 // never used may be paused. Errors: ErrInvalid, or that of the connection.
-func (p *Publisher) Pause(ctx context.Context, topic string) error {
-	return p.setPaused(ctx, "pause", topic, true)
+func (i *Inspector) Pause(ctx context.Context, topic string) error {
+	return i.setPaused(ctx, "pause", topic, true)
 }
 
 // Resume ends a Pause, and wakes who waits for what is ready. A topic that is
 // not paused stays so. Errors: ErrInvalid, or that of the connection.
-func (p *Publisher) Resume(ctx context.Context, topic string) error {
-	return p.setPaused(ctx, "resume", topic, false)
+func (i *Inspector) Resume(ctx context.Context, topic string) error {
+	return i.setPaused(ctx, "resume", topic, false)
 }
 
-func (p *Publisher) setPaused(ctx context.Context, verb, topic string, paused bool) error {
+func (i *Inspector) setPaused(ctx context.Context, verb, topic string, paused bool) error {
 	if err := store.CheckTopic(topic); err != nil {
 		return err
 	}
-	if _, err := p.store.Of(topic).Set(ctx, topic, SettingsChange{Paused: &paused}, false); err != nil {
+	if _, err := i.store.Of(topic).Set(ctx, topic, SettingsChange{Paused: &paused}, false); err != nil {
 		return fmt.Errorf("%s %s: %w", verb, topic, err)
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 )
 
 // set changes settings of a topic and returns what holds then.
-func set(t *testing.T, pub *notify.Publisher, topic string, c notify.SettingsChange) notify.TopicSettings {
+func set(t *testing.T, pub client, topic string, c notify.SettingsChange) notify.TopicSettings {
 	t.Helper()
 	got, err := pub.Set(t.Context(), topic, c)
 	if err != nil {

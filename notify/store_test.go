@@ -61,7 +61,7 @@ func TestCheck(t *testing.T) {
 // wantUnfit checks that a Redis is refused, also by the first call that uses it, which changes nothing.
 func wantUnfit(t *testing.T, db *notify.Store, says ...string) {
 	t.Helper()
-	_, err := notify.NewPublisher(db, notify.PublisherOptions{}).Publish(t.Context(), message("a", future))
+	_, err := clientOf(t, db).Publish(t.Context(), message("a", future))
 	for _, err := range []error{err, db.Check(t.Context())} {
 		if !errors.Is(err, notify.ErrUnfit) {
 			t.Fatalf("%v; want ErrUnfit", err)
@@ -166,7 +166,7 @@ func TestWrongPassword(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer db.Close()
-			_, err = notify.NewPublisher(db, notify.PublisherOptions{}).Publish(t.Context(), notify.Message{Topic: topic, Body: []byte("x")})
+			_, err = clientOf(t, db).Publish(t.Context(), notify.Message{Topic: topic, Body: []byte("x")})
 			switch {
 			case test.ok && err != nil:
 				t.Error(err)
@@ -183,10 +183,10 @@ func TestWrongPassword(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	addr := "127.0.0.1:" + strconv.Itoa(storetest.Port(t))
 	db := storetest.At(t, "redis://user:secret@"+addr, "")
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := clientOf(t, db)
 	_, errPublish := pub.Publish(t.Context(), message("a", future))
 	_, errCancel := pub.Cancel(t.Context(), topic, "a")
-	_, errTopics := pub.Topics(t.Context())
+	_, errTopics := storetest.Collect(pub.Topics(t.Context()))
 	for _, err := range []error{errPublish, errCancel, errTopics, db.Check(t.Context())} {
 		if err == nil || !strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v; want an error that names %s and not the password", err, addr)
@@ -201,7 +201,7 @@ func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "redis.sock")
 	storetest.Server(t, "--unixsocket", path)
 	db := storetest.At(t, "unix://"+path, "")
-	publish(t, notify.NewPublisher(db, notify.PublisherOptions{}), message("a", future))
+	publish(t, clientOf(t, db), message("a", future))
 }
 
 // A publish that finds the memory full is refused as a whole; what takes away
@@ -209,7 +209,7 @@ func TestUnixSocket(t *testing.T) {
 func TestOutOfMemory(t *testing.T) {
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := clientOf(t, db)
 	for _, id := range []string{"cancel", "reschedule"} {
 		publish(t, pub, message(id, future))
 	}
@@ -270,7 +270,7 @@ func TestRedisRestarts(t *testing.T) {
 			t.Parallel()
 			server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
 			db := storetest.At(t, server.URL(), "")
-			pub := notify.NewPublisher(db, notify.PublisherOptions{})
+			pub := clientOf(t, db)
 			publish(t, pub, message("before", future))
 			before := dump(t, db)
 			end(server)
@@ -297,7 +297,7 @@ func TestRedisRestarts(t *testing.T) {
 // A publish that begins while Redis is away goes through when it is back soon.
 func TestPublishWaitsForRedis(t *testing.T) {
 	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
-	pub := notify.NewPublisher(storetest.At(t, server.URL(), ""), notify.PublisherOptions{})
+	pub := clientOf(t, storetest.At(t, server.URL(), ""))
 	publish(t, pub, message("before", future))
 	server.Kill()
 	done := make(chan struct{})
@@ -327,7 +327,7 @@ func TestScriptsAreLost(t *testing.T) {
 		func() error { _, err := pub.Reschedule(t.Context(), topic, "a", 0, past); return err },
 		func() error { _, err := pub.Inspect(t.Context(), topic, "a"); return err },
 		func() error { _, err := pub.List(t.Context(), topic, notify.Ready, 1, ""); return err },
-		func() error { _, err := pub.Topics(t.Context()); return err },
+		func() error { _, err := storetest.Collect(pub.Topics(t.Context())); return err },
 		func() error { _, err := pub.Cancel(t.Context(), topic, "a"); return err },
 	}
 	for i, call := range calls {
@@ -381,8 +381,8 @@ func useEverything(t *testing.T, db *notify.Store) {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
-	claimer, letters := subscribers.NewClaimer(db), subscribers.NewDeadLetters(db)
+	pub := clientOf(t, db)
+	claimer, letters := subscribers.NewClaimer(db), storetest.Inspector(t, db)
 	must("check", db.Check(ctx))
 	for _, id := range []string{"a", "b", "c", "d"} {
 		publish(t, pub, full(id))
@@ -404,7 +404,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 	_, err = claimer.Release(ctx, topic, ds[2:])
 	must("release", err)
 	bury(t, db, 1)
-	must("export", errOf(letters.Export(ctx, topic, &strings.Builder{}, nil)))
+	must("export", errOf(letters.ExportDead(ctx, topic, &strings.Builder{}, nil)))
 	must("requeue", errOf(letters.RequeueAll(ctx, topic, nil)))
 	bury(t, db, 1)
 	must("purge", errOf(letters.PurgeAll(ctx, topic, nil)))
@@ -416,7 +416,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 	}
 	deliver(t, db, pub)
 	announce(t, db, pub)
-	_, err = pub.Topics(ctx)
+	_, err = storetest.Collect(pub.Topics(ctx))
 	must("topics", err)
 	must("survey", errOf(pub.Survey(ctx, 1)))
 	must("export all", errOf(pub.Export(ctx, io.Discard, nil)))
@@ -424,7 +424,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 
 // announce sends broadcasts to listeners, with and without a name, which fail,
 // take over and are removed, until logs are trimmed and removed.
-func announce(t *testing.T, db *notify.Store, pub *notify.Publisher) {
+func announce(t *testing.T, db *notify.Store, pub client) {
 	t.Helper()
 	ctx := t.Context()
 	var stops []func()
@@ -472,14 +472,14 @@ func announce(t *testing.T, db *notify.Store, pub *notify.Publisher) {
 	stopHolding()
 	stops = append(stops, listen(topic, named, hear))
 	storetest.Receive(t, "what was given back", heard)
-	if names, err := l.Names(ctx); err != nil || len(names) != 1 {
+	if names, err := pub.Listeners(ctx); err != nil || len(names) != 1 {
 		t.Fatal(names, err)
 	}
 	storetest.Eventually(t, "the log is removed", func() bool { return counts(t, pub).Log == 0 })
 	for _, stop := range stops {
 		stop()
 	}
-	if err := l.Remove(ctx, "n"); err != nil {
+	if err := pub.RemoveListener(ctx, "n"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -487,7 +487,7 @@ func announce(t *testing.T, db *notify.Store, pub *notify.Publisher) {
 func errOf[T any](_ T, err error) error { return err }
 
 // deliver runs two carriers and a subscriber until delayed messages are handled and all is gone.
-func deliver(t *testing.T, db *notify.Store, pub *notify.Publisher) {
+func deliver(t *testing.T, db *notify.Store, pub client) {
 	t.Helper()
 	var stops []func()
 	for range 2 { // one stands by
@@ -581,7 +581,7 @@ func TestObserve(t *testing.T) {
 			t.Errorf("%s took %v", script, took)
 		}
 	})
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := clientOf(t, db)
 	publish(t, pub, message("a", future))
 	publish(t, pub, message("b", past))
 	if _, err := pub.Cancel(t.Context(), topic, "a"); err != nil {
@@ -594,7 +594,7 @@ func TestObserve(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := pub.Topic(ended, topic); !errors.Is(err, context.Canceled) {
+	if _, err := pub.Count(ended, topic); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if diff := cmp.Diff(map[string]int{"publish": 2, "cancel": 2, "claim": 1}, ran); diff != "" {

@@ -28,26 +28,26 @@ const (
 // is listed is true, and where more of an index is behind than a survey looks at,
 // a topic may be left out until the next ones have seen to the rest. Errors:
 // ErrInvalid, or that of the connection.
-func (p *Publisher) Survey(ctx context.Context, most int) (Survey, error) {
+func (i *Inspector) Survey(ctx context.Context, most int) (Survey, error) {
 	if most < 1 || most > mostNotable {
 		return Survey{}, store.Faultf("most", "number of topics %d: use 1 to %d", most, mostNotable)
 	}
-	s, err := p.survey(ctx, most)
+	s, err := i.survey(ctx, most)
 	if err != nil {
 		return Survey{}, fmt.Errorf("survey: %w", err)
 	}
 	return s, nil
 }
 
-func (p *Publisher) survey(ctx context.Context, most int) (s Survey, err error) {
-	if s, err = p.store.Only().Survey(ctx, most); err != nil {
+func (i *Inspector) survey(ctx context.Context, most int) (s Survey, err error) {
+	if s, err = i.store.Only().Survey(ctx, most); err != nil {
 		return s, err
 	}
-	if s.Overdue, err = p.notable(ctx, false, most); err != nil {
+	if s.Overdue, err = i.notable(ctx, false, most); err != nil {
 		return s, err
 	}
 	s.Overdue = slices.DeleteFunc(s.Overdue, func(n Notable) bool { return n.Since.After(s.Now) }) // where the clock was set back
-	s.Deaths, err = p.notable(ctx, true, most)
+	s.Deaths, err = i.notable(ctx, true, most)
 	return s, err
 }
 
@@ -55,7 +55,7 @@ func (p *Publisher) survey(ctx context.Context, most int) (s Survey, err error) 
 // their newest dead letter. The index of these may tell an earlier time than is
 // true, or a later one where the newest come first: so nothing behind a page of it
 // comes before it.
-func (p *Publisher) notable(ctx context.Context, dead bool, most int) ([]Notable, error) {
+func (i *Inspector) notable(ctx context.Context, dead bool, most int) ([]Notable, error) {
 	before := time.Time.Compare
 	if dead {
 		before = func(a, b time.Time) int { return b.Compare(a) }
@@ -63,7 +63,7 @@ func (p *Publisher) notable(ctx context.Context, dead bool, most int) ([]Notable
 	found := make(map[string]time.Time)
 	var all []Notable
 	for rank, pages := int64(0), 0; pages < notablePages; pages++ {
-		page, err := p.store.Only().Notable(ctx, dead, rank, notablePage)
+		page, err := i.store.Only().Notable(ctx, dead, rank, notablePage)
 		if err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 // survey surveys a store, which must succeed.
-func survey(t testing.TB, pub *notify.Publisher, most int) notify.Survey {
+func survey(t testing.TB, pub client, most int) notify.Survey {
 	t.Helper()
 	s, err := pub.Survey(t.Context(), most)
 	if err != nil {
@@ -120,7 +120,7 @@ func TestSurveySetsIndexesRight(t *testing.T) {
 	pub, store := open(t)
 	const topics = 700
 	now := redisTime(t, store).Truncate(time.Millisecond)
-	claimer, letters := subscribers.NewClaimer(store), subscribers.NewDeadLetters(store)
+	claimer, letters := subscribers.NewClaimer(store), storetest.Inspector(t, store)
 	var messages []notify.Message
 	for i := range topics {
 		name := fmt.Sprintf("t.%03d", i)
@@ -179,7 +179,8 @@ func TestSurveyUnderChurn(t *testing.T) {
 	stop := make(chan struct{})
 	defer close(stop)
 	for worker := range 3 {
-		working.Go(func() { churn(store, worker, stop) })
+		pub := clientOf(t, store)
+		working.Go(func() { churn(pub, store, worker, stop) })
 	}
 	for range 100 {
 		s := survey(t, pub, 5)
@@ -193,8 +194,8 @@ func TestSurveyUnderChurn(t *testing.T) {
 }
 
 // churn publishes, claims, settles and cancels messages of some topics, until stop.
-func churn(store *notify.Store, worker int, stop <-chan struct{}) {
-	pub, claimer := notify.NewPublisher(store, notify.PublisherOptions{}), subscribers.NewClaimer(store)
+func churn(pub client, store *notify.Store, worker int, stop <-chan struct{}) {
+	claimer := subscribers.NewClaimer(store)
 	ctx, random := context.Background(), rand.New(rand.NewPCG(uint64(worker), 0))
 	for i := 0; ; i++ {
 		select {
@@ -244,7 +245,7 @@ func TestSurveyOfForeignThings(t *testing.T) {
 	if s.Topics+s.Messages+s.Dead+s.Published != 0 || len(s.Overdue)+len(s.Deaths)+len(s.Paused)+len(s.Busy) > 0 {
 		t.Errorf("got %+v", s)
 	}
-	if all, err := pub.Topics(t.Context()); err != nil || len(all) > 0 {
+	if all, err := storetest.Collect(pub.Topics(t.Context())); err != nil || len(all) > 0 {
 		t.Errorf("topics %v, %v", all, err)
 	}
 }
@@ -316,7 +317,7 @@ func TestTotals(t *testing.T) {
 	}
 	storetest.Eventually(t, "all are sent", func() bool { return survey(t, pub, 1).Sent == 5 })
 	s, sum := survey(t, pub, 1), notify.Counts{}
-	all, err := pub.Topics(t.Context())
+	all, err := storetest.Collect(pub.Topics(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}

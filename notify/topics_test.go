@@ -74,15 +74,12 @@ func TestTopicsInPages(t *testing.T) {
 	}, []any{"ZADD", store.Keys().TopicNames(), 0, "bad topic", 0, "", 0, "..", 0, "z"}, []any{"SET", store.Keys().Ready("z"), "x"}, []any{"SET", store.Keys().Waiting("z"), "x"}, []any{"SET", store.Keys().Log("z"), "x"})
 	want = append(want, notify.Counts{Topic: "z", Published: 1})
 	before := time.Since(past)
-	all, err := pub.Topics(t.Context())
+	all, err := storetest.Collect(pub.Topics(t.Context()))
 	if err != nil || len(all) != len(want) {
 		t.Fatalf("%d topics, %v; want %d", len(all), err, len(want))
 	}
 	for i := range all {
-		alone, err := pub.Topic(t.Context(), all[i].Topic)
-		if err != nil {
-			t.Fatal(err)
-		}
+		alone := count(t, pub, all[i].Topic)
 		if overdue := all[i].Overdue; all[i].Ready > 0 && (overdue < before-time.Minute || alone.Overdue < overdue) {
 			t.Errorf("%s is overdue for %v, then for %v; want %v", all[i].Topic, overdue, alone.Overdue, before)
 		}
@@ -105,8 +102,8 @@ func TestForeignCounters(t *testing.T) {
 			counters = append(counters, topic+":"+what, value)
 		}
 		do(t, store, counters, []any{"ZADD", store.Keys().Ready(topic), "-inf", "m"})
-		if c, err := pub.Topic(t.Context(), topic); err != nil || c != (notify.Counts{Topic: topic, Ready: 1, Sent: 7}) {
-			t.Errorf("%q: %+v, %v", value, c, err)
+		if c := count(t, pub, topic); c != (notify.Counts{Topic: topic, Ready: 1, Sent: 7}) {
+			t.Errorf("%q: %+v", value, c)
 		}
 	}
 }
@@ -117,8 +114,8 @@ func TestForeignLateness(t *testing.T) {
 	for _, due := range []string{"-inf", "-1e300", "-1", "0", "1.5"} {
 		do(t, store, []any{"ZADD", store.Keys().Ready(topic), due, topic + ":" + due}, []any{"HSET", store.Keys().Messages(), topic + ":" + due, "1\nx"})
 		claim(t, store, 1)
-		if c, err := pub.Topic(t.Context(), topic); err != nil || c.Lateness < 50*365*24*time.Hour {
-			t.Errorf("due %s: %+v, %v", due, c, err)
+		if c := count(t, pub, topic); c.Lateness < 50*365*24*time.Hour {
+			t.Errorf("due %s: %+v", due, c)
 		}
 	}
 }
@@ -127,11 +124,7 @@ func TestForeignLateness(t *testing.T) {
 func TestLatenessOfTheLastClaim(t *testing.T) {
 	pub, store := open(t)
 	lateness := func() time.Duration {
-		c, err := pub.Topic(t.Context(), topic)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c.Lateness
+		return count(t, pub, topic).Lateness
 	}
 	try := func() {
 		if _, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil {
@@ -173,7 +166,7 @@ func TestTopicKnownByADeath(t *testing.T) {
 	publish(t, pub, announcement("a", time.Time{}))
 	storetest.Eventually(t, "it is dead", func() bool { return counts(t, pub).Dead == 1 })
 	topics := func() (names []string) {
-		all, err := pub.Topics(t.Context())
+		all, err := storetest.Collect(pub.Topics(t.Context()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,9 +198,9 @@ func BenchmarkTopics(b *testing.B) {
 	for i := range 10_000 {
 		fill(b, store, fmt.Sprintf("some.topic.%05d", i), i)
 	}
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := clientOf(b, store)
 	for b.Loop() {
-		if all, err := pub.Topics(b.Context()); err != nil || len(all) != 10_000 {
+		if all, err := storetest.Collect(pub.Topics(b.Context())); err != nil || len(all) != 10_000 {
 			b.Fatal(len(all), err)
 		}
 	}
@@ -276,7 +269,7 @@ func TestTopicsAfter(t *testing.T) {
 				t.Errorf("%v in pages of %d (-want +got):\n%s", texts, limit, diff)
 			}
 		}
-		got, err := pub.Topics(t.Context(), ps...)
+		got, err := storetest.Collect(pub.Topics(t.Context(), ps...))
 		if diff := cmp.Diff(want, withoutTimes(got), cmpopts.EquateEmpty()); diff != "" || err != nil {
 			t.Errorf("all of %v: %v (-want +got):\n%s", texts, err, diff)
 		}
@@ -290,7 +283,7 @@ func TestTopicsAfter(t *testing.T) {
 }
 
 // pages returns all topics that patterns name, read in pages.
-func pages(t testing.TB, pub *notify.Publisher, limit int, ps []notify.Pattern) (all []notify.Counts) {
+func pages(t testing.TB, pub client, limit int, ps []notify.Pattern) (all []notify.Counts) {
 	t.Helper()
 	for after, begun := "", false; after != "" || !begun; begun = true {
 		page, next, err := pub.TopicsAfter(t.Context(), after, limit, ps...)
@@ -317,11 +310,11 @@ func withoutTimes(all []notify.Counts) []notify.Counts {
 // What is ready and due by a later clock, since it was set back, is not overdue.
 func TestNothingIsOverdueBeforeItsTime(t *testing.T) {
 	store := storetest.Open(t)
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := clientOf(t, store)
 	publish(t, pub, message("a", past))
 	do(t, store, []any{"ZADD", store.Keys().Ready(topic), future.UnixMilli(), topic + ":a"})
-	if c, err := pub.Topic(t.Context(), topic); err != nil || c.Ready != 1 || c.Overdue != 0 {
-		t.Errorf("got %+v, %v", c, err)
+	if c := count(t, pub, topic); c.Ready != 1 || c.Overdue != 0 {
+		t.Errorf("got %+v", c)
 	}
 }
 
@@ -345,17 +338,17 @@ func TestDueInThePastIsNow(t *testing.T) {
 				t.Errorf("due %v: in Redis %v, told was %v", due, got, p.Due)
 			}
 		}
-		c, err := pub.Topic(t.Context(), topic)
-		if err != nil || c.Overdue > since() {
-			t.Errorf("due %v: overdue for %v, %v", due, c.Overdue, err)
+		c := count(t, pub, topic)
+		if c.Overdue > since() {
+			t.Errorf("due %v: overdue for %v", due, c.Overdue)
 		}
 		for _, d := range claim(t, store, 2) {
 			if late := d.Late(0); late > since() {
 				t.Errorf("due %v: %s was %v late", due, d.ID, late)
 			}
 		}
-		if c, err = pub.Topic(t.Context(), topic); err != nil || c.Lateness > since() {
-			t.Errorf("due %v: the last claim was %v late, %v", due, c.Lateness, err)
+		if c = count(t, pub, topic); c.Lateness > since() {
+			t.Errorf("due %v: the last claim was %v late", due, c.Lateness)
 		}
 	}
 }

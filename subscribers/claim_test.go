@@ -122,7 +122,7 @@ func TestNackReleaseAndBury(t *testing.T) {
 	if out, err = c.Bury(t.Context(), again, long); err != nil || out.State != notify.Dead || out.Attempts != 2 {
 		t.Errorf("got %+v, %v", out, err)
 	}
-	info, err := notify.NewPublisher(db, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
+	info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
 	if err != nil || info.State != notify.Dead || len(info.Reason) > 1100 || !strings.HasPrefix(long, info.Reason[:900]) {
 		t.Errorf("got %+v, %v", info, err)
 	}
@@ -164,7 +164,7 @@ func TestClaimDoesNotHandOutWhatExpired(t *testing.T) {
 	if err != nil || len(ds) != 1 || ds[0].ID != "b" {
 		t.Errorf("claimed %v, %v", ds, err)
 	}
-	info, err := notify.NewPublisher(db, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
+	info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
 	if err != nil || info.State != notify.Dead || info.Reason != "expired" {
 		t.Errorf("got %+v, %v", info, err)
 	}

@@ -16,9 +16,10 @@ func TestActiveInACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Stop)
-	l := newListener(storetest.At(t, cluster.URL(), ""))
+	db := storetest.At(t, cluster.URL(), "")
+	l := newListener(db)
 	active := func() bool {
-		names, err := l.Names(t.Context())
+		names, err := storetest.Inspector(t, db).Listeners(t.Context())
 		return err == nil && len(names) == 1 && names[0].Active
 	}
 	_, stop := listen(t, l, "news", subscribers.ListenOptions{Name: "n"})

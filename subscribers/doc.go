@@ -14,7 +14,7 @@
 // It does not poll: where nothing is ready it stands in its topic's waiting
 // list and is rung. A program that wants to pull uses a [Claimer], the calls
 // underneath; with a [Poller], which is a Claimer, too, any number of callers wait for
-// messages of any topics over one connection. [DeadLetters] lists, requeues, purges and
+// messages of any topics over one connection. The Inspector of package notify lists, requeues, purges and
 // exports what died.
 //
 // A [Listener] calls a function for each broadcast of a topic, or of a pattern:

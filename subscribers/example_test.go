@@ -95,19 +95,6 @@ func ExampleRetryAfter() {
 	// Output: buried by the handler: it has no body
 }
 
-func ExampleDeadLetters_Requeue() {
-	store, err := notify.Open(notify.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer store.Close()
-	n, err := subscribers.NewDeadLetters(store).Requeue(context.Background(), "order.timeout", "order-4711")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("requeued", n)
-}
-
 // A listener that keeps its place in Redis: processes of the name shop share
 // the broadcasts, and one that comes back gets what was sent meanwhile.
 func ExampleListener_Listen() {

@@ -249,7 +249,7 @@ func TestGapsAtTheBeginning(t *testing.T) {
 			}
 			stop()
 			if name != "" {
-				if err := l.Remove(t.Context(), name); err != nil {
+				if err := storetest.Inspector(t, store).RemoveListener(t.Context(), name); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -390,7 +390,7 @@ func TestLagOfAName(t *testing.T) {
 	sentAt := sentTo(t, store)
 	want := func(what string, oldest notify.Position, missed, atRisk bool) {
 		t.Helper()
-		names, err := l.Names(t.Context())
+		names, err := storetest.Inspector(t, store).Listeners(t.Context())
 		if err != nil || len(names) != 1 {
 			t.Fatalf("%v, %v", names, err)
 		}
@@ -414,7 +414,7 @@ func TestLagOfAName(t *testing.T) {
 	if err := store.Client().Set(t.Context(), store.Keys().Log("other"), "foreign", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if names, err := l.Names(t.Context()); err != nil || len(names) != 1 {
+	if names, err := storetest.Inspector(t, store).Listeners(t.Context()); err != nil || len(names) != 1 {
 		t.Errorf("a log is foreign: %v, %v", names, err)
 	}
 }

@@ -109,7 +109,7 @@ func (l *Listener) Alive() error { return l.hub.loop.Alive() }
 // behind what Redis keeps, the gap is told to OnGap.
 //
 // Errors: a notify.ErrInvalid that names what is wrong, among them a name that
-// is in use with another pattern or From; an ErrNoListener when the name was
+// is in use with another pattern or From; an notify.ErrNoListener when the name was
 // removed meanwhile; a notify.ErrUnfit; or that of handler.
 func (l *Listener) Listen(ctx context.Context, pattern string, handler func(context.Context, *Broadcast) error, o ListenOptions) error {
 	p, err := notify.ParsePattern(pattern)

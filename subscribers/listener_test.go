@@ -117,7 +117,7 @@ func broadcast(t *testing.T, store *notify.Store, topic string, ids ...string) {
 			t.Fatal(err)
 		}
 		storetest.Eventually(t, id+" is sent", func() bool {
-			_, err := pub.Inspect(context.Background(), topic, id)
+			_, err := storetest.Inspector(t, store).Inspect(context.Background(), topic, id)
 			return errors.Is(err, notify.ErrNotFound)
 		})
 	}
@@ -1128,7 +1128,7 @@ func TestRedisLosesAName(t *testing.T) {
 				broadcast(t, store, topic, ids...)
 				storetest.Eventually(t, "they share what is sent then", func() bool { return idle.size()+busy.size() == 21 })
 				nothingHeld(t, store, "n")
-				if names, err := newListener(store).Names(t.Context()); err != nil || len(names) != 1 || !names[0].Active {
+				if names, err := storetest.Inspector(t, store).Listeners(t.Context()); err != nil || len(names) != 1 || !names[0].Active {
 					t.Errorf("%+v, %v", names, err)
 				}
 			})

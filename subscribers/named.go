@@ -42,7 +42,7 @@ type named struct {
 
 // listenNamed is Listen with a name.
 func (l *Listener) listenNamed(ctx context.Context, p notify.Pattern, handler func(context.Context, *Broadcast) error, o ListenOptions) error {
-	if err := checkName(o.Name); err != nil {
+	if err := store.CheckListener(o.Name); err != nil {
 		return err
 	}
 	if err := o.fill(); err != nil {
@@ -75,7 +75,7 @@ func (l *Listener) newNamed(ctx context.Context, m *member, at registration, han
 	n.at.Store(&at)
 	n.engine = newEngine(source[turn]{
 		claim: n.claimTurns, handle: n.handleTurn, ack: n.ackTurns, release: n.releaseTurns, extend: n.extendTurns,
-		ends:  func(err error) bool { return errors.Is(err, ErrNoListener) || errors.Is(err, notify.ErrInvalid) },
+		ends:  func(err error) bool { return errors.Is(err, notify.ErrNoListener) || errors.Is(err, notify.ErrInvalid) },
 		about: func(t *turn) []any { return []any{"topic", t.Topic, "id", t.ID, "attempt", t.attempt} },
 		noun:  "broadcast",
 	}, terms{
@@ -95,13 +95,6 @@ func (o *ListenOptions) fill() error {
 		o.Backoff.Check(),
 		checkLease(o.Lease),
 	)
-}
-
-func checkName(name string) error {
-	if store.CheckTopic(name) != nil {
-		return store.Faultf("name", "name %.200q: use tokens of letters, digits, _ and -, joined by single dots, at most %d bytes", name, store.MaxTopic)
-	}
-	return nil
 }
 
 // register registers a name, trying until Redis answers, and returns the
@@ -132,9 +125,9 @@ func (l *Listener) enroll(ctx context.Context, p notify.Pattern, o ListenOptions
 	case err != nil:
 		return registration{}, fmt.Errorf("register the listener %s: %w", o.Name, err)
 	case r.Pattern != p.String():
-		return registration{}, store.Faultf("name", "name %s: it is in use for %s; use another name, or remove this one first (Listener.Remove)", o.Name, r.Pattern)
+		return registration{}, store.Faultf("name", "name %s: it is in use for %s; use another name, or remove this one first (notify.Inspector.RemoveListener)", o.Name, r.Pattern)
 	case o.From != (From{}) && o.From.text != r.From:
-		return registration{}, store.Faultf("from", "from %s: the name %s is in use and began at %s; leave from out to go on where it stands, use another name, or remove this one first (Listener.Remove)", o.From, o.Name, r.From)
+		return registration{}, store.Faultf("from", "from %s: the name %s is in use and began at %s; leave from out to go on where it stands, use another name, or remove this one first (notify.Inspector.RemoveListener)", o.From, o.Name, r.From)
 	}
 	return registration{r, now}, nil
 }
@@ -222,7 +215,7 @@ func (n *named) look(ctx context.Context) error {
 // lease would have lasted at the least.
 func (n *named) gone(ctx context.Context, id string) error {
 	if id == n.at.Load().StoreID {
-		return fmt.Errorf("listen as %s: it was removed: %w", n.name, ErrNoListener)
+		return fmt.Errorf("listen as %s: it was removed: %w", n.name, notify.ErrNoListener)
 	}
 	at, err := n.enroll(ctx, n.member.pattern, n.o)
 	if err != nil {
@@ -258,7 +251,7 @@ func (n *named) findAgain(ctx context.Context) {
 	if err == nil && got.Gone {
 		err = n.gone(ctx, got.StoreID)
 	}
-	if err != nil && !errors.Is(err, ErrNoListener) {
+	if err != nil && !errors.Is(err, notify.ErrNoListener) {
 		n.log.Warn("cannot register the name again: what is missed until it listens again is not told", "error", err)
 	}
 }

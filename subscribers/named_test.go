@@ -640,25 +640,25 @@ func TestNames(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	l := newListener(db)
-	if names, err := l.Names(t.Context()); err != nil || len(names) != 0 {
+	if names, err := storetest.Inspector(t, db).Listeners(t.Context()); err != nil || len(names) != 0 {
 		t.Errorf("got %v, %v", names, err)
 	}
 	broadcast(t, db, "a", "1")
 	sentAt := sentTo(t, db)[0].at
 	_, stop := listen(t, l, ">", subscribers.ListenOptions{Name: "z", From: subscribers.FromBeginning()})
 	nothingHeld(t, db, "z")
-	storetest.Eventually(t, "it has taken all", func() bool { return behind(t, l, "z") == 0 })
+	storetest.Eventually(t, "it has taken all", func() bool { return behind(t, db, "z") == 0 })
 	stop()
 	broadcast(t, db, "b", "2")
 	broadcast(t, db, "a", "3")
 	blocked := &heard{hold: make(chan struct{})}
 	listenInto(t, l, "a", blocked, subscribers.ListenOptions{Name: "m.n", From: subscribers.After(sentAt)})
 	storetest.Eventually(t, "it has one in hand", func() bool { return held(t, db, "m.n") == 1 })
-	names, err := l.Names(t.Context())
+	names, err := storetest.Inspector(t, db).Listeners(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []subscribers.Name{
+	want := []notify.ListenerInfo{
 		{Name: "m.n", Pattern: "a", From: sentAt.String(), Since: sentAt.Time(), Held: 1, Active: true},
 		{Name: "z", Pattern: ">", From: "beginning", Behind: 2, Oldest: sentTo(t, db)[1].at.Time()},
 	}
@@ -671,14 +671,14 @@ func TestNames(t *testing.T) {
 		if name == "m.n" {
 			continue // it listens: see below
 		}
-		if err := l.Remove(t.Context(), name); err != nil {
+		if err := storetest.Inspector(t, db).RemoveListener(t.Context(), name); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := l.Remove(t.Context(), "z"); !errors.Is(err, subscribers.ErrNoListener) {
+	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "z"); !errors.Is(err, notify.ErrNoListener) {
 		t.Errorf("got %v", err)
 	}
-	if err := l.Remove(t.Context(), "two words"); !errors.Is(err, notify.ErrInvalid) {
+	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "two words"); !errors.Is(err, notify.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 	if n, err := db.Client().Exists(t.Context(), db.Keys().Places("z"), db.Keys().Held("z"), db.Keys().Tries("z")).Result(); err != nil || n != 0 {
@@ -686,9 +686,9 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func behind(t *testing.T, l *subscribers.Listener, name string) int {
+func behind(t *testing.T, db *notify.Store, name string) int {
 	t.Helper()
-	names, err := l.Names(t.Context())
+	names, err := storetest.Inspector(t, db).Listeners(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -721,10 +721,10 @@ func TestNameIsRemovedWhileListening(t *testing.T) {
 			broadcast(t, db, topic, "a")
 			storetest.Receive(t, "it is busy", began)
 		}
-		if err := l.Remove(t.Context(), "n"); err != nil {
+		if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "n"); err != nil {
 			t.Fatal(err)
 		}
-		if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, subscribers.ErrNoListener) || !strings.Contains(err.Error(), "listen as n: it was removed") {
+		if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, notify.ErrNoListener) || !strings.Contains(err.Error(), "listen as n: it was removed") {
 			t.Errorf("it ended with %v", err)
 		}
 		n, err := db.Client().Exists(t.Context(), db.Keys().Places("n"), db.Keys().Held("n"), db.Keys().Tries("n"), db.Keys().Handed()).Result()
@@ -754,18 +754,18 @@ func TestForeignThingsOfNames(t *testing.T) {
 	broadcast(t, db, topic, "a", "b")
 	wantIDs(t, h, "a", "b")
 	stop()
-	if err := l.Remove(t.Context(), "n"); err != nil {
+	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "n"); err != nil {
 		t.Error(err)
 	}
-	if err := l.Remove(t.Context(), "foreign"); err != nil {
+	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "foreign"); err != nil {
 		t.Error(err)
 	}
 	if err := client.Set(t.Context(), keys.Listeners(), "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"listen": l.Listen(t.Context(), topic, new(heard).handle, subscribers.ListenOptions{Name: "n"}), "remove": l.Remove(t.Context(), "n"),
-		"names": func() error { _, err := l.Names(t.Context()); return err }(),
+		"listen": l.Listen(t.Context(), topic, new(heard).handle, subscribers.ListenOptions{Name: "n"}), "remove": storetest.Inspector(t, db).RemoveListener(t.Context(), "n"),
+		"names": func() error { _, err := storetest.Inspector(t, db).Listeners(t.Context()); return err }(),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 			t.Errorf("%s: %v", what, err)

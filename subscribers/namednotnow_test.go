@@ -392,7 +392,7 @@ func TestNamedIsLostWithRedisAsItStops(t *testing.T) {
 	if g := storetest.Receive(t, "it is told", gaps); g.UpTo < at {
 		t.Errorf("it is told of %+v, and had %v", g, at)
 	}
-	names, err := l.Names(t.Context())
+	names, err := storetest.Inspector(t, db).Listeners(t.Context())
 	if err != nil || len(names) != 1 {
 		t.Errorf("%v are registered, %v", names, err)
 	}

@@ -259,7 +259,7 @@ func TestDeathsAreTold(t *testing.T) {
 	m = body("c")
 	m.TTL = time.Millisecond
 	storetest.Publish(t, db, m)
-	info, err := notify.NewPublisher(db, notify.PublisherOptions{}).Inspect(t.Context(), topic, "c")
+	info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "c")
 	if err != nil {
 		t.Fatal(err)
 	}

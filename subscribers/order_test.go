@@ -37,7 +37,7 @@ func TestOrderBehindWhatIsOverdue(t *testing.T) {
 			atOnce(t, store, "ready")
 		}, []string{"a", "ready"}},
 		{"requeued", func(t *testing.T, store *notify.Store, _ subscribers.Delivery) {
-			if n, err := subscribers.NewDeadLetters(store).Requeue(t.Context(), topic, "dead"); n != 1 || err != nil {
+			if n, err := storetest.Inspector(t, store).Requeue(t.Context(), topic, "dead"); n != 1 || err != nil {
 				t.Fatal(n, err)
 			}
 		}, []string{"ready", "a", "dead"}},
@@ -49,12 +49,12 @@ func TestOrderBehindWhatIsOverdue(t *testing.T) {
 			release(t, store, hand)
 		}, []string{"hand", "ready", "a"}},
 		{"resumed", func(t *testing.T, store *notify.Store, _ subscribers.Delivery) {
-			pub := notify.NewPublisher(store, notify.PublisherOptions{})
-			if err := pub.Pause(t.Context(), topic); err != nil {
+			inspector := storetest.Inspector(t, store)
+			if err := inspector.Pause(t.Context(), topic); err != nil {
 				t.Fatal(err)
 			}
 			storetest.Publish(t, store, body("b"))
-			if err := pub.Resume(t.Context(), topic); err != nil {
+			if err := inspector.Resume(t.Context(), topic); err != nil {
 				t.Fatal(err)
 			}
 		}, []string{"ready", "a", "b"}},
@@ -93,7 +93,7 @@ func becomeOverdue(t *testing.T, store *notify.Store, id string) {
 	soon.Delay, later.Delay = time.Millisecond, time.Hour
 	storetest.Publish(t, store, soon, later)
 	storetest.Eventually(t, "it is overdue", func() bool {
-		info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, id)
+		info, err := storetest.Inspector(t, store).Inspect(t.Context(), topic, id)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,24 +15,24 @@ import (
 
 // switches pauses and resumes the topic.
 type switches struct {
-	t   *testing.T
-	pub *notify.Publisher
+	t         *testing.T
+	inspector *notify.Inspector
 }
 
 func newSwitches(t *testing.T, db *notify.Store) switches {
-	return switches{t, notify.NewPublisher(db, notify.PublisherOptions{})}
+	return switches{t, storetest.Inspector(t, db)}
 }
 
 func (s switches) pause() {
 	s.t.Helper()
-	if err := s.pub.Pause(context.Background(), topic); err != nil {
+	if err := s.inspector.Pause(context.Background(), topic); err != nil {
 		s.t.Error(err)
 	}
 }
 
 func (s switches) resume() {
 	s.t.Helper()
-	if err := s.pub.Resume(context.Background(), topic); err != nil {
+	if err := s.inspector.Resume(context.Background(), topic); err != nil {
 		s.t.Error(err)
 	}
 }

@@ -23,6 +23,13 @@ const topic = "orders"
 
 func body(s string) notify.Message { return notify.Message{Topic: topic, ID: s, Body: []byte(s)} }
 
+func numbered(n int) (messages []notify.Message) {
+	for i := range n {
+		messages = append(messages, body(fmt.Sprintf("%04d", i)))
+	}
+	return messages
+}
+
 // carry runs a carrier until stop is called or the test ends.
 func carry(t testing.TB, db *notify.Store) (stop func()) {
 	t.Helper()
@@ -66,7 +73,7 @@ func keep(t *testing.T, db *notify.Store, hands int) (began chan subscribers.Del
 // counts returns the counts of the topic, less those that only grow, and those of time.
 func counts(t *testing.T, db *notify.Store) notify.Counts {
 	t.Helper()
-	c, err := notify.NewPublisher(db, notify.PublisherOptions{}).Topic(t.Context(), topic)
+	c, err := storetest.Count(db, topic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +235,7 @@ func TestDeath(t *testing.T) {
 			if death.ID != "a" || string(death.Body) != "a" || death.Reason != test.want || death.Attempts != test.used {
 				t.Errorf("got %+v, want the reason %q after %d attempts", death, test.want, test.used)
 			}
-			info, err := notify.NewPublisher(db, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
+			info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
 			if err != nil || info.State != notify.Dead || info.Reason != test.want || info.Attempts != test.used {
 				t.Errorf("got %+v, %v", info, err)
 			}
@@ -262,8 +269,8 @@ func TestForeignRecordIsBuried(t *testing.T) {
 			t.Errorf("%s died of %q", d.ID, d.Reason)
 		}
 	}
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
-	info, err := pub.Inspect(t.Context(), topic, "c")
+	inspector := storetest.Inspector(t, db)
+	info, err := inspector.Inspect(t.Context(), topic, "c")
 	if err != nil || info.State != notify.Dead || info.Reason != "record is missing" {
 		t.Errorf("got %+v, %v", info, err)
 	}
@@ -387,7 +394,7 @@ func TestGraceEndsHandlersWithoutUsingUpAnAttempt(t *testing.T) {
 	if !errors.Is(cause, subscribers.ErrStopping) {
 		t.Errorf("the handler's context ended because of %v", cause)
 	}
-	info, err := notify.NewPublisher(db, notify.PublisherOptions{}).Inspect(t.Context(), topic, "a")
+	info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
 	if err != nil || info.State != notify.Ready || info.Attempts != 0 {
 		t.Errorf("got %+v, %v", info, err)
 	}

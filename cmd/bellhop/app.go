@@ -117,11 +117,12 @@ func (a *app) redisFlag(c *cobra.Command) *cobra.Command {
 
 // session is a connection to Redis as the environment describes it.
 type session struct {
-	config  daemon.Config
-	log     *slog.Logger
-	manager *sd.Notifier // for what runs on
-	store   *notify.Store
-	pub     *notify.Publisher
+	config    daemon.Config
+	log       *slog.Logger
+	manager   *sd.Notifier // for what runs on
+	store     *notify.Store
+	pub       *notify.Publisher
+	inspector *notify.Inspector
 }
 
 // errConfig is the error of a configuration that cannot be used.
@@ -180,7 +181,8 @@ func (a *app) open() (*session, error) {
 		return nil, err
 	}
 	s.pub = notify.NewPublisher(s.store, c.Publisher())
-	return s, nil
+	s.inspector, err = notify.NewInspector(s.store)
+	return s, err
 }
 
 // printJSON prints a value as a line of JSON.

@@ -108,7 +108,7 @@ func (t *shownTopics) arrange(c choice) {
 // look counts the topics that are chosen. Indexes tell which the worst are; only
 // other orders, and patterns, need all topics that match to be counted.
 func (a *app) look(ctx context.Context, s *session, c choice) (shownTopics, error) {
-	survey, err := s.pub.Survey(ctx, surveyed)
+	survey, err := s.inspector.Survey(ctx, surveyed)
 	if err != nil {
 		return shownTopics{}, err
 	}
@@ -124,7 +124,7 @@ func (a *app) lookAtWorst(ctx context.Context, s *session, c choice, survey noti
 		topics: survey.Topics, leased: survey.Leased, dead: survey.Dead, bcasts: survey.Broadcasts,
 		waiting: survey.Messages - survey.Leased - survey.Dead - survey.Broadcasts,
 	}
-	counts, _, err := s.pub.TopicsAfter(ctx, "", surveyed)
+	counts, _, err := s.inspector.TopicsAfter(ctx, "", surveyed)
 	if err != nil {
 		return t, err
 	}
@@ -141,7 +141,7 @@ func (a *app) lookAtWorst(ctx context.Context, s *session, c choice, survey noti
 			}
 		}
 	}
-	others, err := s.pub.CountTopics(ctx, names)
+	others, err := s.inspector.Count(ctx, names...)
 	t.take(append(counts, others...), c)
 	return t, err
 }
@@ -152,7 +152,7 @@ func (a *app) lookAtAll(ctx context.Context, s *session, c choice, of int64) (t 
 	defer func() { _ = bar.Finish() }() // it only draws
 	for after := ""; ; {
 		var counts []notify.Counts
-		if counts, after, err = s.pub.TopicsAfter(ctx, after, walkedAt, c.patterns...); err != nil {
+		if counts, after, err = s.inspector.TopicsAfter(ctx, after, walkedAt, c.patterns...); err != nil {
 			return t, err
 		}
 		for _, one := range counts {
@@ -180,7 +180,7 @@ func (t *shownTopics) rate(ctx context.Context, s *session, c choice) error {
 	for i, row := range t.rows {
 		names[i] = row.Topic
 	}
-	counts, err := s.pub.CountTopics(ctx, names)
+	counts, err := s.inspector.Count(ctx, names...)
 	if err != nil {
 		return err
 	}

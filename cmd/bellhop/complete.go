@@ -73,7 +73,7 @@ func (a *app) topicsLike(ctx context.Context, s *session, begun string) (names [
 	if n := len(begun); n > 0 {
 		before = begun[:n-1] + string(begun[n-1]-1) + "~" // which no topic has in it
 	}
-	counts, _, err := s.pub.TopicsAfter(ctx, before, mostCompletions)
+	counts, _, err := s.inspector.TopicsAfter(ctx, before, mostCompletions)
 	for _, c := range counts {
 		if strings.HasPrefix(c.Topic, begun) {
 			names = append(names, c.Topic)

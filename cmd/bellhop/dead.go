@@ -16,7 +16,6 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 func (a *app) deadCommand() *cobra.Command {
@@ -57,14 +56,13 @@ as 4711 or order-4711, are counted as one: #.`,
 	c.Flags().IntVar(&limit, "limit", 50, "messages on a page, or reasons that are told")
 	c.Flags().StringVar(&cursor, "cursor", "", "with TOPIC: where the page begins, as the page before told")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		letters := subscribers.NewDeadLetters(s.store)
 		if len(args) == 0 && cursor != "" {
 			return wrong(misused("cursor", "unexpected flag --cursor: it is for the list of a TOPIC"))
 		}
 		if len(args) == 0 {
-			return a.countDead(ctx, s, letters, limit)
+			return a.countDead(ctx, s, limit)
 		}
-		page, err := list(ctx, letters.List, args[0], limit, cursor)
+		page, err := list(ctx, s.inState(notify.Dead), args[0], limit, cursor)
 		if err != nil {
 			return err
 		}
@@ -73,12 +71,12 @@ as 4711 or order-4711, are counted as one: #.`,
 }
 
 // countDead tells how many dead letters there are of which topics, and why.
-func (a *app) countDead(ctx context.Context, s *session, letters *subscribers.DeadLetters, limit int) error {
+func (a *app) countDead(ctx context.Context, s *session, limit int) error {
 	if limit < 1 {
 		return store.Faultf("limit", "limit %d: use 1 or more", limit)
 	}
 	bar := a.progress("counting", -1)
-	reasons, err := letters.Reasons(ctx, func(total int) { _ = bar.Set(total) }) // it only draws
+	reasons, err := s.inspector.DeadReasons(ctx, func(total int) { _ = bar.Set(total) }) // it only draws
 	_ = bar.Finish()
 	if err != nil {
 		return err
@@ -101,7 +99,7 @@ func (a *app) countDead(ctx context.Context, s *session, letters *subscribers.De
 }
 
 // sumOfDead says how many dead letters there are, and how many reasons were not told.
-func sumOfDead(reasons []subscribers.Reason, told int) string {
+func sumOfDead(reasons []notify.Reason, told int) string {
 	total, topics := int64(0), make(map[string]bool)
 	for _, r := range reasons {
 		total += r.Dead
@@ -126,16 +124,15 @@ told, and change nothing for the others; the exit code is 1 then.`,
 	})
 	all := c.Flags().Bool("all", false, "all of the topic")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		letters := subscribers.NewDeadLetters(s.store)
 		if !*all {
-			n, err := eachDead(ctx, s, letters.Requeue, args[0], args[1:])
+			n, err := eachDead(ctx, s, s.inspector.Requeue, args[0], args[1:])
 			return a.told("requeued", n, err)
 		}
 		on, done, err := a.deadProgress(ctx, s, "requeueing", args[0])
 		if err != nil {
 			return err
 		}
-		n, err := letters.RequeueAll(ctx, args[0], on)
+		n, err := s.inspector.RequeueAll(ctx, args[0], on)
 		done()
 		return a.told("requeued", n, err)
 	})
@@ -154,9 +151,8 @@ for the others; the exit code is 1 then.`,
 	all := c.Flags().Bool("all", false, "all of the topic")
 	yes := c.Flags().Bool("yes", false, "with --all: do not ask")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		letters := subscribers.NewDeadLetters(s.store)
 		if !*all {
-			n, err := eachDead(ctx, s, letters.Purge, args[0], args[1:])
+			n, err := eachDead(ctx, s, s.inspector.Purge, args[0], args[1:])
 			return a.told("purged", n, err)
 		}
 		if err := a.confirm(ctx, s, args[0], *yes); err != nil {
@@ -166,7 +162,7 @@ for the others; the exit code is 1 then.`,
 		if err != nil {
 			return err
 		}
-		n, err := letters.PurgeAll(ctx, args[0], on)
+		n, err := s.inspector.PurgeAll(ctx, args[0], on)
 		done()
 		return a.told("purged", n, err)
 	})
@@ -195,7 +191,7 @@ func eachDead(ctx context.Context, s *session, do func(context.Context, string, 
 
 // notDead says why nothing was done to a dead letter.
 func notDead(ctx context.Context, s *session, topic, id string) error {
-	info, err := s.pub.Inspect(ctx, topic, id)
+	info, err := s.inspector.Inspect(ctx, topic, id)
 	switch {
 	case errors.Is(err, notify.ErrNotFound):
 		return fmt.Errorf("%s has no dead letter %s: see 'bellhop dead list %s'", topic, id, topic)
@@ -245,7 +241,7 @@ again, once they are purged.`,
 // export writes the dead letters of a topic.
 func (a *app) export(ctx context.Context, s *session, topic string, w io.Writer, on func(int)) (int, error) {
 	buffered := bufio.NewWriter(w)
-	n, err := subscribers.NewDeadLetters(s.store).Export(ctx, topic, buffered, on)
+	n, err := s.inspector.ExportDead(ctx, topic, buffered, on)
 	if bad := buffered.Flush(); err == nil {
 		err = bad
 	}
@@ -270,11 +266,11 @@ func deadArgs(c *cobra.Command, args []string) error {
 
 // deadProgress shows how many of a topic's dead letters are done with. done ends it.
 func (a *app) deadProgress(ctx context.Context, s *session, what, topic string) (on func(int), done func(), err error) {
-	counts, err := s.pub.Topic(ctx, topic)
+	counts, err := s.inspector.Count(ctx, topic)
 	if err != nil {
 		return nil, nil, err
 	}
-	bar := a.progress(what, max(counts.Dead, 1))
+	bar := a.progress(what, max(counts[0].Dead, 1))
 	on = func(total int) { _ = bar.Set(total) } // it only draws
 	return on, func() { _ = bar.Finish() }, nil
 }
@@ -300,11 +296,11 @@ func (a *app) confirm(ctx context.Context, s *session, topic string, yes bool) e
 	if !isTerminal(a.in) {
 		return wrong(misused("yes", "purging all cannot be undone: give --yes to mean it"))
 	}
-	counts, err := s.pub.Topic(ctx, topic)
+	counts, err := s.inspector.Count(ctx, topic)
 	if err != nil {
 		return err
 	}
-	return a.ask(ctx, fmt.Sprintf("Remove %d dead letters of %s for good?", counts.Dead, topic), "nothing was purged")
+	return a.ask(ctx, fmt.Sprintf("Remove %d dead letters of %s for good?", counts[0].Dead, topic), "nothing was purged")
 }
 
 // ask asks whether to do something; the error says what was not done, or that ctx ended.

@@ -78,7 +78,7 @@ func (a *app) exportTo(ctx context.Context, s *session, path string) error {
 func (a *app) exportAll(ctx context.Context, s *session, w io.Writer) (notify.Exported, error) {
 	buffered := bufio.NewWriterSize(w, 1<<20)
 	bar := a.progress("exporting", 1)
-	sum, err := s.pub.Export(ctx, buffered, func(done, all int) {
+	sum, err := s.inspector.Export(ctx, buffered, func(done, all int) {
 		bar.ChangeMax(max(done, all, 1))
 		_ = bar.Set(done) // it only draws
 	})

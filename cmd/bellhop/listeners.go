@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/daemon/terminal"
-	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/notify"
 )
 
 func (a *app) listenersCommand() *cobra.Command {
@@ -33,7 +33,7 @@ BELLHOP_BROADCAST_KEEP says: "at risk" are those that it removes next.`,
 	})
 	c.AddCommand(a.listenersRemoveCommand())
 	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
-		names, err := subscribers.NewListener(s.store, subscribers.ListenerOptions{}).Names(ctx)
+		names, err := s.inspector.Listeners(ctx)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ BELLHOP_BROADCAST_KEEP says: "at risk" are those that it removes next.`,
 }
 
 // oldest says when the oldest broadcast was sent that a name has not got yet, and what becomes of it.
-func oldest(n subscribers.Name) string {
+func oldest(n notify.ListenerInfo) string {
 	at := "-"
 	if !n.Oldest.IsZero() {
 		at = relative(time.Until(n.Oldest))
@@ -84,7 +84,7 @@ under the name end with an error.`,
 		ValidArgsFunction: a.first(a.listenersLike),
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if err := subscribers.NewListener(s.store, subscribers.ListenerOptions{}).Remove(ctx, args[0]); err != nil {
+		if err := s.inspector.RemoveListener(ctx, args[0]); err != nil {
 			return err
 		}
 		if a.json {

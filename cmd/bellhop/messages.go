@@ -54,17 +54,15 @@ broadcasts that wait for their due time.`,
 		if len(args) == 2 {
 			return a.inspect(ctx, s, args[0], args[1])
 		}
-		pages := s.pub.Broadcasts
+		of := pages(s.inspector.Broadcasts)
 		if !f.broadcasts {
 			state, err := notify.ParseState(f.state)
 			if err != nil {
 				return err
 			}
-			pages = func(ctx context.Context, topic string, limit int, cursor string) (notify.Page, error) {
-				return s.pub.List(ctx, topic, state, limit, cursor)
-			}
+			of = s.inState(state)
 		}
-		page, err := list(ctx, pages, args[0], f.limit, f.cursor)
+		page, err := list(ctx, of, args[0], f.limit, f.cursor)
 		if err != nil {
 			return err
 		}
@@ -88,6 +86,13 @@ func (f *inspectFlags) check(c *cobra.Command, args []string) error {
 // pages returns a page of a list of messages of a topic.
 type pages func(ctx context.Context, topic string, limit int, cursor string) (notify.Page, error)
 
+// inState returns what lists the messages of a topic in a state.
+func (s *session) inState(state notify.State) pages {
+	return func(ctx context.Context, topic string, limit int, cursor string) (notify.Page, error) {
+		return s.inspector.List(ctx, topic, state, limit, cursor)
+	}
+}
+
 // list returns a page that is short only at the end.
 func list(ctx context.Context, of pages, topic string, limit int, cursor string) (notify.Page, error) {
 	page, err := of(ctx, topic, limit, cursor)
@@ -100,7 +105,7 @@ func list(ctx context.Context, of pages, topic string, limit int, cursor string)
 }
 
 func (a *app) inspect(ctx context.Context, s *session, topic, id string) error {
-	info, err := s.pub.Inspect(ctx, topic, id)
+	info, err := s.inspector.Inspect(ctx, topic, id)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ ready and expire as ever; those that workers have in hand are finished, and
 broadcasts are sent. A topic that is paused already stays so.`,
 		Example: `  bellhop pause order.timeout
   bellhop topics --json | jq '.[] | select(.paused) | .topic'`,
-	}, (*notify.Publisher).Pause, true)
+	}, (*notify.Inspector).Pause, true)
 }
 
 func (a *app) resumeCommand() *cobra.Command {
@@ -28,14 +28,14 @@ func (a *app) resumeCommand() *cobra.Command {
 		Long: `Hand out the messages of a topic that was paused again: those that became ready
 meanwhile at once. A topic that is not paused stays so.`,
 		Example: `  bellhop resume order.timeout`,
-	}, (*notify.Publisher).Resume, false)
+	}, (*notify.Inspector).Resume, false)
 }
 
 // switchCommand finishes a command that pauses a topic, or resumes it.
-func (a *app) switchCommand(c *cobra.Command, change func(*notify.Publisher, context.Context, string) error, paused bool) *cobra.Command {
+func (a *app) switchCommand(c *cobra.Command, change func(*notify.Inspector, context.Context, string) error, paused bool) *cobra.Command {
 	c.Args = takes("TOPIC")
 	return a.withStore(a.jsonFlag(c), func(ctx context.Context, s *session, args []string) error {
-		if err := change(s.pub, ctx, args[0]); err != nil {
+		if err := change(s.inspector, ctx, args[0]); err != nil {
 			return err
 		}
 		if a.json {

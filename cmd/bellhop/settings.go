@@ -45,7 +45,7 @@ before settings. What a worker has in hand keeps the lease of its claim.`,
 		if err != nil {
 			return err
 		}
-		return a.tellSettings(ctx, s, args[0], func() (notify.TopicSettings, error) { return s.pub.Set(ctx, args[0], change) })
+		return a.tellSettings(ctx, s, args[0], func() (notify.TopicSettings, error) { return s.inspector.Set(ctx, args[0], change) })
 	})
 }
 
@@ -62,7 +62,7 @@ that have no settings of their own, as with '*'.`,
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		topic := append(args, notify.AllTopics)[0]
-		return a.tellSettings(ctx, s, topic, func() (notify.TopicSettings, error) { return s.pub.Settings(ctx, topic) })
+		return a.tellSettings(ctx, s, topic, func() (notify.TopicSettings, error) { return s.inspector.Settings(ctx, topic) })
 	})
 }
 
@@ -107,7 +107,7 @@ func readSettings(topic string, given []string) (notify.SettingsChange, error) {
 
 // tellSettings has settings of a topic looked at or changed, and prints what holds then.
 func (a *app) tellSettings(ctx context.Context, s *session, topic string, do func() (notify.TopicSettings, error)) error {
-	common, err := s.pub.Settings(ctx, notify.AllTopics)
+	common, err := s.inspector.Settings(ctx, notify.AllTopics)
 	if err != nil && !errors.Is(err, store.ErrSettings) { // which a change of them mends
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -123,9 +122,9 @@ func TestWorkerKeepsTheLeaseOfItsClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pub := notify.NewPublisher(storetest.At(t, s.setting("BELLHOP_REDIS_URL"), s.setting("BELLHOP_PREFIX")), notify.PublisherOptions{})
+	inspector := storetest.Inspector(t, storetest.At(t, s.setting("BELLHOP_REDIS_URL"), s.setting("BELLHOP_PREFIX")))
 	until := func(id string) (at time.Time) {
-		info, err := pub.Inspect(t.Context(), "mail", id)
+		info, err := inspector.Inspect(t.Context(), "mail", id)
 		if err == nil {
 			at = info.Until
 		}

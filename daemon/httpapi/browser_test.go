@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/bellhopd/bellhop/daemon/httpapi"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -134,7 +133,7 @@ func TestBrowserIsForeign(t *testing.T) {
 	if len(before) != 1 || before[0] != "publish failed" {
 		t.Errorf("the page told %q", before)
 	}
-	if counts, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topics(t.Context()); err != nil || len(counts) > 0 {
+	if counts, err := storetest.Collect(storetest.Inspector(t, store).Topics(t.Context())); err != nil || len(counts) > 0 {
 		t.Errorf("there are %+v, %v", counts, err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon/httpapi"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -122,7 +121,7 @@ func TestCurl(t *testing.T) {
 			t.Fatalf("%s\n%s", one.command, diff)
 		}
 	}
-	if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), "a", "1"); err == nil {
+	if _, err := storetest.Inspector(t, store).Inspect(t.Context(), "a", "1"); err == nil {
 		t.Error("the message is still there")
 	}
 }

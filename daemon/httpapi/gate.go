@@ -45,16 +45,16 @@ type Options struct {
 
 // A Gate offers a store over HTTP. It is run once.
 type Gate struct {
-	o      Options
-	store  *notify.Store
-	pub    *notify.Publisher
-	poller *subscribers.Poller
-	ears   *subscribers.Listener
-	dead   *subscribers.DeadLetters
-	keys   keys
-	cert   atomic.Pointer[tls.Certificate]
-	mux    *http.ServeMux
-	server *http.Server
+	o         Options
+	store     *notify.Store
+	pub       *notify.Publisher
+	poller    *subscribers.Poller
+	ears      *subscribers.Listener
+	inspector *notify.Inspector
+	keys      keys
+	cert      atomic.Pointer[tls.Certificate]
+	mux       *http.ServeMux
+	server    *http.Server
 
 	timing   timing
 	fresh    fresh
@@ -97,12 +97,15 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 	if o.OnClaimed == nil {
 		o.OnClaimed = func(subscribers.Delivery, time.Duration) {}
 	}
+	inspector, err := notify.NewInspector(store)
+	if err != nil {
+		return nil, err
+	}
 	g := &Gate{
-		o: o, store: store, timing: t,
+		o: o, store: store, timing: t, inspector: inspector,
 		pub:    notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody}),
 		poller: subscribers.NewPoller(store, subscribers.PollerOptions{Logger: o.Logger}),
 		ears:   subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger}),
-		dead:   subscribers.NewDeadLetters(store),
 		keys:   keys{file: o.TokensFile, all: everything()},
 	}
 	g.closing, g.close = context.WithCancel(context.Background())

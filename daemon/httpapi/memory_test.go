@@ -119,7 +119,7 @@ func TestClaimWithoutMemory(t *testing.T) {
 	if got := h.post(t, slowToken, "/v1/topics/mail/claim", ""); got != 200 {
 		t.Errorf("one of a small message is answered with %d", got)
 	}
-	info, err := notify.NewPublisher(h.store, notify.PublisherOptions{}).Inspect(t.Context(), "orders", "a")
+	info, err := storetest.Inspector(t, h.store).Inspect(t.Context(), "orders", "a")
 	if err != nil || info.State != notify.Ready || info.Attempts != 0 {
 		t.Errorf("got %+v, %v", info, err)
 	}

@@ -122,7 +122,7 @@ func (g *Gate) inspect(ctx context.Context, c *call, in *ofMessage) (any, error)
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
 	}
-	info, err := g.pub.Inspect(ctx, in.Topic, in.ID)
+	info, err := g.inspector.Inspect(ctx, in.Topic, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -183,13 +183,13 @@ func (g *Gate) list(ctx context.Context, c *call, in *listInput) (any, error) {
 		return nil, err
 	}
 	if in.State == "broadcasts" {
-		return c.page(g.pub.Broadcasts(ctx, in.Topic, in.Limit, in.Cursor))
+		return c.page(g.inspector.Broadcasts(ctx, in.Topic, in.Limit, in.Cursor))
 	}
 	state, err := notify.ParseState(in.State)
 	if err != nil {
 		return nil, err
 	}
-	return c.page(g.pub.List(ctx, in.Topic, state, in.Limit, in.Cursor))
+	return c.page(g.inspector.List(ctx, in.Topic, state, in.Limit, in.Cursor))
 }
 
 // page answers with a page of messages.

@@ -86,7 +86,7 @@ func TestSlowBodies(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() {
-		if counts, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topics(t.Context()); err == nil && len(counts) > 0 {
+		if counts, err := storetest.Collect(storetest.Inspector(t, store).Topics(t.Context())); err == nil && len(counts) > 0 {
 			t.Errorf("there are messages: %+v", counts)
 		}
 	})
@@ -241,7 +241,7 @@ func TestSmuggling(t *testing.T) {
 			w.closed()
 		})
 	}
-	if counts, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topics(t.Context()); err != nil || len(counts) > 0 {
+	if counts, err := storetest.Collect(storetest.Inspector(t, store).Topics(t.Context())); err != nil || len(counts) > 0 {
 		t.Errorf("published: %+v %v", counts, err)
 	}
 }
@@ -255,7 +255,7 @@ func TestLengthBesideChunks(t *testing.T) {
 	if status := w.status(); status != http.StatusCreated {
 		t.Errorf("got %d", status)
 	}
-	if info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), "orders", "m"); err != nil || string(info.Body) != "x" {
+	if info, err := storetest.Inspector(t, store).Inspect(t.Context(), "orders", "m"); err != nil || string(info.Body) != "x" {
 		t.Errorf("the body is %q, %v", info.Body, err)
 	}
 }

@@ -19,7 +19,7 @@ func (g *Gate) topics(ctx context.Context, c *call, in *topicsInput) (any, error
 	if err := c.noBody(); err != nil {
 		return nil, err
 	}
-	counts, next, err := g.pub.TopicsAfter(ctx, in.Cursor, in.Limit, c.grant.patterns...)
+	counts, next, err := g.inspector.TopicsAfter(ctx, in.Cursor, in.Limit, c.grant.patterns...)
 	if err != nil {
 		return nil, err
 	}
@@ -31,11 +31,11 @@ func (g *Gate) topic(ctx context.Context, c *call, in *ofTopic) (any, error) {
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
 	}
-	counts, err := g.pub.Topic(ctx, in.Topic)
+	counts, err := g.inspector.Count(ctx, in.Topic)
 	if err != nil {
 		return nil, err
 	}
-	return api.TopicOf(counts), nil
+	return api.TopicOf(counts[0]), nil
 }
 
 // pause stops handing out the messages of a topic.
@@ -43,7 +43,7 @@ func (g *Gate) pause(ctx context.Context, c *call, in *ofTopic) (any, error) {
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
 	}
-	return nil, g.pub.Pause(ctx, in.Topic)
+	return nil, g.inspector.Pause(ctx, in.Topic)
 }
 
 // resume goes on handing them out.
@@ -51,7 +51,7 @@ func (g *Gate) resume(ctx context.Context, c *call, in *ofTopic) (any, error) {
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
 	}
-	return nil, g.pub.Resume(ctx, in.Topic)
+	return nil, g.inspector.Resume(ctx, in.Topic)
 }
 
 // ofSettings is the input of a call about settings.
@@ -67,7 +67,7 @@ func (g *Gate) settings(ctx context.Context, c *call, in *ofSettings) (any, erro
 	if err := c.noBody(); err != nil {
 		return nil, err
 	}
-	return settingsOf(in.Topic)(g.pub.Settings(ctx, in.Topic))
+	return settingsOf(in.Topic)(g.inspector.Settings(ctx, in.Topic))
 }
 
 // changeSettings changes settings, and tells what holds then.
@@ -83,7 +83,7 @@ func (g *Gate) changeSettings(ctx context.Context, c *call, in *ofSettings) (any
 	if err != nil {
 		return nil, err
 	}
-	return settingsOf(in.Topic)(g.pub.Set(ctx, in.Topic, change))
+	return settingsOf(in.Topic)(g.inspector.Set(ctx, in.Topic, change))
 }
 
 // settingsOf returns what answers with the settings of a topic.
@@ -107,7 +107,7 @@ func (g *Gate) listDead(ctx context.Context, c *call, in *deadListInput) (any, e
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
 	}
-	return c.page(g.pub.List(ctx, in.Topic, notify.Dead, in.Limit, in.Cursor))
+	return c.page(g.inspector.List(ctx, in.Topic, notify.Dead, in.Limit, in.Cursor))
 }
 
 type deadInput struct {
@@ -118,12 +118,12 @@ type deadInput struct {
 
 // requeueDead makes dead letters ready again.
 func (g *Gate) requeueDead(ctx context.Context, c *call, in *deadInput) (any, error) {
-	return c.onDead(ctx, in, g.dead.Requeue, g.dead.RequeueAll)
+	return c.onDead(ctx, in, g.inspector.Requeue, g.inspector.RequeueAll)
 }
 
 // purgeDead removes dead letters for good.
 func (g *Gate) purgeDead(ctx context.Context, c *call, in *deadInput) (any, error) {
-	return c.onDead(ctx, in, g.dead.Purge, g.dead.PurgeAll)
+	return c.onDead(ctx, in, g.inspector.Purge, g.inspector.PurgeAll)
 }
 
 // onDead deals with one dead letter of a topic, or with all.

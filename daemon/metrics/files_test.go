@@ -111,7 +111,7 @@ func TestAlertsByTopic(t *testing.T) {
 	storetest.Publish(t, store, notify.Message{Topic: "held", ID: "x", Body: []byte("x")}, notify.Message{Topic: "late", ID: "x", Body: []byte("x")})
 	overdue(t, store, "held", "x", time.Hour)
 	overdue(t, store, "late", "x", time.Hour)
-	if err := notify.NewPublisher(store, notify.PublisherOptions{}).Pause(t.Context(), "held"); err != nil {
+	if err := storetest.Inspector(t, store).Pause(t.Context(), "held"); err != nil {
 		t.Fatal(err)
 	}
 	want(t, scrape(t, newMetrics(t, store, metrics.Options{TopicLimit: 2})), map[string]float64{

@@ -93,7 +93,7 @@ func TestTroubleBehindManyTopics(t *testing.T) {
 	storetest.Publish(t, store, notify.Message{Topic: "z.late", ID: "late", Body: []byte("x")})
 	overdue(t, store, "z.late", "late", 30*time.Minute)
 	die(t, store, "z.dying")
-	if err := notify.NewPublisher(store, notify.PublisherOptions{}).Pause(t.Context(), "z.held"); err != nil {
+	if err := storetest.Inspector(t, store).Pause(t.Context(), "z.held"); err != nil {
 		t.Fatal(err)
 	}
 	got := scrape(t, m)

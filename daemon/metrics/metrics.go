@@ -72,7 +72,8 @@ func New(s *notify.Store, o Options) (*Metrics, error) {
 	if o.Fresh == 0 {
 		o.Fresh = DefaultFresh
 	}
-	if err := errors.Join(o.checkLimit(), CheckTopics(o.Topics)); err != nil {
+	inspector, err := notify.NewInspector(s)
+	if err := errors.Join(err, o.checkLimit(), CheckTopics(o.Topics)); err != nil {
 		return nil, err
 	}
 	m := &Metrics{topics: newTopics(o.TopicLimit, o.Topics), registry: prometheus.NewRegistry()}
@@ -85,7 +86,7 @@ func New(s *notify.Store, o Options) (*Metrics, error) {
 	m.registry.MustRegister(
 		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.ready, m.claimLate, m.carry, m.moved, m.full, m.scripts, m.scriptErrors, m.requests, m.responses,
-		newRedis(s, m.topics, o.Fresh),
+		newRedis(s, inspector, m.topics, o.Fresh),
 	)
 	return m, nil
 }

@@ -132,7 +132,7 @@ func TestHistory(t *testing.T) {
 	publish(t, store, "soon", 3, time.Millisecond)
 	storetest.Eventually(t, "they are ready", func() bool { s := c.State(); return s.Moved == 4 && s.Kept == 11 && s.Heard == 1 })
 
-	if err := notify.NewPublisher(store, notify.PublisherOptions{}).Pause(t.Context(), topic); err != nil {
+	if err := storetest.Inspector(t, store).Pause(t.Context(), topic); err != nil {
 		t.Fatal(err)
 	}
 	got := scrape(t, m)

@@ -16,10 +16,10 @@ import (
 
 // redisState shows what stands in Redis, and the connections to it.
 type redisState struct {
-	store  *notify.Store
-	pub    *notify.Publisher
-	topics *topics
-	fresh  time.Duration
+	store     *notify.Store
+	inspector *notify.Inspector
+	topics    *topics
+	fresh     time.Duration
 
 	mu   sync.Mutex
 	ride *ride // the last; nil: none yet
@@ -70,9 +70,9 @@ type poolFigure struct {
 	value func(*redis.PoolStats) float64
 }
 
-func newRedis(db *notify.Store, t *topics, fresh time.Duration) *redisState {
+func newRedis(db *notify.Store, inspector *notify.Inspector, t *topics, fresh time.Duration) *redisState {
 	return &redisState{
-		store: db, topics: t, fresh: fresh, pub: notify.NewPublisher(db, notify.PublisherOptions{}),
+		store: db, topics: t, fresh: fresh, inspector: inspector,
 		up:      desc("bellhop_redis_up", "Whether Redis answered this scrape."),
 		took:    desc("bellhop_redis_scrape_seconds", "How long Redis took to answer this scrape."),
 		elected: desc("bellhop_carrier_elected", "Whether Redis knows an elected carrier, of any process."),
@@ -240,17 +240,17 @@ func (r *redisState) ask(mine *ride) {
 // count surveys the store, and counts the topics that stand out. Where they are
 // few there is room for others, the first by name.
 func (r *redisState) count(ctx context.Context, mine *ride) error {
-	survey, err := r.pub.Survey(ctx, min(r.topics.places()+1, mostSurveyed))
+	survey, err := r.inspector.Survey(ctx, min(r.topics.places()+1, mostSurveyed))
 	if err != nil {
 		return err
 	}
 	names := r.topics.candidates(survey)
-	counts, err := r.pub.CountTopics(ctx, names)
+	counts, err := r.inspector.Count(ctx, names...)
 	if err != nil {
 		return err
 	}
 	if len(names) < r.topics.limit {
-		quiet, _, err := r.pub.TopicsAfter(ctx, "", r.topics.limit)
+		quiet, _, err := r.inspector.TopicsAfter(ctx, "", r.topics.limit)
 		if err != nil {
 			return err
 		}

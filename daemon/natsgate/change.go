@@ -41,7 +41,7 @@ func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
 	if err := api.Decode(r.data, &name); err != nil {
 		return nil, err
 	}
-	info, err := g.pub.Inspect(ctx, r.name, name.ID)
+	info, err := g.inspector.Inspect(ctx, r.name, name.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func wantDelivered(t testing.TB, from <-chan *nats.Msg, id string, attempt int) 
 // counts returns what there is of the topic.
 func counts(t testing.TB, store *notify.Store) notify.Counts {
 	t.Helper()
-	c, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(context.Background(), topic)
+	c, err := storetest.Count(store, topic)
 	if err != nil {
 		t.Fatal(err)
 	}

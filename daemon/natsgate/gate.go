@@ -176,20 +176,21 @@ func (o Options) checkGrace() error {
 
 // A Gate connects a store to NATS. It is run once.
 type Gate struct {
-	o       Options
-	servers []server // that are configured
-	found   []server // that their cluster told of; only Run uses it
-	store   *notify.Store
-	pub     *notify.Publisher
-	claimer *subscribers.Claimer
-	ears    *subscribers.Listener // of the bridge
-	hinting *progress.Loop
-	secret  secret
-	hands   hands
-	claims  chan struct{} // of those that are under way
-	count   counters
-	told    told
-	link    link
+	o         Options
+	servers   []server // that are configured
+	found     []server // that their cluster told of; only Run uses it
+	store     *notify.Store
+	pub       *notify.Publisher
+	inspector *notify.Inspector
+	claimer   *subscribers.Claimer
+	ears      *subscribers.Listener // of the bridge
+	hinting   *progress.Loop
+	secret    secret
+	hands     hands
+	claims    chan struct{} // of those that are under way
+	count     counters
+	told      told
+	link      link
 
 	noReply, badReply seldom
 
@@ -212,11 +213,12 @@ type Gate struct {
 func New(s *notify.Store, o Options) (*Gate, error) {
 	o = o.withDefaults()
 	servers, err := parseServers(o.URL)
-	if err := errors.Join(err, o.check()); err != nil {
+	inspector, noStore := notify.NewInspector(s)
+	if err := errors.Join(err, noStore, o.check()); err != nil {
 		return nil, err
 	}
 	g := &Gate{
-		o: o, servers: servers, store: s,
+		o: o, servers: servers, store: s, inspector: inspector,
 		pub:      notify.NewPublisher(s, notify.PublisherOptions{MaxBody: o.MaxBody}),
 		claimer:  subscribers.NewClaimer(s),
 		ears:     subscribers.NewListener(s, subscribers.ListenerOptions{Logger: o.Logger}),

@@ -191,7 +191,7 @@ func wantRefused(t testing.TB, reply *nats.Msg, status int, texts ...string) {
 // info looks at a message of the topic, which must be there.
 func info(t testing.TB, store *notify.Store, id string) notify.Info {
 	t.Helper()
-	i, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, id)
+	i, err := storetest.Inspector(t, store).Inspect(t.Context(), topic, id)
 	if err != nil {
 		t.Fatal(err)
 	}

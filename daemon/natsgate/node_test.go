@@ -144,9 +144,9 @@ func (e *example) await(text string) time.Time {
 // settled waits until a message is acknowledged: it is gone from Redis.
 func settled(t testing.TB, store *notify.Store, topic, id string) {
 	t.Helper()
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	inspector := storetest.Inspector(t, store)
 	storetest.Eventually(t, id+" is acknowledged", func() bool {
-		_, err := pub.Inspect(t.Context(), topic, id)
+		_, err := inspector.Inspect(t.Context(), topic, id)
 		if err != nil && !errors.Is(err, notify.ErrNotFound) {
 			t.Fatal(err)
 		}

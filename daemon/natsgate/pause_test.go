@@ -7,7 +7,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/daemon/natsgate"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -15,12 +14,12 @@ import (
 // can it be claimed there, until it is resumed. What is out already is settled.
 func TestDeliverPausedTopic(t *testing.T) {
 	conn, store, _ := outbound(t, delivers(4, natsgate.Options{}))
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	inspector := storetest.Inspector(t, store)
 	got, woken, beats := subscribe(t, conn, deliverSubject), subscribe(t, conn, "bellhop.wake."+topic), subscribe(t, conn, "bellhop.beat")
 	storetest.Publish(t, store, body("out"))
 	out := wantDelivered(t, got, "out", 1)
 	storetest.Receive(t, "the wake-up for it", woken)
-	if err := pub.Pause(t.Context(), topic); err != nil {
+	if err := inspector.Pause(t.Context(), topic); err != nil {
 		t.Fatal(err)
 	}
 	answer(t, out, "+ACK")
@@ -46,7 +45,7 @@ func TestDeliverPausedTopic(t *testing.T) {
 	if c := counts(t, store); c.Ready != 2 || c.Leased != 0 || !c.Paused {
 		t.Errorf("there is %+v", c)
 	}
-	if err := pub.Resume(t.Context(), topic); err != nil {
+	if err := inspector.Resume(t.Context(), topic); err != nil {
 		t.Fatal(err)
 	}
 	attempts := make(map[string]string)

@@ -116,7 +116,7 @@ func TestNoReplySubject(t *testing.T) {
 	if got := log.count("requests without a reply subject are refused"); got != 1 {
 		t.Errorf("that is logged %d times:\n%s", got, &log)
 	}
-	counts, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic)
+	counts, err := storetest.Count(store, topic)
 	if err != nil || counts.Scheduled != 1 || counts.Ready != 1 || counts.Leased != 0 {
 		t.Errorf("something was changed: %+v, %v", counts, err)
 	}
@@ -192,7 +192,7 @@ func TestSlowRedisLosesNoRequests(t *testing.T) {
 	if took := time.Since(began); took < 500*time.Millisecond {
 		t.Errorf("it took %v: Redis was not slow", took)
 	}
-	counts, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic)
+	counts, err := storetest.Count(store, topic)
 	if err != nil || counts.Ready != many {
 		t.Errorf("got %+v, %v; want %d ready", counts, err, many)
 	}

@@ -27,13 +27,13 @@ func (g *Gate) defaults(ctx context.Context, r request) (*nats.Msg, error) {
 // settingsOf changes settings as data says, if there is any, and tells what holds.
 func (g *Gate) settingsOf(ctx context.Context, topic string, data []byte) (*nats.Msg, error) {
 	if len(data) == 0 {
-		return settingsMessage(topic)(g.pub.Settings(ctx, topic))
+		return settingsMessage(topic)(g.inspector.Settings(ctx, topic))
 	}
 	change, err := api.DecodeSettings(topic, data)
 	if err != nil {
 		return nil, err
 	}
-	return settingsMessage(topic)(g.pub.Set(ctx, topic, change))
+	return settingsMessage(topic)(g.inspector.Set(ctx, topic, change))
 }
 
 // settingsMessage returns what answers with the settings of a topic.

@@ -101,7 +101,7 @@ func TestSettingsOfALiteralStar(t *testing.T) {
 	read[api.Settings](t, request(t, conn, "bellhop.settings."+topic, `{"attempts":5}`))
 	wantRefused(t, request(t, conn, "bellhop.settings.*", `{"attempts":5}`), 422, `topic "*"`)
 	wantRefused(t, request(t, conn, "bellhop.settings.>", ""), 422, `topic ">"`)
-	got, err := notify.NewPublisher(store, notify.PublisherOptions{}).Settings(t.Context(), notify.AllTopics)
+	got, err := storetest.Inspector(t, store).Settings(t.Context(), notify.AllTopics)
 	if err != nil || len(got.Own) > 0 {
 		t.Errorf("for all topics there is %+v, %v", got, err)
 	}

@@ -99,6 +99,14 @@ func CheckHeaders(headers map[string]string) error {
 	return nil
 }
 
+// CheckListener reports, as an ErrInvalid, what is wrong with the name of a listener.
+func CheckListener(name string) error {
+	if CheckTopic(name) != nil {
+		return Faultf("name", "name %.200q: use tokens of letters, digits, _ and -, joined by single dots, at most %d bytes", name, MaxTopic)
+	}
+	return nil
+}
+
 // CheckContentType reports, as an ErrInvalid, what is wrong with a content type; empty is right.
 func CheckContentType(text string) error {
 	if len(text) > maxContentType || !printable(text) {

@@ -7,9 +7,9 @@ import (
 )
 
 // Set changes settings of a topic, or of notify.AllTopics.
-func Set(t *testing.T, store *notify.Store, topic string, c notify.SettingsChange) {
+func Set(t testing.TB, store *notify.Store, topic string, c notify.SettingsChange) {
 	t.Helper()
-	if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Set(t.Context(), topic, c); err != nil {
+	if _, err := Inspector(t, store).Set(t.Context(), topic, c); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"os"
 	"slices"
@@ -87,7 +88,7 @@ func Open(t testing.TB) *notify.Store {
 // ways. A store of Open is founded.
 func Found(t testing.TB, store *notify.Store) {
 	t.Helper()
-	if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), "none", "none"); !errors.Is(err, notify.ErrNotFound) {
+	if _, err := Inspector(t, store).Inspect(t.Context(), "none", "none"); !errors.Is(err, notify.ErrNotFound) {
 		t.Fatal(err)
 	}
 }
@@ -175,6 +176,40 @@ func Run(t testing.TB, f func(context.Context) error) (stop func()) {
 	}
 	t.Cleanup(stop)
 	return stop
+}
+
+// Inspector returns an inspector of a store.
+func Inspector(t testing.TB, store *notify.Store) *notify.Inspector {
+	t.Helper()
+	inspector, err := notify.NewInspector(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inspector
+}
+
+// Count counts the messages of a topic.
+func Count(store *notify.Store, topic string) (c notify.Counts, err error) {
+	inspector, err := notify.NewInspector(store)
+	if err != nil {
+		return c, err
+	}
+	all, err := inspector.Count(context.Background(), topic)
+	if err == nil {
+		c = all[0]
+	}
+	return c, err
+}
+
+// Collect returns what a loop is given until it ends, and the error that it ends with.
+func Collect[T any](of iter.Seq2[T, error]) (all []T, err error) {
+	for one, err := range of {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 // Publish publishes messages, and fails the test if one is refused.

@@ -119,10 +119,11 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 // stage is what a measurement works with.
 type stage struct {
 	Options
-	store  *notify.Store
-	pub    *notify.Publisher
-	clock  time.Duration // by which the clock of Redis is ahead of this host's
-	report func(name string, value float64, unit string)
+	store     *notify.Store
+	pub       *notify.Publisher
+	inspector *notify.Inspector
+	clock     time.Duration // by which the clock of Redis is ahead of this host's
+	report    func(name string, value float64, unit string)
 }
 
 func measure(ctx context.Context, c notify.Config, o Options, m measurement, on func(Figure)) error {
@@ -132,7 +133,11 @@ func measure(ctx context.Context, c notify.Config, o Options, m measurement, on 
 	}
 	defer db.Close()
 	defer remove(context.WithoutCancel(ctx), db)
-	s := &stage{Options: o, store: db, pub: notify.NewPublisher(db, notify.PublisherOptions{})}
+	inspector, err := notify.NewInspector(db)
+	if err != nil {
+		return err
+	}
+	s := &stage{Options: o, store: db, pub: notify.NewPublisher(db, notify.PublisherOptions{}), inspector: inspector}
 	s.report = func(name string, value float64, unit string) { on(Figure{m.name, name, value, unit}) }
 	if s.clock, err = Clock(ctx, db); err != nil {
 		return err
@@ -211,8 +216,8 @@ func (s *stage) subscriber(concurrency int, on func(*subscribers.Delivery), topi
 // await waits until the counts of a topic meet a condition.
 func (s *stage) await(ctx context.Context, topic string, condition func(notify.Counts) bool) error {
 	for {
-		c, err := s.pub.Topic(ctx, topic)
-		if err != nil || condition(c) {
+		counts, err := s.inspector.Count(ctx, topic)
+		if err != nil || condition(counts[0]) {
 			return err
 		}
 		if err := sleep(ctx, 2*time.Millisecond); err != nil {

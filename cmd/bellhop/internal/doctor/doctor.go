@@ -81,12 +81,13 @@ type Options struct {
 
 // exam is one examination.
 type exam struct {
-	store *notify.Store
-	o     Options
-	info  map[string]string // fields of INFO
-	trial bool              // the in-memory Redis of bellhop dev
-	on    func(Finding)
-	worst Verdict
+	store     *notify.Store
+	inspector *notify.Inspector
+	o         Options
+	info      map[string]string // fields of INFO
+	trial     bool              // the in-memory Redis of bellhop dev
+	on        func(Finding)
+	worst     Verdict
 }
 
 func (e *exam) report(check string, v Verdict, found, remedy string) {
@@ -105,7 +106,11 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Ver
 		return Fail, err
 	}
 	defer db.Close()
-	e := &exam{store: db, o: o, worst: OK, on: func(f Finding) {
+	inspector, err := notify.NewInspector(db)
+	if err != nil {
+		return Fail, err
+	}
+	e := &exam{store: db, inspector: inspector, o: o, worst: OK, on: func(f Finding) {
 		if ctx.Err() == nil || f.Check == Contents { // else the check was cut short
 			on(f)
 		}

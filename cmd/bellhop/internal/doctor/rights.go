@@ -25,14 +25,23 @@ const (
 
 // rehearsal does all that Bellhop does, with one message under a prefix of its own.
 type rehearsal struct {
-	store   *notify.Store
-	pub     *notify.Publisher
-	claimer *subscribers.Claimer
-	dead    *subscribers.DeadLetters
+	store     *notify.Store
+	pub       *notify.Publisher
+	claimer   *subscribers.Claimer
+	inspector *notify.Inspector
 
 	listener *subscribers.Listener
 
 	claimed subscribers.Delivery // the message, once it is claimed
+}
+
+func newRehearsal(db *notify.Store) (*rehearsal, error) {
+	inspector, err := notify.NewInspector(db)
+	return &rehearsal{
+		store: db, pub: notify.NewPublisher(db, notify.PublisherOptions{}), inspector: inspector,
+		claimer:  subscribers.NewClaimer(db),
+		listener: subscribers.NewListener(db, subscribers.ListenerOptions{Logger: slog.New(slog.DiscardHandler)}),
+	}, err
 }
 
 // rights checks that this user may do all that Bellhop does, by doing it, and
@@ -52,10 +61,10 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 		return
 	}
 	defer db.Close()
-	r := &rehearsal{
-		store: db, pub: notify.NewPublisher(db, notify.PublisherOptions{}),
-		claimer: subscribers.NewClaimer(db), dead: subscribers.NewDeadLetters(db),
-		listener: subscribers.NewListener(db, subscribers.ListenerOptions{Logger: slog.New(slog.DiscardHandler)}),
+	r, err := newRehearsal(db)
+	if err != nil {
+		e.report("rights", Fail, err.Error(), "")
+		return
 	}
 	defer r.remove(context.WithoutCancel(ctx))
 	if step, err := r.run(ctx); err != nil {
@@ -92,7 +101,7 @@ func (r *rehearsal) run(ctx context.Context) (string, error) {
 		do   func() error
 	}{
 		{"publish", func() error { return second(r.pub.Publish(ctx, r.message(id))) }},
-		{"inspect", func() error { return second(r.pub.Inspect(ctx, topic, id)) }},
+		{"inspect", func() error { return second(r.inspector.Inspect(ctx, topic, id)) }},
 		{"reschedule", func() error { return second(r.pub.Reschedule(ctx, topic, id, time.Millisecond, time.Time{})) }},
 		{"carry and claim", func() error { return r.carry(ctx) }},
 		{"extend", func() (err error) { r.claimed.Receipt, err = r.claimer.Extend(ctx, r.claimed, 2*lease); return err }},
@@ -101,20 +110,23 @@ func (r *rehearsal) run(ctx context.Context) (string, error) {
 		{"release", func() error { return second(r.claimer.Release(ctx, topic, []subscribers.Delivery{r.claimed})) }},
 		{"claim", func() error { return r.claim(ctx) }},
 		{"bury", func() error { return second(r.claimer.Bury(ctx, r.claimed, "rehearsal")) }},
-		{"list", func() error { return second(r.dead.List(ctx, topic, 1, "")) }},
-		{"requeue", func() error { return second(r.dead.Requeue(ctx, topic, id)) }},
+		{"list", func() error { return second(r.inspector.List(ctx, topic, notify.Dead, 1, "")) }},
+		{"requeue", func() error { return second(r.inspector.Requeue(ctx, topic, id)) }},
 		{"claim requeued", func() error { return r.claim(ctx) }},
 		{"acknowledge", func() error { return r.claimer.Ack(ctx, r.claimed) }},
-		{"count", func() error { return second(r.pub.Topics(ctx)) }},
-		{"survey", func() error { return second(r.pub.Survey(ctx, 1)) }},
+		{"count", func() error {
+			_, _, err := r.inspector.TopicsAfter(ctx, "", 1)
+			return err
+		}},
+		{"survey", func() error { return second(r.inspector.Survey(ctx, 1)) }},
 		{"publish again", func() error { return second(r.pub.Publish(ctx, r.message(id))) }},
 		{"cancel", func() error { return second(r.pub.Cancel(ctx, topic, id)) }},
 		{"broadcast", func() error {
 			return second(r.pub.Broadcast(ctx, notify.Message{Topic: topic, ID: id, Body: []byte("rehearsal")}))
 		}},
 		{"carry and listen", func() error { return r.listen(ctx) }},
-		{"forget the listener", func() error { return r.listener.Remove(ctx, topic) }},
-		{"purge", func() error { return second(r.dead.PurgeAll(ctx, topic, nil)) }},
+		{"forget the listener", func() error { return r.inspector.RemoveListener(ctx, topic) }},
+		{"purge", func() error { return second(r.inspector.PurgeAll(ctx, topic, nil)) }},
 	}
 	for _, step := range steps {
 		if err := step.do(); err != nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 const (
@@ -42,18 +41,17 @@ func (e *exam) service(ctx context.Context) {
 
 // survey returns the topics that need attention, with their counts.
 func (e *exam) survey(ctx context.Context) (s service, err error) {
-	pub := notify.NewPublisher(e.store, notify.PublisherOptions{})
 	if founded, err := e.store.Founded(ctx); err != nil || !founded {
 		return s, err // a survey would found the store
 	}
-	if s.Survey, err = pub.Survey(ctx, surveyed); err != nil {
+	if s.Survey, err = e.inspector.Survey(ctx, surveyed); err != nil {
 		return s, err
 	}
 	var names []string
 	for _, n := range append(s.Overdue[:len(s.Overdue):len(s.Overdue)], s.Paused...) {
 		names = append(names, n.Topic)
 	}
-	counts, err := pub.CountTopics(ctx, names)
+	counts, err := e.inspector.Count(ctx, names...)
 	s.counts = make(map[string]notify.Counts, len(counts))
 	for _, c := range counts {
 		s.counts[c.Topic] = c
@@ -189,7 +187,7 @@ func (e *exam) dead(ctx context.Context, s service) {
 // listeners reports named listeners that get broadcasts late or miss them.
 func (e *exam) listeners(ctx context.Context, s service) {
 	const check = "listeners"
-	names, err := subscribers.NewListener(e.store, subscribers.ListenerOptions{}).Names(ctx)
+	names, err := e.inspector.Listeners(ctx)
 	if err != nil {
 		e.report(check, Warn, err.Error(), "see what is registered: bellhop listeners")
 		return
@@ -214,7 +212,7 @@ func (e *exam) listeners(ctx context.Context, s service) {
 }
 
 // lagOf returns what is wrong with a named listener, and what to do about it.
-func lagOf(n subscribers.Name, now time.Time) (found, remedy string) {
+func lagOf(n notify.ListenerInfo, now time.Time) (found, remedy string) {
 	late := now.Sub(n.Oldest)
 	if n.Oldest.IsZero() || late < tooLate && !n.AtRisk {
 		late = 0

@@ -130,8 +130,8 @@ func TestOverdue(t *testing.T) {
 	w.overdue("hung", 1, 2*time.Minute)
 	w.must(w.store.Client().ZAdd(t.Context(), w.store.Keys().Waiting("hung"), redis.Z{Score: 1, Member: "inbox"}).Err())
 	w.overdue("held", 1, 3*time.Hour)
-	w.must(w.pub.Pause(t.Context(), "held"))
-	w.must(w.pub.Pause(t.Context(), "quiet"))
+	w.must(storetest.Inspector(t, w.store).Pause(t.Context(), "held"))
+	w.must(storetest.Inspector(t, w.store).Pause(t.Context(), "quiet"))
 	w.publish("fresh", 1, 0)
 	all := []string{
 		"warn overdue orders: oldest due 22m ago, 3 ready, no subscriber waits → start a worker: bellhop work orders",
@@ -140,7 +140,7 @@ func TestOverdue(t *testing.T) {
 	}
 	w.expect("overdue", all...)
 	w.expect("paused", "warn paused held: paused for 0s, 1 ready, oldest due 3h ago → resume it, unless the pause is intended: bellhop resume held")
-	w.must(w.pub.Resume(t.Context(), "held"))
+	w.must(storetest.Inspector(t, w.store).Resume(t.Context(), "held"))
 	w.expect("paused", "ok paused 1 topic, with no message waiting → ")
 	for i := range 3 {
 		w.overdue(fmt.Sprintf("late%d", i), 1, 100*time.Second)
@@ -173,7 +173,7 @@ func TestNewDeaths(t *testing.T) {
 	w.dies("mail", 2)
 	w.must(w.store.Client().ZAdd(t.Context(), w.store.Keys().Dead("mail"), redis.Z{Score: float64(w.now.Add(-30 * time.Hour).UnixMilli()), Member: "mail:1"}).Err())
 	w.expect("dead", "warn dead mail: 1 died in the last 24h, the newest 0s ago → see why, then requeue or purge them: bellhop dead list mail")
-	_, err := subscribers.NewDeadLetters(w.store).PurgeAll(t.Context(), "mail", nil)
+	_, err := storetest.Inspector(t, w.store).PurgeAll(t.Context(), "mail", nil)
 	w.must(err)
 	w.expect("dead", "ok dead none in the last 24h; kept: 3 → ")
 }

@@ -24,7 +24,7 @@ type walk struct {
 	store *notify.Store
 	pub   *notify.Publisher
 	work  *subscribers.Claimer
-	dead  *subscribers.DeadLetters
+	dead  *notify.Inspector
 	has   subscribers.Delivery // the last claimed message
 }
 
@@ -95,7 +95,7 @@ func TestStateDiagram(t *testing.T) {
 			db := storetest.Open(t)
 			w := &walk{
 				t: t, store: db, pub: notify.NewPublisher(db, notify.PublisherOptions{}),
-				work: subscribers.NewClaimer(db), dead: subscribers.NewDeadLetters(db),
+				work: subscribers.NewClaimer(db), dead: storetest.Inspector(t, db),
 			}
 			for _, s := range steps {
 				if err := s.walk(w); err != nil {

@@ -89,10 +89,10 @@ var halfways = []halfway{
 	{name: "cancel", ready: isScheduled("a"), call: cancelOf("a"), again: cancelled},
 	{name: "cancel what is ready", ready: isReady("a"), call: cancelOf("a"), again: cancelled},
 	{name: "requeue", ready: isDead("a"), stays: []string{"a"}, call: func(t *testing.T, db *notify.Store) error {
-		_, err := subscribers.NewDeadLetters(db).Requeue(t.Context(), mail, "a")
+		_, err := storetest.Inspector(t, db).Requeue(t.Context(), mail, "a")
 		return err
 	}, again: func(t *testing.T, db *notify.Store) {
-		if _, err := subscribers.NewDeadLetters(db).Requeue(t.Context(), mail, "a"); err != nil {
+		if _, err := storetest.Inspector(t, db).Requeue(t.Context(), mail, "a"); err != nil {
 			t.Error(err)
 		}
 	}},
@@ -123,7 +123,7 @@ func publishes(m notify.Message) func(*testing.T, *notify.Store) error {
 // unpublished repeats a publish that failed. It is refused if the message is there; then the message must be delivered.
 func unpublished(t *testing.T, db *notify.Store) {
 	pub := notify.NewPublisher(db, notify.PublisherOptions{})
-	if info, err := pub.Inspect(t.Context(), mail, "new"); errors.Is(err, notify.ErrNotFound) {
+	if info, err := storetest.Inspector(t, db).Inspect(t.Context(), mail, "new"); errors.Is(err, notify.ErrNotFound) {
 		storetest.Publish(t, db, notify.Message{Topic: mail, ID: "new", Body: []byte("new")})
 	} else if err != nil || info.Fault != nil {
 		t.Errorf("%+v, %v", info, err)
@@ -143,7 +143,7 @@ func requeued(t *testing.T, db *notify.Store) {
 	if err := publishes(deadLetter)(t, db); err != nil && !errors.Is(err, notify.ErrExists) {
 		t.Error(err)
 	}
-	if n, err := subscribers.NewDeadLetters(db).Requeue(t.Context(), mail, "new"); err != nil || n != 1 {
+	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), mail, "new"); err != nil || n != 1 {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 }
@@ -387,7 +387,7 @@ func findings(t *testing.T, db *notify.Store, apply bool) (all []repair.Finding)
 // delivered handles messages until all that stay were handled.
 func (h halfway) delivered(t *testing.T, db *notify.Store) {
 	t.Helper()
-	c, pub := subscribers.NewClaimer(db), notify.NewPublisher(db, notify.PublisherOptions{})
+	c := subscribers.NewClaimer(db)
 	got := make(map[string]bool)
 	storetest.Eventually(t, fmt.Sprintf("%v are delivered", h.stays), func() bool {
 		ds, err := c.Claim(t.Context(), mail, 10, time.Minute, 0)
@@ -403,12 +403,12 @@ func (h halfway) delivered(t *testing.T, db *notify.Store) {
 			}
 		}
 		return !slices.ContainsFunc(h.stays, func(id string) bool {
-			info, err := pub.Inspect(t.Context(), mail, id)
+			info, err := storetest.Inspector(t, db).Inspect(t.Context(), mail, id)
 			settled := info.State == notify.Dead && info.Reason == "a test" || h.settles && errors.Is(err, notify.ErrNotFound)
 			return !got[id] && !settled
 		})
 	})
-	page, err := subscribers.NewDeadLetters(db).List(t.Context(), mail, 10, "")
+	page, err := storetest.Inspector(t, db).List(t.Context(), mail, notify.Dead, 10, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,9 +112,13 @@ func listen(ctx context.Context, store *notify.Store, received *atomic.Int64) er
 		return nil
 	}, subscribers.ListenOptions{Name: name})
 	if err == nil && rand.IntN(3) == 0 {
-		err = l.Remove(context.WithoutCancel(ctx), name)
+		inspector, bad := notify.NewInspector(store)
+		if bad != nil {
+			return bad
+		}
+		err = inspector.RemoveListener(context.WithoutCancel(ctx), name)
 	}
-	if errors.Is(err, subscribers.ErrNoListener) {
+	if errors.Is(err, notify.ErrNoListener) {
 		return nil
 	}
 	return err
@@ -122,7 +126,7 @@ func listen(ctx context.Context, store *notify.Store, received *atomic.Int64) er
 
 // publish publishes until ctx ends, and does to messages all that a publisher can.
 func publish(ctx context.Context, t *testing.T, store *notify.Store, p int) {
-	pub, dead := notify.NewPublisher(store, notify.PublisherOptions{}), subscribers.NewDeadLetters(store)
+	pub, dead := notify.NewPublisher(store, notify.PublisherOptions{}), storetest.Inspector(t, store)
 	for i := 0; ctx.Err() == nil; i++ {
 		topic, id := topicOf(i), fmt.Sprintf("%d-%d", p, i)
 		var messages []notify.Message

@@ -108,7 +108,7 @@ func without(ids ...string) []string {
 func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 	t.Helper()
 	for _, topic := range []string{"orders", "mail"} {
-		if _, err := subscribers.NewDeadLetters(store).RequeueAll(t.Context(), topic, nil); err != nil {
+		if _, err := storetest.Inspector(t, store).RequeueAll(t.Context(), topic, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

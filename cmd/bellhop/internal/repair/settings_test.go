@@ -61,7 +61,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: there is still %v", what, found)
 		}
 		if store.CheckTopic(test.topic) == nil || test.topic == notify.AllTopics {
-			if _, err := notify.NewPublisher(db, notify.PublisherOptions{}).Settings(t.Context(), test.topic); err != nil {
+			if _, err := storetest.Inspector(t, db).Settings(t.Context(), test.topic); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -71,19 +71,19 @@ func TestSettings(t *testing.T) {
 // Repaired settings apply: the topic is paused by what is left of them, and is listed.
 func TestSettingsHoldThen(t *testing.T) {
 	db := storetest.Open(t)
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	inspector := storetest.Inspector(t, db)
 	fill(t, db)
 	do(t, db, "HSET", "topics", "mail:settings", " lease=x paused=1")
 	run(t, db, true)
-	got, err := pub.Settings(t.Context(), "mail")
+	got, err := inspector.Settings(t.Context(), "mail")
 	if err != nil || !got.Paused || len(got.Own) != 1 {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	counts, err := pub.Topics(t.Context())
+	counts, err := storetest.Collect(inspector.Topics(t.Context()))
 	if err != nil || len(counts) != 2 || counts[0].Topic != "mail" || !counts[0].Paused {
 		t.Errorf("got %+v, %v", counts, err)
 	}
-	if survey, err := pub.Survey(t.Context(), 10); err != nil || len(survey.Paused) != 1 {
+	if survey, err := inspector.Survey(t.Context(), 10); err != nil || len(survey.Paused) != 1 {
 		t.Errorf("got %+v, %v", survey.Paused, err)
 	}
 }

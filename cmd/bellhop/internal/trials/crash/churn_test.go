@@ -167,10 +167,13 @@ func disturb(ctx context.Context, store *notify.Store) {
 	faults := [][]any{
 		{"SCRIPT", "FLUSH"}, {"CLIENT", "KILL", "TYPE", "pubsub"}, {"CLIENT", "KILL", "TYPE", "normal"}, {"CLIENT", "PAUSE", "100"},
 	}
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	inspector, err := notify.NewInspector(store)
+	if err != nil {
+		panic(err)
+	}
 	for ctx.Err() == nil {
 		store.Client().Do(ctx, faults[rand.IntN(len(faults))]...)
-		_, _ = pub.Set(ctx, topic, notify.SettingsChange{Lease: new(aLease())}) // whatever the outcome, another one follows
+		_, _ = inspector.Set(ctx, topic, notify.SettingsChange{Lease: new(aLease())}) // whatever the outcome, another one follows
 		select {
 		case <-ctx.Done():
 		case <-time.After(rand.N(500 * time.Millisecond)):

@@ -340,7 +340,7 @@ func TestTermWhileDelivering(t *testing.T) {
 		ack(storetest.Receive(t, "a delivery", got))
 	}
 	gone(t, store)
-	if c, err := notify.NewPublisher(store, notify.PublisherOptions{}).Topic(t.Context(), topic); err != nil || c.Acked != n || c.Dead != 0 || len(got) != 0 {
+	if c, err := storetest.Count(store, topic); err != nil || c.Acked != n || c.Dead != 0 || len(got) != 0 {
 		t.Errorf("there is %+v, %v, and %d were delivered again", c, err, len(got))
 	}
 }
@@ -355,9 +355,9 @@ func TestKillWhileDelivering(t *testing.T) {
 	before := elected(t, store, "")
 	startDaemon(t, store, server, settings...)
 	standingBy(t, store, 1)
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	inspector := storetest.Inspector(t, store)
 	storetest.Eventually(t, "a daemon sets the lease", func() bool {
-		set, err := pub.Settings(t.Context(), notify.AllTopics)
+		set, err := inspector.Settings(t.Context(), notify.AllTopics)
 		return err == nil && set.Lease == 2*time.Second
 	})
 	const n = 10

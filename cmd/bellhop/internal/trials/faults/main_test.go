@@ -84,11 +84,12 @@ func run(m *testing.M) (int, error) {
 // An actor is a process in a role.
 type actor struct {
 	*history.Log
-	store   *notify.Store
-	dir     string // of the histories
-	name    string // worker-1
-	process string // worker-1.1 in its first life
-	random  uint64 // seed of its actions
+	store     *notify.Store
+	inspector *notify.Inspector
+	dir       string // of the histories
+	name      string // worker-1
+	process   string // worker-1.1 in its first life
+	random    uint64 // seed of its actions
 
 	publishing context.Context // ends with SIGUSR1
 }
@@ -112,6 +113,9 @@ func play(role string) error {
 	}
 	defer store.Close()
 	a := &actor{publishing: publishing, store: store, dir: os.Getenv("FAULTS_DIR"), name: os.Getenv("FAULTS_NAME"), process: os.Getenv("FAULTS_PROCESS")}
+	if a.inspector, err = notify.NewInspector(store); err != nil {
+		return err
+	}
 	if a.Log, err = history.Open(filepath.Join(a.dir, a.process+history.Suffix), a.process); err != nil {
 		return err
 	}

@@ -196,7 +196,7 @@ func (c *claiming) bury(ctx context.Context, d subscribers.Delivery) {
 // requeue requeues a buried message.
 func (c *claiming) requeue(ctx context.Context, d subscribers.Delivery) {
 	op := c.Call(history.Record{Op: history.Requeue, Topic: d.Topic, ID: d.ID})
-	n, err := subscribers.NewDeadLetters(c.store).Requeue(ctx, d.Topic, d.ID)
+	n, err := c.inspector.Requeue(ctx, d.Topic, d.ID)
 	phase := phase(err)
 	if err == nil && n == 0 {
 		phase = history.No

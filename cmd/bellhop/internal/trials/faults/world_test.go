@@ -23,6 +23,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 const (
@@ -44,9 +45,10 @@ type world struct {
 	redis   *redisserver.Server
 	watched *watched // in place of machine and redis, if Redis is replicated
 
-	nats  *member
-	store *notify.Store // over a connection of its own, which no fault hits
-	ports map[string]int
+	nats      *member
+	inspector *notify.Inspector
+	store     *notify.Store // over a connection of its own, which no fault hits
+	ports     map[string]int
 
 	crew []*member
 	busy sync.Map // name of a member → mutex, held while it has a fault
@@ -78,6 +80,9 @@ func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *
 	if w.store, err = notify.Open(own); err != nil {
 		return w, err
 	}
+	if w.inspector, err = notify.NewInspector(w.store); err != nil {
+		return w, err
+	}
 	if err := w.setDefaults(ctx); err != nil {
 		return w, err
 	}
@@ -87,7 +92,7 @@ func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *
 
 // setDefaults sets the topic settings of the daemons' configuration, which daemons set only after they carry.
 func (w *world) setDefaults(ctx context.Context) error {
-	_, err := notify.NewPublisher(w.store, notify.PublisherOptions{}).Set(ctx, notify.AllTopics, notify.SettingsChange{
+	_, err := w.inspector.Set(ctx, notify.AllTopics, notify.SettingsChange{
 		Lease: new(lease), BackoffMin: new(quick.Min), BackoffMax: new(quick.Max),
 	})
 	return err
@@ -294,10 +299,9 @@ func (w *world) drain(ctx context.Context) error {
 			return fmt.Errorf("stop the publishing of %s: %w", name, err)
 		}
 	}
-	pub := notify.NewPublisher(w.store, notify.PublisherOptions{})
 	var left []notify.Counts
 	if err := until("every message is settled", func() bool {
-		counts, err := pub.Topics(ctx)
+		counts, err := storetest.Collect(w.inspector.Topics(ctx))
 		left = slices.DeleteFunc(counts, func(c notify.Counts) bool { return c.Scheduled+c.Ready+c.Leased+c.Broadcasts == 0 })
 		return err == nil && len(left) == 0
 	}); err != nil {

@@ -1,4 +1,4 @@
-package subscribers
+package notify
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ const (
 	reasonLength = 200    // bytes of a reason that tell it apart
 )
 
-// OtherReasons stands for the reasons that are too many to be told apart, of all topics: "*".
-const OtherReasons = "other reasons"
+// otherReasons stands for the reasons that are too many to be told apart, of all topics: "*".
+const otherReasons = "other reasons"
 
 // A Reason is why dead letters of a topic died.
 type Reason struct {
@@ -25,23 +25,23 @@ type Reason struct {
 	Dead   int64  `json:"dead"`   // letters
 }
 
-// Reasons counts all dead letters by topic and reason, the most first. Reasons
+// DeadReasons counts all dead letters by topic and reason, the most first. Reasons
 // that differ only in words of four letters and digits or more, with a digit in
 // them, are one: so "no such order 4711" is "no such order #". After 10,000 of them
-// all others are OtherReasons. What dies or is removed meanwhile may be
+// all others are otherReasons. What dies or is removed meanwhile may be
 // missing. on, which may be nil, is told the total after each page. The error is
 // that of the connection.
-func (l *DeadLetters) Reasons(ctx context.Context, on func(total int)) ([]Reason, error) {
+func (i *Inspector) DeadReasons(ctx context.Context, on func(total int)) ([]Reason, error) {
 	counted, total, cursor := make(map[Reason]int64), 0, uint64(0)
 	for {
-		page, next, err := l.store.Only().Reasons(ctx, cursor, reasonsPage)
+		page, next, err := i.store.Only().Reasons(ctx, cursor, reasonsPage)
 		if err != nil {
 			return nil, fmt.Errorf("count dead letters: %w", err)
 		}
 		for _, dead := range page {
 			kind := kindOf(dead.Member, dead.Reason)
 			if _, known := counted[kind]; !known && len(counted) >= reasonsKept {
-				kind = Reason{Topic: "*", Reason: OtherReasons}
+				kind = Reason{Topic: "*", Reason: otherReasons}
 			}
 			counted[kind]++
 			total++
@@ -50,7 +50,7 @@ func (l *DeadLetters) Reasons(ctx context.Context, on func(total int)) ([]Reason
 			on(total)
 		}
 		if cursor = next; cursor == 0 {
-			return sorted(counted), nil
+			return byCount(counted), nil
 		}
 	}
 }
@@ -73,8 +73,8 @@ func kindOf(member, reason string) Reason {
 	})}
 }
 
-// sorted returns the reasons that were counted, the most first.
-func sorted(counted map[Reason]int64) []Reason {
+// byCount returns the reasons that were counted, the most first.
+func byCount(counted map[Reason]int64) []Reason {
 	reasons := make([]Reason, 0, len(counted))
 	for kind, n := range counted {
 		kind.Dead = n

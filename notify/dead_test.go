@@ -1,4 +1,4 @@
-package subscribers_test
+package notify_test
 
 import (
 	"bytes"
@@ -37,37 +37,36 @@ func die(t *testing.T, store *notify.Store, messages ...notify.Message) {
 
 func numbered(n int) (messages []notify.Message) {
 	for i := range n {
-		messages = append(messages, body(fmt.Sprintf("%04d", i)))
+		messages = append(messages, message(fmt.Sprintf("%04d", i), time.Time{}))
 	}
 	return messages
 }
 
 func TestDeadLettersByID(t *testing.T) {
-	store := storetest.Open(t)
-	dead := subscribers.NewDeadLetters(store)
-	m := body("c")
+	pub, store := open(t)
+	m := message("c", time.Time{})
 	m.TTL = time.Hour
-	die(t, store, body("a"), body("b"), m)
-	page, err := dead.List(t.Context(), topic, 10, "")
+	die(t, store, message("a", time.Time{}), message("b", time.Time{}), m)
+	page, err := pub.List(t.Context(), topic, notify.Dead, 10, "")
 	if err != nil || len(page.Messages) != 3 || page.Messages[0].Reason != "because of a" {
 		t.Fatalf("got %+v, %v", page, err)
 	}
-	if n, err := dead.Purge(t.Context(), topic, "a", "none"); n != 1 || err != nil {
+	if n, err := pub.Purge(t.Context(), topic, "a", "none"); n != 1 || err != nil {
 		t.Errorf("purged %d, %v", n, err)
 	}
-	if n, err := dead.Requeue(t.Context(), topic, "b", "c", "none"); n != 2 || err != nil {
+	if n, err := pub.Requeue(t.Context(), topic, "b", "c", "none"); n != 2 || err != nil {
 		t.Errorf("requeued %d, %v", n, err)
 	}
-	if n, err := dead.Requeue(t.Context(), topic, "b"); n != 0 || err != nil {
+	if n, err := pub.Requeue(t.Context(), topic, "b"); n != 0 || err != nil {
 		t.Errorf("requeued %d again, %v", n, err)
 	}
-	info, err := notify.NewPublisher(store, notify.PublisherOptions{}).Inspect(t.Context(), topic, "c")
+	info, err := clientOf(t, store).Inspect(t.Context(), topic, "c")
 	if err != nil || info.State != notify.Ready || info.Attempts != 0 || !info.Expires.Equal(info.Due.Add(time.Hour)) {
 		t.Errorf("got %+v, %v", info, err)
 	}
 	c := subscribers.NewClaimer(store)
 	for range 2 {
-		if d := claimOne(t, c, time.Minute); d.Attempt != 1 {
+		if d := claim(t, store, 1)[0]; d.Attempt != 1 {
 			t.Errorf("%s is in attempt %d", d.ID, d.Attempt)
 		} else if err := c.Ack(t.Context(), d); err != nil {
 			t.Error(err)
@@ -77,43 +76,41 @@ func TestDeadLettersByID(t *testing.T) {
 }
 
 func TestAllDeadLetters(t *testing.T) {
-	store := storetest.Open(t)
-	dead := subscribers.NewDeadLetters(store)
+	pub, store := open(t)
 	const n = 1234
 	die(t, store, numbered(n)...)
 	// One without a record cannot be requeued, and does not keep the others from it.
-	if err := store.Client().HDel(t.Context(), store.Keys().Messages(), "orders:0000").Err(); err != nil {
+	if err := store.Client().HDel(t.Context(), store.Keys().Messages(), topic+":0000").Err(); err != nil {
 		t.Fatal(err)
 	}
 	var totals []int
-	got, err := dead.RequeueAll(t.Context(), topic, func(total int) { totals = append(totals, total) })
+	got, err := pub.RequeueAll(t.Context(), topic, func(total int) { totals = append(totals, total) })
 	if err != nil || got != n-1 || !slices.IsSorted(totals) || len(totals) < 3 {
 		t.Errorf("requeued %d in steps to %v, %v", got, totals, err)
 	}
-	if c := counts(t, store); c.Ready != n-1 || c.Dead != 1 {
+	if c := counts(t, pub); c.Ready != n-1 || c.Dead != 1 {
 		t.Errorf("got %+v", c)
 	}
-	if got, err = dead.PurgeAll(t.Context(), topic, nil); got != 1 || err != nil {
+	if got, err = pub.PurgeAll(t.Context(), topic, nil); got != 1 || err != nil {
 		t.Errorf("purged %d, %v", got, err)
 	}
 	die(t, store)
-	if c := counts(t, store); c.Dead != 0 {
+	if c := counts(t, pub); c.Dead != 0 {
 		t.Errorf("got %+v", c)
 	}
 }
 
 // An export can be published again.
 func TestExport(t *testing.T) {
-	store := storetest.Open(t)
-	dead := subscribers.NewDeadLetters(store)
-	binary := body("binary")
+	pub, store := open(t)
+	binary := message("binary", time.Time{})
 	binary.Body = []byte{0, 0xff, '\n'}
 	signal := notify.Message{Topic: topic, ID: "signal", Body: []byte{}}
-	full := body("full")
+	full := message("full", time.Time{})
 	full.Headers, full.ContentType, full.TTL, full.MaxAttempts = map[string]string{"K": "<v>"}, "text/plain", time.Hour, 7
 	die(t, store, append(numbered(700), binary, signal, full)...)
 	var out bytes.Buffer
-	n, err := dead.Export(t.Context(), topic, &out, nil)
+	n, err := pub.ExportDead(t.Context(), topic, &out, nil)
 	if err != nil || n != 703 {
 		t.Fatalf("exported %d, %v", n, err)
 	}
@@ -139,15 +136,14 @@ func TestExport(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[0]), &line); err != nil || line.Reason != "because of 0000" || line.AttemptsUsed != 1 || line.Died == nil {
 		t.Errorf("got %+v, %v", line, err)
 	}
-	if len(messages) != 703 || counts(t, store).Dead != 703 {
-		t.Errorf("%d were exported, %d are left", len(messages), counts(t, store).Dead)
+	if len(messages) != 703 || counts(t, pub).Dead != 703 {
+		t.Errorf("%d were exported, %d are left", len(messages), counts(t, pub).Dead)
 	}
 }
 
 // Reasons are told apart by their words, not by what they name; of ever new ones there are not ever more.
 func TestReasons(t *testing.T) {
-	store := storetest.Open(t)
-	dead := subscribers.NewDeadLetters(store)
+	pub, store := open(t)
 	put := func(deaths ...any) {
 		t.Helper()
 		if err := store.Client().HSet(t.Context(), store.Keys().Deaths(), deaths...).Err(); err != nil {
@@ -156,8 +152,8 @@ func TestReasons(t *testing.T) {
 	}
 	put("orders:1", "no such order 4711", "orders:2", "no such order 4712", "orders:3", "answered 503", "orders:4", "answered 404",
 		"mail:1", "no such order 4713", "foreign", "\x1b[2J\xff", "orders:5", strings.Repeat("x", 1000))
-	got, err := dead.Reasons(t.Context(), nil)
-	want := []subscribers.Reason{
+	got, err := pub.DeadReasons(t.Context(), nil)
+	want := []notify.Reason{
 		{Topic: "orders", Reason: "no such order #", Dead: 2},
 		{Topic: "_", Reason: "\x1b[2J", Dead: 1},
 		{Topic: "mail", Reason: "no such order #", Dead: 1},
@@ -176,8 +172,8 @@ func TestReasons(t *testing.T) {
 		put(deaths...)
 	}
 	var totals []int
-	got, err = dead.Reasons(t.Context(), func(total int) { totals = append(totals, total) })
-	if err != nil || len(got) > 10_001 || got[0].Topic != "*" || got[0].Reason != subscribers.OtherReasons || len(totals) < 10 || !slices.IsSorted(totals) {
+	got, err = pub.DeadReasons(t.Context(), func(total int) { totals = append(totals, total) })
+	if err != nil || len(got) > 10_001 || got[0].Topic != "*" || got[0].Reason != "other reasons" || len(totals) < 10 || !slices.IsSorted(totals) {
 		t.Errorf("got %d reasons, the first %+v, in %d pages, %v", len(got), got[:1], len(totals), err)
 	}
 }

@@ -1,0 +1,122 @@
+package notify
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// MaxPage is the most messages that one page of a list holds.
+const MaxPage = 500
+
+const (
+	messagesPage = 50 // messages that Messages reads at a time: bodies may be large
+	listScans    = 20 // pieces of a place that one call of List looks at before it returns a short page
+)
+
+// A Page is a part of a list.
+type Page struct {
+	Messages []Info
+	Cursor   string // where the next page begins; empty at the end
+}
+
+// List returns a page of up to limit messages of a topic in one state, by time:
+// the due time of Scheduled and Ready ones, the end of the lease, the time of
+// death. It goes on at the cursor of the page before; an empty cursor is the
+// beginning. A page may be short, even empty, and not be the last one: look at
+// its Cursor. Errors: ErrInvalid, or that of the connection.
+func (i *Inspector) List(ctx context.Context, topic string, state State, limit int, cursor string) (Page, error) {
+	if state < Scheduled || state > Dead {
+		return Page{}, store.Faultf("state", "state %v: use Scheduled, Ready, Leased or Dead", state)
+	}
+	return i.list(ctx, topic, placeOf[state], state, limit, cursor)
+}
+
+// Messages returns all messages of a topic in one state, as List does; it reads a page at a time, as the
+// loop over it goes on. The last pair has the error, if there is one: that of List.
+func (i *Inspector) Messages(ctx context.Context, topic string, state State) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		for cursor := ""; ; {
+			page, err := i.List(ctx, topic, state, messagesPage, cursor)
+			if err != nil {
+				yield(Info{}, err)
+				return
+			}
+			for _, info := range page.Messages {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			if cursor = page.Cursor; cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// Broadcasts returns a page of the broadcasts of a topic that wait for their due
+// time, as List does for messages.
+func (i *Inspector) Broadcasts(ctx context.Context, topic string, limit int, cursor string) (Page, error) {
+	return i.list(ctx, topic, store.PlaceBroadcasts, Scheduled, limit, cursor)
+}
+
+// placeOf is the place of what is in a state, broadcasts aside.
+var placeOf = map[State]store.Place{
+	Scheduled: store.PlaceSchedule, Ready: store.PlaceReady, Leased: store.PlaceLeased, Dead: store.PlaceDead,
+}
+
+// list lists a place whose messages are in a state.
+func (i *Inspector) list(ctx context.Context, topic string, place store.Place, state State, limit int, cursor string) (Page, error) {
+	if err := store.CheckTopic(topic); err != nil {
+		return Page{}, err
+	}
+	if limit < 1 || limit > MaxPage {
+		return Page{}, store.Faultf("limit", "limit %d: use 1 to %d", limit, MaxPage)
+	}
+	mark, err := parseCursor(cursor)
+	if err != nil {
+		return Page{}, err
+	}
+	var members []string
+	for range listScans {
+		var more []string
+		if more, mark, err = i.store.Of(topic).List(ctx, topic, place, limit-len(members), mark); err != nil {
+			return Page{}, fmt.Errorf("list %s: %w", topic, err)
+		}
+		if members = append(members, more...); mark.Time == "" || len(members) == limit {
+			break
+		}
+	}
+	infos, err := i.inspect(ctx, topic, members)
+	if err != nil {
+		return Page{}, fmt.Errorf("list %s: %w", topic, err)
+	}
+	infos = slices.DeleteFunc(infos, func(i Info) bool { return i.State != state }) // it went on meanwhile
+	return Page{Messages: infos, Cursor: formatCursor(mark)}, nil
+}
+
+// formatCursor makes one opaque text of where a page ended.
+func formatCursor(mark store.Mark) string {
+	if mark.Time == "" {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(mark.Time + " " + mark.Member))
+}
+
+func parseCursor(cursor string) (mark store.Mark, err error) {
+	if cursor == "" {
+		return mark, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	time, member, ok := strings.Cut(string(raw), " ")
+	if _, bad := strconv.ParseInt(time, 10, 64); err != nil || bad != nil || !ok {
+		return mark, store.Faultf("cursor", "cursor %.100q: use the cursor of the page before, or none", cursor)
+	}
+	return store.Mark{Time: time, Member: member}, nil
+}
