@@ -167,13 +167,13 @@ func checkName(name string) error {
 // again. It also logs when no carrier, of any process, is heard for twice the lease.
 // The error is a notify.ErrUnfit: Redis cannot hold messages safely.
 func (c *Carrier) Run(ctx context.Context) error {
-	var told sync.WaitGroup
-	defer told.Wait()
-	defer c.stands(0)
+	var started sync.WaitGroup
+	defer started.Wait()
+	defer c.setRole(0)
 	defer c.loop.End()
 	awaiting, stop := context.WithCancel(ctx)
 	defer stop()
-	told.Go(func() { c.awaitBeats(awaiting) })
+	started.Go(func() { c.awaitBeats(awaiting) })
 	var terms sync.Mutex // held while OnTerm runs
 	for ctx.Err() == nil {
 		t, err := c.standBy(ctx)
@@ -185,7 +185,7 @@ func (c *Carrier) Run(ctx context.Context) error {
 		}
 		term, end := context.WithCancel(ctx)
 		if c.o.OnTerm != nil {
-			told.Go(func() {
+			started.Go(func() {
 				terms.Lock()
 				defer terms.Unlock()
 				if term.Err() == nil {
@@ -201,7 +201,7 @@ func (c *Carrier) Run(ctx context.Context) error {
 
 // serve carries for a term.
 func (c *Carrier) serve(ctx context.Context, t *term) {
-	c.stands(t.epoch)
+	c.setRole(t.epoch)
 	c.o.Logger.Info("elected", "carrier", c.o.Name, "epoch", t.epoch)
 	var deposed *store.DeposedError
 	switch err := t.carry(ctx); {

@@ -51,8 +51,7 @@
 //
 // # Watching it
 //
-// [Carrier.State] says at any time what a carrier does, and when its loop last
-// came around; [Carrier.Alive] reports one that is stuck to a watchdog. [Options.OnCarried] is told
-// how late each message was that it made ready, and when its heartbeat found what
-// a nudge should have told of.
+// [Carrier.State] says at any time what a carrier does, and [Carrier.Alive] reports a
+// loop that is stuck to a watchdog. [Options.OnCarried] gets how late each message was
+// made ready, and whether only the heartbeat found something whose nudge was lost.
 package carrier

@@ -27,7 +27,7 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 	defer stop()
 	vacant := make(chan struct{}, 1)
 	retry := outage.NewRetry(c.o.Logger, "cannot stand for election; retrying", "standing for election again")
-	c.stands(0)
+	c.setRole(0)
 	for heard := false; ctx.Err() == nil; {
 		c.loop.Note()
 		answered := retry.After(store.Patience, "error", c.store.NoAnswer())
@@ -55,7 +55,7 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 		select {
 		case <-ctx.Done():
 		case <-vacant:
-		case <-time.After(min(left, lookPause) + rand.N(electJitter)):
+		case <-time.After(min(left, pollPause) + rand.N(electJitter)):
 		}
 	}
 	return nil, nil

@@ -4,14 +4,14 @@ import "time"
 
 // bound is how long the loop takes at most to come around, elected or standing by,
 // and whatever becomes of Redis. It is one call to Redis, which is given up after
-// callTimeout, the longest sleep between two calls (lookPause and electJitter), the
+// callTimeout, the longest sleep between two calls (pollPause and electJitter), the
 // last call of a term (resignTimeout), and a second for a busy machine. It does not
 // depend on the lease.
-const bound = callTimeout + lookPause + resignTimeout + time.Second
+const bound = callTimeout + pollPause + resignTimeout + time.Second
 
 const (
 	callTimeout = 8 * time.Second // for one call: to connect, 2 s, write and read, 3 s each
-	lookPause   = 5 * time.Second // longest wait of a standby between two attempts to be elected
+	pollPause   = 5 * time.Second // longest wait of a standby between two attempts to be elected
 )
 
 // State is what a carrier does at the moment, by the clock of this machine.
@@ -42,8 +42,8 @@ func (c *Carrier) State() State {
 	return state
 }
 
-// Alive returns an error if the loop of the carrier is stuck, for watchdogs. It is
-// nil while Redis is away, and while the carrier does not run.
+// Alive returns an error if the carrier's loop is stuck, for watchdogs. It is nil
+// while Redis cannot be reached, and while the carrier does not run.
 func (c *Carrier) Alive() error { return c.loop.Alive() }
 
 // Carried is what one call moved.
@@ -64,8 +64,8 @@ type Lateness struct {
 	N    int           // number of messages
 }
 
-// stands takes note that the carrier stands by; it is elected where epoch is not zero.
-func (c *Carrier) stands(epoch int64) {
+// setRole notes that the carrier was elected, or that it stands by if epoch is zero.
+func (c *Carrier) setRole(epoch int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.Carrying, c.state.Since = epoch != 0, time.Now()
