@@ -12,8 +12,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Remedy returns what to do about an error of the connection to Redis, or of
-// a Redis that takes no writes. It is empty for any other.
+// Remedy returns what to do about an error of the connection to Redis, or of a Redis that
+// refuses writes. It is empty for any other error.
 func Remedy(err error) string {
 	if remedy := tlsRemedy(err); remedy != "" {
 		return remedy
@@ -22,32 +22,32 @@ func Remedy(err error) string {
 	var missing *store.RightsError
 	switch {
 	case errors.As(err, &missing):
-		return "" // it says so itself
+		return "" // the error names its remedy
 	case errors.Is(err, store.ErrSettings):
-		return "'bellhop doctor --repair' sets them right"
+		return "'bellhop doctor --repair' repairs them"
 	case store.Refused(err):
-		return "'bellhop doctor' tells which right is missing"
+		return "'bellhop doctor' names the missing right"
 	case store.SentinelsRefuse(err):
-		return "see to BELLHOP_REDIS_SENTINEL_USERNAME and BELLHOP_REDIS_SENTINEL_PASSWORD_FILE"
+		return "check BELLHOP_REDIS_SENTINEL_USERNAME and BELLHOP_REDIS_SENTINEL_PASSWORD_FILE"
 	case errors.Is(err, notify.ErrUnreplicated), redis.HasErrorPrefix(err, "NOREPLICAS"):
-		return "'bellhop doctor' tells of the replicas"
+		return "'bellhop doctor' reports on the replicas"
 	case redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOAUTH"):
-		return "see to BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME and BELLHOP_REDIS_PASSWORD_FILE"
+		return "check BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME and BELLHOP_REDIS_PASSWORD_FILE"
 	case redis.HasErrorPrefix(err, "OOM"):
-		return "have some messages handled, cancelled or purged, or raise maxmemory"
+		return "have messages handled, cancelled or purged, or raise maxmemory"
 	case errors.Is(err, notify.ErrNoRedis):
-		return "see that BELLHOP_REDIS_URL names the address and port of a Redis, and rediss:// where it wants TLS"
+		return "check that BELLHOP_REDIS_URL names the address and port of a Redis, with rediss:// if it requires TLS"
 	case redis.HasErrorPrefix(err, "LOADING"):
-		return "it has just started: wait until it has read its data"
+		return "Redis has just started: wait until it has loaded its data"
 	case notify.Retryable(err) && errors.As(err, &reply):
-		return "it answers, and does not take this now: try again"
+		return "Redis answers but cannot do this now: try again"
 	case notify.Retryable(err):
 		return "start one with 'bellhop dev' or set BELLHOP_REDIS_URL"
 	}
 	return ""
 }
 
-// tlsRemedy returns what to do about a handshake that failed.
+// tlsRemedy returns what to do about a failed handshake of TLS.
 func tlsRemedy(err error) string {
 	var (
 		unknown x509.UnknownAuthorityError
@@ -56,13 +56,13 @@ func tlsRemedy(err error) string {
 	)
 	switch {
 	case errors.As(err, &unknown):
-		return "name the certificate of its authority in BELLHOP_REDIS_CA_FILE"
+		return "name a file with the certificate of its authority in BELLHOP_REDIS_CA_FILE"
 	case errors.As(err, &name):
-		return "give the server a certificate for the address that stands in BELLHOP_REDIS_URL, or that the sentinels or the Cluster tell"
+		return "give the server a certificate for its address in BELLHOP_REDIS_URL, or for the one that sentinels or the Cluster announce"
 	case errors.As(err, &plain):
-		return "write redis:// in BELLHOP_REDIS_URL where Redis speaks no TLS"
+		return "write redis:// in BELLHOP_REDIS_URL if Redis does not use TLS"
 	case strings.Contains(err.Error(), "tls: certificate required"), strings.Contains(err.Error(), "tls: unknown certificate authority"):
-		return "show it a certificate that it trusts, with BELLHOP_REDIS_CERT_FILE and BELLHOP_REDIS_KEY_FILE"
+		return "show Redis a certificate that it trusts: BELLHOP_REDIS_CERT_FILE and BELLHOP_REDIS_KEY_FILE"
 	}
 	return ""
 }

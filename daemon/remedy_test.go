@@ -38,7 +38,7 @@ func TestRemedy(t *testing.T) {
 		{"an unknown authority", "rediss://" + foreign.Listener.Addr().String(), "BELLHOP_REDIS_CA_FILE"},
 		{"no TLS", "rediss://" + noTLS.Listener.Addr().String(), "write redis:// in BELLHOP_REDIS_URL"},
 		{"no Redis", "redis://" + noTLS.Listener.Addr().String(), "names the address and port of a Redis"},
-		{"too few replicas", alone.URL(), "'bellhop doctor' tells of the replicas"},
+		{"too few replicas", alone.URL(), "'bellhop doctor' reports on the replicas"},
 		{"no password", "redis://" + locked.Addr(), "BELLHOP_REDIS_PASSWORD_FILE"},
 		{"memory is full", full.URL(), "raise maxmemory"},
 		{"a replica", replica.URL(), "try again"},

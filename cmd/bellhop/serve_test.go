@@ -20,8 +20,8 @@ func TestServiceTellsWhyItWaits(t *testing.T) {
 	web := httptest.NewServer(nil)
 	defer web.Close()
 	for _, test := range []struct{ url, fault, remedy string }{
-		{"redis://:geheim@" + locked.Addr(), "WRONGPASS ", "see to BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME and BELLHOP_REDIS_PASSWORD_FILE"},
-		{"redis://" + web.Listener.Addr().String(), `what answers there is no Redis: it says "HTTP/1.1 400 Bad Request"`, "see that BELLHOP_REDIS_URL names the address and port of a Redis"},
+		{"redis://:geheim@" + locked.Addr(), "WRONGPASS ", "check BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME and BELLHOP_REDIS_PASSWORD_FILE"},
+		{"redis://" + web.Listener.Addr().String(), `what answers there is no Redis: it says "HTTP/1.1 400 Bad Request"`, "check that BELLHOP_REDIS_URL names the address and port of a Redis"},
 	} {
 		for _, call := range []string{"serve", "work t"} {
 			m, variable := newManager(t)
@@ -42,7 +42,7 @@ func TestNoRedis(t *testing.T) {
 	web := httptest.NewServer(nil)
 	defer web.Close()
 	url := "redis://" + web.Listener.Addr().String()
-	want := "redis at " + url + `: what answers there is no Redis: it says "HTTP/1.1 400 Bad Request"; see that BELLHOP_REDIS_URL names the address and port of a Redis, and rediss:// where it wants TLS`
+	want := "redis at " + url + `: what answers there is no Redis: it says "HTTP/1.1 400 Bad Request"; check that BELLHOP_REDIS_URL names the address and port of a Redis, with rediss:// if it requires TLS`
 	for _, call := range []string{"topics", "publish t --body x", "listeners", "carrier"} {
 		got := newShell(t).fails(exitFailed, append(strings.Fields(call), "--redis", url)...)
 		if !strings.HasSuffix(got, want+"\n") || strings.Count(got, "\n") != 1 {
@@ -59,7 +59,7 @@ func TestNoRedis(t *testing.T) {
 			fmt.Fprint(conn, "220 \x1b[2Jmail ESMTP\r\n")
 		}
 	}()
-	contains(t, newShell(t).fails(exitFailed, "topics", "--redis", "redis://"+greeter.Addr().String()), `no Redis: it says "220 \x1b[2Jmail ESMTP"; see that`)
+	contains(t, newShell(t).fails(exitFailed, "topics", "--redis", "redis://"+greeter.Addr().String()), `no Redis: it says "220 \x1b[2Jmail ESMTP"; check that`)
 }
 
 // A Redis that reads its data is waited for.
@@ -90,12 +90,12 @@ func TestLoadingIsNoError(t *testing.T) {
 	storetest.Eventually(t, "it is loading", func() bool { return redis.HasErrorPrefix(client.Ping(t.Context()).Err(), "LOADING") })
 	m, variable := newManager(t)
 	p := newShell(t, variable, "BELLHOP_REDIS_URL="+server.URL()).start("serve")
-	m.hears("STATUS=waiting for Redis at " + server.URL() + ": LOADING Redis is loading the dataset in memory; it has just started: wait until it has read its data")
+	m.hears("STATUS=waiting for Redis at " + server.URL() + ": LOADING Redis is loading the dataset in memory; Redis has just started: wait until it has loaded its data")
 	p.await(1, "msg=elected")
 	if err := storetest.Receive(t, "Redis is there", again); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, p.said(), `level=INFO msg="cannot stand for election; retrying"`, `remedy="it has just started: wait until it has read its data"`)
+	contains(t, p.said(), `level=INFO msg="cannot stand for election; retrying"`, `remedy="Redis has just started: wait until it has loaded its data"`)
 	if strings.Contains(p.said(), "level=ERROR") {
 		t.Errorf("it is told as an error:\n%s", p.said())
 	}

@@ -169,7 +169,7 @@ func TestCompletionOfSettings(t *testing.T) {
 	}
 }
 
-// Settings that nobody of ours wrote are told with what sets them right, and doctor does.
+// Unreadable settings are reported with the command that repairs them, which does.
 func TestUnreadableTopicSettings(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -180,7 +180,7 @@ func TestUnreadableTopicSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	contains(t, s.fails(exitFailed, "topics", "settings", "mail"), "settings of mail: unreadable settings: ", "'bellhop doctor --repair' sets them right")
+	contains(t, s.fails(exitFailed, "topics", "settings", "mail"), "settings of mail: unreadable settings: ", "'bellhop doctor --repair' repairs them")
 	out := s.feed("", "doctor", "--repair", "--yes").out
 	contains(t, out, "mail in topics", "set to attempts=5", "* in topics")
 	wantTable(t, s.call("topics", "settings", "mail"),

@@ -176,9 +176,9 @@ func TestDoesNotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := map[string]redisserver.Options{
-		"an argument that is none": {Dir: t.TempDir(), Args: []string{"--no-such-setting", "1"}},
-		"a folder that is none":    {Dir: "/no/such/folder"},
-		"a port that is taken":     {Dir: t.TempDir(), Port: n},
+		"an unknown argument":   {Dir: t.TempDir(), Args: []string{"--no-such-setting", "1"}},
+		"no such folder":        {Dir: "/no/such/folder"},
+		"a port that is in use": {Dir: t.TempDir(), Port: n},
 	}
 	for name, o := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestPortOfAnotherRedis(t *testing.T) {
 	}
 	if server, err := redisserver.Start(t.Context(), redisserver.Options{Dir: t.TempDir(), Port: n}); err == nil {
 		server.Stop()
-		t.Error("it started at a port that is taken")
+		t.Error("it started at a port that is in use")
 	}
 }
 

@@ -28,7 +28,7 @@ func (e *exam) service(ctx context.Context) {
 	e.standby(ctx)
 	s, err := e.survey(ctx)
 	if err != nil {
-		e.report("overdue", Warn, err.Error(), "see to the rights of this user, above")
+		e.report("overdue", Warn, err.Error(), "see the check of rights above")
 		return
 	}
 	e.overdue(s)

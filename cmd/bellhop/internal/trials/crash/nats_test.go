@@ -91,7 +91,7 @@ func bridges(t *testing.T, store *notify.Store, n *natsd, settings ...string) (n
 	settings = append(settings, "NATS_JETSTREAM="+stream)
 	now = startDaemon(t, store, n, settings...)
 	elected(t, store, "")
-	storetest.Eventually(t, "the place of the bridge is kept", func() bool {
+	storetest.Eventually(t, "the bridge's position is kept", func() bool {
 		return store.Client().Exists(context.Background(), store.Keys().Bridge()).Val() == 1
 	})
 	next = startDaemon(t, store, n, settings...)
@@ -145,7 +145,7 @@ func wantOnce(t *testing.T, js jetstream.JetStream, store *notify.Store, n int) 
 	if got := held(js); got != n || len(seen) != n {
 		t.Errorf("the stream holds %d, of them %d different ones, want %d", got, len(seen), n)
 	}
-	storetest.Eventually(t, "the place of the bridge is behind the last one", func() bool {
+	storetest.Eventually(t, "the bridge's position is that of the last one", func() bool {
 		return store.Client().Get(context.Background(), store.Keys().Bridge()).Val() == last.String()
 	})
 }

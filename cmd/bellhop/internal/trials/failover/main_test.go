@@ -63,13 +63,13 @@ func newLedger() *ledger {
 }
 
 // arrives records that a receiver got a message.
-func (l *ledger) arrives(who, id string, due time.Time) {
+func (l *ledger) arrives(receiver, id string, due time.Time) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.arrived[who+" "+id]++
+	l.arrived[receiver+" "+id]++
 	if now.Before(due) {
-		l.early = append(l.early, who+" "+id)
+		l.early = append(l.early, receiver+" "+id)
 	}
 	if strings.HasPrefix(id, "probe") && l.first == 0 && !l.since.IsZero() && l.begun[id].After(l.since) {
 		l.first = now.Sub(l.since)
@@ -92,9 +92,9 @@ func (l *ledger) missing() (lost []string) {
 		if topic == prices {
 			to = []string{"anybody", "named"}
 		}
-		for _, who := range to {
-			if l.arrived[who+" "+id] == 0 {
-				lost = append(lost, who+" "+id)
+		for _, receiver := range to {
+			if l.arrived[receiver+" "+id] == 0 {
+				lost = append(lost, receiver+" "+id)
 			}
 		}
 	}
@@ -361,8 +361,8 @@ func (l *ledger) arriving(t *testing.T, n int) {
 		defer l.mu.Unlock()
 		got := make(map[string]bool)
 		for key := range l.arrived {
-			who, _, _ := strings.Cut(key, " ")
-			got[who] = true
+			receiver, _, _ := strings.Cut(key, " ")
+			got[receiver] = true
 		}
 		return len(l.promised) >= n && len(got) == 4
 	})
