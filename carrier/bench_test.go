@@ -16,9 +16,9 @@ import (
 const million = 1_000_000
 
 // handled runs a subscriber of 32 goroutines, which calls on for each message.
-func handled(b *testing.B, store *notify.Store, topic string, on func(*subscribers.Delivery)) {
+func handled(b *testing.B, db *notify.Store, topic string, on func(*subscribers.Delivery)) {
 	b.Helper()
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.New(db, subscribers.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -29,22 +29,22 @@ func handled(b *testing.B, store *notify.Store, topic string, on func(*subscribe
 		b.Fatal(err)
 	}
 	storetest.Run(b, sub.Run)
-	storetest.Eventually(b, "it waits for messages", func() bool { return counts(b, store, topic).Waiting > 0 })
+	storetest.Eventually(b, "it waits for messages", func() bool { return counts(b, db, topic).Waiting > 0 })
 }
 
 // BenchmarkWaiting measures how late messages are handled, 2,000 due over 5 s, while a million others wait.
 func BenchmarkWaiting(b *testing.B) {
 	const spread, size = 5 * time.Second, 2000
-	store := storetest.At(b, storetest.Server(b).URL(), "")
-	storetest.Fill(b, store, million, func(i int) notify.Message {
+	db := storetest.At(b, storetest.Server(b).URL(), "")
+	storetest.Fill(b, db, million, func(i int) notify.Message {
 		return notify.Message{Topic: "later", Body: storetest.Payload, Delay: time.Hour + time.Duration(i)*time.Millisecond}
 	})
-	run(b, store, carrier.Options{})
+	run(b, db, carrier.Options{})
 	var late storetest.Lateness
-	handled(b, store, topic, func(d *subscribers.Delivery) { late.Add(time.Since(d.Due)) })
+	handled(b, db, topic, func(d *subscribers.Delivery) { late.Add(time.Since(d.Due)) })
 	for rounds := 1; b.Loop(); rounds++ {
 		start := time.Now().Add(time.Second).Truncate(time.Millisecond)
-		storetest.Fill(b, store, size, func(i int) notify.Message {
+		storetest.Fill(b, db, size, func(i int) notify.Message {
 			return notify.Message{Topic: topic, Body: storetest.Payload, Due: start.Add(spread * time.Duration(i) / size)}
 		})
 		late.Await(b, size*rounds)
@@ -56,11 +56,11 @@ func BenchmarkWaiting(b *testing.B) {
 // overdue are handled, and how late those of another topic are meanwhile.
 func BenchmarkOverdue(b *testing.B) {
 	for b.Loop() {
-		store := backlog(b, 1)
+		db := backlog(b, 1)
 		began := time.Now()
-		end := probe(b, store)
+		end := probe(b, db)
 		var n atomic.Int64
-		handled(b, store, "overdue.0", func(*subscribers.Delivery) { n.Add(1) })
+		handled(b, db, "overdue.0", func(*subscribers.Delivery) { n.Add(1) })
 		for !storetest.Poll(time.Millisecond, storetest.Deadline, func() bool { return n.Load() >= million }) {
 			b.Logf("%d were handled so far", n.Load())
 		}
@@ -73,15 +73,15 @@ func BenchmarkOverdue(b *testing.B) {
 // that are overdue are made ready, and how late those of another topic are meanwhile.
 func BenchmarkOverdueTopics(b *testing.B) {
 	for b.Loop() {
-		store := backlog(b, 10_000)
+		db := backlog(b, 10_000)
 		began := time.Now()
-		end := probe(b, store)
+		end := probe(b, db)
 		ready := func() bool {
-			next := look(b, store).Next
+			next := look(b, db).Next
 			return next.IsZero() || next.After(began)
 		}
 		for !storetest.Poll(5*time.Millisecond, storetest.Deadline, ready) {
-			b.Logf("due since %v, and not ready so far", time.Since(look(b, store).Next))
+			b.Logf("due since %v, and not ready so far", time.Since(look(b, db).Next))
 		}
 		b.ReportMetric(million/time.Since(began).Seconds(), "messages/s")
 		end()
@@ -92,9 +92,9 @@ func BenchmarkOverdueTopics(b *testing.B) {
 // to some topics. The first of each is due before all others.
 func backlog(b *testing.B, topics int) *notify.Store {
 	b.Helper()
-	store := storetest.At(b, storetest.Server(b).URL(), "")
+	db := storetest.At(b, storetest.Server(b).URL(), "")
 	due := time.Now().Add(time.Second)
-	storetest.Fill(b, store, million, func(i int) notify.Message {
+	storetest.Fill(b, db, million, func(i int) notify.Message {
 		m := notify.Message{Topic: fmt.Sprint("overdue.", i%topics), Body: storetest.Payload, Delay: time.Millisecond}
 		if i >= topics {
 			m.Delay, m.Due = 0, due.Add(time.Duration(i)*time.Microsecond)
@@ -102,18 +102,18 @@ func backlog(b *testing.B, topics int) *notify.Store {
 		return m
 	})
 	storetest.Eventually(b, "all are due", func() bool { return time.Since(due) > million*time.Microsecond })
-	return store
+	return db
 }
 
 // probe starts a carrier, and publishes a message of another topic every 5 ms,
 // due in 20 ms, until end is called, which reports how late they were.
-func probe(b *testing.B, store *notify.Store) (end func()) {
+func probe(b *testing.B, db *notify.Store) (end func()) {
 	b.Helper()
-	run(b, store, carrier.Options{})
+	run(b, db, carrier.Options{})
 	var late storetest.Lateness
-	handled(b, store, topic, func(d *subscribers.Delivery) { late.Add(time.Since(d.Due)) })
+	handled(b, db, topic, func(d *subscribers.Delivery) { late.Add(time.Since(d.Due)) })
 	sent := 0
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := notify.NewPublisher(db, notify.PublisherOptions{})
 	stop := storetest.Run(b, func(ctx context.Context) error {
 		ticker := time.NewTicker(5 * time.Millisecond)
 		defer ticker.Stop()

@@ -18,28 +18,28 @@ func herd(t testing.TB) (claims int64) {
 	t.Helper()
 	const size = 200
 	var claimed atomic.Int64
-	store := storetest.At(t, storetest.URL(), "test-"+notify.NewID())
-	store.Observe(func(script string, _ time.Duration, _ error) {
+	db := storetest.At(t, storetest.URL(), "test-"+notify.NewID())
+	db.Observe(func(script string, _ time.Duration, _ error) {
 		if script == "claim" {
 			claimed.Add(1)
 		}
 	})
-	carry(t, store)
+	carry(t, db)
 	handled := make(chan struct{}, 1)
 	for range size {
-		handle(t, store, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error {
+		handle(t, db, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error {
 			handled <- struct{}{}
 			return nil
 		}, subscribers.HandleOptions{})
 	}
 	waiting := func() {
 		t.Helper()
-		waits(t, store, size)
-		beats(t, store, 2) // whose claims are answered by then
+		waits(t, db, size)
+		beats(t, db, 2) // whose claims are answered by then
 	}
 	waiting()
 	before := claimed.Load()
-	storetest.Publish(t, store, notify.Message{Topic: topic, Body: storetest.Payload, Delay: 50 * time.Millisecond})
+	storetest.Publish(t, db, notify.Message{Topic: topic, Body: storetest.Payload, Delay: 50 * time.Millisecond})
 	storetest.Receive(t, "the message is handled", handled)
 	waiting()
 	return claimed.Load() - before
@@ -63,11 +63,11 @@ func BenchmarkHerd(b *testing.B) {
 
 // listenAll starts listeners, each some on a connection of theirs, and returns when all listen.
 // on is called by each, with its number, for each broadcast.
-func listenAll(t testing.TB, store *notify.Store, connections, each int, topic func(i int) string, on func(i int, b *subscribers.Broadcast)) {
+func listenAll(t testing.TB, db *notify.Store, connections, each int, topic func(i int) string, on func(i int, b *subscribers.Broadcast)) {
 	t.Helper()
 	var started sync.WaitGroup
 	for c := range connections {
-		l := newListener(store)
+		l := newListener(db)
 		for i := range each {
 			number := c*each + i
 			started.Add(1)
@@ -92,14 +92,14 @@ func onTopic(int) string { return topic }
 // BenchmarkFanout measures how late the last of 1,000 listeners on 10 connections has a broadcast, in 20 rounds.
 func BenchmarkFanout(b *testing.B) {
 	const connections, each, rounds = 10, 100, 20
-	store := storetest.Open(b)
-	carry(b, store)
+	db := storetest.Open(b)
+	carry(b, db)
 	var all, last storetest.Lateness
 	got := make(chan time.Duration, connections*each)
-	listenAll(b, store, connections, each, onTopic, func(_ int, one *subscribers.Broadcast) { got <- time.Since(one.Due) })
+	listenAll(b, db, connections, each, onTopic, func(_ int, one *subscribers.Broadcast) { got <- time.Since(one.Due) })
 	for b.Loop() {
 		for range rounds {
-			storetest.Publish(b, store, notify.Message{Topic: topic, Body: storetest.Payload, Broadcast: true, Delay: 300 * time.Millisecond})
+			storetest.Publish(b, db, notify.Message{Topic: topic, Body: storetest.Payload, Broadcast: true, Delay: 300 * time.Millisecond})
 			var latest time.Duration
 			for range cap(got) {
 				late := storetest.Receive(b, "a broadcast", got)
@@ -117,10 +117,10 @@ func BenchmarkFanout(b *testing.B) {
 func BenchmarkStream(b *testing.B) {
 	const total, listeners = 100_000, 10
 	const batch, every = 100, 10 * time.Millisecond
-	store := storetest.Open(b)
-	carry(b, store)
+	db := storetest.Open(b)
+	carry(b, db)
 	var late storetest.Lateness
-	listenAll(b, store, listeners, 1, onTopic, func(_ int, one *subscribers.Broadcast) { late.Add(time.Since(one.Due)) })
+	listenAll(b, db, listeners, 1, onTopic, func(_ int, one *subscribers.Broadcast) { late.Add(time.Since(one.Due)) })
 	message := func(int) notify.Message {
 		return notify.Message{Topic: topic, Body: storetest.Payload, Broadcast: true}
 	}
@@ -131,7 +131,7 @@ func BenchmarkStream(b *testing.B) {
 		began := time.Now()
 		for range total / batch {
 			<-ticker.C
-			storetest.Fill(b, store, batch, message)
+			storetest.Fill(b, db, batch, message)
 		}
 		sending += time.Since(began)
 	}
@@ -143,14 +143,14 @@ func BenchmarkStream(b *testing.B) {
 // BenchmarkReturn measures how long a listener that comes back takes for the 10,000 broadcasts that it missed.
 func BenchmarkReturn(b *testing.B) {
 	const missed = 10_000
-	store := storetest.Open(b)
-	carry(b, store)
-	flood(b, store, []string{topic}, numbers("b", missed)...)
-	sentAll(b, store)
+	db := storetest.Open(b)
+	carry(b, db)
+	flood(b, db, []string{topic}, numbers("b", missed)...)
+	sentAll(b, db)
 	for b.Loop() {
 		ctx, stop := context.WithCancel(b.Context())
 		n, last := 0, notify.Position(0)
-		err := newListener(store).Listen(ctx, topic, func(_ context.Context, one *subscribers.Broadcast) error {
+		err := newListener(db).Listen(ctx, topic, func(_ context.Context, one *subscribers.Broadcast) error {
 			if one.Position <= last {
 				return fmt.Errorf("position %s came behind %s", one.Position, last)
 			}
@@ -170,15 +170,15 @@ func BenchmarkReturn(b *testing.B) {
 // BenchmarkListening counts the calls of Redis in 10 s without a broadcast, with 100 listeners of 100 topics on 10 connections.
 func BenchmarkListening(b *testing.B) {
 	const connections, each, seconds = 10, 10, 10
-	store := storetest.At(b, storetest.Server(b).URL(), "")
-	carry(b, store)
-	listenAll(b, store, connections, each, func(i int) string { return fmt.Sprint(topic, i) }, func(int, *subscribers.Broadcast) {})
-	beats(b, store, 1)
-	scripts, all := scriptCalls(b, store), commandCalls(b, store, "")
+	db := storetest.At(b, storetest.Server(b).URL(), "")
+	carry(b, db)
+	listenAll(b, db, connections, each, func(i int) string { return fmt.Sprint(topic, i) }, func(int, *subscribers.Broadcast) {})
+	beats(b, db, 1)
+	scripts, all := scriptCalls(b, db), commandCalls(b, db, "")
 	for b.Loop() {
-		beats(b, store, seconds)
+		beats(b, db, seconds)
 	}
 	took := seconds * float64(b.N)
-	b.ReportMetric(float64(scriptCalls(b, store)-scripts)/took, "calls/s")
-	b.ReportMetric(float64(commandCalls(b, store, "")-all)/took, "commands/s")
+	b.ReportMetric(float64(scriptCalls(b, db)-scripts)/took, "calls/s")
+	b.ReportMetric(float64(commandCalls(b, db, "")-all)/took, "commands/s")
 }
