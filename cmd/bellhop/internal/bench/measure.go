@@ -254,7 +254,7 @@ func (s *stage) rest(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("%d topics and subscribers", n)
+	name := fmt.Sprintf("topics and subscribers: %d", n)
 	s.report(name+", calls", (sent-sent0)/restFor.Seconds(), "calls/s")
 	s.report(name+", with those inside scripts", (all-all0-1)/restFor.Seconds(), "commands/s") // less one INFO
 	return nil
