@@ -22,12 +22,12 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// all returns a broadcast that is due after a delay.
+// all returns a broadcast to everyone that is due after a delay.
 func all(topic, id string, delay time.Duration) notify.Message {
 	return notify.Message{Topic: topic, ID: id, Body: []byte("body of " + id), Delay: delay, Broadcast: true}
 }
 
-// An entry is what a log holds of a broadcast.
+// An entry is a broadcast in a log.
 type entry struct {
 	topic, id      string
 	position, prev notify.Position
@@ -69,7 +69,7 @@ func ids(entries []entry) (ids []string) {
 	return ids
 }
 
-// wantLog waits until a topic's log holds just some ids.
+// wantLog waits until a topic's log has as many entries as ids, and checks that they are these.
 func wantLog(t *testing.T, db *notify.Store, topic string, want ...string) {
 	t.Helper()
 	storetest.Eventually(t, fmt.Sprintf("the log of %s has %d entries", topic, len(want)), func() bool {
@@ -101,7 +101,7 @@ func subscribe(t *testing.T, db *notify.Store, channels ...string) <-chan *redis
 	return sub.Channel(redis.WithChannelSize(100_000))
 }
 
-// A bell says where the logs ended before it, and where they end; a beat repeats what was rung lately.
+// A bell names the end of the logs before it and now; a beat repeats the bells of late.
 func TestBells(t *testing.T) {
 	db := storetest.Open(t)
 	bells, beats := subscribe(t, db, db.Keys().Logs()), subscribe(t, db, db.Keys().Beat())
@@ -144,7 +144,7 @@ func TestBells(t *testing.T) {
 	}
 }
 
-// Broadcasts of more topics than one call deals with are sent each once, in the
+// Broadcasts to more topics than one call handles are each sent once, in the
 // order of their due times, at positions that only grow; each names the one before it in its log.
 func TestBroadcastsAreSentInDueOrder(t *testing.T) {
 	db := storetest.Open(t)
@@ -236,7 +236,7 @@ func wantBells(t *testing.T, bells <-chan *redis.Message, sent []entry) {
 	}
 }
 
-// The body reaches programs of any language verbatim, whatever it is, and large ones are not lost beside each other.
+// Every body reaches programs of any language verbatim, and several large ones all arrive.
 func TestBroadcastBodies(t *testing.T) {
 	db := storetest.Open(t)
 	bodies := subscribe(t, db, db.Keys().Broadcast("b"))
@@ -290,8 +290,8 @@ func TestLogIsTrimmedByCount(t *testing.T) {
 	}
 }
 
-// A log is trimmed by age as it grows; and those that do not grow any more are
-// removed by the beat, more of them than one deals with. What stays is the position of the last.
+// A log is trimmed by age as it grows; logs that do not grow any more are
+// removed by beats, even more than one beat removes. The position of the last stays.
 func TestLogIsTrimmedByAge(t *testing.T) {
 	db := storetest.Open(t)
 	const topics = 50
@@ -325,7 +325,7 @@ func TestLogIsTrimmedByAge(t *testing.T) {
 	if n, err := db.Client().ZCard(t.Context(), db.Keys().Logs()).Result(); err != nil || n != topics+1 {
 		t.Errorf("%d positions are known, %v", n, err)
 	}
-	// What comes after names the one before it, which is gone.
+	// The next broadcast names the one before it, which is gone.
 	before, err := db.Client().ZScore(t.Context(), db.Keys().Logs(), "old.00").Result()
 	if err != nil {
 		t.Fatal(err)
@@ -337,7 +337,7 @@ func TestLogIsTrimmedByAge(t *testing.T) {
 	}
 }
 
-// A log that has something new is kept, whatever old position its topic is said to have: that is set right.
+// A log that has something new is kept, whatever old position the index has: that is corrected.
 func TestLogWithAnOldPositionIsKept(t *testing.T) {
 	db := storetest.Open(t)
 	o := carrier.Options{KeepAge: time.Hour}
@@ -355,7 +355,7 @@ func TestLogWithAnOldPositionIsKept(t *testing.T) {
 	wantLog(t, db, "a", "1")
 }
 
-// Where the clock was set back, positions go on behind the last of all; where
+// After the clock was set back, positions continue behind the last of all; if
 // the positions are lost, too, behind the last of the log. Nothing is lost, nor sent twice.
 func TestPositionsOnlyGrow(t *testing.T) {
 	db := storetest.Open(t)
@@ -377,7 +377,7 @@ func TestPositionsOnlyGrow(t *testing.T) {
 	}
 }
 
-// What is foreign in a place of broadcasts stops none of the others, and nothing is sent twice.
+// Foreign keys and members among broadcasts stop no others, and nothing is sent twice.
 func TestForeignThingsAmongBroadcasts(t *testing.T) {
 	now := time.Now()
 	for _, test := range []struct {
@@ -434,7 +434,7 @@ func TestForeignThingsAmongBroadcasts(t *testing.T) {
 			if len(deaths) > 0 {
 				t.Errorf("more died: %+v", <-deaths)
 			}
-			// What comes later is not kept back either.
+			// A later broadcast is not held up either.
 			storetest.Publish(t, db, all("a", "4", 0))
 			wantLog(t, db, "a", "1", "4")
 			if log := logOf(t, db, "a"); log[1].position > notify.Position(time.Now().Add(time.Hour).UnixMicro()) {
@@ -444,7 +444,7 @@ func TestForeignThingsAmongBroadcasts(t *testing.T) {
 	}
 }
 
-// A place of broadcasts that is foreign as a whole stops no messages.
+// A foreign key in place of the set of broadcasts stops no messages.
 func TestForeignPlaceOfBroadcasts(t *testing.T) {
 	db := storetest.Open(t)
 	do(t, db, "SET", db.Keys().Broadcasts(), "x")
@@ -453,7 +453,7 @@ func TestForeignPlaceOfBroadcasts(t *testing.T) {
 	storetest.Eventually(t, "it is ready", func() bool { return counts(t, db, topic).Ready == 1 })
 }
 
-// Members that are none die, and the rest goes on.
+// Invalid members are buried, and the rest goes on.
 func TestForeignMembersAmongBroadcasts(t *testing.T) {
 	db := storetest.Open(t)
 	for _, member := range []string{"no topic", ":x", "a..b:x", strings.Repeat("a", 129) + ":x", "sp ace:x"} {
@@ -470,7 +470,7 @@ func TestForeignMembersAmongBroadcasts(t *testing.T) {
 	}
 }
 
-// A broadcast that can be neither sent nor buried waits, and goes when that is mended.
+// A broadcast that can be neither sent nor buried waits, and is sent when that is possible again.
 func TestBroadcastWithNowhereToGo(t *testing.T) {
 	db := storetest.Open(t)
 	for _, key := range []string{db.Keys().Log("bad"), db.Keys().Dead("bad"), db.Keys().Base() + "expiries"} {
@@ -494,7 +494,7 @@ func TestBroadcastWithNowhereToGo(t *testing.T) {
 	}
 }
 
-// What the carrier may not do for a moment, it does later, once.
+// What the carrier has no right to for a moment, it does later, once.
 func TestRightsToSendAreMissingForAMoment(t *testing.T) {
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
@@ -512,7 +512,7 @@ func TestRightsToSendAreMissingForAMoment(t *testing.T) {
 	wantLog(t, db, "b", "2")
 }
 
-// Out of memory: a broadcast is refused as a whole, and those that wait are sent all the same.
+// While Redis is out of memory a new broadcast is refused as a whole, and those that wait are sent.
 func TestBroadcastsWhenRedisIsOutOfMemory(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory-policy", "noeviction")
 	db := storetest.At(t, server.URL(), "")
@@ -535,7 +535,7 @@ func TestBroadcastsWhenRedisIsOutOfMemory(t *testing.T) {
 	wantLog(t, db, "a", "1", "3")
 }
 
-// A term is told when it begins, and that it ends: when the carrier stops, and when it is deposed.
+// OnTerm is called when a term begins, and its context ends with the term: when the carrier stops, and when it is deposed.
 func TestTerms(t *testing.T) {
 	db := storetest.Open(t)
 	began, ended := make(chan carrier.Term, 10), make(chan carrier.Term, 10)
@@ -549,7 +549,7 @@ func TestTerms(t *testing.T) {
 	if term := storetest.Receive(t, "the term begins", began); term != (carrier.Term{Name: "me", Epoch: 1}) {
 		t.Errorf("got %+v", term)
 	}
-	// Deposed: it waits for the end of what its term began before it stands again.
+	// Deposed: the next term's call waits until the one before has returned.
 	do(t, db, "SET", db.Keys().Carrier(), "9 1 600000 usurper")
 	storetest.Eventually(t, "it is told", func() bool {
 		select {
@@ -565,7 +565,7 @@ func TestTerms(t *testing.T) {
 	if term := storetest.Receive(t, "another term begins", began); term.Epoch != 2 {
 		t.Errorf("got %+v", term)
 	}
-	// Stopped: the lease is given up while what the term began still ends.
+	// Stopped: the lease is given up while OnTerm still runs.
 	stopped := make(chan struct{})
 	go func() { stop(); close(stopped) }()
 	storetest.Eventually(t, "the lease is given up", func() bool { return look(t, db).Name == "" })
@@ -581,7 +581,7 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// Redis being away does not end a term by itself, and whoever is elected next has a term of his own.
+// An outage of Redis does not end a term by itself, and the next election begins a term of its own.
 func TestTermsFollowOneAnother(t *testing.T) {
 	db := storetest.Open(t)
 	terms := make(chan string, 100)
@@ -606,8 +606,8 @@ func TestTermsFollowOneAnother(t *testing.T) {
 	}
 }
 
-// Death is told to programs of any language: id, reason and attempts.
-func TestDeathsOfTheCarrierAreTold(t *testing.T) {
+// A death is published to programs of any language: id, reason and attempts.
+func TestDeathsByTheCarrierArePublished(t *testing.T) {
 	db := storetest.Open(t)
 	told := subscribe(t, db, db.Keys().Death("orders"))
 	m := later("a \"quoted\"", 0)
@@ -675,8 +675,8 @@ func calls(t *testing.T, db *notify.Store) (n int) {
 	return n
 }
 
-// The next that is due may be a broadcast.
-func TestLookTellsOfBroadcasts(t *testing.T) {
+// The next thing that is due may be a broadcast.
+func TestLookReportsTheNextBroadcast(t *testing.T) {
 	db := storetest.Open(t)
 	storetest.Publish(t, db, all("a", "1", time.Hour), later("m", 2*time.Hour))
 	if next := look(t, db).Next; time.Until(next) > 90*time.Minute || time.Until(next) < 50*time.Minute {

@@ -100,7 +100,7 @@ func TestOneIsElectedAndAnotherTakesOver(t *testing.T) {
 	}
 }
 
-// A carrier whose lease is another's moves nothing and stands by.
+// A carrier that lost its lease to another moves nothing, and stands by.
 func TestDeposedCarrierMovesNothing(t *testing.T) {
 	db := storetest.Open(t)
 	var log journal
@@ -120,13 +120,13 @@ func TestDeposedCarrierMovesNothing(t *testing.T) {
 	if !log.has("level=WARN", `"deposed: another carrier has the lease; standing by" carrier=old epoch=1 by=usurper`) {
 		t.Error("the log does not tell whose the lease is")
 	}
-	// The usurper steps down: the old one carries again.
+	// The other steps down: the old one carries again.
 	db.Client().Del(t.Context(), db.Keys().Carrier())
 	db.Client().Publish(t.Context(), db.Keys().Vacant(), "")
 	storetest.Eventually(t, "it is ready", func() bool { return inspect(t, db, "a").State == notify.Ready })
 }
 
-// A lease that nobody else took is not called another's.
+// If no other carrier took the lease, the log says that it ran out.
 func TestLeaseRunsOut(t *testing.T) {
 	db := storetest.Open(t)
 	var log journal
@@ -139,7 +139,7 @@ func TestLeaseRunsOut(t *testing.T) {
 	}
 }
 
-// A lease without an end, which nobody of us writes, does not stop elections for ever.
+// A foreign lease, which has no end, does not stop elections for ever.
 func TestForeignLeaseEnds(t *testing.T) {
 	db := storetest.Open(t)
 	if err := db.Client().Set(t.Context(), db.Keys().Carrier(), "foreign", 0).Err(); err != nil {
@@ -149,8 +149,8 @@ func TestForeignLeaseEnds(t *testing.T) {
 	storetest.Eventually(t, "it is elected", func() bool { return look(t, db).Name == "me" })
 }
 
-// A lease that lasts longer than its holder's token says, as after a crash when the clock was set back, ends when that says; so does one of
-// a token that claims more than there may be.
+// A lease that lasts longer than its token says, as after the clock was set back during a crash, ends when the token says; so does one
+// whose token says more than the longest lease.
 func TestLeaseIsNoLongerThanItsToken(t *testing.T) {
 	for token, most := range map[string]time.Duration{"7 1 1000 gone": time.Second, "7 1 99999999999999999999 gone": carrier.MaxLease, "7 1 gone": carrier.DefaultLease} {
 		db := storetest.Open(t)
@@ -165,8 +165,8 @@ func TestLeaseIsNoLongerThanItsToken(t *testing.T) {
 	}
 }
 
-// The log tells once when no carrier is heard for twice the lease, and once when one is again; so does the state.
-func TestSilenceIsTold(t *testing.T) {
+// The log says once that no carrier is heard for twice the lease, and once that one is again; the state shows both.
+func TestSilenceIsLogged(t *testing.T) {
 	db := storetest.Open(t)
 	var log journal
 	c, _ := watch(t, db, carrier.Options{Lease: carrier.MinLease, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -189,8 +189,8 @@ func TestSilenceIsTold(t *testing.T) {
 	}
 }
 
-// The log tells once when Redis begins to evict messages, and once when it ends.
-func TestEvictionIsTold(t *testing.T) {
+// The log says once that Redis begins to evict messages, and once that it ends.
+func TestEvictionIsLogged(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
 	db := storetest.At(t, server.URL(), "")
 	var log journal
@@ -283,11 +283,11 @@ func TestExpiry(t *testing.T) {
 	if d := storetest.Receive(t, "the ready one expires", deaths); d.ID != "ready" || d.Reason != "expired" || d.Topic != topic {
 		t.Errorf("got %+v", d)
 	}
-	// What is leased may still be done.
+	// A leased message may still be acknowledged.
 	if err := claimer.Ack(t.Context(), ds[0]); err != nil {
 		t.Errorf("acknowledge what expired while it was leased: %v", err)
 	}
-	// With nobody carrying it is scheduled past its expiry, and buried by whoever carries next.
+	// Without a carrier it stays scheduled past its expiry, and the next carrier buries it.
 	stop()
 	scheduled := later("scheduled", time.Millisecond)
 	scheduled.TTL = time.Millisecond
@@ -305,7 +305,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// A message that expired in somebody's hands is not handed out again, whatever became of its lease meanwhile.
+// A message that expired while it was leased is not handed out again, whatever became of its lease.
 func TestExpiryWhileLeased(t *testing.T) {
 	release := func(c *subscribers.Claimer, d subscribers.Delivery) error {
 		_, err := c.Release(t.Context(), topic, []subscribers.Delivery{d})
@@ -359,7 +359,7 @@ func TestExpiryWhileLeased(t *testing.T) {
 	}
 }
 
-// An expiry that falls on the end of a lease by chance is not taken for one that was put off.
+// An expiry that falls on the end of a lease by chance is not taken for a postponed one.
 func TestExpiryAtTheEndOfALease(t *testing.T) {
 	db := storetest.Open(t)
 	claimer := subscribers.NewClaimer(db)
@@ -384,7 +384,7 @@ func TestExpiryAtTheEndOfALease(t *testing.T) {
 	}
 }
 
-// What is foreign in Redis is buried with the reason, and the rest goes on.
+// Foreign members are buried with the reason, and the rest goes on.
 func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
 	db := storetest.Open(t)
 	client, keys := db.Client(), db.Keys()
@@ -404,7 +404,7 @@ func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
 	}
 }
 
-// A time that is past all others is slept over, and told as none; the rest is carried in time.
+// A time beyond the year 9999 is reported as none, and the rest is carried in time.
 func TestForeignTimes(t *testing.T) {
 	db := storetest.Open(t)
 	for _, due := range []string{"1e18", "+inf"} {
@@ -429,7 +429,7 @@ func TestForeignTimes(t *testing.T) {
 	}
 }
 
-// What can be neither made ready nor buried waits in the schedule, and goes when that is mended; the rest goes on.
+// A message that can be neither made ready nor buried waits in the schedule until it can be; the rest goes on.
 func TestNowhereToGo(t *testing.T) {
 	db := storetest.Open(t)
 	client, keys := db.Client(), db.Keys()
@@ -454,7 +454,7 @@ func TestNowhereToGo(t *testing.T) {
 	}
 }
 
-// Neither does what is foreign beside a lease that ends, nor is anything else of the same call lost.
+// A foreign key beside a lease that ends stops nothing, and nothing else of the same call is lost.
 func TestForeignThingsBesideLeases(t *testing.T) {
 	db := storetest.Open(t)
 	client, keys := db.Client(), db.Keys()
@@ -483,14 +483,14 @@ func TestForeignThingsBesideLeases(t *testing.T) {
 	if c := counts(t, db, "attempts"); c.Dead != 1 || c.Leased != 0 {
 		t.Errorf("where the attempts are foreign: %+v", c)
 	}
-	// What can neither be carried nor buried stays where it is, for later.
+	// A message that can neither be carried nor buried stays in its place, for later.
 	score, err := client.ZScore(t.Context(), keys.Leased(), "dead:d").Result()
 	if err != nil || time.UnixMilli(int64(score)).Before(time.Now().Add(30*time.Second)) {
 		t.Errorf("it is leased until %.0f, %v", score, err)
 	}
 }
 
-// Whatever key of ours is foreign, what does not need it is carried and handled, once.
+// Whichever key is foreign, messages that do not need it are carried and handled, once.
 func TestForeignKeys(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -547,7 +547,7 @@ func TestForeignKeys(t *testing.T) {
 	}
 }
 
-// A count of attempts that is no number of ours keeps nothing from being buried, by whomever, nor anything else from being carried.
+// A foreign count of attempts keeps no message from being buried, by a carrier or a subscriber, and no other from being carried.
 func TestForeignAttempts(t *testing.T) {
 	for _, attempts := range []string{"inf", "-inf", "nan", "1e999", "-1", "9223372036854775807", "x"} {
 		t.Run(attempts, func(t *testing.T) {
@@ -588,8 +588,8 @@ func TestForeignAttempts(t *testing.T) {
 	}
 }
 
-// What stands under another topic's name leaves the message alone that has it: neither who carries, nor who claims, nor who
-// purges what is dead touches its record or its expiry.
+// A stray member in a place of another topic does not harm the message of that name: neither a carry, nor a claim, nor a
+// purge of dead letters touches its record or its expiry.
 func TestStrayMemberOfALiveMessage(t *testing.T) {
 	for place, dead := range map[string]string{"schedule:": "_", "ready:": topic} {
 		t.Run(place, func(t *testing.T) {
@@ -663,7 +663,7 @@ func TestFarFuture(t *testing.T) {
 	}
 }
 
-// Where ready messages and waiting subscribers stand side by side a ring was lost: the beat repeats it.
+// If a topic has both ready messages and waiting subscribers a ring was lost: the beat repeats it.
 func TestBeatRingsAgain(t *testing.T) {
 	db := storetest.Open(t)
 	storetest.Publish(t, db, later("a", 0))
@@ -741,7 +741,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// wantFault checks that a carrier with these options is refused, for one field.
+// wantFault checks that New refuses these options with a Fault of one field.
 func wantFault(t *testing.T, db *notify.Store, o carrier.Options, field, want string) {
 	t.Helper()
 	_, err := carrier.New(db, o)
@@ -769,8 +769,8 @@ func TestEvictingRedisEndsRun(t *testing.T) {
 	}
 }
 
-// A program of another language misses its wake-up: while nobody takes the
-// message it is told again with each beat.
+// A program of another language that missed its wake-up is told again with
+// each beat, until the message is claimed.
 func TestWakeUpIsRepeated(t *testing.T) {
 	db := storetest.Open(t)
 	storetest.Publish(t, db, notify.Message{Topic: topic, ID: "1", Body: []byte("x")}, notify.Message{Topic: topic, ID: "2", Body: []byte("x")})

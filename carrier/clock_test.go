@@ -18,22 +18,22 @@ func TestClock(t *testing.T) {
 	if got, want := when(1_100_000), 100*time.Millisecond; got != want {
 		t.Errorf("with one sample: send at %v, want %v", got, want)
 	}
-	// A slower call says less and is not believed.
+	// A slower call is a worse sample, and is ignored.
 	c.sample(at(20), at(120), 0, 1_040_000)
 	if got, want := when(1_100_000), 100*time.Millisecond; got != want {
 		t.Errorf("after a slower call: send at %v, want %v", got, want)
 	}
-	// A faster one is.
+	// A faster one replaces the best sample.
 	c.sample(at(200), at(202), 0, 1_197_500)
 	if got, want := when(1_297_500), 300*time.Millisecond; got != want {
 		t.Errorf("after a faster call: send at %v, want %v", got, want)
 	}
-	// So is any when the best is old.
+	// So does any when the best is old.
 	c.sample(at(20_000), at(20_100), 0, 5_000_000)
 	if got, want := when(5_100_000), 20_100*time.Millisecond; got != want {
 		t.Errorf("after a long time: send at %v, want %v", got, want)
 	}
-	// And one that nothing but a clock that was set explains.
+	// And one that only a clock that was set explains.
 	c.sample(at(21_000), at(21_200), 0, 90_000_000)
 	if got, want := when(90_200_000), 21_200*time.Millisecond; got != want {
 		t.Errorf("after the clock was set: send at %v, want %v", got, want)

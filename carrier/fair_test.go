@@ -14,7 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// elected returns a term of a carrier whose calls the test makes itself.
+// elected returns a term of a carrier, so that the test makes its calls.
 func elected(t *testing.T, db *notify.Store, o Options) *term {
 	t.Helper()
 	o.Lease = MaxLease
@@ -78,7 +78,7 @@ func card(t *testing.T, db *notify.Store, key string) int {
 	return int(n)
 }
 
-// The message of a topic that is due beside a backlog of another is made ready in the next call, and the backlog goes on.
+// A message that is due beside the backlog of another topic is made ready in the next call, and the backlog goes on.
 func TestBacklogOfOneTopic(t *testing.T) {
 	db := storetest.Open(t)
 	tm := elected(t, db, Options{})
@@ -125,7 +125,7 @@ func TestBacklogOfManyTopics(t *testing.T) {
 	}
 }
 
-// What some topics do not need of a call is left to those that do, so that a backlog is not worked off more slowly beside others.
+// Shares of a call that some topics do not need go to the others, so that a backlog beside them is not worked off more slowly.
 func TestBatchIsUsedUp(t *testing.T) {
 	db := storetest.Open(t)
 	tm := elected(t, db, Options{Batch: 100})
@@ -141,7 +141,7 @@ func TestBatchIsUsedUp(t *testing.T) {
 	}
 }
 
-// In each topic what is ready was due before, or with, what is not, after every call of a backlog of several topics.
+// After every call of a backlog of several topics, the ready messages of each topic were due no later than its scheduled ones.
 func TestOrderInABacklog(t *testing.T) {
 	db := storetest.Open(t)
 	tm := elected(t, db, Options{Batch: 64})
@@ -175,7 +175,7 @@ func TestOrderInABacklog(t *testing.T) {
 	}
 }
 
-// A call carries something of everything that is due: no backlog of one kind keeps another waiting.
+// A call carries something of every kind that is due: no backlog of one kind keeps another waiting.
 func TestEveryKindHasItsShare(t *testing.T) {
 	db := storetest.Open(t)
 	client, keys := db.Client(), db.Keys()

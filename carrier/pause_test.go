@@ -10,8 +10,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// A beat neither rings nor names a topic that is paused, nor wakes programs of
-// other languages; nor does that of the next carrier. Another topic is told of as ever.
+// A beat neither rings nor names a paused topic, nor wakes programs of
+// other languages; nor does that of the next carrier. Other topics are rung as ever.
 func TestBeatLeavesPausedTopicsAlone(t *testing.T) {
 	store := storetest.Open(t)
 	inspector := storetest.Inspector(t, store)

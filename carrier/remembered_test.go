@@ -15,10 +15,10 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// remembered is how many topics nothing is left of.
+// remembered is the number of topics of which nothing is left.
 const remembered = 100_000
 
-// remember returns a store of its own, in which so many topics are remembered, and the runs of its housekeeping.
+// remember returns a store of its own in which so many topics are remembered, and the steps of its housekeeping.
 func remember(t *testing.T) (*notify.Store, *atomic.Int64) {
 	t.Helper()
 	store := storetest.At(t, storetest.Server(t).URL(), "")
@@ -46,7 +46,7 @@ func remember(t *testing.T) (*notify.Store, *atomic.Int64) {
 
 var statLine = regexp.MustCompile(`cmdstat_([a-z|]+):calls=(\d+)`)
 
-// commands returns how often each command was called since the statistics were reset, also by scripts.
+// commands returns how often each command was called since the statistics were reset, by scripts too.
 func commands(t *testing.T, store *notify.Store) map[string]int64 {
 	t.Helper()
 	info, err := store.Client().Info(t.Context(), "commandstats").Result()
@@ -98,7 +98,7 @@ func TestRoundOverRememberedTopics(t *testing.T) {
 	}
 }
 
-// That topics are found idle is no reason to hurry: the next step comes when its time has come.
+// Finding idle topics does not make the housekeeping hurry: the next step comes at its time.
 func TestRememberedTopicsDoNotHurry(t *testing.T) {
 	store, steps := remember(t)
 	began := time.Now()
@@ -109,7 +109,7 @@ func TestRememberedTopicsDoNotHurry(t *testing.T) {
 	}
 }
 
-// What is remembered is forgotten in bounded steps when its time has come.
+// Remembered topics are forgotten in bounded steps when their time is over.
 func TestManyTopicsAreForgotten(t *testing.T) {
 	store, _ := remember(t)
 	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})

@@ -13,9 +13,9 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// Topics stand in the set of schedules by the first that they have, after whatever is done to their messages, at random,
+// The set of schedules has each topic by its first due time, whatever is done to their messages, at random,
 // while a carrier moves what is due.
-func TestHeadsAfterAnything(t *testing.T) {
+func TestSchedulesAreIndexedByTheirFirst(t *testing.T) {
 	store := storetest.Open(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -91,7 +91,7 @@ func (r *randomly) act() {
 	r.done++
 }
 
-// handle claims a message and settles it in one of the ways that there are.
+// handle claims a message and settles it in a random way.
 func (r *randomly) handle(name string) error {
 	ctx := r.t.Context()
 	ds, err := r.claimer.Claim(ctx, name, 1, 100*time.Millisecond, 0)
@@ -109,7 +109,7 @@ func (r *randomly) handle(name string) error {
 	return err // else its lease ends
 }
 
-// A schedule that is somebody else's, or is not where the set of all says, holds up no other.
+// A foreign schedule, and one that the set of all schedules has wrong, holds up no other.
 func TestForeignSchedules(t *testing.T) {
 	store := storetest.Open(t)
 	client, keys := store.Client(), store.Keys()

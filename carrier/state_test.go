@@ -17,7 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// told collects what a carrier tells of.
+// told collects what a carrier reports.
 type told struct {
 	mu        sync.Mutex
 	moved     int
@@ -41,7 +41,7 @@ func (c *told) read() (moved int, late []carrier.Lateness, fallbacks int) {
 	return c.moved, c.late, c.fallbacks
 }
 
-// watch runs a carrier, waits until it carries, and returns it and what it tells.
+// watch runs a carrier, waits until it carries, and returns it with what it reports.
 func watch(t *testing.T, db *notify.Store, o carrier.Options) (*carrier.Carrier, *told) {
 	t.Helper()
 	all := new(told)
@@ -103,7 +103,7 @@ func TestState(t *testing.T) {
 	storetest.Eventually(t, "its loop goes on", func() bool { return idle.State().Progress.After(s.Progress) })
 }
 
-// What stops tells that it carries no more, and a broadcast counts as moved, without a lateness of messages.
+// After a stop the state says that it no longer carries. A broadcast counts as moved, without a lateness.
 func TestStateOfBroadcastsAndTheEnd(t *testing.T) {
 	db := storetest.Open(t)
 	all := new(told)
@@ -123,7 +123,7 @@ func TestStateOfBroadcastsAndTheEnd(t *testing.T) {
 	}
 }
 
-// What is foreign in the schedule is neither ready nor late.
+// Foreign members of the schedule are neither ready nor late.
 func TestLatenessIsOfWhatIsReady(t *testing.T) {
 	db := storetest.Open(t)
 	db.Client().Do(t.Context(), "ZADD", db.Keys().Schedules(), 1, "no topic", 2, "also none", "-inf", "nor here")
@@ -137,7 +137,7 @@ func TestLatenessIsOfWhatIsReady(t *testing.T) {
 	}
 }
 
-// A nudge that is lost: the publisher may not PUBLISH. The beat finds the message, and that is told.
+// If a nudge is lost, since the publisher has no right to PUBLISH, the beat finds the message, and reports a fallback.
 func TestFallback(t *testing.T) {
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
@@ -164,7 +164,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// No beat is taken for the fallback while nudges come, whatever they coincide with.
+// While nudges come no beat counts as a fallback, whatever they coincide with.
 func TestNoFallback(t *testing.T) {
 	db := storetest.Open(t)
 	c, _ := watch(t, db, carrier.Options{Lease: carrier.MinLease}) // 6 beats a second
@@ -183,10 +183,8 @@ func TestNoFallback(t *testing.T) {
 	}
 }
 
-// The loop of a carrier whose Redis takes connections and never answers comes
-// around within the bound, elected or not.
-// Who was rung and does not claim is rung again with each beat, and that is
-// counted; who claims at once is not.
+// A subscriber that was rung and does not claim is rung again with each beat, which is
+// counted; one that claims at once is not.
 func TestRepeatedRing(t *testing.T) {
 	db := storetest.Open(t)
 	c, _ := watch(t, db, carrier.Options{})
@@ -209,13 +207,15 @@ func TestRepeatedRing(t *testing.T) {
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
-	settled := c.State()
-	storetest.Eventually(t, "two more beats", func() bool { return c.State().Progress.Sub(settled.Progress) > 2*store.Heartbeat })
-	if again := c.State().Repeated; again > settled.Repeated {
-		t.Errorf("%d rings were repeated though nothing is ready", again-settled.Repeated)
+	rested := c.State()
+	storetest.Eventually(t, "two more beats", func() bool { return c.State().Progress.Sub(rested.Progress) > 2*store.Heartbeat })
+	if again := c.State().Repeated; again > rested.Repeated {
+		t.Errorf("%d rings were repeated though nothing is ready", again-rested.Repeated)
 	}
 }
 
+// The loop of a carrier whose Redis takes connections and never answers comes
+// around within the bound, elected or not.
 func TestProgressWithoutRedis(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

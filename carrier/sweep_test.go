@@ -17,10 +17,10 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// often is between two steps of the housekeeping in tests.
+// often is the time between two steps of the housekeeping in tests.
 const often = 5 * time.Millisecond
 
-// die has n messages of a topic die, with a reason and an attempt.
+// die makes n messages of a topic die, with a reason and an attempt.
 func die(t *testing.T, store *notify.Store, topic string, n int) {
 	t.Helper()
 	var messages []notify.Message
@@ -43,7 +43,7 @@ func die(t *testing.T, store *notify.Store, topic string, n int) {
 	}
 }
 
-// aged makes dead letters older: the first n of a topic.
+// aged makes the first n dead letters of a topic older.
 func aged(t *testing.T, store *notify.Store, topic string, n int, by time.Duration) {
 	t.Helper()
 	died := time.Now().Add(-by).UnixMilli()
@@ -70,7 +70,7 @@ func size(t *testing.T, store *notify.Store, name string) int64 {
 	return n
 }
 
-// A journal keeps what is logged.
+// A journal keeps the log.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -101,7 +101,7 @@ func (j *journal) count(parts ...string) (n int) {
 	return n
 }
 
-// Dead letters that are too old are removed with all that belonged to them, more of them than one step deals with; the others stay.
+// Dead letters that are too old are removed with all that belonged to them, even more than one step removes; the others stay.
 func TestOldDeadLettersAreRemoved(t *testing.T) {
 	store := storetest.Open(t)
 	const old = 450
@@ -123,7 +123,7 @@ func TestOldDeadLettersAreRemoved(t *testing.T) {
 	}
 }
 
-// Of more dead letters than are kept the oldest are removed.
+// If there are more dead letters than are kept, the oldest are removed.
 func TestTooManyDeadLettersAreRemoved(t *testing.T) {
 	store := storetest.Open(t)
 	die(t, store, "orders", 30)
@@ -139,7 +139,7 @@ func TestTooManyDeadLettersAreRemoved(t *testing.T) {
 	}
 }
 
-// Each death sees to it that a topic has no more dead letters than are kept, also while no carrier lives: where they are too many it removes two,
+// Each death keeps a topic's dead letters within the number that is kept, even while no carrier runs: if they are too many it removes two,
 // the oldest ones, with all that belonged to them.
 func TestDeathsRemoveTheOldest(t *testing.T) {
 	store := storetest.Open(t)
@@ -169,7 +169,7 @@ func TestDeathsRemoveTheOldest(t *testing.T) {
 	storetest.Eventually(t, "what deaths removed is counted", func() bool { return c.State().DeadRemoved == 20+4 })
 }
 
-// A dead letter without a record is not what was published by its name since: that is delivered, however the dead letter goes.
+// A message published with the id of a dead letter without a record is another one: it is delivered, however the dead letter is removed.
 func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 	for name, remove := range map[string]func(t *testing.T, store *notify.Store) error{
 		"swept": func(t *testing.T, store *notify.Store) error {
@@ -212,7 +212,7 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 	}
 }
 
-// A topic of which nothing is left for long enough is forgotten, and comes back as if it were new; one of which anything is left is not.
+// A topic of which nothing is left for long enough is forgotten, and comes back as a new one; a topic of which anything is left is not.
 func TestIdleTopicsAreForgotten(t *testing.T) {
 	store := storetest.Open(t)
 	ctx := t.Context()
@@ -272,7 +272,7 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 	}
 }
 
-// Use in between puts it off: what counts is for how long nothing happened.
+// Use in between postpones that: only the time in which nothing happened counts.
 func TestTopicInUseIsNotForgotten(t *testing.T) {
 	store := storetest.Open(t)
 	storetest.Publish(t, store, notify.Message{Topic: "gone", ID: "1", Body: []byte("x"), Delay: time.Hour}, notify.Message{Topic: "used", ID: "1", Body: []byte("x"), Delay: time.Hour})
@@ -297,11 +297,11 @@ func TestTopicInUseIsNotForgotten(t *testing.T) {
 	}
 }
 
-// Positions in the logs are forgotten but for the last one, so that they only
-// grow; who listened all the time is told of no gap when the topic comes back.
+// Positions in the logs are forgotten except for the last one, so that they only
+// grow; a listener that was there all the time gets no gap when the topic comes back.
 func TestPositionsAreForgotten(t *testing.T) {
 	store := storetest.Open(t)
-	const topics = 120 // more than one step deals with
+	const topics = 120 // more than one step handles
 	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
 	heard := make(chan string, 2*topics)
 	storetest.Run(t, func(ctx context.Context) error {
@@ -347,7 +347,7 @@ func TestDeposedCarrierSweepsNothing(t *testing.T) {
 	}
 }
 
-// Foreign keys and values keep the housekeeping from nothing else, and are left alone.
+// Foreign keys and values do not keep the housekeeping from anything else, and are left alone.
 func TestForeignThingsAreNotSwept(t *testing.T) {
 	store := storetest.Open(t)
 	die(t, store, "orders", 3)
@@ -371,8 +371,8 @@ func TestForeignThingsAreNotSwept(t *testing.T) {
 	}
 }
 
-// Whoever waits for an idle topic and is not heard any more keeps it from being forgotten no longer; who is heard does.
-func TestWhoIsGoneIsStruckOff(t *testing.T) {
+// An inbox without a subscriber does not keep an idle topic from being forgotten; an inbox with one does.
+func TestInboxesWithoutASubscriberAreStruckOff(t *testing.T) {
 	store := storetest.Open(t)
 	storetest.Publish(t, store, notify.Message{Topic: "left", Body: []byte("x")}, notify.Message{Topic: "watched", Body: []byte("x")})
 	for _, topic := range []string{"left", "watched"} {
@@ -404,7 +404,7 @@ func TestWhoIsGoneIsStruckOff(t *testing.T) {
 	}
 }
 
-// However many were killed while they waited for idle topics, one step strikes off some, and the next look at a topic goes on with the rest.
+// However many subscribers were killed while they waited for idle topics, one step strikes off some, and the next check of a topic goes on with the rest.
 func TestMoreAreGoneThanOneStepStrikesOff(t *testing.T) {
 	store := storetest.At(t, storetest.Server(t).URL(), "")
 	storetest.Found(t, store)

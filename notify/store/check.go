@@ -23,7 +23,7 @@ var (
 	nameGrammar  = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // a token of RFC 9110
 )
 
-// CheckTopic reports, as an ErrInvalid, what is wrong with a topic.
+// CheckTopic returns a Fault for an invalid topic.
 func CheckTopic(topic string) error {
 	switch {
 	case topic == "":
@@ -36,7 +36,7 @@ func CheckTopic(topic string) error {
 	return nil
 }
 
-// CheckTopicOrAll is CheckTopic for what may be AllTopics instead.
+// CheckTopicOrAll is CheckTopic, and accepts AllTopics, too.
 func CheckTopicOrAll(topic string) error {
 	if topic == AllTopics {
 		return nil
@@ -44,7 +44,7 @@ func CheckTopicOrAll(topic string) error {
 	return CheckTopic(topic)
 }
 
-// CheckID reports, as an ErrInvalid, what is wrong with an id.
+// CheckID returns a Fault for an invalid id.
 func CheckID(id string) error {
 	switch {
 	case id == "":
@@ -57,10 +57,11 @@ func CheckID(id string) error {
 	return nil
 }
 
-// Member returns the name of a message everywhere in Redis, TOPIC:ID.
+// Member returns the name that a message has everywhere in Redis, TOPIC:ID.
 func Member(topic, id string) string { return topic + ":" + id }
 
-// SplitMember takes a member apart at its first colon: a topic has none.
+// SplitMember splits a member at its first colon, since a topic has none. The error
+// is a Fault.
 func SplitMember(member string) (topic, id string, err error) {
 	topic, id, ok := strings.Cut(member, ":")
 	if !ok {
@@ -75,13 +76,13 @@ func SplitMember(member string) (topic, id string, err error) {
 	return topic, id, nil
 }
 
-// CheckHeaders reports, as an ErrInvalid, what is wrong with the headers of a message.
+// CheckHeaders returns a Fault for invalid headers of a message.
 func CheckHeaders(headers map[string]string) error {
 	if len(headers) > MaxHeaders {
 		return Faultf("headers", "headers: %d of them; at most %d are allowed", len(headers), MaxHeaders)
 	}
 	size := 0
-	names := make(map[string]string, len(headers)) // by themselves in lower case
+	names := make(map[string]string, len(headers)) // by their lower case
 	for name, value := range headers {
 		size += len(name) + len(value)
 		if err := CheckHeader(name, value); err != nil {
@@ -99,7 +100,7 @@ func CheckHeaders(headers map[string]string) error {
 	return nil
 }
 
-// CheckListener reports, as an ErrInvalid, what is wrong with the name of a listener.
+// CheckListener returns a Fault for an invalid name of a listener.
 func CheckListener(name string) error {
 	if CheckTopic(name) != nil {
 		return Faultf("name", "name %.200q: use tokens of letters, digits, _ and -, joined by single dots, at most %d bytes", name, MaxTopic)
@@ -107,7 +108,7 @@ func CheckListener(name string) error {
 	return nil
 }
 
-// CheckContentType reports, as an ErrInvalid, what is wrong with a content type; empty is right.
+// CheckContentType returns a Fault for an invalid content type; empty is valid.
 func CheckContentType(text string) error {
 	if len(text) > maxContentType || !printable(text) {
 		return Faultf("content_type", "content type %.100q: use printable text of at most %d bytes", text, maxContentType)
@@ -115,7 +116,7 @@ func CheckContentType(text string) error {
 	return nil
 }
 
-// CheckHeader reports, as an ErrInvalid, what is wrong with a header that is carried along.
+// CheckHeader returns a Fault for an invalid header of a message.
 func CheckHeader(name, value string) error {
 	if !nameGrammar.MatchString(name) {
 		return Faultf("headers", "header name %.100q: use letters, digits and the signs !#$%%&'*+.^_`|~-", name)

@@ -26,7 +26,7 @@ func scripts(t *testing.T, f func(name, source string)) {
 	}
 }
 
-// alone are the scripts that run before there is a store.
+// alone are the scripts that are not linked: they run before there is a store.
 var alone = map[string]bool{"lua/found.lua": true, "lua/rehearse.lua": true}
 
 var (
@@ -34,8 +34,8 @@ var (
 	luaString  = regexp.MustCompile(`'[^'\n]*'`)
 )
 
-// What scripts share has a name of its own: a local of the same name would take
-// the part in, and hide it.
+// Shared functions have unique names: a local of the same name would link
+// the shared one, and hide it.
 func TestNothingHidesWhatScriptsShare(t *testing.T) {
 	names := make(map[string]bool)
 	for _, r := range table {
@@ -64,7 +64,7 @@ func TestNothingHidesWhatScriptsShare(t *testing.T) {
 	})
 }
 
-// Names of keys stand in the table alone, and scripts are given what they name.
+// Only the table has names of keys; scripts name its rows.
 func TestScriptsNameNoKey(t *testing.T) {
 	raw := regexp.MustCompile(`KEYS\[|\bBASE\b|\bPREFIX\b|\w_\b`)
 	scripts(t, func(script, source string) {
@@ -74,7 +74,7 @@ func TestScriptsNameNoKey(t *testing.T) {
 	})
 }
 
-// Every setting that a script reads is one: what is none is not written out.
+// Scripts read only settings that exist: reads of others are not written out.
 func TestScriptsReadSettings(t *testing.T) {
 	scripts(t, func(script, source string) {
 		if slices.Contains(wordsOf(writtenOut(source)), "setting") {
@@ -83,7 +83,7 @@ func TestScriptsReadSettings(t *testing.T) {
 	})
 }
 
-// Names that the table makes are written out where they are whole words, and families where they are called with a name.
+// Names of the table are written out if they are whole words, and families if they are called with a name.
 func TestWrittenOut(t *testing.T) {
 	for source, want := range map[string]string{
 		"tell(HEAD, text(due))":                  "tell((BASE .. 'head'), text(due))",
@@ -101,7 +101,7 @@ func TestWrittenOut(t *testing.T) {
 	}
 }
 
-// Words in comments and strings are none, and each comes once.
+// Words in comments and strings do not count, and each word comes once.
 func TestWordsOf(t *testing.T) {
 	got := wordsOf("local a_1 = 'no' .. b('nor') .. a_1 -- it's none\nreturn b\n")
 	if want := []string{"a_1", "b", "local", "return"}; !slices.Equal(got, want) {
@@ -109,7 +109,7 @@ func TestWordsOf(t *testing.T) {
 	}
 }
 
-// What only a rare function uses stands within it, and what others use as well does not.
+// Parts that only a rare function uses are moved inside it, and parts that others use, too, are not.
 func TestWithin(t *testing.T) {
 	parts := partsOf(`
 local ONE = 1
@@ -141,7 +141,7 @@ end
 	}
 }
 
-// What is named as rare is there.
+// Every function that is named as rare exists.
 func TestRareParts(t *testing.T) {
 	found := 0
 	for _, p := range library() {

@@ -1,7 +1,7 @@
 package store
 
-// Option returns the options that a constructor or a call was given: they may be left
-// out, which is the zero value. More than one are a Fault.
+// Option returns the options given to a constructor or a call, or the zero value if
+// they were left out. More than one are a Fault.
 func Option[T any](given []T) (o T, err error) {
 	switch len(given) {
 	case 0:
@@ -12,7 +12,7 @@ func Option[T any](given []T) (o T, err error) {
 	return o, Faultf("options", "options: %d are given; give one, or none", len(given))
 }
 
-// CheckStore returns a Fault of a nil store, which no constructor takes.
+// CheckStore returns a Fault for a nil store, which no constructor accepts.
 func CheckStore(s *Store) error {
 	if s == nil {
 		return Faultf("store", "store: it is nil; give one that Open returned")

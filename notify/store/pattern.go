@@ -11,11 +11,11 @@ import (
 // matches nothing.
 type Pattern struct {
 	text   string
-	tokens []string // nil where text is a topic
+	tokens []string // nil if text is a topic
 }
 
-// ParsePattern reads a pattern such as prices, prices.* or prices.>. The error
-// is a Fault that says what is wrong.
+// ParsePattern reads a pattern such as prices, prices.* or prices.>. The error is a
+// Fault.
 func ParsePattern(text string) (Pattern, error) {
 	if !strings.ContainsAny(text, "*>") {
 		return Pattern{text: text}, Renamed("pattern", CheckTopic(text))
@@ -77,11 +77,11 @@ func (p Pattern) Covers(other Pattern) bool {
 	return len(p.tokens) > 0 && len(p.tokens) == len(other.tokens)
 }
 
-// JustBehind makes of a name the next one that there can be.
+// JustBehind, appended to a name, makes the next name that there can be.
 const JustBehind = "\x00"
 
-// names returns the names among which all are that the pattern names: those that
-// begin as it does up to its first wildcard.
+// names returns a range that has all names that the pattern matches: those that
+// begin as the pattern does up to its first wildcard.
 func (p Pattern) names() Names {
 	if topic, one := p.Topic(); one {
 		return Names{From: topic, To: topic + JustBehind}
@@ -90,11 +90,11 @@ func (p Pattern) names() Names {
 	if begin == "" {
 		return Names{To: "\xff"}
 	}
-	return Names{From: begin, To: begin[:len(begin)-1] + "/"} // which is what comes behind a dot
+	return Names{From: begin, To: begin[:len(begin)-1] + "/"} // the byte after a dot
 }
 
-// NamesOf returns the names among which all are that some patterns name, in
-// order and none twice.
+// NamesOf returns ranges that have all names that some patterns match, in order and
+// without overlap.
 func NamesOf(patterns []Pattern) []Names {
 	if len(patterns) == 0 {
 		return []Names{{To: "\xff"}}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each reading of a value of another kind fails, says which one, and ends the reply.
+// Each read of a value of the wrong kind fails, says which value it was, and ends the reply.
 func TestReply(t *testing.T) {
 	reads := map[string]func(r *reply){
 		"an integer":         func(r *reply) { r.integer() },
@@ -22,7 +22,7 @@ func TestReply(t *testing.T) {
 			r := &reply{name: "s", values: []any{"before", value}}
 			r.text()
 			read(r)
-			r.text() // which is not there, and is not the fault
+			r.text() // a missing value behind the fault, which must not replace it
 			want := !contains(fit[kind], value)
 			var err *ReplyError
 			if errors.As(r.end(), &err); !want {
@@ -68,7 +68,7 @@ func TestReplyMaybe(t *testing.T) {
 	}
 }
 
-// What is wrong in a list ends the reply that it is in, and what is left of one is an error.
+// A wrong value in a list ends the reply around it, and a value that is left is an error.
 func TestReplyOfLists(t *testing.T) {
 	r := &reply{name: "s", values: []any{[]any{"x", int64(7)}, "y"}}
 	l := r.list()

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-// A connection that is closed while it is made, because there is another master, is one to a Redis that is away.
-func TestLeftWhileConnecting(t *testing.T) {
+// A connection that is abandoned while it is made, because there is another master, fails with an error that is worth a retry.
+func TestAbandonedWhileConnecting(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

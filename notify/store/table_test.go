@@ -9,10 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// notOne are the methods of Keys that make several names, or what names begin with.
+// notOne are the methods of Keys that do not return the name of one key or channel.
 var notOne = map[string]bool{"Prefix": true, "Base": true, "Shard": true, "Topic": true}
 
-// Each method of Keys makes the name of one row of the table, and each row has a method.
+// Each method of Keys returns the name of one row of the table, and each row has a method.
 func TestEachRowHasAMethod(t *testing.T) {
 	keys, err := newKeys("p")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestEachRowHasAMethod(t *testing.T) {
 	}
 }
 
-// A family ends with a colon, and nothing else does: what stands behind the first colon of a key is whose it is.
+// Only names of families end with a colon: the rest of a key behind its first colon says which one of the family it is.
 func TestFamiliesEndWithAColon(t *testing.T) {
 	keys := make(map[string]bool)
 	for _, r := range table {
@@ -60,7 +60,7 @@ func TestFamiliesEndWithAColon(t *testing.T) {
 	}
 }
 
-// The documentation of the package has the table as it is: make generate writes it.
+// The documentation of the package has the current table: make generate writes it.
 func TestDocHasTheTable(t *testing.T) {
 	source, err := os.ReadFile("doc.go")
 	if err != nil {

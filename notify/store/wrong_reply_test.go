@@ -15,12 +15,12 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// answers stands between a store and its Redis, and answers scripts in Redis's place.
+// answers sits between a store and its Redis, and can answer scripts in Redis's place.
 type answers struct {
 	mu     sync.Mutex
 	last   any  // what Redis answered to the last script
-	answer any  // what is answered instead,
-	forge  bool // if it is
+	answer any  // the answer instead
+	forge  bool // use answer
 }
 
 func (a *answers) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -47,7 +47,7 @@ func (a *answers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// forged calls f while scripts are answered so.
+// forged calls f while every script gets an answer.
 func (a *answers) forged(answer any, f func() error) (err error) {
 	a.mu.Lock()
 	a.answer, a.forge = answer, true
@@ -69,7 +69,7 @@ type wrong struct {
 	reply []any
 }
 
-// wrongs returns what is wrong of a reply in each possible way, down to the lists in it.
+// wrongs returns a reply made wrong in each possible way, down to the lists in it.
 func wrongs(right []any) (all []wrong) {
 	all = append(all, wrong{"one too many", append(append([]any{}, right...), any(int64(7)))})
 	for i, value := range right {
@@ -99,17 +99,17 @@ func wrongs(right []any) (all []wrong) {
 	return all
 }
 
-// An asking is a call of one transition, after which the right reply is known.
+// An asking is a call of one transition, which shows its right reply.
 type asking struct {
 	name string
 	call func(ctx context.Context, s store.Shard) error
-	// right is a reply that holds more than that of an empty store; nil: that one.
+	// right is a reply that holds more than that of an empty store; nil: that of the store.
 	right []any
-	// takes says of what is wrong with a reply whether it may be taken: a list may hold fewer, and what Redis keeps of others is no fault.
+	// takes reports whether a wrong reply may be accepted: a list may hold fewer, and foreign values in Redis are no fault of the reply.
 	takes func(what string) bool
 }
 
-// Whatever a script answers, its transition returns an error where that is none of its answers, and never panics.
+// If a script gets an answer that it never gives, its transition returns an error, and never panics.
 func TestWrongReplies(t *testing.T) {
 	s := storetest.Open(t)
 	shard := s.Of("t")
@@ -142,13 +142,13 @@ func TestWrongReplies(t *testing.T) {
 	}
 }
 
-// fewer says that a reply may end earlier than it does.
+// fewer accepts a reply that ends earlier.
 func fewer(what string) bool { return what == "the last is missing" }
 
-// fewerFindings says that a repair may find less.
+// fewerFindings accepts a repair that finds less.
 func fewerFindings(what string) bool { return what == "value 4 is a list in which the last is missing" }
 
-// strayLease has a repair find something.
+// strayLease makes something for a repair to find.
 func strayLease(ctx context.Context, s store.Shard) {
 	s.Store().Client().ZAdd(ctx, s.Store().Keys().Leased(), redis.Z{Score: 1, Member: "t:stray"})
 }
@@ -357,7 +357,7 @@ func askings() []asking {
 	}
 }
 
-// emptier says that a list in a reply may hold less than it does.
+// emptier accepts a list in a reply that holds less.
 func emptier(what string) bool { return strings.HasSuffix(what, "in which the last is missing") }
 
 func inspectOne(ctx context.Context, s store.Shard) error {
@@ -385,7 +385,7 @@ func sweepOnce(ctx context.Context, s store.Shard) error {
 	return unlessDeposed(err)
 }
 
-// unlessDeposed returns an error but that of a carrier that is not elected.
+// unlessDeposed returns err, or nil if it is a DeposedError.
 func unlessDeposed(err error) error {
 	var deposed *store.DeposedError
 	if errors.As(err, &deposed) {
@@ -394,7 +394,7 @@ func unlessDeposed(err error) error {
 	return err
 }
 
-// fewerWithin says that a list within a reply may end earlier than it does.
+// fewerWithin accepts a list within a reply that ends earlier.
 func fewerWithin(what string) bool {
 	return strings.HasSuffix(what, "is a list in which the last is missing")
 }
