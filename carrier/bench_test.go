@@ -113,7 +113,7 @@ func probe(b *testing.B, db *notify.Store) (end func()) {
 	var late storetest.Lateness
 	handled(b, db, topic, func(d *subscribers.Delivery) { late.Add(time.Since(d.Due)) })
 	sent := 0
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := storetest.Publisher(b, db)
 	stop := storetest.Run(b, func(ctx context.Context) error {
 		ticker := time.NewTicker(5 * time.Millisecond)
 		defer ticker.Stop()

@@ -485,7 +485,7 @@ func TestBroadcastWithNowhereToGo(t *testing.T) {
 		return err == nil && time.UnixMilli(int64(score)).After(time.Now().Add(30*time.Second))
 	})
 	do(t, db, "DEL", db.Keys().Log("bad"))
-	if _, err := notify.NewPublisher(db, notify.PublisherOptions{}).Reschedule(t.Context(), "bad", "x", 0, time.Time{}); err != nil {
+	if _, err := storetest.Publisher(t, db).RescheduleIn(t.Context(), "bad", "x", 0); err != nil {
 		t.Fatal(err)
 	}
 	wantLog(t, db, "bad", "x")
@@ -518,7 +518,7 @@ func TestBroadcastsWhenRedisIsOutOfMemory(t *testing.T) {
 	db := storetest.At(t, server.URL(), "")
 	storetest.Publish(t, db, all("a", "1", 500*time.Millisecond), all("b", "2", 500*time.Millisecond))
 	do(t, db, "CONFIG", "SET", "maxmemory", "1")
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := storetest.Publisher(t, db)
 	if _, err := pub.Broadcast(t.Context(), all("a", "3", 0)); !redis.HasErrorPrefix(err, "OOM") {
 		t.Errorf("got %v, want OOM", err)
 	}
@@ -611,7 +611,7 @@ func TestDeathsByTheCarrierArePublished(t *testing.T) {
 	db := storetest.Open(t)
 	told := subscribe(t, db, db.Keys().Death("orders"))
 	m := later("a \"quoted\"", 0)
-	if _, err := notify.NewPublisher(db, notify.PublisherOptions{}).Publish(t.Context(), m); !errors.Is(err, notify.ErrInvalid) {
+	if _, err := storetest.Publisher(t, db).Publish(t.Context(), m); !errors.Is(err, notify.ErrInvalid) {
 		t.Fatal(err)
 	}
 	expires := later("a", 0)

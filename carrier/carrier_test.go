@@ -213,7 +213,7 @@ func TestBacklogIsMovedWithItsDueTimes(t *testing.T) {
 		m := notify.Message{Topic: fmt.Sprintf("t.%d", i%topics), ID: fmt.Sprint(i), Body: []byte("x"), Due: due.Add(time.Duration(i/50) * time.Millisecond)}
 		messages = append(messages, m)
 	}
-	published := notify.NewPublisher(db, notify.PublisherOptions{}).PublishMany(t.Context(), messages)
+	published := storetest.Publisher(t, db).PublishMany(t.Context(), messages)
 	run(t, db, carrier.Options{Batch: 100})
 	storetest.Eventually(t, "all are ready", func() bool {
 		total := int64(0)

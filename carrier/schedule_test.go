@@ -19,7 +19,7 @@ func TestSchedulesAreIndexedByTheirFirst(t *testing.T) {
 	store := storetest.Open(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	r := &randomly{t: t, store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{}), claimer: subscribers.NewClaimer(store), Rand: rand.New(rand.NewPCG(seed, 0))}
+	r := &randomly{t: t, store: store, pub: storetest.Publisher(t, store), claimer: subscribers.NewClaimer(store), Rand: rand.New(rand.NewPCG(seed, 0))}
 	for range 15 {
 		stop := run(t, store, carrier.Options{Batch: 1 + r.IntN(20)})
 		for range 150 {
@@ -76,7 +76,7 @@ func (r *randomly) act() {
 	case 2:
 		_, err = r.pub.Cancel(ctx, name, id)
 	case 3:
-		_, err = r.pub.Reschedule(ctx, name, id, r.delay(), time.Time{})
+		_, err = r.pub.RescheduleIn(ctx, name, id, r.delay())
 	case 4:
 		err = r.handle(name)
 	}

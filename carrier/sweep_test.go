@@ -276,7 +276,7 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 func TestTopicInUseIsNotForgotten(t *testing.T) {
 	store := storetest.Open(t)
 	storetest.Publish(t, store, notify.Message{Topic: "gone", ID: "1", Body: []byte("x"), Delay: time.Hour}, notify.Message{Topic: "used", ID: "1", Body: []byte("x"), Delay: time.Hour})
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := storetest.Publisher(t, store)
 	use := func(topic string) {
 		if _, err := pub.Cancel(t.Context(), topic, "1"); err != nil {
 			t.Fatal(err)

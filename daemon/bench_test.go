@@ -184,7 +184,7 @@ func BenchmarkStreams(b *testing.B) {
 	}
 	r.shows("bellhop_http_streams", streams)
 	listening := r.memory()
-	pub := notify.NewPublisher(r.store, notify.PublisherOptions{})
+	pub := storetest.Publisher(b, r.store)
 	var first, last storetest.Lateness
 	for b.Loop() {
 		for range rounds {

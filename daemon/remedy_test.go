@@ -20,7 +20,7 @@ func publish(t *testing.T, url string) error {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	_, err = notify.NewPublisher(store, notify.PublisherOptions{}).Publish(t.Context(), notify.Message{Topic: "t", Body: []byte("x")})
+	_, err = storetest.Publisher(t, store).Publish(t.Context(), notify.Message{Topic: "t", Body: []byte("x")})
 	return err
 }
 

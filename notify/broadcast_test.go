@@ -170,7 +170,7 @@ func TestRescheduleBroadcast(t *testing.T) {
 		due   time.Time
 	}{{0, future.Add(-anHour)}, {anHour, time.Time{}}, {0, past}, {0, time.Time{}}, {0, future.Add(anHour)}} {
 		before := redisTime(t, db).Truncate(time.Millisecond)
-		p, err := pub.Reschedule(t.Context(), topic, "a", test.delay, test.due)
+		p, err := pub.reschedule(t.Context(), topic, "a", test.delay, test.due)
 		want := test.due
 		if want.IsZero() {
 			want = before.Add(test.delay)
@@ -322,7 +322,7 @@ func TestChangesRaceWithTheCarry(t *testing.T) {
 			if i%2 == 0 {
 				_, err = pub.Cancel(context.Background(), topic, m.ID)
 			} else {
-				p, err = pub.Reschedule(context.Background(), topic, m.ID, 300*time.Millisecond, time.Time{})
+				p, err = pub.RescheduleIn(context.Background(), topic, m.ID, 300*time.Millisecond)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -408,7 +408,7 @@ func TestForeignSetOfBroadcasts(t *testing.T) {
 		if _, err := pub.Cancel(t.Context(), topic, "a"); !errors.Is(err, notify.ErrNotFound) {
 			t.Errorf("cancel: %v", err)
 		}
-		if _, err := pub.Reschedule(t.Context(), topic, "a", anHour, time.Time{}); !errors.Is(err, notify.ErrNotFound) {
+		if _, err := pub.RescheduleIn(t.Context(), topic, "a", anHour); !errors.Is(err, notify.ErrNotFound) {
 			t.Errorf("reschedule: %v", err)
 		}
 	})
@@ -421,7 +421,7 @@ func TestForeignSetOfBroadcasts(t *testing.T) {
 	if _, err := pub.Cancel(t.Context(), topic, "cancel"); err != nil {
 		t.Error(err)
 	}
-	if _, err := pub.Reschedule(t.Context(), topic, "later", anHour, time.Time{}); err != nil {
+	if _, err := pub.RescheduleIn(t.Context(), topic, "later", anHour); err != nil {
 		t.Error(err)
 	}
 	wantCounts(t, pub, notify.Counts{Scheduled: 2, Ready: 1, Published: 4})

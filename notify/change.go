@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -31,20 +32,25 @@ func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error)
 	return state, nil
 }
 
-// Reschedule gives a message that is Scheduled or Ready, a broadcast among them, another due time: after
-// a delay, or at a time. With neither it is due at once. Its time to live
-// counts from the new due time; attempts used up stay so. Errors: ErrInvalid,
-// ErrNotFound, ErrLeased and ErrDead (nothing was changed), ErrUnreplicated, or
-// that of the connection.
-func (p *Publisher) Reschedule(ctx context.Context, topic, id string, delay time.Duration, due time.Time) (Publication, error) {
-	if err := checkName(topic, id); err != nil {
+// RescheduleIn gives a message that is Scheduled or Ready, or a broadcast that was not sent yet, another due
+// time: after a delay, rounded up to a millisecond; zero is at once. Its time to live counts from the new
+// due time; attempts used up stay so. Errors: ErrInvalid, ErrNotFound, ErrLeased and ErrDead (nothing was
+// changed), ErrUnreplicated, or that of the connection.
+func (p *Publisher) RescheduleIn(ctx context.Context, topic, id string, delay time.Duration) (Publication, error) {
+	return p.reschedule(ctx, &Message{Topic: topic, ID: id, Delay: delay})
+}
+
+// RescheduleAt is RescheduleIn with a due time; one in the past is at once.
+func (p *Publisher) RescheduleAt(ctx context.Context, topic, id string, due time.Time) (Publication, error) {
+	return p.reschedule(ctx, &Message{Topic: topic, ID: id, Due: due})
+}
+
+func (p *Publisher) reschedule(ctx context.Context, m *Message) (Publication, error) {
+	if err := cmp.Or(checkName(m.Topic, m.ID), checkWhen(m.Delay, m.Due)); err != nil {
 		return Publication{}, err
 	}
-	if err := checkWhen(delay, due); err != nil {
-		return Publication{}, err
-	}
-	member := store.Member(topic, id)
-	state, placed, err := p.store.Of(topic).Reschedule(ctx, topic, member, when(delay, due))
+	member := store.Member(m.Topic, m.ID)
+	state, placed, err := p.store.Of(m.Topic).Reschedule(ctx, m.Topic, member, when(m.Delay, m.Due))
 	switch {
 	case err != nil:
 	case state == 0:
@@ -57,7 +63,7 @@ func (p *Publisher) Reschedule(ctx context.Context, topic, id string, delay time
 	if err != nil {
 		return Publication{}, fmt.Errorf("reschedule %s: %w", member, err)
 	}
-	result := resultOf(&Message{Topic: topic, ID: id, Delay: delay}, placed)
+	result := resultOf(m, placed)
 	return result.Publication, result.Err
 }
 

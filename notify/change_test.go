@@ -38,7 +38,7 @@ func usedUp(t *testing.T, pub client, db *notify.Store, m notify.Message, state 
 	if state == notify.Scheduled {
 		return
 	}
-	if _, err := pub.Reschedule(t.Context(), topic, m.ID, 0, time.Time{}); err != nil {
+	if _, err := pub.RescheduleIn(t.Context(), topic, m.ID, 0); err != nil {
 		t.Fatal(err)
 	}
 	switch state {
@@ -117,7 +117,7 @@ func TestNothingToChange(t *testing.T) {
 		if was, err := pub.Cancel(t.Context(), topic, "b"); !errors.Is(err, notify.ErrNotFound) || was != 0 {
 			t.Errorf("cancel: it was %v, %v; want ErrNotFound", was, err)
 		}
-		if _, err := pub.Reschedule(t.Context(), topic, "b", anHour, time.Time{}); !errors.Is(err, notify.ErrNotFound) {
+		if _, err := pub.RescheduleIn(t.Context(), topic, "b", anHour); !errors.Is(err, notify.ErrNotFound) {
 			t.Errorf("reschedule: %v; want ErrNotFound", err)
 		}
 		if _, err := pub.Inspect(t.Context(), topic, "b"); !errors.Is(err, notify.ErrNotFound) {
@@ -132,7 +132,7 @@ func TestRescheduleIsRefused(t *testing.T) {
 			pub, db := open(t)
 			usedUp(t, pub, db, full("a"), state)
 			unchanged(t, db, func() {
-				if _, err := pub.Reschedule(t.Context(), topic, "a", anHour, time.Time{}); !errors.Is(err, want) {
+				if _, err := pub.RescheduleIn(t.Context(), topic, "a", anHour); !errors.Is(err, want) {
 					t.Errorf("%v, want %v", err, want)
 				}
 			})
@@ -163,7 +163,7 @@ func TestReschedule(t *testing.T) {
 			usedUp(t, pub, db, full("a"), test.from)
 			first := firstDue(t, pub, "a")
 			before := redisTime(t, db).Truncate(time.Millisecond)
-			p, err := pub.Reschedule(t.Context(), topic, "a", test.delay, test.due)
+			p, err := pub.reschedule(t.Context(), topic, "a", test.delay, test.due)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,13 +211,13 @@ func TestRescheduleReadyLaterAndReadyAgain(t *testing.T) {
 	pub, db := open(t)
 	publish(t, pub, message("a", time.Time{}))
 	before := dump(t, db)
-	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, future); err != nil {
+	if _, err := pub.RescheduleAt(t.Context(), topic, "a", future); err != nil {
 		t.Fatal(err)
 	}
 	if left := dump(t, db); left["ready"] != nil || left["ready:"+topic] != nil {
 		t.Errorf("it is still ready: %v", left)
 	}
-	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, past); err != nil {
+	if _, err := pub.RescheduleAt(t.Context(), topic, "a", past); err != nil {
 		t.Fatal(err)
 	}
 	due := float64(score(t, db, "ready:"+topic, topic+":a").UnixMilli())
@@ -245,7 +245,7 @@ func TestNudge(t *testing.T) {
 		return func() error { _, err := pub.Publish(t.Context(), message(id, at(minutes))); return err }
 	}
 	rescheduleTo := func(id string, minutes int) func() error {
-		return func() error { _, err := pub.Reschedule(t.Context(), topic, id, 0, at(minutes)); return err }
+		return func() error { _, err := pub.RescheduleAt(t.Context(), topic, id, at(minutes)); return err }
 	}
 	steps := []struct {
 		name string
@@ -362,13 +362,13 @@ func TestOnlyWhatIsDueRings(t *testing.T) {
 	wait(t, db, "a", "b")
 	bells := listen(t, db, db.Keys().Wake(topic), db.Keys().Inbox("a"), db.Keys().Inbox("b"))
 	publish(t, pub, message("m", future))
-	if _, err := pub.Reschedule(t.Context(), topic, "m", anHour, time.Time{}); err != nil {
+	if _, err := pub.RescheduleIn(t.Context(), topic, "m", anHour); err != nil {
 		t.Fatal(err)
 	}
 	if heard := bells.heard(); len(heard) > 0 {
 		t.Errorf("heard %q for what is due later", heard)
 	}
-	if _, err := pub.Reschedule(t.Context(), topic, "m", 0, time.Time{}); err != nil {
+	if _, err := pub.RescheduleIn(t.Context(), topic, "m", 0); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"wake:" + topic + " 1", "inbox:a " + topic}
@@ -413,7 +413,7 @@ func TestForeignNumbersInARecord(t *testing.T) {
 			pub, db := open(t)
 			publish(t, pub, message("a", future))
 			db.Client().HSet(t.Context(), db.Keys().Messages(), topic+":a", line+"\nbody")
-			if _, err := pub.Reschedule(t.Context(), topic, "a", 0, past); err != nil {
+			if _, err := pub.RescheduleAt(t.Context(), topic, "a", past); err != nil {
 				t.Fatal(err)
 			}
 			unreadable(t, pub, db)
@@ -439,7 +439,7 @@ func unreadable(t *testing.T, pub client, db *notify.Store) {
 		if out, err := claimer.Nack(t.Context(), d, anHour, "not now"); err != nil || out.State != notify.Scheduled {
 			t.Errorf("nack: %+v, %v; want scheduled", out, err)
 		}
-		if _, err := pub.Reschedule(t.Context(), topic, "a", 0, past); err != nil {
+		if _, err := pub.RescheduleAt(t.Context(), topic, "a", past); err != nil {
 			t.Fatal(err)
 		}
 		bury(t, db, 1)

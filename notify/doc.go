@@ -6,7 +6,8 @@
 //
 //	store, err := notify.Open(notify.Config{URL: "redis://127.0.0.1:6379"})
 //	...
-//	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+//	pub, err := notify.NewPublisher(store)
+//	...
 //	_, err = pub.Publish(ctx, notify.Message{
 //		Topic: "order.timeout",
 //		ID:    "order-4711",

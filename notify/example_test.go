@@ -34,7 +34,10 @@ func ExamplePublisher_Publish() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub, err := notify.NewPublisher(store)
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	reminder := notify.Message{
 		Topic: "order.timeout",
@@ -59,7 +62,10 @@ func ExamplePublisher_PublishMany() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub, err := notify.NewPublisher(store)
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	results := pub.PublishMany(ctx, []notify.Message{
 		{Topic: "mail", ID: "welcome", Body: []byte("hello")},
@@ -86,7 +92,10 @@ func ExamplePublisher_Cancel() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub, err := notify.NewPublisher(store)
+	if err != nil {
+		log.Fatal(err)
+	}
 	m := notify.Message{Topic: "order.timeout", ID: "order-4711", Body: []byte("x"), Delay: 30 * time.Minute}
 	if _, err := pub.Publish(ctx, m); err != nil {
 		log.Fatal(err)
@@ -106,21 +115,24 @@ func ExamplePublisher_Cancel() {
 	// Output: it was scheduled
 }
 
-func ExamplePublisher_Reschedule() {
+func ExamplePublisher_RescheduleAt() {
 	ctx := context.Background()
 	store, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "example-reschedule"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub, err := notify.NewPublisher(store)
+	if err != nil {
+		log.Fatal(err)
+	}
 	m := notify.Message{Topic: "order.timeout", ID: "order-4711", Body: []byte("x"), Delay: 30 * time.Minute}
 	if _, err := pub.Publish(ctx, m); err != nil {
 		log.Fatal(err)
 	}
 
 	due := time.Date(2199, 12, 31, 23, 59, 59, 0, time.UTC)
-	p, err := pub.Reschedule(ctx, "order.timeout", "order-4711", 0, due)
+	p, err := pub.RescheduleAt(ctx, "order.timeout", "order-4711", due)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -135,7 +147,10 @@ func ExampleInspector_Messages() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub, err := notify.NewPublisher(store)
+	if err != nil {
+		log.Fatal(err)
+	}
 	for _, id := range []string{"one", "two", "three"} {
 		if _, err := pub.Publish(ctx, notify.Message{Topic: "mail", ID: id, Body: []byte("x"), Delay: time.Hour}); err != nil {
 			log.Fatal(err)
@@ -165,7 +180,10 @@ func ExamplePublisher_Broadcast() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub, err := notify.NewPublisher(store)
+	if err != nil {
+		log.Fatal(err)
+	}
 	p, err := pub.Broadcast(context.Background(), notify.Message{
 		Topic: "prices.gold",
 		Body:  []byte("42"),

@@ -48,7 +48,7 @@ func (c *course) publish(m notify.Message) notify.Publication {
 // reschedule gives the message another due time.
 func (c *course) reschedule(delay time.Duration, due time.Time) notify.Publication {
 	c.t.Helper()
-	p, err := c.pub.Reschedule(c.t.Context(), topic, "a", delay, due)
+	p, err := c.pub.reschedule(c.t.Context(), topic, "a", delay, due)
 	if err != nil {
 		c.t.Fatal(err)
 	}

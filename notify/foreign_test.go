@@ -34,11 +34,11 @@ func TestForeignReadyTopics(t *testing.T) {
 	client.Del(t.Context(), keys.ReadyTopics())
 	client.Set(t.Context(), keys.ReadyTopics(), "foreign", 0)
 
-	if _, err := pub.Reschedule(t.Context(), topic, "scheduled", 0, past); err != nil {
+	if _, err := pub.RescheduleAt(t.Context(), topic, "scheduled", past); err != nil {
 		t.Error(err)
 	}
 	one("made ready", "scheduled", keys.Ready(topic))
-	if _, err := pub.Reschedule(t.Context(), topic, "scheduled", 0, future); err != nil {
+	if _, err := pub.RescheduleAt(t.Context(), topic, "scheduled", future); err != nil {
 		t.Error(err)
 	}
 	one("made later", "scheduled", keys.Schedule(topic))

@@ -32,7 +32,7 @@ func TestInspect(t *testing.T) {
 	wantInfo(t, pub, before, want)
 
 	asked := time.Now().Add(-time.Minute).Truncate(time.Millisecond)
-	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, asked); err != nil {
+	if _, err := pub.RescheduleAt(t.Context(), topic, "a", asked); err != nil {
 		t.Fatal(err)
 	}
 	want.State, want.Due = notify.Ready, score(t, db, "ready:"+topic, topic+":a")

@@ -112,8 +112,3 @@ func TestLoopsEndWithTheirError(t *testing.T) {
 		wantInvalid(t, err, "state")
 	}
 }
-
-func TestInspectorNeedsAStore(t *testing.T) {
-	_, err := notify.NewInspector(nil)
-	wantInvalid(t, err, "store")
-}

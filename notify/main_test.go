@@ -40,7 +40,15 @@ type client struct {
 
 func clientOf(t testing.TB, store *notify.Store) client {
 	t.Helper()
-	return client{notify.NewPublisher(store, notify.PublisherOptions{}), storetest.Inspector(t, store)}
+	return client{storetest.Publisher(t, store), storetest.Inspector(t, store)}
+}
+
+// reschedule reschedules a message to a due time, or, where that is zero, by a delay.
+func (c client) reschedule(ctx context.Context, topic, id string, delay time.Duration, due time.Time) (notify.Publication, error) {
+	if due.IsZero() {
+		return c.RescheduleIn(ctx, topic, id, delay)
+	}
+	return c.RescheduleAt(ctx, topic, id, due)
 }
 
 // open returns a client of a store of the test's own, and the store.

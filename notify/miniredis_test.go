@@ -67,7 +67,7 @@ func TestMainPathInTheTrialServer(t *testing.T) {
 	publish(t, pub, delayed("delayed", 30*time.Millisecond))
 	publish(t, pub, delayed("fails-once", 10*time.Millisecond))
 	publish(t, pub, delayed("rescheduled", anHour))
-	if _, err := pub.Reschedule(t.Context(), topic, "rescheduled", 20*time.Millisecond, time.Time{}); err != nil {
+	if _, err := pub.RescheduleIn(t.Context(), topic, "rescheduled", 20*time.Millisecond); err != nil {
 		t.Error(err)
 	}
 	got := map[string]bool{}
@@ -211,7 +211,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	if page, err := pub.Broadcasts(t.Context(), topic, 10, ""); err != nil || len(page.Messages) != 1 {
 		t.Errorf("%+v, %v", page, err)
 	}
-	if _, err := pub.Reschedule(t.Context(), topic, "moved", 20*time.Millisecond, time.Time{}); err != nil {
+	if _, err := pub.RescheduleIn(t.Context(), topic, "moved", 20*time.Millisecond); err != nil {
 		t.Error(err)
 	}
 	want(plain, "moved 1")

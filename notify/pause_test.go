@@ -91,7 +91,7 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 		},
 		"reschedule": func() error {
 			publish(t, pub, message("moved", future))
-			_, err := pub.Reschedule(t.Context(), topic, "moved", 0, past)
+			_, err := pub.RescheduleAt(t.Context(), topic, "moved", past)
 			return err
 		},
 		"another topic": func() error {

@@ -445,7 +445,7 @@ func TestCancelledContextChangesNothing(t *testing.T) {
 		"publish":      func() error { _, err := pub.Publish(ctx, message("b", future)); return err },
 		"publish many": func() error { return pub.PublishMany(ctx, []notify.Message{message("b", future)})[0].Err },
 		"cancel":       func() error { _, err := pub.Cancel(ctx, topic, "a"); return err },
-		"reschedule":   func() error { _, err := pub.Reschedule(ctx, topic, "a", 0, time.Time{}); return err },
+		"reschedule":   func() error { _, err := pub.RescheduleIn(ctx, topic, "a", 0); return err },
 		"inspect":      func() error { _, err := pub.Inspect(ctx, topic, "a"); return err },
 		"list":         func() error { _, err := pub.List(ctx, topic, notify.Scheduled, 1, ""); return err },
 		"count":        func() error { _, err := pub.Count(ctx, topic); return err },

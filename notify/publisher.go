@@ -1,7 +1,9 @@
 package notify
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -29,14 +31,23 @@ type Publisher struct {
 	gather  gather
 }
 
-// NewPublisher returns a publisher to a store.
-func NewPublisher(db *Store, o PublisherOptions) *Publisher {
-	if o.MaxBody <= 0 {
-		o.MaxBody = DefaultMaxBody
+// NewPublisher returns a publisher to a store; options may be left out. The error is a joined Fault of each
+// thing that is wrong: a nil store, an option, more than one PublisherOptions.
+func NewPublisher(s *Store, options ...PublisherOptions) (*Publisher, error) {
+	o, err := store.Option(options)
+	if err := errors.Join(store.CheckStore(s), err, o.check()); err != nil {
+		return nil, err
 	}
-	p := &Publisher{store: db, maxBody: o.MaxBody}
+	p := &Publisher{store: s, maxBody: cmp.Or(o.MaxBody, DefaultMaxBody)}
 	p.gather.send = p.send
-	return p
+	return p, nil
+}
+
+func (o PublisherOptions) check() error {
+	if o.MaxBody < 0 {
+		return store.Faultf("max_body", "max body %d: use 1 or more, or 0 for %d", o.MaxBody, DefaultMaxBody)
+	}
+	return nil
 }
 
 // A Publication says what became of a published message.

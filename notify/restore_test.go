@@ -53,7 +53,7 @@ func restore(t testing.TB, db *notify.Store, lines []string) []notify.Result {
 		}
 		messages = append(messages, m)
 	}
-	return notify.NewPublisher(db, notify.PublisherOptions{MaxBody: largest}).PublishMany(t.Context(), messages)
+	return storetest.Publisher(t, db, notify.PublisherOptions{MaxBody: largest}).PublishMany(t.Context(), messages)
 }
 
 // largest is the size of bodies of which few fill a reply.
@@ -199,7 +199,7 @@ func TestRestoreLarge(t *testing.T) {
 		large[i] = message(fmt.Sprint(i), future)
 		large[i].Body = bytes.Repeat([]byte{byte('A' + i)}, largest)
 	}
-	for _, r := range notify.NewPublisher(from, notify.PublisherOptions{MaxBody: largest}).PublishMany(t.Context(), large) {
+	for _, r := range storetest.Publisher(t, from, notify.PublisherOptions{MaxBody: largest}).PublishMany(t.Context(), large) {
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -248,7 +248,7 @@ func TestExportLeased(t *testing.T) {
 	if _, err := subscribers.NewClaimer(from).Nack(t.Context(), d, time.Hour, "again"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, time.Time{}); err != nil {
+	if _, err := pub.RescheduleIn(t.Context(), topic, "a", 0); err != nil {
 		t.Fatal(err)
 	}
 	claim(t, from, 1)
@@ -348,8 +348,8 @@ func shuffle(ctx context.Context, pub client, db *notify.Store) error {
 		}
 		for _, d := range ds[min(len(ds), 10):] {
 			_, _ = claimer.Release(ctx, topic, []subscribers.Delivery{d})
-			_, _ = pub.Reschedule(ctx, topic, d.ID, 0, future)
-			_, _ = pub.Reschedule(ctx, topic, d.ID, 0, past.Add(time.Duration(i)*time.Second))
+			_, _ = pub.RescheduleAt(ctx, topic, d.ID, future)
+			_, _ = pub.RescheduleAt(ctx, topic, d.ID, past.Add(time.Duration(i)*time.Second))
 		}
 	}
 	return nil

@@ -142,7 +142,7 @@ func goesOn(t *testing.T, pub client, db *notify.Store) {
 		t.Error(err)
 	}
 	for _, id := range []string{"moved", "sent"} { // the carrier moves both
-		if _, err := pub.Reschedule(t.Context(), topic, id, time.Millisecond, time.Time{}); err != nil {
+		if _, err := pub.RescheduleIn(t.Context(), topic, id, time.Millisecond); err != nil {
 			t.Error(err)
 		}
 	}

@@ -22,7 +22,7 @@ func TestForeignSchedule(t *testing.T) {
 	for name, f := range map[string]func() error{
 		"publish":    func() error { _, err := pub.Publish(t.Context(), message("a", future)); return err },
 		"nack":       func() error { _, err := claimer.Nack(t.Context(), d, anHour, "no"); return err },
-		"reschedule": func() error { _, err := pub.Reschedule(t.Context(), topic, "ready", anHour, time.Time{}); return err },
+		"reschedule": func() error { _, err := pub.RescheduleIn(t.Context(), topic, "ready", anHour); return err },
 	} {
 		unchanged(t, store, func() {
 			if err := f(); err == nil || !strings.Contains(err.Error(), "the schedule of") || !strings.Contains(err.Error(), "foreign") {
@@ -55,7 +55,7 @@ func TestForeignSetOfSchedules(t *testing.T) {
 		if _, err := pub.Publish(t.Context(), message("a", future)); err == nil || !strings.Contains(err.Error(), "foreign") {
 			t.Errorf("publish: %v", err)
 		}
-		if _, err := pub.Reschedule(t.Context(), topic, "ready", anHour, time.Time{}); err == nil || !strings.Contains(err.Error(), "foreign") {
+		if _, err := pub.RescheduleIn(t.Context(), topic, "ready", anHour); err == nil || !strings.Contains(err.Error(), "foreign") {
 			t.Errorf("reschedule: %v", err)
 		}
 	})
@@ -81,7 +81,7 @@ func TestHeadOfASchedule(t *testing.T) {
 	head(future)
 	publish(t, pub, message("c", future.Add(2*anHour)))
 	head(future)
-	if _, err := pub.Reschedule(t.Context(), topic, "a", 0, future.Add(3*anHour)); err != nil {
+	if _, err := pub.RescheduleAt(t.Context(), topic, "a", future.Add(3*anHour)); err != nil {
 		t.Fatal(err)
 	}
 	head(future.Add(anHour))

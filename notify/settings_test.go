@@ -214,7 +214,7 @@ func TestBackoffOfATopic(t *testing.T) {
 			t.Errorf("attempt %d: it waits %v, want up to %v", attempt, wait, bound)
 		}
 		longest, shortest = max(longest, wait), min(shortest, wait)
-		if _, err := pub.Reschedule(t.Context(), topic, "a", 0, time.Time{}); err != nil {
+		if _, err := pub.RescheduleIn(t.Context(), topic, "a", 0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -235,7 +235,7 @@ func TestOutOfMemory(t *testing.T) {
 	if was, err := pub.Cancel(t.Context(), topic, "cancel"); err != nil || was != notify.Scheduled {
 		t.Errorf("cancel: it was %v, %v", was, err)
 	}
-	if _, err := pub.Reschedule(t.Context(), topic, "reschedule", anHour, time.Time{}); err != nil {
+	if _, err := pub.RescheduleIn(t.Context(), topic, "reschedule", anHour); err != nil {
 		t.Error(err)
 	}
 	if err := subscribers.NewClaimer(db).Ack(t.Context(), claim(t, db, 1)[0]); err != nil {
@@ -324,7 +324,7 @@ func TestScriptsAreLost(t *testing.T) {
 	pub, db := open(t)
 	calls := []func() error{
 		func() error { _, err := pub.Publish(t.Context(), message("a", future)); return err },
-		func() error { _, err := pub.Reschedule(t.Context(), topic, "a", 0, past); return err },
+		func() error { _, err := pub.RescheduleAt(t.Context(), topic, "a", past); return err },
 		func() error { _, err := pub.Inspect(t.Context(), topic, "a"); return err },
 		func() error { _, err := pub.List(t.Context(), topic, notify.Ready, 1, ""); return err },
 		func() error { _, err := storetest.Collect(pub.Topics(t.Context())); return err },
@@ -387,7 +387,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 	for _, id := range []string{"a", "b", "c", "d"} {
 		publish(t, pub, full(id))
 	}
-	_, err := pub.Reschedule(ctx, topic, "d", anHour, time.Time{})
+	_, err := pub.RescheduleIn(ctx, topic, "d", anHour)
 	must("reschedule", err)
 	_, err = pub.Inspect(ctx, topic, "d")
 	must("inspect", err)
@@ -435,7 +435,7 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 	stops = append(stops, storetest.Run(t, c.Run))
 	for _, change := range []func() error{
 		func() error { _, err := pub.Broadcast(ctx, announcement("cancelled", future)); return err },
-		func() error { _, err := pub.Reschedule(ctx, topic, "cancelled", anHour, time.Time{}); return err },
+		func() error { _, err := pub.RescheduleIn(ctx, topic, "cancelled", anHour); return err },
 		func() error { _, err := pub.Broadcasts(ctx, topic, 1, ""); return err },
 		func() error { _, err := pub.Cancel(ctx, topic, "cancelled"); return err },
 	} {

@@ -326,7 +326,7 @@ func TestDueInThePastIsNow(t *testing.T) {
 		since := func() time.Duration { return redisTime(t, store).Sub(before) + time.Millisecond }
 		p := publish(t, pub, message("published", due))
 		publish(t, pub, message("moved", future))
-		moved, err := pub.Reschedule(t.Context(), topic, "moved", 0, due)
+		moved, err := pub.RescheduleAt(t.Context(), topic, "moved", due)
 		if err != nil {
 			t.Fatal(err)
 		}

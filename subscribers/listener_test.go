@@ -111,7 +111,7 @@ func newListener(store *notify.Store) *subscribers.Listener {
 // broadcast publishes broadcasts that are due at once, one after the other, and waits until they are sent.
 func broadcast(t *testing.T, store *notify.Store, topic string, ids ...string) {
 	t.Helper()
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := storetest.Publisher(t, store)
 	for _, id := range ids {
 		if _, err := pub.Broadcast(t.Context(), notify.Message{Topic: topic, ID: id, Body: []byte("body of " + id)}); err != nil {
 			t.Fatal(err)
@@ -264,7 +264,7 @@ func TestBroadcastIsWhatWasPublished(t *testing.T) {
 	}
 	delete(m.Headers, "Ümlaut")
 	before := time.Now().Truncate(time.Millisecond)
-	p, err := notify.NewPublisher(store, notify.PublisherOptions{}).Broadcast(t.Context(), m)
+	p, err := storetest.Publisher(t, store).Broadcast(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func TestListenersComeAndGo(t *testing.T) {
 			for j := range rand.IntN(60) {
 				batch = append(batch, notify.Message{Topic: topics[rand.IntN(len(topics))], ID: fmt.Sprintf("%d-%d", i, j), Body: []byte("x"), Broadcast: true, Delay: rand.N(20 * time.Millisecond)})
 			}
-			for _, r := range notify.NewPublisher(store, notify.PublisherOptions{}).PublishMany(t.Context(), batch) {
+			for _, r := range storetest.Publisher(t, store).PublishMany(t.Context(), batch) {
 				if r.Err != nil && !notify.Retryable(r.Err) {
 					t.Error(r.Err) // where the connection was cut it happened or not: the logs tell
 				}

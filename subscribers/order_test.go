@@ -104,7 +104,7 @@ func becomeOverdue(t *testing.T, store *notify.Store, id string) {
 
 func atOnce(t *testing.T, store *notify.Store, id string) {
 	t.Helper()
-	if _, err := notify.NewPublisher(store, notify.PublisherOptions{}).Reschedule(t.Context(), topic, id, 0, time.Time{}); err != nil {
+	if _, err := storetest.Publisher(t, store).RescheduleIn(t.Context(), topic, id, 0); err != nil {
 		t.Fatal(err)
 	}
 }

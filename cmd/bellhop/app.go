@@ -180,7 +180,9 @@ func (a *app) open() (*session, error) {
 	if s.store, err = notify.Open(c.Notify()); err != nil {
 		return nil, err
 	}
-	s.pub = notify.NewPublisher(s.store, c.Publisher())
+	if s.pub, err = notify.NewPublisher(s.store, c.Publisher()); err != nil {
+		return nil, err
+	}
 	s.inspector, err = notify.NewInspector(s.store)
 	return s, err
 }

@@ -253,7 +253,7 @@ requeued with bellhop dead requeue.`,
 		if !now && after == 0 && at.IsZero() {
 			return wrong(misused("due", "no new due time: to have it due at once give --now"))
 		}
-		p, err := s.pub.Reschedule(ctx, args[0], args[1], after, at)
+		p, err := api.RescheduleTo(ctx, s.pub, args[0], args[1], after, at)
 		if err != nil {
 			return err
 		}

@@ -191,7 +191,7 @@ func TestPublishFileStopsWhenRedisIsAway(t *testing.T) {
 
 func TestPublishFileIsInterrupted(t *testing.T) {
 	store := storetest.Open(t)
-	s := &session{config: daemon.Config{MaxBody: notify.DefaultMaxBody}, store: store, pub: notify.NewPublisher(store, notify.PublisherOptions{})}
+	s := &session{config: daemon.Config{MaxBody: notify.DefaultMaxBody}, store: store, pub: storetest.Publisher(t, store)}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	for range 100 { // what it notices first is left to chance

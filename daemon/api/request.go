@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"strings"
@@ -44,6 +45,17 @@ func (r Reschedule) When() (delay time.Duration, due time.Time, err error) {
 		}
 	}
 	return m.Delay, m.Due, errors.Join(faults...)
+}
+
+// RescheduleTo gives a message another due time: after a delay, or at a time, of which at most one is given.
+func RescheduleTo(ctx context.Context, pub *notify.Publisher, topic, id string, delay time.Duration, due time.Time) (notify.Publication, error) {
+	switch {
+	case due.IsZero():
+		return pub.RescheduleIn(ctx, topic, id, delay)
+	case delay != 0:
+		return notify.Publication{}, store.Faultf("due", "delay and due: both are given; give one of them")
+	}
+	return pub.RescheduleAt(ctx, topic, id, due)
 }
 
 // Decode reads a request, one JSON object, into a struct that holds the

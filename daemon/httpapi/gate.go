@@ -97,13 +97,16 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 	if o.OnClaimed == nil {
 		o.OnClaimed = func(subscribers.Delivery, time.Duration) {}
 	}
+	pub, err := notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody})
+	if err != nil {
+		return nil, err
+	}
 	inspector, err := notify.NewInspector(store)
 	if err != nil {
 		return nil, err
 	}
 	g := &Gate{
-		o: o, store: store, timing: t, inspector: inspector,
-		pub:    notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody}),
+		o: o, store: store, timing: t, pub: pub, inspector: inspector,
 		poller: subscribers.NewPoller(store, subscribers.PollerOptions{Logger: o.Logger}),
 		ears:   subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger}),
 		keys:   keys{file: o.TokensFile, all: everything()},

@@ -130,7 +130,7 @@ func TestStreamResumes(t *testing.T) {
 	sendOne := func() {
 		n++
 		storetest.Eventually(t, "a broadcast is taken", func() bool {
-			_, err := notify.NewPublisher(store, notify.PublisherOptions{}).Broadcast(t.Context(), notify.Message{Topic: "news", ID: fmt.Sprint(n), Body: fmt.Append(nil, n)})
+			_, err := storetest.Publisher(t, store).Broadcast(t.Context(), notify.Message{Topic: "news", ID: fmt.Sprint(n), Body: fmt.Append(nil, n)})
 			return err == nil || errors.Is(err, notify.ErrExists)
 		})
 	}
@@ -370,7 +370,7 @@ func BenchmarkPoll(b *testing.B) {
 	store := storetest.Open(b)
 	h := serve(b, store, httpapi.Options{}, httpapi.Timing{})
 	c := client(b)
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := storetest.Publisher(b, store)
 	for b.Loop() {
 		b.StopTimer()
 		got := h.claim(c, "orders", "wait=1m")

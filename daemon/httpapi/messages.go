@@ -155,7 +155,7 @@ func (g *Gate) reschedule(ctx context.Context, c *call, in *rescheduleInput) (an
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
 	}
-	return publication(g.pub.Reschedule(ctx, in.Topic, in.ID, in.M.Delay, in.M.Due))
+	return publication(api.RescheduleTo(ctx, g.pub, in.Topic, in.ID, in.M.Delay, in.M.Due))
 }
 
 // cancel removes a message.

@@ -39,7 +39,7 @@ func labels(got map[string]float64) []string {
 // noise publishes to n topics.
 func noise(t testing.TB, store *notify.Store, n int) {
 	t.Helper()
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := storetest.Publisher(t, store)
 	messages := make([]notify.Message, n)
 	for i := range messages {
 		messages[i] = notify.Message{Topic: fmt.Sprintf("noise.%06d", i), ID: "x", Body: []byte("x")}

@@ -31,7 +31,7 @@ func (g *Gate) reschedule(ctx context.Context, r request) (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := g.pub.Reschedule(ctx, r.name, to.ID, delay, due)
+	p, err := api.RescheduleTo(ctx, g.pub, r.name, to.ID, delay, due)
 	return publication(p, err)
 }
 

@@ -213,13 +213,13 @@ type Gate struct {
 func New(s *notify.Store, o Options) (*Gate, error) {
 	o = o.withDefaults()
 	servers, err := parseServers(o.URL)
-	inspector, noStore := notify.NewInspector(s)
-	if err := errors.Join(err, noStore, o.check()); err != nil {
+	pub, noPublisher := notify.NewPublisher(s, notify.PublisherOptions{MaxBody: o.MaxBody})
+	inspector, _ := notify.NewInspector(s) // its faults are among those of the publisher
+	if err := errors.Join(err, noPublisher, o.check()); err != nil {
 		return nil, err
 	}
 	g := &Gate{
-		o: o, servers: servers, store: s, inspector: inspector,
-		pub:      notify.NewPublisher(s, notify.PublisherOptions{MaxBody: o.MaxBody}),
+		o: o, servers: servers, store: s, pub: pub, inspector: inspector,
 		claimer:  subscribers.NewClaimer(s),
 		ears:     subscribers.NewListener(s, subscribers.ListenerOptions{Logger: o.Logger}),
 		hinting:  progress.New("hints", time.Minute),

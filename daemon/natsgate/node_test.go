@@ -165,7 +165,7 @@ func notEarly(t testing.TB, at, due time.Time) {
 func nodeHearsBroadcast(t *testing.T, dir string) {
 	conn, store, _ := outbound(t, natsgate.Options{})
 	e := startExample(t, dir, "broadcasts.mjs", conn.ConnectedUrl(), "listening")
-	sent, err := notify.NewPublisher(store, notify.PublisherOptions{}).Broadcast(t.Context(), notify.Message{
+	sent, err := storetest.Publisher(t, store).Broadcast(t.Context(), notify.Message{
 		Topic: "prices", ID: "tick~1", Body: []byte("42 €"), ContentType: "text/plain; charset=utf-8", Delay: time.Second,
 	})
 	if err != nil {
@@ -242,7 +242,7 @@ func nodeAnswersDelivery(t *testing.T, dir string) {
 	e.await("mail early, attempt 1: hello\n")
 	settled(t, store, "mail", "early")
 
-	sent, err := notify.NewPublisher(store, notify.PublisherOptions{}).Publish(t.Context(), notify.Message{
+	sent, err := storetest.Publisher(t, store).Publish(t.Context(), notify.Message{
 		Topic: "mail", ID: "later", Body: []byte("hello again"), Delay: time.Second,
 	})
 	if err != nil {

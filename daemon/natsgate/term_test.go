@@ -557,7 +557,7 @@ func TestNATSThatStalls(t *testing.T) {
 	before := lateness(t, db, "redis", 100)
 	w.hold(true)
 	big := make([]byte, 200<<10) // fills every buffer on the way
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := storetest.Publisher(t, db)
 	var ids []string
 	for i := range 100 {
 		ids = append(ids, fmt.Sprint(i))
@@ -612,7 +612,7 @@ func TestOnlyTheElectedSends(t *testing.T) {
 	for range 2 {
 		hears(t, conn)
 		storetest.Publish(t, db, body(notify.NewID()))
-		if _, err := notify.NewPublisher(db, notify.PublisherOptions{}).Broadcast(t.Context(), body("b")); err != nil {
+		if _, err := storetest.Publisher(t, db).Broadcast(t.Context(), body("b")); err != nil {
 			t.Fatal(err)
 		}
 		got := make(map[string]int)
@@ -636,7 +636,7 @@ func TestOnlyTheElectedSends(t *testing.T) {
 func TestServerWithoutHeaders(t *testing.T) {
 	n, db := startNATS(t, func(o *server.Options) { o.NoHeaderSupport = true }), storetest.Open(t)
 	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
-	if _, err := notify.NewPublisher(db, notify.PublisherOptions{}).Broadcast(t.Context(), body("b")); err != nil {
+	if _, err := storetest.Publisher(t, db).Broadcast(t.Context(), body("b")); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Eventually(t, "it is told", func() bool { return d.log.count("nats does not take broadcasts") == 1 })
@@ -653,7 +653,7 @@ func TestRedisAwayWhileBridging(t *testing.T) {
 	db := storetest.At(t, redis.URL(), "")
 	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	broadcasts := subscribe(t, conn, "bellhop.broadcast.>")
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := storetest.Publisher(t, db)
 	broadcast := func(id string) {
 		t.Helper()
 		storetest.Eventually(t, "it is taken", func() bool {

@@ -178,6 +178,16 @@ func Run(t testing.TB, f func(context.Context) error) (stop func()) {
 	return stop
 }
 
+// Publisher returns a publisher to a store.
+func Publisher(t testing.TB, store *notify.Store, o ...notify.PublisherOptions) *notify.Publisher {
+	t.Helper()
+	pub, err := notify.NewPublisher(store, o...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pub
+}
+
 // Inspector returns an inspector of a store.
 func Inspector(t testing.TB, store *notify.Store) *notify.Inspector {
 	t.Helper()
@@ -215,7 +225,7 @@ func Collect[T any](of iter.Seq2[T, error]) (all []T, err error) {
 // Publish publishes messages, and fails the test if one is refused.
 func Publish(t testing.TB, store *notify.Store, messages ...notify.Message) {
 	t.Helper()
-	for _, result := range notify.NewPublisher(store, notify.PublisherOptions{}).PublishMany(t.Context(), messages) {
+	for _, result := range Publisher(t, store).PublishMany(t.Context(), messages) {
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}

@@ -133,11 +133,15 @@ func measure(ctx context.Context, c notify.Config, o Options, m measurement, on 
 	}
 	defer db.Close()
 	defer remove(context.WithoutCancel(ctx), db)
+	pub, err := notify.NewPublisher(db)
+	if err != nil {
+		return err
+	}
 	inspector, err := notify.NewInspector(db)
 	if err != nil {
 		return err
 	}
-	s := &stage{Options: o, store: db, pub: notify.NewPublisher(db, notify.PublisherOptions{}), inspector: inspector}
+	s := &stage{Options: o, store: db, pub: pub, inspector: inspector}
 	s.report = func(name string, value float64, unit string) { on(Figure{m.name, name, value, unit}) }
 	if s.clock, err = Clock(ctx, db); err != nil {
 		return err

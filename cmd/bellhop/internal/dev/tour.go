@@ -34,7 +34,11 @@ func tour(ctx context.Context, c daemon.Config, o Options) error {
 	if err := sub.Handle(tourTopic, v.arrived, subscribers.HandleOptions{}); err != nil {
 		return err
 	}
-	if err := v.publish(ctx, notify.NewPublisher(store, c.Publisher())); err != nil {
+	pub, err := notify.NewPublisher(store, c.Publisher())
+	if err != nil {
+		return err
+	}
+	if err := v.publish(ctx, pub); err != nil {
 		return err
 	}
 	if err := sub.Run(ctx); err != nil {

@@ -36,12 +36,13 @@ type rehearsal struct {
 }
 
 func newRehearsal(db *notify.Store) (*rehearsal, error) {
-	inspector, err := notify.NewInspector(db)
+	pub, noPublisher := notify.NewPublisher(db)
+	inspector, noInspector := notify.NewInspector(db)
 	return &rehearsal{
-		store: db, pub: notify.NewPublisher(db, notify.PublisherOptions{}), inspector: inspector,
+		store: db, pub: pub, inspector: inspector,
 		claimer:  subscribers.NewClaimer(db),
 		listener: subscribers.NewListener(db, subscribers.ListenerOptions{Logger: slog.New(slog.DiscardHandler)}),
-	}, err
+	}, errors.Join(noPublisher, noInspector)
 }
 
 // rights checks that this user may do all that Bellhop does, by doing it, and
@@ -102,7 +103,7 @@ func (r *rehearsal) run(ctx context.Context) (string, error) {
 	}{
 		{"publish", func() error { return second(r.pub.Publish(ctx, r.message(id))) }},
 		{"inspect", func() error { return second(r.inspector.Inspect(ctx, topic, id)) }},
-		{"reschedule", func() error { return second(r.pub.Reschedule(ctx, topic, id, time.Millisecond, time.Time{})) }},
+		{"reschedule", func() error { return second(r.pub.RescheduleIn(ctx, topic, id, time.Millisecond)) }},
 		{"carry and claim", func() error { return r.carry(ctx) }},
 		{"extend", func() (err error) { r.claimed.Receipt, err = r.claimer.Extend(ctx, r.claimed, 2*lease); return err }},
 		{"nack", func() error { return second(r.claimer.Nack(ctx, r.claimed, time.Millisecond, "rehearsal")) }},

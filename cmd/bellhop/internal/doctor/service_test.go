@@ -31,7 +31,7 @@ func newWard(t *testing.T) *ward {
 	t.Helper()
 	c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction").URL()}
 	db := storetest.At(t, c.URL, "")
-	return &ward{t, c, db, notify.NewPublisher(db, notify.PublisherOptions{}), time.Now()}
+	return &ward{t, c, db, storetest.Publisher(t, db), time.Now()}
 }
 
 // findings returns the findings of some checks in a quick run, as VERDICT CHECK FOUND → REMEDY.

@@ -17,7 +17,7 @@ const million = 1_000_000
 // due, a tenth with a time to live. It reports how many steps took Redis longer than 2 ms.
 func BenchmarkMillion(b *testing.B) {
 	store := storetest.At(b, storetest.Server(b).URL(), "")
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := storetest.Publisher(b, store)
 	body := []byte(strings.Repeat("x", 100))
 	for n := 0; n < million; n += 1000 {
 		messages := make([]notify.Message, 1000)

@@ -94,7 +94,7 @@ func TestStateDiagram(t *testing.T) {
 			t.Parallel()
 			db := storetest.Open(t)
 			w := &walk{
-				t: t, store: db, pub: notify.NewPublisher(db, notify.PublisherOptions{}),
+				t: t, store: db, pub: storetest.Publisher(t, db),
 				work: subscribers.NewClaimer(db), dead: storetest.Inspector(t, db),
 			}
 			for _, s := range steps {
@@ -169,11 +169,10 @@ func (w *walk) extend() (err error) {
 }
 
 func (w *walk) reschedule(delay time.Duration) error {
-	var at time.Time
 	if delay == 0 {
-		at = time.Now().Add(-time.Hour)
+		return second(w.pub.RescheduleAt(w.t.Context(), walked, walker, time.Now().Add(-time.Hour)))
 	}
-	return second(w.pub.Reschedule(w.t.Context(), walked, walker, delay, at))
+	return second(w.pub.RescheduleIn(w.t.Context(), walked, walker, delay))
 }
 
 func carriesDue(to string) func(w *walk) error { return func(w *walk) error { return w.carry(to) } }

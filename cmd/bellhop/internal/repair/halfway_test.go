@@ -116,18 +116,18 @@ var halfways = []halfway{
 func publishes(m notify.Message) func(*testing.T, *notify.Store) error {
 	return func(t *testing.T, db *notify.Store) error {
 		m.Topic, m.Body = mail, []byte(m.ID)
-		return notify.NewPublisher(db, notify.PublisherOptions{}).PublishMany(t.Context(), []notify.Message{m})[0].Err
+		return storetest.Publisher(t, db).PublishMany(t.Context(), []notify.Message{m})[0].Err
 	}
 }
 
 // unpublished repeats a publish that failed. It is refused if the message is there; then the message must be delivered.
 func unpublished(t *testing.T, db *notify.Store) {
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := storetest.Publisher(t, db)
 	if info, err := storetest.Inspector(t, db).Inspect(t.Context(), mail, "new"); errors.Is(err, notify.ErrNotFound) {
 		storetest.Publish(t, db, notify.Message{Topic: mail, ID: "new", Body: []byte("new")})
 	} else if err != nil || info.Fault != nil {
 		t.Errorf("%+v, %v", info, err)
-	} else if _, err := pub.Reschedule(t.Context(), mail, "new", 0, time.Time{}); err != nil {
+	} else if _, err := pub.RescheduleIn(t.Context(), mail, "new", 0); err != nil {
 		t.Error(err)
 	}
 }
@@ -161,7 +161,7 @@ func announced(t *testing.T, db *notify.Store) {
 
 func reschedules(delay time.Duration) func(*testing.T, *notify.Store) error {
 	return func(t *testing.T, db *notify.Store) error {
-		_, err := notify.NewPublisher(db, notify.PublisherOptions{}).Reschedule(t.Context(), mail, "a", delay, time.Time{})
+		_, err := storetest.Publisher(t, db).RescheduleIn(t.Context(), mail, "a", delay)
 		return err
 	}
 }
@@ -174,7 +174,7 @@ func atOnce(t *testing.T, db *notify.Store) {
 
 func cancelOf(id string) func(*testing.T, *notify.Store) error {
 	return func(t *testing.T, db *notify.Store) error {
-		_, err := notify.NewPublisher(db, notify.PublisherOptions{}).Cancel(t.Context(), mail, id)
+		_, err := storetest.Publisher(t, db).Cancel(t.Context(), mail, id)
 		return err
 	}
 }

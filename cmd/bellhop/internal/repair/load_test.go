@@ -126,7 +126,7 @@ func listen(ctx context.Context, store *notify.Store, received *atomic.Int64) er
 
 // publish publishes until ctx ends, and does to messages all that a publisher can.
 func publish(ctx context.Context, t *testing.T, store *notify.Store, p int) {
-	pub, dead := notify.NewPublisher(store, notify.PublisherOptions{}), storetest.Inspector(t, store)
+	pub, dead := storetest.Publisher(t, store), storetest.Inspector(t, store)
 	for i := 0; ctx.Err() == nil; i++ {
 		topic, id := topicOf(i), fmt.Sprintf("%d-%d", p, i)
 		var messages []notify.Message
@@ -142,10 +142,10 @@ func publish(ctx context.Context, t *testing.T, store *notify.Store, p int) {
 		for _, change := range []func() error{
 			func() error { _, err := pub.Cancel(ctx, topic, id+"-2"); return err },
 			func() error {
-				_, err := pub.Reschedule(ctx, topic, id+"-3", 50*time.Millisecond, time.Time{})
+				_, err := pub.RescheduleIn(ctx, topic, id+"-3", 50*time.Millisecond)
 				return err
 			},
-			func() error { _, err := pub.Reschedule(ctx, topic, id+"-4", 0, time.Time{}); return err },
+			func() error { _, err := pub.RescheduleIn(ctx, topic, id+"-4", 0); return err },
 			func() error { _, err := dead.Requeue(ctx, topic, fmt.Sprintf("%d-%d-5", p, i-loadTopics)); return err },
 			func() error { _, err := dead.Purge(ctx, topic, fmt.Sprintf("%d-%d-6", p, i-loadTopics)); return err },
 		} {
@@ -190,7 +190,7 @@ func TestRepairsBesideALoad(t *testing.T) {
 	}
 	storetest.Run(t, sub.Run)
 
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := storetest.Publisher(t, store)
 	repaired := 0
 	for round := range 3 * loadRounds {
 		var messages []notify.Message

@@ -287,7 +287,7 @@ func TestPauseNamedListener(t *testing.T) {
 	if err := victim.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	announce2 := notify.NewPublisher(db, notify.PublisherOptions{})
+	announce2 := storetest.Publisher(t, db)
 	for i := range 200 { // shared by both processes
 		if _, err := announce2.Broadcast(t.Context(), notify.Message{Topic: topic, ID: fmt.Sprintf("c%06d", i), Body: []byte("x")}); err != nil {
 			t.Fatal(err)
@@ -422,7 +422,7 @@ func TestChurnOfBroadcasts(t *testing.T) {
 	publishing, enough := context.WithTimeout(ctx, churnFor/2)
 	defer enough()
 	var publishers sync.WaitGroup
-	pub := notify.NewPublisher(db, notify.PublisherOptions{})
+	pub := storetest.Publisher(t, db)
 	published, cancelled := map[string]bool{}, map[string]bool{}
 	for p := range 3 {
 		publishers.Go(func() {

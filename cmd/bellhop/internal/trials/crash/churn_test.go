@@ -91,7 +91,7 @@ func (b *books) publish(pub *notify.Publisher, id string) {
 			return // the outcome is unknown
 		}
 	case 1:
-		_, _ = pub.Reschedule(ctx, topic, id, rand.N(time.Second)+1, time.Time{}) // the message stays, whatever the outcome
+		_, _ = pub.RescheduleIn(ctx, topic, id, rand.N(time.Second)+1) // the message stays, whatever the outcome
 	}
 	b.note(b.published, id)
 }
@@ -133,7 +133,7 @@ func TestChurn(t *testing.T) {
 	publishing, enough := context.WithTimeout(ctx, churnFor)
 	defer enough()
 	var publishers sync.WaitGroup
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := storetest.Publisher(t, store)
 	for p := range 3 {
 		publishers.Go(func() {
 			for i := 0; publishing.Err() == nil; i++ {

@@ -124,7 +124,7 @@ func TestKillPublisher(t *testing.T) {
 	p.end(syscall.SIGKILL)
 
 	n := size() + 1 // the one in flight
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := storetest.Publisher(t, store)
 	again := 0
 	for i := range n {
 		_, err := pub.Publish(t.Context(), notify.Message{Topic: topic, ID: fmt.Sprintf("m%06d", i), Body: []byte("x")})
@@ -260,7 +260,7 @@ func TestManyOfAll(t *testing.T) {
 		worker(t, store, l, subscribers.HandleOptions{Concurrency: 4})
 	}
 	const publishers, each = 8, 500
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub := storetest.Publisher(t, store)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	cancelled := 0

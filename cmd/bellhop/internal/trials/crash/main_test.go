@@ -73,7 +73,10 @@ func play(role string) error {
 
 // publish publishes messages one by one, and prints the id of each when it is acknowledged.
 func publish(ctx context.Context, store *notify.Store) error {
-	pub := notify.NewPublisher(store, notify.PublisherOptions{})
+	pub, err := notify.NewPublisher(store)
+	if err != nil {
+		return err
+	}
 	for i := 0; ctx.Err() == nil; i++ {
 		m := notify.Message{Topic: topic, ID: fmt.Sprintf("m%06d", i), Body: []byte("x"), Delay: 100 * time.Millisecond}
 		if _, err := pub.Publish(ctx, m); err != nil {

@@ -307,7 +307,7 @@ var transport = &http.Transport{DisableKeepAlives: true}
 // publish publishes to workers, clients over HTTP and listeners, until it is stopped.
 func publish(t *testing.T, c notify.Config, l *ledger) (stop func()) {
 	t.Helper()
-	pub := notify.NewPublisher(open(t, c), notify.PublisherOptions{})
+	pub := storetest.Publisher(t, open(t, c))
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	for i := range 4 {
@@ -388,7 +388,7 @@ func (l *ledger) after(t *testing.T, bound time.Duration) {
 func probe(t *testing.T, c notify.Config, l *ledger) {
 	t.Helper()
 	c.WaitReplicas = 0
-	pub := notify.NewPublisher(open(t, c), notify.PublisherOptions{})
+	pub := storetest.Publisher(t, open(t, c))
 	storetest.Run(t, func(ctx context.Context) error {
 		var all sync.WaitGroup
 		defer all.Wait()

@@ -71,7 +71,10 @@ const publishers = 3 // goroutines of a publisher
 
 // publish publishes, cancels and reschedules until ctx ends.
 func (a *actor) publish(ctx context.Context) error {
-	pub := notify.NewPublisher(a.store, notify.PublisherOptions{})
+	pub, err := notify.NewPublisher(a.store)
+	if err != nil {
+		return err
+	}
 	say("ready")
 	var all sync.WaitGroup
 	for i := range publishers {
@@ -222,7 +225,7 @@ func (p *publishing) reschedule(ctx context.Context) {
 	}
 	delay := time.Duration(p.rnd.IntN(1000)) * time.Millisecond
 	op := p.Call(history.Record{Op: history.Reschedule, Topic: m.Topic, ID: m.ID})
-	result, err := p.pub.Reschedule(ctx, m.Topic, m.ID, delay, time.Time{})
+	result, err := p.pub.RescheduleIn(ctx, m.Topic, m.ID, delay)
 	published(op, result, err)
 	if err == nil {
 		p.sent = append(p.sent, m)

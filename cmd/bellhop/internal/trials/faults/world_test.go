@@ -327,7 +327,10 @@ func (w *world) drain(ctx context.Context) error {
 
 // sendFences sends the last broadcast of each topic.
 func (w *world) sendFences(ctx context.Context) error {
-	pub := notify.NewPublisher(w.store, notify.PublisherOptions{})
+	pub, err := notify.NewPublisher(w.store)
+	if err != nil {
+		return err
+	}
 	for _, topic := range broadcastTopics {
 		op := w.log.Call(history.Record{Op: history.Broadcast, Topic: topic, ID: fence + "-" + topic})
 		result, err := pub.Broadcast(ctx, notify.Message{Topic: topic, ID: fence + "-" + topic, Body: []byte("x")})
