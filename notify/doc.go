@@ -16,6 +16,8 @@
 //	})
 //
 // A broadcast, sent by [Publisher.Broadcast], goes to everyone who listens instead.
+// An [Inspector] lists and counts messages, sets and pauses topics, and deals with dead
+// letters and named listeners.
 //
 // # Guarantees
 //

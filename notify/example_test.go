@@ -23,8 +23,8 @@ func ExampleOpen() {
 	if err := store.Check(context.Background()); err != nil {
 		log.Fatal(err) // it cannot be reached, is too old, or may evict messages
 	}
-	fmt.Println(store.Keys().Schedule("mail"))
-	// Output: example-open:{0}:schedule:mail
+	fmt.Println(store.Prefix())
+	// Output: example-open
 }
 
 func ExamplePublisher_Publish() {
@@ -206,4 +206,68 @@ func ExampleFault() {
 	// Output:
 	// the field is delay
 	// invalid delay "soon": write a duration such as 500ms, 90s, 1h30m or 1d
+}
+
+func ExampleInspector_Inspect() {
+	ctx := context.Background()
+	store, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "example-inspect"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	pub, err := notify.NewPublisher(store)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := pub.Publish(ctx, notify.Message{Topic: "mail", ID: "tips", Body: []byte("did you know?"), Delay: time.Hour}); err != nil {
+		log.Fatal(err)
+	}
+	inspector, err := notify.NewInspector(store)
+	if err != nil {
+		log.Fatal(err)
+	}
+	info, err := inspector.Inspect(ctx, "mail", "tips")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s: %s\n", info.State, info.Body)
+	// Output: scheduled: did you know?
+}
+
+func ExampleInspector_Set() {
+	ctx := context.Background()
+	store, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "example-set"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	inspector, err := notify.NewInspector(store)
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := inspector.Set(ctx, "mail", notify.SettingsChange{Attempts: new(5), Lease: new(time.Minute)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(set.Attempts, set.Lease, set.Own)
+	// Output: 5 1m0s [attempts lease]
+}
+
+func ExampleInspector_Requeue() {
+	ctx := context.Background()
+	store, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "example-requeue"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	inspector, err := notify.NewInspector(store)
+	if err != nil {
+		log.Fatal(err)
+	}
+	n, err := inspector.Requeue(ctx, "order.timeout", "order-4711") // which is not dead, so it is passed over
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("requeued", n)
+	// Output: requeued 0
 }
