@@ -91,8 +91,12 @@ type Carrier struct {
 	state State
 }
 
-// New returns a carrier on a store. The error joins a notify.Fault for each option that is wrong.
-func New(s *notify.Store, o Options) (*Carrier, error) {
+// New returns a carrier on a store. It starts nothing. The error joins a notify.Fault for each option that is wrong.
+func New(s *notify.Store, options ...Options) (*Carrier, error) {
+	o, err := store.Option(options)
+	if err := errors.Join(store.CheckStore(s), err); err != nil {
+		return nil, err
+	}
 	if o.Name == "" {
 		host, err := os.Hostname()
 		if err != nil {

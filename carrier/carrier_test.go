@@ -245,15 +245,15 @@ func TestExpiredLeaseIsReturnedThenBuried(t *testing.T) {
 	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(2)})
 	run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
 	storetest.Publish(t, db, later("a", 0))
-	claimer := subscribers.NewClaimer(db)
+	claimer := storetest.Claimer(t, db)
 	for attempt := 1; attempt <= 2; attempt++ {
 		storetest.Eventually(t, "it is ready", func() bool { return counts(t, db, topic).Ready == 1 })
-		ds, err := claimer.Claim(t.Context(), topic, 1, subscribers.MinLease, 0)
+		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: store.MinLease})
 		if err != nil || len(ds) != 1 || ds[0].Attempt != attempt {
 			t.Fatalf("claimed %+v, %v", ds, err)
 		}
 		storetest.Eventually(t, "the lease is over", func() bool { return counts(t, db, topic).Leased == 0 })
-		if err := claimer.Ack(t.Context(), ds[0]); !errors.Is(err, notify.ErrLeaseLost) {
+		if err := ds[0].Ack(t.Context()); !errors.Is(err, notify.ErrLeaseLost) {
 			t.Errorf("acknowledged after the lease: %v", err)
 		}
 	}
@@ -273,9 +273,9 @@ func TestExpiry(t *testing.T) {
 	ready, leased := later("ready", 0), later("leased", 0)
 	ready.TTL, leased.TTL = 50*time.Millisecond, 50*time.Millisecond
 	leased.Due = time.Now().Add(-20 * time.Millisecond)
-	claimer := subscribers.NewClaimer(db)
+	claimer := storetest.Claimer(t, db)
 	storetest.Publish(t, db, leased)
-	ds, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0)
+	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %v, %v", ds, err)
 	}
@@ -284,7 +284,7 @@ func TestExpiry(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 	// A leased message may still be acknowledged.
-	if err := claimer.Ack(t.Context(), ds[0]); err != nil {
+	if err := ds[0].Ack(t.Context()); err != nil {
 		t.Errorf("acknowledge what expired while it was leased: %v", err)
 	}
 	// Without a carrier it stays scheduled past its expiry, and the next carrier buries it.
@@ -308,11 +308,11 @@ func TestExpiry(t *testing.T) {
 // A message that expired while it was leased is not handed out again, whatever became of its lease.
 func TestExpiryWhileLeased(t *testing.T) {
 	release := func(c *subscribers.Claimer, d subscribers.Delivery) error {
-		_, err := c.Release(t.Context(), topic, []subscribers.Delivery{d})
+		_, err := c.ReleaseMany(t.Context(), topic, []subscribers.Delivery{d})
 		return err
 	}
 	nack := func(c *subscribers.Claimer, d subscribers.Delivery) error {
-		_, err := c.Nack(t.Context(), d, 0, "not now")
+		_, err := d.Nack(t.Context(), 0, "not now")
 		return err
 	}
 	leave := func(*subscribers.Claimer, subscribers.Delivery) error { return nil }
@@ -322,9 +322,9 @@ func TestExpiryWhileLeased(t *testing.T) {
 	}{
 		"released":           {2 * time.Minute, release},
 		"nacked":             {2 * time.Minute, nack},
-		"released, shorter":  {subscribers.MinLease, release},
-		"nacked, shorter":    {subscribers.MinLease, nack},
-		"its lease, shorter": {subscribers.MinLease, leave},
+		"released, shorter":  {store.MinLease, release},
+		"nacked, shorter":    {store.MinLease, nack},
+		"its lease, shorter": {store.MinLease, leave},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := storetest.Open(t)
@@ -333,21 +333,21 @@ func TestExpiryWhileLeased(t *testing.T) {
 			m := later("a", 0)
 			m.Due, m.TTL = time.Time{}, 200*time.Millisecond
 			storetest.Publish(t, db, m)
-			claimer := subscribers.NewClaimer(db)
-			ds, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0)
+			claimer := storetest.Claimer(t, db)
+			ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
 			if err != nil || len(ds) != 1 {
 				t.Fatalf("claimed %v, %v", ds, err)
 			}
 			expires := ds[0].Due.Add(m.TTL)
 			storetest.Eventually(t, "the expiry is put off", func() bool { return inspect(t, db, "a").Expires.After(expires) })
-			if ds[0].Receipt, err = claimer.Extend(t.Context(), ds[0], c.extension); err != nil {
+			if err = ds[0].Extend(t.Context(), c.extension); err != nil {
 				t.Fatal(err)
 			}
 			if err := c.giveBack(claimer, ds[0]); err != nil {
 				t.Fatal(err)
 			}
 			storetest.Eventually(t, "it is dead", func() bool {
-				if again, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(again) > 0 {
+				if again, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(again) > 0 {
 					t.Fatalf("it was handed out again: %v, %v", again, err)
 				}
 				return inspect(t, db, "a").State == notify.Dead
@@ -362,13 +362,13 @@ func TestExpiryWhileLeased(t *testing.T) {
 // An expiry that falls on the end of a lease by chance is not taken for a postponed one.
 func TestExpiryAtTheEndOfALease(t *testing.T) {
 	db := storetest.Open(t)
-	claimer := subscribers.NewClaimer(db)
+	claimer := storetest.Claimer(t, db)
 	var d subscribers.Delivery
 	storetest.Eventually(t, "a lease ends in the millisecond of the expiry", func() bool {
 		m := later(notify.NewID(), 0)
 		m.Due, m.TTL = time.Time{}, time.Minute
 		storetest.Publish(t, db, m)
-		ds, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0)
+		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("claimed %v, %v", ds, err)
 		}
@@ -376,7 +376,7 @@ func TestExpiryAtTheEndOfALease(t *testing.T) {
 		return inspect(t, db, d.ID).Expires.Equal(d.Receipt.Until().Truncate(time.Millisecond))
 	})
 	expires := inspect(t, db, d.ID).Expires
-	if _, err := claimer.Nack(t.Context(), d, 0, "not now"); err != nil {
+	if _, err := d.Nack(t.Context(), 0, "not now"); err != nil {
 		t.Fatal(err)
 	}
 	if got := inspect(t, db, d.ID); !got.Expires.Equal(expires) || got.State != notify.Scheduled {
@@ -463,9 +463,9 @@ func TestForeignThingsBesideLeases(t *testing.T) {
 	}
 	long := func(topic, id string) notify.Message { m := of(topic, id); m.MaxAttempts = 5; return m }
 	storetest.Publish(t, db, of("attempts", "a"), of("dead", "d"), long("waiting", "w"), long("good", "1"), long("good", "2"))
-	claimer := subscribers.NewClaimer(db)
+	claimer := storetest.Claimer(t, db)
 	for _, topic := range []string{"attempts", "dead", "waiting", "good"} {
-		if _, err := claimer.Claim(t.Context(), topic, 10, subscribers.MinLease, 0); err != nil {
+		if _, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: store.MinLease}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -513,7 +513,7 @@ func TestForeignKeys(t *testing.T) {
 			if err := db.Client().Do(t.Context(), test.make...).Err(); err != nil {
 				t.Fatal(err)
 			}
-			sub, err := subscribers.New(db, subscribers.Options{})
+			sub, err := subscribers.NewSubscriber(db)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -557,17 +557,17 @@ func TestForeignAttempts(t *testing.T) {
 				storetest.Publish(t, db, m)
 				do(t, db, "HSET", db.Keys().Attempts(), store.Member(topic, m.ID), attempts)
 			}
-			claimer := subscribers.NewClaimer(db)
-			ds, err := claimer.Claim(t.Context(), topic, 10, 200*time.Millisecond, 0)
+			claimer := storetest.Claimer(t, db)
+			ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: 200 * time.Millisecond})
 			if err != nil || len(ds) != 3 {
 				t.Fatalf("claimed %v, %v", ds, err)
 			}
 			for _, d := range ds {
 				switch d.ID {
 				case "nacked":
-					_, err = claimer.Nack(t.Context(), d, time.Hour, "not now")
+					_, err = d.Nack(t.Context(), time.Hour, "not now")
 				case "buried":
-					_, err = claimer.Bury(t.Context(), d, "no such order")
+					_, err = d.Bury(t.Context(), "no such order")
 				}
 				if err != nil {
 					t.Errorf("%s: %v", d.ID, err)
@@ -601,7 +601,7 @@ func TestStrayMemberOfALiveMessage(t *testing.T) {
 			do(t, db, "ZADD", db.Keys().ReadyTopics(), 1, topic)
 			run(t, db, carrier.Options{})
 			storetest.Eventually(t, "the stray one is dead", func() bool {
-				if ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
+				if ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {
 					t.Fatalf("claimed %v, %v", ds, err)
 				}
 				return counts(t, db, dead).Dead == 1
@@ -698,9 +698,9 @@ func TestMoreLeasesThanOneCallDealsWith(t *testing.T) {
 		messages = append(messages, later(fmt.Sprint(i), 0))
 	}
 	storetest.Publish(t, db, messages...)
-	claimer := subscribers.NewClaimer(db)
+	claimer := storetest.Claimer(t, db)
 	for range 3 {
-		if ds, err := claimer.Claim(t.Context(), topic, 500, subscribers.MinLease, 0); err != nil || len(ds) != 500 {
+		if ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 500, Lease: store.MinLease}); err != nil || len(ds) != 500 {
 			t.Fatalf("claimed %d, %v", len(ds), err)
 		}
 	}

@@ -19,7 +19,7 @@ func TestSchedulesAreIndexedByTheirFirst(t *testing.T) {
 	store := storetest.Open(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	r := &randomly{t: t, store: store, pub: storetest.Publisher(t, store), claimer: subscribers.NewClaimer(store), Rand: rand.New(rand.NewPCG(seed, 0))}
+	r := &randomly{t: t, store: store, pub: storetest.Publisher(t, store), claimer: storetest.Claimer(t, store), Rand: rand.New(rand.NewPCG(seed, 0))}
 	for range 15 {
 		stop := run(t, store, carrier.Options{Batch: 1 + r.IntN(20)})
 		for range 150 {
@@ -94,17 +94,17 @@ func (r *randomly) act() {
 // handle claims a message and settles it in a random way.
 func (r *randomly) handle(name string) error {
 	ctx := r.t.Context()
-	ds, err := r.claimer.Claim(ctx, name, 1, 100*time.Millisecond, 0)
+	ds, err := r.claimer.Claim(ctx, name, subscribers.ClaimOptions{Max: 1, Lease: 100 * time.Millisecond})
 	if err != nil || len(ds) == 0 {
 		return err
 	}
 	switch r.IntN(4) {
 	case 0:
-		return r.claimer.Ack(ctx, ds[0])
+		return ds[0].Ack(ctx)
 	case 1:
-		_, err = r.claimer.Nack(ctx, ds[0], r.delay(), "again")
+		_, err = ds[0].Nack(ctx, r.delay(), "again")
 	case 2:
-		_, err = r.claimer.Release(ctx, name, ds)
+		_, err = r.claimer.ReleaseMany(ctx, name, ds)
 	}
 	return err // else its lease ends
 }

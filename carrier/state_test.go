@@ -203,7 +203,7 @@ func TestRepeatedRing(t *testing.T) {
 	if n := c.State().Fallbacks; n != 0 {
 		t.Errorf("%d nudges are told as lost", n)
 	}
-	ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 2, time.Minute, 0)
+	ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Minute})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}

@@ -28,14 +28,14 @@ func die(t *testing.T, store *notify.Store, topic string, n int) {
 		messages = append(messages, notify.Message{Topic: topic, ID: fmt.Sprintf("%05d", i), Body: []byte("x"), TTL: time.Hour})
 	}
 	storetest.Publish(t, store, messages...)
-	claimer := subscribers.NewClaimer(store)
+	claimer := storetest.Claimer(t, store)
 	for left := n; left > 0; {
-		got, err := claimer.Claim(t.Context(), topic, min(left, 500), time.Minute, 0)
+		got, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: min(left, 500), Lease: time.Minute})
 		if err != nil || len(got) == 0 {
 			t.Fatalf("claimed %d: %v", len(got), err)
 		}
 		for _, d := range got {
-			if _, err := claimer.Bury(t.Context(), d, "no such order"); err != nil {
+			if _, err := d.Bury(t.Context(), "no such order"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -196,8 +196,8 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 			store := storetest.Open(t)
 			storetest.Publish(t, store, later("00000", 0))
 			do(t, store, "HDEL", store.Keys().Messages(), topic+":00000")
-			claimer := subscribers.NewClaimer(store)
-			if got, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(got) != 0 {
+			claimer := storetest.Claimer(t, store)
+			if got, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(got) != 0 {
 				t.Fatalf("claimed %v, %v", got, err)
 			}
 			storetest.Publish(t, store, later("00000", 0))
@@ -205,7 +205,7 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 			if err := remove(t, store); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := claimer.Claim(t.Context(), topic, 2, time.Minute, 0); err != nil || len(got) != 1 || string(got[0].Body) != "00000" {
+			if got, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Minute}); err != nil || len(got) != 1 || string(got[0].Body) != "00000" {
 				t.Errorf("claimed %v, %v", got, err)
 			}
 		})
@@ -216,13 +216,13 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 func TestIdleTopicsAreForgotten(t *testing.T) {
 	store := storetest.Open(t)
 	ctx := t.Context()
-	claimer := subscribers.NewClaimer(store)
+	claimer := storetest.Claimer(t, store)
 	handle := func(topic string) {
-		got, err := claimer.Claim(ctx, topic, 1, time.Minute, 0)
+		got, err := claimer.Claim(ctx, topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
 		if err != nil || len(got) != 1 {
 			t.Fatalf("claimed %v, %v", got, err)
 		}
-		if err := claimer.Ack(ctx, got[0]); err != nil {
+		if err := got[0].Ack(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -233,7 +233,7 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 	}
 	storetest.Publish(t, store, notify.Message{Topic: "scheduled", Body: []byte("x"), Delay: time.Hour}, notify.Message{Topic: "ready", Body: []byte("x")},
 		notify.Message{Topic: "leased", Body: []byte("x")}, all("announced", "1", time.Hour))
-	if got, err := claimer.Claim(ctx, "leased", 1, time.Hour, 0); err != nil || len(got) != 1 {
+	if got, err := claimer.Claim(ctx, "leased", subscribers.ClaimOptions{Max: 1, Lease: time.Hour}); err != nil || len(got) != 1 {
 		t.Fatalf("claimed %v, %v", got, err)
 	}
 	die(t, store, "dead", 1)
@@ -302,7 +302,7 @@ func TestTopicInUseIsNotForgotten(t *testing.T) {
 func TestPositionsAreForgotten(t *testing.T) {
 	store := storetest.Open(t)
 	const topics = 120 // more than one step handles
-	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
+	l := storetest.Listener(t, store)
 	heard := make(chan string, 2*topics)
 	storetest.Run(t, func(ctx context.Context) error {
 		return l.Listen(ctx, "t.*", func(_ context.Context, b *subscribers.Broadcast) error {
@@ -376,8 +376,8 @@ func TestInboxesWithoutASubscriberAreStruckOff(t *testing.T) {
 	store := storetest.Open(t)
 	storetest.Publish(t, store, notify.Message{Topic: "left", Body: []byte("x")}, notify.Message{Topic: "watched", Body: []byte("x")})
 	for _, topic := range []string{"left", "watched"} {
-		ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, time.Minute, 0)
-		if err != nil || len(ds) != 1 || subscribers.NewClaimer(store).Ack(t.Context(), ds[0]) != nil {
+		ds, err := storetest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
+		if err != nil || len(ds) != 1 || ds[0].Ack(t.Context()) != nil {
 			t.Fatal(ds, err)
 		}
 	}
@@ -385,7 +385,7 @@ func TestInboxesWithoutASubscriberAreStruckOff(t *testing.T) {
 	if err := store.Client().ZAdd(t.Context(), waiting, redis.Z{Score: 1, Member: store.Keys().Inbox("gone")}).Err(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := subscribers.New(store, subscribers.Options{})
+	s, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -316,8 +316,8 @@ func (c Config) HTTP(log *slog.Logger) httpapi.Options {
 }
 
 // Subscriber returns the options of a subscriber.
-func (c Config) Subscriber(log *slog.Logger) subscribers.Options {
-	return subscribers.Options{Grace: c.ShutdownTimeout, Logger: log}
+func (c Config) Subscriber(log *slog.Logger) subscribers.SubscriberOptions {
+	return subscribers.SubscriberOptions{Grace: c.ShutdownTimeout, Logger: log}
 }
 
 // NamedListener returns the options of a named listener.

@@ -53,7 +53,7 @@ func TestDefaults(t *testing.T) {
 		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch,
 		BroadcastKeep: daemon.Keep{Count: carrier.DefaultKeepCount, Age: carrier.DefaultKeepAge},
 		DeadKeep:      daemon.Keep{Count: carrier.DefaultKeepDeadCount, Age: carrier.DefaultKeepDeadAge}, TopicKeep: carrier.DefaultKeepTopics, NatsPrefix: natsgate.DefaultPrefix,
-		MaxBody: notify.DefaultMaxBody, ShutdownTimeout: subscribers.DefaultGrace,
+		MaxBody: notify.DefaultMaxBody, ShutdownTimeout: 20 * time.Second,
 		LogLevel: slog.LevelInfo, LogFormat: "text",
 	}
 	if got != want {

@@ -112,7 +112,7 @@ func TestRunWaitsForRedis(t *testing.T) {
 	if err := storetest.Receive(t, "the end", ended); err != nil {
 		t.Errorf("Run ended with %v", err)
 	}
-	for _, once := range []string{"cannot stand for election", "cannot listen to redis"} {
+	for _, once := range []string{"cannot stand for election", "cannot subscribe to redis"} {
 		if n := strings.Count(log.String(), once); n != 1 {
 			t.Errorf("%q is logged %d times, want once:\n%s", once, n, &log)
 		}

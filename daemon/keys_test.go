@@ -58,17 +58,17 @@ func TestTableHasAllKeys(t *testing.T) {
 // storeAll has a message in each state, a broadcast that waits, and a subscriber.
 func storeAll(t *testing.T, s *notify.Store) {
 	t.Helper()
-	claimer := subscribers.NewClaimer(s)
-	hand := func() subscribers.Delivery {
+	claimer := storetest.Claimer(t, s)
+	hand := func() *subscribers.Delivery {
 		storetest.Publish(t, s, notify.Message{Topic: "mail", Body: []byte("x"), TTL: time.Hour})
-		got, err := claimer.Claim(t.Context(), "mail", 1, time.Hour, 0)
+		got, err := claimer.Claim(t.Context(), "mail", subscribers.ClaimOptions{Max: 1, Lease: time.Hour})
 		if err != nil || len(got) != 1 {
 			t.Fatalf("claimed %v, %v", got, err)
 		}
-		return got[0]
+		return &got[0]
 	}
-	_, buried := claimer.Bury(t.Context(), hand(), "a test")
-	_, nacked := claimer.Nack(t.Context(), hand(), time.Hour, "a test")
+	_, buried := hand().Bury(t.Context(), "a test")
+	_, nacked := hand().Nack(t.Context(), time.Hour, "a test")
 	hand()
 	storetest.Publish(
 		t, s,
@@ -79,7 +79,7 @@ func storeAll(t *testing.T, s *notify.Store) {
 	if err := errors.Join(buried, nacked, storetest.Inspector(t, s).Pause(t.Context(), "mail")); err != nil {
 		t.Fatal(err)
 	}
-	sub, err := subscribers.New(s, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func storeAll(t *testing.T, s *notify.Store) {
 // listenForEver has a named listener that has a broadcast in hand, again after a process that died with it.
 func listenForEver(t *testing.T, s *notify.Store) {
 	t.Helper()
-	listener := subscribers.NewListener(s, subscribers.ListenerOptions{Grace: time.Nanosecond})
+	listener := storetest.Listener(t, s, subscribers.ListenerOptions{Grace: time.Nanosecond})
 	listen := func(handle func(context.Context, *subscribers.Broadcast) error) (stop func()) {
 		return storetest.Run(t, func(ctx context.Context) error {
 			return listener.Listen(ctx, "news", handle, subscribers.ListenOptions{Name: "auditor", From: subscribers.FromBeginning()})

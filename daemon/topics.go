@@ -12,7 +12,6 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // TopicDefaults returns what the configuration sets for topics that have no
@@ -41,7 +40,7 @@ const maxBackoff = 366 * 24 * time.Hour
 func (c Config) checkSettings() error {
 	return errors.Join(
 		ifGiven("MAX_ATTEMPTS", store.Within("attempts", "attempts", c.MaxAttempts, 1, store.MostAttempts)),
-		ifGiven("LEASE", store.Within("lease", "lease", c.Lease, subscribers.MinLease, subscribers.MaxLease)),
+		ifGiven("LEASE", store.Within("lease", "lease", c.Lease, store.MinLease, store.MaxLease)),
 		ifGiven("BACKOFF_MIN", store.Within("backoff_min", "backoff_min", c.BackoffMin, time.Millisecond, maxBackoff)),
 		ifGiven("BACKOFF_MAX", store.Within("backoff_max", "backoff_max", c.BackoffMax, time.Millisecond, maxBackoff)),
 		c.checkBackoff(),

@@ -31,8 +31,8 @@ func usedUp(t *testing.T, pub client, db *notify.Store, m notify.Message, state 
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := subscribers.Delivery{Topic: topic, ID: m.ID, Receipt: subscribers.Receipt(leased)}
-	if _, err := subscribers.NewClaimer(db).Nack(t.Context(), d, anHour, "not now"); err != nil {
+	d := storetest.Claimer(t, db).Delivery(topic, m.ID, subscribers.Receipt(leased))
+	if _, err := d.Nack(t.Context(), anHour, "not now"); err != nil {
 		t.Fatal(err)
 	}
 	if state == notify.Scheduled {
@@ -430,13 +430,13 @@ func TestForeignNumbersInARecord(t *testing.T) {
 // unreadable claims the message a, and gives it back if it could be read; either way it is dead at the end.
 func unreadable(t *testing.T, pub client, db *notify.Store) {
 	t.Helper()
-	claimer := subscribers.NewClaimer(db)
-	ds, err := claimer.Claim(t.Context(), topic, 1, anHour, 0)
+	claimer := storetest.Claimer(t, db)
+	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: anHour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range ds {
-		if out, err := claimer.Nack(t.Context(), d, anHour, "not now"); err != nil || out.State != notify.Scheduled {
+		if out, err := d.Nack(t.Context(), anHour, "not now"); err != nil || out.State != notify.Scheduled {
 			t.Errorf("nack: %+v, %v; want scheduled", out, err)
 		}
 		if _, err := pub.RescheduleAt(t.Context(), topic, "a", past); err != nil {

@@ -19,15 +19,15 @@ import (
 // die publishes messages and buries them.
 func die(t *testing.T, store *notify.Store, messages ...notify.Message) {
 	t.Helper()
-	c := subscribers.NewClaimer(store)
+	c := storetest.Claimer(t, store)
 	storetest.Publish(t, store, messages...)
 	for left := len(messages); left > 0; {
-		ds, err := c.Claim(t.Context(), topic, subscribers.MaxClaim, time.Minute, 0)
+		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 500, Lease: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, d := range ds {
-			if _, err := c.Bury(t.Context(), d, "because of "+d.ID); err != nil {
+			if _, err := d.Bury(t.Context(), "because of "+d.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -64,11 +64,10 @@ func TestDeadLettersByID(t *testing.T) {
 	if err != nil || info.State != notify.Ready || info.Attempts != 0 || !info.Expires.Equal(info.Due.Add(time.Hour)) {
 		t.Errorf("got %+v, %v", info, err)
 	}
-	c := subscribers.NewClaimer(store)
 	for range 2 {
 		if d := claim(t, store, 1)[0]; d.Attempt != 1 {
 			t.Errorf("%s is in attempt %d", d.ID, d.Attempt)
-		} else if err := c.Ack(t.Context(), d); err != nil {
+		} else if err := d.Ack(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -35,7 +35,7 @@ type course struct {
 
 func newCourse(t *testing.T) *course {
 	pub, db := open(t)
-	return &course{t: t, store: db, pub: pub, work: subscribers.NewClaimer(db)}
+	return &course{t: t, store: db, pub: pub, work: storetest.Claimer(t, db)}
 }
 
 // publish publishes the message.
@@ -59,7 +59,7 @@ func (c *course) reschedule(delay time.Duration, due time.Time) notify.Publicati
 func (c *course) claim(lease time.Duration, first time.Time) {
 	c.t.Helper()
 	storetest.Eventually(c.t, "it is claimed", func() bool {
-		ds, err := c.work.Claim(c.t.Context(), topic, 1, lease, 0)
+		ds, err := c.work.Claim(c.t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: lease})
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func (c *course) claim(lease time.Duration, first time.Time) {
 // nack gives the message back as not done.
 func (c *course) nack() {
 	c.t.Helper()
-	if _, err := c.work.Nack(c.t.Context(), c.has, time.Millisecond, "not now"); err != nil {
+	if _, err := c.has.Nack(c.t.Context(), time.Millisecond, "not now"); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -109,12 +109,12 @@ func TestFirstDue(t *testing.T) {
 			c.claim(anHour, first)
 			c.nack()
 			c.want("nacked", first)
-			c.claim(subscribers.MinLease, first)
+			c.claim(store.MinLease, first)
 			c.claim(anHour, first) // when the lease has ended
 			if c.has.Attempt != 3 || !c.has.Due.After(first) {
 				t.Errorf("attempt %d, due %v, after one that was due %v", c.has.Attempt, c.has.Due, first)
 			}
-			if _, err := c.work.Release(t.Context(), topic, []subscribers.Delivery{c.has}); err != nil {
+			if _, err := c.work.ReleaseMany(t.Context(), topic, []subscribers.Delivery{c.has}); err != nil {
 				t.Fatal(err)
 			}
 			c.want("released", first)
@@ -144,7 +144,7 @@ func TestFirstDueRescheduled(t *testing.T) {
 		first := c.reschedule(0, past).Due
 		c.want("in the past", first)
 		c.claim(anHour, first)
-		if _, err := c.work.Release(t.Context(), topic, []subscribers.Delivery{c.has}); err != nil {
+		if _, err := c.work.ReleaseMany(t.Context(), topic, []subscribers.Delivery{c.has}); err != nil {
 			t.Fatal(err)
 		}
 		first = c.reschedule(0, time.Time{}).Due
@@ -166,7 +166,7 @@ func TestFirstDueRequeued(t *testing.T) {
 	c := newCourse(t)
 	first := c.publish(notify.Message{TTL: anHour}).Due
 	c.claim(anHour, first)
-	if _, err := c.work.Bury(t.Context(), c.has, "no use"); err != nil {
+	if _, err := c.has.Bury(t.Context(), "no use"); err != nil {
 		t.Fatal(err)
 	}
 	c.want("dead", first)
@@ -277,7 +277,7 @@ func TestFirstDueOfForeignRecords(t *testing.T) {
 		if _, err := store.DecodeRecord(got); err == nil && strings.Contains(raw, "\n") {
 			t.Errorf("%q became %q", raw, got)
 		}
-		if ds, err := c.work.Claim(t.Context(), topic, 1, anHour, 0); len(ds) != 0 || err != nil {
+		if ds, err := c.work.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: anHour}); len(ds) != 0 || err != nil {
 			t.Errorf("%q is claimed as %+v, %v", raw, ds, err)
 		}
 		if n, err := storetest.Inspector(t, c.store).Requeue(t.Context(), topic, "a"); n != 1 || err != nil {
@@ -291,7 +291,7 @@ func TestRecordOfDigits(t *testing.T) {
 	pub, db := open(t)
 	publish(t, pub, message("a", time.Time{}))
 	do(t, db, []any{"HSET", db.Keys().Messages(), store.Member(topic, "a"), strings.Repeat("1", 200_000)})
-	if ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) != 0 {
+	if ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) != 0 {
 		t.Errorf("claimed %d, %v", len(ds), err)
 	}
 	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1, Died: 1})

@@ -46,7 +46,7 @@ func TestForeignReadyTopics(t *testing.T) {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 	one("requeued", "dead", keys.Ready(topic))
-	if ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) != 1 {
+	if ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) != 1 {
 		t.Errorf("claimed %v, %v", ds, err)
 	}
 	one("claimed", "dead", keys.Leased())

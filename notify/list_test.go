@@ -14,7 +14,6 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 func TestInspect(t *testing.T) {
@@ -44,7 +43,7 @@ func TestInspect(t *testing.T) {
 	want.State, want.Due, want.Until = notify.Leased, time.Time{}, d.Receipt.Until()
 	wantInfo(t, pub, before, want)
 
-	if _, err := subscribers.NewClaimer(db).Bury(t.Context(), d, "no use"); err != nil {
+	if _, err := d.Bury(t.Context(), "no use"); err != nil {
 		t.Fatal(err)
 	}
 	want.State, want.Until, want.Expires, want.Attempts, want.Reason = notify.Dead, time.Time{}, time.Time{}, 1, "no use"
@@ -196,7 +195,7 @@ func TestListPages(t *testing.T) {
 						continue
 					}
 					for _, d := range ds {
-						if _, err := subscribers.NewClaimer(db).Bury(t.Context(), d, "for the list"); err != nil {
+						if _, err := d.Bury(t.Context(), "for the list"); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -309,7 +308,7 @@ func TestTopicCounts(t *testing.T) {
 		publish(t, pub, message(fmt.Sprint("scheduled", i), future))
 	}
 	bury(t, db, 4)
-	if err := subscribers.NewClaimer(db).Ack(t.Context(), claim(t, db, 1)[0]); err != nil {
+	if err := claim(t, db, 1)[0].Ack(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	claim(t, db, 2)

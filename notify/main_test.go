@@ -83,7 +83,7 @@ func publish(t testing.TB, pub client, m notify.Message) notify.Publication {
 // claim claims up to n messages of the topic, at least one of which must be there.
 func claim(t testing.TB, store *notify.Store, n int) []subscribers.Delivery {
 	t.Helper()
-	ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, n, time.Minute, 0)
+	ds, err := storetest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: n, Lease: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func claim(t testing.TB, store *notify.Store, n int) []subscribers.Delivery {
 func bury(t testing.TB, store *notify.Store, n int) {
 	t.Helper()
 	for _, d := range claim(t, store, n) {
-		if _, err := subscribers.NewClaimer(store).Bury(t.Context(), d, "the test says so"); err != nil {
+		if _, err := d.Bury(t.Context(), "the test says so"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -108,7 +108,7 @@ func TestMainPathInTheTrialServer(t *testing.T) {
 // trialSubscriber tells of each delivery as "ID ATTEMPT" and of each death as "ID ATTEMPTS: REASON".
 func trialSubscriber(t *testing.T, store *notify.Store, handled, died chan<- string) *subscribers.Subscriber {
 	t.Helper()
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestTimesRunOutInTheTrialServer(t *testing.T) {
 	m := message("expires", time.Time{})
 	m.TTL = 10 * time.Millisecond
 	publish(t, pub, message("leased", time.Time{}))
-	if ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, subscribers.MinLease, 0); err != nil || len(ds) != 1 {
+	if ds, err := storetest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: 100 * time.Millisecond}); err != nil || len(ds) != 1 {
 		t.Fatal(ds, err)
 	}
 	publish(t, pub, m)
@@ -170,7 +170,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	l := subscribers.NewListener(store, subscribers.ListenerOptions{Grace: time.Nanosecond})
+	l := storetest.Listener(t, store, subscribers.ListenerOptions{Grace: time.Nanosecond})
 	listen := func(pattern string, o subscribers.ListenOptions, handler func(context.Context, *subscribers.Broadcast) error) (heard chan string, stop func()) {
 		heard = make(chan string, 10_000)
 		started := make(chan struct{})
@@ -191,7 +191,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	fine := func(context.Context, *subscribers.Broadcast) error { return nil }
 	hangs := func(ctx context.Context, _ *subscribers.Broadcast) error { <-ctx.Done(); return ctx.Err() }
 	plain, _ := listen("order.*", subscribers.ListenOptions{}, fine)
-	named := subscribers.ListenOptions{Name: "n", Lease: subscribers.MinLease}
+	named := subscribers.ListenOptions{Name: "n", Lease: 100 * time.Millisecond}
 	hanging, stopHanging := listen(topic, named, hangs)
 	want := func(heard chan string, want ...string) {
 		t.Helper()

@@ -34,7 +34,7 @@ func resume(t testing.TB, pub client) {
 // claimNothing claims from the topic, which must bring nothing.
 func claimNothing(t testing.TB, db *notify.Store, minAge time.Duration) {
 	t.Helper()
-	ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 500, time.Minute, minAge)
+	ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 500, Lease: time.Minute, MinAge: minAge})
 	if err != nil || len(ds) > 0 {
 		t.Errorf("claimed %d messages of a topic that is paused, %v", len(ds), err)
 	}
@@ -62,7 +62,7 @@ func TestPauseAndResume(t *testing.T) {
 		resume(t, pub)
 		wantCounts(t, pub, notify.Counts{Scheduled: 1, Ready: 1, Published: 3})
 	}
-	ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 10, time.Minute, time.Minute)
+	ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Minute, MinAge: time.Minute})
 	if err != nil || len(ds) != 1 || ds[0].ID != "old" {
 		t.Errorf("claimed %+v, %v", ds, err)
 	}
@@ -71,7 +71,7 @@ func TestPauseAndResume(t *testing.T) {
 // Whatever makes something ready rings nobody while the topic is paused; the resume rings for all of it, once.
 func TestNobodyIsRungWhilePaused(t *testing.T) {
 	pub, db := open(t)
-	claimer, letters := subscribers.NewClaimer(db), storetest.Inspector(t, db)
+	claimer, letters := storetest.Claimer(t, db), storetest.Inspector(t, db)
 	for _, id := range []string{"released", "dead"} {
 		publish(t, pub, message(id, time.Time{}))
 	}
@@ -82,9 +82,9 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 	for what, do := range map[string]func() error{
 		"publish":      func() error { _, err := pub.Publish(t.Context(), message("published", time.Time{})); return err },
 		"publish many": func() error { return pub.PublishMany(t.Context(), []notify.Message{message("many", past)})[0].Err },
-		"release":      func() error { _, err := claimer.Release(t.Context(), topic, ds[:1]); return err },
+		"release":      func() error { _, err := claimer.ReleaseMany(t.Context(), topic, ds[:1]); return err },
 		"requeue": func() error {
-			if _, err := claimer.Bury(t.Context(), ds[1], "the test says so"); err != nil {
+			if _, err := ds[1].Bury(t.Context(), "the test says so"); err != nil {
 				return err
 			}
 			return errOf(letters.RequeueAll(t.Context(), topic, nil))

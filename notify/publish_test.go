@@ -18,7 +18,6 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 func TestPublishAtOnce(t *testing.T) {
@@ -345,7 +344,7 @@ func TestIDIsFreeAgain(t *testing.T) {
 		end  func(*testing.T, client, *notify.Store)
 	}{
 		{"after the acknowledgement", func(t *testing.T, _ client, db *notify.Store) {
-			if err := subscribers.NewClaimer(db).Ack(t.Context(), claim(t, db, 1)[0]); err != nil {
+			if err := claim(t, db, 1)[0].Ack(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}},

@@ -13,7 +13,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // pair starts a redis-server and a replica of it.
@@ -44,7 +43,6 @@ func TestWaitReplicas(t *testing.T) {
 	master, replica := pair(t)
 	db, copied := confirmed(t, master.URL()), storetest.At(t, replica.URL(), "")
 	pub := clientOf(t, db)
-	claimer := subscribers.NewClaimer(db)
 	there := func(id string) bool {
 		t.Helper()
 		found, err := copied.Client().HExists(t.Context(), copied.Keys().Messages(), store.Member(topic, id)).Result()
@@ -68,7 +66,7 @@ func TestWaitReplicas(t *testing.T) {
 			if _, err := pub.Cancel(t.Context(), topic, id); err != nil {
 				t.Fatal(err)
 			}
-		} else if err := claimer.Ack(t.Context(), claim(t, db, 1)[0]); err != nil {
+		} else if err := claim(t, db, 1)[0].Ack(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if there(id) {

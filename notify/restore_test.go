@@ -94,7 +94,7 @@ func messagesOf(t testing.TB, db *notify.Store) map[string]any {
 // everyKind publishes messages of every kind, but none that is leased.
 func everyKind(t testing.TB, db *notify.Store) {
 	t.Helper()
-	claimer := subscribers.NewClaimer(db)
+	claimer := storetest.Claimer(t, db)
 	full := func(topic, id string, due time.Time) notify.Message {
 		return notify.Message{
 			Topic: topic, ID: id, Body: []byte("<body>\n\u2028"), Due: due, TTL: 90 * time.Second, MaxAttempts: 7,
@@ -112,7 +112,7 @@ func everyKind(t testing.TB, db *notify.Store) {
 	hand := func(m notify.Message, settle func(d subscribers.Delivery) error) {
 		t.Helper()
 		storetest.Publish(t, db, m)
-		ds, err := claimer.Claim(t.Context(), m.Topic, 1, time.Minute, 0)
+		ds, err := claimer.Claim(t.Context(), m.Topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
 		if err != nil || len(ds) != 1 {
 			t.Fatal(len(ds), err)
 		}
@@ -121,10 +121,10 @@ func everyKind(t testing.TB, db *notify.Store) {
 		}
 	}
 	nack := func(delay time.Duration, reason string) func(subscribers.Delivery) error {
-		return func(d subscribers.Delivery) error { _, err := claimer.Nack(t.Context(), d, delay, reason); return err }
+		return func(d subscribers.Delivery) error { _, err := d.Nack(t.Context(), delay, reason); return err }
 	}
 	bury := func(d subscribers.Delivery) error {
-		_, err := claimer.Bury(t.Context(), d, "a \"reason\" <ä>\n")
+		_, err := d.Bury(t.Context(), "a \"reason\" <ä>\n")
 		return err
 	}
 	hand(full("again", "a", now), nack(time.Hour, "no"))
@@ -133,7 +133,7 @@ func everyKind(t testing.TB, db *notify.Store) {
 	hand(notify.Message{Topic: "buried", ID: "signal"}, bury)
 	hand(notify.Message{Topic: "exhausted", ID: "a", Body: []byte("x"), MaxAttempts: 1}, nack(0, strings.Repeat("ä", 2000)))
 	storetest.Publish(t, db, notify.Message{Topic: "expired", ID: "a", Body: []byte("x"), Due: past, TTL: time.Second})
-	if ds, err := claimer.Claim(t.Context(), "expired", 1, time.Minute, 0); err != nil || len(ds) != 0 {
+	if ds, err := claimer.Claim(t.Context(), "expired", subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) != 0 {
 		t.Fatal(ds, err) // it is buried instead
 	}
 }
@@ -233,7 +233,7 @@ func TestRestoredAttempts(t *testing.T) {
 	if d.Attempt != 3 || d.Published.UTC().Year() != 2000 || d.Due.UTC().Year() != 2001 || d.TTL != anHour {
 		t.Errorf("got %+v", d)
 	}
-	outcome, err := subscribers.NewClaimer(db).Nack(t.Context(), d, 0, "again")
+	outcome, err := d.Nack(t.Context(), 0, "again")
 	if err != nil || outcome.State != notify.Dead {
 		t.Errorf("it is %v, %v; want it to be out of attempts", outcome.State, err)
 	}
@@ -245,7 +245,7 @@ func TestExportLeased(t *testing.T) {
 	to := storetest.Open(t)
 	publish(t, pub, message("a", past))
 	d := claim(t, from, 1)[0]
-	if _, err := subscribers.NewClaimer(from).Nack(t.Context(), d, time.Hour, "again"); err != nil {
+	if _, err := d.Nack(t.Context(), time.Hour, "again"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pub.RescheduleIn(t.Context(), topic, "a", 0); err != nil {
@@ -336,18 +336,21 @@ func TestExportWhileMessagesMove(t *testing.T) {
 
 // shuffle moves messages of the topic until ctx ends: into hands, back to ready, to the schedule, and to the dead letters and back.
 func shuffle(ctx context.Context, pub client, db *notify.Store) error {
-	claimer := subscribers.NewClaimer(db)
+	claimer, err := subscribers.NewClaimer(db)
+	if err != nil {
+		return err
+	}
 	for i := 0; ctx.Err() == nil; i++ {
-		ds, err := claimer.Claim(ctx, topic, 50, time.Hour, 0)
+		ds, err := claimer.Claim(ctx, topic, subscribers.ClaimOptions{Max: 50, Lease: time.Hour})
 		if err != nil {
 			break
 		}
 		for _, d := range ds[:min(len(ds), 10)] {
-			_, _ = claimer.Bury(ctx, d, "moved")
+			_, _ = d.Bury(ctx, "moved")
 			_, _ = pub.Requeue(ctx, topic, d.ID)
 		}
 		for _, d := range ds[min(len(ds), 10):] {
-			_, _ = claimer.Release(ctx, topic, []subscribers.Delivery{d})
+			_, _ = claimer.ReleaseMany(ctx, topic, []subscribers.Delivery{d})
 			_, _ = pub.RescheduleAt(ctx, topic, d.ID, future)
 			_, _ = pub.RescheduleAt(ctx, topic, d.ID, past.Add(time.Duration(i)*time.Second))
 		}

@@ -81,15 +81,16 @@ func wantRefused(t *testing.T, err error, fault, remedy string) {
 // refusals makes calls of each kind, and returns what they are refused with.
 func refusals(t *testing.T, s *notify.Store, d subscribers.Delivery) []error {
 	t.Helper()
-	pub, claimer := clientOf(t, s), subscribers.NewClaimer(s)
+	pub, claimer := clientOf(t, s), storetest.Claimer(t, s)
+	own := claimer.Delivery(topic, d.ID, d.Receipt)
 	return []error{
 		errOf(pub.Publish(t.Context(), message("b", past))),
 		errOf(pub.Broadcast(t.Context(), announcement("c", past))),
 		errOf(pub.Cancel(t.Context(), topic, d.ID)),
 		errOf(pub.Inspect(t.Context(), topic, d.ID)),
-		errOf(claimer.Claim(t.Context(), topic, 1, time.Minute, 0)),
-		errOf(claimer.Nack(t.Context(), d, 0, "")),
-		claimer.Ack(t.Context(), d),
+		errOf(claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})),
+		errOf(own.Nack(t.Context(), 0, "")),
+		own.Ack(t.Context()),
 		s.Check(t.Context()),
 	}
 }
@@ -120,8 +121,8 @@ func TestMissingRight(t *testing.T) {
 				}
 			})
 			a.give()
-			claimer := subscribers.NewClaimer(a.store)
-			storetest.Eventually(t, "it is acknowledged", func() bool { return claimer.Ack(t.Context(), d) == nil })
+			own := storetest.Claimer(t, a.store).Delivery(topic, d.ID, d.Receipt)
+			storetest.Eventually(t, "it is acknowledged", func() bool { return own.Ack(t.Context()) == nil })
 			publish(t, clientOf(t, a.store), message("b", past))
 		})
 	}
@@ -154,11 +155,11 @@ func TestRenamedCommand(t *testing.T) {
 // A right that is taken away while all goes on is met by the calls under way. Those after them are refused before they change anything.
 func TestRightTakenAway(t *testing.T) {
 	a := newAccount(t)
-	pub, claimer := clientOf(t, a.store), subscribers.NewClaimer(a.store)
+	pub := clientOf(t, a.store)
 	publish(t, pub, message("a", past))
 	d := claim(t, a.store, 1)[0]
 	a.set("-hdel")
-	wantRefused(t, claimer.Ack(t.Context(), d), "", theRights) // it met it
+	wantRefused(t, d.Ack(t.Context()), "", theRights) // it met it
 	unchanged(t, a.root, func() {
 		for _, err := range refusals(t, a.store, d) {
 			wantRefused(t, err, "its user may not call HDEL", theRights)
@@ -195,16 +196,16 @@ func TestRightTakenAwayFromWhatRunsNoScript(t *testing.T) {
 // Where Redis is looked at again after its policy was changed, too, publishes are refused, and nothing else.
 func TestRightTakenAwayWhileRedisEvicts(t *testing.T) {
 	a := newAccount(t)
-	pub, claimer := clientOf(t, a.store), subscribers.NewClaimer(a.store)
+	pub := clientOf(t, a.store)
 	publish(t, pub, message("a", past))
 	d := claim(t, a.store, 1)[0]
 	do(t, a.root, []any{"CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru"})
 	a.set("-hdel")
-	wantRefused(t, claimer.Ack(t.Context(), d), "", theRights)
+	wantRefused(t, d.Ack(t.Context()), "", theRights)
 	a.give()
 	var err error
 	storetest.Eventually(t, "the right is there again", func() bool {
-		err = claimer.Ack(t.Context(), d)
+		err = d.Ack(t.Context())
 		return !store.Refused(err)
 	})
 	if err != nil {
@@ -240,7 +241,7 @@ func TestRightsAreLookedForSeldom(t *testing.T) {
 	a := newAccount(t, "-zadd")
 	began, asked := time.Now(), a.called("info")
 	storeSends := func() error {
-		return errOf(subscribers.NewClaimer(a.store).Claim(t.Context(), topic, 1, time.Minute, 0))
+		return errOf(storetest.Claimer(t, a.store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}))
 	}
 	var all sync.WaitGroup
 	for range 50 {
@@ -266,7 +267,7 @@ func TestMissingRightEndsNobody(t *testing.T) {
 			t.Parallel()
 			a := newAccount(t, right)
 			handled, heard, named := make(chan string, 9), make(chan string, 9), make(chan string, 9)
-			sub, err := subscribers.New(a.store, subscribers.Options{})
+			sub, err := subscribers.NewSubscriber(a.store)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -274,7 +275,7 @@ func TestMissingRightEndsNobody(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := subscribers.NewListener(a.store, subscribers.ListenerOptions{})
+			l := storetest.Listener(t, a.store)
 			listen := func(to chan<- string, o subscribers.ListenOptions) {
 				storetest.Run(t, func(ctx context.Context) error {
 					return l.Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error { to <- b.ID; return nil }, o)

@@ -122,15 +122,15 @@ func goesOn(t *testing.T, pub client, db *notify.Store) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	claimer := subscribers.NewClaimer(db)
+	claimer := storetest.Claimer(t, db)
 	for _, settle := range []func(context.Context, subscribers.Delivery) error{
-		claimer.Ack,
+		func(ctx context.Context, d subscribers.Delivery) error { return d.Ack(ctx) },
 		func(ctx context.Context, d subscribers.Delivery) error {
-			_, err := claimer.Bury(ctx, d, "the test says so")
+			_, err := d.Bury(ctx, "the test says so")
 			return err
 		},
 		func(ctx context.Context, d subscribers.Delivery) error {
-			_, err := claimer.Release(ctx, d.Topic, []subscribers.Delivery{d})
+			_, err := claimer.ReleaseMany(ctx, d.Topic, []subscribers.Delivery{d})
 			return err
 		},
 	} {
@@ -274,7 +274,7 @@ func TestPolicyIsChanged(t *testing.T) {
 			if !memory(t, db).Evicts {
 				t.Error("what it tells of its memory is that it evicts nothing")
 			}
-			if err := subscribers.NewClaimer(db).Ack(t.Context(), claim(t, db, 1)[0]); err != nil {
+			if err := claim(t, db, 1)[0].Ack(t.Context()); err != nil {
 				t.Error(err)
 			}
 			do(t, db, []any{"CONFIG", "SET", "maxmemory-policy", "noeviction"})

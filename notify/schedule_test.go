@@ -7,21 +7,19 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // Where the schedule of a topic is somebody else's nothing is put into it, which is told and changes nothing; other topics,
 // and what is ready, go on.
 func TestForeignSchedule(t *testing.T) {
 	pub, store := open(t)
-	claimer := subscribers.NewClaimer(store)
 	publish(t, pub, message("leased", past))
 	d := claim(t, store, 1)[0]
 	publish(t, pub, message("ready", time.Time{}))
 	do(t, store, []any{"SET", store.Keys().Schedule(topic), "x"})
 	for name, f := range map[string]func() error{
 		"publish":    func() error { _, err := pub.Publish(t.Context(), message("a", future)); return err },
-		"nack":       func() error { _, err := claimer.Nack(t.Context(), d, anHour, "no"); return err },
+		"nack":       func() error { _, err := d.Nack(t.Context(), anHour, "no"); return err },
 		"reschedule": func() error { _, err := pub.RescheduleIn(t.Context(), topic, "ready", anHour); return err },
 	} {
 		unchanged(t, store, func() {

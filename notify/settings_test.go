@@ -129,12 +129,12 @@ func TestForeignSettings(t *testing.T) {
 			t.Errorf("%.20q: %v", text, err)
 		}
 		publish(t, pub, message("a", time.Time{}))
-		claimer := subscribers.NewClaimer(db)
-		ds, err := claimer.Claim(t.Context(), topic, 1, 0, 0)
+		claimer := storetest.Claimer(t, db)
+		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1})
 		if err != nil || len(ds) != 1 || ds[0].Lease != notify.DefaultSettings.Lease {
 			t.Fatalf("%.20q: claimed %+v, %v", text, ds, err)
 		}
-		out, err := claimer.Nack(t.Context(), ds[0], subscribers.ByBackoff, "no")
+		out, err := ds[0].Nack(t.Context(), subscribers.ByBackoff, "no")
 		if err != nil || out.State != notify.Scheduled || time.Until(out.Due) > storetest.Deadline {
 			t.Errorf("%.20q: %+v, %v", text, out, err)
 		}
@@ -195,7 +195,6 @@ func TestBackoffOfATopic(t *testing.T) {
 	const least, most = 10 * time.Second, 30 * time.Second
 	pub, db := open(t)
 	set(t, pub, topic, notify.SettingsChange{BackoffMin: new(least), BackoffMax: new(most), Attempts: new(100)})
-	claimer := subscribers.NewClaimer(db)
 	publish(t, pub, message("a", time.Time{}))
 	var longest, shortest time.Duration = 0, most
 	for attempt := 1; attempt <= 40; attempt++ {
@@ -204,12 +203,12 @@ func TestBackoffOfATopic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := claimer.Nack(t.Context(), d, subscribers.ByBackoff, "no")
+		out, err := d.Nack(t.Context(), subscribers.ByBackoff, "no")
 		if err != nil || out.Attempts != attempt {
 			t.Fatal(out, err)
 		}
 		wait := out.Due.Sub(before.Truncate(time.Millisecond))
-		bound := subscribers.Backoff{Min: least, Max: most}.Bound(attempt) + storetest.Deadline/10
+		bound := min(least<<min(attempt-1, 2), most) + storetest.Deadline/10
 		if wait < 0 || wait > bound {
 			t.Errorf("attempt %d: it waits %v, want up to %v", attempt, wait, bound)
 		}

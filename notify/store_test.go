@@ -238,7 +238,7 @@ func TestOutOfMemory(t *testing.T) {
 	if _, err := pub.RescheduleIn(t.Context(), topic, "reschedule", anHour); err != nil {
 		t.Error(err)
 	}
-	if err := subscribers.NewClaimer(db).Ack(t.Context(), claim(t, db, 1)[0]); err != nil {
+	if err := claim(t, db, 1)[0].Ack(t.Context()); err != nil {
 		t.Error(err)
 	}
 	wantCounts(t, pub, notify.Counts{Scheduled: 1, Published: 3, Acked: 1})
@@ -382,7 +382,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 		}
 	}
 	pub := clientOf(t, db)
-	claimer, letters := subscribers.NewClaimer(db), storetest.Inspector(t, db)
+	claimer, letters := storetest.Claimer(t, db), storetest.Inspector(t, db)
 	must("check", db.Check(ctx))
 	for _, id := range []string{"a", "b", "c", "d"} {
 		publish(t, pub, full(id))
@@ -396,12 +396,12 @@ func useEverything(t *testing.T, db *notify.Store) {
 	must("cancel", err)
 
 	ds := claim(t, db, 3)
-	ds[0].Receipt, err = claimer.Extend(ctx, ds[0], anHour)
+	err = ds[0].Extend(ctx, anHour)
 	must("extend", err)
-	must("acknowledge", claimer.Ack(ctx, ds[0]))
-	_, err = claimer.Nack(ctx, ds[1], anHour, "again")
+	must("acknowledge", ds[0].Ack(ctx))
+	_, err = ds[1].Nack(ctx, anHour, "again")
 	must("nack", err)
-	_, err = claimer.Release(ctx, topic, ds[2:])
+	_, err = claimer.ReleaseMany(ctx, topic, ds[2:])
 	must("release", err)
 	bury(t, db, 1)
 	must("export", errOf(letters.ExportDead(ctx, topic, &strings.Builder{}, nil)))
@@ -443,7 +443,7 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 			t.Fatal(err)
 		}
 	}
-	l := subscribers.NewListener(db, subscribers.ListenerOptions{Grace: time.Nanosecond})
+	l := storetest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Nanosecond})
 	heard := make(chan string, 100)
 	listen := func(pattern string, o subscribers.ListenOptions, handler func(context.Context, *subscribers.Broadcast) error) (stop func()) {
 		started := make(chan struct{})
@@ -458,7 +458,7 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	named := subscribers.ListenOptions{Name: "n", Lease: subscribers.MinLease}
+	named := subscribers.ListenOptions{Name: "n", Lease: store.MinLease}
 	stops = append(stops, listen(topic, subscribers.ListenOptions{From: subscribers.FromBeginning()}, hear), listen(">", subscribers.ListenOptions{}, hear))
 	stopHolding := listen(topic, named, holds)
 	publish(t, pub, announcement("sent", time.Time{}))
@@ -467,7 +467,7 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 	}
 	storetest.Eventually(t, "its lease is extended", func() bool {
 		all, err := db.Client().ZRangeWithScores(ctx, db.Keys().Held("n"), 0, 0).Result()
-		return err == nil && len(all) == 1 && time.UnixMilli(int64(all[0].Score)).After(time.Now().Add(subscribers.MinLease*2/3))
+		return err == nil && len(all) == 1 && time.UnixMilli(int64(all[0].Score)).After(time.Now().Add(store.MinLease*2/3))
 	})
 	stopHolding()
 	stops = append(stops, listen(topic, named, hear))
@@ -498,7 +498,7 @@ func deliver(t *testing.T, db *notify.Store, pub client) {
 		stops = append(stops, storetest.Run(t, c.Run))
 	}
 	handled := make(chan string, 2)
-	sub, err := subscribers.New(db, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(db)
 	if err != nil {
 		t.Fatal(err)
 	}

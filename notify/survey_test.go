@@ -63,7 +63,7 @@ func TestSurvey(t *testing.T) {
 	storetest.Publish(t, store, of("older", "a", ago(3)), of("older", "b", ago(1)), of("old", "a", ago(2)), of("stopped", "a", ago(9)),
 		of("later", "a", future), of(topic, "a", ago(5)), of(topic, "b", ago(4)), of(topic, "c", ago(1)))
 	bury(t, store, 1)
-	if err := subscribers.NewClaimer(store).Ack(t.Context(), claim(t, store, 1)[0]); err != nil {
+	if err := claim(t, store, 1)[0].Ack(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	claim(t, store, 1)
@@ -120,7 +120,7 @@ func TestSurveySetsIndexesRight(t *testing.T) {
 	pub, store := open(t)
 	const topics = 700
 	now := redisTime(t, store).Truncate(time.Millisecond)
-	claimer, letters := subscribers.NewClaimer(store), storetest.Inspector(t, store)
+	claimer, letters := storetest.Claimer(t, store), storetest.Inspector(t, store)
 	var messages []notify.Message
 	for i := range topics {
 		name := fmt.Sprintf("t.%03d", i)
@@ -129,11 +129,11 @@ func TestSurveySetsIndexesRight(t *testing.T) {
 	storetest.Publish(t, store, append(messages, of("old", "a", now.Add(-2*anHour)))...)
 	for i := range topics {
 		name := fmt.Sprintf("t.%03d", i)
-		ds, err := claimer.Claim(t.Context(), name, 2, time.Minute, 0)
+		ds, err := claimer.Claim(t.Context(), name, subscribers.ClaimOptions{Max: 2, Lease: time.Minute})
 		if err != nil || len(ds) != 2 {
 			t.Fatal(ds, err)
 		}
-		if _, err := claimer.Bury(t.Context(), ds[0], "test"); err != nil {
+		if _, err := ds[0].Bury(t.Context(), "test"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,7 +180,7 @@ func TestSurveyUnderChurn(t *testing.T) {
 	defer close(stop)
 	for worker := range 3 {
 		pub := clientOf(t, store)
-		working.Go(func() { churn(pub, store, worker, stop) })
+		working.Go(func() { churn(t, pub, store, worker, stop) })
 	}
 	for range 100 {
 		s := survey(t, pub, 5)
@@ -194,8 +194,8 @@ func TestSurveyUnderChurn(t *testing.T) {
 }
 
 // churn publishes, claims, settles and cancels messages of some topics, until stop.
-func churn(pub client, store *notify.Store, worker int, stop <-chan struct{}) {
-	claimer := subscribers.NewClaimer(store)
+func churn(t *testing.T, pub client, store *notify.Store, worker int, stop <-chan struct{}) {
+	claimer := storetest.Claimer(t, store)
 	ctx, random := context.Background(), rand.New(rand.NewPCG(uint64(worker), 0))
 	for i := 0; ; i++ {
 		select {
@@ -209,12 +209,12 @@ func churn(pub client, store *notify.Store, worker int, stop <-chan struct{}) {
 		case 0:
 			_, _ = pub.Cancel(ctx, name, fmt.Sprint(worker, "-", i))
 		case 1:
-			ds, _ := claimer.Claim(ctx, name, 2, time.Minute, 0)
+			ds, _ := claimer.Claim(ctx, name, subscribers.ClaimOptions{Max: 2, Lease: time.Minute})
 			for _, d := range ds {
-				_, _ = claimer.Bury(ctx, d, "churn")
+				_, _ = d.Bury(ctx, "churn")
 			}
 		case 2:
-			ds, _ := claimer.Claim(ctx, name, 5, time.Minute, 0)
+			ds, _ := claimer.Claim(ctx, name, subscribers.ClaimOptions{Max: 5, Lease: time.Minute})
 			_, _ = claimer.AckMany(ctx, name, ds)
 		}
 	}
@@ -300,14 +300,14 @@ func TestTotals(t *testing.T) {
 	}
 	for i := range 7 {
 		name := fmt.Sprint("t", i)
-		ds, err := subscribers.NewClaimer(store).Claim(t.Context(), name, 4, time.Minute, 0)
+		ds, err := storetest.Claimer(t, store).Claim(t.Context(), name, subscribers.ClaimOptions{Max: 4, Lease: time.Minute})
 		if err != nil || len(ds) != 4 {
 			t.Fatal(ds, err)
 		}
-		if _, err := subscribers.NewClaimer(store).Bury(t.Context(), ds[3], "test"); err != nil {
+		if _, err := ds[3].Bury(t.Context(), "test"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := subscribers.NewClaimer(store).AckMany(t.Context(), name, ds[:3]); err != nil {
+		if _, err := storetest.Claimer(t, store).AckMany(t.Context(), name, ds[:3]); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -127,7 +127,7 @@ func TestLatenessOfTheLastClaim(t *testing.T) {
 		return count(t, pub, topic).Lateness
 	}
 	try := func() {
-		if _, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil {
+		if _, err := storetest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -343,7 +343,7 @@ func TestDueInThePastIsNow(t *testing.T) {
 			t.Errorf("due %v: overdue for %v", due, c.Overdue)
 		}
 		for _, d := range claim(t, store, 2) {
-			if late := d.Late(0); late > since() {
+			if late := d.Late(); late > since() {
 				t.Errorf("due %v: %s was %v late", due, d.ID, late)
 			}
 		}
@@ -359,7 +359,7 @@ func TestTimeToLiveThatIsOver(t *testing.T) {
 	m := message("a", past)
 	m.TTL = anHour
 	publish(t, pub, m)
-	if ds, err := subscribers.NewClaimer(store).Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
+	if ds, err := storetest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {
 		t.Errorf("claimed %v, %v", ds, err)
 	}
 	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1, Died: 1})

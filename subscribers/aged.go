@@ -2,26 +2,41 @@ package subscribers
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// lull is for how long rings are not looked at after a claim for messages of an
-// age found none: on a busy topic each message rings, and hardly any gets old.
+// lull is for how long rings are ignored after a claim for messages of an age found
+// none: on a busy topic each message rings, and hardly any gets old.
 const lull = 50 * time.Millisecond
 
-// waitAged is Claim for messages of an age, until the timer ends. It claims
-// again exactly when the oldest that is ready has that age, and when something
-// becomes ready, which may be older: a message that was given back.
-func (p *Poller) waitAged(ctx context.Context, topic string, o ClaimOptions, end <-chan time.Time) ([]Delivery, error) {
+// agedPolls are the callers that wait for messages of an age. They are in no waiting
+// list: a subscriber that is rung there takes the message at once. They receive what
+// is announced to programs of any language, over one subscription that is up while
+// there are any callers.
+type agedPolls struct {
+	*leases
+	ended context.Context // ends when the claimer's Run does
+
+	mu          sync.Mutex
+	topics      map[chan struct{}]string // of the callers, by what wakes them
+	unsubscribe context.CancelFunc       // nil while there are no callers
+	tasks       sync.WaitGroup           // subscriptions
+}
+
+// wait waits for messages of an age until end. It claims again exactly when the
+// oldest that is ready has the age, and when something becomes ready that may be
+// older: a message that was given back.
+func (a *agedPolls) wait(ctx context.Context, topic string, o ClaimOptions, end <-chan time.Time) ([]Delivery, error) {
 	bell := make(chan struct{}, 1)
-	if err := p.hang(bell, topic); err != nil {
+	if err := a.enter(bell, topic); err != nil {
 		return nil, err
 	}
-	defer p.unhang(bell)
+	defer a.leave(bell)
 	for {
-		ds, next, err := p.take(context.WithoutCancel(ctx), topic, o.Max, o.Lease, o.MinAge)
+		ds, next, err := a.take(context.WithoutCancel(ctx), topic, o)
 		if err != nil || len(ds) > 0 {
 			return ds, err
 		}
@@ -41,7 +56,7 @@ func (p *Poller) waitAged(ctx context.Context, topic string, o ClaimOptions, end
 				waits = false
 			case <-end:
 				return nil, nil
-			case <-p.ended.Done():
+			case <-a.ended.Done():
 				return nil, ErrStopping
 			case <-ctx.Done():
 				return nil, nil
@@ -50,46 +65,54 @@ func (p *Poller) waitAged(ctx context.Context, topic string, o ClaimOptions, end
 	}
 }
 
-// hang has a bell ring when something of a topic may have become ready. Those
-// who wait for messages of an age stand in no waiting list: who is rung there
-// takes the message at once. They hear what is told to programs of any
-// language, over one connection that stands while there are any.
-func (p *Poller) hang(bell chan struct{}, topic string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.hasEnded() {
+// enter has a bell ring when something of a topic may have become ready.
+func (a *agedPolls) enter(bell chan struct{}, topic string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended.Err() != nil {
 		return ErrStopping
 	}
-	p.bells[bell] = topic
-	if p.deafen == nil {
+	a.topics[bell] = topic
+	if a.unsubscribe == nil {
 		ctx, cancel := context.WithCancel(context.Background())
-		p.deafen = cancel
-		p.tasks.Go(func() { p.store.Hear(ctx, p.ringBells, p.store.Only().Wakes()) })
+		a.unsubscribe = cancel
+		a.tasks.Go(func() { a.store.Hear(ctx, a.ring, a.store.Only().Wakes()) })
 	}
 	return nil
 }
 
-func (p *Poller) unhang(bell chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.bells, bell)
-	if len(p.bells) == 0 {
-		p.deafen()
-		p.deafen = nil
+func (a *agedPolls) leave(bell chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.topics, bell)
+	if len(a.topics) == 0 {
+		a.unsubscribe()
+		a.unsubscribe = nil
 	}
 }
 
-// ringBells rings those whose topic may have something; a connection that
-// stands anew may have missed it.
-func (p *Poller) ringBells(e store.Event) {
+// stop returns when the subscription has ended. The claimer's Run has: no other
+// caller enters.
+func (a *agedPolls) stop() {
+	a.mu.Lock()
+	if a.unsubscribe != nil {
+		a.unsubscribe()
+	}
+	a.mu.Unlock()
+	a.tasks.Wait()
+}
+
+// ring wakes the callers whose topic may have something; a new subscription may have
+// missed rings.
+func (a *agedPolls) ring(e store.Event) {
 	if e.Kind != store.Subscribed && e.Kind != store.Heard {
 		return
 	}
-	heard, _ := p.store.Only().Woken(e)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for bell, topic := range p.bells {
-		if e.Kind == store.Subscribed || topic == heard {
+	rung, _ := a.store.Only().Woken(e)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for bell, topic := range a.topics {
+		if e.Kind == store.Subscribed || topic == rung {
 			signal(bell)
 		}
 	}

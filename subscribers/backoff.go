@@ -12,32 +12,26 @@ import (
 // exponential, with full jitter (M. Brooker, "Exponential Backoff and Jitter", AWS
 // Architecture Blog, 2015).
 type Backoff struct {
-	Min time.Duration // bound after the first attempt; zero: DefaultBackoffMin
-	Max time.Duration // bound after many; zero: DefaultBackoffMax
+	Min time.Duration // bound after the first attempt; zero: 1s
+	Max time.Duration // bound after many; zero: 10m
 }
 
-// Defaults of a Backoff.
-const (
-	DefaultBackoffMin = store.DefaultBackoffMin
-	DefaultBackoffMax = store.DefaultBackoffMax
-)
-
-// Bound returns the longest wait after an attempt, counted from 1: Min, doubled
+// bound returns the longest wait after an attempt, counted from 1: Min, doubled
 // for each attempt before it, and at most Max.
-func (b Backoff) Bound(attempt int) time.Duration {
+func (b Backoff) bound(attempt int) time.Duration {
 	b = b.orDefault()
-	bound := b.Min
+	longest := b.Min
 	for ; attempt > 1; attempt-- {
-		if bound > b.Max/2 {
+		if longest > b.Max/2 {
 			return b.Max
 		}
-		bound *= 2
+		longest *= 2
 	}
-	return min(bound, b.Max)
+	return min(longest, b.Max)
 }
 
-// Delay returns a random wait of less than Bound.
-func (b Backoff) Delay(attempt int) time.Duration { return rand.N(b.Bound(attempt)) }
+// delay returns a random wait of less than bound.
+func (b Backoff) delay(attempt int) time.Duration { return rand.N(b.bound(attempt)) }
 
 // delayOf returns the wait after an attempt that failed: that of RetryAfter, or
 // else another one.
@@ -51,10 +45,10 @@ func delayOf(err error, otherwise time.Duration) time.Duration {
 
 func (b Backoff) orDefault() Backoff {
 	if b.Min == 0 {
-		b.Min = DefaultBackoffMin
+		b.Min = store.DefaultBackoffMin
 	}
 	if b.Max == 0 {
-		b.Max = max(DefaultBackoffMax, b.Min)
+		b.Max = max(store.DefaultBackoffMax, b.Min)
 	}
 	return b
 }
@@ -106,8 +100,8 @@ type notNow struct {
 
 func (n *notNow) Unwrap() error { return n.error }
 
-// Check reports a backoff that is too short, or upside down. A zero is the default.
-func (b Backoff) Check() error {
+// check reports a backoff that is too short, or upside down. A zero is the default.
+func (b Backoff) check() error {
 	b = b.orDefault()
 	switch {
 	case b.Min < time.Millisecond:

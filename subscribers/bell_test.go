@@ -25,7 +25,7 @@ func gather(t *testing.T, store *notify.Store, one string) *audience {
 	t.Helper()
 	a := &audience{}
 	add := func(pattern, name string) *heard {
-		l := newListener(store)
+		l := newListener(t, store)
 		a.listeners = append(a.listeners, l)
 		h, _ := listen(t, l, pattern, subscribers.ListenOptions{Name: name})
 		return h
@@ -133,7 +133,7 @@ func TestBellIsLostAmongOthers(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	h, _ := listen(t, l, "a.*", subscribers.ListenOptions{})
 	n, _ := listen(t, l, "a.*", subscribers.ListenOptions{Name: "n"})
 	broadcast(t, store, "a.x", "1")
@@ -166,7 +166,7 @@ func TestForgedBells(t *testing.T) {
 				asked.Add(1)
 			}
 		})
-		l := newListener(own)
+		l := newListener(t, own)
 		h, _ := listen(t, l, pattern, subscribers.ListenOptions{})
 		n, _ := listen(t, l, pattern, subscribers.ListenOptions{Name: "n" + strings.Trim(pattern, ">")})
 		broadcast(t, store, "px", "1")
@@ -221,7 +221,7 @@ func TestOthersCostNothing(t *testing.T) {
 	carry(t, store)
 	var asked atomic.Int64
 	own.Observe(func(script string, _ time.Duration, _ error) { asked.Add(1) })
-	l := newListener(own)
+	l := newListener(t, own)
 	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
 	broadcast(t, store, topic, "1")
 	wantIDs(t, h, "1")

@@ -27,7 +27,7 @@ func herd(t testing.TB) (claims int64) {
 	carry(t, db)
 	handled := make(chan struct{}, 1)
 	for range size {
-		handle(t, db, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error {
+		handle(t, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error {
 			handled <- struct{}{}
 			return nil
 		}, subscribers.HandleOptions{})
@@ -67,7 +67,7 @@ func listenAll(t testing.TB, db *notify.Store, connections, each int, topic func
 	t.Helper()
 	var started sync.WaitGroup
 	for c := range connections {
-		l := newListener(db)
+		l := newListener(t, db)
 		for i := range each {
 			number := c*each + i
 			started.Add(1)
@@ -150,7 +150,7 @@ func BenchmarkReturn(b *testing.B) {
 	for b.Loop() {
 		ctx, stop := context.WithCancel(b.Context())
 		n, last := 0, notify.Position(0)
-		err := newListener(db).Listen(ctx, topic, func(_ context.Context, one *subscribers.Broadcast) error {
+		err := newListener(b, db).Listen(ctx, topic, func(_ context.Context, one *subscribers.Broadcast) error {
 			if one.Position <= last {
 				return fmt.Errorf("position %s came behind %s", one.Position, last)
 			}

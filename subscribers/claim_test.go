@@ -16,7 +16,7 @@ import (
 // claimOne claims one message and fails the test if there is none.
 func claimOne(t *testing.T, c *subscribers.Claimer, lease time.Duration) subscribers.Delivery {
 	t.Helper()
-	ds, err := c.Claim(t.Context(), topic, 1, lease, 0)
+	ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: lease})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d messages, %v", len(ds), err)
 	}
@@ -25,10 +25,10 @@ func claimOne(t *testing.T, c *subscribers.Claimer, lease time.Duration) subscri
 
 func TestClaimAndAck(t *testing.T) {
 	db := storetest.Open(t)
-	c := subscribers.NewClaimer(db)
+	c := storetest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"), body("b"))
 	a, b := claimOne(t, c, time.Minute), claimOne(t, c, time.Minute)
-	if ds, err := c.Claim(t.Context(), topic, 10, time.Minute, 0); len(ds) != 0 || err != nil {
+	if ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Minute}); len(ds) != 0 || err != nil {
 		t.Errorf("claimed %v, %v, and all are leased", ds, err)
 	}
 	stale := a
@@ -37,10 +37,10 @@ func TestClaimAndAck(t *testing.T) {
 	if err != nil || len(lost) != 1 || lost[0].ID != "a" {
 		t.Errorf("lost %v, %v", lost, err)
 	}
-	if err := c.Ack(t.Context(), a); err != nil {
+	if err := a.Ack(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := c.Ack(t.Context(), a); !errors.Is(err, notify.ErrLeaseLost) {
+	if err := a.Ack(t.Context()); !errors.Is(err, notify.ErrLeaseLost) {
 		t.Errorf("second acknowledgement: %v", err)
 	}
 	storetest.Empty(t, db)
@@ -48,11 +48,11 @@ func TestClaimAndAck(t *testing.T) {
 
 func TestClaimOnlyWhatIsOldEnough(t *testing.T) {
 	db := storetest.Open(t)
-	c := subscribers.NewClaimer(db)
+	c := storetest.Claimer(t, db)
 	old := body("old")
 	old.Due, old.Restore = time.Now().Add(-time.Hour), &notify.Restore{}
 	storetest.Publish(t, db, body("young"), old)
-	ds, err := c.Claim(t.Context(), topic, 10, time.Minute, time.Minute)
+	ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Minute, MinAge: time.Minute})
 	if err != nil || len(ds) != 1 || ds[0].ID != "old" {
 		t.Errorf("claimed %v, %v", ds, err)
 	}
@@ -61,17 +61,17 @@ func TestClaimOnlyWhatIsOldEnough(t *testing.T) {
 // A due time that is none of ours is told as zero: any other would be no time that JSON can have.
 func TestClaimOfForeignDueTimes(t *testing.T) {
 	db := storetest.Open(t)
-	c := subscribers.NewClaimer(db)
+	c := storetest.Claimer(t, db)
 	for _, due := range []string{"-inf", "-1e17", "-1"} {
 		storetest.Publish(t, db, body("a"))
 		if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Ready(topic), due, store.Member(topic, "a")).Err(); err != nil {
 			t.Fatal(err)
 		}
 		d := claimOne(t, c, time.Minute)
-		if !d.Due.IsZero() || d.Late(0) != 0 {
-			t.Errorf("due %s: it is told as %v, and %v late", due, d.Due, d.Late(0))
+		if !d.Due.IsZero() || d.Late() != 0 {
+			t.Errorf("due %s: it is told as %v, and %v late", due, d.Due, d.Late())
 		}
-		if err := c.Ack(t.Context(), d); err != nil {
+		if err := d.Ack(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -79,18 +79,17 @@ func TestClaimOfForeignDueTimes(t *testing.T) {
 
 func TestExtendGivesANewReceipt(t *testing.T) {
 	db := storetest.Open(t)
-	c := subscribers.NewClaimer(db)
+	c := storetest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"))
 	d := claimOne(t, c, time.Minute)
-	receipt, err := c.Extend(t.Context(), d, time.Hour)
-	if err != nil || receipt <= d.Receipt {
-		t.Fatalf("got the receipt %d after %d, %v", receipt, d.Receipt, err)
+	old := d
+	if err := d.Extend(t.Context(), time.Hour); err != nil || d.Receipt <= old.Receipt {
+		t.Fatalf("got the receipt %d after %d, %v", d.Receipt, old.Receipt, err)
 	}
-	if err := c.Ack(t.Context(), d); !errors.Is(err, notify.ErrLeaseLost) {
+	if err := old.Ack(t.Context()); !errors.Is(err, notify.ErrLeaseLost) {
 		t.Errorf("the old receipt: %v", err)
 	}
-	d.Receipt = receipt
-	if err := c.Ack(t.Context(), d); err != nil {
+	if err := d.Ack(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -98,20 +97,20 @@ func TestExtendGivesANewReceipt(t *testing.T) {
 func TestNackReleaseAndBury(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	c := subscribers.NewClaimer(db)
+	c := storetest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"))
 	d := claimOne(t, c, time.Minute)
-	out, err := c.Nack(t.Context(), d, time.Millisecond, "busy")
+	out, err := d.Nack(t.Context(), time.Millisecond, "busy")
 	if err != nil || out.State != notify.Scheduled || out.Attempts != 1 {
 		t.Fatalf("got %+v, %v", out, err)
 	}
-	if _, err := c.Nack(t.Context(), d, 0, ""); !errors.Is(err, notify.ErrLeaseLost) {
+	if _, err := d.Nack(t.Context(), 0, ""); !errors.Is(err, notify.ErrLeaseLost) {
 		t.Errorf("second nack: %v", err)
 	}
 	storetest.Eventually(t, "it is ready again", func() bool { return counts(t, db).Ready == 1 })
 
 	d = claimOne(t, c, time.Minute)
-	if lost, err := c.Release(t.Context(), topic, []subscribers.Delivery{d}); len(lost) != 0 || err != nil {
+	if lost, err := c.ReleaseMany(t.Context(), topic, []subscribers.Delivery{d}); len(lost) != 0 || err != nil {
 		t.Errorf("lost %v, %v", lost, err)
 	}
 	again := claimOne(t, c, time.Minute)
@@ -119,7 +118,7 @@ func TestNackReleaseAndBury(t *testing.T) {
 		t.Errorf("after the release it is attempt %d, due %v, want 2 and %v", again.Attempt, again.Due, d.Due)
 	}
 	long := strings.Repeat("no ", 1000)
-	if out, err = c.Bury(t.Context(), again, long); err != nil || out.State != notify.Dead || out.Attempts != 2 {
+	if out, err = again.Bury(t.Context(), long); err != nil || out.State != notify.Dead || out.Attempts != 2 {
 		t.Errorf("got %+v, %v", out, err)
 	}
 	info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
@@ -131,7 +130,7 @@ func TestNackReleaseAndBury(t *testing.T) {
 // What is claimed at once is bounded in bytes too; the rest stays ready.
 func TestClaimIsBoundedInBytes(t *testing.T) {
 	db := storetest.Open(t)
-	c := subscribers.NewClaimer(db)
+	c := storetest.Claimer(t, db)
 	const n = 60
 	var messages []notify.Message
 	for i := range n {
@@ -142,7 +141,7 @@ func TestClaimIsBoundedInBytes(t *testing.T) {
 	storetest.Publish(t, db, messages...)
 	total := 0
 	for total < n {
-		ds, err := c.Claim(t.Context(), topic, subscribers.MaxClaim, time.Minute, 0)
+		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: store.MaxClaim, Lease: time.Minute})
 		if err != nil || len(ds) == 0 || len(ds) > 20 {
 			t.Fatalf("claimed %d of 256 KiB each, %v", len(ds), err)
 		}
@@ -160,7 +159,7 @@ func TestClaimDoesNotHandOutWhatExpired(t *testing.T) {
 	m := body("a")
 	m.Due, m.TTL = time.Now().Add(-time.Hour), time.Minute
 	storetest.Publish(t, db, m, body("b"))
-	ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 10, time.Minute, 0)
+	ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Minute})
 	if err != nil || len(ds) != 1 || ds[0].ID != "b" {
 		t.Errorf("claimed %v, %v", ds, err)
 	}
@@ -172,7 +171,7 @@ func TestClaimDoesNotHandOutWhatExpired(t *testing.T) {
 
 func TestSettlingTwiceInOneCallCountsOnce(t *testing.T) {
 	db := storetest.Open(t)
-	c := subscribers.NewClaimer(db)
+	c := storetest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"), body("b"))
 	a, b := claimOne(t, c, time.Minute), claimOne(t, c, time.Minute)
 	if lost, err := c.AckMany(t.Context(), topic, []subscribers.Delivery{a, a}); len(lost) != 0 || err != nil {
@@ -182,7 +181,7 @@ func TestSettlingTwiceInOneCallCountsOnce(t *testing.T) {
 		t.Errorf("%d are leased, want 1", n)
 	}
 	b.Due = time.Time{} // which stands for now
-	if lost, err := c.Release(t.Context(), topic, []subscribers.Delivery{b, b}); len(lost) != 0 || err != nil {
+	if lost, err := c.ReleaseMany(t.Context(), topic, []subscribers.Delivery{b, b}); len(lost) != 0 || err != nil {
 		t.Errorf("lost %v, %v", lost, err)
 	}
 	if n := counts(t, db); n.Leased != 0 || n.Ready != 1 {
@@ -195,27 +194,45 @@ func TestSettlingTwiceInOneCallCountsOnce(t *testing.T) {
 
 func TestBadClaims(t *testing.T) {
 	db := storetest.Open(t)
-	c := subscribers.NewClaimer(db)
+	c := storetest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"))
 	d := claimOne(t, c, time.Minute)
 	for _, test := range []struct {
 		field, want string
 		call        func() error
 	}{
-		{"topic", "topic", func() error { _, err := c.Claim(t.Context(), "a:b", 1, time.Minute, 0); return err }},
-		{"max", "max 0", func() error { _, err := c.Claim(t.Context(), topic, 0, time.Minute, 0); return err }},
-		{"max", "max 501", func() error { _, err := c.Claim(t.Context(), topic, 501, time.Minute, 0); return err }},
-		{"lease", "lease -1s", func() error { _, err := c.Claim(t.Context(), topic, 1, -time.Second, 0); return err }},
-		{"lease", "lease 1ms", func() error { _, err := c.Claim(t.Context(), topic, 1, time.Millisecond, 0); return err }},
-		{"min_age", "min age -1s", func() error { _, err := c.Claim(t.Context(), topic, 1, time.Minute, -time.Second); return err }},
-		{"delay", "delay -1s", func() error { _, err := c.Nack(t.Context(), d, -time.Second, ""); return err }},
+		{"topic", "topic", func() error {
+			_, err := c.Claim(t.Context(), "a:b", subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
+			return err
+		}},
+		{"max", "max -1", func() error {
+			_, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: -1, Lease: time.Minute})
+			return err
+		}},
+		{"max", "max 501", func() error {
+			_, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 501, Lease: time.Minute})
+			return err
+		}},
+		{"lease", "lease -1s", func() error {
+			_, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: -time.Second})
+			return err
+		}},
+		{"lease", "lease 1ms", func() error {
+			_, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Millisecond})
+			return err
+		}},
+		{"min_age", "min age -1s", func() error {
+			_, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute, MinAge: -time.Second})
+			return err
+		}},
+		{"delay", "delay -1s", func() error { _, err := d.Nack(t.Context(), -time.Second, ""); return err }},
 		{"topic", "not of the topic", func() error { _, err := c.AckMany(t.Context(), "other", []subscribers.Delivery{d}); return err }},
-		{"topic", "not of the topic", func() error { _, err := c.Release(t.Context(), "other", []subscribers.Delivery{d}); return err }},
-		{"lease", "lease 48h", func() error { _, err := c.Extend(t.Context(), d, 48*time.Hour); return err }},
+		{"topic", "not of the topic", func() error { _, err := c.ReleaseMany(t.Context(), "other", []subscribers.Delivery{d}); return err }},
+		{"lease", "lease 48h", func() error { return d.Extend(t.Context(), 48*time.Hour) }},
 	} {
 		wantFault(t, test.call(), test.field, test.want)
 	}
-	if err := c.Ack(t.Context(), d); err != nil {
+	if err := d.Ack(t.Context()); err != nil {
 		t.Errorf("the lease was changed: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ func TestActiveInACluster(t *testing.T) {
 	}
 	t.Cleanup(cluster.Stop)
 	db := storetest.At(t, cluster.URL(), "")
-	l := newListener(db)
+	l := newListener(t, db)
 	active := func() bool {
 		names, err := storetest.Inspector(t, db).Listeners(t.Context())
 		return err == nil && len(names) == 1 && names[0].Active

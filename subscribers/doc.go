@@ -3,7 +3,7 @@
 // A [Subscriber] runs a handler for each message of its topics and
 // acknowledges those that return nil:
 //
-//	sub, err := subscribers.New(store, subscribers.Options{})
+//	sub, err := subscribers.NewSubscriber(store)
 //	...
 //	err = sub.Handle("order.timeout", func(ctx context.Context, d *subscribers.Delivery) error {
 //		return cancelUnpaid(ctx, d.ID)
@@ -19,7 +19,7 @@
 //
 // A [Listener] calls a function for each broadcast of a topic, or of a pattern:
 //
-//	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
+//	l, err := subscribers.NewListener(store)
 //	err = l.Listen(ctx, "prices.*", func(ctx context.Context, b *subscribers.Broadcast) error {
 //		return show(b.Topic, b.Body)
 //	}, subscribers.ListenOptions{}) // until ctx ends

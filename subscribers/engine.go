@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
@@ -34,7 +35,7 @@ type source[W any] struct {
 	// until the next claim.
 	release func(ctx context.Context, back []*job[W], rest bool) error
 
-	// extend gives up to MaxClaim pieces of work that were claimed for a lease
+	// extend gives up to store.MaxClaim pieces of work that were claimed for a lease
 	// another one. It returns what notes that in each, and the indexes of those
 	// that were lost.
 	extend func(ctx context.Context, all []W, lease time.Duration) (renew func(*W), lost []int, err error)
@@ -101,9 +102,10 @@ type job[W any] struct {
 	work    W // its receipt is guarded by engine.receipts and engine.mu
 	queued  time.Time
 	sent    time.Time               // before the call that gave the lease; guarded by engine.mu
-	lease   time.Duration           // from the claim on, and from each extension
+	lease   time.Duration           // from the claim on, and from each extension; guarded by engine.mu
 	lost    bool                    // the lease; guarded by engine.mu
 	handled bool                    // and to be acknowledged; guarded by engine.mu
+	settled bool                    // by the handler itself; guarded by engine.mu
 	tries   int                     // of the handler
 	took    time.Duration           // by it; for its hand alone
 	cancel  context.CancelCauseFunc // of the handler's context, nil before; guarded by engine.mu
@@ -229,7 +231,7 @@ func (e *engine[W]) wanted() (n, bars int, settle bool) {
 		e.low = low
 		return 0, e.bars, settle
 	}
-	return min(e.concurrency+more-e.open, MaxClaim), e.bars, settle
+	return min(e.concurrency+more-e.open, store.MaxClaim), e.bars, settle
 }
 
 // claimOnce claims up to n pieces of work and queues them, if there were so many
@@ -238,7 +240,7 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context, n, bars int) (more boo
 	var js []*job[W]
 	e.mu.Lock()
 	if e.claimsSettle {
-		n := min(len(e.done), MaxClaim)
+		n := min(len(e.done), store.MaxClaim)
 		js, e.done = e.done[:n:n], e.done[n:]
 	}
 	done := works(js)
@@ -274,9 +276,8 @@ func (e *engine[W]) enqueue(grace context.Context, sent time.Time, bars int, got
 		all[i] = &job[W]{work: got.work[i], sent: sent, lease: got.lease, queued: now}
 		e.held[all[i]] = true
 	}
-	if every := got.lease / 3; len(all) > 0 && (e.every == 0 || every < e.every) {
-		e.every = every
-		signal(e.leased)
+	if len(all) > 0 {
+		e.shorten(got.lease)
 	}
 	if bars != e.bars {
 		return all, true // it would overtake what was given back
@@ -291,6 +292,14 @@ func (e *engine[W]) enqueue(grace context.Context, sent time.Time, bars int, got
 		e.hands.Go(func() { e.hand(grace) })
 	}
 	return nil, false
+}
+
+// shorten has leases extended as often as the one that was given needs. The mutex is held.
+func (e *engine[W]) shorten(lease time.Duration) {
+	if every := lease / 3; e.every == 0 || every < e.every {
+		e.every = every
+		signal(e.leased)
+	}
 }
 
 // leave gives back what has been queued for some time, and has the source rest.

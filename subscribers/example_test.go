@@ -14,14 +14,14 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// A worker that cancels orders which were not paid in time, until it is told to stop.
+// A worker that cancels orders which were not paid in time, until SIGTERM.
 func Example() {
 	store, err := notify.Open(notify.Config{URL: "redis://127.0.0.1:6379"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -39,45 +39,98 @@ func Example() {
 	}
 }
 
+// Bodies are decoded from JSON. A message whose body is no order is buried with the reason.
+func ExampleHandleJSON() {
+	store, err := notify.Open(notify.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	sub, err := subscribers.NewSubscriber(store)
+	if err != nil {
+		log.Fatal(err)
+	}
+	type order struct {
+		Number int
+		Items  []string
+	}
+	err = subscribers.HandleJSON(sub, "order.timeout", func(ctx context.Context, d *subscribers.Delivery, o order) error {
+		fmt.Printf("order %d of %d items was not paid\n", o.Number, len(o.Items))
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := sub.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Middleware measures every handler of a subscriber.
+func ExampleSubscriber_Use() {
+	store, err := notify.Open(notify.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	sub, err := subscribers.NewSubscriber(store)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = sub.Use(func(next subscribers.Handler) subscribers.Handler {
+		return func(ctx context.Context, d *subscribers.Delivery) error {
+			began := time.Now()
+			err := next(ctx, d)
+			log.Printf("%s %s took %v: %v", d.Topic, d.ID, time.Since(began), err)
+			return err
+		}
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// sub.Handle and sub.Run follow.
+}
+
+// A handler may settle its message before it returns: here, before work whose
+// failure shall not bring the message back.
+func ExampleDelivery_Ack() {
+	handler := func(ctx context.Context, d *subscribers.Delivery) error {
+		if err := d.Ack(ctx); err != nil {
+			return err
+		}
+		fmt.Println("at most once from here:", d.ID)
+		return nil
+	}
+	_ = handler // of Subscriber.Handle
+}
+
+// Messages are pulled. While Run runs any number of callers, such as those of an
+// HTTP server, wait over one connection.
 func ExampleClaimer() {
 	store, err := notify.Open(notify.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	ctx := context.Background()
-	claimer := subscribers.NewClaimer(store)
-	messages, err := claimer.Claim(ctx, "order.timeout", 10, 30*time.Second, 0)
+	claimer, err := subscribers.NewClaimer(store)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, m := range messages {
-		if err := claimer.Ack(ctx, m); errors.Is(err, notify.ErrLeaseLost) {
-			fmt.Println("somebody else has it now:", m.ID)
-		}
-	}
-}
-
-// Any number of callers, such as those of an HTTP server, wait for messages over one connection.
-func ExamplePoller() {
-	store, err := notify.Open(notify.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer store.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	poller := subscribers.NewPoller(store, subscribers.PollerOptions{})
-	go poller.Run(ctx)
+	go claimer.Run(ctx)
 	for ctx.Err() == nil {
-		messages, err := poller.Claim(ctx, "order.timeout", subscribers.ClaimOptions{Max: 10, Lease: 30 * time.Second, Wait: time.Minute})
+		messages, err := claimer.Claim(ctx, "order.timeout", subscribers.ClaimOptions{Max: 10, Wait: time.Minute})
 		if err != nil {
-			log.Fatal(err)
+			log.Print(err) // ctx ended, or Redis is away: then Claim has waited
+			continue
 		}
 		for _, m := range messages {
 			fmt.Printf("order %s was not paid: %s\n", m.ID, m.Body)
-			if err := poller.Ack(ctx, m); err != nil {
-				log.Print(err)
+			if err := m.Ack(ctx); errors.Is(err, notify.ErrLeaseLost) {
+				fmt.Println("another process has it now:", m.ID)
 			}
 		}
 	}
@@ -95,17 +148,42 @@ func ExampleRetryAfter() {
 	// Output: buried by the handler: it has no body
 }
 
-// A listener that keeps its place in Redis: processes of the name shop share
-// the broadcasts, and one that comes back gets what was sent meanwhile.
-func ExampleListener_Listen() {
+// A listener without a name receives what is sent while it listens.
+func ExampleListener() {
 	store, err := notify.Open(notify.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer store.Close()
+	listener, err := subscribers.NewListener(store)
+	if err != nil {
+		log.Fatal(err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	listener := subscribers.NewListener(store, subscribers.ListenerOptions{})
+	err = listener.Listen(ctx, "prices.*", func(ctx context.Context, b *subscribers.Broadcast) error {
+		fmt.Printf("%s is now %s\n", b.Topic, b.Body)
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// A listener that keeps its place in Redis: processes of the name shop share
+// the broadcasts, and one that comes back gets what was sent meanwhile.
+func ExampleListener_Listen_named() {
+	store, err := notify.Open(notify.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	listener, err := subscribers.NewListener(store)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	err = listener.Listen(ctx, "prices.*", func(ctx context.Context, b *subscribers.Broadcast) error {
 		fmt.Printf("%s is now %s\n", b.Topic, b.Body)
 		return nil

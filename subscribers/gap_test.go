@@ -68,7 +68,7 @@ func wantGap(t *testing.T, store *notify.Store, h *heard, topic string, before .
 func TestGapOfASlowListener(t *testing.T) {
 	store := storetest.Open(t)
 	carryFew(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	slow := &heard{hold: make(chan struct{})}
 	listenInto(t, l, ">", slow, subscribers.ListenOptions{})
 	fast, _ := listen(t, l, ">", subscribers.ListenOptions{})
@@ -105,7 +105,7 @@ func TestGapOfAHub(t *testing.T) {
 	store := storetest.At(t, server.URL(), "")
 	carryFew(t, store)
 	back := away(t, store, server.URL())
-	l := newListener(back.store)
+	l := newListener(t, back.store)
 	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
 	other, _ := listen(t, l, "other", subscribers.ListenOptions{})
 	broadcast(t, store, topic, "a")
@@ -156,7 +156,7 @@ func TestAwayForLess(t *testing.T) {
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
 	back := away(t, store, server.URL())
-	l := newListener(back.store)
+	l := newListener(t, back.store)
 	all, _ := listen(t, l, ">", subscribers.ListenOptions{})
 	one, _ := listen(t, l, "t.007", subscribers.ListenOptions{})
 	named, _ := listen(t, l, "t.*", subscribers.ListenOptions{Name: "n", Concurrency: 4})
@@ -211,7 +211,7 @@ func TestGapsAtTheBeginning(t *testing.T) {
 	if len(kept) > 500 {
 		t.Fatalf("%d are kept", len(kept))
 	}
-	l := newListener(store)
+	l := newListener(t, store)
 	for _, test := range []struct {
 		from subscribers.From
 		gaps []string
@@ -274,7 +274,7 @@ func TestGapWhileReadingFromTheBeginning(t *testing.T) {
 			carry(t, store) // keeps all
 			flood(t, store, []string{topic}, numbers("n", 5000)...)
 			sentAll(t, store)
-			l := newListener(store)
+			l := newListener(t, store)
 			slow := &heard{hold: make(chan struct{})}
 			listenInto(t, l, topic, slow, subscribers.ListenOptions{From: subscribers.FromBeginning(), Name: name})
 			select {
@@ -304,7 +304,7 @@ func TestGapWhileReadingFromTheBeginning(t *testing.T) {
 func TestGapOfAName(t *testing.T) {
 	store := storetest.Open(t)
 	carryFew(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	o := subscribers.ListenOptions{Name: "n"}
 	h, stop := listen(t, l, ">", o)
 	broadcast(t, store, topic, "a")
@@ -329,7 +329,7 @@ func TestGapOfARemovedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	l := newListener(store)
+	l := newListener(t, store)
 	o := subscribers.ListenOptions{Name: "n"}
 	_, stop := listen(t, l, ">", o)
 	stop()
@@ -362,7 +362,7 @@ func TestNoGapForWhoIsInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	l := newListener(store)
+	l := newListener(t, store)
 	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
 	named, _ := listen(t, l, ">", subscribers.ListenOptions{Name: "n"})
 	ids := numbers("n", 1000)
@@ -380,7 +380,7 @@ func TestNoGapForWhoIsInTime(t *testing.T) {
 func TestLagOfAName(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	h, stop := listen(t, l, ">", subscribers.ListenOptions{Name: "n"})
 	broadcast(t, store, topic, "a")
 	wantIDs(t, h, "a")

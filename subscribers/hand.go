@@ -92,8 +92,16 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 	reason, err = e.call(ctx, work, handler)
 	j.took += time.Since(began)
 	ended := context.Cause(ctx)
+	settled := e.isSettled(j)
 	var barred *notNow
 	switch {
+	case settled && errors.As(err, &barred):
+		e.giveBack(ctx, e.bar(barred.pause), true)
+	case settled:
+		e.unbar()
+		if err != nil {
+			e.log.Warn("handler failed after it settled the "+e.noun, append(e.about(work), "error", reason)...)
+		}
 	case err == nil:
 		return isDone, "", nil
 	case errors.Is(ended, notify.ErrLeaseLost):
@@ -101,7 +109,7 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 	case ended != nil, errors.Is(err, ErrStopping):
 		e.giveBack(ctx, []*job[W]{j}, false)
 	case errors.As(err, &barred):
-		e.giveBack(ctx, e.bar(j, barred.pause), true)
+		e.giveBack(ctx, append([]*job[W]{j}, e.bar(barred.pause)...), true)
 	default:
 		e.unbar()
 		return hasFailed, reason, err
@@ -126,14 +134,14 @@ func (e *engine[W]) call(ctx context.Context, work *W, handler func(context.Cont
 }
 
 // bar has nothing claimed for a while, and then one piece of work at a time. It
-// returns what is to be given back: a job, and what is queued behind it.
-func (e *engine[W]) bar(j *job[W], pause time.Duration) []*job[W] {
+// returns what is queued, to be given back.
+func (e *engine[W]) bar(pause time.Duration) []*job[W] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.barred, e.probe = time.Now().Add(pause), true
 	e.bars++
 	signal(e.freed) // so that the claiming goroutine sets its timer
-	return append([]*job[W]{j}, e.takeQueue()...)
+	return e.takeQueue()
 }
 
 // takeQueue returns all that is queued, which is not handled. The mutex is held.

@@ -39,10 +39,10 @@ const (
 // with the next bell, or else with the next beat, within a second.
 type hub struct {
 	logs
-	log  *slog.Logger
-	ear  *ear           // of the connection
-	news chan struct{}  // the reader has something to do, or its connection heard something
-	loop *progress.Loop // of the reader
+	log   *slog.Logger
+	watch *watch         // of the connection
+	news  chan struct{}  // the reader has something to do, or its connection heard something
+	loop  *progress.Loop // of the reader
 
 	life sync.Mutex // held while the hub starts or stops
 	stop func()     // ends the connection and the reader; nil while there are no members
@@ -250,8 +250,8 @@ func (h *hub) channels() []string {
 
 // listen keeps the connection until ctx ends.
 func (h *hub) listen(ctx context.Context) {
-	h.ear.begin()
-	defer h.ear.end()
+	h.watch.begin()
+	defer h.watch.end()
 	for ctx.Err() == nil {
 		tuned, retune := context.WithCancel(ctx)
 		h.mu.Lock()
@@ -259,7 +259,7 @@ func (h *hub) listen(ctx context.Context) {
 		h.retune = retune
 		h.mu.Unlock()
 		h.store.Hear(tuned, func(e store.Event) {
-			h.ear.note(e)
+			h.watch.note(e)
 			h.hear(e, number)
 		}, channels...)
 		retune()

@@ -21,7 +21,7 @@ type order struct {
 // handleJSON runs a subscriber with one handler of orders until the test ends.
 func handleJSON(t *testing.T, store *notify.Store, h func(context.Context, *subscribers.Delivery, order) error, o ...subscribers.HandleOptions) {
 	t.Helper()
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		t.Fatal(err)
 	}

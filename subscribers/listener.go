@@ -2,6 +2,7 @@ package subscribers
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,7 @@ const listenerBound = time.Minute
 
 // ListenerOptions are the options of a Listener. The zero value is the default.
 type ListenerOptions struct {
-	Grace  time.Duration // how long handlers of named listeners may go on when they stop; zero: DefaultGrace
+	Grace  time.Duration // how long handlers of named listeners may go on when they stop; zero: 20s
 	Logger *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 }
 
@@ -37,20 +38,14 @@ type ListenOptions struct {
 	// Of a named listener. A broadcast that fails keeps a hand until its next
 	// attempt, so that with one hand none overtakes it. One whose handler returns
 	// NotNow is given back, and comes before what was sent later.
-	Concurrency int           // broadcasts handled at the same time; zero: DefaultConcurrency
-	Lease       time.Duration // of a broadcast in hand, extended while the handler runs; zero: DefaultLease
+	Concurrency int           // broadcasts handled at the same time, up to 10000; zero: one
+	Lease       time.Duration // of a broadcast, extended while the handler runs; zero: 30s
 	Backoff     Backoff       // between attempts
-	MaxAttempts int           // after which a broadcast is given up; zero: DefaultMaxAttempts
+	MaxAttempts int           // after which a broadcast is given up; zero: 10
 
 	// OnGivenUp is called when a broadcast is given up: out of attempts, or its handler returned ErrBury.
 	OnGivenUp func(b *Broadcast, reason string)
 }
-
-// Defaults of what a named listener handles.
-const (
-	DefaultLease       = store.DefaultLease
-	DefaultMaxAttempts = store.DefaultAttempts
-)
 
 // A Listener listens for broadcasts. All that listen in a process best share
 // one: it has one connection to Redis and reads each broadcast once, for all of
@@ -64,17 +59,19 @@ type Listener struct {
 	checked atomic.Bool // Redis is fit
 }
 
-// NewListener returns a listener to a store. It starts nothing.
-func NewListener(db *notify.Store, o ListenerOptions) *Listener {
-	if o.Grace == 0 {
-		o.Grace = DefaultGrace
+// NewListener returns a listener to a store. It starts nothing. The error is a
+// notify.Fault.
+func NewListener(s *notify.Store, options ...ListenerOptions) (*Listener, error) {
+	o, err := store.Option(options)
+	if err := errors.Join(store.CheckStore(s), err, fillRun(&o.Grace, &o.Logger)); err != nil {
+		return nil, err
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
+	l := &Listener{store: s, o: o}
+	l.hub = hub{
+		logs: logs{s, &l.stats}, log: o.Logger, watch: newWatch(s, o.Logger),
+		news: make(chan struct{}, 1), loop: progress.New("listener", listenerBound),
 	}
-	l := &Listener{store: db, o: o}
-	l.hub = hub{logs: logs{db, &l.stats}, log: o.Logger, ear: newEar(db, o.Logger), news: make(chan struct{}, 1), loop: progress.New("listener", listenerBound)}
-	return l
+	return l, nil
 }
 
 // Stats returns what the listener counted so far.
@@ -111,7 +108,11 @@ func (l *Listener) Alive() error { return l.hub.loop.Alive() }
 // Errors: a notify.ErrInvalid that names what is wrong, among them a name that
 // is in use with another pattern or From; an notify.ErrNoListener when the name was
 // removed meanwhile; a notify.ErrUnfit; or that of handler.
-func (l *Listener) Listen(ctx context.Context, pattern string, handler func(context.Context, *Broadcast) error, o ListenOptions) error {
+func (l *Listener) Listen(ctx context.Context, pattern string, handler func(context.Context, *Broadcast) error, options ...ListenOptions) error {
+	o, err := store.Option(options)
+	if err != nil {
+		return err
+	}
 	p, err := notify.ParsePattern(pattern)
 	if err != nil {
 		return err
@@ -158,7 +159,7 @@ func (l *Listener) check(ctx context.Context) error {
 	if l.checked.Load() {
 		return nil
 	}
-	redis := l.hub.ear.redis
+	redis := l.hub.watch.redis
 	answered := redis.After(store.Patience, "error", l.store.NoAnswer())
 	err := l.store.Check(ctx)
 	answered()

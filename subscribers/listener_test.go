@@ -104,8 +104,9 @@ func listenInto(t *testing.T, l *subscribers.Listener, pattern string, h *heard,
 	return stop
 }
 
-func newListener(store *notify.Store) *subscribers.Listener {
-	return subscribers.NewListener(store, subscribers.ListenerOptions{})
+func newListener(t testing.TB, store *notify.Store) *subscribers.Listener {
+	t.Helper()
+	return storetest.Listener(t, store)
 }
 
 // broadcast publishes broadcasts that are due at once, one after the other, and waits until they are sent.
@@ -231,7 +232,7 @@ func (h *heard) check(t *testing.T, who string, all []sent, pattern string) {
 func TestListen(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	one, _ := listen(t, l, "prices.gold", subscribers.ListenOptions{})
 	many, _ := listen(t, l, "prices.*", subscribers.ListenOptions{})
 	all, _ := listen(t, l, ">", subscribers.ListenOptions{})
@@ -253,7 +254,7 @@ func TestListen(t *testing.T) {
 func TestBroadcastIsWhatWasPublished(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
-	h, _ := listen(t, newListener(store), topic, subscribers.ListenOptions{})
+	h, _ := listen(t, newListener(t, store), topic, subscribers.ListenOptions{})
 	var every []byte
 	for b := range 256 {
 		every = append(every, byte(b))
@@ -284,7 +285,7 @@ func TestBroadcastIsWhatWasPublished(t *testing.T) {
 func TestWhereToBegin(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	broadcast(t, store, "prices.gold", "a", "b")
 	broadcast(t, store, "prices.silver", "c")
 	broadcast(t, store, "news", "d")
@@ -377,7 +378,7 @@ func TestListenersComeAndGo(t *testing.T) {
 	var mu sync.Mutex
 	var runs []run
 	var last atomic.Int64
-	hubs := []*subscribers.Listener{newListener(store), newListener(store)}
+	hubs := []*subscribers.Listener{newListener(t, store), newListener(t, store)}
 	for i := range 12 {
 		l := hubs[i%len(hubs)]
 		all.Go(func() {
@@ -460,7 +461,7 @@ func TestManyTopics(t *testing.T) {
 	for i := range 250 {
 		topics = append(topics, fmt.Sprintf("many.%03d", i))
 	}
-	l := newListener(store)
+	l := newListener(t, store)
 	all, _ := listen(t, l, "many.*", subscribers.ListenOptions{})
 	ids := numbers("n", 3000)
 	flood(t, store, topics, ids...)
@@ -491,7 +492,7 @@ func TestManyTopics(t *testing.T) {
 func TestSlowListener(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	fast, _ := listen(t, l, topic, subscribers.ListenOptions{})
 	slow := &heard{hold: make(chan struct{})}
 	listenInto(t, l, topic, slow, subscribers.ListenOptions{})
@@ -521,7 +522,7 @@ func TestSlowListener(t *testing.T) {
 func TestSlowListenerOfLargeBodies(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	fast, _ := listen(t, l, ">", subscribers.ListenOptions{})
 	slow := &heard{hold: make(chan struct{})}
 	listenInto(t, l, ">", slow, subscribers.ListenOptions{})
@@ -568,7 +569,7 @@ func TestCatchingUpWhileNewOnesCome(t *testing.T) {
 	ids := numbers("n", 6000)
 	flood(t, store, topics, ids[:4000]...)
 	storetest.Eventually(t, "they are sent", func() bool { return len(sentTo(t, store)) == 4000 })
-	l := newListener(store)
+	l := newListener(t, store)
 	var rest sync.WaitGroup
 	rest.Go(func() {
 		for i := 4000; i < 6000; i += 50 {
@@ -596,7 +597,7 @@ func TestListenersShareOneReader(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	var all []*heard
 	for range 200 {
 		h, _ := listen(t, l, topic, subscribers.ListenOptions{})
@@ -653,7 +654,7 @@ func TestIdleListenersCostNothing(t *testing.T) {
 		if i%4 == 0 {
 			o.Name = fmt.Sprintf("name-%d", i)
 		}
-		l := newListener(store)
+		l := newListener(t, store)
 		listen(t, l, []string{topic, "prices.*", ">", fmt.Sprintf("t.%d", i)}[i%4], o)
 	}
 	broadcast(t, store, topic, "a") // once they are awake
@@ -684,7 +685,7 @@ func TestIdleListenersCostNothing(t *testing.T) {
 func TestHandlerEndsItsListener(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
 	enough := errors.New("enough")
 	ended := make(chan error, 1)
@@ -713,7 +714,7 @@ func TestHandlerEndsItsListener(t *testing.T) {
 func TestListenersDoNotSeeEachOther(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	o, started := (&heard{}).options(subscribers.ListenOptions{})
 	storetest.Run(t, func(ctx context.Context) error {
 		return l.Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
@@ -735,7 +736,7 @@ func TestListenBeforeRedisIsThere(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	server.Stop()
-	l := newListener(store)
+	l := newListener(t, store)
 	plain, named := &heard{}, &heard{}
 	o, started := plain.options(subscribers.ListenOptions{})
 	storetest.Run(t, func(ctx context.Context) error { return l.Listen(ctx, topic, plain.handle, o) })
@@ -759,7 +760,7 @@ func TestStopBeforeRedisIsThere(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	server.Stop()
-	l := newListener(store)
+	l := newListener(t, store)
 	for _, name := range []string{"", "n"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -775,7 +776,7 @@ func TestStopBeforeRedisIsThere(t *testing.T) {
 
 func TestBadListen(t *testing.T) {
 	store := storetest.Open(t)
-	l := newListener(store)
+	l := newListener(t, store)
 	good := new(heard).handle
 	for _, test := range []struct {
 		field   string
@@ -812,7 +813,7 @@ func TestBadListen(t *testing.T) {
 func TestUnfitRedisEndsListen(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	for _, name := range []string{"", "n"} {
-		err := newListener(storetest.At(t, server.URL(), "")).Listen(t.Context(), topic, new(heard).handle, subscribers.ListenOptions{Name: name})
+		err := newListener(t, storetest.At(t, server.URL(), "")).Listen(t.Context(), topic, new(heard).handle, subscribers.ListenOptions{Name: name})
 		if !errors.Is(err, notify.ErrUnfit) {
 			t.Errorf("got %v", err)
 		}
@@ -846,9 +847,9 @@ func TestRedisLosesItsData(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
-	quiet, _ := listen(t, newListener(store), "quiet", subscribers.ListenOptions{})
+	quiet, _ := listen(t, newListener(t, store), "quiet", subscribers.ListenOptions{})
 	slow := &heard{hold: make(chan struct{})}
 	listenInto(t, l, "a", slow, subscribers.ListenOptions{})
 	broadcast(t, store, "a", "1")
@@ -911,7 +912,7 @@ func TestPositionsAreLost(t *testing.T) {
 	for _, foreign := range []bool{false, true} {
 		store := storetest.At(t, server.URL(), fmt.Sprint("foreign-", foreign))
 		carry(t, store)
-		l := newListener(store)
+		l := newListener(t, store)
 		h, _ := listen(t, l, ">", subscribers.ListenOptions{})
 		one, _ := listen(t, l, "a", subscribers.ListenOptions{})
 		named, _ := listen(t, l, "a", subscribers.ListenOptions{Name: "n"})
@@ -944,7 +945,7 @@ func TestForeignEntries(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	client, keys := store.Client(), store.Keys()
-	l := newListener(store)
+	l := newListener(t, store)
 	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
 	named, _ := listen(t, l, ">", subscribers.ListenOptions{Name: "n"})
 	broadcast(t, store, "a", "1")
@@ -1004,7 +1005,7 @@ func TestForeignEntries(t *testing.T) {
 func TestForeignBells(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
 	named, _ := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
 	for _, payload := range []string{"", "x", "1-1", "1-1 other", "1-1 " + topic, "9-9999,1-1," + topic, "\xff", topic + ",1-1"} {
@@ -1023,7 +1024,7 @@ func TestListenThroughFlushedScripts(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
 	named, _ := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
 	ids := numbers("n", 20)
@@ -1049,7 +1050,7 @@ func TestGoingOnByPosition(t *testing.T) {
 		storetest.Run(t, c.Run)
 	}
 	ids := numbers("n", 1000)
-	l := newListener(store)
+	l := newListener(t, store)
 	begun, _ := listen(t, l, ">", subscribers.ListenOptions{})
 	flood(t, store, []string{"a", "b"}, ids...)
 	var got []string
@@ -1083,7 +1084,7 @@ func TestClockWasSetBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	carry(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
 	named, _ := listen(t, l, "a", subscribers.ListenOptions{Name: "n"})
 	broadcast(t, store, "a", "1", "2")
@@ -1108,10 +1109,10 @@ func TestRedisLosesAName(t *testing.T) {
 				carry(t, store)
 				o := subscribers.ListenOptions{Name: "n", Lease: time.Minute}
 				busy, idle := &heard{hold: make(chan struct{})}, &heard{}
-				listenInto(t, newListener(store), pattern, busy, o)
+				listenInto(t, newListener(t, store), pattern, busy, o)
 				broadcast(t, store, topic, "in-hand")
 				storetest.Eventually(t, "one is in hand", func() bool { return held(t, store, "n") == 1 })
-				listenInto(t, newListener(store), pattern, idle, o) // which never had any
+				listenInto(t, newListener(t, store), pattern, idle, o) // which never had any
 				emptied(t, store, server, restart)
 				storetest.Eventually(t, "the idle one is told, though nothing is sent", func() bool { return len(idle.missed()) == 1 })
 				g := idle.missed()[0]
@@ -1142,7 +1143,7 @@ func TestRedisLosesANameThatBeganElsewhere(t *testing.T) {
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
 	o := subscribers.ListenOptions{Name: "n", From: subscribers.FromBeginning()}
-	h, stop := listen(t, newListener(store), topic, o)
+	h, stop := listen(t, newListener(t, store), topic, o)
 	broadcast(t, store, topic, "1")
 	wantIDs(t, h, "1")
 	emptied(t, store, server, false)
@@ -1150,7 +1151,7 @@ func TestRedisLosesANameThatBeganElsewhere(t *testing.T) {
 	wantSet(t, h, "1", "2", "3")
 	storetest.Eventually(t, "it is told", func() bool { return len(h.missed()) == 1 })
 	stop()
-	again, _ := listen(t, newListener(store), topic, o)
+	again, _ := listen(t, newListener(t, store), topic, o)
 	broadcast(t, store, topic, "4")
 	wantIDs(t, again, "4")
 }

@@ -27,7 +27,7 @@ func noting(to chan<- string, name string) subscribers.Middleware {
 // those that are set later, and of those of JSON, which it calls with the body as it is.
 func TestMiddlewareIsCalledInItsOrder(t *testing.T) {
 	store := storetest.Open(t)
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestMiddlewareIsCalledInItsOrder(t *testing.T) {
 func TestPanicOfMiddleware(t *testing.T) {
 	store := storetest.Open(t)
 	storetest.Set(t, store, topic, notify.SettingsChange{Attempts: new(1)})
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestPanicOfMiddleware(t *testing.T) {
 func TestUseIsRefused(t *testing.T) {
 	store := storetest.Open(t)
 	newSubscriber := func() *subscribers.Subscriber {
-		sub, err := subscribers.New(store, subscribers.Options{})
+		sub, err := subscribers.NewSubscriber(store)
 		if err != nil {
 			t.Fatal(err)
 		}

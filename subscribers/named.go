@@ -86,13 +86,13 @@ func (l *Listener) newNamed(ctx context.Context, m *member, at registration, han
 
 // fill puts in the defaults of what a named listener handles, and checks the rest.
 func (o *ListenOptions) fill() error {
-	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency)
-	o.Lease = cmp.Or(o.Lease, DefaultLease)
-	o.MaxAttempts = cmp.Or(o.MaxAttempts, DefaultMaxAttempts)
+	o.Concurrency = cmp.Or(o.Concurrency, 1)
+	o.Lease = cmp.Or(o.Lease, store.DefaultLease)
+	o.MaxAttempts = cmp.Or(o.MaxAttempts, store.DefaultAttempts)
 	return errors.Join(
-		store.Within("concurrency", "concurrency", o.Concurrency, 1, MaxConcurrency),
+		store.Within("concurrency", "concurrency", o.Concurrency, 1, store.MaxConcurrency),
 		store.Within("max_attempts", "max attempts", o.MaxAttempts, 1, store.MostAttempts),
-		o.Backoff.Check(),
+		o.Backoff.check(),
 		checkLease(o.Lease),
 	)
 }
@@ -100,7 +100,7 @@ func (o *ListenOptions) fill() error {
 // register registers a name, trying until Redis answers, and returns the
 // registration; none when ctx ended. The error is that of enroll.
 func (l *Listener) register(ctx context.Context, p notify.Pattern, o ListenOptions) (registration, error) {
-	retry := outage.Retry{Notice: l.hub.ear.redis}
+	retry := outage.Retry{Notice: l.hub.watch.redis}
 	for ctx.Err() == nil {
 		at, err := l.enroll(ctx, p, o)
 		if err != nil && ctx.Err() == nil && !notify.Retryable(err) {

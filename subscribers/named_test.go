@@ -42,7 +42,7 @@ func nothingHeld(t *testing.T, db *notify.Store, name string) {
 func TestNamed(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	l := newListener(db)
+	l := newListener(t, db)
 	o := subscribers.ListenOptions{Name: "billing"}
 	broadcast(t, db, "prices.gold", "before")
 	h, stop := listen(t, l, "prices.*", o)
@@ -66,7 +66,7 @@ func TestNamedWithoutARight(t *testing.T) {
 			db := storetest.At(t, server.URL(), "")
 			carry(t, db)
 			guest := away(t, db, server.URL())
-			h, _ := listen(t, newListener(guest.store), "t", subscribers.ListenOptions{Name: "n", Lease: time.Second})
+			h, _ := listen(t, newListener(t, guest.store), "t", subscribers.ListenOptions{Name: "n", Lease: time.Second})
 			broadcast(t, db, "t", "a")
 			wantIDs(t, h, "a")
 			guest.do("ACL", "SETUSER", "guest", "-"+command)
@@ -101,7 +101,7 @@ func TestNamedShare(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var crew sync.WaitGroup
-	hubs := []*subscribers.Listener{newListener(db), newListener(db), newListener(db)}
+	hubs := []*subscribers.Listener{newListener(t, db), newListener(t, db), newListener(t, db)}
 	for i := range 6 {
 		crew.Go(func() {
 			for ctx.Err() == nil {
@@ -162,7 +162,7 @@ func TestNamedOrder(t *testing.T) {
 	h := &heard{}
 	o, started := h.options(subscribers.ListenOptions{Name: "n"})
 	storetest.Run(t, func(ctx context.Context) error {
-		return newListener(db).Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
+		return newListener(t, db).Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
 			if h.size()%500 == 250 {
 				onlyInHand(t, db, "n") // so long that what was taken ahead is given back
 			}
@@ -202,7 +202,7 @@ func TestNamedFailures(t *testing.T) {
 			given <- fmt.Sprintf("%s %d: %s", b.ID, b.Attempt, reason)
 		},
 	})
-	l := newListener(db)
+	l := newListener(t, db)
 	var put time.Duration
 	storetest.Run(t, func(ctx context.Context) error {
 		began := time.Time{}
@@ -262,11 +262,11 @@ func TestNamedLeaseIsExtended(t *testing.T) {
 	a, b := &heard{hold: make(chan struct{})}, &heard{}
 	const lease = 2 * time.Second // more than a busy machine holds up a process
 	o := subscribers.ListenOptions{Name: "n", Lease: lease}
-	listenInto(t, newListener(db), topic, a, o)
+	listenInto(t, newListener(t, db), topic, a, o)
 	broadcast(t, db, topic, "slow")
 	storetest.Eventually(t, "it is in hand", func() bool { return held(t, db, "n") == 1 })
 	first := leaseOf(t, db, "n")
-	listenInto(t, newListener(db), topic, b, o)
+	listenInto(t, newListener(t, db), topic, b, o)
 	rings := db.Client().Subscribe(t.Context(), db.Keys().Name("n"))
 	defer rings.Close()
 	if _, err := rings.Receive(t.Context()); err != nil {
@@ -316,10 +316,10 @@ func TestNamedLeaseIsLost(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	lost := make(chan error, 1)
-	o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n", Lease: subscribers.MinLease})
+	o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n", Lease: store.MinLease})
 	done := make(chan struct{})
 	storetest.Run(t, func(ctx context.Context) error {
-		return newListener(db).Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
+		return newListener(t, db).Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
 			select {
 			case <-done: // again
 				return nil
@@ -353,7 +353,7 @@ func TestNamedGivesBackOnlyItsOwn(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	began := make(chan struct{}, 10)
-	l := subscribers.NewListener(db, subscribers.ListenerOptions{Grace: time.Nanosecond})
+	l := storetest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Nanosecond})
 	o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n", Lease: time.Minute})
 	stop := storetest.Run(t, func(ctx context.Context) error {
 		return l.Listen(ctx, topic, func(ctx context.Context, _ *subscribers.Broadcast) error {
@@ -384,7 +384,7 @@ func TestNamedGivesBackOnlyItsOwn(t *testing.T) {
 func TestNamedStopGivesBack(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	l := subscribers.NewListener(db, subscribers.ListenerOptions{Grace: time.Hour})
+	l := storetest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Hour})
 	o := subscribers.ListenOptions{Name: "n", Lease: time.Minute}
 	finish, began := make(chan struct{}), make(chan string, 1000)
 	oa, started := (&heard{}).options(o)
@@ -408,7 +408,7 @@ func TestNamedStopGivesBack(t *testing.T) {
 	}
 	other := &heard{}
 	stop()
-	listenInto(t, newListener(db), topic, other, o)
+	listenInto(t, newListener(t, db), topic, other, o)
 	start := time.Now()
 	storetest.Eventually(t, "the other has what was not begun", func() bool { return other.size() == 99 })
 	close(finish)
@@ -442,7 +442,7 @@ func TestNamedStalledHand(t *testing.T) {
 			o := subscribers.ListenOptions{Name: "n", Lease: time.Minute}
 			oa, started := h.options(o)
 			storetest.Run(t, func(ctx context.Context) error {
-				return newListener(db).Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
+				return newListener(t, db).Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
 					if b.ID == "n00300" {
 						<-slow
 					}
@@ -454,7 +454,7 @@ func TestNamedStalledHand(t *testing.T) {
 			flood(t, db, []string{topic}, ids...)
 			storetest.Eventually(t, "it stalls", func() bool { return h.size() == 300 && held(t, db, "n") > 0 })
 			if !alone {
-				other, _ := listen(t, newListener(db), topic, o) // which is idle until it gives back
+				other, _ := listen(t, newListener(t, db), topic, o) // which is idle until it gives back
 				stopCarrier()
 				start := time.Now()
 				storetest.Eventually(t, "another has the others", func() bool { return other.size() == 99 })
@@ -495,7 +495,7 @@ func endedLeases(t *testing.T, db *notify.Store, name string) int64 {
 func TestNamedComesBackToItsHub(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	l := newListener(db)
+	l := newListener(t, db)
 	listen(t, l, topic, subscribers.ListenOptions{}) // keeps the hub
 	o := subscribers.ListenOptions{Name: "n"}
 	for round := range 3 {
@@ -519,7 +519,7 @@ func TestNamedTakesOver(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	o := subscribers.ListenOptions{Name: "n", Concurrency: 2, Lease: time.Minute}
-	h, stop := listen(t, newListener(db), topic, o)
+	h, stop := listen(t, newListener(t, db), topic, o)
 	broadcast(t, db, topic, "a", "b", "c")
 	wantSet(t, h, "a", "b", "c")
 	stop()
@@ -535,7 +535,7 @@ func TestNamedTakesOver(t *testing.T) {
 	if err := db.Client().Do(t.Context(), "ZADD", keys.Handed(), members[0], "n").Err(); err != nil {
 		t.Fatal(err)
 	}
-	other, _ := listen(t, newListener(db), topic, o)
+	other, _ := listen(t, newListener(t, db), topic, o)
 	wantSet(t, other, "a", "b")
 	for _, b := range other.all {
 		if b.Attempt != 2 {
@@ -553,7 +553,7 @@ func TestNamedGivesUpWhatKills(t *testing.T) {
 	o := subscribers.ListenOptions{Name: "n", MaxAttempts: 3, OnGivenUp: func(b *subscribers.Broadcast, reason string) {
 		given <- fmt.Sprintf("%s %d: %s", b.ID, b.Attempt, reason)
 	}}
-	h, stop := listen(t, newListener(db), topic, o)
+	h, stop := listen(t, newListener(t, db), topic, o)
 	broadcast(t, db, topic, "a")
 	wantIDs(t, h, "a")
 	stop()
@@ -564,7 +564,7 @@ func TestNamedGivesUpWhatKills(t *testing.T) {
 	if err := db.Client().HSet(t.Context(), db.Keys().Tries("n"), member, 2).Err(); err != nil {
 		t.Fatal(err)
 	}
-	again, _ := listen(t, newListener(db), topic, o)
+	again, _ := listen(t, newListener(t, db), topic, o)
 	if got := storetest.Receive(t, "it is given up", given); got != "a 3: lease expired, out of attempts" {
 		t.Errorf("got %s", got)
 	}
@@ -579,7 +579,7 @@ func TestNamedHeldIsRemoved(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	o := subscribers.ListenOptions{Name: "n"}
-	h, stop := listen(t, newListener(db), topic, o)
+	h, stop := listen(t, newListener(t, db), topic, o)
 	broadcast(t, db, topic, "a")
 	wantIDs(t, h, "a")
 	stop()
@@ -590,7 +590,7 @@ func TestNamedHeldIsRemoved(t *testing.T) {
 	if err := db.Client().Del(t.Context(), db.Keys().Log(topic)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	h, _ = listen(t, newListener(db), topic, o)
+	h, _ = listen(t, newListener(t, db), topic, o)
 	storetest.Eventually(t, "it is told", func() bool { return len(h.missed()) == 1 })
 	if g := h.missed()[0]; g != (subscribers.Gap{Topic: topic, After: at - 1, UpTo: at}) {
 		t.Errorf("got %+v", g)
@@ -601,7 +601,7 @@ func TestNamedHeldIsRemoved(t *testing.T) {
 func TestNameInUse(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	l := newListener(db)
+	l := newListener(t, db)
 	o := subscribers.ListenOptions{Name: "n", From: subscribers.FromBeginning()}
 	broadcast(t, db, "prices.gold", "a")
 	h, stop := listen(t, l, "prices.*", o)
@@ -639,7 +639,7 @@ func TestNameInUse(t *testing.T) {
 func TestNames(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	l := newListener(db)
+	l := newListener(t, db)
 	if names, err := storetest.Inspector(t, db).Listeners(t.Context()); err != nil || len(names) != 0 {
 		t.Errorf("got %v, %v", names, err)
 	}
@@ -705,10 +705,10 @@ func behind(t *testing.T, db *notify.Store, name string) int {
 func TestNameIsRemovedWhileListening(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	l := newListener(db)
+	l := newListener(t, db)
 	for _, busy := range []bool{false, true} {
 		ended, began := make(chan error, 1), make(chan struct{}, 1)
-		o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n", Lease: subscribers.MinLease})
+		o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n", Lease: store.MinLease})
 		go func() {
 			ended <- l.Listen(t.Context(), topic, func(ctx context.Context, _ *subscribers.Broadcast) error {
 				began <- struct{}{}
@@ -739,7 +739,7 @@ func TestForeignThingsOfNames(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	client, keys := db.Client(), db.Keys()
-	l := newListener(db)
+	l := newListener(t, db)
 	if err := client.HSet(t.Context(), keys.Listeners(), "foreign", "x").Err(); err != nil {
 		t.Fatal(err)
 	}

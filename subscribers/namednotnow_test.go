@@ -39,7 +39,7 @@ func TestNamedNotNow(t *testing.T) {
 	barred, now := true, 0
 	together := make(chan struct{}) // closed when some are handled at the same time again
 	atOnce := sync.OnceFunc(func() { close(together) })
-	l := newListener(db)
+	l := newListener(t, db)
 	stop := listenBy(t, l, func(_ context.Context, b *subscribers.Broadcast) error {
 		mu.Lock()
 		now++
@@ -106,7 +106,7 @@ func TestNamedNotNowKeepsOrder(t *testing.T) {
 	ids := numbers("n", 600)
 	refusals := map[string]int{}
 	h := &heard{}
-	listenBy(t, newListener(db), func(ctx context.Context, b *subscribers.Broadcast) error {
+	listenBy(t, newListener(t, db), func(ctx context.Context, b *subscribers.Broadcast) error {
 		switch n := h.size(); {
 		case n%100 == 50 && refusals[b.ID] < 2: // at full speed
 			refusals[b.ID]++
@@ -137,7 +137,7 @@ func TestNamedNotNowBetweenFailures(t *testing.T) {
 	carry(t, db)
 	var attempts []int
 	given := make(chan int, 1)
-	listenBy(t, newListener(db), func(_ context.Context, b *subscribers.Broadcast) error {
+	listenBy(t, newListener(t, db), func(_ context.Context, b *subscribers.Broadcast) error {
 		if attempts = append(attempts, b.Attempt); len(attempts)%2 == 0 {
 			return subscribers.NotNow(errBarred, time.Millisecond)
 		}
@@ -162,14 +162,14 @@ func TestNamedNotNowLeavesOthersAlone(t *testing.T) {
 	carry(t, db)
 	barred := make(chan string, 100)
 	o := subscribers.ListenOptions{Name: "n", Concurrency: 4, Lease: time.Minute}
-	stop := listenBy(t, newListener(db), func(_ context.Context, b *subscribers.Broadcast) error {
+	stop := listenBy(t, newListener(t, db), func(_ context.Context, b *subscribers.Broadcast) error {
 		barred <- b.ID
 		return subscribers.NotNow(errBarred, time.Hour)
 	}, o)
 	broadcast(t, db, topic, "first")
 	storetest.Receive(t, "it is refused", barred)
 	start := time.Now()
-	other, _ := listen(t, newListener(db), topic, o)
+	other, _ := listen(t, newListener(t, db), topic, o)
 	ids := numbers("n", 20)
 	flood(t, db, []string{topic}, ids...)
 	wantSet(t, other, append(ids, "first")...)
@@ -196,7 +196,7 @@ func TestNamedNotNowAndCrash(t *testing.T) {
 	guest := away(t, db, server.URL())
 	o := subscribers.ListenOptions{Name: "n", Lease: time.Hour}
 	refused := make(chan struct{}, 100)
-	listenBy(t, newListener(guest.store), func(context.Context, *subscribers.Broadcast) error {
+	listenBy(t, newListener(t, guest.store), func(context.Context, *subscribers.Broadcast) error {
 		refused <- struct{}{}
 		return subscribers.NotNow(errBarred, time.Hour)
 	}, o)
@@ -205,7 +205,7 @@ func TestNamedNotNowAndCrash(t *testing.T) {
 	storetest.Receive(t, "it is refused", refused)
 	storetest.Eventually(t, "it is given back", func() bool { return endedLeases(t, db, "n") == held(t, db, "n") })
 	guest.leave()
-	other, _ := listen(t, newListener(db), topic, o)
+	other, _ := listen(t, newListener(t, db), topic, o)
 	wantIDs(t, other, ids...)
 	for _, b := range other.all {
 		if b.Attempt != 1 {
@@ -224,7 +224,7 @@ func TestNamedNotNowAfterItsLease(t *testing.T) {
 	guest := away(t, db, server.URL())
 	began, refuse := make(chan struct{}, 100), make(chan struct{})
 	back := &heard{}
-	listenBy(t, newListener(guest.store), func(ctx context.Context, b *subscribers.Broadcast) error {
+	listenBy(t, newListener(t, guest.store), func(ctx context.Context, b *subscribers.Broadcast) error {
 		if b.ID != "a" {
 			return back.handle(ctx, b)
 		}
@@ -237,7 +237,7 @@ func TestNamedNotNowAfterItsLease(t *testing.T) {
 	guest.leave()
 	close(refuse)
 	other := &heard{hold: make(chan struct{})}
-	listenInto(t, newListener(db), topic, other, subscribers.ListenOptions{Name: "n", Lease: time.Hour})
+	listenInto(t, newListener(t, db), topic, other, subscribers.ListenOptions{Name: "n", Lease: time.Hour})
 	lease := time.Now().Add(time.Minute).UnixMilli()
 	storetest.Eventually(t, "the other has it", func() bool { return held(t, db, "n") == 1 && leaseOf(t, db, "n") > lease })
 	lease = leaseOf(t, db, "n")
@@ -264,7 +264,7 @@ func TestNamedSettlesWhileItStops(t *testing.T) {
 	carry(t, db)
 	finish := map[string]chan struct{}{"fast": make(chan struct{}), "barred": make(chan struct{}), "slow": make(chan struct{})}
 	began := make(chan string, 3)
-	l := subscribers.NewListener(db, subscribers.ListenerOptions{Grace: time.Hour})
+	l := storetest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Hour})
 	o := subscribers.ListenOptions{Name: "n", Concurrency: 3, Lease: time.Hour}
 	stop := listenBy(t, l, func(_ context.Context, b *subscribers.Broadcast) error {
 		began <- b.ID
@@ -286,7 +286,7 @@ func TestNamedSettlesWhileItStops(t *testing.T) {
 	close(finish["fast"])
 	storetest.Eventually(t, "the fast one is acknowledged", func() bool { return held(t, db, "n") == 2 })
 	close(finish["barred"])
-	other, _ := listen(t, newListener(db), topic, o)
+	other, _ := listen(t, newListener(t, db), topic, o)
 	wantIDs(t, other, "barred")
 	close(finish["slow"])
 	storetest.Receive(t, "it stops", stopped)
@@ -308,7 +308,7 @@ func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
 			guest := away(t, db, server.URL())
 			h := &heard{hold: make(chan struct{})}
 			const lease = time.Second
-			l := subscribers.NewListener(guest.store, subscribers.ListenerOptions{Grace: time.Minute})
+			l := storetest.Listener(t, guest.store, subscribers.ListenerOptions{Grace: time.Minute})
 			stop := listenInto(t, l, topic, h, subscribers.ListenOptions{Name: "n", Concurrency: 2, Lease: lease})
 			broadcast(t, db, topic, "a", "b")
 			storetest.Eventually(t, "they are in hand", func() bool { return held(t, db, "n") == 2 })
@@ -347,7 +347,7 @@ func TestNamedNotNowIsLostWithRedis(t *testing.T) {
 	began, refuse := make(chan notify.Position, 100), make(chan struct{})
 	gaps := make(chan subscribers.Gap, 100)
 	storetest.Run(t, func(ctx context.Context) error {
-		return newListener(db).Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
+		return newListener(t, db).Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
 			began <- b.Position
 			<-refuse
 			return subscribers.NotNow(errBarred, 0)
@@ -368,7 +368,7 @@ func TestNamedIsLostWithRedisAsItStops(t *testing.T) {
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	carry(t, db)
-	l := newListener(db)
+	l := newListener(t, db)
 	began, release := make(chan notify.Position, 100), make(chan struct{})
 	gaps := make(chan subscribers.Gap, 100)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -33,7 +33,7 @@ func TestNotNow(t *testing.T) {
 	together := make(chan struct{}) // closed when some are handled at the same time again
 	atOnce := sync.OnceFunc(func() { close(together) })
 	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1)})
-	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		mu.Lock()
 		now++
 		defer func() {
@@ -103,7 +103,7 @@ func TestNotNowAtOnce(t *testing.T) {
 	db := storetest.Open(t)
 	var calls atomic.Int64
 	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1)})
-	handle(t, db, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error {
 		switch calls.Add(1) {
 		case 1:
 			return subscribers.NotNow(nil, 0)
@@ -131,7 +131,7 @@ func TestNotNowWakesByItself(t *testing.T) {
 	db := storetest.Open(t)
 	var calls []time.Time // of one message after the other
 	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1)})
-	handle(t, db, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error {
 		<-time.After(work) // so that it claims before it hears of the bar
 		if calls = append(calls, time.Now()); len(calls) <= n {
 			return subscribers.NotNow(errBarred, pause)
@@ -154,7 +154,7 @@ func TestNotNowWakesByItself(t *testing.T) {
 func TestNotNowLeavesOthersAlone(t *testing.T) {
 	db := storetest.Open(t)
 	barred, other := make(chan string, 100), make(chan string, 100)
-	sub, err := subscribers.New(db, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestNotNowLeavesOthersAlone(t *testing.T) {
 	storetest.Receive(t, "it is refused", barred)
 
 	got := make(chan string, 100)
-	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		if d.Attempt != 1 {
 			t.Errorf("%s comes in attempt %d", d.ID, d.Attempt)
 		}
@@ -235,24 +235,24 @@ func TestDeathsAreTold(t *testing.T) {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
 	}
-	c := subscribers.NewClaimer(db)
-	claim := func() subscribers.Delivery {
+	c := storetest.Claimer(t, db)
+	claim := func() *subscribers.Delivery {
 		t.Helper()
-		ds, err := c.Claim(t.Context(), topic, 1, time.Minute, 0)
+		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
 		if err != nil || len(ds) != 1 {
 			t.Fatal(ds, err)
 		}
-		return ds[0]
+		return &ds[0]
 	}
 	storetest.Publish(t, db, body("a"))
-	if _, err := c.Bury(t.Context(), claim(), "no \"use\"\n\x01 ümlaut"); err != nil {
+	if _, err := claim().Bury(t.Context(), "no \"use\"\n\x01 ümlaut"); err != nil {
 		t.Fatal(err)
 	}
 	want("a", "no \"use\"\n\x01 ümlaut", 1)
 	m := body("b")
 	m.MaxAttempts = 1
 	storetest.Publish(t, db, m)
-	if _, err := c.Nack(t.Context(), claim(), 0, "failed"); err != nil {
+	if _, err := claim().Nack(t.Context(), 0, "failed"); err != nil {
 		t.Fatal(err)
 	}
 	want("b", "failed", 1)
@@ -267,7 +267,7 @@ func TestDeathsAreTold(t *testing.T) {
 		now, err := db.Client().Time(t.Context()).Result()
 		return err == nil && now.After(info.Expires.Add(time.Millisecond))
 	})
-	if ds, err := c.Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) != 0 {
+	if ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) != 0 {
 		t.Fatal(ds, err)
 	}
 	want("c", "expired", 0)

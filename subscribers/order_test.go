@@ -61,9 +61,10 @@ func TestOrderBehindWhatIsOverdue(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := storetest.Open(t)
-			c := subscribers.NewClaimer(store)
+			c := storetest.Claimer(t, store)
 			storetest.Publish(t, store, body("dead"))
-			if _, err := c.Bury(t.Context(), claimOne(t, c, time.Minute), "a test"); err != nil {
+			dead := claimOne(t, c, time.Minute)
+			if _, err := dead.Bury(t.Context(), "a test"); err != nil {
 				t.Fatal(err)
 			}
 			storetest.Publish(t, store, body("hand"))
@@ -111,7 +112,7 @@ func atOnce(t *testing.T, store *notify.Store, id string) {
 
 func release(t *testing.T, store *notify.Store, d subscribers.Delivery) {
 	t.Helper()
-	if lost, err := subscribers.NewClaimer(store).Release(t.Context(), topic, []subscribers.Delivery{d}); len(lost) > 0 || err != nil {
+	if lost, err := storetest.Claimer(t, store).ReleaseMany(t.Context(), topic, []subscribers.Delivery{d}); len(lost) > 0 || err != nil {
 		t.Fatal(lost, err)
 	}
 }
@@ -120,7 +121,7 @@ func release(t *testing.T, store *notify.Store, d subscribers.Delivery) {
 func claimAll(t *testing.T, c *subscribers.Claimer) (ids []string) {
 	t.Helper()
 	for {
-		ds, err := c.Claim(t.Context(), topic, 1, time.Minute, 0)
+		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func TestPauseWhileSubscribersWait(t *testing.T) {
 	db := storetest.Open(t)
 	got := make(chan string, 100)
 	for range 3 {
-		handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 			got <- d.ID
 			return nil
 		}, subscribers.HandleOptions{})
@@ -94,7 +94,7 @@ func TestPauseInTheMiddle(t *testing.T) {
 	carry(t, db)
 	began, finish := make(chan string, 10), make(chan bool)
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Second)}) // shorter than the pause: it is extended meanwhile
-	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		began <- d.ID
 		<-finish
 		return nil
@@ -146,16 +146,16 @@ func evals(t *testing.T, db *notify.Store) (n int) {
 func TestLeaseEndsWhilePaused(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	c := subscribers.NewClaimer(db)
+	c := storetest.Claimer(t, db)
 	storetest.Publish(t, db, body("kept"), body("lost"))
-	kept, lost := claimOne(t, c, time.Minute), claimOne(t, c, subscribers.MinLease)
+	kept, lost := claimOne(t, c, time.Minute), claimOne(t, c, store.MinLease)
 	s := newSwitches(t, db)
 	s.pause()
 	storetest.Eventually(t, "the lease ends", func() bool { return counts(t, db).Ready == 1 })
-	if err := c.Ack(t.Context(), kept); err != nil {
+	if err := kept.Ack(t.Context()); err != nil {
 		t.Errorf("acknowledge what was in hand: %v", err)
 	}
-	if got, err := c.Claim(t.Context(), topic, 10, time.Minute, 0); err != nil || len(got) > 0 {
+	if got, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Minute}); err != nil || len(got) > 0 {
 		t.Errorf("claimed %v, %v", got, err)
 	}
 	s.resume()
@@ -169,7 +169,7 @@ func TestWaitingListIsLostWhilePaused(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	got := make(chan string, 10)
-	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- d.ID
 		return nil
 	}, subscribers.HandleOptions{})
@@ -196,7 +196,7 @@ func TestPauseRaces(t *testing.T) {
 	const n = 2000
 	got := make(chan string, 2*n)
 	for range 3 {
-		handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+		handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 			got <- d.ID
 			return nil
 		}, subscribers.HandleOptions{Concurrency: 4})
@@ -209,11 +209,11 @@ func TestPauseRaces(t *testing.T) {
 			storetest.Publish(t, db, m)
 		}
 	})
-	s, c := newSwitches(t, db), subscribers.NewClaimer(db)
+	s, c := newSwitches(t, db), storetest.Claimer(t, db)
 	seen := make(map[string]bool)
 	for len(seen) < n && !t.Failed() {
 		s.pause()
-		if ds, err := c.Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
+		if ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {
 			t.Errorf("claimed %v, %v", ds, err)
 		}
 		s.resume()

@@ -17,9 +17,9 @@ import (
 )
 
 // newPoller returns a poller that runs until stop is called or the test ends, and whose connection stands.
-func newPoller(t *testing.T, db *notify.Store) (p *subscribers.Poller, stop func()) {
+func newPoller(t *testing.T, db *notify.Store) (p *subscribers.Claimer, stop func()) {
 	t.Helper()
-	p = subscribers.NewPoller(db, subscribers.PollerOptions{})
+	p = storetest.Claimer(t, db)
 	stop = storetest.Run(t, func(ctx context.Context) error { p.Run(ctx); return nil })
 	storetest.Eventually(t, "the poller hears itself", func() bool { return p.Ping(t.Context()) == nil })
 	return p, stop
@@ -40,21 +40,21 @@ func (g got) ids() string {
 }
 
 // claimLater claims in the background, and returns when the call is known to the poller.
-func claimLater(ctx context.Context, t *testing.T, p *subscribers.Poller, o subscribers.ClaimOptions) <-chan got {
+func claimLater(ctx context.Context, t *testing.T, p *subscribers.Claimer, o subscribers.ClaimOptions) <-chan got {
 	t.Helper()
-	before := p.Waiting()
+	before := p.Stats().Waiting
 	answer := make(chan got, 1)
 	go func() {
 		ds, err := p.Claim(ctx, topic, o)
 		answer <- got{ds, err}
 	}()
-	storetest.Eventually(t, "the caller waits, or has an answer", func() bool { return p.Waiting() > before || len(answer) > 0 })
+	storetest.Eventually(t, "the caller waits, or has an answer", func() bool { return p.Stats().Waiting > before || len(answer) > 0 })
 	return answer
 }
 
 // long is a claim of one message that waits for longer than a test.
 func long() subscribers.ClaimOptions {
-	return subscribers.ClaimOptions{Max: 1, Lease: time.Minute, Wait: subscribers.MaxWait}
+	return subscribers.ClaimOptions{Max: 1, Lease: time.Minute, Wait: store.MaxWait}
 }
 
 // want waits for the answer of a claim, and fails the test if it is not those messages.
@@ -134,11 +134,11 @@ func TestPollWaitsForAMessage(t *testing.T) {
 		storetest.Publish(t, db, body(id))
 		g := want(t, "the message", answer, id)
 		waits(t, db, 0)
-		if err := p.Ack(t.Context(), g.ds[0]); err != nil {
+		if err := g.ds[0].Ack(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
-	if n := p.Waiting(); n != 0 {
+	if n := p.Stats().Waiting; n != 0 {
 		t.Errorf("%d wait", n)
 	}
 	storetest.Empty(t, db)
@@ -160,11 +160,11 @@ func TestPollThatGetsNothing(t *testing.T) {
 }
 
 func TestBadPoll(t *testing.T) {
-	p := subscribers.NewPoller(storetest.Open(t), subscribers.PollerOptions{})
+	p := storetest.Claimer(t, storetest.Open(t))
 	for name, o := range map[string]subscribers.ClaimOptions{
 		"wait -1ns":   {Max: 1, Lease: time.Minute, Wait: -1},
-		"wait 5m0":    {Max: 1, Lease: time.Minute, Wait: subscribers.MaxWait + 1},
-		"max 0":       {Lease: time.Minute},
+		"wait 5m0":    {Max: 1, Lease: time.Minute, Wait: store.MaxWait + 1},
+		"max -1":      {Max: -1, Lease: time.Minute},
 		"lease 1ms":   {Max: 1, Lease: time.Millisecond},
 		"min age -1s": {Max: 1, Lease: time.Minute, MinAge: -time.Second},
 	} {
@@ -197,7 +197,7 @@ func TestPollsAreServedInTheirOrder(t *testing.T) {
 	waits(t, db, 1)
 	storetest.Publish(t, db, body("c"), body("d"), body("e"))
 	g := want(t, "the third", answers[2], "c d")
-	if late := g.ds[0].Late(0); late > storetest.Deadline {
+	if late := g.ds[0].Late(); late > storetest.Deadline {
 		t.Errorf("it was claimed for another lease: %v", g.ds[0].Receipt.Until())
 	}
 	want(t, "the last", answers[3], "e")
@@ -404,7 +404,7 @@ func TestPollsFail(t *testing.T) {
 		t.Errorf("%d scripts for 11 calls", n)
 	}
 	server.Kill()
-	storetest.Eventually(t, "it is deaf", func() bool { return errors.Is(p.Ping(t.Context()), subscribers.ErrDeaf) })
+	storetest.Eventually(t, "it is deaf", func() bool { return errors.Is(p.Ping(t.Context()), subscribers.ErrUnsubscribed) })
 	var all []<-chan got
 	for range 20 {
 		all = append(all, claimLater(t.Context(), t, p, long()))
@@ -431,7 +431,7 @@ func TestPollerStops(t *testing.T) {
 			t.Errorf("%d: got %v", i, g)
 		}
 	}
-	if err := p.Ping(t.Context()); !errors.Is(err, subscribers.ErrDeaf) {
+	if err := p.Ping(t.Context()); !errors.Is(err, subscribers.ErrUnsubscribed) {
 		t.Errorf("ping: %v", err)
 	}
 	waits(t, db, 0)
@@ -462,13 +462,42 @@ func TestPollerStopsDuringAClaim(t *testing.T) {
 
 func TestPollBeforeRun(t *testing.T) {
 	db := beating(t, storetest.Open(t))
-	p := subscribers.NewPoller(db, subscribers.PollerOptions{})
+	p := storetest.Claimer(t, db)
 	answer := claimLater(t.Context(), t, p, long())
-	waits(t, db, 1)
 	storetest.Publish(t, db, body("a")) // nobody hears that ring
 	storetest.Run(t, func(ctx context.Context) error { p.Run(ctx); return nil })
 	want(t, "the message", answer, "a")
 	waits(t, db, 0)
+}
+
+// A claim that shall wait reports a claimer that does not run, within seconds; one that does not wait needs no Run.
+func TestWaitWithoutRun(t *testing.T) {
+	p := storetest.Claimer(t, storetest.Open(t))
+	for _, o := range []subscribers.ClaimOptions{long(), {Wait: time.Minute, MinAge: time.Second}} {
+		began := time.Now()
+		_, err := p.Claim(t.Context(), topic, o)
+		wantFault(t, err, "wait", "call Run")
+		if took := time.Since(began); took < store.Patience || took > store.Patience+storetest.Deadline/10 {
+			t.Errorf("it took %v", took)
+		}
+	}
+	if ds, err := p.Claim(t.Context(), topic); len(ds) > 0 || err != nil {
+		t.Errorf("without a wait: claimed %v, %v", ds, err)
+	}
+	if err := p.Run(ended(t)); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Claim(t.Context(), topic, long()); !errors.Is(err, subscribers.ErrStopping) {
+		t.Errorf("behind Run: %v", err)
+	}
+	wantFault(t, p.Run(t.Context()), "call", "ran already")
+}
+
+// ended returns a context that has ended.
+func ended(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
 }
 
 // Whatever becomes of connections, scripts and data, who waits is served.
@@ -494,13 +523,13 @@ func TestPollThroughFaults(t *testing.T) {
 	carry(t, db)
 	answer := claimLater(t.Context(), t, p, long())
 	waits(t, db, 1)
-	before := p.Fallbacks()
+	before := p.Stats().Fallbacks
 	if err := db.Client().FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Publish(t, db, body("flushed"))
 	want(t, "the message", answer, "flushed")
-	if n := p.Fallbacks() - before; n != 1 {
+	if n := p.Stats().Fallbacks - before; n != 1 {
 		t.Errorf("%d fallbacks, and the waiting list was lost once", n)
 	}
 }
@@ -528,8 +557,8 @@ func TestPollOfAPausedTopic(t *testing.T) {
 
 func TestPing(t *testing.T) {
 	db := beating(t, storetest.Open(t))
-	p := subscribers.NewPoller(db, subscribers.PollerOptions{})
-	if err := p.Ping(t.Context()); !errors.Is(err, subscribers.ErrDeaf) {
+	p := storetest.Claimer(t, db)
+	if err := p.Ping(t.Context()); !errors.Is(err, subscribers.ErrUnsubscribed) {
 		t.Errorf("before Run: %v", err)
 	}
 	p, _ = newPoller(t, db)
@@ -577,8 +606,9 @@ func TestPollForOldMessages(t *testing.T) {
 	storetest.Publish(t, db, body("young"))
 	o.MinAge = 200 * time.Millisecond
 	g := want(t, "the young one, later", claimLater(t.Context(), t, p, o), "young")
-	age := g.ds[0].Late(0)
-	if late := g.ds[0].Late(o.MinAge); age < o.MinAge || late != age-o.MinAge {
+	d := g.ds[0]
+	age := d.Receipt.Until().Sub(d.Due) - d.Lease
+	if late := d.Late(); age < o.MinAge || late != age-o.MinAge {
 		t.Errorf("it was %v old, and %v late", age, late)
 	}
 	c, err := storetest.Count(db, topic)
@@ -656,14 +686,14 @@ func TestThousandPolls(t *testing.T) {
 				return
 			}
 			ids <- ds[0].ID
-			if err := p.Ack(t.Context(), ds[0]); err != nil {
+			if err := ds[0].Ack(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	storetest.Eventually(t, "an inbox in every list", func() bool {
 		keys, err := db.Client().Keys(t.Context(), db.Keys().Waiting("*")).Result()
-		return err == nil && len(keys) == topics && p.Waiting() == polls
+		return err == nil && len(keys) == topics && p.Stats().Waiting == polls
 	})
 	if n := listening() - before; n != 1 {
 		t.Errorf("%d connections listen", n)
@@ -682,8 +712,8 @@ func TestThousandPolls(t *testing.T) {
 	for range polls {
 		seen[<-ids] = true
 	}
-	if len(seen) != polls || p.Fallbacks() != 0 {
-		t.Errorf("%d different messages, %d fallbacks", len(seen), p.Fallbacks())
+	if len(seen) != polls || p.Stats().Fallbacks != 0 {
+		t.Errorf("%d different messages, %d fallbacks", len(seen), p.Stats().Fallbacks)
 	}
 	stop()
 	storetest.Empty(t, db)
@@ -722,7 +752,7 @@ func (h *handouts) once(t *testing.T) {
 }
 
 // takeSome makes one random claim, acknowledges what it brings and takes note of it.
-func takeSome(t *testing.T, r *rand.Rand, p *subscribers.Poller, topic string, h *handouts) {
+func takeSome(t *testing.T, r *rand.Rand, p *subscribers.Claimer, topic string, h *handouts) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.Int64N(int64(8*time.Millisecond))))
 	defer cancel()
 	o := subscribers.ClaimOptions{
@@ -733,7 +763,7 @@ func takeSome(t *testing.T, r *rand.Rand, p *subscribers.Poller, topic string, h
 		o.MinAge = time.Millisecond
 	}
 	if r.IntN(10) == 0 {
-		o.Max = subscribers.MaxClaim
+		o.Max = store.MaxClaim
 	}
 	ds, err := p.Claim(ctx, topic, o)
 	if err != nil && ctx.Err() == nil {
@@ -762,7 +792,7 @@ func TestNoRingIsLost(t *testing.T) {
 			t.Parallel()
 			db := beating(t, storetest.Open(t))
 			steady, _ := newPoller(t, db)
-			var pollers []*subscribers.Poller
+			var pollers []*subscribers.Claimer
 			var stops []func()
 			for range 2 {
 				p, stop := newPoller(t, db)
@@ -776,7 +806,7 @@ func TestNoRingIsLost(t *testing.T) {
 					ds, _ := steady.Claim(ctx, topic, long())
 					for _, d := range ds {
 						h.note(d.ID)
-						if err := steady.Ack(context.WithoutCancel(ctx), d); err != nil {
+						if err := d.Ack(context.WithoutCancel(ctx)); err != nil {
 							t.Error(err)
 						}
 					}
@@ -826,11 +856,11 @@ func TestPollersAndSubscriber(t *testing.T) {
 			carry(t, db)
 			topics := []string{topic, "b", "c.d"}
 			var h handouts
-			stop := handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+			stop := handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 				h.note(d.ID)
 				return nil
 			}, subscribers.HandleOptions{Concurrency: 3})
-			var pollers []*subscribers.Poller
+			var pollers []*subscribers.Claimer
 			var stops []func()
 			for range 3 {
 				p, stop := newPoller(t, db)

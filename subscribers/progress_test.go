@@ -22,7 +22,7 @@ func listens(t *testing.T, l *subscribers.Listener) (stop func()) {
 func TestListenerProgress(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	l := subscribers.NewListener(db, subscribers.ListenerOptions{})
+	l := storetest.Listener(t, db)
 	if at := l.Stats().Progress; !at.IsZero() {
 		t.Errorf("it came around at %v before anybody listened", at)
 	}
@@ -43,7 +43,7 @@ func TestListenerProgressWithoutRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer deaf.Close()
-	l := subscribers.NewListener(storetest.At(t, "redis://"+deaf.Addr().String(), ""), subscribers.ListenerOptions{})
+	l := storetest.Listener(t, storetest.At(t, "redis://"+deaf.Addr().String(), ""))
 	listens(t, l)
 	storetest.Eventually(t, "it runs", func() bool { return !l.Stats().Progress.IsZero() })
 	last := l.Stats().Progress

@@ -15,11 +15,11 @@ import (
 func TestReceiptOfAnEarlierLease(t *testing.T) {
 	for name, giveBack := range map[string]func(*subscribers.Claimer, subscribers.Delivery) error{
 		"nack": func(c *subscribers.Claimer, d subscribers.Delivery) error {
-			_, err := c.Nack(t.Context(), d, 0, "again")
+			_, err := d.Nack(t.Context(), 0, "again")
 			return err
 		},
 		"release": func(c *subscribers.Claimer, d subscribers.Delivery) error {
-			_, err := c.Release(t.Context(), topic, []subscribers.Delivery{d})
+			_, err := c.ReleaseMany(t.Context(), topic, []subscribers.Delivery{d})
 			return err
 		},
 	} {
@@ -31,10 +31,10 @@ func settleWithStaleReceipts(t *testing.T, giveBack func(*subscribers.Claimer, s
 	const collisions = 20
 	store := storetest.Open(t)
 	carry(t, store)
-	c := subscribers.NewClaimer(store)
+	c := storetest.Claimer(t, store)
 	claim := func(lease time.Duration) (d subscribers.Delivery) {
 		storetest.Eventually(t, "there is one to claim", func() bool {
-			ds, err := c.Claim(t.Context(), topic, 1, lease, 0)
+			ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: lease})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,10 +62,10 @@ func settleWithStaleReceipts(t *testing.T, giveBack func(*subscribers.Claimer, s
 		if first.Receipt%10 == second.Receipt%10 {
 			t.Errorf("the receipts %d and %d have the same last digit", first.Receipt, second.Receipt)
 		}
-		if err := c.Ack(t.Context(), first); !errors.Is(err, notify.ErrLeaseLost) {
+		if err := first.Ack(t.Context()); !errors.Is(err, notify.ErrLeaseLost) {
 			t.Fatalf("the receipt %d settled a lease of %d: %v", first.Receipt, second.Receipt, err)
 		}
-		if err := c.Ack(t.Context(), second); err != nil {
+		if err := second.Ack(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,13 +74,13 @@ func settleWithStaleReceipts(t *testing.T, giveBack func(*subscribers.Claimer, s
 // The last digit of a receipt is that of the attempts used up, also behind an extension.
 func TestReceiptsOfAttempts(t *testing.T) {
 	store := storetest.Open(t)
-	c := subscribers.NewClaimer(store)
+	c := storetest.Claimer(t, store)
 	for attempts, want := range map[string]subscribers.Receipt{"1": 1, "9": 9, "10": 0, "123": 3, "99999999999999999999": 9, "x": 0, "1.5": 0, "": 0, "-3": 0} {
 		storetest.Publish(t, store, body("a"), body("b"))
 		if err := store.Client().HSet(t.Context(), store.Keys().Attempts(), topic+":a", attempts).Err(); err != nil {
 			t.Fatal(err)
 		}
-		ds, err := c.Claim(t.Context(), topic, 2, time.Minute, 0)
+		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Minute})
 		if err != nil || len(ds) != 2 {
 			t.Fatalf("claimed %v, %v", ds, err)
 		}
@@ -88,10 +88,10 @@ func TestReceiptsOfAttempts(t *testing.T) {
 			if ds[i].Receipt%10 != digit {
 				t.Errorf("after %q attempts the receipt is %d", attempts, ds[i].Receipt)
 			}
-			if ds[i].Receipt, err = c.Extend(t.Context(), ds[i], time.Hour); err != nil {
+			if err = ds[i].Extend(t.Context(), time.Hour); err != nil {
 				t.Errorf("after %q attempts: %v", attempts, err)
 			}
-			if err := c.Ack(t.Context(), ds[i]); err != nil || ds[i].Receipt%10 != digit {
+			if err := ds[i].Ack(t.Context()); err != nil || ds[i].Receipt%10 != digit {
 				t.Errorf("after %q attempts, extended to %d: %v", attempts, ds[i].Receipt, err)
 			}
 		}

@@ -79,7 +79,7 @@ func TestLeasesThatBecomeShorter(t *testing.T) {
 // A lease of zero is that of the settings, of a claim and of an extension.
 func TestLeaseOfTheSettings(t *testing.T) {
 	db := storetest.Open(t)
-	c := subscribers.NewClaimer(db)
+	c := storetest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"))
 	storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{Lease: new(time.Hour)})
 	d := claimOne(t, c, 0)
@@ -87,12 +87,11 @@ func TestLeaseOfTheSettings(t *testing.T) {
 		t.Errorf("claimed for %v until %v", d.Lease, d.Receipt.Until())
 	}
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(2 * time.Hour)})
-	receipt, err := c.Extend(t.Context(), d, 0)
-	if err != nil || time.Until(receipt.Until()) < 110*time.Minute {
-		t.Errorf("extended until %v, %v", receipt.Until(), err)
+	if err := d.Extend(t.Context(), 0); err != nil || time.Until(d.Receipt.Until()) < 110*time.Minute {
+		t.Errorf("extended until %v, %v", d.Receipt.Until(), err)
 	}
-	receipt, err = c.Extend(t.Context(), subscribers.Delivery{Topic: topic, ID: "a", Receipt: receipt}, time.Minute)
-	if err != nil || time.Until(receipt.Until()) > 2*time.Minute {
-		t.Errorf("extended until %v, %v", receipt.Until(), err)
+	again := c.Delivery(topic, "a", d.Receipt)
+	if err := again.Extend(t.Context(), time.Minute); err != nil || time.Until(again.Receipt.Until()) > 2*time.Minute {
+		t.Errorf("extended until %v, %v", again.Receipt.Until(), err)
 	}
 }

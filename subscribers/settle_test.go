@@ -56,7 +56,7 @@ func TestWrongAnswerToAcknowledgement(t *testing.T) {
 	store := storetest.Open(t)
 	f, log := new(forger), make(lines, 1000)
 	store.Client().AddHook(f)
-	handle(t, store, subscribers.Options{Logger: slog.New(slog.NewTextHandler(log, nil))}, func(context.Context, *subscribers.Delivery) error {
+	handle(t, store, subscribers.SubscriberOptions{Logger: slog.New(slog.NewTextHandler(log, nil))}, func(context.Context, *subscribers.Delivery) error {
 		f.on.Store(true)
 		return nil
 	}, subscribers.HandleOptions{})
@@ -73,7 +73,7 @@ func TestNamedStopsWhereItCannotGiveBack(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	log := make(lines, 1000)
-	l := subscribers.NewListener(store, subscribers.ListenerOptions{Grace: time.Hour, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	l := storetest.Listener(t, store, subscribers.ListenerOptions{Grace: time.Hour, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	began, finish := make(chan string, 1), make(chan struct{})
 	o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n"})
 	ctx, stop := context.WithCancel(t.Context())

@@ -36,7 +36,7 @@ func TestListenersThatHangHoldLittle(t *testing.T) {
 	storetest.Publish(t, store, messages...)
 	storetest.Eventually(t, "they are sent", func() bool { return len(sentTo(t, store)) == large })
 	all := sentTo(t, store)
-	l := newListener(store)
+	l := newListener(t, store)
 	before := inUse()
 	ctx, stop := context.WithCancel(t.Context())
 	var handling atomic.Int64

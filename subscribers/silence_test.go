@@ -44,7 +44,7 @@ func (j *journal) count(words string) int { return strings.Count(j.String(), wor
 // programs are what a user of the library runs, with no option set.
 var programs = map[string]func(*testing.T, *notify.Store) func(context.Context) error{
 	"subscriber": func(t *testing.T, store *notify.Store) func(context.Context) error {
-		s, err := subscribers.New(store, subscribers.Options{})
+		s, err := subscribers.NewSubscriber(store)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,15 +53,12 @@ var programs = map[string]func(*testing.T, *notify.Store) func(context.Context) 
 		}
 		return s.Run
 	},
-	"poller": func(_ *testing.T, store *notify.Store) func(context.Context) error {
-		p := subscribers.NewPoller(store, subscribers.PollerOptions{})
-		return func(ctx context.Context) error {
-			p.Run(ctx)
-			return nil
-		}
+	"claimer": func(t *testing.T, store *notify.Store) func(context.Context) error {
+		p := storetest.Claimer(t, store)
+		return p.Run
 	},
-	"listener":       func(_ *testing.T, store *notify.Store) func(context.Context) error { return listening(store, "") },
-	"named listener": func(_ *testing.T, store *notify.Store) func(context.Context) error { return listening(store, "n") },
+	"listener":       func(t *testing.T, store *notify.Store) func(context.Context) error { return listening(t, store, "") },
+	"named listener": func(t *testing.T, store *notify.Store) func(context.Context) error { return listening(t, store, "n") },
 	"carrier": func(t *testing.T, store *notify.Store) func(context.Context) error {
 		c, err := carrier.New(store, carrier.Options{})
 		if err != nil {
@@ -71,8 +68,8 @@ var programs = map[string]func(*testing.T, *notify.Store) func(context.Context) 
 	},
 }
 
-func listening(store *notify.Store, name string) func(context.Context) error {
-	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
+func listening(t *testing.T, store *notify.Store, name string) func(context.Context) error {
+	l := storetest.Listener(t, store)
 	return func(ctx context.Context) error {
 		return l.Listen(ctx, ">", func(context.Context, *subscribers.Broadcast) error { return nil }, subscribers.ListenOptions{Name: name})
 	}
@@ -110,8 +107,8 @@ func says(t *testing.T, logs map[string]*journal, words map[string]string) {
 // What no call to Redis, or nobody who carries, is waited for is logged by programs without a logger of their own: once
 // when it begins, and once when it is over.
 func TestNothingIsWaitedForInSilence(t *testing.T) {
-	away := map[string]string{"": "level=ERROR msg=\"cannot listen to redis; retrying\"", "carrier": "level=ERROR msg=\"cannot stand for election; retrying\""}
-	back := map[string]string{"": "level=INFO msg=\"listening again\"", "carrier": "level=INFO msg=\"standing for election again\""}
+	away := map[string]string{"": "level=ERROR msg=\"cannot subscribe to redis; retrying\"", "carrier": "level=ERROR msg=\"cannot stand for election; retrying\""}
+	back := map[string]string{"": "level=INFO msg=\"subscribed to redis again\"", "carrier": "level=INFO msg=\"standing for election again\""}
 	all := slices.Sorted(maps.Keys(programs))
 	for fault, test := range map[string]struct {
 		programs    []string
@@ -137,7 +134,7 @@ func TestNothingIsWaitedForInSilence(t *testing.T) {
 			heal: func(t *testing.T, s *redisserver.Server) { send(t, s, syscall.SIGCONT) },
 		},
 		"a wrong password": {
-			programs: []string{"subscriber", "poller", "carrier"}, begun: away, over: back, says: "WRONGPASS",
+			programs: []string{"subscriber", "claimer", "carrier"}, begun: away, over: back, says: "WRONGPASS",
 			args: []string{"--requirepass", "another"},
 			heal: func(t *testing.T, s *redisserver.Server) {
 				client := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: "another"})
@@ -148,7 +145,7 @@ func TestNothingIsWaitedForInSilence(t *testing.T) {
 			},
 		},
 		"no carrier": {
-			programs: []string{"subscriber", "poller", "listener", "named listener"},
+			programs: []string{"subscriber", "claimer", "listener", "named listener"},
 			begun:    map[string]string{"": "level=WARN msg=\"no carrier is heard"}, over: map[string]string{"": "level=INFO msg=\"a carrier is heard again\""},
 			says: "for=2.5s",
 			heal: func(t *testing.T, s *redisserver.Server) { carry(t, storetest.At(t, s.URL(), "")) },
@@ -185,7 +182,7 @@ func TestListenWithWrongPassword(t *testing.T) {
 	server := storetest.Server(t, "--requirepass", "another")
 	for _, name := range []string{"", "n"} {
 		store := storetest.At(t, strings.Replace(server.URL(), "//", "//:secret@", 1), "")
-		if err := listening(store, name)(t.Context()); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+		if err := listening(t, store, name)(t.Context()); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
 			t.Errorf("listening as %q ended with %v", name, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package subscribers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,16 +15,12 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Defaults and limits of Options and HandleOptions.
-const (
-	DefaultGrace       = 20 * time.Second
-	DefaultConcurrency = 1
-	MaxConcurrency     = 10_000
-)
+// defaultGrace is how long handlers may go on by default.
+const defaultGrace = 20 * time.Second
 
-// Options are the options of a Subscriber. The zero value is the default.
-type Options struct {
-	Grace  time.Duration // how long handlers may go on when it stops; zero: DefaultGrace
+// SubscriberOptions are the options of a Subscriber. The zero value is the default.
+type SubscriberOptions struct {
+	Grace  time.Duration // how long handlers may go on when it stops; zero: 20s
 	Logger *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 }
 
@@ -31,7 +28,7 @@ type Options struct {
 // default. How many attempts a message has, what waits are between them and how
 // long a lease is are settings of the topic: see notify.Settings.
 type HandleOptions struct {
-	Concurrency int // messages handled at the same time; zero: DefaultConcurrency
+	Concurrency int // messages handled at the same time, up to 10000; zero: one
 
 	// OnDead is called after this subscriber buried a message: out of attempts,
 	// refused for good, expired when it was claimed, or with a record that is
@@ -74,27 +71,36 @@ var ErrStopping = errors.New("subscriber is stopping")
 // A Subscriber handles messages of any number of topics.
 type Subscriber struct {
 	store   *notify.Store
-	o       Options
+	o       SubscriberOptions
 	inbox   string
 	running atomic.Bool
 	workers map[string]*worker
 	around  []Middleware
 }
 
-// New returns a subscriber to a store. It starts nothing. The error is a
-// notify.Fault that names the option.
-func New(s *notify.Store, o Options) (*Subscriber, error) {
-	if o.Grace < 0 {
-		return nil, store.Faultf("grace", "grace %v: it is negative; use zero or more", o.Grace)
-	}
-	if o.Grace == 0 {
-		o.Grace = DefaultGrace
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
+// NewSubscriber returns a subscriber to a store. It starts nothing. The error is a
+// notify.Fault.
+func NewSubscriber(s *notify.Store, options ...SubscriberOptions) (*Subscriber, error) {
+	o, err := store.Option(options)
+	if err := errors.Join(store.CheckStore(s), err, fillRun(&o.Grace, &o.Logger)); err != nil {
+		return nil, err
 	}
 	inbox := s.Only().InboxChannel(notify.NewID())
 	return &Subscriber{store: s, o: o, inbox: inbox, workers: make(map[string]*worker)}, nil
+}
+
+// fillRun puts in the defaults of what runs handlers, and checks the grace.
+func fillRun(grace *time.Duration, log **slog.Logger) error {
+	if *grace < 0 {
+		return store.Faultf("grace", "grace %v: it is negative; use zero or more", *grace)
+	}
+	if *grace == 0 {
+		*grace = defaultGrace
+	}
+	if *log == nil {
+		*log = slog.Default()
+	}
+	return nil
 }
 
 // Handle sets the handler of a topic. It is called before Run, once for each
@@ -154,10 +160,8 @@ func (s *Subscriber) wrap() error {
 
 // fill puts in the defaults and checks the rest.
 func (o *HandleOptions) fill() error {
-	if o.Concurrency == 0 {
-		o.Concurrency = DefaultConcurrency
-	}
-	return store.Within("concurrency", "concurrency", o.Concurrency, 1, MaxConcurrency)
+	o.Concurrency = cmp.Or(o.Concurrency, 1)
+	return store.Within("concurrency", "concurrency", o.Concurrency, 1, store.MaxConcurrency)
 }
 
 // Run handles messages until ctx ends. Then it claims no more, releases what
@@ -197,11 +201,11 @@ func (s *Subscriber) Run(ctx context.Context) error {
 // hear rings the workers whose topics have something ready, and all of them
 // when a connection stands anew. It tells when no carrier is heard.
 func (s *Subscriber) hear(ctx context.Context) {
-	ear := newEar(s.store, s.o.Logger)
-	ear.begin()
-	defer ear.end()
+	watch := newWatch(s.store, s.o.Logger)
+	watch.begin()
+	defer watch.end()
 	s.store.Hear(ctx, func(e store.Event) {
-		ear.note(e)
+		watch.note(e)
 		switch e.Kind {
 		case store.Subscribed:
 			for _, w := range s.workers {

@@ -41,9 +41,9 @@ func carry(t testing.TB, db *notify.Store) (stop func()) {
 }
 
 // handle runs a subscriber with one handler until stop is called or the test ends.
-func handle(t testing.TB, db *notify.Store, o subscribers.Options, h subscribers.Handler, ho subscribers.HandleOptions) (stop func()) {
+func handle(t testing.TB, db *notify.Store, o subscribers.SubscriberOptions, h subscribers.Handler, ho subscribers.HandleOptions) (stop func()) {
 	t.Helper()
-	sub, err := subscribers.New(db, o)
+	sub, err := subscribers.NewSubscriber(db, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func handle(t testing.TB, db *notify.Store, o subscribers.Options, h subscribers
 func keep(t *testing.T, db *notify.Store, hands int) (began chan subscribers.Delivery, end chan struct{}) {
 	t.Helper()
 	began, end = make(chan subscribers.Delivery, 10), make(chan struct{})
-	handle(t, db, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
 		began <- *d
 		select {
 		case <-end:
@@ -94,7 +94,7 @@ func TestDelayedMessageIsHandledOnceAndGone(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	got := make(chan subscribers.Delivery, 10)
-	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- *d
 		return nil
 	}, subscribers.HandleOptions{})
@@ -135,7 +135,7 @@ func TestOrderWithOneHand(t *testing.T) {
 		messages, want = append(messages, m), append(want, m.ID)
 	}
 	storetest.Publish(t, db, messages...)
-	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- d.ID
 		return nil
 	}, subscribers.HandleOptions{})
@@ -154,7 +154,7 @@ func TestConcurrencyIsReachedAndKept(t *testing.T) {
 	var now, most atomic.Int64
 	all := make(chan struct{}) // closed when all hands are busy at once
 	atOnce := sync.OnceFunc(func() { close(all) })
-	handle(t, db, subscribers.Options{}, func(ctx context.Context, _ *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, _ *subscribers.Delivery) error {
 		k := now.Add(1)
 		defer now.Add(-1)
 		if k > most.Load() {
@@ -186,7 +186,7 @@ func TestFailureIsRetriedWithItsAttempts(t *testing.T) {
 	carry(t, db)
 	attempts := make(chan int, 10)
 	storetest.Set(t, db, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(5 * time.Millisecond)})
-	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		attempts <- d.Attempt
 		switch d.Attempt {
 		case 1:
@@ -226,7 +226,7 @@ func TestDeath(t *testing.T) {
 			carry(t, db)
 			deaths := make(chan subscribers.Death, 1)
 			storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(2), BackoffMin: new(time.Millisecond), BackoffMax: new(time.Millisecond)})
-			handle(t, db, subscribers.Options{}, func(context.Context, *subscribers.Delivery) error { return test.err },
+			handle(t, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error { return test.err },
 				subscribers.HandleOptions{OnDead: func(d subscribers.Death) { deaths <- d }})
 			m := body("a")
 			m.MaxAttempts = test.attempts
@@ -257,7 +257,7 @@ func TestForeignRecordIsBuried(t *testing.T) {
 	client.HSet(t.Context(), records, "orders:a", "no json at all")
 	client.HSet(t.Context(), records, "orders:b", "{\"at\":12")
 	client.HDel(t.Context(), records, "orders:c")
-	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- d.ID
 		return nil
 	}, subscribers.HandleOptions{OnDead: func(d subscribers.Death) { deaths <- d }})
@@ -308,7 +308,7 @@ func TestHandlerIsToldThatItsLeaseIsLost(t *testing.T) {
 	causes := make(chan error, 1)
 	began := make(chan subscribers.Delivery, 1)
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(300 * time.Millisecond)})
-	handle(t, db, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
 		began <- *d
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
@@ -330,7 +330,7 @@ func TestHandlerIsToldThatItsLeaseIsLost(t *testing.T) {
 func TestStopReleasesWhatWasNotBegun(t *testing.T) {
 	db := storetest.Open(t)
 	began, end := make(chan string, 100), make(chan struct{})
-	stop := handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	stop := handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		if d.ID == "last" {
 			began <- d.ID
 			<-end
@@ -367,7 +367,7 @@ func TestStopReleasesWhatWasNotBegun(t *testing.T) {
 	if c := counts(t, db); c.Leased != 0 || c.Ready != 30 {
 		t.Errorf("got %+v", c)
 	}
-	ds, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, 100, time.Minute, 0)
+	ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 100, Lease: time.Minute})
 	if err != nil || len(ds) != 30 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
@@ -382,7 +382,7 @@ func TestGraceEndsHandlersWithoutUsingUpAnAttempt(t *testing.T) {
 	db := storetest.Open(t)
 	began := make(chan struct{}, 1)
 	var cause error
-	stop := handle(t, db, subscribers.Options{Grace: 50 * time.Millisecond}, func(ctx context.Context, _ *subscribers.Delivery) error {
+	stop := handle(t, db, subscribers.SubscriberOptions{Grace: 50 * time.Millisecond}, func(ctx context.Context, _ *subscribers.Delivery) error {
 		began <- struct{}{}
 		<-ctx.Done()
 		cause = context.Cause(ctx)
@@ -414,7 +414,7 @@ func TestStalledHandGivesUpWhatItClaimedAhead(t *testing.T) {
 		}
 		return nil
 	}
-	handle(t, db, subscribers.Options{Grace: time.Minute}, slow, subscribers.HandleOptions{})
+	handle(t, db, subscribers.SubscriberOptions{Grace: time.Minute}, slow, subscribers.HandleOptions{})
 	var messages []notify.Message
 	for i := range 500 {
 		messages = append(messages, body(fmt.Sprintf("%03d", i)))
@@ -432,7 +432,7 @@ func TestStalledHandGivesUpWhatItClaimedAhead(t *testing.T) {
 
 	var mu sync.Mutex
 	got := make(map[string]int)
-	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		mu.Lock()
 		defer mu.Unlock()
 		got[d.ID] = d.Attempt
@@ -456,7 +456,7 @@ func TestWaitingListIsLost(t *testing.T) {
 	db := storetest.At(t, server.URL(), "")
 	carry(t, db)
 	got := make(chan string, 10)
-	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- d.ID
 		return nil
 	}, subscribers.HandleOptions{})
@@ -482,7 +482,7 @@ func TestHungSubscriberIsRungLast(t *testing.T) {
 	}
 	storetest.Publish(t, db, body("first"))
 	got := make(chan string, 10)
-	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- d.ID
 		return nil
 	}, subscribers.HandleOptions{})
@@ -498,7 +498,7 @@ func TestRetryAfterNothing(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	attempts := make(chan int, 10)
-	handle(t, db, subscribers.Options{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		attempts <- d.Attempt
 		if d.Attempt == 1 {
 			return subscribers.RetryAfter(nil, time.Millisecond)
@@ -518,7 +518,7 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 	lost, release := make(chan struct{}), make(chan struct{})
 	var again atomic.Int64
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(lease)})
-	handle(t, db, subscribers.Options{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
 		if d.Attempt > 1 {
 			again.Add(1)
 		}
@@ -562,7 +562,7 @@ func TestStalledHandClaimsNoMore(t *testing.T) {
 	defer close(end)
 	stuck := make(chan struct{}, 1)
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(200 * time.Millisecond)})
-	handle(t, db, subscribers.Options{Grace: time.Minute}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, subscribers.SubscriberOptions{Grace: time.Minute}, func(_ context.Context, d *subscribers.Delivery) error {
 		if d.ID == "stuck" {
 			stuck <- struct{}{}
 			<-end
@@ -588,7 +588,7 @@ func TestStopWithoutRedis(t *testing.T) {
 	db := storetest.At(t, server.URL(), "")
 	began, end := make(chan struct{}, 10), make(chan struct{})
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Hour)})
-	stop := handle(t, db, subscribers.Options{Grace: 100 * time.Millisecond}, func(_ context.Context, d *subscribers.Delivery) error {
+	stop := handle(t, db, subscribers.SubscriberOptions{Grace: 100 * time.Millisecond}, func(_ context.Context, d *subscribers.Delivery) error {
 		began <- struct{}{}
 		<-end
 		if d.ID == "fails" {
@@ -641,7 +641,7 @@ func TestMisuse(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			sub, err := subscribers.New(db, subscribers.Options{})
+			sub, err := subscribers.NewSubscriber(db)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -651,10 +651,10 @@ func TestMisuse(t *testing.T) {
 			wantFault(t, test.call(sub), test.field, test.want)
 		})
 	}
-	if _, err := subscribers.New(db, subscribers.Options{Grace: -1}); !errors.Is(err, notify.ErrInvalid) {
+	if _, err := subscribers.NewSubscriber(db, subscribers.SubscriberOptions{Grace: -1}); !errors.Is(err, notify.ErrInvalid) {
 		t.Errorf("negative grace: %v", err)
 	}
-	sub, err := subscribers.New(db, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -674,7 +674,7 @@ func wantFault(t *testing.T, err error, field, want string) {
 
 func TestEvictingRedisEndsRun(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-	sub, err := subscribers.New(storetest.At(t, server.URL(), ""), subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(storetest.At(t, server.URL(), ""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // ackTurns acknowledges broadcasts; that counts though their lease was lost.
 func (n *named) ackTurns(ctx context.Context, done []turn) ([]turn, error) {
-	for page := range slices.Chunk(done, MaxClaim) {
+	for page := range slices.Chunk(done, store.MaxClaim) {
 		at := n.at.Load()
 		got, err := n.take(ctx, at, 0, nil, page, nil)
 		if err != nil {
@@ -26,7 +26,7 @@ func (n *named) ackTurns(ctx context.Context, done []turn) ([]turn, error) {
 
 // releaseTurns gives broadcasts back. Whoever listens under the name is rung by that.
 func (n *named) releaseTurns(ctx context.Context, back []*job[turn], _ bool) error {
-	for page := range slices.Chunk(back, MaxClaim) {
+	for page := range slices.Chunk(back, store.MaxClaim) {
 		at := n.at.Load()
 		got, err := n.take(ctx, at, 0, nil, nil, page)
 		if err != nil {

@@ -38,7 +38,7 @@ func (n *named) handleTurn(grace context.Context, j *job[turn], t turn) bool {
 		if errors.Is(err, ErrBury) || t.attempt == n.o.MaxAttempts {
 			return n.giveUp(&t, reason)
 		}
-		delay = delayOf(err, n.o.Backoff.Delay(t.attempt))
+		delay = delayOf(err, n.o.Backoff.delay(t.attempt))
 		n.log.Warn("broadcast failed", "topic", t.Topic, "id", t.ID, "attempt", t.attempt, "reason", reason, "again_in", delay)
 		t.attempt++
 	}

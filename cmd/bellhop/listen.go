@@ -137,7 +137,7 @@ func (f *listenFlags) check(c *cobra.Command) error {
 		return store.Faultf("attempts", "attempts %d: use 1 or more", f.attempts)
 	}
 	if lease, err := fields.ParseDuration("lease", f.lease); err == nil && lease == 0 && c.Flags().Changed("lease") {
-		return store.Faultf("lease", "lease 0: use %v to %v", subscribers.MinLease, subscribers.MaxLease)
+		return store.Faultf("lease", "lease 0: use %v to %v", store.MinLease, store.MaxLease)
 	}
 	return nil
 }
@@ -162,7 +162,10 @@ func listen(ctx context.Context, s *session, pattern string, handler broadcastHa
 	}
 	late := time.AfterFunc(readyWithin, s.manager.Ready) // Redis may be away
 	defer late.Stop()
-	l := subscribers.NewListener(s.store, subscribers.ListenerOptions{Grace: s.config.ShutdownTimeout, Logger: s.log})
+	l, err := subscribers.NewListener(s.store, subscribers.ListenerOptions{Grace: s.config.ShutdownTimeout, Logger: s.log})
+	if err != nil {
+		return err
+	}
 	if o.Name == "" {
 		return listenPlain(ctx, s, l, pattern, handler, o)
 	}

@@ -110,7 +110,7 @@ func (f workFlags) check(c *cobra.Command) error {
 // work handles messages until ctx ends, or f.count were settled for good; 0 is no limit.
 func work(ctx context.Context, s *session, topic string, handler subscribers.Handler, f workFlags) error {
 	o, count := subscribers.HandleOptions{Concurrency: f.concurrency}, f.count
-	sub, err := subscribers.New(s.store, s.config.Subscriber(s.log))
+	sub, err := subscribers.NewSubscriber(s.store, s.config.Subscriber(s.log))
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 	}
 	open, done := c.open(ctx)
 	defer done()
-	ds, err := g.poller.Claim(open, in.Topic, subscribers.ClaimOptions{Max: in.Max, Lease: in.Lease, MinAge: in.MinAge, Wait: in.Wait})
+	ds, err := g.claimer.Claim(open, in.Topic, subscribers.ClaimOptions{Max: in.Max, Lease: in.Lease, MinAge: in.MinAge, Wait: in.Wait})
 	if ctx.Err() != nil && len(ds) == 0 {
 		return nil, c.answerInVain()
 	}
@@ -53,7 +53,7 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 			ds[i].Body = nil // which is not needed to give it back
 		}
 		// Where this fails, too, their leases run out.
-		_, _ = g.poller.Release(context.WithoutCancel(ctx), in.Topic, ds)
+		_, _ = g.claimer.ReleaseMany(context.WithoutCancel(ctx), in.Topic, ds)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -62,7 +62,7 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 		return nil, err
 	}
 	for _, d := range ds {
-		g.o.OnClaimed(d, d.Late(in.MinAge))
+		g.o.OnClaimed(d, d.Late())
 	}
 	return nil, nil
 }
@@ -129,9 +129,9 @@ type receiptInput struct {
 	Receipt int64 `query:"receipt" required:"true" minimum:"1" example:"1735830245678900" doc:"that came with the message, or that of the last extension"`
 }
 
-// delivery names a claimed message.
-func (in *receiptInput) delivery() subscribers.Delivery {
-	return subscribers.Delivery{Topic: in.Topic, ID: in.ID, Receipt: subscribers.Receipt(in.Receipt)}
+// delivery returns the claimed message.
+func (in *receiptInput) delivery(g *Gate) *subscribers.Delivery {
+	return g.claimer.Delivery(in.Topic, in.ID, subscribers.Receipt(in.Receipt))
 }
 
 // ack acknowledges a message: it is done.
@@ -139,7 +139,7 @@ func (g *Gate) ack(ctx context.Context, c *call, in *receiptInput) (any, error) 
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
 	}
-	return nil, g.poller.Ack(ctx, in.delivery())
+	return nil, in.delivery(g).Ack(ctx)
 }
 
 type nackInput struct {
@@ -154,7 +154,7 @@ func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
 	}
-	d := in.delivery()
+	d := in.delivery(g)
 	if in.Reason == "" {
 		in.Reason = "refused over http"
 	}
@@ -162,13 +162,13 @@ func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
 		if c.given("delay") {
 			return nil, store.Faultf("delay", "delay: it is given beside dead=true, and a dead message does not come again; give one of them")
 		}
-		_, err := g.poller.Bury(ctx, d, in.Reason)
+		_, err := d.Bury(ctx, in.Reason)
 		return nil, err
 	}
 	if !c.given("delay") {
 		in.Delay = subscribers.ByBackoff
 	}
-	_, err := g.poller.Nack(ctx, d, in.Delay, in.Reason)
+	_, err := d.Nack(ctx, in.Delay, in.Reason)
 	return nil, err
 }
 
@@ -182,11 +182,11 @@ func (g *Gate) extend(ctx context.Context, c *call, in *extendInput) (any, error
 	if err := c.about(in.Topic); err != nil {
 		return nil, err
 	}
-	receipt, err := g.poller.Extend(ctx, in.delivery(), in.Lease)
-	if err != nil {
+	d := in.delivery(g)
+	if err := d.Extend(ctx, in.Lease); err != nil {
 		return nil, err
 	}
-	return api.Extended{Receipt: receipt}, nil
+	return api.Extended{Receipt: d.Receipt}, nil
 }
 
 const maxAcks = 10_000 // in one call
@@ -209,10 +209,10 @@ func (g *Gate) ackMany(ctx context.Context, c *call, in *ofTopic) (any, error) {
 	for _, r := range receipts {
 		if !seen[r] { // twice the same is one message, on whichever page of the work it comes
 			seen[r] = true
-			ds = append(ds, subscribers.Delivery{Topic: in.Topic, ID: r.ID, Receipt: r.Receipt})
+			ds = append(ds, *g.claimer.Delivery(in.Topic, r.ID, r.Receipt))
 		}
 	}
-	lost, err := g.poller.AckMany(ctx, in.Topic, ds)
+	lost, err := g.claimer.AckMany(ctx, in.Topic, ds)
 	if err != nil {
 		return nil, err
 	}

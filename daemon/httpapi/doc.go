@@ -7,7 +7,7 @@
 //
 // A claim may wait until there is a message. It is woken by the carrier's ring,
 // never by a timer, and any number of them share one subscription to Redis
-// (subscribers.Poller). GET /v1/topics/{topic}/broadcasts is an endless stream of
+// (subscribers.Claimer). GET /v1/topics/{topic}/broadcasts is an endless stream of
 // server-sent events, read once for all listeners (subscribers.Listener): each
 // event's id is the broadcast's position, with which a client resumes.
 //

@@ -48,8 +48,8 @@ type Gate struct {
 	o         Options
 	store     *notify.Store
 	pub       *notify.Publisher
-	poller    *subscribers.Poller
-	ears      *subscribers.Listener
+	claimer   *subscribers.Claimer
+	listener  *subscribers.Listener
 	inspector *notify.Inspector
 	keys      keys
 	cert      atomic.Pointer[tls.Certificate]
@@ -97,6 +97,14 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 	if o.OnClaimed == nil {
 		o.OnClaimed = func(subscribers.Delivery, time.Duration) {}
 	}
+	claimer, err := subscribers.NewClaimer(store, subscribers.ClaimerOptions{Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	listener, err := subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
 	pub, err := notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody})
 	if err != nil {
 		return nil, err
@@ -106,10 +114,8 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 		return nil, err
 	}
 	g := &Gate{
-		o: o, store: store, timing: t, pub: pub, inspector: inspector,
-		poller: subscribers.NewPoller(store, subscribers.PollerOptions{Logger: o.Logger}),
-		ears:   subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger}),
-		keys:   keys{file: o.TokensFile, all: everything()},
+		o: o, store: store, timing: t, pub: pub, claimer: claimer, listener: listener, inspector: inspector,
+		keys: keys{file: o.TokensFile, all: everything()},
 	}
 	g.closing, g.close = context.WithCancel(context.Background())
 	if err := g.Reload(); err != nil {
@@ -200,7 +206,7 @@ func (g *Gate) Run(ctx context.Context, listeners ...net.Listener) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		g.poller.Run(polling)
+		g.claimer.Run(polling)
 	}()
 	failed := make(chan error, len(listeners))
 	g.opened.add(listeners...)
@@ -273,7 +279,7 @@ type Stats struct {
 
 // Stats returns what the gate does and did.
 func (g *Gate) Stats() Stats {
-	return Stats{Polls: g.poller.Waiting(), Streams: g.streams.Load(), Cut: g.cut.Load(), Refused: g.logins.refused.Load(), Fallbacks: g.poller.Fallbacks(), Listener: g.ears.Stats()}
+	return Stats{Polls: g.claimer.Stats().Waiting, Streams: g.streams.Load(), Cut: g.cut.Load(), Refused: g.logins.refused.Load(), Fallbacks: g.claimer.Stats().Fallbacks, Listener: g.listener.Stats()}
 }
 
 // open returns a context that ends with the request, or when the gate closes or
@@ -291,7 +297,7 @@ func (c *call) open(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // Alive returns an error that names the loops of the gate that are stuck.
 func (g *Gate) Alive() error {
-	if err := errors.Join(g.poller.Alive(), g.ears.Alive()); err != nil {
+	if err := errors.Join(g.claimer.Alive(), g.listener.Alive()); err != nil {
 		return fmt.Errorf("http: %w", err)
 	}
 	return nil

@@ -270,7 +270,7 @@ func (g *Gate) readyz(c *call) error {
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), readyWithin)
 	defer cancel()
-	if err := g.poller.Ping(ctx); err != nil {
+	if err := g.claimer.Ping(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errNotReady, err)
 	}
 	ready := readiness{health: health{Status: "ready"}}

@@ -74,7 +74,7 @@ func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error
 	s := &stream{c: c, rc: http.NewResponseController(c.w)}
 	defer s.stop()
 	defer context.AfterFunc(open, s.hurry)()
-	err = g.ears.Listen(open, in.Pattern, s.broadcast, subscribers.ListenOptions{From: from, OnStart: s.began, OnGap: s.gap})
+	err = g.listener.Listen(open, in.Pattern, s.broadcast, subscribers.ListenOptions{From: from, OnStart: s.began, OnGap: s.gap})
 	if open.Err() == nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errBusy)) {
 		g.cut.Add(1)
 	}

@@ -211,7 +211,7 @@ func TestPollsBesideSubscriber(t *testing.T) {
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	carry(t, store)
 	handled := make(chan string, 1000)
-	worker, err := subscribers.New(store, subscribers.Options{})
+	worker, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		t.Fatal(err)
 	}

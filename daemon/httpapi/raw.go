@@ -45,7 +45,7 @@ func (c *call) handRaw(ctx context.Context, ds []subscribers.Delivery) error {
 	}
 	d := ds[0]
 	if err := carriable(d.Record); err != nil {
-		_, bad := c.gate.poller.Bury(ctx, d, fmt.Sprintf("cannot be claimed with as=body: %v; claim it as JSON", err))
+		_, bad := d.Bury(ctx, fmt.Sprintf("cannot be claimed with as=body: %v; claim it as JSON", err))
 		return errors.Join(bad, c.answerNone())
 	}
 	setRaw(c.w.Header(), d)

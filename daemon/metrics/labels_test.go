@@ -68,12 +68,12 @@ func overdue(t testing.TB, store *notify.Store, topic, id string, age time.Durat
 // die has the oldest message of a topic die.
 func die(t testing.TB, store *notify.Store, topic string) {
 	t.Helper()
-	claimer := subscribers.NewClaimer(store)
-	ds, err := claimer.Claim(t.Context(), topic, 1, time.Hour, 0)
+	claimer := storetest.Claimer(t, store)
+	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Hour})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
-	if _, err := claimer.Bury(t.Context(), ds[0], "for a test"); err != nil {
+	if _, err := ds[0].Bury(t.Context(), "for a test"); err != nil {
 		t.Fatal(err)
 	}
 }

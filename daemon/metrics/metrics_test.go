@@ -95,17 +95,17 @@ func history(t testing.TB, store *notify.Store) {
 	t.Helper()
 	publish(t, store, topic, 7, 0)
 	publish(t, store, topic, 2, time.Hour)
-	claimer := subscribers.NewClaimer(store)
-	ds, err := claimer.Claim(t.Context(), topic, 5, time.Hour, 0)
+	claimer := storetest.Claimer(t, store)
+	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 5, Lease: time.Hour})
 	if err != nil || len(ds) != 5 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
 	for _, d := range ds[:2] {
-		if err := claimer.Ack(t.Context(), d); err != nil {
+		if err := d.Ack(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := claimer.Bury(t.Context(), ds[2], "for a test"); err != nil {
+	if _, err := ds[2].Bury(t.Context(), "for a test"); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Publish(t, store,
@@ -294,12 +294,12 @@ func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 	m.Observe("claim", time.Millisecond, nil)
 	m.Request("publish", http.StatusCreated, time.Millisecond)
 	publish(t, store, topic, 2, 0)
-	claimer := subscribers.NewClaimer(store)
-	ds, err := claimer.Claim(t.Context(), topic, 1, time.Hour, 0)
+	claimer := storetest.Claimer(t, store)
+	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Hour})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
-	if _, err := claimer.Bury(t.Context(), ds[0], "for a test"); err != nil {
+	if _, err := ds[0].Bury(t.Context(), "for a test"); err != nil {
 		t.Fatal(err)
 	}
 	return m

@@ -50,7 +50,7 @@ func (g *Gate) bridgeOn(ctx context.Context, began func()) error {
 	defer stop()
 	out := newOutbox()
 	sending.Go(func() { g.sendBroadcasts(ctx, out) })
-	return g.ears.Listen(ctx, everything, func(ctx context.Context, b *subscribers.Broadcast) error {
+	return g.listener.Listen(ctx, everything, func(ctx context.Context, b *subscribers.Broadcast) error {
 		out.put(ctx, b)
 		return nil
 	}, subscribers.ListenOptions{

@@ -34,7 +34,7 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	ds, err := g.claimer.Claim(ctx, r.name, max, lease, 0)
+	ds, err := g.claimer.Claim(ctx, r.name, subscribers.ClaimOptions{Max: max, Lease: lease})
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 		default:
 			g.count.lostReplies.Add(int64(len(ds) - i))
 			// Sending may have taken all the time of the request. Where this fails, too, their leases run out.
-			_, _ = g.claimer.Release(context.WithoutCancel(ctx), r.name, ds[i:])
+			_, _ = g.claimer.ReleaseMany(context.WithoutCancel(ctx), r.name, ds[i:])
 			return nil, fmt.Errorf("send claimed messages: %w", err)
 		}
 	}
@@ -69,11 +69,11 @@ func (g *Gate) claimOf(data []byte) (max int, lease time.Duration, err error) {
 			return 0, 0, err
 		}
 	}
-	if c.Lease == "" {
-		return c.Max, 0, nil
+	if err := store.Within("max", "max", c.Max, 1, store.MaxClaim); err != nil || c.Lease == "" {
+		return c.Max, 0, err
 	}
 	if lease, err = fields.ParseDuration("lease", c.Lease); err == nil && lease == 0 {
-		err = store.Within("lease", "lease", lease, subscribers.MinLease, subscribers.MaxLease)
+		err = store.Within("lease", "lease", lease, store.MinLease, store.MaxLease)
 	}
 	return c.Max, lease, err
 }
@@ -89,5 +89,5 @@ func (g *Gate) claimed(d subscribers.Delivery, secret []byte) *nats.Msg {
 func (g *Gate) buryTooLarge(ctx context.Context, d subscribers.Delivery, size int) {
 	g.count.tooLarge.Add(1)
 	reason := fmt.Sprintf("too large for nats: %d bytes with its headers, and max_payload is %d; claim it over HTTP or Redis", size, g.maxPayload())
-	_, _ = g.claimer.Bury(ctx, d, reason)
+	_, _ = d.Bury(ctx, reason)
 }

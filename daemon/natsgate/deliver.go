@@ -48,7 +48,7 @@ func (g *Gate) deliverOn(ctx context.Context, l *line) error {
 		return err
 	}
 	defer sub.Unsubscribe() //nolint:errcheck // where it fails the connection is lost
-	s, err := subscribers.New(g.store, subscribers.Options{Grace: g.o.Grace, Logger: g.o.Logger})
+	s, err := subscribers.NewSubscriber(g.store, subscribers.SubscriberOptions{Grace: g.o.Grace, Logger: g.o.Logger})
 	if err != nil {
 		return err
 	}

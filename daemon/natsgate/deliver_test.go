@@ -461,7 +461,7 @@ func TestSubscriberBesideWhenNobodyListens(t *testing.T) {
 	_, store, d := outbound(t, delivers(8, natsgate.Options{}))
 	storetest.Publish(t, store, body("before"))
 	storetest.Eventually(t, "nobody is found", func() bool { return d.Stats().Nobody > 0 })
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -183,7 +183,7 @@ type Gate struct {
 	pub       *notify.Publisher
 	inspector *notify.Inspector
 	claimer   *subscribers.Claimer
-	ears      *subscribers.Listener // of the bridge
+	listener  *subscribers.Listener // of the bridge
 	hinting   *progress.Loop
 	secret    secret
 	hands     hands
@@ -218,10 +218,16 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	if err := errors.Join(err, noPublisher, o.check()); err != nil {
 		return nil, err
 	}
+	claimer, err := subscribers.NewClaimer(s, subscribers.ClaimerOptions{Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	listener, err := subscribers.NewListener(s, subscribers.ListenerOptions{Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
 	g := &Gate{
-		o: o, servers: servers, store: s, pub: pub, inspector: inspector,
-		claimer:  subscribers.NewClaimer(s),
-		ears:     subscribers.NewListener(s, subscribers.ListenerOptions{Logger: o.Logger}),
+		o: o, servers: servers, store: s, pub: pub, claimer: claimer, listener: listener, inspector: inspector,
 		hinting:  progress.New("hints", time.Minute),
 		secret:   secret{store: s},
 		hands:    newHands(),
@@ -343,13 +349,13 @@ func (g *Gate) send(m *nats.Msg) error {
 // handedOut tells of a message that was sent to who has it now.
 func (g *Gate) handedOut(d subscribers.Delivery) {
 	if g.o.OnClaimed != nil {
-		g.o.OnClaimed(d, d.Late(0))
+		g.o.OnClaimed(d, d.Late())
 	}
 }
 
 // Alive returns an error that names the loops of the gate that are stuck.
 func (g *Gate) Alive() error {
-	if err := errors.Join(g.hinting.Alive(), g.ears.Alive()); err != nil {
+	if err := errors.Join(g.hinting.Alive(), g.listener.Alive()); err != nil {
 		return fmt.Errorf("nats: %w", err)
 	}
 	return nil

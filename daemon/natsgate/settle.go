@@ -35,9 +35,9 @@ func (g *Gate) carryOut(ctx context.Context, t token, s settlement) error {
 	if s.verb == verbWork {
 		return g.extend(ctx, t)
 	}
-	d := subscribers.Delivery{Topic: t.topic, ID: t.id, Receipt: t.receipt, Attempt: t.attempt}
+	d := g.claimer.Delivery(t.topic, t.id, t.receipt)
 	for {
-		err := g.settleOnce(ctx, d, s)
+		err := settleOnce(ctx, d, s)
 		if !errors.Is(err, notify.ErrLeaseLost) {
 			return err
 		}
@@ -53,22 +53,22 @@ func (g *Gate) carryOut(ctx context.Context, t token, s settlement) error {
 }
 
 // settleOnce settles a message by one receipt.
-func (g *Gate) settleOnce(ctx context.Context, d subscribers.Delivery, s settlement) (err error) {
+func settleOnce(ctx context.Context, d *subscribers.Delivery, s settlement) (err error) {
 	switch s.verb {
 	case verbNak:
 		delay := subscribers.ByBackoff
 		if s.delay != nil {
 			delay = *s.delay
 		}
-		_, err = g.claimer.Nack(ctx, d, delay, "refused over nats with -NAK")
+		_, err = d.Nack(ctx, delay, "refused over nats with -NAK")
 	case verbTerm:
 		reason := s.reason
 		if reason == "" {
 			reason = "refused for good over nats with +TERM"
 		}
-		_, err = g.claimer.Bury(ctx, d, reason)
+		_, err = d.Bury(ctx, reason)
 	default:
-		err = g.claimer.Ack(ctx, d)
+		err = d.Ack(ctx)
 	}
 	return err
 }

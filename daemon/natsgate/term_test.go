@@ -275,7 +275,7 @@ func claimAll(t testing.TB, db *notify.Store, of map[string]int) {
 	t.Helper()
 	for subject := range of {
 		topic := strings.TrimPrefix(subject, "bellhop.wake.")
-		if _, err := subscribers.NewClaimer(db).Claim(t.Context(), topic, subscribers.MaxClaim, time.Hour, 0); err != nil {
+		if _, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: store.MaxClaim, Lease: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -438,16 +438,16 @@ func TestDeathsAreTold(t *testing.T) {
 			t.Errorf("%s: %s", m.Subject, diff)
 		}
 	}
-	claimer := subscribers.NewClaimer(db)
-	claim := func(lease time.Duration) subscribers.Delivery {
+	claimer := storetest.Claimer(t, db)
+	claim := func(lease time.Duration) *subscribers.Delivery {
 		t.Helper()
 		var ds []subscribers.Delivery
 		storetest.Eventually(t, "a message is ready", func() (ok bool) {
 			var err error
-			ds, err = claimer.Claim(t.Context(), topic, 1, lease, 0)
+			ds, err = claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: lease})
 			return err == nil && len(ds) == 1
 		})
-		return ds[0]
+		return &ds[0]
 	}
 
 	// By the carrier: its lease ends in its last attempt; it expires.
@@ -461,7 +461,7 @@ func TestDeathsAreTold(t *testing.T) {
 
 	// By a nack.
 	storetest.Publish(t, db, body("refused"))
-	if _, err := claimer.Bury(t.Context(), claim(time.Minute), "never <again>, \"ü\"\n"); err != nil {
+	if _, err := claim(time.Minute).Bury(t.Context(), "never <again>, \"ü\"\n"); err != nil {
 		t.Fatal(err)
 	}
 	want(death{topic, "refused", "never <again>, \"ü\"\n", 1})
@@ -471,7 +471,7 @@ func TestDeathsAreTold(t *testing.T) {
 	if err := db.Client().HDel(t.Context(), db.Keys().Messages(), store.Member(topic, "torn")).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if ds, err := claimer.Claim(t.Context(), topic, 1, time.Minute, 0); err != nil || len(ds) > 0 {
+	if ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {
 		t.Fatalf("claimed %v, %v", ds, err)
 	}
 	want(death{topic, "torn", "record is missing", 0})
@@ -481,7 +481,7 @@ func TestDeathsAreTold(t *testing.T) {
 // that it starts, and returns the median of how late they were handled.
 func lateness(t testing.TB, db *notify.Store, topic string, n int) time.Duration {
 	t.Helper()
-	sub, err := subscribers.New(db, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(db)
 	if err != nil {
 		t.Fatal(err)
 	}

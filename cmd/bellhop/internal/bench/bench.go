@@ -201,7 +201,7 @@ func (s *stage) whileRunning(ctx context.Context, f func() error, subs ...*subsc
 
 // subscriber returns a subscriber whose handler does nothing but call on.
 func (s *stage) subscriber(concurrency int, on func(*subscribers.Delivery), topics ...string) (*subscribers.Subscriber, error) {
-	sub, err := subscribers.New(s.store, subscribers.Options{Logger: quiet()})
+	sub, err := subscribers.NewSubscriber(s.store, subscribers.SubscriberOptions{Logger: quiet()})
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func tour(ctx context.Context, c daemon.Config, o Options) error {
 		return err
 	}
 	defer store.Close()
-	sub, err := subscribers.New(store, c.Subscriber(o.Logger))
+	sub, err := subscribers.NewSubscriber(store, c.Subscriber(o.Logger))
 	if err != nil {
 		return err
 	}

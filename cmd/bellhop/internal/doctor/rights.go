@@ -38,11 +38,11 @@ type rehearsal struct {
 func newRehearsal(db *notify.Store) (*rehearsal, error) {
 	pub, noPublisher := notify.NewPublisher(db)
 	inspector, noInspector := notify.NewInspector(db)
+	claimer, noClaimer := subscribers.NewClaimer(db)
+	listener, noListener := subscribers.NewListener(db, subscribers.ListenerOptions{Logger: slog.New(slog.DiscardHandler)})
 	return &rehearsal{
-		store: db, pub: pub, inspector: inspector,
-		claimer:  subscribers.NewClaimer(db),
-		listener: subscribers.NewListener(db, subscribers.ListenerOptions{Logger: slog.New(slog.DiscardHandler)}),
-	}, errors.Join(noPublisher, noInspector)
+		store: db, pub: pub, inspector: inspector, claimer: claimer, listener: listener,
+	}, errors.Join(noPublisher, noInspector, noClaimer, noListener)
 }
 
 // rights checks that this user may do all that Bellhop does, by doing it, and
@@ -105,16 +105,16 @@ func (r *rehearsal) run(ctx context.Context) (string, error) {
 		{"inspect", func() error { return second(r.inspector.Inspect(ctx, topic, id)) }},
 		{"reschedule", func() error { return second(r.pub.RescheduleIn(ctx, topic, id, time.Millisecond)) }},
 		{"carry and claim", func() error { return r.carry(ctx) }},
-		{"extend", func() (err error) { r.claimed.Receipt, err = r.claimer.Extend(ctx, r.claimed, 2*lease); return err }},
-		{"nack", func() error { return second(r.claimer.Nack(ctx, r.claimed, time.Millisecond, "rehearsal")) }},
+		{"extend", func() error { return r.claimed.Extend(ctx, 2*lease) }},
+		{"nack", func() error { return second(r.claimed.Nack(ctx, time.Millisecond, "rehearsal")) }},
 		{"carry and claim again", func() error { return r.carry(ctx) }},
-		{"release", func() error { return second(r.claimer.Release(ctx, topic, []subscribers.Delivery{r.claimed})) }},
+		{"release", func() error { return second(r.claimer.ReleaseMany(ctx, topic, []subscribers.Delivery{r.claimed})) }},
 		{"claim", func() error { return r.claim(ctx) }},
-		{"bury", func() error { return second(r.claimer.Bury(ctx, r.claimed, "rehearsal")) }},
+		{"bury", func() error { return second(r.claimed.Bury(ctx, "rehearsal")) }},
 		{"list", func() error { return second(r.inspector.List(ctx, topic, notify.Dead, 1, "")) }},
 		{"requeue", func() error { return second(r.inspector.Requeue(ctx, topic, id)) }},
 		{"claim requeued", func() error { return r.claim(ctx) }},
-		{"acknowledge", func() error { return r.claimer.Ack(ctx, r.claimed) }},
+		{"acknowledge", func() error { return r.claimed.Ack(ctx) }},
 		{"count", func() error {
 			_, _, err := r.inspector.TopicsAfter(ctx, "", 1)
 			return err
@@ -149,7 +149,7 @@ func (r *rehearsal) message(id string) notify.Message {
 var errNothing = errors.New("the message did not arrive")
 
 func (r *rehearsal) claim(ctx context.Context) error {
-	got, err := r.claimer.Claim(ctx, topic, 1, lease, 0)
+	got, err := r.claimer.Claim(ctx, topic, subscribers.ClaimOptions{Max: 1, Lease: lease})
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (r *rehearsal) listen(ctx context.Context) error {
 // carried calls f while a carrier runs. A carrier only logs what keeps it from its
 // work, so carried returns the first error in that log.
 func (r *rehearsal) carried(ctx context.Context, f func(ctx context.Context, stop func()) error) error {
-	var log faultLog
+	var log err3og
 	c, err := carrier.New(r.store, carrier.Options{Logger: slog.New(&log)})
 	if err != nil {
 		return err
@@ -264,19 +264,19 @@ func (r *rehearsal) remove(ctx context.Context) {
 	_ = r.store.Clear(ctx, topic, topic) // the steps before reported any fault
 }
 
-// faultLog is a log handler that keeps the first error logged.
-type faultLog struct {
+// err3og is a log handler that keeps the first error logged.
+type err3og struct {
 	mu    sync.Mutex
 	fault error
 }
 
 // Enabled reports whether a level is an error.
-func (l *faultLog) Enabled(_ context.Context, level slog.Level) bool {
+func (l *err3og) Enabled(_ context.Context, level slog.Level) bool {
 	return level >= slog.LevelError
 }
 
 // Handle keeps the record's error.
-func (l *faultLog) Handle(_ context.Context, record slog.Record) error {
+func (l *err3og) Handle(_ context.Context, record slog.Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	record.Attrs(func(a slog.Attr) bool {
@@ -289,12 +289,12 @@ func (l *faultLog) Handle(_ context.Context, record slog.Record) error {
 }
 
 // WithAttrs returns the same log.
-func (l *faultLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l *err3og) WithAttrs([]slog.Attr) slog.Handler { return l }
 
 // WithGroup returns the same log.
-func (l *faultLog) WithGroup(string) slog.Handler { return l }
+func (l *err3og) WithGroup(string) slog.Handler { return l }
 
-func (l *faultLog) first() error {
+func (l *err3og) first() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fault

@@ -94,11 +94,11 @@ func (w *ward) overdue(topic string, n int, ago time.Duration) {
 func (w *ward) dies(topic string, n int) {
 	w.t.Helper()
 	w.publish(topic, n, 0)
-	c := subscribers.NewClaimer(w.store)
-	got, err := c.Claim(w.t.Context(), topic, n, time.Minute, 0)
+	c := storetest.Claimer(w.t, w.store)
+	got, err := c.Claim(w.t.Context(), topic, subscribers.ClaimOptions{Max: n, Lease: time.Minute})
 	w.must(err)
 	for _, d := range got {
-		_, err := c.Bury(w.t.Context(), d, "because")
+		_, err := d.Bury(w.t.Context(), "because")
 		w.must(err)
 	}
 }
@@ -125,7 +125,7 @@ func TestOverdue(t *testing.T) {
 	w := newWard(t)
 	w.overdue("orders", 3, 22*time.Minute)
 	w.overdue("busy", 2, 5*time.Minute)
-	_, err := subscribers.NewClaimer(w.store).Claim(t.Context(), "busy", 1, time.Hour, 0)
+	_, err := storetest.Claimer(w.t, w.store).Claim(t.Context(), "busy", subscribers.ClaimOptions{Max: 1, Lease: time.Hour})
 	w.must(err)
 	w.overdue("hung", 1, 2*time.Minute)
 	w.must(w.store.Client().ZAdd(t.Context(), w.store.Keys().Waiting("hung"), redis.Z{Score: 1, Member: "inbox"}).Err())

@@ -54,13 +54,13 @@ var (
 	fallBack = step{"carry, lease ended", carriesDue("ready"), "ready"}
 	expire   = step{"carry, expired", carriesDue("dead"), "dead"}
 	fall     = step{"carry, lease ended, out of attempts", carriesDue("dead"), "dead"}
-	ack      = step{"ack", func(w *walk) error { return w.work.Ack(w.t.Context(), w.has) }, ""}
+	ack      = step{"ack", func(w *walk) error { return w.has.Ack(w.t.Context()) }, ""}
 	nack     = step{"nack", func(w *walk) error { return w.nack() }, "scheduled"}
 	nackLast = step{"nack, out of attempts", func(w *walk) error { return w.nack() }, "dead"}
-	refuse   = step{"refuse for good", func(w *walk) error { return second(w.work.Bury(w.t.Context(), w.has, "no")) }, "dead"}
+	refuse   = step{"refuse for good", func(w *walk) error { return second(w.has.Bury(w.t.Context(), "no")) }, "dead"}
 	extend   = step{"extend", func(w *walk) error { return w.extend() }, "leased"}
 	release  = step{"release", func(w *walk) error {
-		return second(w.work.Release(w.t.Context(), walked, []subscribers.Delivery{w.has}))
+		return second(w.work.ReleaseMany(w.t.Context(), walked, []subscribers.Delivery{w.has}))
 	}, "ready"}
 	putOff    = step{"reschedule, later", func(w *walk) error { return w.reschedule(time.Hour) }, "scheduled"}
 	putOffAll = step{"reschedule a broadcast", func(w *walk) error { return w.reschedule(time.Minute) }, "broadcasts"}
@@ -95,7 +95,7 @@ func TestStateDiagram(t *testing.T) {
 			db := storetest.Open(t)
 			w := &walk{
 				t: t, store: db, pub: storetest.Publisher(t, db),
-				work: subscribers.NewClaimer(db), dead: storetest.Inspector(t, db),
+				work: storetest.Claimer(t, db), dead: storetest.Inspector(t, db),
 			}
 			for _, s := range steps {
 				if err := s.walk(w); err != nil {
@@ -149,7 +149,7 @@ func (w *walk) publish(m notify.Message) error {
 }
 
 func (w *walk) claim(lease time.Duration) error {
-	ds, err := w.work.Claim(w.t.Context(), walked, 1, lease, 0)
+	ds, err := w.work.Claim(w.t.Context(), walked, subscribers.ClaimOptions{Max: 1, Lease: lease})
 	if err == nil && len(ds) != 1 {
 		err = fmt.Errorf("%d were claimed", len(ds))
 	}
@@ -160,13 +160,10 @@ func (w *walk) claim(lease time.Duration) error {
 }
 
 func (w *walk) nack() error {
-	return second(w.work.Nack(w.t.Context(), w.has, time.Hour, "not yet"))
+	return second(w.has.Nack(w.t.Context(), time.Hour, "not yet"))
 }
 
-func (w *walk) extend() (err error) {
-	w.has.Receipt, err = w.work.Extend(w.t.Context(), w.has, time.Hour)
-	return err
-}
+func (w *walk) extend() error { return w.has.Extend(w.t.Context(), time.Hour) }
 
 func (w *walk) reschedule(delay time.Duration) error {
 	if delay == 0 {

@@ -61,27 +61,26 @@ var halfways = []halfway{
 	{name: "restore", call: publishes(notify.Message{ID: "new", Due: later, TTL: time.Hour, Restore: &notify.Restore{AttemptsUsed: 2}}), again: unpublished, stays: []string{"new"}},
 	{name: "restore what is dead", call: publishes(deadLetter), again: requeued, stays: []string{"new"}},
 	{name: "claim", ready: isReady("a"), stays: []string{"a"}, call: func(t *testing.T, db *notify.Store) error {
-		_, err := subscribers.NewClaimer(db).Claim(t.Context(), mail, 1, subscribers.MinLease, 0)
+		_, err := storetest.Claimer(t, db).Claim(t.Context(), mail, subscribers.ClaimOptions{Max: 1, Lease: store.MinLease})
 		return err
 	}},
 	{name: "acknowledge", settles: true, ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
-		return c.Ack(context.Background(), d)
+		return d.Ack(context.Background())
 	})},
 	{name: "give back", ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
-		_, err := c.Nack(context.Background(), d, 0, "a test")
+		_, err := d.Nack(context.Background(), 0, "a test")
 		return err
 	})},
 	{name: "bury", ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
-		_, err := c.Bury(context.Background(), d, "a test")
+		_, err := d.Bury(context.Background(), "a test")
 		return err
 	})},
 	{name: "release", ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
-		_, err := c.Release(context.Background(), mail, []subscribers.Delivery{d})
+		_, err := c.ReleaseMany(context.Background(), mail, []subscribers.Delivery{d})
 		return err
 	})},
 	{name: "extend", ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
-		_, err := c.Extend(context.Background(), d, 2*subscribers.MinLease)
-		return err
+		return d.Extend(context.Background(), 2*store.MinLease)
 	})},
 	{name: "reschedule", ready: isScheduled("a"), stays: []string{"a"}, call: reschedules(time.Minute), again: atOnce},
 	{name: "reschedule to now", ready: isScheduled("a"), stays: []string{"a"}, call: reschedules(0), again: atOnce},
@@ -217,7 +216,8 @@ func isBehind(t *testing.T, db *notify.Store) { isOverdue("before")(t, db) }
 func isDead(id string) func(*testing.T, *notify.Store) {
 	return func(t *testing.T, db *notify.Store) {
 		isReady(id)(t, db)
-		if _, err := subscribers.NewClaimer(db).Bury(t.Context(), claimIt(t, db), "a test"); err != nil {
+		d := claimIt(t, db)
+		if _, err := d.Bury(t.Context(), "a test"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -232,7 +232,7 @@ func isLeased(id string) func(*testing.T, *notify.Store) {
 
 func claimIt(t *testing.T, db *notify.Store) subscribers.Delivery {
 	t.Helper()
-	ds, err := subscribers.NewClaimer(db).Claim(t.Context(), mail, 1, subscribers.MinLease, 0)
+	ds, err := storetest.Claimer(t, db).Claim(t.Context(), mail, subscribers.ClaimOptions{Max: 1, Lease: store.MinLease})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %v, %v", ds, err)
 	}
@@ -242,7 +242,7 @@ func claimIt(t *testing.T, db *notify.Store) subscribers.Delivery {
 // inHand returns a call on the leased message.
 func inHand(f func(*subscribers.Claimer, subscribers.Delivery) error) func(*testing.T, *notify.Store) error {
 	return func(t *testing.T, db *notify.Store) error {
-		return f(subscribers.NewClaimer(db), held(t, db))
+		return f(storetest.Claimer(t, db), held(t, db))
 	}
 }
 
@@ -257,7 +257,7 @@ func held(t *testing.T, db *notify.Store) subscribers.Delivery {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return subscribers.Delivery{Topic: topic, ID: id, Receipt: subscribers.Receipt(all[0].Score)}
+	return *storetest.Claimer(t, db).Delivery(topic, id, subscribers.Receipt(all[0].Score))
 }
 
 // carries runs a carrier until it meets a fault, or has nothing more to do.
@@ -387,10 +387,10 @@ func findings(t *testing.T, db *notify.Store, apply bool) (all []repair.Finding)
 // delivered handles messages until all that stay were handled.
 func (h halfway) delivered(t *testing.T, db *notify.Store) {
 	t.Helper()
-	c := subscribers.NewClaimer(db)
+	c := storetest.Claimer(t, db)
 	got := make(map[string]bool)
 	storetest.Eventually(t, fmt.Sprintf("%v are delivered", h.stays), func() bool {
-		ds, err := c.Claim(t.Context(), mail, 10, time.Minute, 0)
+		ds, err := c.Claim(t.Context(), mail, subscribers.ClaimOptions{Max: 10, Lease: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -398,7 +398,7 @@ func (h halfway) delivered(t *testing.T, db *notify.Store) {
 			if got[d.ID] = true; string(d.Body) != d.ID {
 				t.Errorf("the body of %s is %q", d.ID, d.Body)
 			}
-			if err := c.Ack(t.Context(), d); err != nil {
+			if err := d.Ack(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}

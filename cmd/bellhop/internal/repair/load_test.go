@@ -79,7 +79,7 @@ func must(t *testing.T, err error) {
 
 // work handles messages until ctx ends: most succeed, some fail, some are buried.
 func work(ctx context.Context, store *notify.Store, handled *atomic.Int64) error {
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		return err
 	}
@@ -105,9 +105,12 @@ func work(ctx context.Context, store *notify.Store, handled *atomic.Int64) error
 
 // listen listens under a name until ctx ends, and removes it now and then.
 func listen(ctx context.Context, store *notify.Store, received *atomic.Int64) error {
-	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
+	l, err := subscribers.NewListener(store)
+	if err != nil {
+		return err
+	}
 	name := fmt.Sprintf("shop-%d", rand.IntN(3))
-	err := l.Listen(ctx, "load.*", func(context.Context, *subscribers.Broadcast) error {
+	err = l.Listen(ctx, "load.*", func(context.Context, *subscribers.Broadcast) error {
 		received.Add(1)
 		return nil
 	}, subscribers.ListenOptions{Name: name})
@@ -173,7 +176,7 @@ func TestRepairsBesideALoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,21 +71,21 @@ func contents(t *testing.T, store *notify.Store) map[string]string {
 func fill(t *testing.T, store *notify.Store) {
 	t.Helper()
 	const soon = 100 * time.Millisecond
-	claimer := subscribers.NewClaimer(store)
-	hand := func(id string, m notify.Message) subscribers.Delivery {
+	claimer := storetest.Claimer(t, store)
+	hand := func(id string, m notify.Message) *subscribers.Delivery {
 		m.Topic, m.ID, m.Body = "orders", id, []byte(id)
 		storetest.Publish(t, store, m)
-		got, err := claimer.Claim(t.Context(), "orders", 1, soon, 0)
+		got, err := claimer.Claim(t.Context(), "orders", subscribers.ClaimOptions{Max: 1, Lease: soon})
 		if err != nil || len(got) != 1 || got[0].ID != id {
 			t.Fatalf("claimed %v, %v", got, err)
 		}
-		return got[0]
+		return &got[0]
 	}
 	hand("leased", notify.Message{})
-	if _, err := claimer.Bury(t.Context(), hand("dead", notify.Message{}), "no such order"); err != nil {
+	if _, err := hand("dead", notify.Message{}).Bury(t.Context(), "no such order"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := claimer.Nack(t.Context(), hand("again", notify.Message{TTL: time.Hour}), soon, "not yet"); err != nil {
+	if _, err := hand("again", notify.Message{TTL: time.Hour}).Nack(t.Context(), soon, "not yet"); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Publish(
@@ -120,7 +120,7 @@ func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 	}
 	stop := storetest.Run(t, c.Run)
 	defer stop()
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,7 +368,7 @@ func TestListenersGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := storetest.Run(t, c.Run)
-	l := subscribers.NewListener(store, subscribers.ListenerOptions{})
+	l := storetest.Listener(t, store)
 	listen := func(ctx context.Context, received chan<- string) error {
 		return l.Listen(ctx, "news", func(ctx context.Context, b *subscribers.Broadcast) error {
 			received <- b.ID

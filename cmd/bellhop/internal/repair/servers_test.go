@@ -64,7 +64,7 @@ func TestCluster(t *testing.T) {
 // await runs a subscriber, and returns when it waits for a message of a topic.
 func await(t *testing.T, store *notify.Store, topic string) (stop func()) {
 	t.Helper()
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func listen(t *testing.T, db *notify.Store) *listener {
 	l := &listener{}
 	started := make(chan struct{})
 	storetest.Run(t, func(ctx context.Context) error {
-		return subscribers.NewListener(db, subscribers.ListenerOptions{}).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
+		return storetest.Listener(t, db).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.received = append(l.received, *b)
@@ -197,7 +197,7 @@ func TestListenerIsSilentlyCut(t *testing.T) {
 	named := newLedger()
 	started := make(chan struct{})
 	storetest.Run(t, func(ctx context.Context) error {
-		return subscribers.NewListener(far, subscribers.ListenerOptions{}).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
+		return storetest.Listener(t, far).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
 			named.add(b.ID, b.Attempt, time.Since(b.Due))
 			return nil
 		}, subscribers.ListenOptions{Name: "n", OnStart: func(notify.Position) { close(started) }, Lease: time.Second})
@@ -239,7 +239,7 @@ func TestKillNamedListener(t *testing.T) {
 	l.check(t, n)
 	again := l.again()
 	t.Logf("%d were leased to the killed process", again)
-	if again == 0 || again > subscribers.MaxClaim+16 {
+	if again == 0 || again > 500+16 {
 		t.Errorf("%d came again, want those leased to the killed process", again)
 	}
 }
@@ -297,7 +297,7 @@ func TestPauseNamedListener(t *testing.T) {
 	victim.end(syscall.SIGTERM)
 	settledName(t, db)
 	l.check(t, n+200)
-	if again := l.again(); again > subscribers.MaxClaim+16 {
+	if again := l.again(); again > 500+16 {
 		t.Errorf("%d came again, want no more than were leased to it", again)
 	}
 }
@@ -375,7 +375,7 @@ func TestChurnOfBroadcasts(t *testing.T) {
 			return c.Run(ctx)
 		})
 	}
-	shared := subscribers.NewListener(db, subscribers.ListenerOptions{Grace: time.Millisecond})
+	shared := storetest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Millisecond})
 	durable := make([]*listener, 4) // each resumes after the last broadcast that it received
 	for i := range durable {
 		l := &listener{}
@@ -384,7 +384,7 @@ func TestChurnOfBroadcasts(t *testing.T) {
 		churn(ctx, t, &crew, func(ctx context.Context) error {
 			from := shared
 			if i == 0 {
-				from = subscribers.NewListener(db, subscribers.ListenerOptions{})
+				from = storetest.Listener(t, db)
 			}
 			return from.Listen(ctx, []string{">", "t.*"}[i%2], func(_ context.Context, b *subscribers.Broadcast) error {
 				l.mu.Lock()

@@ -120,7 +120,7 @@ func TestChurn(t *testing.T) {
 	}
 	for range 4 {
 		churn(ctx, t, &crew, func(ctx context.Context) error {
-			sub, err := subscribers.New(store, subscribers.Options{Grace: rand.N(100*time.Millisecond) + 1})
+			sub, err := subscribers.NewSubscriber(store, subscribers.SubscriberOptions{Grace: rand.N(100*time.Millisecond) + 1})
 			if err != nil {
 				return err
 			}

@@ -66,7 +66,7 @@ func handled(t *testing.T, late <-chan time.Duration) time.Duration {
 func lateWorker(t *testing.T, db *notify.Store) <-chan time.Duration {
 	t.Helper()
 	late := make(chan time.Duration, 10)
-	sub, err := subscribers.New(db, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(db)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func work(ctx context.Context, store *notify.Store, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	sub, err := subscribers.New(store, subscribers.Options{Logger: logger})
+	sub, err := subscribers.NewSubscriber(store, subscribers.SubscriberOptions{Logger: logger})
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,10 @@ func listenAs(ctx context.Context, store *notify.Store, logger *slog.Logger) err
 		return err
 	}
 	var mu sync.Mutex
-	l := subscribers.NewListener(store, subscribers.ListenerOptions{Logger: logger})
+	l, err := subscribers.NewListener(store, subscribers.ListenerOptions{Logger: logger})
+	if err != nil {
+		return err
+	}
 	return l.Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
 		mu.Lock()
 		fmt.Printf("%s %d %d\n", b.ID, b.Attempt, time.Since(b.Due).Microseconds())
@@ -276,7 +279,7 @@ func (l *ledger) once(t *testing.T) {
 // worker handles messages in this process and records them in a ledger.
 func worker(t *testing.T, store *notify.Store, l *ledger, o subscribers.HandleOptions) (stop func()) {
 	t.Helper()
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		t.Fatal(err)
 	}

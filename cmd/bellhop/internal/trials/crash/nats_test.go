@@ -239,7 +239,7 @@ func TestStopNATSUnderLoad(t *testing.T) {
 	const away = 10 * time.Second
 	server, store := startNATS(t), storetest.Open(t)
 	bridge, _ := bridges(t, store, server)
-	sub, err := subscribers.New(store, subscribers.Options{})
+	sub, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		t.Fatal(err)
 	}

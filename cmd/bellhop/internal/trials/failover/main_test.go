@@ -153,7 +153,7 @@ func serve(t *testing.T, c notify.Config) string {
 		RedisCAFile: c.CAFile, RedisCertFile: c.CertFile, RedisKeyFile: c.KeyFile, WaitReplicas: c.WaitReplicas, Prefix: c.Prefix, MetricsTopics: 100,
 		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch, Lease: lease, MaxAttempts: attempts,
 		BroadcastKeep: daemon.Keep{Count: carrier.DefaultKeepCount, Age: carrier.DefaultKeepAge}, NatsPrefix: natsgate.DefaultPrefix,
-		MaxBody: notify.DefaultMaxBody, ShutdownTimeout: subscribers.DefaultGrace,
+		MaxBody: notify.DefaultMaxBody, ShutdownTimeout: 20 * time.Second,
 	}
 	storetest.Run(t, func(ctx context.Context) error {
 		return daemon.Run(ctx, config, daemon.Options{Listeners: []net.Listener{l}, Logger: logger(t)})
@@ -178,7 +178,7 @@ func logger(t *testing.T) *slog.Logger {
 // work handles messages in Go.
 func work(t *testing.T, c notify.Config, l *ledger) {
 	t.Helper()
-	sub, err := subscribers.New(open(t, c), subscribers.Options{Logger: logger(t)})
+	sub, err := subscribers.NewSubscriber(open(t, c), subscribers.SubscriberOptions{Logger: logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func rest(t *testing.T, c notify.Config) (wake func()) {
 	t.Helper()
 	const topic = "rest"
 	handled := make(chan string, 100)
-	sub, err := subscribers.New(open(t, c), subscribers.Options{Logger: logger(t)})
+	sub, err := subscribers.NewSubscriber(open(t, c), subscribers.SubscriberOptions{Logger: logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func rest(t *testing.T, c notify.Config) (wake func()) {
 // listen receives broadcasts, by a named listener and one without a name.
 func listen(t *testing.T, c notify.Config, l *ledger) {
 	t.Helper()
-	listener := subscribers.NewListener(open(t, c), subscribers.ListenerOptions{Logger: logger(t)})
+	listener := storetest.Listener(t, open(t, c), subscribers.ListenerOptions{Logger: logger(t)})
 	for who, o := range map[string]subscribers.ListenOptions{
 		"anybody": {From: subscribers.FromBeginning()}, "named": {Name: "named", From: subscribers.FromBeginning(), Lease: lease},
 	} {

@@ -26,7 +26,10 @@ const fence = "fence"
 
 // listen listens, with and without a name, until ctx ends.
 func (a *actor) listen(ctx context.Context) error {
-	l := subscribers.NewListener(a.store, subscribers.ListenerOptions{Grace: 2 * lease, Logger: logger()})
+	l, err := subscribers.NewListener(a.store, subscribers.ListenerOptions{Grace: 2 * lease, Logger: logger()})
+	if err != nil {
+		return err
+	}
 	dice := newDice(a.random)
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

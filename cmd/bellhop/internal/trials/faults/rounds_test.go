@@ -12,7 +12,6 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // Every fault hits each of its targets once. make test runs these rounds.
@@ -93,7 +92,7 @@ const maxViolations = 10
 func bounds() history.Bounds {
 	slack := *slackFlag
 	return history.Bounds{
-		Attempts: subscribers.DefaultMaxAttempts,
+		Attempts: store.DefaultAttempts,
 		Ordered:  []string{orderedTopic},
 		Late:     store.Heartbeat + slack,
 		Recovery: store.Silence + slack,

@@ -45,7 +45,7 @@ const orderly = "worker-2"
 // Poller, until ctx ends.
 func (a *actor) work(ctx context.Context) error {
 	dice := newDice(a.random)
-	sub, err := subscribers.New(a.store, subscribers.Options{Grace: 2 * lease, Logger: logger()})
+	sub, err := subscribers.NewSubscriber(a.store, subscribers.SubscriberOptions{Grace: 2 * lease, Logger: logger()})
 	if err != nil {
 		return err
 	}
@@ -61,12 +61,15 @@ func (a *actor) work(ctx context.Context) error {
 			return err
 		}
 	}
-	poller := subscribers.NewPoller(a.store, subscribers.PollerOptions{Logger: logger()})
+	claimer, err := subscribers.NewClaimer(a.store, subscribers.ClaimerOptions{Logger: logger()})
+	if err != nil {
+		return err
+	}
 	var all sync.WaitGroup
-	all.Go(func() { poller.Run(ctx) })
+	all.Go(func() { _ = claimer.Run(ctx) })
 	for range 4 {
 		for _, topic := range claimedTopics {
-			c := &claiming{actor: a, dice: dice, claimer: poller, topic: topic}
+			c := &claiming{actor: a, dice: dice, claimer: claimer, topic: topic}
 			all.Go(func() { c.run(ctx) })
 		}
 	}
@@ -109,7 +112,7 @@ func (a *actor) handle(ctx context.Context, d *subscribers.Delivery, dice *dice,
 type claiming struct {
 	*actor
 	*dice
-	claimer *subscribers.Poller
+	claimer *subscribers.Claimer
 	topic   string
 }
 
@@ -173,19 +176,19 @@ func (c *claiming) begin(op history.Op, d subscribers.Delivery) *history.Operati
 
 func (c *claiming) ack(ctx context.Context, d subscribers.Delivery) {
 	op := c.begin(history.Ack, d)
-	err := c.claimer.Ack(ctx, d)
+	err := d.Ack(ctx)
 	op.End(phase(err), history.Record{Error: text(err)})
 }
 
 func (c *claiming) nack(ctx context.Context, d subscribers.Delivery, delay time.Duration) {
 	op := c.begin(history.Nack, d)
-	out, err := c.claimer.Nack(ctx, d, delay, "not this time")
+	out, err := d.Nack(ctx, delay, "not this time")
 	op.End(phase(err), settled(out, err))
 }
 
 func (c *claiming) bury(ctx context.Context, d subscribers.Delivery) {
 	op := c.begin(history.Bury, d)
-	out, err := c.claimer.Bury(ctx, d, "never")
+	out, err := d.Bury(ctx, "never")
 	op.End(phase(err), settled(out, err))
 	if c.roll(2) == 0 {
 		rest(ctx, time.Duration(c.roll(100))*time.Millisecond)
@@ -215,7 +218,7 @@ func settled(out subscribers.Outcome, err error) history.Record {
 
 func (c *claiming) release(ctx context.Context, d subscribers.Delivery) {
 	op := c.begin(history.Release, d)
-	lost, err := c.claimer.Release(ctx, d.Topic, []subscribers.Delivery{d})
+	lost, err := c.claimer.ReleaseMany(ctx, d.Topic, []subscribers.Delivery{d})
 	switch {
 	case err == nil && len(lost) > 0:
 		op.End(history.No, history.Record{Error: "lease lost"})
@@ -226,10 +229,12 @@ func (c *claiming) release(ctx context.Context, d subscribers.Delivery) {
 
 func (c *claiming) extend(ctx context.Context, d *subscribers.Delivery) bool {
 	op := c.Call(history.Record{Op: history.Extend, Topic: d.Topic, ID: d.ID, Was: int64(d.Receipt), Lease: lease.Milliseconds()})
-	receipt, err := c.claimer.Extend(ctx, *d, lease)
-	op.End(phase(err), history.Record{Receipt: int64(receipt), Was: int64(d.Receipt), Error: text(err)})
+	was := int64(d.Receipt)
+	err := d.Extend(ctx, lease)
+	now := history.Record{Was: was, Error: text(err)}
 	if err == nil {
-		d.Receipt = receipt
+		now.Receipt = int64(d.Receipt)
 	}
+	op.End(phase(err), now)
 	return err == nil
 }

@@ -1,0 +1,28 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// Claimer returns a claimer on a store.
+func Claimer(t testing.TB, s *notify.Store, options ...subscribers.ClaimerOptions) *subscribers.Claimer {
+	t.Helper()
+	c, err := subscribers.NewClaimer(s, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Listener returns a listener to a store.
+func Listener(t testing.TB, s *notify.Store, options ...subscribers.ListenerOptions) *subscribers.Listener {
+	t.Helper()
+	l, err := subscribers.NewListener(s, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}

@@ -1,0 +1,300 @@
+package subscribers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/progress"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// claimerBound is how long the loop takes at most to come around, whatever becomes
+// of Redis: the subscription is renewed after half a minute without a beat, and that
+// takes some seconds.
+const claimerBound = 45 * time.Second
+
+// ClaimerOptions are the options of a Claimer. The zero value is the default.
+type ClaimerOptions struct {
+	Logger *slog.Logger // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
+}
+
+// ClaimOptions say what a [Claimer.Claim] claims. The zero value is the default.
+type ClaimOptions struct {
+	Max    int           // messages at the most, up to 500; zero: one
+	Lease  time.Duration // of the messages, 100ms to 24h; zero: that of the topic's settings
+	MinAge time.Duration // for how long they are due at the least
+	Wait   time.Duration // for how long to wait until there is one, up to 5m; zero: not at all
+}
+
+// A Claimer pulls messages. The methods of a [Delivery] settle one; AckMany and
+// ReleaseMany settle many at once.
+//
+// While Run runs any number of callers may wait for messages of any topics. They
+// share one inbox and one subscription: when a topic is rung its messages are claimed
+// for its callers, first come, first served, in one call for many of them. A Claimer
+// is safe for concurrent use.
+type Claimer struct {
+	*leases
+	log     *slog.Logger
+	inbox   string
+	loop    *progress.Loop // of the events of the subscription
+	ran     atomic.Bool
+	begun   chan struct{}   // closed when Run begins
+	ended   context.Context // ends when Run does
+	end     context.CancelFunc
+	waiting atomic.Int64
+	polls   polls
+	aged    agedPolls
+
+	mu        sync.Mutex
+	connected bool                     // the subscription is up
+	pings     map[string]chan struct{} // that were sent and did not come back yet, by payload
+}
+
+// ClaimerStats are what a Claimer does now, and counted since it was made.
+type ClaimerStats struct {
+	Waiting   int64     // callers that wait now
+	Fallbacks int64     // times that the beat named a topic with a caller that waits, because the waiting list was lost; should stay zero
+	Progress  time.Time // when its loop last came around; zero: it does not run
+}
+
+// ErrUnsubscribed is the error of a Claimer whose subscription is down.
+var ErrUnsubscribed = errors.New("the subscription to redis is down")
+
+// NewClaimer returns a claimer on a store. It starts nothing. The error is a
+// notify.Fault.
+func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
+	o, err := store.Option(options)
+	if err := errors.Join(store.CheckStore(s), err); err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	ended, end := context.WithCancel(context.Background())
+	c := &Claimer{
+		leases: newLeases(s), log: o.Logger, inbox: s.Only().InboxChannel(notify.NewID()),
+		loop: progress.New("claimer", claimerBound), begun: make(chan struct{}), ended: ended, end: end,
+		pings: make(map[string]chan struct{}),
+	}
+	c.polls = polls{leases: c.leases, log: c.log, inbox: c.inbox, ended: ended, queues: make(map[string]*queue)}
+	c.aged = agedPolls{leases: c.leases, ended: ended, topics: make(map[chan struct{}]string)}
+	return c, nil
+}
+
+// Claim leases ready messages of a topic, oldest due first. If there is none it
+// waits for one as the options say; none is no error. A message whose record is
+// unreadable is buried with the reason. Errors: notify.ErrInvalid, also where it
+// shall wait and Run was not called within three seconds; that of ctx, with which no
+// message is leased; ErrStopping when Run ends; or that of the connection, after which
+// messages may be leased until the lease expires. A call to Redis that is under way is
+// not cut off when ctx ends: what it leased has to be known to be released.
+func (c *Claimer) Claim(ctx context.Context, topic string, options ...ClaimOptions) ([]Delivery, error) {
+	o, err := store.Option(options)
+	if err != nil {
+		return nil, err
+	}
+	if o.Max == 0 {
+		o.Max = 1
+	}
+	if err := o.check(topic); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if o.Wait == 0 {
+		ds, _, err := c.take(context.WithoutCancel(ctx), topic, o)
+		return c.unlessEnded(ctx, topic, ds, err)
+	}
+	c.waiting.Add(1)
+	defer c.waiting.Add(-1)
+	if err := c.awaitRun(ctx); err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(o.Wait)
+	defer timer.Stop()
+	wait := c.polls.wait
+	if o.MinAge > 0 {
+		wait = c.aged.wait
+	}
+	ds, err := wait(ctx, topic, o, timer.C)
+	return c.unlessEnded(ctx, topic, ds, err)
+}
+
+// check reports what is wrong with a claim.
+func (o ClaimOptions) check(topic string) error {
+	if err := store.Within("wait", "wait", o.Wait, 0, store.MaxWait); err != nil {
+		return err
+	}
+	if err := store.CheckTopic(topic); err != nil {
+		return err
+	}
+	if err := store.Within("max", "max", o.Max, 1, store.MaxClaim); err != nil {
+		return err
+	}
+	if o.MinAge < 0 {
+		return store.Faultf("min_age", "min age %v: it is negative; use zero or more", o.MinAge)
+	}
+	return checkLease(o.Lease)
+}
+
+// awaitRun waits until Run was called: it may be called in a goroutine that has not begun.
+func (c *Claimer) awaitRun(ctx context.Context) error {
+	timer := time.NewTimer(store.Patience)
+	defer timer.Stop()
+	select {
+	case <-c.begun:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return store.Faultf("wait", "wait: the claimer does not run, and nothing would wake it; call Run beside, or leave Wait out")
+	}
+}
+
+// unlessEnded returns what was claimed. If ctx has ended it is released: nobody takes it.
+func (c *Claimer) unlessEnded(ctx context.Context, topic string, ds []Delivery, err error) ([]Delivery, error) {
+	if ctx.Err() == nil {
+		return ds, err
+	}
+	if len(ds) > 0 {
+		_, err = c.ReleaseMany(context.WithoutCancel(ctx), topic, ds)
+	}
+	return nil, errors.Join(ctx.Err(), err)
+}
+
+// Delivery returns a message that was claimed, also by another process: to settle
+// it by the receipt of its lease.
+func (c *Claimer) Delivery(topic, id string, receipt Receipt) *Delivery {
+	return &Delivery{Topic: topic, ID: id, Receipt: receipt, by: c.leases}
+}
+
+// AckMany acknowledges messages of one topic and returns those whose lease was
+// lost. Errors: notify.ErrInvalid, or that of the connection, after which some may be
+// acknowledged.
+func (c *Claimer) AckMany(ctx context.Context, topic string, ds []Delivery) (lost []Delivery, err error) {
+	return c.ackMany(ctx, topic, ds)
+}
+
+// ReleaseMany gives messages of one topic back as [Delivery.Release] does, and
+// returns those whose lease was lost. Errors: notify.ErrInvalid, or that of the
+// connection, after which some may be given back.
+func (c *Claimer) ReleaseMany(ctx context.Context, topic string, ds []Delivery) (lost []Delivery, err error) {
+	return c.releaseMany(ctx, topic, "", ds)
+}
+
+// Run wakes callers that wait, until ctx ends; then they get an ErrStopping, and it
+// returns nil when the inbox has left all waiting lists. A Redis that is away does
+// not end it. The error is a notify.ErrInvalid: it was called before.
+func (c *Claimer) Run(ctx context.Context) error {
+	if !c.ran.CompareAndSwap(false, true) {
+		return store.Faultf("call", "call of Run: the claimer ran already; make a new one")
+	}
+	c.loop.Note()
+	defer c.loop.End()
+	close(c.begun)
+	watch := newWatch(c.store, c.log)
+	watch.begin()
+	c.store.Hear(ctx, func(e store.Event) {
+		watch.note(e)
+		c.loop.Note()
+		c.receive(e)
+	}, c.inbox)
+	watch.end()
+	c.setConnected(false)
+	c.end()
+	c.polls.stop()
+	c.aged.stop()
+	return nil
+}
+
+// Stats returns what the claimer does and counted so far.
+func (c *Claimer) Stats() ClaimerStats {
+	return ClaimerStats{Waiting: c.waiting.Load(), Fallbacks: c.polls.fallbacks.Load(), Progress: c.loop.Last()}
+}
+
+// Alive returns an error if the loop of Run is stuck, for watchdogs. It is nil
+// while Redis is away, and while the claimer does not run.
+func (c *Claimer) Alive() error { return c.loop.Alive() }
+
+// receive passes an event of the subscription on. It does not block.
+func (c *Claimer) receive(e store.Event) {
+	switch e.Kind {
+	case store.Subscribed:
+		c.setConnected(true)
+		c.polls.ringAll()
+	case store.Heard:
+		if !c.pong(e.Payload) && store.CheckTopic(e.Payload) == nil { // else a ping that was given up, or foreign
+			c.polls.ring(e.Payload)
+		}
+	case store.Beat:
+		c.polls.beat(e.Topics())
+	case store.Silent, store.Broken:
+		c.setConnected(false)
+	}
+}
+
+func (c *Claimer) setConnected(is bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.connected = is
+}
+
+// pong ends the ping of a payload, and reports whether there is one.
+func (c *Claimer) pong(payload string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pong := c.pings[payload]
+	if pong == nil {
+		return false
+	}
+	delete(c.pings, payload)
+	close(pong)
+	return true
+}
+
+// pingPrefix is what the payload of a ping begins with: a topic has no colon.
+const pingPrefix = "ping:"
+
+// Ping sends a message to the claimer's own inbox over Redis's pub/sub, as a ring is
+// sent, and waits for it, for store.Silence at the most. Before that it removes what
+// is not there: a replica publishes, too, but accepts no claim. Errors:
+// ErrUnsubscribed, or that of the connection or ctx.
+func (c *Claimer) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, store.Silence)
+	defer cancel()
+	payload := pingPrefix + notify.NewID()
+	pong := make(chan struct{})
+	c.mu.Lock()
+	connected := c.connected
+	c.pings[payload] = pong
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.pings, payload)
+	}()
+	if !connected {
+		return ErrUnsubscribed
+	}
+	subscribed, err := c.store.Only().Ping(ctx, c.inbox, payload)
+	switch {
+	case err != nil:
+		return fmt.Errorf("ping: %w", err)
+	case subscribed == 0:
+		return ErrUnsubscribed
+	}
+	select {
+	case <-pong:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("ping: %w: %w", ErrUnsubscribed, ctx.Err())
+	}
+}

@@ -1,0 +1,140 @@
+package subscribers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// A Receipt is the end of a lease, in Unix microseconds by Redis's clock; its
+// last digit tells the lease from the one before. It is needed to settle the
+// message; one of an earlier lease is refused.
+type Receipt int64
+
+// Until returns the end of the lease.
+func (r Receipt) Until() time.Time { return time.UnixMicro(int64(r)) }
+
+// withDigit returns the receipt with the last digit of another, which an extension keeps.
+func (r Receipt) withDigit(of Receipt) Receipt { return Receipt(store.WithDigit(int64(r), int64(of))) }
+
+// A Delivery is a message that was claimed. Its methods settle it, once: after that
+// they fail with notify.ErrLeaseLost.
+//
+// The delivery of a [Handler] is settled when the handler returns, unless the
+// handler settled it before. Its methods know the receipt of the lease as it was
+// extended meanwhile; Receipt is that of the claim. When the handler has returned
+// they fail with notify.ErrLeaseLost.
+type Delivery struct {
+	Topic   string
+	ID      string
+	Due     time.Time // since when it is ready; after a failed attempt, of the new one, while FirstDue stays
+	Attempt int       // 1 on first delivery
+	Receipt Receipt
+	Lease   time.Duration // that the claim gave
+	notify.Record
+
+	late time.Duration // see Late
+	by   settler       // makes its calls
+}
+
+// A settler makes the calls of deliveries: that of a Claimer by their receipts,
+// that of a handler by its worker, which takes note of what became of it.
+type settler interface {
+	ack(ctx context.Context, d *Delivery) error
+	nack(ctx context.Context, d *Delivery, delay time.Duration, reason string, bury bool) (Outcome, error)
+	release(ctx context.Context, d *Delivery) error
+	extend(ctx context.Context, d *Delivery, lease time.Duration) error
+}
+
+// Outcome is what became of a message that was rejected.
+type Outcome struct {
+	State    notify.State // Scheduled or Dead
+	Attempts int          // used up
+	Due      time.Time    // of the next attempt
+}
+
+// ByBackoff is the delay of a Nack that leaves it to the topic's settings: a
+// random wait, whose bound doubles with each attempt.
+const ByBackoff time.Duration = -1
+
+// Ack acknowledges the message: it is done and gone. Errors: notify.ErrLeaseLost,
+// or that of the connection, after which it may or may not be acknowledged.
+func (d *Delivery) Ack(ctx context.Context) error {
+	if err := d.check(); err != nil {
+		return err
+	}
+	return d.by.ack(ctx, d)
+}
+
+// Nack rejects the message: it is due again after the delay, or dead if that was
+// its last attempt. The reason is kept with a dead one, up to 1000 bytes of it.
+// Errors: notify.ErrInvalid, notify.ErrLeaseLost, or that of the connection.
+func (d *Delivery) Nack(ctx context.Context, delay time.Duration, reason string) (Outcome, error) {
+	if delay < 0 && delay != ByBackoff {
+		return Outcome{}, store.Faultf("delay", "delay %v: it is negative; use zero or more", delay)
+	}
+	if err := d.check(); err != nil {
+		return Outcome{}, err
+	}
+	return d.by.nack(ctx, d, delay, reason, false)
+}
+
+// Bury rejects the message for good: it is dead. Errors as Nack's.
+func (d *Delivery) Bury(ctx context.Context, reason string) (Outcome, error) {
+	if err := d.check(); err != nil {
+		return Outcome{}, err
+	}
+	return d.by.nack(ctx, d, 0, reason, true)
+}
+
+// Release gives the message back untouched: it is ready again since its Due, or now
+// if that is zero, and no attempt is used up. Errors: notify.ErrLeaseLost, or that of
+// the connection.
+func (d *Delivery) Release(ctx context.Context) error {
+	if err := d.check(); err != nil {
+		return err
+	}
+	return d.by.release(ctx, d)
+}
+
+// Extend gives the message a lease from now on, and d its new receipt: that of a
+// copy of d is void. A lease of zero is that of the topic's settings; in a handler
+// it is the one before, by which the subscriber goes on extending. Errors:
+// notify.ErrInvalid, notify.ErrLeaseLost, or that of the connection.
+func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
+	if err := d.check(); err != nil {
+		return err
+	}
+	if err := checkLease(lease); err != nil {
+		return err
+	}
+	return d.by.extend(ctx, d, lease)
+}
+
+// Late returns how late the message was claimed: from its due time on, or from when
+// it had the ClaimOptions.MinAge, to the millisecond, by Redis's clock alone; zero
+// where Due is.
+func (d *Delivery) Late() time.Duration { return d.late }
+
+// check reports a delivery that was not claimed.
+func (d *Delivery) check() error {
+	if d.by == nil {
+		return store.Faultf("delivery", "delivery of %s: it was made by hand; use one that was claimed, or Claimer.Delivery", d.member())
+	}
+	return nil
+}
+
+func (d *Delivery) member() string { return store.Member(d.Topic, d.ID) }
+
+// lease returns what settles the message.
+func (d *Delivery) lease() store.Lease {
+	return store.Lease{Member: d.member(), Receipt: int64(d.Receipt)}
+}
+
+// lost returns the error of a call for which the lease is lost.
+func (d *Delivery) lost(verb string) error {
+	return fmt.Errorf("%s %s: %w", verb, d.member(), notify.ErrLeaseLost)
+}

@@ -1,0 +1,229 @@
+package subscribers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+const (
+	maxReason   = 1000 // bytes of a reason that are kept
+	fewMessages = 16   // in a claim whose answer takes little memory, and
+	manyClaims  = 8    // claims of more at a time: 4 MiB of records may come by each, twice while they are read
+)
+
+// leases claims messages, and settles them by their receipts.
+type leases struct {
+	store *notify.Store
+	many  chan struct{} // holds one for each claim of many messages that is under way
+}
+
+func newLeases(s *notify.Store) *leases {
+	return &leases{store: s, many: make(chan struct{}, manyClaims)}
+}
+
+// claimed is what one claim brought.
+type claimed struct {
+	deliveries []Delivery
+	unreadable []unreadable
+	buried     []Death // by the script: expired, or without a record
+	lease      time.Duration
+	short      bool // there were fewer than asked for: the inbox waits now
+
+	ripe time.Duration // where there are none: in how long the oldest that is ready has the age; less than zero: none is ready
+}
+
+type unreadable struct {
+	Delivery
+	fault error
+}
+
+// take claims what is asked for, and buries what is unreadable. Where there is none
+// it returns in how long the oldest that is ready has the age that is asked for;
+// less than zero: none is ready.
+func (l *leases) take(ctx context.Context, topic string, o ClaimOptions) ([]Delivery, time.Duration, error) {
+	got, err := l.claim(ctx, topic, o, "")
+	if err != nil {
+		return nil, 0, err
+	}
+	l.buryUnreadable(ctx, got.unreadable)
+	return got.deliveries, got.ripe, nil
+}
+
+// claim claims, and lets inbox wait for the topic if there are fewer than o.Max.
+func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox string) (claimed, error) {
+	if o.Max > fewMessages {
+		select {
+		case l.many <- struct{}{}:
+		case <-ctx.Done():
+			return claimed{}, ctx.Err()
+		}
+		defer func() { <-l.many }()
+	}
+	reply, err := l.store.Of(topic).Claim(ctx, store.Claim{Topic: topic, Max: o.Max, Lease: o.Lease, MinAge: o.MinAge, Inbox: inbox})
+	if err != nil {
+		return claimed{}, fmt.Errorf("claim %s: %w", topic, err)
+	}
+	got := claimed{short: reply.Short, lease: reply.Lease, deliveries: make([]Delivery, 0, len(reply.Messages)), ripe: reply.Ripe}
+	for _, one := range reply.Buried {
+		death := Death{Delivery: Delivery{Topic: topic, ID: idOf(topic, one.Member)}, Reason: one.Reason}
+		got.buried = append(got.buried, death)
+	}
+	for _, m := range reply.Messages {
+		d := Delivery{Topic: topic, ID: idOf(topic, m.Member), Due: m.Due, Attempt: 1 + m.Used, Receipt: Receipt(m.Receipt), Lease: reply.Lease, by: l}
+		if !d.Due.IsZero() {
+			d.late = max(d.Receipt.Until().Sub(d.Due)-d.Lease-o.MinAge, 0)
+		}
+		if d.Record, err = store.DecodeRecord(m.Record); err != nil {
+			got.unreadable = append(got.unreadable, unreadable{d, err})
+			continue
+		}
+		got.deliveries = append(got.deliveries, d)
+	}
+	return got, nil
+}
+
+// idOf returns the id of a member of a topic; of a stray it is all of it.
+func idOf(topic, member string) string { return strings.TrimPrefix(member, topic+":") }
+
+// buryUnreadable buries messages whose records are unreadable. Where that fails
+// their leases run out, and they are found unreadable again.
+func (l *leases) buryUnreadable(ctx context.Context, all []unreadable) {
+	for _, bad := range all {
+		_, _ = l.nack(ctx, &bad.Delivery, 0, bad.fault.Error(), true)
+	}
+}
+
+func (l *leases) ack(ctx context.Context, d *Delivery) error {
+	lost, err := l.ackMany(ctx, d.Topic, []Delivery{*d})
+	if err == nil && len(lost) > 0 {
+		err = d.lost("acknowledge")
+	}
+	return err
+}
+
+// ackMany acknowledges messages of one topic, and returns those whose lease was lost.
+func (l *leases) ackMany(ctx context.Context, topic string, ds []Delivery) (lost []Delivery, err error) {
+	if err := checkTopics(topic, ds); err != nil {
+		return nil, err
+	}
+	for len(ds) > 0 {
+		page := ds[:min(len(ds), store.MaxClaim)]
+		at, err := l.store.Of(topic).Ack(ctx, topic, leasesOf(page))
+		if err != nil {
+			return lost, fmt.Errorf("acknowledge %s: %w", topic, err)
+		}
+		lost = append(lost, pick(page, at)...)
+		ds = ds[len(page):]
+	}
+	return lost, nil
+}
+
+func (l *leases) nack(ctx context.Context, d *Delivery, delay time.Duration, reason string, bury bool) (Outcome, error) {
+	if len(reason) > maxReason {
+		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
+	}
+	out, err := l.store.Of(d.Topic).Nack(ctx, d.Topic, store.Nack{Lease: d.lease(), Delay: delay, Reason: reason, Bury: bury})
+	switch {
+	case err != nil:
+		return Outcome{}, fmt.Errorf("reject %s: %w", d.member(), err)
+	case out.Lost:
+		return Outcome{}, d.lost("reject")
+	}
+	state := notify.Scheduled
+	if out.Dead {
+		state = notify.Dead
+	}
+	return Outcome{State: state, Attempts: out.Attempts, Due: out.Due}, nil
+}
+
+func (l *leases) release(ctx context.Context, d *Delivery) error {
+	lost, err := l.releaseMany(ctx, d.Topic, "", []Delivery{*d})
+	if err == nil && len(lost) > 0 {
+		err = d.lost("release")
+	}
+	return err
+}
+
+// releaseMany gives messages of one topic back untouched, and returns those whose
+// lease was lost. The inbox waits no longer for the topic.
+func (l *leases) releaseMany(ctx context.Context, topic, inbox string, ds []Delivery) (lost []Delivery, err error) {
+	if err := checkTopics(topic, ds); err != nil {
+		return nil, err
+	}
+	for first := true; first || len(ds) > 0; first = false {
+		page := ds[:min(len(ds), store.MaxClaim)]
+		back := make([]store.Return, len(page))
+		for i := range page {
+			back[i] = store.Return{Lease: page[i].lease(), Due: page[i].Due}
+		}
+		at, err := l.store.Of(topic).Release(ctx, topic, inbox, back)
+		if err != nil {
+			return lost, fmt.Errorf("release %s: %w", topic, err)
+		}
+		lost = append(lost, pick(page, at)...)
+		ds = ds[len(page):]
+	}
+	return lost, nil
+}
+
+func (l *leases) extend(ctx context.Context, d *Delivery, lease time.Duration) error {
+	receipt, lost, err := l.extendMany(ctx, []Delivery{*d}, lease)
+	switch {
+	case err != nil:
+		return err
+	case len(lost) > 0:
+		return d.lost("extend")
+	}
+	d.Receipt = receipt.withDigit(d.Receipt)
+	return nil
+}
+
+// extendMany extends up to store.MaxClaim leases and returns the receipt, but for the last
+// digit of each, and the indexes of those that were lost.
+func (l *leases) extendMany(ctx context.Context, ds []Delivery, lease time.Duration) (Receipt, []int, error) {
+	receipt, lost, err := l.store.Of(ds[0].Topic).Extend(ctx, ds[0].Topic, leasesOf(ds), lease)
+	if err != nil {
+		return 0, nil, fmt.Errorf("extend leases: %w", err)
+	}
+	return Receipt(receipt), lost, nil
+}
+
+func leasesOf(ds []Delivery) []store.Lease {
+	all := make([]store.Lease, len(ds))
+	for i := range ds {
+		all[i] = ds[i].lease()
+	}
+	return all
+}
+
+// pick returns the messages at some indexes.
+func pick(ds []Delivery, indexes []int) []Delivery {
+	var picked []Delivery
+	for _, i := range indexes {
+		picked = append(picked, ds[i])
+	}
+	return picked
+}
+
+// checkTopics reports a message that is not of the topic.
+func checkTopics(topic string, ds []Delivery) error {
+	for i := range ds {
+		if ds[i].Topic != topic {
+			return store.Faultf("topic", "message %s: it is not of the topic %s; settle each topic by itself", ds[i].member(), topic)
+		}
+	}
+	return store.CheckTopic(topic)
+}
+
+// checkLease reports what is wrong with a lease; zero is that of the topic's settings.
+func checkLease(lease time.Duration) error {
+	if lease == 0 {
+		return nil
+	}
+	return store.Within("lease", "lease", lease, store.MinLease, store.MaxLease)
+}
