@@ -36,8 +36,8 @@ func (c *call) body(max int) ([]byte, error) {
 	if c.r.ContentLength > 0 {
 		most = c.r.ContentLength
 	}
-	if most > largeBody {
-		if err := c.hold(most); err != nil {
+	if most > reserveFirst {
+		if err := c.reserve(most); err != nil {
 			return nil, err
 		}
 		_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(c.gate.timing.body)) // it comes only now
@@ -63,7 +63,7 @@ func (c *call) body(max int) ([]byte, error) {
 // before memory is taken for the others, whatever a header announces.
 func (c *call) readAll(max int, most int64) ([]byte, error) {
 	first := min(most, small)
-	if err := c.hold(first); err != nil {
+	if err := c.reserve(first); err != nil {
 		return nil, err
 	}
 	if c.r.ContentLength == first {
@@ -78,7 +78,7 @@ func (c *call) readAll(max int, most int64) ([]byte, error) {
 	if err != nil || n < first {
 		return buffer.Bytes(), err
 	}
-	if err := c.hold(most); err != nil {
+	if err := c.reserve(most); err != nil {
 		return nil, err
 	}
 	if c.r.ContentLength > 0 {

@@ -53,7 +53,7 @@ func (g *Gate) bulk(ctx context.Context, c *call, _ *struct{}) (any, error) {
 	if len(published) > 0 && unavailable(published) {
 		return nil, published[0].Err // nothing was done at all
 	}
-	c.tell(published, faults)
+	c.answerLines(published, faults)
 	return nil, nil
 }
 
@@ -72,7 +72,7 @@ func (c *call) parse(data []byte) (messages []notify.Message, faults []error, er
 		}
 		m, err := notify.ParseLine(line)
 		if err == nil {
-			err = c.grant.on(m.Topic)
+			err = c.grant.allowTopic(m.Topic)
 		}
 		if err == nil {
 			messages = append(messages, m)
@@ -95,8 +95,8 @@ func unavailable(results []notify.Result) bool {
 	return true
 }
 
-// tell answers a line for each that was read.
-func (c *call) tell(published []notify.Result, faults []error) {
+// answerLines answers a line for each that was read.
+func (c *call) answerLines(published []notify.Result, faults []error) {
 	_ = c.writeAll(http.StatusOK, ndjson, func(e *json.Encoder) error { // who is gone needs no answer
 		var errs []error
 		for _, fault := range faults {

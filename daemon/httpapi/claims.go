@@ -24,10 +24,10 @@ type claimInput struct {
 // client that ended its side of the connection, too. It may still read, but cannot
 // be told from one that is gone, and would hold messages for a whole lease.
 func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) {
-	if err := c.about(in.Topic); err != nil {
+	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
-	if err := in.oneAtMost(); err != nil {
+	if err := in.checkRaw(); err != nil {
 		return nil, err
 	}
 	if err := c.writeWithin(c.gate.timing.answer + in.Wait); err != nil {
@@ -37,16 +37,16 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 	defer done()
 	ds, err := g.claimer.Claim(open, in.Topic, subscribers.ClaimOptions{Max: in.Max, Lease: in.Lease, MinAge: in.MinAge, Wait: in.Wait})
 	if ctx.Err() != nil && len(ds) == 0 {
-		return nil, c.answerInVain()
+		return nil, c.answerGone()
 	}
 	if err != nil && in.Wait > 0 {
-		err = c.ended(open, err)
+		err = c.cutShort(open, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err = errBusy; c.holdNow(bytesOf(ds)) {
-		apart(func() { err = c.handOver(ctx, ds) })
+	if err = errBusy; c.tryReserve(bytesOf(ds)) {
+		inOwnGoroutine(func() { err = c.handOver(ctx, ds) })
 	}
 	if err != nil && len(ds) > 0 {
 		for i := range ds {
@@ -57,7 +57,7 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, c.answerInVain()
+		return nil, c.answerGone()
 	case err != nil && len(ds) > 0:
 		return nil, err
 	}
@@ -99,9 +99,9 @@ func bytesOf(ds []subscribers.Delivery) (bytes int64) {
 	return bytes
 }
 
-// answerInVain answers that there is no message, unless something was answered.
+// answerGone answers that there is no message, unless something was answered.
 // It is counted as a client that went away.
-func (c *call) answerInVain() error {
+func (c *call) answerGone() error {
 	rec := c.w.(*recorder)
 	if rec.status == 0 {
 		c.w.Header().Set("Connection", "close")
@@ -111,9 +111,9 @@ func (c *call) answerInVain() error {
 	return nil
 }
 
-// ended returns what a poll is told that was cut short: that there was no
+// cutShort returns what a poll is told that was cut short: that there was no
 // message until now, when the daemon stops and another may be asked.
-func (c *call) ended(open context.Context, err error) error {
+func (c *call) cutShort(open context.Context, err error) error {
 	switch cause := context.Cause(open); {
 	case errors.Is(cause, errUnknownToken):
 		return cause
@@ -136,7 +136,7 @@ func (in *receiptInput) delivery(g *Gate) *subscribers.Delivery {
 
 // ack acknowledges a message: it is done.
 func (g *Gate) ack(ctx context.Context, c *call, in *receiptInput) (any, error) {
-	if err := c.about(in.Topic); err != nil {
+	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	return nil, in.delivery(g).Ack(ctx)
@@ -151,7 +151,7 @@ type nackInput struct {
 
 // nack gives a message back as not done.
 func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
-	if err := c.about(in.Topic); err != nil {
+	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	d := in.delivery(g)
@@ -179,7 +179,7 @@ type extendInput struct {
 
 // extend gives a message more time.
 func (g *Gate) extend(ctx context.Context, c *call, in *extendInput) (any, error) {
-	if err := c.about(in.Topic); err != nil {
+	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	d := in.delivery(g)
@@ -193,7 +193,7 @@ const maxAcks = 10_000 // in one call
 
 // ackMany acknowledges messages.
 func (g *Gate) ackMany(ctx context.Context, c *call, in *ofTopic) (any, error) {
-	if err := c.grant.on(in.Topic); err != nil {
+	if err := c.grant.allowTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	data, err := c.body(maxJSON)

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// sparedFiles are left to what is no client: connections to Redis and NATS, and files.
-const sparedFiles = 256
+// reservedFiles are left to what is no client: connections to Redis and NATS, and files.
+const reservedFiles = 256
 
-// mostConns returns how many clients may be connected at a time, unless an
+// defaultMaxConns returns how many clients may be connected at a time, unless an
 // option says so: as many as the process may open files, but for some. More
 // wait until one goes. Without a limit they would take the last file, and the
 // carrier could not connect to Redis again.
-func mostConns() int {
+func defaultMaxConns() int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return math.MaxInt32
 	}
 	most := int(min(files.Cur, math.MaxInt32))
-	return max(most-sparedFiles, most/2, 1)
+	return max(most-reservedFiles, most/2, 1)
 }
 
 // probe finds out within half a minute that a client is gone which could not say
@@ -159,9 +159,9 @@ func (c *slot) Close() error {
 	return c.close()
 }
 
-// note is called when the connection gets into another state. Of strangers not
+// setState is called when the connection gets into another state. Of strangers not
 // more than a quarter of all may be idle, whether others wait or not.
-func (c *slot) note(state http.ConnState) {
+func (c *slot) setState(state http.ConnState) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	switch {
@@ -178,15 +178,15 @@ func (c *slot) note(state http.ConnState) {
 	}
 }
 
-// came takes note that a request has come.
-func (c *slot) came() {
+// beginRequest notes that a request has come.
+func (c *slot) beginRequest() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	c.move(nil)
 }
 
-// showed takes note that the client showed a token that is known.
-func (c *slot) showed() {
+// authenticate takes note that the client showed a token that is known.
+func (c *slot) authenticate() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	c.known = true

@@ -19,8 +19,8 @@ const (
 	getTopics = "GET /v1/topics HTTP/1.1\nHost: a\nAuthorization: Bearer " + slowToken + "\n\n"
 )
 
-// few serves one token by so many connections.
-func few(t *testing.T, conns int, timing httpapi.Timing) *host {
+// serveWith serves one token over at most so many connections.
+func serveWith(t *testing.T, conns int, timing httpapi.Timing) *host {
 	t.Helper()
 	tokens := file(t, "tokens", "one "+slowToken+" admin >\n")
 	return serve(t, storetest.Open(t), httpapi.Options{MaxConns: conns, TokensFile: tokens}, timing)
@@ -36,7 +36,7 @@ func (w *wire) wantOK() {
 
 // More clients than there may be wait until one goes, or has nothing under way any more.
 func TestMostConnections(t *testing.T) {
-	h := few(t, 2, httpapi.Timing{})
+	h := serveWith(t, 2, httpapi.Timing{})
 	poll := "POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: a\nAuthorization: Bearer " + slowToken + "\n\n"
 	first, second := h.dial(t).say(poll), h.dial(t).say(poll)
 	h.waiting(2)
@@ -66,7 +66,7 @@ func TestMostConnections(t *testing.T) {
 // Connections of strangers that do nothing make way for others, before those of
 // who showed a token do, and there are never many of them.
 func TestStrangersMakeWay(t *testing.T) {
-	h := few(t, 8, httpapi.Timing{})
+	h := serveWith(t, 8, httpapi.Timing{})
 	var known, strangers []*wire
 	for range 4 {
 		w := h.dial(t).say(getTopics)
@@ -113,7 +113,7 @@ func (w *wire) isOpen() bool {
 
 // Who sends nothing, or half a header, makes way for others after a while.
 func TestSilentClientsMakeWay(t *testing.T) {
-	h := few(t, 2, httpapi.Timing{Header: time.Hour, Closed: 200 * time.Millisecond})
+	h := serveWith(t, 2, httpapi.Timing{Header: time.Hour, Closed: 200 * time.Millisecond})
 	for _, text := range []string{"", "GET /v1/topics HTTP/1.1\nHost: x\nX-A: "} {
 		silent := []*wire{h.dial(t).say(text), h.dial(t).say(text)}
 		for range silent {
@@ -145,7 +145,7 @@ func TestStrangersMakeWayOverTLS(t *testing.T) {
 
 // A gate stops while clients wait for a place.
 func TestStopWhileOthersWait(t *testing.T) {
-	h := few(t, 1, httpapi.Timing{})
+	h := serveWith(t, 1, httpapi.Timing{})
 	poll := h.dial(t).say("POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: a\nAuthorization: Bearer " + slowToken + "\n\n")
 	h.waiting(1)
 	waits := h.dial(t).say(getHealth)

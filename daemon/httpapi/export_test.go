@@ -13,7 +13,7 @@ type Timing struct{ Header, Body, Answer, Idle, Quiet, Closed time.Duration }
 
 // NewTimed is New with a timing of the test's own.
 func NewTimed(store *notify.Store, o Options, own Timing) (*Gate, error) {
-	t := usual
+	t := defaultTiming
 	for _, one := range []struct {
 		to   *time.Duration
 		from time.Duration

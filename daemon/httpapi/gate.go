@@ -56,31 +56,31 @@ type Gate struct {
 	mux       *http.ServeMux
 	server    *http.Server
 
-	timing   timing
-	fresh    fresh
-	opened   opened
-	handling sync.RWMutex // held for reading by each request under way
-	draining atomic.Bool
-	closing  context.Context // ends when polls and streams are to end
-	close    func()
-	streams  atomic.Int64
-	cut      atomic.Int64
-	logins   logins
+	timing    timing
+	newConns  newConns
+	listeners openListeners
+	handling  sync.RWMutex // held for reading by each request under way
+	draining  atomic.Bool
+	closing   context.Context // ends when polls and streams are to end
+	close     func()
+	streams   atomic.Int64
+	cut       atomic.Int64
+	logins    logins
 }
 
 // New returns a gate to a store. It listens to nothing yet. Errors: a
 // notify.ErrInvalid that names the option, or which file cannot be read.
-func New(store *notify.Store, o Options) (*Gate, error) { return newGate(store, o, usual) }
+func New(store *notify.Store, o Options) (*Gate, error) { return newGate(store, o, defaultTiming) }
 
 func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 	if o.MaxBody == 0 {
 		o.MaxBody = notify.DefaultMaxBody
 	}
 	if o.MaxConns == 0 {
-		o.MaxConns = mostConns()
+		o.MaxConns = defaultMaxConns()
 	}
 	if o.MaxStreams == 0 {
-		o.MaxStreams = mostStreams
+		o.MaxStreams = defaultMaxStreams
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -115,7 +115,7 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 	}
 	g := &Gate{
 		o: o, store: store, timing: t, pub: pub, claimer: claimer, listener: listener, inspector: inspector,
-		keys: keys{file: o.TokensFile, all: everything()},
+		keys: keys{file: o.TokensFile, all: grantAll()},
 	}
 	g.closing, g.close = context.WithCancel(context.Background())
 	if err := g.Reload(); err != nil {
@@ -140,8 +140,8 @@ type timing struct {
 	closed time.Duration // for what is still to be taken when the gate closes, or to come on a new connection
 }
 
-// usual is the timing but in tests.
-var usual = timing{
+// defaultTiming is the timing but in tests.
+var defaultTiming = timing{
 	header: 10 * time.Second, body: 30 * time.Second, answer: 30 * time.Second,
 	idle: 2 * time.Minute, quiet: 15 * time.Second, linger: 100 * time.Millisecond, closed: time.Second,
 }
@@ -162,7 +162,7 @@ func (g *Gate) newServer(handler http.Handler) *http.Server {
 			MaxReceiveBufferPerConnection: maxUpload,
 			MaxReceiveBufferPerStream:     maxUpload,
 		},
-		ConnState: g.note,
+		ConnState: g.setState,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return context.WithValue(ctx, slotKey{}, slotOf(conn))
 		},
@@ -170,11 +170,11 @@ func (g *Gate) newServer(handler http.Handler) *http.Server {
 	}
 }
 
-// note is called when a connection gets into another state.
-func (g *Gate) note(conn net.Conn, state http.ConnState) {
+// setState is called when a connection gets into another state.
+func (g *Gate) setState(conn net.Conn, state http.ConnState) {
 	if one := slotOf(conn); one != nil {
-		g.fresh.note(one, state)
-		one.note(state)
+		g.newConns.setState(one, state)
+		one.setState(state)
 	}
 }
 
@@ -185,8 +185,8 @@ func (g *Gate) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.handling.RLock()
 		defer g.handling.RUnlock()
-		onSlot(r.Context(), (*slot).came)
-		onSlot(r.Context(), g.fresh.came)
+		onSlot(r.Context(), (*slot).beginRequest)
+		onSlot(r.Context(), g.newConns.remove)
 		rc := http.NewResponseController(w) // where no deadline can be set the connection is gone
 		now, within := time.Now(), g.timing.answer
 		if r.ContentLength != 0 {
@@ -209,7 +209,7 @@ func (g *Gate) Run(ctx context.Context, listeners ...net.Listener) error {
 		g.claimer.Run(polling)
 	}()
 	failed := make(chan error, len(listeners))
-	g.opened.add(listeners...)
+	g.listeners.add(listeners...)
 	for _, l := range listeners {
 		go func() { failed <- g.serve(l) }()
 	}
@@ -255,13 +255,13 @@ func (g *Gate) Quiesce(ctx context.Context) {
 		return
 	}
 	g.close()
-	g.opened.close()
+	g.listeners.close()
 	select { // who uses a connection often is told to close it; a request that meets its end is lost without a word
 	case <-ctx.Done():
 	case <-time.After(g.timing.linger):
 	}
 	g.server.SetKeepAlivesEnabled(false) // closes those that are idle
-	g.fresh.drain(ctx, g.timing.closed)
+	g.newConns.drain(ctx, g.timing.closed)
 	if err := g.server.Shutdown(ctx); err != nil {
 		g.o.Logger.Warn("requests were cut off", "error", err)
 	}

@@ -61,10 +61,10 @@ func (g *Gate) metrics() http.Handler {
 	return g.plain(func(c *call) error {
 		grant, err := g.keys.admit(c.r)
 		if err == nil {
-			err = errors.Join(grant.allow([]right{mayMetrics}), grant.on(">"))
+			err = errors.Join(grant.allowRights([]right{mayMetrics}), grant.allowTopic(">"))
 		}
 		if err == nil {
-			onSlot(c.r.Context(), (*slot).showed)
+			onSlot(c.r.Context(), (*slot).authenticate)
 			g.o.Metrics.ServeHTTP(c.w, c.r)
 		}
 		return err
@@ -256,10 +256,10 @@ const readyWithin = 2 * time.Second
 // readiness is told with the carrier that is heard. Where there is none, calls work all the same.
 type readiness struct {
 	health
-	Carrier *heard `json:"carrier"`
+	Carrier *carrierEpoch `json:"carrier"`
 }
 
-type heard struct {
+type carrierEpoch struct {
 	Epoch int64 `json:"epoch"`
 }
 
@@ -275,7 +275,7 @@ func (g *Gate) readyz(c *call) error {
 	}
 	ready := readiness{health: health{Status: "ready"}}
 	if epoch := g.o.Heard(); epoch != 0 {
-		ready.Carrier = &heard{Epoch: epoch}
+		ready.Carrier = &carrierEpoch{Epoch: epoch}
 	}
 	return c.answer(http.StatusOK, ready)
 }

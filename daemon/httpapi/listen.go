@@ -46,14 +46,14 @@ func (in *listenInput) from() (subscribers.From, error) {
 	return from, nil
 }
 
-// mostStreams is how many streams one token may have at a time, unless an option
+// defaultMaxStreams is how many streams one token may have at a time, unless an option
 // says so. Each may hold 64 KiB of broadcasts that are small while its client is
 // slow; those that are large are counted.
-const mostStreams = 10_000
+const defaultMaxStreams = 10_000
 
 // listen streams broadcasts until the client goes away or the gate closes.
 func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error) {
-	if err := c.about(in.Pattern); err != nil {
+	if err := c.enterTopic(in.Pattern); err != nil {
 		return nil, err
 	}
 	from, err := in.from()
@@ -138,7 +138,7 @@ func (s *stream) began(at notify.Position) {
 // its token's streams are sending have no room any more is cut off as well.
 func (s *stream) broadcast(_ context.Context, b *subscribers.Broadcast) error {
 	one := *b
-	told, body := split(&one.Body, func() api.Broadcast { return api.BroadcastOf(&one) })
+	head, body := split(&one.Body, func() api.Broadcast { return api.BroadcastOf(&one) })
 	if body != nil {
 		free, err := s.c.share(body)
 		if err != nil {
@@ -146,7 +146,7 @@ func (s *stream) broadcast(_ context.Context, b *subscribers.Broadcast) error {
 		}
 		defer free()
 	}
-	return s.event("broadcast", b.Position, told, body)
+	return s.event("broadcast", b.Position, head, body)
 }
 
 // gap tells of broadcasts that are missing.

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	mostAddresses = 100         // that refused requests are counted by; what comes from more is counted as others
-	logApart      = time.Minute // between lines about one of them
+	maxAddresses = 100         // that refused requests are counted by; what comes from more is counted as others
+	logInterval  = time.Minute // between lines about one of them
 )
 
 // logins counts requests without a token that is known. An address is logged when
@@ -19,11 +19,11 @@ type logins struct {
 	refused atomic.Int64
 
 	mu   sync.Mutex
-	from map[string]*tries
+	from map[string]*refusals
 }
 
-// tries are the refused requests of an address.
-type tries struct {
+// refusals are the refused requests of an address.
+type refusals struct {
 	logged time.Time
 	since  int64 // requests since then
 }
@@ -41,20 +41,20 @@ func (l *logins) note(address string) (as string, requests int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	if l.from[address] == nil && len(l.from) >= mostAddresses {
+	if l.from[address] == nil && len(l.from) >= maxAddresses {
 		l.forget(now)
 	}
-	if l.from[address] == nil && len(l.from) >= mostAddresses {
+	if l.from[address] == nil && len(l.from) >= maxAddresses {
 		address = "others"
 	}
 	if l.from == nil {
-		l.from = make(map[string]*tries)
+		l.from = make(map[string]*refusals)
 	}
 	if l.from[address] == nil {
-		l.from[address] = &tries{}
+		l.from[address] = &refusals{}
 	}
 	t := l.from[address]
-	if t.since++; now.Sub(t.logged) < logApart {
+	if t.since++; now.Sub(t.logged) < logInterval {
 		return address, 0
 	}
 	requests, t.since, t.logged = t.since, 0, now
@@ -64,7 +64,7 @@ func (l *logins) note(address string) (as string, requests int64) {
 // forget forgets the addresses that were not heard of for a while. The mutex is held.
 func (l *logins) forget(now time.Time) {
 	for address, t := range l.from {
-		if now.Sub(t.logged) >= logApart {
+		if now.Sub(t.logged) >= logInterval {
 			delete(l.from, address)
 		}
 	}

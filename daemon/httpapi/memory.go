@@ -17,7 +17,7 @@ const (
 	memoryOfToken = 64 << 20
 	memoryOfSmall = 16 << 20
 	small         = 64 << 10 // bytes that a call may hold and be small
-	largeBody     = 1 << 20  // bytes of a body from which on there must be room before any of it is read
+	reserveFirst  = 1 << 20  // bytes of a body from which on there must be room before any of it is read
 	longAnswer    = 16 << 20 // bytes that an answer may be held as until it is known how long it is
 )
 
@@ -37,24 +37,24 @@ func newMemory() *memory {
 	}
 }
 
-// held is what a call holds of it.
-type held struct{ small, large int64 }
+// reservation is what a call holds of it.
+type reservation struct{ small, large int64 }
 
-// room returns what a call is to take so many bytes from, to hold as many in all.
-func (c *call) room(bytes int64) (from *semaphore.Weighted, holds *int64, more int64) {
+// quota returns what a call is to take so many bytes from, to hold as many in all.
+func (c *call) quota(bytes int64) (from *semaphore.Weighted, holds *int64, more int64) {
 	if bytes <= small {
-		return c.grant.memory.small, &c.held.small, max(bytes-c.held.small-c.held.large, 0)
+		return c.grant.memory.small, &c.reserved.small, max(bytes-c.reserved.small-c.reserved.large, 0)
 	}
-	return c.grant.memory.large, &c.held.large, max(min(bytes, memoryOfToken)-c.held.large, 0)
+	return c.grant.memory.large, &c.reserved.large, max(min(bytes, memoryOfToken)-c.reserved.large, 0)
 }
 
-// hold waits until the call may hold so many bytes in all, which it does until
+// reserve waits until the call may hold so many bytes in all, which it does until
 // it is answered. Errors: errBusy, errDraining, or that of a client that went away.
-func (c *call) hold(bytes int64) error {
-	if c.holdNow(bytes) {
+func (c *call) reserve(bytes int64) error {
+	if c.tryReserve(bytes) {
 		return nil
 	}
-	from, holds, more := c.room(bytes)
+	from, holds, more := c.quota(bytes)
 	open, done := c.open(c.r.Context())
 	defer done()
 	ctx, cancel := context.WithTimeoutCause(open, c.gate.timing.header, errBusy)
@@ -66,9 +66,9 @@ func (c *call) hold(bytes int64) error {
 	return nil
 }
 
-// holdNow is hold without waiting, for what is in memory already: others would be while it waits.
-func (c *call) holdNow(bytes int64) bool {
-	from, holds, more := c.room(bytes)
+// tryReserve is reserve without waiting, for what is in memory already: others would be while it waits.
+func (c *call) tryReserve(bytes int64) bool {
+	from, holds, more := c.quota(bytes)
 	if more > 0 && !from.TryAcquire(more) {
 		return false
 	}
@@ -76,25 +76,25 @@ func (c *call) holdNow(bytes int64) bool {
 	return true
 }
 
-// holdOnly gives back what the call holds beyond so many bytes.
-func (c *call) holdOnly(bytes int64) {
-	if more := c.held.large - bytes; more > 0 {
+// keepReserved gives back what the call holds beyond so many bytes.
+func (c *call) keepReserved(bytes int64) {
+	if more := c.reserved.large - bytes; more > 0 {
 		c.grant.memory.large.Release(more)
-		c.held.large -= more
+		c.reserved.large -= more
 	}
 }
 
-// letGo gives back what the call holds.
-func (c *call) letGo() {
-	c.grant.memory.small.Release(c.held.small)
-	c.grant.memory.large.Release(c.held.large)
+// releaseMemory gives back what the call holds.
+func (c *call) releaseMemory() {
+	c.grant.memory.small.Release(c.reserved.small)
+	c.grant.memory.large.Release(c.reserved.large)
 }
 
 // A sent body is one that streams of a token send. What it takes is held once for all of them.
 type sent struct {
-	streams int
-	room    chan struct{} // closed when it is held,
-	err     error         // or why it is not
+	streams  int
+	reserved chan struct{} // closed when it is held,
+	err      error         // or why it is not
 }
 
 // share is hold for a body that other streams of the token may send, too, until
@@ -105,16 +105,16 @@ func (c *call) share(body []byte) (free func(), err error) {
 	one := m.sent[&body[0]]
 	first := one == nil
 	if first {
-		one = &sent{room: make(chan struct{})}
+		one = &sent{reserved: make(chan struct{})}
 		m.sent[&body[0]] = one
 	}
 	one.streams++
 	m.mu.Unlock()
 	if first {
 		one.err = c.gate.await(m, bytes)
-		close(one.room)
+		close(one.reserved)
 	}
-	<-one.room
+	<-one.reserved
 	free = func() { m.sentBy(one, &body[0], bytes) }
 	if one.err != nil {
 		free()

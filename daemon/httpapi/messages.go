@@ -52,7 +52,7 @@ func (g *Gate) broadcast(ctx context.Context, c *call, in *broadcastInput) (any,
 // fill puts into a message that is published to a topic what its parameters do
 // not say: the body of the request, and the headers that are to be kept.
 func (c *call) fill(m *notify.Message, topic string) (err error) {
-	if err := c.grant.on(topic); err != nil {
+	if err := c.grant.allowTopic(topic); err != nil {
 		return err
 	}
 	m.Topic = topic
@@ -96,7 +96,7 @@ func keptHeaders(h http.Header) (map[string]string, error) {
 		}
 		kept[short] = h[name][0]
 	}
-	return kept, few(faults)
+	return kept, joinFirst(faults)
 }
 
 // noHeaders refuses headers that are to be kept where there is no message to keep them with.
@@ -107,7 +107,7 @@ func noHeaders(h http.Header) error {
 			faults = append(faults, store.Faultf(name, "header %.100q: it is unknown here; leave it out", name))
 		}
 	}
-	return few(faults)
+	return joinFirst(faults)
 }
 
 func publication(p notify.Publication, err error) (any, error) {
@@ -119,14 +119,14 @@ func publication(p notify.Publication, err error) (any, error) {
 
 // inspect looks at a message.
 func (g *Gate) inspect(ctx context.Context, c *call, in *ofMessage) (any, error) {
-	if err := c.about(in.Topic); err != nil {
+	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	info, err := g.inspector.Inspect(ctx, in.Topic, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	if !c.holdNow(int64(len(info.Body))) {
+	if !c.tryReserve(int64(len(info.Body))) {
 		return nil, errBusy
 	}
 	c.w.Header().Set("Content-Type", "application/json")
@@ -137,9 +137,9 @@ func (g *Gate) inspect(ctx context.Context, c *call, in *ofMessage) (any, error)
 	return nil, nil
 }
 
-// about lets in a call about a topic that has no body.
-func (c *call) about(topic string) error {
-	if err := c.grant.on(topic); err != nil {
+// enterTopic lets in a call about a topic that has no body.
+func (c *call) enterTopic(topic string) error {
+	if err := c.grant.allowTopic(topic); err != nil {
 		return err
 	}
 	return c.noBody()
@@ -152,7 +152,7 @@ type rescheduleInput struct {
 
 // reschedule gives a message another due time.
 func (g *Gate) reschedule(ctx context.Context, c *call, in *rescheduleInput) (any, error) {
-	if err := c.about(in.Topic); err != nil {
+	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	return publication(api.RescheduleTo(ctx, g.pub, in.Topic, in.ID, in.M.Delay, in.M.Due))
@@ -160,7 +160,7 @@ func (g *Gate) reschedule(ctx context.Context, c *call, in *rescheduleInput) (an
 
 // cancel removes a message.
 func (g *Gate) cancel(ctx context.Context, c *call, in *ofMessage) (any, error) {
-	if err := c.about(in.Topic); err != nil {
+	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	was, err := g.pub.Cancel(ctx, in.Topic, in.ID)
@@ -179,7 +179,7 @@ type listInput struct {
 
 // list lists messages, a page at a time.
 func (g *Gate) list(ctx context.Context, c *call, in *listInput) (any, error) {
-	if err := c.about(in.Topic); err != nil {
+	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	if in.State == "broadcasts" {
@@ -201,7 +201,7 @@ func (c *call) page(p notify.Page, err error) (any, error) {
 	for i := range p.Messages {
 		bytes += int64(len(p.Messages[i].Body))
 	}
-	c.holdOnly(bytes)
+	c.keepReserved(bytes)
 	_ = c.list(len(p.Messages), func(i int) (any, []byte) { return messageOf(p.Messages[i]) }, p.Cursor) // who is gone needs no answer
 	return nil, nil
 }

@@ -39,8 +39,8 @@ type call struct {
 	gate  *Gate
 	op    operation
 
-	params []param
-	held   held
+	params   []param
+	reserved reservation
 }
 
 // A handler answers a call, by the reply that it returns or, if that is nil, by itself.
@@ -73,16 +73,16 @@ func register[I any](g *Gate, mux *http.ServeMux, doc *huma.OpenAPI, op operatio
 		if op.lasts {
 			c.serve(op, handle)
 		} else {
-			apart(func() { c.serve(op, handle) })
+			inOwnGoroutine(func() { c.serve(op, handle) })
 		}
 		g.o.OnRequest(op.id, rec.status, time.Since(began))
 	})
 }
 
-// apart calls f in a goroutine of its own. A call to Redis, or JSON, takes a deep
+// inOwnGoroutine calls f in a goroutine of its own. A call to Redis, or JSON, takes a deep
 // stack, and the goroutine of a connection would keep it for as long as the
 // connection lives: 8 KiB more for each client that polls.
-func apart(f func()) {
+func inOwnGoroutine(f func()) {
 	done := make(chan any, 1)
 	go func() {
 		defer func() { done <- recover() }()
@@ -102,7 +102,7 @@ func (c *call) serve(op operation, handle func() (any, error)) {
 		c.refuse(err)
 		return
 	}
-	defer c.letGo()
+	defer c.releaseMemory()
 	reply, err := handle()
 	switch {
 	case err != nil:
@@ -128,11 +128,11 @@ func (c *call) enter(op operation) error {
 	if err != nil {
 		return err
 	}
-	onSlot(c.r.Context(), (*slot).showed)
-	if err := c.grant.allow(op.rights); err != nil || !op.long {
+	onSlot(c.r.Context(), (*slot).authenticate)
+	if err := c.grant.allowRights(op.rights); err != nil || !op.long {
 		return err
 	}
-	return c.hold(longAnswer)
+	return c.reserve(longAnswer)
 }
 
 // recorder keeps the status of an answer in mind.

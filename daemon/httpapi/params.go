@@ -82,7 +82,7 @@ func readParams(r *http.Request, params []param, input reflect.Value) error {
 			faults = append(faults, err)
 		}
 	}
-	return few(faults)
+	return joinFirst(faults)
 }
 
 // set reads a text into the input.
@@ -116,14 +116,14 @@ func (p param) find(r *http.Request, query map[string]string) (text string, give
 	return text, given, nil
 }
 
-// mostFaults is how many faults of one request are told: an answer should not
+// maxFaults is how many faults of one request are told: an answer should not
 // be many times as long as what it answers.
-const mostFaults = 20
+const maxFaults = 20
 
-// few joins faults, and leaves out those that are too many.
-func few(faults []error) error {
-	if more := len(faults) - mostFaults; more > 0 {
-		faults = append(faults[:mostFaults:mostFaults], fmt.Errorf("%w parameters: %d faults more", notify.ErrInvalid, more))
+// joinFirst joins faults, and leaves out those that are too many.
+func joinFirst(faults []error) error {
+	if more := len(faults) - maxFaults; more > 0 {
+		faults = append(faults[:maxFaults:maxFaults], fmt.Errorf("%w parameters: %d faults more", notify.ErrInvalid, more))
 	}
 	return errors.Join(faults...)
 }

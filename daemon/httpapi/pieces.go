@@ -148,7 +148,7 @@ func (c *call) list(n int, one func(i int) (v any, body []byte), cursor string) 
 
 // split returns what is told of a message whose body is *body: all of it, or, if
 // its body is long, all but that, and the body.
-func split[T any](body *[]byte, of func() T) (told T, long []byte) {
+func split[T any](body *[]byte, of func() T) (head T, long []byte) {
 	if len(*body) > piece {
 		long, *body = *body, nil
 	}

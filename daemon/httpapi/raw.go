@@ -20,8 +20,8 @@ import (
 // and the rest of it in headers: what the query has was checked.
 func (c *call) raw() bool { return c.given("as") }
 
-// oneAtMost refuses a claim of several messages of which only one can be handed over.
-func (in *claimInput) oneAtMost() error {
+// checkRaw refuses a claim of several messages of which only one can be handed over.
+func (in *claimInput) checkRaw() error {
 	if in.As == "" || in.Max == 1 {
 		return nil
 	}

@@ -47,8 +47,8 @@ type grant struct {
 	streams  atomic.Int64
 }
 
-// everything returns the grant of every caller where there is no tokens file.
-func everything() *grant {
+// grantAll returns the grant of every caller where there is no tokens file.
+func grantAll() *grant {
 	return &grant{
 		name: "anybody", rights: allRights, patterns: []notify.Pattern{anyTopic()},
 		valid: context.Background(), memory: newMemory(),
@@ -60,8 +60,8 @@ func anyTopic() notify.Pattern {
 	return p
 }
 
-// allow reports, as an errForbidden, that none of some rights is granted.
-func (g *grant) allow(any []right) error {
+// allowRights reports, as an errForbidden, that none of some rights is granted.
+func (g *grant) allowRights(any []right) error {
 	if len(any) == 0 || slices.Contains(g.rights, mayAdmin) {
 		return nil
 	}
@@ -86,8 +86,8 @@ func (g *grant) covers(topic notify.Pattern) bool {
 	return slices.ContainsFunc(g.patterns, func(p notify.Pattern) bool { return p.Covers(topic) })
 }
 
-// on reports, as an errForbidden, that a topic, or a topic of a pattern, is not granted.
-func (g *grant) on(text string) error {
+// allowTopic reports, as an errForbidden, that a topic, or a topic of a pattern, is not granted.
+func (g *grant) allowTopic(text string) error {
 	p, err := notify.ParsePattern(text)
 	if err != nil || g.covers(p) {
 		return err
@@ -95,13 +95,13 @@ func (g *grant) on(text string) error {
 	return fmt.Errorf("%w: %s may not use the topic %s", errForbidden, g.name, text)
 }
 
-// onSettings reports, as an errForbidden, that a topic is not granted; for
+// allowSettings reports, as an errForbidden, that a topic is not granted; for
 // notify.AllTopics, that not all topics are.
-func (g *grant) onSettings(topic string) error {
+func (g *grant) allowSettings(topic string) error {
 	if topic == notify.AllTopics {
 		topic = ">"
 	}
-	return g.on(topic)
+	return g.allowTopic(topic)
 }
 
 // keys are the tokens that are accepted. With no file everybody may do everything.
@@ -132,18 +132,18 @@ func (k *keys) load() error {
 	if old := k.grants.Load(); old != nil {
 		before = *old
 	}
-	stand := make(map[string]*grant, len(before)) // by their lines
+	unchanged := make(map[string]*grant, len(before)) // by their lines
 	for _, g := range before {
-		stand[g.line] = g
+		unchanged[g.line] = g
 	}
 	for i, g := range next {
-		if same := stand[g.line]; same != nil {
+		if same := unchanged[g.line]; same != nil {
 			next[i] = same
-			delete(stand, g.line)
+			delete(unchanged, g.line)
 		}
 	}
 	k.grants.Store(&next)
-	for _, g := range stand {
+	for _, g := range unchanged {
 		g.revoke()
 	}
 	return nil
@@ -170,11 +170,11 @@ func parseTokens(data []byte) ([]*grant, error) {
 		}
 		g, err := parseGrant(line)
 		if err == nil {
-			err = g.unlike(names[g.name], hashes[g.hash])
+			err = g.unique(names[g.name], hashes[g.hash])
 		}
 		if err != nil {
 			faults = multierror.Append(faults, fmt.Errorf("line %d: %w", number, err))
-			if faults.Len() == mostFaults {
+			if faults.Len() == maxFaults {
 				faults = multierror.Append(faults, fmt.Errorf("the lines behind line %d were not read", number))
 				break
 			}
@@ -260,8 +260,8 @@ func (g *grant) called() string {
 	return ""
 }
 
-// unlike reports a name or a token that stands in the file already, in a line; zero: in none.
-func (g *grant) unlike(name, token int) error {
+// unique reports a name or a token that stands in the file already, in a line; zero: in none.
+func (g *grant) unique(name, token int) error {
 	switch {
 	case name > 0:
 		return store.Faultf("name", "name: that of line %d is the same; give each token a name of its own", name)

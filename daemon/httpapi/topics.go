@@ -28,7 +28,7 @@ func (g *Gate) topics(ctx context.Context, c *call, in *topicsInput) (any, error
 
 // topic counts the messages of a topic.
 func (g *Gate) topic(ctx context.Context, c *call, in *ofTopic) (any, error) {
-	if err := c.about(in.Topic); err != nil {
+	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	counts, err := g.inspector.Count(ctx, in.Topic)
@@ -40,7 +40,7 @@ func (g *Gate) topic(ctx context.Context, c *call, in *ofTopic) (any, error) {
 
 // pause stops handing out the messages of a topic.
 func (g *Gate) pause(ctx context.Context, c *call, in *ofTopic) (any, error) {
-	if err := c.about(in.Topic); err != nil {
+	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	return nil, g.inspector.Pause(ctx, in.Topic)
@@ -48,7 +48,7 @@ func (g *Gate) pause(ctx context.Context, c *call, in *ofTopic) (any, error) {
 
 // resume goes on handing them out.
 func (g *Gate) resume(ctx context.Context, c *call, in *ofTopic) (any, error) {
-	if err := c.about(in.Topic); err != nil {
+	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	return nil, g.inspector.Resume(ctx, in.Topic)
@@ -61,7 +61,7 @@ type ofSettings struct {
 
 // settings tells what holds for a topic, or for all that have no settings of their own.
 func (g *Gate) settings(ctx context.Context, c *call, in *ofSettings) (any, error) {
-	if err := c.grant.onSettings(in.Topic); err != nil {
+	if err := c.grant.allowSettings(in.Topic); err != nil {
 		return nil, err
 	}
 	if err := c.noBody(); err != nil {
@@ -72,7 +72,7 @@ func (g *Gate) settings(ctx context.Context, c *call, in *ofSettings) (any, erro
 
 // changeSettings changes settings, and tells what holds then.
 func (g *Gate) changeSettings(ctx context.Context, c *call, in *ofSettings) (any, error) {
-	if err := c.grant.onSettings(in.Topic); err != nil {
+	if err := c.grant.allowSettings(in.Topic); err != nil {
 		return nil, err
 	}
 	body, err := c.body(maxJSON)
@@ -104,7 +104,7 @@ type deadListInput struct {
 
 // listDead lists dead letters, oldest death first.
 func (g *Gate) listDead(ctx context.Context, c *call, in *deadListInput) (any, error) {
-	if err := c.about(in.Topic); err != nil {
+	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	return c.page(g.inspector.List(ctx, in.Topic, notify.Dead, in.Limit, in.Cursor))
@@ -130,7 +130,7 @@ func (g *Gate) purgeDead(ctx context.Context, c *call, in *deadInput) (any, erro
 func (c *call) onDead(ctx context.Context, in *deadInput,
 	one func(context.Context, string, ...string) (int, error), all func(context.Context, string, func(int)) (int, error),
 ) (any, error) {
-	if err := c.about(in.Topic); err != nil {
+	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	var n int

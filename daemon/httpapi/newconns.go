@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// fresh are the connections by which no request came yet. When a server shuts
+// newConns are the connections by which no request came yet. When a server shuts
 // down it answers nothing that comes by them, and waits 5 s for each that stays
 // silent: browsers open some that they never use.
-type fresh struct {
+type newConns struct {
 	mu    sync.Mutex
 	conns map[*slot]bool
 	none  chan struct{} // closed when there are none left; nil: nobody waits for that
 }
 
-// note is called when a connection gets into another state. One that becomes
+// setState is called when a connection gets into another state. One that becomes
 // active stays fresh until its request came: in between net/http looks whether the
 // server shuts down, and hangs up then.
-func (f *fresh) note(conn *slot, state http.ConnState) {
+func (f *newConns) setState(conn *slot, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		f.mu.Lock()
@@ -31,20 +31,20 @@ func (f *fresh) note(conn *slot, state http.ConnState) {
 		f.conns[conn] = true
 	case http.StateActive:
 	default:
-		f.came(conn)
+		f.remove(conn)
 	}
 }
 
-// came takes note that a request has come, or that none will.
-func (f *fresh) came(conn *slot) {
+// remove notes that a request has come, or that none will.
+func (f *newConns) remove(conn *slot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.conns, conn)
-	f.tell()
+	f.signal()
 }
 
-// tell tells who waits that there are none left. The mutex is held.
-func (f *fresh) tell() {
+// signal tells who waits that there are none left. The mutex is held.
+func (f *newConns) signal() {
 	if len(f.conns) == 0 && f.none != nil {
 		close(f.none)
 		f.none = nil
@@ -52,11 +52,11 @@ func (f *fresh) tell() {
 }
 
 // drain gives them a while for the request that may be on its way, and closes them.
-func (f *fresh) drain(ctx context.Context, within time.Duration) {
+func (f *newConns) drain(ctx context.Context, within time.Duration) {
 	none := make(chan struct{})
 	f.mu.Lock()
 	f.none = none
-	f.tell()
+	f.signal()
 	f.mu.Unlock()
 	enough := time.NewTimer(within)
 	defer enough.Stop()
@@ -72,20 +72,20 @@ func (f *fresh) drain(ctx context.Context, within time.Duration) {
 	}
 }
 
-// opened are the listeners of a server.
-type opened struct {
+// openListeners are the listeners of a server.
+type openListeners struct {
 	mu  sync.Mutex
 	all []net.Listener
 }
 
-func (o *opened) add(listeners ...net.Listener) {
+func (o *openListeners) add(listeners ...net.Listener) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all = append(o.all, listeners...)
 }
 
 // close has nothing more come in.
-func (o *opened) close() {
+func (o *openListeners) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, l := range o.all {
