@@ -20,8 +20,8 @@ const (
 	maxBulk = 16 << 20 // bytes of many messages
 )
 
-// body reads the whole body, of at most max bytes. It is errBodyCut, errBodySlow
-// or a notify.ErrTooLarge otherwise.
+// body reads the whole body, of at most max bytes. Errors: errBodyCut, errBodySlow,
+// notify.ErrTooLarge, notify.ErrInvalid for an encoded body, errBusy or errDraining.
 func (c *call) body(max int) ([]byte, error) {
 	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, store.Faultf("Content-Encoding", "content encoding %.100q: a body is kept as it is; send it plain, or name the coding in a Bellhop-Header of your own", coding)
@@ -40,7 +40,7 @@ func (c *call) body(max int) ([]byte, error) {
 		if err := c.reserve(most); err != nil {
 			return nil, err
 		}
-		_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(c.gate.timing.body)) // it comes only now
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(c.gate.timing.body)) // reading begins only now
 	}
 	data, err := c.readAll(max, most)
 	var timeout net.Error
@@ -54,13 +54,13 @@ func (c *call) body(max int) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errBodyCut, err)
 	}
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // it would end a poll
-	return data, c.writeWithin(c.gate.timing.answer)                 // which a body that came slowly takes nothing of
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // the deadline would end a poll
+	return data, c.writeWithin(c.gate.timing.answer)                 // a slow body takes nothing of this time
 }
 
-// readAll reads the body, which has most bytes at the most, or one byte more than
-// max of it. Its first bytes are held as what is small: so many must have come
-// before memory is taken for the others, whatever a header announces.
+// readAll reads the body of at most most bytes, or one byte more than max of it. Its
+// first bytes are reserved as small: these must have come before memory is reserved for
+// the others, whatever a header announces.
 func (c *call) readAll(max int, most int64) ([]byte, error) {
 	first := min(most, small)
 	if err := c.reserve(first); err != nil {
@@ -82,7 +82,7 @@ func (c *call) readAll(max int, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if c.r.ContentLength > 0 {
-		buffer.Grow(int(c.r.ContentLength-n) + bytes.MinRead) // or it would grow beyond what is held
+		buffer.Grow(int(c.r.ContentLength-n) + bytes.MinRead) // or it would grow beyond the reservation
 	}
 	_, err = buffer.ReadFrom(io.LimitReader(c.r.Body, int64(max)+1-n))
 	return buffer.Bytes(), err
@@ -92,7 +92,7 @@ func tooLarge(n int64, max int) error {
 	return store.Renamed("body", fmt.Errorf("%w: %d bytes or more; at most %d are allowed", notify.ErrTooLarge, n, max))
 }
 
-// noBody refuses a body where none belongs: it would be passed over in silence.
+// noBody refuses a body where none belongs, rather than ignore it.
 func (c *call) noBody() error {
 	data, err := c.body(1)
 	if len(data) > 0 || errors.Is(err, notify.ErrTooLarge) {
@@ -102,7 +102,7 @@ func (c *call) noBody() error {
 }
 
 // decodeList reads a body that is a JSON array of objects. The error is a
-// notify.ErrInvalid that says what is wrong, and with which of them.
+// notify.ErrInvalid that names the wrong element and its fault.
 func decodeList[T any](data []byte, most int, one func([]byte, *T) error) ([]T, error) {
 	var raw []json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil || bytes.TrimSpace(data)[0] != '[' {

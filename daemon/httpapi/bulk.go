@@ -19,16 +19,16 @@ const (
 	maxLines = 10_000 // messages in one call
 )
 
-// A bulkResult is what became of one line: a publication, or an error.
+// A bulkResult is the result of one line: a publication, or an error.
 type bulkResult struct {
 	Topic string       `json:"topic,omitempty" example:"order.timeout"`
-	ID    string       `json:"id,omitempty" doc:"the one that was given, or a generated one" example:"order-4711"`
+	ID    string       `json:"id,omitempty" doc:"the given id, or a generated one" example:"order-4711"`
 	Due   *time.Time   `json:"due,omitempty" doc:"when it is due, by the clock of Redis"`
 	State notify.State `json:"state,omitempty" enum:"scheduled,ready"`
-	Error *api.Problem `json:"error,omitempty" doc:"why it was refused"`
+	Error *api.Problem `json:"error,omitempty" doc:"why the line was refused"`
 }
 
-// resultOf returns what became of a line as it is told.
+// resultOf returns the result of a line in its JSON form.
 func resultOf(r notify.Result) bulkResult {
 	if r.Err != nil {
 		p := problemOf(r.Err)
@@ -38,8 +38,8 @@ func resultOf(r notify.Result) bulkResult {
 	return bulkResult{Topic: r.Topic, ID: r.ID, Due: &due, State: r.State}
 }
 
-// bulk publishes many messages, a line of JSON each, and answers a line each, in
-// their order. One that is refused does not keep the others back.
+// bulk publishes many messages, a line of JSON each, and answers a line each, in the
+// same order. A refused line does not affect the others.
 func (g *Gate) bulk(ctx context.Context, c *call, _ *struct{}) (any, error) {
 	data, err := c.body(maxBulk)
 	if err != nil {
@@ -51,14 +51,14 @@ func (g *Gate) bulk(ctx context.Context, c *call, _ *struct{}) (any, error) {
 	}
 	published := g.pub.PublishMany(ctx, messages)
 	if len(published) > 0 && unavailable(published) {
-		return nil, published[0].Err // nothing was done at all
+		return nil, published[0].Err // nothing was published
 	}
 	c.answerLines(published, faults)
 	return nil, nil
 }
 
-// parse reads the lines. The faults are one for each: nil for one that is a
-// message. Nothing is published when there are too many, or none.
+// parse reads the lines. It returns a fault for each line, nil where the line is a
+// message. Too many lines, or none, are an error: nothing is published then.
 func (c *call) parse(data []byte) (messages []notify.Message, faults []error, err error) {
 	lines := bytes.Count(data, []byte{'\n'}) + 1
 	messages, faults = make([]notify.Message, 0, min(lines, maxLines)), make([]error, 0, min(lines, maxLines))
@@ -85,7 +85,7 @@ func (c *call) parse(data []byte) (messages []notify.Message, faults []error, er
 	return messages, faults, nil
 }
 
-// unavailable reports whether nothing was published because Redis cannot be used.
+// unavailable reports whether every publish failed because Redis cannot be used.
 func unavailable(results []notify.Result) bool {
 	for _, r := range results {
 		if r.Err == nil || problemOf(r.Err).Status != http.StatusServiceUnavailable {
@@ -95,9 +95,9 @@ func unavailable(results []notify.Result) bool {
 	return true
 }
 
-// answerLines answers a line for each that was read.
+// answerLines answers a line for each line of the request.
 func (c *call) answerLines(published []notify.Result, faults []error) {
-	_ = c.writeAll(http.StatusOK, ndjson, func(e *json.Encoder) error { // who is gone needs no answer
+	_ = c.writeAll(http.StatusOK, ndjson, func(e *json.Encoder) error { // an error means that the client is gone
 		var errs []error
 		for _, fault := range faults {
 			var r notify.Result

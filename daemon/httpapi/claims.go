@@ -13,16 +13,16 @@ import (
 
 type claimInput struct {
 	ofTopic
-	Max    int           `query:"max" minimum:"1" maximum:"500" default:"1" doc:"how many messages at the most"`
-	Wait   time.Duration `query:"wait" shortest:"0s" longest:"5m" default:"0s" example:"30s" doc:"hold the call open for so long until there is one; 5m at the most"`
-	Lease  time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"for how long they are leased, 100ms to 24h; missing: that of the topic's settings"`
-	MinAge time.Duration `query:"min_age" shortest:"0s" default:"0s" doc:"only messages that are due for so long: those that nobody else took"`
-	As     string        `query:"as" enum:"body" doc:"body: answer with the body of one message as it is, and the rest of it in headers; 204 where there is none"`
+	Max    int           `query:"max" minimum:"1" maximum:"500" default:"1" doc:"claim at most this many messages"`
+	Wait   time.Duration `query:"wait" shortest:"0s" longest:"5m" default:"0s" example:"30s" doc:"how long to wait for a message if there is none; at most 5m"`
+	Lease  time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"how long the messages are leased, 100ms to 24h; missing: the lease of the topic's settings"`
+	MinAge time.Duration `query:"min_age" shortest:"0s" default:"0s" doc:"only messages that have been due for this long: those that no other worker claimed"`
+	As     string        `query:"as" enum:"body" doc:"body: answer with the body of one message as it is, and its other fields in headers; 204 if there is none"`
 }
 
-// claim takes messages. What cannot be handed over any more is given back: to a
-// client that ended its side of the connection, too. It may still read, but cannot
-// be told from one that is gone, and would hold messages for a whole lease.
+// claim claims messages. It releases those that cannot be handed over any more, also if
+// the client only ended its side of the connection. Such a client may still read, but
+// looks like one that is gone, which would keep messages for a whole lease.
 func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) {
 	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
@@ -50,9 +50,9 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 	}
 	if err != nil && len(ds) > 0 {
 		for i := range ds {
-			ds[i].Body = nil // which is not needed to give it back
+			ds[i].Body = nil // a release does not need it
 		}
-		// Where this fails, too, their leases run out.
+		// If this fails too, their leases expire.
 		_, _ = g.claimer.ReleaseMany(context.WithoutCancel(ctx), in.Topic, ds)
 	}
 	switch {
@@ -67,9 +67,9 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 	return nil, nil
 }
 
-// handOver answers with what was claimed. The error says that the client is gone.
+// handOver answers with the claimed messages. An error means that the client is gone.
 func (c *call) handOver(ctx context.Context, ds []subscribers.Delivery) error {
-	if ctx.Err() != nil { // it went while they were claimed
+	if ctx.Err() != nil { // the client went away during the claim
 		return ctx.Err()
 	}
 	answer := c.handRaw
@@ -79,10 +79,10 @@ func (c *call) handOver(ctx context.Context, ds []subscribers.Delivery) error {
 	if err := answer(ctx, ds); err != nil {
 		return err
 	}
-	return http.NewResponseController(c.w).Flush() // a small answer meets the connection only now
+	return http.NewResponseController(c.w).Flush() // a small answer reaches the connection only now
 }
 
-// handList answers with messages as JSON.
+// handList answers with the claimed messages as JSON.
 func (c *call) handList(_ context.Context, ds []subscribers.Delivery) error {
 	one := func(i int) (any, []byte) {
 		d := ds[i]
@@ -91,7 +91,7 @@ func (c *call) handList(_ context.Context, ds []subscribers.Delivery) error {
 	return c.list(len(ds), one, "")
 }
 
-// bytesOf returns how many bytes the bodies of messages have.
+// bytesOf returns the total size of the bodies of messages.
 func bytesOf(ds []subscribers.Delivery) (bytes int64) {
 	for i := range ds {
 		bytes += int64(len(ds[i].Body))
@@ -99,20 +99,20 @@ func bytesOf(ds []subscribers.Delivery) (bytes int64) {
 	return bytes
 }
 
-// answerGone answers that there is no message, unless something was answered.
-// It is counted as a client that went away.
+// answerGone answers that there is no message, unless an answer has begun. The request
+// is counted as one whose client went away.
 func (c *call) answerGone() error {
 	rec := c.w.(*recorder)
 	if rec.status == 0 {
 		c.w.Header().Set("Connection", "close")
-		_ = c.answerNone() // who is gone needs none
+		_ = c.answerNone() // an error means that the client is gone
 	}
 	rec.status = statusGone
 	return nil
 }
 
-// cutShort returns what a poll is told that was cut short: that there was no
-// message until now, when the daemon stops and another may be asked.
+// cutShort returns the error of a poll that was cut short. It is nil, for no message
+// until now, when the daemon stops: the client may ask another daemon.
 func (c *call) cutShort(open context.Context, err error) error {
 	switch cause := context.Cause(open); {
 	case errors.Is(cause, errUnknownToken):
@@ -126,15 +126,15 @@ func (c *call) cutShort(open context.Context, err error) error {
 
 type receiptInput struct {
 	ofMessage
-	Receipt int64 `query:"receipt" required:"true" minimum:"1" example:"1735830245678900" doc:"that came with the message, or that of the last extension"`
+	Receipt int64 `query:"receipt" required:"true" minimum:"1" example:"1735830245678900" doc:"the receipt that came with the message, or with the last extension"`
 }
 
-// delivery returns the claimed message.
+// delivery returns the delivery that a receipt names.
 func (in *receiptInput) delivery(g *Gate) *subscribers.Delivery {
 	return g.claimer.Delivery(in.Topic, in.ID, subscribers.Receipt(in.Receipt))
 }
 
-// ack acknowledges a message: it is done.
+// ack acknowledges a message.
 func (g *Gate) ack(ctx context.Context, c *call, in *receiptInput) (any, error) {
 	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
@@ -144,12 +144,12 @@ func (g *Gate) ack(ctx context.Context, c *call, in *receiptInput) (any, error) 
 
 type nackInput struct {
 	receiptInput
-	Delay  time.Duration `query:"delay" shortest:"0s" example:"10s" doc:"until it comes again; missing: a random wait by the backoff of the topic's settings"`
-	Reason string        `query:"reason" maxLength:"8192" example:"no such order" doc:"is kept with it when it dies, up to 1000 bytes of it"`
-	Dead   bool          `query:"dead" default:"false" doc:"true: it never comes again, and is kept among the dead letters"`
+	Delay  time.Duration `query:"delay" shortest:"0s" example:"10s" doc:"how long until the message is delivered again; missing: a random wait by the backoff of the topic's settings"`
+	Reason string        `query:"reason" maxLength:"8192" example:"no such order" doc:"kept with the message when it dies, cut to 1000 bytes"`
+	Dead   bool          `query:"dead" default:"false" doc:"true: the message is never delivered again, and is kept among the dead letters"`
 }
 
-// nack gives a message back as not done.
+// nack rejects a message, or buries it.
 func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
 	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
@@ -174,10 +174,10 @@ func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
 
 type extendInput struct {
 	receiptInput
-	Lease time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"from now on, 100ms to 24h; missing: that of the topic's settings"`
+	Lease time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"the lease from now on, 100ms to 24h; missing: the lease of the topic's settings"`
 }
 
-// extend gives a message more time.
+// extend extends the lease of a message.
 func (g *Gate) extend(ctx context.Context, c *call, in *extendInput) (any, error) {
 	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (g *Gate) ackMany(ctx context.Context, c *call, in *ofTopic) (any, error) {
 	ds := make([]subscribers.Delivery, 0, len(receipts))
 	seen := make(map[api.Receipt]bool, len(receipts))
 	for _, r := range receipts {
-		if !seen[r] { // twice the same is one message, on whichever page of the work it comes
+		if !seen[r] { // AckMany works in batches: a repeated receipt in a later one would seem lost
 			seen[r] = true
 			ds = append(ds, *g.claimer.Delivery(in.Topic, r.ID, r.Receipt))
 		}

@@ -12,12 +12,11 @@ import (
 	"time"
 )
 
-// reservedFiles are left to what is no client: connections to Redis and NATS, and files.
+// reservedFiles are the open files kept from clients, for connections to Redis and NATS, and files.
 const reservedFiles = 256
 
-// defaultMaxConns returns how many clients may be connected at a time, unless an
-// option says so: as many as the process may open files, but for some. More
-// wait until one goes. Without a limit they would take the last file, and the
+// defaultMaxConns returns the default of Options.MaxConns: the process's limit of open
+// files, less reservedFiles. Without a limit clients would take the last file, and the
 // carrier could not connect to Redis again.
 func defaultMaxConns() int {
 	var files syscall.Rlimit
@@ -28,38 +27,38 @@ func defaultMaxConns() int {
 	return max(most-reservedFiles, most/2, 1)
 }
 
-// probe finds out within half a minute that a client is gone which could not say
-// so: a poll of it would be handed messages.
+// probe detects within half a minute a client that is gone without closing its
+// connection: its poll would be handed messages.
 var probe = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
 
-// probing is a listener that has the kernel probe its connections.
+// probing is a listener whose connections are probed by the kernel.
 type probing struct{ net.Listener }
 
 // Accept waits for a connection.
 func (p probing) Accept() (net.Conn, error) {
 	conn, err := p.Listener.Accept()
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetKeepAliveConfig(probe) // else it is gone already
+		_ = tcp.SetKeepAliveConfig(probe) // an error means that it is gone already
 	}
 	return conn, err
 }
 
-// slots is a listener that has so many connections at a time. One more takes the
-// place of one that nothing is under way on: first of a stranger, who showed no
-// token that is known, or next of one that was slow to send a request, and last of
-// who did show one. While there is none it waits.
+// slots is a listener with a limit of connections at a time. A further one replaces a
+// connection without a request under way: first that of a stranger, who showed no known
+// token, then one that is slow to send a request, and last that of a known client.
+// While there is none to replace, it waits.
 type slots struct {
 	net.Listener
-	most int           // connections
-	slow time.Duration // that the header of a request may take when others wait
+	most int           // connections at a time
+	slow time.Duration // how long the header of a request may take while others wait
 
 	mu        sync.Mutex
-	freed     sync.Cond // that one may be closed, or is
+	freed     sync.Cond // signalled when a connection is closed or may be closed
 	closed    bool
 	open      int
-	strangers list.List // those that are idle, the longest first,
-	known     list.List // and those of who showed a token;
-	coming    list.List // those that the header of a request is awaited on
+	strangers list.List // idle connections of strangers, longest idle first
+	known     list.List // idle connections of known clients
+	coming    list.List // connections whose request has not fully come
 }
 
 func newSlots(l net.Listener, most int, slow time.Duration) *slots {
@@ -68,7 +67,7 @@ func newSlots(l net.Listener, most int, slow time.Duration) *slots {
 	return s
 }
 
-// A slot is a connection. All but Conn is guarded by slots.mu.
+// A slot is a connection. slots.mu guards all but Conn.
 type slot struct {
 	net.Conn
 	of     *slots
@@ -79,7 +78,7 @@ type slot struct {
 	closed bool
 }
 
-// Accept waits for a connection, and for a place for it.
+// Accept waits for a connection, and until there is a place for it.
 func (s *slots) Accept() (net.Conn, error) {
 	conn, err := s.Listener.Accept()
 	if err != nil {
@@ -100,7 +99,7 @@ func (s *slots) Accept() (net.Conn, error) {
 	return one, nil
 }
 
-// wait waits until one may be closed, or is. The mutex is held.
+// wait waits until a connection is closed or may be closed. The mutex is held.
 func (s *slots) wait() {
 	if first := s.coming.Front(); first != nil {
 		defer time.AfterFunc(time.Until(first.Value.(*slot).since.Add(s.slow)), s.freed.Broadcast).Stop()
@@ -108,7 +107,7 @@ func (s *slots) wait() {
 	s.freed.Wait()
 }
 
-// evict closes a connection that nothing is under way on. The mutex is held.
+// evict closes a connection without a request under way. It reports whether there was one. The mutex is held.
 func (s *slots) evict() bool {
 	for _, from := range []*list.List{&s.strangers, &s.coming, &s.known} {
 		first := from.Front()
@@ -130,7 +129,7 @@ func (s *slots) Close() error {
 	return s.Listener.Close()
 }
 
-// move puts a connection into another list, or in none. The mutex is held.
+// move puts a connection into another list, or into none. The mutex is held.
 func (c *slot) move(to *list.List) {
 	if c.in != nil {
 		c.in.Remove(c.at)
@@ -159,8 +158,8 @@ func (c *slot) Close() error {
 	return c.close()
 }
 
-// setState is called when the connection gets into another state. Of strangers not
-// more than a quarter of all may be idle, whether others wait or not.
+// setState is called when the connection changes its state. At most a quarter of all
+// connections may be idle ones of strangers, whether others wait or not.
 func (c *slot) setState(state http.ConnState) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
@@ -185,7 +184,7 @@ func (c *slot) beginRequest() {
 	c.move(nil)
 }
 
-// authenticate takes note that the client showed a token that is known.
+// authenticate notes that the client showed a known token.
 func (c *slot) authenticate() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
@@ -194,7 +193,7 @@ func (c *slot) authenticate() {
 
 type slotKey struct{}
 
-// slotOf returns the slot that a connection, maybe with TLS, has; nil: it has none.
+// slotOf returns the slot of a connection, with or without TLS; nil if it has none.
 func slotOf(conn net.Conn) *slot {
 	if secured, ok := conn.(*tls.Conn); ok {
 		conn = secured.NetConn()
@@ -203,7 +202,7 @@ func slotOf(conn net.Conn) *slot {
 	return one
 }
 
-// onSlot calls f with the slot of the connection that a request came by, if it has one.
+// onSlot calls f with the slot of a request's connection, if there is one.
 func onSlot(ctx context.Context, f func(*slot)) {
 	if one, _ := ctx.Value(slotKey{}).(*slot); one != nil {
 		f(one)

@@ -9,8 +9,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Reload reads the tokens and the certificate anew. If anything is wrong with
-// one of them, that one stays as it is. Streams and polls of tokens that are gone end.
+// Reload reads the tokens and the certificate again. If one of them is faulty, that one
+// stays as it is. Streams and polls of removed tokens end.
 func (g *Gate) Reload() error {
 	return errors.Join(g.loadCert(), g.keys.load())
 }
@@ -39,20 +39,20 @@ func readCert(certFile, keyFile string) (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// CheckCert reports what is wrong with the files of a certificate and its key,
-// as a notify.ErrInvalid. Neither is right, too: no TLS.
+// CheckCert reports faults of the files of a certificate and its key, as a
+// notify.ErrInvalid. Two empty names are valid: no TLS.
 func CheckCert(certFile, keyFile string) error {
 	_, err := readCert(certFile, keyFile)
 	return err
 }
 
-// CheckTokens reports all that is wrong with a file of tokens. None is right, too.
+// CheckTokens reports all faults of a file of tokens. An empty name is valid: no tokens.
 func CheckTokens(file string) error {
 	k := keys{file: file}
 	return k.load()
 }
 
-// CheckOrigins reports, as a notify.ErrInvalid, what is wrong with origins of web pages.
+// CheckOrigins reports faults of the origins of web pages, as a notify.ErrInvalid.
 func CheckOrigins(origins []string) error {
 	for _, origin := range origins {
 		u, err := url.Parse(origin)

@@ -22,28 +22,28 @@ type Options struct {
 	TokensFile  string   // lines of NAME TOKEN RIGHTS TOPICS; empty: everybody may do everything
 	CertFile    string   // PEM certificates, for TLS; empty: no TLS
 	KeyFile     string   // PEM private key of the first certificate
-	CORSOrigins []string // whose pages may call, such as https://example.com, or *; none: no page of another origin
-	LocalHosts  bool     // what no token guards is only for requests to an address, to localhost, or to a name of this machine: pages can have names of their own point here
-	Hosts       []string // names of this machine beside its hostname, or *.NAME for all below one
+	CORSOrigins []string // origins whose pages may call, such as https://example.com, or *; none: no page of another origin
+	LocalHosts  bool     // requests that no token guards must go to an address, localhost or a name of this machine: a web page can make its own name point here
+	Hosts       []string // further names of this machine beside its hostname, or *.NAME for all names below NAME
 
-	MaxConns   int          // connections at a time, by each listener; more take the place of idle ones, or wait. Zero: as many as there may be open files, but for 256
-	MaxStreams int          // listeners of one token at a time; zero: 10,000
-	MaxBody    int          // bytes of the largest body that is published; zero: notify.DefaultMaxBody
+	MaxConns   int          // connections at a time, for each listener; more replace idle ones, or wait. Zero: the limit of open files less 256
+	MaxStreams int          // streams of broadcasts that one token may have open at a time; zero: 10,000
+	MaxBody    int          // bytes of the largest body of a publish; zero: notify.DefaultMaxBody
 	Logger     *slog.Logger // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 
-	Alive   func() error // reports what of the process hangs, for /healthz; nil: nothing can
-	Heard   func() int64 // tells the epoch of the carrier that is heard, for /readyz; zero: none is. Nil: nobody listens for it
+	Alive   func() error // reports the stuck parts of the process, for /healthz; nil: none can be stuck
+	Heard   func() int64 // returns the epoch of the carrier whose beats arrive, for /readyz; zero: none do. Nil: always zero
 	Metrics http.Handler // of /metrics; nil: there is none
 
-	MetricsNeedToken bool // /metrics is only for who has the right metrics; it needs a TokensFile
+	MetricsNeedToken bool // /metrics requires a token with the right metrics, so a TokensFile is needed
 
-	// OnRequest is called after each request, with the operation's id. It must not block. Nil: nothing is called.
+	// OnRequest is called after each request, with the operation's id. It must not block. Nil: no call.
 	OnRequest func(operation string, status int, took time.Duration)
-	// OnClaimed is called for each message that was claimed, with the time from due to claimed. It must not block. Nil: nothing is called.
+	// OnClaimed is called for each claimed message, with the time from due to claimed. It must not block. Nil: no call.
 	OnClaimed func(d subscribers.Delivery, late time.Duration)
 }
 
-// A Gate offers a store over HTTP. It is run once.
+// A Gate is the gateway that offers a store over HTTP. It is run once.
 type Gate struct {
 	o         Options
 	store     *notify.Store
@@ -68,8 +68,8 @@ type Gate struct {
 	logins    logins
 }
 
-// New returns a gate to a store. It listens to nothing yet. Errors: a
-// notify.ErrInvalid that names the option, or which file cannot be read.
+// New returns a gateway to a store. It does not listen yet. Errors: a
+// notify.ErrInvalid that names the wrong option, or the file that cannot be read.
 func New(store *notify.Store, o Options) (*Gate, error) { return newGate(store, o, defaultTiming) }
 
 func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
@@ -134,13 +134,13 @@ type timing struct {
 	header time.Duration // for the header of a request to come
 	body   time.Duration // for its body to come
 	answer time.Duration // for the answer to be taken
-	idle   time.Duration // that a connection is kept without a request
+	idle   time.Duration // for which a connection is kept without a request
 	quiet  time.Duration // after which a stream gets a comment, so that no proxy closes it
-	linger time.Duration // that idle connections stay open when the gate closes
-	closed time.Duration // for what is still to be taken when the gate closes, or to come on a new connection
+	linger time.Duration // for which idle connections stay open when the gateway closes
+	closed time.Duration // for clients to read the rest when the gateway closes, or to send on a new connection
 }
 
-// defaultTiming is the timing but in tests.
+// defaultTiming is the timing outside tests.
 var defaultTiming = timing{
 	header: 10 * time.Second, body: 30 * time.Second, answer: 30 * time.Second,
 	idle: 2 * time.Minute, quiet: 15 * time.Second, linger: 100 * time.Millisecond, closed: time.Second,
@@ -148,7 +148,7 @@ var defaultTiming = timing{
 
 const (
 	maxHeaderBytes = 16 << 10
-	maxUpload      = 128 << 10 // bytes of bodies that a connection of HTTP/2 may send before they are asked for
+	maxUpload      = 128 << 10 // bytes of bodies that a connection of HTTP/2 may send before a handler reads them
 )
 
 func (g *Gate) newServer(handler http.Handler) *http.Server {
@@ -158,7 +158,7 @@ func (g *Gate) newServer(handler http.Handler) *http.Server {
 		IdleTimeout:       g.timing.idle,
 		MaxHeaderBytes:    maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{
-			WriteByteTimeout:              g.timing.answer, // deadlines of its streams do not end a write to a client that reads nothing at all
+			WriteByteTimeout:              g.timing.answer, // deadlines of streams do not end a write to a client that reads nothing
 			MaxReceiveBufferPerConnection: maxUpload,
 			MaxReceiveBufferPerStream:     maxUpload,
 		},
@@ -170,7 +170,7 @@ func (g *Gate) newServer(handler http.Handler) *http.Server {
 	}
 }
 
-// setState is called when a connection gets into another state.
+// setState is called when a connection changes its state.
 func (g *Gate) setState(conn net.Conn, state http.ConnState) {
 	if one := slotOf(conn); one != nil {
 		g.newConns.setState(one, state)
@@ -178,16 +178,16 @@ func (g *Gate) setState(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// bounded bounds how long the body of a request may take to come and its answer
-// to go, whoever answers it: net/http reads what a handler leaves of a body before
-// it answers, however long that takes.
+// bounded bounds how long a request's body may take to come and its answer to go, for
+// every handler: before it answers, net/http reads what a handler left of a body,
+// without a limit of time.
 func (g *Gate) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.handling.RLock()
 		defer g.handling.RUnlock()
 		onSlot(r.Context(), (*slot).beginRequest)
 		onSlot(r.Context(), g.newConns.remove)
-		rc := http.NewResponseController(w) // where no deadline can be set the connection is gone
+		rc := http.NewResponseController(w) // an error here means that the connection is gone
 		now, within := time.Now(), g.timing.answer
 		if r.ContentLength != 0 {
 			_ = rc.SetReadDeadline(now.Add(g.timing.body))
@@ -198,9 +198,9 @@ func (g *Gate) bounded(next http.Handler) http.Handler {
 	})
 }
 
-// Run serves requests that come in by some listeners, which it closes, until
-// ctx ends; then it closes what is still open, and returns when no request is
-// under way. The error is that of a listener: then it does so at once.
+// Run serves the requests of some listeners until ctx ends or a listener fails. It then
+// closes the listeners and all connections, and returns when no request is under way.
+// The error is that of a listener.
 func (g *Gate) Run(ctx context.Context, listeners ...net.Listener) error {
 	polling, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -225,9 +225,9 @@ func (g *Gate) Run(ctx context.Context, listeners ...net.Listener) error {
 		<-ctx.Done()
 	}
 	g.server.Close()
-	g.close() // a poll does not see its client go when more requests of it wait
+	g.close() // a poll does not notice that its client is gone while further requests of it wait
 	g.handling.Lock()
-	//lint:ignore SA2001 whoever held it has gone
+	//lint:ignore SA2001 requests under way hold it for reading
 	g.handling.Unlock()
 	stop()
 	<-ended
@@ -247,43 +247,43 @@ func (g *Gate) serve(l net.Listener) error {
 	return g.server.Serve(tls.NewListener(l, tlsConfig))
 }
 
-// Quiesce accepts no more connections, ends polls and streams, and waits until
-// what is under way is answered, or ctx ends. What comes meanwhile is answered
-// with 503: net/http would hang up on it, so it is told only when nothing can come any more.
+// Quiesce stops accepting connections, ends polls and streams, and waits until the
+// requests under way are answered, or ctx ends. Requests that come meanwhile get a 503.
+// net/http would hang up on these, so its Shutdown is called once none can come.
 func (g *Gate) Quiesce(ctx context.Context) {
 	if g.draining.Swap(true) {
 		return
 	}
 	g.close()
 	g.listeners.close()
-	select { // who uses a connection often is told to close it; a request that meets its end is lost without a word
+	select { // clients that use a connection now are asked to close it; a request on a closing one would be lost without an answer
 	case <-ctx.Done():
 	case <-time.After(g.timing.linger):
 	}
 	g.server.SetKeepAlivesEnabled(false) // closes those that are idle
 	g.newConns.drain(ctx, g.timing.closed)
 	if err := g.server.Shutdown(ctx); err != nil {
-		g.o.Logger.Warn("requests were cut off", "error", err)
+		g.o.Logger.Warn("cannot answer all requests before the stop; cutting them off", "error", err)
 	}
 }
 
-// Stats are what a gate does now, and what it counted since it was made.
+// Stats are the gateway's present load, and what it counted since it was made.
 type Stats struct {
-	Polls     int64 // claims that wait now
-	Streams   int64 // listeners now
+	Polls     int64 // claims that wait at present
+	Streams   int64 // listeners at present
 	Cut       int64 // streams that were cut off because their clients were too slow
-	Refused   int64 // requests without a token that is known
-	Fallbacks int64 // times that the beat told of messages for a poll whose ring was lost; should stay 0
+	Refused   int64 // requests without a known token
+	Fallbacks int64 // times that a beat woke a poll whose ring was lost; should stay 0
 	Listener  subscribers.ListenerStats
 }
 
-// Stats returns what the gate does and did.
+// Stats returns the gateway's statistics.
 func (g *Gate) Stats() Stats {
 	return Stats{Polls: g.claimer.Stats().Waiting, Streams: g.streams.Load(), Cut: g.cut.Load(), Refused: g.logins.refused.Load(), Fallbacks: g.claimer.Stats().Fallbacks, Listener: g.listener.Stats()}
 }
 
-// open returns a context that ends with the request, or when the gate closes or
-// the token is taken away: for what waits. It costs no goroutine.
+// open returns a context for a call that waits. It ends with the request, when the
+// gateway closes, or when the token is revoked. It costs no goroutine.
 func (c *call) open(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	closed := context.AfterFunc(c.gate.closing, func() { cancel(errDraining) })
@@ -295,7 +295,7 @@ func (c *call) open(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// Alive returns an error that names the loops of the gate that are stuck.
+// Alive returns an error that names the stuck loops of the gateway.
 func (g *Gate) Alive() error {
 	if err := errors.Join(g.claimer.Alive(), g.listener.Alive()); err != nil {
 		return fmt.Errorf("http: %w", err)

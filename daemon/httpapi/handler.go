@@ -17,7 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// handler returns what answers all requests.
+// handler returns the handler of all requests.
 func (g *Gate) handler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	g.mux = mux
@@ -40,7 +40,7 @@ func (g *Gate) handler() (http.Handler, error) {
 	}
 	mux.HandleFunc("/", g.plain((*call).otherMethod))
 	all := g.cors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if raw := r.URL.EscapedPath(); path.Clean(raw) != raw || raw[0] != '/' { // which the mux would redirect, or refuse without a word
+		if raw := r.URL.EscapedPath(); path.Clean(raw) != raw || raw[0] != '/' { // the mux would redirect it, or refuse it without a problem
 			g.plain(func(*call) error { return errNoSuchCall })(w, r)
 			return
 		}
@@ -52,8 +52,8 @@ func (g *Gate) handler() (http.Handler, error) {
 	return all, nil
 }
 
-// metrics answers /metrics, which shows the names of topics: to who has a token
-// for it where one is wanted, and else to who calls this machine by a name of its own.
+// metrics answers /metrics, which shows the names of topics. It requires a token with the
+// right metrics if so configured, else a Host that names this machine.
 func (g *Gate) metrics() http.Handler {
 	if !g.o.MetricsNeedToken {
 		return g.ownHost(g.o.Metrics)
@@ -77,25 +77,25 @@ func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 	register(g, mux, doc, operation{
 		method: "POST", path: topic + "/messages", id: "publish", tag: tagPublish, keeps: true, status: http.StatusCreated, reply: api.Publication{}, requestType: "*/*",
 		rights: []right{mayPublish}, errors: []int{409, 413}, summary: "Publish a message to one worker",
-		description: "The body is that of the message, verbatim, and may be empty. Headers Bellhop-Header-NAME are kept with it. With an id a publish may be repeated: the second is refused with 409.",
+		description: "The body is that of the message, verbatim, and may be empty. Headers Bellhop-Header-NAME are kept with the message. With an id a publish may be repeated: the second one is refused with 409.",
 	}, g.publish)
 	register(g, mux, doc, operation{
 		method: "POST", path: topic + "/broadcasts", id: "broadcast", tag: tagPublish, keeps: true, status: http.StatusCreated, reply: api.Publication{}, requestType: "*/*",
-		rights: []right{mayPublish}, errors: []int{409, 413}, summary: "Publish a message to everyone who listens",
+		rights: []right{mayPublish}, errors: []int{409, 413}, summary: "Broadcast a message to everyone who listens",
 	}, g.broadcast)
 	register(g, mux, doc, operation{
 		method: "POST", path: "/v1/messages", id: "publishMany", tag: tagPublish, status: http.StatusOK, replyType: ndjson, reply: bulkResult{}, request: notify.Line{}, requestType: ndjson,
 		rights: []right{mayPublish}, errors: []int{413}, summary: "Publish many messages and broadcasts",
-		description: "A line of JSON each, up to 10,000 lines and 16 MiB. The answer has a line for each, in their order: a publication, or an error. One that is refused does not keep the others back.",
+		description: "A line of JSON each, up to 10,000 lines and 16 MiB. The answer has a line for each, in the same order: a publication, or an error. A refused line does not affect the others.",
 	}, g.bulk)
 	register(g, mux, doc, operation{
 		method: "GET", path: message, id: "inspect", tag: tagPublish, status: http.StatusOK, reply: api.Message{},
-		rights: []right{mayPublish, mayConsume}, errors: []int{404}, summary: "Look at a message",
+		rights: []right{mayPublish, mayConsume}, errors: []int{404}, summary: "Inspect a message",
 	}, g.inspect)
 	register(g, mux, doc, operation{
 		method: "PATCH", path: message, id: "reschedule", tag: tagPublish, status: http.StatusOK, reply: api.Publication{},
 		rights: []right{mayPublish}, errors: []int{404, 409}, summary: "Give a message another due time",
-		description: "With neither a delay nor a due time it is due at once.",
+		description: "With neither a delay nor a due time the message is due at once.",
 	}, g.reschedule)
 	register(g, mux, doc, operation{
 		method: "DELETE", path: message, id: "cancel", tag: tagPublish, status: http.StatusOK, reply: api.Cancelled{},
@@ -109,25 +109,25 @@ func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 	g.registerTopics(mux, doc)
 }
 
-// registerClaims registers the calls of who handles messages, or listens.
+// registerClaims registers the calls of workers and listeners.
 func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 	const topic, message = "/v1/topics/{topic}", "/v1/topics/{topic}/messages/{id}"
 	register(g, mux, doc, operation{
 		method: "POST", path: topic + "/claim", id: "claim", tag: tagConsume, lasts: true, raw: true, status: http.StatusOK, reply: api.Claimed{},
-		rights: []right{mayConsume}, summary: "Take messages, and wait until there is one",
-		description: "Messages are leased: acknowledge each with its receipt before the lease ends, or it comes again.",
+		rights: []right{mayConsume}, summary: "Claim messages, and wait until there is one",
+		description: "Messages are leased: acknowledge each with its receipt before its lease ends, or it is delivered again.",
 	}, g.claim)
 	register(g, mux, doc, operation{
 		method: "POST", path: message + "/ack", id: "ack", tag: tagConsume, status: http.StatusNoContent,
-		rights: []right{mayConsume}, errors: []int{409}, summary: "Acknowledge a message: it is done",
+		rights: []right{mayConsume}, errors: []int{409}, summary: "Acknowledge a message as done",
 	}, g.ack)
 	register(g, mux, doc, operation{
 		method: "POST", path: message + "/nack", id: "nack", tag: tagConsume, status: http.StatusNoContent,
-		rights: []right{mayConsume}, errors: []int{409}, summary: "Give a message back as not done",
+		rights: []right{mayConsume}, errors: []int{409}, summary: "Reject a message: it is delivered again, or dies",
 	}, g.nack)
 	register(g, mux, doc, operation{
 		method: "POST", path: message + "/extend", id: "extend", tag: tagConsume, status: http.StatusOK, reply: api.Extended{},
-		rights: []right{mayConsume}, errors: []int{409}, summary: "Give a message a lease from now on",
+		rights: []right{mayConsume}, errors: []int{409}, summary: "Extend the lease of a message, counted from now",
 	}, g.extend)
 	register(g, mux, doc, operation{
 		method: "POST", path: topic + "/ack", id: "ackMany", tag: tagConsume, status: http.StatusOK, reply: api.Acked{}, request: []api.Receipt{},
@@ -136,11 +136,11 @@ func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 	register(g, mux, doc, operation{
 		method: "GET", path: topic + "/broadcasts", id: "listen", tag: tagListen, lasts: true, status: http.StatusOK, replyType: eventStream, reply: api.Broadcast{},
 		rights: []right{mayListen}, errors: []int{429}, summary: "Listen for broadcasts, as server-sent events",
-		description: "Events broadcast have a broadcast as their data, and its position as their id. An event gap tells which broadcasts were removed before they could be sent, or up to where some may be missing since Redis lost its data: then its topic is what was asked for. Every 15 s without an event there is a comment.",
+		description: "The data of an event broadcast is a broadcast, and its id is the broadcast's position. An event gap reports which broadcasts were removed before they could be sent. It also reports up to where some may be missing because Redis lost its data; then its topic is the requested topic or pattern. A comment is sent after every 15 s without an event.",
 	}, g.listen)
 }
 
-// registerTopics registers the calls of who runs it.
+// registerTopics registers the calls of an operator.
 func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 	const topic = "/v1/topics/{topic}"
 	register(g, mux, doc, operation{
@@ -150,18 +150,18 @@ func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 		method: "GET", path: topic, id: "countTopic", tag: tagOperate, status: http.StatusOK, reply: api.Topic{}, summary: "Count the messages of a topic",
 	}, g.topic)
 	register(g, mux, doc, operation{
-		method: "GET", path: topic + "/settings", id: "settings", tag: tagOperate, status: http.StatusOK, reply: api.Settings{}, summary: "Tell the settings of a topic",
+		method: "GET", path: topic + "/settings", id: "settings", tag: tagOperate, status: http.StatusOK, reply: api.Settings{}, summary: "Get the settings of a topic",
 	}, g.settings)
 	register(g, mux, doc, operation{
 		method: "PATCH", path: topic + "/settings", id: "changeSettings", tag: tagOperate, status: http.StatusOK, reply: api.Settings{}, request: settingsChange{}, requestType: mergePatch,
 		rights: []right{mayAdmin}, errors: []int{413}, summary: "Change settings of a topic",
-		description: "What is not given stays as it is, and null has the default hold again: that of the topic *, or else a built-in one. Settings stay when nothing is left of the topic. What a message or a claim asks for itself goes before them. What a worker has in hand keeps the lease of its claim.",
+		description: "A setting that is not given stays as it is. null restores the default: that of the topic *, or else a built-in one. Settings stay when nothing else is left of the topic. Values that a message or a claim gives itself take precedence. Leased messages keep the lease of their claim.",
 	}, g.changeSettings)
 	register(g, mux, doc, operation{
 		method: "POST", path: topic + "/pause", id: "pause", tag: tagOperate, status: http.StatusNoContent, rights: []right{mayAdmin}, summary: "Stop handing out the messages of a topic",
 	}, g.pause)
 	register(g, mux, doc, operation{
-		method: "POST", path: topic + "/resume", id: "resume", tag: tagOperate, status: http.StatusNoContent, rights: []right{mayAdmin}, summary: "Go on handing them out",
+		method: "POST", path: topic + "/resume", id: "resume", tag: tagOperate, status: http.StatusNoContent, rights: []right{mayAdmin}, summary: "Resume handing out the messages of a topic",
 	}, g.resume)
 	register(g, mux, doc, operation{
 		method: "GET", path: topic + "/dead", id: "listDead", long: true, tag: tagOperate, status: http.StatusOK, reply: api.Page{},
@@ -169,18 +169,18 @@ func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 	}, g.listDead)
 	register(g, mux, doc, operation{
 		method: "POST", path: topic + "/dead/requeue", id: "requeueDead", tag: tagOperate, lasts: true, status: http.StatusOK, reply: api.Count{},
-		rights: []right{mayAdmin}, summary: "Make dead letters ready again, with all their attempts",
+		rights: []right{mayAdmin}, summary: "Requeue dead letters: ready again, with all their attempts",
 	}, g.requeueDead)
 	register(g, mux, doc, operation{
 		method: "DELETE", path: topic + "/dead", id: "purgeDead", tag: tagOperate, lasts: true, status: http.StatusOK, reply: api.Count{},
 		rights: []right{mayAdmin}, summary: "Remove dead letters for good",
 	}, g.purgeDead)
 	register(g, mux, doc, operation{
-		method: "GET", path: "/v1/carrier", id: "carrier", tag: tagOperate, status: http.StatusOK, reply: api.Carrier{}, summary: "Tell who carries",
+		method: "GET", path: "/v1/carrier", id: "carrier", tag: tagOperate, status: http.StatusOK, reply: api.Carrier{}, summary: "Get the elected carrier",
 	}, g.carrier)
 }
 
-// plain is a handler of what is no operation of the API.
+// plain returns a handler for a request that is no operation of the API.
 func (g *Gate) plain(handle func(c *call) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := &call{w: &recorder{ResponseWriter: w}, r: r, gate: g}
@@ -190,7 +190,7 @@ func (g *Gate) plain(handle func(c *call) error) http.HandlerFunc {
 	}
 }
 
-// otherMethod refuses what no call is for, and says which methods there are.
+// otherMethod refuses a method that no call has, and names the allowed ones.
 func (c *call) otherMethod() error {
 	var allowed []string
 	for _, method := range []string{"GET", "POST", "PATCH", "DELETE"} {
@@ -207,10 +207,10 @@ func (c *call) otherMethod() error {
 	return fmt.Errorf("%w: use %s", errMethod, strings.Join(allowed, " or "))
 }
 
-// sameOrigin refuses what the page of another origin would change. A browser
-// sends some requests without asking first, and only keeps the answer from the
-// page; who listens on loopback is not safe from them. Programs that are no
-// browsers are not asked for anything.
+// sameOrigin refuses requests of web pages of another origin that would change
+// something. A browser sends some of these without asking first, and only hides the
+// answer from the page; listening on loopback does not keep them out. Programs other
+// than browsers need no header for this.
 func (g *Gate) sameOrigin(next http.Handler, allowed func(*http.Request) bool) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	refused := g.plain(func(*call) error { return errOrigin })
@@ -223,7 +223,7 @@ func (g *Gate) sameOrigin(next http.Handler, allowed func(*http.Request) bool) h
 	})
 }
 
-// cors lets pages of other origins call, if that is configured.
+// cors lets pages of other origins call, if so configured.
 func (g *Gate) cors(next http.Handler) http.Handler {
 	if len(g.o.CORSOrigins) == 0 {
 		return g.sameOrigin(next, func(*http.Request) bool { return false })
@@ -232,16 +232,16 @@ func (g *Gate) cors(next http.Handler) http.Handler {
 		AllowedOrigins: g.o.CORSOrigins,
 		AllowedMethods: []string{"GET", "POST", "PATCH", "DELETE"},
 		AllowedHeaders: []string{"*"},
-		ExposedHeaders: []string{"*"}, // of which those of a message have names of their own
+		ExposedHeaders: []string{"*"}, // those of a message have arbitrary names
 		MaxAge:         600,
 	})
 	return c.Handler(g.sameOrigin(next, c.OriginAllowed))
 }
 
-// healthz tells whether the process gets on with its work, whatever Redis does.
+// healthz reports whether the process makes progress, whatever Redis does.
 func (g *Gate) healthz(c *call) error {
 	if err := g.o.Alive(); err != nil {
-		return c.write(http.StatusServiceUnavailable, problemType, api.NewProblem("stuck", "a part of the daemon hangs", http.StatusServiceUnavailable, err))
+		return c.write(http.StatusServiceUnavailable, problemType, api.NewProblem("stuck", "a part of the daemon is stuck", http.StatusServiceUnavailable, err))
 	}
 	return c.answer(http.StatusOK, health{Status: "ok"})
 }
@@ -253,7 +253,7 @@ type health struct {
 // readyWithin is how long Redis and its pub/sub may take for a round trip.
 const readyWithin = 2 * time.Second
 
-// readiness is told with the carrier that is heard. Where there is none, calls work all the same.
+// readiness names the carrier whose beats arrive. Calls work without one, too.
 type readiness struct {
 	health
 	Carrier *carrierEpoch `json:"carrier"`
@@ -263,7 +263,7 @@ type carrierEpoch struct {
 	Epoch int64 `json:"epoch"`
 }
 
-// readyz tries whether Redis takes writes, and the way of a ring: through its pub/sub, back to here.
+// readyz checks that Redis takes writes, and that a ring comes back through its pub/sub.
 func (g *Gate) readyz(c *call) error {
 	if g.draining.Load() {
 		return errDraining

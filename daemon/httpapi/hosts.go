@@ -13,11 +13,11 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// ownHost refuses requests that were sent to a name that anybody may own, for
-// what no token guards. Whoever owns a name can have it point to this machine once
-// a browser has loaded a page from it (DNS rebinding); what the page sends then is
-// of its own origin. Its Host tells. No browser connects to what is no TCP, and
-// with TLS it gives up, since the certificate is of another name.
+// ownHost refuses requests that no token guards unless their Host names this machine.
+// The owner of any other name can make it point to this machine once a browser has
+// loaded a page from it (DNS rebinding); the page's requests are then of its own origin,
+// but their Host gives them away. Other sockets than TCP are out of a browser's reach,
+// and with TLS a browser gives up, since the certificate is of another name.
 func (g *Gate) ownHost(next http.Handler) http.Handler {
 	if !g.o.LocalHosts || g.o.CertFile != "" {
 		return next
@@ -25,7 +25,7 @@ func (g *Gate) ownHost(next http.Handler) http.Handler {
 	hostname, errName := os.Hostname()
 	hosts, errHosts := os.ReadFile("/etc/hosts")
 	if err := errors.Join(errName, errHosts); err != nil {
-		g.o.Logger.Debug("not all names of this machine are known", "error", err)
+		g.o.Logger.Debug("cannot read all names of this machine; accepting the others", "error", err)
 	}
 	own := append(machineNames(hostname, string(hosts)), g.o.Hosts...)
 	refused := g.plain(func(*call) error { return errHost })
@@ -38,10 +38,9 @@ func (g *Gate) ownHost(next http.Handler) http.Handler {
 	})
 }
 
-// machineNames returns by which names a machine goes without being told: the one
-// that the system knows, its first label, and those that stand beside one of them in
-// its file of hosts, where the name with the domain is. DNS is not asked: a foreign
-// network may have any answer.
+// machineNames returns the names of a machine that need no configuration: its hostname,
+// the first label of that, and the names beside one of these in its file of hosts, which
+// has the name with the domain. DNS is not asked: a foreign network may answer anything.
 func machineNames(hostname, hosts string) []string {
 	if hostname == "" {
 		return nil
@@ -57,9 +56,9 @@ func machineNames(hostname, hosts string) []string {
 	return names
 }
 
-// isOwnHost reports whether a Host, with or without a port, is an address,
-// localhost or one of some names, of which *.NAME is every name below NAME. None
-// at all is of HTTP/1.0, which no browser speaks.
+// isOwnHost reports whether a Host, with or without a port, is an address, localhost
+// or one of some names; *.NAME stands for every name below NAME. An empty Host passes:
+// it comes from HTTP/1.0, which no browser speaks.
 func isOwnHost(host string, own []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -77,7 +76,7 @@ func isOwnHost(host string, own []string) bool {
 
 var hostGrammar = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?$`)
 
-// CheckHosts reports, as a notify.ErrInvalid, what is wrong with names of hosts.
+// CheckHosts reports faults of names of hosts, as a notify.ErrInvalid.
 func CheckHosts(hosts []string) error {
 	for _, host := range hosts {
 		if !hostGrammar.MatchString(host) {

@@ -23,11 +23,11 @@ const (
 
 type listenInput struct {
 	Pattern     string `path:"topic" is:"pattern" maxLength:"128" example:"prices.gold" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more"`
-	Since       string `query:"since" maxLength:"64" pattern:"^(now|beginning|[0-9]+-[0-9]{1,3}|[0-9]{4}-[0-9]{2}-[0-9]{2}T.+)$" example:"beginning" doc:"where to begin: beginning, now, a time, or the id of an event; missing: now"`
-	LastEventID string `header:"Last-Event-ID" maxLength:"64" pattern:"^[0-9]+-[0-9]{1,3}$" example:"1735830245678-123" doc:"of the last event that was got: goes on behind it, whatever since says"`
+	Since       string `query:"since" maxLength:"64" pattern:"^(now|beginning|[0-9]+-[0-9]{1,3}|[0-9]{4}-[0-9]{2}-[0-9]{2}T.+)$" example:"beginning" doc:"where to begin: beginning, now, a time, or after the event of an id; missing: now"`
+	LastEventID string `header:"Last-Event-ID" maxLength:"64" pattern:"^[0-9]+-[0-9]{1,3}$" example:"1735830245678-123" doc:"the id of the last event received: resume after it, and ignore since"`
 }
 
-// from returns where a listener begins.
+// from returns where the stream begins.
 func (in *listenInput) from() (subscribers.From, error) {
 	if in.LastEventID != "" {
 		p, err := notify.ParsePosition(in.LastEventID)
@@ -46,12 +46,12 @@ func (in *listenInput) from() (subscribers.From, error) {
 	return from, nil
 }
 
-// defaultMaxStreams is how many streams one token may have at a time, unless an option
-// says so. Each may hold 64 KiB of broadcasts that are small while its client is
-// slow; those that are large are counted.
+// defaultMaxStreams is the default of Options.MaxStreams. Each stream may keep 64 KiB of
+// small broadcasts in memory while its client is slow; large ones count against the
+// token's memory.
 const defaultMaxStreams = 10_000
 
-// listen streams broadcasts until the client goes away or the gate closes.
+// listen streams broadcasts until the client goes away or the gateway closes.
 func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error) {
 	if err := c.enterTopic(in.Pattern); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error
 	if err != nil {
 		return nil, err
 	}
-	if err := g.store.Check(ctx); err != nil { // a stream that begins cannot tell any more
+	if err := g.store.Check(ctx); err != nil { // once the stream has begun, it cannot report this
 		return nil, err
 	}
 	defer c.grant.streams.Add(-1)
@@ -82,34 +82,34 @@ func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error
 		return nil, nil
 	}
 	if cause := context.Cause(open); err == nil && c.w.(*recorder).status == 0 && !errors.Is(cause, context.Canceled) {
-		return nil, cause // it ended before it began
+		return nil, cause // the stream ended before it began
 	}
 	return nil, err
 }
 
-// errGone is why a stream ends whose client takes nothing any more.
+// errGone ends a stream whose client no longer reads.
 var errGone = errors.New("the client is gone")
 
 // A stream is a stream of server-sent events
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html). A client that
-// takes nothing for a while is cut off: it resumes where it was.
+// reads nothing for a while is cut off, and resumes where it was.
 type stream struct {
 	c       *call
 	rc      *http.ResponseController
-	hurried atomic.Bool // it is to end
+	hurried atomic.Bool // the stream is to end
 
 	mu      sync.Mutex
-	quiet   *time.Timer // until the next comment; nil: it has not begun
+	quiet   *time.Timer // until the next comment; nil: the stream has not begun
 	stopped bool
 }
 
-// hurry has what is being written not hold up the end for long.
+// hurry bounds the present write, so that it does not delay the end of the stream.
 func (s *stream) hurry() {
 	s.hurried.Store(true)
 	_ = s.c.writeWithin(s.c.gate.timing.closed)
 }
 
-// stop ends the comments. When it returns none is being written.
+// stop ends the comments. When it returns, none is being written.
 func (s *stream) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +119,8 @@ func (s *stream) stop() {
 	}
 }
 
-// began opens the stream. The position is an id of its own: who connects again
-// before the first event resumes there.
+// began opens the stream. It sends the position as an id of its own: a client that
+// connects again before the first event resumes there.
 func (s *stream) began(at notify.Position) {
 	h := s.c.w.Header()
 	h.Set("Content-Type", eventStream)
@@ -128,14 +128,14 @@ func (s *stream) began(at notify.Position) {
 	h.Set("X-Accel-Buffering", "no") // or nginx keeps events back
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.send(func(p *pieces) { // what is wrong with the connection shows with the next event
+	_ = s.send(func(p *pieces) { // an error of the connection shows again with the next event
 		p.text(reconnect + "id: " + at.String() + "\n\n")
 	})
 	s.quiet = time.AfterFunc(s.c.gate.timing.quiet, s.comment)
 }
 
-// broadcast sends a broadcast. A client that takes one so slowly that those which
-// its token's streams are sending have no room any more is cut off as well.
+// broadcast sends a broadcast. A client is also cut off if the memory of its token is
+// full because streams read too slowly.
 func (s *stream) broadcast(_ context.Context, b *subscribers.Broadcast) error {
 	one := *b
 	head, body := split(&one.Body, func() api.Broadcast { return api.BroadcastOf(&one) })
@@ -149,7 +149,7 @@ func (s *stream) broadcast(_ context.Context, b *subscribers.Broadcast) error {
 	return s.event("broadcast", b.Position, head, body)
 }
 
-// gap tells of broadcasts that are missing.
+// gap sends an event for missing broadcasts.
 func (s *stream) gap(g subscribers.Gap) {
 	_ = s.event("gap", g.UpTo, api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}, nil) // as in began
 }
@@ -164,7 +164,7 @@ func (s *stream) event(name string, id notify.Position, data any, body []byte) e
 	})
 }
 
-// comment keeps the connection in use.
+// comment sends a comment, which keeps the connection in use.
 func (s *stream) comment() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,12 +174,12 @@ func (s *stream) comment() {
 	_ = s.send(func(p *pieces) { p.text(":\n\n") })
 }
 
-// send sends what write writes. The mutex is held.
+// send sends the text that write writes. The mutex is held.
 func (s *stream) send(write func(*pieces)) error {
 	if err := s.c.writeWithin(s.c.gate.timing.answer); err != nil {
 		return fmt.Errorf("%w: %w", errGone, err)
 	}
-	if s.hurried.Load() { // and it may have set its deadline before this did
+	if s.hurried.Load() { // hurry may have set its deadline before the one above
 		s.hurry()
 	}
 	p := newPieces(s.c, true)

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	maxAddresses = 100         // that refused requests are counted by; what comes from more is counted as others
-	logInterval  = time.Minute // between lines about one of them
+	maxAddresses = 100         // that are counted by themselves; further ones are counted together as others
+	logInterval  = time.Minute // between log lines about one address
 )
 
-// logins counts requests without a token that is known. An address is logged when
-// it begins, and then at most once a minute.
+// logins counts requests without a known token. An address is logged at its first
+// request, and then at most once a minute.
 type logins struct {
 	refused atomic.Int64
 
@@ -28,15 +28,15 @@ type refusals struct {
 	since  int64 // requests since then
 }
 
-// refuse takes note of a refused request of a client.
+// refuse counts a refused request of a client, and logs it if it is time to.
 func (l *logins) refuse(log *slog.Logger, client string, err error) {
 	l.refused.Add(1)
 	if address, n := l.note(addressOf(client)); n > 0 {
-		log.Warn("requests without a known token were refused", "address", address, "requests", n, "error", err)
+		log.Warn("refused requests without a known token", "address", address, "requests", n, "error", err)
 	}
 }
 
-// note counts a request of an address, and returns how many are to be logged now, as of which.
+// note counts a request of an address. It returns how many requests to log now, and under which address.
 func (l *logins) note(address string) (as string, requests int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +61,7 @@ func (l *logins) note(address string) (as string, requests int64) {
 	return address, requests
 }
 
-// forget forgets the addresses that were not heard of for a while. The mutex is held.
+// forget removes the addresses without a recent log line. The mutex is held.
 func (l *logins) forget(now time.Time) {
 	for address, t := range l.from {
 		if now.Sub(t.logged) >= logInterval {
@@ -70,12 +70,12 @@ func (l *logins) forget(now time.Time) {
 	}
 }
 
-// addressOf returns the address of a client as it is counted: of IPv6 the network,
-// since a client has all addresses in it.
+// addressOf returns the address under which a client is counted: for IPv6 its network
+// of 64 bits, since a client may have all addresses in it.
 func addressOf(client string) string {
 	at, err := netip.ParseAddrPort(client)
 	if err != nil {
-		return "local" // by a socket of this machine
+		return "local" // a Unix socket
 	}
 	address := at.Addr().Unmap().WithZone("")
 	if address.Is4() {

@@ -46,7 +46,7 @@ func TestRefusedLogins(t *testing.T) {
 	if n := h.Stats().Refused; n != 40 {
 		t.Errorf("%d are counted", n)
 	}
-	if text := log.String(); strings.Count(text, "were refused") != 1 || !strings.Contains(text, "address=127.0.0.1 requests=1 ") || strings.Contains(text, otherToken) {
+	if text := log.String(); strings.Count(text, "refused requests") != 1 || !strings.Contains(text, "address=127.0.0.1 requests=1 ") || strings.Contains(text, otherToken) {
 		t.Error(text)
 	}
 }

@@ -8,26 +8,25 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// What the calls and streams of one token may hold in memory at a time, of bodies,
-// until a slow client has sent them or taken them. Each token has its own, so that
-// no client can use up that of another, and what is small has its own, so that
-// what is large cannot keep it out. The collector lets the heap become twice what
-// is held.
+// How many bytes of bodies the calls and streams of one token may keep in memory at a
+// time, until slow clients have sent or received them. Each token has its own memory,
+// so that no client can use up another's. Small bodies have their own, so that large
+// ones cannot keep them out. The garbage collector lets the heap grow to twice this.
 const (
 	memoryOfToken = 64 << 20
 	memoryOfSmall = 16 << 20
-	small         = 64 << 10 // bytes that a call may hold and be small
-	reserveFirst  = 1 << 20  // bytes of a body from which on there must be room before any of it is read
-	longAnswer    = 16 << 20 // bytes that an answer may be held as until it is known how long it is
+	small         = 64 << 10 // bytes up to which a call counts as small
+	reserveFirst  = 1 << 20  // bytes of a body above which its memory is reserved before any of it is read
+	longAnswer    = 16 << 20 // bytes that are reserved for an answer until its length is known
 )
 
-// A memory is what a token holds.
+// A memory is the memory of a token.
 type memory struct {
 	small, large *semaphore.Weighted
-	waiting      atomic.Int64 // bytes of broadcasts that wait for room
+	waiting      atomic.Int64 // bytes of broadcasts that wait for a reservation
 
 	mu   sync.Mutex
-	sent map[*byte]*sent // by their first byte
+	sent map[*byte]*sent // by the address of their first byte
 }
 
 func newMemory() *memory {
@@ -37,24 +36,24 @@ func newMemory() *memory {
 	}
 }
 
-// reservation is what a call holds of it.
+// A reservation is the bytes that a call has reserved.
 type reservation struct{ small, large int64 }
 
-// quota returns what a call is to take so many bytes from, to hold as many in all.
-func (c *call) quota(bytes int64) (from *semaphore.Weighted, holds *int64, more int64) {
+// quota returns the semaphore for a call of so many bytes in all, its counter in the call, and how many bytes are still to reserve.
+func (c *call) quota(bytes int64) (from *semaphore.Weighted, reserved *int64, more int64) {
 	if bytes <= small {
 		return c.grant.memory.small, &c.reserved.small, max(bytes-c.reserved.small-c.reserved.large, 0)
 	}
 	return c.grant.memory.large, &c.reserved.large, max(min(bytes, memoryOfToken)-c.reserved.large, 0)
 }
 
-// reserve waits until the call may hold so many bytes in all, which it does until
+// reserve waits until the call has reserved so many bytes in all, which it keeps until
 // it is answered. Errors: errBusy, errDraining, or that of a client that went away.
 func (c *call) reserve(bytes int64) error {
 	if c.tryReserve(bytes) {
 		return nil
 	}
-	from, holds, more := c.quota(bytes)
+	from, reserved, more := c.quota(bytes)
 	open, done := c.open(c.r.Context())
 	defer done()
 	ctx, cancel := context.WithTimeoutCause(open, c.gate.timing.header, errBusy)
@@ -62,21 +61,21 @@ func (c *call) reserve(bytes int64) error {
 	if err := from.Acquire(ctx, more); err != nil {
 		return context.Cause(ctx)
 	}
-	*holds += more
+	*reserved += more
 	return nil
 }
 
-// tryReserve is reserve without waiting, for what is in memory already: others would be while it waits.
+// tryReserve is reserve without waiting, for bytes in memory already: a wait would let more pile up.
 func (c *call) tryReserve(bytes int64) bool {
-	from, holds, more := c.quota(bytes)
+	from, reserved, more := c.quota(bytes)
 	if more > 0 && !from.TryAcquire(more) {
 		return false
 	}
-	*holds += more
+	*reserved += more
 	return true
 }
 
-// keepReserved gives back what the call holds beyond so many bytes.
+// keepReserved releases what the call has reserved beyond so many bytes.
 func (c *call) keepReserved(bytes int64) {
 	if more := c.reserved.large - bytes; more > 0 {
 		c.grant.memory.large.Release(more)
@@ -84,21 +83,21 @@ func (c *call) keepReserved(bytes int64) {
 	}
 }
 
-// releaseMemory gives back what the call holds.
+// releaseMemory releases all that the call has reserved.
 func (c *call) releaseMemory() {
 	c.grant.memory.small.Release(c.reserved.small)
 	c.grant.memory.large.Release(c.reserved.large)
 }
 
-// A sent body is one that streams of a token send. What it takes is held once for all of them.
+// A sent is a body that streams of a token are sending. Its memory is reserved once for all of them.
 type sent struct {
 	streams  int
-	reserved chan struct{} // closed when it is held,
-	err      error         // or why it is not
+	reserved chan struct{} // closed when its memory is reserved,
+	err      error         // or cannot be, because of err
 }
 
-// share is hold for a body that other streams of the token may send, too, until
-// all of them have called free.
+// share is reserve for a body that other streams of the token may also send, until all
+// of them have called free.
 func (c *call) share(body []byte) (free func(), err error) {
 	m, bytes := c.grant.memory, min(int64(len(body)), memoryOfToken)
 	m.mu.Lock()
@@ -123,7 +122,7 @@ func (c *call) share(body []byte) (free func(), err error) {
 	return free, nil
 }
 
-// sentBy takes note that a stream has sent a body. After the last one nobody holds it.
+// sentBy notes that a stream has sent a body. After the last one its memory is released.
 func (m *memory) sentBy(one *sent, body *byte, bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,8 +135,8 @@ func (m *memory) sentBy(one *sent, body *byte, bytes int64) {
 	}
 }
 
-// await waits for room for a body. It is in memory already, so that not more of
-// that waits than may be held.
+// await waits for memory for a body. The body is in memory already, so at most as many
+// bytes may wait as may be reserved.
 func (g *Gate) await(m *memory, bytes int64) error {
 	if m.large.TryAcquire(bytes) {
 		return nil

@@ -20,7 +20,7 @@ type ofTopic struct {
 // ofMessage is the input of a call about a message.
 type ofMessage struct {
 	ofTopic
-	ID string `path:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"of the message"`
+	ID string `path:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"id of the message"`
 }
 
 type publishInput struct {
@@ -49,8 +49,8 @@ func (g *Gate) broadcast(ctx context.Context, c *call, in *broadcastInput) (any,
 	return publication(g.pub.Broadcast(ctx, in.M))
 }
 
-// fill puts into a message that is published to a topic what its parameters do
-// not say: the body of the request, and the headers that are to be kept.
+// fill completes a message with what is not in its parameters: its topic, the body of
+// the request, and the headers to keep.
 func (c *call) fill(m *notify.Message, topic string) (err error) {
 	if err := c.grant.allowTopic(topic); err != nil {
 		return err
@@ -63,13 +63,13 @@ func (c *call) fill(m *notify.Message, topic string) (err error) {
 	return err
 }
 
-// Headers of a request that are our own.
+// Prefixes of Bellhop's own headers.
 const (
 	ownHeader  = "Bellhop-"
-	keepHeader = "Bellhop-Header-" // what the name of a header that is kept stands behind
+	keepHeader = "Bellhop-Header-" // followed by the name of a header that is kept
 )
 
-// keptHeaders returns the headers that are kept with a message.
+// keptHeaders returns the headers of a request to keep with its message.
 func keptHeaders(h http.Header) (map[string]string, error) {
 	var kept map[string]string
 	var faults []error
@@ -81,7 +81,7 @@ func keptHeaders(h http.Header) (map[string]string, error) {
 		var err error
 		switch {
 		case !keep:
-			err = store.Faultf(name, "header %.100q: it is unknown; use Bellhop-Header-NAME for what is to be kept with the message", name)
+			err = store.Faultf(name, "header %.100q: it is unknown; use Bellhop-Header-NAME for a header to keep with the message", name)
 		case len(h[name]) > 1:
 			err = store.Faultf(name, "header %.100q: it is given twice; give it once", name)
 		default:
@@ -99,7 +99,7 @@ func keptHeaders(h http.Header) (map[string]string, error) {
 	return kept, joinFirst(faults)
 }
 
-// noHeaders refuses headers that are to be kept where there is no message to keep them with.
+// noHeaders refuses Bellhop's headers in a call that publishes no message.
 func noHeaders(h http.Header) error {
 	var faults []error
 	for name := range h {
@@ -117,7 +117,7 @@ func publication(p notify.Publication, err error) (any, error) {
 	return api.PublicationOf(p), nil
 }
 
-// inspect looks at a message.
+// inspect answers with what is known of a message.
 func (g *Gate) inspect(ctx context.Context, c *call, in *ofMessage) (any, error) {
 	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
@@ -133,11 +133,11 @@ func (g *Gate) inspect(ctx context.Context, c *call, in *ofMessage) (any, error)
 	p := newPieces(c, false)
 	p.object(messageOf(info))
 	p.text("\n")
-	_ = p.end() // who is gone needs no answer
+	_ = p.end() // an error means that the client is gone
 	return nil, nil
 }
 
-// enterTopic lets in a call about a topic that has no body.
+// enterTopic admits a call about a topic: the token permits the topic, and there is no body.
 func (c *call) enterTopic(topic string) error {
 	if err := c.grant.allowTopic(topic); err != nil {
 		return err
@@ -172,9 +172,9 @@ func (g *Gate) cancel(ctx context.Context, c *call, in *ofMessage) (any, error) 
 
 type listInput struct {
 	ofTopic
-	State  string `query:"state" enum:"scheduled,ready,leased,dead,broadcasts" default:"scheduled" doc:"which ones; broadcasts are those that wait for their due time"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"how many at the most"`
-	Cursor string `query:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"that of the page before; missing: from the beginning"`
+	State  string `query:"state" enum:"scheduled,ready,leased,dead,broadcasts" default:"scheduled" doc:"state of the messages; broadcasts lists scheduled broadcasts"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"list at most this many"`
+	Cursor string `query:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"cursor of the previous page; missing: from the beginning"`
 }
 
 // list lists messages, a page at a time.
@@ -202,6 +202,6 @@ func (c *call) page(p notify.Page, err error) (any, error) {
 		bytes += int64(len(p.Messages[i].Body))
 	}
 	c.keepReserved(bytes)
-	_ = c.list(len(p.Messages), func(i int) (any, []byte) { return messageOf(p.Messages[i]) }, p.Cursor) // who is gone needs no answer
+	_ = c.list(len(p.Messages), func(i int) (any, []byte) { return messageOf(p.Messages[i]) }, p.Cursor) // an error means that the client is gone
 	return nil, nil
 }

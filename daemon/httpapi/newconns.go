@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// newConns are the connections by which no request came yet. When a server shuts
-// down it answers nothing that comes by them, and waits 5 s for each that stays
-// silent: browsers open some that they never use.
+// newConns are the connections without a request so far. A server that shuts down
+// answers no request on these, and waits 5 s for each silent one; browsers open some
+// that they never use.
 type newConns struct {
 	mu    sync.Mutex
 	conns map[*slot]bool
-	none  chan struct{} // closed when there are none left; nil: nobody waits for that
+	none  chan struct{} // closed when there are none left; nil: drain does not wait
 }
 
-// setState is called when a connection gets into another state. One that becomes
-// active stays fresh until its request came: in between net/http looks whether the
-// server shuts down, and hangs up then.
+// setState is called when a connection changes its state. An active one counts as new
+// until its request has come: in between, net/http hangs up if the server shuts down.
 func (f *newConns) setState(conn *slot, state http.ConnState) {
 	switch state {
 	case http.StateNew:
@@ -43,7 +42,7 @@ func (f *newConns) remove(conn *slot) {
 	f.signal()
 }
 
-// signal tells who waits that there are none left. The mutex is held.
+// signal wakes drain if there are none left. The mutex is held.
 func (f *newConns) signal() {
 	if len(f.conns) == 0 && f.none != nil {
 		close(f.none)
@@ -51,7 +50,7 @@ func (f *newConns) signal() {
 	}
 }
 
-// drain gives them a while for the request that may be on its way, and closes them.
+// drain waits at most within for requests that may be on their way, and closes the connections still without one.
 func (f *newConns) drain(ctx context.Context, within time.Duration) {
 	none := make(chan struct{})
 	f.mu.Lock()
@@ -72,7 +71,7 @@ func (f *newConns) drain(ctx context.Context, within time.Duration) {
 	}
 }
 
-// openListeners are the listeners of a server.
+// openListeners are the open listeners of a server.
 type openListeners struct {
 	mu  sync.Mutex
 	all []net.Listener
@@ -84,7 +83,7 @@ func (o *openListeners) add(listeners ...net.Listener) {
 	o.all = append(o.all, listeners...)
 }
 
-// close has nothing more come in.
+// close closes the listeners: no more connections are accepted.
 func (o *openListeners) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

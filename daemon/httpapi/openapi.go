@@ -38,7 +38,7 @@ func newDocument(version string) *huma.OpenAPI {
 		Info: &huma.Info{
 			Title:       "Bellhop",
 			Version:     version,
-			Description: "Delayed and broadcast notifications. Durations are written like 500ms, 90s, 1h30m or 1d, and answered in whole milliseconds, in fields whose names end in _ms; times are as RFC 3339 has them.",
+			Description: "Delayed and broadcast notifications. Durations are written like 500ms, 90s, 1h30m or 1d. Answers have them in whole milliseconds, in fields whose names end in _ms. Times are in the format of RFC 3339.",
 			License:     &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 		},
 		Servers: []*huma.Server{{URL: "/"}},
@@ -49,15 +49,15 @@ func newDocument(version string) *huma.OpenAPI {
 		},
 		Tags: []*huma.Tag{
 			{Name: tagPublish, Description: "Messages for one worker, broadcasts for everyone who listens."},
-			{Name: tagConsume, Description: "Take messages, and settle each: done, not done, or more time."},
+			{Name: tagConsume, Description: "Claim messages, then acknowledge each, reject it, or extend its lease."},
 			{Name: tagListen, Description: "Receive broadcasts."},
-			{Name: tagOperate, Description: "See what there is, stop and go on, and deal with dead letters."},
+			{Name: tagOperate, Description: "Count messages, pause and resume topics, and deal with dead letters."},
 		},
 		Security: []map[string][]string{{}, {"token": {}}},
 	}
 }
 
-// document adds an operation. Its parameters are the fields of the input.
+// document adds an operation whose parameters are the fields of the input.
 func document(doc *huma.OpenAPI, op operation, input reflect.Type) {
 	schemas := doc.Components.Schemas
 	o := &huma.Operation{
@@ -75,7 +75,7 @@ func document(doc *huma.OpenAPI, op operation, input reflect.Type) {
 	if op.request != nil || op.requestType != "" {
 		o.RequestBody = &huma.RequestBody{Required: op.requestType != "*/*", Content: content(schemas, op.request, op.requestType)}
 	}
-	if op.requestType == mergePatch { // which is JSON, and may be called that
+	if op.requestType == mergePatch { // clients may send it as plain JSON
 		o.RequestBody.Content["application/json"] = o.RequestBody.Content[mergePatch]
 	}
 	success := &huma.Response{Description: http.StatusText(op.status)}
@@ -96,16 +96,16 @@ func document(doc *huma.OpenAPI, op operation, input reflect.Type) {
 // needs says which rights a token must have for an operation.
 func needs(op operation) string {
 	if len(op.rights) == 0 {
-		return "Where there are tokens, any of them will do."
+		return "If the daemon has tokens, any of them will do."
 	}
-	return "Where there are tokens, one with the right " + listRights(op.rights, " or ") + " is needed."
+	return "If the daemon has tokens, one with the right " + listRights(op.rights, " or ") + " is needed."
 }
 
 // durationGrammar is that of notify.ParseDuration. The format duration of JSON
 // Schema is another one, PT1H30M.
 const durationGrammar = `^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)d(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))*|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))+)$`
 
-// document describes a parameter beyond what a schema's tags say.
+// document describes a parameter, and adds what a schema's tags cannot say.
 func (p param) document(schema *huma.Schema, field reflect.StructField) *huma.Param {
 	schema.Extensions = map[string]any{}
 	for _, limit := range []string{"shortest", "longest"} { // of a duration: minimum and maximum are for numbers
@@ -127,11 +127,11 @@ func (p param) document(schema *huma.Schema, field reflect.StructField) *huma.Pa
 	return &huma.Param{Name: p.Name, In: p.in, Required: p.required, Description: schema.Description, Schema: schema}
 }
 
-// mergePatch is the content type of a JSON object whose members take the place of
-// others, where null removes one (RFC 7396).
+// mergePatch is the content type of a JSON object whose members replace others, where
+// null removes one (RFC 7396).
 const mergePatch = "application/merge-patch+json"
 
-// settingsChange is described as what api.DecodeSettings reads.
+// settingsChange describes the JSON that api.DecodeSettings reads.
 type settingsChange struct{}
 
 // Schema makes a schema of the fields of notify.SettingsChange.
@@ -150,35 +150,35 @@ func (settingsChange) Schema(schemas huma.Registry) *huma.Schema {
 
 const failureRef = "#/components/responses/"
 
-// failureNames are the names of the answers to what fails, by status.
+// failureNames are the names of the responses to failed requests, by status.
 var failureNames = map[int]string{
 	400: "BodyCut", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "Method", 408: "BodySlow",
 	409: "Conflict", 413: "TooLarge", 422: "Invalid", 429: "TooMany", 500: "Internal", 503: "Unavailable",
 }
 
-// failures describes the answers to what fails, each of them once.
+// failures describes each response to a failed request once.
 func failures(schemas huma.Registry) map[string]*huma.Response {
 	all := make(map[string]*huma.Response)
 	for status, text := range map[int]string{
 		400: "The body ended early, or is malformed.",
-		401: "There are tokens, and none of them was sent. WWW-Authenticate says how.",
-		403: "The token does not permit it, or the page of another origin is not one of those that may call, or a daemon without tokens was called by a name that is not its own.",
+		401: "The request has no known token. WWW-Authenticate says how to send one.",
+		403: "The token does not permit it, or the origin of a web page is not allowed, or the Host names another machine than a daemon without tokens accepts.",
 		404: "There is no such message.",
-		405: "The method is not allowed here. Allow says which are.",
+		405: "The method is not allowed here. Allow lists those that are.",
 		408: "The body did not come in time.",
-		409: "The state of the message does not permit it: type says whether its id is in use (exists), it is leased, it is dead, or the lease is lost (lease-lost).",
+		409: "The state of the message does not permit it. type says which: its id is in use (exists), it is leased, it is dead, or the lease is lost (lease-lost).",
 		413: "The body is too large.",
-		422: "Parameters are wrong: errors names each, and detail says what would be right. Nothing was changed.",
-		500: "A fault of the daemon. Please report it.",
-		429: "The token has too many streams open. Send it again after as many seconds as Retry-After says.",
-		503: "Redis is away, or full, which only publishes are told (type urn:bellhop:full), the token has too many large requests under way, or the daemon is stopping. Send it again after as many seconds as Retry-After says.",
+		422: "Some parameters are wrong: errors names each, and detail says what would be right. Nothing was changed.",
+		500: "An error of the daemon. Please report it.",
+		429: "The token has too many streams open. Send the request again after Retry-After seconds.",
+		503: "Redis cannot be reached or is full (type urn:bellhop:full, for publishes only), the token has too many large requests under way, or the daemon is stopping. Send the request again after Retry-After seconds.",
 	} {
 		all[failureNames[status]] = &huma.Response{Description: text, Content: content(schemas, api.Problem{}, problemType), Headers: failureHeaders[status]}
 	}
 	return all
 }
 
-// failureHeaders are those that come with what fails, by status.
+// failureHeaders are the headers of responses to failed requests, by status.
 var failureHeaders = map[int]map[string]*huma.Param{
 	401: {"WWW-Authenticate": {Description: "how to send a token", Schema: &huma.Schema{Type: huma.TypeString}}},
 	405: {"Allow": {Description: "methods, joined by commas", Schema: &huma.Schema{Type: huma.TypeString}}},
@@ -196,9 +196,9 @@ func content(schemas huma.Registry, value any, kind string) map[string]*huma.Med
 		schema = schemas.Schema(reflect.TypeOf(value), true, "")
 	}
 	media := &huma.MediaType{Schema: schema}
-	if kind == ndjson || kind == eventStream { // for which OpenAPI 3.1 has no words; 3.2 calls it itemSchema
+	if kind == ndjson || kind == eventStream { // OpenAPI 3.1 cannot describe it; 3.2 has itemSchema
 		media.Extensions = map[string]any{"x-itemSchema": schema}
-		media.Schema = &huma.Schema{Type: "string", Description: "One after the other, each as " + schema.Ref + " describes it."}
+		media.Schema = &huma.Schema{Type: "string", Description: "A sequence, each element as " + schema.Ref + " describes it."}
 	}
 	return map[string]*huma.MediaType{kind: media}
 }

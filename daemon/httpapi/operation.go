@@ -10,25 +10,25 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// An operation is a call of the API: how it is told in the OpenAPI document, and
-// what is asked of a request before its handler runs.
+// An operation is a call of the API: its description in the OpenAPI document, and the
+// checks of a request before its handler runs.
 type operation struct {
 	method, path string
-	id           string // for programs: generated clients name a function so
-	tag          string // under which it is found in the document
+	id           string // names the function in generated clients
+	tag          string // groups it in the document
 	summary      string
 	description  string
-	rights       []right // any one of them will do; none: every token
+	rights       []right // any one of them permits it; none: every token does
 	status       int     // of success
-	reply        any     // a value of the type that it answers in JSON; nil: none
-	replyType    string  // content type of an answer that is no JSON
-	request      any     // a value of the type that the body has, in JSON; nil: none
-	requestType  string  // content type of a body that is no JSON; */*: any
-	errors       []int   // beside those that every operation may have
-	lasts        bool    // it may last, so it ends when the client goes away; others are carried out, and answered if its way back stands
-	long         bool    // its answer may be long, so that not many of them are made at a time
-	keeps        bool    // headers Bellhop-Header-NAME, with a message
-	raw          bool    // it may answer one message as it is
+	reply        any     // a value of the answer's type, in JSON; nil: no answer
+	replyType    string  // content type of an answer other than JSON
+	request      any     // a value of the body's type, in JSON; nil: no body
+	requestType  string  // content type of a body other than JSON; */*: any
+	errors       []int   // statuses beside those that every operation may answer
+	lasts        bool    // long-running: cancelled when the client disconnects; all other calls run to completion
+	long         bool    // its answer may be long, so few are made at a time
+	keeps        bool    // takes headers Bellhop-Header-NAME, kept with a message
+	raw          bool    // may answer with one message as it is
 }
 
 // A call is a request under way.
@@ -43,11 +43,11 @@ type call struct {
 	reserved reservation
 }
 
-// A handler answers a call, by the reply that it returns or, if that is nil, by itself.
+// A handler answers a call: it returns the reply, or nil if it wrote the answer itself.
 type handler[I any] func(ctx context.Context, c *call, in *I) (reply any, err error)
 
-// register adds an operation to the mux and to the OpenAPI document. The input's
-// fields are its parameters.
+// register adds an operation to the mux and to the OpenAPI document. The fields of I
+// are its parameters.
 func register[I any](g *Gate, mux *http.ServeMux, doc *huma.OpenAPI, op operation, answer handler[I]) {
 	params := paramsOf(reflect.TypeFor[I]())
 	document(doc, op, reflect.TypeFor[I]())
@@ -79,9 +79,9 @@ func register[I any](g *Gate, mux *http.ServeMux, doc *huma.OpenAPI, op operatio
 	})
 }
 
-// inOwnGoroutine calls f in a goroutine of its own. A call to Redis, or JSON, takes a deep
-// stack, and the goroutine of a connection would keep it for as long as the
-// connection lives: 8 KiB more for each client that polls.
+// inOwnGoroutine calls f in a goroutine of its own and waits for it. Calls to Redis and
+// JSON need a deep stack, which the goroutine of a connection would keep as long as the
+// connection lives: 8 KiB more for each polling client.
 func inOwnGoroutine(f func()) {
 	done := make(chan any, 1)
 	go func() {
@@ -89,15 +89,15 @@ func inOwnGoroutine(f func()) {
 		f()
 	}()
 	if fault := <-done; fault != nil {
-		panic(fault) // which the server recovers from
+		panic(fault) // the server recovers from it
 	}
 }
 
-// serve lets a request in or refuses it, and answers it.
+// serve admits a request or refuses it, and answers it.
 func (c *call) serve(op operation, handle func() (any, error)) {
 	if err := c.enter(op); err != nil {
 		if errors.Is(err, errDraining) && c.r.Header.Get("Accept") == eventStream {
-			panic(http.ErrAbortHandler) // an EventSource comes back after a broken connection, and never after a status
+			panic(http.ErrAbortHandler) // an EventSource connects again after a broken connection, but never after an error status
 		}
 		c.refuse(err)
 		return
@@ -108,18 +108,18 @@ func (c *call) serve(op operation, handle func() (any, error)) {
 	case err != nil:
 		c.refuse(err)
 	case reply != nil:
-		_ = c.answer(op.status, reply) // who is gone needs no answer
+		_ = c.answer(op.status, reply) // an error means that the client is gone
 	case c.w.(*recorder).status == 0:
 		c.w.WriteHeader(op.status)
 	}
 }
 
-// enter asks whether the gate is open, and who calls.
+// enter admits a request: the gateway is open, and its token permits the operation.
 func (c *call) enter(op operation) error {
 	if c.gate.draining.Load() {
 		return errDraining
 	}
-	// HEAD is answered as GET is, but a stream has no end.
+	// HEAD is answered like GET, but a stream has no end.
 	if c.r.Method != op.method && op.replyType == eventStream {
 		return c.otherMethod()
 	}
@@ -135,7 +135,7 @@ func (c *call) enter(op operation) error {
 	return c.reserve(longAnswer)
 }
 
-// recorder keeps the status of an answer in mind.
+// recorder records the status of an answer.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -155,7 +155,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.ResponseWriter.Write(p)
 }
 
-// Unwrap is how http.ResponseController finds the writer within.
+// Unwrap returns the inner writer, for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // given reports whether a query parameter is given.

@@ -22,12 +22,12 @@ type param struct {
 	fields.Field
 	in       string
 	required bool
-	fallback string // value where none is given
+	fallback string // value if none is given
 }
 
-// paramsOf returns the parameters of an input. One that has a notify.Message has
-// those of the message, but for what its tag lacks names: message, of a broadcast; or
-// those alone that its tag has names.
+// paramsOf returns the parameters of an input. A field of type notify.Message adds the
+// parameters of a message: all but those of the mode that its tag lacks names, or only
+// those that its tag has names.
 func paramsOf(input reflect.Type) []param {
 	var all []param
 	for _, field := range reflect.VisibleFields(input) {
@@ -46,7 +46,7 @@ func paramsOf(input reflect.Type) []param {
 	return all
 }
 
-// messageParams returns the parameters of a message that stands in a field.
+// messageParams returns the parameters of a field of type notify.Message.
 func messageParams(field reflect.StructField) []param {
 	var all []param
 	for _, f := range fields.In[notify.Message]() {
@@ -64,7 +64,7 @@ func messageParams(field reflect.StructField) []param {
 	return all
 }
 
-// readParams reads the parameters of a request into an input, and tells all that is wrong.
+// readParams reads the parameters of a request into an input. The error reports every wrong one.
 func readParams(r *http.Request, params []param, input reflect.Value) error {
 	query, faults := readQuery(r.URL.RawQuery, params)
 	for _, p := range params {
@@ -94,7 +94,7 @@ func (p param) set(input reflect.Value, text string) error {
 	return err
 }
 
-// find returns the text of a parameter, or what stands for it where none is given.
+// find returns the text of a parameter, or its default if none is given.
 func (p param) find(r *http.Request, query map[string]string) (text string, given bool, err error) {
 	switch p.in {
 	case "path":
@@ -116,11 +116,11 @@ func (p param) find(r *http.Request, query map[string]string) (text string, give
 	return text, given, nil
 }
 
-// maxFaults is how many faults of one request are told: an answer should not
-// be many times as long as what it answers.
+// maxFaults is how many faults of one request are reported: an answer should not be
+// many times as long as its request.
 const maxFaults = 20
 
-// joinFirst joins faults, and leaves out those that are too many.
+// joinFirst joins the first maxFaults faults, and counts the others.
 func joinFirst(faults []error) error {
 	if more := len(faults) - maxFaults; more > 0 {
 		faults = append(faults[:maxFaults:maxFaults], fmt.Errorf("%w parameters: %d faults more", notify.ErrInvalid, more))
@@ -128,13 +128,13 @@ func joinFirst(faults []error) error {
 	return errors.Join(faults...)
 }
 
-// fault is what is wrong with how a parameter is given.
+// fault returns a fault of the parameter.
 func (p param) fault(text string) error {
 	return store.Faultf(p.Name, "parameter %.100q: %s", p.Name, text)
 }
 
-// readQuery takes a query apart. It is stricter than url.ParseQuery: what is
-// unknown, empty, given twice or not text is a fault.
+// readQuery parses a query. It is stricter than url.ParseQuery: a parameter that is
+// unknown, empty, given twice or not UTF-8 is a fault.
 func readQuery(raw string, params []param) (map[string]string, []error) {
 	if raw == "" {
 		return nil, nil
@@ -167,7 +167,7 @@ func readQuery(raw string, params []param) (map[string]string, []error) {
 	return values, faults
 }
 
-// knownParams says which query parameters there are.
+// knownParams lists the known query parameters.
 func knownParams(params []param) string {
 	var names []string
 	for _, p := range params {

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	piece     = 6 << 10   // bytes of a body that are encoded at a time: a multiple of 3, for base64. As JSON they may be six times as many
-	enough    = 16 << 10  // bytes of an answer that are sent when there are so many
-	maxPooled = 128 << 10 // bytes of the largest buffer that is kept for the next answer
+	piece     = 6 << 10   // bytes of a body that are encoded at a time: a multiple of 3, for base64. Their JSON may be six times as long
+	enough    = 16 << 10  // bytes of an answer from which on they are sent
+	maxPooled = 128 << 10 // bytes of the largest buffer kept for the next answer
 )
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// pieces write JSON to a client a piece at a time: one that reads slowly, or not
-// at all, has the daemon hold the bodies that it is to get, and little more. An
-// answer that is short has its length in its header.
+// pieces write JSON to a client a piece at a time: for a client that reads slowly, or
+// not at all, the daemon keeps the bodies that it has yet to send, and little more. A
+// short answer has its length in its header.
 type pieces struct {
 	c       *call
 	buffer  *bytes.Buffer
@@ -32,7 +32,7 @@ type pieces struct {
 	err     error         // of the connection
 }
 
-// newPieces returns what writes an answer, or goes on with one.
+// newPieces returns pieces for an answer. began says that its header is sent already.
 func newPieces(c *call, began bool) *pieces {
 	p := &pieces{c: c, buffer: buffers.Get().(*bytes.Buffer), began: began}
 	p.buffer.Reset()
@@ -41,16 +41,16 @@ func newPieces(c *call, began bool) *pieces {
 	return p
 }
 
-// text writes what is JSON already.
+// text writes JSON.
 func (p *pieces) text(text string) { p.buffer.WriteString(text) }
 
-// value writes a value that can be encoded.
+// value writes a value as JSON. The value must be encodable.
 func (p *pieces) value(v any) {
-	_ = p.encoder.Encode(v)               // into memory, what was read from JSON
+	_ = p.encoder.Encode(v)               // cannot fail: into memory, from JSON
 	p.buffer.Truncate(p.buffer.Len() - 1) // the end of the line
 }
 
-// object writes an object. A body that is given stands in it behind all else.
+// object writes an object. A body other than nil becomes its last member.
 func (p *pieces) object(v any, body []byte) {
 	p.value(v)
 	switch {
@@ -69,7 +69,7 @@ func (p *pieces) object(v any, body []byte) {
 	p.text(`"}`)
 }
 
-// string writes what stands between the quotes of a text.
+// string writes the JSON of a text without its quotes.
 func (p *pieces) string(text []byte) {
 	for len(text) > 0 && p.err == nil {
 		n := min(piece, len(text))
@@ -86,7 +86,7 @@ func (p *pieces) string(text []byte) {
 	}
 }
 
-// base64 writes what stands between the quotes of what is no text.
+// base64 writes the base64 of data without its quotes.
 func (p *pieces) base64(data []byte) {
 	for len(data) > 0 && p.err == nil {
 		n := min(piece, len(data))
@@ -102,7 +102,7 @@ func (p *pieces) sendEnough() {
 	}
 }
 
-// send sends what is in the buffer.
+// send sends the buffer.
 func (p *pieces) send() {
 	if !p.began {
 		p.began = true
@@ -126,7 +126,7 @@ func (p *pieces) end() error {
 	return p.err
 }
 
-// list answers with messages, and a cursor where there is one.
+// list answers with messages, and with a cursor if there is one.
 func (c *call) list(n int, one func(i int) (v any, body []byte), cursor string) error {
 	c.w.Header().Set("Content-Type", "application/json")
 	p := newPieces(c, false)
@@ -146,8 +146,8 @@ func (c *call) list(n int, one func(i int) (v any, body []byte), cursor string) 
 	return p.end()
 }
 
-// split returns what is told of a message whose body is *body: all of it, or, if
-// its body is long, all but that, and the body.
+// split returns the JSON form of a message whose body is *body. A long body is left out
+// of it, and returned beside it.
 func split[T any](body *[]byte, of func() T) (head T, long []byte) {
 	if len(*body) > piece {
 		long, *body = *body, nil
@@ -155,7 +155,7 @@ func split[T any](body *[]byte, of func() T) (head T, long []byte) {
 	return of(), long
 }
 
-// messageOf splits what is known of a message.
+// messageOf returns the JSON form of a message; see split.
 func messageOf(i notify.Info) (any, []byte) {
 	return split(&i.Body, func() any { return api.MessageOf(i) })
 }

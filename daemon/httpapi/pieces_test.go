@@ -212,7 +212,7 @@ func TestMostStreams(t *testing.T) {
 	first := h.listen(one, "news/broadcasts", "")
 	h.listen(one, "news/broadcasts", "")
 	got := h.want(one, http.StatusTooManyRequests, "GET", "/v1/topics/news/broadcasts", "")
-	if !strings.Contains(string(got.body), "streams open as it may have: 2; close some, or listen to a pattern") || got.header.Get("Retry-After") == "" {
+	if !strings.Contains(string(got.body), "its limit of streams open: 2; close some, or listen to a pattern") || got.header.Get("Retry-After") == "" {
 		t.Errorf("%s %v", got.body, got.header)
 	}
 	h.listen(clientOf(t, otherToken), "news/broadcasts", "")

@@ -16,19 +16,19 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// raw reports whether a claim is answered with the body of one message as it is,
-// and the rest of it in headers: what the query has was checked.
+// raw reports whether a claim asks for the body of one message as it is, with its other
+// fields in headers. The query has been checked.
 func (c *call) raw() bool { return c.given("as") }
 
-// checkRaw refuses a claim of several messages of which only one can be handed over.
+// checkRaw refuses a claim of several messages with as=body, which answers with one.
 func (in *claimInput) checkRaw() error {
 	if in.As == "" || in.Max == 1 {
 		return nil
 	}
-	return store.Faultf("max", "max %d: as=body hands over one message; leave max out", in.Max)
+	return store.Faultf("max", "max %d: as=body answers with one message; leave max out", in.Max)
 }
 
-// answerNone answers a claim that got nothing.
+// answerNone answers a claim that got no message.
 func (c *call) answerNone() error {
 	if c.raw() {
 		c.w.WriteHeader(http.StatusNoContent)
@@ -37,8 +37,8 @@ func (c *call) answerNone() error {
 	return c.answer(http.StatusOK, api.ClaimedOf(nil))
 }
 
-// handRaw answers with the one message that was claimed, or with none. One that
-// HTTP cannot carry is buried: it would come again and again, changed in silence.
+// handRaw answers with the one claimed message, or with none. It buries a message that
+// HTTP cannot carry, which would otherwise be delivered again and again.
 func (c *call) handRaw(ctx context.Context, ds []subscribers.Delivery) error {
 	if len(ds) == 0 {
 		return c.answerNone()
@@ -54,7 +54,7 @@ func (c *call) handRaw(ctx context.Context, ds []subscribers.Delivery) error {
 	return err
 }
 
-// carriable reports what of a record that was made by others than this program HTTP has no way to carry.
+// carriable reports what HTTP cannot carry of a record, which other programs may have written.
 func carriable(r notify.Record) error {
 	if err := store.CheckContentType(r.ContentType); err != nil {
 		return err
@@ -67,8 +67,8 @@ func carriable(r notify.Record) error {
 	return nil
 }
 
-// setRaw sets the headers of a message that is handed over as it is. Its body may
-// be anything, so a browser is told to make no page of it.
+// setRaw sets the headers of a message that is answered as it is. Its body may be
+// anything, so browsers are told not to render it as a page.
 func setRaw(h http.Header, d subscribers.Delivery) {
 	h["Content-Type"] = nil // or net/http guesses one
 	if d.ContentType != "" {
@@ -87,7 +87,7 @@ func setRaw(h http.Header, d subscribers.Delivery) {
 	}
 	h.Set("Bellhop-Published", d.Published.UTC().Format(time.RFC3339Nano))
 	for name, value := range d.Headers {
-		h[keepHeader+name] = []string{value} // in the case that it was published in
+		h[keepHeader+name] = []string{value} // keeps its upper and lower case
 	}
 }
 
@@ -95,16 +95,16 @@ func setRaw(h http.Header, d subscribers.Delivery) {
 func documentRaw(o *huma.Operation) {
 	text, number := &huma.Schema{Type: huma.TypeString}, &huma.Schema{Type: huma.TypeInteger}
 	success := o.Responses["200"]
-	success.Description = "Messages; with as=body the body of one as it is, of its own content type."
+	success.Description = "Messages; with as=body the body of one message as it is, with its own content type."
 	success.Content["*/*"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
 	success.Headers = map[string]*huma.Param{
 		"Bellhop-Topic":     {Description: "with as=body", Schema: text},
 		"Bellhop-Id":        {Description: "with as=body", Schema: text},
-		"Bellhop-Receipt":   {Description: "with as=body: settles it", Schema: number},
+		"Bellhop-Receipt":   {Description: "with as=body: acknowledges the message, or otherwise settles it", Schema: number},
 		"Bellhop-Attempt":   {Description: "with as=body: 1 on first delivery", Schema: number},
-		"Bellhop-Due":       {Description: "with as=body: since when it is ready", Schema: text},
+		"Bellhop-Due":       {Description: "with as=body: due time of this attempt", Schema: text},
 		"Bellhop-First-Due": {Description: "with as=body: due time of the first attempt", Schema: text},
-		"Bellhop-Published": {Description: "with as=body. Beside these there is Bellhop-Header-NAME for each header of the message", Schema: text},
+		"Bellhop-Published": {Description: "with as=body. Each header of the message follows as Bellhop-Header-NAME", Schema: text},
 	}
-	o.Responses["204"] = &huma.Response{Description: "With as=body: there was no message, not even within the wait."}
+	o.Responses["204"] = &huma.Response{Description: "With as=body: no message came, not even within the wait."}
 }

@@ -14,25 +14,25 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 )
 
-// Errors of a request that have nothing to do with messages.
+// Errors of a request that do not concern messages.
 var (
-	errDraining     = errors.New("the daemon is stopping; send the request again, to another one if there is")
+	errDraining     = errors.New("the daemon is stopping; send the request again, to another daemon if there is one")
 	errMethod       = errors.New("the method is not allowed here")
 	errNoSuchCall   = errors.New("there is no such call; GET /v1/openapi.json lists all")
-	errUnauthorized = errors.New("a bearer token is wanted; send Authorization: Bearer TOKEN")
-	errUnknownToken = errors.New("the bearer token is not a known one")
+	errUnauthorized = errors.New("a bearer token is required; send Authorization: Bearer TOKEN")
+	errUnknownToken = errors.New("the bearer token is unknown")
 	errForbidden    = errors.New("the token does not permit it")
-	errOrigin       = errors.New("the page of another origin may not call; the operator names those that may in BELLHOP_CORS_ORIGINS")
-	errHost         = errors.New("no token guards this, so it is called by an address, as localhost, or by the name of the machine; the operator adds other names with BELLHOP_HOSTS")
+	errOrigin       = errors.New("web pages of this origin may not call; the operator names allowed origins in BELLHOP_CORS_ORIGINS")
+	errHost         = errors.New("the Host is not an address, localhost or the name of the machine, and no token guards this; the operator adds other names with BELLHOP_HOSTS")
 	errBusy         = errors.New("the token has too many large requests under way; send the request again")
-	errStreams      = errors.New("the token has as many streams open as it may have")
-	errHungUp       = errors.New("the client ended its side of the connection before it was answered; keep it open until then, and send the request again")
+	errStreams      = errors.New("the token has its limit of streams open")
+	errHungUp       = errors.New("the client ended its side of the connection before the answer; keep it open until then, and send the request again")
 	errNotReady     = errors.New("redis and its pub/sub do not answer")
 	errBodyCut      = errors.New("the body ended before its announced length, or is malformed")
 	errBodySlow     = errors.New("the body did not come in time")
 )
 
-// problems are what clients are told of them.
+// problems are the problems that these errors are answered with.
 var problems = []struct {
 	err         error
 	name, title string
@@ -49,12 +49,12 @@ var problems = []struct {
 	{errOrigin, "forbidden", "page of another origin", http.StatusForbidden},
 	{errBusy, "busy", "too many large requests", http.StatusServiceUnavailable},
 	{errStreams, "busy", "too many streams", http.StatusTooManyRequests},
-	{errHost, "forbidden", "called by a foreign name", http.StatusForbidden},
+	{errHost, "forbidden", "foreign host name", http.StatusForbidden},
 	{errBodyCut, "body", "body incomplete", http.StatusBadRequest},
 	{errBodySlow, "body", "body too slow", http.StatusRequestTimeout},
 }
 
-// problemOf returns what a client is told of an error.
+// problemOf returns the problem that an error is answered with.
 func problemOf(err error) api.Problem {
 	for _, p := range problems {
 		if errors.Is(err, p.err) {
@@ -67,8 +67,8 @@ func problemOf(err error) api.Problem {
 // retryAfter is how long, in seconds, a client should wait after a 503.
 const retryAfter = "1"
 
-// statusGone is what is counted where a client went away that waited: it is no
-// failure of the daemon. The number is that of nginx.
+// statusGone is counted for a request whose client went away while it waited: the
+// daemon did not fail. nginx uses the same number.
 const statusGone = 499
 
 const problemType = "application/problem+json"
@@ -76,7 +76,7 @@ const problemType = "application/problem+json"
 // refuse answers with the problem that an error is.
 func (c *call) refuse(err error) {
 	rec := c.w.(*recorder)
-	if rec.status != 0 { // a stream that broke: it just ends
+	if rec.status != 0 { // a stream broke: it just ends
 		return
 	}
 	hungUp := errors.Is(err, context.Canceled) && c.r.Context().Err() != nil
@@ -95,7 +95,7 @@ func (c *call) refuse(err error) {
 		h.Set("WWW-Authenticate", `Bearer realm="bellhop"`)
 		c.gate.logins.refuse(c.gate.o.Logger, c.r.RemoteAddr, err)
 	case http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge:
-		h.Set("Connection", "close") // what is left of the body is not worth reading
+		h.Set("Connection", "close") // the rest of the body is not read
 	}
 	if errors.Is(err, errDraining) {
 		h.Set("Connection", "close")
@@ -105,13 +105,13 @@ func (c *call) refuse(err error) {
 		level = slog.LevelError
 	}
 	c.gate.o.Logger.Log(c.r.Context(), level, "request refused", "method", c.r.Method, "path", c.r.URL.Path, "status", p.Status, "error", err)
-	_ = c.write(p.Status, problemType, p) // who is gone needs no answer
+	_ = c.write(p.Status, problemType, p) // an error means that the client is gone
 	if hungUp {
 		rec.status = statusGone
 	}
 }
 
-// place says where in a request a field stands that is wrong.
+// place returns which part of the request has a wrong field.
 func (c *call) place(field string) string {
 	for _, p := range c.params {
 		if p.Name == field {
@@ -135,7 +135,7 @@ func (c *call) write(status int, contentType string, reply any) error {
 	return c.writeAll(status, contentType, func(e *json.Encoder) error { return e.Encode(reply) })
 }
 
-// writeAll answers with what is encoded, a line each.
+// writeAll answers with the lines that encode writes.
 func (c *call) writeAll(status int, contentType string, encode func(*json.Encoder) error) error {
 	buffer := buffers.Get().(*bytes.Buffer)
 	defer func() {

@@ -20,10 +20,10 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A right is what a token may be used for.
+// A right is what a token permits to do.
 type right string
 
-// The rights. Who has admin has all of them.
+// The rights. admin includes all others.
 const (
 	mayPublish right = "publish"
 	mayConsume right = "consume"
@@ -37,17 +37,17 @@ var allRights = []right{mayPublish, mayConsume, mayListen, mayMetrics, mayAdmin}
 // A grant is what one line of the tokens file permits.
 type grant struct {
 	name     string
-	hash     [sha256.Size]byte // of the token
+	hash     [sha256.Size]byte // hash of the token
 	rights   []right
 	patterns []notify.Pattern
-	line     string          // as it stands in the file
-	valid    context.Context // ends when a reload takes it away
+	line     string          // the line as written in the file
+	valid    context.Context // ends when a reload revokes the grant
 	revoke   func()
 	memory   *memory
 	streams  atomic.Int64
 }
 
-// grantAll returns the grant of every caller where there is no tokens file.
+// grantAll returns the grant of every caller if there is no tokens file.
 func grantAll() *grant {
 	return &grant{
 		name: "anybody", rights: allRights, patterns: []notify.Pattern{anyTopic()},
@@ -60,7 +60,7 @@ func anyTopic() notify.Pattern {
 	return p
 }
 
-// allowRights reports, as an errForbidden, that none of some rights is granted.
+// allowRights returns an errForbidden if none of some rights is granted.
 func (g *grant) allowRights(any []right) error {
 	if len(any) == 0 || slices.Contains(g.rights, mayAdmin) {
 		return nil
@@ -86,7 +86,7 @@ func (g *grant) covers(topic notify.Pattern) bool {
 	return slices.ContainsFunc(g.patterns, func(p notify.Pattern) bool { return p.Covers(topic) })
 }
 
-// allowTopic reports, as an errForbidden, that a topic, or a topic of a pattern, is not granted.
+// allowTopic returns an errForbidden if a topic, or some topic of a pattern, is not granted.
 func (g *grant) allowTopic(text string) error {
 	p, err := notify.ParsePattern(text)
 	if err != nil || g.covers(p) {
@@ -95,8 +95,8 @@ func (g *grant) allowTopic(text string) error {
 	return fmt.Errorf("%w: %s may not use the topic %s", errForbidden, g.name, text)
 }
 
-// allowSettings reports, as an errForbidden, that a topic is not granted; for
-// notify.AllTopics, that not all topics are.
+// allowSettings returns an errForbidden if a topic is not granted. notify.AllTopics
+// requires that all topics are.
 func (g *grant) allowSettings(topic string) error {
 	if topic == notify.AllTopics {
 		topic = ">"
@@ -104,16 +104,16 @@ func (g *grant) allowSettings(topic string) error {
 	return g.allowTopic(topic)
 }
 
-// keys are the tokens that are accepted. With no file everybody may do everything.
+// keys are the accepted tokens. Without a file everybody may do everything.
 type keys struct {
 	file   string
-	all    *grant // of everybody, where there is no file
+	all    *grant // grant of every caller if there is no file
 	grants atomic.Pointer[[]*grant]
 
 	mu sync.Mutex // held while the file is read
 }
 
-// load reads the tokens file. The error tells all faults, and then nothing changes.
+// load reads the tokens file. If the file has faults, the error reports all of them, and nothing changes.
 func (k *keys) load() error {
 	if k.file == "" {
 		return nil
@@ -150,7 +150,7 @@ func (k *keys) load() error {
 }
 
 // parseTokens reads lines of NAME TOKEN RIGHTS TOPICS. The error is a
-// notify.ErrInvalid that tells each fault with its line, or the first of very many.
+// notify.ErrInvalid that reports each fault with its line, or the first of very many.
 func parseTokens(data []byte) ([]*grant, error) {
 	var all []*grant
 	faults := &multierror.Error{ErrorFormat: func(errs []error) string {
@@ -160,7 +160,7 @@ func parseTokens(data []byte) ([]*grant, error) {
 		}
 		return strings.Join(texts, "\n")
 	}}
-	names, hashes := make(map[string]int), make(map[[sha256.Size]byte]int) // the lines that they stand in
+	names, hashes := make(map[string]int), make(map[[sha256.Size]byte]int) // numbers of their lines
 	number := 0
 	for line := range strings.Lines(string(data)) {
 		number++
@@ -201,8 +201,8 @@ var (
 	hexDigits   = regexp.MustCompile(`^[0-9A-Fa-f]{16,}$`)
 )
 
-// parseGrant reads a line. No error repeats a word of it but a name that is too
-// short for a token: whoever mixes the words up has the token anywhere.
+// parseGrant reads a line. Errors repeat no word of it except a name too short for a
+// token: if the words are mixed up, any of them may be the token.
 func parseGrant(line string) (*grant, error) {
 	fields := strings.Fields(line)
 	if len(fields) != 4 {
@@ -210,7 +210,7 @@ func parseGrant(line string) (*grant, error) {
 	}
 	g := &grant{name: fields[0], line: line, memory: newMemory()}
 	g.valid, g.revoke = context.WithCancel(context.Background())
-	if !nameGrammar.MatchString(g.name) || hexDigits.MatchString(g.name) { // what openssl rand -hex makes is no name
+	if !nameGrammar.MatchString(g.name) || hexDigits.MatchString(g.name) { // a token of openssl rand -hex in the wrong place
 		return nil, store.Faultf("name", "name: use up to 32 letters, digits and . _ -, beginning with a letter or digit, and not 16 hexadecimal digits or more; write NAME TOKEN RIGHTS TOPICS in this order")
 	}
 	if err := g.setToken(fields[1]); err != nil {
@@ -237,7 +237,7 @@ func (g *grant) setToken(text string) error {
 	if sum, hashed := strings.CutPrefix(text, hashPrefix); hashed {
 		raw, err := hex.DecodeString(sum)
 		if err != nil || len(raw) != sha256.Size {
-			return store.Faultf("token", "token%s: behind sha256: write the hash of the token as 64 digits, as sha256sum does", g.called())
+			return store.Faultf("token", "token%s: write the hash of the token after sha256: as 64 digits, as sha256sum does", g.called())
 		}
 		g.hash = [sha256.Size]byte(raw)
 		return nil
@@ -252,7 +252,7 @@ func (g *grant) setToken(text string) error {
 	return nil
 }
 
-// called says whose an error is, unless the name may be a token.
+// called returns the name for an error, unless the name may be a token.
 func (g *grant) called() string {
 	if len(g.name) < minToken {
 		return " of " + g.name
@@ -260,19 +260,19 @@ func (g *grant) called() string {
 	return ""
 }
 
-// unique reports a name or a token that stands in the file already, in a line; zero: in none.
+// unique reports a repeated name or token, by the line that has it already; zero: no line has it.
 func (g *grant) unique(name, token int) error {
 	switch {
 	case name > 0:
-		return store.Faultf("name", "name: that of line %d is the same; give each token a name of its own", name)
+		return store.Faultf("name", "name: line %d has the same; give each token a name of its own", name)
 	case token > 0:
-		return store.Faultf("token", "token%s: that of line %d is the same; give each its own", g.called(), token)
+		return store.Faultf("token", "token%s: line %d has the same; give each name a token of its own", g.called(), token)
 	}
 	return nil
 }
 
-// admit returns what the token of a request permits. It compares with every
-// token, in constant time. Errors: errUnauthorized and errUnknownToken.
+// admit returns the grant of a request's token. It compares the token with every known
+// one, in constant time. Errors: errUnauthorized and errUnknownToken.
 func (k *keys) admit(r *http.Request) (*grant, error) {
 	all := k.grants.Load()
 	if all == nil {

@@ -10,11 +10,11 @@ import (
 )
 
 type topicsInput struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"how many at the most"`
-	Cursor string `query:"cursor" is:"topic" maxLength:"128" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" doc:"that of the page before; missing: from the beginning"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"list at most this many"`
+	Cursor string `query:"cursor" is:"topic" maxLength:"128" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" doc:"cursor of the previous page; missing: from the beginning"`
 }
 
-// topics counts the messages of the topics that the token is for, by name, a page at a time.
+// topics counts the messages of the topics that the token permits, by name, a page at a time.
 func (g *Gate) topics(ctx context.Context, c *call, in *topicsInput) (any, error) {
 	if err := c.noBody(); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (g *Gate) pause(ctx context.Context, c *call, in *ofTopic) (any, error) {
 	return nil, g.inspector.Pause(ctx, in.Topic)
 }
 
-// resume goes on handing them out.
+// resume hands out the messages of a topic again.
 func (g *Gate) resume(ctx context.Context, c *call, in *ofTopic) (any, error) {
 	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
@@ -56,10 +56,10 @@ func (g *Gate) resume(ctx context.Context, c *call, in *ofTopic) (any, error) {
 
 // ofSettings is the input of a call about settings.
 type ofSettings struct {
-	Topic string `path:"topic" is:"topic or *" maxLength:"128" pattern:"^(\\*|[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*)$" example:"order.timeout" doc:"a topic, which need not have been used; * for what holds for all topics that have no settings of their own, which needs a token for all topics"`
+	Topic string `path:"topic" is:"topic or *" maxLength:"128" pattern:"^(\\*|[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*)$" example:"order.timeout" doc:"a topic, which need not exist yet; * for the defaults of topics without settings of their own, which needs a token for all topics"`
 }
 
-// settings tells what holds for a topic, or for all that have no settings of their own.
+// settings answers with the settings of a topic, or with the defaults of all topics.
 func (g *Gate) settings(ctx context.Context, c *call, in *ofSettings) (any, error) {
 	if err := c.grant.allowSettings(in.Topic); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (g *Gate) settings(ctx context.Context, c *call, in *ofSettings) (any, erro
 	return settingsOf(in.Topic)(g.inspector.Settings(ctx, in.Topic))
 }
 
-// changeSettings changes settings, and tells what holds then.
+// changeSettings changes settings, and answers with the new ones.
 func (g *Gate) changeSettings(ctx context.Context, c *call, in *ofSettings) (any, error) {
 	if err := c.grant.allowSettings(in.Topic); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (g *Gate) changeSettings(ctx context.Context, c *call, in *ofSettings) (any
 	return settingsOf(in.Topic)(g.inspector.Set(ctx, in.Topic, change))
 }
 
-// settingsOf returns what answers with the settings of a topic.
+// settingsOf returns a function that converts the settings of a topic to their JSON form.
 func settingsOf(topic string) func(notify.TopicSettings, error) (any, error) {
 	return func(s notify.TopicSettings, err error) (any, error) {
 		if err != nil {
@@ -98,8 +98,8 @@ func settingsOf(topic string) func(notify.TopicSettings, error) (any, error) {
 
 type deadListInput struct {
 	ofTopic
-	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"how many at the most"`
-	Cursor string `query:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"that of the page before; missing: from the beginning"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"list at most this many"`
+	Cursor string `query:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"cursor of the previous page; missing: from the beginning"`
 }
 
 // listDead lists dead letters, oldest death first.
@@ -112,8 +112,8 @@ func (g *Gate) listDead(ctx context.Context, c *call, in *deadListInput) (any, e
 
 type deadInput struct {
 	ofTopic
-	ID  string `query:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"of one dead letter; give this or all=true"`
-	All string `query:"all" without:"id" enum:"true" doc:"all dead letters that the topic has now"`
+	ID  string `query:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"id of one dead letter; give this or all=true"`
+	All string `query:"all" without:"id" enum:"true" doc:"all present dead letters of the topic"`
 }
 
 // requeueDead makes dead letters ready again.
@@ -126,7 +126,7 @@ func (g *Gate) purgeDead(ctx context.Context, c *call, in *deadInput) (any, erro
 	return c.onDead(ctx, in, g.inspector.Purge, g.inspector.PurgeAll)
 }
 
-// onDead deals with one dead letter of a topic, or with all.
+// onDead calls one for a dead letter of a topic, or all for all of them.
 func (c *call) onDead(ctx context.Context, in *deadInput,
 	one func(context.Context, string, ...string) (int, error), all func(context.Context, string, func(int)) (int, error),
 ) (any, error) {
@@ -141,7 +141,7 @@ func (c *call) onDead(ctx context.Context, in *deadInput,
 	case in.All == "":
 		err = store.Faultf("all", "parameters id and all: none is given; name a dead letter, or give all=true for all of them")
 	default:
-		n, err = all(ctx, in.Topic, func(int) { _ = c.writeWithin(c.gate.timing.answer) }) // as long as it gets on
+		n, err = all(ctx, in.Topic, func(int) { _ = c.writeWithin(c.gate.timing.answer) }) // extended as long as there is progress
 	}
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (c *call) onDead(ctx context.Context, in *deadInput,
 	return api.Count{Count: n}, nil
 }
 
-// carrier tells who carries.
+// carrier answers with the elected carrier.
 func (g *Gate) carrier(ctx context.Context, c *call, _ *struct{}) (any, error) {
 	if err := c.noBody(); err != nil {
 		return nil, err
