@@ -103,7 +103,7 @@ func TestProblemOf(t *testing.T) {
 	} {
 		p := api.ProblemOf(test.err)
 		if p.Status != test.status || p.Type != "urn:bellhop:"+test.kind || p.Title == "" {
-			t.Errorf("%v is told as %+v", test.err, p)
+			t.Errorf("%v is reported as %+v", test.err, p)
 		}
 		if strings.ContainsAny(p.Detail, "\n\x00") || !utf8.ValidString(p.Detail) || p.Detail == "" {
 			t.Errorf("the detail is %q", p.Detail)
@@ -111,14 +111,14 @@ func TestProblemOf(t *testing.T) {
 	}
 }
 
-// What Redis itself says when it is away or full is no fault of the client.
+// Errors of Redis itself, when it is away or full, are no fault of the client.
 func TestProblemsOfRedis(t *testing.T) {
 	full := storetest.Server(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
 	pub := storetest.Publisher(t, storetest.At(t, full.URL(), "test"))
 	for _, title := range []string{"redis is full", "redis is away"} {
 		_, err := pub.Publish(t.Context(), notify.Message{Topic: "a", Body: []byte("x")})
 		if p := api.ProblemOf(err); p.Status != 503 || p.Title != title {
-			t.Errorf("%v is told as %+v, want %q", err, p, title)
+			t.Errorf("%v is reported as %+v, want %q", err, p, title)
 		}
 		full.Kill()
 	}

@@ -1,9 +1,10 @@
-// Package api is what the gateways of the daemon have in common, so that a
-// request means the same over NATS and over HTTP: the JSON of requests and
-// replies, how strictly it is read, and what an error is told as.
+// Package api is what the daemon's gateways have in common, so that a request means the
+// same over NATS and HTTP: the JSON of requests and replies, how strictly it is read,
+// and how errors are reported.
 //
-// Durations of a request are those of Go, such as 90s, 1h30m or 1d; in a reply they
-// are whole milliseconds, in fields whose names end in _ms. Times are RFC 3339. A request
-// with a field that is unknown, of a wrong type or given twice is refused as a whole,
-// and the error names the field and what would be right. Every error becomes a [Problem].
+// Durations in a request are written as in Go, such as 90s or 1h30m, and also with days,
+// such as 1d. In a reply they are whole milliseconds, in fields whose names end in _ms.
+// Times are RFC 3339. A request with a field that is unknown, of a wrong type or given
+// twice is refused as a whole; the error names the field and what would be right. Every
+// error becomes a [Problem].
 package api

@@ -12,27 +12,27 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A Problem is an error as it is told to a client (RFC 9457).
+// A Problem is the form in which a client gets an error (RFC 9457).
 type Problem struct {
-	Type   string         `json:"type" doc:"what kind it is, for programs" example:"urn:bellhop:invalid"`
-	Title  string         `json:"title" doc:"the same for people" example:"invalid input"`
-	Status int            `json:"status" doc:"of HTTP" example:"422"`
-	Detail string         `json:"detail" doc:"what is wrong this time, and what would be right"`
-	Errors []ProblemFault `json:"errors,omitempty" doc:"each field that is wrong"`
+	Type   string         `json:"type" doc:"kind of the problem, for programs" example:"urn:bellhop:invalid"`
+	Title  string         `json:"title" doc:"kind of the problem, for people" example:"invalid input"`
+	Status int            `json:"status" doc:"status code of HTTP" example:"422"`
+	Detail string         `json:"detail" doc:"what is wrong in this case, and what would be right"`
+	Errors []ProblemFault `json:"errors,omitempty" doc:"each wrong field"`
 }
 
-// A ProblemFault is a field that is wrong, as it is told to a client.
+// A ProblemFault is a wrong field of a request, in a Problem.
 type ProblemFault struct {
-	In     string `json:"in,omitempty" enum:"path,query,header,body" doc:"where it stands"`
-	Name   string `json:"name" doc:"its name" example:"delay"`
-	Detail string `json:"detail" doc:"what is wrong with it, and what would be right"`
+	In     string `json:"in,omitempty" enum:"path,query,header,body" doc:"part of the request with the field"`
+	Name   string `json:"name" doc:"name of the field" example:"delay"`
+	Detail string `json:"detail" doc:"what is wrong with the field, and what would be right"`
 }
 
-// problemType is what the type of every problem begins with.
+// problemType is the prefix of the type of every problem.
 const problemType = "urn:bellhop:"
 
-// problems are the kinds of errors that a client may want to branch on. The
-// first that fits is taken: ErrTooLarge is an ErrInvalid.
+// problems are the kinds of errors that a client may want to branch on. The first
+// match counts: an ErrTooLarge is also an ErrInvalid.
 var problems = []struct {
 	err         error
 	name, title string
@@ -51,10 +51,10 @@ var problems = []struct {
 	{context.Canceled, "unavailable", "the daemon is stopping", http.StatusServiceUnavailable},
 }
 
-// ProblemOf returns what a client is told of an error: 422 for a
-// notify.ErrInvalid, 413 where it is an ErrTooLarge, 404 for an ErrNotFound, 409
-// for one of the state that a message is in, 503 where Redis is away, full, has
-// too few replicas, is unfit or refuses its user, and 500 for the rest.
+// ProblemOf returns the problem of an error. Its status is 422 for a
+// notify.ErrInvalid, 413 for an ErrTooLarge, 404 for an ErrNotFound, and 409 for an
+// error about a message's state. It is 503 if Redis cannot be reached, is full, has too
+// few replicas, is unfit or refuses its user, and 500 for all other errors.
 func ProblemOf(err error) Problem {
 	for _, p := range problems {
 		if errors.Is(err, p.err) {
@@ -70,8 +70,8 @@ func ProblemOf(err error) Problem {
 	return NewProblem("internal", "internal error", http.StatusInternalServerError, err)
 }
 
-// refusesUser reports whether Redis does not know its user, or does not let it do
-// what a script does, which is the operator's to mend, and nobody else's fault.
+// refusesUser reports whether Redis does not know the daemon's user, or denies it a
+// command of a script. The operator must repair this; the client is not at fault.
 func refusesUser(err error) bool {
 	return store.Refused(err) || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS")
 }
@@ -85,8 +85,8 @@ func NewProblem(name, title string, status int, err error) Problem {
 	return p
 }
 
-// oneLine makes a text fit for a header: errors that were joined have several
-// lines, and what was refused may be binary.
+// oneLine makes a text fit for a header: joined errors have several lines, and refused
+// input may be binary.
 func oneLine(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\n", "; ")
 	return strings.Map(func(r rune) rune {

@@ -9,29 +9,29 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// Publication says what became of a message that was published or rescheduled.
+// Publication is the result of a publish, a broadcast or a rescheduling.
 type Publication struct {
 	Topic string       `json:"topic" example:"order.timeout"`
-	ID    string       `json:"id" doc:"the one that was given, or a generated one" example:"order-4711"`
-	Due   time.Time    `json:"due" doc:"when it is due, by the clock of Redis; where that was asked for in the past: now"`
+	ID    string       `json:"id" doc:"the given id, or a generated one" example:"order-4711"`
+	Due   time.Time    `json:"due" doc:"when it is due, by the clock of Redis; now, if the requested time is past"`
 	State notify.State `json:"state" enum:"scheduled,ready" doc:"scheduled, or ready if it is due already"`
 }
 
-// PublicationOf returns a publication as it is told, its time in UTC.
+// PublicationOf returns a publication in its JSON form, its time in UTC.
 func PublicationOf(p notify.Publication) Publication {
 	return Publication{Topic: p.Topic, ID: p.ID, Due: p.Due.UTC(), State: p.State}
 }
 
-// Cancelled says that a message is cancelled, and which state it was in.
+// Cancelled says that a message is cancelled, and what its state was.
 type Cancelled struct {
 	Cancelled bool         `json:"cancelled" doc:"true"`
-	Was       notify.State `json:"was" enum:"scheduled,ready,dead" doc:"the state that it was in"`
+	Was       notify.State `json:"was" enum:"scheduled,ready,dead" doc:"its state before"`
 }
 
-// CancelledOf returns what a cancellation is told as.
+// CancelledOf returns a cancellation in its JSON form.
 func CancelledOf(was notify.State) Cancelled { return Cancelled{Cancelled: true, Was: was} }
 
-// Text is a body in JSON, under one name if it is text, which may be empty, and another if it is not.
+// Text is a body in JSON: as Body if it is UTF-8, which may be empty, else as BodyBase64.
 type Text struct {
 	Body       *string `json:"body,omitempty" nullable:"false" doc:"the body, if it is UTF-8"`
 	BodyBase64 []byte  `json:"body_base64,omitempty" doc:"the body, if it is not UTF-8"`
@@ -45,7 +45,7 @@ func (t Text) Bytes() []byte {
 	return t.BodyBase64
 }
 
-// TextOf returns a body as it is told; none is nil.
+// TextOf returns a body in its JSON form; nil is no body.
 func TextOf(body []byte) Text {
 	if body == nil {
 		return Text{}
@@ -56,8 +56,8 @@ func TextOf(body []byte) Text {
 	return Text{BodyBase64: body}
 }
 
-// Ms returns a duration or an age as JSON has them: in whole milliseconds, in a
-// field whose name ends in _ms.
+// Ms returns a duration in its JSON form: whole milliseconds, for a field whose name
+// ends in _ms.
 func Ms(d time.Duration) int64 { return d.Milliseconds() }
 
 // Message is what is known of a message.
@@ -66,23 +66,23 @@ type Message struct {
 	ID           string            `json:"id" example:"order-4711"`
 	Mode         string            `json:"mode,omitempty" enum:"broadcast" doc:"broadcast, for everyone who listens; missing: for one worker"`
 	State        notify.State      `json:"state" enum:"scheduled,ready,leased,dead"`
-	Due          *time.Time        `json:"due,omitempty" doc:"of a scheduled or ready one"`
-	FirstDue     *time.Time        `json:"first_due,omitempty" doc:"of its first attempt, which a retry leaves; a broadcast has none"`
-	Until        *time.Time        `json:"until,omitempty" doc:"the end of the lease of a leased one"`
-	Died         *time.Time        `json:"died,omitempty" doc:"of a dead one"`
+	Due          *time.Time        `json:"due,omitempty" doc:"when it is due, if scheduled or ready"`
+	FirstDue     *time.Time        `json:"first_due,omitempty" doc:"due time of its first attempt, which a retry does not change; a broadcast has none"`
+	Until        *time.Time        `json:"until,omitempty" doc:"end of its lease, if leased"`
+	Died         *time.Time        `json:"died,omitempty" doc:"when it died, if dead"`
 	Reason       string            `json:"reason,omitempty" doc:"why it died"`
-	AttemptsUsed int               `json:"attempts_used" doc:"by leases that ended and by refusals"`
-	Attempts     int               `json:"attempts,omitempty" doc:"its limit of them; missing: the default"`
+	AttemptsUsed int               `json:"attempts_used" doc:"attempts used up, by expired leases and rejections"`
+	Attempts     int               `json:"attempts,omitempty" doc:"its limit of attempts; missing: the default"`
 	TTLMs        int64             `json:"ttl_ms,omitempty" doc:"its time to live" example:"86400000"`
-	Expires      *time.Time        `json:"expires,omitempty" doc:"the end of it"`
+	Expires      *time.Time        `json:"expires,omitempty" doc:"end of its time to live"`
 	Published    *time.Time        `json:"published,omitempty"`
 	ContentType  string            `json:"content_type,omitempty"`
-	Headers      map[string]string `json:"headers,omitempty" doc:"that were carried along"`
+	Headers      map[string]string `json:"headers,omitempty" doc:"headers kept with it"`
 	Text
-	Fault string `json:"fault,omitempty" doc:"why its record cannot be read; the body is all of it then, or there is none"`
+	Fault string `json:"fault,omitempty" doc:"why its record cannot be read; the body is then the whole record, or missing"`
 }
 
-// MessageOf returns what is known of a message as it is told.
+// MessageOf returns what is known of a message in its JSON form.
 func MessageOf(i notify.Info) Message {
 	m := Message{
 		Topic: i.Topic, ID: i.ID, Mode: i.Mode(), State: i.State,
@@ -96,7 +96,7 @@ func MessageOf(i notify.Info) Message {
 	return m
 }
 
-// given returns a time in UTC, nil for none.
+// given returns a time in UTC; nil for the zero time.
 func given(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -105,13 +105,13 @@ func given(t time.Time) *time.Time {
 	return &t
 }
 
-// Page is a part of a list of messages.
+// Page is one page of a list of messages.
 type Page struct {
 	Messages []Message `json:"messages" nullable:"false"`
 	Cursor   string    `json:"cursor,omitempty" doc:"give it as cursor for the next page; missing: this is the last one"`
 }
 
-// PageOf returns a page as it is told.
+// PageOf returns a page in its JSON form.
 func PageOf(p notify.Page) Page {
 	page := Page{Messages: make([]Message, len(p.Messages)), Cursor: p.Cursor}
 	for i, info := range p.Messages {
@@ -120,22 +120,22 @@ func PageOf(p notify.Page) Page {
 	return page
 }
 
-// Key is what a message is known by.
+// Key names a message.
 type Key struct {
 	Topic string `json:"topic" example:"order.timeout"`
 	ID    string `json:"id" example:"order-4711"`
 }
 
-// Handed is what a worker gets of a message, and a listener of a broadcast, beside its Key.
+// Handed is the part common to a message for a worker and a broadcast for a listener, beside their Key.
 type Handed struct {
-	Due         time.Time         `json:"due" doc:"since when it is ready"`
+	Due         time.Time         `json:"due" doc:"when it was due"`
 	Published   time.Time         `json:"published"`
 	ContentType string            `json:"content_type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	Text
 }
 
-// HandedOf returns what is handed over as it is told.
+// HandedOf returns a due time and a record in their JSON form.
 func HandedOf(due time.Time, r notify.Record) Handed {
 	return Handed{
 		Due: due.UTC(), Published: r.Published.UTC(),
@@ -143,27 +143,27 @@ func HandedOf(due time.Time, r notify.Record) Handed {
 	}
 }
 
-// Delivery is a message that was claimed.
+// Delivery is a claimed message.
 type Delivery struct {
 	Key
-	Receipt subscribers.Receipt `json:"receipt" doc:"settles it: the end of the lease, in Unix microseconds by the clock of Redis"`
+	Receipt subscribers.Receipt `json:"receipt" doc:"proves the claim when the message is settled; it is the end of the lease, in Unix microseconds by the clock of Redis"`
 	Attempt int                 `json:"attempt" doc:"1 on first delivery"`
 
-	FirstDue *time.Time `json:"first_due,omitempty" doc:"of the first attempt: due is that of this one"`
+	FirstDue *time.Time `json:"first_due,omitempty" doc:"due time of the first attempt; due is that of this one"`
 	Handed
 }
 
-// DeliveryOf returns a claimed message as it is told.
+// DeliveryOf returns a claimed message in its JSON form.
 func DeliveryOf(d subscribers.Delivery) Delivery {
 	return Delivery{Key: Key{d.Topic, d.ID}, Receipt: d.Receipt, Attempt: d.Attempt, FirstDue: given(d.FirstDue), Handed: HandedOf(d.Due, d.Record)}
 }
 
-// Claimed are messages that were claimed.
+// Claimed are the messages of a claim.
 type Claimed struct {
-	Messages []Delivery `json:"messages" nullable:"false" doc:"oldest due first; none: there was none, not even within the wait"`
+	Messages []Delivery `json:"messages" nullable:"false" doc:"oldest due time first; empty: no message came, not even within the wait"`
 }
 
-// ClaimedOf returns messages that were claimed as they are told.
+// ClaimedOf returns claimed messages in their JSON form.
 func ClaimedOf(ds []subscribers.Delivery) Claimed {
 	claimed := Claimed{Messages: make([]Delivery, len(ds))}
 	for i, d := range ds {
@@ -172,55 +172,55 @@ func ClaimedOf(ds []subscribers.Delivery) Claimed {
 	return claimed
 }
 
-// Extended is a lease that was extended.
+// Extended is an extended lease.
 type Extended struct {
-	Receipt subscribers.Receipt `json:"receipt" doc:"of the new lease; the one before is void"`
+	Receipt subscribers.Receipt `json:"receipt" doc:"receipt of the new lease; the previous receipt is void"`
 }
 
-// Acked says what became of messages that were acknowledged.
+// Acked is the result of acknowledging many messages.
 type Acked struct {
-	Acked int      `json:"acked" doc:"how many are done and gone"`
-	Lost  []string `json:"lost" nullable:"false" doc:"ids of those whose lease was lost: they may be in other hands"`
+	Acked int      `json:"acked" doc:"how many messages were acknowledged, and are gone"`
+	Lost  []string `json:"lost" nullable:"false" doc:"ids of the messages whose lease was lost: other workers may have them"`
 }
 
-// Broadcast is a broadcast as a listener gets it.
+// Broadcast is a broadcast for a listener.
 type Broadcast struct {
 	Key
 	Handed
 }
 
-// BroadcastOf returns a broadcast as it is told.
+// BroadcastOf returns a broadcast in its JSON form.
 func BroadcastOf(b *subscribers.Broadcast) Broadcast {
 	return Broadcast{Key{b.Topic, b.ID}, HandedOf(b.Due, b.Record)}
 }
 
-// Gap tells a listener that broadcasts of a topic were removed before it got to
-// them, or may have been, since Redis lost all that it held.
+// Gap reports to a listener that broadcasts of a topic were removed before they were
+// read, or that some may be missing because Redis lost its data.
 type Gap struct {
-	Topic string          `json:"topic" doc:"or, where Redis lost all that it held, what the listener listens to"`
-	After notify.Position `json:"after" doc:"those behind this position are missing,"`
-	UpTo  notify.Position `json:"up_to" doc:"up to and with this one"`
+	Topic string          `json:"topic" doc:"topic of the missing broadcasts; if Redis lost its data, the topic or pattern of the listener"`
+	After notify.Position `json:"after" doc:"the missing broadcasts are those after this position"`
+	UpTo  notify.Position `json:"up_to" doc:"and up to this position, included"`
 }
 
 // Topic counts the messages of a topic.
 type Topic struct {
 	notify.Counts
-	OverdueMs  int64 `json:"overdue_ms" doc:"for how long its oldest ready message is due" example:"1500"`
+	OverdueMs  int64 `json:"overdue_ms" doc:"how long its oldest ready message has been due" example:"1500"`
 	LatenessMs int64 `json:"lateness_ms" doc:"from due to claimed, of the oldest message of the last claim" example:"2"`
 }
 
-// TopicOf returns the counts of a topic as they are told.
+// TopicOf returns the counts of a topic in their JSON form.
 func TopicOf(c notify.Counts) Topic {
 	return Topic{Counts: c, OverdueMs: Ms(c.Overdue), LatenessMs: Ms(c.Lateness)}
 }
 
-// Topics counts the messages of topics, by name: a part of all.
+// Topics counts the messages of topics, by name: one page.
 type Topics struct {
-	Topics []Topic `json:"topics" nullable:"false" doc:"fewer than the limit, or none, is not the last page where there is a cursor"`
+	Topics []Topic `json:"topics" nullable:"false" doc:"may be fewer than the limit, or none, on a page that is not the last: see cursor"`
 	Cursor string  `json:"cursor,omitempty" doc:"give it as cursor for the next page; missing: this is the last one"`
 }
 
-// TopicsOf returns counts as they are told, with a cursor where there are more.
+// TopicsOf returns counts in their JSON form, with a cursor if there are more.
 func TopicsOf(counts []notify.Counts, cursor string) Topics {
 	t := Topics{Topics: make([]Topic, len(counts)), Cursor: cursor}
 	for i, one := range counts {
@@ -229,21 +229,21 @@ func TopicsOf(counts []notify.Counts, cursor string) Topics {
 	return t
 }
 
-// Count is how many messages a call dealt with.
+// Count is how many messages a call changed.
 type Count struct {
 	Count int `json:"count"`
 }
 
-// Carrier is who carries.
+// Carrier is the elected carrier.
 type Carrier struct {
-	Name    string     `json:"name" doc:"of the elected carrier; empty: nobody is elected"`
+	Name    string     `json:"name" doc:"name of the elected carrier; empty: nobody is elected"`
 	Epoch   int64      `json:"epoch" doc:"number of its election"`
-	Since   *time.Time `json:"since,omitempty" doc:"of the election"`
-	LeaseMs int64      `json:"lease_ms" doc:"what is left of its lease" example:"2400"`
+	Since   *time.Time `json:"since,omitempty" doc:"when it was elected"`
+	LeaseMs int64      `json:"lease_ms" doc:"time left of its lease" example:"2400"`
 	Next    *time.Time `json:"next,omitempty" doc:"when the next message or broadcast is due; missing: nothing is scheduled"`
 }
 
-// CarrierOf returns who carries as it is told.
+// CarrierOf returns the status of the carrier in its JSON form.
 func CarrierOf(s carrier.Status) Carrier {
 	return Carrier{Name: s.Name, Epoch: s.Epoch, Since: given(s.Since), LeaseMs: Ms(s.Lease), Next: given(s.Next)}
 }

@@ -16,11 +16,11 @@ import (
 
 // Claim asks for messages of a topic.
 type Claim struct {
-	Max   int    `json:"max"`   // messages at the most
-	Lease string `json:"lease"` // such as 30s; empty: that of the topic's settings
+	Max   int    `json:"max"`   // limit of messages
+	Lease string `json:"lease"` // such as 30s; empty: the lease of the topic's settings
 }
 
-// Name names a message of a topic: to be cancelled, or looked at.
+// Name names a message of a topic, to cancel or inspect it.
 type Name struct {
 	ID string `json:"id"`
 }
@@ -58,8 +58,8 @@ func RescheduleTo(ctx context.Context, pub *notify.Publisher, topic, id string, 
 	return pub.RescheduleAt(ctx, topic, id, due)
 }
 
-// Decode reads a request, one JSON object, into a struct that holds the
-// defaults. The error is a notify.ErrInvalid that names the field.
+// Decode reads a request, one JSON object, into a struct that has the defaults. The
+// error is a notify.ErrInvalid that names the field.
 func Decode(data []byte, into any) error {
 	if err := strictjson.Decode(data, into); err != nil {
 		return refuse(into, err)
@@ -67,7 +67,7 @@ func Decode(data []byte, into any) error {
 	return nil
 }
 
-// refuse says what is wrong with a request, and which fields it may have.
+// refuse returns the error of a request, which also lists its fields.
 func refuse(into any, fault error) error {
 	var fields []string
 	of := reflect.TypeOf(into).Elem()
@@ -77,10 +77,10 @@ func refuse(into any, fault error) error {
 	return store.Faultf(strictjson.FieldOf(fault, "request"), "request: %w; write one JSON object whose fields are %s", fault, strings.Join(fields, ", "))
 }
 
-// Receipt names a claimed message that is to be acknowledged.
+// Receipt names a claimed message to acknowledge.
 type Receipt struct {
 	ID      string              `json:"id" example:"order-4711"`
-	Receipt subscribers.Receipt `json:"receipt" example:"1735830245678900" doc:"that came with the message, or that of the last extension"`
+	Receipt subscribers.Receipt `json:"receipt" example:"1735830245678900" doc:"the receipt that came with the message, or with the last extension"`
 }
 
 // DecodeReceipt reads a receipt. The error is a notify.ErrInvalid.

@@ -18,18 +18,18 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Settings are what holds for a topic.
+// Settings are the effective settings of a topic.
 type Settings struct {
-	Topic        string   `json:"topic" example:"mail" doc:"* stands for all topics that have no settings of their own"`
-	Attempts     int      `json:"attempts" example:"5" doc:"limit of attempts of a message that has none of its own"`
-	LeaseMs      int64    `json:"lease_ms" example:"60000" doc:"lease of a claim that names none"`
-	BackoffMinMs int64    `json:"backoff_min_ms" example:"1000" doc:"bound of the random wait after the first attempt that failed"`
-	BackoffMaxMs int64    `json:"backoff_max_ms" example:"600000" doc:"bound of the random wait after many"`
-	Paused       bool     `json:"paused" doc:"nothing is handed out"`
-	Own          []string `json:"own" nullable:"false" doc:"names of those that are set for the topic; the others are the defaults" example:"[\"attempts\",\"lease\"]"`
+	Topic        string   `json:"topic" example:"mail" doc:"* for the defaults of topics without settings of their own"`
+	Attempts     int      `json:"attempts" example:"5" doc:"limit of attempts of a message without a limit of its own"`
+	LeaseMs      int64    `json:"lease_ms" example:"60000" doc:"lease of a claim that gives none"`
+	BackoffMinMs int64    `json:"backoff_min_ms" example:"1000" doc:"upper bound of the random wait after the first failed attempt"`
+	BackoffMaxMs int64    `json:"backoff_max_ms" example:"600000" doc:"upper bound of the random wait after many failed attempts"`
+	Paused       bool     `json:"paused" doc:"no message is handed out"`
+	Own          []string `json:"own" nullable:"false" doc:"names of the settings set for the topic; the others are defaults" example:"[\"attempts\",\"lease\"]"`
 }
 
-// SettingsOf returns what holds for a topic as it is told.
+// SettingsOf returns the settings of a topic in their JSON form.
 func SettingsOf(topic string, s notify.TopicSettings) Settings {
 	return Settings{
 		Topic: topic, Attempts: s.Attempts, LeaseMs: Ms(s.Lease),
@@ -38,10 +38,10 @@ func SettingsOf(topic string, s notify.TopicSettings) Settings {
 	}
 }
 
-// A SettingApart is a setting that is otherwise than it should be.
+// A SettingApart is a setting whose value is not the wanted one.
 type SettingApart struct{ Name, Has, Wanted string }
 
-// SettingsApart returns which settings a change would change, with both values as they are written.
+// SettingsApart returns the settings that a change would change, with both values as text.
 func SettingsApart(change notify.SettingsChange, has notify.Settings) (all []SettingApart) {
 	wanted, there := reflect.ValueOf(change), reflect.ValueOf(has)
 	for _, f := range fields.In[notify.SettingsChange]() {
@@ -53,12 +53,12 @@ func SettingsApart(change notify.SettingsChange, has notify.Settings) (all []Set
 	return all
 }
 
-// Setting returns a setting as it is written.
+// Setting returns the value of a setting as text.
 func Setting(f fields.Field, of notify.Settings) string {
 	return written(reflect.ValueOf(of).FieldByIndex(f.Index))
 }
 
-// written returns a value as it is given.
+// written returns a value as text, as a user writes it.
 func written(value reflect.Value) string {
 	if d, ok := value.Interface().(time.Duration); ok {
 		return store.Short(d)
@@ -66,14 +66,14 @@ func written(value reflect.Value) string {
 	return fmt.Sprint(value.Interface())
 }
 
-// A SettingText is a setting that is to be changed.
+// A SettingText is the change of a setting, as text.
 type SettingText struct {
 	Name string
-	Text *string // nil: the default shall hold again
+	Text *string // nil: back to the default
 }
 
-// ReadSettings reads changes of settings that are given as text, of a topic or of
-// notify.AllTopics. The error is a joined notify.Fault for each that is wrong.
+// ReadSettings reads changes, as text, of settings of a topic or of notify.AllTopics. The
+// error joins a notify.Fault for each wrong one.
 func ReadSettings(topic string, given []SettingText) (notify.SettingsChange, error) {
 	var r settingsReader
 	for _, one := range given {
@@ -82,15 +82,15 @@ func ReadSettings(topic string, given []SettingText) (notify.SettingsChange, err
 	return r.end(topic)
 }
 
-// DecodeSettings is ReadSettings for one JSON object, where null has the default
-// hold again (RFC 7396): a number is a JSON number, and a duration a string.
+// DecodeSettings is ReadSettings for one JSON object, in which null restores the
+// default (RFC 7396). A number is a JSON number, and a duration a string.
 func DecodeSettings(topic string, data []byte) (notify.SettingsChange, error) {
 	if first := bytes.TrimSpace(data); !utf8.Valid(data) || !json.Valid(data) || first[0] != '{' {
 		return notify.SettingsChange{}, store.Faultf("settings", `settings: they are not a JSON object; write one such as {"attempts":5,"lease":null}`)
 	}
 	var r settingsReader
 	members := json.NewDecoder(bytes.NewReader(data))
-	_, _ = members.Token() // the brace; it is valid
+	_, _ = members.Token() // the brace; the JSON is valid
 	for members.More() {
 		name, _ := members.Token()
 		var value json.RawMessage
@@ -100,14 +100,14 @@ func DecodeSettings(topic string, data []byte) (notify.SettingsChange, error) {
 	return r.end(topic)
 }
 
-// settingKinds are what the JSON of a setting is, by its type in Go.
+// settingKinds are the kind of JSON value of a setting, and how to write it, by its type in Go.
 var settingKinds = map[reflect.Type]struct{ is, write string }{
 	reflect.TypeFor[*int]():           {"number", "write a whole number, such as %s"},
 	reflect.TypeFor[*time.Duration](): {"string", "write a string, such as %q"},
 	reflect.TypeFor[*bool]():          {"boolean", "write true or false"},
 }
 
-// textIn returns the text in the JSON of a setting; nil for null.
+// textIn returns the JSON value of a setting as text; nil for null.
 func textIn(f fields.Field, value json.RawMessage) (*string, error) {
 	is, wanted := kindOf(value), settingKinds[reflect.TypeFor[notify.SettingsChange]().FieldByIndex(f.Index).Type]
 	switch {
@@ -122,12 +122,12 @@ func textIn(f fields.Field, value json.RawMessage) (*string, error) {
 	}
 	text := string(value)
 	if is == "string" {
-		_ = json.Unmarshal(value, &text) // it is valid
+		_ = json.Unmarshal(value, &text) // the JSON is valid
 	}
 	return &text, nil
 }
 
-// kindOf says what a JSON value is.
+// kindOf returns the kind of a JSON value.
 func kindOf(value json.RawMessage) string {
 	switch value[0] {
 	case '{':
@@ -144,21 +144,21 @@ func kindOf(value json.RawMessage) string {
 	return "number"
 }
 
-// mostSettingFaults is how many faults of one change are told: an answer should
-// not be many times as long as what it answers.
-const mostSettingFaults = 20
+// maxSettingFaults is how many faults of one change are reported: an answer should not
+// be many times as long as its request.
+const maxSettingFaults = 20
 
-// A settingsReader gathers changes, and what is wrong with them.
+// A settingsReader collects changes and their faults.
 type settingsReader struct {
 	change notify.SettingsChange
 	given  []string
 	faults []error
-	more   int // settings behind those that are too many faults
+	more   int // settings not read because there were too many faults
 }
 
 // read reads the change of one setting.
 func (r *settingsReader) read(name string, textOf func(fields.Field) (*string, error)) {
-	if len(r.faults) == mostSettingFaults {
+	if len(r.faults) == maxSettingFaults {
 		r.more++
 	} else if err := r.set(name, textOf); err != nil {
 		r.faults = append(r.faults, err)
@@ -189,7 +189,7 @@ func (r *settingsReader) set(name string, textOf func(fields.Field) (*string, er
 	return nil
 }
 
-// end returns the change. The faults that show in several settings are told with those of each.
+// end returns the change. It adds the faults of settings together to those of each.
 func (r *settingsReader) end(topic string) (notify.SettingsChange, error) {
 	if len(r.given) == 0 && len(r.faults) == 0 {
 		return r.change, store.Faultf("settings", "settings: none is given; give one or more of %s", strings.Join(SettingNames(), ", "))
@@ -215,26 +215,26 @@ func SettingNames() (names []string) {
 }
 
 const (
-	mostOfName = 100 // bytes of a name that is unknown, as it is told
-	alike      = 3   // changes that make one name of another at the most where that may have been meant
+	maxName  = 100 // bytes of an unknown name that an error repeats
+	maxTypos = 3   // most edits between an unknown name and the one that is suggested
 )
 
-// settingField returns the field of a setting. The error is a notify.Fault of a name that is none.
+// settingField returns the field of a setting. The error for an unknown name is a notify.Fault.
 func settingField(name string) (fields.Field, error) {
 	for _, f := range fields.In[notify.SettingsChange]() {
 		if f.Name == name {
 			return f, nil
 		}
 	}
-	name = strings.ToValidUTF8(name[:min(len(name), mostOfName)], "")
+	name = strings.ToValidUTF8(name[:min(len(name), maxName)], "")
 	names, meant := SettingNames(), ""
-	if near := Nearest(name, names); levenshtein.ComputeDistance(name, near) <= alike {
+	if near := Nearest(name, names); levenshtein.ComputeDistance(name, near) <= maxTypos {
 		meant = "did you mean " + near + "? "
 	}
 	return fields.Field{}, store.Faultf(name, "setting %q: it is unknown; %suse %s", name, meant, strings.Join(names, ", "))
 }
 
-// Nearest returns the name that takes the fewest changes to become from.
+// Nearest returns the name with the fewest edits between it and from.
 func Nearest(from string, names []string) string {
 	return slices.MinFunc(names, func(a, b string) int {
 		return levenshtein.ComputeDistance(from, a) - levenshtein.ComputeDistance(from, b)

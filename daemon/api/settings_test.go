@@ -16,7 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Each setting says what it is, and its example can be read.
+// Each setting has a description, and a valid example.
 func TestSettingFields(t *testing.T) {
 	if diff := cmp.Diff([]string{"attempts", "lease", "backoff_min", "backoff_max", "paused"}, api.SettingNames()); diff != "" {
 		t.Error(diff)
@@ -39,7 +39,7 @@ func TestDecodeSettings(t *testing.T) {
 			Attempts: new(0), Lease: new(time.Duration(0)), BackoffMin: new(time.Duration(0)), BackoffMax: new(time.Duration(0)), Paused: new(false),
 		},
 		`{"lease":"1d","paused":false}`:               {Lease: new(24 * time.Hour), Paused: new(false)},
-		`{"backoff_min":"1h","backoff_max":null}`:     {BackoffMin: new(time.Hour), BackoffMax: new(time.Duration(0))}, // which the store judges
+		`{"backoff_min":"1h","backoff_max":null}`:     {BackoffMin: new(time.Hour), BackoffMax: new(time.Duration(0))}, // the store checks this
 		`{"\u0061ttempts":7,"backoff_max":"1d12h5s"}`: {Attempts: new(7), BackoffMax: new(36*time.Hour + 5*time.Second)},
 	} {
 		got, err := api.DecodeSettings("mail", []byte(data))
@@ -119,7 +119,7 @@ func TestReadSettings(t *testing.T) {
 	wantFaults(t, "none", err, "settings: none is given")
 }
 
-// What is refused may be large, and is told in a few words.
+// However large the refused input is, its faults are reported in few words.
 func TestManyBadSettings(t *testing.T) {
 	var b strings.Builder
 	for range 100_000 {
