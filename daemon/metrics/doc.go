@@ -1,4 +1,4 @@
-// Package metrics shows what a daemon does to Prometheus.
+// Package metrics shows Prometheus what a daemon does.
 //
 //	m, err := metrics.New(store, metrics.Options{})
 //	...
@@ -8,45 +8,45 @@
 //	m.ShowCarrier(c.State)
 //	mux.Handle("/metrics", m.Handler())
 //
-// # What is true of whom
+// # Counts of all daemons, and of one
 //
-// What is counted by topic (bellhop_published_total and so on) stands in Redis and
-// is the truth of all daemons: those that show a topic show the same, so that queries
-// take the max over them, not the sum. All else is what this process did or is, and adds up.
+// Counts by topic (bellhop_published_total and so on) are kept in Redis and hold for all
+// daemons. All daemons that show a topic show the same values, so queries take the max
+// over them, not the sum. All other metrics are about this process alone, and add up.
 //
 // # A scrape
 //
-// A scrape asks Redis for at most ScrapeTimeout, and scrapes that come meanwhile or
-// within Options.Fresh, a second, share the answer, so that Redis is asked once a
-// second whoever scrapes. What it is asked for are indexes and the counts of some
-// hundred topics, in calls of a millisecond each, however many topics there are.
-// Where Redis does not answer, what stands in it is left out, and bellhop_redis_up
-// is 0; a scrape is never an error because of that.
+// A scrape waits for Redis for at most ScrapeTimeout. Scrapes that come meanwhile, or
+// within Options.Fresh (a second), share the answer, so Redis is asked once a second
+// however many scrapes there are. The daemon reads indexes and the counts of some
+// hundred topics, in calls of a millisecond each, however many topics there are. If
+// Redis does not answer, the scrape still succeeds: the metrics kept in Redis are left
+// out, and bellhop_redis_up is 0.
 //
 // # Labels
 //
-// The topics of Options.Topics have a label of their own, and at most
-// Options.TopicLimit others that stand out. Those in trouble come first: with what is
-// overdue, with new dead letters, paused, or behind because the carrier is, the worst
-// of each kind in turn. A fifth of the places and what trouble leaves is for those
-// with traffic. A topic that has a label keeps it until another needs its place more,
-// for which traffic must be twice as much. Nothing else that users name is a label.
+// The topics of Options.Topics have a label of their own, and so have at most
+// Options.TopicLimit others that stand out. Topics in trouble come first: with overdue
+// messages, with new dead letters, paused, or waiting for a late carrier, the worst of
+// each kind in turn. A fifth of the places, and those that trouble leaves, are for topics
+// with traffic. A topic keeps its label until another needs the place more; for traffic
+// that means twice as much of it. No other name that users choose is a label.
 //
-// The rest, and a topic of that name, are shown as topic "other": the totals of the
-// store less those that have a label. What there is no total of is not shown of it, and
-// scheduled and ready are one state. Its counters begin at zero with the first scrape
-// and never go down when labels come and go; what a topic did before it had a label
-// was counted there. Each daemon chooses for itself: to add up topics, add up those of
-// each instance, and take the max over the instances.
+// The remaining topics, and a topic named so, are shown as topic "other": the totals of
+// the store less the topics with a label. Metrics without a total are not shown of it,
+// and scheduled and ready are one state. Its counters begin at zero with the first
+// scrape and never go down when labels come and go; they include what a topic did before
+// it had a label. Each daemon chooses its labels for itself: to add up topics, add up
+// those of each instance, and take the max over the instances.
 //
 // # Prometheus
 //
 //	scrape_configs:
-//	  - job_name: bellhop # which the rules for alerts name
+//	  - job_name: bellhop # the alert rules name it
 //	    static_configs:
 //	      - targets: ["bell1:8420", "bell2:8420"] # by the name of the machine, an address, or a name in BELLHOP_HOSTS
 //	    authorization: # where BELLHOP_METRICS_NEED_TOKEN=true; the tokens file has a line "prometheus TOKEN metrics >"
 //	      credentials_file: /etc/prometheus/bellhop.token
 //
-// Beside the code stand grafana.json, a dashboard, and alerts.yml, rules for alerts.
+// Beside the code are grafana.json, a dashboard, and alerts.yml, alert rules.
 package metrics

@@ -15,11 +15,11 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// families returns the names of the metrics of a scrape that shows all there
-// is, and those of the series that histograms have.
+// families returns the names of all metrics of a full scrape, and of the series of
+// histograms.
 func families(t *testing.T) map[string]bool {
 	t.Helper()
-	names := map[string]bool{"up": true} // which Prometheus makes
+	names := map[string]bool{"up": true} // Prometheus itself makes it
 	for line := range strings.Lines(get(t, full(t, storetest.Open(t)).Handler())) {
 		var name, kind string
 		if fields := strings.Fields(line); len(fields) == 4 && fields[1] == "TYPE" {
@@ -41,7 +41,7 @@ var (
 	quoted     = regexp.MustCompile(`"[^"]*"`)
 )
 
-// wantKnown checks that an expression names metrics, and only those that there are.
+// wantKnown checks that an expression names metrics, and only existing ones.
 func wantKnown(t *testing.T, known map[string]bool, where, expression string) {
 	t.Helper()
 	names := metricName.FindAllString(quoted.ReplaceAllString(expression, `""`), -1)
@@ -50,7 +50,7 @@ func wantKnown(t *testing.T, known map[string]bool, where, expression string) {
 	}
 	for _, name := range names {
 		if !known[name] {
-			t.Errorf("%s names %s, which is not shown: %s", where, name, expression)
+			t.Errorf("%s names %s, which is no metric: %s", where, name, expression)
 		}
 	}
 }
@@ -81,11 +81,11 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// growth is what compares a series with its own past.
+// growth finds functions that compare a series with its own past.
 var growth = regexp.MustCompile(`\b(?:rate|irate|increase|delta|changes|resets)\(`)
 
-// The series of a topic come when it is in trouble, so that no rule may wait for
-// them to grow; and what is paused is overdue because somebody wants that.
+// The series of a topic appear when it is in trouble, so no rule may wait for them to
+// grow; and a paused topic is overdue on purpose.
 func TestAlertsByTopic(t *testing.T) {
 	text, err := os.ReadFile("alerts.yml")
 	if err != nil {
@@ -183,13 +183,13 @@ func TestDashboard(t *testing.T) {
 	wantAllShown(t, known, shown)
 }
 
-// wantAllShown checks that what Bellhop shows stands somewhere on the dashboard.
+// wantAllShown checks that every metric of Bellhop is on the dashboard.
 func wantAllShown(t *testing.T, known, shown map[string]bool) {
 	t.Helper()
 	for name := range known {
 		seldom := strings.HasSuffix(name, "_sum") || strings.HasSuffix(name, "_count")
 		if strings.HasPrefix(name, "bellhop_") && !seldom && !shown[name] {
-			t.Errorf("%s stands nowhere on the dashboard", name)
+			t.Errorf("%s is missing on the dashboard", name)
 		}
 	}
 }

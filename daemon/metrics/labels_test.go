@@ -53,7 +53,7 @@ func noise(t testing.TB, store *notify.Store, n int) {
 	}
 }
 
-// overdue makes what is ready of a topic due for so long.
+// overdue makes the ready messages of a topic overdue by so long.
 func overdue(t testing.TB, store *notify.Store, topic, id string, age time.Duration) {
 	t.Helper()
 	due := time.Now().Add(-age).UnixMilli()
@@ -78,7 +78,7 @@ func die(t testing.TB, store *notify.Store, topic string) {
 	}
 }
 
-// Who is in trouble has a label whoever made how many names before, and what has none is other.
+// A topic in trouble has a label however many names others made before; topics without one are other.
 func TestTroubleBehindManyTopics(t *testing.T) {
 	store := storetest.Open(t)
 	m := newMetrics(t, store, metrics.Options{TopicLimit: 10, Topics: []string{"vip", "never.used"}})
@@ -122,7 +122,7 @@ func TestTroubleBehindManyTopics(t *testing.T) {
 	}
 }
 
-// Trouble of listed topics hides nobody else's.
+// Trouble of listed topics does not hide that of others.
 func TestTroubleBehindListed(t *testing.T) {
 	store := storetest.Open(t)
 	m := newMetrics(t, store, metrics.Options{TopicLimit: 1, Topics: []string{"a", "b", "c"}})
@@ -139,7 +139,7 @@ func TestTroubleBehindListed(t *testing.T) {
 	}
 }
 
-// While there is room, whatever is there has a label, be it only a broadcast that waits; and a topic "other" never has.
+// Below the limit every topic has a label, even one with only a scheduled broadcast. A topic "other" never has one.
 func TestRoomForAll(t *testing.T) {
 	store := storetest.Open(t)
 	m := newMetrics(t, store, metrics.Options{})
@@ -157,12 +157,12 @@ func TestRoomForAll(t *testing.T) {
 	want(t, scrape(t, m), map[string]float64{published("other"): 4, published("a"): 2})
 	for _, name := range []string{"bellhop_waiting_subscribers", "bellhop_paused", "bellhop_log_broadcasts", "bellhop_last_claim_lateness_seconds"} {
 		if _, ok := got[series(name, "other")]; ok {
-			t.Errorf("%s of other is shown, and there is no total of it", name)
+			t.Errorf("%s of other is shown, but has no total", name)
 		}
 	}
 }
 
-// What this process handed out has the labels that the last scrape had, and no more.
+// Counts of messages handed out by this process have the labels of the last scrape, and no others.
 func TestHandedOutByLabel(t *testing.T) {
 	store := storetest.Open(t)
 	m := newMetrics(t, store, metrics.Options{TopicLimit: 1})
@@ -181,11 +181,11 @@ func TestHandedOutByLabel(t *testing.T) {
 	got := scrape(t, m)
 	want(t, got, map[string]float64{claimed("b"): 1, claimed("other"): 3})
 	if _, ok := got[claimed("a")]; ok {
-		t.Error("a has a series, and no label any more")
+		t.Error("a has a series, but no longer a label")
 	}
 }
 
-// Redis is asked once for all who scrape within a while, and not for more than stands out.
+// Redis is asked once for all scrapes within a while, and only about topics that stand out.
 func TestScrapesAreBounded(t *testing.T) {
 	store := storetest.Open(t)
 	noise(t, store, 3000)

@@ -23,7 +23,7 @@ const (
 	DefaultFresh      = time.Second
 )
 
-// ScrapeTimeout is how long a scrape waits for Redis at the most.
+// ScrapeTimeout is how long a scrape waits for Redis at most.
 const ScrapeTimeout = 5 * time.Second
 
 // MaxScrapes is how many scrapes are answered at a time.
@@ -31,13 +31,13 @@ const MaxScrapes = 32
 
 // Options are the options of Metrics. The zero value is the default.
 type Options struct {
-	TopicLimit int           // topics that have a label of their own because they stand out; zero: DefaultTopicLimit
-	Topics     []string      // that always have one, beside them
+	TopicLimit int           // limit of topics with a label of their own because they stand out; zero: DefaultTopicLimit
+	Topics     []string      // further topics that always have a label of their own
 	Version    string        // of the daemon
-	Fresh      time.Duration // for how long further scrapes share what Redis answered; zero: DefaultFresh
+	Fresh      time.Duration // how long further scrapes share an answer of Redis; zero: DefaultFresh
 }
 
-// Metrics are what is shown. Its methods are safe for concurrent use, and do not block.
+// Metrics are the metrics of a process. Its methods are safe for concurrent use, and do not block.
 type Metrics struct {
 	topics   *topics
 	registry *prometheus.Registry
@@ -52,9 +52,9 @@ type Metrics struct {
 	responses        *prometheus.CounterVec
 }
 
-const fallbacksHelp = "Times that a timer found what a nudge or a ring should have told of; it should stay 0."
+const fallbacksHelp = "Times that a timer found work because a nudge or a ring was lost; it should stay 0."
 
-// The buckets of times, in seconds. Those of lateness are close around the
+// The buckets of durations, in seconds. Those of lateness are dense around the
 // milliseconds in which a message is usually handed out.
 var (
 	lateBuckets   = []float64{.0001, .00025, .0005, .001, .0015, .002, .003, .005, .0075, .01, .015, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
@@ -62,9 +62,8 @@ var (
 	httpBuckets   = []float64{.0002, .0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 5, 10, 30, 60}
 )
 
-// New returns metrics of a process on a store, to which ShowCarrier, ShowHTTP and
-// ShowNATS add its parts. The error is a notify.ErrInvalid
-// that names the option.
+// New returns metrics of a process on a store. ShowCarrier, ShowHTTP and ShowNATS add
+// those of its parts. The error is a notify.ErrInvalid that names the option.
 func New(s *notify.Store, o Options) (*Metrics, error) {
 	if o.TopicLimit == 0 {
 		o.TopicLimit = DefaultTopicLimit
@@ -80,7 +79,7 @@ func New(s *notify.Store, o Options) (*Metrics, error) {
 	m.makeHistograms()
 	m.makeCounters()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "bellhop_build_info", Help: "Always 1: the version that runs.", ConstLabels: prometheus.Labels{"version": o.Version},
+		Name: "bellhop_build_info", Help: "Always 1; the label is the running version.", ConstLabels: prometheus.Labels{"version": o.Version},
 	})
 	build.Set(1)
 	m.registry.MustRegister(
@@ -95,8 +94,8 @@ func (o Options) checkLimit() error {
 	return store.Within("topic_limit", "topic limit of metrics", o.TopicLimit, 1, MaxTopicLimit)
 }
 
-// CheckTopics reports, as a notify.Fault, what is wrong with the topics that
-// are always to have a label of their own.
+// CheckTopics reports faults of the topics that are always to have a label of their
+// own, as a notify.Fault.
 func CheckTopics(topics []string) error {
 	if len(topics) > MaxTopicLimit {
 		return store.Faultf("topics", "topics of metrics: there are %d; name up to %d", len(topics), MaxTopicLimit)
@@ -106,7 +105,7 @@ func CheckTopics(topics []string) error {
 			return store.Renamed("topics", err)
 		}
 		if topic == other {
-			return store.Faultf("topics", "topic of metrics %q: it is what the topics without series of their own are shown as; leave it out", topic)
+			return store.Faultf("topics", "topic of metrics %q: it stands for the topics without series of their own; leave it out", topic)
 		}
 	}
 	return nil
@@ -117,16 +116,16 @@ func (m *Metrics) makeHistograms() {
 		Name: "bellhop_ready_lateness_seconds", Help: "How late scheduled messages were made ready by this carrier.", Buckets: lateBuckets,
 	})
 	m.claimLate = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "bellhop_claim_lateness_seconds", Help: "How late messages were claimed, less the min_age that was asked for, that this process handed out, over HTTP and NATS, to the millisecond.", Buckets: lateBuckets,
+		Name: "bellhop_claim_lateness_seconds", Help: "How late messages were that this process handed out, over HTTP and NATS: from due to claimed, less the min_age of the claim, to the millisecond.", Buckets: lateBuckets,
 	})
 	m.carry = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "bellhop_carry_seconds", Help: "How long Redis took to carry what was due, where something was.", Buckets: scriptBuckets,
+		Name: "bellhop_carry_seconds", Help: "How long Redis took to carry due messages and broadcasts, if there were any.", Buckets: scriptBuckets,
 	})
 	m.scripts = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "bellhop_script_seconds", Help: "How long scripts took, with the way to Redis and back.", Buckets: scriptBuckets,
+		Name: "bellhop_script_seconds", Help: "How long scripts took, with the round trip to Redis.", Buckets: scriptBuckets,
 	}, []string{"script"})
 	m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "bellhop_http_request_seconds", Help: "How long requests over HTTP took; long polls wait within it.", Buckets: httpBuckets,
+		Name: "bellhop_http_request_seconds", Help: "How long requests over HTTP took, the wait of long polls included.", Buckets: httpBuckets,
 	}, []string{"operation"})
 }
 
@@ -142,13 +141,13 @@ func (m *Metrics) makeCounters() {
 		ConstLabels: prometheus.Labels{"part": "carrier"},
 	})
 	m.full = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "bellhop_publishes_refused_total", Help: "Calls to publish, of one message or many, that this process made and that were refused because Redis is full.",
+		Name: "bellhop_publishes_refused_total", Help: "Calls of this process to publish, one message or many, that were refused because Redis is full.",
 	})
-	m.scriptErrors = counter("bellhop_script_errors_total", "Scripts that failed, or whose answer did not come.", "script")
-	m.responses = counter("bellhop_http_requests_total", "Requests over HTTP that were answered.", "operation", "code")
+	m.scriptErrors = counter("bellhop_script_errors_total", "Scripts that failed, or did not answer.", "script")
+	m.responses = counter("bellhop_http_requests_total", "Answered requests over HTTP.", "operation", "code")
 }
 
-// Carried takes note of what the carrier moved: it is for carrier.Options.OnCarried.
+// Carried notes what the carrier moved: it is for carrier.Options.OnCarried.
 func (m *Metrics) Carried(c carrier.Carried) {
 	for _, late := range c.Lateness {
 		for range late.N {
@@ -162,11 +161,11 @@ func (m *Metrics) Carried(c carrier.Carried) {
 	}
 }
 
-// Observe takes note of a run of a script: it is for [notify.Store.Observe]. A
-// run that was given up by who asked for it is no error.
+// Observe notes a run of a script: it is for [notify.Store.Observe]. A run that its
+// caller cancelled is no error.
 func (m *Metrics) Observe(script string, took time.Duration, err error) {
 	m.scripts.WithLabelValues(script).Observe(took.Seconds())
-	failed := m.scriptErrors.WithLabelValues(script) // shown as 0 until there is one
+	failed := m.scriptErrors.WithLabelValues(script) // so that it is shown as 0
 	if err != nil && !errors.Is(err, context.Canceled) {
 		failed.Inc()
 	}
@@ -175,22 +174,22 @@ func (m *Metrics) Observe(script string, took time.Duration, err error) {
 	}
 }
 
-// Claimed takes note of a message that was handed out so late after its due time.
+// Claimed notes that a message was handed out, and how late after its due time.
 func (m *Metrics) Claimed(topic string, late time.Duration) {
 	m.claimLate.Observe(late.Seconds())
 	m.topics.handedOut(topic)
 }
 
-// Request takes note of a request over HTTP: which operation of the API it was,
-// of which there must be a bounded number, and the status of the response.
+// Request notes a request over HTTP: its operation of the API, of which there must be a
+// bounded number, the status of the response, and its duration.
 func (m *Metrics) Request(operation string, code int, took time.Duration) {
 	m.requests.WithLabelValues(operation).Observe(took.Seconds())
 	m.responses.WithLabelValues(operation, strconv.Itoa(code)).Inc()
 }
 
-// Handler answers scrapes. A client that names a format gets it: the text
-// format of Prometheus, OpenMetrics, or protocol buffers. More scrapes than
-// MaxScrapes at a time are answered with 503.
+// Handler returns a handler that answers scrapes, in the format that the client asks
+// for: the text format of Prometheus, OpenMetrics, or protocol buffers. More scrapes
+// than MaxScrapes at a time are answered with 503.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true, MaxRequestsInFlight: MaxScrapes,

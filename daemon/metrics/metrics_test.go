@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { storetest.Main(m) }
 
 const topic = "orders"
 
-// newMetrics returns metrics of which each scrape asks Redis, unless it is told otherwise.
+// newMetrics returns metrics whose scrapes each ask Redis, unless the options say otherwise.
 func newMetrics(t testing.TB, store *notify.Store, o metrics.Options) *metrics.Metrics {
 	t.Helper()
 	if o.Fresh == 0 {
@@ -90,7 +90,7 @@ func publish(t testing.TB, store *notify.Store, topic string, n int, delay time.
 	storetest.Publish(t, store, messages...)
 }
 
-// history makes one of everything that is counted by topic.
+// history makes one of each thing that is counted by topic.
 func history(t testing.TB, store *notify.Store) {
 	t.Helper()
 	publish(t, store, topic, 7, 0)
@@ -194,12 +194,12 @@ func TestHistory(t *testing.T) {
 	}
 	for name := range got {
 		if strings.HasPrefix(name, "bellhop_nats") || strings.HasPrefix(name, "bellhop_listener") || strings.Contains(name, `part="http"`) {
-			t.Errorf("%s is shown, and nobody tells it", name)
+			t.Errorf("%s is shown, but its part is missing", name)
 		}
 	}
 }
 
-// What is fed by hooks.
+// Hooks of the daemon feed these.
 func TestHooks(t *testing.T) {
 	m := newMetrics(t, storetest.Open(t), metrics.Options{Topics: []string{topic}})
 	m.ShowCarrier(func() carrier.State { return carrier.State{} })
@@ -248,7 +248,7 @@ func fill(counters any, from int64) (n int64) {
 	return n
 }
 
-// Whatever a gate and a listener count is shown, also what they will count one day.
+// All counters of a gateway and a listener are shown, future ones included.
 func TestEveryCounterIsShown(t *testing.T) {
 	gate := natsgate.Stats{Connected: true, Endpoints: map[string]natsgate.Tally{"claim": {Requests: 9001, Refused: 9002, Failed: 9003}}}
 	var listener subscribers.ListenerStats
@@ -281,7 +281,7 @@ func TestEveryCounterIsShown(t *testing.T) {
 	})
 }
 
-// full returns metrics that show all that there is.
+// full returns metrics that show all series.
 func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 	t.Helper()
 	m := newMetrics(t, store, metrics.Options{Version: "v1", Topics: []string{topic}})
@@ -315,7 +315,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// A Redis that is away, or answers nothing, leaves out what stands in it.
+// If Redis is down or does not answer, the metrics kept in Redis are left out.
 func TestRedisAway(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
@@ -337,7 +337,7 @@ func TestRedisAway(t *testing.T) {
 			}
 		}
 	}
-	// It answers nobody for a while, and then is stopped.
+	// It does not answer for a while, and is then stopped.
 	pause := storetest.At(t, server.URL(), "")
 	if err := pause.Client().Do(t.Context(), "CLIENT", "PAUSE", 60_000, "ALL").Err(); err != nil {
 		t.Fatal(err)
@@ -347,7 +347,7 @@ func TestRedisAway(t *testing.T) {
 	away()
 }
 
-// Scrapes that come at the same time share what Redis answers, and more than there may be are refused at once.
+// Scrapes at the same time share an answer of Redis, and those above the limit are refused at once.
 func TestConcurrentScrapes(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
@@ -384,7 +384,7 @@ func TestConcurrentScrapes(t *testing.T) {
 	}
 }
 
-// What is fed while it is scraped.
+// The metrics may be fed during a scrape.
 func TestHooksBesideScrapes(t *testing.T) {
 	store := storetest.Open(t)
 	m := newMetrics(t, store, metrics.Options{TopicLimit: 5, Topics: []string{"topic-0-7"}})
@@ -413,11 +413,11 @@ func TestHooksBesideScrapes(t *testing.T) {
 		}
 	}
 	if claimed != 2 || got[`bellhop_claimed_total{topic="topic-0-7"}`] != 1 || got[`bellhop_claimed_total{topic="other"}`] != 799 {
-		t.Errorf("%d topics have a label, want that which is listed and other", claimed)
+		t.Errorf("%d topics have a label, want the listed one and other", claimed)
 	}
 }
 
-// BenchmarkScrape is of 100 topics.
+// BenchmarkScrape scrapes 100 topics.
 func BenchmarkScrape(b *testing.B) {
 	store := storetest.Open(b)
 	m := full(b, store)

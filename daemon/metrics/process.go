@@ -14,20 +14,20 @@ type endpointFigure struct {
 	value func(natsgate.Tally) int64
 }
 
-// A figure is one number of what a part tells.
+// A figure is one number among the statistics of a part.
 type figure[T any] struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(T) float64
 }
 
-// ShowCarrier adds what a carrier tells of itself. State is called at each scrape.
+// ShowCarrier adds the state of a carrier. The function is called at each scrape.
 func (m *Metrics) ShowCarrier(state func() carrier.State) {
 	figures := carrierFigures()
 	m.registry.MustRegister(m.fallbacks, source(func(to chan<- prometheus.Metric) { show(to, figures, state()) }))
 }
 
-// ShowHTTP adds what a gate to HTTP tells of itself. Stats is called at each scrape.
+// ShowHTTP adds the statistics of a gateway for HTTP. The function is called at each scrape.
 func (m *Metrics) ShowHTTP(stats func() httpapi.Stats) {
 	figures, listener := httpFigures(), listenerFigures()
 	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
@@ -37,7 +37,7 @@ func (m *Metrics) ShowHTTP(stats func() httpapi.Stats) {
 	}))
 }
 
-// ShowNATS adds what a gate to NATS tells of itself. Stats is called at each scrape.
+// ShowNATS adds the statistics of a gateway for NATS. The function is called at each scrape.
 func (m *Metrics) ShowNATS(stats func() natsgate.Stats) {
 	figures, endpoints := natsFigures(), endpointFigures()
 	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
@@ -47,7 +47,7 @@ func (m *Metrics) ShowNATS(stats func() natsgate.Stats) {
 	}))
 }
 
-// A source is a prometheus.Collector of what a part of the process tells.
+// A source is a prometheus.Collector of the figures of a part of the process.
 type source func(chan<- prometheus.Metric)
 
 // Describe implements prometheus.Collector. It describes nothing, so series of one name may come from several parts.
@@ -68,14 +68,14 @@ func carrierFigures() []figure[carrier.State] {
 			prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.DeadRemoved) },
 		},
 		{
-			desc("bellhop_forgotten_topics_total", "Topics that this carrier forgot because nothing was left of them."),
+			desc("bellhop_forgotten_topics_total", "Empty topics that this carrier forgot."),
 			prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.TopicsForgotten) },
 		},
 		gauge("bellhop_is_carrier", "Whether this process is the elected carrier.", func(s carrier.State) float64 { return truth(s.Carrying) }),
 		gauge("bellhop_carrier_heard", "Whether this process heard a carrier's beat, its own or another's, within twice the lease.", func(s carrier.State) float64 { return truth(s.Heard != 0) }),
-		gauge("bellhop_carrier_epoch", "Number of the last election that this process won; 0 where it won none.", func(s carrier.State) float64 { return float64(s.Epoch) }),
-		gauge("bellhop_carrier_kept", "Messages and broadcasts that there are, waiting, ready, leased and dead, as the elected carrier last counted them; 0 while standing by.", func(s carrier.State) float64 { return float64(s.Kept) }),
-		gauge("bellhop_carrier_lateness_seconds", "How late the last message was that this carrier made ready.", func(s carrier.State) float64 { return s.Lateness.Seconds() }),
+		gauge("bellhop_carrier_epoch", "Number of the last election that this process won; 0 if it won none.", func(s carrier.State) float64 { return float64(s.Epoch) }),
+		gauge("bellhop_carrier_kept", "Messages and broadcasts, scheduled, ready, leased and dead, as the elected carrier last counted them; 0 while standing by.", func(s carrier.State) float64 { return float64(s.Kept) }),
+		gauge("bellhop_carrier_lateness_seconds", "How late this carrier made the last message ready.", func(s carrier.State) float64 { return s.Lateness.Seconds() }),
 		gauge("bellhop_carrier_progress_timestamp_seconds", "When the loop of the carrier last came around, elected or standing by.", func(s carrier.State) float64 {
 			if s.Progress.IsZero() {
 				return 0
@@ -91,36 +91,36 @@ func natsFigures() []figure[natsgate.Stats] {
 	}
 	return []figure[natsgate.Stats]{
 		{desc("bellhop_nats_up", "Whether this process is connected to NATS."), prometheus.GaugeValue, func(s natsgate.Stats) float64 { return truth(s.Connected) }},
-		count("connects", "Connections to NATS that were made.", func(s natsgate.Stats) int64 { return s.Connects }),
-		count("connect_failures", "Rounds over all servers of NATS that made no connection.", func(s natsgate.Stats) int64 { return s.ConnectFailures }),
-		count("credentials_refused", "Of them, those in which a server refused the credentials.", func(s natsgate.Stats) int64 { return s.CredentialsRefused }),
+		count("connects", "Connections to NATS made.", func(s natsgate.Stats) int64 { return s.Connects }),
+		count("connect_failures", "Rounds over all servers of NATS without a connection.", func(s natsgate.Stats) int64 { return s.ConnectFailures }),
+		count("credentials_refused", "Rounds without a connection in which a server refused the credentials.", func(s natsgate.Stats) int64 { return s.CredentialsRefused }),
 		count("permissions", "Subjects that NATS does not permit.", func(s natsgate.Stats) int64 { return s.Permissions }),
 		count("floods", "Times that requests were lost because they came faster than they were handled.", func(s natsgate.Stats) int64 { return s.Floods }),
 		count("faults", "Other faults of the connection to NATS.", func(s natsgate.Stats) int64 { return s.Faults }),
-		count("no_reply", "Requests that were refused because they had no reply subject.", func(s natsgate.Stats) int64 { return s.NoReply }),
-		count("refused_replies", "Requests that were refused because their reply subject is one of NATS itself or of Bellhop.", func(s natsgate.Stats) int64 { return s.RefusedReplies }),
+		count("no_reply", "Requests refused because they had no reply subject.", func(s natsgate.Stats) int64 { return s.NoReply }),
+		count("refused_replies", "Requests refused because their reply subject is one of NATS itself or of Bellhop.", func(s natsgate.Stats) int64 { return s.RefusedReplies }),
 		count("lost_replies", "Replies and claimed messages that could not be sent.", func(s natsgate.Stats) int64 { return s.LostReplies }),
-		count("claimed", "Messages that were sent to who claimed them over NATS.", func(s natsgate.Stats) int64 { return s.Claimed }),
-		count("too_large", "Messages that were buried because they do not fit into a message of NATS.", func(s natsgate.Stats) int64 { return s.TooLarge }),
-		count("hints", "Wake-ups, beats and deaths that were sent.", func(s natsgate.Stats) int64 { return s.Hints }),
-		count("lost_hints", "Wake-ups, beats and deaths that could not be sent.", func(s natsgate.Stats) int64 { return s.LostHints }),
-		count("broadcasts", "Broadcasts that were sent and confirmed by NATS.", func(s natsgate.Stats) int64 { return s.Broadcasts }),
-		count("resent", "Times that a broadcast was sent again since it was not confirmed.", func(s natsgate.Stats) int64 { return s.Resent }),
+		count("claimed", "Messages sent to clients that claimed them over NATS.", func(s natsgate.Stats) int64 { return s.Claimed }),
+		count("too_large", "Messages buried because they do not fit into a message of NATS.", func(s natsgate.Stats) int64 { return s.TooLarge }),
+		count("hints", "Wake-ups, beats and deaths sent to NATS.", func(s natsgate.Stats) int64 { return s.Hints }),
+		count("lost_hints", "Wake-ups, beats and deaths that could not be sent to NATS.", func(s natsgate.Stats) int64 { return s.LostHints }),
+		count("broadcasts", "Broadcasts sent to NATS and confirmed by it.", func(s natsgate.Stats) int64 { return s.Broadcasts }),
+		count("resent", "Times that a broadcast was sent again because NATS did not confirm it.", func(s natsgate.Stats) int64 { return s.Resent }),
 		count("refusals", "Times that NATS refused broadcasts, or had no stream for them.", func(s natsgate.Stats) int64 { return s.Refusals }),
-		count("too_large_broadcasts", "Broadcasts that were passed over because they do not fit into a message of NATS.", func(s natsgate.Stats) int64 { return s.TooLargeBroadcasts }),
+		count("too_large_broadcasts", "Broadcasts skipped because they do not fit into a message of NATS.", func(s natsgate.Stats) int64 { return s.TooLargeBroadcasts }),
 		count("gaps", "Gaps: broadcasts were removed before they could be sent to NATS.", func(s natsgate.Stats) int64 { return s.Gaps }),
-		count("delivered", "Messages that were delivered over NATS and acknowledged.", func(s natsgate.Stats) int64 { return s.Delivered }),
-		count("nobody", "Deliveries over NATS that nobody listened to.", func(s natsgate.Stats) int64 { return s.Nobody }),
+		count("delivered", "Messages delivered over NATS and acknowledged.", func(s natsgate.Stats) int64 { return s.Delivered }),
+		count("nobody", "Deliveries over NATS without a subscriber.", func(s natsgate.Stats) int64 { return s.Nobody }),
 		count("no_answer", "Deliveries over NATS that nobody answered within the lease.", func(s natsgate.Stats) int64 { return s.NoAnswer }),
-		count("bad_answers", "Answers to deliveries over NATS that are none.", func(s natsgate.Stats) int64 { return s.BadAnswers }),
-		count("late_answers", "Answers to deliveries over NATS that were given up by then.", func(s natsgate.Stats) int64 { return s.LateAnswers }),
+		count("bad_answers", "Malformed answers to deliveries over NATS.", func(s natsgate.Stats) int64 { return s.BadAnswers }),
+		count("late_answers", "Answers to deliveries over NATS that came too late: the delivery had been given up.", func(s natsgate.Stats) int64 { return s.LateAnswers }),
 	}
 }
 
 func endpointFigures() []endpointFigure {
 	return []endpointFigure{
 		{desc("bellhop_nats_requests_total", "Requests over NATS.", "endpoint"), func(t natsgate.Tally) int64 { return t.Requests }},
-		{desc("bellhop_nats_refused_requests_total", "Requests over NATS that were refused with an error 4xx.", "endpoint"), func(t natsgate.Tally) int64 { return t.Refused }},
+		{desc("bellhop_nats_refused_requests_total", "Requests over NATS refused with an error 4xx.", "endpoint"), func(t natsgate.Tally) int64 { return t.Refused }},
 		{desc("bellhop_nats_failed_requests_total", "Requests over NATS that failed with an error 5xx.", "endpoint"), func(t natsgate.Tally) int64 { return t.Failed }},
 	}
 }
@@ -130,8 +130,8 @@ func httpFigures() []figure[httpapi.Stats] {
 	return []figure[httpapi.Stats]{
 		{desc("bellhop_http_polls", "Claims over HTTP that wait for a message."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Polls) }},
 		{desc("bellhop_http_streams", "Listeners over HTTP."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Streams) }},
-		{desc("bellhop_http_streams_cut_total", "Listeners over HTTP that were cut off because they read too slowly; they may go on where they were."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Cut) }},
-		{desc("bellhop_http_refused_logins_total", "Requests over HTTP that were refused because they showed no token that is known; the log tells from where."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Refused) }},
+		{desc("bellhop_http_streams_cut_total", "Listeners over HTTP cut off because they read too slowly; they may resume where they were."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Cut) }},
+		{desc("bellhop_http_refused_logins_total", "Requests over HTTP refused because they had no known token; the log names the addresses."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Refused) }},
 		{fallbacks, prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Fallbacks) }},
 	}
 }
@@ -141,17 +141,17 @@ func listenerFigures() []figure[subscribers.ListenerStats] {
 		return figure[subscribers.ListenerStats]{desc("bellhop_listener_"+name+"_total", help), prometheus.CounterValue, func(s subscribers.ListenerStats) float64 { return float64(value(s)) }}
 	}
 	return []figure[subscribers.ListenerStats]{
-		count("handled", "Broadcasts handed to who listens through this process; each attempt counts.", func(s subscribers.ListenerStats) int64 { return s.Handled }),
-		count("lagged", "Times that a listener was slow and had to read by itself what others had read long before.", func(s subscribers.ListenerStats) int64 { return s.Lagged }),
-		count("gaps", "Gaps that were told to listeners: broadcasts were removed before they were read.", func(s subscribers.ListenerStats) int64 { return s.Gaps }),
-		count("unreadable", "Foreign entries of logs that were passed over.", func(s subscribers.ListenerStats) int64 { return s.Unreadable }),
+		count("handled", "Broadcasts handed to listeners of this process; each attempt counts.", func(s subscribers.ListenerStats) int64 { return s.Handled }),
+		count("lagged", "Times that a slow listener had to read by itself what others had read long before.", func(s subscribers.ListenerStats) int64 { return s.Lagged }),
+		count("gaps", "Gaps reported to listeners: broadcasts were removed before they were read.", func(s subscribers.ListenerStats) int64 { return s.Gaps }),
+		count("unreadable", "Foreign entries of logs that were skipped.", func(s subscribers.ListenerStats) int64 { return s.Unreadable }),
 		count("given_up", "Broadcasts that named listeners gave up after their last attempt.", func(s subscribers.ListenerStats) int64 { return s.GivenUp }),
 	}
 }
 
-func show[T any](to chan<- prometheus.Metric, figures []figure[T], told T) {
+func show[T any](to chan<- prometheus.Metric, figures []figure[T], stats T) {
 	for _, f := range figures {
-		to <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(told))
+		to <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(stats))
 	}
 }
 

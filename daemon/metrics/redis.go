@@ -14,7 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// redisState shows what stands in Redis, and the connections to it.
+// redisState shows what Redis keeps, and the connections to it.
 type redisState struct {
 	store     *notify.Store
 	inspector *notify.Inspector
@@ -22,7 +22,7 @@ type redisState struct {
 	fresh     time.Duration
 
 	mu   sync.Mutex
-	ride *ride // the last; nil: none yet
+	last *reading // the last; nil: none yet
 
 	up, took, elected, known, claimed, death *prometheus.Desc
 
@@ -31,18 +31,18 @@ type redisState struct {
 	byTopic []topicFigure
 }
 
-// A ride to Redis is shared by the scrapes that come while it is under way, or
-// soon after.
-type ride struct {
-	until  time.Time     // others share it; zero: it is under way
-	done   chan struct{} // closed when the rest is there
+// A reading is an answer of Redis. Scrapes that come while it is awaited, or soon
+// after, share it.
+type reading struct {
+	until  time.Time     // scrapes share it until then; zero: Redis has not answered yet
+	done   chan struct{} // closed when the fields below are set
 	up     bool
 	took   time.Duration
 	status carrier.Status
 	memory store.Memory
 	topics int64
 	counts []notify.Counts
-	deaths map[string]time.Time // the newest, by label
+	deaths map[string]time.Time // newest deaths, by label
 }
 
 type topicFigure struct {
@@ -50,15 +50,15 @@ type topicFigure struct {
 	kind  prometheus.ValueType
 	value func(notify.Counts) float64
 	of    shownOf
-	extra []string // values of the labels behind that of the topic
+	extra []string // values of the labels after that of the topic
 }
 
-// shownOf says of which topics a figure is shown.
+// shownOf says for which topics a figure is shown.
 type shownOf int
 
 const (
 	ofAll   shownOf = iota
-	ofNamed         // those that have a label of their own: the others have no total
+	ofNamed         // topics with a label of their own: the others have no total
 	ofOther
 )
 
@@ -76,9 +76,9 @@ func newRedis(db *notify.Store, inspector *notify.Inspector, t *topics, fresh ti
 		up:      desc("bellhop_redis_up", "Whether Redis answered this scrape."),
 		took:    desc("bellhop_redis_scrape_seconds", "How long Redis took to answer this scrape."),
 		elected: desc("bellhop_carrier_elected", "Whether Redis knows an elected carrier, of any process."),
-		known:   desc("bellhop_topics", "Topics that are remembered."),
+		known:   desc("bellhop_topics", "Topics that Bellhop knows."),
 		claimed: desc("bellhop_claimed_total", "Messages that this process handed out, over HTTP and NATS.", "topic"),
-		death:   desc("bellhop_newest_death_timestamp_seconds", "When the newest dead letter of a topic died; shown of the topics with the newest ones.", "topic"),
+		death:   desc("bellhop_newest_death_timestamp_seconds", "When the newest dead letter of a topic died; shown for the topics with the newest ones.", "topic"),
 		memory:  memoryFigures(),
 		pool:    poolFigures(),
 		byTopic: topicFigures(),
@@ -91,27 +91,27 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 func topicFigures() []topicFigure {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
-	messages := desc("bellhop_messages", "Messages of a topic by state, of all processes. Of other, scheduled and ready are one state, scheduled_or_ready.", "topic", "state")
+	messages := desc("bellhop_messages", "Messages of a topic by state, of all processes. For other, scheduled and ready are one state, scheduled_or_ready.", "topic", "state")
 	of := func(name, help string) *prometheus.Desc { return desc(name, help, "topic") }
 	ever := func(name, help string) *prometheus.Desc {
-		return of(name, help+" Of other: since this process began to be scraped.")
+		return of(name, help+" For other: since the first scrape of this process.")
 	}
-	named := func(name, help string) *prometheus.Desc { return of(name, help+" Not shown of other.") }
+	named := func(name, help string) *prometheus.Desc { return of(name, help+" Not shown for other.") }
 	return []topicFigure{
 		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Scheduled) }, ofNamed, []string{"scheduled"}},
 		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Ready) }, ofNamed, []string{"ready"}},
 		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Scheduled) }, ofOther, []string{"scheduled_or_ready"}},
 		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Leased) }, ofAll, []string{"leased"}},
 		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Dead) }, ofAll, []string{"dead"}},
-		{named("bellhop_waiting_subscribers", "Subscribers of a topic that wait with free hands, of all processes."), gauge, func(c notify.Counts) float64 { return float64(c.Waiting) }, ofNamed, nil},
-		{of("bellhop_oldest_overdue_seconds", "For how long the oldest ready message of a topic is due. Of other: but for those that are paused."), gauge, func(c notify.Counts) float64 { return c.Overdue.Seconds() }, ofAll, nil},
+		{named("bellhop_waiting_subscribers", "Subscribers of a topic that wait for messages, of all processes."), gauge, func(c notify.Counts) float64 { return float64(c.Waiting) }, ofNamed, nil},
+		{of("bellhop_oldest_overdue_seconds", "How long the oldest ready message of a topic has been due. For other: paused topics excepted."), gauge, func(c notify.Counts) float64 { return c.Overdue.Seconds() }, ofAll, nil},
 		{ever("bellhop_published_total", "Messages ever published to a topic for one worker, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Published) }, ofAll, nil},
 		{ever("bellhop_acknowledged_total", "Messages of a topic ever acknowledged, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Acked) }, ofAll, nil},
-		{ever("bellhop_died_total", "Messages of a topic that ever died, in whatever process."), counter, func(c notify.Counts) float64 { return float64(c.Died) }, ofAll, nil},
-		{named("bellhop_last_claim_lateness_seconds", "How late the oldest message of the last claim of a topic was claimed, in whatever process."), gauge, func(c notify.Counts) float64 { return c.Lateness.Seconds() }, ofNamed, nil},
+		{ever("bellhop_died_total", "Messages of a topic that ever died, in any process."), counter, func(c notify.Counts) float64 { return float64(c.Died) }, ofAll, nil},
+		{named("bellhop_last_claim_lateness_seconds", "How late the oldest message of the last claim of a topic was claimed, in any process."), gauge, func(c notify.Counts) float64 { return c.Lateness.Seconds() }, ofNamed, nil},
 		{named("bellhop_paused", "Whether a topic is paused."), gauge, func(c notify.Counts) float64 { return truth(c.Paused) }, ofNamed, nil},
-		{of("bellhop_scheduled_broadcasts", "Broadcasts to a topic that wait for their due time."), gauge, func(c notify.Counts) float64 { return float64(c.Broadcasts) }, ofAll, nil},
-		{ever("bellhop_broadcasts_sent_total", "Broadcasts ever sent to who listens to a topic, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Sent) }, ofAll, nil},
+		{of("bellhop_scheduled_broadcasts", "Scheduled broadcasts to a topic."), gauge, func(c notify.Counts) float64 { return float64(c.Broadcasts) }, ofAll, nil},
+		{ever("bellhop_broadcasts_sent_total", "Broadcasts ever sent to a topic's listeners, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Sent) }, ofAll, nil},
 		{named("bellhop_log_broadcasts", "Broadcasts that the log of a topic keeps."), gauge, func(c notify.Counts) float64 { return float64(c.Log) }, ofNamed, nil},
 	}
 }
@@ -121,13 +121,13 @@ func memoryFigures() []figure[store.Memory] {
 		return figure[store.Memory]{desc("bellhop_redis_memory_"+name+"_bytes", help), prometheus.GaugeValue, func(m store.Memory) float64 { return float64(value(m)) }}
 	}
 	return []figure[store.Memory]{
-		of("used", "Memory of Redis that is in use and counts against its maxmemory.", func(m store.Memory) int64 { return m.Used }),
-		of("max", "Redis's maxmemory; 0: it has no limit.", func(m store.Memory) int64 { return m.Max }),
+		of("used", "Memory in use of Redis that counts against its maxmemory.", func(m store.Memory) int64 { return m.Used }),
+		of("max", "Redis's maxmemory; 0: no limit.", func(m store.Memory) int64 { return m.Max }),
 		{
-			desc("bellhop_redis_evicts", "Whether Redis may evict messages by its maxmemory-policy: publishes are refused then."),
+			desc("bellhop_redis_evicts", "Whether Redis may evict messages by its maxmemory-policy; publishes are then refused."),
 			prometheus.GaugeValue, func(m store.Memory) float64 { return truth(m.Evicts) },
 		},
-		of("limit", "Memory in use from which on this process's publishes are refused; 0: there is no limit.", func(m store.Memory) int64 { return m.Limit }),
+		of("limit", "Memory in use above which publishes of this process are refused; 0: no limit.", func(m store.Memory) int64 { return m.Limit }),
 	}
 }
 
@@ -139,8 +139,8 @@ func poolFigures() []poolFigure {
 		{desc("bellhop_redis_pool_timeouts_total", "Calls that got no connection to Redis in time."), counter, func(s *redis.PoolStats) float64 { return float64(s.Timeouts) }},
 		{desc("bellhop_redis_pool_stale_total", "Connections to Redis that were closed because they were stale."), counter, func(s *redis.PoolStats) float64 { return float64(s.StaleConns) }},
 		{desc("bellhop_redis_pool_connections", "Connections to Redis for calls."), gauge, func(s *redis.PoolStats) float64 { return float64(s.TotalConns) }},
-		{desc("bellhop_redis_pool_idle_connections", "Connections to Redis for calls that are free."), gauge, func(s *redis.PoolStats) float64 { return float64(s.IdleConns) }},
-		{desc("bellhop_redis_subscriptions", "Connections to Redis that listen."), gauge, func(s *redis.PoolStats) float64 { return float64(s.PubSubStats.Active) }},
+		{desc("bellhop_redis_pool_idle_connections", "Free connections to Redis for calls."), gauge, func(s *redis.PoolStats) float64 { return float64(s.IdleConns) }},
+		{desc("bellhop_redis_subscriptions", "Connections to Redis that are subscribed."), gauge, func(s *redis.PoolStats) float64 { return float64(s.PubSubStats.Active) }},
 	}
 }
 
@@ -167,7 +167,7 @@ func (r *redisState) Collect(to chan<- prometheus.Metric) {
 	show := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, kind, value, labels...)
 	}
-	now := r.look()
+	now := r.read()
 	show(r.up, prometheus.GaugeValue, truth(now.up))
 	show(r.took, prometheus.GaugeValue, now.took.Seconds())
 	stats := r.store.PoolStats()
@@ -204,16 +204,16 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// look asks Redis, or shares the answer that somebody else waits for or got just now.
-func (r *redisState) look() *ride {
+// read asks Redis, or shares the answer that another scrape awaits or just got.
+func (r *redisState) read() *reading {
 	r.mu.Lock()
-	if last := r.ride; last != nil && (last.until.IsZero() || time.Now().Before(last.until)) {
+	if last := r.last; last != nil && (last.until.IsZero() || time.Now().Before(last.until)) {
 		r.mu.Unlock()
 		<-last.done
 		return last
 	}
-	mine := &ride{done: make(chan struct{})}
-	r.ride = mine
+	mine := &reading{done: make(chan struct{})}
+	r.last = mine
 	r.mu.Unlock()
 	r.ask(mine)
 	r.mu.Lock()
@@ -223,7 +223,7 @@ func (r *redisState) look() *ride {
 	return mine
 }
 
-func (r *redisState) ask(mine *ride) {
+func (r *redisState) ask(mine *reading) {
 	ctx, cancel := context.WithTimeout(context.Background(), ScrapeTimeout)
 	defer cancel()
 	began := time.Now()
@@ -237,9 +237,9 @@ func (r *redisState) ask(mine *ride) {
 	mine.up, mine.took = err == nil, time.Since(began)
 }
 
-// count surveys the store, and counts the topics that stand out. Where they are
-// few there is room for others, the first by name.
-func (r *redisState) count(ctx context.Context, mine *ride) error {
+// count surveys the store, and counts the topics that stand out. If these are few,
+// other topics get a label, too, the first ones by name.
+func (r *redisState) count(ctx context.Context, mine *reading) error {
 	survey, err := r.inspector.Survey(ctx, min(r.topics.places()+1, mostSurveyed))
 	if err != nil {
 		return err
@@ -257,14 +257,14 @@ func (r *redisState) count(ctx context.Context, mine *ride) error {
 		counts = append(counts, others(quiet, names)...)
 	}
 	mine.topics = survey.Topics
-	mine.counts, mine.deaths = r.topics.look(survey, counts)
+	mine.counts, mine.deaths = r.topics.update(survey, counts)
 	return nil
 }
 
-// mostSurveyed is how many topics of each kind a scrape looks at, where there may be more labels.
+// mostSurveyed is how many topics of each kind a scrape surveys, even if there may be more labels.
 const mostSurveyed = 500
 
-// others returns the counts of those topics that may have a label and are not among some.
+// others returns the counts of the topics that are not among some, and that may have a label.
 func others(all []notify.Counts, some []string) []notify.Counts {
 	known := map[string]bool{other: true}
 	for _, topic := range some {

@@ -2,25 +2,25 @@ package metrics
 
 import "github.com/bellhopd/bellhop/notify"
 
-// A tally is what is counted for ever: published, acknowledged, died and sent.
+// A tally is the counts that only grow: published, acknowledged, died and sent.
 type tally [4]int64
 
 func tallyOf(c notify.Counts) tally { return tally{c.Published, c.Acked, c.Died, c.Sent} }
 
-// A rest counts what the topics without a label of their own do. What it counts
-// for ever begins at zero, and never goes down when labels come and go: it adds up
-// how much the totals of the store grew, less how much the topics did that have
-// had a label since the last look.
+// A rest counts what the topics without a label of their own do. Its tally begins at
+// zero, and never goes down when labels come and go: it adds up the growth of the
+// store's totals, less the growth of the topics that had a label at the last update and
+// still have it.
 type rest struct {
 	totals tally
-	named  map[string]tally // by the last look; nil: there was none
+	named  map[string]tally // at the last update; nil: there was none
 
-	sum, shown tally // sum may go down where topics were counted a moment later than the totals
+	sum, shown tally // sum may go down if topics were counted a moment later than the totals
 }
 
-// counts takes note of the totals of a store and the counts of the topics that
-// have a label, and returns those of the others as topic "other". What there is only
-// a common total of, scheduled and ready, stands in Scheduled.
+// counts notes the totals of a store and the counts of the topics with a label, and
+// returns those of the others as topic "other". Scheduled has the scheduled and the
+// ready messages, which only have a common total.
 func (r *rest) counts(s notify.Survey, named []notify.Counts) notify.Counts {
 	r.grow(tally{s.Published, s.Acked, s.Died, s.Sent}, named)
 	c := notify.Counts{
@@ -36,7 +36,7 @@ func (r *rest) counts(s notify.Survey, named []notify.Counts) notify.Counts {
 		c.Broadcasts -= n.Broadcasts
 	}
 	for _, count := range []*int64{&c.Scheduled, &c.Leased, &c.Dead, &c.Broadcasts} {
-		*count = max(0, *count) // they were counted a moment later
+		*count = max(0, *count) // topics were counted a moment later than the totals
 	}
 	for _, n := range s.Overdue {
 		if !has[n.Topic] {
@@ -47,7 +47,7 @@ func (r *rest) counts(s notify.Survey, named []notify.Counts) notify.Counts {
 	return c
 }
 
-// grow adds to the sum what the totals grew by, less what is shown elsewhere.
+// grow adds the growth of the totals to the sum, less the growth of topics with a label.
 func (r *rest) grow(totals tally, named []notify.Counts) {
 	before, first := r.named, r.named == nil
 	r.named = make(map[string]tally, len(named))
@@ -56,7 +56,7 @@ func (r *rest) grow(totals tally, named []notify.Counts) {
 	}
 	for i := range totals {
 		grown := totals[i] - r.totals[i]
-		if first || grown < 0 { // less than before: Redis lost what it held
+		if first || grown < 0 { // less than before: Redis lost its data
 			continue
 		}
 		r.sum[i] += grown

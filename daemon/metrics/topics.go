@@ -11,27 +11,27 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// other is the label of the topics that have none of their own.
+// other is the label of the topics without one of their own.
 const other = "other"
 
-// What makes a topic stand out.
+// When a topic stands out.
 const (
-	longOverdue = 5 * time.Second  // from which on what is due is in trouble, not just about to be handled
-	lately      = 15 * time.Minute // within which a death is news
-	trafficOver = 5 * time.Minute  // the time that traffic is averaged over, newer more than older
-	stays       = 2                // how many times the traffic of a topic that has a label takes its place
+	longOverdue   = 5 * time.Second  // age of a due message from which on its topic is in trouble
+	recentDeath   = 15 * time.Minute // age up to which a death is trouble
+	trafficWindow = 5 * time.Minute  // time over which traffic is averaged, newer traffic weighing more
+	keepFactor    = 2                // how many times its traffic another topic needs to take the label of a topic
 )
 
-// topics are those that have a label of their own: the listed ones for good, and
-// as many as the limit allows of those that stand out. Which these are each look at
-// Redis decides; looks come one after the other.
+// topics are those with a label of their own: the listed ones always, and of those that
+// stand out as many as the limit allows. Each update chooses them anew. Updates must not
+// run concurrently.
 type topics struct {
 	limit  int
 	listed map[string]bool
 
-	counted map[string]notify.Counts // by the last look
-	traffic map[string]float64       // messages a second, of what was counted
-	at      time.Time                // of the last look, by Redis's clock; zero: there was none
+	counted map[string]notify.Counts // at the last update
+	traffic map[string]float64       // messages a second, of the counted topics
+	at      time.Time                // of the last update, by Redis's clock; zero: there was none
 	rest    rest
 
 	mu      sync.Mutex
@@ -50,7 +50,7 @@ func newTopics(limit int, names []string) *topics {
 // places returns how many topics may have a label of their own.
 func (t *topics) places() int { return t.limit + len(t.listed) }
 
-// handedOut takes note of a message that this process handed out.
+// handedOut notes a message that this process handed out.
 func (t *topics) handedOut(topic string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,7 +60,7 @@ func (t *topics) handedOut(topic string) {
 	t.claimed[topic]++
 }
 
-// handOuts returns what was handed out, by label.
+// handOuts returns how many messages were handed out, by label.
 func (t *topics) handOuts() map[string]float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,13 +88,13 @@ func (t *topics) candidates(s notify.Survey) []string {
 	return names
 }
 
-// look takes note of a survey and the counts of its candidates, decides which of
-// them have a label from now on, and returns their counts and those of the rest, and when
-// the newest dead letters of both died.
-func (t *topics) look(s notify.Survey, counts []notify.Counts) (shown []notify.Counts, deaths map[string]time.Time) {
+// update notes a survey and the counts of its candidates, and decides which of them have
+// a label from now on. It returns the counts to show, those of the rest included, and
+// when the newest dead letters of each label died.
+func (t *topics) update(s notify.Survey, counts []notify.Counts) (shown []notify.Counts, deaths map[string]time.Time) {
 	t.measure(s.Now, counts)
 	own := slices.DeleteFunc(t.byTraffic(counts), func(topic string) bool {
-		return t.listed[topic] || t.counted[topic] == notify.Counts{Topic: topic} // which was forgotten
+		return t.listed[topic] || t.counted[topic] == notify.Counts{Topic: topic} // Redis has forgotten the topic
 	})
 	named := choose(t.limit, t.trouble(s), own)
 	maps.Copy(named, t.listed)
@@ -121,10 +121,10 @@ func newestDeaths(s notify.Survey, named map[string]bool) map[string]time.Time {
 	return deaths
 }
 
-// measure averages the traffic of what was counted, and forgets what was not.
+// measure averages the traffic of the counted topics, and forgets all others.
 func (t *topics) measure(now time.Time, counts []notify.Counts) {
 	took := now.Sub(t.at)
-	share := 1 - math.Exp(-took.Seconds()/trafficOver.Seconds())
+	share := 1 - math.Exp(-took.Seconds()/trafficWindow.Seconds())
 	counted, traffic := make(map[string]notify.Counts, len(counts)), make(map[string]float64, len(counts))
 	for _, c := range counts {
 		counted[c.Topic] = c
@@ -138,8 +138,8 @@ func (t *topics) measure(now time.Time, counts []notify.Counts) {
 	t.counted, t.traffic, t.at = counted, traffic, now
 }
 
-// byTraffic returns the names of topics, those with the most traffic first; of
-// equal ones those that have a label, then as they come.
+// byTraffic returns the names of topics, most traffic first. The traffic of a topic with
+// a label weighs more; equal ones keep their order.
 func (t *topics) byTraffic(counts []notify.Counts) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,7 +149,7 @@ func (t *topics) byTraffic(counts []notify.Counts) []string {
 	}
 	weight := func(topic string) float64 {
 		if t.named[topic] {
-			return stays * t.traffic[topic]
+			return keepFactor * t.traffic[topic]
 		}
 		return t.traffic[topic]
 	}
@@ -157,8 +157,8 @@ func (t *topics) byTraffic(counts []notify.Counts) []string {
 	return names
 }
 
-// trouble returns the topics that are in trouble, a list for each kind of it, the
-// worst first.
+// trouble returns the topics in trouble, a list for each kind of trouble, the worst
+// first.
 func (t *topics) trouble(s notify.Survey) [][]string {
 	since := func(list []notify.Notable, is func(age time.Duration) bool) []string {
 		var names []string
@@ -172,7 +172,7 @@ func (t *topics) trouble(s notify.Survey) [][]string {
 	long := func(age time.Duration) bool { return age >= longOverdue }
 	return [][]string{
 		since(s.Overdue, long),
-		since(s.Deaths, func(age time.Duration) bool { return age <= lately }),
+		since(s.Deaths, func(age time.Duration) bool { return age <= recentDeath }),
 		since(s.Paused, func(time.Duration) bool { return true }),
 		since(s.Behind, long),
 	}

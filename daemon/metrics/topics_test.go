@@ -22,7 +22,7 @@ func TestChoose(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		limit   int
-		trouble []string // a kind each
+		trouble []string // one for each kind of trouble
 		traffic string
 		want    string
 	}{
@@ -46,7 +46,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A world is a store without Redis.
+// A world simulates the counts of a store.
 type world struct {
 	t      *testing.T
 	now    time.Time
@@ -59,7 +59,7 @@ func newWorld(t *testing.T, limit int, listed ...string) *world {
 	return &world{t: t, now: time.UnixMilli(1_800_000_000_000), topics: metrics.NewTopics(limit, listed...), counts: make(map[string]notify.Counts)}
 }
 
-// publish counts messages of a topic that are published, and makes it busy.
+// publish counts published messages of a topic, and makes it busy.
 func (w *world) publish(topic string, n int64) {
 	c := w.counts[topic]
 	c.Topic = topic
@@ -72,7 +72,7 @@ func (w *world) publish(topic string, n int64) {
 	w.survey.Busy = slices.Insert(w.survey.Busy, 0, notify.Notable{Topic: topic, Since: w.now})
 }
 
-// notable returns a topic of some age.
+// notable returns a notable topic of some age.
 func (w *world) notable(topic string, age time.Duration) notify.Notable {
 	if _, known := w.counts[topic]; !known {
 		w.counts[topic] = notify.Counts{Topic: topic, Published: 1}
@@ -80,10 +80,10 @@ func (w *world) notable(topic string, age time.Duration) notify.Notable {
 	return notify.Notable{Topic: topic, Since: w.now.Add(-age)}
 }
 
-// pause is how long it is from one look to the next.
+// pause is the time from one update to the next.
 const pause = 15 * time.Second
 
-// look looks, a pause later, and returns what is shown by label.
+// look updates the topics, a pause later, and returns the shown counts by label.
 func (w *world) look() map[string]notify.Counts {
 	w.now = w.now.Add(pause)
 	w.survey.Now = w.now
@@ -94,7 +94,7 @@ func (w *world) look() map[string]notify.Counts {
 		counts = append(counts, c)
 	}
 	shown := make(map[string]notify.Counts)
-	all, _ := w.topics.Look(w.survey, counts)
+	all, _ := w.topics.Update(w.survey, counts)
 	for _, c := range all {
 		if _, twice := shown[c.Topic]; twice {
 			w.t.Errorf("%s is shown twice", c.Topic)
@@ -104,7 +104,7 @@ func (w *world) look() map[string]notify.Counts {
 	return shown
 }
 
-// named returns the topics that a look shows, but for other.
+// named returns the topics that an update shows, except other.
 func (w *world) named() string {
 	shown := w.look()
 	delete(shown, "other")
@@ -118,7 +118,7 @@ func (w *world) want(names string) {
 	}
 }
 
-// Topics whose traffic is alike do not take each other's place, whatever the order in which they are found.
+// Topics with similar traffic do not take each other's label, in whatever order they are found.
 func TestNamesDoNotFlap(t *testing.T) {
 	w := newWorld(t, 10)
 	var first string
@@ -134,7 +134,7 @@ func TestNamesDoNotFlap(t *testing.T) {
 	}
 }
 
-// Who comes to have much more traffic gets a place within a few minutes, that of the one with the least.
+// A topic with much more traffic gets a label within a few minutes: that of the topic with the least.
 func TestTrafficTakesAPlace(t *testing.T) {
 	w := newWorld(t, 2)
 	rounds := func(rates map[string]int64) {
@@ -152,7 +152,7 @@ func TestTrafficTakesAPlace(t *testing.T) {
 	w.want("a c")
 }
 
-// An hour's trouble is named whoever else makes traffic, or trouble of another kind; and listed names are always there.
+// A topic in trouble is shown however much traffic, or trouble of other kinds, others have; a listed one always is.
 func TestTroubleIsNamedBehindNoise(t *testing.T) {
 	w := newWorld(t, 10, "vip", "never.used")
 	for i := range 500 {
@@ -180,7 +180,7 @@ func TestTroubleIsNamedBehindNoise(t *testing.T) {
 	}
 }
 
-// What is about to be handled is no trouble, nor is a death of long ago; a name that had trouble stays while there is room.
+// Messages about to be handled are no trouble, nor is an old death. A topic that had trouble keeps its label below the limit.
 func TestTroubleThatIsNone(t *testing.T) {
 	w := newWorld(t, 3)
 	for _, topic := range words("a b c") {
@@ -206,8 +206,8 @@ func TestTroubleThatIsNone(t *testing.T) {
 	w.want("")
 }
 
-// Other counts for ever what is shown nowhere else, and never goes down, while names
-// come and go, counts are of a moment later than the totals, and Redis loses all.
+// Other counts all that is shown nowhere else, and never goes down, while labels come and
+// go, counts are of a moment later than the totals, and Redis loses its data.
 func TestOtherNeverGoesDown(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -227,7 +227,7 @@ func TestOtherNeverGoesDown(t *testing.T) {
 				clear(w.counts)
 				w.survey.Published, w.survey.Messages = 0, 0
 			}
-			early := r.Int64N(30) // that the totals do not know of yet
+			early := r.Int64N(30) // published, but not yet in the totals
 			w.survey.Published -= early
 			now := w.look()
 			w.survey.Published += early
@@ -247,7 +247,7 @@ func TestOtherNeverGoesDown(t *testing.T) {
 	}
 }
 
-// Of other is shown what the totals tell, and the worst of what an index tells.
+// Other shows the rest of the totals, and the worst topic of each index.
 func TestOther(t *testing.T) {
 	w := newWorld(t, 1, "listed")
 	w.counts["a"] = notify.Counts{Topic: "a", Published: 10, Ready: 4, Scheduled: 3, Leased: 2, Dead: 1, Broadcasts: 5}
