@@ -3,9 +3,9 @@
 //   npm install
 //   node broadcasts.mjs
 //
-// Write "prices.>" instead to get those of prices.gold and all below. What is
-// broadcast while this is not connected it does not get; a JetStream stream keeps
-// it (BELLHOP_NATS_JETSTREAM).
+// Write "prices.>" instead to get the broadcasts of prices.gold and all topics below. The
+// program misses broadcasts that are sent while it is not connected; a JetStream stream
+// keeps them (BELLHOP_NATS_JETSTREAM).
 import { connect } from "@nats-io/transport-node";
 
 const nc = await connect({
@@ -14,7 +14,7 @@ const nc = await connect({
 });
 
 const broadcasts = nc.subscribe("bellhop.broadcast.prices");
-await nc.flush(); // from here on nothing is missed
+await nc.flush(); // no broadcast is missed from here on
 console.log("listening");
 
 for await (const m of broadcasts) {

@@ -1,11 +1,11 @@
-// Answers the messages of the topic "mail", which the daemon delivers when it
-// runs with BELLHOP_NATS_DELIVER=mail, or as: bellhop dev --deliver mail
+// Handles the messages of the topic "mail" that the daemon delivers if it runs
+// with BELLHOP_NATS_DELIVER=mail, or as: bellhop dev --deliver mail
 //
 //   npm install
 //   node deliver.mjs
 //
-// Start as many as you like: each message goes to one of the queue group. While
-// none runs the messages wait.
+// Start as many as you like: each message goes to one of the queue group. The
+// messages wait while none runs.
 import { connect } from "@nats-io/transport-node";
 
 async function handle(m) {
@@ -21,8 +21,8 @@ const deliveries = nc.subscribe("bellhop.deliver.mail", { queue: "workers" });
 await nc.flush();
 console.log("waiting");
 
-// The next ones come before the first is answered, up to 64 at a time, so this
-// does not wait for each.
+// Up to 64 messages come before the first is answered, so the loop does not wait
+// for each.
 for await (const m of deliveries) answer(m);
 
 async function answer(m) {

@@ -1,11 +1,11 @@
-// Handles the messages of the topic "order.timeout", each of which goes to one
-// worker: it is woken, claims, and acknowledges.
+// Handles the messages of the topic "order.timeout": the worker is woken, claims, and
+// acknowledges. Each message goes to one worker.
 //
 //   npm install
 //   node worker.mjs
 //
-// Start as many as you like. What one has in hand when it is killed comes again
-// when its lease ends, after 30s.
+// Start as many as you like. A message whose worker is killed comes again when its
+// lease expires, after 30s.
 import { connect } from "@nats-io/transport-node";
 
 async function handle(m) {
@@ -17,33 +17,33 @@ const nc = await connect({
   maxReconnectAttempts: -1,
 });
 const topic = "order.timeout";
-let free = 8; // hands: so many messages are handled at the same time
-let rung = false; // since a hand looked last
-let failed = false; // the last claim did
+let free = 8; // how many more messages can be handled at the same time
+let woken = false; // since the last claim began
+let failed = false; // the last claim failed
 
-// The bell rings for n messages: as many free hands go to work.
-function ring(n) {
-  rung = true;
+// Starts to claim n messages, or as many as can be handled now.
+function wake(n) {
+  woken = true;
   for (; n > 0 && free > 0; n--) work();
 }
 
-// One hand works until nothing is left, and looks again if the bell rang meanwhile.
+// Claims and handles one message after another until none is left, and again if woken meanwhile.
 async function work() {
   free--;
   try {
     do {
-      rung = false;
+      woken = false;
       for (let m = await claim(); m; m = await claim()) await settle(m);
-    } while (rung);
+    } while (woken);
     failed = false;
   } catch (err) {
-    console.error(`cannot claim, trying again: ${err.message}`);
+    console.error(`cannot claim; retrying: ${err.message}`);
     failed = true;
   }
   free++;
 }
 
-// Claims one message: the reply, unless that says that there is none.
+// Claims one message; null: there is none.
 async function claim() {
   const m = await nc.request(`bellhop.claim.${topic}`, "", { timeout: 5000 });
   const refusal = m.headers.get("Nats-Service-Error");
@@ -61,21 +61,21 @@ async function settle(m) {
   }
 }
 
-const wakes = nc.subscribe(`bellhop.wake.${topic}`, { queue: "workers" }); // of the group one is woken
+const wakes = nc.subscribe(`bellhop.wake.${topic}`, { queue: "workers" }); // wakes one of the group
 const beats = nc.subscribe("bellhop.beat");
 await nc.flush();
 console.log("waiting");
 
-// A wake-up can get lost. So claim at the start, too, whenever no beat was heard
-// for three seconds, and after a new connection.
-ring(1);
-const silence = setInterval(ring, 3000, 1);
+// A wake-up can get lost. So the worker also claims at the start, after each
+// reconnect, and when it has received no beat for three seconds.
+wake(1);
+const silence = setInterval(wake, 3000, 1);
 each(beats, () => {
   silence.refresh();
-  if (failed) ring(1);
+  if (failed) wake(1);
 });
-each(nc.status(), (status) => status.type === "reconnect" && ring(1));
-await each(wakes, (m) => ring(Number(m.string())));
+each(nc.status(), (status) => status.type === "reconnect" && wake(1));
+await each(wakes, (m) => wake(Number(m.string())));
 
 async function each(all, f) {
   for await (const one of all) f(one);

@@ -3,9 +3,9 @@
 #   pip install nats-py
 #   python3 broadcasts.py
 #
-# Write "prices.>" instead to get those of prices.gold and all below. What is
-# broadcast while this is not connected it does not get; a JetStream stream keeps
-# it (BELLHOP_NATS_JETSTREAM).
+# Write "prices.>" instead to get the broadcasts of prices.gold and all topics below. The
+# program misses broadcasts that are sent while it is not connected; a JetStream stream
+# keeps them (BELLHOP_NATS_JETSTREAM).
 import asyncio
 import os
 from urllib.parse import unquote
@@ -18,7 +18,7 @@ async def main():
         os.environ.get("NATS_URL", "nats://127.0.0.1:4222"), max_reconnect_attempts=-1
     )
     broadcasts = await nc.subscribe("bellhop.broadcast.prices")
-    await nc.flush()  # from here on nothing is missed
+    await nc.flush()  # no broadcast is missed from here on
     print("listening", flush=True)
     async for m in broadcasts.messages:
         print(m.data.decode(), flush=True)

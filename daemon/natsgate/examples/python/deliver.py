@@ -1,11 +1,11 @@
-# Answers the messages of the topic "mail", which the daemon delivers when it
-# runs with BELLHOP_NATS_DELIVER=mail, or as: bellhop dev --deliver mail
+# Handles the messages of the topic "mail" that the daemon delivers if it runs
+# with BELLHOP_NATS_DELIVER=mail, or as: bellhop dev --deliver mail
 #
 #   pip install nats-py
 #   python3 deliver.py
 #
-# Start as many as you like: each message goes to one of the queue group. While
-# none runs the messages wait.
+# Start as many as you like: each message goes to one of the queue group. The
+# messages wait while none runs.
 import asyncio
 import os
 import traceback
@@ -34,8 +34,8 @@ async def main():
     await nc.flush()
     print("waiting", flush=True)
 
-    # The next ones come before the first is answered, up to 64 at a time, so
-    # this does not wait for each.
+    # Up to 64 messages come before the first is answered, so the loop does not
+    # wait for each.
     answering = set()
     async for m in deliveries.messages:
         task = asyncio.create_task(answer(m))

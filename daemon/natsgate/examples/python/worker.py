@@ -1,11 +1,11 @@
-# Handles the messages of the topic "order.timeout", each of which goes to one
-# worker: it is woken, claims, and acknowledges.
+# Handles the messages of the topic "order.timeout": the worker is woken, claims, and
+# acknowledges. Each message goes to one worker.
 #
 #   pip install nats-py
 #   python3 worker.py
 #
-# Start as many as you like. What one has in hand when it is killed comes again
-# when its lease ends, after 30s.
+# Start as many as you like. A message whose worker is killed comes again when its
+# lease expires, after 30s.
 import asyncio
 import os
 import traceback
@@ -13,25 +13,25 @@ import traceback
 import nats
 
 TOPIC = "order.timeout"
-HANDS = 8  # so many messages are handled at the same time
+CONCURRENCY = 8  # how many messages are handled at the same time
 
-bells = asyncio.Queue(HANDS)  # each sends one hand to work
-failed = asyncio.Event()  # the last claim did
+wakeups = asyncio.Queue(CONCURRENCY)  # each wakes one task
+failed = asyncio.Event()  # the last claim failed
 
 
 async def handle(m):
     print(f"order {m.headers['ce-id']} was not paid: {m.data.decode()}", flush=True)
 
 
-def ring(n=1):
-    """The bell rings for n messages: as many hands go to work, or go on when they are done."""
-    for _ in range(min(n, HANDS - bells.qsize())):
-        bells.put_nowait("ring")
+def wake(n=1):
+    """Wakes a task for each of n messages; a busy one claims again when it is done."""
+    for _ in range(min(n, CONCURRENCY - wakeups.qsize())):
+        wakeups.put_nowait("wake")
 
 
 async def claim(nc):
-    """Claims one message: the reply, unless that says that there is none."""
-    if not nc.is_connected:  # else it would be sent later, when nobody waits for the reply
+    """Claims one message; None: there is none."""
+    if not nc.is_connected:  # or the client would send the request later, when nobody waits for the reply
         raise ConnectionError("not connected")
     m = await nc.request(f"bellhop.claim.{TOPIC}", timeout=5)
     if "Nats-Service-Error" in m.headers:
@@ -49,49 +49,49 @@ async def settle(m):
 
 
 async def work(nc):
-    """One hand: when the bell rings it works until nothing is left."""
+    """One task: when woken, it claims and handles messages until none is left."""
     while True:
-        await bells.get()
+        await wakeups.get()
         try:
             while m := await claim(nc):
                 await settle(m)
             failed.clear()
         except Exception as err:
-            print(f"cannot claim, trying again: {err!r}", flush=True)
+            print(f"cannot claim; retrying: {err!r}", flush=True)
             failed.set()
 
 
 async def main():
     async def reconnected():
-        ring()
+        wake()
 
     nc = await nats.connect(
         os.environ.get("NATS_URL", "nats://127.0.0.1:4222"),
         max_reconnect_attempts=-1,
         reconnected_cb=reconnected,
     )
-    wakes = await nc.subscribe(f"bellhop.wake.{TOPIC}", queue="workers")  # of the group one is woken
+    wakes = await nc.subscribe(f"bellhop.wake.{TOPIC}", queue="workers")  # wakes one of the group
     beats = await nc.subscribe("bellhop.beat")
     await nc.flush()
     print("waiting", flush=True)
 
     async def woken():
         async for m in wakes.messages:
-            ring(int(m.data))
+            wake(int(m.data))
 
     async def watch():
         while True:
             try:
                 await beats.next_msg(timeout=3)
                 if failed.is_set():
-                    ring()
+                    wake()
             except nats.errors.TimeoutError:
-                ring()
+                wake()
 
-    # A wake-up can get lost. So claim at the start, too, whenever no beat was
-    # heard for three seconds, and after a new connection.
-    ring()
-    await asyncio.gather(woken(), watch(), *(work(nc) for _ in range(HANDS)))
+    # A wake-up can get lost. So the worker also claims at the start, after each
+    # reconnect, and when it has received no beat for three seconds.
+    wake()
+    await asyncio.gather(woken(), watch(), *(work(nc) for _ in range(CONCURRENCY)))
 
 
 asyncio.run(main())
