@@ -18,29 +18,28 @@ import (
 )
 
 const (
-	confirmWithin = 5 * time.Second // before they are sent again
-	moveWithin    = 2 * time.Second // one try to keep the place
+	confirmWithin = 5 * time.Second // before broadcasts are sent again
+	moveWithin    = 2 * time.Second // one call to keep the position
 
-	everything = ">" // the topics that are bridged
+	everything = ">" // the pattern of the bridged topics
 )
 
-// bridge passes on broadcasts until ctx ends. One is passed on for good when
-// NATS has confirmed it and the place in the log is moved on: what is not is sent
-// again.
+// bridge sends broadcasts to NATS until ctx ends. A broadcast is sent again until
+// NATS has confirmed it and the bridge's position in the log is behind it.
 func (g *Gate) bridge(ctx context.Context) {
 	retry := outage.NewRetry(g.o.Logger, "cannot pass on broadcasts to nats; retrying", "passing on broadcasts to nats again")
 	for ctx.Err() == nil {
-		err := g.bridgeOn(ctx, func() { retry.Wait(ctx, nil) })
+		err := g.bridgeOnce(ctx, func() { retry.Wait(ctx, nil) })
 		if err != nil {
 			retry.Wait(ctx, err)
 		}
 	}
 }
 
-// bridgeOn goes on where it was left by whoever bridged before, until ctx ends;
-// an error is that of Redis, which comes before anything is sent.
-func (g *Gate) bridgeOn(ctx context.Context, began func()) error {
-	from, err := g.bridged(ctx)
+// bridgeOnce continues at the kept position until ctx ends. An error is that of
+// reading the position from Redis, before anything is sent.
+func (g *Gate) bridgeOnce(ctx context.Context, began func()) error {
+	from, err := g.bridgeStart(ctx)
 	if err != nil {
 		return err
 	}
@@ -57,42 +56,42 @@ func (g *Gate) bridgeOn(ctx context.Context, began func()) error {
 		From: from,
 		OnStart: func(at notify.Position) {
 			began()
-			g.bridging.Store(true)
-			g.moveOn(ctx, max(at, 1)) // so that who comes next begins there, too, and not later; 0 would be no place
+			g.bridged.Store(true)
+			g.keepPosition(ctx, max(at, 1)) // so that the next bridge starts here, not later; 0 would be no position
 		},
 		OnGap: func(gap subscribers.Gap) {
 			g.count.gaps.Add(1)
-			if gap.Topic == everything { // Redis lost all that it held, and the place with it
-				g.moveOn(ctx, gap.UpTo)
+			if gap.Topic == everything { // Redis lost all its data, and the position with it
+				g.keepPosition(ctx, gap.UpTo)
 			}
 		},
 	})
 }
 
-// bridged returns where to go on. Where a gate has bridged before and its place
-// is gone, Redis lost all that it held: all that it holds since is new, and what
-// was lost is a gap.
-func (g *Gate) bridged(ctx context.Context) (subscribers.From, error) {
-	at, err := g.bridgeTo(ctx, 0)
+// bridgeStart returns where to start. If this gate has bridged before and its
+// position is gone, Redis lost all its data: whatever the log holds now is new, and
+// the lost broadcasts are a gap.
+func (g *Gate) bridgeStart(ctx context.Context) (subscribers.From, error) {
+	at, err := g.movePosition(ctx, 0)
 	switch {
 	case err != nil:
 		return subscribers.From{}, err
 	case at > 0:
 		return subscribers.After(at), nil
-	case !g.bridging.Load():
+	case !g.bridged.Load():
 		return subscribers.FromNow(), nil
 	}
 	g.count.gaps.Add(1)
 	return subscribers.FromBeginning(), nil
 }
 
-// moveOn keeps in mind up to where broadcasts were passed on. It tries until
-// that is done, and once more when ctx has ended: who forgets it sends them twice.
-func (g *Gate) moveOn(ctx context.Context, to notify.Position) {
-	retry := outage.NewRetry(g.o.Logger, "cannot keep the place of the bridge to nats; retrying", "the place of the bridge to nats is kept again")
+// keepPosition stores up to where broadcasts were passed on. It retries until it
+// succeeds, and once more after ctx has ended: without the position they are sent twice.
+func (g *Gate) keepPosition(ctx context.Context, to notify.Position) {
+	retry := outage.NewRetry(g.o.Logger, "cannot keep the position of the bridge to nats; retrying", "keeping the position of the bridge to nats again")
 	for {
 		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveWithin)
-		_, err := g.bridgeTo(once, to)
+		_, err := g.movePosition(once, to)
 		cancel()
 		if err != nil && ctx.Err() != nil {
 			return
@@ -103,22 +102,22 @@ func (g *Gate) moveOn(ctx context.Context, to notify.Position) {
 	}
 }
 
-// bridgeTo moves the place in the log on, and returns it; 0 asks for it.
-func (g *Gate) bridgeTo(ctx context.Context, to notify.Position) (notify.Position, error) {
+// movePosition advances the position in the log, and returns it; 0 only reads it.
+func (g *Gate) movePosition(ctx context.Context, to notify.Position) (notify.Position, error) {
 	at, err := g.store.Only().BridgeTo(ctx, to)
 	if err != nil {
-		return 0, fmt.Errorf("place of the bridge to nats: %w", err)
+		return 0, fmt.Errorf("position of the bridge to nats: %w", err)
 	}
 	return at, nil
 }
 
-// outgoing is a broadcast as it is sent.
+// An outgoing is a broadcast as sent to NATS.
 type outgoing struct {
 	*nats.Msg
 	at notify.Position
 }
 
-// sendBroadcasts sends what comes, a batch at a time, until ctx ends.
+// sendBroadcasts sends the broadcasts of an outbox, a batch at a time, until ctx ends.
 func (g *Gate) sendBroadcasts(ctx context.Context, out *outbox) {
 	g.prepareStream(ctx)
 	careful := false
@@ -135,26 +134,26 @@ func (g *Gate) sendBroadcasts(ctx context.Context, out *outbox) {
 	}
 }
 
-// passOn sends a batch until NATS has confirmed it all, or ctx ends, and moves
-// the place on behind what is confirmed. After a refusal it is careful and sends
-// one broadcast at a time, so that none overtakes one that was refused, until a
-// whole batch went well. It reports whether to be so with the next one.
+// passOn sends a batch until NATS has confirmed all of it, or ctx ends, and moves
+// the position behind the confirmed broadcasts. After a refusal it is careful: until
+// a whole batch is accepted it sends one broadcast at a time, so that none overtakes
+// a refused one. It reports whether to be careful with the next batch.
 func (g *Gate) passOn(ctx context.Context, batch []outgoing, careful bool) (refused bool) {
 	var pause backoff.Pause
 	var moved notify.Position
 	for left := batch; len(left) > 0 && ctx.Err() == nil; {
-		l := g.await(ctx)
-		if l == nil {
+		c := g.await(ctx)
+		if c == nil {
 			break
 		}
 		now := len(left)
 		if careful || refused {
 			now = 1
 		}
-		again, err := g.confirm(ctx, l, left[:now:now])
+		again, err := g.confirm(ctx, c, left[:now:now])
 		left = append(again, left[now:]...)
-		if at := passedOn(batch, left); at > moved {
-			g.moveOn(ctx, at)
+		if at := confirmedUpTo(batch, left); at > moved {
+			g.keepPosition(ctx, at)
 			moved = at
 		}
 		switch {
@@ -162,9 +161,9 @@ func (g *Gate) passOn(ctx context.Context, batch []outgoing, careful bool) (refu
 			return refused
 		case len(again) == 0:
 			pause.Reset()
-			g.told.fine(cannotConfirm)
+			g.notices.end(cannotConfirm)
 			continue
-		case !l.lost(): // which is told, and refuses nothing
+		case !c.lost(): // a loss is logged elsewhere, and is no refusal
 			refused = true
 			g.refused(err, again[0].Subject)
 		}
@@ -174,8 +173,8 @@ func (g *Gate) passOn(ctx context.Context, batch []outgoing, careful bool) (refu
 	return refused
 }
 
-// passedOn returns up to where a batch is passed on, of which some are left; 0: all.
-func passedOn(batch, left []outgoing) notify.Position {
+// confirmedUpTo returns the position up to which a batch is confirmed, of which some are left; 0: nothing is.
+func confirmedUpTo(batch, left []outgoing) notify.Position {
 	if len(left) == 0 {
 		return batch[len(batch)-1].at
 	}
@@ -186,26 +185,26 @@ func passedOn(batch, left []outgoing) notify.Position {
 	return batch[first-1].at
 }
 
-// cannotConfirm is how it is told that broadcasts wait.
-const cannotConfirm = "nats does not take broadcasts, they wait"
+// cannotConfirm is the log message for broadcasts that wait.
+const cannotConfirm = "nats does not take broadcasts; they wait"
 
-// refused tells, once, that NATS refuses broadcasts.
+// refused counts that NATS refuses broadcasts, and logs it once.
 func (g *Gate) refused(err error, subject string) {
 	g.count.refusals.Add(1)
-	g.told.once(cannotConfirm, err, subject)
+	g.notices.begin(cannotConfirm, err, subject)
 }
 
-// confirm sends messages and returns, in their order, those that are to be sent
-// again, and why.
-func (g *Gate) confirm(ctx context.Context, l *line, messages []outgoing) (again []outgoing, err error) {
+// confirm sends messages and returns, in order, the unconfirmed ones, which are
+// to be sent again, and why.
+func (g *Gate) confirm(ctx context.Context, c *connection, messages []outgoing) (again []outgoing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmWithin)
 	defer cancel()
 	if g.o.JetStream != "" {
-		return g.keep(ctx, l, messages)
+		return g.keep(ctx, c, messages)
 	}
 	var sent []outgoing
 	for i, m := range messages {
-		err := l.conn.PublishMsg(m.Msg)
+		err := c.nc.PublishMsg(m.Msg)
 		switch {
 		case errors.Is(err, nats.ErrMaxPayload):
 			g.tooLarge(m, err)
@@ -215,25 +214,25 @@ func (g *Gate) confirm(ctx context.Context, l *line, messages []outgoing) (again
 			sent = append(sent, m)
 		}
 	}
-	if err := l.conn.FlushWithContext(ctx); err != nil {
+	if err := c.nc.FlushWithContext(ctx); err != nil {
 		return sent, err
 	}
 	g.count.broadcasts.Add(int64(len(sent)))
 	return nil, nil
 }
 
-// tooLarge tells of a broadcast that NATS can never carry.
+// tooLarge counts and logs a broadcast that can never be sent over NATS.
 func (g *Gate) tooLarge(m outgoing, err error) {
 	g.count.tooLargeBroadcasts.Add(1)
-	g.o.Logger.Error("broadcast is too large for nats, it is passed over", "subject", m.Subject,
+	g.o.Logger.Error("broadcast is too large for nats; skipping it", "subject", m.Subject,
 		"id", m.Header.Get("ce-id"), "bytes", wireSize(m.Msg), "error", err)
 }
 
-// outgoing returns a broadcast as it is sent.
+// outgoing returns a broadcast as sent to NATS.
 func (g *Gate) outgoing(b *subscribers.Broadcast) outgoing {
 	h := eventHeader(g.source(), b.Topic, b.ID, b.Due, b.Record)
 	h.Set("Bellhop-Position", b.Position.String())
-	// An id may be used again, and that is another broadcast; a position is not.
+	// An id may be used again for another broadcast; a position is never used again.
 	h.Set(nats.MsgIdHdr, g.store.Prefix()+":"+b.Position.String())
 	return outgoing{&nats.Msg{Subject: g.o.Prefix + ".broadcast." + b.Topic, Header: h, Data: b.Body}, b.Position}
 }

@@ -299,14 +299,14 @@ func TestForeignPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	broadcast(t, store, numbered(1, 2000)...)
-	storetest.Eventually(t, "it is told", func() bool { return d.log.count("cannot keep the place of the bridge") == 1 })
+	storetest.Eventually(t, "it is told", func() bool { return d.log.count("cannot keep the position of the bridge") == 1 })
 	hears(t, conn)
 	hears(t, conn)
 	if err := store.Client().Del(t.Context(), store.Keys().Bridge()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	reaches(t, store, receive(t, got, 1, 2000))
-	wantLog(t, d.log, map[string]int{"cannot keep the place of the bridge": 1})
+	wantLog(t, d.log, map[string]int{"cannot keep the position of the bridge": 1})
 }
 
 // What Redis no longer keeps when a daemon comes back is a gap: it is counted,

@@ -35,7 +35,7 @@ func (g *Gate) reschedule(ctx context.Context, r request) (*nats.Msg, error) {
 	return publication(p, err)
 }
 
-// inspect looks at a message.
+// inspect returns the state of a message.
 func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
 	var name api.Name
 	if err := api.Decode(r.data, &name); err != nil {

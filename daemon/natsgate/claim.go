@@ -14,11 +14,11 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// maxClaims is how many claims are under way at the same time. Each may hold the 4 MiB of bodies that one reply
-// of Redis has, twice, until NATS has taken them.
+// maxClaims is how many claims run at the same time. Each may hold the 4 MiB of bodies of one reply
+// of Redis twice, until NATS has taken them.
 const maxClaims = 16
 
-// claim claims messages, sends each to who asked, and returns the reply that ends them.
+// claim claims messages, sends each to the requester, and returns the reply that ends them.
 func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 	max, lease, err := g.claimOf(r.data)
 	if err != nil {
@@ -28,7 +28,7 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 	case g.claims <- struct{}{}:
 		defer func() { <-g.claims }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("claim %s: %d claims are under way, and those before it waited too long; send it again: %w", r.name, maxClaims, ctx.Err())
+		return nil, fmt.Errorf("claim %s: %d claims are under way, and it waited too long; send it again: %w", r.name, maxClaims, ctx.Err())
 	}
 	secret, err := g.secret.get(ctx, secretFresh)
 	if err != nil {
@@ -50,7 +50,7 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 			g.buryTooLarge(ctx, d, wireSize(m))
 		default:
 			g.count.lostReplies.Add(int64(len(ds) - i))
-			// Sending may have taken all the time of the request. Where this fails, too, their leases run out.
+			// Sending may have used up the request's time. If the release fails, too, their leases expire.
 			_, _ = g.claimer.ReleaseMany(context.WithoutCancel(ctx), r.name, ds[i:])
 			return nil, fmt.Errorf("send claimed messages: %w", err)
 		}
@@ -60,8 +60,8 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 	return end, nil
 }
 
-// claimOf reads a request to claim; an empty one is for one message, and a lease
-// of zero that of the topic's settings.
+// claimOf reads a request to claim. An empty request is for one message; a lease
+// of zero is that of the topic's settings.
 func (g *Gate) claimOf(data []byte) (max int, lease time.Duration, err error) {
 	c := api.Claim{Max: 1}
 	if len(data) > 0 {
@@ -78,14 +78,14 @@ func (g *Gate) claimOf(data []byte) (max int, lease time.Duration, err error) {
 	return c.Max, lease, err
 }
 
-// claimed returns a claimed message as it is sent. Its reply subject settles it.
+// claimed returns a claimed message as sent to the requester. Its reply subject settles it.
 func (g *Gate) claimed(d subscribers.Delivery, secret []byte) *nats.Msg {
 	t := token{topic: d.Topic, id: d.ID, receipt: d.Receipt, attempt: d.Attempt, lease: d.Lease}
 	return &nats.Msg{Reply: g.o.Prefix + ".settle." + t.seal(secret), Header: g.deliveryHeader(&d), Data: d.Body}
 }
 
-// buryTooLarge buries a message that NATS can never carry. Where that fails its
-// lease runs out, and it is found too large again.
+// buryTooLarge buries a message that can never be sent over NATS. If that fails, its
+// lease expires, and the next claim over NATS finds it too large again.
 func (g *Gate) buryTooLarge(ctx context.Context, d subscribers.Delivery, size int) {
 	g.count.tooLarge.Add(1)
 	reason := fmt.Sprintf("too large for nats: %d bytes with its headers, and max_payload is %d; claim it over HTTP or Redis", size, g.maxPayload())

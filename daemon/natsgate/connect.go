@@ -27,33 +27,33 @@ import (
 const (
 	connectTimeout = 2 * time.Second
 	writeTimeout   = 3 * time.Second
-	pingInterval   = time.Second // a silent cut is noticed after three of them
+	pingInterval   = time.Second // a silently cut connection is noticed after three of them
 	pingsOut       = 2
 )
 
-// A line is one connection to NATS. It is not made anew by itself: the gate
-// makes another, so that nothing is kept for later, nobody waits while NATS is
-// dialled, and why it is away is known each time.
-type line struct {
-	conn   *nats.Conn
+// A connection is one connection to NATS. The client does not reconnect it: the
+// gate makes another, so that nothing is buffered, no call waits while NATS is
+// dialled, and each failure to connect has its reason.
+type connection struct {
+	nc     *nats.Conn
 	server server
-	js     jetstream.JetStream // of the bridge; nil before it was used
-	fits   bool                // the stream was looked after, and refused nothing since; only the bridge uses it
+	js     jetstream.JetStream // of the bridge; nil before its first use
+	fits   bool                // the stream was checked, and has refused nothing since; only the bridge uses it
 	closed chan struct{}       // closed when the connection is lost or closed, and its last callback has run
 
 	mu     sync.Mutex
-	denied map[string]bool // what deliveries need and NATS does not permit
+	denied map[string]bool // subjects that deliveries need and NATS does not permit
 }
 
-// connect connects to one of the servers. The error says of each why not.
-func (g *Gate) connect(ctx context.Context) (*line, error) {
+// connect connects to one of the servers. The error names each server with its fault.
+func (g *Gate) connect(ctx context.Context) (*connection, error) {
 	var faults error
 	servers := slices.Concat(g.servers, g.found)
 	for _, i := range rand.Perm(len(servers)) {
-		l, err := g.connectTo(ctx, servers[i])
+		c, err := g.connectTo(ctx, servers[i])
 		switch {
 		case err == nil:
-			return l, nil
+			return c, nil
 		case ctx.Err() != nil:
 			return nil, err
 		case faults == nil:
@@ -66,8 +66,8 @@ func (g *Gate) connect(ctx context.Context) (*line, error) {
 	return nil, faults
 }
 
-func (g *Gate) connectTo(ctx context.Context, s server) (*line, error) {
-	l := &line{server: s, closed: make(chan struct{})}
+func (g *Gate) connectTo(ctx context.Context, s server) (*connection, error) {
+	c := &connection{server: s, closed: make(chan struct{})}
 	d := &dialer{ctx: ctx, release: func() bool { return true }}
 	config, err := g.tlsConfig(s)
 	if err != nil {
@@ -82,9 +82,9 @@ func (g *Gate) connectTo(ctx context.Context, s server) (*line, error) {
 		nats.PingInterval(pingInterval),
 		nats.MaxPingsOutstanding(pingsOut),
 		nats.FlusherTimeout(writeTimeout),
-		nats.ReconnectOnFlusherError(), // which here closes: half of a message may have been written
-		nats.ClosedHandler(func(*nats.Conn) { close(l.closed) }),
-		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { g.asyncError(l, sub, err) }),
+		nats.ReconnectOnFlusherError(), // closes, since it does not reconnect: half of a message may have been written
+		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { g.asyncError(c, sub, err) }),
 		func(o *nats.Options) error {
 			o.TLSConfig, o.Secure = config, s.url.Scheme == "tls" || g.o.CAFile != ""
 			return nil
@@ -97,12 +97,12 @@ func (g *Gate) connectTo(ctx context.Context, s server) (*line, error) {
 		}
 		options = append(options, nats.UserCredentialBytes(creds))
 	}
-	l.conn, err = nats.Connect(s.url.String(), options...)
+	c.nc, err = nats.Connect(s.url.String(), options...)
 	d.release()
-	return l, err
+	return c, err
 }
 
-// tlsConfig returns how to trust a server.
+// tlsConfig returns the configuration of TLS for a server.
 func (g *Gate) tlsConfig(s server) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.name}
 	if g.o.CAFile == "" {
@@ -151,14 +151,14 @@ func checkCreds(file string) error {
 	return nil
 }
 
-// A dialer dials for nats.go, which knows no contexts: when ctx ends, so does
-// what nats.go waits for, until release is called.
+// A dialer dials for nats.go, which takes no context: until release is called,
+// the end of ctx closes the connection that nats.go waits for.
 type dialer struct {
 	ctx     context.Context
 	release func() bool
 }
 
-// Dial connects, within connectTimeout for all addresses that a name has.
+// Dial connects within connectTimeout, which is for all addresses of a name together.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: connectTimeout}).DialContext(d.ctx, network, address)
 	if err == nil {
@@ -167,60 +167,60 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// drain waits until everything that was received has been handed over, or ctx
-// ends. It is called when the subscriptions are ended.
-func (l *line) drain(ctx context.Context) {
+// drain waits until all received messages have been passed to their callbacks,
+// or ctx ends. It is called when the subscriptions are ended.
+func (c *connection) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	if l.conn.FlushWithContext(ctx) != nil {
+	if c.nc.FlushWithContext(ctx) != nil {
 		return
 	}
-	handed := make(chan struct{})
-	if l.conn.Barrier(func() { close(handed) }) != nil {
+	drained := make(chan struct{})
+	if c.nc.Barrier(func() { close(drained) }) != nil {
 		return
 	}
 	select {
-	case <-handed:
-	case <-l.closed:
+	case <-drained:
+	case <-c.closed:
 	case <-ctx.Done():
 	}
 }
 
 // hangUp closes a connection, if it is not lost yet, and returns why it was
-// lost. What its cluster told of other servers is remembered.
-func (g *Gate) hangUp(l *line) error {
-	l.conn.Close()
-	<-l.closed
-	g.discover(l)
-	if err := l.conn.LastError(); err != nil {
-		return fmt.Errorf("%s: %w", l.server, err)
+// lost. It keeps the servers that its cluster announced.
+func (g *Gate) hangUp(c *connection) error {
+	c.nc.Close()
+	<-c.closed
+	g.discover(c)
+	if err := c.nc.LastError(); err != nil {
+		return fmt.Errorf("%s: %w", c.server, err)
 	}
-	return fmt.Errorf("%s: %w", l.server, nats.ErrConnectionClosed)
+	return fmt.Errorf("%s: %w", c.server, nats.ErrConnectionClosed)
 }
 
-// discover remembers the other servers that a cluster told of, with the user of
-// the one that told.
-func (g *Gate) discover(l *line) {
+// discover keeps the other servers that a cluster announced, with the user of
+// the server that announced them.
+func (g *Gate) discover(c *connection) {
 	g.found = nil
 	known := make(map[string]bool)
 	for _, s := range g.servers {
 		known[s.url.Host] = true
 	}
-	for _, raw := range l.conn.DiscoveredServers() {
+	for _, raw := range c.nc.DiscoveredServers() {
 		u, err := url.Parse(raw)
 		if err != nil || known[u.Host] {
 			continue
 		}
-		u.User = l.server.url.User
+		u.User = c.server.url.User
 		s := server{url: u}
 		if net.ParseIP(u.Hostname()) != nil {
-			s.name = l.server.certificate()
+			s.name = c.server.certificate()
 		}
 		g.found = append(g.found, s)
 	}
 }
 
-// certificate returns the name that a server's certificate has.
+// certificate returns the name in a server's certificate.
 func (s server) certificate() string {
 	if s.name != "" {
 		return s.name
@@ -228,7 +228,7 @@ func (s server) certificate() string {
 	return s.url.Hostname()
 }
 
-// refusals are what a server says that refuses the credentials.
+// refusals are the errors by which a server refuses the credentials.
 var refusals = []string{
 	nats.AUTHORIZATION_ERR, nats.AUTHENTICATION_EXPIRED_ERR, nats.AUTHENTICATION_REVOKED_ERR, nats.ACCOUNT_AUTHENTICATION_EXPIRED_ERR,
 }

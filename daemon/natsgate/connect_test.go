@@ -405,7 +405,7 @@ func TestBadOptions(t *testing.T) {
 		"a port that is none":   {natsgate.Options{URL: "nats://u:" + secret + "@a:no"}, []string{"[unreadable]"}},
 		"an escape that is bad": {natsgate.Options{URL: "nats://u:" + secret + "%zz@a"}, []string{"[unreadable]"}},
 		"an @ in the path":      {natsgate.Options{URL: "nats://a/" + secret + "@b"}, []string{"[unreadable]"}},
-		"a path":                {natsgate.Options{URL: "nats://a/" + secret}, []string{"what follows the port"}},
+		"a path":                {natsgate.Options{URL: "nats://a/" + secret}, []string{"something follows the port"}},
 		"no host":               {natsgate.Options{URL: "nats://:4222"}, []string{"no host"}},
 		"an empty second one":   {natsgate.Options{URL: "nats://a,"}, []string{"nats URL"}},
 		"a prefix":              {natsgate.Options{Prefix: "a.*"}, []string{"prefix", "single dots"}},

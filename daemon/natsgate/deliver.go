@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	nobodyPause  = 500 * time.Millisecond // until it is tried again whether somebody listens
-	answerBuffer = 16                     // answers for one message that wait
+	nobodyPause  = 500 * time.Millisecond // until the next message is tried while no client listens
+	answerBuffer = 16                     // waiting answers for one message
 )
 
-// deliver sends messages of the configured topics to whoever listens, until
-// ctx ends. While NATS is away it claims nothing.
+// deliver sends messages of the configured topics to NATS subscribers until ctx
+// ends. While NATS is away it claims nothing.
 func (g *Gate) deliver(ctx context.Context) {
 	var pause backoff.Pause
 	for ctx.Err() == nil {
-		l := g.await(ctx)
-		if l == nil {
+		c := g.await(ctx)
+		if c == nil {
 			return
 		}
 		began := time.Now()
-		if err := g.deliverOn(ctx, l); err != nil {
-			g.told.once("cannot deliver over nats; retrying", err, "")
+		if err := g.deliverOn(ctx, c); err != nil {
+			g.notices.begin("cannot deliver over nats; retrying", err, "")
 		}
 		if time.Since(began) > backoff.Max {
 			pause.Reset()
@@ -41,13 +41,13 @@ func (g *Gate) deliver(ctx context.Context) {
 }
 
 // deliverOn delivers on one connection, until it is lost.
-func (g *Gate) deliverOn(ctx context.Context, l *line) error {
-	d := &delivering{Gate: g, line: l, inbox: l.conn.NewInbox() + ".", waiting: make(map[string]chan *nats.Msg)}
-	sub, err := l.conn.Subscribe(d.inbox+"*", d.answer)
+func (g *Gate) deliverOn(ctx context.Context, c *connection) error {
+	d := &deliverer{Gate: g, conn: c, inbox: c.nc.NewInbox() + ".", waiting: make(map[string]chan *nats.Msg)}
+	sub, err := c.nc.Subscribe(d.inbox+"*", d.answer)
 	if err != nil {
 		return err
 	}
-	defer sub.Unsubscribe() //nolint:errcheck // where it fails the connection is lost
+	defer sub.Unsubscribe() //nolint:errcheck // if it fails, the connection is lost
 	s, err := subscribers.NewSubscriber(g.store, subscribers.SubscriberOptions{Grace: g.o.Grace, Logger: g.o.Logger})
 	if err != nil {
 		return err
@@ -58,36 +58,36 @@ func (g *Gate) deliverOn(ctx context.Context, l *line) error {
 			return err
 		}
 	}
-	ctx, cancel := during(ctx, l)
+	ctx, cancel := during(ctx, c)
 	defer cancel()
 	return s.Run(ctx)
 }
 
-// delivering is what delivers on one connection.
-type delivering struct {
+// A deliverer delivers on one connection.
+type deliverer struct {
 	*Gate
-	line  *line
-	inbox string // what the reply subjects begin with
+	conn  *connection
+	inbox string // prefix of the reply subjects
 
 	mu      sync.Mutex
-	waiting map[string]chan *nats.Msg // for answers, by the end of the reply subject
+	waiting map[string]chan *nats.Msg // for answers, by the last token of the reply subject
 }
 
-// answer hands an answer to who waits for it.
-func (d *delivering) answer(m *nats.Msg) {
+// answer passes an answer to the handle call that waits for it.
+func (d *deliverer) answer(m *nats.Msg) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	waiting := d.waiting[strings.TrimPrefix(m.Subject, d.inbox)]
 	select {
-	case waiting <- m: // never, where nobody waits: it comes too late
+	case waiting <- m: // never if nil: the answer comes too late
 	default:
 		d.count.lateAnswers.Add(1)
 	}
 }
 
-// expect returns a reply subject, and where its answers come until done is called.
-func (d *delivering) expect() (reply string, answers <-chan *nats.Msg, done func()) {
-	key := rand.Text() // who gets one delivery must not guess the reply subject of another
+// expect returns a reply subject, and a channel that gets its answers until done is called.
+func (d *deliverer) expect() (reply string, answers <-chan *nats.Msg, done func()) {
+	key := rand.Text() // so that a client cannot guess the reply subject of another delivery
 	waiting := make(chan *nats.Msg, answerBuffer)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,30 +99,30 @@ func (d *delivering) expect() (reply string, answers <-chan *nats.Msg, done func
 	}
 }
 
-// Why a message was not delivered.
+// Reasons why a message was not delivered.
 var (
 	errNobody   = errors.New("nobody listens over nats")
 	errNoAnswer = errors.New("no answer over nats within the lease")
 	errNak      = errors.New("refused over nats with -NAK")
 )
 
-// buried is why a message is never delivered again, to the letter.
+// buried is the literal reason why a message is never delivered again.
 type buried string
 
 func (b buried) Error() string { return string(b) }
 
 func (b buried) Unwrap() error { return subscribers.ErrBury }
 
-// handle sends a message and waits for what is answered.
-func (d *delivering) handle(ctx context.Context, m *subscribers.Delivery) error {
+// handle sends a message and waits for its answer.
+func (d *deliverer) handle(ctx context.Context, m *subscribers.Delivery) error {
 	reply, answers, done := d.expect()
 	defer done()
 	out := d.deliveryMessage(m, reply)
-	err := d.line.conn.PublishMsg(out)
+	err := d.conn.nc.PublishMsg(out)
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):
 		d.count.tooLarge.Add(1)
-		return buried(fmt.Sprintf("too large for nats: %d bytes of body, and max_payload is %d with the headers; claim it over HTTP or Redis", len(m.Body), d.line.conn.MaxPayload()))
+		return buried(fmt.Sprintf("too large for nats: %d bytes of body, and max_payload is %d with the headers; claim it over HTTP or Redis", len(m.Body), d.conn.nc.MaxPayload()))
 	case err != nil:
 		return subscribers.NotNow(err, nobodyPause)
 	}
@@ -138,12 +138,12 @@ func (d *delivering) handle(ctx context.Context, m *subscribers.Delivery) error 
 			}
 			timer.Reset(m.Lease)
 		case <-timer.C:
-			if d.line.denies(out.Subject) || d.line.denies(d.inbox+"*") {
+			if d.conn.denies(out.Subject) || d.conn.denies(d.inbox+"*") {
 				return subscribers.NotNow(nats.ErrPermissionViolation, nobodyPause)
 			}
 			d.count.noAnswer.Add(1)
 			return subscribers.RetryAfter(errNoAnswer, 0)
-		case <-d.line.closed:
+		case <-d.conn.closed:
 			return subscribers.NotNow(nats.ErrConnectionClosed, nobodyPause)
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -151,8 +151,8 @@ func (d *delivering) handle(ctx context.Context, m *subscribers.Delivery) error 
 	}
 }
 
-// settled returns what becomes of a message by an answer; false for one that asks for more time.
-func (d *delivering) settled(answer *nats.Msg) (bool, error) {
+// settled returns what an answer makes of a message; false if it asks for more time.
+func (d *deliverer) settled(answer *nats.Msg) (bool, error) {
 	if len(answer.Data) == 0 && answer.Header.Get("Status") == "503" {
 		d.count.nobody.Add(1)
 		return true, subscribers.NotNow(errNobody, nobodyPause)
@@ -180,32 +180,32 @@ func (d *delivering) settled(answer *nats.Msg) (bool, error) {
 	return true, nil
 }
 
-// deliveryMessage returns a message as it is sent to who listens.
-func (d *delivering) deliveryMessage(m *subscribers.Delivery, reply string) *nats.Msg {
+// deliveryMessage returns a message as it is delivered.
+func (d *deliverer) deliveryMessage(m *subscribers.Delivery, reply string) *nats.Msg {
 	return &nats.Msg{Subject: d.o.Prefix + ".deliver." + m.Topic, Reply: reply, Header: d.deliveryHeader(m), Data: m.Body}
 }
 
-// deny takes note of what a connection is not permitted, if deliveries need it:
-// nothing else tells them that nobody got a message, or can answer. Reply
-// subjects are not noted: there is no end to what requesters name.
-func (g *Gate) deny(l *line, err error) {
+// deny records a subject that a connection is not permitted, if deliveries need it:
+// without it they could not know that no client got a message, or can answer. Reply
+// subjects are not recorded, since requesters may name any number of them.
+func (g *Gate) deny(c *connection, err error) {
 	kind, rest, _ := strings.Cut(err.Error(), ` to "`)
 	subject, _, _ := strings.Cut(rest, `"`)
 	listening := strings.HasSuffix(kind, "Subscription") && strings.HasPrefix(subject, nats.InboxPrefix)
 	if !listening && !strings.HasPrefix(subject, g.o.Prefix+".deliver.") {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.denied == nil {
-		l.denied = make(map[string]bool)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.denied == nil {
+		c.denied = make(map[string]bool)
 	}
-	l.denied[subject] = true
+	c.denied[subject] = true
 }
 
 // denies reports whether NATS is known not to permit a subject.
-func (l *line) denies(subject string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.denied[subject]
+func (c *connection) denies(subject string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.denied[subject]
 }

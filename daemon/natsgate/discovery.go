@@ -15,15 +15,15 @@ const (
 	serviceVersion     = "1.0.0"   // of the contract: it changes when clients have to
 	serviceDescription = "Delayed and broadcast notifications: publish, claim, settle."
 
-	maxAsking     = 1000    // questions about the service that wait, of one subject
-	maxAskingSize = 1 << 20 // bytes of them
+	maxQuestions     = 1000    // waiting questions about the service, of one subject
+	maxQuestionsSize = 1 << 20 // bytes of them
 )
 
-// A service is what a gate offers on one connection: its endpoints, and answers about them to what looks for services
-// (the micro services of NATS, ADR-32). The client's own would answer to whatever subject it is told, with the gate's rights.
+// A service is what a gate offers on one connection: its endpoints, and the discovery of them (the micro services of NATS,
+// ADR-32). The client library's own discovery would answer to any reply subject, with the gate's rights.
 type service struct {
 	subs []*nats.Subscription
-	stop func() error // ends the subscriptions once; what was received is handed over still
+	stop func() error // ends the subscriptions once; messages received before are still handled
 }
 
 // newService returns a service without subscriptions.
@@ -38,7 +38,7 @@ func newService() *service {
 	return s
 }
 
-// add adds a subscription, with limits of what may wait for it.
+// add adds a subscription, with limits for its waiting messages.
 func (s *service) add(sub *nats.Subscription, err error, messages, bytes int) error {
 	if err != nil {
 		return err
@@ -55,11 +55,11 @@ func (g *Gate) addDiscovery(s *service, conn *nats.Conn) error {
 		micro.StatsVerb: func() any { return g.serviceStats() },
 	}
 	for verb, answer := range questions {
-		tell := func(m *nats.Msg) { g.tell(m, answer) }
+		respond := func(m *nats.Msg) { g.respond(m, answer) }
 		all := micro.APIPrefix + "." + verb.String()
 		for _, subject := range []string{all, all + "." + serviceName, all + "." + serviceName + "." + g.identity.ID} {
-			sub, err := conn.Subscribe(subject, tell)
-			if err := s.add(sub, err, maxAsking, maxAskingSize); err != nil {
+			sub, err := conn.Subscribe(subject, respond)
+			if err := s.add(sub, err, maxQuestions, maxQuestionsSize); err != nil {
 				return fmt.Errorf("answer %s: %w", subject, err)
 			}
 		}
@@ -67,8 +67,8 @@ func (g *Gate) addDiscovery(s *service, conn *nats.Conn) error {
 	return nil
 }
 
-// tell answers a question about the service.
-func (g *Gate) tell(m *nats.Msg, answer func() any) {
+// respond answers a question about the service.
+func (g *Gate) respond(m *nats.Msg, answer func() any) {
 	if !g.mayReply("discovery", m.Reply) {
 		return
 	}

@@ -16,8 +16,8 @@ import (
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // eventHeader returns the headers of a message as an event in the binary mode
-// of CloudEvents (NATS protocol binding 1.0.3), and those that it carries. Its
-// source names the topic, since an id is one of its topic.
+// of CloudEvents (NATS protocol binding 1.0.3), and the message's own headers. The
+// source names the topic, since an id is unique only in its topic.
 func eventHeader(source, topic, id string, due time.Time, of notify.Record) nats.Header {
 	h := nats.Header{}
 	attribute := func(name, value string) { h.Set("ce-"+name, percentEncode(value)) }
@@ -35,7 +35,7 @@ func eventHeader(source, topic, id string, due time.Time, of notify.Record) nats
 	return h
 }
 
-// deliveryHeader returns the headers of a claimed message: those of the event, and ours.
+// deliveryHeader returns the headers of a claimed message: those of the event, and Bellhop's.
 func (g *Gate) deliveryHeader(d *subscribers.Delivery) nats.Header {
 	h := eventHeader(g.source(), d.Topic, d.ID, d.Due, d.Record)
 	h.Set("Bellhop-Attempt", strconv.Itoa(d.Attempt))
@@ -46,8 +46,8 @@ func (g *Gate) deliveryHeader(d *subscribers.Delivery) nats.Header {
 	return h
 }
 
-// percentEncode encodes what must not stand in an attribute's header: spaces,
-// quotes, percent signs, and what is not printable ASCII.
+// percentEncode encodes the characters that an attribute's header must not contain:
+// spaces, quotes, percent signs, and all but printable ASCII.
 func percentEncode(s string) string {
 	plain := func(b byte) bool { return b > ' ' && b < 0x7f && b != '"' && b != '%' }
 	var encoded strings.Builder
@@ -61,5 +61,5 @@ func percentEncode(s string) string {
 	return encoded.String()
 }
 
-// source is what the sources of events begin with.
+// source returns the prefix of the sources of events.
 func (g *Gate) source() string { return "/" + g.store.Prefix() }

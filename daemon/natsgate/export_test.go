@@ -19,10 +19,10 @@ func (g *Gate) Forget() {
 	g.secret.text = nil
 }
 
-// MaxInHand is how many requests are handled at the same time, MaxClaims how many of them claim.
+// MaxConcurrent is how many requests are handled at the same time, MaxClaims how many of them claim.
 const (
-	MaxInHand = maxInHand
-	MaxClaims = maxClaims
+	MaxConcurrent = maxConcurrent
+	MaxClaims     = maxClaims
 )
 
 // IsRedacted reports whether the connection's servers show no secret.
@@ -37,8 +37,8 @@ func (g *Gate) IsRedacted(secret string) bool {
 
 // Denied is how many subjects the connection that stands is known not to be permitted.
 func (g *Gate) Denied() int {
-	l := g.line.Load()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.denied)
+	c := g.conn.Load()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.denied)
 }

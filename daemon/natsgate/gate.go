@@ -39,31 +39,31 @@ const (
 // Options are the options of a Gate. URL is required; the zero value of the
 // others is the default.
 type Options struct {
-	URL       string // nats:// or tls://, with USER:PASSWORD@ or TOKEN@ where the server wants it; several, separated by commas, are servers of one cluster
-	CredsFile string // holds the JWT and the seed of a user; read at every connect
+	URL       string // nats:// or tls://, with USER:PASSWORD@ or TOKEN@ if the server requires it; several, separated by commas, are servers of one cluster
+	CredsFile string // with the JWT and the seed of a user; read at every connect
 	CAFile    string // PEM certificates to trust, with TLS; read at every connect
-	Prefix    string // what all subjects begin with; empty: DefaultPrefix
+	Prefix    string // of all subjects; empty: DefaultPrefix
 	Name      string // of this connection, for people; empty: bellhop HOST:PID
 
-	Deliver   []Deliver // topics whose messages are sent to whoever listens
-	JetStream string    // stream that broadcasts go to; empty: none
+	Deliver   []Deliver // topics whose messages are sent to NATS subscribers
+	JetStream string    // stream for broadcasts; empty: none
 
-	Grace     time.Duration // for answers to what was delivered, when a term ends; zero: DefaultGrace
-	KeepCount int           // broadcasts of a topic that a stream keeps which is made here; zero: carrier.DefaultKeepCount
-	KeepAge   time.Duration // for how long it keeps them; zero: carrier.DefaultKeepAge
-	MaxBody   int           // bytes of the largest body that is published; zero: notify.DefaultMaxBody
+	Grace     time.Duration // for answers to deliveries, when a term ends; zero: DefaultGrace
+	KeepCount int           // broadcasts of a topic that a stream made by the gate keeps; zero: carrier.DefaultKeepCount
+	KeepAge   time.Duration // how long such a stream keeps them; zero: carrier.DefaultKeepAge
+	MaxBody   int           // bytes of the largest body to publish; zero: notify.DefaultMaxBody
 	Logger    *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 
-	// OnClaimed is called for each message that was sent to who claimed it or
-	// listens, with the time from when it was due until it was claimed. It must not
+	// OnClaimed is called for each message that was sent to the client that claimed it, or
+	// delivered, with the time from its due time until its claim. It must not
 	// block, and must be safe for concurrent use.
 	OnClaimed func(d subscribers.Delivery, late time.Duration)
 }
 
-// Deliver is a topic whose messages are sent to whoever listens.
+// Deliver is a topic whose messages are sent to NATS subscribers.
 type Deliver struct {
 	Topic    string
-	InFlight int // messages that are not settled yet, at the most
+	InFlight int // most messages that are sent and not settled
 }
 
 // ParseDeliver reads topics separated by commas, each TOPIC or TOPIC:INFLIGHT.
@@ -83,7 +83,7 @@ func ParseDeliver(text string) ([]Deliver, error) {
 		if limited {
 			n, err := strconv.Atoi(number)
 			if err != nil || n < 1 || n > MaxInFlight {
-				return nil, store.Faultf("deliver", "deliver %.200q: write TOPIC, or TOPIC:N with N messages in flight at the most, 1 to %d", one, MaxInFlight)
+				return nil, store.Faultf("deliver", "deliver %.200q: write TOPIC, or TOPIC:N with at most N messages in flight, 1 to %d", one, MaxInFlight)
 			}
 			d.InFlight = n
 		}
@@ -101,7 +101,7 @@ var (
 	streamGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 )
 
-// checkPrefix reports what is wrong with a prefix of subjects.
+// checkPrefix returns what is wrong with a prefix of subjects.
 func checkPrefix(prefix string) error {
 	if len(prefix) > maxPrefix || !prefixGrammar.MatchString(prefix) {
 		return store.Faultf("prefix", "nats prefix %.100q: use tokens of letters, digits, _ and -, joined by single dots, of at most %d bytes in all", prefix, maxPrefix)
@@ -112,7 +112,7 @@ func checkPrefix(prefix string) error {
 	return nil
 }
 
-// checkStream reports what is wrong with the name of a stream, if there is one.
+// checkStream returns what is wrong with the name of a stream, if there is one.
 func checkStream(name string) error {
 	if name != "" && (len(name) > maxStream || !streamGrammar.MatchString(name)) {
 		return store.Faultf("jetstream", "jetstream %.100q: use the name of a stream: letters, digits, _ and -, at most %d bytes", name, maxStream)
@@ -120,7 +120,7 @@ func checkStream(name string) error {
 	return nil
 }
 
-// withDefaults fills in what is zero.
+// withDefaults replaces zero values by defaults.
 func (o Options) withDefaults() Options {
 	if o.Prefix == "" {
 		o.Prefix = DefaultPrefix
@@ -147,7 +147,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// check returns a joined notify.Fault for each option that is wrong.
+// check returns a joined notify.Fault for each invalid option.
 func (o Options) check() error {
 	return errors.Join(
 		checkPrefix(o.Prefix), checkStream(o.JetStream), o.checkDeliver(),
@@ -177,8 +177,8 @@ func (o Options) checkGrace() error {
 // A Gate connects a store to NATS. It is run once.
 type Gate struct {
 	o         Options
-	servers   []server // that are configured
-	found     []server // that their cluster told of; only Run uses it
+	servers   []server // of the configuration
+	found     []server // announced by their cluster; only Run uses it
 	store     *notify.Store
 	pub       *notify.Publisher
 	inspector *notify.Inspector
@@ -186,30 +186,30 @@ type Gate struct {
 	listener  *subscribers.Listener // of the bridge
 	hinting   *progress.Loop
 	secret    secret
-	hands     hands
-	claims    chan struct{} // of those that are under way
+	slots     slots
+	claims    chan struct{} // holds one element per claim under way
 	count     counters
-	told      told
+	notices   notices
 	link      link
 
-	noReply, badReply seldom
+	noReply, badReply throttle
 
 	made      time.Time
 	identity  micro.ServiceIdentity
 	endpoints []endpoint
 
-	bridging atomic.Bool // the place of the bridge was kept once
+	bridged atomic.Bool // this process has bridged before: a position was kept
 
-	line atomic.Pointer[line] // the connection that stands; nil: none
+	conn atomic.Pointer[connection] // nil: not connected
 
 	mu      sync.Mutex
 	quiet   bool          // no more requests are accepted
-	service *service      // of the connection that stands; nil: none
-	change  chan struct{} // closed when line changes
+	service *service      // of the connection; nil: none
+	change  chan struct{} // closed when conn changes
 }
 
 // New returns a gate between a store and NATS. It does not connect yet. Errors:
-// a joined notify.Fault for each option that is wrong, or whose file cannot be read.
+// a joined notify.Fault for each invalid option, or whose file cannot be read.
 func New(s *notify.Store, o Options) (*Gate, error) {
 	o = o.withDefaults()
 	servers, err := parseServers(o.URL)
@@ -230,35 +230,34 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 		o: o, servers: servers, store: s, pub: pub, claimer: claimer, listener: listener, inspector: inspector,
 		hinting:  progress.New("hints", time.Minute),
 		secret:   secret{store: s},
-		hands:    newHands(),
+		slots:    newSlots(),
 		claims:   make(chan struct{}, maxClaims),
 		made:     time.Now().UTC(),
 		identity: micro.ServiceIdentity{Name: serviceName, ID: rand.Text(), Version: serviceVersion, Metadata: map[string]string{"prefix": o.Prefix}},
 	}
-	g.link = link{log: o.Logger, where: RedactURLs(o.URL), count: &g.count}
-	g.told = told{log: o.Logger, kinds: make(map[string]*outage.Notice)}
+	g.link = link{log: o.Logger, urls: RedactURLs(o.URL), count: &g.count}
+	g.notices = notices{log: o.Logger, kinds: make(map[string]*outage.Notice)}
 	g.change = make(chan struct{})
 	g.endpoints = g.makeEndpoints()
 	return g, nil
 }
 
 const (
-	stopTimeout    = 5 * time.Second  // for what is in hand, where Quiesce was not called before
+	stopTimeout    = 5 * time.Second  // to finish requests, if Quiesce was not called before
 	requestTimeout = 10 * time.Second // for one request
 )
 
-// Run connects to NATS and serves until ctx ends; then it finishes what is in
-// hand, disconnects and returns nil. A NATS that is away, or refuses the
-// credentials, does not end it: it logs the change and tries again, at most a
-// second later.
+// Run connects to NATS and serves until ctx ends; then it finishes the requests
+// under way, disconnects and returns nil. If NATS is away, or refuses the
+// credentials, Run logs the change and tries again at most a second later.
 func (g *Gate) Run(ctx context.Context) error {
 	work := context.WithoutCancel(ctx)
 	var pause backoff.Pause
 	for ctx.Err() == nil {
-		l, err := g.connect(ctx)
+		c, err := g.connect(ctx)
 		if err == nil {
 			began := time.Now()
-			err = g.serve(ctx, work, l)
+			err = g.serve(ctx, work, c)
 			if time.Since(began) > backoff.Max {
 				pause.Reset()
 			}
@@ -268,85 +267,85 @@ func (g *Gate) Run(ctx context.Context) error {
 			pause.Wait(ctx)
 		}
 	}
-	g.hands.end()
+	g.slots.end()
 	return nil
 }
 
 // serve serves on one connection until ctx ends or the connection is lost, and
-// returns why it was.
-func (g *Gate) serve(ctx, work context.Context, l *line) error {
-	g.told.anew()
-	err := g.open(work, l)
+// returns why it was lost.
+func (g *Gate) serve(ctx, work context.Context, c *connection) error {
+	g.notices.reset()
+	err := g.open(work, c)
 	if err == nil {
-		g.link.up(l.server.String())
+		g.link.up(c.server.String())
 		select {
 		case <-ctx.Done():
 			stop, cancel := context.WithTimeout(work, stopTimeout)
 			defer cancel()
 			g.Quiesce(stop)
-		case <-l.closed:
+		case <-c.closed:
 		}
 	}
 	g.mu.Lock()
-	g.stand(nil)
+	g.setConn(nil)
 	service := g.service
 	g.service = nil
 	g.mu.Unlock()
 	if service != nil {
 		_ = service.stop() // where the connection is lost it has stopped by itself
 	}
-	if lost := g.hangUp(l); err == nil {
+	if lost := g.hangUp(c); err == nil {
 		err = lost
 	}
 	return err
 }
 
-// open makes a connection the one that stands, and accepts requests on it
-// unless that is over.
-func (g *Gate) open(work context.Context, l *line) error {
+// open makes a connection the current one, and accepts requests on it unless
+// Quiesce was called.
+func (g *Gate) open(work context.Context, c *connection) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.stand(l)
+	g.setConn(c)
 	if g.quiet {
 		return nil
 	}
-	service, err := g.addService(work, l.conn)
+	service, err := g.addService(work, c.nc)
 	g.service = service
 	return err
 }
 
-// stand makes a connection the one that stands, nil for none. The mutex is held.
-func (g *Gate) stand(l *line) {
-	g.line.Store(l)
+// setConn sets the current connection; nil: none. The mutex is held.
+func (g *Gate) setConn(c *connection) {
+	g.conn.Store(c)
 	close(g.change)
 	g.change = make(chan struct{})
 }
 
-// Quiesce accepts no more requests over NATS, and waits until those in hand
+// Quiesce stops accepting requests over NATS, and waits until those under way
 // are answered, or ctx ends. The connection stays until Run ends.
 func (g *Gate) Quiesce(ctx context.Context) {
 	g.mu.Lock()
 	g.quiet = true
 	service := g.service
 	g.mu.Unlock()
-	l := g.line.Load()
-	if service != nil && l != nil && service.stop() == nil {
-		l.drain(ctx)
+	c := g.conn.Load()
+	if service != nil && c != nil && service.stop() == nil {
+		c.drain(ctx)
 	}
-	g.hands.wait(ctx)
+	g.slots.wait(ctx)
 }
 
-// send sends a message on the connection that stands. Nothing is kept for
-// later: the error is nats.ErrDisconnected where there is none.
+// send sends a message on the current connection. It buffers nothing: the error
+// is nats.ErrDisconnected if there is no connection.
 func (g *Gate) send(m *nats.Msg) error {
-	l := g.line.Load()
-	if l == nil {
+	c := g.conn.Load()
+	if c == nil {
 		return nats.ErrDisconnected
 	}
-	return l.conn.PublishMsg(m)
+	return c.nc.PublishMsg(m)
 }
 
-// handedOut tells of a message that was sent to who has it now.
+// handedOut reports a message that was sent to a client.
 func (g *Gate) handedOut(d subscribers.Delivery) {
 	if g.o.OnClaimed != nil {
 		g.o.OnClaimed(d, d.Late())
@@ -361,11 +360,11 @@ func (g *Gate) Alive() error {
 	return nil
 }
 
-// maxPayload returns the bytes, headers included, that a message may have.
+// maxPayload returns the most bytes, headers included, of a message; 0 without a connection.
 func (g *Gate) maxPayload() int64 {
-	l := g.line.Load()
-	if l == nil {
+	c := g.conn.Load()
+	if c == nil {
 		return 0
 	}
-	return l.conn.MaxPayload()
+	return c.nc.MaxPayload()
 }

@@ -14,28 +14,28 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-const maxHints = 10_000 // topics, and deaths, that wait to be told
+const maxHints = 10_000 // topics, and deaths, that wait to be sent
 
-// hints are what is to be told and may be lost. They are heard on the connection
-// to Redis, which must not wait for NATS: what cannot be sent yet is put
-// together, and beyond a limit lost.
+// hints are events to be sent that may be lost. They come on the subscription to
+// Redis, which must not wait for NATS: hints that cannot be sent yet are merged,
+// and lost beyond a limit.
 type hints struct {
-	epoch   int64          // of the term
-	hearing *outage.Notice // that nothing is heard
-	news    chan struct{}  // something is to be sent
+	epoch  int64          // of the term
+	outage *outage.Notice // of the subscription
+	news   chan struct{}  // signals that something is to be sent
 
 	mu sync.Mutex
 	hinted
 }
 
-// hinted is what was heard and is not sent yet.
+// hinted is what was received and is not sent yet.
 type hinted struct {
 	wakes  map[string]int // messages made ready, by topic
 	deaths []death
 	beat   bool
 }
 
-// A death is what the store tells of a message that died.
+// A death is a message that died, as the store announces it.
 type death struct {
 	Topic    string `json:"topic"`
 	ID       string `json:"id"`
@@ -45,33 +45,33 @@ type death struct {
 
 func newHints(t carrier.Term, log *slog.Logger) *hints {
 	return &hints{
-		hearing: outage.New(log, slog.LevelError, "cannot hear what to pass on to nats; retrying", "hearing what to pass on to nats again"),
-		epoch:   t.Epoch, news: make(chan struct{}, 1),
+		outage: outage.New(log, slog.LevelError, "cannot receive hints for nats; retrying", "receiving hints for nats again"),
+		epoch:  t.Epoch, news: make(chan struct{}, 1),
 		hinted: hinted{wakes: make(map[string]int)},
 	}
 }
 
-// note takes note of what was heard. It does not block.
+// note records an event of the store. It does not block.
 func (g *Gate) note(h *hints, e store.Event) {
 	switch e.Kind {
 	case store.Heard:
 		g.noteHeard(h, e)
 	case store.Beat:
 		if e.Epoch() != h.epoch {
-			break // another's: this one is deposed, and about to notice
+			break // another carrier's: this one has lost its lease, and is about to notice
 		}
 		h.mu.Lock()
 		h.beat = true
 		h.mu.Unlock()
 	case store.Subscribed:
-		h.hearing.End()
+		h.outage.End()
 	case store.Broken:
-		h.hearing.Note(e.Err)
+		h.outage.Note(e.Err)
 	}
-	mark(h.news) // also where there is nothing to send, so that what sends shows that it gets on
+	mark(h.news) // also if there is nothing to send, so that the sending loop shows that it is alive
 }
 
-// noteHeard takes note of a wake-up or a death.
+// noteHeard records a wake-up or a death.
 func (g *Gate) noteHeard(h *hints, e store.Event) {
 	shard := g.store.Only()
 	h.mu.Lock()
@@ -104,7 +104,7 @@ func (g *Gate) noteDeath(h *hints, topic, payload string) {
 	h.deaths = append(h.deaths, d)
 }
 
-// take takes what is to be sent.
+// take returns the hints to be sent, and forgets them.
 func (h *hints) take() hinted {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,7 +113,7 @@ func (h *hints) take() hinted {
 	return taken
 }
 
-// hintMessages returns hints as they are sent.
+// hintMessages returns hints as sent to NATS.
 func (g *Gate) hintMessages(h hinted, t carrier.Term) []*nats.Msg {
 	all := make([]*nats.Msg, 0, len(h.wakes)+len(h.deaths)+1)
 	for topic, n := range h.wakes {

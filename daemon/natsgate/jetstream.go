@@ -14,23 +14,23 @@ import (
 	"github.com/bellhopd/bellhop/notify/backoff"
 )
 
-// streamDuplicates is the time within which a stream that is made here stores a
-// broadcast that is sent again once.
+// streamDuplicates is the window in which a stream that the gate made drops
+// broadcasts that it has already.
 const streamDuplicates = 2 * time.Minute
 
-// keep sends messages to the stream and returns those that it has not acknowledged.
-func (g *Gate) keep(ctx context.Context, l *line, messages []outgoing) (again []outgoing, err error) {
-	if err := g.lookAfterStream(ctx, l); err != nil {
+// keep sends messages to the stream and returns the ones that it has not acknowledged, and why.
+func (g *Gate) keep(ctx context.Context, c *connection, messages []outgoing) (again []outgoing, err error) {
+	if err := g.ensureStream(ctx, c); err != nil {
 		return messages, err
 	}
 	futures := make([]jetstream.PubAckFuture, 0, len(messages))
 	for _, m := range messages {
-		f, fault := l.js.PublishMsgAsync(m.Msg, jetstream.WithExpectStream(g.o.JetStream), jetstream.WithRetryAttempts(0))
+		f, fault := c.js.PublishMsgAsync(m.Msg, jetstream.WithExpectStream(g.o.JetStream), jetstream.WithRetryAttempts(0))
 		if errors.Is(fault, nats.ErrMaxPayload) {
 			g.tooLarge(m, fault)
 		} else if fault != nil {
 			err = fault
-			break // what follows must not overtake it
+			break // the messages behind must not overtake this one
 		}
 		futures = append(futures, f)
 	}
@@ -38,7 +38,7 @@ func (g *Gate) keep(ctx context.Context, l *line, messages []outgoing) (again []
 		if f == nil {
 			continue
 		}
-		switch fault := acked(ctx, l, f); {
+		switch fault := acked(ctx, c, f); {
 		case fault == nil:
 			g.count.broadcasts.Add(1)
 		case isTooLarge(fault):
@@ -51,28 +51,28 @@ func (g *Gate) keep(ctx context.Context, l *line, messages []outgoing) (again []
 		}
 	}
 	again = append(again, messages[len(futures):]...)
-	l.fits = len(again) == 0 // else the stream may be another now
+	c.fits = len(again) == 0 // else the stream may have changed
 	return again, err
 }
 
 // acked waits for the acknowledgement of a stream.
-func acked(ctx context.Context, l *line, f jetstream.PubAckFuture) error {
+func acked(ctx context.Context, c *connection, f jetstream.PubAckFuture) error {
 	select {
 	case <-f.Ok():
 		return nil
 	case err := <-f.Err():
 		return err
-	case <-l.closed:
+	case <-c.closed:
 	case <-ctx.Done():
 	}
-	select { // it may have come before that
+	select { // the acknowledgement may have come before
 	case <-f.Ok():
 		return nil
 	case err := <-f.Err():
 		return err
 	default:
 	}
-	if l.lost() {
+	if c.lost() {
 		return nats.ErrConnectionClosed
 	}
 	return fmt.Errorf("no acknowledgement within %v", confirmWithin)
@@ -83,7 +83,7 @@ func isTooLarge(err error) bool {
 	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamMessageExceedsMaximum
 }
 
-// explain adds to an error of a stream what to do about it.
+// explain adds the likely cause to an error of a stream.
 func (g *Gate) explain(err error) error {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) {
 		return fmt.Errorf("stream %s: nobody takes %s: was the stream removed, or is JetStream off? %w", g.o.JetStream, g.broadcastSubjects(), err)
@@ -91,56 +91,56 @@ func (g *Gate) explain(err error) error {
 	return fmt.Errorf("stream %s: %w", g.o.JetStream, err)
 }
 
-// broadcastSubjects are the subjects of all broadcasts.
+// broadcastSubjects returns the pattern of all broadcasts' subjects.
 func (g *Gate) broadcastSubjects() string { return g.o.Prefix + ".broadcast.>" }
 
-// prepareStream waits until there is a stream for broadcasts, so that what is
-// wrong with it is told before the first of them.
+// prepareStream waits until there is a stream for broadcasts, so that its faults
+// are logged before the first of them.
 func (g *Gate) prepareStream(ctx context.Context) {
 	for pause := (backoff.Pause{}); g.o.JetStream != "" && ctx.Err() == nil; pause.Wait(ctx) {
-		l := g.await(ctx)
-		if l == nil {
+		c := g.await(ctx)
+		if c == nil {
 			return
 		}
 		once, cancel := context.WithTimeout(ctx, confirmWithin)
-		err := g.lookAfterStream(once, l)
+		err := g.ensureStream(once, c)
 		cancel()
 		switch {
 		case err == nil:
-			g.told.fine(cannotConfirm)
+			g.notices.end(cannotConfirm)
 			return
-		case ctx.Err() == nil && !l.lost():
+		case ctx.Err() == nil && !c.lost():
 			g.refused(err, g.broadcastSubjects())
 		}
 	}
 }
 
-// lookAfterStream makes sure that there is a stream for broadcasts: when a
-// connection is new, and again when something was refused on it. So a stream
-// that was removed is made anew: who wants none leaves out the setting.
-func (g *Gate) lookAfterStream(ctx context.Context, l *line) (err error) {
-	if l.fits {
+// ensureStream makes sure that there is a stream for broadcasts: when a
+// connection is new, and again after a refusal on it. So a stream that was
+// removed is made again: to have none, leave out the setting.
+func (g *Gate) ensureStream(ctx context.Context, c *connection) (err error) {
+	if c.fits {
 		return nil
 	}
-	if l.js == nil {
-		// Without the timeout what is never acknowledged would count as pending for good.
-		l.js, err = jetstream.New(l.conn, jetstream.WithPublishAsyncMaxPending(2*bridgeBatch), jetstream.WithPublishAsyncTimeout(confirmWithin))
+	if c.js == nil {
+		// Without the timeout a message that is never acknowledged would count as pending for good.
+		c.js, err = jetstream.New(c.nc, jetstream.WithPublishAsyncMaxPending(2*bridgeBatch), jetstream.WithPublishAsyncTimeout(confirmWithin))
 		if err != nil {
 			return err
 		}
 	}
-	found, err := g.makeStream(ctx, l.js)
+	found, err := g.makeStream(ctx, c.js)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", g.o.JetStream, err)
 	}
 	if err := g.checkStream(found); err != nil {
 		return fmt.Errorf("stream %s: %w", g.o.JetStream, err)
 	}
-	l.fits = true
+	c.fits = true
 	return nil
 }
 
-// makeStream returns the stream, which it makes if it is not there.
+// makeStream returns the stream, and makes it if it is missing.
 func (g *Gate) makeStream(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, error) {
 	name, subjects := g.o.JetStream, g.broadcastSubjects()
 	found, err := js.Stream(ctx, name)
@@ -151,7 +151,7 @@ func (g *Gate) makeStream(ctx context.Context, js jetstream.JetStream) (jetstrea
 			Duplicates: min(streamDuplicates, g.o.KeepAge),
 		})
 		if err == nil {
-			g.o.Logger.Info("made the stream for broadcasts", "stream", name, "subjects", subjects)
+			g.o.Logger.Info("created the stream for broadcasts", "stream", name, "subjects", subjects)
 			return found, nil
 		}
 		if other, bad := js.StreamNameBySubject(ctx, subjects); bad == nil && other != name {
@@ -164,19 +164,19 @@ func (g *Gate) makeStream(ctx context.Context, js jetstream.JetStream) (jetstrea
 	return found, err
 }
 
-// checkStream refuses a stream that does not take all broadcasts for good.
+// checkStream refuses a stream that does not take all broadcasts, or does not acknowledge them.
 func (g *Gate) checkStream(s jetstream.Stream) error {
 	c, subjects := s.CachedInfo().Config, g.broadcastSubjects()
 	if !slices.ContainsFunc(c.Subjects, func(taken string) bool { return covers(taken, subjects) }) {
 		return fmt.Errorf("it takes %s, and not %s: add that to its subjects (nats stream edit), or name another stream", strings.Join(c.Subjects, ", "), subjects)
 	}
 	if c.NoAck {
-		return errors.New("it does not acknowledge (no_ack), and so loses without a word: have it do so (nats stream edit), or name another stream")
+		return errors.New("it does not acknowledge (no_ack), so broadcasts could be lost unnoticed: switch no_ack off (nats stream edit), or name another stream")
 	}
 	return nil
 }
 
-// covers reports whether a subject takes all that another one does, which ends in >.
+// covers reports whether a pattern matches all subjects that other matches, which ends in >.
 func covers(subject, other string) bool {
 	have, want := strings.Split(subject, "."), strings.Split(other, ".")
 	for i, token := range have {

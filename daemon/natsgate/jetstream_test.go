@@ -150,7 +150,7 @@ func TestStreamIsMade(t *testing.T) {
 	if s := d.Stats(); s.Broadcasts != 1500 || s.Resent != 0 {
 		t.Errorf("counted %+v", s)
 	}
-	wantLog(t, d.log, map[string]int{"made the stream": 1, "level=ERROR": 0, "level=WARN": 0})
+	wantLog(t, d.log, map[string]int{"created the stream": 1, "level=ERROR": 0, "level=WARN": 0})
 
 	// Who comes next finds it, and leaves it as it is.
 	d.stop()
@@ -161,7 +161,7 @@ func TestStreamIsMade(t *testing.T) {
 	if s, err = js.Stream(t.Context(), streamName); err != nil || s.CachedInfo().Config.MaxMsgsPerSubject != 1234 {
 		t.Errorf("the stream is %+v, %v", s.CachedInfo().Config, err)
 	}
-	wantLog(t, d.log, map[string]int{"made the stream": 0})
+	wantLog(t, d.log, map[string]int{"created the stream": 0})
 }
 
 // A stream whose keep is shorter than what it is asked to remember is possible.
@@ -275,7 +275,7 @@ func TestStreamRemoved(t *testing.T) {
 	}
 	broadcast(t, store, numbered(0, 700)...)
 	wantStored(t, js, store, 700)
-	wantLog(t, d.log, map[string]int{"made the stream": 2, "was the stream removed": 1, "over: nats does not take broadcasts": 1})
+	wantLog(t, d.log, map[string]int{"created the stream": 2, "was the stream removed": 1, "over: nats does not take broadcasts": 1})
 
 	// Another one takes its subjects, without a word from NATS.
 	if err := js.DeleteStream(t.Context(), streamName); err != nil {
@@ -390,7 +390,7 @@ func TestServerRestartedUnderLoad(t *testing.T) {
 	}
 	sending.Wait()
 	wantStored(t, jetStream(t, n), store, total)
-	wantLog(t, d.log, map[string]int{"level=ERROR": 0, "made the stream": 1})
+	wantLog(t, d.log, map[string]int{"level=ERROR": 0, "created the stream": 1})
 	t.Logf("%d were sent again; %s", d.Stats().Resent, d.log)
 }
 

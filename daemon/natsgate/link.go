@@ -11,17 +11,17 @@ import (
 	"github.com/bellhopd/bellhop/notify/outage"
 )
 
-// A link tells how the connection to NATS is, once for each change.
+// A link logs each change of the connection to NATS once.
 type link struct {
 	log   *slog.Logger
-	where string // the servers, without secrets
+	urls  string // of the servers, without secrets
 	count *counters
 
-	state string // what was told last
+	state string // that was logged last
 	since time.Time
 }
 
-// The states of a link; empty: nothing was told yet.
+// The states of a link; empty: nothing was logged yet.
 const (
 	linkUp        = "up"
 	linkAway      = "away"
@@ -29,7 +29,7 @@ const (
 	linkUntrusted = "untrusted"
 )
 
-// up tells that a connection stands.
+// up counts and logs a new connection.
 func (l *link) up(server string) {
 	l.count.connects.Add(1)
 	l.count.connected.Store(true)
@@ -41,7 +41,7 @@ func (l *link) up(server string) {
 	l.change(linkUp)
 }
 
-// down tells that there is no connection, and why.
+// down counts and logs why there is no connection.
 func (l *link) down(err error) {
 	l.count.connected.Store(false)
 	state := linkAway
@@ -57,16 +57,16 @@ func (l *link) down(err error) {
 	}
 	switch state {
 	case linkAway:
-		l.log.Warn("nats is away; retrying", "servers", l.where, "error", err)
+		l.log.Warn("nats is away; retrying", "servers", l.urls, "error", err)
 	case linkRefused:
-		l.log.Error("nats refuses the credentials; retrying", "servers", l.where, "error", err)
+		l.log.Error("nats refuses the credentials; retrying", "servers", l.urls, "error", err)
 	case linkUntrusted:
-		l.log.Error("no secure connection to nats; retrying", "servers", l.where, "error", err)
+		l.log.Error("no secure connection to nats; retrying", "servers", l.urls, "error", err)
 	}
 	l.change(state)
 }
 
-// change keeps in mind since when NATS is away, or there.
+// change sets the state, and since when NATS is connected or away.
 func (l *link) change(state string) {
 	if l.state == "" || l.state == linkUp || state == linkUp {
 		l.since = time.Now()
@@ -74,8 +74,8 @@ func (l *link) change(state string) {
 	l.state = state
 }
 
-// told keeps in mind what was logged already on this connection.
-type told struct {
+// notices hold what was logged already on this connection.
+type notices struct {
 	log *slog.Logger
 
 	mu    sync.Mutex
@@ -83,35 +83,35 @@ type told struct {
 }
 
 // of returns the notice of a kind.
-func (t *told) of(kind string) *outage.Notice {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := t.kinds[kind]
-	if n == nil {
-		n = outage.New(t.log, slog.LevelWarn, kind, "over: "+kind)
-		t.kinds[kind] = n
+func (n *notices) of(kind string) *outage.Notice {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	notice := n.kinds[kind]
+	if notice == nil {
+		notice = outage.New(n.log, slog.LevelWarn, kind, "over: "+kind)
+		n.kinds[kind] = notice
 	}
-	return n
+	return notice
 }
 
-// once logs an error of a kind, if there was none on this connection.
-func (t *told) once(kind string, err error, subject string) {
-	t.of(kind).Begin("error", err, "subject", subject)
+// begin logs an error of a kind, if there was none on this connection.
+func (n *notices) begin(kind string, err error, subject string) {
+	n.of(kind).Begin("error", err, "subject", subject)
 }
 
-// fine logs that what was logged as a kind is over.
-func (t *told) fine(kind string) { t.of(kind).End() }
+// end logs that a kind of error is over, if it was logged.
+func (n *notices) end(kind string) { n.of(kind).End() }
 
-// anew forgets what was logged.
-func (t *told) anew() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.kinds)
+// reset forgets what was logged.
+func (n *notices) reset() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear(n.kinds)
 }
 
-// asyncError counts what goes wrong on a connection beside the calls, and logs
-// the first of each kind.
-func (g *Gate) asyncError(l *line, sub *nats.Subscription, err error) {
+// asyncError counts the errors that a connection reports outside of calls, and
+// logs the first of each kind.
+func (g *Gate) asyncError(c *connection, sub *nats.Subscription, err error) {
 	var subject string
 	if sub != nil {
 		subject = sub.Subject
@@ -119,13 +119,13 @@ func (g *Gate) asyncError(l *line, sub *nats.Subscription, err error) {
 	switch {
 	case errors.Is(err, nats.ErrSlowConsumer):
 		g.count.floods.Add(1)
-		g.told.once("requests come faster than they are handled, some are lost", err, subject)
+		g.notices.begin("requests come faster than they are handled; some are lost", err, subject)
 	case errors.Is(err, nats.ErrPermissionViolation):
 		g.count.permissions.Add(1)
-		g.deny(l, err)
-		g.told.once("nats does not permit a subject", err, subject)
+		g.deny(c, err)
+		g.notices.begin("nats does not permit a subject", err, subject)
 	default:
 		g.count.faults.Add(1)
-		g.o.Logger.Debug("nats client", "error", err) // it ends the connection, which is told then
+		g.o.Logger.Debug("nats client", "error", err) // it ends the connection, which is logged then
 	}
 }

@@ -12,11 +12,11 @@ const (
 	bridgeBytes = 4 << 20 // bytes of their bodies
 )
 
-// An outbox holds the broadcasts that are sent next, while others are: no more
+// An outbox holds the broadcasts to be sent next, while others are being sent: no more
 // than a batch, so that a NATS that is slow or away costs no more memory. One
 // goroutine puts, another one takes.
 type outbox struct {
-	news, room chan struct{} // marks, of which each holds one
+	news, room chan struct{} // signals; each holds one
 
 	mu      sync.Mutex
 	waiting []*subscribers.Broadcast
@@ -73,7 +73,7 @@ func (o *outbox) empty() []*subscribers.Broadcast {
 	return taken
 }
 
-// mark leaves a mark in a channel that holds one. It never blocks.
+// mark puts a signal into a channel that holds one. It never blocks.
 func mark(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -47,8 +47,8 @@ func publication(p notify.Publication, err error) (*nats.Msg, error) {
 
 // Headers of a request to publish.
 const (
-	ownHeader   = "bellhop-"        // what the names of our own headers begin with
-	carryHeader = "Bellhop-Header-" // what the name of a header that is carried along stands behind
+	ownHeader   = "bellhop-"        // prefix of the names of Bellhop's own headers
+	carryHeader = "Bellhop-Header-" // prefix of the names of headers that are kept with the message
 	contentType = "content-type"    // of the body, or
 	ceType      = "ce-datacontenttype"
 )
@@ -59,31 +59,31 @@ type setter struct {
 	of  string // message: a broadcast has none
 }
 
-// setters are those of the fields of a message, by the names of their headers in lower case.
+// setters has the setter of each header, by its name in lower case.
 var setters = makeSetters()
 
 func makeSetters() map[string]setter {
 	all := make(map[string]setter)
 	for _, f := range fields.In[notify.Message]() {
-		f = f.Lenient() // notify looks at it
+		f = f.Lenient() // notify checks the range
 		all[ownHeader+f.Name] = setter{func(m *notify.Message, value string) error { return f.Set(reflect.ValueOf(m).Elem(), value) }, f.Of}
 	}
-	delete(all, ownHeader+"content_type") // which NATS and CloudEvents have names for
+	delete(all, ownHeader+"content_type") // NATS and CloudEvents have their own names for it
 	all[contentType] = setter{set: func(m *notify.Message, value string) error {
 		m.ContentType = value
 		return nil
 	}}
 	all[ceType] = setter{set: func(m *notify.Message, value string) (err error) {
 		if m.ContentType, err = url.PathUnescape(value); err != nil {
-			return store.Faultf("content_type", "content type %.100q: write each %% that stands for itself as %%25", value)
+			return store.Faultf("content_type", "content type %.100q: write each literal %% as %%25", value)
 		}
 		return nil
 	}}
 	return all
 }
 
-// messageOf returns the message that a request publishes. Clients write the
-// names of headers as they like, so they are read without regard to case.
+// messageOf returns the message that a request publishes. The names of headers
+// are read without regard to case, since clients differ in it.
 func messageOf(r request, broadcast bool) (notify.Message, error) {
 	m := notify.Message{Topic: r.name, Body: r.data}
 	seen := make(map[string]bool)
@@ -92,7 +92,7 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 		header, known := setters[lower]
 		carried := strings.HasPrefix(lower, strings.ToLower(carryHeader))
 		if !known && !strings.HasPrefix(lower, ownHeader) {
-			continue // none of ours
+			continue // not Bellhop's
 		}
 		value, err := single(name, r.header[name], seen[lower])
 		if err != nil {
@@ -121,7 +121,7 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 	return m, nil
 }
 
-// single returns the one value that a header may have.
+// single returns the only value of a header.
 func single(name string, values []string, seen bool) (string, error) {
 	switch {
 	case seen || len(values) > 1:
@@ -132,7 +132,7 @@ func single(name string, values []string, seen bool) (string, error) {
 	return values[0], nil
 }
 
-// knownHeaders lists our own headers.
+// knownHeaders lists Bellhop's own headers.
 func knownHeaders(broadcast bool) string {
 	var names []string
 	for _, f := range fields.In[notify.Message]() {

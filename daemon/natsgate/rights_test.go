@@ -82,7 +82,7 @@ func TestRightsOfAGate(t *testing.T) {
 	if s := d.Stats(); s.Permissions != 0 || s.Refusals != 0 {
 		t.Errorf("counted %+v", s)
 	}
-	wantLog(t, d.log, map[string]int{"level=WARN": 0, "made the stream": 1})
+	wantLog(t, d.log, map[string]int{"level=WARN": 0, "created the stream": 1})
 }
 
 // With the same rights it is told whose subjects overlap those of the stream.

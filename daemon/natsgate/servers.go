@@ -12,28 +12,28 @@ import (
 // A server is one server of NATS.
 type server struct {
 	url  *url.URL
-	name string // that its certificate must have; empty: the host of url
+	name string // in its certificate; empty: the host of url
 }
 
 // String returns the address without password or token.
 func (s server) String() string { return redact(s.url) }
 
 // parseServers reads the comma-separated URLs of Options. The error is a
-// notify.ErrInvalid, and tells no secret.
+// notify.ErrInvalid, and contains no secret.
 func parseServers(urls string) ([]server, error) {
 	var all []server
 	for one := range strings.SplitSeq(urls, ",") {
 		one = strings.TrimSpace(one)
 		u, err := url.Parse(one)
 		if fault := urlFault(u, err); fault != "" {
-			return nil, store.Faultf("url", "nats URL %s: %s; write nats://HOST:PORT, or tls://HOST:PORT, with USER:PASSWORD@ or TOKEN@ before HOST where it is wanted", redactURL(one), fault)
+			return nil, store.Faultf("url", "nats URL %s: %s; write nats://HOST:PORT, or tls://HOST:PORT, with USER:PASSWORD@ or TOKEN@ before HOST if the server requires it", redactURL(one), fault)
 		}
 		all = append(all, server{url: u})
 	}
 	return all, nil
 }
 
-// urlFault says what is wrong with a URL without repeating it, since it may hold a password.
+// urlFault returns what is wrong with a URL, without the URL: it may contain a password.
 func urlFault(u *url.URL, err error) string {
 	var address *net.AddrError
 	switch {
@@ -46,18 +46,18 @@ func urlFault(u *url.URL, err error) string {
 	case u.Hostname() == "":
 		return "it names no host"
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		return "what follows the port is not used"
+		return "something follows the port"
 	}
 	return ""
 }
 
-// unreadable reports whether a password may stand anywhere in a URL, because it is mistyped.
+// unreadable reports whether a URL is so mistyped that a password may be anywhere in it.
 func unreadable(u *url.URL) bool {
 	return u.Opaque != "" || u.Scheme == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@")
 }
 
-// RedactURLs returns the comma-separated URLs of Options fit to be shown:
-// without passwords and tokens.
+// RedactURLs returns the comma-separated URLs of Options without passwords and
+// tokens, fit to be shown.
 func RedactURLs(urls string) string {
 	parts := strings.Split(urls, ",")
 	for i, one := range parts {

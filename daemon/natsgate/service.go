@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	maxInHand      = 256      // requests that are handled at the same time
-	sizeOfHand     = 64 << 10 // bytes of a request, of which a larger one counts as several
-	maxWaiting     = 65_536   // requests of an endpoint that wait, beyond which the newest are lost
-	maxWaitingSize = 64 << 20 // bytes of them, where they have bodies
-	maxSmallSize   = 8 << 20  // bytes of them, where they have none
-	seldomEvery    = time.Minute
+	maxConcurrent    = 256      // slots: requests that are handled at the same time
+	slotBytes        = 64 << 10 // bytes of a request for each slot that it takes
+	maxWaiting       = 65_536   // waiting requests of an endpoint, beyond which the newest are lost
+	maxWaitingSize   = 64 << 20 // bytes of them, if they have bodies
+	maxSmallSize     = 8 << 20  // bytes of them, if they have none
+	throttleInterval = time.Minute
 )
 
-// A request is one that came over NATS.
+// A request is a request over NATS.
 type request struct {
-	name   string // what follows the endpoint in its subject: a topic, or a token
+	name   string // the rest of its subject behind the endpoint: a topic, or a token
 	reply  string
 	header nats.Header
 	data   []byte
@@ -37,10 +37,10 @@ type request struct {
 
 // An endpoint handles the requests of one kind.
 type endpoint struct {
-	name   string // of the endpoint, and the word behind the prefix in its subjects
-	rest   string // of its subject; empty: there is none
-	silent bool   // a request without a reply subject is carried out
-	most   int    // bytes of requests that wait
+	name   string // also the token behind the prefix in its subjects
+	rest   string // wildcard at the end of its subject; empty: none
+	silent bool   // accepts requests without a reply subject
+	most   int    // bytes of waiting requests
 	handle func(context.Context, request) (*nats.Msg, error)
 	tally  *tally
 }
@@ -63,14 +63,14 @@ func (g *Gate) makeEndpoints() []endpoint {
 	return all
 }
 
-// addService offers the endpoints on a connection. An error is that of a
-// connection that is lost already.
+// addService offers the endpoints on a connection. It fails if the connection
+// is lost already.
 func (g *Gate) addService(work context.Context, conn *nats.Conn) (*service, error) {
 	s := newService()
 	for _, e := range g.endpoints {
 		sub, err := conn.QueueSubscribe(g.subject(e), serviceName, g.handler(work, e))
 		if err := s.add(sub, err, maxWaiting, e.most); err != nil {
-			_ = s.stop() // the connection is lost, and that is told
+			_ = s.stop() // the connection is lost, which is logged
 			return nil, fmt.Errorf("offer %s: %w", e.name, err)
 		}
 	}
@@ -81,7 +81,7 @@ func (g *Gate) addService(work context.Context, conn *nats.Conn) (*service, erro
 	return s, nil
 }
 
-// subject returns what an endpoint subscribes to.
+// subject returns the subject that an endpoint subscribes to.
 func (g *Gate) subject(e endpoint) string {
 	subject := g.o.Prefix + "." + e.name
 	if e.rest != "" {
@@ -90,13 +90,13 @@ func (g *Gate) subject(e endpoint) string {
 	return subject
 }
 
-// handler returns what takes the requests of an endpoint. It waits while all
-// hands are full; meanwhile requests wait in the connection.
+// handler returns the callback for an endpoint's requests. It blocks while all
+// slots are taken; meanwhile requests wait in the connection.
 func (g *Gate) handler(work context.Context, e endpoint) nats.MsgHandler {
 	prefix := g.o.Prefix + "." + e.name + "."
 	return func(m *nats.Msg) {
 		r := request{name: strings.TrimPrefix(m.Subject, prefix), reply: m.Reply, header: m.Header, data: m.Data}
-		g.hands.take(wireSize(m), func() { g.handle(work, e, r) })
+		g.slots.run(wireSize(m), func() { g.handle(work, e, r) })
 	}
 }
 
@@ -118,20 +118,20 @@ func (g *Gate) handle(ctx context.Context, e endpoint, r request) {
 	}
 }
 
-// mayReply reports whether a request may be answered to its reply subject. Else there is nowhere to say so: it is counted, and
-// logged when it begins.
+// mayReply reports whether a request may be answered to its reply subject. If not, the requester cannot be told: the
+// request is counted, and logged at most once a minute.
 func (g *Gate) mayReply(endpoint, reply string) bool {
 	switch {
 	case reply == "":
 		g.count.noReply.Add(1)
-		if n := g.noReply.now(); n > 0 {
-			g.o.Logger.Warn("requests without a reply subject are refused: send them as requests", "endpoint", endpoint, "since the last time", n)
+		if n := g.noReply.toLog(); n > 0 {
+			g.o.Logger.Warn("requests without a reply subject are refused: send them as requests", "endpoint", endpoint, "requests", n)
 		}
-	case !g.isAskers(reply):
+	case !g.allowedReply(reply):
 		g.count.refusedReplies.Add(1)
-		if n := g.badReply.now(); n > 0 {
+		if n := g.badReply.toLog(); n > 0 {
 			g.o.Logger.Warn("requests with a reply subject of nats or of bellhop are refused: have them answered to an inbox",
-				"endpoint", endpoint, "reply", fmt.Sprintf("%.200s", reply), "since the last time", n)
+				"endpoint", endpoint, "reply", fmt.Sprintf("%.200s", reply), "requests", n)
 		}
 	default:
 		return true
@@ -139,10 +139,10 @@ func (g *Gate) mayReply(endpoint, reply string) bool {
 	return false
 }
 
-// isAskers reports whether a reply subject may be the asker's own. The gate publishes to it with rights of its own, and
-// often what the asker chose: so it is none of NATS itself, none under the gate's prefix, where an answer is a
-// request or passes for a message of the gate, and no pattern.
-func (g *Gate) isAskers(reply string) bool {
+// allowedReply reports whether a reply subject may be the requester's own. The gate publishes there with its own rights, and
+// often what the requester chose. So it refuses subjects of NATS itself, subjects under the gate's prefix, where an answer would
+// be a request or pass for a message of the gate, and patterns.
+func (g *Gate) allowedReply(reply string) bool {
 	if strings.HasPrefix(reply, "$") || strings.HasPrefix(reply, g.o.Prefix+".") {
 		return false
 	}
@@ -154,7 +154,7 @@ func (g *Gate) isAskers(reply string) bool {
 	return true
 }
 
-// refuse counts an error and returns how a requester is told of it.
+// refuse counts an error and returns the reply that reports it.
 func (g *Gate) refuse(e endpoint, err error) *nats.Msg {
 	p := api.ProblemOf(err)
 	if p.Status < http.StatusInternalServerError {
@@ -166,7 +166,7 @@ func (g *Gate) refuse(e endpoint, err error) *nats.Msg {
 	return problemMessage(p)
 }
 
-// problemMessage returns an error as services over NATS tell one, with the problem as JSON.
+// problemMessage returns an error reply of NATS services, with the problem as JSON.
 func problemMessage(p api.Problem) *nats.Msg {
 	m := jsonMessage(p)
 	m.Header.Set("Content-Type", "application/problem+json")
@@ -183,7 +183,7 @@ func jsonMessage(v any) *nats.Msg {
 	return m
 }
 
-// answer sends a reply. One that does not fit becomes an error.
+// answer sends a reply. A reply that exceeds max_payload becomes an error.
 func (g *Gate) answer(e endpoint, to string, reply *nats.Msg) {
 	reply.Subject = to
 	err := g.send(reply)
@@ -197,63 +197,64 @@ func (g *Gate) answer(e endpoint, to string, reply *nats.Msg) {
 	}
 }
 
-// wireSize returns how many bytes NATS counts of a message: its header and its data.
+// wireSize returns the bytes of a message that count towards max_payload: its header and data.
 func wireSize(m *nats.Msg) int { return m.Size() - len(m.Subject) - len(m.Reply) }
 
-// hands are what requests are handled with, so many at a time: one each, and one more for every sizeOfHand bytes.
-type hands struct {
+// slots limit the requests that are handled at a time. A request takes one, and one more for every slotBytes bytes.
+type slots struct {
 	free  *semaphore.Weighted
-	open  context.Context // ends when nothing more is handled
+	open  context.Context // ends with end: no more requests are handled
 	close context.CancelFunc
 }
 
-func newHands() hands {
-	h := hands{free: semaphore.NewWeighted(maxInHand)}
-	h.open, h.close = context.WithCancel(context.Background())
-	return h
+func newSlots() slots {
+	s := slots{free: semaphore.NewWeighted(maxConcurrent)}
+	s.open, s.close = context.WithCancel(context.Background())
+	return s
 }
 
-// take runs f, for a request of so many bytes, in a goroutine as soon as there are free hands.
-func (h hands) take(bytes int, f func()) {
-	n := min(1+int64(bytes/sizeOfHand), maxInHand)
-	if h.free.Acquire(h.open, n) != nil {
+// run runs f, for a request of so many bytes, in a goroutine as soon as its slots are free.
+func (s slots) run(bytes int, f func()) {
+	n := min(1+int64(bytes/slotBytes), maxConcurrent)
+	if s.free.Acquire(s.open, n) != nil {
 		return
 	}
 	go func() {
-		defer h.free.Release(n)
+		defer s.free.Release(n)
 		f()
 	}()
 }
 
-// wait waits until all hands are free, or ctx ends.
-func (h hands) wait(ctx context.Context) {
-	if h.free.Acquire(ctx, maxInHand) == nil {
-		h.free.Release(maxInHand)
+// wait waits until all slots are free, or ctx ends.
+func (s slots) wait(ctx context.Context) {
+	if s.free.Acquire(ctx, maxConcurrent) == nil {
+		s.free.Release(maxConcurrent)
 	}
 }
 
-// end waits until all hands are free, and handles nothing more.
-func (h hands) end() {
-	h.close()
-	_ = h.free.Acquire(context.Background(), maxInHand) // which ends only with them
+// end refuses further requests, and waits until all slots are free.
+func (s slots) end() {
+	s.close()
+	_ = s.free.Acquire(context.Background(), maxConcurrent) // fails never: the context has no end
 }
 
-// seldom says when to log what may happen often.
-type seldom struct {
+// A throttle limits how often a frequent event is logged.
+type throttle struct {
 	mu    sync.Mutex
 	last  time.Time
 	times int
 }
 
-// now returns how often it happened since it was logged last, zero if it was logged just now.
-func (s *seldom) now() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.times++
-	if time.Since(s.last) < seldomEvery {
+// toLog counts an event. It returns how many happened since the last log entry, or zero if
+// that is less than throttleInterval ago.
+func (t *throttle) toLog() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.times++
+	if time.Since(t.last) < throttleInterval {
 		return 0
 	}
-	n := s.times
-	s.last, s.times = time.Now(), 0
+	n := t.times
+	t.last, t.times = time.Now(), 0
 	return n
 }

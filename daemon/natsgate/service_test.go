@@ -165,7 +165,7 @@ func TestSlowRedisLosesNoRequests(t *testing.T) {
 	gate, stop := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
 	conn := n.connect()
 	serving(t, conn)
-	const many = 3 * natsgate.MaxInHand
+	const many = 3 * natsgate.MaxConcurrent
 	control := storetest.At(t, redis.URL(), notify.DefaultPrefix).Client()
 	if err := control.Do(t.Context(), "CLIENT", "PAUSE", 700, "ALL").Err(); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestSlowRedisLosesNoRequests(t *testing.T) {
 			}
 		})
 	}
-	storetest.Eventually(t, "all hands are full", func() bool { return gate.Stats().Endpoints["publish"].Requests >= natsgate.MaxInHand })
+	storetest.Eventually(t, "all hands are full", func() bool { return gate.Stats().Endpoints["publish"].Requests >= natsgate.MaxConcurrent })
 	storetest.Eventually(t, "all are sent", func() bool { return conn.Stats().OutMsgs-before == many })
 	if err := conn.Flush(); err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func TestLargeRequestsInHand(t *testing.T) {
 	signal(syscall.SIGSTOP)
 	replies := subscribe(t, conn, "replies")
 	large := make([]byte, notify.DefaultMaxBody)
-	const many, most = 100, natsgate.MaxInHand / 4
+	const many, most = 100, natsgate.MaxConcurrent / 4
 	for range many {
 		if err := conn.PublishRequest("bellhop.publish."+topic, "replies", large); err != nil {
 			t.Fatal(err)
@@ -256,7 +256,7 @@ func TestFlood(t *testing.T) {
 		}
 	}
 	storetest.Eventually(t, "some are lost", func() bool {
-		send(natsgate.MaxInHand+1, `{"id":"a"}`) // which wait for Redis, the last one for a hand
+		send(natsgate.MaxConcurrent+1, `{"id":"a"}`) // which wait for Redis, the last one for a hand
 		send(10_000, "bad")
 		return gate.Stats().Floods > 0
 	})

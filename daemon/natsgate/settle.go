@@ -28,9 +28,9 @@ func (g *Gate) settle(ctx context.Context, r request) (*nats.Msg, error) {
 	return &nats.Msg{Data: []byte("+OK")}, nil
 }
 
-// carryOut settles the message of a token. Its receipt is nearly always that of
-// the claim; only where that is lost it is looked whether the lease was extended
-// since, which others may do at the same time.
+// carryOut settles the message of a token, or extends its lease. The receipt is
+// nearly always that of the claim. Only if that lease is lost, carryOut reads
+// whether it was extended since, which others may do at the same time.
 func (g *Gate) carryOut(ctx context.Context, t token, s settlement) error {
 	if s.verb == verbWork {
 		return g.extend(ctx, t)
@@ -73,12 +73,12 @@ func settleOnce(ctx context.Context, d *subscribers.Delivery, s settlement) (err
 	return err
 }
 
-// claimed is the lease that a token names.
+// claimed returns the lease that a token names.
 func (t token) claimed() store.Lease {
 	return store.Lease{Member: store.Member(t.topic, t.id), Receipt: int64(t.receipt)}
 }
 
-// extend gives the message of a token the time again that its claim gave.
+// extend extends the lease of a token's message by the time of its claim, from now.
 func (g *Gate) extend(ctx context.Context, t token) error {
 	claimed := t.claimed()
 	lost, err := g.store.Of(t.topic).ExtendAs(ctx, claimed, t.lease)
@@ -91,8 +91,8 @@ func (g *Gate) extend(ctx context.Context, t token) error {
 	return nil
 }
 
-// extended returns the receipt that a token's lease has: that of the claim,
-// unless it was extended since.
+// extended returns the present receipt of a token's lease: that of the claim,
+// unless the lease was extended since.
 func (g *Gate) extended(ctx context.Context, t token) (subscribers.Receipt, error) {
 	claimed := t.claimed()
 	receipt, err := g.store.Of(t.topic).Extended(ctx, claimed)

@@ -12,18 +12,18 @@ import (
 	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
-// verb says what becomes of a claimed message. They are those of JetStream's
-// acknowledgements, so that its clients know them.
+// A verb says what becomes of a claimed message. The verbs are those of JetStream's
+// acknowledgements, which NATS users know.
 type verb int
 
 const (
 	verbAck  verb = iota + 1 // +ACK: done
-	verbNak                  // -NAK: not done, again later
+	verbNak                  // -NAK: failed, again later
 	verbWork                 // +WPI: work in progress, more time
-	verbTerm                 // +TERM: never to be done
+	verbTerm                 // +TERM: never again
 )
 
-// A settlement is what the handler of a message answers.
+// A settlement is a handler's answer to a message.
 type settlement struct {
 	verb   verb
 	delay  *time.Duration // of -NAK; nil: the backoff
@@ -32,7 +32,7 @@ type settlement struct {
 
 // parseSettlement reads +ACK, -NAK, -NAK {"delay":"5s"}, +WPI, +TERM or +TERM
 // REASON. As with JetStream a delay may also be a number of nanoseconds, or
-// stand alone: -NAK 5s. The error is a notify.ErrInvalid.
+// follow without JSON: -NAK 5s. The error is a notify.ErrInvalid.
 func parseSettlement(data []byte) (settlement, error) {
 	word, rest, _ := bytes.Cut(bytes.TrimSpace(data), []byte(" "))
 	rest = bytes.TrimSpace(rest)

@@ -5,49 +5,49 @@ import (
 	"time"
 )
 
-// Stats are what a gate counted since it was made.
+// Stats are the counts of a gate since it was made.
 type Stats struct {
 	Connected          bool  // now
-	Connects           int64 // connections that were made
-	ConnectFailures    int64 // rounds over all servers that made none
-	CredentialsRefused int64 // of them, those where a server refused the credentials
+	Connects           int64 // connections made
+	ConnectFailures    int64 // rounds over all servers without a connection
+	CredentialsRefused int64 // of them, the ones with a server that refused the credentials
 
 	Permissions    int64 // subjects that NATS does not permit
-	Floods         int64 // times that requests came faster than they were handled for so long that some were lost
+	Floods         int64 // times that so many requests waited that some were lost
 	Faults         int64 // other faults of the connection
-	NoReply        int64 // requests that were refused because they had no reply subject
-	RefusedReplies int64 // requests that were refused because their reply subject is one of NATS itself, or under the prefix, or a pattern
+	NoReply        int64 // requests refused for having no reply subject
+	RefusedReplies int64 // requests refused because their reply subject is one of NATS itself, or under the prefix, or a pattern
 	LostReplies    int64 // replies, and claimed messages, that could not be sent
-	Claimed        int64 // messages that were sent to who claimed them
-	TooLarge       int64 // claimed and delivered messages that were buried because they do not fit into a message of NATS
+	Claimed        int64 // messages sent to the clients that claimed them
+	TooLarge       int64 // claimed and delivered messages buried because they exceed max_payload
 
-	Hints              int64 // wake-ups, beats and deaths that were sent
-	LostHints          int64 // those that could not be
-	Broadcasts         int64 // that were sent, and confirmed by NATS
-	Resent             int64 // times that one was sent again, since it was not confirmed
-	Refusals           int64 // times that NATS refused some, or had no stream for them
-	TooLargeBroadcasts int64 // that were passed over because they do not fit into a message of NATS
-	Gaps               int64 // gaps: broadcasts were removed before they could be sent, or may have been, since Redis lost all that it held
-	Delivered          int64 // messages that were delivered and acknowledged
-	Nobody             int64 // deliveries that nobody listened to
-	NoAnswer           int64 // deliveries that nobody answered within the lease
-	BadAnswers         int64 // answers that are none of +ACK, -NAK, +WPI and +TERM
-	LateAnswers        int64 // answers to deliveries that were given up by then
+	Hints              int64 // wake-ups, beats and deaths sent
+	LostHints          int64 // those that could not be sent
+	Broadcasts         int64 // sent, and confirmed by NATS
+	Resent             int64 // times that an unconfirmed broadcast was sent again
+	Refusals           int64 // times that NATS refused broadcasts, or had no stream for them
+	TooLargeBroadcasts int64 // broadcasts skipped because they exceed max_payload
+	Gaps               int64 // times that broadcasts were removed before they could be sent, or may have been, since Redis lost all its data
+	Delivered          int64 // messages delivered and acknowledged
+	Nobody             int64 // deliveries for which no client listened
+	NoAnswer           int64 // deliveries without an answer within the lease
+	BadAnswers         int64 // answers other than +ACK, -NAK, +WPI and +TERM
+	LateAnswers        int64 // answers that came after the delivery was given up
 
-	Hinting  time.Time // when the loop that sends hints last came around; zero: it does not run
-	Bridging time.Time // the same of the loop that reads the broadcasts to be passed on
+	Hinting  time.Time // when the loop that sends hints last made progress; zero: it does not run
+	Bridging time.Time // the same for the loop that reads broadcasts
 
-	Endpoints map[string]Tally // by the word behind the prefix: publish, claim, settle and so on
+	Endpoints map[string]Tally // by the token behind the prefix: publish, claim, settle and so on
 }
 
 // Tally counts the requests of an endpoint.
 type Tally struct {
 	Requests int64 `json:"requests"`
-	Refused  int64 `json:"refused"` // by an error 4xx: the requester has to do something else
-	Failed   int64 `json:"failed"`  // by an error 5xx: it may be repeated
+	Refused  int64 `json:"refused"` // with a status 4xx: the requester has to change something
+	Failed   int64 `json:"failed"`  // with a status 5xx: the request may be repeated
 }
 
-// counters are what Stats is made from.
+// counters are the source of Stats.
 type counters struct {
 	connected                                     atomic.Bool
 	connects, connectFailures, credentialsRefused atomic.Int64
@@ -67,7 +67,7 @@ func (t *tally) read() Tally {
 	return Tally{Requests: t.requests.Load(), Refused: t.refused.Load(), Failed: t.failed.Load()}
 }
 
-// Stats returns what was counted.
+// Stats returns the counts.
 func (g *Gate) Stats() Stats {
 	c := &g.count
 	s := Stats{

@@ -13,13 +13,13 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Term sends to NATS what the store has to tell, while this process's carrier is
-// elected, so that of many daemons one sends: wake-ups, beats, deaths and
-// broadcasts, and messages of the topics that are delivered. It is
-// carrier.Options.OnTerm, returns when ctx has ended, and needs Run to run beside it.
+// Term sends wake-ups, beats, deaths and broadcasts to NATS, and the messages of
+// the topics that are delivered, while this process's carrier is elected: so one of
+// many daemons sends. It is made for carrier.Options.OnTerm, returns when ctx has
+// ended, and needs Run to run beside it.
 func (g *Gate) Term(ctx context.Context, t carrier.Term) {
 	var all sync.WaitGroup
-	all.Go(func() { g.tellElection(ctx, t) })
+	all.Go(func() { g.announceElection(ctx, t) })
 	all.Go(func() { g.hint(ctx, t) })
 	all.Go(func() { g.bridge(ctx) })
 	if len(g.o.Deliver) > 0 {
@@ -28,17 +28,17 @@ func (g *Gate) Term(ctx context.Context, t carrier.Term) {
 	all.Wait()
 }
 
-// tellElection tells that a carrier was elected, as soon as NATS is there.
-func (g *Gate) tellElection(ctx context.Context, t carrier.Term) {
+// announceElection sends the event of an election as soon as NATS is connected.
+func (g *Gate) announceElection(ctx context.Context, t carrier.Term) {
 	elected := time.Now()
 	for pause := (backoff.Pause{}); ctx.Err() == nil; pause.Wait(ctx) {
-		if l := g.await(ctx); l != nil && l.conn.PublishMsg(g.beatMessage("event.carrier", t, elected)) == nil {
+		if c := g.await(ctx); c != nil && c.nc.PublishMsg(g.beatMessage("event.carrier", t, elected)) == nil {
 			return
 		}
 	}
 }
 
-// beatMessage returns a message that tells who carries.
+// beatMessage returns a message that names the carrier.
 func (g *Gate) beatMessage(subject string, t carrier.Term, at time.Time) *nats.Msg {
 	return g.jsonEvent(subject, struct {
 		Carrier string    `json:"carrier"`
@@ -55,14 +55,14 @@ func (g *Gate) jsonEvent(subject string, v any) *nats.Msg {
 	return m
 }
 
-// await waits until a connection to NATS stands, and returns it; nil when ctx ended.
-func (g *Gate) await(ctx context.Context) *line {
+// await waits for a connection to NATS and returns it; nil when ctx ended.
+func (g *Gate) await(ctx context.Context) *connection {
 	for {
 		g.mu.Lock()
-		l, change := g.line.Load(), g.change
+		c, change := g.conn.Load(), g.change
 		g.mu.Unlock()
-		if l != nil {
-			return l
+		if c != nil {
+			return c
 		}
 		select {
 		case <-ctx.Done():
@@ -73,14 +73,14 @@ func (g *Gate) await(ctx context.Context) *line {
 }
 
 // lost reports whether a connection is lost.
-func (l *line) lost() bool { return l.conn.IsClosed() }
+func (c *connection) lost() bool { return c.nc.IsClosed() }
 
 // during returns a context that ends when ctx does or a connection is lost.
-func during(ctx context.Context, l *line) (context.Context, context.CancelFunc) {
+func during(ctx context.Context, c *connection) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		select {
-		case <-l.closed:
+		case <-c.closed:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -88,12 +88,12 @@ func during(ctx context.Context, l *line) (context.Context, context.CancelFunc) 
 	return ctx, cancel
 }
 
-// hint passes on hints until ctx ends.
+// hint sends hints until ctx ends.
 func (g *Gate) hint(ctx context.Context, t carrier.Term) {
 	h := newHints(t, g.o.Logger)
-	var hearing sync.WaitGroup
-	defer hearing.Wait()
-	hearing.Go(func() {
+	var subscription sync.WaitGroup
+	defer subscription.Wait()
+	subscription.Go(func() {
 		shard := g.store.Only()
 		g.store.Hear(ctx, func(e store.Event) { g.note(h, e) }, shard.Wakes(), shard.Deaths())
 	})

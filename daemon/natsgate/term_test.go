@@ -666,7 +666,7 @@ func TestRedisAwayWhileBridging(t *testing.T) {
 	}
 	broadcast("a")
 	redis.Kill()
-	storetest.Eventually(t, "it is noticed", func() bool { return d.log.count("cannot hear what to pass on to nats; retrying") == 1 })
+	storetest.Eventually(t, "it is noticed", func() bool { return d.log.count("cannot receive hints for nats; retrying") == 1 })
 	redis, err := redis.Restart(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -674,7 +674,7 @@ func TestRedisAwayWhileBridging(t *testing.T) {
 	t.Cleanup(redis.Stop)
 	broadcast("b")
 	hears(t, conn)
-	if d.log.count("cannot hear what to pass on to nats; retrying") > 2 { // a new term tells of it again
+	if d.log.count("cannot receive hints for nats; retrying") > 2 { // a new term tells of it again
 		t.Errorf("it is told again and again:\n%s", d.log)
 	}
 }

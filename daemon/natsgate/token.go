@@ -18,17 +18,17 @@ import (
 )
 
 // A token names a claimed message and its lease, as the end of the subject that
-// settles it. It is signed: who has one was given it with the message.
+// settles it. It is signed, so that only a client that got the message has one.
 type token struct {
 	topic, id string
-	receipt   subscribers.Receipt // that the claim gave; extending the lease gives others
+	receipt   subscribers.Receipt // of the claim; extensions of the lease give others
 	attempt   int
-	lease     time.Duration // that was asked for; +WPI gives it again
+	lease     time.Duration // of the claim; +WPI gives it again
 }
 
 const signatureSize = 16 // bytes of an HMAC-SHA256
 
-var errToken = store.Faultf("token", "settle token: it is none that was given with a message, or was changed; answer to the reply subject of the message as it is")
+var errToken = store.Faultf("token", "settle token: it did not come with a message, or was changed; answer to the reply subject of the message as it is")
 
 // seal returns the token as text: base64url of the receipt in Unix ms, the
 // attempt and the lease in ms, each a varint, the member, and the signature.
@@ -43,12 +43,12 @@ func (t token) seal(secret []byte) string {
 // sign returns the signature of a token.
 func sign(secret, raw []byte) []byte {
 	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("settle:")) // so that what else the secret may sign is no token
+	mac.Write([]byte("settle:")) // so that nothing else that the secret may sign is a token
 	mac.Write(raw)
 	return mac.Sum(nil)[:signatureSize]
 }
 
-// unseal reads a token. What was not sealed with this secret is errToken.
+// unseal reads a token. The error is errToken if it was not sealed with this secret.
 func unseal(text string, secret []byte) (token, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw) < signatureSize {
@@ -73,11 +73,11 @@ func unseal(text string, secret []byte) (token, error) {
 }
 
 const (
-	secretFresh = time.Minute // after which it is read again before a token is made with it: it may be lost, and be another now
-	secretAgain = time.Second // within which it is not read again for a token that does not fit
+	secretFresh = time.Minute // age from which the secret is read again to make a token: Redis may have lost it, and have another now
+	secretAgain = time.Second // age up to which it is not read again for a token that it did not sign
 )
 
-// A secret is what the daemons of a store sign with. The first one makes it.
+// A secret is what the daemons of a store sign tokens with. The first daemon makes it.
 type secret struct {
 	store *notify.Store
 
@@ -86,8 +86,8 @@ type secret struct {
 	read time.Time
 }
 
-// get returns the secret, read from Redis at most fresh ago; where Redis is
-// away, the one that is known.
+// get returns the secret, read from Redis at most fresh ago. While Redis is away
+// it returns the last one read.
 func (s *secret) get(ctx context.Context, fresh time.Duration) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +105,8 @@ func (s *secret) get(ctx context.Context, fresh time.Duration) ([]byte, error) {
 	return s.text, nil
 }
 
-// unseal reads a token. One that does not fit may have been made with a secret
-// that is newer than the one that is known.
+// unseal reads a token. If the known secret did not sign it, a newer one may
+// have: unseal reads the secret again.
 func (s *secret) unseal(ctx context.Context, text string) (token, error) {
 	known, err := s.get(ctx, 24*time.Hour)
 	if err != nil {
