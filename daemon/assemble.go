@@ -13,7 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// process is a daemon: a store, and the parts that work on it.
+// A process is a daemon: a store, and the parts that work on it.
 type process struct {
 	config    Config
 	options   Options
@@ -24,7 +24,7 @@ type process struct {
 	parts     parts
 }
 
-// assemble makes the parts that a configuration asks for, on its store.
+// assemble opens the store of a configuration and makes its parts.
 func assemble(c Config, o Options) (*process, error) {
 	s, err := notify.Open(c.Notify())
 	if err != nil {
@@ -41,7 +41,7 @@ func assemble(c Config, o Options) (*process, error) {
 	return p, nil
 }
 
-// assemble makes the metrics and each part, which adds itself to them.
+// assemble makes the metrics and each part, which adds its own.
 func (p *process) assemble() (err error) {
 	p.metrics, err = metrics.New(p.store, metrics.Options{
 		TopicLimit: p.config.MetricsTopics, Topics: p.config.MetricsNames.Words(), Version: p.options.Version,
@@ -59,7 +59,7 @@ func (p *process) assemble() (err error) {
 	return nil
 }
 
-// addSettings adds what fills the settings of the store, also where Redis lost them.
+// addSettings adds the part that fills in the store's settings: in each term, since Redis may have lost them.
 func (p *process) addSettings() {
 	p.parts = append(p.parts, part{
 		name: "settings",

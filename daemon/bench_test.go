@@ -24,7 +24,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// asDaemon is set in the environment of a test binary that is to be a daemon.
+// asDaemon is the environment variable that makes a test binary a daemon.
 const asDaemon = "TEST_AS_DAEMON"
 
 func runDaemon() error {
@@ -37,7 +37,7 @@ func runDaemon() error {
 	return daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, os.Stderr)})
 }
 
-// A remote is a daemon in a process of its own, so that its memory is its own, too, and a client of it.
+// A remote is a daemon in a process of its own, so that its memory can be measured, with a client.
 type remote struct {
 	*child.Process
 	b     *testing.B
@@ -69,7 +69,7 @@ func startRemote(b *testing.B) *remote {
 	return r
 }
 
-// open calls the daemon. What is no success is an error.
+// open calls the daemon. A status other than success is an error.
 func (r *remote) open(ctx context.Context, method, path string, body []byte) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, method, r.url+path, bytes.NewReader(body))
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *remote) open(ctx context.Context, method, path string, body []byte) (io
 	return response.Body, nil
 }
 
-// call calls the daemon, and returns what it answers.
+// call calls the daemon, and returns its answer.
 func (r *remote) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	answer, err := r.open(ctx, method, path, body)
 	if err != nil {
@@ -158,7 +158,7 @@ func (r *remote) poll(ctx context.Context, topic string, late *storetest.Latenes
 	return nil
 }
 
-// unless returns an error, unless ctx ended.
+// unless returns err, or nil if ctx has ended.
 func unless(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -206,7 +206,7 @@ func BenchmarkStreams(b *testing.B) {
 	b.ReportMetric(r.memory(), "after-MiB")
 }
 
-// read reads a stream to its end, and tells when each broadcast came.
+// read reads a stream to its end, and reports when each broadcast came.
 func read(stream io.ReadCloser, received chan<- time.Time) {
 	defer stream.Close()
 	lines := bufio.NewReaderSize(stream, 512)
@@ -222,7 +222,7 @@ func read(stream io.ReadCloser, received chan<- time.Time) {
 }
 
 // BenchmarkMillionTopics measures a page of topics and a scrape with a million
-// topics, and what is published meanwhile, also beside calls that ask Redis nothing.
+// topics, and the publishes meanwhile, also beside calls that do not use Redis.
 func BenchmarkMillionTopics(b *testing.B) {
 	const topics = 1_000_000
 	r := startRemote(b)

@@ -26,7 +26,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// envPrefix is what the names of all settings begin with, before an underscore.
+// envPrefix is the prefix of all settings' names, before an underscore.
 const envPrefix = "BELLHOP"
 
 // Config is the configuration. Each field is a setting: RedisURL is read from
@@ -81,10 +81,10 @@ const (
 	maxShutdownTimeout = time.Hour
 )
 
-// Load reads the configuration from the environment, and takes a setting of a
-// file that is not there from systemd's credentials. The error tells all
-// faults, one a line: values that cannot be read or are out of range, and
-// BELLHOP_ variables that are no settings. What could be read is returned with it.
+// Load reads the configuration from the environment. A setting that names a file, if
+// it is not set, comes from systemd's credentials. The error lists all faults, one a
+// line: values that cannot be read or are out of range, and unknown BELLHOP_
+// variables. With an error Load returns the settings that could be read.
 func Load() (Config, error) {
 	var c Config
 	faults := &multierror.Error{ErrorFormat: lines}
@@ -98,13 +98,13 @@ func Load() (Config, error) {
 			faults = multierror.Append(faults, store.Renamed(name, err))
 		}
 	}
-	told := make(map[string]bool) // what two parts judge
+	reported := make(map[string]bool) // two parts may check the same setting
 	for _, f := range c.faults() {
 		text := f.Field + ": " + f.Error()
-		if !unread[f.Field] && !told[text] {
+		if !unread[f.Field] && !reported[text] {
 			faults = multierror.Append(faults, store.Renamed(f.Field, fmt.Errorf("%s: %w", f.Field, f.Err)))
 		}
-		told[text] = true
+		reported[text] = true
 	}
 	faults = multierror.Append(faults, unknown(os.Environ())...)
 	return c, faults.ErrorOrNil()
@@ -119,13 +119,13 @@ func lines(faults []error) string {
 	return strings.Join(texts, "\n")
 }
 
-// alone returns a new struct of one field, as envconfig wants it: it stops at
-// the first fault, and they are all wanted.
+// alone returns a new struct of one field for envconfig, which stops at the first
+// fault, while Load reports all.
 func alone(field reflect.StructField) reflect.Value {
 	return reflect.New(reflect.StructOf([]reflect.StructField{field}))
 }
 
-// readField reads one setting. One that cannot be read has its zero value.
+// readField reads one setting. It is zero if it cannot be read.
 func readField(field reflect.StructField, into reflect.Value) error {
 	name := settingName(field)
 	if file := credential(name); file != "" && !isSet(name) {
@@ -134,7 +134,7 @@ func readField(field reflect.StructField, into reflect.Value) error {
 	}
 	text := os.Getenv(name)
 	if text == "" && field.Tag.Get("default") == "" {
-		return nil // as it stands in the environment file
+		return nil // empty, as the environment file shows it
 	}
 	if text != "" && field.Type == reflect.TypeFor[time.Duration]() { // envconfig knows no days
 		d, err := fields.ParseDuration(name, text)
@@ -159,7 +159,7 @@ func readField(field reflect.StructField, into reflect.Value) error {
 	return fmt.Errorf("%s %q: write %s", bad.KeyName, bad.Value, grammar(into.Interface()))
 }
 
-// settingName returns the name of a field's variable. Only envconfig's template of a usage tells it.
+// settingName returns the name of a field's variable, which envconfig shows only in a template of its usage.
 func settingName(field reflect.StructField) string {
 	var name bytes.Buffer
 	if err := envconfig.Usagef(envPrefix, alone(field).Interface(), &name, "{{range .}}{{usage_key .}}{{end}}"); err != nil {
@@ -168,7 +168,7 @@ func settingName(field reflect.StructField) string {
 	return name.String()
 }
 
-// grammar says how to write a value of a type.
+// grammar describes how to write a value of a type.
 func grammar(value any) string {
 	switch value.(type) {
 	case time.Duration:
@@ -187,8 +187,8 @@ func grammar(value any) string {
 	return "a whole number"
 }
 
-// faults returns what is wrong with values that could be read. Each part judges
-// its own options; here stands what no part knows.
+// faults returns the faults of values that could be read. Each part checks its own
+// options; faults adds the settings that belong to no part.
 func (c *Config) faults() []*store.Fault {
 	return slices.Concat(
 		ofPart("REDIS", c.checkRedis()), c.httpFaults(), c.natsFaults(),
@@ -202,15 +202,15 @@ func (c *Config) faults() []*store.Fault {
 	)
 }
 
-// settingsOf are the settings of options that have another name.
+// settingsOf has the settings whose options have another name.
 var settingsOf = map[string]string{
 	"keep_count": "BROADCAST_KEEP", "keep_age": "BROADCAST_KEEP",
 	"keep_dead_count": "DEAD_KEEP", "keep_dead_age": "DEAD_KEEP", "keep_topics": "TOPIC_KEEP",
 	"attempts": "MAX_ATTEMPTS",
 }
 
-// ofPart returns the faults of a part's options by their settings. An option
-// that no setting sets has its default.
+// ofPart returns the faults of a part's options under the names of their settings. It
+// leaves out options without a setting, which have their defaults.
 func ofPart(part string, err error) (all []*store.Fault) {
 	settings := make(map[string]bool)
 	for field := range reflect.TypeFor[Config]().Fields() {
@@ -228,9 +228,9 @@ func ofPart(part string, err error) (all []*store.Fault) {
 	return all
 }
 
-// checkRedis has notify judge the settings of Redis.
+// checkRedis returns the faults of the settings of Redis, which notify checks.
 func (c *Config) checkRedis() error {
-	if c.MemoryShare == 0 { // which stands for the default there
+	if c.MemoryShare == 0 { // notify takes it for the default
 		return errors.Join(store.Faultf("memory_share", "memory share 0%%: use 1 to 100"), c.opens())
 	}
 	return c.opens()
@@ -251,8 +251,8 @@ func (c *Config) checkLogFormat() error {
 	return nil
 }
 
-// natsFaults has natsgate judge the settings of NATS. One that is set for
-// nothing is a fault, too.
+// natsFaults returns the faults of the settings of NATS, which natsgate checks. A
+// setting without effect is a fault, too.
 func (c *Config) natsFaults() (all []*store.Fault) {
 	o, err := c.Nats(nil)
 	if c.NatsURL == "" {
@@ -261,7 +261,7 @@ func (c *Config) natsFaults() (all []*store.Fault) {
 			{"CREDS_FILE", c.NatsCredsFile}, {"CA_FILE", c.NatsCAFile}, {"JETSTREAM", c.NatsJetstream}, {"DELIVER", c.NatsDeliver},
 		} {
 			if set.value != "" {
-				all = append(all, &store.Fault{Field: envPrefix + "_NATS_" + set.name, Err: errors.New("it is set, and BELLHOP_NATS_URL is not; set that, too, or leave this out")})
+				all = append(all, &store.Fault{Field: envPrefix + "_NATS_" + set.name, Err: errors.New("it is set, and BELLHOP_NATS_URL is not; set both, or leave this out")})
 			}
 		}
 		o.CredsFile, o.CAFile, o.JetStream, o.Deliver, err = "", "", "", nil, nil
@@ -270,7 +270,7 @@ func (c *Config) natsFaults() (all []*store.Fault) {
 	return append(all, ofPart("NATS", errors.Join(errGate, err))...)
 }
 
-// Notify returns which Redis to use.
+// Notify returns the configuration of a store.
 func (c Config) Notify() notify.Config {
 	return notify.Config{
 		URL: string(c.RedisURL), Master: c.RedisMaster, Username: c.RedisUsername,
@@ -294,8 +294,8 @@ func (c Config) Carrier(log *slog.Logger) carrier.Options {
 	}
 }
 
-// Nats returns the options of a gate to NATS. The error is a notify.ErrInvalid
-// that Load tells as well.
+// Nats returns the options of a gateway to NATS. The error is a notify.ErrInvalid
+// that Load reports as well.
 func (c Config) Nats(log *slog.Logger) (natsgate.Options, error) {
 	deliver, err := natsgate.ParseDeliver(c.NatsDeliver)
 	return natsgate.Options{
@@ -306,7 +306,7 @@ func (c Config) Nats(log *slog.Logger) (natsgate.Options, error) {
 	}, err
 }
 
-// HTTP returns the options of a gate to HTTP.
+// HTTP returns the options of a gateway to HTTP.
 func (c Config) HTTP(log *slog.Logger) httpapi.Options {
 	return httpapi.Options{
 		TokensFile: c.TokensFile, CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, CORSOrigins: c.CORSOrigins.Words(),

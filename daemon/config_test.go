@@ -27,7 +27,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// set makes an environment with no other settings than these.
+// set sets the environment to these settings alone.
 func set(t *testing.T, vars map[string]string) {
 	t.Helper()
 	for _, variable := range os.Environ() {
@@ -124,7 +124,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What no token guards is for who calls by a name of this machine, unless it is said that all may do everything.
+// Calls without a token must name this machine, unless the settings let every client do everything.
 func TestLocalHosts(t *testing.T) {
 	for _, test := range []struct {
 		c    daemon.Config
@@ -219,9 +219,9 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_CORS_ORIGINS", "example.com", `BELLHOP_CORS_ORIGINS: invalid origin "example.com": write SCHEME://HOST`},
 		{"BELLHOP_CORS_ORIGINS", "https://a.example/", `BELLHOP_CORS_ORIGINS: invalid origin "https://a.example/": write SCHEME://HOST`},
 		{"BELLHOP_HOSTS", "bell.example:8420", `BELLHOP_HOSTS: invalid host "bell.example:8420": write a name without a port`},
-		{"BELLHOP_METRICS_NEED_TOKEN", "true", "BELLHOP_METRICS_NEED_TOKEN: it is true, and BELLHOP_TOKENS_FILE is not set; set that, too, or leave this out"},
+		{"BELLHOP_METRICS_NEED_TOKEN", "true", "BELLHOP_METRICS_NEED_TOKEN: it is true, and BELLHOP_TOKENS_FILE is not set; set both, or leave this out"},
 		{"BELLHOP_METRICS_NAMES", "orders,payments.*", `BELLHOP_METRICS_NAMES: invalid topic "payments.*"`},
-		{"BELLHOP_METRICS_NAMES", "other", `BELLHOP_METRICS_NAMES: invalid topic of metrics "other": it is what the topics without series of their own are shown as`},
+		{"BELLHOP_METRICS_NAMES", "other", `BELLHOP_METRICS_NAMES: invalid topic of metrics "other": it stands for the topics without series of their own`},
 		{"BELLHOP_METRICS_TOPICS", "0", "BELLHOP_METRICS_TOPICS: invalid topic limit of metrics 0: use 1 to 10000"},
 		{"BELLHOP_CARRIER_LEASE", "3", `BELLHOP_CARRIER_LEASE "3": write a duration`},
 		{"BELLHOP_CARRIER_LEASE", "1ms", "BELLHOP_CARRIER_LEASE: invalid carrier lease 1ms: use 500ms to 10m"},
@@ -270,7 +270,7 @@ func TestEachFault(t *testing.T) {
 	}
 }
 
-// wantFault checks that a fault is one line that begins with a text, and the Fault of the setting that the text names.
+// wantFault checks that an error is one line with a prefix, and the Fault of the setting that the prefix names.
 func wantFault(t *testing.T, err error, want string) {
 	t.Helper()
 	if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -301,7 +301,7 @@ func TestEachFaultOfNATS(t *testing.T) {
 	}
 }
 
-// A pipe that nobody writes to is refused in the place of any file, and not waited for.
+// A pipe in the place of a file is refused at once, without waiting for a writer.
 func TestFilesThatArePipes(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -318,12 +318,12 @@ func TestFilesThatArePipes(t *testing.T) {
 		{"BELLHOP_NATS_URL": "tls://a", "BELLHOP_NATS_CA_FILE": pipe},
 	} {
 		set(t, test)
-		told := make(chan error, 1)
+		fault := make(chan error, 1)
 		go func() {
 			_, err := daemon.Load()
-			told <- err
+			fault <- err
 		}()
-		if err := storetest.Receive(t, "the fault", told); err == nil || strings.Count(err.Error(), pipe+": it is not a regular file") != 1 {
+		if err := storetest.Receive(t, "the fault", fault); err == nil || strings.Count(err.Error(), pipe+": it is not a regular file") != 1 {
 			t.Errorf("%v: got %v", test, err)
 		}
 	}

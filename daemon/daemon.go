@@ -20,18 +20,18 @@ import (
 type Options struct {
 	Version   string           // of the program
 	Logger    *slog.Logger     // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
-	Listeners []net.Listener   // that HTTP is served on, in place of Config.Listen; Run closes them
-	Reload    <-chan os.Signal // each one asks to read again what can be; nil: nothing does
-	Systemd   *sd.Notifier     // is told how the daemon is; nil: nobody is
+	Listeners []net.Listener   // to serve HTTP on, in place of Config.Listen; Run closes them
+	Reload    <-chan os.Signal // each signal has the daemon read its files again; nil: none
+	Systemd   *sd.Notifier     // gets the daemon's state; nil: none
 }
 
 // Run runs the daemon until ctx ends. Then it stops in stages, within the
 // configured timeout: it accepts no more requests over HTTP and NATS and finishes
-// those in hand, finishes the call that the carrier has under way and gives up its
-// lease, and closes the connections to NATS and Redis. A stop that was asked for
-// is not an error, and a Redis or a NATS that is away never is. Errors: a
-// notify.ErrUnfit, a configuration that cannot be used, an address that cannot be
-// listened on, or a stop that took too long.
+// those under way, finishes the carrier's call under way and gives up its lease, and
+// closes the connections to NATS and Redis. A requested stop is not an error, and a
+// Redis or a NATS that is away never is. Errors: a notify.ErrUnfit, a configuration
+// that cannot be used, an address that cannot be listened on, or a stop that took too
+// long.
 func Run(ctx context.Context, c Config, o Options) error {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -54,14 +54,14 @@ func Run(ctx context.Context, c Config, o Options) error {
 		late = time.AfterFunc(c.ShutdownTimeout, func() { p.store.Close() })
 		close(armed)
 	})
-	ended, tellEnd := context.WithCancel(context.WithoutCancel(ctx))
-	defer tellEnd()
+	ended, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
 	var watching sync.WaitGroup
 	watching.Go(func() { p.watch(ctx, ended) })
-	watching.Go(func() { giveBack(ended) })
+	watching.Go(func() { freeMemory(ended) })
 	faults := &multierror.Error{ErrorFormat: lines}
 	faults = multierror.Append(faults, p.parts.run(ctx, c.ShutdownTimeout, log))
-	tellEnd()
+	end()
 	watching.Wait()
 	if !unwatch() {
 		<-armed

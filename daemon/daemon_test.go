@@ -99,7 +99,7 @@ func TestRunWaitsForRedis(t *testing.T) {
 	var log logBuffer
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &log)}) }()
-	storetest.Eventually(t, "the daemon tells that Redis is away", func() bool {
+	storetest.Eventually(t, "the daemon logs that Redis is away", func() bool {
 		return strings.Contains(log.String(), "cannot stand for election")
 	})
 	again, err := server.Restart(t.Context())
@@ -161,8 +161,8 @@ func answers(t *testing.T, conn *nats.Conn) {
 	})
 }
 
-// A NATS that is away, or comes and goes, neither holds up nor ends the carrier;
-// a stop answers the requests in hand, and gives up the lease.
+// A NATS that is away, or comes and goes, neither delays nor ends the carrier. A stop
+// answers the requests under way, and gives up the lease.
 func TestRunBesideNATS(t *testing.T) {
 	port := storetest.Port(t)
 	url := fmt.Sprintf("nats://127.0.0.1:%d", port)
@@ -217,7 +217,7 @@ func TestRunRefusesUnfitRedisBesideNATS(t *testing.T) {
 	}
 }
 
-// Whoever serves tokens to other machines without TLS is told that they can be read on their way.
+// Serving tokens to other machines without TLS logs a warning that they can be read on the way.
 func TestRunWarnsOfPlainTokens(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	if err := os.WriteFile(tokens, []byte("a token-of-a-0123456789 admin >\n"), 0o600); err != nil {

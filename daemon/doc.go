@@ -6,5 +6,5 @@
 //	...
 //	err = daemon.Run(ctx, config, daemon.Options{Logger: daemon.NewLogger(config, os.Stderr)}) // until ctx ends
 //
-// A Redis that is away when it starts, or goes away later, does not end it.
+// A Redis that is away at the start, or goes away later, does not end the process.
 package daemon

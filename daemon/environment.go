@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// environmentHead stands at the top of the environment file.
+// environmentHead is the top of the environment file.
 const environmentHead = `# Settings of Bellhop, read by bellhop.service, bellhop-work@, bellhop-listen@ and
 # bellhop-check when they start. Each line shows a default, or nothing if there is none. To
 # change a setting, remove the # in front of it. All faults are reported at once:
@@ -18,8 +18,8 @@ const environmentHead = `# Settings of Bellhop, read by bellhop.service, bellhop
 # that is /etc/credstore/bellhop.redis-password; only root needs to read it.
 `
 
-// EnvironmentFile returns a file for systemd's EnvironmentFile= that documents
-// every setting, and sets none.
+// EnvironmentFile returns the text of a file for systemd's EnvironmentFile= that
+// documents every setting and sets none.
 func EnvironmentFile() string {
 	var b strings.Builder
 	b.WriteString(environmentHead)
@@ -33,7 +33,7 @@ func EnvironmentFile() string {
 	return b.String()
 }
 
-// wrap breaks a text between words into lines of a width, where a word is not longer.
+// wrap breaks a text between words into lines of at most width; a longer word has its own line.
 func wrap(text string, width int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {

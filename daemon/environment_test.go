@@ -17,7 +17,7 @@ func TestEnvironmentFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(daemon.EnvironmentFile(), string(got)); diff != "" {
-		t.Errorf("systemd/bellhop.env is not what the settings say, run make generate (-want +got):\n%s", diff)
+		t.Errorf("systemd/bellhop.env differs from the settings; run make generate (-want +got):\n%s", diff)
 	}
 	for line := range strings.Lines(string(got)) {
 		if len(line) > 100 {
@@ -26,7 +26,7 @@ func TestEnvironmentFile(t *testing.T) {
 	}
 }
 
-// What the file shows as defaults must be what a setting that is left out is.
+// The defaults in the file are those of settings that are left out.
 func TestEnvironmentFileShowsDefaults(t *testing.T) {
 	vars := make(map[string]string)
 	for line := range strings.Lines(daemon.EnvironmentFile()) {
@@ -46,7 +46,7 @@ func TestEnvironmentFileShowsDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want.Settings(), got.Settings(), cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Source" }, cmp.Ignore())); diff != "" {
-		t.Errorf("with each # taken away (-want +got):\n%s", diff)
+		t.Errorf("with each # removed (-want +got):\n%s", diff)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// What a system that does everything holds is in the table of keys, under that type, and all of the table is there.
+// The keys of a store in which everything was used are those of the table, with their types.
 func TestTableHasAllKeys(t *testing.T) {
 	master := storetest.Server(t)
 	replica, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir()})
@@ -55,7 +55,7 @@ func TestTableHasAllKeys(t *testing.T) {
 	wantKeys(t, s)
 }
 
-// storeAll has a message in each state, a broadcast that waits, and a subscriber.
+// storeAll makes a message in each state, a waiting broadcast and a subscriber.
 func storeAll(t *testing.T, s *notify.Store) {
 	t.Helper()
 	claimer := storetest.Claimer(t, s)
@@ -89,7 +89,7 @@ func storeAll(t *testing.T, s *notify.Store) {
 	storetest.Run(t, sub.Run)
 }
 
-// listenForEver has a named listener that has a broadcast in hand, again after a process that died with it.
+// listenForEver runs a named listener that handles a broadcast for ever, in a second attempt after its first process died.
 func listenForEver(t *testing.T, s *notify.Store) {
 	t.Helper()
 	listener := storetest.Listener(t, s, subscribers.ListenerOptions{Grace: time.Nanosecond})
@@ -98,13 +98,13 @@ func listenForEver(t *testing.T, s *notify.Store) {
 			return listener.Listen(ctx, "news", handle, subscribers.ListenOptions{Name: "auditor", From: subscribers.FromBeginning()})
 		})
 	}
-	heard := make(chan notify.Position, 1)
+	received := make(chan notify.Position, 1)
 	stop := listen(func(_ context.Context, b *subscribers.Broadcast) error {
-		heard <- b.Position
+		received <- b.Position
 		return nil
 	})
 	storetest.Publish(t, s, notify.Message{Topic: "news", Body: []byte("x"), Broadcast: true})
-	at := storetest.Receive(t, "it is heard", heard)
+	at := storetest.Receive(t, "it is received", received)
 	stop()
 	for key, member := range map[string]string{s.Keys().Held("auditor"): fmt.Sprintf("%d news", int64(at)), s.Keys().Handed(): "auditor"} {
 		if err := s.Client().ZAdd(t.Context(), key, redis.Z{Score: 1, Member: member}).Err(); err != nil {
@@ -138,7 +138,7 @@ func extendOne(t *testing.T, conn *nats.Conn, s *notify.Store) {
 	}
 }
 
-// wantKeys waits until all keys of the table were there, and fails where there is another.
+// wantKeys waits until all keys of the table were seen, and fails if it sees another one.
 func wantKeys(t *testing.T, s *notify.Store) {
 	t.Helper()
 	missing := make(map[string]bool)
@@ -167,7 +167,7 @@ func wantKeys(t *testing.T, s *notify.Store) {
 	})
 }
 
-// family returns the name of a key without what it is one of each for.
+// family returns the name of a key without the topic, name or id that it ends with.
 func family(name string) string {
 	begin, _, many := strings.Cut(name, ":")
 	if many {

@@ -13,13 +13,13 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// DefaultListen is the address that HTTP is served on unless another is configured.
+// DefaultListen is the default address of HTTP.
 const DefaultListen = "127.0.0.1:8420"
 
-// noListen is the address that serves nothing.
+// noListen is the setting for no HTTP.
 const noListen = "none"
 
-// httpFaults returns what is wrong with the settings of HTTP.
+// httpFaults returns the faults of the settings of HTTP.
 func (c *Config) httpFaults() (all []*store.Fault) {
 	try := func(setting string, err error) {
 		if err != nil {
@@ -33,13 +33,13 @@ func (c *Config) httpFaults() (all []*store.Fault) {
 	try("BELLHOP_HOSTS", httpapi.CheckHosts(c.Hosts.Words()))
 	try("BELLHOP_METRICS_NAMES", metrics.CheckTopics(c.MetricsNames.Words()))
 	if c.MetricsNeedToken && c.TokensFile == "" {
-		try("BELLHOP_METRICS_NEED_TOKEN", errors.New("it is true, and BELLHOP_TOKENS_FILE is not set; set that, too, or leave this out"))
+		try("BELLHOP_METRICS_NEED_TOKEN", errors.New("it is true, and BELLHOP_TOKENS_FILE is not set; set both, or leave this out"))
 	}
 	return all
 }
 
-// checkListen reports an address that cannot be listened on, or that is open to
-// other machines without a token.
+// checkListen returns a fault for an address that is invalid, or open to other
+// machines without a token.
 func (c *Config) checkListen() error {
 	if c.Listen == noListen {
 		return nil
@@ -52,17 +52,17 @@ func (c *Config) checkListen() error {
 	return c.guard(c.Listen, host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// guard refuses to serve other machines without a token, unless that is said twice.
+// guard refuses to serve other machines without a token, unless ListenWithoutTokens confirms it.
 func (c *Config) guard(address string, loopback bool) error {
 	if loopback || c.TokensFile != "" || c.ListenWithoutTokens {
 		return nil
 	}
-	return store.Faultf("listen", "address %s: other machines reach it, and whoever does may do everything; set BELLHOP_TOKENS_FILE, or BELLHOP_LISTEN_WITHOUT_TOKENS=true if you want that", address)
+	return store.Faultf("listen", "address %s: other machines reach it, and every client may do everything; set BELLHOP_TOKENS_FILE, or BELLHOP_LISTEN_WITHOUT_TOKENS=true if you want that", address)
 }
 
-// Open opens what HTTP is served on, unless systemd did. The error is a
-// notify.ErrInvalid for an address that is open to other machines without a
-// token, or says why it cannot be listened on.
+// open returns the listeners of HTTP: those that systemd passed on, or a new one. The
+// error is a notify.ErrInvalid for an address that is open to other machines without a
+// token, or the reason why it cannot be listened on.
 func (c Config) open(passed []net.Listener) ([]net.Listener, error) {
 	for _, l := range passed {
 		tcp, isTCP := l.Addr().(*net.TCPAddr)
@@ -83,14 +83,14 @@ func (c Config) open(passed []net.Listener) ([]net.Listener, error) {
 	return []net.Listener{l}, nil
 }
 
-// warn logs where tokens travel to other machines as everybody on the way can read them.
+// warn logs each address where tokens travel to other machines in clear text.
 func (c Config) warn(listeners []net.Listener, log *slog.Logger) {
 	if c.TokensFile == "" || c.TLSCertFile != "" {
 		return
 	}
 	for _, l := range listeners {
 		if tcp, isTCP := l.Addr().(*net.TCPAddr); isTCP && !tcp.IP.IsLoopback() {
-			log.Warn("http is served to other machines without tls, so tokens can be read on their way: set BELLHOP_TLS_CERT_FILE, or let nothing but a proxy with tls reach this address", "address", l.Addr())
+			log.Warn("http is served to other machines without tls, so tokens can be read on the way: set BELLHOP_TLS_CERT_FILE, or let only a proxy with tls reach this address", "address", l.Addr())
 		}
 	}
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// NewLogger returns the logger that c describes, writing to w. Where w is a
-// connection to systemd's journal each line begins with its priority, as
-// sd-daemon(3) has it, and has no time: the journal keeps its own. What to do about
-// an error of Redis stands beside it.
+// NewLogger returns the logger that c describes, writing to w. If w is a
+// connection to systemd's journal, each line begins with its priority, as
+// sd-daemon(3) defines it, and has no time: the journal keeps its own. Next to an error
+// of Redis the logger writes its remedy.
 func NewLogger(c Config, w io.Writer) *slog.Logger {
 	o := &slog.HandlerOptions{Level: c.LogLevel}
 	if isJournal(w) {
@@ -28,9 +28,9 @@ func NewLogger(c Config, w io.Writer) *slog.Logger {
 	return slog.New(remedies{newHandler(w, c.LogFormat, o)})
 }
 
-// remedies adds to a record what to do about its error, where that is one of
-// Redis: which settings there are the parts of the daemon do not know. A Redis that
-// is loading what it holds is waited for, and is no error.
+// remedies adds to a record with an error of Redis what to do about it. The parts of
+// the daemon cannot do that, since they do not know the settings. While Redis loads its
+// data they wait: such a record is no error, but at most information.
 type remedies struct{ slog.Handler }
 
 // Handle passes on a record with the remedy.
@@ -71,7 +71,7 @@ func newHandler(w io.Writer, format string, o *slog.HandlerOptions) slog.Handler
 	return slog.NewTextHandler(w, o)
 }
 
-// isJournal reports whether w is the file that systemd connected to the journal.
+// isJournal reports whether w is the stream that systemd connected to the journal.
 func isJournal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -85,8 +85,8 @@ func isJournal(w io.Writer) bool {
 	return ok && os.Getenv("JOURNAL_STREAM") == fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
 }
 
-// Priority returns what a line of this level begins with where w is a connection
-// to systemd's journal, for what is printed and not logged. Elsewhere it is empty.
+// Priority returns the prefix of a line of this level if w is a connection to
+// systemd's journal, for text that is printed and not logged. Otherwise it is empty.
 func Priority(w io.Writer, level slog.Level) string {
 	if !isJournal(w) {
 		return ""
@@ -94,8 +94,8 @@ func Priority(w io.Writer, level slog.Level) string {
 	return priorities[rank(level)]
 }
 
-// A journalHandler writes records with the priority of their level in front. It
-// is a handler for each of the four priorities, which differ in nothing else.
+// A journalHandler writes records with the priority of their level in front: it has a
+// handler for each of the four priorities.
 type journalHandler [4]slog.Handler
 
 // priorities are those of syslog, from debug to error.
@@ -109,12 +109,12 @@ func newJournalHandler(w io.Writer, format string, o *slog.HandlerOptions) journ
 	return h
 }
 
-// of returns the handler for a level: those between two belong to the lower one.
+// of returns the handler for a level. A level between two belongs to the lower one.
 func (h journalHandler) of(level slog.Level) slog.Handler {
 	return h[rank(level)]
 }
 
-// rank returns the place of a level's priority.
+// rank returns the index of a level's priority.
 func rank(level slog.Level) int {
 	switch {
 	case level < slog.LevelInfo:
@@ -154,14 +154,14 @@ func (h journalHandler) WithGroup(name string) slog.Handler {
 	return h
 }
 
-// prefixed writes a prefix in front of what is written, which is a line: slog's
-// handlers write each record at once.
+// prefixed writes a prefix in front of each record, which slog's handlers write in one
+// call.
 type prefixed struct {
 	to     io.Writer
 	prefix string
 }
 
-// Write writes the prefix and p at once.
+// Write writes the prefix and p in one call.
 func (w prefixed) Write(p []byte) (int, error) {
 	if _, err := w.to.Write(append([]byte(w.prefix), p...)); err != nil {
 		return 0, err
@@ -170,12 +170,12 @@ func (w prefixed) Write(p []byte) (int, error) {
 }
 
 // TakeClientLog makes the Redis client of this process log to log, at the debug
-// level: every fault that matters comes back as an error as well.
+// level: every fault that matters is returned as an error as well.
 func TakeClientLog(log *slog.Logger) { redis.SetLogger(clientLog{log}) }
 
 type clientLog struct{ log *slog.Logger }
 
-// Printf is what the client logs with.
+// Printf logs a message of the client.
 func (c clientLog) Printf(ctx context.Context, format string, v ...any) {
 	c.log.DebugContext(ctx, "redis client", "says", fmt.Sprintf(format, v...))
 }

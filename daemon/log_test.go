@@ -15,7 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 )
 
-// journal returns a file that the environment names as the connection to the journal.
+// journal returns a file that the environment declares to be the connection to the journal.
 func journal(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "journal"))

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	lookAtMemory = 4 * time.Second
-	muchMemory   = 32 << 20 // bytes that are worth giving back
-	ofTheTime    = 100      // part of the time that looking for them may take
+	memoryInterval = 4 * time.Second
+	muchMemory     = 32 << 20 // bytes that are worth returning
+	memoryPause    = 100      // times the duration of a check, at least, between two checks
 )
 
-// giveBack has the runtime give memory back to the system, until ctx ends, while
-// it has much more than it had at the least. By itself the runtime would keep for
-// minutes what slow clients had it take, and as long as nothing else is asked of it.
-func giveBack(ctx context.Context) {
-	next := time.NewTimer(lookAtMemory)
+// freeMemory has the runtime return memory to the system, until ctx ends, while it
+// has much more than its least so far. By itself an idle runtime would keep for minutes
+// the memory that slow clients made it take.
+func freeMemory(ctx context.Context) {
+	next := time.NewTimer(memoryInterval)
 	defer next.Stop()
 	for least := taken(); ; {
 		select {
@@ -30,11 +30,11 @@ func giveBack(ctx context.Context) {
 			debug.FreeOSMemory()
 		}
 		least = min(least, taken())
-		next.Reset(max(lookAtMemory, ofTheTime*time.Since(began)))
+		next.Reset(max(memoryInterval, memoryPause*time.Since(began)))
 	}
 }
 
-// taken returns how many bytes the runtime has of the system.
+// taken returns how many bytes the runtime has from the system.
 func taken() uint64 {
 	all := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(all)

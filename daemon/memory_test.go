@@ -9,14 +9,14 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// taken returns how many bytes the process has of the system.
+// taken returns how many bytes the process has from the system.
 func taken() int64 {
 	all := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(all)
 	return int64(all[0].Value.Uint64()) - int64(all[1].Value.Uint64())
 }
 
-// What the daemon does not need any more is given back, though nothing else happens.
+// An idle daemon returns memory that it no longer needs.
 func TestMemoryIsGivenBack(t *testing.T) {
 	c := config(t, storetest.URL())
 	storetest.Run(t, func(ctx context.Context) error { return daemon.Run(ctx, c, daemon.Options{}) })
@@ -31,5 +31,5 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		t.Fatalf("%d MiB were taken", got>>20)
 	}
 	clear(held)
-	storetest.Eventually(t, "they are given back", func() bool { return taken()-before < 64<<20 })
+	storetest.Eventually(t, "the memory is returned", func() bool { return taken()-before < 64<<20 })
 }

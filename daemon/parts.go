@@ -10,22 +10,22 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 )
 
-// A part is one thing that runs in the daemon. What it does not need is nil.
+// A part is one thing that runs in the daemon. Functions that it does not need are nil.
 type part struct {
 	name    string
 	run     func(context.Context) error         // until its context ends; an error stops the daemon
-	quiesce func(context.Context)               // accepts nothing more, and finishes what is under way or gives up when the context ends
-	alive   func() error                        // reports a loop that is stuck
+	quiesce func(context.Context)               // accepts no more work, and finishes its calls under way or gives up when the context ends
+	alive   func() error                        // returns an error if a loop is stuck
 	reload  func() error                        // reads its files again
-	term    func(context.Context, carrier.Term) // runs while this daemon's carrier is elected, so in one daemon of all
+	term    func(context.Context, carrier.Term) // runs while this daemon's carrier is elected: in one of all daemons
 }
 
-// parts are what runs in the daemon, in the order in which they start, and in which they stop.
+// parts are the parts of a daemon, in the order in which they start and stop.
 type parts []part
 
 // run runs the parts until ctx ends or one fails, and stops them one after the
-// other. Finishing what is under way may take half of the time for the whole, so
-// that the carrier can still give up its lease.
+// other. To finish calls under way they have half of the time to stop, so that the
+// carrier can still give up its lease.
 func (all parts) run(ctx context.Context, within time.Duration, log *slog.Logger) error {
 	work := context.WithoutCancel(ctx)
 	ctx, fail := context.WithCancelCause(ctx)
@@ -66,7 +66,7 @@ func (p part) start(ctx context.Context, log *slog.Logger, fail func(error)) (st
 	}
 }
 
-// quiesce has all parts at once finish what is under way and accept nothing more.
+// quiesce has all parts, at the same time, accept no more work and finish their calls under way.
 func (all parts) quiesce(ctx context.Context, within time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -79,7 +79,7 @@ func (all parts) quiesce(ctx context.Context, within time.Duration) {
 	quiet.Wait()
 }
 
-// alive reports the loops that are stuck.
+// alive returns an error that names the loops that are stuck.
 func (all parts) alive() error {
 	var stuck []error
 	for _, p := range all {
@@ -90,7 +90,7 @@ func (all parts) alive() error {
 	return errors.Join(stuck...)
 }
 
-// reload has the parts read their files again. What cannot be used stays as it was, and is the error.
+// reload has the parts read their files again. Files that cannot be used leave things as they were, and are the error.
 func (all parts) reload() error {
 	var faults []error
 	for _, p := range all {
@@ -101,7 +101,7 @@ func (all parts) reload() error {
 	return errors.Join(faults...)
 }
 
-// term runs what runs in one daemon of all, until ctx ends.
+// term runs the terms of the parts until ctx ends.
 func (all parts) term(ctx context.Context, t carrier.Term) {
 	var running sync.WaitGroup
 	for _, p := range all {

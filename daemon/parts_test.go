@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// stages notes what parts do, in order.
+// stages records what parts do, in order.
 type stages struct {
 	mu  sync.Mutex
 	all []string
@@ -25,7 +25,7 @@ func (s *stages) note(stage string) {
 	s.all = append(s.all, stage)
 }
 
-// part returns a part that runs until its context ends or fail is closed, and takes a while to quiesce.
+// part returns a part that runs until its context ends or fail is closed, and takes some time to quiesce.
 func (s *stages) part(name string, fail chan struct{}, quiet time.Duration) part {
 	return part{
 		name: name,
@@ -48,8 +48,8 @@ func (s *stages) part(name string, fail chan struct{}, quiet time.Duration) part
 	}
 }
 
-// Parts are quiet all at once, within half of the time, and then stop in their
-// order: when they are asked to, and when one of them fails.
+// All parts quiesce at the same time, within half of the time to stop, and then stop in
+// order: on a requested stop, and when one of them fails.
 func TestPartsStop(t *testing.T) {
 	for _, failing := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestPartsStop(t *testing.T) {
 	}
 }
 
-// Whatever hangs or cannot be read again is reported, that of each part.
+// Stuck loops and failed reloads of all parts are reported.
 func TestPartsReport(t *testing.T) {
 	var all parts
 	if err := errors.Join(all.alive(), all.reload()); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// publish returns with what error a message is not published.
+// publish returns the error of a publish.
 func publish(t *testing.T, url string) error {
 	t.Helper()
 	store, err := notify.Open(notify.Config{URL: url})
@@ -25,13 +25,13 @@ func publish(t *testing.T, url string) error {
 }
 
 func TestRemedy(t *testing.T) {
-	foreign := httptest.NewTLSServer(nil) // of an authority that nobody trusts
+	foreign := httptest.NewTLSServer(nil) // of an authority that no client trusts
 	defer foreign.Close()
 	noTLS := httptest.NewServer(nil)
 	defer noTLS.Close()
 	alone := storetest.Server(t, "--min-replicas-to-write", "1")
 	locked := storetest.Server(t, "--requirepass", "secret")
-	full := storetest.Server(t, "--maxmemory", "1") // of which no share is 90 %
+	full := storetest.Server(t, "--maxmemory", "1") // too little to have a share of 90 %
 	replica := storetest.Server(t, "--replicaof", "127.0.0.1 1")
 	for _, test := range []struct{ name, url, want string }{
 		{"nobody is there", "redis://127.0.0.1:1", "start one with 'bellhop dev' or set BELLHOP_REDIS_URL"},

@@ -14,7 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// served runs a daemon until the test ends, and returns what a scrape of it under some name gets.
+// served runs a daemon until the test ends, and returns a function that scrapes it under a name.
 func served(t *testing.T, change func(*daemon.Config)) (scrape func(host, token string) (int, string)) {
 	t.Helper()
 	c := config(t, storetest.URL())
@@ -50,7 +50,7 @@ func served(t *testing.T, change func(*daemon.Config)) (scrape func(host, token 
 	}
 }
 
-// A Prometheus is let in as the settings say, and is shown the topics that they name.
+// The settings decide whether Prometheus may scrape, and which topics it sees.
 func TestRunIsScraped(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	if err := os.WriteFile(tokens, []byte("prometheus prometheus-0123456789 metrics >\nshop shop-0123456789abcdef publish >\n"), 0o600); err != nil {

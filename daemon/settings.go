@@ -15,7 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A Setting is one setting as people see it.
+// A Setting is one setting with its value, fit to be shown.
 type Setting struct {
 	Name    string `json:"name"`    // of the environment variable
 	Value   string `json:"value"`   // fit to be shown
@@ -36,7 +36,7 @@ func (c Config) Settings() []Setting {
 			Default: field.Tag.Get("default"), Source: "default", Doc: field.Tag.Get("desc"),
 		}
 		if s.Default == "" && v.Field(i).IsZero() {
-			s.Value = "" // what holds then is no part of the configuration
+			s.Value = "" // the default is not in the configuration
 		}
 		switch {
 		case isSet(s.Name):
@@ -55,9 +55,8 @@ func isSet(name string) bool {
 	return set
 }
 
-// credential returns the file that systemd passed on for the setting of a file,
-// if there is one: that of BELLHOP_REDIS_PASSWORD_FILE is called
-// bellhop.redis-password.
+// credential returns the file that systemd passed on for a setting that names a file,
+// if there is one: for BELLHOP_REDIS_PASSWORD_FILE it is called bellhop.redis-password.
 func credential(setting string) string {
 	dir := os.Getenv("CREDENTIALS_DIRECTORY")
 	name, ok := strings.CutSuffix(strings.TrimPrefix(setting, envPrefix+"_"), "_FILE")
@@ -82,7 +81,7 @@ func shown(value any) string {
 	return fmt.Sprint(value)
 }
 
-// unknown tells which variables of an environment look like settings and are none.
+// unknown returns an error for each variable that looks like a setting and is none.
 func unknown(environ []string) []error {
 	var names []string
 	known := make(map[string]bool)

@@ -14,8 +14,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// TopicDefaults returns what the configuration sets for topics that have no
-// settings of their own.
+// TopicDefaults returns the configuration's settings for topics that have none of
+// their own.
 func (c Config) TopicDefaults() (change notify.SettingsChange) {
 	if c.MaxAttempts != 0 {
 		change.Attempts = &c.MaxAttempts
@@ -35,8 +35,8 @@ func (c Config) TopicDefaults() (change notify.SettingsChange) {
 // maxBackoff is the longest backoff: beyond a year it is a mistake.
 const maxBackoff = 366 * 24 * time.Hour
 
-// checkSettings returns a joined Fault for each one that is out of range, and for
-// a zero that is given.
+// checkSettings returns a joined Fault for each default of topics that is out of range,
+// or is given as zero.
 func (c Config) checkSettings() error {
 	return errors.Join(
 		ifGiven("MAX_ATTEMPTS", store.Within("attempts", "attempts", c.MaxAttempts, 1, store.MostAttempts)),
@@ -54,18 +54,18 @@ func ifGiven(name string, fault error) error {
 	return fault
 }
 
-// checkBackoff returns a Fault where the wait after many attempts is the shorter one, the default in place of one that is not set.
+// checkBackoff returns a Fault if backoff_max, set or default, is less than backoff_min.
 func (c Config) checkBackoff() error {
 	least, most := cmp.Or(c.BackoffMin, store.DefaultBackoffMin), cmp.Or(c.BackoffMax, store.DefaultBackoffMax)
-	if most >= least || most < time.Millisecond || least > maxBackoff { // which was told above
+	if most >= least || most < time.Millisecond || least > maxBackoff { // reported by the range checks
 		return nil
 	}
 	return store.Faultf("backoff_max", "backoff_max %v: it is less than backoff_min, %v", store.Short(most), store.Short(least))
 }
 
-// FillSettings sets what the configuration sets for topics that have no settings
-// of their own, where the store has no setting of that name yet, and warns of what
-// the store has otherwise. Where it fails it tries again, until ctx ends.
+// FillSettings sets the configuration's defaults of topics in the store, except those
+// that the store has already, and warns of each that differs. It retries until it
+// succeeds or ctx ends.
 func (c Config) FillSettings(ctx context.Context, s *notify.Store, log *slog.Logger) {
 	change := c.TopicDefaults()
 	if change == (notify.SettingsChange{}) {
@@ -76,7 +76,7 @@ func (c Config) FillSettings(ctx context.Context, s *notify.Store, log *slog.Log
 		holds, err := s.SetForAll(ctx, change, true)
 		if err == nil {
 			retry.End()
-			warnOfOthers(change, holds.Settings, log)
+			warnOfDifferences(change, holds.Settings, log)
 			return
 		}
 		if ctx.Err() == nil {
@@ -85,11 +85,11 @@ func (c Config) FillSettings(ctx context.Context, s *notify.Store, log *slog.Log
 	}
 }
 
-// warnOfOthers warns of each setting that the configuration sets otherwise than
-// the store has it.
-func warnOfOthers(change notify.SettingsChange, holds notify.Settings, log *slog.Logger) {
+// warnOfDifferences warns of each setting that differs between the configuration and
+// the store.
+func warnOfDifferences(change notify.SettingsChange, holds notify.Settings, log *slog.Logger) {
 	for _, apart := range api.SettingsApart(change, holds) {
-		log.Warn("the store has another default of topics than the configuration; it is changed with bellhop topics set '*'",
+		log.Warn("the store's default of topics differs from the configuration; change it with bellhop topics set '*'",
 			"setting", apart.Name, "store", apart.Has, "configuration", apart.Wanted)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// settingsOf returns what holds for a topic.
+// settingsOf returns the settings of a topic.
 func settingsOf(t *testing.T, store *notify.Store, topic string) notify.TopicSettings {
 	t.Helper()
 	got, err := storetest.Inspector(t, store).Settings(t.Context(), topic)
@@ -24,7 +24,7 @@ func settingsOf(t *testing.T, store *notify.Store, topic string) notify.TopicSet
 	return got
 }
 
-// fill fills the settings of a store, and returns what was logged.
+// fill fills in the settings of a store, and returns what was logged.
 func fill(t *testing.T, c daemon.Config, store *notify.Store) string {
 	t.Helper()
 	var log logBuffer
@@ -32,7 +32,7 @@ func fill(t *testing.T, c daemon.Config, store *notify.Store) string {
 	return log.String()
 }
 
-// The configuration sets what the store has no setting of. It warns of what the store has otherwise, and leaves that.
+// The configuration sets only settings that the store lacks. It warns of those that differ, and keeps them.
 func TestFillSettings(t *testing.T) {
 	store := storetest.Open(t)
 	if log := fill(t, daemon.Config{}, store); log != "" || store.Client().Exists(t.Context(), store.Keys().Base()+"topics").Val() != 0 {
@@ -41,7 +41,7 @@ func TestFillSettings(t *testing.T) {
 	storetest.Set(t, store, notify.AllTopics, notify.SettingsChange{Lease: new(10 * time.Second)})
 	storetest.Set(t, store, "mail", notify.SettingsChange{Attempts: new(7)})
 	c := daemon.Config{MaxAttempts: 3, Lease: time.Minute, BackoffMax: time.Hour}
-	for range 2 { // as daemons do that start one after the other
+	for range 2 { // like two daemons that start one after the other
 		log := fill(t, c, store)
 		if strings.Count(log, "\n") != 1 || !strings.Contains(log, "level=WARN") || !strings.Contains(log, "setting=lease store=10s configuration=1m") {
 			t.Errorf("logged %s, want one warning of the lease", log)
@@ -60,8 +60,8 @@ func TestFillSettings(t *testing.T) {
 	}
 }
 
-// One bound of the backoff that the store has does not go with the other one of the configuration: the store's hold, and the
-// rest is set.
+// A bound of the backoff in the store contradicts the configuration's other bound: the store's bounds stay, and the
+// other settings are set.
 func TestFillSettingsLeavesBackoff(t *testing.T) {
 	store := storetest.Open(t)
 	storetest.Set(t, store, notify.AllTopics, notify.SettingsChange{BackoffMin: new(5 * time.Minute)})
@@ -80,7 +80,7 @@ func TestFillSettingsLeavesBackoff(t *testing.T) {
 	}
 }
 
-// A daemon sets them when Redis comes, and a stop before that is no error.
+// A daemon sets them once Redis is there. A stop before is no error.
 func TestFillSettingsWaitsForRedis(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
@@ -91,7 +91,7 @@ func TestFillSettingsWaitsForRedis(t *testing.T) {
 			daemon.Config{Lease: time.Minute}.FillSettings(ctx, store, slog.New(slog.NewTextHandler(log, nil)))
 			return nil
 		})
-		storetest.Eventually(t, "it tells that Redis is away", func() bool { return strings.Contains(log.String(), "retrying") })
+		storetest.Eventually(t, "it logs that Redis is away", func() bool { return strings.Contains(log.String(), "retrying") })
 		return log, stop
 	}
 	log, stop := begin()
@@ -108,7 +108,7 @@ func TestFillSettingsWaitsForRedis(t *testing.T) {
 	storetest.Eventually(t, "the lease is set", func() bool { return settingsOf(t, store, notify.AllTopics).Lease == time.Minute })
 }
 
-// Where Redis lost all that it held, what the configuration sets is there again with the next election.
+// After Redis lost its data, the next election sets the configuration's settings again.
 func TestSettingsComeBack(t *testing.T) {
 	server := storetest.Server(t)
 	c := config(t, server.URL())

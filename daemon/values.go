@@ -12,8 +12,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// URLs are addresses of Redis, separated by commas. They may hold a password:
-// however they are printed or logged, it is left out.
+// URLs are addresses of Redis, separated by commas. Passwords in them are never
+// printed or logged.
 type URLs string
 
 // String returns the addresses without passwords.
@@ -28,8 +28,8 @@ func (u URLs) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 // LogValue is String, for slog.
 func (u URLs) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
-// NatsURLs are addresses of NATS, separated by commas. They may hold a password
-// or a token: however they are printed or logged, it is left out.
+// NatsURLs are addresses of NATS, separated by commas. Passwords and tokens in them
+// are never printed or logged.
 type NatsURLs string
 
 // String returns the addresses without passwords and tokens.
@@ -44,7 +44,7 @@ func (u NatsURLs) MarshalText() ([]byte, error) { return []byte(u.String()), nil
 // LogValue is String, for slog.
 func (u NatsURLs) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
-// List is some words, separated by commas.
+// List is a list of words, separated by commas.
 type List string
 
 // Words returns them one by one.
@@ -59,8 +59,8 @@ func (l List) Words() []string {
 	return all
 }
 
-// Keep is how much of something is kept: at most so many, and for so long. It
-// is written like 100000,24h.
+// Keep limits what is kept: how many, and for how long. It is written like
+// 100000,24h.
 type Keep struct {
 	Count int
 	Age   time.Duration

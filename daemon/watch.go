@@ -10,16 +10,16 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// StopWithin returns how long a stop may take, with all that comes behind it.
+// StopWithin returns how long a stop may take, until the process has ended.
 func (c Config) StopWithin() time.Duration { return c.ShutdownTimeout + stopMargin }
 
-// statusEvery is how often the line of status may change.
+// statusEvery is the time between two updates of the status.
 const statusEvery = time.Second
 
-// stopMargin is what a process may take to end when its time to stop is over.
+// stopMargin is the time for the process to end after its time to stop.
 const stopMargin = 5 * time.Second
 
-// status says what the daemon does, for people, on one line.
+// status returns what the daemon does, for people, on one line.
 func (p *process) status() string {
 	s := p.carrier.State()
 	switch waiting := Waiting(p.store); {
@@ -35,12 +35,12 @@ func (p *process) status() string {
 	return text
 }
 
-// Waiting says that a process waits for Redis, why, and what to do; "": it does not.
+// Waiting returns that a process waits for Redis, why, and what to do; "" if it does not wait.
 func Waiting(store *notify.Store) string {
 	text := "waiting for Redis at " + store.Where()
 	fault := store.Trouble()
 	switch {
-	case fault == nil && store.PoolStats().TotalConns > 0: // what fails is closed
+	case fault == nil && store.PoolStats().TotalConns > 0: // failed connections are closed
 		return ""
 	case fault == nil:
 		return text
@@ -52,9 +52,9 @@ func Waiting(store *notify.Store) string {
 	return text
 }
 
-// watch tells systemd how the parts are, and reloads them when it is asked to:
-// ready at once, stopping when ctx ends, until ended does. What a reload cannot
-// use stays as it was; it is logged and stands in the status.
+// watch reports the daemon's state to systemd until ended is done: ready at once,
+// stopping when ctx ends. It reloads the parts when asked to. A failed reload leaves
+// things as they were; it is logged and shown in the status.
 func (p *process) watch(ctx, ended context.Context) {
 	var feeding sync.WaitGroup
 	defer feeding.Wait()
@@ -81,12 +81,12 @@ func (p *process) watch(ctx, ended context.Context) {
 	}
 }
 
-// reload has the parts read again what can be, and returns what there is to say of it in the status.
+// reload has the parts read their files again, and returns the text for the status if that fails.
 func (p *process) reload() (trouble string) {
 	p.options.Systemd.Reloading()
 	defer p.options.Systemd.Ready()
 	if err := p.parts.reload(); err != nil {
-		p.options.Logger.Error("cannot reload, going on as before", "error", err)
+		p.options.Logger.Error("cannot reload; going on as before", "error", err)
 		return "; the last reload failed: see the log"
 	}
 	p.options.Logger.Info("reloaded")

@@ -17,14 +17,14 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// told is what a daemon told systemd, message by message, until it ends.
-type told struct {
+// A manager receives a daemon's messages to systemd.
+type manager struct {
 	t    *testing.T
 	conn *net.UnixConn
 }
 
-// manage makes the environment that of a service.
-func manage(t *testing.T) told {
+// manage sets the environment of a service.
+func manage(t *testing.T) manager {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -34,11 +34,11 @@ func manage(t *testing.T) told {
 	t.Cleanup(func() { conn.Close() })
 	t.Setenv("NOTIFY_SOCKET", name)
 	t.Setenv("WATCHDOG_USEC", "600000000")
-	return told{t, conn}
+	return manager{t, conn}
 }
 
-// until returns the messages up to one with a beginning, without the clock of a reload.
-func (m told) until(last string) (all []string) {
+// until returns the messages up to one with a prefix, without the clock of a reload.
+func (m manager) until(last string) (all []string) {
 	m.t.Helper()
 	m.conn.SetReadDeadline(time.Now().Add(storetest.Deadline))
 	for text := make([]byte, 1000); ; {
@@ -73,20 +73,20 @@ func TestRunTellsSystemd(t *testing.T) {
 	wants := func(last string, want ...string) {
 		t.Helper()
 		if diff := cmp.Diff(append(want, last), manager.until(last)); diff != "" {
-			t.Errorf("told systemd (-want +got):\n%s", diff)
+			t.Errorf("reported to systemd (-want +got):\n%s", diff)
 		}
 	}
 	wants("READY=1", "STATUS=connecting to Redis at "+server.URL())
 	if all := manager.until("STATUS=waiting for Redis at " + server.URL() + ": dial tcp "); len(all) > 2 || !strings.HasSuffix(all[len(all)-1], "connection refused; start one with 'bellhop dev' or set BELLHOP_REDIS_URL") {
-		t.Errorf("told systemd %q", all)
+		t.Errorf("reported to systemd %q", all)
 	}
 	again, err := server.Restart(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer again.Stop()
-	if all := manager.until("STATUS=carrier, epoch 1"); len(all) > 2 { // between the two it may stand by
-		t.Errorf("told systemd %q", all)
+	if all := manager.until("STATUS=carrier, epoch 1"); len(all) > 2 { // in between it may be a standby
+		t.Errorf("reported to systemd %q", all)
 	}
 	reload <- syscall.SIGHUP
 	wants("READY=1", "RELOADING=1")

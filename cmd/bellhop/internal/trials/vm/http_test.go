@@ -83,7 +83,7 @@ func TestReloadTokens(t *testing.T) {
 
 	h.secret("/etc/bellhop/tokens", "what is this\n")
 	h.Run("systemctl", "reload", service)
-	h.logs(service, "cannot reload, going on as before")
+	h.logs(service, "cannot reload; going on as before")
 	h.answers("/v1/topics", "200", bearer(second)...)
 	if status := h.show(service, "StatusText"); !strings.HasSuffix(status, "; the last reload failed: see the log") {
 		t.Errorf("the status is %q", status)
