@@ -28,8 +28,8 @@ type app struct {
 	out, err io.Writer // safe for concurrent use, as files are
 	json     bool      // --json
 	redis    string    // --redis
-	began    bool      // the call was right: a command runs
-	running  groups    // commands that handle messages and broadcasts
+	began    bool      // the call was valid: a command runs
+	running  groups    // of commands that handle messages and broadcasts
 }
 
 // root returns the command tree.
@@ -37,12 +37,12 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bellhop",
 		Short: "Deliver messages later, on Redis",
-		Long: `Bellhop delivers messages later, to the right place, without anybody polling.
+		Long: `Bellhop delivers messages later, to the right place, without polling.
 Messages wait in Redis until they are due, and then wake their worker; broadcasts
 reach everyone who listens.
 
 Settings are read from the environment: see bellhop config.
-SIGTERM or Ctrl-C asks a command to stop in good order, a second one ends it at once.
+SIGTERM or Ctrl-C stops a command gracefully; a second one ends it at once.
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 ended at once;
 of doctor --check also 3, warnings.`,
 		Example: `  bellhop dev
@@ -77,7 +77,7 @@ of doctor --check also 3, warnings.`,
 	return root
 }
 
-// command finishes a command: its run tells that the call was right.
+// command sets what a command runs. Once it runs, the call was valid.
 func (a *app) command(c *cobra.Command, run func(ctx context.Context, c *cobra.Command, args []string) error) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		a.began = true
@@ -86,7 +86,7 @@ func (a *app) command(c *cobra.Command, run func(ctx context.Context, c *cobra.C
 	return c
 }
 
-// withStore is command for one that needs Redis.
+// withStore is command for a command that needs Redis. The session is closed when run returns.
 func (a *app) withStore(c *cobra.Command, run func(ctx context.Context, s *session, args []string) error) *cobra.Command {
 	return a.command(a.redisFlag(c), func(ctx context.Context, _ *cobra.Command, args []string) error {
 		s, err := a.open()
@@ -119,7 +119,7 @@ func (a *app) redisFlag(c *cobra.Command) *cobra.Command {
 type session struct {
 	config    daemon.Config
 	log       *slog.Logger
-	manager   *sd.Notifier // for what runs on
+	manager   *sd.Notifier // for commands that run until they are stopped
 	store     *notify.Store
 	pub       *notify.Publisher
 	inspector *notify.Inspector
@@ -128,8 +128,8 @@ type session struct {
 // errConfig is the error of a configuration that cannot be used.
 var errConfig = errors.New("bad configuration")
 
-// load reads the configuration. What --redis says is in the environment from
-// then on, for a command that is run as well.
+// load reads the configuration. It puts --redis into the environment first, also
+// for the commands that handle messages.
 func (a *app) load() (daemon.Config, error) {
 	if a.redis != "" {
 		if err := checkRedis(a.redis); err != nil {
@@ -146,15 +146,15 @@ func (a *app) load() (daemon.Config, error) {
 	return c, nil
 }
 
-// checkRedis refuses what --redis may not be. A password is not repeated.
+// checkRedis rejects an invalid --redis. Its error contains no password.
 func checkRedis(urls string) error {
 	for one := range strings.SplitSeq(urls, ",") {
 		u, err := url.Parse(strings.TrimSpace(one))
 		if err != nil {
-			continue // notify says it without what it may hold
+			continue // notify.Open reports it, without a password
 		}
 		if _, secret := u.User.Password(); secret {
-			return errors.New("--redis holds a password, which everybody sees who calls ps: put it into a file that BELLHOP_REDIS_PASSWORD_FILE names, or the whole into BELLHOP_REDIS_URL")
+			return errors.New("--redis contains a password, which ps shows to everybody: put it into a file that BELLHOP_REDIS_PASSWORD_FILE names, or put the whole URL into BELLHOP_REDIS_URL")
 		}
 	}
 	store, err := notify.Open(notify.Config{URL: urls})
@@ -164,7 +164,7 @@ func checkRedis(urls string) error {
 	return store.Close() // it was never connected
 }
 
-// configError is an errConfig that reads as its faults do.
+// configError is an errConfig with the text of its faults.
 type configError struct{ error }
 
 func (e configError) Unwrap() []error { return []error{e.error, errConfig} }
@@ -213,8 +213,8 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// progress returns a bar on stderr, which shows nothing unless that is a
-// terminal. Of an unknown size, -1, it shows that something happens.
+// progress returns a bar on stderr, which is drawn only on a terminal. If the
+// size is unknown, -1, it is a spinner.
 func (a *app) progress(what string, size int64, o ...progressbar.Option) *progressbar.ProgressBar {
 	w := io.Discard
 	if isTerminal(a.err) {
@@ -223,6 +223,6 @@ func (a *app) progress(what string, size int64, o ...progressbar.Option) *progre
 	o = append(o, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(),
 		progressbar.OptionSetPredictTime(size > 0),
-		progressbar.OptionSetSpinnerChangeInterval(0)) // it turns with what happens: the goroutine that turned it would race with that
+		progressbar.OptionSetSpinnerChangeInterval(0)) // each step turns the spinner: a goroutine that turned it would be a data race
 	return progressbar.NewOptions64(size, o...)
 }

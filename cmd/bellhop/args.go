@@ -8,8 +8,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// takes refuses a call whose arguments are not those that names lists. Names in
-// brackets may be left out.
+// takes rejects a call whose arguments do not match names. Names in brackets are
+// optional.
 func takes(names ...string) cobra.PositionalArgs {
 	least := 0
 	for _, name := range names {
@@ -28,7 +28,7 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// parseHeaders reads headers that are given as NAME=VALUE.
+// parseHeaders parses headers of the form NAME=VALUE.
 func parseHeaders(given []string) (map[string]string, error) {
 	headers := make(map[string]string, len(given))
 	for _, one := range given {

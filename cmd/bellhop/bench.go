@@ -34,7 +34,7 @@ keys have a prefix of their own and are removed at the end. Measurements:
 	flags := c.Flags()
 	flags.IntVar(&o.Messages, "messages", bench.DefaultMessages, "messages published for each rate")
 	flags.IntVar(&o.Body, "body", bench.DefaultBody, "bytes of a body")
-	flags.BoolVar(&own, "own", false, "measure on a redis-server that it starts itself, without persistence")
+	flags.BoolVar(&own, "own", false, "measure on a redis-server that bench starts, without persistence")
 	flags.StringSliceVar(&o.Only, "only", nil, "names of the measurements to run, separated by commas (default all)")
 	return a.command(a.redisFlag(c), func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		c, err := a.load()
@@ -77,7 +77,7 @@ func checkBench(o bench.Options, maxBody int) error {
 	return nil
 }
 
-// bench prints each figure as soon as it is measured, and on a terminal what is measured next.
+// bench prints each figure as soon as it is measured, and on a terminal the current measurement.
 func (a *app) bench(ctx context.Context, c notify.Config, o bench.Options) error {
 	erase := ""
 	if isTerminal(a.err) {

@@ -14,16 +14,15 @@ func (a *app) broadcastCommand() *cobra.Command {
 		Use:   "broadcast TOPIC",
 		Short: "Send a message to everyone who listens, now or later",
 		Long: `Send a message to everyone who listens to the topic, at once unless --delay or
---due is given. Without --body the body is read from standard input, as it is.
+--due is given. Without --body, standard input is the body, unchanged.
 
-Who listens: bellhop listen, listeners in Go, and programs of any language that
+Listeners are bellhop listen, listeners in Go, and programs in any language that
 subscribe to bellhop:broadcast:TOPIC in Redis, or to bellhop.broadcast.TOPIC in
-NATS where the daemon has BELLHOP_NATS_URL. It is kept for those who come later,
-as BELLHOP_BROADCAST_KEEP says. While it waits for its due time it may be
-inspected, cancelled and rescheduled as other messages are.
+NATS if the daemon has BELLHOP_NATS_URL. Sent broadcasts are kept for later
+listeners as long as BELLHOP_BROADCAST_KEEP says. A scheduled broadcast can be
+inspected, cancelled and rescheduled like other messages.
 
-An id is in use until the broadcast is sent. Many are sent with
-bellhop publish --file.`,
+An id is in use until the broadcast is sent. bellhop publish --file sends many.`,
 		Example: `  bellhop broadcast prices.gold --body 42
   bellhop broadcast prices.gold --id closing --delay 1h --body '{"price":42}' --content-type application/json
   date | bellhop broadcast clock --due 2030-01-01T00:00:00Z`,
@@ -44,7 +43,7 @@ bellhop publish --file.`,
 	})
 }
 
-// explainFlag says of a flag that publish has why broadcast does not have it.
+// explainFlag adds to the error of an unknown flag why only publish has it.
 func explainFlag(_ *cobra.Command, err error) error {
 	var unknown interface{ GetSpecifiedName() string }
 	if !errors.As(err, &unknown) {
@@ -52,11 +51,11 @@ func explainFlag(_ *cobra.Command, err error) error {
 	}
 	switch unknown.GetSpecifiedName() {
 	case "ttl":
-		return fmt.Errorf("%w: a broadcast has none, it is sent when it is due and then kept as BELLHOP_BROADCAST_KEEP says", err)
+		return fmt.Errorf("%w: a broadcast has none: it is sent when due, and then kept as long as BELLHOP_BROADCAST_KEEP says", err)
 	case "attempts":
-		return fmt.Errorf("%w: a broadcast has no limit of its own, each listener with a name has: bellhop listen --name NAME --attempts N", err)
+		return fmt.Errorf("%w: a broadcast has no limit of its own, but each named listener has: bellhop listen --name NAME --attempts N", err)
 	case "file":
-		return fmt.Errorf("%w: many are sent with bellhop publish --file, whose lines may say \"mode\":\"broadcast\"", err)
+		return fmt.Errorf("%w: many are sent by bellhop publish --file, with \"mode\":\"broadcast\" in each line", err)
 	}
 	return err
 }

@@ -99,7 +99,7 @@ func TestBroadcastRefuses(t *testing.T) {
 		{[]string{"t", "--nonsense"}, "x", "unknown flag: --nonsense\nbellhop: run 'bellhop broadcast --help'\n"},
 		{[]string{"t", "--ttl", "1h"}, "x", "unknown flag: --ttl: a broadcast has none"},
 		{[]string{"t", "--attempts=3"}, "x", "unknown flag: --attempts: a broadcast has no limit of its own"},
-		{[]string{"--file", "-"}, "x", "unknown flag: --file: many are sent with bellhop publish --file"},
+		{[]string{"--file", "-"}, "x", "unknown flag: --file: many are sent by bellhop publish --file"},
 	} {
 		r := s.feed(test.stdin, append([]string{"broadcast"}, test.args...)...)
 		if r.code != exitUsage || !strings.Contains(r.err, test.want) || !strings.HasPrefix(r.err, "bellhop: ") || r.out != "" {

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	bulkBatch  = 500     // lines that travel together
-	bulkBytes  = 4 << 20 // of lines, after which a batch is full
-	toldFaults = 20      // refused lines that are told one by one
+	bulkBatch    = 500     // lines that are published together
+	bulkBytes    = 4 << 20 // of lines, after which a batch is full
+	listedFaults = 20      // refused lines that are reported one by one
 )
 
-// batch is lines that travel together.
+// batch is lines that are published together.
 type batch struct {
 	first, last int // line numbers
 	bytes       int64
@@ -30,18 +30,18 @@ type batch struct {
 	lines       []int           // of messages
 	faults      map[int]error   // of lines that are no messages
 	results     []notify.Result // of messages
-	err         error           // of reading on
-	done        chan struct{}   // closed when results are there
+	err         error           // of reading more
+	done        chan struct{}   // closed when results are set
 }
 
 // bulk publishes the lines of a file.
 type bulk struct {
-	app               *app
-	session           *session
-	in                *bufio.Reader
-	bar               *progressbar.ProgressBar
-	published, refuse int
-	upTo              int // the last line that was dealt with
+	app                *app
+	session            *session
+	in                 *bufio.Reader
+	bar                *progressbar.ProgressBar
+	published, refused int
+	upTo               int // the last line whose result is known
 }
 
 // publishFile publishes the lines of a file, "-" for standard input.
@@ -58,7 +58,7 @@ func (a *app) publishFile(ctx context.Context, s *session, path string) error {
 		}
 		in = f
 	} else if isTerminal(a.in) {
-		fmt.Fprintln(a.err, "bellhop: reading messages from the terminal, a line of JSON each; Ctrl-D ends")
+		fmt.Fprintln(a.err, "bellhop: reading messages from the terminal, a line of JSON each; Ctrl-D ends the input")
 	}
 	b := &bulk{
 		app: a, session: s, in: bufio.NewReaderSize(in, 1<<20),
@@ -66,20 +66,19 @@ func (a *app) publishFile(ctx context.Context, s *session, path string) error {
 	}
 	err := b.run(ctx)
 	if a.json {
-		if bad := a.printJSON(map[string]int{"published": b.published, "refused": b.refuse}); err == nil {
+		if bad := a.printJSON(map[string]int{"published": b.published, "refused": b.refused}); err == nil {
 			err = bad
 		}
 	} else {
-		terminal.Printf(a.out, "published %d, refused %d\n", b.published, b.refuse)
+		terminal.Printf(a.out, "published %d, refused %d\n", b.published, b.refused)
 	}
-	if err == nil && b.refuse > 0 {
-		err = errTold
+	if err == nil && b.refused > 0 {
+		err = errReported
 	}
 	return err
 }
 
-// run publishes all lines. Two batches are under way at a time: Redis takes
-// one while the other is read.
+// run publishes all lines. One batch is published while the next is read.
 func (b *bulk) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -91,7 +90,7 @@ func (b *bulk) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return b.cut(ctx.Err())
 		case next, more := <-batches:
-			if !more && ctx.Err() != nil { // they end for that, too
+			if !more && ctx.Err() != nil { // which ends the batches, too
 				return b.cut(ctx.Err())
 			}
 			if !more {
@@ -105,8 +104,8 @@ func (b *bulk) run(ctx context.Context) error {
 	}
 }
 
-// read reads batches, sends each on its way, and hands it on, until the end or
-// until ctx ends. It may be left behind in a read, which cannot be interrupted.
+// read reads batches, starts to publish each, and sends it to batches, until the
+// input or ctx ends. It may outlive run in a read, which cannot be interrupted.
 func (b *bulk) read(ctx context.Context, batches chan<- *batch) {
 	defer close(batches)
 	for line, more := 1, true; more; {
@@ -125,12 +124,12 @@ func (b *bulk) read(ctx context.Context, batches chan<- *batch) {
 	}
 }
 
-// fill reads the lines of a batch and reports whether more follow. It sends what
-// is there when reading on would wait: a stream may be slow, and delays count
-// from when Redis has the message.
+// fill reads the lines of a batch and reports whether more may follow. It returns
+// when the next read would wait: a stream may be slow, and delays count from
+// when Redis has the message.
 func (b *bulk) fill(next *batch) bool {
 	next.last = next.first - 1
-	most := 6*int(b.session.config.MaxBody) + 64<<10 // JSON may write a byte in six
+	most := 6*int(b.session.config.MaxBody) + 64<<10 // JSON may encode a byte as six
 	for next.last-next.first+1 < bulkBatch && next.bytes < bulkBytes {
 		raw, read, err := readLine(b.in, most)
 		next.bytes += read
@@ -177,8 +176,8 @@ func readLine(in *bufio.Reader, most int) (line []byte, read int64, err error) {
 	}
 }
 
-// account takes note of a batch's results. The error is one that ends it all:
-// Redis does not take messages, or the file cannot be read on.
+// account counts a batch's results. It returns the errors that end the run: Redis
+// accepts no messages, or the file cannot be read further.
 func (b *bulk) account(next *batch) error {
 	for i, r := range next.results {
 		if r.Err != nil {
@@ -194,7 +193,7 @@ func (b *bulk) account(next *batch) error {
 			b.published += published(next)
 			return b.cut(err)
 		}
-		b.refused(line, err)
+		b.refuse(line, err)
 	}
 	b.published += published(next)
 	b.upTo = next.last
@@ -215,7 +214,7 @@ func published(next *batch) (n int) {
 	return n
 }
 
-// cut is the error of a publishing that ended before the last line.
+// cut returns the error of a run that ended before the last line.
 func (b *bulk) cut(cause error) error {
 	if b.upTo == 0 {
 		return fmt.Errorf("%w\nno line is known to be published; some may be", cause)
@@ -223,13 +222,13 @@ func (b *bulk) cut(cause error) error {
 	return fmt.Errorf("%w\nlines 1 to %d are published or refused; of those after, some may be published", cause, b.upTo)
 }
 
-func (b *bulk) refused(line int, err error) {
-	b.refuse++
+func (b *bulk) refuse(line int, err error) {
+	b.refused++
 	_ = b.bar.Clear()
 	switch {
-	case b.refuse <= toldFaults:
+	case b.refused <= listedFaults:
 		terminal.Printf(b.app.err, "bellhop: line %d: %v\n", line, err)
-	case b.refuse == toldFaults+1:
-		fmt.Fprintln(b.app.err, "bellhop: more lines are refused, they are only counted")
+	case b.refused == listedFaults+1:
+		fmt.Fprintln(b.app.err, "bellhop: more lines are refused; they are only counted")
 	}
 }

@@ -3,8 +3,8 @@ package main
 import "syscall"
 
 // childAttributes put a command into a process group of its own, so that the
-// terminal's Ctrl-C, which asks bellhop to stop, does not end it. If bellhop is
-// killed the command is told to end: its message comes again.
+// terminal's Ctrl-C, which stops bellhop, does not end it. If bellhop is killed,
+// the command gets SIGTERM: its message is delivered again.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

@@ -5,5 +5,5 @@ package main
 import "syscall"
 
 // childAttributes put a command into a process group of its own, so that the
-// terminal's Ctrl-C, which asks bellhop to stop, does not end it.
+// terminal's Ctrl-C, which stops bellhop, does not end it.
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

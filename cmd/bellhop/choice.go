@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	badAfter  = time.Minute // that a message is ready and not taken
-	surveyed  = 200         // topics of each kind that stands out, and by name, from which the worst are chosen
-	walkedAt  = 1000        // topics counted at a time, where all are
-	rateTakes = time.Second // between the two counts that a rate is made of
+	badAfter      = time.Minute // a topic is in trouble once a ready message is overdue for so long
+	surveyed      = 200         // topics read of each index, and by name, to choose the worst
+	topicsPerPage = 1000        // counted at a time, if all topics are
+	rateInterval  = time.Second // between the two counts of a rate
 )
 
-// orders are the orders of topics, by their names.
+// orders compare topics, by the name of the order.
 var orders = map[string]func(a, b topicRow) int{
 	"name":    func(a, b topicRow) int { return cmp.Compare(a.Topic, b.Topic) },
 	"overdue": func(a, b topicRow) int { return cmp.Or(cmp.Compare(b.late(), a.late()), cmp.Compare(b.Dead, a.Dead)) },
@@ -37,7 +37,7 @@ type choice struct {
 	watch    bool
 }
 
-// check fills in the order, and reports what is wrong. The error is a notify.ErrInvalid.
+// check parses the pattern, sets the default order, and rejects invalid flags. The error is a notify.ErrInvalid.
 func (c *choice) check(args []string) error {
 	if len(args) > 0 {
 		p, err := notify.ParsePattern(args[0])
@@ -63,10 +63,10 @@ func (c *choice) check(args []string) error {
 // A topicRow is a topic as it is shown.
 type topicRow struct {
 	notify.Counts
-	per *rates // nil where they are unknown
+	per *rates // nil if unknown
 }
 
-// late is for how long the topic waits for somebody; -1 where nothing does.
+// late returns how long the oldest ready message has been due; -1 if none is ready or the topic is paused.
 func (r topicRow) late() time.Duration {
 	if r.Ready == 0 || r.Paused {
 		return -1
@@ -77,27 +77,27 @@ func (r topicRow) late() time.Duration {
 // bad reports whether a topic is in trouble.
 func (r topicRow) bad() bool { return r.late() >= badAfter || r.Dead > 0 || r.Paused }
 
-// A shownTopics is what is shown.
+// A shownTopics is the rows that are shown, and totals.
 type shownTopics struct {
 	rows []topicRow
 
-	topics                        int64 // in all that match
-	waiting, leased, dead, bcasts int64 // of them; waiting are scheduled or ready
+	topics                        int64 // all that match
+	waiting, leased, dead, bcasts int64 // in all that match; waiting are scheduled or ready
 }
 
-// take takes those of some topics that are chosen, and forgets the ones that are beyond the limit.
-func (t *shownTopics) take(counts []notify.Counts, c choice) {
+// add adds rows for the chosen topics of some, and drops rows beyond the limit.
+func (t *shownTopics) add(counts []notify.Counts, c choice) {
 	for _, one := range counts {
 		if row := (topicRow{Counts: one}); !c.bad || row.bad() {
 			t.rows = append(t.rows, row)
 		}
 	}
-	if c.sort != "rate" { // which is not known yet
+	if c.sort != "rate" { // rates are not known yet
 		t.arrange(c)
 	}
 }
 
-// arrange sorts what is shown, and keeps no more than the limit.
+// arrange sorts the rows, and drops those beyond the limit.
 func (t *shownTopics) arrange(c choice) {
 	slices.SortFunc(t.rows, func(a, b topicRow) int { return cmp.Or(orders[c.sort](a, b), cmp.Compare(a.Topic, b.Topic)) })
 	if c.limit > 0 && len(t.rows) > c.limit {
@@ -105,21 +105,21 @@ func (t *shownTopics) arrange(c choice) {
 	}
 }
 
-// look counts the topics that are chosen. Indexes tell which the worst are; only
-// other orders, and patterns, need all topics that match to be counted.
-func (a *app) look(ctx context.Context, s *session, c choice) (shownTopics, error) {
+// count counts the chosen topics. Indexes name the worst; other orders, and
+// patterns, require a count of all topics that match.
+func (a *app) count(ctx context.Context, s *session, c choice) (shownTopics, error) {
 	survey, err := s.inspector.Survey(ctx, surveyed)
 	if err != nil {
 		return shownTopics{}, err
 	}
 	if len(c.patterns) == 0 && (c.bad || c.watch || c.sort == "overdue" || c.sort == "rate") {
-		return a.lookAtWorst(ctx, s, c, survey)
+		return a.countWorst(ctx, s, c, survey)
 	}
-	return a.lookAtAll(ctx, s, c, survey.Topics)
+	return a.countAll(ctx, s, c, survey.Topics)
 }
 
-// lookAtWorst counts the topics that stand out, and the first ones by name, which are all of a small store.
-func (a *app) lookAtWorst(ctx context.Context, s *session, c choice, survey notify.Survey) (t shownTopics, err error) {
+// countWorst counts the topics that indexes name, and the first ones by name, which are all topics of a small store.
+func (a *app) countWorst(ctx context.Context, s *session, c choice, survey notify.Survey) (t shownTopics, err error) {
 	t = shownTopics{
 		topics: survey.Topics, leased: survey.Leased, dead: survey.Dead, bcasts: survey.Broadcasts,
 		waiting: survey.Messages - survey.Leased - survey.Dead - survey.Broadcasts,
@@ -142,17 +142,17 @@ func (a *app) lookAtWorst(ctx context.Context, s *session, c choice, survey noti
 		}
 	}
 	others, err := s.inspector.Count(ctx, names...)
-	t.take(append(counts, others...), c)
+	t.add(append(counts, others...), c)
 	return t, err
 }
 
-// lookAtAll counts all topics that match, a page at a time.
-func (a *app) lookAtAll(ctx context.Context, s *session, c choice, of int64) (t shownTopics, err error) {
+// countAll counts all topics that match, a page at a time.
+func (a *app) countAll(ctx context.Context, s *session, c choice, of int64) (t shownTopics, err error) {
 	bar := a.progress("counting", max(of, 1))
 	defer func() { _ = bar.Finish() }() // it only draws
 	for after := ""; ; {
 		var counts []notify.Counts
-		if counts, after, err = s.inspector.TopicsAfter(ctx, after, walkedAt, c.patterns...); err != nil {
+		if counts, after, err = s.inspector.TopicsAfter(ctx, after, topicsPerPage, c.patterns...); err != nil {
 			return t, err
 		}
 		for _, one := range counts {
@@ -160,21 +160,21 @@ func (a *app) lookAtAll(ctx context.Context, s *session, c choice, of int64) (t 
 			t.waiting += one.Scheduled + one.Ready
 			t.leased, t.dead, t.bcasts = t.leased+one.Leased, t.dead+one.Dead, t.bcasts+one.Broadcasts
 		}
-		t.take(counts, c)
+		t.add(counts, c)
 		if _ = bar.Add(len(counts)); after == "" {
 			return t, nil
 		}
 	}
 }
 
-// rate fills in what happens per second, by counting again a second later.
+// rate computes the rates per second, from a second count.
 func (t *shownTopics) rate(ctx context.Context, s *session, c choice) error {
 	var v view
 	v.rate(t.rows, time.Now())
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(rateTakes):
+	case <-time.After(rateInterval):
 	}
 	names := make([]string, len(t.rows))
 	for i, row := range t.rows {
@@ -192,14 +192,14 @@ func (t *shownTopics) rate(ctx context.Context, s *session, c choice) error {
 	return nil
 }
 
-// sum says what all topics that match hold.
+// sum describes the totals of all topics that match.
 func (t *shownTopics) sum() string {
 	topics := plural(t.topics, "topic")
 	if n := int64(len(t.rows)); n != t.topics {
 		topics += fmt.Sprintf(", %d shown", n)
 	}
 	return strings.Join([]string{
-		fmt.Sprintf("%s: %d scheduled or ready", topics, t.waiting), fmt.Sprintf("%d in hand", t.leased),
+		fmt.Sprintf("%s: %d scheduled or ready", topics, t.waiting), fmt.Sprintf("%d leased", t.leased),
 		fmt.Sprintf("%d dead", t.dead), plural(t.bcasts, "broadcast") + " to come",
 	}, ", ")
 }

@@ -23,7 +23,7 @@ import (
 const (
 	exitBury  = 65              // EX_DATAERR of sysexits.h: the input was incorrect
 	killAfter = 5 * time.Second // between SIGTERM and SIGKILL
-	tailBytes = 400             // of what a command wrote to stderr, kept as the reason
+	tailBytes = 400             // of a command's stderr, kept as the reason
 )
 
 // command is the command that handles messages and broadcasts.
@@ -43,13 +43,13 @@ func (a *app) newCommand(argv []string) (*command, error) {
 	return &command{path: path, argv: argv, out: a.out, err: a.err, running: &a.running}, nil
 }
 
-// groups are the process groups of commands that run.
+// groups are the process groups of running commands.
 type groups struct {
 	mu  sync.Mutex
 	all map[int]bool
 }
 
-// run runs a command whose group is among them meanwhile.
+// run runs a command. Its group is among them until it ends.
 func (g *groups) run(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
@@ -68,12 +68,12 @@ func (g *groups) run(cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
-// kill kills them all.
+// kill kills all groups.
 func (g *groups) kill() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for pid := range g.all {
-		_ = syscall.Kill(-pid, syscall.SIGKILL) // it may have ended just now
+		_ = syscall.Kill(-pid, syscall.SIGKILL) // which may have ended just now
 	}
 }
 
@@ -86,8 +86,8 @@ func (c *command) handle(ctx context.Context, d *subscribers.Delivery) error {
 	return refusal(c.run(ctx, d.Body, env))
 }
 
-// hear runs the command for one broadcast.
-func (c *command) hear(ctx context.Context, b *subscribers.Broadcast) error {
+// receive runs the command for one broadcast.
+func (c *command) receive(ctx context.Context, b *subscribers.Broadcast) error {
 	env, err := environment(b.Topic, b.ID, b.Attempt, b.Due, b.Record)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (c *command) hear(ctx context.Context, b *subscribers.Broadcast) error {
 	return c.run(ctx, b.Body, append(env, "MESSAGE_POSITION="+b.Position.String()))
 }
 
-// refusal makes an ErrBury of the error of a command that exited with exitBury.
+// refusal adds ErrBury to the error of a command that exited with exitBury.
 func refusal(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == exitBury {
@@ -104,7 +104,7 @@ func refusal(err error) error {
 	return err
 }
 
-// run runs the command with a body on its standard input, and more in its environment.
+// run runs the command with a body on its standard input, and env added to its environment.
 func (c *command) run(ctx context.Context, body []byte, env []string) error {
 	out, errOut := &lineWriter{to: c.out}, &lineWriter{to: c.err}
 	var last tail
@@ -118,10 +118,10 @@ func (c *command) run(ctx context.Context, body []byte, env []string) error {
 	cmd.WaitDelay = killAfter
 	err := c.running.run(cmd)
 	if ctx.Err() != nil && cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind, most often nothing
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its children, if it left any
 	}
 	if bad := errors.Join(out.flush(), errOut.flush()); bad != nil {
-		return fmt.Errorf("pass on what %s wrote: %w", c.argv[0], bad)
+		return fmt.Errorf("pass on the output of %s: %w", c.argv[0], bad)
 	}
 	switch {
 	case err == nil:
@@ -129,13 +129,13 @@ func (c *command) run(ctx context.Context, body []byte, env []string) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", c.argv[0], context.Cause(ctx))
 	case errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success():
-		return nil // it is done, and left something behind that holds its output
+		return nil // it succeeded; a child that it left holds its output open
 	}
 	return last.reason(c.explain(err))
 }
 
-// explain says what a start that failed does not: the kernel has no word about
-// the first line of a script.
+// explain adds to the error of a failed start what the kernel's error leaves out:
+// a missing or wrong first line of a script.
 func (c *command) explain(err error) error {
 	var start *fs.PathError
 	if !errors.As(err, &start) {
@@ -143,16 +143,16 @@ func (c *command) explain(err error) error {
 	}
 	switch _, bad := os.Stat(c.path); {
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%w; begin the script with a line such as #!/bin/sh, or write the program that runs it in front", err)
+		return fmt.Errorf("%w; begin the script with a line such as #!/bin/sh, or put the program that runs it in front", err)
 	case errors.Is(err, fs.ErrNotExist) && bad == nil:
-		return fmt.Errorf("%w; %s is there, but not the program that its line #! names", err, c.path)
+		return fmt.Errorf("%w; %s exists, but not the program that its line #! names", err, c.path)
 	}
 	return err
 }
 
-// environment describes a message, or a broadcast, to the command. The names do
-// not begin with BELLHOP_: there an unknown one is an error, and the command may
-// call bellhop. The error is a subscribers.ErrBury: the command would read one of two headers.
+// environment returns the variables that describe a message or a broadcast. Their
+// names do not begin with BELLHOP_: the command may call bellhop, which rejects
+// unknown settings. The error, of two headers with one variable, is a subscribers.ErrBury.
 func environment(topic, id string, attempt int, due time.Time, r notify.Record) ([]string, error) {
 	env := []string{
 		"MESSAGE_TOPIC=" + topic,
@@ -168,7 +168,7 @@ func environment(topic, id string, attempt int, due time.Time, r notify.Record) 
 	for name, value := range r.Headers {
 		key := "MESSAGE_HEADER_" + variable(name)
 		if other, twice := names[key]; twice {
-			return nil, fmt.Errorf("the headers %.100s and %.100s are both %.100s to a command (%w)", min(name, other), max(name, other), key, subscribers.ErrBury)
+			return nil, fmt.Errorf("the headers %.100s and %.100s have the same variable %.100s (%w)", min(name, other), max(name, other), key, subscribers.ErrBury)
 		}
 		names[key] = name
 		env = append(env, key+"="+value)
@@ -176,7 +176,7 @@ func environment(topic, id string, attempt int, due time.Time, r notify.Record) 
 	return env, nil
 }
 
-// variable returns a header's name as a shell can read it: upper case, and _ for all but letters and digits.
+// variable returns a header's name in upper case, with _ for all but letters and digits, so that a shell can read it.
 func variable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -186,8 +186,8 @@ func variable(name string) string {
 	}, strings.ToUpper(name))
 }
 
-// lineWriter passes on whole lines, so that those of commands that run at the
-// same time do not mix. A line that is too long is passed on in parts.
+// lineWriter passes on whole lines, so that the lines of concurrent commands do
+// not mix. A line longer than maxLine is passed on in parts.
 type lineWriter struct {
 	to      io.Writer
 	pending []byte
@@ -195,7 +195,7 @@ type lineWriter struct {
 
 const maxLine = 64 << 10
 
-// Write passes on the lines that are complete.
+// Write passes on the complete lines.
 func (l *lineWriter) Write(p []byte) (int, error) {
 	l.pending = append(l.pending, p...)
 	end := bytes.LastIndexByte(l.pending, '\n') + 1
@@ -210,7 +210,7 @@ func (l *lineWriter) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// flush passes on a last line that has no end, and gives it one.
+// flush passes on an unfinished last line, and ends it.
 func (l *lineWriter) flush() error {
 	if len(l.pending) == 0 {
 		return nil
@@ -232,11 +232,11 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// reason says why the command failed, with the end of what it wrote to stderr.
+// reason adds the end of stderr to the error of a failed command.
 func (t *tail) reason(err error) error {
-	said := strings.TrimSpace(strings.ToValidUTF8(string(t.kept), ""))
-	if said == "" {
+	text := strings.TrimSpace(strings.ToValidUTF8(string(t.kept), ""))
+	if text == "" {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, said)
+	return fmt.Errorf("%w: %s", err, text)
 }

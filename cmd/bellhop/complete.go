@@ -12,15 +12,15 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// A shell asks for completions at each press of Tab: it gets what there is within
-// completeWithin, and at the most mostCompletions. Where Redis is away it gets none.
+// A shell asks for completions at each press of Tab. It gets at most
+// maxCompletions, and none if Redis does not answer within completeWithin.
 const (
-	completeWithin  = time.Second
-	mostCompletions = 100
+	completeWithin = time.Second
+	maxCompletions = 100
 )
 
-// complete has the shell complete what stands in Redis: the topic that each
-// command below begins with, and the names of listeners.
+// complete sets, for a command and all below it whose first argument is a topic,
+// that the shell completes it from Redis.
 func (a *app) complete(c *cobra.Command) {
 	if usage := strings.Fields(c.Use); len(usage) > 1 && (strings.HasPrefix(usage[1], "TOPIC") || usage[1] == "[TOPIC]" || usage[1] == "[PATTERN]") {
 		c.ValidArgsFunction = a.first(a.topicsLike)
@@ -30,7 +30,7 @@ func (a *app) complete(c *cobra.Command) {
 	}
 }
 
-// first completes the first argument. What follows is an id, settings, or a command, which the shell knows.
+// first completes the first argument, and settings behind it. A command behind it is completed by the shell.
 func (a *app) first(find finder) cobra.CompletionFunc {
 	found := a.found(find)
 	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
@@ -56,7 +56,7 @@ func (a *app) found(find finder) cobra.CompletionFunc {
 		defer stop()
 		s, err := a.open()
 		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp // the call will say why
+			return nil, cobra.ShellCompDirectiveNoFileComp // the command itself will report it
 		}
 		defer s.store.Close()
 		names, err := find(ctx, s, begun)
@@ -67,13 +67,13 @@ func (a *app) found(find finder) cobra.CompletionFunc {
 	}
 }
 
-// topicsLike finds topics by name, from the first that may begin with a text.
+// topicsLike finds topics that begin with a text.
 func (a *app) topicsLike(ctx context.Context, s *session, begun string) (names []string, err error) {
 	before := ""
 	if n := len(begun); n > 0 {
-		before = begun[:n-1] + string(begun[n-1]-1) + "~" // which no topic has in it
+		before = begun[:n-1] + string(begun[n-1]-1) + "~" // comes after all topics before the first that may begin so: no topic contains ~
 	}
-	counts, _, err := s.inspector.TopicsAfter(ctx, before, mostCompletions)
+	counts, _, err := s.inspector.TopicsAfter(ctx, before, maxCompletions)
 	for _, c := range counts {
 		if strings.HasPrefix(c.Topic, begun) {
 			names = append(names, c.Topic)
@@ -82,14 +82,14 @@ func (a *app) topicsLike(ctx context.Context, s *session, begun string) (names [
 	return names, err
 }
 
-// listenersLike finds named listeners.
+// listenersLike finds named listeners that begin with a text.
 func (a *app) listenersLike(ctx context.Context, s *session, begun string) ([]string, error) {
 	names, err := s.store.Home().ListenerNames(ctx)
 	names = slices.DeleteFunc(names, func(name string) bool {
-		return !strings.HasPrefix(name, begun) || terminal.Quote(name) != name // that is none of ours
+		return !strings.HasPrefix(name, begun) || terminal.Quote(name) != name // not a name that Bellhop registered
 	})
 	slices.Sort(names)
-	return names[:min(len(names), mostCompletions)], err
+	return names[:min(len(names), maxCompletions)], err
 }
 
 // states returns the names of all states.

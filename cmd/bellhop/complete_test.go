@@ -9,7 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// completes returns what the shell is offered, one a line.
+// completes returns the completions that the shell is offered, one a line.
 func (s *shell) completes(args ...string) string {
 	s.t.Helper()
 	out := s.call(append([]string{"__complete"}, args...)...)
@@ -60,7 +60,7 @@ func TestCompletion(t *testing.T) {
 		args := strings.Split(test.args, " ")
 		offered := func() string { return strings.Join(strings.Fields(s.completes(args...)), " ") }
 		got := offered()
-		if got == "" && test.want != "" { // a completion gives up after a second, which a busy machine may take
+		if got == "" && test.want != "" { // a busy machine may take longer than completeWithin
 			storetest.Poll(time.Millisecond, storetest.Deadline, func() bool { got = offered(); return got != "" })
 		}
 		if got != test.want {
@@ -69,19 +69,19 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// Only so many are offered, and a Redis that says nothing is not waited for.
+// The number of completions is bounded, and a silent Redis delays them only briefly.
 func TestCompletionIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	var lines strings.Builder
-	for i := range 3 * mostCompletions {
+	for i := range 3 * maxCompletions {
 		lines.WriteString(`{"topic":"t.z` + strings.Repeat("x", i%100) + strings.Repeat("y", i/100) + `","body":"x"}` + "\n")
 	}
 	if r := s.feed(lines.String(), "publish", "--file", "-"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	if n := len(strings.Fields(s.completes("work", "t"))); n != mostCompletions {
-		t.Errorf("%d topics are offered, want %d", n, mostCompletions)
+	if n := len(strings.Fields(s.completes("work", "t"))); n != maxCompletions {
+		t.Errorf("%d topics are offered, want %d", n, maxCompletions)
 	}
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -120,19 +120,19 @@ func TestRedisFlag(t *testing.T) {
 	s.publish("t", 1)
 	away := newShell(t, "BELLHOP_REDIS_URL=redis://127.0.0.1:1", "BELLHOP_PREFIX="+s.setting("BELLHOP_PREFIX"))
 	if got := away.call("work", "t", "--count", "1", "--redis", storetest.URL(), "--", "sh", "-c", "echo $BELLHOP_REDIS_URL"); got != storetest.URL()+"\n" {
-		t.Errorf("the command is told of %q", got)
+		t.Errorf("the command's environment names %q", got)
 	}
 }
 
-// What ps shows holds no secret, and what is refused is not repeated.
+// A password in --redis, which ps shows, is rejected, and its error does not repeat it.
 func TestRedisFlagRefuses(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	for url, want := range map[string]string{
-		"redis://:geheim@127.0.0.1:6379":   "--redis holds a password, which everybody sees who calls ps: put it into a file that BELLHOP_REDIS_PASSWORD_FILE names",
-		"redis://u:geheim@h:1":             "--redis holds a password",
-		"redis://h:1,redis://u:geheim@h:2": "--redis holds a password",
-		"redis://:@h":                      "--redis holds a password",
+		"redis://:geheim@127.0.0.1:6379":   "--redis contains a password, which ps shows to everybody: put it into a file that BELLHOP_REDIS_PASSWORD_FILE names",
+		"redis://u:geheim@h:1":             "--redis contains a password",
+		"redis://h:1,redis://u:geheim@h:2": "--redis contains a password",
+		"redis://:@h":                      "--redis contains a password",
 		"redis:geheim@h":                   "--redis: invalid redis URL [unreadable]",
 		"http://h":                         "--redis: invalid redis URL",
 		"redis://h?password=geheim":        "--redis: invalid redis URL redis://h: unexpected option: password",

@@ -132,7 +132,7 @@ func (a *app) sumUp(seen *examined, check bool, err error) error {
 	case err != nil:
 		return err
 	case worst == doctor.Fail:
-		return errTold
+		return errReported
 	case worst == doctor.Warn && check:
 		return errWarned
 	case check && !a.json:
@@ -208,7 +208,7 @@ func (e *examined) worst() doctor.Verdict {
 	return worst
 }
 
-// found is the column in which a row says what was found.
+// found is the column where the text of a finding begins.
 const found = 26
 
 // printFinding prints a row, wrapped between words on a terminal. In systemd's
@@ -217,8 +217,8 @@ func (a *app) printFinding(f doctor.Finding) {
 	begin := daemon.Priority(a.out, map[doctor.Verdict]slog.Level{doctor.Warn: slog.LevelWarn, doctor.Fail: slog.LevelError}[f.Verdict])
 	row := fmt.Sprintf("%-4s  %-18s  ", f.Verdict, f.Check)
 	for _, line := range a.wrapAfter(found, f.Found) {
-		if room := columnsOf(a.out) - found; room > 0 {
-			line = shorten(line, room) // which a name alone may need; that of the remedy is to be copied
+		if width := columnsOf(a.out) - found; width > 0 {
+			line = shorten(line, width) // only a long name is shortened; a remedy is printed whole, to be copied
 		}
 		fmt.Fprintf(a.out, "%s%-*s%s\n", begin, found, row, line)
 		row = ""
@@ -233,7 +233,7 @@ func (a *app) printFinding(f doctor.Finding) {
 	}
 }
 
-// wrapAfter wraps a sentence, which may repeat words of others, to what a terminal has behind a column.
+// wrapAfter escapes a sentence, which may quote foreign text, and wraps it to what a terminal has after a column.
 func (a *app) wrapAfter(column int, sentence string) []string {
 	return wrap(terminal.Escape(sentence), max(columnsOf(a.out)-column, 0))
 }

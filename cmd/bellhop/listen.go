@@ -83,10 +83,10 @@ topic, a name is registered anew, and it goes on.`,
 			if err != nil {
 				return err
 			}
-			hear := counting(&t, cmd.hear)
-			handler = func(ctx context.Context, b *subscribers.Broadcast) error { return refusal(hear(ctx, b)) }
+			receive := counting(&t, cmd.receive)
+			handler = func(ctx context.Context, b *subscribers.Broadcast) error { return refusal(receive(ctx, b)) }
 			if f.name == "" {
-				handler = tolerant(s.log, hear)
+				handler = tolerant(s.log, receive)
 			}
 		} else if a.json {
 			o.OnGap = a.showGap

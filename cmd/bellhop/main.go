@@ -24,16 +24,16 @@ import (
 const (
 	exitDone   = 0
 	exitFailed = 1
-	exitUsage  = 2 // the call was wrong, or the configuration: nothing was done
+	exitUsage  = 2 // wrong usage or configuration: nothing was done
 	exitWarned = 3 // of doctor --check: nothing failed, but there are warnings
 
-	exitInterrupted = 130 // a second signal ended it, as a shell says of SIGINT
+	exitInterrupted = 130 // a second signal ended the run; a shell's code for SIGINT
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
 // run runs one command and returns the exit code. The first SIGINT or SIGTERM
-// asks it to stop in good order; the second ends it at once.
+// stops it gracefully; the second ends it at once.
 func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	a := &app{in: in, out: out, err: errOut}
 	ctx, stop := context.WithCancel(context.Background())
@@ -57,7 +57,7 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	}
 }
 
-// execute runs the command that args name.
+// execute runs the command in args.
 func (a *app) execute(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
@@ -66,37 +66,37 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	root.SetErr(a.err)
 	command, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.began {
-		err = wrong(err) // cobra refused it
+		err = wrong(err) // cobra rejected the call
 	}
 	return a.report(command, err)
 }
 
-// wrongUsage marks an error as one of the call.
+// wrongUsage is an error of the call.
 type wrongUsage struct{ error }
 
 func (w wrongUsage) Unwrap() error { return w.error }
 
-// wrong marks an error as one of the call.
+// wrong marks an error as an error of the call.
 func wrong(err error) error { return wrongUsage{err} }
 
-// misused returns the Fault of an argument or a flag that is missing, or given
-// where it does not belong.
+// misused returns the Fault of an argument or a flag that is missing or does not
+// belong there.
 func misused(field, format string, args ...any) error {
 	return &notify.Fault{Field: strings.ReplaceAll(field, "-", "_"), Err: fmt.Errorf(format, args...)}
 }
 
-// errTold is a failure that was told already.
-var errTold = errors.New("failed")
+// errReported is a failure that was reported already.
+var errReported = errors.New("failed")
 
-// errWarned are warnings that were told already.
+// errWarned stands for warnings that were reported already.
 var errWarned = errors.New("warned")
 
-// report tells an error, a line each of its faults, and returns the exit code.
+// report prints an error, one line for each of its faults, and returns the exit code.
 func (a *app) report(command *cobra.Command, err error) int {
 	if err == nil {
 		return exitDone
 	}
-	if errors.Is(err, errTold) {
+	if errors.Is(err, errReported) {
 		return exitFailed
 	}
 	if errors.Is(err, errWarned) {
@@ -106,7 +106,7 @@ func (a *app) report(command *cobra.Command, err error) int {
 	if errors.Is(err, context.Canceled) {
 		text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
 	}
-	if what, guesses, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // so says cobra
+	if what, guesses, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // cobra's suggestions
 		text = what + "; did you mean " + strings.Join(strings.Fields(guesses), " or ") + "?"
 	}
 	first, rest, _ := strings.Cut(text, "\n")
@@ -130,10 +130,10 @@ func (a *app) complain(line string) {
 	terminal.Printf(a.err, "%sbellhop: %s\n", daemon.Priority(a.err, slog.LevelError), terminal.Escape(line))
 }
 
-// withRemedy adds what to do about an error of the connection.
+// withRemedy adds the remedy of an error of the connection to Redis.
 func withRemedy(text string, err error) string {
 	var op *net.OpError
-	if errors.Is(err, context.Canceled) || errors.As(err, &op) && op.Op == "listen" { // which is not about Redis
+	if errors.Is(err, context.Canceled) || errors.As(err, &op) && op.Op == "listen" { // not to Redis
 		return text
 	}
 	if remedy := daemon.Remedy(err); remedy != "" {

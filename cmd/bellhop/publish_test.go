@@ -122,8 +122,8 @@ func TestPublishFile(t *testing.T) {
 	if r.code != exitFailed || r.out != `{"published":0,"refused":1200}`+"\n" {
 		t.Errorf("exit %d, %q: want all refused", r.code, r.out)
 	}
-	if n := strings.Count(r.err, "\n"); n != toldFaults+1 {
-		t.Errorf("%d lines of faults, want %d", n, toldFaults+1)
+	if n := strings.Count(r.err, "\n"); n != listedFaults+1 {
+		t.Errorf("%d lines of faults, want %d", n, listedFaults+1)
 	}
 	contains(t, r.err, "line 1: publish bulk:0: id already in use", "line 39: ")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 )
 
-// columnsOf returns how many columns a terminal has. It is 0 for what is none,
-// such as a pipe: there nothing is cut or wrapped.
+// columnsOf returns the width of a terminal. It is 0 for anything else, such as a
+// pipe, where nothing is shortened or wrapped.
 func columnsOf(stream any) int {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -27,28 +27,28 @@ func columnsOf(stream any) int {
 
 const (
 	gap       = 2 // spaces between two columns of a table
-	leastCell = 8 // columns to which a cell is shortened at the most
+	leastCell = 8 // width below which no cell is shortened
 )
 
-// printRows prints rows of as many cells each, aligned. Where they are wider than
-// a terminal, cells of the columns that may give way are shortened. Cells may be
-// of others.
-func (a *app) printRows(rows [][]string, mayGive ...int) {
-	for _, line := range layOut(rows, columnsOf(a.out), mayGive...) {
+// printRows prints rows of equally many cells, aligned. If they are wider than a
+// terminal, cells of the shrinkable columns are shortened. Cells may contain
+// foreign text.
+func (a *app) printRows(rows [][]string, shrinkable ...int) {
+	for _, line := range layOut(rows, columnsOf(a.out), shrinkable...) {
 		fmt.Fprintln(a.out, line)
 	}
 }
 
-// layOut is printRows for a terminal of so many columns, 0 for none. It returns the lines.
-func layOut(rows [][]string, room int, mayGive ...int) []string {
+// layOut returns the lines of printRows for a terminal of some width, 0 for none.
+func layOut(rows [][]string, width int, shrinkable ...int) []string {
 	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = terminal.Quote(cell)
 		}
 	}
 	widths := widthsOf(rows)
-	if room > 0 {
-		narrow(widths, room, mayGive)
+	if width > 0 {
+		narrow(widths, width, shrinkable)
 	}
 	lines := make([]string, len(rows))
 	for i, row := range rows {
@@ -57,7 +57,7 @@ func layOut(rows [][]string, room int, mayGive ...int) []string {
 	return lines
 }
 
-// widthsOf returns how wide each column of rows is.
+// widthsOf returns the width of each column of rows.
 func widthsOf(rows [][]string) []int {
 	var widths []int
 	for _, row := range rows {
@@ -71,8 +71,8 @@ func widthsOf(rows [][]string) []int {
 	return widths
 }
 
-// wide returns how wide a table of such columns is.
-func wide(widths []int) int {
+// totalWidth returns the width of a table with columns of these widths.
+func totalWidth(widths []int) int {
 	total := gap * (len(widths) - 1)
 	for _, w := range widths {
 		total += w
@@ -80,11 +80,11 @@ func wide(widths []int) int {
 	return total
 }
 
-// narrow takes columns from the widest of those that may give way, until a row fits or they are at their least.
-func narrow(widths []int, room int, mayGive []int) {
-	for wide(widths) > room {
+// narrow shrinks the widest of the shrinkable columns, until a row fits or all are leastCell wide.
+func narrow(widths []int, width int, shrinkable []int) {
+	for totalWidth(widths) > width {
 		widest := -1
-		for _, i := range mayGive {
+		for _, i := range shrinkable {
 			if widths[i] > leastCell && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
@@ -107,7 +107,7 @@ func align(row []string, widths []int) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// shorten returns a text with … in its middle where it is wider than most columns.
+// shorten returns a text with … in its middle if it is wider than most columns.
 func shorten(text string, most int) string {
 	if uniseg.StringWidth(text) <= most {
 		return text
@@ -120,12 +120,12 @@ func shorten(text string, most int) string {
 	return head + "…" + rest
 }
 
-// split returns what of a text fits into some columns, and the rest.
-func split(text string, room int) (head, rest string) {
+// split returns as much of a text as fits into a width, and the rest.
+func split(text string, columns int) (head, rest string) {
 	rest = text
 	for rest != "" {
 		cluster, behind, width, _ := uniseg.FirstGraphemeClusterInString(rest, -1)
-		if room -= width; room < 0 {
+		if columns -= width; columns < 0 {
 			break
 		}
 		head, rest = head+cluster, behind
@@ -133,16 +133,16 @@ func split(text string, room int) (head, rest string) {
 	return head, rest
 }
 
-// wrap breaks a text between words into lines that are no wider than room, where
-// that is more than 0. A word that is wider stands whole.
-func wrap(text string, room int) []string {
-	if room <= 0 {
+// wrap breaks a text between words into lines of at most width columns, if width
+// is positive. A wider word is not broken.
+func wrap(text string, width int) []string {
+	if width <= 0 {
 		return []string{text}
 	}
 	var lines []string
 	for word := range strings.FieldsSeq(text) {
 		last := len(lines) - 1
-		if last >= 0 && uniseg.StringWidth(lines[last])+1+uniseg.StringWidth(word) <= room {
+		if last >= 0 && uniseg.StringWidth(lines[last])+1+uniseg.StringWidth(word) <= width {
 			lines[last] += " " + word
 			continue
 		}
@@ -151,7 +151,7 @@ func wrap(text string, room int) []string {
 	return lines
 }
 
-// plural returns a number and a noun, which is given an s where it is not one.
+// plural returns a number and a noun, with an s unless the number is 1.
 func plural[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun

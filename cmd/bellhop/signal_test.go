@@ -89,8 +89,8 @@ func TestUnrunnableCommand(t *testing.T) {
 	s := newShell(t)
 	s.call("topics", "set", "*", "attempts=1")
 	for script, want := range map[string]string{
-		"echo x\n":                         "exec format error; begin the script with a line such as #!/bin/sh, or write the program that runs it in front",
-		"#!/no/such/interpreter\necho x\n": "is there, but not the program that its line #! names",
+		"echo x\n":                         "exec format error; begin the script with a line such as #!/bin/sh, or put the program that runs it in front",
+		"#!/no/such/interpreter\necho x\n": "exists, but not the program that its line #! names",
 	} {
 		path := t.TempDir() + "/script"
 		if err := os.WriteFile(path, []byte(script), 0o700); err != nil {

@@ -17,7 +17,7 @@ func (a *app) stamp(t time.Time) string {
 	return t.UTC().Format(stampLayout)
 }
 
-// when returns a time and how far it is from now; "-" for none.
+// when returns a time and its distance from now; "-" for none.
 func (a *app) when(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -25,7 +25,7 @@ func (a *app) when(t time.Time) string {
 	return a.stamp(t) + " (" + relative(time.Until(t)) + ")"
 }
 
-// relative returns how far away a time is, such as "in 29m58s" or "3s ago".
+// relative formats the distance of a time from now, such as "in 29m58s" or "3s ago".
 func relative(d time.Duration) string {
 	if d < 0 {
 		return rough(-d) + " ago"
@@ -51,7 +51,7 @@ func rough(d time.Duration) string {
 	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
 }
 
-// lateness returns how late something is: in milliseconds while those say something.
+// lateness formats a lateness: below 10 s in milliseconds.
 func lateness(d time.Duration) string {
 	if d >= 10*time.Second {
 		return rough(d)

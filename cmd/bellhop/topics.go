@@ -24,23 +24,23 @@ func (a *app) topicsCommand() *cobra.Command {
 	var f choice
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "topics [PATTERN]",
-		Short: "Count the messages of each topic, or look at and change settings",
-		Long: `Count the messages of each topic, or of those that a pattern names: scheduled,
-ready, leased and dead ones, and the subscribers that wait. Overdue is for how long
-the oldest ready message is due. Late is how late the last message was claimed, or
-that the topic is paused. Bcast are the broadcasts that wait for their due time;
-those that were sent and are kept are in the log. With --watch, each second, the
-worst first, and what is published, acknowledged and broadcast per second.
+		Short: "Count the messages of each topic, or show and change settings",
+		Long: `Count the messages of each topic, or of those that match a pattern: scheduled,
+ready, leased and dead ones, and waiting subscribers. Overdue is how long the oldest
+ready message has been due. Late is how late the last message was claimed, or that
+the topic is paused. Bcast is the number of scheduled broadcasts; Log is that of sent
+ones that are kept. --watch counts each second, shows the worst topics first, and how
+many messages are published, acknowledged and broadcast per second.
 
---sort is name, or overdue, dead, ready or rate, the most first. --bad leaves out
-what is neither overdue for a minute, nor paused, nor has dead letters. Of very many
-topics --watch, --bad, --sort overdue and --sort rate, without a pattern, look at
-those that stand out and at the first ones by name; the last line is of all.
+--sort is name, or overdue, dead, ready or rate, highest first. --bad shows only
+topics that are overdue for a minute, are paused, or have dead letters. If there are
+very many topics, --watch, --bad, --sort overdue and --sort rate, without a pattern,
+count only the worst topics and the first ones by name; the last line covers all.
 
-A topic that is called set or settings is named behind two dashes.
+To name a topic set or settings, put -- before it.
 
-On a terminal columns that do not fit are left out and named, and long names have
-an … in their middle; elsewhere, and with --json, all is there.`,
+On a terminal, columns that do not fit are left out and named, and long names are
+shortened in the middle with …; elsewhere, and with --json, nothing is left out.`,
 		Example: `  bellhop topics
   bellhop topics 'order.>' --sort ready --limit 20
   bellhop topics --bad
@@ -54,7 +54,7 @@ an … in their middle; elsewhere, and with --json, all is there.`,
 	flags := c.Flags()
 	flags.BoolVar(&f.watch, "watch", false, "count again each second, until Ctrl-C")
 	flags.StringVar(&f.sort, "sort", "", "order: name, overdue, dead, ready or rate (name; with --watch or --bad overdue)")
-	flags.IntVar(&f.limit, "limit", 0, "show so many topics at the most")
+	flags.IntVar(&f.limit, "limit", 0, "show at most so many topics")
 	flags.BoolVar(&f.bad, "bad", false, "show only topics that are in trouble")
 	return a.command(a.redisFlag(c), func(ctx context.Context, _ *cobra.Command, args []string) error {
 		if err := f.check(args); err != nil {
@@ -68,7 +68,7 @@ an … in their middle; elsewhere, and with --json, all is there.`,
 		if f.watch {
 			return a.watchTopics(ctx, s, f)
 		}
-		shown, err := a.look(ctx, s, f)
+		shown, err := a.count(ctx, s, f)
 		if err == nil && f.sort == "rate" {
 			err = shown.rate(ctx, s, f)
 		}
@@ -79,7 +79,7 @@ an … in their middle; elsewhere, and with --json, all is there.`,
 	})
 }
 
-// printTopics prints topics, and what all of them hold.
+// printTopics prints topics, and the totals of all.
 func (a *app) printTopics(shown shownTopics, f choice) error {
 	switch {
 	case a.json:
@@ -91,9 +91,9 @@ func (a *app) printTopics(shown shownTopics, f choice) error {
 	case len(shown.rows) == 0:
 		fmt.Fprintln(a.out, "no topic")
 	default:
-		room := columnsOf(a.out)
-		lines, left := topicTable(shown.rows, room)
-		fmt.Fprintf(a.out, "%s\n\n%s\n", strings.Join(lines, "\n"), strings.Join(wrap(shown.sum()+left, room), "\n"))
+		width := columnsOf(a.out)
+		lines, left := topicTable(shown.rows, width)
+		fmt.Fprintf(a.out, "%s\n\n%s\n", strings.Join(lines, "\n"), strings.Join(wrap(shown.sum()+left, width), "\n"))
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func topicsJSON(rows []topicRow) []api.Topic {
 	return all
 }
 
-// rates are what happened to a topic per second.
+// rates are a topic's changes per second.
 type rates struct{ published, acked, sent float64 }
 
 func (r *rates) sum() float64 {
@@ -116,7 +116,7 @@ func (r *rates) sum() float64 {
 	return r.published + r.acked + r.sent
 }
 
-// topicColumns are the columns of the table of topics. Where they do not fit, that of the greatest rank is left out first.
+// topicColumns are the columns of the table of topics. If they do not fit, the one of the highest rank is left out first.
 var topicColumns = []struct {
 	head string
 	rank int
@@ -140,11 +140,11 @@ var topicColumns = []struct {
 // firstRate is the first column of the rates, which are not always known.
 const firstRate = 10
 
-// leastTopic is how many columns of a name are shown at the least where others may be left out.
+// leastTopic is the width of a name for which other columns are left out.
 const leastTopic = 16
 
-// topicTable returns the table of topics for a terminal of so many columns, 0 for none, and what to say of what was left out.
-func topicTable(rows []topicRow, room int) (lines []string, left string) {
+// topicTable returns the table of topics for a terminal of some width, 0 for none, and a note of the columns left out.
+func topicTable(rows []topicRow, width int) (lines []string, left string) {
 	kept := make([]int, len(topicColumns))
 	for i := range kept {
 		kept[i] = i
@@ -153,10 +153,10 @@ func topicTable(rows []topicRow, room int) (lines []string, left string) {
 		kept = kept[:firstRate]
 	}
 	cells, out := cellsOf(rows, kept), []string{}
-	for room > 0 && len(kept) > 2 {
+	for width > 0 && len(kept) > 2 {
 		widths := widthsOf(cells)
 		widths[0] = min(widths[0], leastTopic)
-		if wide(widths) <= room {
+		if totalWidth(widths) <= width {
 			break
 		}
 		last := slices.MaxFunc(kept, func(a, b int) int { return cmp.Compare(topicColumns[a].rank, topicColumns[b].rank) })
@@ -166,10 +166,10 @@ func topicTable(rows []topicRow, room int) (lines []string, left string) {
 	if len(out) > 0 {
 		left = fmt.Sprintf("; no room for %s", strings.Join(out, ", "))
 	}
-	return layOut(cells, room, 0), left
+	return layOut(cells, width, 0), left
 }
 
-// cellsOf returns the cells of some columns, with a row of their heads.
+// cellsOf returns the cells of some columns, below a row of their heads.
 func cellsOf(rows []topicRow, columns []int) [][]string {
 	cells := make([][]string, len(rows)+1)
 	for _, i := range columns {
@@ -181,7 +181,7 @@ func cellsOf(rows []topicRow, columns []int) [][]string {
 	return cells
 }
 
-// overdue says for how long the oldest ready message of a topic is due.
+// overdue returns how long the oldest ready message of a topic has been due.
 func overdue(c notify.Counts) string {
 	if c.Ready == 0 {
 		return "-"
@@ -196,7 +196,7 @@ func perSecond(per *rates, of func(rates) float64) string {
 	return fmt.Sprintf("%.0f", of(*per))
 }
 
-// late says how late the last claim of a topic was, or why there is none now.
+// late returns how late the last claim of a topic was, or that the topic is paused.
 func late(c notify.Counts) string {
 	switch {
 	case c.Paused:
@@ -213,7 +213,7 @@ type view struct {
 	taken  time.Time
 }
 
-// rate fills in what happened per second since the rows before these.
+// rate computes the rates per second since the rows before these.
 func (v *view) rate(rows []topicRow, now time.Time) {
 	next := make(map[string]notify.Counts, len(rows))
 	seconds := now.Sub(v.taken).Seconds()
@@ -230,7 +230,7 @@ func (v *view) rate(rows []topicRow, now time.Time) {
 }
 
 // watchTopics prints the topics each second until ctx ends: in place on a
-// terminal, one below the other elsewhere. A Redis that is away does not end it.
+// terminal, one below the other elsewhere. It retries while Redis is unavailable.
 func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 	var v view
 	tick := time.NewTicker(time.Second)
@@ -240,7 +240,7 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 		fmt.Fprint(a.out, "\x1b[2J")
 	}
 	for {
-		shown, err := a.look(ctx, s, f)
+		shown, err := a.count(ctx, s, f)
 		if err == nil {
 			counting.End()
 		}
@@ -269,18 +269,18 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 	}
 }
 
-// draw prints the topics, or why they could not be counted.
+// draw prints the topics, or the error of their count.
 func (a *app) draw(s *session, shown shownTopics, fault error) error {
-	room := columnsOf(a.out)
-	lines := wrap(terminal.Escape(fmt.Sprintf("%s  %s  prefix %s", a.stamp(time.Now()), s.store.Where(), s.store.Prefix())), room)
+	width := columnsOf(a.out)
+	lines := wrap(terminal.Escape(fmt.Sprintf("%s  %s  prefix %s", a.stamp(time.Now()), s.store.Where(), s.store.Prefix())), width)
 	switch {
 	case fault != nil:
-		lines = append(append(lines, ""), wrap(terminal.Escape(fault.Error()), room)...)
+		lines = append(append(lines, ""), wrap(terminal.Escape(fault.Error()), width)...)
 	case len(shown.rows) == 0:
-		lines = append(append(lines, wrap(shown.sum(), room)...), "", "no topic")
+		lines = append(append(lines, wrap(shown.sum(), width)...), "", "no topic")
 	default:
-		rows, left := topicTable(shown.rows, room)
-		lines = append(append(append(lines, wrap(shown.sum()+left, room)...), ""), rows...)
+		rows, left := topicTable(shown.rows, width)
+		lines = append(append(append(lines, wrap(shown.sum()+left, width)...), ""), rows...)
 	}
 	screen := []byte(strings.Join(lines, "\n") + "\n")
 	if isTerminal(a.out) {
@@ -292,7 +292,7 @@ func (a *app) draw(s *session, shown shownTopics, fault error) error {
 	return nil
 }
 
-// inPlace makes lines replace what is on a terminal, and says how many do not fit.
+// inPlace returns lines that replace a terminal's content, and how many do not fit.
 func inPlace(rows []string, to *os.File) []byte {
 	width, height, err := term.GetSize(int(to.Fd()))
 	if err == nil && height > 2 && len(rows) > height-1 {

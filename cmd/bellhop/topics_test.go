@@ -15,7 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// overdue publishes a message that is ready since some time ago.
+// overdue publishes a message that has been ready for some time.
 func (s *shell) overdue(topic string, ago time.Duration) {
 	s.t.Helper()
 	s.call("publish", topic, "--id", "old", "--body", "x")
@@ -28,7 +28,7 @@ func (s *shell) overdue(topic string, ago time.Duration) {
 	}
 }
 
-// names returns the names of the topics that a call shows, in their order.
+// names returns the names of the topics that a call shows, in that order.
 func (s *shell) names(args ...string) (names []string) {
 	s.t.Helper()
 	var all []struct{ Topic string }
@@ -70,9 +70,9 @@ func TestTopicsAreChosen(t *testing.T) {
 			t.Errorf("topics %s (-want +got):\n%s", args, diff)
 		}
 	}
-	contains(t, s.call("topics", "--limit", "1"), "a.late  0      1 ", "\n\n5 topics, 1 shown: 6 scheduled or ready, 0 in hand, 2 dead, 0 broadcasts to come\n")
-	contains(t, s.call("topics", "--sort", "overdue", "--limit", "1"), "\n\n5 topics, 1 shown: 6 scheduled or ready, 0 in hand, 2 dead, 0 broadcasts to come\n")
-	contains(t, s.call("topics", "a.*"), "\n\n2 topics: 4 scheduled or ready, 0 in hand, 0 dead, 0 broadcasts to come\n")
+	contains(t, s.call("topics", "--limit", "1"), "a.late  0      1 ", "\n\n5 topics, 1 shown: 6 scheduled or ready, 0 leased, 2 dead, 0 broadcasts to come\n")
+	contains(t, s.call("topics", "--sort", "overdue", "--limit", "1"), "\n\n5 topics, 1 shown: 6 scheduled or ready, 0 leased, 2 dead, 0 broadcasts to come\n")
+	contains(t, s.call("topics", "a.*"), "\n\n2 topics: 4 scheduled or ready, 0 leased, 0 dead, 0 broadcasts to come\n")
 	contains(t, s.call("topics", "--sort", "rate"), "PUB/S  ACK/S  SENT/S")
 	contains(t, s.call("topics", "a.many", "--bad"), "no topic is overdue, paused, or has dead letters\n\n1 topic, 0 shown: 3 ")
 	contains(t, s.call("topics", "none"), "no topic\n")
@@ -81,7 +81,7 @@ func TestTopicsAreChosen(t *testing.T) {
 	contains(t, s.fails(exitUsage, "topics", "a..b"), `invalid topic "a..b"`)
 }
 
-// The worst of many topics are found by indexes: the others are not counted.
+// The worst of many topics are found by indexes; the others are not counted.
 func TestWorstOfManyTopics(t *testing.T) {
 	t.Parallel()
 	own := storetest.Server(t)
@@ -122,7 +122,7 @@ func TestWorstOfManyTopics(t *testing.T) {
 	p.ends(exitDone)
 }
 
-// At 80 columns nothing is wider, and what is left out or cut is said or seen.
+// At 80 columns no line is wider; columns that are left out are named, and shortened names have an ….
 func TestTopicsOnTerminal(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -136,16 +136,16 @@ func TestTopicsOnTerminal(t *testing.T) {
 	}
 	contains(t, out, "TOPIC             SCHED ", "aaaaaaaa…bbbbbbb  0 ")
 	for name, test := range map[string]struct {
-		room int
-		row  topicRow
+		width int
+		row   topicRow
 	}{
 		"watched":       {80, topicRow{notify.Counts{Topic: "orders", Ready: 1}, &rates{1, 2, 3}}},
 		"large numbers": {80, topicRow{notify.Counts{Topic: long, Scheduled: 1e9, Ready: 1e9, Leased: 1e9, Dead: 1e9, Waiting: 1e9, Log: 1e9, Broadcasts: 1e9}, &rates{1e6, 1e6, 1e6}}},
 		"narrow":        {40, topicRow{notify.Counts{Topic: long, Ready: 1}, &rates{1, 2, 3}}},
 	} {
-		lines, left := topicTable([]topicRow{test.row}, test.room)
+		lines, left := topicTable([]topicRow{test.row}, test.width)
 		for _, line := range lines {
-			if n := uniseg.StringWidth(line); n > test.room {
+			if n := uniseg.StringWidth(line); n > test.width {
 				t.Errorf("%s: %d columns: %s", name, n, line)
 			}
 		}

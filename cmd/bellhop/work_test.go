@@ -123,7 +123,7 @@ func TestWorkBuriesHeadersOfOneName(t *testing.T) {
 	s.call("work", "t", "--count", "1", "--", "true")
 	var dead api.Message
 	s.json(&dead, "inspect", "t", "1", "--json")
-	if want := "the headers a-b and a_b are both MESSAGE_HEADER_A_B to a command (buried by the handler)"; dead.State != notify.Dead || dead.Reason != want {
+	if want := "the headers a-b and a_b have the same variable MESSAGE_HEADER_A_B (buried by the handler)"; dead.State != notify.Dead || dead.Reason != want {
 		t.Errorf("got %+v", dead)
 	}
 	contains(t, s.fails(exitUsage, "publish", "t", "--body", "x", "--header", "To=1", "--header", "TO=2"), "invalid headers TO and To")
