@@ -23,8 +23,8 @@ func (a *app) deadCommand() *cobra.Command {
 		Use:   "dead",
 		Short: "List, count, requeue, purge and export dead letters",
 		Long: `Dead letters are messages that are out of attempts, expired or refused for good.
-They are kept with the reason until they are requeued or purged, or there are more
-or older ones than BELLHOP_DEAD_KEEP says.`,
+They are kept with the reason until they are requeued or purged, or exceed the
+number or the age of BELLHOP_DEAD_KEEP.`,
 		Example: `  bellhop dead list order.timeout
   bellhop dead requeue order.timeout --all`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -46,15 +46,15 @@ func (a *app) deadListCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "list [TOPIC]",
 		Short: "List dead letters, oldest death first, or count them by topic and reason",
-		Long: `List the dead letters of a topic, oldest death first. Without TOPIC count those of
-all topics by topic and reason, the most first. Numbers and names in reasons, such
-as 4711 or order-4711, are counted as one: #.`,
+		Long: `List the dead letters of a topic, oldest death first. Without TOPIC, count those of
+all topics by topic and reason, most frequent first. Reasons that differ only in
+numbers or names, such as 4711 or order-4711, count as one, which shows # for them.`,
 		Example: `  bellhop dead list
   bellhop dead list order.timeout --limit 100`,
 		Args: takes("[TOPIC]"),
 	})
-	c.Flags().IntVar(&limit, "limit", 50, "messages on a page, or reasons that are told")
-	c.Flags().StringVar(&cursor, "cursor", "", "with TOPIC: where the page begins, as the page before told")
+	c.Flags().IntVar(&limit, "limit", 50, "messages on a page, or reasons to show")
+	c.Flags().StringVar(&cursor, "cursor", "", "with TOPIC: where the page begins, as the page before printed")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		if len(args) == 0 && cursor != "" {
 			return wrong(misused("cursor", "unexpected flag --cursor: it is for the list of a TOPIC"))
@@ -70,7 +70,7 @@ as 4711 or order-4711, are counted as one: #.`,
 	})
 }
 
-// countDead tells how many dead letters there are of which topics, and why.
+// countDead prints the numbers of dead letters by topic and reason.
 func (a *app) countDead(ctx context.Context, s *session, limit int) error {
 	if limit < 1 {
 		return store.Faultf("limit", "limit %d: use 1 or more", limit)
@@ -81,32 +81,32 @@ func (a *app) countDead(ctx context.Context, s *session, limit int) error {
 	if err != nil {
 		return err
 	}
-	told := reasons[:min(len(reasons), limit)]
+	shown := reasons[:min(len(reasons), limit)]
 	if a.json {
-		return a.printJSON(told)
+		return a.printJSON(shown)
 	}
 	if len(reasons) == 0 {
 		fmt.Fprintln(a.out, "no dead letters")
 		return nil
 	}
 	rows := [][]string{{"DEAD", "TOPIC", "REASON"}}
-	for _, r := range told {
+	for _, r := range shown {
 		rows = append(rows, []string{strconv.FormatInt(r.Dead, 10), r.Topic, r.Reason})
 	}
 	a.printRows(rows, 1, 2)
-	fmt.Fprintf(a.out, "\n%s\n", sumOfDead(reasons, len(told)))
+	fmt.Fprintf(a.out, "\n%s\n", sumOfDead(reasons, len(shown)))
 	return nil
 }
 
-// sumOfDead says how many dead letters there are, and how many reasons were not told.
-func sumOfDead(reasons []notify.Reason, told int) string {
+// sumOfDead describes how many dead letters there are, and how many reasons are not shown.
+func sumOfDead(reasons []notify.Reason, shown int) string {
 	total, topics := int64(0), make(map[string]bool)
 	for _, r := range reasons {
 		total += r.Dead
 		topics[r.Topic] = true
 	}
 	sum := fmt.Sprintf("%s of %s", plural(total, "dead letter"), plural(len(topics), "topic"))
-	if more := len(reasons) - told; more > 0 {
+	if more := len(reasons) - shown; more > 0 {
 		sum += fmt.Sprintf("; %s more: --limit %d", plural(more, "reason"), len(reasons))
 	}
 	return sum
@@ -117,16 +117,16 @@ func (a *app) deadRequeueCommand() *cobra.Command {
 		Use:   "requeue TOPIC [ID...]",
 		Short: "Make dead letters ready again",
 		Long: `Make dead letters ready again, with all their attempts. Ids that are not dead are
-told, and change nothing for the others; the exit code is 1 then.`,
+reported, and the exit code is 1; the others are requeued all the same.`,
 		Example: `  bellhop dead requeue order.timeout order-4711
   bellhop dead requeue order.timeout --all`,
 		Args: deadArgs,
 	})
-	all := c.Flags().Bool("all", false, "all of the topic")
+	all := c.Flags().Bool("all", false, "all dead letters of the topic")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		if !*all {
 			n, err := eachDead(ctx, s, s.inspector.Requeue, args[0], args[1:])
-			return a.told("requeued", n, err)
+			return a.printCount("requeued", n, err)
 		}
 		on, done, err := a.deadProgress(ctx, s, "requeueing", args[0])
 		if err != nil {
@@ -134,7 +134,7 @@ told, and change nothing for the others; the exit code is 1 then.`,
 		}
 		n, err := s.inspector.RequeueAll(ctx, args[0], on)
 		done()
-		return a.told("requeued", n, err)
+		return a.printCount("requeued", n, err)
 	})
 }
 
@@ -142,18 +142,18 @@ func (a *app) deadPurgeCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "purge TOPIC [ID...]",
 		Short: "Remove dead letters for good",
-		Long: `Remove dead letters for good. Ids that are not dead are told, and change nothing
-for the others; the exit code is 1 then.`,
+		Long: `Remove dead letters for good. Ids that are not dead are reported, and the exit code
+is 1; the others are purged all the same.`,
 		Example: `  bellhop dead purge order.timeout order-4711
   bellhop dead purge order.timeout --all --yes`,
 		Args: deadArgs,
 	})
-	all := c.Flags().Bool("all", false, "all of the topic")
+	all := c.Flags().Bool("all", false, "all dead letters of the topic")
 	yes := c.Flags().Bool("yes", false, "with --all: do not ask")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		if !*all {
 			n, err := eachDead(ctx, s, s.inspector.Purge, args[0], args[1:])
-			return a.told("purged", n, err)
+			return a.printCount("purged", n, err)
 		}
 		if err := a.confirm(ctx, s, args[0], *yes); err != nil {
 			return err
@@ -164,12 +164,12 @@ for the others; the exit code is 1 then.`,
 		}
 		n, err := s.inspector.PurgeAll(ctx, args[0], on)
 		done()
-		return a.told("purged", n, err)
+		return a.printCount("purged", n, err)
 	})
 }
 
-// eachDead does something to dead letters, and returns how many it were, and a
-// fault for each id that is none, or that it cannot be done to.
+// eachDead calls do for each id. It returns how many dead letters do changed, and
+// an error for each id that is not dead or cannot be changed.
 func eachDead(ctx context.Context, s *session, do func(context.Context, string, ...string) (int, error), topic string, ids []string) (n int, err error) {
 	var faults []error
 	for i, id := range ids {
@@ -189,7 +189,7 @@ func eachDead(ctx context.Context, s *session, do func(context.Context, string, 
 	return n, errors.Join(faults...)
 }
 
-// notDead says why nothing was done to a dead letter.
+// notDead returns why an id was not changed.
 func notDead(ctx context.Context, s *session, topic, id string) error {
 	info, err := s.inspector.Inspect(ctx, topic, id)
 	switch {
@@ -198,9 +198,9 @@ func notDead(ctx context.Context, s *session, topic, id string) error {
 	case err != nil:
 		return err
 	case info.State != notify.Dead:
-		return fmt.Errorf("%s of %s is not dead, it is %s: see 'bellhop inspect %s %s'", id, topic, info.State, topic, id)
+		return fmt.Errorf("%s of %s is not dead but %s: see 'bellhop inspect %s %s'", id, topic, info.State, topic, id)
 	}
-	return fmt.Errorf("%s of %s has lost what was published, so it cannot be requeued: remove it with 'bellhop dead purge %s %s'", id, topic, topic, id)
+	return fmt.Errorf("%s of %s has lost its record, so it cannot be requeued: remove it with 'bellhop dead purge %s %s'", id, topic, topic, id)
 }
 
 func (a *app) deadExportCommand() *cobra.Command {
@@ -209,8 +209,8 @@ func (a *app) deadExportCommand() *cobra.Command {
 		Use:   "export TOPIC",
 		Short: "Write dead letters as lines of JSON",
 		Long: `Write dead letters as lines of JSON, oldest death first, to standard output or a
-file. They stay where they are. bellhop publish --file publishes such lines
-again, once they are purged.`,
+file. They stay in Redis. After a purge, bellhop publish --file publishes these
+lines again.`,
 		Example: `  bellhop dead export order.timeout --output dead.jsonl`,
 		Args:    takes("TOPIC"),
 	})
@@ -234,7 +234,7 @@ again, once they are purged.`,
 		if bad := f.Close(); err == nil {
 			err = bad
 		}
-		return a.told("exported", n, err)
+		return a.printCount("exported", n, err)
 	})
 }
 
@@ -248,7 +248,7 @@ func (a *app) export(ctx context.Context, s *session, topic string, w io.Writer,
 	return n, err
 }
 
-// deadArgs wants a topic, and then ids or --all.
+// deadArgs requires a topic, and then ids or --all.
 func deadArgs(c *cobra.Command, args []string) error {
 	all, err := c.Flags().GetBool("all")
 	switch {
@@ -264,7 +264,7 @@ func deadArgs(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// deadProgress shows how many of a topic's dead letters are done with. done ends it.
+// deadProgress returns functions that show how many of a topic's dead letters are done, and that end the display.
 func (a *app) deadProgress(ctx context.Context, s *session, what, topic string) (on func(int), done func(), err error) {
 	counts, err := s.inspector.Count(ctx, topic)
 	if err != nil {
@@ -275,8 +275,8 @@ func (a *app) deadProgress(ctx context.Context, s *session, what, topic string) 
 	return on, func() { _ = bar.Finish() }, nil
 }
 
-// told tells how many dead letters it were, also of a work that was cut short.
-func (a *app) told(what string, n int, err error) error {
+// printCount prints how many dead letters were changed, also if err ended the work early.
+func (a *app) printCount(what string, n int, err error) error {
 	if err != nil && n == 0 {
 		return err
 	}
@@ -288,7 +288,7 @@ func (a *app) told(what string, n int, err error) error {
 	return err
 }
 
-// confirm asks whether to purge all, which cannot be undone; where nobody can be asked, --yes is wanted.
+// confirm asks before all are purged, which cannot be undone. Without a terminal it requires --yes.
 func (a *app) confirm(ctx context.Context, s *session, topic string, yes bool) error {
 	if yes {
 		return nil
@@ -303,7 +303,7 @@ func (a *app) confirm(ctx context.Context, s *session, topic string, yes bool) e
 	return a.ask(ctx, fmt.Sprintf("Remove %d dead letters of %s for good?", counts[0].Dead, topic), "nothing was purged")
 }
 
-// ask asks whether to do something; the error says what was not done, or that ctx ended.
+// ask asks a question. The error is refused unless the answer is yes, or that of ctx.
 func (a *app) ask(ctx context.Context, question, refused string) error {
 	terminal.Printf(a.err, "%s [y/N] ", question)
 	answer := make(chan string, 1)
@@ -314,8 +314,8 @@ func (a *app) ask(ctx context.Context, question, refused string) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case said := <-answer:
-		if said != "y" && said != "yes" {
+	case text := <-answer:
+		if text != "y" && text != "yes" {
 			return errors.New(refused)
 		}
 		return nil

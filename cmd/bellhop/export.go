@@ -22,23 +22,22 @@ func (a *app) exportCommand() *cobra.Command {
 		Use:   "export FILE",
 		Short: "Write all messages to a file, for another Redis, prefix or version",
 		Long: `Write every message to FILE, or to standard output for "-", as a line of JSON:
-those that are scheduled, ready or in a worker's hands, dead letters, and
-broadcasts that wait. bellhop publish --file restores them elsewhere, with their
-due times and all else that was known of them. They stay where they are.
+scheduled, ready and leased messages, dead letters, and scheduled broadcasts.
+bellhop publish --file restores them elsewhere, with their due times and everything
+else that is known of them. Nothing is removed from Redis.
 
-The version of Bellhop that wrote what is in Redis exports it. Stop the daemons,
-publishers and workers before: what moves meanwhile is exported all the same, but
-what comes or goes meanwhile may be missing or come again. What a worker has in
-hand is exported as due when its lease ends; where the worker is done with it, it
-is handled a second time.
+Export with the version of Bellhop that wrote the data. Stop daemons, publishers
+and workers first: messages that change their state meanwhile are exported all the
+same, but those that come or go may be missing or come again. A leased message is
+exported as due when its lease ends; if its worker finishes it, it is handled a
+second time.
 
-Not exported are named listeners and their places, broadcasts that were sent,
-counters, settings of topics, and that one is paused. Which topics have settings
-or are paused is told.
+Not exported are named listeners and their positions, sent broadcasts, counters,
+topic settings, and pauses. Topics that have settings or are paused are reported.
 
-FILE is there only when all is in it; one of that name is replaced. Standard
-output is whole only where the exit code is 0. Bodies may be secret: FILE is
-readable to its owner alone.`,
+FILE appears only when it is complete, and replaces a file of that name. Standard
+output is complete only if the exit code is 0. Bodies may be secret: only its owner
+can read FILE.`,
 		Example: `  bellhop export messages.jsonl
   BELLHOP_PREFIX=bellhop2 bellhop publish --file messages.jsonl
   bellhop export - | gzip > messages.jsonl.gz`,
@@ -49,7 +48,7 @@ readable to its owner alone.`,
 	})
 }
 
-// exportTo exports to a file, "-" for standard output; then all else is told on stderr.
+// exportTo exports to a file, "-" for standard output; then everything else goes to stderr.
 func (a *app) exportTo(ctx context.Context, s *session, path string) error {
 	if path == "-" {
 		sum, err := a.exportAll(ctx, s, terminal.JSON(a.out))
@@ -74,7 +73,7 @@ func (a *app) exportTo(ctx context.Context, s *session, path string) error {
 	return a.exported(sum)
 }
 
-// exportAll writes all messages, and tells where there is none: the prefix may be another.
+// exportAll writes all messages, and warns if there are none: the prefix may be wrong.
 func (a *app) exportAll(ctx context.Context, s *session, w io.Writer) (notify.Exported, error) {
 	buffered := bufio.NewWriterSize(w, 1<<20)
 	bar := a.progress("exporting", 1)
@@ -87,38 +86,38 @@ func (a *app) exportAll(ctx context.Context, s *session, w io.Writer) (notify.Ex
 		err = buffered.Flush()
 	}
 	if err == nil && sum.Total() == 0 {
-		terminal.Printf(a.err, "bellhop: there is no message under the prefix %s at %s; is that BELLHOP_PREFIX right?\n", s.store.Prefix(), s.store.Where())
+		terminal.Printf(a.err, "bellhop: there is no message under the prefix %s at %s; check BELLHOP_PREFIX\n", s.store.Prefix(), s.store.Where())
 	}
 	return sum, err
 }
 
-// exported tells what was exported, and what the operator should know of it.
+// exported prints what was exported, and what to know about it.
 func (a *app) exported(sum notify.Exported) error {
 	if a.json {
 		return a.printJSON(sum)
 	}
 	terminal.Printf(a.out, "exported %d: %d scheduled, %d ready, %d leased, %d dead, %d broadcasts\n",
 		sum.Total(), sum.Scheduled, sum.Ready, sum.Leased, sum.Dead, sum.Broadcasts)
-	tell := func(n int, what string) {
+	note := func(n int, what string) {
 		if n > 0 {
 			terminal.Printf(a.err, "bellhop: %d %s\n", n, what)
 		}
 	}
-	tell(sum.Leased, "in workers' hands: exported as due when their leases end, and handled twice where a worker is done with them")
-	tell(sum.Unplaced, "stood in no place: exported as due now")
-	tell(sum.LeftOut, "left out: records that are no messages of ours; bellhop doctor names them")
-	tell(len(sum.Paused), "paused, which is not exported; call bellhop pause where you publish this, for each of: "+strings.Join(sum.Paused, " "))
-	tell(len(sum.Settings), "with settings, which are not exported; set them where you publish this, as bellhop topics settings tells them, for each of: "+strings.Join(sum.Settings, " "))
+	note(sum.Leased, "leased: exported as due when their leases end, and handled twice if their workers finish them")
+	note(sum.Unplaced, "in no place: exported as due now")
+	note(sum.LeftOut, "left out: foreign records; bellhop doctor names them")
+	note(len(sum.Paused), "paused, which is not exported; call bellhop pause where you publish this, for each of: "+strings.Join(sum.Paused, " "))
+	note(len(sum.Settings), "with settings, which are not exported; set them where you publish this, as bellhop topics settings shows them, for each of: "+strings.Join(sum.Settings, " "))
 	return nil
 }
 
-// whole is a file that has its name only when all is in it.
+// whole is a file that gets its name only when it is complete.
 type whole struct {
 	*os.File
 	path string
 }
 
-// newWhole begins a file beside where it will be.
+// newWhole creates the file under another name in the folder of path.
 func newWhole(path string) (*whole, error) {
 	if about, err := os.Stat(path); err == nil && !about.Mode().IsRegular() {
 		return nil, store.Faultf("file", "FILE %s: it is not a regular file; name another, or - for standard output", path)
@@ -130,7 +129,7 @@ func newWhole(path string) (*whole, error) {
 	return &whole{f, path}, nil
 }
 
-// keep gives the file its name, when it is on the disk.
+// keep syncs the file to the disk, and gives it its name.
 func (w *whole) keep() error {
 	err := w.Sync()
 	if bad := w.Close(); err == nil {
@@ -145,8 +144,8 @@ func (w *whole) keep() error {
 	return err
 }
 
-// giveUp removes what was written.
+// giveUp removes the file.
 func (w *whole) giveUp() {
 	_ = w.Close()
-	_ = os.Remove(w.Name()) // a .part that is left is not taken for whole
+	_ = os.Remove(w.Name()) // a .part that is left is not mistaken for a complete file
 }

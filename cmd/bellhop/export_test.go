@@ -30,7 +30,7 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// fillStore publishes messages of every kind, and returns what export says of them.
+// fillStore publishes messages of every kind, and pauses a topic.
 func fillStore(s *shell) {
 	s.t.Helper()
 	s.call("publish", "order.timeout", "--id", "a", "--delay", "1h", "--body", "x", "--ttl", "1h", "--attempts", "3", "--header", "K=v")
@@ -41,7 +41,7 @@ func fillStore(s *shell) {
 	s.call("pause", "mail")
 }
 
-// What is exported can be published under another prefix, and is the same there.
+// Exported messages can be published under another prefix, and are the same there.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	from, to := newShell(t), newShell(t)
@@ -79,7 +79,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// A line of an export that was changed by hand is told with its number and its field, and the others are restored.
+// An invalid line of an export is reported with its number and its field; the others are restored.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -92,7 +92,7 @@ func TestRestoreRefuses(t *testing.T) {
 	contains(t, r.err, "line 1: invalid restore.attempts_used -1: use 0 to ", "line 3: invalid due: it is missing; ")
 }
 
-// An export of nothing is one, and says where it looked.
+// An export of an empty store succeeds, and names the prefix and the address.
 func TestExportOfNothing(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -112,7 +112,7 @@ func TestExportRefuses(t *testing.T) {
 	contains(t, s.fails(exitFailed, "export", filepath.Join(t.TempDir(), "none", "file")), "no such file or directory")
 }
 
-// A store of another format is exported by the version that wrote it, which this one says.
+// A store of another format is not exported; the error refers to the version that wrote it.
 func TestExportOfAnotherFormat(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -128,7 +128,7 @@ func TestExportOfAnotherFormat(t *testing.T) {
 	}
 }
 
-// An export that is cut leaves no file that could be taken for whole, and what stood there stays.
+// An interrupted export leaves no file that could be mistaken for a complete one, and keeps the one that was there.
 func TestExportIsCut(t *testing.T) {
 	t.Parallel()
 	redis := storetest.Server(t)
@@ -152,7 +152,7 @@ func TestExportIsCut(t *testing.T) {
 	}
 }
 
-// Where standard output is full, the exit code says so.
+// If standard output is full, the exit code is that of a failure.
 func TestExportToFullDisk(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -171,7 +171,7 @@ func TestExportToFullDisk(t *testing.T) {
 	contains(t, errOut.String(), "no space left on device")
 }
 
-// The commands of the page's section on another version work as they stand there.
+// The commands of the page's section on another version work.
 func TestPageOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)

@@ -16,7 +16,7 @@ import (
 func (a *app) carrierCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:     "carrier",
-		Short:   "Tell who carries, and what is due next",
+		Short:   "Show which carrier is elected, and what is due next",
 		Example: `  bellhop carrier`,
 		Args:    takes(),
 	})
@@ -43,12 +43,12 @@ func (a *app) configCommand() *cobra.Command {
 	var env bool
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "config",
-		Short: "List every setting, its value and where that comes from",
-		Long: `List every setting: the environment variable, its value, its default, where the
-value comes from, and what it is for. No secret is printed.
+		Short: "List every setting, its value and its source",
+		Long: `List every setting: the environment variable, its value, its default, the value's
+source, and its meaning. No secret is printed.
 
 With --env print a file for systemd's EnvironmentFile= instead: every setting with
-what it is for and its default, and none of them set.`,
+its meaning and its default, and none of them set.`,
 		Example: `  bellhop config
   BELLHOP_LEASE=1m bellhop config --json
   bellhop config --env > bellhop.env`,
@@ -77,7 +77,7 @@ what it is for and its default, and none of them set.`,
 	})
 }
 
-// dash shows that a cell is empty.
+// dash returns "-" for an empty cell.
 func dash(s string) string {
 	if s == "" {
 		return "-"

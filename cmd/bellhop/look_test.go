@@ -78,7 +78,7 @@ func TestRedisAway(t *testing.T) {
 	}
 }
 
-// A port that is in use is no fault of Redis.
+// An error of a port in use has no remedy of Redis.
 func TestAddressInUse(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -202,7 +202,7 @@ func TestDoctor(t *testing.T) {
 	}
 	for _, check := range checks {
 		if !slices.Contains(doctor.Checks(), check) {
-			t.Errorf("%s is none of %v", check, doctor.Checks())
+			t.Errorf("%s is not in %v", check, doctor.Checks())
 		}
 	}
 
@@ -214,7 +214,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// A timer learns from the exit code what is wrong, and prints nothing else; what is known does not count.
+// The exit code of --check reports the worst verdict, and only findings that are not ok are printed; accepted warnings do not count.
 func TestDoctorChecks(t *testing.T) {
 	t.Parallel()
 	own := storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb")
@@ -255,7 +255,7 @@ func TestDoctorChecks(t *testing.T) {
 	}
 }
 
-// At 80 columns rows are wrapped between words, and only a name that is wider is cut, for all to see.
+// At 80 columns rows are wrapped between words, and only a wider name is shortened, visibly.
 func TestDoctorOnTerminal(t *testing.T) {
 	t.Parallel()
 	own := storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
@@ -273,14 +273,14 @@ func TestDoctorOnTerminal(t *testing.T) {
 	contains(t, s.onTerminal("doctor"), "examining all keys  75% |", "ok    contents            1 message, 1 topic: nothing is out of place\n")
 }
 
-// Ctrl-C ends it with what is known.
+// Ctrl-C ends the doctor with the findings so far.
 func TestDoctorIsInterrupted(t *testing.T) {
 	t.Parallel()
 	own := storetest.Server(t, "--appendonly", "yes")
 	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
 	store := storetest.At(t, own.URL(), s.setting("BELLHOP_PREFIX"))
 	if err := store.Client().Set(t.Context(), store.Keys().Carrier(), "1 1 600000 gone", 0).Err(); err != nil {
-		t.Fatal(err) // so that a beat is waited for
+		t.Fatal(err) // with a carrier, the doctor waits for a beat
 	}
 	p := s.start("doctor")
 	p.await(1, "ok    clock ")
@@ -299,7 +299,7 @@ func TestDoctorIsInterrupted(t *testing.T) {
 	contains(t, p.said(), `"check":"clock","verdict":"ok"`)
 }
 
-// What is out of place is told, and repaired when that is meant.
+// A message out of place is reported, and repaired if that is asked for and confirmed.
 func TestDoctorRepairs(t *testing.T) {
 	t.Parallel()
 	own := storetest.Server(t, "--appendonly", "yes")

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// manCommand is for packages, and not listed.
+// manCommand is hidden: it is for those who build packages.
 func (a *app) manCommand() *cobra.Command {
 	return a.command(&cobra.Command{
 		Use:     "man DIR",
@@ -27,7 +27,7 @@ func (a *app) manCommand() *cobra.Command {
 		root := c.Root()
 		root.DisableAutoGenTag = true
 		prepare(root)
-		header := &doc.GenManHeader{Section: "1", Source: "Bellhop", Manual: "Bellhop"} // of $SOURCE_DATE_EPOCH, or now
+		header := &doc.GenManHeader{Section: "1", Source: "Bellhop", Manual: "Bellhop"} // dated $SOURCE_DATE_EPOCH, or now
 		if err := doc.GenManTree(root, header, args[0]); err != nil {
 			return fmt.Errorf("write man pages: %w", err)
 		}
@@ -35,7 +35,7 @@ func (a *app) manCommand() *cobra.Command {
 	})
 }
 
-// prepare makes Markdown of what the commands say, since that is what the pages are made from.
+// prepare escapes the texts of commands for Markdown, from which the pages are generated.
 func prepare(c *cobra.Command) {
 	c.Long = markdown(c.Long)
 	for _, below := range c.Commands() {
@@ -43,8 +43,8 @@ func prepare(c *cobra.Command) {
 	}
 }
 
-// markdown returns a text in which nothing has a meaning in Markdown but
-// paragraphs, and what is indented stays as it is.
+// markdown escapes a text for Markdown: only paragraphs and indented lines keep
+// their meaning.
 func markdown(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -57,7 +57,7 @@ func markdown(text string) string {
 	return b.String()
 }
 
-// readable lets everybody read the files in a folder, whatever the umask.
+// readable makes the files in a folder readable to all, whatever the umask.
 func readable(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

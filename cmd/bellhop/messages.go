@@ -16,7 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/fields"
 )
 
-// inspectFlags are the flags of inspect. They are for a list.
+// inspectFlags are the flags of inspect. All are for a list.
 type inspectFlags struct {
 	state, cursor string
 	limit         int
@@ -27,21 +27,21 @@ func (a *app) inspectCommand() *cobra.Command {
 	var f inspectFlags
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "inspect TOPIC [ID]",
-		Short: "Look at a message, or list those of a topic",
-		Long: `Look at a message: its state, its times, its headers and its body. Without ID,
-list the messages of the topic in one state, by time, a page at a time, or the
-broadcasts that wait for their due time.`,
+		Short: "Show a message, or list those of a topic",
+		Long: `Show a message: its state, its times, its headers and its body. Without ID, list
+the messages of the topic in one state, by time, a page at a time, or its scheduled
+broadcasts.`,
 		Example: `  bellhop inspect order.timeout order-4711
   bellhop inspect order.timeout --state ready --limit 100
   bellhop inspect prices.gold --broadcasts`,
 		Args: takes("TOPIC", "[ID]"),
 	})
 	flags := c.Flags()
-	flags.StringVar(&f.state, "state", "scheduled", "without ID: list those that are scheduled, ready, leased or dead")
+	flags.StringVar(&f.state, "state", "scheduled", "without ID: list the messages that are scheduled, ready, leased or dead")
 	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states(), cobra.ShellCompDirectiveNoFileComp)) // fails for no flag
-	flags.BoolVar(&f.broadcasts, "broadcasts", false, "without ID: list the broadcasts that are scheduled")
+	flags.BoolVar(&f.broadcasts, "broadcasts", false, "without ID: list the scheduled broadcasts")
 	flags.IntVar(&f.limit, "limit", 50, "without ID: messages on a page")
-	flags.StringVar(&f.cursor, "cursor", "", "without ID: where the page begins, as the page before told")
+	flags.StringVar(&f.cursor, "cursor", "", "without ID: where the page begins, as the page before printed")
 	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
 		if err := f.check(c, args); err != nil {
 			return wrong(err)
@@ -70,7 +70,7 @@ broadcasts that wait for their due time.`,
 	})
 }
 
-// check refuses flags that say nothing here.
+// check rejects flags that do not apply.
 func (f *inspectFlags) check(c *cobra.Command, args []string) error {
 	for _, name := range []string{"state", "broadcasts", "limit", "cursor"} {
 		if len(args) == 2 && c.Flags().Changed(name) {
@@ -78,7 +78,7 @@ func (f *inspectFlags) check(c *cobra.Command, args []string) error {
 		}
 	}
 	if f.broadcasts && c.Flags().Changed("state") {
-		return misused("state", "unexpected flag --state: broadcasts are only listed while they are scheduled; see those that were sent with bellhop listen --from beginning")
+		return misused("state", "unexpected flag --state: only scheduled broadcasts are listed; bellhop listen --from beginning prints sent ones")
 	}
 	return nil
 }
@@ -86,14 +86,14 @@ func (f *inspectFlags) check(c *cobra.Command, args []string) error {
 // pages returns a page of a list of messages of a topic.
 type pages func(ctx context.Context, topic string, limit int, cursor string) (notify.Page, error)
 
-// inState returns what lists the messages of a topic in a state.
+// inState returns the pages of the messages of a topic in a state.
 func (s *session) inState(state notify.State) pages {
 	return func(ctx context.Context, topic string, limit int, cursor string) (notify.Page, error) {
 		return s.inspector.List(ctx, topic, state, limit, cursor)
 	}
 }
 
-// list returns a page that is short only at the end.
+// list returns a page that is shorter than limit only at the end.
 func list(ctx context.Context, of pages, topic string, limit int, cursor string) (notify.Page, error) {
 	page, err := of(ctx, topic, limit, cursor)
 	for err == nil && len(page.Messages) < limit && page.Cursor != "" {
@@ -119,7 +119,7 @@ func (a *app) inspect(ctx context.Context, s *session, topic, id string) error {
 	return err
 }
 
-// writeInfo writes what is known of a message, but for the body.
+// writeInfo writes all that is known of a message except its body.
 func (a *app) writeInfo(w io.Writer, i notify.Info) {
 	row := func(name, value string) {
 		if value != "" && value != "-" && value != "0" {
@@ -195,8 +195,8 @@ func (a *app) cancelCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "cancel TOPIC ID",
 		Short: "Cancel a message",
-		Long: `Cancel a message: it is not handed out any more. One that a worker has in hand
-is refused. A broadcast can be cancelled until it is sent.`,
+		Long: `Cancel a message, so that it is not handed out any more. A leased message is
+refused. A broadcast can be cancelled until it is sent.`,
 		Example: `  bellhop cancel order.timeout order-4711`,
 		Args:    takes("TOPIC", "ID"),
 	})
@@ -219,9 +219,8 @@ func (a *app) rescheduleCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "reschedule TOPIC ID",
 		Short: "Give a message another due time",
-		Long: `Give a message that is scheduled or ready, or a broadcast that was not sent yet,
-another due time. One that a worker has in hand is refused; a dead one is
-requeued with bellhop dead requeue.`,
+		Long: `Give a scheduled or ready message, or a scheduled broadcast, another due time. A
+leased message is refused; bellhop dead requeue requeues a dead one.`,
 		Example: `  bellhop reschedule order.timeout order-4711 --delay 1h
   bellhop reschedule order.timeout order-4711 --now`,
 		Args: takes("TOPIC", "ID"),
@@ -251,7 +250,7 @@ requeued with bellhop dead requeue.`,
 			}
 		}
 		if !now && after == 0 && at.IsZero() {
-			return wrong(misused("due", "no new due time: to have it due at once give --now"))
+			return wrong(misused("due", "no new due time: give --now to make it due at once"))
 		}
 		p, err := api.RescheduleTo(ctx, s.pub, args[0], args[1], after, at)
 		if err != nil {

@@ -88,7 +88,7 @@ func TestReschedule(t *testing.T) {
 	contains(t, s.fails(exitFailed, "reschedule", "t", "2", "--now"), "no such message")
 }
 
-// kill makes dead letters of n messages.
+// kill publishes n messages, and makes them dead letters.
 func (s *shell) kill(topic string, n int) {
 	s.t.Helper()
 	s.publish(topic, n)
@@ -104,7 +104,7 @@ func TestDeadLetters(t *testing.T) {
 	contains(t, s.call("inspect", "t", "1"), "first due ", "died ")
 	s.call("publish", "later", "--id", "1", "--delay", "1h", "--body", "x")
 	if out := s.call("inspect", "later", "1"); strings.Contains(out, "first due") {
-		t.Errorf("what is due for the first time is shown with two due times:\n%s", out)
+		t.Errorf("a message due for the first time is shown with two due times:\n%s", out)
 	}
 	if out := s.call("dead", "requeue", "t", "1"); out != "requeued 1\n" {
 		t.Errorf("got %q", out)
@@ -144,14 +144,14 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// Ids that are not dead are told, each with the reason, and keep nothing from the others.
+// Ids that are not dead are reported, each with the reason; the others are changed all the same.
 func TestNotDead(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.kill("t", 3)
 	s.call("publish", "t", "--id", "alive", "--delay", "1h", "--body", "x")
 	none := "bellhop: t has no dead letter nope: see 'bellhop dead list t'\n"
-	alive := "bellhop: alive of t is not dead, it is scheduled: see 'bellhop inspect t alive'\n"
+	alive := "bellhop: alive of t is not dead but scheduled: see 'bellhop inspect t alive'\n"
 	for _, verb := range []string{"requeue", "purge"} {
 		if r := s.feed("", "dead", verb, "t", "nope"); r.code != exitFailed || r.out != "" || r.err != none {
 			t.Errorf("dead %s: exit %d, %q, %q", verb, r.code, r.out, r.err)
@@ -164,13 +164,13 @@ func TestNotDead(t *testing.T) {
 	if err := store.Client().HDel(t.Context(), store.Keys().Messages(), "t:2").Err(); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, s.fails(exitFailed, "dead", "requeue", "t", "2"), "2 of t has lost what was published", "'bellhop dead purge t 2'")
+	contains(t, s.fails(exitFailed, "dead", "requeue", "t", "2"), "2 of t has lost its record", "'bellhop dead purge t 2'")
 	if r := s.feed("", "dead", "purge", "t", "2", "nope", "3", "--json"); r.code != exitFailed || r.out != `{"purged":2}`+"\n" || r.err != none {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
 }
 
-// Without a topic dead letters are counted by topic and reason, the most first.
+// Without a topic, dead letters are counted by topic and reason, most frequent first.
 func TestDeadOfAllTopics(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)

@@ -13,9 +13,9 @@ func (a *app) pauseCommand() *cobra.Command {
 	return a.switchCommand(&cobra.Command{
 		Use:   "pause TOPIC",
 		Short: "Hand out no messages of a topic",
-		Long: `Hand out no messages of a topic until bellhop resume. They are accepted, become
-ready and expire as ever; those that workers have in hand are finished, and
-broadcasts are sent. A topic that is paused already stays so.`,
+		Long: `Hand out no messages of a topic until bellhop resume. Messages are accepted, become
+ready and expire as usual; leased ones are finished, and broadcasts are sent.
+Pausing a paused topic changes nothing.`,
 		Example: `  bellhop pause order.timeout
   bellhop topics --json | jq '.[] | select(.paused) | .topic'`,
 	}, (*notify.Inspector).Pause, true)
@@ -25,13 +25,13 @@ func (a *app) resumeCommand() *cobra.Command {
 	return a.switchCommand(&cobra.Command{
 		Use:   "resume TOPIC",
 		Short: "Hand out the messages of a paused topic again",
-		Long: `Hand out the messages of a topic that was paused again: those that became ready
-meanwhile at once. A topic that is not paused stays so.`,
+		Long: `Hand out the messages of a paused topic again; those that became ready meanwhile
+are handed out at once. Resuming a topic that is not paused changes nothing.`,
 		Example: `  bellhop resume order.timeout`,
 	}, (*notify.Inspector).Resume, false)
 }
 
-// switchCommand finishes a command that pauses a topic, or resumes it.
+// switchCommand completes a command that pauses or resumes a topic.
 func (a *app) switchCommand(c *cobra.Command, change func(*notify.Inspector, context.Context, string) error, paused bool) *cobra.Command {
 	c.Args = takes("TOPIC")
 	return a.withStore(a.jsonFlag(c), func(ctx context.Context, s *session, args []string) error {

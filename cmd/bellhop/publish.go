@@ -23,7 +23,7 @@ type publishFlags struct {
 	fields    []flagField
 	headers   []string
 	hasBody   bool
-	broadcast bool // it is for everyone who listens
+	broadcast bool // of a broadcast
 }
 
 func (a *app) publishCommand() *cobra.Command {
@@ -31,18 +31,18 @@ func (a *app) publishCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "publish TOPIC",
 		Short: "Publish a message, or many from a file",
-		Long: `Publish a message, due at once unless --delay or --due is given. Without --body
-the body is read from standard input, as it is; one that is empty wants --body ''.
+		Long: `Publish a message, due at once unless --delay or --due is given. Without --body,
+standard input is the body, unchanged; an empty body requires --body ''.
 
 An id that is in use is refused, so a publish with --id may be repeated safely.
 
 With --file, publish the lines of a file, or of standard input for "-": each is
-a JSON object with topic and body or body_base64, and as needed id, delay, due,
-ttl, attempts, headers, content_type, and "mode":"broadcast" for one that is for
-everyone who listens. Empty lines are skipped; a line that is refused is told
-with its number and does not keep the others back. Lines that bellhop export
-wrote are restored: with their times and the attempts that were used up, and
-dead letters as such. To repeat that is safe until a daemon or a worker has begun.`,
+a JSON object with topic and body or body_base64, and optionally id, delay, due,
+ttl, attempts, headers, content_type, and "mode":"broadcast" for a broadcast.
+Empty lines are skipped; a refused line is reported with its number, and the others
+are published all the same. Lines that bellhop export wrote are restored with their
+times and used attempts, dead letters as dead. Repeating that is safe until a daemon
+or a worker has started.`,
 		Example: `  bellhop publish order.timeout --id order-4711 --delay 30m --body '{"order":4711}'
   date | bellhop publish clock --due 2030-01-01T00:00:00Z
   echo '{"topic":"orders","delay":"30s","body":"hello"}' | bellhop publish --file -`,
@@ -89,8 +89,8 @@ func (f *publishFlags) add(c *cobra.Command) {
 	}
 }
 
-// check refuses a mixture of one message and a file, and neither, and flags
-// that are given and say nothing.
+// check requires either a topic or --file, and rejects flags that are empty or do
+// not apply.
 func (f *publishFlags) check(c *cobra.Command, args []string) error {
 	if !c.Flags().Changed("file") {
 		if len(args) == 0 {
@@ -107,7 +107,7 @@ func (f *publishFlags) check(c *cobra.Command, args []string) error {
 	}
 	for _, name := range names {
 		if c.Flags().Changed(name) {
-			return misused(name, "unexpected flag --%s: with --file each line says it", name)
+			return misused(name, "unexpected flag --%s: with --file each line has its own", name)
 		}
 	}
 	if f.file == "" {
@@ -116,7 +116,7 @@ func (f *publishFlags) check(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// checkOne refuses flags of one message that are given and say nothing.
+// checkOne rejects empty flags of one message.
 func (f *publishFlags) checkOne(c *cobra.Command) error {
 	f.hasBody = c.Flags().Changed("body")
 	for _, field := range f.fields {
@@ -157,7 +157,7 @@ func (f *publishFlags) message(topic string) (m notify.Message, err error) {
 	return m, err
 }
 
-// body returns the body that --body gives, or standard input.
+// body returns the value of --body, or standard input.
 func (a *app) body(ctx context.Context, f *publishFlags, most int) ([]byte, error) {
 	if f.hasBody {
 		return []byte(f.body), nil

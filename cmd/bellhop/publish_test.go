@@ -128,7 +128,7 @@ func TestPublishFile(t *testing.T) {
 	contains(t, r.err, "line 1: publish bulk:0: id already in use", "line 39: ")
 }
 
-func TestPublishFileTellsEachFault(t *testing.T) {
+func TestPublishFileReportsEachFault(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "BELLHOP_MAX_BODY=1KiB")
 	lines := []string{
@@ -149,7 +149,7 @@ func TestPublishFileTellsEachFault(t *testing.T) {
 		"line 6: invalid body: 1025 bytes", "line 7: invalid line: it is longer than")
 }
 
-// A stream is published as it comes, not when it ends.
+// The lines of a stream are published as they come, not when it ends.
 func TestPublishFileDoesNotHoldBack(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -194,15 +194,15 @@ func TestPublishFileIsInterrupted(t *testing.T) {
 	s := &session{config: daemon.Config{MaxBody: notify.DefaultMaxBody}, store: store, pub: storetest.Publisher(t, store)}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	for range 100 { // what it notices first is left to chance
+	for range 100 { // it is left to chance which end it notices first
 		a := &app{in: strings.NewReader(`{"topic":"t","body":"x"}`), out: io.Discard, err: io.Discard}
 		if err := a.publishFile(ctx, s, "-"); !errors.Is(err, context.Canceled) {
-			t.Fatalf("got %v, want that it was cut off", err)
+			t.Fatalf("got %v, want Canceled", err)
 		}
 	}
 }
 
-// A day is a unit of every duration.
+// Every duration can be given in days.
 func TestPublishDays(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "BELLHOP_DEAD_KEEP=10,2d", "BELLHOP_TOPIC_KEEP=1d12h")
@@ -220,7 +220,7 @@ func TestPublishDays(t *testing.T) {
 	contains(t, s.fails(exitUsage, "publish", "t", "--delay", "9999999h", "--body", "x"), `invalid delay "9999999h": it is too long; the longest duration is 106751d`)
 }
 
-// A message may have no body, if that is said: it is a signal, to a command, too.
+// A message may have an empty body, if that is given explicitly: it is a signal, also to a command.
 func TestEmptyBodies(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)

@@ -19,14 +19,14 @@ func (a *app) topicsSetCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "set TOPIC NAME=VALUE...",
 		Short: "Change settings of a topic, or of all",
-		Long: `Change settings of a topic, and print what holds then. A topic need not have
-been used, and keeps its settings when nothing is left of it. With '*' for TOPIC,
-change what holds for all topics that have no settings of their own.
+		Long: `Change settings of a topic, and print the result. A topic can have settings before
+it is used, and keeps them when nothing else is left of it. With '*' for TOPIC,
+change the settings of all topics that have none of their own.
 
 ` + settingDocs() + `
-What is not named stays as it is. NAME= has the default hold again: that of '*',
-or else the one in brackets. What a message or a claim asks for itself goes
-before settings. What a worker has in hand keeps the lease of its claim.`,
+Settings that are not named stay as they are. NAME= restores the default: that of
+'*', or else the one in brackets. Values of a message or a claim itself take
+precedence over settings. A leased message keeps the lease of its claim.`,
 		Example: `  bellhop topics set order.timeout attempts=5 lease=1m
   bellhop topics set order.timeout attempts=
   bellhop topics set '*' backoff_min=2s backoff_max=1h`,
@@ -45,28 +45,28 @@ before settings. What a worker has in hand keeps the lease of its claim.`,
 		if err != nil {
 			return err
 		}
-		return a.tellSettings(ctx, s, args[0], func() (notify.TopicSettings, error) { return s.inspector.Set(ctx, args[0], change) })
+		return a.printSettings(ctx, s, args[0], func() (notify.TopicSettings, error) { return s.inspector.Set(ctx, args[0], change) })
 	})
 }
 
 func (a *app) topicsSettingsCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "settings [TOPIC]",
-		Short: "Tell the settings of a topic, or of all",
-		Long: `Tell what holds for a topic, and where that comes from: it was set for the topic,
-or for the store, or it is built in. Without TOPIC, tell what holds for all topics
-that have no settings of their own, as with '*'.`,
+		Short: "Show the settings of a topic, or of all",
+		Long: `Show the settings that apply to a topic, and where each comes from: it was set for
+the topic or for the store, or it is built in. Without TOPIC, show the settings of
+all topics that have none of their own, as with '*'.`,
 		Example: `  bellhop topics settings order.timeout
   bellhop topics settings order.timeout --json | jq .lease_ms`,
 		Args: takes("[TOPIC]"),
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		topic := append(args, notify.AllTopics)[0]
-		return a.tellSettings(ctx, s, topic, func() (notify.TopicSettings, error) { return s.inspector.Settings(ctx, topic) })
+		return a.printSettings(ctx, s, topic, func() (notify.TopicSettings, error) { return s.inspector.Settings(ctx, topic) })
 	})
 }
 
-// settingDocs says of each setting what it is, and what is built in.
+// settingDocs describes each setting and its built-in value.
 func settingDocs() string {
 	var b strings.Builder
 	for _, f := range fields.In[notify.SettingsChange]() {
@@ -82,8 +82,8 @@ func settingDocs() string {
 	return b.String()
 }
 
-// readSettings reads changes that are given as NAME=VALUE. The error is a joined
-// notify.Fault for each that is wrong.
+// readSettings parses changes of the form NAME=VALUE. The error joins a
+// notify.Fault for each that is invalid.
 func readSettings(topic string, given []string) (notify.SettingsChange, error) {
 	var all []api.SettingText
 	var faults []error
@@ -105,35 +105,35 @@ func readSettings(topic string, given []string) (notify.SettingsChange, error) {
 	return change, errors.Join(append(faults, err)...)
 }
 
-// tellSettings has settings of a topic looked at or changed, and prints what holds then.
-func (a *app) tellSettings(ctx context.Context, s *session, topic string, do func() (notify.TopicSettings, error)) error {
+// printSettings reads or changes the settings of a topic by do, and prints the result.
+func (a *app) printSettings(ctx context.Context, s *session, topic string, do func() (notify.TopicSettings, error)) error {
 	common, err := s.inspector.Settings(ctx, notify.AllTopics)
-	if err != nil && !errors.Is(err, store.ErrSettings) { // which a change of them mends
+	if err != nil && !errors.Is(err, store.ErrSettings) { // which a change repairs
 		return err
 	}
-	holds, err := do()
+	result, err := do()
 	if err != nil {
 		return err
 	}
 	if a.json {
-		return a.printJSON(api.SettingsOf(topic, holds))
+		return a.printJSON(api.SettingsOf(topic, result))
 	}
 	rows := [][]string{{"NAME", "VALUE", "FROM"}}
 	for _, f := range fields.In[notify.SettingsChange]() {
 		from := "built in"
-		switch own := slices.Contains(holds.Own, f.Name); {
+		switch own := slices.Contains(result.Own, f.Name); {
 		case own && topic != notify.AllTopics:
 			from = "topic"
 		case own || topic != notify.AllTopics && slices.Contains(common.Own, f.Name):
 			from = "store"
 		}
-		rows = append(rows, []string{f.Name, api.Setting(f, holds.Settings), from})
+		rows = append(rows, []string{f.Name, api.Setting(f, result.Settings), from})
 	}
 	a.printRows(rows)
 	return nil
 }
 
-// settingsLike returns the settings that may be given behind others, each with its =.
+// settingsLike returns the settings, with =, that begin with a text and were not given before.
 func settingsLike(given []string, begun string) (names []string) {
 	for _, name := range api.SettingNames() {
 		is := func(one string) bool { return strings.HasPrefix(one, name+"=") }

@@ -62,7 +62,7 @@ func TestTopicSettings(t *testing.T) {
 	contains(t, s.call("topics", "--", "set"), "no topic") // of that name
 }
 
-// All faults are told at once, a line each, and nothing is changed.
+// All faults are reported at once, one line each, and nothing is changed.
 func TestBadTopicSettings(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -96,7 +96,7 @@ func TestBadTopicSettings(t *testing.T) {
 		"attempts 10 built in", "lease 30s built in", "backoff_min 1m topic", "backoff_max 10m built in", "paused false built in")
 }
 
-// What a worker of the command does follows the settings of its topic.
+// A worker of the command follows the settings of its topic.
 func TestWorkBySettings(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -110,7 +110,7 @@ func TestWorkBySettings(t *testing.T) {
 	contains(t, s.call("inspect", "mail", "a"), "dead")
 }
 
-// What a worker has in hand is extended by the lease of its claim, whatever is set meanwhile; what it claims then has the new one.
+// A leased message is extended by the lease of its claim, whatever is set meanwhile; the next claim has the new lease.
 func TestWorkerKeepsTheLeaseOfItsClaim(t *testing.T) {
 	s := newShell(t)
 	gate := filepath.Join(t.TempDir(), "gate")
@@ -163,7 +163,7 @@ func TestCompletionOfSettings(t *testing.T) {
 	} {
 		out := s.call(append([]string{"__complete"}, strings.Split(args, " ")...)...)
 		offered, directive, _ := strings.Cut(out, ":")
-		if got := strings.Join(strings.Fields(offered), " "); got != want || !strings.HasPrefix(directive, "6\n") { // no files, and no space behind it
+		if got := strings.Join(strings.Fields(offered), " "); got != want || !strings.HasPrefix(directive, "6\n") { // no files, and no space after it
 			t.Errorf("bellhop %s<Tab> offers %q :%q, want %q", args, got, directive, want)
 		}
 	}
@@ -198,7 +198,7 @@ func TestManOfSettings(t *testing.T) {
 	contains(t, string(page), "bellhop topics set TOPIC NAME=VALUE...", "limit of attempts of a message", "topics set '*' backoff_min=2s")
 }
 
-// What an export leaves out is told.
+// An export reports what it leaves out.
 func TestExportOfSettings(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -210,7 +210,7 @@ func TestExportOfSettings(t *testing.T) {
 	s.call("topics", "set", "*", "lease=2m")
 	path := filepath.Join(t.TempDir(), "messages.jsonl")
 	if r := s.feed("", "export", path); r.err != "bellhop: 2 paused, which is not exported; call bellhop pause where you publish this, for each of: order unused\n"+
-		"bellhop: 3 with settings, which are not exported; set them where you publish this, as bellhop topics settings tells them, for each of: * mail unused\n" {
+		"bellhop: 3 with settings, which are not exported; set them where you publish this, as bellhop topics settings shows them, for each of: * mail unused\n" {
 		t.Errorf("got %+v", r)
 	}
 	var sum struct{ Paused, Settings []string }
@@ -220,7 +220,7 @@ func TestExportOfSettings(t *testing.T) {
 	}
 }
 
-// The doctor compares what the configuration sets with what holds.
+// The doctor compares the configuration's settings with those in effect.
 func TestDoctorOfSettings(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "BELLHOP_LEASE=1m")

@@ -17,7 +17,7 @@ var version string
 type build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
-	Modified bool   `json:"modified,omitempty"` // something was not committed
+	Modified bool   `json:"modified,omitempty"` // with uncommitted changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
@@ -45,7 +45,7 @@ func thisBuild() build {
 func (a *app) versionCommand() *cobra.Command {
 	return a.command(a.jsonFlag(&cobra.Command{
 		Use:     "version",
-		Short:   "Tell the version of this program",
+		Short:   "Print the version of this program",
 		Example: `  bellhop version`,
 		Args:    takes(),
 	}), func(context.Context, *cobra.Command, []string) error {
