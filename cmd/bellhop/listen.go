@@ -31,32 +31,32 @@ func (a *app) listenCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "listen TOPIC|PATTERN [flags] [-- CMD ARGS...]",
 		Short: "Receive broadcasts: run a command for each, or print them",
-		Long: `Receive the broadcasts of a topic, or of those that a pattern names, until
+		Long: `Receive the broadcasts of a topic, or of those that match a pattern, until
 SIGTERM or Ctrl-C. In a pattern * stands for any one token, and > at the end for
-one or more. Quote it: to the shell both mean something else.
+one or more. Quote the pattern: both are special to the shell.
 
 Without CMD each broadcast is printed: its position, topic and id, how late it
-is, and its body. With CMD it is run for each, one after the other, with the body
-on its standard input and in its environment MESSAGE_TOPIC, MESSAGE_ID,
-MESSAGE_POSITION, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_CONTENT_TYPE and
-MESSAGE_HEADER_NAME for each header. Where it fails that is logged, and the next
-one comes. At the end the position is logged from which --from goes on.
+is, and its body. With CMD the command is run for each, one after the other, with
+the body on its standard input, and MESSAGE_TOPIC, MESSAGE_ID, MESSAGE_POSITION,
+MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_CONTENT_TYPE and, for each header,
+MESSAGE_HEADER_NAME in its environment. A failure is logged, and the next broadcast
+follows. At the end the position is logged: give it to --from to continue.
 
-With --name the place is kept in Redis. Processes of one name share the
-broadcasts, and whoever comes back gets what was sent meanwhile. How CMD exits
+With --name the position is kept in Redis. Processes of one name share the
+broadcasts, and one that returns gets what was sent meanwhile. The exit code of CMD
 decides:
 
   0   done
   65  never to be done: the broadcast is given up at once
   else, and by a signal: again after a backoff, until it is out of attempts
 
-What a process that died had in hand goes to another when its lease ends. A name
+If a process dies, its broadcasts go to another when their leases end. A name
 belongs to one pattern and one beginning, until bellhop listeners remove.
 
 Broadcasts that were removed before they were read (see BELLHOP_BROADCAST_KEEP)
-are a gap. It is logged, and with --json a line {"gap":{...}} stands in its place.
-So is what Redis lost with all that it held: then the gap has TOPIC|PATTERN as its
-topic, a name is registered anew, and it goes on.`,
+are a gap. It is logged, and --json prints a line {"gap":{...}} in their place. If
+Redis loses all its data, that is a gap, too, with TOPIC|PATTERN as its topic: a
+name is registered anew, and listening continues.`,
 		Example: `  bellhop listen prices.gold
   bellhop listen 'prices.*' --from beginning --json
   bellhop listen 'prices.>' --from 2025-01-01T00:00:00Z --count 1
@@ -64,9 +64,9 @@ topic, a name is registered anew, and it goes on.`,
 		Args: handlerArgs("TOPIC|PATTERN"),
 	})
 	flags := c.Flags()
-	flags.StringVar(&f.name, "name", "", "keep the place in Redis, and share the broadcasts with others of this name")
+	flags.StringVar(&f.name, "name", "", "keep the position in Redis, and share the broadcasts with other processes of this name")
 	_ = c.RegisterFlagCompletionFunc("name", a.found(a.listenersLike)) // fails for no flag
-	flags.StringVar(&f.from, "from", "", "begin now, at the beginning, at a time of RFC 3339, or behind a position (default: now, and with --name where it stands)")
+	flags.StringVar(&f.from, "from", "", "begin now, at the beginning, at a time of RFC 3339, or after a position (default: now; with --name at its position)")
 	flags.IntVar(&f.count, "count", 0, "end when this many were handled (default: never)")
 	flags.IntVar(&f.concurrency, "concurrency", 1, "with --name: broadcasts handled at the same time")
 	flags.IntVar(&f.attempts, "attempts", 0, "with --name: attempts of a broadcast (default: BELLHOP_MAX_ATTEMPTS)")
@@ -92,12 +92,12 @@ topic, a name is registered anew, and it goes on.`,
 			o.OnGap = a.showGap
 		}
 		defer a.sum(&t)
-		defer s.tell(ctx, &t)()
+		defer s.reportStatus(ctx, &t)()
 		return listen(ctx, s, args[0], handler, o, f.count)
 	})
 }
 
-// options returns what the flags say, and the configuration where they do not.
+// options returns the options of the flags, and of the configuration for the rest.
 func (f *listenFlags) options(c *cobra.Command, s *session) (o subscribers.ListenOptions, err error) {
 	given := c.Flags().Changed
 	if given("name") && f.name == "" {
@@ -142,13 +142,13 @@ func (f *listenFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// readyWithin is how long the start of a service waits for Redis. Who waits for
-// the service may broadcast as soon as it is ready, so it should listen by then.
+// readyWithin is how long a service that starts waits for Redis until it reports
+// ready. Services after it may broadcast then, so it should listen by then.
 const readyWithin = 5 * time.Second
 
 // listen handles broadcasts until ctx ends, or count were handled; 0 is no limit.
 func listen(ctx context.Context, s *session, pattern string, handler broadcastHandler, o subscribers.ListenOptions, count int) error {
-	defer s.tellStop(ctx, "pattern", pattern)()
+	defer s.logStop(ctx, "pattern", pattern)()
 	if count > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithCancel(ctx)
@@ -160,7 +160,7 @@ func listen(ctx context.Context, s *session, pattern string, handler broadcastHa
 			o.OnGivenUp = func(*subscribers.Broadcast, string) { givenUp() }
 		}
 	}
-	late := time.AfterFunc(readyWithin, s.manager.Ready) // Redis may be away
+	late := time.AfterFunc(readyWithin, s.manager.Ready) // Redis may be unavailable
 	defer late.Stop()
 	l, err := subscribers.NewListener(s.store, subscribers.ListenerOptions{Grace: s.config.ShutdownTimeout, Logger: s.log})
 	if err != nil {
@@ -176,8 +176,8 @@ func listen(ctx context.Context, s *session, pattern string, handler broadcastHa
 	return l.Listen(ctx, pattern, handler, o)
 }
 
-// listenPlain listens without a name. When ctx ends the handler may go on for as
-// long as that of a named listener. At the end it tells up to where it came.
+// listenPlain listens without a name. When ctx ends, the handler may continue for as
+// long as that of a named listener. At the end the position is logged.
 func listenPlain(ctx context.Context, s *session, l *subscribers.Listener, pattern string, handler broadcastHandler, o subscribers.ListenOptions) error {
 	grace, interrupt := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer interrupt(nil)
@@ -199,7 +199,7 @@ func listenPlain(ctx context.Context, s *session, l *subscribers.Listener, patte
 		return err
 	}, o)
 	if began {
-		s.log.Info("stopped: give --from this position to go on", "pattern", pattern, "position", last)
+		s.log.Info("stopped; give this position to --from to continue", "pattern", pattern, "position", last)
 	}
 	if errors.Is(err, subscribers.ErrStopping) {
 		return nil
@@ -207,7 +207,7 @@ func listenPlain(ctx context.Context, s *session, l *subscribers.Listener, patte
 	return err
 }
 
-// tolerant logs where a handler fails, and goes on: without a name nothing comes again.
+// tolerant logs a handler's failure, and continues: without a name no broadcast is delivered again.
 func tolerant(log *slog.Logger, handler broadcastHandler) broadcastHandler {
 	return func(ctx context.Context, b *subscribers.Broadcast) error {
 		err := handler(ctx, b)
@@ -221,8 +221,8 @@ func tolerant(log *slog.Logger, handler broadcastHandler) broadcastHandler {
 	}
 }
 
-// showBroadcast returns the handler that prints a broadcast. Only those of a
-// named listener come again, and have attempts to tell.
+// showBroadcast returns the handler that prints a broadcast. Only a named
+// listener has attempts.
 func (a *app) showBroadcast(named bool) broadcastHandler {
 	return func(_ context.Context, b *subscribers.Broadcast) error {
 		late := time.Since(b.Due)
@@ -244,5 +244,5 @@ type gapJSON struct {
 
 // showGap prints a gap, which is logged as well.
 func (a *app) showGap(g subscribers.Gap) {
-	_ = a.printJSON(gapJSON{api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}}) // what cannot be printed shows with the next broadcast
+	_ = a.printJSON(gapJSON{api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}}) // the next broadcast reports an output that fails
 }

@@ -29,7 +29,7 @@ func (s *shell) broadcast(names ...string) {
 	due := time.Now()
 	for _, name := range names {
 		topic, id, _ := strings.Cut(name, " ")
-		due = due.Add(time.Millisecond) // in the same one their names decide
+		due = due.Add(time.Millisecond) // within one, their names decide the order
 		fmt.Fprintf(&lines, `{"topic":%q,"id":%q,"mode":"broadcast","due":%q,"body":"body %s"}`+"\n", topic, id, due.Format(time.RFC3339Nano), id)
 	}
 	if r := s.feed(lines.String(), "publish", "--file", "-"); r.code != 0 {
@@ -37,7 +37,7 @@ func (s *shell) broadcast(names ...string) {
 	}
 }
 
-// listen starts to listen, and returns when nothing that is sent from now on is missed.
+// listen starts to listen, and returns once no later broadcast can be missed.
 func (s *shell) listen(args ...string) *process {
 	s.t.Helper()
 	p := s.start(append([]string{"listen"}, args...)...)
@@ -45,8 +45,8 @@ func (s *shell) listen(args ...string) *process {
 	return p
 }
 
-// heard listens for as many broadcasts as are wanted, and returns them as --json prints them.
-func (s *shell) heard(n int, args ...string) []shown {
+// received listens for n broadcasts, and returns them as --json prints them.
+func (s *shell) received(n int, args ...string) []shown {
 	s.t.Helper()
 	out := s.call(append([]string{"listen", "--json", "--count", fmt.Sprint(n)}, args...)...)
 	var all []shown
@@ -60,7 +60,7 @@ func (s *shell) heard(n int, args ...string) []shown {
 	return all
 }
 
-// ids returns the ids of broadcasts, one behind the other.
+// ids returns the ids of broadcasts, joined.
 func ids(all []shown) (line string) {
 	for _, one := range all {
 		line += one.ID
@@ -95,7 +95,7 @@ func TestListenPrints(t *testing.T) {
 	other.await(1, `"topic":"prices.tin.open"`)
 	contains(t, other.said(), `"body_base64":"/w=="`, `"content_type":"text/plain"`, `"headers":{"A":"b"}`, `"late_ms":`, `"position":"`)
 	if strings.Contains(other.said(), "prices.gold") || strings.Contains(other.said(), `"attempt"`) {
-		t.Errorf("it heard too much:\n%s", other.said())
+		t.Errorf("it received too much:\n%s", other.said())
 	}
 	if c := s.counts("prices.gold"); c.Sent != 2 || c.Log != 2 || c.Broadcasts != 0 {
 		t.Errorf("got %+v, want 2 sent", c)
@@ -107,7 +107,7 @@ func TestListenFrom(t *testing.T) {
 	s := newShell(t)
 	s.serve()
 	s.broadcast("p.a 1", "p.b 2", "p.a 3", "q 4")
-	all := s.heard(4, ">", "--from", "beginning")
+	all := s.received(4, ">", "--from", "beginning")
 	if ids(all) != "1234" {
 		t.Fatalf("got %q, want 1234", ids(all))
 	}
@@ -121,7 +121,7 @@ func TestListenFrom(t *testing.T) {
 		{">", second.Time().UTC().Format(time.RFC3339Nano), "234"},
 		{"p.*", "2020-01-01T00:00:00+01:00", "123"},
 	} {
-		if got := ids(s.heard(len(test.want), test.pattern, "--from", test.from)); got != test.want {
+		if got := ids(s.received(len(test.want), test.pattern, "--from", test.from)); got != test.want {
 			t.Errorf("%s from %s: got %q, want %q", test.pattern, test.from, got, test.want)
 		}
 	}
@@ -131,18 +131,18 @@ func TestListenFrom(t *testing.T) {
 		p.await(1, "body later")
 		p.stop()
 		if strings.Contains(p.said(), "body 4") {
-			t.Errorf("listen %v hears what was sent before:\n%s", args, p.said())
+			t.Errorf("listen %v receives an earlier broadcast:\n%s", args, p.said())
 		}
 	}
 }
 
-// The position that is told at the end is where another goes on, without a gap or a repetition.
-func TestListenTellsWhereToGoOn(t *testing.T) {
+// Another listener continues at the logged position, without a gap or a repetition.
+func TestListenLogsItsPosition(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.serve()
-	position := regexp.MustCompile(`msg="stopped: give --from this position to go on" pattern=t position=(\S+)`)
-	told := func(p *process) string {
+	position := regexp.MustCompile(`msg="stopped; give this position to --from to continue" pattern=t position=(\S+)`)
+	stopped := func(p *process) string {
 		t.Helper()
 		p.stop()
 		found := position.FindStringSubmatch(p.said())
@@ -151,24 +151,24 @@ func TestListenTellsWhereToGoOn(t *testing.T) {
 		}
 		return found[1]
 	}
-	from := told(s.listen("t")) // nothing was sent yet
+	from := stopped(s.listen("t")) // nothing was sent yet
 	s.broadcast("t 1", "t 2", "t 3")
 	p := s.listen("t", "--from", from, "--count", "2")
 	p.await(1, "body 2")
 	p.ends(exitDone)
 	from = position.FindStringSubmatch(p.said())[1]
-	if got := ids(s.heard(1, "t", "--from", from)); got != "3" || strings.Contains(p.said(), "body 3") {
+	if got := ids(s.received(1, "t", "--from", from)); got != "3" || strings.Contains(p.said(), "body 3") {
 		t.Errorf("it goes on with %q, want 3", got)
 	}
 	p = s.listen("t", "--from", from)
 	p.await(1, "body 3")
-	from = told(p)
+	from = stopped(p)
 	p = s.listen("t", "--from", from)
 	s.broadcast("t 4")
 	p.await(1, "body 4")
 	p.stop()
 	if strings.Contains(p.said(), "body 3") {
-		t.Errorf("something comes twice:\n%s", p.said())
+		t.Errorf("a broadcast comes twice:\n%s", p.said())
 	}
 }
 
@@ -178,7 +178,7 @@ func TestListenRunsCommand(t *testing.T) {
 	s.serve()
 	s.call("broadcast", "t.a", "--id", "e", "--body", "the body", "--header", "X-Shop=main", "--content-type", "text/plain")
 	s.broadcast("t.a 1", "t.b 2", "t.b 3", "t.b 4")
-	all := s.heard(5, "t.>", "--from", "beginning")
+	all := s.received(5, "t.>", "--from", "beginning")
 	script := `
 case $MESSAGE_ID in
 e) echo "$MESSAGE_TOPIC $MESSAGE_POSITION $MESSAGE_ATTEMPT $MESSAGE_CONTENT_TYPE $MESSAGE_HEADER_X_SHOP $(cat)"; date -d "$MESSAGE_DUE" +%Y ;;
@@ -196,7 +196,7 @@ esac`
 		`reason="exit status 1: not now"`, `reason="signal: killed"`)
 }
 
-// gated is a command that says that it began, and ends when the file is there.
+// gated returns a command that prints that it began, and ends when the file exists.
 func gated(path string) []string {
 	return []string{"--", "sh", "-c", `echo "began $MESSAGE_ID attempt $MESSAGE_ATTEMPT pid $$"; while ! test -e ` + path + `; do sleep 0.01; done; echo "ended $MESSAGE_ID"`}
 }
@@ -211,7 +211,7 @@ func TestListenDrains(t *testing.T) {
 		s.broadcast("t 1", "t 2")
 		p.await(1, "began 1")
 		p.signal(syscall.SIGTERM)
-		p.await(1, "a second signal ends that")
+		p.await(1, "a second signal kills them")
 		if err := os.WriteFile(gate, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -221,12 +221,12 @@ func TestListenDrains(t *testing.T) {
 			t.Errorf("it went on:\n%s", p.said())
 		}
 	}
-	if got := ids(s.heard(1, "t", "--name", "n")); got != "2" {
+	if got := ids(s.received(1, "t", "--name", "n")); got != "2" {
 		t.Errorf("the name goes on with %q, want 2", got)
 	}
 }
 
-// What a command was kept from finishing is not behind the position that is told.
+// The logged position is before a broadcast whose command was interrupted.
 func TestListenAsksCommandToEnd(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "BELLHOP_SHUTDOWN_TIMEOUT=50ms")
@@ -236,7 +236,7 @@ func TestListenAsksCommandToEnd(t *testing.T) {
 	p.await(1, "began")
 	p.stop()
 	contains(t, p.said(), "asked")
-	first := s.heard(1, "t", "--from", "beginning")[0].Position
+	first := s.received(1, "t", "--from", "beginning")[0].Position
 	contains(t, p.said(), "position="+first.String())
 }
 
@@ -248,7 +248,7 @@ func TestListenSecondSignalKills(t *testing.T) {
 	s.broadcast("t 1")
 	p.await(1, "began")
 	p.signal(syscall.SIGTERM)
-	p.await(1, "a second signal ends that")
+	p.await(1, "a second signal kills them")
 	p.signal(syscall.SIGTERM)
 	p.ends(exitInterrupted)
 	if strings.Contains(p.said(), "ended") {
@@ -256,12 +256,12 @@ func TestListenSecondSignalKills(t *testing.T) {
 	}
 }
 
-func TestListenTellsGaps(t *testing.T) {
+func TestListenReportsGaps(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.serve()
 	s.broadcast("t 1", "t 2", "t 3", "t 4")
-	all := s.heard(4, "t", "--from", "beginning")
+	all := s.received(4, "t", "--from", "beginning")
 	s.call("listen", "t", "--name", "n", "--from", all[0].Position.String(), "--count", "1")
 	store := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
 	if err := store.Client().XTrimMaxLen(t.Context(), store.Keys().Log("t"), 1).Err(); err != nil {
@@ -279,7 +279,7 @@ func TestListenTellsGaps(t *testing.T) {
 	}
 }
 
-// Redis loses all that it holds, by a command and by a restart without its data: who listens is told, and goes on.
+// Redis loses all its data, by a command and by a restart: listeners report it, and continue.
 func TestListenThroughLostData(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
@@ -326,12 +326,12 @@ func TestListenNamed(t *testing.T) {
 	p.await(1, "body 1")
 	p.stop()
 	s.broadcast("t.a 2", "t.b 3")
-	all := s.heard(2, "t.*", "--name", "billing")
+	all := s.received(2, "t.*", "--name", "billing")
 	if got := ids(all); got != "23" && got != "32" || all[0].Attempt != 1 {
 		t.Errorf("got %+v, want 2 and 3", all)
 	}
 	if strings.Contains(p.said(), "body before") {
-		t.Errorf("it hears what was sent before:\n%s", p.said())
+		t.Errorf("it receives an earlier broadcast:\n%s", p.said())
 	}
 
 	s.broadcast("t.a 4", "t.a 5", "t.a 6")
@@ -350,12 +350,12 @@ esac`)
 		t.Errorf("%d tries, want 5, and 2 given up:\n%s%s", n, r.out, r.err)
 	}
 	s.broadcast("t.a 7")
-	if got := ids(s.heard(1, "t.*", "--name", "billing", "--count", "1")); got != "7" {
+	if got := ids(s.received(1, "t.*", "--name", "billing", "--count", "1")); got != "7" {
 		t.Errorf("it goes on with %q, want 7", got)
 	}
 }
 
-// What comes beyond the count is left to who listens next, with no attempt used up.
+// Broadcasts beyond the count are left to the next process, with no attempt used up.
 func TestListenCountsExactly(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -364,7 +364,7 @@ func TestListenCountsExactly(t *testing.T) {
 	from := []string{"t", "--name", "n", "--from", "beginning", "--concurrency", "4"}
 	seen := make(map[string]int)
 	for _, n := range []int{2, 1, 5} {
-		all := s.heard(n, from...)
+		all := s.received(n, from...)
 		if len(all) != n {
 			t.Errorf("%d are printed, want %d", len(all), n)
 		}
@@ -391,7 +391,7 @@ func TestListenersOfANameShare(t *testing.T) {
 	a, b := s.listen(args...), s.listen(args...)
 	s.broadcast("t 1", "t 2")
 	a.await(1, "began")
-	b.await(1, "began") // each has one in hand
+	b.await(1, "began") // each has leased one
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -408,7 +408,7 @@ func TestListenersOfANameShare(t *testing.T) {
 	}
 }
 
-// What a process had in hand that was killed goes to the other, an attempt later.
+// A killed process's broadcast goes to the other, with the next attempt.
 func TestListenerTakesOver(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -424,12 +424,12 @@ func TestListenerTakesOver(t *testing.T) {
 	b.await(1, `"id":"1"`)
 	contains(t, b.said(), `"attempt":2`)
 	if strings.Contains(b.said(), "broadcasts are missing") {
-		t.Errorf("a gap is told, and nothing is missing:\n%s", b.said())
+		t.Errorf("a gap is logged, but nothing is missing:\n%s", b.said())
 	}
 	b.stop()
 }
 
-func TestListenHearsNoCarrier(t *testing.T) {
+func TestListenWithoutCarrier(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	p := s.listen("t")
@@ -448,7 +448,7 @@ func TestListenRefuses(t *testing.T) {
 		{"listen", "TOPIC|PATTERN is missing"},
 		{"listen -- true", "TOPIC|PATTERN is missing"},
 		{"listen t true", `unexpected argument "true"; write -- in front of the command`},
-		{"listen t --", "CMD is missing behind --"},
+		{"listen t --", "CMD is missing after --"},
 		{"listen t -- no-such-command-here", "executable file not found"},
 		{"listen a/b", `invalid topic "a/b"`},
 		{"listen a.>.b", `invalid pattern "a.>.b"`},
@@ -478,7 +478,7 @@ func TestListeners(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.serve()
-	contains(t, s.call("listeners"), "no listener has a name yet")
+	contains(t, s.call("listeners"), "no named listener")
 	if out := s.call("listeners", "--json"); out != "[]\n" {
 		t.Errorf("got %q", out)
 	}
@@ -488,7 +488,7 @@ func TestListeners(t *testing.T) {
 	s.broadcast("t.a 3")
 	here.await(1, "began")
 	out := s.call("listeners")
-	contains(t, out, "NAME  PATTERN  FROM       IN HAND  TOPICS BEHIND  ACTIVE", "away  t.>      beginning  0        2              no      ", "here  t.>      now        1        0              yes     -\n")
+	contains(t, out, "NAME  PATTERN  FROM       LEASED  TOPICS BEHIND  ACTIVE", "away  t.>      beginning  0       2              no      ", "here  t.>      now        1       0              yes     -\n")
 	var names []struct {
 		Name, Pattern, From string
 		Held                int64
@@ -506,7 +506,7 @@ func TestListeners(t *testing.T) {
 	if out := s.call("listeners", "remove", "away", "--json"); out != `{"removed":"away"}`+"\n" {
 		t.Errorf("got %q", out)
 	}
-	contains(t, s.call("listeners"), "no listener has a name yet")
+	contains(t, s.call("listeners"), "no named listener")
 	contains(t, s.fails(exitFailed, "listeners", "remove", "away"), "remove the listener away: ", "no such listener")
 	for args, want := range map[string]string{
 		"listeners remove":      "NAME is missing",

@@ -16,11 +16,11 @@ func (a *app) listenersCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "listeners",
 		Short: "List the named listeners, or remove one",
-		Long: `List the named listeners, which bellhop listen --name makes: what each listens
-to, where it began, how many broadcasts its processes have in hand, on how many
-topics there are some that it has not got yet, when the oldest of these was sent,
-and whether anybody listens now. The log keeps broadcasts for as long as
-BELLHOP_BROADCAST_KEEP says: "at risk" are those that it removes next.`,
+		Long: `List the named listeners, which bellhop listen --name creates: the pattern of each,
+where it began, how many broadcasts its processes have leased, on how many topics it
+is behind, whether a process listens now, and when the oldest broadcast was sent
+that it has not received yet. The log keeps broadcasts as long as
+BELLHOP_BROADCAST_KEEP says: those "at risk" are removed next.`,
 		Example: `  bellhop listeners
   bellhop listeners --json | jq '.[] | select(.active | not)'
   bellhop listeners remove billing`,
@@ -41,11 +41,11 @@ BELLHOP_BROADCAST_KEEP says: "at risk" are those that it removes next.`,
 			return a.printJSON(names)
 		}
 		if len(names) == 0 {
-			fmt.Fprintln(a.out, "no listener has a name yet")
+			fmt.Fprintln(a.out, "no named listener")
 			return nil
 		}
 		return table(a.out, func(w io.Writer) {
-			fmt.Fprintln(w, "NAME\tPATTERN\tFROM\tIN HAND\tTOPICS BEHIND\tACTIVE\tOLDEST")
+			fmt.Fprintln(w, "NAME\tPATTERN\tFROM\tLEASED\tTOPICS BEHIND\tACTIVE\tOLDEST")
 			for _, n := range names {
 				active := "no"
 				if n.Active {
@@ -57,7 +57,7 @@ BELLHOP_BROADCAST_KEEP says: "at risk" are those that it removes next.`,
 	})
 }
 
-// oldest says when the oldest broadcast was sent that a name has not got yet, and what becomes of it.
+// oldest returns when the oldest broadcast was sent that a name has not received yet, and whether some are lost or at risk.
 func oldest(n notify.ListenerInfo) string {
 	at := "-"
 	if !n.Oldest.IsZero() {
@@ -76,8 +76,8 @@ func (a *app) listenersRemoveCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "remove NAME",
 		Short: "Forget a named listener",
-		Long: `Forget a named listener: its place, and what it has in hand. Processes that listen
-under the name end with an error.`,
+		Long: `Forget a named listener, its position and its leases. Processes that listen under
+the name end with an error.`,
 		Example: `  bellhop listeners remove billing`,
 		Args:    takes("NAME"),
 

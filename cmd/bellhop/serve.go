@@ -16,27 +16,27 @@ import (
 	"github.com/bellhopd/bellhop/daemon/sd"
 )
 
-// servePercent is what GOGC is for the daemon unless it is set: what it holds are
-// connections that wait, and to have less garbage beside them costs next to nothing.
+// servePercent is the daemon's GOGC unless it is set. Its heap is idle connections,
+// so collecting garbage more often costs next to nothing.
 const servePercent = 40
 
 func (a *app) serveCommand() *cobra.Command {
 	return a.command(a.redisFlag(&cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon: a carrier that moves messages when they are due, and HTTP",
-		Long: `Run the daemon: a carrier that moves messages when they are due. It is reached
-over HTTP on 127.0.0.1:8420, and over NATS where BELLHOP_NATS_URL is set.
+		Long: `Run the daemon: a carrier that moves messages when they are due. It serves HTTP on
+127.0.0.1:8420, and NATS if BELLHOP_NATS_URL is set.
 
-Any number may run: one is elected, the others stand by. SIGTERM or Ctrl-C stops
-it in good order, and another takes over at once; a second one ends it at once.
-SIGHUP has it read again the files that may change while it runs.
+Any number of daemons may run: one is elected, the others are standby. SIGTERM or
+Ctrl-C stops it gracefully, and another takes over at once; a second one ends it at
+once. On SIGHUP it reloads the files that may change while it runs.
 
-Under systemd it tells when it is ready, how it is, and that it is alive.`,
+It reports to systemd when it is ready, its status, and that it is alive.`,
 		Example: `  bellhop serve
   BELLHOP_LOG_FORMAT=json bellhop serve --redis redis://redis.example.com:6379`,
 		Args: takes(),
 	}), func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		reload := make(chan os.Signal, 1) // one that waits stands for all
+		reload := make(chan os.Signal, 1) // one pending signal is enough
 		signal.Notify(reload, syscall.SIGHUP)
 		defer signal.Stop(reload)
 		c, err := a.load()
@@ -65,12 +65,12 @@ func (a *app) devCommand() *cobra.Command {
 		Use:   "dev",
 		Short: "Run everything in one process, with nothing to install",
 		Long: `Run everything in one process, with nothing to install: a Redis of its own on
-127.0.0.1:6379, HTTP on 127.0.0.1:8420, and a carrier. Where a port is in use it
-takes another, and prints what to write in its place.
+127.0.0.1:6379, HTTP on 127.0.0.1:8420, and a carrier. If a port is in use, it takes
+another, and prints what to write in its place.
 
-Where redis-server is on PATH its data is kept in a folder. Else a Redis in
-memory takes its place, and messages vanish when this ends. Where nats-server is
-on PATH, or BELLHOP_NATS_URL is set, it is offered over NATS, too.`,
+If redis-server is on PATH, its data is kept in a folder. Otherwise Redis is in
+memory, and messages vanish at the end. If nats-server is on PATH, or
+BELLHOP_NATS_URL is set, NATS is served, too.`,
 		Example: `  bellhop dev
   bellhop dev --deliver order.timeout
   bellhop dev --no-tour --dir /tmp/bellhop`,
@@ -80,9 +80,9 @@ on PATH, or BELLHOP_NATS_URL is set, it is offered over NATS, too.`,
 		if err != nil {
 			return err
 		}
-		syscall.Umask(0o077) // what the servers write is their owner's alone, in a folder that was there as well
+		syscall.Umask(0o077) // only the owner can read what the servers write, also in an existing folder
 		if _, set := os.LookupEnv("BELLHOP_LOG_LEVEL"); !set {
-			c.LogLevel = slog.LevelWarn // the tour is to be read
+			c.LogLevel = slog.LevelWarn // or the log would hide the tour
 		}
 		log := daemon.NewLogger(c, a.err)
 		daemon.TakeClientLog(log)
@@ -90,12 +90,12 @@ on PATH, or BELLHOP_NATS_URL is set, it is offered over NATS, too.`,
 		return dev.Run(ctx, o)
 	})
 	c.Flags().StringVar(&o.Dir, "dir", "", "folder for the data (default: bellhop/dev under $XDG_STATE_HOME or ~/.local/state)")
-	c.Flags().StringVar(&o.Deliver, "deliver", "", "topics whose messages are sent over NATS to whoever listens: TOPIC or TOPIC:N, separated by commas")
-	c.Flags().BoolVar(&noTour, "no-tour", false, "leave out the messages that are shown on start")
+	c.Flags().StringVar(&o.Deliver, "deliver", "", "topics whose messages are delivered over NATS: TOPIC or TOPIC:N, separated by commas")
+	c.Flags().BoolVar(&noTour, "no-tour", false, "leave out the messages that are delivered at the start")
 	return c
 }
 
-// callName returns how this program is called again: go run leaves no program behind.
+// callName returns how to call this program again; go run leaves no program.
 func callName() string {
 	if strings.Contains(os.Args[0], "go-build") {
 		return "go run ./cmd/bellhop"

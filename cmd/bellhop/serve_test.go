@@ -13,8 +13,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// What keeps a service from Redis, and which setting is to be looked at, stands in its log and in its status.
-func TestServiceTellsWhyItWaits(t *testing.T) {
+// The log and the status name the error that keeps a service from Redis, and the setting to check.
+func TestServiceReportsWhyItWaits(t *testing.T) {
 	t.Parallel()
 	locked := storetest.Server(t, "--requirepass", "right")
 	web := httptest.NewServer(nil)
@@ -26,12 +26,12 @@ func TestServiceTellsWhyItWaits(t *testing.T) {
 		for _, call := range []string{"serve", "work t"} {
 			m, variable := newManager(t)
 			p := newShell(t, variable, "BELLHOP_LOG_FORMAT=json", "BELLHOP_REDIS_URL="+test.url).start(strings.Fields(call)...)
-			m.tells("STATUS=.*waiting for Redis at redis://.*: " + regexp.QuoteMeta(test.fault) + ".*; " + regexp.QuoteMeta(test.remedy))
+			m.awaitMatch("STATUS=.*waiting for Redis at redis://.*: " + regexp.QuoteMeta(test.fault) + ".*; " + regexp.QuoteMeta(test.remedy))
 			p.await(1, `"remedy":"`+test.remedy)
 			p.stop()
 			contains(t, p.said(), strings.ReplaceAll(test.fault, `"`, `\"`))
 			if strings.Contains(p.said(), "geheim") {
-				t.Errorf("the password is told:\n%s", p.said())
+				t.Errorf("the password is logged:\n%s", p.said())
 			}
 		}
 	}
@@ -49,7 +49,7 @@ func TestNoRedis(t *testing.T) {
 			t.Errorf("bellhop %s: got %s", call, got)
 		}
 	}
-	greeter, err := net.Listen("tcp", "127.0.0.1:0") // as a server of mail does
+	greeter, err := net.Listen("tcp", "127.0.0.1:0") // as a mail server does
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,10 +62,10 @@ func TestNoRedis(t *testing.T) {
 	contains(t, newShell(t).fails(exitFailed, "topics", "--redis", "redis://"+greeter.Addr().String()), `no Redis: it says "220 \x1b[2Jmail ESMTP"; check that`)
 }
 
-// A Redis that reads its data is waited for.
+// While Redis loads its data, the daemon waits.
 func TestLoadingIsNoError(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t, "--key-load-delay", "10000", "--rdbcompression", "no", "--loading-process-events-interval-bytes", "1024") // it answers after each
+	server := storetest.Server(t, "--key-load-delay", "10000", "--rdbcompression", "no", "--loading-process-events-interval-bytes", "1024") // Redis answers after so many
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})
 	defer client.Close()
 	_, err := client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
@@ -90,14 +90,14 @@ func TestLoadingIsNoError(t *testing.T) {
 	storetest.Eventually(t, "it is loading", func() bool { return redis.HasErrorPrefix(client.Ping(t.Context()).Err(), "LOADING") })
 	m, variable := newManager(t)
 	p := newShell(t, variable, "BELLHOP_REDIS_URL="+server.URL()).start("serve")
-	m.hears("STATUS=waiting for Redis at " + server.URL() + ": LOADING Redis is loading the dataset in memory; Redis has just started: wait until it has loaded its data")
+	m.await("STATUS=waiting for Redis at " + server.URL() + ": LOADING Redis is loading the dataset in memory; Redis has just started: wait until it has loaded its data")
 	p.await(1, "msg=elected")
 	if err := storetest.Receive(t, "Redis is there", again); err != nil {
 		t.Fatal(err)
 	}
 	contains(t, p.said(), `level=INFO msg="cannot stand for election; retrying"`, `remedy="Redis has just started: wait until it has loaded its data"`)
 	if strings.Contains(p.said(), "level=ERROR") {
-		t.Errorf("it is told as an error:\n%s", p.said())
+		t.Errorf("it is logged as an error:\n%s", p.said())
 	}
 	p.stop()
 }

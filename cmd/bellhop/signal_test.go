@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Whatever goes on until it is told to stop has done what it should when it stops in good order.
+// A command that runs until a signal exits with 0 after it.
 func TestSignalsThatDrain(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"serve", "work t", "listen t", "listen t --name n", "topics --watch"} {
@@ -35,7 +35,7 @@ func TestSignalsThatDrain(t *testing.T) {
 	p.ends(exitDone)
 }
 
-// A daemon with a request in hand is ended at once by a second signal.
+// A second signal ends a daemon at once, even during a request.
 func TestSecondSignalEndsServe(t *testing.T) {
 	t.Parallel()
 	p := newShell(t).start("serve")
@@ -47,7 +47,7 @@ func TestSecondSignalEndsServe(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
-	if _, err := conn.Read(make([]byte, 100)); err != nil { // it wants the body
+	if _, err := conn.Read(make([]byte, 100)); err != nil { // the daemon asks for the body
 		t.Fatal(err)
 	}
 	p.signal(os.Interrupt)
@@ -56,8 +56,8 @@ func TestSecondSignalEndsServe(t *testing.T) {
 	p.ends(exitInterrupted)
 }
 
-// At the end it is told what was done, however it ends.
-func TestHandledIsTold(t *testing.T) {
+// The counts are reported at the end, also after a failure.
+func TestCountsAreReported(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.call("topics", "set", "*", "backoff_min=1ms", "backoff_max=1ms")
@@ -83,7 +83,7 @@ func TestHandledIsTold(t *testing.T) {
 	contains(t, gone.said(), "bellhop: handled 0, failed 0\n", "it was removed")
 }
 
-// A script that cannot be run says why.
+// The error of a script that cannot be run names the cause.
 func TestUnrunnableCommand(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)

@@ -13,44 +13,44 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// A tally counts what a process handles, for the line of status that systemd shows.
-type tally struct{ hands, done, failed atomic.Int64 }
+// A tally counts what a process handles, for its status in systemd.
+type tally struct{ running, done, failed atomic.Int64 }
 
-// counting returns a handler that counts what another one does.
+// counting returns a handler that counts the calls of another, and their results.
 func counting[M any](t *tally, handler func(context.Context, *M) error) func(context.Context, *M) error {
 	return func(ctx context.Context, m *M) error {
-		t.hands.Add(1)
-		defer t.hands.Add(-1)
+		t.running.Add(1)
+		defer t.running.Add(-1)
 		err := handler(ctx, m)
 		switch {
 		case err == nil:
 			t.done.Add(1)
-		case !errors.Is(err, subscribers.ErrStopping): // which is given back
+		case !errors.Is(err, subscribers.ErrStopping): // then it is released
 			t.failed.Add(1)
 		}
 		return err
 	}
 }
 
-// String says how many there were; what failed comes again or not.
+// String describes the counts. Failed attempts are repeated or not.
 func (t *tally) String() string {
-	return fmt.Sprintf("%d in hand, %d handled, %d failed", t.hands.Load(), t.done.Load(), t.failed.Load())
+	return fmt.Sprintf("%d running, %d handled, %d failed", t.running.Load(), t.done.Load(), t.failed.Load())
 }
 
-// sum tells on stderr what was handled, at the end.
+// sum prints the results to stderr, at the end.
 func (a *app) sum(t *tally) {
 	fmt.Fprintf(a.err, "%sbellhop: handled %d, failed %d\n", daemon.Priority(a.err, slog.LevelInfo), t.done.Load(), t.failed.Load())
 }
 
-// tellEvery is how often the line of status may change.
-const tellEvery = time.Second
+// statusInterval is how often the status is reported.
+const statusInterval = time.Second
 
-// tell tells systemd how a tally stands, until stop is called. From the end of ctx on it says that the process stops.
-func (s *session) tell(ctx context.Context, t *tally) (stop func()) {
+// reportStatus reports a tally to systemd until stop is called. Once ctx has ended, it reports that the process stops.
+func (s *session) reportStatus(ctx context.Context, t *tally) (stop func()) {
 	ended, end := context.WithCancel(context.WithoutCancel(ctx))
-	var telling sync.WaitGroup
-	telling.Go(func() {
-		ticker := time.NewTicker(tellEvery)
+	var reporting sync.WaitGroup
+	reporting.Go(func() {
+		ticker := time.NewTicker(statusInterval)
 		defer ticker.Stop()
 		for ended.Err() == nil {
 			s.manager.Status(s.status(ctx, t))
@@ -63,7 +63,7 @@ func (s *session) tell(ctx context.Context, t *tally) (stop func()) {
 	})
 	return func() {
 		end()
-		telling.Wait()
+		reporting.Wait()
 	}
 }
 

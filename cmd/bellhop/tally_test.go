@@ -10,7 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// manager listens to what a process tells systemd.
+// manager receives what a process reports to systemd.
 type manager struct {
 	t    *testing.T
 	conn *net.UnixConn
@@ -28,14 +28,14 @@ func newManager(t *testing.T) (m manager, variable string) {
 	return manager{t, conn}, "NOTIFY_SOCKET=" + name
 }
 
-// hears waits until it is told something that begins so.
-func (m manager) hears(want string) {
+// await waits for a report that begins so.
+func (m manager) await(want string) {
 	m.t.Helper()
-	m.tells("^" + regexp.QuoteMeta(want))
+	m.awaitMatch("^" + regexp.QuoteMeta(want))
 }
 
-// tells waits until it is told something of a form.
-func (m manager) tells(form string) {
+// awaitMatch waits for a report of a form.
+func (m manager) awaitMatch(form string) {
 	m.t.Helper()
 	_ = m.conn.SetReadDeadline(time.Now().Add(storetest.Deadline))
 	pattern := regexp.MustCompile(form)
@@ -43,7 +43,7 @@ func (m manager) tells(form string) {
 	for text := make([]byte, 1000); ; {
 		n, err := m.conn.Read(text)
 		if err != nil {
-			m.t.Fatalf("%v; %q was not told, but %q", err, form, all)
+			m.t.Fatalf("%v; %q was not reported, but %q", err, form, all)
 		}
 		all = append(all, string(text[:n]))
 		if pattern.Match(text[:n]) {
@@ -52,20 +52,20 @@ func (m manager) tells(form string) {
 	}
 }
 
-func TestWorkTellsItsStatus(t *testing.T) {
+func TestWorkReportsItsStatus(t *testing.T) {
 	t.Parallel()
 	m, variable := newManager(t)
 	s := newShell(t, variable)
 	p := s.start("work", "t", "--", "sh", "-c", `test "$MESSAGE_ID" = right`)
 	s.call("publish", "t", "--id", "right", "--body", "x")
-	m.hears("STATUS=0 in hand, 1 handled, 0 failed")
+	m.await("STATUS=0 running, 1 handled, 0 failed")
 	s.call("publish", "t", "--id", "wrong", "--attempts", "1", "--body", "x")
-	m.hears("STATUS=0 in hand, 1 handled, 1 failed")
+	m.await("STATUS=0 running, 1 handled, 1 failed")
 	p.stop()
-	m.hears("STATUS=stopping: 0 in hand, 1 handled, 1 failed")
+	m.await("STATUS=stopping: 0 running, 1 handled, 1 failed")
 }
 
-func TestListenTellsItsStatus(t *testing.T) {
+func TestListenReportsItsStatus(t *testing.T) {
 	t.Parallel()
 	m, variable := newManager(t)
 	s := newShell(t, variable)
@@ -74,9 +74,9 @@ func TestListenTellsItsStatus(t *testing.T) {
 		p := s.start(append(append([]string{"listen", "t"}, flags...), "--", "sh", "-c", `test "$MESSAGE_ID" = right`)...)
 		p.await(1, "msg=listening")
 		s.call("broadcast", "t", "--id", "right", "--body", "x")
-		m.hears("STATUS=0 in hand, 1 handled, 0 failed")
+		m.await("STATUS=0 running, 1 handled, 0 failed")
 		s.call("broadcast", "t", "--id", "wrong", "--body", "x")
-		m.hears("STATUS=0 in hand, 1 handled, 1 failed")
+		m.await("STATUS=0 running, 1 handled, 1 failed")
 		p.stop()
 	}
 }
@@ -86,6 +86,6 @@ func TestStatusWhileRedisIsAway(t *testing.T) {
 	m, variable := newManager(t)
 	s := newShell(t, variable, "BELLHOP_REDIS_URL=redis://127.0.0.1:1")
 	p := s.start("work", "t")
-	m.hears("STATUS=0 in hand, 0 handled, 0 failed; waiting for Redis at redis://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; start one with")
+	m.await("STATUS=0 running, 0 handled, 0 failed; waiting for Redis at redis://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; start one with")
 	p.stop()
 }

@@ -26,12 +26,12 @@ func (a *app) workCommand() *cobra.Command {
 		Short: "Handle the messages of a topic: run a command for each, or print them",
 		Long: `Handle the messages of a topic until SIGTERM or Ctrl-C.
 
-Without CMD each message is printed on a line and acknowledged; a body that would
-not be printable on it is quoted, and --json has it whole. With CMD it is run for
-each message, with the body on its standard input and in its environment
-MESSAGE_TOPIC, MESSAGE_ID, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_FIRST_DUE,
-MESSAGE_CONTENT_TYPE and MESSAGE_HEADER_NAME for each header; a message of which two
-headers would be one variable is buried. How it exits decides:
+Without CMD each message is printed on a line and acknowledged; a body that is not
+printable there is quoted, and --json prints it unchanged. With CMD the command is
+run for each message, with the body on its standard input, and MESSAGE_TOPIC,
+MESSAGE_ID, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_FIRST_DUE, MESSAGE_CONTENT_TYPE
+and, for each header, MESSAGE_HEADER_NAME in its environment; a message with two
+headers of one variable is buried. The exit code of CMD decides:
 
   0   done: the message is acknowledged
   65  never to be done: the message is buried at once
@@ -39,9 +39,10 @@ headers would be one variable is buried. How it exits decides:
 
 The lease, the backoff and the limit of attempts are settings of the topic: see
 bellhop topics set. The lease is extended while CMD runs. If it is lost, or a
-stop takes longer than BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s later. A second
-SIGTERM or Ctrl-C kills CMD and ends at once: what it had comes again later. At the
-end standard error tells how many were handled, and how many attempts failed.`,
+stop takes longer than BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s
+later. A second SIGTERM or Ctrl-C kills CMD and ends at once: its message is
+delivered again later. At the end, standard error reports how many messages were
+handled, and how many attempts failed.`,
 		Example: `  bellhop work greetings
   bellhop work order.timeout --concurrency 8 -- ./cancel-unpaid.sh
   bellhop work mail -- sh -c 'sendmail "$MESSAGE_HEADER_TO"'`,
@@ -64,12 +65,12 @@ end standard error tells how many were handled, and how many attempts failed.`,
 		}
 		var t tally
 		defer a.sum(&t)
-		defer s.tell(ctx, &t)()
+		defer s.reportStatus(ctx, &t)()
 		return work(ctx, s, args[0], counting(&t, handler), f)
 	})
 }
 
-// handlerArgs wants what is to be handled, and a command only behind two dashes.
+// handlerArgs requires a topic or a pattern, and allows a command only after --.
 func handlerArgs(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		dash := c.ArgsLenAtDash()
@@ -79,9 +80,9 @@ func handlerArgs(what string) cobra.PositionalArgs {
 		case dash < 0 && len(args) > 1 || dash > 1:
 			return misused("argument", "unexpected argument %q; write -- in front of the command", args[1])
 		case dash == len(args):
-			return misused("command", "CMD is missing behind --")
+			return misused("command", "CMD is missing after --")
 		case dash > 0 && isFlag(c, args[dash]):
-			return fmt.Errorf("flag %s stands behind --, where CMD begins; write bellhop %s %s %s -- CMD", args[dash], c.Name(), args[0], args[dash])
+			return fmt.Errorf("flag %s is after --, where CMD begins; write bellhop %s %s %s -- CMD", args[dash], c.Name(), args[0], args[dash])
 		}
 		return nil
 	}
@@ -94,7 +95,7 @@ func isFlag(c *cobra.Command, word string) bool {
 	return ok && c.Flags().Lookup(long) != nil || name == "-h"
 }
 
-// check reports the first flag that is given and out of range.
+// check reports the first flag that is out of range.
 func (f workFlags) check(c *cobra.Command) error {
 	for _, flag := range []struct {
 		name  string
@@ -107,14 +108,14 @@ func (f workFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// work handles messages until ctx ends, or f.count were settled for good; 0 is no limit.
+// work handles messages until ctx ends, or f.count were acknowledged or died; 0 is no limit.
 func work(ctx context.Context, s *session, topic string, handler subscribers.Handler, f workFlags) error {
 	o, count := subscribers.HandleOptions{Concurrency: f.concurrency}, f.count
 	sub, err := subscribers.NewSubscriber(s.store, s.config.Subscriber(s.log))
 	if err != nil {
 		return err
 	}
-	defer s.tellStop(ctx, "topic", topic)()
+	defer s.logStop(ctx, "topic", topic)()
 	if count > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithCancel(ctx)
@@ -132,25 +133,25 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 	return sub.Run(ctx)
 }
 
-// tellStop tells, when ctx ends, that what is being handled is waited for. What it
-// returns is called at the end, behind which nothing is told any more.
-func (s *session) tellStop(ctx context.Context, key, name string) (end func()) {
-	told := make(chan struct{})
+// logStop reports, when ctx ends, that running handlers are awaited. The caller
+// calls end at the end, after which nothing is reported.
+func (s *session) logStop(ctx context.Context, key, name string) (end func()) {
+	reported := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		defer close(told)
+		defer close(reported)
 		s.manager.Stopping(s.config.StopWithin())
-		s.log.Info("stopping: waiting for what is being handled; a second signal ends that", key, name)
+		s.log.Info("stopping: waiting for running handlers; a second signal kills them", key, name)
 	})
 	return func() {
 		if !stop() {
-			<-told
+			<-reported
 		}
 	}
 }
 
-// counted lets a handler settle count messages for good, and then calls stop;
-// it returns what counts those that die. What comes beyond them is released
-// untouched, and not before the stop: it would only be claimed again.
+// counted calls stop once count messages were handled or died; the caller reports
+// each death by died. Further messages are released untouched, but only after the
+// stop: before, they would only be claimed again.
 func counted[M any](ctx context.Context, stop func(), handler func(context.Context, *M) error, count int) (handle func(context.Context, *M) error, died func()) {
 	turns := make(chan struct{}, count)
 	for range count {
@@ -158,7 +159,7 @@ func counted[M any](ctx context.Context, stop func(), handler func(context.Conte
 	}
 	var left atomic.Int64
 	left.Store(int64(count))
-	settled := func() {
+	finished := func() {
 		if left.Add(-1) == 0 {
 			stop()
 		}
@@ -173,18 +174,18 @@ func counted[M any](ctx context.Context, stop func(), handler func(context.Conte
 		}
 		err := handler(handling, m)
 		if err != nil {
-			turns <- struct{}{} // for when it comes again
+			turns <- struct{}{} // for the next attempt
 			return err
 		}
-		settled()
+		finished()
 		return nil
 	}
 	return handle, func() {
 		select {
-		case <-turns: // it does not come again
+		case <-turns: // it has no next attempt
 		default:
 		}
-		settled()
+		finished()
 	}
 }
 
@@ -192,7 +193,7 @@ func counted[M any](ctx context.Context, stop func(), handler func(context.Conte
 type shown struct {
 	api.Key
 	Position notify.Position `json:"position,omitzero"` // of a broadcast
-	Attempt  int             `json:"attempt,omitempty"` // of what comes again if it fails
+	Attempt  int             `json:"attempt,omitempty"` // 0 if a failure is not repeated
 	LateMs   int64           `json:"late_ms"`
 	FirstDue time.Time       `json:"first_due,omitzero"` // of the first attempt of a message
 	api.Handed
@@ -207,7 +208,7 @@ func (a *app) show(_ context.Context, d *subscribers.Delivery) error {
 	return terminal.Printf(a.out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, lateness(late), oneLine(d.Body))
 }
 
-// oneLine returns a body on one line: as it is if it is plain text, else quoted.
+// oneLine returns a body on one line: unchanged if it is plain text, else quoted.
 func oneLine(body []byte) string {
 	s := strings.TrimSuffix(string(body), "\n")
 	if terminal.Quote(s) == s {

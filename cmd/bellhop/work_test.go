@@ -15,7 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// counts returns what topics --json tells of one topic.
+// counts returns the counts of one topic, as topics --json prints them.
 func (s *shell) counts(topic string) api.Topic {
 	s.t.Helper()
 	var all []api.Topic
@@ -28,7 +28,7 @@ func (s *shell) counts(topic string) api.Topic {
 	return api.Topic{}
 }
 
-// publish publishes messages that are due at once, with ids and bodies from 1 on.
+// publish publishes messages that are due at once, with ids and bodies from 1.
 func (s *shell) publish(topic string, n int) {
 	s.t.Helper()
 	var lines strings.Builder
@@ -115,7 +115,7 @@ esac`
 	}
 }
 
-// Two headers that are one variable are not handed to a command, which would read either of them.
+// A message with two headers of one variable is not handed to a command, which would read either of them.
 func TestWorkBuriesHeadersOfOneName(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -164,7 +164,7 @@ func TestWorkDrains(t *testing.T) {
 	}
 }
 
-// A command that heeds SIGTERM gives its message back when the grace has run out.
+// If a command ends on SIGTERM after the grace, its message is released.
 func TestWorkAsksCommandToEnd(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "BELLHOP_SHUTDOWN_TIMEOUT=50ms")
@@ -180,7 +180,7 @@ func TestWorkAsksCommandToEnd(t *testing.T) {
 	}
 }
 
-// One that does not is killed, and what it started with it.
+// A command that ignores SIGTERM is killed with its children.
 func TestWorkKillsCommand(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "BELLHOP_SHUTDOWN_TIMEOUT=50ms")
@@ -209,7 +209,7 @@ func TestSecondSignalKills(t *testing.T) {
 	p := s.start("work", "t", "--", "sh", "-c", "echo began $$; sleep 60; echo ended")
 	p.await(1, "began")
 	p.signal(syscall.SIGTERM)
-	p.await(1, "a second signal ends that")
+	p.await(1, "a second signal kills them")
 	p.signal(syscall.SIGTERM)
 	p.ends(exitInterrupted)
 	var pid int
@@ -219,7 +219,7 @@ func TestSecondSignalKills(t *testing.T) {
 	storetest.Eventually(t, "the command's group is gone", func() bool { return syscall.Kill(-pid, 0) != nil })
 }
 
-// What dies for want of attempts counts as well as what is acknowledged or buried.
+// A message that is out of attempts counts like one that is acknowledged or buried.
 func TestWorkCountsDeaths(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -255,7 +255,7 @@ func TestWorkDoesNotMixLines(t *testing.T) {
 	}
 }
 
-func TestWorkHearsNoCarrier(t *testing.T) {
+func TestWorkWithoutCarrier(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	p := s.start("work", "t")
@@ -273,10 +273,10 @@ func TestWorkRefuses(t *testing.T) {
 		{"work", "TOPIC is missing"},
 		{"work -- true", "TOPIC is missing"},
 		{"work t true", `unexpected argument "true"; write -- in front of the command`},
-		{"work t --", "CMD is missing behind --"},
-		{"work t -- --concurrency=8 true", "flag --concurrency=8 stands behind --, where CMD begins; write bellhop work t --concurrency=8 -- CMD"},
-		{"listen t -- --json", "flag --json stands behind --, where CMD begins; write bellhop listen t --json -- CMD"},
-		{"work t -- --help", "flag --help stands behind --"},
+		{"work t --", "CMD is missing after --"},
+		{"work t -- --concurrency=8 true", "flag --concurrency=8 is after --, where CMD begins; write bellhop work t --concurrency=8 -- CMD"},
+		{"listen t -- --json", "flag --json is after --, where CMD begins; write bellhop listen t --json -- CMD"},
+		{"work t -- --help", "flag --help is after --"},
 		{"work t -- no-such-command-here", "executable file not found"},
 		{"work a/b", `invalid topic "a/b"`},
 		{"work t --concurrency 0", "invalid concurrency 0"},
