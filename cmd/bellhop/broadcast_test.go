@@ -11,7 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-func TestBroadcastWaits(t *testing.T) {
+func TestBroadcastIsScheduled(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	out := s.call("broadcast", "prices.gold", "--id", "1", "--delay", "1h", "--body", "42", "--header", "A=b", "--content-type", "text/plain")
@@ -25,7 +25,7 @@ func TestBroadcastWaits(t *testing.T) {
 	}
 	contains(t, s.call("reschedule", "prices.gold", "1", "--delay", "3h"), "prices.gold 1 scheduled ", "(in ")
 	if c := s.counts("prices.gold"); c.Broadcasts != 1 || c.Scheduled != 0 || c.Ready != 0 {
-		t.Errorf("got %+v, want 1 broadcast that waits", c)
+		t.Errorf("got %+v, want 1 scheduled broadcast", c)
 	}
 	contains(t, s.call("topics"), "OVERDUE  LATE  BCAST  LOG", "-        -     1      0")
 	if out := s.call("cancel", "prices.gold", "1"); out != "prices.gold 1 cancelled, it was scheduled\n" {
@@ -33,7 +33,7 @@ func TestBroadcastWaits(t *testing.T) {
 	}
 	contains(t, s.fails(exitFailed, "inspect", "prices.gold", "1"), "no such message")
 	if c := s.counts("prices.gold"); c.Broadcasts != 0 {
-		t.Errorf("got %+v, want no broadcast that waits", c)
+		t.Errorf("got %+v, want no scheduled broadcast", c)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestInspectListsBroadcasts(t *testing.T) {
 	out := s.call("inspect", "t", "--broadcasts", "--cursor", page.Cursor)
 	contains(t, out, "3   scheduled", "body 3")
 	if strings.Contains(out, "more:") || strings.Contains(out, "body 2") {
-		t.Errorf("it is no last page:\n%s", out)
+		t.Errorf("it is not the last page:\n%s", out)
 	}
 	var messages api.Page
 	s.json(&messages, "inspect", "t", "--json")
@@ -132,11 +132,11 @@ func TestPublishFileTakesBroadcasts(t *testing.T) {
 	contains(t, r.err, "line 4: publish t:b: id already in use", "line 6: publish t:m: id already in use", `line 7: invalid mode "all"`,
 		"line 8: invalid ttl 1h0m0s: a broadcast has none", "line 9: invalid attempts 1: a broadcast has none")
 	if c := s.counts("t"); c.Scheduled != 2 || c.Broadcasts != 2 {
-		t.Errorf("got %+v, want 2 messages and 2 broadcasts that wait", c)
+		t.Errorf("got %+v, want 2 messages and 2 scheduled broadcasts", c)
 	}
 }
 
-// A broadcast that cannot be sent is a dead letter, and its export says what it was.
+// A broadcast that cannot be sent becomes a dead letter, and its export has its mode.
 func TestDeadBroadcast(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)

@@ -45,7 +45,7 @@ func TestDevKeepsItsData(t *testing.T) {
 	dir := t.TempDir()
 	p, s := startDev(t, nil, "--no-tour", "--dir", dir)
 	if strings.Contains(p.said(), "delivered") {
-		t.Errorf("a tour is made:\n%s", p.said())
+		t.Errorf("the tour runs:\n%s", p.said())
 	}
 	s.call("publish", "t", "--id", "1", "--delay", "1h", "--body", "kept")
 	contains(t, s.fails(exitFailed, "dev", "--dir", dir), "folder "+dir+" is in use by another bellhop dev")
@@ -54,7 +54,7 @@ func TestDevKeepsItsData(t *testing.T) {
 	contains(t, again.call("inspect", "t", "1"), "kept")
 }
 
-// Messages may be secret: whoever may look into the folder cannot read what is in it.
+// Messages may be secret: others cannot read the files, even in a folder that they may list.
 func TestDevHidesItsData(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -85,7 +85,7 @@ func TestDevEndsWithItsRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	_ = store.Client().ShutdownNoSave(t.Context()).Err() // its answer is that the connection ends
+	_ = store.Client().ShutdownNoSave(t.Context()).Err() // Redis answers by closing the connection
 	p.ends(exitFailed)
 	contains(t, p.said(), "bellhop: a server ended by itself: redis-server on ")
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// hostile is what a terminal would obey: it rings, clears, colours, turns lines around and ends them.
+// hostile is a text that a terminal would obey: it rings, clears, colours, reverses lines and ends them.
 const hostile = "a\x1b[2J\a\r\u009b31m\u202eb\u2066c\u2028d\n\xff"
 
-// plantHostile makes whatever the store of a shell holds hostile: a dead letter
-// and its reason, a ready message's id, a listener, and who carries.
+// plantHostile makes the content of a shell's store hostile: a dead letter and its
+// reason, a ready message's id, a listener, and the carrier's name.
 func (s *shell) plantHostile() {
 	s.t.Helper()
 	s.call("publish", "t", "--id", "1", "--body", hostile[:len(hostile)-1])
@@ -50,17 +50,17 @@ func (s *shell) plantHostile() {
 	}
 }
 
-// shows wants that a terminal would only show what was printed, and that the hostile text is in it.
+// shows checks that a terminal would only show the printed text, and that the hostile text is in it.
 func shows(t *testing.T, call, printed string) {
 	t.Helper()
 	if !utf8.ValidString(printed) || strings.ContainsFunc(printed, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }) {
 		t.Errorf("bellhop %s prints %q", call, printed)
 	}
-	if strings.Contains(call, "topics") { // which are of valid names only
+	if strings.Contains(call, "topics") { // only topics with valid names are listed
 		return
 	}
 	if lower := strings.ToLower(printed); !strings.Contains(lower, `\u202e`) {
-		t.Errorf("bellhop %s leaves out what is hostile:\n%s", call, printed)
+		t.Errorf("bellhop %s leaves out the hostile text:\n%s", call, printed)
 	}
 }
 
@@ -92,13 +92,13 @@ func TestHostileRedisInJSON(t *testing.T) {
 		shows(t, call, r.out)
 		for _, line := range strings.Split(strings.TrimSpace(r.out), "\n") {
 			if !json.Valid([]byte(line)) {
-				t.Errorf("bellhop %s prints what is no JSON: %s", call, line)
+				t.Errorf("bellhop %s prints invalid JSON: %s", call, line)
 			}
 		}
 	}
 }
 
-// What Redis answers stands in errors and in the log.
+// Errors and the log quote answers of Redis.
 func TestHostileErrors(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -124,7 +124,7 @@ func TestHostileErrors(t *testing.T) {
 	}
 }
 
-// On a terminal it is the same.
+// A terminal gets no hostile text either.
 func TestHostileRedisOnTerminal(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -132,7 +132,7 @@ func TestHostileRedisOnTerminal(t *testing.T) {
 	shows(t, "inspect", s.onTerminal("inspect", "t", "1"))
 }
 
-// onTerminal calls the program on a terminal, and returns what that shows.
+// onTerminal calls the program on a terminal, and returns its output.
 func (s *shell) onTerminal(args ...string) string {
 	s.t.Helper()
 	ours, theirs := openTerminal(s.t)
@@ -142,14 +142,14 @@ func (s *shell) onTerminal(args ...string) string {
 		s.t.Fatal(err)
 	}
 	theirs.Close()
-	out, _ := io.ReadAll(ours) // it ends with an error when nobody holds the other end
+	out, _ := io.ReadAll(ours) // it ends with an error once the other end is closed
 	if err := cmd.Wait(); err != nil {
 		s.t.Fatalf("bellhop %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return strings.ReplaceAll(string(out), "\r\n", "\n")
 }
 
-// openTerminal opens a terminal of 80 columns and 24 rows, as pty(7) has it: our end, and that of a program.
+// openTerminal opens a terminal of 80 columns and 24 rows, as in pty(7): our end, and a program's.
 func openTerminal(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)

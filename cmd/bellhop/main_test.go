@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	storetest.Main(m)
 }
 
-// shell is where a test calls the program: its environment.
+// shell is the environment in which a test calls the program.
 type shell struct {
 	t   *testing.T
 	env []string
@@ -56,7 +56,7 @@ func newShell(t *testing.T, vars ...string) *shell {
 func (s *shell) setting(name string) (value string) {
 	for _, variable := range s.env {
 		if v, ok := strings.CutPrefix(variable, name+"="); ok {
-			value = v // the last one counts
+			value = v // the last value counts
 		}
 	}
 	return value
@@ -73,13 +73,13 @@ func (s *shell) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// result is what a call of the program did.
+// result is the output and the exit code of a call.
 type result struct {
 	out, err string
 	code     int
 }
 
-// feed calls the program with something on its standard input.
+// feed calls the program with a text on its standard input.
 func (s *shell) feed(stdin string, args ...string) result {
 	s.t.Helper()
 	cmd := s.command(args...)
@@ -98,7 +98,7 @@ func (s *shell) feed(stdin string, args ...string) result {
 	return result{out.String(), errOut.String(), cmd.ProcessState.ExitCode()}
 }
 
-// call calls the program, wants it to exit with 0, and returns what it printed.
+// call calls the program, expects the exit code 0, and returns its output.
 func (s *shell) call(args ...string) string {
 	s.t.Helper()
 	r := s.feed("", args...)
@@ -108,7 +108,7 @@ func (s *shell) call(args ...string) string {
 	return r.out
 }
 
-// fails calls the program, wants it to exit with a code, and returns what it printed to stderr.
+// fails calls the program, expects an exit code, and returns its stderr.
 func (s *shell) fails(code int, args ...string) string {
 	s.t.Helper()
 	r := s.feed("", args...)
@@ -118,7 +118,7 @@ func (s *shell) fails(code int, args ...string) string {
 	return r.err
 }
 
-// json calls the program and reads the JSON that it prints.
+// json calls the program and parses the JSON that it prints.
 func (s *shell) json(into any, args ...string) {
 	s.t.Helper()
 	out := s.call(args...)
@@ -127,7 +127,7 @@ func (s *shell) json(into any, args ...string) {
 	}
 }
 
-// process is a call of the program that goes on.
+// process is a running call of the program.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -136,7 +136,7 @@ type process struct {
 
 	mu   sync.Mutex
 	text strings.Builder // stdout and stderr
-	more chan struct{}   // something came
+	more chan struct{}   // the text grew
 }
 
 // start starts the program. It is killed when the test ends.
@@ -145,7 +145,7 @@ func (s *shell) start(args ...string) *process {
 	return s.launch(s.command(args...))
 }
 
-// launch starts a command as start does.
+// launch starts a command. It is killed when the test ends.
 func (s *shell) launch(cmd *exec.Cmd) *process {
 	s.t.Helper()
 	p := &process{t: s.t, cmd: cmd, done: make(chan struct{}), more: make(chan struct{}, 1)}
@@ -162,7 +162,7 @@ func (s *shell) launch(cmd *exec.Cmd) *process {
 	reading.Go(func() { p.read(out) })
 	go func() {
 		defer close(p.done)
-		_ = p.cmd.Wait() // the code is looked at
+		_ = p.cmd.Wait() // ends checks the exit code
 		in.Close()
 		reading.Wait()
 	}()
@@ -197,7 +197,7 @@ func (p *process) said() string {
 	return p.text.String()
 }
 
-// await waits until something was printed n times.
+// await waits until a text was printed n times.
 func (p *process) await(n int, what string) {
 	p.t.Helper()
 	timeout := time.After(storetest.Deadline)
@@ -222,7 +222,7 @@ func (p *process) signal(sig os.Signal) {
 	}
 }
 
-// ends waits for the end and wants an exit code.
+// ends waits for the end and expects an exit code.
 func (p *process) ends(code int) {
 	p.t.Helper()
 	select {
@@ -235,14 +235,14 @@ func (p *process) ends(code int) {
 	}
 }
 
-// stop ends it with SIGTERM, and wants that to be no failure.
+// stop ends the process with SIGTERM, and expects the exit code 0.
 func (p *process) stop() {
 	p.t.Helper()
 	p.signal(syscall.SIGTERM)
 	p.ends(exitDone)
 }
 
-// contains wants texts in what was printed.
+// contains expects texts in an output.
 func contains(t *testing.T, got string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {

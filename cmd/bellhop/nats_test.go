@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// runNATS does what the tool nats does with a line of the pages, at the NATS
-// that NATS_URL names: the tool itself is in no package of Debian.
+// runNATS runs a line of the pages as the tool nats would, at NATS_URL. The tool
+// itself is in no package of Debian.
 func runNATS(args []string, out io.Writer) int {
 	nc, err := nats.Connect(os.Getenv("NATS_URL"))
 	if err == nil {
@@ -26,7 +26,7 @@ func runNATS(args []string, out io.Writer) int {
 	return 0
 }
 
-// callNATS carries out a verb of the tool with a subject and a body. Those that listen never return.
+// callNATS executes a verb of the tool with a subject and a body. Verbs that listen never return.
 func callNATS(nc *nats.Conn, args []string, out io.Writer) error {
 	m, queue, rest := readNATS(args)
 	switch verb := rest[0]; verb {
@@ -54,7 +54,7 @@ func callNATS(nc *nats.Conn, args []string, out io.Writer) error {
 	return nil
 }
 
-// readNATS reads a line: its message, its queue group, and what stands there without a flag.
+// readNATS parses a line: its message, its queue group, and its arguments.
 func readNATS(args []string) (m *nats.Msg, queue string, rest []string) {
 	m = nats.NewMsg("")
 	for i := 0; i < len(args); i++ {
@@ -80,7 +80,7 @@ func readNATS(args []string) (m *nats.Msg, queue string, rest []string) {
 	return m, queue, rest
 }
 
-// listenNATS prints what comes to a subject, and answers it if it is told to.
+// listenNATS prints the messages of a subject, and answers them if answers is true.
 func listenNATS(nc *nats.Conn, m *nats.Msg, queue string, answers bool, out io.Writer) error {
 	came, err := nc.QueueSubscribeSync(m.Subject, queue)
 	if err == nil {

@@ -17,17 +17,17 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// A step is a command of a page: what is in its line, and what it prints.
+// A step is a command of a page: a part of its line, and of its output.
 type step struct {
 	line, want string
-	ready      string // printed once it waits for something; empty: it ends
+	ready      string // printed once it runs on; empty: it ends
 	code       int
 }
 
 var receiptOf = regexp.MustCompile(`"receipt":"?(\d+)`)
 
-// aPage runs the commands of a section of a page, one after the other, with bellhop
-// dev and a nats-server beside them, and wants them to be these steps.
+// aPage runs the commands of a section of a page, one after the other, beside
+// bellhop dev and a nats-server, and checks them against these steps.
 func aPage(t *testing.T, page, section string, steps []step, flags ...string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func aPage(t *testing.T, page, section string, steps []step, flags ...string) {
 		"PATH=" + dir + ":" + os.Getenv("PATH"),
 	}, append([]string{"--no-tour", "--dir", t.TempDir()}, flags...)...)
 	http := regexp.MustCompile(`HTTP: http://(\S+)`).FindStringSubmatch(dev.said())
-	s.env = append(s.env, "HTTP="+http[1]) // where the usual port is in use
+	s.env = append(s.env, "HTTP="+http[1]) // another port if the usual one is in use
 	for _, name := range []string{"bellhop", "nats"} {
 		if err := os.Symlink(s.command().Path, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func aPage(t *testing.T, page, section string, steps []step, flags ...string) {
 	follow(t, s, dir, pagestest.Lines(t, page, section), steps)
 }
 
-// follow runs lines in a folder, and wants them to be these steps.
+// follow runs lines in a folder, and checks them against these steps.
 func follow(t *testing.T, s *shell, dir string, lines []string, steps []step) {
 	t.Helper()
 	if len(lines) != len(steps) {
@@ -95,7 +95,7 @@ func follow(t *testing.T, s *shell, dir string, lines []string, steps []step) {
 	}
 }
 
-// here returns a line with the addresses that bellhop dev has in this shell.
+// here returns a line with the addresses of this shell's bellhop dev.
 func (s *shell) here(line string) string {
 	line = strings.Replace(line, "redis-cli ", `redis-cli -u "$BELLHOP_REDIS_URL" `, 1)
 	return strings.ReplaceAll(line, daemon.DefaultListen, s.setting("HTTP"))
@@ -230,7 +230,7 @@ func TestPageOfRepair(t *testing.T) {
 	aPage(t, "../../daemon/README.md", "Repair", []step{{line: "doctor --repair --yes", want: "ok"}})
 }
 
-// The README's program in Go works as it stands there, with the commands that are said beside it.
+// The README's program in Go works, with the commands that the README gives.
 func TestReadmeInGo(t *testing.T) {
 	_, text, _ := strings.Cut(pagestest.Section(t, "../../README.md", "In Go"), "```go\n")
 	program, _, _ := strings.Cut(text, "```")

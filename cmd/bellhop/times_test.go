@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Programs read times in UTC, wherever they run; people read them in their own zone.
+// Times are printed in UTC for programs, wherever they run, and in the local zone on a terminal.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "TZ=Asia/Tokyo")
