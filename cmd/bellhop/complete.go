@@ -30,7 +30,7 @@ func (a *app) complete(c *cobra.Command) {
 	}
 }
 
-// first completes the first argument, and settings behind it. A command behind it is completed by the shell.
+// first completes the first argument, and settings after it. The shell completes a command after it.
 func (a *app) first(find finder) cobra.CompletionFunc {
 	found := a.found(find)
 	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {

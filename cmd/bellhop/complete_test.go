@@ -118,8 +118,8 @@ func TestRedisFlag(t *testing.T) {
 		p.stop()
 	}
 	s.publish("t", 1)
-	away := newShell(t, "BELLHOP_REDIS_URL=redis://127.0.0.1:1", "BELLHOP_PREFIX="+s.setting("BELLHOP_PREFIX"))
-	if got := away.call("work", "t", "--count", "1", "--redis", storetest.URL(), "--", "sh", "-c", "echo $BELLHOP_REDIS_URL"); got != storetest.URL()+"\n" {
+	offline := newShell(t, "BELLHOP_REDIS_URL=redis://127.0.0.1:1", "BELLHOP_PREFIX="+s.setting("BELLHOP_PREFIX"))
+	if got := offline.call("work", "t", "--count", "1", "--redis", storetest.URL(), "--", "sh", "-c", "echo $BELLHOP_REDIS_URL"); got != storetest.URL()+"\n" {
 		t.Errorf("the command's environment names %q", got)
 	}
 }

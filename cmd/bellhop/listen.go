@@ -48,7 +48,7 @@ decides:
 
   0   done
   65  never to be done: the broadcast is given up at once
-  else, and by a signal: again after a backoff, until it is out of attempts
+  any other code, or a signal: again after a backoff, until it is out of attempts
 
 If a process dies, its broadcasts go to another when their leases end. A name
 belongs to one pattern and one beginning, until bellhop listeners remove.

@@ -66,7 +66,7 @@ func TestBadConfigurationIsWrongUsage(t *testing.T) {
 	s.call("version")
 }
 
-func TestRedisAway(t *testing.T) {
+func TestRedisUnavailable(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "BELLHOP_REDIS_URL=redis://:geheim@127.0.0.1:1")
 	for _, args := range []string{"topics", "publish t --body x", "inspect t 1", "cancel t 1", "dead requeue t --all", "carrier", "broadcast t --body x", "listeners", "pause t", "resume t"} {

@@ -165,7 +165,7 @@ func TestPublishFileDoesNotHoldBack(t *testing.T) {
 	contains(t, p.said(), "published 3, refused 0")
 }
 
-func TestPublishFileStopsWhenRedisIsAway(t *testing.T) {
+func TestPublishFileStopsWhenRedisIsUnavailable(t *testing.T) {
 	t.Parallel()
 	own := storetest.Server(t)
 	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())

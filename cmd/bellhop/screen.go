@@ -124,11 +124,11 @@ func shorten(text string, most int) string {
 func split(text string, columns int) (head, rest string) {
 	rest = text
 	for rest != "" {
-		cluster, behind, width, _ := uniseg.FirstGraphemeClusterInString(rest, -1)
+		cluster, after, width, _ := uniseg.FirstGraphemeClusterInString(rest, -1)
 		if columns -= width; columns < 0 {
 			break
 		}
-		head, rest = head+cluster, behind
+		head, rest = head+cluster, after
 	}
 	return head, rest
 }

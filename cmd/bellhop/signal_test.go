@@ -23,9 +23,9 @@ func TestSignalsThatDrain(t *testing.T) {
 			p.ends(exitDone)
 		}
 	}
-	away := newShell(t, "BELLHOP_REDIS_URL=redis://127.0.0.1:1")
+	offline := newShell(t, "BELLHOP_REDIS_URL=redis://127.0.0.1:1")
 	for _, call := range []string{"serve", "work t", "listen t", "listen t --name n"} {
-		p := away.start(strings.Fields(call)...)
+		p := offline.start(strings.Fields(call)...)
 		p.await(1, "retrying")
 		p.signal(os.Interrupt)
 		p.ends(exitDone)

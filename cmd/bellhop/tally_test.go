@@ -81,7 +81,7 @@ func TestListenReportsItsStatus(t *testing.T) {
 	}
 }
 
-func TestStatusWhileRedisIsAway(t *testing.T) {
+func TestStatusWhileRedisIsUnavailable(t *testing.T) {
 	t.Parallel()
 	m, variable := newManager(t)
 	s := newShell(t, variable, "BELLHOP_REDIS_URL=redis://127.0.0.1:1")

@@ -45,21 +45,21 @@ func TestTopicsAreChosen(t *testing.T) {
 	s.overdue("a.late", 5*time.Minute)
 	s.publish("a.many", 3)
 	s.kill("b.dead", 2)
-	s.publish("b.held", 1)
-	s.call("pause", "b.held")
+	s.publish("b.idle", 1)
+	s.call("pause", "b.idle")
 	s.overdue("z.later", time.Hour)
 	for args, want := range map[string]string{
-		"":                           "a.late a.many b.dead b.held z.later",
+		"":                           "a.late a.many b.dead b.idle z.later",
 		"--limit 2":                  "a.late a.many",
-		"--sort overdue":             "z.later a.late a.many b.dead b.held",
+		"--sort overdue":             "z.later a.late a.many b.dead b.idle",
 		"--sort overdue --limit 1":   "z.later",
 		"--sort dead --limit 1":      "b.dead",
 		"--sort ready --limit 2":     "a.many a.late",
 		"--sort rate --limit 1":      "a.late",
-		"--bad":                      "z.later a.late b.dead b.held",
-		"--bad --sort name":          "a.late b.dead b.held z.later",
+		"--bad":                      "z.later a.late b.dead b.idle",
+		"--bad --sort name":          "a.late b.dead b.idle z.later",
 		"a.* --sort ready":           "a.many a.late",
-		"b.> --bad":                  "b.dead b.held",
+		"b.> --bad":                  "b.dead b.idle",
 		"*.late --sort overdue":      "a.late",
 		"a.many":                     "a.many",
 		"none.>":                     "",

@@ -35,7 +35,7 @@ headers of one variable is buried. The exit code of CMD decides:
 
   0   done: the message is acknowledged
   65  never to be done: the message is buried at once
-  else, and by a signal: again after a backoff, until it is out of attempts
+  any other code, or a signal: again after a backoff, until it is out of attempts
 
 The lease, the backoff and the limit of attempts are settings of the topic: see
 bellhop topics set. The lease is extended while CMD runs. If it is lost, or a
