@@ -11,8 +11,8 @@
 //	...
 //	err = sub.Run(ctx) // until ctx ends
 //
-// It does not poll: where nothing is ready it stands in its topic's waiting
-// list and is rung. A program that wants to pull uses a [Claimer], the calls
+// It does not poll: where nothing is ready its inbox is in the waiting list of the
+// topic, and is rung. A program that wants to pull uses a [Claimer], the calls
 // underneath; with a [Poller], which is a Claimer, too, any number of callers wait for
 // messages of any topics over one connection. The Inspector of package notify lists, requeues, purges and
 // exports what died.
@@ -46,11 +46,11 @@
 // Every listener gets every broadcast that is sent while it listens, once, in
 // the order in which they were sent. One whose connection was lost gets what it
 // missed when it is back, and one that starts can begin in the past, as long as
-// the log of the topic keeps it; what was removed before it was read is told as
-// a [Gap]. In the memory of the process alone is where such a listener stands: one
-// that is started anew goes on behind a position that it kept.
+// the log of the topic keeps it; what was removed before it was read is reported as
+// a [Gap]. Such a listener keeps its position in memory only. To resume after a
+// restart, save [Broadcast].Position and pass it to [After].
 //
-// A listener with a name stands in Redis instead, and processes that listen under
+// The place of a listener with a name is kept in Redis instead, and processes that listen under
 // one name share what comes: at least once, as with messages. What one holds that
 // dies is handed to another when its lease ends; what it gives back, because it
 // stops, stalls or returns [NotNow], at once. With one process of concurrency 1
