@@ -9,7 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 )
 
-// BenchmarkParams reads the parameters of a publish, and finds one of them wrong: Redis has no part in it.
+// BenchmarkParams reads the parameters of a publish, one of them wrong, so Redis is not called.
 func BenchmarkParams(b *testing.B) {
 	benchmark(b, "/v1/topics/order.timeout/messages?id=order-4711&delay=30m&ttl=24h&attempts=0", http.StatusUnprocessableEntity)
 }

@@ -22,13 +22,13 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// unchanged fails the test if what follows until its function is called changes anything in Redis.
+// unchanged returns a function that fails the test if anything in Redis has changed since.
 func (s *server) unchanged() func() {
 	s.t.Helper()
 	return s.unchangedIn(s.store)
 }
 
-// unchangedIn is the same, by the eyes of another user.
+// unchangedIn is unchanged, read by another user of Redis.
 func (s *server) unchangedIn(db *notify.Store) func() {
 	s.t.Helper()
 	before := fingerprint(s.t, db)
@@ -41,7 +41,7 @@ func (s *server) unchangedIn(db *notify.Store) func() {
 }
 
 // raw writes bytes to a connection of its own and returns the first answer; nil
-// where it is closed without one. A request that is cut off ends its side of the connection.
+// if the connection is closed without one. cut closes the client's side after the bytes.
 func (s *server) raw(text string, cut bool) *http.Response {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -111,7 +111,7 @@ func TestBodyOfPublish(t *testing.T) {
 	}
 }
 
-// A call that takes no body refuses one: whoever sends it expects something of it.
+// A call that takes no body refuses one: a client that sends it expects some effect.
 func TestBodyWhereNoneBelongs(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	storetest.Publish(t, s.store, notify.Message{Topic: "orders", ID: "1", Body: []byte("x")})
@@ -167,7 +167,7 @@ func TestMalformedBodies(t *testing.T) {
 	same()
 }
 
-// Bytes that break the framing of HTTP never reach a handler as something else.
+// Malformed addresses and requests are refused, and never reach a handler as something else.
 func TestAddresses(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	same := s.unchanged()
@@ -253,7 +253,7 @@ func TestHeadersOfMessages(t *testing.T) {
 		}
 		for _, fault := range p.Errors {
 			if fault.In != "header" {
-				t.Errorf("%.60q: %s stands in the %s", test.headers, fault.Name, fault.In)
+				t.Errorf("%.60q: %s is in the %s", test.headers, fault.Name, fault.In)
 			}
 		}
 	}
@@ -295,7 +295,7 @@ func TestBodyOfAckMany(t *testing.T) {
 	}
 }
 
-// A result is a line that answers a line.
+// A result is a line of the answer to many messages.
 type result struct {
 	Topic, ID, State string
 	Error            *api.Problem
@@ -304,7 +304,7 @@ type result struct {
 func TestBulkLines(t *testing.T) {
 	s := start(t, httpapi.Options{MaxBody: 1000})
 	storetest.Publish(t, s.store, notify.Message{Topic: "orders", ID: "there", Body: []byte("x")})
-	type line struct{ text, fault string } // no fault: it is published
+	type line struct{ text, fault string } // no fault: the line is published
 	all := []line{
 		{`{"topic":"orders","id":"first","body":"1"}`, ""},
 		{`x`, "invalid"},
@@ -372,7 +372,7 @@ func TestBulkLines(t *testing.T) {
 		s.call("GET", "/v1/topics/orders/messages/"+id, "").is(200)
 	}
 	if got := read[api.Message](s.call("GET", "/v1/topics/orders/messages/first", "").is(200)); string(got.Bytes()) != "1" {
-		t.Errorf("the second of an id took the place of the first: %+v", got)
+		t.Errorf("the second message of an id replaced the first: %+v", got)
 	}
 }
 
@@ -399,7 +399,7 @@ func TestBulkBodies(t *testing.T) {
 	}
 }
 
-// A client that goes away in the middle of a body leaves nothing behind, also without an end of the connection.
+// A client that goes away in the middle of a body leaves nothing behind, even if its connection is not closed.
 func TestClientGoesAwayInABody(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	same := s.unchanged()
@@ -414,7 +414,7 @@ func TestClientGoesAwayInABody(t *testing.T) {
 	same()
 }
 
-// cutting is a body that begins, and then the client goes away.
+// cutting is a body during which the client goes away.
 type cutting struct{ cancel func() }
 
 func (c *cutting) Read(p []byte) (int, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// page tells the test what an EventSource gets from another origin. %s is the address of the daemon.
+// page reports to the test what an EventSource gets from another origin. %[1]s is the address of the daemon.
 const page = `<!doctype html><script>
 let last = Promise.resolve();
 const tell = (text) => { last = last.then(() => fetch("/tell", { method: "POST", body: text })); };
@@ -26,12 +26,12 @@ events.onerror = () => tell(events.readyState === EventSource.CLOSED ? "closed" 
 events.addEventListener("broadcast", (e) => tell("broadcast " + JSON.parse(e.data).body));
 </script>`
 
-// browse has a browser open a page of another origin than the daemon's, and
-// returns what it tells.
+// browse has a browser open the page, of another origin than the daemon's, and returns
+// the page's reports.
 func browse(t *testing.T, h *host) <-chan string {
 	t.Helper()
 	chromium := wantChromium(t)
-	told := make(chan string, 1000)
+	reports := make(chan string, 1000)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -39,7 +39,7 @@ func browse(t *testing.T, h *host) <-chan string {
 	})
 	mux.HandleFunc("POST /tell", func(_ http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
-		told <- string(text)
+		reports <- string(text)
 	})
 	server := h.pages
 	server.Config.Handler = mux
@@ -58,7 +58,7 @@ func browse(t *testing.T, h *host) <-chan string {
 			t.Logf("chromium said:\n%s", said)
 		}
 	})
-	return told
+	return reports
 }
 
 func wantChromium(t testing.TB) string {
@@ -77,11 +77,11 @@ func pages(t testing.TB) (server *httptest.Server, origin string) {
 	return server, "http://" + server.Listener.Addr().String()
 }
 
-// awaitTold waits until a page tells a text, and returns what it told before.
-func awaitTold(t testing.TB, told <-chan string, text string) (before []string) {
+// awaitReport waits until a page reports a text, and returns its reports before that.
+func awaitReport(t testing.TB, reports <-chan string, text string) (before []string) {
 	t.Helper()
 	for {
-		got := storetest.Receive(t, "the page tells "+text, told)
+		got := storetest.Receive(t, "the page reports "+text, reports)
 		if got == text {
 			return before
 		}
@@ -97,41 +97,41 @@ func TestBrowserListens(t *testing.T) {
 	o := httpapi.Options{CORSOrigins: []string{origin}}
 	h := serve(t, store, o, httpapi.Timing{})
 	h.pages = from
-	told := browse(t, h)
-	opened := awaitTold(t, told, "open")
+	reports := browse(t, h)
+	opened := awaitReport(t, reports, "open")
 	if len(opened) == 0 {
-		opened = []string{storetest.Receive(t, "the publish", told)}
+		opened = []string{storetest.Receive(t, "the publish", reports)}
 	}
 	if opened[0] != "published 201" {
-		t.Errorf("the page told %q", opened)
+		t.Errorf("the page reported %q", opened)
 	}
 	send(t, store, "news", "1")
-	awaitTold(t, told, "broadcast 1")
+	awaitReport(t, reports, "broadcast 1")
 	stop(t, h)
-	awaitTold(t, told, "reconnecting")
+	awaitReport(t, reports, "reconnecting")
 	send(t, store, "news", "2")
 	serveAt(t, store, o, httpapi.Timing{}, h.addr)
-	if before := awaitTold(t, told, "broadcast 2"); !slices.Contains(before, "open") {
-		t.Errorf("before the second broadcast the page told %q", before)
+	if before := awaitReport(t, reports, "broadcast 2"); !slices.Contains(before, "open") {
+		t.Errorf("before the second broadcast the page reported %q", before)
 	}
 	send(t, store, "news", "3")
-	if before := awaitTold(t, told, "broadcast 3"); len(before) > 0 {
-		t.Errorf("it told %q between the second and the third", before)
+	if before := awaitReport(t, reports, "broadcast 3"); len(before) > 0 {
+		t.Errorf("it reported %q between the second and the third", before)
 	}
 }
 
-// Without permission a page of another origin hears nothing and changes nothing.
+// Without permission a page of another origin receives nothing and changes nothing.
 func TestBrowserIsForeign(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	h.pages, _ = pages(t)
-	told := browse(t, h)
-	before := awaitTold(t, told, "closed")
+	reports := browse(t, h)
+	before := awaitReport(t, reports, "closed")
 	if len(before) == 0 {
-		before = []string{storetest.Receive(t, "the publish", told)}
+		before = []string{storetest.Receive(t, "the publish", reports)}
 	}
 	if len(before) != 1 || before[0] != "publish failed" {
-		t.Errorf("the page told %q", before)
+		t.Errorf("the page reported %q", before)
 	}
 	if counts, err := storetest.Collect(storetest.Inspector(t, store).Topics(t.Context())); err != nil || len(counts) > 0 {
 		t.Errorf("there are %+v, %v", counts, err)

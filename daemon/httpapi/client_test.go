@@ -13,8 +13,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// TestGeneratedClient generates a client from the document that a gate serves,
-// compiles what uses it, and runs that: so drift between document and server shows.
+// TestGeneratedClient generates a client from the served document, compiles a program
+// that uses it, and runs that: so differences between document and server show.
 func TestGeneratedClient(t *testing.T) {
 	want(t, "node", "nodejs")
 	want(t, "npm", "npm")
@@ -29,11 +29,11 @@ func TestGeneratedClient(t *testing.T) {
 	run(t, h, dir, "node_modules/.bin/openapi-typescript", h.url("/v1/openapi.json"), "--output", "api.ts")
 	run(t, h, dir, "node_modules/.bin/tsc", "--project", ".")
 	if said := run(t, h, dir, "node", "built/client.js"); !strings.Contains(said, "all is well") {
-		t.Errorf("it said %s", said)
+		t.Errorf("it printed %s", said)
 	}
 }
 
-// run runs a program in a folder, which must succeed, and returns what it said.
+// run runs a program in a folder, which must succeed, and returns its output.
 func run(t testing.TB, h *host, dir, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)

@@ -34,7 +34,7 @@ func (w *wire) wantOK() {
 	}
 }
 
-// More clients than there may be wait until one goes, or has nothing under way any more.
+// Clients above the limit wait until another one leaves, or has no request under way any more.
 func TestMostConnections(t *testing.T) {
 	h := serveWith(t, 2, httpapi.Timing{})
 	poll := "POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: a\nAuthorization: Bearer " + slowToken + "\n\n"
@@ -63,8 +63,8 @@ func TestMostConnections(t *testing.T) {
 	}
 }
 
-// Connections of strangers that do nothing make way for others, before those of
-// who showed a token do, and there are never many of them.
+// Idle connections of strangers are closed for others before those of clients that showed
+// a token, and there are never many of them.
 func TestStrangersMakeWay(t *testing.T) {
 	h := serveWith(t, 8, httpapi.Timing{})
 	var known, strangers []*wire
@@ -86,7 +86,7 @@ func TestStrangersMakeWay(t *testing.T) {
 		}
 		return n
 	}
-	storetest.Eventually(t, "a quarter of all are those of strangers", func() bool { return left(strangers) == 2 })
+	storetest.Eventually(t, "a quarter of all connections are those of strangers", func() bool { return left(strangers) == 2 })
 	for _, w := range known {
 		w.say(getTopics).wantOK()
 	}
@@ -95,12 +95,12 @@ func TestStrangersMakeWay(t *testing.T) {
 		w.wantOK()
 		known = append(known, w)
 	}
-	storetest.Eventually(t, "those of strangers made way", func() bool { return left(strangers) == 0 })
+	storetest.Eventually(t, "those of strangers are closed", func() bool { return left(strangers) == 0 })
 	if n := left(known); n != 8 {
-		t.Errorf("%d of who showed a token are left", n)
+		t.Errorf("%d of clients with a token are left", n)
 	}
 	h.dial(t).say(getTopics).wantOK()
-	storetest.Eventually(t, "one of who showed a token made way", func() bool { return left(known) == 7 })
+	storetest.Eventually(t, "one of a client with a token is closed", func() bool { return left(known) == 7 })
 }
 
 // isOpen reports whether the other side has not closed an idle connection.
@@ -111,7 +111,7 @@ func (w *wire) isOpen() bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// Who sends nothing, or half a header, makes way for others after a while.
+// A client that sends nothing, or half a header, is closed for others after a while.
 func TestSilentClientsMakeWay(t *testing.T) {
 	h := serveWith(t, 2, httpapi.Timing{Header: time.Hour, Closed: 200 * time.Millisecond})
 	for _, text := range []string{"", "GET /v1/topics HTTP/1.1\nHost: x\nX-A: "} {
@@ -143,7 +143,7 @@ func TestStrangersMakeWayOverTLS(t *testing.T) {
 	}
 }
 
-// A gate stops while clients wait for a place.
+// A gateway stops while clients wait for a connection.
 func TestStopWhileOthersWait(t *testing.T) {
 	h := serveWith(t, 1, httpapi.Timing{})
 	poll := h.dial(t).say("POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: a\nAuthorization: Bearer " + slowToken + "\n\n")
@@ -154,7 +154,7 @@ func TestStopWhileOthersWait(t *testing.T) {
 	waits.closed()
 }
 
-// A header that is larger than any that is needed is refused before anything is looked at.
+// A header that is larger than any needed one is refused before the request is read.
 func TestLargeHeader(t *testing.T) {
 	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{})
 	w := h.dial(t)

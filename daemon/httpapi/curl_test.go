@@ -13,7 +13,7 @@ import (
 )
 
 // curls are all calls of the API, as a person would type them one after the other, with
-// what they print: times and receipts are made alike, and a receipt may be used further on.
+// their output: times and receipts are normalized, and later calls may use a receipt.
 var curls = []struct{ command, prints string }{
 	{
 		`curl -d 'EUR 10' 'localhost:8420/v1/topics/order.timeout/messages?id=4711&delay=30m'`,

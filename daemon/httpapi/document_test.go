@@ -15,19 +15,19 @@ import (
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 )
 
-// The document is the same whenever it is served, by whichever daemon.
+// The document is the same each time it is served, by every daemon.
 func TestDocumentIsStable(t *testing.T) {
 	first := readSpec(t).raw
 	for range 5 {
 		if !bytes.Equal(first, readSpec(t).raw) {
-			t.Fatal("it is another one each time")
+			t.Fatal("it differs each time")
 		}
 	}
 	s := start(t, httpapi.Options{Version: "1.2.3"})
 	s.call("GET", "/v1/openapi.json", "").is(200).says(`"version":"1.2.3"`)
 }
 
-// Whoever reads the document, a person or a generator, finds what is wanted of it.
+// The document has what people and generators need.
 func TestDocumentIsComplete(t *testing.T) {
 	s := readSpec(t)
 	if len(s.ops) < 23 {
@@ -41,7 +41,7 @@ func TestDocumentIsComplete(t *testing.T) {
 		ids[op.OperationID] = true
 		for _, code := range []string{"400", "401", "403", "405", "408", "422", "500", "503"} {
 			if op.Responses[code].Ref == "" {
-				t.Errorf("%s does not tell of %s", op.OperationID, code)
+				t.Errorf("%s does not describe %s", op.OperationID, code)
 			}
 		}
 		for i, p := range op.Parameters {
@@ -60,7 +60,7 @@ func TestDocumentIsComplete(t *testing.T) {
 	}
 }
 
-// validator is the script that has the document validated by a library that knows nothing of this project.
+// validator is the script that validates the document by a library that knows nothing of this project.
 const validator = `import { readFileSync } from 'node:fs'
 import { Validator } from '@seriousme/openapi-schema-validator'
 const validator = new Validator()
@@ -102,7 +102,7 @@ func TestDocumentIsOpenAPI(t *testing.T) {
 	}
 }
 
-// The checks of this package see what drifts.
+// The checks of this package detect differences between answers and the document.
 func TestChecksOfAnswersCanFail(t *testing.T) {
 	s := readSpec(t)
 	r, err := http.NewRequest("GET", "/v1/topics/orders/messages?limit=1", nil)

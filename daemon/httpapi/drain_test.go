@@ -18,9 +18,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// A stop ends polls with what they have, streams where they are, and answers
-// what comes meanwhile with 503, or an EventSource by no answer; a body that is on
-// its way still counts.
+// A stop ends polls with what they have, and streams where they are. It answers later
+// requests with 503, and an EventSource not at all. A body on its way is still read.
 func TestQuiesce(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -31,7 +30,7 @@ func TestQuiesce(t *testing.T) {
 	idle := h.dial(t).say("GET /healthz HTTP/1.1\nHost: x\n\n")
 	idle.status()
 	slow := h.dial(t).say("POST /v1/topics/slow/messages?id=m HTTP/1.1\nHost: x\nExpect: 100-continue\nContent-Length: 2\n\n")
-	if status := slow.status(); status != http.StatusContinue { // which says that the body is awaited
+	if status := slow.status(); status != http.StatusContinue { // the body is awaited
 		t.Fatalf("got %d", status)
 	}
 	slow.say("a")
@@ -65,13 +64,13 @@ func TestQuiesce(t *testing.T) {
 	}
 	if r, err := http.ReadResponse(source.say("Host: x\n\n").r, nil); err == nil {
 		r.Body.Close()
-		t.Errorf("an EventSource is answered %d, and would not come back", r.StatusCode)
+		t.Errorf("an EventSource is answered %d, and would not connect again", r.StatusCode)
 	}
 	if status := health.say("Host: x\n\n").status(); status != http.StatusOK {
-		t.Errorf("health while it stops: %d", status)
+		t.Errorf("health during the stop: %d", status)
 	}
 	if status := slow.say("b").status(); status != http.StatusCreated {
-		t.Errorf("the body that was on its way: %d", status)
+		t.Errorf("the body on its way: %d", status)
 	}
 	storetest.Receive(t, "the end", done)
 	if _, err := net.Dial("tcp", h.addr); err == nil {
@@ -94,8 +93,7 @@ func TestQuiesceIsBounded(t *testing.T) {
 	w.closed()
 }
 
-// Connections that were opened and not used do not hold up a stop for the 5 s
-// that net/http gives them.
+// Unused connections do not delay a stop for the 5 s that net/http gives them.
 func TestQuiesceClosesUnused(t *testing.T) {
 	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{Closed: 10 * time.Millisecond})
 	w := h.dial(t)
@@ -110,7 +108,7 @@ func TestQuiesceClosesUnused(t *testing.T) {
 	h.stop()
 }
 
-// Readiness is the way of a ring: with pub/sub dead, and all else alive, it is gone.
+// Readiness includes the way of a ring: it is lost with pub/sub, even if all else works.
 func TestReadyzWithoutPubSub(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "ready")
@@ -125,7 +123,7 @@ func TestReadyzWithoutPubSub(t *testing.T) {
 		h.want(c, http.StatusOK, "GET", "/healthz", "")
 	}
 	status(http.StatusOK)
-	// Whoever subscribes is refused from now on, and who did is cut off.
+	// New subscriptions are refused from now on, and present ones are cut off.
 	acl := func(rule string) {
 		if err := store.Client().Do(t.Context(), "ACL", "SETUSER", "default", rule).Err(); err != nil {
 			t.Fatal(err)
@@ -141,7 +139,7 @@ func TestReadyzWithoutPubSub(t *testing.T) {
 	status(http.StatusOK)
 }
 
-// Without a carrier publishes are taken all the same: it is ready, and tells that none is heard.
+// Without a carrier publishes still work: the daemon is ready, and reports that no carrier's beat arrives.
 func TestReadyzWithoutCarrier(t *testing.T) {
 	store := storetest.Open(t)
 	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
@@ -151,7 +149,7 @@ func TestReadyzWithoutCarrier(t *testing.T) {
 	h := serve(t, store, httpapi.Options{Heard: func() int64 { return c.State().Heard }}, httpapi.Timing{})
 	says := func(want string) {
 		t.Helper()
-		storetest.Eventually(t, "readyz tells "+want, func() bool {
+		storetest.Eventually(t, "readyz answers "+want, func() bool {
 			r, err := h.send(client(t), "GET", "/readyz", "")
 			return err == nil && r.status == http.StatusOK && strings.Contains(string(r.body), want)
 		})
@@ -159,14 +157,14 @@ func TestReadyzWithoutCarrier(t *testing.T) {
 	says(`{"status":"ready","carrier":null}`)
 	storetest.Run(t, c.Run)
 	says(`{"status":"ready","carrier":{"epoch":1}}`)
-	// Somebody is elected who never beats.
+	// A carrier is elected that never beats.
 	if err := store.Client().Set(t.Context(), store.Keys().Carrier(), "2 1 600000 silent", time.Hour).Err(); err != nil {
 		t.Fatal(err)
 	}
 	says(`{"status":"ready","carrier":null}`)
 }
 
-// Liveness is the carrier's loop coming around: a call that blocks it shows.
+// Liveness includes the carrier's loop: a call that blocks it shows.
 func TestHealthzTellsWhatHangs(t *testing.T) {
 	store := storetest.Open(t)
 	blocked, free := make(chan struct{}), make(chan struct{})
@@ -181,7 +179,7 @@ func TestHealthzTellsWhatHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const bound = 3 * time.Second // that of the daemon is longer: a Redis that is away may take its time
+	const bound = 3 * time.Second // the daemon's is longer: calls to an unreachable Redis take their time
 	h := serve(t, store, httpapi.Options{Alive: func() error {
 		if last := c.State().Progress; !last.IsZero() && time.Since(last) > bound {
 			return errors.New("the loop hangs")
@@ -203,8 +201,8 @@ func TestHealthzTellsWhatHangs(t *testing.T) {
 	}
 }
 
-// Two daemons are restarted in turn under load: a client that tries the other
-// one when a request fails loses nothing.
+// Two daemons are restarted in turn under load: a client that tries the other one after
+// a failed request loses nothing.
 func TestRollingRestart(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
@@ -219,7 +217,7 @@ func TestRollingRestart(t *testing.T) {
 			mu.Unlock()
 			switch status, err := send(h); {
 			case err != nil || status == http.StatusServiceUnavailable:
-			case status/100 == 2 || status == http.StatusConflict: // it was done before
+			case status/100 == 2 || status == http.StatusConflict: // an earlier attempt succeeded
 				return true
 			default:
 				t.Errorf("a request was answered with %d", status)

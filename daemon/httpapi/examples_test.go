@@ -16,7 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// An output is what a program printed so far.
+// An output is the output of a program so far.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -40,7 +40,7 @@ func (o *output) has(t testing.TB, text string) {
 	storetest.Eventually(t, "it prints "+text, func() bool { return strings.Contains(o.String(), text) })
 }
 
-// want returns where a program is, and fails the test where it is missing.
+// want returns the path of a program, and fails the test if it is missing.
 func want(t testing.TB, program, debian string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -50,7 +50,7 @@ func want(t testing.TB, program, debian string) string {
 	return path
 }
 
-// launch starts an example, or another program, which ends with the test.
+// launch starts an example or another program, and ends it with the test.
 func launch(t testing.TB, h *host, args ...string) *output {
 	t.Helper()
 	said := &output{}
@@ -97,7 +97,7 @@ func acked(t testing.TB, store *notify.Store, n int64) {
 	})
 }
 
-// A worker in sh gets each body as it is, whatever stands in it and in the headers.
+// A worker in sh gets each body as it is, whatever bytes are in it and in the headers.
 func TestExampleWorkerInShell(t *testing.T) {
 	want(t, "curl", "curl")
 	store := storetest.Open(t)

@@ -8,10 +8,10 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// A Timing is how long clients may take, in place of the usual; zero: the usual.
+// A Timing replaces the default timing; zero values keep it.
 type Timing struct{ Header, Body, Answer, Idle, Quiet, Closed time.Duration }
 
-// NewTimed is New with a timing of the test's own.
+// NewTimed is New with another timing.
 func NewTimed(store *notify.Store, o Options, own Timing) (*Gate, error) {
 	t := defaultTiming
 	for _, one := range []struct {
@@ -32,20 +32,20 @@ func NewTimed(store *notify.Store, o Options, own Timing) (*Gate, error) {
 	return newGate(store, o, t)
 }
 
-// MachineNames returns the names that a machine goes by.
+// MachineNames returns the names of a machine.
 var MachineNames = machineNames
 
-// Handler returns what answers requests, for tests that need no connection.
+// Handler returns the handler of all requests, for tests without connections.
 func (g *Gate) Handler() http.Handler { return g.server.Handler }
 
-// How many bytes the calls of one token may hold at a time.
+// How many bytes the calls of one token may reserve at a time.
 const (
 	MemoryOfToken = memoryOfToken
 	MemoryOfSmall = memoryOfSmall
 )
 
-// Logins count requests that are refused.
+// Logins counts refused requests.
 type Logins struct{ logins }
 
-// Refuse counts one of a client.
+// Refuse counts a request of a client.
 func (l *Logins) Refuse(log *slog.Logger, client string) { l.refuse(log, client, errUnknownToken) }

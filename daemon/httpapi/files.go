@@ -57,7 +57,7 @@ func CheckOrigins(origins []string) error {
 	for _, origin := range origins {
 		u, err := url.Parse(origin)
 		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
-			return store.Faultf("cors_origins", "origin %.100q: write SCHEME://HOST or SCHEME://HOST:PORT with nothing behind, such as https://example.com, or *", origin)
+			return store.Faultf("cors_origins", "origin %.100q: write SCHEME://HOST or SCHEME://HOST:PORT with nothing after it, such as https://example.com, or *", origin)
 		}
 	}
 	return nil

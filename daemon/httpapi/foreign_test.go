@@ -7,8 +7,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 )
 
-// Times in Redis that no JSON can have, since somebody else wrote them, keep no
-// message back and are no fault of the daemon.
+// Times written to Redis by others that JSON cannot express do not keep messages back,
+// and are no error of the daemon.
 func TestForeignTimesInRedis(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)

@@ -36,7 +36,7 @@ func newTarget(t testing.TB, o httpapi.Options) *target {
 // patience is how long a call may be held open.
 const patience = 20 * time.Millisecond
 
-// answer has a request answered, and fails the test if the answer is none that the document foresees.
+// answer serves a request, and fails the test if the document does not describe the answer.
 func (g *target) answer(t *testing.T, r *http.Request) *recorded {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), storetest.Deadline)
@@ -59,7 +59,7 @@ func (g *target) answer(t *testing.T, r *http.Request) *recorded {
 	return w
 }
 
-// parseRequest reads a request as a server does; nil if it is none.
+// parseRequest reads a request as a server does; nil if it is malformed.
 func parseRequest(method, address, body string) *http.Request {
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(method + " " + address + " HTTP/1.1\r\nHost: a\r\n\r\n")))
 	if err != nil {
@@ -155,10 +155,10 @@ func FuzzTokens(f *testing.F) {
 		}
 		err := httpapi.CheckTokens(name)
 		if err != nil {
-			told := strings.ReplaceAll(err.Error(), name, "")
+			said := strings.ReplaceAll(err.Error(), name, "")
 			for _, word := range strings.Fields(text) {
-				if len(word) >= 16 && strings.Contains(told, word) {
-					t.Errorf("%q is told: %s", word, told)
+				if len(word) >= 16 && strings.Contains(said, word) {
+					t.Errorf("the error repeats %q: %s", word, said)
 				}
 			}
 			return
@@ -176,7 +176,7 @@ func FuzzTokens(f *testing.F) {
 	})
 }
 
-// knows reports whether what is sent is a token of a file, or the hash of one stands there.
+// knows reports whether a file has the sent token, or its hash.
 func knows(text, authorization string) bool {
 	fields := strings.Fields(authorization)
 	return len(fields) == 2 && (slices.Contains(strings.Fields(text), fields[1]) || strings.Contains(text, "sha256:"))

@@ -22,17 +22,17 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// A host is a gate that serves on loopback.
+// A host is a gateway that serves on loopback.
 type host struct {
 	*httpapi.Gate
 	t     testing.TB
 	store *notify.Store
 	addr  string
-	stop  func()           // waits until it has stopped
-	pages *httptest.Server // of pages that a browser opens; nil: none
+	stop  func()           // stops it, and waits until it has stopped
+	pages *httptest.Server // serves the page that a browser opens; nil: none
 }
 
-// serve runs a gate, at a port that another one may listen at after it.
+// serve runs a gateway at a port that another one may use after it.
 func serve(t testing.TB, store *notify.Store, o httpapi.Options, timing httpapi.Timing) *host {
 	t.Helper()
 	return serveAt(t, store, o, timing, fmt.Sprintf("127.0.0.1:%d", storetest.Port(t)))
@@ -73,14 +73,14 @@ func client(t testing.TB) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 2 * storetest.Deadline}
 }
 
-// A reply is an answer that was read.
+// A reply is an answer, fully read.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// send sends a request. An error is of the connection.
+// send sends a request. An error is that of the connection.
 func (h *host) send(c *http.Client, method, path, body string) (reply, error) {
 	request, err := http.NewRequest(method, h.url(path), strings.NewReader(body))
 	if err != nil {
@@ -108,7 +108,7 @@ func (h *host) want(c *http.Client, status int, method, path, body string) reply
 	return got
 }
 
-// claimed is what a claim got.
+// claimed is the answer of a claim.
 type claimed struct {
 	messages []api.Delivery
 	status   int
@@ -131,7 +131,7 @@ func (h *host) claim(c *http.Client, topic, query string) <-chan claimed {
 	return got
 }
 
-// ids returns the ids of what a claim got, which must have been answered.
+// ids returns the ids of the messages of a claim, which must have succeeded.
 func ids(t testing.TB, c claimed) []string {
 	t.Helper()
 	if c.err != nil || c.status != http.StatusOK {
@@ -168,7 +168,7 @@ func (h *host) dial(t testing.TB) *wire {
 	return &wire{Conn: conn, t: t, r: bufio.NewReader(conn)}
 }
 
-// say writes, with \n for the end of a line.
+// say writes a text, in which \n stands for the end of a line.
 func (w *wire) say(text string) *wire {
 	w.t.Helper()
 	if _, err := io.WriteString(w, strings.ReplaceAll(text, "\n", "\r\n")); err != nil {
@@ -205,12 +205,12 @@ type event struct{ id, name, data, comment string }
 
 // A stream is a client of server-sent events, which reads by the rules of
 // https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
-// and keeps comments, too.
+// and also keeps comments.
 type stream struct {
 	t      testing.TB
 	events chan event
-	last   string // id that it would resume with; read when events is closed
-	Close  func() // waits until it is gone
+	last   string // id to resume with; read it once events is closed
+	Close  func() // closes the stream, and waits until it is gone
 }
 
 // listen opens a stream.
@@ -279,7 +279,7 @@ func (s *stream) read(from io.Reader) {
 	}
 }
 
-// next waits for the next event that is no comment.
+// next waits for the next event, and skips comments.
 func (s *stream) next() event {
 	s.t.Helper()
 	for {
@@ -317,7 +317,7 @@ func (s *stream) ended() string {
 	}
 }
 
-// send broadcasts bodies, which a carrier delivers.
+// send broadcasts bodies; a carrier carries them.
 func send(t testing.TB, store *notify.Store, topic string, bodies ...string) {
 	t.Helper()
 	all := make([]notify.Message, len(bodies))
@@ -327,7 +327,7 @@ func send(t testing.TB, store *notify.Store, topic string, bodies ...string) {
 	storetest.Publish(t, store, all...)
 }
 
-// pubsubs counts the connections of a Redis that are subscribed.
+// pubsubs counts the subscribed connections of a Redis.
 func pubsubs(t testing.TB, store *notify.Store) int {
 	t.Helper()
 	text, err := store.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "PUBSUB").Text()
@@ -337,7 +337,7 @@ func pubsubs(t testing.TB, store *notify.Store) int {
 	return bytes.Count([]byte(text), []byte("\n"))
 }
 
-// closeWrite closes the side of a connection that writes.
+// closeWrite closes the writing side of a connection.
 func closeWrite(t testing.TB, w *wire) {
 	t.Helper()
 	if err := w.Conn.(*net.TCPConn).CloseWrite(); err != nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// somethingToScrape is what a handler of /metrics shows in these tests.
+// somethingToScrape is the answer of /metrics in these tests.
 const somethingToScrape = "bellhop_published_total{topic=\"secret.name\"} 1\n"
 
 func shown() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, somethingToScrape) })
 }
 
-// to sends a request to a host, with a token if there is one, by a client that does not know the document.
+// to sends a request to a host, with a token if there is one, by a client that does not check answers by the document.
 func (s *server) to(host, path, token string) answer {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), "GET", s.url+path, nil)
@@ -49,8 +49,8 @@ func hostname(t *testing.T) (name, label string) {
 	return name, label
 }
 
-// A page whose name came to point here sends requests of its own origin: what no
-// token guards is not for it, with a tokens file or without.
+// A page whose name was made to point here sends requests of its own origin: without a
+// token it gets nothing, with a tokens file or without one.
 func TestNamesThatAnybodyMayOwn(t *testing.T) {
 	machine, label := hostname(t)
 	hosts := map[string]int{
@@ -83,7 +83,7 @@ func TestNamesThatAnybodyMayOwn(t *testing.T) {
 	}
 }
 
-// No browser leaves out the Host, nor comes to a socket of a file; HTTP/1.0 may.
+// A browser always sends a Host, and cannot use a Unix socket; HTTP/1.0 may omit the Host.
 func TestNoHost(t *testing.T) {
 	s := start(t, httpapi.Options{LocalHosts: true, Metrics: shown()})
 	for request, status := range map[string]int{
@@ -106,14 +106,14 @@ func TestNoHost(t *testing.T) {
 	}
 }
 
-// Where somebody else sees to who may call, it may go by any name; with TLS the certificate does.
+// If something else guards the gateway, any Host will do; with TLS the certificate guards it.
 func TestAnyName(t *testing.T) {
 	s := start(t, httpapi.Options{Metrics: shown()})
 	s.to("bellhop.example", "/v1/topics", "").is(200)
 	s.to("bellhop.example", "/metrics", "").is(200)
 }
 
-// The names of a machine are those that the system and the operator tell.
+// The names of a machine come from the system and the operator.
 func TestNamesOfAMachine(t *testing.T) {
 	const hosts = "127.0.0.1 localhost\n127.0.1.1\tweb1.shop.example web1 # web1.evil.example\n#10.0.0.9 web1 web9\n10.0.0.2 web2.shop.example web2\n\n::1"
 	for name, want := range map[string][]string{
@@ -135,7 +135,7 @@ func TestNamesOfAMachine(t *testing.T) {
 	}
 }
 
-// Where /metrics needs a token it shows nothing without the right, whatever it is called.
+// If /metrics needs a token, it shows nothing without the right, whatever the Host.
 func TestMetricsNeedToken(t *testing.T) {
 	rights := []string{"publish", "consume", "listen", "metrics", "admin", "publish,consume,listen", "listen,metrics"}
 	var tokens strings.Builder
@@ -147,7 +147,7 @@ func TestMetricsNeedToken(t *testing.T) {
 	refused := func(status int, token string) {
 		t.Helper()
 		if got := s.to("evil.example", "/metrics", token).is(status); strings.Contains(string(got.body), "secret.name") {
-			t.Errorf("it is shown %s", got.body)
+			t.Errorf("it shows %s", got.body)
 		}
 	}
 	refused(401, "")
@@ -160,7 +160,7 @@ func TestMetricsNeedToken(t *testing.T) {
 			continue
 		}
 		if got := s.to("prometheus.example", "/metrics", token).is(200); string(got.body) != somethingToScrape {
-			t.Errorf("%s is shown %s", right, got.body)
+			t.Errorf("to %s it shows %s", right, got.body)
 		}
 	}
 	storetest.Publish(t, s.store, notify.Message{Topic: "mail", Body: []byte("x")})

@@ -19,7 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// What is on the wire: an id before the first event, then an event by the rules.
+// The bytes on the wire: an id before the first event, then an event by the rules.
 func TestStreamFormat(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Quiet: 200 * time.Millisecond})
@@ -42,7 +42,7 @@ func TestStreamFormat(t *testing.T) {
 		t.Errorf("the first id is %q, %v", first, err)
 	}
 	if got := line(); got != ":" || line() != "" {
-		t.Errorf("got %q in the quiet", got)
+		t.Errorf("got %q without an event", got)
 	}
 	send(t, store, "news", "a\nb\r\nc\rd\u2028e")
 	id, event, data := "", "", ""
@@ -118,8 +118,8 @@ func TestStreamBeginsNowhere(t *testing.T) {
 	s.call("GET", "/v1/topics/news.a/broadcasts?since=soon", "").is(422).says(`invalid since \"soon\": use now, beginning, a time`)
 }
 
-// Over a restart of the daemon, one of Redis, and a cut in the middle of an event
-// each broadcast comes once, in order.
+// Each broadcast comes once and in order over a restart of the daemon, a restart of
+// Redis, and a cut in the middle of an event.
 func TestStreamResumes(t *testing.T) {
 	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
 	store := storetest.At(t, server.URL(), "resume")
@@ -129,7 +129,7 @@ func TestStreamResumes(t *testing.T) {
 	s := h.listen(c, "news/broadcasts", "")
 	sendOne := func() {
 		n++
-		storetest.Eventually(t, "a broadcast is taken", func() bool {
+		storetest.Eventually(t, "a broadcast succeeds", func() bool {
 			_, err := storetest.Publisher(t, store).Broadcast(t.Context(), notify.Message{Topic: "news", ID: fmt.Sprint(n), Body: fmt.Append(nil, n)})
 			return err == nil || errors.Is(err, notify.ErrExists)
 		})
@@ -182,7 +182,7 @@ func TestStreamResumes(t *testing.T) {
 	wantAll()
 }
 
-// A cut before the first event misses nothing either.
+// Nor does a cut before the first event lose one.
 func TestStreamResumesBeforeFirstEvent(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -217,14 +217,14 @@ func TestStreamTellsGap(t *testing.T) {
 	e := s.next()
 	var gap api.Gap
 	if err := json.Unmarshal([]byte(e.data), &gap); err != nil || e.name != "gap" || gap.Topic != "news" || gap.After.String() != from || e.id != gap.UpTo.String() {
-		t.Errorf("got %+v, want a gap behind %s", e, from)
+		t.Errorf("got %+v, want a gap after %s", e, from)
 	}
 	if got := s.broadcast(); string(got.Bytes()) != "3" {
-		t.Errorf("behind the gap came %q", got.Bytes())
+		t.Errorf("after the gap came %q", got.Bytes())
 	}
 }
 
-// Redis loses all that it holds: a stream is told, and gets what is sent afterwards.
+// Redis loses its data: a stream gets a gap, and then the broadcasts sent afterwards.
 func TestStreamTellsOfLostData(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "lost")
@@ -239,11 +239,11 @@ func TestStreamTellsOfLostData(t *testing.T) {
 	e := s.next()
 	var gap api.Gap
 	if err := json.Unmarshal([]byte(e.data), &gap); err != nil || e.name != "gap" || gap.Topic != "news.*" || gap.After.String() != from || gap.UpTo <= gap.After {
-		t.Errorf("got %+v, want a gap behind %s", e, from)
+		t.Errorf("got %+v, want a gap after %s", e, from)
 	}
 	send(t, store, "news.a", "2")
 	if got := s.broadcast(); string(got.Bytes()) != "2" {
-		t.Errorf("behind the gap came %q", got.Bytes())
+		t.Errorf("after the gap came %q", got.Bytes())
 	}
 }
 
@@ -252,7 +252,7 @@ func TestStreamsShareASubscription(t *testing.T) {
 	store := storetest.At(t, server.URL(), "streams")
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	c := client(t)
-	storetest.Eventually(t, "the polls' connection is there", func() bool { return pubsubs(t, store) == 1 })
+	storetest.Eventually(t, "the polls are subscribed", func() bool { return pubsubs(t, store) == 1 })
 	var all []*stream
 	for range 500 {
 		all = append(all, h.listen(c, "news/broadcasts", ""))
@@ -276,7 +276,7 @@ func TestStreamsShareASubscription(t *testing.T) {
 	storetest.Eventually(t, "no stream is left", func() bool { return h.Stats().Streams == 0 })
 }
 
-// Who reads nothing is cut off, holds up nobody, and resumes with what it missed.
+// A client that reads nothing is cut off, delays no other, and resumes with what it missed.
 func TestStreamIsNotRead(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Answer: 300 * time.Millisecond})
@@ -298,7 +298,7 @@ func TestStreamIsNotRead(t *testing.T) {
 	}
 }
 
-// A stop does not wait for who reads nothing.
+// A stop does not wait for a client that reads nothing.
 func TestStopDoesNotWaitForStreams(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Answer: time.Hour, Closed: 50 * time.Millisecond})
@@ -317,7 +317,7 @@ func TestStopDoesNotWaitForStreams(t *testing.T) {
 	}
 }
 
-// Thousands of broadcasts come to a slow client, too, in order.
+// A slow client, too, gets thousands of broadcasts in order.
 func TestStreamIsSlow(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -346,7 +346,7 @@ func TestStreamIsSlow(t *testing.T) {
 	w.Close()
 }
 
-// A stream without Redis is refused before it begins, and one that has begun lives on.
+// Without Redis a new stream is refused, and an open one stays open.
 func TestStreamWithoutRedis(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "away")
@@ -365,7 +365,7 @@ func TestStreamWithoutRedis(t *testing.T) {
 	}
 }
 
-// BenchmarkPoll measures how long after a publish the answer of a poll is here.
+// BenchmarkPoll measures the time from a publish to the answer of a poll.
 func BenchmarkPoll(b *testing.B) {
 	store := storetest.Open(b)
 	h := serve(b, store, httpapi.Options{}, httpapi.Timing{})
@@ -375,7 +375,7 @@ func BenchmarkPoll(b *testing.B) {
 		b.StopTimer()
 		got := h.claim(c, "orders", "wait=1m")
 		h.waiting(1)
-		storetest.Eventually(b, "it stands in the waiting list", func() bool {
+		storetest.Eventually(b, "it is in the waiting list", func() bool {
 			n, err := store.Client().ZCard(context.Background(), store.Keys().Waiting("orders")).Result()
 			return err == nil && n > 0
 		})

@@ -33,7 +33,7 @@ func (n *notes) String() string {
 	return n.text.String()
 }
 
-// Requests without a token that is known are all counted, and logged once, without what they showed.
+// Requests without a known token are all counted, and logged once, without the token they sent.
 func TestRefusedLogins(t *testing.T) {
 	var log notes
 	tokens := file(t, "tokens", "one "+slowToken+" admin >\n")
@@ -51,7 +51,7 @@ func TestRefusedLogins(t *testing.T) {
 	}
 }
 
-// While it lasts an address is logged once a minute, and many addresses as one.
+// An address is logged at most once a minute, and very many addresses as one.
 func TestRefusedLoginsAreLoggedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log notes
@@ -77,7 +77,7 @@ func TestRefusedLoginsAreLoggedSeldom(t *testing.T) {
 		time.Sleep(time.Minute) // of the bubble's clock
 		refuse("@")
 		if !strings.Contains(log.String(), "address=local requests=1 ") {
-			t.Error("after a while another address is not logged")
+			t.Error("after a while a new address is not logged")
 		}
 	})
 }

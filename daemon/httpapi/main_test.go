@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-// A server is a gate that serves, and a client of it whose every answer is
-// checked by the OpenAPI document.
+// A server is a running gateway, and a client of it that checks every answer by the
+// OpenAPI document.
 type server struct {
 	t     testing.TB
 	store *notify.Store
@@ -35,7 +35,7 @@ type server struct {
 	http.Client
 }
 
-// serveOn starts a gate on a store, which stops when the test ends.
+// serveOn starts a gateway on a store, and stops it when the test ends.
 func serveOn(t testing.TB, store *notify.Store, o httpapi.Options) *server {
 	t.Helper()
 	gate, err := httpapi.New(store, o)
@@ -60,7 +60,7 @@ func start(t testing.TB, o httpapi.Options) *server {
 	return serveOn(t, storetest.Open(t), o)
 }
 
-// An answer is what came back.
+// An answer is the answer of a call.
 type answer struct {
 	t      testing.TB
 	call   string
@@ -69,8 +69,7 @@ type answer struct {
 	body   []byte
 }
 
-// call sends a request. The path is that behind the host, with its query; each
-// header is NAME: VALUE.
+// call sends a request. The path has its query; each header is NAME: VALUE.
 func (s *server) call(method, path, body string, headers ...string) answer {
 	s.t.Helper()
 	var in io.Reader
@@ -111,7 +110,7 @@ func (s *server) send(r *http.Request) answer {
 	return answer{s.t, r.Method + " " + r.URL.RequestURI(), resp.StatusCode, resp.Header, body}
 }
 
-// is fails the test if the status is another one.
+// is fails the test if the answer has another status.
 func (a answer) is(status int) answer {
 	a.t.Helper()
 	if a.status != status {
@@ -120,7 +119,7 @@ func (a answer) is(status int) answer {
 	return a
 }
 
-// kind fails the test if it is not a problem of a kind.
+// kind fails the test if the answer is not a problem of this kind.
 func (a answer) kind(kind string) answer {
 	a.t.Helper()
 	if p := a.problem(); p.Type != "urn:bellhop:"+kind {
@@ -129,7 +128,7 @@ func (a answer) kind(kind string) answer {
 	return a
 }
 
-// says fails the test if the body has no such text.
+// says fails the test if the body does not contain the text.
 func (a answer) says(text string) answer {
 	a.t.Helper()
 	if !bytes.Contains(a.body, []byte(text)) {
@@ -179,7 +178,7 @@ func (s *server) claim(topic string) api.Delivery {
 	return got.Messages[0]
 }
 
-// fingerprint returns all that is kept in Redis under a store's prefix, but for what was noted about its memory.
+// fingerprint returns all that Redis has under a store's prefix, except notes about its memory.
 func fingerprint(t testing.TB, store *notify.Store) map[string]string {
 	t.Helper()
 	keys, err := store.Client().Keys(t.Context(), "*").Result()
@@ -198,7 +197,7 @@ func fingerprint(t testing.TB, store *notify.Store) map[string]string {
 	return print
 }
 
-// newAnswer returns a ResponseWriter without a connection that takes deadlines.
+// newAnswer returns a ResponseWriter without a connection, but with deadlines.
 func newAnswer() *recorded { return &recorded{ResponseRecorder: httptest.NewRecorder()} }
 
 type recorded struct{ *httptest.ResponseRecorder }
@@ -221,7 +220,7 @@ func write(t testing.TB, name, text string) {
 	}
 }
 
-// names returns which parameters a problem names.
+// names returns the parameters that a problem names.
 func names(p api.Problem) (all []string) {
 	for _, fault := range p.Errors {
 		all = append(all, fault.Name)

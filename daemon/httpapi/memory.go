@@ -39,7 +39,8 @@ func newMemory() *memory {
 // A reservation is the bytes that a call has reserved.
 type reservation struct{ small, large int64 }
 
-// quota returns the semaphore for a call of so many bytes in all, its counter in the call, and how many bytes are still to reserve.
+// quota returns the semaphore for a call of so many bytes in all, the call's counter for
+// it, and how many bytes are still to reserve.
 func (c *call) quota(bytes int64) (from *semaphore.Weighted, reserved *int64, more int64) {
 	if bytes <= small {
 		return c.grant.memory.small, &c.reserved.small, max(bytes-c.reserved.small-c.reserved.large, 0)

@@ -14,14 +14,14 @@ import (
 
 const slowToken, otherToken = "0123456789abcdef-slow", "0123456789abcdef-other"
 
-// crowded serves two tokens, of which slowToken is about to have all its memory in use, and waits for some only shortly.
+// crowded serves two tokens with a short wait for memory; tests use up that of slowToken.
 func crowded(t *testing.T) *host {
 	t.Helper()
 	tokens := file(t, "tokens", "slow "+slowToken+" publish,consume,listen >\nother "+otherToken+" publish,consume,listen >\n")
 	return serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, MaxBody: 1 << 20}, httpapi.Timing{Header: time.Second})
 }
 
-// post sends a request with a token, and returns the status; 0 where it was answered before all of it was sent.
+// post sends a request with a token, and returns the status; 0 if the answer came before all of it was sent.
 func (h *host) post(t *testing.T, token, path, body string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", h.url(path), strings.NewReader(body))
@@ -37,16 +37,16 @@ func (h *host) post(t *testing.T, token, path, body string) int {
 	return response.StatusCode
 }
 
-// announce is the head of a request of slowToken, whose body is so large.
+// announce returns the head of a request of slowToken with a body of this size.
 func announce(path string, bytes int, headers string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\nHost: a\nAuthorization: Bearer %s\n%sContent-Length: %d\n\n", path, slowToken, headers, bytes)
 }
 
-// wantCrowded checks that slowToken has no more memory for a body, but for small ones, which is nobody else's loss.
+// wantCrowded checks that slowToken has memory only for small bodies, and that other tokens have theirs.
 func (h *host) wantCrowded(t *testing.T, path, small, large string) {
 	t.Helper()
 	if got := h.post(t, slowToken, path, large); got != 503 && got != 0 {
-		t.Errorf("one more is answered with %d", got)
+		t.Errorf("a further one is answered with %d", got)
 	}
 	if got := h.post(t, slowToken, path, small); got/100 != 2 {
 		t.Errorf("a small one is answered with %d", got)
@@ -56,14 +56,14 @@ func (h *host) wantCrowded(t *testing.T, path, small, large string) {
 	}
 }
 
-// occupy has slowToken use up all of its memory, by bodies that do not come.
+// occupy uses up all memory of slowToken, by bodies that do not come.
 func (h *host) occupy(t *testing.T) (free func()) {
 	t.Helper()
 	var wires []*wire
 	const body = 16 << 20
 	for range httpapi.MemoryOfToken / body {
 		w := h.dial(t).say(announce("/v1/messages", body, "Expect: 100-continue\n"))
-		if got := w.status(); got != 100 { // it is waited for what does not come
+		if got := w.status(); got != 100 { // the daemon waits for the body
 			t.Fatalf("got %d", got)
 		}
 		wires = append(wires, w)
@@ -75,7 +75,7 @@ func (h *host) occupy(t *testing.T) (free func()) {
 	}
 }
 
-// Who sends large bodies slowly, or takes no answer, takes up so much memory and no more; it is nobody else's loss.
+// Clients that send large bodies slowly, or read no answer, use only the memory of their token.
 func TestLargeRequestsOfOneToken(t *testing.T) {
 	h := crowded(t)
 	free := h.occupy(t)
@@ -86,7 +86,7 @@ func TestLargeRequestsOfOneToken(t *testing.T) {
 	storetest.Eventually(t, "there is memory again", func() bool { return h.post(t, slowToken, "/v1/messages", large) == 200 })
 }
 
-// The same by many bodies that are not large: what has come of each shows that the rest may.
+// The same holds for many bodies that are not large.
 func TestManyRequestsOfOneToken(t *testing.T) {
 	h := crowded(t)
 	const path, body, sent = "/v1/topics/orders/messages", 1 << 20, 65 << 10
@@ -106,7 +106,7 @@ func TestManyRequestsOfOneToken(t *testing.T) {
 	storetest.Eventually(t, "there is memory again", func() bool { return h.post(t, slowToken, path, large) == 201 })
 }
 
-// Messages for whose answer there is no memory are given back.
+// A claim without memory for its answer releases its messages.
 func TestClaimWithoutMemory(t *testing.T) {
 	h := crowded(t)
 	storetest.Publish(t, h.store, notify.Message{Topic: "orders", ID: "a", Body: []byte(strings.Repeat("x", 100_000))})
@@ -127,7 +127,7 @@ func TestClaimWithoutMemory(t *testing.T) {
 	storetest.Eventually(t, "it is claimed", func() bool { return h.post(t, slowToken, "/v1/topics/orders/claim", "") == 200 })
 }
 
-// Small bodies that do not come take up a memory of their own.
+// Small bodies that do not come use a memory of their own.
 func TestSmallRequestsOfOneToken(t *testing.T) {
 	h := crowded(t)
 	const path, body = "/v1/topics/orders/messages", 64 << 10

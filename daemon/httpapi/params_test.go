@@ -26,12 +26,12 @@ type wrongCase struct {
 	what   string
 	op     specOp
 	param  specParam
-	raw    []string // what stands in the address for it, each behind NAME=; nil: nothing
+	raw    []string // its values as written in the address after NAME=; nil: none
 	status int      // 0: 422
 }
 
-// Whatever the document says that a parameter is: what is not so is refused with
-// a problem that names it, and nothing is changed.
+// A parameter that is not as the document says is refused with a problem that names it,
+// and nothing is changed.
 func TestEveryParameterWrong(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	storetest.Publish(t, s.store,
@@ -142,7 +142,7 @@ func wrongValues(p specParam) map[string]string {
 	return values
 }
 
-// fits reports whether a value is right by the document after all: 0 where the minimum is 0, an id with dots.
+// fits reports whether the document permits a value after all: 0 if the minimum is 0, an id with dots.
 func fits(p specParam, value string) bool {
 	n, err := strconv.ParseInt(value, 10, 64)
 	switch {
@@ -184,7 +184,7 @@ func parse(text string) time.Duration {
 	return d
 }
 
-// example returns a right value of a parameter.
+// example returns a valid value of a parameter.
 func example(p specParam) string {
 	switch s := p.Schema; {
 	case len(s.Examples) > 0:
@@ -224,7 +224,7 @@ func (c wrongCase) address() (path, query string, header http.Header) {
 		case mine && c.param.Schema.Without != "" && len(c.raw) == 0:
 			pairs = append(pairs, p.Name+"="+value)
 		case p.Name == "all" && !mine && c.param.Name != "id":
-			pairs = append(pairs, "all=true") // of dead letters it or an id must be given
+			pairs = append(pairs, "all=true") // calls about dead letters need it or an id
 		case p.Name == c.param.Schema.Without && len(c.raw) == 0 && p.In == "query":
 			pairs = append(pairs, p.Name+"="+value)
 		}
@@ -241,7 +241,7 @@ func (c wrongCase) address() (path, query string, header http.Header) {
 	return path, strings.Join(pairs, "&"), header
 }
 
-// refuses has a case's request refused.
+// refuses checks that the request of a case is refused.
 func (s *server) refuses(c wrongCase) {
 	s.t.Helper()
 	path, query, header := c.address()
@@ -270,7 +270,7 @@ func (s *server) refuses(c wrongCase) {
 	}
 }
 
-// What the document permits is permitted: the least and the most.
+// Values at the limits of the document are accepted.
 func TestEveryLimitIsRight(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	tried := 0
@@ -293,7 +293,7 @@ func TestEveryLimitIsRight(t *testing.T) {
 	}
 }
 
-// limits returns right values of a parameter at its limits.
+// limits returns valid values of a parameter at its limits.
 func limits(p specParam) (all []string) {
 	if p.In == "header" {
 		return nil
@@ -319,7 +319,7 @@ func limits(p specParam) (all []string) {
 	return append(all, p.Schema.Enum...)
 }
 
-// An answer is not many times as long as what it answers.
+// An answer is not many times as long as its request.
 func TestManyFaultsAreNotAllTold(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	a := s.call("GET", "/v1/carrier?"+strings.Repeat("a&", 7_000)+"a", "").is(422)

@@ -20,7 +20,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// hard are bodies that are hard to write as JSON a piece at a time.
+// hard are bodies that are difficult to write as JSON a piece at a time.
 func hard() (bodies [][]byte) {
 	for _, length := range []int{1, 6143, 6144, 6145, 6146, 12_288, 12_289, 40_000, 200_000} {
 		for _, text := range []string{"x", "\x00", "\"", "\\", "\n\r\t\b\f", "<&>", "é", "€\u2028", "a𝄞b", "\x7f\u0080\ufffd"} {
@@ -35,7 +35,7 @@ func hard() (bodies [][]byte) {
 	return bodies
 }
 
-// What is sent a piece at a time is what it would be as a whole.
+// Answers sent a piece at a time are the same as answers sent as a whole.
 func TestAnswersInPieces(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -51,7 +51,7 @@ func TestAnswersInPieces(t *testing.T) {
 			Cursor   string
 		}
 		var claimed api.Claimed
-		var heard api.Broadcast
+		var broadcast api.Broadcast
 		for _, answer := range []struct {
 			text string
 			into any
@@ -59,16 +59,16 @@ func TestAnswersInPieces(t *testing.T) {
 			{string(h.want(c, 200, "GET", "/v1/topics/orders/messages/"+id, "").body), &one},
 			{string(h.want(c, 200, "GET", "/v1/topics/orders/messages?state=ready", "").body), &page},
 			{string(h.want(c, 200, "POST", "/v1/topics/orders/claim", "").body), &claimed},
-			{s.next().data + "\n", &heard},
+			{s.next().data + "\n", &broadcast},
 		} {
 			if err := json.Unmarshal([]byte(answer.text), answer.into); err != nil {
 				t.Fatalf("%v in %.300q", err, answer.text)
 			}
 			if n := strings.Count(answer.text, `"body":`) + strings.Count(answer.text, `"body_base64":`); n != 1 {
-				t.Fatalf("%d bodies stand in %.300q", n, answer.text)
+				t.Fatalf("%d bodies are in %.300q", n, answer.text)
 			}
 		}
-		for _, got := range []api.Text{one.Text, page.Messages[0].Text, claimed.Messages[0].Text, heard.Text} {
+		for _, got := range []api.Text{one.Text, page.Messages[0].Text, claimed.Messages[0].Text, broadcast.Text} {
 			if diff := gocmp.Diff(api.TextOf(body), got); diff != "" {
 				t.Fatalf("body %d of %d bytes (-want +got):\n%.1000s", i, len(body), diff)
 			}
@@ -77,7 +77,7 @@ func TestAnswersInPieces(t *testing.T) {
 	}
 }
 
-// inUse returns the bytes of memory that something still refers to.
+// inUse returns the bytes of reachable memory.
 func inUse() int64 {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -85,7 +85,7 @@ func inUse() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// stuck sends a request by many connections whose answers nobody reads, once each has begun.
+// stuck sends a request by many connections, and waits until each answer has begun; nobody reads on.
 func (h *host) stuck(t *testing.T, n int, request string) {
 	t.Helper()
 	var all []*wire
@@ -101,16 +101,16 @@ func (h *host) stuck(t *testing.T, n int, request string) {
 	}
 }
 
-// wantInUse waits until not much more than so many bytes of memory are held, while clients stay stuck.
+// wantInUse waits until little more than so many bytes of memory are in use, while clients stay stuck.
 func wantInUse(t *testing.T, before, most int64) {
 	t.Helper()
-	storetest.Eventually(t, fmt.Sprintf("%d MiB are held", most>>20), func() bool { return inUse()-before < most+16<<20 })
+	storetest.Eventually(t, fmt.Sprintf("%d MiB are in use", most>>20), func() bool { return inUse()-before < most+16<<20 })
 }
 
 // Control characters are six times as long in JSON.
 var control = bytes.Repeat([]byte{1}, notify.DefaultMaxBody)
 
-// However many answers nobody reads, and however long these are as JSON, the daemon holds what a token may hold.
+// However many answers nobody reads, and however long their JSON is, the daemon uses no more than a token's memory.
 func TestAnswersThatAreNotRead(t *testing.T) {
 	store := storetest.Open(t)
 	var all []notify.Message
@@ -134,7 +134,7 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	}
 }
 
-// Streams that nobody reads hold the broadcasts that they are sending, each of them once.
+// Streams that nobody reads keep each broadcast that they are sending once in memory.
 func TestStreamsThatAreNotRead(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Answer: time.Hour, Closed: 50 * time.Millisecond})
@@ -153,8 +153,8 @@ func TestStreamsThatAreNotRead(t *testing.T) {
 	}
 }
 
-// Where a token's memory is in use, its streams wait for a while and are cut off;
-// those of others are not, and who was cut off goes on where it was.
+// While a token's memory is in use, its streams wait for a while and are cut off. Those of
+// other tokens are not, and a cut off stream resumes where it was.
 func TestStreamsWithoutMemory(t *testing.T) {
 	h := crowded(t)
 	carry(t, h.store)
@@ -204,7 +204,7 @@ func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.RoundTripper.RoundTrip(r)
 }
 
-// One token may have so many streams at a time, whoever else has some.
+// Each token has its own limit of streams at a time.
 func TestMostStreams(t *testing.T) {
 	tokens := file(t, "tokens", "one "+slowToken+" listen >\ntwo "+otherToken+" listen >\n")
 	h := serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, MaxStreams: 2}, httpapi.Timing{})

@@ -33,7 +33,7 @@ func TestPollIsWoken(t *testing.T) {
 		t.Error(diff)
 	}
 	if n := h.Stats().Fallbacks; n != 0 {
-		t.Errorf("%d were woken by the beat", n)
+		t.Errorf("the beat woke %d polls", n)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestPollEndsEmpty(t *testing.T) {
 	}
 }
 
-// A wait that is refused is refused in words: no deadline is made of it.
+// A refused wait is answered with a problem, and sets no deadline.
 func TestPollRefusesWaits(t *testing.T) {
 	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{})
 	for _, wait := range []string{"-1h", "6m", "2562047h"} {
@@ -53,9 +53,9 @@ func TestPollRefusesWaits(t *testing.T) {
 	}
 }
 
-// The write deadline is counted from the end of the wait.
+// The write deadline counts from the end of the wait.
 func TestPollOutlastsAnswerDeadline(t *testing.T) {
-	const deadline = 2 * time.Second // more than a busy machine holds up a request
+	const deadline = 2 * time.Second // longer than a busy machine delays a request
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Answer: deadline, Body: deadline, Header: deadline})
 	c := client(t)
@@ -68,7 +68,7 @@ func TestPollOutlastsAnswerDeadline(t *testing.T) {
 	}
 }
 
-// What is claimed for a client that went away meanwhile is ready at once, with no attempt used.
+// A message claimed for a client that went away meanwhile is ready at once, with no attempt used.
 func TestClaimForWhoWentAway(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "gone")
@@ -78,8 +78,8 @@ func TestClaimForWhoWentAway(t *testing.T) {
 		storetest.Publish(t, store, notify.Message{Topic: topic, ID: "m", Body: []byte("x")})
 		hold(t, store, true)
 		w := h.dial(t).say("POST /v1/topics/" + topic + "/claim?" + query + " HTTP/1.1\nHost: x\n\n")
-		storetest.Eventually(t, "the claim is on its way", func() bool { return blocked(t, store) > 0 })
-		if query != "wait=1m" { // a reset: nothing waits until the server has seen the end, and the answer meets it
+		storetest.Eventually(t, "the claim is under way", func() bool { return blocked(t, store) > 0 })
+		if query != "wait=1m" { // nothing notices the end before the answer does: a reset makes that fail
 			_ = w.Conn.(*net.TCPConn).SetLinger(0)
 		}
 		w.Close()
@@ -87,14 +87,14 @@ func TestClaimForWhoWentAway(t *testing.T) {
 			h.waiting(0)
 		}
 		hold(t, store, false)
-		next := storetest.Receive(t, "the answer behind "+query, h.claim(client(t), topic, "wait=1m&lease=1m"))
+		next := storetest.Receive(t, "the answer after "+query, h.claim(client(t), topic, "wait=1m&lease=1m"))
 		if diff := cmp.Diff([]string{"m"}, ids(t, next)); diff != "" || next.messages[0].Attempt != 1 {
 			t.Fatalf("%s: %s, %+v", query, diff, next.messages)
 		}
 	}
 }
 
-// hold has Redis keep back what writes, or go on with it.
+// hold has Redis block commands that write, or execute them again.
 func hold(t testing.TB, store *notify.Store, on bool) {
 	t.Helper()
 	args := []any{"CLIENT", "UNPAUSE"}
@@ -106,7 +106,7 @@ func hold(t testing.TB, store *notify.Store, on bool) {
 	}
 }
 
-// blocked counts the clients that Redis keeps back.
+// blocked counts the clients that Redis blocks.
 func blocked(t testing.TB, store *notify.Store) int {
 	t.Helper()
 	fields, err := store.Info(t.Context(), "clients")
@@ -128,7 +128,7 @@ func TestPollGoesAway(t *testing.T) {
 	ids(t, storetest.Receive(t, "the next poll's answer", h.claim(client(t), "orders", "wait=1m")))
 }
 
-// A poll whose client closes its side is told at once that there is no message: it may still read, but may as well be gone.
+// A poll whose client closes its side is answered at once with no message: the client may still read, or be gone.
 func TestPollOfHalfClosedClient(t *testing.T) {
 	for _, query := range []string{"wait=1m", "wait=1m&min_age=1s"} {
 		store := storetest.Open(t)
@@ -205,7 +205,7 @@ func TestPollOfMany(t *testing.T) {
 	}
 }
 
-// Polls over HTTP and a worker in Go share a topic: nobody starves, nothing comes twice.
+// Polls over HTTP and a worker in Go share a topic: neither starves, no message comes twice.
 func TestPollsBesideSubscriber(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -243,8 +243,8 @@ func TestPollsBesideSubscriber(t *testing.T) {
 	}
 	by, seen := make(map[string]int), make(map[string]bool)
 	for range n {
-		who, id, _ := strings.Cut(storetest.Receive(t, "a message", handled), " ")
-		by[who]++
+		worker, id, _ := strings.Cut(storetest.Receive(t, "a message", handled), " ")
+		by[worker]++
 		if seen[id] {
 			t.Errorf("%s came twice", id)
 		}
@@ -296,7 +296,7 @@ func TestPollsWhilePaused(t *testing.T) {
 	}
 }
 
-// Polls live through a restart of Redis, and get what comes behind it.
+// Polls survive a restart of Redis, and get the messages published after it.
 func TestPollsOutliveRedis(t *testing.T) {
 	server := storetest.Server(t, "--appendonly", "yes")
 	store := storetest.At(t, server.URL(), "polls")
@@ -314,7 +314,7 @@ func TestPollsOutliveRedis(t *testing.T) {
 	})
 	r := h.want(c, http.StatusServiceUnavailable, "POST", "/v1/topics/orders/claim?wait=1m", "")
 	if r.header.Get("Retry-After") == "" {
-		t.Error("a claim without Redis is not told when to try again")
+		t.Error("a claim without Redis is answered without Retry-After")
 	}
 	if status := h.want(c, http.StatusOK, "GET", "/healthz", "").status; status != http.StatusOK {
 		t.Error(status)
@@ -325,7 +325,7 @@ func TestPollsOutliveRedis(t *testing.T) {
 	}
 	defer again.Stop()
 	for i := range 20 {
-		storetest.Eventually(t, "a publish is taken", func() bool {
+		storetest.Eventually(t, "a publish succeeds", func() bool {
 			r, err := h.send(c, "POST", fmt.Sprintf("/v1/topics/orders/messages?id=m%d", i), "x")
 			return err == nil && (r.status == http.StatusCreated || r.status == http.StatusConflict)
 		})
@@ -335,7 +335,7 @@ func TestPollsOutliveRedis(t *testing.T) {
 	for _, one := range all {
 		got := storetest.Receive(t, "an answer", one)
 		if got.status == http.StatusServiceUnavailable {
-			lost++ // it asked while Redis was away
+			lost++ // it asked while Redis was down
 			continue
 		}
 		for _, id := range ids(t, got) {
@@ -343,7 +343,7 @@ func TestPollsOutliveRedis(t *testing.T) {
 		}
 	}
 	if len(seen)+lost != 20 {
-		t.Errorf("%d messages came, %d polls were told that Redis is away", len(seen), lost)
+		t.Errorf("%d messages came, %d polls failed because Redis was down", len(seen), lost)
 	}
 }
 
@@ -385,7 +385,7 @@ func TestReloadEndsPollsAndStreams(t *testing.T) {
 	}
 }
 
-// bearer sends a token.
+// bearer returns the header that sends a token.
 type bearer struct {
 	http.RoundTripper
 	token string

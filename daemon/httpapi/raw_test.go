@@ -15,12 +15,12 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// awkward are bodies that a shell, or a reader of JSON, has trouble with.
+// awkward are bodies that are difficult for a shell, or for a reader of JSON.
 var awkward = []string{
 	`{"total":12,"id":"x","receipt":1}`, "\"'`$(exit 1)\\", "a\nb\r\n\n", "\x00\x01\xff\x00", "", " ", "\n", "-n", "<script>alert(1)</script>", strings.Repeat("ä\x00", 50_000),
 }
 
-// A claim can have one message as it is, and all else that is known of it in headers.
+// A claim can get one message as it is, with all its other fields in headers.
 func TestClaimAsBody(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	const claim = "/v1/topics/orders/claim?as=body"
@@ -58,16 +58,16 @@ func TestClaimAsBody(t *testing.T) {
 		t.Errorf("a message without a content type has %v", got.header)
 	}
 	if got := s.call("POST", claim+"&wait=20ms", "").is(204); len(got.body) != 0 {
-		t.Errorf("nothing is told as %q", got.body)
+		t.Errorf("no message is answered as %q", got.body)
 	}
 	for _, query := range []string{"&max=2", "&max=500"} {
-		s.call("POST", claim+query, "").is(422).says("as=body hands over one message")
+		s.call("POST", claim+query, "").is(422).says("as=body answers with one message")
 	}
 	s.call("POST", "/v1/topics/orders/claim?as=text", "").is(422).says("use body")
 	s.call("POST", claim+"&max=1", "").is(204)
 }
 
-// Who writes to Redis himself cannot write headers of an answer: such a message is buried, not sent in another form.
+// A record written directly to Redis cannot inject headers into an answer: the message is buried, not sent in another form.
 func TestClaimAsBodyOfForeignRecords(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	for _, line := range []string{
@@ -88,7 +88,7 @@ func TestClaimAsBodyOfForeignRecords(t *testing.T) {
 	}
 }
 
-// A poll that is woken, and one that the daemon ends, are answered likewise.
+// A woken poll, and one that the daemon ends, are answered in the same form.
 func TestPollAsBody(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})

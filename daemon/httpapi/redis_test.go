@@ -12,7 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// everyCall sends a right request of every operation and returns the answers.
+// everyCall sends a valid request of every operation and returns the answers.
 func (s *server) everyCall() (all []answer) {
 	s.t.Helper()
 	for _, op := range s.spec.ops {
@@ -22,7 +22,7 @@ func (s *server) everyCall() (all []answer) {
 	return all
 }
 
-// bodyOf returns a right body of an operation.
+// bodyOf returns a valid body for an operation.
 func bodyOf(op specOp) string {
 	bodies := map[string]string{
 		"ackMany": `[{"id":"a","receipt":1}]`, "publishMany": `{"topic":"orders","body":"x"}` + "\nx", "changeSettings": `{"attempts":5}`,
@@ -49,7 +49,7 @@ func TestRedisAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(again.Stop)
-	storetest.Eventually(t, "it is back by itself", func() bool { return s.call("POST", messages, "x").status == 201 })
+	storetest.Eventually(t, "it recovers by itself", func() bool { return s.call("POST", messages, "x").status == 201 })
 	storetest.Eventually(t, "it is ready again", func() bool { return s.call("GET", "/readyz", "").status == 200 })
 }
 
@@ -66,7 +66,7 @@ func TestRedisOutOfMemory(t *testing.T) {
 	s.call("POST", topicPath+"/broadcasts", "x").is(503)
 	s.call("POST", "/v1/messages", `{"topic":"orders","body":"x"}`+"\n"+`{"topic":"orders","body":"x"}`).is(503)
 	same()
-	d := s.claim("orders") // what makes room goes on
+	d := s.claim("orders") // calls that free memory still work
 	s.call("POST", settle(d, "ack", ""), "").is(204)
 	if err := client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestRedisOutOfMemory(t *testing.T) {
 	s.call("POST", messages+"?id=b", "x").is(201)
 }
 
-// Where the share of Redis's memory that is for messages is in use, publishes are refused, and nothing else is.
+// While the share of Redis's memory for messages is used up, publishes are refused, and nothing else is.
 func TestRedisFull(t *testing.T) {
 	redis := storetest.Server(t, "--maxmemory", "50mb", "--maxmemory-policy", "noeviction")
 	db, err := notify.Open(notify.Config{URL: redis.URL(), Prefix: "test", MemoryShare: 1})
@@ -82,7 +82,7 @@ func TestRedisFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	all := storetest.At(t, redis.URL(), "test") // has the usual share
+	all := storetest.At(t, redis.URL(), "test") // has the default share
 	storetest.Publish(t, all, notify.Message{Topic: "orders", ID: "a", Body: []byte("x")})
 	s := serveOn(t, db, httpapi.Options{})
 	same := s.unchanged()
@@ -101,7 +101,7 @@ func TestRedisFull(t *testing.T) {
 	s.call("GET", "/readyz", "").is(200)
 }
 
-// A Redis that throws keys away is not used.
+// A Redis that evicts keys is not used.
 func TestRedisUnfit(t *testing.T) {
 	redis := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
@@ -134,7 +134,7 @@ func TestRedisReadOnly(t *testing.T) {
 	s.claim("orders")
 }
 
-// What the rights of the daemon's user at Redis forbid is nothing that a client did.
+// Missing rights of the daemon's user at Redis are no fault of the client.
 func TestRedisRefusesTheUser(t *testing.T) {
 	redis := storetest.Server(t)
 	admin := storetest.At(t, redis.URL(), "test")
@@ -168,17 +168,17 @@ func TestRedisRefusesTheUser(t *testing.T) {
 		}
 	}
 	setUser("+@all")
-	storetest.Eventually(t, "it goes on by itself", func() bool { return s.call("POST", messages+"?id=a", "x").status == 201 })
+	storetest.Eventually(t, "it recovers by itself", func() bool { return s.call("POST", messages+"?id=a", "x").status == 201 })
 	setUser("-hdel")
 	d := s.claim("orders")
-	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says(store.Rights("test")) // it meets it
+	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says(store.Rights("test")) // the ack needs the missing right
 	same = s.unchangedIn(admin)
 	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says("its user may not call HDEL")
 	s.call("POST", messages, "x").is(503)
 	same()
 }
 
-// Who waits for another's script in vain is told to come again.
+// A request that another client's long script delays is answered with try again.
 func TestRedisBusy(t *testing.T) {
 	redis := storetest.Server(t, "--busy-reply-threshold", "10")
 	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})

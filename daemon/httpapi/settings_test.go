@@ -21,12 +21,12 @@ const (
 	commonPath   = "/v1/topics/*/settings"
 )
 
-// builtIn is what holds for a topic where nothing is set.
+// builtIn returns the settings of a topic without any set.
 func builtIn(topic string) api.Settings {
 	return api.Settings{Topic: topic, Attempts: 10, LeaseMs: 30_000, BackoffMinMs: 1000, BackoffMaxMs: 600_000, Own: []string{}}
 }
 
-// wantSettings checks what an answer tells.
+// wantSettings checks the settings in an answer.
 func wantSettings(t *testing.T, a answer, want api.Settings) {
 	t.Helper()
 	if diff := cmp.Diff(want, read[api.Settings](a.is(200))); diff != "" {
@@ -34,7 +34,7 @@ func wantSettings(t *testing.T, a answer, want api.Settings) {
 	}
 }
 
-// Settings are changed one by one, also of a topic that nobody used, and given back to the defaults.
+// Settings can be changed one by one, also of an unused topic, and returned to the defaults.
 func TestSettings(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	want, common := builtIn("orders"), builtIn("*")
@@ -59,12 +59,12 @@ func TestSettings(t *testing.T) {
 	wantSettings(t, s.call("PATCH", commonPath, `{"lease":null,"attempts":null,"backoff_max":null}`), builtIn("*"))
 	wantSettings(t, s.call("PATCH", settingsPath, `{"backoff_min":null,"backoff_max":null,"paused":false}`), want)
 	if got := read[api.Topics](s.call("GET", "/v1/topics", "").is(200)); len(got.Topics) != 0 {
-		t.Errorf("the topic is known still: %+v", got)
+		t.Errorf("the topic is still known: %+v", got)
 	}
 	storetest.Empty(t, s.store)
 }
 
-// What is wrong is told all at once, each with its field, and nothing is changed.
+// All faults are reported at once, each with its field, and nothing is changed.
 func TestBadSettings(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	s.call("PATCH", settingsPath, `{"attempts":3,"backoff_min":"1m"}`).is(200)
@@ -78,7 +78,7 @@ func TestBadSettings(t *testing.T) {
 		`{"attempts":5}x`:             "settings",
 		`{"atempts":5}`:               "atempts",
 		`{"attempts":5,"attempts":6}`: "attempts",
-		`{"backoff_max":"59s"}`:       "backoff_max", // less than what is set
+		`{"backoff_max":"59s"}`:       "backoff_max", // less than the set value
 		`{"backoff_min":"20m"}`:       "backoff_max", // more than the default of the other
 		`{"backoff_min":"2m","backoff_max":"1m"}`:              "backoff_max",
 		`{"attempts":9,"lease":"x"}`:                           "lease",
@@ -110,7 +110,7 @@ func TestBadSettings(t *testing.T) {
 	same()
 }
 
-// Who may change settings may change those of his topics; those of all topics are for who may use all.
+// A token with the right admin may change the settings of its topics; those of * need a token for all topics.
 func TestWhoMayChangeSettings(t *testing.T) {
 	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", strings.Join([]string{
 		"reader " + tokenOf("reader") + " publish,consume,listen,metrics >",
@@ -131,7 +131,7 @@ func TestWhoMayChangeSettings(t *testing.T) {
 		{"here", "payments", 403, 403},
 		{"here", "*", 403, 403},
 		{"single", "mail", 200, 200},
-		{"single", "*", 403, 403}, // which as a pattern is every topic of one word
+		{"single", "*", 403, 403}, // as a pattern it is every topic of one word
 		{"most", "*", 403, 403},
 		{"all", "payments.card", 200, 200},
 		{"all", "*", 200, 200},
@@ -148,7 +148,7 @@ func TestWhoMayChangeSettings(t *testing.T) {
 	s.call("PATCH", commonPath, `{"attempts":5}`).is(401)
 }
 
-// A topic is paused by its settings as by the call, and who waits is rung where it goes on.
+// A topic is paused by its settings or by the call alike, and its resume rings a waiting subscriber.
 func TestPauseBySettings(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	h := serve(t, s.store, httpapi.Options{}, httpapi.Timing{})
@@ -165,7 +165,7 @@ func TestPauseBySettings(t *testing.T) {
 		s.call("GET", settingsPath, "").is(200).says(`"paused":true`)
 		got := h.claim(client(t), "orders", "wait=20s")
 		storetest.Eventually(t, "it waits", func() bool { return read[api.Topic](s.call("GET", topicPath, "")).Waiting == 1 })
-		s.call(resume[0], resume[1], resume[2]) // there is no carrier here that would help
+		s.call(resume[0], resume[1], resume[2]) // no carrier is here to help
 		c := storetest.Receive(t, "the claim is answered", got)
 		if diff := cmp.Diff([]string{fmt.Sprint(i)}, ids(t, c)); diff != "" {
 			t.Errorf("%v: %s", calls, diff)
@@ -178,7 +178,7 @@ func TestPauseBySettings(t *testing.T) {
 	wantSettings(t, s.call("PATCH", settingsPath, `{"attempts":null}`), builtIn("orders"))
 }
 
-// Settings stay when everything else of a topic is forgotten, or was never there.
+// Settings stay when all else of a topic is forgotten, or never existed.
 func TestSettingsStay(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	s.call("PATCH", "/v1/topics/unused/settings", `{"attempts":2}`).is(200)
@@ -211,7 +211,8 @@ func TestSettingsStay(t *testing.T) {
 	wantSettings(t, s.call("GET", "/v1/topics/unused/settings", ""), want)
 }
 
-// A limit of attempts is that of the message, or else of its topic, of all topics, or the built-in one, wherever an attempt fails.
+// The limit of attempts is that of the message, else of its topic, else of all topics,
+// else the built-in one, wherever an attempt fails.
 func TestWhichLimitOfAttemptsCounts(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	carry(t, s.store)
@@ -248,7 +249,7 @@ func TestWhichLimitOfAttemptsCounts(t *testing.T) {
 	}
 }
 
-// Which wait after a failure is that of the topic, and of the store where it has none.
+// The wait after a failure follows the topic's backoff, else the store's.
 func TestWhichBackoffCounts(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	s.call("PATCH", commonPath, `{"backoff_min":"100d","backoff_max":"100d"}`).is(200)
@@ -259,16 +260,16 @@ func TestWhichBackoffCounts(t *testing.T) {
 		s.call("DELETE", messages+"/a", "").is(200)
 		return wait
 	}
-	if wait := fails(); wait < time.Minute { // which is improbable: 1 in 144,000
-		t.Errorf("by the store it waits %v", wait)
+	if wait := fails(); wait < time.Minute { // improbable: 1 in 144,000
+		t.Errorf("by the store's backoff it waits %v", wait)
 	}
 	s.call("PATCH", settingsPath, `{"backoff_min":"1ms"}`).is(200)
 	if wait := fails(); wait > time.Second {
-		t.Errorf("by the topic it waits %v", wait)
+		t.Errorf("by the topic's backoff it waits %v", wait)
 	}
 }
 
-// A claim has the lease that it asks for, or that of the settings; what is in hand keeps it whatever is set then.
+// A claim has the lease that it asks for, else that of the settings; a leased message keeps its lease when settings change.
 func TestWhichLeaseCounts(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	left := func(d api.Delivery) time.Duration { return time.Until(d.Receipt.Until()).Round(time.Minute) }
@@ -298,7 +299,7 @@ func TestWhichLeaseCounts(t *testing.T) {
 	}
 }
 
-// Settings that nobody of ours wrote are told, not guessed; a change of them mends them.
+// Unreadable settings are reported, not guessed; a change of them repairs them.
 func TestUnreadableSettings(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	s.call("PATCH", settingsPath, `{"attempts":5}`).is(200)
@@ -311,7 +312,7 @@ func TestUnreadableSettings(t *testing.T) {
 	wantSettings(t, s.call("PATCH", settingsPath, `{"lease":"1s"}`), want)
 }
 
-// What the document says of a change is what is accepted.
+// A change of settings is accepted exactly if the document permits it.
 func TestDocumentOfSettings(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	for body, status := range map[string]int{
@@ -341,7 +342,7 @@ func TestDocumentOfSettings(t *testing.T) {
 			}
 			for kind := range op.RequestBody.Content {
 				if err := s.spec.json(op.pointer+pointer("requestBody", "content", kind, "schema"), []byte(body)); (err == nil) != (status == 200) {
-					t.Errorf("%s as %s is answered %d, and the document says: %v", body, kind, status, err)
+					t.Errorf("%s as %s is answered %d, but the document says: %v", body, kind, status, err)
 				}
 			}
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// hasty is a timing with which tests of slow clients end soon.
+// hasty is a timing that lets tests of slow clients end soon.
 var hasty = httpapi.Timing{Header: 300 * time.Millisecond, Body: 300 * time.Millisecond, Answer: 300 * time.Millisecond, Idle: 300 * time.Millisecond}
 
 func TestSlowHeaders(t *testing.T) {
@@ -30,7 +30,7 @@ func TestSlowHeaders(t *testing.T) {
 	}
 	t.Run("trickle", func(t *testing.T) {
 		w := h.dial(t).say("GET /v1/topics HTTP/1.1\nHost: x\n")
-		next := time.NewTicker(20 * time.Millisecond) // it is slow: each line comes in time, and never the last
+		next := time.NewTicker(20 * time.Millisecond) // a slow client: its lines come in time, but the last one never
 		defer next.Stop()
 		storetest.Eventually(t, "it is cut off", func() bool {
 			<-next.C
@@ -47,8 +47,8 @@ func TestSlowHeaders(t *testing.T) {
 	})
 }
 
-// Whoever answers, and whatever: a body that stops holds nothing for long, and
-// half a message is not published.
+// A body that stops half way occupies nothing for long, whatever the call, and half a
+// message is not published.
 func TestSlowBodies(t *testing.T) {
 	file := t.TempDir() + "/tokens"
 	if err := os.WriteFile(file, []byte("some aaaaaaaaaaaaaaaaaaaaaa publish,consume >\n"), 0o600); err != nil {
@@ -66,7 +66,7 @@ func TestSlowBodies(t *testing.T) {
 		"publish":    {open, "POST /v1/topics/orders/messages", http.StatusRequestTimeout},
 		"broadcast":  {open, "POST /v1/topics/orders/broadcasts", http.StatusRequestTimeout},
 		"many":       {open, "POST /v1/messages", http.StatusRequestTimeout},
-		"poll":       {open, "POST /v1/topics/orders/claim?wait=1m", http.StatusUnprocessableEntity}, // it takes none at all
+		"poll":       {open, "POST /v1/topics/orders/claim?wait=1m", http.StatusUnprocessableEntity}, // a poll takes no body
 		"acks":       {open, "POST /v1/topics/orders/ack", http.StatusRequestTimeout},
 		"bad query":  {open, "POST /v1/topics/orders/messages?x=1", http.StatusUnprocessableEntity},
 		"no call":    {open, "POST /v2", http.StatusNotFound},
@@ -92,7 +92,7 @@ func TestSlowBodies(t *testing.T) {
 	})
 }
 
-// A body that trickles in time is taken; its deadline does not outlive it.
+// A slow body that comes in time is read; its deadline does not outlive it.
 func TestBodyDeadlineEndsWithBody(t *testing.T) {
 	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{Body: 250 * time.Millisecond})
 	w := h.dial(t)
@@ -132,7 +132,7 @@ func TestSlowOverHTTP2(t *testing.T) {
 		t.Errorf("a body that stops: %d", r.StatusCode)
 	}
 	if r := post("/v1/topics/orders/messages", strings.NewReader("x")); r.StatusCode != http.StatusCreated {
-		t.Errorf("behind it: %d", r.StatusCode)
+		t.Errorf("after it: %d", r.StatusCode)
 	}
 	if r := post("/v1/topics/none/claim?wait=700ms", nil); r.StatusCode != http.StatusOK {
 		t.Errorf("a poll that outlasts every deadline: %d", r.StatusCode)
@@ -152,7 +152,7 @@ func certificate(t testing.TB) (cert, key string) {
 	return cert, key
 }
 
-// An answer that nobody reads ends its connection, and holds nobody up.
+// An answer that nobody reads ends its connection, and delays no other client.
 func TestAnswerIsNotRead(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, hasty)
@@ -172,7 +172,7 @@ func TestAnswerIsNotRead(t *testing.T) {
 	}
 }
 
-// stop quiesces a gate, which must be at rest within the deadline.
+// stop quiesces a gateway, which must be done within the deadline.
 func stop(t testing.TB, h *host) {
 	t.Helper()
 	done := make(chan struct{})
@@ -180,7 +180,7 @@ func stop(t testing.TB, h *host) {
 		defer close(done)
 		h.Quiesce(t.Context())
 	}()
-	storetest.Receive(t, "the gate is at rest", done)
+	storetest.Receive(t, "the gateway is quiet", done)
 	h.stop()
 }
 
@@ -205,7 +205,7 @@ func TestPipelined(t *testing.T) {
 	w.closed()
 }
 
-// A client that closes its side after its request is answered.
+// A client that closes its side after its request still gets the answer.
 func TestHalfClosed(t *testing.T) {
 	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{})
 	for i := range 20 {
@@ -218,7 +218,7 @@ func TestHalfClosed(t *testing.T) {
 	}
 }
 
-// What two servers could read as different requests is read as none.
+// Bytes that two servers could read as different requests are refused.
 func TestSmuggling(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, hasty)
@@ -246,8 +246,8 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// With both a length and chunks, net/http passes over the length, as RFC 9112
-// allows, and does not tell handlers of it, so that it cannot be refused here.
+// With both a length and chunks, net/http ignores the length, as RFC 9112 allows, and
+// hides it from handlers, so it cannot be refused here.
 func TestLengthBesideChunks(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, hasty)
@@ -260,8 +260,8 @@ func TestLengthBesideChunks(t *testing.T) {
 	}
 }
 
-// silentConns is how many connections send nothing: both their ends are in this
-// process, whose limit of open files may be 20,000 and is not always.
+// silentConns is how many connections send nothing. Both their ends are in this process,
+// whose limit of open files may be 20,000 or less.
 const silentConns = 4000
 
 func TestConnectionsThatSendNothing(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// A spec is the OpenAPI document as a stranger reads it: from its JSON alone.
+// A spec is the OpenAPI document, read from its JSON alone, as other programs do.
 type spec struct {
 	raw    []byte
 	ops    []specOp
@@ -69,7 +69,7 @@ type specResponse struct {
 	Content map[string]any `json:"content"`
 }
 
-// readSpec reads the document that a gate serves.
+// readSpec reads the document that a gateway serves.
 func readSpec(t testing.TB) *spec {
 	t.Helper()
 	gate, err := httpapi.New(storetest.Open(t), httpapi.Options{})
@@ -122,7 +122,7 @@ func pointer(tokens ...string) string {
 	return b.String()
 }
 
-// valid reports what is wrong with a value by the schema at a pointer.
+// valid reports faults of a value by the schema at a pointer.
 func (s *spec) valid(pointer string, value any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,14 +150,14 @@ func (s *spec) op(r *http.Request) *specOp {
 	return nil
 }
 
-// check reports what of an answer the document does not foresee. The body is
+// check reports what the document does not permit of an answer. The body is
 // all of it; nil for a stream.
 func (s *spec) check(r *http.Request, status int, header http.Header, body []byte) error {
 	op := s.op(r)
 	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
 	if op == nil {
 		if status < 400 {
-			return fmt.Errorf("no operation is for this, and it answers %d", status)
+			return fmt.Errorf("no operation has this address, but it answers %d", status)
 		}
 		return s.content(pointer("components", "responses", "Invalid"), s.shared["Invalid"], r, kind, body)
 	}
@@ -178,7 +178,7 @@ func (s *spec) check(r *http.Request, status int, header http.Header, body []byt
 	return s.content(at, response, r, kind, body)
 }
 
-// content reports what is wrong with a body.
+// content reports faults of a body.
 func (s *spec) content(at string, response specResponse, r *http.Request, kind string, body []byte) error {
 	_, any := response.Content["*/*"]
 	switch _, ok := response.Content[kind]; {
@@ -187,7 +187,7 @@ func (s *spec) content(at string, response specResponse, r *http.Request, kind s
 	case len(response.Content) == 0 && len(body) == 0:
 		return nil
 	case !ok:
-		return fmt.Errorf("a body of type %q where there may be %v: %s", kind, response.Content, body)
+		return fmt.Errorf("a body of type %q, want one of %v: %s", kind, response.Content, body)
 	case r.Method == http.MethodHead, body == nil && kind == "text/event-stream":
 		return nil
 	}
@@ -235,7 +235,7 @@ func (s *spec) request(op *specOp, r *http.Request) error {
 	return nil
 }
 
-// checked is a client's transport that has every answer checked by the document.
+// checked is a client's transport that checks every answer by the document.
 type checked struct {
 	t    testing.TB
 	spec *spec

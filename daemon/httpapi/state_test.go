@@ -25,8 +25,8 @@ func settle(d api.Delivery, call, query string) string {
 	return fmt.Sprintf("%s/%s/%s?receipt=%d%s", messages, d.ID, call, d.Receipt, query)
 }
 
-// look looks at a message.
-// receiptOf returns a delivery that is known by a receipt alone.
+// look inspects a message.
+// receiptOf returns a delivery that only has a receipt.
 func receiptOf(id string, receipt subscribers.Receipt) api.Delivery {
 	return api.Delivery{Receipt: receipt, Key: api.Key{ID: id}}
 }
@@ -81,7 +81,7 @@ func TestStatesThatForbid(t *testing.T) {
 	storetest.Empty(t, s.store)
 }
 
-// An ack that is repeated because its answer was lost is told so, and does no harm.
+// An ack that is repeated because its answer was lost is answered with lease-lost, and does no harm.
 func TestAckTwice(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
@@ -111,7 +111,7 @@ func TestNack(t *testing.T) {
 	}
 	s.call("POST", settle(d, "nack", ""), "").is(204)
 	got := s.look("a")
-	// The second backoff is up to two hours; below a second is improbable.
+	// The second backoff is up to two hours; less than a second is improbable.
 	if wait := time.Until(*got.Due); got.State != notify.Scheduled || wait < time.Millisecond || wait > 2*time.Hour {
 		t.Errorf("got %+v, due in %v", got, wait)
 	}
@@ -131,7 +131,7 @@ func TestLeaseRunsOut(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	d := got.Messages[0]
-	storetest.Eventually(t, "the lease has run out", func() bool { return s.look("a").State == notify.Ready })
+	storetest.Eventually(t, "the lease has expired", func() bool { return s.look("a").State == notify.Ready })
 	for _, call := range []string{"ack", "nack", "extend"} {
 		s.call("POST", settle(d, call, ""), "").is(409).kind("lease-lost")
 	}
@@ -150,14 +150,14 @@ func TestDeadLetters(t *testing.T) {
 	count := func(method, path string, want int) {
 		t.Helper()
 		if got := read[api.Count](s.call(method, topicPath+path, "").is(200)); got.Count != want {
-			t.Errorf("%s %s deals with %d, want %d", method, path, got.Count, want)
+			t.Errorf("%s %s changes %d, want %d", method, path, got.Count, want)
 		}
 	}
 	same := s.unchanged()
 	count("POST", "/dead/requeue?id=none", 0)
 	count("DELETE", "/dead?id=none", 0)
 	count("POST", "/dead/requeue?id=d", 0)
-	s.call("DELETE", topicPath+"/dead?id=", "").is(422) // and not all of them
+	s.call("DELETE", topicPath+"/dead?id=", "").is(422) // not all of them
 	s.call("DELETE", topicPath+"/dead?ID=a", "").is(422)
 	for _, query := range []string{"", "?all=false", "?all=true&id=a", "?all=1"} {
 		s.call("DELETE", topicPath+"/dead"+query, "").is(422).says(`"name":"all"`)
@@ -188,7 +188,7 @@ func TestPages(t *testing.T) {
 		for _, m := range page.Messages {
 			ids = append(ids, m.ID)
 		}
-		if len(ids) == 2 { // the one that a page ended at may be gone when the next is wanted
+		if len(ids) == 2 { // the last message of a page may be gone when the next page is read
 			s.call("DELETE", messages+"/1", "").is(200)
 		}
 		cursor = page.Cursor
@@ -216,7 +216,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// An id that every client takes for a step up is refused, however it is written. Others may have dots as they like.
+// An id that clients take for a parent folder is refused, however it is written. Other ids may have any dots.
 func TestIDOfDots(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	for id, escaped := range map[string]string{".": "%2E", "..": "%2E%2E"} {
@@ -229,7 +229,7 @@ func TestIDOfDots(t *testing.T) {
 	}
 }
 
-// What a carrier would meet at the far end of time is refused or kept, never a fault.
+// Due times in the far future are refused or kept, and never break the carrier.
 func TestFarDueTimes(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	for _, query := range []string{"due=9999-12-31T23:59:59.999Z&ttl=2562047h47m16.854775807s", "delay=2562047h47m16.854775807s&ttl=2562047h47m16.854775807s", "due=1970-01-01T00:00:00Z&ttl=1ms"} {
@@ -247,7 +247,7 @@ func TestFarDueTimes(t *testing.T) {
 	s.call("GET", "/v1/carrier", "").is(200)
 }
 
-// Paused is only what is handed out.
+// A pause only stops handing out.
 func TestPause(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	s.call("POST", messages, "x").is(201)
@@ -267,7 +267,7 @@ func TestPause(t *testing.T) {
 	s.claim("orders")
 }
 
-// What is foreign in Redis is shown, or passed over; it is no fault of the client.
+// Foreign entries in Redis are shown or skipped; they are no fault of the client.
 func TestForeignThingsInRedis(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)

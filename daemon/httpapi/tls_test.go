@@ -17,7 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 )
 
-// newCert writes a certificate of its own for 127.0.0.1, and its key.
+// newCert writes a self-signed certificate for 127.0.0.1, and its key.
 func newCert(t *testing.T, certFile, keyFile string, serial int64) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -58,7 +58,7 @@ func TestTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Host = "bellhop.example" // the certificate says whom a browser believes
+		r.Host = "bellhop.example" // with TLS the certificate is checked, not the Host
 		resp, err := transport.RoundTrip(r)
 		if err != nil {
 			t.Error(err)
@@ -73,13 +73,13 @@ func TestTLS(t *testing.T) {
 	get(&tls.Config{MaxVersion: tls.VersionTLS12}, "HTTP/1.1", 1)
 	if conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}); err == nil {
 		conn.Close()
-		t.Error("TLS 1.1 is spoken")
+		t.Error("TLS 1.1 is accepted")
 	}
 	if resp := s.raw("GET /v1/topics HTTP/1.1\r\nHost: a\r\n\r\n", false); resp == nil || resp.StatusCode != 400 {
 		t.Errorf("plain HTTP answers %v", resp)
 	}
 
-	newCert(t, certFile, file(t, "other.pem", ""), 2) // whose key is another one
+	newCert(t, certFile, file(t, "other.pem", ""), 2) // another certificate than that of the key
 	if err := s.gate.Reload(); err == nil || !strings.Contains(err.Error(), "TLS files") {
 		t.Errorf("got %v", err)
 	}
@@ -96,7 +96,7 @@ func TestFaultsOfTLSFiles(t *testing.T) {
 	newCert(t, certFile, keyFile, 1)
 	for _, files := range [][2]string{{certFile, ""}, {"", keyFile}, {keyFile, certFile}, {"/no/such/file", keyFile}, {certFile, file(t, "empty", "")}} {
 		if err := httpapi.CheckCert(files[0], files[1]); err == nil {
-			t.Errorf("%q is right", files)
+			t.Errorf("%q is accepted", files)
 		}
 	}
 	if err := httpapi.CheckCert("", ""); err != nil {
@@ -131,7 +131,7 @@ func TestCORS(t *testing.T) {
 		if a := s.call("GET", "/v1/topics", "", "Origin: "+test.origin).is(200); test.method != "PUT" && allowed(a) != test.allowed {
 			t.Errorf("%+v: answers %v", test, a.header)
 		}
-		status := 403 // of what browsers send without a preflight
+		status := 403 // for requests that browsers send without a preflight
 		if test.allowed || test.method == "PUT" {
 			status = 201
 		}

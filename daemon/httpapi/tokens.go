@@ -175,7 +175,7 @@ func parseTokens(data []byte) ([]*grant, error) {
 		if err != nil {
 			faults = multierror.Append(faults, fmt.Errorf("line %d: %w", number, err))
 			if faults.Len() == maxFaults {
-				faults = multierror.Append(faults, fmt.Errorf("the lines behind line %d were not read", number))
+				faults = multierror.Append(faults, fmt.Errorf("the lines after line %d were not read", number))
 				break
 			}
 			continue

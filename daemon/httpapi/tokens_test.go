@@ -20,7 +20,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// mayCall says who may call what; admin may call everything. No right at all: any token will do.
+// mayCall lists the rights that permit each call; admin permits all. No right: any token will do.
 var mayCall = map[string][]string{
 	"publish": {"publish"}, "broadcast": {"publish"}, "publishMany": {"publish"}, "reschedule": {"publish"}, "cancel": {"publish"},
 	"inspect": {"publish", "consume"}, "list": {"publish", "consume"},
@@ -35,7 +35,7 @@ var everyRight = []string{"publish", "consume", "listen", "metrics", "admin"}
 // tokenOf returns the token of a name.
 func tokenOf(name string) string { return "token-of-" + name + "-0123456789" }
 
-// A logged is a log that is kept.
+// A logged keeps what is logged.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -57,7 +57,7 @@ func (l *logged) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// Every call with every right, on a topic that the token is for and on another.
+// Every call is tried with every right, on a topic that the token permits and on another one.
 func TestWhoMayCallWhat(t *testing.T) {
 	var all strings.Builder
 	for _, right := range everyRight {
@@ -70,7 +70,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 	for _, op := range s.spec.ops {
 		wanted, known := mayCall[op.OperationID]
 		if !known {
-			t.Errorf("who may call %s? add it to the table", op.OperationID)
+			t.Errorf("which rights permit %s? add them to the table", op.OperationID)
 		}
 		s.admits(op, "", 401)
 		s.admits(op, tokenOf("nobody"), 401)
@@ -87,7 +87,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 			s.admits(op, tokenOf(right+"elsewhere"), status)
 		}
 		if said := strings.Contains(op.Description, strings.Join(wanted, " or ")); !said {
-			t.Errorf("%s: the description does not tell of %q: %s", op.OperationID, wanted, op.Description)
+			t.Errorf("%s: the description does not name %q: %s", op.OperationID, wanted, op.Description)
 		}
 	}
 	if strings.Contains(log.String(), "token-of-") {
@@ -95,7 +95,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 	}
 }
 
-// admits sends a right request with a token; 200 stands for anything that is not refused.
+// admits sends a valid request with a token; 200 stands for every answer but a refusal.
 func (s *server) admits(op specOp, token string, status int) {
 	s.t.Helper()
 	path, query, _ := wrongCase{op: op}.address()
@@ -138,12 +138,12 @@ func TestLinesAndTopicsOfAToken(t *testing.T) {
 	s.call("POST", "/v1/topics/payments/messages", "x", "Authorization: Bearer "+tokenOf("b")).is(201)
 	for token, want := range map[string]int{"a": 1, "b": 2} {
 		if got := read[api.Topics](s.call("GET", "/v1/topics", "", "Authorization: Bearer "+tokenOf(token)).is(200)); len(got.Topics) != want {
-			t.Errorf("%s is shown %+v", token, got)
+			t.Errorf("to %s it shows %+v", token, got)
 		}
 	}
 }
 
-// Topics come a page at a time, and only those that the token is for count.
+// Topics come a page at a time, and only those that the token permits count.
 func TestTopicsInPages(t *testing.T) {
 	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", "a "+tokenOf("a")+" publish order.*\nb "+tokenOf("b")+" admin >\n")})
 	for _, topic := range []string{"mail", "order.1", "order.2", "order.3", "payments"} {
@@ -203,7 +203,7 @@ func TestAuthorization(t *testing.T) {
 			t.Errorf("%.80q answers %d, want %d", header, a.status, status)
 		}
 		if strings.Contains(string(a.body), "token-of") {
-			t.Errorf("the token is told: %s", a.body)
+			t.Errorf("the answer has the token: %s", a.body)
 		}
 	}
 	s.call("GET", "/v1/carrier", "", "Authorization: Bearer "+tokenOf("a"), "Authorization: Bearer "+tokenOf("a")).is(401)
@@ -246,7 +246,7 @@ func TestFaultsOfATokensFile(t *testing.T) {
 		"a-secret-0123456789 " + secret + " publish .\n":                   "line 1: invalid topics, number 1",
 		"abababababababab0123456789abcdef shop-of-a-long-name publish >\n": "line 1: invalid name",
 		strings.Repeat("a-secret-0123456789 "+secret+" publish >\n", 2):    "line 2: invalid name: line 1",
-		strings.Repeat("x\n", 100_000):                                     "the lines behind line 20 were not read",
+		strings.Repeat("x\n", 100_000):                                     "the lines after line 20 were not read",
 		strings.Repeat("x", 100_000) + "\n":                                "line 1: invalid line: 1 words",
 		"x\ny\n\nz\n":                                                      "line 4: invalid line",
 	} {
@@ -256,11 +256,11 @@ func TestFaultsOfATokensFile(t *testing.T) {
 			continue
 		}
 		if said := err.Error(); strings.Contains(said, "secret-0123") || strings.Contains(said, "abab") || strings.Contains(said, "xxxx") || strings.Contains(said, "line 21") {
-			t.Errorf("%.60q: the token is told: %.300s", text, said)
+			t.Errorf("%.60q: the error has the token: %.300s", text, said)
 		}
 	}
 	if err := httpapi.CheckTokens("/no/such/file"); err == nil {
-		t.Error("a file that is missing is right")
+		t.Error("a missing file is accepted")
 	}
 	if err := httpapi.CheckTokens(""); err != nil {
 		t.Error(err)
@@ -272,22 +272,22 @@ func TestReloadOfTokens(t *testing.T) {
 	name := file(t, "tokens", line("kept")+line("gone")+line("less"))
 	s := start(t, httpapi.Options{TokensFile: name})
 	polls := make(map[string]chan answer)
-	for _, who := range []string{"kept", "gone", "less"} {
+	for _, name := range []string{"kept", "gone", "less"} {
 		done := make(chan answer, 1)
-		polls[who] = done
-		go func() { done <- s.call("POST", topicPath+"/claim?wait=5m", "", "Authorization: Bearer "+tokenOf(who)) }()
+		polls[name] = done
+		go func() { done <- s.call("POST", topicPath+"/claim?wait=5m", "", "Authorization: Bearer "+tokenOf(name)) }()
 	}
 	storetest.Eventually(t, "three polls wait", func() bool { return s.gate.Stats().Polls == 3 })
 	for _, faulty := range []string{"", "x\n", line("kept") + "x\n"} {
 		write(t, name, faulty)
 		if err := s.gate.Reload(); err == nil {
-			t.Errorf("%q is right", faulty)
+			t.Errorf("%q is accepted", faulty)
 		}
 		s.call("GET", "/v1/carrier", "", "Authorization: Bearer "+tokenOf("gone")).is(200)
 	}
 	write(t, name, line("new")+line("kept")+"less "+tokenOf("less")+" listen >\n")
 	var both sync.WaitGroup
-	for range 2 { // two at a time do no harm
+	for range 2 { // concurrent reloads do no harm
 		both.Go(func() {
 			if err := s.gate.Reload(); err != nil {
 				t.Error(err)
@@ -295,8 +295,8 @@ func TestReloadOfTokens(t *testing.T) {
 		})
 	}
 	both.Wait()
-	storetest.Receive(t, "the poll of a token that is gone ends", polls["gone"]).is(401)
-	storetest.Receive(t, "the poll of a token that may less ends", polls["less"]).is(401)
+	storetest.Receive(t, "the poll of a removed token ends", polls["gone"]).is(401)
+	storetest.Receive(t, "the poll of a token with fewer rights ends", polls["less"]).is(401)
 	if n := s.gate.Stats().Polls; n != 1 {
 		t.Errorf("%d polls wait", n)
 	}
@@ -308,6 +308,6 @@ func TestReloadOfTokens(t *testing.T) {
 		defer close(stop)
 		s.gate.Quiesce(ctx)
 	}()
-	storetest.Receive(t, "the poll of the other ends with the gate", polls["kept"]).is(200)
+	storetest.Receive(t, "the poll of the other ends with the gateway", polls["kept"]).is(200)
 	storetest.Receive(t, "it is closed", stop)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// Behind a balancer a listener goes on at whichever daemon it comes to: an id means the same to all.
+// Behind a load balancer a listener resumes at any daemon: an id means the same to all.
 func TestStreamResumesAtAnotherDaemon(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)

@@ -72,7 +72,7 @@ func carrierFigures() []figure[carrier.State] {
 			prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.TopicsForgotten) },
 		},
 		gauge("bellhop_is_carrier", "Whether this process is the elected carrier.", func(s carrier.State) float64 { return truth(s.Carrying) }),
-		gauge("bellhop_carrier_heard", "Whether this process heard a carrier's beat, its own or another's, within twice the lease.", func(s carrier.State) float64 { return truth(s.Heard != 0) }),
+		gauge("bellhop_carrier_heard", "Whether a carrier's beat reached this process, its own or another's, within twice the lease.", func(s carrier.State) float64 { return truth(s.Heard != 0) }),
 		gauge("bellhop_carrier_epoch", "Number of the last election that this process won; 0 if it won none.", func(s carrier.State) float64 { return float64(s.Epoch) }),
 		gauge("bellhop_carrier_kept", "Messages and broadcasts, scheduled, ready, leased and dead, as the elected carrier last counted them; 0 while standing by.", func(s carrier.State) float64 { return float64(s.Kept) }),
 		gauge("bellhop_carrier_lateness_seconds", "How late this carrier made the last message ready.", func(s carrier.State) float64 { return s.Lateness.Seconds() }),
@@ -111,7 +111,7 @@ func natsFigures() []figure[natsgate.Stats] {
 		count("gaps", "Gaps: broadcasts were removed before they could be sent to NATS.", func(s natsgate.Stats) int64 { return s.Gaps }),
 		count("delivered", "Messages delivered over NATS and acknowledged.", func(s natsgate.Stats) int64 { return s.Delivered }),
 		count("nobody", "Deliveries over NATS without a subscriber.", func(s natsgate.Stats) int64 { return s.Nobody }),
-		count("no_answer", "Deliveries over NATS that nobody answered within the lease.", func(s natsgate.Stats) int64 { return s.NoAnswer }),
+		count("no_answer", "Deliveries over NATS without an answer within the lease.", func(s natsgate.Stats) int64 { return s.NoAnswer }),
 		count("bad_answers", "Malformed answers to deliveries over NATS.", func(s natsgate.Stats) int64 { return s.BadAnswers }),
 		count("late_answers", "Answers to deliveries over NATS that came too late: the delivery had been given up.", func(s natsgate.Stats) int64 { return s.LateAnswers }),
 	}

@@ -180,7 +180,7 @@ func (t *topics) trouble(s notify.Survey) [][]string {
 
 // choose returns up to limit topics. Those in trouble come first, the worst of
 // each kind in turn, so that no kind leaves the others out; a fifth of the places
-// is for those with traffic even where trouble would fill them all.
+// is for those with traffic, even if trouble would fill them all.
 func choose(limit int, trouble [][]string, byTraffic []string) map[string]bool {
 	chosen := make(map[string]bool)
 	fill := func(topics []string, upTo int) {

@@ -1,5 +1,5 @@
 // Prints the broadcasts of the topics that begin with "prices.". After a lost
-// connection it goes on where it was, and misses none that is still kept.
+// connection it resumes where it was, and misses none that is still kept.
 //
 //   node listen.mjs
 //
@@ -9,7 +9,7 @@
 //   events.addEventListener("broadcast", (e) => handle(JSON.parse(e.data)));
 const base = process.env.BELLHOP_URL ?? "http://127.0.0.1:8420";
 const url = `${base}/v1/topics/prices.%3E/broadcasts`;
-let last; // the id of the last event: keep it in a file to go on after a restart
+let last; // the id of the last event: keep it in a file to resume after a restart
 
 function handle(name, data) {
   if (name === "gap") console.log(`missed some of ${data.topic}`);
@@ -36,6 +36,6 @@ async function listen() {
 }
 
 for (;;) {
-  await listen().catch((err) => console.error(`${err.cause?.code ?? err.message}, trying again`));
+  await listen().catch((err) => console.error(`${err.cause?.code ?? err.message}; retrying`));
   await new Promise((again) => setTimeout(again, 1000));
 }

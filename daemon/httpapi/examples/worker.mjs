@@ -20,11 +20,11 @@ async function call(path) {
 async function settle(m) {
   const message = `/messages/${encodeURIComponent(m.id)}`;
   try {
-    await handle(m); // if this takes longer than the lease, POST …/extend now and then
+    await handle(m); // if this takes longer than the lease, POST …/extend before it ends
     await call(`${message}/ack?receipt=${m.receipt}`);
   } catch (err) {
     console.error(err);
-    // Again after a backoff; where even that fails, when the lease ends.
+    // Delivered again after a backoff; if even the nack fails, when the lease ends.
     await call(`${message}/nack?receipt=${m.receipt}`).catch(() => {});
   }
 }
@@ -32,11 +32,11 @@ async function settle(m) {
 console.log("waiting");
 for (;;) {
   try {
-    // The call is held open until there is a message, for 1m at the most.
+    // The call waits until there is a message, for at most 1m.
     const { messages } = await call("/claim?max=8&wait=1m");
     await Promise.all(messages.map(settle));
   } catch (err) {
-    console.error(`cannot claim, trying again: ${err.cause?.code ?? err.message}`);
+    console.error(`cannot claim; retrying: ${err.cause?.code ?? err.message}`);
     await new Promise((again) => setTimeout(again, 1000));
   }
 }

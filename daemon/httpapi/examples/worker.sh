@@ -17,9 +17,9 @@ call() { curl -sS --fail-with-body -X POST "$@"; }
 
 echo waiting
 while :; do
-  : >"$body" # curl leaves a file as it is where nothing comes
-  # The call is held open until there is a message, for 1m at the most. What else
-  # is known of it is in the headers: -D FILE keeps them.
+  : >"$body" # curl does not empty the file if no body comes
+  # The call waits until there is a message, for at most 1m. Its other fields are in
+  # the headers: -D FILE keeps them.
   if ! known=$(call -o "$body" -w '%header{bellhop-id} %header{bellhop-receipt}' "$topic/claim?as=body&wait=1m"); then
     cat "$body" >&2
     sleep 1
@@ -27,6 +27,6 @@ while :; do
   fi
   set -- $known # an id has no spaces
   test $# = 2 || continue
-  if handle "$1" <"$body"; then settle=ack; else settle=nack; fi # again after a backoff
+  if handle "$1" <"$body"; then settle=ack; else settle=nack; fi # delivered again after a backoff
   call "$topic/messages/$1/$settle?receipt=$2"
 done

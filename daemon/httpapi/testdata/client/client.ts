@@ -1,6 +1,5 @@
-// Publishes, claims, acknowledges, lists and listens with what is generated from
-// the OpenAPI document: where that and the server drift apart this does not
-// compile, or fails.
+// Publishes, claims, acknowledges, lists and listens with a client generated from the
+// OpenAPI document. If document and server differ, it does not compile, or fails.
 import createClient from "openapi-fetch";
 import type { components, paths } from "./api.js";
 
@@ -11,7 +10,7 @@ function check(fine: boolean, what: string) {
   if (!fine) throw new Error(what);
 }
 
-// Returns the data of an answer that is no error.
+// Returns the data of an answer; throws if it is an error.
 function data<T>(answer: { data?: T; error?: components["schemas"]["Problem"] }): T {
   if (answer.error) throw new Error(`${answer.error.status} ${answer.error.detail}`);
   return answer.data!;
