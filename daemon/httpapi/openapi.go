@@ -162,7 +162,7 @@ func failures(schemas huma.Registry) map[string]*huma.Response {
 	for status, text := range map[int]string{
 		400: "The body ended early, or is malformed.",
 		401: "The request has no known token. WWW-Authenticate says how to send one.",
-		403: "The token does not permit it, or the origin of a web page is not allowed, or the Host names another machine than a daemon without tokens accepts.",
+		403: "The token does not permit it, or the origin of a web page is not allowed, or the daemon has no tokens and the Host is not a name of its machine.",
 		404: "There is no such message.",
 		405: "The method is not allowed here. Allow lists those that are.",
 		408: "The body did not come in time.",

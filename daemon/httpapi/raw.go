@@ -38,7 +38,7 @@ func (c *call) answerNone() error {
 }
 
 // handRaw answers with the one claimed message, or with none. It buries a message that
-// HTTP cannot carry, which would otherwise be delivered again and again.
+// HTTP cannot carry unchanged, which would otherwise be delivered again and again.
 func (c *call) handRaw(ctx context.Context, ds []subscribers.Delivery) error {
 	if len(ds) == 0 {
 		return c.answerNone()
