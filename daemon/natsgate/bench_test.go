@@ -15,7 +15,7 @@ import (
 )
 
 // measure publishes 500 messages, due 10 ms apart, and reports how late a client
-// has what is sent for each on a subject. Of what is sent, dueOf returns when it was due.
+// receives the message on a subject for each. dueOf returns the due time of such a message.
 func measure(b *testing.B, subject string, message func(due time.Time) notify.Message, dueOf func(*nats.Msg) time.Time) {
 	b.Helper()
 	const size, apart = 500, 10 * time.Millisecond
@@ -23,14 +23,14 @@ func measure(b *testing.B, subject string, message func(due time.Time) notify.Me
 	var late storetest.Lateness
 	seen := make(map[time.Time]bool)
 	if _, err := conn.Subscribe(subject, func(m *nats.Msg) {
-		if due := dueOf(m); !seen[due] { // beats wake again for what nobody claims
+		if due := dueOf(m); !seen[due] { // beats repeat wake-ups for unclaimed messages
 			seen[due] = true
 			late.Add(time.Since(due))
 		}
 	}); err != nil {
 		b.Fatal(err)
 	}
-	hears(b, conn)
+	awaitBeat(b, conn)
 	for rounds := 1; b.Loop(); rounds++ {
 		start := time.Now().Add(time.Second).Truncate(time.Millisecond)
 		storetest.Fill(b, store, size, func(i int) notify.Message {

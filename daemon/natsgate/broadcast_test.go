@@ -30,7 +30,7 @@ func broadcast(t testing.TB, store *notify.Store, messages ...notify.Message) {
 }
 
 // numbered returns n broadcasts, named FROM, FROM+1, ..., of three topics in turn,
-// each due a millisecond after the one before, since those that are due together
+// each due a millisecond after the one before, since broadcasts with the same due time
 // are sent in the order of their names.
 func numbered(from, n int) []notify.Message {
 	due := time.Now().Add(-time.Hour).Add(time.Duration(from) * time.Millisecond)
@@ -75,11 +75,11 @@ func comparePositions(t testing.TB, a, b string) int {
 	return cmp.Compare(parse(a), parse(b))
 }
 
-// reaches waits until the bridge has moved its place to a broadcast.
+// reaches waits until the bridge's position is that of a broadcast.
 func reaches(t testing.TB, store *notify.Store, m *nats.Msg) {
 	t.Helper()
-	storetest.Eventually(t, "the place of the bridge moves on", func() bool {
-		return place(t, store) == m.Header.Get("Bellhop-Position")
+	storetest.Eventually(t, "the position of the bridge advances", func() bool {
+		return position(t, store) == m.Header.Get("Bellhop-Position")
 	})
 }
 
@@ -97,7 +97,7 @@ func TestBroadcastIsACloudEvent(t *testing.T) {
 	})
 	m := storetest.Receive(t, "a broadcast", got)
 	if time.Now().Before(due) {
-		t.Error("it is early")
+		t.Error("it came early")
 	}
 	position := m.Header.Get("Bellhop-Position")
 	if _, err := notify.ParsePosition(position); err != nil {
@@ -141,7 +141,7 @@ func TestOrderOfBroadcasts(t *testing.T) {
 	}
 }
 
-// A broadcast that NATS can never carry is passed over, also as the last one.
+// A broadcast that is too large for NATS is skipped, also as the last one.
 func TestBroadcastTooLarge(t *testing.T) {
 	n := startNATS(t, func(o *server.Options) { o.MaxPayload = 2000 })
 	store := storetest.Open(t)
@@ -164,7 +164,7 @@ func TestBroadcastTooLarge(t *testing.T) {
 	wantLog(t, d.log, map[string]int{"too large for nats": 2, "id=000001": 1, "id=000004": 1, "do not take": 0})
 }
 
-// NATS is away, and comes back: all that was sent meanwhile comes, in order.
+// NATS is away, and comes back: all broadcasts of that time arrive, in order.
 func TestBroadcastsWhileNATSIsAway(t *testing.T) {
 	n, store := startNATS(t, nil), storetest.Open(t)
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
@@ -172,29 +172,29 @@ func TestBroadcastsWhileNATSIsAway(t *testing.T) {
 	d := startDaemon(t, store, natsgate.Options{URL: w.url()}, carrier.Options{}).bridges()
 	broadcast(t, store, numbered(0, 10)...)
 	reaches(t, store, receive(t, got, 0, 10))
-	before := place(t, store)
+	before := position(t, store)
 	w.cut()
 	storetest.Eventually(t, "the gate notices", func() bool { return !d.Stats().Connected })
-	const n1 = 3000 // more than wait in memory
+	const n1 = 3000 // more than fit into the outbox
 	broadcast(t, store, numbered(10, n1)...)
 	failures(t, d.Gate, 3)
-	if now := place(t, store); now != before || len(got) != 0 {
-		t.Errorf("the place moved from %s to %s, and %d came", before, now, len(got))
+	if now := position(t, store); now != before || len(got) != 0 {
+		t.Errorf("the position moved from %s to %s, and %d came", before, now, len(got))
 	}
 	w.mend()
 	reaches(t, store, receive(t, got, 10, n1))
 	wantLog(t, d.log, map[string]int{"nats is away": 1, "connected to nats again": 1, "nats does not take": 0, "level=ERROR": 0})
 }
 
-// The very first broadcasts are sent while NATS is away, and who began to bridge
-// goes: who comes next sends them, since where the first began is kept.
+// The very first broadcasts are sent while NATS is away, and the bridging daemon
+// stops: the next one sends them, since the position where the first began is kept.
 func TestTakeoverBeforeTheFirstBroadcast(t *testing.T) {
 	n, store := startNATS(t, nil), storetest.Open(t)
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
 	w := newWire(t, n)
 	w.cut()
 	first := startDaemon(t, store, natsgate.Options{URL: w.url()}, carrier.Options{})
-	storetest.Eventually(t, "the place of the bridge is kept", func() bool { return place(t, store) != "" })
+	storetest.Eventually(t, "the position of the bridge is kept", func() bool { return position(t, store) != "" })
 	broadcast(t, store, numbered(0, 10)...)
 	storetest.Eventually(t, "they are sent", func() bool {
 		sent, err := storetest.Count(store, "a")
@@ -208,7 +208,7 @@ func TestTakeoverBeforeTheFirstBroadcast(t *testing.T) {
 	reaches(t, store, receive(t, got, 0, 10))
 }
 
-// What was sent before a store met NATS is not passed on.
+// Broadcasts sent before the first bridge of a store are not passed on.
 func TestBridgeBeginsNow(t *testing.T) {
 	store := storetest.Open(t)
 	alone, err := carrier.New(store, carrier.Options{})
@@ -229,8 +229,8 @@ func TestBridgeBeginsNow(t *testing.T) {
 	reaches(t, store, receive(t, got, 5, 1))
 }
 
-// Daemons take over from each other under load: nobody loses a broadcast, and
-// what comes twice comes with its position.
+// Daemons take over from each other under load: no broadcast is lost, and one that
+// comes twice comes with its position.
 func TestTakeoversUnderLoad(t *testing.T) {
 	n, store := startNATS(t, nil), storetest.Open(t)
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
@@ -270,18 +270,18 @@ func TestTakeoversUnderLoad(t *testing.T) {
 	t.Logf("%d came twice", len(got)+len(positions)-total)
 }
 
-// A place that is foreign is told once, and it goes on when that is put right.
-func TestForeignPlace(t *testing.T) {
+// An unreadable position is logged once, and the bridge goes on when it is corrected.
+func TestForeignPosition(t *testing.T) {
 	n, store := startNATS(t, nil), storetest.Open(t)
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
 	if err := store.Client().LPush(t.Context(), store.Keys().Bridge(), "x").Err(); err != nil {
 		t.Fatal(err)
 	}
 	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{})
-	storetest.Eventually(t, "it is told", func() bool { return d.log.count("cannot pass on broadcasts to nats") == 1 })
+	storetest.Eventually(t, "it is logged", func() bool { return d.log.count("cannot pass on broadcasts to nats") == 1 })
 	conn := n.connect()
-	hears(t, conn) // the rest goes on,
-	hears(t, conn) // and it is tried again meanwhile
+	awaitBeat(t, conn) // everything else goes on,
+	awaitBeat(t, conn) // while the bridge retries
 	wantLog(t, d.log, map[string]int{"cannot pass on broadcasts to nats": 1, store.Keys().Bridge(): 0, "WRONGTYPE": 1})
 	if err := store.Client().Del(t.Context(), store.Keys().Bridge()).Err(); err != nil {
 		t.Fatal(err)
@@ -291,7 +291,7 @@ func TestForeignPlace(t *testing.T) {
 	reaches(t, store, receive(t, got, 0, 1))
 	wantLog(t, d.log, map[string]int{"passing on broadcasts to nats again": 1})
 
-	// It becomes foreign while there is much to do: that is told once, too, and nothing is lost.
+	// The position becomes unreadable under load: that is logged once, too, and nothing is lost.
 	if err := store.Client().Del(t.Context(), store.Keys().Bridge()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -299,9 +299,9 @@ func TestForeignPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	broadcast(t, store, numbered(1, 2000)...)
-	storetest.Eventually(t, "it is told", func() bool { return d.log.count("cannot keep the position of the bridge") == 1 })
-	hears(t, conn)
-	hears(t, conn)
+	storetest.Eventually(t, "it is logged", func() bool { return d.log.count("cannot keep the position of the bridge") == 1 })
+	awaitBeat(t, conn)
+	awaitBeat(t, conn)
 	if err := store.Client().Del(t.Context(), store.Keys().Bridge()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -309,8 +309,8 @@ func TestForeignPlace(t *testing.T) {
 	wantLog(t, d.log, map[string]int{"cannot keep the position of the bridge": 1})
 }
 
-// What Redis no longer keeps when a daemon comes back is a gap: it is counted,
-// and the rest is sent.
+// Broadcasts that the log no longer keeps when a daemon comes back are a gap, which is
+// counted; the others are sent.
 func TestGap(t *testing.T) {
 	n, store := startNATS(t, nil), storetest.Open(t)
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
@@ -346,8 +346,8 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// Redis loses all that it holds, the place of the bridge with it, at rest or under load: what is sent then is passed on, and
-// what was lost is counted as a gap.
+// Redis loses all its data, the position of the bridge with it, at rest or under load: later broadcasts are passed on, and
+// the lost ones are counted as a gap.
 func TestBridgeOfLostData(t *testing.T) {
 	n, server := startNATS(t, nil), storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
@@ -368,7 +368,7 @@ func TestBridgeOfLostData(t *testing.T) {
 	}
 }
 
-// More is sent while NATS is away than may wait in memory (TestOutboxIsBounded).
+// While NATS is away more is broadcast than fits into the outbox (TestOutboxIsBounded).
 func TestLargeBroadcastsWhileNATSIsAway(t *testing.T) {
 	n, store := startNATS(t, nil), storetest.Open(t)
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")

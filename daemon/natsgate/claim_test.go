@@ -19,7 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// claim claims from the topic and returns the messages, and the one that ends them.
+// claim claims from the topic and returns the messages, and the one that ends the reply.
 func claim(t testing.TB, conn *nats.Conn, data string) (messages []*nats.Msg, end *nats.Msg) {
 	t.Helper()
 	inbox := conn.NewInbox()
@@ -107,7 +107,7 @@ func TestClaimSeveral(t *testing.T) {
 	if messages, end := claim(t, conn, ""); len(messages) != 0 || end.Header.Get("Status") != "204" {
 		t.Errorf("claimed %d where there is none, the end is %v", len(messages), end)
 	}
-	// A client that knows nothing of many replies takes the first.
+	// A client that expects one reply takes the first.
 	storetest.Publish(t, store, body("last"))
 	if m := request(t, conn, "bellhop.claim."+topic, ""); m.Header.Get("ce-id") != "last" {
 		t.Errorf("got %v", m)
@@ -140,7 +140,7 @@ func TestRefusedClaims(t *testing.T) {
 	}
 }
 
-// What does not fit into a message of NATS is kept as a dead letter that says so.
+// A message that exceeds max_payload is kept as a dead letter with that reason.
 func TestClaimTooLargeForNATS(t *testing.T) {
 	const maxPayload = 4096
 	n, store := startNATS(t, func(o *server.Options) { o.MaxPayload = maxPayload }), storetest.Open(t)
@@ -170,7 +170,7 @@ func TestClaimTooLargeForNATS(t *testing.T) {
 	wantRefused(t, request(t, conn, "bellhop.inspect."+topic, `{"id":"large"}`), 500, "max_payload of nats is 4096")
 }
 
-// What cannot be sent is ready again, with no attempt used up.
+// A claimed message that cannot be sent is ready again, and no attempt is used up.
 func TestClaimThatCannotBeSent(t *testing.T) {
 	store := storetest.Open(t)
 	gate, err := natsgate.New(store, natsgate.Options{URL: "nats://127.0.0.1:1"})
@@ -197,7 +197,7 @@ func TestClaimThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// However many claim large bodies that NATS does not take, no more are claimed than fit into memory.
+// However many clients claim large bodies that NATS does not take, the gate claims no more than fit into memory.
 func TestClaimsAreBounded(t *testing.T) {
 	n, store := startNATS(t, nil), storetest.Open(t)
 	var claimed atomic.Int64
@@ -210,7 +210,7 @@ func TestClaimsAreBounded(t *testing.T) {
 	gate, _ := newGate(t, store, natsgate.Options{URL: w.url()})
 	conn := n.connect()
 	serving(t, conn)
-	const each, claims = 16, 2 * natsgate.MaxClaims // a reply of Redis holds so many bodies
+	const each, claims = 16, 2 * natsgate.MaxClaims // the bodies that fit into one reply of Redis
 	for i := range claims * each {
 		storetest.Publish(t, store, notify.Message{Topic: topic, ID: fmt.Sprint(i), Body: make([]byte, notify.DefaultMaxBody)})
 	}
@@ -223,35 +223,35 @@ func TestClaimsAreBounded(t *testing.T) {
 	most := int64(0)
 	storetest.Eventually(t, "the gate gives up to send", func() bool {
 		now, stats := claimed.Load(), gate.Stats()
-		if stats.LostReplies == 0 { // else some are released, and others claimed
+		if stats.LostReplies == 0 { // otherwise some are released, and others claimed
 			most = max(most, now-stats.Claimed/each)
 		}
 		return stats.LostReplies > 0
 	})
-	if most > natsgate.MaxClaims+1 { // one may have sent some
+	if most > natsgate.MaxClaims+1 { // one claim may have sent some
 		t.Errorf("%d claims hold messages, and %d may be under way", most, natsgate.MaxClaims)
 	}
 }
 
-// What is claimed and what is delivered is told to who made the gate, each with how late it was.
-func TestHandedOutIsTold(t *testing.T) {
+// OnClaimed reports each claimed and each delivered message, with how late it was.
+func TestHandedOutIsReported(t *testing.T) {
 	type handed struct {
 		id   string
 		late time.Duration
 	}
-	told := make(chan handed, 10)
+	reported := make(chan handed, 10)
 	conn, store, _ := outbound(t, natsgate.Options{
 		Deliver:   []natsgate.Deliver{{Topic: "pushed", InFlight: 1}},
-		OnClaimed: func(d subscribers.Delivery, late time.Duration) { told <- handed{d.Topic + ":" + d.ID, late} },
+		OnClaimed: func(d subscribers.Delivery, late time.Duration) { reported <- handed{d.Topic + ":" + d.ID, late} },
 	})
 	serving(t, conn)
 	got := subscribe(t, conn, "bellhop.deliver.>")
 	due := time.Now().Add(-time.Minute)
 	want := func(id string) {
 		t.Helper()
-		switch h := storetest.Receive(t, "it is told", told); {
+		switch h := storetest.Receive(t, "it is reported", reported); {
 		case h.id != id:
-			t.Errorf("told of %s, want %s", h.id, id)
+			t.Errorf("reported %s, want %s", h.id, id)
 		case h.late < time.Minute-time.Second || h.late > time.Since(due)+time.Second:
 			t.Errorf("it was late by %v", h.late)
 		}

@@ -31,7 +31,7 @@ import (
 
 const secret = "geheim"
 
-// watch returns a gate whose log can be read.
+// watch returns a gate and its log.
 func watch(t testing.TB, o natsgate.Options) (*natsgate.Gate, *logBuffer) {
 	t.Helper()
 	var log logBuffer
@@ -95,7 +95,7 @@ func TestCredentialsThatBecomeRight(t *testing.T) {
 	connected(t, gate)
 	wantLog(t, log, map[string]int{"connected to nats": 1})
 
-	// They become wrong while it is connected, and right again.
+	// The credentials become wrong while the gate is connected, and right again.
 	n.restart(with("another"))
 	refused := gate.Stats().CredentialsRefused
 	storetest.Eventually(t, "it is refused", func() bool { return gate.Stats().CredentialsRefused >= refused+3 })
@@ -183,8 +183,7 @@ func TestCredentialsFile(t *testing.T) {
 	wantLog(t, log, map[string]int{"connected to nats again": 2})
 }
 
-// certificate returns a certificate for 127.0.0.1 that is its own authority,
-// and a file of it.
+// certificate returns a self-signed certificate for 127.0.0.1, and a file of it.
 func certificate(t testing.TB) (tls.Certificate, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -230,7 +229,7 @@ func TestTLS(t *testing.T) {
 	if untrusting.Stats().Connects != 0 {
 		t.Error("a certificate of an unknown authority is trusted")
 	}
-	// The server gives up TLS: what wants it does not connect without.
+	// The server switches TLS off: a gate that requires TLS does not connect without.
 	n.restart(func(o *server.Options) { o.TLSConfig = nil })
 	failures(t, byScheme, 2)
 	failures(t, byFile, 2)
@@ -243,7 +242,7 @@ func TestTLS(t *testing.T) {
 func TestTwoServersOfWhichOneIsDead(t *testing.T) {
 	n, dead := startNATS(t, nil), startNATS(t, nil)
 	dead.stop()
-	for range 5 { // they are tried in a random order
+	for range 5 { // servers are tried in a random order
 		gate, log := watch(t, natsgate.Options{URL: dead.ClientURL() + ", " + n.ClientURL()})
 		connected(t, gate)
 		wantLog(t, log, map[string]int{"connected to nats": 1, "level=WARN": 0})
@@ -256,7 +255,7 @@ func TestTwoServersOfWhichOneIsDead(t *testing.T) {
 	wantLog(t, log, map[string]int{"nats is away; retrying": 1, "connected to nats again": 1})
 }
 
-// Of a cluster one server need be named: the others are told by it.
+// It is enough to name one server of a cluster: it announces the others.
 func TestServersOfACluster(t *testing.T) {
 	cluster := func(routes string) func(*server.Options) {
 		return func(o *server.Options) {
@@ -280,7 +279,7 @@ func TestServersOfACluster(t *testing.T) {
 	wantLog(t, log, map[string]int{"nats is away; retrying": 1})
 }
 
-// A network that swallows everything is noticed by pings that are not answered.
+// A network that drops everything is noticed by unanswered pings.
 func TestSilentCut(t *testing.T) {
 	n := startNATS(t, nil)
 	proxy, hole := holeProxy(t, n.Addr().String())
@@ -292,7 +291,7 @@ func TestSilentCut(t *testing.T) {
 }
 
 // holeProxy passes connections on to an address, until hole is closed: then it
-// swallows everything.
+// drops everything.
 func holeProxy(t testing.TB, to string) (address string, hole chan struct{}) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -342,7 +341,7 @@ func holeProxy(t testing.TB, to string) (address string, hole chan struct{}) {
 	return listener.Addr().String(), hole
 }
 
-// A server that accepts and says nothing holds up neither the start nor the stop.
+// A server that accepts and sends nothing delays neither the start nor the stop.
 func TestServerThatSaysNothing(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -47,7 +47,7 @@ func wantDelivered(t testing.TB, from <-chan *nats.Msg, id string, attempt int) 
 	return m
 }
 
-// counts returns what there is of the topic.
+// counts returns the counts of the topic.
 func counts(t testing.TB, store *notify.Store) notify.Counts {
 	t.Helper()
 	c, err := storetest.Count(store, topic)
@@ -57,7 +57,7 @@ func counts(t testing.TB, store *notify.Store) notify.Counts {
 	return c
 }
 
-// dead waits until a message of the topic is dead, and returns why.
+// dead waits until a message of the topic is dead, and returns it.
 func dead(t testing.TB, store *notify.Store, id string) notify.Info {
 	t.Helper()
 	var got notify.Info
@@ -77,7 +77,7 @@ func TestDeliver(t *testing.T) {
 	})
 	m := wantDelivered(t, got, "a", 1)
 	if time.Now().Before(due) {
-		t.Error("it is early")
+		t.Error("it came early")
 	}
 	want := nats.Header{
 		"ce-specversion": {"1.0"}, "ce-id": {"a"}, "ce-source": {"/" + store.Keys().Prefix() + "/order.timeout"}, "ce-type": {"order.timeout"},
@@ -118,7 +118,7 @@ func TestDeliverNak(t *testing.T) {
 	}
 	storetest.Publish(t, store, body("b"))
 	answer(t, wantDelivered(t, got, "b", 1), `-NAK {"delay":"1h"}`)
-	storetest.Eventually(t, "it is put off", func() bool { return info(t, store, "b").State == notify.Scheduled })
+	storetest.Eventually(t, "it is scheduled again", func() bool { return info(t, store, "b").State == notify.Scheduled })
 	if i := info(t, store, "b"); time.Until(i.Due) < 59*time.Minute || time.Until(i.Due) > time.Hour || i.Attempts != 1 {
 		t.Errorf("it is due in %v, %d attempts are used up", time.Until(i.Due), i.Attempts)
 	}
@@ -137,7 +137,7 @@ func TestDeliverTerm(t *testing.T) {
 	}
 }
 
-// An answer that is none of the four uses up an attempt, and is the reason in the end.
+// An unknown answer uses up an attempt, and is the reason in the end.
 func TestBadAnswers(t *testing.T) {
 	conn, store, d := outbound(t, delivers(1, natsgate.Options{}))
 	storetest.Set(t, store, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(2 * time.Millisecond)})
@@ -176,7 +176,7 @@ func TestDeliverWorkInProgress(t *testing.T) {
 	answer(t, m, "+ACK")
 	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, store, "a") })
 
-	// Who says so once, and no more, has a lease's time from then on.
+	// After a single +WPI, a client has the time of one lease from then on.
 	storetest.Publish(t, store, body("b"))
 	m = wantDelivered(t, got, "b", 1)
 	<-working.C
@@ -193,7 +193,7 @@ func TestDeliverWorkInProgress(t *testing.T) {
 	}
 }
 
-// calls returns how many calls a Redis has got, but for those of the tests.
+// calls returns how many calls Redis has received, except those of the tests.
 func calls(t testing.TB, store *notify.Store) (n int) {
 	t.Helper()
 	fields, err := store.Info(t.Context(), "commandstats")
@@ -212,8 +212,8 @@ func calls(t testing.TB, store *notify.Store) (n int) {
 	return n
 }
 
-// Nobody listens: messages stay as they are, Redis is hardly called, and it
-// begins when somebody comes.
+// No client listens: messages stay as they are, Redis is hardly called, and
+// deliveries begin when a client comes.
 func TestNobodyListens(t *testing.T) {
 	n, redis := startNATS(t, nil), storetest.Server(t)
 	store := storetest.At(t, redis.URL(), "")
@@ -222,10 +222,10 @@ func TestNobodyListens(t *testing.T) {
 	for i := range messages {
 		storetest.Publish(t, store, body(fmt.Sprintf("%02d", i)))
 	}
-	storetest.Eventually(t, "it is found out", func() bool { return d.Stats().Nobody > 0 })
+	storetest.Eventually(t, "it is noticed", func() bool { return d.Stats().Nobody > 0 })
 	before, began := calls(t, store), time.Now()
 	probes := d.Stats().Nobody
-	storetest.Eventually(t, "it is tried again", func() bool { return d.Stats().Nobody >= probes+6 })
+	storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Nobody >= probes+6 })
 	took := time.Since(began)
 	if n := float64(calls(t, store)-before) / took.Seconds(); n > 12 {
 		t.Errorf("redis got %.1f calls a second", n)
@@ -259,7 +259,7 @@ func TestNobodyListens(t *testing.T) {
 	storetest.Eventually(t, "all are acknowledged", func() bool { c := counts(t, store); return c.Ready+c.Leased == 0 })
 }
 
-// A listener is killed with a message in hand: another one gets it after the lease.
+// A client is killed with a message: another one gets it after the lease.
 func TestListenerIsKilled(t *testing.T) {
 	const lease = 500 * time.Millisecond
 	n, store := startNATS(t, nil), storetest.Open(t)
@@ -301,7 +301,7 @@ func TestListenerThatNeverAnswers(t *testing.T) {
 	}
 }
 
-// An answer that comes too late settles nothing, and is counted.
+// A late answer settles nothing, and is counted.
 func TestLateAnswer(t *testing.T) {
 	conn, store, d := outbound(t, delivers(1, natsgate.Options{}))
 	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(300 * time.Millisecond)})
@@ -315,12 +315,12 @@ func TestLateAnswer(t *testing.T) {
 		t.Error("the late answer settled it")
 	}
 	answer(t, m, `-NAK {"delay":"1h"}`)
-	storetest.Eventually(t, "it is put off", func() bool { return info(t, store, "a").State == notify.Scheduled })
-	answer(t, m, "+ACK") // who answers twice is late, too
+	storetest.Eventually(t, "it is scheduled again", func() bool { return info(t, store, "a").State == notify.Scheduled })
+	answer(t, m, "+ACK") // a second answer is late, too
 	storetest.Eventually(t, "it is counted", func() bool { return d.Stats().LateAnswers == 2 })
 }
 
-// Who gets one delivery cannot answer another one from its reply subject.
+// The reply subject of one delivery does not reveal that of another.
 func TestReplySubjectsOfDeliveriesAreNotGuessed(t *testing.T) {
 	conn, store, d := outbound(t, delivers(3, natsgate.Options{}))
 	got := subscribe(t, conn, deliverSubject)
@@ -415,7 +415,7 @@ func TestNegativeGrace(t *testing.T) {
 	}
 }
 
-// No more are in flight than the operator said, of each topic.
+// Of each topic no more messages are in flight than configured.
 func TestInFlight(t *testing.T) {
 	n, store := startNATS(t, nil), storetest.Open(t)
 	o := natsgate.Options{URL: n.ClientURL(), Deliver: []natsgate.Deliver{{Topic: topic, InFlight: 3}, {Topic: "other", InFlight: 1}}}
@@ -435,7 +435,7 @@ func TestInFlight(t *testing.T) {
 			t.Errorf("%d of the other topic are in flight", len(others)+1)
 		}
 		if i == 9 {
-			hears(t, conn) // time for more to come, if they do
+			awaitBeat(t, conn) // time for further deliveries, if there were any
 			if len(got) != 0 {
 				t.Errorf("%d are in flight", 3+len(got))
 			}
@@ -455,8 +455,8 @@ func TestInFlight(t *testing.T) {
 	storetest.Eventually(t, "all are acknowledged", func() bool { return counts(t, store).Acked == 10 })
 }
 
-// A subscriber over Redis of a topic that is delivered gets all, where nobody
-// listens over NATS, and no attempt is used up by asking.
+// If no client listens over NATS, a subscriber over Redis gets all messages of a
+// delivered topic, and the gate's tries use up no attempt.
 func TestSubscriberBesideWhenNobodyListens(t *testing.T) {
 	_, store, d := outbound(t, delivers(8, natsgate.Options{}))
 	storetest.Publish(t, store, body("before"))
@@ -489,7 +489,7 @@ func TestSubscriberBesideWhenNobodyListens(t *testing.T) {
 	}
 }
 
-// The connection is lost while messages are out: they are released, none uses up
+// The connection is lost during deliveries: the messages are released, none uses up
 // an attempt, nothing is claimed meanwhile, and they are delivered when NATS is back.
 func TestNATSIsLostWhileMessagesAreOut(t *testing.T) {
 	n, store := startNATS(t, nil), storetest.Open(t)
@@ -512,7 +512,7 @@ func TestNATSIsLostWhileMessagesAreOut(t *testing.T) {
 	}
 	w.mend()
 	for _, m := range out {
-		answer(t, m, "+ACK") // to nobody
+		answer(t, m, "+ACK") // reaches nobody
 	}
 	seen := make(map[string]bool)
 	for range 6 {
@@ -527,8 +527,8 @@ func TestNATSIsLostWhileMessagesAreOut(t *testing.T) {
 	wantLog(t, d.log, map[string]int{"nats is away": 1, "connected to nats again": 1, "level=ERROR": 0, "message failed": 0})
 }
 
-// A term ends while messages are out: what is answered within the grace is
-// settled, the rest is released.
+// A term ends during deliveries: messages answered within the grace are settled,
+// the others are released.
 func TestTermEndsWhileMessagesAreOut(t *testing.T) {
 	conn, store, d := outbound(t, delivers(4, natsgate.Options{Grace: time.Second}))
 	got := subscribe(t, conn, deliverSubject)
@@ -582,7 +582,7 @@ func TestTermEndsWhileMessagesAreOut(t *testing.T) {
 	}
 }
 
-// Where NATS does not permit to deliver, or to get answers, no attempt is used up.
+// If NATS does not permit deliveries or their answers, no attempt is used up.
 func TestDeliverWithoutPermission(t *testing.T) {
 	for _, denied := range []struct{ publish, subscribe []string }{{publish: []string{"bellhop.deliver.>"}}, {subscribe: []string{"_INBOX.>"}}} {
 		n := startNATS(t, func(o *server.Options) {
@@ -600,7 +600,7 @@ func TestDeliverWithoutPermission(t *testing.T) {
 		conn := n.connect(nats.UserInfo("all", "x"), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 		got := subscribe(t, conn, deliverSubject)
 		storetest.Publish(t, store, body("a"))
-		storetest.Eventually(t, "it is tried again", func() bool { return d.Stats().Permissions > 1 || len(got) > 1 })
+		storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Permissions > 1 || len(got) > 1 })
 		if i := info(t, store, "a"); i.Attempts != 0 {
 			t.Errorf("%d attempts are used up", i.Attempts)
 		}
@@ -621,15 +621,15 @@ func TestDeliverWithoutPermission(t *testing.T) {
 	}
 }
 
-// A lone daemon is deposed while deliveries are out that nobody answers: it
-// carries again at once, and delivers when those are settled.
+// A lone daemon loses the carrier's lease during unanswered deliveries: it carries
+// again at once, and delivers when those are settled.
 func TestDeliveriesDoNotHoldUpTheCarrier(t *testing.T) {
 	conn, store, d := outbound(t, delivers(2, natsgate.Options{}))
 	got := subscribe(t, conn, deliverSubject)
 	storetest.Publish(t, store, body("a"))
 	m := wantDelivered(t, got, "a", 1)
 	before := d.elected()
-	if err := store.Client().Del(t.Context(), store.Keys().Carrier()).Err(); err != nil { // as when its lease ran out
+	if err := store.Client().Del(t.Context(), store.Keys().Carrier()).Err(); err != nil { // as if its lease had expired
 		t.Fatal(err)
 	}
 	began := time.Now()

@@ -15,8 +15,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// besieged starts a nats-server with a stream of somebody's, and a gate that may do everything there. It returns a client
-// that may do everything, and mallory, who may do nothing but send requests.
+// besieged starts a nats-server with a foreign stream, and a gate that may do everything there. It returns a client
+// that may do everything, and mallory, a client that may only send requests.
 func besieged(t testing.TB, o natsgate.Options) (conn, mallory *nats.Conn, store *notify.Store, d *daemon) {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,7 +46,7 @@ func besieged(t testing.TB, o natsgate.Options) (conn, mallory *nats.Conn, store
 	return conn, mallory, store, d
 }
 
-// A gate answers with rights of its own, so an asker could have it do at NATS what he must not do himself.
+// A gate answers with its own rights: a requester must not use it to do at NATS what the requester may not do.
 func TestReplySubjectThatNATSListensTo(t *testing.T) {
 	conn, mallory, store, d := besieged(t, natsgate.Options{})
 	js, err := jetstream.New(conn)
@@ -84,12 +84,12 @@ func TestReplySubjectThatNATSListensTo(t *testing.T) {
 		t.Errorf("a stream was made: %v", err)
 	}
 	if c := counts(t, store); c.Ready != 1 || c.Leased != 0 {
-		t.Errorf("what is refused changed something: %+v", c)
+		t.Errorf("a refused request changed something: %+v", c)
 	}
 	wantLog(t, d.log, map[string]int{"requests with a reply subject": 1})
 }
 
-// Nor can he have it forge what only it sends, or ask for what he must not ask for.
+// Nor can a requester make it forge its own messages, or send requests that the requester may not send.
 func TestReplySubjectOfTheGate(t *testing.T) {
 	conn, mallory, store, d := besieged(t, delivers(4, natsgate.Options{}))
 	forged := make(map[string]chan *nats.Msg)
@@ -124,8 +124,8 @@ func TestReplySubjectOfTheGate(t *testing.T) {
 	wantLog(t, d.log, map[string]int{"requests with a reply subject": 1})
 }
 
-// Wherever else an asker wants his answer, he gets it.
-func TestReplySubjectOfTheAsker(t *testing.T) {
+// A requester gets its answer at any other reply subject.
+func TestReplySubjectOfTheRequester(t *testing.T) {
 	conn, store, gate := open(t)
 	for _, reply := range []string{"claimed", "_INBOX.x", "inbox-of.alice.1", "bellhop", "bellhops.a", "Bellhop.a", "a$b", "a.$b", "a*.>b", "ä"} {
 		got := subscribe(t, conn, reply)

@@ -9,7 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// BridgeBatch and BridgeBytes bound what an outbox holds, MaxHints what waits to be told.
+// BridgeBatch and BridgeBytes bound an outbox, MaxHints the hints that wait.
 const (
 	BridgeBatch = bridgeBatch
 	BridgeBytes = bridgeBytes
@@ -31,7 +31,7 @@ func (o Outbox) Put(ctx context.Context, b *subscribers.Broadcast) { o.o.put(ctx
 // Take waits for broadcasts and returns all that are there.
 func (o Outbox) Take(ctx context.Context) []*subscribers.Broadcast { return o.o.take(ctx) }
 
-// Note notes events, of which nothing is sent, and returns how many hints wait then.
+// Note notes events, sends nothing, and returns how many hints wait then.
 func (g *Gate) Note(events []store.Event) int {
 	h := newHints(carrier.Term{}, slog.New(slog.DiscardHandler))
 	for _, e := range events {

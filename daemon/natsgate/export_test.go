@@ -12,7 +12,7 @@ func (g *Gate) Claim(ctx context.Context, topic string, data []byte) (*nats.Msg,
 	return g.claim(ctx, request{name: topic, reply: "_INBOX.nobody", data: data})
 }
 
-// Forget makes the gate read the secret anew.
+// Forget makes the gate read the secret again.
 func (g *Gate) Forget() {
 	g.secret.mu.Lock()
 	defer g.secret.mu.Unlock()
@@ -35,7 +35,7 @@ func (g *Gate) IsRedacted(secret string) bool {
 	return true
 }
 
-// Denied is how many subjects the connection that stands is known not to be permitted.
+// Denied returns how many subjects are known not to be permitted on the current connection.
 func (g *Gate) Denied() int {
 	c := g.conn.Load()
 	c.mu.Lock()

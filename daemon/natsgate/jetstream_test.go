@@ -48,8 +48,8 @@ func keeps(n *natsd) natsgate.Options {
 	return natsgate.Options{URL: n.ClientURL(), JetStream: streamName}
 }
 
-// makeStream makes a stream. It tries again while nats-server still clears away
-// the folders of a stream that was removed, which it does behind its answer.
+// makeStream makes a stream. It retries while nats-server is still removing the
+// folders of a removed stream, which it does after its answer.
 func makeStream(t testing.TB, js jetstream.JetStream, c jetstream.StreamConfig) {
 	t.Helper()
 	var err error
@@ -63,7 +63,7 @@ func makeStream(t testing.TB, js jetstream.JetStream, c jetstream.StreamConfig) 
 	}
 }
 
-// state returns the state of a stream; the zero value if it is not there.
+// state returns the state of a stream; the zero value if there is none.
 func state(t testing.TB, js jetstream.JetStream, name string) jetstream.StreamState {
 	t.Helper()
 	s, err := js.Stream(context.Background(), name)
@@ -82,7 +82,7 @@ func holds(t testing.TB, js jetstream.JetStream, n uint64) {
 	storetest.Eventually(t, fmt.Sprint("the stream holds ", n), func() bool { return state(t, js, streamName).Msgs >= n })
 }
 
-// stored returns all that the stream holds.
+// stored returns all messages of the stream.
 func stored(t testing.TB, js jetstream.JetStream) []jetstream.Msg {
 	t.Helper()
 	want := state(t, js, streamName).Msgs
@@ -108,7 +108,7 @@ func stored(t testing.TB, js jetstream.JetStream) []jetstream.Msg {
 }
 
 // wantStored waits until the stream holds n broadcasts and checks that it holds
-// each once, in order, and that the place of the bridge is behind the last one.
+// each once, in order, and that the bridge's position is that of the last one.
 func wantStored(t testing.TB, js jetstream.JetStream, store *notify.Store, n int) {
 	t.Helper()
 	holds(t, js, uint64(n))
@@ -118,8 +118,8 @@ func wantStored(t testing.TB, js jetstream.JetStream, store *notify.Store, n int
 			t.Fatalf("at %d there is %s; it holds %d", i, id, len(all))
 		}
 	}
-	storetest.Eventually(t, "the place of the bridge moves on", func() bool {
-		return place(t, store) == all[len(all)-1].Headers().Get("Bellhop-Position")
+	storetest.Eventually(t, "the position of the bridge advances", func() bool {
+		return position(t, store) == all[len(all)-1].Headers().Get("Bellhop-Position")
 	})
 	if got := state(t, js, streamName).Msgs; int(got) != n {
 		t.Errorf("the stream holds %d, want %d", got, n)
@@ -152,7 +152,7 @@ func TestStreamIsMade(t *testing.T) {
 	}
 	wantLog(t, d.log, map[string]int{"created the stream": 1, "level=ERROR": 0, "level=WARN": 0})
 
-	// Who comes next finds it, and leaves it as it is.
+	// The next daemon finds the stream, and leaves it as it is.
 	d.stop()
 	o.KeepCount = 99
 	d = startDaemon(t, store, o, carrier.Options{}).bridges()
@@ -164,7 +164,7 @@ func TestStreamIsMade(t *testing.T) {
 	wantLog(t, d.log, map[string]int{"created the stream": 0})
 }
 
-// A stream whose keep is shorter than what it is asked to remember is possible.
+// A stream may keep broadcasts for less time than the usual window of duplicates.
 func TestStreamOfAShortTime(t *testing.T) {
 	n, store, js := startJetStream(t)
 	o := keeps(n)
@@ -193,14 +193,14 @@ func TestStreamThatIsThere(t *testing.T) {
 			n, store, js := startJetStream(t)
 			makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: c.subjects})
 			d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
-			begin := place(t, store)
+			begin := position(t, store)
 			broadcast(t, store, notify.Message{Topic: "a.b.c", ID: "000000", Body: []byte("x")})
 			if !c.fits {
-				storetest.Eventually(t, "it is told", func() bool { return d.log.count("stream BELLHOP: it takes "+strings.Join(c.subjects, ", ")) == 1 })
-				storetest.Eventually(t, "it is tried again", func() bool { return d.Stats().Refusals >= 3 })
+				storetest.Eventually(t, "it is logged", func() bool { return d.log.count("stream BELLHOP: it takes "+strings.Join(c.subjects, ", ")) == 1 })
+				storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Refusals >= 3 })
 				wantLog(t, d.log, map[string]int{"and not bellhop.broadcast.>: add that": 1, "nats does not take broadcasts": 1, "over: ": 0})
-				if now := place(t, store); now != begin {
-					t.Errorf("the place moved from %s to %s", begin, now)
+				if now := position(t, store); now != begin {
+					t.Errorf("the position moved from %s to %s", begin, now)
 				}
 				makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: append(c.subjects[:0:0], "bellhop.broadcast.>")})
 			}
@@ -210,23 +210,23 @@ func TestStreamThatIsThere(t *testing.T) {
 					return false
 				}
 				last, err := m.GetLastMsgForSubject(context.Background(), "bellhop.broadcast.a.b.c")
-				return err == nil && last.Header.Get("ce-id") == "000000" && place(t, store) == last.Header.Get("Bellhop-Position")
+				return err == nil && last.Header.Get("ce-id") == "000000" && position(t, store) == last.Header.Get("Bellhop-Position")
 			})
 			if !c.fits {
-				storetest.Eventually(t, "it is told", func() bool { return d.log.count("over: nats does not take broadcasts") == 1 })
+				storetest.Eventually(t, "it is logged", func() bool { return d.log.count("over: nats does not take broadcasts") == 1 })
 			}
 		})
 	}
 }
 
-// A stream that does not acknowledge would have the bridge wait for good.
+// A stream that does not acknowledge is refused: the bridge would wait for ever.
 func TestStreamWithoutAcknowledgement(t *testing.T) {
 	n, store, js := startJetStream(t)
 	c := jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, NoAck: true}
 	makeStream(t, js, c)
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
 	broadcast(t, store, numbered(0, 3)...)
-	storetest.Eventually(t, "it is told", func() bool { return d.log.count("stream BELLHOP: it does not acknowledge (no_ack)") == 1 })
+	storetest.Eventually(t, "it is logged", func() bool { return d.log.count("stream BELLHOP: it does not acknowledge (no_ack)") == 1 })
 	c.NoAck = false
 	makeStream(t, js, c)
 	wantStored(t, js, store, 3)
@@ -237,7 +237,7 @@ func TestOverlappingStream(t *testing.T) {
 	makeStream(t, js, jetstream.StreamConfig{Name: "prices", Subjects: []string{"bellhop.broadcast.a.>"}})
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
 	broadcast(t, store, numbered(0, 10)...)
-	storetest.Eventually(t, "it is tried again", func() bool { return d.Stats().Refusals >= 4 })
+	storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Refusals >= 4 })
 	wantLog(t, d.log, map[string]int{
 		"stream BELLHOP: its subjects bellhop.broadcast.> overlap those of the stream prices: set BELLHOP_NATS_JETSTREAM=prices, or take them from it": 1,
 		"nats does not take broadcasts": 1,
@@ -256,15 +256,15 @@ func TestJetStreamNotEnabled(t *testing.T) {
 	n, store := startNATS(t, nil), storetest.Open(t)
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
 	broadcast(t, store, numbered(0, 10)...)
-	storetest.Eventually(t, "it is tried again", func() bool { return d.Stats().Refusals >= 4 })
+	storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Refusals >= 4 })
 	wantLog(t, d.log, map[string]int{"nats does not take broadcasts": 1, "JetStream is off": 1})
-	hears(t, n.connect()) // the rest goes on
+	awaitBeat(t, n.connect()) // everything else goes on
 	n.restart(withJetStream(t))
 	wantStored(t, jetStream(t, n), store, 10)
 }
 
-// A stream that is removed while it is used is made again: nothing but the
-// setting says that none is wanted.
+// A stream that is removed while in use is made again: only the setting decides
+// whether there is one.
 func TestStreamRemoved(t *testing.T) {
 	n, store, js := startJetStream(t)
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
@@ -277,7 +277,7 @@ func TestStreamRemoved(t *testing.T) {
 	wantStored(t, js, store, 700)
 	wantLog(t, d.log, map[string]int{"created the stream": 2, "was the stream removed": 1, "over: nats does not take broadcasts": 1})
 
-	// Another one takes its subjects, without a word from NATS.
+	// Another stream takes its subjects, and NATS reports nothing.
 	if err := js.DeleteStream(t.Context(), streamName); err != nil {
 		t.Fatal(err)
 	}
@@ -304,8 +304,8 @@ func TestStreamLimitsTheSizeOfMessages(t *testing.T) {
 	wantLog(t, d.log, map[string]int{"too large for nats": 1, "id=large": 1})
 }
 
-// A stream that is full and refuses what is new: the bridge waits, keeps its
-// place behind what was stored, and goes on when there is room.
+// A full stream refuses new broadcasts: the bridge waits, keeps its position behind the
+// stored ones, and goes on when there is room.
 func TestFullStream(t *testing.T) {
 	n, store, js := startJetStream(t)
 	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, MaxMsgs: 10, Discard: jetstream.DiscardNew})
@@ -325,14 +325,14 @@ func TestFullStream(t *testing.T) {
 				t.Fatalf("%s is stored at %d", id, from+i)
 			}
 		}
-		storetest.Eventually(t, "the place is behind what was stored", func() bool {
-			return place(t, store) == all[n-1].Headers().Get("Bellhop-Position")
+		storetest.Eventually(t, "the position is behind the stored broadcasts", func() bool {
+			return position(t, store) == all[n-1].Headers().Get("Bellhop-Position")
 		})
 		if n == 10 {
 			resent := d.Stats().Resent
-			storetest.Eventually(t, "it is tried again", func() bool { return d.Stats().Resent > resent+1 })
-			if now := place(t, store); now != all[n-1].Headers().Get("Bellhop-Position") || state(t, js, streamName).Msgs != 10 {
-				t.Errorf("the place moved to %s without room", now)
+			storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Resent > resent+1 })
+			if now := position(t, store); now != all[n-1].Headers().Get("Bellhop-Position") || state(t, js, streamName).Msgs != 10 {
+				t.Errorf("the position moved to %s without room", now)
 			}
 		}
 		if err := s.Purge(t.Context()); err != nil {
@@ -344,7 +344,7 @@ func TestFullStream(t *testing.T) {
 	}
 }
 
-// Whoever empties a full stream bit by bit gets everything in order, and once.
+// A consumer that empties a full stream bit by bit gets everything in order, and once.
 func TestFullStreamThatIsEmptiedBitByBit(t *testing.T) {
 	n, store, js := startJetStream(t)
 	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, MaxMsgs: 3, Discard: jetstream.DiscardNew, Retention: jetstream.WorkQueuePolicy})
@@ -371,7 +371,7 @@ func TestFullStreamThatIsEmptiedBitByBit(t *testing.T) {
 	}
 }
 
-// The server is stopped and started again with what it stored, under load.
+// The server is restarted with its stored messages, under load.
 func TestServerRestartedUnderLoad(t *testing.T) {
 	n, store, _ := startJetStream(t)
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
@@ -446,8 +446,8 @@ func TestTakeoversWithAStream(t *testing.T) {
 	wantStored(t, js, store, total)
 }
 
-// A bridge that was deposed and did not notice sends what its successor does:
-// the stream takes it once.
+// A bridge whose carrier has lost its lease unnoticed sends the same broadcasts as its
+// successor: the stream stores each once.
 func TestTwoBridgesAtOnce(t *testing.T) {
 	n, store, js := startJetStream(t)
 	carry(t, store)
@@ -458,13 +458,13 @@ func TestTwoBridgesAtOnce(t *testing.T) {
 			return nil
 		})
 		connected(t, gate)
-		storetest.Eventually(t, "the place of the bridge is kept", func() bool { return place(t, store) != "" })
+		storetest.Eventually(t, "the position of the bridge is kept", func() bool { return position(t, store) != "" })
 	}
 	broadcast(t, store, numbered(0, 3000)...)
 	wantStored(t, js, store, 3000)
 }
 
-// Other subjects of NATS are not disturbed by a stream that cannot take any.
+// An unfit stream does not disturb other subjects of NATS.
 func TestStreamFaultHoldsUpNothingElse(t *testing.T) {
 	n, store, js := startJetStream(t)
 	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"other"}})
@@ -472,10 +472,10 @@ func TestStreamFaultHoldsUpNothingElse(t *testing.T) {
 	o.Deliver = []natsgate.Deliver{{Topic: topic, InFlight: 4}}
 	d := startDaemon(t, store, o, carrier.Options{}).bridges()
 	conn := n.connect()
-	hears(t, conn)
+	awaitBeat(t, conn)
 	before := lateness(t, store, "redis", 100)
 	broadcast(t, store, numbered(0, 3000)...)
-	storetest.Eventually(t, "it is tried again", func() bool { return d.log.count("nats does not take broadcasts") == 1 })
+	storetest.Eventually(t, "it is retried", func() bool { return d.log.count("nats does not take broadcasts") == 1 })
 	unchanged(t, "with a stream that fits not", before, lateness(t, store, "redis", 100))
 	got := subscribe(t, conn, "bellhop.wake.order.timeout")
 	acknowledge(t, conn, "")

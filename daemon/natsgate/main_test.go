@@ -98,7 +98,7 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// count returns how many lines hold a text.
+// count returns how many lines of the log contain a text.
 func (b *logBuffer) count(text string) int { return strings.Count(b.String(), text) }
 
 // logger returns a logger that writes to b.
@@ -154,7 +154,7 @@ func request(t testing.TB, conn *nats.Conn, subject, data string, headers ...str
 	return reply
 }
 
-// read reads a reply of JSON, which must be no error.
+// read decodes a reply of JSON, which must not be an error.
 func read[T any](t testing.TB, reply *nats.Msg) T {
 	t.Helper()
 	if code := reply.Header.Get("Nats-Service-Error-Code"); code != "" {
@@ -188,7 +188,7 @@ func wantRefused(t testing.TB, reply *nats.Msg, status int, texts ...string) {
 	}
 }
 
-// info looks at a message of the topic, which must be there.
+// info returns a message of the topic, which must exist.
 func info(t testing.TB, store *notify.Store, id string) notify.Info {
 	t.Helper()
 	i, err := storetest.Inspector(t, store).Inspect(t.Context(), topic, id)
@@ -198,7 +198,7 @@ func info(t testing.TB, store *notify.Store, id string) notify.Info {
 	return i
 }
 
-// body returns a message of the topic that is due at once.
+// body returns a message of the topic that is due now.
 func body(id string) notify.Message {
 	return notify.Message{Topic: topic, ID: id, Body: []byte("body of " + id)}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// TestNode runs the examples for Node as they are, with a client of NATS that
-// knows nothing of this project.
+// TestNode runs the examples for Node unchanged, with a NATS client that knows
+// nothing of this project.
 func TestNode(t *testing.T) {
 	dir := installNode(t)
 	for name, test := range map[string]func(*testing.T, string){
@@ -33,7 +33,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// installNode copies the examples to a folder and has npm install what they need there.
+// installNode copies the examples to a folder and installs their packages there with npm.
 func installNode(t *testing.T) (dir string) {
 	t.Helper()
 	wantNode(t)
@@ -75,7 +75,7 @@ func wantNode(t *testing.T) {
 	}
 }
 
-// An example is a running program, and what it printed.
+// An example is a running program and its output.
 type example struct {
 	*child.Process
 	t testing.TB
@@ -85,7 +85,7 @@ type example struct {
 	when []time.Time // each byte of it came
 }
 
-// startExample starts an example, which ends when the test ends, and waits until it says that it is ready.
+// startExample starts an example, which ends when the test ends, and waits until it reports that it is ready.
 func startExample(t *testing.T, dir, file, url, ready string) *example {
 	t.Helper()
 	t.Setenv("NATS_URL", url)
@@ -104,7 +104,7 @@ func startExample(t *testing.T, dir, file, url, ready string) *example {
 	return e
 }
 
-// Write keeps what the program prints.
+// Write keeps output of the program.
 func (e *example) Write(p []byte) (int, error) {
 	now := time.Now()
 	e.mu.Lock()
@@ -121,7 +121,7 @@ func (e *example) text() string {
 	return e.said.String()
 }
 
-// await waits until the program has printed a text, and returns when it began to.
+// await waits until the program has printed a text, and returns when that began.
 func (e *example) await(text string) time.Time {
 	e.t.Helper()
 	at := -1
@@ -141,7 +141,7 @@ func (e *example) await(text string) time.Time {
 	return e.when[at]
 }
 
-// settled waits until a message is acknowledged: it is gone from Redis.
+// settled waits until a message is acknowledged: Redis no longer has it.
 func settled(t testing.TB, store *notify.Store, topic, id string) {
 	t.Helper()
 	inspector := storetest.Inspector(t, store)
@@ -154,7 +154,7 @@ func settled(t testing.TB, store *notify.Store, topic, id string) {
 	})
 }
 
-// notEarly fails the test if something came before it was due.
+// notEarly fails the test if a message came before it was due.
 func notEarly(t testing.TB, at, due time.Time) {
 	t.Helper()
 	if early := due.Sub(at); early > 0 {
@@ -183,7 +183,7 @@ func nodeHearsBroadcast(t *testing.T, dir string) {
 	}
 }
 
-// What waits already is claimed at the start, and several share the work.
+// Messages that are ready at the start are claimed, and several workers share the work.
 func nodeWorks(t *testing.T, dir string) {
 	conn, store, _ := outbound(t, natsgate.Options{})
 	storetest.Publish(t, store, body("early"))
@@ -207,10 +207,10 @@ func nodeWorks(t *testing.T, dir string) {
 	settled(t, store, topic, "early")
 }
 
-// A worker that has nothing to do, and hears beats, claims only when it is woken.
+// An idle worker that receives beats claims only when it is woken.
 func nodeIsWoken(t *testing.T, dir string) {
 	conn, store, d := outbound(t, natsgate.Options{})
-	hears(t, conn)
+	awaitBeat(t, conn)
 	e := startExample(t, dir, "worker.mjs", conn.ConnectedUrl(), "waiting")
 	reply := request(t, conn, "bellhop.publish."+topic, `{"total":12}`, "Bellhop-Id", "order-4711", "Bellhop-Delay", "1s")
 	due := read[struct{ Due time.Time }](t, reply).Due
@@ -221,23 +221,23 @@ func nodeIsWoken(t *testing.T, dir string) {
 	}
 }
 
-// Where no carrier sends beats, or wake-ups, a worker looks by itself.
+// Without beats and wake-ups a worker claims by itself.
 func nodeClaimsInSilence(t *testing.T, dir string) {
 	conn, store, _ := open(t)
-	carry(t, store) // it tells no gate of its term
+	carry(t, store) // a carrier without a gate
 	e := startExample(t, dir, "worker.mjs", conn.ConnectedUrl(), "waiting")
 	m := body("a")
-	m.Delay = time.Second // so that it is not there yet when the worker starts
+	m.Delay = time.Second // so that it is not ready when the worker starts
 	storetest.Publish(t, store, m)
 	e.await("order a was not paid")
 	settled(t, store, topic, "a")
 }
 
-// While nobody listens a delivery waits, and uses up no attempt.
+// While no client listens a delivery waits, and uses up no attempt.
 func nodeAnswersDelivery(t *testing.T, dir string) {
 	conn, store, d := outbound(t, natsgate.Options{Deliver: []natsgate.Deliver{{Topic: "mail", InFlight: 8}}})
 	storetest.Publish(t, store, notify.Message{Topic: "mail", ID: "early", Body: []byte("hello")})
-	storetest.Eventually(t, "it is noticed that nobody listens", func() bool { return d.Stats().Nobody > 0 })
+	storetest.Eventually(t, "it is noticed that no client listens", func() bool { return d.Stats().Nobody > 0 })
 	e := startExample(t, dir, "deliver.mjs", conn.ConnectedUrl(), "waiting")
 	e.await("mail early, attempt 1: hello\n")
 	settled(t, store, "mail", "early")

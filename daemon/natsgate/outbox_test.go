@@ -82,7 +82,7 @@ func TestOutboxEnds(t *testing.T) {
 	}
 }
 
-// However much is heard while nothing can be sent, so much waits.
+// However many events come while nothing can be sent, only so many hints wait.
 func TestHintsAreBounded(t *testing.T) {
 	db := storetest.Open(t)
 	gate, err := natsgate.New(db, natsgate.Options{URL: "nats://127.0.0.1:1"})
@@ -107,7 +107,7 @@ func TestHintsAreBounded(t *testing.T) {
 		t.Errorf("%d are counted as lost", s.LostHints)
 	}
 
-	// What is foreign is lost and counted, too.
+	// Invalid events are lost and counted, too.
 	if got := gate.Note([]store.Event{
 		{Kind: store.Heard, Channel: keys.Wake("bad topic"), Payload: "1"},
 		{Kind: store.Heard, Channel: keys.Wake("a.*"), Payload: "1"},
@@ -116,7 +116,7 @@ func TestHintsAreBounded(t *testing.T) {
 		{Kind: store.Heard, Channel: keys.Death("a"), Payload: "{"},
 		{Kind: store.Heard, Channel: keys.Death(">"), Payload: "{}"},
 	}); got != 0 {
-		t.Errorf("%d hints are told", got)
+		t.Errorf("%d hints are sent", got)
 	}
 	if s := gate.Stats(); s.LostHints != 2*500+1+6 {
 		t.Errorf("%d are counted as lost", s.LostHints)

@@ -10,8 +10,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// Nothing of a topic that is paused is delivered over NATS, nor woken for, nor
-// can it be claimed there, until it is resumed. What is out already is settled.
+// A paused topic's messages are not delivered over NATS, wake nobody and cannot be
+// claimed there until it is resumed. Messages leased before are settled.
 func TestDeliverPausedTopic(t *testing.T) {
 	conn, store, _ := outbound(t, delivers(4, natsgate.Options{}))
 	inspector := storetest.Inspector(t, store)
@@ -23,9 +23,9 @@ func TestDeliverPausedTopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer(t, out, "+ACK")
-	storetest.Eventually(t, "what was out is acknowledged", func() bool { return gone(t, store, "out") })
+	storetest.Eventually(t, "the leased message is acknowledged", func() bool { return gone(t, store, "out") })
 	heartbeats(t, beats, 2)
-	for len(woken) > 0 { // by a beat before the pause
+	for len(woken) > 0 { // wake-ups by a beat before the pause
 		<-woken
 	}
 	storetest.Publish(t, store, body("a"), body("b"))
@@ -49,7 +49,7 @@ func TestDeliverPausedTopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	attempts := make(map[string]string)
-	for range 2 { // they are delivered at the same time
+	for range 2 { // both are delivered at the same time
 		m := storetest.Receive(t, "a delivery", got)
 		attempts[m.Header.Get("ce-id")] = m.Header.Get("Bellhop-Attempt")
 		answer(t, m, "+ACK")

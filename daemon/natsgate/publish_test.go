@@ -178,15 +178,15 @@ func TestCancelRescheduleInspect(t *testing.T) {
 	}
 }
 
-// A message may have no body: it is a signal, however it goes and comes.
+// A message may have no body, whichever way it is published and received.
 func TestEmptyBodies(t *testing.T) {
 	conn, store, _ := outbound(t, delivers(1, natsgate.Options{}))
-	heard, delivered := subscribe(t, conn, "bellhop.broadcast."+topic), subscribe(t, conn, deliverSubject)
+	broadcasts, delivered := subscribe(t, conn, "bellhop.broadcast."+topic), subscribe(t, conn, deliverSubject)
 	serving(t, conn)
 	read[api.Publication](t, request(t, conn, "bellhop.publish-broadcast."+topic, "", "Bellhop-Id", "all"))
 	read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "", "Bellhop-Id", "one"))
-	if m := storetest.Receive(t, "the broadcast", heard); m.Header.Get("ce-id") != "all" || len(m.Data) != 0 {
-		t.Errorf("heard %v", m)
+	if m := storetest.Receive(t, "the broadcast", broadcasts); m.Header.Get("ce-id") != "all" || len(m.Data) != 0 {
+		t.Errorf("received %v", m)
 	}
 	m := wantDelivered(t, delivered, "one", 1)
 	if len(m.Data) != 0 {

@@ -18,14 +18,14 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// The rights that the package comment names: to subscribe to, to publish to, and to publish to for a stream.
+// The rights in the package comment: to subscribe to, to publish to, and to publish to for a stream.
 const (
 	hearRights   = "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.* bellhop.cancel.> bellhop.reschedule.> bellhop.inspect.> bellhop.settings.> bellhop.defaults $SRV.> _INBOX.>"
 	sendRights   = "bellhop.wake.> bellhop.broadcast.> bellhop.beat bellhop.event.> bellhop.deliver.> _INBOX.>"
 	streamRights = "$JS.API.STREAM.INFO.BELLHOP $JS.API.STREAM.CREATE.BELLHOP $JS.API.STREAM.NAMES"
 )
 
-// rights returns the permissions of a user who may subscribe and publish to no more than this.
+// rights returns the permissions of a user that may subscribe and publish only to these subjects.
 func rights(hear, send string) *server.Permissions {
 	return &server.Permissions{
 		Subscribe: &server.SubjectPermission{Allow: strings.Fields(hear)},
@@ -33,8 +33,8 @@ func rights(hear, send string) *server.Permissions {
 	}
 }
 
-// restricted starts a nats-server with JetStream whose user bell has the rights of a gate, and worker those of who handles
-// deliveries. It returns the options of a gate that uses all of its rights, and a client that may do everything.
+// restricted starts a nats-server with JetStream whose user bell has the rights of a gate, and whose user worker has those of a
+// client that handles deliveries. It returns the options of a gate that uses all of its rights, and a client that may do everything.
 func restricted(t testing.TB) (*natsd, natsgate.Options, *nats.Conn) {
 	t.Helper()
 	worker := rights("bellhop.deliver.>", "")
@@ -58,8 +58,8 @@ func TestRightsOfAGate(t *testing.T) {
 	store := storetest.Open(t)
 	events, wakes, stored := subscribe(t, conn, "bellhop.event.>"), subscribe(t, conn, "bellhop.wake.>"), subscribe(t, conn, "bellhop.broadcast.>")
 	d := startDaemon(t, store, o, carrier.Options{}).bridges()
-	hears(t, conn)
-	storetest.Receive(t, "the election is told", events)
+	awaitBeat(t, conn)
+	storetest.Receive(t, "the election is sent", events)
 	services[micro.Ping](t, conn, "PING", 1)
 	acknowledge(t, n.connect(nats.UserInfo("worker", secret)), "workers")
 
@@ -71,7 +71,7 @@ func TestRightsOfAGate(t *testing.T) {
 	read[api.Settings](t, request(t, conn, "bellhop.defaults", ""))
 	messages, _ := claim(t, conn, "")
 	settle(t, conn, messages[0], "+TERM")
-	storetest.Receive(t, "the death is told", events)
+	storetest.Receive(t, "the death is sent", events)
 	read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-Id", "b", "Bellhop-Delay", "1h"))
 	read[map[string]any](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"b"}`))
 	read[api.Publication](t, request(t, conn, "bellhop.publish.mail", "x"))
@@ -85,7 +85,7 @@ func TestRightsOfAGate(t *testing.T) {
 	wantLog(t, d.log, map[string]int{"level=WARN": 0, "created the stream": 1})
 }
 
-// With the same rights it is told whose subjects overlap those of the stream.
+// The same rights suffice to name the stream whose subjects overlap.
 func TestRightsWhereAStreamOverlaps(t *testing.T) {
 	_, o, conn := restricted(t)
 	js, err := jetstream.New(conn)
@@ -94,13 +94,13 @@ func TestRightsWhereAStreamOverlaps(t *testing.T) {
 	}
 	makeStream(t, js, jetstream.StreamConfig{Name: "prices", Subjects: []string{"bellhop.broadcast.a.>"}})
 	d := startDaemon(t, storetest.Open(t), o, carrier.Options{})
-	storetest.Eventually(t, "it is told", func() bool { return d.log.count("overlap those of the stream prices") == 1 })
+	storetest.Eventually(t, "it is logged", func() bool { return d.log.count("overlap those of the stream prices") == 1 })
 	if n := d.Stats().Permissions; n != 0 {
 		t.Errorf("%d subjects were not permitted", n)
 	}
 }
 
-// What a gate with these rights cannot be asked for, whatever the reply subject.
+// A gate with only these rights cannot be made to publish to other subjects by a reply subject.
 func TestRightsAgainstReplySubjects(t *testing.T) {
 	_, o, conn := restricted(t)
 	store := storetest.Open(t)
@@ -117,7 +117,7 @@ func TestRightsAgainstReplySubjects(t *testing.T) {
 	}
 }
 
-// Replies that are not permitted are counted, and not kept: requesters name as many as they like.
+// Replies without permission are counted and their subjects are not kept, since requesters may name any number.
 func TestRepliesNotPermittedAreNotKept(t *testing.T) {
 	n := startNATS(t, func(o *server.Options) {
 		o.Users = []*server.User{

@@ -18,8 +18,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// services asks all services for something until so many answer, and returns
-// what they did.
+// services asks all services a question until so many answer, and returns the
+// answers.
 func services[T any](t testing.TB, conn *nats.Conn, verb string, want int) []T {
 	t.Helper()
 	inbox := conn.NewInbox()
@@ -143,7 +143,7 @@ func TestTwoGatesShareTheWork(t *testing.T) {
 	if got := published(first) + published(second); got != sent {
 		t.Errorf("%d requests were handled, %d were sent", got, sent)
 	}
-	// One that stops answers what it has, and the other one goes on.
+	// A gate that stops answers its requests, and the other one goes on.
 	var wg sync.WaitGroup
 	for i := range 200 {
 		wg.Go(func() {
@@ -156,8 +156,8 @@ func TestTwoGatesShareTheWork(t *testing.T) {
 	wg.Wait()
 }
 
-// A Redis that is slow for a while delays requests, and loses none: more of them
-// than there are hands wait in the connection.
+// A Redis that is slow for a while delays requests and loses none: more of them than
+// there are slots wait in the connection.
 func TestSlowRedisLosesNoRequests(t *testing.T) {
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)
@@ -182,12 +182,12 @@ func TestSlowRedisLosesNoRequests(t *testing.T) {
 			}
 		})
 	}
-	storetest.Eventually(t, "all hands are full", func() bool { return gate.Stats().Endpoints["publish"].Requests >= natsgate.MaxConcurrent })
+	storetest.Eventually(t, "all slots are taken", func() bool { return gate.Stats().Endpoints["publish"].Requests >= natsgate.MaxConcurrent })
 	storetest.Eventually(t, "all are sent", func() bool { return conn.Stats().OutMsgs-before == many })
 	if err := conn.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	stop() // which answers what it has received
+	stop() // answers the requests received before
 	wg.Wait()
 	if took := time.Since(began); took < 500*time.Millisecond {
 		t.Errorf("it took %v: Redis was not slow", took)
@@ -198,8 +198,8 @@ func TestSlowRedisLosesNoRequests(t *testing.T) {
 	}
 }
 
-// Of large requests fewer are handled at the same time, so that they fit into memory; the others wait.
-func TestLargeRequestsInHand(t *testing.T) {
+// Fewer large requests are handled at the same time, so that they fit into memory; the others wait.
+func TestLargeRequestsAtOnce(t *testing.T) {
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)
 	gate, _ := newGate(t, storetest.At(t, redis.URL(), notify.DefaultPrefix), natsgate.Options{URL: n.ClientURL()})
@@ -220,11 +220,11 @@ func TestLargeRequestsInHand(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	inHand := func() int64 { return gate.Stats().Endpoints["publish"].Requests }
-	storetest.Eventually(t, "hands are full", func() bool { return inHand() >= most/2 })
-	services[micro.Ping](t, conn, "PING", 1) // which it received behind them
-	if got := inHand(); got > most {
-		t.Errorf("%d are in hand", got)
+	underWay := func() int64 { return gate.Stats().Endpoints["publish"].Requests }
+	storetest.Eventually(t, "the slots are taken", func() bool { return underWay() >= most/2 })
+	services[micro.Ping](t, conn, "PING", 1) // received behind the requests
+	if got := underWay(); got > most {
+		t.Errorf("%d are under way", got)
 	}
 	signal(syscall.SIGCONT)
 	for range many {
@@ -232,8 +232,8 @@ func TestLargeRequestsInHand(t *testing.T) {
 	}
 }
 
-// A flood that goes on for too long loses requests, which is counted, and told
-// once; the gate goes on.
+// A flood that lasts too long loses requests, which is counted, and logged once; the
+// gate goes on.
 func TestFlood(t *testing.T) {
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)
@@ -256,7 +256,7 @@ func TestFlood(t *testing.T) {
 		}
 	}
 	storetest.Eventually(t, "some are lost", func() bool {
-		send(natsgate.MaxConcurrent+1, `{"id":"a"}`) // which wait for Redis, the last one for a hand
+		send(natsgate.MaxConcurrent+1, `{"id":"a"}`) // they wait for Redis, the last one for a slot
 		send(10_000, "bad")
 		return gate.Stats().Floods > 0
 	})

@@ -15,12 +15,12 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// builtIn is what holds for a topic where nothing is set.
+// builtIn are the settings of a topic if none is set.
 func builtIn(topic string) api.Settings {
 	return api.Settings{Topic: topic, Attempts: 10, LeaseMs: 30_000, BackoffMinMs: 1000, BackoffMaxMs: 600_000, Own: []string{}}
 }
 
-// wantSettings checks what a request about settings is answered.
+// wantSettings checks the answer to a request about settings.
 func wantSettings(t *testing.T, reply *nats.Msg, want api.Settings) {
 	t.Helper()
 	if diff := cmp.Diff(want, read[api.Settings](t, reply)); diff != "" {
@@ -86,7 +86,7 @@ func TestBadSettings(t *testing.T) {
 	storetest.Empty(t, store)
 }
 
-// Who may ask for the settings of topics cannot name all of them by a subject that a server takes: a literal *.
+// The right to the settings of topics does not include the defaults by a literal *, which a server takes as a subject.
 func TestSettingsOfALiteralStar(t *testing.T) {
 	n := startNATS(t, func(o *server.Options) {
 		o.Users = []*server.User{
@@ -107,7 +107,7 @@ func TestSettingsOfALiteralStar(t *testing.T) {
 	}
 }
 
-// A message that is claimed over NATS has the lease of its topic, and keeps it where that changes.
+// A message claimed over NATS has the lease of its topic, and keeps it when that changes.
 func TestLeaseOfSettings(t *testing.T) {
 	conn, store, _ := open(t)
 	read[api.Settings](t, request(t, conn, "bellhop.settings."+topic, `{"lease":"2h"}`))
@@ -119,7 +119,7 @@ func TestLeaseOfSettings(t *testing.T) {
 		t.Errorf("it is leased until %s, was %s", got, until)
 	}
 	before := info(t, store, "a").Until
-	settle(t, conn, messages[0], "+WPI") // the time again that the claim gave
+	settle(t, conn, messages[0], "+WPI") // the time of the claim, again
 	if got := info(t, store, "a").Until; !got.After(before) {
 		t.Errorf("it is leased until %v, was %v", got, before)
 	}

@@ -44,7 +44,7 @@ func TestAck(t *testing.T) {
 	for _, verb := range []string{"+ACK", "-NAK", "+WPI", "+TERM"} {
 		wantRefused(t, request(t, conn, m.Reply, verb), 409, "order.timeout:a", "lease lost")
 	}
-	// A client's respond is no request.
+	// A client's respond is not a request.
 	m = claimOne(t, conn, db, "", body("b"))
 	if err := m.Respond([]byte("+ACK")); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestTerm(t *testing.T) {
 	}
 }
 
-// The reply subject stays good however often the lease is extended.
+// The reply subject stays valid however often the lease is extended.
 func TestWorkInProgress(t *testing.T) {
 	conn, db, _ := open(t)
 	for _, verb := range []string{"+ACK", "-NAK", "+TERM"} {
@@ -108,7 +108,7 @@ func TestWorkInProgress(t *testing.T) {
 		}
 		key := db.Keys().Base() + "extended:" + store.Member(topic, verb[1:])
 		if left, err := db.Client().PTTL(t.Context(), key).Result(); err != nil || left < time.Hour || left > time.Hour+2*time.Minute {
-			t.Errorf("what is kept of it expires in %v, %v", left, err)
+			t.Errorf("its data expires in %v, %v", left, err)
 		}
 		settle(t, conn, m, verb)
 		wantRefused(t, request(t, conn, m.Reply, verb), 409, "lease lost")
@@ -116,7 +116,7 @@ func TestWorkInProgress(t *testing.T) {
 	}
 }
 
-// More time never means less, and never revives a lease that ended.
+// +WPI never shortens a lease, and never revives an expired one.
 func TestWorkInProgressIsFenced(t *testing.T) {
 	conn, db, _ := open(t)
 	carry(t, db)
@@ -142,7 +142,7 @@ func TestWorkInProgressIsFenced(t *testing.T) {
 	settle(t, conn, messages[0], "+ACK")
 }
 
-// Whichever daemon gets a settlement carries it out.
+// Any daemon carries out a settlement.
 func TestSettledByAnother(t *testing.T) {
 	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
@@ -191,8 +191,8 @@ func TestRefusedSettlements(t *testing.T) {
 	settle(t, conn, m, "+ACK")
 }
 
-// A secret that is lost, with a failover to a Redis that did not have it yet, is
-// made anew; daemons that know the old one find the new one by themselves.
+// A secret that is lost in a failover, to a Redis that does not have it yet, is made
+// again. Daemons that know the old one find the new one by themselves.
 func TestSecretIsSharedAndMadeAnew(t *testing.T) {
 	conn, db, gate := open(t)
 	before := claimOne(t, conn, db, "", body("a"))
@@ -234,7 +234,7 @@ func TestTokensFitIntoSubjects(t *testing.T) {
 	}
 }
 
-// The Redis in memory that serves for a trial knows all that a gate wants of it.
+// The Redis in memory for trials knows all commands that a gate uses.
 func TestTrialRedis(t *testing.T) {
 	n, trial := startNATS(t, nil), miniredis.RunT(t)
 	db := storetest.At(t, "redis://"+trial.Addr(), notify.DefaultPrefix)

@@ -26,9 +26,9 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// A wire is what lies between a gate and its server. It can be cut, which also
-// keeps the gate from connecting, and it can be held, so that nothing passes and
-// nothing breaks.
+// A wire is a proxy between a gate and its server. It can be cut, which also keeps
+// the gate from connecting, and it can be held, so that nothing passes and nothing
+// breaks.
 type wire struct {
 	net.Listener
 	to string
@@ -37,7 +37,7 @@ type wire struct {
 	cond  *sync.Cond
 	isCut bool
 	held  bool // nothing passes
-	full  bool // nothing passes that the gate sends
+	full  bool // nothing passes from the gate
 	ends  map[net.Conn]bool
 }
 
@@ -75,7 +75,7 @@ func newWire(t testing.TB, n *natsd) *wire {
 
 func (w *wire) url() string { return "nats://" + w.Addr().String() }
 
-// join passes on what comes over a connection, in both directions.
+// join passes on the bytes of a connection, in both directions.
 func (w *wire) join(near net.Conn, all *sync.WaitGroup) {
 	far, err := net.Dial("tcp", w.to)
 	w.mu.Lock()
@@ -104,7 +104,7 @@ func (w *wire) join(near net.Conn, all *sync.WaitGroup) {
 	}
 }
 
-// pass waits while the wire is held, or full for what the gate sends.
+// pass waits while the wire is held, or full for bytes from the gate.
 func (w *wire) pass(sent bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,7 +130,7 @@ func (w *wire) mend() {
 	w.isCut = false
 }
 
-// hold has nothing pass, or everything again.
+// hold stops all bytes, or lets them pass again.
 func (w *wire) hold(hold bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +138,7 @@ func (w *wire) hold(hold bool) {
 	w.cond.Broadcast()
 }
 
-// fill has nothing pass that the gate sends, or everything again.
+// fill stops the bytes from the gate, or lets them pass again.
 func (w *wire) fill(full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,7 +146,7 @@ func (w *wire) fill(full bool) {
 	w.cond.Broadcast()
 }
 
-// A daemon is a carrier, and the gate that it tells its terms.
+// A daemon is a carrier, and the gate that runs in its terms.
 type daemon struct {
 	*natsgate.Gate
 	t     testing.TB
@@ -157,7 +157,7 @@ type daemon struct {
 	stopCarrier, stopGate func()
 }
 
-// names tells the daemons of the tests apart.
+// names numbers the daemons of the tests.
 var names atomic.Int64
 
 // startDaemon starts a daemon, which stops when the test ends, and does not wait for anything.
@@ -193,18 +193,18 @@ func (d *daemon) elected() carrier.Status {
 	return s
 }
 
-// bridges waits until a daemon is connected, carries, and keeps its place in the
-// broadcasts: those that are sent from now on go to NATS.
+// bridges waits until a daemon is connected, carries, and has kept the bridge's
+// position: broadcasts from now on go to NATS.
 func (d *daemon) bridges() *daemon {
 	d.t.Helper()
 	connected(d.t, d.Gate)
 	d.elected()
-	storetest.Eventually(d.t, "the place of the bridge is kept", func() bool { return place(d.t, d.store) != "" })
+	storetest.Eventually(d.t, "the position of the bridge is kept", func() bool { return position(d.t, d.store) != "" })
 	return d
 }
 
-// place returns the place of the bridge; empty: it has none.
-func place(t testing.TB, db *notify.Store) string {
+// position returns the bridge's position; empty: it has none.
+func position(t testing.TB, db *notify.Store) string {
 	t.Helper()
 	text, err := db.Client().Get(context.Background(), db.Keys().Bridge()).Result()
 	if err != nil {
@@ -222,7 +222,7 @@ func outbound(t testing.TB, o natsgate.Options) (*nats.Conn, *notify.Store, *dae
 	return conn, db, startDaemon(t, db, o, carrier.Options{}).bridges()
 }
 
-// subscribe subscribes to subjects, in this order.
+// subscribe subscribes to a subject. Messages come in order.
 func subscribe(t testing.TB, conn *nats.Conn, subject string) chan *nats.Msg {
 	t.Helper()
 	all := make(chan *nats.Msg, 100_000)
@@ -235,30 +235,30 @@ func subscribe(t testing.TB, conn *nats.Conn, subject string) chan *nats.Msg {
 	return all
 }
 
-// hears waits until a daemon hears the hints of Redis: then it sends beats.
-func hears(t testing.TB, conn *nats.Conn) {
+// awaitBeat waits for a beat: the daemon that sends it receives the hints of Redis.
+func awaitBeat(t testing.TB, conn *nats.Conn) {
 	t.Helper()
 	sub, err := conn.SubscribeSync("bellhop.beat")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := sub.NextMsg(storetest.Deadline); err != nil {
-		t.Fatalf("no beat is heard: %v", err)
+		t.Fatalf("no beat is received: %v", err)
 	}
 	if err := sub.Unsubscribe(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Wake-ups come at once or when messages are due, on topics whose names map token by token. A beat tells again of what is
-// ready still: it is looked at what comes between two of them.
+// Wake-ups come at once or when messages are due, on topics whose names map token by token. A beat repeats wake-ups for
+// messages that are still ready: the test checks the wake-ups between two beats.
 func TestWakeUps(t *testing.T) {
 	conn, db, _ := outbound(t, natsgate.Options{})
 	wakes := subscribe(t, conn, "bellhop.wake.>")
 	want := map[string]int{"bellhop.wake.order.timeout": 1, "bellhop.wake.a": 1, "bellhop.wake.a.b.c": 2, "bellhop.wake.A_1.-": 3}
-	storetest.Eventually(t, "each is told once", func() bool {
+	storetest.Eventually(t, "each wake-up is sent once", func() bool {
 		claimAll(t, db, want)
-		hears(t, conn)
+		awaitBeat(t, conn)
 		for len(wakes) > 0 {
 			<-wakes
 		}
@@ -270,7 +270,7 @@ func TestWakeUps(t *testing.T) {
 	})
 }
 
-// claimAll claims all that is ready of the topics of wake-ups.
+// claimAll claims all ready messages of the topics of wake-ups.
 func claimAll(t testing.TB, db *notify.Store, of map[string]int) {
 	t.Helper()
 	for subject := range of {
@@ -281,8 +281,8 @@ func claimAll(t testing.TB, db *notify.Store, of map[string]int) {
 	}
 }
 
-// wakeUps publishes so many messages of each topic, those of order.timeout for now, and returns of how many it is told,
-// which are as many at least.
+// wakeUps publishes so many messages of each topic, those of order.timeout for now, and returns how many the wake-ups
+// report: at least as many.
 func wakeUps(t testing.TB, db *notify.Store, wakes <-chan *nats.Msg, want map[string]int) map[string]int {
 	t.Helper()
 	due := time.Now().Add(300 * time.Millisecond).Truncate(time.Millisecond)
@@ -317,7 +317,7 @@ func wakeUps(t testing.TB, db *notify.Store, wakes <-chan *nats.Msg, want map[st
 
 func TestWakeUpWakesOneOfAQueueGroup(t *testing.T) {
 	conn, db, _ := outbound(t, natsgate.Options{})
-	hears(t, conn)
+	awaitBeat(t, conn)
 	var inGroup, alone atomic.Int64
 	for range 3 {
 		if _, err := conn.QueueSubscribe("bellhop.wake.order.*", "workers", func(*nats.Msg) { inGroup.Add(1) }); err != nil {
@@ -337,12 +337,12 @@ func TestWakeUpWakesOneOfAQueueGroup(t *testing.T) {
 			return inGroup.Load() >= int64(i+1) && alone.Load() >= int64(i+1)
 		})
 	}
-	// A beat may have told of them again.
+	// A beat may have repeated wake-ups.
 	storetest.Eventually(t, "the group got as many as the one alone", func() bool { return inGroup.Load() == alone.Load() })
 }
 
-// told is what beats and elections tell.
-type told struct {
+// A beat is the data of beats and elections.
+type beat struct {
 	Carrier string
 	Epoch   int64
 	Time    time.Time
@@ -365,7 +365,7 @@ func TestBeats(t *testing.T) {
 	first := storetest.Receive(t, "a beat", beats)
 	began := time.Now()
 	for range 3 {
-		got := decode[told](t, storetest.Receive(t, "a beat", beats))
+		got := decode[beat](t, storetest.Receive(t, "a beat", beats))
 		if got.Carrier != s.Name || got.Epoch != s.Epoch || time.Since(got.Time).Abs() > storetest.Deadline {
 			t.Errorf("got %+v, and %+v carries", got, s)
 		}
@@ -373,14 +373,14 @@ func TestBeats(t *testing.T) {
 	if took := time.Since(began); took < 2*store.Heartbeat {
 		t.Errorf("three beats came in %v", took)
 	}
-	decode[told](t, first)
+	decode[beat](t, first)
 }
 
-// A beat of another epoch is not told: who is deposed hears them before it notices.
-func TestBeatsOfAnotherAreNotTold(t *testing.T) {
+// A beat of another epoch is not sent: a carrier that lost its lease receives such beats before it notices.
+func TestBeatsOfAnotherAreNotSent(t *testing.T) {
 	conn, db, d := outbound(t, natsgate.Options{})
 	s := d.elected()
-	hears(t, conn)
+	awaitBeat(t, conn)
 	beats, wakes := subscribe(t, conn, "bellhop.beat"), subscribe(t, conn, "bellhop.wake.>")
 	began := time.Now()
 	const n = 20
@@ -398,7 +398,7 @@ func TestBeatsOfAnotherAreNotTold(t *testing.T) {
 	}
 }
 
-func TestElectionIsTold(t *testing.T) {
+func TestElectionIsSent(t *testing.T) {
 	n, db := startNATS(t, nil), storetest.Open(t)
 	events := subscribe(t, n.connect(), "bellhop.event.carrier")
 	w := newWire(t, n)
@@ -407,25 +407,25 @@ func TestElectionIsTold(t *testing.T) {
 	s := d.elected()
 	failures(t, d.Gate, 2)
 	mended := time.Now()
-	w.mend() // NATS comes only later
-	got := decode[told](t, storetest.Receive(t, "the election is told", events))
+	w.mend() // NATS comes after the election
+	got := decode[beat](t, storetest.Receive(t, "the election is sent", events))
 	if got.Carrier != d.name || got.Epoch != s.Epoch || !got.Time.Before(mended) {
 		t.Errorf("got %+v, and %+v carries", got, s)
 	}
 	second := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{})
 	d.stop()
 	again := second.elected()
-	if got := decode[told](t, storetest.Receive(t, "the election is told", events)); got.Carrier != second.name || got.Epoch != again.Epoch {
+	if got := decode[beat](t, storetest.Receive(t, "the election is sent", events)); got.Carrier != second.name || got.Epoch != again.Epoch {
 		t.Errorf("got %+v, and %+v carries", got, again)
 	}
 	if len(events) != 0 {
-		t.Errorf("%d elections too many are told", len(events))
+		t.Errorf("%d elections too many are sent", len(events))
 	}
 }
 
-func TestDeathsAreTold(t *testing.T) {
+func TestDeathsAreSent(t *testing.T) {
 	conn, db, _ := outbound(t, natsgate.Options{})
-	hears(t, conn)
+	awaitBeat(t, conn)
 	deaths := subscribe(t, conn, "bellhop.event.dead.>")
 	type death struct {
 		Topic, ID, Reason string
@@ -433,7 +433,7 @@ func TestDeathsAreTold(t *testing.T) {
 	}
 	want := func(want death) {
 		t.Helper()
-		m := storetest.Receive(t, "a death is told", deaths)
+		m := storetest.Receive(t, "a death is sent", deaths)
 		if diff := cmp.Diff(want, decode[death](t, m)); diff != "" || m.Subject != "bellhop.event.dead."+want.Topic {
 			t.Errorf("%s: %s", m.Subject, diff)
 		}
@@ -450,7 +450,7 @@ func TestDeathsAreTold(t *testing.T) {
 		return &ds[0]
 	}
 
-	// By the carrier: its lease ends in its last attempt; it expires.
+	// By the carrier: its lease expires in its last attempt; its time to live ends.
 	last := body("last")
 	last.MaxAttempts = 1
 	storetest.Publish(t, db, last)
@@ -459,14 +459,14 @@ func TestDeathsAreTold(t *testing.T) {
 	storetest.Publish(t, db, notify.Message{Topic: "a.b", ID: "old", Body: []byte("x"), TTL: time.Millisecond})
 	want(death{"a.b", "old", "expired", 0})
 
-	// By a nack.
+	// By a bury.
 	storetest.Publish(t, db, body("refused"))
 	if _, err := claim(time.Minute).Bury(t.Context(), "never <again>, \"ü\"\n"); err != nil {
 		t.Fatal(err)
 	}
 	want(death{topic, "refused", "never <again>, \"ü\"\n", 1})
 
-	// By a claim: it finds no record.
+	// By a claim that finds no record.
 	storetest.Publish(t, db, body("torn"))
 	if err := db.Client().HDel(t.Context(), db.Keys().Messages(), store.Member(topic, "torn")).Err(); err != nil {
 		t.Fatal(err)
@@ -503,7 +503,7 @@ func lateness(t testing.TB, db *notify.Store, topic string, n int) time.Duration
 }
 
 // unchanged fails the test if the lateness of Redis's subscribers is not as
-// before, leaving much room for a noisy machine.
+// before, with a wide margin for a noisy machine.
 func unchanged(t testing.TB, when string, before, after time.Duration) {
 	t.Helper()
 	t.Logf("lateness of subscribers over redis: median %v, %s %v", before, when, after)
@@ -512,14 +512,14 @@ func unchanged(t testing.TB, when string, before, after time.Duration) {
 	}
 }
 
-// While NATS is away, hints are lost and counted, nothing waits, and they are
-// sent again when it is back.
+// While NATS is away, hints are lost and counted, and nothing waits. Hints are sent
+// again when NATS is back.
 func TestHintsWhileNATSIsAway(t *testing.T) {
 	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
 	w := newWire(t, n)
 	d := startDaemon(t, db, natsgate.Options{URL: w.url()}, carrier.Options{}).bridges()
-	hears(t, conn)
+	awaitBeat(t, conn)
 	before := lateness(t, db, "redis", 100)
 	if s := d.Stats(); s.LostHints != 0 || s.Hints < 100 {
 		t.Errorf("%d hints were sent and %d lost", s.Hints, s.LostHints)
@@ -528,13 +528,13 @@ func TestHintsWhileNATSIsAway(t *testing.T) {
 	storetest.Eventually(t, "the gate notices", func() bool { return !d.Stats().Connected })
 	sent := d.Stats().Hints
 	unchanged(t, "with NATS away", before, lateness(t, db, "redis", 100))
-	storetest.Eventually(t, "what is lost is counted", func() bool { return d.Stats().LostHints >= 100 })
+	storetest.Eventually(t, "the loss is counted", func() bool { return d.Stats().LostHints >= 100 })
 	if s := d.Stats(); s.Hints > sent+1 {
 		t.Errorf("%d hints were sent while NATS was away", s.Hints-sent)
 	}
 	wakes := subscribe(t, conn, "bellhop.wake.>")
 	w.mend()
-	hears(t, conn)
+	awaitBeat(t, conn)
 	if len(wakes) != 0 {
 		t.Errorf("%d wake-ups came afterwards", len(wakes))
 	}
@@ -543,20 +543,20 @@ func TestHintsWhileNATSIsAway(t *testing.T) {
 	wantLog(t, d.log, map[string]int{"nats is away": 1, "connected to nats again": 1, "level=ERROR": 0})
 }
 
-// A NATS that takes nothing, and does not break, makes nobody wait; it is found
-// out and left.
+// A NATS that takes nothing, and does not break, makes nobody wait. The gate notices
+// and disconnects.
 func TestNATSThatStalls(t *testing.T) {
 	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
 	w := newWire(t, n)
 	d := startDaemon(t, db, natsgate.Options{URL: w.url(), Deliver: []natsgate.Deliver{{Topic: topic, InFlight: 4}}}, carrier.Options{}).bridges()
-	hears(t, conn)
+	awaitBeat(t, conn)
 	broadcasts := subscribe(t, conn, "bellhop.broadcast.>")
 	deliveries := subscribe(t, conn, "bellhop.deliver.>")
 	acknowledge(t, conn, "")
 	before := lateness(t, db, "redis", 100)
 	w.hold(true)
-	big := make([]byte, 200<<10) // fills every buffer on the way
+	big := make([]byte, 200<<10) // fills every buffer in between
 	pub := storetest.Publisher(t, db)
 	var ids []string
 	for i := range 100 {
@@ -579,7 +579,7 @@ func TestNATSThatStalls(t *testing.T) {
 			seen[id] = true
 		}
 	}
-	// What was on the way may come, too, and its answer reaches nobody.
+	// A message sent before may come, too; its answer reaches nobody.
 	storetest.Eventually(t, "the message is acknowledged", func() bool { return d.Stats().Delivered == 1 && gone(t, db, "a") })
 	for len(deliveries) > 0 {
 		if got := (<-deliveries).Header.Get("Bellhop-Attempt"); got != "1" {
@@ -588,7 +588,7 @@ func TestNATSThatStalls(t *testing.T) {
 	}
 }
 
-// acknowledge acknowledges all that is delivered, in a queue group if that has a name.
+// acknowledge acknowledges all deliveries, in a queue group if one is named.
 func acknowledge(t testing.TB, conn *nats.Conn, group string) {
 	t.Helper()
 	if _, err := conn.QueueSubscribe("bellhop.deliver.>", group, func(m *nats.Msg) { _ = m.Respond([]byte("+ACK")) }); err != nil {
@@ -610,7 +610,7 @@ func TestOnlyTheElectedSends(t *testing.T) {
 	second := startDaemon(t, db, o, carrier.Options{})
 	connected(t, second.Gate)
 	for range 2 {
-		hears(t, conn)
+		awaitBeat(t, conn)
 		storetest.Publish(t, db, body(notify.NewID()))
 		if _, err := storetest.Publisher(t, db).Broadcast(t.Context(), body("b")); err != nil {
 			t.Fatal(err)
@@ -623,7 +623,7 @@ func TestOnlyTheElectedSends(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{"bellhop.wake.order.timeout": 1, "bellhop.broadcast.order.timeout": 1, "bellhop.deliver.order.timeout": 1}, got); diff != "" {
 			t.Error(diff)
 		}
-		hears(t, conn) // what a second one would have sent is there by then
+		awaitBeat(t, conn) // the messages of a second daemon would be there by then
 		if len(all) != 0 {
 			t.Errorf("%d messages too many", len(all))
 		}
@@ -632,20 +632,20 @@ func TestOnlyTheElectedSends(t *testing.T) {
 	}
 }
 
-// A server without headers can carry no events, and is not called in a rage.
+// A server without headers cannot take events, and is not called without pauses.
 func TestServerWithoutHeaders(t *testing.T) {
 	n, db := startNATS(t, func(o *server.Options) { o.NoHeaderSupport = true }), storetest.Open(t)
 	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	if _, err := storetest.Publisher(t, db).Broadcast(t.Context(), body("b")); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Eventually(t, "it is told", func() bool { return d.log.count("nats does not take broadcasts") == 1 })
+	storetest.Eventually(t, "it is logged", func() bool { return d.log.count("nats does not take broadcasts") == 1 })
 	resent := d.Stats().Resent
-	storetest.Eventually(t, "it is tried again", func() bool { return d.Stats().Resent > resent+2 })
+	storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Resent > resent+2 })
 	wantLog(t, d.log, map[string]int{"nats does not take broadcasts": 1, "headers": 1})
 }
 
-// Redis goes and comes while a term lasts.
+// Redis goes away and comes back during a term.
 func TestRedisAwayWhileBridging(t *testing.T) {
 	n := startNATS(t, nil)
 	conn := n.connect()
@@ -673,8 +673,8 @@ func TestRedisAwayWhileBridging(t *testing.T) {
 	}
 	t.Cleanup(redis.Stop)
 	broadcast("b")
-	hears(t, conn)
-	if d.log.count("cannot receive hints for nats; retrying") > 2 { // a new term tells of it again
-		t.Errorf("it is told again and again:\n%s", d.log)
+	awaitBeat(t, conn)
+	if d.log.count("cannot receive hints for nats; retrying") > 2 { // a new term logs it again
+		t.Errorf("it is logged again and again:\n%s", d.log)
 	}
 }
