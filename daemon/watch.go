@@ -35,7 +35,7 @@ func (p *process) status() string {
 	return text
 }
 
-// Waiting returns that a process waits for Redis, why, and what to do; "" if it does not wait.
+// Waiting returns a text that says why a process waits for Redis, and what to do; "" if it does not wait.
 func Waiting(store *notify.Store) string {
 	text := "waiting for Redis at " + store.Where()
 	fault := store.Trouble()

@@ -68,7 +68,7 @@ func (g *Gate) bridgeOnce(ctx context.Context, began func()) error {
 	})
 }
 
-// bridgeStart returns where to start. If this gate has bridged before and its
+// bridgeStart returns where to start. If this gateway has bridged before and its
 // position is gone, Redis lost all its data: whatever the log holds now is new, and
 // the lost broadcasts are a gap.
 func (g *Gate) bridgeStart(ctx context.Context) (subscribers.From, error) {

@@ -197,7 +197,7 @@ func TestClaimThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// However many clients claim large bodies that NATS does not take, the gate claims no more than fit into memory.
+// However many clients claim large bodies that NATS does not take, the gateway claims no more than fit into memory.
 func TestClaimsAreBounded(t *testing.T) {
 	n, store := startNATS(t, nil), storetest.Open(t)
 	var claimed atomic.Int64

@@ -32,7 +32,7 @@ const (
 )
 
 // A connection is one connection to NATS. The client does not reconnect it: the
-// gate makes another, so that nothing is buffered, no call waits while NATS is
+// gateway makes another, so that nothing is buffered, no call waits while NATS is
 // dialled, and each failure to connect has its reason.
 type connection struct {
 	nc     *nats.Conn
@@ -125,7 +125,7 @@ func readCA(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// checkCA reports what is wrong with a file of certificates, if one is named.
+// checkCA returns the fault of a file of certificates, if one is named.
 func checkCA(file string) error {
 	if file == "" {
 		return nil
@@ -134,7 +134,7 @@ func checkCA(file string) error {
 	return err
 }
 
-// checkCreds reports what is wrong with a credentials file, if one is named.
+// checkCreds returns the fault of a credentials file, if one is named.
 func checkCreds(file string) error {
 	if file == "" {
 		return nil

@@ -31,7 +31,7 @@ import (
 
 const secret = "geheim"
 
-// watch returns a gate and its log.
+// watch returns a gateway and its log.
 func watch(t testing.TB, o natsgate.Options) (*natsgate.Gate, *logBuffer) {
 	t.Helper()
 	var log logBuffer
@@ -53,7 +53,7 @@ func wantLog(t testing.TB, log *logBuffer, times map[string]int) {
 	}
 }
 
-// failures waits until a gate failed to connect so many more times.
+// failures waits until a gateway failed to connect so many more times.
 func failures(t testing.TB, gate *natsgate.Gate, more int64) {
 	t.Helper()
 	before := gate.Stats().ConnectFailures
@@ -95,7 +95,7 @@ func TestCredentialsThatBecomeRight(t *testing.T) {
 	connected(t, gate)
 	wantLog(t, log, map[string]int{"connected to nats": 1})
 
-	// The credentials become wrong while the gate is connected, and right again.
+	// The credentials become wrong while the gateway is connected, and right again.
 	n.restart(with("another"))
 	refused := gate.Stats().CredentialsRefused
 	storetest.Eventually(t, "it is refused", func() bool { return gate.Stats().CredentialsRefused >= refused+3 })
@@ -229,7 +229,7 @@ func TestTLS(t *testing.T) {
 	if untrusting.Stats().Connects != 0 {
 		t.Error("a certificate of an unknown authority is trusted")
 	}
-	// The server switches TLS off: a gate that requires TLS does not connect without.
+	// The server switches TLS off: a gateway that requires TLS does not connect without.
 	n.restart(func(o *server.Options) { o.TLSConfig = nil })
 	failures(t, byScheme, 2)
 	failures(t, byFile, 2)

@@ -23,7 +23,7 @@ import (
 
 const deliverSubject = "bellhop.deliver.order.timeout"
 
-// delivers returns options of a gate that delivers the topic, with so many in flight.
+// delivers returns options of a gateway that delivers the topic, with so many in flight.
 func delivers(inFlight int, o natsgate.Options) natsgate.Options {
 	o.Deliver = []natsgate.Deliver{{Topic: topic, InFlight: inFlight}}
 	return o
@@ -456,7 +456,7 @@ func TestInFlight(t *testing.T) {
 }
 
 // If no client listens over NATS, a subscriber over Redis gets all messages of a
-// delivered topic, and the gate's tries use up no attempt.
+// delivered topic, and the gateway's tries use up no attempt.
 func TestSubscriberBesideWhenNobodyListens(t *testing.T) {
 	_, store, d := outbound(t, delivers(8, natsgate.Options{}))
 	storetest.Publish(t, store, body("before"))

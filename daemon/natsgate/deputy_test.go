@@ -15,7 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// besieged starts a nats-server with a foreign stream, and a gate that may do everything there. It returns a client
+// besieged starts a nats-server with a foreign stream, and a gateway that may do everything there. It returns a client
 // that may do everything, and mallory, a client that may only send requests.
 func besieged(t testing.TB, o natsgate.Options) (conn, mallory *nats.Conn, store *notify.Store, d *daemon) {
 	t.Helper()
@@ -46,7 +46,7 @@ func besieged(t testing.TB, o natsgate.Options) (conn, mallory *nats.Conn, store
 	return conn, mallory, store, d
 }
 
-// A gate answers with its own rights: a requester must not use it to do at NATS what the requester may not do.
+// A gateway answers with its own rights: a requester must not use it to do at NATS what the requester may not do.
 func TestReplySubjectThatNATSListensTo(t *testing.T) {
 	conn, mallory, store, d := besieged(t, natsgate.Options{})
 	js, err := jetstream.New(conn)

@@ -19,8 +19,8 @@ const (
 	maxQuestionsSize = 1 << 20 // bytes of them
 )
 
-// A service is what a gate offers on one connection: its endpoints, and the discovery of them (the micro services of NATS,
-// ADR-32). The client library's own discovery would answer to any reply subject, with the gate's rights.
+// A service is what a gateway offers on one connection: its endpoints, and the discovery of them (the micro services of NATS,
+// ADR-32). The client library's own discovery would answer to any reply subject, with the gateway's rights.
 type service struct {
 	subs []*nats.Subscription
 	stop func() error // ends the subscriptions once; messages received before are still handled

@@ -25,14 +25,14 @@
 // ping sent behind it. So none is lost while NATS is away, nor when the carrier
 // changes, as long as the log keeps it. Unconfirmed broadcasts are sent again. A stream
 // stores such a broadcast once, by its Nats-Msg-Id, within its window of duplicates,
-// which is two minutes if the gate made the stream. A listener without a stream may
+// which is two minutes if the gateway made the stream. A listener without a stream may
 // get it twice, and misses broadcasts that were sent while it was disconnected.
 //
 // A message that is delivered is claimed first. The client that gets it, best one of a
 // queue group, answers as to the reply subject of a claimed message, below; +WPI
 // restarts the lease. No answer within the lease, until Bellhop-Lease-Until at the
 // earliest, uses up an attempt. While no client listens, messages stay as they are: the
-// gate tries one of them twice a second, and no attempt is used up. Up to 64 messages
+// gateway tries one of them twice a second, and no attempt is used up. Up to 64 messages
 // of a topic are in flight, or as many as Deliver.InFlight says: choose a number that
 // the clients handle within a lease.
 //
@@ -64,7 +64,7 @@
 // Nats-Service-Error and Nats-Service-Error-Code, a status of HTTP, and an RFC 9457
 // problem as its data. A refused request has changed nothing.
 //
-// The reply subject is the requester's own, usually an inbox. The gate refuses a
+// The reply subject is the requester's own, usually an inbox. The gateway refuses a
 // reply subject that begins with $ or with the prefix and a dot, or is no literal
 // subject: it answers with its own rights, so the answer could do what the requester
 // may not. The requester cannot be told: the request is counted as
@@ -84,7 +84,7 @@
 //
 // The reply acknowledges a publish: a requester that got none repeats the request
 // with the same Bellhop-Id. A claimed message is leased as any other: if it gets lost
-// between the gate and its handler, it is handed out again when the lease expires. Any
+// between the gateway and its handler, it is handed out again when the lease expires. Any
 // daemon can carry out a settlement, also for a message that another daemon claimed
 // which is gone by now.
 //
@@ -100,15 +100,15 @@
 //
 // # Connection
 //
-// NATS may be away when a gate starts, or go away, or refuse the credentials:
-// each change is logged once, all failures are counted, and the gate reconnects within
+// NATS may be away when a gateway starts, or go away, or refuse the credentials:
+// each change is logged once, all failures are counted, and the gateway reconnects within
 // about a second after NATS is back. It reads the files of credentials and certificates
 // again each time. Nothing is buffered meanwhile: messages that cannot be sent are
 // counted as lost. No password or token is logged.
 //
 // # Rights
 //
-// A gate answers to the reply subject that a requester names, within the rights of its
+// A gateway answers to the reply subject that a requester names, within the rights of its
 // own NATS user. So give that user no more than these, here with a stream called NAME.
 // To subscribe to:
 //
@@ -123,7 +123,7 @@
 //	$JS.API.STREAM.INFO.NAME  $JS.API.STREAM.CREATE.NAME  to find the stream, or make it
 //	$JS.API.STREAM.NAMES                                  to report which stream has its subjects
 //
-// Nothing signs what the gate sends, so no other user should have the right to publish
+// Nothing signs what the gateway sends, so no other user should have the right to publish
 // there. With it, a user can forge:
 //
 //	bellhop.deliver.TOPIC    a message that Bellhop never had, for a client to handle

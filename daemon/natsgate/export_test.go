@@ -12,7 +12,7 @@ func (g *Gate) Claim(ctx context.Context, topic string, data []byte) (*nats.Msg,
 	return g.claim(ctx, request{name: topic, reply: "_INBOX.nobody", data: data})
 }
 
-// Forget makes the gate read the secret again.
+// Forget makes the gateway read the secret again.
 func (g *Gate) Forget() {
 	g.secret.mu.Lock()
 	defer g.secret.mu.Unlock()

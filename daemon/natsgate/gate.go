@@ -49,7 +49,7 @@ type Options struct {
 	JetStream string    // stream for broadcasts; empty: none
 
 	Grace     time.Duration // for answers to deliveries, when a term ends; zero: DefaultGrace
-	KeepCount int           // broadcasts of a topic that a stream made by the gate keeps; zero: carrier.DefaultKeepCount
+	KeepCount int           // broadcasts of a topic that a stream made by the gateway keeps; zero: carrier.DefaultKeepCount
 	KeepAge   time.Duration // how long such a stream keeps them; zero: carrier.DefaultKeepAge
 	MaxBody   int           // bytes of the largest body to publish; zero: notify.DefaultMaxBody
 	Logger    *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
@@ -174,7 +174,7 @@ func (o Options) checkGrace() error {
 	return nil
 }
 
-// A Gate connects a store to NATS. It is run once.
+// A Gate is the gateway that connects a store to NATS. It is run once.
 type Gate struct {
 	o         Options
 	servers   []server // of the configuration
@@ -208,7 +208,7 @@ type Gate struct {
 	change  chan struct{} // closed when conn changes
 }
 
-// New returns a gate between a store and NATS. It does not connect yet. Errors:
+// New returns a gateway between a store and NATS. It does not connect yet. Errors:
 // a joined notify.Fault for each invalid option, or whose file cannot be read.
 func New(s *notify.Store, o Options) (*Gate, error) {
 	o = o.withDefaults()
@@ -292,7 +292,7 @@ func (g *Gate) serve(ctx, work context.Context, c *connection) error {
 	g.service = nil
 	g.mu.Unlock()
 	if service != nil {
-		_ = service.stop() // where the connection is lost it has stopped by itself
+		_ = service.stop() // fails only if the connection is lost, which stops it
 	}
 	if lost := g.hangUp(c); err == nil {
 		err = lost
@@ -352,7 +352,7 @@ func (g *Gate) handedOut(d subscribers.Delivery) {
 	}
 }
 
-// Alive returns an error that names the loops of the gate that are stuck.
+// Alive returns an error that names the loops of the gateway that are stuck.
 func (g *Gate) Alive() error {
 	if err := errors.Join(g.hinting.Alive(), g.listener.Alive()); err != nil {
 		return fmt.Errorf("nats: %w", err)

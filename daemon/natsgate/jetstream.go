@@ -14,7 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/backoff"
 )
 
-// streamDuplicates is the window in which a stream that the gate made drops
+// streamDuplicates is the window in which a stream that the gateway made drops
 // broadcasts that it has already.
 const streamDuplicates = 2 * time.Minute
 

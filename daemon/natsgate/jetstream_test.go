@@ -43,7 +43,7 @@ func jetStream(t testing.TB, n *natsd) jetstream.JetStream {
 	return js
 }
 
-// keeps returns options of a gate that sends broadcasts to a stream.
+// keeps returns options of a gateway that sends broadcasts to a stream.
 func keeps(n *natsd) natsgate.Options {
 	return natsgate.Options{URL: n.ClientURL(), JetStream: streamName}
 }

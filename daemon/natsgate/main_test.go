@@ -104,7 +104,7 @@ func (b *logBuffer) count(text string) int { return strings.Count(b.String(), te
 // logger returns a logger that writes to b.
 func (b *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
 
-// newGate returns a gate that runs until the test ends, or stop is called.
+// newGate returns a gateway that runs until the test ends, or stop is called.
 func newGate(t testing.TB, store *notify.Store, o natsgate.Options) (gate *natsgate.Gate, stop func()) {
 	t.Helper()
 	gate, err := natsgate.New(store, o)
@@ -114,13 +114,13 @@ func newGate(t testing.TB, store *notify.Store, o natsgate.Options) (gate *natsg
 	return gate, storetest.Run(t, gate.Run)
 }
 
-// connected waits until a gate is connected.
+// connected waits until a gateway is connected.
 func connected(t testing.TB, gate *natsgate.Gate) {
 	t.Helper()
 	storetest.Eventually(t, "the gate is connected", func() bool { return gate.Stats().Connected })
 }
 
-// open starts a nats-server, a store, a gate between them, and a client.
+// open starts a nats-server, a store, a gateway between them, and a client.
 func open(t testing.TB) (*nats.Conn, *notify.Store, *natsgate.Gate) {
 	t.Helper()
 	n, store := startNATS(t, nil), storetest.Open(t)
@@ -130,7 +130,7 @@ func open(t testing.TB) (*nats.Conn, *notify.Store, *natsgate.Gate) {
 	return conn, store, gate
 }
 
-// serving waits until a gate answers.
+// serving waits until a gateway answers.
 func serving(t testing.TB, conn *nats.Conn) {
 	t.Helper()
 	storetest.Eventually(t, "a gate answers", func() bool {

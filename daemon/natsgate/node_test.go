@@ -224,7 +224,7 @@ func nodeIsWoken(t *testing.T, dir string) {
 // Without beats and wake-ups a worker claims by itself.
 func nodeClaimsInSilence(t *testing.T, dir string) {
 	conn, store, _ := open(t)
-	carry(t, store) // a carrier without a gate
+	carry(t, store) // a carrier without a gateway
 	e := startExample(t, dir, "worker.mjs", conn.ConnectedUrl(), "waiting")
 	m := body("a")
 	m.Delay = time.Second // so that it is not ready when the worker starts

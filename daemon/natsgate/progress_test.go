@@ -11,7 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// In a term the beat alone makes the gate's loops report progress, also while NATS is away.
+// In a term the beat alone makes the gateway's loops report progress, also while NATS is away.
 func TestProgress(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)

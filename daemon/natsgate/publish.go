@@ -28,7 +28,7 @@ func (g *Gate) publish(ctx context.Context, r request) (*nats.Msg, error) {
 	return publication(p, err)
 }
 
-// publishBroadcast publishes a message for everyone who listens.
+// publishBroadcast publishes a broadcast.
 func (g *Gate) publishBroadcast(ctx context.Context, r request) (*nats.Msg, error) {
 	m, err := messageOf(r, true)
 	if err != nil {

@@ -33,8 +33,8 @@ func rights(hear, send string) *server.Permissions {
 	}
 }
 
-// restricted starts a nats-server with JetStream whose user bell has the rights of a gate, and whose user worker has those of a
-// client that handles deliveries. It returns the options of a gate that uses all of its rights, and a client that may do everything.
+// restricted starts a nats-server with JetStream whose user bell has the rights of a gateway, and whose user worker has those of a
+// client that handles deliveries. It returns the options of a gateway that uses all of its rights, and a client that may do everything.
 func restricted(t testing.TB) (*natsd, natsgate.Options, *nats.Conn) {
 	t.Helper()
 	worker := rights("bellhop.deliver.>", "")
@@ -100,7 +100,7 @@ func TestRightsWhereAStreamOverlaps(t *testing.T) {
 	}
 }
 
-// A gate with only these rights cannot be made to publish to other subjects by a reply subject.
+// A gateway with only these rights cannot be made to publish to other subjects by a reply subject.
 func TestRightsAgainstReplySubjects(t *testing.T) {
 	_, o, conn := restricted(t)
 	store := storetest.Open(t)

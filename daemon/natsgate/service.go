@@ -139,9 +139,9 @@ func (g *Gate) mayReply(endpoint, reply string) bool {
 	return false
 }
 
-// allowedReply reports whether a reply subject may be the requester's own. The gate publishes there with its own rights, and
-// often what the requester chose. So it refuses subjects of NATS itself, subjects under the gate's prefix, where an answer would
-// be a request or pass for a message of the gate, and patterns.
+// allowedReply reports whether a reply subject may be the requester's own. The gateway publishes there with its own rights, and
+// often what the requester chose. So it refuses subjects of NATS itself, subjects under the gateway's prefix, where an answer would
+// be a request or pass for a message of the gateway, and patterns.
 func (g *Gate) allowedReply(reply string) bool {
 	if strings.HasPrefix(reply, "$") || strings.HasPrefix(reply, g.o.Prefix+".") {
 		return false
@@ -235,7 +235,7 @@ func (s slots) wait(ctx context.Context) {
 // end refuses further requests, and waits until all slots are free.
 func (s slots) end() {
 	s.close()
-	_ = s.free.Acquire(context.Background(), maxConcurrent) // fails never: the context has no end
+	_ = s.free.Acquire(context.Background(), maxConcurrent) // never fails: the context has no end
 }
 
 // A throttle limits how often a frequent event is logged.

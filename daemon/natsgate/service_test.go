@@ -143,7 +143,7 @@ func TestTwoGatesShareTheWork(t *testing.T) {
 	if got := published(first) + published(second); got != sent {
 		t.Errorf("%d requests were handled, %d were sent", got, sent)
 	}
-	// A gate that stops answers its requests, and the other one goes on.
+	// A gateway that stops answers its requests, and the other one goes on.
 	var wg sync.WaitGroup
 	for i := range 200 {
 		wg.Go(func() {
@@ -233,7 +233,7 @@ func TestLargeRequestsAtOnce(t *testing.T) {
 }
 
 // A flood that lasts too long loses requests, which is counted, and logged once; the
-// gate goes on.
+// gateway goes on.
 func TestFlood(t *testing.T) {
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)

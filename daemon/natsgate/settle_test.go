@@ -234,7 +234,7 @@ func TestTokensFitIntoSubjects(t *testing.T) {
 	}
 }
 
-// The Redis in memory for trials knows all commands that a gate uses.
+// The Redis in memory for trials knows all commands that a gateway uses.
 func TestTrialRedis(t *testing.T) {
 	n, trial := startNATS(t, nil), miniredis.RunT(t)
 	db := storetest.At(t, "redis://"+trial.Addr(), notify.DefaultPrefix)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Stats are the counts of a gate since it was made.
+// Stats are the counts of a gateway since it was made.
 type Stats struct {
 	Connected          bool  // now
 	Connects           int64 // connections made

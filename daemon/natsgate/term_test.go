@@ -26,8 +26,8 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// A wire is a proxy between a gate and its server. It can be cut, which also keeps
-// the gate from connecting, and it can be held, so that nothing passes and nothing
+// A wire is a proxy between a gateway and its server. It can be cut, which also keeps
+// the gateway from connecting, and it can be held, so that nothing passes and nothing
 // breaks.
 type wire struct {
 	net.Listener
@@ -37,7 +37,7 @@ type wire struct {
 	cond  *sync.Cond
 	isCut bool
 	held  bool // nothing passes
-	full  bool // nothing passes from the gate
+	full  bool // nothing passes from the gateway
 	ends  map[net.Conn]bool
 }
 
@@ -104,7 +104,7 @@ func (w *wire) join(near net.Conn, all *sync.WaitGroup) {
 	}
 }
 
-// pass waits while the wire is held, or full for bytes from the gate.
+// pass waits while the wire is held, or full for bytes from the gateway.
 func (w *wire) pass(sent bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +138,7 @@ func (w *wire) hold(hold bool) {
 	w.cond.Broadcast()
 }
 
-// fill stops the bytes from the gate, or lets them pass again.
+// fill stops the bytes from the gateway, or lets them pass again.
 func (w *wire) fill(full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,7 +146,7 @@ func (w *wire) fill(full bool) {
 	w.cond.Broadcast()
 }
 
-// A daemon is a carrier, and the gate that runs in its terms.
+// A daemon is a carrier, and the gateway that runs in its terms.
 type daemon struct {
 	*natsgate.Gate
 	t     testing.TB
@@ -543,7 +543,7 @@ func TestHintsWhileNATSIsAway(t *testing.T) {
 	wantLog(t, d.log, map[string]int{"nats is away": 1, "connected to nats again": 1, "level=ERROR": 0})
 }
 
-// A NATS that takes nothing, and does not break, makes nobody wait. The gate notices
+// A NATS that takes nothing, and does not break, makes nobody wait. The gateway notices
 // and disconnects.
 func TestNATSThatStalls(t *testing.T) {
 	n, db := startNATS(t, nil), storetest.Open(t)
