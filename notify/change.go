@@ -9,10 +9,10 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Cancel removes a message, or a broadcast that was not sent yet, and returns the state it was in: Scheduled, Ready
-// or Dead. After that it is not handed out again. Errors: ErrInvalid,
-// ErrNotFound, ErrLeased (a worker has it: nothing was changed), ErrUnreplicated,
-// or that of the connection.
+// Cancel removes a message, or a broadcast that was not sent yet, and returns the
+// state it was in: Scheduled, Ready or Dead. After that the message is not handed out
+// again. Errors: ErrInvalid, ErrNotFound, ErrLeased (a worker has the message; nothing
+// was changed), ErrUnreplicated, or that of the connection.
 func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error) {
 	if err := checkName(topic, id); err != nil {
 		return 0, err
@@ -32,10 +32,11 @@ func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error)
 	return state, nil
 }
 
-// RescheduleIn gives a message that is Scheduled or Ready, or a broadcast that was not sent yet, another due
-// time: after a delay, rounded up to a millisecond; zero is at once. Its time to live counts from the new
-// due time; attempts used up stay so. Errors: ErrInvalid, ErrNotFound, ErrLeased and ErrDead (nothing was
-// changed), ErrUnreplicated, or that of the connection.
+// RescheduleIn makes a Scheduled or Ready message, or a broadcast that was not sent
+// yet, due after a delay from now, rounded up to a millisecond; zero is at once. The
+// time to live counts from the new due time; attempts stay used up. Errors: ErrInvalid,
+// ErrNotFound, ErrLeased and ErrDead (nothing was changed), ErrUnreplicated, or that of
+// the connection.
 func (p *Publisher) RescheduleIn(ctx context.Context, topic, id string, delay time.Duration) (Publication, error) {
 	return p.reschedule(ctx, &Message{Topic: topic, ID: id, Delay: delay})
 }
@@ -67,7 +68,7 @@ func (p *Publisher) reschedule(ctx context.Context, m *Message) (Publication, er
 	return result.Publication, result.Err
 }
 
-// checkName reports what is wrong with the name of a message.
+// checkName returns a Fault for an invalid topic or id.
 func checkName(topic, id string) error {
 	if err := store.CheckTopic(topic); err != nil {
 		return err

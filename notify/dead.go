@@ -9,27 +9,27 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// deadPage is how many dead letters one call deals with.
+// deadPage is how many dead letters one call works on.
 const deadPage = 500
 
-// Requeue makes dead letters ready again, with all their attempts and their
-// whole time to live, and returns how many there were: ids that are not dead are
-// passed over, and so is one whose record is missing. Errors:
-// ErrInvalid, or that of the connection.
+// Requeue makes dead letters ready again, with all their attempts and their whole time
+// to live, and returns how many there were. It skips ids that are not dead, and dead
+// letters whose record is missing. Errors: ErrInvalid, ErrUnreplicated, or that of the
+// connection.
 func (i *Inspector) Requeue(ctx context.Context, topic string, ids ...string) (int, error) {
-	return i.dealWith(ctx, store.Shard.Requeue, topic, ids)
+	return i.operate(ctx, store.Shard.Requeue, topic, ids)
 }
 
-// Purge removes dead letters for good and returns how many there were: ids that
-// are not dead are passed over. Errors: ErrInvalid, or that of the connection.
+// Purge removes dead letters for good and returns how many there were. It skips ids
+// that are not dead. Errors: ErrInvalid, ErrUnreplicated, or that of the connection.
 func (i *Inspector) Purge(ctx context.Context, topic string, ids ...string) (int, error) {
-	return i.dealWith(ctx, store.Shard.Purge, topic, ids)
+	return i.operate(ctx, store.Shard.Purge, topic, ids)
 }
 
-// A dealing deals with some dead letters of a topic.
-type dealing func(s store.Shard, ctx context.Context, topic string, which store.Letters) (store.Dealt, error)
+// An operation works on some dead letters of a topic: it requeues or purges them.
+type operation func(s store.Shard, ctx context.Context, topic string, which store.Letters) (store.Dealt, error)
 
-func (i *Inspector) dealWith(ctx context.Context, deal dealing, topic string, ids []string) (int, error) {
+func (i *Inspector) operate(ctx context.Context, run operation, topic string, ids []string) (int, error) {
 	if err := store.CheckTopic(topic); err != nil {
 		return 0, err
 	}
@@ -40,7 +40,7 @@ func (i *Inspector) dealWith(ctx context.Context, deal dealing, topic string, id
 		for n, id := range page {
 			members[n] = store.Member(topic, id)
 		}
-		dealt, err := deal(i.store.Of(topic), ctx, topic, store.Letters{Members: members})
+		dealt, err := run(i.store.Of(topic), ctx, topic, store.Letters{Members: members})
 		if err != nil {
 			return total, fmt.Errorf("dead letters of %s: %w", topic, err)
 		}
@@ -50,18 +50,18 @@ func (i *Inspector) dealWith(ctx context.Context, deal dealing, topic string, id
 	return total, nil
 }
 
-// RequeueAll is Requeue for all dead letters that a topic has now, oldest
-// first. on, which may be nil, is told the total after each page.
+// RequeueAll is Requeue for all dead letters that a topic has now, oldest first. It
+// calls on, which may be nil, with the total after each page.
 func (i *Inspector) RequeueAll(ctx context.Context, topic string, on func(total int)) (int, error) {
-	return i.dealWithAll(ctx, store.Shard.Requeue, topic, on)
+	return i.operateOnAll(ctx, store.Shard.Requeue, topic, on)
 }
 
 // PurgeAll is Purge for all dead letters that a topic has now.
 func (i *Inspector) PurgeAll(ctx context.Context, topic string, on func(total int)) (int, error) {
-	return i.dealWithAll(ctx, store.Shard.Purge, topic, on)
+	return i.operateOnAll(ctx, store.Shard.Purge, topic, on)
 }
 
-func (i *Inspector) dealWithAll(ctx context.Context, deal dealing, topic string, on func(int)) (int, error) {
+func (i *Inspector) operateOnAll(ctx context.Context, run operation, topic string, on func(int)) (int, error) {
 	if err := store.CheckTopic(topic); err != nil {
 		return 0, err
 	}
@@ -70,8 +70,8 @@ func (i *Inspector) dealWithAll(ctx context.Context, deal dealing, topic string,
 		return 0, fmt.Errorf("count dead letters of %s: %w", topic, err)
 	}
 	total, left := 0, 0
-	for total+left < int(there) { // what dies meanwhile is left: it may be what was just requeued
-		dealt, err := deal(i.store.Of(topic), ctx, topic, store.Letters{Oldest: min(deadPage, int(there)-total-left), Pass: left})
+	for total+left < int(there) { // not what dies meanwhile: it may have been requeued just now
+		dealt, err := run(i.store.Of(topic), ctx, topic, store.Letters{Oldest: min(deadPage, int(there)-total-left), Pass: left})
 		if err != nil {
 			return total, fmt.Errorf("dead letters of %s: %w", topic, err)
 		}
@@ -86,9 +86,10 @@ func (i *Inspector) dealWithAll(ctx context.Context, deal dealing, topic string,
 	return total, nil
 }
 
-// ExportDead writes the dead letters of a topic as lines of JSON (Line),
-// oldest death first, and returns how many there were. They stay where they are.
-// on, which may be nil, is told the total after each page.
+// ExportDead writes the dead letters of a topic as lines of JSON (Line), oldest death
+// first, and returns how many there were. They stay where they are. It calls on, which
+// may be nil, with the total after each page. Errors: ErrInvalid, that of the
+// connection, or of w.
 func (i *Inspector) ExportDead(ctx context.Context, topic string, w io.Writer, on func(total int)) (int, error) {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)

@@ -6,35 +6,36 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Errors of an input, which changed nothing.
+// Errors of invalid input; nothing was changed.
 var (
-	ErrInvalid  = store.ErrInvalid                // outside its grammar or limits; every Fault is one
+	ErrInvalid  = store.ErrInvalid                // input outside its grammar or limits; every Fault is one
 	ErrTooLarge = store.Faultf("body", "body")    // the Fault of a body over the limit
-	ErrExists   = errors.New("id already in use") // the id belongs to a message that is waiting, leased or dead
+	ErrExists   = errors.New("id already in use") // a message with that id is scheduled, ready, leased or dead
 )
 
-// Errors of a message that is in another state than a call needs, which changed nothing.
+// Errors of a message in another state than the call needs; nothing was changed.
 var (
 	ErrNotFound  = errors.New("no such message")
-	ErrLeased    = errors.New("message is leased") // a worker has it
+	ErrLeased    = errors.New("message is leased") // a worker has the message
 	ErrDead      = errors.New("message is dead")
-	ErrLeaseLost = errors.New("lease lost") // the receipt is stale: the lease expired, or was settled already
+	ErrLeaseLost = errors.New("lease lost") // the receipt is stale: the lease expired, or the message was settled already
 )
 
-// ErrNoListener is the error of a named listener that is not there, or not any more.
+// ErrNoListener is the error of a named listener that does not exist, or was removed.
 var ErrNoListener = errors.New("no such listener")
 
 // Errors of Redis.
 var (
-	ErrFull         = store.ErrFull         // its memory is used up to the share that publishing may use
+	ErrFull         = store.ErrFull         // it uses the share of its memory that publishes may fill
 	ErrNoRedis      = store.ErrNoRedis      // another program answers at its address
 	ErrUnfit        = store.ErrUnfit        // it is too old, may evict messages, or holds a store of another format
 	ErrUnreplicated = store.ErrUnreplicated // the change is made, but too few replicas confirmed it
 )
 
-// A Fault is an ErrInvalid that says which field is wrong. It is found with errors.As.
+// A Fault is an ErrInvalid that names the wrong field. errors.As finds it.
 type Fault = store.Fault
 
-// Retryable reports whether the call that failed with err may succeed later: Redis cannot be reached, does not
-// answer, refuses its user or lacks replicas. Other errors are about what was asked.
+// Retryable reports whether the call that failed with err may succeed later: Redis
+// cannot be reached, does not answer, refuses its user or lacks replicas. Any other
+// error is about the call itself.
 func Retryable(err error) bool { return store.Retryable(err) }

@@ -12,46 +12,49 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Pages of an export: how many messages, so that a page takes Redis about a
-// millisecond, and fewer where they are large.
+// How many messages a page of an export has. A page takes Redis about a millisecond,
+// so one of large messages has fewer.
 const (
 	exportFirst = 16
 	exportMost  = 64
-	exportLarge = 1 << 20 // bytes of records, above which a page is halved; below a quarter it is doubled
+	exportLarge = 1 << 20 // bytes of records: the next page is half as long above, twice as long below a quarter
 )
 
-// Exported says what an export holds, and what it lacks.
+// Exported is what an export holds, and what it lacks.
 type Exported struct {
 	Scheduled  int `json:"scheduled"`
 	Ready      int `json:"ready"`
 	Leased     int `json:"leased"` // due when their leases end
 	Dead       int `json:"dead"`
-	Broadcasts int `json:"broadcasts"` // that wait for their due time
+	Broadcasts int `json:"broadcasts"` // not sent yet
 
-	Unplaced int      `json:"unplaced"`         // of these: stood nowhere, and are due now
-	LeftOut  int      `json:"left_out"`         // records that are none of ours: without a name or a body
+	Unplaced int      `json:"unplaced"`         // of these: in no place, so they are due now
+	LeftOut  int      `json:"left_out"`         // foreign records: without a name or a body
 	Paused   []string `json:"paused,omitempty"` // topics; a pause is not exported
 
-	Settings []string `json:"settings,omitempty"` // topics that have other settings of their own, and AllTopics where the store has some; they are not exported
+	Settings []string `json:"settings,omitempty"` // topics with other settings of their own, and AllTopics if the store has some; they are not exported
 }
 
 // Total returns how many messages were exported.
 func (e *Exported) Total() int { return e.Scheduled + e.Ready + e.Leased + e.Dead + e.Broadcasts }
 
-// Export writes every message of the store as a line of JSON, which
-// [ParseExported] reads, in no order: what is scheduled, ready or leased, dead
-// letters, and broadcasts that wait. They stay where they are. What is leased is
-// due when its lease ends, since whoever has it may be done with it by then; where
-// the lease is not waited for it is handled twice. What cannot be read is a dead letter.
+// Export writes every message of the store as a line of JSON, which [ParseExported]
+// reads, in no order: scheduled, ready and leased messages, dead letters, and
+// broadcasts that were not sent yet. They stay where they are. A leased message is
+// exported as due when its lease ends, because its worker may have finished it by
+// then; published elsewhere before that, it is handled twice. A message that cannot be
+// read is exported as a dead letter.
 //
-// It is no picture of one moment. A message that is there from the beginning to
-// the end is exported once however often it moves meanwhile, or more than once where
-// many messages go meanwhile; what comes or goes meanwhile may be exported or not.
-// So nothing is missing where nobody publishes, and nothing twice where nobody handles, either.
+// An export is no snapshot. A message that is there from beginning to end is exported
+// once, however often it moves meanwhile; more than once if many messages go
+// meanwhile. A message that comes or goes meanwhile may be exported or not. So nothing
+// is missing if nobody publishes, and nothing comes twice if nobody handles messages,
+// either.
 //
-// Named listeners and their places, broadcasts that were sent, settings of topics,
-// pauses and counters are not exported. on, which may be nil, is told how many there are
-// until now, and how many in all, after each page. Errors: that of the connection, or of w.
+// Not exported are named listeners and their positions, broadcasts that were sent,
+// settings of topics, pauses and counters. Export calls on, which may be nil, after
+// each page: with how many messages are done, and how many there are in all. Errors:
+// that of the connection, or of w.
 func (i *Inspector) Export(ctx context.Context, w io.Writer, on func(done, all int)) (Exported, error) {
 	e := export{inspector: i, to: json.NewEncoder(w), page: exportFirst}
 	e.to.SetEscapeHTML(false)
@@ -71,7 +74,7 @@ func (i *Inspector) Export(ctx context.Context, w io.Writer, on func(done, all i
 	return e.sum, err
 }
 
-// leftOut finds the topics of which something is not exported.
+// leftOut notes the topics with pauses or settings, which are not exported.
 func (e *export) leftOut(ctx context.Context) error {
 	paused, err := e.inspector.store.Only().Paused(ctx)
 	if err != nil {
@@ -86,16 +89,17 @@ func (e *export) leftOut(ctx context.Context) error {
 	return nil
 }
 
-// export is one export under way.
+// An export is one call of Export.
 type export struct {
 	inspector *Inspector
 	to        *json.Encoder
 	page      int
-	now       time.Time // by Redis's clock, of the last page
+	now       time.Time // by Redis's clock, when it read the last page
 	sum       Exported
 }
 
-// step exports a page, and returns where the next one begins and how many messages there are.
+// step exports a page. It returns where the next one begins and how many messages
+// there are in all.
 func (e *export) step(ctx context.Context, cursor string) (next string, all int, err error) {
 	page, err := e.inspector.store.Only().Export(ctx, cursor, e.page)
 	if err != nil {
@@ -132,7 +136,7 @@ func (e *export) alone(ctx context.Context, member string) error {
 		return nil
 	}
 	infos, err := e.inspector.inspect(ctx, topic, []string{member})
-	if err != nil || len(infos) == 0 { // it went meanwhile
+	if err != nil || len(infos) == 0 { // removed meanwhile
 		return err
 	}
 	return e.write(infos[0])
@@ -177,8 +181,9 @@ func (e *export) write(i Info) error {
 	return e.to.Encode(i.restorable(e.now))
 }
 
-// restorable returns a message as a line that restores it. A time of it that is foreign is now for
-// a death, and never for what would be handed out.
+// restorable returns a message as a line that restores it. A time that cannot be
+// restored becomes now for a death, and the latest due time for all others: a message
+// with a foreign time must not be handed out.
 func (i Info) restorable(now time.Time) Line {
 	line := i.Line()
 	line.FirstDue, line.Died, line.Reason, line.AttemptsUsed = nil, nil, "", 0
@@ -194,26 +199,26 @@ func (i Info) restorable(now time.Time) Line {
 		r.AttemptsUsed = min(max(i.Attempts, 0), store.MostAttempts)
 	}
 	if i.State == Dead {
-		r.Died, r.Reason = given(i.Died, now), short(i.Reason)
+		r.Died, r.Reason = timeOr(i.Died, now), short(i.Reason)
 		return line
 	}
-	due := given(i.Due, store.MaxDue)
+	due := timeOr(i.Due, store.MaxDue)
 	line.Due = &due
 	if i.TTL > 0 && !i.Expires.IsZero() {
-		r.Expires = given(i.Expires, store.MaxDue)
+		r.Expires = timeOr(i.Expires, store.MaxDue)
 	}
 	return line
 }
 
-// given returns a time that there can be of what is restored, in UTC, or another where there is none.
-func given(at, otherwise time.Time) time.Time {
+// timeOr returns at in UTC, or another time if at is too early to be restored.
+func timeOr(at, otherwise time.Time) time.Time {
 	if at.UnixMilli() < 1 {
 		at = otherwise
 	}
 	return at.UTC()
 }
 
-// short cuts a reason to what may be restored.
+// short cuts a reason to the length that can be restored.
 func short(reason string) string {
 	return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
 }

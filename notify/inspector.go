@@ -9,11 +9,12 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// An Inspector looks at what a store holds, and operates it: it lists and counts, sets topics up, and
-// deals with dead letters and named listeners. It is safe for concurrent use and needs no closing.
+// An Inspector reads and operates a store: it lists and counts messages, changes
+// settings of topics, and works on dead letters and named listeners. It is safe for
+// concurrent use and needs no closing.
 type Inspector struct{ store *Store }
 
-// NewInspector returns an inspector of a store. The error is a Fault of a nil store.
+// NewInspector returns an inspector of a store. The error is a Fault for a nil store.
 func NewInspector(s *Store) (*Inspector, error) {
 	if err := store.CheckStore(s); err != nil {
 		return nil, err
@@ -21,28 +22,24 @@ func NewInspector(s *Store) (*Inspector, error) {
 	return &Inspector{s}, nil
 }
 
-// Info is what is known of a message.
+// Info is what a store holds of a message.
 type Info struct {
 	Topic string
 	ID    string
 	State State
 
-	// Due is when a Scheduled message is due, or since when a Ready one is.
-	Due time.Time
-	// Until is when the lease of a Leased message ends.
-	Until time.Time
-	// Died is when a Dead message died, and Reason is why.
-	Died   time.Time
-	Reason string
+	Due    time.Time // when a Scheduled message is due, or since when a Ready one is
+	Until  time.Time // when the lease of a Leased message ends
+	Died   time.Time // when a Dead message died
+	Reason string    // why it died
 
 	Attempts int       // used up
 	Expires  time.Time // zero: never
 	Record
-	// Fault says why the record cannot be read; nil if it can. Body is all of the record then.
-	Fault error
+	Fault error // why the record cannot be read, with the whole record as Body; nil if it can
 }
 
-// Inspect looks at a message. Errors: ErrInvalid, ErrNotFound, or that of the connection.
+// Inspect returns what the store holds of a message. Errors: ErrInvalid, ErrNotFound, or that of the connection.
 func (i *Inspector) Inspect(ctx context.Context, topic, id string) (Info, error) {
 	if err := checkName(topic, id); err != nil {
 		return Info{}, err
@@ -57,7 +54,8 @@ func (i *Inspector) Inspect(ctx context.Context, topic, id string) (Info, error)
 	return infos[0], nil
 }
 
-// inspect looks at members of one topic and leaves out those that are gone.
+// inspect returns what the store holds of members of one topic, without those that
+// are gone.
 func (i *Inspector) inspect(ctx context.Context, topic string, members []string) ([]Info, error) {
 	looks, err := i.store.Of(topic).Inspect(ctx, topic, members)
 	if err != nil {
@@ -72,7 +70,7 @@ func (i *Inspector) inspect(ctx context.Context, topic string, members []string)
 	return infos, nil
 }
 
-// infoOf returns what is known of a message.
+// infoOf returns an Info from the store's answer.
 func infoOf(topic, id string, look *store.Look) Info {
 	info := Info{
 		Topic: topic, ID: id, State: look.State, Attempts: look.Attempts, Expires: look.Expires, Reason: look.Reason,
@@ -82,12 +80,13 @@ func infoOf(topic, id string, look *store.Look) Info {
 	case Leased:
 		info.Until = look.At
 	case Dead:
-		info.Died, info.Expires = look.At, time.Time{} // which the carrier forgets when it comes
+		info.Died, info.Expires = look.At, time.Time{} // the carrier forgets the old time to live later
 	default:
 		info.Due = look.At
 	}
 	return info
 }
 
-// lost reports whether there is no body, not even an empty one: the record is missing, or nothing stands in it.
+// lost reports whether there is no body, not even an empty one: the record is missing,
+// or empty.
 func (i Info) lost() bool { return i.Fault != nil && len(i.Body) == 0 }

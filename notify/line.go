@@ -16,8 +16,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
-// A Line is a message as one line of JSON: what bulk publishing reads, and what
-// the export of dead letters writes, so that an export can be published again.
+// A Line is a message as one line of JSON. Bulk publishing reads lines and exports
+// write them, so an export can be published again.
 type Line struct {
 	Topic       string            `json:"topic"`
 	Mode        string            `json:"mode,omitempty"` // message, which is the default, or broadcast
@@ -31,20 +31,19 @@ type Line struct {
 	Body        *string           `json:"body,omitempty" nullable:"false"` // text, which may be empty; or
 	BodyBase64  []byte            `json:"body_base64,omitempty"`           // anything
 
-	// Of a dead letter. Publishing ignores them: what died is a message again.
+	// Of a dead letter. Publishing ignores them and makes a new message of it.
 	FirstDue     *time.Time `json:"first_due,omitempty"`
 	Died         *time.Time `json:"died,omitempty"`
 	Reason       string     `json:"reason,omitempty"`
 	AttemptsUsed int        `json:"attempts_used,omitempty"`
 
-	// Of a message in the export of a whole store, which ParseExported reads.
+	// Of a message in the export of a whole store. ParseExported reads it.
 	Restore *Restore `json:"restore,omitempty" hidden:"true"`
 }
 
-// ParseLine reads a message from a line of JSON, and tells all that is wrong with a
-// line: each fault is an ErrInvalid that names the field. The message as a whole is
-// checked when it is published. What another store knew of a message is refused: it is
-// for who may write the whole store.
+// ParseLine reads a message from a line of JSON. The error is a joined Fault for each
+// wrong field. Publishing checks the message as a whole. A restore field is refused:
+// that takes the right to write the whole store.
 func ParseLine(raw []byte) (Message, error) {
 	m, err := ParseExported(raw)
 	if err == nil && m.Restore != nil {
@@ -67,12 +66,12 @@ func ParseExported(raw []byte) (Message, error) {
 	return l.m, errors.Join(l.faults...)
 }
 
-// A lineReader reads the members of a line into a message: those that are described as
-// HTTP, NATS and flags do, and the others as a Line has them.
+// A lineReader reads the members of a line into a message: described fields as HTTP,
+// NATS and flags read them, the others as Line defines them.
 type lineReader struct {
 	m             Message
-	given         uint64 // which of the described fields are, by index
-	text, encoded bool   // whether body is, and body_base64
+	given         uint64 // a bit for each described field, by index
+	text, encoded bool   // whether body is given, and body_base64
 	faults        []error
 }
 
@@ -82,7 +81,7 @@ func (l *lineReader) add(fault error) {
 	}
 }
 
-// read reads a member. One that is null is as good as none.
+// read reads a member. A null counts as not given.
 func (l *lineReader) read(member strictjson.Member) error {
 	i, known := lineNames()[string(member.Name)]
 	if !known {
@@ -110,11 +109,11 @@ func (l *lineReader) read(member strictjson.Member) error {
 	case name == "restore":
 		return l.restore(member)
 	}
-	return asLine(member) // which is passed over, or unknown
+	return asLine(member) // ignored, or unknown
 }
 
-// lineNames returns the names that a line may have, with the indexes of the fields
-// that are described, and -1 for those of a Line alone.
+// lineNames returns the names of a line's fields, each with its index among the
+// described fields, or -1 if only Line has it.
 var lineNames = sync.OnceValue(func() map[string]int {
 	all := make(map[string]int)
 	for field := range reflect.TypeFor[Line]().Fields() {
@@ -127,7 +126,7 @@ var lineNames = sync.OnceValue(func() map[string]int {
 	return all
 })
 
-// field reads a described field. Where it is empty or zero it is as good as not given.
+// field reads a described field. An empty text or a zero counts as not given.
 func (l *lineReader) field(i int, member strictjson.Member) error {
 	f := fields.In[Message]()[i]
 	read := member.Text
@@ -162,7 +161,7 @@ func (l *lineReader) mode(member strictjson.Member) error {
 func (l *lineReader) body(member strictjson.Member) error {
 	text, err := member.Text()
 	l.text = true
-	l.m.Body = append([]byte{}, text...) // what was read may be a part of many lines
+	l.m.Body = append([]byte{}, text...) // the text may be part of a buffer of many lines
 	return lineFault(err)
 }
 
@@ -192,11 +191,11 @@ func (l *lineReader) restore(member strictjson.Member) error {
 	return nil
 }
 
-// asLine reports what is wrong with a member, of which a Line says what it is.
+// asLine returns a Fault if a member does not fit into a Line.
 func asLine(member strictjson.Member) error { return lineFault(member.Decode(new(Line))) }
 
-// finish refuses what does not go together, and what is missing. Of a line that is
-// refused anyway it tells what publishing it would refuse as well.
+// finish refuses fields that exclude each other, and a missing body. If the line is
+// refused anyway, it adds the faults that publishing would find.
 func (l *lineReader) finish() {
 	for i, f := range fields.In[Message]() {
 		if f.Without != "" && l.given&(1<<i) != 0 && l.given&(1<<lineNames()[f.Without]) != 0 {
@@ -215,7 +214,7 @@ func (l *lineReader) finish() {
 	}
 }
 
-// lineFault returns the Fault of what is wrong with the JSON of a line, nil of nothing.
+// lineFault returns the Fault for an error in the JSON of a line, nil for nil.
 func lineFault(err error) error {
 	if err == nil {
 		return nil
@@ -223,9 +222,9 @@ func lineFault(err error) error {
 	return store.Faultf(strictjson.FieldOf(err, "line"), "line: %w; write one JSON object a line, such as {\"topic\":\"orders\",\"delay\":\"30s\",\"body\":\"hello\"}, and what is not UTF-8 as body_base64", err)
 }
 
-// Line returns a message that was looked at as a line of JSON. A record that
-// cannot be read is the body as a whole; where there is none the line has no body,
-// so it is refused where it is published.
+// Line returns an inspected message as a line of JSON. If the record cannot be read,
+// all of it is the body. If it is missing, the line has no body, and publishing
+// refuses it.
 func (i Info) Line() Line {
 	line := Line{
 		Topic: i.Topic, ID: i.ID, Mode: i.Mode(), Attempts: i.MaxAttempts, Headers: i.Headers, ContentType: i.ContentType,

@@ -17,7 +17,7 @@ const MaxPage = 500
 
 const (
 	messagesPage = 50 // messages that Messages reads at a time: bodies may be large
-	listScans    = 20 // pieces of a place that one call of List looks at before it returns a short page
+	listScans    = 20 // pieces of a place that one call of List reads before it returns a short page
 )
 
 // A Page is a part of a list.
@@ -26,11 +26,11 @@ type Page struct {
 	Cursor   string // where the next page begins; empty at the end
 }
 
-// List returns a page of up to limit messages of a topic in one state, by time:
-// the due time of Scheduled and Ready ones, the end of the lease, the time of
-// death. It goes on at the cursor of the page before; an empty cursor is the
-// beginning. A page may be short, even empty, and not be the last one: look at
-// its Cursor. Errors: ErrInvalid, or that of the connection.
+// List returns a page of up to limit messages of a topic in one state, by time: the
+// due time of Scheduled and Ready ones, the end of the lease, the time of death. It
+// goes on at the cursor of the page before; an empty cursor is the beginning. A page
+// may be short, even empty, before the last one: read its Cursor. Errors: ErrInvalid,
+// or that of the connection.
 func (i *Inspector) List(ctx context.Context, topic string, state State, limit int, cursor string) (Page, error) {
 	if state < Scheduled || state > Dead {
 		return Page{}, store.Faultf("state", "state %v: use Scheduled, Ready, Leased or Dead", state)
@@ -38,8 +38,9 @@ func (i *Inspector) List(ctx context.Context, topic string, state State, limit i
 	return i.list(ctx, topic, placeOf[state], state, limit, cursor)
 }
 
-// Messages returns all messages of a topic in one state, as List does; it reads a page at a time, as the
-// loop over it goes on. The last pair has the error, if there is one: that of List.
+// Messages returns all messages of a topic in one state, in the order of List. It
+// reads a page at a time while the loop runs. The last pair has the error of List, if
+// there is one.
 func (i *Inspector) Messages(ctx context.Context, topic string, state State) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		for cursor := ""; ; {
@@ -60,18 +61,17 @@ func (i *Inspector) Messages(ctx context.Context, topic string, state State) ite
 	}
 }
 
-// Broadcasts returns a page of the broadcasts of a topic that wait for their due
-// time, as List does for messages.
+// Broadcasts is List for the broadcasts of a topic that were not sent yet.
 func (i *Inspector) Broadcasts(ctx context.Context, topic string, limit int, cursor string) (Page, error) {
 	return i.list(ctx, topic, store.PlaceBroadcasts, Scheduled, limit, cursor)
 }
 
-// placeOf is the place of what is in a state, broadcasts aside.
+// placeOf is the place of the messages in a state.
 var placeOf = map[State]store.Place{
 	Scheduled: store.PlaceSchedule, Ready: store.PlaceReady, Leased: store.PlaceLeased, Dead: store.PlaceDead,
 }
 
-// list lists a place whose messages are in a state.
+// list returns a page of a place whose messages are in a state.
 func (i *Inspector) list(ctx context.Context, topic string, place store.Place, state State, limit int, cursor string) (Page, error) {
 	if err := store.CheckTopic(topic); err != nil {
 		return Page{}, err
@@ -97,11 +97,11 @@ func (i *Inspector) list(ctx context.Context, topic string, place store.Place, s
 	if err != nil {
 		return Page{}, fmt.Errorf("list %s: %w", topic, err)
 	}
-	infos = slices.DeleteFunc(infos, func(i Info) bool { return i.State != state }) // it went on meanwhile
+	infos = slices.DeleteFunc(infos, func(i Info) bool { return i.State != state }) // it changed meanwhile
 	return Page{Messages: infos, Cursor: formatCursor(mark)}, nil
 }
 
-// formatCursor makes one opaque text of where a page ended.
+// formatCursor returns the end of a page as one opaque text.
 func formatCursor(mark store.Mark) string {
 	if mark.Time == "" {
 		return ""

@@ -10,18 +10,18 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A ListenerInfo is what is known of a named listener.
+// A ListenerInfo is what a store holds of a named listener.
 type ListenerInfo struct {
 	Name    string    `json:"name"`
 	Pattern string    `json:"pattern"`
-	From    string    `json:"from"`           // where it began, as ParseFrom reads it
-	Since   time.Time `json:"since,omitzero"` // which time that was; zero for the beginning
-	Held    int64     `json:"held"`           // broadcasts in hand, their lease lasts
+	From    string    `json:"from"`           // where it began, as ParseFrom of package subscribers reads it
+	Since   time.Time `json:"since,omitzero"` // the time of From; zero for the beginning
+	Held    int64     `json:"held"`           // leased broadcasts
 	Behind  int       `json:"behind"`         // topics with broadcasts that were not handed out yet
-	Active  bool      `json:"active"`         // somebody listens under it
+	Active  bool      `json:"active"`         // a process listens under the name
 
-	Oldest time.Time `json:"oldest,omitzero"`   // when the oldest of these broadcasts was sent that the logs keep
-	Missed bool      `json:"missed,omitempty"`  // the logs kept some of them no longer: it will be told of a gap
+	Oldest time.Time `json:"oldest,omitzero"`   // when the oldest broadcast was sent that it still has to get and the logs keep
+	Missed bool      `json:"missed,omitempty"`  // the logs no longer keep some of them: it will get a gap
 	AtRisk bool      `json:"at_risk,omitempty"` // the oldest is in the oldest tenth of its log, which is removed next
 }
 
@@ -50,7 +50,7 @@ func (i *Inspector) Listeners(ctx context.Context) ([]ListenerInfo, error) {
 	return names, nil
 }
 
-// progress fills in how far a name is, of the topics with logs and where these end.
+// progress fills in how far a listener is, given where the logs end.
 func (i *Inspector) progress(ctx context.Context, n *ListenerInfo, r store.Registration, logs []store.LogEnd) error {
 	at, err := i.store.Home().Progress(ctx, n.Name)
 	if err != nil {
@@ -65,8 +65,8 @@ func (i *Inspector) progress(ctx context.Context, n *ListenerInfo, r store.Regis
 	return i.lag(ctx, n, behind)
 }
 
-// RemoveListener forgets a named listener: its place, and what it has in hand. Who
-// listens under it ends with an ErrNoListener. Errors: ErrInvalid,
+// RemoveListener forgets a named listener: its positions and its leased broadcasts.
+// Listeners that run under the name end with ErrNoListener. Errors: ErrInvalid,
 // ErrNoListener, or that of the connection.
 func (i *Inspector) RemoveListener(ctx context.Context, name string) error {
 	if err := store.CheckListener(name); err != nil {
@@ -82,11 +82,12 @@ func (i *Inspector) RemoveListener(ctx context.Context, name string) error {
 	return nil
 }
 
-// lagLogs is in how many logs it is looked how far a name is behind: those in which it is furthest.
+// lagLogs is how many logs are read to see how far a listener is behind: those where
+// it is furthest behind.
 const lagLogs = 50
 
-// behindIn returns where a registration stands in the logs that have grown behind
-// it. The error is a pattern that is foreign.
+// behindIn returns the positions of a listener in the logs that have newer broadcasts.
+// The error is a Fault for a foreign pattern.
 func behindIn(logs []store.LogEnd, r store.Registration, places map[string]Position) (behind []store.LogPlace, err error) {
 	p, err := ParsePattern(r.Pattern)
 	if err != nil {
@@ -104,7 +105,7 @@ func behindIn(logs []store.LogEnd, r store.Registration, places map[string]Posit
 	return behind, nil
 }
 
-// lag fills in since when a name is behind, and what that costs it.
+// lag fills in since when a listener is behind, and what it missed or may miss.
 func (i *Inspector) lag(ctx context.Context, n *ListenerInfo, behind []store.LogPlace) error {
 	if len(behind) == 0 {
 		return nil

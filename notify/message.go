@@ -7,26 +7,26 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// DefaultMaxBody is the largest body in bytes, unless PublisherOptions.MaxBody says otherwise.
+// DefaultMaxBody is the largest body in bytes, unless PublisherOptions.MaxBody is set.
 const DefaultMaxBody = 256 << 10
 
-// A Message is what is published. The tags describe the fields that are given by
-// name over HTTP, over NATS and as flags: there, and in the OpenAPI document, is what
-// they say.
+// A Message is what is published. The tags describe the fields that have a name over
+// HTTP, over NATS and as flags; they become flag descriptions and the OpenAPI document.
 type Message struct {
 	Topic string // required: tokens of A-Z a-z 0-9 _ - joined by dots, at most MaxTopic bytes
-	Body  []byte // opaque; empty where the message is only a signal
+	Body  []byte // opaque; empty if the message is only a signal
 
 	// ID is A-Z a-z 0-9 . _ ~ : -, at most MaxID bytes, not . or ..; empty: generated, sortable by time.
 	ID string `field:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"names it, so that a publish may be repeated, a broadcast until it is sent; missing: one is made"`
 
-	// Delay is in how long it is due after Redis has taken it, rounded up to a
-	// millisecond. Due is the time, rounded up as well; in the past: at once, and due
-	// since the publish; a broadcast keeps it. At most one of the two is given.
+	// Delay is how long after Redis accepts the message it is due. Due is the time
+	// itself; one in the past becomes the time of the publish, except for a broadcast.
+	// Give at most one of the two. Both are rounded up to a millisecond.
 	Delay time.Duration `field:"delay" shortest:"0s" example:"30m" doc:"due so long after Redis has taken it"`
 	Due   time.Time     `field:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once, and the answer tells since when. Give a delay, or this, or neither"`
 
-	// TTL is how long after the due time it is buried as expired, cut to the millisecond; zero: never.
+	// TTL is how long after the due time the message is buried as expired, rounded down
+	// to a millisecond; zero: never.
 	TTL time.Duration `field:"ttl" of:"message" shortest:"1ms" example:"24h" doc:"time to live behind the due time; missing: for ever"`
 
 	// MaxAttempts is the limit of attempts; zero: that of the topic's settings.
@@ -35,27 +35,27 @@ type Message struct {
 	// ContentType is that of the body, such as application/json.
 	ContentType string `field:"content_type" is:"media type" maxLength:"255" example:"application/json" doc:"of the body; is kept with it"`
 
-	Headers map[string]string // carried along; no two names are equal but for case
+	Headers map[string]string // kept with the body; no two names are equal without regard to case
 
-	// Broadcast says that it is for everyone who listens to the topic, instead of
-	// for one worker. It has no TTL and no MaxAttempts.
+	// Broadcast sends the message to everyone who listens to the topic, instead of to
+	// one worker. A broadcast has no TTL and no MaxAttempts.
 	Broadcast bool
 
-	// Restore is what it had in another store; nil: it is new.
+	// Restore is what the message had in another store; nil: it is new.
 	Restore *Restore
 }
 
 // maxDueMs is MaxDue in Unix milliseconds.
 var maxDueMs = store.MaxDue.UnixMilli()
 
-// record returns what Redis holds of a message beside its times.
+// record returns the record of a message, without times.
 func (m *Message) record() *Record {
 	return &Record{
 		ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Broadcast: m.Broadcast, Body: m.Body,
 	}
 }
 
-// State is where a message stands.
+// A State is one of the four states of a message.
 type State = store.State
 
 // The states of a message.
@@ -66,10 +66,10 @@ const (
 	Dead      = store.Dead      // out of attempts, expired or refused for good
 )
 
-// ParseState reads a state's name.
+// ParseState reads the name of a state. The error is a Fault.
 func ParseState(name string) (State, error) { return store.ParseState(name) }
 
-// check reports the first fault of a message as an ErrInvalid.
+// check returns a Fault for the first invalid field of a message.
 func (m *Message) check(maxBody int) error {
 	if err := store.CheckTopic(m.Topic); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (m *Message) check(maxBody int) error {
 	return m.checkRestore()
 }
 
-// checkWhen reports what is wrong with a delay and a due time, of which at most one is given.
+// checkWhen returns a Fault for an invalid delay or due time, or if both are given.
 func checkWhen(delay time.Duration, due time.Time) error {
 	switch {
 	case delay != 0 && !due.IsZero():

@@ -9,16 +9,16 @@ import (
 
 const (
 	namesPage  = 1000 // names read in one call
-	rangesPage = 500  // ranges of names looked at in one call
-	mostLooked = 2000 // names looked at for a page of topics, where patterns leave many out
+	rangesPage = 500  // ranges of names read in one call
+	mostRead   = 2000 // names read for a page of topics if patterns leave many out
 )
 
 // A lookup goes through the names of topics in order.
 type lookup struct {
 	store    *Store
 	patterns []Pattern     // none: all
-	spans    []store.Names // that are left
-	looked   int
+	spans    []store.Names // not read yet
+	read     int           // names
 }
 
 func (i *Inspector) lookup(after string, patterns []Pattern) *lookup {
@@ -29,7 +29,7 @@ func (i *Inspector) lookup(after string, patterns []Pattern) *lookup {
 	return l
 }
 
-// goOnBehind leaves out what comes before a name, and that.
+// goOnBehind skips a name and all before it.
 func (l *lookup) goOnBehind(name string) {
 	l.spans = slices.DeleteFunc(l.spans, func(s store.Names) bool { return s.To <= name+store.JustBehind })
 	if len(l.spans) > 0 {
@@ -37,21 +37,21 @@ func (l *lookup) goOnBehind(name string) {
 	}
 }
 
-// next returns the next names that are wanted, after it looked at some at the
-// most, and the last one that it looked at: "" at the end. What is foreign is left out.
+// next reads up to most names. It returns those that are wanted, without foreign ones,
+// and the last one that it read: "" at the end.
 func (l *lookup) next(ctx context.Context, most int) (names []string, last string, err error) {
 	ranges := min(len(l.spans), rangesPage)
-	looked, err := l.store.Only().TopicNames(ctx, most, l.spans[:ranges])
+	read, err := l.store.Only().TopicNames(ctx, most, l.spans[:ranges])
 	if err != nil {
 		return nil, "", err
 	}
-	l.looked += len(looked)
-	for _, last = range looked {
+	l.read += len(read)
+	for _, last = range read {
 		if l.wants(last) {
 			names = append(names, last)
 		}
 	}
-	if len(looked) == most {
+	if len(read) == most {
 		l.goOnBehind(last)
 	} else {
 		l.spans = l.spans[ranges:]

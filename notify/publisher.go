@@ -22,17 +22,17 @@ type PublisherOptions struct {
 	MaxBody int // bytes of the largest body; zero: DefaultMaxBody
 }
 
-// A Publisher sends messages. It is safe for concurrent use and needs no
-// closing; one per process is best, because calls that come while another is
-// under way travel together in the next.
+// A Publisher sends messages. It is safe for concurrent use and needs no closing. Use
+// one per process: calls that come while another is under way share the next call to
+// Redis.
 type Publisher struct {
 	store   *Store
 	maxBody int
 	gather  gather
 }
 
-// NewPublisher returns a publisher to a store; options may be left out. The error is a joined Fault of each
-// thing that is wrong: a nil store, an option, more than one PublisherOptions.
+// NewPublisher returns a publisher to a store; options may be left out. The error is a
+// joined Fault for a nil store, a wrong option, or more than one PublisherOptions.
 func NewPublisher(s *Store, options ...PublisherOptions) (*Publisher, error) {
 	o, err := store.Option(options)
 	if err := errors.Join(store.CheckStore(s), err, o.check()); err != nil {
@@ -50,12 +50,12 @@ func (o PublisherOptions) check() error {
 	return nil
 }
 
-// A Publication says what became of a published message.
+// A Publication is the outcome of a publish or a reschedule.
 type Publication struct {
 	Topic string    `json:"topic"`
 	ID    string    `json:"id"`
 	Due   time.Time `json:"due"`
-	State State     `json:"state"` // Scheduled, or Ready if it was due already, also where it waits behind what is overdue; Dead, with no Due, of a dead letter that is restored
+	State State     `json:"state"` // Scheduled, or Ready if it is due already, even if it waits behind overdue messages; Dead, without Due, for a restored dead letter
 }
 
 // A Result is a Publication, or the error that kept the message from being published.
@@ -64,22 +64,23 @@ type Result struct {
 	Err error
 }
 
-// An outgoing message is one that was found right and awaits its result.
+// An outgoing message has passed its checks and waits for its result.
 type outgoing struct {
 	Message
 	tail   string // the end of its record
 	result Result
-	taken  bool          // by a batch that is under way
-	done   chan struct{} // closed when result is there
+	taken  bool          // by a batch
+	done   chan struct{} // closed when the result is there
 }
 
-// Publish publishes one message. Concurrent calls are gathered: those that
-// come while a call to Redis is under way share the next one; alone, a call
-// does not wait. Errors: ErrInvalid, ErrExists, ErrFull, ErrUnfit, ErrUnreplicated,
-// or that of the connection, after which it may or may not be published: publishing
-// it again with the same id is safe. A call to a Redis that is away is repeated for about a second. A
-// context that ends while the call is under way may be noticed only when it is
-// answered, or has timed out after three seconds.
+// Publish publishes one message. Calls that come while a call to Redis is under way
+// share the next one (group commit); a call that comes alone does not wait.
+//
+// Errors: ErrInvalid, ErrExists, ErrFull, ErrUnfit, ErrUnreplicated, or that of the
+// connection. After an error of the connection the message may be published or not; it
+// is safe to publish it again with the same id. While Redis cannot be reached, the call
+// is repeated for about a second. If ctx ends while the call is under way, Publish may
+// return only when Redis answers, or after a timeout of three seconds.
 func (p *Publisher) Publish(ctx context.Context, m Message) (Publication, error) {
 	if err := ctx.Err(); err != nil {
 		return Publication{}, err
@@ -94,18 +95,18 @@ func (p *Publisher) Publish(ctx context.Context, m Message) (Publication, error)
 	return out.result.Publication, out.result.Err
 }
 
-// Broadcast publishes a message for everyone who listens to its topic. The
-// carrier sends broadcasts, in the order of their due times, so one that is due
-// at once is Scheduled, too, for a fraction of a millisecond; once it is sent
-// its id is free again. It is Publish with m.Broadcast; errors as Publish's.
+// Broadcast publishes a message for everyone who listens to its topic: it is Publish
+// with m.Broadcast set, and has the same errors. The carrier sends broadcasts, in the
+// order of their due times. So even one that is due at once is Scheduled for a fraction
+// of a millisecond. Once it is sent, its id is free again.
 func (p *Publisher) Broadcast(ctx context.Context, m Message) (Publication, error) {
 	m.Broadcast = true
 	return p.Publish(ctx, m)
 }
 
-// PublishMany publishes many messages, broadcasts among them, up to 500 in one call to Redis, and
-// returns a result for each, in order. One that is refused does not keep the
-// others back.
+// PublishMany publishes many messages, broadcasts among them, up to 500 in one call to
+// Redis. It returns a result for each, in order. A refused message does not hold up the
+// others.
 func (p *Publisher) PublishMany(ctx context.Context, messages []Message) []Result {
 	results := make([]Result, len(messages))
 	batch := make([]*outgoing, 0, min(len(messages), batchItems))
@@ -174,7 +175,7 @@ func (out *outgoing) publish() store.Publish {
 	}
 }
 
-// when returns when something is due of which at most one of the two is given.
+// when returns a due time from a delay or a time; at most one of them is given.
 func when(delay time.Duration, due time.Time) store.When {
 	if due.IsZero() {
 		return store.In(delay)
@@ -182,7 +183,7 @@ func when(delay time.Duration, due time.Time) store.When {
 	return store.At(due)
 }
 
-// resultOf returns what became of a message.
+// resultOf returns the outcome of a call for a message.
 func resultOf(m *Message, placed store.Placed) Result {
 	r := Result{Publication: Publication{Topic: m.Topic, ID: m.ID}}
 	switch {
@@ -209,7 +210,7 @@ func (m *Message) refused(why store.Refusal) error {
 	return fmt.Errorf("publish %s: %s", store.Member(m.Topic, m.ID), foreign[why])
 }
 
-// foreign says what is foreign where a message has no place.
+// foreign names the key that is foreign.
 var foreign = map[store.Refusal]string{
 	store.ForeignReady:      "the ready set of the topic is foreign: it is no sorted set of ours",
 	store.ForeignBroadcasts: "the set of broadcasts is foreign: it is no sorted set of ours",
@@ -217,10 +218,10 @@ var foreign = map[store.Refusal]string{
 	store.ForeignDead:       "the dead letters of the topic are foreign: they are no sorted set of ours",
 }
 
-// A gather sends messages of concurrent callers in batches, like the group
-// commit of a database: whoever finds it idle sends at once; who comes while a
-// batch is under way is in the next. When enough are pending a second batch is
-// sent before the first is answered, so that neither side waits for the other.
+// A gather sends messages of concurrent callers in batches, like the group commit of a
+// database: a caller that finds it idle sends at once; one that comes while a batch is
+// under way is in the next. When enough are pending, a second batch is sent before the
+// first is answered, so that neither side waits for the other.
 type gather struct {
 	send func(context.Context, []*outgoing)
 
@@ -234,15 +235,15 @@ const (
 	enough     = 4 // pending messages for a second batch
 )
 
-// do sends a message: alone and at once if nothing is under way, else with
-// whatever else is pending. An error is that of a context that ended first.
+// do sends a message: alone and at once if nothing is under way, otherwise with all
+// that is pending. The error is that of a context that ended first.
 func (g *gather) do(ctx context.Context, out *outgoing) error {
 	g.mu.Lock()
 	if g.senders == 0 {
 		g.senders++
 		g.mu.Unlock()
 		g.send(ctx, []*outgoing{out})
-		go g.run(context.WithoutCancel(ctx)) // what came meanwhile; one caller's cancellation is not the others'
+		go g.run(context.WithoutCancel(ctx)) // sends what came meanwhile; one caller's cancellation is not the others'
 		return nil
 	}
 	out.done = make(chan struct{})
@@ -271,11 +272,11 @@ func (g *gather) run(ctx context.Context) {
 		for _, out := range batch {
 			close(out.done)
 		}
-		runtime.Gosched() // who just got a result publishes the next
+		runtime.Gosched() // callers that just got a result publish the next
 	}
 }
 
-// take removes the next batch from the pending messages. An empty one says that run ends.
+// take removes the next batch from the pending messages. An empty batch ends run.
 func (g *gather) take() []*outgoing {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -293,7 +294,7 @@ func (g *gather) take() []*outgoing {
 	return batch
 }
 
-// abandon gives up waiting for a message. One that is not under way yet is not sent.
+// abandon gives up waiting for a message. If it is not under way yet, it is not sent.
 func (g *gather) abandon(out *outgoing, cause error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,26 +11,26 @@ import (
 
 const (
 	reasonsPage  = 1000   // reasons that one call reads
-	reasonsKept  = 10_000 // that are told apart
-	reasonLength = 200    // bytes of a reason that tell it apart
+	reasonsKept  = 10_000 // different reasons that are counted
+	reasonLength = 200    // bytes of a reason that count
 )
 
-// otherReasons stands for the reasons that are too many to be told apart, of all topics: "*".
+// otherReasons counts all further reasons, under the topic "*".
 const otherReasons = "other reasons"
 
-// A Reason is why dead letters of a topic died.
+// A Reason is why dead letters of a topic died, and how many did.
 type Reason struct {
 	Topic  string `json:"topic"`
 	Reason string `json:"reason"` // with # for each number and name in it, such as order-4711
 	Dead   int64  `json:"dead"`   // letters
 }
 
-// DeadReasons counts all dead letters by topic and reason, the most first. Reasons
-// that differ only in words of four letters and digits or more, with a digit in
-// them, are one: so "no such order 4711" is "no such order #". After 10,000 of them
-// all others are otherReasons. What dies or is removed meanwhile may be
-// missing. on, which may be nil, is told the total after each page. The error is
-// that of the connection.
+// DeadReasons counts all dead letters by topic and reason, the most frequent first.
+// Reasons count as one if they differ only in words of four or more letters and digits
+// that contain a digit: "no such order 4711" becomes "no such order #". After 10,000
+// reasons, all further ones are counted as "other reasons" of the topic "*". Dead
+// letters that come or go meanwhile may be missing. DeadReasons calls on, which may be
+// nil, with the total after each page. The error is that of the connection.
 func (i *Inspector) DeadReasons(ctx context.Context, on func(total int)) ([]Reason, error) {
 	counted, total, cursor := make(map[Reason]int64), 0, uint64(0)
 	for {
@@ -55,10 +55,11 @@ func (i *Inspector) DeadReasons(ctx context.Context, on func(total int)) ([]Reas
 	}
 }
 
-// nameWords are words that name one thing, not a kind of things.
+// nameWords matches words with a digit: they name one thing, not a kind of things.
 var nameWords = regexp.MustCompile(`[0-9A-Za-z]*[0-9][0-9A-Za-z]*`)
 
-// kindOf returns of which kind the death of a member is. What is foreign is kept under the topic _.
+// kindOf returns the Reason that a dead letter counts for. A foreign member has the
+// topic _.
 func kindOf(member, reason string) Reason {
 	topic, _, ours := strings.Cut(member, ":")
 	if !ours {
@@ -73,7 +74,7 @@ func kindOf(member, reason string) Reason {
 	})}
 }
 
-// byCount returns the reasons that were counted, the most first.
+// byCount returns the counted reasons, the most frequent first.
 func byCount(counted map[Reason]int64) []Reason {
 	reasons := make([]Reason, 0, len(counted))
 	for kind, n := range counted {

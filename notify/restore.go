@@ -8,27 +8,28 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// maxReason is how many bytes a reason of death has at the most: some more than a worker's is cut to.
+// maxReason is the most bytes of a restored reason: somewhat more than a worker's
+// reason is cut to.
 const maxReason = 1024
 
-// A Restore is what a message had in another store beside what its publisher gave
-// it. Publishing gives it back: [Inspector.Export] writes it, and [ParseExported]
-// reads it. A message that is restored has an id, so that it can be published
-// again safely, and a due time unless it is dead.
+// A Restore is what a message had in another store beyond what its publisher set.
+// [Inspector.Export] writes it, [ParseExported] reads it, and publishing restores it. A
+// restored message has an id, so that publishing may be repeated safely, and a due
+// time unless it is dead.
 type Restore struct {
 	Published    time.Time `json:"published,omitzero"`      // by the clock of that Redis; zero: now
-	FirstDue     time.Time `json:"first_due,omitzero"`      // of the first attempt; zero: when it is due, of a dead letter when it was published
-	AttemptsUsed int       `json:"attempts_used,omitempty"` // of a broadcast none
-	Expires      time.Time `json:"expires,omitzero"`        // of one with a TTL; zero: its TTL after it is due
+	FirstDue     time.Time `json:"first_due,omitzero"`      // of the first attempt; zero: the due time, or Published for a dead letter
+	AttemptsUsed int       `json:"attempts_used,omitempty"` // zero for a broadcast
+	Expires      time.Time `json:"expires,omitzero"`        // of a message with a TTL; zero: TTL after the due time
 
-	Died   time.Time `json:"died,omitzero"` // a dead letter; zero: it is not dead
+	Died   time.Time `json:"died,omitzero"` // of a dead letter; zero: not dead
 	Reason string    `json:"reason,omitempty"`
 }
 
-// dead reports whether it is a dead letter.
+// dead reports whether the message is a dead letter.
 func (r *Restore) dead() bool { return r != nil && !r.Died.IsZero() }
 
-// checkRestore reports the first fault of what is restored, nil: nothing is.
+// checkRestore returns a Fault for the first invalid field of a Restore, nil without one.
 func (m *Message) checkRestore() error {
 	r := m.Restore
 	switch {
@@ -65,7 +66,7 @@ func (m *Message) checkRestore() error {
 	)
 }
 
-// checkTime reports what is wrong with a time of a field; the zero time is none.
+// checkTime returns a Fault for an invalid time of a field; the zero time means none.
 func checkTime(field string, at time.Time) error {
 	if !at.IsZero() && (at.Before(time.UnixMilli(1)) || at.After(store.MaxDue)) {
 		return store.Faultf(field, "%s %s: use a time from 1970 to 9999", field, at.Format(time.RFC3339))
@@ -73,26 +74,26 @@ func checkTime(field string, at time.Time) error {
 	return nil
 }
 
-// restoredOf returns what the store takes of a message that is restored; nil of a new one.
+// restoredOf returns a message's Restore as the store takes it; nil for a new message.
 func restoredOf(m *Message) *store.Restored {
 	r := m.Restore
 	if r == nil {
 		return nil
 	}
-	told := &store.Restored{Broadcast: m.Broadcast, Used: r.AttemptsUsed}
+	restored := &store.Restored{Broadcast: m.Broadcast, Used: r.AttemptsUsed}
 	if r.dead() {
-		told.Died, told.Reason = r.Died.UnixMilli(), r.Reason
-	} else if told.Due = int64(store.At(m.Due)); m.TTL > 0 {
-		told.Expires = expiryOf(m, told.Due)
+		restored.Died, restored.Reason = r.Died.UnixMilli(), r.Reason
+	} else if restored.Due = int64(store.At(m.Due)); m.TTL > 0 {
+		restored.Expires = expiryOf(m, restored.Due)
 	}
 	if !r.Published.IsZero() {
-		told.Times = store.EncodeTimes(r.Published, m.firstDue(told.Due))
+		restored.Times = store.EncodeTimes(r.Published, m.firstDue(restored.Due))
 	}
-	return told
+	return restored
 }
 
-// firstDue returns when the first attempt of what is restored was due, as its record
-// tells; due is in milliseconds.
+// firstDue returns when the first attempt of a restored message was due; due, in Unix
+// milliseconds, is its due time now.
 func (m *Message) firstDue(due int64) time.Time {
 	switch r := m.Restore; {
 	case !r.FirstDue.IsZero():
@@ -103,7 +104,8 @@ func (m *Message) firstDue(due int64) time.Time {
 	return time.UnixMilli(due)
 }
 
-// expiryOf returns when a message expires that has a TTL and is due at a time, in milliseconds.
+// expiryOf returns when a restored message with a TTL expires; due and the result are
+// in Unix milliseconds.
 func expiryOf(m *Message, due int64) int64 {
 	if at := m.Restore.Expires; !at.IsZero() {
 		return at.UnixMilli()

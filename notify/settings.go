@@ -7,30 +7,29 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Settings are what holds for the messages of a topic: limits, times, and
-// whether it is paused. What a message or a claim asks for itself goes before
-// that; what is set for no topic holds for all.
+// Settings are the settings of a topic: limits, times, and whether it is paused. A
+// value that a message or a claim sets itself goes before them.
 type Settings = store.Settings
 
-// A SettingsChange sets settings: nil leaves one as it is, and a pointer to zero
-// has the default hold again.
+// A SettingsChange changes settings: nil leaves a setting as it is, and a pointer to
+// zero returns it to the default.
 //
 //	change := notify.SettingsChange{Attempts: new(5), Lease: new(time.Minute)}
 type SettingsChange = store.SettingsChange
 
-// TopicSettings are the settings of a topic, and the names of those that are set
-// for it.
+// TopicSettings are the settings of a topic, and the names of those that the topic has
+// itself.
 type TopicSettings = store.TopicSettings
 
-// DefaultSettings hold where nothing else is set.
+// DefaultSettings are the settings that neither a topic nor AllTopics has.
 var DefaultSettings = store.DefaultSettings
 
-// AllTopics stands for all topics that have no settings of their own, where
-// settings are looked at and set.
+// AllTopics names the store's settings in Settings and Set: those of all topics that
+// have none of their own.
 const AllTopics = store.AllTopics
 
-// Settings returns what holds for a topic, or for AllTopics. A topic need not
-// have been used. Errors: ErrInvalid, ErrSettings, or that of the connection.
+// Settings returns the settings of a topic, or of AllTopics. The topic may be unused.
+// Errors: ErrInvalid, that of settings that cannot be read, or that of the connection.
 func (i *Inspector) Settings(ctx context.Context, topic string) (TopicSettings, error) {
 	if err := store.CheckTopicOrAll(topic); err != nil {
 		return TopicSettings{}, err
@@ -49,9 +48,10 @@ func (i *Inspector) settings(ctx context.Context, topic string) (TopicSettings, 
 	return i.store.Of(topic).Settings(ctx, topic)
 }
 
-// Set changes settings of a topic, or of AllTopics, and returns what holds then.
-// They stay when the topic is forgotten otherwise. Errors: a joined Fault for each
-// one that is out of range, with which nothing is changed, or that of the connection.
+// Set changes settings of a topic, or of AllTopics, and returns all its settings. They
+// stay when all else of the topic is forgotten. Errors: a joined Fault for each setting
+// that is out of range (nothing was changed), ErrUnreplicated, or that of the
+// connection.
 func (i *Inspector) Set(ctx context.Context, topic string, c SettingsChange) (TopicSettings, error) {
 	if err := store.CheckTopicOrAll(topic); err != nil {
 		return TopicSettings{}, err
@@ -70,17 +70,17 @@ func (i *Inspector) set(ctx context.Context, topic string, c SettingsChange) (To
 	return i.store.Of(topic).Set(ctx, topic, c, false)
 }
 
-// Pause has nothing of a topic handed out until Resume: claims get nothing, and
-// nobody is woken. Its messages are accepted, become ready, expire and can be
-// cancelled as ever; those that a worker has in hand can be settled, and
-// broadcasts are sent. A topic that is paused already stays so, and one that was
-// never used may be paused. Errors: ErrInvalid, or that of the connection.
+// Pause stops handing out messages of a topic until Resume: claims get nothing, and no
+// subscriber is rung. Messages are still accepted, become ready, expire and can be
+// cancelled; leased ones can be settled, and broadcasts are sent. To pause a topic
+// again changes nothing, and the topic may be unused. Errors: ErrInvalid,
+// ErrUnreplicated, or that of the connection.
 func (i *Inspector) Pause(ctx context.Context, topic string) error {
 	return i.setPaused(ctx, "pause", topic, true)
 }
 
-// Resume ends a Pause, and wakes who waits for what is ready. A topic that is
-// not paused stays so. Errors: ErrInvalid, or that of the connection.
+// Resume ends a Pause and rings waiting subscribers for what is ready. Without a pause
+// it changes nothing. Errors: ErrInvalid, ErrUnreplicated, or that of the connection.
 func (i *Inspector) Resume(ctx context.Context, topic string) error {
 	return i.setPaused(ctx, "resume", topic, false)
 }

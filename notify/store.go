@@ -2,10 +2,12 @@ package notify
 
 import "github.com/bellhopd/bellhop/notify/store"
 
-// A Store is one Redis and one prefix in it. It is safe for concurrent use, and is closed when it is done with.
+// A Store is one Redis and one prefix in it. It is safe for concurrent use. Close it
+// after its last use.
 type Store = store.Store
 
-// Config says which Redis a Store is in, under which prefix, and how it is reached. The zero value is DefaultURL.
+// Config is which Redis a Store is in, how to reach it, and the prefix of its keys. The
+// zero value means DefaultURL and DefaultPrefix.
 type Config = store.Config
 
 // Defaults of a Config.
@@ -14,24 +16,26 @@ const (
 	DefaultPrefix = store.DefaultPrefix
 )
 
-// Open returns the store that c describes. It connects when it is first used. The error is a Fault for each
-// field that is wrong.
+// Open returns the store that c describes. It connects at its first use. The error is a
+// joined Fault for each wrong field.
 func Open(c Config) (*Store, error) { return store.Open(c) }
 
-// A Record is what is kept of a message until it is gone.
+// A Record is what the store keeps of a message until it is gone.
 type Record = store.Record
 
 // NewID returns a new id: a ULID, 26 characters that sort by time
 // (https://github.com/ulid/spec), ascending within a process.
 func NewID() string { return store.NewID() }
 
-// A Position is the place of a broadcast among all that a store has sent: its time of sending, made unique.
+// A Position is the place of a broadcast among all that a store sent: the time when it
+// was sent, made unique.
 type Position = store.Position
 
 // ParsePosition reads a position as its String writes it. The error is a Fault.
 func ParsePosition(text string) (Position, error) { return store.ParsePosition(text) }
 
-// A Pattern names a topic, or many: a token * stands for any one token, and > at the end for one or more.
+// A Pattern matches one topic, or many: a token * stands for any one token, and > at
+// the end for one or more.
 type Pattern = store.Pattern
 
 // ParsePattern reads a pattern such as prices, prices.* or prices.>. The error is a Fault.

@@ -18,16 +18,15 @@ type Notable = store.Notable
 
 const (
 	mostNotable  = 500 // names in each list of a survey
-	notablePage  = 100 // topics looked at in one call, which takes Redis less than a millisecond
-	notablePages = 40  // looked at for one list, where much of its index is behind the truth
+	notablePage  = 100 // topics read in one call, which takes Redis less than a millisecond
+	notablePages = 40  // pages read for one list if much of its index is out of date
 )
 
-// Survey looks at a store as a whole. It reads indexes, so that it takes as long
-// with a million topics as with ten. Each list has most names at the most, up to
-// 500. The indexes of what is ready and of deaths may be behind the truth: what
-// is listed is true, and where more of an index is behind than a survey looks at,
-// a topic may be left out until the next ones have seen to the rest. Errors:
-// ErrInvalid, or that of the connection.
+// Survey returns a summary of a store. It reads indexes, so it takes as long with a
+// million topics as with ten. Each list has up to most names, at most 500. The indexes
+// of ready messages and of deaths may be out of date. What a survey lists is true, but
+// if more of an index is out of date than it reads, it may leave out a topic until
+// later surveys have corrected the rest. Errors: ErrInvalid, or that of the connection.
 func (i *Inspector) Survey(ctx context.Context, most int) (Survey, error) {
 	if most < 1 || most > mostNotable {
 		return Survey{}, store.Faultf("most", "number of topics %d: use 1 to %d", most, mostNotable)
@@ -46,15 +45,14 @@ func (i *Inspector) survey(ctx context.Context, most int) (s Survey, err error) 
 	if s.Overdue, err = i.notable(ctx, false, most); err != nil {
 		return s, err
 	}
-	s.Overdue = slices.DeleteFunc(s.Overdue, func(n Notable) bool { return n.Since.After(s.Now) }) // where the clock was set back
+	s.Overdue = slices.DeleteFunc(s.Overdue, func(n Notable) bool { return n.Since.After(s.Now) }) // possible if the clock was set back
 	s.Deaths, err = i.notable(ctx, true, most)
 	return s, err
 }
 
 // notable returns the topics that come first by their oldest ready message, or by
-// their newest dead letter. The index of these may tell an earlier time than is
-// true, or a later one where the newest come first: so nothing behind a page of it
-// comes before it.
+// their newest dead letter. A time in the index may be wrong only in the direction that
+// puts a topic too far in front, so nothing behind a page comes before it.
 func (i *Inspector) notable(ctx context.Context, dead bool, most int) ([]Notable, error) {
 	before := time.Time.Compare
 	if dead {

@@ -9,14 +9,14 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Counts are the messages of a topic.
+// Counts are how many messages a topic has, by state.
 type Counts = store.Counts
 
 // topicsPage is how many topics are counted in one call, which takes Redis about half a millisecond.
 const topicsPage = 25
 
-// Count counts the messages of some topics, in their order; one that was never used has none. Errors:
-// ErrInvalid, or that of the connection.
+// Count returns the counts of topics, in their order; those of a topic that was never
+// used are zero. Errors: ErrInvalid, or that of the connection.
 func (i *Inspector) Count(ctx context.Context, topics ...string) ([]Counts, error) {
 	for _, topic := range topics {
 		if err := store.CheckTopic(topic); err != nil {
@@ -34,9 +34,9 @@ func (i *Inspector) Count(ctx context.Context, topics ...string) ([]Counts, erro
 	return all, nil
 }
 
-// Topics counts the messages of every topic that was ever published to, or is
-// paused, by name; or of those alone that some patterns name. It reads them as the loop
-// over it goes on, 25 topics at one moment. The last pair has the error, if there is one: that of the connection.
+// Topics returns the counts of every topic that was ever published to or is paused, by
+// name; with patterns, only of topics that match one. It reads 25 topics at a time
+// while the loop runs. The last pair has the error of the connection, if there is one.
 func (i *Inspector) Topics(ctx context.Context, patterns ...Pattern) iter.Seq2[Counts, error] {
 	return func(yield func(Counts, error) bool) {
 		for l := i.lookup("", patterns); len(l.spans) > 0; {
@@ -52,7 +52,7 @@ func (i *Inspector) Topics(ctx context.Context, patterns ...Pattern) iter.Seq2[C
 	}
 }
 
-// countEach counts topics for a loop, and reports whether it goes on.
+// countEach yields the counts of topics, and reports whether the loop goes on.
 func (i *Inspector) countEach(ctx context.Context, names []string, yield func(Counts, error) bool) bool {
 	for page := range slices.Chunk(names, topicsPage) {
 		counts, err := i.Count(ctx, page...)
@@ -69,11 +69,12 @@ func (i *Inspector) countEach(ctx context.Context, names []string, yield func(Co
 	return true
 }
 
-// TopicsAfter is a page of Topics: up to limit of the topics whose names come behind
-// another, or all where that is empty. next is where to go on, "" at the end. It
-// costs what limit is, however many topics there are: where patterns leave most of
-// them out there may be fewer than limit, or none, and more behind next. A pattern
-// costs least where its first token is no wildcard. Errors: ErrInvalid, or that of the connection.
+// TopicsAfter returns a page of Topics: up to limit topics whose names come behind
+// after; an empty name is before all. next is the name to go on from, "" at the end.
+// The cost grows with limit, not with the number of topics: if patterns leave out most
+// topics, a page may have fewer than limit, or none, before the end. A pattern costs
+// least if its first token is no wildcard. Errors: ErrInvalid, or that of the
+// connection.
 func (i *Inspector) TopicsAfter(ctx context.Context, after string, limit int, patterns ...Pattern) (counts []Counts, next string, err error) {
 	if limit < 1 {
 		return nil, "", store.Faultf("limit", "limit %d: use 1 or more", limit)
@@ -100,7 +101,7 @@ func (i *Inspector) namesAfter(ctx context.Context, after string, limit int, pat
 		if names = append(names, more...); len(names) > limit {
 			return names[:limit], names[limit-1], nil
 		}
-		if l.looked >= mostLooked && len(l.spans) > 0 && store.CheckTopic(last) == nil {
+		if l.read >= mostRead && len(l.spans) > 0 && store.CheckTopic(last) == nil {
 			return names, last, nil
 		}
 	}
