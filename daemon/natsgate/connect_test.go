@@ -40,10 +40,12 @@ func watch(t testing.TB, o natsgate.Options) (*natsgate.Gate, *logBuffer) {
 	return gate, &log
 }
 
-// wantLog checks how often each text was logged, and that no secret was.
+// wantLog waits until each text was logged so often, and checks that it was not logged
+// more often, and that no secret was.
 func wantLog(t testing.TB, log *logBuffer, times map[string]int) {
 	t.Helper()
 	for text, want := range times {
+		storetest.Eventually(t, fmt.Sprintf("%q is logged", text), func() bool { return log.count(text) >= want })
 		if got := log.count(text); got != want {
 			t.Errorf("%q is logged %d times, want %d:\n%s", text, got, want, log)
 		}
