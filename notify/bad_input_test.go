@@ -159,8 +159,8 @@ func TestOwnLimitOfTheBody(t *testing.T) {
 	})
 }
 
-// A delay of at most 292 years ends past the year 9999 only where Redis's clock
-// is wrong; so the script is told one that Go does not let through.
+// A delay of at most 292 years ends past the year 9999 only if Redis's clock is wrong,
+// so the test passes the script a delay that Go refuses.
 func TestDelayThatOnlyRedisCanRefuse(t *testing.T) {
 	pub, db := open(t)
 	publish(t, pub, message("waits", future))
@@ -257,7 +257,7 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// However a URL is mistyped, its password is not shown.
+// However a URL is misspelled, its password is not shown.
 func TestPasswordIsNeverShown(t *testing.T) {
 	const secret = "hunter"
 	urls := []string{
@@ -360,7 +360,7 @@ func TestBadMember(t *testing.T) {
 	}
 }
 
-// One bad message of many keeps none of the others back.
+// One bad message of many does not hold up the others.
 func TestBadAmongGood(t *testing.T) {
 	pub, _ := open(t)
 	var messages []notify.Message

@@ -36,7 +36,8 @@ func carry(t *testing.T, db *notify.Store) (stop func()) {
 	return storetest.Run(t, c.Run)
 }
 
-// A broadcast waits for the carrier, whenever it is due, and is looked at as other messages are.
+// A broadcast waits for the carrier, whenever it is due, and is inspected as messages
+// are.
 func TestBroadcastWaits(t *testing.T) {
 	pub, db := open(t)
 	m := announcement("a", future)
@@ -82,7 +83,7 @@ func TestBroadcastWaits(t *testing.T) {
 			t.Errorf("%v: %+v, %v", state, page, err)
 		}
 	}
-	// An export of it is published as the same again.
+	// Its export can be published, and makes the same broadcast.
 	line, err := json.Marshal(info.Line())
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +112,7 @@ func TestBadBroadcast(t *testing.T) {
 	})
 }
 
-// An id is of one message of its topic, whether that is for one or for all.
+// A topic has an id only once, whether of a message or of a broadcast.
 func TestIDOfMessageAndBroadcast(t *testing.T) {
 	pub, db := open(t)
 	for _, state := range states {
@@ -164,7 +165,7 @@ func TestCancelBroadcast(t *testing.T) {
 func TestRescheduleBroadcast(t *testing.T) {
 	pub, db := open(t)
 	publish(t, pub, announcement("a", future))
-	nudges := listen(t, db, db.Keys().Head())
+	nudges := record(t, db, db.Keys().Head())
 	for _, test := range []struct {
 		delay time.Duration
 		due   time.Time
@@ -182,16 +183,16 @@ func TestRescheduleBroadcast(t *testing.T) {
 			t.Errorf("it waits until %v, told was %v", got, p.Due)
 		}
 	}
-	if n := len(nudges.heard()); n != 3 { // each time that it came to be earlier
+	if n := len(nudges.recorded()); n != 3 { // each time that it came to be earlier
 		t.Errorf("%d nudges", n)
 	}
 	wantCounts(t, pub, notify.Counts{Broadcasts: 1})
 }
 
-// The carrier is nudged when a broadcast comes to be due before all others that wait.
+// The carrier is nudged when a broadcast becomes the first that is due.
 func TestBroadcastNudges(t *testing.T) {
 	pub, db := open(t)
-	nudges := listen(t, db, db.Keys().Head())
+	nudges := record(t, db, db.Keys().Head())
 	for i, test := range []struct {
 		due   time.Time
 		nudge bool
@@ -201,13 +202,13 @@ func TestBroadcastNudges(t *testing.T) {
 		if test.nudge {
 			want = []string{fmt.Sprintf("head %d", p.Due.UnixMilli())}
 		}
-		if diff := cmp.Diff(want, nudges.heard()); diff != "" {
+		if diff := cmp.Diff(want, nudges.recorded()); diff != "" {
 			t.Errorf("%d: nudges (-want +got):\n%s", i, diff)
 		}
 	}
 }
 
-// Messages and broadcasts travel together; what is wrong with one is told of that.
+// Messages and broadcasts are published together; an invalid one gets its own error.
 func TestPublishManyOfBoth(t *testing.T) {
 	pub, db := open(t)
 	var messages []notify.Message
@@ -294,8 +295,8 @@ func TestListBroadcastsPages(t *testing.T) {
 	}
 }
 
-// Cancelled or rescheduled while the carrier sends: each broadcast is sent or
-// cancelled, and never both; and one that was put off comes at its new time.
+// Broadcasts are cancelled or rescheduled while the carrier sends: each is sent or
+// cancelled, never both, and a rescheduled one comes at its new time.
 func TestChangesRaceWithTheCarry(t *testing.T) {
 	pub, db := open(t)
 	carry(t, db)
@@ -361,7 +362,7 @@ func TestChangesRaceWithTheCarry(t *testing.T) {
 	}
 }
 
-// A dead broadcast, which is one whose log was foreign, is listed, and sent when it is requeued.
+// A dead broadcast (its log was foreign) is listed, and sent after a requeue.
 func TestRequeueBroadcast(t *testing.T) {
 	pub, db := open(t)
 	if err := db.Client().Set(t.Context(), db.Keys().Log(topic), "x", 0).Err(); err != nil {
@@ -389,8 +390,8 @@ func TestRequeueBroadcast(t *testing.T) {
 	storetest.Empty(t, db)
 }
 
-// Where the set of all broadcasts is foreign, broadcasts are refused, each as a
-// whole, and messages do not care.
+// If the set of all broadcasts is foreign, each broadcast is refused as a whole, and
+// messages are not affected.
 func TestForeignSetOfBroadcasts(t *testing.T) {
 	pub, db := open(t)
 	publish(t, pub, message("cancel", time.Time{}))
@@ -425,7 +426,7 @@ func TestForeignSetOfBroadcasts(t *testing.T) {
 		t.Error(err)
 	}
 	wantCounts(t, pub, notify.Counts{Scheduled: 2, Ready: 1, Published: 4})
-	// Mended, the same ids are as good as new.
+	// Once the set is repaired, the same ids can be published.
 	if err := db.Client().Del(t.Context(), db.Keys().Broadcasts()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -433,7 +434,8 @@ func TestForeignSetOfBroadcasts(t *testing.T) {
 	publish(t, pub, announcement("b", future))
 }
 
-// Dead letters that cannot be put where they belong stay what they are, and whatever is requeued stands in one place.
+// Dead letters that cannot be put into their place stay dead, and each requeued message
+// is in one place.
 func TestRequeueIntoForeignPlaces(t *testing.T) {
 	pub, db := open(t)
 	keys, client, dead := db.Keys(), db.Client(), storetest.Inspector(t, db)
@@ -470,7 +472,7 @@ func TestRequeueIntoForeignPlaces(t *testing.T) {
 	wantCounts(t, pub, notify.Counts{Published: 1, Died: 2, Ready: 1, Broadcasts: 1})
 }
 
-// Counters that are foreign, or a log, spoil no count but their own.
+// A foreign counter or log spoils no count but its own.
 func TestForeignCountsOfBroadcasts(t *testing.T) {
 	pub, db := open(t)
 	for _, command := range [][]any{
@@ -502,7 +504,8 @@ func TestKeysOfBroadcasts(t *testing.T) {
 	}
 }
 
-// Rights are exact: whoever has them can do everything, and everything that they allow is done, replicas waited for included.
+// The rights are exact: a user that has them can do everything, and every one of them is
+// used, that of waiting for replicas included.
 func TestRightsAreExact(t *testing.T) {
 	server, _ := pair(t)
 	root := storetest.At(t, server.URL(), "")

@@ -23,7 +23,7 @@ func full(id string) notify.Message {
 	return m
 }
 
-// usedUp publishes a message of which one attempt is used up, and which is in a state.
+// usedUp publishes a message in a state, with one attempt used up.
 func usedUp(t *testing.T, pub client, db *notify.Store, m notify.Message, state notify.State) {
 	t.Helper()
 	inState(t, db, m, notify.Leased)
@@ -184,7 +184,8 @@ func TestReschedule(t *testing.T) {
 	}
 }
 
-// wantRescheduled checks that the message stands where it was rescheduled to, with all it had.
+// wantRescheduled checks that the message is where it was rescheduled to, with all it
+// had.
 func wantRescheduled(t *testing.T, pub client, p notify.Publication, expires, first time.Time) {
 	t.Helper()
 	info, err := pub.Inspect(t.Context(), topic, p.ID)
@@ -236,10 +237,10 @@ func TestRescheduleReadyLaterAndReadyAgain(t *testing.T) {
 	}
 }
 
-// The carrier is nudged when something comes to be due before all else, and only then.
+// The carrier is nudged when a message becomes the first that is due, and only then.
 func TestNudge(t *testing.T) {
 	pub, db := open(t)
-	nudges := listen(t, db, db.Keys().Head())
+	nudges := record(t, db, db.Keys().Head())
 	at := func(minutes int) time.Time { return future.Add(time.Duration(minutes) * time.Minute) }
 	publishAt := func(id string, minutes int) func() error {
 		return func() error { _, err := pub.Publish(t.Context(), message(id, at(minutes))); return err }
@@ -276,7 +277,7 @@ func TestNudge(t *testing.T) {
 		if step.due > 0 {
 			want = []string{fmt.Sprintf("head %d", at(step.due).UnixMilli())}
 		}
-		if diff := cmp.Diff(want, nudges.heard()); diff != "" {
+		if diff := cmp.Diff(want, nudges.recorded()); diff != "" {
 			t.Errorf("%s: nudges (-want +got):\n%s", step.name, diff)
 		}
 	}
@@ -333,7 +334,7 @@ func TestRing(t *testing.T) {
 			for _, inbox := range alive {
 				channels = append(channels, db.Keys().Inbox(inbox))
 			}
-			bells := listen(t, db, channels...)
+			bells := record(t, db, channels...)
 			messages := make([]notify.Message, test.messages)
 			for i := range messages {
 				messages[i] = message(fmt.Sprint(i), time.Time{})
@@ -347,7 +348,7 @@ func TestRing(t *testing.T) {
 			for _, inbox := range test.rung {
 				want = append(want, "inbox:"+inbox+" "+topic)
 			}
-			if diff := cmp.Diff(want, bells.heard()); diff != "" {
+			if diff := cmp.Diff(want, bells.recorded()); diff != "" {
 				t.Errorf("rings (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.left, waiting(t, db)); diff != "" {
@@ -360,25 +361,25 @@ func TestRing(t *testing.T) {
 func TestOnlyWhatIsDueRings(t *testing.T) {
 	pub, db := open(t)
 	wait(t, db, "a", "b")
-	bells := listen(t, db, db.Keys().Wake(topic), db.Keys().Inbox("a"), db.Keys().Inbox("b"))
+	bells := record(t, db, db.Keys().Wake(topic), db.Keys().Inbox("a"), db.Keys().Inbox("b"))
 	publish(t, pub, message("m", future))
 	if _, err := pub.RescheduleIn(t.Context(), topic, "m", anHour); err != nil {
 		t.Fatal(err)
 	}
-	if heard := bells.heard(); len(heard) > 0 {
-		t.Errorf("heard %q for what is due later", heard)
+	if got := bells.recorded(); len(got) > 0 {
+		t.Errorf("published was %q for what is due later", got)
 	}
 	if _, err := pub.RescheduleIn(t.Context(), topic, "m", 0); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"wake:" + topic + " 1", "inbox:a " + topic}
-	if diff := cmp.Diff(want, bells.heard()); diff != "" {
+	if diff := cmp.Diff(want, bells.recorded()); diff != "" {
 		t.Errorf("rings (-want +got):\n%s", diff)
 	}
 }
 
-// A topic whose ready set is foreign takes nothing that is due already, and
-// keeps back neither what is due later nor other topics.
+// A topic whose ready set is foreign accepts nothing that is due already, and holds up
+// neither later messages nor other topics.
 func TestForeignReadySet(t *testing.T) {
 	pub, db := open(t)
 	db.Client().Set(t.Context(), db.Keys().Ready(topic), "foreign", 0)
@@ -402,7 +403,7 @@ func TestForeignReadySet(t *testing.T) {
 	}
 }
 
-// A record in which somebody else wrote numbers that are none stops no script half way.
+// Foreign text in place of numbers in a record stops no script half way.
 func TestForeignNumbersInARecord(t *testing.T) {
 	for _, line := range []string{
 		`1,{"ttl":null,"attempts":null}`, `1,{"ttl":"1h","attempts":"many"}`, `1,2,{"ttl":{},"attempts":[]}`,
@@ -427,7 +428,8 @@ func TestForeignNumbersInARecord(t *testing.T) {
 	}
 }
 
-// unreadable claims the message a, and gives it back if it could be read; either way it is dead at the end.
+// unreadable claims the message a, and rejects it if it could be read; either way it is
+// dead at the end.
 func unreadable(t *testing.T, pub client, db *notify.Store) {
 	t.Helper()
 	claimer := storetest.Claimer(t, db)

@@ -7,7 +7,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// What is wrong with what a constructor is given is a Fault that names it.
+// A wrong argument of a constructor is a Fault that names it.
 func TestConstructorsRefuse(t *testing.T) {
 	db := storetest.Open(t)
 	_, noStore := notify.NewInspector(nil)

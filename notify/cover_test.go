@@ -46,8 +46,8 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// A pattern covers another one if, and only if, it matches every topic of it:
-// where the other one leaves a token open, a token that stands in neither.
+// A pattern covers another one if, and only if, it matches every topic of it. Where the
+// other one leaves a token open, the test puts a token that is in neither.
 func FuzzCovers(f *testing.F) {
 	f.Add("a.>", "a.*.b")
 	f.Add("*.b", "*.*")

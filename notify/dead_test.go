@@ -78,7 +78,7 @@ func TestAllDeadLetters(t *testing.T) {
 	pub, store := open(t)
 	const n = 1234
 	die(t, store, numbered(n)...)
-	// One without a record cannot be requeued, and does not keep the others from it.
+	// A dead letter without a record cannot be requeued, and does not hold up the others.
 	if err := store.Client().HDel(t.Context(), store.Keys().Messages(), topic+":0000").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// Reasons are told apart by their words, not by what they name; of ever new ones there are not ever more.
+// Reasons differ by their words, not by the names in them, and their number is bounded.
 func TestReasons(t *testing.T) {
 	pub, store := open(t)
 	put := func(deaths ...any) {

@@ -13,10 +13,10 @@ func (m *Message) Encode(published time.Time) (string, error) {
 	return store.EncodeTimes(published, published) + tail, err
 }
 
-// Check reports what is wrong with a message.
+// Check returns a Fault for the first invalid field of a message.
 func (m *Message) Check() error { return m.check(DefaultMaxBody) }
 
-// PublishWhen publishes a message that is due as the store is told it, past the checks in Go.
+// PublishWhen publishes a message with a due time that is not checked in Go.
 func (p *Publisher) PublishWhen(ctx context.Context, m Message, when store.When) (Publication, error) {
 	out, err := p.prepare(m)
 	if err != nil {
@@ -32,7 +32,7 @@ func (p *Publisher) PublishWhen(ctx context.Context, m Message, when store.When)
 	return result.Publication, result.Err
 }
 
-// RestoredOf returns what the script that publishes is told of a message that is restored.
+// RestoredOf returns what the publish script gets of a restored message.
 func RestoredOf(m *Message) string { return restoredOf(m).String() }
 
 // EncodeTimes returns the times that a record begins with.

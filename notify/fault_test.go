@@ -10,8 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Whoever is refused may ask which field it was, by the name that it has in
-// JSON, HTTP, flags and options.
+// Every refusal names its field as JSON, HTTP, flags and options name it.
 func TestWhichFieldIsWrong(t *testing.T) {
 	pub, _ := open(t)
 	publishes := func(spoil func(m *notify.Message)) func() error {
@@ -72,7 +71,7 @@ func TestWhichFieldIsWrong(t *testing.T) {
 	}
 }
 
-// All that is wrong with a configuration is said at once.
+// All faults of a configuration are reported at once.
 func TestAllFaultsOfAConfig(t *testing.T) {
 	_, err := notify.Open(notify.Config{PasswordFile: "/nowhere/password", Prefix: "a b", WaitReplicas: -1, MemoryShare: 101})
 	if several, ok := err.(interface{ Unwrap() []error }); !ok || len(several.Unwrap()) != 4 {

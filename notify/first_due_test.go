@@ -24,7 +24,7 @@ func firstDue(t testing.TB, pub client, id string) time.Time {
 	return info.FirstDue
 }
 
-// A course is what becomes of one message, whose id is a.
+// A course is what happens to one message, whose id is a.
 type course struct {
 	t     *testing.T
 	store *notify.Store
@@ -55,7 +55,7 @@ func (c *course) reschedule(delay time.Duration, due time.Time) notify.Publicati
 	return p
 }
 
-// claim claims the message when it is ready, and expects what it tells of itself.
+// claim claims the message when it is ready, and checks what the delivery says of it.
 func (c *course) claim(lease time.Duration, first time.Time) {
 	c.t.Helper()
 	storetest.Eventually(c.t, "it is claimed", func() bool {
@@ -73,7 +73,7 @@ func (c *course) claim(lease time.Duration, first time.Time) {
 	}
 }
 
-// nack gives the message back as not done.
+// nack rejects the message.
 func (c *course) nack() {
 	c.t.Helper()
 	if _, err := c.has.Nack(c.t.Context(), time.Millisecond, "not now"); err != nil {
@@ -81,7 +81,7 @@ func (c *course) nack() {
 	}
 }
 
-// want expects what is known of the message.
+// want checks what Inspect returns of the message.
 func (c *course) want(what string, first time.Time) {
 	c.t.Helper()
 	if got := firstDue(c.t, c.pub, "a"); !got.Equal(first) {
@@ -89,7 +89,7 @@ func (c *course) want(what string, first time.Time) {
 	}
 }
 
-// A retry is due later than the first attempt was, and leaves that.
+// A retry is due later than the first attempt was, and does not change FirstDue.
 func TestFirstDue(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -123,7 +123,7 @@ func TestFirstDue(t *testing.T) {
 	}
 }
 
-// What is due in the past is first due when it is published: no time is before that.
+// A message with a due time in the past is first due when it is published, not before.
 func TestFirstDueInThePast(t *testing.T) {
 	c := newCourse(t)
 	c.publish(notify.Message{Due: past})
@@ -133,7 +133,8 @@ func TestFirstDueInThePast(t *testing.T) {
 	}
 }
 
-// A message that nobody had in hand is first due when it was rescheduled to, one that used up an attempt when it was before.
+// A message without an attempt is first due when it was rescheduled to; one that used up
+// an attempt keeps its first due time.
 func TestFirstDueRescheduled(t *testing.T) {
 	for _, m := range []notify.Message{{}, {Delay: anHour}, {MaxAttempts: 5}, {Delay: anHour, ContentType: "a/b", Headers: map[string]string{"k": "v"}}} {
 		c := newCourse(t)
@@ -161,7 +162,7 @@ func TestFirstDueRescheduled(t *testing.T) {
 	}
 }
 
-// A dead letter that is requeued begins anew.
+// A requeued dead letter has a new first due time.
 func TestFirstDueRequeued(t *testing.T) {
 	c := newCourse(t)
 	first := c.publish(notify.Message{TTL: anHour}).Due
@@ -181,7 +182,8 @@ func TestFirstDueRequeued(t *testing.T) {
 	c.claim(anHour, info.Due)
 }
 
-// Where the clock of Redis was set back since a publish, no time is before that: records hold no negative one.
+// If Redis's clock was set back since a publish, no first due time is before the
+// publish: records hold no negative number.
 func TestFirstDueBeforeThePublish(t *testing.T) {
 	c := newCourse(t)
 	c.publish(notify.Message{})
@@ -207,7 +209,7 @@ func TestFirstDueBeforeThePublish(t *testing.T) {
 	read("requeued")
 }
 
-// Broadcasts have no first attempt: they have a due time.
+// Broadcasts have no first due time, only a due time.
 func TestFirstDueOfBroadcasts(t *testing.T) {
 	c := newCourse(t)
 	c.publish(notify.Message{Broadcast: true, Delay: anHour})
@@ -216,7 +218,7 @@ func TestFirstDueOfBroadcasts(t *testing.T) {
 	c.want("rescheduled", time.Time{})
 }
 
-// What is exported is restored with the due time of its first attempt, and what says none of it as well as can be.
+// An export restores first due times, and a line without one gets the best guess.
 func TestFirstDueRestored(t *testing.T) {
 	c := newCourse(t)
 	first := c.publish(notify.Message{Delay: anHour}).Due
@@ -263,7 +265,8 @@ func TestFirstDueRestored(t *testing.T) {
 	}
 }
 
-// A line that was broken is told as an ErrRecord, moved on by no script, and written over by none.
+// A record whose first line is broken is an ErrRecord; no script moves it on or
+// overwrites it.
 func TestFirstDueOfForeignRecords(t *testing.T) {
 	for _, raw := range badRecords {
 		c := newCourse(t)
@@ -286,7 +289,7 @@ func TestFirstDueOfForeignRecords(t *testing.T) {
 	}
 }
 
-// A record of a great many digits, which nobody of ours wrote, holds up nothing.
+// A foreign record of very many digits holds up nothing.
 func TestRecordOfDigits(t *testing.T) {
 	pub, db := open(t)
 	publish(t, pub, message("a", time.Time{}))
@@ -297,7 +300,7 @@ func TestRecordOfDigits(t *testing.T) {
 	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1, Died: 1})
 }
 
-// Dead letters that are large are requeued in more calls than one.
+// Large dead letters are requeued in more than one call.
 func TestRequeueOfLargeOnes(t *testing.T) {
 	pub, db := open(t)
 	const n = 30

@@ -9,7 +9,8 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// Where the set of topics with something ready is foreign, whatever changes a message changes all of it: it stands in one place, or is gone.
+// If the set of topics with something ready is foreign, a call still changes a message
+// as a whole: it is in one place, or gone.
 func TestForeignReadyTopics(t *testing.T) {
 	pub, db := open(t)
 	keys, client := db.Keys(), db.Client()

@@ -10,8 +10,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// fresh returns a store that was never used.
-func fresh(t testing.TB) *notify.Store {
+// unused returns a store that was never used.
+func unused(t testing.TB) *notify.Store {
 	t.Helper()
 	return storetest.At(t, storetest.URL(), "test-"+notify.NewID())
 }
@@ -25,9 +25,9 @@ func formatOf(t testing.TB, store *notify.Store) string {
 	return text
 }
 
-// The first call founds a store, and all that come later find the same one.
+// The first call founds a store, and all later calls find the same one.
 func TestStoreIsFounded(t *testing.T) {
-	store := fresh(t)
+	store := unused(t)
 	if err := store.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -46,9 +46,9 @@ func TestStoreIsFounded(t *testing.T) {
 	}
 }
 
-// A process that goes on after its Redis lost everything founds another store.
+// A process that runs on after Redis lost everything founds another store.
 func TestStoreIsFoundedAgain(t *testing.T) {
-	store := fresh(t)
+	store := unused(t)
 	pub := clientOf(t, store)
 	publish(t, pub, message("a", future))
 	before := formatOf(t, store)
@@ -75,7 +75,7 @@ func TestOtherFormat(t *testing.T) {
 		{"from before", "epoch", "7", "from before formats had numbers"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			store := fresh(t)
+			store := unused(t)
 			if err := store.Client().Set(t.Context(), store.Keys().Base()+test.key, test.value, 0).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestOtherFormat(t *testing.T) {
 	}
 }
 
-// A process that runs is refused, too, once its store is another's.
+// A running process is refused, too, once its store has another format.
 func TestFormatChangesMeanwhile(t *testing.T) {
 	pub, store := open(t)
 	publish(t, pub, message("a", future))

@@ -88,7 +88,7 @@ func FuzzDecodeRecord(f *testing.F) {
 	})
 }
 
-// What is published is what is read again.
+// A published record is read as it was written.
 func FuzzRecordRoundTrip(f *testing.F) {
 	f.Add([]byte("body"), "", "", "", int64(0), 0, int64(1700000000123))
 	f.Add([]byte{}, "", "", "", int64(0), 0, int64(1700000000123))

@@ -19,7 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// hear runs Hear and returns its events, and what ends it and waits for that.
+// hear runs Hear. It returns its events, and a function that ends it and waits for that.
 func hear(t *testing.T, db *notify.Store, channels ...string) (events <-chan store.Event, stop func()) {
 	t.Helper()
 	heard := make(chan store.Event, 1000)
@@ -50,7 +50,7 @@ func skipTo(t *testing.T, events <-chan store.Event, kind store.EventKind) store
 	}
 }
 
-// say publishes a payload on a channel, which somebody must hear.
+// say publishes a payload on a channel, which must have one receiver.
 func say(t *testing.T, db *notify.Store, channel, payload string) {
 	t.Helper()
 	if n, err := db.Client().Publish(t.Context(), channel, payload).Result(); err != nil || n != 1 {
@@ -103,8 +103,8 @@ func TestHearWithAContextThatHasEnded(t *testing.T) {
 	db.Hear(ctx, func(e store.Event) { t.Errorf("event %+v", e) })
 }
 
-// Beats keep a connection alive on which nothing else is heard; where they
-// stop it is made anew.
+// Beats keep a connection alive that carries nothing else. When they stop, it is made
+// anew.
 func TestBeatAndSilence(t *testing.T) {
 	t.Parallel()
 	_, db := open(t)
@@ -163,7 +163,8 @@ func TestHearBeforeRedisIsThere(t *testing.T) {
 	skipTo(t, events, store.Subscribed)
 }
 
-// A server that became a replica is left: behind its name may be another by now.
+// A connection to a server that became a replica is closed: the name may lead to another
+// server by now.
 func TestReadOnlyIsLeft(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
@@ -186,8 +187,7 @@ func TestReadOnlyIsLeft(t *testing.T) {
 	publish(t, pub, message("m", future))
 }
 
-// A connection on which nothing comes through any more, and of which no end is
-// told, is noticed by the beats that are missing.
+// A connection that is silently cut is noticed by the missing beats.
 func TestConnectionIsSilentlyCut(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
@@ -202,7 +202,7 @@ func TestConnectionIsSilentlyCut(t *testing.T) {
 	proxy.swallow()
 	wantEvent(t, events, store.Silent)
 	wantEvent(t, events, store.Subscribed)
-	// The connections for calls were cut too, and are made anew.
+	// The connections for calls were cut, too, and are made anew.
 	if err := db.Client().Publish(t.Context(), inbox, "after").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestConnectionIsSilentlyCut(t *testing.T) {
 	stop() // ends at once, though nobody answers
 }
 
-// A proxy forwards connections, and can swallow all that goes through those it has.
+// A proxy forwards connections, and can swallow all bytes of those it has.
 type proxy struct {
 	addr string
 	age  atomic.Int64 // connections of an earlier age are swallowed
@@ -252,7 +252,7 @@ func newProxy(t *testing.T, target string) *proxy {
 	return p
 }
 
-// swallow lets nothing more through the connections that there are; new ones work.
+// swallow lets no more bytes through the present connections; new ones work.
 func (p *proxy) swallow() { p.age.Add(1) }
 
 func (p *proxy) forward(to, from net.Conn, age int64) {

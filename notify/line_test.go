@@ -12,8 +12,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// All that is wrong with a line is told at once, each with its field, in the
-// sentences that HTTP and flags have.
+// All faults of a line are reported at once, each with its field, in the sentences of
+// HTTP and flags.
 func TestFaultsOfALine(t *testing.T) {
 	_, err := notify.ParseLine([]byte(`{"topic":"a b","id":"x y","delay":"-1s","due":"soon","ttl":"1ns","attempts":1000001,"content_type":"\u0001",` +
 		`"headers":{"a b":"c"},"dealy":"1s","mode":"all","died":1}`))
@@ -38,7 +38,7 @@ func TestFaultsOfALine(t *testing.T) {
 	}
 }
 
-// A field of another kind of JSON is refused with its name, and what it should be.
+// A field of the wrong JSON type is refused with its name and the right type.
 func TestKindsOfALine(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"topic":"a","body":"","delay":1}`:           "delay is a JSON number, and should be a string",
@@ -65,7 +65,8 @@ func TestKindsOfALine(t *testing.T) {
 	}
 }
 
-// What is empty, zero or null is as good as not given, and names are read without regard to case.
+// A field that is empty, zero or null counts as not given, and names are read without
+// regard to case.
 func TestNothingInALine(t *testing.T) {
 	for _, line := range []string{
 		`{"topic":"a","body":"x","id":"","delay":"","due":null,"ttl":"","attempts":0,"content_type":"","headers":{},"mode":"","restore":null}`,
@@ -87,7 +88,7 @@ func TestNothingInALine(t *testing.T) {
 	}
 }
 
-// What a line holds does not keep the lines around it in memory, nor changes with them.
+// A message does not keep the lines around its own in memory, nor changes with them.
 func TestLineIsACopy(t *testing.T) {
 	raw := []byte(`{"topic":"a","id":"b","body":"hello"}`)
 	got, err := notify.ParseLine(raw)

@@ -54,7 +54,8 @@ func TestInspect(t *testing.T) {
 	wantInfo(t, pub, before, want)
 }
 
-// wantInfo checks what is known of a message that was published soon after a time, in both ways to ask.
+// wantInfo checks what Inspect and List return of a message that was published soon
+// after a time.
 func wantInfo(t *testing.T, pub client, published time.Time, want notify.Info) {
 	t.Helper()
 	got, err := pub.Inspect(t.Context(), want.Topic, want.ID)
@@ -111,8 +112,8 @@ func wantFault(t *testing.T, pub client, name string, state notify.State) {
 	}
 }
 
-// list returns the ids of a topic in one state, in pages of limit, and calls
-// between, if there is one, after each.
+// list returns the ids of a topic in one state, in pages of limit, and calls between, if
+// it is not nil, after each.
 func list(t *testing.T, pub client, of string, state notify.State, limit int, between func(page []string)) []string {
 	t.Helper()
 	var all []string
@@ -215,8 +216,8 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// What is removed between two pages, the end of the page before among it,
-// makes the list neither skip nor repeat what stays.
+// Messages that are removed between two pages, the last of the page among them, make the
+// list neither skip nor repeat the others.
 func TestListWhileMessagesGo(t *testing.T) {
 	for _, state := range []notify.State{notify.Scheduled, notify.Ready} {
 		t.Run(state.String(), func(t *testing.T) {
@@ -240,8 +241,8 @@ func TestListWhileMessagesGo(t *testing.T) {
 	}
 }
 
-// A page of one topic is found among very many broadcasts of another, and one
-// call looks at a bounded number of them. What waits for workers needs no search.
+// A page of one topic is found among very many broadcasts of another, and one call reads
+// a bounded number of them. Ready messages need no search.
 func TestListOneAmongMany(t *testing.T) {
 	pub, _ := open(t)
 	var messages []notify.Message

@@ -12,7 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// loops goes over messages and topics, of which there are more than a page, in the same way.
+// loops runs over messages and topics, more than a page of each, in the same way.
 func loops(t *testing.T, ctx context.Context, pub client) map[string]iter.Seq2[string, error] {
 	t.Helper()
 	var many []notify.Message
@@ -58,7 +58,7 @@ func TestLoopsGoOverAllPages(t *testing.T) {
 	}
 }
 
-// A loop that ends early asks Redis for no more than the page that it is in.
+// A loop that ends early asks Redis for no page after the present one.
 func TestLoopsStopEarly(t *testing.T) {
 	db := storetest.Open(t)
 	runs := make(map[string]int)
@@ -84,7 +84,7 @@ func TestLoopsStopEarly(t *testing.T) {
 	}
 }
 
-// The last pair of a loop has its error, also where the first pages were good.
+// The last pair of a loop has its error, even after good pages.
 func TestLoopsEndWithTheirError(t *testing.T) {
 	for _, what := range []string{"messages", "topics"} {
 		pub, _ := open(t)

@@ -29,7 +29,7 @@ const (
 // future is a due time that does not come while a test runs.
 var future = time.Date(2199, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// past is a due time long gone.
+// past is a due time long over.
 var past = time.Date(2001, 2, 3, 4, 5, 6, 789e6, time.UTC)
 
 // A client does all that package notify does with a store.
@@ -43,7 +43,7 @@ func clientOf(t testing.TB, store *notify.Store) client {
 	return client{storetest.Publisher(t, store), storetest.Inspector(t, store)}
 }
 
-// reschedule reschedules a message to a due time, or, where that is zero, by a delay.
+// reschedule reschedules a message to a due time or, if that is zero, by a delay.
 func (c client) reschedule(ctx context.Context, topic, id string, delay time.Duration, due time.Time) (notify.Publication, error) {
 	if due.IsZero() {
 		return c.RescheduleIn(ctx, topic, id, delay)
@@ -63,7 +63,8 @@ func message(id string, due time.Time) notify.Message {
 	return notify.Message{Topic: topic, ID: id, Body: []byte("body of " + id), Due: due}
 }
 
-// overdue returns a message that has been due since a time: only what is restored has one in the past.
+// overdue returns a message that has been due since a time: only a restored one has a
+// due time in the past.
 func overdue(id string, due time.Time) notify.Message {
 	m := message(id, due)
 	m.Restore = &notify.Restore{}
@@ -141,7 +142,8 @@ func count(t testing.TB, pub client, topic string) notify.Counts {
 	return all[0]
 }
 
-// counts returns the counts of the topic without Overdue and Lateness, which no test can foretell.
+// counts returns the counts of the topic without Overdue and Lateness, which no test can
+// predict.
 func counts(t testing.TB, pub client) notify.Counts {
 	t.Helper()
 	c := count(t, pub, topic)
@@ -158,7 +160,8 @@ func wantCounts(t testing.TB, pub client, want notify.Counts) {
 	}
 }
 
-// hash returns what a hash holds, but for lateness, which no test can foretell, and counters of all topics.
+// hash returns the fields of a hash without lateness, which no test can predict, and
+// counters of all topics.
 func hash(reply *redis.MapStringStringCmd) (map[string]string, error) {
 	all, err := reply.Result()
 	maps.DeleteFunc(all, func(field, _ string) bool {
@@ -168,7 +171,7 @@ func hash(reply *redis.MapStringStringCmd) (map[string]string, error) {
 }
 
 // dump returns all that a store holds, by key, without lateness, counters of all topics,
-// and what it noted about its memory and about when topics were busy.
+// its notes about free memory, and the times when topics were busy.
 func dump(t testing.TB, store *notify.Store) map[string]any {
 	t.Helper()
 	ctx := context.Background()
@@ -234,17 +237,17 @@ func score(t testing.TB, store *notify.Store, key, member string) time.Time {
 	return time.UnixMilli(int64(ms))
 }
 
-// An ear hears what is published on channels, in order.
-type ear struct {
+// A recorder records what is published on channels, in order.
+type recorder struct {
 	t     testing.TB
 	store *notify.Store
 	sub   *redis.PubSub
 }
 
-// listen returns an ear that hears already.
-func listen(t testing.TB, store *notify.Store, channels ...string) *ear {
+// record returns a recorder that is subscribed already.
+func record(t testing.TB, store *notify.Store, channels ...string) *recorder {
 	t.Helper()
-	e := &ear{t, store, store.Client().Subscribe(t.Context(), append(channels, endChannel(store))...)}
+	e := &recorder{t, store, store.Client().Subscribe(t.Context(), append(channels, endChannel(store))...)}
 	t.Cleanup(func() { e.sub.Close() })
 	for range len(channels) + 1 {
 		if _, err := e.sub.ReceiveTimeout(t.Context(), storetest.Deadline); err != nil {
@@ -257,9 +260,9 @@ func listen(t testing.TB, store *notify.Store, channels ...string) *ear {
 // endChannel is a channel for the tests' own marks.
 func endChannel(store *notify.Store) string { return store.Keys().Prefix() + ":end" }
 
-// heard returns all that was published until now, each as "CHANNEL PAYLOAD",
-// the channel without what all of them begin with.
-func (e *ear) heard() []string {
+// recorded returns all that was published until now, each as "CHANNEL PAYLOAD", without
+// the beginning that all channels share.
+func (e *recorder) recorded() []string {
 	e.t.Helper()
 	if err := e.store.Client().Publish(e.t.Context(), endChannel(e.store), "").Err(); err != nil {
 		e.t.Fatal(err)
@@ -273,7 +276,7 @@ func (e *ear) heard() []string {
 		m, ok := got.(*redis.Message)
 		switch {
 		case !ok:
-			e.t.Fatalf("heard %v", got)
+			e.t.Fatalf("received %v", got)
 		case m.Channel == endChannel(e.store):
 			return all
 		}

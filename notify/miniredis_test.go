@@ -17,8 +17,8 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// trial returns a store in the embedded server that a trial uses where no
-// redis-server is installed.
+// trial returns a store in the embedded server that a trial uses if no redis-server is
+// installed.
 func trial(t *testing.T) *notify.Store {
 	t.Helper()
 	server := miniredis.RunT(t)
@@ -105,7 +105,8 @@ func TestMainPathInTheTrialServer(t *testing.T) {
 	}
 }
 
-// trialSubscriber tells of each delivery as "ID ATTEMPT" and of each death as "ID ATTEMPTS: REASON".
+// trialSubscriber returns each delivery as "ID ATTEMPT" and each death as "ID ATTEMPTS:
+// REASON".
 func trialSubscriber(t *testing.T, store *notify.Store, handled, died chan<- string) *subscribers.Subscriber {
 	t.Helper()
 	sub, err := subscribers.NewSubscriber(store)
@@ -134,7 +135,8 @@ func trialSubscriber(t *testing.T, store *notify.Store, handled, died chan<- str
 	return sub
 }
 
-// What nobody handles in time expires, and the lease of who died ends.
+// A message that nobody handles in time expires, and so does the lease of a dead
+// process.
 func TestTimesRunOutInTheTrialServer(t *testing.T) {
 	store := trial(t)
 	pub := clientOf(t, store)
@@ -150,7 +152,7 @@ func TestTimesRunOutInTheTrialServer(t *testing.T) {
 		t.Fatal(ds, err)
 	}
 	publish(t, pub, m)
-	// Somebody was elected and is gone: the lease in Redis has to end.
+	// An elected carrier is gone: its lease in Redis has to end.
 	if err := store.Client().Set(t.Context(), store.Keys().Carrier(), "1 1 500 gone", carrier.MinLease).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +163,8 @@ func TestTimesRunOutInTheTrialServer(t *testing.T) {
 	storetest.Eventually(t, "the lease ends", func() bool { return stateOf(t, pub, "leased") == notify.Ready })
 }
 
-// Broadcasts, listeners with and without a name, gaps and takeovers work in it, too.
+// Broadcasts, listeners with and without a name, gaps and takeovers work in the embedded
+// server, too.
 func TestBroadcastsInTheTrialServer(t *testing.T) {
 	store := trial(t)
 	pub := clientOf(t, store)
@@ -221,7 +224,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	want(takes, "moved 1") // it was given back, not used up
 	stopTaking()
 
-	// A process that died held it: its lease ends, and another takes over.
+	// A process that died had leased it: the lease ends, and another process takes over.
 	all, err := store.Client().XRange(t.Context(), store.Keys().Log(topic), "-", "+").Result()
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
@@ -242,7 +245,8 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	want(takes, "moved 2")
 	stopTaking()
 
-	// More than is kept while the name is away; who is there hears them all.
+	// More broadcasts than the log keeps are sent while nobody listens under the name; the
+	// other listener gets them all.
 	const n = 400
 	for i := range n {
 		publish(t, pub, announcement(fmt.Sprintf("%03d", i), time.Time{}))
@@ -270,7 +274,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	if err := l.Listen(t.Context(), "other", fine, subscribers.ListenOptions{Name: "n"}); !errors.Is(err, notify.ErrInvalid) {
 		t.Error(err)
 	}
-	// The key of positions is lost: what is sent goes on behind what was.
+	// The key of positions is lost: the next broadcast gets a position behind the last one.
 	if err := store.Client().Del(t.Context(), store.Keys().Logs()).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func TestBadPattern(t *testing.T) {
 
 var patternGrammar = regexp.MustCompile(`^([A-Za-z0-9_-]+|\*)(\.([A-Za-z0-9_-]+|\*))*(\.>)?$|^>$`)
 
-// matches is the meaning of a pattern in the words of another: a regular expression.
+// matches defines a pattern in other terms: as a regular expression.
 func matches(pattern, topic string) bool {
 	const token = `[^.]+`
 	expression := regexp.QuoteMeta(pattern)

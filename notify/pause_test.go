@@ -31,7 +31,7 @@ func resume(t testing.TB, pub client) {
 	}
 }
 
-// claimNothing claims from the topic, which must bring nothing.
+// claimNothing claims from the topic, which must return nothing.
 func claimNothing(t testing.TB, db *notify.Store, minAge time.Duration) {
 	t.Helper()
 	ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 500, Lease: time.Minute, MinAge: minAge})
@@ -68,7 +68,8 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
-// Whatever makes something ready rings nobody while the topic is paused; the resume rings for all of it, once.
+// Nothing that makes a message ready rings a subscriber while the topic is paused; the
+// resume rings for all of them, once.
 func TestNobodyIsRungWhilePaused(t *testing.T) {
 	pub, db := open(t)
 	claimer, letters := storetest.Claimer(t, db), storetest.Inspector(t, db)
@@ -78,7 +79,7 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 	ds := claim(t, db, 2)
 	wait(t, db, "a", "b", "c")
 	pause(t, pub)
-	ear := listen(t, db, db.Keys().Inbox("a"), db.Keys().Inbox("b"), db.Keys().Inbox("c"), db.Keys().Wake(topic), db.Keys().Wake("another"))
+	rung := record(t, db, db.Keys().Inbox("a"), db.Keys().Inbox("b"), db.Keys().Inbox("c"), db.Keys().Wake(topic), db.Keys().Wake("another"))
 	for what, do := range map[string]func() error{
 		"publish":      func() error { _, err := pub.Publish(t.Context(), message("published", time.Time{})); return err },
 		"publish many": func() error { return pub.PublishMany(t.Context(), []notify.Message{message("many", past)})[0].Err },
@@ -103,25 +104,26 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if diff := cmp.Diff([]string{"wake:another 1"}, ear.heard()); diff != "" {
-		t.Errorf("heard while paused (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"wake:another 1"}, rung.recorded()); diff != "" {
+		t.Errorf("published while paused (-want +got):\n%s", diff)
 	}
 	wantCounts(t, pub, notify.Counts{Ready: 5, Waiting: 3, Published: 5, Died: 1, Paused: true})
 	resume(t, pub)
 	want := []string{"wake:" + topic + " 5", "inbox:a " + topic, "inbox:b " + topic, "inbox:c " + topic}
-	if diff := cmp.Diff(want, ear.heard()); diff != "" {
-		t.Errorf("heard at the resume (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, rung.recorded()); diff != "" {
+		t.Errorf("published at the resume (-want +got):\n%s", diff)
 	}
 	resume(t, pub)
-	if heard := ear.heard(); len(heard) > 0 {
-		t.Errorf("a second resume rang %q", heard)
+	if got := rung.recorded(); len(got) > 0 {
+		t.Errorf("a second resume rang %q", got)
 	}
 }
 
-// A topic that was never used may be paused: it is listed meanwhile, and nothing is left afterwards.
+// A topic that was never used may be paused: it is listed while it is, and nothing is
+// left afterwards.
 func TestPauseUnusedTopic(t *testing.T) {
 	pub, db := open(t)
-	ear := listen(t, db, db.Keys().Wake(topic))
+	rung := record(t, db, db.Keys().Wake(topic))
 	resume(t, pub)
 	pause(t, pub)
 	all, err := storetest.Collect(pub.Topics(t.Context()))
@@ -132,8 +134,8 @@ func TestPauseUnusedTopic(t *testing.T) {
 	if left := dump(t, db); len(left) > 0 {
 		t.Errorf("left is %v", left)
 	}
-	if heard := ear.heard(); len(heard) > 0 {
-		t.Errorf("heard %q, and nothing is ready", heard)
+	if got := rung.recorded(); len(got) > 0 {
+		t.Errorf("published was %q, and nothing is ready", got)
 	}
 }
 
@@ -156,7 +158,7 @@ func TestPauseIsRefused(t *testing.T) {
 	}
 }
 
-// Where the counters are foreign a topic cannot be paused, which is said, and all else goes on.
+// If the counters are foreign, a pause fails with an error, and all else goes on.
 func TestPauseAmongForeignKeys(t *testing.T) {
 	pub, db := open(t)
 	do(t, db, []any{"SET", db.Keys().Base() + "topics", "x"})
@@ -167,15 +169,16 @@ func TestPauseAmongForeignKeys(t *testing.T) {
 			}
 		}
 	})
-	ear := listen(t, db, db.Keys().Wake(topic))
+	rung := record(t, db, db.Keys().Wake(topic))
 	publish(t, pub, message("a", time.Time{}))
-	if heard := ear.heard(); len(heard) != 1 {
-		t.Errorf("heard %q", heard)
+	if got := rung.recorded(); len(got) != 1 {
+		t.Errorf("published was %q", got)
 	}
 	claim(t, db, 1)
 }
 
-// A pause is kept as paused=1; anything else is none. A ready set and a waiting list that are foreign keep no topic paused.
+// A pause is kept as paused=1; any other value is no pause. A foreign ready set or
+// waiting list keeps no topic paused.
 func TestForeignPause(t *testing.T) {
 	for _, value := range []any{"", "0", "x", "1", "paused=1", " paused=0", " paused=", " paused=11", " paused=true", " unpaused=1", "\x00"} {
 		pub, db := open(t)
@@ -200,7 +203,7 @@ func TestForeignPause(t *testing.T) {
 	}
 }
 
-// Broadcasts are sent while their topic is paused, and what outlives its time dies.
+// Broadcasts are sent while their topic is paused, and messages expire.
 func TestPauseDoesNotStopTheCarrier(t *testing.T) {
 	pub, db := open(t)
 	pause(t, pub)

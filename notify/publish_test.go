@@ -197,7 +197,7 @@ func everyByte() []byte {
 	return all
 }
 
-// wantRecord checks that what is looked at is what was published.
+// wantRecord checks that Inspect returns what was published.
 func wantRecord(t *testing.T, pub client, m notify.Message) {
 	t.Helper()
 	info, err := pub.Inspect(t.Context(), m.Topic, m.ID)
@@ -460,8 +460,8 @@ func TestCancelledContextChangesNothing(t *testing.T) {
 	}
 }
 
-// A paused Redis takes what it was sent when it goes on: the outcome is
-// unknown to who gave up, and repeating the publish is safe.
+// A paused Redis carries out what it was sent when it goes on: the outcome is unknown to
+// a caller that gave up, and repeating the publish is safe.
 func TestContextEndsWhileRedisIsPaused(t *testing.T) {
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")

@@ -38,7 +38,7 @@ func confirmed(t testing.TB, url string) *notify.Store {
 	return db
 }
 
-// What is answered the replica has.
+// The replica has all that was answered.
 func TestWaitReplicas(t *testing.T) {
 	master, replica := pair(t)
 	db, copied := confirmed(t, master.URL()), storetest.At(t, replica.URL(), "")
@@ -80,8 +80,8 @@ func TestWaitReplicas(t *testing.T) {
 	}
 }
 
-// A replica that hangs: what is not confirmed is told so, and so is the answer to
-// who repeats it, until the replica is back.
+// While a replica hangs, a call that it does not confirm is an ErrUnreplicated, and so
+// is its repetition, until the replica is back.
 func TestUnreplicated(t *testing.T) {
 	master, replica := pair(t)
 	db := confirmed(t, master.URL())
@@ -116,7 +116,8 @@ func TestUnreplicated(t *testing.T) {
 	}
 }
 
-// Where Redis is out of memory, what a call that changes nothing found is confirmed, too.
+// If Redis is out of memory, the answer of a call that changes nothing is confirmed,
+// too.
 func TestWaitReplicasOutOfMemory(t *testing.T) {
 	master, _ := pair(t)
 	db := confirmed(t, master.URL())

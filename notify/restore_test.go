@@ -59,7 +59,7 @@ func restore(t testing.TB, db *notify.Store, lines []string) []notify.Result {
 // largest is the size of bodies of which few fill a reply.
 const largest = 512 << 10
 
-// wantRestored restores lines, which must all be taken.
+// wantRestored restores lines, all of which must be accepted.
 func wantRestored(t testing.TB, db *notify.Store, lines []string) {
 	t.Helper()
 	for _, r := range restore(t, db, lines) {
@@ -69,8 +69,8 @@ func wantRestored(t testing.TB, db *notify.Store, lines []string) {
 	}
 }
 
-// messagesOf is what a store holds of messages: all but counts, and what the
-// carrier has to look at yet, such as the expiries of what is dead.
+// messagesOf returns what a store holds of messages, without counts and what the carrier
+// removes later, such as the expiries of dead letters.
 func messagesOf(t testing.TB, db *notify.Store) map[string]any {
 	t.Helper()
 	all := dump(t, db)
@@ -91,7 +91,7 @@ func messagesOf(t testing.TB, db *notify.Store) map[string]any {
 	return all
 }
 
-// everyKind publishes messages of every kind, but none that is leased.
+// everyKind publishes messages of every kind, but no leased one.
 func everyKind(t testing.TB, db *notify.Store) {
 	t.Helper()
 	claimer := storetest.Claimer(t, db)
@@ -138,7 +138,8 @@ func everyKind(t testing.TB, db *notify.Store) {
 	}
 }
 
-// wantSame checks that two stores hold the same. It names the keys that differ: a difference of all would take a minute to print.
+// wantSame checks that two stores hold the same. It names only the keys that differ: to
+// print a whole difference would take a minute.
 func wantSame(t testing.TB, want, got map[string]any) {
 	t.Helper()
 	if len(want) == 0 {
@@ -156,7 +157,7 @@ func wantSame(t testing.TB, want, got map[string]any) {
 	}
 }
 
-// What a store holds is the same, to the last key, after its export is published in another one.
+// A store restored from an export holds the same, to the last key.
 func TestRestore(t *testing.T) {
 	from, to := storetest.Open(t), storetest.At(t, storetest.Server(t).URL(), "other")
 	everyKind(t, from)
@@ -171,11 +172,11 @@ func TestRestore(t *testing.T) {
 		t.Errorf("exported (-want +got):\n%s", diff)
 	}
 	wantSame(t, before, messagesOf(t, from)) // the export changes nothing
-	deaths := listen(t, to, to.Keys().Death("buried"), to.Keys().Death("exhausted"))
+	deaths := record(t, to, to.Keys().Death("buried"), to.Keys().Death("exhausted"))
 	wantRestored(t, to, lines)
 	wantSame(t, before, messagesOf(t, to))
-	if heard := deaths.heard(); len(heard) != 0 {
-		t.Errorf("it is told of deaths: %q", heard)
+	if got := deaths.recorded(); len(got) != 0 {
+		t.Errorf("deaths were announced: %q", got)
 	}
 	again, _ := export(t, to)
 	if !slices.Equal(lines, again) {
@@ -191,7 +192,7 @@ func TestRestore(t *testing.T) {
 	wantSame(t, before, messagesOf(t, to))
 }
 
-// Messages that are large fill several replies of one page.
+// Large messages fill several replies of one page.
 func TestRestoreLarge(t *testing.T) {
 	from, to := storetest.Open(t), storetest.Open(t)
 	large := make([]notify.Message, 20)
@@ -209,7 +210,7 @@ func TestRestoreLarge(t *testing.T) {
 	wantSame(t, messagesOf(t, from), messagesOf(t, to))
 }
 
-// A dead letter that is restored is counted as one that is there, and not as one that died.
+// A restored dead letter counts as present, not as one more death.
 func TestRestoredCounts(t *testing.T) {
 	pub, db := open(t)
 	wantRestored(t, db, []string{
@@ -224,7 +225,7 @@ func TestRestoredCounts(t *testing.T) {
 	wantCounts(t, pub, notify.Counts{Scheduled: 1, Ready: 2, Published: 3})
 }
 
-// The attempts that were used up, and the time at which a message expires, go on where they were.
+// The attempts used up, and the time at which a message expires, are restored.
 func TestRestoredAttempts(t *testing.T) {
 	_, db := open(t)
 	wantRestored(t, db, []string{`{"topic":"order.timeout","id":"a","attempts":3,"ttl":"1h","due":"2001-01-01T00:00:00Z","body":"x",` +
@@ -239,7 +240,8 @@ func TestRestoredAttempts(t *testing.T) {
 	}
 }
 
-// What a worker has in hand is exported as due when its lease ends, with the attempts that were used up before.
+// A leased message is exported as due when its lease ends, with the attempts that were
+// used up before.
 func TestExportLeased(t *testing.T) {
 	pub, from := open(t)
 	to := storetest.Open(t)
@@ -271,7 +273,8 @@ func TestExportLeased(t *testing.T) {
 	}
 }
 
-// What is out of place or unreadable is exported as well as it can be, or counted.
+// Messages that are out of place or unreadable are exported as well as possible, or
+// counted.
 func TestExportDamages(t *testing.T) {
 	pub, from := open(t)
 	ctx, client, keys := t.Context(), from.Client(), from.Keys()
@@ -307,7 +310,7 @@ func TestExportDamages(t *testing.T) {
 	}
 }
 
-// A message that moves from place to place meanwhile is exported all the same.
+// A message that moves from place to place during an export is exported.
 func TestExportWhileMessagesMove(t *testing.T) {
 	_, db := open(t)
 	messages := make([]notify.Message, 3000)
@@ -334,7 +337,8 @@ func TestExportWhileMessagesMove(t *testing.T) {
 	stop()
 }
 
-// shuffle moves messages of the topic until ctx ends: into hands, back to ready, to the schedule, and to the dead letters and back.
+// shuffle moves messages of the topic until ctx ends: to leases, back to ready, to the
+// schedule, and to the dead letters and back.
 func shuffle(ctx context.Context, pub client, db *notify.Store) error {
 	claimer, err := subscribers.NewClaimer(db)
 	if err != nil {
@@ -358,7 +362,7 @@ func shuffle(ctx context.Context, pub client, db *notify.Store) error {
 	return nil
 }
 
-// Lines that nobody exported change nothing, and the error names the field.
+// Lines that no export wrote change nothing, and the error names the field.
 func TestBadRestore(t *testing.T) {
 	pub, db := open(t)
 	base := `"topic":"order.timeout","body":"x"`
@@ -401,7 +405,8 @@ func TestBadRestore(t *testing.T) {
 	wantInvalid(t, err, "restore: it is part of an export")
 }
 
-// Where the dead letters of a topic are foreign its dead letters are refused, and all else of a batch is restored.
+// If the dead letters of a topic are foreign, its dead letters are refused, and all else
+// of a batch is restored.
 func TestRestoreBesideForeignDeadLetters(t *testing.T) {
 	pub, db := open(t)
 	db.Client().Set(t.Context(), db.Keys().Dead("bad"), "foreign", 0)
@@ -418,7 +423,7 @@ func TestRestoreBesideForeignDeadLetters(t *testing.T) {
 	}
 }
 
-// An export ends with its context, and with who reads it.
+// An export ends with its context, and with its reader.
 func TestExportIsCut(t *testing.T) {
 	pub, db := open(t)
 	publish(t, pub, message("a", future))
@@ -435,7 +440,7 @@ func TestExportIsCut(t *testing.T) {
 	unchanged(t, db, func() { _, _ = pub.Export(t.Context(), io.Discard, nil) })
 }
 
-// A line that can be published is, once it is exported, what restores it.
+// The export of a published line restores the same message.
 func FuzzRestore(f *testing.F) {
 	f.Add([]byte(`{"topic":"a","id":"b","due":"2099-01-02T03:04:05Z","ttl":"1h","attempts":3,"body":"x","restore":{"attempts_used":2,"published":"2000-01-01T00:00:00Z","expires":"2100-01-01T00:00:00Z"}}`))
 	f.Add([]byte(`{"topic":"a","id":"b","body":"x","restore":{"died":"2000-01-01T00:00:00Z","reason":"r"}}`))

@@ -16,7 +16,8 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// account is a user of a Redis of the test's own, and somebody who changes its rights.
+// account is a user of a Redis of the test's own, and a client that changes the user's
+// rights.
 type account struct {
 	t     *testing.T
 	url   string
@@ -24,7 +25,7 @@ type account struct {
 	store *notify.Store // of the user
 }
 
-// newAccount starts a Redis with a user who has all rights but some.
+// newAccount starts a Redis with a user that has all rights but some.
 func newAccount(t *testing.T, without ...string) *account {
 	t.Helper()
 	server := storetest.Server(t)
@@ -48,7 +49,7 @@ func (a *account) set(rights ...string) {
 	}
 }
 
-// called returns how often Redis was sent a command, or a script called it.
+// called returns how often Redis got a command, from clients and scripts.
 func (a *account) called(command string) int {
 	a.t.Helper()
 	stats, err := a.root.Info(a.t.Context(), "commandstats")
@@ -66,7 +67,8 @@ func (a *account) give() {
 	a.set(strings.Fields(store.Rights(notify.DefaultPrefix))...)
 }
 
-// wantRefused checks that an error tells of a right that was missed before anything was sent, and of the remedy.
+// wantRefused checks that an error names the missing right and the remedy, and that
+// nothing was sent.
 func wantRefused(t *testing.T, err error, fault, remedy string) {
 	t.Helper()
 	var missing *store.RightsError
@@ -78,7 +80,8 @@ func wantRefused(t *testing.T, err error, fault, remedy string) {
 	}
 }
 
-// refusals makes calls of each kind, and returns what they are refused with.
+// refusals makes calls of each kind on a store, also with a delivery that another store
+// claimed, and returns their errors.
 func refusals(t *testing.T, s *notify.Store, d subscribers.Delivery) []error {
 	t.Helper()
 	pub, claimer := clientOf(t, s), storetest.Claimer(t, s)
@@ -97,7 +100,8 @@ func refusals(t *testing.T, s *notify.Store, d subscribers.Delivery) []error {
 
 const theRights = "run ACL SETUSER NAME resetkeys ~bellhop:* resetchannels &bellhop:* "
 
-// Without a right every call is refused as a whole, with what gives it, and all goes on when it is there.
+// Without a right every call is refused as a whole, and the error says how to grant it;
+// all calls work once it is granted.
 func TestMissingRight(t *testing.T) {
 	for _, test := range []struct{ without, fault string }{
 		{"-zadd", "its user may not call ZADD"},
@@ -128,7 +132,7 @@ func TestMissingRight(t *testing.T) {
 	}
 }
 
-// The right to wait for replicas is missed where that is wanted.
+// The right to wait for replicas is required only with WaitReplicas.
 func TestMissingWait(t *testing.T) {
 	a := newAccount(t, "-wait")
 	publish(t, clientOf(t, a.store), message("a", past))
@@ -138,7 +142,7 @@ func TestMissingWait(t *testing.T) {
 	})
 }
 
-// A command that Redis knows by another name, or not at all, is as good as a missing right.
+// A command that was renamed or removed in Redis counts as a missing right.
 func TestRenamedCommand(t *testing.T) {
 	for _, name := range []string{"", "other"} {
 		server := storetest.Server(t, "--rename-command", "zadd", name)
@@ -152,7 +156,8 @@ func TestRenamedCommand(t *testing.T) {
 	}
 }
 
-// A right that is taken away while all goes on is met by the calls under way. Those after them are refused before they change anything.
+// A right that is taken away during use fails the calls under way. Later ones are
+// refused before they change anything.
 func TestRightTakenAway(t *testing.T) {
 	a := newAccount(t)
 	pub := clientOf(t, a.store)
@@ -169,7 +174,7 @@ func TestRightTakenAway(t *testing.T) {
 	storetest.Eventually(t, "it is published", func() bool { return errOf(pub.Publish(t.Context(), message("b", past))) == nil })
 }
 
-// What asks Redis without a script names the right that it misses as the scripts do.
+// Calls without a script name the right that they miss as scripts do.
 func TestRightTakenAwayFromWhatRunsNoScript(t *testing.T) {
 	a := newAccount(t)
 	if err := a.store.Check(t.Context()); err != nil {
@@ -193,7 +198,7 @@ func TestRightTakenAwayFromWhatRunsNoScript(t *testing.T) {
 	}
 }
 
-// Where Redis is looked at again after its policy was changed, too, publishes are refused, and nothing else.
+// If the policy was changed as well, the check refuses publishes, and nothing else.
 func TestRightTakenAwayWhileRedisEvicts(t *testing.T) {
 	a := newAccount(t)
 	pub := clientOf(t, a.store)
@@ -216,7 +221,8 @@ func TestRightTakenAwayWhileRedisEvicts(t *testing.T) {
 	})
 }
 
-// Redis may have other rights when a connection is made anew, which is told before a call is sent on it.
+// The rights may differ when a connection is made anew: that is reported before a call
+// is sent on it.
 func TestRightGoneWithTheConnection(t *testing.T) {
 	a := newAccount(t)
 	pub := clientOf(t, a.store)
@@ -235,9 +241,9 @@ func TestRightGoneWithTheConnection(t *testing.T) {
 	storetest.Eventually(t, "it is published", func() bool { return errOf(pub.Publish(t.Context(), message("b", past))) == nil })
 }
 
-// However many calls come, Redis is asked about rights by one at a time, and
-// about those that are missing some ten times a second.
-func TestRightsAreLookedForSeldom(t *testing.T) {
+// However many calls come, one at a time asks Redis about rights, and about missing ones
+// some ten times a second.
+func TestRightsAreRarelyRead(t *testing.T) {
 	a := newAccount(t, "-zadd")
 	began, asked := time.Now(), a.called("info")
 	storeSends := func() error {
@@ -260,8 +266,8 @@ func TestRightsAreLookedForSeldom(t *testing.T) {
 	}
 }
 
-// Whoever runs goes on trying, and works as soon as the right is there.
-func TestMissingRightEndsNobody(t *testing.T) {
+// Workers and listeners without a right retry, and work as soon as it is granted.
+func TestMissingRightStopsNobody(t *testing.T) {
 	for _, right := range []string{"-zadd", "-hdel", "-eval"} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
@@ -306,7 +312,7 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// Each version has its own words for what its user may not do.
+// Each version of Redis refuses a user in its own words.
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]bool{
 		"NOPERM this user has no permissions to run the 'hdel' command":                                                                               true, // Redis 7.0

@@ -17,7 +17,8 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// small returns a store in a Redis of 40 MB, of which 50 % are for messages, and its publisher.
+// small returns a store in a Redis of 40 MB, of which 50 % are for messages, and a
+// publisher to it.
 func small(t *testing.T) (client, *notify.Store) {
 	t.Helper()
 	server := storetest.Server(t, "--maxmemory", "40mb", "--maxmemory-policy", "noeviction")
@@ -36,7 +37,7 @@ func large(id string, due time.Time) notify.Message {
 	return m
 }
 
-// memory returns how full a store's Redis is.
+// memory returns how full the Redis of a store is.
 func memory(t *testing.T, db *notify.Store) store.Memory {
 	t.Helper()
 	m, err := db.Memory(t.Context())
@@ -46,7 +47,7 @@ func memory(t *testing.T, db *notify.Store) store.Memory {
 	return m
 }
 
-// fillUp publishes until that is refused, and returns the ids.
+// fillUp publishes until a publish is refused, and returns the ids.
 func fillUp(t *testing.T, pub client, due time.Time) (ids []string) {
 	t.Helper()
 	for i := range 1000 {
@@ -72,7 +73,8 @@ func wantFull(t *testing.T, err error) {
 	}
 }
 
-// Every way to publish is refused at the share, as a whole, and everything else goes on; when there is room again, so do publishes.
+// Above the share every way to publish is refused, as a whole, and everything else
+// works. Publishes work again once memory is free.
 func TestFull(t *testing.T) {
 	pub, db := small(t)
 	broadcast := announcement("sent", future)
@@ -114,7 +116,7 @@ func TestFull(t *testing.T) {
 	publish(t, pub, large("again", past))
 }
 
-// goesOn checks that all but publishing works in a Redis that is full.
+// goesOn checks that all calls but publishes work in a full Redis.
 func goesOn(t *testing.T, pub client, db *notify.Store) {
 	t.Helper()
 	c, err := carrier.New(db, carrier.Options{})
@@ -158,7 +160,8 @@ func goesOn(t *testing.T, pub client, db *notify.Store) {
 	}
 }
 
-// Where publishes were refused they go on only when some room is there, so that it does not change with every message.
+// Refused publishes start again only when some memory is free, so that the answer does
+// not change with every message.
 func TestFullUntilThereIsRoom(t *testing.T) {
 	pub, db := small(t)
 	ids := fillUp(t, pub, future)
@@ -181,7 +184,8 @@ func TestFullUntilThereIsRoom(t *testing.T) {
 	t.Error("it never goes on")
 }
 
-// A publisher that has the whole of the memory is refused by Redis alone, and a share is of who has it.
+// For a publisher with a share of 100 % only Redis refuses: each publisher has its own
+// share.
 func TestWholeShare(t *testing.T) {
 	pub, db := small(t)
 	fillUp(t, pub, future)
@@ -198,7 +202,7 @@ func TestWholeShare(t *testing.T) {
 	}
 }
 
-// However fast it is filled, some calls' bodies at the most are above the share.
+// However fast Redis is filled, at most the bodies of some calls are above the share.
 func TestFilledFast(t *testing.T) {
 	pub, db := small(t)
 	var callers sync.WaitGroup
@@ -222,7 +226,7 @@ func TestFilledFast(t *testing.T) {
 	}
 }
 
-// A Redis without a limit takes everything, and a limit that it is given is noticed.
+// A Redis without a limit accepts everything, and a limit that is set later is noticed.
 func TestLimitIsSet(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory-policy", "noeviction")
 	db := storetest.At(t, server.URL(), "")
@@ -245,8 +249,9 @@ func TestLimitIsSet(t *testing.T) {
 	}
 }
 
-// Redis is told to evict messages while publishers work: they are refused within a second, whatever their share is, all else goes on, and
-// so do they when that is mended.
+// Redis is set to evict messages while publishers work: within a second they are
+// refused, whatever their share is, and all else goes on. They work again when the
+// policy is corrected.
 func TestPolicyIsChanged(t *testing.T) {
 	for _, share := range []int{store.DefaultMemoryShare, 100} {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
@@ -283,7 +288,7 @@ func TestPolicyIsChanged(t *testing.T) {
 	}
 }
 
-// What was measured before the clock was set back holds no longer than else.
+// A measurement from before the clock was set back holds no longer than any other.
 func TestRoomIsMeasuredAgainWhenTheClockIsSetBack(t *testing.T) {
 	pub, db := small(t)
 	fillUp(t, pub, future)

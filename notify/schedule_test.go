@@ -9,8 +9,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// Where the schedule of a topic is somebody else's nothing is put into it, which is told and changes nothing; other topics,
-// and what is ready, go on.
+// Nothing is put into a foreign schedule: the call returns an error and changes nothing.
+// Other topics, and ready messages, are not affected.
 func TestForeignSchedule(t *testing.T) {
 	pub, store := open(t)
 	publish(t, pub, message("leased", past))
@@ -43,7 +43,7 @@ func TestForeignSchedule(t *testing.T) {
 	wantCounts(t, pub, notify.Counts{Leased: 1, Published: 3})
 }
 
-// The same where it is the set of all schedules.
+// The same holds for a foreign set of all schedules.
 func TestForeignSetOfSchedules(t *testing.T) {
 	pub, store := open(t)
 	publish(t, pub, message("waits", future))
@@ -63,7 +63,7 @@ func TestForeignSetOfSchedules(t *testing.T) {
 	claim(t, store, 1)
 }
 
-// A topic stands among the schedules by the first of what it has, whatever comes and goes.
+// The set of schedules has each topic's first due time, whatever comes and goes.
 func TestHeadOfASchedule(t *testing.T) {
 	pub, store := open(t)
 	head := func(want time.Time) {

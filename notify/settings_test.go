@@ -15,7 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// set changes settings of a topic and returns what holds then.
+// set changes settings of a topic and returns all its settings.
 func set(t *testing.T, pub client, topic string, c notify.SettingsChange) notify.TopicSettings {
 	t.Helper()
 	got, err := pub.Set(t.Context(), topic, c)
@@ -29,7 +29,7 @@ func set(t *testing.T, pub client, topic string, c notify.SettingsChange) notify
 	return got
 }
 
-// What is set for a topic goes before what is set for all, and that before the defaults.
+// A setting of the topic goes before one of all topics, and that before the default.
 func TestSettings(t *testing.T) {
 	pub, _ := open(t)
 	want := notify.TopicSettings{Settings: notify.DefaultSettings}
@@ -71,7 +71,7 @@ func TestSettings(t *testing.T) {
 	check("nothing is set again", set(t, pub, topic, notify.SettingsChange{BackoffMax: new(time.Duration(0))}))
 }
 
-// All faults are told, each with its field, and nothing is changed.
+// All faults are reported, each with its field, and nothing is changed.
 func TestBadSettings(t *testing.T) {
 	pub, s := open(t)
 	set(t, pub, topic, notify.SettingsChange{BackoffMax: new(time.Minute)})
@@ -116,7 +116,7 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
-// Settings that no program of ours wrote are told, hold nothing up, and are gone with the next change.
+// Foreign settings are reported, hold up nothing, and are gone with the next change.
 func TestForeignSettings(t *testing.T) {
 	for _, text := range []string{
 		"x", " attempts=x", " attempts=0", " attempts=1000001", " lease=99999999999999999999", " lease=0", " lease=5x", " colour=3", " paused=2",
@@ -180,7 +180,7 @@ func TestSettingsOfAnUnusedTopic(t *testing.T) {
 	}
 }
 
-// What is missing is filled in; what is there stays.
+// Missing settings are filled in; existing ones stay.
 func TestFillSettings(t *testing.T) {
 	_, db := open(t)
 	storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{Attempts: new(3)})
@@ -190,7 +190,7 @@ func TestFillSettings(t *testing.T) {
 	}
 }
 
-// A wait by the settings is random, and its bound doubles with each attempt.
+// The wait after a rejection is random, and its bound doubles with each attempt.
 func TestBackoffOfATopic(t *testing.T) {
 	const least, most = 10 * time.Second, 30 * time.Second
 	pub, db := open(t)

@@ -58,7 +58,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// wantUnfit checks that a Redis is refused, also by the first call that uses it, which changes nothing.
+// wantUnfit checks that a Redis is refused, also by the first call that uses it, which
+// changes nothing.
 func wantUnfit(t *testing.T, db *notify.Store, says ...string) {
 	t.Helper()
 	_, err := clientOf(t, db).Publish(t.Context(), message("a", future))
@@ -74,8 +75,8 @@ func wantUnfit(t *testing.T, db *notify.Store, says ...string) {
 	}
 }
 
-// No Redis older than 7 can be had here, so this one test talks to a listener
-// that knows nothing of Redis but the reply of INFO, and the format of its store.
+// The test has no Redis older than 7, so it talks to a listener that knows only the
+// reply to INFO, and the format of its store.
 func TestCheckVersion(t *testing.T) {
 	tests := []struct {
 		version string
@@ -204,8 +205,8 @@ func TestUnixSocket(t *testing.T) {
 	publish(t, clientOf(t, db), message("a", future))
 }
 
-// A publish that finds the memory full is refused as a whole; what takes away
-// or moves still works.
+// If the memory is full, a publish is refused as a whole; calls that remove or move
+// messages work.
 func TestOutOfMemory(t *testing.T) {
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
@@ -251,7 +252,8 @@ func wantOOM(t *testing.T, err error) {
 	}
 }
 
-// A Redis that takes connections and answers nothing, as one that is stopped in its tracks does, is away.
+// A Redis that accepts connections and answers nothing, as a stopped process does, is
+// unavailable.
 func TestRedisDoesNotAnswer(t *testing.T) {
 	deaf, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -294,7 +296,7 @@ func TestRedisRestarts(t *testing.T) {
 	}
 }
 
-// A publish that begins while Redis is away goes through when it is back soon.
+// A publish that begins while Redis is unavailable succeeds if Redis is back soon.
 func TestPublishWaitsForRedis(t *testing.T) {
 	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
 	pub := clientOf(t, storetest.At(t, server.URL(), ""))
@@ -371,7 +373,7 @@ func words(text string) []any {
 	return all
 }
 
-// useEverything makes every kind of call on a store that is empty.
+// useEverything makes every kind of call on an empty store.
 func useEverything(t *testing.T, db *notify.Store) {
 	t.Helper()
 	ctx := t.Context()
@@ -422,8 +424,8 @@ func useEverything(t *testing.T, db *notify.Store) {
 	must("export all", errOf(pub.Export(ctx, io.Discard, nil)))
 }
 
-// announce sends broadcasts to listeners, with and without a name, which fail,
-// take over and are removed, until logs are trimmed and removed.
+// announce sends broadcasts to listeners, with and without a name, that fail, take over
+// and are removed, until logs are trimmed and removed.
 func announce(t *testing.T, db *notify.Store, pub client) {
 	t.Helper()
 	ctx := t.Context()
@@ -486,7 +488,8 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 
 func errOf[T any](_ T, err error) error { return err }
 
-// deliver runs two carriers and a subscriber until delayed messages are handled and all is gone.
+// deliver runs two carriers and a subscriber until delayed messages are handled and all
+// is gone.
 func deliver(t *testing.T, db *notify.Store, pub client) {
 	t.Helper()
 	var stops []func()
@@ -563,7 +566,7 @@ func TestSentinel(t *testing.T) {
 	storetest.Empty(t, db)
 }
 
-// Each run of a script is observed, by its name, whether or not it succeeds.
+// Each run of a script is observed by its name, whether or not it succeeds.
 func TestObserve(t *testing.T) {
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")

@@ -55,7 +55,7 @@ func of(name, id string, due time.Time) notify.Message {
 	return m
 }
 
-// A survey names what stands out, with the times by which it does, and counts all.
+// A survey names the topics that stand out, each with its time, and counts all.
 func TestSurvey(t *testing.T) {
 	pub, store := open(t)
 	now := redisTime(t, store).Truncate(time.Millisecond)
@@ -114,8 +114,8 @@ func TestSurveyOfNothing(t *testing.T) {
 	}
 }
 
-// What is claimed and purged leaves indexes that tell an earlier or a later time than is true: a survey is true nevertheless,
-// and sets right what it read.
+// Claims and purges leave indexes with a time that is too early or too late: a survey is
+// true nevertheless, and corrects what it reads.
 func TestSurveySetsIndexesRight(t *testing.T) {
 	pub, store := open(t)
 	const topics = 700
@@ -159,7 +159,7 @@ func TestSurveySetsIndexesRight(t *testing.T) {
 	}
 }
 
-// wantScores checks that all members of an index have the times that are true of them.
+// wantScores checks that all members of an index have the true times.
 func wantScores(t testing.TB, store *notify.Store, index string, truth func(name string) (time.Time, bool)) {
 	t.Helper()
 	for _, z := range store.Client().ZRangeWithScores(t.Context(), index, 0, -1).Val() {
@@ -169,7 +169,8 @@ func wantScores(t testing.TB, store *notify.Store, index string, truth func(name
 	}
 }
 
-// While topics come and go a survey never tells what is not, and one that stays overdue is always named first.
+// While topics come and go a survey is never wrong, and always names first the topic
+// that stays overdue.
 func TestSurveyUnderChurn(t *testing.T) {
 	pub, store := open(t)
 	old := redisTime(t, store).Add(-anHour).Truncate(time.Millisecond)
@@ -220,7 +221,7 @@ func churn(t *testing.T, pub client, store *notify.Store, worker int, stop <-cha
 	}
 }
 
-// Indexes and members that are foreign spoil nothing but themselves.
+// Foreign indexes and members spoil nothing but themselves.
 func TestSurveyOfForeignThings(t *testing.T) {
 	pub, store := open(t)
 	k := store.Keys()
@@ -250,7 +251,8 @@ func TestSurveyOfForeignThings(t *testing.T) {
 	}
 }
 
-// Topics with much traffic come first, and names that only came by push none of them out.
+// Topics with much traffic come first, and names that come only once push out none of
+// them.
 func TestBusyTopics(t *testing.T) {
 	pub, store := open(t)
 	flood := func(from, n int) {
@@ -330,7 +332,7 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// A page of very many topics reads little more than itself, whatever patterns it is of.
+// A page of very many topics reads little more than itself, whatever its patterns are.
 func TestPagesTouchFew(t *testing.T) {
 	pub, store := open(t)
 	const topics = 100_000
@@ -381,7 +383,8 @@ func TestPagesTouchFew(t *testing.T) {
 	}
 }
 
-// The index of names holds what is listed: topics from their first use on, be it a pause or a broadcast.
+// The index of names holds every listed topic from its first use on, even a pause or a
+// broadcast.
 func TestNamesFollowTopics(t *testing.T) {
 	pub, store := open(t)
 	want := func(when string, want ...string) {

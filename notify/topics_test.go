@@ -39,7 +39,7 @@ func members(key string, n int, score int64) []any {
 	return command
 }
 
-// fill makes a topic that has something of everything, by a number, and returns its counts.
+// fill makes a topic that has some of everything, by a number, and returns its counts.
 func fill(t testing.TB, store *notify.Store, name string, n int) notify.Counts {
 	t.Helper()
 	k := store.Keys()
@@ -61,7 +61,7 @@ func fill(t testing.TB, store *notify.Store, name string, n int) notify.Counts {
 	return c
 }
 
-// Pages of topics are counted as each alone is, whatever else stands in Redis.
+// A page counts each topic as Count does alone, whatever else is in Redis.
 func TestTopicsInPages(t *testing.T) {
 	pub, store := open(t)
 	var want []notify.Counts
@@ -93,7 +93,7 @@ func TestTopicsInPages(t *testing.T) {
 	}
 }
 
-// Counters that are foreign spoil no count but their own.
+// A foreign counter spoils no count but its own.
 func TestForeignCounters(t *testing.T) {
 	pub, store := open(t)
 	for _, value := range []any{"x", "", "inf", "-inf", "nan", "1e300", "99999999999999999999", "0x", "\xff"} {
@@ -108,7 +108,7 @@ func TestForeignCounters(t *testing.T) {
 	}
 }
 
-// What is foreign in a ready set is no reason to count nonsense when it is claimed.
+// A foreign member in a ready set spoils no count when it is claimed.
 func TestForeignLateness(t *testing.T) {
 	pub, store := open(t)
 	for _, due := range []string{"-inf", "-1e300", "-1", "0", "1.5"} {
@@ -120,7 +120,8 @@ func TestForeignLateness(t *testing.T) {
 	}
 }
 
-// A claim that brings nothing says nothing of lateness, and one that brings something does so of the oldest.
+// A claim that returns nothing leaves the lateness as it was; any other claim sets it to
+// that of the oldest message.
 func TestLatenessOfTheLastClaim(t *testing.T) {
 	pub, store := open(t)
 	lateness := func() time.Duration {
@@ -147,7 +148,7 @@ func TestLatenessOfTheLastClaim(t *testing.T) {
 	if got := lateness(); got != before {
 		t.Errorf("a claim of nothing changed it from %v to %v", before, got)
 	}
-	// One that is buried is not claimed: it does not count.
+	// A message that is buried is not claimed: it does not count.
 	publish(t, pub, notify.Message{Topic: topic, ID: "expired", Body: []byte("x"), Due: now.Add(-3 * anHour), TTL: anHour})
 	publish(t, pub, overdue("c", now.Add(-anHour)))
 	claim(t, store, 2)
@@ -156,7 +157,8 @@ func TestLatenessOfTheLastClaim(t *testing.T) {
 	}
 }
 
-// A topic of which nothing but a death is known is listed, and a member that has no topic makes none.
+// A topic of which only a death is known is listed, and a member without a topic adds
+// none.
 func TestTopicKnownByADeath(t *testing.T) {
 	pub, store := open(t)
 	do(t, store, []any{"SET", store.Keys().Log(topic), "x"},
@@ -191,8 +193,8 @@ func TestTopicKnownByADeath(t *testing.T) {
 	}
 }
 
-// BenchmarkTopics counts 10,000 topics that have something of everything, and
-// tells how long the calls of the script took Redis.
+// BenchmarkTopics counts 10,000 topics that have some of everything, and reports how
+// long the script ran in Redis.
 func BenchmarkTopics(b *testing.B) {
 	store := storetest.At(b, storetest.Server(b, "--slowlog-log-slower-than", "100", "--slowlog-max-len", "1000").URL(), "")
 	for i := range 10_000 {
@@ -233,7 +235,7 @@ func patterns(t testing.TB, texts ...string) (all []notify.Pattern) {
 	return all
 }
 
-// Page after page of those that patterns name are all of them, each once and by name.
+// The pages of the topics that match patterns are all of them, each once and by name.
 func TestTopicsAfter(t *testing.T) {
 	pub, store := open(t)
 	var all []notify.Counts
@@ -282,7 +284,7 @@ func TestTopicsAfter(t *testing.T) {
 	}
 }
 
-// pages returns all topics that patterns name, read in pages.
+// pages returns all topics that match patterns, read in pages.
 func pages(t testing.TB, pub client, limit int, ps []notify.Pattern) (all []notify.Counts) {
 	t.Helper()
 	for after, begun := "", false; after != "" || !begun; begun = true {
@@ -299,7 +301,7 @@ func pages(t testing.TB, pub client, limit int, ps []notify.Pattern) (all []noti
 	return all
 }
 
-// withoutTimes returns counts without what no test can foretell.
+// withoutTimes returns counts without the fields that no test can predict.
 func withoutTimes(all []notify.Counts) []notify.Counts {
 	for i := range all {
 		all[i].Overdue = 0
@@ -307,7 +309,8 @@ func withoutTimes(all []notify.Counts) []notify.Counts {
 	return all
 }
 
-// What is ready and due by a later clock, since it was set back, is not overdue.
+// A message that is ready, and due by the later time before the clock was set back, is
+// not overdue.
 func TestNothingIsOverdueBeforeItsTime(t *testing.T) {
 	store := storetest.Open(t)
 	pub := clientOf(t, store)
@@ -318,7 +321,8 @@ func TestNothingIsOverdueBeforeItsTime(t *testing.T) {
 	}
 }
 
-// A due time in the past is that of the publish, and the answer says so: nobody is late by what was over before.
+// A due time in the past becomes the time of the publish, and the answer says so: no
+// message starts late.
 func TestDueInThePastIsNow(t *testing.T) {
 	for _, due := range []time.Time{past, time.UnixMilli(0)} {
 		pub, store := open(t)
