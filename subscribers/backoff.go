@@ -1,7 +1,6 @@
 package subscribers
 
 import (
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -33,16 +32,6 @@ func (b Backoff) bound(attempt int) time.Duration {
 // delay returns a random wait of less than bound.
 func (b Backoff) delay(attempt int) time.Duration { return rand.N(b.bound(attempt)) }
 
-// delayOf returns the wait after an attempt that failed: that of RetryAfter, or
-// else another one.
-func delayOf(err error, otherwise time.Duration) time.Duration {
-	var put *retryAfter
-	if errors.As(err, &put) {
-		return max(put.delay, 0)
-	}
-	return otherwise
-}
-
 func (b Backoff) orDefault() Backoff {
 	if b.Min == 0 {
 		b.Min = store.DefaultBackoffMin
@@ -52,53 +41,6 @@ func (b Backoff) orDefault() Backoff {
 	}
 	return b
 }
-
-// ErrBury is returned, or wrapped, by a handler that never wants the message
-// again: it is buried at once.
-var ErrBury = errors.New("buried by the handler")
-
-// RetryAfter wraps a handler's error with the delay after which the message
-// shall be due again, instead of a backoff. Without an error the reason is just that.
-func RetryAfter(err error, delay time.Duration) error {
-	if err == nil {
-		err = errLater
-	}
-	return &retryAfter{err, delay}
-}
-
-var errLater = errors.New("put off by the handler")
-
-type retryAfter struct {
-	error
-	delay time.Duration
-}
-
-func (r *retryAfter) Unwrap() error { return r.error }
-
-// NotNow wraps a handler's error where the way is barred for all messages or
-// broadcasts alike, as when the service that it calls is away. What the handler
-// had is given back at once without using up an attempt, and what was claimed
-// behind it, too: another process may have it. The subscriber, or named listener,
-// claims nothing of its topic, or name, for the pause; then one message or
-// broadcast at first, and more once that is dealt with (a circuit breaker: M.
-// Nygard, "Release It!", 2007).
-//
-// A broadcast comes again before all that was sent later: with one process of
-// concurrency 1 none overtakes it, as with a retry. A listener without a name
-// ends with the error, as with any other.
-func NotNow(err error, pause time.Duration) error {
-	if err == nil {
-		err = errLater
-	}
-	return &notNow{err, pause}
-}
-
-type notNow struct {
-	error
-	pause time.Duration
-}
-
-func (n *notNow) Unwrap() error { return n.error }
 
 // check reports a backoff that is too short, or upside down. A zero is the default.
 func (b Backoff) check() error {

@@ -24,14 +24,6 @@ type ClaimerOptions struct {
 	Logger *slog.Logger // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 }
 
-// ClaimOptions say what a [Claimer.Claim] claims. The zero value is the default.
-type ClaimOptions struct {
-	Max    int           // messages at the most, up to 500; zero: one
-	Lease  time.Duration // of the messages, 100ms to 24h; zero: that of the topic's settings
-	MinAge time.Duration // for how long they are due at the least
-	Wait   time.Duration // for how long to wait until there is one, up to 5m; zero: not at all
-}
-
 // A Claimer pulls messages. The methods of a [Delivery] settle one; AckMany and
 // ReleaseMany settle many at once.
 //
@@ -126,23 +118,6 @@ func (c *Claimer) Claim(ctx context.Context, topic string, options ...ClaimOptio
 	}
 	ds, err := wait(ctx, topic, o, timer.C)
 	return c.unlessEnded(ctx, topic, ds, err)
-}
-
-// check reports what is wrong with a claim.
-func (o ClaimOptions) check(topic string) error {
-	if err := store.Within("wait", "wait", o.Wait, 0, store.MaxWait); err != nil {
-		return err
-	}
-	if err := store.CheckTopic(topic); err != nil {
-		return err
-	}
-	if err := store.Within("max", "max", o.Max, 1, store.MaxClaim); err != nil {
-		return err
-	}
-	if o.MinAge < 0 {
-		return store.Faultf("min_age", "min age %v: it is negative; use zero or more", o.MinAge)
-	}
-	return checkLease(o.Lease)
 }
 
 // awaitRun waits until Run was called: it may be called in a goroutine that has not begun.

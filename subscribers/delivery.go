@@ -56,6 +56,13 @@ type Outcome struct {
 	Due      time.Time    // of the next attempt
 }
 
+// A Death is a message that was buried.
+type Death struct {
+	Delivery
+	Reason   string
+	Attempts int // used up
+}
+
 // ByBackoff is the delay of a Nack that leaves it to the topic's settings: a
 // random wait, whose bound doubles with each attempt.
 const ByBackoff time.Duration = -1
@@ -112,6 +119,14 @@ func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
 		return err
 	}
 	return d.by.extend(ctx, d, lease)
+}
+
+// checkLease reports what is wrong with a lease; zero is that of the topic's settings.
+func checkLease(lease time.Duration) error {
+	if lease == 0 {
+		return nil
+	}
+	return store.Within("lease", "lease", lease, store.MinLease, store.MaxLease)
 }
 
 // Late returns how late the message was claimed: from its due time on, or from when

@@ -155,34 +155,9 @@ func (e *engine[W]) takeQueue() (all []*job[W]) {
 	return all
 }
 
-// resume ends the while for which nothing is claimed. It reports whether it is over now.
-func (e *engine[W]) resume() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.barred.IsZero() || time.Now().Before(e.barred) {
-		return false
-	}
-	e.barred = time.Time{}
-	return true
-}
-
 // unbar has as much claimed as before: a piece of work failed for a reason of its own.
 func (e *engine[W]) unbar() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.probe = false
-}
-
-// unhandled returns the work in hand that is not done.
-func (e *engine[W]) unhandled() (all []W) {
-	e.receipts.RLock()
-	defer e.receipts.RUnlock()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for j := range e.held {
-		if !j.handled {
-			all = append(all, j.work)
-		}
-	}
-	return all
 }

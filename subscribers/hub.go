@@ -1,7 +1,6 @@
 package subscribers
 
 import (
-	"context"
 	"log/slog"
 	"maps"
 	"slices"
@@ -117,42 +116,6 @@ type member struct {
 	rung  map[string]bool // logs that have grown
 }
 
-// join makes a listener a member; the first one starts the hub. It returns when
-// the hub hears for it, and has looked at all logs since.
-func (h *hub) join(ctx context.Context, pattern notify.Pattern, name string) (*member, error) {
-	m := &member{
-		pattern: pattern, name: name, stale: true, rung: make(map[string]bool),
-		ready: make(chan struct{}), bell: make(chan struct{}, 1),
-	}
-	h.enter(m)
-	select {
-	case <-m.ready:
-		return m, nil
-	case <-ctx.Done():
-		h.leave(m)
-		return nil, ctx.Err()
-	}
-}
-
-func (h *hub) enter(m *member) {
-	h.life.Lock()
-	defer h.life.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.stop == nil {
-		h.start()
-	}
-	h.count(m, 1)
-	m.looks = h.looks
-	if !h.covers(m) {
-		h.tuning++
-		h.retune()
-	}
-	m.needs = h.tuning
-	h.stale = true
-	signal(h.news)
-}
-
 // count enters a member, by 1, or strikes it out, by -1. The mutex is held.
 func (h *hub) count(m *member, by int) {
 	topic, one := m.pattern.Topic()
@@ -173,41 +136,6 @@ func (h *hub) count(m *member, by int) {
 		}
 	}
 	in(h.plain)
-}
-
-// leave ends a membership; with the last one the hub stops.
-func (h *hub) leave(m *member) {
-	h.life.Lock()
-	defer h.life.Unlock()
-	h.mu.Lock()
-	h.count(m, -1)
-	last := len(h.plain)+len(h.named) == 0
-	h.mu.Unlock()
-	if last {
-		h.stop()
-		h.stop = nil
-	}
-}
-
-// start starts the connection and the reader. Both mutexes are held.
-func (h *hub) start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
-	h.plain, h.named, h.wild = make(map[*member]bool), make(map[*member]bool), make(map[*member]bool)
-	h.exact = make(map[string]int)
-	h.all, h.topics, h.names, h.retune = false, nil, nil, func() {}
-	h.heard, h.rung, h.window, h.bytes, h.bells = 0, make(map[string]bool), nil, 0, nil
-	h.id, h.known, h.told, h.rang, h.claim, h.passed = "", 0, 0, 0, 0, 0
-	h.begin, h.tail = -1, -1
-	h.doubt, h.joining = false, false
-	h.loop.Note()
-	all.Go(func() { h.listen(ctx) })
-	all.Go(func() { h.follow(ctx) })
-	h.stop = func() {
-		cancel()
-		all.Wait()
-		h.loop.End()
-	}
 }
 
 // covers reports whether the connection hears for a member. The mutex is held.
@@ -246,120 +174,6 @@ func (h *hub) channels() []string {
 		channels = append(channels, h.store.Only().LogChannel(topic))
 	}
 	return channels
-}
-
-// listen keeps the connection until ctx ends.
-func (h *hub) listen(ctx context.Context) {
-	h.watch.begin()
-	defer h.watch.end()
-	for ctx.Err() == nil {
-		tuned, retune := context.WithCancel(ctx)
-		h.mu.Lock()
-		channels, number := h.channels(), h.tuning
-		h.retune = retune
-		h.mu.Unlock()
-		h.store.Hear(tuned, func(e store.Event) {
-			h.watch.note(e)
-			h.hear(e, number)
-		}, channels...)
-		retune()
-	}
-}
-
-// hear takes note of an event of a connection. It does not block.
-func (h *hub) hear(e store.Event, number uint64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch e.Kind {
-	case store.Subscribed:
-		h.heard, h.stale = number, true
-		for m := range h.named {
-			m.stale = true
-			signal(m.bell)
-		}
-	case store.Heard:
-		if name, ok := h.store.Only().Called(e); ok {
-			h.left(name)
-			return
-		}
-		h.note(e)
-	case store.Beat:
-		h.note(e)
-	}
-	signal(h.news) // also where it was only a beat, so that the reader shows that it gets on
-}
-
-// note takes note of a bell. What is none is as good as one that was lost. The mutex is held.
-func (h *hub) note(e store.Event) {
-	bell, err := e.Bell()
-	if err != nil {
-		h.doubt = true
-		return
-	}
-	if len(h.bells) == maxBells {
-		h.doubt, h.bells = true, nil
-	}
-	beat := e.Kind == store.Beat
-	h.bells = append(h.bells, hint{bell, beat, e.StoreID(), !beat && !h.store.Only().IsOfAllLogs(e)})
-}
-
-// left rings those of a name: one of them may have left broadcasts. The mutex is held.
-func (h *hub) left(name string) {
-	for m := range h.named {
-		if m.name == name {
-			m.left = true
-			signal(m.bell)
-		}
-	}
-}
-
-// weigh finds out what the bells that were heard mean. The mutex is held.
-func (h *hub) weigh() {
-	for _, b := range h.bells {
-		switch {
-		case b.beat && (b.store != h.id || b.Last < h.known): // Redis lost its data
-			h.doubt = true
-		case b.Last <= h.known: // seen to by the last look
-		case b.alone:
-			if b.Last == h.rang { // the same bell on another channel
-				break
-			}
-			if h.rang = b.Last; b.Since <= h.told {
-				h.told = max(h.told, b.Last)
-			}
-			h.ring(b.Bell)
-		case b.Since > h.told || b.Last < h.told: // one was lost, or one is foreign
-			h.doubt = true
-		case b.Last > h.told:
-			h.told = b.Last
-			h.ring(b.Bell)
-		}
-	}
-	h.bells = h.bells[:0]
-}
-
-// ring takes note of topics whose logs have grown. The mutex is held.
-func (h *hub) ring(b store.Bell) {
-	for _, topic := range b.Topics {
-		switch {
-		case !h.wants(topic):
-			h.passed++
-		case b.Last > h.tail:
-			h.rung[topic] = true
-			h.claim = max(h.claim, b.Last)
-		}
-		h.ringNamed(topic)
-	}
-}
-
-// ringNamed rings the named members that want a topic. The mutex is held.
-func (h *hub) ringNamed(topic string) {
-	for m := range h.named {
-		if m.pattern.Match(topic) {
-			m.rung[topic] = true
-			signal(m.bell)
-		}
-	}
 }
 
 // wants reports whether the hub is to read a topic. The mutex is held.

@@ -16,6 +16,31 @@ const (
 	manyClaims  = 8    // claims of more at a time: 4 MiB of records may come by each, twice while they are read
 )
 
+// ClaimOptions say what a [Claimer.Claim] claims. The zero value is the default.
+type ClaimOptions struct {
+	Max    int           // messages at the most, up to 500; zero: one
+	Lease  time.Duration // of the messages, 100ms to 24h; zero: that of the topic's settings
+	MinAge time.Duration // for how long they are due at the least
+	Wait   time.Duration // for how long to wait until there is one, up to 5m; zero: not at all
+}
+
+// check reports what is wrong with a claim.
+func (o ClaimOptions) check(topic string) error {
+	if err := store.Within("wait", "wait", o.Wait, 0, store.MaxWait); err != nil {
+		return err
+	}
+	if err := store.CheckTopic(topic); err != nil {
+		return err
+	}
+	if err := store.Within("max", "max", o.Max, 1, store.MaxClaim); err != nil {
+		return err
+	}
+	if o.MinAge < 0 {
+		return store.Faultf("min_age", "min age %v: it is negative; use zero or more", o.MinAge)
+	}
+	return checkLease(o.Lease)
+}
+
 // leases claims messages, and settles them by their receipts.
 type leases struct {
 	store *notify.Store
@@ -218,12 +243,4 @@ func checkTopics(topic string, ds []Delivery) error {
 		}
 	}
 	return store.CheckTopic(topic)
-}
-
-// checkLease reports what is wrong with a lease; zero is that of the topic's settings.
-func checkLease(lease time.Duration) error {
-	if lease == 0 {
-		return nil
-	}
-	return store.Within("lease", "lease", lease, store.MinLease, store.MaxLease)
 }

@@ -187,12 +187,6 @@ func (l *Listener) handle(ctx context.Context, i item, handler func(context.Cont
 	return nil
 }
 
-// Why there is a gap, as it is logged.
-const (
-	logTrimmed = "broadcasts are missing: they were removed before they were read; the log of a topic keeps no more (carrier.Options)"
-	storeLost  = "broadcasts may be missing: redis lost all that it held"
-)
-
 // missed tells of a gap.
 func (l *Listener) missed(g Gap, why string, onGap func(Gap)) {
 	l.stats.gaps.Add(1)
@@ -200,24 +194,4 @@ func (l *Listener) missed(g Gap, why string, onGap func(Gap)) {
 	if onGap != nil {
 		onGap(g)
 	}
-}
-
-// place puts a member where it begins.
-func (h *hub) place(m *member, from From) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch from.text {
-	case "", "now":
-		return
-	case "beginning":
-		m.begun, m.floor = make(map[string]bool), m.valid
-	}
-	m.cursor = min(from.after, m.valid)
-}
-
-// cursor returns up to where a member has read.
-func (h *hub) cursor(m *member) notify.Position {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return m.cursor
 }

@@ -41,6 +41,12 @@ type Gap struct {
 	UpTo  notify.Position // up to and with this one
 }
 
+// Why there is a gap, as it is logged.
+const (
+	logTrimmed = "broadcasts are missing: they were removed before they were read; the log of a topic keeps no more (carrier.Options)"
+	storeLost  = "broadcasts may be missing: redis lost all that it held"
+)
+
 // An item of a log is a broadcast or a gap.
 type item struct {
 	topic     string
@@ -48,6 +54,13 @@ type item struct {
 	broadcast *Broadcast
 	gap       *Gap
 	why       string // there is one
+}
+
+func (i item) size() int {
+	if i.broadcast == nil {
+		return 0
+	}
+	return len(i.broadcast.Body)
 }
 
 // logs reads the logs of a store.

@@ -1,16 +1,12 @@
 package subscribers
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"log/slog"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -18,13 +14,6 @@ const (
 	settleFor = 2 * time.Second        // calls that settle are tried, when the grace is over
 	settleMin = 500 * time.Millisecond // is what a handler that returns later still gets
 )
-
-// stopping bounds the time in which work is settled.
-func (e *engine[W]) stopping(by time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.stopBy = by
-}
 
 // settle makes a call that needs the receipts of jobs, again while Redis is
 // away, or does not let its user in, and their leases may last, whether or not ctx
@@ -95,55 +84,11 @@ func (e *engine[W]) giveBack(ctx context.Context, js []*job[W], rest bool) {
 	e.drop(js)
 }
 
-// withReceipt makes a call of a handler with the work as it is leased now. If its
-// lease is lost that is noted.
-func (e *engine[W]) withReceipt(j *job[W], call func(*W) error) error {
-	e.receipts.RLock()
-	defer e.receipts.RUnlock()
-	work := j.work
-	err := call(&work)
-	e.noteLost(j, err)
-	return err
-}
-
-func (e *engine[W]) noteLost(j *job[W], err error) {
-	if errors.Is(err, notify.ErrLeaseLost) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		j.lose()
-	}
-}
-
-// settled notes that a handler settled its work.
-func (e *engine[W]) settled(j *job[W]) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	j.settled = true
-	delete(e.held, j)
-}
-
-func (e *engine[W]) isSettled(j *job[W]) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return j.settled
-}
-
-// works returns the work of jobs, as it is.
-func works[W any](js []*job[W]) []W {
-	all := make([]W, len(js))
-	for i, j := range js {
-		all[i] = j.work
-	}
-	return all
-}
-
-// drop takes jobs out of what is held: they are settled, or cannot be.
-func (e *engine[W]) drop(js []*job[W]) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, j := range js {
-		delete(e.held, j)
-	}
+// rest has the source not ring until the next claim.
+func (e *engine[W]) rest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
+	defer cancel()
+	_ = e.release(ctx, nil, true) // where it fails, the next ring finds nobody and goes on
 }
 
 // acknowledge acknowledges what was handled, all that came together while the
@@ -204,133 +149,5 @@ func (e *engine[W]) ackAll(ctx context.Context) {
 	}
 	for i := range lost {
 		e.log.Warn("lease lost before the acknowledgement, the "+e.noun+" may come again", e.about(&lost[i])...)
-	}
-}
-
-// keepLeases extends leases each time that a third of the shortest one has
-// passed, until ctx ends. While nothing is held it rests.
-func (e *engine[W]) keepLeases(ctx context.Context) {
-	timer := time.NewTimer(math.MaxInt64)
-	defer timer.Stop()
-	var due time.Time // of the next extension; zero: nothing was held
-	extending := outage.New(e.log, slog.LevelError, "cannot extend leases; retrying", "extending leases again")
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-e.leased:
-			if next := time.Now().Add(e.shortest(false)); due.IsZero() || next.Before(due) {
-				due = next
-			}
-		case <-timer.C:
-			err := e.extendAll(ctx)
-			extending.Note(err)
-			every := e.shortest(true)
-			switch due = time.Now().Add(every); {
-			case err != nil:
-				due = time.Now().Add(every / 8)
-			case every == 0:
-				due = time.Time{}
-			}
-		}
-		if !due.IsZero() {
-			timer.Reset(time.Until(due))
-		}
-	}
-}
-
-// shortest returns a third of the shortest lease, as far as it is known; again
-// looks at what is held now. Zero: nothing is.
-func (e *engine[W]) shortest(again bool) time.Duration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if again {
-		e.every = 0
-		for j := range e.held {
-			if every := j.lease / 3; e.every == 0 || every < e.every {
-				e.every = every
-			}
-		}
-	}
-	return e.every
-}
-
-// extendAll extends the leases that are a third over, each by what its claim gave,
-// and gives up those that ended.
-func (e *engine[W]) extendAll(ctx context.Context) error {
-	e.receipts.Lock()
-	defer e.receipts.Unlock()
-	due := e.expiring()
-	slices.SortFunc(due, func(a, b *job[W]) int { return cmp.Compare(a.lease, b.lease) })
-	for len(due) > 0 {
-		n := 1
-		for n < min(len(due), store.MaxClaim) && due[n].lease == due[0].lease {
-			n++
-		}
-		sent := time.Now()
-		renew, lost, err := e.extend(ctx, works(due[:n]), due[0].lease)
-		if err != nil {
-			return err
-		}
-		e.extended(due[:n], renew, sent, lost)
-		due = due[n:]
-	}
-	return nil
-}
-
-// extended notes an extension; lost are the indexes of those that got none.
-func (e *engine[W]) extended(page []*job[W], renew func(*W), sent time.Time, lost []int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, i := range lost {
-		page[i].lose()
-	}
-	for _, j := range page {
-		if !j.lost {
-			renew(&j.work)
-			j.sent = sent
-		}
-	}
-}
-
-// expiring returns what needs its lease extended.
-func (e *engine[W]) expiring() (due []*job[W]) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for j := range e.held {
-		switch age := time.Since(j.sent); {
-		case j.lost:
-		case age >= j.lease:
-			j.lose()
-		case age >= j.lease/3:
-			due = append(due, j)
-		}
-	}
-	return due
-}
-
-// extendOne makes a call of a handler that extends the lease of its work; zero is
-// the lease that it has.
-func (e *engine[W]) extendOne(j *job[W], lease time.Duration, call func(*W, time.Duration) error) error {
-	e.receipts.Lock()
-	defer e.receipts.Unlock()
-	lease, work, sent := cmp.Or(lease, j.lease), j.work, time.Now()
-	err := call(&work, lease)
-	e.noteLost(j, err)
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	j.work, j.sent, j.lease = work, sent, lease
-	e.shorten(lease)
-	return nil
-}
-
-// lose marks a lease as lost and ends the handler's context. The engine's mutex is held.
-func (j *job[W]) lose() {
-	j.lost = true
-	if j.cancel != nil {
-		j.cancel(notify.ErrLeaseLost)
 	}
 }

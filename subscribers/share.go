@@ -18,15 +18,6 @@ type larges struct {
 	sweep int // how many there may be before those that nobody holds any more are looked for
 }
 
-// share has the items of a reading be those that others hold already. The mutex is held.
-func (h *hub) share(items []item) {
-	for n, i := range items {
-		if i.size() >= sharedBody {
-			items[n].broadcast = h.large.one(i.broadcast)
-		}
-	}
-}
-
 // one returns the broadcast that stands for all that are the same.
 func (l *larges) one(b *Broadcast) *Broadcast {
 	if held := l.held[b.Position].Value(); held != nil && held.Topic == b.Topic && held.ID == b.ID && bytes.Equal(held.Body, b.Body) {
@@ -50,11 +41,4 @@ func (l *larges) forget() {
 		}
 	}
 	l.sweep = 2*len(l.held) + 64
-}
-
-func (i item) size() int {
-	if i.broadcast == nil {
-		return 0
-	}
-	return len(i.broadcast.Body)
 }

@@ -1,7 +1,6 @@
 package subscribers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,58 +14,11 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// defaultGrace is how long handlers may go on by default.
-const defaultGrace = 20 * time.Second
-
 // SubscriberOptions are the options of a Subscriber. The zero value is the default.
 type SubscriberOptions struct {
 	Grace  time.Duration // how long handlers may go on when it stops; zero: 20s
 	Logger *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 }
-
-// HandleOptions are the options of a topic's handler. The zero value is the
-// default. How many attempts a message has, what waits are between them and how
-// long a lease is are settings of the topic: see notify.Settings.
-type HandleOptions struct {
-	Concurrency int // messages handled at the same time, up to 10000; zero: one
-
-	// OnDead is called after this subscriber buried a message: out of attempts,
-	// refused for good, expired when it was claimed, or with a record that is
-	// unreadable or missing. Those that the carrier
-	// buries are told to carrier.Options.OnDead.
-	OnDead func(Death)
-
-	// OnBadJSON is called by [HandleJSON] for a message whose body cannot be
-	// decoded, with the error of [encoding/json]. What it returns decides as the
-	// error of a Handler does: nil acknowledges the message. If it is nil the
-	// message is buried.
-	OnBadJSON func(ctx context.Context, d *Delivery, err error) error
-}
-
-// A Death is a message that was buried.
-type Death struct {
-	Delivery
-	Reason   string
-	Attempts int // used up
-}
-
-// A Handler handles one message. If it returns nil the message is
-// acknowledged. An error gives it back, to be due again after a backoff, or
-// after the delay of RetryAfter, or never with ErrBury; so does a panic. With
-// NotNow it is released instead, and the topic left alone for a while. Its
-// context ends when the lease is lost (cause notify.ErrLeaseLost: somebody else
-// may have the message) and when the subscriber's grace has run out (cause
-// ErrStopping: the message is released without using up an attempt).
-type Handler func(ctx context.Context, d *Delivery) error
-
-// A Middleware returns a handler around another one, such as one that measures
-// or traces it. The returned handler decides what becomes of the message.
-type Middleware func(Handler) Handler
-
-// ErrStopping is why the context of a handler ends that did not return within
-// the grace. A handler that is about to stop the subscriber may return it
-// itself: the message is released without using up an attempt.
-var ErrStopping = errors.New("subscriber is stopping")
 
 // A Subscriber handles messages of any number of topics.
 type Subscriber struct {
@@ -87,20 +39,6 @@ func NewSubscriber(s *notify.Store, options ...SubscriberOptions) (*Subscriber, 
 	}
 	inbox := s.Only().InboxChannel(notify.NewID())
 	return &Subscriber{store: s, o: o, inbox: inbox, workers: make(map[string]*worker)}, nil
-}
-
-// fillRun puts in the defaults of what runs handlers, and checks the grace.
-func fillRun(grace *time.Duration, log **slog.Logger) error {
-	if *grace < 0 {
-		return store.Faultf("grace", "grace %v: it is negative; use zero or more", *grace)
-	}
-	if *grace == 0 {
-		*grace = defaultGrace
-	}
-	if *log == nil {
-		*log = slog.Default()
-	}
-	return nil
 }
 
 // Handle sets the handler of a topic. It is called before Run, once for each
@@ -156,12 +94,6 @@ func (s *Subscriber) wrap() error {
 		}
 	}
 	return nil
-}
-
-// fill puts in the defaults and checks the rest.
-func (o *HandleOptions) fill() error {
-	o.Concurrency = cmp.Or(o.Concurrency, 1)
-	return store.Within("concurrency", "concurrency", o.Concurrency, 1, store.MaxConcurrency)
 }
 
 // Run handles messages until ctx ends. Then it claims no more, releases what

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -274,6 +273,15 @@ func (h *hub) append(items []item, end notify.Position) {
 	}
 }
 
+// share has the items of a reading be those that others hold already. The mutex is held.
+func (h *hub) share(items []item) {
+	for n, i := range items {
+		if i.size() >= sharedBody {
+			items[n].broadcast = h.large.one(i.broadcast)
+		}
+	}
+}
+
 // rouse rings the members that are idle and want one of the items. The mutex is held.
 func (h *hub) rouse(items []item) {
 	topics := make(map[string]bool)
@@ -299,123 +307,4 @@ func (m *member) matchesAny(topics map[string]bool) bool {
 		}
 	}
 	return false
-}
-
-// next waits for what a member has not read yet, and returns a page of it.
-// The error is that of ctx.
-func (h *hub) next(ctx context.Context, m *member) ([]item, error) {
-	retry := newRetry(h.log)
-	for ctx.Err() == nil {
-		items, idle, behind := h.look(m)
-		switch {
-		case len(items) > 0:
-			return items, nil
-		case idle:
-			select {
-			case <-ctx.Done():
-			case <-m.bell:
-			}
-		case behind:
-			items, err := h.readAlone(ctx, m)
-			retry.Wait(ctx, err)
-			if len(items) > 0 {
-				return items, nil
-			}
-		}
-	}
-	return nil, ctx.Err()
-}
-
-// look takes a page for a member from the window. It reports whether it has
-// read all there is, or is behind the window.
-func (h *hub) look(m *member) (items []item, idle, behind bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if g := m.lost; g != nil {
-		m.lost = nil
-		return []item{{topic: g.Topic, position: g.UpTo, gap: g, why: storeLost}}, false, false
-	}
-	if m.idle {
-		return nil, true, false
-	}
-	if m.cursor < max(h.begin, m.valid) {
-		if !m.lagging && m.cursor >= m.valid {
-			m.lagging = true
-			h.stats.lagged.Add(1)
-		}
-		return nil, false, true
-	}
-	m.lagging = false
-	from := sort.Search(len(h.window), func(i int) bool { return h.window[i].position > m.cursor })
-	bytes := 0
-	for _, i := range h.window[from:] {
-		if (len(items) >= windowPage || bytes >= pageBytes) && i.position > m.cursor { // a gap may end where another topic goes on
-			return items, false, false
-		}
-		m.cursor = i.position
-		if m.pattern.Match(i.topic) {
-			items = append(items, i)
-			bytes += i.size()
-		}
-	}
-	m.idle = len(items) == 0
-	return items, m.idle, false
-}
-
-// readAlone reads a page for a member from Redis: it is behind the window.
-func (h *hub) readAlone(ctx context.Context, m *member) ([]item, error) {
-	h.mu.Lock()
-	cursor, tail := m.cursor, h.tail
-	h.mu.Unlock()
-	grown, err := h.grown(ctx, cursor, m.only(), m.pattern.Match)
-	if err != nil {
-		return nil, err
-	}
-	r := reading{end: tail, store: grown.store}
-	if len(grown.topics) > 0 {
-		bytes := min(pageBytes*len(grown.topics), readBytes) // what one log holds decides how much of the others counts
-		if r, err = h.read(ctx, grown.topics, cursor, tail, bytes, 0, 0); err != nil {
-			return nil, err
-		}
-		r.cut(pageBytes)
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case r.store != h.id: // which the hub does not know yet
-		h.stale = true
-		signal(h.news)
-		return nil, nil
-	case m.cursor != cursor: // it was set back
-		return nil, nil
-	}
-	m.cursor = min(r.end, h.tail) // which may have been set back
-	h.share(r.items)
-	return m.missed(r.items), nil
-}
-
-// only returns the topics that a member wants, nil where it is a pattern that says.
-func (m *member) only() []string {
-	if topic, one := m.pattern.Topic(); one {
-		return []string{topic}
-	}
-	return nil
-}
-
-// missed leaves out what a member does not miss: who begins at the beginning
-// does not miss what was removed from a log before. What is removed after the
-// member has read of a log is a gap, wherever it is.
-func (m *member) missed(items []item) []item {
-	if m.begun == nil {
-		return items
-	}
-	return slices.DeleteFunc(items, func(i item) bool {
-		first := !m.begun[i.topic]
-		m.begun[i.topic] = true
-		if !first || i.gap == nil {
-			return false
-		}
-		i.gap.After = max(i.gap.After, m.floor)
-		return i.gap.UpTo <= m.floor
-	})
 }

@@ -1,0 +1,99 @@
+package subscribers
+
+import "github.com/bellhopd/bellhop/notify/store"
+
+// hear takes note of an event of a connection. It does not block.
+func (h *hub) hear(e store.Event, number uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch e.Kind {
+	case store.Subscribed:
+		h.heard, h.stale = number, true
+		for m := range h.named {
+			m.stale = true
+			signal(m.bell)
+		}
+	case store.Heard:
+		if name, ok := h.store.Only().Called(e); ok {
+			h.left(name)
+			return
+		}
+		h.note(e)
+	case store.Beat:
+		h.note(e)
+	}
+	signal(h.news) // also where it was only a beat, so that the reader shows that it gets on
+}
+
+// note takes note of a bell. What is none is as good as one that was lost. The mutex is held.
+func (h *hub) note(e store.Event) {
+	bell, err := e.Bell()
+	if err != nil {
+		h.doubt = true
+		return
+	}
+	if len(h.bells) == maxBells {
+		h.doubt, h.bells = true, nil
+	}
+	beat := e.Kind == store.Beat
+	h.bells = append(h.bells, hint{bell, beat, e.StoreID(), !beat && !h.store.Only().IsOfAllLogs(e)})
+}
+
+// left rings those of a name: one of them may have left broadcasts. The mutex is held.
+func (h *hub) left(name string) {
+	for m := range h.named {
+		if m.name == name {
+			m.left = true
+			signal(m.bell)
+		}
+	}
+}
+
+// weigh finds out what the bells that were heard mean. The mutex is held.
+func (h *hub) weigh() {
+	for _, b := range h.bells {
+		switch {
+		case b.beat && (b.store != h.id || b.Last < h.known): // Redis lost its data
+			h.doubt = true
+		case b.Last <= h.known: // seen to by the last look
+		case b.alone:
+			if b.Last == h.rang { // the same bell on another channel
+				break
+			}
+			if h.rang = b.Last; b.Since <= h.told {
+				h.told = max(h.told, b.Last)
+			}
+			h.ring(b.Bell)
+		case b.Since > h.told || b.Last < h.told: // one was lost, or one is foreign
+			h.doubt = true
+		case b.Last > h.told:
+			h.told = b.Last
+			h.ring(b.Bell)
+		}
+	}
+	h.bells = h.bells[:0]
+}
+
+// ring takes note of topics whose logs have grown. The mutex is held.
+func (h *hub) ring(b store.Bell) {
+	for _, topic := range b.Topics {
+		switch {
+		case !h.wants(topic):
+			h.passed++
+		case b.Last > h.tail:
+			h.rung[topic] = true
+			h.claim = max(h.claim, b.Last)
+		}
+		h.ringNamed(topic)
+	}
+}
+
+// ringNamed rings the named members that want a topic. The mutex is held.
+func (h *hub) ringNamed(topic string) {
+	for m := range h.named {
+		if m.pattern.Match(topic) {
+			m.rung[topic] = true
+			signal(m.bell)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package subscribers
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/outage"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// keepLeases extends leases each time that a third of the shortest one has
+// passed, until ctx ends. While nothing is held it rests.
+func (e *engine[W]) keepLeases(ctx context.Context) {
+	timer := time.NewTimer(math.MaxInt64)
+	defer timer.Stop()
+	var due time.Time // of the next extension; zero: nothing was held
+	extending := outage.New(e.log, slog.LevelError, "cannot extend leases; retrying", "extending leases again")
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.leased:
+			if next := time.Now().Add(e.shortest(false)); due.IsZero() || next.Before(due) {
+				due = next
+			}
+		case <-timer.C:
+			err := e.extendAll(ctx)
+			extending.Note(err)
+			every := e.shortest(true)
+			switch due = time.Now().Add(every); {
+			case err != nil:
+				due = time.Now().Add(every / 8)
+			case every == 0:
+				due = time.Time{}
+			}
+		}
+		if !due.IsZero() {
+			timer.Reset(time.Until(due))
+		}
+	}
+}
+
+// shortest returns a third of the shortest lease, as far as it is known; again
+// looks at what is held now. Zero: nothing is.
+func (e *engine[W]) shortest(again bool) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if again {
+		e.every = 0
+		for j := range e.held {
+			if every := j.lease / 3; e.every == 0 || every < e.every {
+				e.every = every
+			}
+		}
+	}
+	return e.every
+}
+
+// shorten has leases extended as often as the one that was given needs. The mutex is held.
+func (e *engine[W]) shorten(lease time.Duration) {
+	if every := lease / 3; e.every == 0 || every < e.every {
+		e.every = every
+		signal(e.leased)
+	}
+}
+
+// extendAll extends the leases that are a third over, each by what its claim gave,
+// and gives up those that ended.
+func (e *engine[W]) extendAll(ctx context.Context) error {
+	e.receipts.Lock()
+	defer e.receipts.Unlock()
+	due := e.expiring()
+	slices.SortFunc(due, func(a, b *job[W]) int { return cmp.Compare(a.lease, b.lease) })
+	for len(due) > 0 {
+		n := 1
+		for n < min(len(due), store.MaxClaim) && due[n].lease == due[0].lease {
+			n++
+		}
+		sent := time.Now()
+		renew, lost, err := e.extend(ctx, works(due[:n]), due[0].lease)
+		if err != nil {
+			return err
+		}
+		e.extended(due[:n], renew, sent, lost)
+		due = due[n:]
+	}
+	return nil
+}
+
+// expiring returns what needs its lease extended.
+func (e *engine[W]) expiring() (due []*job[W]) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for j := range e.held {
+		switch age := time.Since(j.sent); {
+		case j.lost:
+		case age >= j.lease:
+			j.lose()
+		case age >= j.lease/3:
+			due = append(due, j)
+		}
+	}
+	return due
+}
+
+// extended notes an extension; lost are the indexes of those that got none.
+func (e *engine[W]) extended(page []*job[W], renew func(*W), sent time.Time, lost []int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, i := range lost {
+		page[i].lose()
+	}
+	for _, j := range page {
+		if !j.lost {
+			renew(&j.work)
+			j.sent = sent
+		}
+	}
+}
+
+// extendOne makes a call of a handler that extends the lease of its work; zero is
+// the lease that it has.
+func (e *engine[W]) extendOne(j *job[W], lease time.Duration, call func(*W, time.Duration) error) error {
+	e.receipts.Lock()
+	defer e.receipts.Unlock()
+	lease, work, sent := cmp.Or(lease, j.lease), j.work, time.Now()
+	err := call(&work, lease)
+	e.noteLost(j, err)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	j.work, j.sent, j.lease = work, sent, lease
+	e.shorten(lease)
+	return nil
+}

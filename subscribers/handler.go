@@ -1,0 +1,128 @@
+package subscribers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// defaultGrace is how long handlers may go on by default.
+const defaultGrace = 20 * time.Second
+
+// HandleOptions are the options of a topic's handler. The zero value is the
+// default. How many attempts a message has, what waits are between them and how
+// long a lease is are settings of the topic: see notify.Settings.
+type HandleOptions struct {
+	Concurrency int // messages handled at the same time, up to 10000; zero: one
+
+	// OnDead is called after this subscriber buried a message: out of attempts,
+	// refused for good, expired when it was claimed, or with a record that is
+	// unreadable or missing. Those that the carrier
+	// buries are told to carrier.Options.OnDead.
+	OnDead func(Death)
+
+	// OnBadJSON is called by [HandleJSON] for a message whose body cannot be
+	// decoded, with the error of [encoding/json]. What it returns decides as the
+	// error of a Handler does: nil acknowledges the message. If it is nil the
+	// message is buried.
+	OnBadJSON func(ctx context.Context, d *Delivery, err error) error
+}
+
+// fill puts in the defaults and checks the rest.
+func (o *HandleOptions) fill() error {
+	o.Concurrency = cmp.Or(o.Concurrency, 1)
+	return store.Within("concurrency", "concurrency", o.Concurrency, 1, store.MaxConcurrency)
+}
+
+// fillRun puts in the defaults of what runs handlers, and checks the grace.
+func fillRun(grace *time.Duration, log **slog.Logger) error {
+	if *grace < 0 {
+		return store.Faultf("grace", "grace %v: it is negative; use zero or more", *grace)
+	}
+	if *grace == 0 {
+		*grace = defaultGrace
+	}
+	if *log == nil {
+		*log = slog.Default()
+	}
+	return nil
+}
+
+// A Handler handles one message. If it returns nil the message is
+// acknowledged. An error gives it back, to be due again after a backoff, or
+// after the delay of RetryAfter, or never with ErrBury; so does a panic. With
+// NotNow it is released instead, and the topic left alone for a while. Its
+// context ends when the lease is lost (cause notify.ErrLeaseLost: somebody else
+// may have the message) and when the subscriber's grace has run out (cause
+// ErrStopping: the message is released without using up an attempt).
+type Handler func(ctx context.Context, d *Delivery) error
+
+// A Middleware returns a handler around another one, such as one that measures
+// or traces it. The returned handler decides what becomes of the message.
+type Middleware func(Handler) Handler
+
+// ErrStopping is why the context of a handler ends that did not return within
+// the grace. A handler that is about to stop the subscriber may return it
+// itself: the message is released without using up an attempt.
+var ErrStopping = errors.New("subscriber is stopping")
+
+// ErrBury is returned, or wrapped, by a handler that never wants the message
+// again: it is buried at once.
+var ErrBury = errors.New("buried by the handler")
+
+// RetryAfter wraps a handler's error with the delay after which the message
+// shall be due again, instead of a backoff. Without an error the reason is just that.
+func RetryAfter(err error, delay time.Duration) error {
+	if err == nil {
+		err = errLater
+	}
+	return &retryAfter{err, delay}
+}
+
+var errLater = errors.New("put off by the handler")
+
+type retryAfter struct {
+	error
+	delay time.Duration
+}
+
+func (r *retryAfter) Unwrap() error { return r.error }
+
+// delayOf returns the wait after an attempt that failed: that of RetryAfter, or
+// else another one.
+func delayOf(err error, otherwise time.Duration) time.Duration {
+	var put *retryAfter
+	if errors.As(err, &put) {
+		return max(put.delay, 0)
+	}
+	return otherwise
+}
+
+// NotNow wraps a handler's error where the way is barred for all messages or
+// broadcasts alike, as when the service that it calls is away. What the handler
+// had is given back at once without using up an attempt, and what was claimed
+// behind it, too: another process may have it. The subscriber, or named listener,
+// claims nothing of its topic, or name, for the pause; then one message or
+// broadcast at first, and more once that is dealt with (a circuit breaker: M.
+// Nygard, "Release It!", 2007).
+//
+// A broadcast comes again before all that was sent later: with one process of
+// concurrency 1 none overtakes it, as with a retry. A listener without a name
+// ends with the error, as with any other.
+func NotNow(err error, pause time.Duration) error {
+	if err == nil {
+		err = errLater
+	}
+	return &notNow{err, pause}
+}
+
+type notNow struct {
+	error
+	pause time.Duration
+}
+
+func (n *notNow) Unwrap() error { return n.error }

@@ -1,0 +1,239 @@
+package subscribers
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// join makes a listener a member; the first one starts the hub. It returns when
+// the hub hears for it, and has looked at all logs since.
+func (h *hub) join(ctx context.Context, pattern notify.Pattern, name string) (*member, error) {
+	m := &member{
+		pattern: pattern, name: name, stale: true, rung: make(map[string]bool),
+		ready: make(chan struct{}), bell: make(chan struct{}, 1),
+	}
+	h.enter(m)
+	select {
+	case <-m.ready:
+		return m, nil
+	case <-ctx.Done():
+		h.leave(m)
+		return nil, ctx.Err()
+	}
+}
+
+func (h *hub) enter(m *member) {
+	h.life.Lock()
+	defer h.life.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stop == nil {
+		h.start()
+	}
+	h.count(m, 1)
+	m.looks = h.looks
+	if !h.covers(m) {
+		h.tuning++
+		h.retune()
+	}
+	m.needs = h.tuning
+	h.stale = true
+	signal(h.news)
+}
+
+// leave ends a membership; with the last one the hub stops.
+func (h *hub) leave(m *member) {
+	h.life.Lock()
+	defer h.life.Unlock()
+	h.mu.Lock()
+	h.count(m, -1)
+	last := len(h.plain)+len(h.named) == 0
+	h.mu.Unlock()
+	if last {
+		h.stop()
+		h.stop = nil
+	}
+}
+
+// start starts the connection and the reader. Both mutexes are held.
+func (h *hub) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	h.plain, h.named, h.wild = make(map[*member]bool), make(map[*member]bool), make(map[*member]bool)
+	h.exact = make(map[string]int)
+	h.all, h.topics, h.names, h.retune = false, nil, nil, func() {}
+	h.heard, h.rung, h.window, h.bytes, h.bells = 0, make(map[string]bool), nil, 0, nil
+	h.id, h.known, h.told, h.rang, h.claim, h.passed = "", 0, 0, 0, 0, 0
+	h.begin, h.tail = -1, -1
+	h.doubt, h.joining = false, false
+	h.loop.Note()
+	all.Go(func() { h.listen(ctx) })
+	all.Go(func() { h.follow(ctx) })
+	h.stop = func() {
+		cancel()
+		all.Wait()
+		h.loop.End()
+	}
+}
+
+// listen keeps the connection until ctx ends.
+func (h *hub) listen(ctx context.Context) {
+	h.watch.begin()
+	defer h.watch.end()
+	for ctx.Err() == nil {
+		tuned, retune := context.WithCancel(ctx)
+		h.mu.Lock()
+		channels, number := h.channels(), h.tuning
+		h.retune = retune
+		h.mu.Unlock()
+		h.store.Hear(tuned, func(e store.Event) {
+			h.watch.note(e)
+			h.hear(e, number)
+		}, channels...)
+		retune()
+	}
+}
+
+// place puts a member where it begins.
+func (h *hub) place(m *member, from From) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch from.text {
+	case "", "now":
+		return
+	case "beginning":
+		m.begun, m.floor = make(map[string]bool), m.valid
+	}
+	m.cursor = min(from.after, m.valid)
+}
+
+// cursor returns up to where a member has read.
+func (h *hub) cursor(m *member) notify.Position {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return m.cursor
+}
+
+// next waits for what a member has not read yet, and returns a page of it.
+// The error is that of ctx.
+func (h *hub) next(ctx context.Context, m *member) ([]item, error) {
+	retry := newRetry(h.log)
+	for ctx.Err() == nil {
+		items, idle, behind := h.look(m)
+		switch {
+		case len(items) > 0:
+			return items, nil
+		case idle:
+			select {
+			case <-ctx.Done():
+			case <-m.bell:
+			}
+		case behind:
+			items, err := h.readAlone(ctx, m)
+			retry.Wait(ctx, err)
+			if len(items) > 0 {
+				return items, nil
+			}
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// look takes a page for a member from the window. It reports whether it has
+// read all there is, or is behind the window.
+func (h *hub) look(m *member) (items []item, idle, behind bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if g := m.lost; g != nil {
+		m.lost = nil
+		return []item{{topic: g.Topic, position: g.UpTo, gap: g, why: storeLost}}, false, false
+	}
+	if m.idle {
+		return nil, true, false
+	}
+	if m.cursor < max(h.begin, m.valid) {
+		if !m.lagging && m.cursor >= m.valid {
+			m.lagging = true
+			h.stats.lagged.Add(1)
+		}
+		return nil, false, true
+	}
+	m.lagging = false
+	from := sort.Search(len(h.window), func(i int) bool { return h.window[i].position > m.cursor })
+	bytes := 0
+	for _, i := range h.window[from:] {
+		if (len(items) >= windowPage || bytes >= pageBytes) && i.position > m.cursor { // a gap may end where another topic goes on
+			return items, false, false
+		}
+		m.cursor = i.position
+		if m.pattern.Match(i.topic) {
+			items = append(items, i)
+			bytes += i.size()
+		}
+	}
+	m.idle = len(items) == 0
+	return items, m.idle, false
+}
+
+// readAlone reads a page for a member from Redis: it is behind the window.
+func (h *hub) readAlone(ctx context.Context, m *member) ([]item, error) {
+	h.mu.Lock()
+	cursor, tail := m.cursor, h.tail
+	h.mu.Unlock()
+	grown, err := h.grown(ctx, cursor, m.only(), m.pattern.Match)
+	if err != nil {
+		return nil, err
+	}
+	r := reading{end: tail, store: grown.store}
+	if len(grown.topics) > 0 {
+		bytes := min(pageBytes*len(grown.topics), readBytes) // what one log holds decides how much of the others counts
+		if r, err = h.read(ctx, grown.topics, cursor, tail, bytes, 0, 0); err != nil {
+			return nil, err
+		}
+		r.cut(pageBytes)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case r.store != h.id: // which the hub does not know yet
+		h.stale = true
+		signal(h.news)
+		return nil, nil
+	case m.cursor != cursor: // it was set back
+		return nil, nil
+	}
+	m.cursor = min(r.end, h.tail) // which may have been set back
+	h.share(r.items)
+	return m.missed(r.items), nil
+}
+
+// only returns the topics that a member wants, nil where it is a pattern that says.
+func (m *member) only() []string {
+	if topic, one := m.pattern.Topic(); one {
+		return []string{topic}
+	}
+	return nil
+}
+
+// missed leaves out what a member does not miss: who begins at the beginning
+// does not miss what was removed from a log before. What is removed after the
+// member has read of a log is a gap, wherever it is.
+func (m *member) missed(items []item) []item {
+	if m.begun == nil {
+		return items
+	}
+	return slices.DeleteFunc(items, func(i item) bool {
+		first := !m.begun[i.topic]
+		m.begun[i.topic] = true
+		if !first || i.gap == nil {
+			return false
+		}
+		i.gap.After = max(i.gap.After, m.floor)
+		return i.gap.UpTo <= m.floor
+	})
+}
