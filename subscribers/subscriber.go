@@ -64,8 +64,24 @@ func (s *Subscriber) Handle(topic string, handler Handler, options ...HandleOpti
 	if err := o.fill(); err != nil {
 		return fmt.Errorf("handle %s: %w", topic, err)
 	}
-	s.workers[topic] = newWorker(s, topic, handler, o)
+	s.workers[topic] = s.newWorker(topic, handler, o)
 	return nil
+}
+
+func (s *Subscriber) newWorker(topic string, handler Handler, o HandleOptions) *worker {
+	w := &worker{leases: newLeases(s.store), inbox: s.inbox, topic: topic, handler: handler, o: o}
+	w.engine = newEngine(source[Delivery]{
+		claim: w.claimMessages, handle: w.handleMessage, release: w.releaseMessages, extend: w.extendMessages,
+		ack: func(ctx context.Context, done []Delivery) ([]Delivery, error) {
+			return w.leases.ackMany(ctx, w.topic, done)
+		},
+		ends:  func(err error) bool { return errors.Is(err, notify.ErrUnfit) },
+		about: func(d *Delivery) []any { return []any{"id", d.ID, "attempt", d.Attempt} },
+		noun:  "message",
+	}, terms{
+		concurrency: o.Concurrency, ahead: store.MaxClaim, grace: s.o.Grace,
+	}, make(chan struct{}, 1), s.o.Logger.With("topic", topic))
+	return w
 }
 
 // Use has each handler of the subscriber, also those that are set later, called

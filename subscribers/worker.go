@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A worker handles the messages of one topic.
@@ -18,22 +17,6 @@ type worker struct {
 	topic   string
 	handler Handler
 	o       HandleOptions
-}
-
-func newWorker(s *Subscriber, topic string, handler Handler, o HandleOptions) *worker {
-	w := &worker{leases: newLeases(s.store), inbox: s.inbox, topic: topic, handler: handler, o: o}
-	w.engine = newEngine(source[Delivery]{
-		claim: w.claimMessages, handle: w.handleMessage, release: w.releaseMessages, extend: w.extendMessages,
-		ack: func(ctx context.Context, done []Delivery) ([]Delivery, error) {
-			return w.leases.ackMany(ctx, w.topic, done)
-		},
-		ends:  func(err error) bool { return errors.Is(err, notify.ErrUnfit) },
-		about: func(d *Delivery) []any { return []any{"id", d.ID, "attempt", d.Attempt} },
-		noun:  "message",
-	}, terms{
-		concurrency: o.Concurrency, ahead: store.MaxClaim, grace: s.o.Grace,
-	}, make(chan struct{}, 1), s.o.Logger.With("topic", topic))
-	return w
 }
 
 // ring says that something may be ready. It never blocks.
