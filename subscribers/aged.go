@@ -28,7 +28,7 @@ type agedPolls struct {
 
 // wait waits for messages of an age until end. It claims again exactly when the
 // oldest that is ready has the age, and when something becomes ready that may be
-// older: a message that was given back.
+// older: a message that was released or rejected.
 func (a *agedPolls) wait(ctx context.Context, topic string, o ClaimOptions, end <-chan time.Time) ([]Delivery, error) {
 	bell := make(chan struct{}, 1)
 	if err := a.enter(bell, topic); err != nil {

@@ -2,13 +2,13 @@ package subscribers
 
 import "github.com/bellhopd/bellhop/notify/store"
 
-// hear takes note of an event of a connection. It does not block.
-func (h *hub) hear(e store.Event, number uint64) {
+// receive takes note of an event of a connection. It does not block.
+func (h *hub) receive(e store.Event, number uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch e.Kind {
 	case store.Subscribed:
-		h.heard, h.stale = number, true
+		h.subscribed, h.stale = number, true
 		for m := range h.named {
 			m.stale = true
 			signal(m.bell)
@@ -22,10 +22,10 @@ func (h *hub) hear(e store.Event, number uint64) {
 	case store.Beat:
 		h.note(e)
 	}
-	signal(h.news) // also where it was only a beat, so that the reader shows that it gets on
+	signal(h.news) // also for a beat alone, so that the reader shows progress
 }
 
-// note takes note of a bell. What is none is as good as one that was lost. The mutex is held.
+// note takes note of a bell. An invalid bell counts as a lost one. The mutex is held.
 func (h *hub) note(e store.Event) {
 	bell, err := e.Bell()
 	if err != nil {
@@ -39,7 +39,7 @@ func (h *hub) note(e store.Event) {
 	h.bells = append(h.bells, hint{bell, beat, e.StoreID(), !beat && !h.store.Only().IsOfAllLogs(e)})
 }
 
-// left rings those of a name: one of them may have left broadcasts. The mutex is held.
+// left rings the members of a name: one of its processes may have left broadcasts. The mutex is held.
 func (h *hub) left(name string) {
 	for m := range h.named {
 		if m.name == name {
@@ -49,25 +49,25 @@ func (h *hub) left(name string) {
 	}
 }
 
-// weigh finds out what the bells that were heard mean. The mutex is held.
+// weigh finds out what the received bells mean. The mutex is held.
 func (h *hub) weigh() {
 	for _, b := range h.bells {
 		switch {
 		case b.beat && (b.store != h.id || b.Last < h.known): // Redis lost its data
 			h.doubt = true
-		case b.Last <= h.known: // seen to by the last look
+		case b.Last <= h.known: // covered by the last check
 		case b.alone:
 			if b.Last == h.rang { // the same bell on another channel
 				break
 			}
-			if h.rang = b.Last; b.Since <= h.told {
-				h.told = max(h.told, b.Last)
+			if h.rang = b.Last; b.Since <= h.reported {
+				h.reported = max(h.reported, b.Last)
 			}
 			h.ring(b.Bell)
-		case b.Since > h.told || b.Last < h.told: // one was lost, or one is foreign
+		case b.Since > h.reported || b.Last < h.reported: // one was lost, or one is foreign
 			h.doubt = true
-		case b.Last > h.told:
-			h.told = b.Last
+		case b.Last > h.reported:
+			h.reported = b.Last
 			h.ring(b.Bell)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// claimerBound is how long the loop takes at most to come around, whatever becomes
-// of Redis: the subscription is renewed after half a minute without a beat, and that
+// claimerBound is how long a round of the loop takes at most, whatever happens to
+// Redis: the subscription is renewed after half a minute without a beat, and that
 // takes some seconds.
 const claimerBound = 45 * time.Second
 
@@ -46,14 +46,14 @@ type Claimer struct {
 
 	mu        sync.Mutex
 	connected bool                     // the subscription is up
-	pings     map[string]chan struct{} // that were sent and did not come back yet, by payload
+	pings     map[string]chan struct{} // pings that were sent and did not come back yet, by payload
 }
 
 // ClaimerStats are what a Claimer does now, and counted since it was made.
 type ClaimerStats struct {
 	Waiting   int64     // callers that wait now
 	Fallbacks int64     // times that the beat named a topic with a caller that waits, because the waiting list was lost; should stay zero
-	Progress  time.Time // when its loop last came around; zero: it does not run
+	Progress  time.Time // when its loop last completed a round; zero: the loop does not run
 }
 
 // ErrUnsubscribed is the error of a Claimer whose subscription is down.
@@ -75,7 +75,7 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 		loop: progress.New("claimer", claimerBound), begun: make(chan struct{}), ended: ended, end: end,
 		pings: make(map[string]chan struct{}),
 	}
-	c.polls = polls{leases: c.leases, log: c.log, inbox: c.inbox, ended: ended, queues: make(map[string]*queue)}
+	c.polls = polls{leases: c.leases, log: c.log, inbox: c.inbox, ended: ended, queues: make(map[string]*topicQueue)}
 	c.aged = agedPolls{leases: c.leases, ended: ended, topics: make(map[chan struct{}]string)}
 	return c, nil
 }
@@ -134,7 +134,7 @@ func (c *Claimer) awaitRun(ctx context.Context) error {
 	}
 }
 
-// unlessEnded returns what was claimed. If ctx has ended it is released: nobody takes it.
+// unlessEnded returns what was claimed. If ctx has ended it releases the messages: no caller takes them.
 func (c *Claimer) unlessEnded(ctx context.Context, topic string, ds []Delivery, err error) ([]Delivery, error) {
 	if ctx.Err() == nil {
 		return ds, err
@@ -158,16 +158,16 @@ func (c *Claimer) AckMany(ctx context.Context, topic string, ds []Delivery) (los
 	return c.ackMany(ctx, topic, ds)
 }
 
-// ReleaseMany gives messages of one topic back as [Delivery.Release] does, and
+// ReleaseMany releases messages of one topic as [Delivery.Release] does, and
 // returns those whose lease was lost. Errors: notify.ErrInvalid, or that of the
-// connection, after which some may be given back.
+// connection, after which some may be released.
 func (c *Claimer) ReleaseMany(ctx context.Context, topic string, ds []Delivery) (lost []Delivery, err error) {
 	return c.releaseMany(ctx, topic, "", ds)
 }
 
 // Run wakes callers that wait, until ctx ends; then they get an ErrStopping, and it
-// returns nil when the inbox has left all waiting lists. A Redis that is away does
-// not end it. The error is a notify.ErrInvalid: it was called before.
+// returns nil when the inbox has left all waiting lists. An unavailable Redis
+// does not end it. The error is a notify.ErrInvalid: it was called before.
 func (c *Claimer) Run(ctx context.Context) error {
 	if !c.ran.CompareAndSwap(false, true) {
 		return store.Faultf("call", "call of Run: the claimer ran already; make a new one")
@@ -196,10 +196,10 @@ func (c *Claimer) Stats() ClaimerStats {
 }
 
 // Alive returns an error if the loop of Run is stuck, for watchdogs. It is nil
-// while Redis is away, and while the claimer does not run.
+// while Redis is unavailable, and while the claimer does not run.
 func (c *Claimer) Alive() error { return c.loop.Alive() }
 
-// receive passes an event of the subscription on. It does not block.
+// receive passes on an event of the subscription. It does not block.
 func (c *Claimer) receive(e store.Event) {
 	switch e.Kind {
 	case store.Subscribed:
@@ -239,8 +239,8 @@ func (c *Claimer) pong(payload string) bool {
 const pingPrefix = "ping:"
 
 // Ping sends a message to the claimer's own inbox over Redis's pub/sub, as a ring is
-// sent, and waits for it, for store.Silence at the most. Before that it removes what
-// is not there: a replica publishes, too, but accepts no claim. Errors:
+// sent, and waits for it, for store.Silence at the most. The same call also writes, by
+// removing a member that does not exist: a replica publishes, too, but accepts no claim. Errors:
 // ErrUnsubscribed, or that of the connection or ctx.
 func (c *Claimer) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, store.Silence)

@@ -11,7 +11,7 @@ import (
 
 // A Receipt is the end of a lease, in Unix microseconds by Redis's clock; its
 // last digit tells the lease from the one before. It is needed to settle the
-// message; one of an earlier lease is refused.
+// message; a receipt of an earlier lease is refused.
 type Receipt int64
 
 // Until returns the end of the lease.
@@ -41,7 +41,7 @@ type Delivery struct {
 }
 
 // A settler makes the calls of deliveries: that of a Claimer by their receipts,
-// that of a handler by its worker, which takes note of what became of it.
+// that of a handler by its worker, which notes the outcome.
 type settler interface {
 	ack(ctx context.Context, d *Delivery) error
 	nack(ctx context.Context, d *Delivery, delay time.Duration, reason string, bury bool) (Outcome, error)
@@ -97,7 +97,7 @@ func (d *Delivery) Bury(ctx context.Context, reason string) (Outcome, error) {
 	return d.by.nack(ctx, d, 0, reason, true)
 }
 
-// Release gives the message back untouched: it is ready again since its Due, or now
+// Release releases the message: it is ready again since its Due, or now
 // if that is zero, and no attempt is used up. Errors: notify.ErrLeaseLost, or that of
 // the connection.
 func (d *Delivery) Release(ctx context.Context) error {

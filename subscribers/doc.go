@@ -12,23 +12,22 @@
 //	err = sub.Run(ctx) // until ctx ends
 //
 // It does not poll: where nothing is ready its inbox is in the waiting list of the
-// topic, and is rung. A program that wants to pull uses a [Claimer], the calls
-// underneath; with a [Poller], which is a Claimer, too, any number of callers wait for
-// messages of any topics over one connection. The Inspector of package notify lists, requeues, purges and
-// exports what died.
+// topic, and is rung. A program that wants to pull uses a [Claimer]: any number of
+// callers wait for messages of any topics over one connection. The Inspector of
+// package notify lists, requeues, purges and exports dead messages.
 //
 // A [Listener] calls a function for each broadcast of a topic, or of a pattern:
 //
 //	l, err := subscribers.NewListener(store)
 //	err = l.Listen(ctx, "prices.*", func(ctx context.Context, b *subscribers.Broadcast) error {
 //		return show(b.Topic, b.Body)
-//	}, subscribers.ListenOptions{}) // until ctx ends
+//	}) // until ctx ends
 //
-// What waits says so in the log, by itself, within three seconds: that Redis
-// cannot be reached or refuses the password, or that no carrier is heard, so that
-// nothing scheduled becomes due. It says so once, and once when it is over. The log
-// is [log/slog.Default] where the options name no other one; slog.DiscardHandler
-// makes one that is silent.
+// Whatever waits logs why within three seconds: Redis cannot be reached or refuses
+// the password, or no carrier is heard, so that nothing scheduled becomes due. Each
+// condition is logged once when it begins and once when it is over. The log is
+// [log/slog.Default] unless the options name another one; slog.DiscardHandler makes
+// a silent one.
 //
 // # Guarantees for messages
 //
@@ -45,18 +44,18 @@
 //
 // Every listener gets every broadcast that is sent while it listens, once, in
 // the order in which they were sent. One whose connection was lost gets what it
-// missed when it is back, and one that starts can begin in the past, as long as
-// the log of the topic keeps it; what was removed before it was read is reported as
+// missed when it is back, and a new one can begin in the past, as long as the log
+// of the topic keeps the broadcasts; what was removed before it was read is reported as
 // a [Gap]. Such a listener keeps its position in memory only. To resume after a
 // restart, save [Broadcast].Position and pass it to [After].
 //
-// The place of a listener with a name is kept in Redis instead, and processes that listen under
-// one name share what comes: at least once, as with messages. What one holds that
-// dies is handed to another when its lease ends; what it gives back, because it
-// stops, stalls or returns [NotNow], at once. With one process of concurrency 1
+// The position of a named listener is kept in Redis instead, and processes that listen
+// under one name share the broadcasts: at least once, as with messages. What a process
+// had leased when it died is handed to another when the lease ends; what it releases,
+// because it stops, stalls or returns [NotNow], at once. With one process of concurrency 1
 // the order of each topic holds, also behind a retry or a NotNow.
 //
-// A listener that is slow holds up nobody. It has no queue that could overflow:
-// it reads the log at its own pace, from memory while it keeps up with the others
-// of its process, else from Redis.
+// A slow listener delays no other. It has no queue that could overflow: it reads the
+// log at its own pace, from memory while it keeps up with the others of its process,
+// else from Redis.
 package subscribers

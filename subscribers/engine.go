@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	ahead   = 5 * time.Millisecond   // of work that is claimed ahead of the hands
-	stalled = 100 * time.Millisecond // after which what was claimed ahead is released
+	ahead   = 5 * time.Millisecond   // of work that is claimed before a goroutine is free
+	stalled = 100 * time.Millisecond // after which work that was claimed ahead is released
 )
 
 // A source is what an engine works on: the messages of a topic, or the
@@ -22,80 +22,78 @@ type source[W any] struct {
 	// acknowledges done, and n may be 0. It is called by one goroutine alone.
 	claim func(ctx context.Context, n int, done []W) (batch[W], error)
 
-	// handle handles a piece of work by engine.try. It reports whether that is
-	// to be acknowledged; if not, it is given back or lost.
+	// handle handles a piece of work by engine.try. It reports whether the work is to be
+	// acknowledged; if not, it was released or rejected, or its lease is lost.
 	handle func(grace context.Context, j *job[W], work W) (done bool)
 
-	// ack acknowledges work, and returns what it names whose lease was lost.
+	// ack acknowledges work, and returns the pieces whose lease was lost.
 	ack func(ctx context.Context, done []W) (lost []W, err error)
 
-	// release gives work back untouched. If rest is set, the source does not ring
+	// release releases work. If rest is set, the source does not ring
 	// until the next claim.
 	release func(ctx context.Context, back []*job[W], rest bool) error
 
-	// extend gives up to store.MaxClaim pieces of work that were claimed for a lease
-	// another one. It returns what notes that in each, and the indexes of those
-	// that were lost.
+	// extend extends the leases of up to store.MaxClaim pieces of work. It returns a
+	// function that notes the extension in each, and the indexes of those that were lost.
 	extend func(ctx context.Context, all []W, lease time.Duration) (renew func(*W), lost []int, err error)
 
 	ends  func(error) bool // reports whether an error of claim ends the engine
 	about func(*W) []any   // names a piece of work in the log
-	noun  string           // for all of it
+	noun  string           // what a piece of work is called
 }
 
 // A batch is what a claim brought.
 type batch[W any] struct {
 	work  []W
 	lease time.Duration // of each piece
-	more  bool          // there may be more now; if not, the source rings when there is
+	more  bool          // there may be more now; if not, the source rings when there is more
 	then  func()        // called when the work is queued; may be nil
 }
 
-// terms are on what terms an engine works.
+// terms are the limits under which an engine works.
 type terms struct {
-	concurrency int           // hands
-	ahead       int           // pieces of work that are claimed ahead of the hands, at the most
+	concurrency int           // goroutines that handle
+	ahead       int           // pieces of work that are claimed before a goroutine is free, at the most
 	grace       time.Duration // of handlers, when the engine stops
 
-	// What is held may be settled after its lease has ended, too, until a claim
-	// hands it out again. So claims settle: what is done is acknowledged with
-	// the next one, before that hands out anything.
+	// Work may be settled after its lease has ended, too, until a claim hands it out
+	// again. So claims settle: each claim first acknowledges what is done.
 	claimsSettle bool
 }
 
 // An engine handles work that is leased. Its goroutines: one that claims, one
-// that acknowledges, one that extends leases, and up to terms.concurrency hands.
+// that acknowledges, one that extends leases, and up to terms.concurrency that handle.
 type engine[W any] struct {
 	source[W]
 	terms
 	log *slog.Logger
 
-	rung    chan struct{} // there may be work
-	freed   chan struct{} // enough hands came free to claim again
-	handled chan struct{} // something is to be acknowledged; where claims settle it is freed
-	leased  chan struct{} // every became shorter
-	hands   sync.WaitGroup
+	rung     chan struct{} // there may be work
+	freed    chan struct{} // enough goroutines are free to claim again
+	handled  chan struct{} // a job is to be acknowledged; where claims settle this is freed
+	shorter  chan struct{} // every became shorter
+	handling sync.WaitGroup
 
-	// receipts is held for writing while leases are extended, which changes the
-	// receipts, and for reading by every call that settles with them.
+	// receipts is locked for writing while leases are extended, which changes the
+	// receipts, and for reading by each call that settles with them.
 	receipts sync.RWMutex
 
-	mu     sync.Mutex
-	queue  []*job[W]        // claimed, not begun
-	held   map[*job[W]]bool // claimed, not settled
-	done   []*job[W]        // handled, not acknowledged
-	open   int              // queued or being handled
-	busy   int              // hands
-	stopBy time.Time        // when settling ends; zero while the engine runs
-	low    int              // the claiming goroutine waits for freed until fewer are open; 0: it does not
-	mean   time.Duration    // of handling a piece of work, a moving average
-	barred time.Time        // until when nothing is claimed, after a NotNow
-	probe  bool             // one piece of work is claimed at a time, after a NotNow
-	bars   int              // how often there was a NotNow
-	every  time.Duration    // in which leases are extended: a third of the shortest; 0: nothing was held
+	mu        sync.Mutex
+	queue     []*job[W]        // claimed, not begun
+	leased    map[*job[W]]bool // claimed, not settled
+	done      []*job[W]        // handled, not acknowledged
+	open      int              // queued or being handled
+	busy      int              // goroutines that handle
+	stopBy    time.Time        // when settling ends; zero while the engine runs
+	low       int              // the claiming goroutine waits for freed until fewer are open; 0: it does not
+	mean      time.Duration    // of handling a piece of work, a moving average
+	openUntil time.Time        // until when nothing is claimed, after a NotNow
+	probe     bool             // one piece of work is claimed at a time, after a NotNow
+	notNows   int              // how often there was a NotNow
+	every     time.Duration    // in which leases are extended: a third of the shortest; 0: nothing was leased
 }
 
-// A job is a piece of work in hand.
+// A job is a piece of work that this process has leased.
 type job[W any] struct {
 	work    W // its receipt is guarded by engine.receipts and engine.mu
 	queued  time.Time
@@ -105,7 +103,7 @@ type job[W any] struct {
 	handled bool                    // and to be acknowledged; guarded by engine.mu
 	settled bool                    // by the handler itself; guarded by engine.mu
 	tries   int                     // of the handler
-	took    time.Duration           // by it; for its hand alone
+	took    time.Duration           // by the handler; for its goroutine alone
 	cancel  context.CancelCauseFunc // of the handler's context, nil before; guarded by engine.mu
 }
 
@@ -118,16 +116,16 @@ func (j *job[W]) lose() {
 }
 
 func newEngine[W any](s source[W], t terms, rung chan struct{}, log *slog.Logger) *engine[W] {
-	e := &engine[W]{source: s, terms: t, log: log, rung: rung, held: make(map[*job[W]]bool)}
-	e.freed, e.handled, e.leased = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	e := &engine[W]{source: s, terms: t, log: log, rung: rung, leased: make(map[*job[W]]bool)}
+	e.freed, e.handled, e.shorter = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	if t.claimsSettle {
 		e.handled = e.freed
 	}
 	return e
 }
 
-// withReceipt makes a call of a handler with the work as it is leased now. If its
-// lease is lost that is noted.
+// withReceipt makes a call of a handler with the receipt that the work has now. It
+// notes a lost lease.
 func (e *engine[W]) withReceipt(j *job[W], call func(*W) error) error {
 	e.receipts.RLock()
 	defer e.receipts.RUnlock()
@@ -150,7 +148,7 @@ func (e *engine[W]) settled(j *job[W]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	j.settled = true
-	delete(e.held, j)
+	delete(e.leased, j)
 }
 
 func (e *engine[W]) isSettled(j *job[W]) bool {
@@ -159,13 +157,13 @@ func (e *engine[W]) isSettled(j *job[W]) bool {
 	return j.settled
 }
 
-// unhandled returns the work in hand that is not done.
+// unhandled returns the leased work that is not done.
 func (e *engine[W]) unhandled() (all []W) {
 	e.receipts.RLock()
 	defer e.receipts.RUnlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for j := range e.held {
+	for j := range e.leased {
 		if !j.handled {
 			all = append(all, j.work)
 		}
@@ -173,16 +171,16 @@ func (e *engine[W]) unhandled() (all []W) {
 	return all
 }
 
-// drop takes jobs out of what is held: they are settled, or cannot be.
+// drop forgets jobs that are settled, or cannot be.
 func (e *engine[W]) drop(js []*job[W]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, j := range js {
-		delete(e.held, j)
+		delete(e.leased, j)
 	}
 }
 
-// works returns the work of jobs, as it is.
+// works returns the work of jobs.
 func works[W any](js []*job[W]) []W {
 	all := make([]W, len(js))
 	for i, j := range js {

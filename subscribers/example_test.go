@@ -124,7 +124,11 @@ func ExampleClaimer() {
 	for ctx.Err() == nil {
 		messages, err := claimer.Claim(ctx, "order.timeout", subscribers.ClaimOptions{Max: 10, Wait: time.Minute})
 		if err != nil {
-			log.Print(err) // ctx ended, or Redis is away: then Claim has waited
+			log.Print(err)
+			select { // a call that fails at once is not repeated at once
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
 			continue
 		}
 		for _, m := range messages {

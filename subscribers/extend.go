@@ -13,17 +13,17 @@ import (
 )
 
 // keepLeases extends leases each time that a third of the shortest one has
-// passed, until ctx ends. While nothing is held it rests.
+// passed, until ctx ends. While nothing is leased it waits.
 func (e *engine[W]) keepLeases(ctx context.Context) {
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
-	var due time.Time // of the next extension; zero: nothing was held
+	var due time.Time // of the next extension; zero: nothing was leased
 	extending := outage.New(e.log, slog.LevelError, "cannot extend leases; retrying", "extending leases again")
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.leased:
+		case <-e.shorter:
 			if next := time.Now().Add(e.shortest(false)); due.IsZero() || next.Before(due) {
 				due = next
 			}
@@ -44,14 +44,14 @@ func (e *engine[W]) keepLeases(ctx context.Context) {
 	}
 }
 
-// shortest returns a third of the shortest lease, as far as it is known; again
-// looks at what is held now. Zero: nothing is.
+// shortest returns a third of the shortest lease that is known; zero: nothing is leased.
+// If again is set it goes through the present leases first.
 func (e *engine[W]) shortest(again bool) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if again {
 		e.every = 0
-		for j := range e.held {
+		for j := range e.leased {
 			if every := j.lease / 3; e.every == 0 || every < e.every {
 				e.every = every
 			}
@@ -60,16 +60,16 @@ func (e *engine[W]) shortest(again bool) time.Duration {
 	return e.every
 }
 
-// shorten has leases extended as often as the one that was given needs. The mutex is held.
+// shorten has leases extended often enough for a new one. The mutex is held.
 func (e *engine[W]) shorten(lease time.Duration) {
 	if every := lease / 3; e.every == 0 || every < e.every {
 		e.every = every
-		signal(e.leased)
+		signal(e.shorter)
 	}
 }
 
-// extendAll extends the leases that are a third over, each by what its claim gave,
-// and gives up those that ended.
+// extendAll extends each lease of which a third has passed, by its own length, and
+// gives up those that ended.
 func (e *engine[W]) extendAll(ctx context.Context) error {
 	e.receipts.Lock()
 	defer e.receipts.Unlock()
@@ -91,11 +91,11 @@ func (e *engine[W]) extendAll(ctx context.Context) error {
 	return nil
 }
 
-// expiring returns what needs its lease extended.
+// expiring returns the jobs whose leases are to be extended.
 func (e *engine[W]) expiring() (due []*job[W]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for j := range e.held {
+	for j := range e.leased {
 		switch age := time.Since(j.sent); {
 		case j.lost:
 		case age >= j.lease:

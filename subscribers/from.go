@@ -8,7 +8,7 @@ import (
 )
 
 // From says where a listener begins. The zero From is FromNow for a listener
-// without a name and for a new name, and where it stands for a name that is known.
+// without a name and for a new name, and the present position of a name that is known.
 type From struct {
 	text  string
 	after notify.Position

@@ -21,8 +21,8 @@ type HandleOptions struct {
 
 	// OnDead is called after this subscriber buried a message: out of attempts,
 	// refused for good, expired when it was claimed, or with a record that is
-	// unreadable or missing. Those that the carrier
-	// buries are told to carrier.Options.OnDead.
+	// unreadable or missing. For messages that the carrier buries it is
+	// carrier.Options.OnDead that is called.
 	OnDead func(Death)
 
 	// OnBadJSON is called by [HandleJSON] for a message whose body cannot be
@@ -32,13 +32,13 @@ type HandleOptions struct {
 	OnBadJSON func(ctx context.Context, d *Delivery, err error) error
 }
 
-// fill puts in the defaults and checks the rest.
+// fill sets the defaults and checks the rest.
 func (o *HandleOptions) fill() error {
 	o.Concurrency = cmp.Or(o.Concurrency, 1)
 	return store.Within("concurrency", "concurrency", o.Concurrency, 1, store.MaxConcurrency)
 }
 
-// fillRun puts in the defaults of what runs handlers, and checks the grace.
+// fillRun sets the defaults of what runs handlers, and checks the grace.
 func fillRun(grace *time.Duration, log **slog.Logger) error {
 	if *grace < 0 {
 		return store.Faultf("grace", "grace %v: it is negative; use zero or more", *grace)
@@ -53,10 +53,10 @@ func fillRun(grace *time.Duration, log **slog.Logger) error {
 }
 
 // A Handler handles one message. If it returns nil the message is
-// acknowledged. An error gives it back, to be due again after a backoff, or
-// after the delay of RetryAfter, or never with ErrBury; so does a panic. With
-// NotNow it is released instead, and the topic left alone for a while. Its
-// context ends when the lease is lost (cause notify.ErrLeaseLost: somebody else
+// acknowledged. An error rejects it: the message is due again after a backoff, or
+// after the delay of RetryAfter, or dead with ErrBury; so does a panic. With
+// NotNow it is released instead, and nothing of the topic is claimed for a while. Its
+// context ends when the lease is lost (cause notify.ErrLeaseLost: another process
 // may have the message) and when the subscriber's grace has run out (cause
 // ErrStopping: the message is released without using up an attempt).
 type Handler func(ctx context.Context, d *Delivery) error
@@ -102,15 +102,14 @@ func delayOf(err error, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// NotNow wraps a handler's error where the way is barred for all messages or
-// broadcasts alike, as when the service that it calls is away. What the handler
-// had is given back at once without using up an attempt, and what was claimed
-// behind it, too: another process may have it. The subscriber, or named listener,
-// claims nothing of its topic, or name, for the pause; then one message or
-// broadcast at first, and more once that is dealt with (a circuit breaker: M.
-// Nygard, "Release It!", 2007).
+// NotNow wraps a handler's error where no message or broadcast could be handled now,
+// as when the service that the handler calls is down (a circuit breaker: M. Nygard,
+// "Release It!", 2007). The message is released at once without using up an attempt,
+// and so are those that were claimed behind it: another process may get them. The
+// subscriber, or named listener, claims nothing of its topic, or name, for the pause;
+// then one message or broadcast at first, and more once that one is dealt with.
 //
-// A broadcast comes again before all that was sent later: with one process of
+// A broadcast comes again before all those that were sent later: with one process of
 // concurrency 1 none overtakes it, as with a retry. A listener without a name
 // ends with the error, as with any other.
 func NotNow(err error, pause time.Duration) error {

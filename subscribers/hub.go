@@ -14,64 +14,64 @@ import (
 
 const (
 	windowItems = 2048     // broadcasts that a hub keeps in memory for its listeners
-	windowBytes = 4 << 20  // bytes of bodies that it keeps
-	windowPage  = 64       // that a listener takes from it at a time
-	pageBytes   = 64 << 10 // bytes of bodies after which a listener takes no more, from it or from Redis: one that is slow holds them for long
-	exactTopics = 16       // topics whose logs a hub hears of one by one; of more it hears all there are
-	maxBells    = 1024     // that are not weighed yet; of more it looks at all logs instead
-	maxOthers   = 500      // topics that have grown, and that a read looks at
-	maxPassed   = 250      // topics that are rung for and not read, before a hub looks at all logs: a read would meet them
+	windowBytes = 4 << 20  // bytes of bodies that the hub keeps
+	windowPage  = 64       // broadcasts that a listener takes from the window at a time
+	pageBytes   = 64 << 10 // bytes of bodies after which a listener takes no more, from the window or from Redis: a slow listener keeps them for long
+	exactTopics = 16       // topics that a hub subscribes to one by one; for more it subscribes to all logs
+	maxBells    = 1024     // bells that are not weighed yet; with more the hub checks all logs instead
+	maxOthers   = 500      // topics that have grown, which a read reports beside those it reads
+	maxPassed   = 250      // topics that are rung for and not read, before a hub checks all logs: a read would report them
 
-	looksApart = 100 * time.Millisecond // between looks at all logs that bells give rise to
+	checksApart = 100 * time.Millisecond // between checks of all logs that bells cause
 )
 
-// A hub is what the listeners of a process share: one connection that hears when
-// logs grow, one reader of what is new in them, and a window of what was read
-// last. A listener that is too slow falls behind the window, and reads the logs by
-// itself until it is back: it holds up nobody.
+// A hub is what the listeners of a process share: one subscription to the
+// growth of logs, one reader of what is new in them, and a window of what was read
+// last. A listener that is too slow falls behind the window and reads the logs by
+// itself until it has caught up: it delays no other listener.
 //
-// A bell may be lost, or be somebody else's. So it only says that there is
-// something to read; what there is, up to where, and whether other logs have
-// grown, Redis answers. Bells and beats that do not follow one another, or that
-// Redis does not confirm, have the hub look at all logs that its listeners want,
-// at most once in 100 ms whatever is published. So what a lost bell told of comes
-// with the next bell, or else with the next beat, within a second.
+// A bell may be lost, or be foreign. So a bell only says that there is something to
+// read. Redis answers what there is, up to where, and whether other logs have grown.
+// Where bells and beats do not follow one another, or Redis does not confirm them,
+// the hub checks all logs that its listeners want, at most once in 100 ms whatever is
+// published. So a broadcast whose bell is lost comes with the next bell, or else with
+// the next beat, within a second.
 type hub struct {
 	logs
 	log   *slog.Logger
 	watch *watch         // of the connection
-	news  chan struct{}  // the reader has something to do, or its connection heard something
+	news  chan struct{}  // the reader has something to do, or the connection received something
 	loop  *progress.Loop // of the reader
 
 	life sync.Mutex // held while the hub starts or stops
 	stop func()     // ends the connection and the reader; nil while there are no members
 
 	mu    sync.Mutex
-	plain map[*member]bool // for whom the hub reads
-	exact map[string]int   // how many of them want a topic,
+	plain map[*member]bool // members for which the hub reads
+	exact map[string]int   // how many of plain want a topic,
 	wild  map[*member]bool // and those with a pattern
-	named map[*member]bool // who read by themselves: the hub only rings them
+	named map[*member]bool // members that read by themselves: the hub only rings them
 
-	tuning uint64 // number of the connection
-	heard  uint64 // number of the connection that stands
-	all    bool   // it hears of every log, and not only of
-	topics map[string]bool
-	names  map[string]bool
-	retune func() // makes the connection anew
+	tuning     uint64 // number of the connection
+	subscribed uint64 // number of the connection that is up
+	all        bool   // it subscribes to all logs, and not only to those of
+	topics     map[string]bool
+	names      map[string]bool
+	retune     func() // makes the connection anew
 
-	stale  bool      // any log may have grown: all are looked at, at once
-	doubt  bool      // what was heard says so: see looksApart
-	looked time.Time // when they were looked at last,
-	looks  uint64    // and how often the hub began to
-	bells  []hint    // what was heard and not weighed yet
+	stale   bool      // any log may have grown: all are checked, at once
+	doubt   bool      // what was received suggests so: see checksApart
+	checked time.Time // when all logs were checked last,
+	checks  uint64    // and how often the hub began to
+	bells   []hint    // bells that were received and not weighed yet
 
-	id     string          // of the store, when all were looked at last,
-	known  notify.Position // where the logs ended then,
-	told   notify.Position // and where they end by what was heard since
-	rang   notify.Position // of the last bell on the channel of a topic
-	claim  notify.Position // the farthest that a bell told of, of those that are not read yet
-	passed int             // topics that were rung for since something was read, and not wanted
-	rung   map[string]bool // logs that have grown
+	id       string          // of the store, when all logs were checked last,
+	known    notify.Position // where the logs ended then,
+	reported notify.Position // and where they end by the bells since
+	rang     notify.Position // of the last bell on the channel of a topic
+	claim    notify.Position // the farthest that a bell named, of those that are not read yet
+	passed   int             // topics that were rung for since the last read, and that no member wants
+	rung     map[string]bool // logs that have grown
 
 	window []item // what was sent behind begin, up to tail
 	begin  notify.Position
@@ -79,36 +79,36 @@ type hub struct {
 	bytes  int
 	large  larges
 
-	joining bool            // members wait for the last look, until the hub has read
+	joining bool            // members wait for the last check, until the hub has read
 	upTo    notify.Position // up to here, and it was made on
 	on      uint64          // this connection,
-	joins   uint64          // as the hub's look of this number
+	joins   uint64          // as the hub's check of this number
 }
 
-// A hint is a bell as a hub heard it.
+// A hint is a bell as a hub received it.
 type hint struct {
 	store.Bell
 	beat  bool   // it came with the beat,
 	store string // which names this store
-	alone bool   // it came on the channel of a topic: who hears that does not hear those of all others
+	alone bool   // it came on the channel of a topic: this connection does not receive the bells of all others
 }
 
 // A member is a listener of a hub. All but the channels is guarded by hub.mu.
 type member struct {
 	pattern notify.Pattern
 	name    string        // of a named listener
-	ready   chan struct{} // closed when the hub hears for it
+	ready   chan struct{} // closed when the hub receives bells for it
 	bell    chan struct{} // it has something to do
 
-	needs   uint64          // number of the connection that hears for it
-	looks   uint64          // of the hub, when it joined
+	needs   uint64          // number of the connection that receives bells for it
+	checks  uint64          // of the hub, when the member joined
 	valid   notify.Position // from where on the window holds its topics
 	cursor  notify.Position // up to where it has read
-	idle    bool            // it has read all there is; cursor says nothing
+	idle    bool            // it has read all there is; cursor means nothing
 	lagging bool            // it reads by itself, and did not before
-	begun   map[string]bool // of one that begins at the beginning: topics that it has read of,
+	begun   map[string]bool // of a member that begins at the beginning: topics of which it has read,
 	floor   notify.Position // and up to where the logs were when it began
-	lost    *Gap            // Redis lost all that it held: to be told
+	lost    *Gap            // Redis lost all its data; to be reported
 
 	// Of a named one:
 	stale bool            // any log may have grown
@@ -116,7 +116,7 @@ type member struct {
 	rung  map[string]bool // logs that have grown
 }
 
-// count enters a member, by 1, or strikes it out, by -1. The mutex is held.
+// count adds a member, by 1, or removes it, by -1. The mutex is held.
 func (h *hub) count(m *member, by int) {
 	topic, one := m.pattern.Topic()
 	in := func(set map[*member]bool) {
@@ -138,7 +138,7 @@ func (h *hub) count(m *member, by int) {
 	in(h.plain)
 }
 
-// covers reports whether the connection hears for a member. The mutex is held.
+// covers reports whether the connection receives the bells of a member. The mutex is held.
 func (h *hub) covers(m *member) bool {
 	if m.name != "" && !h.names[m.name] {
 		return false
@@ -147,7 +147,7 @@ func (h *hub) covers(m *member) bool {
 	return h.all || one && h.topics[topic]
 }
 
-// channels returns what the connection is to hear for all members. The mutex is held.
+// channels returns the channels that the connection subscribes to for all members. The mutex is held.
 func (h *hub) channels() []string {
 	h.topics, h.names = make(map[string]bool), make(map[string]bool)
 	h.all = len(h.wild) > 0
@@ -189,7 +189,7 @@ func (h *hub) wants(topic string) bool {
 	return false
 }
 
-// wanted is wants.
+// wanted is wants for a caller without the mutex.
 func (h *hub) wanted(topic string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,8 +211,8 @@ func (h *hub) concerns(topic string) bool {
 	return false
 }
 
-// own returns the topics that the connection hears of, nil where it hears of
-// all. The mutex is held.
+// own returns the topics to which the connection subscribes, nil where it subscribes
+// to all logs. The mutex is held.
 func (h *hub) own() []string {
 	if h.all {
 		return nil

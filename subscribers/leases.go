@@ -54,7 +54,7 @@ func newLeases(s *notify.Store) *leases {
 // claimed is what one claim brought.
 type claimed struct {
 	deliveries []Delivery
-	unreadable []unreadable
+	unreadable []badRecord
 	buried     []Death // by the script: expired, or without a record
 	lease      time.Duration
 	short      bool // there were fewer than asked for: the inbox waits now
@@ -62,14 +62,15 @@ type claimed struct {
 	ripe time.Duration // where there are none: in how long the oldest that is ready has the age; less than zero: none is ready
 }
 
-type unreadable struct {
+// A badRecord is a message whose record is unreadable.
+type badRecord struct {
 	Delivery
 	fault error
 }
 
-// take claims what is asked for, and buries what is unreadable. Where there is none
-// it returns in how long the oldest that is ready has the age that is asked for;
-// less than zero: none is ready.
+// take claims messages, and buries those that are unreadable. If it claims none it
+// returns in how long the oldest ready message has the age that is asked for; less
+// than zero: none is ready.
 func (l *leases) take(ctx context.Context, topic string, o ClaimOptions) ([]Delivery, time.Duration, error) {
 	got, err := l.claim(ctx, topic, o, "")
 	if err != nil {
@@ -104,7 +105,7 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 			d.late = max(d.Receipt.Until().Sub(d.Due)-d.Lease-o.MinAge, 0)
 		}
 		if d.Record, err = store.DecodeRecord(m.Record); err != nil {
-			got.unreadable = append(got.unreadable, unreadable{d, err})
+			got.unreadable = append(got.unreadable, badRecord{d, err})
 			continue
 		}
 		got.deliveries = append(got.deliveries, d)
@@ -112,12 +113,12 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 	return got, nil
 }
 
-// idOf returns the id of a member of a topic; of a stray it is all of it.
+// idOf returns the id of a member of a topic; of a foreign member it is all of it.
 func idOf(topic, member string) string { return strings.TrimPrefix(member, topic+":") }
 
 // buryUnreadable buries messages whose records are unreadable. Where that fails
-// their leases run out, and they are found unreadable again.
-func (l *leases) buryUnreadable(ctx context.Context, all []unreadable) {
+// their leases expire, and they are found unreadable again.
+func (l *leases) buryUnreadable(ctx context.Context, all []badRecord) {
 	for _, bad := range all {
 		_, _ = l.nack(ctx, &bad.Delivery, 0, bad.fault.Error(), true)
 	}
@@ -174,8 +175,7 @@ func (l *leases) release(ctx context.Context, d *Delivery) error {
 	return err
 }
 
-// releaseMany gives messages of one topic back untouched, and returns those whose
-// lease was lost. The inbox waits no longer for the topic.
+// releaseMany releases messages of one topic, and returns those whose lease was lost. The inbox waits no longer for the topic.
 func (l *leases) releaseMany(ctx context.Context, topic, inbox string, ds []Delivery) (lost []Delivery, err error) {
 	if err := checkTopics(topic, ds); err != nil {
 		return nil, err

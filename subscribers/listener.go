@@ -12,8 +12,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// listenerBound is how long the loop of a listener takes at most to come around,
-// whatever becomes of Redis: that of its connection, and a call to Redis.
+// listenerBound is how long a round of a listener's loop takes at most, whatever
+// happens to Redis: that of its connection, and a call to Redis.
 const listenerBound = time.Minute
 
 // ListenerOptions are the options of a Listener. The zero value is the default.
@@ -28,16 +28,16 @@ type ListenOptions struct {
 
 	// Name keeps its place in Redis: processes that listen under one name share
 	// the broadcasts among them, each is acknowledged when its handler returns
-	// nil, and what a process held that died is handed to another. The grammar is
+	// nil, and what a process had leased when it died is handed to another. The grammar is
 	// that of a topic. A name belongs to one pattern and one From.
 	Name string
 
-	OnStart func(notify.Position) // called once when it listens: what is sent from now on, behind this position, is not missed
-	OnGap   func(Gap)             // called where broadcasts are missing, in their place, or may be since Redis lost its data; gaps are also logged and counted
+	OnStart func(notify.Position) // called once when it listens: it misses nothing that is sent from now on, behind this position
+	OnGap   func(Gap)             // called in the place of broadcasts that are missing, or that may be missing since Redis lost its data; gaps are also logged and counted
 
-	// Of a named listener. A broadcast that fails keeps a hand until its next
-	// attempt, so that with one hand none overtakes it. One whose handler returns
-	// NotNow is given back, and comes before what was sent later.
+	// Of a named listener. A broadcast that failed keeps its goroutine until its next
+	// attempt, so that none overtakes it with a Concurrency of one. One whose handler
+	// returns NotNow is released, and comes before those that were sent later.
 	Concurrency int           // broadcasts handled at the same time, up to 10000; zero: one
 	Lease       time.Duration // of a broadcast, extended while the handler runs; zero: 30s
 	Backoff     Backoff       // between attempts
@@ -47,9 +47,9 @@ type ListenOptions struct {
 	OnGivenUp func(b *Broadcast, reason string)
 }
 
-// A Listener listens for broadcasts. All that listen in a process best share
-// one: it has one connection to Redis and reads each broadcast once, for all of
-// them. It is safe for concurrent use and needs no closing.
+// A Listener listens for broadcasts. One Listener for a whole process is best: it has
+// one connection to Redis and reads each broadcast once, for all calls of Listen. It
+// is safe for concurrent use and needs no closing.
 type Listener struct {
 	store *notify.Store
 	o     ListenerOptions
@@ -81,18 +81,18 @@ func (l *Listener) Stats() ListenerStats {
 	return stats
 }
 
-// Alive returns an error if the loop that reads for all who listen is stuck, for
-// watchdogs. It is nil while Redis is away, and while nobody listens.
+// Alive returns an error if the loop that reads for all calls of Listen is stuck, for
+// watchdogs. It is nil while Redis is unavailable, and while nothing listens.
 func (l *Listener) Alive() error { return l.hub.loop.Alive() }
 
 // Listen calls handler for each broadcast of a topic, or of a pattern such as
 // prices.* or prices.> (notify.ParsePattern), until ctx ends; then it returns
-// nil. It does not poll: it is woken when a log grows, and reads it from where
-// it stands. A connection that was lost for a while misses nothing that is kept.
-// A wake-up that was lost is made up for within a second, by the carrier's beat.
+// nil. It does not poll: it is woken when a log grows, and reads on from its
+// position. After a lost connection it gets all that is still kept. The carrier's
+// beat makes up for a lost wake-up within a second.
 //
-// Where Redis loses all that it held, all who listen are told of a gap, and a
-// name is registered anew: as its From says, which is from then on by default.
+// Where Redis loses all its data, every listener gets a gap, and a name is registered
+// anew: as its From says, by default from then on.
 //
 // Without a name, handler is called for one broadcast after the other, each once,
 // in the order in which they were sent, also where they are of many topics. An
@@ -101,12 +101,12 @@ func (l *Listener) Alive() error { return l.hub.loop.Alive() }
 // error of handler has it called again after a backoff, or as RetryAfter, NotNow,
 // ErrBury and ErrStopping say. The context of handler ends as that of a Handler.
 //
-// A slow handler holds up nobody else: its listener falls behind, which is
-// counted, and reads from Redis what the others read long before. If it falls
-// behind what Redis keeps, the gap is told to OnGap.
+// A slow handler delays no other: its listener falls behind, which is counted, and
+// reads from Redis what the others read long before. If it falls behind what Redis
+// keeps, OnGap is called with the gap.
 //
 // Errors: a notify.ErrInvalid that names what is wrong, among them a name that
-// is in use with another pattern or From; an notify.ErrNoListener when the name was
+// is in use with another pattern or From; a notify.ErrNoListener when the name was
 // removed meanwhile; a notify.ErrUnfit; or that of handler.
 func (l *Listener) Listen(ctx context.Context, pattern string, handler func(context.Context, *Broadcast) error, options ...ListenOptions) error {
 	o, err := store.Option(options)
@@ -118,7 +118,7 @@ func (l *Listener) Listen(ctx context.Context, pattern string, handler func(cont
 		return err
 	}
 	if handler == nil {
-		return store.Faultf("handler", "handler of %s: it is nil", pattern)
+		return store.Faultf("handler", "handler of %s: it is nil; use a function", pattern)
 	}
 	if err := l.check(ctx); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (l *Listener) Listen(ctx context.Context, pattern string, handler func(cont
 	}
 }
 
-// check refuses a Redis that is unfit. One that is away is waited for, which is logged.
+// check refuses a Redis that is unfit. It logs one that is unavailable, for which Listen waits.
 func (l *Listener) check(ctx context.Context) error {
 	if l.checked.Load() {
 		return nil
@@ -174,7 +174,7 @@ func (l *Listener) check(ctx context.Context) error {
 	return err
 }
 
-// handle hands an item of a log to those who want it.
+// handle hands an item of a log to its handler, or to onGap.
 func (l *Listener) handle(ctx context.Context, i item, handler func(context.Context, *Broadcast) error, onGap func(Gap)) error {
 	switch {
 	case i.gap != nil:
@@ -187,7 +187,7 @@ func (l *Listener) handle(ctx context.Context, i item, handler func(context.Cont
 	return nil
 }
 
-// missed tells of a gap.
+// missed reports a gap.
 func (l *Listener) missed(g Gap, why string, onGap func(Gap)) {
 	l.stats.gaps.Add(1)
 	l.o.Logger.Error(why, "topic", g.Topic, "after", g.After.Time(), "up_to", g.UpTo.Time())

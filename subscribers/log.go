@@ -15,12 +15,12 @@ const (
 	readTopics = 100     // logs that one call reads
 	readItems  = 500     // broadcasts that it reads, or one of each log
 	readBytes  = 4 << 20 // of records, after which its reply is full
-	grownPage  = 500     // topics that one call tells of
+	grownPage  = 500     // topics that one call names
 
 	endOfLogs = notify.Position(1 << 53) // no broadcast is at a position behind it
 )
 
-// A Broadcast is a message for everyone who listens to its topic. It may be
+// A Broadcast is a message for every listener of its topic. It may be
 // shared with other listeners: its body and headers are not to be changed.
 type Broadcast struct {
 	Topic    string
@@ -31,10 +31,10 @@ type Broadcast struct {
 	notify.Record
 }
 
-// A Gap tells a listener that broadcasts of a topic were removed before it got
-// to them: more came than are kept, or it was away for longer than they are.
-// Where Redis lost all that it held, nobody knows what was missed, and of which
-// topics: then it is told to all who listen, with their pattern as the topic.
+// A Gap reports to a listener that broadcasts of a topic were removed before it read
+// them: more came than are kept, or the listener was away for longer than they are
+// kept. Where Redis lost all its data, what was missed and of which topics is unknown:
+// then each listener gets a Gap with its pattern as the topic.
 type Gap struct {
 	Topic string
 	After notify.Position // those behind this position are missing,
@@ -44,7 +44,7 @@ type Gap struct {
 // Why there is a gap, as it is logged.
 const (
 	logTrimmed = "broadcasts are missing: they were removed before they were read; the log of a topic keeps no more (carrier.Options)"
-	storeLost  = "broadcasts may be missing: redis lost all that it held"
+	storeLost  = "broadcasts may be missing: redis lost all its data"
 )
 
 // An item of a log is a broadcast or a gap.
@@ -72,18 +72,18 @@ type logs struct {
 // growth is which logs have grown behind a position.
 type growth struct {
 	store  string          // the id of the store
-	last   notify.Position // of the last broadcast of all
-	now    notify.Position // what one would be at that is sent now, unless the clock was set back
+	last   notify.Position // of the last broadcast of all topics
+	now    notify.Position // where a broadcast would be that is sent now, unless the clock was set back
 	topics []string        // that were asked for
 }
 
-// grown returns which logs have grown behind a position, of the topics that want
-// says, and only of some where these are given.
+// grown returns which logs have grown behind a position: those of the topics that want
+// accepts, and only of the topics in only, if there are any.
 func (l logs) grown(ctx context.Context, after notify.Position, only []string, want func(topic string) bool) (g growth, err error) {
 	for first := true; ; first = false {
 		page, err := l.store.Only().Grown(ctx, after, grownPage, only...)
 		if err != nil {
-			return growth{}, fmt.Errorf("look at the logs: %w", err)
+			return growth{}, fmt.Errorf("check the logs: %w", err)
 		}
 		if first {
 			g.store, g.last, g.now = page.StoreID, page.Last, page.Now
@@ -100,20 +100,20 @@ func (l logs) grown(ctx context.Context, after notify.Position, only []string, w
 	}
 }
 
-// reading is what the logs of topics hold behind a position, in the order in
-// which it was sent: a page of it.
+// reading is a page of what the logs of topics hold behind a position, in the order
+// in which it was sent.
 type reading struct {
 	items  []item
-	end    notify.Position // up to where this is all
+	end    notify.Position // up to where the page is complete
 	store  string          // the id of the store
-	last   notify.Position // up to where was asked for, or else where the logs end
+	last   notify.Position // up to where was asked for, or else the end of the logs
 	others []string        // topics that were not asked for, and have grown,
-	more   bool            // and there are more than were looked at
+	more   bool            // and there are more than the call reports
 }
 
-// read reads the logs of topics behind a position, up to another; 0: all there
-// is. A reply is full after so many bytes. With it, it looks at so many topics
-// that have grown behind a position.
+// read reads the logs of topics behind a position, up to another; 0: to the end. A
+// reply is full after so many bytes. The reading also names up to others topics that
+// have grown behind a position.
 func (l logs) read(ctx context.Context, topics []string, after, upTo notify.Position, bytes, others int, behind notify.Position) (r reading, err error) {
 	end := endOfLogs
 	for page := range slices.Chunk(topics, readTopics) {
@@ -127,7 +127,7 @@ func (l logs) read(ctx context.Context, topics []string, after, upTo notify.Posi
 			r.heed(got, topics)
 		}
 		r.store, r.last = got.StoreID, got.Last
-		upTo, others = r.last, 0 // all pages are up to where the first one was
+		upTo, others = r.last, 0 // all pages end where the first one did
 		for i, log := range got.Logs {
 			of := l.items(page[i], log, after)
 			if log.More && len(of) > 0 {
@@ -144,18 +144,18 @@ func (l logs) read(ctx context.Context, topics []string, after, upTo notify.Posi
 	return r, nil
 }
 
-// cut leaves so many bytes of bodies of a reading, and not many more.
+// cut shortens a reading to so many bytes of bodies, and not many more.
 func (r *reading) cut(bytes int) {
 	for n, i := range r.items {
 		if bytes <= 0 && i.position > r.items[n-1].position { // a gap may end where another topic goes on
-			r.items, r.end = slices.Clone(r.items[:n]), r.items[n-1].position // what is left out can be freed
+			r.items, r.end = slices.Clone(r.items[:n]), r.items[n-1].position // so that the rest can be freed
 			return
 		}
 		bytes -= i.size()
 	}
 }
 
-// heed takes note of the topics that have grown, of which some are asked for.
+// heed takes note of the topics that have grown, but for those that were asked for.
 func (r *reading) heed(got store.Reading, asked []string) {
 	r.more = got.More
 	for _, topic := range got.Others {
@@ -176,8 +176,8 @@ func (l logs) items(topic string, page store.LogPage, after notify.Position) (it
 	return items
 }
 
-// itemOf returns what an entry of a log is. One that is foreign is counted, and
-// comes back without a broadcast.
+// itemOf returns the item of a log's entry. A foreign one is counted, and has no
+// broadcast.
 func (l logs) itemOf(topic string, entry store.Entry) item {
 	b := &Broadcast{Topic: topic, ID: entry.ID, Due: entry.Due, Position: entry.Position, Attempt: 1}
 	var err error

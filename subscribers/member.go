@@ -11,7 +11,7 @@ import (
 )
 
 // join makes a listener a member; the first one starts the hub. It returns when
-// the hub hears for it, and has looked at all logs since.
+// the hub receives bells for the member, and has checked all logs since.
 func (h *hub) join(ctx context.Context, pattern notify.Pattern, name string) (*member, error) {
 	m := &member{
 		pattern: pattern, name: name, stale: true, rung: make(map[string]bool),
@@ -36,7 +36,7 @@ func (h *hub) enter(m *member) {
 		h.start()
 	}
 	h.count(m, 1)
-	m.looks = h.looks
+	m.checks = h.checks
 	if !h.covers(m) {
 		h.tuning++
 		h.retune()
@@ -67,8 +67,8 @@ func (h *hub) start() {
 	h.plain, h.named, h.wild = make(map[*member]bool), make(map[*member]bool), make(map[*member]bool)
 	h.exact = make(map[string]int)
 	h.all, h.topics, h.names, h.retune = false, nil, nil, func() {}
-	h.heard, h.rung, h.window, h.bytes, h.bells = 0, make(map[string]bool), nil, 0, nil
-	h.id, h.known, h.told, h.rang, h.claim, h.passed = "", 0, 0, 0, 0, 0
+	h.subscribed, h.rung, h.window, h.bytes, h.bells = 0, make(map[string]bool), nil, 0, nil
+	h.id, h.known, h.reported, h.rang, h.claim, h.passed = "", 0, 0, 0, 0, 0
 	h.begin, h.tail = -1, -1
 	h.doubt, h.joining = false, false
 	h.loop.Note()
@@ -93,7 +93,7 @@ func (h *hub) listen(ctx context.Context) {
 		h.mu.Unlock()
 		h.store.Hear(tuned, func(e store.Event) {
 			h.watch.note(e)
-			h.hear(e, number)
+			h.receive(e, number)
 		}, channels...)
 		retune()
 	}
@@ -124,7 +124,7 @@ func (h *hub) cursor(m *member) notify.Position {
 func (h *hub) next(ctx context.Context, m *member) ([]item, error) {
 	retry := newRetry(h.log)
 	for ctx.Err() == nil {
-		items, idle, behind := h.look(m)
+		items, idle, behind := h.page(m)
 		switch {
 		case len(items) > 0:
 			return items, nil
@@ -144,9 +144,9 @@ func (h *hub) next(ctx context.Context, m *member) ([]item, error) {
 	return nil, ctx.Err()
 }
 
-// look takes a page for a member from the window. It reports whether it has
+// page takes a page for a member from the window. It reports whether it has
 // read all there is, or is behind the window.
-func (h *hub) look(m *member) (items []item, idle, behind bool) {
+func (h *hub) page(m *member) (items []item, idle, behind bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if g := m.lost; g != nil {
@@ -191,7 +191,7 @@ func (h *hub) readAlone(ctx context.Context, m *member) ([]item, error) {
 	}
 	r := reading{end: tail, store: grown.store}
 	if len(grown.topics) > 0 {
-		bytes := min(pageBytes*len(grown.topics), readBytes) // what one log holds decides how much of the others counts
+		bytes := min(pageBytes*len(grown.topics), readBytes) // what one log holds decides how much of the others is read
 		if r, err = h.read(ctx, grown.topics, cursor, tail, bytes, 0, 0); err != nil {
 			return nil, err
 		}
@@ -200,11 +200,11 @@ func (h *hub) readAlone(ctx context.Context, m *member) ([]item, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case r.store != h.id: // which the hub does not know yet
+	case r.store != h.id: // the store is another one, which the hub does not know yet
 		h.stale = true
 		signal(h.news)
 		return nil, nil
-	case m.cursor != cursor: // it was set back
+	case m.cursor != cursor: // the member was set back
 		return nil, nil
 	}
 	m.cursor = min(r.end, h.tail) // which may have been set back
@@ -212,7 +212,7 @@ func (h *hub) readAlone(ctx context.Context, m *member) ([]item, error) {
 	return m.missed(r.items), nil
 }
 
-// only returns the topics that a member wants, nil where it is a pattern that says.
+// only returns the topics that a member wants, nil if it has a pattern.
 func (m *member) only() []string {
 	if topic, one := m.pattern.Topic(); one {
 		return []string{topic}
@@ -220,7 +220,7 @@ func (m *member) only() []string {
 	return nil
 }
 
-// missed leaves out what a member does not miss: who begins at the beginning
+// missed leaves out gaps that are none to a member: one that begins at the beginning
 // does not miss what was removed from a log before. What is removed after the
 // member has read of a log is a gap, wherever it is.
 func (m *member) missed(items []item) []item {

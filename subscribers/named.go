@@ -15,27 +15,27 @@ import (
 )
 
 const (
-	takeTopics = 50  // logs that one call takes from
-	takeAhead  = 256 // broadcasts that are taken ahead of the hands, at the most
+	takeTopics = 50  // logs from which one call claims
+	takeAhead  = 256 // broadcasts that are claimed before a goroutine is free, at the most
 )
 
-// A named is one process of a named listener. What has no mutex is for the claiming goroutine alone.
+// A named is one process of a named listener. Fields without a mutex are for the claiming goroutine alone.
 type named struct {
 	*Listener
 	*engine[turn]
 	name    string
-	latest  notify.Position // of what was handed out
+	latest  notify.Position // of the broadcasts that were handed out
 	member  *member
 	handler func(context.Context, *Broadcast) error
 	o       ListenOptions
 
 	topics map[string]bool // whose logs may hold more
-	left   bool            // broadcasts may have been left by a process that died
-	called bool            // the name was rung: it may also have been removed
+	left   bool            // a process that died may have left broadcasts
+	called bool            // the name was rung: the name may also have been removed
 
-	at     atomic.Pointer[registration] // written by the claiming goroutine alone
-	adrift bool                         // at was gone when something was settled; guarded by engine.mu
-	astray notify.Position              // of the first broadcast that was given back then, 0: none; guarded by engine.mu
+	at           atomic.Pointer[registration] // written by the claiming goroutine alone
+	unregistered bool                         // at was gone when a broadcast was settled; guarded by engine.mu
+	lostFrom     notify.Position              // the first broadcast that was released then, 0: none; guarded by engine.mu
 
 	stopping <-chan struct{}
 }
@@ -60,7 +60,7 @@ func (l *Listener) listenNamed(ctx context.Context, p notify.Pattern, handler fu
 	if o.OnStart != nil {
 		o.OnStart(l.hub.cursor(m))
 	}
-	signal(m.bell) // it has not looked yet
+	signal(m.bell) // it has checked no log yet
 	n := l.newNamed(ctx, m, at, handler, o)
 	err = n.run(ctx)
 	n.findAgain(ctx)
@@ -97,7 +97,7 @@ func (o *ListenOptions) fill() error {
 	)
 }
 
-// register registers a name, trying until Redis answers, and returns the
+// register registers a name, retrying until Redis answers, and returns the
 // registration; none when ctx ended. The error is that of enroll.
 func (l *Listener) register(ctx context.Context, p notify.Pattern, o ListenOptions) (registration, error) {
 	retry := outage.Retry{Notice: l.hub.watch.redis}
@@ -127,7 +127,7 @@ func (l *Listener) enroll(ctx context.Context, p notify.Pattern, o ListenOptions
 	case r.Pattern != p.String():
 		return registration{}, store.Faultf("name", "name %s: it is in use for %s; use another name, or remove this one first (notify.Inspector.RemoveListener)", o.Name, r.Pattern)
 	case o.From != (From{}) && o.From.text != r.From:
-		return registration{}, store.Faultf("from", "from %s: the name %s is in use and began at %s; leave from out to go on where it stands, use another name, or remove this one first (notify.Inspector.RemoveListener)", o.From, o.Name, r.From)
+		return registration{}, store.Faultf("from", "from %s: the name %s is in use and began at %s; leave from out to go on where it is, use another name, or remove this one first (notify.Inspector.RemoveListener)", o.From, o.Name, r.From)
 	}
 	return registration{r, now}, nil
 }
@@ -135,12 +135,12 @@ func (l *Listener) enroll(ctx context.Context, p notify.Pattern, o ListenOptions
 // registration is what a store holds of a name.
 type registration struct {
 	store.Registration
-	now notify.Position // when it was asked for
+	now notify.Position // when it was read
 }
 
-// claimTurns takes up to free broadcasts, and acknowledges with the same call what was handled.
+// claimTurns claims up to free broadcasts, and acknowledges the handled ones with the same call.
 func (n *named) claimTurns(ctx context.Context, free int, done []turn) (batch[turn], error) {
-	if err := n.look(ctx); err != nil {
+	if err := n.noteRung(ctx); err != nil {
 		return batch[turn]{}, err
 	}
 	if !n.mayTake() {
@@ -179,12 +179,12 @@ func (n *named) claimTurns(ctx context.Context, free int, done []turn) (batch[tu
 	return batch[turn]{work: n.turnsOf(got), lease: n.o.Lease, more: n.mayTake()}, nil
 }
 
-// mayTake reports whether there may be something to take.
+// mayTake reports whether there may be broadcasts to claim.
 func (n *named) mayTake() bool { return n.left || len(n.topics) > 0 }
 
-// look notes what the hub rang for. Where any log may have grown it looks at all
-// that have since the name began.
-func (n *named) look(ctx context.Context) error {
+// noteRung notes the topics that the hub rang for. Where any log may have grown it asks
+// Redis for all that have since the name began.
+func (n *named) noteRung(ctx context.Context) error {
 	h, m := &n.hub, n.member
 	h.mu.Lock()
 	stale, left, rung := m.stale, m.left, m.rung
@@ -208,11 +208,11 @@ func (n *named) look(ctx context.Context) error {
 	return nil
 }
 
-// gone sees to it that the registration is gone. In the same store the name was
-// removed. In another one Redis lost all that it held: the name is registered
-// anew, and what it may have missed is told as a gap. It begins behind what was
-// handed out and handled. What is in hand may still be handled, as long as its
-// lease would have lasted at the least.
+// gone handles a registration that is gone. In the same store the name was removed. In
+// another one Redis lost all its data: gone registers the name anew and reports what it
+// may have missed as a gap. The gap begins behind the broadcasts that were handed out
+// and handled. Leased ones may still be handled, at least as long as their lease would
+// have lasted.
 func (n *named) gone(ctx context.Context, id string) error {
 	if id == n.at.Load().StoreID {
 		return fmt.Errorf("listen as %s: it was removed: %w", n.name, notify.ErrNoListener)
@@ -223,7 +223,7 @@ func (n *named) gone(ctx context.Context, id string) error {
 	}
 	after := n.reached()
 	n.mu.Lock()
-	n.adrift, n.astray = false, 0
+	n.unregistered, n.lostFrom = false, 0
 	n.at.Store(&at)
 	n.mu.Unlock()
 	n.latest, n.called = 0, false
@@ -236,15 +236,15 @@ func (n *named) gone(ctx context.Context, id string) error {
 	return nil
 }
 
-// findAgain registers the name anew where Redis was found to have lost all that
-// it held when the listener stopped: else nobody would be told what is missing.
+// findAgain registers the name anew where Redis turned out to have lost its data when
+// the listener stopped: else no gap would be reported.
 func (n *named) findAgain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
 	defer cancel()
 	n.mu.Lock()
-	adrift := n.adrift
+	unregistered := n.unregistered
 	n.mu.Unlock()
-	if !adrift {
+	if !unregistered {
 		return
 	}
 	got, err := n.take(ctx, n.at.Load(), 0, nil, nil, nil)
@@ -252,12 +252,12 @@ func (n *named) findAgain(ctx context.Context) {
 		err = n.gone(ctx, got.StoreID)
 	}
 	if err != nil && !errors.Is(err, notify.ErrNoListener) {
-		n.log.Warn("cannot register the name again: what is missed until it listens again is not told", "error", err)
+		n.log.Warn("cannot register the name again; what is missed until it listens again is not reported", "error", err)
 	}
 }
 
-// reached returns up to where nothing is missed when what is in hand, and what
-// was given back in vain, is lost.
+// reached returns up to where nothing is missed if the leased broadcasts, and those
+// that were released in vain, are lost.
 func (n *named) reached() notify.Position {
 	after := max(n.latest, n.at.Load().Start)
 	for _, t := range n.unhandled() {
@@ -265,8 +265,8 @@ func (n *named) reached() notify.Position {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.astray > 0 {
-		after = min(after, n.astray-1)
+	if n.lostFrom > 0 {
+		after = min(after, n.lostFrom-1)
 	}
 	return after
 }

@@ -25,17 +25,17 @@ type polls struct {
 	fallbacks atomic.Int64
 
 	mu     sync.Mutex
-	queues map[string]*queue // by topic
-	tasks  sync.WaitGroup    // queues that are served
+	queues map[string]*topicQueue // by topic
+	tasks  sync.WaitGroup         // queues that are served
 }
 
-// A queue holds the polls of a topic. It is guarded by polls.mu.
-type queue struct {
+// A topicQueue holds the polls of a topic. It is guarded by polls.mu.
+type topicQueue struct {
 	topic  string
 	polls  []*poll // in the order in which they came
 	served bool    // a goroutine serves it
 	rung   bool    // something may be ready
-	beaten bool    // and a beat said so, out of the blue
+	beaten bool    // and a beat named the topic, though no ring came
 	listed bool    // the inbox may be in the waiting list
 }
 
@@ -116,10 +116,10 @@ func (p *polls) stop() {
 }
 
 // queue returns the queue of a topic. The mutex is held.
-func (p *polls) queue(topic string) *queue {
+func (p *polls) queue(topic string) *topicQueue {
 	q := p.queues[topic]
 	if q == nil {
-		q = &queue{topic: topic}
+		q = &topicQueue{topic: topic}
 		p.queues[topic] = q
 	}
 	return q
@@ -161,7 +161,7 @@ func (p *polls) beat(topics []string) {
 }
 
 // start has a goroutine serve a queue, if there is something to do. The mutex is held.
-func (p *polls) start(q *queue) {
+func (p *polls) start(q *topicQueue) {
 	if !q.served && q.busy() {
 		q.served = true
 		p.tasks.Go(func() { p.serve(q) })
@@ -170,11 +170,11 @@ func (p *polls) start(q *queue) {
 
 // busy reports whether there is something to do: claim for callers, or leave the
 // waiting list when there are none. The mutex is held.
-func (q *queue) busy() bool { return len(q.polls) > 0 && q.rung || len(q.polls) == 0 && q.listed }
+func (q *topicQueue) busy() bool { return len(q.polls) > 0 && q.rung || len(q.polls) == 0 && q.listed }
 
 // serve claims for a queue while it is rung, and leaves the waiting list when no
 // caller waits any more, so that another subscriber is rung.
-func (p *polls) serve(q *queue) {
+func (p *polls) serve(q *topicQueue) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var pause backoff.Pause
@@ -198,7 +198,7 @@ func (p *polls) serve(q *queue) {
 
 // ask claims for the callers of a queue. It reports whether Redis could be asked: if
 // not, they wait on. The mutex is held, but while Redis is called.
-func (p *polls) ask(q *queue) (asked bool) {
+func (p *polls) ask(q *topicQueue) (asked bool) {
 	o := q.wanted()
 	beaten := q.beaten
 	q.rung, q.beaten, q.listed = false, false, false
@@ -228,7 +228,7 @@ func (p *polls) ask(q *queue) (asked bool) {
 // unlist takes the inbox out of the waiting list and releases messages that no
 // caller takes any more: other subscribers are rung for them, and callers that came
 // meanwhile claim again. The mutex is held, but while Redis is called.
-func (p *polls) unlist(q *queue, ds []Delivery) {
+func (p *polls) unlist(q *topicQueue, ds []Delivery) {
 	q.listed, q.rung = false, true
 	p.mu.Unlock()
 	defer p.mu.Lock()
@@ -242,7 +242,7 @@ func (p *polls) unlist(q *queue, ds []Delivery) {
 
 // wanted returns what to claim now: for the first poll, and for all those of the
 // same lease. The mutex is held.
-func (q *queue) wanted() (o ClaimOptions) {
+func (q *topicQueue) wanted() (o ClaimOptions) {
 	o.Lease = q.polls[0].lease
 	for _, one := range q.polls {
 		if one.lease == o.Lease {
@@ -256,7 +256,7 @@ func (q *queue) wanted() (o ClaimOptions) {
 
 // deal hands out what was claimed under a lease, and returns what no poll takes any
 // more. The mutex is held.
-func (q *queue) deal(ds []Delivery, lease time.Duration) (left []Delivery) {
+func (q *topicQueue) deal(ds []Delivery, lease time.Duration) (left []Delivery) {
 	q.polls = slices.DeleteFunc(q.polls, func(one *poll) bool {
 		one.fault = nil
 		if one.lease != lease || len(ds) == 0 {
@@ -274,7 +274,7 @@ func (q *queue) deal(ds []Delivery, lease time.Duration) (left []Delivery) {
 // another lease, have a claim of their own. Where Redis could not be asked at all they
 // wait on, and get the error only when their wait is over, or after longer than a
 // failover takes. The mutex is held.
-func (q *queue) fail(lease time.Duration, err error) {
+func (q *topicQueue) fail(lease time.Duration, err error) {
 	q.polls = slices.DeleteFunc(q.polls, func(one *poll) bool {
 		if one.lease != lease || !one.asked {
 			return false

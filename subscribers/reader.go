@@ -29,34 +29,34 @@ func (h *hub) follow(ctx context.Context) {
 				break
 			}
 		}
-		owed.Reset(h.owes())
+		owed.Reset(h.untilCheck())
 	}
 }
 
-// owes returns in how long a look that is owed may be made.
-func (h *hub) owes() time.Duration {
+// untilCheck returns in how long a check that is due may be made.
+func (h *hub) untilCheck() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.doubt || h.heard == 0 {
+	if !h.doubt || h.subscribed == 0 {
 		return time.Hour
 	}
-	return time.Until(h.looked.Add(looksApart))
+	return time.Until(h.checked.Add(checksApart))
 }
 
-// advance reads what is new, and reports whether there may be more. While a look
-// is owed nothing is read: what it would find comes before what else is new.
+// advance reads what is new, and reports whether there may be more. While a check
+// is due nothing is read: what the check would find comes before other news.
 func (h *hub) advance(ctx context.Context) (more bool, err error) {
 	h.mu.Lock()
 	if !h.doubt && !h.stale {
 		h.weigh()
 	}
 	h.stale = h.stale || h.all && h.passed > maxPassed && len(h.plain) > 0
-	look := h.heard > 0 && (h.stale || h.doubt && time.Since(h.looked) >= looksApart)
+	check := h.subscribed > 0 && (h.stale || h.doubt && time.Since(h.checked) >= checksApart)
 	held, rung := h.stale || h.doubt, len(h.rung) > 0
 	h.mu.Unlock()
 	switch {
-	case look:
-		err = h.lookAtAll(ctx)
+	case check:
+		err = h.checkAll(ctx)
 	case held || !rung:
 		return false, nil
 	default:
@@ -70,14 +70,14 @@ func (h *hub) advance(ctx context.Context) (more bool, err error) {
 	return true, err
 }
 
-// lookAtAll looks at all logs that the members want, and rings for those that have
-// grown; the first time there is nothing to compare with. When what it found is
-// read, the members are ready that the connection heard for before it began.
-func (h *hub) lookAtAll(ctx context.Context) error {
+// checkAll checks all logs that the members want, and rings for those that have grown;
+// the first time there is nothing to compare with. When those are read, the members
+// are ready that the connection covered before the check began.
+func (h *hub) checkAll(ctx context.Context) error {
 	h.mu.Lock()
-	h.stale, h.doubt, h.looked = false, false, time.Now()
-	h.looks++
-	looks, heard, own, after := h.looks, h.heard, h.own(), min(h.tail, h.told)
+	h.stale, h.doubt, h.checked = false, false, time.Now()
+	h.checks++
+	checks, subscribed, own, after := h.checks, h.subscribed, h.own(), min(h.tail, h.reported)
 	if h.tail < 0 {
 		after = endOfLogs
 	}
@@ -94,16 +94,16 @@ func (h *hub) lookAtAll(ctx context.Context) error {
 	case grown.store != h.id:
 		h.foundAnew(grown)
 	case grown.last < h.tail:
-		h.setBack(max(grown.last, min(h.tail, grown.now))) // the clock may be another
+		h.setBack(max(grown.last, min(h.tail, grown.now))) // the clock may have been set
 	}
-	h.id, h.known, h.told, h.rang, h.claim, h.passed = grown.store, grown.last, grown.last, 0, 0, 0
+	h.id, h.known, h.reported, h.rang, h.claim, h.passed = grown.store, grown.last, grown.last, 0, 0, 0
 	h.found(grown.topics)
-	h.joining, h.upTo, h.on, h.joins = true, grown.last, heard, looks
+	h.joining, h.upTo, h.on, h.joins = true, grown.last, subscribed, checks
 	h.admit()
 	return nil
 }
 
-// found takes note of what a look found: these topics have grown, and no others. The mutex is held.
+// found takes note of what a check found: these topics have grown, and no others. The mutex is held.
 func (h *hub) found(topics []string) {
 	for _, topic := range topics {
 		if h.wants(topic) {
@@ -117,14 +117,14 @@ func (h *hub) found(topics []string) {
 }
 
 // setBack takes note that the logs end earlier than the hub has read: Redis lost
-// some of what it held. The mutex is held.
+// some of its data. The mutex is held.
 func (h *hub) setBack(to notify.Position) {
 	for m := range h.named {
 		m.stale = true
 		signal(m.bell)
 	}
 	if to >= h.tail {
-		return // and what comes will be behind that
+		return // and new broadcasts will be behind that
 	}
 	for m := range h.plain {
 		m.cursor, m.valid = min(m.cursor, to), min(m.valid, to)
@@ -132,8 +132,8 @@ func (h *hub) setBack(to notify.Position) {
 	h.window, h.bytes, h.begin, h.tail = nil, 0, to, to
 }
 
-// foundAnew takes note that Redis lost all that it held. What was sent meanwhile
-// nobody knows: all members are told of a gap. The mutex is held.
+// foundAnew takes note that Redis lost all its data. What was sent meanwhile is
+// unknown: all members get a gap. The mutex is held.
 func (h *hub) foundAnew(grown growth) {
 	to := h.tail + 1 // before what was sent since
 	if grown.last <= h.tail {
@@ -151,14 +151,13 @@ func (h *hub) foundAnew(grown growth) {
 	h.window, h.bytes, h.begin, h.tail = nil, 0, to, to
 }
 
-// loses takes note that a member misses all behind where it is, up to a
-// position. The mutex is held.
+// loses takes note that a member misses everything from its place up to a position. The mutex is held.
 func (m *member) loses(tail, to notify.Position) {
 	after := m.cursor
 	if m.idle {
 		after = tail
 	}
-	if m.lost != nil { // which is not told yet
+	if m.lost != nil { // which is not reported yet
 		after = m.lost.After
 	}
 	m.lost = &Gap{m.pattern.String(), min(after, to), to}
@@ -166,7 +165,7 @@ func (m *member) loses(tail, to notify.Position) {
 	signal(m.bell)
 }
 
-// isReady reports whether the hub hears for a member.
+// isReady reports whether the hub receives bells for a member.
 func (m *member) isReady() bool {
 	select {
 	case <-m.ready:
@@ -176,8 +175,8 @@ func (m *member) isReady() bool {
 	}
 }
 
-// admit tells the members that waited for a look that the hub hears for them,
-// once what the look found is read. The mutex is held.
+// admit makes the members ready that waited for a check, once what the check found
+// is read. The mutex is held.
 func (h *hub) admit() {
 	if !h.joining || h.tail < h.upTo {
 		return
@@ -185,7 +184,7 @@ func (h *hub) admit() {
 	h.joining = false
 	for _, set := range []map[*member]bool{h.plain, h.named} {
 		for m := range set {
-			if !m.isReady() && m.needs <= h.on && m.looks < h.joins {
+			if !m.isReady() && m.needs <= h.on && m.checks < h.joins {
 				m.valid, m.cursor = h.tail, h.tail
 				close(m.ready)
 			}
@@ -193,14 +192,14 @@ func (h *hub) admit() {
 	}
 }
 
-// readOn reads a page of the logs that have grown, up to where Redis says that
-// all end, and hands it to the members. Others that have grown as well, and that
-// they want, are read with them: the bell of those is lost, or on its way.
+// readOn reads a page of the logs that have grown, up to where Redis says that all
+// logs end, and hands it to the members. Other logs that have grown, and that the
+// members want, are read with them: their bells are lost, or on their way.
 func (h *hub) readOn(ctx context.Context) error {
 	h.mu.Lock()
 	topics, others := h.toRead()
 	tail, id, claim := h.tail, h.id, h.claim
-	behind := max(tail, h.known) // what the last look found is rung for
+	behind := max(tail, h.known) // what the last check found is rung for
 	h.claim, h.passed = 0, 0
 	h.mu.Unlock()
 	if len(topics) == 0 {
@@ -227,7 +226,7 @@ func (h *hub) readOn(ctx context.Context) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.doubt = h.doubt || r.last < claim // who rang knows nothing of it
+	h.doubt = h.doubt || r.last < claim // the bell named what Redis does not have
 	for _, topic := range missing {
 		h.rung[topic] = true
 	}
@@ -239,21 +238,20 @@ func (h *hub) readOn(ctx context.Context) error {
 	return nil
 }
 
-// toRead returns the topics to read now, and how many others to look at. Where
-// the hub does not hear of all, it reads all that it hears of. The mutex is held.
+// toRead returns the topics to read now, and how many others to report. Where
+// the hub does not subscribe to all logs, it reads all to which it subscribes. The mutex is held.
 func (h *hub) toRead() (topics []string, others int) {
 	if h.all {
 		return slices.Collect(maps.Keys(h.rung)), maxOthers
 	}
 	topics = slices.Collect(maps.Keys(h.exact))
-	if len(topics) == 0 { // who wanted what was rung for is gone
+	if len(topics) == 0 { // the members that wanted the topic are gone
 		clear(h.rung)
 	}
 	return topics, 0
 }
 
-// append adds to the window what was read up to end, and rings the members that
-// are idle. The mutex is held.
+// append adds to the window what was read up to end, and rings the idle members. The mutex is held.
 func (h *hub) append(items []item, end notify.Position) {
 	h.rouse(items)
 	h.share(items)
@@ -273,7 +271,7 @@ func (h *hub) append(items []item, end notify.Position) {
 	}
 }
 
-// share has the items of a reading be those that others hold already. The mutex is held.
+// share replaces items of a reading by equal ones that other listeners hold already. The mutex is held.
 func (h *hub) share(items []item) {
 	for n, i := range items {
 		if i.size() >= sharedBody {

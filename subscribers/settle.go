@@ -15,11 +15,10 @@ const (
 	settleMin = 500 * time.Millisecond // is what a handler that returns later still gets
 )
 
-// settle makes a call that needs the receipts of jobs, again while Redis is
-// away, or does not let its user in, and their leases may last, whether or not ctx
-// has ended. Where claims do not settle, one that was carried out and not replicated
-// is not made again: that would hold up the others, and nobody was told that it is
-// done.
+// settle makes a call that needs the receipts of jobs, whether or not ctx has ended. It
+// repeats the call while Redis is unavailable or refuses the login, and while the leases
+// may last. Where claims do not settle, a call that was executed and not replicated is
+// not repeated: that would delay the others, and no caller relies on it yet.
 func (e *engine[W]) settle(ctx context.Context, js []*job[W], call func(context.Context) error) error {
 	ctx = context.WithoutCancel(ctx)
 	least := time.Now().Add(settleMin)
@@ -46,8 +45,8 @@ func (e *engine[W]) settleOnce(ctx context.Context, until time.Time, call func(c
 	return call(ctx)
 }
 
-// until returns until when jobs may be settled: the last of their leases ends,
-// unless that does not matter, or the engine's time does, but not before least.
+// until returns until when jobs may be settled: until the last of their leases ends,
+// where that matters, or the engine's time to stop, but not before least.
 func (e *engine[W]) until(js []*job[W], least time.Time) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,7 +68,7 @@ func (e *engine[W]) until(js []*job[W], least time.Time) time.Time {
 	return e.stopBy
 }
 
-// giveBack gives jobs back untouched. If rest is set the source rests, also without jobs.
+// giveBack releases jobs. If rest is set the source rests, also without jobs.
 func (e *engine[W]) giveBack(ctx context.Context, js []*job[W], rest bool) {
 	if len(js) == 0 {
 		e.rest(ctx)
@@ -79,20 +78,20 @@ func (e *engine[W]) giveBack(ctx context.Context, js []*job[W], rest bool) {
 		return e.release(ctx, js, rest)
 	})
 	if err != nil {
-		e.log.Warn("cannot release "+e.noun+"s, their leases run out by themselves", e.noun+"s", len(js), "error", err)
+		e.log.Warn("cannot release "+e.noun+"s; their leases expire", e.noun+"s", len(js), "error", err)
 	}
 	e.drop(js)
 }
 
-// rest has the source not ring until the next claim.
+// rest keeps the source from ringing until the next claim.
 func (e *engine[W]) rest(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
 	defer cancel()
-	_ = e.release(ctx, nil, true) // where it fails, the next ring finds nobody and goes on
+	_ = e.release(ctx, nil, true) // if this fails, the next ring finds no subscriber and rings another one
 }
 
-// acknowledge acknowledges what was handled, all that came together while the
-// call before was under way, until it is stopped and nothing is left.
+// acknowledge acknowledges handled jobs until it is stopped and none is left. One call
+// acknowledges all jobs that were handled while the call before was under way.
 func (e *engine[W]) acknowledge(ctx context.Context, stop <-chan struct{}) {
 	for {
 		select {
@@ -105,8 +104,8 @@ func (e *engine[W]) acknowledge(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// takeHandled returns what is to be acknowledged, less that whose lease was lost
-// while it was handled, if that matters: it may come again.
+// takeHandled returns the jobs to acknowledge. Where lost leases matter it leaves out
+// the jobs whose lease was lost while they were handled: those may come again.
 func (e *engine[W]) takeHandled() []*job[W] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -116,8 +115,8 @@ func (e *engine[W]) takeHandled() []*job[W] {
 		if !j.lost || e.claimsSettle {
 			return false
 		}
-		e.log.Warn("lease lost while handling, the "+e.noun+" may come again", e.about(&j.work)...)
-		delete(e.held, j)
+		e.log.Warn("lease lost while handling; the "+e.noun+" may come again", e.about(&j.work)...)
+		delete(e.leased, j)
 		return true
 	})
 }
@@ -138,16 +137,16 @@ func (e *engine[W]) ackAll(ctx context.Context) {
 	var wrong *store.ReplyError
 	switch {
 	case errors.Is(err, notify.ErrUnreplicated):
-		e.log.Warn("acknowledged, a failover may bring the "+e.noun+"s back", e.noun+"s", len(js), "error", err)
+		e.log.Warn("acknowledged, but not replicated; a failover may bring the "+e.noun+"s back", e.noun+"s", len(js), "error", err)
 	case errors.As(err, &wrong):
-		e.log.Error("wrong answer to an acknowledgement, the "+e.noun+"s may come again", e.noun+"s", len(js), "error", err)
+		e.log.Error("wrong answer to an acknowledgement; the "+e.noun+"s may come again", e.noun+"s", len(js), "error", err)
 	case err != nil:
-		e.log.Error("cannot acknowledge, the "+e.noun+"s will come again", e.noun+"s", len(js), "error", err)
+		e.log.Error("cannot acknowledge; the "+e.noun+"s will come again", e.noun+"s", len(js), "error", err)
 	}
 	if tries > 1 {
-		return // those that the first try acknowledged are told as lost
+		return // the reply names also those that the first try acknowledged
 	}
 	for i := range lost {
-		e.log.Warn("lease lost before the acknowledgement, the "+e.noun+" may come again", e.about(&lost[i])...)
+		e.log.Warn("lease lost before the acknowledgement; the "+e.noun+" may come again", e.about(&lost[i])...)
 	}
 }

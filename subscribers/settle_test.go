@@ -63,7 +63,7 @@ func TestWrongAnswerToAcknowledgement(t *testing.T) {
 	storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x")})
 	line := log.await(t, "acknowledge")
 	f.on.Store(false)
-	if !strings.Contains(line, "wrong answer to an acknowledgement, the messages may come again") || !strings.Contains(line, "script ack answered") {
+	if !strings.Contains(line, "wrong answer to an acknowledgement; the messages may come again") || !strings.Contains(line, "script ack answered") {
 		t.Error(line)
 	}
 }

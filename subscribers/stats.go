@@ -8,12 +8,12 @@ import (
 // ListenerStats counts what a Listener did since it was made.
 type ListenerStats struct {
 	Handled    int64 // broadcasts that handlers were called for; each attempt counts
-	Lagged     int64 // times that a listener was slow and had to read from Redis by itself what others had read long before
-	Gaps       int64 // gaps that were told
-	Unreadable int64 // foreign entries of logs that were passed over
+	Lagged     int64 // times that a slow listener began to read from Redis by itself what others had read long before
+	Gaps       int64 // gaps that were reported
+	Unreadable int64 // foreign entries of logs that were skipped
 	GivenUp    int64 // broadcasts that named listeners gave up after their last attempt
 
-	Progress time.Time // when its loop last came around; zero: it does not run
+	Progress time.Time // when its loop last completed a round; zero: the loop does not run
 }
 
 type counters struct{ handled, lagged, gaps, unreadable, givenUp atomic.Int64 }

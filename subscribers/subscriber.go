@@ -22,12 +22,12 @@ type SubscriberOptions struct {
 
 // A Subscriber handles messages of any number of topics.
 type Subscriber struct {
-	store   *notify.Store
-	o       SubscriberOptions
-	inbox   string
-	running atomic.Bool
-	workers map[string]*worker
-	around  []Middleware
+	store      *notify.Store
+	o          SubscriberOptions
+	inbox      string
+	running    atomic.Bool
+	workers    map[string]*worker
+	middleware []Middleware
 }
 
 // NewSubscriber returns a subscriber to a store. It starts nothing. The error is a
@@ -96,14 +96,14 @@ func (s *Subscriber) Use(middleware ...Middleware) error {
 			return store.Faultf("middleware", "middleware %d: it is nil; use a function", i+1)
 		}
 	}
-	s.around = append(s.around, middleware...)
+	s.middleware = append(s.middleware, middleware...)
 	return nil
 }
 
 // wrap puts the middleware around the handlers.
 func (s *Subscriber) wrap() error {
 	for _, w := range s.workers {
-		for i, m := range slices.Backward(s.around) {
+		for i, m := range slices.Backward(s.middleware) {
 			if w.handler = m(w.handler); w.handler == nil {
 				return store.Faultf("middleware", "middleware %d: it returned no handler for %s; return the one that it was given", i+1, w.topic)
 			}
@@ -115,7 +115,7 @@ func (s *Subscriber) wrap() error {
 // Run handles messages until ctx ends. Then it claims no more, releases what
 // was claimed but not begun, waits for the handlers for the grace, ends their
 // contexts, and returns nil when they have returned and what they did is
-// settled. A Redis that is away does not end it. The error is a
+// settled. An unavailable Redis does not end it. The error is a
 // notify.ErrUnfit: a Redis that must not hold messages; or a notify.ErrInvalid
 // for a subscriber that has no handler or runs already.
 func (s *Subscriber) Run(ctx context.Context) error {
@@ -138,7 +138,7 @@ func (s *Subscriber) Run(ctx context.Context) error {
 			}
 		})
 	}
-	all.Go(func() { s.hear(ctx) })
+	all.Go(func() { s.receive(ctx) })
 	all.Wait()
 	if err := context.Cause(ctx); errors.Is(err, notify.ErrUnfit) {
 		return err
@@ -146,9 +146,9 @@ func (s *Subscriber) Run(ctx context.Context) error {
 	return nil
 }
 
-// hear rings the workers whose topics have something ready, and all of them
-// when a connection stands anew. It tells when no carrier is heard.
-func (s *Subscriber) hear(ctx context.Context) {
+// receive rings the workers whose topics have ready messages, and all of them when a
+// connection is new. It logs when no carrier is heard.
+func (s *Subscriber) receive(ctx context.Context) {
 	watch := newWatch(s.store, s.o.Logger)
 	watch.begin()
 	defer watch.end()

@@ -10,19 +10,19 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A turn is a broadcast in hand.
+// A turn is a broadcast that this process has leased.
 type turn struct {
 	*Broadcast
 	attempt int
 	receipt int64 // the end of the lease, in ms
 }
 
-// member is what the broadcast is called where it is held.
+// member returns the name of the broadcast among the leased ones.
 func (t *turn) member() string {
 	return store.HeldMember(t.Topic, t.Position)
 }
 
-// lease returns what extends the broadcast, and gives it back.
+// lease returns what extends and releases the broadcast.
 func (t *turn) lease() store.Lease { return store.Lease{Member: t.member(), Receipt: t.receipt} }
 
 // forHandler returns the broadcast for a function of the user, who may change it.
@@ -33,12 +33,12 @@ func (t *turn) forHandler() *Broadcast {
 }
 
 // handleTurn calls the handler until it returns nil or is out of attempts, its
-// lease is lost, the way is barred, or the listener stops.
+// lease is lost, it returns a NotNow, or the listener stops.
 func (n *named) handleTurn(grace context.Context, j *job[turn], t turn) bool {
 	if t.ID == "" { // foreign
 		return true
 	}
-	delay := time.Duration(-1) // the first attempt waits for nothing
+	delay := time.Duration(-1) // the first attempt does not wait
 	for t.attempt <= n.o.MaxAttempts {
 		verdict, reason, err := n.try(grace, j, &t, func(ctx context.Context) error { return n.attempt(ctx, &t, delay) })
 		if verdict != hasFailed {
@@ -82,7 +82,7 @@ func (n *named) wait(ctx context.Context, delay time.Duration) error {
 	}
 }
 
-// giveUp has a broadcast acknowledged that could not be handled.
+// giveUp reports a broadcast that could not be handled, and has it acknowledged.
 func (n *named) giveUp(t *turn, reason string) (done bool) {
 	n.stats.givenUp.Add(1)
 	n.log.Error("broadcast given up", "topic", t.Topic, "id", t.ID, "position", t.Position.String(), "attempts", t.attempt, "reason", reason)
@@ -92,7 +92,7 @@ func (n *named) giveUp(t *turn, reason string) (done bool) {
 	return true
 }
 
-// ackTurns acknowledges broadcasts; that counts though their lease was lost.
+// ackTurns acknowledges broadcasts, also those whose lease was lost.
 func (n *named) ackTurns(ctx context.Context, done []turn) ([]turn, error) {
 	for page := range slices.Chunk(done, store.MaxClaim) {
 		at := n.at.Load()
@@ -101,13 +101,13 @@ func (n *named) ackTurns(ctx context.Context, done []turn) ([]turn, error) {
 			return nil, err
 		}
 		if got.Gone {
-			n.goAstray(at, nil)
+			n.noteUnregistered(at, nil)
 		}
 	}
 	return nil, nil
 }
 
-// releaseTurns gives broadcasts back. Whoever listens under the name is rung by that.
+// releaseTurns releases broadcasts, which rings the processes of the name.
 func (n *named) releaseTurns(ctx context.Context, back []*job[turn], _ bool) error {
 	for page := range slices.Chunk(back, store.MaxClaim) {
 		at := n.at.Load()
@@ -116,24 +116,24 @@ func (n *named) releaseTurns(ctx context.Context, back []*job[turn], _ bool) err
 			return err
 		}
 		if got.Gone {
-			n.goAstray(at, page)
+			n.noteUnregistered(at, page)
 		}
 	}
 	return nil
 }
 
-// goAstray notes what was given back when a registration was gone. Nobody has
-// it, so that a gap has to begin before.
-func (n *named) goAstray(at *registration, back []*job[turn]) {
+// noteUnregistered notes that a registration is gone, and which broadcasts were released
+// in vain: no process gets them, so that a gap has to begin before them.
+func (n *named) noteUnregistered(at *registration, back []*job[turn]) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.at.Load() != at {
 		return
 	}
-	n.adrift = true
+	n.unregistered = true
 	for _, j := range back {
-		if n.astray == 0 || j.work.Position < n.astray {
-			n.astray = j.work.Position
+		if n.lostFrom == 0 || j.work.Position < n.lostFrom {
+			n.lostFrom = j.work.Position
 		}
 	}
 }
@@ -151,7 +151,7 @@ func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration
 	return func(t *turn) { t.receipt = until }, lost, nil
 }
 
-// take takes up to free broadcasts under a registration, acknowledges some and gives some back.
+// take claims up to free broadcasts under a registration, acknowledges some and releases some.
 func (n *named) take(ctx context.Context, at *registration, free int, topics []string, done []turn, back []*job[turn]) (store.Taken, error) {
 	asked := store.Take{Name: n.name, Registration: at.Text, Lease: n.o.Lease, Max: free, Topics: topics}
 	for i := range done {
@@ -167,7 +167,7 @@ func (n *named) take(ctx context.Context, at *registration, free int, topics []s
 	return got, nil
 }
 
-// turnsOf returns the broadcasts that were taken. One that is foreign has no ID.
+// turnsOf returns the claimed broadcasts. A foreign one has no ID.
 func (n *named) turnsOf(got store.Taken) []turn {
 	turns := make([]turn, len(got.Broadcasts))
 	for i, one := range got.Broadcasts {

@@ -8,14 +8,14 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A watch logs what becomes of a subscription, once for each change. Its methods are
+// A watch logs each change of a subscription once. Its methods are
 // called one after the other.
 type watch struct {
 	store          *notify.Store
 	redis, carrier *outage.Notice
 
-	awaited *outage.Notice // begins unless what is waited for comes; nil: nothing is
-	cancel  func()         // that
+	awaited *outage.Notice // begins unless the awaited event comes; nil: none is awaited
+	cancel  func()         // cancels awaited
 }
 
 func newWatch(s *notify.Store, log *slog.Logger) *watch {
@@ -26,11 +26,11 @@ func newWatch(s *notify.Store, log *slog.Logger) *watch {
 	}
 }
 
-// begin awaits the subscription, and end nothing more.
+// begin awaits the subscription; end awaits nothing any more.
 func (w *watch) begin() { w.await(w.redis, "error", w.store.NoAnswer()) }
 func (w *watch) end()   { w.await(nil) }
 
-// await has a notice begin after a while, with keys and values, in place of the one before.
+// await lets a notice begin after a while, with keys and values, in place of the one before.
 func (w *watch) await(n *outage.Notice, args ...any) {
 	if w.awaited == n {
 		return
@@ -46,7 +46,7 @@ func (w *watch) await(n *outage.Notice, args ...any) {
 func (w *watch) note(event store.Event) {
 	switch event.Kind {
 	case store.Subscribed:
-		w.await(w.carrier, "for", store.Patience) // goes on where the connection was only made anew
+		w.await(w.carrier, "for", store.Patience) // goes on if the connection was only renewed
 		w.redis.End()
 	case store.Beat:
 		w.await(nil)

@@ -22,9 +22,8 @@ type worker struct {
 // ring says that something may be ready. It never blocks.
 func (w *worker) ring() { signal(w.rung) }
 
-// claimMessages claims up to n messages. If there are fewer the inbox waits. The
-// call is not cut off when the subscriber stops: what it leased has to be known
-// to be released.
+// claimMessages claims up to n messages. If there are fewer the inbox waits. The call
+// is not cut off when the subscriber stops: only known messages can be released.
 func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[Delivery], error) {
 	ctx = context.WithoutCancel(ctx)
 	sent := time.Now()
@@ -34,7 +33,7 @@ func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[
 			w.nack(ctx, &job[Delivery]{work: bad.Delivery, sent: sent, lease: got.lease}, 0, bad.fault.Error(), true)
 		}
 		for _, death := range got.buried {
-			w.mourn(death)
+			w.reportDeath(death)
 		}
 	}}, err
 }
@@ -54,7 +53,7 @@ func (w *worker) handleMessage(grace context.Context, j *job[Delivery], d Delive
 	return verdict == isDone
 }
 
-// nack rejects a message, or buries it, trying while its lease lasts.
+// nack rejects a message, or buries it. It retries while the lease lasts.
 func (w *worker) nack(ctx context.Context, j *job[Delivery], delay time.Duration, reason string, dead bool) {
 	var d Delivery
 	var out Outcome
@@ -65,9 +64,9 @@ func (w *worker) nack(ctx context.Context, j *job[Delivery], delay time.Duration
 	})
 	switch {
 	case errors.Is(err, notify.ErrUnreplicated):
-		w.log.Warn("message failed, a failover may forget that", "id", d.ID, "attempt", d.Attempt, "reason", reason, "error", err)
+		w.log.Warn("message failed; a failover may undo the rejection", "id", d.ID, "attempt", d.Attempt, "reason", reason, "error", err)
 	case err != nil:
-		w.log.Warn("cannot give message back, its lease runs out by itself", "id", d.ID, "attempt", d.Attempt, "reason", reason, "error", err)
+		w.log.Warn("cannot reject message; its lease expires", "id", d.ID, "attempt", d.Attempt, "reason", reason, "error", err)
 	default:
 		w.rejected(d, reason, out)
 	}
@@ -76,21 +75,21 @@ func (w *worker) nack(ctx context.Context, j *job[Delivery], delay time.Duration
 // rejected reports a message that was rejected.
 func (w *worker) rejected(d Delivery, reason string, out Outcome) {
 	if out.State == notify.Dead {
-		w.mourn(Death{Delivery: d, Reason: reason, Attempts: out.Attempts})
+		w.reportDeath(Death{Delivery: d, Reason: reason, Attempts: out.Attempts})
 		return
 	}
 	w.log.Warn("message failed", "id", d.ID, "attempt", d.Attempt, "reason", reason, "again", out.Due)
 }
 
-// mourn reports a message that was buried.
-func (w *worker) mourn(death Death) {
+// reportDeath reports a message that was buried.
+func (w *worker) reportDeath(death Death) {
 	w.log.Warn("message died", "id", death.ID, "reason", death.Reason, "attempts", death.Attempts)
 	if w.o.OnDead != nil {
 		w.o.OnDead(death)
 	}
 }
 
-// releaseMessages gives messages back untouched. To rest is to leave the waiting list.
+// releaseMessages releases messages. To rest, the inbox leaves the waiting list.
 func (w *worker) releaseMessages(ctx context.Context, back []*job[Delivery], rest bool) error {
 	inbox := ""
 	if rest {
@@ -105,18 +104,18 @@ func (w *worker) extendMessages(ctx context.Context, all []Delivery, lease time.
 	return func(d *Delivery) { d.Receipt = receipt.withDigit(d.Receipt) }, lost, err
 }
 
-// A hold makes the calls of the delivery of a handler, by the receipt that the lease
-// has now, and notes what became of the message: the engine does not settle again
-// what the handler settled.
+// A hold makes the calls of a handler's delivery, by the present receipt of the lease,
+// and notes what became of the message: the engine does not settle a message again
+// that the handler settled.
 type hold struct {
 	worker *worker
 	job    *job[Delivery]
 
 	mu   sync.Mutex // held while a call is under way
-	over bool       // it is settled, or the handler has returned
+	over bool       // the message is settled, or the handler has returned
 }
 
-// end refuses what a handler that has returned left running.
+// end refuses later calls: the handler has returned.
 func (h *hold) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -310,7 +310,7 @@ func TestListenThroughLostData(t *testing.T) {
 	awaitAll(2, `{"gap":{"topic":`)
 	s.broadcast("t after")
 	awaitAll(1, `"id":"after"`)
-	contains(t, listeners[0].said(), `{"gap":{"topic":">","after":"`, "broadcasts may be missing: redis lost all that it held")
+	contains(t, listeners[0].said(), `{"gap":{"topic":">","after":"`, "broadcasts may be missing: redis lost all its data")
 	for _, p := range listeners {
 		p.stop()
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// hand handles work until none is queued.
-func (e *engine[W]) hand(grace context.Context) {
+// handleQueued handles queued work until none is left.
+func (e *engine[W]) handleQueued(grace context.Context) {
 	for {
 		j, work := e.begin()
 		if j == nil {
@@ -21,16 +21,16 @@ func (e *engine[W]) hand(grace context.Context) {
 	}
 }
 
-// begin takes the next job from the queue, with a copy of the work for the
-// handler; nil if there is none.
+// begin removes the next job from the queue and returns it with a copy of the work
+// for the handler; nil if the queue is empty.
 func (e *engine[W]) begin() (_ *job[W], work W) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for len(e.queue) > 0 {
 		j := e.queue[0]
 		e.queue = e.queue[1:]
-		if j.lost || time.Since(j.sent) >= j.lease { // somebody else may have it
-			delete(e.held, j)
+		if j.lost || time.Since(j.sent) >= j.lease { // another process may have it
+			delete(e.leased, j)
 			e.close()
 			continue
 		}
@@ -57,7 +57,7 @@ func (e *engine[W]) finish(j *job[W], done bool) {
 	e.mean += (max(j.took, time.Microsecond) - e.mean) / 8
 	e.mean = max(e.mean, time.Microsecond)
 	if !done {
-		delete(e.held, j)
+		delete(e.leased, j)
 		return
 	}
 	j.handled, e.probe = true, false
@@ -67,18 +67,18 @@ func (e *engine[W]) finish(j *job[W], done bool) {
 	}
 }
 
-// A verdict is what comes of a call of a handler.
+// A verdict is the outcome of a call of a handler.
 type verdict int
 
 const (
 	isDone    verdict = iota // the work is to be acknowledged
-	hasFailed                // the source says what comes of it
-	isSettled                // it was given back, or lost
+	hasFailed                // the source decides what follows
+	isOver                   // it was released, or its lease is lost
 )
 
 // try calls a handler for a job, with a context that ends when its lease is lost
-// and when grace ends. It gives back what is barred or interrupted. If the
-// handler failed it returns why, and the error.
+// and when grace ends. It releases work that was
+// interrupted or refused with a NotNow. If the handler failed, try returns why, and the error.
 func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(context.Context) error) (v verdict, reason string, err error) {
 	ctx, cancel := context.WithCancelCause(grace)
 	defer cancel(nil)
@@ -93,31 +93,31 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 	j.took += time.Since(began)
 	ended := context.Cause(ctx)
 	settled := e.isSettled(j)
-	var barred *notNow
+	var refused *notNow
 	switch {
-	case settled && errors.As(err, &barred):
-		e.giveBack(ctx, e.bar(barred.pause), true)
+	case settled && errors.As(err, &refused):
+		e.giveBack(ctx, e.openCircuit(refused.pause), true)
 	case settled:
-		e.unbar()
+		e.closeCircuit()
 		if err != nil {
 			e.log.Warn("handler failed after it settled the "+e.noun, append(e.about(work), "error", reason)...)
 		}
 	case err == nil:
 		return isDone, "", nil
 	case errors.Is(ended, notify.ErrLeaseLost):
-		e.log.Warn("lease lost while handling, the "+e.noun+" may come again", e.about(work)...)
+		e.log.Warn("lease lost while handling; the "+e.noun+" may come again", e.about(work)...)
 	case ended != nil, errors.Is(err, ErrStopping):
 		e.giveBack(ctx, []*job[W]{j}, false)
-	case errors.As(err, &barred):
-		e.giveBack(ctx, append([]*job[W]{j}, e.bar(barred.pause)...), true)
+	case errors.As(err, &refused):
+		e.giveBack(ctx, append([]*job[W]{j}, e.openCircuit(refused.pause)...), true)
 	default:
-		e.unbar()
+		e.closeCircuit()
 		return hasFailed, reason, err
 	}
-	return isSettled, "", nil
+	return isOver, "", nil
 }
 
-// call runs a handler and returns its error and what that says. A panic, of the
+// call runs a handler and returns its error and its text. A panic, of the
 // handler or of its error, is an error.
 func (e *engine[W]) call(ctx context.Context, work *W, handler func(context.Context) error) (reason string, err error) {
 	defer func() {
@@ -133,30 +133,30 @@ func (e *engine[W]) call(ctx context.Context, work *W, handler func(context.Cont
 	return reason, err
 }
 
-// bar has nothing claimed for a while, and then one piece of work at a time. It
-// returns what is queued, to be given back.
-func (e *engine[W]) bar(pause time.Duration) []*job[W] {
+// openCircuit stops claims for a while, and then allows one piece of work at a time.
+// It returns the queued jobs, to be released.
+func (e *engine[W]) openCircuit(pause time.Duration) []*job[W] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.barred, e.probe = time.Now().Add(pause), true
-	e.bars++
+	e.openUntil, e.probe = time.Now().Add(pause), true
+	e.notNows++
 	signal(e.freed) // so that the claiming goroutine sets its timer
 	return e.takeQueue()
 }
 
-// takeQueue returns all that is queued, which is not handled. The mutex is held.
+// takeQueue empties the queue and returns its jobs, which are not handled. The mutex is held.
 func (e *engine[W]) takeQueue() (all []*job[W]) {
 	if len(e.queue) == 0 {
 		return nil
 	}
 	all, e.queue = e.queue, nil
 	e.open -= len(all)
-	e.mean = max(e.mean, time.Duration(e.concurrency)*ahead+1) // nothing is claimed ahead for now
+	e.mean = max(e.mean, time.Duration(e.concurrency)*ahead+1) // no work is claimed ahead for now
 	return all
 }
 
-// unbar has as much claimed as before: a piece of work failed for a reason of its own.
-func (e *engine[W]) unbar() {
+// closeCircuit allows as many claims as before: a piece of work failed for a reason of its own.
+func (e *engine[W]) closeCircuit() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.probe = false
