@@ -16,7 +16,7 @@ import (
 
 // An audience is one of each kind of listener, each with a hub of its own.
 type audience struct {
-	wild, exact, namedWild, namedExact *heard
+	wild, exact, namedWild, namedExact *received
 	listeners                          []*subscribers.Listener
 }
 
@@ -24,7 +24,7 @@ type audience struct {
 func gather(t *testing.T, store *notify.Store, one string) *audience {
 	t.Helper()
 	a := &audience{}
-	add := func(pattern, name string) *heard {
+	add := func(pattern, name string) *received {
 		l := newListener(t, store)
 		a.listeners = append(a.listeners, l)
 		h, _ := listen(t, l, pattern, subscribers.ListenOptions{Name: name})
@@ -35,7 +35,7 @@ func gather(t *testing.T, store *notify.Store, one string) *audience {
 	return a
 }
 
-// want waits until all have heard what they should, and checks that they were told of no gap.
+// want waits until all have received what they should, and checks that they got no gap.
 func (a *audience) want(t *testing.T, all, one []string) {
 	t.Helper()
 	wantIDs(t, a.wild, all...)
@@ -44,7 +44,7 @@ func (a *audience) want(t *testing.T, all, one []string) {
 	wantSet(t, a.namedExact, one...)
 	for _, l := range a.listeners {
 		if n := l.Stats(); n.Gaps > 0 {
-			t.Errorf("gaps are told: %+v", n)
+			t.Errorf("gaps are reported: %+v", n)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func mover(t *testing.T, store *notify.Store, url string) (*notify.Store, func(r
 	return storetest.At(t, strings.Replace(url, "redis://", "redis://mover:secret@", 1), store.Keys().Prefix()), set
 }
 
-// Redis refuses the carrier's bells for a while: what was carried meanwhile is heard by whoever listens, in order.
+// Redis refuses the carrier's bells for a while: what was carried meanwhile is received by every listener, in order.
 func TestBellsAreRefused(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
@@ -83,14 +83,14 @@ func TestBellsAreRefused(t *testing.T) {
 	broadcast(t, store, "b", "6")
 	broadcast(t, store, "a", "7")
 	set("allchannels")
-	broadcast(t, store, "b", "8") // the bell of which follows others that nobody heard
+	broadcast(t, store, "b", "8") // the bell of which follows others that were lost
 	a.want(t, []string{"1", "2", "3", "4", "5", "6", "7", "8"}, []string{"1", "3", "5", "7"})
 }
 
-// unheard appends a broadcast to a log as a carrier does that ends before it
+// unrung appends a broadcast to a log as a carrier does that ends before it
 // rings the bell: at once, and behind all that was sent, also by a carrier that
 // is sending.
-func unheard(t *testing.T, store *notify.Store, topic, id string) {
+func unrung(t *testing.T, store *notify.Store, topic, id string) {
 	t.Helper()
 	script := redis.NewScript(`
 		local t = redis.call('TIME')
@@ -109,7 +109,7 @@ func unheard(t *testing.T, store *notify.Store, topic, id string) {
 	}
 }
 
-// A carrier ends between a log and its bell: what it sent is heard with the next bell, of whatever topic, or the next beat.
+// A carrier ends between a log and its bell: what it sent is received with the next bell, of whatever topic, or the next beat.
 func TestBellIsNeverRung(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
@@ -118,12 +118,12 @@ func TestBellIsNeverRung(t *testing.T) {
 	broadcast(t, store, "a", "1")
 	broadcast(t, store, "b", "2")
 	a.want(t, []string{"1", "2"}, []string{"1"})
-	unheard(t, store, "a", "3")
+	unrung(t, store, "a", "3")
 	a.want(t, []string{"1", "2", "3"}, []string{"1", "3"}) // by the beat
-	unheard(t, store, "a", "4")
+	unrung(t, store, "a", "4")
 	broadcast(t, store, "b", "5")
-	unheard(t, store, "b", "6")
-	unheard(t, store, "a", "7")
+	unrung(t, store, "b", "6")
+	unrung(t, store, "a", "7")
 	broadcast(t, store, "a", "8")
 	a.want(t, []string{"1", "2", "3", "4", "5", "6", "7", "8"}, []string{"1", "3", "4", "7", "8"})
 }
@@ -143,7 +143,7 @@ func TestBellIsLostAmongOthers(t *testing.T) {
 		others = append(others, fmt.Sprintf("other.%03d", i))
 	}
 	flood(t, store, others, numbers("o", 2000)...)
-	unheard(t, store, "a.x", "2")
+	unrung(t, store, "a.x", "2")
 	flood(t, store, others, numbers("p", 1200)...)
 	broadcast(t, store, "a.y", "3")
 	wantIDs(t, h, "1", "2", "3")
@@ -202,7 +202,7 @@ func TestForgedBells(t *testing.T) {
 				}
 				id := fmt.Sprint("next-", h.size())
 				broadcast(t, store, "px", id)
-				storetest.Eventually(t, fmt.Sprintf("%s is heard after %q", id, payload), func() bool {
+				storetest.Eventually(t, fmt.Sprintf("%s is received after %q", id, payload), func() bool {
 					all := h.list()
 					return all[len(all)-1] == id
 				})

@@ -58,7 +58,7 @@ func TestClaimOnlyWhatIsOldEnough(t *testing.T) {
 	}
 }
 
-// A due time that is none of ours is told as zero: any other would be no time that JSON can have.
+// A due time that is none of ours is shown as zero: another one could not be written as JSON.
 func TestClaimOfForeignDueTimes(t *testing.T) {
 	db := storetest.Open(t)
 	c := storetest.Claimer(t, db)
@@ -69,7 +69,7 @@ func TestClaimOfForeignDueTimes(t *testing.T) {
 		}
 		d := claimOne(t, c, time.Minute)
 		if !d.Due.IsZero() || d.Late() != 0 {
-			t.Errorf("due %s: it is told as %v, and %v late", due, d.Due, d.Late())
+			t.Errorf("due %s: it is shown as %v, and %v late", due, d.Due, d.Late())
 		}
 		if err := d.Ack(t.Context()); err != nil {
 			t.Error(err)

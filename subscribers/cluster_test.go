@@ -9,7 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// In a Cluster, too, a named listener is told as active by whichever server is asked, as long as somebody listens.
+// In a Cluster, too, a named listener is shown as active by whichever server is asked, as long as somebody listens.
 func TestActiveInACluster(t *testing.T) {
 	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, 2*time.Second)
 	if err != nil {

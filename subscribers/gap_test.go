@@ -33,9 +33,9 @@ func sentAll(t testing.TB, store *notify.Store) {
 	})
 }
 
-// wantGap waits for the one gap that a listener is told, and checks that what it
-// heard behind it is all that is kept: that nothing is missing but what the gap names.
-func wantGap(t *testing.T, store *notify.Store, h *heard, topic string, before ...string) {
+// wantGap waits for the one gap that a listener gets, and checks that what it
+// received behind it is all that is kept: that nothing is missing but what the gap names.
+func wantGap(t *testing.T, store *notify.Store, h *received, topic string, before ...string) {
 	t.Helper()
 	kept := sentTo(t, store)
 	want := before
@@ -60,16 +60,16 @@ func wantGap(t *testing.T, store *notify.Store, h *heard, topic string, before .
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(before) > 0 && g.After < h.all[len(before)-1].Position {
-		t.Errorf("the gap is behind %v, where %s was heard at %v", g.After, before[len(before)-1], h.all[len(before)-1].Position)
+		t.Errorf("the gap is behind %v, where %s was received at %v", g.After, before[len(before)-1], h.all[len(before)-1].Position)
 	}
 }
 
-// A listener so slow that what it has not read is removed is told, in its place, and goes on with what is kept.
+// A listener so slow that broadcasts are removed before it reads them gets a gap, in their place, and goes on with what is kept.
 func TestGapOfASlowListener(t *testing.T) {
 	store := storetest.Open(t)
 	carryFew(t, store)
 	l := newListener(t, store)
-	slow := &heard{hold: make(chan struct{})}
+	slow := &received{hold: make(chan struct{})}
 	listenInto(t, l, ">", slow, subscribers.ListenOptions{})
 	fast, _ := listen(t, l, ">", subscribers.ListenOptions{})
 	ids := numbers("n", 5000)
@@ -79,13 +79,13 @@ func TestGapOfASlowListener(t *testing.T) {
 	for i := 10; i < len(ids); i += 50 { // not faster than the hub reads, which would have a gap of its own
 		n := min(i+50, len(ids))
 		flood(t, store, []string{topic}, ids[i:n]...)
-		storetest.Eventually(t, "the fast one has heard", func() bool { return fast.size() == n })
+		storetest.Eventually(t, "the fast one has received", func() bool { return fast.size() == n })
 	}
 	if n := len(fast.missed()); n > 0 {
-		t.Fatalf("the fast one is told of %d gaps", n)
+		t.Fatalf("the fast one got %d gaps", n)
 	}
 	close(slow.hold)
-	storetest.Eventually(t, "the slow one has heard the last", func() bool {
+	storetest.Eventually(t, "the slow one has received the last", func() bool {
 		got := slow.list()
 		return len(got) > 0 && got[len(got)-1] == ids[len(ids)-1]
 	})
@@ -118,7 +118,7 @@ func TestGapOfAHub(t *testing.T) {
 	broadcast(t, store, "other", "o")
 	wantIDs(t, other, "o")
 	if gaps := other.missed(); len(gaps) > 0 {
-		t.Errorf("the other one is told of %v", gaps)
+		t.Errorf("the other one got %v", gaps)
 	}
 }
 
@@ -151,7 +151,7 @@ func (a *absence) leave() {
 func (a *absence) come() { a.do("ACL", "SETUSER", "guest", "on") }
 
 // A listener that was away for less than what is kept misses nothing, whatever it listens to.
-func TestAwayForLess(t *testing.T) {
+func TestShortAbsenceIsNoGap(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
@@ -172,7 +172,7 @@ func TestAwayForLess(t *testing.T) {
 		flood(t, store, topics, ids...)
 		sentAll(t, store)
 		back.come()
-		storetest.Eventually(t, "all are heard", func() bool {
+		storetest.Eventually(t, "all are received", func() bool {
 			n := 2400*(round+1) + 1
 			return all.size() == n && named.size() == n && one.size() == 4*(round+1)+1
 		})
@@ -183,7 +183,7 @@ func TestAwayForLess(t *testing.T) {
 	once := map[string]bool{}
 	for _, id := range named.list() {
 		if once[id] {
-			t.Errorf("the named one heard %s twice", id)
+			t.Errorf("the named one received %s twice", id)
 		}
 		once[id] = true
 	}
@@ -258,7 +258,7 @@ func TestGapsAtTheBeginning(t *testing.T) {
 	h, _ := listen(t, l, topic, subscribers.ListenOptions{From: subscribers.FromTime(began)})
 	wantGap(t, store, h, topic)
 	if len(of) != h.size() {
-		t.Errorf("heard %d", h.size())
+		t.Errorf("received %d", h.size())
 	}
 }
 
@@ -275,7 +275,7 @@ func TestGapWhileReadingFromTheBeginning(t *testing.T) {
 			flood(t, store, []string{topic}, numbers("n", 5000)...)
 			sentAll(t, store)
 			l := newListener(t, store)
-			slow := &heard{hold: make(chan struct{})}
+			slow := &received{hold: make(chan struct{})}
 			listenInto(t, l, topic, slow, subscribers.ListenOptions{From: subscribers.FromBeginning(), Name: name})
 			select {
 			case slow.hold <- struct{}{}: // it has begun
@@ -289,7 +289,7 @@ func TestGapWhileReadingFromTheBeginning(t *testing.T) {
 				t.Fatal(err)
 			}
 			close(slow.hold)
-			storetest.Eventually(t, "it has heard the last", func() bool {
+			storetest.Eventually(t, "it has received the last", func() bool {
 				got := slow.list()
 				return len(got) > 0 && got[len(got)-1] == "n04999"
 			})
@@ -313,9 +313,9 @@ func TestGapOfAName(t *testing.T) {
 	flood(t, store, []string{topic}, numbers("n", 1000)...)
 	broadcast(t, store, "other", "o")
 	h, _ = listen(t, l, ">", o)
-	storetest.Eventually(t, "it is told", func() bool { return len(h.missed()) == 1 })
+	storetest.Eventually(t, "the gap is reported", func() bool { return len(h.missed()) == 1 })
 	kept := sentTo(t, store)
-	storetest.Eventually(t, "what is kept is heard", func() bool { return h.size() == len(kept) })
+	storetest.Eventually(t, "what is kept is received", func() bool { return h.size() == len(kept) })
 	if g := h.missed(); len(g) != 1 || g[0].Topic != topic || g[0].UpTo >= kept[0].at {
 		t.Errorf("gaps %v", g)
 	}
@@ -339,12 +339,12 @@ func TestGapOfARemovedLog(t *testing.T) {
 	plain, _ := listen(t, l, topic, subscribers.ListenOptions{From: subscribers.FromTime(began)})
 	named, _ := listen(t, l, ">", o)
 	beginning, _ := listen(t, l, ">", subscribers.ListenOptions{From: subscribers.FromBeginning()})
-	storetest.Eventually(t, "they are told", func() bool { return len(plain.missed()) == 1 && len(named.missed()) == 1 })
+	storetest.Eventually(t, "the gaps are reported", func() bool { return len(plain.missed()) == 1 && len(named.missed()) == 1 })
 	broadcast(t, store, topic, "b")
 	wantIDs(t, plain, "b")
 	wantIDs(t, named, "b")
 	wantIDs(t, beginning, "b")
-	for _, h := range []*heard{plain, named} {
+	for _, h := range []*received{plain, named} {
 		if g := h.missed(); len(g) != 1 || g[0].Topic != topic || g[0].UpTo >= h.all[0].Position {
 			t.Errorf("gaps %v", g)
 		}
@@ -355,7 +355,7 @@ func TestGapOfARemovedLog(t *testing.T) {
 }
 
 // Those that hear everything in time are never told of a gap, where no less is kept than comes at once.
-func TestNoGapForWhoIsInTime(t *testing.T) {
+func TestNoGapForTimelyListeners(t *testing.T) {
 	store := storetest.Open(t)
 	c, err := carrier.New(store, carrier.Options{KeepCount: 20, KeepAge: carrier.MinKeepAge})
 	if err != nil {
@@ -368,7 +368,7 @@ func TestNoGapForWhoIsInTime(t *testing.T) {
 	ids := numbers("n", 1000)
 	for i := 0; i < len(ids); i += 20 {
 		flood(t, store, []string{"a", "b", "c"}, ids[i:i+20]...)
-		storetest.Eventually(t, "they are heard", func() bool { return h.size() == i+20 && named.size() == i+20 })
+		storetest.Eventually(t, "they are received", func() bool { return h.size() == i+20 && named.size() == i+20 })
 	}
 	wantIDs(t, h, ids...)
 	if n := l.Stats(); n.Gaps > 0 {

@@ -24,8 +24,8 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// heard collects what a listener heard.
-type heard struct {
+// received collects what a listener received.
+type received struct {
 	mu    sync.Mutex
 	start notify.Position
 	all   []subscribers.Broadcast
@@ -34,7 +34,7 @@ type heard struct {
 	hold  chan struct{} // if there is one, each broadcast waits for it
 }
 
-func (h *heard) handle(ctx context.Context, b *subscribers.Broadcast) error {
+func (h *received) handle(ctx context.Context, b *subscribers.Broadcast) error {
 	if h.hold != nil {
 		select {
 		case <-h.hold:
@@ -51,13 +51,13 @@ func (h *heard) handle(ctx context.Context, b *subscribers.Broadcast) error {
 	return nil
 }
 
-func (h *heard) size() int {
+func (h *received) size() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.all)
 }
 
-func (h *heard) list() (ids []string) {
+func (h *received) list() (ids []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, b := range h.all {
@@ -66,14 +66,14 @@ func (h *heard) list() (ids []string) {
 	return ids
 }
 
-func (h *heard) missed() []subscribers.Gap {
+func (h *received) missed() []subscribers.Gap {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.gaps)
 }
 
 // options fills in what a listener tells, and started is closed when it listens.
-func (h *heard) options(o subscribers.ListenOptions) (_ subscribers.ListenOptions, started chan struct{}) {
+func (h *received) options(o subscribers.ListenOptions) (_ subscribers.ListenOptions, started chan struct{}) {
 	started = make(chan struct{})
 	o.OnStart = func(p notify.Position) {
 		h.mu.Lock()
@@ -90,13 +90,13 @@ func (h *heard) options(o subscribers.ListenOptions) (_ subscribers.ListenOption
 }
 
 // listen listens until stop is called or the test ends, and returns when it does.
-func listen(t *testing.T, l *subscribers.Listener, pattern string, o subscribers.ListenOptions) (h *heard, stop func()) {
+func listen(t *testing.T, l *subscribers.Listener, pattern string, o subscribers.ListenOptions) (h *received, stop func()) {
 	t.Helper()
-	h = &heard{}
+	h = &received{}
 	return h, listenInto(t, l, pattern, h, o)
 }
 
-func listenInto(t *testing.T, l *subscribers.Listener, pattern string, h *heard, o subscribers.ListenOptions) (stop func()) {
+func listenInto(t *testing.T, l *subscribers.Listener, pattern string, h *received, o subscribers.ListenOptions) (stop func()) {
 	t.Helper()
 	o, started := h.options(o)
 	stop = storetest.Run(t, func(ctx context.Context) error { return l.Listen(ctx, pattern, h.handle, o) })
@@ -145,24 +145,24 @@ func numbers(prefix string, n int) []string {
 	return ids
 }
 
-// wantIDs waits until a listener has heard as many as it should, and checks that it was these, in order.
-func wantIDs(t *testing.T, h *heard, want ...string) {
+// wantIDs waits until a listener has received as many as it should, and checks that it was these, in order.
+func wantIDs(t *testing.T, h *received, want ...string) {
 	t.Helper()
-	storetest.Eventually(t, fmt.Sprintf("%d are heard", len(want)), func() bool { return h.size() >= len(want) })
+	storetest.Eventually(t, fmt.Sprintf("%d are received", len(want)), func() bool { return h.size() >= len(want) })
 	if diff := gocmp.Diff(want, h.list()); diff != "" {
-		t.Errorf("heard (-want +got):\n%s", diff)
+		t.Errorf("received (-want +got):\n%s", diff)
 	}
 }
 
 // wantSet is wantIDs in any order.
-func wantSet(t *testing.T, h *heard, want ...string) {
+func wantSet(t *testing.T, h *received, want ...string) {
 	t.Helper()
-	storetest.Eventually(t, fmt.Sprintf("%d are heard", len(want)), func() bool { return h.size() >= len(want) })
+	storetest.Eventually(t, fmt.Sprintf("%d are received", len(want)), func() bool { return h.size() >= len(want) })
 	got := h.list()
 	slices.Sort(got)
 	want = slices.Sorted(slices.Values(want))
 	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("heard (-want +got):\n%s", diff)
+		t.Errorf("received (-want +got):\n%s", diff)
 	}
 }
 
@@ -197,9 +197,9 @@ func sentTo(t *testing.T, store *notify.Store) (all []sent) {
 	return all
 }
 
-// check fails the test unless what was heard is, from where the listener began,
+// check fails the test unless what was received is, from where the listener began,
 // the beginning of what was sent to a pattern: nothing is missing, twice, or out of its order.
-func (h *heard) check(t *testing.T, who string, all []sent, pattern string) {
+func (h *received) check(t *testing.T, who string, all []sent, pattern string) {
 	t.Helper()
 	p, err := notify.ParsePattern(pattern)
 	if err != nil {
@@ -216,13 +216,13 @@ func (h *heard) check(t *testing.T, who string, all []sent, pattern string) {
 			break
 		}
 		if b := h.all[i]; b.ID != s.id || b.Topic != s.topic || b.Position != s.at {
-			t.Errorf("%s on %s, behind %v: the %dth that it heard is %s:%s at %v, want %s:%s at %v", who, pattern, h.start, i, b.Topic, b.ID, b.Position, s.topic, s.id, s.at)
+			t.Errorf("%s on %s, behind %v: the %dth that it received is %s:%s at %v, want %s:%s at %v", who, pattern, h.start, i, b.Topic, b.ID, b.Position, s.topic, s.id, s.at)
 			return
 		}
 		i++
 	}
 	if i < len(h.all) {
-		t.Errorf("%s on %s: it heard %d, and %d were sent", who, pattern, len(h.all), i)
+		t.Errorf("%s on %s: it received %d, and %d were sent", who, pattern, len(h.all), i)
 	}
 	if len(h.early)+len(h.gaps) > 0 {
 		t.Errorf("%s on %s: early %v, gaps %v", who, pattern, h.early, h.gaps)
@@ -269,7 +269,7 @@ func TestBroadcastIsWhatWasPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Eventually(t, "it is heard", func() bool { return h.size() == 1 })
+	storetest.Eventually(t, "it is received", func() bool { return h.size() == 1 })
 	b := h.all[0]
 	want := subscribers.Broadcast{Topic: topic, ID: m.ID, Due: p.Due, Position: b.Position, Attempt: 1, Record: notify.Record{
 		Published: b.Published, ContentType: m.ContentType, Headers: m.Headers, Broadcast: true, Body: every,
@@ -338,7 +338,7 @@ func TestWhereToBegin(t *testing.T) {
 
 // Listeners come and go on one hub, of topics and patterns, from here and there,
 // some slow, while broadcasts flow, connections are cut and scripts forgotten:
-// each hears from where it begins all that is sent, in order, once.
+// each receives from where it begins all that is sent, in order, once.
 func TestListenersComeAndGo(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
@@ -372,7 +372,7 @@ func TestListenersComeAndGo(t *testing.T) {
 	})
 	all.Go(func() { disturb(ctx, store) })
 	type run struct {
-		h       *heard
+		h       *received
 		pattern string
 	}
 	var mu sync.Mutex
@@ -383,7 +383,7 @@ func TestListenersComeAndGo(t *testing.T) {
 		l := hubs[i%len(hubs)]
 		all.Go(func() {
 			for ctx.Err() == nil {
-				r := run{&heard{}, patterns[rand.IntN(len(patterns))]}
+				r := run{&received{}, patterns[rand.IntN(len(patterns))]}
 				o, _ := r.h.options(subscribers.ListenOptions{})
 				switch rand.IntN(4) {
 				case 0:
@@ -410,7 +410,7 @@ func TestListenersComeAndGo(t *testing.T) {
 			}
 		})
 	}
-	steady := run{&heard{}, ">"} // and one that stays
+	steady := run{&received{}, ">"} // and one that stays
 	o, started := steady.h.options(subscribers.ListenOptions{})
 	stopSteady := storetest.Run(t, func(ctx context.Context) error { return hubs[0].Listen(ctx, ">", steady.h.handle, o) })
 	storetest.Receive(t, "it listens", started)
@@ -420,7 +420,7 @@ func TestListenersComeAndGo(t *testing.T) {
 		return err == nil && n == 0
 	})
 	were := sentTo(t, store)
-	storetest.Eventually(t, "the one that stays hears the last", func() bool {
+	storetest.Eventually(t, "the one that stays receives the last", func() bool {
 		steady.h.mu.Lock()
 		defer steady.h.mu.Unlock()
 		n := len(steady.h.all)
@@ -432,7 +432,7 @@ func TestListenersComeAndGo(t *testing.T) {
 		total += r.h.size()
 		r.h.check(t, fmt.Sprint("listener ", i), were, r.pattern)
 	}
-	t.Logf("%d were sent; %d listeners heard %d; %+v", len(were), len(runs)+1, total, hubs[0].Stats())
+	t.Logf("%d were sent; %d listeners received %d; %+v", len(were), len(runs)+1, total, hubs[0].Stats())
 	if total == 0 || len(runs) < 50 {
 		t.Errorf("too little happened")
 	}
@@ -452,7 +452,7 @@ func disturb(ctx context.Context, store *notify.Store) {
 	}
 }
 
-// More topics than one call reads, than one carry sends, and than a hub hears of
+// More topics than one call reads, than one carry sends, and than a hub subscribes to one by one
 // one by one: the order is that in which all of them were sent.
 func TestManyTopics(t *testing.T) {
 	store := storetest.Open(t)
@@ -470,7 +470,7 @@ func TestManyTopics(t *testing.T) {
 	wantIDs(t, late, ids...)
 
 	// And of each topic by itself.
-	var each []*heard
+	var each []*received
 	for _, topic := range topics[:40] {
 		h, _ := listen(t, l, topic, subscribers.ListenOptions{From: subscribers.FromBeginning()})
 		each = append(each, h)
@@ -494,7 +494,7 @@ func TestSlowListener(t *testing.T) {
 	carry(t, store)
 	l := newListener(t, store)
 	fast, _ := listen(t, l, topic, subscribers.ListenOptions{})
-	slow := &heard{hold: make(chan struct{})}
+	slow := &received{hold: make(chan struct{})}
 	listenInto(t, l, topic, slow, subscribers.ListenOptions{})
 	other, _ := listen(t, l, "other", subscribers.ListenOptions{})
 	ids := numbers("n", 5000) // more than the window holds
@@ -524,7 +524,7 @@ func TestSlowListenerOfLargeBodies(t *testing.T) {
 	carry(t, store)
 	l := newListener(t, store)
 	fast, _ := listen(t, l, ">", subscribers.ListenOptions{})
-	slow := &heard{hold: make(chan struct{})}
+	slow := &received{hold: make(chan struct{})}
 	listenInto(t, l, ">", slow, subscribers.ListenOptions{})
 	ids := numbers("n", 120)
 	var messages []notify.Message
@@ -549,7 +549,7 @@ func TestSlowListenerOfLargeBodies(t *testing.T) {
 	wantIDs(t, slow, ids...)
 	late, _ := listen(t, l, ">", subscribers.ListenOptions{From: subscribers.FromBeginning()})
 	wantIDs(t, late, ids...)
-	for _, h := range []*heard{fast, slow, late} {
+	for _, h := range []*received{fast, slow, late} {
 		for i, b := range h.all {
 			if !bytes.Equal(b.Body, messages[i].Body) {
 				t.Fatalf("%s has another body", b.ID)
@@ -579,7 +579,7 @@ func TestCatchingUpWhileNewOnesCome(t *testing.T) {
 	first, _ := listen(t, l, ">", subscribers.ListenOptions{From: subscribers.FromBeginning()})
 	rest.Wait()
 	second, _ := listen(t, l, "b.*", subscribers.ListenOptions{From: subscribers.After(1)})
-	storetest.Eventually(t, "all are heard", func() bool { return first.size() == 6000 })
+	storetest.Eventually(t, "all are received", func() bool { return first.size() == 6000 })
 	all := sentTo(t, store)
 	ofB := 0
 	for _, s := range all {
@@ -587,7 +587,7 @@ func TestCatchingUpWhileNewOnesCome(t *testing.T) {
 			ofB++
 		}
 	}
-	storetest.Eventually(t, "all of a pattern are heard", func() bool { return second.size() == ofB })
+	storetest.Eventually(t, "all of a pattern are received", func() bool { return second.size() == ofB })
 	first.check(t, "the first", all, ">")
 	second.check(t, "the second", all, "b.*")
 }
@@ -598,7 +598,7 @@ func TestListenersShareOneReader(t *testing.T) {
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
 	l := newListener(t, store)
-	var all []*heard
+	var all []*received
 	for range 200 {
 		h, _ := listen(t, l, topic, subscribers.ListenOptions{})
 		all = append(all, h)
@@ -715,7 +715,7 @@ func TestListenersDoNotSeeEachOther(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
-	o, started := (&heard{}).options(subscribers.ListenOptions{})
+	o, started := (&received{}).options(subscribers.ListenOptions{})
 	storetest.Run(t, func(ctx context.Context) error {
 		return l.Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
 			b.ID, b.Body, b.Topic = "spoiled", nil, ""
@@ -737,7 +737,7 @@ func TestListenBeforeRedisIsThere(t *testing.T) {
 	store := storetest.At(t, server.URL(), "")
 	server.Stop()
 	l := newListener(t, store)
-	plain, named := &heard{}, &heard{}
+	plain, named := &received{}, &received{}
 	o, started := plain.options(subscribers.ListenOptions{})
 	storetest.Run(t, func(ctx context.Context) error { return l.Listen(ctx, topic, plain.handle, o) })
 	on, startedNamed := named.options(subscribers.ListenOptions{Name: "n"})
@@ -765,7 +765,7 @@ func TestStopBeforeRedisIsThere(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- l.Listen(ctx, topic, new(heard).handle, subscribers.ListenOptions{Name: name})
+			ended <- l.Listen(ctx, topic, new(received).handle, subscribers.ListenOptions{Name: name})
 		}()
 		cancel()
 		if err := storetest.Receive(t, "it ends", ended); err != nil {
@@ -777,7 +777,7 @@ func TestStopBeforeRedisIsThere(t *testing.T) {
 func TestBadListen(t *testing.T) {
 	store := storetest.Open(t)
 	l := newListener(t, store)
-	good := new(heard).handle
+	good := new(received).handle
 	for _, test := range []struct {
 		field   string
 		want    string
@@ -813,7 +813,7 @@ func TestBadListen(t *testing.T) {
 func TestUnfitRedisEndsListen(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	for _, name := range []string{"", "n"} {
-		err := newListener(t, storetest.At(t, server.URL(), "")).Listen(t.Context(), topic, new(heard).handle, subscribers.ListenOptions{Name: name})
+		err := newListener(t, storetest.At(t, server.URL(), "")).Listen(t.Context(), topic, new(received).handle, subscribers.ListenOptions{Name: name})
 		if !errors.Is(err, notify.ErrUnfit) {
 			t.Errorf("got %v", err)
 		}
@@ -841,8 +841,8 @@ func emptied(t *testing.T, store *notify.Store, server *redisserver.Server, rest
 	return again
 }
 
-// Redis loses all that it holds while somebody listens: that is told as a gap, also to who hears nothing, and what is sent
-// afterwards is heard, once.
+// Redis loses all its data while listeners run: each gets a gap, also an idle one, and what is sent
+// afterwards is received, once.
 func TestRedisLosesItsData(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
@@ -850,7 +850,7 @@ func TestRedisLosesItsData(t *testing.T) {
 	l := newListener(t, store)
 	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
 	quiet, _ := listen(t, newListener(t, store), "quiet", subscribers.ListenOptions{})
-	slow := &heard{hold: make(chan struct{})}
+	slow := &received{hold: make(chan struct{})}
 	listenInto(t, l, "a", slow, subscribers.ListenOptions{})
 	broadcast(t, store, "a", "1")
 	want := []string{"1"}
@@ -863,7 +863,7 @@ func TestRedisLosesItsData(t *testing.T) {
 	} {
 		lose()
 		if i < 3 {
-			storetest.Eventually(t, "who hears nothing is told", func() bool { return len(quiet.missed()) == i+1 })
+			storetest.Eventually(t, "the idle listener gets its gap", func() bool { return len(quiet.missed()) == i+1 })
 		}
 		id := fmt.Sprint(i + 2)
 		broadcast(t, store, []string{"a", "b"}[i%2], id)
@@ -879,13 +879,13 @@ func TestRedisLosesItsData(t *testing.T) {
 		}
 	}
 	if g := quiet.missed()[0]; g.Topic != "quiet" || g.After >= g.UpTo {
-		t.Errorf("who hears nothing is told of %+v", g)
+		t.Errorf("the idle listener got %+v", g)
 	}
 	close(slow.hold)
 	broadcast(t, store, "a", "6")
 	wantIDs(t, slow, "1", "6")
 	if g := slow.missed(); len(g) != 1 || g[0].Topic != "a" || g[0].After != slow.all[0].Position || g[0].UpTo >= slow.all[1].Position {
-		t.Errorf("the slow one is told of %v", g)
+		t.Errorf("the slow one got %v", g)
 	}
 }
 
@@ -906,7 +906,7 @@ func killListeners(t *testing.T, store *notify.Store) {
 	})
 }
 
-// The set of positions is lost, or foreign: nobody who listens hears anything twice, or misses anything.
+// The set of positions is lost, or foreign: nobody who listens receives anything twice, or misses anything.
 func TestPositionsAreLost(t *testing.T) {
 	server := storetest.Server(t)
 	for _, foreign := range []bool{false, true} {
@@ -930,7 +930,7 @@ func TestPositionsAreLost(t *testing.T) {
 			then()
 			broadcast(t, store, "a", fmt.Sprint("again-", i))
 		}
-		for _, h := range []*heard{h, one} {
+		for _, h := range []*received{h, one} {
 			wantIDs(t, h, "1", "2", "again-0", "again-1")
 		}
 		wantSet(t, named, "1", "2", "again-0", "again-1")
@@ -940,7 +940,7 @@ func TestPositionsAreLost(t *testing.T) {
 	}
 }
 
-// Foreign entries and logs are passed over, and counted; what is beside them is heard, by whoever listens.
+// Foreign entries and logs are passed over, and counted; what is beside them is received, by whoever listens.
 func TestForeignEntries(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
@@ -988,7 +988,7 @@ func TestForeignEntries(t *testing.T) {
 	if n := l.Stats(); n.Unreadable == 0 {
 		t.Errorf("%+v", n)
 	}
-	// The far one is mended: what comes then is heard.
+	// The far one is mended: what comes then is received.
 	if err := client.Del(t.Context(), keys.Log("far"), keys.Log("string")).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -1039,7 +1039,7 @@ func TestListenThroughFlushedScripts(t *testing.T) {
 }
 
 // Any number of carriers and restarts of listeners: a listener that goes on
-// where it stopped hears everything once, as a durable one would.
+// where it stopped receives everything once, as a durable one would.
 func TestGoingOnByPosition(t *testing.T) {
 	store := storetest.Open(t)
 	for i := range 2 {
@@ -1070,11 +1070,11 @@ func TestGoingOnByPosition(t *testing.T) {
 		}
 	}
 	if diff := gocmp.Diff(ids, got); diff != "" {
-		t.Errorf("heard (-want +got):\n%s", diff)
+		t.Errorf("received (-want +got):\n%s", diff)
 	}
 }
 
-// The clock was set back: positions go on behind the last, and everybody hears what is sent.
+// The clock was set back: positions go on behind the last, and everybody receives what is sent.
 func TestClockWasSetBack(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
@@ -1099,7 +1099,7 @@ func TestClockWasSetBack(t *testing.T) {
 	}
 }
 
-// Redis loses all that it holds, and a name with it: who listens under it is told of a gap, and goes on.
+// Redis loses all its data, and a name with it: its listener gets a gap, and goes on.
 func TestRedisLosesAName(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		for _, pattern := range []string{topic, ">"} {
@@ -1108,22 +1108,22 @@ func TestRedisLosesAName(t *testing.T) {
 				store := storetest.At(t, server.URL(), "")
 				carry(t, store)
 				o := subscribers.ListenOptions{Name: "n", Lease: time.Minute}
-				busy, idle := &heard{hold: make(chan struct{})}, &heard{}
+				busy, idle := &received{hold: make(chan struct{})}, &received{}
 				listenInto(t, newListener(t, store), pattern, busy, o)
 				broadcast(t, store, topic, "in-hand")
 				storetest.Eventually(t, "one is in hand", func() bool { return held(t, store, "n") == 1 })
 				listenInto(t, newListener(t, store), pattern, idle, o) // which never had any
 				emptied(t, store, server, restart)
-				storetest.Eventually(t, "the idle one is told, though nothing is sent", func() bool { return len(idle.missed()) == 1 })
+				storetest.Eventually(t, "the idle one gets its gap, though nothing is sent", func() bool { return len(idle.missed()) == 1 })
 				g := idle.missed()[0]
 				if g.Topic != pattern || g.After >= g.UpTo {
-					t.Errorf("it is told of %+v", g)
+					t.Errorf("it got %+v", g)
 				}
-				storetest.Eventually(t, "the busy one is told", func() bool { return len(busy.missed()) == 1 })
+				storetest.Eventually(t, "the busy one gets its gap", func() bool { return len(busy.missed()) == 1 })
 				close(busy.hold) // what it had in hand nobody else has
 				wantIDs(t, busy, "in-hand")
 				if at := busy.all[0].Position; busy.missed()[0].After >= at {
-					t.Errorf("it is told of %+v, and had %v in hand", busy.missed()[0], at)
+					t.Errorf("it got %+v, and had %v in hand", busy.missed()[0], at)
 				}
 				ids := numbers("n", 20)
 				broadcast(t, store, topic, ids...)
@@ -1149,7 +1149,7 @@ func TestRedisLosesANameThatBeganElsewhere(t *testing.T) {
 	emptied(t, store, server, false)
 	broadcast(t, store, topic, "2", "3")
 	wantSet(t, h, "1", "2", "3")
-	storetest.Eventually(t, "it is told", func() bool { return len(h.missed()) == 1 })
+	storetest.Eventually(t, "the gap is reported", func() bool { return len(h.missed()) == 1 })
 	stop()
 	again, _ := listen(t, newListener(t, store), topic, o)
 	broadcast(t, store, topic, "4")

@@ -22,7 +22,7 @@ import (
 
 const (
 	soon    = 10 * time.Second  // is long for what takes milliseconds, and short for a lease of a minute
-	moments = store.Silence / 2 // is short for who waits until it hears no carrier, and looks by itself
+	moments = store.Silence / 2 // is short for a subscription that waits for beats in vain
 )
 
 // nothingHeld waits until a name has nothing in hand, and checks that nothing is left of what it had.
@@ -76,9 +76,9 @@ func TestNamedWithoutARight(t *testing.T) {
 				return err == nil && len(denied) > 0
 			})
 			guest.do("ACL", "SETUSER", "guest", "+"+command)
-			storetest.Eventually(t, "all are heard", func() bool {
-				heard := h.list()
-				return slices.Contains(heard, "b") && slices.Contains(heard, "c")
+			storetest.Eventually(t, "all are received", func() bool {
+				received := h.list()
+				return slices.Contains(received, "b") && slices.Contains(received, "c")
 			})
 		})
 	}
@@ -95,7 +95,7 @@ func TestNamedShare(t *testing.T) {
 		topics = append(topics, fmt.Sprintf("t.%d", i))
 	}
 	const n = 6000
-	h := &heard{} // of all of them
+	h := &received{} // of all of them
 	first, _ := h.options(subscribers.ListenOptions{Name: "n", Concurrency: 4, Lease: time.Minute})
 	first.OnStart = nil
 	ctx, stop := context.WithCancel(t.Context())
@@ -159,7 +159,7 @@ func TestNamedOrder(t *testing.T) {
 	carry(t, db)
 	topics := []string{"a", "b", "c"}
 	ids := numbers("n", 1500)
-	h := &heard{}
+	h := &received{}
 	o, started := h.options(subscribers.ListenOptions{Name: "n"})
 	storetest.Run(t, func(ctx context.Context) error {
 		return newListener(t, db).Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
@@ -173,7 +173,7 @@ func TestNamedOrder(t *testing.T) {
 	for i := 0; i < len(ids); i += 300 {
 		flood(t, db, topics, ids[i:i+300]...)
 	}
-	storetest.Eventually(t, "all are heard", func() bool { return h.size() >= len(ids) })
+	storetest.Eventually(t, "all are received", func() bool { return h.size() >= len(ids) })
 	got := map[string][]string{}
 	for _, b := range h.all {
 		got[b.Topic] = append(got[b.Topic], b.ID)
@@ -183,7 +183,7 @@ func TestNamedOrder(t *testing.T) {
 		want[s.topic] = append(want[s.topic], s.id)
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("heard (-want +got):\n%s", diff)
+		t.Errorf("received (-want +got):\n%s", diff)
 	}
 	nothingHeld(t, db, "n")
 }
@@ -195,7 +195,7 @@ func TestNamedFailures(t *testing.T) {
 	var mu sync.Mutex
 	tries := map[string][]int{}
 	given := make(chan string, 10)
-	h := &heard{}
+	h := &received{}
 	o, started := h.options(subscribers.ListenOptions{
 		Name: "n", Concurrency: 8, MaxAttempts: 4, Backoff: subscribers.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond},
 		OnGivenUp: func(b *subscribers.Broadcast, reason string) {
@@ -259,7 +259,7 @@ func TestNamedFailures(t *testing.T) {
 func TestNamedLeaseIsExtended(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	a, b := &heard{hold: make(chan struct{})}, &heard{}
+	a, b := &received{hold: make(chan struct{})}, &received{}
 	const lease = 2 * time.Second // more than a busy machine holds up a process
 	o := subscribers.ListenOptions{Name: "n", Lease: lease}
 	listenInto(t, newListener(t, db), topic, a, o)
@@ -311,12 +311,12 @@ func leaseOf(t *testing.T, db *notify.Store, name string) int64 {
 	return int64(all[0].Score)
 }
 
-// A handler whose lease was lost is told, and the broadcast is another's: it is handed out again in another attempt.
+// The context of a handler ends when its lease is lost, and the broadcast is another's: it is handed out again in another attempt.
 func TestNamedLeaseIsLost(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	lost := make(chan error, 1)
-	o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n", Lease: store.MinLease})
+	o, started := (&received{}).options(subscribers.ListenOptions{Name: "n", Lease: store.MinLease})
 	done := make(chan struct{})
 	storetest.Run(t, func(ctx context.Context) error {
 		return newListener(t, db).Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
@@ -339,7 +339,7 @@ func TestNamedLeaseIsLost(t *testing.T) {
 	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Held("n"), far, member).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := storetest.Receive(t, "it is told", lost); !errors.Is(err, notify.ErrLeaseLost) {
+	if err := storetest.Receive(t, "the context ends", lost); !errors.Is(err, notify.ErrLeaseLost) {
 		t.Errorf("got %v", err)
 	}
 	close(done)
@@ -349,12 +349,12 @@ func TestNamedLeaseIsLost(t *testing.T) {
 }
 
 // What another has by now is not given back by who lost it.
-func TestNamedGivesBackOnlyItsOwn(t *testing.T) {
+func TestNamedReleasesOnlyItsOwn(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	began := make(chan struct{}, 10)
 	l := storetest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Nanosecond})
-	o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n", Lease: time.Minute})
+	o, started := (&received{}).options(subscribers.ListenOptions{Name: "n", Lease: time.Minute})
 	stop := storetest.Run(t, func(ctx context.Context) error {
 		return l.Listen(ctx, topic, func(ctx context.Context, _ *subscribers.Broadcast) error {
 			began <- struct{}{}
@@ -381,13 +381,13 @@ func TestNamedGivesBackOnlyItsOwn(t *testing.T) {
 
 // A process that stops gives back at once what it has not begun, while a handler
 // still runs, and then what that did not finish; another has them in moments, in attempt 1.
-func TestNamedStopGivesBack(t *testing.T) {
+func TestNamedStopReleases(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	l := storetest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Hour})
 	o := subscribers.ListenOptions{Name: "n", Lease: time.Minute}
 	finish, began := make(chan struct{}), make(chan string, 1000)
-	oa, started := (&heard{}).options(o)
+	oa, started := (&received{}).options(o)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -406,7 +406,7 @@ func TestNamedStopGivesBack(t *testing.T) {
 	for id := ""; id != "n00100"; {
 		id = storetest.Receive(t, "one is handled", began)
 	}
-	other := &heard{}
+	other := &received{}
 	stop()
 	listenInto(t, newListener(t, db), topic, other, o)
 	start := time.Now()
@@ -433,12 +433,12 @@ func TestNamedStopGivesBack(t *testing.T) {
 
 // A hand that turns slow gives back what was taken ahead: another process has
 // it in moments; without another it goes on itself as soon as it can, also where no carrier rings.
-func TestNamedStalledHand(t *testing.T) {
+func TestNamedStalledHandlerReleases(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		t.Run(fmt.Sprint("alone ", alone), func(t *testing.T) {
 			db := storetest.Open(t)
 			stopCarrier := carry(t, db)
-			h, slow := &heard{}, make(chan struct{})
+			h, slow := &received{}, make(chan struct{})
 			o := subscribers.ListenOptions{Name: "n", Lease: time.Minute}
 			oa, started := h.options(o)
 			storetest.Run(t, func(ctx context.Context) error {
@@ -575,7 +575,7 @@ func TestNamedGivesUpWhatKills(t *testing.T) {
 }
 
 // What was held and is removed from the log meanwhile is a gap.
-func TestNamedHeldIsRemoved(t *testing.T) {
+func TestNamedLeasedIsRemoved(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	o := subscribers.ListenOptions{Name: "n"}
@@ -591,7 +591,7 @@ func TestNamedHeldIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	h, _ = listen(t, newListener(t, db), topic, o)
-	storetest.Eventually(t, "it is told", func() bool { return len(h.missed()) == 1 })
+	storetest.Eventually(t, "the gap is reported", func() bool { return len(h.missed()) == 1 })
 	if g := h.missed()[0]; g != (subscribers.Gap{Topic: topic, After: at - 1, UpTo: at}) {
 		t.Errorf("got %+v", g)
 	}
@@ -608,7 +608,7 @@ func TestNameInUse(t *testing.T) {
 	wantIDs(t, h, "a")
 	try := func(pattern string, from subscribers.From, want ...string) {
 		t.Helper()
-		err := l.Listen(t.Context(), pattern, new(heard).handle, subscribers.ListenOptions{Name: "n", From: from})
+		err := l.Listen(t.Context(), pattern, new(received).handle, subscribers.ListenOptions{Name: "n", From: from})
 		if !errors.Is(err, notify.ErrInvalid) {
 			t.Errorf("got %v, want an ErrInvalid", err)
 			return
@@ -651,7 +651,7 @@ func TestNames(t *testing.T) {
 	stop()
 	broadcast(t, db, "b", "2")
 	broadcast(t, db, "a", "3")
-	blocked := &heard{hold: make(chan struct{})}
+	blocked := &received{hold: make(chan struct{})}
 	listenInto(t, l, "a", blocked, subscribers.ListenOptions{Name: "m.n", From: subscribers.After(sentAt)})
 	storetest.Eventually(t, "it has one in hand", func() bool { return held(t, db, "m.n") == 1 })
 	names, err := storetest.Inspector(t, db).Listeners(t.Context())
@@ -708,7 +708,7 @@ func TestNameIsRemovedWhileListening(t *testing.T) {
 	l := newListener(t, db)
 	for _, busy := range []bool{false, true} {
 		ended, began := make(chan error, 1), make(chan struct{}, 1)
-		o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n", Lease: store.MinLease})
+		o, started := (&received{}).options(subscribers.ListenOptions{Name: "n", Lease: store.MinLease})
 		go func() {
 			ended <- l.Listen(t.Context(), topic, func(ctx context.Context, _ *subscribers.Broadcast) error {
 				began <- struct{}{}
@@ -743,7 +743,7 @@ func TestForeignThingsOfNames(t *testing.T) {
 	if err := client.HSet(t.Context(), keys.Listeners(), "foreign", "x").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Listen(t.Context(), topic, new(heard).handle, subscribers.ListenOptions{Name: "foreign"}); err == nil || !strings.Contains(err.Error(), `registration "x" is foreign`) {
+	if err := l.Listen(t.Context(), topic, new(received).handle, subscribers.ListenOptions{Name: "foreign"}); err == nil || !strings.Contains(err.Error(), `registration "x" is foreign`) {
 		t.Errorf("got %v", err)
 	}
 	// The set by which the carrier finds those that died: without it everything else goes on.
@@ -764,7 +764,7 @@ func TestForeignThingsOfNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"listen": l.Listen(t.Context(), topic, new(heard).handle, subscribers.ListenOptions{Name: "n"}), "remove": storetest.Inspector(t, db).RemoveListener(t.Context(), "n"),
+		"listen": l.Listen(t.Context(), topic, new(received).handle, subscribers.ListenOptions{Name: "n"}), "remove": storetest.Inspector(t, db).RemoveListener(t.Context(), "n"),
 		"names": func() error { _, err := storetest.Inspector(t, db).Listeners(t.Context()); return err }(),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {

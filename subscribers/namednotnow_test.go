@@ -21,13 +21,13 @@ import (
 // listenBy listens with a handler until stop is called or the test ends, and returns when it does.
 func listenBy(t *testing.T, l *subscribers.Listener, handler func(context.Context, *subscribers.Broadcast) error, o subscribers.ListenOptions) (stop func()) {
 	t.Helper()
-	o, started := (&heard{}).options(o)
+	o, started := (&received{}).options(o)
 	stop = storetest.Run(t, func(ctx context.Context) error { return l.Listen(ctx, topic, handler, o) })
 	storetest.Receive(t, "it listens", started)
 	return stop
 }
 
-// While the way is barred nothing is handled but one broadcast at a time, at the
+// While the circuit is open nothing is handled but one broadcast at a time, at the
 // pace of the pauses, and nothing is used up; then it is full speed again.
 func TestNamedNotNow(t *testing.T) {
 	db := storetest.Open(t)
@@ -105,7 +105,7 @@ func TestNamedNotNowKeepsOrder(t *testing.T) {
 	carry(t, db)
 	ids := numbers("n", 600)
 	refusals := map[string]int{}
-	h := &heard{}
+	h := &received{}
 	listenBy(t, newListener(t, db), func(ctx context.Context, b *subscribers.Broadcast) error {
 		switch n := h.size(); {
 		case n%100 == 50 && refusals[b.ID] < 2: // at full speed
@@ -223,7 +223,7 @@ func TestNamedNotNowAfterItsLease(t *testing.T) {
 	carry(t, db)
 	guest := away(t, db, server.URL())
 	began, refuse := make(chan struct{}, 100), make(chan struct{})
-	back := &heard{}
+	back := &received{}
 	listenBy(t, newListener(t, guest.store), func(ctx context.Context, b *subscribers.Broadcast) error {
 		if b.ID != "a" {
 			return back.handle(ctx, b)
@@ -236,7 +236,7 @@ func TestNamedNotNowAfterItsLease(t *testing.T) {
 	storetest.Receive(t, "it is handled", began)
 	guest.leave()
 	close(refuse)
-	other := &heard{hold: make(chan struct{})}
+	other := &received{hold: make(chan struct{})}
 	listenInto(t, newListener(t, db), topic, other, subscribers.ListenOptions{Name: "n", Lease: time.Hour})
 	lease := time.Now().Add(time.Minute).UnixMilli()
 	storetest.Eventually(t, "the other has it", func() bool { return held(t, db, "n") == 1 && leaseOf(t, db, "n") > lease })
@@ -306,7 +306,7 @@ func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
 			db := storetest.At(t, server.URL(), "")
 			carry(t, db)
 			guest := away(t, db, server.URL())
-			h := &heard{hold: make(chan struct{})}
+			h := &received{hold: make(chan struct{})}
 			const lease = time.Second
 			l := storetest.Listener(t, guest.store, subscribers.ListenerOptions{Grace: time.Minute})
 			stop := listenInto(t, l, topic, h, subscribers.ListenOptions{Name: "n", Concurrency: 2, Lease: lease})
@@ -339,7 +339,7 @@ func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
 	}
 }
 
-// What is given back to a Redis that has just lost all that it held nobody has: the gap that is told begins before it.
+// Broadcasts released to a Redis that has just lost its data are lost: the gap begins before them.
 func TestNamedNotNowIsLostWithRedis(t *testing.T) {
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
@@ -357,12 +357,12 @@ func TestNamedNotNowIsLostWithRedis(t *testing.T) {
 	at := storetest.Receive(t, "it is handled", began)
 	emptied(t, db, server, false)
 	close(refuse)
-	if g := storetest.Receive(t, "it is told", gaps); g.After >= at || g.UpTo < at {
-		t.Errorf("it is told of %+v, and gave %v back", g, at)
+	if g := storetest.Receive(t, "the gap is reported", gaps); g.After >= at || g.UpTo < at {
+		t.Errorf("it got %+v, and gave %v back", g, at)
 	}
 }
 
-// Redis lost all that it held, and the listener stops before it learns that: a gap is told all the same, and the name is there
+// Redis lost all its data, and the listener stops before it learns that: a gap is reported all the same, and the name is there
 // again, so that what is sent from now on is not missed.
 func TestNamedIsLostWithRedisAsItStops(t *testing.T) {
 	server := storetest.Server(t)
@@ -389,8 +389,8 @@ func TestNamedIsLostWithRedisAsItStops(t *testing.T) {
 	if err := storetest.Receive(t, "it ends", ended); err != nil {
 		t.Fatal(err)
 	}
-	if g := storetest.Receive(t, "it is told", gaps); g.UpTo < at {
-		t.Errorf("it is told of %+v, and had %v", g, at)
+	if g := storetest.Receive(t, "the gap is reported", gaps); g.UpTo < at {
+		t.Errorf("it got %+v, and had %v", g, at)
 	}
 	names, err := storetest.Inspector(t, db).Listeners(t.Context())
 	if err != nil || len(names) != 1 {

@@ -19,7 +19,7 @@ import (
 
 var errBarred = errors.New("the way is barred")
 
-// While the way is barred nothing is handled but one message at a time, at the
+// While the circuit is open nothing is handled but one message at a time, at the
 // pace of the pauses, and nothing is used up; then it is full speed again. No
 // carrier runs: nobody's beat is needed.
 func TestNotNow(t *testing.T) {
@@ -132,7 +132,7 @@ func TestNotNowWakesByItself(t *testing.T) {
 	var calls []time.Time // of one message after the other
 	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1)})
 	handle(t, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error {
-		<-time.After(work) // so that it claims before it hears of the bar
+		<-time.After(work) // so that it claims before it learns of the NotNow
 		if calls = append(calls, time.Now()); len(calls) <= n {
 			return subscribers.NotNow(errBarred, pause)
 		}
@@ -188,11 +188,11 @@ func TestNotNowLeavesOthersAlone(t *testing.T) {
 		storetest.Publish(t, db, m, notify.Message{Topic: "other", ID: m.ID, Body: []byte("x")})
 		want[m.ID] = true
 	}
-	heard := map[string]bool{}
+	received := map[string]bool{}
 	for range want {
-		heard[storetest.Receive(t, "the other handles it", got)] = true
+		received[storetest.Receive(t, "the other handles it", got)] = true
 	}
-	if diff := gocmp.Diff(want, heard); diff != "" {
+	if diff := gocmp.Diff(want, received); diff != "" {
 		t.Error(diff)
 	}
 	for range 20 {
@@ -213,7 +213,7 @@ func TestNotNowLeavesOthersAlone(t *testing.T) {
 }
 
 // Deaths by a handler, and on claiming, are told to programs of any language as those by the carrier are.
-func TestDeathsAreTold(t *testing.T) {
+func TestDeathsAreReported(t *testing.T) {
 	db := storetest.Open(t)
 	sub := db.Client().Subscribe(t.Context(), db.Keys().Death(topic))
 	defer sub.Close()
@@ -221,7 +221,7 @@ func TestDeathsAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := sub.Channel()
-	heard := func() map[string]any {
+	received := func() map[string]any {
 		t.Helper()
 		var got map[string]any
 		if err := json.Unmarshal([]byte(storetest.Receive(t, "a death is told", told).Payload), &got); err != nil {
@@ -231,7 +231,7 @@ func TestDeathsAreTold(t *testing.T) {
 	}
 	want := func(id, reason string, attempts float64) {
 		t.Helper()
-		if diff := gocmp.Diff(map[string]any{"id": id, "reason": reason, "attempts": attempts}, heard()); diff != "" {
+		if diff := gocmp.Diff(map[string]any{"id": id, "reason": reason, "attempts": attempts}, received()); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
 	}

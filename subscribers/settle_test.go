@@ -69,13 +69,13 @@ func TestWrongAnswerToAcknowledgement(t *testing.T) {
 }
 
 // What Redis refuses for another reason than that it is away holds up no stop.
-func TestNamedStopsWhereItCannotGiveBack(t *testing.T) {
+func TestNamedStopsWhereItCannotRelease(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	log := make(lines, 1000)
 	l := storetest.Listener(t, store, subscribers.ListenerOptions{Grace: time.Hour, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	began, finish := make(chan string, 1), make(chan struct{})
-	o, started := (&heard{}).options(subscribers.ListenOptions{Name: "n"})
+	o, started := (&received{}).options(subscribers.ListenOptions{Name: "n"})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {

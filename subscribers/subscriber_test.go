@@ -121,7 +121,7 @@ func TestDelayedMessageIsHandledOnceAndGone(t *testing.T) {
 	}
 }
 
-func TestOrderWithOneHand(t *testing.T) {
+func TestOrderAtConcurrencyOne(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	const n = 3000
@@ -303,7 +303,7 @@ func TestLeaseIsExtendedWhileTheHandlerRuns(t *testing.T) {
 	}
 }
 
-func TestHandlerIsToldThatItsLeaseIsLost(t *testing.T) {
+func TestHandlerContextEndsWithItsLease(t *testing.T) {
 	db := storetest.Open(t)
 	causes := make(chan error, 1)
 	began := make(chan subscribers.Delivery, 1)
@@ -401,7 +401,7 @@ func TestGraceEndsHandlersWithoutUsingUpAnAttempt(t *testing.T) {
 }
 
 // What was claimed ahead of a hand that got stuck goes to somebody else.
-func TestStalledHandGivesUpWhatItClaimedAhead(t *testing.T) {
+func TestStalledHandlerReleasesWhatWasClaimedAhead(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	end := make(chan struct{})
@@ -556,7 +556,7 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 }
 
 // Nor does it keep what comes later, one by one, while it is stuck: somebody who is free gets it.
-func TestStalledHandClaimsNoMore(t *testing.T) {
+func TestStalledHandlerClaimsNoMore(t *testing.T) {
 	db := storetest.Open(t)
 	end := make(chan struct{})
 	defer close(end)

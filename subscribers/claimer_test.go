@@ -21,7 +21,7 @@ func newPoller(t *testing.T, db *notify.Store) (p *subscribers.Claimer, stop fun
 	t.Helper()
 	p = storetest.Claimer(t, db)
 	stop = storetest.Run(t, func(ctx context.Context) error { p.Run(ctx); return nil })
-	storetest.Eventually(t, "the poller hears itself", func() bool { return p.Ping(t.Context()) == nil })
+	storetest.Eventually(t, "the poller receives itself", func() bool { return p.Ping(t.Context()) == nil })
 	return p, stop
 }
 
@@ -103,9 +103,9 @@ func alone(t *testing.T) *notify.Store {
 	return beating(t, storetest.At(t, storetest.Server(t).URL(), ""))
 }
 
-// beating has beats that name nothing heard on a store until the test ends.
+// beating has beats that name nothing received on a store until the test ends.
 // There is no carrier in most of these tests, so that no beat repeats a ring
-// that got lost; and where none is heard connections are made anew, which has
+// that got lost; and where none is received connections are made anew, which has
 // those who wait look for themselves.
 func beating(t *testing.T, db *notify.Store) *notify.Store {
 	t.Helper()
@@ -235,7 +235,7 @@ func TestCallerLeavesDuringTheClaim(t *testing.T) {
 }
 
 // Messages are ready and claimed for a caller who leaves meanwhile: they are ready again.
-func TestClaimForNobodyIsGivenBack(t *testing.T) {
+func TestClaimForNoCallerIsReleased(t *testing.T) {
 	db := alone(t)
 	p, _ := newPoller(t, db)
 	storetest.Publish(t, db, body("a"), body("b"), body("c"))
@@ -416,7 +416,7 @@ func TestPollsFail(t *testing.T) {
 	}
 }
 
-func TestPollerStops(t *testing.T) {
+func TestClaimerStops(t *testing.T) {
 	db := beating(t, storetest.Open(t))
 	p, stop := newPoller(t, db)
 	aged := long()
@@ -438,7 +438,7 @@ func TestPollerStops(t *testing.T) {
 }
 
 // It stops while a claim is under way: what that brings is given back.
-func TestPollerStopsDuringAClaim(t *testing.T) {
+func TestClaimerStopsDuringAClaim(t *testing.T) {
 	db := alone(t)
 	p, stop := newPoller(t, db)
 	storetest.Publish(t, db, body("a"))
@@ -464,7 +464,7 @@ func TestPollBeforeRun(t *testing.T) {
 	db := beating(t, storetest.Open(t))
 	p := storetest.Claimer(t, db)
 	answer := claimLater(t.Context(), t, p, long())
-	storetest.Publish(t, db, body("a")) // nobody hears that ring
+	storetest.Publish(t, db, body("a")) // nobody receives that ring
 	storetest.Run(t, func(ctx context.Context) error { p.Run(ctx); return nil })
 	want(t, "the message", answer, "a")
 	waits(t, db, 0)
@@ -849,7 +849,7 @@ func TestNoRingIsLost(t *testing.T) {
 }
 
 // Pollers and a subscriber share several topics, with delays, while listening connections are cut and scripts are lost.
-func TestPollersAndSubscriber(t *testing.T) {
+func TestClaimersAndSubscriber(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			db := alone(t)
