@@ -82,8 +82,8 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 
 // Claim leases ready messages of a topic, oldest due first. If there is none it
 // waits for one as the options say; none is no error. A message whose record is
-// unreadable is buried with the reason. Errors: notify.ErrInvalid, also where it
-// shall wait and Run was not called within three seconds; that of ctx, with which no
+// unreadable is buried with the reason. Errors: notify.ErrInvalid, also for a wait of
+// more than three seconds if Run is not called within them; that of ctx, with which no
 // message is leased; ErrStopping when Run ends; or that of the connection, after which
 // messages may be leased until the lease expires. A call to Redis that is under way is
 // not cut off when ctx ends: what it leased has to be known to be released.
@@ -102,16 +102,17 @@ func (c *Claimer) Claim(ctx context.Context, topic string, options ...ClaimOptio
 		return nil, err
 	}
 	if o.Wait == 0 {
-		ds, _, err := c.take(context.WithoutCancel(ctx), topic, o)
-		return c.unlessEnded(ctx, topic, ds, err)
+		return c.claimNow(ctx, topic, o)
 	}
 	c.waiting.Add(1)
 	defer c.waiting.Add(-1)
-	if err := c.awaitRun(ctx); err != nil {
-		return nil, err
-	}
 	timer := time.NewTimer(o.Wait)
 	defer timer.Stop()
+	if running, err := c.awaitRun(ctx, o.Wait); err != nil {
+		return nil, err
+	} else if !running {
+		return c.claimNow(ctx, topic, o)
+	}
 	wait := c.polls.wait
 	if o.MinAge > 0 {
 		wait = c.aged.wait
@@ -120,17 +121,27 @@ func (c *Claimer) Claim(ctx context.Context, topic string, options ...ClaimOptio
 	return c.unlessEnded(ctx, topic, ds, err)
 }
 
-// awaitRun waits until Run was called: it may be called in a goroutine that has not begun.
-func (c *Claimer) awaitRun(ctx context.Context) error {
-	timer := time.NewTimer(store.Patience)
+// claimNow claims without waiting.
+func (c *Claimer) claimNow(ctx context.Context, topic string, o ClaimOptions) ([]Delivery, error) {
+	ds, _, err := c.take(context.WithoutCancel(ctx), topic, o)
+	return c.unlessEnded(ctx, topic, ds, err)
+}
+
+// awaitRun waits for some time until Run was called, perhaps in a goroutine that has
+// not begun, and reports whether it was.
+func (c *Claimer) awaitRun(ctx context.Context, wait time.Duration) (running bool, err error) {
+	timer := time.NewTimer(min(wait, store.Patience))
 	defer timer.Stop()
 	select {
 	case <-c.begun:
-		return nil
+		return true, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	case <-timer.C:
-		return store.Faultf("wait", "wait: the claimer does not run, and nothing would wake it; call Run beside, or leave Wait out")
+		if wait > store.Patience {
+			return false, store.Faultf("wait", "wait: the claimer does not run, and nothing would wake it; call Run beside, or leave Wait out")
+		}
+		return false, nil
 	}
 }
 
@@ -239,7 +250,7 @@ func (c *Claimer) pong(payload string) bool {
 const pingPrefix = "ping:"
 
 // Ping sends a message to the claimer's own inbox over Redis's pub/sub, as a ring is
-// sent, and waits for it, for store.Silence at the most. The same call also writes, by
+// sent, and waits for it, for three seconds at the most. The same call also writes, by
 // removing a member that does not exist: a replica publishes, too, but accepts no claim. Errors:
 // ErrUnsubscribed, or that of the connection or ctx.
 func (c *Claimer) Ping(ctx context.Context) error {

@@ -914,3 +914,17 @@ func TestClaimersAndSubscriber(t *testing.T) {
 		})
 	}
 }
+
+// Without Run a short wait ends with what is ready then, and is no fault.
+func TestShortWaitWithoutRun(t *testing.T) {
+	db := storetest.Open(t)
+	c := storetest.Claimer(t, db)
+	short := subscribers.ClaimOptions{Wait: time.Millisecond}
+	if ds, err := c.Claim(t.Context(), topic, short); err != nil || len(ds) > 0 {
+		t.Errorf("claimed %v, %v", ds, err)
+	}
+	storetest.Publish(t, db, body("a"))
+	if ds, err := c.Claim(t.Context(), topic, short); err != nil || len(ds) != 1 {
+		t.Errorf("claimed %v, %v", ds, err)
+	}
+}

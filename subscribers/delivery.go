@@ -67,7 +67,7 @@ type Death struct {
 // random wait, whose bound doubles with each attempt.
 const ByBackoff time.Duration = -1
 
-// Ack acknowledges the message: it is done and gone. Errors: notify.ErrLeaseLost,
+// Ack acknowledges the message: it is done and gone. Errors: notify.ErrInvalid, notify.ErrLeaseLost,
 // or that of the connection, after which it may or may not be acknowledged.
 func (d *Delivery) Ack(ctx context.Context) error {
 	if err := d.check(); err != nil {
@@ -81,7 +81,7 @@ func (d *Delivery) Ack(ctx context.Context) error {
 // Errors: notify.ErrInvalid, notify.ErrLeaseLost, or that of the connection.
 func (d *Delivery) Nack(ctx context.Context, delay time.Duration, reason string) (Outcome, error) {
 	if delay < 0 && delay != ByBackoff {
-		return Outcome{}, store.Faultf("delay", "delay %v: it is negative; use zero or more", delay)
+		return Outcome{}, store.Faultf("delay", "delay %v: it is negative; use zero or more, or ByBackoff", delay)
 	}
 	if err := d.check(); err != nil {
 		return Outcome{}, err
@@ -98,8 +98,8 @@ func (d *Delivery) Bury(ctx context.Context, reason string) (Outcome, error) {
 }
 
 // Release releases the message: it is ready again since its Due, or now
-// if that is zero, and no attempt is used up. Errors: notify.ErrLeaseLost, or that of
-// the connection.
+// if that is zero, and no attempt is used up. Errors: notify.ErrInvalid,
+// notify.ErrLeaseLost, or that of the connection.
 func (d *Delivery) Release(ctx context.Context) error {
 	if err := d.check(); err != nil {
 		return err
@@ -134,12 +134,12 @@ func checkLease(lease time.Duration) error {
 // where Due is.
 func (d *Delivery) Late() time.Duration { return d.late }
 
-// check reports a delivery that was not claimed.
+// check reports a delivery that was not claimed, and an invalid topic.
 func (d *Delivery) check() error {
 	if d.by == nil {
-		return store.Faultf("delivery", "delivery of %s: it was made by hand; use one that was claimed, or Claimer.Delivery", d.member())
+		return store.Faultf("delivery", "delivery of %q: it was made by hand; use one that was claimed, or Claimer.Delivery", d.member())
 	}
-	return nil
+	return store.CheckTopic(d.Topic)
 }
 
 func (d *Delivery) member() string { return store.Member(d.Topic, d.ID) }

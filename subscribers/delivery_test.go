@@ -105,6 +105,29 @@ func TestHandlerReleasesItsDelivery(t *testing.T) {
 	}
 }
 
+// A handler whose calls end by their context does not lose the lease: a call that has begun is carried out.
+func TestHandlerCutsExtensionsOff(t *testing.T) {
+	db := storetest.Open(t)
+	done := make(chan error, 1)
+	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+		for i := range 500 {
+			short, cancel := context.WithTimeout(ctx, time.Duration(100+i)*time.Microsecond)
+			if err := d.Extend(short, time.Minute); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			cancel()
+		}
+		done <- d.Ack(ctx)
+		return nil
+	}, subscribers.HandleOptions{})
+	storetest.Publish(t, db, body("a"))
+	if err := storetest.Receive(t, "it is settled", done); err != nil {
+		t.Error(err)
+	}
+	settled(t, db)
+	storetest.Empty(t, db)
+}
+
 // The receipt of a message in a handler changes while its lease is extended, by the subscriber and by the handler: it is settled by the present one.
 func TestHandlerSettlesAfterExtensions(t *testing.T) {
 	db := storetest.Open(t)

@@ -10,8 +10,8 @@ import (
 )
 
 // HandleJSON sets the handler of a topic whose bodies are JSON of a type, as
-// Subscriber.Handle does. The handler gets the decoded body; unknown fields are
-// ignored. A message with another body, or with data behind the JSON value, is
+// Subscriber.Handle does. The handler gets the decoded body: unknown fields are
+// ignored, and null is the zero value. A message with another body, or with data behind the JSON value, is
 // buried with the reason, unless HandleOptions.OnBadJSON says otherwise.
 func HandleJSON[T any](s *Subscriber, topic string, handler func(context.Context, *Delivery, T) error, options ...HandleOptions) error {
 	o, err := store.Option(options)

@@ -116,8 +116,8 @@ func (s *Subscriber) wrap() error {
 // was claimed but not begun, waits for the handlers for the grace, ends their
 // contexts, and returns nil when they have returned and what they did is
 // settled. An unavailable Redis does not end it. The error is a
-// notify.ErrUnfit: a Redis that must not hold messages; or a notify.ErrInvalid
-// for a subscriber that has no handler or runs already.
+// notify.ErrUnfit: a Redis that must not hold messages; or a notify.ErrInvalid for a
+// subscriber that has no handler, ran already, or has middleware that returns none.
 func (s *Subscriber) Run(ctx context.Context) error {
 	if len(s.workers) == 0 {
 		return store.Faultf("handler", "subscriber: it has no handler; call Handle before Run")

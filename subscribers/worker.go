@@ -123,11 +123,11 @@ func (h *hold) end() {
 }
 
 func (h *hold) ack(ctx context.Context, d *Delivery) error {
-	return h.settle("acknowledge", d, func(leased *Delivery) error { return h.worker.leases.ack(ctx, leased) })
+	return h.settle(ctx, "acknowledge", d, h.worker.leases.ack)
 }
 
 func (h *hold) nack(ctx context.Context, d *Delivery, delay time.Duration, reason string, bury bool) (out Outcome, err error) {
-	err = h.settle("reject", d, func(leased *Delivery) (err error) {
+	err = h.settle(ctx, "reject", d, func(ctx context.Context, leased *Delivery) (err error) {
 		out, err = h.worker.leases.nack(ctx, leased, delay, reason, bury)
 		return err
 	})
@@ -138,32 +138,42 @@ func (h *hold) nack(ctx context.Context, d *Delivery, delay time.Duration, reaso
 }
 
 func (h *hold) release(ctx context.Context, d *Delivery) error {
-	return h.settle("release", d, func(leased *Delivery) error { return h.worker.leases.release(ctx, leased) })
+	return h.settle(ctx, "release", d, h.worker.leases.release)
 }
 
-// settle makes a call that settles the message.
-func (h *hold) settle(verb string, d *Delivery, call func(*Delivery) error) error {
+// settle makes a call that settles the message. A call that has begun is not cut off
+// when ctx ends: the engine has to know whether the message is settled.
+func (h *hold) settle(ctx context.Context, verb string, d *Delivery, call func(context.Context, *Delivery) error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.over {
 		return d.lost(verb)
 	}
-	err := h.worker.withReceipt(h.job, call)
-	if h.over = err == nil || errors.Is(err, notify.ErrUnreplicated); h.over {
-		h.worker.settled(h.job)
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	return err
+	return h.worker.withReceipt(h.job, func(leased *Delivery) error {
+		err := call(context.WithoutCancel(ctx), leased)
+		if h.over = err == nil || errors.Is(err, notify.ErrUnreplicated); h.over {
+			h.worker.settled(h.job) // before its lease would be extended
+		}
+		return err
+	})
 }
 
-// extend extends the lease. The engine goes on with that length of it.
+// extend extends the lease. The engine goes on with that length of it. A call that has
+// begun is not cut off when ctx ends: without its receipt the lease would be lost.
 func (h *hold) extend(ctx context.Context, d *Delivery, lease time.Duration) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.over {
 		return d.lost("extend")
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	return h.worker.extendOne(h.job, lease, func(leased *Delivery, lease time.Duration) error {
-		err := h.worker.leases.extend(ctx, leased, lease)
+		err := h.worker.leases.extend(context.WithoutCancel(ctx), leased, lease)
 		d.Receipt = leased.Receipt
 		return err
 	})
