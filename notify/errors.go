@@ -36,6 +36,6 @@ var (
 type Fault = store.Fault
 
 // Retryable reports whether the call that failed with err may succeed later: Redis
-// cannot be reached, does not answer, refuses its user or lacks replicas. Any other
-// error is about the call itself.
+// cannot be reached, does not answer, refuses its user a right or lacks replicas. Any
+// other error is about the call itself, or a refused password.
 func Retryable(err error) bool { return store.Retryable(err) }

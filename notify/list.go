@@ -39,7 +39,8 @@ func (i *Inspector) List(ctx context.Context, topic string, state State, limit i
 }
 
 // Messages returns all messages of a topic in one state, in the order of List. It
-// reads a page at a time while the loop runs. The last pair has the error of List, if
+// reads a page at a time while the loop runs: a message whose time moves back meanwhile,
+// as that of an extended lease, comes again. The last pair has the error of List, if
 // there is one.
 func (i *Inspector) Messages(ctx context.Context, topic string, state State) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {

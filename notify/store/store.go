@@ -293,9 +293,9 @@ func NotExecuted(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// Retryable reports whether err says that Redis cannot be reached, does not answer or
-// is another program, lacks replicas, or refuses its user, so that a call may succeed later, as opposed
-// to refusing what was asked.
+// Retryable reports whether err says that Redis cannot be reached, does not answer, is
+// another program, lacks replicas, or refuses its user a right, so that the call may
+// succeed later.
 func Retryable(err error) bool {
 	var op *net.OpError
 	var name *net.DNSError
