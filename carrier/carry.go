@@ -53,7 +53,7 @@ func (t *term) carry(ctx context.Context) error {
 	defer stop()
 	beside.Go(func() { t.sweep(besideCtx) })
 	beside.Go(func() {
-		t.store.Hear(besideCtx, func(e store.Event) {
+		t.store.Subscribe(besideCtx, func(e store.Event) {
 			nudge(e, nudges)
 			t.noteBeat(e)
 			t.lookout.noteBeat(e) // last: then a nudge that was sent before the beat is in nudges already
@@ -83,7 +83,7 @@ func nudge(e store.Event, nudges chan int64) {
 	var due int64
 	switch e.Kind {
 	case store.Subscribed:
-	case store.Heard:
+	case store.Received:
 		due = e.Number()
 	default:
 		return

@@ -46,7 +46,7 @@ func TestClock(t *testing.T) {
 func TestNudgeKeepsTheEarliest(t *testing.T) {
 	nudges := make(chan int64, 1)
 	for _, due := range []string{"500", "300", "400"} {
-		nudge(store.Event{Kind: store.Heard, Payload: due}, nudges)
+		nudge(store.Event{Kind: store.Received, Payload: due}, nudges)
 	}
 	if got := <-nudges; got != 300 {
 		t.Errorf("got %d, want the earliest, 300", got)

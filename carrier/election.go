@@ -45,7 +45,7 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 		if !heard { // a lone carrier never needs this subscription
 			heard = true
 			subscription.Go(func() {
-				c.store.Hear(ctx, func(e store.Event) {
+				c.store.Subscribe(ctx, func(e store.Event) {
 					c.noteBeat(e)
 					vacancy(e, vacant)
 				}, c.store.Only().VacantChannel())
@@ -63,7 +63,7 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 
 // vacancy signals that there may be no elected carrier.
 func vacancy(e store.Event, vacant chan<- struct{}) {
-	if e.Kind != store.Heard && e.Kind != store.Subscribed {
+	if e.Kind != store.Received && e.Kind != store.Subscribed {
 		return
 	}
 	select {

@@ -47,7 +47,7 @@ func TestLookout(t *testing.T) {
 				l.noteNudge(due)
 			}
 			l.noteBeat(store.Event{Kind: store.Beat, Payload: "1 10000"})
-			l.noteBeat(store.Event{Kind: store.Heard, Payload: "1 1"})
+			l.noteBeat(store.Event{Kind: store.Received, Payload: "1 1"})
 			if told == nil {
 				told = l.decided(l.beat.Load())
 			}

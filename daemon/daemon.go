@@ -41,7 +41,7 @@ func Run(ctx context.Context, c Config, o Options) error {
 		return err
 	}
 	log := o.Logger
-	log.Info("starting", "redis", p.store.Where(), "prefix", p.store.Prefix())
+	log.Info("starting", "redis", p.store.Address(), "prefix", p.store.Prefix())
 	for _, l := range p.listeners {
 		log.Info("serving http", "address", l.Addr().String(), "tls", c.TLSCertFile != "", "tokens", c.TokensFile != "")
 	}
@@ -70,7 +70,7 @@ func Run(ctx context.Context, c Config, o Options) error {
 		}
 	}
 	if err := p.store.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
-		faults = multierror.Append(faults, fmt.Errorf("close redis at %s: %w", p.store.Where(), err))
+		faults = multierror.Append(faults, fmt.Errorf("close redis at %s: %w", p.store.Address(), err))
 	}
 	log.Info("stopped")
 	return faults.ErrorOrNil()

@@ -37,7 +37,7 @@ func (p *process) status() string {
 
 // Waiting returns a text that says why a process waits for Redis, and what to do; "" if it does not wait.
 func Waiting(store *notify.Store) string {
-	text := "waiting for Redis at " + store.Where()
+	text := "waiting for Redis at " + store.Address()
 	fault := store.Trouble()
 	switch {
 	case fault == nil && store.PoolStats().TotalConns > 0: // failed connections are closed
@@ -59,7 +59,7 @@ func (p *process) watch(ctx, ended context.Context) {
 	var feeding sync.WaitGroup
 	defer feeding.Wait()
 	feeding.Go(func() { p.options.Systemd.Watchdog(ended, p.parts.alive) })
-	p.options.Systemd.Status("connecting to Redis at " + p.store.Where())
+	p.options.Systemd.Status("connecting to Redis at " + p.store.Address())
 	p.options.Systemd.Ready()
 	ticker := time.NewTicker(statusEvery)
 	defer ticker.Stop()

@@ -272,8 +272,8 @@ func TestPasswordIsNeverShown(t *testing.T) {
 	for _, url := range urls {
 		db, err := notify.Open(notify.Config{URL: url})
 		if err == nil {
-			if strings.Contains(db.Where(), secret) {
-				t.Errorf("%s is at %s", url, db.Where())
+			if strings.Contains(db.Address(), secret) {
+				t.Errorf("%s is at %s", url, db.Address())
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			err = db.Check(ctx)

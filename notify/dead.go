@@ -45,7 +45,7 @@ func (i *Inspector) operate(ctx context.Context, run operation, topic string, id
 			return total, fmt.Errorf("dead letters of %s: %w", topic, err)
 		}
 		total += dealt.Done
-		ids = ids[dealt.Looked:]
+		ids = ids[dealt.Checked:]
 	}
 	return total, nil
 }

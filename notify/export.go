@@ -108,9 +108,9 @@ func (e *export) step(ctx context.Context, cursor string) (next string, all int,
 	e.now = page.Now
 	e.sum.LeftOut += page.Foreign
 	size := 0
-	for i := range page.Looks {
-		size += page.Looks[i].Size
-		if err := e.add(&page.Looks[i]); err != nil {
+	for i := range page.Messages {
+		size += page.Messages[i].Size
+		if err := e.add(&page.Messages[i]); err != nil {
 			return "", 0, err
 		}
 	}
@@ -143,7 +143,7 @@ func (e *export) alone(ctx context.Context, member string) error {
 }
 
 // add exports a message of a page.
-func (e *export) add(look *store.Look) error {
+func (e *export) add(look *store.Inspected) error {
 	topic, id, err := store.SplitMember(look.Member)
 	if err != nil {
 		e.sum.LeftOut++

@@ -24,7 +24,7 @@ func hear(t *testing.T, db *notify.Store, channels ...string) (events <-chan sto
 	t.Helper()
 	heard := make(chan store.Event, 1000)
 	stop = storetest.Run(t, func(ctx context.Context) error {
-		db.Hear(ctx, func(e store.Event) { heard <- e }, channels...)
+		db.Subscribe(ctx, func(e store.Event) { heard <- e }, channels...)
 		return nil
 	})
 	return heard, stop
@@ -68,10 +68,10 @@ func TestHear(t *testing.T) {
 	say(t, db, one, "1")
 	say(t, db, one, "")
 	want := []store.Event{
-		{Kind: store.Heard, Channel: two, Payload: "2"},
+		{Kind: store.Received, Channel: two, Payload: "2"},
 		{Kind: store.Beat, Payload: "7 1700000000000"},
-		{Kind: store.Heard, Channel: one, Payload: "1"},
-		{Kind: store.Heard, Channel: one, Payload: ""},
+		{Kind: store.Received, Channel: one, Payload: "1"},
+		{Kind: store.Received, Channel: one, Payload: ""},
 	}
 	for _, want := range want {
 		if diff := cmp.Diff(want, storetest.Receive(t, "an event", events)); diff != "" {
@@ -100,7 +100,7 @@ func TestHearWithAContextThatHasEnded(t *testing.T) {
 	_, db := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	db.Hear(ctx, func(e store.Event) { t.Errorf("event %+v", e) })
+	db.Subscribe(ctx, func(e store.Event) { t.Errorf("event %+v", e) })
 }
 
 // Beats keep a connection alive that carries nothing else. When they stop, it is made
@@ -137,7 +137,7 @@ func TestConnectionIsKilled(t *testing.T) {
 	}
 	skipTo(t, events, store.Subscribed)
 	say(t, db, inbox, "again")
-	wantEvent(t, events, store.Heard)
+	wantEvent(t, events, store.Received)
 }
 
 func TestHearBeforeRedisIsThere(t *testing.T) {
@@ -197,7 +197,7 @@ func TestConnectionIsSilentlyCut(t *testing.T) {
 	events, stop := hear(t, db, inbox)
 	wantEvent(t, events, store.Subscribed)
 	say(t, db, inbox, "before")
-	wantEvent(t, events, store.Heard)
+	wantEvent(t, events, store.Received)
 
 	proxy.swallow()
 	wantEvent(t, events, store.Silent)
@@ -206,7 +206,7 @@ func TestConnectionIsSilentlyCut(t *testing.T) {
 	if err := db.Client().Publish(t.Context(), inbox, "after").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if e := wantEvent(t, events, store.Heard); e.Payload != "after" {
+	if e := wantEvent(t, events, store.Received); e.Payload != "after" {
 		t.Errorf("heard %+v", e)
 	}
 

@@ -71,7 +71,7 @@ func (i *Inspector) inspect(ctx context.Context, topic string, members []string)
 }
 
 // infoOf returns an Info from the store's answer.
-func infoOf(topic, id string, look *store.Look) Info {
+func infoOf(topic, id string, look *store.Inspected) Info {
 	info := Info{
 		Topic: topic, ID: id, State: look.State, Attempts: look.Attempts, Expires: look.Expires, Reason: look.Reason,
 		Record: look.Record, Fault: look.Fault,

@@ -189,7 +189,7 @@ func TestFullUntilThereIsRoom(t *testing.T) {
 func TestWholeShare(t *testing.T) {
 	pub, db := small(t)
 	fillUp(t, pub, future)
-	all, err := notify.Open(notify.Config{URL: db.Where(), MemoryShare: 100})
+	all, err := notify.Open(notify.Config{URL: db.Address(), MemoryShare: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

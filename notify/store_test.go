@@ -174,8 +174,8 @@ func TestWrongPassword(t *testing.T) {
 			case !test.ok && (err == nil || !strings.Contains(err.Error(), server.Addr()) || strings.Contains(err.Error(), "secret")):
 				t.Errorf("%v; want an error that names %s and not the password", err, server.Addr())
 			}
-			if strings.Contains(db.Where(), "secret") {
-				t.Errorf("the address shows the password: %s", db.Where())
+			if strings.Contains(db.Address(), "secret") {
+				t.Errorf("the address shows the password: %s", db.Address())
 			}
 		})
 	}

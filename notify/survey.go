@@ -70,7 +70,7 @@ func (i *Inspector) notable(ctx context.Context, dead bool, most int) ([]Notable
 			found[n.Topic] = n.Since
 		}
 		all = sorted(found, before)
-		if page.Looked < notablePage || len(all) >= most && before(all[most-1].Since, page.Last) <= 0 {
+		if page.Checked < notablePage || len(all) >= most && before(all[most-1].Since, page.Last) <= 0 {
 			break
 		}
 	}

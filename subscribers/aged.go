@@ -76,7 +76,7 @@ func (a *agedPolls) enter(bell chan struct{}, topic string) error {
 	if a.unsubscribe == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		a.unsubscribe = cancel
-		a.tasks.Go(func() { a.store.Hear(ctx, a.ring, a.store.Only().Wakes()) })
+		a.tasks.Go(func() { a.store.Subscribe(ctx, a.ring, a.store.Only().Wakes()) })
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (a *agedPolls) stop() {
 // ring wakes the callers whose topic may have something; a new subscription may have
 // missed rings.
 func (a *agedPolls) ring(e store.Event) {
-	if e.Kind != store.Subscribed && e.Kind != store.Heard {
+	if e.Kind != store.Subscribed && e.Kind != store.Received {
 		return
 	}
 	rung, _ := a.store.Only().Woken(e)

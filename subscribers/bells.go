@@ -13,7 +13,7 @@ func (h *hub) receive(e store.Event, number uint64) {
 			m.stale = true
 			signal(m.bell)
 		}
-	case store.Heard:
+	case store.Received:
 		if name, ok := h.store.Only().Called(e); ok {
 			h.left(name)
 			return

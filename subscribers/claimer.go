@@ -188,7 +188,7 @@ func (c *Claimer) Run(ctx context.Context) error {
 	close(c.begun)
 	watch := newWatch(c.store, c.log)
 	watch.begin()
-	c.store.Hear(ctx, func(e store.Event) {
+	c.store.Subscribe(ctx, func(e store.Event) {
 		watch.note(e)
 		c.loop.Note()
 		c.receive(e)
@@ -216,7 +216,7 @@ func (c *Claimer) receive(e store.Event) {
 	case store.Subscribed:
 		c.setConnected(true)
 		c.polls.ringAll()
-	case store.Heard:
+	case store.Received:
 		if !c.pong(e.Payload) && store.CheckTopic(e.Payload) == nil { // else a ping that was given up, or foreign
 			c.polls.ring(e.Payload)
 		}

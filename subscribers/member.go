@@ -91,7 +91,7 @@ func (h *hub) listen(ctx context.Context) {
 		channels, number := h.channels(), h.tuning
 		h.retune = retune
 		h.mu.Unlock()
-		h.store.Hear(tuned, func(e store.Event) {
+		h.store.Subscribe(tuned, func(e store.Event) {
 			h.watch.note(e)
 			h.receive(e, number)
 		}, channels...)

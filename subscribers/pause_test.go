@@ -42,7 +42,7 @@ func beats(t testing.TB, db *notify.Store, n int) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), storetest.Deadline)
 	defer stop()
-	db.Hear(ctx, func(e store.Event) {
+	db.Subscribe(ctx, func(e store.Event) {
 		if e.Kind != store.Beat {
 			return
 		}

@@ -152,14 +152,14 @@ func (s *Subscriber) receive(ctx context.Context) {
 	watch := newWatch(s.store, s.o.Logger)
 	watch.begin()
 	defer watch.end()
-	s.store.Hear(ctx, func(e store.Event) {
+	s.store.Subscribe(ctx, func(e store.Event) {
 		watch.note(e)
 		switch e.Kind {
 		case store.Subscribed:
 			for _, w := range s.workers {
 				w.ring()
 			}
-		case store.Heard:
+		case store.Received:
 			s.ring(e.Payload)
 		case store.Beat:
 			for _, topic := range e.Topics() {

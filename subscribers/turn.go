@@ -19,7 +19,7 @@ type turn struct {
 
 // member returns the name of the broadcast among the leased ones.
 func (t *turn) member() string {
-	return store.HeldMember(t.Topic, t.Position)
+	return store.LeasedMember(t.Topic, t.Position)
 }
 
 // lease returns what extends and releases the broadcast.

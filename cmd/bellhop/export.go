@@ -86,7 +86,7 @@ func (a *app) exportAll(ctx context.Context, s *session, w io.Writer) (notify.Ex
 		err = buffered.Flush()
 	}
 	if err == nil && sum.Total() == 0 {
-		terminal.Printf(a.err, "bellhop: there is no message under the prefix %s at %s; check BELLHOP_PREFIX\n", s.store.Prefix(), s.store.Where())
+		terminal.Printf(a.err, "bellhop: there is no message under the prefix %s at %s; check BELLHOP_PREFIX\n", s.store.Prefix(), s.store.Address())
 	}
 	return sum, err
 }

@@ -272,7 +272,7 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 // draw prints the topics, or the error of their count.
 func (a *app) draw(s *session, shown shownTopics, fault error) error {
 	width := columnsOf(a.out)
-	lines := wrap(terminal.Escape(fmt.Sprintf("%s  %s  prefix %s", a.stamp(time.Now()), s.store.Where(), s.store.Prefix())), width)
+	lines := wrap(terminal.Escape(fmt.Sprintf("%s  %s  prefix %s", a.stamp(time.Now()), s.store.Address(), s.store.Prefix())), width)
 	switch {
 	case fault != nil:
 		lines = append(append(lines, ""), wrap(terminal.Escape(fault.Error()), width)...)

@@ -54,7 +54,7 @@ func newHints(t carrier.Term, log *slog.Logger) *hints {
 // note records an event of the store. It does not block.
 func (g *Gate) note(h *hints, e store.Event) {
 	switch e.Kind {
-	case store.Heard:
+	case store.Received:
 		g.noteHeard(h, e)
 	case store.Beat:
 		if e.Epoch() != h.epoch {

@@ -95,9 +95,9 @@ func TestHintsAreBounded(t *testing.T) {
 	for i := range n {
 		one := fmt.Sprint("t", i)
 		events = append(events,
-			store.Event{Kind: store.Heard, Channel: keys.Wake(one), Payload: "2"},
-			store.Event{Kind: store.Heard, Channel: keys.Wake("same"), Payload: "1"},
-			store.Event{Kind: store.Heard, Channel: keys.Death(one), Payload: `{"id":"a","reason":"r","attempts":1}`},
+			store.Event{Kind: store.Received, Channel: keys.Wake(one), Payload: "2"},
+			store.Event{Kind: store.Received, Channel: keys.Wake("same"), Payload: "1"},
+			store.Event{Kind: store.Received, Channel: keys.Death(one), Payload: `{"id":"a","reason":"r","attempts":1}`},
 			store.Event{Kind: store.Beat, Payload: "0 1"}, store.Event{Kind: store.Beat, Payload: "1 1"})
 	}
 	if got := gate.Note(events); got != 2*natsgate.MaxHints+1 {
@@ -109,12 +109,12 @@ func TestHintsAreBounded(t *testing.T) {
 
 	// Invalid events are lost and counted, too.
 	if got := gate.Note([]store.Event{
-		{Kind: store.Heard, Channel: keys.Wake("bad topic"), Payload: "1"},
-		{Kind: store.Heard, Channel: keys.Wake("a.*"), Payload: "1"},
-		{Kind: store.Heard, Channel: keys.Wake("a"), Payload: "many"},
-		{Kind: store.Heard, Channel: keys.Wake("a"), Payload: "-1"},
-		{Kind: store.Heard, Channel: keys.Death("a"), Payload: "{"},
-		{Kind: store.Heard, Channel: keys.Death(">"), Payload: "{}"},
+		{Kind: store.Received, Channel: keys.Wake("bad topic"), Payload: "1"},
+		{Kind: store.Received, Channel: keys.Wake("a.*"), Payload: "1"},
+		{Kind: store.Received, Channel: keys.Wake("a"), Payload: "many"},
+		{Kind: store.Received, Channel: keys.Wake("a"), Payload: "-1"},
+		{Kind: store.Received, Channel: keys.Death("a"), Payload: "{"},
+		{Kind: store.Received, Channel: keys.Death(">"), Payload: "{}"},
 	}); got != 0 {
 		t.Errorf("%d hints are sent", got)
 	}

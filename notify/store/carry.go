@@ -36,7 +36,7 @@ func (r *reply) deposed() error {
 	if err := r.end(); err != nil {
 		return err
 	}
-	return &DeposedError{Vacant: token == "", By: officeOf(token).Name}
+	return &DeposedError{Vacant: token == "", By: carrierOf(token).Name}
 }
 
 // A Carry says what one call of the carrier does, and how much it moves at most.

@@ -66,7 +66,7 @@ func (s Shard) Died(e Event) (topic string, is bool) {
 	return strings.CutPrefix(e.Channel, s.store.keys.Death(""))
 }
 
-// Number returns the payload of a Heard as a number; zero if it is none.
+// Number returns the payload of a Received as a number; zero if it is none.
 func (e Event) Number() int64 {
 	n, _ := strconv.ParseInt(e.Payload, 10, 64)
 	return n

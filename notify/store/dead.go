@@ -16,9 +16,9 @@ type Letters struct {
 
 // Dealt counts what became of dead letters.
 type Dealt struct {
-	Done   int // requeued, or purged
-	Left   int // not requeued, because their record is missing
-	Looked int // examined: a call may stop early to stay short
+	Done    int // requeued, or purged
+	Left    int // not requeued, because their record is missing
+	Checked int // examined: a call may stop early to stay short
 }
 
 // Requeue makes dead letters ready again, with all their attempts and their whole
@@ -28,7 +28,7 @@ func (s Shard) Requeue(ctx context.Context, topic string, which Letters) (Dealt,
 	if err != nil {
 		return Dealt{}, err
 	}
-	return Dealt{Done: int(r.integer()), Left: int(r.integer()), Looked: int(r.integer())}, r.end()
+	return Dealt{Done: int(r.integer()), Left: int(r.integer()), Checked: int(r.integer())}, r.end()
 }
 
 // Purge removes dead letters for good. The error is that of the connection.
@@ -37,7 +37,7 @@ func (s Shard) Purge(ctx context.Context, topic string, which Letters) (Dealt, e
 	if err != nil {
 		return Dealt{}, err
 	}
-	return Dealt{Done: int(r.integer()), Looked: max(which.Oldest, len(which.Members))}, r.end()
+	return Dealt{Done: int(r.integer()), Checked: max(which.Oldest, len(which.Members))}, r.end()
 }
 
 // CountDead returns how many dead letters a topic has. The error is that of the connection.

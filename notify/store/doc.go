@@ -10,7 +10,7 @@
 // message: its publish (publish.go and lua/publish.lua), the carrier's call that
 // makes it ready (carry.go, lua/carry.lua), its claim (claim.go, lua/claim.lua) and
 // the end of its lease (settle.go). transition.go links and runs scripts, reply.go
-// reads their answers, connect.go reaches Redis, and hear.go keeps subscriptions.
+// reads their answers, connect.go reaches Redis, and subscribe.go keeps subscriptions.
 //
 // # States
 //

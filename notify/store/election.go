@@ -63,8 +63,8 @@ func (s Shard) Standbys(ctx context.Context) (int64, error) {
 	return listening[channel], err
 }
 
-// An Office describes the elected carrier, and when the next thing is due.
-type Office struct {
+// An ElectedCarrier describes the elected carrier, and when the next thing is due.
+type ElectedCarrier struct {
 	Name  string        // of the carrier; empty: none is elected; the whole token if that is foreign
 	Epoch int64         // number of the election
 	Since time.Time     // of the election, by Redis's clock
@@ -75,9 +75,9 @@ type Office struct {
 
 // Carrier returns the elected carrier, if there is one. Errors: an ErrUnfit for a
 // store of another format, or that of the connection.
-func (s Shard) Carrier(ctx context.Context) (Office, error) {
+func (s Shard) Carrier(ctx context.Context) (ElectedCarrier, error) {
 	if err := s.store.CheckFormat(ctx); err != nil {
-		return Office{}, err
+		return ElectedCarrier{}, err
 	}
 	keys, pipe := s.store.keys, s.store.client.Pipeline()
 	left := pipe.PTTL(ctx, keys.Carrier())
@@ -87,11 +87,11 @@ func (s Shard) Carrier(ctx context.Context) (Office, error) {
 	}
 	token := pipe.Get(ctx, keys.Carrier()) // last: Exec returns the first error, and redis.Nil, if nobody is elected, must hide no other
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return Office{}, s.store.explain(ctx, err)
+		return ElectedCarrier{}, s.store.explain(ctx, err)
 	}
-	var o Office
+	var o ElectedCarrier
 	if token.Val() != "" {
-		o = officeOf(token.Val())
+		o = carrierOf(token.Val())
 		o.Lease = left.Val()
 	}
 	for _, head := range heads {
@@ -105,9 +105,9 @@ func (s Shard) Carrier(ctx context.Context) (Office, error) {
 	return o, nil
 }
 
-// officeOf reads the token of an elected carrier: EPOCH SINCE LEASE NAME, as
+// carrierOf reads the token of an elected carrier: EPOCH SINCE LEASE NAME, as
 // elect.lua writes it. All of a foreign token is the name.
-func officeOf(token string) (o Office) {
+func carrierOf(token string) (o ElectedCarrier) {
 	fields := strings.SplitN(token, " ", 4)
 	if len(fields) < 4 {
 		o.Name = token

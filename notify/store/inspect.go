@@ -13,8 +13,8 @@ var (
 	exportScript  = script("export")
 )
 
-// A Look is all that is known about a message.
-type Look struct {
+// Inspected is all that is known about a message.
+type Inspected struct {
 	Member   string
 	State    State     // 0: it has no place
 	At       time.Time // its due time, the end of its lease, or the time of its death; zero if that is foreign
@@ -29,8 +29,8 @@ type Look struct {
 
 // Inspect returns what is known about messages of a topic, in the order of members.
 // Large records take more than one call. The error is that of the connection.
-func (s Shard) Inspect(ctx context.Context, topic string, members []string) ([]Look, error) {
-	all := make([]Look, 0, len(members))
+func (s Shard) Inspect(ctx context.Context, topic string, members []string) ([]Inspected, error) {
+	all := make([]Inspected, 0, len(members))
 	for len(all) < len(members) {
 		args := append(make([]any, 0, 1+len(members)-len(all)), topic)
 		for _, member := range members[len(all):] {
@@ -52,8 +52,8 @@ func (s Shard) Inspect(ctx context.Context, topic string, members []string) ([]L
 }
 
 // inspected reads what is known about a message from a list of r.
-func (r *reply) inspected(l *reply) Look {
-	look := Look{Member: l.text(), State: l.state()}
+func (r *reply) inspected(l *reply) Inspected {
+	look := Inspected{Member: l.text(), State: l.state()}
 	at, _ := l.textOrNone()
 	if look.At = timeOf(at); look.State == Leased {
 		look.At = timeOfMicros(at)
@@ -65,7 +65,7 @@ func (r *reply) inspected(l *reply) Look {
 	look.Reason, _ = l.textOrNone()
 	raw, there := l.textOrNone()
 	if l.end() != nil {
-		return Look{}
+		return Inspected{}
 	}
 	look.Size = len(raw)
 	if !there {
@@ -99,12 +99,12 @@ func (s Shard) List(ctx context.Context, topic string, place Place, limit int, a
 
 // An ExportPage is a page of all messages of a shard.
 type ExportPage struct {
-	Next    string    // cursor of the next page, "0" at the end
-	Now     time.Time // by Redis's clock
-	All     int       // number of messages in the shard
-	Looks   []Look
-	Alone   []string // members whose records did not fit: Inspect each
-	Foreign int      // number of records whose name is not a member of ours
+	Next     string    // cursor of the next page, "0" at the end
+	Now      time.Time // by Redis's clock
+	All      int       // number of messages in the shard
+	Messages []Inspected
+	Alone    []string // members whose records did not fit: Inspect each
+	Foreign  int      // number of records whose name is not a member of ours
 }
 
 // Export returns a page of about n messages, in no order, from a cursor; "0" is the
@@ -127,7 +127,7 @@ func (s Shard) Export(ctx context.Context, cursor string, n int) (ExportPage, er
 				l.fail("no state", state)
 			}
 		default:
-			page.Looks = append(page.Looks, r.inspected(l))
+			page.Messages = append(page.Messages, r.inspected(l))
 		}
 	}
 	return page, r.end()

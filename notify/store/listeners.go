@@ -82,8 +82,8 @@ type Unhandled struct {
 	Failed int // attempts that failed since it was handed out
 }
 
-// HeldMember returns the name of a broadcast among a named listener's leases.
-func HeldMember(topic string, position Position) string {
+// LeasedMember returns the name of a broadcast among a named listener's leases.
+func LeasedMember(topic string, position Position) string {
 	return strconv.FormatInt(int64(position), 10) + " " + topic
 }
 

@@ -28,7 +28,7 @@ type RepairStep struct {
 // Repaired is the result of a step of a repair.
 type Repaired struct {
 	Next     string        // cursor of the next page; empty: there is none
-	Looked   int           // number of entries checked
+	Checked  int           // number of entries checked
 	Took     time.Duration // how long it kept Redis busy; 0 if Redis's clock stands still in a script
 	Findings []Finding
 }
@@ -103,7 +103,7 @@ func (s Shard) repair(ctx context.Context, t *transition, key string, step Repai
 	if done.Next = r.text(); done.Next == "0" {
 		done.Next = ""
 	}
-	done.Looked = int(r.integer())
+	done.Checked = int(r.integer())
 	done.Took = time.Duration(r.integer()) * time.Microsecond
 	for all := r.list(); all.more(); {
 		done.Findings = append(done.Findings, s.finding(all.list()))

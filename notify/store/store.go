@@ -87,8 +87,8 @@ func (s *Store) Keys() Keys { return s.keys }
 // the check of Redis failed.
 func (s *Store) Observe(f func(script string, took time.Duration, err error)) { s.observe = f }
 
-// Where returns the address of Redis without its password.
-func (s *Store) Where() string { return s.where }
+// Address returns the address of Redis without its password.
+func (s *Store) Address() string { return s.where }
 
 // Check reports whether Redis can hold messages safely, and whether its user has
 // the rights that scripts need. A store checks by itself before its first script,

@@ -157,10 +157,10 @@ func (s Shard) Survey(ctx context.Context, most int) (Survey, error) {
 
 // A NotablePage is a page of an index of topics that may be out of date.
 type NotablePage struct {
-	Found  []Notable // topics with their true times
-	Looked int       // number of topics checked
-	Last   time.Time // of the last of them in the index: its true time, or one nearer to the beginning
-	Next   int64     // rank of the next page
+	Found   []Notable // topics with their true times
+	Checked int       // number of topics checked
+	Last    time.Time // of the last of them in the index: its true time, or one nearer to the beginning
+	Next    int64     // rank of the next page
 }
 
 // Notable checks n topics of an index from a rank on, and corrects the index. If
@@ -176,7 +176,7 @@ func (s Shard) Notable(ctx context.Context, dead bool, rank int64, n int) (Notab
 	if err != nil {
 		return NotablePage{}, err
 	}
-	page := NotablePage{Next: r.integer(), Looked: int(r.integer()), Last: time.UnixMilli(r.number())}
+	page := NotablePage{Next: r.integer(), Checked: int(r.integer()), Last: time.UnixMilli(r.number())}
 	page.Found = r.notables()
 	return page, r.end()
 }

@@ -164,7 +164,7 @@ func Clock(ctx context.Context, db *notify.Store) (time.Duration, error) {
 		sent := time.Now()
 		there, err := db.Time(ctx)
 		if err != nil {
-			return 0, fmt.Errorf("ask redis at %s for its time: %w", db.Where(), err)
+			return 0, fmt.Errorf("ask redis at %s for its time: %w", db.Address(), err)
 		}
 		if took := time.Since(sent); took < best {
 			best, offset = took, there.Sub(sent.Add(took/2))

@@ -154,7 +154,7 @@ func (e *exam) reach(ctx context.Context) bool {
 		e.report("reachable", Fail, err.Error(), remedy)
 		return false
 	}
-	e.report("reachable", OK, fmt.Sprintf("%s answers in %s", e.store.Where(), millis(time.Since(began))), "")
+	e.report("reachable", OK, fmt.Sprintf("%s answers in %s", e.store.Address(), millis(time.Since(began))), "")
 	e.info = info
 	e.trial = e.info["redis_version"] == ""
 	return true
@@ -295,7 +295,7 @@ func (e *exam) carrier(ctx context.Context) {
 func (e *exam) beats(ctx context.Context, within time.Duration) (heard bool) {
 	ctx, stop := context.WithTimeout(ctx, within)
 	defer stop()
-	e.store.Hear(ctx, func(event store.Event) {
+	e.store.Subscribe(ctx, func(event store.Event) {
 		if event.Kind == store.Beat {
 			heard = true
 			stop()

@@ -164,12 +164,12 @@ func (r *rehearsal) claim(ctx context.Context) error {
 func (r *rehearsal) carry(ctx context.Context) error {
 	return r.carried(ctx, func(ctx context.Context, stop func()) error {
 		claimed := errNothing
-		r.store.Hear(ctx, func(e store.Event) {
+		r.store.Subscribe(ctx, func(e store.Event) {
 			switch {
 			case !errors.Is(claimed, errNothing): // stopped already: one event too many
 			case e.Kind == store.Broken:
 				claimed = e.Err
-			case e.Kind == store.Subscribed || e.Kind == store.Heard:
+			case e.Kind == store.Subscribed || e.Kind == store.Received:
 				claimed = r.claim(ctx)
 			}
 			if !errors.Is(claimed, errNothing) {
@@ -229,11 +229,11 @@ func (e *exam) rings(ctx context.Context, db *notify.Store) {
 			stop()
 		}
 	}
-	db.Hear(ctx, func(event store.Event) {
+	db.Subscribe(ctx, func(event store.Event) {
 		switch event.Kind {
 		case store.Subscribed:
 			ring()
-		case store.Heard:
+		case store.Received:
 			if trips = append(trips, time.Since(sent)); len(trips) == tripsSent {
 				stop()
 				return

@@ -166,8 +166,8 @@ func (r *run) scan(ctx context.Context, repair pageRepair) (examined int, err er
 		done, err := r.step(ctx, func() (store.Repaired, error) {
 			return repair(ctx, store.RepairStep{Apply: r.o.Apply, Cursor: cursor, Size: r.page})
 		})
-		examined += done.Looked
-		r.progress(done.Looked)
+		examined += done.Checked
+		r.progress(done.Checked)
 		if err != nil || done.Next == "" {
 			return examined, err
 		}

@@ -28,7 +28,7 @@ func serveHTTP(t *testing.T, store *notify.Store, port int) *served {
 	t.Helper()
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	p := start(t, store, "daemon", func(string) {},
-		"BELLHOP_REDIS_URL="+store.Where(), "BELLHOP_PREFIX="+store.Keys().Prefix(), "BELLHOP_LISTEN="+address)
+		"BELLHOP_REDIS_URL="+store.Address(), "BELLHOP_PREFIX="+store.Keys().Prefix(), "BELLHOP_LISTEN="+address)
 	s := &served{p, t, "http://" + address}
 	storetest.Eventually(t, "it is ready", func() bool {
 		status, _, err := s.try(http.MethodGet, "/readyz", "")

@@ -17,7 +17,7 @@ func TestKilledWorkerIsNoFinding(t *testing.T) {
 	worker.end(syscall.SIGKILL)
 	waiting(t, store) // still
 	var found []doctor.Finding
-	config := notify.Config{URL: store.Where(), Prefix: store.Keys().Prefix()}
+	config := notify.Config{URL: store.Address(), Prefix: store.Keys().Prefix()}
 	if _, err := doctor.Run(t.Context(), config, doctor.Options{}, func(f doctor.Finding) {
 		if f.Check == doctor.Contents {
 			found = append(found, f)

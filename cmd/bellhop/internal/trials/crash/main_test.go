@@ -157,7 +157,7 @@ type process struct {
 func start(t *testing.T, store *notify.Store, role string, line func(string), env ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0]), t: t, ended: make(chan struct{})}
-	p.Env = append(os.Environ(), "CRASH_ROLE="+role, "CRASH_URL="+store.Where(), "CRASH_PREFIX="+store.Keys().Prefix())
+	p.Env = append(os.Environ(), "CRASH_ROLE="+role, "CRASH_URL="+store.Address(), "CRASH_PREFIX="+store.Keys().Prefix())
 	p.Env = append(p.Env, env...)
 	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdout, err := p.StdoutPipe()

@@ -77,7 +77,7 @@ func held(js jetstream.JetStream) int {
 // startDaemon starts a process of a daemon, with settings NAME=VALUE without the prefix BELLHOP_.
 func startDaemon(t *testing.T, store *notify.Store, n *natsd, settings ...string) *process {
 	t.Helper()
-	env := []string{"BELLHOP_REDIS_URL=" + store.Where(), "BELLHOP_PREFIX=" + store.Keys().Prefix(), "BELLHOP_NATS_URL=" + n.ClientURL(), "BELLHOP_LISTEN=none"}
+	env := []string{"BELLHOP_REDIS_URL=" + store.Address(), "BELLHOP_PREFIX=" + store.Keys().Prefix(), "BELLHOP_NATS_URL=" + n.ClientURL(), "BELLHOP_LISTEN=none"}
 	for _, one := range settings {
 		env = append(env, "BELLHOP_"+one)
 	}

@@ -184,7 +184,7 @@ func TestSentinelsWantAPassword(t *testing.T) {
 		t.Error(err)
 	}
 	subscribed := open(t, guest)
-	stop := storetest.Run(t, func(ctx context.Context) error { subscribed.Hear(ctx, func(store.Event) {}); return nil })
+	stop := storetest.Run(t, func(ctx context.Context) error { subscribed.Subscribe(ctx, func(store.Event) {}); return nil })
 	for _, client := range clients {
 		storetest.Eventually(t, "it subscribes to each sentinel", func() bool {
 			all, err := client.ClientList(t.Context()).Result()

@@ -33,11 +33,11 @@ func (s *Store) NoAnswer() error {
 	return &ServerError{Where: s.where, Err: fmt.Errorf("no answer within %v: %w", Patience, os.ErrDeadlineExceeded)}
 }
 
-// An Event is what [Store.Hear] calls on with.
+// An Event is what [Store.Subscribe] calls on with.
 type Event struct {
 	Kind    EventKind
-	Channel string // of a Heard
-	Payload string // of a Heard or a Beat
+	Channel string // of a Received
+	Payload string // of a Received or a Beat
 	Err     error  // of a Broken
 }
 
@@ -88,7 +88,7 @@ func (e Event) Topics() []string {
 // the one before means that Redis lost all that it held.
 func (e Event) StoreID() string { return e.field(beatStore) }
 
-// Bell returns the bell in a Heard or a Beat. That of a Beat is for listeners that
+// Bell returns the bell in a Received or a Beat. That of a Beat is for listeners that
 // missed one: it names the logs that grew lately, if they are few, and where all of
 // them end. The error is an ErrInvalid.
 func (e Event) Bell() (Bell, error) {
@@ -108,24 +108,24 @@ type EventKind int
 // The kinds of events.
 const (
 	Subscribed EventKind = iota + 1 // the subscription is up: check for what was published before
-	Heard                           // a message on one of the channels
+	Received                        // a message on one of the channels
 	Beat                            // the carrier's heartbeat
 	Silent                          // three beats were missed: no carrier runs, or the connection is dead; it is renewed, and others that were as silent are closed
 	Broken                          // the connection failed; it is renewed
 )
 
-// Hear subscribes to channels and to the carrier's beat, and calls on for each
+// Subscribe subscribes to channels and to the carrier's beat, and calls on for each
 // event, one at a time, until ctx ends. on must not block: events are lost for good
-// when the connection's buffers are full. Hear renews a broken or silent
+// when the connection's buffers are full. It renews a broken or silent
 // connection, and sends a Subscribed event each time it is up. A channel that ends
 // in * is a pattern of Redis. While no carrier runs, the silence before the next
 // renewal doubles up to half a minute.
-func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
+func (s *Store) Subscribe(ctx context.Context, on func(Event), channels ...string) {
 	defer s.sentinels.watch()()
 	silence := Silence
 	var pause backoff.Pause
 	for ctx.Err() == nil {
-		err := s.hear(ctx, silence, func(e Event) {
+		err := s.subscription(ctx, silence, func(e Event) {
 			switch e.Kind {
 			case Subscribed:
 				pause.Reset()
@@ -153,8 +153,8 @@ func (s *Store) Hear(ctx context.Context, on func(Event), channels ...string) {
 // errSilent is why a connection ends that received no beat for too long.
 var errSilent = errors.New("no beat was heard")
 
-// hear runs one connection of Hear, and returns why it ended.
-func (s *Store) hear(ctx context.Context, silence time.Duration, on func(Event), channels []string) error {
+// subscription runs one connection of Subscribe, and returns why it ended.
+func (s *Store) subscription(ctx context.Context, silence time.Duration, on func(Event), channels []string) error {
 	beat := s.keys.Beat()
 	sub, err := s.subscribe(ctx, append([]string{beat}, channels...))
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *Store) hear(ctx context.Context, silence time.Duration, on func(Event),
 			last, silence = time.Now(), Silence
 			on(Event{Kind: Beat, Payload: m.Payload})
 		case ok:
-			on(Event{Kind: Heard, Channel: m.Channel, Payload: m.Payload})
+			on(Event{Kind: Received, Channel: m.Channel, Payload: m.Payload})
 		}
 	}
 }
