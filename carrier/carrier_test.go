@@ -19,6 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 func Example() {
@@ -245,7 +246,7 @@ func TestExpiredLeaseIsReturnedThenBuried(t *testing.T) {
 	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(2)})
 	run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
 	storetest.Publish(t, db, later("a", 0))
-	claimer := storetest.Claimer(t, db)
+	claimer := subscriberstest.Claimer(t, db)
 	for attempt := 1; attempt <= 2; attempt++ {
 		storetest.Eventually(t, "it is ready", func() bool { return counts(t, db, topic).Ready == 1 })
 		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: store.MinLease})
@@ -273,7 +274,7 @@ func TestExpiry(t *testing.T) {
 	ready, leased := later("ready", 0), later("leased", 0)
 	ready.TTL, leased.TTL = 50*time.Millisecond, 50*time.Millisecond
 	leased.Due = time.Now().Add(-20 * time.Millisecond)
-	claimer := storetest.Claimer(t, db)
+	claimer := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, leased)
 	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
 	if err != nil || len(ds) != 1 {
@@ -333,7 +334,7 @@ func TestExpiryWhileLeased(t *testing.T) {
 			m := later("a", 0)
 			m.Due, m.TTL = time.Time{}, 200*time.Millisecond
 			storetest.Publish(t, db, m)
-			claimer := storetest.Claimer(t, db)
+			claimer := subscriberstest.Claimer(t, db)
 			ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
 			if err != nil || len(ds) != 1 {
 				t.Fatalf("claimed %v, %v", ds, err)
@@ -362,7 +363,7 @@ func TestExpiryWhileLeased(t *testing.T) {
 // An expiry that falls on the end of a lease by chance is not taken for a postponed one.
 func TestExpiryAtTheEndOfALease(t *testing.T) {
 	db := storetest.Open(t)
-	claimer := storetest.Claimer(t, db)
+	claimer := subscriberstest.Claimer(t, db)
 	var d subscribers.Delivery
 	storetest.Eventually(t, "a lease ends in the millisecond of the expiry", func() bool {
 		m := later(notify.NewID(), 0)
@@ -463,7 +464,7 @@ func TestForeignThingsBesideLeases(t *testing.T) {
 	}
 	long := func(topic, id string) notify.Message { m := of(topic, id); m.MaxAttempts = 5; return m }
 	storetest.Publish(t, db, of("attempts", "a"), of("dead", "d"), long("waiting", "w"), long("good", "1"), long("good", "2"))
-	claimer := storetest.Claimer(t, db)
+	claimer := subscriberstest.Claimer(t, db)
 	for _, topic := range []string{"attempts", "dead", "waiting", "good"} {
 		if _, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: store.MinLease}); err != nil {
 			t.Fatal(err)
@@ -557,7 +558,7 @@ func TestForeignAttempts(t *testing.T) {
 				storetest.Publish(t, db, m)
 				do(t, db, "HSET", db.Keys().Attempts(), store.Member(topic, m.ID), attempts)
 			}
-			claimer := storetest.Claimer(t, db)
+			claimer := subscriberstest.Claimer(t, db)
 			ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: 200 * time.Millisecond})
 			if err != nil || len(ds) != 3 {
 				t.Fatalf("claimed %v, %v", ds, err)
@@ -601,7 +602,7 @@ func TestStrayMemberOfALiveMessage(t *testing.T) {
 			do(t, db, "ZADD", db.Keys().ReadyTopics(), 1, topic)
 			run(t, db, carrier.Options{})
 			storetest.Eventually(t, "the stray one is dead", func() bool {
-				if ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {
+				if ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {
 					t.Fatalf("claimed %v, %v", ds, err)
 				}
 				return counts(t, db, dead).Dead == 1
@@ -698,7 +699,7 @@ func TestMoreLeasesThanOneCallDealsWith(t *testing.T) {
 		messages = append(messages, later(fmt.Sprint(i), 0))
 	}
 	storetest.Publish(t, db, messages...)
-	claimer := storetest.Claimer(t, db)
+	claimer := subscriberstest.Claimer(t, db)
 	for range 3 {
 		if ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 500, Lease: store.MinLease}); err != nil || len(ds) != 500 {
 			t.Fatalf("claimed %d, %v", len(ds), err)

@@ -11,6 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // The set of schedules has each topic by its first due time, whatever is done to their messages, at random,
@@ -19,7 +20,7 @@ func TestSchedulesAreIndexedByTheirFirst(t *testing.T) {
 	store := storetest.Open(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	r := &randomly{t: t, store: store, pub: storetest.Publisher(t, store), claimer: storetest.Claimer(t, store), Rand: rand.New(rand.NewPCG(seed, 0))}
+	r := &randomly{t: t, store: store, pub: storetest.Publisher(t, store), claimer: subscriberstest.Claimer(t, store), Rand: rand.New(rand.NewPCG(seed, 0))}
 	for range 15 {
 		stop := run(t, store, carrier.Options{Batch: 1 + r.IntN(20)})
 		for range 150 {

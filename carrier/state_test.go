@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // told collects what a carrier reports.
@@ -203,7 +204,7 @@ func TestRepeatedRing(t *testing.T) {
 	if n := c.State().Fallbacks; n != 0 {
 		t.Errorf("%d nudges are told as lost", n)
 	}
-	ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Minute})
+	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Minute})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}

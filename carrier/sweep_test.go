@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // often is the time between two steps of the housekeeping in tests.
@@ -28,7 +29,7 @@ func die(t *testing.T, store *notify.Store, topic string, n int) {
 		messages = append(messages, notify.Message{Topic: topic, ID: fmt.Sprintf("%05d", i), Body: []byte("x"), TTL: time.Hour})
 	}
 	storetest.Publish(t, store, messages...)
-	claimer := storetest.Claimer(t, store)
+	claimer := subscriberstest.Claimer(t, store)
 	for left := n; left > 0; {
 		got, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: min(left, 500), Lease: time.Minute})
 		if err != nil || len(got) == 0 {
@@ -196,7 +197,7 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 			store := storetest.Open(t)
 			storetest.Publish(t, store, later("00000", 0))
 			do(t, store, "HDEL", store.Keys().Messages(), topic+":00000")
-			claimer := storetest.Claimer(t, store)
+			claimer := subscriberstest.Claimer(t, store)
 			if got, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(got) != 0 {
 				t.Fatalf("claimed %v, %v", got, err)
 			}
@@ -216,7 +217,7 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 func TestIdleTopicsAreForgotten(t *testing.T) {
 	store := storetest.Open(t)
 	ctx := t.Context()
-	claimer := storetest.Claimer(t, store)
+	claimer := subscriberstest.Claimer(t, store)
 	handle := func(topic string) {
 		got, err := claimer.Claim(ctx, topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
 		if err != nil || len(got) != 1 {
@@ -302,7 +303,7 @@ func TestTopicInUseIsNotForgotten(t *testing.T) {
 func TestPositionsAreForgotten(t *testing.T) {
 	store := storetest.Open(t)
 	const topics = 120 // more than one step handles
-	l := storetest.Listener(t, store)
+	l := subscriberstest.Listener(t, store)
 	heard := make(chan string, 2*topics)
 	storetest.Run(t, func(ctx context.Context) error {
 		return l.Listen(ctx, "t.*", func(_ context.Context, b *subscribers.Broadcast) error {
@@ -376,7 +377,7 @@ func TestInboxesWithoutASubscriberAreStruckOff(t *testing.T) {
 	store := storetest.Open(t)
 	storetest.Publish(t, store, notify.Message{Topic: "left", Body: []byte("x")}, notify.Message{Topic: "watched", Body: []byte("x")})
 	for _, topic := range []string{"left", "watched"} {
-		ds, err := storetest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
+		ds, err := subscriberstest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
 		if err != nil || len(ds) != 1 || ds[0].Ack(t.Context()) != nil {
 			t.Fatal(ds, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // The keys of a store in which everything was used are those of the table, with their types.
@@ -58,7 +59,7 @@ func TestTableHasAllKeys(t *testing.T) {
 // storeAll makes a message in each state, a waiting broadcast and a subscriber.
 func storeAll(t *testing.T, s *notify.Store) {
 	t.Helper()
-	claimer := storetest.Claimer(t, s)
+	claimer := subscriberstest.Claimer(t, s)
 	hand := func() *subscribers.Delivery {
 		storetest.Publish(t, s, notify.Message{Topic: "mail", Body: []byte("x"), TTL: time.Hour})
 		got, err := claimer.Claim(t.Context(), "mail", subscribers.ClaimOptions{Max: 1, Lease: time.Hour})
@@ -92,7 +93,7 @@ func storeAll(t *testing.T, s *notify.Store) {
 // listenForEver runs a named listener that handles a broadcast for ever, in a second attempt after its first process died.
 func listenForEver(t *testing.T, s *notify.Store) {
 	t.Helper()
-	listener := storetest.Listener(t, s, subscribers.ListenerOptions{Grace: time.Nanosecond})
+	listener := subscriberstest.Listener(t, s, subscribers.ListenerOptions{Grace: time.Nanosecond})
 	listen := func(handle func(context.Context, *subscribers.Broadcast) error) (stop func()) {
 		return storetest.Run(t, func(ctx context.Context) error {
 			return listener.Listen(ctx, "news", handle, subscribers.ListenOptions{Name: "auditor", From: subscribers.FromBeginning()})

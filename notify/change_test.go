@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // full returns a message with all that leaves traces in Redis.
@@ -31,7 +32,7 @@ func usedUp(t *testing.T, pub client, db *notify.Store, m notify.Message, state 
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := storetest.Claimer(t, db).Delivery(topic, m.ID, subscribers.Receipt(leased))
+	d := subscriberstest.Claimer(t, db).Delivery(topic, m.ID, subscribers.Receipt(leased))
 	if _, err := d.Nack(t.Context(), anHour, "not now"); err != nil {
 		t.Fatal(err)
 	}
@@ -432,7 +433,7 @@ func TestForeignNumbersInARecord(t *testing.T) {
 // dead at the end.
 func unreadable(t *testing.T, pub client, db *notify.Store) {
 	t.Helper()
-	claimer := storetest.Claimer(t, db)
+	claimer := subscriberstest.Claimer(t, db)
 	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: anHour})
 	if err != nil {
 		t.Fatal(err)

@@ -14,12 +14,13 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // die publishes messages and buries them.
 func die(t *testing.T, store *notify.Store, messages ...notify.Message) {
 	t.Helper()
-	c := storetest.Claimer(t, store)
+	c := subscriberstest.Claimer(t, store)
 	storetest.Publish(t, store, messages...)
 	for left := len(messages); left > 0; {
 		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 500, Lease: time.Minute})

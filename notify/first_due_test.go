@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // firstDue returns when the first attempt of a message is due.
@@ -35,7 +36,7 @@ type course struct {
 
 func newCourse(t *testing.T) *course {
 	pub, db := open(t)
-	return &course{t: t, store: db, pub: pub, work: storetest.Claimer(t, db)}
+	return &course{t: t, store: db, pub: pub, work: subscriberstest.Claimer(t, db)}
 }
 
 // publish publishes the message.
@@ -294,7 +295,7 @@ func TestRecordOfDigits(t *testing.T) {
 	pub, db := open(t)
 	publish(t, pub, message("a", time.Time{}))
 	do(t, db, []any{"HSET", db.Keys().Messages(), store.Member(topic, "a"), strings.Repeat("1", 200_000)})
-	if ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) != 0 {
+	if ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) != 0 {
 		t.Errorf("claimed %d, %v", len(ds), err)
 	}
 	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1, Died: 1})

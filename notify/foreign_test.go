@@ -7,6 +7,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // If the set of topics with something ready is foreign, a call still changes a message
@@ -47,7 +48,7 @@ func TestForeignReadyTopics(t *testing.T) {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 	one("requeued", "dead", keys.Ready(topic))
-	if ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) != 1 {
+	if ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) != 1 {
 		t.Errorf("claimed %v, %v", ds, err)
 	}
 	one("claimed", "dead", keys.Leased())

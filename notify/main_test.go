@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 func TestMain(m *testing.M) { storetest.Main(m) }
@@ -84,7 +85,7 @@ func publish(t testing.TB, pub client, m notify.Message) notify.Publication {
 // claim claims up to n messages of the topic, at least one of which must be there.
 func claim(t testing.TB, store *notify.Store, n int) []subscribers.Delivery {
 	t.Helper()
-	ds, err := storetest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: n, Lease: time.Minute})
+	ds, err := subscriberstest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: n, Lease: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // trial returns a store in the embedded server that a trial uses if no redis-server is
@@ -148,7 +149,7 @@ func TestTimesRunOutInTheTrialServer(t *testing.T) {
 	m := message("expires", time.Time{})
 	m.TTL = 10 * time.Millisecond
 	publish(t, pub, message("leased", time.Time{}))
-	if ds, err := storetest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: 100 * time.Millisecond}); err != nil || len(ds) != 1 {
+	if ds, err := subscriberstest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: 100 * time.Millisecond}); err != nil || len(ds) != 1 {
 		t.Fatal(ds, err)
 	}
 	publish(t, pub, m)
@@ -173,7 +174,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	l := storetest.Listener(t, store, subscribers.ListenerOptions{Grace: time.Nanosecond})
+	l := subscriberstest.Listener(t, store, subscribers.ListenerOptions{Grace: time.Nanosecond})
 	listen := func(pattern string, o subscribers.ListenOptions, handler func(context.Context, *subscribers.Broadcast) error) (heard chan string, stop func()) {
 		heard = make(chan string, 10_000)
 		started := make(chan struct{})

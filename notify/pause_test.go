@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // pause pauses the topic.
@@ -34,7 +35,7 @@ func resume(t testing.TB, pub client) {
 // claimNothing claims from the topic, which must return nothing.
 func claimNothing(t testing.TB, db *notify.Store, minAge time.Duration) {
 	t.Helper()
-	ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 500, Lease: time.Minute, MinAge: minAge})
+	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 500, Lease: time.Minute, MinAge: minAge})
 	if err != nil || len(ds) > 0 {
 		t.Errorf("claimed %d messages of a topic that is paused, %v", len(ds), err)
 	}
@@ -62,7 +63,7 @@ func TestPauseAndResume(t *testing.T) {
 		resume(t, pub)
 		wantCounts(t, pub, notify.Counts{Scheduled: 1, Ready: 1, Published: 3})
 	}
-	ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Minute, MinAge: time.Minute})
+	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Minute, MinAge: time.Minute})
 	if err != nil || len(ds) != 1 || ds[0].ID != "old" {
 		t.Errorf("claimed %+v, %v", ds, err)
 	}
@@ -72,7 +73,7 @@ func TestPauseAndResume(t *testing.T) {
 // resume rings for all of them, once.
 func TestNobodyIsRungWhilePaused(t *testing.T) {
 	pub, db := open(t)
-	claimer, letters := storetest.Claimer(t, db), storetest.Inspector(t, db)
+	claimer, letters := subscriberstest.Claimer(t, db), storetest.Inspector(t, db)
 	for _, id := range []string{"released", "dead"} {
 		publish(t, pub, message(id, time.Time{}))
 	}

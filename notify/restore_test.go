@@ -21,6 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // export exports a store, and returns the lines, sorted.
@@ -94,7 +95,7 @@ func messagesOf(t testing.TB, db *notify.Store) map[string]any {
 // everyKind publishes messages of every kind, but no leased one.
 func everyKind(t testing.TB, db *notify.Store) {
 	t.Helper()
-	claimer := storetest.Claimer(t, db)
+	claimer := subscriberstest.Claimer(t, db)
 	full := func(topic, id string, due time.Time) notify.Message {
 		return notify.Message{
 			Topic: topic, ID: id, Body: []byte("<body>\n\u2028"), Due: due, TTL: 90 * time.Second, MaxAttempts: 7,

@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // account is a user of a Redis of the test's own, and a client that changes the user's
@@ -84,7 +85,7 @@ func wantRefused(t *testing.T, err error, fault, remedy string) {
 // claimed, and returns their errors.
 func refusals(t *testing.T, s *notify.Store, d subscribers.Delivery) []error {
 	t.Helper()
-	pub, claimer := clientOf(t, s), storetest.Claimer(t, s)
+	pub, claimer := clientOf(t, s), subscriberstest.Claimer(t, s)
 	own := claimer.Delivery(topic, d.ID, d.Receipt)
 	return []error{
 		errOf(pub.Publish(t.Context(), message("b", past))),
@@ -125,7 +126,7 @@ func TestMissingRight(t *testing.T) {
 				}
 			})
 			a.give()
-			own := storetest.Claimer(t, a.store).Delivery(topic, d.ID, d.Receipt)
+			own := subscriberstest.Claimer(t, a.store).Delivery(topic, d.ID, d.Receipt)
 			storetest.Eventually(t, "it is acknowledged", func() bool { return own.Ack(t.Context()) == nil })
 			publish(t, clientOf(t, a.store), message("b", past))
 		})
@@ -247,7 +248,7 @@ func TestRightsAreRarelyRead(t *testing.T) {
 	a := newAccount(t, "-zadd")
 	began, asked := time.Now(), a.called("info")
 	storeSends := func() error {
-		return errOf(storetest.Claimer(t, a.store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}))
+		return errOf(subscriberstest.Claimer(t, a.store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}))
 	}
 	var all sync.WaitGroup
 	for range 50 {
@@ -281,7 +282,7 @@ func TestMissingRightStopsNobody(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := storetest.Listener(t, a.store)
+			l := subscriberstest.Listener(t, a.store)
 			listen := func(to chan<- string, o subscribers.ListenOptions) {
 				storetest.Run(t, func(ctx context.Context) error {
 					return l.Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error { to <- b.ID; return nil }, o)

@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // small returns a store in a Redis of 40 MB, of which 50 % are for messages, and a
@@ -124,7 +125,7 @@ func goesOn(t *testing.T, pub client, db *notify.Store) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	claimer := storetest.Claimer(t, db)
+	claimer := subscriberstest.Claimer(t, db)
 	for _, settle := range []func(context.Context, subscribers.Delivery) error{
 		func(ctx context.Context, d subscribers.Delivery) error { return d.Ack(ctx) },
 		func(ctx context.Context, d subscribers.Delivery) error {

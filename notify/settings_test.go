@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // set changes settings of a topic and returns all its settings.
@@ -129,7 +130,7 @@ func TestForeignSettings(t *testing.T) {
 			t.Errorf("%.20q: %v", text, err)
 		}
 		publish(t, pub, message("a", time.Time{}))
-		claimer := storetest.Claimer(t, db)
+		claimer := subscriberstest.Claimer(t, db)
 		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1})
 		if err != nil || len(ds) != 1 || ds[0].Lease != notify.DefaultSettings.Lease {
 			t.Fatalf("%.20q: claimed %+v, %v", text, ds, err)

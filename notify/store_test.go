@@ -24,6 +24,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 func TestCheck(t *testing.T) {
@@ -384,7 +385,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 		}
 	}
 	pub := clientOf(t, db)
-	claimer, letters := storetest.Claimer(t, db), storetest.Inspector(t, db)
+	claimer, letters := subscriberstest.Claimer(t, db), storetest.Inspector(t, db)
 	must("check", db.Check(ctx))
 	for _, id := range []string{"a", "b", "c", "d"} {
 		publish(t, pub, full(id))
@@ -445,7 +446,7 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 			t.Fatal(err)
 		}
 	}
-	l := storetest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Nanosecond})
+	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Nanosecond})
 	heard := make(chan string, 100)
 	listen := func(pattern string, o subscribers.ListenOptions, handler func(context.Context, *subscribers.Broadcast) error) (stop func()) {
 		started := make(chan struct{})

@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // survey surveys a store, which must succeed.
@@ -120,7 +121,7 @@ func TestSurveySetsIndexesRight(t *testing.T) {
 	pub, store := open(t)
 	const topics = 700
 	now := redisTime(t, store).Truncate(time.Millisecond)
-	claimer, letters := storetest.Claimer(t, store), storetest.Inspector(t, store)
+	claimer, letters := subscriberstest.Claimer(t, store), storetest.Inspector(t, store)
 	var messages []notify.Message
 	for i := range topics {
 		name := fmt.Sprintf("t.%03d", i)
@@ -196,7 +197,7 @@ func TestSurveyUnderChurn(t *testing.T) {
 
 // churn publishes, claims, settles and cancels messages of some topics, until stop.
 func churn(t *testing.T, pub client, store *notify.Store, worker int, stop <-chan struct{}) {
-	claimer := storetest.Claimer(t, store)
+	claimer := subscriberstest.Claimer(t, store)
 	ctx, random := context.Background(), rand.New(rand.NewPCG(uint64(worker), 0))
 	for i := 0; ; i++ {
 		select {
@@ -302,14 +303,14 @@ func TestTotals(t *testing.T) {
 	}
 	for i := range 7 {
 		name := fmt.Sprint("t", i)
-		ds, err := storetest.Claimer(t, store).Claim(t.Context(), name, subscribers.ClaimOptions{Max: 4, Lease: time.Minute})
+		ds, err := subscriberstest.Claimer(t, store).Claim(t.Context(), name, subscribers.ClaimOptions{Max: 4, Lease: time.Minute})
 		if err != nil || len(ds) != 4 {
 			t.Fatal(ds, err)
 		}
 		if _, err := ds[3].Bury(t.Context(), "test"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := storetest.Claimer(t, store).AckMany(t.Context(), name, ds[:3]); err != nil {
+		if _, err := subscriberstest.Claimer(t, store).AckMany(t.Context(), name, ds[:3]); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // do sends commands, which must succeed.
@@ -128,7 +129,7 @@ func TestLatenessOfTheLastClaim(t *testing.T) {
 		return count(t, pub, topic).Lateness
 	}
 	try := func() {
-		if _, err := storetest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil {
+		if _, err := subscriberstest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -363,7 +364,7 @@ func TestTimeToLiveThatIsOver(t *testing.T) {
 	m := message("a", past)
 	m.TTL = anHour
 	publish(t, pub, m)
-	if ds, err := storetest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {
+	if ds, err := subscriberstest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {
 		t.Errorf("claimed %v, %v", ds, err)
 	}
 	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1, Died: 1})

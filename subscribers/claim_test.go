@@ -11,6 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // claimOne claims one message and fails the test if there is none.
@@ -25,7 +26,7 @@ func claimOne(t *testing.T, c *subscribers.Claimer, lease time.Duration) subscri
 
 func TestClaimAndAck(t *testing.T) {
 	db := storetest.Open(t)
-	c := storetest.Claimer(t, db)
+	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"), body("b"))
 	a, b := claimOne(t, c, time.Minute), claimOne(t, c, time.Minute)
 	if ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Minute}); len(ds) != 0 || err != nil {
@@ -48,7 +49,7 @@ func TestClaimAndAck(t *testing.T) {
 
 func TestClaimOnlyWhatIsOldEnough(t *testing.T) {
 	db := storetest.Open(t)
-	c := storetest.Claimer(t, db)
+	c := subscriberstest.Claimer(t, db)
 	old := body("old")
 	old.Due, old.Restore = time.Now().Add(-time.Hour), &notify.Restore{}
 	storetest.Publish(t, db, body("young"), old)
@@ -61,7 +62,7 @@ func TestClaimOnlyWhatIsOldEnough(t *testing.T) {
 // A due time that is none of ours is shown as zero: another one could not be written as JSON.
 func TestClaimOfForeignDueTimes(t *testing.T) {
 	db := storetest.Open(t)
-	c := storetest.Claimer(t, db)
+	c := subscriberstest.Claimer(t, db)
 	for _, due := range []string{"-inf", "-1e17", "-1"} {
 		storetest.Publish(t, db, body("a"))
 		if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Ready(topic), due, store.Member(topic, "a")).Err(); err != nil {
@@ -79,7 +80,7 @@ func TestClaimOfForeignDueTimes(t *testing.T) {
 
 func TestExtendGivesANewReceipt(t *testing.T) {
 	db := storetest.Open(t)
-	c := storetest.Claimer(t, db)
+	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"))
 	d := claimOne(t, c, time.Minute)
 	old := d
@@ -97,7 +98,7 @@ func TestExtendGivesANewReceipt(t *testing.T) {
 func TestNackReleaseAndBury(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	c := storetest.Claimer(t, db)
+	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"))
 	d := claimOne(t, c, time.Minute)
 	out, err := d.Nack(t.Context(), time.Millisecond, "busy")
@@ -130,7 +131,7 @@ func TestNackReleaseAndBury(t *testing.T) {
 // What is claimed at once is bounded in bytes too; the rest stays ready.
 func TestClaimIsBoundedInBytes(t *testing.T) {
 	db := storetest.Open(t)
-	c := storetest.Claimer(t, db)
+	c := subscriberstest.Claimer(t, db)
 	const n = 60
 	var messages []notify.Message
 	for i := range n {
@@ -159,7 +160,7 @@ func TestClaimDoesNotHandOutWhatExpired(t *testing.T) {
 	m := body("a")
 	m.Due, m.TTL = time.Now().Add(-time.Hour), time.Minute
 	storetest.Publish(t, db, m, body("b"))
-	ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Minute})
+	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Minute})
 	if err != nil || len(ds) != 1 || ds[0].ID != "b" {
 		t.Errorf("claimed %v, %v", ds, err)
 	}
@@ -171,7 +172,7 @@ func TestClaimDoesNotHandOutWhatExpired(t *testing.T) {
 
 func TestSettlingTwiceInOneCallCountsOnce(t *testing.T) {
 	db := storetest.Open(t)
-	c := storetest.Claimer(t, db)
+	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"), body("b"))
 	a, b := claimOne(t, c, time.Minute), claimOne(t, c, time.Minute)
 	if lost, err := c.AckMany(t.Context(), topic, []subscribers.Delivery{a, a}); len(lost) != 0 || err != nil {
@@ -194,7 +195,7 @@ func TestSettlingTwiceInOneCallCountsOnce(t *testing.T) {
 
 func TestBadClaims(t *testing.T) {
 	db := storetest.Open(t)
-	c := storetest.Claimer(t, db)
+	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"))
 	d := claimOne(t, c, time.Minute)
 	for _, test := range []struct {

@@ -14,12 +14,13 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // newPoller returns a poller that runs until stop is called or the test ends, and whose connection stands.
 func newPoller(t *testing.T, db *notify.Store) (p *subscribers.Claimer, stop func()) {
 	t.Helper()
-	p = storetest.Claimer(t, db)
+	p = subscriberstest.Claimer(t, db)
 	stop = storetest.Run(t, func(ctx context.Context) error { p.Run(ctx); return nil })
 	storetest.Eventually(t, "the poller receives itself", func() bool { return p.Ping(t.Context()) == nil })
 	return p, stop
@@ -160,7 +161,7 @@ func TestPollThatGetsNothing(t *testing.T) {
 }
 
 func TestBadPoll(t *testing.T) {
-	p := storetest.Claimer(t, storetest.Open(t))
+	p := subscriberstest.Claimer(t, storetest.Open(t))
 	for name, o := range map[string]subscribers.ClaimOptions{
 		"wait -1ns":   {Max: 1, Lease: time.Minute, Wait: -1},
 		"wait 5m0":    {Max: 1, Lease: time.Minute, Wait: store.MaxWait + 1},
@@ -462,7 +463,7 @@ func TestClaimerStopsDuringAClaim(t *testing.T) {
 
 func TestPollBeforeRun(t *testing.T) {
 	db := beating(t, storetest.Open(t))
-	p := storetest.Claimer(t, db)
+	p := subscriberstest.Claimer(t, db)
 	answer := claimLater(t.Context(), t, p, long())
 	storetest.Publish(t, db, body("a")) // nobody receives that ring
 	storetest.Run(t, func(ctx context.Context) error { p.Run(ctx); return nil })
@@ -472,7 +473,7 @@ func TestPollBeforeRun(t *testing.T) {
 
 // A claim that shall wait reports a claimer that does not run, within seconds; one that does not wait needs no Run.
 func TestWaitWithoutRun(t *testing.T) {
-	p := storetest.Claimer(t, storetest.Open(t))
+	p := subscriberstest.Claimer(t, storetest.Open(t))
 	for _, o := range []subscribers.ClaimOptions{long(), {Wait: time.Minute, MinAge: time.Second}} {
 		began := time.Now()
 		_, err := p.Claim(t.Context(), topic, o)
@@ -557,7 +558,7 @@ func TestPollOfAPausedTopic(t *testing.T) {
 
 func TestPing(t *testing.T) {
 	db := beating(t, storetest.Open(t))
-	p := storetest.Claimer(t, db)
+	p := subscriberstest.Claimer(t, db)
 	if err := p.Ping(t.Context()); !errors.Is(err, subscribers.ErrUnsubscribed) {
 		t.Errorf("before Run: %v", err)
 	}
@@ -918,7 +919,7 @@ func TestClaimersAndSubscriber(t *testing.T) {
 // Without Run a short wait ends with what is ready then, and is no fault.
 func TestShortWaitWithoutRun(t *testing.T) {
 	db := storetest.Open(t)
-	c := storetest.Claimer(t, db)
+	c := subscriberstest.Claimer(t, db)
 	short := subscribers.ClaimOptions{Wait: time.Millisecond}
 	if ds, err := c.Claim(t.Context(), topic, short); err != nil || len(ds) > 0 {
 		t.Errorf("claimed %v, %v", ds, err)

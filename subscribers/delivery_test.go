@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // A handler settles its message early. The subscriber settles it no second time, whatever the handler returns, and logs no lost lease.
@@ -166,7 +167,7 @@ func TestHandlerSettlesAfterExtensions(t *testing.T) {
 // Where the lease was lost the handler learns that from its call, and by its context; what took the message keeps it.
 func TestHandlerSettlesWithALostLease(t *testing.T) {
 	db := storetest.Open(t)
-	c := storetest.Claimer(t, db)
+	c := subscriberstest.Claimer(t, db)
 	done := make(chan error, 1)
 	var other subscribers.Delivery
 	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {

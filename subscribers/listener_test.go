@@ -22,6 +22,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // received collects what a listener received.
@@ -106,7 +107,7 @@ func listenInto(t *testing.T, l *subscribers.Listener, pattern string, h *receiv
 
 func newListener(t testing.TB, store *notify.Store) *subscribers.Listener {
 	t.Helper()
-	return storetest.Listener(t, store)
+	return subscriberstest.Listener(t, store)
 }
 
 // broadcast publishes broadcasts that are due at once, one after the other, and waits until they are sent.

@@ -18,6 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 const (
@@ -353,7 +354,7 @@ func TestNamedReleasesOnlyItsOwn(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	began := make(chan struct{}, 10)
-	l := storetest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Nanosecond})
+	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Nanosecond})
 	o, started := (&received{}).options(subscribers.ListenOptions{Name: "n", Lease: time.Minute})
 	stop := storetest.Run(t, func(ctx context.Context) error {
 		return l.Listen(ctx, topic, func(ctx context.Context, _ *subscribers.Broadcast) error {
@@ -384,7 +385,7 @@ func TestNamedReleasesOnlyItsOwn(t *testing.T) {
 func TestNamedStopReleases(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	l := storetest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Hour})
+	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Hour})
 	o := subscribers.ListenOptions{Name: "n", Lease: time.Minute}
 	finish, began := make(chan struct{}), make(chan string, 1000)
 	oa, started := (&received{}).options(o)

@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // listenBy listens with a handler until stop is called or the test ends, and returns when it does.
@@ -264,7 +265,7 @@ func TestNamedSettlesWhileItStops(t *testing.T) {
 	carry(t, db)
 	finish := map[string]chan struct{}{"fast": make(chan struct{}), "barred": make(chan struct{}), "slow": make(chan struct{})}
 	began := make(chan string, 3)
-	l := storetest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Hour})
+	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Hour})
 	o := subscribers.ListenOptions{Name: "n", Concurrency: 3, Lease: time.Hour}
 	stop := listenBy(t, l, func(_ context.Context, b *subscribers.Broadcast) error {
 		began <- b.ID
@@ -308,7 +309,7 @@ func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
 			guest := away(t, db, server.URL())
 			h := &received{hold: make(chan struct{})}
 			const lease = time.Second
-			l := storetest.Listener(t, guest.store, subscribers.ListenerOptions{Grace: time.Minute})
+			l := subscriberstest.Listener(t, guest.store, subscribers.ListenerOptions{Grace: time.Minute})
 			stop := listenInto(t, l, topic, h, subscribers.ListenOptions{Name: "n", Concurrency: 2, Lease: lease})
 			broadcast(t, db, topic, "a", "b")
 			storetest.Eventually(t, "they are in hand", func() bool { return held(t, db, "n") == 2 })

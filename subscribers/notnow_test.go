@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 var errBarred = errors.New("the way is barred")
@@ -235,7 +236,7 @@ func TestDeathsAreReported(t *testing.T) {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
 	}
-	c := storetest.Claimer(t, db)
+	c := subscriberstest.Claimer(t, db)
 	claim := func() *subscribers.Delivery {
 		t.Helper()
 		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})

@@ -9,6 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // While nobody carries, what comes to be due at once, in any way, waits behind
@@ -61,7 +62,7 @@ func TestOrderBehindWhatIsOverdue(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := storetest.Open(t)
-			c := storetest.Claimer(t, store)
+			c := subscriberstest.Claimer(t, store)
 			storetest.Publish(t, store, body("dead"))
 			dead := claimOne(t, c, time.Minute)
 			if _, err := dead.Bury(t.Context(), "a test"); err != nil {
@@ -112,7 +113,7 @@ func atOnce(t *testing.T, store *notify.Store, id string) {
 
 func release(t *testing.T, store *notify.Store, d subscribers.Delivery) {
 	t.Helper()
-	if lost, err := storetest.Claimer(t, store).ReleaseMany(t.Context(), topic, []subscribers.Delivery{d}); len(lost) > 0 || err != nil {
+	if lost, err := subscriberstest.Claimer(t, store).ReleaseMany(t.Context(), topic, []subscribers.Delivery{d}); len(lost) > 0 || err != nil {
 		t.Fatal(lost, err)
 	}
 }

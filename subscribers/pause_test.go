@@ -11,6 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // switches pauses and resumes the topic.
@@ -146,7 +147,7 @@ func evals(t *testing.T, db *notify.Store) (n int) {
 func TestLeaseEndsWhilePaused(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	c := storetest.Claimer(t, db)
+	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("kept"), body("lost"))
 	kept, lost := claimOne(t, c, time.Minute), claimOne(t, c, store.MinLease)
 	s := newSwitches(t, db)
@@ -209,7 +210,7 @@ func TestPauseRaces(t *testing.T) {
 			storetest.Publish(t, db, m)
 		}
 	})
-	s, c := newSwitches(t, db), storetest.Claimer(t, db)
+	s, c := newSwitches(t, db), subscriberstest.Claimer(t, db)
 	seen := make(map[string]bool)
 	for len(seen) < n && !t.Failed() {
 		s.pause()

@@ -8,6 +8,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // listens has a listener listen until it is stopped.
@@ -22,7 +23,7 @@ func listens(t *testing.T, l *subscribers.Listener) (stop func()) {
 func TestListenerProgress(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	l := storetest.Listener(t, db)
+	l := subscriberstest.Listener(t, db)
 	if at := l.Stats().Progress; !at.IsZero() {
 		t.Errorf("it came around at %v before anybody listened", at)
 	}
@@ -43,7 +44,7 @@ func TestListenerProgressWithoutRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer deaf.Close()
-	l := storetest.Listener(t, storetest.At(t, "redis://"+deaf.Addr().String(), ""))
+	l := subscriberstest.Listener(t, storetest.At(t, "redis://"+deaf.Addr().String(), ""))
 	listens(t, l)
 	storetest.Eventually(t, "it runs", func() bool { return !l.Stats().Progress.IsZero() })
 	last := l.Stats().Progress

@@ -8,6 +8,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // The receipt of a lease that was given back settles nothing, even where the
@@ -31,7 +32,7 @@ func settleWithStaleReceipts(t *testing.T, giveBack func(*subscribers.Claimer, s
 	const collisions = 20
 	store := storetest.Open(t)
 	carry(t, store)
-	c := storetest.Claimer(t, store)
+	c := subscriberstest.Claimer(t, store)
 	claim := func(lease time.Duration) (d subscribers.Delivery) {
 		storetest.Eventually(t, "there is one to claim", func() bool {
 			ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: lease})
@@ -74,7 +75,7 @@ func settleWithStaleReceipts(t *testing.T, giveBack func(*subscribers.Claimer, s
 // The last digit of a receipt is that of the attempts used up, also behind an extension.
 func TestReceiptsOfAttempts(t *testing.T) {
 	store := storetest.Open(t)
-	c := storetest.Claimer(t, store)
+	c := subscriberstest.Claimer(t, store)
 	for attempts, want := range map[string]subscribers.Receipt{"1": 1, "9": 9, "10": 0, "123": 3, "99999999999999999999": 9, "x": 0, "1.5": 0, "": 0, "-3": 0} {
 		storetest.Publish(t, store, body("a"), body("b"))
 		if err := store.Client().HSet(t.Context(), store.Keys().Attempts(), topic+":a", attempts).Err(); err != nil {

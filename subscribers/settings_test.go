@@ -9,6 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // What a worker has in hand keeps the lease of its claim, whatever is set since; each is extended in time.
@@ -79,7 +80,7 @@ func TestLeasesThatBecomeShorter(t *testing.T) {
 // A lease of zero is that of the settings, of a claim and of an extension.
 func TestLeaseOfTheSettings(t *testing.T) {
 	db := storetest.Open(t)
-	c := storetest.Claimer(t, db)
+	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"))
 	storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{Lease: new(time.Hour)})
 	d := claimOne(t, c, 0)

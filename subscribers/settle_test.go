@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // A forger stands between a store and its Redis, and answers scripts in Redis's place while it is on.
@@ -73,7 +74,7 @@ func TestNamedStopsWhereItCannotRelease(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	log := make(lines, 1000)
-	l := storetest.Listener(t, store, subscribers.ListenerOptions{Grace: time.Hour, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	l := subscriberstest.Listener(t, store, subscribers.ListenerOptions{Grace: time.Hour, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	began, finish := make(chan string, 1), make(chan struct{})
 	o, started := (&received{}).options(subscribers.ListenOptions{Name: "n"})
 	ctx, stop := context.WithCancel(t.Context())

@@ -19,6 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // A journal is what a program logged.
@@ -54,7 +55,7 @@ var programs = map[string]func(*testing.T, *notify.Store) func(context.Context) 
 		return s.Run
 	},
 	"claimer": func(t *testing.T, store *notify.Store) func(context.Context) error {
-		p := storetest.Claimer(t, store)
+		p := subscriberstest.Claimer(t, store)
 		return p.Run
 	},
 	"listener":       func(t *testing.T, store *notify.Store) func(context.Context) error { return listening(t, store, "") },
@@ -69,7 +70,7 @@ var programs = map[string]func(*testing.T, *notify.Store) func(context.Context) 
 }
 
 func listening(t *testing.T, store *notify.Store, name string) func(context.Context) error {
-	l := storetest.Listener(t, store)
+	l := subscriberstest.Listener(t, store)
 	return func(ctx context.Context) error {
 		return l.Listen(ctx, ">", func(context.Context, *subscribers.Broadcast) error { return nil }, subscribers.ListenOptions{Name: name})
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 const topic = "orders"
@@ -367,7 +368,7 @@ func TestStopReleasesWhatWasNotBegun(t *testing.T) {
 	if c := counts(t, db); c.Leased != 0 || c.Ready != 30 {
 		t.Errorf("got %+v", c)
 	}
-	ds, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 100, Lease: time.Minute})
+	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 100, Lease: time.Minute})
 	if err != nil || len(ds) != 30 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // series returns the name of a series of a topic.
@@ -68,7 +69,7 @@ func overdue(t testing.TB, store *notify.Store, topic, id string, age time.Durat
 // die has the oldest message of a topic die.
 func die(t testing.TB, store *notify.Store, topic string) {
 	t.Helper()
-	claimer := storetest.Claimer(t, store)
+	claimer := subscriberstest.Claimer(t, store)
 	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Hour})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)

@@ -23,6 +23,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 func TestMain(m *testing.M) { storetest.Main(m) }
@@ -95,7 +96,7 @@ func history(t testing.TB, store *notify.Store) {
 	t.Helper()
 	publish(t, store, topic, 7, 0)
 	publish(t, store, topic, 2, time.Hour)
-	claimer := storetest.Claimer(t, store)
+	claimer := subscriberstest.Claimer(t, store)
 	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 5, Lease: time.Hour})
 	if err != nil || len(ds) != 5 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
@@ -294,7 +295,7 @@ func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 	m.Observe("claim", time.Millisecond, nil)
 	m.Request("publish", http.StatusCreated, time.Millisecond)
 	publish(t, store, topic, 2, 0)
-	claimer := storetest.Claimer(t, store)
+	claimer := subscriberstest.Claimer(t, store)
 	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Hour})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)

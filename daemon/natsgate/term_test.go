@@ -24,6 +24,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // A wire is a proxy between a gateway and its server. It can be cut, which also keeps
@@ -275,7 +276,7 @@ func claimAll(t testing.TB, db *notify.Store, of map[string]int) {
 	t.Helper()
 	for subject := range of {
 		topic := strings.TrimPrefix(subject, "bellhop.wake.")
-		if _, err := storetest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: store.MaxClaim, Lease: time.Hour}); err != nil {
+		if _, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: store.MaxClaim, Lease: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -438,7 +439,7 @@ func TestDeathsAreSent(t *testing.T) {
 			t.Errorf("%s: %s", m.Subject, diff)
 		}
 	}
-	claimer := storetest.Claimer(t, db)
+	claimer := subscriberstest.Claimer(t, db)
 	claim := func(lease time.Duration) *subscribers.Delivery {
 		t.Helper()
 		var ds []subscribers.Delivery

@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // ward is a store that is examined, on a Redis of its own.
@@ -103,7 +104,7 @@ func (w *ward) overdue(topic string, n int, ago time.Duration) {
 func (w *ward) dies(topic string, n int) {
 	w.t.Helper()
 	w.publish(topic, n, 0)
-	c := storetest.Claimer(w.t, w.store)
+	c := subscriberstest.Claimer(w.t, w.store)
 	got, err := c.Claim(w.t.Context(), topic, subscribers.ClaimOptions{Max: n, Lease: time.Minute})
 	w.must(err)
 	for _, d := range got {
@@ -134,7 +135,7 @@ func TestOverdue(t *testing.T) {
 	w := newWard(t)
 	w.overdue("orders", 3, 22*time.Minute)
 	w.overdue("busy", 2, 5*time.Minute)
-	_, err := storetest.Claimer(w.t, w.store).Claim(t.Context(), "busy", subscribers.ClaimOptions{Max: 1, Lease: time.Hour})
+	_, err := subscriberstest.Claimer(w.t, w.store).Claim(t.Context(), "busy", subscribers.ClaimOptions{Max: 1, Lease: time.Hour})
 	w.must(err)
 	w.overdue("hung", 1, 2*time.Minute)
 	w.must(w.store.Client().ZAdd(t.Context(), w.store.Keys().Waiting("hung"), redis.Z{Score: 1, Member: "inbox"}).Err())

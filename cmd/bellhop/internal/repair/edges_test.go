@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // A walk takes one message along arrows of the state diagram.
@@ -95,7 +96,7 @@ func TestStateDiagram(t *testing.T) {
 			db := storetest.Open(t)
 			w := &walk{
 				t: t, store: db, pub: storetest.Publisher(t, db),
-				work: storetest.Claimer(t, db), dead: storetest.Inspector(t, db),
+				work: subscriberstest.Claimer(t, db), dead: storetest.Inspector(t, db),
 			}
 			for _, s := range steps {
 				if err := s.walk(w); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // A halfway is a call that is stopped at each of its writes.
@@ -61,7 +62,7 @@ var halfways = []halfway{
 	{name: "restore", call: publishes(notify.Message{ID: "new", Due: later, TTL: time.Hour, Restore: &notify.Restore{AttemptsUsed: 2}}), again: unpublished, stays: []string{"new"}},
 	{name: "restore what is dead", call: publishes(deadLetter), again: requeued, stays: []string{"new"}},
 	{name: "claim", ready: isReady("a"), stays: []string{"a"}, call: func(t *testing.T, db *notify.Store) error {
-		_, err := storetest.Claimer(t, db).Claim(t.Context(), mail, subscribers.ClaimOptions{Max: 1, Lease: store.MinLease})
+		_, err := subscriberstest.Claimer(t, db).Claim(t.Context(), mail, subscribers.ClaimOptions{Max: 1, Lease: store.MinLease})
 		return err
 	}},
 	{name: "acknowledge", settles: true, ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
@@ -232,7 +233,7 @@ func isLeased(id string) func(*testing.T, *notify.Store) {
 
 func claimIt(t *testing.T, db *notify.Store) subscribers.Delivery {
 	t.Helper()
-	ds, err := storetest.Claimer(t, db).Claim(t.Context(), mail, subscribers.ClaimOptions{Max: 1, Lease: store.MinLease})
+	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), mail, subscribers.ClaimOptions{Max: 1, Lease: store.MinLease})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %v, %v", ds, err)
 	}
@@ -242,7 +243,7 @@ func claimIt(t *testing.T, db *notify.Store) subscribers.Delivery {
 // inHand returns a call on the leased message.
 func inHand(f func(*subscribers.Claimer, subscribers.Delivery) error) func(*testing.T, *notify.Store) error {
 	return func(t *testing.T, db *notify.Store) error {
-		return f(storetest.Claimer(t, db), held(t, db))
+		return f(subscriberstest.Claimer(t, db), held(t, db))
 	}
 }
 
@@ -257,7 +258,7 @@ func held(t *testing.T, db *notify.Store) subscribers.Delivery {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return *storetest.Claimer(t, db).Delivery(topic, id, subscribers.Receipt(all[0].Score))
+	return *subscriberstest.Claimer(t, db).Delivery(topic, id, subscribers.Receipt(all[0].Score))
 }
 
 // carries runs a carrier until it meets a fault, or has nothing more to do.
@@ -387,7 +388,7 @@ func findings(t *testing.T, db *notify.Store, apply bool) (all []repair.Finding)
 // delivered handles messages until all that stay were handled.
 func (h halfway) delivered(t *testing.T, db *notify.Store) {
 	t.Helper()
-	c := storetest.Claimer(t, db)
+	c := subscriberstest.Claimer(t, db)
 	got := make(map[string]bool)
 	storetest.Eventually(t, fmt.Sprintf("%v are delivered", h.stays), func() bool {
 		ds, err := c.Claim(t.Context(), mail, subscribers.ClaimOptions{Max: 10, Lease: time.Minute})

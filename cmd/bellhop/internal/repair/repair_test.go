@@ -18,6 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 func TestMain(m *testing.M) { storetest.Main(m) }
@@ -71,7 +72,7 @@ func contents(t *testing.T, store *notify.Store) map[string]string {
 func fill(t *testing.T, store *notify.Store) {
 	t.Helper()
 	const soon = 100 * time.Millisecond
-	claimer := storetest.Claimer(t, store)
+	claimer := subscriberstest.Claimer(t, store)
 	hand := func(id string, m notify.Message) *subscribers.Delivery {
 		m.Topic, m.ID, m.Body = "orders", id, []byte(id)
 		storetest.Publish(t, store, m)
@@ -368,7 +369,7 @@ func TestListenersGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := storetest.Run(t, c.Run)
-	l := storetest.Listener(t, store)
+	l := subscriberstest.Listener(t, store)
 	listen := func(ctx context.Context, received chan<- string) error {
 		return l.Listen(ctx, "news", func(ctx context.Context, b *subscribers.Broadcast) error {
 			received <- b.ID

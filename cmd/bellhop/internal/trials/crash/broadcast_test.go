@@ -19,6 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // announce publishes n broadcasts to five topics. The first is due after begin, the others evenly over the time after it.
@@ -117,7 +118,7 @@ func listen(t *testing.T, db *notify.Store) *listener {
 	l := &listener{}
 	started := make(chan struct{})
 	storetest.Run(t, func(ctx context.Context) error {
-		return storetest.Listener(t, db).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
+		return subscriberstest.Listener(t, db).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.received = append(l.received, *b)
@@ -197,7 +198,7 @@ func TestListenerIsSilentlyCut(t *testing.T) {
 	named := newLedger()
 	started := make(chan struct{})
 	storetest.Run(t, func(ctx context.Context) error {
-		return storetest.Listener(t, far).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
+		return subscriberstest.Listener(t, far).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
 			named.add(b.ID, b.Attempt, time.Since(b.Due))
 			return nil
 		}, subscribers.ListenOptions{Name: "n", OnStart: func(notify.Position) { close(started) }, Lease: time.Second})
@@ -375,7 +376,7 @@ func TestChurnOfBroadcasts(t *testing.T) {
 			return c.Run(ctx)
 		})
 	}
-	shared := storetest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Millisecond})
+	shared := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Millisecond})
 	durable := make([]*listener, 4) // each resumes after the last broadcast that it received
 	for i := range durable {
 		l := &listener{}
@@ -384,7 +385,7 @@ func TestChurnOfBroadcasts(t *testing.T) {
 		churn(ctx, t, &crew, func(ctx context.Context) error {
 			from := shared
 			if i == 0 {
-				from = storetest.Listener(t, db)
+				from = subscriberstest.Listener(t, db)
 			}
 			return from.Listen(ctx, []string{">", "t.*"}[i%2], func(_ context.Context, b *subscribers.Broadcast) error {
 				l.mu.Lock()

@@ -20,6 +20,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 func TestMain(m *testing.M) { storetest.Main(m) }
@@ -223,7 +224,7 @@ func rest(t *testing.T, c notify.Config) (wake func()) {
 // listen receives broadcasts, by a named listener and one without a name.
 func listen(t *testing.T, c notify.Config, l *ledger) {
 	t.Helper()
-	listener := storetest.Listener(t, open(t, c), subscribers.ListenerOptions{Logger: logger(t)})
+	listener := subscriberstest.Listener(t, open(t, c), subscribers.ListenerOptions{Logger: logger(t)})
 	for who, o := range map[string]subscribers.ListenOptions{
 		"anybody": {From: subscribers.FromBeginning()}, "named": {Name: "named", From: subscribers.FromBeginning(), Lease: lease},
 	} {

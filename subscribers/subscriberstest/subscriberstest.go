@@ -1,4 +1,5 @@
-package storetest
+// Package subscriberstest makes what receives messages in tests, and ends the test if that fails.
+package subscriberstest
 
 import (
 	"testing"
