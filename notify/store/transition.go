@@ -73,7 +73,7 @@ func linkFile(file string, grows bool) linked {
 	return l
 }
 
-// sectionBreak is the line of a script that calls with nothing to do never reach.
+// sectionBreak is the line of a script that calls with little to do never reach.
 const sectionBreak = "\n-- * * *\n"
 
 // link returns a source behind the parts of the library that it uses, directly or
@@ -83,35 +83,42 @@ const sectionBreak = "\n-- * * *\n"
 // becomes a function: defining a function in it that uses an outer local costs
 // less, since Lua then finds that local faster.
 func (l *linked) link(source string) string {
-	used := make(map[string]bool)
-	above, below, broken := strings.Cut(source, sectionBreak)
-	text := use(used, above) + above
-	if broken {
-		text += "\nreturn (function()\n" + use(used, below) + below + "end)()\n"
+	used, defined := make(map[string]bool), make(map[string]bool)
+	text, ends := "", ""
+	for section := range strings.SplitSeq(source, sectionBreak) {
+		if text != "" {
+			text, ends = text+"\nreturn (function()\n", ends+"end)()\n"
+		}
+		text += use(used, defined, section) + section
 	}
-	return l.head(used) + text
+	return l.head(used) + text + ends
 }
 
-// use returns the parts of the library that a source uses and that were not used
-// before, and adds their words to used.
-func use(used map[string]bool, source string) string {
-	before := maps.Clone(used)
-	add := func(words []string) {
-		for _, word := range words {
-			used[word] = true
+// use returns the parts of the library that a section of a source uses and that are
+// not defined in those before. It adds their words to used, and their names to
+// defined unless they are inside a rare part.
+func use(used, defined map[string]bool, section string) string {
+	words := make(map[string]bool) // of the section and its parts
+	add := func(more []string) {
+		for _, word := range more {
+			words[word] = true
 		}
 	}
-	add(wordsOf(source))
+	add(wordsOf(section))
 	var parts []part
 	for _, p := range slices.Backward(library()) { // a part uses only those before it
-		if p.isIn(used) && !p.isIn(before) {
+		if p.isIn(words) && !p.isIn(defined) {
 			add(p.words)
 			parts = append(parts, p)
 		}
 	}
+	maps.Copy(used, words)
 	slices.Reverse(parts)
 	var b strings.Builder
-	for _, p := range within(parts, wordsOf(source)) {
+	for _, p := range within(parts, wordsOf(section)) {
+		for _, name := range p.names {
+			defined[name] = defined[name] || p.text != ""
+		}
 		b.WriteString(p.text)
 	}
 	return b.String()
