@@ -9,12 +9,57 @@
 -- Reply: now in ms, then for each message its due time in ms, -1 if the id is in use, -2 if it is due past the year 9999,
 --   -3 if the ready set of its topic is foreign, -4 if the set of all broadcasts is, -5 if the schedule of its topic or the set
 --   of all topics that have one is, -6 if the dead letters of its topic are.
-local topics = tonumber(ARGV[1])
 local refusal, us, now = refuse_to_grow()
 if refusal then return refusal end
-
-local MOST_BUSY, PASSED = 1000, 64 -- topics that are kept as busy; messages after which a topic is noted as busy again
 local soonest = math.ceil(us / 1000) -- a delay is added to this, so that it is never too short
+
+-- Most calls publish one message that has nothing but a due time. They take the steps of all others, with no function or list between:
+-- that saves up to a third of the time. If anything is unusual, such as a foreign key or a missing right, the call begins anew below.
+local alone = #ARGV == 6 and tonumber(ARGV[5]) -- when it is due
+local function publish_one(topic, member, due)
+  local head = due <= now and (call('ZSCORE', SCHEDULES, topic) or MAX)
+  local ready = head and tonumber(head) > now
+  if ready then
+    call('ZADD', READY, 'LT', due, topic)
+    call('ZADD', ready_of(topic), due, member)
+  else
+    local schedule = schedule_of(topic)
+    local first, own = call('ZRANGE', SCHEDULES, 0, 0, 'WITHSCORES')[2], call('ZRANGE', schedule, 0, 0, 'WITHSCORES')[2]
+    call('ZADD', SCHEDULES, own and math.min(due, own) or due, topic)
+    call('ZADD', schedule, due, member)
+    if not first or due < tonumber(first) then call('PUBLISH', HEAD, text(due)) end
+  end
+  local n = call('HINCRBY', TOPICS, topic .. ':published', 1)
+  redis.pcall('HINCRBY', TOPICS, '*:published', 1)
+  return ready, n
+end
+
+local answer
+if alone then
+  local topic, member, due = ARGV[2], ARGV[4], alone < 0 and soonest - alone or math.max(alone, now)
+  if due > MAX then return { now, -2 } end
+  local begin = due > now and text(now) .. ',' .. text(due - now) or text(now)
+  if call('HSETNX', MESSAGES, member, begin .. ARGV[6]) == 0 then return { now, -1 } end
+  local placed, ready, n = pcall(publish_one, topic, member, due)
+  if placed then
+    if is_notable(n, 1) then note_published(topic, n, 1, now) end
+    answer = { now, due }
+    if not ready then return answer end
+  else
+    call('HDEL', MESSAGES, member)
+  end
+end
+
+-- * * *
+
+if answer then
+  ring(ARGV[2], 1, us)
+  return answer
+end
+
+-- * * *
+
+local topics = tonumber(ARGV[1])
 local first = 2 + 2 * topics -- index of the first message in ARGV
 
 local members = {}
@@ -112,18 +157,14 @@ local function take_back(list, fault)
   forget(gone)
 end
 
--- Counts a list of a topic that was put into its place, or takes it back for a fault. A topic is noted as busy when its count passes
--- a multiple of PASSED, so that most publishes write nothing there; a new topic is noted if there are fewer than MOST_BUSY.
+-- Counts a list of a topic that was put into its place, or takes it back for a fault.
 local published = 0
 local function conclude(topic, list, put, fault)
   list.placed = put
   if not put then return take_back(list, fault) end
-  local by = #list / 2
-  published = published + by
-  local n = count(topic, 'published', by)
-  if not n or n % PASSED >= by and (n > by or (try('ZCARD', BUSY) or MOST_BUSY) >= MOST_BUSY) then return end
-  try('ZADD', BUSY, now, topic)
-  try('ZREMRANGEBYRANK', BUSY, 0, -MOST_BUSY - 1)
+  published = published + #list / 2
+  local n = try('HINCRBY', TOPICS, topic .. ':published', #list / 2)
+  if n and is_notable(n, #list / 2) then note_published(topic, n, #list / 2, now) end
 end
 
 local function place_all()

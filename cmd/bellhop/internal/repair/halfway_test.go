@@ -58,6 +58,8 @@ var halfways = []halfway{
 	{name: "publish later", call: publishes(notify.Message{ID: "new", Delay: time.Hour, TTL: time.Hour}), again: unpublished, stays: []string{"new"}},
 	{name: "publish now", call: publishes(notify.Message{ID: "new", TTL: time.Hour}), again: unpublished, stays: []string{"new"}},
 	{name: "publish behind", ready: isBehind, call: publishes(notify.Message{ID: "new"}), again: unpublished, stays: []string{"before", "new"}},
+	{name: "publish one later", call: publishes(notify.Message{ID: "new", Delay: time.Hour}), again: unpublished, stays: []string{"new"}},
+	{name: "publish one now", call: publishes(notify.Message{ID: "new"}), again: unpublished, stays: []string{"new"}},
 	{name: "announce", call: publishes(notify.Message{ID: "new", Delay: time.Hour, Broadcast: true}), again: announced},
 	{name: "restore", call: publishes(notify.Message{ID: "new", Due: later, TTL: time.Hour, Restore: &notify.Restore{AttemptsUsed: 2}}), again: unpublished, stays: []string{"new"}},
 	{name: "restore what is dead", call: publishes(deadLetter), again: requeued, stays: []string{"new"}},

@@ -39,6 +39,23 @@ local function count_all(what, by)
   if by > 0 then try('HINCRBY', TOPICS, '*:' .. what, by) end
 end
 
+-- Whether note_published has something to note of a count of published messages, which grew by some: when a topic is new, and when
+-- the count passes a multiple of 64.
+local function is_notable(n, by)
+  return n == by or n % 64 < by
+end
+
+-- Notes a topic whose count of published messages is notable, in the indexes of all names and of busy topics.
+local function note_published(topic, n, by, now)
+  local MOST_BUSY = 1000 -- topics that are kept as busy
+  if n == by then
+    remember(topic)
+    if n < 64 and (try('ZCARD', BUSY) or MOST_BUSY) >= MOST_BUSY then return end
+  end
+  try('ZADD', BUSY, now, topic)
+  try('ZREMRANGEBYRANK', BUSY, 0, -MOST_BUSY - 1)
+end
+
 local function foreign_counters()
   return redis.error_reply('the counters of topics are foreign: ' .. TOPICS)
 end
