@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +23,10 @@ func (a *app) benchCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "bench",
 		Short: "Measure Bellhop on this Redis",
-		Long: `Measure Bellhop on this Redis: rates, lateness, and what it costs at rest. All
-keys have a prefix of their own and are removed at the end. Measurements:
+		Long: `Measure Bellhop on this Redis as users run it: rates, lateness, and what it costs
+at rest. A bellhop serve in a process of its own carries and serves HTTP; bench has
+the publishers, subscribers and clients. All keys have a prefix of their own. At the
+end, also after Ctrl-C, they are removed and the daemon has ended. Measurements:
 
 ` + bench.Describe(),
 		Example: `  bellhop bench
@@ -32,7 +36,7 @@ keys have a prefix of their own and are removed at the end. Measurements:
 		Args: takes(),
 	})
 	flags := c.Flags()
-	flags.IntVar(&o.Messages, "messages", bench.DefaultMessages, "messages published for each rate")
+	flags.IntVar(&o.Messages, "messages", bench.DefaultMessages, "messages published for each rate, and at most for each lateness")
 	flags.IntVar(&o.Body, "body", bench.DefaultBody, "bytes of a body")
 	flags.BoolVar(&own, "own", false, "measure on a redis-server that bench starts, without persistence")
 	flags.StringSliceVar(&o.Only, "only", nil, "names of the measurements to run, separated by commas (default all)")
@@ -43,6 +47,9 @@ keys have a prefix of their own and are removed at the end. Measurements:
 		}
 		if err := checkBench(o, int(c.MaxBody)); err != nil {
 			return err
+		}
+		if o.Program, err = os.Executable(); err != nil {
+			return fmt.Errorf("find this program, to run its daemon: %w", err)
 		}
 		daemon.TakeClientLog(daemon.NewLogger(c, a.err))
 		if own {
@@ -68,16 +75,17 @@ func (a *app) benchOwn(ctx context.Context, c daemon.Config, o bench.Options) er
 }
 
 func checkBench(o bench.Options, maxBody int) error {
-	switch {
-	case o.Messages < 100:
-		return store.Faultf("messages", "messages %d: use 100 or more", o.Messages)
-	case o.Body < 1 || o.Body > min(maxBody, notify.DefaultMaxBody):
-		return store.Faultf("body", "body %d: use 1 to %d", o.Body, min(maxBody, notify.DefaultMaxBody))
+	var tooFew, body error
+	if o.Messages < 100 {
+		tooFew = store.Faultf("messages", "messages %d: use 100 or more", o.Messages)
 	}
-	return nil
+	if most := min(maxBody, notify.DefaultMaxBody); o.Body < 1 || o.Body > most {
+		body = store.Faultf("body", "body %d: use 1 to %d", o.Body, most)
+	}
+	return errors.Join(tooFew, body, o.Check())
 }
 
-// bench prints each figure as soon as it is measured, and on a terminal the current measurement.
+// bench prints how it measures, then each figure as soon as it is measured, and on a terminal the current measurement.
 func (a *app) bench(ctx context.Context, c notify.Config, o bench.Options) error {
 	erase := ""
 	if isTerminal(a.err) {
@@ -85,18 +93,35 @@ func (a *app) bench(ctx context.Context, c notify.Config, o bench.Options) error
 		o.Progress = func(what string) { fmt.Fprintf(a.err, "%smeasuring %s …", erase, what) }
 		defer func() { fmt.Fprint(a.err, erase) }()
 	}
+	conditions, err := bench.Examine(ctx, c)
+	if err != nil {
+		return err
+	}
+	line := "%-10s  %-52s %10s %-10s %8s\n"
+	if !a.json {
+		for _, row := range conditions.Rows() {
+			terminal.Printf(a.out, "%-8s %s\n", row[0], row[1])
+		}
+		fmt.Fprintf(a.out, "\n"+line, "MEASURED", "FIGURE", "VALUE", "UNIT", "SAMPLES")
+	}
 	figures := []bench.Figure{}
-	err := bench.Run(ctx, c, o, func(f bench.Figure) {
+	err = bench.Run(ctx, c, o, func(f bench.Figure) {
 		figures = append(figures, f)
 		if !a.json {
 			fmt.Fprint(a.err, erase)
-			terminal.Printf(a.out, "%-10s  %-48s %14s %s\n", f.Measurement, f.Name, number(f.Value), f.Unit)
+			terminal.Printf(a.out, line, f.Measurement, f.Name, number(f.Value), f.Unit, thousands(strconv.Itoa(f.Samples)))
 		}
 	})
 	if a.json && err == nil {
-		return a.printJSON(figures)
+		return a.printJSON(benchJSON{conditions, figures})
 	}
 	return err
+}
+
+// benchJSON is what bench prints as JSON.
+type benchJSON struct {
+	Conditions bench.Conditions `json:"conditions"`
+	Figures    []bench.Figure   `json:"figures"`
 }
 
 // number formats a figure: two decimals below 100, commas between thousands above.
@@ -104,7 +129,11 @@ func number(v float64) string {
 	if v < 100 {
 		return fmt.Sprintf("%.2f", v)
 	}
-	digits := fmt.Sprintf("%.0f", v)
+	return thousands(fmt.Sprintf("%.0f", v))
+}
+
+// thousands puts commas between thousands.
+func thousands(digits string) string {
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
 	}

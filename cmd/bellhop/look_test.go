@@ -12,7 +12,6 @@ import (
 	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/bench"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/doctor"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -330,32 +329,6 @@ func TestDoctorRepairs(t *testing.T) {
 		}
 	}
 	contains(t, s.call("work", "t", "--count", "2"), "x")
-}
-
-func TestBench(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	var figures []bench.Figure
-	s.json(&figures, "bench", "--only", "publish,burst,backlog,memory,http", "--messages", "1600", "--json")
-	if len(figures) != 10 || figures[0].Unit != "messages/s" {
-		t.Errorf("got %+v", figures)
-	}
-	for _, f := range figures {
-		if f.Value <= 0 {
-			t.Errorf("got %+v", f)
-		}
-	}
-	contains(t, s.call("bench", "--only", "publish", "--messages", "1600"), "publish     single calls from 16 goroutines")
-	contains(t, s.fails(exitUsage, "bench", "--only", "nothing"), `invalid measurement "nothing": use publish, `)
-	contains(t, s.call("topics"), "no topic was published to yet")
-}
-
-func TestNumber(t *testing.T) {
-	for v, want := range map[float64]string{0: "0.00", 0.456: "0.46", 99.9: "99.90", 100: "100", 1234: "1,234", 1234567: "1,234,567"} {
-		if got := number(v); got != want {
-			t.Errorf("%v is %q, want %q", v, got, want)
-		}
-	}
 }
 
 func TestRelative(t *testing.T) {

@@ -1,24 +1,30 @@
-// Package bench measures Bellhop on a Redis of the user's: how fast it
-// publishes, carries and concurrency out, how late, and what it costs at rest. It
-// works under a prefix of its own and removes it. What needs a machine of its own
-// (broadcasts, NATS, thousands of connections, backlogs of millions) is measured by
-// the Go benchmarks of subscribers, carrier and daemon.
+// Package bench measures Bellhop on a Redis of the user's, as users run it: how fast
+// it publishes, carries and hands out, how late, and what it costs at rest. A bellhop
+// serve in a process of its own carries and serves HTTP; this process has the
+// publishers, the subscribers and the clients of HTTP.
+//
+// Each measurement has a daemon and a prefix of its own, and removes both. A message
+// that has a due time is late by the time from then to the start of its handler, also
+// if it was handed out late because others were (coordinated omission). What needs a
+// machine of its own (broadcasts, NATS, thousands of connections, backlogs of
+// millions) is measured by the Go benchmarks of subscribers, carrier and daemon.
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // Options say how much is measured. The zero value is the default.
@@ -26,7 +32,10 @@ type Options struct {
 	Messages int          // in each measurement of a rate; zero: DefaultMessages
 	Body     int          // bytes of a body; zero: DefaultBody
 	Only     []string     // names of the measurements; empty: all
+	Program  string       // path of bellhop, which is run as PROGRAM serve; required
 	Progress func(string) // called with what is measured next; may be nil
+
+	address string // of HTTP
 }
 
 // Defaults of Options.
@@ -46,6 +55,7 @@ type Figure struct {
 	Name        string  `json:"name"`
 	Value       float64 `json:"value"`
 	Unit        string  `json:"unit"`
+	Samples     int     `json:"samples"` // messages, calls or seconds that it is computed from
 }
 
 // measurement is one thing that is measured, under a prefix of its own.
@@ -80,27 +90,38 @@ var measurements = []measurement{
 	{"idle", "lateness of single messages, delayed and immediate", measureIdle},
 	{"rest", "calls of Redis while nothing happens", measureRest},
 	{"memory", "memory of scheduled messages", measureMemory},
-	{"http", "publishing, claiming and acknowledging over HTTP", measureHTTP},
+	{"http", "publishing, claiming and acknowledging over HTTP, and long polls", measureHTTP},
 }
 
-// Run measures on the Redis that c names, and calls on with each figure. Errors: a
-// notify.Fault for an unknown name, that of the connection, or that of ctx.
-func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error {
-	if o.Messages == 0 {
-		o.Messages = DefaultMessages
-	}
-	if o.Body == 0 {
-		o.Body = DefaultBody
-	}
+// Check returns a notify.Fault if o names a measurement that does not exist.
+func (o Options) Check() error {
 	for _, name := range o.Only {
 		if !slices.Contains(Names(), name) {
 			return store.Faultf("measurement", "measurement %q: use %s", name, strings.Join(Names(), ", "))
 		}
 	}
-	if c.Prefix == "" {
-		c.Prefix = notify.DefaultPrefix
+	return nil
+}
+
+// Run measures on the Redis that c names, and calls on with each figure. When
+// Run returns, also because ctx ended, its daemons have ended and its keys are removed.
+// Errors: that of Options.Check, of the connection, of a
+// daemon that does not start or ends by itself, or of ctx.
+func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error {
+	if err := o.Check(); err != nil {
+		return err
 	}
-	prefix := c.Prefix + ":bench-" + strings.ToLower(notify.NewID()[16:])
+	o.Messages, o.Body = cmp.Or(o.Messages, DefaultMessages), cmp.Or(o.Body, DefaultBody)
+	prefix := cmp.Or(c.Prefix, notify.DefaultPrefix) + ":bench-" + strings.ToLower(notify.NewID()[16:])
+	c.Prefix = prefix
+	if err := mayRemove(ctx, c); err != nil {
+		return err
+	}
+	port, err := child.HoldPort() // for each daemon, one after the other
+	if err != nil {
+		return err
+	}
+	o.address = "127.0.0.1:" + strconv.Itoa(port)
 	for _, m := range measurements {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, m.name) {
 			continue
@@ -109,8 +130,12 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 			o.Progress(m.what)
 		}
 		c.Prefix = prefix + "-" + m.name
-		if err := measure(ctx, c, o, m, on); err != nil {
+		figures, err := measure(ctx, c, o, m)
+		if err != nil {
 			return fmt.Errorf("measure %s: %w", m.name, err)
+		}
+		for _, f := range figures {
+			on(f)
 		}
 	}
 	return nil
@@ -122,38 +147,92 @@ type stage struct {
 	store     *notify.Store
 	pub       *notify.Publisher
 	inspector *notify.Inspector
+	served    *served
 	clock     time.Duration // by which the clock of Redis is ahead of this host's
-	report    func(name string, value float64, unit string)
+	figures   []Figure
+	name      string
 }
 
-func measure(ctx context.Context, c notify.Config, o Options, m measurement, on func(Figure)) error {
+// report adds a figure.
+func (s *stage) report(name string, value float64, unit string, samples int) {
+	s.figures = append(s.figures, Figure{Measurement: s.name, Name: name, Value: value, Unit: unit, Samples: samples})
+}
+
+// rate adds how many of n messages there were in a second.
+func (s *stage) rate(name string, n int, took time.Duration) {
+	s.report(name, float64(n)/took.Seconds(), "messages/s", n)
+}
+
+// measure runs one measurement, with a daemon of its own.
+func measure(ctx context.Context, c notify.Config, o Options, m measurement) (_ []Figure, err error) {
+	db, err := notify.Open(c)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	if err := db.Check(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, remove(context.WithoutCancel(ctx), db)) }()
+	s := &stage{Options: o, store: db, name: m.name}
+	if s.pub, err = notify.NewPublisher(db); err != nil {
+		return nil, err
+	}
+	if s.inspector, err = notify.NewInspector(db); err != nil {
+		return nil, err
+	}
+	if s.clock, err = Clock(ctx, db); err != nil {
+		return nil, err
+	}
+	if err := s.calm(ctx); err != nil {
+		return nil, err
+	}
+	if s.served, err = serve(ctx, o, c, db); err != nil {
+		return nil, err
+	}
+	defer s.served.Stop()
+	err = s.served.during(ctx, func(ctx context.Context) error { return m.run(ctx, s) })
+	return s.figures, err
+}
+
+// remove removes all that a store holds.
+func remove(ctx context.Context, db *notify.Store) error {
+	for _, shard := range db.Shards() {
+		if err := shard.Wipe(ctx); err != nil {
+			return fmt.Errorf("remove the keys %s*: %w", db.Keys().Base(), err)
+		}
+	}
+	return nil
+}
+
+// mayRemove removes nothing yet: it returns the error of a user who may not, before
+// there is anything to remove.
+func mayRemove(ctx context.Context, c notify.Config) error {
 	db, err := notify.Open(c)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	defer remove(context.WithoutCancel(ctx), db)
-	pub, err := notify.NewPublisher(db)
-	if err != nil {
-		return err
-	}
-	inspector, err := notify.NewInspector(db)
-	if err != nil {
-		return err
-	}
-	s := &stage{Options: o, store: db, pub: pub, inspector: inspector}
-	s.report = func(name string, value float64, unit string) { on(Figure{m.name, name, value, unit}) }
-	if s.clock, err = Clock(ctx, db); err != nil {
-		return err
-	}
-	return m.run(ctx, s)
+	return remove(ctx, db)
 }
 
-// remove removes all that a store holds, as far as Redis answers.
-func remove(ctx context.Context, db *notify.Store) {
-	for _, shard := range db.Shards() {
-		_ = shard.Wipe(ctx) // the figures are there already
+// calmWithin is how long a measurement waits until what was removed is freed.
+const calmWithin = 5 * time.Second
+
+// calm waits until nothing of the measurement before is left to be freed: neither in
+// Redis, which frees removed keys in the background, nor in this process.
+func (s *stage) calm(ctx context.Context) error {
+	runtime.GC()
+	for end := time.Now().Add(calmWithin); time.Now().Before(end); {
+		fields, err := s.store.Info(ctx, "memory")
+		if err != nil || fields["lazyfree_pending_objects"] == "0" {
+			return err
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
 	}
+	return nil // other programs remove keys, too
 }
 
 // Clock returns by how much Redis's clock is ahead of this host's: of several
@@ -171,105 +250,4 @@ func Clock(ctx context.Context, db *notify.Store) (time.Duration, error) {
 		}
 	}
 	return offset, nil
-}
-
-// now is Redis's time.
-func (s *stage) now() time.Time { return time.Now().Add(s.clock) }
-
-// body returns a body of the size that is asked for.
-func (s *stage) body() []byte { return []byte(strings.Repeat("x", s.Body)) }
-
-// whileRunning calls f while a carrier and subscribers run, and waits for their end.
-func (s *stage) whileRunning(ctx context.Context, f func() error, subs ...*subscribers.Subscriber) error {
-	c, err := carrier.New(s.store, carrier.Options{Logger: quiet()})
-	if err != nil {
-		return err
-	}
-	running, stop := context.WithCancel(ctx)
-	ends := make(chan error, 1+len(subs))
-	go func() { ends <- c.Run(running) }()
-	for _, sub := range subs {
-		go func() { ends <- sub.Run(running) }()
-	}
-	errs := []error{f()}
-	stop()
-	for range cap(ends) {
-		errs = append(errs, <-ends)
-	}
-	return errors.Join(errs...)
-}
-
-// subscriber returns a subscriber whose handler does nothing but call on.
-func (s *stage) subscriber(concurrency int, on func(*subscribers.Delivery), topics ...string) (*subscribers.Subscriber, error) {
-	sub, err := subscribers.NewSubscriber(s.store, subscribers.SubscriberOptions{Logger: quiet()})
-	if err != nil {
-		return nil, err
-	}
-	for _, topic := range topics {
-		err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
-			on(d)
-			return nil
-		}, subscribers.HandleOptions{Concurrency: concurrency})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return sub, nil
-}
-
-// await waits until the counts of a topic meet a condition.
-func (s *stage) await(ctx context.Context, topic string, condition func(notify.Counts) bool) error {
-	for {
-		counts, err := s.inspector.Count(ctx, topic)
-		if err != nil || condition(counts[0]) {
-			return err
-		}
-		if err := sleep(ctx, 2*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
-
-// isDone reports whether no message of a topic is left to be handled.
-func isDone(c notify.Counts) bool { return c.Scheduled+c.Ready+c.Leased == 0 }
-
-// isAwaited reports whether a subscriber waits for messages of a topic.
-func isAwaited(c notify.Counts) bool { return c.Waiting > 0 }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
-
-// calls returns how many commands Redis has carried out: those that clients
-// sent, and all of them, those inside scripts included.
-func (s *stage) calls(ctx context.Context) (sent, all float64, err error) {
-	fields, err := s.store.Info(ctx, "commandstats")
-	if err != nil {
-		return 0, 0, err
-	}
-	for name, value := range fields {
-		n := callsOf(value)
-		all += n
-		switch command, _, _ := strings.Cut(strings.TrimPrefix(name, "cmdstat_"), "|"); command {
-		case "evalsha", "eval", "subscribe", "unsubscribe", "ping", "client", "hello", "auth", "select":
-			sent += n
-		}
-	}
-	return sent, all, nil
-}
-
-// callsOf reads a line of INFO commandstats, such as calls=7,usec=40.
-func callsOf(line string) float64 {
-	_, rest, _ := strings.Cut(line, "calls=")
-	number, _, _ := strings.Cut(rest, ",")
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }

@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -22,35 +20,24 @@ const (
 	httpBatch   = 500 // lines
 	httpCallers = 4   // of batches and claims
 	httpClaim   = 100 // messages
+	httpRounds  = 100 // of long polls
 )
 
-// measureHTTP publishes over HTTP, in single calls and in batches, and claims and
-// acknowledges what is ready.
+// measureHTTP publishes over HTTP, in single calls and in batches, claims and
+// acknowledges what is ready, and polls.
 func measureHTTP(ctx context.Context, s *stage) error {
-	gate, err := httpapi.New(s.store, httpapi.Options{Logger: quiet()})
-	if err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
 	transport := &http.Transport{MaxIdleConnsPerHost: httpConns, DisableCompression: true}
-	defer transport.CloseIdleConnections()
-	c := client{base: "http://" + l.Addr().String() + "/v1", http: http.Client{Transport: transport}}
-	serving, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- gate.Run(serving, l) }()
-	for _, measure := range []func(context.Context, *stage) error{c.publish, c.publishLines, c.work} {
-		if err = measure(ctx, s); err != nil {
-			break
+	defer transport.CloseIdleConnections() // or the daemon would wait for them when it stops
+	c := client{base: "http://" + s.served.address + "/v1", http: http.Client{Transport: transport}}
+	for _, measure := range []func(context.Context, *stage) error{c.wake, c.publish, c.publishLines, c.work} {
+		if err := measure(ctx, s); err != nil {
+			return err
 		}
 	}
-	stop()
-	return errors.Join(err, <-ended)
+	return nil
 }
 
-// A client calls a gate to HTTP.
+// A client calls the daemon over HTTP.
 type client struct {
 	base string
 	http http.Client
@@ -83,7 +70,7 @@ func (c *client) publish(ctx context.Context, s *stage) error {
 		return err
 	})
 	if err == nil {
-		s.report("single calls over 64 connections", float64(s.Messages)/took.Seconds(), "messages/s")
+		s.rate("single calls over 64 connections", s.Messages, took)
 	}
 	return err
 }
@@ -104,7 +91,7 @@ func (c *client) publishLines(ctx context.Context, s *stage) error {
 		return err
 	})
 	if err == nil {
-		s.report("batches of 500 lines", float64(batches*httpBatch)/took.Seconds(), "messages/s")
+		s.rate("batches of 500 lines", batches*httpBatch, took)
 	}
 	return err
 }
@@ -140,7 +127,7 @@ func (c *client) work(ctx context.Context, s *stage) error {
 		}
 	})
 	if err == nil {
-		s.report("claimed 100 at a time and acknowledged", float64(s.Messages)/time.Since(began).Seconds(), "messages/s")
+		s.rate("claimed 100 at a time and acknowledged", s.Messages, time.Since(began))
 	}
 	return err
 }
@@ -151,14 +138,88 @@ func (c *client) claimAndAck(ctx context.Context, topic string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var claimed struct{ Messages []api.Receipt }
-	if err := json.Unmarshal(answer, &claimed); err != nil || len(claimed.Messages) == 0 {
+	all, err := readClaimed(answer)
+	if err != nil || len(all) == 0 {
 		return 0, err
 	}
-	receipts, err := json.Marshal(claimed.Messages)
+	return len(all), c.ack(ctx, topic, all)
+}
+
+// claimed is what is needed of a claimed message.
+type claimed struct {
+	api.Receipt
+	Due time.Time `json:"due"`
+}
+
+func readClaimed(answer []byte) ([]claimed, error) {
+	var all struct{ Messages []claimed }
+	err := json.Unmarshal(answer, &all)
+	return all.Messages, err
+}
+
+// ack acknowledges messages of a topic.
+func (c *client) ack(ctx context.Context, topic string, all []claimed) error {
+	receipts := make([]api.Receipt, len(all))
+	for i, one := range all {
+		receipts[i] = one.Receipt
+	}
+	body, err := json.Marshal(receipts)
 	if err != nil {
+		return err
+	}
+	_, err = c.call(ctx, "/topics/"+topic+"/ack", "application/json", body)
+	return err
+}
+
+// wake takes how late a long poll is answered that waits for a single message with nothing else going on.
+func (c *client) wake(ctx context.Context, s *stage) error {
+	n := min(httpRounds, s.Messages)
+	late := newTally(n)
+	for range n {
+		took, err := c.poll(ctx, s)
+		if err != nil {
+			return err
+		}
+		late.add(took)
+	}
+	late.report(s, "long poll, due to answer")
+	return nil
+}
+
+// poll polls, publishes a delayed message once everything rests, and returns how late the answer came.
+func (c *client) poll(ctx context.Context, s *stage) (time.Duration, error) {
+	running, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var answer []byte
+	var at time.Time
+	polled := make(chan struct{})
+	go func() {
+		defer close(polled)
+		var err error
+		answer, err = c.call(running, "/topics/"+topic+"/claim?wait=30s", "", nil)
+		if at = s.now(); err != nil {
+			stop(err)
+		}
+	}()
+	if err := c.publishAfterRest(running, s); err != nil {
+		stop(err)
+	}
+	<-polled
+	if err := context.Cause(running); err != nil {
 		return 0, err
 	}
-	_, err = c.call(ctx, "/topics/"+topic+"/ack", "application/json", receipts)
-	return len(claimed.Messages), err
+	all, err := readClaimed(answer)
+	if err != nil || len(all) != 1 {
+		return 0, errors.Join(err, fmt.Errorf("a long poll was answered with %d messages", len(all)))
+	}
+	return at.Sub(all[0].Due), c.ack(ctx, topic, all)
+}
+
+// publishAfterRest publishes a delayed message after a rest.
+func (c *client) publishAfterRest(ctx context.Context, s *stage) error {
+	if err := s.rest(ctx); err != nil {
+		return err
+	}
+	_, err := c.call(ctx, fmt.Sprintf("/topics/%s/messages?delay=%dms", topic, idleDelay().Milliseconds()), "text/plain", s.body())
+	return err
 }

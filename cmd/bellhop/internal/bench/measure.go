@@ -3,8 +3,9 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,9 +19,10 @@ const topic = "bench"
 // from 16 goroutines, and in batches.
 func measurePublish(ctx context.Context, s *stage) error {
 	body := s.body()
+	share := s.Messages / publishers
 	began := time.Now()
 	err := each(publishers, func(int) error {
-		for range s.Messages / publishers {
+		for range share {
 			if _, err := s.pub.Publish(ctx, notify.Message{Topic: topic, Body: body, Delay: time.Hour}); err != nil {
 				return err
 			}
@@ -30,7 +32,7 @@ func measurePublish(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.report("single calls from 16 goroutines", float64(s.Messages)/time.Since(began).Seconds(), "messages/s")
+	s.rate("single calls from 16 goroutines", publishers*share, time.Since(began))
 
 	began = time.Now()
 	if err := s.fill(ctx, 2*s.Messages, func(i int) notify.Message {
@@ -38,51 +40,8 @@ func measurePublish(ctx context.Context, s *stage) error {
 	}); err != nil {
 		return err
 	}
-	s.report("batches of 500", float64(2*s.Messages)/time.Since(began).Seconds(), "messages/s")
+	s.rate("batches of 500", 2*s.Messages, time.Since(began))
 	return nil
-}
-
-// fill publishes n messages in batches of 500, from two goroutines: one makes a batch ready while Redis takes the other.
-func (s *stage) fill(ctx context.Context, n int, message func(i int) notify.Message) error {
-	const batch, callers = 500, 2
-	var next atomic.Int64
-	return each(callers, func(int) error {
-		for {
-			from := int(next.Add(batch)) - batch
-			if from >= n {
-				return nil
-			}
-			messages := make([]notify.Message, 0, batch)
-			for i := from; i < min(from+batch, n); i++ {
-				messages = append(messages, message(i))
-			}
-			for _, result := range s.pub.PublishMany(ctx, messages) {
-				if result.Err != nil {
-					return result.Err
-				}
-			}
-		}
-	})
-}
-
-// each calls f in n goroutines and returns the first error.
-func each(n int, f func(i int) error) error {
-	var all sync.WaitGroup
-	errs := make(chan error, n)
-	for i := range n {
-		all.Go(func() {
-			if err := f(i); err != nil {
-				errs <- err
-			}
-		})
-	}
-	all.Wait()
-	select {
-	case err := <-errs:
-		return err
-	default:
-		return nil
-	}
 }
 
 // measureBurst publishes messages that are due at one instant, and takes the
@@ -94,9 +53,11 @@ func measureBurst(ctx context.Context, s *stage) error {
 		return err
 	}
 	return s.whileRunning(ctx, func() error {
-		due := s.now().Add(time.Second + time.Duration(s.Messages)*20*time.Microsecond).Truncate(time.Millisecond)
 		body := s.body()
-		if err := s.fill(ctx, s.Messages, func(int) notify.Message { return notify.Message{Topic: topic, Body: body, Due: due} }); err != nil {
+		due, err := s.fillBefore(ctx, s.Messages, func(start time.Time, _ int) notify.Message {
+			return notify.Message{Topic: topic, Body: body, Due: start}
+		})
+		if err != nil {
 			return err
 		}
 		if err := sleep(ctx, due.Sub(s.now())); err != nil {
@@ -106,9 +67,9 @@ func measureBurst(ctx context.Context, s *stage) error {
 			return err
 		}
 		took := s.now().Sub(due)
-		s.report("until the last is acknowledged", took.Seconds()*1000, "ms")
-		s.report("rate", float64(s.Messages)/took.Seconds(), "messages/s")
-		s.report("first message late", float64(first.Load()-due.UnixMicro())/1000, "ms")
+		s.report("until the last is acknowledged", ms(took), "ms", s.Messages)
+		s.rate("rate", s.Messages, took)
+		s.report("first message late", float64(first.Load()-due.UnixMicro())/1000, "ms", 1)
 		return nil
 	}, sub)
 }
@@ -116,8 +77,8 @@ func measureBurst(ctx context.Context, s *stage) error {
 // measureBacklog publishes messages that are due at once, and takes the time
 // that a subscriber takes for them from its start.
 func measureBacklog(ctx context.Context, s *stage) error {
-	body := s.body()
-	if err := s.fill(ctx, s.Messages, func(int) notify.Message { return notify.Message{Topic: topic, Body: body} }); err != nil {
+	n, body := 4*s.Messages, s.body()
+	if err := s.fill(ctx, n, func(int) notify.Message { return notify.Message{Topic: topic, Body: body} }); err != nil {
 		return err
 	}
 	sub, err := s.subscriber(concurrency, func(*subscribers.Delivery) {}, topic)
@@ -129,7 +90,7 @@ func measureBacklog(ctx context.Context, s *stage) error {
 		if err := s.await(ctx, topic, isDone); err != nil {
 			return err
 		}
-		s.report("handled and acknowledged", float64(s.Messages)/time.Since(began).Seconds(), "messages/s")
+		s.rate("handled and acknowledged", n, time.Since(began))
 		return nil
 	}, sub)
 }
@@ -141,7 +102,8 @@ const (
 
 // measureLateness takes the time from due to handler of messages spread over 5 s.
 func measureLateness(ctx context.Context, s *stage) error {
-	late := newTally(spreadSize)
+	n := min(spreadSize, s.Messages)
+	late := newTally(n)
 	sub, err := s.subscriber(concurrency, func(d *subscribers.Delivery) { late.add(s.now().Sub(d.Due)) }, topic)
 	if err != nil {
 		return err
@@ -150,10 +112,9 @@ func measureLateness(ctx context.Context, s *stage) error {
 		if err := s.await(ctx, topic, isAwaited); err != nil {
 			return err
 		}
-		start := s.now().Add(time.Second).Truncate(time.Millisecond)
 		body := s.body()
-		if err := s.fill(ctx, spreadSize, func(i int) notify.Message {
-			return notify.Message{Topic: topic, Body: body, Due: start.Add(spread * time.Duration(i) / spreadSize)}
+		if _, err := s.fillBefore(ctx, n, func(start time.Time, i int) notify.Message {
+			return notify.Message{Topic: topic, Body: body, Due: start.Add(spread * time.Duration(i) / time.Duration(n))}
 		}); err != nil {
 			return err
 		}
@@ -166,23 +127,26 @@ func measureLateness(ctx context.Context, s *stage) error {
 }
 
 const (
-	delayedRounds   = 40
-	immediateRounds = 200
+	idleRounds = 200
+	idleRest   = 10 * time.Millisecond // before each message nothing calls Redis for so long
 )
+
+// idleDelay returns a delay of 20 to 30 ms: random, so that it is in step with no timer.
+func idleDelay() time.Duration { return 20*time.Millisecond + rand.N(10*time.Millisecond) }
 
 // measureIdle takes how late single messages are with nothing else going on:
 // delayed ones from due to handler, immediate ones from the call of Publish.
 func measureIdle(ctx context.Context, s *stage) error {
-	err := s.rounds(ctx, delayedRounds, 300*time.Millisecond, "delayed, due to handler", func(d *subscribers.Delivery, _ time.Time) time.Time { return d.Due })
+	err := s.rounds(ctx, idleDelay, "delayed, due to handler", func(d *subscribers.Delivery, _ time.Time) time.Time { return d.Due })
 	if err != nil {
 		return err
 	}
-	return s.rounds(ctx, immediateRounds, 0, "immediate, publish call to handler", func(_ *subscribers.Delivery, called time.Time) time.Time { return called })
+	return s.rounds(ctx, func() time.Duration { return 0 }, "immediate, publish call to handler", func(_ *subscribers.Delivery, called time.Time) time.Time { return called })
 }
 
-// rounds publishes single messages, each when the one before was handled, and
-// takes the time from what since returns.
-func (s *stage) rounds(ctx context.Context, n int, delay time.Duration, name string, since func(*subscribers.Delivery, time.Time) time.Time) error {
+// rounds publishes single messages, each when the subscriber waits again after the
+// one before, and takes the time from what since returns.
+func (s *stage) rounds(ctx context.Context, delay func() time.Duration, name string, since func(*subscribers.Delivery, time.Time) time.Time) error {
 	handled := make(chan time.Duration, 1)
 	var called atomic.Pointer[time.Time]
 	sub, err := s.subscriber(1, func(d *subscribers.Delivery) { handled <- s.now().Sub(since(d, *called.Load())) }, topic)
@@ -190,17 +154,15 @@ func (s *stage) rounds(ctx context.Context, n int, delay time.Duration, name str
 		return err
 	}
 	return s.whileRunning(ctx, func() error {
+		n := min(idleRounds, s.Messages)
 		late := newTally(n)
 		for range n {
-			if err := s.await(ctx, topic, isAwaited); err != nil {
-				return err
-			}
-			if err := sleep(ctx, 20*time.Millisecond); err != nil { // idle again
+			if err := s.rest(ctx); err != nil {
 				return err
 			}
 			now := s.now()
 			called.Store(&now)
-			if _, err := s.pub.Publish(ctx, notify.Message{Topic: topic, Body: s.body(), Delay: delay}); err != nil {
+			if _, err := s.pub.Publish(ctx, notify.Message{Topic: topic, Body: s.body(), Delay: delay()}); err != nil {
 				return err
 			}
 			select {
@@ -213,6 +175,14 @@ func (s *stage) rounds(ctx context.Context, n int, delay time.Duration, name str
 		late.report(s, name)
 		return nil
 	}, sub)
+}
+
+// rest waits until the topic is awaited, and then lets everything rest.
+func (s *stage) rest(ctx context.Context) error {
+	if err := s.await(ctx, topic, isAwaited); err != nil {
+		return err
+	}
+	return sleep(ctx, idleRest)
 }
 
 const restFor = 10 * time.Second
@@ -229,15 +199,15 @@ func measureRest(ctx context.Context, s *stage) error {
 			}
 			subs = append(subs, sub)
 		}
-		if err := s.whileRunning(ctx, func() error { return s.rest(ctx, n) }, subs...); err != nil {
+		if err := s.whileRunning(ctx, func() error { return s.countCalls(ctx, n) }, subs...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rest counts the calls while n subscribers wait for a topic each.
-func (s *stage) rest(ctx context.Context, n int) error {
+// countCalls counts the calls while n subscribers wait for a topic each.
+func (s *stage) countCalls(ctx context.Context, n int) error {
 	for i := range n {
 		if err := s.await(ctx, topic+strconv.Itoa(i), isAwaited); err != nil {
 			return err
@@ -254,33 +224,68 @@ func (s *stage) rest(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("topics and subscribers: %d", n)
-	s.report(name+", calls", (sent-sent0)/restFor.Seconds(), "calls/s")
-	s.report(name+", with those inside scripts", (all-all0-1)/restFor.Seconds(), "commands/s") // less one INFO
+	name, seconds := fmt.Sprintf("topics and subscribers: %d", n), restFor.Seconds()
+	s.report(name+", calls", (sent-sent0)/seconds, "calls/s", int(seconds))
+	s.report(name+", with those inside scripts", (all-all0-1)/seconds, "commands/s", int(seconds)) // less one INFO
 	return nil
 }
 
-// memorySize is how many messages wait while the memory is measured.
-const memorySize = 100_000
+// calls returns how many commands Redis has carried out: those that clients
+// sent, and all of them, those inside scripts included.
+func (s *stage) calls(ctx context.Context) (sent, all float64, err error) {
+	fields, err := s.store.Info(ctx, "commandstats")
+	if err != nil {
+		return 0, 0, err
+	}
+	for name, value := range fields {
+		n := callsOf(value)
+		all += n
+		switch command, _, _ := strings.Cut(strings.TrimPrefix(name, "cmdstat_"), "|"); command {
+		case "evalsha", "eval", "subscribe", "unsubscribe", "ping", "client", "hello", "auth", "select":
+			sent += n
+		}
+	}
+	return sent, all, nil
+}
 
-// measureMemory takes the memory that Redis needs for a waiting message with an id of 20 bytes.
+// callsOf reads a line of INFO commandstats, such as calls=7,usec=40.
+func callsOf(line string) float64 {
+	_, rest, _ := strings.Cut(line, "calls=")
+	number, _, _ := strings.Cut(rest, ",")
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+const (
+	memorySize = 100_000 // how many messages wait while the memory is measured
+	memoryWarm = 1000    // how many wait before: scripts, buffers and keys are there
+)
+
+// measureMemory takes the memory that Redis needs for a waiting message with a
+// generated id, on a topic of 5 letters.
 func measureMemory(ctx context.Context, s *stage) error {
+	body := s.body()
+	message := func(i int) notify.Message {
+		return notify.Message{Topic: topic, Body: body, Delay: time.Hour + time.Duration(i)*time.Millisecond}
+	}
+	if err := s.fill(ctx, memoryWarm, message); err != nil {
+		return err
+	}
 	before, err := s.memory(ctx)
 	if err != nil {
 		return err
 	}
-	body := s.body()
-	err = s.fill(ctx, memorySize, func(i int) notify.Message {
-		return notify.Message{Topic: topic, ID: fmt.Sprintf("%020d", i), Body: body, Delay: time.Hour + time.Duration(i)*time.Millisecond}
-	})
-	if err != nil {
+	if err := s.fill(ctx, memorySize, message); err != nil {
 		return err
 	}
 	after, err := s.memory(ctx)
 	if err != nil {
 		return err
 	}
-	s.report("each waiting message", (after-before)/memorySize, "bytes")
+	s.report("each waiting message, with a generated id", (after-before)/memorySize, "bytes", memorySize)
 	return nil
 }
 

@@ -45,15 +45,17 @@ func (t *tally) report(s *stage, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	slices.Sort(t.late)
-	early := 0
-	for _, late := range t.late {
-		if late < 0 {
-			early++
-		}
-	}
-	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	s.report(name+", p50", ms(t.late[len(t.late)/2]), "ms")
-	s.report(name+", p99", ms(t.late[len(t.late)*99/100]), "ms")
-	s.report(name+", max", ms(t.late[len(t.late)-1]), "ms")
-	s.report(name+", early", float64(early), "messages")
+	n := len(t.late)
+	early, _ := slices.BinarySearch(t.late, 0)
+	s.report(name+", p50", ms(t.late[rank(n, 50)]), "ms", n)
+	s.report(name+", p99", ms(t.late[rank(n, 99)]), "ms", n)
+	s.report(name+", max", ms(t.late[n-1]), "ms", n)
+	s.report(name+", early", float64(early), "messages", n)
 }
+
+// rank returns which of n sorted samples is a percentile, by the nearest rank: the
+// first than which at most so many of 100 are less.
+func rank(n, percent int) int { return (n*percent+99)/100 - 1 }
+
+// ms returns a duration in milliseconds.
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

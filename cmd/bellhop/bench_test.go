@@ -1,0 +1,216 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// Bench measures everything, and disturbs no message and no carrier of the prefix.
+func TestBench(t *testing.T) {
+	for only, figures := range map[string]int{"publish,burst,backlog,memory": 7, "lateness": 4, "idle": 8, "http": 7} {
+		t.Run(only, func(t *testing.T) {
+			t.Parallel()
+			s := newShell(t)
+			s.serve()
+			s.publish("t", 3)
+			before := s.call("export", "-")
+			var elected, still struct{ Epoch int }
+			s.json(&elected, "carrier", "--json")
+			var got benchJSON
+			s.json(&got, "bench", "--only", only, "--messages", "160", "--json")
+			if len(got.Figures) != figures {
+				t.Errorf("%d figures, want %d: %+v", len(got.Figures), figures, got.Figures)
+			}
+			for _, f := range got.Figures {
+				switch early := strings.HasSuffix(f.Name, ", early"); {
+				case early && f.Value != 0, !early && f.Value <= 0, f.Samples < 1, f.Unit == "":
+					t.Errorf("got %+v", f)
+				}
+			}
+			if c := got.Conditions; c.Cores < 1 || c.Busy > 100 || !strings.HasSuffix(c.Redis, " at "+storetest.URL()) {
+				t.Errorf("got %+v", c)
+			}
+			if after := s.call("export", "-"); after != before {
+				t.Errorf("the messages were\n%sand are\n%s", before, after)
+			}
+			if s.json(&still, "carrier", "--json"); still != elected {
+				t.Errorf("epoch %d, then %d", elected, still)
+			}
+			noKeys(t, s)
+		})
+	}
+}
+
+// The table begins with how it was measured.
+func TestBenchTable(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	once := s.call("bench", "--only", "publish", "--messages", "160")
+	contains(t, once, "daemon   bellhop serve, a process of its own", "library  process ", "redis    Redis ", " cores, ", "SAMPLES\n", "publish     single calls from 16 goroutines ")
+	contains(t, s.fails(exitUsage, "bench", "--only", "nothing"), `invalid measurement "nothing": use publish, `)
+}
+
+// noKeys fails the test if a bench left keys in the package's Redis.
+func noKeys(t *testing.T, s *shell) {
+	t.Helper()
+	if left := benchKeys(t, s); len(left) > 0 {
+		t.Errorf("keys are left: %v", left)
+	}
+}
+
+// benchKeys returns the keys of the benches of a shell.
+func benchKeys(t *testing.T, s *shell) []string {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(storetest.URL(), "redis://")})
+	defer client.Close()
+	keys, err := client.Keys(t.Context(), s.setting("BELLHOP_PREFIX")+":bench-*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// children returns the processes that a process started (proc(5)).
+func children(pid int) (all []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // a thread may have ended
+		for _, word := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				all = append(all, child)
+			}
+		}
+	}
+	return all
+}
+
+// startBench starts a bench, and returns it with its processes once there are n and the daemon is elected.
+func startBench(t *testing.T, s *shell, n int, args ...string) (p *process, started []int) {
+	t.Helper()
+	p = s.start(append([]string{"bench"}, args...)...)
+	p.await(1, "MEASURED")
+	storetest.Eventually(t, "its daemon runs", func() bool {
+		started = children(p.cmd.Process.Pid)
+		return len(started) == n && (n > 1 || len(benchKeys(t, s)) > 2)
+	})
+	return p, started
+}
+
+// After Ctrl-C no key and no process is left, whatever is being measured.
+func TestBenchInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, only := range []string{"publish", "burst", "lateness", "rest", "http"} {
+		s := newShell(t)
+		p, started := startBench(t, s, 1, "--only", only, "--messages", "1000000")
+		interrupted(t, p, started)
+		noKeys(t, s)
+	}
+	dir := t.TempDir()
+	p, started := startBench(t, newShell(t, "TMPDIR="+dir), 2, "--own", "--only", "rest") // redis-server and the daemon
+	interrupted(t, p, started)
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func interrupted(t *testing.T, p *process, started []int) {
+	t.Helper()
+	p.signal(os.Interrupt)
+	p.ends(exitFailed)
+	contains(t, p.said(), "interrupted")
+	for _, pid := range started {
+		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+			t.Errorf("process %d is left: %v", pid, err)
+		}
+	}
+}
+
+// A daemon that is killed ends the bench, which removes its keys.
+func TestBenchWithoutItsDaemon(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	p, started := startBench(t, s, 1, "--only", "rest")
+	storetest.Eventually(t, "a subscriber waits", func() bool {
+		return slices.ContainsFunc(benchKeys(t, s), func(key string) bool { return strings.HasSuffix(key, "waiting:bench0") })
+	})
+	if err := syscall.Kill(started[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(exitFailed)
+	contains(t, p.said(), "bellhop: measure rest: bellhop serve ended by itself\n")
+	noKeys(t, s)
+}
+
+// The program may be replaced while it runs: then its daemon does not start, or is another program.
+func TestBenchDaemonDoesNotStart(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "bellhop")
+	if err := os.Link(self, path); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	s := newShell(t)
+	fails := func() string {
+		t.Helper()
+		cmd := exec.Command("/proc/self/fd/3", "bench", "--only", "publish")
+		cmd.Env, cmd.ExtraFiles = s.env, []*os.File{program}
+		p := s.launch(cmd)
+		p.ends(exitFailed)
+		noKeys(t, s)
+		return p.said()
+	}
+	contains(t, fails(), "bellhop: measure publish: start bellhop serve: fork/exec "+path+": no such file or directory\n")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\necho another \"$1\" >&2; exit 7\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, fails(), "bellhop: measure publish: bellhop serve ended at once: exit status 7\n", "it printed:\nbellhop: another serve\n")
+}
+
+// A user of Redis who may not look for keys cannot remove them: then there are none to remove.
+func TestBenchMayNotRemove(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	client := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(storetest.URL(), "redis://")})
+	defer client.Close()
+	name := "bench-" + s.setting("BELLHOP_PREFIX")
+	if err := client.Do(t.Context(), "acl", "setuser", name, "on", ">pw", "~*", "&*", "+@all", "-scan").Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(s.env, "BELLHOP_REDIS_URL="+strings.Replace(storetest.URL(), "//", "//"+name+":pw@", 1))
+	contains(t, s.fails(exitFailed, "bench", "--only", "publish"), "bellhop: remove the keys "+s.setting("BELLHOP_PREFIX")+":bench-", "'scan'")
+	noKeys(t, s)
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{0: "0.00", 0.456: "0.46", 99.9: "99.90", 100: "100", 1234: "1,234", 1234567: "1,234,567"} {
+		if got := number(v); got != want {
+			t.Errorf("%v is %q, want %q", v, got, want)
+		}
+	}
+	if got := thousands(strconv.Itoa(math.MaxInt32)); got != "2,147,483,647" {
+		t.Errorf("got %s", got)
+	}
+}

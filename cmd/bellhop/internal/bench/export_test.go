@@ -1,0 +1,6 @@
+package bench
+
+var (
+	Environment = environment
+	Rank        = rank
+)
