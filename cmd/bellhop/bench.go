@@ -30,7 +30,7 @@ end, also after Ctrl-C, they are removed and the daemon has ended. Measurements:
 
 ` + bench.Describe(),
 		Example: `  bellhop bench
-  bellhop bench --own
+  bellhop bench --own --turns 7
   bellhop bench --only burst,lateness --messages 10000
   bellhop bench --own --json > figures.json`,
 		Args: takes(),
@@ -38,6 +38,7 @@ end, also after Ctrl-C, they are removed and the daemon has ended. Measurements:
 	flags := c.Flags()
 	flags.IntVar(&o.Messages, "messages", bench.DefaultMessages, "messages published for each rate, and at most for each lateness")
 	flags.IntVar(&o.Body, "body", bench.DefaultBody, "bytes of a body")
+	flags.IntVar(&o.Turns, "turns", 1, "measure everything so often, in turns, and print medians")
 	flags.BoolVar(&own, "own", false, "measure on a redis-server that bench starts, without persistence")
 	flags.StringSliceVar(&o.Only, "only", nil, "names of the measurements to run, separated by commas (default all)")
 	return a.command(a.redisFlag(c), func(ctx context.Context, _ *cobra.Command, _ []string) error {
@@ -74,6 +75,8 @@ func (a *app) benchOwn(ctx context.Context, c daemon.Config, o bench.Options) er
 	return a.bench(ctx, notify.Config{URL: server.URL(), Prefix: c.Prefix}, o)
 }
 
+const maxTurns = 1000
+
 func checkBench(o bench.Options, maxBody int) error {
 	var tooFew, body error
 	if o.Messages < 100 {
@@ -82,7 +85,7 @@ func checkBench(o bench.Options, maxBody int) error {
 	if most := min(maxBody, notify.DefaultMaxBody); o.Body < 1 || o.Body > most {
 		body = store.Faultf("body", "body %d: use 1 to %d", o.Body, most)
 	}
-	return errors.Join(tooFew, body, o.Check())
+	return errors.Join(tooFew, body, store.Within("turns", "turns", o.Turns, 1, maxTurns), o.Check())
 }
 
 // bench prints how it measures, then each figure as soon as it is measured, and on a terminal the current measurement.
@@ -98,18 +101,24 @@ func (a *app) bench(ctx context.Context, c notify.Config, o bench.Options) error
 		return err
 	}
 	line := "%-10s  %-52s %10s %-10s %8s\n"
+	heads := []any{"MEASURED", "FIGURE", "VALUE", "UNIT", "SAMPLES"}
+	if o.Turns > 1 {
+		line = "%-10s  %-52s %10s %-10s %8s %10s %10s\n"
+		heads = append(heads, "LEAST", "MOST")
+	}
 	if !a.json {
 		for _, row := range conditions.Rows() {
 			terminal.Printf(a.out, "%-8s %s\n", row[0], row[1])
 		}
-		fmt.Fprintf(a.out, "\n"+line, "MEASURED", "FIGURE", "VALUE", "UNIT", "SAMPLES")
+		fmt.Fprintf(a.out, "\n"+line, heads...)
 	}
 	figures := []bench.Figure{}
 	err = bench.Run(ctx, c, o, func(f bench.Figure) {
 		figures = append(figures, f)
 		if !a.json {
 			fmt.Fprint(a.err, erase)
-			terminal.Printf(a.out, line, f.Measurement, f.Name, number(f.Value), f.Unit, thousands(strconv.Itoa(f.Samples)))
+			cells := []any{f.Measurement, f.Name, number(f.Value), f.Unit, thousands(strconv.Itoa(f.Samples)), number(f.Least), number(f.Most)}
+			terminal.Printf(a.out, line, cells[:len(heads)]...)
 		}
 	})
 	if a.json && err == nil {

@@ -35,7 +35,7 @@ func TestBench(t *testing.T) {
 			}
 			for _, f := range got.Figures {
 				switch early := strings.HasSuffix(f.Name, ", early"); {
-				case early && f.Value != 0, !early && f.Value <= 0, f.Samples < 1, f.Unit == "":
+				case early && f.Value != 0, !early && f.Value <= 0, f.Samples < 1, f.Unit == "", f.Least != f.Value, f.Most != f.Value:
 					t.Errorf("got %+v", f)
 				}
 			}
@@ -53,12 +53,17 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// The table begins with how it was measured.
-func TestBenchTable(t *testing.T) {
+// The table begins with how it was measured, and has the least and most of several turns.
+func TestBenchTurns(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	once := s.call("bench", "--only", "publish", "--messages", "160")
 	contains(t, once, "daemon   bellhop serve, a process of its own", "library  process ", "redis    Redis ", " cores, ", "SAMPLES\n", "publish     single calls from 16 goroutines ")
+	turns := s.call("bench", "--only", "publish", "--messages", "160", "--turns", "2", "--own")
+	contains(t, turns, " LEAST ", " MOST\n", "publish     batches of 500 ")
+	if n := strings.Count(turns, "\npublish "); n != 2 {
+		t.Errorf("%d figures, want 2:\n%s", n, turns)
+	}
 	contains(t, s.fails(exitUsage, "bench", "--only", "nothing"), `invalid measurement "nothing": use publish, `)
 }
 

@@ -46,6 +46,7 @@ func TestUsage(t *testing.T) {
 		"serve x":            "bellhop: unexpected argument \"x\"\nbellhop: run 'bellhop serve --help'\n",
 		"bench --messages 9": "bellhop: invalid messages 9: use 100 or more\n",
 		"bench --body 0":     "bellhop: invalid body 0: use 1 to 262144\n",
+		"bench --turns 0":    "bellhop: invalid turns 0: use 1 to 1000\n",
 	} {
 		if got := s.fails(exitUsage, strings.Fields(args)...); got != want {
 			t.Errorf("bellhop %s: got %q, want %q", args, got, want)

@@ -31,6 +31,7 @@ import (
 type Options struct {
 	Messages int          // in each measurement of a rate; zero: DefaultMessages
 	Body     int          // bytes of a body; zero: DefaultBody
+	Turns    int          // how often everything is measured; zero: once
 	Only     []string     // names of the measurements; empty: all
 	Program  string       // path of bellhop, which is run as PROGRAM serve; required
 	Progress func(string) // called with what is measured next; may be nil
@@ -49,13 +50,15 @@ const (
 // quiet returns a logger that discards: log lines would stand between the figures.
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// A Figure is one number that was measured.
+// A Figure is one number that was measured: the median of all turns.
 type Figure struct {
 	Measurement string  `json:"measurement"`
 	Name        string  `json:"name"`
 	Value       float64 `json:"value"`
 	Unit        string  `json:"unit"`
-	Samples     int     `json:"samples"` // messages, calls or seconds that it is computed from
+	Samples     int     `json:"samples"` // messages, calls or seconds of a turn that it is computed from
+	Least       float64 `json:"least"`   // of the turns
+	Most        float64 `json:"most"`
 }
 
 // measurement is one thing that is measured, under a prefix of its own.
@@ -103,15 +106,15 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Run measures on the Redis that c names, and calls on with each figure. When
-// Run returns, also because ctx ended, its daemons have ended and its keys are removed.
-// Errors: that of Options.Check, of the connection, of a
+// Run measures on the Redis that c names, and calls on with each figure as soon as its
+// last turn is over. When Run returns, also because ctx ended, its daemons have ended
+// and its keys are removed. Errors: that of Options.Check, of the connection, of a
 // daemon that does not start or ends by itself, or of ctx.
 func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	o.Messages, o.Body = cmp.Or(o.Messages, DefaultMessages), cmp.Or(o.Body, DefaultBody)
+	o.Messages, o.Body, o.Turns = cmp.Or(o.Messages, DefaultMessages), cmp.Or(o.Body, DefaultBody), cmp.Or(o.Turns, 1)
 	prefix := cmp.Or(c.Prefix, notify.DefaultPrefix) + ":bench-" + strings.ToLower(notify.NewID()[16:])
 	c.Prefix = prefix
 	if err := mayRemove(ctx, c); err != nil {
@@ -122,23 +125,44 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 		return err
 	}
 	o.address = "127.0.0.1:" + strconv.Itoa(port)
-	for _, m := range measurements {
-		if len(o.Only) > 0 && !slices.Contains(o.Only, m.name) {
-			continue
-		}
-		if o.Progress != nil {
-			o.Progress(m.what)
-		}
-		c.Prefix = prefix + "-" + m.name
-		figures, err := measure(ctx, c, o, m)
-		if err != nil {
-			return fmt.Errorf("measure %s: %w", m.name, err)
-		}
-		for _, f := range figures {
-			on(f)
+	turns := make(map[string][][]Figure) // of each measurement
+	for turn := range o.Turns {
+		for _, m := range measurements {
+			if len(o.Only) > 0 && !slices.Contains(o.Only, m.name) {
+				continue
+			}
+			if o.Progress != nil {
+				o.Progress(fmt.Sprintf("%s, turn %d of %d", m.what, turn+1, o.Turns))
+			}
+			c.Prefix = prefix + "-" + m.name
+			figures, err := measure(ctx, c, o, m)
+			if err != nil {
+				return fmt.Errorf("measure %s: %w", m.name, err)
+			}
+			if turns[m.name] = append(turns[m.name], figures); turn == o.Turns-1 {
+				for _, f := range medians(turns[m.name]) {
+					on(f)
+				}
+			}
 		}
 	}
 	return nil
+}
+
+// medians returns the median of each figure. Each turn has the same figures.
+func medians(turns [][]Figure) []Figure {
+	all := slices.Clone(turns[0])
+	for i := range all {
+		var values []float64
+		for _, turn := range turns {
+			values = append(values, turn[i].Value)
+		}
+		slices.Sort(values)
+		n := len(values)
+		all[i].Value = (values[(n-1)/2] + values[n/2]) / 2
+		all[i].Least, all[i].Most = values[0], values[n-1]
+	}
+	return all
 }
 
 // stage is what a measurement works with.

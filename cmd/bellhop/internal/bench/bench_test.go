@@ -42,6 +42,17 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+func TestMedians(t *testing.T) {
+	turns := [][]bench.Figure{{{Name: "a", Value: 7}, {Name: "b", Value: 1}}, {{Name: "a", Value: 2}, {Name: "b", Value: 1}}, {{Name: "a", Value: 3}, {Name: "b", Value: 4}}}
+	want := []bench.Figure{{Name: "a", Value: 3, Least: 2, Most: 7}, {Name: "b", Value: 1, Least: 1, Most: 4}}
+	if diff := cmp.Diff(want, bench.Medians(turns)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := bench.Medians(turns[:2])[0]; got.Value != 4.5 || got.Least != 2 {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // A percentile is the first sample than which no more than its share are less.
 func TestRank(t *testing.T) {
 	for _, test := range []struct{ n, percent, want int }{{1, 50, 0}, {1, 99, 0}, {2, 50, 0}, {99, 99, 98}, {100, 99, 98}, {101, 99, 99}, {200, 99, 197}, {2000, 50, 999}} {

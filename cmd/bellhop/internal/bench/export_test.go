@@ -2,5 +2,6 @@ package bench
 
 var (
 	Environment = environment
+	Medians     = medians
 	Rank        = rank
 )
