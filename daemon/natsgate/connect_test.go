@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,53 @@ func wantLog(t testing.TB, log *logBuffer, times map[string]int) {
 	}
 }
 
+// linkTexts are what is logged of each state of the connection.
+var linkTexts = map[string]string{
+	"connected to nats": "up", "nats is away; retrying": "away",
+	"nats refuses the credentials; retrying": "refused", "no secure connection to nats; retrying": "untrusted",
+}
+
+// links returns the states of the connection that were logged, in order.
+func (b *logBuffer) links() (states []string) {
+	for line := range strings.Lines(b.String()) {
+		for text, state := range linkTexts {
+			if strings.Contains(line, text) {
+				states = append(states, state)
+			}
+		}
+	}
+	return states
+}
+
+// wantLinks waits until states of the connection were logged in this order, and checks that
+// none was logged again before another one, however many tries to connect failed. Others
+// may stand between: a server that restarts is away for as many tries as it takes.
+func wantLinks(t testing.TB, log *logBuffer, want ...string) {
+	t.Helper()
+	storetest.Eventually(t, fmt.Sprint(want, " are logged"), func() bool {
+		next := 0
+		for _, state := range log.links() {
+			if next < len(want) && state == want[next] {
+				next++
+			}
+		}
+		return next == len(want)
+	})
+	if got := log.links(); len(slices.Compact(slices.Clone(got))) < len(got) || log.count(secret) > 0 {
+		t.Errorf("a state is logged twice in a row, or a secret:\n%s", log)
+	}
+}
+
+// wantOncePerConnection waits until a text was logged, and checks that it was not logged
+// more often than the gateway connected.
+func wantOncePerConnection(t testing.TB, gate *natsgate.Gate, log *logBuffer, text string) {
+	t.Helper()
+	storetest.Eventually(t, fmt.Sprintf("%q is logged", text), func() bool { return log.count(text) > 0 })
+	if got, most := log.count(text), gate.Stats().Connects; int64(got) > most || log.count(secret) > 0 {
+		t.Errorf("%q is logged %d times on %d connections, or a secret is:\n%s", text, got, most, log)
+	}
+}
+
 // failures waits until a gateway failed to connect so many more times.
 func failures(t testing.TB, gate *natsgate.Gate, more int64) {
 	t.Helper()
@@ -78,8 +126,11 @@ func TestAwayAtStartAndRestarted(t *testing.T) {
 		connected(t, gate)
 		serving(t, n.connect())
 	}
-	wantLog(t, log, map[string]int{"nats is away; retrying": 3, "connected to nats": 3, "connected to nats again": 3, "level=ERROR": 0})
-	if s := gate.Stats(); s.Connects != 3 || s.ConnectFailures < 9 || s.CredentialsRefused != 0 {
+	wantLinks(t, log, "away", "up", "away", "up", "away", "up")
+	if log.count("connected to nats again") < 3 || log.count("level=ERROR") > 0 {
+		t.Errorf("logged:\n%s", log)
+	}
+	if s := gate.Stats(); s.Connects < 3 || s.ConnectFailures < 9 || s.CredentialsRefused != 0 {
 		t.Errorf("counted %+v", s)
 	}
 }
@@ -91,26 +142,32 @@ func TestCredentialsThatBecomeRight(t *testing.T) {
 	n := startNATS(t, with("another"))
 	url := strings.Replace(n.ClientURL(), "//", "//bell:"+secret+"@", 1)
 	gate, log := watch(t, natsgate.Options{URL: url})
-	failures(t, gate, 3)
-	wantLog(t, log, map[string]int{"nats refuses the credentials; retrying": 1, "nats is away": 0})
+	refused := func(more int64) {
+		t.Helper()
+		before := gate.Stats().CredentialsRefused
+		storetest.Eventually(t, "it is refused", func() bool { return gate.Stats().CredentialsRefused >= before+more })
+	}
+	refused(3)
 	n.restart(with(secret))
 	connected(t, gate)
-	wantLog(t, log, map[string]int{"connected to nats": 1})
+	wantLinks(t, log, "refused", "up")
 
 	// The credentials become wrong while the gateway is connected, and right again.
 	n.restart(with("another"))
-	refused := gate.Stats().CredentialsRefused
-	storetest.Eventually(t, "it is refused", func() bool { return gate.Stats().CredentialsRefused >= refused+3 })
+	refused(3)
 	n.restart(with(secret))
 	connected(t, gate)
-	wantLog(t, log, map[string]int{"nats refuses the credentials": 2, "connected to nats again": 2})
+	wantLinks(t, log, "refused", "up", "refused", "up")
 }
 
 func TestToken(t *testing.T) {
 	n := startNATS(t, func(o *server.Options) { o.Authorization = secret })
 	gate, log := watch(t, natsgate.Options{URL: strings.Replace(n.ClientURL(), "//", "//"+secret+"@", 1)})
 	connected(t, gate)
-	wantLog(t, log, map[string]int{"connected to nats": 1, "nats://xxxxx@127.0.0.1": 1})
+	wantLinks(t, log, "up")
+	if log.count("nats://xxxxx@127.0.0.1") == 0 {
+		t.Errorf("the server is not logged:\n%s", log)
+	}
 	if !gate.IsRedacted(secret) {
 		t.Error("the token is shown")
 	}
@@ -169,7 +226,7 @@ func TestCredentialsFile(t *testing.T) {
 	write(wrong)
 	gate, log := watch(t, natsgate.Options{URL: n.ClientURL(), CredsFile: file})
 	failures(t, gate, 3)
-	wantLog(t, log, map[string]int{"nats refuses the credentials": 1})
+	wantLinks(t, log, "refused")
 	write(right)
 	connected(t, gate)
 	conn := n.connect(nats.UserCredentials(file))
@@ -182,7 +239,7 @@ func TestCredentialsFile(t *testing.T) {
 	failures(t, gate, 3)
 	write(right)
 	connected(t, gate)
-	wantLog(t, log, map[string]int{"connected to nats again": 2})
+	wantLinks(t, log, "refused", "up", "away", "up")
 }
 
 // certificate returns a self-signed certificate for 127.0.0.1, and a file of it.
@@ -223,11 +280,11 @@ func TestTLS(t *testing.T) {
 	byFile, _ := watch(t, natsgate.Options{URL: "nats://" + url, CAFile: ca})
 	untrusting, untrustingLog := watch(t, natsgate.Options{URL: "tls://" + url})
 	failures(t, byScheme, 3)
-	wantLog(t, log, map[string]int{"no secure connection to nats; retrying": 1})
+	wantLinks(t, log, "untrusted")
 	n.restart(with(right))
 	connected(t, byScheme)
 	connected(t, byFile)
-	failures(t, untrusting, 1)
+	failures(t, untrusting, 3)
 	if untrusting.Stats().Connects != 0 {
 		t.Error("a certificate of an unknown authority is trusted")
 	}
@@ -235,10 +292,8 @@ func TestTLS(t *testing.T) {
 	n.restart(func(o *server.Options) { o.TLSConfig = nil })
 	failures(t, byScheme, 2)
 	failures(t, byFile, 2)
-	wantLog(t, log, map[string]int{"no secure connection to nats; retrying": 2, "connected to nats": 1})
-	if untrustingLog.count("level=ERROR") != 1 {
-		t.Errorf("logged:\n%s", untrustingLog)
-	}
+	wantLinks(t, log, "untrusted", "up", "untrusted")
+	wantLinks(t, untrustingLog, "untrusted")
 }
 
 func TestTwoServersOfWhichOneIsDead(t *testing.T) {
@@ -247,14 +302,17 @@ func TestTwoServersOfWhichOneIsDead(t *testing.T) {
 	for range 5 { // servers are tried in a random order
 		gate, log := watch(t, natsgate.Options{URL: dead.ClientURL() + ", " + n.ClientURL()})
 		connected(t, gate)
-		wantLog(t, log, map[string]int{"connected to nats": 1, "level=WARN": 0})
+		wantLinks(t, log, "up")
+		if gate.Stats().ConnectFailures == 0 && log.links()[0] == "away" {
+			t.Errorf("one of two servers is taken for all:\n%s", log)
+		}
 	}
 	gate, log := watch(t, natsgate.Options{URL: dead.ClientURL() + "," + n.ClientURL()})
 	connected(t, gate)
 	dead.start(nil)
 	n.stop()
-	storetest.Eventually(t, "it connects to the other one", func() bool { return gate.Stats().Connects == 2 })
-	wantLog(t, log, map[string]int{"nats is away; retrying": 1, "connected to nats again": 1})
+	storetest.Eventually(t, "it connects to the other one", func() bool { return gate.Stats().Connects >= 2 })
+	wantLinks(t, log, "up", "away", "up")
 }
 
 // It is enough to name one server of a cluster: it announces the others.
@@ -276,9 +334,9 @@ func TestServersOfACluster(t *testing.T) {
 	gate, log := watch(t, natsgate.Options{URL: strings.Replace(first.ClientURL(), "//", "//bell:"+secret+"@", 1)})
 	connected(t, gate)
 	first.stop()
-	storetest.Eventually(t, "it connects to the other one", func() bool { return gate.Stats().Connects == 2 && gate.Stats().Connected })
+	storetest.Eventually(t, "it connects to the other one", func() bool { return gate.Stats().Connects >= 2 && gate.Stats().Connected })
 	serving(t, second.connect(user))
-	wantLog(t, log, map[string]int{"nats is away; retrying": 1})
+	wantLinks(t, log, "up", "away", "up")
 }
 
 // A network that drops everything is noticed by unanswered pings.
@@ -289,7 +347,7 @@ func TestSilentCut(t *testing.T) {
 	connected(t, gate)
 	close(hole)
 	storetest.Eventually(t, "it is noticed", func() bool { return !gate.Stats().Connected })
-	wantLog(t, log, map[string]int{"nats is away; retrying": 1})
+	wantLinks(t, log, "up", "away")
 }
 
 // holeProxy passes connections on to an address, until hole is closed: then it
@@ -361,19 +419,23 @@ func TestServerThatSaysNothing(t *testing.T) {
 			accepted <- conn
 		}
 	}()
-	gate, stop := newGate(t, storetest.Open(t), natsgate.Options{URL: "nats://" + listener.Addr().String()})
-	conn := storetest.Receive(t, "a connection", accepted)
-	began := time.Now()
-	stop()
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("the stop took %v", took)
+	quickest := storetest.Deadline
+	for range 3 { // a busy machine may delay one
+		gate, stop := newGate(t, storetest.Open(t), natsgate.Options{URL: "nats://" + listener.Addr().String()})
+		conn := storetest.Receive(t, "a connection", accepted)
+		began := time.Now()
+		stop()
+		quickest = min(quickest, time.Since(began))
+		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the connection is open still: %v", err)
+		}
+		conn.Close()
+		if gate.Stats().Connects != 0 {
+			t.Error("it takes that for a connection")
+		}
 	}
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the connection is open still: %v", err)
-	}
-	conn.Close()
-	if gate.Stats().Connects != 0 {
-		t.Error("it takes that for a connection")
+	if quickest > time.Second { // a connection is given up after two
+		t.Errorf("the quickest stop took %v", quickest)
 	}
 }
 
@@ -385,8 +447,11 @@ func TestPermissions(t *testing.T) {
 	})
 	gate, log := watch(t, natsgate.Options{URL: strings.Replace(n.ClientURL(), "//", "//bell:"+secret+"@", 1)})
 	connected(t, gate)
-	storetest.Eventually(t, "all that is not permitted is counted", func() bool { return gate.Stats().Permissions == 8 })
-	wantLog(t, log, map[string]int{"nats does not permit a subject": 1, "nats is away": 0})
+	storetest.Eventually(t, "all that is not permitted is counted", func() bool { return gate.Stats().Permissions >= 8 })
+	wantOncePerConnection(t, gate, log, "nats does not permit a subject")
+	if got := log.links(); got[len(got)-1] != "up" {
+		t.Errorf("it disconnects:\n%s", log)
+	}
 }
 
 func TestBadOptions(t *testing.T) {

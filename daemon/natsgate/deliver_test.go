@@ -117,10 +117,13 @@ func TestDeliverNak(t *testing.T) {
 		t.Errorf("it died after %d attempts: %q", i.Attempts, i.Reason)
 	}
 	storetest.Publish(t, store, body("b"))
-	answer(t, wantDelivered(t, got, "b", 1), `-NAK {"delay":"1h"}`)
+	second := wantDelivered(t, got, "b", 1)
+	answered := time.Now()
+	answer(t, second, `-NAK {"delay":"1h"}`)
 	storetest.Eventually(t, "it is scheduled again", func() bool { return info(t, store, "b").State == notify.Scheduled })
-	if i := info(t, store, "b"); time.Until(i.Due) < 59*time.Minute || time.Until(i.Due) > time.Hour || i.Attempts != 1 {
-		t.Errorf("it is due in %v, %d attempts are used up", time.Until(i.Due), i.Attempts)
+	// Due times are whole milliseconds, rounded up.
+	if i, took := info(t, store, "b"), time.Since(answered); i.Due.Sub(answered) < time.Hour || i.Due.Sub(answered) > time.Hour+took+time.Millisecond || i.Attempts != 1 {
+		t.Errorf("it is due %v after the answer, %d attempts are used up", i.Due.Sub(answered), i.Attempts)
 	}
 }
 
@@ -159,7 +162,7 @@ func TestBadAnswers(t *testing.T) {
 }
 
 func TestDeliverWorkInProgress(t *testing.T) {
-	const lease = 2 * time.Second
+	const lease = 3 * time.Second // longer than a busy machine keeps a goroutine waiting
 	conn, store, d := outbound(t, delivers(1, natsgate.Options{}))
 	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(lease)})
 	got := subscribe(t, conn, deliverSubject)
@@ -246,7 +249,7 @@ func TestNobodyListens(t *testing.T) {
 		m := storetest.Receive(t, "a delivery", got)
 		if len(seen) == 0 {
 			t.Logf("the first delivery came after %v", time.Since(arrived))
-			if took := time.Since(arrived); took > 2*time.Second {
+			if took := time.Since(arrived); took > storetest.Deadline/2 {
 				t.Errorf("the first delivery came after %v", took)
 			}
 		}
@@ -261,19 +264,19 @@ func TestNobodyListens(t *testing.T) {
 
 // A client is killed with a message: another one gets it after the lease.
 func TestListenerIsKilled(t *testing.T) {
-	const lease = 500 * time.Millisecond
+	const lease = 3 * time.Second // time to subscribe again
 	n, store := startNATS(t, nil), storetest.Open(t)
 	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(lease)})
 	d := startDaemon(t, store, delivers(1, natsgate.Options{URL: n.ClientURL()}), carrier.Options{}).bridges()
 	victim := n.connect()
 	first := subscribe(t, victim, deliverSubject)
+	since := time.Now()
 	storetest.Publish(t, store, body("a"))
 	wantDelivered(t, first, "a", 1)
-	since := time.Now()
 	second := subscribe(t, n.connect(), deliverSubject)
 	victim.Close()
 	m := wantDelivered(t, second, "a", 2)
-	if took := time.Since(since); took < lease/2 {
+	if took := time.Since(since); took < lease {
 		t.Errorf("it came again after %v, the lease is %v", took, lease)
 	}
 	answer(t, m, "+ACK")
@@ -285,18 +288,17 @@ func TestListenerIsKilled(t *testing.T) {
 
 func TestListenerThatNeverAnswers(t *testing.T) {
 	conn, store, d := outbound(t, delivers(2, natsgate.Options{}))
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(200 * time.Millisecond)})
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(2500 * time.Millisecond)}) // time to reject it before the lease ends
 	got := subscribe(t, conn, deliverSubject)
 	m := body("a")
-	m.MaxAttempts = 3
+	m.MaxAttempts = 2
 	storetest.Publish(t, store, m)
-	for attempt := range 3 {
-		wantDelivered(t, got, "a", attempt+1)
-	}
-	if i := dead(t, store, "a"); i.Reason != "no answer over nats within the lease" || i.Attempts != 3 {
+	wantDelivered(t, got, "a", 1)
+	wantDelivered(t, got, "a", 2)
+	if i := dead(t, store, "a"); i.Reason != "no answer over nats within the lease" || i.Attempts != 2 {
 		t.Errorf("it died after %d attempts: %q", i.Attempts, i.Reason)
 	}
-	if s := d.Stats(); s.NoAnswer != 3 {
+	if s := d.Stats(); s.NoAnswer != 2 {
 		t.Errorf("counted %+v", s)
 	}
 }
@@ -304,7 +306,7 @@ func TestListenerThatNeverAnswers(t *testing.T) {
 // A late answer settles nothing, and is counted.
 func TestLateAnswer(t *testing.T) {
 	conn, store, d := outbound(t, delivers(1, natsgate.Options{}))
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(300 * time.Millisecond)})
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(3 * time.Second)}) // time to answer twice
 	got := subscribe(t, conn, deliverSubject)
 	storetest.Publish(t, store, body("a"))
 	late := wantDelivered(t, got, "a", 1)
@@ -484,7 +486,7 @@ func TestSubscriberBesideWhenNobodyListens(t *testing.T) {
 		}
 	}
 	t.Logf("the slowest was handled %v late; nobody was asked %d times", slowest, d.Stats().Nobody)
-	if slowest > 3*time.Second {
+	if slowest > storetest.Deadline/2 {
 		t.Errorf("the slowest was handled %v late", slowest)
 	}
 }
@@ -524,13 +526,14 @@ func TestNATSIsLostWhileMessagesAreOut(t *testing.T) {
 		answer(t, m, "+ACK")
 	}
 	storetest.Eventually(t, "all are acknowledged", func() bool { return counts(t, store).Acked == 6 })
-	wantLog(t, d.log, map[string]int{"nats is away": 1, "connected to nats again": 1, "level=ERROR": 0, "message failed": 0})
+	wantLinks(t, d.log, "up", "away", "up")
+	wantLog(t, d.log, map[string]int{"level=ERROR": 0, "message failed": 0})
 }
 
 // A term ends during deliveries: messages answered within the grace are settled,
 // the others are released.
 func TestTermEndsWhileMessagesAreOut(t *testing.T) {
-	conn, store, d := outbound(t, delivers(4, natsgate.Options{Grace: time.Second}))
+	conn, store, d := outbound(t, delivers(4, natsgate.Options{Grace: 4 * time.Second}))
 	got := subscribe(t, conn, deliverSubject)
 	out := make(map[string]*nats.Msg)
 	for i := range 6 {
@@ -563,7 +566,7 @@ func TestTermEndsWhileMessagesAreOut(t *testing.T) {
 	}
 	began := time.Now()
 	storetest.Receive(t, "it stops", stopped)
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > storetest.Deadline/2 {
 		t.Errorf("it stopped after %v", took)
 	}
 	if answered != 3 {
@@ -594,7 +597,7 @@ func TestDeliverWithoutPermission(t *testing.T) {
 			}
 		})
 		store := storetest.Open(t)
-		storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(2 * time.Second)})
+		storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(4 * time.Second)}) // within it NATS has refused
 		url := strings.Replace(n.ClientURL(), "//", "//bell:x@", 1)
 		d := startDaemon(t, store, delivers(4, natsgate.Options{URL: url}), carrier.Options{}).bridges()
 		conn := n.connect(nats.UserInfo("all", "x"), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
@@ -607,7 +610,7 @@ func TestDeliverWithoutPermission(t *testing.T) {
 		if s := d.Stats(); s.Permissions == 0 || s.NoAnswer != 0 {
 			t.Errorf("counted %+v", s)
 		}
-		wantLog(t, d.log, map[string]int{"nats does not permit a subject": 1})
+		wantOncePerConnection(t, d.Gate, d.log, "nats does not permit a subject")
 		n.restart(func(o *server.Options) { o.Users = nil })
 		connected(t, d.Gate)
 		for {
@@ -624,7 +627,7 @@ func TestDeliverWithoutPermission(t *testing.T) {
 // A lone daemon loses the carrier's lease during unanswered deliveries: it carries
 // again at once, and delivers when those are settled.
 func TestDeliveriesDoNotHoldUpTheCarrier(t *testing.T) {
-	conn, store, d := outbound(t, delivers(2, natsgate.Options{}))
+	conn, store, d := outbound(t, delivers(2, natsgate.Options{Grace: storetest.Deadline}))
 	got := subscribe(t, conn, deliverSubject)
 	storetest.Publish(t, store, body("a"))
 	m := wantDelivered(t, got, "a", 1)
@@ -637,7 +640,7 @@ func TestDeliveriesDoNotHoldUpTheCarrier(t *testing.T) {
 		s, err := carrier.Look(context.Background(), store)
 		return err == nil && s.Epoch > before.Epoch
 	})
-	if took := time.Since(began); took > natsgate.DefaultGrace/2 {
+	if took := time.Since(began); took > storetest.Deadline/2 {
 		t.Errorf("it carries again after %v", took)
 	}
 	answer(t, m, "+ACK")

@@ -133,10 +133,13 @@ func open(t testing.TB) (*nats.Conn, *notify.Store, *natsgate.Gate) {
 // serving waits until a gateway answers.
 func serving(t testing.TB, conn *nats.Conn) {
 	t.Helper()
-	storetest.Eventually(t, "a gate answers", func() bool {
-		reply, err := conn.Request("bellhop.inspect."+topic, []byte(`{"id":"nobody"}`), time.Second)
-		return err == nil && reply.Header.Get("Nats-Service-Error-Code") == "404"
-	})
+	storetest.Eventually(t, "a gate answers", func() bool { return answers(conn) })
+}
+
+// answers reports whether a gateway answers.
+func answers(conn *nats.Conn) bool {
+	reply, err := conn.Request("bellhop.inspect."+topic, []byte(`{"id":"nobody"}`), time.Second)
+	return err == nil && reply.Header.Get("Nats-Service-Error-Code") == "404"
 }
 
 // request sends a request, with headers NAME, VALUE, and so on, and returns the reply.

@@ -29,7 +29,10 @@ func TestNode(t *testing.T) {
 		"worker in silence": nodeClaimsInSilence,
 		"deliver":           nodeAnswersDelivery,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, dir) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, dir)
+		})
 	}
 }
 
@@ -88,10 +91,11 @@ type example struct {
 // startExample starts an example, which ends when the test ends, and waits until it reports that it is ready.
 func startExample(t *testing.T, dir, file, url, ready string) *example {
 	t.Helper()
-	t.Setenv("NATS_URL", url)
 	e := &example{t: t}
 	var err error
-	if e.Process, err = child.Start(child.Program{Path: "node", Args: []string{filepath.Join(dir, file)}, Name: "node " + file, Output: e}); err != nil {
+	if e.Process, err = child.Start(child.Program{
+		Path: "node", Args: []string{filepath.Join(dir, file)}, Name: "node " + file, Env: append(os.Environ(), "NATS_URL="+url), Output: e,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -17,6 +17,7 @@ func TestProgress(t *testing.T) {
 	carry(t, db)
 	for name, url := range map[string]string{"with NATS": startNATS(t, nil).ClientURL(), "without NATS": "nats://127.0.0.1:1"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			gate, _ := newGate(t, db, natsgate.Options{URL: url})
 			loops := map[string]func() time.Time{
 				"hints":  func() time.Time { return gate.Stats().Hinting },
@@ -35,10 +36,13 @@ func TestProgress(t *testing.T) {
 				gate.Term(ctx, carrier.Term{Name: "this"})
 				return nil
 			})
+			first := make(map[string]time.Time)
 			for loop, last := range loops {
 				storetest.Eventually(t, loop+" run", func() bool { return !last().IsZero() })
-				first := last()
-				storetest.Eventually(t, loop+" go on", func() bool { return last().Sub(first) > 2*store.Heartbeat })
+				first[loop] = last()
+			}
+			for loop, last := range loops {
+				storetest.Eventually(t, loop+" go on", func() bool { return last().Sub(first[loop]) > 2*store.Heartbeat })
 			}
 			stop()
 			wantNone("after the term")

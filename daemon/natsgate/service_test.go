@@ -228,8 +228,12 @@ func TestLargeRequestsAtOnce(t *testing.T) {
 	}
 	signal(syscall.SIGCONT)
 	for range many {
-		read[api.Publication](t, storetest.Receive(t, "a reply", replies))
+		reply := storetest.Receive(t, "a reply", replies)
+		if reply.Header.Get("Nats-Service-Error-Code") != "503" { // Redis was stopped for too long
+			read[api.Publication](t, reply)
+		}
 	}
+	serving(t, conn)
 }
 
 // A flood that lasts too long loses requests, which is counted, and logged once; the
@@ -261,10 +265,14 @@ func TestFlood(t *testing.T) {
 		return gate.Stats().Floods > 0
 	})
 	signal(syscall.SIGCONT)
-	serving(t, conn)
-	if n := log.count("requests come faster than they are handled"); n != 1 || gate.Stats().Connects != 1 {
-		t.Errorf("that is logged %d times:\n%s", n, &log)
+	for answered := false; !answered; {
+		before := gate.Stats().Endpoints["inspect"].Requests
+		storetest.Eventually(t, "it answers, or works on the flood", func() bool {
+			answered = answers(conn)
+			return answered || gate.Stats().Endpoints["inspect"].Requests > before
+		})
 	}
+	wantOncePerConnection(t, gate, &log, "requests come faster than they are handled")
 }
 
 func TestRedisAway(t *testing.T) {
