@@ -84,6 +84,7 @@ func reaches(t testing.TB, store *notify.Store, m *nats.Msg) {
 }
 
 func TestBroadcastIsACloudEvent(t *testing.T) {
+	t.Parallel()
 	conn, store, d := outbound(t, natsgate.Options{})
 	got := subscribe(t, conn, "bellhop.broadcast.>")
 	binary := make([]byte, 256)
@@ -131,6 +132,7 @@ func TestBroadcastIsACloudEvent(t *testing.T) {
 }
 
 func TestOrderOfBroadcasts(t *testing.T) {
+	t.Parallel()
 	conn, store, d := outbound(t, natsgate.Options{})
 	got := subscribe(t, conn, "bellhop.broadcast.>")
 	const n = 5000
@@ -143,6 +145,7 @@ func TestOrderOfBroadcasts(t *testing.T) {
 
 // A broadcast that is too large for NATS is skipped, also as the last one.
 func TestBroadcastTooLarge(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, func(o *server.Options) { o.MaxPayload = 2000 })
 	store := storetest.Open(t)
 	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
@@ -166,6 +169,7 @@ func TestBroadcastTooLarge(t *testing.T) {
 
 // NATS is away, and comes back: all broadcasts of that time arrive, in order.
 func TestBroadcastsWhileNATSIsAway(t *testing.T) {
+	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
 	w := newWire(t, n)
@@ -190,6 +194,7 @@ func TestBroadcastsWhileNATSIsAway(t *testing.T) {
 // The very first broadcasts are sent while NATS is away, and the bridging daemon
 // stops: the next one sends them, since the position where the first began is kept.
 func TestTakeoverBeforeTheFirstBroadcast(t *testing.T) {
+	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
 	w := newWire(t, n)
@@ -211,6 +216,7 @@ func TestTakeoverBeforeTheFirstBroadcast(t *testing.T) {
 
 // Broadcasts sent before the first bridge of a store are not passed on.
 func TestBridgeBeginsNow(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	alone, err := carrier.New(store, carrier.Options{})
 	if err != nil {
@@ -233,6 +239,7 @@ func TestBridgeBeginsNow(t *testing.T) {
 // Daemons take over from each other under load: no broadcast is lost, and one that
 // comes twice comes with its position.
 func TestTakeoversUnderLoad(t *testing.T) {
+	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
 	o := natsgate.Options{URL: n.ClientURL()}
@@ -273,6 +280,7 @@ func TestTakeoversUnderLoad(t *testing.T) {
 
 // An unreadable position is logged once, and the bridge goes on when it is corrected.
 func TestForeignPosition(t *testing.T) {
+	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
 	if err := store.Client().LPush(t.Context(), store.Keys().Bridge(), "x").Err(); err != nil {
@@ -313,6 +321,7 @@ func TestForeignPosition(t *testing.T) {
 // Broadcasts that the log no longer keeps when a daemon comes back are a gap, which is
 // counted; the others are sent.
 func TestGap(t *testing.T) {
+	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
 	o := natsgate.Options{URL: n.ClientURL()}
@@ -350,6 +359,7 @@ func TestGap(t *testing.T) {
 // Redis loses all its data, the position of the bridge with it, at rest or under load: later broadcasts are passed on, and
 // the lost ones are counted as a gap.
 func TestBridgeOfLostData(t *testing.T) {
+	t.Parallel()
 	n, server := startNATS(t, nil), storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
@@ -371,6 +381,7 @@ func TestBridgeOfLostData(t *testing.T) {
 
 // While NATS is away more is broadcast than fits into the outbox (TestOutboxIsBounded).
 func TestLargeBroadcastsWhileNATSIsAway(t *testing.T) {
+	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
 	w := newWire(t, n)

@@ -55,6 +55,7 @@ func claimOne(t testing.TB, conn *nats.Conn, store *notify.Store, data string, m
 }
 
 func TestClaim(t *testing.T) {
+	t.Parallel()
 	conn, store, gate := open(t)
 	m := body("a~1")
 	m.Due, m.Restore = time.Date(2001, 2, 3, 4, 5, 6, 7e6, time.UTC), &notify.Restore{}
@@ -83,6 +84,7 @@ func TestClaim(t *testing.T) {
 }
 
 func TestClaimSeveral(t *testing.T) {
+	t.Parallel()
 	conn, store, _ := open(t)
 	for i := range 5 {
 		m := body(strconv.Itoa(i))
@@ -115,6 +117,7 @@ func TestClaimSeveral(t *testing.T) {
 }
 
 func TestRefusedClaims(t *testing.T) {
+	t.Parallel()
 	conn, store, _ := open(t)
 	storetest.Publish(t, store, body("a"))
 	for data, texts := range map[string][]string{
@@ -142,6 +145,7 @@ func TestRefusedClaims(t *testing.T) {
 
 // A message that exceeds max_payload is kept as a dead letter with that reason.
 func TestClaimTooLargeForNATS(t *testing.T) {
+	t.Parallel()
 	const maxPayload = 4096
 	n, store := startNATS(t, func(o *server.Options) { o.MaxPayload = maxPayload }), storetest.Open(t)
 	gate, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
@@ -172,6 +176,7 @@ func TestClaimTooLargeForNATS(t *testing.T) {
 
 // A claimed message that cannot be sent is ready again, and no attempt is used up.
 func TestClaimThatCannotBeSent(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	gate, err := natsgate.New(store, natsgate.Options{URL: "nats://127.0.0.1:1"})
 	if err != nil {
@@ -199,6 +204,7 @@ func TestClaimThatCannotBeSent(t *testing.T) {
 
 // However many clients claim large bodies that NATS does not take, the gateway claims no more than fit into memory.
 func TestClaimsAreBounded(t *testing.T) {
+	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	var claimed atomic.Int64
 	store.Observe(func(script string, _ time.Duration, err error) {
@@ -235,6 +241,7 @@ func TestClaimsAreBounded(t *testing.T) {
 
 // OnClaimed reports each claimed and each delivered message, with how late it was.
 func TestHandedOutIsReported(t *testing.T) {
+	t.Parallel()
 	type handed struct {
 		id   string
 		late time.Duration

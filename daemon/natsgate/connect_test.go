@@ -111,6 +111,7 @@ func failures(t testing.TB, gate *natsgate.Gate, more int64) {
 }
 
 func TestAwayAtStartAndRestarted(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, nil)
 	url := strings.Replace(n.ClientURL(), "//", "//"+secret+"@", 1)
 	n.stop()
@@ -136,6 +137,7 @@ func TestAwayAtStartAndRestarted(t *testing.T) {
 }
 
 func TestCredentialsThatBecomeRight(t *testing.T) {
+	t.Parallel()
 	with := func(password string) func(*server.Options) {
 		return func(o *server.Options) { o.Username, o.Password = "bell", password }
 	}
@@ -161,6 +163,7 @@ func TestCredentialsThatBecomeRight(t *testing.T) {
 }
 
 func TestToken(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, func(o *server.Options) { o.Authorization = secret })
 	gate, log := watch(t, natsgate.Options{URL: strings.Replace(n.ClientURL(), "//", "//"+secret+"@", 1)})
 	connected(t, gate)
@@ -213,6 +216,7 @@ func credentials(t testing.TB) (change func(*server.Options), file []byte) {
 }
 
 func TestCredentialsFile(t *testing.T) {
+	t.Parallel()
 	change, right := credentials(t)
 	_, wrong := credentials(t)
 	n := startNATS(t, change)
@@ -267,6 +271,7 @@ func certificate(t testing.TB) (tls.Certificate, string) {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	right, ca := certificate(t)
 	wrong, _ := certificate(t)
 	with := func(c tls.Certificate) func(*server.Options) {
@@ -297,6 +302,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestTwoServersOfWhichOneIsDead(t *testing.T) {
+	t.Parallel()
 	n, dead := startNATS(t, nil), startNATS(t, nil)
 	dead.stop()
 	for range 5 { // servers are tried in a random order
@@ -317,6 +323,7 @@ func TestTwoServersOfWhichOneIsDead(t *testing.T) {
 
 // It is enough to name one server of a cluster: it announces the others.
 func TestServersOfACluster(t *testing.T) {
+	t.Parallel()
 	cluster := func(routes string) func(*server.Options) {
 		return func(o *server.Options) {
 			o.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: -1}
@@ -341,6 +348,7 @@ func TestServersOfACluster(t *testing.T) {
 
 // A network that drops everything is noticed by unanswered pings.
 func TestSilentCut(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, nil)
 	proxy, hole := holeProxy(t, n.Addr().String())
 	gate, log := watch(t, natsgate.Options{URL: "nats://" + proxy})
@@ -403,6 +411,7 @@ func holeProxy(t testing.TB, to string) (address string, hole chan struct{}) {
 
 // A server that accepts and sends nothing delays neither the start nor the stop.
 func TestServerThatSaysNothing(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -440,6 +449,7 @@ func TestServerThatSaysNothing(t *testing.T) {
 }
 
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, func(o *server.Options) {
 		o.Users = []*server.User{{Username: "bell", Password: secret, Permissions: &server.Permissions{
 			Subscribe: &server.SubjectPermission{Allow: []string{"$SRV.>", "bellhop.inspect.>"}},
@@ -455,6 +465,7 @@ func TestPermissions(t *testing.T) {
 }
 
 func TestBadOptions(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	file := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(file, []byte("nothing\n"), 0o600); err != nil {
@@ -507,6 +518,7 @@ func TestBadOptions(t *testing.T) {
 }
 
 func TestRedactURLs(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"":                                    "",
 		"nats://127.0.0.1:4222":               "nats://127.0.0.1:4222",
@@ -522,6 +534,7 @@ func TestRedactURLs(t *testing.T) {
 }
 
 func TestParseDeliver(t *testing.T) {
+	t.Parallel()
 	got, err := natsgate.ParseDeliver("orders, order.timeout:7")
 	want := []natsgate.Deliver{{"orders", natsgate.DefaultInFlight}, {"order.timeout", 7}}
 	if err != nil || len(got) != 2 || got[0] != want[0] || got[1] != want[1] {

@@ -69,6 +69,7 @@ func dead(t testing.TB, store *notify.Store, id string) notify.Info {
 }
 
 func TestDeliver(t *testing.T) {
+	t.Parallel()
 	conn, store, d := outbound(t, delivers(4, natsgate.Options{}))
 	got := subscribe(t, conn, "bellhop.deliver.>")
 	due := time.Now().Add(200 * time.Millisecond).Truncate(time.Millisecond)
@@ -104,6 +105,7 @@ func TestDeliver(t *testing.T) {
 }
 
 func TestDeliverNak(t *testing.T) {
+	t.Parallel()
 	conn, store, _ := outbound(t, delivers(1, natsgate.Options{}))
 	storetest.Set(t, store, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(2 * time.Millisecond)})
 	got := subscribe(t, conn, deliverSubject)
@@ -128,6 +130,7 @@ func TestDeliverNak(t *testing.T) {
 }
 
 func TestDeliverTerm(t *testing.T) {
+	t.Parallel()
 	conn, store, _ := outbound(t, delivers(1, natsgate.Options{}))
 	got := subscribe(t, conn, deliverSubject)
 	for say, reason := range map[string]string{"+TERM": "refused for good over nats with +TERM", "+TERM no such  order: ü ": "no such  order: ü"} {
@@ -142,6 +145,7 @@ func TestDeliverTerm(t *testing.T) {
 
 // An unknown answer uses up an attempt, and is the reason in the end.
 func TestBadAnswers(t *testing.T) {
+	t.Parallel()
 	conn, store, d := outbound(t, delivers(1, natsgate.Options{}))
 	storetest.Set(t, store, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(2 * time.Millisecond)})
 	got := subscribe(t, conn, deliverSubject)
@@ -162,6 +166,7 @@ func TestBadAnswers(t *testing.T) {
 }
 
 func TestDeliverWorkInProgress(t *testing.T) {
+	t.Parallel()
 	const lease = 3 * time.Second // longer than a busy machine keeps a goroutine waiting
 	conn, store, d := outbound(t, delivers(1, natsgate.Options{}))
 	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(lease)})
@@ -218,6 +223,7 @@ func calls(t testing.TB, store *notify.Store) (n int) {
 // No client listens: messages stay as they are, Redis is hardly called, and
 // deliveries begin when a client comes.
 func TestNobodyListens(t *testing.T) {
+	t.Parallel()
 	n, redis := startNATS(t, nil), storetest.Server(t)
 	store := storetest.At(t, redis.URL(), "")
 	d := startDaemon(t, store, delivers(8, natsgate.Options{URL: n.ClientURL()}), carrier.Options{}).bridges()
@@ -264,6 +270,7 @@ func TestNobodyListens(t *testing.T) {
 
 // A client is killed with a message: another one gets it after the lease.
 func TestListenerIsKilled(t *testing.T) {
+	t.Parallel()
 	const lease = 3 * time.Second // time to subscribe again
 	n, store := startNATS(t, nil), storetest.Open(t)
 	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(lease)})
@@ -287,6 +294,7 @@ func TestListenerIsKilled(t *testing.T) {
 }
 
 func TestListenerThatNeverAnswers(t *testing.T) {
+	t.Parallel()
 	conn, store, d := outbound(t, delivers(2, natsgate.Options{}))
 	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(2500 * time.Millisecond)}) // time to reject it before the lease ends
 	got := subscribe(t, conn, deliverSubject)
@@ -305,6 +313,7 @@ func TestListenerThatNeverAnswers(t *testing.T) {
 
 // A late answer settles nothing, and is counted.
 func TestLateAnswer(t *testing.T) {
+	t.Parallel()
 	conn, store, d := outbound(t, delivers(1, natsgate.Options{}))
 	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(3 * time.Second)}) // time to answer twice
 	got := subscribe(t, conn, deliverSubject)
@@ -324,6 +333,7 @@ func TestLateAnswer(t *testing.T) {
 
 // The reply subject of one delivery does not reveal that of another.
 func TestReplySubjectsOfDeliveriesAreNotGuessed(t *testing.T) {
+	t.Parallel()
 	conn, store, d := outbound(t, delivers(3, natsgate.Options{}))
 	got := subscribe(t, conn, deliverSubject)
 	all := make(map[string]*nats.Msg)
@@ -349,6 +359,7 @@ func TestReplySubjectsOfDeliveriesAreNotGuessed(t *testing.T) {
 }
 
 func TestDeliverTooLargeForNATS(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, func(o *server.Options) { o.MaxPayload = 2000 })
 	store := storetest.Open(t)
 	d := startDaemon(t, store, delivers(1, natsgate.Options{URL: n.ClientURL()}), carrier.Options{}).bridges()
@@ -367,6 +378,7 @@ func TestDeliverTooLargeForNATS(t *testing.T) {
 }
 
 func TestQueueGroupSharesDeliveries(t *testing.T) {
+	t.Parallel()
 	conn, store, d := outbound(t, delivers(16, natsgate.Options{}))
 	var mu sync.Mutex
 	by := make([]map[string]int, 3)
@@ -411,6 +423,7 @@ func TestQueueGroupSharesDeliveries(t *testing.T) {
 }
 
 func TestNegativeGrace(t *testing.T) {
+	t.Parallel()
 	_, err := natsgate.New(storetest.Open(t), delivers(1, natsgate.Options{URL: nats.DefaultURL, Grace: -1}))
 	if !errors.Is(err, notify.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "grace") {
 		t.Errorf("got %v", err)
@@ -419,6 +432,7 @@ func TestNegativeGrace(t *testing.T) {
 
 // Of each topic no more messages are in flight than configured.
 func TestInFlight(t *testing.T) {
+	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	o := natsgate.Options{URL: n.ClientURL(), Deliver: []natsgate.Deliver{{Topic: topic, InFlight: 3}, {Topic: "other", InFlight: 1}}}
 	startDaemon(t, store, o, carrier.Options{}).bridges()
@@ -460,6 +474,7 @@ func TestInFlight(t *testing.T) {
 // If no client listens over NATS, a subscriber over Redis gets all messages of a
 // delivered topic, and the gateway's tries use up no attempt.
 func TestSubscriberBesideWhenNobodyListens(t *testing.T) {
+	t.Parallel()
 	_, store, d := outbound(t, delivers(8, natsgate.Options{}))
 	storetest.Publish(t, store, body("before"))
 	storetest.Eventually(t, "nobody is found", func() bool { return d.Stats().Nobody > 0 })
@@ -494,6 +509,7 @@ func TestSubscriberBesideWhenNobodyListens(t *testing.T) {
 // The connection is lost during deliveries: the messages are released, none uses up
 // an attempt, nothing is claimed meanwhile, and they are delivered when NATS is back.
 func TestNATSIsLostWhileMessagesAreOut(t *testing.T) {
+	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	w := newWire(t, n)
 	d := startDaemon(t, store, delivers(4, natsgate.Options{URL: w.url()}), carrier.Options{}).bridges()
@@ -533,6 +549,7 @@ func TestNATSIsLostWhileMessagesAreOut(t *testing.T) {
 // A term ends during deliveries: messages answered within the grace are settled,
 // the others are released.
 func TestTermEndsWhileMessagesAreOut(t *testing.T) {
+	t.Parallel()
 	conn, store, d := outbound(t, delivers(4, natsgate.Options{Grace: 4 * time.Second}))
 	got := subscribe(t, conn, deliverSubject)
 	out := make(map[string]*nats.Msg)
@@ -587,6 +604,7 @@ func TestTermEndsWhileMessagesAreOut(t *testing.T) {
 
 // If NATS does not permit deliveries or their answers, no attempt is used up.
 func TestDeliverWithoutPermission(t *testing.T) {
+	t.Parallel()
 	for _, denied := range []struct{ publish, subscribe []string }{{publish: []string{"bellhop.deliver.>"}}, {subscribe: []string{"_INBOX.>"}}} {
 		n := startNATS(t, func(o *server.Options) {
 			o.Users = []*server.User{
@@ -627,6 +645,7 @@ func TestDeliverWithoutPermission(t *testing.T) {
 // A lone daemon loses the carrier's lease during unanswered deliveries: it carries
 // again at once, and delivers when those are settled.
 func TestDeliveriesDoNotHoldUpTheCarrier(t *testing.T) {
+	t.Parallel()
 	conn, store, d := outbound(t, delivers(2, natsgate.Options{Grace: storetest.Deadline}))
 	got := subscribe(t, conn, deliverSubject)
 	storetest.Publish(t, store, body("a"))

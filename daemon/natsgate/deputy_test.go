@@ -48,6 +48,7 @@ func besieged(t testing.TB, o natsgate.Options) (conn, mallory *nats.Conn, store
 
 // A gateway answers with its own rights: a requester must not use it to do at NATS what the requester may not do.
 func TestReplySubjectThatNATSListensTo(t *testing.T) {
+	t.Parallel()
 	conn, mallory, store, d := besieged(t, natsgate.Options{})
 	js, err := jetstream.New(conn)
 	if err != nil {
@@ -91,6 +92,7 @@ func TestReplySubjectThatNATSListensTo(t *testing.T) {
 
 // Nor can a requester make it forge its own messages, or send requests that the requester may not send.
 func TestReplySubjectOfTheGate(t *testing.T) {
+	t.Parallel()
 	conn, mallory, store, d := besieged(t, delivers(4, natsgate.Options{}))
 	forged := make(map[string]chan *nats.Msg)
 	for _, subject := range []string{"bellhop.event.dead.mail", "bellhop.broadcast.mail", "bellhop.deliver.mail", "*.deliver.mail", "bellhop.deliver.>"} {
@@ -126,6 +128,7 @@ func TestReplySubjectOfTheGate(t *testing.T) {
 
 // A requester gets its answer at any other reply subject.
 func TestReplySubjectOfTheRequester(t *testing.T) {
+	t.Parallel()
 	conn, store, gate := open(t)
 	for _, reply := range []string{"claimed", "_INBOX.x", "inbox-of.alice.1", "bellhop", "bellhops.a", "Bellhop.a", "a$b", "a.$b", "a*.>b", "ä"} {
 		got := subscribe(t, conn, reply)

@@ -133,6 +133,7 @@ func wantStored(t testing.TB, js jetstream.JetStream, store *notify.Store, n int
 }
 
 func TestStreamIsMade(t *testing.T) {
+	t.Parallel()
 	n, store, js := startJetStream(t)
 	o := keeps(n)
 	o.KeepCount, o.KeepAge = 1234, time.Hour
@@ -172,6 +173,7 @@ func TestStreamIsMade(t *testing.T) {
 
 // A stream may keep broadcasts for less time than the usual window of duplicates.
 func TestStreamOfAShortTime(t *testing.T) {
+	t.Parallel()
 	n, store, js := startJetStream(t)
 	o := keeps(n)
 	o.KeepAge = carrier.MinKeepAge
@@ -181,6 +183,7 @@ func TestStreamOfAShortTime(t *testing.T) {
 }
 
 func TestStreamThatIsThere(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		subjects []string
 		fits     bool
@@ -227,6 +230,7 @@ func TestStreamThatIsThere(t *testing.T) {
 
 // A stream that does not acknowledge is refused: the bridge would wait for ever.
 func TestStreamWithoutAcknowledgement(t *testing.T) {
+	t.Parallel()
 	n, store, js := startJetStream(t)
 	c := jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, NoAck: true}
 	makeStream(t, js, c)
@@ -239,6 +243,7 @@ func TestStreamWithoutAcknowledgement(t *testing.T) {
 }
 
 func TestOverlappingStream(t *testing.T) {
+	t.Parallel()
 	n, store, js := startJetStream(t)
 	makeStream(t, js, jetstream.StreamConfig{Name: "prices", Subjects: []string{"bellhop.broadcast.a.>"}})
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
@@ -259,6 +264,7 @@ func TestOverlappingStream(t *testing.T) {
 }
 
 func TestJetStreamNotEnabled(t *testing.T) {
+	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
 	broadcast(t, store, numbered(0, 10)...)
@@ -272,6 +278,7 @@ func TestJetStreamNotEnabled(t *testing.T) {
 // A stream that is removed while in use is made again: only the setting decides
 // whether there is one.
 func TestStreamRemoved(t *testing.T) {
+	t.Parallel()
 	n, store, js := startJetStream(t)
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
 	broadcast(t, store, numbered(7, 5)...)
@@ -297,6 +304,7 @@ func TestStreamRemoved(t *testing.T) {
 }
 
 func TestStreamLimitsTheSizeOfMessages(t *testing.T) {
+	t.Parallel()
 	n, store, js := startJetStream(t)
 	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, MaxMsgSize: 2000})
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
@@ -313,6 +321,7 @@ func TestStreamLimitsTheSizeOfMessages(t *testing.T) {
 // A full stream refuses new broadcasts: the bridge waits, keeps its position behind the
 // stored ones, and goes on when there is room.
 func TestFullStream(t *testing.T) {
+	t.Parallel()
 	n, store, js := startJetStream(t)
 	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, MaxMsgs: 10, Discard: jetstream.DiscardNew})
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
@@ -352,6 +361,7 @@ func TestFullStream(t *testing.T) {
 
 // A consumer that empties a full stream bit by bit gets everything in order, and once.
 func TestFullStreamThatIsEmptiedBitByBit(t *testing.T) {
+	t.Parallel()
 	n, store, js := startJetStream(t)
 	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, MaxMsgs: 3, Discard: jetstream.DiscardNew, Retention: jetstream.WorkQueuePolicy})
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
@@ -379,6 +389,7 @@ func TestFullStreamThatIsEmptiedBitByBit(t *testing.T) {
 
 // The server is restarted with its stored messages, under load.
 func TestServerRestartedUnderLoad(t *testing.T) {
+	t.Parallel()
 	n, store, _ := startJetStream(t)
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
 	const total = 6000
@@ -402,6 +413,7 @@ func TestServerRestartedUnderLoad(t *testing.T) {
 
 // The wire to NATS is cut, again and again, so that acknowledgements get lost.
 func TestWireCutUnderLoad(t *testing.T) {
+	t.Parallel()
 	n, store, js := startJetStream(t)
 	w := newWire(t, n)
 	o := keeps(n)
@@ -431,6 +443,7 @@ func TestWireCutUnderLoad(t *testing.T) {
 // Daemons take over from each other under load: the stream holds each broadcast
 // once, in order.
 func TestTakeoversWithAStream(t *testing.T) {
+	t.Parallel()
 	n, store, js := startJetStream(t)
 	now := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
 	const total = 6000
@@ -455,6 +468,7 @@ func TestTakeoversWithAStream(t *testing.T) {
 // A bridge whose carrier has lost its lease unnoticed sends the same broadcasts as its
 // successor: the stream stores each once.
 func TestTwoBridgesAtOnce(t *testing.T) {
+	t.Parallel()
 	n, store, js := startJetStream(t)
 	carry(t, store)
 	for range 2 {
@@ -472,6 +486,7 @@ func TestTwoBridgesAtOnce(t *testing.T) {
 
 // An unfit stream does not disturb other subjects of NATS.
 func TestStreamFaultHoldsUpNothingElse(t *testing.T) {
+	t.Parallel()
 	n, store, js := startJetStream(t)
 	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"other"}})
 	o := keeps(n)

@@ -21,6 +21,7 @@ import (
 // TestNode runs the examples for Node unchanged, with a NATS client that knows
 // nothing of this project.
 func TestNode(t *testing.T) {
+	t.Parallel()
 	dir := installNode(t)
 	for name, test := range map[string]func(*testing.T, string){
 		"broadcast":         nodeHearsBroadcast,

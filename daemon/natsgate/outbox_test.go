@@ -19,6 +19,7 @@ func ofSize(size int) *subscribers.Broadcast {
 }
 
 func TestOutboxIsBounded(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ size, want int }{
 		{1, natsgate.BridgeBatch}, {natsgate.BridgeBytes / 16, 16}, {natsgate.BridgeBytes/16 + 1, 16}, {2 * natsgate.BridgeBytes, 1},
 	} {
@@ -40,6 +41,7 @@ func TestOutboxIsBounded(t *testing.T) {
 }
 
 func TestOutboxHandsOverInOrder(t *testing.T) {
+	t.Parallel()
 	o := natsgate.NewOutbox()
 	const n = 20_000
 	var putting sync.WaitGroup
@@ -66,6 +68,7 @@ func TestOutboxHandsOverInOrder(t *testing.T) {
 }
 
 func TestOutboxEnds(t *testing.T) {
+	t.Parallel()
 	o := natsgate.NewOutbox()
 	ctx, cancel := context.WithCancel(t.Context())
 	taken := make(chan int, 1)
@@ -84,6 +87,7 @@ func TestOutboxEnds(t *testing.T) {
 
 // However many events come while nothing can be sent, only so many hints wait.
 func TestHintsAreBounded(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	gate, err := natsgate.New(db, natsgate.Options{URL: "nats://127.0.0.1:1"})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 // A paused topic's messages are not delivered over NATS, wake nobody and cannot be
 // claimed there until it is resumed. Messages leased before are settled.
 func TestDeliverPausedTopic(t *testing.T) {
+	t.Parallel()
 	conn, store, _ := outbound(t, delivers(4, natsgate.Options{}))
 	inspector := storetest.Inspector(t, store)
 	got, woken, beats := subscribe(t, conn, deliverSubject), subscribe(t, conn, "bellhop.wake."+topic), subscribe(t, conn, "bellhop.beat")

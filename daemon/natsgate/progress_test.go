@@ -13,6 +13,7 @@ import (
 
 // In a term the beat alone makes the gateway's loops report progress, also while NATS is away.
 func TestProgress(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	for name, url := range map[string]string{"with NATS": startNATS(t, nil).ClientURL(), "without NATS": "nats://127.0.0.1:1"} {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestPublish(t *testing.T) {
+	t.Parallel()
 	conn, store, _ := open(t)
 	data := "binary \x00\xff\r\n body"
 	p := read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, data,
@@ -33,6 +34,7 @@ func TestPublish(t *testing.T) {
 }
 
 func TestPublishWithNothingButABody(t *testing.T) {
+	t.Parallel()
 	conn, store, _ := open(t)
 	p := read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x"))
 	if p.ID == "" || p.State != notify.Ready || p.Due.Location() != time.UTC {
@@ -52,6 +54,7 @@ func TestPublishWithNothingButABody(t *testing.T) {
 }
 
 func TestPublishBroadcast(t *testing.T) {
+	t.Parallel()
 	conn, store, _ := open(t)
 	p := read[api.Publication](t, request(t, conn, "bellhop.publish-broadcast."+topic, "42",
 		"Bellhop-Id", "b", "Bellhop-Due", "2199-01-02T03:04:05Z", "Bellhop-Header-A", "1"))
@@ -75,6 +78,7 @@ func TestPublishBroadcast(t *testing.T) {
 }
 
 func TestRefusedPublish(t *testing.T) {
+	t.Parallel()
 	conn, store, gate := open(t)
 	many := strings.Repeat("x", 5000)
 	for _, test := range []struct {
@@ -127,6 +131,7 @@ func TestRefusedPublish(t *testing.T) {
 }
 
 func TestCancelRescheduleInspect(t *testing.T) {
+	t.Parallel()
 	conn, store, _ := open(t)
 	m := body("a")
 	m.Due, m.TTL, m.MaxAttempts, m.ContentType = future, time.Hour, 3, "text/plain"
@@ -180,6 +185,7 @@ func TestCancelRescheduleInspect(t *testing.T) {
 
 // A message may have no body, whichever way it is published and received.
 func TestEmptyBodies(t *testing.T) {
+	t.Parallel()
 	conn, store, _ := outbound(t, delivers(1, natsgate.Options{}))
 	broadcasts, delivered := subscribe(t, conn, "bellhop.broadcast."+topic), subscribe(t, conn, deliverSubject)
 	serving(t, conn)

@@ -54,6 +54,7 @@ func restricted(t testing.TB) (*natsd, natsgate.Options, *nats.Conn) {
 }
 
 func TestRightsOfAGate(t *testing.T) {
+	t.Parallel()
 	n, o, conn := restricted(t)
 	store := storetest.Open(t)
 	events, wakes, stored := subscribe(t, conn, "bellhop.event.>"), subscribe(t, conn, "bellhop.wake.>"), subscribe(t, conn, "bellhop.broadcast.>")
@@ -87,6 +88,7 @@ func TestRightsOfAGate(t *testing.T) {
 
 // The same rights suffice to name the stream whose subjects overlap.
 func TestRightsWhereAStreamOverlaps(t *testing.T) {
+	t.Parallel()
 	_, o, conn := restricted(t)
 	js, err := jetstream.New(conn)
 	if err != nil {
@@ -102,6 +104,7 @@ func TestRightsWhereAStreamOverlaps(t *testing.T) {
 
 // A gateway with only these rights cannot be made to publish to other subjects by a reply subject.
 func TestRightsAgainstReplySubjects(t *testing.T) {
+	t.Parallel()
 	_, o, conn := restricted(t)
 	store := storetest.Open(t)
 	d := startDaemon(t, store, o, carrier.Options{}).bridges()
@@ -119,6 +122,7 @@ func TestRightsAgainstReplySubjects(t *testing.T) {
 
 // Replies without permission are counted and their subjects are not kept, since requesters may name any number.
 func TestRepliesNotPermittedAreNotKept(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, func(o *server.Options) {
 		o.Users = []*server.User{
 			{Username: "bell", Password: secret, Permissions: rights(">", "_INBOX.alice.>")},

@@ -51,6 +51,7 @@ func services[T any](t testing.TB, conn *nats.Conn, verb string, want int) []T {
 }
 
 func TestDiscovery(t *testing.T) {
+	t.Parallel()
 	conn, _, _ := open(t)
 	wantRefused(t, request(t, conn, "bellhop.publish.no@topic", ""), 422)
 	info := services[micro.Info](t, conn, "INFO", 1)[0]
@@ -80,6 +81,7 @@ func TestDiscovery(t *testing.T) {
 }
 
 func TestPrefix(t *testing.T) {
+	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	gate, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL(), Prefix: "shop.bells"})
 	connected(t, gate)
@@ -97,6 +99,7 @@ func TestPrefix(t *testing.T) {
 }
 
 func TestNoReplySubject(t *testing.T) {
+	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	var log logBuffer
 	gate, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL(), Logger: log.logger()})
@@ -126,6 +129,7 @@ func TestNoReplySubject(t *testing.T) {
 }
 
 func TestTwoGatesShareTheWork(t *testing.T) {
+	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	first, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
 	second, stop := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
@@ -159,6 +163,7 @@ func TestTwoGatesShareTheWork(t *testing.T) {
 // A Redis that is slow for a while delays requests and loses none: more of them than
 // there are slots wait in the connection.
 func TestSlowRedisLosesNoRequests(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)
 	store := storetest.At(t, redis.URL(), notify.DefaultPrefix)
@@ -200,6 +205,7 @@ func TestSlowRedisLosesNoRequests(t *testing.T) {
 
 // Fewer large requests are handled at the same time, so that they fit into memory; the others wait.
 func TestLargeRequestsAtOnce(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)
 	gate, _ := newGate(t, storetest.At(t, redis.URL(), notify.DefaultPrefix), natsgate.Options{URL: n.ClientURL()})
@@ -239,6 +245,7 @@ func TestLargeRequestsAtOnce(t *testing.T) {
 // A flood that lasts too long loses requests, which is counted, and logged once; the
 // gateway goes on.
 func TestFlood(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)
 	var log logBuffer
@@ -276,6 +283,7 @@ func TestFlood(t *testing.T) {
 }
 
 func TestRedisAway(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)
 	store := storetest.At(t, redis.URL(), notify.DefaultPrefix)
@@ -304,6 +312,7 @@ func TestRedisAway(t *testing.T) {
 }
 
 func TestRedisOutOfMemory(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, nil)
 	redis := storetest.Server(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
 	newGate(t, storetest.At(t, redis.URL(), notify.DefaultPrefix), natsgate.Options{URL: n.ClientURL()})
@@ -313,6 +322,7 @@ func TestRedisOutOfMemory(t *testing.T) {
 }
 
 func TestRedisFull(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, nil)
 	redis := storetest.Server(t, "--maxmemory", "50mb", "--maxmemory-policy", "noeviction")
 	store, err := notify.Open(notify.Config{URL: redis.URL(), MemoryShare: 1})

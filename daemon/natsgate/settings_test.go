@@ -29,6 +29,7 @@ func wantSettings(t *testing.T, reply *nats.Msg, want api.Settings) {
 }
 
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	conn, store, _ := open(t)
 	subject := "bellhop.settings." + topic
 	want, common := builtIn(topic), builtIn("*")
@@ -50,6 +51,7 @@ func TestSettings(t *testing.T) {
 }
 
 func TestBadSettings(t *testing.T) {
+	t.Parallel()
 	conn, store, _ := open(t)
 	read[api.Settings](t, request(t, conn, "bellhop.settings."+topic, `{"attempts":3,"backoff_min":"1m"}`))
 	for _, test := range []struct{ subject, data, fields, text string }{
@@ -88,6 +90,7 @@ func TestBadSettings(t *testing.T) {
 
 // The right to the settings of topics does not include the defaults by a literal *, which a server takes as a subject.
 func TestSettingsOfALiteralStar(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, func(o *server.Options) {
 		o.Users = []*server.User{
 			{Username: "bell", Password: secret},
@@ -109,6 +112,7 @@ func TestSettingsOfALiteralStar(t *testing.T) {
 
 // A message claimed over NATS has the lease of its topic, and keeps it when that changes.
 func TestLeaseOfSettings(t *testing.T) {
+	t.Parallel()
 	conn, store, _ := open(t)
 	read[api.Settings](t, request(t, conn, "bellhop.settings."+topic, `{"lease":"2h"}`))
 	storetest.Publish(t, store, body("a"))

@@ -35,6 +35,7 @@ func gone(t testing.TB, db *notify.Store, id string) bool {
 }
 
 func TestAck(t *testing.T) {
+	t.Parallel()
 	conn, db, gate := open(t)
 	m := claimOne(t, conn, db, "", body("a"))
 	settle(t, conn, m, "+ACK")
@@ -61,6 +62,7 @@ func TestAck(t *testing.T) {
 }
 
 func TestNak(t *testing.T) {
+	t.Parallel()
 	conn, db, _ := open(t)
 	settle(t, conn, claimOne(t, conn, db, "", body("a")), `-NAK {"delay":"1h"}`)
 	settle(t, conn, claimOne(t, conn, db, "", body("b")), "-NAK {\"delay\": 7200000000000}\n")
@@ -80,6 +82,7 @@ func TestNak(t *testing.T) {
 }
 
 func TestTerm(t *testing.T) {
+	t.Parallel()
 	conn, db, _ := open(t)
 	settle(t, conn, claimOne(t, conn, db, "", body("a")), "+TERM")
 	settle(t, conn, claimOne(t, conn, db, "", body("b")), "+TERM no such order \xff")
@@ -92,6 +95,7 @@ func TestTerm(t *testing.T) {
 
 // The reply subject stays valid however often the lease is extended.
 func TestWorkInProgress(t *testing.T) {
+	t.Parallel()
 	conn, db, _ := open(t)
 	for _, verb := range []string{"+ACK", "+TERM", "-NAK"} { // a message that comes again, and is overdue, would hold up the next one
 		m := claimOne(t, conn, db, `{"lease":"1h"}`, body(verb[1:]))
@@ -118,6 +122,7 @@ func TestWorkInProgress(t *testing.T) {
 
 // +WPI never shortens a lease, and never revives an expired one.
 func TestWorkInProgressIsFenced(t *testing.T) {
+	t.Parallel()
 	conn, db, _ := open(t)
 	carry(t, db)
 	old := claimOne(t, conn, db, `{"lease":"3s"}`, body("a")) // time for an answer
@@ -144,6 +149,7 @@ func TestWorkInProgressIsFenced(t *testing.T) {
 
 // Any daemon carries out a settlement.
 func TestSettledByAnother(t *testing.T) {
+	t.Parallel()
 	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
 	first, stop := newGate(t, db, natsgate.Options{URL: n.ClientURL()})
@@ -163,6 +169,7 @@ func TestSettledByAnother(t *testing.T) {
 }
 
 func TestRefusedSettlements(t *testing.T) {
+	t.Parallel()
 	conn, db, gate := open(t)
 	m := claimOne(t, conn, db, "", body("a"))
 	token := strings.TrimPrefix(m.Reply, "bellhop.settle.")
@@ -194,6 +201,7 @@ func TestRefusedSettlements(t *testing.T) {
 // A secret that is lost in a failover, to a Redis that does not have it yet, is made
 // again. Daemons that know the old one find the new one by themselves.
 func TestSecretIsSharedAndMadeAnew(t *testing.T) {
+	t.Parallel()
 	conn, db, gate := open(t)
 	before := claimOne(t, conn, db, "", body("a"))
 	if err := db.Client().Del(t.Context(), db.Keys().Secret()).Err(); err != nil {
@@ -224,6 +232,7 @@ func TestSecretIsSharedAndMadeAnew(t *testing.T) {
 }
 
 func TestTokensFitIntoSubjects(t *testing.T) {
+	t.Parallel()
 	conn, db, _ := open(t)
 	m := notify.Message{Topic: topic, ID: strings.Repeat("~", store.MaxID), Body: []byte("x"), Due: time.UnixMilli(1)}
 	got := claimOne(t, conn, db, `{"lease":"24h"}`, m)
@@ -236,6 +245,7 @@ func TestTokensFitIntoSubjects(t *testing.T) {
 
 // The Redis in memory for trials knows all commands that a gateway uses.
 func TestTrialRedis(t *testing.T) {
+	t.Parallel()
 	n, trial := startNATS(t, nil), miniredis.RunT(t)
 	db := storetest.At(t, "redis://"+trial.Addr(), notify.DefaultPrefix)
 	newGate(t, db, natsgate.Options{URL: n.ClientURL()})

@@ -11,6 +11,7 @@ import (
 )
 
 func TestParseSettlement(t *testing.T) {
+	t.Parallel()
 	after := func(d time.Duration) settlement { return settlement{verb: verbNak, delay: &d} }
 	for data, want := range map[string]settlement{
 		"+ACK":                       {verb: verbAck},

@@ -254,6 +254,7 @@ func awaitBeat(t testing.TB, conn *nats.Conn) {
 // Wake-ups come at once or when messages are due, on topics whose names map token by token. A beat repeats wake-ups for
 // messages that are still ready: the test checks the wake-ups between two beats.
 func TestWakeUps(t *testing.T) {
+	t.Parallel()
 	conn, db, _ := outbound(t, natsgate.Options{})
 	wakes := subscribe(t, conn, "bellhop.wake.>")
 	want := map[string]int{"bellhop.wake.order.timeout": 1, "bellhop.wake.a": 1, "bellhop.wake.a.b.c": 2, "bellhop.wake.A_1.-": 3}
@@ -317,6 +318,7 @@ func wakeUps(t testing.TB, db *notify.Store, wakes <-chan *nats.Msg, want map[st
 }
 
 func TestWakeUpWakesOneOfAQueueGroup(t *testing.T) {
+	t.Parallel()
 	conn, db, _ := outbound(t, natsgate.Options{})
 	awaitBeat(t, conn)
 	var inGroup, alone atomic.Int64
@@ -360,6 +362,7 @@ func decode[T any](t testing.TB, m *nats.Msg) (v T) {
 }
 
 func TestBeats(t *testing.T) {
+	t.Parallel()
 	conn, _, d := outbound(t, natsgate.Options{})
 	s := d.elected()
 	beats := subscribe(t, conn, "bellhop.beat")
@@ -378,6 +381,7 @@ func TestBeats(t *testing.T) {
 
 // A beat of another epoch is not sent: a carrier that lost its lease receives such beats before it notices.
 func TestBeatsOfAnotherAreNotSent(t *testing.T) {
+	t.Parallel()
 	conn, db, d := outbound(t, natsgate.Options{})
 	s := d.elected()
 	awaitBeat(t, conn)
@@ -399,6 +403,7 @@ func TestBeatsOfAnotherAreNotSent(t *testing.T) {
 }
 
 func TestElectionIsSent(t *testing.T) {
+	t.Parallel()
 	n, db := startNATS(t, nil), storetest.Open(t)
 	events := subscribe(t, n.connect(), "bellhop.event.carrier")
 	w := newWire(t, n)
@@ -424,6 +429,7 @@ func TestElectionIsSent(t *testing.T) {
 }
 
 func TestDeathsAreSent(t *testing.T) {
+	t.Parallel()
 	conn, db, _ := outbound(t, natsgate.Options{})
 	awaitBeat(t, conn)
 	deaths := subscribe(t, conn, "bellhop.event.dead.>")
@@ -515,6 +521,7 @@ func unchanged(t testing.TB, when string, before, after time.Duration) {
 // While NATS is away, hints are lost and counted, and nothing waits. Hints are sent
 // again when NATS is back.
 func TestHintsWhileNATSIsAway(t *testing.T) {
+	t.Parallel()
 	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
 	w := newWire(t, n)
@@ -547,6 +554,7 @@ func TestHintsWhileNATSIsAway(t *testing.T) {
 // A NATS that takes nothing, and does not break, makes nobody wait. The gateway notices
 // and disconnects.
 func TestNATSThatStalls(t *testing.T) {
+	t.Parallel()
 	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
 	w := newWire(t, n)
@@ -602,6 +610,7 @@ func acknowledge(t testing.TB, conn *nats.Conn, group string) {
 
 // Of two daemons only the one whose carrier is elected sends.
 func TestOnlyTheElectedSends(t *testing.T) {
+	t.Parallel()
 	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
 	o := natsgate.Options{URL: n.ClientURL(), Deliver: []natsgate.Deliver{{Topic: topic, InFlight: 4}}}
@@ -636,6 +645,7 @@ func TestOnlyTheElectedSends(t *testing.T) {
 
 // A server without headers cannot take events, and is not called without pauses.
 func TestServerWithoutHeaders(t *testing.T) {
+	t.Parallel()
 	n, db := startNATS(t, func(o *server.Options) { o.NoHeaderSupport = true }), storetest.Open(t)
 	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	if _, err := storetest.Publisher(t, db).Broadcast(t.Context(), body("b")); err != nil {
@@ -649,6 +659,7 @@ func TestServerWithoutHeaders(t *testing.T) {
 
 // Redis goes away and comes back during a term.
 func TestRedisAwayWhileBridging(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t, nil)
 	conn := n.connect()
 	redis := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
