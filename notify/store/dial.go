@@ -14,7 +14,7 @@ import (
 
 // connections are all connections of a store. A network that drops packets
 // silently kills them all at once, but go-redis notices each only by a call that
-// times out. So connections that are silent are closed when the beat is missed.
+// times out. So connections that are silent are given up when the beat is missed.
 type connections struct {
 	mu  sync.Mutex
 	all map[*connection]bool
@@ -27,8 +27,9 @@ type connection struct {
 	to        string       // the address that was dialed
 	since     atomic.Int64 // Unix time in ns of the last read, or of the first write after it
 	asked     atomic.Bool  // something was written since the last read
-	closed    atomic.Bool
-	abandoned atomic.Bool // it was closed because its server is no longer the master
+	reading   atomic.Bool  // somebody waits for bytes
+	spent     atomic.Bool  // it is closed, or go-redis is not to take it for another call
+	abandoned atomic.Bool  // it was closed because its server is no longer the master
 }
 
 // errAbandoned is the error of a connection that was abandoned.
@@ -54,12 +55,20 @@ func (cs *connections) dialer(o *redis.Options) func(context.Context, string, st
 	}
 }
 
-// hangUp closes the connections that were idle, or did not answer, for a while.
-// A caller that waits on one gets an error now instead of a timeout.
+// hangUp gives up the connections that were silent for a while. Those on which
+// somebody waits are closed: the caller gets an error now instead of a timeout. Idle
+// ones are not used again. They stay open, since a call may take one at this moment.
 func (cs *connections) hangUp(quiet time.Duration) {
 	before := time.Now().Add(-quiet).UnixNano()
-	for _, c := range cs.matching(func(c *connection) bool { return c.since.Load() < before }) {
-		c.Close()
+	for _, c := range cs.matching(func(*connection) bool { return true }) {
+		waits := c.asked.Load() || c.reading.Load() // read before since, which a call that begins sets first
+		switch {
+		case c.since.Load() >= before:
+		case waits:
+			c.Close()
+		default:
+			c.spent.Store(true)
+		}
 	}
 }
 
@@ -86,7 +95,9 @@ func (cs *connections) matching(fits func(*connection) bool) (some []*connection
 
 // Read reads, and notes that the server answered.
 func (c *connection) Read(p []byte) (int, error) {
+	c.reading.Store(true)
 	n, err := c.Conn.Read(p)
+	c.reading.Store(false)
 	if n > 0 {
 		c.asked.Store(false)
 		c.since.Store(time.Now().UnixNano())
@@ -99,15 +110,16 @@ func (c *connection) Read(p []byte) (int, error) {
 
 // Write writes, and notes since when an answer is due.
 func (c *connection) Write(p []byte) (int, error) {
-	if c.asked.CompareAndSwap(false, true) {
+	if !c.asked.Load() {
 		c.since.Store(time.Now().UnixNano())
+		c.asked.Store(true)
 	}
 	return c.Conn.Write(p)
 }
 
 // Close closes the connection.
 func (c *connection) Close() error {
-	c.closed.Store(true)
+	c.spent.Store(true)
 	c.of.mu.Lock()
 	delete(c.of.all, c)
 	c.of.mu.Unlock()
@@ -115,9 +127,9 @@ func (c *connection) Close() error {
 }
 
 // SyscallConn returns the socket, which go-redis checks before it uses an idle
-// connection again: either side may have closed it.
+// connection again: either side may have closed it, or it was given up.
 func (c *connection) SyscallConn() (syscall.RawConn, error) {
-	if c.closed.Load() {
+	if c.spent.Load() {
 		return nil, net.ErrClosed
 	}
 	if raw, ok := c.Conn.(syscall.Conn); ok {

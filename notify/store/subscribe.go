@@ -110,7 +110,7 @@ const (
 	Subscribed EventKind = iota + 1 // the subscription is up: check for what was published before
 	Received                        // a message on one of the channels
 	Beat                            // the carrier's heartbeat
-	Silent                          // three beats were missed: no carrier runs, or the connection is dead; it is renewed, and others that were as silent are closed
+	Silent                          // three beats were missed: no carrier runs, or the connection is dead; it is renewed, and others that were as silent are given up
 	Broken                          // the connection failed; it is renewed
 )
 
