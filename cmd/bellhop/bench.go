@@ -121,10 +121,16 @@ func (a *app) bench(ctx context.Context, c notify.Config, o bench.Options) error
 			terminal.Printf(a.out, line, cells[:len(heads)]...)
 		}
 	})
-	if a.json && err == nil {
+	if err != nil {
+		return err
+	}
+	conditions.End()
+	if a.json {
 		return a.printJSON(benchJSON{conditions, figures})
 	}
-	return err
+	fmt.Fprint(a.err, erase)
+	terminal.Printf(a.out, "\n%s\n", bench.Busyness(conditions.Meanwhile, "meanwhile"))
+	return nil
 }
 
 // benchJSON is what bench prints as JSON.

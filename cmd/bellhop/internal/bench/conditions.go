@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -20,12 +22,18 @@ type Conditions struct {
 	Redis    string    `json:"redis"`   // version, persistence and address
 	Others   float64   `json:"other_commands_per_second"`
 	Cores    int       `json:"cores"`
-	Busy     float64   `json:"busy_percent"` // share of the processors that others used just before; negative: unknown
 	Platform string    `json:"platform"`
+
+	// Shares of the processors that others used, just before and meanwhile; negative: unknown.
+	Busy      float64 `json:"busy_percent"`
+	Meanwhile float64 `json:"busy_meanwhile_percent"`
+
+	began usage
+	redis string // its folder in /proc; empty: it is not on this machine
 }
 
 const (
-	watched  = 500 * time.Millisecond // how long Examine looks
+	looks    = 500 * time.Millisecond // how long Examine looks
 	restful  = 5                      // percent: below, a machine is at rest
 	fewCalls = 25                     // commands a second: below, the others are services at rest
 )
@@ -42,11 +50,12 @@ func Examine(ctx context.Context, c notify.Config) (Conditions, error) {
 	if err != nil {
 		return Conditions{}, err
 	}
-	used, all := processors()
-	if err := sleep(ctx, watched); err != nil {
+	redis := processOf(before)
+	used := usageWith(redis)
+	if err := sleep(ctx, looks); err != nil {
 		return Conditions{}, err
 	}
-	usedThen, allThen := processors()
+	began := usageWith(redis)
 	after, err := db.Info(ctx)
 	if err != nil {
 		return Conditions{}, err
@@ -56,26 +65,20 @@ func Examine(ctx context.Context, c notify.Config) (Conditions, error) {
 		Daemon:  "bellhop serve, a process of its own for each measurement",
 		Library: fmt.Sprintf("process %d, with the publishers, the subscribers and the clients of HTTP", os.Getpid()),
 		Redis:   fmt.Sprintf("%s at %s", redisOf(after), db.Address()),
-		Others:  max(0, commands(after)-commands(before)-1) / watched.Seconds(), // less one INFO
-		Cores:   runtime.NumCPU(), Busy: -1, Platform: runtime.GOOS + "/" + runtime.GOARCH,
-	}
-	if allThen > all {
-		o.Busy = 100 * (usedThen - used) / (allThen - all)
+		Others:  max(0, commands(after)-commands(before)-1) / looks.Seconds(), // less one INFO
+		Cores:   runtime.NumCPU(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Busy: began.others(used), began: began, redis: redis,
 	}
 	return o, nil
 }
 
-// Rows returns the conditions in words, each after what it is about, and says what makes the figures worse.
+// End looks at this machine again, once everything is measured.
+func (o *Conditions) End() { o.Meanwhile = usageWith(o.redis).others(o.began) }
+
+// Rows returns the conditions in words, each after what it is about, and says what
+// makes the figures worse.
 func (o Conditions) Rows() [][2]string {
-	machine := fmt.Sprintf("%s, %d cores, ", o.Platform, o.Cores)
-	switch {
-	case o.Busy < 0:
-		machine += "no word on whether others use it"
-	case o.Busy < restful:
-		machine += fmt.Sprintf("at rest before (%.0f %%)", o.Busy)
-	default:
-		machine += fmt.Sprintf("BUSY before (%.0f %%): at rest the figures are better", o.Busy)
-	}
+	machine := fmt.Sprintf("%s, %d cores, %s", o.Platform, o.Cores, Busyness(o.Busy, "before"))
 	redis := o.Redis
 	if o.Others >= fewCalls {
 		redis += fmt.Sprintf("; others send it %.0f commands/s, which rest counts, too", o.Others)
@@ -97,24 +100,74 @@ func redisOf(info map[string]string) string {
 
 // commands returns how many commands a Redis has carried out.
 func commands(info map[string]string) float64 {
-	n, _ := strconv.ParseFloat(info["total_commands_processed"], 64) // zero: not known
-	return n
+	return toNumber(info["total_commands_processed"])
 }
 
-// processors returns the time that all processors were used, and all of their time,
-// in ticks (proc(5), /proc/stat). Both are zero where there is no such file.
-func processors() (used, all float64) {
+// Busyness returns in words what share of the processors others used at some time.
+func Busyness(percent float64, when string) string {
+	switch {
+	case percent < 0:
+		return "no word on whether others used it " + when
+	case percent < restful:
+		return fmt.Sprintf("at rest %s: others used %.0f %%", when, percent)
+	}
+	return fmt.Sprintf("BUSY %s: others used %.0f %%; at rest the figures are better", when, percent)
+}
+
+// usage is how long the processors were used, in ticks of 10 ms. All is zero where
+// there is no proc(5).
+type usage struct{ all, used, ours float64 }
+
+// others returns the share that others used since before, in percent; -1: unknown.
+func (u usage) others(before usage) float64 {
+	if u.all == before.all {
+		return -1
+	}
+	return 100 * max(0, u.used-before.used-(u.ours-before.ours)) / (u.all - before.all)
+}
+
+// usageWith returns the usage until now. Ours are this process, the daemons that have
+// ended, and a Redis with its folder in /proc.
+func usageWith(redis string) (u usage) {
 	text, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(text), "\n")
 	const idle, wait, guest = 4, 5, 9 // fields of the line; guests are counted as users already
 	for i, field := range strings.Fields(line) {
-		n, err := strconv.ParseFloat(field, 64)
-		if err != nil || i >= guest {
+		if i == 0 || i >= guest {
 			continue
 		}
-		if all += n; i != idle && i != wait {
-			used += n
+		n := toNumber(field)
+		if u.all += n; i != idle && i != wait {
+			u.used += n
 		}
 	}
-	return used, all
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var took syscall.Rusage
+		if syscall.Getrusage(who, &took) == nil {
+			u.ours += 100 * (time.Duration(took.Utime.Nano()) + time.Duration(took.Stime.Nano())).Seconds()
+		}
+	}
+	if text, err := os.ReadFile(redis + "/stat"); redis != "" && err == nil {
+		_, rest, _ := strings.Cut(string(text), ") ") // the name of the program, which may have blanks
+		if fields := strings.Fields(rest); len(fields) > 12 {
+			u.ours += toNumber(fields[11]) + toNumber(fields[12])
+		}
+	}
+	return u
+}
+
+// processOf returns the folder in /proc of a Redis; empty if it is not on this machine.
+func processOf(info map[string]string) string {
+	folder := "/proc/" + info["process_id"]
+	name, err := os.ReadFile(folder + "/comm")
+	if program := strings.TrimSpace(string(name)); err != nil || program == "" || !strings.HasPrefix(path.Base(info["executable"]), program) {
+		return ""
+	}
+	return folder
+}
+
+// toNumber returns a number, or zero.
+func toNumber(text string) float64 {
+	n, _ := strconv.ParseFloat(text, 64)
+	return n
 }

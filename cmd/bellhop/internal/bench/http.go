@@ -82,7 +82,7 @@ func (c *client) publishLines(ctx context.Context, s *stage) error {
 		return err
 	}
 	lines := bytes.Repeat(append(line, '\n'), httpBatch)
-	batches := 4 * s.Messages / httpBatch
+	batches := (4*s.Messages + httpBatch - 1) / httpBatch
 	took, err := shared(httpCallers, batches, func() error {
 		answer, err := c.call(ctx, "/messages", "application/x-ndjson", lines)
 		if refused := bytes.Count(answer, []byte(`"error"`)); err == nil && refused > 0 {

@@ -252,11 +252,7 @@ func (s *stage) calls(ctx context.Context) (sent, all float64, err error) {
 func callsOf(line string) float64 {
 	_, rest, _ := strings.Cut(line, "calls=")
 	number, _, _ := strings.Cut(rest, ",")
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil {
-		return 0
-	}
-	return n
+	return toNumber(number)
 }
 
 const (
