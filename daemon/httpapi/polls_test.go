@@ -26,15 +26,18 @@ func TestPollIsWoken(t *testing.T) {
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	carry(t, store)
-	got := h.claim(client(t), "orders", "wait=5m&max=3")
-	h.waiting(1)
-	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "one", Body: []byte("x"), Delay: 20 * time.Millisecond})
-	if diff := cmp.Diff([]string{"one"}, ids(t, storetest.Receive(t, "the answer", got))); diff != "" {
-		t.Error(diff)
-	}
-	if n := h.Stats().Fallbacks; n != 0 {
-		t.Errorf("the beat woke %d polls", n)
-	}
+	storetest.Eventually(t, "a ring wakes a poll before a beat does", func() bool { // on a busy machine not the first one
+		before := h.Stats().Fallbacks
+		got := h.claim(client(t), "orders", "wait=5m&max=3")
+		h.waiting(1)
+		storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "one", Body: []byte("x"), Delay: 20 * time.Millisecond})
+		one := storetest.Receive(t, "the answer", got)
+		if diff := cmp.Diff([]string{"one"}, ids(t, one)); diff != "" {
+			t.Fatal(diff)
+		}
+		h.want(client(t), http.StatusNoContent, "POST", fmt.Sprintf("/v1/topics/orders/messages/one/ack?receipt=%d", one.messages[0].Receipt), "")
+		return h.Stats().Fallbacks == before
+	})
 }
 
 func TestPollEndsEmpty(t *testing.T) {

@@ -214,8 +214,6 @@ func TestSettingsStay(t *testing.T) {
 // The limit of attempts is that of the message, else of its topic, else of all topics,
 // else the built-in one, wherever an attempt fails.
 func TestWhichLimitOfAttemptsCounts(t *testing.T) {
-	s := start(t, httpapi.Options{})
-	carry(t, s.store)
 	for _, test := range []struct {
 		what, topic, common, query string
 		limit                      int
@@ -225,28 +223,39 @@ func TestWhichLimitOfAttemptsCounts(t *testing.T) {
 		{"store over built-in", `{"attempts":null}`, `{"attempts":2}`, "", 2},
 		{"built-in", `{"attempts":null}`, `{"attempts":null}`, "", 10},
 	} {
-		s.call("PATCH", settingsPath, test.topic).is(200)
-		s.call("PATCH", commonPath, test.common).is(200)
-		for how, fail := range map[string]func(api.Delivery){
-			"refused":      func(d api.Delivery) { s.call("POST", settle(d, "nack", "&delay=0s&reason=no"), "").is(204) },
-			"lease expiry": func(d api.Delivery) { s.call("POST", settle(d, "extend", "&lease=100ms"), "").is(200) },
-		} {
-			s.call("POST", messages+"?id=a"+test.query, "x").is(201)
-			attempts := 0
-			for {
-				storetest.Eventually(t, "it is ready or dead", func() bool { return s.look("a").State == notify.Ready || s.look("a").State == notify.Dead })
-				if s.look("a").State == notify.Dead {
-					break
-				}
-				attempts++
-				fail(s.claim("orders"))
-			}
-			if got := s.look("a"); attempts != test.limit || got.AttemptsUsed != test.limit {
-				t.Errorf("%s, %s: it died after %d attempts, %d used up, want %d", test.what, how, attempts, got.AttemptsUsed, test.limit)
-			}
-			s.call("DELETE", messages+"/a", "").is(200)
-		}
+		t.Run(test.what, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, httpapi.Options{})
+			carry(t, s.store)
+			s.call("PATCH", settingsPath, test.topic).is(200)
+			s.call("PATCH", commonPath, test.common).is(200)
+			s.wantAttempts("refused", test.query, test.limit, func(d api.Delivery) {
+				s.call("POST", settle(d, "nack", "&delay=0s&reason=no"), "").is(204)
+			})
+			s.wantAttempts("lease expiry", test.query, test.limit, func(d api.Delivery) {
+				s.call("POST", settle(d, "extend", "&lease=100ms"), "").is(200)
+			})
+		})
 	}
+}
+
+// wantAttempts publishes a message, has each attempt fail, and checks that it dies after so many.
+func (s *server) wantAttempts(how, query string, limit int, fail func(api.Delivery)) {
+	s.t.Helper()
+	s.call("POST", messages+"?id=a"+query, "x").is(201)
+	attempts := 0
+	for {
+		storetest.Eventually(s.t, "it is ready or dead", func() bool { return s.look("a").State == notify.Ready || s.look("a").State == notify.Dead })
+		if s.look("a").State == notify.Dead {
+			break
+		}
+		attempts++
+		fail(s.claim("orders"))
+	}
+	if got := s.look("a"); attempts != limit || got.AttemptsUsed != limit {
+		s.t.Errorf("%s: it died after %d attempts, %d used up, want %d", how, attempts, got.AttemptsUsed, limit)
+	}
+	s.call("DELETE", messages+"/a", "").is(200)
 }
 
 // The wait after a failure follows the topic's backoff, else the store's.

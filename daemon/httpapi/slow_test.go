@@ -18,17 +18,24 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
+// haste is longer than a busy machine delays a request that is not slow.
+const haste = 2500 * time.Millisecond
+
 // hasty is a timing that lets tests of slow clients end soon.
-var hasty = httpapi.Timing{Header: 300 * time.Millisecond, Body: 300 * time.Millisecond, Answer: 300 * time.Millisecond, Idle: 300 * time.Millisecond}
+var hasty = httpapi.Timing{Header: haste, Body: haste, Answer: haste, Idle: haste}
 
 func TestSlowHeaders(t *testing.T) {
 	h := serve(t, storetest.Open(t), httpapi.Options{}, hasty)
 	for name, text := range map[string]string{
 		"nothing": "", "half a line": "GET /v1/top", "half a header": "GET /v1/topics HTTP/1.1\nHost: x\nX-A: ",
 	} {
-		t.Run(name, func(t *testing.T) { h.dial(t).say(text).closed() })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h.dial(t).say(text).closed()
+		})
 	}
 	t.Run("trickle", func(t *testing.T) {
+		t.Parallel()
 		w := h.dial(t).say("GET /v1/topics HTTP/1.1\nHost: x\n")
 		next := time.NewTicker(20 * time.Millisecond) // a slow client: its lines come in time, but the last one never
 		defer next.Stop()
@@ -39,6 +46,7 @@ func TestSlowHeaders(t *testing.T) {
 		})
 	})
 	t.Run("idle", func(t *testing.T) {
+		t.Parallel()
 		w := h.dial(t).say("GET /healthz HTTP/1.1\nHost: x\n\n")
 		if status := w.status(); status != http.StatusOK {
 			t.Errorf("got %d", status)
@@ -94,14 +102,14 @@ func TestSlowBodies(t *testing.T) {
 
 // A slow body that comes in time is read; its deadline does not outlive it.
 func TestBodyDeadlineEndsWithBody(t *testing.T) {
-	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{Body: 250 * time.Millisecond})
+	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{Body: haste})
 	w := h.dial(t)
 	for range 2 {
 		w.say("POST /v1/topics/orders/messages HTTP/1.1\nHost: x\nContent-Length: 3\n\na").say("b").say("c")
 		if status := w.status(); status != http.StatusCreated {
 			t.Fatalf("got %d", status)
 		}
-		w.say("POST /v1/topics/none/claim?wait=600ms HTTP/1.1\nHost: x\nContent-Length: 0\n\n")
+		w.say("POST /v1/topics/none/claim?wait=3s HTTP/1.1\nHost: x\nContent-Length: 0\n\n")
 		if status := w.status(); status != http.StatusOK {
 			t.Fatalf("a poll on the same connection got %d", status)
 		}
@@ -134,7 +142,7 @@ func TestSlowOverHTTP2(t *testing.T) {
 	if r := post("/v1/topics/orders/messages", strings.NewReader("x")); r.StatusCode != http.StatusCreated {
 		t.Errorf("after it: %d", r.StatusCode)
 	}
-	if r := post("/v1/topics/none/claim?wait=700ms", nil); r.StatusCode != http.StatusOK {
+	if r := post("/v1/topics/none/claim?wait=3s", nil); r.StatusCode != http.StatusOK {
 		t.Errorf("a poll that outlasts every deadline: %d", r.StatusCode)
 	}
 }
