@@ -80,6 +80,7 @@ func (s *server) post(path string, body io.Reader) answer {
 }
 
 func TestBodyOfPublish(t *testing.T) {
+	t.Parallel()
 	const most = 100_000
 	s := start(t, httpapi.Options{MaxBody: most})
 	const path = "/v1/topics/orders/messages"
@@ -113,6 +114,7 @@ func TestBodyOfPublish(t *testing.T) {
 
 // A call that takes no body refuses one: a client that sends it expects some effect.
 func TestBodyWhereNoneBelongs(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	storetest.Publish(t, s.store, notify.Message{Topic: "orders", ID: "1", Body: []byte("x")})
 	same := s.unchanged()
@@ -133,6 +135,7 @@ func TestBodyWhereNoneBelongs(t *testing.T) {
 }
 
 func TestMalformedBodies(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	same := s.unchanged()
 	const head = "POST /v1/topics/orders/messages HTTP/1.1\r\nHost: a\r\n"
@@ -169,6 +172,7 @@ func TestMalformedBodies(t *testing.T) {
 
 // Malformed addresses and requests are refused, and never reach a handler as something else.
 func TestAddresses(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	same := s.unchanged()
 	for path, status := range map[string]int{
@@ -224,6 +228,7 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestHeadersOfMessages(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	const path = "/v1/topics/orders/messages"
 	same := s.unchanged()
@@ -273,6 +278,7 @@ func TestHeadersOfMessages(t *testing.T) {
 }
 
 func TestBodyOfAckMany(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	storetest.Publish(t, s.store, notify.Message{Topic: "orders", ID: "1", Body: []byte("x")})
 	d := s.claim("orders")
@@ -302,6 +308,7 @@ type result struct {
 }
 
 func TestBulkLines(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{MaxBody: 1000})
 	storetest.Publish(t, s.store, notify.Message{Topic: "orders", ID: "there", Body: []byte("x")})
 	type line struct{ text, fault string } // no fault: the line is published
@@ -377,6 +384,7 @@ func TestBulkLines(t *testing.T) {
 }
 
 func TestBulkBodies(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	same := s.unchanged()
 	line := `{"topic":"orders","body":"x"}` + "\n"
@@ -401,6 +409,7 @@ func TestBulkBodies(t *testing.T) {
 
 // A client that goes away in the middle of a body leaves nothing behind, even if its connection is not closed.
 func TestClientGoesAwayInABody(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	same := s.unchanged()
 	ctx, cancel := context.WithCancel(t.Context())

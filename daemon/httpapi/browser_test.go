@@ -91,6 +91,7 @@ func awaitReport(t testing.TB, reports <-chan string, text string) (before []str
 
 // A browser's EventSource resumes by itself over a restart, and misses nothing.
 func TestBrowserListens(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	from, origin := pages(t)
@@ -122,6 +123,7 @@ func TestBrowserListens(t *testing.T) {
 
 // Without permission a page of another origin receives nothing and changes nothing.
 func TestBrowserIsForeign(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	h.pages, _ = pages(t)

@@ -16,6 +16,7 @@ import (
 // TestGeneratedClient generates a client from the served document, compiles a program
 // that uses it, and runs that: so differences between document and server show.
 func TestGeneratedClient(t *testing.T) {
+	t.Parallel()
 	want(t, "node", "nodejs")
 	want(t, "npm", "npm")
 	store := storetest.Open(t)

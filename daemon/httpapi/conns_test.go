@@ -36,6 +36,7 @@ func (w *wire) wantOK() {
 
 // Clients above the limit wait until another one leaves, or has no request under way any more.
 func TestMostConnections(t *testing.T) {
+	t.Parallel()
 	h := serveWith(t, 2, httpapi.Timing{})
 	poll := "POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: a\nAuthorization: Bearer " + slowToken + "\n\n"
 	first, second := h.dial(t).say(poll), h.dial(t).say(poll)
@@ -66,6 +67,7 @@ func TestMostConnections(t *testing.T) {
 // Idle connections of strangers are closed for others before those of clients that showed
 // a token, and there are never many of them.
 func TestStrangersMakeWay(t *testing.T) {
+	t.Parallel()
 	h := serveWith(t, 8, httpapi.Timing{})
 	var known, strangers []*wire
 	for range 4 {
@@ -113,6 +115,7 @@ func (w *wire) isOpen() bool {
 
 // A client that sends nothing, or half a header, is closed for others after a while.
 func TestSilentClientsMakeWay(t *testing.T) {
+	t.Parallel()
 	h := serveWith(t, 2, httpapi.Timing{Header: time.Hour, Closed: 200 * time.Millisecond})
 	for _, text := range []string{"", "GET /v1/topics HTTP/1.1\nHost: x\nX-A: "} {
 		silent := []*wire{h.dial(t).say(text), h.dial(t).say(text)}
@@ -130,6 +133,7 @@ func TestSilentClientsMakeWay(t *testing.T) {
 
 // The same with TLS.
 func TestStrangersMakeWayOverTLS(t *testing.T) {
+	t.Parallel()
 	cert, key := certificate(t)
 	h := serve(t, storetest.Open(t), httpapi.Options{MaxConns: 1, CertFile: cert, KeyFile: key}, httpapi.Timing{Header: time.Hour, Idle: time.Hour})
 	for range 3 {
@@ -145,6 +149,7 @@ func TestStrangersMakeWayOverTLS(t *testing.T) {
 
 // A gateway stops while clients wait for a connection.
 func TestStopWhileOthersWait(t *testing.T) {
+	t.Parallel()
 	h := serveWith(t, 1, httpapi.Timing{})
 	poll := h.dial(t).say("POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: a\nAuthorization: Bearer " + slowToken + "\n\n")
 	h.waiting(1)
@@ -156,6 +161,7 @@ func TestStopWhileOthersWait(t *testing.T) {
 
 // A header that is larger than any needed one is refused before the request is read.
 func TestLargeHeader(t *testing.T) {
+	t.Parallel()
 	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{})
 	w := h.dial(t)
 	w.say("GET /healthz HTTP/1.1\nHost: a\nX-A: " + strings.Repeat("x", 24<<10))

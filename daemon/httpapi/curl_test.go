@@ -96,6 +96,7 @@ var (
 )
 
 func TestCurl(t *testing.T) {
+	t.Parallel()
 	want(t, "curl", "curl")
 	store := storetest.Open(t)
 	c := carry(t, store)

@@ -17,6 +17,7 @@ import (
 
 // The document is the same each time it is served, by every daemon.
 func TestDocumentIsStable(t *testing.T) {
+	t.Parallel()
 	first := readSpec(t).raw
 	for range 5 {
 		if !bytes.Equal(first, readSpec(t).raw) {
@@ -29,6 +30,7 @@ func TestDocumentIsStable(t *testing.T) {
 
 // The document has what people and generators need.
 func TestDocumentIsComplete(t *testing.T) {
+	t.Parallel()
 	s := readSpec(t)
 	if len(s.ops) < 23 {
 		t.Errorf("%d operations", len(s.ops))
@@ -72,6 +74,7 @@ if (!result.valid || validator.version !== '3.1') {
 `
 
 func TestDocumentIsOpenAPI(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Fatalf("the document is validated with node, and %s is not on PATH; install them, on Debian with: apt-get install nodejs npm", name)
@@ -104,6 +107,7 @@ func TestDocumentIsOpenAPI(t *testing.T) {
 
 // The checks of this package detect differences between answers and the document.
 func TestChecksOfAnswersCanFail(t *testing.T) {
+	t.Parallel()
 	s := readSpec(t)
 	r, err := http.NewRequest("GET", "/v1/topics/orders/messages?limit=1", nil)
 	if err != nil {

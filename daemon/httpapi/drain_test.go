@@ -21,6 +21,7 @@ import (
 // A stop ends polls with what they have, and streams where they are. It answers later
 // requests with 503, and an EventSource not at all. A body on its way is still read.
 func TestQuiesce(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	c := client(t)
@@ -80,6 +81,7 @@ func TestQuiesce(t *testing.T) {
 }
 
 func TestQuiesceIsBounded(t *testing.T) {
+	t.Parallel()
 	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{})
 	w := h.dial(t).say("POST /v1/topics/slow/messages HTTP/1.1\nHost: x\nContent-Length: 2\n\na")
 	h.want(client(t), http.StatusOK, "GET", "/healthz", "")
@@ -95,6 +97,7 @@ func TestQuiesceIsBounded(t *testing.T) {
 
 // Unused connections do not delay a stop for the 5 s that net/http gives them.
 func TestQuiesceClosesUnused(t *testing.T) {
+	t.Parallel()
 	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{Closed: 10 * time.Millisecond})
 	w := h.dial(t)
 	h.want(client(t), http.StatusOK, "GET", "/healthz", "")
@@ -110,6 +113,7 @@ func TestQuiesceClosesUnused(t *testing.T) {
 
 // Readiness includes the way of a ring: it is lost with pub/sub, even if all else works.
 func TestReadyzWithoutPubSub(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "ready")
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -141,6 +145,7 @@ func TestReadyzWithoutPubSub(t *testing.T) {
 
 // Without a carrier publishes still work: the daemon is ready, and reports that no carrier's beat arrives.
 func TestReadyzWithoutCarrier(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
 	if err != nil {
@@ -166,6 +171,7 @@ func TestReadyzWithoutCarrier(t *testing.T) {
 
 // Liveness includes the carrier's loop: a call that blocks it shows.
 func TestHealthzTellsWhatHangs(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	blocked, free := make(chan struct{}), make(chan struct{})
 	c, err := carrier.New(store, carrier.Options{OnCarried: func(carrier.Carried) {
@@ -204,6 +210,7 @@ func TestHealthzTellsWhatHangs(t *testing.T) {
 // Two daemons are restarted in turn under load: a client that tries the other one after
 // a failed request loses nothing.
 func TestRollingRestart(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	var mu sync.Mutex

@@ -68,6 +68,7 @@ func launch(t testing.TB, h *host, args ...string) *output {
 }
 
 func TestExampleWorkers(t *testing.T) {
+	t.Parallel()
 	want(t, "curl", "curl")
 	for name, args := range map[string][]string{
 		"worker.sh":  {"/bin/sh", "examples/worker.sh"},
@@ -99,6 +100,7 @@ func acked(t testing.TB, store *notify.Store, n int64) {
 
 // A worker in sh gets each body as it is, whatever bytes are in it and in the headers.
 func TestExampleWorkerInShell(t *testing.T) {
+	t.Parallel()
 	want(t, "curl", "curl")
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -117,6 +119,7 @@ func TestExampleWorkerInShell(t *testing.T) {
 }
 
 func TestExampleListener(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})

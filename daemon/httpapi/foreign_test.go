@@ -10,6 +10,7 @@ import (
 // Times written to Redis by others that JSON cannot express do not keep messages back,
 // and are no error of the daemon.
 func TestForeignTimesInRedis(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
 	keys, client := s.store.Keys(), s.store.Client()

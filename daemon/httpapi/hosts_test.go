@@ -52,6 +52,7 @@ func hostname(t *testing.T) (name, label string) {
 // A page whose name was made to point here sends requests of its own origin: without a
 // token it gets nothing, with a tokens file or without one.
 func TestNamesThatAnybodyMayOwn(t *testing.T) {
+	t.Parallel()
 	machine, label := hostname(t)
 	hosts := map[string]int{
 		"127.0.0.1": 200, "127.0.0.1:8420": 200, "[::1]:8420": 200, "[::1]": 200, "[fe80::1%25eth0]:80": 200, "192.0.2.7:80": 200,
@@ -85,6 +86,7 @@ func TestNamesThatAnybodyMayOwn(t *testing.T) {
 
 // A browser always sends a Host, and cannot use a Unix socket; HTTP/1.0 may omit the Host.
 func TestNoHost(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{LocalHosts: true, Metrics: shown()})
 	for request, status := range map[string]int{
 		"GET /metrics HTTP/1.0\r\n\r\n":                                                 200,
@@ -108,6 +110,7 @@ func TestNoHost(t *testing.T) {
 
 // If something else guards the gateway, any Host will do; with TLS the certificate guards it.
 func TestAnyName(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{Metrics: shown()})
 	s.to("bellhop.example", "/v1/topics", "").is(200)
 	s.to("bellhop.example", "/metrics", "").is(200)
@@ -115,6 +118,7 @@ func TestAnyName(t *testing.T) {
 
 // The names of a machine come from the system and the operator.
 func TestNamesOfAMachine(t *testing.T) {
+	t.Parallel()
 	const hosts = "127.0.0.1 localhost\n127.0.1.1\tweb1.shop.example web1 # web1.evil.example\n#10.0.0.9 web1 web9\n10.0.0.2 web2.shop.example web2\n\n::1"
 	for name, want := range map[string][]string{
 		"web1": {"web1", "web1", "web1.shop.example", "web1"}, "web1.shop.example": {"web1.shop.example", "web1", "web1.shop.example", "web1"},
@@ -137,6 +141,7 @@ func TestNamesOfAMachine(t *testing.T) {
 
 // If /metrics needs a token, it shows nothing without the right, whatever the Host.
 func TestMetricsNeedToken(t *testing.T) {
+	t.Parallel()
 	rights := []string{"publish", "consume", "listen", "metrics", "admin", "publish,consume,listen", "listen,metrics"}
 	var tokens strings.Builder
 	for i, right := range rights {

@@ -21,6 +21,7 @@ import (
 
 // The bytes on the wire: an id before the first event, then an event by the rules.
 func TestStreamFormat(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Quiet: 200 * time.Millisecond})
 	carry(t, store)
@@ -69,6 +70,7 @@ func TestStreamFormat(t *testing.T) {
 }
 
 func TestStreamBodies(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	carry(t, store)
@@ -85,6 +87,7 @@ func TestStreamBodies(t *testing.T) {
 }
 
 func TestStreamBegins(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	carry(t, store)
@@ -114,6 +117,7 @@ func TestStreamBegins(t *testing.T) {
 }
 
 func TestStreamBeginsNowhere(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	s.call("GET", "/v1/topics/news.a/broadcasts?since=soon", "").is(422).says(`invalid since \"soon\": use now, beginning, a time`)
 }
@@ -121,6 +125,7 @@ func TestStreamBeginsNowhere(t *testing.T) {
 // Each broadcast comes once and in order over a restart of the daemon, a restart of
 // Redis, and a cut in the middle of an event.
 func TestStreamResumes(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
 	store := storetest.At(t, server.URL(), "resume")
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -184,6 +189,7 @@ func TestStreamResumes(t *testing.T) {
 
 // Nor does a cut before the first event lose one.
 func TestStreamResumesBeforeFirstEvent(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	carry(t, store)
@@ -199,6 +205,7 @@ func TestStreamResumesBeforeFirstEvent(t *testing.T) {
 }
 
 func TestStreamTellsGap(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	carry(t, store)
@@ -226,6 +233,7 @@ func TestStreamTellsGap(t *testing.T) {
 
 // Redis loses its data: a stream gets a gap, and then the broadcasts sent afterwards.
 func TestStreamTellsOfLostData(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "lost")
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -248,6 +256,7 @@ func TestStreamTellsOfLostData(t *testing.T) {
 }
 
 func TestStreamsShareASubscription(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "streams")
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -278,6 +287,7 @@ func TestStreamsShareASubscription(t *testing.T) {
 
 // A client that reads nothing is cut off, delays no other, and resumes with what it missed.
 func TestStreamIsNotRead(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Answer: haste})
 	carry(t, store)
@@ -302,6 +312,7 @@ func TestStreamIsNotRead(t *testing.T) {
 
 // A stop does not wait for a client that reads nothing.
 func TestStopDoesNotWaitForStreams(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Answer: time.Hour, Closed: 50 * time.Millisecond})
 	carry(t, store)
@@ -321,6 +332,7 @@ func TestStopDoesNotWaitForStreams(t *testing.T) {
 
 // A slow client, too, gets thousands of broadcasts in order.
 func TestStreamIsSlow(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	carry(t, store)
@@ -350,6 +362,7 @@ func TestStreamIsSlow(t *testing.T) {
 
 // Without Redis a new stream is refused, and an open one stays open.
 func TestStreamWithoutRedis(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "away")
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Quiet: 20 * time.Millisecond})

@@ -35,6 +35,7 @@ func (n *notes) String() string {
 
 // Requests without a known token are all counted, and logged once, without the token they sent.
 func TestRefusedLogins(t *testing.T) {
+	t.Parallel()
 	var log notes
 	tokens := file(t, "tokens", "one "+slowToken+" admin >\n")
 	h := serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, Logger: slog.New(slog.NewTextHandler(&log, nil))}, httpapi.Timing{})
@@ -53,6 +54,7 @@ func TestRefusedLogins(t *testing.T) {
 
 // An address is logged at most once a minute, and very many addresses as one.
 func TestRefusedLoginsAreLoggedSeldom(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log notes
 		var l httpapi.Logins

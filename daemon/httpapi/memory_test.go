@@ -77,6 +77,7 @@ func (h *host) occupy(t *testing.T) (free func()) {
 
 // Clients that send large bodies slowly, or read no answer, use only the memory of their token.
 func TestLargeRequestsOfOneToken(t *testing.T) {
+	t.Parallel()
 	h := crowded(t)
 	free := h.occupy(t)
 	line := `{"topic":"orders","body":"` + strings.Repeat("x", 10_000) + "\"}\n"
@@ -88,6 +89,7 @@ func TestLargeRequestsOfOneToken(t *testing.T) {
 
 // The same holds for many bodies that are not large.
 func TestManyRequestsOfOneToken(t *testing.T) {
+	t.Parallel()
 	h := crowded(t)
 	const path, body, sent = "/v1/topics/orders/messages", 1 << 20, 65 << 10
 	var wires []*wire
@@ -108,6 +110,7 @@ func TestManyRequestsOfOneToken(t *testing.T) {
 
 // A claim without memory for its answer releases its messages.
 func TestClaimWithoutMemory(t *testing.T) {
+	t.Parallel()
 	h := crowded(t)
 	storetest.Publish(t, h.store, notify.Message{Topic: "orders", ID: "a", Body: []byte(strings.Repeat("x", 100_000))})
 	storetest.Publish(t, h.store, notify.Message{Topic: "mail", ID: "a", Body: []byte("x")})
@@ -129,6 +132,7 @@ func TestClaimWithoutMemory(t *testing.T) {
 
 // Small bodies that do not come use a memory of their own.
 func TestSmallRequestsOfOneToken(t *testing.T) {
+	t.Parallel()
 	h := crowded(t)
 	const path, body = "/v1/topics/orders/messages", 64 << 10
 	var wires []*wire

@@ -33,6 +33,7 @@ type wrongCase struct {
 // A parameter that is not as the document says is refused with a problem that names it,
 // and nothing is changed.
 func TestEveryParameterWrong(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	storetest.Publish(t, s.store,
 		notify.Message{Topic: "orders", ID: "there", Delay: time.Hour, Body: []byte("x")},
@@ -272,6 +273,7 @@ func (s *server) refuses(c wrongCase) {
 
 // Values at the limits of the document are accepted.
 func TestEveryLimitIsRight(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	tried := 0
 	for _, op := range s.spec.ops {
@@ -321,6 +323,7 @@ func limits(p specParam) (all []string) {
 
 // An answer is not many times as long as its request.
 func TestManyFaultsAreNotAllTold(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	a := s.call("GET", "/v1/carrier?"+strings.Repeat("a&", 7_000)+"a", "").is(422)
 	if len(a.body) > 10_000 {
@@ -331,6 +334,7 @@ func TestManyFaultsAreNotAllTold(t *testing.T) {
 
 // A day is a unit of every duration, and the document says so.
 func TestDays(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	p := read[api.Publication](s.call("POST", "/v1/topics/orders/messages?delay=1d12h&ttl=.5d", "x").is(http.StatusCreated))
 	if time.Until(p.Due).Round(time.Hour) != 36*time.Hour {

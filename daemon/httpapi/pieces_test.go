@@ -38,6 +38,7 @@ func hard() (bodies [][]byte) {
 
 // Answers sent a piece at a time are the same as answers sent as a whole.
 func TestAnswersInPieces(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	carry(t, store)
@@ -157,6 +158,7 @@ func TestStreamsThatAreNotRead(t *testing.T) {
 // While a token's memory is in use, its streams wait for a while and are cut off. Those of
 // other tokens are not, and a cut off stream resumes where it was.
 func TestStreamsWithoutMemory(t *testing.T) {
+	t.Parallel()
 	h := crowded(t)
 	carry(t, h.store)
 	listen := func(token, lastID string) *stream {
@@ -207,6 +209,7 @@ func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Each token has its own limit of streams at a time.
 func TestMostStreams(t *testing.T) {
+	t.Parallel()
 	tokens := file(t, "tokens", "one "+slowToken+" listen >\ntwo "+otherToken+" listen >\n")
 	h := serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, MaxStreams: 2}, httpapi.Timing{})
 	one := clientOf(t, slowToken)

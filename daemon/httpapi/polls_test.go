@@ -23,6 +23,7 @@ import (
 )
 
 func TestPollIsWoken(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	carry(t, store)
@@ -41,6 +42,7 @@ func TestPollIsWoken(t *testing.T) {
 }
 
 func TestPollEndsEmpty(t *testing.T) {
+	t.Parallel()
 	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{})
 	got := h.want(client(t), http.StatusOK, "POST", "/v1/topics/orders/claim?wait=30ms", "")
 	if text := strings.TrimSpace(string(got.body)); text != `{"messages":[]}` {
@@ -50,6 +52,7 @@ func TestPollEndsEmpty(t *testing.T) {
 
 // A refused wait is answered with a problem, and sets no deadline.
 func TestPollRefusesWaits(t *testing.T) {
+	t.Parallel()
 	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{})
 	for _, wait := range []string{"-1h", "6m", "2562047h"} {
 		h.want(client(t), http.StatusUnprocessableEntity, "POST", "/v1/topics/orders/claim?wait="+wait, "")
@@ -58,6 +61,7 @@ func TestPollRefusesWaits(t *testing.T) {
 
 // The write deadline counts from the end of the wait.
 func TestPollOutlastsAnswerDeadline(t *testing.T) {
+	t.Parallel()
 	const deadline = 2 * time.Second // longer than a busy machine delays a request
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Answer: deadline, Body: deadline, Header: deadline})
@@ -73,6 +77,7 @@ func TestPollOutlastsAnswerDeadline(t *testing.T) {
 
 // A message claimed for a client that went away meanwhile is ready at once, with no attempt used.
 func TestClaimForWhoWentAway(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "gone")
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -121,6 +126,7 @@ func blocked(t testing.TB, store *notify.Store) int {
 }
 
 func TestPollGoesAway(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	w := h.dial(t).say("POST /v1/topics/orders/claim?wait=1m HTTP/1.1\nHost: x\n\n")
@@ -133,6 +139,7 @@ func TestPollGoesAway(t *testing.T) {
 
 // A poll whose client closes its side is answered at once with no message: the client may still read, or be gone.
 func TestPollOfHalfClosedClient(t *testing.T) {
+	t.Parallel()
 	for _, query := range []string{"wait=1m", "wait=1m&min_age=1s"} {
 		store := storetest.Open(t)
 		h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -154,6 +161,7 @@ func TestPollOfHalfClosedClient(t *testing.T) {
 }
 
 func TestThousandPollsShareASubscription(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "polls")
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -184,6 +192,7 @@ func TestThousandPollsShareASubscription(t *testing.T) {
 }
 
 func TestPollOfMany(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	carry(t, store)
@@ -210,6 +219,7 @@ func TestPollOfMany(t *testing.T) {
 
 // Polls over HTTP and a worker in Go share a topic: neither starves, no message comes twice.
 func TestPollsBesideSubscriber(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	carry(t, store)
@@ -261,6 +271,7 @@ func TestPollsBesideSubscriber(t *testing.T) {
 }
 
 func TestPollForAge(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	got := h.claim(client(t), "orders", "wait=1m&min_age=150ms")
@@ -280,6 +291,7 @@ func TestPollForAge(t *testing.T) {
 }
 
 func TestPollsWhilePaused(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	c := client(t)
@@ -301,6 +313,7 @@ func TestPollsWhilePaused(t *testing.T) {
 
 // Polls survive a restart of Redis, and get the messages published after it.
 func TestPollsOutliveRedis(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--appendonly", "yes")
 	store := storetest.At(t, server.URL(), "polls")
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
@@ -351,6 +364,7 @@ func TestPollsOutliveRedis(t *testing.T) {
 }
 
 func TestReloadEndsPollsAndStreams(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tokens")
 	write := func(text string) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

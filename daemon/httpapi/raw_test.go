@@ -22,6 +22,7 @@ var awkward = []string{
 
 // A claim can get one message as it is, with all its other fields in headers.
 func TestClaimAsBody(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	const claim = "/v1/topics/orders/claim?as=body"
 	for i, body := range awkward {
@@ -69,6 +70,7 @@ func TestClaimAsBody(t *testing.T) {
 
 // A record written directly to Redis cannot inject headers into an answer: the message is buried, not sent in another form.
 func TestClaimAsBodyOfForeignRecords(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	for _, line := range []string{
 		`1,{"type":"a/b\r\nBellhop-Id: 2"}`, `1,{"headers":{"X":"a\r\nSet-Cookie: b"}}`, `1,{"headers":{"X: y\r\nZ":"a"}}`, `1,{"headers":{"":"a"}}`, `1,{"headers":{"X":"\u0000"}}`,
@@ -90,6 +92,7 @@ func TestClaimAsBodyOfForeignRecords(t *testing.T) {
 
 // A woken poll, and one that the daemon ends, are answered in the same form.
 func TestPollAsBody(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	c := client(t)

@@ -34,6 +34,7 @@ func bodyOf(op specOp) string {
 }
 
 func TestRedisAway(t *testing.T) {
+	t.Parallel()
 	redis := storetest.Server(t)
 	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
@@ -54,6 +55,7 @@ func TestRedisAway(t *testing.T) {
 }
 
 func TestRedisOutOfMemory(t *testing.T) {
+	t.Parallel()
 	redis := storetest.Server(t, "--maxmemory-policy", "noeviction")
 	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
@@ -76,6 +78,7 @@ func TestRedisOutOfMemory(t *testing.T) {
 
 // While the share of Redis's memory for messages is used up, publishes are refused, and nothing else is.
 func TestRedisFull(t *testing.T) {
+	t.Parallel()
 	redis := storetest.Server(t, "--maxmemory", "50mb", "--maxmemory-policy", "noeviction")
 	db, err := notify.Open(notify.Config{URL: redis.URL(), Prefix: "test", MemoryShare: 1})
 	if err != nil {
@@ -103,6 +106,7 @@ func TestRedisFull(t *testing.T) {
 
 // A Redis that evicts keys is not used.
 func TestRedisUnfit(t *testing.T) {
+	t.Parallel()
 	redis := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
 	for _, a := range s.everyCall() {
@@ -116,6 +120,7 @@ func TestRedisUnfit(t *testing.T) {
 }
 
 func TestRedisReadOnly(t *testing.T) {
+	t.Parallel()
 	redis := storetest.Server(t)
 	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
@@ -136,6 +141,7 @@ func TestRedisReadOnly(t *testing.T) {
 
 // Missing rights of the daemon's user at Redis are no fault of the client.
 func TestRedisRefusesTheUser(t *testing.T) {
+	t.Parallel()
 	redis := storetest.Server(t)
 	admin := storetest.At(t, redis.URL(), "test")
 	if err := admin.Client().Do(t.Context(), "ACL", "SETUSER", "poor", "on", ">secret", "+@all", "-hset", "-zadd", "~*", "&*").Err(); err != nil {
@@ -180,6 +186,7 @@ func TestRedisRefusesTheUser(t *testing.T) {
 
 // A request that another client's long script delays is answered with try again.
 func TestRedisBusy(t *testing.T) {
+	t.Parallel()
 	redis := storetest.Server(t, "--busy-reply-threshold", "10")
 	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)

@@ -36,6 +36,7 @@ func wantSettings(t *testing.T, a answer, want api.Settings) {
 
 // Settings can be changed one by one, also of an unused topic, and returned to the defaults.
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	want, common := builtIn("orders"), builtIn("*")
 	wantSettings(t, s.call("GET", settingsPath, ""), want)
@@ -66,6 +67,7 @@ func TestSettings(t *testing.T) {
 
 // All faults are reported at once, each with its field, and nothing is changed.
 func TestBadSettings(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	s.call("PATCH", settingsPath, `{"attempts":3,"backoff_min":"1m"}`).is(200)
 	same := s.unchanged()
@@ -112,6 +114,7 @@ func TestBadSettings(t *testing.T) {
 
 // A token with the right admin may change the settings of its topics; those of * need a token for all topics.
 func TestWhoMayChangeSettings(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", strings.Join([]string{
 		"reader " + tokenOf("reader") + " publish,consume,listen,metrics >",
 		"here " + tokenOf("here") + " admin order.>,mail",
@@ -150,6 +153,7 @@ func TestWhoMayChangeSettings(t *testing.T) {
 
 // A topic is paused by its settings or by the call alike, and its resume rings a waiting subscriber.
 func TestPauseBySettings(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	h := serve(t, s.store, httpapi.Options{}, httpapi.Timing{})
 	for i, calls := range [][2][3]string{
@@ -180,6 +184,7 @@ func TestPauseBySettings(t *testing.T) {
 
 // Settings stay when all else of a topic is forgotten, or never existed.
 func TestSettingsStay(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	s.call("PATCH", "/v1/topics/unused/settings", `{"attempts":2}`).is(200)
 	s.call("PATCH", settingsPath, `{"lease":"1h"}`).is(200)
@@ -214,6 +219,7 @@ func TestSettingsStay(t *testing.T) {
 // The limit of attempts is that of the message, else of its topic, else of all topics,
 // else the built-in one, wherever an attempt fails.
 func TestWhichLimitOfAttemptsCounts(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		what, topic, common, query string
 		limit                      int
@@ -260,6 +266,7 @@ func (s *server) wantAttempts(how, query string, limit int, fail func(api.Delive
 
 // The wait after a failure follows the topic's backoff, else the store's.
 func TestWhichBackoffCounts(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	s.call("PATCH", commonPath, `{"backoff_min":"100d","backoff_max":"100d"}`).is(200)
 	fails := func() time.Duration {
@@ -280,6 +287,7 @@ func TestWhichBackoffCounts(t *testing.T) {
 
 // A claim has the lease that it asks for, else that of the settings; a leased message keeps its lease when settings change.
 func TestWhichLeaseCounts(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	left := func(d api.Delivery) time.Duration { return time.Until(d.Receipt.Until()).Round(time.Minute) }
 	claimed := func(query string) api.Delivery {
@@ -310,6 +318,7 @@ func TestWhichLeaseCounts(t *testing.T) {
 
 // Unreadable settings are reported, not guessed; a change of them repairs them.
 func TestUnreadableSettings(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	s.call("PATCH", settingsPath, `{"attempts":5}`).is(200)
 	if err := s.store.Client().HSet(t.Context(), s.store.Keys().Topics(), "orders:settings", " attempts=5 lease=soon").Err(); err != nil {
@@ -323,6 +332,7 @@ func TestUnreadableSettings(t *testing.T) {
 
 // A change of settings is accepted exactly if the document permits it.
 func TestDocumentOfSettings(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	for body, status := range map[string]int{
 		`{"attempts":1}`:                        200,

@@ -25,6 +25,7 @@ const haste = 2500 * time.Millisecond
 var hasty = httpapi.Timing{Header: haste, Body: haste, Answer: haste, Idle: haste}
 
 func TestSlowHeaders(t *testing.T) {
+	t.Parallel()
 	h := serve(t, storetest.Open(t), httpapi.Options{}, hasty)
 	for name, text := range map[string]string{
 		"nothing": "", "half a line": "GET /v1/top", "half a header": "GET /v1/topics HTTP/1.1\nHost: x\nX-A: ",
@@ -58,6 +59,7 @@ func TestSlowHeaders(t *testing.T) {
 // A body that stops half way occupies nothing for long, whatever the call, and half a
 // message is not published.
 func TestSlowBodies(t *testing.T) {
+	t.Parallel()
 	file := t.TempDir() + "/tokens"
 	if err := os.WriteFile(file, []byte("some aaaaaaaaaaaaaaaaaaaaaa publish,consume >\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -102,6 +104,7 @@ func TestSlowBodies(t *testing.T) {
 
 // A slow body that comes in time is read; its deadline does not outlive it.
 func TestBodyDeadlineEndsWithBody(t *testing.T) {
+	t.Parallel()
 	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{Body: haste})
 	w := h.dial(t)
 	for range 2 {
@@ -118,6 +121,7 @@ func TestBodyDeadlineEndsWithBody(t *testing.T) {
 
 // The same over HTTP/2, whose streams have deadlines of their own.
 func TestSlowOverHTTP2(t *testing.T) {
+	t.Parallel()
 	cert, key := certificate(t)
 	h := serve(t, storetest.Open(t), httpapi.Options{CertFile: cert, KeyFile: key}, hasty)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
@@ -162,6 +166,7 @@ func certificate(t testing.TB) (cert, key string) {
 
 // An answer that nobody reads ends its connection, and delays no other client.
 func TestAnswerIsNotRead(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, hasty)
 	var big []notify.Message
@@ -193,6 +198,7 @@ func stop(t testing.TB, h *host) {
 }
 
 func TestPipelined(t *testing.T) {
+	t.Parallel()
 	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{})
 	const publish = "POST /v1/topics/orders/messages?id=%d HTTP/1.1\nHost: x\nContent-Length: 1\n\nx"
 	w, text := h.dial(t), ""
@@ -215,6 +221,7 @@ func TestPipelined(t *testing.T) {
 
 // A client that closes its side after its request still gets the answer.
 func TestHalfClosed(t *testing.T) {
+	t.Parallel()
 	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{})
 	for i := range 20 {
 		w := h.dial(t).say(fmt.Sprintf("POST /v1/topics/orders/messages?id=%d HTTP/1.1\nHost: x\nContent-Length: 1\n\nx", i))
@@ -228,6 +235,7 @@ func TestHalfClosed(t *testing.T) {
 
 // Bytes that two servers could read as different requests are refused.
 func TestSmuggling(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, hasty)
 	const inner = "POST /v1/topics/smuggled/messages HTTP/1.1\nHost: x\nContent-Length: 1\n\nx"
@@ -257,6 +265,7 @@ func TestSmuggling(t *testing.T) {
 // With both a length and chunks, net/http ignores the length, as RFC 9112 allows, and
 // hides it from handlers, so it cannot be refused here.
 func TestLengthBesideChunks(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, hasty)
 	w := h.dial(t).say("POST /v1/topics/orders/messages?id=m HTTP/1.1\nHost: x\nContent-Length: 400\nTransfer-Encoding: chunked\n\n1\nx\n0\n\n")

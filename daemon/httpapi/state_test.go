@@ -37,6 +37,7 @@ func (s *server) look(id string) api.Message {
 }
 
 func TestStatesThatForbid(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	s.call("GET", messages+"/none", "").is(404).kind("not-found")
 	s.call("PATCH", messages+"/none", "").is(404).kind("not-found")
@@ -83,6 +84,7 @@ func TestStatesThatForbid(t *testing.T) {
 
 // An ack that is repeated because its answer was lost is answered with lease-lost, and does no harm.
 func TestAckTwice(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
 	d := s.claim("orders")
@@ -96,6 +98,7 @@ func TestAckTwice(t *testing.T) {
 }
 
 func TestNack(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	storetest.Set(t, s.store, "orders", notify.SettingsChange{Attempts: new(3), BackoffMin: new(time.Hour), BackoffMax: new(100 * time.Hour)})
 	s.call("POST", messages+"?id=a", "x").is(201)
@@ -123,6 +126,7 @@ func TestNack(t *testing.T) {
 }
 
 func TestLeaseRunsOut(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	carry(t, s.store)
 	s.call("POST", messages+"?id=a", "x").is(201)
@@ -142,6 +146,7 @@ func TestLeaseRunsOut(t *testing.T) {
 }
 
 func TestDeadLetters(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	for _, id := range []string{"a", "b", "c"} {
 		s.call("POST", messages+"?id="+id, "x").is(201)
@@ -176,6 +181,7 @@ func TestDeadLetters(t *testing.T) {
 }
 
 func TestPages(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	for i := range 5 {
 		s.call("POST", fmt.Sprintf("%s?id=%d&delay=%dh", messages, i, i+1), "x").is(201)
@@ -218,6 +224,7 @@ func TestPages(t *testing.T) {
 
 // An id that clients take for a parent folder is refused, however it is written. Other ids may have any dots.
 func TestIDOfDots(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	for id, escaped := range map[string]string{".": "%2E", "..": "%2E%2E"} {
 		s.call("POST", messages+"?id="+id, "x").is(422).says("which no URL can name")
@@ -231,6 +238,7 @@ func TestIDOfDots(t *testing.T) {
 
 // Due times in the far future are refused or kept, and never break the carrier.
 func TestFarDueTimes(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	for _, query := range []string{"due=9999-12-31T23:59:59.999Z&ttl=2562047h47m16.854775807s", "delay=2562047h47m16.854775807s&ttl=2562047h47m16.854775807s", "due=1970-01-01T00:00:00Z&ttl=1ms"} {
 		a := s.call("POST", messages+"?"+query, "x")
@@ -249,6 +257,7 @@ func TestFarDueTimes(t *testing.T) {
 
 // A pause only stops handing out.
 func TestPause(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	s.call("POST", messages, "x").is(201)
 	for range 2 {
@@ -269,6 +278,7 @@ func TestPause(t *testing.T) {
 
 // Foreign entries in Redis are shown or skipped; they are no fault of the client.
 func TestForeignThingsInRedis(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
 	s.call("POST", messages+"?id=b&delay=1h", "x").is(201)

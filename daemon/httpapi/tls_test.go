@@ -45,6 +45,7 @@ func newCert(t *testing.T, certFile, keyFile string, serial int64) *x509.CertPoo
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	certFile, keyFile := file(t, "cert.pem", ""), file(t, "key.pem", "")
 	pool := newCert(t, certFile, keyFile, 1)
 	s := start(t, httpapi.Options{CertFile: certFile, KeyFile: keyFile, LocalHosts: true})
@@ -92,6 +93,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestFaultsOfTLSFiles(t *testing.T) {
+	t.Parallel()
 	certFile, keyFile := file(t, "cert.pem", ""), file(t, "key.pem", "")
 	newCert(t, certFile, keyFile, 1)
 	for _, files := range [][2]string{{certFile, ""}, {"", keyFile}, {keyFile, certFile}, {"/no/such/file", keyFile}, {certFile, file(t, "empty", "")}} {
@@ -105,6 +107,7 @@ func TestFaultsOfTLSFiles(t *testing.T) {
 }
 
 func TestCORS(t *testing.T) {
+	t.Parallel()
 	const here, elsewhere = "https://shop.example", "https://elsewhere.example"
 	type test struct {
 		origins        []string
@@ -143,6 +146,7 @@ func TestCORS(t *testing.T) {
 }
 
 func TestFaultsOfOrigins(t *testing.T) {
+	t.Parallel()
 	for origin, right := range map[string]bool{
 		"*": true, "https://a.example": true, "http://127.0.0.1:8080": true, "https://a.example/": false, "a.example": false, "": false,
 		"https://": false, "https://a.example?x": false, "https://u@a.example": false, "null": false, "https://a.example#x": false, "://a": false,

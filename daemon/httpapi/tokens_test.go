@@ -59,6 +59,7 @@ func (l *logged) logger() *slog.Logger {
 
 // Every call is tried with every right, on a topic that the token permits and on another one.
 func TestWhoMayCallWhat(t *testing.T) {
+	t.Parallel()
 	var all strings.Builder
 	for _, right := range everyRight {
 		for name, topics := range map[string]string{"here": "order.>,prices.gold", "elsewhere": "payments.*"} {
@@ -124,6 +125,7 @@ func (s *server) admits(op specOp, token string, status int) {
 }
 
 func TestLinesAndTopicsOfAToken(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", "a "+tokenOf("a")+" publish order.*\nb "+tokenOf("b")+" admin >\n")})
 	body := `{"topic":"order.a","body":"x"}` + "\n" + `{"topic":"order.a.b","body":"x"}` + "\n" + `{"topic":"payments","body":"x","mode":"broadcast"}` + "\n" + `{"topic":"order.*","body":"x"}`
 	var kinds []string
@@ -145,6 +147,7 @@ func TestLinesAndTopicsOfAToken(t *testing.T) {
 
 // Topics come a page at a time, and only those that the token permits count.
 func TestTopicsInPages(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", "a "+tokenOf("a")+" publish order.*\nb "+tokenOf("b")+" admin >\n")})
 	for _, topic := range []string{"mail", "order.1", "order.2", "order.3", "payments"} {
 		storetest.Publish(t, s.store, notify.Message{Topic: topic, Body: []byte("x")})
@@ -172,6 +175,7 @@ func TestTopicsInPages(t *testing.T) {
 }
 
 func TestAuthorization(t *testing.T) {
+	t.Parallel()
 	hashed := tokenOf("hashed")
 	sum := sha256.Sum256([]byte(hashed))
 	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", "# tokens\n\na "+tokenOf("a")+" admin >\r\n  b sha256:"+hex.EncodeToString(sum[:])+"  admin\t>")})
@@ -214,6 +218,7 @@ func TestAuthorization(t *testing.T) {
 }
 
 func TestFaultsOfATokensFile(t *testing.T) {
+	t.Parallel()
 	const secret = "this-is-a-secret-0123456789"
 	right := "a " + secret + " publish >\n"
 	for text, want := range map[string]string{
@@ -268,6 +273,7 @@ func TestFaultsOfATokensFile(t *testing.T) {
 }
 
 func TestReloadOfTokens(t *testing.T) {
+	t.Parallel()
 	line := func(name string) string { return name + " " + tokenOf(name) + " consume >\n" }
 	name := file(t, "tokens", line("kept")+line("gone")+line("less"))
 	s := start(t, httpapi.Options{TokensFile: name})

@@ -11,6 +11,7 @@ import (
 
 // Behind a load balancer a listener resumes at any daemon: an id means the same to all.
 func TestStreamResumesAtAnotherDaemon(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	one, two := serve(t, store, httpapi.Options{}, httpapi.Timing{}), serve(t, store, httpapi.Options{}, httpapi.Timing{})
