@@ -185,7 +185,10 @@ func (s *stage) rest(ctx context.Context) error {
 	return sleep(ctx, idleRest)
 }
 
-const restFor = 10 * time.Second
+const (
+	restAfter = time.Second // until then subscriptions and scripts of the start are there
+	restFor   = 10 * time.Second
+)
 
 // measureRest counts the calls that Redis gets while nothing happens, with one
 // topic and one subscriber, and with 100 of each.
@@ -212,6 +215,9 @@ func (s *stage) countCalls(ctx context.Context, n int) error {
 		if err := s.await(ctx, topic+strconv.Itoa(i), isAwaited); err != nil {
 			return err
 		}
+	}
+	if err := sleep(ctx, restAfter); err != nil {
+		return err
 	}
 	sent0, all0, err := s.calls(ctx)
 	if err != nil {
