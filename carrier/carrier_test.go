@@ -272,7 +272,7 @@ func TestExpiry(t *testing.T) {
 	deaths := make(chan carrier.Death, 10)
 	stop := run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
 	ready, leased := later("ready", 0), later("leased", 0)
-	ready.TTL, leased.TTL = 50*time.Millisecond, 50*time.Millisecond
+	ready.TTL, leased.TTL = 50*time.Millisecond, 2500*time.Millisecond // it has to be claimed before
 	leased.Due = time.Now().Add(-20 * time.Millisecond)
 	claimer := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, leased)
@@ -285,6 +285,10 @@ func TestExpiry(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 	// A leased message may still be acknowledged.
+	storetest.Eventually(t, "the leased one expires", func() bool {
+		now, err := db.Client().Time(t.Context()).Result()
+		return err == nil && now.After(ds[0].Due.Add(leased.TTL))
+	})
 	if err := ds[0].Ack(t.Context()); err != nil {
 		t.Errorf("acknowledge what expired while it was leased: %v", err)
 	}
@@ -328,11 +332,12 @@ func TestExpiryWhileLeased(t *testing.T) {
 		"its lease, shorter": {store.MinLease, leave},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			db := storetest.Open(t)
 			deaths := make(chan carrier.Death, 1)
 			run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
 			m := later("a", 0)
-			m.Due, m.TTL = time.Time{}, 200*time.Millisecond
+			m.Due, m.TTL = time.Time{}, 2500*time.Millisecond // it has to be claimed before
 			storetest.Publish(t, db, m)
 			claimer := subscriberstest.Claimer(t, db)
 			ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
@@ -559,7 +564,7 @@ func TestForeignAttempts(t *testing.T) {
 				do(t, db, "HSET", db.Keys().Attempts(), store.Member(topic, m.ID), attempts)
 			}
 			claimer := subscriberstest.Claimer(t, db)
-			ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: 200 * time.Millisecond})
+			ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: 2500 * time.Millisecond})
 			if err != nil || len(ds) != 3 {
 				t.Fatalf("claimed %v, %v", ds, err)
 			}

@@ -63,7 +63,7 @@ func watch(t *testing.T, db *notify.Store, o carrier.Options) (*carrier.Carrier,
 func TestState(t *testing.T) {
 	db := storetest.Open(t)
 	var messages []notify.Message
-	past := time.Now().Add(500 * time.Millisecond).Truncate(time.Millisecond)
+	past := time.Now().Add(2500 * time.Millisecond).Truncate(time.Millisecond)
 	for i := range 20 {
 		messages = append(messages, notify.Message{Topic: topic + fmt.Sprint(i%3), Body: []byte("x"), Due: past.Add(time.Duration(i/10) * time.Millisecond)})
 	}

@@ -132,7 +132,7 @@ func TestHandlerCutsExtensionsOff(t *testing.T) {
 // The receipt of a message in a handler changes while its lease is extended, by the subscriber and by the handler: it is settled by the present one.
 func TestHandlerSettlesAfterExtensions(t *testing.T) {
 	db := storetest.Open(t)
-	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(300 * time.Millisecond)})
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief)})
 	done := make(chan error, 1)
 	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
 		inspector := storetest.Inspector(t, db)

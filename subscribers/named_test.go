@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	soon    = 10 * time.Second  // is long for what takes milliseconds, and short for a lease of a minute
-	moments = store.Silence / 2 // is short for a subscription that waits for beats in vain
+	soon    = 10 * time.Second                  // is long for what takes milliseconds, and short for a lease of a minute
+	moments = store.Silence - store.Heartbeat/2 // is short for a subscription that waits for beats in vain
 )
 
 // nothingHeld waits until a name has nothing in hand, and checks that nothing is left of what it had.

@@ -94,7 +94,7 @@ func TestPauseInTheMiddle(t *testing.T) {
 	db := storetest.At(t, server.URL(), "")
 	carry(t, db)
 	began, finish := make(chan string, 10), make(chan bool)
-	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Second)}) // shorter than the pause: it is extended meanwhile
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief)}) // shorter than the pause: it is extended meanwhile
 	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		began <- d.ID
 		<-finish
