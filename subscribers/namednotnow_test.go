@@ -245,6 +245,7 @@ func TestNamedNotNowAfterItsLease(t *testing.T) {
 	guest.come()
 	broadcast(t, db, topic, "b")
 	wantIDs(t, back, "b") // which it has after it gave a back
+	storetest.Eventually(t, "it is acknowledged", func() bool { return held(t, db, "n") == 1 })
 	if got := leaseOf(t, db, "n"); got != lease {
 		t.Errorf("the lease of the other ends at %d, want %d", got, lease)
 	}
