@@ -103,6 +103,7 @@ func subscribe(t *testing.T, db *notify.Store, channels ...string) <-chan *redis
 
 // A bell names the end of the logs before it and now; a beat repeats the bells of late.
 func TestBells(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	bells, beats := subscribe(t, db, db.Keys().Logs()), subscribe(t, db, db.Keys().Beat())
 	run(t, db, carrier.Options{})
@@ -147,6 +148,7 @@ func TestBells(t *testing.T) {
 // Broadcasts to more topics than one call handles are each sent once, in the
 // order of their due times, at positions that only grow; each names the one before it in its log.
 func TestBroadcastsAreSentInDueOrder(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	const n, topics = 3000, 120
 	var messages []notify.Message
@@ -238,6 +240,7 @@ func wantBells(t *testing.T, bells <-chan *redis.Message, sent []entry) {
 
 // Every body reaches programs of any language verbatim, and several large ones all arrive.
 func TestBroadcastBodies(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	bodies := subscribe(t, db, db.Keys().Broadcast("b"))
 	var every []byte
@@ -272,6 +275,7 @@ func TestBroadcastBodies(t *testing.T) {
 
 // A log is trimmed by count as it grows; the first entry that is left names one that is gone.
 func TestLogIsTrimmedByCount(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	run(t, db, carrier.Options{KeepCount: 300})
 	const n = 2000
@@ -293,6 +297,7 @@ func TestLogIsTrimmedByCount(t *testing.T) {
 // A log is trimmed by age as it grows; logs that do not grow any more are
 // removed by beats, even more than one beat removes. The position of the last stays.
 func TestLogIsTrimmedByAge(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	const topics = 50
 	run(t, db, carrier.Options{KeepAge: carrier.MinKeepAge})
@@ -339,6 +344,7 @@ func TestLogIsTrimmedByAge(t *testing.T) {
 
 // A log that has something new is kept, whatever old position the index has: that is corrected.
 func TestLogWithAnOldPositionIsKept(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	o := carrier.Options{KeepAge: time.Hour}
 	stop := run(t, db, o)
@@ -358,6 +364,7 @@ func TestLogWithAnOldPositionIsKept(t *testing.T) {
 // After the clock was set back, positions continue behind the last of all; if
 // the positions are lost, too, behind the last of the log. Nothing is lost, nor sent twice.
 func TestPositionsOnlyGrow(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	do(t, db, "ZADD", db.Keys().Logs(), ahead, "other")
@@ -379,6 +386,7 @@ func TestPositionsOnlyGrow(t *testing.T) {
 
 // Foreign keys and members among broadcasts stop no others, and nothing is sent twice.
 func TestForeignThingsAmongBroadcasts(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	for _, test := range []struct {
 		name   string
@@ -446,6 +454,7 @@ func TestForeignThingsAmongBroadcasts(t *testing.T) {
 
 // A foreign key in place of the set of broadcasts stops no messages.
 func TestForeignPlaceOfBroadcasts(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	do(t, db, "SET", db.Keys().Broadcasts(), "x")
 	storetest.Publish(t, db, later("m", time.Millisecond))
@@ -455,6 +464,7 @@ func TestForeignPlaceOfBroadcasts(t *testing.T) {
 
 // Invalid members are buried, and the rest goes on.
 func TestForeignMembersAmongBroadcasts(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	for _, member := range []string{"no topic", ":x", "a..b:x", strings.Repeat("a", 129) + ":x", "sp ace:x"} {
 		do(t, db, "ZADD", db.Keys().Broadcasts(), 1, member)
@@ -472,6 +482,7 @@ func TestForeignMembersAmongBroadcasts(t *testing.T) {
 
 // A broadcast that can be neither sent nor buried waits, and is sent when that is possible again.
 func TestBroadcastWithNowhereToGo(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	for _, key := range []string{db.Keys().Log("bad"), db.Keys().Dead("bad"), db.Keys().Base() + "expiries"} {
 		do(t, db, "SET", key, "x")
@@ -496,6 +507,7 @@ func TestBroadcastWithNowhereToGo(t *testing.T) {
 
 // What the carrier has no right to for a moment, it does later, once.
 func TestRightsToSendAreMissingForAMoment(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	do(t, db, "ACL", "SETUSER", "carrier", "on", ">secret", "~*", "&*", "+@all")
@@ -514,6 +526,7 @@ func TestRightsToSendAreMissingForAMoment(t *testing.T) {
 
 // While Redis is out of memory a new broadcast is refused as a whole, and those that wait are sent.
 func TestBroadcastsWhenRedisIsOutOfMemory(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--maxmemory-policy", "noeviction")
 	db := storetest.At(t, server.URL(), "")
 	storetest.Publish(t, db, all("a", "1", 500*time.Millisecond), all("b", "2", 500*time.Millisecond))
@@ -537,6 +550,7 @@ func TestBroadcastsWhenRedisIsOutOfMemory(t *testing.T) {
 
 // OnTerm is called when a term begins, and its context ends with the term: when the carrier stops, and when it is deposed.
 func TestTerms(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	began, ended := make(chan carrier.Term, 10), make(chan carrier.Term, 10)
 	finish := make(chan struct{})
@@ -583,6 +597,7 @@ func TestTerms(t *testing.T) {
 
 // An outage of Redis does not end a term by itself, and the next election begins a term of its own.
 func TestTermsFollowOneAnother(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	terms := make(chan string, 100)
 	o := func(name string) carrier.Options {
@@ -608,6 +623,7 @@ func TestTermsFollowOneAnother(t *testing.T) {
 
 // A death is published to programs of any language: id, reason and attempts.
 func TestDeathsByTheCarrierArePublished(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	told := subscribe(t, db, db.Keys().Death("orders"))
 	m := later("a \"quoted\"", 0)
@@ -638,6 +654,7 @@ func TestDeathsByTheCarrierArePublished(t *testing.T) {
 
 // At rest, waiting broadcasts cost the carrier nothing but its beat.
 func TestWaitingBroadcastsCostNothing(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	for i := range 100 {
@@ -677,6 +694,7 @@ func calls(t *testing.T, db *notify.Store) (n int) {
 
 // The next thing that is due may be a broadcast.
 func TestLookReportsTheNextBroadcast(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	storetest.Publish(t, db, all("a", "1", time.Hour), later("m", 2*time.Hour))
 	if next := look(t, db).Next; time.Until(next) > 90*time.Minute || time.Until(next) < 50*time.Minute {
@@ -685,6 +703,7 @@ func TestLookReportsTheNextBroadcast(t *testing.T) {
 }
 
 func TestBadKeeping(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	for _, test := range []struct {
 		field, want string

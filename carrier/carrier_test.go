@@ -83,6 +83,7 @@ func later(id string, delay time.Duration) notify.Message {
 }
 
 func TestOneIsElectedAndAnotherTakesOver(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	stopFirst := run(t, db, carrier.Options{Name: "first"})
 	storetest.Eventually(t, "the first is elected", func() bool { return look(t, db).Name == "first" })
@@ -103,6 +104,7 @@ func TestOneIsElectedAndAnotherTakesOver(t *testing.T) {
 
 // A carrier that lost its lease to another moves nothing, and stands by.
 func TestDeposedCarrierMovesNothing(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	var log journal
 	run(t, db, carrier.Options{Name: "old", Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -129,6 +131,7 @@ func TestDeposedCarrierMovesNothing(t *testing.T) {
 
 // If no other carrier took the lease, the log says that it ran out.
 func TestLeaseRunsOut(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	var log journal
 	run(t, db, carrier.Options{Name: "me", Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -142,6 +145,7 @@ func TestLeaseRunsOut(t *testing.T) {
 
 // A foreign lease, which has no end, does not stop elections for ever.
 func TestForeignLeaseEnds(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	if err := db.Client().Set(t.Context(), db.Keys().Carrier(), "foreign", 0).Err(); err != nil {
 		t.Fatal(err)
@@ -153,6 +157,7 @@ func TestForeignLeaseEnds(t *testing.T) {
 // A lease that lasts longer than its token says, as after the clock was set back during a crash, ends when the token says; so does one
 // whose token says more than the longest lease.
 func TestLeaseIsNoLongerThanItsToken(t *testing.T) {
+	t.Parallel()
 	for token, most := range map[string]time.Duration{"7 1 1000 gone": time.Second, "7 1 99999999999999999999 gone": carrier.MaxLease, "7 1 gone": carrier.DefaultLease} {
 		db := storetest.Open(t)
 		if err := db.Client().Set(t.Context(), db.Keys().Carrier(), token, time.Hour).Err(); err != nil {
@@ -168,6 +173,7 @@ func TestLeaseIsNoLongerThanItsToken(t *testing.T) {
 
 // The log says once that no carrier is heard for twice the lease, and once that one is again; the state shows both.
 func TestSilenceIsLogged(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	var log journal
 	c, _ := watch(t, db, carrier.Options{Lease: carrier.MinLease, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -192,6 +198,7 @@ func TestSilenceIsLogged(t *testing.T) {
 
 // The log says once that Redis begins to evict messages, and once that it ends.
 func TestEvictionIsLogged(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
 	db := storetest.At(t, server.URL(), "")
 	var log journal
@@ -206,6 +213,7 @@ func TestEvictionIsLogged(t *testing.T) {
 }
 
 func TestBacklogIsMovedWithItsDueTimes(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	const n, topics = 5000, 7
 	var messages []notify.Message
@@ -241,6 +249,7 @@ func TestBacklogIsMovedWithItsDueTimes(t *testing.T) {
 }
 
 func TestExpiredLeaseIsReturnedThenBuried(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	deaths := make(chan carrier.Death, 1)
 	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(2)})
@@ -268,6 +277,7 @@ func TestExpiredLeaseIsReturnedThenBuried(t *testing.T) {
 }
 
 func TestExpiry(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	deaths := make(chan carrier.Death, 10)
 	stop := run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
@@ -312,6 +322,7 @@ func TestExpiry(t *testing.T) {
 
 // A message that expired while it was leased is not handed out again, whatever became of its lease.
 func TestExpiryWhileLeased(t *testing.T) {
+	t.Parallel()
 	release := func(c *subscribers.Claimer, d subscribers.Delivery) error {
 		_, err := c.ReleaseMany(t.Context(), topic, []subscribers.Delivery{d})
 		return err
@@ -367,6 +378,7 @@ func TestExpiryWhileLeased(t *testing.T) {
 
 // An expiry that falls on the end of a lease by chance is not taken for a postponed one.
 func TestExpiryAtTheEndOfALease(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	claimer := subscriberstest.Claimer(t, db)
 	var d subscribers.Delivery
@@ -392,6 +404,7 @@ func TestExpiryAtTheEndOfALease(t *testing.T) {
 
 // Foreign members are buried with the reason, and the rest goes on.
 func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	client, keys := db.Client(), db.Keys()
 	deaths := make(chan carrier.Death, 10)
@@ -412,6 +425,7 @@ func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
 
 // A time beyond the year 9999 is reported as none, and the rest is carried in time.
 func TestForeignTimes(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	for _, due := range []string{"1e18", "+inf"} {
 		client, keys := db.Client(), db.Keys()
@@ -437,6 +451,7 @@ func TestForeignTimes(t *testing.T) {
 
 // A message that can be neither made ready nor buried waits in the schedule until it can be; the rest goes on.
 func TestNowhereToGo(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	client, keys := db.Client(), db.Keys()
 	stuck := notify.Message{Topic: "stuck", ID: "s", Body: []byte("s"), Delay: time.Millisecond}
@@ -462,6 +477,7 @@ func TestNowhereToGo(t *testing.T) {
 
 // A foreign key beside a lease that ends stops nothing, and nothing else of the same call is lost.
 func TestForeignThingsBesideLeases(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	client, keys := db.Client(), db.Keys()
 	of := func(topic, id string) notify.Message {
@@ -498,6 +514,7 @@ func TestForeignThingsBesideLeases(t *testing.T) {
 
 // Whichever key is foreign, messages that do not need it are carried and handled, once.
 func TestForeignKeys(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		make []any
@@ -555,6 +572,7 @@ func TestForeignKeys(t *testing.T) {
 
 // A foreign count of attempts keeps no message from being buried, by a carrier or a subscriber, and no other from being carried.
 func TestForeignAttempts(t *testing.T) {
+	t.Parallel()
 	for _, attempts := range []string{"inf", "-inf", "nan", "1e999", "-1", "9223372036854775807", "x"} {
 		t.Run(attempts, func(t *testing.T) {
 			db := storetest.Open(t)
@@ -597,6 +615,7 @@ func TestForeignAttempts(t *testing.T) {
 // A stray member in a place of another topic does not harm the message of that name: neither a carry, nor a claim, nor a
 // purge of dead letters touches its record or its expiry.
 func TestStrayMemberOfALiveMessage(t *testing.T) {
+	t.Parallel()
 	for place, dead := range map[string]string{"schedule:": "_", "ready:": topic} {
 		t.Run(place, func(t *testing.T) {
 			db := storetest.Open(t)
@@ -636,6 +655,7 @@ func TestStrayMemberOfALiveMessage(t *testing.T) {
 
 // A message that is due thousands of years from now does not keep the carrier busy.
 func TestFarFuture(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	for _, year := range []int{2400, 3000, 6000, 9000, 9999} {
@@ -671,6 +691,7 @@ func TestFarFuture(t *testing.T) {
 
 // If a topic has both ready messages and waiting subscribers a ring was lost: the beat repeats it.
 func TestBeatRingsAgain(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	storetest.Publish(t, db, later("a", 0))
 	inbox := db.Keys().Inbox("me")
@@ -697,6 +718,7 @@ func TestBeatRingsAgain(t *testing.T) {
 }
 
 func TestMoreLeasesThanOneCallDealsWith(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	const n = 1500
 	var messages []notify.Message
@@ -718,6 +740,7 @@ func TestMoreLeasesThanOneCallDealsWith(t *testing.T) {
 }
 
 func TestScriptsMayBeFlushed(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	run(t, db, carrier.Options{})
@@ -732,6 +755,7 @@ func TestScriptsMayBeFlushed(t *testing.T) {
 }
 
 func TestBadOptions(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	for _, test := range []struct {
 		field, want string
@@ -758,6 +782,7 @@ func wantFault(t *testing.T, db *notify.Store, o carrier.Options, field, want st
 }
 
 func TestAllBadOptionsAtOnce(t *testing.T) {
+	t.Parallel()
 	_, err := carrier.New(storetest.Open(t), carrier.Options{Lease: -1, Batch: -1, KeepCount: -1})
 	if several, ok := err.(interface{ Unwrap() []error }); !ok || len(several.Unwrap()) != 3 {
 		t.Errorf("got %v, want three faults", err)
@@ -765,6 +790,7 @@ func TestAllBadOptionsAtOnce(t *testing.T) {
 }
 
 func TestEvictingRedisEndsRun(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	c, err := carrier.New(storetest.At(t, server.URL(), ""), carrier.Options{})
 	if err != nil {
@@ -778,6 +804,7 @@ func TestEvictingRedisEndsRun(t *testing.T) {
 // A program of another language that missed its wake-up is told again with
 // each beat, until the message is claimed.
 func TestWakeUpIsRepeated(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	storetest.Publish(t, db, notify.Message{Topic: topic, ID: "1", Body: []byte("x")}, notify.Message{Topic: topic, ID: "2", Body: []byte("x")})
 	wakes := subscribe(t, db, db.Keys().Wake(topic)) // too late for the first one

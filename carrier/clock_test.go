@@ -8,6 +8,7 @@ import (
 )
 
 func TestClock(t *testing.T) {
+	t.Parallel()
 	var c clock
 	start := time.Now()
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
@@ -44,6 +45,7 @@ func TestClock(t *testing.T) {
 }
 
 func TestNudgeKeepsTheEarliest(t *testing.T) {
+	t.Parallel()
 	nudges := make(chan int64, 1)
 	for _, due := range []string{"500", "300", "400"} {
 		nudge(store.Event{Kind: store.Received, Payload: due}, nudges)
@@ -62,6 +64,7 @@ func TestNudgeKeepsTheEarliest(t *testing.T) {
 }
 
 func TestBatchAdaptsToRedis(t *testing.T) {
+	t.Parallel()
 	tm := newTerm(&Carrier{o: Options{Batch: 500, Lease: DefaultLease}}, "", 1)
 	for _, test := range []struct {
 		took time.Duration

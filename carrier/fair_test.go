@@ -80,6 +80,7 @@ func card(t *testing.T, db *notify.Store, key string) int {
 
 // A message that is due beside the backlog of another topic is made ready in the next call, and the backlog goes on.
 func TestBacklogOfOneTopic(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	tm := elected(t, db, Options{})
 	overdue(t, db, many(100_000, func(int) notify.Message { return notify.Message{Topic: "big"} })...)
@@ -100,6 +101,7 @@ func TestBacklogOfOneTopic(t *testing.T) {
 
 // The same beside a backlog of many topics with one message, or several, each; the oldest of these is made ready as well.
 func TestBacklogOfManyTopics(t *testing.T) {
+	t.Parallel()
 	for _, each := range []int{1, 20} {
 		t.Run(fmt.Sprint(each), func(t *testing.T) {
 			db := storetest.Open(t)
@@ -127,6 +129,7 @@ func TestBacklogOfManyTopics(t *testing.T) {
 
 // Shares of a call that some topics do not need go to the others, so that a backlog beside them is not worked off more slowly.
 func TestBatchIsUsedUp(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	tm := elected(t, db, Options{Batch: 100})
 	overdue(t, db, append(many(300, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprint("big", i%2)} }),
@@ -143,6 +146,7 @@ func TestBatchIsUsedUp(t *testing.T) {
 
 // After every call of a backlog of several topics, the ready messages of each topic were due no later than its scheduled ones.
 func TestOrderInABacklog(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	tm := elected(t, db, Options{Batch: 64})
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"}
@@ -177,6 +181,7 @@ func TestOrderInABacklog(t *testing.T) {
 
 // A call carries something of every kind that is due: no backlog of one kind keeps another waiting.
 func TestEveryKindHasItsShare(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	client, keys := db.Client(), db.Keys()
 	tm := elected(t, db, Options{})

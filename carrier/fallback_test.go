@@ -8,6 +8,7 @@ import (
 )
 
 func TestLookout(t *testing.T) {
+	t.Parallel()
 	const second = int64(1_000_000)
 	for _, test := range []struct {
 		name   string
@@ -62,6 +63,7 @@ func TestLookout(t *testing.T) {
 }
 
 func TestLateness(t *testing.T) {
+	t.Parallel()
 	runs := []store.Run{{Due: 1_000_000, N: 3}, {Due: 2_000_000, N: 1}, {Due: 9_999_000, N: 2}}
 	if got := lateness(runs, 2_000_250); len(got) != 3 ||
 		got[0] != (Lateness{1000250 * time.Microsecond, 3}) || got[1] != (Lateness{250 * time.Microsecond, 1}) || got[2].Late != 0 {

@@ -11,6 +11,7 @@ import (
 
 // A carrier needs a store, and takes options once or not at all.
 func TestNewRefusesWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	if c, err := carrier.New(db); err != nil || c.Alive() != nil {
 		t.Errorf("got %v, and a carrier that does not run is not alive", err)

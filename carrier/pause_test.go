@@ -13,6 +13,7 @@ import (
 // A beat neither rings nor names a paused topic, nor wakes programs of
 // other languages; nor does that of the next carrier. Other topics are rung as ever.
 func TestBeatLeavesPausedTopicsAlone(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	inspector := storetest.Inspector(t, store)
 	k := store.Keys()

@@ -71,6 +71,7 @@ func sum(calls map[string]int64) (all int64) {
 // A round over very many topics of which nothing is left takes less than an hour at the usual pace, in steps that look at few of them;
 // then a step looks at nothing.
 func TestRoundOverRememberedTopics(t *testing.T) {
+	t.Parallel()
 	store, steps := remember(t)
 	run(t, store, carrier.Options{Sweep: carrier.MinSweep})
 	storetest.Eventually(t, "all were looked at", func() bool {
@@ -100,6 +101,7 @@ func TestRoundOverRememberedTopics(t *testing.T) {
 
 // Finding idle topics does not make the housekeeping hurry: the next step comes at its time.
 func TestRememberedTopicsDoNotHurry(t *testing.T) {
+	t.Parallel()
 	store, steps := remember(t)
 	began := time.Now()
 	run(t, store, carrier.Options{Sweep: time.Second})
@@ -111,6 +113,7 @@ func TestRememberedTopicsDoNotHurry(t *testing.T) {
 
 // Remembered topics are forgotten in bounded steps when their time is over.
 func TestManyTopicsAreForgotten(t *testing.T) {
+	t.Parallel()
 	store, _ := remember(t)
 	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
 	storetest.Eventually(t, "they are forgotten", func() bool { return c.State().TopicsForgotten == remembered })

@@ -17,6 +17,7 @@ import (
 // The set of schedules has each topic by its first due time, whatever is done to their messages, at random,
 // while a carrier moves what is due.
 func TestSchedulesAreIndexedByTheirFirst(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -112,6 +113,7 @@ func (r *randomly) handle(name string) error {
 
 // A foreign schedule, and one that the set of all schedules has wrong, holds up no other.
 func TestForeignSchedules(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	client, keys := store.Client(), store.Keys()
 	storetest.Publish(t, store, later("good", 50*time.Millisecond))

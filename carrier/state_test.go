@@ -61,6 +61,7 @@ func watch(t *testing.T, db *notify.Store, o carrier.Options) (*carrier.Carrier,
 }
 
 func TestState(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	var messages []notify.Message
 	past := time.Now().Add(2500 * time.Millisecond).Truncate(time.Millisecond)
@@ -106,6 +107,7 @@ func TestState(t *testing.T) {
 
 // After a stop the state says that it no longer carries. A broadcast counts as moved, without a lateness.
 func TestStateOfBroadcastsAndTheEnd(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	all := new(told)
 	c, err := carrier.New(db, carrier.Options{OnCarried: all.add})
@@ -126,6 +128,7 @@ func TestStateOfBroadcastsAndTheEnd(t *testing.T) {
 
 // Foreign members of the schedule are neither ready nor late.
 func TestLatenessIsOfWhatIsReady(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	db.Client().Do(t.Context(), "ZADD", db.Keys().Schedules(), 1, "no topic", 2, "also none", "-inf", "nor here")
 	db.Client().Do(t.Context(), "ZADD", db.Keys().Schedules(), "5.25", topic)
@@ -140,6 +143,7 @@ func TestLatenessIsOfWhatIsReady(t *testing.T) {
 
 // If a nudge is lost, since the publisher has no right to PUBLISH, the beat finds the message, and reports a fallback.
 func TestFallback(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	c, all := watch(t, db, carrier.Options{})
@@ -167,6 +171,7 @@ func TestFallback(t *testing.T) {
 
 // While nudges come no beat counts as a fallback, whatever they coincide with.
 func TestNoFallback(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	c, _ := watch(t, db, carrier.Options{Lease: carrier.MinLease}) // 6 beats a second
 	n := int64(0)
@@ -187,6 +192,7 @@ func TestNoFallback(t *testing.T) {
 // A subscriber that was rung and does not claim is rung again with each beat, which is
 // counted; one that claims at once is not.
 func TestRepeatedRing(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	c, _ := watch(t, db, carrier.Options{})
 	inbox := db.Keys().Inbox("deaf")
@@ -218,6 +224,7 @@ func TestRepeatedRing(t *testing.T) {
 // The loop of a carrier whose Redis takes connections and never answers comes
 // around within the bound, elected or not.
 func TestProgressWithoutRedis(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -104,6 +104,7 @@ func (j *journal) count(parts ...string) (n int) {
 
 // Dead letters that are too old are removed with all that belonged to them, even more than one step removes; the others stay.
 func TestOldDeadLettersAreRemoved(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	const old = 450
 	die(t, store, "orders", old+5)
@@ -126,6 +127,7 @@ func TestOldDeadLettersAreRemoved(t *testing.T) {
 
 // If there are more dead letters than are kept, the oldest are removed.
 func TestTooManyDeadLettersAreRemoved(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	die(t, store, "orders", 30)
 	die(t, store, "mail", 10)
@@ -143,6 +145,7 @@ func TestTooManyDeadLettersAreRemoved(t *testing.T) {
 // Each death keeps a topic's dead letters within the number that is kept, even while no carrier runs: if they are too many it removes two,
 // the oldest ones, with all that belonged to them.
 func TestDeathsRemoveTheOldest(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	kept := store.Keys().KeptDeaths()
 	stop := run(t, store, carrier.Options{KeepDeadCount: 10, Sweep: often})
@@ -172,6 +175,7 @@ func TestDeathsRemoveTheOldest(t *testing.T) {
 
 // A message published with the id of a dead letter without a record is another one: it is delivered, however the dead letter is removed.
 func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
+	t.Parallel()
 	for name, remove := range map[string]func(t *testing.T, store *notify.Store) error{
 		"swept": func(t *testing.T, store *notify.Store) error {
 			c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often})
@@ -215,6 +219,7 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 
 // A topic of which nothing is left for long enough is forgotten, and comes back as a new one; a topic of which anything is left is not.
 func TestIdleTopicsAreForgotten(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	ctx := t.Context()
 	claimer := subscriberstest.Claimer(t, store)
@@ -275,6 +280,7 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 
 // Use in between postpones that: only the time in which nothing happened counts.
 func TestTopicInUseIsNotForgotten(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	storetest.Publish(t, store, notify.Message{Topic: "gone", ID: "1", Body: []byte("x"), Delay: time.Hour}, notify.Message{Topic: "used", ID: "1", Body: []byte("x"), Delay: time.Hour})
 	pub := storetest.Publisher(t, store)
@@ -301,6 +307,7 @@ func TestTopicInUseIsNotForgotten(t *testing.T) {
 // Positions in the logs are forgotten except for the last one, so that they only
 // grow; a listener that was there all the time gets no gap when the topic comes back.
 func TestPositionsAreForgotten(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	const topics = 120 // more than one step handles
 	l := subscriberstest.Listener(t, store)
@@ -337,6 +344,7 @@ func TestPositionsAreForgotten(t *testing.T) {
 
 // A carrier that was deposed removes nothing.
 func TestDeposedCarrierSweepsNothing(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: 50 * time.Millisecond})
 	do(t, store, "SET", store.Keys().Carrier(), "9 1 600000 usurper")
@@ -350,6 +358,7 @@ func TestDeposedCarrierSweepsNothing(t *testing.T) {
 
 // Foreign keys and values do not keep the housekeeping from anything else, and are left alone.
 func TestForeignThingsAreNotSwept(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	die(t, store, "orders", 3)
 	aged(t, store, "orders", 3, 2*time.Hour)
@@ -374,6 +383,7 @@ func TestForeignThingsAreNotSwept(t *testing.T) {
 
 // An inbox without a subscriber does not keep an idle topic from being forgotten; an inbox with one does.
 func TestInboxesWithoutASubscriberAreStruckOff(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	storetest.Publish(t, store, notify.Message{Topic: "left", Body: []byte("x")}, notify.Message{Topic: "watched", Body: []byte("x")})
 	for _, topic := range []string{"left", "watched"} {
@@ -407,6 +417,7 @@ func TestInboxesWithoutASubscriberAreStruckOff(t *testing.T) {
 
 // However many subscribers were killed while they waited for idle topics, one step strikes off some, and the next check of a topic goes on with the rest.
 func TestMoreAreGoneThanOneStepStrikesOff(t *testing.T) {
+	t.Parallel()
 	store := storetest.At(t, storetest.Server(t).URL(), "")
 	storetest.Found(t, store)
 	const topics, gone = 8, 40

@@ -9,6 +9,7 @@ import (
 )
 
 func TestBackoff(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		b       subscribers.Backoff
 		attempt int

@@ -64,6 +64,7 @@ func mover(t *testing.T, store *notify.Store, url string) (*notify.Store, func(r
 
 // Redis refuses the carrier's bells for a while: what was carried meanwhile is received by every listener, in order.
 func TestBellsAreRefused(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	moves, set := mover(t, store, server.URL())
@@ -111,6 +112,7 @@ func unrung(t *testing.T, store *notify.Store, topic, id string) {
 
 // A carrier ends between a log and its bell: what it sent is received with the next bell, of whatever topic, or the next beat.
 func TestBellIsNeverRung(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
@@ -130,6 +132,7 @@ func TestBellIsNeverRung(t *testing.T) {
 
 // Bells of broadcasts that a hub does not want are no reason to read, and none that is lost among them is overlooked.
 func TestBellIsLostAmongOthers(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
@@ -155,6 +158,7 @@ func TestBellIsLostAmongOthers(t *testing.T) {
 
 // Whatever is published, listeners hear what is sent, and a hub asks Redis at most ten times a second for nothing.
 func TestForgedBells(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
@@ -216,6 +220,7 @@ func TestForgedBells(t *testing.T) {
 
 // A listener of one topic asks Redis for nothing while others are sent to, not even with the beats.
 func TestOthersCostNothing(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store, own := storetest.At(t, server.URL(), ""), storetest.At(t, server.URL(), "")
 	carry(t, store)

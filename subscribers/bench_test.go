@@ -47,6 +47,7 @@ func herd(t testing.TB) (claims int64) {
 
 // One message wakes one subscriber, however many wait: it claims the message, and then waits again.
 func TestOneMessageWakesOneSubscriber(t *testing.T) {
+	t.Parallel()
 	if claims := herd(t); claims < 1 || claims > 3 {
 		t.Errorf("one message caused %d claims, want 2, or 3 where a beat came between", claims)
 	}

@@ -25,6 +25,7 @@ func claimOne(t *testing.T, c *subscribers.Claimer, lease time.Duration) subscri
 }
 
 func TestClaimAndAck(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"), body("b"))
@@ -48,6 +49,7 @@ func TestClaimAndAck(t *testing.T) {
 }
 
 func TestClaimOnlyWhatIsOldEnough(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	c := subscriberstest.Claimer(t, db)
 	old := body("old")
@@ -61,6 +63,7 @@ func TestClaimOnlyWhatIsOldEnough(t *testing.T) {
 
 // A due time that is none of ours is shown as zero: another one could not be written as JSON.
 func TestClaimOfForeignDueTimes(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	c := subscriberstest.Claimer(t, db)
 	for _, due := range []string{"-inf", "-1e17", "-1"} {
@@ -79,6 +82,7 @@ func TestClaimOfForeignDueTimes(t *testing.T) {
 }
 
 func TestExtendGivesANewReceipt(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"))
@@ -96,6 +100,7 @@ func TestExtendGivesANewReceipt(t *testing.T) {
 }
 
 func TestNackReleaseAndBury(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	c := subscriberstest.Claimer(t, db)
@@ -130,6 +135,7 @@ func TestNackReleaseAndBury(t *testing.T) {
 
 // What is claimed at once is bounded in bytes too; the rest stays ready.
 func TestClaimIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	c := subscriberstest.Claimer(t, db)
 	const n = 60
@@ -156,6 +162,7 @@ func TestClaimIsBoundedInBytes(t *testing.T) {
 }
 
 func TestClaimDoesNotHandOutWhatExpired(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	m := body("a")
 	m.Due, m.TTL = time.Now().Add(-time.Hour), time.Minute
@@ -171,6 +178,7 @@ func TestClaimDoesNotHandOutWhatExpired(t *testing.T) {
 }
 
 func TestSettlingTwiceInOneCallCountsOnce(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"), body("b"))
@@ -194,6 +202,7 @@ func TestSettlingTwiceInOneCallCountsOnce(t *testing.T) {
 }
 
 func TestBadClaims(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"))

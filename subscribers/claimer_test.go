@@ -126,6 +126,7 @@ func beating(t *testing.T, db *notify.Store) *notify.Store {
 }
 
 func TestPollWaitsForAMessage(t *testing.T) {
+	t.Parallel()
 	db := beating(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	for i := range 20 {
@@ -146,6 +147,7 @@ func TestPollWaitsForAMessage(t *testing.T) {
 }
 
 func TestPollThatGetsNothing(t *testing.T) {
+	t.Parallel()
 	db := beating(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	for _, wait := range []time.Duration{0, time.Nanosecond, 30 * time.Millisecond} {
@@ -161,6 +163,7 @@ func TestPollThatGetsNothing(t *testing.T) {
 }
 
 func TestBadPoll(t *testing.T) {
+	t.Parallel()
 	p := subscriberstest.Claimer(t, storetest.Open(t))
 	for name, o := range map[string]subscribers.ClaimOptions{
 		"wait -1ns":   {Max: 1, Lease: time.Minute, Wait: -1},
@@ -180,6 +183,7 @@ func TestBadPoll(t *testing.T) {
 
 // First come, first served, whatever lease and however much each wants.
 func TestPollsAreServedInTheirOrder(t *testing.T) {
+	t.Parallel()
 	db := beating(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	var answers []<-chan got
@@ -207,6 +211,7 @@ func TestPollsAreServedInTheirOrder(t *testing.T) {
 
 // A claim is under way for a caller who leaves: what it brings goes to somebody who waits elsewhere.
 func TestCallerLeavesDuringTheClaim(t *testing.T) {
+	t.Parallel()
 	db := alone(t)
 	p, _ := newPoller(t, db)
 	other, _ := newPoller(t, db)
@@ -237,6 +242,7 @@ func TestCallerLeavesDuringTheClaim(t *testing.T) {
 
 // Messages are ready and claimed for a caller who leaves meanwhile: they are ready again.
 func TestClaimForNoCallerIsReleased(t *testing.T) {
+	t.Parallel()
 	db := alone(t)
 	p, _ := newPoller(t, db)
 	storetest.Publish(t, db, body("a"), body("b"), body("c"))
@@ -261,6 +267,7 @@ func TestClaimForNoCallerIsReleased(t *testing.T) {
 
 // A claim is under way for a caller who leaves, and one who wants another lease comes: it gets the message under its own.
 func TestCallerOfAnotherLease(t *testing.T) {
+	t.Parallel()
 	db := alone(t)
 	p, _ := newPoller(t, db)
 	storetest.Publish(t, db, body("a"))
@@ -286,6 +293,7 @@ func TestCallerOfAnotherLease(t *testing.T) {
 
 // The last one leaves while its ring is on its way: somebody else is rung.
 func TestRingForOneWhoLeaves(t *testing.T) {
+	t.Parallel()
 	db := alone(t)
 	p, _ := newPoller(t, db)
 	other, _ := newPoller(t, db)
@@ -312,6 +320,7 @@ func TestRingForOneWhoLeaves(t *testing.T) {
 
 // One comes while the inbox leaves the list for the last one.
 func TestCallerComesWhileTheInboxLeaves(t *testing.T) {
+	t.Parallel()
 	db := alone(t)
 	p, _ := newPoller(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -330,6 +339,7 @@ func TestCallerComesWhileTheInboxLeaves(t *testing.T) {
 
 // An inbox that could not leave a list, with Redis away, leaves it when it is rung, and somebody else is rung.
 func TestInboxThatCouldNotLeave(t *testing.T) {
+	t.Parallel()
 	db := beating(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -355,6 +365,7 @@ func TestInboxThatCouldNotLeave(t *testing.T) {
 
 // The connection breaks in the middle of a claim: who came after it was sent, or wants another lease, does not get its error.
 func TestErrorReachesThoseOfTheClaim(t *testing.T) {
+	t.Parallel()
 	db := alone(t)
 	p, _ := newPoller(t, db)
 	held, let := hold(t, db)
@@ -380,6 +391,7 @@ func TestErrorReachesThoseOfTheClaim(t *testing.T) {
 
 // With Redis away, or a ready set that is foreign, each call has its error, and nothing is tried again and again.
 func TestPollsFail(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := beating(t, storetest.At(t, server.URL(), ""))
 	p, _ := newPoller(t, db)
@@ -418,6 +430,7 @@ func TestPollsFail(t *testing.T) {
 }
 
 func TestClaimerStops(t *testing.T) {
+	t.Parallel()
 	db := beating(t, storetest.Open(t))
 	p, stop := newPoller(t, db)
 	aged := long()
@@ -440,6 +453,7 @@ func TestClaimerStops(t *testing.T) {
 
 // It stops while a claim is under way: what that brings is given back.
 func TestClaimerStopsDuringAClaim(t *testing.T) {
+	t.Parallel()
 	db := alone(t)
 	p, stop := newPoller(t, db)
 	storetest.Publish(t, db, body("a"))
@@ -462,6 +476,7 @@ func TestClaimerStopsDuringAClaim(t *testing.T) {
 }
 
 func TestPollBeforeRun(t *testing.T) {
+	t.Parallel()
 	db := beating(t, storetest.Open(t))
 	p := subscriberstest.Claimer(t, db)
 	answer := claimLater(t.Context(), t, p, long())
@@ -473,6 +488,7 @@ func TestPollBeforeRun(t *testing.T) {
 
 // A claim that shall wait reports a claimer that does not run, within seconds; one that does not wait needs no Run.
 func TestWaitWithoutRun(t *testing.T) {
+	t.Parallel()
 	p := subscriberstest.Claimer(t, storetest.Open(t))
 	for _, o := range []subscribers.ClaimOptions{long(), {Wait: time.Minute, MinAge: time.Second}} {
 		began := time.Now()
@@ -503,6 +519,7 @@ func ended(t *testing.T) context.Context {
 
 // Whatever becomes of connections, scripts and data, who waits is served.
 func TestPollThroughFaults(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := beating(t, storetest.At(t, server.URL(), ""))
 	p, _ := newPoller(t, db)
@@ -537,6 +554,7 @@ func TestPollThroughFaults(t *testing.T) {
 
 // Who waits for a topic that is paused is woken when it is resumed.
 func TestPollOfAPausedTopic(t *testing.T) {
+	t.Parallel()
 	db := beating(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	inspector := storetest.Inspector(t, db)
@@ -557,6 +575,7 @@ func TestPollOfAPausedTopic(t *testing.T) {
 }
 
 func TestPing(t *testing.T) {
+	t.Parallel()
 	db := beating(t, storetest.Open(t))
 	p := subscriberstest.Claimer(t, db)
 	if err := p.Ping(t.Context()); !errors.Is(err, subscribers.ErrUnsubscribed) {
@@ -581,6 +600,7 @@ func TestPing(t *testing.T) {
 
 // A Redis that takes no writes cannot be used, though its pub/sub works.
 func TestPingOfReadOnly(t *testing.T) {
+	t.Parallel()
 	db := beating(t, storetest.At(t, storetest.Server(t).URL(), "readonly"))
 	p, _ := newPoller(t, db)
 	only := func(what, master, port string, ready bool) {
@@ -599,6 +619,7 @@ func TestPingOfReadOnly(t *testing.T) {
 
 // Those who wait for messages of an age get them exactly then, and at once what is older from the beginning.
 func TestPollForOldMessages(t *testing.T) {
+	t.Parallel()
 	db := beating(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	o := long()
@@ -664,6 +685,7 @@ func TestOldPollsComeAndGo(t *testing.T) {
 
 // A thousand calls on a hundred topics cost one connection that listens, and all are served.
 func TestThousandPolls(t *testing.T) {
+	t.Parallel()
 	db := alone(t)
 	carry(t, db)
 	listening := func() int {
@@ -788,6 +810,7 @@ func takeSome(t *testing.T, r *rand.Rand, p *subscribers.Claimer, topic string, 
 // all the time without anybody's help: no ring is lost, and nothing stays
 // leased. There is no carrier, and so no beat.
 func TestNoRingIsLost(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
@@ -851,6 +874,7 @@ func TestNoRingIsLost(t *testing.T) {
 
 // Pollers and a subscriber share several topics, with delays, while listening connections are cut and scripts are lost.
 func TestClaimersAndSubscriber(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			db := alone(t)
@@ -918,6 +942,7 @@ func TestClaimersAndSubscriber(t *testing.T) {
 
 // Without Run a short wait ends with what is ready then, and is no fault.
 func TestShortWaitWithoutRun(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	c := subscriberstest.Claimer(t, db)
 	short := subscribers.ClaimOptions{Wait: time.Millisecond}

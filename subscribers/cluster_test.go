@@ -11,6 +11,7 @@ import (
 
 // In a Cluster, too, a named listener is shown as active by whichever server is asked, as long as somebody listens.
 func TestActiveInACluster(t *testing.T) {
+	t.Parallel()
 	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, 2*time.Second)
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 // A handler settles its message early. The subscriber settles it no second time, whatever the handler returns, and logs no lost lease.
 func TestHandlerSettlesItsDelivery(t *testing.T) {
+	t.Parallel()
 	fail := errors.New("no stock")
 	for name, test := range map[string]struct {
 		settle func(context.Context, *subscribers.Delivery) error
@@ -86,6 +87,7 @@ func TestHandlerSettlesItsDelivery(t *testing.T) {
 
 // A handler releases its message: it comes again, and no attempt is used up.
 func TestHandlerReleasesItsDelivery(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	var mu sync.Mutex
 	var attempts []int
@@ -108,6 +110,7 @@ func TestHandlerReleasesItsDelivery(t *testing.T) {
 
 // A handler whose calls end by their context does not lose the lease: a call that has begun is carried out.
 func TestHandlerCutsExtensionsOff(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	done := make(chan error, 1)
 	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
@@ -131,6 +134,7 @@ func TestHandlerCutsExtensionsOff(t *testing.T) {
 
 // The receipt of a message in a handler changes while its lease is extended, by the subscriber and by the handler: it is settled by the present one.
 func TestHandlerSettlesAfterExtensions(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief)})
 	done := make(chan error, 1)
@@ -166,6 +170,7 @@ func TestHandlerSettlesAfterExtensions(t *testing.T) {
 
 // Where the lease was lost the handler learns that from its call, and by its context; what took the message keeps it.
 func TestHandlerSettlesWithALostLease(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	c := subscriberstest.Claimer(t, db)
 	done := make(chan error, 1)
@@ -200,6 +205,7 @@ func TestHandlerSettlesWithALostLease(t *testing.T) {
 
 // What a handler left running settles nothing when the handler has returned.
 func TestDeliveryBehindItsHandler(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	kept := make(chan *subscribers.Delivery, 1)
 	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
@@ -218,6 +224,7 @@ func TestDeliveryBehindItsHandler(t *testing.T) {
 
 // A delivery that no claimer made settles nothing, and says so.
 func TestDeliveryMadeByHand(t *testing.T) {
+	t.Parallel()
 	d := subscribers.Delivery{Topic: topic, ID: "a", Receipt: 1}
 	_, nack := d.Nack(t.Context(), 0, "")
 	_, bury := d.Bury(t.Context(), "")
@@ -228,6 +235,7 @@ func TestDeliveryMadeByHand(t *testing.T) {
 
 // Every constructor takes a store and options once, and reports what is wrong with them by name.
 func TestConstructorsRefuseWrongOptions(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	newSubscriber := func(s *notify.Store, o ...subscribers.SubscriberOptions) error {
 		_, err := subscribers.NewSubscriber(s, o...)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestParseFrom(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]subscribers.From{
 		"now":                        subscribers.FromNow(),
 		"beginning":                  subscribers.FromBeginning(),
@@ -41,6 +42,7 @@ var badFroms = []string{
 }
 
 func TestBadFrom(t *testing.T) {
+	t.Parallel()
 	for _, text := range badFroms {
 		got, err := subscribers.ParseFrom(text)
 		if !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), "from") || len(err.Error()) > 600 {

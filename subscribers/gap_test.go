@@ -66,6 +66,7 @@ func wantGap(t *testing.T, store *notify.Store, h *received, topic string, befor
 
 // A listener so slow that broadcasts are removed before it reads them gets a gap, in their place, and goes on with what is kept.
 func TestGapOfASlowListener(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carryFew(t, store)
 	l := newListener(t, store)
@@ -101,6 +102,7 @@ func TestGapOfASlowListener(t *testing.T) {
 
 // A hub that was away while more came than is kept.
 func TestGapOfAHub(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carryFew(t, store)
@@ -152,6 +154,7 @@ func (a *absence) come() { a.do("ACL", "SETUSER", "guest", "on") }
 
 // A listener that was away for less than what is kept misses nothing, whatever it listens to.
 func TestShortAbsenceIsNoGap(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
@@ -194,6 +197,7 @@ func TestShortAbsenceIsNoGap(t *testing.T) {
 
 // Who begins at the beginning does not miss what was removed before; who begins at a time or behind a position does.
 func TestGapsAtTheBeginning(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carryFew(t, store)
 	began := time.Now()
@@ -264,6 +268,7 @@ func TestGapsAtTheBeginning(t *testing.T) {
 
 // What is removed while a listener reads from the beginning is a gap: it was there when it began.
 func TestGapWhileReadingFromTheBeginning(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"", "n"} {
 		t.Run("name "+name, func(t *testing.T) {
 			store := storetest.Open(t)
@@ -302,6 +307,7 @@ func TestGapWhileReadingFromTheBeginning(t *testing.T) {
 
 // A named listener that was away while more came than is kept.
 func TestGapOfAName(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carryFew(t, store)
 	l := newListener(t, store)
@@ -323,6 +329,7 @@ func TestGapOfAName(t *testing.T) {
 
 // A log of which everything was too old is removed altogether, which is a gap for who was away.
 func TestGapOfARemovedLog(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	c, err := carrier.New(store, carrier.Options{KeepAge: carrier.MinKeepAge})
 	if err != nil {
@@ -356,6 +363,7 @@ func TestGapOfARemovedLog(t *testing.T) {
 
 // Those that hear everything in time are never told of a gap, where no less is kept than comes at once.
 func TestNoGapForTimelyListeners(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	c, err := carrier.New(store, carrier.Options{KeepCount: 20, KeepAge: carrier.MinKeepAge})
 	if err != nil {
@@ -378,6 +386,7 @@ func TestNoGapForTimelyListeners(t *testing.T) {
 
 // How far a name is behind that nobody listens under, and when the log is about to remove, or has removed, what it did not get.
 func TestLagOfAName(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)

@@ -32,6 +32,7 @@ func handleJSON(t *testing.T, store *notify.Store, h func(context.Context, *subs
 }
 
 func TestHandleJSONDecodesTheBody(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	got := make(chan order, 1)
 	handleJSON(t, store, func(_ context.Context, d *subscribers.Delivery, o order) error {
@@ -63,6 +64,7 @@ var badBodies = map[string]string{
 }
 
 func TestHandleJSONBuriesABadBodyWithTheReason(t *testing.T) {
+	t.Parallel()
 	for body, want := range badBodies {
 		t.Run(body, func(t *testing.T) {
 			store := storetest.Open(t)
@@ -82,6 +84,7 @@ func TestHandleJSONBuriesABadBodyWithTheReason(t *testing.T) {
 
 // A bad body may be acknowledged, and tried again, as the option returns.
 func TestOnBadJSON(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	var calls []int
@@ -109,6 +112,7 @@ func TestOnBadJSON(t *testing.T) {
 
 // An error of the handler is no bad body: the message is tried again.
 func TestHandleJSONFails(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	attempts := make(chan int, 2)

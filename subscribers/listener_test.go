@@ -231,6 +231,7 @@ func (h *received) check(t *testing.T, who string, all []sent, pattern string) {
 }
 
 func TestListen(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
@@ -253,6 +254,7 @@ func TestListen(t *testing.T) {
 
 // A broadcast comes as it was published, never before it is due.
 func TestBroadcastIsWhatWasPublished(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	h, _ := listen(t, newListener(t, store), topic, subscribers.ListenOptions{})
@@ -284,6 +286,7 @@ func TestBroadcastIsWhatWasPublished(t *testing.T) {
 }
 
 func TestWhereToBegin(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
@@ -341,6 +344,7 @@ func TestWhereToBegin(t *testing.T) {
 // some slow, while broadcasts flow, connections are cut and scripts forgotten:
 // each receives from where it begins all that is sent, in order, once.
 func TestListenersComeAndGo(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
@@ -456,6 +460,7 @@ func disturb(ctx context.Context, store *notify.Store) {
 // More topics than one call reads, than one carry sends, and than a hub subscribes to one by one
 // one by one: the order is that in which all of them were sent.
 func TestManyTopics(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	var topics []string
@@ -491,6 +496,7 @@ func TestManyTopics(t *testing.T) {
 
 // A slow listener holds up nobody: not the carrier, not those that share its hub. It is counted, and misses nothing.
 func TestSlowListener(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
@@ -521,6 +527,7 @@ func TestSlowListener(t *testing.T) {
 
 // Bodies that fill the window before the number does, and a reply before either.
 func TestSlowListenerOfLargeBodies(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
@@ -564,6 +571,7 @@ func TestSlowListenerOfLargeBodies(t *testing.T) {
 
 // A listener that begins long ago catches up while new ones come.
 func TestCatchingUpWhileNewOnesCome(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	topics := []string{"a", "b.c", "b.d"}
@@ -595,6 +603,7 @@ func TestCatchingUpWhileNewOnesCome(t *testing.T) {
 
 // One hub reads once for all of its listeners.
 func TestListenersShareOneReader(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
@@ -647,6 +656,7 @@ func commandCalls(t testing.TB, store *notify.Store, command string) (n int) {
 
 // Listeners that have nothing to hear cost Redis nothing: there is the carrier's one call a second.
 func TestIdleListenersCostNothing(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
@@ -684,6 +694,7 @@ func TestIdleListenersCostNothing(t *testing.T) {
 
 // An error of the handler ends its listener, and no other.
 func TestHandlerEndsItsListener(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
@@ -713,6 +724,7 @@ func TestHandlerEndsItsListener(t *testing.T) {
 
 // What one handler does to its broadcast is not seen by another, as far as the type promises.
 func TestListenersDoNotSeeEachOther(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
@@ -734,6 +746,7 @@ func TestListenersDoNotSeeEachOther(t *testing.T) {
 
 // A listener that is started before Redis is there waits for it.
 func TestListenBeforeRedisIsThere(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	server.Stop()
@@ -758,6 +771,7 @@ func TestListenBeforeRedisIsThere(t *testing.T) {
 
 // The context may end before Redis is there.
 func TestStopBeforeRedisIsThere(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	server.Stop()
@@ -776,6 +790,7 @@ func TestStopBeforeRedisIsThere(t *testing.T) {
 }
 
 func TestBadListen(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	l := newListener(t, store)
 	good := new(received).handle
@@ -812,6 +827,7 @@ func TestBadListen(t *testing.T) {
 }
 
 func TestUnfitRedisEndsListen(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	for _, name := range []string{"", "n"} {
 		err := newListener(t, storetest.At(t, server.URL(), "")).Listen(t.Context(), topic, new(received).handle, subscribers.ListenOptions{Name: name})
@@ -845,6 +861,7 @@ func emptied(t *testing.T, store *notify.Store, server *redisserver.Server, rest
 // Redis loses all its data while listeners run: each gets a gap, also an idle one, and what is sent
 // afterwards is received, once.
 func TestRedisLosesItsData(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
@@ -909,6 +926,7 @@ func killListeners(t *testing.T, store *notify.Store) {
 
 // The set of positions is lost, or foreign: nobody who listens receives anything twice, or misses anything.
 func TestPositionsAreLost(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	for _, foreign := range []bool{false, true} {
 		store := storetest.At(t, server.URL(), fmt.Sprint("foreign-", foreign))
@@ -943,6 +961,7 @@ func TestPositionsAreLost(t *testing.T) {
 
 // Foreign entries and logs are passed over, and counted; what is beside them is received, by whoever listens.
 func TestForeignEntries(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	client, keys := store.Client(), store.Keys()
@@ -1004,6 +1023,7 @@ func TestForeignEntries(t *testing.T) {
 
 // Bells that nobody of ours rang are no harm.
 func TestForeignBells(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
@@ -1022,6 +1042,7 @@ func TestForeignBells(t *testing.T) {
 }
 
 func TestListenThroughFlushedScripts(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
@@ -1042,6 +1063,7 @@ func TestListenThroughFlushedScripts(t *testing.T) {
 // Any number of carriers and restarts of listeners: a listener that goes on
 // where it stopped receives everything once, as a durable one would.
 func TestGoingOnByPosition(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	for i := range 2 {
 		c, err := carrier.New(store, carrier.Options{Name: fmt.Sprint(i)})
@@ -1077,6 +1099,7 @@ func TestGoingOnByPosition(t *testing.T) {
 
 // The clock was set back: positions go on behind the last, and everybody receives what is sent.
 func TestClockWasSetBack(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	storetest.Found(t, store)
@@ -1102,6 +1125,7 @@ func TestClockWasSetBack(t *testing.T) {
 
 // Redis loses all its data, and a name with it: its listener gets a gap, and goes on.
 func TestRedisLosesAName(t *testing.T) {
+	t.Parallel()
 	for _, restart := range []bool{false, true} {
 		for _, pattern := range []string{topic, ">"} {
 			t.Run(fmt.Sprint(pattern, " restart ", restart), func(t *testing.T) {
@@ -1140,6 +1164,7 @@ func TestRedisLosesAName(t *testing.T) {
 
 // A name whose beginning was told begins there in the empty Redis, too, so that it may be told again.
 func TestRedisLosesANameThatBeganElsewhere(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)

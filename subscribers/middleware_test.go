@@ -26,6 +26,7 @@ func noting(to chan<- string, name string) subscribers.Middleware {
 // The middleware that was used first is the outermost, of every handler: also of
 // those that are set later, and of those of JSON, which it calls with the body as it is.
 func TestMiddlewareIsCalledInItsOrder(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	sub, err := subscribers.NewSubscriber(store)
 	if err != nil {
@@ -69,6 +70,7 @@ func TestMiddlewareIsCalledInItsOrder(t *testing.T) {
 
 // A panic of middleware is an error of the handler: the message is given back, and the subscriber goes on.
 func TestPanicOfMiddleware(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	storetest.Set(t, store, topic, notify.SettingsChange{Attempts: new(1)})
 	sub, err := subscribers.NewSubscriber(store)
@@ -106,6 +108,7 @@ func TestPanicOfMiddleware(t *testing.T) {
 }
 
 func TestUseIsRefused(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	newSubscriber := func() *subscribers.Subscriber {
 		sub, err := subscribers.NewSubscriber(store)

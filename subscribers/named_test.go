@@ -41,6 +41,7 @@ func nothingHeld(t *testing.T, db *notify.Store, name string) {
 }
 
 func TestNamed(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	l := newListener(t, db)
@@ -61,6 +62,7 @@ func TestNamed(t *testing.T) {
 // A call that hands out broadcasts and stops half way, since a right was taken
 // away, has lost none of them.
 func TestNamedWithoutARight(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"zadd", "hset"} {
 		t.Run(command, func(t *testing.T) {
 			server := storetest.Server(t)
@@ -88,6 +90,7 @@ func TestNamedWithoutARight(t *testing.T) {
 // Processes of one name share the broadcasts: each is handled once, whoever
 // comes and goes, and whatever happens to connections.
 func TestNamedShare(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	carry(t, db)
@@ -156,6 +159,7 @@ func onlyInHand(t *testing.T, db *notify.Store, name string) {
 
 // With one process of concurrency 1 the order of each topic holds, whatever the pace of the handler.
 func TestNamedOrder(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	topics := []string{"a", "b", "c"}
@@ -191,6 +195,7 @@ func TestNamedOrder(t *testing.T) {
 
 // A failure is tried again after a backoff, until it succeeds, is out of attempts, or is refused for good.
 func TestNamedFailures(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	var mu sync.Mutex
@@ -258,6 +263,7 @@ func TestNamedFailures(t *testing.T) {
 
 // The lease of a handler that takes long is extended: nobody else gets its broadcast, and the carrier rings for nothing.
 func TestNamedLeaseIsExtended(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	a, b := &received{hold: make(chan struct{})}, &received{}
@@ -314,6 +320,7 @@ func leaseOf(t *testing.T, db *notify.Store, name string) int64 {
 
 // The context of a handler ends when its lease is lost, and the broadcast is another's: it is handed out again in another attempt.
 func TestNamedLeaseIsLost(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	lost := make(chan error, 1)
@@ -351,6 +358,7 @@ func TestNamedLeaseIsLost(t *testing.T) {
 
 // What another has by now is not given back by who lost it.
 func TestNamedReleasesOnlyItsOwn(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	began := make(chan struct{}, 10)
@@ -383,6 +391,7 @@ func TestNamedReleasesOnlyItsOwn(t *testing.T) {
 // A process that stops gives back at once what it has not begun, while a handler
 // still runs, and then what that did not finish; another has them in moments, in attempt 1.
 func TestNamedStopReleases(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Hour})
@@ -435,6 +444,7 @@ func TestNamedStopReleases(t *testing.T) {
 // A hand that turns slow gives back what was taken ahead: another process has
 // it in moments; without another it goes on itself as soon as it can, also where no carrier rings.
 func TestNamedStalledHandlerReleases(t *testing.T) {
+	t.Parallel()
 	for _, alone := range []bool{true, false} {
 		t.Run(fmt.Sprint("alone ", alone), func(t *testing.T) {
 			db := storetest.Open(t)
@@ -494,6 +504,7 @@ func endedLeases(t *testing.T, db *notify.Store, name string) int64 {
 
 // A name that comes back to a hub that went on without it takes what was sent meanwhile.
 func TestNamedComesBackToItsHub(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	l := newListener(t, db)
@@ -517,6 +528,7 @@ func TestNamedComesBackToItsHub(t *testing.T) {
 
 // What a process held that is gone is taken by another when its lease has ended, in the next attempt, and only that.
 func TestNamedTakesOver(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	o := subscribers.ListenOptions{Name: "n", Concurrency: 2, Lease: time.Minute}
@@ -548,6 +560,7 @@ func TestNamedTakesOver(t *testing.T) {
 
 // A broadcast whose processes die again and again is given up at last.
 func TestNamedGivesUpWhatKills(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	given := make(chan string, 1)
@@ -577,6 +590,7 @@ func TestNamedGivesUpWhatKills(t *testing.T) {
 
 // What was held and is removed from the log meanwhile is a gap.
 func TestNamedLeasedIsRemoved(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	o := subscribers.ListenOptions{Name: "n"}
@@ -600,6 +614,7 @@ func TestNamedLeasedIsRemoved(t *testing.T) {
 }
 
 func TestNameInUse(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	l := newListener(t, db)
@@ -638,6 +653,7 @@ func TestNameInUse(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	l := newListener(t, db)
@@ -704,6 +720,7 @@ func behind(t *testing.T, db *notify.Store, name string) int {
 
 // A name that is removed ends who listens under it: one that waits, and one that is busy.
 func TestNameIsRemovedWhileListening(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	l := newListener(t, db)
@@ -737,6 +754,7 @@ func TestNameIsRemovedWhileListening(t *testing.T) {
 
 // What is foreign in a place of names: an error that says so where it is needed, and no harm elsewhere.
 func TestForeignThingsOfNames(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	client, keys := db.Client(), db.Keys()

@@ -31,6 +31,7 @@ func listenBy(t *testing.T, l *subscribers.Listener, handler func(context.Contex
 // While the circuit is open nothing is handled but one broadcast at a time, at the
 // pace of the pauses, and nothing is used up; then it is full speed again.
 func TestNamedNotNow(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	stopCarrier := carry(t, db)
 	const hands, n, pause = 8, 200, 100 * time.Millisecond
@@ -102,6 +103,7 @@ func TestNamedNotNow(t *testing.T) {
 // With one hand nothing overtakes what was refused, also where what was taken
 // ahead had been given back before.
 func TestNamedNotNowKeepsOrder(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	ids := numbers("n", 600)
@@ -134,6 +136,7 @@ func TestNamedNotNowKeepsOrder(t *testing.T) {
 
 // A NotNow uses up no attempt, and gives none back.
 func TestNamedNotNowBetweenFailures(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	var attempts []int
@@ -159,6 +162,7 @@ func TestNamedNotNowBetweenFailures(t *testing.T) {
 
 // What one process refuses another has at once; the pause holds up no stop.
 func TestNamedNotNowLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	barred := make(chan string, 100)
@@ -191,6 +195,7 @@ func TestNamedNotNowLeavesOthersAlone(t *testing.T) {
 
 // A process that refused a broadcast and is gone without a word left nothing behind that waits for a lease to end.
 func TestNamedNotNowAndCrash(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	carry(t, db)
@@ -219,6 +224,7 @@ func TestNamedNotNowAndCrash(t *testing.T) {
 // A NotNow that Redis does not learn of before the lease ends: another has the
 // broadcast by then, in the next attempt, and keeps it when the first one is back.
 func TestNamedNotNowAfterItsLease(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	carry(t, db)
@@ -262,6 +268,7 @@ func TestNamedNotNowAfterItsLease(t *testing.T) {
 
 // While it stops it acknowledges what is done, and does not wait for those who take longer.
 func TestNamedSettlesWhileItStops(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	finish := map[string]chan struct{}{"fast": make(chan struct{}), "barred": make(chan struct{}), "slow": make(chan struct{})}
@@ -302,6 +309,7 @@ func TestNamedSettlesWhileItStops(t *testing.T) {
 // What is done while Redis is away is acknowledged when it is back: by a listener
 // that goes on, and by one that stops, as long as its grace lasts.
 func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
+	t.Parallel()
 	for _, stops := range []bool{false, true} {
 		t.Run(fmt.Sprint("stops ", stops), func(t *testing.T) {
 			server := storetest.Server(t)
@@ -343,6 +351,7 @@ func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
 
 // Broadcasts released to a Redis that has just lost its data are lost: the gap begins before them.
 func TestNamedNotNowIsLostWithRedis(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	carry(t, db)
@@ -367,6 +376,7 @@ func TestNamedNotNowIsLostWithRedis(t *testing.T) {
 // Redis lost all its data, and the listener stops before it learns that: a gap is reported all the same, and the name is there
 // again, so that what is sent from now on is not missed.
 func TestNamedIsLostWithRedisAsItStops(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	carry(t, db)

@@ -24,6 +24,7 @@ var errBarred = errors.New("the way is barred")
 // pace of the pauses, and nothing is used up; then it is full speed again. No
 // carrier runs: nobody's beat is needed.
 func TestNotNow(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	const hands, n, pause = 8, 200, 100 * time.Millisecond
 	var mu sync.Mutex
@@ -95,6 +96,7 @@ func TestNotNow(t *testing.T) {
 
 // A pause of nothing is none, and what is wrapped stays readable.
 func TestNotNowAtOnce(t *testing.T) {
+	t.Parallel()
 	if err := subscribers.NotNow(errBarred, time.Second); !errors.Is(err, errBarred) || err.Error() != errBarred.Error() {
 		t.Errorf("got %v", err)
 	}
@@ -128,6 +130,7 @@ func TestNotNowAtOnce(t *testing.T) {
 
 // The pause is kept to where nothing else would wake it: one message, hands that are free, no carrier.
 func TestNotNowWakesByItself(t *testing.T) {
+	t.Parallel()
 	const work, pause, n = time.Millisecond, 5 * time.Millisecond, 40
 	db := storetest.Open(t)
 	var calls []time.Time // of one message after the other
@@ -153,6 +156,7 @@ func TestNotNowWakesByItself(t *testing.T) {
 
 // While one subscriber is barred, another gets the messages at once, and other topics of the same go on.
 func TestNotNowLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	barred, other := make(chan string, 100), make(chan string, 100)
 	sub, err := subscribers.NewSubscriber(db)
@@ -215,6 +219,7 @@ func TestNotNowLeavesOthersAlone(t *testing.T) {
 
 // Deaths by a handler, and on claiming, are told to programs of any language as those by the carrier are.
 func TestDeathsAreReported(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	sub := db.Client().Subscribe(t.Context(), db.Keys().Death(topic))
 	defer sub.Close()

@@ -15,6 +15,7 @@ import (
 // While nobody carries, what comes to be due at once, in any way, waits behind
 // what is overdue in its topic; then it is carried in the order of due times.
 func TestOrderBehindWhatIsOverdue(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		come func(t *testing.T, store *notify.Store, hand subscribers.Delivery)

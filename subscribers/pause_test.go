@@ -59,6 +59,7 @@ func beats(t testing.TB, db *notify.Store, n int) {
 // Subscribers that wait stay where they are through a pause. The resume rings
 // them: there is no carrier here that would help.
 func TestPauseWhileSubscribersWait(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	got := make(chan string, 100)
 	for range 3 {
@@ -90,6 +91,7 @@ func TestPauseWhileSubscribersWait(t *testing.T) {
 // What a worker has in hand when its topic is paused is finished; its next
 // claim brings nothing, and it waits, without asking again with every beat.
 func TestPauseInTheMiddle(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	carry(t, db)
@@ -145,6 +147,7 @@ func evals(t *testing.T, db *notify.Store) (n int) {
 
 // A lease ends while the topic is paused: the message stays ready, with an attempt used up.
 func TestLeaseEndsWhilePaused(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	c := subscriberstest.Claimer(t, db)
@@ -167,6 +170,7 @@ func TestLeaseEndsWhilePaused(t *testing.T) {
 
 // The waiting list is lost while the topic is paused: the resume finds nobody, and the beat helps.
 func TestWaitingListIsLostWhilePaused(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	got := make(chan string, 10)
@@ -192,6 +196,7 @@ func TestWaitingListIsLostWhilePaused(t *testing.T) {
 // A topic is paused and resumed again and again while messages are published
 // and handled: each is handled once, and none is claimed while it is paused.
 func TestPauseRaces(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	const n = 2000

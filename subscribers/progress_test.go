@@ -21,6 +21,7 @@ func listens(t *testing.T, l *subscribers.Listener) (stop func()) {
 
 // Where nothing is broadcast, the beat alone shows that a listener gets on.
 func TestListenerProgress(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	l := subscriberstest.Listener(t, db)
@@ -39,6 +40,7 @@ func TestListenerProgress(t *testing.T) {
 
 // A Redis that answers nothing does not make a listener look as if it were stuck.
 func TestListenerProgressWithoutRedis(t *testing.T) {
+	t.Parallel()
 	deaf, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 // The receipt of a lease that was given back settles nothing, even where the
 // next one ends in the same millisecond.
 func TestReceiptOfAnEarlierLease(t *testing.T) {
+	t.Parallel()
 	for name, giveBack := range map[string]func(*subscribers.Claimer, subscribers.Delivery) error{
 		"nack": func(c *subscribers.Claimer, d subscribers.Delivery) error {
 			_, err := d.Nack(t.Context(), 0, "again")
@@ -74,6 +75,7 @@ func settleWithStaleReceipts(t *testing.T, giveBack func(*subscribers.Claimer, s
 
 // The last digit of a receipt is that of the attempts used up, also behind an extension.
 func TestReceiptsOfAttempts(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	c := subscriberstest.Claimer(t, store)
 	for attempts, want := range map[string]subscribers.Receipt{"1": 1, "9": 9, "10": 0, "123": 3, "99999999999999999999": 9, "x": 0, "1.5": 0, "": 0, "-3": 0} {

@@ -14,6 +14,7 @@ import (
 
 // What a worker has in hand keeps the lease of its claim, whatever is set since; each is extended in time.
 func TestLeasesOfDifferentLengths(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Hour)})
@@ -47,6 +48,7 @@ func TestLeasesOfDifferentLengths(t *testing.T) {
 
 // Leases that become shorter with each claim put off the extension of none before them.
 func TestLeasesThatBecomeShorter(t *testing.T) {
+	t.Parallel()
 	const step, n = 200 * time.Millisecond, 8
 	db := storetest.Open(t)
 	carry(t, db)
@@ -78,6 +80,7 @@ func TestLeasesThatBecomeShorter(t *testing.T) {
 
 // A lease of zero is that of the settings, of a claim and of an extension.
 func TestLeaseOfTheSettings(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"))

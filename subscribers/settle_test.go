@@ -54,6 +54,7 @@ func (l lines) await(t *testing.T, word string) (line string) {
 
 // Where the answer to an acknowledgement is none, that is what the log says: nobody knows whether the message is acknowledged.
 func TestWrongAnswerToAcknowledgement(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	f, log := new(forger), make(lines, 1000)
 	store.Client().AddHook(f)
@@ -71,6 +72,7 @@ func TestWrongAnswerToAcknowledgement(t *testing.T) {
 
 // What Redis refuses for another reason than that it is away holds up no stop.
 func TestNamedStopsWhereItCannotRelease(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
 	log := make(lines, 1000)

@@ -180,6 +180,7 @@ func send(t *testing.T, s *redisserver.Server, sig syscall.Signal) {
 
 // Who begins to listen with a wrong password is told by the error.
 func TestListenWithWrongPassword(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--requirepass", "another")
 	for _, name := range []string{"", "n"} {
 		store := storetest.At(t, strings.Replace(server.URL(), "//", "//:secret@", 1), "")

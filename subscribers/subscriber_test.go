@@ -92,6 +92,7 @@ func settled(t *testing.T, db *notify.Store) {
 }
 
 func TestDelayedMessageIsHandledOnceAndGone(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	got := make(chan subscribers.Delivery, 10)
@@ -123,6 +124,7 @@ func TestDelayedMessageIsHandledOnceAndGone(t *testing.T) {
 }
 
 func TestOrderAtConcurrencyOne(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	const n = 3000
@@ -150,6 +152,7 @@ func TestOrderAtConcurrencyOne(t *testing.T) {
 }
 
 func TestConcurrencyIsReachedAndKept(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	const hands, n = 8, 40
 	var now, most atomic.Int64
@@ -183,6 +186,7 @@ func TestConcurrencyIsReachedAndKept(t *testing.T) {
 }
 
 func TestFailureIsRetriedWithItsAttempts(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	attempts := make(chan int, 10)
@@ -210,6 +214,7 @@ func TestFailureIsRetriedWithItsAttempts(t *testing.T) {
 }
 
 func TestDeath(t *testing.T) {
+	t.Parallel()
 	fail := errors.New("no stock")
 	for _, test := range []struct {
 		name     string
@@ -249,6 +254,7 @@ func TestDeath(t *testing.T) {
 
 // A record that is not what Bellhop writes is buried with the reason, and the rest goes on.
 func TestForeignRecordIsBuried(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	deaths := make(chan subscribers.Death, 10)
 	got := make(chan string, 10)
@@ -285,6 +291,7 @@ func TestForeignRecordIsBuried(t *testing.T) {
 const brief = 2500 * time.Millisecond
 
 func TestLeaseIsExtendedWhileTheHandlerRuns(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief)})
@@ -307,6 +314,7 @@ func TestLeaseIsExtendedWhileTheHandlerRuns(t *testing.T) {
 }
 
 func TestHandlerContextEndsWithItsLease(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	causes := make(chan error, 1)
 	began := make(chan subscribers.Delivery, 1)
@@ -331,6 +339,7 @@ func TestHandlerContextEndsWithItsLease(t *testing.T) {
 // When it stops, a subscriber finishes what it handles and gives back what it
 // did not begin, with no attempt used up.
 func TestStopReleasesWhatWasNotBegun(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	began, end := make(chan string, 100), make(chan struct{})
 	stop := handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
@@ -382,6 +391,7 @@ func TestStopReleasesWhatWasNotBegun(t *testing.T) {
 }
 
 func TestGraceEndsHandlersWithoutUsingUpAnAttempt(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	began := make(chan struct{}, 1)
 	var cause error
@@ -405,6 +415,7 @@ func TestGraceEndsHandlersWithoutUsingUpAnAttempt(t *testing.T) {
 
 // What was claimed ahead of a hand that got stuck goes to somebody else.
 func TestStalledHandlerReleasesWhatWasClaimedAhead(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	end := make(chan struct{})
@@ -455,6 +466,7 @@ func TestStalledHandlerReleasesWhatWasClaimedAhead(t *testing.T) {
 
 // A waiting list that is lost, with the connection whole, is made again by the beat.
 func TestWaitingListIsLost(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	carry(t, db)
@@ -473,6 +485,7 @@ func TestWaitingListIsLost(t *testing.T) {
 
 // A subscriber that hangs, but whose connection stands, does not keep messages from one that waits beside it.
 func TestHungSubscriberIsRungLast(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	hung := db.Keys().Inbox("hung")
 	line := db.Client().Subscribe(t.Context(), hung)
@@ -498,6 +511,7 @@ func TestHungSubscriberIsRungLast(t *testing.T) {
 }
 
 func TestRetryAfterNothing(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	attempts := make(chan int, 10)
@@ -516,6 +530,7 @@ func TestRetryAfterNothing(t *testing.T) {
 
 // One whose lease was lost while it was handled does not keep the others from being acknowledged.
 func TestLostLeaseBesideOthers(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	lost, release := make(chan struct{}), make(chan struct{})
 	var again atomic.Int64
@@ -559,6 +574,7 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 
 // Nor does it keep what comes later, one by one, while it is stuck: somebody who is free gets it.
 func TestStalledHandlerClaimsNoMore(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	end := make(chan struct{})
 	defer close(end)
@@ -586,6 +602,7 @@ func TestStalledHandlerClaimsNoMore(t *testing.T) {
 
 // With Redis away, a subscriber stops soon after its grace, not when its leases end.
 func TestStopWithoutRedis(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	began, end := make(chan struct{}, 10), make(chan struct{})
@@ -613,6 +630,7 @@ func TestStopWithoutRedis(t *testing.T) {
 }
 
 func TestMisuse(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	nothing := func(context.Context, *subscribers.Delivery) error { return nil }
 	for _, test := range []struct {
@@ -675,6 +693,7 @@ func wantFault(t *testing.T, err error, field, want string) {
 }
 
 func TestEvictingRedisEndsRun(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	sub, err := subscribers.NewSubscriber(storetest.At(t, server.URL(), ""))
 	if err != nil {
