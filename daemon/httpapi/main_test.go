@@ -22,7 +22,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-func TestMain(m *testing.M) { storetest.Main(m) }
+func TestMain(m *testing.M) { storetest.MainWaiting(m) }
 
 // A server is a running gateway, and a client of it that checks every answer by the
 // OpenAPI document.

@@ -19,7 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-func TestMain(m *testing.M) { storetest.Main(m) }
+func TestMain(m *testing.M) { storetest.MainWaiting(m) }
 
 const topic = "order.timeout"
 

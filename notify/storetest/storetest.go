@@ -5,6 +5,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -33,6 +34,23 @@ var server *redisserver.Server
 func Main(m *testing.M) {
 	os.Exit(run(m))
 }
+
+// MainWaiting is Main for tests that wait more than they compute: four of those that
+// are parallel run at a time, unless -parallel says how many.
+func MainWaiting(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == parallel })
+	if !given {
+		if err := flag.Set(parallel, "4"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	Main(m)
+}
+
+const parallel = "test.parallel"
 
 func run(m *testing.M) int {
 	logging.Disable()                              // go-redis logs every connection that a test breaks,
