@@ -43,7 +43,7 @@ func TestKillCarrier(t *testing.T) {
 	s := elected(t, store, "one")
 	took := time.Since(killed)
 	t.Logf("%s took over after %v", s.Name, took)
-	if bound := carrier.DefaultLease + time.Second; took > bound {
+	if bound := carrier.DefaultLease + slack; took > bound {
 		t.Errorf("the standby took over after %v, the bound is %v", took, bound)
 	}
 	gone(t, store)
