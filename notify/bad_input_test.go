@@ -15,6 +15,7 @@ import (
 )
 
 func TestBadMessage(t *testing.T) {
+	t.Parallel()
 	headers := func(n, size int) map[string]string {
 		all := map[string]string{}
 		for i := range n {
@@ -132,6 +133,7 @@ func wantInvalid(t *testing.T, err error, field string) {
 }
 
 func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
+	t.Parallel()
 	pub, _ := open(t)
 	m := notify.Message{
 		Topic: strings.Repeat("t", store.MaxTopic), ID: strings.Repeat("~", store.MaxID),
@@ -150,6 +152,7 @@ func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 }
 
 func TestOwnLimitOfTheBody(t *testing.T) {
+	t.Parallel()
 	_, db := open(t)
 	pub := storetest.Publisher(t, db, notify.PublisherOptions{MaxBody: 10})
 	publish(t, client{Publisher: pub}, notify.Message{Topic: topic, Body: make([]byte, 10)})
@@ -162,6 +165,7 @@ func TestOwnLimitOfTheBody(t *testing.T) {
 // A delay of at most 292 years ends past the year 9999 only if Redis's clock is wrong,
 // so the test passes the script a delay that Go refuses.
 func TestDelayThatOnlyRedisCanRefuse(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	publish(t, pub, message("waits", future))
 	for _, ttl := range []time.Duration{0, time.Second} {
@@ -173,6 +177,7 @@ func TestDelayThatOnlyRedisCanRefuse(t *testing.T) {
 }
 
 func TestBadCall(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	publish(t, pub, message("a", future))
 	type call func(ctx context.Context) error
@@ -223,6 +228,7 @@ func TestBadCall(t *testing.T) {
 }
 
 func TestBadConfig(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		config notify.Config
@@ -259,6 +265,7 @@ func TestBadConfig(t *testing.T) {
 
 // However a URL is misspelled, its password is not shown.
 func TestPasswordIsNeverShown(t *testing.T) {
+	t.Parallel()
 	const secret = "hunter"
 	urls := []string{
 		"redis://user:hunter@127.0.0.1:1", "redis://:hunter@127.0.0.1:1", "rediss://user:hunter@127.0.0.1:1/0",
@@ -287,6 +294,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 }
 
 func TestBadNames(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"", "Ready", "ready ", "gone", "State(2)", strings.Repeat("\x00", 1<<20)} {
 		_, err := notify.ParseState(name)
 		wantInvalid(t, err, "state")
@@ -306,6 +314,7 @@ func TestBadNames(t *testing.T) {
 }
 
 func TestBadLine(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		line  string
 		field string
@@ -347,6 +356,7 @@ func TestBadLine(t *testing.T) {
 }
 
 func TestBadMember(t *testing.T) {
+	t.Parallel()
 	for _, member := range []string{"", ":", "topic", "topic:", ":id", "a b:id", "topic:a b", strings.Repeat("t", 129) + ":id"} {
 		if topic, id, err := store.SplitMember(member); !errors.Is(err, notify.ErrInvalid) {
 			t.Errorf("%q is %q and %q, %v; want ErrInvalid", member, topic, id, err)
@@ -362,6 +372,7 @@ func TestBadMember(t *testing.T) {
 
 // One bad message of many does not hold up the others.
 func TestBadAmongGood(t *testing.T) {
+	t.Parallel()
 	pub, _ := open(t)
 	var messages []notify.Message
 	want := map[string]bool{}

@@ -39,6 +39,7 @@ func carry(t *testing.T, db *notify.Store) (stop func()) {
 // A broadcast waits for the carrier, whenever it is due, and is inspected as messages
 // are.
 func TestBroadcastWaits(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	m := announcement("a", future)
 	m.ContentType, m.Headers, m.Broadcast = "text/plain", map[string]string{"k": "v"}, false
@@ -96,6 +97,7 @@ func TestBroadcastWaits(t *testing.T) {
 }
 
 func TestBadBroadcast(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	ttl, attempts, both := announcement("a", time.Time{}), announcement("a", time.Time{}), announcement("a", future)
 	ttl.TTL, attempts.MaxAttempts, both.Delay = anHour, 3, anHour
@@ -114,6 +116,7 @@ func TestBadBroadcast(t *testing.T) {
 
 // A topic has an id only once, whether of a message or of a broadcast.
 func TestIDOfMessageAndBroadcast(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	for _, state := range states {
 		id := state.String()
@@ -147,6 +150,7 @@ func TestIDOfMessageAndBroadcast(t *testing.T) {
 }
 
 func TestCancelBroadcast(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	publish(t, pub, announcement("a", future))
 	publish(t, pub, announcement("b", past))
@@ -163,6 +167,7 @@ func TestCancelBroadcast(t *testing.T) {
 }
 
 func TestRescheduleBroadcast(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	publish(t, pub, announcement("a", future))
 	nudges := record(t, db, db.Keys().Head())
@@ -191,6 +196,7 @@ func TestRescheduleBroadcast(t *testing.T) {
 
 // The carrier is nudged when a broadcast becomes the first that is due.
 func TestBroadcastNudges(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	nudges := record(t, db, db.Keys().Head())
 	for i, test := range []struct {
@@ -210,6 +216,7 @@ func TestBroadcastNudges(t *testing.T) {
 
 // Messages and broadcasts are published together; an invalid one gets its own error.
 func TestPublishManyOfBoth(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	var messages []notify.Message
 	for i := range 1200 {
@@ -250,6 +257,7 @@ func TestPublishManyOfBoth(t *testing.T) {
 }
 
 func TestListBroadcastsPages(t *testing.T) {
+	t.Parallel()
 	pub, _ := open(t)
 	var messages []notify.Message
 	var want []string
@@ -298,6 +306,7 @@ func TestListBroadcastsPages(t *testing.T) {
 // Broadcasts are cancelled or rescheduled while the carrier sends: each is sent or
 // cancelled, never both, and a rescheduled one comes at its new time.
 func TestChangesRaceWithTheCarry(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	carry(t, db)
 	const n = 400
@@ -364,6 +373,7 @@ func TestChangesRaceWithTheCarry(t *testing.T) {
 
 // A dead broadcast (its log was foreign) is listed, and sent after a requeue.
 func TestRequeueBroadcast(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	if err := db.Client().Set(t.Context(), db.Keys().Log(topic), "x", 0).Err(); err != nil {
 		t.Fatal(err)
@@ -393,6 +403,7 @@ func TestRequeueBroadcast(t *testing.T) {
 // If the set of all broadcasts is foreign, each broadcast is refused as a whole, and
 // messages are not affected.
 func TestForeignSetOfBroadcasts(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	publish(t, pub, message("cancel", time.Time{}))
 	publish(t, pub, message("later", time.Time{}))
@@ -437,6 +448,7 @@ func TestForeignSetOfBroadcasts(t *testing.T) {
 // Dead letters that cannot be put into their place stay dead, and each requeued message
 // is in one place.
 func TestRequeueIntoForeignPlaces(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	keys, client, dead := db.Keys(), db.Client(), storetest.Inspector(t, db)
 	do(t, db, []any{"SET", keys.Log(topic), "x"})
@@ -474,6 +486,7 @@ func TestRequeueIntoForeignPlaces(t *testing.T) {
 
 // A foreign counter or log spoils no count but its own.
 func TestForeignCountsOfBroadcasts(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	for _, command := range [][]any{
 		{"HSET", db.Keys().Base() + "topics", topic + ":broadcasts", "x", topic + ":sent", "-"}, {"SET", db.Keys().Log(topic), "x"},
@@ -488,6 +501,7 @@ func TestForeignCountsOfBroadcasts(t *testing.T) {
 }
 
 func TestKeysOfBroadcasts(t *testing.T) {
+	t.Parallel()
 	keys := storetest.At(t, "redis://127.0.0.1:1", "p").Keys()
 	got := []string{
 		keys.Broadcasts(), keys.Log("a.b"), keys.Logs(), keys.Listeners(), keys.Places("n"), keys.Held("n"), keys.Tries("n"), keys.Handed(),
@@ -507,6 +521,7 @@ func TestKeysOfBroadcasts(t *testing.T) {
 // The rights are exact: a user that has them can do everything, and every one of them is
 // used, that of waiting for replicas included.
 func TestRightsAreExact(t *testing.T) {
+	t.Parallel()
 	server, _ := pair(t)
 	root := storetest.At(t, server.URL(), "")
 	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(store.Rights(notify.DefaultPrefix))...)

@@ -51,6 +51,7 @@ func usedUp(t *testing.T, pub client, db *notify.Store, m notify.Message, state 
 }
 
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	for _, state := range states {
 		t.Run(state.String(), func(t *testing.T) {
 			pub, db := open(t)
@@ -88,6 +89,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestCancelLeavesTheOthers(t *testing.T) {
+	t.Parallel()
 	for _, state := range []notify.State{notify.Scheduled, notify.Ready, notify.Dead} {
 		t.Run(state.String(), func(t *testing.T) {
 			pub, db := open(t)
@@ -112,6 +114,7 @@ func TestCancelLeavesTheOthers(t *testing.T) {
 }
 
 func TestNothingToChange(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	inState(t, db, message("a", time.Time{}), notify.Ready)
 	unchanged(t, db, func() {
@@ -128,6 +131,7 @@ func TestNothingToChange(t *testing.T) {
 }
 
 func TestRescheduleIsRefused(t *testing.T) {
+	t.Parallel()
 	for state, want := range map[notify.State]error{notify.Leased: notify.ErrLeased, notify.Dead: notify.ErrDead} {
 		t.Run(state.String(), func(t *testing.T) {
 			pub, db := open(t)
@@ -142,6 +146,7 @@ func TestRescheduleIsRefused(t *testing.T) {
 }
 
 func TestReschedule(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name  string
 		from  notify.State
@@ -210,6 +215,7 @@ func wantRescheduled(t *testing.T, pub client, p notify.Publication, expires, fi
 }
 
 func TestRescheduleReadyLaterAndReadyAgain(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	publish(t, pub, message("a", time.Time{}))
 	before := dump(t, db)
@@ -240,6 +246,7 @@ func TestRescheduleReadyLaterAndReadyAgain(t *testing.T) {
 
 // The carrier is nudged when a message becomes the first that is due, and only then.
 func TestNudge(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	nudges := record(t, db, db.Keys().Head())
 	at := func(minutes int) time.Time { return future.Add(time.Duration(minutes) * time.Minute) }
@@ -309,6 +316,7 @@ func waiting(t *testing.T, db *notify.Store) []string {
 }
 
 func TestRing(t *testing.T) {
+	t.Parallel()
 	alive := []string{"a", "b", "c", "d"}
 	tests := []struct {
 		name     string
@@ -360,6 +368,7 @@ func TestRing(t *testing.T) {
 }
 
 func TestOnlyWhatIsDueRings(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	wait(t, db, "a", "b")
 	bells := record(t, db, db.Keys().Wake(topic), db.Keys().Inbox("a"), db.Keys().Inbox("b"))
@@ -382,6 +391,7 @@ func TestOnlyWhatIsDueRings(t *testing.T) {
 // A topic whose ready set is foreign accepts nothing that is due already, and holds up
 // neither later messages nor other topics.
 func TestForeignReadySet(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	db.Client().Set(t.Context(), db.Keys().Ready(topic), "foreign", 0)
 	other := full("other")
@@ -406,6 +416,7 @@ func TestForeignReadySet(t *testing.T) {
 
 // Foreign text in place of numbers in a record stops no script half way.
 func TestForeignNumbersInARecord(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{
 		`1,{"ttl":null,"attempts":null}`, `1,{"ttl":"1h","attempts":"many"}`, `1,2,{"ttl":{},"attempts":[]}`,
 		`1,{"ttl":0,"attempts":0}`, `1,{"ttl":-5,"attempts":-5}`, `1,{"ttl":NaN,"attempts":NaN}`, `[1]`, `null`, ``,

@@ -11,6 +11,7 @@ import (
 )
 
 func TestCertificateOfTheClient(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file.pem")
 	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)

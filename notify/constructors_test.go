@@ -9,6 +9,7 @@ import (
 
 // A wrong argument of a constructor is a Fault that names it.
 func TestConstructorsRefuse(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	_, noStore := notify.NewInspector(nil)
 	wantInvalid(t, noStore, "store")

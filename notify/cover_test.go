@@ -17,6 +17,7 @@ func pattern(t testing.TB, text string) notify.Pattern {
 }
 
 func TestCovers(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		pattern  string
 		yes, not []string

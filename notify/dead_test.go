@@ -44,6 +44,7 @@ func numbered(n int) (messages []notify.Message) {
 }
 
 func TestDeadLettersByID(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	m := message("c", time.Time{})
 	m.TTL = time.Hour
@@ -76,6 +77,7 @@ func TestDeadLettersByID(t *testing.T) {
 }
 
 func TestAllDeadLetters(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	const n = 1234
 	die(t, store, numbered(n)...)
@@ -102,6 +104,7 @@ func TestAllDeadLetters(t *testing.T) {
 
 // An export can be published again.
 func TestExport(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	binary := message("binary", time.Time{})
 	binary.Body = []byte{0, 0xff, '\n'}
@@ -143,6 +146,7 @@ func TestExport(t *testing.T) {
 
 // Reasons differ by their words, not by the names in them, and their number is bounded.
 func TestReasons(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	put := func(deaths ...any) {
 		t.Helper()

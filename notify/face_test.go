@@ -15,6 +15,7 @@ const mostNames = 150
 
 // Packages notify and subscribers together export few names, and each has its sentence.
 func TestFaceIsSmall(t *testing.T) {
+	t.Parallel()
 	total := 0
 	for _, dir := range []string{".", "../subscribers"} {
 		n := 0

@@ -12,6 +12,7 @@ import (
 
 // Every refusal names its field as JSON, HTTP, flags and options name it.
 func TestWhichFieldIsWrong(t *testing.T) {
+	t.Parallel()
 	pub, _ := open(t)
 	publishes := func(spoil func(m *notify.Message)) func() error {
 		return func() error {
@@ -73,6 +74,7 @@ func TestWhichFieldIsWrong(t *testing.T) {
 
 // All faults of a configuration are reported at once.
 func TestAllFaultsOfAConfig(t *testing.T) {
+	t.Parallel()
 	_, err := notify.Open(notify.Config{PasswordFile: "/nowhere/password", Prefix: "a b", WaitReplicas: -1, MemoryShare: 101})
 	if several, ok := err.(interface{ Unwrap() []error }); !ok || len(several.Unwrap()) != 4 {
 		t.Errorf("%v; want four faults", err)

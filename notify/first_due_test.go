@@ -92,6 +92,7 @@ func (c *course) want(what string, first time.Time) {
 
 // A retry is due later than the first attempt was, and does not change FirstDue.
 func TestFirstDue(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		m    notify.Message
@@ -126,6 +127,7 @@ func TestFirstDue(t *testing.T) {
 
 // A message with a due time in the past is first due when it is published, not before.
 func TestFirstDueInThePast(t *testing.T) {
+	t.Parallel()
 	c := newCourse(t)
 	c.publish(notify.Message{Due: past})
 	info, err := c.pub.Inspect(t.Context(), topic, "a")
@@ -137,6 +139,7 @@ func TestFirstDueInThePast(t *testing.T) {
 // A message without an attempt is first due when it was rescheduled to; one that used up
 // an attempt keeps its first due time.
 func TestFirstDueRescheduled(t *testing.T) {
+	t.Parallel()
 	for _, m := range []notify.Message{{}, {Delay: anHour}, {MaxAttempts: 5}, {Delay: anHour, ContentType: "a/b", Headers: map[string]string{"k": "v"}}} {
 		c := newCourse(t)
 		c.publish(m)
@@ -165,6 +168,7 @@ func TestFirstDueRescheduled(t *testing.T) {
 
 // A requeued dead letter has a new first due time.
 func TestFirstDueRequeued(t *testing.T) {
+	t.Parallel()
 	c := newCourse(t)
 	first := c.publish(notify.Message{TTL: anHour}).Due
 	c.claim(anHour, first)
@@ -186,6 +190,7 @@ func TestFirstDueRequeued(t *testing.T) {
 // If Redis's clock was set back since a publish, no first due time is before the
 // publish: records hold no negative number.
 func TestFirstDueBeforeThePublish(t *testing.T) {
+	t.Parallel()
 	c := newCourse(t)
 	c.publish(notify.Message{})
 	record := notify.EncodeTimes(future, future) + ",{\"attempts\":3}\nx"
@@ -212,6 +217,7 @@ func TestFirstDueBeforeThePublish(t *testing.T) {
 
 // Broadcasts have no first due time, only a due time.
 func TestFirstDueOfBroadcasts(t *testing.T) {
+	t.Parallel()
 	c := newCourse(t)
 	c.publish(notify.Message{Broadcast: true, Delay: anHour})
 	c.want("published", time.Time{})
@@ -221,6 +227,7 @@ func TestFirstDueOfBroadcasts(t *testing.T) {
 
 // An export restores first due times, and a line without one gets the best guess.
 func TestFirstDueRestored(t *testing.T) {
+	t.Parallel()
 	c := newCourse(t)
 	first := c.publish(notify.Message{Delay: anHour}).Due
 	record, err := c.store.Client().HGet(t.Context(), c.store.Keys().Messages(), store.Member(topic, "a")).Result()
@@ -269,6 +276,7 @@ func TestFirstDueRestored(t *testing.T) {
 // A record whose first line is broken is an ErrRecord; no script moves it on or
 // overwrites it.
 func TestFirstDueOfForeignRecords(t *testing.T) {
+	t.Parallel()
 	for _, raw := range badRecords {
 		c := newCourse(t)
 		c.publish(notify.Message{Delay: anHour})
@@ -292,6 +300,7 @@ func TestFirstDueOfForeignRecords(t *testing.T) {
 
 // A foreign record of very many digits holds up nothing.
 func TestRecordOfDigits(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	publish(t, pub, message("a", time.Time{}))
 	do(t, db, []any{"HSET", db.Keys().Messages(), store.Member(topic, "a"), strings.Repeat("1", 200_000)})
@@ -303,6 +312,7 @@ func TestRecordOfDigits(t *testing.T) {
 
 // Large dead letters are requeued in more than one call.
 func TestRequeueOfLargeOnes(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	const n = 30
 	dead := storetest.Inspector(t, db)

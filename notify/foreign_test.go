@@ -13,6 +13,7 @@ import (
 // If the set of topics with something ready is foreign, a call still changes a message
 // as a whole: it is in one place, or gone.
 func TestForeignReadyTopics(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	keys, client := db.Keys(), db.Client()
 	places := func(id string) (in []string) {

@@ -27,6 +27,7 @@ func formatOf(t testing.TB, store *notify.Store) string {
 
 // The first call founds a store, and all later calls find the same one.
 func TestStoreIsFounded(t *testing.T) {
+	t.Parallel()
 	store := unused(t)
 	if err := store.Check(t.Context()); err != nil {
 		t.Fatal(err)
@@ -48,6 +49,7 @@ func TestStoreIsFounded(t *testing.T) {
 
 // A process that runs on after Redis lost everything founds another store.
 func TestStoreIsFoundedAgain(t *testing.T) {
+	t.Parallel()
 	store := unused(t)
 	pub := clientOf(t, store)
 	publish(t, pub, message("a", future))
@@ -64,6 +66,7 @@ func TestStoreIsFoundedAgain(t *testing.T) {
 }
 
 func TestOtherFormat(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, key, value string
 		says             string
@@ -104,6 +107,7 @@ func TestOtherFormat(t *testing.T) {
 
 // A running process is refused, too, once its store has another format.
 func TestFormatChangesMeanwhile(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	publish(t, pub, message("a", future))
 	if err := store.Client().Set(t.Context(), store.Keys().Format(), "2 ID", 0).Err(); err != nil {

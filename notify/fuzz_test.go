@@ -16,6 +16,7 @@ import (
 )
 
 func TestDecodeRecord(t *testing.T) {
+	t.Parallel()
 	at := time.UnixMilli(1700000000123)
 	tests := []struct {
 		name string
@@ -54,6 +55,7 @@ var badRecords = []string{
 }
 
 func TestDecodeBadRecord(t *testing.T) {
+	t.Parallel()
 	for _, raw := range badRecords {
 		if got, err := store.DecodeRecord(raw); !errors.Is(err, store.ErrRecord) {
 			t.Errorf("%q is %+v, %v; want ErrRecord", raw, got, err)
@@ -133,6 +135,7 @@ func FuzzSplitMember(f *testing.F) {
 }
 
 func TestParseDuration(t *testing.T) {
+	t.Parallel()
 	tests := map[string]time.Duration{
 		"": 0, "0": 0, "500ms": 500 * time.Millisecond, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "1.5h": 90 * time.Minute, "-1s": -time.Second,
 		"1d": 24 * time.Hour, "1d12h": 36 * time.Hour, "0.1d": 144 * time.Minute, "-1d1ms": -24*time.Hour - time.Millisecond, "106751d23h": 106751*24*time.Hour + 23*time.Hour,
@@ -175,6 +178,7 @@ func FuzzParseDuration(f *testing.F) {
 }
 
 func TestParseLine(t *testing.T) {
+	t.Parallel()
 	due := time.Date(2099, 1, 2, 3, 4, 5, 0, time.UTC)
 	tests := []struct {
 		line string

@@ -59,6 +59,7 @@ func say(t *testing.T, db *notify.Store, channel, payload string) {
 }
 
 func TestHear(t *testing.T) {
+	t.Parallel()
 	_, db := open(t)
 	one, two := db.Keys().Inbox("one"), db.Keys().Inbox("two")
 	events, stop := hear(t, db, one, two)
@@ -89,6 +90,7 @@ func TestHear(t *testing.T) {
 }
 
 func TestHearOnlyTheBeat(t *testing.T) {
+	t.Parallel()
 	_, db := open(t)
 	events, _ := hear(t, db)
 	wantEvent(t, events, store.Subscribed)
@@ -97,6 +99,7 @@ func TestHearOnlyTheBeat(t *testing.T) {
 }
 
 func TestHearWithAContextThatHasEnded(t *testing.T) {
+	t.Parallel()
 	_, db := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -122,6 +125,7 @@ func TestBeatAndSilence(t *testing.T) {
 }
 
 func TestConnectionIsKilled(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	inbox := db.Keys().Inbox("one")
@@ -141,6 +145,7 @@ func TestConnectionIsKilled(t *testing.T) {
 }
 
 func TestHearBeforeRedisIsThere(t *testing.T) {
+	t.Parallel()
 	port := storetest.Port(t)
 	db := storetest.At(t, "redis://127.0.0.1:"+strconv.Itoa(port), "")
 	events, _ := hear(t, db)

@@ -15,6 +15,7 @@ import (
 // All faults of a line are reported at once, each with its field, in the sentences of
 // HTTP and flags.
 func TestFaultsOfALine(t *testing.T) {
+	t.Parallel()
 	_, err := notify.ParseLine([]byte(`{"topic":"a b","id":"x y","delay":"-1s","due":"soon","ttl":"1ns","attempts":1000001,"content_type":"\u0001",` +
 		`"headers":{"a b":"c"},"dealy":"1s","mode":"all","died":1}`))
 	got := make(map[string]string)
@@ -40,6 +41,7 @@ func TestFaultsOfALine(t *testing.T) {
 
 // A field of the wrong JSON type is refused with its name and the right type.
 func TestKindsOfALine(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]string{
 		`{"topic":"a","body":"","delay":1}`:           "delay is a JSON number, and should be a string",
 		`{"topic":"a","body":"","due":{}}`:            "due is a JSON object, and should be a string",
@@ -68,6 +70,7 @@ func TestKindsOfALine(t *testing.T) {
 // A field that is empty, zero or null counts as not given, and names are read without
 // regard to case.
 func TestNothingInALine(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{
 		`{"topic":"a","body":"x","id":"","delay":"","due":null,"ttl":"","attempts":0,"content_type":"","headers":{},"mode":"","restore":null}`,
 		`{"topic":"a","body":"x","id":null,"delay":null,"ttl":"0s","attempts":null,"headers":null,"mode":null,"body_base64":null,"first_due":null}`,
@@ -90,6 +93,7 @@ func TestNothingInALine(t *testing.T) {
 
 // A message does not keep the lines around its own in memory, nor changes with them.
 func TestLineIsACopy(t *testing.T) {
+	t.Parallel()
 	raw := []byte(`{"topic":"a","id":"b","body":"hello"}`)
 	got, err := notify.ParseLine(raw)
 	clear(raw)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestInspect(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	m := notify.Message{
 		Topic: topic, ID: "a", Body: []byte("hello"), Due: future, TTL: anHour, MaxAttempts: 2,
@@ -79,6 +80,7 @@ func wantInfo(t *testing.T, pub client, published time.Time, want notify.Info) {
 }
 
 func TestInspectUnreadable(t *testing.T) {
+	t.Parallel()
 	records := map[string]string{
 		"truncated":    "17000",
 		"empty":        "",
@@ -181,6 +183,7 @@ func publishMixed(t *testing.T, pub client, n int, first time.Time) []string {
 }
 
 func TestListPages(t *testing.T) {
+	t.Parallel()
 	for _, state := range states {
 		t.Run(state.String(), func(t *testing.T) {
 			pub, db := open(t)
@@ -219,6 +222,7 @@ func TestListPages(t *testing.T) {
 // Messages that are removed between two pages, the last of the page among them, make the
 // list neither skip nor repeat the others.
 func TestListWhileMessagesGo(t *testing.T) {
+	t.Parallel()
 	for _, state := range []notify.State{notify.Scheduled, notify.Ready} {
 		t.Run(state.String(), func(t *testing.T) {
 			pub, _ := open(t)
@@ -244,6 +248,7 @@ func TestListWhileMessagesGo(t *testing.T) {
 // A page of one topic is found among very many broadcasts of another, and one call reads
 // a bounded number of them. Ready messages need no search.
 func TestListOneAmongMany(t *testing.T) {
+	t.Parallel()
 	pub, _ := open(t)
 	var messages []notify.Message
 	for i := range 25_000 {
@@ -269,6 +274,7 @@ func TestListOneAmongMany(t *testing.T) {
 }
 
 func TestListOfNothing(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	unchanged(t, db, func() {
 		for _, state := range states {
@@ -281,6 +287,7 @@ func TestListOfNothing(t *testing.T) {
 }
 
 func TestCursorOfTheEndGoesOnWithWhatCameSince(t *testing.T) {
+	t.Parallel()
 	pub, _ := open(t)
 	publish(t, pub, message("a", future))
 	page, err := pub.List(t.Context(), topic, notify.Scheduled, 1, "")
@@ -295,6 +302,7 @@ func TestCursorOfTheEndGoesOnWithWhatCameSince(t *testing.T) {
 }
 
 func TestTopicCounts(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	none, err := storetest.Collect(pub.Topics(t.Context()))
 	if err != nil || len(none) != 0 {
@@ -335,6 +343,7 @@ func TestTopicCounts(t *testing.T) {
 }
 
 func TestTopicsAreSorted(t *testing.T) {
+	t.Parallel()
 	pub, _ := open(t)
 	var messages []notify.Message
 	var want []string

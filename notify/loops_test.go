@@ -42,6 +42,7 @@ func named[T any](of iter.Seq2[T, error], name func(T) string) iter.Seq2[string,
 }
 
 func TestLoopsGoOverAllPages(t *testing.T) {
+	t.Parallel()
 	pub, _ := open(t)
 	for what, loop := range loops(t, t.Context(), pub) {
 		for range 2 { // from the beginning each time
@@ -60,6 +61,7 @@ func TestLoopsGoOverAllPages(t *testing.T) {
 
 // A loop that ends early asks Redis for no page after the present one.
 func TestLoopsStopEarly(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	runs := make(map[string]int)
 	db.Observe(func(script string, _ time.Duration, _ error) { runs[script]++ })
@@ -86,6 +88,7 @@ func TestLoopsStopEarly(t *testing.T) {
 
 // The last pair of a loop has its error, even after good pages.
 func TestLoopsEndWithTheirError(t *testing.T) {
+	t.Parallel()
 	for _, what := range []string{"messages", "topics"} {
 		pub, _ := open(t)
 		ctx, end := context.WithCancel(t.Context())

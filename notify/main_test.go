@@ -20,7 +20,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-func TestMain(m *testing.M) { storetest.Main(m) }
+func TestMain(m *testing.M) { storetest.MainWaiting(m) }
 
 const (
 	topic  = "order.timeout"

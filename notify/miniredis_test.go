@@ -44,6 +44,7 @@ func trial(t *testing.T) *notify.Store {
 
 // The main path works in the embedded server as it does in Redis.
 func TestMainPathInTheTrialServer(t *testing.T) {
+	t.Parallel()
 	store := trial(t)
 	if err := store.Check(t.Context()); err != nil {
 		t.Fatal(err)
@@ -139,6 +140,7 @@ func trialSubscriber(t *testing.T, store *notify.Store, handled, died chan<- str
 // A message that nobody handles in time expires, and so does the lease of a dead
 // process.
 func TestTimesRunOutInTheTrialServer(t *testing.T) {
+	t.Parallel()
 	store := trial(t)
 	pub := clientOf(t, store)
 	died := make(chan carrier.Death, 1)
@@ -167,6 +169,7 @@ func TestTimesRunOutInTheTrialServer(t *testing.T) {
 // Broadcasts, listeners with and without a name, gaps and takeovers work in the embedded
 // server, too.
 func TestBroadcastsInTheTrialServer(t *testing.T) {
+	t.Parallel()
 	store := trial(t)
 	pub := clientOf(t, store)
 	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease, KeepCount: 50})

@@ -12,6 +12,7 @@ import (
 )
 
 func TestMatch(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		pattern  string
 		yes, not []string
@@ -62,6 +63,7 @@ var badPatterns = []string{
 }
 
 func TestBadPattern(t *testing.T) {
+	t.Parallel()
 	for _, text := range badPatterns {
 		p, err := notify.ParsePattern(text)
 		if !errors.Is(err, notify.ErrInvalid) || len(err.Error()) > 800 {
@@ -117,6 +119,7 @@ func FuzzPattern(f *testing.F) {
 }
 
 func TestPosition(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]notify.Position{
 		"0-0": 0, "0-1": 1, "1-0": 1000, "1732128000123-456": 1732128000123456, "253402300799999-999": 253402300799999999,
 	} {
@@ -161,6 +164,7 @@ func FuzzPosition(f *testing.F) {
 }
 
 func TestBadPosition(t *testing.T) {
+	t.Parallel()
 	for _, text := range badPositions {
 		if p, err := notify.ParsePosition(text); !errors.Is(err, notify.ErrInvalid) {
 			t.Errorf("%q is %v, %v; want an ErrInvalid", text, p, err)

@@ -42,6 +42,7 @@ func claimNothing(t testing.TB, db *notify.Store, minAge time.Duration) {
 }
 
 func TestPauseAndResume(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	now := redisTime(t, db)
 	publish(t, pub, overdue("old", now.Add(-anHour)))
@@ -72,6 +73,7 @@ func TestPauseAndResume(t *testing.T) {
 // Nothing that makes a message ready rings a subscriber while the topic is paused; the
 // resume rings for all of them, once.
 func TestNobodyIsRungWhilePaused(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	claimer, letters := subscriberstest.Claimer(t, db), storetest.Inspector(t, db)
 	for _, id := range []string{"released", "dead"} {
@@ -123,6 +125,7 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 // A topic that was never used may be paused: it is listed while it is, and nothing is
 // left afterwards.
 func TestPauseUnusedTopic(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	rung := record(t, db, db.Keys().Wake(topic))
 	resume(t, pub)
@@ -141,6 +144,7 @@ func TestPauseUnusedTopic(t *testing.T) {
 }
 
 func TestPauseIsRefused(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	for _, bad := range []string{"", ".", "a..b", "a b", "a:b", "a\n", strings.Repeat("a", 129), "\xff"} {
 		unchanged(t, db, func() {
@@ -161,6 +165,7 @@ func TestPauseIsRefused(t *testing.T) {
 
 // If the counters are foreign, a pause fails with an error, and all else goes on.
 func TestPauseAmongForeignKeys(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	do(t, db, []any{"SET", db.Keys().Base() + "topics", "x"})
 	unchanged(t, db, func() {
@@ -181,6 +186,7 @@ func TestPauseAmongForeignKeys(t *testing.T) {
 // A pause is kept as paused=1; any other value is no pause. A foreign ready set or
 // waiting list keeps no topic paused.
 func TestForeignPause(t *testing.T) {
+	t.Parallel()
 	for _, value := range []any{"", "0", "x", "1", "paused=1", " paused=0", " paused=", " paused=11", " paused=true", " unpaused=1", "\x00"} {
 		pub, db := open(t)
 		publish(t, pub, message("a", time.Time{}))
@@ -206,6 +212,7 @@ func TestForeignPause(t *testing.T) {
 
 // Broadcasts are sent while their topic is paused, and messages expire.
 func TestPauseDoesNotStopTheCarrier(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	pause(t, pub)
 	carry(t, db)

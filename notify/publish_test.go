@@ -21,6 +21,7 @@ import (
 )
 
 func TestPublishAtOnce(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	before := redisTime(t, db).Truncate(time.Millisecond)
 	p := publish(t, pub, message("a", time.Time{}))
@@ -39,6 +40,7 @@ func TestPublishAtOnce(t *testing.T) {
 }
 
 func TestPublishDue(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name  string
 		due   time.Time
@@ -67,6 +69,7 @@ func TestPublishDue(t *testing.T) {
 }
 
 func TestDelayIsNeverShort(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	for _, delay := range []time.Duration{
 		1, 999, time.Microsecond, 999999, time.Millisecond, time.Millisecond + 1, 1500 * time.Microsecond, anHour, 1<<63 - 1,
@@ -89,6 +92,7 @@ func TestDelayIsNeverShort(t *testing.T) {
 }
 
 func TestGeneratedIDsSortByTime(t *testing.T) {
+	t.Parallel()
 	pub, _ := open(t)
 	last := ""
 	for range 100 {
@@ -101,6 +105,7 @@ func TestGeneratedIDsSortByTime(t *testing.T) {
 }
 
 func TestTimeToLiveCountsFromTheDueTime(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		m    notify.Message
@@ -132,6 +137,7 @@ func TestTimeToLiveCountsFromTheDueTime(t *testing.T) {
 }
 
 func TestRecordIsReadableByPeople(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		m      notify.Message
@@ -217,6 +223,7 @@ func wantRecord(t *testing.T, pub client, m notify.Message) {
 }
 
 func TestPublishMany(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	var messages []notify.Message
 	for i := range 1203 {
@@ -271,6 +278,7 @@ func TestPublishMany(t *testing.T) {
 }
 
 func TestPublishManyLargeBodies(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	body := make([]byte, notify.DefaultMaxBody)
 	messages := make([]notify.Message, 40) // 10 MiB
@@ -290,6 +298,7 @@ func TestPublishManyLargeBodies(t *testing.T) {
 }
 
 func TestPublishNothing(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	unchanged(t, db, func() {
 		if results := pub.PublishMany(t.Context(), nil); len(results) != 0 {
@@ -299,6 +308,7 @@ func TestPublishNothing(t *testing.T) {
 }
 
 func TestIDInUseIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, state := range states {
 		t.Run(state.String(), func(t *testing.T) {
 			pub, db := open(t)
@@ -318,12 +328,14 @@ func TestIDInUseIsRefused(t *testing.T) {
 }
 
 func TestIDIsOfItsTopic(t *testing.T) {
+	t.Parallel()
 	pub, _ := open(t)
 	publish(t, pub, message("a", future))
 	publish(t, pub, notify.Message{Topic: "another", ID: "a", Body: []byte("x")})
 }
 
 func TestIDTwiceInOneBatch(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	first, second, other := message("a", future), message("a", time.Time{}), message("b", future)
 	second.TTL = anHour
@@ -339,6 +351,7 @@ func TestIDTwiceInOneBatch(t *testing.T) {
 }
 
 func TestIDIsFreeAgain(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		end  func(*testing.T, client, *notify.Store)
@@ -374,6 +387,7 @@ func TestIDIsFreeAgain(t *testing.T) {
 }
 
 func TestConcurrentPublishersGetTheirOwnResult(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	const publishers, each = 64, 40
 	var all sync.WaitGroup
@@ -398,6 +412,7 @@ func TestConcurrentPublishersGetTheirOwnResult(t *testing.T) {
 }
 
 func TestOneOfManyPublishersWinsAnID(t *testing.T) {
+	t.Parallel()
 	_, db := open(t)
 	pubs := []client{ // as in two processes
 		clientOf(t, db), clientOf(t, db),
@@ -436,6 +451,7 @@ func TestOneOfManyPublishersWinsAnID(t *testing.T) {
 }
 
 func TestCancelledContextChangesNothing(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	publish(t, pub, message("a", future))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -463,6 +479,7 @@ func TestCancelledContextChangesNothing(t *testing.T) {
 // A paused Redis carries out what it was sent when it goes on: the outcome is unknown to
 // a caller that gave up, and repeating the publish is safe.
 func TestContextEndsWhileRedisIsPaused(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	pub := clientOf(t, db)

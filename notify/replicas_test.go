@@ -40,6 +40,7 @@ func confirmed(t testing.TB, url string) *notify.Store {
 
 // The replica has all that was answered.
 func TestWaitReplicas(t *testing.T) {
+	t.Parallel()
 	master, replica := pair(t)
 	db, copied := confirmed(t, master.URL()), storetest.At(t, replica.URL(), "")
 	pub := clientOf(t, db)
@@ -83,6 +84,7 @@ func TestWaitReplicas(t *testing.T) {
 // While a replica hangs, a call that it does not confirm is an ErrUnreplicated, and so
 // is its repetition, until the replica is back.
 func TestUnreplicated(t *testing.T) {
+	t.Parallel()
 	master, replica := pair(t)
 	db := confirmed(t, master.URL())
 	pub := clientOf(t, db)
@@ -119,6 +121,7 @@ func TestUnreplicated(t *testing.T) {
 // If Redis is out of memory, the answer of a call that changes nothing is confirmed,
 // too.
 func TestWaitReplicasOutOfMemory(t *testing.T) {
+	t.Parallel()
 	master, _ := pair(t)
 	db := confirmed(t, master.URL())
 	client := db.Client()
@@ -135,6 +138,7 @@ func TestWaitReplicasOutOfMemory(t *testing.T) {
 }
 
 func TestWaitReplicasOutOfRange(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{-1, store.MaxWaitReplicas + 1} {
 		if _, err := notify.Open(notify.Config{WaitReplicas: n}); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), "0 to 16") {
 			t.Errorf("%d: %v", n, err)

@@ -160,6 +160,7 @@ func wantSame(t testing.TB, want, got map[string]any) {
 
 // A store restored from an export holds the same, to the last key.
 func TestRestore(t *testing.T) {
+	t.Parallel()
 	from, to := storetest.Open(t), storetest.At(t, storetest.Server(t).URL(), "other")
 	everyKind(t, from)
 	var many []notify.Message
@@ -195,6 +196,7 @@ func TestRestore(t *testing.T) {
 
 // Large messages fill several replies of one page.
 func TestRestoreLarge(t *testing.T) {
+	t.Parallel()
 	from, to := storetest.Open(t), storetest.Open(t)
 	large := make([]notify.Message, 20)
 	for i := range large {
@@ -213,6 +215,7 @@ func TestRestoreLarge(t *testing.T) {
 
 // A restored dead letter counts as present, not as one more death.
 func TestRestoredCounts(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	wantRestored(t, db, []string{
 		`{"topic":"order.timeout","id":"a","body":"x","restore":{"died":"2020-01-01T00:00:00Z","reason":"r","attempts_used":3}}`,
@@ -228,6 +231,7 @@ func TestRestoredCounts(t *testing.T) {
 
 // The attempts used up, and the time at which a message expires, are restored.
 func TestRestoredAttempts(t *testing.T) {
+	t.Parallel()
 	_, db := open(t)
 	wantRestored(t, db, []string{`{"topic":"order.timeout","id":"a","attempts":3,"ttl":"1h","due":"2001-01-01T00:00:00Z","body":"x",` +
 		`"restore":{"published":"2000-01-01T00:00:00Z","attempts_used":2,"expires":"2198-01-01T00:00:00Z"}}`})
@@ -244,6 +248,7 @@ func TestRestoredAttempts(t *testing.T) {
 // A leased message is exported as due when its lease ends, with the attempts that were
 // used up before.
 func TestExportLeased(t *testing.T) {
+	t.Parallel()
 	pub, from := open(t)
 	to := storetest.Open(t)
 	publish(t, pub, message("a", past))
@@ -277,6 +282,7 @@ func TestExportLeased(t *testing.T) {
 // Messages that are out of place or unreadable are exported as well as possible, or
 // counted.
 func TestExportDamages(t *testing.T) {
+	t.Parallel()
 	pub, from := open(t)
 	ctx, client, keys := t.Context(), from.Client(), from.Keys()
 	publish(t, pub, message("lost", future))
@@ -313,6 +319,7 @@ func TestExportDamages(t *testing.T) {
 
 // A message that moves from place to place during an export is exported.
 func TestExportWhileMessagesMove(t *testing.T) {
+	t.Parallel()
 	_, db := open(t)
 	messages := make([]notify.Message, 3000)
 	for i := range messages {
@@ -365,6 +372,7 @@ func shuffle(ctx context.Context, pub client, db *notify.Store) error {
 
 // Lines that no export wrote change nothing, and the error names the field.
 func TestBadRestore(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	base := `"topic":"order.timeout","body":"x"`
 	due := `,"id":"a","due":"2199-01-01T00:00:00Z"`
@@ -409,6 +417,7 @@ func TestBadRestore(t *testing.T) {
 // If the dead letters of a topic are foreign, its dead letters are refused, and all else
 // of a batch is restored.
 func TestRestoreBesideForeignDeadLetters(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	db.Client().Set(t.Context(), db.Keys().Dead("bad"), "foreign", 0)
 	line := `{"topic":"%s","id":"a","body":"x","restore":{"died":"2020-01-01T00:00:00Z","attempts_used":3}}`
@@ -426,6 +435,7 @@ func TestRestoreBesideForeignDeadLetters(t *testing.T) {
 
 // An export ends with its context, and with its reader.
 func TestExportIsCut(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	publish(t, pub, message("a", future))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -104,6 +104,7 @@ const theRights = "run ACL SETUSER NAME resetkeys ~bellhop:* resetchannels &bell
 // Without a right every call is refused as a whole, and the error says how to grant it;
 // all calls work once it is granted.
 func TestMissingRight(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ without, fault string }{
 		{"-zadd", "its user may not call ZADD"},
 		{"-hdel", "its user may not call HDEL"},
@@ -135,6 +136,7 @@ func TestMissingRight(t *testing.T) {
 
 // The right to wait for replicas is required only with WaitReplicas.
 func TestMissingWait(t *testing.T) {
+	t.Parallel()
 	a := newAccount(t, "-wait")
 	publish(t, clientOf(t, a.store), message("a", past))
 	s := confirmed(t, a.url)
@@ -145,6 +147,7 @@ func TestMissingWait(t *testing.T) {
 
 // A command that was renamed or removed in Redis counts as a missing right.
 func TestRenamedCommand(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"", "other"} {
 		server := storetest.Server(t, "--rename-command", "zadd", name)
 		s := storetest.At(t, server.URL(), "")
@@ -160,6 +163,7 @@ func TestRenamedCommand(t *testing.T) {
 // A right that is taken away during use fails the calls under way. Later ones are
 // refused before they change anything.
 func TestRightTakenAway(t *testing.T) {
+	t.Parallel()
 	a := newAccount(t)
 	pub := clientOf(t, a.store)
 	publish(t, pub, message("a", past))
@@ -177,6 +181,7 @@ func TestRightTakenAway(t *testing.T) {
 
 // Calls without a script name the right that they miss as scripts do.
 func TestRightTakenAwayFromWhatRunsNoScript(t *testing.T) {
+	t.Parallel()
 	a := newAccount(t)
 	if err := a.store.Check(t.Context()); err != nil {
 		t.Fatal(err) // its connection stands before its user has fewer rights
@@ -201,6 +206,7 @@ func TestRightTakenAwayFromWhatRunsNoScript(t *testing.T) {
 
 // If the policy was changed as well, the check refuses publishes, and nothing else.
 func TestRightTakenAwayWhileRedisEvicts(t *testing.T) {
+	t.Parallel()
 	a := newAccount(t)
 	pub := clientOf(t, a.store)
 	publish(t, pub, message("a", past))
@@ -225,6 +231,7 @@ func TestRightTakenAwayWhileRedisEvicts(t *testing.T) {
 // The rights may differ when a connection is made anew: that is reported before a call
 // is sent on it.
 func TestRightGoneWithTheConnection(t *testing.T) {
+	t.Parallel()
 	a := newAccount(t)
 	pub := clientOf(t, a.store)
 	publish(t, pub, message("a", past))
@@ -245,6 +252,7 @@ func TestRightGoneWithTheConnection(t *testing.T) {
 // However many calls come, one at a time asks Redis about rights, and about missing ones
 // some ten times a second.
 func TestRightsAreRarelyRead(t *testing.T) {
+	t.Parallel()
 	a := newAccount(t, "-zadd")
 	began, asked := time.Now(), a.called("info")
 	storeSends := func() error {
@@ -269,6 +277,7 @@ func TestRightsAreRarelyRead(t *testing.T) {
 
 // Workers and listeners without a right retry, and work as soon as it is granted.
 func TestMissingRightStopsNobody(t *testing.T) {
+	t.Parallel()
 	for _, right := range []string{"-zadd", "-hdel", "-eval"} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
@@ -315,6 +324,7 @@ func (refusal) RedisError()     {}
 
 // Each version of Redis refuses a user in its own words.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]bool{
 		"NOPERM this user has no permissions to run the 'hdel' command":                                                                               true, // Redis 7.0
 		"NOPERM User u has no permissions to run the 'hdel' command":                                                                                  true, // and newer

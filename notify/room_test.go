@@ -77,6 +77,7 @@ func wantFull(t *testing.T, err error) {
 // Above the share every way to publish is refused, as a whole, and everything else
 // works. Publishes work again once memory is free.
 func TestFull(t *testing.T) {
+	t.Parallel()
 	pub, db := small(t)
 	broadcast := announcement("sent", future)
 	for _, m := range []notify.Message{message("acked", past), message("buried", past), message("released", past), message("cancelled", future), message("moved", future), broadcast} {
@@ -164,6 +165,7 @@ func goesOn(t *testing.T, pub client, db *notify.Store) {
 // Refused publishes start again only when some memory is free, so that the answer does
 // not change with every message.
 func TestFullUntilThereIsRoom(t *testing.T) {
+	t.Parallel()
 	pub, db := small(t)
 	ids := fillUp(t, pub, future)
 	for len(ids) > 0 {
@@ -188,6 +190,7 @@ func TestFullUntilThereIsRoom(t *testing.T) {
 // For a publisher with a share of 100 % only Redis refuses: each publisher has its own
 // share.
 func TestWholeShare(t *testing.T) {
+	t.Parallel()
 	pub, db := small(t)
 	fillUp(t, pub, future)
 	all, err := notify.Open(notify.Config{URL: db.Address(), MemoryShare: 100})
@@ -205,6 +208,7 @@ func TestWholeShare(t *testing.T) {
 
 // However fast Redis is filled, at most the bodies of some calls are above the share.
 func TestFilledFast(t *testing.T) {
+	t.Parallel()
 	pub, db := small(t)
 	var callers sync.WaitGroup
 	for i := range 4 {
@@ -229,6 +233,7 @@ func TestFilledFast(t *testing.T) {
 
 // A Redis without a limit accepts everything, and a limit that is set later is noticed.
 func TestLimitIsSet(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--maxmemory-policy", "noeviction")
 	db := storetest.At(t, server.URL(), "")
 	pub := clientOf(t, db)
@@ -254,6 +259,7 @@ func TestLimitIsSet(t *testing.T) {
 // refused, whatever their share is, and all else goes on. They work again when the
 // policy is corrected.
 func TestPolicyIsChanged(t *testing.T) {
+	t.Parallel()
 	for _, share := range []int{store.DefaultMemoryShare, 100} {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
 			server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
@@ -291,6 +297,7 @@ func TestPolicyIsChanged(t *testing.T) {
 
 // A measurement from before the clock was set back holds no longer than any other.
 func TestRoomIsMeasuredAgainWhenTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
 	pub, db := small(t)
 	fillUp(t, pub, future)
 	measured := time.Now().Add(time.Hour).UnixMilli()
@@ -303,6 +310,7 @@ func TestRoomIsMeasuredAgainWhenTheClockIsSetBack(t *testing.T) {
 }
 
 func TestMemoryShareOutOfRange(t *testing.T) {
+	t.Parallel()
 	for _, share := range []int{-1, 101} {
 		if _, err := notify.Open(notify.Config{MemoryShare: share}); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), "use 1 to 100") {
 			t.Errorf("%d: got %v", share, err)

@@ -12,6 +12,7 @@ import (
 // Nothing is put into a foreign schedule: the call returns an error and changes nothing.
 // Other topics, and ready messages, are not affected.
 func TestForeignSchedule(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	publish(t, pub, message("leased", past))
 	d := claim(t, store, 1)[0]
@@ -45,6 +46,7 @@ func TestForeignSchedule(t *testing.T) {
 
 // The same holds for a foreign set of all schedules.
 func TestForeignSetOfSchedules(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	publish(t, pub, message("waits", future))
 	publish(t, pub, message("ready", time.Time{}))
@@ -65,6 +67,7 @@ func TestForeignSetOfSchedules(t *testing.T) {
 
 // The set of schedules has each topic's first due time, whatever comes and goes.
 func TestHeadOfASchedule(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	head := func(want time.Time) {
 		t.Helper()

@@ -32,6 +32,7 @@ func set(t *testing.T, pub client, topic string, c notify.SettingsChange) notify
 
 // A setting of the topic goes before one of all topics, and that before the default.
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	pub, _ := open(t)
 	want := notify.TopicSettings{Settings: notify.DefaultSettings}
 	check := func(what string, got notify.TopicSettings) {
@@ -74,6 +75,7 @@ func TestSettings(t *testing.T) {
 
 // All faults are reported, each with its field, and nothing is changed.
 func TestBadSettings(t *testing.T) {
+	t.Parallel()
 	pub, s := open(t)
 	set(t, pub, topic, notify.SettingsChange{BackoffMax: new(time.Minute)})
 	kept := func() map[string]string {
@@ -119,6 +121,7 @@ func TestBadSettings(t *testing.T) {
 
 // Foreign settings are reported, hold up nothing, and are gone with the next change.
 func TestForeignSettings(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{
 		"x", " attempts=x", " attempts=0", " attempts=1000001", " lease=99999999999999999999", " lease=0", " lease=5x", " colour=3", " paused=2",
 		" paused=1x", " attempts=1.5", " backoff_min=99999999999999999999 backoff_max=99999999999999999999", "=", " =",
@@ -161,6 +164,7 @@ func TestForeignSettings(t *testing.T) {
 
 // A topic that was never used may have settings, and is known then.
 func TestSettingsOfAnUnusedTopic(t *testing.T) {
+	t.Parallel()
 	pub, db := open(t)
 	names := func() []string {
 		t.Helper()
@@ -183,6 +187,7 @@ func TestSettingsOfAnUnusedTopic(t *testing.T) {
 
 // Missing settings are filled in; existing ones stay.
 func TestFillSettings(t *testing.T) {
+	t.Parallel()
 	_, db := open(t)
 	storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{Attempts: new(3)})
 	got, err := db.SetForAll(t.Context(), notify.SettingsChange{Attempts: new(9), Lease: new(time.Minute)}, true)
@@ -193,6 +198,7 @@ func TestFillSettings(t *testing.T) {
 
 // The wait after a rejection is random, and its bound doubles with each attempt.
 func TestBackoffOfATopic(t *testing.T) {
+	t.Parallel()
 	const least, most = 10 * time.Second, 30 * time.Second
 	pub, db := open(t)
 	set(t, pub, topic, notify.SettingsChange{BackoffMin: new(least), BackoffMax: new(most), Attempts: new(100)})

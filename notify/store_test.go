@@ -28,6 +28,7 @@ import (
 )
 
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name  string
 		args  []string
@@ -79,6 +80,7 @@ func wantUnfit(t *testing.T, db *notify.Store, says ...string) {
 // The test has no Redis older than 7, so it talks to a listener that knows only the
 // reply to INFO, and the format of its store.
 func TestCheckVersion(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		version string
 		fit     bool
@@ -144,6 +146,7 @@ func answerInfo(t *testing.T, info string) (addr string) {
 }
 
 func TestWrongPassword(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--requirepass", "right")
 	file := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(file, []byte("right\n"), 0o600); err != nil {
@@ -183,6 +186,7 @@ func TestWrongPassword(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
+	t.Parallel()
 	addr := "127.0.0.1:" + strconv.Itoa(storetest.Port(t))
 	db := storetest.At(t, "redis://user:secret@"+addr, "")
 	pub := clientOf(t, db)
@@ -200,6 +204,7 @@ func TestUnreachable(t *testing.T) {
 }
 
 func TestUnixSocket(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "redis.sock")
 	storetest.Server(t, "--unixsocket", path)
 	db := storetest.At(t, "unix://"+path, "")
@@ -209,6 +214,7 @@ func TestUnixSocket(t *testing.T) {
 // If the memory is full, a publish is refused as a whole; calls that remove or move
 // messages work.
 func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	pub := clientOf(t, db)
@@ -256,6 +262,7 @@ func wantOOM(t *testing.T, err error) {
 // A Redis that accepts connections and answers nothing, as a stopped process does, is
 // unavailable.
 func TestRedisDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	deaf, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -268,6 +275,7 @@ func TestRedisDoesNotAnswer(t *testing.T) {
 }
 
 func TestRedisRestarts(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*redisserver.Server){"stopped": (*redisserver.Server).Stop, "killed": (*redisserver.Server).Kill} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -299,6 +307,7 @@ func TestRedisRestarts(t *testing.T) {
 
 // A publish that begins while Redis is unavailable succeeds if Redis is back soon.
 func TestPublishWaitsForRedis(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
 	pub := clientOf(t, storetest.At(t, server.URL(), ""))
 	publish(t, pub, message("before", future))
@@ -345,6 +354,7 @@ func TestScriptsAreLost(t *testing.T) {
 }
 
 func TestLeastPrivileges(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer admin.Close()
@@ -531,6 +541,7 @@ func deliver(t *testing.T, db *notify.Store, pub client) {
 
 // A cluster is used for more than one URL; every key of a script is in one slot.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(storetest.Port(t)), "--cluster-announce-ip", "127.0.0.1")
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer admin.Close()
@@ -549,6 +560,7 @@ func TestCluster(t *testing.T) {
 }
 
 func TestSentinel(t *testing.T) {
+	t.Parallel()
 	master := storetest.Server(t)
 	sentinel, err := redisserver.Sentinel(t.Context(), redisserver.Options{Dir: t.TempDir()}, redisserver.Watch{
 		Name: "orders", Master: master, Quorum: 1, DownAfter: storetest.Deadline,
@@ -569,6 +581,7 @@ func TestSentinel(t *testing.T) {
 
 // Each run of a script is observed by its name, whether or not it succeeds.
 func TestObserve(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	var mu sync.Mutex

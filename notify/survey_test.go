@@ -58,6 +58,7 @@ func of(name, id string, due time.Time) notify.Message {
 
 // A survey names the topics that stand out, each with its time, and counts all.
 func TestSurvey(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	now := redisTime(t, store).Truncate(time.Millisecond)
 	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
@@ -103,6 +104,7 @@ func TestSurvey(t *testing.T) {
 }
 
 func TestSurveyOfNothing(t *testing.T) {
+	t.Parallel()
 	pub, _ := open(t)
 	s := survey(t, pub, 10)
 	if s.Now.IsZero() || s.Topics+s.Messages+s.Published != 0 || len(s.Overdue)+len(s.Behind)+len(s.Deaths)+len(s.Paused)+len(s.Busy) > 0 {
@@ -118,6 +120,7 @@ func TestSurveyOfNothing(t *testing.T) {
 // Claims and purges leave indexes with a time that is too early or too late: a survey is
 // true nevertheless, and corrects what it reads.
 func TestSurveySetsIndexesRight(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	const topics = 700
 	now := redisTime(t, store).Truncate(time.Millisecond)
@@ -173,6 +176,7 @@ func wantScores(t testing.TB, store *notify.Store, index string, truth func(name
 // While topics come and go a survey is never wrong, and always names first the topic
 // that stays overdue.
 func TestSurveyUnderChurn(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	old := redisTime(t, store).Add(-anHour).Truncate(time.Millisecond)
 	storetest.Publish(t, store, of("old", "a", old))
@@ -224,6 +228,7 @@ func churn(t *testing.T, pub client, store *notify.Store, worker int, stop <-cha
 
 // Foreign indexes and members spoil nothing but themselves.
 func TestSurveyOfForeignThings(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	k := store.Keys()
 	storetest.Publish(t, store, of(topic, "a", past), of(topic, "b", past), of("mail", "a", past))
@@ -255,6 +260,7 @@ func TestSurveyOfForeignThings(t *testing.T) {
 // Topics with much traffic come first, and names that come only once push out none of
 // them.
 func TestBusyTopics(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	flood := func(from, n int) {
 		var messages []notify.Message
@@ -292,6 +298,7 @@ func TestBusyTopics(t *testing.T) {
 
 // The counters of all topics are the sums of theirs, whatever happens in one call.
 func TestTotals(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	var messages []notify.Message
 	for i := range 50 {
@@ -387,6 +394,7 @@ func TestPagesTouchFew(t *testing.T) {
 // The index of names holds every listed topic from its first use on, even a pause or a
 // broadcast.
 func TestNamesFollowTopics(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	want := func(when string, want ...string) {
 		t.Helper()

@@ -64,6 +64,7 @@ func fill(t testing.TB, store *notify.Store, name string, n int) notify.Counts {
 
 // A page counts each topic as Count does alone, whatever else is in Redis.
 func TestTopicsInPages(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	var want []notify.Counts
 	for i := range 450 {
@@ -96,6 +97,7 @@ func TestTopicsInPages(t *testing.T) {
 
 // A foreign counter spoils no count but its own.
 func TestForeignCounters(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	for _, value := range []any{"x", "", "inf", "-inf", "nan", "1e300", "99999999999999999999", "0x", "\xff"} {
 		counters := []any{"HSET", store.Keys().Base() + "topics", topic + ":sent", 7}
@@ -111,6 +113,7 @@ func TestForeignCounters(t *testing.T) {
 
 // A foreign member in a ready set spoils no count when it is claimed.
 func TestForeignLateness(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	for _, due := range []string{"-inf", "-1e300", "-1", "0", "1.5"} {
 		do(t, store, []any{"ZADD", store.Keys().Ready(topic), due, topic + ":" + due}, []any{"HSET", store.Keys().Messages(), topic + ":" + due, "1\nx"})
@@ -124,6 +127,7 @@ func TestForeignLateness(t *testing.T) {
 // A claim that returns nothing leaves the lateness as it was; any other claim sets it to
 // that of the oldest message.
 func TestLatenessOfTheLastClaim(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	lateness := func() time.Duration {
 		return count(t, pub, topic).Lateness
@@ -161,6 +165,7 @@ func TestLatenessOfTheLastClaim(t *testing.T) {
 // A topic of which only a death is known is listed, and a member without a topic adds
 // none.
 func TestTopicKnownByADeath(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	do(t, store, []any{"SET", store.Keys().Log(topic), "x"},
 		[]any{"ZADD", store.Keys().Schedules(), 1, "bad topic:1", 1, "no-topic", 1, ":", 1, "..:1"},
@@ -238,6 +243,7 @@ func patterns(t testing.TB, texts ...string) (all []notify.Pattern) {
 
 // The pages of the topics that match patterns are all of them, each once and by name.
 func TestTopicsAfter(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	var all []notify.Counts
 	for i, name := range []string{
@@ -313,6 +319,7 @@ func withoutTimes(all []notify.Counts) []notify.Counts {
 // A message that is ready, and due by the later time before the clock was set back, is
 // not overdue.
 func TestNothingIsOverdueBeforeItsTime(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	pub := clientOf(t, store)
 	publish(t, pub, message("a", past))
@@ -325,6 +332,7 @@ func TestNothingIsOverdueBeforeItsTime(t *testing.T) {
 // A due time in the past becomes the time of the publish, and the answer says so: no
 // message starts late.
 func TestDueInThePastIsNow(t *testing.T) {
+	t.Parallel()
 	for _, due := range []time.Time{past, time.UnixMilli(0)} {
 		pub, store := open(t)
 		before := redisTime(t, store).Truncate(time.Millisecond)
@@ -360,6 +368,7 @@ func TestDueInThePastIsNow(t *testing.T) {
 
 // A time to live counts from the due time that was asked for: it may be over already.
 func TestTimeToLiveThatIsOver(t *testing.T) {
+	t.Parallel()
 	pub, store := open(t)
 	m := message("a", past)
 	m.TTL = anHour
