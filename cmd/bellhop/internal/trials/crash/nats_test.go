@@ -168,6 +168,7 @@ func newJetStream(t *testing.T, n *natsd) jetstream.JetStream {
 // The bridging daemon is killed, stopped or paused amid 10,000 broadcasts: the other one
 // continues, and the stream holds each broadcast once, in order.
 func TestEndOfTheBridge(t *testing.T) {
+	t.Parallel()
 	const n = 10_000
 	for name, end := range map[string]func(t *testing.T, p *process){
 		"kill -9": func(_ *testing.T, p *process) { p.end(syscall.SIGKILL) },
@@ -251,6 +252,7 @@ func (l *lateOnes) handle(_ context.Context, d *subscribers.Delivery) error {
 // NATS is stopped for 10 s under load: afterwards the stream holds each broadcast once, and
 // messages over Redis are not delayed meanwhile.
 func TestStopNATSUnderLoad(t *testing.T) {
+	t.Parallel()
 	const away = 10 * time.Second
 	server, store := startNATS(t), storetest.Open(t)
 	bridge, _ := bridges(t, store, server)
@@ -317,6 +319,7 @@ func deliveries(t *testing.T, conn *nats.Conn) chan *nats.Msg {
 // A daemon with deliveries in flight gets SIGTERM: it settles those that are answered and
 // releases the others, which another daemon delivers. No attempt is used up.
 func TestTermWhileDelivering(t *testing.T) {
+	t.Parallel()
 	server, store := startNATS(t), storetest.Open(t)
 	got := deliveries(t, server.connect())
 	settings := []string{"NATS_DELIVER=" + topic + ":4, other", "SHUTDOWN_TIMEOUT=20s"}
