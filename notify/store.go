@@ -23,8 +23,9 @@ func Open(c Config) (*Store, error) { return store.Open(c) }
 // A Record is what the store keeps of a message until it is gone.
 type Record = store.Record
 
-// NewID returns a new id: a ULID, 26 characters that sort by time
-// (https://github.com/ulid/spec), ascending within a process.
+// NewID returns a new id: 16 characters that sort by time, with 54 random bits. Ids
+// ascend within a process, also when its clock is set back, and sort by millisecond over
+// all processes.
 func NewID() string { return store.NewID() }
 
 // A Position is the place of a broadcast among all that a store sent: the time when it

@@ -115,7 +115,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 		return err
 	}
 	o.Messages, o.Body, o.Turns = cmp.Or(o.Messages, DefaultMessages), cmp.Or(o.Body, DefaultBody), cmp.Or(o.Turns, 1)
-	prefix := cmp.Or(c.Prefix, notify.DefaultPrefix) + ":bench-" + strings.ToLower(notify.NewID()[16:])
+	prefix := cmp.Or(c.Prefix, notify.DefaultPrefix) + ":bench-" + notify.NewID()[6:]
 	c.Prefix = prefix
 	if err := mayRemove(ctx, c); err != nil {
 		return err

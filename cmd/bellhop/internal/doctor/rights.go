@@ -54,7 +54,7 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 		e.report("rights", Fail, found, remedy)
 		return
 	}
-	c.Prefix = fmt.Sprintf("%s:doctor-%s", own, strings.ToLower(notify.NewID()[16:]))
+	c.Prefix = fmt.Sprintf("%s:doctor-%s", own, notify.NewID()[6:])
 	c.MemoryShare = 100 // a full Redis is reported by the check of memory
 	db, err := notify.Open(c)
 	if err != nil {
