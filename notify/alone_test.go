@@ -104,3 +104,26 @@ func TestPublishOneAsInABatch(t *testing.T) {
 		})
 	}
 }
+
+// A message that is acknowledged alone leaves the same in Redis as one of a batch.
+func TestAcknowledgeOneAsInABatch(t *testing.T) {
+	var held [2]map[string]string
+	for i := range held {
+		pub, db := open(t)
+		publish(t, pub, message("a", past))
+		publish(t, pub, message("b", past))
+		one := store.Lease{Member: store.Member(topic, "a"), Receipt: int64(claim(t, db, 1)[0].Receipt)}
+		given := []store.Lease{one, {Member: "x:no such", Receipt: 1}}[:1+i]
+		if lost, err := db.Of(topic).Ack(t.Context(), topic, given); err != nil || len(lost) != i {
+			t.Fatalf("lost %v, %v", lost, err)
+		}
+		if lost, err := db.Of(topic).Ack(t.Context(), topic, given[:1]); err != nil || len(lost) != 1 {
+			t.Errorf("again: lost %v, %v", lost, err)
+		}
+		held[i] = untimed(t, db)
+		held[i]["acked"] = db.Client().HGet(t.Context(), db.Keys().Topics(), "*:acked").Val()
+	}
+	if diff := cmp.Diff(held[1], held[0]); diff != "" {
+		t.Errorf("what Redis holds (-in a batch +alone):\n%s", diff)
+	}
+}

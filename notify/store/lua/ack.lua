@@ -2,6 +2,25 @@
 -- ARGV: topic; then the members, then as many receipts of theirs.
 -- Reply: the positions, from 1, of those whose lease is lost.
 local topic = ARGV[1]
+
+-- Most calls acknowledge one message, and few messages have a time to live or used up an attempt.
+if #ARGV == 3 and call('EXISTS', ATTEMPTS, EXPIRIES) == 0 then
+  local member, receipt = ARGV[2], ARGV[3]
+  if call('ZSCORE', LEASED, member) ~= receipt then return { 1 } end
+  call('ZREM', LEASED, member)
+  local gone = redis.pcall('HDEL', MESSAGES, member)
+  if type(gone) == 'table' then
+    call('ZADD', LEASED, receipt, member)
+    error(gone.err, 0)
+  end
+  if try('HINCRBY', TOPICS, topic .. ':leased', -1) == 0 then call('HDEL', TOPICS, topic .. ':leased') end
+  if try('HINCRBY', TOPICS, topic .. ':acked', 1) == 1 then remember(topic) end
+  try('HINCRBY', TOPICS, '*:acked', 1)
+  return {}
+end
+
+-- * * *
+
 local n = (#ARGV - 1) / 2
 local members, receipts = column(2, n), column(2 + n, n)
 local mine, lost = leased_under(members, receipts)

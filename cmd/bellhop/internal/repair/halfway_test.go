@@ -70,6 +70,9 @@ var halfways = []halfway{
 	{name: "acknowledge", settles: true, ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
 		return d.Ack(context.Background())
 	})},
+	{name: "acknowledge one without a time to live", settles: true, ready: isLeasedForGood, stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		return d.Ack(context.Background())
+	})},
 	{name: "give back", ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
 		_, err := d.Nack(context.Background(), 0, "a test")
 		return err
@@ -231,6 +234,12 @@ func isLeased(id string) func(*testing.T, *notify.Store) {
 		isReady(id)(t, db)
 		claimIt(t, db)
 	}
+}
+
+// isLeasedForGood leases the message a, which has no time to live.
+func isLeasedForGood(t *testing.T, db *notify.Store) {
+	storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a")})
+	claimIt(t, db)
 }
 
 func claimIt(t *testing.T, db *notify.Store) subscribers.Delivery {
