@@ -34,8 +34,10 @@ if inbox ~= '' then
   if short then try('ZADD', waiting, text(us), inbox) else try('ZREM', waiting, inbox) end
 end
 
-local expiries = call('EXISTS', EXPIRIES) == 1 and try('ZMSCORE', EXPIRIES, unpack(members)) or {}
-local attempts = call('EXISTS', ATTEMPTS) == 1 and try('HMGET', ATTEMPTS, unpack(members)) or {}
+local expiries, attempts = {}, {}
+if call('EXISTS', EXPIRIES, ATTEMPTS) > 0 then
+  expiries, attempts = try('ZMSCORE', EXPIRIES, unpack(members)) or {}, try('HMGET', ATTEMPTS, unpack(members)) or {}
+end
 local released = digit_of(given_back)
 local receipt = receipt_of(us + lease * 1000, released)
 local same = text(receipt) -- for all that have used up no attempt: formatting it once is faster

@@ -44,8 +44,10 @@ end
 
 -- Forgets messages altogether. It removes their records last, so that they are whole if the script stops before.
 local function forget(members)
-  if call('EXISTS', ATTEMPTS) == 1 then try('HDEL', ATTEMPTS, unpack(members)) end
-  if call('EXISTS', EXPIRIES) == 1 then try('ZREM', EXPIRIES, unpack(members)) end
+  if call('EXISTS', ATTEMPTS, EXPIRIES) > 0 then
+    try('HDEL', ATTEMPTS, unpack(members))
+    try('ZREM', EXPIRIES, unpack(members))
+  end
   call('HDEL', MESSAGES, unpack(members))
 end
 
