@@ -16,6 +16,9 @@ func (m *Message) Encode(published time.Time) (string, error) {
 // Check returns a Fault for the first invalid field of a message.
 func (m *Message) Check() error { return m.check(DefaultMaxBody) }
 
+// DrawFrom makes p generate ids by a function.
+func (p *Publisher) DrawFrom(newID func() string) { p.newID = newID }
+
 // PublishWhen publishes a message with a due time that is not checked in Go.
 func (p *Publisher) PublishWhen(ctx context.Context, m Message, when store.When) (Publication, error) {
 	out, err := p.prepare(m)

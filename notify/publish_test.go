@@ -327,6 +327,92 @@ func TestIDInUseIsRefused(t *testing.T) {
 	}
 }
 
+// drawing makes a publisher generate these ids, in order.
+func drawing(pub client, ids ...string) {
+	pub.Publisher.DrawFrom(func() string {
+		next := ids[0]
+		ids = ids[1:]
+		return next
+	})
+}
+
+func TestGeneratedIDInUseIsDrawnAnew(t *testing.T) {
+	for _, state := range states {
+		t.Run(state.String(), func(t *testing.T) {
+			pub, db := open(t)
+			inState(t, db, message("a", time.Time{}), state)
+			before := dump(t, db)["messages"].(map[string]string)[topic+":a"]
+			drawing(pub, "a", "a", "b")
+			if p, err := pub.Publish(t.Context(), message("", future)); err != nil || p.ID != "b" || p.State != notify.Scheduled {
+				t.Errorf("published as %+v, %v; want the id b", p, err)
+			}
+			drawing(pub, "b", "c")
+			if p, err := pub.Broadcast(t.Context(), message("", future)); err != nil || p.ID != "c" || p.State != notify.Scheduled {
+				t.Errorf("broadcast as %+v, %v; want the id c", p, err)
+			}
+			if after := dump(t, db)["messages"].(map[string]string)[topic+":a"]; after != before {
+				t.Errorf("the record of a became %q; it was %q", after, before)
+			}
+		})
+	}
+}
+
+// In a batch only those are drawn anew whose generated id is in use, there or in the store; a chosen id is refused.
+func TestSomeGeneratedIDsOfABatchAreInUse(t *testing.T) {
+	pub, _ := open(t)
+	publish(t, pub, message("a", future))
+	drawing(pub, "a", "b", "b", "d", "c", "a", "e")
+	bodies := []string{"0", "1", "2", "3", "4"}
+	messages := make([]notify.Message, len(bodies))
+	for i, body := range bodies {
+		messages[i] = message("", future)
+		messages[i].Body = []byte(body)
+	}
+	messages[1].ID = "a"
+	messages[4].Broadcast = true
+	r := pub.PublishMany(t.Context(), messages) // draws a, b, b, d; then c for 0 and a for 3; then e for 3
+	if !errors.Is(r[1].Err, notify.ErrExists) || r[1].ID != "a" {
+		t.Errorf("a chosen id: %+v, want ErrExists", r[1])
+	}
+	for i, id := range map[int]string{0: "c", 2: "b", 3: "e", 4: "d"} {
+		if r[i].Err != nil || r[i].ID != id {
+			t.Errorf("message %d: %+v, want the id %s", i, r[i], id)
+			continue
+		}
+		if info, err := pub.Inspect(t.Context(), topic, id); err != nil || string(info.Body) != bodies[i] {
+			t.Errorf("message %s: %q, %v; want the body %s", id, info.Body, err, bodies[i])
+		}
+	}
+}
+
+// A call may be abandoned while ids are drawn anew.
+func TestAbandonedWhileDrawn(t *testing.T) {
+	pub, _ := open(t)
+	publish(t, pub, message("a", future))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var mu sync.Mutex
+	draws := 0
+	pub.Publisher.DrawFrom(func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		if draws++; draws < 100 {
+			return "a"
+		}
+		cancel()
+		return notify.NewID()
+	})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if _, err := pub.Publish(ctx, message("", future)); err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
 func TestIDIsOfItsTopic(t *testing.T) {
 	t.Parallel()
 	pub, _ := open(t)

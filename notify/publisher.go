@@ -28,6 +28,7 @@ type PublisherOptions struct {
 type Publisher struct {
 	store   *Store
 	maxBody int
+	newID   func() string
 	gather  gather
 }
 
@@ -38,7 +39,7 @@ func NewPublisher(s *Store, options ...PublisherOptions) (*Publisher, error) {
 	if err := errors.Join(store.CheckStore(s), err, o.check()); err != nil {
 		return nil, err
 	}
-	p := &Publisher{store: s, maxBody: cmp.Or(o.MaxBody, DefaultMaxBody)}
+	p := &Publisher{store: s, maxBody: cmp.Or(o.MaxBody, DefaultMaxBody), newID: NewID}
 	p.gather.send = p.send
 	return p, nil
 }
@@ -67,6 +68,7 @@ type Result struct {
 // An outgoing message has passed its checks and waits for its result.
 type outgoing struct {
 	Message
+	drawn  bool   // its id is generated
 	tail   string // the end of its record
 	result Result
 	taken  bool          // by a batch
@@ -76,8 +78,8 @@ type outgoing struct {
 // Publish publishes one message. Calls that come while a call to Redis is under way
 // share the next one (group commit); a call that comes alone does not wait.
 //
-// Errors: ErrInvalid, ErrExists, ErrFull, ErrUnfit, ErrUnreplicated, or that of the
-// connection. After an error of the connection the message may be published or not; it
+// Errors: ErrInvalid, ErrExists for an id that m names, ErrFull, ErrUnfit,
+// ErrUnreplicated, or that of the connection. After an error of the connection the message may be published or not; it
 // is safe to publish it again with the same id. While Redis cannot be reached, the call
 // is repeated for about a second. If ctx ends while the call is under way, Publish may
 // return only when Redis answers, or after a timeout of three seconds.
@@ -141,18 +143,41 @@ func (p *Publisher) prepare(m Message) (*outgoing, error) {
 	if err := m.check(p.maxBody); err != nil {
 		return nil, err
 	}
-	if m.ID == "" {
-		m.ID = NewID()
+	drawn := m.ID == ""
+	if drawn {
+		m.ID = p.newID()
 	}
 	tail, err := m.record().EncodeTail()
 	if err != nil {
 		return nil, err
 	}
-	return &outgoing{Message: m, tail: tail}, nil
+	return &outgoing{Message: m, drawn: drawn, tail: tail}, nil
 }
 
-// send publishes one batch and fills in the results.
+// send publishes one batch and fills in the results. A generated id that is in use is
+// drawn anew until it is not.
 func (p *Publisher) send(ctx context.Context, batch []*outgoing) {
+	for len(batch) > 0 {
+		p.call(ctx, batch)
+		batch = p.redraw(batch)
+	}
+}
+
+// redraw returns those of a batch whose generated id is in use, with new ids.
+func (p *Publisher) redraw(batch []*outgoing) (again []*outgoing) {
+	for _, out := range batch {
+		if out.drawn && errors.Is(out.result.Err, ErrExists) {
+			p.gather.mu.Lock() // abandon reads the id
+			out.ID = p.newID()
+			p.gather.mu.Unlock()
+			again = append(again, out)
+		}
+	}
+	return again
+}
+
+// call publishes one batch in one call and fills in the results.
+func (p *Publisher) call(ctx context.Context, batch []*outgoing) {
 	messages := make([]store.Publish, len(batch))
 	for i, out := range batch {
 		messages[i] = out.publish()
