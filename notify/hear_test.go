@@ -219,10 +219,12 @@ func TestConnectionIsSilentlyCut(t *testing.T) {
 	stop() // ends at once, though nobody answers
 }
 
-// A proxy forwards connections, and can swallow all bytes of those it has.
+// A proxy forwards connections, can be slow, and can swallow all bytes of those it has.
 type proxy struct {
 	addr string
 	age  atomic.Int64 // connections of an earlier age are swallowed
+	lag  atomic.Int64 // by which what the server sends is late, in ns
+	ctx  context.Context
 }
 
 func newProxy(t *testing.T, target string) *proxy {
@@ -231,8 +233,8 @@ func newProxy(t *testing.T, target string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{addr: listener.Addr().String()}
 	ctx, cancel := context.WithCancel(context.Background())
+	p := &proxy{addr: listener.Addr().String(), ctx: ctx}
 	var all sync.WaitGroup
 	t.Cleanup(all.Wait)
 	t.Cleanup(cancel)
@@ -250,8 +252,8 @@ func newProxy(t *testing.T, target string) *proxy {
 			}
 			context.AfterFunc(ctx, func() { client.Close(); server.Close() })
 			age := p.age.Load()
-			all.Go(func() { p.forward(server, client, age) })
-			all.Go(func() { p.forward(client, server, age) })
+			all.Go(func() { p.forward(server, client, age, new(atomic.Int64)) })
+			all.Go(func() { p.forward(client, server, age, &p.lag) })
 		}
 	})
 	return p
@@ -260,8 +262,12 @@ func newProxy(t *testing.T, target string) *proxy {
 // swallow lets no more bytes through the present connections; new ones work.
 func (p *proxy) swallow() { p.age.Add(1) }
 
-func (p *proxy) forward(to, from net.Conn, age int64) {
+func (p *proxy) forward(to, from net.Conn, age int64, lag *atomic.Int64) {
 	io.Copy(writerFunc(func(b []byte) (int, error) {
+		select {
+		case <-p.ctx.Done():
+		case <-time.After(time.Duration(lag.Load())):
+		}
 		if p.age.Load() > age {
 			return len(b), nil
 		}

@@ -6,43 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 //go:embed lua/rehearse.lua
 var rehearseSource string
-
-// rehearseEvery is the shortest time between two checks for rights that are missing.
-const rehearseEvery = 100 * time.Millisecond
-
-// ensureFit checks a Redis that was not checked yet, in one caller at a time. While
-// a right is missing it returns an error, and nothing is sent.
-func (s *Store) ensureFit(ctx context.Context) error {
-	if s.fit.Load() != fitUnknown {
-		return nil
-	}
-	asked := time.Now()
-	select {
-	case s.checking <- struct{}{}:
-		defer func() { <-s.checking }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if s.fit.Load() != fitUnknown {
-		return nil
-	}
-	// A check by another caller, while this one waited its turn, holds for both.
-	if s.fault != nil && (s.checked.After(asked) || Refused(s.fault) && time.Since(s.checked) < rehearseEvery) {
-		return s.fault
-	}
-	err := s.Check(ctx)
-	if ctx.Err() == nil { // else err says nothing about Redis
-		s.fault, s.checked = err, time.Now()
-	}
-	return err
-}
 
 // CheckRepair is a Check that also requires those rights of RepairRights that
 // scripts need.
@@ -116,11 +85,14 @@ type unrehearsed struct{}
 // Redis may have been restarted with other rights. A server that does not hold the
 // shard does not matter: a sentinel, or another server of a Cluster.
 func (s *Store) onConnect(ctx context.Context, conn *redis.Conn) error {
+	if wasSetUp, ok := ctx.Value(noteSetUp{}).(*bool); ok {
+		*wasSetUp = true
+	}
 	if s.fit.Load() == fitTrial {
 		return nil
 	}
 	err := s.refused(s.rehearse(ctx, conn, s.commands(), Rights(s.keys.prefix)))
-	if err == nil || ctx.Err() != nil {
+	if err == nil || endOf(ctx) != nil {
 		return err
 	}
 	if _, moved := redis.IsMovedError(err); moved {

@@ -32,11 +32,8 @@ type Store struct {
 
 	trouble atomic.Pointer[error] // of the last call; nil: it was answered
 
-	checking chan struct{} // holds one value while a caller checks Redis
-	fault    error         // of the last check
-	checked  time.Time     // when that was
-
-	sentinels sentinels
+	background background
+	sentinels  sentinels
 
 	observe func(script string, took time.Duration, err error) // nil: nobody does
 }
@@ -66,13 +63,18 @@ func Open(c Config) (*Store, error) {
 	if err := errors.Join(errOptions, errReplicas, errKeys, errShare); err != nil {
 		return nil, err
 	}
-	s := &Store{keys: keys, where: RedactURLs(cmp.Or(c.URL, DefaultURL)), replicas: c.WaitReplicas, share: share, checking: make(chan struct{}, 1)}
+	s := &Store{keys: keys, where: RedactURLs(cmp.Or(c.URL, DefaultURL)), replicas: c.WaitReplicas, share: share}
+	s.background.ctx, s.background.end = context.WithCancel(context.Background())
 	s.connect(o)
 	return s, nil
 }
 
 // Close closes the connections. Calls that are still running on the store fail.
-func (s *Store) Close() error { return s.client.Close() }
+func (s *Store) Close() error {
+	s.background.close()
+	defer s.background.tasks.Wait()
+	return s.client.Close()
+}
 
 // Client returns the connection to Redis. It never repeats a call by itself.
 func (s *Store) Client() redis.UniversalClient { return s.client }
@@ -235,9 +237,9 @@ func (s *Store) once(ctx context.Context, node redis.UniversalClient, t *transit
 // only a timeout then.
 func (s *Store) explain(ctx context.Context, err error) error {
 	err = s.refused(noRedis(err))
-	cause := ctx.Err()
-	if deadline, ok := ctx.Deadline(); ok && cause == nil && !time.Now().Before(deadline) {
-		cause = context.DeadlineExceeded
+	cause := endOf(ctx)
+	if errors.Is(cause, context.DeadlineExceeded) {
+		s.prepare()
 	}
 	if cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
@@ -249,6 +251,15 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		s.trouble.Store(&err)
 	}
 	return &ServerError{Where: s.where, Err: err}
+}
+
+// endOf returns the error of ctx. A connection may notice the deadline first: then
+// endOf waits until ctx has ended, so that all who ask know why a call failed.
+func endOf(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-ctx.Done()
+	}
+	return ctx.Err()
 }
 
 // A ServerError is the error of a call to Redis, with the address.
