@@ -189,3 +189,25 @@ func TestListenWithWrongPassword(t *testing.T) {
 		}
 	}
 }
+
+// A stop by a deadline is a stop that was asked for, at whatever point it comes: nothing is logged.
+func TestDeadlineIsNoFault(t *testing.T) {
+	for name, program := range programs {
+		t.Run(name, func(t *testing.T) {
+			log, before := new(journal), slog.Default()
+			slog.SetDefault(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+			defer slog.SetDefault(before)
+			db := storetest.Open(t)
+			for n := range 40 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n)*time.Millisecond)
+				if err := program(t, db)(ctx); err != nil {
+					t.Error(err)
+				}
+				cancel()
+			}
+			if log.String() != "" {
+				t.Errorf("it logged:\n%s", log)
+			}
+		})
+	}
+}

@@ -134,7 +134,7 @@ func (s *Store) Subscribe(ctx context.Context, on func(Event), channels ...strin
 			}
 			on(e)
 		}, channels)
-		if ctx.Err() != nil {
+		if endOf(ctx) != nil {
 			return
 		}
 		s.reload(ctx) // this process may make no other call that would do it
