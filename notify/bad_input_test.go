@@ -240,7 +240,11 @@ func TestBadConfig(t *testing.T) {
 		{"prefix with a newline", notify.Config{Prefix: "bellhop\n"}, "prefix"},
 		{"too long a prefix", notify.Config{Prefix: strings.Repeat("p", 65)}, "prefix"},
 		{"another scheme", notify.Config{URL: "http://127.0.0.1"}, "redis URL"},
-		{"no scheme", notify.Config{URL: "127.0.0.1:6379"}, "redis URL"},
+		{"no scheme", notify.Config{URL: "localhost:6379"}, "redis URL localhost:6379: it has no scheme; write redis://localhost:6379"},
+		{"no scheme of IPv6", notify.Config{URL: "[::1]:6379/1"}, "redis URL [::1]:6379/1: it has no scheme; write redis://[::1]:6379/1"},
+		{"no scheme of the second", notify.Config{URL: "redis://a,b"}, "redis URL b: it has no scheme; write redis://b"},
+		{"too large a port", notify.Config{URL: "redis://u:p@127.0.0.1:65536"}, "redis URL redis://u:xxxxx@127.0.0.1:65536: its port is 65536; use 1 to 65535"},
+		{"port 0", notify.Config{URL: "rediss://[::1]:0"}, "redis URL rediss://[::1]:0: its port is 0; use 1 to 65535"},
 		{"unknown option", notify.Config{URL: "redis://127.0.0.1?tiemout=3s"}, "redis URL"},
 		{"no database", notify.Config{URL: "redis://127.0.0.1/first"}, "redis URL"},
 		{"one of several", notify.Config{URL: "redis://127.0.0.1,http://127.0.0.1"}, "redis URL"},
@@ -274,7 +278,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 		"redis:/user:hunter@127.0.0.1", "redis://user:12/hunter@127.0.0.1", "redis://user:12#hunter@127.0.0.1",
 		"redis://user:12?hunter@127.0.0.1", "redis://user:hunter%zz@127.0.0.1", "redis://user:hunter /@127.0.0.1",
 		"redis://user:a@b/hunter@127.0.0.1", "redis://127.0.0.1?password=hunter", "redis://127.0.0.1/0?password=hunter",
-		"unix://user:hunter@/tmp/none.sock", "unix://user:hunter@/tmp/none.sock?database=1", "redis://user:hunter@127.0.0.1:port",
+		"unix://user:hunter@/tmp/none.sock", "unix://user:hunter@/tmp/none.sock?database=1", "redis://user:12,hunter,:6379@127.0.0.1", "redis://user:hunter@127.0.0.1:65536", "redis://user:hunter@127.0.0.1:port",
 	}
 	for _, url := range urls {
 		db, err := notify.Open(notify.Config{URL: url})

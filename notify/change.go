@@ -1,8 +1,8 @@
 package notify
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -47,7 +47,7 @@ func (p *Publisher) RescheduleAt(ctx context.Context, topic, id string, due time
 }
 
 func (p *Publisher) reschedule(ctx context.Context, m *Message) (Publication, error) {
-	if err := cmp.Or(checkName(m.Topic, m.ID), checkWhen(m.Delay, m.Due)); err != nil {
+	if err := errors.Join(checkName(m.Topic, m.ID), checkWhen(m.Delay, m.Due)); err != nil {
 		return Publication{}, err
 	}
 	member := store.Member(m.Topic, m.ID)
@@ -70,8 +70,5 @@ func (p *Publisher) reschedule(ctx context.Context, m *Message) (Publication, er
 
 // checkName returns a Fault for an invalid topic or id.
 func checkName(topic, id string) error {
-	if err := store.CheckTopic(topic); err != nil {
-		return err
-	}
-	return store.CheckID(id)
+	return errors.Join(store.CheckTopic(topic), store.CheckID(id))
 }

@@ -2,12 +2,14 @@ package notify_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // Every refusal names its field as JSON, HTTP, flags and options name it.
@@ -68,6 +70,34 @@ func TestWhichFieldIsWrong(t *testing.T) {
 		var fault *notify.Fault
 		if !errors.As(err, &fault) || fault.Field != test.field || !errors.Is(err, notify.ErrInvalid) {
 			t.Errorf("%v is a fault of %+v; want the field %s", err, fault, test.field)
+		}
+	}
+}
+
+// All faults of a message are reported at once, each with a sentence of its own.
+func TestAllFaultsOfAMessage(t *testing.T) {
+	pub := storetest.Publisher(t, storetest.Open(t))
+	wrong := notify.Message{
+		Topic: "a b", ID: ".", Body: make([]byte, notify.DefaultMaxBody+1), Delay: -1, Due: store.MaxDue.Add(1), TTL: -1, MaxAttempts: -1,
+		ContentType: "\n", Headers: map[string]string{"a b": ""},
+	}
+	_, errPublish := pub.Publish(t.Context(), wrong)
+	_, errReschedule := pub.RescheduleIn(t.Context(), "a b", ".", -1)
+	_, errRestore := pub.Publish(t.Context(), notify.Message{Topic: "a", Restore: &notify.Restore{Reason: "x", AttemptsUsed: -1}})
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{errPublish, "topic id body ttl attempts content_type due delay due headers"},
+		{errReschedule, "topic id delay"},
+		{errRestore, "restore due restore.attempts_used restore.reason"},
+	} {
+		var fields, sentences []string
+		for _, fault := range store.Faults(test.err) {
+			fields, sentences = append(fields, fault.Field), append(sentences, fault.Error())
+		}
+		if got := strings.Join(fields, " "); got != test.want || test.err.Error() != strings.Join(sentences, "\n") {
+			t.Errorf("%s: %v; want %s", got, test.err, test.want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -69,55 +70,66 @@ const (
 // ParseState reads the name of a state. The error is a Fault.
 func ParseState(name string) (State, error) { return store.ParseState(name) }
 
-// check returns a Fault for the first invalid field of a message.
+// check returns a joined Fault for each invalid field of a message.
 func (m *Message) check(maxBody int) error {
-	if err := store.CheckTopic(m.Topic); err != nil {
-		return err
+	return errors.Join(
+		store.CheckTopic(m.Topic), m.checkID(), m.checkBody(maxBody), m.checkTTL(), m.checkAttempts(),
+		store.CheckContentType(m.ContentType), checkWhen(m.Delay, m.Due), store.CheckHeaders(m.Headers), m.checkRestore(),
+	)
+}
+
+func (m *Message) checkID() error {
+	if m.ID == "" {
+		return nil
 	}
-	if m.ID != "" {
-		if err := store.CheckID(m.ID); err != nil {
-			return err
-		}
+	return store.CheckID(m.ID)
+}
+
+func (m *Message) checkBody(most int) error {
+	if len(m.Body) > most {
+		return &Fault{Field: "body", Err: fmt.Errorf("%w: %d bytes; at most %d are allowed", ErrTooLarge, len(m.Body), most)}
 	}
+	return nil
+}
+
+func (m *Message) checkTTL() error {
 	switch {
-	case len(m.Body) > maxBody:
-		return &Fault{Field: "body", Err: fmt.Errorf("%w: %d bytes; at most %d are allowed", ErrTooLarge, len(m.Body), maxBody)}
 	case m.Broadcast && m.TTL != 0:
 		return store.Faultf("ttl", "ttl %v: a broadcast has none; leave it out", m.TTL)
-	case m.Broadcast && m.MaxAttempts != 0:
-		return store.Faultf("attempts", "attempts %d: a broadcast has none; leave it out", m.MaxAttempts)
 	case m.TTL < 0:
 		return store.Faultf("ttl", "ttl %v: it is negative; leave it out for a message that never expires", m.TTL)
 	case m.TTL > 0 && m.TTL < time.Millisecond:
 		return store.Faultf("ttl", "ttl %v: the shortest is 1ms", m.TTL)
+	}
+	return nil
+}
+
+func (m *Message) checkAttempts() error {
+	switch {
+	case m.Broadcast && m.MaxAttempts != 0:
+		return store.Faultf("attempts", "attempts %d: a broadcast has none; leave it out", m.MaxAttempts)
 	case m.MaxAttempts < 0 || m.MaxAttempts > store.MostAttempts:
 		return store.Faultf("attempts", "attempts %d: use 1 to %d, or 0 for the default", m.MaxAttempts, store.MostAttempts)
 	}
-	if err := store.CheckContentType(m.ContentType); err != nil {
-		return err
-	}
-	if err := checkWhen(m.Delay, m.Due); err != nil {
-		return err
-	}
-	if err := store.CheckHeaders(m.Headers); err != nil {
-		return err
-	}
-	return m.checkRestore()
+	return nil
 }
 
-// checkWhen returns a Fault for an invalid delay or due time, or if both are given.
+// checkWhen returns a joined Fault for an invalid delay, an invalid due time, and for
+// both if both are given.
 func checkWhen(delay time.Duration, due time.Time) error {
-	switch {
-	case delay != 0 && !due.IsZero():
-		return store.Faultf("due", "delay and due: both are given; give one of them")
-	case delay < 0:
-		return store.Faultf("delay", "delay %v: it is negative; use zero or more", delay)
-	case due.IsZero():
-		return nil
-	case due.After(store.MaxDue):
-		return store.Faultf("due", "due %s: it is past the year 9999", due.Format(time.RFC3339))
-	case due.Before(time.UnixMilli(0)):
-		return store.Faultf("due", "due %s: it is before 1970", due.Format(time.RFC3339))
+	var both, early, at error
+	if delay != 0 && !due.IsZero() {
+		both = store.Faultf("due", "delay and due: both are given; give one of them")
 	}
-	return nil
+	if delay < 0 {
+		early = store.Faultf("delay", "delay %v: it is negative; use zero or more", delay)
+	}
+	switch {
+	case due.IsZero():
+	case due.After(store.MaxDue):
+		at = store.Faultf("due", "due %s: it is past the year 9999", due.Format(time.RFC3339))
+	case due.Before(time.UnixMilli(0)):
+		at = store.Faultf("due", "due %s: it is before 1970", due.Format(time.RFC3339))
+	}
+	return errors.Join(both, early, at)
 }

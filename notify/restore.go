@@ -1,7 +1,7 @@
 package notify
 
 import (
-	"cmp"
+	"errors"
 	"time"
 	"unicode/utf8"
 
@@ -29,41 +29,34 @@ type Restore struct {
 // dead reports whether the message is a dead letter.
 func (r *Restore) dead() bool { return r != nil && !r.Died.IsZero() }
 
-// checkRestore returns a Fault for the first invalid field of a Restore, nil without one.
+// checkRestore returns a joined Fault for each invalid field of a Restore, nil without one.
 func (m *Message) checkRestore() error {
 	r := m.Restore
-	switch {
-	case r == nil:
+	if r == nil {
 		return nil
-	case m.ID == "":
-		return store.Faultf("restore", "restore: the message has no id; give its own, so that it is not restored twice")
-	case m.Delay != 0:
-		return store.Faultf("delay", "delay %v: what is restored has none; give due, or died if it is dead", m.Delay)
-	case r.dead() && !m.Due.IsZero():
-		return store.Faultf("due", "due: a dead letter has none; give due or restore.died")
-	case !r.dead() && m.Due.IsZero():
-		return store.Faultf("due", "due: it is missing; what is restored has one, or restore.died if it is dead")
-	case r.AttemptsUsed < 0 || r.AttemptsUsed > store.MostAttempts:
-		return store.Faultf("restore.attempts_used", "restore.attempts_used %d: use 0 to %d", r.AttemptsUsed, store.MostAttempts)
-	case r.AttemptsUsed != 0 && m.Broadcast:
-		return store.Faultf("restore.attempts_used", "restore.attempts_used %d: a broadcast has none; leave it out", r.AttemptsUsed)
-	case !r.FirstDue.IsZero() && m.Broadcast:
-		return store.Faultf("restore.first_due", "restore.first_due: a broadcast has none; leave it out")
-	case !r.FirstDue.IsZero() && r.Published.IsZero():
-		return store.Faultf("restore.first_due", "restore.first_due: restore.published is missing; give both or neither")
-	case !r.Expires.IsZero() && m.TTL == 0:
-		return store.Faultf("restore.expires", "restore.expires: the message has no ttl; give both or neither")
-	case !r.Expires.IsZero() && r.dead():
-		return store.Faultf("restore.expires", "restore.expires: a dead letter does not expire; leave it out")
-	case r.Reason != "" && !r.dead():
-		return store.Faultf("restore.reason", "restore.reason: it is of a dead letter; give restore.died, too, or leave it out")
-	case len(r.Reason) > maxReason || !utf8.ValidString(r.Reason):
-		return store.Faultf("restore.reason", "restore.reason: use text of at most %d bytes", maxReason)
 	}
-	return cmp.Or(
+	faults := []error{
 		checkTime("restore.published", r.Published), checkTime("restore.first_due", r.FirstDue),
 		checkTime("restore.expires", r.Expires), checkTime("restore.died", r.Died),
-	)
+	}
+	refuse := func(wrong bool, field, format string, args ...any) {
+		if wrong {
+			faults = append(faults, store.Faultf(field, format, args...))
+		}
+	}
+	refuse(m.ID == "", "restore", "restore: the message has no id; give its own, so that it is not restored twice")
+	refuse(m.Delay != 0, "delay", "delay %v: what is restored has none; give due, or died if it is dead", m.Delay)
+	refuse(r.dead() && !m.Due.IsZero(), "due", "due: a dead letter has none; give due or restore.died")
+	refuse(!r.dead() && m.Due.IsZero(), "due", "due: it is missing; what is restored has one, or restore.died if it is dead")
+	refuse(r.AttemptsUsed < 0 || r.AttemptsUsed > store.MostAttempts, "restore.attempts_used", "restore.attempts_used %d: use 0 to %d", r.AttemptsUsed, store.MostAttempts)
+	refuse(r.AttemptsUsed != 0 && m.Broadcast, "restore.attempts_used", "restore.attempts_used %d: a broadcast has none; leave it out", r.AttemptsUsed)
+	refuse(!r.FirstDue.IsZero() && m.Broadcast, "restore.first_due", "restore.first_due: a broadcast has none; leave it out")
+	refuse(!r.FirstDue.IsZero() && r.Published.IsZero(), "restore.first_due", "restore.first_due: restore.published is missing; give both or neither")
+	refuse(!r.Expires.IsZero() && m.TTL == 0, "restore.expires", "restore.expires: the message has no ttl; give both or neither")
+	refuse(!r.Expires.IsZero() && r.dead(), "restore.expires", "restore.expires: a dead letter does not expire; leave it out")
+	refuse(r.Reason != "" && !r.dead(), "restore.reason", "restore.reason: it is of a dead letter; give restore.died, too, or leave it out")
+	refuse(len(r.Reason) > maxReason || !utf8.ValidString(r.Reason), "restore.reason", "restore.reason: use text of at most %d bytes", maxReason)
+	return errors.Join(faults...)
 }
 
 // checkTime returns a Fault for an invalid time of a field; the zero time means none.

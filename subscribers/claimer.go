@@ -89,13 +89,10 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 // not cut off when ctx ends: what it leased has to be known to be released.
 func (c *Claimer) Claim(ctx context.Context, topic string, options ...ClaimOptions) ([]Delivery, error) {
 	o, err := store.Option(options)
-	if err != nil {
-		return nil, err
-	}
 	if o.Max == 0 {
 		o.Max = 1
 	}
-	if err := o.check(topic); err != nil {
+	if err := errors.Join(o.check(topic), err); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {

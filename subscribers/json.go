@@ -15,24 +15,20 @@ import (
 // buried with the reason, unless HandleOptions.OnBadJSON says otherwise.
 func HandleJSON[T any](s *Subscriber, topic string, handler func(context.Context, *Delivery, T) error, options ...HandleOptions) error {
 	o, err := store.Option(options)
-	if err != nil {
-		return err
+	if handler == nil {
+		return s.handle(topic, nil, o, err)
 	}
-	onBad := o.OnBadJSON
-	if o.OnBadJSON = nil; handler == nil {
-		return s.Handle(topic, nil, o)
-	}
-	return s.Handle(topic, func(ctx context.Context, d *Delivery) error {
+	return s.handle(topic, func(ctx context.Context, d *Delivery) error {
 		var value T
 		err := json.Unmarshal(d.Body, &value)
 		switch {
 		case err == nil:
 			return handler(ctx, d, value)
-		case onBad != nil:
-			return onBad(ctx, d, err)
+		case o.OnBadJSON != nil:
+			return o.OnBadJSON(ctx, d, err)
 		}
 		return badJSON{fmt.Errorf("body is no JSON of %v: %w", reflect.TypeFor[T](), err)}
-	}, o)
+	}, o, err)
 }
 
 // badJSON is why a body cannot be decoded. The message is buried.

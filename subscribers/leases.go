@@ -2,6 +2,7 @@ package subscribers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,21 +25,16 @@ type ClaimOptions struct {
 	Wait   time.Duration // for how long to wait until there is one, up to 5m; zero: not at all
 }
 
-// check reports what is wrong with a claim.
+// check returns a joined Fault for each thing that is wrong with a claim.
 func (o ClaimOptions) check(topic string) error {
-	if err := store.Within("wait", "wait", o.Wait, 0, store.MaxWait); err != nil {
-		return err
-	}
-	if err := store.CheckTopic(topic); err != nil {
-		return err
-	}
-	if err := store.Within("max", "max", o.Max, 1, store.MaxClaim); err != nil {
-		return err
-	}
+	var age error
 	if o.MinAge < 0 {
-		return store.Faultf("min_age", "min age %v: it is negative; use zero or more", o.MinAge)
+		age = store.Faultf("min_age", "min age %v: it is negative; use zero or more", o.MinAge)
 	}
-	return checkLease(o.Lease)
+	return errors.Join(
+		store.CheckTopic(topic), store.Within("wait", "wait", o.Wait, 0, store.MaxWait),
+		store.Within("max", "max", o.Max, 1, store.MaxClaim), age, checkLease(o.Lease),
+	)
 }
 
 // leases claims messages, and settles them by their receipts.

@@ -109,25 +109,20 @@ func (l *Listener) Alive() error { return l.hub.loop.Alive() }
 // is in use with another pattern or From; a notify.ErrNoListener when the name was
 // removed meanwhile; a notify.ErrUnfit; or that of handler.
 func (l *Listener) Listen(ctx context.Context, pattern string, handler func(context.Context, *Broadcast) error, options ...ListenOptions) error {
-	o, err := store.Option(options)
-	if err != nil {
-		return err
-	}
-	p, err := notify.ParsePattern(pattern)
-	if err != nil {
-		return err
-	}
+	o, errOptions := store.Option(options)
+	p, errPattern := notify.ParsePattern(pattern)
+	var errHandler error
 	if handler == nil {
-		return store.Faultf("handler", "handler of %s: it is nil; use a function", pattern)
+		errHandler = store.Faultf("handler", "handler of %s: it is nil; use a function", pattern)
+	}
+	if err := errors.Join(errPattern, errHandler, errOptions, o.check(pattern)); err != nil {
+		return err
 	}
 	if err := l.check(ctx); err != nil {
 		return err
 	}
 	if o.Name != "" {
 		return l.listenNamed(ctx, p, handler, o)
-	}
-	if o.Concurrency != 0 || o.Lease != 0 || o.MaxAttempts != 0 || o.Backoff != (Backoff{}) || o.OnGivenUp != nil {
-		return store.Faultf("name", "options of %s: concurrency, lease, backoff, attempts and OnGivenUp are for a named listener; give it a name", pattern)
 	}
 	m, err := l.hub.join(ctx, p, "")
 	if err != nil {

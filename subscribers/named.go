@@ -42,12 +42,6 @@ type named struct {
 
 // listenNamed is Listen with a name.
 func (l *Listener) listenNamed(ctx context.Context, p notify.Pattern, handler func(context.Context, *Broadcast) error, o ListenOptions) error {
-	if err := store.CheckListener(o.Name); err != nil {
-		return err
-	}
-	if err := o.fill(); err != nil {
-		return fmt.Errorf("listen as %s: %w", o.Name, err)
-	}
 	at, err := l.register(ctx, p, o)
 	if err != nil || at.Text == "" {
 		return err
@@ -84,12 +78,20 @@ func (l *Listener) newNamed(ctx context.Context, m *member, at registration, han
 	return n
 }
 
-// fill puts in the defaults of what a named listener handles, and checks the rest.
-func (o *ListenOptions) fill() error {
+// check returns a joined Fault for each wrong option, and puts in the defaults of a
+// named listener.
+func (o *ListenOptions) check(pattern string) error {
+	if o.Name == "" {
+		if o.Concurrency != 0 || o.Lease != 0 || o.MaxAttempts != 0 || o.Backoff != (Backoff{}) || o.OnGivenUp != nil {
+			return store.Faultf("name", "options of %s: concurrency, lease, backoff, attempts and OnGivenUp are for a named listener; give it a name", pattern)
+		}
+		return nil
+	}
 	o.Concurrency = cmp.Or(o.Concurrency, 1)
 	o.Lease = cmp.Or(o.Lease, store.DefaultLease)
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, store.DefaultAttempts)
 	return errors.Join(
+		store.CheckListener(o.Name),
 		store.Within("concurrency", "concurrency", o.Concurrency, 1, store.MaxConcurrency),
 		store.Within("max_attempts", "max attempts", o.MaxAttempts, 1, store.MostAttempts),
 		o.Backoff.check(),

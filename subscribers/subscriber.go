@@ -3,7 +3,6 @@ package subscribers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -45,24 +44,28 @@ func NewSubscriber(s *notify.Store, options ...SubscriberOptions) (*Subscriber, 
 // topic. The error joins a notify.Fault for each thing that is wrong.
 func (s *Subscriber) Handle(topic string, handler Handler, options ...HandleOptions) error {
 	o, err := store.Option(options)
-	if err != nil {
-		return fmt.Errorf("handle %s: %w", topic, err)
+	if o.OnBadJSON != nil {
+		err = store.Faultf("on_bad_json", "options of %s: OnBadJSON is for HandleJSON; use that, or leave OnBadJSON out", topic)
 	}
-	if err := store.CheckTopic(topic); err != nil {
-		return err
+	return s.handle(topic, handler, o, err)
+}
+
+// handle is Handle with the fault of the options, if there is one.
+func (s *Subscriber) handle(topic string, handler Handler, o HandleOptions, fault error) error {
+	faults := []error{store.CheckTopic(topic), fault, o.fill()}
+	if handler == nil {
+		faults = append(faults, store.Faultf("handler", "handler of %s: it is nil; use a function", topic))
 	}
 	switch {
+	case s == nil:
+		faults = append(faults, store.Faultf("subscriber", "subscriber of %s: it is nil; use one of NewSubscriber", topic))
 	case s.running.Load():
-		return store.Faultf("call", "call of Handle %s: call it before Run", topic)
+		faults = append(faults, store.Faultf("call", "call of Handle %s: call it before Run", topic))
 	case s.workers[topic] != nil:
-		return store.Faultf("topic", "topic %s: it has a handler already; use one for each topic", topic)
-	case handler == nil:
-		return store.Faultf("handler", "handler of %s: it is nil; use a function", topic)
-	case o.OnBadJSON != nil:
-		return store.Faultf("on_bad_json", "options of %s: OnBadJSON is for HandleJSON; use that, or leave OnBadJSON out", topic)
+		faults = append(faults, store.Faultf("topic", "topic %s: it has a handler already; use one for each topic", topic))
 	}
-	if err := o.fill(); err != nil {
-		return fmt.Errorf("handle %s: %w", topic, err)
+	if err := errors.Join(faults...); err != nil {
+		return err
 	}
 	s.workers[topic] = s.newWorker(topic, handler, o)
 	return nil

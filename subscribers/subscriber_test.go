@@ -653,6 +653,9 @@ func TestMisuse(t *testing.T) {
 		{"JSON of no handler", "handler", "nil", func(s *subscribers.Subscriber) error {
 			return subscribers.HandleJSON[order](s, "b", nil)
 		}},
+		{"JSON of no subscriber", "subscriber", "use one of NewSubscriber", func(*subscribers.Subscriber) error {
+			return subscribers.HandleJSON(nil, "b", func(context.Context, *subscribers.Delivery, order) error { return nil })
+		}},
 		{"JSON with two options", "options", "2 are given", func(s *subscribers.Subscriber) error {
 			return subscribers.HandleJSON[order](s, "b", nil, subscribers.HandleOptions{}, subscribers.HandleOptions{})
 		}},
@@ -680,6 +683,39 @@ func TestMisuse(t *testing.T) {
 	}
 	if err := sub.Run(t.Context()); !errors.Is(err, notify.ErrInvalid) {
 		t.Errorf("no handler: %v", err)
+	}
+}
+
+// A call names everything that is wrong with it at once, each in a sentence of its own.
+func TestAllFaultsOfACall(t *testing.T) {
+	db := storetest.Open(t)
+	sub, err := subscribers.NewSubscriber(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	onBad := func(_ context.Context, _ *subscribers.Delivery, err error) error { return err }
+	_, errClaim := subscriberstest.Claimer(t, db).Claim(t.Context(), "a b", subscribers.ClaimOptions{Max: -1, Lease: 1, MinAge: -1, Wait: -1})
+	listener := subscriberstest.Listener(t, db)
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"Handle":     {sub.Handle("a b", nil, subscribers.HandleOptions{Concurrency: -1, OnBadJSON: onBad}), "topic on_bad_json concurrency handler"},
+		"HandleJSON": {subscribers.HandleJSON[order](nil, "a b", nil, subscribers.HandleOptions{}, subscribers.HandleOptions{}), "topic options handler subscriber"},
+		"Claim":      {errClaim, "topic wait max min_age lease"},
+		"Listen":     {listener.Listen(t.Context(), "a..b", nil, subscribers.ListenOptions{Lease: time.Second}), "pattern handler name"},
+		"Listen by name": {
+			listener.Listen(t.Context(), "a..b", nil, subscribers.ListenOptions{Name: "a b", Concurrency: -1, MaxAttempts: -1, Lease: 1}),
+			"pattern handler name concurrency max_attempts lease",
+		},
+	} {
+		var fields, sentences []string
+		for _, fault := range store.Faults(test.err) {
+			fields, sentences = append(fields, fault.Field), append(sentences, fault.Error())
+		}
+		if got := strings.Join(fields, " "); got != test.want || test.err.Error() != strings.Join(sentences, "\n") {
+			t.Errorf("%s: %s: %v; want %s", name, got, test.err, test.want)
+		}
 	}
 }
 

@@ -6,8 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,19 +125,38 @@ func (c Config) options() (*redis.UniversalOptions, error) {
 	return o, nil
 }
 
-// readURLs sets in o what the URLs say.
+// readURLs sets in o what the URLs say. The error joins a Fault for each that is wrong.
 func (c Config) readURLs(o *redis.UniversalOptions) error {
+	var faults []error
 	for one := range strings.SplitSeq(cmp.Or(c.URL, DefaultURL), ",") {
-		parsed, err := redis.ParseURL(strings.TrimSpace(one))
-		if err != nil || redactURL(one) == unreadable { // go-redis may take an unreadable URL for localhost
-			return Faultf("url", "redis URL %s: %s; write redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH", redactURL(one), urlFault(one, err))
+		one = strings.TrimSpace(one)
+		if bareAddress.MatchString(one) && !strings.Contains(c.URL, "@") { // else it may be a piece of a password
+			faults = append(faults, Faultf("url", "redis URL %s: it has no scheme; write redis://%s", one, one))
+			continue
 		}
-		if option := unusedOption(one); option != "" {
-			return Faultf("url", "redis URL %s: its option %s is not used; leave it out", redactURL(one), option)
-		}
-		o.Addrs = append(o.Addrs, parsed.Addr)
-		o.Username, o.Password, o.DB, o.TLSConfig = parsed.Username, parsed.Password, parsed.DB, parsed.TLSConfig
+		faults = append(faults, readURL(o, one))
 	}
+	return errors.Join(faults...)
+}
+
+// readURL sets in o what a URL says.
+func readURL(o *redis.UniversalOptions, raw string) error {
+	shown := redactURL(raw)
+	parsed, err := redis.ParseURL(raw)
+	if err != nil || shown == unreadable { // go-redis may take an unreadable URL for localhost
+		return Faultf("url", "redis URL %s: %s; write redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH", shown, urlFault(raw, err))
+	}
+	if option := unusedOption(raw); option != "" {
+		return Faultf("url", "redis URL %s: its option %s is not used; leave it out", shown, option)
+	}
+	if parsed.Network == "tcp" {
+		_, port, _ := net.SplitHostPort(parsed.Addr)
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > math.MaxUint16 {
+			return Faultf("url", "redis URL %s: its port is %s; use 1 to %d", shown, port, math.MaxUint16)
+		}
+	}
+	o.Addrs = append(o.Addrs, parsed.Addr)
+	o.Username, o.Password, o.DB, o.TLSConfig = parsed.Username, parsed.Password, parsed.DB, parsed.TLSConfig
 	return nil
 }
 
@@ -220,15 +242,18 @@ func (c Config) readCertificate(o *redis.UniversalOptions) error {
 	return nil
 }
 
+// bareAddress matches HOST or HOST:PORT, perhaps with the number of a database.
+var bareAddress = regexp.MustCompile(`^([\w.-]+|\[[[:xdigit:]:]+\])(:\d+)?(/\d*)?$`)
+
 // unreadable is shown instead of a URL in which the password may be anywhere.
 const unreadable = "[unreadable]"
 
 // redactURL returns a URL without its password and its options, fit to be shown.
 // In a mistyped URL the password may be in the wrong place, such as with an @
-// behind the host or no // in front of it: then redactURL returns unreadable.
+// behind the host, no // in front of it, or a comma in it: then redactURL returns unreadable.
 func redactURL(raw string) string {
 	u, err := url.Parse(strings.TrimSpace(raw))
-	if err != nil || u.Opaque != "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
+	if err != nil || u.Scheme == "" || u.Opaque != "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 		return unreadable
 	}
 	u.RawQuery, u.Fragment = "", ""
