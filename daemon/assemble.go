@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"net"
 	"time"
 
@@ -30,7 +31,7 @@ func assemble(c Config, o Options) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{config: c, options: o, store: s}
+	p := &process{config: c, options: o, store: s, listeners: o.Listeners}
 	if err := p.assemble(); err != nil {
 		for _, l := range p.listeners {
 			l.Close()
@@ -41,7 +42,8 @@ func assemble(c Config, o Options) (*process, error) {
 	return p, nil
 }
 
-// assemble makes the metrics and each part, which adds its own.
+// assemble makes the metrics and each part, which adds its own. Only when the settings
+// of all are right it listens.
 func (p *process) assemble() (err error) {
 	p.metrics, err = metrics.New(p.store, metrics.Options{
 		TopicLimit: p.config.MetricsTopics, Topics: p.config.MetricsNames.Words(), Version: p.options.Version,
@@ -51,11 +53,15 @@ func (p *process) assemble() (err error) {
 	}
 	p.store.Observe(p.metrics.Observe)
 	p.addSettings()
-	for _, add := range []func() error{p.addCarrier, p.addHTTP, p.addNATS} {
-		if err := add(); err != nil {
-			return err
-		}
+	if err := errors.Join(p.addCarrier(), p.addHTTP(), p.addNATS()); err != nil {
+		return err
 	}
+	listeners, err := p.config.open(p.options.Listeners)
+	if err != nil {
+		return err
+	}
+	p.listeners = listeners
+	p.config.warn(p.listeners, p.options.Logger)
 	return nil
 }
 
@@ -93,13 +99,9 @@ func (p *process) addHTTP() error {
 	if err != nil {
 		return err
 	}
-	if p.listeners, err = p.config.open(p.options.Listeners); err != nil {
-		return err
-	}
-	p.config.warn(p.listeners, p.options.Logger)
 	p.metrics.ShowHTTP(gate.Stats)
 	http := part{name: "http", reload: gate.Reload}
-	if len(p.listeners) > 0 {
+	if len(p.options.Listeners) > 0 || p.config.Listen != noListen {
 		http.run = func(ctx context.Context) error { return gate.Run(ctx, p.listeners...) }
 		http.quiesce = gate.Quiesce
 		http.alive = gate.Alive

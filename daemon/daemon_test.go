@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,6 +131,21 @@ func TestRunRefusesUnfitRedis(t *testing.T) {
 	err := daemon.Run(t.Context(), c, daemon.Options{Logger: daemon.NewLogger(c, &log)})
 	if !errors.Is(err, notify.ErrUnfit) || !strings.Contains(err.Error(), "noeviction") {
 		t.Errorf("Run ended with %v, want an ErrUnfit that names the remedy", err)
+	}
+}
+
+// Settings of all parts are checked before anything is opened: here a port that is in use.
+func TestRunChecksBeforeItListens(t *testing.T) {
+	used, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer used.Close()
+	c := config(t, storetest.URL())
+	c.Listen, c.NatsURL = used.Addr().String(), "http://nowhere"
+	err = daemon.Run(t.Context(), c, daemon.Options{Logger: slog.New(slog.DiscardHandler)})
+	if !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), "nats URL") {
+		t.Errorf("%v; want what is wrong with the settings of NATS", err)
 	}
 }
 
