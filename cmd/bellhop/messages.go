@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -214,7 +214,6 @@ refused. A broadcast can be cancelled until it is sent.`,
 }
 
 func (a *app) rescheduleCommand() *cobra.Command {
-	var delay, due string
 	var now bool
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "reschedule TOPIC ID",
@@ -226,8 +225,12 @@ leased message is refused; bellhop dead requeue requeues a dead one.`,
 		Args: takes("TOPIC", "ID"),
 	})
 	flags := c.Flags()
-	flags.StringVar(&delay, "delay", "", "due after this long, such as 90s, 1h30m or 1d")
-	flags.StringVar(&due, "due", "", "due at this time, of RFC 3339")
+	var times []flagField
+	for _, field := range fields.In[notify.Message]() {
+		if field.Name == "delay" || field.Name == "due" {
+			times = append(times, flagField{field, field.Name, flags.String(field.Name, "", field.Doc+"; such as "+field.Example)})
+		}
+	}
 	flags.BoolVar(&now, "now", false, "due at once")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		given := 0
@@ -239,20 +242,18 @@ leased message is refused; bellhop dead requeue requeues a dead one.`,
 		if given != 1 {
 			return wrong(misused("due", "give one of --delay, --due and --now"))
 		}
-		after, err := fields.ParseDuration("delay", delay)
-		if err != nil {
-			return err
-		}
-		var at time.Time
-		if due != "" {
-			if at, err = fields.ParseTime("due", due); err != nil {
-				return err
+		var m notify.Message
+		for _, field := range times {
+			if *field.text != "" {
+				if err := field.Set(reflect.ValueOf(&m).Elem(), *field.text); err != nil {
+					return err
+				}
 			}
 		}
-		if !now && after == 0 && at.IsZero() {
+		if !now && m.Delay == 0 && m.Due.IsZero() {
 			return wrong(misused("due", "no new due time: give --now to make it due at once"))
 		}
-		p, err := api.RescheduleTo(ctx, s.pub, args[0], args[1], after, at)
+		p, err := api.RescheduleTo(ctx, s.pub, args[0], args[1], m.Delay, m.Due)
 		if err != nil {
 			return err
 		}

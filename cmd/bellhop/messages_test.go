@@ -85,6 +85,10 @@ func TestReschedule(t *testing.T) {
 	contains(t, s.fails(exitUsage, "reschedule", "t", "1", "--delay", "1s", "--now"), "give one of --delay, --due and --now")
 	contains(t, s.fails(exitUsage, "reschedule", "t", "1", "--delay", ""), "no new due time")
 	contains(t, s.fails(exitUsage, "reschedule", "t", "1", "--due", "x"), `invalid due "x"`)
+	for _, bad := range []string{"--due=1969-01-01T00:00:00Z", "--due=9999-12-31T23:59:59-05:00", "--delay=-1s", "--delay=1x"} {
+		_, want, _ := strings.Cut(s.fails(exitUsage, "publish", "t", "--body", "x", bad), "invalid")
+		contains(t, strings.SplitN(s.fails(exitUsage, "reschedule", "t", "1", bad), "\n", 2)[0], strings.SplitN(want, "\n", 2)[0])
+	}
 	contains(t, s.fails(exitFailed, "reschedule", "t", "2", "--now"), "no such message")
 }
 
