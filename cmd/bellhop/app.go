@@ -74,7 +74,26 @@ of doctor --check also 3, warnings.`,
 			c.Args = cobra.ArbitraryArgs
 		}
 	}
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages |", fmt.Sprintf("FlagUsagesWrapped %d |", helpWidth)))
+	foldHelp(root)
 	return root
+}
+
+// helpWidth is the width of the help in columns.
+const helpWidth = 80
+
+// foldHelp wraps the paragraphs of the help of a command and those below it.
+func foldHelp(c *cobra.Command) {
+	paragraphs := strings.Split(c.Long, "\n\n")
+	for i, text := range paragraphs {
+		if !strings.Contains("\n"+text, "\n ") && !strings.Contains(text, "\t") { // else it is laid out
+			paragraphs[i] = strings.Join(wrap(text, helpWidth), "\n")
+		}
+	}
+	c.Long = strings.Join(paragraphs, "\n\n")
+	for _, below := range c.Commands() {
+		foldHelp(below)
+	}
 }
 
 // command sets what a command runs. Once it runs, the call was valid.

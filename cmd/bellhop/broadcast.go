@@ -24,7 +24,8 @@ inspected, cancelled and rescheduled like other messages.
 
 An id is in use until the broadcast is sent. bellhop publish --file sends many.`,
 		Example: `  bellhop broadcast prices.gold --body 42
-  bellhop broadcast prices.gold --id closing --delay 1h --body '{"price":42}' --content-type application/json
+  bellhop broadcast prices.gold --id closing --delay 1h \
+    --body '{"price":42}' --content-type application/json
   date | bellhop broadcast clock --due 2030-01-01T00:00:00Z`,
 		Args: takes("TOPIC"),
 	})

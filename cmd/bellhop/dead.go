@@ -45,7 +45,7 @@ func (a *app) deadListCommand() *cobra.Command {
 	var cursor string
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "list [TOPIC]",
-		Short: "List dead letters, oldest death first, or count them by topic and reason",
+		Short: "List dead letters, oldest first, or count them by topic and reason",
 		Long: `List the dead letters of a topic, oldest death first. Without TOPIC, count those of
 all topics by topic and reason, most frequent first. Reasons that differ only in
 numbers or names, such as 4711 or order-4711, count as one, which shows # for them.`,

@@ -26,7 +26,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	var f doctorFlags
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "doctor",
-		Short: "Examine Redis and the service on it, and repair what is out of place",
+		Short: "Examine Redis and the service on it; repair what is out of place",
 		Long: `Examine Redis: whether it answers, is new enough, keeps its data and evicts no keys,
 whether this user has all rights, how far off its clock is, and how long a ring
 takes. Examine the service: whether a carrier is alive and another one would take

@@ -48,7 +48,7 @@ decides:
 
   0   done
   65  never to be done: the broadcast is given up at once
-  any other code, or a signal: again after a backoff, until it is out of attempts
+  any other code, or a signal: again after a backoff, until out of attempts
 
 If a process dies, its broadcasts go to another when their leases end. A name
 belongs to one pattern and one beginning, until bellhop listeners remove.
@@ -60,7 +60,7 @@ name is registered anew, and listening continues.`,
 		Example: `  bellhop listen prices.gold
   bellhop listen 'prices.*' --from beginning --json
   bellhop listen 'prices.>' --from 2025-01-01T00:00:00Z --count 1
-  bellhop listen 'prices.>' --name billing -- sh -c 'echo "$MESSAGE_TOPIC is at $(cat)"'`,
+  bellhop listen 'prices.>' --name all -- sh -c 'echo "$MESSAGE_TOPIC"; cat'`,
 		Args: handlerArgs("TOPIC|PATTERN"),
 	})
 	flags := c.Flags()

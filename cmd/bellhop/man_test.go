@@ -3,8 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestMan(t *testing.T) {
@@ -31,4 +34,24 @@ func TestConfigEnv(t *testing.T) {
 	s := newShell(t)
 	contains(t, s.call("config", "--env"), "\n#BELLHOP_LEASE=\n")
 	contains(t, s.fails(2, "config", "--env", "--json"), "env json")
+}
+
+// The help of every command fits into 80 columns.
+func TestHelpFits(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	below := regexp.MustCompile(`(?m)^  ([a-z]+) +[A-Z]`)
+	var check func(args ...string)
+	check = func(args ...string) {
+		help := s.call(append(args, "--help")...)
+		for line := range strings.Lines(help) {
+			if line = strings.TrimSuffix(line, "\n"); utf8.RuneCountInString(line) > 80 && strings.Contains(strings.TrimSpace(line), " ") {
+				t.Errorf("bellhop %s --help has a line of %d columns: %s", strings.Join(args, " "), len(line), line)
+			}
+		}
+		for _, command := range below.FindAllStringSubmatch(help, -1) {
+			check(append(slices.Clone(args), command[1])...)
+		}
+	}
+	check()
 }

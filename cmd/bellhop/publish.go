@@ -43,9 +43,9 @@ Empty lines are skipped; a refused line is reported with its number, and the oth
 are published all the same. Lines that bellhop export wrote are restored with their
 times and used attempts, dead letters as dead. Repeating that is safe until a daemon
 or a worker has started.`,
-		Example: `  bellhop publish order.timeout --id order-4711 --delay 30m --body '{"order":4711}'
+		Example: `  bellhop publish order.timeout --id order-4711 --delay 30m --body '{"id":4711}'
   date | bellhop publish clock --due 2030-01-01T00:00:00Z
-  echo '{"topic":"orders","delay":"30s","body":"hello"}' | bellhop publish --file -`,
+  echo '{"topic":"orders","delay":"30s","body":"hi"}' | bellhop publish --file -`,
 		Args: takes("[TOPIC]"),
 	})
 	f.add(c)

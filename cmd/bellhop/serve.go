@@ -23,7 +23,7 @@ const servePercent = 40
 func (a *app) serveCommand() *cobra.Command {
 	return a.command(a.redisFlag(&cobra.Command{
 		Use:   "serve",
-		Short: "Run the daemon: a carrier that moves messages when they are due, and HTTP",
+		Short: "Run the daemon: a carrier, which moves messages when due, and HTTP",
 		Long: `Run the daemon: a carrier that moves messages when they are due. It serves HTTP on
 127.0.0.1:8420, and NATS if BELLHOP_NATS_URL is set.
 

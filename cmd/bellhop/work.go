@@ -23,7 +23,7 @@ func (a *app) workCommand() *cobra.Command {
 	var f workFlags
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "work TOPIC [flags] [-- CMD ARGS...]",
-		Short: "Handle the messages of a topic: run a command for each, or print them",
+		Short: "Handle the messages of a topic: run a command for each, or print",
 		Long: `Handle the messages of a topic until SIGTERM or Ctrl-C.
 
 Without CMD each message is printed on a line and acknowledged; a body that is not
@@ -35,7 +35,7 @@ headers of one variable is buried. The exit code of CMD decides:
 
   0   done: the message is acknowledged
   65  never to be done: the message is buried at once
-  any other code, or a signal: again after a backoff, until it is out of attempts
+  any other code, or a signal: again after a backoff, until out of attempts
 
 The lease, the backoff and the limit of attempts are settings of the topic: see
 bellhop topics set. The lease is extended while CMD runs. If it is lost, or a
