@@ -59,6 +59,17 @@ func TestHangUpSparesCalls(t *testing.T) {
 	}
 }
 
+// A begins is a connection that closes a channel when somebody begins to read.
+type begins struct {
+	net.Conn
+	read chan struct{}
+}
+
+func (b begins) Read(p []byte) (int, error) {
+	close(b.read)
+	return b.Conn.Read(p)
+}
+
 // A call that waits on a silent connection ends when it is given up.
 func TestHangUpEndsWaiting(t *testing.T) {
 	var all connections
@@ -67,14 +78,14 @@ func TestHangUpEndsWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	read := make(chan struct{})
+	c.(*connection).Conn = begins{c.(*connection).Conn, read}
 	ended := make(chan error, 1)
 	go func() {
 		_, err := c.Read(make([]byte, 1))
 		ended <- err
 	}()
-	for !c.(*connection).reading.Load() {
-		time.Sleep(time.Millisecond)
-	}
+	<-read
 	all.hangUp(-time.Hour)
 	select {
 	case err := <-ended:
