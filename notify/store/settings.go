@@ -22,6 +22,7 @@ type Settings struct {
 	Lease      time.Duration // of a claim that names none
 	BackoffMin time.Duration // upper bound of the random wait after the first failed attempt; it doubles with each
 	BackoffMax time.Duration // upper bound of the random wait after many
+	RingOnly   bool          // subscribers are rung and claim; no message is handed over with the ring
 	Paused     bool          // nothing is handed out
 }
 
@@ -44,6 +45,7 @@ type SettingsChange struct {
 	Lease      *time.Duration `field:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"lease of a claim that names none; messages that are leased already keep theirs"`
 	BackoffMin *time.Duration `field:"backoff_min" shortest:"1ms" longest:"8784h" example:"1s" doc:"upper bound of the random wait after the first failed attempt; it doubles with each"`
 	BackoffMax *time.Duration `field:"backoff_max" shortest:"1ms" longest:"8784h" example:"10m" doc:"upper bound of the random wait after many"`
+	RingOnly   *bool          `field:"ring_only" example:"true" doc:"subscribers are rung and claim; no message is handed over with the ring"`
 	Paused     *bool          `field:"paused" example:"true" doc:"nothing is handed out"`
 }
 
