@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	aTime = regexp.MustCompile(`\b[12]\d{12,15}\b`) // in ms or us of these years, and of an inbox that was rung
-	until = regexp.MustCompile(`^TIME,\d+`)         // of a record
+	aTime = regexp.MustCompile(`\b[1-8]\d{12,15}\b`) // in ms or us of these years, and of an inbox that was rung
+	until = regexp.MustCompile(`^TIME,\d+`)          // of a record
 )
 
 // untimed returns all that a store holds as text, without the times of the test, with

@@ -69,6 +69,8 @@ type Carried struct {
 	Old      int64  // for the next beat
 	Kept     int64  // messages and broadcasts in the shard; -1 between beats
 	Repeated int64  // topics for which the beat rang again
+	Handed   int64  // messages among those moved that were handed over, see [Handover]
+	Lapsed   int64  // hand-overs, by any process, that ended unconfirmed
 	Policy   string // maxmemory-policy that lets Redis evict messages; empty between beats, and if it evicts nothing
 }
 
@@ -105,6 +107,7 @@ func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 	m.Runs = r.runs()
 	m.Repeated, m.Policy = r.integer(), r.text()
 	m.Buried = r.buried()
+	m.Handed, m.Lapsed = r.integer(), r.integer()
 	return m, r.end()
 }
 

@@ -16,6 +16,16 @@ func (s Shard) VacantChannel() string { return s.store.keys.Vacant() }
 // InboxChannel returns the inbox of a subscriber. The payload is a topic to claim from.
 func (s Shard) InboxChannel(id string) string { return s.store.keys.Inbox(id) }
 
+// HandsChannel returns the inbox of a subscriber that takes hand-overs. The payload is
+// a topic to claim from, or a hand-over: see [Event.Handover]. In a Cluster it is one
+// that takes none, because a PUBLISH goes to all of its servers.
+func (s Shard) HandsChannel(id string) string {
+	if s.store.inCluster() {
+		return s.InboxChannel(id)
+	}
+	return s.store.keys.Hands(id)
+}
+
 // NameChannel returns the channel that tells the processes of a named listener that
 // there may be broadcasts to take.
 func (s Shard) NameChannel(name string) string { return s.store.keys.Name(name) }

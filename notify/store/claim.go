@@ -16,6 +16,8 @@ type Claim struct {
 	Lease  time.Duration // cut to the millisecond; zero: that of the topic's settings
 	MinAge time.Duration // how long a message must have been due, rounded up to a millisecond
 	Inbox  string        // the inbox that waits for the topic if there are fewer than Max messages; empty: none does
+
+	Received int64 // Handover.At of the last hand-over of the topic that the inbox received; 0: none
 }
 
 // Claimed is the result of a claim.
@@ -24,6 +26,8 @@ type Claimed struct {
 	Lease    time.Duration // of each message
 	Buried   []Buried      // messages that died instead: expired, without a record, or of another topic
 	Short    bool          // there were fewer than Max: the inbox waits now
+	Now      int64         // time of the claim in us by Redis's clock
+	OnTheWay bool          // nothing was claimed: the inbox was sent a hand-over that it has not received
 	Ripe     time.Duration // without messages: time until the oldest ready one reaches MinAge; negative: none is ready
 }
 
@@ -39,7 +43,7 @@ type ClaimedMessage struct {
 // least c.MinAge, oldest first; none while the topic is paused. The error is that
 // of the connection, after which messages may be leased.
 func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
-	r, err := s.run(ctx, claimScript, c.Topic, c.Max, c.Lease.Milliseconds(), ceilMs(c.MinAge), c.Inbox)
+	r, err := s.run(ctx, claimScript, c.Topic, c.Max, c.Lease.Milliseconds(), ceilMs(c.MinAge), c.Inbox, c.Received)
 	if err != nil {
 		return Claimed{}, err
 	}
@@ -49,6 +53,7 @@ func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
 		got.Buried = append(got.Buried, Buried{Member: l.text(), Reason: l.text()})
 	}
 	got.Ripe = time.Duration(r.integer()) * time.Millisecond
+	got.Now, got.OnTheWay = r.integer(), r.flag()
 	return got, r.end()
 }
 

@@ -29,6 +29,11 @@
 //	                     ▲
 //	                     └── schedule or ready: time to live over
 //
+// A message that becomes due alone, while a subscriber waits and nothing older of its
+// topic is ready, is handed over: publish or carry lease it at once, for a second, and
+// send it with the ring. The subscriber confirms that by extending the lease. If it
+// does not, the message becomes ready without an attempt used up, and is claimed.
+//
 // A message that is due at once becomes ready, unless something of its topic is
 // overdue: then it waits behind that in the schedule. A broadcast waits in a place
 // of its own, and the carrier appends it to the log of its topic. cancel removes a
@@ -42,7 +47,7 @@
 //	schedule     put_scheduled                take_scheduled, take_first_scheduled, index_schedule
 //	ready        put_ready, then ring last    take_ready, take_oldest_ready, index_ready
 //	either       place_due, then ring last
-//	leased       put_leased                   take_leased
+//	leased       put_leased; put_handed, send_handed last   take_leased
 //	broadcasts   put_broadcasts               take_first_broadcasts, once carry has appended them to a log
 //	dead         bury, put_dead               take_dead
 //	gone         forget, forget_from, remove_dead
@@ -76,8 +81,10 @@
 //	schedule:TOPIC          zset     members that wait for their due time → due ms
 //	ready                   zset     topics that have something ready → due ms of the first, or of an earlier one that is gone
 //	ready:TOPIC             zset     members that are due → due ms; after a lease, when that ended
-//	waiting:TOPIC           zset     inboxes of subscribers that wait → us since which; more by 1e15 if rung since
-//	leased                  zset     leased members → receipt: the end of the lease in us, last digit as receipt_of says
+//	waiting:TOPIC           zset     inboxes of subscribers that wait → us since which; more by 3e15 if rung since, by 6e15 if handed a
+//	                                 message since
+//	leased                  zset     leased members → receipt: the end of the lease in us, last digit as receipt_of says; more by .5 if
+//	                                 it was handed over and is not confirmed
 //	broadcasts              zset     members of broadcasts that wait → due ms
 //	dead:TOPIC              zset     dead letters; those without a topic are in that of _ → ms of death
 //	messages                hash     members → record: AT[,IN][,OBJECT], a newline, the body; see Record
@@ -112,6 +119,8 @@
 //	vacant                  channel  nothing; the carrier stepped down
 //	beat                    channel  the heartbeat: epoch, ms, id of the store, bell, ready topics with an empty waiting list
 //	inbox:SUBSCRIBER        channel  topic to claim from
+//	hands:SUBSCRIBER        channel  of one that takes hand-overs, as inbox; or TOPIC NOW RECEIPT DUE USED LEASE ID, a newline, the
+//	                                 record
 //	name:LISTENER           channel  nothing; there may be broadcasts to take
 //	PREFIX:wake:TOPIC       channel  how many were made ready
 //	PREFIX:broadcast:TOPIC  channel  body

@@ -20,7 +20,10 @@ import (
 //
 // 3: a record begins with its times, among them the due time of its first attempt;
 // a topic has a record of settings.
-const Format = 3
+//
+// 4: a receipt may be that of a hand-over, and a waiting list says who was handed a
+// message.
+const Format = 4
 
 var (
 	//go:embed lua/found.lua

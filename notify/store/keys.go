@@ -206,6 +206,9 @@ func (k Keys) Beat() string { return k.one("BEAT") }
 // Inbox is the channel that rings one subscriber, with the topic to claim from.
 func (k Keys) Inbox(id string) string { return k.each("inbox_of", id) }
 
+// Hands is the inbox of a subscriber that takes hand-overs, with the topic to claim from, or a message.
+func (k Keys) Hands(id string) string { return k.each("hands_of", id) }
+
 // Wake is the channel that wakes programs of any language, with the number of messages made ready.
 func (k Keys) Wake(topic string) string { return k.each("wake_of", topic) }
 

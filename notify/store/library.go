@@ -22,7 +22,7 @@ var rare = []string{"bury", "measure_memory", "note_published", "undertaker"}
 func (p part) isRare() bool { return slices.Contains(rare, p.names[0]) }
 
 // shared are the names of the files in lua/shared. A part uses only parts before it.
-var shared = []string{"base", "settings", "counters", "rings", "places", "leases", "messages", "dead", "logs", "describe", "memory", "repair"}
+var shared = []string{"base", "settings", "counters", "rings", "places", "leases", "messages", "handover", "dead", "logs", "describe", "memory", "repair"}
 
 // library returns all parts: the functions that make names of the table, the
 // settings, then those of the files in lua/shared.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"math/rand/v2"
+	"strconv"
 	"time"
 )
 
@@ -17,6 +18,15 @@ var (
 type Lease struct {
 	Member  string
 	Receipt int64 // the end of the lease in us by Redis's clock, but for its last digit
+	Handed  bool  // it is that of a hand-over that is not confirmed
+}
+
+// receipt returns the receipt as scripts have it.
+func (l Lease) receipt() any {
+	if l.Handed {
+		return strconv.FormatInt(l.Receipt, 10) + ".5"
+	}
+	return l.Receipt
 }
 
 // Ack acknowledges messages of a topic, which removes them. It returns the indexes
@@ -54,7 +64,7 @@ func (s Shard) Nack(ctx context.Context, topic string, n Nack) (Nacked, error) {
 	if n.Delay < 0 {
 		delay = ""
 	}
-	r, err := s.run(ctx, nackScript, topic, n.Member, n.Receipt, delay, rand.IntN(1e6), n.Reason, n.Bury)
+	r, err := s.run(ctx, nackScript, topic, n.Member, n.receipt(), delay, rand.IntN(1e6), n.Reason, n.Bury)
 	if err != nil {
 		return Nacked{}, err
 	}
@@ -114,7 +124,7 @@ func withLeases(leases []Lease, first ...any) []any {
 		args = append(args, l.Member)
 	}
 	for _, l := range leases {
-		args = append(args, l.Receipt)
+		args = append(args, l.receipt())
 	}
 	return args
 }

@@ -167,6 +167,7 @@ func askings() []asking {
 			[]any{"1763676000123", int64(2), "-inf", int64(1)},
 			int64(1), "allkeys-lru",
 			[]any{"t:1", "expired", int64(0), "foreign", "member without a topic", int64(1)},
+			int64(1), int64(2),
 		}},
 		{name: "carry, where another does", right: []any{int64(0), "8 1 3000 other"}, call: carryOnce},
 		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(1), int64(0), int64(3), int64(2), []any{"t", int64(4), "_", int64(1)}}},
@@ -190,7 +191,7 @@ func askings() []asking {
 		{
 			name: "claim",
 			right: []any{
-				int64(0), int64(1000), int64(1000), []any{"t:1", "1", "t:2", "1"}, []any{"1\n", "1\n"}, []any{"1", "12"}, []any{"t:3", "expired"}, int64(-1),
+				int64(0), int64(1000), int64(1000), []any{"t:1", "1", "t:2", "1"}, []any{"1\n", "1\n"}, []any{"1", "12"}, []any{"t:3", "expired"}, int64(-1), int64(1), int64(0),
 			},
 			takes: func(what string) bool { // what there is no room for was found, and has no record
 				return what == "value 4 is a list in which one too many"

@@ -6,13 +6,15 @@
 --   messages and broadcasts there are (-1 between beats), when the earliest of those that were carried was due ('' if none was), a
 --   list of due times, each with the number of scheduled messages of a topic that had it and were made ready, for how many topics the
 --   beat repeated a ring, the policy that lets Redis evict messages ('' between beats, and if it evicts nothing), and a list of those
---   that were buried: member, reason, attempts used up.
+--   that were buried: member, reason, attempts used up; how many of those moved were handed over, and how many hand-overs ended
+--   unconfirmed.
 local token, epoch, lease, batch, keep_count, keep_age, beats, cursor, rank = unpack(ARGV, 1, 9)
 local holder = call('GET', CARRIER)
 if holder ~= token then return { 0, holder or '' } end
 call('PEXPIRE', CARRIER, lease)
 
 local us, now = clock()
+local handed, lapsed = 0, 0
 local moved, buried, runs = 0, {}, {} -- runs: due times, each with the number of messages of a topic that had it
 local earliest, repeated, kept, evicts = '', 0, -1, ''
 
@@ -31,7 +33,7 @@ local function answer(next_due)
   local wait = -1
   if next_due < math.huge then wait = math.max(math.min(next_due, LAST) - us, 0) end -- a foreign time may be past what Go reads
   local took = clock() - us
-  return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), kept, earliest, runs, repeated, evicts, buried }
+  return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), kept, earliest, runs, repeated, evicts, buried, handed, lapsed }
 end
 
 local heads = {
@@ -122,8 +124,22 @@ local function add_runs(list)
   end
 end
 
+-- Hands the only due message of a topic to a subscriber that waits. Returns whether it did.
+local function hand_over(topic, due, member)
+  local taker = taker_of(topic)
+  local record = taker and call('HGET', MESSAGES, member)
+  if not record or #record > LARGEST then return false end
+  local used = used_in(call('EXISTS', ATTEMPTS) == 1 and try('HGET', ATTEMPTS, member))
+  if not used or call('EXISTS', EXPIRIES) == 1 and has_expired(try('ZSCORE', EXPIRIES, member), now) then return false end
+  put_handed(taker, member, used, us)
+  take_first_scheduled(topic, 1)
+  moved, handed = moved + 1, handed + 1
+  send_handed(taker, topic, due, member, used, record, us)
+  return true
+end
+
 -- Carries what is due in the schedule of a topic, up to a limit. A member is taken out only after it was put elsewhere.
-local function carry_topic(topic, key, limit)
+local function carry_topic(topic, key, limit, all)
   local own = topic .. ':'
   local due = due_of(key, limit)
   if not due then return postpone_schedule(topic, now + LATER) end -- it is foreign
@@ -136,6 +152,7 @@ local function carry_topic(topic, key, limit)
       foreign[#foreign + 1] = due[i]
     end
   end
+  if all == 1 and #list == 2 and hand_over(topic, list[1], list[2]) then return add_runs(list) end
   local fault = #list > 0 and make_ready(topic, list)
   if #list > 0 and not fault then add_runs(list) end
   local stay = 0 -- members that were postponed, so they are further behind
@@ -179,11 +196,11 @@ local function carry_schedules()
   for i, topic in ipairs(topics) do
     local more = math.min(wants[i] - shares[i], left)
     left = left - more
-    carry_topic(topic, schedules[i], shares[i] + more)
+    carry_topic(topic, schedules[i], shares[i] + more, wants[i])
   end
 end
 
--- Takes back leases that ended: an attempt is used up.
+-- Takes back leases that ended: an attempt is used up, unless it was a hand-over that was not confirmed.
 local function carry_leases()
   local ended = due_of(LEASED, SLOW)
   local again, dead, limits = {}, {}, {}
@@ -196,13 +213,18 @@ local function carry_leases()
   end
   for i = 1, #ended, 2 do
     local member = ended[i]
-    local used = use_up(member)
+    local since, used = tonumber(ended[i + 1]), 0
+    if since % 1 > 0 then
+      since, lapsed = since - UNCONFIRMED, lapsed + 1
+    else
+      used = use_up(member)
+    end
     local limit = options_of(call('HGET', MESSAGES, member)).attempts or limit_in(topic_of(member) or '*')
     if used >= limit then
       dead[#dead + 1] = { member, 'lease expired, out of attempts', used }
     else
       again[#again + 1] = member
-      again[#again + 1] = text(math.floor(ended[i + 1] / 1000))
+      again[#again + 1] = text(math.floor(since / 1000))
     end
   end
   local topics, foreign = by_topic(again)

@@ -1,24 +1,28 @@
 -- Leases ready messages of a topic to one subscriber, oldest due first; none while it is paused.
 -- ARGV: topic; how many at the most; lease in ms, 0 for that of its settings; for how many ms they must have been due; the inbox that
---   waits if there are fewer, or ''.
+--   waits if there are fewer, or ''; when the last hand-over that it received was made, in us, or 0.
 -- Reply: 1 if there were fewer, the lease in ms, the receipt of each that has used up no attempt, members and due times, their records
 --   (missing if a message was buried instead: it expired, its record is missing, or it is of another topic), attempts used up by each
 --   (empty if none by any), member and reason of each one buried, and if none was old enough, in how many ms the oldest ready one is
---   (-1: nothing is ready).
-local topic, most, lease, age, inbox = unpack(ARGV, 1, 5)
+--   (-1: nothing is ready); now in us; 1 if nothing was claimed because the inbox has not received a hand-over yet.
+local topic, most, lease, age, inbox, received = unpack(ARGV, 1, 6)
 most, lease, age = tonumber(most), tonumber(lease), tonumber(age)
 local us, now = clock()
 local ready, waiting = ready_of(topic), waiting_of(topic)
+local handed = inbox ~= '' and tonumber(try('ZSCORE', waiting, inbox) or 0) - HANDOVER or -1
+if handed >= 0 and handed ~= tonumber(received) and math.abs(us - handed) < UNCONFIRMED then -- older than what could be claimed
+  return { 1, 0, 0, {}, {}, {}, {}, -1, us, 1 }
+end
 local own, common, given_back = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released') or {})
 if setting('paused', own, nil) == 1 then -- the inbox waits, so that it is rung when the topic is resumed
   if inbox ~= '' then try('ZADD', waiting, text(us), inbox) end
-  return { 1, 0, 0, {}, {}, {}, {}, -1 }
+  return { 1, 0, 0, {}, {}, {}, {}, -1, us, 0 }
 end
 local found = call('ZRANGE', ready, '-inf', now - age, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
 if #found == 0 then
   if inbox ~= '' then try('ZADD', waiting, text(us), inbox) end
   local first = age > 0 and (try('ZRANGE', ready, 0, 0, 'WITHSCORES') or {})[2]
-  return { 1, 0, 0, {}, {}, {}, {}, first and math.ceil(first + age - now) or -1 }
+  return { 1, 0, 0, {}, {}, {}, {}, first and math.ceil(first + age - now) or -1, us, 0 }
 end
 
 -- * * *
@@ -67,4 +71,4 @@ if #leases > 0 then
   try('HSET', TOPICS, topic .. ':lateness', text(math.min(us - (oldest + age) * 1000, LAST))) -- in us, of the oldest
 end
 take_oldest_ready(topic, #members)
-return { short and 1 or 0, lease, receipt, found, records, attempts, buried, -1 }
+return { short and 1 or 0, lease, receipt, found, records, attempts, buried, -1, us, 0 }

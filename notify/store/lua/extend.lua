@@ -14,7 +14,7 @@ local receipt = receipt_of(us + lease * 1000, 0)
 local was, leases = {}, {}
 for i, member in ipairs(members) do was[member] = receipts[i] end
 for _, member in ipairs(mine) do
-  leases[#leases + 1] = receipt + digit_of(was[member])
+  leases[#leases + 1] = receipt + math.floor(was[member]) % 10
   leases[#leases + 1] = member
 end
 if #leases > 0 then put_leased(leases) end

@@ -446,7 +446,7 @@ func TestReasonStays(t *testing.T) {
 // Repair knows every key of Bellhop, so it reports none as another program's.
 func TestEveryKeyIsKnown(t *testing.T) {
 	store := storetest.Open(t)
-	channels := []string{"Prefix", "Base", "Shard", "Topic", "Name", "Head", "Vacant", "Beat", "Inbox", "Wake", "Broadcast", "Death", "Format"} // no keys, or without which nothing works
+	channels := []string{"Prefix", "Base", "Shard", "Topic", "Name", "Head", "Vacant", "Beat", "Inbox", "Hands", "Wake", "Broadcast", "Death", "Format"} // no keys, or without which nothing works
 	keys := reflect.ValueOf(store.Keys())
 	for i := range keys.NumMethod() {
 		name, method := keys.Type().Method(i).Name, keys.Method(i)

@@ -11,6 +11,7 @@ local function describe(topic, member, record)
     time = try('ZSCORE', places[i + 1], member)
     if time then
       state = places[i]
+      if state == 'leased' then time = text(math.floor(time)) end
       break
     end
   end

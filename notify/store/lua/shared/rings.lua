@@ -1,6 +1,8 @@
 -- Rings for subscribers, and nudges for the carrier.
 
-local RUNG = 1e15 -- added to the time since which an inbox waits: us of some 30 years
+local RUNG = 3e15 -- added to the time since which an inbox waits: us of some 95 years, more than any time until 2065
+local HANDOVER = 6e15 -- added to the time of the last hand-over to it, until its subscriber claims
+local UNCONFIRMED = 1000000 -- us of the lease of a hand-over that is not confirmed
 
 -- Rings up to n of the subscribers that wait for a topic, longest first, and
 -- wakes programs of any language. An inbox that was rung moves behind all that
@@ -22,7 +24,7 @@ local function ring(topic, n, us)
         call('ZREM', waiting, inbox)
         dropped = true
       else
-        call('ZADD', waiting, text(us + RUNG), inbox)
+        call('ZADD', waiting, 'GT', text(us + RUNG), inbox) -- after a hand-over it stays behind
         rung[inbox] = true
         left = left - 1
       end

@@ -1,0 +1,45 @@
+package store
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// HandoverLease is the lease of a message that is handed over, until the subscriber
+// confirms it with [Shard.Extend].
+const HandoverLease = time.Second
+
+// A Handover is a message that became due alone while a subscriber waited, and was
+// leased to it at once, for HandoverLease.
+type Handover struct {
+	Topic string
+	At    int64         // when, in us by Redis's clock
+	Full  time.Duration // lease of a claim, by the topic's settings
+	ClaimedMessage
+}
+
+// Handover returns the hand-over in a Received, and whether it is a whole one.
+func (e Event) Handover() (h Handover, is bool) {
+	line, record, is := strings.Cut(e.Payload, "\n")
+	fields := strings.SplitN(line, " ", 7)
+	if !is || len(fields) < 7 {
+		return h, false
+	}
+	receipt, handed := strings.CutSuffix(fields[2], ".5")
+	h = Handover{Topic: fields[0], ClaimedMessage: ClaimedMessage{Lease: Lease{Member: Member(fields[0], fields[6]), Handed: handed}, Due: timeOf(fields[3]), Record: record}}
+	h.Used, _ = strconv.Atoi(fields[4])
+	var milliseconds int64
+	for _, number := range []struct {
+		to   *int64
+		text string
+	}{{&h.At, fields[1]}, {&h.Receipt, receipt}, {&milliseconds, fields[5]}} {
+		n, err := strconv.ParseInt(number.text, 10, 64)
+		if err != nil || n <= 0 {
+			return h, false
+		}
+		*number.to = n
+	}
+	h.Full = time.Duration(milliseconds) * time.Millisecond
+	return h, handed
+}

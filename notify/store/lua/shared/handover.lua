@@ -1,0 +1,39 @@
+-- Hand-over: a message that becomes due alone, while a subscriber waits with a free hand and nothing older of the topic is ready, is
+-- leased to that subscriber at once and sent along with the ring. The lease is short until the subscriber confirms it by extending
+-- it. One that is not confirmed has .5 in its receipt: when it ends the message is ready again, and no attempt is used up.
+
+local LARGEST = 4096 -- bytes of the largest record that is handed over
+
+-- The subscriber that the next due message of a topic is handed to: the one that waits longest, if it takes messages. Nil if the
+-- message must be made ready instead.
+local function taker_of(topic)
+  local inbox, since = unpack(try('ZRANGE', waiting_of(topic), 0, 0, 'WITHSCORES') or {})
+  if not inbox or tonumber(since) >= RUNG or string.find(inbox, ':hands:', #BASE, true) ~= #BASE then return nil end
+  if call('EXISTS', ready_of(topic)) == 1 then return nil end
+  local own, common, released = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released') or {})
+  if setting('paused', own, nil) == 1 or setting('ring_only', own, common) == 1 then return nil end
+  return { inbox = inbox, lease = setting('lease', own, common), released = digit_of(released) }
+end
+
+-- Leases a due message to its taker. The caller sends it, when all else is done.
+local function put_handed(taker, member, used, us)
+  taker.receipt = receipt_of(us + UNCONFIRMED, (taker.released + used) % 10) + 0.5
+  put_leased({ taker.receipt, member })
+end
+
+-- Sends a message that was leased to its taker, whose inbox gets no other until its subscriber claims. If nobody is subscribed to it,
+-- the message becomes ready. Nothing fails once the message was received.
+local function send_handed(taker, topic, due, member, used, record, us)
+  local waiting, receipt = waiting_of(topic), string.format('%.1f', taker.receipt)
+  count(topic, 'leased', 1)
+  try('HSET', TOPICS, topic .. ':lateness', text(math.min(us - due * 1000, LAST)))
+  call('ZADD', waiting, text(us + HANDOVER), taker.inbox)
+  local line = table.concat({ topic, text(us), receipt, due, used, taker.lease, string.sub(member, #topic + 2) }, ' ')
+  if (tell(taker.inbox, line .. '\n' .. record) or 0) > 0 then return end
+  try('ZREM', waiting, taker.inbox)
+  if put_ready(topic, { due, member }, due) then
+    take_leased({ member })
+    count(topic, 'leased', -1)
+    ring(topic, 1, us)
+  end
+end
