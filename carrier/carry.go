@@ -152,6 +152,7 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 		return 0, err
 	}
 	t.ready, t.old = m.Ready, m.Old
+	t.addHandovers(m.Handed, m.Lapsed)
 	took := t.measure(m, began)
 	if beats {
 		t.beaten = began

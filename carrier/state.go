@@ -29,6 +29,9 @@ type State struct {
 	Fallbacks int64 // calls with Carried.Fallback, since New
 	Repeated  int64 // topics for which a beat rang again, since New: a subscriber had not claimed within 50 ms of its ring
 
+	HandedOver int64 // messages that it leased to a waiting subscriber and sent along, in place of a ring, since New
+	Lapsed     int64 // hand-overs, its own and those of publishers, that no subscriber confirmed within a second, since New
+
 	DeadRemoved     int64 // dead letters that the housekeeping removed, since New
 	TopicsForgotten int64 // topics that the housekeeping forgot, since New
 }
@@ -94,6 +97,14 @@ func (c *Carrier) addRepeated(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.Repeated += n
+}
+
+// addHandovers counts hand-overs.
+func (c *Carrier) addHandovers(handed, lapsed int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state.HandedOver += handed
+	c.state.Lapsed += lapsed
 }
 
 // addSwept counts what a step of the housekeeping removed.

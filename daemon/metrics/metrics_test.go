@@ -168,6 +168,8 @@ func TestHistory(t *testing.T) {
 		"bellhop_ready_lateness_seconds_count":                   3,
 		`bellhop_fallbacks_total{part="carrier"}`:                0,
 		`bellhop_fallbacks_total{part="ring"}`:                   0,
+		`bellhop_handovers_total{outcome="sent"}`:                0,
+		`bellhop_handovers_total{outcome="lapsed"}`:              0,
 		`bellhop_script_seconds_count{script="ack"}`:             2,
 		`bellhop_script_seconds_count{script="claim"}`:           1,
 		`bellhop_script_errors_total{script="ack"}`:              0,

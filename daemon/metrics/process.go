@@ -58,11 +58,16 @@ func (s source) Collect(to chan<- prometheus.Metric) { s(to) }
 
 func carrierFigures() []figure[carrier.State] {
 	repeated := prometheus.NewDesc("bellhop_fallbacks_total", fallbacksHelp, nil, prometheus.Labels{"part": "ring"})
+	handovers := func(outcome string) *prometheus.Desc {
+		return prometheus.NewDesc("bellhop_handovers_total", "Messages that this carrier handed over with the ring, and hand-overs, also of publishers, that lapsed because no subscriber confirmed them.", nil, prometheus.Labels{"outcome": outcome})
+	}
 	gauge := func(name, help string, value func(carrier.State) float64) figure[carrier.State] {
 		return figure[carrier.State]{desc(name, help), prometheus.GaugeValue, value}
 	}
 	return []figure[carrier.State]{
 		{repeated, prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.Repeated) }},
+		{handovers("sent"), prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.HandedOver) }},
+		{handovers("lapsed"), prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.Lapsed) }},
 		{
 			desc("bellhop_dead_removed_total", "Dead letters that this carrier removed because they were too old or too many."),
 			prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.DeadRemoved) },
