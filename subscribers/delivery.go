@@ -34,10 +34,13 @@ type Delivery struct {
 	Attempt int       // 1 on first delivery
 	Receipt Receipt
 	Lease   time.Duration // that the claim gave
+
+	HandedOver bool // it came with the ring: nobody claimed it. While that is not confirmed, the lease lasts a second and uses up no attempt when it ends
 	notify.Record
 
-	late time.Duration // see Late
-	by   settler       // makes its calls
+	late   time.Duration // see Late
+	handed bool          // it was handed over, and that is not confirmed
+	by     settler       // makes its calls
 }
 
 // A settler makes the calls of deliveries: that of a Claimer by their receipts,
@@ -146,7 +149,12 @@ func (d *Delivery) member() string { return store.Member(d.Topic, d.ID) }
 
 // lease returns what settles the message.
 func (d *Delivery) lease() store.Lease {
-	return store.Lease{Member: d.member(), Receipt: int64(d.Receipt)}
+	return store.Lease{Member: d.member(), Receipt: int64(d.Receipt), Handed: d.handed}
+}
+
+// extended gives the message the receipt of an extension.
+func (d *Delivery) extended(receipt Receipt) {
+	d.Receipt, d.handed = receipt.withDigit(d.Receipt), false
 }
 
 // lost returns the error of a call for which the lease is lost.

@@ -1,6 +1,7 @@
 package subscribers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -47,6 +48,7 @@ type batch[W any] struct {
 	work  []W
 	lease time.Duration // of each piece
 	more  bool          // there may be more now; if not, the source rings when there is more
+	again time.Duration // if more than zero, the source may not ring: in how long to claim again
 	then  func()        // called when the work is queued; may be nil
 }
 
@@ -78,19 +80,25 @@ type engine[W any] struct {
 	// receipts, and for reading by each call that settles with them.
 	receipts sync.RWMutex
 
-	mu        sync.Mutex
-	queue     []*job[W]        // claimed, not begun
-	leased    map[*job[W]]bool // claimed, not settled
-	done      []*job[W]        // handled, not acknowledged
-	open      int              // queued or being handled
-	busy      int              // goroutines that handle
-	stopBy    time.Time        // when settling ends; zero while the engine runs
-	low       int              // the claiming goroutine waits for freed until fewer are open; 0: it does not
-	mean      time.Duration    // of handling a piece of work, a moving average
-	openUntil time.Time        // until when nothing is claimed, after a NotNow
-	probe     bool             // one piece of work is claimed at a time, after a NotNow
-	notNows   int              // how often there was a NotNow
-	every     time.Duration    // in which leases are extended: a third of the shortest; 0: nothing was leased
+	mu         sync.Mutex
+	handlers   context.Context  // of handlers; nil while the engine takes no hand-overs
+	claiming   bool             // a claim is under way
+	handed     []*job[W]        // handed over during it: they are younger than what it may bring
+	received   int64            // when the last hand-over was made that is not among these, in us by Redis's clock
+	queue      []*job[W]        // claimed, not begun
+	leased     map[*job[W]]bool // claimed, not settled
+	done       []*job[W]        // handled, not acknowledged
+	open       int              // queued or being handled
+	busy       int              // goroutines that handle
+	stopBy     time.Time        // when settling ends; zero while the engine runs
+	low        int              // the claiming goroutine waits for freed until fewer are open; 0: it does not
+	mean       time.Duration    // of handling a piece of work, a moving average
+	openUntil  time.Time        // until when nothing is claimed, after a NotNow
+	probe      bool             // one piece of work is claimed at a time, after a NotNow
+	notNows    int              // how often there was a NotNow
+	every      time.Duration    // in which leases are extended: a third of the shortest; 0: nothing was leased
+	confirming bool             // a hand-over is to be confirmed
+	again      time.Time        // when to claim again, though the source did not ring; zero: it will ring
 }
 
 // A job is a piece of work that this process has leased.
@@ -99,6 +107,8 @@ type job[W any] struct {
 	queued  time.Time
 	sent    time.Time               // before the call that gave the lease; guarded by engine.mu
 	lease   time.Duration           // from the claim on, and from each extension; guarded by engine.mu
+	at      int64                   // when it was handed over, in us by Redis's clock; 0: it was claimed
+	confirm time.Duration           // lease for which a hand-over is to be confirmed; 0: it is, or was claimed; guarded by engine.mu
 	lost    bool                    // the lease; guarded by engine.mu
 	handled bool                    // and to be acknowledged; guarded by engine.mu
 	settled bool                    // by the handler itself; guarded by engine.mu
@@ -114,6 +124,9 @@ func (j *job[W]) lose() {
 		j.cancel(notify.ErrLeaseLost)
 	}
 }
+
+// next returns the length of the lease from the next extension on. The engine's mutex is held, or its receipts are locked.
+func (j *job[W]) next() time.Duration { return cmp.Or(j.confirm, j.lease) }
 
 func newEngine[W any](s source[W], t terms, rung chan struct{}, log *slog.Logger) *engine[W] {
 	e := &engine[W]{source: s, terms: t, log: log, rung: rung, leased: make(map[*job[W]]bool)}

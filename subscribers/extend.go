@@ -24,7 +24,7 @@ func (e *engine[W]) keepLeases(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-e.shorter:
-			if next := time.Now().Add(e.shortest(false)); due.IsZero() || next.Before(due) {
+			if next := time.Now().Add(e.soonest()); due.IsZero() || next.Before(due) {
 				due = next
 			}
 		case <-timer.C:
@@ -60,6 +60,17 @@ func (e *engine[W]) shortest(again bool) time.Duration {
 	return e.every
 }
 
+// soonest returns in how long leases are to be extended, or a hand-over confirmed.
+func (e *engine[W]) soonest() time.Duration {
+	every := e.shortest(false)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.confirming {
+		every, e.confirming = confirmAfter, false
+	}
+	return every
+}
+
 // shorten has leases extended often enough for a new one. The mutex is held.
 func (e *engine[W]) shorten(lease time.Duration) {
 	if every := lease / 3; e.every == 0 || every < e.every {
@@ -74,14 +85,14 @@ func (e *engine[W]) extendAll(ctx context.Context) error {
 	e.receipts.Lock()
 	defer e.receipts.Unlock()
 	due := e.expiring()
-	slices.SortFunc(due, func(a, b *job[W]) int { return cmp.Compare(a.lease, b.lease) })
+	slices.SortFunc(due, func(a, b *job[W]) int { return cmp.Compare(a.next(), b.next()) })
 	for len(due) > 0 {
 		n := 1
-		for n < min(len(due), store.MaxClaim) && due[n].lease == due[0].lease {
+		for n < min(len(due), store.MaxClaim) && due[n].next() == due[0].next() {
 			n++
 		}
 		sent := time.Now()
-		renew, lost, err := e.extend(ctx, works(due[:n]), due[0].lease)
+		renew, lost, err := e.extend(ctx, works(due[:n]), due[0].next())
 		if err != nil {
 			return err
 		}
@@ -100,7 +111,7 @@ func (e *engine[W]) expiring() (due []*job[W]) {
 		case j.lost:
 		case age >= j.lease:
 			j.lose()
-		case age >= j.lease/3:
+		case age >= j.lease/3 || j.confirm > 0 && !j.handled:
 			due = append(due, j)
 		}
 	}
@@ -117,7 +128,7 @@ func (e *engine[W]) extended(page []*job[W], renew func(*W), sent time.Time, los
 	for _, j := range page {
 		if !j.lost {
 			renew(&j.work)
-			j.sent = sent
+			j.sent, j.lease, j.confirm = sent, j.next(), 0
 		}
 	}
 }
@@ -127,7 +138,7 @@ func (e *engine[W]) extended(page []*job[W], renew func(*W), sent time.Time, los
 func (e *engine[W]) extendOne(j *job[W], lease time.Duration, call func(*W, time.Duration) error) error {
 	e.receipts.Lock()
 	defer e.receipts.Unlock()
-	lease, work, sent := cmp.Or(lease, j.lease), j.work, time.Now()
+	lease, work, sent := cmp.Or(lease, j.next()), j.work, time.Now()
 	err := call(&work, lease)
 	e.noteLost(j, err)
 	if err != nil {
@@ -135,7 +146,7 @@ func (e *engine[W]) extendOne(j *job[W], lease time.Duration, call func(*W, time
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	j.work, j.sent, j.lease = work, sent, lease
+	j.work, j.sent, j.lease, j.confirm = work, sent, lease, 0
 	e.shorten(lease)
 	return nil
 }

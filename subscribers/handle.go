@@ -13,7 +13,7 @@ import (
 // handleQueued handles queued work until none is left.
 func (e *engine[W]) handleQueued(grace context.Context) {
 	for {
-		j, work := e.begin()
+		j, work := e.next()
 		if j == nil {
 			return
 		}
@@ -21,9 +21,9 @@ func (e *engine[W]) handleQueued(grace context.Context) {
 	}
 }
 
-// begin removes the next job from the queue and returns it with a copy of the work
+// next removes the next job from the queue and returns it with a copy of the work
 // for the handler; nil if the queue is empty.
-func (e *engine[W]) begin() (_ *job[W], work W) {
+func (e *engine[W]) next() (_ *job[W], work W) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for len(e.queue) > 0 {

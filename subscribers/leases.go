@@ -53,7 +53,9 @@ type claimed struct {
 	unreadable []badRecord
 	buried     []Death // by the script: expired, or without a record
 	lease      time.Duration
-	short      bool // there were fewer than asked for: the inbox waits now
+	short      bool  // there were fewer than asked for: the inbox waits now
+	now        int64 // by Redis's clock, in us
+	onTheWay   bool  // there were none, because a hand-over has to be received before
 
 	ripe time.Duration // where there are none: in how long the oldest that is ready has the age; less than zero: none is ready
 }
@@ -68,7 +70,7 @@ type badRecord struct {
 // returns in how long the oldest ready message has the age that is asked for; less
 // than zero: none is ready.
 func (l *leases) take(ctx context.Context, topic string, o ClaimOptions) ([]Delivery, time.Duration, error) {
-	got, err := l.claim(ctx, topic, o, "")
+	got, err := l.claim(ctx, topic, o, "", 0)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -77,7 +79,8 @@ func (l *leases) take(ctx context.Context, topic string, o ClaimOptions) ([]Deli
 }
 
 // claim claims, and lets inbox wait for the topic if there are fewer than o.Max.
-func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox string) (claimed, error) {
+// received is the time of the last hand-over that the inbox received; 0: it takes none.
+func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox string, received int64) (claimed, error) {
 	if o.Max > fewMessages {
 		select {
 		case l.many <- struct{}{}:
@@ -86,11 +89,11 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 		}
 		defer func() { <-l.many }()
 	}
-	reply, err := l.store.Of(topic).Claim(ctx, store.Claim{Topic: topic, Max: o.Max, Lease: o.Lease, MinAge: o.MinAge, Inbox: inbox})
+	reply, err := l.store.Of(topic).Claim(ctx, store.Claim{Topic: topic, Max: o.Max, Lease: o.Lease, MinAge: o.MinAge, Inbox: inbox, Received: received})
 	if err != nil {
 		return claimed{}, fmt.Errorf("claim %s: %w", topic, err)
 	}
-	got := claimed{short: reply.Short, lease: reply.Lease, deliveries: make([]Delivery, 0, len(reply.Messages)), ripe: reply.Ripe}
+	got := claimed{short: reply.Short, lease: reply.Lease, deliveries: make([]Delivery, 0, len(reply.Messages)), ripe: reply.Ripe, now: reply.Now, onTheWay: reply.OnTheWay}
 	for _, one := range reply.Buried {
 		death := Death{Delivery: Delivery{Topic: topic, ID: idOf(topic, one.Member)}, Reason: one.Reason}
 		got.buried = append(got.buried, death)
@@ -200,7 +203,7 @@ func (l *leases) extend(ctx context.Context, d *Delivery, lease time.Duration) e
 	case len(lost) > 0:
 		return d.lost("extend")
 	}
-	d.Receipt = receipt.withDigit(d.Receipt)
+	d.extended(receipt)
 	return nil
 }
 

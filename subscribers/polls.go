@@ -203,7 +203,7 @@ func (p *polls) ask(q *topicQueue) (asked bool) {
 	beaten := q.beaten
 	q.rung, q.beaten, q.listed = false, false, false
 	p.mu.Unlock()
-	got, err := p.claim(context.Background(), q.topic, o, p.inbox)
+	got, err := p.claim(context.Background(), q.topic, o, p.inbox, 0)
 	p.mu.Lock()
 	q.listed = q.listed || got.short || err != nil
 	q.rung = q.rung || !got.short

@@ -16,6 +16,9 @@ import (
 func (e *engine[W]) run(ctx context.Context) error {
 	grace, interrupt := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer interrupt(nil)
+	e.mu.Lock()
+	e.handlers = grace
+	e.mu.Unlock()
 	defer afterEnd(ctx, 0, func() { e.stopping(time.Now().Add(e.grace + settleFor)) })()
 	defer afterEnd(ctx, e.grace, func() { interrupt(ErrStopping) })()
 	settling, settled := context.WithCancel(context.WithoutCancel(ctx))
@@ -36,6 +39,9 @@ func (e *engine[W]) run(ctx context.Context) error {
 		helpers.Go(acknowledge)
 	}
 	e.releaseQueued(grace, 0)
+	if came := e.refuse(); len(came) > 0 { // handed over before the source rested
+		e.giveBack(grace, came, false)
+	}
 	e.handling.Wait()
 	settled()
 	helpers.Wait()
@@ -90,10 +96,15 @@ func (e *engine[W]) claimLoop(ctx, grace context.Context) error {
 	return nil
 }
 
-// resume ends the pause after a NotNow. It reports whether the pause is over now.
+// resume ends the pause after a NotNow. It reports whether the pause is over now, or the
+// time has come to claim again.
 func (e *engine[W]) resume() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !e.again.IsZero() && !time.Now().Before(e.again) {
+		e.again = time.Time{}
+		return true
+	}
 	if e.openUntil.IsZero() || time.Now().Before(e.openUntil) {
 		return false
 	}
@@ -109,6 +120,9 @@ func (e *engine[W]) idleFor() time.Duration {
 	next := time.Hour
 	if !e.openUntil.IsZero() {
 		next = time.Until(e.openUntil)
+	}
+	if !e.again.IsZero() {
+		next = min(next, time.Until(e.again))
 	}
 	if len(e.queue) > 0 {
 		next = min(next, time.Until(e.queue[0].queued.Add(stalled)))
@@ -153,7 +167,9 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context, n, notNows int) (more 
 		js, e.done = e.done[:n:n], e.done[n:]
 	}
 	done := works(js)
+	e.claiming = true
 	e.mu.Unlock()
+	defer e.claimEnded()
 	sent := time.Now()
 	got, err := e.claim(ctx, n, done)
 	if err != nil {
@@ -172,7 +188,17 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context, n, notNows int) (more 
 	if got.then != nil {
 		got.then()
 	}
+	e.claimAgain(got.again)
 	return got.more, nil
+}
+
+// claimAgain has the loop claim again after some time, if that is more than zero.
+func (e *engine[W]) claimAgain(after time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.again = (time.Time{}); after > 0 {
+		e.again = time.Now().Add(after)
+	}
 }
 
 // enqueue queues the work of a claim that was sent at a time, and starts goroutines
@@ -191,16 +217,22 @@ func (e *engine[W]) enqueue(grace context.Context, sent time.Time, notNows int, 
 	if notNows != e.notNows {
 		return all, true // it would overtake released work
 	}
-	e.queue = append(e.queue, all...)
-	e.open += len(all)
+	e.start(grace, all...)
+	return nil, false
+}
+
+// start queues jobs, and starts goroutines for them unless the engine stops: then they
+// are released, not begun. The mutex is held.
+func (e *engine[W]) start(grace context.Context, js ...*job[W]) {
+	e.queue = append(e.queue, js...)
+	e.open += len(js)
 	if !e.stopBy.IsZero() {
-		return nil, false // the engine stops: the work is released, not begun
+		return
 	}
 	for range min(len(e.queue), e.concurrency-e.busy) {
 		e.busy++
 		e.handling.Go(func() { e.handleQueued(grace) })
 	}
-	return nil, false
 }
 
 // releaseQueued releases what has been queued for at least age, and has the source

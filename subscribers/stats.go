@@ -16,6 +16,19 @@ type ListenerStats struct {
 	Progress time.Time // when its loop last completed a round; zero: the loop does not run
 }
 
+// SubscriberStats counts what a Subscriber did since it was made.
+type SubscriberStats struct {
+	HandedOver int64 // messages that came with the ring
+	Dropped    int64 // of these, unreadable, for no topic of its own, a second time, or too late: they come again
+}
+
+// handovers are the counters of SubscriberStats.
+type handovers struct{ taken, dropped atomic.Int64 }
+
+func (h *handovers) stats() SubscriberStats {
+	return SubscriberStats{HandedOver: h.taken.Load() + h.dropped.Load(), Dropped: h.dropped.Load()}
+}
+
 type counters struct{ handled, lagged, gaps, unreadable, givenUp atomic.Int64 }
 
 func (c *counters) stats() ListenerStats {

@@ -24,6 +24,7 @@ type Subscriber struct {
 	store      *notify.Store
 	o          SubscriberOptions
 	inbox      string
+	stats      handovers
 	running    atomic.Bool
 	workers    map[string]*worker
 	middleware []Middleware
@@ -36,7 +37,7 @@ func NewSubscriber(s *notify.Store, options ...SubscriberOptions) (*Subscriber, 
 	if err := errors.Join(store.CheckStore(s), err, fillRun(&o.Grace, &o.Logger)); err != nil {
 		return nil, err
 	}
-	inbox := s.Only().InboxChannel(notify.NewID())
+	inbox := s.Only().HandsChannel(notify.NewID())
 	return &Subscriber{store: s, o: o, inbox: inbox, workers: make(map[string]*worker)}, nil
 }
 
@@ -72,7 +73,7 @@ func (s *Subscriber) handle(topic string, handler Handler, o HandleOptions, faul
 }
 
 func (s *Subscriber) newWorker(topic string, handler Handler, o HandleOptions) *worker {
-	w := &worker{leases: newLeases(s.store), inbox: s.inbox, topic: topic, handler: handler, o: o}
+	w := &worker{leases: newLeases(s.store), inbox: s.inbox, topic: topic, handler: handler, o: o, stats: &s.stats}
 	w.engine = newEngine(source[Delivery]{
 		claim: w.claimMessages, handle: w.handleMessage, release: w.releaseMessages, extend: w.extendMessages,
 		ack: func(ctx context.Context, done []Delivery) ([]Delivery, error) {
@@ -133,7 +134,10 @@ func (s *Subscriber) Run(ctx context.Context) error {
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	var all sync.WaitGroup
+	subscribed, unsubscribe := context.WithCancel(context.WithoutCancel(ctx))
+	defer unsubscribe()
+	var all, receiving sync.WaitGroup
+	receiving.Go(func() { s.receive(subscribed) })
 	for _, w := range s.workers {
 		all.Go(func() {
 			if err := w.run(ctx); err != nil {
@@ -141,13 +145,17 @@ func (s *Subscriber) Run(ctx context.Context) error {
 			}
 		})
 	}
-	all.Go(func() { s.receive(ctx) })
-	all.Wait()
+	all.Wait() // the last hand-overs come until the inbox has left all waiting lists
+	unsubscribe()
+	receiving.Wait()
 	if err := context.Cause(ctx); errors.Is(err, notify.ErrUnfit) {
 		return err
 	}
 	return nil
 }
+
+// Stats returns what the subscriber counted so far.
+func (s *Subscriber) Stats() SubscriberStats { return s.stats.stats() }
 
 // receive rings the workers whose topics have ready messages, and all of them when a
 // connection is new. It logs when no carrier is heard.
@@ -163,13 +171,26 @@ func (s *Subscriber) receive(ctx context.Context) {
 				w.ring()
 			}
 		case store.Received:
-			s.ring(e.Payload)
+			s.rung(e)
 		case store.Beat:
 			for _, topic := range e.Topics() {
 				s.ring(topic)
 			}
 		}
 	}, s.inbox)
+}
+
+// rung rings the worker of a topic, or passes a hand-over to it.
+func (s *Subscriber) rung(e store.Event) {
+	h, is := e.Handover()
+	switch w := s.workers[h.Topic]; {
+	case !is:
+		s.ring(e.Payload)
+	case w == nil:
+		s.stats.dropped.Add(1)
+	default:
+		w.takeOver(h)
+	}
 }
 
 func (s *Subscriber) ring(topic string) {

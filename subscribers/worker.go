@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A worker handles the messages of one topic.
@@ -17,6 +18,9 @@ type worker struct {
 	topic   string
 	handler Handler
 	o       HandleOptions
+
+	clock sample // of the last claim
+	stats *handovers
 }
 
 // ring says that something may be ready. It never blocks.
@@ -27,8 +31,15 @@ func (w *worker) ring() { signal(w.rung) }
 func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[Delivery], error) {
 	ctx = context.WithoutCancel(ctx)
 	sent := time.Now()
-	got, err := w.leases.claim(ctx, w.topic, ClaimOptions{Max: n}, w.inbox)
-	return batch[Delivery]{work: got.deliveries, lease: got.lease, more: !got.short, then: func() {
+	got, err := w.leases.claim(ctx, w.topic, ClaimOptions{Max: n}, w.inbox, w.lastReceived())
+	var again time.Duration
+	if err == nil {
+		w.clock.note(got.now)
+		if got.onTheWay { // it rings when it arrives
+			again = store.HandoverLease
+		}
+	}
+	return batch[Delivery]{work: got.deliveries, lease: got.lease, more: !got.short, again: again, then: func() {
 		for _, bad := range got.unreadable {
 			w.nack(ctx, &job[Delivery]{work: bad.Delivery, sent: sent, lease: got.lease}, 0, bad.fault.Error(), true)
 		}
@@ -101,7 +112,7 @@ func (w *worker) releaseMessages(ctx context.Context, back []*job[Delivery], res
 
 func (w *worker) extendMessages(ctx context.Context, all []Delivery, lease time.Duration) (renew func(*Delivery), lost []int, err error) {
 	receipt, lost, err := w.leases.extendMany(ctx, all, lease)
-	return func(d *Delivery) { d.Receipt = receipt.withDigit(d.Receipt) }, lost, err
+	return func(d *Delivery) { d.extended(receipt) }, lost, err
 }
 
 // A hold makes the calls of a handler's delivery, by the present receipt of the lease,
@@ -174,7 +185,7 @@ func (h *hold) extend(ctx context.Context, d *Delivery, lease time.Duration) err
 	}
 	return h.worker.extendOne(h.job, lease, func(leased *Delivery, lease time.Duration) error {
 		err := h.worker.leases.extend(context.WithoutCancel(ctx), leased, lease)
-		d.Receipt = leased.Receipt
+		d.Receipt, d.handed = leased.Receipt, leased.handed
 		return err
 	})
 }

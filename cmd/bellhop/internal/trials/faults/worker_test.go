@@ -83,7 +83,7 @@ func (a *actor) work(ctx context.Context) error {
 func (a *actor) handle(ctx context.Context, d *subscribers.Delivery, dice *dice, mayTakeLong bool) error {
 	op := a.Call(history.Record{
 		Op: history.Handle, Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
-		Receipt: int64(d.Receipt), Lease: lease.Milliseconds(),
+		Receipt: int64(d.Receipt), Lease: lease.Milliseconds(), Handed: d.HandedOver,
 	})
 	var err error
 	switch n := dice.roll(100); {

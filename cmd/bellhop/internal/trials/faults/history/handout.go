@@ -108,6 +108,9 @@ func (c *checker) ways(m *message, before, h *handout) ways {
 	default:
 		if c.leaseEnded(before, h) {
 			w.add(1)
+			if before.call.Handed && !h.call.Handed { // it was not confirmed, and then it is claimed
+				w.add(0)
+			}
 		}
 		died = w.perhaps(before, h) || c.givenBack(&w, before, h)
 	}

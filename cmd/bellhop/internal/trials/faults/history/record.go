@@ -75,6 +75,7 @@ type Record struct {
 	TTL      int64  `json:"ttl,omitempty"`      // ms
 	Limit    int    `json:"limit,omitempty"`    // limit of attempts
 	Attempt  int    `json:"attempt,omitempty"`  // 1 on first delivery
+	Handed   bool   `json:"handed,omitempty"`   // over with the ring, and not claimed
 	Receipt  int64  `json:"receipt,omitempty"`  // end of the lease, Unix us by Redis's clock
 	Was      int64  `json:"was,omitempty"`      // the receipt before an extension; the position after which a gap begins
 	Lease    int64  `json:"lease,omitempty"`    // ms

@@ -1,0 +1,112 @@
+package subscribers
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// confirmAfter is for how long a handler may run before the hand-over of its message
+// is confirmed: most have acknowledged it by then.
+const confirmAfter = 2 * time.Millisecond
+
+// A sample is one of Redis's clock.
+type sample struct {
+	mu   sync.Mutex
+	us   int64
+	read time.Time // when the answer with it came
+}
+
+func (s *sample) note(us int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.us, s.read = us, time.Now()
+}
+
+// since returns how long ago a time by Redis's clock, in us, was at the least.
+func (s *sample) since(us int64) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.read) - time.Duration(us-s.us)*time.Microsecond
+}
+
+// takeOver begins to handle a message that was handed over. It does not block. It drops
+// one that it cannot read, that came before, or too late: its lease ends.
+func (w *worker) takeOver(h store.Handover) {
+	defer w.ring() // the inbox waits again when it has claimed
+	age := w.clock.since(h.At)
+	record, err := store.DecodeRecord(h.Record)
+	d := Delivery{
+		Topic: h.Topic, ID: idOf(h.Topic, h.Member), Due: h.Due, Attempt: 1 + h.Used, Receipt: Receipt(h.Receipt), Lease: h.Full,
+		Record: record, late: max(time.Duration(h.At-h.Due.UnixMicro())*time.Microsecond, 0), HandedOver: true, handed: true, by: w.leases,
+	}
+	j := &job[Delivery]{work: d, at: h.At, sent: time.Now().Add(-max(age, 0)), lease: store.HandoverLease, confirm: h.Full}
+	if w.hand(j, err == nil && age < store.HandoverLease) {
+		w.stats.taken.Add(1)
+	} else {
+		w.stats.dropped.Add(1)
+	}
+}
+
+// hand begins to handle work that came without a claim, if it is good. It drops work
+// that came before, and all when the engine has stopped. It reports whether it took the work.
+func (e *engine[W]) hand(j *job[W], good bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	twice := j.at == e.received || slices.ContainsFunc(e.handed, func(other *job[W]) bool { return other.at == j.at })
+	switch {
+	case twice:
+		return false
+	case !good || e.handlers == nil:
+		e.received = j.at
+		return false
+	case e.claiming:
+		e.handed = append(e.handed, j)
+	default:
+		e.begin(j)
+	}
+	return true
+}
+
+// begin queues work that was handed over, or releases it where a NotNow asks for rest:
+// it would overtake released work. The mutex is held.
+func (e *engine[W]) begin(j *job[W]) {
+	e.received, j.queued = j.at, time.Now()
+	e.leased[j] = true
+	if time.Now().Before(e.openUntil) || e.probe && e.open > 0 {
+		grace := e.handlers
+		e.handling.Go(func() { e.giveBack(grace, []*job[W]{j}, false) })
+		return
+	}
+	e.confirming = true
+	signal(e.shorter)
+	e.start(e.handlers, j)
+}
+
+// claimEnded begins to handle what was handed over during a claim, behind what the
+// claim brought: that is older, since the claim did not know of the hand-over.
+func (e *engine[W]) claimEnded() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, j := range e.handed {
+		e.begin(j)
+	}
+	e.claiming, e.handed = false, nil
+}
+
+// lastReceived returns the time of the last hand-over before the claim that is under way.
+func (e *engine[W]) lastReceived() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.received
+}
+
+// refuse has the engine take no hand-overs any more, and returns those that it has not begun.
+func (e *engine[W]) refuse() []*job[W] {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.handlers = nil
+	return e.takeQueue()
+}

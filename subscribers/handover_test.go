@@ -1,0 +1,457 @@
+package subscribers_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
+)
+
+// A hand is a subscriber that does only what a test says.
+type hand struct {
+	t     *testing.T
+	shard store.Shard
+	inbox string
+	came  chan store.Event
+}
+
+// newHand returns a hand that waits for the topic and takes hand-overs.
+func newHand(t *testing.T, db *notify.Store, id string) *hand {
+	t.Helper()
+	h := &hand{t, db.Of(topic), db.Only().HandsChannel(id), make(chan store.Event, 100)}
+	up := make(chan bool, 100)
+	storetest.Run(t, func(ctx context.Context) error {
+		db.Subscribe(ctx, func(e store.Event) {
+			switch e.Kind {
+			case store.Subscribed:
+				up <- true
+			case store.Received:
+				h.came <- e
+			}
+		}, h.inbox)
+		return nil
+	})
+	storetest.Receive(t, "the hand is subscribed", up)
+	h.claim(0)
+	return h
+}
+
+// claim claims up to ten messages, after the hand-over that was made at a time; then the hand waits.
+func (h *hand) claim(received int64) store.Claimed {
+	h.t.Helper()
+	got, err := h.shard.Claim(h.t.Context(), store.Claim{Topic: topic, Max: 10, Inbox: h.inbox, Received: received})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return got
+}
+
+// taken returns the hand-over that the hand receives next.
+func (h *hand) taken() store.Handover {
+	h.t.Helper()
+	e := storetest.Receive(h.t, "the hand is handed a message", h.came)
+	got, is := e.Handover()
+	if !is {
+		h.t.Fatalf("got %q, want a hand-over", e.Payload)
+	}
+	return got
+}
+
+// rung checks that the hand is rung next, and handed nothing.
+func (h *hand) rung() {
+	h.t.Helper()
+	if e := storetest.Receive(h.t, "the hand is rung", h.came); e.Payload != topic {
+		h.t.Errorf("got %q, want a ring", e.Payload)
+	}
+}
+
+// leased returns the score of a message's lease, as text; empty if it has none.
+func leased(t *testing.T, db *notify.Store, id string) string {
+	t.Helper()
+	score, _ := db.Client().Do(t.Context(), "ZSCORE", db.Keys().Leased(), store.Member(topic, id)).Text()
+	return score
+}
+
+func handedOver(t *testing.T, db *notify.Store, handler subscribers.Handler, o subscribers.HandleOptions) *subscribers.Subscriber {
+	t.Helper()
+	sub, err := subscribers.NewSubscriber(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Handle(topic, handler, o); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, sub.Run)
+	waits(t, db, 1)
+	return sub
+}
+
+func TestHandover(t *testing.T) {
+	for name, delay := range map[string]time.Duration{"by the publish": 0, "by the carrier": 20 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			db := storetest.Open(t)
+			carry(t, db)
+			began, end := make(chan subscribers.Delivery, 1), make(chan bool)
+			sub := handedOver(t, db, func(_ context.Context, d *subscribers.Delivery) error {
+				began <- *d
+				<-end
+				return nil
+			}, subscribers.HandleOptions{})
+			m := body("a")
+			m.Delay, m.Headers = delay, map[string]string{"Trace": "7"}
+			storetest.Publish(t, db, m)
+			d := storetest.Receive(t, "the handler begins", began)
+			if d.ID != "a" || d.Attempt != 1 || string(d.Body) != "a" || d.Headers["Trace"] != "7" || d.Lease != store.DefaultLease || d.FirstDue.After(d.Due) {
+				t.Errorf("got %+v", d)
+			}
+			if got := sub.Stats(); got != (subscribers.SubscriberStats{HandedOver: 1}) {
+				t.Errorf("it counts %+v", got)
+			}
+			storetest.Eventually(t, "it is confirmed", func() bool { return !strings.HasSuffix(leased(t, db, "a"), ".5") })
+			info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
+			if err != nil || info.State != notify.Leased || time.Until(info.Due) > store.DefaultLease {
+				t.Errorf("inspect says %+v, %v", info, err)
+			}
+			close(end)
+			settled(t, db)
+			storetest.Empty(t, db)
+		})
+	}
+}
+
+// What a handler does before its message is confirmed holds.
+func TestHandoverIsSettled(t *testing.T) {
+	for name, test := range map[string]struct {
+		settle func(context.Context, *subscribers.Delivery) error
+		want   notify.Counts
+	}{
+		"acknowledged": {func(ctx context.Context, d *subscribers.Delivery) error { return d.Ack(ctx) }, notify.Counts{}},
+		"rejected": {func(ctx context.Context, d *subscribers.Delivery) error {
+			_, err := d.Nack(ctx, time.Hour, "no")
+			return err
+		}, notify.Counts{Scheduled: 1}},
+		"buried": {func(ctx context.Context, d *subscribers.Delivery) error {
+			_, err := d.Bury(ctx, "no")
+			return err
+		}, notify.Counts{Dead: 1}},
+		"extended": {func(ctx context.Context, d *subscribers.Delivery) error { return d.Extend(ctx, time.Hour) }, notify.Counts{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := storetest.Open(t)
+			done := make(chan error, 1)
+			sub := handedOver(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
+				done <- test.settle(ctx, d)
+				return nil
+			}, subscribers.HandleOptions{})
+			storetest.Publish(t, db, body("a"))
+			if err := storetest.Receive(t, "it is settled", done); err != nil {
+				t.Error(err)
+			}
+			storetest.Eventually(t, "it is "+name, func() bool {
+				c := counts(t, db)
+				return c.Scheduled == test.want.Scheduled && c.Dead == test.want.Dead && c.Leased == 0
+			})
+			if got := sub.Stats().HandedOver; got != 1 {
+				t.Errorf("%d were handed over", got)
+			}
+		})
+	}
+}
+
+// A hand-over that is lost, such as to a subscriber that hangs, ends after a second.
+// No attempt is used up, and the next subscriber gets the message by a ring.
+func TestLostHandover(t *testing.T) {
+	db := storetest.Open(t)
+	c, err := carrier.New(db, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	one := newHand(t, db, "one")
+	storetest.Publish(t, db, body("a"))
+	lost := one.taken()
+	if got := one.claim(0); !got.OnTheWay || len(got.Messages) > 0 {
+		t.Errorf("before it received the hand-over it claimed %+v", got)
+	}
+	two := newHand(t, db, "two")
+	two.rung()
+	got := two.claim(0)
+	if len(got.Messages) != 1 || got.Messages[0].Used != 0 || got.Messages[0].Due.After(time.UnixMicro(lost.At+1000)) {
+		t.Errorf("the next one got %+v", got)
+	}
+	if gone, err := one.shard.Ack(t.Context(), topic, []store.Lease{lost.ClaimedMessage.Lease}); err != nil || len(gone) != 1 {
+		t.Errorf("the hand-over was acknowledged afterwards: %v, %v", gone, err)
+	}
+	storetest.Eventually(t, "the carrier counts it", func() bool { return c.State().Lapsed == 1 })
+}
+
+// A message that no hand-over survives uses up its attempts: each one that ends is followed by a claim.
+func TestPoisonIsHandedOverUntilItDies(t *testing.T) {
+	db := storetest.Open(t)
+	carry(t, db)
+	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(2), Lease: new(store.MinLease)})
+	one := newHand(t, db, "one")
+	storetest.Publish(t, db, body("a"))
+	one.taken()
+	storetest.Eventually(t, "it dies", func() bool {
+		one.claim(0)
+		return counts(t, db).Dead == 1
+	})
+}
+
+// A subscriber that did not claim since its last hand-over is rung, and handed nothing.
+func TestOneHandoverAtATime(t *testing.T) {
+	db := storetest.Open(t)
+	one := newHand(t, db, "one")
+	storetest.Publish(t, db, body("a"))
+	first := one.taken()
+	storetest.Publish(t, db, body("b"))
+	one.rung()
+	if got := one.claim(first.At); len(got.Messages) != 1 || got.Messages[0].Member != store.Member(topic, "b") {
+		t.Errorf("it claimed %+v", got)
+	}
+	storetest.Publish(t, db, body("c"))
+	if got := one.taken(); got.Member != store.Member(topic, "c") {
+		t.Errorf("it was handed %+v", got)
+	}
+}
+
+// What waits longest gets the message; one that nobody is subscribed to any more loses its place.
+func TestHandoverGoesToTheLongestWaiting(t *testing.T) {
+	db := storetest.Open(t)
+	if _, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, Inbox: db.Only().HandsChannel("gone")}); err != nil {
+		t.Fatal(err)
+	}
+	one, two := newHand(t, db, "one"), newHand(t, db, "two")
+	storetest.Publish(t, db, body("a"))
+	one.rung() // the message became ready, since nobody has the first inbox
+	if got := one.claim(0); len(got.Messages) != 1 {
+		t.Errorf("it claimed %+v", got)
+	}
+	storetest.Publish(t, db, body("b"))
+	if got := two.taken(); got.Member != store.Member(topic, "b") {
+		t.Errorf("it was handed %+v", got)
+	}
+	if c := counts(t, db); c.Leased != 2 || c.Waiting != 2 {
+		t.Errorf("counts %+v", c)
+	}
+}
+
+func TestRungInsteadOfHanded(t *testing.T) {
+	for name, prepare := range map[string]func(t *testing.T, db *notify.Store) []notify.Message{
+		"a long body": func(*testing.T, *notify.Store) []notify.Message {
+			return []notify.Message{{Topic: topic, Body: make([]byte, 4097)}}
+		},
+		"several": func(*testing.T, *notify.Store) []notify.Message { return numbered(2) },
+		"an older one": func(t *testing.T, db *notify.Store) []notify.Message {
+			do := db.Client().ZAdd(t.Context(), db.Keys().Ready(topic), redis.Z{Score: 1, Member: "orders:old"})
+			if do.Err() != nil {
+				t.Fatal(do.Err())
+			}
+			return numbered(1)
+		},
+		"ring_only": func(t *testing.T, db *notify.Store) []notify.Message {
+			storetest.Set(t, db, topic, notify.SettingsChange{RingOnly: new(true)})
+			return numbered(1)
+		},
+		"ring_only for all topics": func(t *testing.T, db *notify.Store) []notify.Message {
+			storetest.Set(t, db, store.AllTopics, notify.SettingsChange{RingOnly: new(true)})
+			return numbered(1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := storetest.Open(t)
+			one := newHand(t, db, "one")
+			storetest.Publish(t, db, prepare(t, db)...)
+			one.rung()
+			if c := counts(t, db); c.Leased > 0 || c.Ready == 0 {
+				t.Errorf("counts %+v", c)
+			}
+		})
+	}
+}
+
+// Nothing of a paused topic is handed over, and nothing before what is overdue.
+func TestNothingIsHandedOver(t *testing.T) {
+	db := storetest.Open(t)
+	one := newHand(t, db, "one")
+	if err := storetest.Inspector(t, db).Pause(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, db, body("paused"))
+	if c := counts(t, db); c.Ready != 1 || c.Leased != 0 {
+		t.Errorf("paused: %+v", c)
+	}
+	if err := storetest.Inspector(t, db).Resume(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	one.rung()
+	one.claim(0)
+	becomeOverdue(t, db, "overdue") // nobody carries
+	storetest.Publish(t, db, body("behind"))
+	if c := counts(t, db); c.Ready != 0 || c.Leased != 1 || c.Scheduled != 3 {
+		t.Errorf("overdue: %+v", c)
+	}
+}
+
+// A claimer's callers claim: the answer needs the receipt of the whole lease.
+func TestClaimerIsRung(t *testing.T) {
+	db := storetest.Open(t)
+	c := subscriberstest.Claimer(t, db)
+	storetest.Run(t, c.Run)
+	got := make(chan []subscribers.Delivery, 1)
+	go func() {
+		ds, _ := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Wait: time.Minute})
+		got <- ds
+	}()
+	waits(t, db, 1)
+	storetest.Publish(t, db, body("a"))
+	ds := storetest.Receive(t, "the caller gets it", got)
+	if len(ds) != 1 || ds[0].Ack(t.Context()) != nil {
+		t.Errorf("it got %+v", ds)
+	}
+}
+
+func TestNoHandoverInACluster(t *testing.T) {
+	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, 2*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Stop)
+	db := storetest.At(t, cluster.URL(), "")
+	got := make(chan string, 1)
+	sub := handedOver(t, db, func(_ context.Context, d *subscribers.Delivery) error {
+		got <- d.ID
+		return nil
+	}, subscribers.HandleOptions{})
+	storetest.Publish(t, db, body("a"))
+	storetest.Receive(t, "it is handled", got)
+	if n := sub.Stats().HandedOver; n != 0 {
+		t.Errorf("%d were handed over", n)
+	}
+}
+
+// Hand-overs that make no sense are dropped without harm, and counted.
+func TestHandoverIsDropped(t *testing.T) {
+	db := storetest.Open(t)
+	got := make(chan string, 10)
+	sub := handedOver(t, db, func(_ context.Context, d *subscribers.Delivery) error {
+		got <- d.ID
+		return nil
+	}, subscribers.HandleOptions{})
+	inbox := func() string {
+		all, err := db.Client().ZRange(t.Context(), db.Keys().Waiting(topic), 0, 0).Result()
+		if err != nil || len(all) == 0 {
+			t.Fatal(all, err)
+		}
+		return all[0]
+	}()
+	now, err := db.Client().Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := func(topic string, at time.Time, record string) string {
+		return fmt.Sprintf("%s %d %d.5 %d 0 30000 a\n%s", topic, at.UnixMicro(), at.Add(time.Second).UnixMicro(), at.UnixMilli(), record)
+	}
+	publish := func(payload string) {
+		if n, err := db.Client().Publish(t.Context(), inbox, payload).Result(); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	for _, payload := range []string{
+		"orders\n", "\n", "orders 1\n", "orders x y z 0 1 a\n1\n", "orders 1 2 3 4 5 a\n1\n", // no hand-overs, so rings for no topic
+	} {
+		publish(payload)
+	}
+	for _, payload := range []string{
+		line("others", now, "1\nx"),              // of a topic that it left
+		line(topic, now, "foreign"),              // a foreign record
+		line(topic, now, "1\nx"),                 // it came twice
+		line(topic, now.Add(-time.Hour), "1\nx"), // after its lease
+	} {
+		publish(payload)
+	}
+	storetest.Eventually(t, "all are dropped", func() bool { return sub.Stats() == subscribers.SubscriberStats{HandedOver: 4, Dropped: 4} })
+	storetest.Publish(t, db, body("b"))
+	if id := storetest.Receive(t, "the next one is handled", got); id != "b" {
+		t.Errorf("handled %s", id)
+	}
+}
+
+// However rings, claims and hand-overs meet, one hand gets messages in their order.
+func TestOrderOfHandovers(t *testing.T) {
+	db := storetest.Open(t)
+	carry(t, db)
+	const n = 2000
+	got := make(chan string, n)
+	sub := handedOver(t, db, func(_ context.Context, d *subscribers.Delivery) error {
+		got <- d.ID
+		return nil
+	}, subscribers.HandleOptions{})
+	var want, ids []string
+	for _, m := range numbered(n) {
+		want = append(want, m.ID)
+		storetest.Publish(t, db, m)
+		if len(want)%7 == 0 { // so that it rests now and then
+			ids = append(ids, storetest.Receive(t, "one is handled", got))
+		}
+	}
+	for len(ids) < n {
+		ids = append(ids, storetest.Receive(t, "all are handled", got))
+	}
+	if !slices.Equal(want, ids) {
+		t.Errorf("order (-want +got):\n%s", cmp.Diff(want, ids))
+	}
+	if taken := sub.Stats(); taken.HandedOver < 100 || taken.Dropped > 0 {
+		t.Errorf("the test has too few hand-overs: %+v", taken)
+	}
+}
+
+// A subscriber that stops while it is handed messages uses up no attempt of any.
+func TestStopDuringHandovers(t *testing.T) {
+	db := storetest.Open(t)
+	carry(t, db)
+	handled := make(chan subscribers.Delivery, 1000)
+	handler := func(_ context.Context, d *subscribers.Delivery) error {
+		handled <- *d
+		return nil
+	}
+	const rounds = 30
+	for i := range rounds {
+		stop := handle(t, db, subscribers.SubscriberOptions{}, handler, subscribers.HandleOptions{})
+		waits(t, db, 1)
+		stopped := make(chan bool)
+		go func() {
+			defer close(stopped)
+			stop()
+		}()
+		storetest.Publish(t, db, body(fmt.Sprint(i)))
+		<-stopped
+	}
+	handle(t, db, subscribers.SubscriberOptions{}, handler, subscribers.HandleOptions{})
+	settled(t, db)
+	seen := make(map[string]bool)
+	for len(handled) > 0 {
+		d := <-handled
+		seen[d.ID] = true
+		if d.Attempt != 1 {
+			t.Errorf("%s: attempt %d", d.ID, d.Attempt)
+		}
+	}
+	if len(seen) != rounds {
+		t.Errorf("%d of %d were handled", len(seen), rounds)
+	}
+}
