@@ -116,7 +116,8 @@ func parseCursor(cursor string) (mark store.Mark, err error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	time, member, ok := strings.Cut(string(raw), " ")
-	if _, bad := strconv.ParseInt(time, 10, 64); err != nil || bad != nil || !ok {
+	whole := strings.TrimSuffix(time, ".5") // of a hand-over
+	if _, bad := strconv.ParseInt(whole, 10, 64); err != nil || bad != nil || !ok {
 		return mark, store.Faultf("cursor", "cursor %.100q: use the cursor of the page before, or none", cursor)
 	}
 	return store.Mark{Time: time, Member: member}, nil
