@@ -47,7 +47,10 @@ func TestStoppedHalfway(t *testing.T) {
 				t.Fatal("the call writes nothing")
 			}
 			for _, w := range writes {
-				t.Run(w.command+" "+w.key, func(t *testing.T) { h.stopAt(t, server, w) })
+				t.Run(w.command+" "+w.key, func(t *testing.T) {
+					t.Parallel() // those of one call: the next call is watched alone
+					h.stopAt(t, server, w)
+				})
 			}
 		})
 	}
@@ -60,6 +63,12 @@ var halfways = []halfway{
 	{name: "publish behind", ready: isBehind, call: publishes(notify.Message{ID: "new"}), again: unpublished, stays: []string{"before", "new"}},
 	{name: "publish one later", call: publishes(notify.Message{ID: "new", Delay: time.Hour}), again: unpublished, stays: []string{"new"}},
 	{name: "publish one now", call: publishes(notify.Message{ID: "new"}), again: unpublished, stays: []string{"new"}},
+	{name: "hand over", ready: awaits, call: publishes(notify.Message{ID: "new"}), again: unpublished, stays: []string{"new"}},
+	{name: "hand over to nobody", ready: awaitsInVain, call: publishes(notify.Message{ID: "new"}), again: unpublished, stays: []string{"new"}},
+	{name: "hand over what is due", ready: both(isOverdue("a"), awaits), stays: []string{"a"}, call: carries},
+	{name: "hand over what is due to nobody", ready: both(isOverdue("a"), awaitsInVain), stays: []string{"a"}, call: carries},
+	{name: "confirm", ready: isHanded("a"), stays: []string{"a"}, call: confirms},
+	{name: "carry what was handed over", ready: both(isHanded("a"), leaseEnds), stays: []string{"a"}, call: carries},
 	{name: "announce", call: publishes(notify.Message{ID: "new", Delay: time.Hour, Broadcast: true}), again: announced},
 	{name: "restore", call: publishes(notify.Message{ID: "new", Due: later, TTL: time.Hour, Restore: &notify.Restore{AttemptsUsed: 2}}), again: unpublished, stays: []string{"new"}},
 	{name: "restore what is dead", call: publishes(deadLetter), again: requeued, stays: []string{"new"}},
@@ -105,21 +114,64 @@ var halfways = []halfway{
 	{name: "carry what expired", ready: func(t *testing.T, db *notify.Store) {
 		storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), Due: time.Now().Add(-time.Hour), TTL: time.Millisecond})
 	}, call: carries},
-	{name: "carry what was leased", ready: func(t *testing.T, db *notify.Store) {
-		isLeased("a")(t, db)
-		storetest.Eventually(t, "its lease ends", func() bool {
-			now, err := db.Client().Time(t.Context()).Result()
-			if err != nil {
-				t.Fatal(err)
+	{name: "carry what was leased", ready: both(isLeased("a"), leaseEnds), stays: []string{"a"}, call: carries},
+}
+
+func both(one, two func(*testing.T, *notify.Store)) func(*testing.T, *notify.Store) {
+	return func(t *testing.T, db *notify.Store) {
+		one(t, db)
+		two(t, db)
+	}
+}
+
+// leaseEnds waits until the lease of the only leased message ends.
+func leaseEnds(t *testing.T, db *notify.Store) {
+	storetest.Eventually(t, "its lease ends", func() bool {
+		now, err := db.Client().Time(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := db.Client().ZCount(t.Context(), db.Keys().Leased(), "-inf", fmt.Sprint(now.UnixMicro())).Result()
+		return err == nil && n == 1
+	})
+}
+
+// awaits has an inbox wait that takes hand-overs and answers none.
+func awaits(t *testing.T, db *notify.Store) {
+	up := make(chan bool, 1)
+	storetest.Run(t, func(ctx context.Context) error {
+		db.Subscribe(ctx, func(e store.Event) {
+			select {
+			case up <- e.Kind == store.Subscribed:
+			default:
 			}
-			n, err := db.Client().ZCount(t.Context(), db.Keys().Leased(), "-inf", fmt.Sprint(now.UnixMicro())).Result()
-			return err == nil && n == 1
-		})
-	}, stays: []string{"a"}, call: carries},
+		}, db.Only().HandsChannel("hung"))
+		return nil
+	})
+	storetest.Receive(t, "the inbox is subscribed", up)
+	inboxWaits(t, db, "hung")
+}
+
+// awaitsInVain has an inbox wait that nobody is subscribed to any more.
+func awaitsInVain(t *testing.T, db *notify.Store) { inboxWaits(t, db, "gone") }
+
+func inboxWaits(t *testing.T, db *notify.Store, id string) {
+	if got, err := db.Of(mail).Claim(t.Context(), store.Claim{Topic: mail, Max: 1, Inbox: db.Only().HandsChannel(id)}); err != nil || !got.Short {
+		t.Fatalf("the inbox does not wait: %+v, %v", got, err)
+	}
+}
+
+// isHanded hands a message over to an inbox that does not answer.
+func isHanded(id string) func(*testing.T, *notify.Store) {
+	return func(t *testing.T, db *notify.Store) {
+		awaits(t, db)
+		storetest.Publish(t, db, notify.Message{Topic: mail, ID: id, Body: []byte(id)})
+	}
 }
 
 func publishes(m notify.Message) func(*testing.T, *notify.Store) error {
 	return func(t *testing.T, db *notify.Store) error {
+		m := m
 		m.Topic, m.Body = mail, []byte(m.ID)
 		return storetest.Publisher(t, db).PublishMany(t.Context(), []notify.Message{m})[0].Err
 	}
@@ -132,6 +184,8 @@ func unpublished(t *testing.T, db *notify.Store) {
 		storetest.Publish(t, db, notify.Message{Topic: mail, ID: "new", Body: []byte("new")})
 	} else if err != nil || info.Fault != nil {
 		t.Errorf("%+v, %v", info, err)
+	} else if info.State == notify.Leased { // it was handed over, and comes when its lease ends
+		return
 	} else if _, err := pub.RescheduleIn(t.Context(), mail, "new", 0); err != nil {
 		t.Error(err)
 	}
@@ -256,6 +310,17 @@ func inHand(f func(*subscribers.Claimer, subscribers.Delivery) error) func(*test
 	return func(t *testing.T, db *notify.Store) error {
 		return f(subscriberstest.Claimer(t, db), held(t, db))
 	}
+}
+
+// confirms confirms the only hand-over, as its subscriber does.
+func confirms(t *testing.T, db *notify.Store) error {
+	d := held(t, db)
+	handed := store.Lease{Member: store.Member(mail, d.ID), Receipt: int64(d.Receipt), Handed: true}
+	_, lost, err := db.Of(mail).Extend(t.Context(), mail, []store.Lease{handed}, store.MinLease)
+	if len(lost) > 0 {
+		t.Errorf("the hand-over of %s is lost", d.ID)
+	}
+	return err
 }
 
 // held returns the leased message.

@@ -14,6 +14,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -440,6 +442,33 @@ func TestReasonStays(t *testing.T) {
 	reason, err := store.Client().HGet(t.Context(), store.Keys().Deaths(), "orders:dead").Result()
 	if err != nil || reason != "no such order" {
 		t.Errorf("the reason is %q, %v", reason, err)
+	}
+}
+
+// A hand-over that is not confirmed is in its place, and so is the inbox that it was sent to.
+func TestHandoverIsInPlace(t *testing.T) {
+	store := storetest.Open(t)
+	isHanded("a")(t, store)
+	before := contents(t, store)
+	for _, apply := range []bool{false, true} {
+		if found, _ := run(t, store, apply); len(found) > 0 {
+			t.Errorf("repair finds %q", found)
+		}
+	}
+	if diff := cmp.Diff(before, contents(t, store)); diff != "" {
+		t.Errorf("repair changed (-want +got):\n%s", diff)
+	}
+	for list, cursor := storetest.Inspector(t, store), ""; ; {
+		page, err := list.List(t.Context(), mail, notify.Leased, 1, cursor)
+		if err != nil || cursor == "" && len(page.Messages) != 1 || len(page.Messages) > 0 && page.Messages[0].Fault != nil {
+			t.Fatalf("listed %+v, %v", page, err)
+		}
+		if cursor = page.Cursor; cursor == "" {
+			break
+		}
+	}
+	if err := confirms(t, store); err != nil {
+		t.Error(err)
 	}
 }
 
