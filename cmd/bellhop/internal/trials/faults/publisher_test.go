@@ -24,6 +24,7 @@ var (
 	deliveredTopic  = "delivered"                        // over NATS, by deliveries
 	askedTopic      = "asked"                            // over NATS, by claims
 	orderedTopic    = "ordered"                          // one subscriber of concurrency 1
+	slowTopic       = "slow"                             // subscribers of few hands
 	broadcastTopics = []string{"news.a", "news.b", "news.c"}
 )
 
@@ -113,7 +114,7 @@ func (p *publishing) nextID() string {
 
 // message returns a message for a worker.
 func (p *publishing) message() notify.Message {
-	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic})
+	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic})
 	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")[p.n%2:]} // every other body is empty
 	if p.rnd.IntN(4) > 0 {
 		m.Delay = time.Duration(p.rnd.IntN(1500)) * time.Millisecond

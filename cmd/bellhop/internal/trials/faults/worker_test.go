@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -61,6 +62,10 @@ func (a *actor) work(ctx context.Context) error {
 			return err
 		}
 	}
+	handle := func(_ context.Context, d *subscribers.Delivery) error { return a.handleSlowly(d, dice) }
+	if err := sub.Handle(slowTopic, handle, subscribers.HandleOptions{Concurrency: hands}); err != nil {
+		return err
+	}
 	claimer, err := subscribers.NewClaimer(a.store, subscribers.ClaimerOptions{Logger: logger()})
 	if err != nil {
 		return err
@@ -79,12 +84,40 @@ func (a *actor) work(ctx context.Context) error {
 	return err
 }
 
-// handle is the handler of a Subscriber, which sometimes takes long.
-func (a *actor) handle(ctx context.Context, d *subscribers.Delivery, dice *dice, mayTakeLong bool) error {
-	op := a.Call(history.Record{
+// hands is the concurrency of handleSlowly. A worker claims nothing ahead where handlers take
+// as long: so the number of messages that it has asked for is known.
+const hands = 2
+
+// handleSlowly handles a message in at least 90 ms, whatever becomes of it.
+func (a *actor) handleSlowly(d *subscribers.Delivery, dice *dice) (err error) {
+	began := handling(d)
+	began.Hands = hands
+	op := a.Call(began)
+	time.Sleep(time.Duration(90+dice.roll(20)) * time.Millisecond)
+	if dice.roll(20) == 0 {
+		err = errNotThisTime
+		op.End(history.No, history.Record{Error: text(err)})
+	} else {
+		op.End(history.OK, history.Record{})
+	}
+	return err
+}
+
+// handling returns the record of a message for a handler.
+func handling(d *subscribers.Delivery) history.Record {
+	r := history.Record{
 		Op: history.Handle, Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
 		Receipt: int64(d.Receipt), Lease: lease.Milliseconds(), Handed: d.HandedOver,
-	})
+	}
+	if r.Handed {
+		r.Lease = store.HandoverLease.Milliseconds()
+	}
+	return r
+}
+
+// handle is the handler of a Subscriber, which sometimes takes long.
+func (a *actor) handle(ctx context.Context, d *subscribers.Delivery, dice *dice, mayTakeLong bool) error {
+	op := a.Call(handling(d))
 	var err error
 	switch n := dice.roll(100); {
 	case n < 5:

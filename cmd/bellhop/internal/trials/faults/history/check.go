@@ -21,6 +21,7 @@ const (
 	Again       Rule = "again"       // no message is handed out after its acknowledgement was confirmed
 	Double      Rule = "double"      // no message is handed out twice unless its lease expired or it was given back
 	Attempts    Rule = "attempts"    // attempts count as documented
+	Hands       Rule = "hands"       // nobody is handed more messages at a time than it asked for
 	Receipts    Rule = "receipts"    // no stale or unknown receipt settles a message, and none is given twice
 	Late        Rule = "late"        // no message is handed out later than stated
 	Overdue     Rule = "overdue"     // at the end no message waits that should have been moved
@@ -130,6 +131,7 @@ func Check(records []Record, final Final, bounds Bounds) (Report, error) {
 		}
 	}
 	c.checkOrder()
+	c.checkHands()
 	c.checkBroadcasts()
 	c.checkCarriers()
 	c.orphans()

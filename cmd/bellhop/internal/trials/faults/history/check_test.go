@@ -148,6 +148,26 @@ var histories = map[history.Rule]map[string]string{
 			300-301 w takes m due=0
 			302-303 w ack m ok receipt=1300`,
 	},
+	history.Hands: {
+		"a second one while one is handled": `
+			0-2 p publish m ok due=0
+			0-2 p publish n ok due=0
+			5-300 s handle m ok due=0 attempt=1 receipt=1005 lease=1000 hands=1
+			201-210 s handle n ok due=0 attempt=1 receipt=1200 lease=1000 hands=1 handed=true`,
+		"one that waits until the other is handled": `
+			0-2 p publish m ok due=0
+			0-2 p publish n ok due=0
+			5-300 s handle m ok due=0 attempt=1 receipt=1005 lease=1000 hands=1 handed=true
+			301-310 s handle n ok due=0 attempt=1 receipt=1200 lease=1000 hands=1 handed=true`,
+		"a third one beside two": `
+			0-2 p publish m ok due=0
+			0-2 p publish n ok due=0
+			0-2 p publish o ok due=0
+			5-300 s handle m ok due=0 attempt=1 receipt=1005 lease=1000 hands=2
+			5-? s handle n due=0 attempt=1 receipt=1005 lease=1000 hands=2
+			201-210 s handle o ok due=0 attempt=1 receipt=1200 lease=1000 hands=2 handed=true
+			final leased n 1005`,
+	},
 	history.Double: {
 		"within the lease": `
 			0-2 p publish m ok due=0
@@ -449,6 +469,29 @@ func TestWrongHistories(t *testing.T) {
 
 // Right histories that look much like the wrong ones above.
 var right = map[string]string{
+	"one when the other is handled": `
+		0-2 p publish m ok due=0
+		0-2 p publish n ok due=0
+		5-200 s handle m ok due=0 attempt=1 receipt=1005 lease=1000 hands=1 handed=true
+		201-210 s handle n ok due=0 attempt=1 receipt=1200 lease=1000 hands=1 handed=true`,
+	"one each": `
+		0-2 p publish m ok due=0
+		0-2 p publish n ok due=0
+		5-300 s handle m ok due=0 attempt=1 receipt=1005 lease=1000 hands=1
+		201-210 z handle n ok due=0 attempt=1 receipt=1200 lease=1000 hands=1 handed=true`,
+	"two for two hands": `
+		0-2 p publish m ok due=0
+		0-2 p publish n ok due=0
+		5-300 s handle m ok due=0 attempt=1 receipt=1005 lease=1000 hands=2
+		201-210 s handle n ok due=0 attempt=1 receipt=1200 lease=1000 hands=2 handed=true`,
+	"a hand-over that was not confirmed, then claimed": `
+		0-2 p publish m ok due=0
+		5-? s handle m due=0 attempt=1 receipt=1005 lease=1000 handed=true
+		1100-1110 z handle m ok due=5 attempt=1 receipt=2100 lease=1000`,
+	"a hand-over that was not confirmed, then another": `
+		0-2 p publish m ok due=0
+		5-? s handle m due=0 attempt=1 receipt=1005 lease=1000 handed=true
+		1100-1110 z handle m ok due=5 attempt=1 receipt=2100 lease=1000 handed=true`,
 	"acknowledged and there": `
 		0-2 p publish m ok due=0
 		final ready m`,

@@ -36,7 +36,8 @@
 //   - Claim: Topic, Lease. Before its end, an event Take for each claimed message, with
 //     the same N: Topic, ID, Due, Attempt, Receipt, Lease.
 //   - Handle, the run of a handler of a Subscriber, or of anything else that gets messages
-//     which others claim and settle: Topic, ID, Due, Attempt, Receipt, Lease. The end is OK
+//     which others claim and settle: Topic, ID, Due, Attempt, Receipt, Lease; Handed if it
+//     was handed over; Hands if the process takes only so many at a time. The end is OK
 //     if it succeeded, No if it failed, Unknown if it was stopped, and is recorded before
 //     the handler returns or answers. What the others then do, such as acknowledge, is not
 //     recorded. Target: the process of the others, if it is not this one.

@@ -108,7 +108,7 @@ func (c *checker) ways(m *message, before, h *handout) ways {
 	default:
 		if c.leaseEnded(before, h) {
 			w.add(1)
-			if before.call.Handed && !h.call.Handed { // it was not confirmed, and then it is claimed
+			if before.call.Handed { // it was not confirmed
 				w.add(0)
 			}
 		}

@@ -76,6 +76,7 @@ type Record struct {
 	Limit    int    `json:"limit,omitempty"`    // limit of attempts
 	Attempt  int    `json:"attempt,omitempty"`  // 1 on first delivery
 	Handed   bool   `json:"handed,omitempty"`   // over with the ring, and not claimed
+	Hands    int    `json:"hands,omitempty"`    // how many messages of the topic the process takes at a time; 0: unknown
 	Receipt  int64  `json:"receipt,omitempty"`  // end of the lease, Unix us by Redis's clock
 	Was      int64  `json:"was,omitempty"`      // the receipt before an extension; the position after which a gap begins
 	Lease    int64  `json:"lease,omitempty"`    // ms

@@ -165,6 +165,10 @@ func (s *script) fields(r *history.Record, words []string) {
 			r.TTL = s.number(value)
 		case "limit":
 			r.Limit = int(s.number(value))
+		case "hands":
+			r.Hands = int(s.number(value))
+		case "handed":
+			r.Handed = value == "true"
 		case "attempt":
 			r.Attempt = int(s.number(value))
 		case "lease":
