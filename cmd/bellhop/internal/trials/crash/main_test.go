@@ -207,6 +207,17 @@ func (p *process) end(sig syscall.Signal) {
 	storetest.Receive(p.t, "the process ends", p.ended)
 }
 
+// state returns the state of the process as the kernel writes it: T is stopped.
+func (p *process) state(t *testing.T) string {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return after[:1]
+}
+
 // ledger records which messages were handled.
 type ledger struct {
 	mu      sync.Mutex
