@@ -73,9 +73,9 @@ func (e *engine[W]) claimLoop(ctx, grace context.Context) error {
 	defer timer.Stop()
 	retry := newRetry(e.log)
 	for ctx.Err() == nil {
-		if n, notNows, settle := e.wanted(); n > 0 && more || settle || e.claimsSettle && rung {
+		if n, settle := e.wanted(); n > 0 && more || settle || e.claimsSettle && rung {
 			var err error
-			if more, err = e.claimOnce(ctx, grace, n, notNows); err != nil && e.ends(err) {
+			if more, err = e.claimOnce(ctx, grace); err != nil && e.ends(err) {
 				return err
 			}
 			rung = rung && err != nil
@@ -132,36 +132,45 @@ func (e *engine[W]) idleFor() time.Duration {
 
 // wanted returns how much to claim now: for the free goroutines, and as much as they
 // handled in a moment before, so that fast handlers need not wait for claims while
-// slow ones take nothing from other processes. It also returns how many NotNows that
-// takes into account, and whether a claim is to settle something.
-func (e *engine[W]) wanted() (n, notNows int, settle bool) {
+// slow ones take nothing from other processes. It also returns whether a claim is to
+// settle something.
+func (e *engine[W]) wanted() (n int, settle bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	settle = e.claimsSettle && len(e.done) > 0
+	return e.free(), e.claimsSettle && len(e.done) > 0
+}
+
+// free returns how much to claim now. The mutex is held.
+func (e *engine[W]) free() int {
 	more := 0
 	switch {
 	case time.Now().Before(e.openUntil):
-		return 0, e.notNows, settle
+		return 0
 	case e.probe && e.open == 0:
-		return 1, e.notNows, settle
+		return 1
 	case e.probe:
 		e.low = 1
-		return 0, e.notNows, settle
+		return 0
 	case e.mean > 0:
 		more = min(int(time.Duration(e.concurrency)*ahead/e.mean), e.ahead)
 	}
 	if low := e.concurrency + (more+1)/2; e.open >= low {
 		e.low = low
-		return 0, e.notNows, settle
+		return 0
 	}
-	return min(e.concurrency+more-e.open, store.MaxClaim), e.notNows, settle
+	return min(e.concurrency+more-e.open, store.MaxClaim)
 }
 
-// claimOnce claims up to n pieces of work and queues them, unless there was another
-// NotNow meanwhile. It reports whether there may be more work now.
-func (e *engine[W]) claimOnce(ctx, grace context.Context, n, notNows int) (more bool, err error) {
+// claimOnce claims what is wanted now and queues it, unless there was another NotNow
+// meanwhile. It reports whether there may be more work now.
+func (e *engine[W]) claimOnce(ctx, grace context.Context) (more bool, err error) {
 	var js []*job[W]
 	e.mu.Lock()
+	n, notNows := e.free(), e.notNows
+	if n == 0 && !e.claimsSettle { // since a message was handed over
+		e.mu.Unlock()
+		return true, nil
+	}
 	if e.claimsSettle {
 		n := min(len(e.done), store.MaxClaim)
 		js, e.done = e.done[:n:n], e.done[n:]
