@@ -3,8 +3,10 @@ package subscribers_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,8 +34,16 @@ type hand struct {
 func newHand(t *testing.T, db *notify.Store, id string) *hand {
 	t.Helper()
 	h := &hand{t, db.Of(topic), db.Only().HandsChannel(id), make(chan store.Event, 100)}
+	h.subscribe(db)
+	h.claim(0)
+	return h
+}
+
+// subscribe has the hand receive what is sent to its inbox.
+func (h *hand) subscribe(db *notify.Store) {
+	h.t.Helper()
 	up := make(chan bool, 100)
-	storetest.Run(t, func(ctx context.Context) error {
+	storetest.Run(h.t, func(ctx context.Context) error {
 		db.Subscribe(ctx, func(e store.Event) {
 			switch e.Kind {
 			case store.Subscribed:
@@ -44,9 +54,7 @@ func newHand(t *testing.T, db *notify.Store, id string) *hand {
 		}, h.inbox)
 		return nil
 	})
-	storetest.Receive(t, "the hand is subscribed", up)
-	h.claim(0)
-	return h
+	storetest.Receive(h.t, "the hand is subscribed", up)
 }
 
 // claim claims up to ten messages, after the hand-over that was made at a time; then the hand waits.
@@ -191,6 +199,9 @@ func TestLostHandover(t *testing.T) {
 	got := two.claim(0)
 	if len(got.Messages) != 1 || got.Messages[0].Used != 0 || got.Messages[0].Due.After(time.UnixMicro(lost.At+1000)) {
 		t.Errorf("the next one got %+v", got)
+	}
+	if took := time.Duration(got.Now-lost.At) * time.Microsecond; took < store.HandoverLease-10*time.Microsecond || took > store.HandoverLease+2*time.Second {
+		t.Errorf("that took %v, want the lease of a hand-over", took)
 	}
 	if gone, err := one.shard.Ack(t.Context(), topic, []store.Lease{lost.ClaimedMessage.Lease}); err != nil || len(gone) != 1 {
 		t.Errorf("the hand-over was acknowledged afterwards: %v, %v", gone, err)
@@ -453,5 +464,216 @@ func TestStopDuringHandovers(t *testing.T) {
 	}
 	if len(seen) != rounds {
 		t.Errorf("%d of %d were handled", len(seen), rounds)
+	}
+}
+
+// Hands belong to the worker of a topic: a subscriber to 32 topics with a hand for each is handed
+// one message of each, and no second one before the first is handled.
+func TestHandsOfManyTopics(t *testing.T) {
+	const n = 32
+	db := storetest.Open(t)
+	sub, err := subscribers.NewSubscriber(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, end := make(chan string, 2*n), make(chan bool)
+	defer close(end)
+	topics := make([]string, n)
+	for i := range topics {
+		topics[i] = fmt.Sprintf("%s.%02d", topic, i)
+		if err := sub.Handle(topics[i], func(_ context.Context, d *subscribers.Delivery) error {
+			began <- d.Topic + " " + d.ID
+			<-end
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Run(t, sub.Run)
+	count := func(topic string) notify.Counts {
+		c, err := storetest.Count(db, topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for _, topic := range topics {
+		storetest.Eventually(t, "it waits for all", func() bool { return count(topic).Waiting == 1 })
+	}
+	for _, id := range []string{"a", "b"} {
+		for _, topic := range topics {
+			storetest.Publish(t, db, notify.Message{Topic: topic, ID: id})
+		}
+	}
+	var got, want []string
+	for _, topic := range topics {
+		want = append(want, topic+" a")
+		got = append(got, storetest.Receive(t, "a message of each topic is handled", began))
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("handled (-want +got):\n%s", diff)
+	}
+	if s := sub.Stats(); s != (subscribers.SubscriberStats{HandedOver: n}) {
+		t.Errorf("it counts %+v", s)
+	}
+	for _, topic := range topics {
+		if c := count(topic); c.Leased != 1 || c.Ready != 1 {
+			t.Errorf("%s has %+v", topic, c)
+		}
+	}
+}
+
+// A hand-over that comes a second time is dropped, whether the first is being handled or done.
+func TestHandoverComesTwice(t *testing.T) {
+	db := storetest.Open(t)
+	began, end := make(chan string, 10), make(chan bool)
+	sub := handedOver(t, db, func(_ context.Context, d *subscribers.Delivery) error {
+		began <- d.ID
+		<-end
+		return nil
+	}, subscribers.HandleOptions{Concurrency: 2})
+	all, err := db.Client().ZRange(t.Context(), db.Keys().Waiting(topic), 0, 0).Result()
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	tap := &hand{t, db.Of(topic), all[0], make(chan store.Event, 10)}
+	tap.subscribe(db)
+	storetest.Publish(t, db, body("a"))
+	payload := storetest.Receive(t, "the hand-over is heard", tap.came).Payload
+	storetest.Receive(t, "its handler begins", began)
+	again := func(dropped int64) {
+		if err := db.Client().Publish(t.Context(), all[0], payload).Err(); err != nil {
+			t.Fatal(err)
+		}
+		storetest.Eventually(t, "it is dropped", func() bool { return sub.Stats().Dropped == dropped })
+	}
+	again(1)
+	close(end)
+	settled(t, db)
+	again(2)
+	if len(began) > 0 {
+		t.Errorf("%s was handled again", <-began)
+	}
+	storetest.Empty(t, db)
+}
+
+// A message whose time to live ends while it is handed over may be acknowledged until the lease
+// ends. If it is not, it dies.
+func TestHandoverExpires(t *testing.T) {
+	for name, answers := range map[string]bool{"acknowledged": true, "lost": false} {
+		t.Run(name, func(t *testing.T) {
+			db := storetest.Open(t)
+			carry(t, db)
+			one := newHand(t, db, "one")
+			m := body("a")
+			m.Delay, m.TTL = 10*time.Millisecond, 50*time.Millisecond
+			storetest.Publish(t, db, m)
+			got := one.taken()
+			storetest.Eventually(t, "its time to live ends", func() bool {
+				expiry, err := db.Client().ZScore(t.Context(), db.Keys().Expiries(), store.Member(topic, "a")).Result()
+				return err == nil && expiry != math.Trunc(expiry) // the carrier has postponed it
+			})
+			if answers {
+				if lost, err := one.shard.Ack(t.Context(), topic, []store.Lease{got.Lease}); err != nil || len(lost) > 0 {
+					t.Errorf("the acknowledgement was refused: %v, %v", lost, err)
+				}
+				storetest.Empty(t, db)
+				return
+			}
+			storetest.Eventually(t, "it dies", func() bool { return counts(t, db).Dead == 1 })
+			info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
+			if err != nil || info.Reason != "expired" || info.Attempts != 0 {
+				t.Errorf("inspect says %+v, %v", info, err)
+			}
+		})
+	}
+}
+
+// An expired message is not handed over.
+func TestExpiredIsNotHandedOver(t *testing.T) {
+	db := storetest.Open(t)
+	m := body("a")
+	m.Delay, m.TTL = time.Millisecond, time.Millisecond
+	storetest.Publish(t, db, m)
+	one := newHand(t, db, "one")
+	storetest.Eventually(t, "it expires", func() bool {
+		now, err := db.Client().Time(t.Context()).Result()
+		due, missing := db.Client().ZScore(t.Context(), db.Keys().Expiries(), store.Member(topic, "a")).Result()
+		return err == nil && missing == nil && float64(now.UnixMilli()) > due
+	})
+	carry(t, db)
+	storetest.Eventually(t, "it dies", func() bool { return counts(t, db).Dead == 1 })
+	if len(one.came) > 0 {
+		t.Errorf("it was sent %+v", <-one.came)
+	}
+}
+
+// Subscribers of a topic and a publisher work side by side, while the setting changes: those
+// that take hand-overs, and those that are rung.
+func TestHandoversBesideRings(t *testing.T) {
+	db := storetest.Open(t)
+	carry(t, db)
+	handled := make(chan subscribers.Delivery, 1000)
+	handler := func(_ context.Context, d *subscribers.Delivery) error {
+		handled <- *d
+		return nil
+	}
+	handledBy := func(id string, over bool) {
+		t.Helper()
+		storetest.Publish(t, db, body(id))
+		d := storetest.Receive(t, "it is handled", handled)
+		if d.ID != id || d.HandedOver != over || d.Attempt != 1 {
+			t.Errorf("%s: got %+v", id, d)
+		}
+	}
+	rings := storetest.At(t, storetest.URL(), db.Keys().Prefix())
+	taker := handedOver(t, db, handler, subscribers.HandleOptions{})
+	handledBy("alone", true)
+	waits(t, db, 1)
+	storetest.Set(t, rings, topic, notify.SettingsChange{RingOnly: new(true)})
+	handledBy("rung", false)
+	waits(t, db, 1)
+	c := subscriberstest.Claimer(t, rings) // its inbox takes none
+	storetest.Run(t, c.Run)
+	claimed := make(chan string, 1000)
+	ctx, stop := context.WithCancel(t.Context())
+	var claims sync.WaitGroup
+	defer claims.Wait()
+	defer stop()
+	claims.Go(func() {
+		for ctx.Err() == nil {
+			ds, _ := c.Claim(ctx, topic, subscribers.ClaimOptions{Wait: time.Minute})
+			for _, d := range ds {
+				claimed <- d.ID
+				if err := d.Ack(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	waits(t, db, 2)
+	const n = 200
+	for i := range n {
+		if i%20 == 0 {
+			storetest.Set(t, rings, topic, notify.SettingsChange{RingOnly: new(i%40 == 0)})
+		}
+		storetest.Publish(t, db, body(fmt.Sprint(i)))
+	}
+	settled(t, db)
+	seen := make(map[string]int)
+	for len(handled) > 0 {
+		seen[(<-handled).ID]++
+	}
+	for len(claimed) > 0 {
+		seen[<-claimed]++
+	}
+	for id, times := range seen {
+		if times != 1 {
+			t.Errorf("%s was handled %d times", id, times)
+		}
+	}
+	if s := taker.Stats(); len(seen) != n || s.Dropped > 0 {
+		t.Errorf("%d of %d were handled, and the subscriber counts %+v", len(seen), n, s)
 	}
 }
