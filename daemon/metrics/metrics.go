@@ -82,10 +82,14 @@ func New(s *notify.Store, o Options) (*Metrics, error) {
 		Name: "bellhop_build_info", Help: "Always 1; the label is the running version.", ConstLabels: prometheus.Labels{"version": o.Version},
 	})
 	build.Set(1)
+	published := []figure[*notify.Store]{
+		{handovers("publisher", "sent"), prometheus.CounterValue, func(s *notify.Store) float64 { return float64(s.HandedOver()) }},
+	}
 	m.registry.MustRegister(
 		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.ready, m.claimLate, m.carry, m.moved, m.full, m.scripts, m.scriptErrors, m.requests, m.responses,
 		newRedis(s, inspector, m.topics, o.Fresh),
+		source(func(to chan<- prometheus.Metric) { show(to, published, s) }),
 	)
 	return m, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -168,8 +169,6 @@ func TestHistory(t *testing.T) {
 		"bellhop_ready_lateness_seconds_count":                   3,
 		`bellhop_fallbacks_total{part="carrier"}`:                0,
 		`bellhop_fallbacks_total{part="ring"}`:                   0,
-		`bellhop_handovers_total{outcome="sent"}`:                0,
-		`bellhop_handovers_total{outcome="lapsed"}`:              0,
 		`bellhop_script_seconds_count{script="ack"}`:             2,
 		`bellhop_script_seconds_count{script="claim"}`:           1,
 		`bellhop_script_errors_total{script="ack"}`:              0,
@@ -200,6 +199,71 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%s is shown, but its part is missing", name)
 		}
 	}
+}
+
+// Hand-overs by the carrier, by publishes of the process, and to its subscribers.
+func TestHandovers(t *testing.T) {
+	db := storetest.Open(t)
+	m := newMetrics(t, db, metrics.Options{Topics: []string{topic}})
+	c, err := carrier.New(db, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	sub, err := subscribers.NewSubscriber(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	stop := storetest.Run(t, sub.Run)
+	m.ShowCarrier(c.State)
+	m.ShowNATS(func() natsgate.Stats { return natsgate.Stats{Handovers: sub.Stats()} })
+	inbox := waits(t, db)
+	for i, delay := range []time.Duration{0, 10 * time.Millisecond} {
+		publish(t, db, topic, 1, delay)
+		storetest.Eventually(t, "it is handled, and the subscriber waits again", func() bool {
+			now, err := storetest.Count(db, topic)
+			return err == nil && now.Acked == int64(i+1) && waits(t, db) != ""
+		})
+	}
+	stop()
+	// Nobody answers a hand-over to this one.
+	storetest.Run(t, func(ctx context.Context) error {
+		db.Subscribe(ctx, func(store.Event) {}, inbox)
+		return nil
+	})
+	storetest.Eventually(t, "the inbox has a subscriber", func() bool {
+		n, err := db.Client().PubSubNumSub(t.Context(), inbox).Result()
+		return err == nil && n[inbox] == 1
+	})
+	if _, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, Inbox: inbox}); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, db, topic, 1, 0)
+	storetest.Eventually(t, "it lapses", func() bool { return c.State().Lapsed == 1 })
+	want(t, scrape(t, m), map[string]float64{
+		`bellhop_handovers_total{outcome="sent",part="publisher"}`: 2,
+		`bellhop_handovers_total{outcome="sent",part="carrier"}`:   1,
+		`bellhop_handovers_total{outcome="lapsed",part="carrier"}`: 1,
+		`bellhop_handovers_total{outcome="received",part="nats"}`:  2,
+		`bellhop_handovers_total{outcome="dropped",part="nats"}`:   0,
+	})
+}
+
+// waits waits until an inbox waits for the topic, was handed nothing since, and returns it.
+func waits(t *testing.T, db *notify.Store) (inbox string) {
+	t.Helper()
+	storetest.Eventually(t, "a subscriber waits", func() bool {
+		all, err := db.Client().ZRangeWithScores(t.Context(), db.Keys().Waiting(topic), 0, 0).Result()
+		if err != nil || len(all) == 0 || all[0].Score > 3e15 {
+			return false
+		}
+		inbox = all[0].Member.(string)
+		return true
+	})
+	return inbox
 }
 
 // Hooks of the daemon feed these.

@@ -40,9 +40,11 @@ func (m *Metrics) ShowHTTP(stats func() httpapi.Stats) {
 // ShowNATS adds the statistics of a gateway for NATS. The function is called at each scrape.
 func (m *Metrics) ShowNATS(stats func() natsgate.Stats) {
 	figures, endpoints := natsFigures(), endpointFigures()
+	received := receivedFigures("nats")
 	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
 		now := stats()
 		show(to, figures, now)
+		show(to, received, now.Handovers)
 		showRequests(to, endpoints, now)
 	}))
 }
@@ -58,16 +60,13 @@ func (s source) Collect(to chan<- prometheus.Metric) { s(to) }
 
 func carrierFigures() []figure[carrier.State] {
 	repeated := prometheus.NewDesc("bellhop_fallbacks_total", fallbacksHelp, nil, prometheus.Labels{"part": "ring"})
-	handovers := func(outcome string) *prometheus.Desc {
-		return prometheus.NewDesc("bellhop_handovers_total", "Messages that this carrier handed over with the ring, and hand-overs, also of publishers, that lapsed because no subscriber confirmed them.", nil, prometheus.Labels{"outcome": outcome})
-	}
 	gauge := func(name, help string, value func(carrier.State) float64) figure[carrier.State] {
 		return figure[carrier.State]{desc(name, help), prometheus.GaugeValue, value}
 	}
 	return []figure[carrier.State]{
 		{repeated, prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.Repeated) }},
-		{handovers("sent"), prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.HandedOver) }},
-		{handovers("lapsed"), prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.Lapsed) }},
+		{handovers("carrier", "sent"), prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.HandedOver) }},
+		{handovers("carrier", "lapsed"), prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.Lapsed) }},
 		{
 			desc("bellhop_dead_removed_total", "Dead letters that this carrier removed because they were too old or too many."),
 			prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.DeadRemoved) },
@@ -87,6 +86,21 @@ func carrierFigures() []figure[carrier.State] {
 			}
 			return float64(s.Progress.UnixMilli()) / 1000
 		}),
+	}
+}
+
+// handovers describes the hand-overs of a part that had an outcome.
+func handovers(part, outcome string) *prometheus.Desc {
+	return prometheus.NewDesc("bellhop_handovers_total", handoversHelp, nil, prometheus.Labels{"part": part, "outcome": outcome})
+}
+
+const handoversHelp = "Messages handed over with the ring: sent by the carrier or by publishes of this process; received by this process, and dropped by it since they came late, twice or unreadable; lapsed, as this carrier saw, since nobody confirmed them within a second, whoever sent them."
+
+// receivedFigures are those of a part that takes hand-overs.
+func receivedFigures(part string) []figure[subscribers.SubscriberStats] {
+	return []figure[subscribers.SubscriberStats]{
+		{handovers(part, "received"), prometheus.CounterValue, func(s subscribers.SubscriberStats) float64 { return float64(s.HandedOver) }},
+		{handovers(part, "dropped"), prometheus.CounterValue, func(s subscribers.SubscriberStats) float64 { return float64(s.Dropped) }},
 	}
 }
 

@@ -60,6 +60,8 @@ func (g *Gate) deliverOn(ctx context.Context, c *connection) error {
 	}
 	ctx, cancel := during(ctx, c)
 	defer cancel()
+	g.handovers.next(s)
+	defer g.handovers.next(nil)
 	return s.Run(ctx)
 }
 

@@ -189,6 +189,7 @@ type Gate struct {
 	slots     slots
 	claims    chan struct{} // holds one element per claim under way
 	count     counters
+	handovers handovers
 	notices   notices
 	link      link
 

@@ -1,8 +1,11 @@
 package natsgate
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // Stats are the counts of a gateway since it was made.
@@ -33,6 +36,8 @@ type Stats struct {
 	NoAnswer           int64 // deliveries without an answer within the lease
 	BadAnswers         int64 // answers other than +ACK, -NAK, +WPI and +TERM
 	LateAnswers        int64 // answers that came after the delivery was given up
+
+	Handovers subscribers.SubscriberStats // of the messages delivered
 
 	Hinting  time.Time // when the loop that sends hints last made progress; zero: it does not run
 	Bridging time.Time // the same for the loop that reads broadcasts
@@ -79,11 +84,43 @@ func (g *Gate) Stats() Stats {
 		Broadcasts: c.broadcasts.Load(), Resent: c.resent.Load(), Refusals: c.refusals.Load(), TooLargeBroadcasts: c.tooLargeBroadcasts.Load(), Gaps: c.gaps.Load(),
 		Delivered: c.delivered.Load(), Nobody: c.nobody.Load(), NoAnswer: c.noAnswer.Load(),
 		BadAnswers: c.badAnswers.Load(), LateAnswers: c.lateAnswers.Load(),
-		Hinting: g.hinting.Last(), Bridging: g.listener.Stats().Progress,
+		Handovers: g.handovers.read(),
+		Hinting:   g.hinting.Last(), Bridging: g.listener.Stats().Progress,
 		Endpoints: make(map[string]Tally),
 	}
 	for _, e := range g.endpoints {
 		s.Endpoints[e.name] = e.tally.read()
 	}
 	return s
+}
+
+// handovers sums what the subscribers of all connections counted.
+type handovers struct {
+	mu   sync.Mutex
+	now  *subscribers.Subscriber // that of the present connection; nil: there is none
+	past subscribers.SubscriberStats
+}
+
+// next counts for another subscriber from now on, or for none.
+func (h *handovers) next(s *subscribers.Subscriber) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.past, h.now = h.sum(), s
+}
+
+func (h *handovers) read() subscribers.SubscriberStats {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sum()
+}
+
+// sum returns the counts of all. The mutex is held.
+func (h *handovers) sum() subscribers.SubscriberStats {
+	sum := h.past
+	if h.now != nil {
+		now := h.now.Stats()
+		sum.HandedOver += now.HandedOver
+		sum.Dropped += now.Dropped
+	}
+	return sum
 }

@@ -91,6 +91,9 @@ func (s Shard) Publish(ctx context.Context, batch []Publish) ([]Placed, error) {
 	for _, i := range order {
 		all[i] = r.placed(now, batch[i].Broadcast)
 	}
+	if len(batch) == 1 && r.more() && r.flag() {
+		s.store.handedOver.Add(1)
+	}
 	return all, r.end()
 }
 

@@ -35,6 +35,8 @@ type Store struct {
 	background background
 	sentinels  sentinels
 
+	handedOver atomic.Int64 // by publishes
+
 	observe func(script string, took time.Duration, err error) // nil: nobody does
 }
 
@@ -88,6 +90,11 @@ func (s *Store) Keys() Keys { return s.keys }
 // and must be safe for concurrent use. f is not called if ctx was already done or
 // the check of Redis failed.
 func (s *Store) Observe(f func(script string, took time.Duration, err error)) { s.observe = f }
+
+// HandedOver returns how many messages were handed over by publishes of this store,
+// since it was opened: they were leased to a waiting subscriber and sent along, in
+// place of a ring.
+func (s *Store) HandedOver() int64 { return s.handedOver.Load() }
 
 // Address returns the address of Redis without its password.
 func (s *Store) Address() string { return s.where }

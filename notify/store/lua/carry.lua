@@ -133,8 +133,8 @@ local function hand_over(topic, due, member)
   if not used or call('EXISTS', EXPIRIES) == 1 and has_expired(try('ZSCORE', EXPIRIES, member), now) then return false end
   put_handed(taker, member, used, us)
   take_first_scheduled(topic, 1)
-  moved, handed = moved + 1, handed + 1
-  send_handed(taker, topic, due, member, used, record, us)
+  moved = moved + 1
+  if send_handed(taker, topic, due, member, used, record, us) then handed = handed + 1 end
   return true
 end
 

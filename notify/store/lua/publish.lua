@@ -8,7 +8,7 @@
 --   (attempts); or died and reason of a dead letter.
 -- Reply: now in ms, then for each message its due time in ms, -1 if the id is in use, -2 if it is due past the year 9999,
 --   -3 if the ready set of its topic is foreign, -4 if the set of all broadcasts is, -5 if the schedule of its topic or the set
---   of all topics that have one is, -6 if the dead letters of its topic are.
+--   of all topics that have one is, -6 if the dead letters of its topic are. Then 1 if it was handed over, which happens to one alone.
 local refusal, us, now = refuse_to_grow()
 if refusal then return refusal end
 local soonest = math.ceil(us / 1000) -- a delay is added to this, so that it is never too short
@@ -57,7 +57,8 @@ if alone then
   end
   if pcall(place_one) then
     note_one()
-    if taker then send_handed(taker, its_topic, its_due, its_member, 0, its_record, us) else ring(its_topic, 1, us) end
+    if taker and send_handed(taker, its_topic, its_due, its_member, 0, its_record, us) then return { now, its_due, 1 } end
+    if not taker then ring(its_topic, 1, us) end
     return { now, its_due }
   end
   call('HDEL', MESSAGES, its_member)
