@@ -147,6 +147,15 @@ func (d *Delivery) check() error {
 
 func (d *Delivery) member() string { return store.Member(d.Topic, d.ID) }
 
+// Until returns when the lease of the message ends, by Redis's clock, unless a
+// Subscriber extends it. A hand-over counts as confirmed, which it is in a moment.
+func (d *Delivery) Until() time.Time {
+	if d.handed {
+		return d.Receipt.Until().Add(d.Lease - store.HandoverLease)
+	}
+	return d.Receipt.Until()
+}
+
 // lease returns what settles the message.
 func (d *Delivery) lease() store.Lease {
 	return store.Lease{Member: d.member(), Receipt: int64(d.Receipt), Handed: d.handed}

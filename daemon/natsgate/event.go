@@ -42,7 +42,7 @@ func (g *Gate) deliveryHeader(d *subscribers.Delivery) nats.Header {
 	if !d.FirstDue.IsZero() {
 		h.Set("Bellhop-First-Due", d.FirstDue.UTC().Format(timeFormat))
 	}
-	h.Set("Bellhop-Lease-Until", d.Receipt.Until().UTC().Format(timeFormat))
+	h.Set("Bellhop-Lease-Until", d.Until().UTC().Format(timeFormat))
 	return h
 }
 

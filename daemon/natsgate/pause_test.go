@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -16,6 +17,7 @@ func TestDeliverPausedTopic(t *testing.T) {
 	t.Parallel()
 	conn, store, _ := outbound(t, delivers(4, natsgate.Options{}))
 	inspector := storetest.Inspector(t, store)
+	storetest.Set(t, store, topic, notify.SettingsChange{RingOnly: new(true)}) // what is handed over wakes nobody else
 	got, woken, beats := subscribe(t, conn, deliverSubject), subscribe(t, conn, "bellhop.wake."+topic), subscribe(t, conn, "bellhop.beat")
 	storetest.Publish(t, store, body("out"))
 	out := wantDelivered(t, got, "out", 1)

@@ -613,6 +613,7 @@ func TestOnlyTheElectedSends(t *testing.T) {
 	t.Parallel()
 	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
+	storetest.Set(t, db, topic, notify.SettingsChange{RingOnly: new(true)}) // what is handed over wakes nobody else
 	o := natsgate.Options{URL: n.ClientURL(), Deliver: []natsgate.Deliver{{Topic: topic, InFlight: 4}}}
 	all := subscribe(t, conn, "bellhop.*.order.timeout")
 	acknowledge(t, conn, "")
