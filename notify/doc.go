@@ -86,6 +86,8 @@
 //     ones, oldest first
 //   - publish, cancel, reschedule: what a sender does
 //   - claim: take ready messages under a lease
+//   - hand over: lease a message that becomes due alone to a subscriber that waits, and
+//     send it with the ring; the subscriber confirms that, or the lease ends after a second
 //   - lease, receipt: a claim's right to a message until a deadline, and the number
 //     that proves it
 //   - acknowledge (ack): end a lease because the message is done

@@ -19,7 +19,8 @@
 // atomic, bounded to about a millisecond, by Redis's clock. A message is in one
 // place at a time:
 //
-//	           later             due            claim           ack
+//	   ┌────────────────────┬─── due alone: handed over ────┐
+//	   │       later        │    due            claim       ▼   ack
 //	publish ──────────▶ schedule ─────▶ ready ─────────▶ leased ─────▶ gone
 //	   │                 ▲    ▲          ▲ ▲              │ │ │
 //	   │ due             │    └── nack ──┼─┼──────────────┘ │ │
@@ -32,7 +33,12 @@
 // A message that becomes due alone, while a subscriber waits and nothing older of its
 // topic is ready, is handed over: publish or carry lease it at once, for a second, and
 // send it with the ring. The subscriber confirms that by extending the lease. If it
-// does not, the message becomes ready without an attempt used up, and is claimed.
+// does not, the message becomes ready without an attempt used up. What is ready is
+// claimed, never handed over: so after one such second a claim follows, and a message
+// that kills each of its subscribers comes to its end. An inbox that was handed a
+// message gets no other of the topic until its subscriber claims, and names that
+// hand-over: it has received it and has free hands. Otherwise it claims nothing for the
+// second, since the one on its way is older.
 //
 // A message that is due at once becomes ready, unless something of its topic is
 // overdue: then it waits behind that in the schedule. A broadcast waits in a place
