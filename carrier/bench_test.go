@@ -16,7 +16,7 @@ import (
 const million = 1_000_000
 
 // handled runs a subscriber of 32 goroutines, which calls on for each message.
-func handled(b *testing.B, db *notify.Store, topic string, on func(*subscribers.Delivery)) {
+func handled(b testing.TB, db *notify.Store, topic string, on func(*subscribers.Delivery)) {
 	b.Helper()
 	sub, err := subscribers.NewSubscriber(db)
 	if err != nil {

@@ -295,12 +295,12 @@ func TestLogIsTrimmedByCount(t *testing.T) {
 }
 
 // A log is trimmed by age as it grows; logs that do not grow any more are
-// removed by beats, even more than one beat removes. The position of the last stays.
+// removed by the housekeeping, even more than one step removes. The position of the last stays.
 func TestLogIsTrimmedByAge(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	const topics = 50
-	run(t, db, carrier.Options{KeepAge: carrier.MinKeepAge})
+	run(t, db, carrier.Options{KeepAge: carrier.MinKeepAge, Sweep: often})
 	for range 3 {
 		var messages []notify.Message
 		for range 100 { // a node of the stream
@@ -346,7 +346,7 @@ func TestLogIsTrimmedByAge(t *testing.T) {
 func TestLogWithAnOldPositionIsKept(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	o := carrier.Options{KeepAge: time.Hour}
+	o := carrier.Options{KeepAge: time.Hour, Sweep: often}
 	stop := run(t, db, o)
 	storetest.Publish(t, db, all("a", "1", 0), all("b", "2", 0))
 	storetest.Eventually(t, "both are sent", func() bool { return counts(t, db, "a").Log+counts(t, db, "b").Log == 2 })

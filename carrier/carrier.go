@@ -31,7 +31,7 @@ const (
 	DefaultKeepDeadCount = 100_000
 	DefaultKeepDeadAge   = 90 * 24 * time.Hour
 	DefaultKeepTopics    = 30 * 24 * time.Hour
-	DefaultSweep         = 10 * time.Second
+	DefaultSweep         = time.Minute
 	MinSweep             = time.Millisecond
 	MaxSweep             = time.Hour
 )

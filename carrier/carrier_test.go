@@ -202,7 +202,7 @@ func TestEvictionIsLogged(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
 	db := storetest.At(t, server.URL(), "")
 	var log journal
-	watch(t, db, carrier.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	watch(t, db, carrier.Options{Lease: carrier.MinLease, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	do(t, db, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
 	storetest.Eventually(t, "it is told", func() bool { return log.has("level=ERROR", "redis may evict messages", "volatile-ttl") })
 	do(t, db, "CONFIG", "SET", "maxmemory-policy", "noeviction")

@@ -19,6 +19,9 @@ const (
 	minBatch = 16
 )
 
+// beatsALook is of how many beats one looks at what changes slowly.
+const beatsALook = 10
+
 // A term lasts from an election until the lease is lost or given up.
 type term struct {
 	*Carrier
@@ -27,10 +30,10 @@ type term struct {
 
 	batch  int    // adapted to the speed of Redis
 	ready  string // cursor from which the next beat checks the topics with something ready
-	old    int64  // rank from which it checks the logs that are old
 	clock  clock
 	beaten time.Time     // of the last beat
 	beat   time.Duration // between two beats
+	beats  int           // of this term
 	policy string        // that lets Redis evict messages; empty: it evicts nothing
 
 	lookout lookout
@@ -143,22 +146,26 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 	defer cancel()
 	began := time.Now()
 	beats := began.Sub(t.beaten) >= t.beat
+	looks := beats && t.beats%beatsALook == 0
 	m, err := t.store.Only().Carry(ctx, store.Carry{
 		Token: t.token, Epoch: t.epoch, Lease: t.o.Lease,
 		Batch: t.batch, KeepCount: t.o.KeepCount, KeepAge: t.o.KeepAge,
-		Beat: beats, Ready: t.ready, Old: t.old,
+		Beat: beats, Look: looks, Ready: t.ready,
 	})
 	if err != nil {
 		return 0, err
 	}
-	t.ready, t.old = m.Ready, m.Old
+	t.ready = m.Ready
 	t.addHandovers(m.Handed, m.Lapsed)
 	took := t.measure(m, began)
+	if looks {
+		t.setKept(m.Kept)
+		t.notePolicy(m.Policy)
+	}
 	if beats {
 		t.beaten = began
-		t.setKept(m.Kept)
+		t.beats++
 		t.addRepeated(m.Repeated)
-		t.notePolicy(m.Policy)
 	} else { // a call with a beat takes longer, and says nothing about the batch
 		t.adapt(took, m.Next == 0)
 	}
@@ -170,7 +177,7 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 func (t *term) measure(m store.Carried, began time.Time) time.Duration {
 	ended := time.Now()
 	t.clock.sample(began, ended, m.Took, m.Now)
-	if m.Took == 0 { // Redis 7.2 and newer stop the clock inside a script
+	if m.Took == 0 { // a beat does not say, and Redis 7.2 and newer stop the clock inside a script
 		return max(ended.Sub(began)-t.clock.trip, 0)
 	}
 	return m.Took

@@ -44,7 +44,8 @@
 //
 // Beside the loop, and fenced by the same lease, a small step every now and then
 // removes dead letters that are too old or too many ([Options.KeepDeadAge],
-// [Options.KeepDeadCount]), and forgets topics of which nothing is left
+// [Options.KeepDeadCount]), and logs in which everything is too old
+// ([Options.KeepAge]), and forgets topics of which nothing is left
 // ([Options.KeepTopics]): their counters, and the position of their last broadcast.
 // A listener that was away for that long is not told of a gap in such a topic. While
 // there is nothing to do, steps are [Options.Sweep] apart.

@@ -22,12 +22,12 @@ type State struct {
 	Heard    int64     // epoch of the carrier, in any process, of the last beat received; zero: none was for twice the lease
 	Progress time.Time // when its loop last came around; zero: it does not run
 
-	Kept     int64         // messages, dead ones too, and broadcasts in the store at the last beat; zero while standing by
+	Kept     int64         // messages, dead ones too, and broadcasts in the store, by a look every tenth beat; zero while standing by
 	Lateness time.Duration // of the last message made ready: from its due time until then, in us
 
 	Moved     int64 // messages made ready and broadcasts sent, since New
 	Fallbacks int64 // calls with Carried.Fallback, since New
-	Repeated  int64 // topics for which a beat rang again, since New: a subscriber had not claimed within 50 ms of its ring
+	Repeated  int64 // topics for which a beat rang again, since New, because a subscriber had not claimed within 50 ms of its ring: that was lost, or it hangs
 
 	HandedOver int64 // messages that it leased to a waiting subscriber and sent along, in place of a ring, since New
 	Lapsed     int64 // hand-overs, its own and those of publishers, that no subscriber confirmed within a second, since New

@@ -80,7 +80,7 @@ func TestState(t *testing.T) {
 	if s := idle.State(); s != (carrier.State{}) {
 		t.Errorf("before it runs: %+v", s)
 	}
-	c, all := watch(t, db, carrier.Options{})
+	c, all := watch(t, db, carrier.Options{Lease: carrier.MinLease})
 	storetest.Run(t, idle.Run)
 	storetest.Eventually(t, "they are moved", func() bool { return c.State().Moved == 20 })
 	storetest.Eventually(t, "the beat counts", func() bool { return c.State().Kept == 22 })

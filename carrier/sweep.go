@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	sweepSoon  = 100 * time.Millisecond // between two steps while there is more to do
+	sweepSoon  = 100 * time.Millisecond // at most between two steps while there is more to do
+	sweepOn    = 10 * time.Second       // at most between two steps while there is more to check
 	sweptNames = 10                     // topics that the log names
 )
 
 // A round is one pass over all topics that have dead letters, and what was removed
 // meanwhile.
 type round struct {
-	rank      int64    // in the set of oldest deaths, for the next step
+	rank, old int64    // in the set of oldest deaths, and in the logs that are old, for the next step
 	dead      int64    // dead letters
 	topics    []string // topics of these
 	forgotten int64    // topics
@@ -37,31 +38,28 @@ func (t *term) sweep(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
-		soon, err := t.step(ctx, &r)
+		most, err := t.step(ctx, &r)
 		var deposed *store.DeposedError
 		if err != nil && ctx.Err() != nil || errors.As(err, &deposed) {
 			return
 		}
 		keeping.Note(err)
-		pause = t.o.Sweep
-		if soon {
-			pause = min(pause, sweepSoon)
-		}
+		pause = min(t.o.Sweep, most)
 	}
 }
 
-// step does one step of the housekeeping. soon means that there is more to do.
-func (t *term) step(ctx context.Context, r *round) (soon bool, err error) {
+// step does one step of the housekeeping. It returns how long the next one may wait.
+func (t *term) step(ctx context.Context, r *round) (most time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	m, err := t.store.Only().Sweep(ctx, store.Sweep{
-		Token: t.token, Rank: r.rank,
-		KeepDeadCount: t.o.KeepDeadCount, KeepDeadAge: t.o.KeepDeadAge, KeepTopics: max(t.o.KeepTopics, t.o.KeepAge),
+		Token: t.token, Rank: r.rank, Old: r.old,
+		KeepDeadCount: t.o.KeepDeadCount, KeepDeadAge: t.o.KeepDeadAge, KeepTopics: max(t.o.KeepTopics, t.o.KeepAge), KeepAge: t.o.KeepAge,
 	})
 	if err != nil {
-		return false, err
+		return sweepOn, err
 	}
-	r.rank = m.Rank
+	r.rank, r.old = m.Rank, m.Old
 	dead := m.ByDeaths
 	for _, one := range m.Removed {
 		dead += one.N
@@ -74,7 +72,14 @@ func (t *term) step(ctx context.Context, r *round) (soon bool, err error) {
 	if m.Whole {
 		t.logRound(r)
 	}
-	return m.Soon, nil
+	switch {
+	case m.Soon:
+		return sweepSoon, nil
+	case m.More:
+		return sweepOn, nil
+	default:
+		return MaxSweep, nil
+	}
 }
 
 // logRound logs what a round removed; the next one begins.
@@ -89,5 +94,5 @@ func (t *term) logRound(r *round) {
 	if r.forgotten > 0 {
 		t.o.Logger.Info("forgot topics of which nothing was left", "forgotten", r.forgotten)
 	}
-	*r = round{}
+	*r = round{old: r.old}
 }

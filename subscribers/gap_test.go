@@ -331,7 +331,7 @@ func TestGapOfAName(t *testing.T) {
 func TestGapOfARemovedLog(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	c, err := carrier.New(store, carrier.Options{KeepAge: carrier.MinKeepAge})
+	c, err := carrier.New(store, carrier.Options{KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
 	if err != nil {
 		t.Fatal(err)
 	}

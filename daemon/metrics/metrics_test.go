@@ -119,7 +119,7 @@ func TestHistory(t *testing.T) {
 	store := storetest.Open(t)
 	m := newMetrics(t, store, metrics.Options{Version: "v1.2.3"})
 	store.Observe(m.Observe)
-	c, err := carrier.New(store, carrier.Options{OnCarried: m.Carried})
+	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease, OnCarried: m.Carried})
 	if err != nil {
 		t.Fatal(err)
 	}

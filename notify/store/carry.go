@@ -50,14 +50,14 @@ type Carry struct {
 	KeepAge   time.Duration // how long a log keeps them, or some longer
 
 	Beat  bool   // send a beat, too
+	Look  bool   // and look at what changes slowly: Carried.Kept and Carried.Policy
 	Ready string // cursor from which a beat checks the topics that have something ready; "0" at first
-	Old   int64  // rank from which a beat checks the logs that are old; 0 at first
 }
 
 // Carried is what a call of the carrier moved. Times are in us by Redis's clock.
 type Carried struct {
 	Now   int64         // when the call began
-	Took  time.Duration // how long Redis took; zero if its clock stands still in a script, as in Redis 7.2 and newer
+	Took  time.Duration // how long Redis took; zero if its clock stands still in a script, as in Redis 7.2 and newer, and of a beat that moved nothing
 	Next  int64         // when the next thing is due; zero: more is due already; Never: nothing is scheduled
 	Moved int           // messages made ready, and broadcasts sent
 
@@ -66,12 +66,11 @@ type Carried struct {
 	Buried   []Buried // messages that died
 
 	Ready    string // for the next beat
-	Old      int64  // for the next beat
-	Kept     int64  // messages and broadcasts in the shard; -1 between beats
-	Repeated int64  // topics for which the beat rang again
+	Kept     int64  // messages and broadcasts in the shard; -1 without a look
+	Repeated int64  // topics for which the beat rang again because a subscriber that was rung had not claimed
 	Handed   int64  // messages among those moved that were handed over, see [Handover]
 	Lapsed   int64  // hand-overs, by any process, that ended unconfirmed
-	Policy   string // maxmemory-policy that lets Redis evict messages; empty between beats, and if it evicts nothing
+	Policy   string // maxmemory-policy that lets Redis evict messages; empty without a look, and if it evicts nothing
 }
 
 // A Run is the number of messages of a topic that had one due time.
@@ -90,7 +89,7 @@ type Buried struct {
 // a DeposedError, see [Store.Check], or that of the connection.
 func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 	r, err := s.run(ctx, carryScript, c.Token, c.Epoch, c.Lease.Milliseconds(), c.Batch,
-		c.KeepCount, c.KeepAge.Milliseconds(), c.Beat, c.Ready, c.Old)
+		c.KeepCount, c.KeepAge.Milliseconds(), c.Beat, c.Look, c.Ready)
 	if err != nil {
 		return Carried{}, err
 	}
@@ -102,7 +101,7 @@ func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 	m.Now = r.decimal()
 	m.Next = nextOf(m.Now, wait)
 	m.Took = time.Duration(r.integer()) * time.Microsecond
-	m.Ready, m.Old, m.Kept = r.text(), r.integer(), r.integer()
+	m.Ready, m.Kept = r.text(), r.integer()
 	m.Earliest = r.due()
 	m.Runs = r.runs()
 	m.Repeated, m.Policy = r.integer(), r.text()

@@ -11,16 +11,20 @@ var sweepScript = script("sweep")
 type Sweep struct {
 	Token string // of the election
 	Rank  int64  // rank from which it checks the topics that have dead letters; 0 at first
+	Old   int64  // rank from which it checks the logs that are old; 0 at first
 
 	KeepDeadCount int           // dead letters that a topic keeps
 	KeepDeadAge   time.Duration // how long a topic keeps them
 	KeepTopics    time.Duration // how long an empty topic is remembered
+	KeepAge       time.Duration // how long a log keeps broadcasts, or some longer
 }
 
 // Swept is what a step of the housekeeping removed.
 type Swept struct {
 	Rank  int64 // for the next step
+	Old   int64 // for the next step
 	Soon  bool  // there is more to do
+	More  bool  // there are more topics to check
 	Whole bool  // all topics that have dead letters were checked
 
 	Forgotten int64     // topics
@@ -37,14 +41,15 @@ type Removed struct {
 // Sweep does one step of the housekeeping. Errors: a DeposedError, see
 // [Store.Check], or that of the connection.
 func (s Shard) Sweep(ctx context.Context, w Sweep) (Swept, error) {
-	r, err := s.run(ctx, sweepScript, w.Token, w.Rank, w.KeepDeadCount, w.KeepDeadAge.Milliseconds(), w.KeepTopics.Milliseconds())
+	r, err := s.run(ctx, sweepScript, w.Token, w.Rank, w.KeepDeadCount, w.KeepDeadAge.Milliseconds(),
+		w.KeepTopics.Milliseconds(), w.KeepAge.Milliseconds(), w.Old)
 	if err != nil {
 		return Swept{}, err
 	}
 	if err := r.deposed(); err != nil {
 		return Swept{}, err
 	}
-	m := Swept{Rank: r.integer(), Soon: r.flag(), Whole: r.flag(), Forgotten: r.integer(), ByDeaths: r.integer()}
+	m := Swept{Rank: r.integer(), Old: r.integer(), Soon: r.flag(), More: r.flag(), Whole: r.flag(), Forgotten: r.integer(), ByDeaths: r.integer()}
 	for l := r.list(); l.more(); {
 		topic := l.text()
 		m.Removed = append(m.Removed, Removed{Topic: topic, N: l.integer()})

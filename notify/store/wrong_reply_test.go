@@ -163,14 +163,14 @@ func askings() []asking {
 			return err
 		}},
 		{name: "carry", call: carryOnce, right: []any{
-			int64(1), int64(3), "-1", "1763676000123456", int64(900), "0", int64(0), int64(12), "1763676000123",
+			int64(1), int64(3), "-1", "1763676000123456", int64(900), "0", int64(12), "1763676000123",
 			[]any{"1763676000123", int64(2), "-inf", int64(1)},
 			int64(1), "allkeys-lru",
 			[]any{"t:1", "expired", int64(0), "foreign", "member without a topic", int64(1)},
 			int64(1), int64(2),
 		}},
 		{name: "carry, where another does", right: []any{int64(0), "8 1 3000 other"}, call: carryOnce},
-		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(1), int64(0), int64(3), int64(2), []any{"t", int64(4), "_", int64(1)}}},
+		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(20), int64(1), int64(0), int64(0), int64(3), int64(2), []any{"t", int64(4), "_", int64(1)}}},
 		{name: "bridge", call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.BridgeTo(ctx, 7)
 			return err

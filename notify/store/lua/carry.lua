@@ -1,14 +1,15 @@
 -- Moves due messages and broadcasts, for the elected carrier only, and renews its lease.
 -- ARGV: token, epoch, lease in ms, how many due members at the most, how many broadcasts a log keeps, and for how many ms,
---   1 with a beat, cursor over the topics that have something ready, and rank in the logs that are old, for the beat.
+--   1 with a beat, 1 with one that also looks at what changes slowly, and the cursor over the topics that have something ready, for
+--   the beat.
 -- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, members that were moved, in how many us the next
---   thing is due (-1: nothing is scheduled), now in us, how many us this took, the cursor and the rank for the next beat, how many
---   messages and broadcasts there are (-1 between beats), when the earliest of those that were carried was due ('' if none was), a
---   list of due times, each with the number of scheduled messages of a topic that had it and were made ready, for how many topics the
---   beat repeated a ring, the policy that lets Redis evict messages ('' between beats, and if it evicts nothing), and a list of those
---   that were buried: member, reason, attempts used up; how many of those moved were handed over, and how many hand-overs ended
---   unconfirmed.
-local token, epoch, lease, batch, keep_count, keep_age, beats, cursor, rank = unpack(ARGV, 1, 9)
+--   thing is due (-1: nothing is scheduled), now in us, how many us this took (0: a beat that moved nothing does not say), the cursor
+--   for the next beat, how many messages and broadcasts there are (-1 if it did not look), when the earliest of those that were carried
+--   was due ('' if none was), a list of due times, each with the number of scheduled messages of a topic that had it and were made
+--   ready, for how many topics the beat repeated a ring, the policy that lets Redis evict messages ('' if it did not look, and if Redis
+--   evicts nothing), and a list of those that were buried: member, reason, attempts used up; how many of those moved were handed over,
+--   and how many hand-overs ended unconfirmed.
+local token, epoch, lease, batch, keep_count, keep_age, beats, looks, cursor = unpack(ARGV, 1, 9)
 local holder = call('GET', CARRIER)
 if holder ~= token then return { 0, holder or '' } end
 call('PEXPIRE', CARRIER, lease)
@@ -32,14 +33,15 @@ end
 local function answer(next_due)
   local wait = -1
   if next_due < math.huge then wait = math.max(math.min(next_due, LAST) - us, 0) end -- a foreign time may be past what Go reads
-  local took = clock() - us
-  return { 1, moved, text(wait), text(us), took, cursor, tonumber(rank), kept, earliest, runs, repeated, evicts, buried, handed, lapsed }
+  local took = (moved > 0 or beats ~= '1') and clock() - us or 0
+  return { 1, moved, text(wait), text(us), took, cursor, kept, earliest, runs, repeated, evicts, buried, handed, lapsed }
 end
 
-local heads = {
-  [LEASED] = next_in(LEASED), [EXPIRIES] = next_in(EXPIRIES), [SCHEDULES] = next_in(SCHEDULES), [BROADCASTS] = next_in(BROADCASTS),
-  [HANDED] = next_in(HANDED),
-}
+-- Often nothing has a time to live, and nothing is broadcast: one look finds that.
+local rare = beats == '1' and call('EXISTS', EXPIRIES, BROADCASTS, HANDED, READY, LOGS) -- only beats read the last two
+  or call('EXISTS', EXPIRIES, BROADCASTS, HANDED)
+local heads = { [LEASED] = next_in(LEASED), [SCHEDULES] = next_in(SCHEDULES) }
+for _, place in ipairs({ EXPIRIES, BROADCASTS, HANDED }) do heads[place] = rare > 0 and next_in(place) or math.huge end
 local first = math.min(heads[LEASED], heads[EXPIRIES], heads[SCHEDULES], heads[BROADCASTS], heads[HANDED])
 if first > us and beats ~= '1' then return answer(first) end
 
@@ -53,7 +55,6 @@ local BYTES_OF_TOPICS = 4096 -- bytes of topics that a beat names
 local LATER = 60000 -- ms until a member that can neither be carried nor buried is tried again
 local CLAIM_TIME = 50000 -- us within which a subscriber that was rung claims
 local LOGS_A_CALL = 50 -- topics whose broadcasts are sent in one call
-local SWEEP = 20 -- old logs that a beat removes
 local LATELY = 2500000 -- us for which beats name a log that has grown: two beats, since one may be lost
 local AGE = tonumber(keep_age)
 
@@ -287,18 +288,6 @@ local function carry_expiries()
   end
 end
 
--- The position of the last entry that a log ever had; 0 if it never had one.
-local function last_in(log)
-  local fields = redis.pcall('XINFO', 'STREAM', log)
-  for i = 1, #fields do
-    if fields[i] == 'last-generated-id' then
-      local ms, within = string.match(fields[i + 1], '^(%d+)-(%d+)$')
-      return ms * 1000 + within
-    end
-  end
-  return 0
-end
-
 -- Appends a broadcast to a log at a position, or behind the log's last entry if that is ahead, as after the clock was set back and
 -- the key logs was lost, or with a foreign entry. Returns the position, or nil and the reason if the log is foreign.
 local function append(log, position, ...)
@@ -398,26 +387,8 @@ local function carry_handed()
   end
 end
 
--- The last position of a log in which something is not too old; nil if all is, or that position is past the time.
-local function young_in(log)
-  if #(try('XRANGE', log, text(now - AGE), '+', 'COUNT', 1) or {}) == 0 then return nil end
-  local last = last_in(log)
-  return last <= us and last or nil
-end
-
--- Removes logs in which everything is too old: those of topics without new broadcasts, since the others are trimmed as they grow.
--- If something in such a log is not too old, its indexed position is wrong, and is corrected. Returns the rank for the next beat.
-local function sweep_logs(from)
-  local old = try('ZRANGE', LOGS, '-inf', text((now - AGE) * 1000), 'BYSCORE', 'LIMIT', from, SWEEP) or {}
-  for _, topic in ipairs(old) do
-    local log = log_of(topic)
-    local last = young_in(log)
-    if last then call('ZADD', LOGS, text(last), topic) else call('UNLINK', log) end
-  end
-  return #old < SWEEP and 0 or from + SWEEP
-end
-
--- Whether a subscriber was rung a while ago and has not claimed since: the ring was lost, or the subscriber hangs.
+-- Whether a subscriber was rung a while ago and has not claimed since: the ring was lost, or the subscriber hangs. One that was handed
+-- a message says nothing, since it may be busy with that: a hand-over that was lost counts when it lapses.
 local function lost_ring(waiting)
   local rung = (try('ZRANGE', waiting, text(RUNG), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES') or {})[2]
   return rung and us - (rung - RUNG) > CLAIM_TIME
@@ -426,7 +397,7 @@ end
 -- The bell of a beat repeats bells that may have been lost. It names the logs that have grown lately, if they are few, so that
 -- listeners to other topics need not read.
 local function bell_of_beat()
-  local latest = try('ZRANGE', LOGS, text(LAST), 0, 'BYSCORE', 'REV', 'LIMIT', 0, LOGS_A_CALL + 1, 'WITHSCORES') or {}
+  local latest = rare > 0 and try('ZRANGE', LOGS, text(LAST), 0, 'BYSCORE', 'REV', 'LIMIT', 0, LOGS_A_CALL + 1, 'WITHSCORES') or {}
   local since, topics = 0, {}
   for i = 1, #latest, 2 do
     local position = math.floor(latest[i + 1])
@@ -443,7 +414,7 @@ end
 -- waiting list is empty, the list may have been lost: the beat names the topic. Programs of any language are told again in either
 -- case. Paused topics are left out.
 local function beat()
-  local page = try('ZSCAN', READY, cursor, 'COUNT', TOPICS_A_BEAT) or { '0', {} }
+  local page = rare > 0 and try('ZSCAN', READY, cursor, 'COUNT', TOPICS_A_BEAT) or { '0', {} }
   local fields, size = { epoch, text(now), string.match(STORE, '%S+$'), bell_of_beat() }, 0
   for i = 1, #page[2], 2 do
     local topic = page[2][i]
@@ -485,9 +456,10 @@ end
 first = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULES, carry_schedules),
   carry(BROADCASTS, carry_broadcasts), carry(HANDED, carry_handed))
 if beats == '1' then
-  evicts = memory_of_redis().evicts or ''
-  kept = try('HLEN', MESSAGES) or 0
+  if looks == '1' then
+    evicts = memory_of_redis().evicts or ''
+    kept = try('HLEN', MESSAGES) or 0
+  end
   cursor = beat()
-  rank = sweep_logs(tonumber(rank))
 end
 return answer(first)

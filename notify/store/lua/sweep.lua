@@ -1,13 +1,13 @@
--- A step of the housekeeping, for the elected carrier only: removes dead letters that are too old or too many, and forgets topics
--- of which nothing is left. It checks only what may need it, some in each call: the topics whose oldest dead letter is too old, in
--- OLDEST, and those not checked for long, in SEEN. Each death removes dead letters that are too many; those that were too many before
--- are removed here, a page of topics in each call.
+-- A step of the housekeeping, for the elected carrier only: removes dead letters that are too old or too many, and logs in which all
+-- is too old, and forgets topics of which nothing is left. It checks only what may need it, some in each call: the topics whose oldest
+-- dead letter is too old, in OLDEST, whose log did not grow for long, in LOGS, and those not checked for long, in SEEN. Each death
+-- removes dead letters that are too many; those that were too many before are removed here, a page of topics in each call.
 -- ARGV: token, rank in OLDEST from which it checks whether there are too many, how many dead letters of a topic are kept, and for how
---   many ms, for how many ms a topic is remembered.
--- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, the rank for the next call, 1 if there is more to do
---   soon, 1 if all of OLDEST was checked, how many topics were forgotten, how many dead letters were removed by deaths, and a list of
---   the topics whose dead letters this call removed: topic and how many.
-local token, rank, most_dead, dead_age, topic_age = unpack(ARGV, 1, 5)
+--   many ms, for how many ms a topic is remembered, and a log keeps broadcasts, and the rank in the logs that are old.
+-- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, both ranks for the next call, 1 if there is more to do
+--   soon, 1 if there is more to check, 1 if all of OLDEST was checked, how many topics were forgotten, how many dead letters were
+--   removed by deaths, and a list of the topics whose dead letters this call removed: topic and how many.
+local token, rank, most_dead, dead_age, topic_age, log_age, log_rank = unpack(ARGV, 1, 7)
 local LETTERS = 200 -- dead letters removed in one call
 local AGED = 50 -- topics checked for dead letters that are too old
 local TOO_MANY = 200 -- topics checked for too many dead letters
@@ -15,6 +15,7 @@ local CHECKS = 280 -- topics checked for whether anything is left
 local STRIKES = 100 -- inboxes without a subscriber that are struck off waiting lists
 local CHUNK = 56 -- topics whose counters are read at a time
 local POSITIONS = 50 -- positions forgotten in one call
+local OLD_LOGS = 20 -- old logs removed in one call
 local MOST_LISTENERS = 200 -- named listeners: if there are more, their places in forgotten topics stay
 local OFTEN = 8 -- checks of a topic in the time for which it is remembered
 local EVER = { 'published', 'sent', 'acked', 'died', 'lateness', 'released', 'idle' } -- counters that keep no topic alive
@@ -22,9 +23,11 @@ local KEEP, AGE, REMEMBER = tonumber(most_dead), tonumber(dead_age), tonumber(to
 local holder = call('GET', CARRIER)
 if holder ~= token then return { 0, holder or '' } end
 
-local _, now = clock()
+local us, now = clock()
 local soon, forgotten, removed, left, strikes = 0, 0, {}, LETTERS, STRIKES
-rank = tonumber(rank)
+local full = 0 -- 1: there are more topics to check
+local YOUNG = now - log_age -- ms: what is older in a log is too old
+rank, log_rank = tonumber(rank), tonumber(log_rank)
 
 -- Removes the n oldest dead letters of a topic, as far as this call may.
 local function remove(topic, n)
@@ -167,6 +170,7 @@ local function forget_topics()
     local gone = forgettable({ unpack(topics, from, math.min(from + CHUNK - 1, #topics)) })
     if #gone > 0 then forget_all(gone) end
   end
+  if #topics == most then full = 1 end
   if forgotten > 0 and #topics == CHECKS then soon = 1 end
 end
 
@@ -177,7 +181,28 @@ local function forget_places(topics)
   for i = 1, #names, 2 do try('HDEL', places_of(names[i]), unpack(topics)) end
 end
 
--- Forgets the positions of topics that had no broadcast for as long as topics are remembered, and whose logs the beat has removed.
+-- The last position of a log in which something is not too old; nil if all is, or that position is past the time.
+local function young_in(log)
+  if #(try('XRANGE', log, text(YOUNG), '+', 'COUNT', 1) or {}) == 0 then return nil end
+  local last = last_in(log)
+  return last <= us and last or nil
+end
+
+-- Removes logs in which everything is too old: those of topics without new broadcasts, since the others are trimmed as they grow.
+-- If something in such a log is not too old, its indexed position is wrong, and is corrected.
+local function remove_logs()
+  local topics, gone = try('ZRANGE', LOGS, '-inf', text(YOUNG * 1000), 'BYSCORE', 'LIMIT', log_rank, OLD_LOGS) or {}, 0
+  for _, topic in ipairs(topics) do
+    local log = log_of(topic)
+    local last = young_in(log)
+    if last then call('ZADD', LOGS, text(last), topic) elseif call('UNLINK', log) == 1 then gone = gone + 1 end
+  end
+  log_rank = #topics == OLD_LOGS and log_rank + OLD_LOGS or 0
+  if log_rank > 0 then full = 1 end
+  if log_rank > 0 and gone > 0 then soon = 1 end
+end
+
+-- Forgets the positions of topics that had no broadcast for as long as topics are remembered, and whose logs were removed.
 -- The last position of all stays, so that positions only grow.
 local function forget_positions()
   local last = last_sent()
@@ -196,6 +221,7 @@ end
 local by_deaths = removed_by_deaths()
 remove_aged()
 if left > 0 then remove_too_many() end
+remove_logs()
 forget_topics()
 forget_positions()
-return { 1, rank, soon, left > 0 and rank == 0 and 1 or 0, forgotten, by_deaths, removed }
+return { 1, rank, log_rank, soon, full, left > 0 and rank == 0 and 1 or 0, forgotten, by_deaths, removed }

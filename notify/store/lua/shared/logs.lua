@@ -24,6 +24,18 @@ local function last_sent_to(topic)
   if last and last >= 0 and last <= LAST then return math.floor(last) end
 end
 
+-- The position of the last entry that a log ever had; 0 if it never had one.
+local function last_in(log)
+  local fields = redis.pcall('XINFO', 'STREAM', log)
+  for i = 1, #fields do
+    if fields[i] == 'last-generated-id' then
+      local ms, within = string.match(fields[i + 1], '^(%d+)-(%d+)$')
+      return ms * 1000 + within
+    end
+  end
+  return 0
+end
+
 -- A field of an entry; nil if it has none of that name.
 local function field_of(entry, name)
   for i = 1, #entry[2], 2 do

@@ -1,0 +1,139 @@
+package carrier_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// At rest Redis carries out these commands for each beat, and nothing else; one beat in ten also looks at what changes slowly. Where
+// anything has a time to live, is a broadcast, or is ready, each beat looks there, too: at all of them.
+func TestCommandsAtRest(t *testing.T) {
+	t.Parallel()
+	hour := notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Hour}
+	broadcast, mortal := hour, hour
+	broadcast.Broadcast, mortal.TTL = true, time.Hour
+	sent := broadcast
+	sent.Delay = 0
+	for name, test := range map[string]struct {
+		messages []notify.Message
+		rare     int64
+	}{
+		"nothing waits":                {},
+		"a message waits":              {[]notify.Message{hour}, 0},
+		"one has a time to live":       {[]notify.Message{mortal}, 1},
+		"a broadcast waits":            {[]notify.Message{broadcast}, 1},
+		"a broadcast was sent":         {[]notify.Message{sent}, 1},
+		"all of these, and a listener": {[]notify.Message{hour, mortal, broadcast, sent}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.At(t, storetest.Server(t).URL(), "")
+			beats := subscribe(t, db, db.Keys().Beat())
+			run(t, db, carrier.Options{Lease: carrier.MinLease, Sweep: carrier.MaxSweep})
+			handled(t, db, topic, func(*subscribers.Delivery) {})
+			storetest.Publish(t, db, test.messages...)
+			if len(test.messages) > 3 { // broadcasts that a process of this name had and never settled
+				do(t, db, "ZADD", db.Keys().Base()+"handed", time.Now().Add(time.Hour).UnixMilli(), "name")
+			}
+			storetest.Eventually(t, "what is due was sent", func() bool {
+				c := counts(t, db, topic)
+				return c.Sent+c.Broadcasts+c.Scheduled == int64(len(test.messages))
+			})
+			for range 3 { // what came before is over
+				storetest.Receive(t, "a beat", beats)
+			}
+			before := commands(t, db)
+			for range 20 {
+				storetest.Receive(t, "a beat", beats)
+			}
+			n, looks := wantRest(t, before, commands(t, db), test.rare)
+			if looks < n/10 || looks > n/10+1 {
+				t.Errorf("%d of %d beats looked at what changes slowly", looks, n)
+			}
+		})
+	}
+}
+
+// wantRest checks the commands between two counts, and returns how many beats there were, and how many of them looked.
+func wantRest(t *testing.T, before, after map[string]int64, rare int64) (beats, looks int64) {
+	t.Helper()
+	got := make(map[string]int64)
+	for command, n := range after {
+		if n -= before[command]; n > 0 && !strings.HasPrefix(command, "client") {
+			got[command] = n
+		}
+	}
+	for _, other := range []string{"info", "hello", "subscribe", "ping"} { // of the test and of connections
+		delete(got, other)
+	}
+	n := got["publish"]
+	looks = got["hlen"]
+	want := map[string]int64{
+		"evalsha": n, "get": 2 * n, "pexpire": n, "time": n, "exists": n, "zrange": (2 + 4*rare) * n, "zscan": rare * n, "publish": n,
+		"hlen": looks, // beside INFO
+	}
+	if rare == 0 {
+		delete(want, "zscan")
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%d beats (-want +got):\n%s", n, diff)
+	}
+	all := sum(got) - n // without the call itself
+	if most := 8*n + 5*rare*n + looks; all > most || n < 20 {
+		t.Errorf("%d beats made %d commands, want at most %d", n, all, most)
+	}
+	return n, looks
+}
+
+// Where the beat rings again though no ring was lost, that is not counted: the subscriber that was rung has claimed in time, or it is
+// busy with a message that it was handed. A hand-over that was lost counts as lapsed.
+func TestRingsThatAreNotLost(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		inbox  func(store.Shard) string
+		minAge time.Duration
+		lapsed int64
+	}{
+		"what is ready is too young": {func(s store.Shard) string { return s.InboxChannel("x") }, time.Hour, 0},
+		"it is busy":                 {func(s store.Shard) string { return s.HandsChannel("x") }, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Open(t)
+			inbox := test.inbox(db.Only())
+			rings, beats := subscribe(t, db, inbox), subscribe(t, db, db.Keys().Beat())
+			claim := func() {
+				t.Helper()
+				got, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, MinAge: test.minAge, Inbox: inbox})
+				if err != nil || len(got.Messages) > 0 {
+					t.Fatalf("claimed %d, %v", len(got.Messages), err)
+				}
+			}
+			c, _ := watch(t, db, carrier.Options{})
+			claim()
+			for _, id := range []string{"a", "b"} {
+				storetest.Publish(t, db, notify.Message{Topic: topic, ID: id, Body: []byte("x")})
+			}
+			storetest.Receive(t, "it is rung, or handed the first", rings)
+			for n := 0; n < 3 || c.State().Lapsed < test.lapsed; n++ {
+				if test.minAge > 0 {
+					claim()
+				}
+				storetest.Receive(t, "a beat", beats)
+				storetest.Receive(t, "it is rung again", rings)
+			}
+			if s := c.State(); s.Repeated > 0 || s.Lapsed != test.lapsed {
+				t.Errorf("got %+v", s)
+			}
+		})
+	}
+}
