@@ -52,7 +52,7 @@ type Metrics struct {
 	responses        *prometheus.CounterVec
 }
 
-const fallbacksHelp = "Times that a timer found work because a nudge or a ring was lost; it should stay 0."
+const fallbacksHelp = "Times that a timer found work because a nudge or a ring was lost, or, for the part ring, because a subscriber that was rung hangs; it should stay 0. A lost hand-over lapses instead: bellhop_handovers_total."
 
 // The buckets of durations, in seconds. Those of lateness are dense around the
 // milliseconds in which a message is usually handed out.
