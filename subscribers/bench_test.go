@@ -3,6 +3,7 @@ package subscribers_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,10 +14,26 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
+// size is how many subscribers a herd has.
+const size = 200
+
+// assemble has a herd wait for messages. It returns what it handled.
+func assemble(t testing.TB, db *notify.Store) <-chan string {
+	t.Helper()
+	handled := make(chan string, 10)
+	for range size {
+		handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+			handled <- d.ID
+			return nil
+		}, subscribers.HandleOptions{})
+	}
+	waits(t, db, size)
+	return handled
+}
+
 // herd lets 200 subscribers wait for one message, and returns how many claims that causes.
 func herd(t testing.TB) (claims int64) {
 	t.Helper()
-	const size = 200
 	var claimed atomic.Int64
 	db := storetest.At(t, storetest.URL(), "test-"+notify.NewID())
 	db.Observe(func(script string, _ time.Duration, _ error) {
@@ -25,13 +42,7 @@ func herd(t testing.TB) (claims int64) {
 		}
 	})
 	carry(t, db)
-	handled := make(chan struct{}, 1)
-	for range size {
-		handle(t, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error {
-			handled <- struct{}{}
-			return nil
-		}, subscribers.HandleOptions{})
-	}
+	handled := assemble(t, db)
 	waiting := func() {
 		t.Helper()
 		waits(t, db, size)
@@ -50,6 +61,55 @@ func TestOneMessageWakesOneSubscriber(t *testing.T) {
 	t.Parallel()
 	if claims := herd(t); claims < 1 || claims > 3 {
 		t.Errorf("one message caused %d claims, want 2, or 3 where a beat came between", claims)
+	}
+}
+
+// Of 200 subscribers that wait one hears of a message, be it handed over or rung for, and only once.
+func TestOneSubscriberHearsOfAMessage(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		carries bool // else no beat repeats a ring that is under way
+		delay   time.Duration
+		body    int
+	}{
+		"handed over by the publish": {false, 0, 100},
+		"handed over by the carrier": {true, 50 * time.Millisecond, 100},
+		"rung for":                   {false, 0, 5000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := storetest.Open(t)
+			if test.carries {
+				carry(t, db)
+			} else {
+				beating(t, db)
+			}
+			handled := assemble(t, db)
+			heard := db.Client().PSubscribe(t.Context(), db.Keys().Inbox("*"), db.Keys().Hands("*"))
+			defer heard.Close()
+			for range 2 {
+				if _, err := heard.Receive(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			storetest.Publish(t, db, notify.Message{Topic: topic, ID: "a", Body: make([]byte, test.body), Delay: test.delay})
+			storetest.Receive(t, "the message is handled", handled)
+			settled(t, db)
+			if err := db.Client().Publish(t.Context(), db.Keys().Inbox("nobody"), "end").Err(); err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for m := range heard.Channel() {
+				if m.Payload == "end" {
+					break
+				}
+				if n++; strings.Contains(m.Payload, "\n") == (name == "rung for") {
+					t.Errorf("%s heard %.100q", m.Channel, m.Payload)
+				}
+			}
+			if n != 1 || len(handled) > 0 {
+				t.Errorf("%d heard of the message, and handled it %d times", n, 1+len(handled))
+			}
+		})
 	}
 }
 
