@@ -32,26 +32,6 @@ func handled(b testing.TB, db *notify.Store, topic string, on func(*subscribers.
 	storetest.Eventually(b, "it waits for messages", func() bool { return counts(b, db, topic).Waiting > 0 })
 }
 
-// BenchmarkWaiting measures how late messages are handled, 2,000 due over 5 s, while a million others wait.
-func BenchmarkWaiting(b *testing.B) {
-	const spread, size = 5 * time.Second, 2000
-	db := storetest.At(b, storetest.Server(b).URL(), "")
-	storetest.Fill(b, db, million, func(i int) notify.Message {
-		return notify.Message{Topic: "later", Body: storetest.Payload, Delay: time.Hour + time.Duration(i)*time.Millisecond}
-	})
-	run(b, db, carrier.Options{})
-	var late storetest.Lateness
-	handled(b, db, topic, func(d *subscribers.Delivery) { late.Add(time.Since(d.Due)) })
-	for rounds := 1; b.Loop(); rounds++ {
-		start := time.Now().Add(time.Second).Truncate(time.Millisecond)
-		storetest.Fill(b, db, size, func(i int) notify.Message {
-			return notify.Message{Topic: topic, Body: storetest.Payload, Due: start.Add(spread * time.Duration(i) / size)}
-		})
-		late.Await(b, size*rounds)
-	}
-	late.Report(b, "due-to-handler")
-}
-
 // BenchmarkOverdue measures how fast a million messages of one topic that are
 // overdue are handled, and how late those of another topic are meanwhile.
 func BenchmarkOverdue(b *testing.B) {

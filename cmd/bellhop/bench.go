@@ -32,12 +32,14 @@ end, also after Ctrl-C, they are removed and the daemon has ended. Measurements:
 		Example: `  bellhop bench
   bellhop bench --own --turns 7
   bellhop bench --only burst,lateness --messages 10000
+  bellhop bench --own --only lateness,idle --waiting 1000000
   bellhop bench --own --json > figures.json`,
 		Args: takes(),
 	})
 	flags := c.Flags()
 	flags.IntVar(&o.Messages, "messages", bench.DefaultMessages, "messages published for each rate, and at most for each lateness")
 	flags.IntVar(&o.Body, "body", bench.DefaultBody, "bytes of a body")
+	flags.IntVar(&o.Waiting, "waiting", 0, "others that wait, due in an hour or more, while lateness and idle are measured")
 	flags.IntVar(&o.Turns, "turns", 1, "measure everything so often, in turns, and print medians")
 	flags.BoolVar(&own, "own", false, "measure on a redis-server that bench starts, without persistence")
 	flags.StringSliceVar(&o.Only, "only", nil, "names of the measurements to run, separated by commas (default all)")
@@ -75,7 +77,10 @@ func (a *app) benchOwn(ctx context.Context, c daemon.Config, o bench.Options) er
 	return a.bench(ctx, notify.Config{URL: server.URL(), Prefix: c.Prefix}, o)
 }
 
-const maxTurns = 1000
+const (
+	maxTurns   = 1000
+	maxWaiting = 1_000_000_000
+)
 
 func checkBench(o bench.Options, maxBody int) error {
 	var tooFew, body error
@@ -85,7 +90,7 @@ func checkBench(o bench.Options, maxBody int) error {
 	if most := min(maxBody, notify.DefaultMaxBody); o.Body < 1 || o.Body > most {
 		body = store.Faultf("body", "body %d: use 1 to %d", o.Body, most)
 	}
-	return errors.Join(tooFew, body, store.Within("turns", "turns", o.Turns, 1, maxTurns), o.Check())
+	return errors.Join(tooFew, body, store.Within("waiting", "waiting messages", o.Waiting, 0, maxWaiting), store.Within("turns", "turns", o.Turns, 1, maxTurns), o.Check())
 }
 
 // bench prints how it measures, then each figure as soon as it is measured, and on a terminal the current measurement.

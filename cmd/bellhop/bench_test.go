@@ -67,6 +67,24 @@ func TestBenchTurns(t *testing.T) {
 	contains(t, s.fails(exitUsage, "bench", "--only", "nothing"), `invalid measurement "nothing": use publish, `)
 }
 
+// Others may wait meanwhile, also on the measured topic. They are removed, too.
+func TestBenchWaiting(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	var got benchJSON
+	s.json(&got, "bench", "--only", "lateness,idle", "--messages", "100", "--waiting", "6000", "--json")
+	if len(got.Figures) != 4+8+2*2 {
+		t.Errorf("got %+v", got.Figures)
+	}
+	for _, f := range got.Figures {
+		if strings.Contains(f.Name, "others") && (f.Samples != 6000 || f.Value <= 0) || strings.Contains(f.Name, "early") && f.Value != 0 {
+			t.Errorf("got %+v", f)
+		}
+	}
+	noKeys(t, s)
+	contains(t, s.fails(exitUsage, "bench", "--waiting", "-1"), "waiting messages -1: use 0 to 1000000000")
+}
+
 // noKeys fails the test if a bench left keys in the package's Redis.
 func noKeys(t *testing.T, s *shell) {
 	t.Helper()

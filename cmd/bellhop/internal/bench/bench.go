@@ -31,6 +31,7 @@ import (
 type Options struct {
 	Messages int          // in each measurement of a rate; zero: DefaultMessages
 	Body     int          // bytes of a body; zero: DefaultBody
+	Waiting  int          // others that wait, due in an hour or more, while lateness and idle are measured
 	Turns    int          // how often everything is measured; zero: once
 	Only     []string     // names of the measurements; empty: all
 	Program  string       // path of bellhop, which is run as PROGRAM serve; required
@@ -173,6 +174,7 @@ type stage struct {
 	inspector *notify.Inspector
 	served    *served
 	clock     time.Duration // by which the clock of Redis is ahead of this host's
+	others    int64         // messages of the measured topic that wait, due in an hour or more
 	figures   []Figure
 	name      string
 }

@@ -63,7 +63,7 @@ func measureBurst(ctx context.Context, s *stage) error {
 		if err := sleep(ctx, due.Sub(s.now())); err != nil {
 			return err
 		}
-		if err := s.await(ctx, topic, isDone); err != nil {
+		if err := s.await(ctx, topic, s.isDone); err != nil {
 			return err
 		}
 		took := s.now().Sub(due)
@@ -87,7 +87,7 @@ func measureBacklog(ctx context.Context, s *stage) error {
 	}
 	began := time.Now()
 	return s.whileRunning(ctx, func() error {
-		if err := s.await(ctx, topic, isDone); err != nil {
+		if err := s.await(ctx, topic, s.isDone); err != nil {
 			return err
 		}
 		s.rate("handled and acknowledged", n, time.Since(began))
@@ -102,6 +102,9 @@ const (
 
 // measureLateness takes the time from due to handler of messages spread over 5 s.
 func measureLateness(ctx context.Context, s *stage) error {
+	if err := s.fillOthers(ctx); err != nil {
+		return err
+	}
 	n := min(spreadSize, s.Messages)
 	late := newTally(n)
 	sub, err := s.subscriber(concurrency, func(d *subscribers.Delivery) { late.add(s.now().Sub(d.Due)) }, topic)
@@ -109,7 +112,7 @@ func measureLateness(ctx context.Context, s *stage) error {
 		return err
 	}
 	return s.whileRunning(ctx, func() error {
-		if err := s.await(ctx, topic, isAwaited); err != nil {
+		if err := s.await(ctx, topic, s.isAwaited); err != nil {
 			return err
 		}
 		body := s.body()
@@ -137,6 +140,9 @@ func idleDelay() time.Duration { return 20*time.Millisecond + rand.N(10*time.Mil
 // measureIdle takes how late single messages are with nothing else going on:
 // delayed ones from due to handler, immediate ones from the call of Publish.
 func measureIdle(ctx context.Context, s *stage) error {
+	if err := s.fillOthers(ctx); err != nil {
+		return err
+	}
 	err := s.rounds(ctx, idleDelay, "delayed, due to handler", func(d *subscribers.Delivery, _ time.Time) time.Time { return d.Due })
 	if err != nil {
 		return err
@@ -179,7 +185,7 @@ func (s *stage) rounds(ctx context.Context, delay func() time.Duration, name str
 
 // rest waits until the topic is awaited, and then lets everything rest.
 func (s *stage) rest(ctx context.Context) error {
-	if err := s.await(ctx, topic, isAwaited); err != nil {
+	if err := s.await(ctx, topic, s.isAwaited); err != nil {
 		return err
 	}
 	return sleep(ctx, idleRest)
@@ -212,7 +218,7 @@ func measureRest(ctx context.Context, s *stage) error {
 // countCalls counts the calls while n subscribers wait for a topic each.
 func (s *stage) countCalls(ctx context.Context, n int) error {
 	for i := range n {
-		if err := s.await(ctx, topic+strconv.Itoa(i), isAwaited); err != nil {
+		if err := s.await(ctx, topic+strconv.Itoa(i), s.isAwaited); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -125,11 +126,46 @@ func (s *stage) await(ctx context.Context, topic string, condition func(notify.C
 	}
 }
 
+// otherTopics is on how many topics others wait: the measured one is among them.
+const otherTopics = 10
+
+// fillOthers publishes the messages that wait beside those that are measured.
+func (s *stage) fillOthers(ctx context.Context) error {
+	if s.Waiting == 0 {
+		return nil
+	}
+	before, err := s.memory(ctx)
+	if err != nil {
+		return err
+	}
+	body, names := s.body(), []string{topic}
+	for i := 1; i < otherTopics; i++ {
+		names = append(names, topic+"."+strconv.Itoa(i))
+	}
+	began := time.Now()
+	if err := s.fill(ctx, s.Waiting, func(i int) notify.Message {
+		return notify.Message{Topic: names[i/fillBatch%otherTopics], Body: body, Delay: time.Hour + time.Duration(i)*time.Millisecond}
+	}); err != nil {
+		return err
+	}
+	s.rate("others published, on 10 topics", s.Waiting, time.Since(began))
+	after, err := s.memory(ctx)
+	if err != nil {
+		return err
+	}
+	s.report("each of the others", (after-before)/float64(s.Waiting), "bytes", s.Waiting)
+	counts, err := s.inspector.Count(ctx, topic)
+	if err == nil {
+		s.others = counts[0].Scheduled
+	}
+	return err
+}
+
 // isDone reports whether no message of a topic is left to be handled.
-func isDone(c notify.Counts) bool { return c.Scheduled+c.Ready+c.Leased == 0 }
+func (s *stage) isDone(c notify.Counts) bool { return c.Scheduled+c.Ready+c.Leased == s.others }
 
 // isAwaited reports whether a subscriber or a long poll waits for messages of a topic, and nothing is on its way.
-func isAwaited(c notify.Counts) bool { return c.Waiting > 0 && isDone(c) }
+func (s *stage) isAwaited(c notify.Counts) bool { return c.Waiting > 0 && s.isDone(c) }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
