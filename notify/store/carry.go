@@ -43,7 +43,7 @@ func (r *reply) deposed() error {
 type Carry struct {
 	Token string        // of the election
 	Epoch int64         // of the election, for the beat
-	Lease time.Duration // to which the carrier's lease is renewed
+	Lease time.Duration // to which a beat renews the carrier's lease
 
 	Batch     int           // most messages to move; 1 means two
 	KeepCount int           // broadcasts that the log of a topic keeps, or some more
@@ -85,7 +85,7 @@ type Buried struct {
 	Attempts       int // used up
 }
 
-// Carry moves due messages and broadcasts, and renews the carrier's lease. Errors:
+// Carry moves due messages and broadcasts, and with a beat renews the lease. Errors:
 // a DeposedError, see [Store.Check], or that of the connection.
 func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 	r, err := s.run(ctx, carryScript, c.Token, c.Epoch, c.Lease.Milliseconds(), c.Batch,

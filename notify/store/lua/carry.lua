@@ -1,4 +1,4 @@
--- Moves due messages and broadcasts, for the elected carrier only, and renews its lease.
+-- Moves due messages and broadcasts, for the elected carrier only, and with a beat renews its lease.
 -- ARGV: token, epoch, lease in ms, how many due members at the most, how many broadcasts a log keeps, and for how many ms,
 --   1 with a beat, 1 with one that also looks at what changes slowly, and the cursor over the topics that have something ready, for
 --   the beat.
@@ -12,7 +12,7 @@
 local token, epoch, lease, batch, keep_count, keep_age, beats, looks, cursor = unpack(ARGV, 1, 9)
 local holder = call('GET', CARRIER)
 if holder ~= token then return { 0, holder or '' } end
-call('PEXPIRE', CARRIER, lease)
+if beats == '1' then call('PEXPIRE', CARRIER, lease) end
 
 local us, now = clock()
 local handed, lapsed = 0, 0
@@ -44,6 +44,39 @@ local heads = { [LEASED] = next_in(LEASED), [SCHEDULES] = next_in(SCHEDULES) }
 for _, place in ipairs({ EXPIRIES, BROADCASTS, HANDED }) do heads[place] = rare > 0 and next_in(place) or math.huge end
 local first = math.min(heads[LEASED], heads[EXPIRIES], heads[SCHEDULES], heads[BROADCASTS], heads[HANDED])
 if first > us and beats ~= '1' then return answer(first) end
+
+-- * * *
+
+-- Hands the only due message of a topic to a subscriber that waits. Returns whether it did.
+local function hand_over(topic)
+  local taker = is_topic(topic) and taker_of(topic)
+  local due = taker and try('ZRANGE', schedule_of(topic), '-inf', now, 'BYSCORE', 'LIMIT', 0, 2, 'WITHSCORES')
+  if not due or #due ~= 2 or topic_of(due[1]) ~= topic then return false end
+  local member, at = due[1], due[2]
+  local record = call('HMGET', MESSAGES, member)[1]
+  if not record or #record > LARGEST then return false end
+  local used = used_in((try('HMGET', ATTEMPTS, member) or {})[1])
+  if not used or heads[EXPIRIES] < math.huge and has_expired(try('ZSCORE', EXPIRIES, member), now) then return false end
+  put_handed(taker, member, used, us)
+  take_scheduled(topic, member)
+  moved = moved + 1
+  runs[#runs + 1] = at
+  runs[#runs + 1] = 1
+  if send_handed(taker, topic, at, member, used, record, us) then handed = handed + 1 end
+  return true
+end
+
+-- In most calls one message is due. The first topics whose message is handed over need none of the functions below.
+if heads[SCHEDULES] <= us then
+  for _, topic in ipairs(call('ZRANGE', SCHEDULES, '-inf', now, 'BYSCORE', 'LIMIT', 0, 8)) do
+    if not hand_over(topic) then break end
+  end
+  if moved > 0 then
+    earliest, heads[SCHEDULES] = text(heads[SCHEDULES] / 1000), next_in(SCHEDULES)
+    first = math.min(heads[LEASED], heads[EXPIRIES], heads[SCHEDULES], heads[BROADCASTS], heads[HANDED])
+    if first > us and beats ~= '1' then return answer(first) end
+  end
+end
 
 -- * * *
 
@@ -125,22 +158,8 @@ local function add_runs(list)
   end
 end
 
--- Hands the only due message of a topic to a subscriber that waits. Returns whether it did.
-local function hand_over(topic, due, member)
-  local taker = taker_of(topic)
-  local record = taker and call('HGET', MESSAGES, member)
-  if not record or #record > LARGEST then return false end
-  local used = used_in(call('EXISTS', ATTEMPTS) == 1 and try('HGET', ATTEMPTS, member))
-  if not used or call('EXISTS', EXPIRIES) == 1 and has_expired(try('ZSCORE', EXPIRIES, member), now) then return false end
-  put_handed(taker, member, used, us)
-  take_first_scheduled(topic, 1)
-  moved = moved + 1
-  if send_handed(taker, topic, due, member, used, record, us) then handed = handed + 1 end
-  return true
-end
-
 -- Carries what is due in the schedule of a topic, up to a limit. A member is taken out only after it was put elsewhere.
-local function carry_topic(topic, key, limit, all)
+local function carry_topic(topic, key, limit)
   local own = topic .. ':'
   local due = due_of(key, limit)
   if not due then return postpone_schedule(topic, now + LATER) end -- it is foreign
@@ -153,7 +172,6 @@ local function carry_topic(topic, key, limit, all)
       foreign[#foreign + 1] = due[i]
     end
   end
-  if all == 1 and #list == 2 and hand_over(topic, list[1], list[2]) then return add_runs(list) end
   local fault = #list > 0 and make_ready(topic, list)
   if #list > 0 and not fault then add_runs(list) end
   local stay = 0 -- members that were postponed, so they are further behind
@@ -197,7 +215,7 @@ local function carry_schedules()
   for i, topic in ipairs(topics) do
     local more = math.min(wants[i] - shares[i], left)
     left = left - more
-    carry_topic(topic, schedules[i], shares[i] + more, wants[i])
+    carry_topic(topic, schedules[i], shares[i] + more)
   end
 end
 

@@ -2,7 +2,7 @@
 -- ARGV: name of the candidate, lease in ms, the longest lease there may be.
 -- Reply: 1, its token, the epoch; or 0, the token of the elected carrier, for how many ms its lease lasts at the most.
 -- A token is EPOCH SINCE LEASE NAME, both times in ms. The lease ends at a time by Redis's clock: if that is set back, during a crash
--- or not, the lease would last longer by as much. The carrier renews it all the time, so what is left is never more than LEASE.
+-- or not, the lease would last longer by as much. The carrier renews it with each beat, so what is left is never more than LEASE.
 local name, lease, longest = unpack(ARGV, 1, 3)
 local _, now = clock()
 local holder = call('GET', CARRIER)

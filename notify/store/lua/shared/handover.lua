@@ -9,7 +9,8 @@ local LARGEST = 4096 -- bytes of the largest record that is handed over
 local function taker_of(topic)
   local inbox, since = unpack(try('ZRANGE', waiting_of(topic), 0, 0, 'WITHSCORES') or {})
   if not inbox or tonumber(since) >= RUNG or string.find(inbox, ':hands:', #BASE, true) ~= #BASE then return nil end
-  if call('EXISTS', ready_of(topic)) == 1 then return nil end
+  local ready = try('ZRANGE', ready_of(topic), 0, 0)
+  if not ready or ready[1] then return nil end
   local own, common, released = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released') or {})
   if setting('paused', own, nil) == 1 or setting('ring_only', own, common) == 1 then return nil end
   return { inbox = inbox, lease = setting('lease', own, common), released = digit_of(released) }
