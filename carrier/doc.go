@@ -12,10 +12,10 @@
 //
 // The elected carrier holds a lease in Redis: a key with a time to live, and a token
 // that is unique to the election. The script that moves messages compares the token
-// and renews the lease in the same step, so a late call of a carrier that was paused
-// or cut off past its lease moves nothing (a fencing token: M. Kleppmann, "How to do
-// distributed locking", 2016, enforced by the storage itself). A carrier that stops
-// gives up its lease and tells the standbys, of which one takes over within
+// in the same step, so a late call of a carrier that was paused or cut off past its
+// lease moves nothing (a fencing token: M. Kleppmann, "How to do distributed locking",
+// 2016, enforced by the storage itself). Each heartbeat renews the lease. A carrier
+// that stops gives up its lease and tells the standbys, of which one takes over within
 // milliseconds. One that is killed is replaced when its lease ends.
 //
 // # The loop
@@ -24,9 +24,10 @@
 // lease expired, buries those that outlived their time to live, rings exactly the
 // subscribers that are needed, appends due broadcasts to the logs of their topics and
 // publishes them, and answers when the next thing is due. The carrier sleeps until
-// then, until a nudge announces an earlier due time, or until its heartbeat. If Redis
-// cannot be reached the loop goes on: the carrier logs that within three seconds, and
-// again when Redis is back ([Options.Logger]).
+// then, until a nudge announces an earlier due time, or until its heartbeat. After a
+// rest it calls a little ahead, too, since Redis answers the call in time faster then.
+// If Redis cannot be reached the loop goes on: the carrier logs that within three
+// seconds, and again when Redis is back ([Options.Logger]).
 //
 // # A backlog
 //
