@@ -80,7 +80,7 @@ func (i *Inspector) list(ctx context.Context, topic string, place store.Place, s
 	if limit < 1 || limit > MaxPage {
 		return Page{}, store.Faultf("limit", "limit %d: use 1 to %d", limit, MaxPage)
 	}
-	mark, err := parseCursor(cursor)
+	mark, err := parseCursor(cursor, place)
 	if err != nil {
 		return Page{}, err
 	}
@@ -110,13 +110,16 @@ func formatCursor(mark store.Mark) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(mark.Time + " " + mark.Member))
 }
 
-func parseCursor(cursor string) (mark store.Mark, err error) {
+func parseCursor(cursor string, place store.Place) (mark store.Mark, err error) {
 	if cursor == "" {
 		return mark, nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	time, member, ok := strings.Cut(string(raw), " ")
-	whole := strings.TrimSuffix(time, ".5") // of a hand-over
+	whole := time
+	if place == store.PlaceLeased {
+		whole = strings.TrimSuffix(time, ".5") // of a hand-over
+	}
 	if _, bad := strconv.ParseInt(whole, 10, 64); err != nil || bad != nil || !ok {
 		return mark, store.Faultf("cursor", "cursor %.100q: use the cursor of the page before, or none", cursor)
 	}
