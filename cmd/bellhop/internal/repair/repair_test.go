@@ -14,8 +14,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/carrier"
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -455,7 +453,7 @@ func TestHandoverIsInPlace(t *testing.T) {
 			t.Errorf("repair finds %q", found)
 		}
 	}
-	if diff := cmp.Diff(before, contents(t, store)); diff != "" {
+	if diff := gocmp.Diff(before, contents(t, store)); diff != "" {
 		t.Errorf("repair changed (-want +got):\n%s", diff)
 	}
 	for list, cursor := storetest.Inspector(t, store), ""; ; {
