@@ -530,6 +530,13 @@ func deliver(t *testing.T, db *notify.Store, pub client) {
 	for range 2 {
 		storetest.Receive(t, "a delivery", handled)
 	}
+	together := notify.Message{Topic: topic, Delay: 20 * time.Millisecond}
+	for _, result := range pub.PublishMany(t.Context(), []notify.Message{together, together}) {
+		if result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		storetest.Receive(t, "a delivery", handled)
+	}
 	status, err := carrier.Look(t.Context(), db)
 	if err != nil || status.Epoch == 0 {
 		t.Errorf("the carrier is %+v, %v", status, err)

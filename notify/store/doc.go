@@ -52,6 +52,7 @@
 //	place        into it                      out of it
 //	schedule     put_scheduled                take_scheduled, take_first_scheduled, index_schedule
 //	ready        put_ready, then ring last    take_ready, take_oldest_ready, index_ready
+//	whole        put_schedule_ready: of a topic, from schedule to ready; then ring last
 //	either       place_due, then ring last
 //	leased       put_leased; put_handed, send_handed last   take_leased
 //	broadcasts   put_broadcasts               take_first_broadcasts, once carry has appended them to a log

@@ -15,7 +15,7 @@ const (
 	sent   = "subscribe psubscribe cluster|slots"
 	runs   = "eval evalsha"
 	waits  = "wait" // for Config.WaitReplicas
-	called = "info time publish pubsub|numsub get set del exists incr pexpire pttl unlink" +
+	called = "info time publish pubsub|numsub get set del exists incr pexpire pttl rename unlink" +
 		" hget hset hsetnx hdel hlen hmget hgetall hincrby hscan zscan" +
 		" zadd zrem zscore zmscore zrange zcard zcount zremrangebyrank" +
 		" xadd xtrim xlen xrange xinfo|stream"

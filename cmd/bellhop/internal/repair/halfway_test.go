@@ -111,6 +111,7 @@ var halfways = []halfway{
 		}
 	}},
 	{name: "carry what is due", ready: isOverdue("a"), stays: []string{"a"}, call: carries},
+	{name: "carry all that is scheduled", ready: isOverdue("a", "b"), stays: []string{"a", "b"}, call: carries},
 	{name: "carry what expired", ready: func(t *testing.T, db *notify.Store) {
 		storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), Due: time.Now().Add(-time.Hour), TTL: time.Millisecond})
 	}, call: carries},
@@ -257,10 +258,15 @@ func isReady(id string) func(*testing.T, *notify.Store) {
 	}
 }
 
-func isOverdue(id string) func(*testing.T, *notify.Store) {
+// isOverdue has messages be overdue, all since one time.
+func isOverdue(ids ...string) func(*testing.T, *notify.Store) {
 	return func(t *testing.T, db *notify.Store) {
-		storetest.Publish(t, db, notify.Message{Topic: mail, ID: id, Body: []byte(id), Delay: time.Millisecond})
-		storetest.Eventually(t, "it is overdue", func() bool {
+		var all []notify.Message
+		for _, id := range ids {
+			all = append(all, notify.Message{Topic: mail, ID: id, Body: []byte(id), Delay: time.Millisecond})
+		}
+		storetest.Publish(t, db, all...)
+		storetest.Eventually(t, "they are overdue", func() bool {
 			now, err := db.Client().Time(t.Context()).Result()
 			if err != nil {
 				t.Fatal(err)
@@ -351,7 +357,7 @@ func carries(t *testing.T, db *notify.Store) error {
 // A write is what a script does to a key.
 type write struct{ command, key string }
 
-var writing = regexp.MustCompile(`(?i) lua\] "(set|del|hset|hdel|hsetnx|hincrby|zadd|zrem|zremrangebyrank|xadd|unlink)" "([^"]+)"`)
+var writing = regexp.MustCompile(`(?i) lua\] "(set|del|hset|hdel|hsetnx|hincrby|zadd|zrem|zremrangebyrank|rename|xadd|unlink)" "([^"]+)"`)
 
 // writes makes the call with all rights, and returns the writes of its scripts, without the election's.
 func (h halfway) writes(t *testing.T, server *redisserver.Server) []write {

@@ -30,6 +30,13 @@ local function put_ready(topic, list, earliest)
   return false
 end
 
+-- Makes the whole schedule of a topic its ready set, which must be empty. Earliest is the first due time in it.
+local function put_schedule_ready(topic, earliest)
+  try('ZADD', READY, 'LT', earliest, topic)
+  call('RENAME', schedule_of(topic), ready_of(topic))
+  try('ZREM', SCHEDULES, topic)
+end
+
 -- Takes a topic out of READY if nothing of it is ready. Call it after taking something out of its ready set.
 local function index_ready(topic)
   if call('EXISTS', ready_of(topic)) == 0 then try('ZREM', READY, topic) end
