@@ -57,14 +57,18 @@ func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	return got, r.end()
 }
 
-// claimed reads members with due times, records and attempts. The record of a
+// claimed reads members, runs of due times, records and attempts. The record of a
 // member that was buried is missing.
 func (r *reply) claimed(receipt int64) []ClaimedMessage {
-	found, records, attempts := r.list(), r.list(), r.list()
+	members, runs, records, attempts := r.list(), r.list(), r.list(), r.list()
 	counted := attempts.more()
 	all := make([]ClaimedMessage, 0, records.left())
-	for records.more() {
-		m := ClaimedMessage{Lease: Lease{Member: found.text(), Receipt: receipt}, Due: timeOf(found.text())}
+	var due time.Time
+	for left := int64(0); records.more(); left-- {
+		if left == 0 {
+			due, left = timeOf(runs.text()), runs.integer()
+		}
+		m := ClaimedMessage{Lease: Lease{Member: members.text(), Receipt: receipt}, Due: due}
 		if counted {
 			if count, used := attempts.textOrNone(); used {
 				m.Used, _ = strconv.Atoi(count)
@@ -76,7 +80,9 @@ func (r *reply) claimed(receipt int64) []ClaimedMessage {
 			all = append(all, m)
 		}
 	}
-	_ = attempts.end() // members that did not fit into the reply were found, and have no record
+	for _, rest := range []*reply{members, runs, attempts} {
+		_ = rest.end()
+	}
 	return all
 }
 

@@ -33,7 +33,7 @@ func (l Lease) receipt() any {
 // of those whose lease is lost. The error is that of the connection, after which
 // the messages may or may not be acknowledged.
 func (s Shard) Ack(ctx context.Context, topic string, leases []Lease) (lost []int, err error) {
-	r, err := s.run(ctx, ackScript, withLeases(leases, topic)...)
+	r, err := s.run(ctx, ackScript, inRuns(leases, topic)...)
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +125,25 @@ func withLeases(leases []Lease, first ...any) []any {
 	}
 	for _, l := range leases {
 		args = append(args, l.receipt())
+	}
+	return args
+}
+
+// inRuns returns a topic, then the leases in runs of one receipt: the receipt, how many
+// leases have it, and their members.
+func inRuns(leases []Lease, topic string) []any {
+	args := make([]any, 0, 5+len(leases))
+	args = append(args, topic)
+	for len(leases) > 0 {
+		n := 1
+		for n < len(leases) && leases[n].Receipt == leases[0].Receipt && leases[n].Handed == leases[0].Handed {
+			n++
+		}
+		args = append(args, leases[0].receipt(), n)
+		for i := range leases[:n] {
+			args = append(args, &leases[i].Member) // a pointer needs no allocation
+		}
+		leases = leases[n:]
 	}
 	return args
 }

