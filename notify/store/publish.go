@@ -118,22 +118,22 @@ func publishArgs(batch []Publish) (args []any, order []int) {
 		order = append(order, byTopic[topic]...)
 	}
 	for _, i := range order {
-		args = append(args, batch[i].Member, batch[i].when(), batch[i].Tail)
+		args = append(args, &batch[i].Member, batch[i].when(), &batch[i].Tail) // pointers need no allocations
 	}
 	return args, order
 }
 
 // when returns the script's argument for all of a message but its record.
-func (p *Publish) when() string {
-	switch when := strconv.FormatInt(int64(p.When), 10); {
+func (p *Publish) when() any {
+	switch {
 	case p.Restored != nil:
 		return p.Restored.String()
 	case p.Broadcast:
-		return "*" + when
+		return "*" + strconv.FormatInt(int64(p.When), 10)
 	case p.TTL > 0:
-		return when + "/" + strconv.FormatInt(p.TTL.Milliseconds(), 10) // as in the record
+		return strconv.FormatInt(int64(p.When), 10) + "/" + strconv.FormatInt(p.TTL.Milliseconds(), 10) // as in the record
 	default:
-		return when
+		return int64(p.When)
 	}
 }
 

@@ -89,7 +89,7 @@ local function due_of(when)
 end
 
 local at = text(now)
-local last, times = now, at -- of the last one that is due later: most of a batch have the same due time
+local last, last_text, times = now, at, at -- of the message before: most of a batch have the same due time
 local reply, seen = { now }, {}
 local records, expiries = {}, {}
 local broadcasts = { earliest = math.huge } -- a list of due times and members
@@ -110,9 +110,12 @@ for t = 1, topics do
       due = -2
     else
       local lists, begin = ready, at
+      if due ~= last then
+        last, last_text = due, text(due)
+        times = due > now and at .. ',' .. text(due - now) or at
+      end
       if due > now then
         lists = scheduled
-        if not all and due ~= last then last, times = due, at .. ',' .. text(due - now) end
         if not all then begin = times end
       end
       if had then
@@ -135,10 +138,11 @@ for t = 1, topics do
         lists[t] = list
       end
       seen[member] = i
-      records[#records + 1] = member
-      records[#records + 1] = begin .. ARGV[arg + 2]
-      list[#list + 1] = due
-      list[#list + 1] = member
+      local n, m = #records, #list
+      records[n + 1] = member
+      records[n + 2] = begin .. ARGV[arg + 2]
+      list[m + 1] = last_text
+      list[m + 2] = member
       if due < list.earliest then list.earliest = due end
       if lists == dead and due > list.latest then list.latest = due end
       if expiry then
