@@ -12,20 +12,21 @@ import (
 
 // handleQueued handles queued work until none is left.
 func (e *engine[W]) handleQueued(grace context.Context) {
-	for {
-		j, work := e.next()
-		if j == nil {
-			return
-		}
-		e.finish(j, e.handle(grace, j, work))
+	j, work := e.next(nil, false)
+	for j != nil {
+		j, work = e.next(j, e.handle(grace, j, work))
 	}
 }
 
-// next removes the next job from the queue and returns it with a copy of the work
-// for the handler; nil if the queue is empty.
-func (e *engine[W]) next() (_ *job[W], work W) {
+// next notes that a job was handled, unless that is nil, removes the next one from the
+// queue, and returns it with a copy of the work for the handler; nil if the queue is
+// empty.
+func (e *engine[W]) next(handled *job[W], done bool) (_ *job[W], work W) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if handled != nil {
+		e.finish(handled, done)
+	}
 	for len(e.queue) > 0 {
 		j := e.queue[0]
 		e.queue = e.queue[1:]
@@ -49,10 +50,8 @@ func (e *engine[W]) close() {
 	}
 }
 
-// finish notes that a job was handled, and has it acknowledged if it is done.
+// finish notes that a job was handled, and has it acknowledged if it is done. The mutex is held.
 func (e *engine[W]) finish(j *job[W], done bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.close()
 	e.mean += (max(j.took, time.Microsecond) - e.mean) / 8
 	e.mean = max(e.mean, time.Microsecond)
