@@ -40,6 +40,9 @@
 // hand-over: it has received it and has free hands. Otherwise it claims nothing for the
 // second, since the one on its way is older.
 //
+// A claimer's caller gets the receipt that the confirmation will give, without waiting
+// for that: it settles the message before the confirmation, too.
+//
 // A message that is due at once becomes ready, unless something of its topic is
 // overdue: then it waits behind that in the schedule. A broadcast waits in a place
 // of its own, and the carrier appends it to the log of its topic. cancel removes a

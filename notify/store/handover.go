@@ -19,6 +19,12 @@ type Handover struct {
 	ClaimedMessage
 }
 
+// Promise returns the receipt that a confirmation gives the message for a lease, cut to
+// the millisecond, that counts from the hand-over on. It settles the message before that, too.
+func (h Handover) Promise(lease time.Duration) int64 {
+	return WithDigit(h.At+lease.Milliseconds()*1000, h.Receipt)
+}
+
 // Handover returns the hand-over in a Received, and whether it is a whole one.
 func (e Event) Handover() (h Handover, is bool) {
 	line, record, is := strings.Cut(e.Payload, "\n")

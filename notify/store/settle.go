@@ -91,6 +91,14 @@ func (s Shard) Extend(ctx context.Context, topic string, leases []Lease, lease t
 	return receipt, lost, r.end()
 }
 
+// Confirm gives messages of a topic that were handed over the leases that their
+// receipts promise: see [Handover.Promise]. It returns the indexes of those whose
+// lease is lost, or settled. It may be repeated. The error is that of the connection.
+func (s Shard) Confirm(ctx context.Context, topic string, leases []Lease) (lost []int, err error) {
+	_, lost, err = s.Extend(ctx, topic, leases, -time.Millisecond)
+	return lost, err
+}
+
 // A Return is a message that is released.
 type Return struct {
 	Lease

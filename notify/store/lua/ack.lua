@@ -4,9 +4,8 @@
 local topic = ARGV[1]
 
 -- Most calls acknowledge one message, and few messages have a time to live or used up an attempt.
-if #ARGV == 4 and call('EXISTS', ATTEMPTS, EXPIRIES) == 0 then
+if #ARGV == 4 and call('EXISTS', ATTEMPTS, EXPIRIES) == 0 and call('ZSCORE', LEASED, ARGV[4]) == ARGV[2] then
   local receipt, member = ARGV[2], ARGV[4]
-  if call('ZSCORE', LEASED, member) ~= receipt then return { 1 } end
   call('ZREM', LEASED, member)
   local gone = redis.pcall('HDEL', MESSAGES, member)
   if type(gone) == 'table' then

@@ -4,7 +4,7 @@
 -- Reply: its state now, or '' if the lease is lost; attempts used up; its due time in ms.
 local topic, member, receipt, delay, share, reason, at_once = unpack(ARGV, 1, 7)
 local us, now = clock()
-if call('ZSCORE', LEASED, member) ~= receipt then return { '' } end
+if not is_under(call('ZSCORE', LEASED, member), receipt) then return { '' } end
 local own, common = settings_of(topic)
 local used = used_in(try('HGET', ATTEMPTS, member)) or math.huge
 used = used + 1

@@ -25,6 +25,12 @@ local function take_leased(members)
   return call('ZREM', LEASED, unpack(members))
 end
 
+-- Whether a lease, the score in LEASED, belongs to a receipt: its own or, of a hand-over that is not confirmed, the one that its
+-- confirmation gives it. That counts from the hand-over on, for a number of ms, so it differs by these alone.
+local function is_under(lease, receipt)
+  return lease == receipt or lease and lease % 1 > 0 and (receipt - lease + 0.5) % 1000 == 0
+end
+
 -- The members that are leased under their receipts, and the positions of the others. What was claimed together has one receipt: where
 -- there are few of these, it reads what is leased under each, which takes half as long as reading the receipt of each member.
 local function leased_under(members, receipts)
@@ -40,7 +46,7 @@ local function leased_under(members, receipts)
   end
   for i, receipt in ipairs(in_few and {} or call('ZMSCORE', LEASED, unpack(members))) do held[members[i]] = receipt end
   for i, member in ipairs(members) do
-    if held[member] == receipts[i] then
+    if is_under(held[member] or in_few and call('ZSCORE', LEASED, member), receipts[i]) then
       mine[#mine + 1] = member
     else
       lost[#lost + 1] = i
