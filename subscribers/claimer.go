@@ -54,6 +54,9 @@ type ClaimerStats struct {
 	Waiting   int64     // callers that wait now
 	Fallbacks int64     // times that the beat named a topic with a caller that waits, because the waiting list was lost; should stay zero
 	Progress  time.Time // when its loop last completed a round; zero: the loop does not run
+
+	HandedOver int64 // messages that came with the ring
+	Dropped    int64 // of these, unreadable, a second time, too late, or when no caller waited any more: they come again
 }
 
 // ErrUnsubscribed is the error of a Claimer whose subscription is down.
@@ -71,11 +74,12 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 	}
 	ended, end := context.WithCancel(context.Background())
 	c := &Claimer{
-		leases: newLeases(s), log: o.Logger, inbox: s.Only().InboxChannel(notify.NewID()),
+		leases: newLeases(s), log: o.Logger, inbox: s.Only().HandsChannel(notify.NewID()),
 		loop: progress.New("claimer", claimerBound), begun: make(chan struct{}), ended: ended, end: end,
 		pings: make(map[string]chan struct{}),
 	}
 	c.polls = polls{leases: c.leases, log: c.log, inbox: c.inbox, ended: ended, queues: make(map[string]*topicQueue)}
+	c.polls.idle = sync.NewCond(&c.polls.mu)
 	c.aged = agedPolls{leases: c.leases, ended: ended, topics: make(map[chan struct{}]string)}
 	return c, nil
 }
@@ -183,24 +187,37 @@ func (c *Claimer) Run(ctx context.Context) error {
 	c.loop.Note()
 	defer c.loop.End()
 	close(c.begun)
-	watch := newWatch(c.store, c.log)
-	watch.begin()
-	c.store.Subscribe(ctx, func(e store.Event) {
-		watch.note(e)
-		c.loop.Note()
-		c.receive(e)
-	}, c.inbox)
-	watch.end()
-	c.setConnected(false)
+	subscribed, unsubscribe := context.WithCancel(context.WithoutCancel(ctx))
+	defer unsubscribe()
+	var receiving sync.WaitGroup
+	receiving.Go(func() { c.subscribe(subscribed) })
+	<-ctx.Done()
 	c.end()
+	c.polls.stop() // the last hand-overs come until the inbox has left all waiting lists
+	unsubscribe()
+	receiving.Wait()
 	c.polls.stop()
 	c.aged.stop()
 	return nil
 }
 
+// subscribe receives until ctx ends.
+func (c *Claimer) subscribe(ctx context.Context) {
+	watch := newWatch(c.store, c.log)
+	watch.begin()
+	defer watch.end()
+	c.store.Subscribe(ctx, func(e store.Event) {
+		watch.note(e)
+		c.loop.Note()
+		c.receive(e)
+	}, c.inbox)
+	c.setConnected(false)
+}
+
 // Stats returns what the claimer does and counted so far.
 func (c *Claimer) Stats() ClaimerStats {
-	return ClaimerStats{Waiting: c.waiting.Load(), Fallbacks: c.polls.fallbacks.Load(), Progress: c.loop.Last()}
+	h := c.polls.stats.stats()
+	return ClaimerStats{Waiting: c.waiting.Load(), Fallbacks: c.polls.fallbacks.Load(), Progress: c.loop.Last(), HandedOver: h.HandedOver, Dropped: h.Dropped}
 }
 
 // Alive returns an error if the loop of Run is stuck, for watchdogs. It is nil
@@ -214,7 +231,9 @@ func (c *Claimer) receive(e store.Event) {
 		c.setConnected(true)
 		c.polls.ringAll()
 	case store.Received:
-		if !c.pong(e.Payload) && store.CheckTopic(e.Payload) == nil { // else a ping that was given up, or foreign
+		if h, is := e.Handover(); is {
+			c.polls.takeOver(h)
+		} else if !c.pong(e.Payload) && store.CheckTopic(e.Payload) == nil { // else a ping that was given up, or foreign
 			c.polls.ring(e.Payload)
 		}
 	case store.Beat:

@@ -1,10 +1,12 @@
 package subscribers
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -29,6 +31,9 @@ func (s *sample) note(us int64) {
 func (s *sample) since(us int64) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.read.IsZero() { // the first claim is under way
+		return 0
+	}
 	return time.Since(s.read) - time.Duration(us-s.us)*time.Microsecond
 }
 
@@ -37,11 +42,7 @@ func (s *sample) since(us int64) time.Duration {
 func (w *worker) takeOver(h store.Handover) {
 	defer w.ring() // the inbox waits again when it has claimed
 	age := w.clock.since(h.At)
-	record, err := store.DecodeRecord(h.Record)
-	d := Delivery{
-		Topic: h.Topic, ID: idOf(h.Topic, h.Member), Due: h.Due, Attempt: 1 + h.Used, Receipt: Receipt(h.Receipt), Lease: h.Full,
-		Record: record, late: max(time.Duration(h.At-h.Due.UnixMicro())*time.Microsecond, 0), HandedOver: true, handed: true, by: w.leases,
-	}
+	d, err := w.leases.handedOver(h)
 	j := &job[Delivery]{work: d, at: h.At, sent: time.Now().Add(-max(age, 0)), lease: store.HandoverLease, confirm: h.Full}
 	if w.hand(j, err == nil && age < store.HandoverLease) {
 		w.stats.taken.Add(1)
@@ -101,6 +102,57 @@ func (e *engine[W]) lastReceived() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.received
+}
+
+// takeOver takes a message that was handed over. It does not block. It drops one that it
+// cannot read, that came before, or too late: its lease ends.
+func (p *polls) takeOver(h store.Handover) {
+	d, err := p.handedOver(h)
+	d.Receipt, d.handed = Receipt(h.Promise(h.Full)), false
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.queue(h.Topic)
+	if err != nil || h.At == q.received || p.clock.since(h.At) >= store.HandoverLease {
+		p.stats.dropped.Add(1)
+	} else {
+		q.handed = append(q.handed, d)
+	}
+	q.received, q.rung, q.listed = h.At, true, true // the inbox is handed no other before it claims
+	p.start(q)
+}
+
+// dealHanded deals what was handed over, first come, first served, and has it confirmed.
+// The callers do not wait for that: see [store.Handover.Promise]. The mutex is held.
+func (p *polls) dealHanded(q *topicQueue) {
+	for !q.asking && len(q.handed) > 0 && len(q.polls) > 0 {
+		one, d := q.polls[0], q.handed[0]
+		q.polls, q.handed = q.polls[1:], q.handed[1:]
+		if one.lease > 0 {
+			d.Receipt += Receipt((one.lease.Truncate(time.Millisecond) - d.Lease).Microseconds())
+			d.Lease = one.lease
+		}
+		p.stats.taken.Add(1)
+		p.begin(func() { p.confirm(d) })
+		one.done <- polled{deliveries: []Delivery{d}} // last, since Go runs first what was woken last
+	}
+}
+
+// confirm gives a message that was handed over the lease that its receipt promises. It
+// tries until the lease that the message has is over: then it comes again.
+func (p *polls) confirm(d Delivery) {
+	ctx, cancel := context.WithTimeout(context.Background(), store.HandoverLease)
+	defer cancel()
+	var pause backoff.Pause
+	for {
+		_, err := p.store.Of(d.Topic).Confirm(ctx, d.Topic, []store.Lease{d.lease()}) // one that is lost may be settled
+		if err == nil {
+			return
+		}
+		if pause.Wait(ctx); ctx.Err() != nil {
+			p.log.Warn("cannot confirm a message that was handed over; it may come again", "topic", d.Topic, "id", d.ID, "error", err)
+			return
+		}
+	}
 }
 
 // refuse has the engine take no hand-overs any more, and returns those that it has not begun.

@@ -2,6 +2,7 @@ package subscribers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -318,21 +319,216 @@ func TestNothingIsHandedOver(t *testing.T) {
 	}
 }
 
-// A claimer's callers claim: the answer needs the receipt of the whole lease.
-func TestClaimerIsRung(t *testing.T) {
+// A claimer's caller gets the message that is handed over, under the lease that it asks for, and the receipt of that.
+func TestClaimerIsHanded(t *testing.T) {
+	for _, lease := range []time.Duration{0, time.Hour + time.Microsecond} {
+		db := beating(t, storetest.Open(t))
+		p, _ := newPoller(t, db)
+		answers := []<-chan got{
+			claimLater(t.Context(), t, p, subscribers.ClaimOptions{Wait: time.Minute, Lease: lease}),
+			claimLater(t.Context(), t, p, subscribers.ClaimOptions{Wait: time.Minute, Max: 5}),
+		}
+		for i, id := range []string{"a", "b"} {
+			waits(t, db, 1)
+			storetest.Eventually(t, "its claim is through", func() bool { return p.Ping(t.Context()) == nil && counts(t, db).Waiting == 1 })
+			storetest.Publish(t, db, body(id))
+			d := want(t, "the message", answers[i], id).ds[0]
+			want := store.DefaultLease
+			if i == 0 && lease > 0 {
+				want = lease.Truncate(time.Millisecond)
+			}
+			if !d.HandedOver || d.Attempt != 1 || d.Lease.Truncate(time.Millisecond) != want {
+				t.Errorf("got %+v", d)
+			}
+			storetest.Eventually(t, "it has the lease of its receipt", func() bool { return leased(t, db, id) == fmt.Sprint(int64(d.Receipt)) })
+			if late := time.Until(d.Receipt.Until()); late > want || late < want-storetest.Deadline {
+				t.Errorf("it is leased for another %v", late)
+			}
+			if err := d.Ack(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if s := p.Stats(); s.HandedOver != 2 || s.Dropped != 0 {
+			t.Errorf("it counts %+v", s)
+		}
+		waits(t, db, 0)
+		storetest.Empty(t, db)
+	}
+}
+
+// The receipt that a confirmation will give settles the message before that, too, at any process; another one does not.
+func TestPromisedReceipt(t *testing.T) {
 	db := storetest.Open(t)
-	c := subscriberstest.Claimer(t, db)
-	storetest.Run(t, c.Run)
-	got := make(chan []subscribers.Delivery, 1)
-	go func() {
-		ds, _ := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Wait: time.Minute})
-		got <- ds
-	}()
-	waits(t, db, 1)
+	one := newHand(t, db, "one")
+	settle := subscriberstest.Claimer(t, db)
+	for name, call := range map[string]func(*subscribers.Delivery) error{
+		"acknowledge": func(d *subscribers.Delivery) error { return d.Ack(t.Context()) },
+		"release": func(d *subscribers.Delivery) error {
+			defer one.rung()
+			return d.Release(t.Context())
+		},
+		"reject": func(d *subscribers.Delivery) error { _, err := d.Nack(t.Context(), time.Hour, "no"); return err },
+		"bury":   func(d *subscribers.Delivery) error { _, err := d.Bury(t.Context(), "no"); return err },
+		"extend": func(d *subscribers.Delivery) error {
+			if err := d.Extend(t.Context(), time.Hour); err != nil {
+				return err
+			}
+			return d.Ack(t.Context())
+		},
+	} {
+		id := "to-" + name
+		storetest.Publish(t, db, body(id))
+		h := one.taken()
+		for _, lease := range []time.Duration{h.Full, 2 * time.Hour} {
+			for _, wrong := range []int64{1, 10, 999} {
+				d := settle.Delivery(topic, id, subscribers.Receipt(h.Promise(lease)+wrong))
+				if err := d.Ack(t.Context()); !errors.Is(err, notify.ErrLeaseLost) {
+					t.Errorf("%s: a receipt that is wrong by %d us: %v", name, wrong, err)
+				}
+			}
+		}
+		promised := h.Promise(2 * time.Hour)
+		if err := call(settle.Delivery(topic, id, subscribers.Receipt(promised))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		lost, err := one.shard.Confirm(t.Context(), topic, []store.Lease{{Member: h.Member, Receipt: promised}})
+		if err != nil || len(lost) != 1 || leased(t, db, id) != "" {
+			t.Errorf("%s: it was confirmed afterwards: %v, %v", name, lost, err)
+		}
+		one.claim(h.At)
+	}
+}
+
+// A confirmation may be repeated, as after an answer that was lost.
+func TestConfirmation(t *testing.T) {
+	db := storetest.Open(t)
+	one := newHand(t, db, "one")
 	storetest.Publish(t, db, body("a"))
-	ds := storetest.Receive(t, "the caller gets it", got)
-	if len(ds) != 1 || ds[0].Ack(t.Context()) != nil {
-		t.Errorf("it got %+v", ds)
+	h := one.taken()
+	promised := h.Promise(time.Minute)
+	for range 2 {
+		lost, err := one.shard.Confirm(t.Context(), topic, []store.Lease{{Member: h.Member, Receipt: promised}})
+		if err != nil || len(lost) > 0 || leased(t, db, "a") != fmt.Sprint(promised) {
+			t.Errorf("got %v, %v, and the lease %s", lost, err, leased(t, db, "a"))
+		}
+	}
+}
+
+// What is handed over when the last caller has left is released at once, and no attempt is used up.
+func TestHandoverToNobody(t *testing.T) {
+	db := beating(t, storetest.Open(t)) // without a carrier, no lease ends
+	p, _ := newPoller(t, db)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := claimLater(ctx, t, p, long())
+	waits(t, db, 1)
+	inbox := db.Client().ZRange(t.Context(), db.Keys().Waiting(topic), 0, 0).Val()[0]
+	cancel()
+	storetest.Receive(t, "the caller leaves", left)
+	waits(t, db, 0)
+	if err := db.Client().ZAdd(t.Context(), db.Keys().Waiting(topic), redis.Z{Score: 1, Member: inbox}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, db, body("a"))
+	storetest.Eventually(t, "it is ready", func() bool { c := counts(t, db); return c.Ready == 1 && c.Leased+c.Waiting == 0 })
+	if s := p.Stats(); s.HandedOver != 1 || s.Dropped != 1 {
+		t.Errorf("it counts %+v", s)
+	}
+	if d := want(t, "the message", claimLater(t.Context(), t, p, long()), "a").ds[0]; d.Attempt != 1 {
+		t.Errorf("got %+v", d)
+	}
+}
+
+// A claimer whose callers wait for many topics is handed one message for each of them, and no more than they ask for.
+func TestHandoversOfManyTopics(t *testing.T) {
+	db := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, db)
+	const n = 32
+	answers := make(chan got, 2*n)
+	for i := range n {
+		go func() {
+			ds, err := p.Claim(t.Context(), fmt.Sprint("t", i), subscribers.ClaimOptions{Wait: time.Minute})
+			answers <- got{ds, err}
+		}()
+	}
+	for i := range n {
+		storetest.Eventually(t, "all wait", func() bool {
+			return db.Client().ZCard(t.Context(), db.Keys().Waiting(fmt.Sprint("t", i))).Val() == 1
+		})
+	}
+	var all []notify.Message
+	for i := range n {
+		all = append(all, notify.Message{Topic: fmt.Sprint("t", i), ID: "1"}, notify.Message{Topic: fmt.Sprint("t", i), ID: "2"})
+	}
+	for _, m := range all {
+		storetest.Publish(t, db, m)
+	}
+	seen := make(map[string]bool)
+	for range n {
+		g := storetest.Receive(t, "a caller is served", answers)
+		if g.err != nil || g.ids() != "1" || seen[g.ds[0].Topic] {
+			t.Errorf("got %+v", g)
+			continue
+		}
+		seen[g.ds[0].Topic] = true
+	}
+	storetest.Eventually(t, "the others are ready", func() bool {
+		ready := int64(0)
+		for i := range n {
+			ready += db.Client().ZCard(t.Context(), db.Keys().Ready(fmt.Sprint("t", i))).Val()
+		}
+		return ready == n && db.Client().ZCard(t.Context(), db.Keys().Leased()).Val() == n
+	})
+	if s := p.Stats(); s.HandedOver < n {
+		t.Errorf("it counts %+v", s)
+	}
+}
+
+// A hand-over that never arrives keeps the other messages of the topic from a claimer's caller for a second at the most.
+func TestClaimerMissesAHandover(t *testing.T) {
+	db := beating(t, storetest.Open(t)) // without a carrier, no ring is repeated
+	p, _ := newPoller(t, db)
+	first := claimLater(t.Context(), t, p, long())
+	waits(t, db, 1)
+	inbox := db.Client().ZRange(t.Context(), db.Keys().Waiting(topic), 0, 0).Val()[0]
+	now := db.Client().Time(t.Context()).Val()
+	if err := db.Client().ZAdd(t.Context(), db.Keys().Waiting(topic), redis.Z{Score: 6e15 + float64(now.UnixMicro()), Member: inbox}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, db, body("a"))
+	want(t, "the message", first, "a")
+}
+
+// A claimer that stops while it is handed messages uses up no attempt of any.
+func TestClaimerStopsDuringHandovers(t *testing.T) {
+	db := storetest.Open(t)
+	carry(t, db)
+	const rounds = 20
+	seen := make(map[string]bool)
+	note := func(g got) {
+		for _, d := range g.ds {
+			if err := d.Ack(t.Context()); err != nil || seen[d.ID] || d.Attempt != 1 {
+				t.Errorf("%+v: %v", d, err)
+			}
+			seen[d.ID] = true
+		}
+	}
+	for i := range rounds {
+		p, stop := newPoller(t, db)
+		answer := claimLater(t.Context(), t, p, long())
+		storetest.Eventually(t, "it waits, or has what was released", func() bool { return counts(t, db).Waiting == 1 || len(answer) > 0 })
+		stopped := make(chan bool)
+		go func() {
+			defer close(stopped)
+			stop()
+		}()
+		storetest.Publish(t, db, body(fmt.Sprint(i)))
+		note(storetest.Receive(t, "the answer", answer))
+		<-stopped
+		waits(t, db, 0)
+	}
+	p, _ := newPoller(t, db)
+	for len(seen) < rounds {
+		note(storetest.Receive(t, "the rest", claimLater(t.Context(), t, p, long())))
 	}
 }
 

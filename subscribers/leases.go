@@ -112,6 +112,15 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 	return got, nil
 }
 
+// handedOver returns the delivery of a hand-over. The error is an unreadable record.
+func (l *leases) handedOver(h store.Handover) (Delivery, error) {
+	record, err := store.DecodeRecord(h.Record)
+	return Delivery{
+		Topic: h.Topic, ID: idOf(h.Topic, h.Member), Due: h.Due, Attempt: 1 + h.Used, Receipt: Receipt(h.Receipt), Lease: h.Full,
+		Record: record, late: max(time.Duration(h.At-h.Due.UnixMicro())*time.Microsecond, 0), HandedOver: true, handed: true, by: l,
+	}, err
+}
+
 // idOf returns the id of a member of a topic; of a foreign member it is all of it.
 func idOf(topic, member string) string { return strings.TrimPrefix(member, topic+":") }
 

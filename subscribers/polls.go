@@ -24,9 +24,13 @@ type polls struct {
 	ended     context.Context // ends when the claimer's Run does
 	fallbacks atomic.Int64
 
+	clock sample // of the last claim
+	stats handovers
+
 	mu     sync.Mutex
 	queues map[string]*topicQueue // by topic
-	tasks  sync.WaitGroup         // queues that are served
+	tasks  int                    // goroutines that serve queues, or confirm hand-overs
+	idle   *sync.Cond             // there are no tasks
 }
 
 // A topicQueue holds the polls of a topic. It is guarded by polls.mu.
@@ -37,6 +41,10 @@ type topicQueue struct {
 	rung   bool    // something may be ready
 	beaten bool    // and a beat named the topic, though no ring came
 	listed bool    // the inbox may be in the waiting list
+
+	asking   bool       // a claim is under way
+	handed   []Delivery // not dealt yet: they are younger than what that claim may bring
+	received int64      // when the last hand-over was made, in us by Redis's clock
 }
 
 // A poll is one caller that waits.
@@ -101,9 +109,11 @@ func (p *polls) leave(topic string, one *poll) ([]Delivery, error) {
 }
 
 // stop ends all polls with an ErrStopping, and returns when the inbox has left all
-// waiting lists. The claimer's Run has ended: no other poll enters.
+// waiting lists, and what was handed over is released. The claimer's Run has ended: no
+// other poll enters.
 func (p *polls) stop() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, q := range p.queues {
 		for _, one := range q.polls {
 			one.done <- polled{err: ErrStopping}
@@ -111,8 +121,9 @@ func (p *polls) stop() {
 		q.polls = nil
 		p.start(q)
 	}
-	p.mu.Unlock()
-	p.tasks.Wait()
+	for p.tasks > 0 {
+		p.idle.Wait()
+	}
 }
 
 // queue returns the queue of a topic. The mutex is held.
@@ -146,6 +157,16 @@ func (p *polls) ring(topic string) {
 	p.start(q)
 }
 
+// ringAfter has a queue claim some time from now, if callers wait then. The mutex is held.
+func (p *polls) ringAfter(q *topicQueue, d time.Duration) {
+	time.AfterFunc(d, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		q.rung = true
+		p.start(q)
+	})
+}
+
 // beat has the queues of topics claim that a beat named: something is ready, and the
 // waiting list is empty.
 func (p *polls) beat(topics []string) {
@@ -160,17 +181,34 @@ func (p *polls) beat(topics []string) {
 	}
 }
 
-// start has a goroutine serve a queue, if there is something to do. The mutex is held.
+// start has a goroutine serve a queue if there is something to do, and deals what was
+// handed over. The mutex is held.
 func (p *polls) start(q *topicQueue) {
 	if !q.served && q.busy() {
 		q.served = true
-		p.tasks.Go(func() { p.serve(q) })
+		p.begin(func() { p.serve(q) })
 	}
+	p.dealHanded(q)
+}
+
+// begin begins a task. The mutex is held.
+func (p *polls) begin(task func()) {
+	p.tasks++
+	go func() {
+		task()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.tasks--; p.tasks == 0 {
+			p.idle.Broadcast()
+		}
+	}()
 }
 
 // busy reports whether there is something to do: claim for callers, or leave the
-// waiting list when there are none. The mutex is held.
-func (q *topicQueue) busy() bool { return len(q.polls) > 0 && q.rung || len(q.polls) == 0 && q.listed }
+// waiting list when there are none, and release what it handed over. The mutex is held.
+func (q *topicQueue) busy() bool {
+	return len(q.polls) > 0 && q.rung || len(q.polls) == 0 && (q.listed || len(q.handed) > 0)
+}
 
 // serve claims for a queue while it is rung, and leaves the waiting list when no
 // caller waits any more, so that another subscriber is rung.
@@ -181,7 +219,10 @@ func (p *polls) serve(q *topicQueue) {
 	for q.busy() {
 		switch {
 		case len(q.polls) == 0:
-			p.unlist(q, nil)
+			ds := q.handed
+			q.handed = nil
+			p.stats.dropped.Add(int64(len(ds)))
+			p.unlist(q, ds)
 		case p.ask(q):
 			pause.Reset()
 		default:
@@ -200,21 +241,29 @@ func (p *polls) serve(q *topicQueue) {
 // not, they wait on. The mutex is held, but while Redis is called.
 func (p *polls) ask(q *topicQueue) (asked bool) {
 	o := q.wanted()
-	beaten := q.beaten
-	q.rung, q.beaten, q.listed = false, false, false
+	beaten, received := q.beaten, q.received
+	q.rung, q.beaten, q.listed, q.asking = false, false, false, true
 	p.mu.Unlock()
-	got, err := p.claim(context.Background(), q.topic, o, p.inbox, 0)
+	got, err := p.claim(context.Background(), q.topic, o, p.inbox, received)
 	p.mu.Lock()
+	q.asking = false
 	q.listed = q.listed || got.short || err != nil
 	q.rung = q.rung || !got.short
 	if err != nil {
+		p.dealHanded(q)
 		q.fail(o.Lease, err)
 		return !store.NotExecuted(err)
+	}
+	p.clock.note(got.now)
+	if got.onTheWay { // it rings when it arrives
+		p.ringAfter(q, store.HandoverLease)
 	}
 	if beaten && len(got.deliveries) > 0 {
 		p.fallbacks.Add(1)
 	}
-	if left := q.deal(got.deliveries, o.Lease); len(left) > 0 {
+	left := q.deal(got.deliveries, o.Lease)
+	p.dealHanded(q)
+	if len(left) > 0 {
 		p.unlist(q, left)
 	}
 	if len(got.unreadable) > 0 {

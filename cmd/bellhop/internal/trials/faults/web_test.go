@@ -114,7 +114,7 @@ func (b *browsing) claimAll(ctx context.Context) {
 		for _, d := range got.Messages {
 			op.Took(history.Record{
 				Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
-				Receipt: int64(d.Receipt), Lease: lease.Milliseconds(),
+				Receipt: int64(d.Receipt), Lease: lease.Milliseconds(), Handed: len(got.Messages) == 1, // perhaps: the answer does not say
 			})
 		}
 		op.End(phase, history.Record{Count: len(got.Messages), Error: text(err)})

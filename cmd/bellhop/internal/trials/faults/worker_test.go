@@ -171,7 +171,7 @@ func (c *claiming) run(ctx context.Context) {
 func taken(d subscribers.Delivery) history.Record {
 	return history.Record{
 		Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
-		Receipt: int64(d.Receipt), Lease: lease.Milliseconds(),
+		Receipt: int64(d.Receipt), Lease: lease.Milliseconds(), Handed: d.HandedOver,
 	}
 }
 
