@@ -55,8 +55,7 @@ type ClaimerStats struct {
 	Fallbacks int64     // times that the beat named a topic with a caller that waits, because the waiting list was lost; should stay zero
 	Progress  time.Time // when its loop last completed a round; zero: the loop does not run
 
-	HandedOver int64 // messages that came with the ring
-	Dropped    int64 // of these, unreadable, a second time, too late, or when no caller waited any more: they come again
+	SubscriberStats // a hand-over is dropped also if no caller waits any more
 }
 
 // ErrUnsubscribed is the error of a Claimer whose subscription is down.
@@ -216,8 +215,7 @@ func (c *Claimer) subscribe(ctx context.Context) {
 
 // Stats returns what the claimer does and counted so far.
 func (c *Claimer) Stats() ClaimerStats {
-	h := c.polls.stats.stats()
-	return ClaimerStats{Waiting: c.waiting.Load(), Fallbacks: c.polls.fallbacks.Load(), Progress: c.loop.Last(), HandedOver: h.HandedOver, Dropped: h.Dropped}
+	return ClaimerStats{Waiting: c.waiting.Load(), Fallbacks: c.polls.fallbacks.Load(), Progress: c.loop.Last(), SubscriberStats: c.polls.stats.stats()}
 }
 
 // Alive returns an error if the loop of Run is stuck, for watchdogs. It is nil

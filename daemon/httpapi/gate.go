@@ -274,12 +274,17 @@ type Stats struct {
 	Cut       int64 // streams that were cut off because their clients were too slow
 	Refused   int64 // requests without a known token
 	Fallbacks int64 // times that a beat woke a poll whose ring was lost; should stay 0
+	Handovers subscribers.SubscriberStats
 	Listener  subscribers.ListenerStats
 }
 
 // Stats returns the gateway's statistics.
 func (g *Gate) Stats() Stats {
-	return Stats{Polls: g.claimer.Stats().Waiting, Streams: g.streams.Load(), Cut: g.cut.Load(), Refused: g.logins.refused.Load(), Fallbacks: g.claimer.Stats().Fallbacks, Listener: g.listener.Stats()}
+	polls := g.claimer.Stats()
+	return Stats{
+		Polls: polls.Waiting, Streams: g.streams.Load(), Cut: g.cut.Load(), Refused: g.logins.refused.Load(),
+		Fallbacks: polls.Fallbacks, Handovers: polls.SubscriberStats, Listener: g.listener.Stats(),
+	}
 }
 
 // open returns a context for a call that waits. It ends with the request, when the

@@ -220,6 +220,9 @@ func TestHandovers(t *testing.T) {
 	stop := storetest.Run(t, sub.Run)
 	m.ShowCarrier(c.State)
 	m.ShowNATS(func() natsgate.Stats { return natsgate.Stats{Handovers: sub.Stats()} })
+	m.ShowHTTP(func() httpapi.Stats {
+		return httpapi.Stats{Handovers: subscribers.SubscriberStats{HandedOver: 3, Dropped: 1}}
+	})
 	inbox := waits(t, db)
 	for i, delay := range []time.Duration{0, 10 * time.Millisecond} {
 		publish(t, db, topic, 1, delay)
@@ -249,6 +252,8 @@ func TestHandovers(t *testing.T) {
 		`bellhop_handovers_total{outcome="lapsed",part="carrier"}`: 1,
 		`bellhop_handovers_total{outcome="received",part="nats"}`:  2,
 		`bellhop_handovers_total{outcome="dropped",part="nats"}`:   0,
+		`bellhop_handovers_total{outcome="received",part="http"}`:  3,
+		`bellhop_handovers_total{outcome="dropped",part="http"}`:   1,
 	})
 }
 

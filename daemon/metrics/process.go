@@ -30,9 +30,11 @@ func (m *Metrics) ShowCarrier(state func() carrier.State) {
 // ShowHTTP adds the statistics of a gateway for HTTP. The function is called at each scrape.
 func (m *Metrics) ShowHTTP(stats func() httpapi.Stats) {
 	figures, listener := httpFigures(), listenerFigures()
+	received := receivedFigures("http")
 	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
 		now := stats()
 		show(to, figures, now)
+		show(to, received, now.Handovers)
 		show(to, listener, now.Listener)
 	}))
 }
