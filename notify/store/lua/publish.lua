@@ -35,8 +35,9 @@ if alone then
   its_due = alone < 0 and soonest - alone or math.max(alone, now)
   if its_due > MAX then return { now, -2 } end
   its_record = (its_due > now and text(now) .. ',' .. text(its_due - now) or text(now)) .. ARGV[6]
+  local waits = its_due > now or is_behind(its_topic, now)
   if call('HSETNX', MESSAGES, its_member, its_record) == 0 then return { now, -1 } end
-  if its_due > now or is_behind(its_topic, now) then
+  if waits then
     if pcall(schedule_one) then
       note_one()
       return { now, its_due }
@@ -49,8 +50,9 @@ end
 -- * * *
 
 if alone then
-  local taker = #its_record <= LARGEST and taker_of(its_topic)
+  local taker
   local function place_one()
+    taker = #its_record <= LARGEST and taker_of(its_topic)
     if taker then return put_handed(taker, its_member, 0, us) end
     call('ZADD', READY, 'LT', its_due, its_topic)
     call('ZADD', ready_of(its_topic), its_due, its_member)
