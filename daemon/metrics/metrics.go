@@ -42,7 +42,8 @@ type Metrics struct {
 	topics   *topics
 	registry *prometheus.Registry
 
-	ready, claimLate prometheus.Histogram
+	ready            *bulk
+	claimLate        prometheus.Histogram
 	carry            prometheus.Histogram
 	moved, fallbacks prometheus.Counter
 	full             prometheus.Counter
@@ -116,9 +117,7 @@ func CheckTopics(topics []string) error {
 }
 
 func (m *Metrics) makeHistograms() {
-	m.ready = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "bellhop_ready_lateness_seconds", Help: "How late scheduled messages were made ready by this carrier.", Buckets: lateBuckets,
-	})
+	m.ready = newBulk("bellhop_ready_lateness_seconds", "How late scheduled messages were made ready by this carrier.", lateBuckets)
 	m.claimLate = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "bellhop_claim_lateness_seconds", Help: "How late messages were that this process handed out, over HTTP and NATS: from due to claimed, less the min_age of the claim, to the millisecond.", Buckets: lateBuckets,
 	})
@@ -154,9 +153,7 @@ func (m *Metrics) makeCounters() {
 // Carried notes what the carrier moved: it is for carrier.Options.OnCarried.
 func (m *Metrics) Carried(c carrier.Carried) {
 	for _, late := range c.Lateness {
-		for range late.N {
-			m.ready.Observe(late.Late.Seconds())
-		}
+		m.ready.observe(late.Late.Seconds(), late.N)
 	}
 	m.carry.Observe(c.Took.Seconds())
 	m.moved.Add(float64(c.Moved))
