@@ -32,7 +32,7 @@ type round struct {
 func (t *term) sweep(ctx context.Context) {
 	var r round
 	keeping := outage.New(t.o.Logger, slog.LevelWarn, "cannot keep house; retrying", "keeping house again")
-	for pause := t.o.Sweep; ; {
+	for pause := min(t.o.Sweep, sweepOn); ; {
 		select {
 		case <-ctx.Done():
 			return

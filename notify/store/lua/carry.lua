@@ -1,5 +1,5 @@
 -- Moves due messages and broadcasts, for the elected carrier only, and with a beat renews its lease.
--- ARGV: token, epoch, lease in ms, how many due members at the most, how many broadcasts a log keeps, and for how many ms,
+-- ARGV: token, epoch, lease in ms, how many due members at the most, but for those of a whole schedule, how many broadcasts a log keeps, and for how many ms,
 --   1 with a beat, 1 with one that also looks at what changes slowly, and the cursor over the topics that have something ready, for
 --   the beat.
 -- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, members that were moved, in how many us the next
@@ -67,7 +67,7 @@ local function hand_over(topic)
 end
 
 -- In most calls one message is due. The first topics whose message is handed over need none of the functions below.
-if heads[SCHEDULES] <= us then
+if heads[SCHEDULES] <= us and heads[LEASED] > us then -- what a lease gives back is older
   for _, topic in ipairs(call('ZRANGE', SCHEDULES, '-inf', now, 'BYSCORE', 'LIMIT', 0, 8)) do
     if not hand_over(topic) then break end
   end
@@ -128,9 +128,9 @@ local function by_topic(found)
   return topics, foreign
 end
 
--- Makes a list, pairs of time and member in the order of their times, ready. Returns the reason if the ready set is foreign.
-local function make_ready(topic, list)
-  if not put_ready(topic, list, list[1]) then return 'ready set is foreign (WRONGTYPE)' end
+-- Makes a list, pairs of time and member, ready. Least is the first of its times. Returns the reason if the ready set is foreign.
+local function make_ready(topic, list, least)
+  if not put_ready(topic, list, least) then return 'ready set is foreign (WRONGTYPE)' end
   ring(topic, #list / 2, us)
   moved = moved + #list / 2
 end
@@ -188,7 +188,7 @@ local function carry_topic(topic, key, limit, all)
       foreign[#foreign + 1] = due[i]
     end
   end
-  local fault = #list > 0 and make_ready(topic, list)
+  local fault = #list > 0 and make_ready(topic, list, list[1])
   if #list > 0 and not fault then add_runs(list) end
   local stay = 0 -- members that were postponed, so they are further behind
   for i = 2, fault and #list or 0, 2 do
@@ -265,7 +265,9 @@ local function carry_leases()
   local topics, foreign = by_topic(again)
   for _, member in ipairs(foreign) do dead[#dead + 1] = { member, 'member without a topic', 0 } end
   for topic, list in pairs(topics) do
-    local fault = make_ready(topic, list)
+    local least = list[1] -- a hand-over that ended later may have begun earlier
+    for i = 3, #list, 2 do least = math.min(least, list[i]) end
+    local fault = make_ready(topic, list, least)
     for i = 2, fault and #list or 0, 2 do dead[#dead + 1] = { list[i], fault, 0 } end
   end
   local waits, done = {}, {}
