@@ -29,8 +29,8 @@ type ClaimerOptions struct {
 //
 // While Run runs any number of callers may wait for messages of any topics. They
 // share one inbox and one subscription: when a topic is rung its messages are claimed
-// for its callers, first come, first served, in one call for many of them. A Claimer
-// is safe for concurrent use.
+// for its callers, first come, first served, in one call for many of them, unless the
+// message came with the ring. A Claimer is safe for concurrent use.
 type Claimer struct {
 	*leases
 	log     *slog.Logger

@@ -39,7 +39,7 @@ type Delivery struct {
 	notify.Record
 
 	late   time.Duration // see Late
-	handed bool          // it was handed over, and that is not confirmed
+	handed bool          // it was handed over, and Receipt is that before the confirmation
 	by     settler       // makes its calls
 }
 

@@ -12,7 +12,7 @@
 //	err = sub.Run(ctx) // until ctx ends
 //
 // It does not poll: where nothing is ready its inbox is in the waiting list of the
-// topic, and is rung. A program that wants to pull uses a [Claimer]: any number of
+// topic, and is rung, or handed the message with the ring. A program that wants to pull uses a [Claimer]: any number of
 // callers wait for messages of any topics over one connection. The Inspector of
 // package notify lists, requeues, purges and exports dead messages.
 //
@@ -38,7 +38,8 @@
 // acknowledgement. One that is out of attempts is kept among the dead letters.
 //
 // Messages of a topic are claimed in the order of their due times. With one
-// subscriber of concurrency 1 they are handled in that order, except retries.
+// subscriber of concurrency 1 they are handled in that order, except retries and
+// messages that were handed over to a subscriber that died.
 //
 // # Guarantees for broadcasts
 //

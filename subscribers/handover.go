@@ -1,6 +1,7 @@
 package subscribers
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -13,6 +14,10 @@ import (
 // confirmAfter is for how long a handler may run before the hand-over of its message
 // is confirmed: most have acknowledged it by then.
 const confirmAfter = 2 * time.Millisecond
+
+// handoverLost is how long after a hand-over that did not arrive its message is ready
+// again, with some time for the carrier.
+const handoverLost = store.HandoverLease + 100*time.Millisecond
 
 // A sample is one of Redis's clock.
 type sample struct {
@@ -58,10 +63,7 @@ func (e *engine[W]) hand(j *job[W], good bool) bool {
 	defer e.mu.Unlock()
 	twice := j.at == e.received || slices.ContainsFunc(e.handed, func(other *job[W]) bool { return other.at == j.at })
 	switch {
-	case twice:
-		return false
-	case !good || e.handlers == nil:
-		e.received = j.at
+	case twice || !good || e.handlers == nil: // claims get nothing until it is ready again: it is older
 		return false
 	case e.claiming:
 		e.handed = append(e.handed, j)
@@ -105,36 +107,51 @@ func (e *engine[W]) lastReceived() int64 {
 }
 
 // takeOver takes a message that was handed over. It does not block. It drops one that it
-// cannot read, that came before, or too late: its lease ends.
+// cannot read, or that came before: its lease ends.
 func (p *polls) takeOver(h store.Handover) {
 	d, err := p.handedOver(h)
-	d.Receipt, d.handed = Receipt(h.Promise(h.Full)), false
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.queue(h.Topic)
-	if err != nil || h.At == q.received || p.clock.since(h.At) >= store.HandoverLease {
+	if err != nil || h.At == q.received {
 		p.stats.dropped.Add(1)
 	} else {
-		q.handed = append(q.handed, d)
+		q.received, q.handed = h.At, append(q.handed, handed{h, d})
 	}
-	q.received, q.rung, q.listed = h.At, true, true // the inbox is handed no other before it claims
+	q.rung, q.listed = true, true // the inbox is handed no other before it claims
 	p.start(q)
 }
 
 // dealHanded deals what was handed over, first come, first served, and has it confirmed.
-// The callers do not wait for that: see [store.Handover.Promise]. The mutex is held.
+// The callers do not wait for that: see [store.Handover.Promise]. It drops what is too
+// late, and releases what a caller wants for a lease that cannot be promised. The mutex
+// is held.
 func (p *polls) dealHanded(q *topicQueue) {
 	for !q.asking && len(q.handed) > 0 && len(q.polls) > 0 {
-		one, d := q.polls[0], q.handed[0]
-		q.polls, q.handed = q.polls[1:], q.handed[1:]
-		if one.lease > 0 {
-			d.Receipt += Receipt((one.lease.Truncate(time.Millisecond) - d.Lease).Microseconds())
-			d.Lease = one.lease
+		one, h := q.polls[0], q.handed[0]
+		d, lease := h.Delivery, cmp.Or(one.lease.Truncate(time.Millisecond), h.Full)
+		q.handed = q.handed[1:]
+		switch {
+		case p.clock.since(h.At) >= store.HandoverLease:
+			p.stats.dropped.Add(1)
+		case lease%time.Second != 0:
+			p.stats.dropped.Add(1)
+			p.begin(func() { p.giveBack(d) })
+		default:
+			d.Receipt, d.Lease, d.handed = Receipt(h.Promise(lease)), lease, false
+			q.polls = q.polls[1:]
+			p.stats.taken.Add(1)
+			p.begin(func() { p.confirm(d) })
+			one.done <- polled{deliveries: []Delivery{d}} // last, since Go runs first what was woken last
 		}
-		p.stats.taken.Add(1)
-		p.begin(func() { p.confirm(d) })
-		one.done <- polled{deliveries: []Delivery{d}} // last, since Go runs first what was woken last
 	}
+}
+
+// giveBack releases a message that was handed over; if it fails the lease ends.
+func (p *polls) giveBack(d Delivery) {
+	ctx, cancel := context.WithTimeout(context.Background(), store.HandoverLease)
+	defer cancel()
+	_, _ = p.releaseMany(ctx, d.Topic, "", []Delivery{d})
 }
 
 // confirm gives a message that was handed over the lease that its receipt promises. It

@@ -319,9 +319,11 @@ func TestNothingIsHandedOver(t *testing.T) {
 	}
 }
 
-// A claimer's caller gets the message that is handed over, under the lease that it asks for, and the receipt of that.
+// A claimer's caller gets the message that is handed over, under the lease that it asks for, and the receipt of that. Where
+// that lease is not of whole seconds the message is released, and claimed.
 func TestClaimerIsHanded(t *testing.T) {
-	for _, lease := range []time.Duration{0, time.Hour + time.Microsecond} {
+	for _, lease := range []time.Duration{0, time.Hour + time.Microsecond, 90_001 * time.Millisecond} {
+		whole := lease.Truncate(time.Millisecond)%time.Second == 0
 		db := beating(t, storetest.Open(t))
 		p, _ := newPoller(t, db)
 		answers := []<-chan got{
@@ -337,7 +339,7 @@ func TestClaimerIsHanded(t *testing.T) {
 			if i == 0 && lease > 0 {
 				want = lease.Truncate(time.Millisecond)
 			}
-			if !d.HandedOver || d.Attempt != 1 || d.Lease.Truncate(time.Millisecond) != want {
+			if d.HandedOver != (whole || i == 1) || d.Attempt != 1 || d.Lease.Truncate(time.Millisecond) != want {
 				t.Errorf("got %+v", d)
 			}
 			storetest.Eventually(t, "it has the lease of its receipt", func() bool { return leased(t, db, id) == fmt.Sprint(int64(d.Receipt)) })
@@ -348,7 +350,7 @@ func TestClaimerIsHanded(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if s := p.Stats(); s.HandedOver != 2 || s.Dropped != 0 {
+		if s := p.Stats(); s.HandedOver != 2 || (s.Dropped == 0) != whole {
 			t.Errorf("it counts %+v", s)
 		}
 		waits(t, db, 0)
@@ -380,7 +382,7 @@ func TestPromisedReceipt(t *testing.T) {
 		storetest.Publish(t, db, body(id))
 		h := one.taken()
 		for _, lease := range []time.Duration{h.Full, 2 * time.Hour} {
-			for _, wrong := range []int64{1, 10, 999} {
+			for _, wrong := range []int64{1, 10, 999, 1000, 990_000} {
 				d := settle.Delivery(topic, id, subscribers.Receipt(h.Promise(lease)+wrong))
 				if err := d.Ack(t.Context()); !errors.Is(err, notify.ErrLeaseLost) {
 					t.Errorf("%s: a receipt that is wrong by %d us: %v", name, wrong, err)
@@ -586,12 +588,11 @@ func TestHandoverIsDropped(t *testing.T) {
 	for _, payload := range []string{
 		line("others", now, "1\nx"),              // of a topic that it left
 		line(topic, now, "foreign"),              // a foreign record
-		line(topic, now, "1\nx"),                 // it came twice
 		line(topic, now.Add(-time.Hour), "1\nx"), // after its lease
 	} {
 		publish(payload)
 	}
-	storetest.Eventually(t, "all are dropped", func() bool { return sub.Stats() == subscribers.SubscriberStats{HandedOver: 4, Dropped: 4} })
+	storetest.Eventually(t, "all are dropped", func() bool { return sub.Stats() == subscribers.SubscriberStats{HandedOver: 3, Dropped: 3} })
 	storetest.Publish(t, db, body("b"))
 	if id := storetest.Receive(t, "the next one is handled", got); id != "b" {
 		t.Errorf("handled %s", id)

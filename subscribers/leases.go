@@ -115,10 +115,14 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 // handedOver returns the delivery of a hand-over. The error is an unreadable record.
 func (l *leases) handedOver(h store.Handover) (Delivery, error) {
 	record, err := store.DecodeRecord(h.Record)
-	return Delivery{
+	d := Delivery{
 		Topic: h.Topic, ID: idOf(h.Topic, h.Member), Due: h.Due, Attempt: 1 + h.Used, Receipt: Receipt(h.Receipt), Lease: h.Full,
-		Record: record, late: max(time.Duration(h.At-h.Due.UnixMicro())*time.Microsecond, 0), HandedOver: true, handed: true, by: l,
-	}, err
+		Record: record, HandedOver: true, handed: true, by: l,
+	}
+	if !d.Due.IsZero() {
+		d.late = max(time.UnixMicro(h.At).Sub(d.Due), 0)
+	}
+	return d, err
 }
 
 // idOf returns the id of a member of a topic; of a foreign member it is all of it.

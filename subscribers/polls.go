@@ -42,9 +42,15 @@ type topicQueue struct {
 	beaten bool    // and a beat named the topic, though no ring came
 	listed bool    // the inbox may be in the waiting list
 
-	asking   bool       // a claim is under way
-	handed   []Delivery // not dealt yet: they are younger than what that claim may bring
-	received int64      // when the last hand-over was made, in us by Redis's clock
+	asking   bool     // a claim is under way
+	handed   []handed // not dealt yet: they are younger than what that claim may bring
+	received int64    // when the last hand-over was made, in us by Redis's clock
+}
+
+// A handed is a message that was handed over.
+type handed struct {
+	store.Handover
+	Delivery
 }
 
 // A poll is one caller that waits.
@@ -219,7 +225,10 @@ func (p *polls) serve(q *topicQueue) {
 	for q.busy() {
 		switch {
 		case len(q.polls) == 0:
-			ds := q.handed
+			var ds []Delivery
+			for _, one := range q.handed {
+				ds = append(ds, one.Delivery)
+			}
 			q.handed = nil
 			p.stats.dropped.Add(int64(len(ds)))
 			p.unlist(q, ds)
@@ -256,7 +265,7 @@ func (p *polls) ask(q *topicQueue) (asked bool) {
 	}
 	p.clock.note(got.now)
 	if got.onTheWay { // it rings when it arrives
-		p.ringAfter(q, store.HandoverLease)
+		p.ringAfter(q, handoverLost)
 	}
 	if beaten && len(got.deliveries) > 0 {
 		p.fallbacks.Add(1)

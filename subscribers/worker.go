@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A worker handles the messages of one topic.
@@ -36,7 +35,7 @@ func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[
 	if err == nil {
 		w.clock.note(got.now)
 		if got.onTheWay { // it rings when it arrives
-			again = store.HandoverLease
+			again = handoverLost
 		}
 	}
 	return batch[Delivery]{work: got.deliveries, lease: got.lease, more: !got.short, again: again, then: func() {

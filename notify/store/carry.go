@@ -45,7 +45,7 @@ type Carry struct {
 	Epoch int64         // of the election, for the beat
 	Lease time.Duration // to which a beat renews the carrier's lease
 
-	Batch     int           // most messages to move; 1 means two
+	Batch     int           // most messages to move one by one; 1 means two
 	KeepCount int           // broadcasts that the log of a topic keeps, or some more
 	KeepAge   time.Duration // how long a log keeps them, or some longer
 

@@ -1,14 +1,20 @@
 package store
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // HandoverLease is the lease of a message that is handed over, until the subscriber
-// confirms it with [Shard.Extend].
+// confirms it with [Shard.Extend] or [Shard.Confirm].
 const HandoverLease = time.Second
+
+// luaHandover returns HandoverLease, in us, as Lua.
+func luaHandover() string {
+	return fmt.Sprintf("local UNCONFIRMED = %d\n", HandoverLease.Microseconds())
+}
 
 // A Handover is a message that became due alone while a subscriber waited, and was
 // leased to it at once, for HandoverLease.
@@ -19,10 +25,10 @@ type Handover struct {
 	ClaimedMessage
 }
 
-// Promise returns the receipt that a confirmation gives the message for a lease, cut to
-// the millisecond, that counts from the hand-over on. It settles the message before that, too.
+// Promise returns the receipt that a [Shard.Confirm] gives the message for a lease of
+// whole seconds that counts from the hand-over on. It settles the message before that, too.
 func (h Handover) Promise(lease time.Duration) int64 {
-	return WithDigit(h.At+lease.Milliseconds()*1000, h.Receipt)
+	return WithDigit(h.At+lease.Microseconds(), h.Receipt)
 }
 
 // Handover returns the hand-over in a Received, and whether it is a whole one.

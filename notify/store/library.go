@@ -32,7 +32,7 @@ var library = sync.OnceValue(func() (parts []part) {
 			parts = append(parts, partsOf(source)...)
 		}
 	}
-	parts = append(parts, partsOf(luaSettings())...)
+	parts = append(parts, partsOf(luaSettings()+luaHandover())...)
 	for _, name := range shared {
 		source, err := luaFiles.ReadFile("lua/shared/" + name + ".lua")
 		if err != nil {

@@ -26,9 +26,10 @@ local function take_leased(members)
 end
 
 -- Whether a lease, the score in LEASED, belongs to a receipt: its own or, of a hand-over that is not confirmed, the one that its
--- confirmation gives it. That counts from the hand-over on, for a number of ms, so it differs by these alone.
+-- confirmation gives it. That counts from the hand-over on, for whole seconds, so it differs by these alone; so does one in 100,000 of
+-- the receipts of the message's earlier leases, if its last digit is the same.
 local function is_under(lease, receipt)
-  return lease == receipt or lease and lease % 1 > 0 and (receipt - lease + 0.5) % 1000 == 0
+  return lease == receipt or lease and lease % 1 > 0 and (receipt - lease + 0.5) % 1000000 == 0
 end
 
 -- The members that are leased under their receipts, and the positions of the others. What was claimed together has one receipt: where

@@ -2,7 +2,6 @@
 
 local RUNG = 3e15 -- added to the time since which an inbox waits: us of some 95 years, more than any time until 2065
 local HANDOVER = 6e15 -- added to the time of the last hand-over to it, until its subscriber claims
-local UNCONFIRMED = 1000000 -- us of the lease of a hand-over that is not confirmed
 
 -- Rings up to n of the subscribers that wait for a topic, longest first, and
 -- wakes programs of any language. An inbox that was rung moves behind all that
