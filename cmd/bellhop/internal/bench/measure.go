@@ -297,10 +297,18 @@ func measureMemory(ctx context.Context, s *stage) error {
 	return nil
 }
 
+// memory returns the bytes that Redis uses, once it has freed what was removed.
 func (s *stage) memory(ctx context.Context) (float64, error) {
-	fields, err := s.store.Info(ctx, "memory")
-	if err != nil {
-		return 0, err
+	for {
+		fields, err := s.store.Info(ctx, "memory")
+		if err != nil {
+			return 0, err
+		}
+		if n := fields["lazyfree_pending_objects"]; n == "" || n == "0" {
+			return strconv.ParseFloat(fields["used_memory"], 64)
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return 0, err
+		}
 	}
-	return strconv.ParseFloat(fields["used_memory"], 64)
 }
