@@ -340,6 +340,17 @@ var histories = map[history.Rule]map[string]string{
 			60-62 p publish b ok due=61 topic=one
 			63-64 s handle b ok due=61 attempt=1 receipt=1063 lease=1000 topic=one
 			65-66 s handle a ok due=50 attempt=1 receipt=1065 lease=1000 topic=one`,
+		"handled long before what was due earlier, and nothing was the matter": `
+			0-2 p publish a ok due=950 topic=one
+			3-4 p publish b ok due=951 topic=one
+			952-953 s handle b ok due=951 attempt=1 receipt=1952 lease=1000 topic=one
+			1053-1054 s handle a ok due=950 attempt=1 receipt=2053 lease=1000 topic=one`,
+		"handled before what was due earlier, amid a fault, but within a second": `
+			0-2 p publish a ok due=50 topic=one
+			3-4 p publish b ok due=51 topic=one
+			10-11 fault cut
+			52-53 s handle b ok due=51 attempt=1 receipt=1052 lease=1000 topic=one
+			900-901 s handle a ok due=50 attempt=1 receipt=1900 lease=1000 topic=one`,
 		"handled before what was due earlier": `
 			0-2 p publish a ok due=50 topic=one
 			3-4 p publish b ok due=51 topic=one
@@ -749,6 +760,12 @@ var right = map[string]string{
 		60-62 p publish b ok due=61 topic=one
 		63-64 s handle b ok due=61 attempt=1 receipt=1063 lease=1000 topic=one
 		1065-1066 s handle a ok due=1060 attempt=2 receipt=2065 lease=1000 topic=one`,
+	"handed over to a process that a fault cut off, and handled when that lapsed": `
+		0-2 p publish a ok due=950 topic=one
+		3-4 p publish b ok due=951 topic=one
+		948-949 fault cut
+		952-953 s handle b ok due=951 attempt=1 receipt=1952 lease=1000 topic=one
+		1953-1954 s handle a ok due=950 attempt=1 receipt=2953 lease=1000 topic=one`,
 	"handled before what was given another time": `
 		0-2 p publish a ok due=50 topic=one
 		3-4 p reschedule a ok due=60 topic=one

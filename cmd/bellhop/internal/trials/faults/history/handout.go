@@ -158,13 +158,13 @@ func (c *checker) givenBack(w *ways, before, h *handout) bool {
 // disturbed reports whether a fault, the end of a process, or the end of the lease by the
 // machine's clock falls between two handouts.
 func (c *checker) disturbed(before, h *handout) bool {
-	for _, w := range c.windows {
-		if w.touches(before.at-doubt, h.at+doubt) {
-			return true
-		}
-	}
-	ended := slices.ContainsFunc(c.ends, func(o *op) bool { return o.from() >= before.at-doubt && o.from() <= h.at+doubt })
-	return ended || h.at >= before.at+before.call.Lease*1000-doubt
+	return c.struck(before.at-doubt, h.at+doubt) || h.at >= before.at+before.call.Lease*1000-doubt
+}
+
+// struck reports whether a fault, or the end of a process, falls into a period.
+func (c *checker) struck(from, to int64) bool {
+	return slices.ContainsFunc(c.windows, func(w window) bool { return w.touches(from, to) }) ||
+		slices.ContainsFunc(c.ends, func(o *op) bool { return o.from() >= from && o.from() <= to })
 }
 
 // leaseEnded reports whether the lease of a handout, with its extensions, may have expired by

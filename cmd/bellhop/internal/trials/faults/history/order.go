@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // checkOrder checks the order of messages in topics with one worker of concurrency 1.
@@ -31,11 +33,12 @@ func firstOut(m *message) *handout {
 
 // overtaken finds a message that was handed out before another one of its topic that was due
 // earlier and had been published before. It skips a message first seen in a later attempt,
-// or a second after it was published, since a claim or a hand-over that was not recorded may
-// have taken it before.
+// or a second after it was published if there was a fault meanwhile, since a claim or a
+// hand-over that was not recorded may have taken it before.
 func (c *checker) overtaken(m *message, before []*message) {
 	p, first := m.publishes[0], firstOut(m)
-	if first.call.Attempt != 1 || first.from()-p.to() >= 1_000_000 || c.undone(p.from(), first.from()) {
+	lost := first.from()-p.to() >= store.HandoverLease.Microseconds() && c.struck(p.from(), first.from())
+	if first.call.Attempt != 1 || lost || c.undone(p.from(), first.from()) {
 		return
 	}
 	for _, other := range before {
