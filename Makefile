@@ -7,7 +7,7 @@ NFPM        = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build test lint fuzz faults matrix takeovers bench benchmarks generate install files uninstall deb tools linters
+.PHONY: help build test lint fuzz faults model matrix takeovers bench benchmarks generate install files uninstall deb tools linters
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,11 @@ SLACK  = 2s
 faults: tools ## inject faults under load in ROUNDS random rounds, and check that nothing is lost
 	go test -run '^TestRandom$$' -v -timeout 3h ./cmd/bellhop/internal/trials/faults -faults.rounds $(ROUNDS) -faults.seed $(SEED) -faults.slack $(SLACK)
 
+PUBLISHES = 1000000
+
+model: tools ## publish PUBLISHES messages on few ids from processes that are killed, and check all answers against a model
+	go test -run '^TestModel$$' -v -timeout 1h ./cmd/bellhop/internal/trials/model -model.publishes $(PUBLISHES)
+
 matrix: tools ## inject each fault into each process by itself, and print a table of how late messages were
 	go test -run '^TestEachFault$$' -v -timeout 1h ./cmd/bellhop/internal/trials/faults -faults.together 1 -faults.replicated
 
@@ -58,7 +63,7 @@ bench: build ## measure this machine, with a redis-server of its own
 	./bellhop bench --own
 
 benchmarks: tools ## run each Go benchmark of cmd/bellhop/internal/bench/README.md once
-	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./subscribers ./carrier ./daemon ./daemon/natsgate
+	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./notify ./subscribers ./carrier ./daemon ./daemon/natsgate
 
 generate: ## rewrite the files that are generated from the code
 	go run ./cmd/bellhop config --env > systemd/bellhop.env.new

@@ -206,6 +206,7 @@ func (t *term) carried(m store.Carried, took time.Duration) {
 	t.addMoved(c)
 	t.report(t.lookout.carried(c, m.Earliest, m.Now))
 	t.reportDead(m.Buried)
+	t.reportDropped(m.Dropped)
 }
 
 // lateness returns how late runs of messages were that became ready at a time, in us
@@ -251,14 +252,28 @@ func (t *term) adapt(took time.Duration, more bool) {
 // reportDead logs and reports messages that died.
 func (t *term) reportDead(buried []store.Buried) {
 	for _, b := range buried {
-		death := Death{Reason: b.Reason, Attempts: b.Attempts}
-		var err error
-		if death.Topic, death.ID, err = store.SplitMember(b.Member); err != nil {
-			death.ID = b.Member
-		}
+		death := deathOf(b)
 		t.o.Logger.Warn("message died", "topic", death.Topic, "id", death.ID, "reason", b.Reason, "attempts", b.Attempts)
 		if t.o.OnDead != nil {
 			t.o.OnDead(death)
 		}
 	}
+}
+
+// reportDropped logs messages that were dropped, which their publishers asked for.
+func (t *term) reportDropped(dropped []store.Buried) {
+	for _, b := range dropped {
+		d := deathOf(b)
+		t.o.Logger.Warn("message dropped", "topic", d.Topic, "id", d.ID, "reason", b.Reason, "attempts", b.Attempts)
+	}
+}
+
+// deathOf returns the end of a message; one without a topic has its name as ID.
+func deathOf(b store.Buried) Death {
+	death := Death{Reason: b.Reason, Attempts: b.Attempts}
+	var err error
+	if death.Topic, death.ID, err = store.SplitMember(b.Member); err != nil {
+		death.ID = b.Member
+	}
+	return death
 }

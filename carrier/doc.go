@@ -22,13 +22,13 @@
 //
 // One script call moves a bounded batch of due messages, hands over those that are
 // alone in their topics, returns messages whose lease expired, buries those that
-// outlived their time to live, rings exactly the subscribers that are needed, appends
-// due broadcasts to the logs of their topics and publishes them, and answers when the
-// next thing is due. The carrier sleeps until then, until a nudge announces an earlier
-// due time, or until its heartbeat. After a rest it calls a little ahead, too, since
-// Redis answers the call in time faster then. If Redis cannot be reached the loop goes
-// on: the carrier logs that within three seconds, and again when Redis is back
-// ([Options.Logger]).
+// outlived their time to live, rings exactly the subscribers that are needed,
+// appends due broadcasts to the logs of their topics and publishes them unless they
+// have expired, and answers when the next thing is due. The carrier sleeps until
+// then, until a nudge announces an earlier due time, or until its heartbeat. After a
+// rest it calls a little ahead, too, since Redis answers the call in time faster
+// then. If Redis cannot be reached the loop goes on: the carrier logs that within
+// three seconds, and again when Redis is back ([Options.Logger]).
 //
 // # A backlog
 //

@@ -61,7 +61,7 @@ func storeAll(t *testing.T, s *notify.Store) {
 	t.Helper()
 	claimer := subscriberstest.Claimer(t, s)
 	hand := func() *subscribers.Delivery {
-		storetest.Publish(t, s, notify.Message{Topic: "mail", Body: []byte("x"), TTL: time.Hour})
+		storetest.Publish(t, s, notify.Message{Topic: "mail", ID: notify.NewID(), Body: []byte("x"), TTL: time.Hour, UniqueFor: time.Hour})
 		got, err := claimer.Claim(t.Context(), "mail", subscribers.ClaimOptions{Max: 1, Lease: time.Hour})
 		if err != nil || len(got) != 1 {
 			t.Fatalf("claimed %v, %v", got, err)
@@ -71,13 +71,14 @@ func storeAll(t *testing.T, s *notify.Store) {
 	_, buried := hand().Bury(t.Context(), "a test")
 	_, nacked := hand().Nack(t.Context(), time.Hour, "a test")
 	hand()
+	acked := hand().Ack(t.Context()) // its id stays taken
 	storetest.Publish(
 		t, s,
 		notify.Message{Topic: "mail", Body: []byte("later"), Delay: time.Hour},
 		notify.Message{Topic: "mail", Body: []byte("now")},
 		notify.Message{Topic: "news", Body: []byte("later"), Delay: time.Hour, Broadcast: true},
 	)
-	if err := errors.Join(buried, nacked, storetest.Inspector(t, s).Pause(t.Context(), "mail")); err != nil {
+	if err := errors.Join(buried, nacked, acked, storetest.Inspector(t, s).Pause(t.Context(), "mail")); err != nil {
 		t.Fatal(err)
 	}
 	sub, err := subscribers.NewSubscriber(s)

@@ -45,7 +45,7 @@ func TestBroadcastWaits(t *testing.T) {
 	m.ContentType, m.Headers, m.Broadcast = "text/plain", map[string]string{"k": "v"}, false
 	before := redisTime(t, db).Truncate(time.Millisecond)
 	p, err := pub.Broadcast(t.Context(), m)
-	want := notify.Publication{Topic: topic, ID: "a", Due: future.Local(), State: notify.Scheduled}
+	want := notify.Publication{Topic: topic, ID: "a", Due: future.Local(), State: notify.Scheduled, Outcome: notify.Created}
 	if diff := cmp.Diff(want, p); diff != "" || err != nil {
 		t.Errorf("publication (-want +got), %v:\n%s", err, diff)
 	}
@@ -100,7 +100,7 @@ func TestBadBroadcast(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
 	ttl, attempts, both := announcement("a", time.Time{}), announcement("a", time.Time{}), announcement("a", future)
-	ttl.TTL, attempts.MaxAttempts, both.Delay = anHour, 3, anHour
+	ttl.TTL, attempts.MaxAttempts, both.Delay = -1, 3, anHour
 	large := announcement("a", time.Time{})
 	large.Body = make([]byte, notify.DefaultMaxBody+1)
 	past := announcement("a", time.Time{})

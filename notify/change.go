@@ -9,9 +9,10 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Cancel removes a message, or a broadcast that was not sent yet, and returns the
-// state it was in: Scheduled, Ready or Dead. After that the message is not handed out
-// again. Errors: ErrInvalid, ErrNotFound, ErrLeased (a worker has the message; nothing
+// Cancel removes a message with the one that follows it, or a broadcast that was not
+// sent yet, and returns the state it was in: Scheduled, Ready or Dead. After that the
+// message is not handed out again, and its id is free. Done means that the message had
+// ended, and only its id was still taken. Errors: ErrInvalid, ErrNotFound, ErrLeased (a worker has the message; nothing
 // was changed), ErrUnreplicated, or that of the connection.
 func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error) {
 	if err := checkName(topic, id); err != nil {
@@ -30,6 +31,24 @@ func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error)
 		return state, fmt.Errorf("cancel %s: %w", member, err)
 	}
 	return state, nil
+}
+
+// CancelNext removes the message that follows another one of that id (After), whatever
+// the state of that, which stays as it is. Errors: ErrInvalid, ErrNotFound if none
+// follows, ErrUnreplicated, or that of the connection.
+func (p *Publisher) CancelNext(ctx context.Context, topic, id string) error {
+	if err := checkName(topic, id); err != nil {
+		return err
+	}
+	member := store.Member(topic, id)
+	there, err := p.store.Of(topic).CancelNext(ctx, topic, member)
+	if err == nil && !there {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("cancel what follows %s: %w", member, err)
+	}
+	return nil
 }
 
 // RescheduleIn makes a Scheduled or Ready message, or a broadcast that was not sent
@@ -65,6 +84,7 @@ func (p *Publisher) reschedule(ctx context.Context, m *Message) (Publication, er
 		return Publication{}, fmt.Errorf("reschedule %s: %w", member, err)
 	}
 	result := resultOf(m, placed)
+	result.Outcome = "" // that of a publish
 	return result.Publication, result.Err
 }
 

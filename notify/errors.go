@@ -10,7 +10,7 @@ import (
 var (
 	ErrInvalid  = store.ErrInvalid                // input outside its grammar or limits; every Fault is one
 	ErrTooLarge = store.Faultf("body", "body")    // the Fault of a body over the limit
-	ErrExists   = errors.New("id already in use") // a message with that id is scheduled, ready, leased or dead
+	ErrExists   = errors.New("id already in use") // a message with that id is scheduled, ready, leased or dead, or ended and keeps its id taken
 )
 
 // Errors of a message in another state than the call needs; nothing was changed.

@@ -51,8 +51,9 @@ func (e *Exported) Total() int { return e.Scheduled + e.Ready + e.Leased + e.Dea
 // is missing if nobody publishes, and nothing comes twice if nobody handles messages,
 // either.
 //
-// Not exported are named listeners and their positions, broadcasts that were sent,
-// settings of topics, pauses and counters. Export calls on, which may be nil, after
+// Not exported are named listeners and their positions, broadcasts that were sent, ids
+// that stay taken after the end of their messages, settings of topics, pauses and
+// counters. Export calls on, which may be nil, after
 // each page: with how many messages are done, and how many there are in all. Errors:
 // that of the connection, or of w.
 func (i *Inspector) Export(ctx context.Context, w io.Writer, on func(done, all int)) (Exported, error) {
@@ -154,6 +155,9 @@ func (e *export) add(look *store.Inspected) error {
 
 // write exports a message and counts it.
 func (e *export) write(i Info) error {
+	if i.State == Done { // by now
+		return nil
+	}
 	if i.lost() {
 		e.sum.LeftOut++
 		return nil
@@ -196,15 +200,19 @@ func (i Info) restorable(now time.Time) Line {
 		r.FirstDue = i.FirstDue.UTC()
 	}
 	if !i.Broadcast {
-		r.AttemptsUsed = min(max(i.Attempts, 0), store.MostAttempts)
+		r.AttemptsUsed, r.Snoozed = min(max(i.Attempts, 0), store.MostAttempts), max(i.Snoozed, 0)
 	}
 	if i.State == Dead {
 		r.Died, r.Reason = timeOr(i.Died, now), short(i.Reason)
 		return line
 	}
+	if i.Next != nil {
+		next := Info{Topic: i.Topic, ID: i.ID, Due: i.Next.FirstDue, Record: *i.Next}.restorable(now)
+		r.Next = &next
+	}
 	due := timeOr(i.Due, store.MaxDue)
 	line.Due = &due
-	if i.TTL > 0 && !i.Expires.IsZero() {
+	if i.TTL > 0 && !i.Expires.IsZero() && !i.Broadcast {
 		r.Expires = timeOr(i.Expires, store.MaxDue)
 	}
 	return line

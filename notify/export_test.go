@@ -36,7 +36,13 @@ func (p *Publisher) PublishWhen(ctx context.Context, m Message, when store.When)
 }
 
 // RestoredOf returns what the publish script gets of a restored message.
-func RestoredOf(m *Message) string { return restoredOf(m).String() }
+func RestoredOf(m *Message) string {
+	restored, _, err := restoredOf(m, false)
+	if err != nil {
+		return err.Error()
+	}
+	return restored.String()
+}
 
 // EncodeTimes returns the times that a record begins with.
 func EncodeTimes(published, firstDue time.Time) string { return store.EncodeTimes(published, firstDue) }

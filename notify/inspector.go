@@ -29,12 +29,14 @@ type Info struct {
 	State State
 
 	Due    time.Time // when a Scheduled message is due, or since when a Ready one is
-	Until  time.Time // when the lease of a Leased message ends
+	Until  time.Time // when the lease of a Leased message ends, or the id of a Done one is free
 	Died   time.Time // when a Dead message died
 	Reason string    // why it died
 
 	Attempts int       // used up
+	Snoozed  int       // how often it was snoozed
 	Expires  time.Time // zero: never
+	Next     *Record   // what follows it once it ended (After), due at its FirstDue; nil: nothing does
 	Record
 	Fault error // why the record cannot be read, with the whole record as Body; nil if it can
 }
@@ -74,10 +76,11 @@ func (i *Inspector) inspect(ctx context.Context, topic string, members []string)
 func infoOf(topic, id string, look *store.Inspected) Info {
 	info := Info{
 		Topic: topic, ID: id, State: look.State, Attempts: look.Attempts, Expires: look.Expires, Reason: look.Reason,
+		Snoozed: look.Snoozed, Next: look.Next,
 		Record: look.Record, Fault: look.Fault,
 	}
 	switch look.State {
-	case Leased:
+	case Leased, Done:
 		info.Until = look.At
 	case Dead:
 		info.Died, info.Expires = look.At, time.Time{} // the carrier forgets the old time to live later

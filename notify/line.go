@@ -26,6 +26,15 @@ type Line struct {
 	Due         *time.Time        `json:"due,omitempty"`   // RFC 3339
 	TTL         string            `json:"ttl,omitempty"`   // such as 24h
 	Attempts    int               `json:"attempts,omitempty"`
+	Lease       string            `json:"lease,omitempty"`
+	TryTimeout  string            `json:"try_timeout,omitempty"`
+	Fail        Fail              `json:"fail,omitempty"`
+	LateAfter   string            `json:"late_after,omitempty"`
+	Late        Late              `json:"late,omitempty"`
+	IfExists    IfExists          `json:"if_exists,omitempty"`
+	MaxWait     string            `json:"max_wait,omitempty"`
+	Then        Then              `json:"then,omitempty"`
+	UniqueFor   string            `json:"unique_for,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`
 	Body        *string           `json:"body,omitempty" nullable:"false"` // text, which may be empty; or
@@ -209,8 +218,11 @@ func (l *lineReader) finish() {
 		l.add(store.Faultf("body", "body: it is missing; give body or body_base64, \"\" for an empty one"))
 	}
 	if len(l.faults) > 0 {
-		l.add(store.CheckTopic(l.m.Topic))
-		l.add(store.CheckHeaders(l.m.Headers))
+		var known []string
+		for _, f := range store.Faults(errors.Join(l.faults...)) {
+			known = append(known, f.Field)
+		}
+		l.add(l.m.Faults(known...))
 	}
 }
 
@@ -228,10 +240,14 @@ func lineFault(err error) error {
 func (i Info) Line() Line {
 	line := Line{
 		Topic: i.Topic, ID: i.ID, Mode: i.Mode(), Attempts: i.MaxAttempts, Headers: i.Headers, ContentType: i.ContentType,
-		Reason: i.Reason, AttemptsUsed: i.Attempts,
+		Fail: i.Fail, Late: i.Late, Reason: i.Reason, AttemptsUsed: i.Attempts,
 	}
-	if i.TTL > 0 {
-		line.TTL = i.TTL.String()
+	for text, d := range map[*string]time.Duration{
+		&line.TTL: i.TTL, &line.Lease: i.Lease, &line.TryTimeout: i.TryTimeout, &line.LateAfter: i.LateAfter, &line.UniqueFor: i.UniqueFor,
+	} {
+		if d > 0 {
+			*text = d.String()
+		}
 	}
 	if !i.Died.IsZero() {
 		died := i.Died.UTC()

@@ -26,12 +26,46 @@ type Message struct {
 	Delay time.Duration `field:"delay" shortest:"0s" example:"30m" doc:"due so long after Redis has taken it"`
 	Due   time.Time     `field:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once, and the answer tells since when. Give a delay, or this, or neither"`
 
-	// TTL is how long after the due time the message is buried as expired, rounded down
-	// to a millisecond; zero: never.
-	TTL time.Duration `field:"ttl" of:"message" shortest:"1ms" example:"24h" doc:"time to live behind the due time; missing: for ever"`
+	// TTL is how long after the due time the message expires, rounded down to a
+	// millisecond; zero: never. A broadcast is not sent then, and listeners that read it
+	// later leave it out.
+	TTL time.Duration `field:"ttl" shortest:"1ms" example:"24h" doc:"time to live behind the due time; missing: for ever"`
 
 	// MaxAttempts is the limit of attempts; zero: that of the topic's settings.
 	MaxAttempts int `field:"attempts" of:"message" minimum:"1" maximum:"1000000" example:"5" doc:"limit of attempts; missing: that of the topic's settings"`
+
+	// Lease is the lease that a claim of the message gives, whatever the claim asks for;
+	// zero: that of the claim, or of the topic's settings.
+	Lease time.Duration `field:"lease" of:"message" shortest:"100ms" longest:"24h" example:"30s" doc:"lease that a claim of it gives, before that of the claim and of the topic's settings"`
+
+	// TryTimeout bounds an attempt, from its claim on: no extension of the lease goes
+	// beyond it. Then the handler's context ends, and the attempt is used up. Zero: none.
+	TryTimeout time.Duration `field:"try_timeout" of:"message" shortest:"100ms" longest:"24h" example:"5m" doc:"how long an attempt may take, with all extensions of its lease; missing: as long as it is extended"`
+
+	// Fail says what becomes of the message at its last failed attempt, and when it
+	// expires; empty: FailBury.
+	Fail Fail `field:"fail" of:"message" enum:"bury,drop" example:"drop" doc:"what becomes of it at its last failed attempt and when it expires: bury keeps a dead letter, drop only counts it; missing: bury"`
+
+	// LateAfter is how long after its first due time a claim of the message is too late,
+	// and Late what becomes of it then; empty: LateMark. Zero: never too late.
+	LateAfter time.Duration `field:"late_after" of:"message" shortest:"1ms" example:"10m" doc:"how long after its first due time a claim is too late; missing: never"`
+	Late      Late          `field:"late" of:"message" enum:"mark,drop,bury" example:"drop" doc:"what becomes of it when it is claimed too late: mark hands it out and says so, drop counts it, bury keeps a dead letter; missing: mark"`
+
+	// IfExists says what a publish does if a message of the ID waits or is ready; empty:
+	// Refuse. Publication.Outcome reports what was done.
+	IfExists IfExists `field:"if_exists" enum:"refuse,keep,replace,debounce" example:"debounce" doc:"what happens if a message of that id waits or is ready: refuse and keep leave it, replace puts this one in its place, debounce does too and starts the delay anew; missing: refuse"`
+
+	// MaxWait bounds how long Debounce may put a message off, counted from its first
+	// publish; zero: without end.
+	MaxWait time.Duration `field:"max_wait" shortest:"1ms" example:"1m" doc:"how long debounce may put it off, from its first publish on; missing: without end"`
+
+	// Then says what a publish does if a message of the ID is leased; empty: it is
+	// refused.
+	Then Then `field:"then" of:"message" enum:"after" example:"after" doc:"if a message of that id is leased: after lets this one follow it, once it is acknowledged, dead or dropped; missing: it is refused"`
+
+	// UniqueFor is how long the ID stays taken after the end of the message; zero: not at
+	// all. A cancel or a purge frees it at once.
+	UniqueFor time.Duration `field:"unique_for" shortest:"1ms" longest:"168h" example:"1h" doc:"how long the id stays taken after the end of the message; missing: it is free at once"`
 
 	// ContentType is that of the body, such as application/json.
 	ContentType string `field:"content_type" is:"media type" maxLength:"255" example:"application/json" doc:"of the body; is kept with it"`
@@ -39,12 +73,48 @@ type Message struct {
 	Headers map[string]string // kept with the body; no two names are equal without regard to case
 
 	// Broadcast sends the message to everyone who listens to the topic, instead of to
-	// one worker. A broadcast has no TTL and no MaxAttempts.
+	// one worker. A broadcast has none of the fields that are about attempts and leases.
 	Broadcast bool
 
 	// Restore is what the message had in another store; nil: it is new.
 	Restore *Restore
 }
+
+// What becomes of a message that fails or is late.
+type (
+	Fail = store.Fail
+	Late = store.Late
+)
+
+// The values of Fail and Late.
+const (
+	FailBury = store.FailBury // it is a dead letter, kept with the reason
+	FailDrop = store.FailDrop // it is counted, and gone
+	LateMark = store.LateMark // it is handed out, and its delivery says so
+	LateDrop = store.LateDrop // it is counted, and gone
+	LateBury = store.LateBury // it is a dead letter with the reason late
+)
+
+// IfExists says what a publish does if a message of its id waits or is ready.
+type IfExists = store.IfExists
+
+// The values of IfExists. An empty one is Refuse.
+const (
+	Refuse   = store.Refuse   // the publish is refused with ErrExists
+	Keep     = store.Keep     // the message that is there stays as it is
+	Replace  = store.Replace  // the new message takes its place, also that of a dead letter
+	Debounce = store.Debounce // as Replace, but with the time of the first publish, from which MaxWait counts
+)
+
+// Then says what a publish does if a message of its id is leased.
+type Then string
+
+// After has the published message follow the leased one, once that is acknowledged, dead
+// or dropped.
+const After Then = "after"
+
+// maxUniqueFor is the longest UniqueFor.
+const maxUniqueFor = 7 * 24 * time.Hour
 
 // maxDueMs is MaxDue in Unix milliseconds.
 var maxDueMs = store.MaxDue.UnixMilli()
@@ -53,10 +123,23 @@ var maxDueMs = store.MaxDue.UnixMilli()
 func (m *Message) record() *Record {
 	return &Record{
 		ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Broadcast: m.Broadcast, Body: m.Body,
+		Lease: m.Lease, TryTimeout: m.TryTimeout, UniqueFor: m.UniqueFor, Fail: m.Fail, LateAfter: m.LateAfter, Late: m.Late,
 	}
 }
 
-// A State is one of the four states of a message.
+// An Outcome is what became of a message that was published.
+type Outcome = store.Outcome
+
+// The outcomes of a publish.
+const (
+	Created  = store.OutcomeCreated  // it is a new message, or follows a leased one
+	Kept     = store.OutcomeKept     // the one that was there stays, and this one is gone
+	Replaced = store.OutcomeReplaced // it took the place of the one that was there
+	Moved    = store.OutcomeMoved    // as Replaced, and it was put off: see Debounce
+	Refused  = store.OutcomeRefused  // nothing was changed
+)
+
+// A State is one of the four states of a message, or Done.
 type State = store.State
 
 // The states of a message.
@@ -65,6 +148,7 @@ const (
 	Ready     = store.Ready     // due, waits for a worker
 	Leased    = store.Leased    // a worker has it
 	Dead      = store.Dead      // out of attempts, expired or refused for good
+	Done      = store.Done      // ended, and its id stays taken for Message.UniqueFor
 )
 
 // ParseState reads the name of a state. The error is a Fault.
@@ -75,6 +159,7 @@ func (m *Message) check(maxBody int) error {
 	return errors.Join(
 		store.CheckTopic(m.Topic), m.checkID(), m.checkBody(maxBody), m.checkTTL(), m.checkAttempts(),
 		store.CheckContentType(m.ContentType), checkWhen(m.Delay, m.Due), store.CheckHeaders(m.Headers), m.checkRestore(),
+		m.checkAsks(),
 	)
 }
 
@@ -94,8 +179,6 @@ func (m *Message) checkBody(most int) error {
 
 func (m *Message) checkTTL() error {
 	switch {
-	case m.Broadcast && m.TTL != 0:
-		return store.Faultf("ttl", "ttl %v: a broadcast has none; leave it out", m.TTL)
 	case m.TTL < 0:
 		return store.Faultf("ttl", "ttl %v: it is negative; leave it out for a message that never expires", m.TTL)
 	case m.TTL > 0 && m.TTL < time.Millisecond:

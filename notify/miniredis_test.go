@@ -20,7 +20,7 @@ import (
 
 // trial returns a store in the embedded server that a trial uses if no redis-server is
 // installed.
-func trial(t *testing.T) *notify.Store {
+func trial(t testing.TB) *notify.Store {
 	t.Helper()
 	server := miniredis.RunT(t)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -57,7 +57,7 @@ func TestPublishDue(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			pub, db := open(t)
 			p := publish(t, pub, message("a", test.due))
-			want := notify.Publication{Topic: topic, ID: "a", Due: test.want, State: test.state}
+			want := notify.Publication{Topic: topic, ID: "a", Due: test.want, State: test.state, Outcome: notify.Created}
 			if diff := cmp.Diff(want, p); diff != "" {
 				t.Errorf("publication (-want +got):\n%s", diff)
 			}
@@ -482,7 +482,7 @@ func TestConcurrentPublishersGetTheirOwnResult(t *testing.T) {
 			for i := range each {
 				m := notify.Message{Topic: fmt.Sprintf("topic-%d", i%3), ID: fmt.Sprintf("%d-%d", n, i), Body: []byte("x"), Due: future.Add(time.Duration(n*each+i) * time.Millisecond)}
 				p, err := pub.Publish(t.Context(), m)
-				want := notify.Publication{Topic: m.Topic, ID: m.ID, Due: m.Due, State: notify.Scheduled}
+				want := notify.Publication{Topic: m.Topic, ID: m.ID, Due: m.Due, State: notify.Scheduled, Outcome: notify.Created}
 				if diff := cmp.Diff(want, p); diff != "" || err != nil {
 					t.Errorf("publication (-want +got), %v:\n%s", err, diff)
 				}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 const (
 	batchItems = 500     // messages in one call of a script
+	asItems    = 50      // such messages if they say what happens if their id is in use
 	batchBytes = 4 << 20 // bytes of bodies after which a batch is full
 )
 
@@ -30,6 +32,8 @@ type Publisher struct {
 	maxBody int
 	newID   func() string
 	gather  gather
+
+	outcomes outcomes
 }
 
 // NewPublisher returns a publisher to a store; options may be left out. The error is a
@@ -56,7 +60,10 @@ type Publication struct {
 	Topic string    `json:"topic"`
 	ID    string    `json:"id"`
 	Due   time.Time `json:"due"`
-	State State     `json:"state"` // Scheduled, or Ready if it is due already, even if it waits behind overdue messages; Dead, without Due, for a restored dead letter
+	State State     `json:"state"` // Scheduled, or Ready if it is due already, even if it waits behind overdue messages; Dead, without Due, for a restored dead letter; Leased for one that follows a leased message; Done, without Due, if the message that was kept has ended
+
+	Outcome     Outcome   `json:"outcome,omitempty"`     // what a publish did; Refused beside its error; empty for a reschedule
+	PreviousDue time.Time `json:"previous_due,omitzero"` // due time of the message that was there, or that followed; zero: there was none, or it was dead
 }
 
 // A Result is a Publication, or the error that kept the message from being published.
@@ -69,20 +76,44 @@ type Result struct {
 type outgoing struct {
 	Message
 	drawn  bool   // its id is generated
-	tail   string // the end of its record
+	tail   string // the end of its record, and behind that what is noted of a restored message
+	marked bool   // its record begins with a +
 	result Result
-	taken  bool          // by a batch
-	done   chan struct{} // closed when the result is there
+
+	restored *store.Restored // of a message from an export
+
+	taken bool          // by a batch
+	done  chan struct{} // closed when the result is there
 }
 
 // Publish publishes one message. Calls that come while a call to Redis is under way
 // share the next one (group commit); a call that comes alone does not wait.
 //
-// Errors: ErrInvalid, ErrExists for an id that m names, ErrFull, ErrUnfit,
-// ErrUnreplicated, or that of the connection. After an error of the connection the message may be published or not; it
-// is safe to publish it again with the same id. While Redis cannot be reached, the call
-// is repeated for about a second. If ctx ends while the call is under way, Publish may
-// return only when Redis answers, or after a timeout of three seconds.
+// m.IfExists and m.Then say what happens if the id is in use:
+//
+//	                 waits, ready   leased      leased, Then: After   dead       ended, UniqueFor
+//	Refuse           ErrExists      ErrExists   it follows            ErrExists  ErrExists
+//	Keep             Kept           ErrLeased   it follows, or Kept   ErrDead    Kept
+//	Replace          Replaced       ErrLeased   it follows            Replaced   ErrExists
+//	Debounce         Moved          ErrLeased   it follows            ErrDead    ErrExists
+//
+// What waits or is ready is replaced with all that was kept beside it, such as used
+// attempts, a snooze and a message that follows. Debounce puts a message off: it is due
+// Delay from now, but not later than MaxWait after the first publish; one that is due
+// then stays so, in its place. What follows a leased message is published once that is
+// acknowledged, dead or dropped, not when it is tried again; no dead letter is kept of a
+// message that is followed. Another one of the id that is to follow is refused, kept, or
+// takes its place, as IfExists says. Only Replace turns a broadcast that waits into a
+// message, or the reverse; all else is ErrExists.
+//
+// Errors: ErrInvalid, ErrExists, ErrLeased and ErrDead for an id that m names, ErrFull,
+// ErrUnfit, ErrUnreplicated, or that of the connection. After an error of the connection
+// the message may be published or not; it is safe to publish it again with the same id,
+// in every mode: nothing is lost. If it was published and claimed meanwhile, Then: After
+// lets it follow itself, and without UniqueFor an acknowledged one is published anew. While
+// Redis cannot be reached, the call is repeated for about a second. If ctx ends while the
+// call is under way, Publish may return only when Redis answers, or after a timeout of
+// three seconds.
 func (p *Publisher) Publish(ctx context.Context, m Message) (Publication, error) {
 	if err := ctx.Err(); err != nil {
 		return Publication{}, err
@@ -100,7 +131,7 @@ func (p *Publisher) Publish(ctx context.Context, m Message) (Publication, error)
 // Broadcast publishes a message for everyone who listens to its topic: it is Publish
 // with m.Broadcast set, and has the same errors. The carrier sends broadcasts, in the
 // order of their due times. So even one that is due at once is Scheduled for a fraction
-// of a millisecond. Once it is sent, its id is free again.
+// of a millisecond. Once it is sent, its id is free again, or after m.UniqueFor.
 func (p *Publisher) Broadcast(ctx context.Context, m Message) (Publication, error) {
 	m.Broadcast = true
 	return p.Publish(ctx, m)
@@ -147,20 +178,25 @@ func (p *Publisher) prepare(m Message) (*outgoing, error) {
 	if drawn {
 		m.ID = p.newID()
 	}
-	tail, err := m.record().EncodeTail()
+	record := m.record()
+	tail, err := record.EncodeTail()
 	if err != nil {
 		return nil, err
 	}
-	return &outgoing{Message: m, drawn: drawn, tail: tail}, nil
+	restored, noted, err := restoredOf(&m, record.IsMarked())
+	if err != nil {
+		return nil, err
+	}
+	return &outgoing{Message: m, drawn: drawn, tail: tail + noted, marked: record.IsMarked(), restored: restored}, nil
 }
 
 // send publishes one batch and fills in the results. A generated id that is in use is
 // drawn anew until it is not.
 func (p *Publisher) send(ctx context.Context, batch []*outgoing) {
-	for len(batch) > 0 {
-		p.call(ctx, batch)
-		batch = p.redraw(batch)
+	for again := batch; len(again) > 0; again = p.redraw(again) {
+		p.call(ctx, again)
 	}
+	p.outcomes.note(batch)
 }
 
 // redraw returns those of a batch whose generated id is in use, with new ids.
@@ -176,13 +212,50 @@ func (p *Publisher) redraw(batch []*outgoing) (again []*outgoing) {
 	return again
 }
 
-// call publishes one batch in one call and fills in the results.
+// call publishes one batch and fills in the results: in one call, unless some say what
+// happens if their id is in use.
 func (p *Publisher) call(ctx context.Context, batch []*outgoing) {
+	for len(batch) > 0 {
+		plain, as, rest := split(batch)
+		p.callBy(ctx, store.Shard.Publish, plain)
+		for page := range slices.Chunk(as, asItems) {
+			p.callBy(ctx, store.Shard.PublishAs, page)
+		}
+		batch = rest
+	}
+}
+
+// split returns the messages of a batch for either way to publish, and the rest, which
+// begins with an id that the other way has: so those of one id are published in order.
+func split(batch []*outgoing) (plain, as, rest []*outgoing) {
+	if !slices.ContainsFunc(batch, (*outgoing).isAs) {
+		return batch, nil, nil
+	}
+	way := make(map[string]bool, len(batch)) // of each member: whether it is that of as
+	for i, out := range batch {
+		member, isAs := store.Member(out.Topic, out.ID), out.isAs()
+		if other, known := way[member]; known && other != isAs {
+			return plain, as, batch[i:]
+		}
+		if way[member] = isAs; isAs {
+			as = append(as, out)
+		} else {
+			plain = append(plain, out)
+		}
+	}
+	return plain, as, nil
+}
+
+// callBy publishes messages in one call, in one of two ways, and fills in the results.
+func (p *Publisher) callBy(ctx context.Context, publish func(store.Shard, context.Context, []store.Publish) ([]store.Placed, error), batch []*outgoing) {
+	if len(batch) == 0 {
+		return
+	}
 	messages := make([]store.Publish, len(batch))
 	for i, out := range batch {
 		messages[i] = out.publish()
 	}
-	placed, err := p.store.Only().Publish(ctx, messages)
+	placed, err := publish(p.store.Only(), ctx, messages)
 	for i, out := range batch {
 		if err != nil {
 			out.result = Result{Publication{Topic: out.Topic, ID: out.ID}, fmt.Errorf("publish %s: %w", store.Member(out.Topic, out.ID), err)}
@@ -192,11 +265,22 @@ func (p *Publisher) call(ctx context.Context, batch []*outgoing) {
 	}
 }
 
+// isAs reports whether what becomes of the message depends on another one of its id.
+func (out *outgoing) isAs() bool { return out.Restore == nil && out.as() != nil }
+
+// as returns what the message asks for that depends on another one of its id.
+func (out *outgoing) as() *store.As {
+	if (out.IfExists == "" || out.IfExists == Refuse) && out.Then == "" && out.UniqueFor == 0 {
+		return nil
+	}
+	return &store.As{IfExists: out.IfExists, MaxWait: out.MaxWait, After: out.Then == After, Unique: out.UniqueFor}
+}
+
 // publish returns the message as the store takes it.
 func (out *outgoing) publish() store.Publish {
 	return store.Publish{
 		Topic: out.Topic, Member: store.Member(out.Topic, out.ID), Tail: out.tail,
-		When: when(out.Delay, out.Due), TTL: out.TTL, Broadcast: out.Broadcast, Restored: restoredOf(&out.Message),
+		When: when(out.Delay, out.Due), TTL: out.TTL, Broadcast: out.Broadcast, Marked: out.marked, Restored: out.restored, As: out.as(),
 	}
 }
 
@@ -210,10 +294,12 @@ func when(delay time.Duration, due time.Time) store.When {
 
 // resultOf returns the outcome of a call for a message.
 func resultOf(m *Message, placed store.Placed) Result {
-	r := Result{Publication: Publication{Topic: m.Topic, ID: m.ID}}
+	r := Result{Publication: Publication{Topic: m.Topic, ID: m.ID, Outcome: placed.Outcome, PreviousDue: placed.Previous}}
 	switch {
 	case placed.Refusal != 0:
 		r.Err = m.refused(placed.Refusal)
+	case placed.State != 0:
+		r.Due, r.State = placed.Due, placed.State
 	case m.Restore.dead():
 		r.State = Dead
 	case placed.Ready:
@@ -226,13 +312,18 @@ func resultOf(m *Message, placed store.Placed) Result {
 
 // refused returns the error of a message that was refused.
 func (m *Message) refused(why store.Refusal) error {
-	if why == store.TooLate {
+	member := store.Member(m.Topic, m.ID)
+	switch why {
+	case store.TooLate:
 		return store.Faultf("delay", "delay %v: it ends past the year 9999", m.Delay)
+	case store.IDInUse:
+		return fmt.Errorf("publish %s: %w", member, ErrExists)
+	case store.IDLeased:
+		return fmt.Errorf("publish %s: %w; let this one follow with then=after", member, ErrLeased)
+	case store.IDDead:
+		return fmt.Errorf("publish %s: %w; requeue or purge it, or take its place with if_exists=replace", member, ErrDead)
 	}
-	if why == store.IDInUse {
-		return fmt.Errorf("publish %s: %w", store.Member(m.Topic, m.ID), ErrExists)
-	}
-	return fmt.Errorf("publish %s: %s", store.Member(m.Topic, m.ID), foreign[why])
+	return fmt.Errorf("publish %s: %s", member, foreign[why])
 }
 
 // foreign names the key that is foreign.
@@ -241,6 +332,7 @@ var foreign = map[store.Refusal]string{
 	store.ForeignBroadcasts: "the set of broadcasts is foreign: it is no sorted set of ours",
 	store.ForeignSchedule:   "the schedule of the topic or the set of all schedules is foreign: it is no sorted set of ours",
 	store.ForeignDead:       "the dead letters of the topic are foreign: they are no sorted set of ours",
+	store.ForeignExtras:     "the extras of messages are foreign: they are no hash of ours",
 }
 
 // A gather sends messages of concurrent callers in batches, like the group commit of a

@@ -59,7 +59,9 @@ func TestWaitReplicas(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		publish(t, pub, message(id, past))
+		m := message(id, past)
+		m.IfExists = []notify.IfExists{notify.Refuse, notify.Keep, notify.Replace}[i%3]
+		publish(t, pub, m)
 		if !there(id) {
 			t.Fatalf("%s is published, and the replica has it not", id)
 		}
@@ -74,7 +76,9 @@ func TestWaitReplicas(t *testing.T) {
 			t.Fatalf("%s is settled, and the replica has it still", id)
 		}
 	}
-	for _, result := range pub.PublishMany(t.Context(), []notify.Message{message("a", past), message("b", future)}) {
+	c := message("c", future)
+	c.UniqueFor = anHour
+	for _, result := range pub.PublishMany(t.Context(), []notify.Message{message("a", past), message("b", future), c}) {
 		if result.Err != nil || !there(result.ID) {
 			t.Errorf("%s of a batch is not there: %v", result.ID, result.Err)
 		}
@@ -102,6 +106,12 @@ func TestUnreplicated(t *testing.T) {
 		_, err := pub.Publish(t.Context(), message("m", future))
 		unconfirmed(what, err)
 	}
+	as := message("as", future)
+	as.IfExists = notify.Keep
+	for _, what := range []string{"publish as", "publish as again"} {
+		_, err := pub.Publish(t.Context(), as)
+		unconfirmed(what, err)
+	}
 	for _, what := range []string{"cancel", "cancel again"} {
 		_, err := pub.Cancel(t.Context(), topic, "before")
 		unconfirmed(what, err)
@@ -113,6 +123,9 @@ func TestUnreplicated(t *testing.T) {
 		_, err := pub.Publish(t.Context(), message("m", future))
 		return errors.Is(err, notify.ErrExists)
 	})
+	if p, err := pub.Publish(t.Context(), as); err != nil || p.Outcome != notify.Kept {
+		t.Errorf("once it is confirmed it is %+v, %v", p, err)
+	}
 	if _, err := pub.Cancel(t.Context(), topic, "before"); !errors.Is(err, notify.ErrNotFound) {
 		t.Errorf("cancel of what was cancelled: %v", err)
 	}

@@ -1,7 +1,9 @@
 package notify
 
 import (
+	"encoding/json"
 	"errors"
+	"math"
 	"time"
 	"unicode/utf8"
 
@@ -21,6 +23,8 @@ type Restore struct {
 	FirstDue     time.Time `json:"first_due,omitzero"`      // of the first attempt; zero: the due time, or Published for a dead letter
 	AttemptsUsed int       `json:"attempts_used,omitempty"` // zero for a broadcast
 	Expires      time.Time `json:"expires,omitzero"`        // of a message with a TTL; zero: TTL after the due time
+	Snoozed      int       `json:"snoozed,omitempty"`
+	Next         *Line     `json:"next,omitempty"` // what follows it (After), with its own due time; nil: nothing does
 
 	Died   time.Time `json:"died,omitzero"` // of a dead letter; zero: not dead
 	Reason string    `json:"reason,omitempty"`
@@ -54,9 +58,45 @@ func (m *Message) checkRestore() error {
 	refuse(!r.FirstDue.IsZero() && r.Published.IsZero(), "restore.first_due", "restore.first_due: restore.published is missing; give both or neither")
 	refuse(!r.Expires.IsZero() && m.TTL == 0, "restore.expires", "restore.expires: the message has no ttl; give both or neither")
 	refuse(!r.Expires.IsZero() && r.dead(), "restore.expires", "restore.expires: a dead letter does not expire; leave it out")
+	refuse(!r.Expires.IsZero() && m.Broadcast, "restore.expires", "restore.expires: a broadcast has none, its ttl counts from its due time; leave it out")
+	refuse(r.Snoozed < 0 || r.Snoozed > 0 && m.Broadcast, "restore.snoozed", "restore.snoozed %d: use 0 or more, and leave it out for a broadcast", r.Snoozed)
+	refuse(r.Next != nil && (m.Broadcast || r.dead()), "restore.next", "restore.next: nothing follows a broadcast or a dead letter; publish it by itself")
 	refuse(r.Reason != "" && !r.dead(), "restore.reason", "restore.reason: it is of a dead letter; give restore.died, too, or leave it out")
 	refuse(len(r.Reason) > maxReason || !utf8.ValidString(r.Reason), "restore.reason", "restore.reason: use text of at most %d bytes", maxReason)
+	if _, err := r.next(m); err != nil {
+		faults = append(faults, store.Faultf("restore.next", "restore.next: %w", err))
+	}
 	return errors.Join(faults...)
+}
+
+// next returns the record of what follows a restored message, nil if nothing does. The
+// error is a joined Fault.
+func (r *Restore) next(m *Message) (*Record, error) {
+	if r.Next == nil {
+		return nil, nil
+	}
+	line := *r.Next
+	line.Topic, line.ID = m.Topic, m.ID
+	text, err := json.Marshal(line)
+	if err != nil {
+		return nil, err
+	}
+	next, err := ParseExported(text)
+	if err != nil {
+		return nil, err
+	}
+	if next.Restore == nil || next.Restore.Next != nil || next.Restore.dead() || next.Broadcast {
+		return nil, store.Faultf("restore", "restore: it has when the message was published and nothing follows it; write what the export has")
+	}
+	if err := next.check(math.MaxInt); err != nil {
+		return nil, err
+	}
+	record := next.record()
+	record.Published, record.FirstDue = next.Restore.Published, next.Due
+	if record.Published.IsZero() {
+		record.Published = next.Due
+	}
+	return record, nil
 }
 
 // checkTime returns a Fault for an invalid time of a field; the zero time means none.
@@ -67,22 +107,31 @@ func checkTime(field string, at time.Time) error {
 	return nil
 }
 
-// restoredOf returns a message's Restore as the store takes it; nil for a new message.
-func restoredOf(m *Message) *store.Restored {
+// restoredOf returns a message's Restore as the store takes it, and what is noted of it;
+// nil for a new message.
+func restoredOf(m *Message, marked bool) (restored *store.Restored, noted string, err error) {
 	r := m.Restore
 	if r == nil {
-		return nil
+		return nil, "", nil
 	}
-	restored := &store.Restored{Broadcast: m.Broadcast, Used: r.AttemptsUsed}
+	restored = &store.Restored{Broadcast: m.Broadcast, Marked: marked, Used: r.AttemptsUsed}
 	if r.dead() {
 		restored.Died, restored.Reason = r.Died.UnixMilli(), r.Reason
-	} else if restored.Due = int64(store.At(m.Due)); m.TTL > 0 {
+	} else if restored.Due = int64(store.At(m.Due)); m.TTL > 0 && !m.Broadcast {
 		restored.Expires = expiryOf(m, restored.Due)
 	}
 	if !r.Published.IsZero() {
 		restored.Times = store.EncodeTimes(r.Published, m.firstDue(restored.Due))
 	}
-	return restored
+	if m.Broadcast {
+		return restored, "", nil
+	}
+	next, err := r.next(m)
+	if err == nil {
+		noted, err = store.Noted{Snoozed: r.Snoozed, Next: next}.String(m.UniqueFor)
+	}
+	restored.Extras = len(noted)
+	return restored, noted, err
 }
 
 // firstDue returns when the first attempt of a restored message was due; due, in Unix

@@ -390,7 +390,7 @@ func TestBadRestore(t *testing.T) {
 		{due + `,"restore":"yes"`, "line: restore is a JSON string, and should be an object"},
 		{due + `,"restore":{"place":"ready"}`, "line"},
 		{due + `,"mode":"broadcast","restore":{"attempts_used":1}`, "restore.attempts_used"},
-		{due + `,"mode":"broadcast","ttl":"1h","restore":{}`, "ttl"},
+		{due + `,"mode":"broadcast","ttl":"1h","restore":{"expires":"2199-01-01T00:00:00Z"}`, "restore.expires"},
 		{due + `,"restore":{"expires":"2199-01-01T00:00:00Z"}`, "restore.expires"},
 		{due + `,"ttl":"1h","restore":{"expires":"1969-01-01T00:00:00Z"}`, "restore.expires"},
 		{due + `,"restore":{"published":"1969-01-01T00:00:00Z"}`, "restore.published"},

@@ -21,22 +21,22 @@ type agedPolls struct {
 	ended context.Context // ends when the claimer's Run does
 
 	mu          sync.Mutex
-	topics      map[chan struct{}]string // of the callers, by what wakes them
-	unsubscribe context.CancelFunc       // nil while there are no callers
-	tasks       sync.WaitGroup           // subscriptions
+	bells       map[string]map[chan struct{}]bool // what wakes the callers, by topic
+	unsubscribe context.CancelFunc                // nil while there are no callers
+	tasks       sync.WaitGroup                    // subscriptions
 }
 
 // wait waits for messages of an age until end. It claims again exactly when the
 // oldest that is ready has the age, and when something becomes ready that may be
 // older: a message that was released or rejected.
-func (a *agedPolls) wait(ctx context.Context, topic string, o ClaimOptions, end <-chan time.Time) ([]Delivery, error) {
+func (a *agedPolls) wait(ctx context.Context, topics []string, o ClaimOptions, end <-chan time.Time) ([]Delivery, error) {
 	bell := make(chan struct{}, 1)
-	if err := a.enter(bell, topic); err != nil {
+	if err := a.enter(bell, topics); err != nil {
 		return nil, err
 	}
-	defer a.leave(bell)
+	defer a.leave(bell, topics)
 	for {
-		ds, next, err := a.take(context.WithoutCancel(ctx), topic, o)
+		ds, next, err := a.takeAny(context.WithoutCancel(ctx), topics, o)
 		if err != nil || len(ds) > 0 {
 			return ds, err
 		}
@@ -65,14 +65,19 @@ func (a *agedPolls) wait(ctx context.Context, topic string, o ClaimOptions, end 
 	}
 }
 
-// enter has a bell ring when something of a topic may have become ready.
-func (a *agedPolls) enter(bell chan struct{}, topic string) error {
+// enter has a bell ring when something of some topics may have become ready.
+func (a *agedPolls) enter(bell chan struct{}, topics []string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended.Err() != nil {
 		return ErrStopping
 	}
-	a.topics[bell] = topic
+	for _, topic := range topics {
+		if a.bells[topic] == nil {
+			a.bells[topic] = make(map[chan struct{}]bool)
+		}
+		a.bells[topic][bell] = true
+	}
 	if a.unsubscribe == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		a.unsubscribe = cancel
@@ -81,11 +86,15 @@ func (a *agedPolls) enter(bell chan struct{}, topic string) error {
 	return nil
 }
 
-func (a *agedPolls) leave(bell chan struct{}) {
+func (a *agedPolls) leave(bell chan struct{}, topics []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.topics, bell)
-	if len(a.topics) == 0 {
+	for _, topic := range topics {
+		if delete(a.bells[topic], bell); len(a.bells[topic]) == 0 {
+			delete(a.bells, topic)
+		}
+	}
+	if len(a.bells) == 0 {
 		a.unsubscribe()
 		a.unsubscribe = nil
 	}
@@ -111,9 +120,59 @@ func (a *agedPolls) ring(e store.Event) {
 	rung, _ := a.store.Only().Woken(e)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for bell, topic := range a.topics {
-		if e.Kind == store.Subscribed || topic == rung {
+	for topic, bells := range a.bells {
+		if e.Kind == store.Received && topic != rung {
+			continue
+		}
+		for bell := range bells {
 			signal(bell)
 		}
+	}
+}
+
+// A calm is a time in which a worker for messages of an age ignores rings, as [lull] says.
+type calm struct {
+	mu      sync.Mutex
+	until   time.Time
+	waiting bool // it was rung meanwhile
+}
+
+func (w *worker) isAged() bool { return w.o.MinAge > 0 }
+
+// nextAged returns whether to claim messages of an age again at once, because the last
+// claim brought some, or else in how long the oldest that is ready has the age; zero:
+// none is ready.
+func (w *worker) nextAged(got claimed) (more bool, again time.Duration) {
+	if got.any() {
+		return true, 0
+	}
+	w.calm.mu.Lock()
+	w.calm.until = time.Now().Add(min(lull, w.o.MinAge)) // nothing that becomes due meanwhile has the age before
+	w.calm.mu.Unlock()
+	select {
+	case <-w.rung: // during the claim
+		w.wake()
+	default:
+	}
+	return false, max(got.ripe, 0)
+}
+
+// wake is ring for a worker of messages of an age. During a calm it rings at its end.
+func (w *worker) wake() {
+	w.calm.mu.Lock()
+	defer w.calm.mu.Unlock()
+	left := time.Until(w.calm.until)
+	switch {
+	case w.calm.waiting:
+	case left <= 0:
+		w.ring()
+	default:
+		w.calm.waiting = true
+		time.AfterFunc(left, func() {
+			w.calm.mu.Lock()
+			defer w.calm.mu.Unlock()
+			w.calm.waiting = false
+			w.ring()
+		})
 	}
 }

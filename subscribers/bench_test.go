@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // size is how many subscribers a herd has.
@@ -242,4 +244,44 @@ func BenchmarkListening(b *testing.B) {
 	took := seconds * float64(b.N)
 	b.ReportMetric(float64(scriptCalls(b, db)-scripts)/took, "calls/s")
 	b.ReportMetric(float64(commandCalls(b, db, "")-all)/took, "commands/s")
+}
+
+// BenchmarkWake measures how long after the call that publishes a message a claim returns with it that waits for so many topics.
+func BenchmarkWake(b *testing.B) {
+	for _, n := range []int{1, store.MaxTopics} {
+		for name, ring := range map[string]bool{"handed over": false, "rung for": true} {
+			b.Run(fmt.Sprint(n, " topics, ", name), func(b *testing.B) {
+				db := storetest.Open(b)
+				storetest.Set(b, db, notify.AllTopics, notify.SettingsChange{RingOnly: &ring})
+				carry(b, db)
+				p := subscriberstest.Claimer(b, db)
+				storetest.Run(b, p.Run)
+				storetest.Eventually(b, "the claimer receives itself", func() bool { return p.Ping(b.Context()) == nil })
+				pub, topics := storetest.Publisher(b, db), topicsOf(n)
+				var late storetest.Lateness
+				for i := range b.N {
+					came, began := make(chan error, 1), make(chan time.Time, 1)
+					go func() {
+						ds, err := p.ClaimAny(b.Context(), topics, subscribers.ClaimOptions{Lease: time.Minute, Wait: time.Minute})
+						woken := time.Now()
+						late.Add(woken.Sub(<-began))
+						if err == nil {
+							err = ds[0].Ack(b.Context())
+						}
+						came <- err
+					}()
+					waitsIn(b, db, topics, 1)
+					began <- time.Now()
+					if _, err := pub.Publish(b.Context(), notify.Message{Topic: topics[i%n], Body: storetest.Payload}); err != nil {
+						b.Fatal(err)
+					}
+					if err := storetest.Receive(b, "the message", came); err != nil {
+						b.Fatal(err)
+					}
+					waitsIn(b, db, topics, 0)
+				}
+				late.Report(b, "woken")
+			})
+		}
+	}
 }

@@ -73,13 +73,15 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 	}
 	ended, end := context.WithCancel(context.Background())
 	c := &Claimer{
-		leases: newLeases(s), log: o.Logger, inbox: s.Only().HandsChannel(notify.NewID()),
+		leases: newLeases(s, o.Logger), log: o.Logger, inbox: s.Only().HandsChannel(notify.NewID()),
 		loop: progress.New("claimer", claimerBound), begun: make(chan struct{}), ended: ended, end: end,
 		pings: make(map[string]chan struct{}),
 	}
 	c.polls = polls{leases: c.leases, log: c.log, inbox: c.inbox, ended: ended, queues: make(map[string]*topicQueue)}
-	c.polls.idle = sync.NewCond(&c.polls.mu)
-	c.aged = agedPolls{leases: c.leases, ended: ended, topics: make(map[chan struct{}]string)}
+	for _, cond := range []**sync.Cond{&c.polls.idle, &c.polls.vacated, &c.polls.answered} {
+		*cond = sync.NewCond(&c.polls.mu)
+	}
+	c.aged = agedPolls{leases: c.leases, ended: ended, bells: make(map[string]map[chan struct{}]bool)}
 	return c, nil
 }
 
@@ -92,17 +94,22 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 // not cut off when ctx ends: what it leased has to be known to be released.
 func (c *Claimer) Claim(ctx context.Context, topic string, options ...ClaimOptions) ([]Delivery, error) {
 	o, err := store.Option(options)
+	return c.claimOf(ctx, []string{topic}, o, errors.Join(store.CheckTopic(topic), err))
+}
+
+// claimOf claims messages of any of some topics, unless there is a fault.
+func (c *Claimer) claimOf(ctx context.Context, topics []string, o ClaimOptions, fault error) ([]Delivery, error) {
 	if o.Max == 0 {
 		o.Max = 1
 	}
-	if err := errors.Join(o.check(topic), err); err != nil {
+	if err := errors.Join(fault, o.check()); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if o.Wait == 0 {
-		return c.claimNow(ctx, topic, o)
+		return c.claimNow(ctx, topics, o)
 	}
 	c.waiting.Add(1)
 	defer c.waiting.Add(-1)
@@ -111,20 +118,20 @@ func (c *Claimer) Claim(ctx context.Context, topic string, options ...ClaimOptio
 	if running, err := c.awaitRun(ctx, o.Wait); err != nil {
 		return nil, err
 	} else if !running {
-		return c.claimNow(ctx, topic, o)
+		return c.claimNow(ctx, topics, o)
 	}
 	wait := c.polls.wait
 	if o.MinAge > 0 {
 		wait = c.aged.wait
 	}
-	ds, err := wait(ctx, topic, o, timer.C)
-	return c.unlessEnded(ctx, topic, ds, err)
+	ds, err := wait(ctx, topics, o, timer.C)
+	return c.unlessEnded(ctx, ds, err)
 }
 
 // claimNow claims without waiting.
-func (c *Claimer) claimNow(ctx context.Context, topic string, o ClaimOptions) ([]Delivery, error) {
-	ds, _, err := c.take(context.WithoutCancel(ctx), topic, o)
-	return c.unlessEnded(ctx, topic, ds, err)
+func (c *Claimer) claimNow(ctx context.Context, topics []string, o ClaimOptions) ([]Delivery, error) {
+	ds, _, err := c.takeAny(context.WithoutCancel(ctx), topics, o)
+	return c.unlessEnded(ctx, ds, err)
 }
 
 // awaitRun waits for some time until Run was called, perhaps in a goroutine that has
@@ -145,13 +152,15 @@ func (c *Claimer) awaitRun(ctx context.Context, wait time.Duration) (running boo
 	}
 }
 
-// unlessEnded returns what was claimed. If ctx has ended it releases the messages: no caller takes them.
-func (c *Claimer) unlessEnded(ctx context.Context, topic string, ds []Delivery, err error) ([]Delivery, error) {
-	if ctx.Err() == nil {
+// unlessEnded returns what was claimed. If ctx has ended it releases the messages: no
+// caller takes them. What was acknowledged at once it returns all the same: that comes
+// no more.
+func (c *Claimer) unlessEnded(ctx context.Context, ds []Delivery, err error) ([]Delivery, error) {
+	if ctx.Err() == nil || len(ds) > 0 && ds[0].acked {
 		return ds, err
 	}
 	if len(ds) > 0 {
-		_, err = c.ReleaseMany(context.WithoutCancel(ctx), topic, ds)
+		err = c.releaseEach(context.WithoutCancel(ctx), ds)
 	}
 	return nil, errors.Join(ctx.Err(), err)
 }

@@ -17,9 +17,6 @@ type Receipt int64
 // Until returns the end of the lease.
 func (r Receipt) Until() time.Time { return time.UnixMicro(int64(r)) }
 
-// withDigit returns the receipt with the last digit of another, which an extension keeps.
-func (r Receipt) withDigit(of Receipt) Receipt { return Receipt(store.WithDigit(int64(r), int64(of))) }
-
 // A Delivery is a message that was claimed. Its methods settle it, once: after that
 // they fail with notify.ErrLeaseLost.
 //
@@ -34,11 +31,13 @@ type Delivery struct {
 	Attempt int       // 1 on first delivery
 	Receipt Receipt
 	Lease   time.Duration // that the claim gave
+	IsLate  bool          // it was claimed later than its publisher wants, who asked for LateMark
 
 	HandedOver bool // it came with the ring: nobody claimed it. While that is not confirmed, the lease lasts a second and uses up no attempt when it ends
 	notify.Record
 
 	late   time.Duration // see Late
+	acked  bool          // by its claim
 	handed bool          // it was handed over, and Receipt is that before the confirmation
 	by     settler       // makes its calls
 }
@@ -47,14 +46,15 @@ type Delivery struct {
 // that of a handler by its worker, which notes the outcome.
 type settler interface {
 	ack(ctx context.Context, d *Delivery) error
-	nack(ctx context.Context, d *Delivery, delay time.Duration, reason string, bury bool) (Outcome, error)
+	nack(ctx context.Context, d *Delivery, n store.Nack) (Outcome, error) // which gets the lease of d
 	release(ctx context.Context, d *Delivery) error
 	extend(ctx context.Context, d *Delivery, lease time.Duration) error
 }
 
-// Outcome is what became of a message that was rejected.
+// Outcome is what became of a message that was rejected, or put off.
 type Outcome struct {
-	State    notify.State // Scheduled or Dead
+	State    notify.State // Scheduled or Dead; zero if it was dropped
+	Dropped  bool         // it was the last attempt, and the publisher asked for FailDrop: nothing is kept
 	Attempts int          // used up
 	Due      time.Time    // of the next attempt
 }
@@ -79,25 +79,36 @@ func (d *Delivery) Ack(ctx context.Context) error {
 	return d.by.ack(ctx, d)
 }
 
-// Nack rejects the message: it is due again after the delay, or dead if that was
-// its last attempt. The reason is kept with a dead one, up to 1000 bytes of it.
+// Nack rejects the message: it is due again after the delay, or dead or dropped if that
+// was its last attempt. The reason is kept with a dead one, up to 1000 bytes of it.
 // Errors: notify.ErrInvalid, notify.ErrLeaseLost, or that of the connection.
 func (d *Delivery) Nack(ctx context.Context, delay time.Duration, reason string) (Outcome, error) {
-	if delay < 0 && delay != ByBackoff {
-		return Outcome{}, store.Faultf("delay", "delay %v: it is negative; use zero or more, or ByBackoff", delay)
-	}
-	if err := d.check(); err != nil {
-		return Outcome{}, err
-	}
-	return d.by.nack(ctx, d, delay, reason, false)
+	return d.nack(ctx, store.Nack{Delay: delay, Reason: reason})
 }
 
-// Bury rejects the message for good: it is dead. Errors as Nack's.
+// Snooze puts the message off: it is due again after the delay, or after a random wait
+// by ByBackoff, and no attempt is used up. It is refused, with a notify.Fault of the
+// delay, where the message would be due past its time to live; and, with one of the
+// attempt, where a message without a time to live was put off 1000 times. Then the lease
+// goes on. Errors as Nack's.
+func (d *Delivery) Snooze(ctx context.Context, delay time.Duration) (Outcome, error) {
+	return d.nack(ctx, store.Nack{Delay: delay, Keep: true})
+}
+
+// Bury rejects the message for good: it is dead, also where its publisher asked for
+// FailDrop. Errors as Nack's.
 func (d *Delivery) Bury(ctx context.Context, reason string) (Outcome, error) {
+	return d.nack(ctx, store.Nack{Reason: reason, Bury: true})
+}
+
+func (d *Delivery) nack(ctx context.Context, n store.Nack) (Outcome, error) {
+	if n.Delay < 0 && n.Delay != ByBackoff {
+		return Outcome{}, store.Faultf("delay", "delay %v: it is negative; use zero or more, or ByBackoff", n.Delay)
+	}
 	if err := d.check(); err != nil {
 		return Outcome{}, err
 	}
-	return d.by.nack(ctx, d, 0, reason, true)
+	return d.by.nack(ctx, d, n)
 }
 
 // Release releases the message: it is ready again since its Due, or now
@@ -111,8 +122,9 @@ func (d *Delivery) Release(ctx context.Context) error {
 }
 
 // Extend gives the message a lease from now on, and d its new receipt: that of a
-// copy of d is void. A lease of zero is that of the topic's settings; in a handler
-// it is the one before, by which the subscriber goes on extending. Errors:
+// copy of d is void. A lease of zero is that of the message, or else of the topic's
+// settings; in a handler it is the one before, by which the subscriber goes on
+// extending. No lease goes beyond the TryTimeout of the message: Until tells. Errors:
 // notify.ErrInvalid, notify.ErrLeaseLost, or that of the connection.
 func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
 	if err := d.check(); err != nil {
@@ -137,8 +149,12 @@ func checkLease(lease time.Duration) error {
 // where Due is.
 func (d *Delivery) Late() time.Duration { return d.late }
 
-// check reports a delivery that was not claimed, and an invalid topic.
+// check reports a delivery that was not claimed, or acknowledged by its claim, and an
+// invalid topic.
 func (d *Delivery) check() error {
+	if d.acked {
+		return fmt.Errorf("settle %s: it was acknowledged when it was claimed: %w", d.member(), notify.ErrLeaseLost)
+	}
 	if d.by == nil {
 		return store.Faultf("delivery", "delivery of %q: it was made by hand; use one that was claimed, or Claimer.Delivery", d.member())
 	}
@@ -162,8 +178,8 @@ func (d *Delivery) lease() store.Lease {
 }
 
 // extended gives the message the receipt of an extension.
-func (d *Delivery) extended(receipt Receipt) {
-	d.Receipt, d.handed = receipt.withDigit(d.Receipt), false
+func (d *Delivery) extended(receipt int64) {
+	d.Receipt, d.handed = Receipt(receipt), false
 }
 
 // lost returns the error of a call for which the lease is lost.

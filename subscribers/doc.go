@@ -48,7 +48,8 @@
 // missed when it is back, and a new one can begin in the past, as long as the log
 // of the topic keeps the broadcasts; what was removed before it was read is reported as
 // a [Gap]. Such a listener keeps its position in memory only. To resume after a
-// restart, save [Broadcast].Position and pass it to [After].
+// restart, save [Broadcast].Position and pass it to [After]. A broadcast whose TTL is
+// over is left out, by every listener, and is no gap.
 //
 // The position of a named listener is kept in Redis instead, and processes that listen
 // under one name share the broadcasts: at least once, as with messages. What a process

@@ -35,18 +35,19 @@ type source[W any] struct {
 	release func(ctx context.Context, back []*job[W], rest bool) error
 
 	// extend extends the leases of up to store.MaxClaim pieces of work. It returns a
-	// function that notes the extension in each, and the indexes of those that were lost.
-	extend func(ctx context.Context, all []W, lease time.Duration) (renew func(*W), lost []int, err error)
+	// function that notes the extension in each, by its index, and the indexes of those
+	// that were lost.
+	extend func(ctx context.Context, all []W, lease time.Duration) (renew func(int, *W), lost []int, err error)
 
-	ends  func(error) bool // reports whether an error of claim ends the engine
-	about func(*W) []any   // names a piece of work in the log
-	noun  string           // what a piece of work is called
+	lease func(*W) (lease, most time.Duration) // that the claim gave, and with all extensions; zero: without end
+	ends  func(error) bool                     // reports whether an error of claim ends the engine
+	about func(*W) []any                       // names a piece of work in the log
+	noun  string                               // what a piece of work is called
 }
 
 // A batch is what a claim brought.
 type batch[W any] struct {
 	work  []W
-	lease time.Duration // of each piece
 	more  bool          // there may be more now; if not, the source rings when there is more
 	again time.Duration // if more than zero, the source may not ring: in how long to claim again
 	then  func()        // called when the work is queued; may be nil
@@ -107,6 +108,8 @@ type job[W any] struct {
 	queued  time.Time
 	sent    time.Time               // before the call that gave the lease; guarded by engine.mu
 	lease   time.Duration           // from the claim on, and from each extension; guarded by engine.mu
+	ends    time.Time               // when the last extension ends; zero: there is no last one
+	margin  time.Duration           // before that, which the rejection is given
 	at      int64                   // when it was handed over, in us by Redis's clock; 0: it was claimed
 	confirm time.Duration           // lease for which a hand-over is to be confirmed; 0: it is, or was claimed; guarded by engine.mu
 	lost    bool                    // the lease; guarded by engine.mu
@@ -123,6 +126,45 @@ func (j *job[W]) lose() {
 	if j.cancel != nil {
 		j.cancel(notify.ErrLeaseLost)
 	}
+}
+
+// margin is how long before the end of an attempt its handler's context ends, at the most.
+const margin = 50 * time.Millisecond
+
+// begin gives a job the lease of a claim that was sent at a time, and the end of all
+// extensions, if that is not zero.
+func (j *job[W]) begin(sent time.Time, lease, most time.Duration) {
+	j.sent, j.lease = sent, lease
+	if most > 0 {
+		j.ends, j.margin = sent.Add(most), min(most/10, margin)
+	}
+}
+
+// isStale reports whether a quarter of the time of its attempt has passed while a job was
+// queued: what is released uses up no attempt, and comes again with all of its time.
+func (j *job[W]) isStale() bool {
+	return !j.ends.IsZero() && time.Since(j.queued) > j.ends.Sub(j.sent)/4
+}
+
+// overtime returns when the handler's context ends; zero: it does not.
+func (j *job[W]) overtime() time.Time {
+	if j.ends.IsZero() {
+		return j.ends
+	}
+	return j.ends.Add(-j.margin)
+}
+
+// renew notes an extension for which a call was sent at a time. The engine's mutex is held.
+func (j *job[W]) renew(sent time.Time, lease time.Duration) {
+	j.sent, j.lease, j.confirm = sent, lease, 0
+	if !j.ends.IsZero() {
+		j.lease = min(lease, j.ends.Sub(sent))
+	}
+}
+
+// isLast reports whether no extension can prolong the lease. The engine's mutex is held.
+func (j *job[W]) isLast() bool {
+	return !j.ends.IsZero() && !j.sent.Add(j.lease).Before(j.ends)
 }
 
 // next returns the length of the lease from the next extension on. The engine's mutex is held, or its receipts are locked.

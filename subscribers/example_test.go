@@ -140,6 +140,31 @@ func ExampleClaimer() {
 	}
 }
 
+// A pool of workers for several topics: the first has precedence.
+func ExampleClaimer_ClaimAny() {
+	store, err := notify.Open(notify.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	claimer, err := subscribers.NewClaimer(store)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	go claimer.Run(ctx)
+	messages, err := claimer.ClaimAny(ctx, []string{"mail.urgent", "mail.bulk"}, subscribers.ClaimOptions{Max: 10, Wait: time.Minute})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range messages {
+		fmt.Println("send", m.Topic, m.ID)
+		if err := m.Ack(ctx); err != nil {
+			log.Print(err)
+		}
+	}
+}
+
 func ExampleRetryAfter() {
 	handler := func(ctx context.Context, d *subscribers.Delivery) error {
 		if len(d.Body) == 0 {

@@ -52,7 +52,7 @@ func (e *engine[W]) shortest(again bool) time.Duration {
 	if again {
 		e.every = 0
 		for j := range e.leased {
-			if every := j.lease / 3; e.every == 0 || every < e.every {
+			if every := j.lease / 3; !j.isLast() && (e.every == 0 || every < e.every) {
 				e.every = every
 			}
 		}
@@ -71,9 +71,9 @@ func (e *engine[W]) soonest() time.Duration {
 	return every
 }
 
-// shorten has leases extended often enough for a new one. The mutex is held.
-func (e *engine[W]) shorten(lease time.Duration) {
-	if every := lease / 3; e.every == 0 || every < e.every {
+// shorten has leases extended often enough for that of a job. The mutex is held.
+func (e *engine[W]) shorten(j *job[W]) {
+	if every := j.lease / 3; !j.isLast() && (e.every == 0 || every < e.every) {
 		e.every = every
 		signal(e.shorter)
 	}
@@ -111,6 +111,7 @@ func (e *engine[W]) expiring() (due []*job[W]) {
 		case j.lost:
 		case age >= j.lease:
 			j.lose()
+		case j.isLast():
 		case age >= j.lease/3 || j.confirm > 0 && !j.handled:
 			due = append(due, j)
 		}
@@ -119,16 +120,16 @@ func (e *engine[W]) expiring() (due []*job[W]) {
 }
 
 // extended notes an extension; lost are the indexes of those that got none.
-func (e *engine[W]) extended(page []*job[W], renew func(*W), sent time.Time, lost []int) {
+func (e *engine[W]) extended(page []*job[W], renew func(int, *W), sent time.Time, lost []int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, i := range lost {
 		page[i].lose()
 	}
-	for _, j := range page {
+	for i, j := range page {
 		if !j.lost {
-			renew(&j.work)
-			j.sent, j.lease, j.confirm = sent, j.next(), 0
+			renew(i, &j.work)
+			j.renew(sent, j.next())
 		}
 	}
 }
@@ -146,7 +147,8 @@ func (e *engine[W]) extendOne(j *job[W], lease time.Duration, call func(*W, time
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	j.work, j.sent, j.lease, j.confirm = work, sent, lease, 0
-	e.shorten(lease)
+	j.work = work
+	j.renew(sent, lease)
+	e.shorten(j)
 	return nil
 }

@@ -12,16 +12,16 @@ import (
 
 // handleQueued handles queued work until none is left.
 func (e *engine[W]) handleQueued(grace context.Context) {
-	j, work := e.next(nil, false)
+	j, work := e.next(grace, nil, false)
 	for j != nil {
-		j, work = e.next(j, e.handle(grace, j, work))
+		j, work = e.next(grace, j, e.handle(grace, j, work))
 	}
 }
 
 // next notes that a job was handled, unless that is nil, removes the next one from the
 // queue, and returns it with a copy of the work for the handler; nil if the queue is
 // empty.
-func (e *engine[W]) next(handled *job[W], done bool) (_ *job[W], work W) {
+func (e *engine[W]) next(grace context.Context, handled *job[W], done bool) (_ *job[W], work W) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if handled != nil {
@@ -33,6 +33,11 @@ func (e *engine[W]) next(handled *job[W], done bool) (_ *job[W], work W) {
 		if j.lost || time.Since(j.sent) >= j.lease { // another process may have it
 			delete(e.leased, j)
 			e.close()
+			continue
+		}
+		if j.isStale() {
+			e.close()
+			e.handling.Go(func() { e.giveBack(grace, []*job[W]{j}, false) })
 			continue
 		}
 		return j, j.work
@@ -75,9 +80,10 @@ const (
 	isOver                   // it was released, or its lease is lost
 )
 
-// try calls a handler for a job, with a context that ends when its lease is lost
-// and when grace ends. It releases work that was
-// interrupted or refused with a NotNow. If the handler failed, try returns why, and the error.
+// try calls a handler for a job, with a context that ends when its lease is lost, when
+// the time of the attempt is over and when grace ends. It releases work that was
+// interrupted or refused with a NotNow. If the handler failed, try returns why, and the
+// error: an ErrTryTimeout if the time was over, whatever the handler wants.
 func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(context.Context) error) (v verdict, reason string, err error) {
 	ctx, cancel := context.WithCancelCause(grace)
 	defer cancel(nil)
@@ -86,7 +92,11 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 	if j.cancel = cancel; j.lost { // since the attempt before
 		j.lose()
 	}
+	overtime := j.overtime()
 	e.mu.Unlock()
+	if !overtime.IsZero() {
+		defer time.AfterFunc(time.Until(overtime), func() { cancel(ErrTryTimeout) }).Stop()
+	}
 	began := time.Now()
 	reason, err = e.call(ctx, work, handler)
 	j.took += time.Since(began)
@@ -105,6 +115,10 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 		return isDone, "", nil
 	case errors.Is(ended, notify.ErrLeaseLost):
 		e.log.Warn("lease lost while handling; the "+e.noun+" may come again", e.about(work)...)
+	case errors.Is(ended, ErrTryTimeout):
+		e.closeCircuit()
+		err = timedOut(err)
+		return hasFailed, err.Error(), err
 	case ended != nil, errors.Is(err, ErrStopping):
 		e.giveBack(ctx, []*job[W]{j}, false)
 	case errors.As(err, &refused):

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -19,11 +20,21 @@ const defaultGrace = 20 * time.Second
 type HandleOptions struct {
 	Concurrency int // messages handled at the same time, up to 10000; zero: one
 
+	// MinAge is for how long messages are due before they are handled: those that no
+	// other subscriber of the topic claimed meanwhile. Then they are handled at once.
+	// Such a handler is in no waiting list, so it takes nothing from others.
+	MinAge time.Duration
+
 	// OnDead is called after this subscriber buried a message: out of attempts,
 	// refused for good, expired when it was claimed, or with a record that is
 	// unreadable or missing. For messages that the carrier buries it is
 	// carrier.Options.OnDead that is called.
 	OnDead func(Death)
+
+	// OnDropped is called after this subscriber dropped a message, as its publisher
+	// asked for (notify.FailDrop, notify.LateDrop): out of attempts, expired, or too late
+	// when it was claimed.
+	OnDropped func(Death)
 
 	// OnBadJSON is called by [HandleJSON] for a message whose body cannot be
 	// decoded, with the error of [encoding/json]. What it returns decides as the
@@ -35,7 +46,7 @@ type HandleOptions struct {
 // fill sets the defaults and checks the rest.
 func (o *HandleOptions) fill() error {
 	o.Concurrency = cmp.Or(o.Concurrency, 1)
-	return store.Within("concurrency", "concurrency", o.Concurrency, 1, store.MaxConcurrency)
+	return errors.Join(store.Within("concurrency", "concurrency", o.Concurrency, 1, store.MaxConcurrency), checkAge(o.MinAge))
 }
 
 // fillRun sets the defaults of what runs handlers, and checks the grace.
@@ -55,10 +66,12 @@ func fillRun(grace *time.Duration, log **slog.Logger) error {
 // A Handler handles one message. If it returns nil the message is
 // acknowledged. An error rejects it: the message is due again after a backoff, or
 // after the delay of RetryAfter, or dead with ErrBury; so does a panic. With
-// NotNow it is released instead, and nothing of the topic is claimed for a while. Its
-// context ends when the lease is lost (cause notify.ErrLeaseLost: another process
-// may have the message) and when the subscriber's grace has run out (cause
-// ErrStopping: the message is released without using up an attempt).
+// NotNow it is released instead, and nothing of the topic is claimed for a while; with
+// Snooze it is put off. Its context ends when the lease is lost (cause
+// notify.ErrLeaseLost: another process may have the message), shortly before the
+// message's TryTimeout (cause ErrTryTimeout: an error then uses up the attempt) and when
+// the subscriber's grace has run out (cause ErrStopping: the message is released without
+// using up an attempt).
 type Handler func(ctx context.Context, d *Delivery) error
 
 // A Middleware returns a handler around another one, such as one that measures
@@ -69,6 +82,11 @@ type Middleware func(Handler) Handler
 // the grace. A handler that is about to stop the subscriber may return it
 // itself: the message is released without using up an attempt.
 var ErrStopping = errors.New("subscriber is stopping")
+
+// ErrTryTimeout is why the context of a handler ends that took longer than the
+// TryTimeout of its message allows: by up to a tenth of that, at most 50 ms, earlier, so
+// that the message can be rejected while its lease lasts.
+var ErrTryTimeout = errors.New("try timed out")
 
 // ErrBury is returned, or wrapped, by a handler that never wants the message
 // again: it is buried at once.
@@ -100,6 +118,39 @@ func delayOf(err error, otherwise time.Duration) time.Duration {
 		return max(put.delay, 0)
 	}
 	return otherwise
+}
+
+// Snooze is the error of a handler that wants to look at the message again later: it is
+// due again after the delay, or after a random wait by the backoff of its attempt if the
+// delay is ByBackoff or any other negative one. No attempt is used up, nothing is wrong,
+// and nothing else is held up. Wrap it to say why.
+//
+// A message may not be put off past its time to live, and without one up to 1000 times:
+// then it is rejected, with that as the reason. Of a named listener a broadcast waits in
+// the process that has it, up to 1000 times. A listener without a name ends with the
+// error, as with any other.
+func Snooze(delay time.Duration) error { return &snooze{max(delay, ByBackoff)} }
+
+type snooze struct{ delay time.Duration }
+
+func (*snooze) Error() string { return "put off by the handler, without an attempt" }
+
+// snoozeOf returns the wait of a Snooze, and reports whether it is one.
+func snoozeOf(err error) (delay time.Duration, is bool) {
+	var put *snooze
+	if errors.As(err, &put) && !errors.Is(err, ErrBury) && !errors.Is(err, ErrTryTimeout) {
+		return put.delay, true
+	}
+	return 0, false
+}
+
+// timedOut returns the error of an attempt that timed out, with that of the handler if
+// it says more.
+func timedOut(err error) error {
+	if err == nil || errors.Is(err, ErrTryTimeout) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return ErrTryTimeout
+	}
+	return fmt.Errorf("%w: %w", ErrTryTimeout, err)
 }
 
 // NotNow wraps a handler's error where no message or broadcast could be handled now,

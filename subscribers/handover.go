@@ -124,27 +124,41 @@ func (p *polls) takeOver(h store.Handover) {
 
 // dealHanded deals what was handed over, first come, first served, and has it confirmed.
 // The callers do not wait for that: see [store.Handover.Promise]. It drops what is too
-// late, and releases what a caller wants for a lease that cannot be promised. The mutex
-// is held.
+// late, and releases what a caller wants for a lease that cannot be promised, and what
+// only callers wait for that have it acknowledged at once. The mutex is held.
 func (p *polls) dealHanded(q *topicQueue) {
-	for !q.asking && len(q.handed) > 0 && len(q.polls) > 0 {
-		one, h := q.polls[0], q.handed[0]
-		d, lease := h.Delivery, cmp.Or(one.lease.Truncate(time.Millisecond), h.Full)
+	for !q.asking && len(q.handed) > 0 {
+		one, h := q.firstToHand(), q.handed[0]
+		if one == nil {
+			return
+		}
+		d, lease := h.Delivery, cmp.Or(one.terms.lease.Truncate(time.Millisecond), h.Full)
 		q.handed = q.handed[1:]
 		switch {
 		case p.clock.since(h.At) >= store.HandoverLease:
 			p.stats.dropped.Add(1)
-		case lease%time.Second != 0:
+		case one.terms.ackNow || lease%time.Second != 0:
 			p.stats.dropped.Add(1)
 			p.begin(func() { p.giveBack(d) })
 		default:
 			d.Receipt, d.Lease, d.handed = Receipt(h.Promise(lease)), lease, false
-			q.polls = q.polls[1:]
+			one.got = append(one.got, d)
 			p.stats.taken.Add(1)
 			p.begin(func() { p.confirm(d) })
-			one.done <- polled{deliveries: []Delivery{d}} // last, since Go runs first what was woken last
+			p.end(nil, one)
 		}
 	}
+}
+
+// firstToHand returns the poll that a hand-over is for: the first one that does not have
+// it acknowledged at once, or else the first; nil if there is none. The mutex is held.
+func (q *topicQueue) firstToHand() *poll {
+	for _, one := range q.polls {
+		if one.free(q) && !one.terms.ackNow {
+			return one
+		}
+	}
+	return q.firstFree()
 }
 
 // giveBack releases a message that was handed over; if it fails the lease ends.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -17,47 +18,67 @@ const (
 	manyClaims  = 8    // claims of more at a time: 4 MiB of records may come by each, twice while they are read
 )
 
-// ClaimOptions say what a [Claimer.Claim] claims. The zero value is the default.
+// ClaimOptions say what [Claimer.Claim] and [Claimer.ClaimAny] claim. The zero value is
+// the default.
 type ClaimOptions struct {
 	Max    int           // messages at the most, up to 500; zero: one
 	Lease  time.Duration // of the messages, 100ms to 24h; zero: that of the topic's settings
 	MinAge time.Duration // for how long they are due at the least
 	Wait   time.Duration // for how long to wait until there is one, up to 5m; zero: not at all
+	Oldest bool          // of several topics the oldest messages of all; else those of a topic before those of the topics behind it
+
+	// AckNow acknowledges the messages as they are claimed, in one step. They have no
+	// lease, no receipt and nothing to settle, and come at most once: what is lost
+	// between Redis and the caller is lost. It excludes Lease.
+	AckNow bool
 }
 
-// check returns a joined Fault for each thing that is wrong with a claim.
-func (o ClaimOptions) check(topic string) error {
-	var age error
-	if o.MinAge < 0 {
-		age = store.Faultf("min_age", "min age %v: it is negative; use zero or more", o.MinAge)
+// check returns a joined Fault for each option that is wrong.
+func (o ClaimOptions) check() error {
+	var lease error
+	if o.AckNow && o.Lease != 0 {
+		lease = store.Faultf("lease", "lease %v: what is acknowledged at once (ack=now) has none; give one of them", o.Lease)
 	}
 	return errors.Join(
-		store.CheckTopic(topic), store.Within("wait", "wait", o.Wait, 0, store.MaxWait),
-		store.Within("max", "max", o.Max, 1, store.MaxClaim), age, checkLease(o.Lease),
+		store.Within("wait", "wait", o.Wait, 0, store.MaxWait), store.Within("max", "max", o.Max, 1, store.MaxClaim), checkAge(o.MinAge), lease, checkLease(o.Lease),
 	)
+}
+
+// checkAge returns a Fault for an age that no message can have.
+func checkAge(age time.Duration) error {
+	if age < 0 {
+		return store.Faultf("min_age", "min age %v: it is negative; use zero or more", age)
+	}
+	return nil
 }
 
 // leases claims messages, and settles them by their receipts.
 type leases struct {
 	store *notify.Store
+	log   *slog.Logger
 	many  chan struct{} // holds one for each claim of many messages that is under way
 }
 
-func newLeases(s *notify.Store) *leases {
-	return &leases{store: s, many: make(chan struct{}, manyClaims)}
+func newLeases(s *notify.Store, log *slog.Logger) *leases {
+	return &leases{store: s, log: log, many: make(chan struct{}, manyClaims)}
 }
 
 // claimed is what one claim brought.
 type claimed struct {
 	deliveries []Delivery
 	unreadable []badRecord
-	buried     []Death // by the script: expired, or without a record
-	lease      time.Duration
-	short      bool  // there were fewer than asked for: the inbox waits now
-	now        int64 // by Redis's clock, in us
-	onTheWay   bool  // there were none, because a hand-over has to be received before
+	buried     []Death // by the script: expired, late, or without a record
+	dropped    []Death // by the script: expired, or late
+	short      bool    // there were fewer than asked for: the inbox waits now
+	now        int64   // by Redis's clock, in us
+	onTheWay   bool    // there were none, because a hand-over has to be received before
 
 	ripe time.Duration // where there are none: in how long the oldest that is ready has the age; less than zero: none is ready
+}
+
+// any reports whether the claim found anything.
+func (c *claimed) any() bool {
+	return len(c.deliveries)+len(c.unreadable)+len(c.buried)+len(c.dropped) > 0
 }
 
 // A badRecord is a message whose record is unreadable.
@@ -66,16 +87,20 @@ type badRecord struct {
 	fault error
 }
 
-// take claims messages, and buries those that are unreadable. If it claims none it
-// returns in how long the oldest ready message has the age that is asked for; less
-// than zero: none is ready.
+// take claims messages, and buries those that are unreadable. Where all that it found
+// has died or was dropped it looks for more. If it claims none it returns in how long
+// the oldest ready message has the age that is asked for; less than zero: none is ready.
 func (l *leases) take(ctx context.Context, topic string, o ClaimOptions) ([]Delivery, time.Duration, error) {
-	got, err := l.claim(ctx, topic, o, "", 0)
-	if err != nil {
-		return nil, 0, err
+	for {
+		got, err := l.claim(ctx, topic, o, "", 0)
+		if err != nil {
+			return nil, 0, err
+		}
+		l.buryUnreadable(ctx, got.unreadable)
+		if len(got.deliveries) > 0 || !got.any() {
+			return got.deliveries, got.ripe, nil
+		}
 	}
-	l.buryUnreadable(ctx, got.unreadable)
-	return got.deliveries, got.ripe, nil
 }
 
 // claim claims, and lets inbox wait for the topic if there are fewer than o.Max.
@@ -89,19 +114,23 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 		}
 		defer func() { <-l.many }()
 	}
-	reply, err := l.store.Of(topic).Claim(ctx, store.Claim{Topic: topic, Max: o.Max, Lease: o.Lease, MinAge: o.MinAge, Inbox: inbox, Received: received})
+	reply, err := l.store.Of(topic).Claim(ctx, store.Claim{Topic: topic, Max: o.Max, Lease: o.Lease, AckNow: o.AckNow, MinAge: o.MinAge, Inbox: inbox, Received: received})
 	if err != nil {
 		return claimed{}, fmt.Errorf("claim %s: %w", topic, err)
 	}
-	got := claimed{short: reply.Short, lease: reply.Lease, deliveries: make([]Delivery, 0, len(reply.Messages)), ripe: reply.Ripe, now: reply.Now, onTheWay: reply.OnTheWay}
-	for _, one := range reply.Buried {
-		death := Death{Delivery: Delivery{Topic: topic, ID: idOf(topic, one.Member)}, Reason: one.Reason}
-		got.buried = append(got.buried, death)
-	}
+	got := claimed{short: reply.Short, deliveries: make([]Delivery, 0, len(reply.Messages)), ripe: reply.Ripe, now: reply.Now, onTheWay: reply.OnTheWay}
+	got.buried, got.dropped = deathsOf(topic, reply.Buried), deathsOf(topic, reply.Dropped)
 	for _, m := range reply.Messages {
-		d := Delivery{Topic: topic, ID: idOf(topic, m.Member), Due: m.Due, Attempt: 1 + m.Used, Receipt: Receipt(m.Receipt), Lease: reply.Lease, by: l}
+		d := Delivery{
+			Topic: topic, ID: idOf(topic, m.Member), Due: m.Due, Attempt: 1 + m.Used, Receipt: Receipt(m.Receipt), Lease: m.Length,
+			IsLate: m.Late, acked: o.AckNow, by: l,
+		}
 		if !d.Due.IsZero() {
-			d.late = max(d.Receipt.Until().Sub(d.Due)-d.Lease-o.MinAge, 0)
+			at := d.Receipt.Until().Add(-d.Lease)
+			if o.AckNow {
+				at = time.UnixMicro(reply.Now)
+			}
+			d.late = max(at.Sub(d.Due)-o.MinAge, 0)
 		}
 		if d.Record, err = store.DecodeRecord(m.Record); err != nil {
 			got.unreadable = append(got.unreadable, badRecord{d, err})
@@ -110,6 +139,13 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 		got.deliveries = append(got.deliveries, d)
 	}
 	return got, nil
+}
+
+func deathsOf(topic string, ended []store.Buried) (all []Death) {
+	for _, one := range ended {
+		all = append(all, Death{Delivery: Delivery{Topic: topic, ID: idOf(topic, one.Member)}, Reason: one.Reason})
+	}
+	return all
 }
 
 // handedOver returns the delivery of a hand-over. The error is an unreadable record.
@@ -129,10 +165,15 @@ func (l *leases) handedOver(h store.Handover) (Delivery, error) {
 func idOf(topic, member string) string { return strings.TrimPrefix(member, topic+":") }
 
 // buryUnreadable buries messages whose records are unreadable. Where that fails
-// their leases expire, and they are found unreadable again.
+// their leases expire, and they are found unreadable again. One that was acknowledged
+// as it was claimed is gone.
 func (l *leases) buryUnreadable(ctx context.Context, all []badRecord) {
 	for _, bad := range all {
-		_, _ = l.nack(ctx, &bad.Delivery, 0, bad.fault.Error(), true)
+		if bad.acked {
+			l.log.Error("message was acknowledged as it was claimed, and is unreadable", "topic", bad.Topic, "id", bad.ID, "error", bad.fault)
+			continue
+		}
+		_, _ = l.nack(ctx, &bad.Delivery, store.Nack{Reason: bad.fault.Error(), Bury: true})
 	}
 }
 
@@ -161,22 +202,30 @@ func (l *leases) ackMany(ctx context.Context, topic string, ds []Delivery) (lost
 	return lost, nil
 }
 
-func (l *leases) nack(ctx context.Context, d *Delivery, delay time.Duration, reason string, bury bool) (Outcome, error) {
-	if len(reason) > maxReason {
-		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
+func (l *leases) nack(ctx context.Context, d *Delivery, n store.Nack) (Outcome, error) {
+	if len(n.Reason) > maxReason {
+		n.Reason = strings.ToValidUTF8(n.Reason[:maxReason], "") + "…"
 	}
-	out, err := l.store.Of(d.Topic).Nack(ctx, d.Topic, store.Nack{Lease: d.lease(), Delay: delay, Reason: reason, Bury: bury})
+	verb := "reject"
+	if n.Keep {
+		verb = "put off"
+	}
+	n.Lease = d.lease()
+	out, err := l.store.Of(d.Topic).Nack(ctx, d.Topic, n)
 	switch {
 	case err != nil:
-		return Outcome{}, fmt.Errorf("reject %s: %w", d.member(), err)
+		return Outcome{}, fmt.Errorf("%s %s: %w", verb, d.member(), err)
 	case out.Lost:
-		return Outcome{}, d.lost("reject")
+		return Outcome{}, d.lost(verb)
 	}
 	state := notify.Scheduled
-	if out.Dead {
+	switch {
+	case out.Dead:
 		state = notify.Dead
+	case out.Dropped:
+		state = 0
 	}
-	return Outcome{State: state, Attempts: out.Attempts, Due: out.Due}, nil
+	return Outcome{State: state, Dropped: out.Dropped, Attempts: out.Attempts, Due: out.Due}, nil
 }
 
 func (l *leases) release(ctx context.Context, d *Delivery) error {
@@ -209,25 +258,25 @@ func (l *leases) releaseMany(ctx context.Context, topic, inbox string, ds []Deli
 }
 
 func (l *leases) extend(ctx context.Context, d *Delivery, lease time.Duration) error {
-	receipt, lost, err := l.extendMany(ctx, []Delivery{*d}, lease)
+	receipts, lost, err := l.extendMany(ctx, []Delivery{*d}, lease)
 	switch {
 	case err != nil:
 		return err
 	case len(lost) > 0:
 		return d.lost("extend")
 	}
-	d.extended(receipt)
+	d.extended(receipts[0])
 	return nil
 }
 
-// extendMany extends up to store.MaxClaim leases and returns the receipt, but for the last
-// digit of each, and the indexes of those that were lost.
-func (l *leases) extendMany(ctx context.Context, ds []Delivery, lease time.Duration) (Receipt, []int, error) {
-	receipt, lost, err := l.store.Of(ds[0].Topic).Extend(ctx, ds[0].Topic, leasesOf(ds), lease)
+// extendMany extends up to store.MaxClaim leases and returns their receipts, and the
+// indexes of those that were lost.
+func (l *leases) extendMany(ctx context.Context, ds []Delivery, lease time.Duration) (receipts []int64, lost []int, err error) {
+	receipts, lost, err = l.store.Of(ds[0].Topic).Extend(ctx, ds[0].Topic, leasesOf(ds), lease)
 	if err != nil {
-		return 0, nil, fmt.Errorf("extend leases: %w", err)
+		return nil, nil, fmt.Errorf("extend leases: %w", err)
 	}
-	return Receipt(receipt), lost, nil
+	return receipts, lost, nil
 }
 
 func leasesOf(ds []Delivery) []store.Lease {

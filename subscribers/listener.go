@@ -94,6 +94,8 @@ func (l *Listener) Alive() error { return l.hub.loop.Alive() }
 // Where Redis loses all its data, every listener gets a gap, and a name is registered
 // anew: as its From says, by default from then on.
 //
+// A broadcast whose TTL is over is left out; it is no gap.
+//
 // Without a name, handler is called for one broadcast after the other, each once,
 // in the order in which they were sent, also where they are of many topics. An
 // error of handler ends Listen, which returns it. With a name, see
@@ -174,7 +176,7 @@ func (l *Listener) handle(ctx context.Context, i item, handler func(context.Cont
 	switch {
 	case i.gap != nil:
 		l.missed(*i.gap, i.why, onGap)
-	case i.broadcast != nil:
+	case i.broadcast != nil && !i.broadcast.Expired():
 		b := *i.broadcast
 		l.stats.handled.Add(1)
 		return handler(ctx, &b)

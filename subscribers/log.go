@@ -28,8 +28,13 @@ type Broadcast struct {
 	Due      time.Time
 	Position notify.Position // among all broadcasts; Position.Time is when it was sent
 	Attempt  int             // 1 on first delivery; more only for a named listener
+	Expires  time.Time       // when its TTL is over, as this process measures the time that Redis said is left of it; zero: never
 	notify.Record
 }
+
+// Expired reports whether the TTL of the broadcast is over: it counts from Due, by
+// Redis's clock. A handler is not called for a broadcast that has expired.
+func (b *Broadcast) Expired() bool { return !b.Expires.IsZero() && !time.Now().Before(b.Expires) }
 
 // A Gap reports to a listener that broadcasts of a topic were removed before it read
 // them: more came than are kept, or the listener was away for longer than they are
@@ -117,6 +122,7 @@ type reading struct {
 func (l logs) read(ctx context.Context, topics []string, after, upTo notify.Position, bytes, others int, behind notify.Position) (r reading, err error) {
 	end := endOfLogs
 	for page := range slices.Chunk(topics, readTopics) {
+		asked := time.Now()
 		got, err := l.store.Only().Read(ctx, store.Read{
 			Topics: page, After: after, UpTo: upTo, Each: max(readItems/len(page), 1), Bytes: bytes, Others: others, Behind: behind,
 		})
@@ -129,7 +135,7 @@ func (l logs) read(ctx context.Context, topics []string, after, upTo notify.Posi
 		r.store, r.last = got.StoreID, got.Last
 		upTo, others = r.last, 0 // all pages end where the first one did
 		for i, log := range got.Logs {
-			of := l.items(page[i], log, after)
+			of := l.items(page[i], log, after, instant{got.Now, asked})
 			if log.More && len(of) > 0 {
 				end = min(end, of[len(of)-1].position)
 			}
@@ -165,24 +171,38 @@ func (r *reading) heed(got store.Reading, asked []string) {
 	}
 }
 
+// An instant is a time by Redis's clock, and when this process asked for it.
+type instant struct{ redis, asked time.Time }
+
+// expiry returns when a broadcast expires. Its process counts what is left from when
+// it asked: so it hands out nothing too late, whatever the answer took.
+func (i instant) expiry(b *Broadcast) time.Time {
+	if b.TTL <= 0 || i.redis.IsZero() || b.Due.IsZero() {
+		return time.Time{}
+	}
+	return i.asked.Add(b.Due.Sub(i.redis)).Add(b.TTL)
+}
+
 // items returns what a page of a log holds behind a position.
-func (l logs) items(topic string, page store.LogPage, after notify.Position) (items []item) {
+func (l logs) items(topic string, page store.LogPage, after notify.Position, now instant) (items []item) {
 	if page.Lost > 0 {
 		items = append(items, item{topic: topic, position: page.Lost, gap: &Gap{topic, after, page.Lost}, why: logTrimmed})
 	}
 	for _, entry := range page.Entries {
-		items = append(items, l.itemOf(topic, entry))
+		items = append(items, l.itemOf(topic, entry, now))
 	}
 	return items
 }
 
 // itemOf returns the item of a log's entry. A foreign one is counted, and has no
-// broadcast.
-func (l logs) itemOf(topic string, entry store.Entry) item {
+// broadcast, as one has that expired.
+func (l logs) itemOf(topic string, entry store.Entry, now instant) item {
 	b := &Broadcast{Topic: topic, ID: entry.ID, Due: entry.Due, Position: entry.Position, Attempt: 1}
 	var err error
 	if b.Record, err = store.DecodeRecord(entry.Record); err != nil || b.ID == "" || b.Published.IsZero() {
 		l.stats.unreadable.Add(1)
+		b = nil
+	} else if b.Expires = now.expiry(b); b.Expired() {
 		b = nil
 	}
 	return item{topic: topic, position: entry.Position, broadcast: b}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
@@ -69,6 +70,7 @@ func (l *Listener) newNamed(ctx context.Context, m *member, at registration, han
 	n.at.Store(&at)
 	n.engine = newEngine(source[turn]{
 		claim: n.claimTurns, handle: n.handleTurn, ack: n.ackTurns, release: n.releaseTurns, extend: n.extendTurns,
+		lease: func(*turn) (lease, most time.Duration) { return n.o.Lease, 0 },
 		ends:  func(err error) bool { return errors.Is(err, notify.ErrNoListener) || errors.Is(err, notify.ErrInvalid) },
 		about: func(t *turn) []any { return []any{"topic", t.Topic, "id", t.ID, "attempt", t.attempt} },
 		noun:  "broadcast",
@@ -157,6 +159,7 @@ func (n *named) claimTurns(ctx context.Context, free int, done []turn) (batch[tu
 		topics = topics[:min(len(topics), takeTopics)]
 	}
 	ctx = context.WithoutCancel(ctx)
+	asked := time.Now()
 	got, err := n.take(ctx, n.at.Load(), free, topics, done, nil)
 	switch {
 	case err != nil:
@@ -178,7 +181,7 @@ func (n *named) claimTurns(ctx context.Context, free int, done []turn) (batch[tu
 	for _, one := range got.Broadcasts {
 		n.latest = max(n.latest, one.Position)
 	}
-	return batch[turn]{work: n.turnsOf(got), lease: n.o.Lease, more: n.mayTake()}, nil
+	return batch[turn]{work: n.turnsOf(got, asked), more: n.mayTake()}, nil
 }
 
 // mayTake reports whether there may be broadcasts to claim.

@@ -31,16 +31,23 @@ type polls struct {
 	queues map[string]*topicQueue // by topic
 	tasks  int                    // goroutines that serve queues, or confirm hand-overs
 	idle   *sync.Cond             // there are no tasks
+
+	vacant  []*topicQueue // the inbox is to leave their waiting lists
+	vacated *sync.Cond    // it left some
+
+	answered *sync.Cond // a claim was answered, and what it brought is dealt
 }
 
 // A topicQueue holds the polls of a topic. It is guarded by polls.mu.
 type topicQueue struct {
 	topic  string
 	polls  []*poll // in the order in which they came
-	served bool    // a goroutine serves it
+	served bool    // a goroutine serves it, or the inbox is leaving the waiting list
 	rung   bool    // something may be ready
 	beaten bool    // and a beat named the topic, though no ring came
 	listed bool    // the inbox may be in the waiting list
+	leaves bool    // it is leaving that
+	scans  int     // calls under way that may put the inbox there
 
 	asking   bool     // a claim is under way
 	handed   []handed // not dealt yet: they are younger than what that claim may bring
@@ -53,14 +60,29 @@ type handed struct {
 	Delivery
 }
 
-// A poll is one caller that waits.
+// A poll is one caller that waits. It stands in the queue of each of its topics. Only
+// one claim at a time is made for it: see free.
 type poll struct {
-	max   int
-	lease time.Duration
-	asked bool        // something was claimed for it; guarded by polls.mu
-	fault error       // why Redis could not be asked, the last time; guarded by polls.mu
-	since time.Time   // of the first such fault; guarded by polls.mu
-	done  chan polled // holds one
+	queues []*topicQueue // of its topics, in the order given
+	max    int
+	oldest bool // of all topics first
+	terms  claimTerms
+	done   chan polled // holds one
+
+	// Guarded by polls.mu:
+	over     bool        // it waits no more
+	asked    *topicQueue // whose claim for it is under way
+	scanning bool        // what its topics have is read now
+	shares   []share     // of the topics from which it takes next: from the first one alone
+	got      []Delivery  // from such topics
+	fault    error       // why Redis could not be asked, the last time
+	since    time.Time   // of the first such fault
+}
+
+// claimTerms are what the callers have in common for whom one call claims.
+type claimTerms struct {
+	lease  time.Duration
+	ackNow bool
 }
 
 // polled is what a poll got.
@@ -71,9 +93,9 @@ type polled struct {
 
 // wait waits for messages until end, and returns what it got; that may be messages
 // though ctx has ended.
-func (p *polls) wait(ctx context.Context, topic string, o ClaimOptions, end <-chan time.Time) ([]Delivery, error) {
-	one := &poll{max: o.Max, lease: o.Lease, done: make(chan polled, 1)}
-	if err := p.enter(topic, one); err != nil {
+func (p *polls) wait(ctx context.Context, topics []string, o ClaimOptions, end <-chan time.Time) ([]Delivery, error) {
+	one := &poll{max: o.Max, oldest: o.Oldest, terms: claimTerms{o.Lease, o.AckNow}, done: make(chan polled, 1)}
+	if err := p.enter(topics, one); err != nil {
 		return nil, err
 	}
 	select {
@@ -82,36 +104,69 @@ func (p *polls) wait(ctx context.Context, topic string, o ClaimOptions, end <-ch
 	case <-end:
 	case <-ctx.Done():
 	}
-	return p.leave(topic, one)
+	return p.leave(one)
 }
 
 // enter lets a poll wait.
-func (p *polls) enter(topic string, one *poll) error {
+func (p *polls) enter(topics []string, one *poll) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended.Err() != nil {
 		return ErrStopping
 	}
-	q := p.queue(topic)
-	q.polls = append(q.polls, one)
+	for _, topic := range topics {
+		q := p.queue(topic)
+		q.polls, one.queues = append(q.polls, one), append(one.queues, q)
+	}
+	if one.ofSeveral() {
+		p.beginScan(one)
+		return nil
+	}
+	q := one.queues[0]
 	q.rung = true
 	p.start(q)
 	return nil
 }
 
-// leave ends the wait of a poll, and returns what it got at the last moment.
-func (p *polls) leave(topic string, one *poll) ([]Delivery, error) {
+// leave ends the wait of a poll, and returns what it got at the last moment: what a
+// claim that is under way acknowledges could not be given back.
+func (p *polls) leave(one *poll) ([]Delivery, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case got := <-one.done:
-		return got.deliveries, got.err
-	default:
+	for one.isAcking() {
+		p.answered.Wait()
 	}
-	q := p.queues[topic]
-	q.polls = slices.DeleteFunc(q.polls, func(other *poll) bool { return other == one })
-	p.start(q)
-	return nil, one.fault
+	if !one.over {
+		p.end(one.fault, one)
+	}
+	got := <-one.done
+	return got.deliveries, got.err
+}
+
+// end answers polls with what they got, or else with an error. They leave their queues.
+// The mutex is held.
+func (p *polls) end(err error, gone ...*poll) {
+	for _, one := range gone {
+		one.over = true
+	}
+	var last *topicQueue
+	for _, one := range gone {
+		for _, q := range one.queues {
+			if q == last { // most polls wait for one topic
+				continue
+			}
+			q.polls = slices.DeleteFunc(q.polls, func(other *poll) bool { return other.over })
+			p.start(q)
+			last = q
+		}
+	}
+	for _, one := range gone { // last, since Go runs first what was woken last
+		if len(one.got) > 0 {
+			one.done <- polled{deliveries: one.got}
+		} else {
+			one.done <- polled{err: err}
+		}
+	}
 }
 
 // stop ends all polls with an ErrStopping, and returns when the inbox has left all
@@ -121,10 +176,10 @@ func (p *polls) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, q := range p.queues {
-		for _, one := range q.polls {
-			one.done <- polled{err: ErrStopping}
+		for slices.ContainsFunc(q.polls, (*poll).isAcking) {
+			p.answered.Wait()
 		}
-		q.polls = nil
+		p.end(ErrStopping, slices.Clone(q.polls)...)
 		p.start(q)
 	}
 	for p.tasks > 0 {
@@ -148,6 +203,13 @@ func (p *polls) ringAll() {
 	defer p.mu.Unlock()
 	for _, q := range p.queues {
 		q.rung = true
+		for _, one := range q.polls {
+			if one.ofSeveral() && one.asked == nil && one.free(q) && len(one.shares) == 0 {
+				p.beginScan(one)
+			}
+		}
+	}
+	for _, q := range p.queues {
 		p.start(q)
 	}
 }
@@ -187,14 +249,25 @@ func (p *polls) beat(topics []string) {
 	}
 }
 
-// start has a goroutine serve a queue if there is something to do, and deals what was
-// handed over. The mutex is held.
+// start deals what was handed over. Then it has a goroutine serve a queue if there is
+// something to do, or has the inbox leave the waiting list where no caller waits. The
+// mutex is held.
 func (p *polls) start(q *topicQueue) {
-	if !q.served && q.busy() {
+	p.dealHanded(q)
+	switch {
+	case q.served:
+	case q.busy():
 		q.served = true
 		p.begin(func() { p.serve(q) })
+	case len(q.polls) > 0 || q.scans > 0:
+	case q.listed:
+		q.served, q.leaves, q.listed, q.rung = true, true, false, true // callers that come meanwhile claim
+		if p.vacant = append(p.vacant, q); len(p.vacant) == 1 {
+			p.begin(p.vacate)
+		}
+	case p.queues[q.topic] == q:
+		delete(p.queues, q.topic)
 	}
-	p.dealHanded(q)
 }
 
 // begin begins a task. The mutex is held.
@@ -210,14 +283,32 @@ func (p *polls) begin(task func()) {
 	}()
 }
 
-// busy reports whether there is something to do: claim for callers, or leave the
-// waiting list when there are none, and release what it handed over. The mutex is held.
+// busy reports whether there is something to do: claim for callers, or release what was
+// handed over when there are none. The mutex is held.
 func (q *topicQueue) busy() bool {
-	return len(q.polls) > 0 && q.rung || len(q.polls) == 0 && (q.listed || len(q.handed) > 0)
+	if len(q.polls) == 0 {
+		return len(q.handed) > 0
+	}
+	return q.rung && q.firstFree() != nil
 }
 
-// serve claims for a queue while it is rung, and leaves the waiting list when no
-// caller waits any more, so that another subscriber is rung.
+// isAcking reports whether a claim under way may acknowledge messages for a poll. The
+// mutex is held.
+func (one *poll) isAcking() bool { return one.terms.ackNow && !one.over && one.asked != nil }
+
+// firstFree returns the first poll for which the queue may claim; nil if there is none.
+// The mutex is held.
+func (q *topicQueue) firstFree() *poll {
+	for _, one := range q.polls {
+		if one.free(q) {
+			return one
+		}
+	}
+	return nil
+}
+
+// serve claims for a queue while it is rung, and releases what came for callers that
+// wait no more.
 func (p *polls) serve(q *topicQueue) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -241,26 +332,25 @@ func (p *polls) serve(q *topicQueue) {
 		}
 	}
 	q.served = false
-	if len(q.polls) == 0 {
-		delete(p.queues, q.topic)
-	}
+	p.start(q)
 }
 
 // ask claims for the callers of a queue. It reports whether Redis could be asked: if
 // not, they wait on. The mutex is held, but while Redis is called.
 func (p *polls) ask(q *topicQueue) (asked bool) {
-	o := q.wanted()
+	terms, most := q.wanted()
 	beaten, received := q.beaten, q.received
 	q.rung, q.beaten, q.listed, q.asking = false, false, false, true
 	p.mu.Unlock()
-	got, err := p.claim(context.Background(), q.topic, o, p.inbox, received)
+	got, err := p.claim(context.Background(), q.topic, ClaimOptions{Max: most, Lease: terms.lease, AckNow: terms.ackNow}, p.inbox, received)
 	p.mu.Lock()
 	q.asking = false
 	q.listed = q.listed || got.short || err != nil
 	q.rung = q.rung || !got.short
 	if err != nil {
 		p.dealHanded(q)
-		q.fail(o.Lease, err)
+		p.fail(q, err)
+		p.askedFor(q)
 		return !store.NotExecuted(err)
 	}
 	p.clock.note(got.now)
@@ -270,9 +360,14 @@ func (p *polls) ask(q *topicQueue) (asked bool) {
 	if beaten && len(got.deliveries) > 0 {
 		p.fallbacks.Add(1)
 	}
-	left := q.deal(got.deliveries, o.Lease)
+	left := p.deal(q, got.deliveries, terms)
+	p.askedFor(q)
 	p.dealHanded(q)
-	if len(left) > 0 {
+	switch {
+	case len(left) == 0:
+	case terms.ackNow:
+		p.log.Error("messages were acknowledged as they were claimed, and no caller takes them", "topic", q.topic, "messages", len(left))
+	default:
 		p.unlist(q, left)
 	}
 	if len(got.unreadable) > 0 {
@@ -293,57 +388,63 @@ func (p *polls) unlist(q *topicQueue, ds []Delivery) {
 	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
 	defer cancel()
 	_, err := p.releaseMany(ctx, q.topic, p.inbox, ds)
-	if err != nil && len(ds) > 0 { // without messages the next ring has it unlisted again
+	if err != nil {
 		p.log.Warn("cannot release messages; their leases expire", "topic", q.topic, "messages", len(ds), "error", err)
 	}
 }
 
-// wanted returns what to claim now: for the first poll, and for all those of the
-// same lease. The mutex is held.
-func (q *topicQueue) wanted() (o ClaimOptions) {
-	o.Lease = q.polls[0].lease
+// wanted returns what to claim now: for the first poll that is free, and for all those
+// of the same terms. The mutex is held.
+func (q *topicQueue) wanted() (terms claimTerms, most int) {
+	terms = q.firstFree().terms
 	for _, one := range q.polls {
-		if one.lease == o.Lease {
-			o.Max += one.max
-			one.asked = true
+		if one.terms == terms && one.free(q) {
+			most += one.wants()
+			one.asked = q
 		}
 	}
-	o.Max = min(o.Max, store.MaxClaim)
-	return o
+	return terms, min(most, store.MaxClaim)
 }
 
-// deal hands out what was claimed under a lease, and returns what no poll takes any
-// more. The mutex is held.
-func (q *topicQueue) deal(ds []Delivery, lease time.Duration) (left []Delivery) {
-	q.polls = slices.DeleteFunc(q.polls, func(one *poll) bool {
+// deal hands out what was claimed on terms, and returns what no poll takes any more.
+// The mutex is held.
+func (p *polls) deal(q *topicQueue, ds []Delivery, terms claimTerms) (left []Delivery) {
+	var served []*poll
+	for _, one := range q.polls {
 		one.fault = nil
-		if one.lease != lease || len(ds) == 0 {
-			return false
+		if one.terms != terms || len(ds) == 0 || !one.free(q) {
+			continue
 		}
-		n := min(one.max, len(ds))
-		one.done <- polled{deliveries: ds[:n:n]}
+		n := min(one.wants(), len(ds))
+		one.got, one.asked = append(one.got, ds[:n]...), q
 		ds = ds[n:]
-		return true
-	})
+		if len(one.shares) == 0 {
+			served = append(served, one)
+		}
+	}
+	p.end(nil, served...)
 	return ds
 }
 
 // fail ends the polls for which a claim failed. Others, which came meanwhile or want
-// another lease, have a claim of their own. Where Redis could not be asked at all they
-// wait on, and get the error only when their wait is over, or after longer than a
-// failover takes. The mutex is held.
-func (q *topicQueue) fail(lease time.Duration, err error) {
-	q.polls = slices.DeleteFunc(q.polls, func(one *poll) bool {
-		if one.lease != lease || !one.asked {
-			return false
+// other terms, have a claim of their own. The mutex is held.
+func (p *polls) fail(q *topicQueue, err error) {
+	var gone []*poll
+	for _, one := range q.polls {
+		if one.asked == q && one.fails(err) {
+			gone = append(gone, one)
 		}
-		if one.fault == nil {
-			one.since = time.Now()
-		}
-		if one.fault = err; store.NotExecuted(err) && time.Since(one.since) < failover {
-			return false
-		}
-		one.done <- polled{err: err}
-		return true
-	})
+	}
+	p.end(err, gone...)
+}
+
+// fails notes that Redis could not be asked for a poll, and reports whether that ends
+// it. Where Redis did not carry out the call the poll waits on, and gets the error only
+// when its wait is over, or after longer than a failover takes. The mutex is held.
+func (one *poll) fails(err error) bool {
+	if one.fault == nil {
+		one.since = time.Now()
+	}
+	one.fault = err
+	return !store.NotExecuted(err) || time.Since(one.since) >= failover
 }

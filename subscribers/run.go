@@ -217,11 +217,11 @@ func (e *engine[W]) enqueue(grace context.Context, sent time.Time, notNows int, 
 	defer e.mu.Unlock()
 	all, now := make([]*job[W], len(got.work)), time.Now()
 	for i := range got.work {
-		all[i] = &job[W]{work: got.work[i], sent: sent, lease: got.lease, queued: now}
-		e.leased[all[i]] = true
-	}
-	if len(all) > 0 {
-		e.shorten(got.lease)
+		j := &job[W]{work: got.work[i], queued: now}
+		lease, most := e.lease(&j.work)
+		j.begin(sent, lease, most)
+		all[i], e.leased[j] = j, true
+		e.shorten(j)
 	}
 	if notNows != e.notNows {
 		return all, true // it would overtake released work

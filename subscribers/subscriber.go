@@ -73,9 +73,9 @@ func (s *Subscriber) handle(topic string, handler Handler, o HandleOptions, faul
 }
 
 func (s *Subscriber) newWorker(topic string, handler Handler, o HandleOptions) *worker {
-	w := &worker{leases: newLeases(s.store), inbox: s.inbox, topic: topic, handler: handler, o: o, stats: &s.stats}
+	w := &worker{leases: newLeases(s.store, s.o.Logger), inbox: s.inbox, topic: topic, handler: handler, o: o, stats: &s.stats}
 	w.engine = newEngine(source[Delivery]{
-		claim: w.claimMessages, handle: w.handleMessage, release: w.releaseMessages, extend: w.extendMessages,
+		claim: w.claimMessages, handle: w.handleMessage, release: w.releaseMessages, extend: w.extendMessages, lease: leaseOf,
 		ack: func(ctx context.Context, done []Delivery) ([]Delivery, error) {
 			return w.leases.ackMany(ctx, w.topic, done)
 		},
@@ -158,11 +158,18 @@ func (s *Subscriber) Run(ctx context.Context) error {
 func (s *Subscriber) Stats() SubscriberStats { return s.stats.stats() }
 
 // receive rings the workers whose topics have ready messages, and all of them when a
-// connection is new. It logs when no carrier is heard.
+// connection is new. Those of messages of an age are rung by what programs of any
+// language are told, which beats repeat. It logs when no carrier is heard.
 func (s *Subscriber) receive(ctx context.Context) {
 	watch := newWatch(s.store, s.o.Logger)
 	watch.begin()
 	defer watch.end()
+	channels := []string{s.inbox}
+	for _, w := range s.workers {
+		if w.isAged() {
+			channels = append(channels, s.store.Only().WakeChannel(w.topic))
+		}
+	}
 	s.store.Subscribe(ctx, func(e store.Event) {
 		watch.note(e)
 		switch e.Kind {
@@ -177,11 +184,15 @@ func (s *Subscriber) receive(ctx context.Context) {
 				s.ring(topic)
 			}
 		}
-	}, s.inbox)
+	}, channels...)
 }
 
 // rung rings the worker of a topic, or passes a hand-over to it.
 func (s *Subscriber) rung(e store.Event) {
+	if topic, is := s.store.Only().Woken(e); is {
+		s.workers[topic].wake()
+		return
+	}
 	h, is := e.Handover()
 	switch w := s.workers[h.Topic]; {
 	case !is:
@@ -194,7 +205,7 @@ func (s *Subscriber) rung(e store.Event) {
 }
 
 func (s *Subscriber) ring(topic string) {
-	if w := s.workers[topic]; w != nil {
+	if w := s.workers[topic]; w != nil && !w.isAged() {
 		w.ring()
 	}
 }

@@ -35,14 +35,22 @@ func (t *turn) forHandler() *Broadcast {
 // handleTurn calls the handler until it returns nil or is out of attempts, its
 // lease is lost, it returns a NotNow, or the listener stops.
 func (n *named) handleTurn(grace context.Context, j *job[turn], t turn) bool {
-	if t.ID == "" { // foreign
+	if t.ID == "" { // foreign, or it has expired
 		return true
 	}
-	delay := time.Duration(-1) // the first attempt does not wait
+	delay, snoozed := time.Duration(-1), 0 // the first attempt does not wait
 	for t.attempt <= n.o.MaxAttempts {
 		verdict, reason, err := n.try(grace, j, &t, func(ctx context.Context) error { return n.attempt(ctx, &t, delay) })
 		if verdict != hasFailed {
 			return verdict == isDone
+		}
+		if put, is := snoozeOf(err); is && snoozed < mostSnoozes {
+			snoozed++
+			n.putOff(j)
+			if delay = put; delay < 0 {
+				delay = n.o.Backoff.delay(t.attempt)
+			}
+			continue
 		}
 		if errors.Is(err, ErrBury) || t.attempt == n.o.MaxAttempts {
 			return n.giveUp(&t, reason)
@@ -55,10 +63,24 @@ func (n *named) handleTurn(grace context.Context, j *job[turn], t turn) bool {
 	return n.giveUp(&t, "lease expired, out of attempts")
 }
 
-// attempt waits until a broadcast is due again, and calls the handler.
+// mostSnoozes is how often a broadcast may be put off by a Snooze.
+const mostSnoozes = 1000
+
+// putOff counts the last try of a job as none.
+func (n *named) putOff(j *job[turn]) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	j.tries--
+}
+
+// attempt waits until a broadcast is due again, and calls the handler unless it has
+// expired meanwhile.
 func (n *named) attempt(ctx context.Context, t *turn, delay time.Duration) error {
 	if err := n.wait(ctx, delay); err != nil {
 		return err
+	}
+	if t.Expired() {
+		return nil
 	}
 	n.stats.handled.Add(1)
 	return n.handler(ctx, t.forHandler())
@@ -139,7 +161,7 @@ func (n *named) noteUnregistered(at *registration, back []*job[turn]) {
 }
 
 // extendTurns extends the leases of broadcasts.
-func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration) (renew func(*turn), lost []int, err error) {
+func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration) (renew func(int, *turn), lost []int, err error) {
 	leases := make([]store.Lease, len(all))
 	for i := range all {
 		leases[i] = all[i].lease()
@@ -148,7 +170,7 @@ func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration
 	if err != nil {
 		return nil, nil, fmt.Errorf("extend leases: %w", err)
 	}
-	return func(t *turn) { t.receipt = until }, lost, nil
+	return func(_ int, t *turn) { t.receipt = until }, lost, nil
 }
 
 // take claims up to free broadcasts under a registration, acknowledges some and releases some.
@@ -167,11 +189,13 @@ func (n *named) take(ctx context.Context, at *registration, free int, topics []s
 	return got, nil
 }
 
-// turnsOf returns the claimed broadcasts. A foreign one has no ID.
-func (n *named) turnsOf(got store.Taken) []turn {
+// turnsOf returns the broadcasts of a claim that was made at a time. A foreign one, and
+// one that has expired, has no ID.
+func (n *named) turnsOf(got store.Taken, asked time.Time) []turn {
+	now := instant{time.UnixMilli(got.Until).Add(-n.o.Lease.Truncate(time.Millisecond)), asked}
 	turns := make([]turn, len(got.Broadcasts))
 	for i, one := range got.Broadcasts {
-		b := n.hub.itemOf(one.Topic, one.Entry).broadcast
+		b := n.hub.itemOf(one.Topic, one.Entry, now).broadcast
 		if b == nil {
 			b = &Broadcast{Topic: one.Topic, Position: one.Position}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A worker handles the messages of one topic.
@@ -20,6 +21,7 @@ type worker struct {
 
 	clock sample // of the last claim
 	stats *handovers
+	calm  calm // of one that handles messages of an age
 }
 
 // ring says that something may be ready. It never blocks.
@@ -30,23 +32,39 @@ func (w *worker) ring() { signal(w.rung) }
 func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[Delivery], error) {
 	ctx = context.WithoutCancel(ctx)
 	sent := time.Now()
-	got, err := w.leases.claim(ctx, w.topic, ClaimOptions{Max: n}, w.inbox, w.lastReceived())
-	var again time.Duration
+	inbox := w.inbox
+	if w.isAged() {
+		inbox = ""
+	}
+	got, err := w.leases.claim(ctx, w.topic, ClaimOptions{Max: n, MinAge: w.o.MinAge}, inbox, w.lastReceived())
+	more, again := !got.short, time.Duration(0)
+	switch {
+	case err != nil:
+	case w.isAged():
+		more, again = w.nextAged(got)
+	case got.onTheWay: // it rings when it arrives
+		again = handoverLost
+	}
 	if err == nil {
 		w.clock.note(got.now)
-		if got.onTheWay { // it rings when it arrives
-			again = handoverLost
-		}
 	}
-	return batch[Delivery]{work: got.deliveries, lease: got.lease, more: !got.short, again: again, then: func() {
+	return batch[Delivery]{work: got.deliveries, more: more, again: again, then: func() {
 		for _, bad := range got.unreadable {
-			w.nack(ctx, &job[Delivery]{work: bad.Delivery, sent: sent, lease: got.lease}, 0, bad.fault.Error(), true)
+			j := &job[Delivery]{work: bad.Delivery, sent: sent, lease: bad.Lease}
+			_ = w.nack(ctx, j, store.Nack{Reason: bad.fault.Error(), Bury: true})
 		}
 		for _, death := range got.buried {
 			w.reportDeath(death)
 		}
+		for _, one := range got.dropped {
+			w.reportDropped(one)
+		}
 	}}, err
 }
+
+// leaseOf returns the lease that the claim gave a message, and how long an attempt may
+// take with all extensions.
+func leaseOf(d *Delivery) (lease, most time.Duration) { return d.Lease, d.TryTimeout }
 
 // handleMessage calls the handler once. A message that failed is due again later.
 func (w *worker) handleMessage(grace context.Context, j *job[Delivery], d Delivery) bool {
@@ -58,37 +76,67 @@ func (w *worker) handleMessage(grace context.Context, j *job[Delivery], d Delive
 		return w.handler(ctx, &given)
 	})
 	if verdict == hasFailed {
-		w.nack(grace, j, delayOf(err, ByBackoff), reason, errors.Is(err, ErrBury))
+		w.reject(grace, j, err, reason)
 	}
 	return verdict == isDone
 }
 
-// nack rejects a message, or buries it. It retries while the lease lasts.
-func (w *worker) nack(ctx context.Context, j *job[Delivery], delay time.Duration, reason string, dead bool) {
+// reject rejects a message as the error of its handler says. One that may not be put off
+// is rejected for that reason.
+func (w *worker) reject(ctx context.Context, j *job[Delivery], err error, reason string) {
+	if delay, put := snoozeOf(err); put {
+		refused := w.nack(ctx, j, store.Nack{Delay: delay, Reason: reason, Keep: true})
+		if refused == nil {
+			return
+		}
+		reason = refused.Error()
+	}
+	_ = w.nack(ctx, j, store.Nack{Delay: delayOf(err, ByBackoff), Reason: reason, Bury: errors.Is(err, ErrBury)})
+}
+
+// nack rejects a message, buries it or puts it off. It retries while the lease lasts. It
+// returns the Fault of one that may not be put off, and reports any other error.
+func (w *worker) nack(ctx context.Context, j *job[Delivery], n store.Nack) (refused *notify.Fault) {
 	var d Delivery
 	var out Outcome
 	err := w.settle(ctx, []*job[Delivery]{j}, func(ctx context.Context) (err error) {
 		d = j.work
-		out, err = w.leases.nack(ctx, &d, delay, reason, dead)
+		out, err = w.leases.nack(ctx, &d, n)
 		return err
 	})
 	switch {
+	case errors.As(err, &refused):
+		return refused
 	case errors.Is(err, notify.ErrUnreplicated):
-		w.log.Warn("message failed; a failover may undo the rejection", "id", d.ID, "attempt", d.Attempt, "reason", reason, "error", err)
+		w.log.Warn("message failed; a failover may undo the rejection", "id", d.ID, "attempt", d.Attempt, "reason", n.Reason, "error", err)
 	case err != nil:
-		w.log.Warn("cannot reject message; its lease expires", "id", d.ID, "attempt", d.Attempt, "reason", reason, "error", err)
+		w.log.Warn("cannot reject message; its lease expires", "id", d.ID, "attempt", d.Attempt, "reason", n.Reason, "error", err)
 	default:
-		w.rejected(d, reason, out)
+		w.rejected(d, n, out)
+	}
+	return nil
+}
+
+// rejected reports a message that was rejected, or put off.
+func (w *worker) rejected(d Delivery, n store.Nack, out Outcome) {
+	switch {
+	case out.State == notify.Dead:
+		w.reportDeath(Death{Delivery: d, Reason: n.Reason, Attempts: out.Attempts})
+	case out.Dropped:
+		w.reportDropped(Death{Delivery: d, Reason: n.Reason, Attempts: out.Attempts})
+	case n.Keep:
+		w.log.Debug("message put off", "id", d.ID, "attempt", d.Attempt, "reason", n.Reason, "again", out.Due)
+	default:
+		w.log.Warn("message failed", "id", d.ID, "attempt", d.Attempt, "reason", n.Reason, "again", out.Due)
 	}
 }
 
-// rejected reports a message that was rejected.
-func (w *worker) rejected(d Delivery, reason string, out Outcome) {
-	if out.State == notify.Dead {
-		w.reportDeath(Death{Delivery: d, Reason: reason, Attempts: out.Attempts})
-		return
+// reportDropped reports a message that was dropped.
+func (w *worker) reportDropped(one Death) {
+	w.log.Warn("message dropped", "id", one.ID, "reason", one.Reason, "attempts", one.Attempts)
+	if w.o.OnDropped != nil {
+		w.o.OnDropped(one)
 	}
-	w.log.Warn("message failed", "id", d.ID, "attempt", d.Attempt, "reason", reason, "again", out.Due)
 }
 
 // reportDeath reports a message that was buried.
@@ -109,9 +157,9 @@ func (w *worker) releaseMessages(ctx context.Context, back []*job[Delivery], res
 	return err
 }
 
-func (w *worker) extendMessages(ctx context.Context, all []Delivery, lease time.Duration) (renew func(*Delivery), lost []int, err error) {
-	receipt, lost, err := w.leases.extendMany(ctx, all, lease)
-	return func(d *Delivery) { d.extended(receipt) }, lost, err
+func (w *worker) extendMessages(ctx context.Context, all []Delivery, lease time.Duration) (renew func(int, *Delivery), lost []int, err error) {
+	receipts, lost, err := w.leases.extendMany(ctx, all, lease)
+	return func(i int, d *Delivery) { d.extended(receipts[i]) }, lost, err
 }
 
 // A hold makes the calls of a handler's delivery, by the present receipt of the lease,
@@ -136,13 +184,13 @@ func (h *hold) ack(ctx context.Context, d *Delivery) error {
 	return h.settle(ctx, "acknowledge", d, h.worker.leases.ack)
 }
 
-func (h *hold) nack(ctx context.Context, d *Delivery, delay time.Duration, reason string, bury bool) (out Outcome, err error) {
+func (h *hold) nack(ctx context.Context, d *Delivery, n store.Nack) (out Outcome, err error) {
 	err = h.settle(ctx, "reject", d, func(ctx context.Context, leased *Delivery) (err error) {
-		out, err = h.worker.leases.nack(ctx, leased, delay, reason, bury)
+		out, err = h.worker.leases.nack(ctx, leased, n)
 		return err
 	})
 	if err == nil {
-		h.worker.rejected(h.job.work, reason, out)
+		h.worker.rejected(h.job.work, n, out)
 	}
 	return out, err
 }

@@ -19,10 +19,13 @@ func (a *app) broadcastCommand() *cobra.Command {
 Listeners are bellhop listen, listeners in Go, and programs in any language that
 subscribe to bellhop:broadcast:TOPIC in Redis, or to bellhop.broadcast.TOPIC in
 NATS if the daemon has BELLHOP_NATS_URL. Sent broadcasts are kept for later
-listeners as long as BELLHOP_BROADCAST_KEEP says. A scheduled broadcast can be
-inspected, cancelled and rescheduled like other messages.
+listeners as long as BELLHOP_BROADCAST_KEEP says; past its --ttl a broadcast is not
+sent, and later listeners leave it out. A scheduled broadcast can be inspected,
+cancelled and rescheduled like other messages.
 
-An id is in use until the broadcast is sent. bellhop publish --file sends many.`,
+An id is in use until the broadcast is sent, and for --unique-for longer. A publish
+with an id that is in use is refused, unless --if-exists says what happens.
+bellhop publish --file sends many.`,
 		Example: `  bellhop broadcast prices.gold --body 42
   bellhop broadcast prices.gold --id closing --delay 1h \
     --body '{"price":42}' --content-type application/json
@@ -51,8 +54,10 @@ func explainFlag(_ *cobra.Command, err error) error {
 		return err
 	}
 	switch unknown.GetSpecifiedName() {
-	case "ttl":
-		return fmt.Errorf("%w: a broadcast has none: it is sent when due, and then kept as long as BELLHOP_BROADCAST_KEEP says", err)
+	case "lease":
+		return fmt.Errorf("%w: a broadcast has no lease of its own, but each named listener has: bellhop listen --name NAME --lease DURATION", err)
+	case "try-timeout", "fail", "late-after", "late", "then":
+		return fmt.Errorf("%w: a broadcast has none: it is for a message to one worker, which bellhop publish sends", err)
 	case "attempts":
 		return fmt.Errorf("%w: a broadcast has no limit of its own, but each named listener has: bellhop listen --name NAME --attempts N", err)
 	case "file":

@@ -97,7 +97,9 @@ func TestBroadcastRefuses(t *testing.T) {
 		{[]string{"t", "--due", "tomorrow"}, "x", `invalid due "tomorrow"`},
 		{[]string{"t", "--header", "x"}, "x", `invalid header "x"`},
 		{[]string{"t", "--nonsense"}, "x", "unknown flag: --nonsense\nbellhop: run 'bellhop broadcast --help'\n"},
-		{[]string{"t", "--ttl", "1h"}, "x", "unknown flag: --ttl: a broadcast has none"},
+		{[]string{"t", "--ttl", "0.5ms"}, "x", "invalid ttl 500µs: use 1ms or more"},
+		{[]string{"t", "--lease", "1m"}, "x", "unknown flag: --lease: a broadcast has no lease of its own, but each named listener has"},
+		{[]string{"t", "--fail=drop"}, "x", "unknown flag: --fail: a broadcast has none: it is for a message to one worker, which bellhop publish sends"},
 		{[]string{"t", "--attempts=3"}, "x", "unknown flag: --attempts: a broadcast has no limit of its own"},
 		{[]string{"--file", "-"}, "x", "unknown flag: --file: many are sent by bellhop publish --file"},
 	} {
@@ -122,17 +124,17 @@ func TestPublishFileTakesBroadcasts(t *testing.T) {
 		`{"topic":"t","id":"c","mode":"broadcast","delay":"1h","body":"x"}`,
 		`{"topic":"t","id":"m","mode":"broadcast","delay":"1h","body":"x"}`,
 		`{"topic":"t","mode":"all","body":"x"}`,
-		`{"topic":"t","mode":"broadcast","ttl":"1h","body":"x"}`,
+		`{"topic":"t","mode":"broadcast","delay":"1h","ttl":"1h","body":"x"}`,
 		`{"topic":"t","mode":"broadcast","attempts":1,"body":"x"}`,
 	}
 	r := s.feed(strings.Join(lines, "\n"), "publish", "--file", "-")
-	if r.code != exitFailed || r.out != "published 4, refused 5\n" {
+	if r.code != exitFailed || r.out != "published 5, refused 4\n" {
 		t.Errorf("exit %d, %q", r.code, r.out)
 	}
 	contains(t, r.err, "line 4: publish t:b: id already in use", "line 6: publish t:m: id already in use", `line 7: invalid mode "all"`,
-		"line 8: invalid ttl 1h0m0s: a broadcast has none", "line 9: invalid attempts 1: a broadcast has none")
-	if c := s.counts("t"); c.Scheduled != 2 || c.Broadcasts != 2 {
-		t.Errorf("got %+v, want 2 messages and 2 scheduled broadcasts", c)
+		"line 9: invalid attempts 1: a broadcast has none")
+	if c := s.counts("t"); c.Scheduled != 2 || c.Broadcasts != 3 {
+		t.Errorf("got %+v, want 2 messages and 3 scheduled broadcasts", c)
 	}
 }
 

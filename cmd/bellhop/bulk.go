@@ -189,7 +189,7 @@ func (b *bulk) account(next *batch) error {
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, notify.ErrInvalid) && !errors.Is(err, notify.ErrExists) {
+		if !refusesLine(err) {
 			b.published += published(next)
 			return b.cut(err)
 		}
@@ -202,6 +202,16 @@ func (b *bulk) account(next *batch) error {
 		return fmt.Errorf("read line %d: %w", next.last+1, next.err)
 	}
 	return nil
+}
+
+// refusesLine reports whether an error is about one message, so that others may be published.
+func refusesLine(err error) bool {
+	for _, about := range []error{notify.ErrInvalid, notify.ErrExists, notify.ErrLeased, notify.ErrDead} {
+		if errors.Is(err, about) {
+			return true
+		}
+	}
+	return false
 }
 
 // published counts the messages of a batch that are published.

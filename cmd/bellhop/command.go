@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -22,6 +23,7 @@ import (
 
 const (
 	exitBury  = 65              // EX_DATAERR of sysexits.h: the input was incorrect
+	exitLater = 75              // EX_TEMPFAIL: try again later
 	killAfter = 5 * time.Second // between SIGTERM and SIGKILL
 	tailBytes = 400             // of a command's stderr, kept as the reason
 )
@@ -83,6 +85,10 @@ func (c *command) handle(ctx context.Context, d *subscribers.Delivery) error {
 	if err != nil {
 		return err
 	}
+	env = append(env, "MESSAGE_LATE_MS="+strconv.FormatInt(api.Ms(d.Late()), 10))
+	if d.IsLate {
+		env = append(env, "MESSAGE_LATE=true")
+	}
 	return refusal(c.run(ctx, d.Body, env))
 }
 
@@ -95,11 +101,21 @@ func (c *command) receive(ctx context.Context, b *subscribers.Broadcast) error {
 	return c.run(ctx, b.Body, append(env, "MESSAGE_POSITION="+b.Position.String()))
 }
 
-// refusal adds ErrBury to the error of a command that exited with exitBury.
+// errLater is wrapped by the error of a command that exited with exitLater.
+var errLater = errors.New("it asks to be tried later")
+
+// refusal adds ErrBury to the error of a command that exited with exitBury, and puts off
+// the message of one that exited with exitLater.
 func refusal(err error) error {
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == exitBury {
+	if !errors.As(err, &exit) {
+		return err
+	}
+	switch exit.ExitCode() {
+	case exitBury:
 		return fmt.Errorf("%w (%w)", err, subscribers.ErrBury)
+	case exitLater:
+		return fmt.Errorf("%w (%w, %w)", err, errLater, subscribers.Snooze(subscribers.ByBackoff))
 	}
 	return err
 }

@@ -48,6 +48,7 @@ decides:
 
   0   done
   65  never to be done: the broadcast is given up at once
+  75  not yet: again after a backoff, up to 1,000 times; uses up no attempt
   any other code, or a signal: again after a backoff, until out of attempts
 
 If a process dies, its broadcasts go to another when their leases end. A name
@@ -83,10 +84,9 @@ name is registered anew, and listening continues.`,
 			if err != nil {
 				return err
 			}
-			receive := counting(&t, cmd.receive)
-			handler = func(ctx context.Context, b *subscribers.Broadcast) error { return refusal(receive(ctx, b)) }
+			handler = counting(&t, func(ctx context.Context, b *subscribers.Broadcast) error { return refusal(cmd.receive(ctx, b)) })
 			if f.name == "" {
-				handler = tolerant(s.log, receive)
+				handler = tolerant(s.log, counting(&t, cmd.receive))
 			}
 		} else if a.json {
 			o.OnGap = a.showGap

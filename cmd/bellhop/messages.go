@@ -7,6 +7,8 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // inspectFlags are the flags of inspect. All are for a list.
@@ -113,7 +116,7 @@ func (a *app) inspect(ctx context.Context, s *session, topic, id string) error {
 		return a.printJSON(api.MessageOf(info))
 	}
 	err = table(a.out, func(w io.Writer) { a.writeInfo(w, info) })
-	if err == nil {
+	if err == nil && info.State != notify.Done {
 		terminal.Printf(a.out, "\n%s\n", oneLine(info.Body))
 	}
 	return err
@@ -134,25 +137,47 @@ func (a *app) writeInfo(w io.Writer, i notify.Info) {
 	if !i.FirstDue.Equal(i.Due) {
 		row("first due", a.when(i.FirstDue))
 	}
-	row("leased until", a.when(i.Until))
+	if i.State == notify.Done {
+		row("id taken until", a.when(i.Until))
+	} else {
+		row("leased until", a.when(i.Until))
+	}
 	row("died", a.when(i.Died))
 	row("reason", i.Reason)
 	row("attempts used", fmt.Sprint(i.Attempts))
-	row("limit of attempts", fmt.Sprint(i.MaxAttempts))
+	row("put off", fmt.Sprint(i.Snoozed))
 	row("expires", a.when(i.Expires))
 	row("published", a.when(i.Published))
-	row("content type", i.ContentType)
-	for _, name := range slices.Sorted(maps.Keys(i.Headers)) {
-		row("header "+name, i.Headers[name])
-	}
+	writeAsked(row, i.Record)
 	if i.Fault != nil {
 		row("fault", i.Fault.Error())
 	}
-	unit := "bytes"
-	if len(i.Body) == 1 {
-		unit = "byte"
+	if i.State != notify.Done {
+		row("body", plural(len(i.Body), "byte"))
 	}
-	row("body", fmt.Sprintf("%d %s", len(i.Body), unit))
+	if i.Next == nil {
+		return
+	}
+	next := func(name, value string) { row("next "+name, value) }
+	next("due", a.when(i.Next.FirstDue))
+	writeAsked(next, *i.Next)
+	next("body", cut(oneLine(i.Next.Body)))
+}
+
+// writeAsked writes what the publisher of a message asked for.
+func writeAsked(row func(name, value string), r notify.Record) {
+	short := func(d time.Duration) string { return strings.TrimPrefix(store.Short(d), "0s") }
+	row("limit of attempts", fmt.Sprint(r.MaxAttempts))
+	row("lease", short(r.Lease))
+	row("try timeout", short(r.TryTimeout))
+	row("if it fails", string(r.Fail))
+	row("late after", short(r.LateAfter))
+	row("if it is late", string(r.Late))
+	row("id taken for", short(r.UniqueFor))
+	row("content type", r.ContentType)
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+		row("header "+name, r.Headers[name])
+	}
 }
 
 func (a *app) printPage(page notify.Page) error {
@@ -192,23 +217,32 @@ func cut(s string) string {
 }
 
 func (a *app) cancelCommand() *cobra.Command {
+	var next bool
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "cancel TOPIC ID",
 		Short: "Cancel a message",
 		Long: `Cancel a message, so that it is not handed out any more. A leased message is
-refused. A broadcast can be cancelled until it is sent.`,
+refused. A broadcast can be cancelled until it is sent. The id is free at once, also
+one that stays taken for the --unique-for of a message that has ended.
+
+With --next cancel the message that follows the one of this id (publish --then after)
+instead, and leave that one.`,
 		Example: `  bellhop cancel order.timeout order-4711`,
 		Args:    takes("TOPIC", "ID"),
 	})
+	c.Flags().BoolVar(&next, "next", false, "cancel the message that follows it instead")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		was, err := s.pub.Cancel(ctx, args[0], args[1])
-		if err != nil {
+		was, err := api.CancelIt(ctx, s.pub, args[0], args[1], next)
+		switch {
+		case err != nil:
 			return err
-		}
-		if a.json {
+		case a.json:
 			return a.printJSON(api.CancelledOf(was))
+		case next:
+			terminal.Printf(a.out, "%s %s: the next one is cancelled\n", args[0], args[1])
+		default:
+			terminal.Printf(a.out, "%s %s cancelled, it was %s\n", args[0], args[1], was)
 		}
-		terminal.Printf(a.out, "%s %s cancelled, it was %s\n", args[0], args[1], was)
 		return nil
 	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -35,15 +36,22 @@ func (a *app) publishCommand() *cobra.Command {
 standard input is the body, unchanged; an empty body requires --body ''.
 
 An id that is in use is refused, so a publish with --id may be repeated safely.
+--if-exists says what happens instead if a message of that id waits or is ready:
+keep leaves it, replace puts the new one in its place, debounce does that with a due
+time that each publish puts off by --delay, at most --max-wait after the first one.
+--then after is for an id that a worker has at hand: the new message follows. All
+these may be repeated safely, too; what was done is printed.
 
 With --file, publish the lines of a file, or of standard input for "-": each is
-a JSON object with topic and body or body_base64, and optionally id, delay, due,
-ttl, attempts, headers, content_type, and "mode":"broadcast" for a broadcast.
+a JSON object with topic and body or body_base64, and optionally id, headers,
+"mode":"broadcast" for a broadcast, and what the flags below set, with _ for -.
 Empty lines are skipped; a refused line is reported with its number, and the others
 are published all the same. Lines that bellhop export wrote are restored with their
 times and used attempts, dead letters as dead. Repeating that is safe until a daemon
 or a worker has started.`,
 		Example: `  bellhop publish order.timeout --id order-4711 --delay 30m --body '{"id":4711}'
+  bellhop publish index --id user-7 --body '' --if-exists debounce --delay 5s \
+    --max-wait 1m
   date | bellhop publish clock --due 2030-01-01T00:00:00Z
   echo '{"topic":"orders","delay":"30s","body":"hi"}' | bellhop publish --file -`,
 		Args: takes("[TOPIC]"),
@@ -142,19 +150,24 @@ func (a *app) publishOne(ctx context.Context, s *session, topic string, f *publi
 	return a.printPublication(p)
 }
 
-// message returns the message that the flags describe, without its body.
+// message returns the message that the flags describe, without its body. The error is a
+// joined notify.Fault for each that is wrong.
 func (f *publishFlags) message(topic string) (m notify.Message, err error) {
 	m = notify.Message{Topic: topic, Broadcast: f.broadcast}
+	var faults []error
+	var wrong []string
 	for _, field := range f.fields {
 		if *field.text == "" {
 			continue
 		}
 		if err := field.Set(reflect.ValueOf(&m).Elem(), *field.text); err != nil {
-			return m, err
+			faults, wrong = append(faults, err), append(wrong, field.Name)
 		}
 	}
-	m.Headers, err = parseHeaders(f.headers)
-	return m, err
+	if m.Headers, err = parseHeaders(f.headers); err != nil {
+		faults = append(faults, err)
+	}
+	return m, errors.Join(append(faults, m.Faults(wrong...))...)
 }
 
 // body returns the value of --body, or standard input.
@@ -195,6 +208,24 @@ func (a *app) printPublication(p notify.Publication) error {
 	if a.json {
 		return a.printJSON(api.PublicationOf(p))
 	}
-	terminal.Printf(a.out, "%s %s %s %s\n", p.Topic, p.ID, p.State, a.when(p.Due))
+	terminal.Printf(a.out, "%s %s %s %s%s\n", p.Topic, p.ID, p.State, a.when(p.Due), a.outcome(p))
 	return nil
+}
+
+// outcome describes what a publish did with the message that was there, if there was one.
+func (a *app) outcome(p notify.Publication) string {
+	before := ""
+	if !p.PreviousDue.IsZero() {
+		before = ", due before: " + a.when(p.PreviousDue)
+	}
+	switch p.Outcome {
+	case notify.Kept:
+		return ", kept as it is"
+	case notify.Replaced, notify.Moved:
+		return ", " + string(p.Outcome) + before
+	}
+	if p.State == notify.Leased {
+		return ", after the one that is leased"
+	}
+	return ""
 }

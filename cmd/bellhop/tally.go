@@ -14,7 +14,7 @@ import (
 )
 
 // A tally counts what a process handles, for its status in systemd.
-type tally struct{ running, done, failed atomic.Int64 }
+type tally struct{ running, done, failed, later atomic.Int64 }
 
 // counting returns a handler that counts the calls of another, and their results.
 func counting[M any](t *tally, handler func(context.Context, *M) error) func(context.Context, *M) error {
@@ -25,6 +25,8 @@ func counting[M any](t *tally, handler func(context.Context, *M) error) func(con
 		switch {
 		case err == nil:
 			t.done.Add(1)
+		case errors.Is(err, errLater):
+			t.later.Add(1)
 		case !errors.Is(err, subscribers.ErrStopping): // then it is released
 			t.failed.Add(1)
 		}
@@ -34,12 +36,20 @@ func counting[M any](t *tally, handler func(context.Context, *M) error) func(con
 
 // String describes the counts. Failed attempts are repeated or not.
 func (t *tally) String() string {
-	return fmt.Sprintf("%d running, %d handled, %d failed", t.running.Load(), t.done.Load(), t.failed.Load())
+	return fmt.Sprintf("%d running, %d handled, %d failed%s", t.running.Load(), t.done.Load(), t.failed.Load(), t.putOff(", %d put off"))
+}
+
+// putOff describes how often a message was put off; nothing if none was.
+func (t *tally) putOff(form string) string {
+	if n := t.later.Load(); n > 0 {
+		return fmt.Sprintf(form, n)
+	}
+	return ""
 }
 
 // sum prints the results to stderr, at the end.
 func (a *app) sum(t *tally) {
-	fmt.Fprintf(a.err, "%sbellhop: handled %d, failed %d\n", daemon.Priority(a.err, slog.LevelInfo), t.done.Load(), t.failed.Load())
+	fmt.Fprintf(a.err, "%sbellhop: handled %d, failed %d%s\n", daemon.Priority(a.err, slog.LevelInfo), t.done.Load(), t.failed.Load(), t.putOff(", put off %d"))
 }
 
 // statusInterval is how often the status is reported.

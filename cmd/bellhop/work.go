@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -21,6 +23,7 @@ type workFlags struct{ concurrency, count int }
 
 func (a *app) workCommand() *cobra.Command {
 	var f workFlags
+	var minAge string
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "work TOPIC [flags] [-- CMD ARGS...]",
 		Short: "Handle the messages of a topic: run a command for each, or print",
@@ -29,30 +32,38 @@ func (a *app) workCommand() *cobra.Command {
 Without CMD each message is printed on a line and acknowledged; a body that is not
 printable there is quoted, and --json prints it unchanged. With CMD the command is
 run for each message, with the body on its standard input, and MESSAGE_TOPIC,
-MESSAGE_ID, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_FIRST_DUE, MESSAGE_CONTENT_TYPE
-and, for each header, MESSAGE_HEADER_NAME in its environment; a message with two
-headers of one variable is buried. The exit code of CMD decides:
+MESSAGE_ID, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_FIRST_DUE, MESSAGE_LATE_MS,
+MESSAGE_CONTENT_TYPE and, for each header, MESSAGE_HEADER_NAME in its environment; a
+message with two headers of one variable is buried. MESSAGE_LATE=true if the message
+was claimed later than its late_after allows. The exit code of CMD decides:
 
   0   done: the message is acknowledged
   65  never to be done: the message is buried at once
+  75  not yet: again after a backoff, which uses up no attempt; up to the end of
+      the time to live, or up to 1,000 times
   any other code, or a signal: again after a backoff, until out of attempts
 
 The lease, the backoff and the limit of attempts are settings of the topic: see
-bellhop topics set. The lease is extended while CMD runs. If it is lost, or a
-stop takes longer than BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s
-later. A second SIGTERM or Ctrl-C kills CMD and ends at once: its message is
+bellhop topics set. With --min-age only messages are handled that no other worker
+claimed for so long, exactly then. The lease is extended while CMD runs. If it is
+lost, the try_timeout of the message is over, or a stop takes longer than
+BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s later. A second
+SIGTERM or Ctrl-C kills CMD and ends at once: its message is
 delivered again later. At the end, standard error reports how many messages were
-handled, and how many attempts failed.`,
+handled, how many attempts failed, and how often one was put off.`,
 		Example: `  bellhop work greetings
   bellhop work order.timeout --concurrency 8 -- ./cancel-unpaid.sh
+  bellhop work order.timeout --min-age 5m -- ./page-somebody.sh
   bellhop work mail -- sh -c 'sendmail "$MESSAGE_HEADER_TO"'`,
 		Args: handlerArgs("TOPIC"),
 	})
 	flags := c.Flags()
 	flags.IntVar(&f.concurrency, "concurrency", 1, "messages handled at the same time")
-	flags.IntVar(&f.count, "count", 0, "end when this many were acknowledged or died (default: never)")
+	flags.IntVar(&f.count, "count", 0, "end when this many were acknowledged, died or were dropped (default: never)")
+	flags.StringVar(&minAge, "min-age", "", "handle only messages that have been due for this long: those that no other worker claimed (default: all)")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if err := f.check(c); err != nil {
+		age, err := fields.ParseDuration("min_age", minAge)
+		if err := errors.Join(f.check(c), err); err != nil {
 			return err
 		}
 		handler := a.show
@@ -66,7 +77,7 @@ handled, and how many attempts failed.`,
 		var t tally
 		defer a.sum(&t)
 		defer s.reportStatus(ctx, &t)()
-		return work(ctx, s, args[0], counting(&t, handler), f)
+		return work(ctx, s, args[0], counting(&t, handler), f, age)
 	})
 }
 
@@ -109,8 +120,8 @@ func (f workFlags) check(c *cobra.Command) error {
 }
 
 // work handles messages until ctx ends, or f.count were acknowledged or died; 0 is no limit.
-func work(ctx context.Context, s *session, topic string, handler subscribers.Handler, f workFlags) error {
-	o, count := subscribers.HandleOptions{Concurrency: f.concurrency}, f.count
+func work(ctx context.Context, s *session, topic string, handler subscribers.Handler, f workFlags, age time.Duration) error {
+	o, count := subscribers.HandleOptions{Concurrency: f.concurrency, MinAge: age}, f.count
 	sub, err := subscribers.NewSubscriber(s.store, s.config.Subscriber(s.log))
 	if err != nil {
 		return err
@@ -123,7 +134,8 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 		o.Concurrency = min(o.Concurrency, count)
 		var died func()
 		handler, died = counted(ctx, stop, handler, count)
-		o.OnDead = func(subscribers.Death) { died() }
+		ended := func(subscribers.Death) { died() }
+		o.OnDead, o.OnDropped = ended, ended
 	}
 	if err := sub.Handle(topic, handler, o); err != nil {
 		return err
@@ -195,6 +207,7 @@ type shown struct {
 	Position notify.Position `json:"position,omitzero"` // of a broadcast
 	Attempt  int             `json:"attempt,omitempty"` // 0 if a failure is not repeated
 	LateMs   int64           `json:"late_ms"`
+	Late     bool            `json:"late,omitempty"`     // later than the message's late_after allows
 	FirstDue time.Time       `json:"first_due,omitzero"` // of the first attempt of a message
 	api.Handed
 }
@@ -203,7 +216,7 @@ type shown struct {
 func (a *app) show(_ context.Context, d *subscribers.Delivery) error {
 	late := time.Since(d.Due)
 	if a.json {
-		return a.printJSON(shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), FirstDue: d.FirstDue.UTC(), Handed: api.HandedOf(d.Due, d.Record)})
+		return a.printJSON(shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), Late: d.IsLate, FirstDue: d.FirstDue.UTC(), Handed: api.HandedOf(d.Due, d.Record)})
 	}
 	return terminal.Printf(a.out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, lateness(late), oneLine(d.Body))
 }

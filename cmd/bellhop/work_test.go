@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
@@ -60,6 +61,27 @@ func TestWorkPrints(t *testing.T) {
 	}
 	if c := s.counts("t"); c.Acked != 3 || c.Ready+c.Leased+c.Scheduled+c.Dead != 0 {
 		t.Errorf("got %+v, want 3 acknowledged and nothing else", c)
+	}
+}
+
+// With --min-age a worker leaves young messages to others.
+func TestWorkOfAnAge(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	p := s.start("work", "t", "--min-age", "1h")
+	p.await(1, "waiting for messages")
+	s.publish("t", 2)
+	if out := s.call("work", "t", "--count", "2"); strings.Count(out, "attempt 1") != 2 {
+		t.Errorf("another worker got %q", out)
+	}
+	p.stop()
+	began := time.Now()
+	s.publish("t", 1)
+	if out := s.call("work", "t", "--min-age", "300ms", "--count", "1"); !strings.HasPrefix(out, "1  attempt 1  ") || time.Since(began) < 300*time.Millisecond {
+		t.Errorf("it got %q after %v", out, time.Since(began))
+	}
+	if c := s.counts("t"); c.Acked != 3 || c.Ready+c.Leased != 0 {
+		t.Errorf("got %+v, want all acknowledged", c)
 	}
 }
 
@@ -282,6 +304,9 @@ func TestWorkRefuses(t *testing.T) {
 		{"work t --concurrency 0", "invalid concurrency 0"},
 		{"work t --concurrency 10001", "invalid concurrency 10001"},
 		{"work t --count -1", "invalid count -1"},
+		{"work t --min-age soon", `invalid min_age "soon": write a duration`},
+		{"work t --min-age -1s", "invalid min age -1s: it is negative"},
+		{"work t --count 0 --min-age x", "invalid count 0"},
 		{"work t --attempts 2", "unknown flag: --attempts"},
 		{"work t --lease 1s", "unknown flag: --lease"},
 	} {

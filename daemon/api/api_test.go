@@ -27,7 +27,7 @@ func TestDecode(t *testing.T) {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	for data, want := range map[string]string{
-		"":                     "it is not a JSON object; write one JSON object whose fields are max, lease",
+		"":                     "it is not a JSON object; write one JSON object whose fields are max, lease, min_age",
 		"null":                 "it is not a JSON object",
 		"[]":                   "it is not a JSON object",
 		"{":                    "it is not JSON",
@@ -38,7 +38,7 @@ func TestDecode(t *testing.T) {
 		`{"max":1.5}`:          "max is a JSON number 1.5, and should be a whole number",
 		`{"max":1e99}`:         "max is a JSON number 1e99, and should be a whole number",
 		`{"lease":{}}`:         "lease is a JSON object, and should be a string",
-		`{"min_age":"1s"}`:     `the field "min_age" is unknown`,
+		`{"wait":"1s"}`:        `the field "wait" is unknown`,
 		"{\"lease\":\"\xff\"}": "it is not UTF-8",
 		`{"max":1,"max":2}`:    `the key "max" is given twice`,
 		`{"max":1,"MAX":2}`:    "differ only in case",
@@ -131,13 +131,13 @@ func TestMessageOf(t *testing.T) {
 		Record: notify.Record{Published: at, FirstDue: at.Add(time.Minute), TTL: time.Hour, MaxAttempts: 5, Headers: map[string]string{"A": "1"}, Body: []byte{0xff}},
 		Fault:  errors.New("foreign"),
 	}))
-	want := `{"topic":"a","id":"1","state":"dead","first_due":"2030-01-02T02:05:05Z","died":"2030-01-02T02:04:05Z","reason":"expired","attempts_used":2,"attempts":5,` +
-		`"ttl_ms":3600000,"published":"2030-01-02T02:04:05Z","headers":{"A":"1"},"body_base64":"/w==","fault":"foreign"}`
+	want := `{"topic":"a","id":"1","state":"dead","first_due":"2030-01-02T02:05:05Z","died":"2030-01-02T02:04:05Z","reason":"expired","attempts_used":2,"published":"2030-01-02T02:04:05Z",` +
+		`"attempts":5,"ttl_ms":3600000,"headers":{"A":"1"},"body_base64":"/w==","fault":"foreign"}`
 	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
-	got, err = json.Marshal(api.PublicationOf(notify.Publication{Topic: "a", ID: "1", Due: at, State: notify.Ready}))
-	if want := `{"topic":"a","id":"1","due":"2030-01-02T02:04:05Z","state":"ready"}`; err != nil || string(got) != want {
+	got, err = json.Marshal(api.PublicationOf(notify.Publication{Topic: "a", ID: "1", Due: at, State: notify.Ready, Outcome: notify.Moved, PreviousDue: at}))
+	if want := `{"topic":"a","id":"1","due":"2030-01-02T02:04:05Z","state":"ready","outcome":"moved","previous_due":"2030-01-02T02:04:05Z"}`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v", got, err)
 	}
 }

@@ -19,6 +19,8 @@ type Problem struct {
 	Status int            `json:"status" doc:"status code of HTTP" example:"422"`
 	Detail string         `json:"detail" doc:"what is wrong in this case, and what would be right"`
 	Errors []ProblemFault `json:"errors,omitempty" doc:"each wrong field"`
+
+	Outcome notify.Outcome `json:"outcome,omitempty" enum:"refused" doc:"of a publish whose id is in use: refused"`
 }
 
 // A ProblemFault is a wrong field of a request, in a Problem.
@@ -70,6 +72,19 @@ func ProblemOf(err error) Problem {
 	return NewProblem("internal", "internal error", http.StatusInternalServerError, err)
 }
 
+// PublishError returns the error of a publish, whose problem says if the message that
+// has its id was the reason; nil for nil.
+func PublishError(p notify.Publication, err error) error {
+	if err != nil && p.Outcome == notify.Refused {
+		return &refusedPublish{err}
+	}
+	return err
+}
+
+type refusedPublish struct{ error }
+
+func (r *refusedPublish) Unwrap() error { return r.error }
+
 // refusesUser reports whether Redis does not know the daemon's user, or denies it a
 // command of a script. The operator must repair this; the client is not at fault.
 func refusesUser(err error) bool {
@@ -79,6 +94,9 @@ func refusesUser(err error) bool {
 // NewProblem returns the problem of an error of a kind: its type is urn:bellhop:NAME.
 func NewProblem(name, title string, status int, err error) Problem {
 	p := Problem{Type: problemType + name, Title: title, Status: status, Detail: oneLine(err.Error())}
+	if refused := (*refusedPublish)(nil); errors.As(err, &refused) {
+		p.Outcome = notify.Refused
+	}
 	for _, f := range store.Faults(err) {
 		p.Errors = append(p.Errors, ProblemFault{Name: oneLine(f.Field), Detail: oneLine(f.Error())})
 	}

@@ -13,19 +13,22 @@ import (
 type Publication struct {
 	Topic string       `json:"topic" example:"order.timeout"`
 	ID    string       `json:"id" doc:"the given id, or a generated one" example:"order-4711"`
-	Due   time.Time    `json:"due" doc:"when it is due, by the clock of Redis; now, if the requested time is past"`
-	State notify.State `json:"state" enum:"scheduled,ready" doc:"scheduled, or ready if it is due already"`
+	Due   time.Time    `json:"due,omitzero" doc:"when it is due, by the clock of Redis; now, if the requested time is past; missing if done"`
+	State notify.State `json:"state" enum:"scheduled,ready,leased,done" doc:"scheduled, or ready if it is due already; leased if it follows the message of its id that is leased; done if the one that is kept has ended, and its id stays taken"`
+
+	Outcome     notify.Outcome `json:"outcome,omitempty" enum:"created,kept,replaced,moved" doc:"of a publish: a new message; or, as if_exists says, the one that was there is kept, replaced, or moved by debounce"`
+	PreviousDue *time.Time     `json:"previous_due,omitempty" doc:"when the message that was there was due; missing if there was none, or a dead one"`
 }
 
 // PublicationOf returns a publication in its JSON form, its time in UTC.
 func PublicationOf(p notify.Publication) Publication {
-	return Publication{Topic: p.Topic, ID: p.ID, Due: p.Due.UTC(), State: p.State}
+	return Publication{Topic: p.Topic, ID: p.ID, Due: utc(p.Due), State: p.State, Outcome: p.Outcome, PreviousDue: given(p.PreviousDue)}
 }
 
 // Cancelled says that a message is cancelled, and what its state was.
 type Cancelled struct {
 	Cancelled bool         `json:"cancelled" doc:"true"`
-	Was       notify.State `json:"was" enum:"scheduled,ready,dead" doc:"its state before"`
+	Was       notify.State `json:"was" enum:"scheduled,ready,leased,dead,done" doc:"its state before: done if it had ended and only its id was taken; with next=true leased, as a publish answers it"`
 }
 
 // CancelledOf returns a cancellation in its JSON form.
@@ -62,38 +65,81 @@ func Ms(d time.Duration) int64 { return d.Milliseconds() }
 
 // Message is what is known of a message.
 type Message struct {
-	Topic        string            `json:"topic" example:"order.timeout"`
-	ID           string            `json:"id" example:"order-4711"`
-	Mode         string            `json:"mode,omitempty" enum:"broadcast" doc:"broadcast, for everyone who listens; missing: for one worker"`
-	State        notify.State      `json:"state" enum:"scheduled,ready,leased,dead"`
-	Due          *time.Time        `json:"due,omitempty" doc:"when it is due, if scheduled or ready"`
-	FirstDue     *time.Time        `json:"first_due,omitempty" doc:"due time of its first attempt, which a retry does not change; a broadcast has none"`
-	Until        *time.Time        `json:"until,omitempty" doc:"end of its lease, if leased"`
-	Died         *time.Time        `json:"died,omitempty" doc:"when it died, if dead"`
-	Reason       string            `json:"reason,omitempty" doc:"why it died"`
-	AttemptsUsed int               `json:"attempts_used" doc:"attempts used up, by expired leases and rejections"`
-	Attempts     int               `json:"attempts,omitempty" doc:"its limit of attempts; missing: the default"`
-	TTLMs        int64             `json:"ttl_ms,omitempty" doc:"its time to live" example:"86400000"`
-	Expires      *time.Time        `json:"expires,omitempty" doc:"end of its time to live"`
-	Published    *time.Time        `json:"published,omitempty"`
-	ContentType  string            `json:"content_type,omitempty"`
-	Headers      map[string]string `json:"headers,omitempty" doc:"headers kept with it"`
+	Topic        string       `json:"topic" example:"order.timeout"`
+	ID           string       `json:"id" example:"order-4711"`
+	Mode         string       `json:"mode,omitempty" enum:"broadcast" doc:"broadcast, for everyone who listens; missing: for one worker"`
+	State        notify.State `json:"state" enum:"scheduled,ready,leased,dead,done" doc:"done: it has ended, and its id stays taken"`
+	Due          *time.Time   `json:"due,omitempty" doc:"when it is due, if scheduled or ready"`
+	FirstDue     *time.Time   `json:"first_due,omitempty" doc:"due time of its first attempt, which a retry does not change; a broadcast has none"`
+	Until        *time.Time   `json:"until,omitempty" doc:"end of its lease, if leased"`
+	Died         *time.Time   `json:"died,omitempty" doc:"when it died, if dead"`
+	Reason       string       `json:"reason,omitempty" doc:"why it died"`
+	AttemptsUsed int          `json:"attempts_used" doc:"attempts used up, by expired leases and rejections"`
+	Snoozed      int          `json:"snoozed,omitempty" doc:"how often it was put off without using up an attempt"`
+	Expires      *time.Time   `json:"expires,omitempty" doc:"end of its time to live"`
+	TakenUntil   *time.Time   `json:"taken_until,omitempty" doc:"until when its id stays taken, if done"`
+	Published    *time.Time   `json:"published,omitempty"`
+	Next         *Next        `json:"next,omitempty" doc:"the message of this id that follows it, once it is acknowledged, dead or dropped"`
+	Asked
 	Text
 	Fault string `json:"fault,omitempty" doc:"why its record cannot be read; the body is then the whole record, or missing"`
 }
 
 // MessageOf returns what is known of a message in its JSON form.
 func MessageOf(i notify.Info) Message {
+	until, taken := i.Until, time.Time{}
+	if i.State == notify.Done {
+		until, taken = taken, until
+	}
 	m := Message{
 		Topic: i.Topic, ID: i.ID, Mode: i.Mode(), State: i.State,
-		Due: given(i.Due), FirstDue: given(i.FirstDue), Until: given(i.Until), Died: given(i.Died), Reason: i.Reason, TTLMs: Ms(i.TTL),
-		AttemptsUsed: i.Attempts, Attempts: i.MaxAttempts, Expires: given(i.Expires), Published: given(i.Published),
-		ContentType: i.ContentType, Headers: i.Headers, Text: TextOf(i.Body),
+		Due: given(i.Due), FirstDue: given(i.FirstDue), Until: given(until), Died: given(i.Died), Reason: i.Reason,
+		AttemptsUsed: i.Attempts, Snoozed: i.Snoozed, Expires: given(i.Expires), TakenUntil: given(taken), Published: given(i.Published),
+		Asked: askedOf(i.Record), Text: TextOf(i.Body),
+	}
+	if i.Next != nil {
+		m.Next = &Next{Due: i.Next.FirstDue.UTC(), Asked: askedOf(*i.Next), Text: TextOf(i.Next.Body)}
 	}
 	if i.Fault != nil {
 		m.Fault = i.Fault.Error()
 	}
 	return m
+}
+
+// Asked is what the publisher of a message asked for.
+type Asked struct {
+	Attempts     int               `json:"attempts,omitempty" doc:"its limit of attempts; missing: the default"`
+	TTLMs        int64             `json:"ttl_ms,omitempty" doc:"its time to live" example:"86400000"`
+	LeaseMs      int64             `json:"lease_ms,omitempty" doc:"the lease that a claim of it gives; missing: that of the claim or of the topic's settings" example:"30000"`
+	TryTimeoutMs int64             `json:"try_timeout_ms,omitempty" doc:"how long an attempt may take; missing: as long as its lease is extended" example:"300000"`
+	Fail         notify.Fail       `json:"fail,omitempty" enum:"bury,drop" doc:"what becomes of it at its last failed attempt, and when it expires; missing: bury"`
+	LateAfterMs  int64             `json:"late_after_ms,omitempty" doc:"how long after first_due a claim of it is too late; missing: never" example:"600000"`
+	Late         notify.Late       `json:"late,omitempty" enum:"mark,drop,bury" doc:"what becomes of it when it is claimed too late; missing: mark"`
+	UniqueForMs  int64             `json:"unique_for_ms,omitempty" doc:"how long its id stays taken after its end; missing: not at all" example:"3600000"`
+	ContentType  string            `json:"content_type,omitempty"`
+	Headers      map[string]string `json:"headers,omitempty" doc:"headers kept with it"`
+}
+
+func askedOf(r notify.Record) Asked {
+	return Asked{
+		Attempts: r.MaxAttempts, TTLMs: Ms(r.TTL), LeaseMs: Ms(r.Lease), TryTimeoutMs: Ms(r.TryTimeout), Fail: r.Fail,
+		LateAfterMs: Ms(r.LateAfter), Late: r.Late, UniqueForMs: Ms(r.UniqueFor), ContentType: r.ContentType, Headers: r.Headers,
+	}
+}
+
+// Next is a message that follows the one of its id that is leased.
+type Next struct {
+	Due time.Time `json:"due" doc:"when it is due; if that is past by then, it is due at once"`
+	Asked
+	Text
+}
+
+// utc returns a time in UTC, and the zero time as it is.
+func utc(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC()
 }
 
 // given returns a time in UTC; nil for the zero time.
@@ -146,8 +192,10 @@ func HandedOf(due time.Time, r notify.Record) Handed {
 // Delivery is a claimed message.
 type Delivery struct {
 	Key
-	Receipt subscribers.Receipt `json:"receipt" doc:"proves the claim when the message is settled; it is the end of the lease, in Unix microseconds by the clock of Redis"`
+	Receipt subscribers.Receipt `json:"receipt,omitempty" doc:"proves the claim when the message is settled; it is the end of the lease, in Unix microseconds by the clock of Redis; missing with ack=now"`
 	Attempt int                 `json:"attempt" doc:"1 on first delivery"`
+	LateMs  int64               `json:"late_ms" doc:"from due to claimed, less the min_age of the claim" example:"2"`
+	Late    bool                `json:"late,omitempty" doc:"true: it was claimed later than its late_after allows, and late=mark has it handed out"`
 
 	FirstDue *time.Time `json:"first_due,omitempty" doc:"due time of the first attempt; due is that of this one"`
 	Handed
@@ -155,7 +203,7 @@ type Delivery struct {
 
 // DeliveryOf returns a claimed message in its JSON form.
 func DeliveryOf(d subscribers.Delivery) Delivery {
-	return Delivery{Key: Key{d.Topic, d.ID}, Receipt: d.Receipt, Attempt: d.Attempt, FirstDue: given(d.FirstDue), Handed: HandedOf(d.Due, d.Record)}
+	return Delivery{Key: Key{d.Topic, d.ID}, Receipt: d.Receipt, Attempt: d.Attempt, LateMs: Ms(d.Late()), Late: d.IsLate, FirstDue: given(d.FirstDue), Handed: HandedOf(d.Due, d.Record)}
 }
 
 // Claimed are the messages of a claim.

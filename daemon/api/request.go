@@ -16,13 +16,39 @@ import (
 
 // Claim asks for messages of a topic.
 type Claim struct {
-	Max   int    `json:"max"`   // limit of messages
-	Lease string `json:"lease"` // such as 30s; empty: the lease of the topic's settings
+	Max    int    `json:"max"`     // limit of messages
+	Lease  string `json:"lease"`   // such as 30s; empty: the lease of the topic's settings
+	MinAge string `json:"min_age"` // such as 5m: only messages that have been due for this long; empty: any
+	Ack    string `json:"ack"`     // now: they are acknowledged at once; empty: they are leased
 }
 
-// Name names a message of a topic, to cancel or inspect it.
+// AckNow reports whether the messages of a claim are acknowledged at once. The error is
+// a notify.Fault.
+func (c Claim) AckNow() (bool, error) {
+	if c.Ack != "" && c.Ack != "now" {
+		return false, store.Faultf("ack", "ack %.100q: use now, or leave it out", c.Ack)
+	}
+	return c.Ack == "now", nil
+}
+
+// Name names a message of a topic, to inspect it.
 type Name struct {
 	ID string `json:"id"`
+}
+
+// Cancel names a message of a topic to cancel.
+type Cancel struct {
+	ID   string `json:"id"`
+	Next bool   `json:"next"` // the message that follows it, instead of it
+}
+
+// CancelIt cancels a message, or with next the one that follows it, and returns its
+// state before. Errors are those of notify.Publisher.Cancel and CancelNext.
+func CancelIt(ctx context.Context, pub *notify.Publisher, topic, id string, next bool) (notify.State, error) {
+	if next {
+		return notify.Leased, pub.CancelNext(ctx, topic, id)
+	}
+	return pub.Cancel(ctx, topic, id)
 }
 
 // Reschedule gives a message of a topic another due time; with neither a delay

@@ -330,7 +330,7 @@ func TestBulkLines(t *testing.T) {
 		{`{"topic":1,"body":"x"}`, "invalid"},
 		{`{"topic":"orders","id":"a b","body":"x"}`, "invalid"},
 		{`{"topic":"orders","mode":"all","body":"x"}`, "invalid"},
-		{`{"topic":"orders","mode":"broadcast","id":"b","ttl":"1h","body":"x"}`, "invalid"},
+		{`{"topic":"orders","mode":"broadcast","id":"b","lease":"1h","body":"x"}`, "invalid"},
 		{`{"topic":"orders","mode":"broadcast","id":"b","attempts":1,"body":"x"}`, "invalid"},
 		{`{"topic":"orders","mode":"broadcast","id":"b","body":"x"}`, ""},
 		{`{"topic":"orders","delay":"soon","body":"x"}`, "invalid"},

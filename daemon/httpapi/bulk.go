@@ -23,19 +23,23 @@ const (
 type bulkResult struct {
 	Topic string       `json:"topic,omitempty" example:"order.timeout"`
 	ID    string       `json:"id,omitempty" doc:"the given id, or a generated one" example:"order-4711"`
-	Due   *time.Time   `json:"due,omitempty" doc:"when it is due, by the clock of Redis"`
-	State notify.State `json:"state,omitempty" enum:"scheduled,ready"`
+	Due   time.Time    `json:"due,omitzero" doc:"when it is due, by the clock of Redis"`
+	State notify.State `json:"state,omitempty" enum:"scheduled,ready,leased,done"`
+
+	Outcome     notify.Outcome `json:"outcome,omitempty" enum:"created,kept,replaced,moved" doc:"a new message; or, as if_exists says, the one that was there is kept, replaced, or moved by debounce"`
+	PreviousDue *time.Time     `json:"previous_due,omitempty" doc:"when the message that was there was due"`
+
 	Error *api.Problem `json:"error,omitempty" doc:"why the line was refused"`
 }
 
 // resultOf returns the result of a line in its JSON form.
 func resultOf(r notify.Result) bulkResult {
 	if r.Err != nil {
-		p := problemOf(r.Err)
+		p := problemOf(api.PublishError(r.Publication, r.Err))
 		return bulkResult{Error: &p}
 	}
-	due := r.Due.UTC()
-	return bulkResult{Topic: r.Topic, ID: r.ID, Due: &due, State: r.State}
+	p := api.PublicationOf(r.Publication)
+	return bulkResult{Topic: p.Topic, ID: p.ID, Due: p.Due, State: p.State, Outcome: p.Outcome, PreviousDue: p.PreviousDue}
 }
 
 // bulk publishes many messages, a line of JSON each, and answers a line each, in the

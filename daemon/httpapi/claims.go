@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -11,49 +12,71 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-type claimInput struct {
-	ofTopic
+// claimOptions are the parameters of every claim.
+type claimOptions struct {
 	Max    int           `query:"max" minimum:"1" maximum:"500" default:"1" doc:"claim at most this many messages"`
 	Wait   time.Duration `query:"wait" shortest:"0s" longest:"5m" default:"0s" example:"30s" doc:"how long to wait for a message if there is none; at most 5m"`
 	Lease  time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"how long the messages are leased, 100ms to 24h; missing: the lease of the topic's settings"`
 	MinAge time.Duration `query:"min_age" shortest:"0s" default:"0s" doc:"only messages that have been due for this long: those that no other worker claimed"`
+	Ack    string        `query:"ack" without:"lease" enum:"now" doc:"now: the messages are acknowledged at once and have no receipt. So each is handed out at most once: one that is lost on its way, or whose handler fails, does not come again"`
 	As     string        `query:"as" enum:"body" doc:"body: answer with the body of one message as it is, and its other fields in headers; 204 if there is none"`
 }
 
-// claim claims messages. It releases those that cannot be handed over any more, also if
+type claimInput struct {
+	ofTopic
+	claimOptions
+}
+
+// claim claims messages of a topic.
+func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) {
+	return g.claimOf(ctx, c, []string{in.Topic}, in.claimOptions, false)
+}
+
+type claimAnyInput struct {
+	Topics string `query:"topics" required:"true" is:"topics" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*(,[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*){0,31}$" example:"order.timeout,order.paid" doc:"1 to 32 topics, joined by commas, each once"`
+	Order  string `query:"order" enum:"given,oldest" default:"given" doc:"given: messages of a topic before those of the topics behind it; oldest: the oldest of all topics, sorted by due time"`
+	claimOptions
+}
+
+// claimAny claims messages of several topics.
+func (g *Gate) claimAny(ctx context.Context, c *call, in *claimAnyInput) (any, error) {
+	return g.claimOf(ctx, c, strings.Split(in.Topics, ","), in.claimOptions, in.Order == "oldest")
+}
+
+// claimOf claims messages. It releases those that cannot be handed over any more, also if
 // the client only ended its side of the connection. Such a client may still read, but
 // looks like one that is gone, which would keep messages for a whole lease.
-func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) {
-	if err := c.enterTopic(in.Topic); err != nil {
+func (g *Gate) claimOf(ctx context.Context, c *call, topics []string, o claimOptions, oldest bool) (any, error) {
+	if err := c.enterTopics(topics); err != nil {
 		return nil, err
 	}
-	if err := in.checkRaw(); err != nil {
+	if err := o.checkRaw(); err != nil {
 		return nil, err
 	}
-	if err := c.writeWithin(c.gate.timing.answer + in.Wait); err != nil {
+	if err := c.writeWithin(c.gate.timing.answer + o.Wait); err != nil {
 		return nil, err
 	}
 	open, done := c.open(ctx)
 	defer done()
-	ds, err := g.claimer.Claim(open, in.Topic, subscribers.ClaimOptions{Max: in.Max, Lease: in.Lease, MinAge: in.MinAge, Wait: in.Wait})
+	ds, err := g.claimer.ClaimAny(open, topics, subscribers.ClaimOptions{Max: o.Max, Lease: o.Lease, MinAge: o.MinAge, Wait: o.Wait, Oldest: oldest, AckNow: o.Ack != ""})
 	if ctx.Err() != nil && len(ds) == 0 {
 		return nil, c.answerGone()
 	}
-	if err != nil && in.Wait > 0 {
+	if err != nil && o.Wait > 0 {
 		err = c.cutShort(open, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err = errBusy; c.tryReserve(bytesOf(ds)) {
+	reserve := c.reserveAtOnce
+	if o.Ack != "" { // what is acknowledged cannot be released
+		reserve = c.reserve
+	}
+	if err = reserve(bytesOf(ds)); err == nil {
 		inOwnGoroutine(func() { err = c.handOver(ctx, ds) })
 	}
 	if err != nil && len(ds) > 0 {
-		for i := range ds {
-			ds[i].Body = nil // a release does not need it
-		}
-		// If this fails too, their leases expire.
-		_, _ = g.claimer.ReleaseMany(context.WithoutCancel(ctx), in.Topic, ds)
+		g.giveBack(ctx, topics, o, ds, err)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -65,6 +88,28 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 		g.o.OnClaimed(d, d.Late())
 	}
 	return nil, nil
+}
+
+// giveBack releases messages of some topics that could not be handed over. If that fails,
+// too, their leases expire. Acknowledged ones are lost.
+func (g *Gate) giveBack(ctx context.Context, topics []string, o claimOptions, ds []subscribers.Delivery, err error) {
+	if o.Ack != "" {
+		g.o.Logger.Warn("messages that a claim acknowledged could not be handed over, and are lost",
+			"topic", ds[0].Topic, "messages", len(ds), "first", ds[0].ID, "error", err)
+		return
+	}
+	for _, topic := range topics {
+		var some []subscribers.Delivery
+		for _, d := range ds {
+			if d.Topic == topic {
+				d.Body = nil // a release does not need it
+				some = append(some, d)
+			}
+		}
+		if len(some) > 0 {
+			_, _ = g.claimer.ReleaseMany(context.WithoutCancel(ctx), topic, some)
+		}
+	}
 }
 
 // handOver answers with the claimed messages. An error means that the client is gone.
@@ -147,6 +192,8 @@ type nackInput struct {
 	Delay  time.Duration `query:"delay" shortest:"0s" example:"10s" doc:"how long until the message is delivered again; missing: a random wait by the backoff of the topic's settings"`
 	Reason string        `query:"reason" maxLength:"8192" example:"no such order" doc:"kept with the message when it dies, cut to 1000 bytes"`
 	Dead   bool          `query:"dead" default:"false" doc:"true: the message is never delivered again, and is kept among the dead letters"`
+
+	Attempt string `query:"attempt" enum:"keep" doc:"keep: the message is put off (snoozed), and no attempt is used up. Refused if the delay ends past its time to live, and without one for the 1,001st time"`
 }
 
 // nack rejects a message, or buries it.
@@ -158,18 +205,34 @@ func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
 	if in.Reason == "" {
 		in.Reason = "refused over http"
 	}
-	if in.Dead {
-		if c.given("delay") {
-			return nil, store.Faultf("delay", "delay: it is given beside dead=true, and a dead message does not come again; give one of them")
-		}
-		_, err := d.Bury(ctx, in.Reason)
-		return nil, err
-	}
 	if !c.given("delay") {
 		in.Delay = subscribers.ByBackoff
 	}
-	_, err := d.Nack(ctx, in.Delay, in.Reason)
+	var err error
+	switch {
+	case in.Dead && (c.given("delay") || in.Attempt != ""):
+		return nil, in.besideDead(c)
+	case in.Dead:
+		_, err = d.Bury(ctx, in.Reason)
+	case in.Attempt != "":
+		if _, err = d.Snooze(ctx, in.Delay); err == nil {
+			g.snoozed.Add(1)
+		}
+	default:
+		_, err = d.Nack(ctx, in.Delay, in.Reason)
+	}
 	return nil, err
+}
+
+// besideDead returns a fault of each parameter that dead=true excludes.
+func (in *nackInput) besideDead(c *call) error {
+	var faults []error
+	for _, name := range []string{"delay", "attempt"} {
+		if c.given(name) {
+			faults = append(faults, store.Faultf(name, "%s: it is given beside dead=true, and a dead message does not come again; give one of them", name))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 type extendInput struct {

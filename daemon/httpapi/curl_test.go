@@ -18,7 +18,7 @@ import (
 var curls = []struct{ command, prints string }{
 	{
 		`curl -d 'EUR 10' 'localhost:8420/v1/topics/order.timeout/messages?id=4711&delay=30m'`,
-		`{"topic":"order.timeout","id":"4711","due":"TIME","state":"scheduled"}`,
+		`{"topic":"order.timeout","id":"4711","due":"TIME","state":"scheduled","outcome":"created"}`,
 	},
 	{
 		`curl localhost:8420/v1/topics/order.timeout/messages/4711`,
@@ -36,12 +36,12 @@ var curls = []struct{ command, prints string }{
 	{`curl -w '%{http_code}' -o /dev/null localhost:8420/v1/topics/order.timeout/messages/4711`, `404`},
 	{
 		`printf '{"topic":"a","id":"1","body":"x"}\n{"topic":"a b"}\n' | curl --data-binary @- localhost:8420/v1/messages`,
-		`{"topic":"a","id":"1","due":"TIME","state":"ready"}
+		`{"topic":"a","id":"1","due":"TIME","state":"ready","outcome":"created"}
 {"error":{"type":"urn:bellhop:invalid",…}}`,
 	},
 	{
 		`curl -X POST 'localhost:8420/v1/topics/a/claim?wait=5s'`,
-		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"first_due":"TIME","due":"TIME","published":"TIME","body":"x"}]}`,
+		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"late_ms":MS,"first_due":"TIME","due":"TIME","published":"TIME","body":"x"}]}`,
 	},
 	{`curl -X POST "localhost:8420/v1/topics/a/messages/1/extend?receipt=$RECEIPT&lease=1m"`, `{"receipt":RECEIPT}`},
 	{`curl -w '%{http_code}' -X POST "localhost:8420/v1/topics/a/messages/1/nack?receipt=$RECEIPT&dead=true&reason=no"`, `204`},
@@ -52,7 +52,7 @@ var curls = []struct{ command, prints string }{
 	{`curl -X POST 'localhost:8420/v1/topics/a/dead/requeue?all=true'`, `{"count":1}`},
 	{
 		`curl -X POST 'localhost:8420/v1/topics/a/claim'`,
-		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"first_due":"TIME","due":"TIME","published":"TIME","body":"x"}]}`,
+		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"late_ms":MS,"first_due":"TIME","due":"TIME","published":"TIME","body":"x"}]}`,
 	},
 	{`curl -w '%{http_code}' -X POST "localhost:8420/v1/topics/a/messages/1/ack?receipt=$RECEIPT"`, `204`},
 	{`curl -d "[{\"id\":\"1\",\"receipt\":$RECEIPT}]" localhost:8420/v1/topics/a/ack`, `{"acked":0,"lost":["1"]}`},
@@ -77,7 +77,7 @@ var curls = []struct{ command, prints string }{
 	{`curl -s localhost:8420/v1/carrier | grep -o '"epoch":1'`, `"epoch":1`},
 	{
 		`curl -H 'Content-Type: text/plain' -d hello localhost:8420/v1/topics/news/broadcasts?id=b`,
-		`{"topic":"news","id":"b","due":"TIME","state":"scheduled"}`,
+		`{"topic":"news","id":"b","due":"TIME","state":"scheduled","outcome":"created"}`,
 	},
 	{
 		`curl -N --max-time 20 'localhost:8420/v1/topics/news/broadcasts?since=beginning' 2>/dev/null | sed -n '/^event/,/^$/{p;/^$/q}'`,
@@ -92,6 +92,7 @@ data: {"topic":"news","id":"b","due":"TIME","published":"TIME","content_type":"t
 var (
 	times    = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*Z"`)
 	receipts = regexp.MustCompile(`"receipt":(\d+)`)
+	late     = regexp.MustCompile(`"late_ms":\d+`)
 	faults   = regexp.MustCompile(`("type":"urn:bellhop:[a-z-]+"),.*`)
 )
 
@@ -118,6 +119,7 @@ func TestCurl(t *testing.T) {
 			receipt = string(found[1])
 		}
 		alike := receipts.ReplaceAllString(times.ReplaceAllString(strings.TrimSpace(string(said)), `"TIME"`), `"receipt":RECEIPT`)
+		alike = late.ReplaceAllString(alike, `"late_ms":MS`)
 		alike = faults.ReplaceAllString(alike, "$1,…}}")
 		if diff := cmp.Diff(one.prints, alike); diff != "" {
 			t.Fatalf("%s\n%s", one.command, diff)

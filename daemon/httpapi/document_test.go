@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func TestDocumentIsComplete(t *testing.T) {
 				t.Errorf("%s: parameter %s may be any text", op.OperationID, p.Name)
 			}
 			for _, example := range p.Schema.Examples {
-				if err := s.valid(op.pointer+pointer("parameters", string(rune('0'+i)), "schema"), example); err != nil {
+				if err := s.valid(op.pointer+pointer("parameters", strconv.Itoa(i), "schema"), example); err != nil {
 					t.Errorf("%s: the example of %s: %v", op.OperationID, p.Name, err)
 				}
 			}

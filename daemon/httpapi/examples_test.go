@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
@@ -76,6 +77,7 @@ func TestExampleWorkers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := storetest.Open(t)
+			carry(t, store)
 			h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 			said := launch(t, h, args...)
 			for _, id := range []string{"4711", "4712"} {
@@ -84,6 +86,16 @@ func TestExampleWorkers(t *testing.T) {
 				said.has(t, "order "+id+" was not paid: EUR 10\n")
 			}
 			acked(t, store, 2)
+			long := time.Now().Add(-time.Hour)
+			storetest.Publish(t, store,
+				notify.Message{Topic: "order.timeout", ID: "4713", Body: []byte("pending")},
+				notify.Message{Topic: "order.timeout", ID: "4714", Body: []byte("EUR 11"), LateAfter: time.Millisecond, Due: long, Restore: &notify.Restore{Published: long, FirstDue: long}})
+			said.has(t, "late")
+			said.has(t, "order 4714 was not paid: EUR 11\n")
+			storetest.Eventually(t, "it is put off again and again", func() bool {
+				i, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4713")
+				return err == nil && i.Snoozed > 1 && i.Attempts == 0
+			})
 			stop(t, h)
 		})
 	}

@@ -65,6 +65,7 @@ type Gate struct {
 	close     func()
 	streams   atomic.Int64
 	cut       atomic.Int64
+	snoozed   atomic.Int64
 	logins    logins
 }
 
@@ -273,17 +274,19 @@ type Stats struct {
 	Streams   int64 // listeners at present
 	Cut       int64 // streams that were cut off because their clients were too slow
 	Refused   int64 // requests without a known token
+	Snoozed   int64 // messages put off without an attempt used up
 	Fallbacks int64 // times that a beat woke a poll whose ring was lost; should stay 0
 	Handovers subscribers.SubscriberStats
 	Listener  subscribers.ListenerStats
+	Publisher notify.PublisherStats
 }
 
 // Stats returns the gateway's statistics.
 func (g *Gate) Stats() Stats {
 	polls := g.claimer.Stats()
 	return Stats{
-		Polls: polls.Waiting, Streams: g.streams.Load(), Cut: g.cut.Load(), Refused: g.logins.refused.Load(),
-		Fallbacks: polls.Fallbacks, Handovers: polls.SubscriberStats, Listener: g.listener.Stats(),
+		Polls: polls.Waiting, Streams: g.streams.Load(), Cut: g.cut.Load(), Refused: g.logins.refused.Load(), Snoozed: g.snoozed.Load(),
+		Fallbacks: polls.Fallbacks, Handovers: polls.SubscriberStats, Listener: g.listener.Stats(), Publisher: g.pub.Stats(),
 	}
 }
 

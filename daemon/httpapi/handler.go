@@ -71,17 +71,21 @@ func (g *Gate) metrics() http.Handler {
 	})
 }
 
+// existedText describes the answer to a publish that created no message.
+const existedText = "With if_exists: there was a message of this id. outcome says what became of it."
+
 // register registers every call of the API.
 func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 	const topic, message = "/v1/topics/{topic}", "/v1/topics/{topic}/messages/{id}"
 	register(g, mux, doc, operation{
 		method: "POST", path: topic + "/messages", id: "publish", tag: tagPublish, keeps: true, status: http.StatusCreated, reply: api.Publication{}, requestType: "*/*",
 		rights: []right{mayPublish}, errors: []int{409, 413}, summary: "Publish a message to one worker",
-		description: "The body is that of the message, verbatim, and may be empty. Headers Bellhop-Header-NAME are kept with the message. With an id a publish may be repeated: the second one is refused with 409.",
+		description: "The body is that of the message, verbatim, and may be empty. Headers Bellhop-Header-NAME are kept with the message. With an id a publish may be repeated: the second one is refused with 409, or does what if_exists says.",
+		also:        existedText,
 	}, g.publish)
 	register(g, mux, doc, operation{
 		method: "POST", path: topic + "/broadcasts", id: "broadcast", tag: tagPublish, keeps: true, status: http.StatusCreated, reply: api.Publication{}, requestType: "*/*",
-		rights: []right{mayPublish}, errors: []int{409, 413}, summary: "Broadcast a message to everyone who listens",
+		rights: []right{mayPublish}, errors: []int{409, 413}, summary: "Broadcast a message to everyone who listens", also: existedText,
 	}, g.broadcast)
 	register(g, mux, doc, operation{
 		method: "POST", path: "/v1/messages", id: "publishMany", tag: tagPublish, status: http.StatusOK, replyType: ndjson, reply: bulkResult{}, request: notify.Line{}, requestType: ndjson,
@@ -117,6 +121,11 @@ func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 		rights: []right{mayConsume}, summary: "Claim messages, and wait until there is one",
 		description: "Messages are leased: acknowledge each with its receipt before its lease ends, or it is delivered again.",
 	}, g.claim)
+	register(g, mux, doc, operation{
+		method: "POST", path: "/v1/claim", id: "claimAny", tag: tagConsume, lasts: true, raw: true, status: http.StatusOK, reply: api.Claimed{},
+		rights: []right{mayConsume}, summary: "Claim messages of up to 32 topics, and wait until there is one",
+		description: "Messages are leased as by a claim of one topic. A claim that waits is woken by any of the topics, and then gets what that one has ready. The token must permit each of the topics. An answer that has 4 MiB of bodies gets no more.",
+	}, g.claimAny)
 	register(g, mux, doc, operation{
 		method: "POST", path: message + "/ack", id: "ack", tag: tagConsume, status: http.StatusNoContent,
 		rights: []right{mayConsume}, errors: []int{409}, summary: "Acknowledge a message as done",

@@ -117,9 +117,14 @@ type claimed struct {
 
 // claim claims in the background.
 func (h *host) claim(c *http.Client, topic, query string) <-chan claimed {
+	return h.claimAt(c, "/v1/topics/"+topic+"/claim?"+query)
+}
+
+// claimAt claims at an address in the background.
+func (h *host) claimAt(c *http.Client, path string) <-chan claimed {
 	got := make(chan claimed, 1)
 	go func() {
-		r, err := h.send(c, "POST", "/v1/topics/"+topic+"/claim?"+query, "")
+		r, err := h.send(c, "POST", path, "")
 		one := claimed{status: r.status, err: err}
 		if err == nil && r.status == http.StatusOK {
 			var all api.Claimed

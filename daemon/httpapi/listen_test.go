@@ -116,6 +116,30 @@ func TestStreamBegins(t *testing.T) {
 	}
 }
 
+// A stream that goes on behind an event leaves out what expired since, and has no gap.
+func TestStreamLeavesOutWhatExpired(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	carry(t, store)
+	c, pub := client(t), storetest.Publisher(t, store)
+	s := h.listen(c, "news/broadcasts", "")
+	var ids []string
+	for i, ttl := range []time.Duration{0, time.Second, time.Minute} {
+		m := notify.Message{Topic: "news", Body: fmt.Append(nil, i), TTL: ttl}
+		if _, err := pub.Broadcast(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		e := s.next()
+		ids = append(ids, e.id)
+	}
+	storetest.Eventually(t, "the second has expired", func() bool {
+		s := h.listen(c, "news/broadcasts", ids[0])
+		defer s.Close()
+		return s.next().id == ids[2]
+	})
+}
+
 func TestStreamBeginsNowhere(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpapi.Options{})

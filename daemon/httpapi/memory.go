@@ -66,6 +66,14 @@ func (c *call) reserve(bytes int64) error {
 	return nil
 }
 
+// reserveAtOnce is reserve without a wait.
+func (c *call) reserveAtOnce(bytes int64) error {
+	if c.tryReserve(bytes) {
+		return nil
+	}
+	return errBusy
+}
+
 // tryReserve is reserve without waiting, for bytes in memory already: a wait would let more pile up.
 func (c *call) tryReserve(bytes int64) bool {
 	from, reserved, more := c.quota(bytes)

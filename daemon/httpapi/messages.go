@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -23,9 +24,27 @@ type ofMessage struct {
 	ID string `path:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"id of the message"`
 }
 
+// publishing is the input of a call that publishes: of one whose parameters are wrong
+// all faults are reported at once.
+type publishing interface{ otherFaults(err error) error }
+
+// faulty returns the names of the fields that an error reports.
+func faulty(err error) (names []string) {
+	for _, f := range store.Faults(err) {
+		names = append(names, strings.ToLower(strings.ReplaceAll(f.Field, "-", "_"))) // the content type is a header
+	}
+	return names
+}
+
 type publishInput struct {
 	ofTopic
 	M notify.Message
+}
+
+// otherFaults returns those of the message beside the ones of an error.
+func (in *publishInput) otherFaults(err error) error {
+	in.M.Topic = in.Topic
+	return in.M.Faults(faulty(err)...)
 }
 
 // publish publishes a message for one worker.
@@ -33,7 +52,7 @@ func (g *Gate) publish(ctx context.Context, c *call, in *publishInput) (any, err
 	if err := c.fill(&in.M, in.Topic); err != nil {
 		return nil, err
 	}
-	return publication(g.pub.Publish(ctx, in.M))
+	return c.published(g.pub.Publish(ctx, in.M))
 }
 
 type broadcastInput struct {
@@ -41,12 +60,18 @@ type broadcastInput struct {
 	M notify.Message `lacks:"message"`
 }
 
+// otherFaults returns those of the broadcast beside the ones of an error.
+func (in *broadcastInput) otherFaults(err error) error {
+	in.M.Topic, in.M.Broadcast = in.Topic, true
+	return in.M.Faults(faulty(err)...)
+}
+
 // broadcast publishes a message for everyone who listens.
 func (g *Gate) broadcast(ctx context.Context, c *call, in *broadcastInput) (any, error) {
 	if err := c.fill(&in.M, in.Topic); err != nil {
 		return nil, err
 	}
-	return publication(g.pub.Broadcast(ctx, in.M))
+	return c.published(g.pub.Broadcast(ctx, in.M))
 }
 
 // fill completes a message with what is not in its parameters: its topic, the body of
@@ -110,11 +135,16 @@ func noHeaders(h http.Header) error {
 	return joinFirst(faults)
 }
 
-func publication(p notify.Publication, err error) (any, error) {
+// published answers a publish: with 201 for a new message, and 200 where there was one.
+func (c *call) published(p notify.Publication, err error) (any, error) {
 	if err != nil {
-		return nil, err
+		return nil, api.PublishError(p, err)
 	}
-	return api.PublicationOf(p), nil
+	if p.Outcome == notify.Created {
+		return api.PublicationOf(p), nil
+	}
+	_ = c.answer(http.StatusOK, api.PublicationOf(p)) // an error means that the client is gone
+	return nil, nil
 }
 
 // inspect answers with what is known of a message.
@@ -126,7 +156,11 @@ func (g *Gate) inspect(ctx context.Context, c *call, in *ofMessage) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	if !c.tryReserve(int64(len(info.Body))) {
+	bytes := len(info.Body)
+	if info.Next != nil {
+		bytes += len(info.Next.Body)
+	}
+	if !c.tryReserve(int64(bytes)) {
 		return nil, errBusy
 	}
 	c.w.Header().Set("Content-Type", "application/json")
@@ -138,8 +172,16 @@ func (g *Gate) inspect(ctx context.Context, c *call, in *ofMessage) (any, error)
 }
 
 // enterTopic admits a call about a topic: the token permits the topic, and there is no body.
-func (c *call) enterTopic(topic string) error {
-	if err := c.grant.allowTopic(topic); err != nil {
+func (c *call) enterTopic(topic string) error { return c.enterTopics([]string{topic}) }
+
+// enterTopics is enterTopic for a call about several topics, all of which the token must
+// permit.
+func (c *call) enterTopics(topics []string) error {
+	var refused []error
+	for _, topic := range topics {
+		refused = append(refused, c.grant.allowTopic(topic))
+	}
+	if err := errors.Join(refused...); err != nil {
 		return err
 	}
 	return c.noBody()
@@ -155,15 +197,24 @@ func (g *Gate) reschedule(ctx context.Context, c *call, in *rescheduleInput) (an
 	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
-	return publication(api.RescheduleTo(ctx, g.pub, in.Topic, in.ID, in.M.Delay, in.M.Due))
+	p, err := api.RescheduleTo(ctx, g.pub, in.Topic, in.ID, in.M.Delay, in.M.Due)
+	if err != nil {
+		return nil, err
+	}
+	return api.PublicationOf(p), nil
 }
 
-// cancel removes a message.
-func (g *Gate) cancel(ctx context.Context, c *call, in *ofMessage) (any, error) {
+type cancelInput struct {
+	ofMessage
+	Next bool `query:"next" default:"false" doc:"true: cancel the message that follows the one of this id, and leave that; 404 if none does"`
+}
+
+// cancel removes a message, or the one that follows it.
+func (g *Gate) cancel(ctx context.Context, c *call, in *cancelInput) (any, error) {
 	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
-	was, err := g.pub.Cancel(ctx, in.Topic, in.ID)
+	was, err := api.CancelIt(ctx, g.pub, in.Topic, in.ID, in.Next)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,9 @@ func newDocument(version string) *huma.OpenAPI {
 	}
 	schemas := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	text := reflect.TypeFor[string]()
+	for _, of := range []reflect.Type{reflect.TypeFor[notify.Fail](), reflect.TypeFor[notify.Late](), reflect.TypeFor[notify.Outcome]()} {
+		schemas.RegisterTypeAlias(of, text)
+	}
 	schemas.RegisterTypeAlias(reflect.TypeFor[notify.State](), text)
 	schemas.RegisterTypeAlias(reflect.TypeFor[notify.Position](), text)
 	schemas.RegisterTypeAlias(reflect.TypeFor[subscribers.Receipt](), reflect.TypeFor[int64]())
@@ -83,6 +86,9 @@ func document(doc *huma.OpenAPI, op operation, input reflect.Type) {
 		success.Content = content(schemas, op.reply, op.replyType)
 	}
 	o.Responses[strconv.Itoa(op.status)] = success
+	if op.also != "" {
+		o.Responses["200"] = &huma.Response{Description: op.also, Content: success.Content}
+	}
 	if op.raw {
 		documentRaw(o)
 	}
@@ -166,7 +172,7 @@ func failures(schemas huma.Registry) map[string]*huma.Response {
 		404: "There is no such message.",
 		405: "The method is not allowed here. Allow lists those that are.",
 		408: "The body did not come in time.",
-		409: "The state of the message does not permit it. type says which: its id is in use (exists), it is leased, it is dead, or the lease is lost (lease-lost).",
+		409: "The state of the message does not permit it. type says which: its id is in use (exists), it is leased, it is dead, or the lease is lost (lease-lost). Of a publish outcome is refused.",
 		413: "The body is too large.",
 		422: "Some parameters are wrong: errors names each, and detail says what would be right. Nothing was changed.",
 		500: "An error of the daemon. Please report it.",

@@ -20,6 +20,7 @@ type operation struct {
 	description  string
 	rights       []right // any one of them permits it; none: every token does
 	status       int     // of success
+	also         string  // when 200 with the same reply is another status of success; empty: never
 	reply        any     // a value of the answer's type, in JSON; nil: no answer
 	replyType    string  // content type of an answer other than JSON
 	request      any     // a value of the body's type, in JSON; nil: no body
@@ -62,6 +63,9 @@ func register[I any](g *Gate, mux *http.ServeMux, doc *huma.OpenAPI, op operatio
 		handle := func() (any, error) {
 			var in I
 			err := readParams(r, params, reflect.ValueOf(&in).Elem())
+			if m, publishes := any(&in).(publishing); publishes && err != nil {
+				err = errors.Join(err, m.otherFaults(err))
+			}
 			if !op.keeps {
 				err = errors.Join(err, noHeaders(r.Header))
 			}

@@ -87,7 +87,10 @@ func readParams(r *http.Request, params []param, input reflect.Value) error {
 
 // set reads a text into the input.
 func (p param) set(input reflect.Value, text string) error {
-	err := store.Renamed(p.Name, p.Set(input, text))
+	err := p.Set(input, text)
+	if len(store.Faults(err)) < 2 { // several have the name of the parameter already
+		err = store.Renamed(p.Name, err)
+	}
 	if err != nil && strings.Contains(text, " ") && input.FieldByIndex(p.Index).Type() == reflect.TypeFor[time.Time]() {
 		return store.Renamed(p.Name, fmt.Errorf("%w; in a query + stands for a space, write it as %%2B", err))
 	}

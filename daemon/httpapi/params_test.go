@@ -208,10 +208,18 @@ func example(p specParam) string {
 	return "x"
 }
 
+// companions returns the parameters without which that of a case is refused.
+func (c wrongCase) companions() []string {
+	return map[string][]string{
+		"late": {"late_after=1m"}, "if_exists": {"id=order-4712", "delay=1m"}, "max_wait": {"id=order-4713", "if_exists=debounce", "delay=1ms"},
+		"then": {"id=order-4714"}, "unique_for": {"id=order-4715"},
+	}[c.param.Name]
+}
+
 // address returns the path, query and headers of a request with a case's fault.
 func (c wrongCase) address() (path, query string, header http.Header) {
 	path, header = c.op.path, http.Header{}
-	var pairs []string
+	pairs := c.companions()
 	for _, p := range c.op.Parameters {
 		value := url.PathEscape(example(p))
 		mine := p.Name == c.param.Name && p.In == c.param.In

@@ -21,11 +21,11 @@ import (
 func (c *call) raw() bool { return c.given("as") }
 
 // checkRaw refuses a claim of several messages with as=body, which answers with one.
-func (in *claimInput) checkRaw() error {
-	if in.As == "" || in.Max == 1 {
+func (o claimOptions) checkRaw() error {
+	if o.As == "" || o.Max == 1 {
 		return nil
 	}
-	return store.Faultf("max", "max %d: as=body answers with one message; leave max out", in.Max)
+	return store.Faultf("max", "max %d: as=body answers with one message; leave max out", o.Max)
 }
 
 // answerNone answers a claim that got no message.
@@ -44,7 +44,9 @@ func (c *call) handRaw(ctx context.Context, ds []subscribers.Delivery) error {
 		return c.answerNone()
 	}
 	d := ds[0]
-	if err := carriable(d.Record); err != nil {
+	if err := carriable(d.Record); err != nil && d.Receipt == 0 { // acknowledged already
+		return fmt.Errorf("message %s cannot be answered with as=body: %w; claim it as JSON", d.ID, err)
+	} else if err != nil {
 		_, bad := d.Bury(ctx, fmt.Sprintf("cannot be claimed with as=body: %v; claim it as JSON", err))
 		return errors.Join(bad, c.answerNone())
 	}
@@ -79,8 +81,14 @@ func setRaw(h http.Header, d subscribers.Delivery) {
 	h.Set("Content-Security-Policy", "sandbox")
 	h.Set("Bellhop-Topic", d.Topic)
 	h.Set("Bellhop-Id", d.ID)
-	h.Set("Bellhop-Receipt", strconv.FormatInt(int64(d.Receipt), 10))
+	if d.Receipt != 0 {
+		h.Set("Bellhop-Receipt", strconv.FormatInt(int64(d.Receipt), 10))
+	}
 	h.Set("Bellhop-Attempt", strconv.Itoa(d.Attempt))
+	h.Set("Bellhop-Late-Ms", strconv.FormatInt(api.Ms(d.Late()), 10))
+	if d.IsLate {
+		h.Set("Bellhop-Late", "true")
+	}
 	h.Set("Bellhop-Due", d.Due.UTC().Format(time.RFC3339Nano))
 	if !d.FirstDue.IsZero() {
 		h.Set("Bellhop-First-Due", d.FirstDue.UTC().Format(time.RFC3339Nano))
@@ -100,8 +108,10 @@ func documentRaw(o *huma.Operation) {
 	success.Headers = map[string]*huma.Param{
 		"Bellhop-Topic":     {Description: "with as=body", Schema: text},
 		"Bellhop-Id":        {Description: "with as=body", Schema: text},
-		"Bellhop-Receipt":   {Description: "with as=body: acknowledges the message, or otherwise settles it", Schema: number},
+		"Bellhop-Receipt":   {Description: "with as=body: acknowledges the message, or otherwise settles it; missing with ack=now", Schema: number},
 		"Bellhop-Attempt":   {Description: "with as=body: 1 on first delivery", Schema: number},
+		"Bellhop-Late-Ms":   {Description: "with as=body: from due to claimed, less the min_age of the claim", Schema: number},
+		"Bellhop-Late":      {Description: "with as=body: true if it was claimed later than its late_after allows; else missing", Schema: text},
 		"Bellhop-Due":       {Description: "with as=body: due time of this attempt", Schema: text},
 		"Bellhop-First-Due": {Description: "with as=body: due time of the first attempt", Schema: text},
 		"Bellhop-Published": {Description: "with as=body. Each header of the message follows as Bellhop-Header-NAME", Schema: text},

@@ -233,14 +233,20 @@ func TestHandovers(t *testing.T) {
 	}
 	stop()
 	// Nobody answers a hand-over to this one.
+	subscribed := make(chan struct{}, 1)
 	storetest.Run(t, func(ctx context.Context) error {
-		db.Subscribe(ctx, func(store.Event) {}, inbox)
+		db.Subscribe(ctx, func(e store.Event) {
+			if e.Kind != store.Subscribed {
+				return
+			}
+			select {
+			case subscribed <- struct{}{}:
+			default:
+			}
+		}, inbox)
 		return nil
 	})
-	storetest.Eventually(t, "the inbox has a subscriber", func() bool {
-		n, err := db.Client().PubSubNumSub(t.Context(), inbox).Result()
-		return err == nil && n[inbox] == 1
-	})
+	storetest.Receive(t, "the subscription", subscribed)
 	if _, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, Inbox: inbox}); err != nil {
 		t.Fatal(err)
 	}
@@ -309,6 +315,29 @@ func TestHooks(t *testing.T) {
 	})
 }
 
+// What asked to be dropped is counted by topic, and leaves no dead letter.
+func TestDropped(t *testing.T) {
+	store := storetest.Open(t)
+	m := newMetrics(t, store, metrics.Options{Topics: []string{topic}})
+	want(t, scrape(t, m), map[string]float64{`bellhop_dropped_total{topic="other"}`: 0})
+	claimer := subscriberstest.Claimer(t, store)
+	for _, topic := range []string{topic, topic, "hasty"} {
+		storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x"), Fail: notify.FailDrop, MaxAttempts: 1})
+		ds, err := claimer.Claim(t.Context(), topic)
+		if err != nil || len(ds) != 1 {
+			t.Fatalf("claimed %d, %v", len(ds), err)
+		}
+		if _, err := ds[0].Nack(t.Context(), 0, "for a test"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Eventually(t, "it is counted", func() bool { // scrapes share an answer for a while
+		got := scrape(t, m)
+		return got[`bellhop_dropped_total{topic="orders"}`] == 2 && got[`bellhop_dropped_total{topic="hasty"}`] == 1
+	})
+	want(t, scrape(t, m), map[string]float64{`bellhop_died_total{topic="orders"}`: 0, `bellhop_messages{state="dead",topic="orders"}`: 0})
+}
+
 // fill sets the counters of a struct to numbers of their own, and returns how many there are.
 func fill(counters any, from int64) (n int64) {
 	for _, field := range reflect.ValueOf(counters).Elem().Fields() {
@@ -324,10 +353,11 @@ func fill(counters any, from int64) (n int64) {
 func TestEveryCounterIsShown(t *testing.T) {
 	gate := natsgate.Stats{Connected: true, Endpoints: map[string]natsgate.Tally{"claim": {Requests: 9001, Refused: 9002, Failed: 9003}}}
 	var listener subscribers.ListenerStats
-	ofGate, ofListener := fill(&gate, 1000), fill(&listener, 2000)
+	var publisher notify.PublisherStats
+	ofGate, ofListener, ofPublisher := fill(&gate, 1000), fill(&listener, 2000), fill(&publisher, 3000)
 	m := newMetrics(t, storetest.Open(t), metrics.Options{})
 	m.ShowNATS(func() natsgate.Stats { return gate })
-	m.ShowHTTP(func() httpapi.Stats { return httpapi.Stats{Listener: listener} })
+	m.ShowHTTP(func() httpapi.Stats { return httpapi.Stats{Listener: listener, Publisher: publisher, Snoozed: 4000} })
 	got := scrape(t, m)
 	shown := make(map[float64]string)
 	for name, value := range got {
@@ -345,7 +375,14 @@ func TestEveryCounterIsShown(t *testing.T) {
 			t.Errorf("field %d of subscribers.ListenerStats is shown as %q", i, name)
 		}
 	}
+	for i := range ofPublisher {
+		if name := shown[float64(3001+i)]; !strings.HasPrefix(name, "bellhop_publishes_total{") {
+			t.Errorf("field %d of notify.PublisherStats is shown as %q", i, name)
+		}
+	}
 	want(t, got, map[string]float64{
+		`bellhop_publishes_total{outcome="moved",part="http"}`: float64(publisher.Moved), `bellhop_publishes_total{outcome="kept",part="nats"}`: 0,
+		"bellhop_http_snoozed_total": 4000, "bellhop_nats_snoozed_total": float64(gate.Snoozed),
 		"bellhop_nats_up": 1, "bellhop_nats_late_answers_total": float64(gate.LateAnswers), "bellhop_listener_gaps_total": float64(listener.Gaps),
 		`bellhop_nats_requests_total{endpoint="claim"}`:         9001,
 		`bellhop_nats_refused_requests_total{endpoint="claim"}`: 9002,

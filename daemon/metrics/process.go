@@ -6,6 +6,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -30,11 +31,12 @@ func (m *Metrics) ShowCarrier(state func() carrier.State) {
 // ShowHTTP adds the statistics of a gateway for HTTP. The function is called at each scrape.
 func (m *Metrics) ShowHTTP(stats func() httpapi.Stats) {
 	figures, listener := httpFigures(), listenerFigures()
-	received := receivedFigures("http")
+	received, publishes := receivedFigures("http"), publishFigures("http")
 	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
 		now := stats()
 		show(to, figures, now)
 		show(to, received, now.Handovers)
+		show(to, publishes, now.Publisher)
 		show(to, listener, now.Listener)
 	}))
 }
@@ -42,11 +44,12 @@ func (m *Metrics) ShowHTTP(stats func() httpapi.Stats) {
 // ShowNATS adds the statistics of a gateway for NATS. The function is called at each scrape.
 func (m *Metrics) ShowNATS(stats func() natsgate.Stats) {
 	figures, endpoints := natsFigures(), endpointFigures()
-	received := receivedFigures("nats")
+	received, publishes := receivedFigures("nats"), publishFigures("nats")
 	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
 		now := stats()
 		show(to, figures, now)
 		show(to, received, now.Handovers)
+		show(to, publishes, now.Publisher)
 		showRequests(to, endpoints, now)
 	}))
 }
@@ -106,6 +109,21 @@ func receivedFigures(part string) []figure[subscribers.SubscriberStats] {
 	}
 }
 
+// publishFigures are those of a part that publishes.
+func publishFigures(part string) []figure[notify.PublisherStats] {
+	count := func(outcome notify.Outcome, value func(notify.PublisherStats) int64) figure[notify.PublisherStats] {
+		of := prometheus.NewDesc("bellhop_publishes_total", "Publishes of this process, of messages and broadcasts, by their outcome; refused is one whose id was in use.", nil, prometheus.Labels{"part": part, "outcome": string(outcome)})
+		return figure[notify.PublisherStats]{of, prometheus.CounterValue, func(s notify.PublisherStats) float64 { return float64(value(s)) }}
+	}
+	return []figure[notify.PublisherStats]{
+		count(notify.Created, func(s notify.PublisherStats) int64 { return s.Created }),
+		count(notify.Kept, func(s notify.PublisherStats) int64 { return s.Kept }),
+		count(notify.Replaced, func(s notify.PublisherStats) int64 { return s.Replaced }),
+		count(notify.Moved, func(s notify.PublisherStats) int64 { return s.Moved }),
+		count(notify.Refused, func(s notify.PublisherStats) int64 { return s.Refused }),
+	}
+}
+
 func natsFigures() []figure[natsgate.Stats] {
 	count := func(name, help string, value func(natsgate.Stats) int64) figure[natsgate.Stats] {
 		return figure[natsgate.Stats]{desc("bellhop_nats_"+name+"_total", help), prometheus.CounterValue, func(s natsgate.Stats) float64 { return float64(value(s)) }}
@@ -131,6 +149,7 @@ func natsFigures() []figure[natsgate.Stats] {
 		count("too_large_broadcasts", "Broadcasts skipped because they do not fit into a message of NATS.", func(s natsgate.Stats) int64 { return s.TooLargeBroadcasts }),
 		count("gaps", "Gaps: broadcasts were removed before they could be sent to NATS.", func(s natsgate.Stats) int64 { return s.Gaps }),
 		count("delivered", "Messages delivered over NATS and acknowledged.", func(s natsgate.Stats) int64 { return s.Delivered }),
+		count("snoozed", "Messages that clients over NATS put off without using up an attempt.", func(s natsgate.Stats) int64 { return s.Snoozed }),
 		count("nobody", "Deliveries over NATS without a subscriber.", func(s natsgate.Stats) int64 { return s.Nobody }),
 		count("no_answer", "Deliveries over NATS without an answer within the lease.", func(s natsgate.Stats) int64 { return s.NoAnswer }),
 		count("bad_answers", "Malformed answers to deliveries over NATS.", func(s natsgate.Stats) int64 { return s.BadAnswers }),
@@ -153,6 +172,7 @@ func httpFigures() []figure[httpapi.Stats] {
 		{desc("bellhop_http_streams", "Listeners over HTTP."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Streams) }},
 		{desc("bellhop_http_streams_cut_total", "Listeners over HTTP cut off because they read too slowly; they may resume where they were."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Cut) }},
 		{desc("bellhop_http_refused_logins_total", "Requests over HTTP refused because they had no known token; the log names the addresses."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Refused) }},
+		{desc("bellhop_http_snoozed_total", "Messages that clients over HTTP put off without using up an attempt."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Snoozed) }},
 		{fallbacks, prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Fallbacks) }},
 	}
 }

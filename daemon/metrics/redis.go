@@ -108,6 +108,7 @@ func topicFigures() []topicFigure {
 		{ever("bellhop_published_total", "Messages ever published to a topic for one worker, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Published) }, ofAll, nil},
 		{ever("bellhop_acknowledged_total", "Messages of a topic ever acknowledged, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Acked) }, ofAll, nil},
 		{ever("bellhop_died_total", "Messages of a topic that ever died, in any process."), counter, func(c notify.Counts) float64 { return float64(c.Died) }, ofAll, nil},
+		{ever("bellhop_dropped_total", "Messages of a topic that ever failed, expired or came too late and were dropped, as they asked for, and broadcasts that were not sent since they had expired, in any process."), counter, func(c notify.Counts) float64 { return float64(c.Dropped) }, ofAll, nil},
 		{named("bellhop_last_claim_lateness_seconds", "How late the oldest message of the last claim of a topic was claimed, in any process."), gauge, func(c notify.Counts) float64 { return c.Lateness.Seconds() }, ofNamed, nil},
 		{named("bellhop_paused", "Whether a topic is paused."), gauge, func(c notify.Counts) float64 { return truth(c.Paused) }, ofNamed, nil},
 		{of("bellhop_scheduled_broadcasts", "Scheduled broadcasts to a topic."), gauge, func(c notify.Counts) float64 { return float64(c.Broadcasts) }, ofAll, nil},

@@ -2,10 +2,12 @@ package metrics
 
 import "github.com/bellhopd/bellhop/notify"
 
-// A tally is the counts that only grow: published, acknowledged, died and sent.
-type tally [4]int64
+// A tally is the counts that only grow: published, acknowledged, died, sent and dropped.
+type tally [5]int64
 
-func tallyOf(c notify.Counts) tally { return tally{c.Published, c.Acked, c.Died, c.Sent} }
+func tallyOf(c notify.Counts) tally {
+	return tally{c.Published, c.Acked, c.Died, c.Sent, c.Dropped}
+}
 
 // A rest counts what the topics without a label of their own do. Its tally begins at
 // zero, and never goes down when labels come and go: it adds up the growth of the
@@ -22,9 +24,9 @@ type rest struct {
 // returns those of the others as topic "other". Scheduled has the scheduled and the
 // ready messages, which only have a common total.
 func (r *rest) counts(s notify.Survey, named []notify.Counts) notify.Counts {
-	r.grow(tally{s.Published, s.Acked, s.Died, s.Sent}, named)
+	r.grow(tally{s.Published, s.Acked, s.Died, s.Sent, s.Dropped}, named)
 	c := notify.Counts{
-		Topic: other, Published: r.shown[0], Acked: r.shown[1], Died: r.shown[2], Sent: r.shown[3],
+		Topic: other, Published: r.shown[0], Acked: r.shown[1], Died: r.shown[2], Sent: r.shown[3], Dropped: r.shown[4],
 		Scheduled: s.Messages - s.Leased - s.Dead - s.Broadcasts, Leased: s.Leased, Dead: s.Dead, Broadcasts: s.Broadcasts,
 	}
 	has := make(map[string]bool, len(named))

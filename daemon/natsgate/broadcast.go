@@ -114,7 +114,16 @@ func (g *Gate) movePosition(ctx context.Context, to notify.Position) (notify.Pos
 // An outgoing is a broadcast as sent to NATS.
 type outgoing struct {
 	*nats.Msg
-	at notify.Position
+	of *subscribers.Broadcast
+}
+
+// unexpired returns the messages whose broadcasts have not expired.
+func unexpired(messages []outgoing) []outgoing {
+	expired := func(o outgoing) bool { return o.of.Expired() }
+	if !slices.ContainsFunc(messages, expired) {
+		return messages
+	}
+	return slices.DeleteFunc(slices.Clone(messages), expired)
 }
 
 // sendBroadcasts sends the broadcasts of an outbox, a batch at a time, until ctx ends.
@@ -135,7 +144,7 @@ func (g *Gate) sendBroadcasts(ctx context.Context, out *outbox) {
 }
 
 // passOn sends a batch until NATS has confirmed all of it, or ctx ends, and moves
-// the position behind the confirmed broadcasts. After a refusal it is careful: until
+// the position behind the confirmed broadcasts, and those that expired meanwhile. After a refusal it is careful: until
 // a whole batch is accepted it sends one broadcast at a time, so that none overtakes
 // a refused one. It reports whether to be careful with the next batch.
 func (g *Gate) passOn(ctx context.Context, batch []outgoing, careful bool) (refused bool) {
@@ -146,9 +155,10 @@ func (g *Gate) passOn(ctx context.Context, batch []outgoing, careful bool) (refu
 		if c == nil {
 			break
 		}
+		left = unexpired(left)
 		now := len(left)
 		if careful || refused {
-			now = 1
+			now = min(now, 1)
 		}
 		again, err := g.confirm(ctx, c, left[:now:now])
 		left = append(again, left[now:]...)
@@ -161,7 +171,9 @@ func (g *Gate) passOn(ctx context.Context, batch []outgoing, careful bool) (refu
 			return refused
 		case len(again) == 0:
 			pause.Reset()
-			g.notices.end(cannotConfirm)
+			if now > 0 { // else all that was left has expired
+				g.notices.end(cannotConfirm)
+			}
 			continue
 		case !c.lost(): // a loss is logged elsewhere, and is no refusal
 			refused = true
@@ -173,16 +185,16 @@ func (g *Gate) passOn(ctx context.Context, batch []outgoing, careful bool) (refu
 	return refused
 }
 
-// confirmedUpTo returns the position up to which a batch is confirmed, of which some are left; 0: nothing is.
+// confirmedUpTo returns the position up to which a batch is confirmed or has expired, of which some are left; 0: nothing is.
 func confirmedUpTo(batch, left []outgoing) notify.Position {
 	if len(left) == 0 {
-		return batch[len(batch)-1].at
+		return batch[len(batch)-1].of.Position
 	}
-	first, _ := slices.BinarySearchFunc(batch, left[0].at, func(o outgoing, at notify.Position) int { return cmp.Compare(o.at, at) })
+	first, _ := slices.BinarySearchFunc(batch, left[0].of.Position, func(o outgoing, at notify.Position) int { return cmp.Compare(o.of.Position, at) })
 	if first == 0 {
 		return 0
 	}
-	return batch[first-1].at
+	return batch[first-1].of.Position
 }
 
 // cannotConfirm is the log message for broadcasts that wait.
@@ -234,5 +246,5 @@ func (g *Gate) outgoing(b *subscribers.Broadcast) outgoing {
 	h.Set("Bellhop-Position", b.Position.String())
 	// An id may be used again for another broadcast; a position is never used again.
 	h.Set(nats.MsgIdHdr, g.store.Prefix()+":"+b.Position.String())
-	return outgoing{&nats.Msg{Subject: g.o.Prefix + ".broadcast." + b.Topic, Header: h, Data: b.Body}, b.Position}
+	return outgoing{&nats.Msg{Subject: g.o.Prefix + ".broadcast." + b.Topic, Header: h, Data: b.Body}, b}
 }

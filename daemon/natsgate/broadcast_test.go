@@ -191,6 +191,51 @@ func TestBroadcastsWhileNATSIsAway(t *testing.T) {
 	wantLog(t, d.log, map[string]int{"nats does not take": 0, "level=ERROR": 0})
 }
 
+// Broadcasts that expire while NATS is away, wherever they wait, are left out, and the
+// position moves behind them.
+func TestBroadcastsThatExpireWhileNATSIsAway(t *testing.T) {
+	t.Parallel()
+	n, store := startNATS(t, nil), storetest.Open(t)
+	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
+	w := newWire(t, n)
+	d := startDaemon(t, store, natsgate.Options{URL: w.url()}, carrier.Options{}).bridges()
+	broadcast(t, store, numbered(0, 1)...)
+	reaches(t, store, receive(t, got, 0, 1))
+	w.cut()
+	storetest.Eventually(t, "the gate notices", func() bool { return !d.Stats().Connected })
+	const n1, ttl = 1500, time.Hour + 2*time.Second // they are due an hour ago; more than fit into the outbox
+	all := numbered(1, n1)
+	for i := range all {
+		if i%10 > 0 {
+			all[i].TTL = ttl
+		}
+	}
+	broadcast(t, store, all...)
+	sent := func() bool {
+		n, err := store.Client().XLen(t.Context(), store.Keys().Log("a")).Result()
+		return err == nil && n == 1+n1/3
+	}
+	storetest.Eventually(t, "all are sent before they expire", sent)
+	end := all[n1-2].Due.Add(ttl + 2*time.Millisecond) // both are rounded to a millisecond
+	storetest.Eventually(t, "they expire", func() bool { return time.Now().After(end) })
+	last := all[n1-1].Due.Add(time.Hour)
+	broadcast(t, store, notify.Message{Topic: "b", ID: "last", Body: []byte("x"), Due: last})
+	w.mend()
+	for i := 0; i < n1; i += 10 {
+		if id := storetest.Receive(t, all[i].ID, got).Header.Get("ce-id"); id != all[i].ID {
+			t.Fatalf("got %s, want %s", id, all[i].ID)
+		}
+	}
+	m := storetest.Receive(t, "the last", got)
+	if id := m.Header.Get("ce-id"); id != "last" {
+		t.Errorf("got %s, want the last", id)
+	}
+	reaches(t, store, m)
+	if s := d.Stats(); s.Gaps != 0 || s.Broadcasts != 2+n1/10 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // The very first broadcasts are sent while NATS is away, and the bridging daemon
 // stops: the next one sends them, since the position where the first began is kept.
 func TestTakeoverBeforeTheFirstBroadcast(t *testing.T) {

@@ -8,13 +8,13 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 )
 
-// cancel cancels a message.
+// cancel cancels a message, or the one that follows it.
 func (g *Gate) cancel(ctx context.Context, r request) (*nats.Msg, error) {
-	var name api.Name
-	if err := api.Decode(r.data, &name); err != nil {
+	var of api.Cancel
+	if err := api.Decode(r.data, &of); err != nil {
 		return nil, err
 	}
-	was, err := g.pub.Cancel(ctx, r.name, name.ID)
+	was, err := api.CancelIt(ctx, g.pub, r.name, of.ID, of.Next)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -20,7 +19,7 @@ const maxClaims = 16
 
 // claim claims messages, sends each to the requester, and returns the reply that ends them.
 func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
-	max, lease, err := g.claimOf(r.data)
+	o, err := claimOf(r.data)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +33,7 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	ds, err := g.claimer.Claim(ctx, r.name, subscribers.ClaimOptions{Max: max, Lease: lease})
+	ds, err := g.claimer.Claim(ctx, r.name, o)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +49,12 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 			g.buryTooLarge(ctx, d, wireSize(m))
 		default:
 			g.count.lostReplies.Add(int64(len(ds) - i))
-			// Sending may have used up the request's time. If the release fails, too, their leases expire.
-			_, _ = g.claimer.ReleaseMany(context.WithoutCancel(ctx), r.name, ds[i:])
+			if o.AckNow {
+				g.lost(ds[i:], err)
+			} else {
+				// Sending may have used up the request's time. If the release fails, too, their leases expire.
+				_, _ = g.claimer.ReleaseMany(context.WithoutCancel(ctx), r.name, ds[i:])
+			}
 			return nil, fmt.Errorf("send claimed messages: %w", err)
 		}
 	}
@@ -60,26 +63,47 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 	return end, nil
 }
 
+// lost reports messages that a claim acknowledged, and that could not be sent.
+func (g *Gate) lost(ds []subscribers.Delivery, err error) {
+	g.o.Logger.Warn("messages that a claim acknowledged could not be sent, and are lost", "topic", ds[0].Topic, "messages", len(ds), "first", ds[0].ID, "error", err)
+}
+
 // claimOf reads a request to claim. An empty request is for one message; a lease
-// of zero is that of the topic's settings.
-func (g *Gate) claimOf(data []byte) (max int, lease time.Duration, err error) {
+// of zero is that of the topic's settings. The error is a notify.Fault of each field
+// that is wrong.
+func claimOf(data []byte) (o subscribers.ClaimOptions, err error) {
 	c := api.Claim{Max: 1}
 	if len(data) > 0 {
 		if err := api.Decode(data, &c); err != nil {
-			return 0, 0, err
+			return o, err
 		}
 	}
-	if err := store.Within("max", "max", c.Max, 1, store.MaxClaim); err != nil || c.Lease == "" {
-		return c.Max, 0, err
+	var lease, age, ack error
+	if c.Lease != "" {
+		o.Lease, lease = fields.ParseDuration("lease", c.Lease)
+		if lease == nil {
+			lease = store.Within("lease", "lease", o.Lease, store.MinLease, store.MaxLease)
+		}
 	}
-	if lease, err = fields.ParseDuration("lease", c.Lease); err == nil && lease == 0 {
-		err = store.Within("lease", "lease", lease, store.MinLease, store.MaxLease)
+	if c.MinAge != "" {
+		o.MinAge, age = fields.ParseDuration("min_age", c.MinAge)
+		if age == nil && o.MinAge < 0 {
+			age = store.Faultf("min_age", "min_age %v: it is negative; use zero or more", o.MinAge)
+		}
 	}
-	return c.Max, lease, err
+	if o.AckNow, ack = c.AckNow(); ack == nil && o.AckNow && c.Lease != "" {
+		ack = store.Faultf("ack", "ack now: a message that is acknowledged at once has no lease; leave one of them out")
+	}
+	o.Max = c.Max
+	return o, errors.Join(store.Within("max", "max", c.Max, 1, store.MaxClaim), lease, age, ack)
 }
 
-// claimed returns a claimed message as sent to the requester. Its reply subject settles it.
+// claimed returns a claimed message as sent to the requester. Its reply subject settles
+// it, unless the claim did.
 func (g *Gate) claimed(d subscribers.Delivery, secret []byte) *nats.Msg {
+	if d.Receipt == 0 {
+		return &nats.Msg{Header: g.deliveryHeader(&d), Data: d.Body}
+	}
 	t := token{topic: d.Topic, id: d.ID, receipt: d.Receipt, attempt: d.Attempt, lease: d.Lease}
 	return &nats.Msg{Reply: g.o.Prefix + ".settle." + t.seal(secret), Header: g.deliveryHeader(&d), Data: d.Body}
 }
@@ -88,6 +112,10 @@ func (g *Gate) claimed(d subscribers.Delivery, secret []byte) *nats.Msg {
 // lease expires, and the next claim over NATS finds it too large again.
 func (g *Gate) buryTooLarge(ctx context.Context, d subscribers.Delivery, size int) {
 	g.count.tooLarge.Add(1)
+	if d.Receipt == 0 {
+		g.lost([]subscribers.Delivery{d}, nats.ErrMaxPayload)
+		return
+	}
 	reason := fmt.Sprintf("too large for nats: %d bytes with its headers, and max_payload is %d; claim it over HTTP or Redis", size, g.maxPayload())
 	_, _ = d.Bury(ctx, reason)
 }

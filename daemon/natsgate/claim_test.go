@@ -70,10 +70,13 @@ func TestClaim(t *testing.T) {
 	want := nats.Header{
 		"ce-specversion": {"1.0"}, "ce-id": {"a~1"}, "ce-source": {"/" + store.Keys().Prefix() + "/" + topic}, "ce-type": {topic},
 		"ce-time": {"2001-02-03T04:05:06.007Z"}, "ce-datacontenttype": {"text/plain;%20title=%2250%25%20%C3%A4%22"},
-		"Bellhop-Attempt": {"1"}, "Bellhop-First-Due": {info(t, store, "a~1").FirstDue.UTC().Format("2006-01-02T15:04:05.000Z")}, "Bellhop-Lease-Until": got.Header["Bellhop-Lease-Until"], "Bellhop-Header-Trace-Id": {"ä 1"},
+		"Bellhop-Attempt": {"1"}, "Bellhop-Late-Ms": got.Header["Bellhop-Late-Ms"], "Bellhop-First-Due": {info(t, store, "a~1").FirstDue.UTC().Format("2006-01-02T15:04:05.000Z")}, "Bellhop-Lease-Until": got.Header["Bellhop-Lease-Until"], "Bellhop-Header-Trace-Id": {"ä 1"},
 	}
 	if diff := cmp.Diff(want, got.Header); diff != "" {
 		t.Error(diff)
+	}
+	if late, err := strconv.ParseInt(got.Header.Get("Bellhop-Late-Ms"), 10, 64); err != nil || late < 25*365*24*3_600_000 {
+		t.Errorf("it is %d ms late, %v", late, err)
 	}
 	if string(got.Data) != string(m.Body) || !strings.HasPrefix(got.Reply, "bellhop.settle.") {
 		t.Errorf("the data is %q, the reply subject %s", got.Data, got.Reply)
@@ -116,20 +119,42 @@ func TestClaimSeveral(t *testing.T) {
 	}
 }
 
+// Messages of an age are those that nobody else claimed for so long.
+func TestClaimOfAnAge(t *testing.T) {
+	t.Parallel()
+	conn, store, _ := open(t)
+	old := body("old")
+	old.Due, old.Restore = time.Now().Add(-time.Hour), &notify.Restore{}
+	storetest.Publish(t, store, old, body("young"))
+	if messages, _ := claim(t, conn, `{"max":10,"min_age":"2h"}`); len(messages) > 0 {
+		t.Errorf("claimed %v", messages)
+	}
+	messages, _ := claim(t, conn, `{"max":10,"min_age":"30m"}`)
+	if len(messages) != 1 || messages[0].Header.Get("ce-id") != "old" {
+		t.Errorf("claimed %v", messages)
+	}
+	if messages, _ := claim(t, conn, `{"max":10,"min_age":"0s"}`); len(messages) != 1 {
+		t.Errorf("claimed %v", messages)
+	}
+}
+
 func TestRefusedClaims(t *testing.T) {
 	t.Parallel()
 	conn, store, _ := open(t)
 	storetest.Publish(t, store, body("a"))
 	for data, texts := range map[string][]string{
-		`{"max":0}`:                {"max 0", "1 to 500"},
-		`{"max":501}`:              {"max 501"},
-		`{"max":1.5}`:              {"max is a JSON number 1.5, and should be a whole number"},
-		`{"max":"1"}`:              {"max is a JSON string"},
-		`{"lease":"1ms"}`:          {"lease 1ms", "100ms"},
-		`{"lease":"0s"}`:           {"lease 0s", "100ms"},
-		`{"lease":30}`:             {"lease is a JSON number, and should be a string"},
-		`{"lease":"soon"}`:         {"lease", "soon", "90s"},
-		`{"max":1,"wait":"1s"}`:    {`"wait" is unknown`, "max, lease"},
+		`{"max":0}`:             {"max 0", "1 to 500"},
+		`{"max":501}`:           {"max 501"},
+		`{"max":1.5}`:           {"max is a JSON number 1.5, and should be a whole number"},
+		`{"max":"1"}`:           {"max is a JSON string"},
+		`{"lease":"1ms"}`:       {"lease 1ms", "100ms"},
+		`{"lease":"0s"}`:        {"lease 0s", "100ms"},
+		`{"lease":30}`:          {"lease is a JSON number, and should be a string"},
+		`{"lease":"soon"}`:      {"lease", "soon", "90s"},
+		`{"min_age":"-1s"}`:     {"min_age -1s: it is negative"},
+		`{"min_age":5}`:         {"min_age is a JSON number, and should be a string"},
+		`{"max":1,"wait":"1s"}`: {`"wait" is unknown`, "max, lease, min_age"},
+		`{"max":501,"lease":"1ms","min_age":"soon"}`: {"max 501", "lease 1ms", `min_age "soon"`},
 		`{"max":1`:                 {"not JSON"},
 		`null`:                     {"not a JSON object"},
 		`{"max":1} {"max":1}`:      {"something follows"},

@@ -168,10 +168,7 @@ func (d *deliverer) settled(answer *nats.Msg) (bool, error) {
 	case verbWork:
 		return false, nil
 	case verbNak:
-		if s.delay != nil {
-			return true, subscribers.RetryAfter(errNak, *s.delay)
-		}
-		return true, errNak
+		return true, d.again(s)
 	case verbTerm:
 		if s.reason != "" {
 			return true, buried(s.reason)
@@ -180,6 +177,22 @@ func (d *deliverer) settled(answer *nats.Msg) (bool, error) {
 	}
 	d.count.delivered.Add(1)
 	return true, nil
+}
+
+// again returns the error of a handler for a -NAK.
+func (d *deliverer) again(s settlement) error {
+	delay := subscribers.ByBackoff
+	if s.delay != nil {
+		delay = *s.delay
+	}
+	switch {
+	case s.keep:
+		d.count.snoozed.Add(1)
+		return fmt.Errorf("%w: %w", errNak, subscribers.Snooze(delay))
+	case s.delay != nil:
+		return subscribers.RetryAfter(errNak, delay)
+	}
+	return errNak
 }
 
 // deliveryMessage returns a message as it is delivered.

@@ -84,7 +84,7 @@ func TestDeliver(t *testing.T) {
 	want := nats.Header{
 		"ce-specversion": {"1.0"}, "ce-id": {"a"}, "ce-source": {"/" + store.Keys().Prefix() + "/order.timeout"}, "ce-type": {"order.timeout"},
 		"ce-time": {due.UTC().Format("2006-01-02T15:04:05.000Z")}, "ce-datacontenttype": {"text/plain;%20charset=utf-8"},
-		"Bellhop-Attempt": {"1"}, "Bellhop-First-Due": {due.UTC().Format("2006-01-02T15:04:05.000Z")}, "Bellhop-Header-trace": {"t1"}, "Bellhop-Lease-Until": m.Header["Bellhop-Lease-Until"],
+		"Bellhop-Attempt": {"1"}, "Bellhop-Late-Ms": m.Header["Bellhop-Late-Ms"], "Bellhop-First-Due": {due.UTC().Format("2006-01-02T15:04:05.000Z")}, "Bellhop-Header-trace": {"t1"}, "Bellhop-Lease-Until": m.Header["Bellhop-Lease-Until"],
 	}
 	if until, err := time.Parse(time.RFC3339, m.Header.Get("Bellhop-Lease-Until")); err != nil || until.Before(due.Add(30*time.Second-time.Millisecond)) {
 		t.Errorf("leased until %v, %v", until, err)
@@ -232,7 +232,10 @@ func TestNobodyListens(t *testing.T) {
 	for i := range messages {
 		storetest.Publish(t, store, body(fmt.Sprintf("%02d", i)))
 	}
-	storetest.Eventually(t, "it is noticed", func() bool { return d.Stats().Nobody > 0 })
+	storetest.Eventually(t, "it is noticed, and nothing is in flight", func() bool {
+		c := counts(t, store)
+		return d.Stats().Nobody > 0 && c.Ready == messages && c.Leased == 0
+	})
 	before, began := calls(t, store), time.Now()
 	probes := d.Stats().Nobody
 	storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Nobody >= probes+6 })

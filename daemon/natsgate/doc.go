@@ -26,7 +26,8 @@
 // changes, as long as the log keeps it. Unconfirmed broadcasts are sent again. A stream
 // stores such a broadcast once, by its Nats-Msg-Id, within its window of duplicates,
 // which is two minutes if the gateway made the stream. A listener without a stream may
-// get it twice, and misses broadcasts that were sent while it was disconnected.
+// get it twice, and misses broadcasts that were sent while it was disconnected. A
+// broadcast that expires before NATS takes it is left out.
 //
 // A message that is delivered is claimed first. The client that gets it, best one of a
 // queue group, answers as to the reply subject of a claimed message, below; +WPI
@@ -43,18 +44,22 @@
 //
 //	bellhop.publish.TOPIC            the data is the body, which may be empty
 //	bellhop.publish-broadcast.TOPIC  the same for a broadcast
-//	bellhop.claim.TOPIC              {"max":10,"lease":"30s"}, or nothing for one message
+//	bellhop.claim.TOPIC              {"max":10,"lease":"30s","min_age":"5m"}, or "ack":"now" and no lease, or nothing for one message
 //	bellhop.settle.TOKEN             the reply subject of a claimed message
-//	bellhop.cancel.TOPIC             {"id":"order-4711"}
+//	bellhop.cancel.TOPIC             {"id":"order-4711"}, and "next":true for what follows it
 //	bellhop.reschedule.TOPIC         {"id":"order-4711","delay":"1h"}, or "due", or neither for now
 //	bellhop.inspect.TOPIC            {"id":"order-4711"}
 //	bellhop.settings.TOPIC           {"attempts":5,"lease":"1m","backoff_max":null}, or nothing to read them
 //	bellhop.defaults                 the same for all topics that have no settings of their own
 //
 // A request to publish has the headers Bellhop-Id, Bellhop-Delay, Bellhop-Due,
-// Bellhop-Ttl and Bellhop-Attempts, all optional; Content-Type or
-// ce-datacontenttype; and Bellhop-Header-NAME for each header NAME that is
-// kept with the message. Their names are read without regard to case.
+// Bellhop-Ttl, Bellhop-Attempts, Bellhop-Lease, Bellhop-Try-Timeout, Bellhop-Fail,
+// Bellhop-Late-After, Bellhop-Late, Bellhop-If-Exists, Bellhop-Max-Wait, Bellhop-Then and
+// Bellhop-Unique-For, all optional; Content-Type or ce-datacontenttype; and
+// Bellhop-Header-NAME for each header NAME that is kept with the message. They are the
+// fields of notify.Message; their names are read without regard to case. The reply has
+// the outcome: created, or with Bellhop-If-Exists kept, replaced or moved, and
+// previous_due; a refusal with 409 has the outcome refused.
 //
 // A request to change settings names the ones to change: attempts, lease,
 // backoff_min, backoff_max, and paused, which only single topics have. Null restores
@@ -73,12 +78,20 @@
 // The answer to a claim is one message for each claimed message, and at the end
 // an empty one with the header Status: 204. A claim never waits. A claimed message
 // has the body as its data, the headers of CloudEvents' binary mode,
-// Bellhop-Attempt, Bellhop-First-Due, which is the ce-time of its first attempt, and
-// Bellhop-Lease-Until. An answer to its reply subject settles it: +ACK when it is
-// done, -NAK to get it again after a backoff, -NAK {"delay":"5s"} to choose when,
-// +TERM or +TERM REASON to bury it. +WPI extends the lease by the time of the claim,
-// from now; the reply subject stays the same however often. A settlement that is
-// sent as a request is answered +OK; otherwise an error is only counted.
+// Bellhop-Attempt, Bellhop-First-Due, which is the ce-time of its first attempt,
+// Bellhop-Late-Ms, how late it was claimed, Bellhop-Late, which is true if that is later
+// than it allows, and Bellhop-Lease-Until. An answer to its reply subject settles it:
+// +ACK when it is done, -NAK to get it again after a backoff, -NAK {"delay":"5s"} to
+// choose when, +TERM or +TERM REASON to bury it. A -NAK {"attempt":"keep"}, with a delay
+// or without, puts it off and uses up no attempt; it is refused if the delay ends past
+// the time to live, and without one for the 1,001st time. +WPI extends the lease by the
+// time of the claim, from now, at most to the end of its try timeout; the reply subject
+// stays the same however often. A settlement that is sent as a request is answered +OK;
+// otherwise an error is only counted.
+//
+// What is claimed with {"ack":"now"} is acknowledged in the same step: it has neither
+// Bellhop-Lease-Until nor a reply subject, and comes at most once. A message that gets
+// lost on its way, or whose handler fails, does not come again.
 //
 // # Guarantees
 //
@@ -89,7 +102,8 @@
 // which is gone by now.
 //
 // A message that exceeds the server's max_payload, headers included, is buried with
-// that reason when it is claimed: it is kept among the dead letters.
+// that reason when it is claimed: it is kept among the dead letters. With {"ack":"now"}
+// it is lost; the log names it.
 //
 // Up to 256 requests are handled at the same time, so that one that waits for
 // Redis does not hold up others; fewer large ones, and 16 claims, so that they fit

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -42,7 +43,13 @@ func (g *Gate) deliveryHeader(d *subscribers.Delivery) nats.Header {
 	if !d.FirstDue.IsZero() {
 		h.Set("Bellhop-First-Due", d.FirstDue.UTC().Format(timeFormat))
 	}
-	h.Set("Bellhop-Lease-Until", d.Until().UTC().Format(timeFormat))
+	h.Set("Bellhop-Late-Ms", strconv.FormatInt(api.Ms(d.Late()), 10))
+	if d.IsLate {
+		h.Set("Bellhop-Late", "true")
+	}
+	if d.Receipt != 0 {
+		h.Set("Bellhop-Lease-Until", d.Until().UTC().Format(timeFormat))
+	}
 	return h
 }
 

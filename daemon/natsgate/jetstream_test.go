@@ -359,6 +359,34 @@ func TestFullStream(t *testing.T) {
 	}
 }
 
+// Broadcasts that expire before a full stream has room are left out.
+func TestBroadcastsThatExpireBeforeAFullStream(t *testing.T) {
+	t.Parallel()
+	n, store, js := startJetStream(t)
+	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, MaxMsgs: 10, Discard: jetstream.DiscardNew})
+	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
+	all := numbered(0, 16)
+	for i := 10; i < 15; i++ {
+		all[i].TTL = time.Hour + 2*time.Second // they are due an hour ago
+	}
+	broadcast(t, store, all...)
+	holds(t, js, 10)
+	storetest.Eventually(t, "it is refused", func() bool { return d.Stats().Resent > 1 })
+	end := all[14].Due.Add(all[14].TTL + 2*time.Millisecond) // both are rounded to a millisecond
+	storetest.Eventually(t, "they expire", func() bool { return time.Now().After(end) })
+	s, err := js.Stream(t.Context(), streamName)
+	if err == nil {
+		err = s.Purge(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, js, 1)
+	if m := stored(t, js)[0]; m.Headers().Get("ce-id") != all[15].ID {
+		t.Errorf("%s is stored", m.Headers().Get("ce-id"))
+	}
+}
+
 // A consumer that empties a full stream bit by bit gets everything in order, and once.
 func TestFullStreamThatIsEmptiedBitByBit(t *testing.T) {
 	t.Parallel()

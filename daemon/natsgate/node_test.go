@@ -159,6 +159,19 @@ func settled(t testing.TB, store *notify.Store, topic, id string) {
 	})
 }
 
+// snoozed waits until a message is put off, without an attempt used up, and cancels it.
+func snoozed(t testing.TB, store *notify.Store, topic, id string) {
+	t.Helper()
+	storetest.Eventually(t, id+" is put off", func() bool {
+		i, err := storetest.Inspector(t, store).Inspect(t.Context(), topic, id)
+		if err != nil || i.Snoozed == 0 || i.Attempts > 0 {
+			return false
+		}
+		_, err = storetest.Publisher(t, store).Cancel(t.Context(), topic, id)
+		return err == nil
+	})
+}
+
 // notEarly fails the test if a message came before it was due.
 func notEarly(t testing.TB, at, due time.Time) {
 	t.Helper()
@@ -194,6 +207,10 @@ func nodeWorks(t *testing.T, dir string) {
 	storetest.Publish(t, store, body("early"))
 	first := startExample(t, dir, "worker.mjs", conn.ConnectedUrl(), "waiting")
 	first.await("order early was not paid: body of early\n")
+	pending := body("pending")
+	pending.Body = []byte("pending")
+	storetest.Publish(t, store, pending)
+	snoozed(t, store, topic, "pending")
 	second := startExample(t, dir, "worker.mjs", conn.ConnectedUrl(), "waiting")
 	var many []notify.Message
 	for i := range 200 {
@@ -246,6 +263,8 @@ func nodeAnswersDelivery(t *testing.T, dir string) {
 	e := startExample(t, dir, "deliver.mjs", conn.ConnectedUrl(), "waiting")
 	e.await("mail early, attempt 1: hello\n")
 	settled(t, store, "mail", "early")
+	storetest.Publish(t, store, notify.Message{Topic: "mail", ID: "pending", Body: []byte("pending")})
+	snoozed(t, store, "mail", "pending")
 
 	sent, err := storetest.Publisher(t, store).Publish(t.Context(), notify.Message{
 		Topic: "mail", ID: "later", Body: []byte("hello again"), Delay: time.Second,

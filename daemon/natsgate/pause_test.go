@@ -19,6 +19,7 @@ func TestDeliverPausedTopic(t *testing.T) {
 	inspector := storetest.Inspector(t, store)
 	storetest.Set(t, store, topic, notify.SettingsChange{RingOnly: new(true)}) // what is handed over wakes nobody else
 	got, woken, beats := subscribe(t, conn, deliverSubject), subscribe(t, conn, "bellhop.wake."+topic), subscribe(t, conn, "bellhop.beat")
+	heartbeats(t, beats, 1) // the daemon that sends one receives wake-ups
 	storetest.Publish(t, store, body("out"))
 	out := wantDelivered(t, got, "out", 1)
 	storetest.Receive(t, "the wake-up for it", woken)

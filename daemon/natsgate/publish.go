@@ -2,6 +2,7 @@ package natsgate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/textproto"
@@ -25,7 +26,7 @@ func (g *Gate) publish(ctx context.Context, r request) (*nats.Msg, error) {
 		return nil, err
 	}
 	p, err := g.pub.Publish(ctx, m)
-	return publication(p, err)
+	return publication(p, api.PublishError(p, err))
 }
 
 // publishBroadcast publishes a broadcast.
@@ -35,7 +36,7 @@ func (g *Gate) publishBroadcast(ctx context.Context, r request) (*nats.Msg, erro
 		return nil, err
 	}
 	p, err := g.pub.Broadcast(ctx, m)
-	return publication(p, err)
+	return publication(p, api.PublishError(p, err))
 }
 
 func publication(p notify.Publication, err error) (*nats.Msg, error) {
@@ -59,6 +60,9 @@ type setter struct {
 	of  string // message: a broadcast has none
 }
 
+// headerOf returns the header of a field in lower case: of late_after bellhop-late-after.
+func headerOf(f fields.Field) string { return ownHeader + strings.ReplaceAll(f.Name, "_", "-") }
+
 // setters has the setter of each header, by its name in lower case.
 var setters = makeSetters()
 
@@ -66,9 +70,9 @@ func makeSetters() map[string]setter {
 	all := make(map[string]setter)
 	for _, f := range fields.In[notify.Message]() {
 		f = f.Lenient() // notify checks the range
-		all[ownHeader+f.Name] = setter{func(m *notify.Message, value string) error { return f.Set(reflect.ValueOf(m).Elem(), value) }, f.Of}
+		all[headerOf(f)] = setter{func(m *notify.Message, value string) error { return f.Set(reflect.ValueOf(m).Elem(), value) }, f.Of}
 	}
-	delete(all, ownHeader+"content_type") // NATS and CloudEvents have their own names for it
+	delete(all, ownHeader+"content-type") // NATS and CloudEvents have their own names for it
 	all[contentType] = setter{set: func(m *notify.Message, value string) error {
 		m.ContentType = value
 		return nil
@@ -83,10 +87,17 @@ func makeSetters() map[string]setter {
 }
 
 // messageOf returns the message that a request publishes. The names of headers
-// are read without regard to case, since clients differ in it.
+// are read without regard to case, since clients differ in it. The error is a joined
+// notify.Fault for each that is wrong.
 func messageOf(r request, broadcast bool) (notify.Message, error) {
-	m := notify.Message{Topic: r.name, Body: r.data}
+	m := notify.Message{Topic: r.name, Body: r.data, Broadcast: broadcast}
 	seen := make(map[string]bool)
+	var faults []error
+	var wrong []string // the fields of these faults
+	refuse := func(name string, err error) {
+		faults = append(faults, err)
+		wrong = append(wrong, strings.ReplaceAll(strings.TrimPrefix(strings.ToLower(name), ownHeader), "-", "_"))
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.header)) {
 		lower := strings.ToLower(name)
 		header, known := setters[lower]
@@ -95,30 +106,32 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 			continue // not Bellhop's
 		}
 		value, err := single(name, r.header[name], seen[lower])
-		if err != nil {
-			return m, err
-		}
 		seen[lower] = true
 		switch {
+		case err != nil:
+			refuse(name, err)
 		case carried:
 			if m.Headers == nil {
 				m.Headers = make(map[string]string)
 			}
 			m.Headers[name[len(carryHeader):]] = value
 		case !known:
-			return m, store.Faultf(name, "header %.100q: it is unknown; use %s", name, knownHeaders(broadcast))
+			refuse(name, store.Faultf(name, "header %.100q: it is unknown; use %s", name, knownHeaders(broadcast)))
 		case broadcast && header.of != "":
-			return m, store.Faultf(name, "header %s: a broadcast has none; leave it out", name)
+			refuse(name, store.Faultf(name, "header %s: a broadcast has none; leave it out", name))
 		default:
 			if err := header.set(&m, value); err != nil {
-				return m, store.Renamed(name, fmt.Errorf("header %s: %w", name, err))
+				refuse(name, store.Renamed(name, fmt.Errorf("header %s: %w", name, err)))
 			}
 		}
 	}
 	if seen[contentType] && seen[ceType] {
-		return m, store.Faultf("content_type", "headers Content-Type and %s: both are given; give one of them", ceType)
+		refuse("content_type", store.Faultf("content_type", "headers Content-Type and %s: both are given; give one of them", ceType))
 	}
-	return m, nil
+	if len(faults) == 0 {
+		return m, nil
+	}
+	return m, errors.Join(append(faults, m.Faults(wrong...))...)
 }
 
 // single returns the only value of a header.
@@ -136,7 +149,7 @@ func single(name string, values []string, seen bool) (string, error) {
 func knownHeaders(broadcast bool) string {
 	var names []string
 	for _, f := range fields.In[notify.Message]() {
-		if lower := ownHeader + f.Name; setters[lower].set != nil && (!broadcast || f.Of == "") {
+		if lower := headerOf(f); setters[lower].set != nil && (!broadcast || f.Of == "") {
 			names = append(names, textproto.CanonicalMIMEHeaderKey(lower))
 		}
 	}

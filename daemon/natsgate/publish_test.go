@@ -20,7 +20,7 @@ func TestPublish(t *testing.T) {
 	p := read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, data,
 		"bellhop-id", "a", "BELLHOP-DUE", "2199-01-02T03:04:05Z", "Bellhop-Ttl", "1h", "Bellhop-Attempts", "3",
 		"content-type", "text/plain; charset=utf-8", "Bellhop-Header-Trace-Id", "ä 1", "traceparent", "none of ours"))
-	if want := (api.Publication{Topic: topic, ID: "a", Due: future, State: notify.Scheduled}); p != want {
+	if want := (api.Publication{Topic: topic, ID: "a", Due: future, State: notify.Scheduled, Outcome: notify.Created}); p != want {
 		t.Errorf("got %+v, want %+v", p, want)
 	}
 	got := info(t, store, "a")
@@ -58,7 +58,7 @@ func TestPublishBroadcast(t *testing.T) {
 	conn, store, _ := open(t)
 	p := read[api.Publication](t, request(t, conn, "bellhop.publish-broadcast."+topic, "42",
 		"Bellhop-Id", "b", "Bellhop-Due", "2199-01-02T03:04:05Z", "Bellhop-Header-A", "1"))
-	if want := (api.Publication{Topic: topic, ID: "b", Due: future, State: notify.Scheduled}); p != want {
+	if want := (api.Publication{Topic: topic, ID: "b", Due: future, State: notify.Scheduled, Outcome: notify.Created}); p != want {
 		t.Errorf("got %+v, want %+v", p, want)
 	}
 	if got := info(t, store, "b"); !got.Broadcast || got.Headers["A"] != "1" {
@@ -67,12 +67,12 @@ func TestPublishBroadcast(t *testing.T) {
 	if m := read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"b"}`)); m.Mode != "broadcast" {
 		t.Errorf("got %+v", m)
 	}
-	for _, name := range []string{"Bellhop-Ttl", "bellhop-attempts"} {
+	for _, name := range []string{"Bellhop-Lease", "bellhop-attempts"} {
 		wantRefused(t, request(t, conn, "bellhop.publish-broadcast."+topic, "42", name, "0"), 422, name, "a broadcast has none")
 	}
 	reply := request(t, conn, "bellhop.publish-broadcast."+topic, "42", "Bellhop-Foo", "0")
 	wantRefused(t, reply, 422, "Bellhop-Foo", "use Bellhop-Id, Bellhop-Delay")
-	if strings.Contains(string(reply.Data), "Bellhop-Ttl") {
+	if strings.Contains(string(reply.Data), "Bellhop-Late") {
 		t.Errorf("a header that a broadcast has not is named: %s", reply.Data)
 	}
 }
@@ -143,7 +143,7 @@ func TestCancelRescheduleInspect(t *testing.T) {
 	expires := future.Add(time.Hour)
 	want := api.Message{
 		Topic: topic, ID: "a", State: notify.Scheduled, Due: &future, FirstDue: &future, Published: got.Published, Expires: &expires,
-		TTLMs: 3600000, Attempts: 3, ContentType: "text/plain", Text: api.TextOf([]byte("body of a")),
+		Asked: api.Asked{TTLMs: 3600000, Attempts: 3, ContentType: "text/plain"}, Text: api.TextOf([]byte("body of a")),
 	}
 	if diff := cmp.Diff(want, got); diff != "" || got.Published == nil {
 		t.Error(diff)

@@ -37,7 +37,7 @@ func (g *Gate) carryOut(ctx context.Context, t token, s settlement) error {
 	}
 	d := g.claimer.Delivery(t.topic, t.id, t.receipt)
 	for {
-		err := settleOnce(ctx, d, s)
+		err := g.settleOnce(ctx, d, s)
 		if !errors.Is(err, notify.ErrLeaseLost) {
 			return err
 		}
@@ -53,14 +53,18 @@ func (g *Gate) carryOut(ctx context.Context, t token, s settlement) error {
 }
 
 // settleOnce settles a message by one receipt.
-func settleOnce(ctx context.Context, d *subscribers.Delivery, s settlement) (err error) {
+func (g *Gate) settleOnce(ctx context.Context, d *subscribers.Delivery, s settlement) (err error) {
 	switch s.verb {
 	case verbNak:
 		delay := subscribers.ByBackoff
 		if s.delay != nil {
 			delay = *s.delay
 		}
-		_, err = d.Nack(ctx, delay, "refused over nats with -NAK")
+		if !s.keep {
+			_, err = d.Nack(ctx, delay, "refused over nats with -NAK")
+		} else if _, err = d.Snooze(ctx, delay); err == nil {
+			g.count.snoozed.Add(1)
+		}
 	case verbTerm:
 		reason := s.reason
 		if reason == "" {

@@ -27,11 +27,12 @@ const (
 type settlement struct {
 	verb   verb
 	delay  *time.Duration // of -NAK; nil: the backoff
+	keep   bool           // of -NAK: no attempt is used up
 	reason string         // of +TERM
 }
 
-// parseSettlement reads +ACK, -NAK, -NAK {"delay":"5s"}, +WPI, +TERM or +TERM
-// REASON. As with JetStream a delay may also be a number of nanoseconds, or
+// parseSettlement reads +ACK, -NAK, -NAK {"delay":"5s","attempt":"keep"}, +WPI, +TERM or
+// +TERM REASON. As with JetStream a delay may also be a number of nanoseconds, or
 // follow without JSON: -NAK 5s. The error is a notify.ErrInvalid.
 func parseSettlement(data []byte) (settlement, error) {
 	word, rest, _ := bytes.Cut(bytes.TrimSpace(data), []byte(" "))
@@ -40,8 +41,7 @@ func parseSettlement(data []byte) (settlement, error) {
 	case "+TERM":
 		return settlement{verb: verbTerm, reason: strings.ToValidUTF8(string(rest), "�")}, nil
 	case "-NAK":
-		delay, err := parseNak(rest)
-		return settlement{verb: verbNak, delay: delay}, err
+		return parseNak(rest)
 	case "+ACK", "+WPI":
 		if len(rest) > 0 {
 			return settlement{}, store.Faultf("settlement", "settlement: something follows %s; write it alone", word)
@@ -55,20 +55,27 @@ func parseSettlement(data []byte) (settlement, error) {
 }
 
 // parseNak reads what follows -NAK.
-func parseNak(rest []byte) (*time.Duration, error) {
-	if len(rest) == 0 {
-		return nil, nil
-	}
+func parseNak(rest []byte) (s settlement, err error) {
+	s.verb = verbNak
 	var nak struct {
-		Delay nakDelay `json:"delay"`
+		Delay   nakDelay `json:"delay"`
+		Attempt string   `json:"attempt"`
 	}
-	if rest[0] != '{' {
-		return nak.Delay.set(string(rest))
+	switch {
+	case len(rest) == 0:
+		return s, nil
+	case rest[0] != '{':
+		s.delay, err = nak.Delay.set(string(rest))
+		return s, err
 	}
 	if err := strictjson.Decode(rest, &nak); err != nil {
-		return nil, store.Faultf(strictjson.FieldOf(err, "settlement"), "-NAK %.100q: %w; write -NAK {\"delay\":\"5s\"}", rest, err)
+		return s, store.Faultf(strictjson.FieldOf(err, "settlement"), "-NAK %.100q: %w; write -NAK {\"delay\":\"5s\",\"attempt\":\"keep\"}, or one of the two", rest, err)
 	}
-	return nak.Delay.d, nil
+	if nak.Attempt != "" && nak.Attempt != "keep" {
+		return s, store.Faultf("attempt", "attempt %.100q: write keep, which puts the message off and uses up no attempt, or leave it out", nak.Attempt)
+	}
+	s.delay, s.keep = nak.Delay.d, nak.Attempt != ""
+	return s, nil
 }
 
 // nakDelay is the delay of a -NAK, a text or a number of nanoseconds.

@@ -28,6 +28,9 @@ func TestParseSettlement(t *testing.T) {
 		`-NAK {"delay":5e9}`:         after(5 * time.Second),
 		`-NAK {"delay":0}`:           after(0),
 		"-NAK 5s":                    after(5 * time.Second),
+		`-NAK {"attempt":"keep"}`:    {verb: verbNak, keep: true},
+
+		`-NAK {"delay":"0s","attempt":"keep"}`: {verb: verbNak, delay: new(time.Duration(0)), keep: true},
 	} {
 		got, err := parseSettlement([]byte(data))
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(settlement{})); err != nil || diff != "" {
@@ -39,6 +42,7 @@ func TestParseSettlement(t *testing.T) {
 		"-NAK soon", "-NAK -5s", "-NAK 5", "-NAK []", `-NAK {"delay":"5s"`, `-NAK {"delay":"5s"}}`, `-NAK {"delay":"5s"} {}`,
 		`-NAK {"delay":""}`, `-NAK {"delay":"-5s"}`, `-NAK {"delay":-1}`, `-NAK {"delay":1e300}`, `-NAK {"delay":null}`,
 		`-NAK {"delay":true}`, `-NAK {"delay":["5s"]}`, `-NAK {"delay":"5s","reason":"x"}`, `-NAK "5s"`, `-NAK {"delay":"5s","delay":"6s"}`,
+		`-NAK {"attempt":"use"}`, `-NAK {"attempt":true}`, `-NAK {"attempt":"keep","delay":"-1s"}`, "-NAK keep",
 	} {
 		if got, err := parseSettlement([]byte(data)); !errors.Is(err, notify.ErrInvalid) {
 			t.Errorf("%q is taken for %+v, %v", data, got, err)

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -32,12 +33,14 @@ type Stats struct {
 	TooLargeBroadcasts int64 // broadcasts skipped because they exceed max_payload
 	Gaps               int64 // times that broadcasts were removed before they could be sent, or may have been, since Redis lost all its data
 	Delivered          int64 // messages delivered and acknowledged
+	Snoozed            int64 // messages put off without an attempt used up
 	Nobody             int64 // deliveries for which no client listened
 	NoAnswer           int64 // deliveries without an answer within the lease
 	BadAnswers         int64 // answers other than +ACK, -NAK, +WPI and +TERM
 	LateAnswers        int64 // answers that came after the delivery was given up
 
 	Handovers subscribers.SubscriberStats // of the messages delivered
+	Publisher notify.PublisherStats
 
 	Hinting  time.Time // when the loop that sends hints last made progress; zero: it does not run
 	Bridging time.Time // the same for the loop that reads broadcasts
@@ -62,7 +65,7 @@ type counters struct {
 	hints, lostHints                              atomic.Int64
 	broadcasts, resent, refusals                  atomic.Int64
 	tooLargeBroadcasts, gaps                      atomic.Int64
-	delivered, nobody, noAnswer                   atomic.Int64
+	delivered, snoozed, nobody, noAnswer          atomic.Int64
 	badAnswers, lateAnswers                       atomic.Int64
 }
 
@@ -82,10 +85,10 @@ func (g *Gate) Stats() Stats {
 		NoReply: c.noReply.Load(), RefusedReplies: c.refusedReplies.Load(), LostReplies: c.lostReplies.Load(), Claimed: c.claimed.Load(), TooLarge: c.tooLarge.Load(),
 		Hints: c.hints.Load(), LostHints: c.lostHints.Load(),
 		Broadcasts: c.broadcasts.Load(), Resent: c.resent.Load(), Refusals: c.refusals.Load(), TooLargeBroadcasts: c.tooLargeBroadcasts.Load(), Gaps: c.gaps.Load(),
-		Delivered: c.delivered.Load(), Nobody: c.nobody.Load(), NoAnswer: c.noAnswer.Load(),
+		Delivered: c.delivered.Load(), Snoozed: c.snoozed.Load(), Nobody: c.nobody.Load(), NoAnswer: c.noAnswer.Load(),
 		BadAnswers: c.badAnswers.Load(), LateAnswers: c.lateAnswers.Load(),
-		Handovers: g.handovers.read(),
-		Hinting:   g.hinting.Last(), Bridging: g.listener.Stats().Progress,
+		Handovers: g.handovers.read(), Publisher: g.pub.Stats(),
+		Hinting: g.hinting.Last(), Bridging: g.listener.Stats().Progress,
 		Endpoints: make(map[string]Tally),
 	}
 	for _, e := range g.endpoints {

@@ -73,6 +73,7 @@ func Of(name string, field reflect.StructField) Field {
 // grammars are the values of the tag is; each reports what is wrong with a text.
 var grammars = map[string]func(text string) error{
 	"topic": store.CheckTopic, "topic or *": store.CheckTopicOrAll, "id": store.CheckID, "media type": store.CheckContentType,
+	"topics": func(text string) error { return store.CheckTopics(strings.Split(text, ",")) },
 	"pattern": func(text string) error {
 		_, err := store.ParsePattern(text)
 		return err
@@ -87,10 +88,11 @@ func (f Field) Set(of reflect.Value, text string) error {
 		field.Set(reflect.New(field.Type().Elem()))
 		field = field.Elem()
 	}
-	switch into := field.Addr().Interface().(type) {
-	case *string:
-		*into = text
+	if field.Kind() == reflect.String {
+		field.SetString(text)
 		return f.text(text)
+	}
+	switch into := field.Addr().Interface().(type) {
 	case *int:
 		n, err := f.whole(text, strconv.IntSize)
 		*into = int(n)

@@ -64,6 +64,7 @@ type Carried struct {
 	Earliest int64    // earliest due time of the scheduled messages and broadcasts that were moved; Never: none were
 	Runs     []Run    // of the scheduled messages that were made ready
 	Buried   []Buried // messages that died
+	Dropped  []Buried // messages that failed or expired, and were dropped
 
 	Ready    string // for the next beat
 	Kept     int64  // messages and broadcasts in the shard; -1 without a look
@@ -79,7 +80,7 @@ type Run struct {
 	N   int
 }
 
-// Buried is a message that died.
+// Buried is a message that died, or was dropped.
 type Buried struct {
 	Member, Reason string
 	Attempts       int // used up
@@ -107,6 +108,9 @@ func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 	m.Repeated, m.Policy = r.integer(), r.text()
 	m.Buried = r.buried()
 	m.Handed, m.Lapsed = r.integer(), r.integer()
+	if r.more() {
+		m.Dropped = r.buried()
+	}
 	return m, r.end()
 }
 
@@ -130,7 +134,7 @@ func (r *reply) runs() (all []Run) {
 	return all
 }
 
-// buried reads a list of messages that died: member, reason and attempts of each.
+// buried reads a list of messages that ended: member, reason and attempts of each.
 func (r *reply) buried() (all []Buried) {
 	for l := r.list(); l.more(); {
 		member, reason := l.text(), l.text()

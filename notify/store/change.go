@@ -7,11 +7,23 @@ var (
 	rescheduleScript = script("reschedule", promised)
 )
 
-// Cancel removes a message, or a broadcast that waits, and returns the state that
-// it had: if that is Leased nothing was changed; 0 means that there is none. Errors:
-// ErrUnreplicated, or that of the connection.
+// Cancel removes a message with its successor, or a broadcast that waits, and returns
+// the state that it had: if that is Leased nothing was changed; if it is Done the id
+// was freed; 0 means that there is none. Errors: ErrUnreplicated, or that of the
+// connection.
 func (s Shard) Cancel(ctx context.Context, topic, member string) (State, error) {
-	r, err := s.run(ctx, cancelScript, topic, member)
+	return s.cancel(ctx, topic, member)
+}
+
+// CancelNext removes the successor of a message alone. It reports whether there was
+// one. The errors are those of Cancel.
+func (s Shard) CancelNext(ctx context.Context, topic, member string) (bool, error) {
+	state, err := s.cancel(ctx, topic, member, 1)
+	return state != 0, err
+}
+
+func (s Shard) cancel(ctx context.Context, args ...any) (State, error) {
+	r, err := s.run(ctx, cancelScript, args...)
 	if err != nil {
 		return 0, err
 	}

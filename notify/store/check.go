@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -34,6 +35,27 @@ func CheckTopic(topic string) error {
 		return Faultf("topic", "topic %q: use tokens of letters, digits, _ and -, joined by single dots", topic)
 	}
 	return nil
+}
+
+// CheckTopics returns a joined Fault for each thing that is wrong with the topics of one
+// claim.
+func CheckTopics(topics []string) error {
+	switch {
+	case len(topics) == 0:
+		return Faultf("topics", "topics: there are none; name 1 to %d", MaxTopics)
+	case len(topics) > MaxTopics:
+		return Faultf("topics", "topics: there are %d; name at most %d", len(topics), MaxTopics)
+	}
+	var faults []error
+	times := make(map[string]int)
+	for _, topic := range topics {
+		if times[topic]++; times[topic] == 1 {
+			faults = append(faults, Renamed("topics", CheckTopic(topic)))
+		} else if times[topic] == 2 {
+			faults = append(faults, Faultf("topics", "topics: %.100q is named twice; name it once", topic))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // CheckTopicOrAll is CheckTopic, and accepts AllTopics, too.

@@ -7,13 +7,17 @@ import (
 	"time"
 )
 
-var claimScript = script("claim")
+var (
+	claimScript  = script("claim")
+	ackNowScript = script("claim", promised) // an acknowledgement that a failover undoes would bring the message twice
+)
 
 // A Claim says what a subscriber claims.
 type Claim struct {
 	Topic  string
 	Max    int
 	Lease  time.Duration // cut to the millisecond; zero: that of the topic's settings
+	AckNow bool          // acknowledge the messages instead of leasing them
 	MinAge time.Duration // how long a message must have been due, rounded up to a millisecond
 	Inbox  string        // the inbox that waits for the topic if there are fewer than Max messages; empty: none does
 
@@ -23,43 +27,82 @@ type Claim struct {
 // Claimed is the result of a claim.
 type Claimed struct {
 	Messages []ClaimedMessage
-	Lease    time.Duration // of each message
-	Buried   []Buried      // messages that died instead: expired, without a record, or of another topic
+	Lease    time.Duration // of each message that has none of its own
+	Buried   []Buried      // messages that died instead: expired, late, without a record, or of another topic
+	Dropped  []Buried      // messages that were dropped instead: expired, or late
 	Short    bool          // there were fewer than Max: the inbox waits now
 	Now      int64         // time of the claim in us by Redis's clock
 	OnTheWay bool          // nothing was claimed: the inbox was sent a hand-over that it has not received
 	Ripe     time.Duration // without messages: time until the oldest ready one reaches MinAge; negative: none is ready
 }
 
-// A ClaimedMessage is a message that was claimed.
+// A ClaimedMessage is a message that was claimed. One that was acknowledged at once has
+// no receipt.
 type ClaimedMessage struct {
 	Lease
-	Due    time.Time // since when it is ready; zero if that is foreign
-	Used   int       // attempts used up; zero if that is foreign
-	Record string    // see [DecodeRecord]
+	Length time.Duration // of the lease
+	Late   bool          // it is later than the publisher wants it
+	Due    time.Time     // since when it is ready; zero if that is foreign
+	Used   int           // attempts used up; zero if that is foreign
+	Record string        // see [DecodeRecord]
 }
 
 // Claim leases up to c.Max ready messages of a topic that have been due for at
 // least c.MinAge, oldest first; none while the topic is paused. The error is that
-// of the connection, after which messages may be leased.
+// of the connection, after which messages may be leased, or acknowledged; with AckNow it
+// may be an ErrUnreplicated, after which they are acknowledged.
 func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
-	r, err := s.run(ctx, claimScript, c.Topic, c.Max, c.Lease.Milliseconds(), ceilMs(c.MinAge), c.Inbox, c.Received)
+	t, lease := claimScript, c.Lease.Milliseconds()
+	if c.AckNow {
+		t, lease = ackNowScript, -1
+	}
+	r, err := s.run(ctx, t, c.Topic, c.Max, lease, ceilMs(c.MinAge), c.Inbox, c.Received)
 	if err != nil {
 		return Claimed{}, err
 	}
 	got := Claimed{Short: r.flag(), Lease: ms(r.integer())}
-	got.Messages = r.claimed(r.integer())
-	for l := r.list(); l.more(); {
-		got.Buried = append(got.Buried, Buried{Member: l.text(), Reason: l.text()})
-	}
+	got.Messages = r.claimed(r.integer(), got.Lease)
+	got.Buried = r.list().ended()
 	got.Ripe = time.Duration(r.integer()) * time.Millisecond
 	got.Now, got.OnTheWay = r.integer(), r.flag()
+	if r.more() {
+		r.list().ownLeases(got.Messages)
+		got.Dropped = r.list().ended()
+	}
+	if c.AckNow {
+		got.Lease = 0
+		for i := range got.Messages {
+			got.Messages[i].Receipt, got.Messages[i].Length = 0, 0
+		}
+	}
 	return got, r.end()
 }
 
+// ended reads members and reasons until the end.
+func (r *reply) ended() (all []Buried) {
+	for r.more() {
+		all = append(all, Buried{Member: r.text(), Reason: r.text()})
+	}
+	return all
+}
+
+// ownLeases reads which messages have a lease of their own or are late, until the end.
+func (r *reply) ownLeases(all []ClaimedMessage) {
+	for r.more() {
+		at := r.integer()
+		if at < 1 || at > int64(len(all)) {
+			r.fail("a position among the messages", at)
+			return
+		}
+		m, length := &all[at-1], ms(r.integer())
+		m.Receipt += (length - m.Length).Microseconds()
+		m.Length, m.Late = length, r.flag()
+	}
+}
+
 // claimed reads members, runs of due times, records and attempts. The record of a
-// member that was buried is missing.
-func (r *reply) claimed(receipt int64) []ClaimedMessage {
+// member that was buried or dropped is missing.
+func (r *reply) claimed(receipt int64, length time.Duration) []ClaimedMessage {
 	members, runs, records, attempts := r.list(), r.list(), r.list(), r.list()
 	counted := attempts.more()
 	all := make([]ClaimedMessage, 0, records.left())
@@ -68,7 +111,7 @@ func (r *reply) claimed(receipt int64) []ClaimedMessage {
 		if left == 0 {
 			due, left = timeOf(runs.text()), runs.integer()
 		}
-		m := ClaimedMessage{Lease: Lease{Member: members.text(), Receipt: receipt}, Due: due}
+		m := ClaimedMessage{Lease: Lease{Member: members.text(), Receipt: receipt}, Length: length, Due: due}
 		if counted {
 			if count, used := attempts.textOrNone(); used {
 				m.Used, _ = strconv.Atoi(count)

@@ -54,6 +54,7 @@
 //
 //	place        into it                      out of it
 //	schedule     put_scheduled                take_scheduled, take_first_scheduled, index_schedule
+//	put off      put_off_scheduled            index_schedule, once after all of a call
 //	ready        put_ready, then ring last    take_ready, take_oldest_ready, index_ready
 //	whole        put_schedule_ready: of a topic, from schedule to ready; then ring last
 //	either       place_due, then ring last
@@ -102,6 +103,9 @@
 //	expiries                zset     members that have a time to live → ms of its end; .5 if a lease postponed it
 //	extended:MEMBER         string   CLAIMED NOW: the receipt of the claim, and the current one, for callers that know only the first; it
 //	                                 has a time to live
+//	extras                  hash     members of which more is noted → NAME=NUMBER of each, a space before it: lease, until, snoozed,
+//	                                 unique; a newline and the successor, if there is one
+//	taken                   zset     members that ended, whose ids stay taken: their record is =UNTIL → ms until which
 //	deaths                  hash     members of dead letters → reason
 //	deaths-oldest           zset     topics that have dead letters → ms of the oldest death, or of an earlier one that is gone
 //	deaths-newest           zset     topics that have dead letters → ms of the newest death, or of a later one that is gone

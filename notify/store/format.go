@@ -23,7 +23,9 @@ import (
 //
 // 4: a receipt may be that of a hand-over, and a waiting list says who was handed a
 // message.
-const Format = 4
+//
+// 5: a record may begin with a +, or be that of an id that stays taken; extras and taken.
+const Format = 5
 
 var (
 	//go:embed lua/found.lua

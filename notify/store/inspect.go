@@ -17,11 +17,12 @@ var (
 type Inspected struct {
 	Member   string
 	State    State     // 0: it has no place
-	At       time.Time // its due time, the end of its lease, or the time of its death; zero if that is foreign
+	At       time.Time // its due time, the end of its lease, the time of its death, or until when the id is taken; zero if that is foreign
 	Attempts int       // used up
 	Expires  time.Time // zero: never
 	Reason   string    // of its death
 	Size     int       // bytes of its record
+	Noted
 
 	Record
 	Fault error // an ErrRecord if the record is unreadable, and Body is the whole record then
@@ -64,14 +65,21 @@ func (r *reply) inspected(l *reply) Inspected {
 	look.Expires = timeOf(expires)
 	look.Reason, _ = l.textOrNone()
 	raw, there := l.textOrNone()
+	noted := l.text()
 	if l.end() != nil {
 		return Inspected{}
 	}
-	look.Size = len(raw)
+	look.Size, look.Noted = len(raw)+len(noted), notedIn(noted)
+	if look.State == Done {
+		return look
+	}
 	if !there {
 		look.Fault = fmt.Errorf("%w: it is missing", ErrRecord)
 	} else if look.Record, look.Fault = DecodeRecord(raw); look.Fault != nil {
 		look.Body = []byte(raw) // so that an export loses nothing
+	}
+	if look.Broadcast && look.State == Scheduled && look.TTL > 0 {
+		look.Expires = look.At.Add(look.TTL) // it is in no index: the carrier reads it of the record
 	}
 	return look
 }

@@ -103,6 +103,12 @@ func (k Keys) Room(share int) string { return k.each("room_of", strconv.Itoa(sha
 // Attempts is the hash of attempts used up by member.
 func (k Keys) Attempts() string { return k.one("ATTEMPTS") }
 
+// Extras is the hash of what else is noted of members.
+func (k Keys) Extras() string { return k.one("EXTRAS") }
+
+// Taken is the sorted set of the members whose ids stay taken, by until when.
+func (k Keys) Taken() string { return k.one("TAKEN") }
+
 // Expiries is the sorted set of the members that have a time to live by its end.
 func (k Keys) Expiries() string { return k.one("EXPIRIES") }
 

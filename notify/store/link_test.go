@@ -109,12 +109,12 @@ func TestWordsOf(t *testing.T) {
 	}
 }
 
-// Parts that only a rare function uses are moved inside it, and parts that others use, too, are not.
+// Parts that only a rare function uses are moved inside it, and parts that others use, too, are not. So are the names of keys.
 func TestWithin(t *testing.T) {
 	parts := partsOf(`
 local ONE = 1
-local function shared() return 1 end
-local function inner() return shared() end
+local function shared() return LEASED end
+local function inner() return shared() + TAKEN end
 local function bury()
   return inner() + ONE
 end
@@ -123,21 +123,24 @@ local function often()
 end
 `)
 	var got strings.Builder
-	for _, p := range within(parts, []string{"bury", "often"}) {
+	moved, inside := within(parts, []string{"bury", "often"})
+	for _, p := range moved {
 		got.WriteString(p.text)
 	}
-	const want = `local function shared() return 1 end
+	const want = `local function shared() return LEASED end
 local function bury()
+local BASE = string.sub(KEYS[1], 1, -7)
+local TAKEN = BASE .. 'taken'
 local ONE = 1
-local function inner() return shared() end
+local function inner() return shared() + TAKEN end
   return inner() + ONE
 end
 local function often()
   return shared()
 end
 `
-	if got.String() != want {
-		t.Errorf("got %s", got.String())
+	if got.String() != want || !inside["TAKEN"] || inside["LEASED"] {
+		t.Errorf("inside are %v of %s", inside, got.String())
 	}
 }
 

@@ -63,6 +63,7 @@ type Read struct {
 type Reading struct {
 	StoreID string
 	Last    Position  // up to which the logs were read
+	Now     time.Time // by Redis's clock; zero where no entry has a time to live
 	Logs    []LogPage // of each topic
 	Others  []string  // topics that have grown and are not in Read.Topics
 	More    bool      // more topics have grown than Read.Others
@@ -94,7 +95,11 @@ func (s Shard) Read(ctx context.Context, what Read) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	got := Reading{StoreID: r.storeID(), Last: r.position(), More: r.flag(), Others: r.texts()}
+	got := Reading{StoreID: r.storeID(), Last: r.position()}
+	if now := r.integer(); now > 0 {
+		got.Now = time.UnixMilli(now)
+	}
+	got.More, got.Others = r.flag(), r.texts()
 	for range what.Topics {
 		log := r.list()
 		got.Logs = append(got.Logs, LogPage{More: log.flag(), Lost: log.positionOrNone(), Entries: log.entries()})

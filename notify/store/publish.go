@@ -7,7 +7,10 @@ import (
 	"time"
 )
 
-var publishScript = script("publish", promised, grows)
+var (
+	publishScript   = script("publish", promised, grows)
+	publishAsScript = script("publish_as", promised, grows)
+)
 
 // A When is a due time as scripts get it: a time in Unix milliseconds; negative: so
 // many milliseconds after Redis received the call; 0: at once.
@@ -33,20 +36,56 @@ type Publish struct {
 
 	When      When          // a time in the past stays so for a broadcast, and is now for others
 	TTL       time.Duration // counted from When, cut to the millisecond; zero: never expires
-	Broadcast bool          // then it has no TTL
+	Broadcast bool
+	Marked    bool // its record begins with a +
 
 	Restored *Restored // of a message from an export; it replaces When, TTL and Broadcast
+
+	As *As // what PublishAs alone takes; nil: Publish does
 }
+
+// As is what a message asks for that depends on another one of its id.
+type As struct {
+	IfExists IfExists
+	MaxWait  time.Duration // with Debounce; zero: without end
+	After    bool          // it follows a leased one
+	Unique   time.Duration // for how long the id stays taken after the end; zero: not at all
+}
+
+// IfExists says what a publish does if a message of its id waits or is ready.
+type IfExists string
+
+// The values of IfExists. An empty one is Refuse.
+const (
+	Refuse   IfExists = "refuse"   // the publish is refused with ErrExists
+	Keep     IfExists = "keep"     // the message that is there stays as it is
+	Replace  IfExists = "replace"  // the new message takes its place, also that of a dead letter
+	Debounce IfExists = "debounce" // as Replace, but with the time of the first publish, from which MaxWait counts
+)
+
+// An Outcome is what became of a message that was published.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeCreated  Outcome = "created"  // it is a new message, or follows a leased one
+	OutcomeKept     Outcome = "kept"     // the one that was there stays, and this one is gone
+	OutcomeReplaced Outcome = "replaced" // it took the place of the one that was there
+	OutcomeMoved    Outcome = "moved"    // as Replaced, and it was put off: see Debounce
+	OutcomeRefused  Outcome = "refused"  // nothing was changed
+)
 
 // Restored is what an exported message had in its store. Times are in Unix milliseconds.
 type Restored struct {
 	Due       int64  `json:"due,omitempty"`
 	Expires   int64  `json:"expires,omitempty"` // zero: never
 	Broadcast bool   `json:"broadcast,omitempty"`
-	Times     string `json:"times,omitempty"` // of its record, see [EncodeTimes]; empty: those of a new message
-	Used      int    `json:"used,omitempty"`  // attempts used up
-	Died      int64  `json:"died,omitempty"`  // of a dead letter, which has no Due
+	Marked    bool   `json:"marked,omitempty"` // its record begins with a +
+	Times     string `json:"times,omitempty"`  // of its record, see [EncodeTimes]; empty: those of a new message
+	Used      int    `json:"used,omitempty"`   // attempts used up
+	Died      int64  `json:"died,omitempty"`   // of a dead letter, which has no Due
 	Reason    string `json:"reason,omitempty"`
+	Extras    int    `json:"extras,omitempty"` // how many bytes of Tail, at its end, are what is noted of it: see [Noted]
 }
 
 // String returns r as JSON, which is what the script gets.
@@ -66,6 +105,9 @@ const (
 	ForeignBroadcasts         // the set of all broadcasts that wait is none
 	ForeignSchedule           // the schedule of the topic, or the set of all schedules, is none
 	ForeignDead               // the set of the topic's dead letters is none
+	IDLeased                  // a message of the id is leased
+	IDDead                    // a message of the id is dead
+	ForeignExtras             // what is noted of messages is no hash
 )
 
 // Placed is the new place of a message.
@@ -73,6 +115,10 @@ type Placed struct {
 	Due     time.Time // of a dead letter: when it died
 	Ready   bool      // it was due already, even if it waits behind overdue messages
 	Refusal Refusal   // if not 0, nothing was changed
+
+	Outcome  Outcome
+	Previous time.Time // due time of the message that was there; zero: there was none, or it was dead or had ended
+	State    State     // of PublishAs: Leased for one that follows a leased message
 }
 
 // Publish publishes messages, and returns what became of each, in their order. A
@@ -125,16 +171,23 @@ func publishArgs(batch []Publish) (args []any, order []int) {
 
 // when returns the script's argument for all of a message but its record.
 func (p *Publish) when() any {
-	switch {
-	case p.Restored != nil:
+	if p.Restored != nil {
 		return p.Restored.String()
-	case p.Broadcast:
-		return "*" + strconv.FormatInt(int64(p.When), 10)
-	case p.TTL > 0:
-		return strconv.FormatInt(int64(p.When), 10) + "/" + strconv.FormatInt(p.TTL.Milliseconds(), 10) // as in the record
-	default:
+	}
+	if !p.Marked && !p.Broadcast && p.TTL == 0 {
 		return int64(p.When)
 	}
+	text := strconv.FormatInt(int64(p.When), 10)
+	switch {
+	case p.Broadcast: // its time to live is in the record alone
+		text = "*" + text
+	case p.TTL > 0:
+		text += "/" + strconv.FormatInt(p.TTL.Milliseconds(), 10) // as in the record
+	}
+	if p.Marked {
+		text = "!" + text
+	}
+	return text
 }
 
 // placed reads a due time in ms, or a Refusal.
@@ -142,9 +195,67 @@ func (r *reply) placed(now int64, broadcast bool) Placed {
 	due := r.integer()
 	switch {
 	case due >= 0:
-		return Placed{Due: time.UnixMilli(due), Ready: due <= now && !broadcast}
-	case due < int64(ForeignDead) && r.err == nil:
+		return Placed{Due: time.UnixMilli(due), Ready: due <= now && !broadcast, Outcome: OutcomeCreated}
+	case due < int64(ForeignExtras) && r.err == nil:
 		r.fail("a due time, or why there is none", due)
 	}
-	return Placed{Refusal: Refusal(due)}
+	return Placed{Refusal: Refusal(due), Outcome: OutcomeRefused}
+}
+
+// asking is what publish_as.lua gets of a message beside its record. Times are in ms.
+type asking struct {
+	When      int64    `json:"when"`
+	TTL       int64    `json:"ttl,omitempty"`
+	Broadcast bool     `json:"broadcast,omitempty"`
+	Marked    bool     `json:"marked,omitempty"`
+	IfExists  IfExists `json:"if_exists,omitempty"`
+	MaxWait   int64    `json:"max_wait,omitempty"`
+	Unique    int64    `json:"unique,omitempty"`
+	After     bool     `json:"after,omitempty"`
+}
+
+// PublishAs publishes messages whose As is set, one after the other, each as if
+// alone. It returns what became of each, and repeats and fails as Publish does.
+func (s Shard) PublishAs(ctx context.Context, batch []Publish) ([]Placed, error) {
+	args := make([]any, 0, 4*len(batch)+2)
+	for i := range batch {
+		p := &batch[i]
+		asks, _ := json.Marshal(asking{ // never fails: it has only numbers and text
+			When: int64(p.When), TTL: p.TTL.Milliseconds(), Broadcast: p.Broadcast, Marked: p.Marked,
+			IfExists: p.As.IfExists, MaxWait: p.As.MaxWait.Milliseconds(), Unique: p.As.Unique.Milliseconds(), After: p.As.After,
+		})
+		args = append(args, &p.Topic, &p.Member, asks, &p.Tail)
+	}
+	r, err := s.repeat(ctx, publishAsScript, args...)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Placed, len(batch))
+	now := r.integer()
+	for i := range batch {
+		all[i] = r.placedAs(now)
+	}
+	return all, r.end()
+}
+
+// placedAs reads what became of a message of PublishAs.
+func (r *reply) placedAs(now int64) Placed {
+	outcome := Outcome(r.text())
+	placed := r.placed(now, false)
+	previous := r.integer()
+	if placed.State = r.state(); (placed.Refusal != 0) != (outcome == OutcomeRefused) || placed.Refusal == 0 && placed.State == 0 {
+		r.fail("an outcome that agrees with its due time and its state", string(outcome))
+	}
+	switch placed.Outcome = outcome; outcome {
+	case OutcomeCreated, OutcomeKept, OutcomeReplaced, OutcomeMoved, OutcomeRefused:
+	default:
+		r.fail("an outcome", string(outcome))
+	}
+	if previous > 0 {
+		placed.Previous = time.UnixMilli(previous)
+	}
+	if placed.State == Done {
+		placed.Due = time.Time{}
+	}
+	return placed
 }

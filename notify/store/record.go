@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// A Record is what Redis holds of a message beside its place: AT[,IN][,OBJECT], a
+// A Record is what Redis holds of a message beside its place: [+]AT[,IN][,OBJECT], a
 // newline, and the body verbatim. AT is the time of the publish in Unix
 // milliseconds. IN is how many milliseconds later the first attempt is due, if that
 // is more than 0; a broadcast has none. OBJECT is JSON of what else the publisher
-// set, if anything.
+// set, if anything. A + says that a claim, or the sending of a broadcast, depends on
+// OBJECT, which is not read otherwise.
 type Record struct {
 	Published   time.Time // by Redis's clock, to the millisecond
 	FirstDue    time.Time // due time of the first attempt, which a retry does not change; zero for a broadcast
@@ -22,17 +23,49 @@ type Record struct {
 	Headers     map[string]string
 	TTL         time.Duration // counted from the due time; zero: never expires
 	MaxAttempts int           // limit of attempts; zero: that of the topic's settings
+	Lease       time.Duration // that a claim gives; zero: that of the claim, or of the topic's settings
+	TryTimeout  time.Duration // of an attempt, from its claim on; zero: none
+	UniqueFor   time.Duration // how long the id stays taken after the end; zero: not at all
+	Fail        Fail          // what becomes of it when its attempts or its time to live end
+	LateAfter   time.Duration // counted from FirstDue; zero: never late
+	Late        Late          // what becomes of it when it is claimed later than that
 	Broadcast   bool          // for everyone who listens
 	Body        []byte
 }
 
-// recordObject is the OBJECT of a record. carry.lua and nack.lua read "attempts",
-// reschedule.lua and requeue.lua read "ttl", and requeue.lua reads "mode".
+// Fail says what becomes of a message at its last failed attempt, and at the end of its
+// time to live.
+type Fail string
+
+// The values of Fail. An empty one is FailBury.
+const (
+	FailBury Fail = "bury" // it is a dead letter, kept with the reason
+	FailDrop Fail = "drop" // it is counted, and gone
+)
+
+// Late says what becomes of a message that is claimed too late.
+type Late string
+
+// The values of Late. An empty one is LateMark.
+const (
+	LateMark Late = "mark" // it is handed out, and its delivery says so
+	LateDrop Late = "drop" // it is counted, and gone
+	LateBury Late = "bury" // it is a dead letter with the reason late
+)
+
+// recordObject is the OBJECT of a record. options_of of lua/shared/messages.lua reads all
+// but the content type and the headers.
 type recordObject struct {
 	ContentType string            `json:"type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	TTL         int64             `json:"ttl,omitempty"`
 	Attempts    int               `json:"attempts,omitempty"`
+	Lease       int64             `json:"lease,omitempty"`
+	Try         int64             `json:"try,omitempty"`
+	Unique      int64             `json:"unique,omitempty"`
+	Fail        Fail              `json:"fail,omitempty"`
+	LateAfter   int64             `json:"late_after,omitempty"`
+	Late        Late              `json:"late,omitempty"`
 	Mode        string            `json:"mode,omitempty"` // empty, or ModeBroadcast
 }
 
@@ -57,17 +90,33 @@ var ErrRecord = errors.New("unreadable record")
 // EncodeTail returns the record as Redis holds it, without its times, which only
 // Redis knows. The error is that of encoding JSON.
 func (r *Record) EncodeTail() (string, error) {
-	if r.ContentType == "" && len(r.Headers) == 0 && r.TTL == 0 && r.MaxAttempts == 0 && !r.Broadcast {
+	if r.isPlain() {
 		return "\n" + string(r.Body), nil
 	}
 	object, err := json.Marshal(recordObject{
 		ContentType: r.ContentType, Headers: r.Headers,
 		TTL: r.TTL.Milliseconds(), Attempts: r.MaxAttempts, Mode: r.Mode(),
+		Lease: r.Lease.Milliseconds(), Try: r.TryTimeout.Milliseconds(), Unique: r.UniqueFor.Milliseconds(),
+		Fail: r.Fail, LateAfter: r.LateAfter.Milliseconds(), Late: r.Late,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode record: %w", err)
 	}
 	return "," + string(object) + "\n" + string(r.Body), nil
+}
+
+// isPlain reports whether the record has no OBJECT.
+func (r *Record) isPlain() bool {
+	return r.ContentType == "" && len(r.Headers) == 0 && r.TTL == 0 && r.MaxAttempts == 0 && !r.Broadcast &&
+		r.UniqueFor == 0 && r.Fail == "" && !r.IsMarked()
+}
+
+// IsMarked reports whether the record begins with a +.
+func (r *Record) IsMarked() bool {
+	if r.Broadcast {
+		return r.TTL > 0 || r.UniqueFor > 0
+	}
+	return r.Lease > 0 || r.TryTimeout > 0 || r.LateAfter > 0
 }
 
 // EncodeTimes returns the times at the beginning of the record of an exported
@@ -87,6 +136,7 @@ func DecodeRecord(raw string) (Record, error) {
 	if !ok {
 		return Record{}, fmt.Errorf("%w: it has no newline before the body", ErrRecord)
 	}
+	head, marked := strings.CutPrefix(head, "+")
 	times, object := head, ""
 	if i := strings.Index(head, ",{"); i >= 0 {
 		times, object = head[:i], head[i+1:]
@@ -96,10 +146,13 @@ func DecodeRecord(raw string) (Record, error) {
 		return Record{}, fmt.Errorf("%w: it does not begin with times, such as 1700000000000,90000", ErrRecord)
 	}
 	r := Record{Published: time.UnixMilli(at), FirstDue: time.UnixMilli(at + in), Body: []byte(body)}
-	if object == "" {
-		return r, nil
+	switch {
+	case object != "":
+		return r.withObject(object)
+	case marked:
+		return Record{}, fmt.Errorf("%w: it begins with a +, and has no object", ErrRecord)
 	}
-	return r.withObject(object)
+	return r, nil
 }
 
 // decodeTimes reads AT[,IN]. An IN must be more than zero.
@@ -133,11 +186,14 @@ func (r Record) withObject(text string) (Record, error) {
 	if err := json.Unmarshal([]byte(text), &object); err != nil {
 		return Record{}, fmt.Errorf("%w: %w", ErrRecord, err)
 	}
-	if object.TTL < 0 || object.TTL > math.MaxInt64/int64(time.Millisecond) || object.Attempts < 0 {
-		return Record{}, fmt.Errorf("%w: a number in it is out of range", ErrRecord)
+	for _, n := range []int64{object.TTL, object.Lease, object.Try, object.Unique, object.LateAfter, int64(object.Attempts)} {
+		if n < 0 || n > math.MaxInt64/int64(time.Millisecond) {
+			return Record{}, fmt.Errorf("%w: a number in it is out of range", ErrRecord)
+		}
 	}
 	r.ContentType, r.Headers, r.MaxAttempts = object.ContentType, object.Headers, object.Attempts
-	r.TTL = time.Duration(object.TTL) * time.Millisecond
+	r.TTL, r.Lease, r.TryTimeout, r.UniqueFor = ms(object.TTL), ms(object.Lease), ms(object.Try), ms(object.Unique)
+	r.Fail, r.LateAfter, r.Late = object.Fail, ms(object.LateAfter), object.Late
 	if r.Broadcast = object.Mode == ModeBroadcast; r.Broadcast {
 		r.FirstDue = time.Time{}
 	}

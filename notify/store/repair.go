@@ -49,7 +49,8 @@ func (s Shard) RepairPlace(ctx context.Context, place Place, topic string, step 
 	return s.repair(ctx, repairPlacesScript, s.store.keys.name(place.row(), topic), step, topic)
 }
 
-// RepairRecords checks a page of the records. It finds those that have no place.
+// RepairRecords checks a page of the records. It finds those that have no place, and
+// those of ids that stay taken which no set says so of.
 func (s Shard) RepairRecords(ctx context.Context, step RepairStep) (Repaired, error) {
 	return s.repair(ctx, repairRecordsScript, "", step)
 }
@@ -62,6 +63,16 @@ func (s Shard) RepairAttempts(ctx context.Context, step RepairStep) (Repaired, e
 // RepairExpiries checks a page of the times to live. It finds those without a message.
 func (s Shard) RepairExpiries(ctx context.Context, step RepairStep) (Repaired, error) {
 	return s.repair(ctx, repairLeftoversScript, s.store.keys.Expiries(), step)
+}
+
+// RepairExtras checks a page of what else is noted of messages. It finds what is noted of none.
+func (s Shard) RepairExtras(ctx context.Context, step RepairStep) (Repaired, error) {
+	return s.repair(ctx, repairLeftoversScript, s.store.keys.Extras(), step)
+}
+
+// RepairTaken checks a page of the ids that stay taken. It finds those that no record says so of.
+func (s Shard) RepairTaken(ctx context.Context, step RepairStep) (Repaired, error) {
+	return s.repair(ctx, repairLeftoversScript, s.store.keys.Taken(), step)
 }
 
 // RepairReasons checks a page of the reasons of deaths. It finds those without a dead letter.
@@ -132,11 +143,12 @@ func (s Shard) RepairSize(ctx context.Context) (int, error) {
 	keys, pipe := s.store.keys, s.store.client.Pipeline()
 	messages, attempts := pipe.HLen(ctx, keys.Messages()), pipe.HLen(ctx, keys.Attempts())
 	deaths, expiries := pipe.HLen(ctx, keys.Deaths()), pipe.ZCard(ctx, keys.Expiries())
+	extras, taken := pipe.HLen(ctx, keys.Extras()), pipe.ZCard(ctx, keys.Taken())
 	var foreign redis.Error // a key of the wrong type, which its own step finds
 	if _, err := pipe.Exec(ctx); err != nil && !errors.As(err, &foreign) {
 		return 0, err
 	}
-	return int(2*messages.Val() + attempts.Val() + deaths.Val() + expiries.Val()), nil
+	return int(2*messages.Val() + attempts.Val() + deaths.Val() + expiries.Val() + extras.Val() + taken.Val()), nil
 }
 
 // scanPage is about how many members a call of a scan returns.

@@ -41,54 +41,106 @@ func (s Shard) Ack(ctx context.Context, topic string, leases []Lease) (lost []in
 	return lost, r.end()
 }
 
-// A Nack rejects a message.
+// A Nack rejects a message, or puts it off.
 type Nack struct {
 	Lease
 	Delay  time.Duration // until the message is due again, rounded up to a millisecond; negative: a random wait by the topic's settings
 	Reason string        // kept if the message dies
 	Bury   bool          // the message dies at once
+	Keep   bool          // no attempt is used up: the message is only put off; excludes Bury
 }
 
 // Nacked is what became of a rejected message.
 type Nacked struct {
 	Lost     bool // the lease is lost: nothing was done
 	Dead     bool // it was the last attempt, or Bury was set
+	Dropped  bool // it was the last attempt, and the message asked for that
 	Attempts int  // used up
 	Due      time.Time
 }
 
-// Nack rejects a message of a topic: it is due again later, or dies. The error is
-// that of the connection.
+// how returns what the script is to do.
+func (n *Nack) how() string {
+	switch {
+	case n.Bury:
+		return "bury"
+	case n.Keep:
+		return "keep"
+	}
+	return ""
+}
+
+// Nack rejects a message of a topic: it is due again later, or ends. Errors: a Fault
+// where a message may not be put off so far, or so often, after which its lease goes on;
+// or that of the connection.
 func (s Shard) Nack(ctx context.Context, topic string, n Nack) (Nacked, error) {
 	var delay any = ceilMs(n.Delay)
 	if n.Delay < 0 {
 		delay = ""
 	}
-	r, err := s.run(ctx, nackScript, topic, n.Member, n.receipt(), delay, rand.IntN(1e6), n.Reason, n.Bury)
+	r, err := s.run(ctx, nackScript, topic, n.Member, n.receipt(), delay, rand.IntN(1e6), n.Reason, n.how())
 	if err != nil {
 		return Nacked{}, err
 	}
 	state := r.text()
-	if state == "" {
+	switch state {
+	case "":
 		return Nacked{Lost: true}, r.end()
+	case "expires", "often":
+		return Nacked{}, r.refusal(state, n.Delay)
+	case "scheduled", "dead", "dropped":
+	default:
+		r.fail("scheduled, dead or dropped", state)
 	}
-	if state != "scheduled" && state != "dead" {
-		r.fail("scheduled or dead", state)
+	out := Nacked{Dead: state == "dead", Dropped: state == "dropped", Attempts: int(r.integer()), Due: time.UnixMilli(r.integer())}
+	return out, r.end()
+}
+
+// refusal reads why a message may not be put off, and returns that as a Fault.
+func (r *reply) refusal(why string, delay time.Duration) error {
+	n := r.integer()
+	if err := r.end(); err != nil {
+		return err
 	}
-	return Nacked{Dead: state == "dead", Attempts: int(r.integer()), Due: time.UnixMilli(r.integer())}, r.end()
+	wait := "by the backoff"
+	if delay >= 0 {
+		wait = Short(delay)
+	}
+	switch {
+	case why == "often":
+		return Faultf("attempt", "attempt keep: the message was put off %d times, and one without a time to live no more often; let this attempt count", n)
+	case n == 0:
+		return Faultf("delay", "delay %s: the message's time to live is over; acknowledge it, or let this attempt count", wait)
+	}
+	return Faultf("delay", "delay %s: it ends past the message's time to live, at %s; use a shorter one, or let this attempt count", wait, time.UnixMilli(n).UTC().Format(time.RFC3339Nano))
 }
 
 // Extend makes the leases of a topic's messages end a lease from now, cut to the
-// millisecond; zero is the lease of the topic's settings. It returns the new
-// receipt, in which each message keeps its last digit (see WithDigit), and the
-// indexes of those whose lease is lost. The error is that of the connection.
-func (s Shard) Extend(ctx context.Context, topic string, leases []Lease, lease time.Duration) (receipt int64, lost []int, err error) {
+// millisecond, or with the timeout of the try if that is before; zero is the lease of
+// each message, or of the topic's settings. It returns the new receipts, and the indexes
+// of those whose lease is lost, which have none. The error is that of the connection.
+func (s Shard) Extend(ctx context.Context, topic string, leases []Lease, lease time.Duration) (receipts []int64, lost []int, err error) {
 	r, err := s.run(ctx, extendScript, withLeases(leases, topic, lease.Milliseconds())...)
 	if err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
-	receipt, lost = r.integer(), r.indexes(len(leases))
-	return receipt, lost, r.end()
+	receipt := r.integer()
+	receipts, lost = make([]int64, len(leases)), r.list().indexes(len(leases))
+	for i, l := range leases {
+		receipts[i] = WithDigit(receipt, l.Receipt)
+	}
+	for r.more() {
+		at, its := r.integer(), r.integer()
+		if at < 1 || at > int64(len(leases)) {
+			r.fail("a position in what was given", at)
+			break
+		}
+		receipts[at-1] = its
+	}
+	for _, i := range lost {
+		receipts[i] = 0
+	}
+	return receipts, lost, r.end()
 }
 
 // Confirm gives messages of a topic that were handed over the leases that their
@@ -160,12 +212,23 @@ func inRuns(leases []Lease, topic string) []any {
 // them counted from 0.
 func (r *reply) indexes(n int) (all []int) {
 	for r.more() {
-		at := r.integer()
-		if at < 1 || at > int64(n) {
-			r.fail("a position in what was given", at)
-			return nil
-		}
-		all = append(all, int(at-1))
+		all = append(all, r.index(n))
+	}
+	if r.err != nil {
+		return nil
 	}
 	return all
+}
+
+// index reads a place in a list of n, counted from 1, and returns it counted from 0.
+func (r *reply) index(n int) int {
+	at := r.integer()
+	if r.err != nil {
+		return 0
+	}
+	if at < 1 || at > int64(n) {
+		r.fail("a position in what was given", at)
+		return 0
+	}
+	return int(at - 1)
 }

@@ -11,13 +11,14 @@ const (
 	Ready                      // is due, and waits for a worker
 	Leased                     // was claimed by a worker
 	Dead                       // is out of attempts, expired or buried
+	Done                       // ended, and its id stays taken
 )
 
-var stateNames = [...]string{Scheduled: "scheduled", Ready: "ready", Leased: "leased", Dead: "dead"}
+var stateNames = [...]string{Scheduled: "scheduled", Ready: "ready", Leased: "leased", Dead: "dead", Done: "done"}
 
-// String returns the state's name, "scheduled", "ready", "leased" or "dead".
+// String returns the state's name, "scheduled", "ready", "leased", "dead" or "done".
 func (s State) String() string {
-	if s < Scheduled || s > Dead {
+	if s < Scheduled || s > Done {
 		return fmt.Sprintf("State(%d)", int(s))
 	}
 	return stateNames[s]
@@ -34,12 +35,12 @@ func (s *State) UnmarshalText(text []byte) (err error) {
 
 // ParseState returns the state of a name. The error is a Fault.
 func ParseState(name string) (State, error) {
-	for s := Scheduled; s <= Dead; s++ {
+	for s := Scheduled; s <= Done; s++ {
 		if stateNames[s] == name {
 			return s, nil
 		}
 	}
-	return 0, Faultf("state", "state %.100q: use scheduled, ready, leased or dead", name)
+	return 0, Faultf("state", "state %.100q: use scheduled, ready, leased, dead or done", name)
 }
 
 // state reads a state's name; an empty text is 0: the message has no place.

@@ -39,6 +39,8 @@ var table = []row{
 	{lua: "ATTEMPTS", name: "attempts", kind: kindHash, holds: "members that used up attempts", with: "how many"},
 	{lua: "EXPIRIES", name: "expiries", kind: kindZSet, holds: "members that have a time to live", with: "ms of its end; .5 if a lease postponed it"},
 	{lua: "extended_of", name: "extended:", of: "member", kind: kindString, holds: "CLAIMED NOW: the receipt of the claim, and the current one, for callers that know only the first; it has a time to live"},
+	{lua: "EXTRAS", name: "extras", kind: kindHash, holds: "members of which more is noted", with: "NAME=NUMBER of each, a space before it: lease, until, snoozed, unique; a newline and the successor, if there is one"},
+	{lua: "TAKEN", name: "taken", kind: kindZSet, holds: "members that ended, whose ids stay taken: their record is =UNTIL", with: "ms until which"},
 	{lua: "DEATHS", name: "deaths", kind: kindHash, holds: "members of dead letters", with: "reason"},
 	{lua: "OLDEST", name: "deaths-oldest", kind: kindZSet, holds: "topics that have dead letters", with: "ms of the oldest death, or of an earlier one that is gone"},
 	{lua: "NEWEST", name: "deaths-newest", kind: kindZSet, holds: "topics that have dead letters", with: "ms of the newest death, or of a later one that is gone"},

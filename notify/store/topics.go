@@ -37,6 +37,8 @@ type Counts struct {
 	Died     int64         `json:"died"`             // ever: a message that was requeued may die again
 	Lateness time.Duration `json:"-"`                // of the oldest message in the last claim that was not empty: from its due time, plus the age that the claim asked for, until the claim
 	Paused   bool          `json:"paused,omitempty"` // nothing is handed out
+
+	Dropped int64 `json:"dropped"` // ever: messages that ended without a dead letter, because they ask for that, and broadcasts that expired
 }
 
 // Topics returns the counts of topics, in their order and at one moment; those of a
@@ -57,6 +59,7 @@ func (s Shard) Topics(ctx context.Context, topics []string) ([]Counts, error) {
 			Published: r.integer(), Acked: r.integer(), Overdue: time.Duration(r.integer()) * time.Millisecond,
 			Broadcasts: r.integer(), Sent: r.integer(), Log: r.integer(),
 			Died: r.integer(), Lateness: time.Duration(r.integer()) * time.Microsecond, Paused: r.flag(),
+			Dropped: r.integer(),
 		})
 	}
 	return all, r.end()
@@ -123,7 +126,7 @@ type Survey struct {
 
 	Leased, Dead, Broadcasts int64 // of Messages; broadcasts that wait
 
-	Published, Acked, Died, Sent int64 // ever, of all topics, forgotten ones too
+	Published, Acked, Died, Sent, Dropped int64 // ever, of all topics, forgotten ones too
 
 	Overdue []Notable // topics by their oldest ready message, oldest first, without paused ones
 	Behind  []Notable // topics with overdue scheduled messages, since the carrier is behind; oldest first
@@ -149,7 +152,7 @@ func (s Shard) Survey(ctx context.Context, most int) (Survey, error) {
 	}
 	sum := Survey{
 		Topics: r.integer(), Messages: r.integer(), Leased: r.integer(), Dead: r.integer(), Broadcasts: r.integer(),
-		Published: r.number(), Acked: r.number(), Died: r.number(), Sent: r.number(), Now: time.UnixMilli(r.integer()),
+		Published: r.number(), Acked: r.number(), Died: r.number(), Sent: r.number(), Dropped: r.number(), Now: time.UnixMilli(r.integer()),
 		Behind: r.list().notables(), Paused: r.list().notables(), Busy: r.list().notables(),
 	}
 	return sum, r.end()

@@ -79,19 +79,36 @@ const sectionBreak = "\n-- * * *\n"
 // link returns a source behind the parts of the library that it uses, directly or
 // through other parts, and records what the script needs. It adds no others, since
 // each function that a script defines costs each of its calls some 0.1 us. Parts
-// that only the code behind a section break uses are put there, too. That code
-// becomes a function: defining a function in it that uses an outer local costs
-// less, since Lua then finds that local faster.
+// and keys that only the code behind a section break uses are put there, too. That
+// code becomes a function: defining a function in it that uses an outer local costs
+// less, since Lua then finds that local faster. Lua lets a function use 60 of these.
 func (l *linked) link(source string) string {
 	used, defined := make(map[string]bool), make(map[string]bool)
 	text, ends := "", ""
 	for section := range strings.SplitSeq(source, sectionBreak) {
+		parts := use(used, defined, section)
 		if text != "" {
 			text, ends = text+"\nreturn (function()\n", ends+"end)()\n"
 		}
-		text += use(used, defined, section) + section
+		text += l.named(used) + parts + section
 	}
 	return l.head(used) + text + ends
+}
+
+// named returns the code that names the keys that are used and have no name yet.
+func (l *linked) named(used map[string]bool) string {
+	var names []string
+	for i, r := range table {
+		if used[r.lua] && r.isGiven() && !slices.Contains(l.keys, i) {
+			l.keys = append(l.keys, i)
+			names = append(names, r.lua)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	first := len(l.keys) - len(names) + 2 // behind that of the format
+	return fmt.Sprintf("local %s = unpack(KEYS, %d, %d)\n", strings.Join(names, ", "), first, first+len(names)-1)
 }
 
 // use returns the parts of the library that a section of a source uses and that are
@@ -112,10 +129,12 @@ func use(used, defined map[string]bool, section string) string {
 			parts = append(parts, p)
 		}
 	}
-	maps.Copy(used, words)
 	slices.Reverse(parts)
 	var b strings.Builder
-	for _, p := range within(parts, wordsOf(section)) {
+	parts, inside := within(parts, wordsOf(section))
+	maps.DeleteFunc(words, func(word string, _ bool) bool { return inside[word] })
+	maps.Copy(used, words)
+	for _, p := range parts {
 		for _, name := range p.names {
 			defined[name] = defined[name] || p.text != ""
 		}
@@ -126,25 +145,45 @@ func use(used, defined map[string]bool, section string) string {
 
 // within moves parts that only a rare part uses inside it, so that only calls that
 // reach the rare part define them. words are those of the source behind the parts.
-func within(parts []part, words []string) []part {
+// It returns the names of the keys that only rare parts use: these name them.
+func within(parts []part, words []string) (moved []part, inside map[string]bool) {
+	inside = make(map[string]bool)
 	for i := len(parts) - 1; i >= 0; i-- {
-		if !parts[i].isRare() {
+		if !parts[i].isRare() || parts[i].text == "" {
 			continue
 		}
 		var inner string
-		outside := slices.Clone(words)
+		outside, within := slices.Clone(words), slices.Clone(parts[i].words)
 		for j := len(parts) - 1; j >= 0; j-- {
 			if j < i && !slices.ContainsFunc(parts[j].names, func(name string) bool { return slices.Contains(outside, name) }) {
 				inner = parts[j].text + inner
+				within = append(within, parts[j].words...)
 				parts[j].text = ""
 			} else if j != i {
 				outside = append(outside, parts[j].words...)
 			}
 		}
 		first, rest, _ := strings.Cut(parts[i].text, "\n")
-		parts[i].text = first + "\n" + inner + rest
+		parts[i].text = first + "\n" + namesOf(within, outside, inside) + inner + rest
 	}
-	return parts
+	return parts, inside
+}
+
+// namesOf returns the code inside a rare part that names the keys which it uses and
+// nothing outside does, and adds these to inside. It makes them from the first key, so
+// that calls which do not reach it need not have them.
+func namesOf(within, outside []string, inside map[string]bool) string {
+	var names, values []string
+	for _, r := range table {
+		if r.isGiven() && slices.Contains(within, r.lua) && !slices.Contains(outside, r.lua) {
+			inside[r.lua] = true
+			names, values = append(names, r.lua), append(values, r.begin())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("local BASE = string.sub(KEYS[1], 1, -%d)\nlocal %s = %s\n", len(formatName)+1, strings.Join(names, ", "), strings.Join(values, ", "))
 }
 
 // isIn reports whether a part is used.
@@ -153,8 +192,8 @@ func (p part) isIn(used map[string]bool) bool {
 }
 
 // head returns the code in front of each script. It ends the script if there is no
-// store or one of another format, and names the keys. It takes the arguments that
-// are not the script's own off the end of ARGV.
+// store or one of another format, and names the key of the caller's choice. It takes the
+// arguments that are not the script's own off the end of ARGV.
 func (l *linked) head(used map[string]bool) string {
 	var b strings.Builder
 	b.WriteString("local STORE = redis.call('GET', KEYS[1])\n")
@@ -164,18 +203,8 @@ func (l *linked) head(used map[string]bool) string {
 	if used["BASE"] {
 		fmt.Fprintf(&b, "local BASE = string.sub(KEYS[1], 1, -%d)\n", len(formatName)+1)
 	}
-	var given []string
-	for i, r := range table {
-		if used[r.lua] && r.isGiven() {
-			l.keys = append(l.keys, i)
-			given = append(given, r.lua)
-		}
-	}
 	if l.key = used["KEY"]; l.key {
-		given = append(given, "KEY")
-	}
-	if len(given) > 0 {
-		fmt.Fprintf(&b, "local %s = unpack(KEYS, 2)\n", strings.Join(given, ", "))
+		fmt.Fprintf(&b, "local KEY = KEYS[%d]\n", len(l.keys)+2)
 	}
 	if l.prefix = used["PREFIX"]; l.prefix {
 		b.WriteString("local PREFIX = ARGV[#ARGV]\nARGV[#ARGV] = nil\n")

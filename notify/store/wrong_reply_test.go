@@ -169,6 +169,14 @@ func askings() []asking {
 			[]any{"t:1", "expired", int64(0), "foreign", "member without a topic", int64(1)},
 			int64(1), int64(2),
 		}},
+		{name: "carry, where messages are dropped", call: carryOnce, takes: fewer, right: []any{
+			int64(1), int64(3), "-1", "1763676000123456", int64(900), "0", int64(12), "1763676000123",
+			[]any{},
+			int64(1), "",
+			[]any{},
+			int64(1), int64(2),
+			[]any{"t:1", "expired", int64(0)},
+		}},
 		{name: "carry, where another does", right: []any{int64(0), "8 1 3000 other"}, call: carryOnce},
 		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(20), int64(1), int64(0), int64(0), int64(3), int64(2), []any{"t", int64(4), "_", int64(1)}}},
 		{name: "bridge", call: func(ctx context.Context, s store.Shard) error {
@@ -198,10 +206,40 @@ func askings() []asking {
 				return err
 			},
 		},
+		{
+			name: "heads", right: []any{int64(1000), int64(-1), []any{int64(1)}, int64(2), int64(500)}, takes: fewerWithin,
+			call: func(ctx context.Context, s store.Shard) error {
+				_, err := s.Heads(ctx, store.Heads{Topics: []string{"t", "u"}, Max: 500, Inbox: "i"})
+				return err
+			},
+		},
+		{name: "leave", call: func(ctx context.Context, s store.Shard) error {
+			return s.Leave(ctx, "i", []string{"t", "u"})
+		}},
+		{
+			name: "claim of messages that ask for something", takes: fewer,
+			right: []any{
+				int64(0), int64(1000), int64(1000),
+				[]any{"t:1", "t:2"},
+				[]any{"1", int64(2)},
+				[]any{"1\n", "1\n"},
+				[]any{},
+				[]any{},
+				int64(-1), int64(1), int64(0),
+				[]any{int64(2), int64(500), int64(1)},
+				[]any{"t:3", "late"},
+			},
+			call: func(ctx context.Context, s store.Shard) error {
+				_, err := s.Claim(ctx, store.Claim{Topic: "t", Max: 3, Lease: time.Second})
+				return err
+			},
+		},
 		{name: "nack of a lease that is lost", call: nackOne},
+		{name: "nack that is refused past the time to live", call: refusedNack, right: []any{"expires", int64(1000)}},
+		{name: "nack that is refused as too many", call: refusedNack, right: []any{"often", int64(1000)}},
 		{name: "nack", call: nackOne, right: []any{"scheduled", int64(1), int64(2)}},
 		{
-			name: "extend", right: []any{int64(1000), int64(1)}, takes: fewer,
+			name: "extend", right: []any{int64(1000), []any{int64(1)}, int64(1), int64(2000)}, takes: fewerWithin,
 			call: func(ctx context.Context, s store.Shard) error {
 				_, _, err := s.Extend(ctx, "t", []store.Lease{{Member: "t:1", Receipt: 1}}, time.Second)
 				return err
@@ -218,7 +256,7 @@ func askings() []asking {
 		{
 			name: "read",
 			right: []any{
-				"2 id", "1000", int64(0),
+				"2 id", "1000", int64(1000), int64(0),
 				[]any{"u"},
 				[]any{int64(1), "900", []any{[]any{"1-0", []any{"id", "1", "due", "0"}}}},
 			},
@@ -298,6 +336,15 @@ func askings() []asking {
 			})
 			return err
 		}},
+		{
+			name:  "publish_as",
+			right: []any{int64(1000), "created", int64(2000), int64(0), "scheduled", "refused", int64(-7), int64(0), "", "kept", int64(0), int64(0), "done"},
+			call: func(ctx context.Context, s store.Shard) error {
+				one := store.Publish{Topic: "t", Member: "t:1", Tail: "\nx", As: &store.As{IfExists: store.Keep}}
+				_, err := s.PublishAs(ctx, []store.Publish{one, one, one})
+				return err
+			},
+		},
 		{name: "reschedule", call: func(ctx context.Context, s store.Shard) error {
 			_, _, err := s.Reschedule(ctx, "t", "t:2", store.In(time.Minute))
 			return err
@@ -307,13 +354,14 @@ func askings() []asking {
 			return err
 		}},
 		{name: "inspect", call: inspectOne},
-		{name: "inspect a message that is leased", right: []any{[]any{"t:1", "leased", "1000", "1", "2000", nil, "1\nx"}}, call: inspectOne},
+		{name: "inspect a message that is leased", right: []any{[]any{"t:1", "leased", "1000", "1", "2000", nil, "1\nx", " snoozed=1\n2\ny"}}, call: inspectOne},
+		{name: "inspect an id that stays taken", right: []any{[]any{"t:1", "done", "1000", nil, nil, nil, nil, ""}}, call: inspectOne},
 		{name: "list", takes: emptier, call: func(ctx context.Context, s store.Shard) error {
 			_, _, err := s.List(ctx, "t", store.PlaceReady, 10, store.Mark{})
 			return err
 		}},
 		{
-			name: "export", right: []any{"0", int64(1), int64(3), []any{"t:1", "ready", "1", nil, nil, nil, "1\nx"}, []any{"t:2"}, []any{"x", ""}},
+			name: "export", right: []any{"0", int64(1), int64(3), []any{"t:1", "ready", "1", nil, nil, nil, "1\nx", ""}, []any{"t:2"}, []any{"x", ""}},
 			takes: func(what string) bool { return fewer(what) || what == "value 6 is a list in which the last is missing" },
 			call: func(ctx context.Context, s store.Shard) error {
 				_, err := s.Export(ctx, "0", 10)
@@ -361,6 +409,15 @@ func emptier(what string) bool { return strings.HasSuffix(what, "in which the la
 func inspectOne(ctx context.Context, s store.Shard) error {
 	_, err := s.Inspect(ctx, "t", []string{"t:1"})
 	return err
+}
+
+// refusedNack returns what is wrong, but for a Fault.
+func refusedNack(ctx context.Context, s store.Shard) error {
+	var fault *store.Fault
+	if err := nackOne(ctx, s); !errors.As(err, &fault) {
+		return err
+	}
+	return nil
 }
 
 func nackOne(ctx context.Context, s store.Shard) error {

@@ -7,7 +7,12 @@
 const url = process.env.BELLHOP_URL ?? "http://127.0.0.1:8420";
 const topic = `${url}/v1/topics/order.timeout`;
 
+// What a handler throws to look at a message again later, which uses up no attempt.
+class Later extends Error {}
+
 async function handle(m) {
+  if (m.body === "pending") throw new Later("1s"); // the bank has not answered yet
+  if (m.late) console.log("this comes later than its sender allows:"); // late_after
   console.log(`order ${m.id} was not paid: ${m.body}`);
 }
 
@@ -23,6 +28,10 @@ async function settle(m) {
     await handle(m); // if this takes longer than the lease, POST …/extend before it ends
     await call(`${message}/ack?receipt=${m.receipt}`);
   } catch (err) {
+    if (err instanceof Later) {
+      await call(`${message}/nack?receipt=${m.receipt}&attempt=keep&delay=${err.message}`).catch(console.error);
+      return;
+    }
     console.error(err);
     // Delivered again after a backoff; if even the nack fails, when the lease ends.
     await call(`${message}/nack?receipt=${m.receipt}`).catch(() => {});

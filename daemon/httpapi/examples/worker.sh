@@ -10,8 +10,13 @@ body=$(mktemp) || exit
 trap 'rm -f "$body"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# Handles the message of an id, whose body is standard input, byte for byte.
-handle() { printf 'order %s was not paid: ' "$1" && cat && echo; }
+# Handles the message of an id, whose body is standard input, byte for byte. $2 is true
+# if it comes later than its sender allows (late_after). The status 75 puts it off.
+handle() {
+  if printf pending | cmp -s - "$body"; then return 75; fi # the bank has not answered yet
+  if [ "$2" = true ]; then printf 'late: '; fi
+  printf 'order %s was not paid: ' "$1" && cat && echo
+}
 
 call() { curl -sS --fail-with-body -X POST "$@"; }
 
@@ -20,13 +25,18 @@ while :; do
   : >"$body" # curl does not empty the file if no body comes
   # The call waits until there is a message, for at most 1m. Its other fields are in
   # the headers: -D FILE keeps them.
-  if ! known=$(call -o "$body" -w '%header{bellhop-id} %header{bellhop-receipt}' "$topic/claim?as=body&wait=1m"); then
+  if ! known=$(call -o "$body" -w '%header{bellhop-id} %header{bellhop-receipt} %header{bellhop-late}' "$topic/claim?as=body&wait=1m"); then
     cat "$body" >&2
     sleep 1
     continue
   fi
   set -- $known # an id has no spaces
-  test $# = 2 || continue
-  if handle "$1" <"$body"; then settle=ack; else settle=nack; fi # delivered again after a backoff
-  call "$topic/messages/$1/$settle?receipt=$2"
+  test $# -ge 2 || continue
+  handle "$1" "$3" <"$body"
+  case $? in
+  0) settle="ack?" ;;
+  75) settle="nack?attempt=keep&delay=1s&" ;; # again after 1 s, and no attempt is used up
+  *) settle="nack?" ;;                        # again after a backoff
+  esac
+  call "$topic/messages/$1/${settle}receipt=$2"
 done

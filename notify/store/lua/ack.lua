@@ -1,20 +1,21 @@
--- Acknowledges messages of a topic, which removes them.
+-- Acknowledges messages of a topic, which removes them: their ids are free, or stay taken, or their successors are published.
 -- ARGV: topic; then a receipt, the number of members that have it, and these; more such runs.
 -- Reply: the positions, from 1, of those whose lease is lost.
 local topic = ARGV[1]
 
--- Most calls acknowledge one message, and few messages have a time to live or used up an attempt.
-if #ARGV == 4 and call('EXISTS', ATTEMPTS, EXPIRIES) == 0 and call('ZSCORE', LEASED, ARGV[4]) == ARGV[2] then
-  local receipt, member = ARGV[2], ARGV[4]
+-- Most calls acknowledge one message, and few messages have a time to live, used up an attempt or have more noted.
+local kept = call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, EXTRAS) -- EXTRAS counts as three
+if #ARGV == 4 and kept == 0 and call('ZSCORE', LEASED, ARGV[4]) == ARGV[2] then
+  local receipt, member, safe = ARGV[2], ARGV[4], redis.pcall
   call('ZREM', LEASED, member)
-  local gone = redis.pcall('HDEL', MESSAGES, member)
+  local gone = safe('HDEL', MESSAGES, member)
   if type(gone) == 'table' then
     call('ZADD', LEASED, receipt, member)
     error(gone.err, 0)
   end
-  if try('HINCRBY', TOPICS, topic .. ':leased', -1) == 0 then call('HDEL', TOPICS, topic .. ':leased') end
-  if try('HINCRBY', TOPICS, topic .. ':acked', 1) == 1 then remember(topic) end
-  try('HINCRBY', TOPICS, '*:acked', 1)
+  if safe('HINCRBY', TOPICS, topic .. ':leased', -1) == 0 then call('HDEL', TOPICS, topic .. ':leased') end
+  if safe('HINCRBY', TOPICS, topic .. ':acked', 1) == 1 then remember(topic) end
+  if type(safe('HINCRBY', TOPICS, '*:acked', 1)) == 'table' then try('HINCRBY', TOPICS, '*:acked', 1) end -- fails, unless it is foreign
   return {}
 end
 
@@ -30,7 +31,7 @@ while at < #ARGV do
 end
 local mine, lost = leased_under(members, receipts)
 
--- Restores the leases as they were.
+-- Restores the leases of those that did not end.
 local function lease_again()
   local receipt_of_member, leases = {}, {}
   for i, member in ipairs(members) do receipt_of_member[member] = receipts[i] end
@@ -38,12 +39,12 @@ local function lease_again()
     leases[#leases + 1] = receipt_of_member[member]
     leases[#leases + 1] = member
   end
-  put_leased(leases)
+  if #leases > 0 then put_leased(leases) end
 end
 
 if #mine > 0 then
   local acked = take_leased(mine) -- one that is named twice counts once
-  or_undo(lease_again, forget, mine)
+  or_undo(lease_again, kept >= 3 and retire or forget, mine, kept)
   count(topic, 'leased', -acked)
   count(topic, 'acked', acked)
   count_all('acked', acked)

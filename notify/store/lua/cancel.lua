@@ -1,7 +1,13 @@
--- Cancels a message, unless it is leased.
--- ARGV: topic, member.
--- Reply: the state that it had (leased: nothing was changed), or '' if there is none.
-local topic, member = unpack(ARGV)
+-- Cancels a message with its successor, unless it is leased; or frees the id of one that ended; or cancels a successor alone.
+-- ARGV: topic, member, 1 to cancel its successor alone.
+-- Reply: the state that it had (leased: nothing was changed; done: the id was taken), or '' if there is none. For a successor leased.
+local topic, member, next_one = unpack(ARGV)
+if next_one == '1' then
+  local noted = noted_of(member)
+  if not successor_in(noted) then return { '' } end
+  put_noted(member, string.match(noted, '^[^\n]*'))
+  return { 'leased' }
+end
 if call('ZSCORE', LEASED, member) then return { 'leased' } end
 if forget_from(schedule_of(topic), member) then
   index_schedule(topic)
@@ -19,6 +25,12 @@ end
 if forget_from(dead_of(topic), member) then
   take_reasons({ member })
   return { 'dead' }
+end
+local record = call('HGET', MESSAGES, member)
+local _, now = clock()
+if is_done(record) and not is_freed(member, record, now) then
+  is_freed(member, record, math.huge)
+  return { 'done' }
 end
 forget({ member })
 return { '' }

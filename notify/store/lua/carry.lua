@@ -8,8 +8,8 @@
 --   was due ('' if none was), a list of due times, each with the number of scheduled messages of a topic that had it and were made
 --   ready, for how many topics the beat repeated a ring, the policy that lets Redis evict messages ('' if it did not look, and if Redis
 --   evicts nothing), and a list of those that were buried: member, reason, attempts used up; how many of those moved were handed over,
---   and how many hand-overs ended unconfirmed.
-local token, epoch, lease, batch, keep_count, keep_age, beats, looks, cursor = unpack(ARGV, 1, 9)
+--   and how many hand-overs ended unconfirmed. If any were dropped a list of those follows, as of the buried.
+local token, lease, beats, cursor = ARGV[1], ARGV[3], ARGV[7], ARGV[9]
 local holder = call('GET', CARRIER)
 if holder ~= token then return { 0, holder or '' } end
 if beats == '1' then call('PEXPIRE', CARRIER, lease) end
@@ -34,11 +34,11 @@ local function answer(next_due)
   local wait = -1
   if next_due < math.huge then wait = math.max(math.min(next_due, LAST) - us, 0) end -- a foreign time may be past what Go reads
   local took = (moved > 0 or beats ~= '1') and clock() - us or 0
-  return { 1, moved, text(wait), text(us), took, cursor, kept, earliest, runs, repeated, evicts, buried, handed, lapsed }
+  return { 1, moved, text(wait), text(us), took, cursor, kept, earliest, runs, repeated, evicts, buried, handed, lapsed, buried.dropped }
 end
 
 -- Often nothing has a time to live, and nothing is broadcast: one look finds that.
-local rare = beats == '1' and call('EXISTS', EXPIRIES, BROADCASTS, HANDED, READY, LOGS) -- only beats read the last two
+local rare = beats == '1' and call('EXISTS', EXPIRIES, BROADCASTS, HANDED, READY, LOGS, TAKEN) -- only beats read the last three
   or call('EXISTS', EXPIRIES, BROADCASTS, HANDED)
 local heads = { [LEASED] = next_in(LEASED), [SCHEDULES] = next_in(SCHEDULES) }
 for _, place in ipairs({ EXPIRIES, BROADCASTS, HANDED }) do heads[place] = rare > 0 and next_in(place) or math.huge end
@@ -54,7 +54,7 @@ local function hand_over(topic)
   if not due or #due ~= 2 or topic_of(due[1]) ~= topic then return false end
   local member, at = due[1], due[2]
   local record = call('HMGET', MESSAGES, member)[1]
-  if not record or #record > LARGEST then return false end
+  if not record or #record > LARGEST or is_marked(record) then return false end
   local used = used_in((try('HMGET', ATTEMPTS, member) or {})[1])
   if not used or heads[EXPIRIES] < math.huge and has_expired(try('ZSCORE', EXPIRIES, member), now) then return false end
   put_handed(taker, member, used, us)
@@ -80,6 +80,7 @@ end
 
 -- * * *
 
+local epoch, _, batch, keep_count, keep_age, _, looks = unpack(ARGV, 2, 8) -- here, since a function may use 60 outer locals
 local BATCH = math.max(tonumber(batch), 2) -- at least one for the topic furthest behind, and one for that least behind
 local SLOW = math.ceil(BATCH / 5) -- leases, and expiries, handled in one call: each takes longer than a message
 local TOPICS_A_CALL = 2 * math.ceil(BATCH / 8) -- topics served in one call: each takes as long as some messages
@@ -105,6 +106,27 @@ local function bury_from(place, topic, member, reason, attempts)
   buried[#buried + 1] = reason
   buried[#buried + 1] = attempts
   return true
+end
+
+-- Takes messages, a list, out of their place and ends them. Finish takes those that ended off the list; if it fails with some left, back
+-- undoes take.
+local function end_from(take, back, left, finish)
+  or_undo(function()
+    if #left > 0 then back() end
+  end, function()
+    take()
+    finish()
+  end)
+end
+
+-- Drops a message of a topic.
+local function drop_from(take, back, topic, member, reason, attempts)
+  local left = { member }
+  end_from(take, back, left, function() retire(left) end)
+  count_dropped(topic, 1)
+  local dropped = buried.dropped or {}
+  buried.dropped = dropped
+  for _, value in ipairs({ member, reason, attempts }) do dropped[#dropped + 1] = value end
 end
 
 -- Groups pairs of member and time, as ZRANGE returns them, by topic, as pairs of time and member. Returns members without a topic as
@@ -133,6 +155,12 @@ local function make_ready(topic, list, least)
   if not put_ready(topic, list, least) then return 'ready set is foreign (WRONGTYPE)' end
   ring(topic, #list / 2, us)
   moved = moved + #list / 2
+end
+
+-- Leases messages whose successors cannot be published, for no time, so that they die again.
+local function lease_heirs()
+  for _, member in ipairs(HEIRS) do put_leased({ text(us), member }) end
+  for _, member in ipairs(HEIRS) do count(topic_of(member), 'leased', 1) end
 end
 
 local function due_of(key, limit)
@@ -254,9 +282,10 @@ local function carry_leases()
     else
       used = use_up(member)
     end
-    local limit = options_of(call('HGET', MESSAGES, member)).attempts or limit_in(topic_of(member) or '*')
-    if used >= limit then
-      dead[#dead + 1] = { member, 'lease expired, out of attempts', used }
+    local options = options_of(call('HGET', MESSAGES, member))
+    if used >= (options.attempts or limit_in(topic_of(member) or '*')) then
+      local reason = options.try and last_end_of(member, since) or 'lease expired, out of attempts'
+      dead[#dead + 1] = { member, reason, used, options.fail == 'drop' and ended[i + 1] }
     else
       again[#again + 1] = member
       again[#again + 1] = text(math.floor(since / 1000))
@@ -270,18 +299,33 @@ local function carry_leases()
     local fault = make_ready(topic, list, least)
     for i = 2, fault and #list or 0, 2 do dead[#dead + 1] = { list[i], fault, 0 } end
   end
-  local waits, done = {}, {}
+  local waits, done, drops, dropped = {}, {}, {}, {}
   for _, one in ipairs(dead) do
-    local topic = topic_of(one[1])
-    waits[one[1]] = not bury_from(LEASED, topic and is_topic(topic) and topic, one[1], one[2], one[3] < math.huge and one[3] or 0)
+    local topic, attempts = topic_of(one[1]), one[3] < math.huge and one[3] or 0
+    topic = topic and is_topic(topic) and topic
+    if topic and one[4] then
+      dropped[one[1]] = true
+      drops[#drops + 1] = {
+        function() take_leased({ one[1] }) end, function() put_leased({ one[4], one[1] }) end, topic, one[1], one[2], attempts,
+      }
+    else
+      waits[one[1]] = not bury_from(LEASED, topic, one[1], one[2], attempts)
+    end
   end
   for i = 1, #ended, 2 do
-    if not waits[ended[i]] then done[#done + 1] = ended[i] end
+    if not waits[ended[i]] and not dropped[ended[i]] then done[#done + 1] = ended[i] end
   end
   if #done > 0 then take_leased(done) end
-  for i = 1, #ended, 2 do
-    local topic = topic_of(ended[i])
-    if topic and is_topic(topic) then count(topic, 'leased', -1) end
+  or_undo(lease_heirs, function()
+    for i = 1, #ended, 2 do
+      local topic = topic_of(ended[i])
+      if topic and is_topic(topic) and not dropped[ended[i]] then count(topic, 'leased', -1) end
+    end
+    if #HEIRS > 0 then publish_heirs(us, now) end
+  end)
+  for _, one in ipairs(drops) do
+    drop_from(unpack(one))
+    count(one[3], 'leased', -1)
   end
 end
 
@@ -289,25 +333,35 @@ local function used_by(member)
   return used_in(try('HGET', ATTEMPTS, member)) or 0
 end
 
--- Buries a message that has expired while it was scheduled or ready.
+-- Buries or drops a message that has expired while it was scheduled or ready.
 local function expire(topic, member)
-  local schedule = schedule_of(topic)
-  if try('ZSCORE', schedule, member) then
-    if bury_from(schedule, topic, member, 'expired', used_by(member)) then
-      take_scheduled(topic, member)
-    else
-      index_schedule(topic)
-    end
-  elseif try('ZSCORE', ready_of(topic), member) then
-    local was_buried = bury_from(schedule, topic, member, 'expired', used_by(member))
-    if was_buried == false then index_schedule(topic) end -- it was postponed into the schedule
-    if was_buried == nil then index_ready(topic) else take_ready(topic, member) end
-  else
+  local schedule, ready = schedule_of(topic), ready_of(topic)
+  local due, since = try('ZSCORE', schedule, member), nil
+  if not due then since = try('ZSCORE', ready, member) end
+  local function take()
+    if due then take_scheduled(topic, member) else take_ready(topic, member) end
+  end
+  local function back()
+    if due then put_scheduled(topic, { due, member }, due) else put_ready(topic, { since, member }, since) end
+  end
+  if not due and not since then
     call('ZREM', EXPIRIES, member)
+  elseif options_of(call('HGET', MESSAGES, member)).fail == 'drop' then
+    drop_from(take, back, topic, member, 'expired', used_by(member))
+  else
+    local was_buried = bury_from(schedule, topic, member, 'expired', used_by(member))
+    if was_buried then
+      end_from(take, back, HEIRS, function() publish_heirs(us, now) end)
+    elseif due or was_buried == false then
+      index_schedule(topic)
+      if not due then take_ready(topic, member) end -- it was postponed into the schedule
+    else
+      index_ready(topic)
+    end
   end
 end
 
--- Buries messages that outlived their time to live. A leased one may still be acknowledged: it is checked again when the lease ends.
+-- Buries or drops messages that outlived their time to live. A leased one may still be acknowledged: it is checked again when the lease ends.
 local function carry_expiries()
   local ended = due_of(EXPIRIES, SLOW)
   for i = 1, #ended, 2 do
@@ -353,7 +407,7 @@ local function ring_logs(topics, since, last)
 end
 
 -- Sends due broadcasts: appends them to the log of their topic, and publishes them. An entry names the position of the one before
--- it, so that a listener sees whether any in between were trimmed.
+-- it, so that a listener sees whether any in between were trimmed. Those whose time to live is over are dropped instead.
 local function carry_broadcasts()
   local due = due_of(BROADCASTS, BATCH)
   local members = {}
@@ -361,15 +415,21 @@ local function carry_broadcasts()
   local since = last_sent()
   local position = math.max(us, since + 1)
   local topics, sent, last = {}, {}, {}
-  local gone, lost, done = {}, {}, 0
+  local gone, lost, over, done = {}, {}, {}, 0
+  local taken = {} -- for how many ms the ids of some stay taken
   for i, record in ipairs(records_of(members)) do
     local member = members[i]
     local topic = topic_of(member)
+    local options = record and is_marked(record) and options_of(record)
     local fault
     if not topic or not is_topic(topic) then
       topic, fault = nil, 'member without a topic'
     elseif not record then
       fault = NO_RECORD
+    elseif options and options.ttl and due[2 * i] + options.ttl <= now then -- its time to live counts from its due time
+      taken[member] = options.unique
+      over[topic] = over[topic] or {}
+      table.insert(over[topic], member)
     elseif not sent[topic] and #topics == LOGS_A_CALL then
       break
     else
@@ -387,6 +447,7 @@ local function carry_broadcasts()
         sent[topic] = (sent[topic] or 0) + 1
         last[topic], position = at, at + 1
         gone[#gone + 1] = member
+        if options then taken[member] = options.unique end
       end
     end
     done = i
@@ -400,6 +461,12 @@ local function carry_broadcasts()
   end
   moved = moved + #gone
   if #gone > 0 then call('HDEL', MESSAGES, unpack(gone)) end
+  for topic, list in pairs(over) do
+    count(topic, 'broadcasts', -#list)
+    forget(list)
+    count_dropped(topic, #list)
+  end
+  for member, unique in pairs(taken) do keep_taken(member, unique, us) end
   for _, one in ipairs(lost) do
     if one[2] then count(one[2], 'broadcasts', -1) end
     if not bury_from(BROADCASTS, one[2], one[1], one[3], 0) then
@@ -486,6 +553,7 @@ local function carry(place, carry_due)
     earliest = text(head / 1000)
   end
   carry_due()
+  if #HEIRS > 0 then or_undo(lease_heirs, publish_heirs, us, now) end
   return next_in(place)
 end
 
@@ -494,7 +562,7 @@ first = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), c
 if beats == '1' then
   if looks == '1' then
     evicts = memory_of_redis().evicts or ''
-    kept = try('HLEN', MESSAGES) or 0
+    kept = (try('HLEN', MESSAGES) or 0) - (rare > 0 and try('ZCARD', TAKEN) or 0)
   end
   cursor = beat()
 end

@@ -1,11 +1,12 @@
--- Leases ready messages of a topic to one subscriber, oldest due first; none while it is paused.
--- ARGV: topic; how many at the most; lease in ms, 0 for that of its settings; for how many ms they must have been due; the inbox that
---   waits if there are fewer, or ''; when the last hand-over that it received was made, in us, or 0.
+-- Leases ready messages of a topic to one subscriber, oldest due first, or acknowledges them at once; none while it is paused.
+-- ARGV: topic; how many at the most; lease in ms, 0 for that of its settings, -1 to acknowledge; for how many ms they must have been
+--   due; the inbox that waits if there are fewer, or ''; when the last hand-over that it received was made, in us, or 0.
 -- Reply: 1 if there were fewer, the lease in ms, the receipt of each that has used up no attempt, members, their due times, each with
---   how many in a row have it, their records (missing if a message was buried instead: it expired, its record is missing, or it is of
---   another topic), attempts used up by each (empty if none by any), member and reason of each one buried, and if none was old enough,
+--   how many in a row have it, their records (missing if a message was buried or dropped instead: it expired, is too late, its record
+--   is missing, or it is of another topic), attempts used up by each (empty if none by any), member and reason of each one buried, and if none was old enough,
 --   in how many ms the oldest ready one is (-1: nothing is ready); now in us; 1 if nothing was claimed because the inbox has not
---   received a hand-over yet.
+--   received a hand-over yet. If a message asked for something two lists follow: of each that has its own lease or is late its place
+--   among those that have records, its lease in ms, and 1 if it is late; and member and reason of each one dropped.
 local topic, most, lease, age, inbox, received = unpack(ARGV, 1, 6)
 most, lease, age = tonumber(most), tonumber(lease), tonumber(age)
 local us, now = clock()
@@ -77,31 +78,79 @@ local released = digit_of(given_back)
 local receipt = receipt_of(us + lease * 1000, released)
 local same = text(receipt) -- for all that have used up no attempt: formatting it once is faster
 local leases, leased, buried, oldest = {}, 0, {}, nil
+local byte, others = string.byte, nil -- others: what is told of messages that are not as most are
 for i = 1, n do
-  local member, fault = members[i], nil
-  if not all_own and string.find(member, prefix, 1, true) ~= 1 then
-    fault, records[i] = STRAY, false
-  elseif not records[i] then
-    fault = NO_RECORD
-  elseif expiries[i] and has_expired(expiries[i], now) then
-    fault = 'expired'
+  local member, record, own_lease, state = members[i], records[i], lease, nil
+  local expired = expiries[i] and has_expired(expiries[i], now)
+  if not record or byte(record) == 43 or expired or not all_own and string.find(member, prefix, 1, true) ~= 1 then
+    others = others or { dead = buried, dropped = {}, leases = {}, bare = 0 }
+    local reason, late
+    state, reason, own_lease, late = fate_of(topic, member, record, used_in(attempts[i]) or 0, expired, lease, us)
+    local list = others[state]
+    if state then
+      records[i] = false
+      if list then list[#list + 1], list[#list + 2] = member, reason end
+    elseif not record then
+      others.bare = others.bare + 1
+    elseif own_lease ~= lease or late then
+      list = others.leases
+      list[#list + 1], list[#list + 2], list[#list + 3] = leased / 2 + 1 - others.bare, own_lease, late and 1 or 0
+    end
   end
-  if fault and bury(topic, member, fault, used_in(attempts[i]) or 0, now) then
-    records[i] = false
-    buried[#buried + 1] = member
-    buried[#buried + 1] = fault
-  elseif fault ~= STRAY then -- a stray that cannot be buried is only taken out
+  if not state then
     oldest = oldest or member
-    leases[leased + 1] = attempts[i] and receipt_of(receipt, (released + digit_of(attempts[i])) % 10) or same
+    local its = own_lease == lease and receipt or receipt + (own_lease - lease) * 1000
+    leases[leased + 1] = attempts[i] and receipt_of(its, (released + digit_of(attempts[i])) % 10) or its == receipt and same or text(its)
     leases[leased + 2] = member
     leased = leased + 2
   end
 end
 if leased > 0 then
-  put_leased(leases)
-  count(topic, 'leased', leased / 2)
+  if lease >= 0 then
+    put_leased(leases)
+    count(topic, 'leased', leased / 2)
+  end
   oldest = oldest == members[1] and runs[1] or call('ZSCORE', ready, oldest)
   try('HSET', TOPICS, topic .. ':lateness', text(math.min(us - (oldest + age) * 1000, LAST))) -- in us, of the oldest
 end
-take_oldest_ready(topic, n)
-return { short and 1 or 0, lease, receipt, members, runs, records, attempts, buried, -1, us, 0 }
+local reply = { short and 1 or 0, lease, receipt, members, runs, records, attempts, buried, -1, us, 0 }
+if others then reply[12], reply[13] = others.leases, others.dropped end
+if lease >= 0 and #HEIRS == 0 and not (others and others.dropped[1]) then
+  take_oldest_ready(topic, n)
+  return reply
+end
+
+-- * * *
+
+local acked, dropped = {}, {}
+for i = 2, lease < 0 and leased or 0, 2 do acked[#acked + 1] = leases[i] end
+for i = 1, others and #others.dropped or 0, 2 do dropped[#dropped + 1] = others.dropped[i] end
+local n_acked, n_dropped = #acked, #dropped
+
+-- Makes those that did not end ready again as they were.
+local function put_back()
+  local left, list, k = {}, {}, 0
+  for _, some in ipairs({ acked, dropped, HEIRS }) do
+    for _, member in ipairs(some) do left[member] = true end
+  end
+  for r = 1, #runs, 2 do
+    for _ = 1, runs[r + 1] do
+      k = k + 1
+      if left[members[k]] then list[#list + 1], list[#list + 2] = runs[r], members[k] end
+    end
+  end
+  if #list > 0 then put_ready(topic, list, runs[1]) end
+end
+
+or_undo(put_back, function()
+  take_oldest_ready(topic, n)
+  publish_heirs(us, now)
+  if n_acked > 0 then retire(acked) end
+  if n_dropped > 0 then retire(dropped) end
+end)
+if n_acked > 0 then
+  count(topic, 'acked', n_acked)
+  count_all('acked', n_acked)
+end
+if n_dropped > 0 then count_dropped(topic, n_dropped) end
+return reply

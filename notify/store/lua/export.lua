@@ -5,12 +5,14 @@
 local cursor, most = unpack(ARGV)
 local _, now = clock()
 local page = call('HSCAN', MESSAGES, cursor, 'COUNT', most)
-local reply, size = { page[1], now, call('HLEN', MESSAGES) }, 0
+local reply, size = { page[1], now, call('HLEN', MESSAGES) - (try('ZCARD', TAKEN) or 0) }, 0
 for i = 1, #page[2], 2 do
   local member, record = page[2][i], page[2][i + 1]
   local topic = topic_of(member)
   if size >= BYTES then
-    reply[#reply + 1] = { member }
+    if not is_done(record) then reply[#reply + 1] = { member } end
+  elseif is_done(record) then
+    size = size + #record
   elseif topic and is_topic(topic) then
     reply[#reply + 1] = describe(topic, member, record)
     size = size + #record

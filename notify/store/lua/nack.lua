@@ -1,42 +1,76 @@
--- Rejects a message. It uses up an attempt, and buries the message if that was the last, or if told to.
+-- Rejects a message. It uses up an attempt, and ends the message if that was the last, or buries it if told to. Or puts it off, which
+-- uses up none.
 -- ARGV: topic; member; receipt; when it is due again, in ms from now, or '' for a random wait by its settings, and how many millionths
---   of the longest wait that is; reason; 1 to bury it at once.
--- Reply: its state now, or '' if the lease is lost; attempts used up; its due time in ms.
-local topic, member, receipt, delay, share, reason, at_once = unpack(ARGV, 1, 7)
+--   of the longest wait that is; reason; bury to bury it at once, keep to put it off, or ''.
+-- Reply: its state now, scheduled, dead or dropped, or '' if the lease is lost; attempts used up; its due time in ms. Where it cannot be
+--   put off: expires, and when in ms (0 if it has); or often, and how often it was put off.
+local topic, member, receipt, delay, share, reason, how = unpack(ARGV, 1, 7)
 local us, now = clock()
-if not is_under(call('ZSCORE', LEASED, member), receipt) then return { '' } end
+local lease = call('ZSCORE', LEASED, member)
+if not is_under(lease, receipt) then return { '' } end
 local own, common = settings_of(topic)
 local used = used_in(try('HGET', ATTEMPTS, member)) or math.huge
-used = used + 1
-local limit = options_of(call('HGET', MESSAGES, member)).attempts or setting('attempts', own, common)
+local options = options_of(call('HGET', MESSAGES, member))
+local limit = options.attempts or setting('attempts', own, common)
 
--- A random wait of less than a bound, which doubles with each attempt: exponential backoff with full jitter (M. Brooker, AWS
--- Architecture Blog, 2015). The caller draws the number, since Redis draws the same numbers in each script.
-local function backoff()
-  local least, most = setting('backoff_min', own, common), setting('backoff_max', own, common)
-  return math.floor(math.min(least * 2 ^ (used - 1), math.max(least, most)) * share / 1e6)
+-- When the message is due again. A random wait is less than a bound, which doubles with each attempt: exponential backoff with full
+-- jitter (M. Brooker, AWS Architecture Blog, 2015). The caller draws the number, since Redis draws the same numbers in each script.
+local function due_again()
+  local wait = tonumber(delay)
+  if not wait then
+    local least, most = setting('backoff_min', own, common), setting('backoff_max', own, common)
+    wait = math.floor(math.min(least * 2 ^ used, math.max(least, most)) * share / 1e6)
+  end
+  return math.ceil(us / 1000) + wait
 end
 
-local function give_up_lease()
+if how == '' and used + 1 < limit then
+  local due = due_again()
+  if not put_scheduled(topic, { due, member }, due) then return foreign_schedule(topic) end
+  no_longer_leased(member, now)
+  used = use_up(member)
+  take_leased({ member })
+  count(topic, 'leased', -1)
+  return { 'scheduled', used, due }
+end
+
+-- * * *
+
+if how == 'keep' then
+  local MOST_OFTEN = 1000 -- times that a message without a time to live is put off
+  local snoozed = extra(try('HGET', EXTRAS, member), 'snoozed') or 0
+  local due, expiry = due_again(), tonumber(try('ZSCORE', EXPIRIES, member) or nil)
+  if has_expired(expiry, now) then return { 'expires', 0 } end
+  if expiry and due >= expiry then return { 'expires', expiry } end
+  if not expiry and snoozed >= MOST_OFTEN then return { 'often', snoozed } end
+  turn_receipts(topic)
+  if not put_scheduled(topic, { due, member }, due) then return foreign_schedule(topic) end
+  put_extra(member, 'snoozed', snoozed + 1)
+  take_leased({ member })
+  count(topic, 'leased', -1)
+  return { 'scheduled', used < math.huge and used or 0, due }
+end
+
+used = used < math.huge and used + 1 or 0
+local left = { member }
+local function lease_again()
+  if left[1] then put_leased({ lease, member }) end
+end
+if how ~= 'bury' and options.fail == 'drop' then
+  take_leased(left)
+  or_undo(lease_again, retire, left)
+  count(topic, 'leased', -1)
+  count_dropped(topic, 1)
+  return { 'dropped', used, now }
+end
+local buried = or_undo(function() unbury(topic, member) end, function()
+  if not bury(topic, member, reason, used, now) then return false end
   use_up(member)
   take_leased({ member })
-end
-
-if at_once == '1' or used >= limit then
-  if used == math.huge then used = 0 end
-  local function stay_leased() unbury(topic, member) end
-  local buried = or_undo(stay_leased, function()
-    if not bury(topic, member, reason, used, now) then return false end
-    give_up_lease()
-    return true
-  end)
-  if not buried then return foreign_dead(topic) end
-  count(topic, 'leased', -1)
-  return { 'dead', used, now }
-end
-local due = math.ceil(us / 1000) + (tonumber(delay) or backoff())
-if not put_scheduled(topic, { due, member }, due) then return foreign_schedule(topic) end
-no_longer_leased(member, now)
-give_up_lease()
+  return true
+end)
+if not buried then return foreign_dead(topic) end
+left = HEIRS
+or_undo(lease_again, publish_heirs, us, now)
 count(topic, 'leased', -1)
-return { 'scheduled', used, due }
+return { 'dead', used, now }

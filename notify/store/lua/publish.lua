@@ -2,10 +2,11 @@
 -- schedule if something of the topic is overdue. Broadcasts wait for the carrier in any case: it alone writes the logs, so they
 -- are sent in the order of their due times.
 -- ARGV: number of topics; then topic and number of its messages for each; then for each message, topic by topic:
---   member; when: -DELAY, 0 for at once, or DUE, all in ms, followed by /TTL if it has one, or behind * for a broadcast; its
---   record without its times. DUE in the past means now except for broadcasts, and a time to live counts from DUE. For a message from
---   an export, when is JSON of what it had there: due, expires, broadcast, times (of its record; missing: those of now), used
---   (attempts); or died and reason of a dead letter.
+--   member; when: -DELAY, 0 for at once, or DUE, all in ms, followed by /TTL if it has one, or behind * for a broadcast, all behind
+--   ! if its record is to begin with a +; its record without its times. DUE in the past means now except for broadcasts, and a time
+--   to live counts from DUE. For a message from an export, when is JSON of what it had there: due, expires, broadcast, marked (its
+--   record is to begin with a +), times (of its record; missing: those of now), used (attempts), extras (how many bytes behind its
+--   record are what is noted of it); or died and reason of a dead letter.
 -- Reply: now in ms, then for each message its due time in ms, -1 if the id is in use, -2 if it is due past the year 9999,
 --   -3 if the ready set of its topic is foreign, -4 if the set of all broadcasts is, -5 if the schedule of its topic or the set
 --   of all topics that have one is, -6 if the dead letters of its topic are. Then 1 if it was handed over, which happens to one alone.
@@ -36,8 +37,9 @@ if alone then
   if its_due > MAX then return { now, -2 } end
   its_record = (its_due > now and text(now) .. ',' .. text(its_due - now) or text(now)) .. ARGV[6]
   local waits = its_due > now or is_behind(its_topic, now)
-  if call('HSETNX', MESSAGES, its_member, its_record) == 0 then return { now, -1 } end
-  if waits then
+  if call('HSETNX', MESSAGES, its_member, its_record) == 0 then
+    alone = nil -- the id is in use, or it was
+  elseif waits then
     if pcall(schedule_one) then
       note_one()
       return { now, its_due }
@@ -75,19 +77,19 @@ local members = {}
 for i = first, #ARGV, 3 do members[#members + 1] = ARGV[i] end
 local taken = call('HMGET', MESSAGES, unpack(members))
 
--- The due time, the expiry if there is one, whether it is a broadcast that waits, and what it had in an export, if it is from one.
+-- The due time, the expiry if there is one, whether it is a broadcast that waits, what it had in an export, if it is from one, and
+-- what its record begins with, if anything.
 local function due_of(when)
-  local n, ttl, all = tonumber(when), nil, nil
-  if not n then
-    if string.byte(when) == 123 then
-      local had = cjson.decode(when)
-      return had.died or had.due, had.expires, had.broadcast and not had.died, had
-    end
-    all, n, ttl = string.match(when, '^(%*?)(%-?%d+)/?(%d*)$')
-    n, ttl = tonumber(n), tonumber(ttl)
+  local n = tonumber(when)
+  if n then return n < 0 and soonest - n or math.max(n, now) end -- as most
+  if string.byte(when) == 123 then
+    local had = cjson.decode(when)
+    return had.died or had.due, had.expires, had.broadcast and not had.died, had, had.marked and '+'
   end
+  local mark, all, number, ttl = string.match(when, '^(!?)(%*?)(%-?%d+)/?(%d*)$')
+  n, ttl = tonumber(number), tonumber(ttl)
   if n < 0 then n = soonest - n elseif n == 0 then n = now end
-  return all == '*' and n or math.max(n, now), ttl and math.min(n + ttl, MAX), all == '*'
+  return all == '*' and n or math.max(n, now), ttl and math.min(n + ttl, MAX), all == '*', nil, mark == '!' and '+'
 end
 
 local at = text(now)
@@ -105,8 +107,8 @@ for t = 1, topics do
     i = i + 1
     local arg = first + 3 * (i - 1)
     local member = ARGV[arg]
-    local due, expiry, all, had = due_of(ARGV[arg + 1])
-    if taken[i] or seen[member] then
+    local due, expiry, all, had, mark = due_of(ARGV[arg + 1])
+    if seen[member] or taken[i] and not is_freed(member, taken[i], now) then
       due = -1
     elseif due > MAX then
       due = -2
@@ -121,12 +123,17 @@ for t = 1, topics do
         if not all then begin = times end
       end
       if had then
-        restored = restored or { used = {}, reasons = {}, dead = undertaker() }
-        local used, reasons = restored.used, restored.reasons
+        restored = restored or { used = {}, extras = {}, reasons = {}, dead = undertaker() }
+        local used, extras, reasons = restored.used, restored.extras, restored.reasons
         begin = had.times or had.died and at or begin
         if had.used then
           used[#used + 1] = member
           used[#used + 1] = had.used
+        end
+        if had.extras then
+          extras[#extras + 1] = member
+          extras[#extras + 1] = string.sub(ARGV[arg + 2], -had.extras)
+          ARGV[arg + 2] = string.sub(ARGV[arg + 2], 1, -had.extras - 1)
         end
         if had.died then
           reasons[#reasons + 1] = member
@@ -134,6 +141,7 @@ for t = 1, topics do
           lists = dead
         end
       end
+      if mark then begin = mark .. begin end
       local list = all and broadcasts or lists[t]
       if not list then
         list = { earliest = due, latest = due }
@@ -202,6 +210,7 @@ end
 
 if #expiries > 0 then call('ZADD', EXPIRIES, unpack(expiries)) end
 if restored and #restored.used > 0 then call('HSET', ATTEMPTS, unpack(restored.used)) end
+if restored and #restored.extras > 0 then call('HSET', EXTRAS, unpack(restored.extras)) end
 if restored and #restored.reasons > 0 then restored.dead.put_reasons(restored.reasons) end
 call('HSET', MESSAGES, unpack(records))
 local placed, fault = pcall(place_all)

@@ -18,7 +18,8 @@ for i, member in ipairs(members) do
     if record and topic_of(member) == topic and try('HGET', DEATHS, member) ~= NO_RECORD then
       size = size + #record
       local options = options_of(record)
-      if options.ttl then call('ZADD', EXPIRIES, math.min(now + options.ttl, MAX), member) end
+      if options.ttl and not options.broadcast then call('ZADD', EXPIRIES, math.min(now + options.ttl, MAX), member) end
+      if call('EXISTS', EXTRAS) == 1 then put_extra(member, 'snoozed') end
       local list = options.broadcast and broadcasts or due
       list[#list + 1] = now
       list[#list + 1] = member

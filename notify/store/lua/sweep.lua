@@ -1,7 +1,8 @@
 -- A step of the housekeeping, for the elected carrier only: removes dead letters that are too old or too many, and logs in which all
--- is too old, and forgets topics of which nothing is left. It checks only what may need it, some in each call: the topics whose oldest
--- dead letter is too old, in OLDEST, whose log did not grow for long, in LOGS, and those not checked for long, in SEEN. Each death
--- removes dead letters that are too many; those that were too many before are removed here, a page of topics in each call.
+-- is too old, forgets topics of which nothing is left, and frees ids that were taken long enough. It checks only what may need it, some
+-- in each call: the topics whose oldest dead letter is too old, in OLDEST, whose log did not grow for long, in LOGS, and those not checked
+-- for long, in SEEN. Each death removes dead letters that are too many; those that were too many before are removed here, a page of
+-- topics in each call.
 -- ARGV: token, rank in OLDEST from which it checks whether there are too many, how many dead letters of a topic are kept, and for how
 --   many ms, for how many ms a topic is remembered, and a log keeps broadcasts, and the rank in the logs that are old.
 -- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, both ranks for the next call, 1 if there is more to do
@@ -16,9 +17,10 @@ local STRIKES = 100 -- inboxes without a subscriber that are struck off waiting 
 local CHUNK = 56 -- topics whose counters are read at a time
 local POSITIONS = 50 -- positions forgotten in one call
 local OLD_LOGS = 20 -- old logs removed in one call
+local IDS = 500 -- ids freed in one call
 local MOST_LISTENERS = 200 -- named listeners: if there are more, their places in forgotten topics stay
 local OFTEN = 8 -- checks of a topic in the time for which it is remembered
-local EVER = { 'published', 'sent', 'acked', 'died', 'lateness', 'released', 'idle' } -- counters that keep no topic alive
+local EVER = { 'published', 'sent', 'acked', 'died', 'dropped', 'lateness', 'released', 'idle' } -- counters that keep no topic alive
 local KEEP, AGE, REMEMBER = tonumber(most_dead), tonumber(dead_age), tonumber(topic_age)
 local holder = call('GET', CARRIER)
 if holder ~= token then return { 0, holder or '' } end
@@ -224,4 +226,5 @@ if left > 0 then remove_too_many() end
 remove_logs()
 forget_topics()
 forget_positions()
+if free_over(IDS, now) == IDS then soon = 1 end
 return { 1, rank, log_rank, soon, full, left > 0 and rank == 0 and 1 or 0, forgotten, by_deaths, removed }

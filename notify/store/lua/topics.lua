@@ -2,8 +2,9 @@
 -- ARGV: the topics.
 -- Reply: for each topic: scheduled, ready, leased, dead, waiting, published, acked, for how many ms the oldest ready one has been
 --   due, broadcasts that wait, that were sent, and that are in the log, messages that died, how many us after its due time, plus
---   the age that the claim asked for, the last claim leased its oldest message, 1 if the topic is paused.
-local WANTED = { 'leased', 'published', 'acked', 'broadcasts', 'sent', 'died', 'lateness', 'settings' }
+--   the age that the claim asked for, the last claim leased its oldest message, 1 if the topic is paused, messages that were
+--   dropped.
+local WANTED = { 'leased', 'published', 'acked', 'broadcasts', 'sent', 'died', 'lateness', 'settings', 'dropped' }
 local _, now = clock()
 local fields = {}
 for _, topic in ipairs(ARGV) do
@@ -28,11 +29,12 @@ for i, topic in ipairs(ARGV) do
   if ready > 0 then -- its due time may be later than now if the clock was set back
     overdue = math.max(number(now - call('ZRANGE', ready_set, 0, 0, 'WITHSCORES')[2]), 0)
   end
-  local leased, published, acked, broadcasts, sent, died, lateness, own = unpack(kept, field + 1, field + #WANTED)
+  local leased, published, acked, broadcasts, sent, died, lateness, own, dropped = unpack(kept, field + 1, field + #WANTED)
   reply[at + 1], reply[at + 2], reply[at + 3] = size('ZCARD', schedule_of(topic)), ready, number(leased)
   reply[at + 4], reply[at + 5] = size('ZCARD', dead_of(topic)), size('ZCARD', waiting_of(topic))
   reply[at + 6], reply[at + 7], reply[at + 8] = number(published), number(acked), overdue
   reply[at + 9], reply[at + 10], reply[at + 11] = number(broadcasts), number(sent), size('XLEN', log_of(topic))
   reply[at + 12], reply[at + 13], reply[at + 14] = number(died), number(lateness), setting('paused', own, nil) == 1 and 1 or 0
+  reply[at + 15] = number(dropped)
 end
 return reply

@@ -12,7 +12,8 @@ const (
 	OtherTopic                     // a member is in a place of another topic
 	TwoPlaces                      // a member is in two places
 	NoReason                       // a dead letter has no reason
-	OfNothing                      // attempts, an expiry or a reason of a message that does not exist
+	OfNothing                      // attempts, an expiry, a reason or extras of a message that does not exist, or the end of an id that is not taken
+	NotTaken                       // the record of an id that stays taken, and is missing where that ends
 	WrongIndex                     // the entry of a topic or a listener in an index is missing or wrong
 	WrongCount                     // a counter disagrees with what it counts
 	WrongSettings                  // settings cannot be read, or their name is no topic
@@ -29,6 +30,7 @@ var faults = [...]struct{ name, words string }{
 	TwoPlaces:     {"two places", "a member that is in another place, too"},
 	NoReason:      {"no reason", "a dead letter without a reason"},
 	OfNothing:     {"of nothing", "it belongs to no message"},
+	NotTaken:      {"not taken", "an id that stays taken, and is missing where that ends"},
 	WrongIndex:    {"index", "its entry there is missing or wrong"},
 	WrongCount:    {"count", "a counter that disagrees with what it counts"},
 	WrongSettings: {"settings", "settings that cannot be read, or that belong to no topic"},

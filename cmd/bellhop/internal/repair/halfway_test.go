@@ -72,6 +72,27 @@ var halfways = []halfway{
 	{name: "announce", call: publishes(notify.Message{ID: "new", Delay: time.Hour, Broadcast: true}), again: announced},
 	{name: "restore", call: publishes(notify.Message{ID: "new", Due: later, TTL: time.Hour, Restore: &notify.Restore{AttemptsUsed: 2}}), again: unpublished, stays: []string{"new"}},
 	{name: "restore what is dead", call: publishes(deadLetter), again: requeued, stays: []string{"new"}},
+	{name: "replace", ready: isScheduled("a"), stays: []string{"a"}, call: publishes(notify.Message{ID: "a", IfExists: notify.Replace, TTL: time.Hour}), again: atOnce},
+	{name: "replace what is ready", ready: isReady("a"), stays: []string{"a"}, call: publishes(notify.Message{ID: "a", IfExists: notify.Replace, UniqueFor: time.Hour, Delay: time.Hour}), again: atOnce},
+	{name: "replace what is dead", ready: isDead("a"), stays: []string{"a"}, call: publishes(notify.Message{ID: "a", IfExists: notify.Replace})},
+	{name: "debounce", ready: isScheduled("a"), stays: []string{"a"}, call: publishes(notify.Message{ID: "a", IfExists: notify.Debounce, Delay: time.Hour}), again: atOnce},
+	{name: "publish with an id that stays taken", call: publishes(notify.Message{ID: "new", UniqueFor: time.Hour, TTL: time.Hour}), again: unpublished, stays: []string{"new"}},
+	{name: "follow", ready: isLeased("a"), stays: []string{"a"}, call: publishes(notify.Message{ID: "a", Then: notify.After})},
+	{name: "acknowledge what is followed", ready: both(isLeased("a"), isFollowed), stays: []string{"a"}, call: acknowledges},
+	{name: "acknowledge what has an id that stays taken", settles: true, ready: isUnique, stays: []string{"a"}, call: acknowledges},
+	{name: "bury what is followed", ready: both(isLeased("a"), isFollowed), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := d.Bury(context.Background(), "a test")
+		return err
+	})},
+	{name: "carry what was leased and is followed", ready: both(isLastAttempt, both(isFollowed, leaseEnds)), stays: []string{"a"}, call: carries},
+	{name: "free an id whose time is over", ready: isOver, stays: []string{"a"}, call: publishes(notify.Message{ID: "a"}), again: func(t *testing.T, db *notify.Store) {
+		if err := publishes(notify.Message{ID: "a", IfExists: notify.Keep})(t, db); err != nil {
+			t.Error(err)
+		}
+	}},
+	{name: "cancel what follows", ready: both(isLeased("a"), isFollowed), stays: []string{"a"}, call: func(t *testing.T, db *notify.Store) error {
+		return storetest.Publisher(t, db).CancelNext(t.Context(), mail, "a")
+	}},
 	{name: "claim", ready: isReady("a"), stays: []string{"a"}, call: func(t *testing.T, db *notify.Store) error {
 		_, err := subscriberstest.Claimer(t, db).Claim(t.Context(), mail, subscribers.ClaimOptions{Max: 1, Lease: store.MinLease})
 		return err
@@ -116,6 +137,39 @@ var halfways = []halfway{
 		storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), Due: time.Now().Add(-time.Hour), TTL: time.Millisecond})
 	}, call: carries},
 	{name: "carry what was leased", ready: both(isLeased("a"), leaseEnds), stays: []string{"a"}, call: carries},
+}
+
+// acknowledges acknowledges the leased message.
+var acknowledges = inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error { return d.Ack(context.Background()) })
+
+// isFollowed has a message follow the leased one.
+func isFollowed(t *testing.T, db *notify.Store) {
+	storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), Then: notify.After})
+}
+
+// isLastAttempt leases the message a for its last attempt.
+func isLastAttempt(t *testing.T, db *notify.Store) {
+	storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), MaxAttempts: 1})
+	claimIt(t, db)
+}
+
+// isUnique leases the message a, whose id stays taken for a while.
+func isUnique(t *testing.T, db *notify.Store) {
+	storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), UniqueFor: time.Hour})
+	claimIt(t, db)
+}
+
+// isOver acknowledges the message a, whose id was taken until just now.
+func isOver(t *testing.T, db *notify.Store) {
+	storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), UniqueFor: time.Millisecond})
+	d := claimIt(t, db)
+	if err := d.Ack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "its id is free", func() bool {
+		_, err := storetest.Inspector(t, db).Inspect(t.Context(), mail, "a")
+		return errors.Is(err, notify.ErrNotFound)
+	})
 }
 
 func both(one, two func(*testing.T, *notify.Store)) func(*testing.T, *notify.Store) {
@@ -447,7 +501,7 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 	keys := db.Keys()
 	for _, key := range []string{
 		keys.Schedules(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
-		keys.Broadcasts(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Schedule(mail),
+		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Schedule(mail),
 	} {
 		if key != keys.Base()+at.key {
 			rule = append(rule, "(+"+at.command+" ~"+key+")")
@@ -487,7 +541,7 @@ func (h halfway) delivered(t *testing.T, db *notify.Store) {
 		}
 		return !slices.ContainsFunc(h.stays, func(id string) bool {
 			info, err := storetest.Inspector(t, db).Inspect(t.Context(), mail, id)
-			settled := info.State == notify.Dead && info.Reason == "a test" || h.settles && errors.Is(err, notify.ErrNotFound)
+			settled := info.State == notify.Dead && info.Reason == "a test" || h.settles && (errors.Is(err, notify.ErrNotFound) || info.State == notify.Done)
 			return !got[id] && !settled
 		})
 	})

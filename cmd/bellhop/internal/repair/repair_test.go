@@ -262,6 +262,22 @@ var damages = []struct {
 		do(t, store, "ZADD", "expiries", 9e12, "orders:ghost")
 		do(t, store, "HSET", "deaths", "orders:ghost", "why", "no topic", "why")
 	}, []string{"of nothing orders:ghost attempts", "of nothing orders:ghost expiries", "of nothing orders:ghost deaths", "of nothing no topic deaths"}, nil},
+	{"things of ids that are free", func(t *testing.T, store *notify.Store) {
+		do(t, store, "HSET", "extras", "orders:ghost", " snoozed=3", "no topic", " snoozed=3\n"+record)
+		do(t, store, "ZADD", "taken", 9e12, "orders:ghost", 9e12, "orders:ready")
+	}, []string{"of nothing orders:ghost extras", "of nothing no topic extras", "of nothing orders:ghost taken", "of nothing orders:ready taken"}, nil},
+	{"a successor of nothing", func(t *testing.T, store *notify.Store) {
+		do(t, store, "HSET", "extras", "mail:stray", " snoozed=3\n"+record)
+	}, []string{"of nothing mail:stray extras"}, append(without(), "stray")},
+	{"an id that stays taken, and nothing says so", func(t *testing.T, store *notify.Store) {
+		do(t, store, "HSET", "messages", "orders:ghost", "=1000")
+	}, []string{"not taken orders:ghost messages"}, nil},
+	{"an id that stays taken in a place", func(t *testing.T, store *notify.Store) {
+		do(t, store, "HSET", "messages", "orders:ghost", "=1000")
+		do(t, store, "ZADD", "taken", 1000, "orders:ghost")
+		do(t, store, "ZADD", "ready:orders", 1, "orders:ghost")
+		do(t, store, "ZADD", "ready", 1, "orders")
+	}, []string{"no record orders:ghost ready:orders"}, nil},
 	{"subscribers that are gone", func(t *testing.T, store *notify.Store) { // the next ring drops them
 		do(t, store, "ZADD", "waiting:orders", 1, store.Keys().Inbox("ghost"))
 	}, nil, nil},
@@ -525,7 +541,7 @@ func TestForeignThings(t *testing.T) {
 
 // A place that is a foreign key keeps nothing else from being repaired, and only real repairs are reported.
 func TestForeignPlaces(t *testing.T) {
-	for _, key := range []string{"schedule", "ready", "leased", "broadcasts", "messages", "attempts", "expiries", "deaths", "topics", "logs", "listeners", "handed", "ready:mail", "dead:mail"} {
+	for _, key := range []string{"schedule", "ready", "leased", "broadcasts", "messages", "attempts", "expiries", "extras", "taken", "deaths", "topics", "logs", "listeners", "handed", "ready:mail", "dead:mail"} {
 		t.Run(key, func(t *testing.T) {
 			store := storetest.Open(t)
 			do(t, store, "ZADD", "leased", 1, "orders:x")

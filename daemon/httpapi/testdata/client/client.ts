@@ -25,14 +25,24 @@ const published = data(
     bodySerializer: (text) => text,
   }),
 );
-check(published.id === "4711" && published.state === "ready", `published ${JSON.stringify(published)}`);
+check(published.id === "4711" && published.outcome === "created" && published.state === "ready", `published ${JSON.stringify(published)}`);
 
 const again = await bellhop.POST("/v1/topics/{topic}/messages", {
   params: { path: { topic }, query: { id: "4711" } },
   body: "EUR 10",
   bodySerializer: (text) => text,
 });
-check(again.error?.status === 409, `published twice: ${JSON.stringify(again.error)}`);
+check(again.error?.status === 409 && again.error.outcome === "refused", `published twice: ${JSON.stringify(again.error)}`);
+
+const replaced = data(
+  await bellhop.POST("/v1/topics/{topic}/messages", {
+    params: { path: { topic }, query: { id: "4711", if_exists: "replace", ttl: "1h", attempts: 3, late_after: "1h", late: "mark", unique_for: "1h" } },
+    headers: { "Content-Type": "text/plain" },
+    body: "EUR 10",
+    bodySerializer: (text) => text,
+  }),
+);
+check(replaced.outcome === "replaced" && replaced.previous_due === published.due, `replaced ${JSON.stringify(replaced)}`);
 
 const listed = data(
   await bellhop.GET("/v1/topics/{topic}/messages", { params: { path: { topic }, query: { state: "ready", limit: 10 } } }),
@@ -46,15 +56,38 @@ if (typeof claimed === "string") throw new Error("a body came without as=body");
 const [message] = claimed.messages;
 check(claimed.messages.length === 1 && message.body === "EUR 10" && message.attempt === 1, `claimed ${JSON.stringify(claimed)}`);
 
+check(message.late_ms >= 0 && !message.late, `claimed late: ${JSON.stringify(message)}`);
+
+const snoozed = await bellhop.POST("/v1/topics/{topic}/messages/{id}/nack", {
+  params: { path: { topic, id: message.id }, query: { receipt: message.receipt!, delay: "0s", attempt: "keep" } },
+});
+check(snoozed.response.status === 204, `snoozed ${snoozed.response.status}`);
+const reclaimed = data(await bellhop.POST("/v1/topics/{topic}/claim", { params: { path: { topic }, query: { wait: "5s" } } }));
+if (typeof reclaimed === "string") throw new Error("a body came without as=body");
+check(reclaimed.messages[0].attempt === 1, `claimed again ${JSON.stringify(reclaimed)}`);
+message.receipt = reclaimed.messages[0].receipt;
+
 const extended = data(
   await bellhop.POST("/v1/topics/{topic}/messages/{id}/extend", {
-    params: { path: { topic, id: message.id }, query: { receipt: message.receipt, lease: "1m" } },
+    params: { path: { topic, id: message.id }, query: { receipt: message.receipt!, lease: "1m" } },
   }),
 );
 const acked = await bellhop.POST("/v1/topics/{topic}/messages/{id}/ack", {
   params: { path: { topic, id: message.id }, query: { receipt: extended.receipt } },
 });
 check(acked.response.status === 204, `acknowledged ${acked.response.status}`);
+
+const several = data(
+  await bellhop.POST("/v1/claim", { params: { query: { topics: `order.paid,${topic}`, order: "oldest", max: 5 } } }),
+);
+check(typeof several !== "string" && several.messages.length === 0, `claimed ${JSON.stringify(several)}`);
+
+const done = data(await bellhop.GET("/v1/topics/{topic}/messages/{id}", { params: { path: { topic, id: message.id } } }));
+check(done.state === "done" && done.taken_until! > published.due!, `done ${JSON.stringify(done)}`);
+await bellhop.POST("/v1/topics/{topic}/messages", { params: { path: { topic } }, body: "once", bodySerializer: (text) => text });
+const taken = data(await bellhop.POST("/v1/topics/{topic}/claim", { params: { path: { topic }, query: { ack: "now" } } }));
+if (typeof taken === "string") throw new Error("a body came without as=body");
+check(taken.messages[0].body === "once" && taken.messages[0].receipt === undefined, `taken ${JSON.stringify(taken)}`);
 
 const counts = data(await bellhop.GET("/v1/topics/{topic}", { params: { path: { topic } } }));
 check(counts.ready === 0 && counts.leased === 0, `counted ${JSON.stringify(counts)}`);

@@ -8,7 +8,12 @@
 // messages wait while none runs.
 import { connect } from "@nats-io/transport-node";
 
+// What a handler throws to look at a message again later, which uses up no attempt.
+class Later extends Error {}
+
 async function handle(m) {
+  if (m.string() === "pending") throw new Later("1s");
+  if (m.headers.get("Bellhop-Late")) console.log("this comes later than its sender allows:"); // late_after
   console.log(`mail ${m.headers.get("ce-id")}, attempt ${m.headers.get("Bellhop-Attempt")}: ${m.string()}`);
 }
 
@@ -30,6 +35,10 @@ async function answer(m) {
     await handle(m); // if this takes longer than the lease, call m.respond("+WPI") now and then
     m.respond("+ACK");
   } catch (err) {
+    if (err instanceof Later) {
+      m.respond(`-NAK {"delay":"${err.message}","attempt":"keep"}`);
+      return;
+    }
     console.error(err);
     m.respond('-NAK {"delay":"5s"}'); // again after 5 s; +TERM: never again
   }

@@ -8,7 +8,12 @@
 // lease expires, after 30s.
 import { connect } from "@nats-io/transport-node";
 
+// What a handler throws to look at a message again later, which uses up no attempt.
+class Later extends Error {}
+
 async function handle(m) {
+  if (m.string() === "pending") throw new Later("1s");
+  if (m.headers.get("Bellhop-Late")) console.log("this comes later than its sender allows:"); // late_after
   console.log(`order ${m.headers.get("ce-id")} was not paid: ${m.string()}`);
 }
 
@@ -56,6 +61,10 @@ async function settle(m) {
     await handle(m); // if this takes longer than the lease, call m.respond("+WPI") now and then
     m.respond("+ACK");
   } catch (err) {
+    if (err instanceof Later) {
+      m.respond(`-NAK {"delay":"${err.message}","attempt":"keep"}`);
+      return;
+    }
     console.error(err);
     m.respond("-NAK"); // again after a backoff; +TERM: never again
   }

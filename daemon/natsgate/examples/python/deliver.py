@@ -13,7 +13,15 @@ import traceback
 import nats
 
 
+class Later(Exception):
+    """What a handler raises to look at a message again later, which uses up no attempt."""
+
+
 async def handle(m):
+    if m.data == b"pending":
+        raise Later("1s")
+    if m.headers.get("Bellhop-Late"):
+        print("this comes later than its sender allows:", flush=True)  # late_after
     print(f"mail {m.headers['ce-id']}, attempt {m.headers['Bellhop-Attempt']}: {m.data.decode()}", flush=True)
 
 
@@ -21,6 +29,8 @@ async def answer(m):
     try:
         await handle(m)  # if this takes longer than the lease, call m.respond(b"+WPI") now and then
         await m.respond(b"+ACK")
+    except Later as later:
+        await m.respond(b'-NAK {"delay":"%s","attempt":"keep"}' % str(later).encode())
     except Exception:
         traceback.print_exc()
         await m.respond(b'-NAK {"delay":"5s"}')  # again after 5 s; +TERM: never again

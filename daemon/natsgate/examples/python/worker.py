@@ -19,7 +19,15 @@ wakeups = asyncio.Queue(CONCURRENCY)  # each wakes one task
 failed = asyncio.Event()  # the last claim failed
 
 
+class Later(Exception):
+    """What a handler raises to look at a message again later, which uses up no attempt."""
+
+
 async def handle(m):
+    if m.data == b"pending":
+        raise Later("1s")
+    if m.headers.get("Bellhop-Late"):
+        print("this comes later than its sender allows:", flush=True)  # late_after
     print(f"order {m.headers['ce-id']} was not paid: {m.data.decode()}", flush=True)
 
 
@@ -43,6 +51,8 @@ async def settle(m):
     try:
         await handle(m)  # if this takes longer than the lease, call m.respond(b"+WPI") now and then
         await m.respond(b"+ACK")
+    except Later as later:
+        await m.respond(b'-NAK {"delay":"%s","attempt":"keep"}' % str(later).encode())
     except Exception:
         traceback.print_exc()
         await m.respond(b"-NAK")  # again after a backoff; +TERM: never again

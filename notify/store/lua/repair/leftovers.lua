@@ -1,19 +1,34 @@
--- Checks what is kept beside messages: attempts, expiries and reasons of deaths must belong to one.
--- KEY: attempts, expiries or deaths.
+-- Checks what is kept beside messages: attempts, expiries, extras and reasons of deaths must belong to one, and taken to a record =UNTIL.
+-- A successor of nothing is published.
+-- KEY: attempts, expiries, extras, taken or deaths.
 -- ARGV: those of all (shared/repair.lua).
 -- Reply: that of all.
-local us = clock()
-local next_page, members = page_of(KEY == EXPIRIES and 'ZSCAN' or 'HSCAN', KEY)
+local us, now = clock()
+local is_set = KEY == EXPIRIES or KEY == TAKEN
+local next_page, members = page_of(is_set and 'ZSCAN' or 'HSCAN', KEY)
 
 local function belongs(member)
-  if KEY ~= DEATHS then return call('HEXISTS', MESSAGES, member) == 1 end
+  if KEY == TAKEN then return is_done(call('HGET', MESSAGES, member)) end
+  if KEY ~= DEATHS then return is_message(member) end
   local topic = topic_of(member)
   return topic and try('ZSCORE', dead_of(topic), member) or try('ZSCORE', dead_of(NOWHERE), member)
 end
 
+-- The successor of a member that has no message; nil if there is none that can be published.
+local function heir_of(member)
+  local noted, topic = KEY == EXTRAS and try('HGET', EXTRAS, member), topic_of(member)
+  return topic and is_topic(topic) and successor_in(noted) and noted
+end
+
 for _, member in ipairs(members) do
-  if not belongs(member) and wrong('of nothing', member, KEY, 'removed') then
-    call(KEY == EXPIRIES and 'ZREM' or 'HDEL', KEY, member)
+  if not belongs(member) then
+    local heir = heir_of(member)
+    if heir and wrong('of nothing', member, KEY, 'its successor published') then
+      remember(topic_of(member))
+      publish_successor(member, heir, us, now)
+    elseif not heir and wrong('of nothing', member, KEY, 'removed') then
+      call(is_set and 'ZREM' or 'HDEL', KEY, member)
+    end
   end
 end
 return report(next_page, #members, us)

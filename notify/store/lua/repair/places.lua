@@ -19,7 +19,7 @@ local function stays_in(where, member)
 end
 
 local function examine(topic, member, where)
-  if call('HEXISTS', MESSAGES, member) == 0 then
+  if not is_message(member) then
     if wrong('no record', member, KEY, 'removed') then take_out(KEY, own ~= '' and own or topic, member) end
     return
   end

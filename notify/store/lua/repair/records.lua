@@ -1,4 +1,5 @@
 -- Checks records: messages that have no place are made ready, as due now, and broadcasts without one wait for the carrier, due now.
+-- Those of ids that stay taken must be in the set of these.
 -- Records with a foreign name are only reported.
 -- ARGV: those of all (shared/repair.lua).
 -- Reply: that of all.
@@ -19,10 +20,18 @@ local function make_ready(topic, member)
   ring(topic, 1, us)
 end
 
+local function keep_until(member, time)
+  if not try('ZADD', TAKEN, text(time), member) then cannot_repair() end
+end
+
 local function examine(topic, member)
+  local record = call('HGET', MESSAGES, member)
   if topic == '' then
     wrong('foreign record', member, MESSAGES, '')
-  elseif options_of(call('HGET', MESSAGES, member)).broadcast then
+  elseif is_done(record) then
+    if try('ZSCORE', TAKEN, member) then return end
+    if wrong('not taken', member, MESSAGES, 'kept taken as long as it says') then keep_until(member, taken_until(record)) end
+  elseif options_of(record).broadcast then
     if wrong('no place', member, MESSAGES, 'sent, as due now') then send(topic, member) end
   elseif wrong('no place', member, MESSAGES, 'made ready, as due now') then
     make_ready(topic, member)

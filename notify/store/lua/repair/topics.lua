@@ -8,7 +8,7 @@ local us, now = clock()
 
 -- Whether a member of a topic has a record and no place.
 local function has_no_place(topic, member)
-  return is_topic(topic) and call('HEXISTS', MESSAGES, member) == 1 and #places_with(topic, { member })[1] == 0
+  return is_topic(topic) and is_message(member) and #places_with(topic, { member })[1] == 0
 end
 
 local function examine_schedule(topic)

@@ -21,7 +21,7 @@ end
 -- The counters of what ever happened in a topic, and its settings; nil if they are foreign.
 local function ever(topic)
   local fields = {}
-  for i, what in ipairs({ 'published', 'sent', 'acked', 'died', 'broadcasts', 'settings' }) do fields[i] = topic .. ':' .. what end
+  for i, what in ipairs({ 'published', 'sent', 'acked', 'died', 'dropped', 'broadcasts', 'settings' }) do fields[i] = topic .. ':' .. what end
   return try('HMGET', TOPICS, unpack(fields))
 end
 

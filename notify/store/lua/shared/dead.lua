@@ -60,11 +60,12 @@ local function remove_dead(place, members)
   call('ZREM', dead_of(place), unpack(members))
 end
 
--- Takes dead letters of a topic out, and keeps their records. All their attempts are left again.
+-- Takes dead letters of a topic out, and keeps their records. All their attempts are left again, and they may be put off as often.
 local function take_dead(topic, members)
   call('ZREM', dead_of(topic), unpack(members))
   try('HDEL', DEATHS, unpack(members))
   try('HDEL', ATTEMPTS, unpack(members))
+  for _, member in ipairs(call('EXISTS', EXTRAS) == 1 and members or {}) do put_extra(member, 'snoozed', nil) end
 end
 
 -- Removes the oldest dead letters of a place if there are more than it keeps, but not the one just added: at most two, so that
@@ -83,12 +84,15 @@ local function keep_most(place, added)
 end
 
 -- Buries a member among the dead letters of a place, and tells programs of any language. Then the caller takes it out of its
--- old place. Returns false, and changes nothing, if the dead letters are foreign.
+-- old place. Returns false, and changes nothing, if the dead letters are foreign. One that has a successor leaves no dead letter: it
+-- becomes one of HEIRS, and the caller calls publish_heirs when all are out of their places.
 local function bury(place, member, reason, attempts, now)
-  if not put_dead(place, { now, member }, now, now) then return false end
+  local at_home = is_at_home(place, member)
+  local followed = at_home and is_followed(member)
+  if followed then table.insert(HEIRS, member) elseif not put_dead(place, { now, member }, now, now) then return false end
   local topic, id = string.match(member, '^([^:]+):(.*)$')
-  if is_at_home(place, member) then
-    try('HSET', DEATHS, member, reason)
+  if at_home then
+    if not followed then try('HSET', DEATHS, member, reason) end
     if topic and is_topic(topic) then
       count(topic, 'died', 1)
       count_all('died', 1)

@@ -1,12 +1,18 @@
 -- What is known about a message.
 
 -- Member, state ('' if it has none), its time in that state in ms, or in us if it is leased, attempts used up, expiry in ms,
--- reason of death, record; each of the last four may be missing.
+-- reason of death, record; each of the last four may be missing; and what is noted beside the record. The record of an id that stays taken is a
+-- message that is done until a time in ms.
 local function describe(topic, member, record)
   local places = {
     'leased', LEASED, 'scheduled', schedule_of(topic), 'ready', ready_of(topic), 'dead', dead_of(topic), 'scheduled', BROADCASTS,
   }
   local state, time = '', false
+  if is_done(record) then
+    local _, now = clock()
+    time = taken_until(record)
+    return { member, time > now and 'done' or '', text(time), false, false, false, false, '' }
+  end
   for i = 1, #places, 2 do
     time = try('ZSCORE', places[i + 1], member)
     if time then
@@ -17,6 +23,7 @@ local function describe(topic, member, record)
   end
   return {
     member, state, time or false, try('HGET', ATTEMPTS, member) or false, try('ZSCORE', EXPIRIES, member) or false,
-    state == 'dead' and try('HGET', DEATHS, member) or false, record,
+    state == 'dead' and try('HGET', DEATHS, member) or false, record or false,
+    noted_of(member) or '',
   }
 end

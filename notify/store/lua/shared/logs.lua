@@ -44,24 +44,26 @@ local function field_of(entry, name)
 end
 
 -- The entries of a log behind a position, up to an id, and not many more than `bytes` of them, but at least one; whether there
--- may be more; and their bytes. Entries with a foreign id are skipped.
+-- may be more; their bytes; and whether any has a mark. Entries with a foreign id are skipped.
 local function entries_of(log, after, upto, limit, bytes)
   local begin = '(' .. id_of(after)
-  local entries, from, size = {}, begin, 0
+  local entries, from, size, marked = {}, begin, 0, false
   while #entries < limit do
     local page = math.min(limit - #entries, from == begin and 2 or size < 65536 and 64 or 8) -- so that few large ones are read in vain
     local got = try('XRANGE', log, from, upto, 'COUNT', page) or {}
     for _, entry in ipairs(got) do
       from = '(' .. entry[1]
       if position_of(entry[1]) then
+        local record = field_of(entry, 'record') or ''
         entries[#entries + 1] = entry
-        size = size + #(field_of(entry, 'record') or '')
+        size = size + #record
+        marked = marked or is_marked(record)
       end
-      if size >= bytes then return entries, true, size end
+      if size >= bytes then return entries, true, size, marked end
     end
-    if #got < page then return entries, false, size end
+    if #got < page then return entries, false, size, marked end
   end
-  return entries, true, size
+  return entries, true, size, marked
 end
 
 -- The position up to which entries of a topic's log, behind another position, were trimmed before they were read; nil if none

@@ -1,17 +1,51 @@
 -- Records of messages.
 
--- What scripts read of a record: its ttl and its limit of attempts, each nil if it is missing or invalid, and whether it is a
--- broadcast.
+-- Whether what becomes of a message when it is claimed, or of a broadcast when it is sent, depends on the options of its record.
+local function is_marked(record)
+  return string.byte(record) == 43
+end
+
+-- Whether a record is that of a message that ended, whose id stays taken: =UNTIL.
+local function is_done(record)
+  return record and string.byte(record) == 61
+end
+
+-- Until when, in ms, an id stays taken whose record is =UNTIL.
+local function taken_until(record)
+  return tonumber(string.match(record, '^=(%d+)$') or 0)
+end
+
+-- Frees the id of a message that ended if its time is over. Returns whether it is free now.
+local function is_freed(member, record, now)
+  if not is_done(record) or taken_until(record) > now then return false end
+  call('HDEL', MESSAGES, member)
+  try('ZREM', TAKEN, member)
+  return true
+end
+
+-- What scripts read of a record, each nil if it is missing or invalid: in ms its ttl, lease, timeout of a try, how late it may be
+-- claimed, and how long its id stays taken after its end; its limit of attempts; what becomes of it if it fails or is late; and whether
+-- it is a broadcast.
 local function options_of(record)
   record = record or ''
-  local object = string.match(record, '^%d+,({[^\n]*)') or string.match(record, '^%d+,%d+,({[^\n]*)')
+  local object = string.match(record, '^%+?%d+,({[^\n]*)') or string.match(record, '^%+?%d+,%d+,({[^\n]*)')
   if not object then return {} end -- as in nearly every record
   local ok, options = pcall(cjson.decode, object)
   if not ok or type(options) ~= 'table' then return {} end
   local function number(value)
     if type(value) == 'number' and value >= 1 then return value end
   end
-  return { ttl = number(options.ttl), attempts = number(options.attempts), broadcast = options.mode == 'broadcast' }
+  return {
+    ttl = number(options.ttl), attempts = number(options.attempts), lease = number(options.lease), try = number(options.try),
+    late_after = number(options.late_after), unique = number(options.unique), fail = options.fail, late = options.late,
+    broadcast = options.mode == 'broadcast',
+  }
+end
+
+-- The due time of the first attempt in a record, in ms; nil if it is foreign.
+local function first_due_of(record)
+  local at, after = string.match(record, '^%+?(%d+),?(%d*)')
+  return at and at + (tonumber(after) or 0)
 end
 
 -- Changes the due time of the first attempt in a message's record, once the message has that due time. A foreign record stays as
@@ -19,13 +53,13 @@ end
 local function put_first_due(member, due)
   local record = call('HGET', MESSAGES, member) or ''
   local head, body = string.match(record, '^([^\n]*)(\n.*)$')
-  local at, object = string.match(head or '', '^(%d+)(.*)$')
+  local mark, at, object = string.match(head or '', '^(%+?)(%d+)(.*)$')
   if not at then return end
   local after, behind = string.match(object, '^,([1-9]%d*)(.*)$')
   object = behind or object
-  if at + (after or 0) > MAX or object ~= '' and string.sub(object, 1, 2) ~= ',{' then return end
+  if mark == '+' and object == '' or at + (after or 0) > MAX or object ~= '' and string.sub(object, 1, 2) ~= ',{' then return end
   local times = due > tonumber(at) and at .. ',' .. text(due - at) or at
-  call('HSET', MESSAGES, member, times .. object .. body)
+  call('HSET', MESSAGES, member, mark .. times .. object .. body)
 end
 
 -- The records of members, in their order and false for a missing one, until BYTES are full: there may be fewer than members.
@@ -43,11 +77,14 @@ local function records_of(members)
   return records
 end
 
--- Forgets messages altogether. It removes their records last, so that they are whole if the script stops before.
-local function forget(members)
-  if call('EXISTS', ATTEMPTS, EXPIRIES) > 0 then
+-- Forgets messages altogether. It removes their records last, so that they are whole if the script stops before. Kept is how many of
+-- these keys there are, if the caller has looked.
+local function forget(members, kept)
+  kept = kept or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, EXTRAS) -- EXTRAS counts as three
+  if kept > 0 then
     try('HDEL', ATTEMPTS, unpack(members))
     try('ZREM', EXPIRIES, unpack(members))
+    if kept >= 3 then try('HDEL', EXTRAS, unpack(members)) end
   end
   call('HDEL', MESSAGES, unpack(members))
 end

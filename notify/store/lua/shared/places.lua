@@ -79,6 +79,12 @@ local function put_scheduled(topic, list, earliest)
   return true
 end
 
+-- Puts off a member in the schedule of its topic. It needs no nudge: the carrier comes too early, not too late. Call index_schedule
+-- after all.
+local function put_off_scheduled(topic, member, ms)
+  call('ZADD', schedule_of(topic), ms, member)
+end
+
 -- Takes a member out of the schedule of its topic. Returns whether it was there.
 local function take_scheduled(topic, member)
   if try('ZREM', schedule_of(topic), member) ~= 1 then return false end

@@ -44,6 +44,13 @@ local function members_by_topic(members)
   return topics
 end
 
+-- Whether a member has a record that is a message.
+local function is_message(member)
+  if call('EXISTS', TAKEN) == 0 then return call('HEXISTS', MESSAGES, member) == 1 end
+  local record = call('HGET', MESSAGES, member)
+  return record and not is_done(record)
+end
+
 -- The place of dead letters of a topic; '' is that of members without one.
 local function dead_place(topic)
   return topic ~= '' and topic or NOWHERE

@@ -1,0 +1,73 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+var (
+	headsScript = script("heads")
+	leaveScript = script("leave")
+)
+
+// Heads says what a subscriber would claim of several topics.
+type Heads struct {
+	Topics   []string
+	Received []int64 // of each topic as Claim.Received; nil: none
+	Max      int     // messages of all topics together
+	Oldest   bool    // the oldest of all topics; else those of a topic before those of the topics behind it
+	MinAge   time.Duration
+	Inbox    string // the inbox that waits for all topics if nothing is ready; empty: none does
+}
+
+// Shares are how a claim of several topics is shared out among them.
+type Shares struct {
+	Of       []Share       // in the order in which to claim; empty if nothing is ready: the inbox waits now
+	OnTheWay []int         // indexes of topics of which the inbox was sent a hand-over that it has not received
+	Now      int64         // in us by Redis's clock
+	Ripe     time.Duration // without shares: time until the oldest ready message reaches MinAge; negative: none is ready
+}
+
+// A Share is how many messages to claim of one topic.
+type Share struct{ Topic, Max int } // index of the topic
+
+// Heads shares out a claim among topics by what is ready of each, of topics that are
+// not paused. It claims nothing. The error is that of the connection, after which the
+// inbox may wait.
+func (s Shard) Heads(ctx context.Context, h Heads) (Shares, error) {
+	args := make([]any, 0, 4+2*len(h.Topics))
+	args = append(args, h.Max, h.Oldest, ceilMs(h.MinAge), h.Inbox)
+	for i, topic := range h.Topics {
+		var received int64
+		if h.Received != nil {
+			received = h.Received[i]
+		}
+		args = append(args, topic, received)
+	}
+	r, err := s.run(ctx, headsScript, args...)
+	if err != nil {
+		return Shares{}, err
+	}
+	found := Shares{Now: r.integer(), Ripe: time.Duration(r.integer()) * time.Millisecond}
+	l := r.list()
+	found.OnTheWay = l.indexes(len(h.Topics))
+	for r.more() {
+		found.Of = append(found.Of, Share{Topic: r.index(len(h.Topics)), Max: int(r.integer())})
+	}
+	return found, r.end()
+}
+
+// Leave takes an inbox off the waiting lists of topics, and has others rung for what is
+// ready. It may be repeated. The error is that of the connection.
+func (s Shard) Leave(ctx context.Context, inbox string, topics []string) error {
+	args := make([]any, 0, 1+len(topics))
+	args = append(args, inbox)
+	for _, topic := range topics {
+		args = append(args, topic)
+	}
+	r, err := s.run(ctx, leaveScript, args...)
+	if err != nil {
+		return err
+	}
+	return r.end()
+}

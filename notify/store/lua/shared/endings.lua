@@ -1,0 +1,84 @@
+-- How messages end, once they are out of their places: ids become free or stay taken, and successors are published.
+
+-- Frees up to n of the ids whose time is over. Returns how many it read.
+local function free_over(n, now)
+  local members = try('ZRANGE', TAKEN, '-inf', now, 'BYSCORE', 'LIMIT', 0, n) or {}
+  if #members == 0 then return 0 end
+  local done = {}
+  for i, record in ipairs(call('HMGET', MESSAGES, unpack(members))) do
+    if is_done(record) then done[#done + 1] = members[i] end
+  end
+  if #done > 0 then call('HDEL', MESSAGES, unpack(done)) end
+  call('ZREM', TAKEN, unpack(members))
+  return #members
+end
+
+-- Keeps the id of a message taken for some ms, instead of the message. Each makes those that are over fewer. The caller removes what
+-- is noted of the message behind that.
+local function keep_taken(member, ms, us)
+  local over = math.min(math.ceil(us / 1000) + ms, MAX)
+  free_over(2, math.floor(us / 1000))
+  try('HDEL', ATTEMPTS, member)
+  try('ZREM', EXPIRIES, member)
+  try('ZADD', TAKEN, over, member)
+  call('HSET', MESSAGES, member, '=' .. text(over))
+end
+
+-- Publishes the successor of a message, which is in no place, in its stead, and calls ended once that is in its place. If it stops before
+-- that, the message has its record again.
+local function publish_successor(member, noted, us, now, ended)
+  local topic, record, before = topic_of(member), successor_in(noted), call('HGET', MESSAGES, member)
+  local options, due = options_of(record), first_due_of(record) or now
+  local put, at_once
+  local function undo()
+    put_noted(member, noted)
+    if before then call('HSET', MESSAGES, member, before) end
+  end
+  or_undo(undo, function()
+    try('HDEL', ATTEMPTS, member)
+    if options.ttl then try('ZADD', EXPIRIES, math.min(due + options.ttl, MAX), member) else try('ZREM', EXPIRIES, member) end
+    put_noted(member, options.unique and ' unique=' .. text(options.unique) or '')
+    call('HSET', MESSAGES, member, record)
+    if due > now then put = put_scheduled(topic, { due, member }, due) else put, at_once = place_due(topic, { due, member }, due, now) end
+  end)
+  if ended then ended() end
+  if not put then bury(topic, member, 'its place is foreign (WRONGTYPE)', 0, now) end -- if that is foreign, too, a repair finds the record
+  if put and at_once then ring(topic, 1, us) end
+end
+
+-- Publishes the successors of messages that died. Call it once these are out of their places. If it fails, HEIRS still has those that
+-- did not end, and the caller puts them back.
+local function publish_heirs(us, now)
+  local function ended() table.remove(HEIRS) end
+  while #HEIRS > 0 do
+    local member = HEIRS[#HEIRS]
+    publish_successor(member, try('HGET', EXTRAS, member), us, now, ended)
+  end
+end
+
+-- Ends messages that are acknowledged, dropped or sent: publishes their successors, or keeps their ids taken as long as they ask
+-- for, or frees them. If it fails, the list still has those that did not end, and the caller puts them back.
+local function retire(members)
+  local noted = call('EXISTS', EXTRAS) == 1 and try('HMGET', EXTRAS, unpack(members)) or {}
+  local us, now = clock()
+  for i = #members, 1, -1 do
+    local member, unique = members[i], extra(noted[i], 'unique')
+    if successor_in(noted[i]) then
+      publish_successor(member, noted[i], us, now, function() table.remove(members, i) end)
+    elseif unique then
+      keep_taken(member, unique, us)
+      table.remove(members, i)
+      try('HDEL', EXTRAS, member)
+    end
+  end
+  if #members > 0 then
+    forget(members)
+    for i = #members, 1, -1 do members[i] = nil end
+  end
+end
+
+-- Counts messages of a topic that were dropped, once they ended: nothing else is kept of them.
+local function count_dropped(topic, n)
+  count(topic, 'dropped', n)
+  count_all('dropped', n)
+end

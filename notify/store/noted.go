@@ -1,0 +1,58 @@
+package store
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Noted is what is kept beside the records of few messages. Redis holds it as
+// NAME=NUMBER of each number, a space before it; a newline and the record of the
+// successor, if there is one.
+type Noted struct {
+	Snoozed int     // how often it was snoozed
+	Next    *Record // the successor: it follows when this one ended, and its FirstDue is its due time; nil: none
+}
+
+// String returns what is noted of a message as Redis holds it. unique is how long the
+// id stays taken after its end. The error is that of encoding JSON.
+func (n Noted) String(unique time.Duration) (string, error) {
+	var b strings.Builder
+	if n.Snoozed > 0 {
+		b.WriteString(" snoozed=" + strconv.Itoa(n.Snoozed))
+	}
+	if unique > 0 {
+		b.WriteString(" unique=" + strconv.FormatInt(unique.Milliseconds(), 10))
+	}
+	if n.Next != nil {
+		tail, err := n.Next.EncodeTail()
+		if err != nil {
+			return "", err
+		}
+		b.WriteByte('\n')
+		if n.Next.IsMarked() {
+			b.WriteByte('+')
+		}
+		b.WriteString(EncodeTimes(n.Next.Published, n.Next.FirstDue) + tail)
+	}
+	return b.String(), nil
+}
+
+// notedIn reads what Redis holds. What is foreign counts as missing; of an unreadable
+// successor all is the body.
+func notedIn(text string) (n Noted) {
+	line, next, followed := strings.Cut(text, "\n")
+	for _, one := range strings.Fields(line) {
+		if number, ok := strings.CutPrefix(one, "snoozed="); ok {
+			n.Snoozed, _ = strconv.Atoi(number)
+		}
+	}
+	if followed {
+		record, err := DecodeRecord(next)
+		if err != nil {
+			record.Body = []byte(next)
+		}
+		n.Next = &record
+	}
+	return n
+}

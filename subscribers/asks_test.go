@@ -1,0 +1,332 @@
+package subscribers_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
+)
+
+// claimMany claims up to 500 messages of the topic, on the options' terms.
+func claimMany(t *testing.T, c *subscribers.Claimer, o subscribers.ClaimOptions) []subscribers.Delivery {
+	t.Helper()
+	o.Max = cmp.Or(o.Max, 500)
+	ds, err := c.Claim(t.Context(), topic, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ds
+}
+
+// claimed claims a message as soon as one is ready.
+func claimed(t *testing.T, c *subscribers.Claimer, o subscribers.ClaimOptions) (d subscribers.Delivery) {
+	t.Helper()
+	o.Max = 1
+	storetest.Eventually(t, "there is one to claim", func() bool {
+		ds := claimMany(t, c, o)
+		if len(ds) == 1 {
+			d = ds[0]
+		}
+		return len(ds) == 1
+	})
+	return d
+}
+
+// counter returns a counter of the topic, or of all by the name *.
+func counter(t *testing.T, db *notify.Store, of, what string) (n int) {
+	t.Helper()
+	n, err := db.Client().HGet(t.Context(), db.Keys().Topics(), of+":"+what).Int()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// wantDropped checks that so many messages were dropped, none died, and nothing is left of them.
+func wantDropped(t *testing.T, db *notify.Store, n int) {
+	t.Helper()
+	for _, of := range []string{topic, "*"} {
+		if dropped, died := counter(t, db, of, "dropped"), counter(t, db, of, "died"); dropped != n || died != 0 {
+			t.Errorf("of %s %d were dropped, want %d, and %d died", of, dropped, n, died)
+		}
+	}
+	storetest.Empty(t, db)
+}
+
+func asking(id string, m notify.Message) notify.Message {
+	m.Topic, m.ID, m.Body = topic, id, []byte(id)
+	return m
+}
+
+// The lease of a message comes before that of the claim and that of the topic, and the timeout of a try bounds all of them.
+func TestLeaseOfAMessage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name        string
+		lease, try  time.Duration
+		claim, want time.Duration
+	}{
+		{name: "none", want: 30 * time.Second},
+		{name: "none, and the claim's", claim: time.Minute, want: time.Minute},
+		{name: "its own", lease: 100 * time.Millisecond, want: 100 * time.Millisecond},
+		{name: "its own, before the claim's", lease: 24 * time.Hour, claim: time.Minute, want: 24 * time.Hour},
+		{name: "a short try", try: 100 * time.Millisecond, want: 100 * time.Millisecond},
+		{name: "a try shorter than the claim's", try: time.Second, claim: time.Minute, want: time.Second},
+		{name: "a long try", try: 24 * time.Hour, want: 30 * time.Second},
+		{name: "a try shorter than its own", lease: time.Hour, try: time.Minute, claim: 2 * time.Hour, want: time.Minute},
+		{name: "as long", lease: time.Minute, try: time.Minute, want: time.Minute},
+	} {
+		db := storetest.Open(t)
+		claimer := subscriberstest.Claimer(t, db)
+		storetest.Publish(t, db, body("plain1"), asking("a", notify.Message{Lease: c.lease, TryTimeout: c.try}), body("plain2"))
+		ds := claimMany(t, claimer, subscribers.ClaimOptions{Lease: c.claim})
+		if len(ds) != 3 {
+			t.Fatalf("%s: claimed %d", c.name, len(ds))
+		}
+		for _, d := range ds {
+			want := c.want
+			if d.ID != "a" {
+				want = cmp.Or(c.claim, 30*time.Second)
+			}
+			score, err := db.Client().ZScore(t.Context(), db.Keys().Leased(), topic+":"+d.ID).Result()
+			if err != nil || d.Lease != want || subscribers.Receipt(score) != d.Receipt {
+				t.Errorf("%s: %s has a lease of %v, want %v, and the receipt %d of %.0f, %v", c.name, d.ID, d.Lease, want, d.Receipt, score, err)
+			}
+			if d.Late() > storetest.Deadline {
+				t.Errorf("%s: it is %v late", c.name, d.Late())
+			}
+			if err := d.Ack(t.Context()); err != nil {
+				t.Errorf("%s: %s: %v", c.name, d.ID, err)
+			}
+		}
+		storetest.Empty(t, db)
+	}
+}
+
+// An extension without a length is that of the message, and none goes beyond the end of the try.
+func TestExtensionsEndWithTheTry(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	c := subscriberstest.Claimer(t, db)
+	storetest.Publish(t, db, body("plain"),
+		asking("own", notify.Message{Lease: time.Minute}),
+		asking("try", notify.Message{TryTimeout: time.Hour}),
+		asking("both", notify.Message{Lease: time.Minute, TryTimeout: time.Hour}))
+	until := func(d subscribers.Delivery, lease time.Duration) time.Duration {
+		if err := d.Extend(t.Context(), lease); err != nil {
+			t.Fatalf("%s: %v", d.ID, err)
+		}
+		score, err := db.Client().ZScore(t.Context(), db.Keys().Leased(), topic+":"+d.ID).Result()
+		if err != nil || subscribers.Receipt(score) != d.Receipt {
+			t.Errorf("the receipt of %s is %d, of a lease until %.0f, %v", d.ID, d.Receipt, score, err)
+		}
+		now, err := db.Client().Time(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Until().Sub(now)
+	}
+	for _, d := range claimMany(t, c, subscribers.ClaimOptions{}) {
+		began := d.Until().Add(-d.Lease)
+		byDefault, long := 30*time.Second, 24*time.Hour
+		if d.Record.Lease > 0 {
+			byDefault = time.Minute
+		}
+		if got := until(d, 0); got > byDefault || got < byDefault-storetest.Deadline {
+			t.Errorf("%s is extended by %v, want %v", d.ID, got, byDefault)
+		}
+		d = *c.Delivery(topic, d.ID, currentReceipt(t, db, d.ID))
+		if d.ID == "try" || d.ID == "both" {
+			long = time.Hour
+		}
+		if got := until(d, 24*time.Hour); got > long || got < long-storetest.Deadline {
+			t.Errorf("%s is extended by %v, want %v", d.ID, got, long)
+		}
+		d = *c.Delivery(topic, d.ID, currentReceipt(t, db, d.ID))
+		if end := d.Until().Sub(began); long == time.Hour && (end-long).Abs() > 20*time.Microsecond {
+			t.Errorf("%s may be worked on for %v, want %v", d.ID, end, long)
+		}
+		before := d.Receipt
+		if err := d.Extend(t.Context(), 2*time.Hour); err != nil || long == time.Hour && d.Receipt != before {
+			t.Errorf("%s at its end is extended from %d to %d, %v", d.ID, before, d.Receipt, err)
+		}
+		if err := d.Ack(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	storetest.Empty(t, db)
+}
+
+func currentReceipt(t *testing.T, db *notify.Store, id string) subscribers.Receipt {
+	t.Helper()
+	score, err := db.Client().ZScore(t.Context(), db.Keys().Leased(), topic+":"+id).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return subscribers.Receipt(score)
+}
+
+// What is noted of a message in other words stays through all that is noted of its lease.
+func TestNotesBesideOthers(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	c := subscriberstest.Claimer(t, db)
+	storetest.Publish(t, db, asking("a", notify.Message{Lease: time.Minute, TryTimeout: time.Hour}))
+	rest := "\n{\"a\":\x00 lease=5\n\xff until=7"
+	if err := db.Client().HSet(t.Context(), db.Keys().Extras(), topic+":a", " unique=5"+rest).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		d := claimed(t, c, subscribers.ClaimOptions{})
+		if _, err := d.Snooze(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		makeReady(t, db)
+	}
+	noted, err := db.Client().HGet(t.Context(), db.Keys().Extras(), topic+":a").Result()
+	if head, tail, _ := strings.Cut(noted, "\n"); err != nil || "\n"+tail != rest || !strings.HasPrefix(head, " unique=5 ") ||
+		strings.Count(head, "=") != 4 || !strings.Contains(head+" ", " snoozed=2 ") || !strings.Contains(head+" ", " lease=60000 ") {
+		t.Errorf("noted is %q, %v", noted, err)
+	}
+}
+
+// makeReady has what is due carried once.
+func makeReady(t *testing.T, db *notify.Store) {
+	t.Helper()
+	stop := carry(t, db)
+	storetest.Eventually(t, "all that is scheduled is ready", func() bool {
+		c, err := storetest.Count(db, topic)
+		return err == nil && c.Scheduled == 0
+	})
+	stop()
+}
+
+// Where a try takes too long the handler's context ends in time to reject the message, which uses up an attempt.
+func TestTryTimesOut(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(context.Context) error{
+		"the cause":  context.Cause,
+		"canceled":   func(ctx context.Context) error { return ctx.Err() },
+		"snooze":     func(context.Context) error { return subscribers.Snooze(time.Hour) },
+		"not now":    func(context.Context) error { return subscribers.NotNow(nil, time.Hour) },
+		"its own":    func(context.Context) error { return errors.New("slow") },
+		"as stopped": func(context.Context) error { return subscribers.ErrStopping },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Open(t)
+			carry(t, db)
+			causes, deaths := make(chan error, 10), make(chan subscribers.Death, 10)
+			handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+				<-ctx.Done()
+				causes <- context.Cause(ctx)
+				return answer(ctx)
+			}, subscribers.HandleOptions{OnDead: func(d subscribers.Death) { deaths <- d }})
+			storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: 700 * time.Millisecond, Lease: 300 * time.Millisecond, MaxAttempts: 1}))
+			if cause := storetest.Receive(t, "its context ends", causes); !errors.Is(cause, subscribers.ErrTryTimeout) {
+				t.Errorf("the context ends for %v", cause)
+			}
+			if d := storetest.Receive(t, "it dies", deaths); !strings.HasPrefix(d.Reason, "try timed out") || d.Attempts != 1 {
+				t.Errorf("it died of %q after %d", d.Reason, d.Attempts)
+			}
+		})
+	}
+}
+
+// A handler that does not heed the end of its context loses the lease at the end of the try, however often it would be extended.
+func TestTryOfAHandlerThatGoesOn(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	carry(t, db)
+	began, end := make(chan subscribers.Receipt, 1), make(chan struct{})
+	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+		began <- d.Receipt - subscribers.Receipt(d.Lease.Microseconds())
+		<-end
+		return nil
+	}, subscribers.HandleOptions{})
+	defer close(end)
+	storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: 900 * time.Millisecond, Lease: 300 * time.Millisecond, MaxAttempts: 1}))
+	at := storetest.Receive(t, "it begins", began)
+	var info notify.Info
+	storetest.Eventually(t, "it dies", func() (dead bool) {
+		var err error
+		info, err = storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
+		return err == nil && info.State == notify.Dead
+	})
+	if took := info.Died.Sub(at.Until()); info.Reason != "try timed out, out of attempts" || info.Attempts != 1 || took < 899*time.Millisecond {
+		t.Errorf("it died of %q after %v, with %d attempts", info.Reason, took, info.Attempts)
+	}
+}
+
+// What becomes of a message that is claimed too late, in one batch with others.
+func TestLateMessages(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	c := subscriberstest.Claimer(t, db)
+	first := time.Now().Add(-time.Hour)
+	late := func(id string, after time.Duration, late notify.Late) notify.Message {
+		return asking(id, notify.Message{Due: first, LateAfter: after, Late: late})
+	}
+	storetest.Publish(t, db, body("plain1"),
+		late("mark", time.Millisecond, notify.LateMark), late("default", time.Millisecond, ""), late("bury", time.Millisecond, notify.LateBury),
+		late("drop", time.Millisecond, notify.LateDrop), late("intime", 24*time.Hour, notify.LateDrop), body("plain2"))
+	published := time.Now()
+	storetest.Eventually(t, "it is later", func() bool { return time.Since(published) > 5*time.Millisecond })
+	got := make(map[string]bool)
+	for _, d := range claimMany(t, c, subscribers.ClaimOptions{}) {
+		got[d.ID] = d.IsLate
+		if err := d.Ack(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	want := map[string]bool{"plain1": false, "mark": true, "default": true, "intime": false, "plain2": false}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("claimed, and late: %v, want %v", got, want)
+	}
+	info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "bury")
+	if err != nil || info.State != notify.Dead || info.Reason != "late" {
+		t.Errorf("the one to bury is %v for %q, %v", info.State, info.Reason, err)
+	}
+	if dropped := counter(t, db, topic, "dropped"); dropped != 1 || counter(t, db, "*", "died") != 1 {
+		t.Errorf("%d were dropped", dropped)
+	}
+	if n, err := storetest.Inspector(t, db).Purge(t.Context(), topic, "bury"); err != nil || n != 1 {
+		t.Error(n, err)
+	}
+	storetest.Empty(t, db)
+}
+
+// The holder of a settle token extends by the message's own lease, up to the end of the try, and the token stays valid.
+func TestTokenOfAMessageWithATry(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	c := subscriberstest.Claimer(t, db)
+	storetest.Publish(t, db, asking("a", notify.Message{Lease: time.Minute, TryTimeout: 90 * time.Second}))
+	d := claimed(t, c, subscribers.ClaimOptions{})
+	token := store.Lease{Member: topic + ":a", Receipt: int64(d.Receipt)}
+	began := d.Until().Add(-time.Minute)
+	for range 3 {
+		if lost, err := db.Of(topic).ExtendAs(t.Context(), token, time.Hour); err != nil || lost {
+			t.Fatal(lost, err)
+		}
+		receipt, err := db.Of(topic).Extended(t.Context(), token)
+		if end := subscribers.Receipt(receipt).Until().Sub(began); err != nil || end < time.Minute || end > 90*time.Second+20*time.Microsecond {
+			t.Errorf("it may be worked on for %v, %v", end, err)
+		}
+		d.Receipt = subscribers.Receipt(receipt)
+	}
+	if err := d.Ack(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

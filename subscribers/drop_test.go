@@ -1,0 +1,141 @@
+package subscribers_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
+)
+
+// dropping is a message that is dropped where others are buried.
+func dropping(id string, m notify.Message) notify.Message {
+	m.Fail = notify.FailDrop
+	return asking(id, m)
+}
+
+// A message with FailDrop leaves nothing but a count, and no death is told.
+func TestFailDrop(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		m    notify.Message
+		end  func(t *testing.T, db *notify.Store, c *subscribers.Claimer)
+	}{
+		{"its last attempt is rejected", notify.Message{MaxAttempts: 2}, func(t *testing.T, _ *notify.Store, c *subscribers.Claimer) {
+			for _, last := range []bool{false, true} {
+				d := claimed(t, c, subscribers.ClaimOptions{})
+				out, err := d.Nack(t.Context(), 0, "no")
+				if err != nil || out.Dropped != last || last && (out.State != 0 || out.Attempts != 2) {
+					t.Errorf("the outcome is %+v, %v", out, err)
+				}
+			}
+		}},
+		{"its last lease ends", notify.Message{MaxAttempts: 1, Lease: 100 * time.Millisecond}, func(t *testing.T, _ *notify.Store, c *subscribers.Claimer) {
+			claimed(t, c, subscribers.ClaimOptions{})
+		}},
+		{"its last try times out", notify.Message{MaxAttempts: 1, TryTimeout: 100 * time.Millisecond, LateAfter: time.Hour}, func(t *testing.T, _ *notify.Store, c *subscribers.Claimer) {
+			claimed(t, c, subscribers.ClaimOptions{})
+		}},
+		{"it expires while it is ready", notify.Message{TTL: 100 * time.Millisecond, Lease: time.Minute}, nil},
+		{"it expires while it waits for a retry", notify.Message{TTL: 300 * time.Millisecond}, func(t *testing.T, _ *notify.Store, c *subscribers.Claimer) {
+			d := claimed(t, c, subscribers.ClaimOptions{})
+			if _, err := d.Nack(t.Context(), time.Hour, "no"); err != nil {
+				t.Error(err)
+			}
+		}},
+		{"it expires while it is leased", notify.Message{TTL: 100 * time.Millisecond}, func(t *testing.T, _ *notify.Store, c *subscribers.Claimer) {
+			d := claimed(t, c, subscribers.ClaimOptions{})
+			storetest.Eventually(t, "it is over", func() bool { return time.Since(d.Due) > 200*time.Millisecond })
+			if err := d.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Open(t)
+			run, err := carrier.New(db, carrier.Options{OnDead: func(d carrier.Death) { t.Errorf("%s died: %s", d.ID, d.Reason) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			storetest.Run(t, run.Run)
+			storetest.Publish(t, db, dropping("a", c.m))
+			if c.end != nil {
+				c.end(t, db, subscriberstest.Claimer(t, db))
+			}
+			storetest.Eventually(t, "it is gone", func() bool { return counter(t, db, topic, "dropped") > 0 })
+			wantDropped(t, db, 1)
+			settled(t, db)
+			storetest.Publish(t, db, dropping("a", notify.Message{Delay: time.Hour})) // its id is free
+		})
+	}
+}
+
+// Without a carrier a claim finds what has expired. An explicit burial keeps a dead letter.
+func TestDropsOfAClaim(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	c := subscriberstest.Claimer(t, db)
+	storetest.Publish(t, db, dropping("expired", notify.Message{TTL: time.Millisecond}), dropping("bury", notify.Message{MaxAttempts: 1}))
+	published := time.Now()
+	storetest.Eventually(t, "it has expired", func() bool { return time.Since(published) > 5*time.Millisecond })
+	ds := claimMany(t, c, subscribers.ClaimOptions{})
+	if len(ds) != 1 || ds[0].ID != "bury" {
+		t.Fatalf("claimed %v", ds)
+	}
+	if out, err := ds[0].Bury(t.Context(), "poison"); err != nil || out.State != notify.Dead || out.Dropped {
+		t.Errorf("buried: %+v, %v", out, err)
+	}
+	if dropped, died := counter(t, db, topic, "dropped"), counter(t, db, topic, "died"); dropped != 1 || died != 1 {
+		t.Errorf("%d were dropped, %d died", dropped, died)
+	}
+	if n, err := storetest.Inspector(t, db).Purge(t.Context(), topic, "bury"); err != nil || n != 1 {
+		t.Error(n, err)
+	}
+	storetest.Empty(t, db)
+}
+
+// A worker does not report what is dropped as dead.
+func TestWorkerDrops(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	carry(t, db)
+	handle(t, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error { return errors.New("no") },
+		subscribers.HandleOptions{OnDead: func(d subscribers.Death) { t.Errorf("%s died: %s", d.ID, d.Reason) }})
+	storetest.Publish(t, db, dropping("a", notify.Message{MaxAttempts: 1}), dropping("b", notify.Message{MaxAttempts: 1, Lease: time.Minute}))
+	storetest.Eventually(t, "they are dropped", func() bool { return counter(t, db, topic, "dropped") == 2 })
+	settled(t, db)
+	wantDropped(t, db, 2)
+}
+
+// All at once: each message meets what comes first of being late, timed out and out of attempts.
+func TestLateFailAndTry(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	carry(t, db)
+	c := subscriberstest.Claimer(t, db)
+	m := notify.Message{LateAfter: 50 * time.Millisecond, Late: notify.LateDrop, TryTimeout: 100 * time.Millisecond, Lease: time.Hour, MaxAttempts: 2}
+	storetest.Publish(t, db, dropping("a", m), body("plain"))
+	ds := claimMany(t, c, subscribers.ClaimOptions{})
+	if len(ds) != 2 || ds[0].Lease+ds[1].Lease != 30*time.Second+100*time.Millisecond {
+		t.Fatalf("claimed %v", ds)
+	}
+	for _, d := range ds {
+		if d.ID == "plain" {
+			if err := d.Ack(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	storetest.Eventually(t, "its try times out", func() bool { return counts(t, db).Ready == 1 })
+	if ds := claimMany(t, c, subscribers.ClaimOptions{}); len(ds) != 0 {
+		t.Errorf("claimed %v, which is late", ds)
+	}
+	wantDropped(t, db, 1)
+}

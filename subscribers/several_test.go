@@ -1,0 +1,636 @@
+package subscribers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
+)
+
+// topicsOf returns the first n of some topics.
+func topicsOf(n int) (topics []string) {
+	for i := range n {
+		topics = append(topics, fmt.Sprintf("several.%d", i))
+	}
+	return topics
+}
+
+// of returns a message of a topic.
+func of(topic, id string) notify.Message {
+	return notify.Message{Topic: topic, ID: id, Body: []byte(id)}
+}
+
+// dueBefore returns a message of a topic that is due for some time.
+func dueBefore(topic, id string, ago time.Duration) notify.Message {
+	m := of(topic, id)
+	m.Due, m.Restore = time.Now().Add(-ago), &notify.Restore{}
+	return m
+}
+
+// claimAnyLater claims in the background, and returns when the call is known to the poller.
+func claimAnyLater(ctx context.Context, t *testing.T, p *subscribers.Claimer, topics []string, o subscribers.ClaimOptions) <-chan got {
+	t.Helper()
+	before := p.Stats().Waiting
+	answer := make(chan got, 1)
+	go func() {
+		ds, err := p.ClaimAny(ctx, topics, o)
+		answer <- got{ds, err}
+	}()
+	storetest.Eventually(t, "the caller waits, or has an answer", func() bool { return p.Stats().Waiting > before || len(answer) > 0 })
+	return answer
+}
+
+// waitsIn waits until so many inboxes stand in the waiting list of each of some topics.
+func waitsIn(t testing.TB, db *notify.Store, topics []string, n int64) {
+	t.Helper()
+	storetest.Eventually(t, fmt.Sprintf("%d stand in each waiting list", n), func() bool {
+		for _, topic := range topics {
+			if now, err := db.Client().ZCard(t.Context(), db.Keys().Waiting(topic)).Result(); err != nil || now != n {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// At once: topic by topic in the order given, or the oldest of all. Nothing of a topic that is paused.
+func TestClaimAnyAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		max    int
+		oldest bool
+		want   string
+	}{
+		{0, false, "b2"},
+		{0, true, "c9"},
+		{3, false, "b2 b1 c9"},
+		{3, true, "c9 a8 a5"},
+		{6, false, "b2 b1 c9 c4 c3 a8"},
+		{500, false, "b2 b1 c9 c4 c3 a8 a5"},
+		{500, true, "c9 a8 a5 c4 c3 b2 b1"},
+	} {
+		for _, wait := range []time.Duration{0, time.Minute} {
+			db := beating(t, storetest.Open(t))
+			for id, ago := range map[string]int{"c9": 9, "a8": 8, "p7": 7, "a5": 5, "c4": 4, "c3": 3, "b2": 2, "b1": 1} {
+				storetest.Publish(t, db, dueBefore(id[:1], id, time.Duration(ago)*time.Minute))
+			}
+			if err := storetest.Inspector(t, db).Pause(t.Context(), "p"); err != nil {
+				t.Fatal(err)
+			}
+			p, _ := newPoller(t, db)
+			topics := []string{"b", "none", "p", "c", "a"}
+			ds, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Max: test.max, Oldest: test.oldest, Wait: wait})
+			if g := (got{ds, err}); err != nil || g.ids() != test.want {
+				t.Errorf("%+v, wait %v: got %q, %v", test, wait, g.ids(), err)
+			}
+			for i := range ds {
+				if err := ds[i].Ack(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			waitsIn(t, db, topics, 0)
+		}
+	}
+}
+
+// Large bodies and many messages: the oldest of all in pages, until one answer has enough.
+func TestClaimAnyOfMany(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	p := subscriberstest.Claimer(t, db)
+	var all []string
+	for i := range 200 {
+		id := fmt.Sprintf("%03d", i)
+		all = append(all, id)
+		storetest.Publish(t, db, dueBefore(fmt.Sprint("t", (i*i/7)%3), id, time.Hour-time.Duration(i)*time.Second))
+	}
+	ds, err := p.ClaimAny(t.Context(), []string{"t0", "t1", "t2"}, subscribers.ClaimOptions{Max: 150, Oldest: true})
+	if g := (got{ds, err}); err != nil || g.ids() != strings.Join(all[:150], " ") {
+		t.Errorf("got %q, %v", g.ids(), err)
+	}
+	for _, topic := range []string{"large0", "large1", "large2"} {
+		for i := range 20 {
+			m := of(topic, fmt.Sprint(i))
+			m.Body = make([]byte, 250_000)
+			storetest.Publish(t, db, m)
+		}
+	}
+	ds, err = p.ClaimAny(t.Context(), []string{"large0", "large1", "large2"}, subscribers.ClaimOptions{Max: 500})
+	if err != nil || len(ds) < 16 || len(ds) > 34 || ds[0].Topic != "large0" {
+		t.Errorf("got %d messages, %v", len(ds), err)
+	}
+}
+
+func TestBadClaimAny(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	p := subscriberstest.Claimer(t, db)
+	storetest.Publish(t, db, of("a", "1"))
+	for _, test := range []struct {
+		topics []string
+		o      subscribers.ClaimOptions
+		faults []string
+	}{
+		{nil, subscribers.ClaimOptions{}, []string{"there are none"}},
+		{topicsOf(33), subscribers.ClaimOptions{}, []string{"there are 33; name at most 32"}},
+		{[]string{"a", "b", "a", "a"}, subscribers.ClaimOptions{}, []string{`"a" is named twice`}},
+		{[]string{"a", "", "b c", "a"}, subscribers.ClaimOptions{Max: 501, Wait: -1}, []string{"it is empty", `"b c"`, `"a" is named twice`, "max 501", "wait -1ns"}},
+	} {
+		_, err := p.ClaimAny(t.Context(), test.topics, test.o)
+		if faults := store.Faults(err); len(faults) != len(test.faults) {
+			t.Errorf("%q: got %v", test.topics, err)
+		}
+		for _, fault := range test.faults {
+			if !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), fault) {
+				t.Errorf("%q: got %v, want %q", test.topics, err, fault)
+			}
+		}
+	}
+	if ds, err := p.ClaimAny(t.Context(), []string{"a"}); err != nil || len(ds) != 1 {
+		t.Errorf("one topic: got %v, %v", ds, err)
+	}
+}
+
+// A caller that waits for 32 topics is woken by each, costs nothing meanwhile, and leaves all waiting lists by one call.
+func TestClaimAnyWaits(t *testing.T) {
+	t.Parallel()
+	db := storetest.At(t, storetest.URL(), "test-"+notify.NewID())
+	var mu sync.Mutex
+	calls := make(map[string]int)
+	db.Observe(func(script string, _ time.Duration, _ error) {
+		mu.Lock()
+		defer mu.Unlock()
+		calls[script]++
+	})
+	beating(t, db)
+	p, _ := newPoller(t, db)
+	topics := topicsOf(store.MaxTopics)
+	for _, topic := range topics {
+		answer := claimAnyLater(t.Context(), t, p, topics, long())
+		waitsIn(t, db, topics, 1)
+		beats(t, db, 2)
+		storetest.Publish(t, db, of(topic, "m"))
+		g := want(t, "the message", answer, "m")
+		waitsIn(t, db, topics, 0)
+		if err := g.ds[0].Ack(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	n := len(topics)
+	storetest.Eventually(t, "each message is claimed, or its hand-over is confirmed", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return calls["claim"]+calls["extend"] >= n
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	calls["claim"] += calls["extend"]
+	delete(calls, "extend")
+	if diff := gocmp.Diff(map[string]int{"heads": n, "claim": n, "leave": n, "publish": n, "ack": n}, calls); diff != "" {
+		t.Errorf("calls for %d messages (-want +got):\n%s", n, diff)
+	}
+	if n := p.Stats(); n.Waiting+n.Fallbacks != 0 {
+		t.Errorf("got %+v", n)
+	}
+	storetest.Empty(t, db)
+}
+
+// warm has Redis load the scripts of a claim of several topics.
+func warm(t *testing.T, db *notify.Store, p *subscribers.Claimer) {
+	t.Helper()
+	topics := []string{"warm.1", "warm.2"}
+	answer := claimAnyLater(t.Context(), t, p, topics, long())
+	waitsIn(t, db, topics, 1)
+	storetest.Publish(t, db, of("warm.1", "m"))
+	if g := want(t, "the message", answer, "m"); g.ds[0].Ack(t.Context()) != nil {
+		t.Error("cannot acknowledge it")
+	}
+	waitsIn(t, db, topics, 0)
+}
+
+// Two topics ring at once: one message is taken, and the other one is ready for others at once.
+func TestOneCreditForAllTopics(t *testing.T) {
+	t.Parallel()
+	for _, ring := range []bool{true, false} {
+		db := alone(t)
+		carry(t, db)
+		p, _ := newPoller(t, db)
+		other, _ := newPoller(t, db)
+		topics := topicsOf(2)
+		for _, topic := range topics {
+			storetest.Set(t, db, topic, notify.SettingsChange{RingOnly: &ring})
+		}
+		for round := range 10 {
+			answer := claimAnyLater(t.Context(), t, p, topics, long())
+			waitsIn(t, db, topics, 1)
+			second := claimAnyLater(t.Context(), t, other, topics, long())
+			waitsIn(t, db, topics, 2)
+			storetest.Publish(t, db, of(topics[0], fmt.Sprint("a", round)), of(topics[1], fmt.Sprint("b", round)))
+			both := slices.Concat(storetest.Receive(t, "the first", answer).ds, storetest.Receive(t, "the second", second).ds)
+			if len(both) != 2 || both[0].Topic == both[1].Topic {
+				t.Fatalf("ring only: %v: got %+v", ring, both)
+			}
+			for i := range both {
+				if err := both[i].Ack(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			waitsIn(t, db, topics, 0)
+		}
+		if n := p.Stats().Fallbacks + other.Stats().Fallbacks; n > 0 {
+			t.Errorf("%d rings were repeated by beats", n)
+		}
+	}
+}
+
+// Topics ring at once for one caller: one message is claimed, and no other claim is made for it that would have to be undone.
+func TestOneClaimAtATime(t *testing.T) {
+	t.Parallel()
+	db := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, db)
+	topics := topicsOf(8)
+	storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{RingOnly: new(true)})
+	for round := range 20 {
+		answer := claimAnyLater(t.Context(), t, p, topics, long())
+		waitsIn(t, db, topics, 1)
+		var all []notify.Message
+		for _, topic := range topics {
+			all = append(all, of(topic, fmt.Sprint(round)))
+		}
+		storetest.Publish(t, db, all...)
+		ds := storetest.Receive(t, "a message", answer).ds
+		waitsIn(t, db, topics, 0)
+		rest, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Max: 100})
+		if err != nil || len(ds) != 1 || len(rest) != len(topics)-1 {
+			t.Fatalf("got %d messages, then %d, %v", len(ds), len(rest), err)
+		}
+		for i, d := range append(ds, rest...) {
+			if n, err := db.Client().HGet(t.Context(), db.Keys().Topics(), d.Topic+":released").Result(); err == nil {
+				t.Errorf("%d: %s messages of %s were claimed and released", i, n, d.Topic)
+			}
+			if err := d.Ack(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// A caller of several topics leaves while they are read, or while it is claimed for: what there is stays for others.
+func TestCallerOfSeveralLeaves(t *testing.T) {
+	t.Parallel()
+	db := alone(t)
+	p, _ := newPoller(t, db)
+	topics := topicsOf(3)
+	for i, some := range [][]notify.Message{nil, {of(topics[1], "a"), of(topics[2], "b")}} {
+		storetest.Publish(t, db, some...)
+		held, let := hold(t, db)
+		ctx, cancel := context.WithCancel(t.Context())
+		left := claimAnyLater(ctx, t, p, topics, long())
+		held(1)
+		cancel()
+		if g := storetest.Receive(t, "the caller leaves at once", left); !errors.Is(g.err, context.Canceled) || len(g.ds) > 0 {
+			t.Errorf("got %v", g)
+		}
+		let()
+		waitsIn(t, db, topics, 0)
+		for _, m := range some {
+			if g := want(t, fmt.Sprint("another caller ", i), claimAnyLater(t.Context(), t, p, topics, long()), m.ID); g.ds[0].Attempt != 1 {
+				t.Errorf("an attempt was used up: %+v", g.ds[0])
+			}
+		}
+	}
+	waitsIn(t, db, topics, 0)
+}
+
+// Many callers that wait for several topics, and one message: one gets it, and all have left when they are gone.
+func TestOneMessageForManyCallers(t *testing.T) {
+	t.Parallel()
+	db := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, db)
+	topics := topicsOf(store.MaxTopics)
+	ctx, cancel := context.WithCancel(t.Context())
+	answers := make(chan got, 200)
+	for range cap(answers) {
+		go func() {
+			ds, err := p.ClaimAny(ctx, topics, long())
+			answers <- got{ds, err}
+		}()
+	}
+	storetest.Eventually(t, "all wait", func() bool { return p.Stats().Waiting == int64(cap(answers)) })
+	waitsIn(t, db, topics, 1)
+	storetest.Publish(t, db, of(topics[7], "m"))
+	want(t, "one gets it", answers, "m")
+	storetest.Eventually(t, "the others wait on", func() bool { return p.Stats().Waiting == int64(cap(answers))-1 })
+	waitsIn(t, db, topics, 1)
+	cancel()
+	for range cap(answers) - 1 {
+		if g := storetest.Receive(t, "the end of the wait", answers); !errors.Is(g.err, context.Canceled) || len(g.ds) > 0 {
+			t.Errorf("got %v", g)
+		}
+	}
+	waitsIn(t, db, topics, 0)
+}
+
+// First come, first served, whether callers wait for one topic or for several.
+func TestOrderOfCallersOfSeveral(t *testing.T) {
+	t.Parallel()
+	db := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, db)
+	topics := topicsOf(4)
+	var answers []<-chan got
+	for _, some := range [][]string{topics, topics[2:3], topics[1:], topics[2:3]} {
+		answers = append(answers, claimAnyLater(t.Context(), t, p, some, long()))
+		waitsIn(t, db, some, 1)
+		storetest.Eventually(t, "its claim is through", func() bool { return p.Ping(t.Context()) == nil })
+	}
+	for i, answer := range answers {
+		storetest.Publish(t, db, of(topics[2], fmt.Sprint(i)))
+		want(t, "the next caller", answer, fmt.Sprint(i))
+	}
+	waitsIn(t, db, topics, 0)
+}
+
+// Whatever becomes of connections, waiting lists and data, a caller of several topics is served.
+func TestClaimAnyThroughFaults(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	db := beating(t, storetest.At(t, server.URL(), ""))
+	carry(t, db)
+	p, _ := newPoller(t, db)
+	topics := topicsOf(5)
+	do := func(args ...any) {
+		t.Helper()
+		if err := db.Client().Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 24 {
+		topic, id := topics[i%len(topics)], fmt.Sprint(i)
+		answer := claimAnyLater(t.Context(), t, p, topics, long())
+		waitsIn(t, db, topics, 1)
+		switch i % 4 {
+		case 0:
+			do("CLIENT", "KILL", "TYPE", "pubsub")
+		case 1:
+			do("SCRIPT", "FLUSH")
+		case 2: // a beat names the topic
+			do("DEL", db.Keys().Waiting(topic))
+		default:
+			if err := storetest.Inspector(t, db).Pause(t.Context(), topic); err != nil {
+				t.Fatal(err)
+			}
+		}
+		storetest.Publish(t, db, of(topic, id))
+		if i%4 == 3 {
+			if err := storetest.Inspector(t, db).Resume(t.Context(), topic); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g := want(t, fmt.Sprint("the message of round ", i), answer, id)
+		if err := g.ds[0].Ack(t.Context()); err != nil {
+			t.Error(err)
+		}
+		waitsIn(t, db, topics, 0)
+	}
+	storetest.Empty(t, db)
+}
+
+// A Redis that takes no writes for a moment ends no wait; one that is away, or a set that is foreign, does, and nothing is tried again
+// and again.
+func TestClaimAnyFails(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	db := storetest.At(t, server.URL(), "")
+	var refused atomic.Int64
+	db.Observe(func(script string, _ time.Duration, err error) {
+		if script == "heads" && err != nil && store.NotExecuted(err) {
+			refused.Add(1)
+		}
+	})
+	beating(t, db)
+	p, _ := newPoller(t, db)
+	topics := topicsOf(3)
+	warm(t, db, p)
+	only := func(master, port string) {
+		t.Helper()
+		storetest.Eventually(t, "it obeys", func() bool { return db.Client().Do(t.Context(), "REPLICAOF", master, port).Err() == nil })
+	}
+	only("127.0.0.1", "1")
+	answer := claimAnyLater(t.Context(), t, p, topics, long())
+	storetest.Eventually(t, "a replica refuses its call", func() bool { return refused.Load() > 0 })
+	only("NO", "ONE")
+	waitsIn(t, db, topics, 1)
+	storetest.Eventually(t, "it is published", func() bool {
+		_, err := storetest.Publisher(t, db).Publish(t.Context(), of(topics[1], "a"))
+		return err == nil || errors.Is(err, notify.ErrExists)
+	})
+	want(t, "the message", answer, "a")
+	storetest.Eventually(t, "the set is foreign", func() bool {
+		return db.Client().Set(t.Context(), db.Keys().Ready(topics[2]), "foreign", 0).Err() == nil
+	})
+	before := scriptCalls(t, db)
+	if g := storetest.Receive(t, "the error", claimAnyLater(t.Context(), t, p, topics, long())); g.err == nil {
+		t.Errorf("got %v", g)
+	}
+	waitsIn(t, db, topics, 0)
+	if n := scriptCalls(t, db) - before; n > 10 {
+		t.Errorf("%d scripts", n)
+	}
+	server.Kill()
+	storetest.Eventually(t, "it is deaf", func() bool { return errors.Is(p.Ping(t.Context()), subscribers.ErrUnsubscribed) })
+	if g := storetest.Receive(t, "the error", claimAnyLater(t.Context(), t, p, topics, long())); g.err == nil {
+		t.Errorf("got %v", g)
+	}
+}
+
+// The connection breaks while topics are read for a caller: it has the error, and others do not; the inbox is left in no list.
+func TestErrorReachesTheCallerOfSeveral(t *testing.T) {
+	t.Parallel()
+	db := alone(t)
+	p, _ := newPoller(t, db)
+	topics := topicsOf(3)
+	warm(t, db, p)
+	held, let := hold(t, db)
+	broken := claimAnyLater(t.Context(), t, p, topics, long())
+	held(1)
+	second := claimAnyLater(t.Context(), t, p, topics[1:], long())
+	held(2)
+	third := claimAnyLater(t.Context(), t, p, topics[2:], long()) // of one topic
+	held(3)
+	if err := db.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, answer := range []<-chan got{broken, second, third} {
+		if g := storetest.Receive(t, "the claim fails", answer); g.err == nil {
+			t.Errorf("got %v", g)
+		}
+	}
+	last := claimAnyLater(t.Context(), t, p, topics, long())
+	let()
+	waitsIn(t, db, topics, 1)
+	storetest.Publish(t, db, of(topics[1], "a"))
+	want(t, "the last one", last, "a")
+	waitsIn(t, db, topics, 0)
+}
+
+// A caller that comes while all its topics are paused is woken by the first that is resumed.
+func TestClaimAnyOfPausedTopics(t *testing.T) {
+	t.Parallel()
+	db := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, db)
+	inspector, topics := storetest.Inspector(t, db), topicsOf(3)
+	for _, topic := range topics {
+		storetest.Publish(t, db, of(topic, topic))
+		if err := inspector.Pause(t.Context(), topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := claimAnyLater(t.Context(), t, p, topics, long())
+	waitsIn(t, db, topics, 1)
+	if err := inspector.Resume(t.Context(), topics[1]); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "its message", answer, topics[1])
+	waitsIn(t, db, topics, 0)
+	o := long()
+	o.MinAge = time.Millisecond
+	aged := claimAnyLater(t.Context(), t, p, topics, o)
+	if err := inspector.Resume(t.Context(), topics[2]); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "its message, for one who wants old ones", aged, topics[2])
+	waitsIn(t, db, topics, 0)
+}
+
+func TestClaimerOfSeveralStops(t *testing.T) {
+	t.Parallel()
+	db := beating(t, storetest.Open(t))
+	p, stop := newPoller(t, db)
+	topics := topicsOf(9)
+	aged := long()
+	aged.MinAge = time.Hour
+	answers := []<-chan got{claimAnyLater(t.Context(), t, p, topics, long()), claimAnyLater(t.Context(), t, p, topics, aged)}
+	waitsIn(t, db, topics, 1)
+	stop()
+	waitsIn(t, db, topics, 0)
+	for _, answer := range append(answers, claimAnyLater(t.Context(), t, p, topics, long())) {
+		if g := storetest.Receive(t, "the end of the wait", answer); !errors.Is(g.err, subscribers.ErrStopping) {
+			t.Errorf("got %v", g)
+		}
+	}
+}
+
+// Messages of an age, of several topics: exactly then, the one that has it first.
+func TestClaimAnyOfAnAge(t *testing.T) {
+	t.Parallel()
+	db := beating(t, storetest.Open(t))
+	p, _ := newPoller(t, db)
+	topics := topicsOf(3)
+	o := long()
+	o.MinAge, o.Max, o.Oldest = time.Hour, 10, true
+	answer := claimAnyLater(t.Context(), t, p, topics, o)
+	storetest.Publish(t, db, of(topics[0], "young"), dueBefore(topics[1], "ripe-soon", time.Hour-300*time.Millisecond))
+	g := want(t, "the older one", answer, "ripe-soon")
+	if d := g.ds[0]; d.Receipt.Until().Sub(d.Due)-d.Lease < o.MinAge {
+		t.Errorf("it was too young: due %v, leased until %v", d.Due, d.Receipt.Until())
+	}
+	storetest.Publish(t, db, dueBefore(topics[2], "2h", 2*time.Hour), dueBefore(topics[0], "3h", 3*time.Hour))
+	want(t, "both that are old, oldest first", claimAnyLater(t.Context(), t, p, topics, o), "3h 2h")
+	waitsIn(t, db, topics, 0)
+}
+
+// Callers of random topics of three pollers, some that leave, while connections are cut: each message comes once, and no ring is lost.
+func TestNoRingOfSeveralIsLost(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			db := beating(t, storetest.Open(t))
+			topics := topicsOf(6)
+			steady, _ := newPoller(t, db)
+			pollers := []*subscribers.Claimer{steady}
+			var stops []func()
+			for range 2 {
+				p, stop := newPoller(t, db)
+				pollers, stops = append(pollers, p), append(stops, stop)
+			}
+			var h handouts
+			take := func(ctx context.Context, p *subscribers.Claimer, some []string, o subscribers.ClaimOptions) {
+				ds, err := p.ClaimAny(ctx, some, o)
+				if err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+				for i := range ds {
+					h.note(ds[i].ID)
+					if err := ds[i].Ack(context.WithoutCancel(ctx)); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var stays sync.WaitGroup
+			for i := range 3 {
+				o := long()
+				o.Max = 1 + 2*i
+				stays.Go(func() {
+					for ctx.Err() == nil {
+						take(ctx, steady, topics[i:], o)
+					}
+				})
+			}
+			published := 0
+			for round := range 30 {
+				var callers sync.WaitGroup
+				for i := range 9 {
+					r := rand.New(rand.NewPCG(seed, uint64(round*100+i)))
+					callers.Go(func() {
+						for range 3 {
+							within, cancel := context.WithTimeout(t.Context(), rand.N(8*time.Millisecond))
+							some := slices.Clone(topics)
+							r.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+							take(within, pollers[i%3], some[:1+r.IntN(len(some))], subscribers.ClaimOptions{
+								Max: 1 + r.IntN(4), Oldest: r.IntN(2) == 0, Wait: time.Duration(r.Int64N(int64(8 * time.Millisecond))), Lease: time.Duration(1+r.IntN(2)) * time.Minute,
+							})
+							cancel()
+						}
+					})
+				}
+				r := rand.New(rand.NewPCG(seed, uint64(round*100+99)))
+				for range 6 {
+					var batch []notify.Message
+					for range 1 + r.IntN(4) {
+						batch = append(batch, of(topics[r.IntN(len(topics))], fmt.Sprint(published)))
+						published++
+					}
+					storetest.Publish(t, db, batch...)
+				}
+				callers.Wait()
+				storetest.Eventually(t, "the rest reaches those who stay", func() bool { return h.size() == published })
+			}
+			waitsIn(t, db, topics, 1)
+			storetest.Eventually(t, "all who stay wait", func() bool { return steady.Stats().Waiting == 3 })
+			cancel()
+			stays.Wait()
+			waitsIn(t, db, topics, 0)
+			for _, stop := range stops {
+				stop()
+			}
+			h.once(t)
+			storetest.Empty(t, db)
+		})
+	}
+}
