@@ -3,6 +3,7 @@
 //
 //   - crash kills, stops, cuts off and starves processes, one fault in each test;
 //   - faults injects random faults under load and checks the history of all processes;
+//   - model publishes few ids from many processes and checks all answers against a model;
 //   - failover replaces masters of Redis, by Sentinel and in a Cluster;
 //   - vm boots a systemd and installs the package there;
 //   - pagestest reads the commands of the pages, which tests here and of the command run.

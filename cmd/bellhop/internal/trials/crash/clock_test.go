@@ -1,6 +1,7 @@
 package crash_test
 
 import (
+	"context"
 	"syscall"
 	"testing"
 	"time"
@@ -10,12 +11,13 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// Redis and the carrier are killed together, and the clock is an hour earlier when Redis is
-// back. By that clock the dead carrier's lease lasts for an hour, but another carrier takes
-// over after the time for which the lease was granted.
-func TestClockIsBehindAfterACrash(t *testing.T) {
+// startMachine starts a Redis on a machine whose clock can be set.
+func startMachine(t *testing.T) (*machine.Machine, *redisserver.Server) {
+	t.Helper()
 	const disk = 16 << 20
 	dir := t.TempDir()
 	library, err := machine.Build(t.Context(), dir)
@@ -32,6 +34,14 @@ func TestClockIsBehindAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(redis.Stop)
+	return m, redis
+}
+
+// Redis and the carrier are killed together, and the clock is an hour earlier when Redis is
+// back. By that clock the dead carrier's lease lasts for an hour, but another carrier takes
+// over after the time for which the lease was granted.
+func TestClockIsBehindAfterACrash(t *testing.T) {
+	m, redis := startMachine(t)
 	store := storetest.At(t, redis.URL(), "clock")
 	first := start(t, store, "carrier", func(string) {}, "CRASH_NAME=first")
 	elected(t, store, "")
@@ -41,7 +51,8 @@ func TestClockIsBehindAfterACrash(t *testing.T) {
 	if err := m.SetClock(-time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if redis, err = redis.Restart(t.Context()); err != nil {
+	redis, err := redis.Restart(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(redis.Stop)
@@ -59,4 +70,69 @@ func TestClockIsBehindAfterACrash(t *testing.T) {
 	late := lateWorker(t, store)
 	storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
 	handled(t, late)
+}
+
+// The TTL of a broadcast counts by Redis's clock, as whoever reads the broadcast finds it
+// then. What is left of it in a process does not change when that clock is set.
+func TestTTLOfABroadcastWhenTheClockIsSet(t *testing.T) {
+	m, redis := startMachine(t)
+	store := storetest.At(t, redis.URL(), "clock")
+	if err := m.SetClock(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	c, err := carrier.New(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	began := time.Now()
+	const ttl = 2 * time.Second
+	storetest.Publish(t, store,
+		notify.Message{Topic: topic, ID: "a", Body: []byte("x"), Broadcast: true},
+		notify.Message{Topic: topic, ID: "b", Body: []byte("x"), Broadcast: true, TTL: ttl},
+	)
+	hold, early := make(chan struct{}), make(chan string, 10)
+	listen := func(got chan<- string, hold <-chan struct{}) {
+		l := subscriberstest.Listener(t, store)
+		storetest.Run(t, func(ctx context.Context) error {
+			return l.Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
+				got <- b.ID
+				<-hold
+				return nil
+			}, subscribers.ListenOptions{From: subscribers.FromBeginning()})
+		})
+	}
+	want := func(who string, from <-chan string, ids ...string) {
+		t.Helper()
+		for _, id := range ids {
+			if got := storetest.Receive(t, id, from); got != id {
+				t.Errorf("%s received %s, want %s", who, got, id)
+			}
+		}
+	}
+	sent := func(n int64) {
+		storetest.Eventually(t, "they are sent", func() bool {
+			return store.Client().XLen(t.Context(), store.Keys().Log(topic)).Val() == n
+		})
+	}
+	sent(2)
+	listen(early, hold)
+	want("the first", early, "a") // and it has read b
+	if err := m.SetClock(0); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "c", Body: []byte("x"), Broadcast: true})
+	sent(3)
+	storetest.Eventually(t, "what was left of b is over", func() bool { return time.Since(began) > ttl+time.Second })
+	close(hold)
+	want("the first", early, "c")
+	later := make(chan string, 10)
+	listen(later, hold)
+	want("who reads it by the earlier clock", later, "a", "b", "c")
+	if err := m.SetClock(2 * time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	last := make(chan string, 10)
+	listen(last, hold)
+	want("who reads it by the later clock", last, "a", "c")
 }

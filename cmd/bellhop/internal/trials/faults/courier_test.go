@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,8 +16,6 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
-	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/notify"
 )
 
 // carrying is a client that uses only NATS.
@@ -62,7 +62,9 @@ func (c *carrying) deliver(m *nats.Msg) {
 		answer, phase = `-NAK {"delay":"50ms"}`, history.No
 	case n < 7:
 		answer, phase = "+TERM", history.No
-	case n < 8: // sends no answer
+	case n < 9:
+		answer, phase = `-NAK {"delay":"50ms","attempt":"keep"}`, history.No
+	case n < 10: // sends no answer
 		op.End(history.Unknown, history.Record{})
 		return
 	}
@@ -79,7 +81,7 @@ func received(m *nats.Msg) (history.Record, error) {
 	attempt, worse := strconv.Atoi(m.Header.Get("Bellhop-Attempt"))
 	return history.Record{
 		Topic: m.Header.Get("ce-type"), ID: m.Header.Get("ce-id"), Due: due.UnixMilli(), Attempt: attempt,
-		Receipt: until.UnixMicro(), Lease: lease.Milliseconds(),
+		Receipt: until.UnixMicro(), Lease: lease.Milliseconds(), IsLate: m.Header.Get("Bellhop-Late") != "",
 	}, errors.Join(err, bad, worse)
 }
 
@@ -102,22 +104,22 @@ func (c *carrying) ask(m *nats.Msg) (*nats.Msg, history.Phase, error) {
 // publishAll publishes messages one by one.
 func (c *carrying) publishAll(ctx context.Context) {
 	for n := 1; ctx.Err() == nil; n++ {
-		m := notify.Message{Topic: []string{deliveredTopic, askedTopic}[c.roll(2)], ID: fmt.Sprintf("%s-%d", c.process, n)}
+		m := c.gatewayMessage(c.dice, n, []string{deliveredTopic, askedTopic}, broadcastTopics[1])
 		request := nats.NewMsg("bellhop.publish." + m.Topic)
-		if m.Broadcast = c.roll(3) == 0; m.Broadcast {
-			m.Topic = broadcastTopics[1]
+		if m.Broadcast {
 			request.Subject = "bellhop.publish-broadcast." + m.Topic
 		}
-		request.Data = []byte("x")[n%2:]
-		request.Header.Set("Bellhop-Id", m.ID)
-		request.Header.Set("Bellhop-Delay", fmt.Sprintf("%dms", c.roll(500)))
+		request.Data = m.Body
+		for name, value := range asksOf(m) {
+			request.Header.Set("Bellhop-"+http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")), value)
+		}
 		op := c.calls(m)
 		answer, phase, err := c.ask(request)
-		var reply api.Publication
+		var reply publication
 		if phase == history.OK {
 			err = json.Unmarshal(answer.Data, &reply)
 		}
-		op.End(phase, history.Record{Due: dueOf(reply.Due), Error: text(err)})
+		c.answered(op, phase, reply, err)
 		rest(ctx, time.Duration(c.roll(60))*time.Millisecond)
 	}
 }
@@ -183,7 +185,9 @@ func (c *carrying) settle(m *nats.Msg) {
 		op, answer = history.Nack, `-NAK {"delay":"50ms"}`
 	case n < 7:
 		op, answer = history.Bury, "+TERM"
-	case n < 9: // leaves it
+	case n < 9:
+		op, answer = history.Snooze, `-NAK {"delay":"50ms","attempt":"keep"}`
+	case n < 11: // leaves it
 		return
 	}
 	call := c.Call(history.Record{Op: op, Topic: r.Topic, ID: r.ID, Receipt: r.Receipt})

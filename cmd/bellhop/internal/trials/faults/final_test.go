@@ -39,6 +39,7 @@ func (w *world) final(ctx context.Context) (history.Final, error) {
 	f := history.Final{
 		Now: r.now(), Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{}, Dead: map[string]map[string]int64{},
 		Leases: map[string]int64{}, Waiting: map[string]int64{}, Streams: true,
+		Dropped: map[string]int64{},
 	}
 	for _, key := range r.keys() {
 		name := strings.TrimPrefix(key, r.base)
@@ -65,7 +66,9 @@ func (w *world) final(ctx context.Context) (history.Final, error) {
 		case "expiries":
 			f.Expiries = r.sorted(name)
 		case "messages":
-			f.Records = r.fields(name)
+			r.records(&f, name)
+		case "extras":
+			f.Next = r.successors(name)
 		case "deaths":
 			f.Deaths = r.fields(name)
 		case "attempts":
@@ -74,7 +77,7 @@ func (w *world) final(ctx context.Context) (history.Final, error) {
 			r.counters(&f, name)
 		case "log":
 			f.Logs = append(f.Logs, r.log(topic)...)
-		case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "room", "mark",
+		case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "room", "mark", "taken",
 			"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept":
 		default:
 			f.Foreign = append(f.Foreign, name)
@@ -114,6 +117,41 @@ func (r *reader) fields(key string) []string {
 	return got(r, fields, err)
 }
 
+// records reads which messages have a record, and the versions in the bodies. The record of
+// one that is done begins with =.
+func (r *reader) records(f *history.Final, key string) {
+	f.Versions = make(map[string]string)
+	all, err := r.client.HGetAll(r.ctx, r.base+key).Result()
+	for member, record := range got(r, all, err) {
+		if strings.HasPrefix(record, "=") {
+			continue
+		}
+		f.Records = append(f.Records, member)
+		if version := versionIn(member, record); version != "" {
+			f.Versions[member] = version
+		}
+	}
+}
+
+// successors reads the versions of successors, whose records stand behind a line of numbers.
+func (r *reader) successors(key string) map[string]string {
+	next := make(map[string]string)
+	all, err := r.client.HGetAll(r.ctx, r.base+key).Result()
+	for member, noted := range got(r, all, err) {
+		if _, record, ok := strings.Cut(noted, "\n"); ok {
+			next[member] = versionIn(member, record)
+		}
+	}
+	return next
+}
+
+// versionIn returns the version in the record of a member.
+func versionIn(member, record string) string {
+	topic, _, _ := strings.Cut(member, ":")
+	_, body, _ := strings.Cut(record, "\n")
+	return versionOf(topic, []byte(body))
+}
+
 func (r *reader) numbers(key string) map[string]int64 {
 	all, err := r.client.HGetAll(r.ctx, r.base+key).Result()
 	numbers := make(map[string]int64)
@@ -137,6 +175,8 @@ func (r *reader) counters(f *history.Final, key string) {
 			f.Leases[topic] = r.number(text)
 		case "broadcasts":
 			f.Waiting[topic] = r.number(text)
+		case "dropped":
+			f.Dropped[topic] = r.number(text)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (a *actor) listenTo(ctx context.Context, l *subscribers.Listener, pattern s
 		from = subscribers.After(last)
 	}
 	return l.Listen(ctx, pattern, func(_ context.Context, b *subscribers.Broadcast) error {
-		a.received(name, b)
+		a.received(name, b, "")
 		return nil
 	}, subscribers.ListenOptions{
 		From: from,
@@ -79,9 +79,10 @@ func (a *actor) listenTo(ctx context.Context, l *subscribers.Listener, pattern s
 	})
 }
 
-// received records a broadcast for a listener without a name.
-func (a *actor) received(listener string, b *subscribers.Broadcast) {
-	a.receives(listener, "", b).End(history.OK, history.Record{})
+// received records a broadcast for a listener without a name, which gets it from target if
+// it does not read the log itself.
+func (a *actor) received(listener string, b *subscribers.Broadcast, target string) {
+	a.receives(listener, "", b, target).End(history.OK, history.Record{})
 	if strings.HasPrefix(b.ID, fence) {
 		say(listener + " " + b.ID)
 	}
@@ -111,7 +112,7 @@ func (a *actor) lastReceived(name string) (last notify.Position, err error) {
 func (a *actor) listenAs(ctx context.Context, l *subscribers.Listener, dice *dice, started func()) error {
 	name := a.name + "/" + shared
 	return l.Listen(ctx, "news.>", func(ctx context.Context, b *subscribers.Broadcast) (err error) {
-		op := a.receives(name, shared, b)
+		op := a.receives(name, shared, b, "")
 		rest(ctx, time.Duration(dice.roll(5))*time.Millisecond)
 		switch {
 		case ctx.Err() != nil:
@@ -135,10 +136,10 @@ func (a *actor) listenAs(ctx context.Context, l *subscribers.Listener, dice *dic
 }
 
 // receives records that a listener gets a broadcast.
-func (a *actor) receives(listener, name string, b *subscribers.Broadcast) *history.Operation {
+func (a *actor) receives(listener, name string, b *subscribers.Broadcast, target string) *history.Operation {
 	return a.Call(history.Record{
 		Op: history.Receive, Listener: listener, Name: name, Topic: b.Topic, ID: b.ID,
-		Position: int64(b.Position), Due: b.Due.UnixMilli(), Attempt: b.Attempt,
+		Position: int64(b.Position), Due: b.Due.UnixMilli(), Attempt: b.Attempt, Target: target,
 	})
 }
 

@@ -94,10 +94,14 @@ func (a *actor) publish(ctx context.Context) error {
 // step makes one random call.
 func (p *publishing) step(ctx context.Context) {
 	switch n := p.rnd.IntN(100); {
-	case n < 50:
+	case n < 40:
 		p.one(ctx, p.message())
-	case n < 55:
+	case n < 44:
 		p.many(ctx)
+	case n < 66:
+		p.publishAgain(ctx)
+	case n < 68:
+		p.cancelAgain(ctx)
 	case n < 80:
 		p.one(ctx, p.broadcast())
 	case n < 90:
@@ -114,7 +118,7 @@ func (p *publishing) nextID() string {
 
 // message returns a message for a worker.
 func (p *publishing) message() notify.Message {
-	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic})
+	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic})
 	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")[p.n%2:]} // every other body is empty
 	if p.rnd.IntN(4) > 0 {
 		m.Delay = time.Duration(p.rnd.IntN(1500)) * time.Millisecond
@@ -125,6 +129,9 @@ func (p *publishing) message() notify.Message {
 	case 1, 2:
 		m.MaxAttempts = 1 + p.rnd.IntN(3)
 	}
+	if slices.Contains(handledTopics, m.Topic) || slices.Contains(claimedTopics, m.Topic) {
+		askFor(p.rnd.IntN, &m)
+	}
 	return m
 }
 
@@ -134,25 +141,32 @@ func (p *publishing) broadcast() notify.Message {
 	if p.rnd.IntN(2) > 0 {
 		m.Delay = time.Duration(p.rnd.IntN(700)) * time.Millisecond
 	}
+	askAll(p.rnd.IntN, &m)
 	return m
 }
 
 // calls records that a message is about to be published.
 func (a *actor) calls(m notify.Message) *history.Operation {
-	op := history.Publish
-	if m.Broadcast {
-		op = history.Broadcast
+	r := asked(m)
+	if r.Op = history.Publish; m.Broadcast {
+		r.Op = history.Broadcast
 	}
-	return a.Call(history.Record{Op: op, Topic: m.Topic, ID: m.ID, TTL: m.TTL.Milliseconds(), Limit: m.MaxAttempts})
+	return a.Call(r)
 }
 
 // published records how that ended.
 func published(op *history.Operation, result notify.Publication, err error) {
-	r := history.Record{Error: text(err)}
-	if err == nil {
-		r.Due = result.Due.UnixMilli()
+	r, how := history.Record{Error: text(err)}, phase(err)
+	switch {
+	case inUse(err):
+		r.Outcome = string(notify.Refused)
+	case err == nil:
+		r.Due, r.State, r.Outcome, r.Previous = result.Due.UnixMilli(), result.State.String(), string(result.Outcome), dueOf(result.PreviousDue)
 	}
-	op.End(phase(err), r)
+	if r.Outcome == string(notify.Kept) {
+		how = history.No
+	}
+	op.End(how, r)
 }
 
 // one publishes a message. After an unknown outcome it may repeat that.
@@ -185,7 +199,7 @@ func (p *publishing) many(ctx context.Context) {
 const remembered = 20
 
 func (p *publishing) remember(m notify.Message) {
-	if m.Delay == 0 {
+	if m.Delay == 0 || slices.Contains(sharedTopics, m.Topic) {
 		return
 	}
 	p.sent = append(p.sent, m)
@@ -206,12 +220,14 @@ func (p *publishing) recall() (m notify.Message, ok bool) {
 }
 
 func (p *publishing) cancel(ctx context.Context) {
-	m, ok := p.recall()
-	if !ok {
-		return
+	if m, ok := p.recall(); ok {
+		p.cancelOne(ctx, m.Topic, m.ID)
 	}
-	op := p.Call(history.Record{Op: history.Cancel, Topic: m.Topic, ID: m.ID})
-	state, err := p.pub.Cancel(ctx, m.Topic, m.ID)
+}
+
+func (p *publishing) cancelOne(ctx context.Context, topic, id string) {
+	op := p.Call(history.Record{Op: history.Cancel, Topic: topic, ID: id})
+	state, err := p.pub.Cancel(ctx, topic, id)
 	r := history.Record{Error: text(err)}
 	if err == nil {
 		r.State = state.String()

@@ -82,16 +82,18 @@ func (b *browsing) do(ctx context.Context, method, path string, query url.Values
 // publishAll publishes messages one by one.
 func (b *browsing) publishAll(ctx context.Context) {
 	for n := 1; ctx.Err() == nil; n++ {
-		m := notify.Message{Topic: webTopic, ID: fmt.Sprintf("%s-%d", b.process, n)}
-		kind := "messages"
-		if m.Broadcast = b.roll(3) == 0; m.Broadcast {
-			m.Topic, kind = broadcastTopics[0], "broadcasts"
+		m, kind := b.gatewayMessage(b.dice, n, []string{webTopic}, broadcastTopics[0]), "messages"
+		if m.Broadcast {
+			kind = "broadcasts"
+		}
+		query := url.Values{}
+		for name, value := range asksOf(m) {
+			query.Set(name, value)
 		}
 		op := b.calls(m)
-		query := url.Values{"id": {m.ID}, "delay": {fmt.Sprintf("%dms", b.roll(500))}}
-		var reply api.Publication
-		phase, err := b.do(context.WithoutCancel(ctx), "POST", "/v1/topics/"+m.Topic+"/"+kind, query, "x"[n%2:], &reply)
-		op.End(phase, history.Record{Due: dueOf(reply.Due), Error: text(err)})
+		var reply publication
+		phase, err := b.do(context.WithoutCancel(ctx), "POST", "/v1/topics/"+m.Topic+"/"+kind, query, string(m.Body), &reply)
+		b.answered(op, phase, reply, err)
 		rest(ctx, time.Duration(b.roll(40))*time.Millisecond)
 	}
 }
@@ -104,22 +106,34 @@ func dueOf(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// claimAll claims and settles.
+// claimAll claims and settles, sometimes of several topics, and sometimes so that the claim
+// acknowledges.
 func (b *browsing) claimAll(ctx context.Context) {
 	for ctx.Err() == nil {
-		op := b.Call(history.Record{Op: history.Claim, Topic: webTopic, Lease: lease.Milliseconds()})
-		var got struct{ Messages []api.Delivery }
+		call := history.Record{Op: history.Claim, Topic: webTopic, Lease: lease.Milliseconds(), Count: 3}
 		query := url.Values{"max": {"3"}, "wait": {"500ms"}, "lease": {lease.String()}}
-		phase, err := b.do(context.WithoutCancel(ctx), "POST", "/v1/topics/"+webTopic+"/claim", query, "", &got)
+		path := "/v1/topics/" + webTopic + "/claim"
+		switch b.roll(5) {
+		case 0:
+			call.Topic, call.Topics = "", strings.Join(sharedClaimed, ",")
+			query.Set("topics", call.Topics)
+			path = "/v1/claim"
+		case 1:
+			call.Topic, call.Now = onceTopic, true
+			query = url.Values{"max": {"3"}, "wait": {"100ms"}, "ack": {"now"}}
+			path = "/v1/topics/" + onceTopic + "/claim"
+		}
+		op := b.Call(call)
+		var got struct{ Messages []webDelivery }
+		phase, err := b.do(context.WithoutCancel(ctx), "POST", path, query, "", &got)
 		for _, d := range got.Messages {
-			op.Took(history.Record{
-				Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
-				Receipt: int64(d.Receipt), Lease: lease.Milliseconds(), Handed: len(got.Messages) == 1, // perhaps: the answer does not say
-			})
+			op.Took(d.taken(call.Now, len(got.Messages) == 1))
 		}
 		op.End(phase, history.Record{Count: len(got.Messages), Error: text(err)})
 		for _, d := range got.Messages {
-			b.settle(context.WithoutCancel(ctx), d)
+			if !call.Now {
+				b.settle(context.WithoutCancel(ctx), d)
+			}
 		}
 		if err != nil {
 			rest(ctx, time.Duration(b.roll(100))*time.Millisecond)
@@ -127,27 +141,54 @@ func (b *browsing) claimAll(ctx context.Context) {
 	}
 }
 
+// A webDelivery is a claimed message in an answer.
+type webDelivery struct {
+	api.Delivery
+	LateMs int64 `json:"late_ms"`
+	Late   bool  `json:"late"`
+}
+
+// version returns the version of the message.
+func (d *webDelivery) version() string { return versionOf(d.Topic, d.Bytes()) }
+
+// taken returns the record of the message. Perhaps it was handed over: the answer does not say.
+func (d *webDelivery) taken(now, handed bool) history.Record {
+	r := history.Record{
+		Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt, IsLate: d.Late, Version: d.version(),
+		Receipt: int64(d.Receipt), Lease: lease.Milliseconds(), Handed: handed,
+	}
+	if now {
+		r.Now, r.Handed, r.Lease, r.Receipt = true, false, 0, d.Due.Add(time.Duration(d.LateMs)*time.Millisecond).UnixMicro()
+	}
+	return r
+}
+
 // settle makes a random call on a claimed message.
-func (b *browsing) settle(ctx context.Context, d api.Delivery) {
+func (b *browsing) settle(ctx context.Context, d webDelivery) {
 	how, query := history.Ack, url.Values{"receipt": {strconv.FormatInt(int64(d.Receipt), 10)}}
+	path := string(how)
 	switch n := b.roll(100); {
 	case n < 5:
-		how = history.Nack
+		how, path = history.Nack, "nack"
 		query.Set("delay", "100ms")
 	case n < 7: // leaves it
 		return
-	case n < 15:
+	case n < 11:
+		how, path = history.Snooze, "nack"
+		query.Set("delay", "70ms")
+		query.Set("attempt", "keep")
+	case n < 18:
 		d.Receipt = b.extend(ctx, d, query)
 		query.Set("receipt", strconv.FormatInt(int64(d.Receipt), 10))
 	}
-	op := b.Call(history.Record{Op: how, Topic: d.Topic, ID: d.ID, Receipt: int64(d.Receipt)})
-	phase, err := b.do(ctx, "POST", "/v1/topics/"+d.Topic+"/messages/"+d.ID+"/"+string(how), query, "", nil)
+	op := b.Call(history.Record{Op: how, Topic: d.Topic, ID: d.ID, Receipt: int64(d.Receipt), Version: d.version()})
+	phase, err := b.do(ctx, "POST", "/v1/topics/"+d.Topic+"/messages/"+d.ID+"/"+path, query, "", nil)
 	op.End(phase, history.Record{Error: text(err)})
 }
 
 // extend extends a lease and returns its receipt.
-func (b *browsing) extend(ctx context.Context, d api.Delivery, query url.Values) subscribers.Receipt {
-	op := b.Call(history.Record{Op: history.Extend, Topic: d.Topic, ID: d.ID, Was: int64(d.Receipt), Lease: lease.Milliseconds()})
+func (b *browsing) extend(ctx context.Context, d webDelivery, query url.Values) subscribers.Receipt {
+	op := b.Call(history.Record{Op: history.Extend, Topic: d.Topic, ID: d.ID, Was: int64(d.Receipt), Lease: lease.Milliseconds(), Version: d.version()})
 	reply := struct{ Receipt subscribers.Receipt }{}
 	phase, err := b.do(ctx, "POST", "/v1/topics/"+d.Topic+"/messages/"+d.ID+"/extend", url.Values{"receipt": query["receipt"], "lease": {lease.String()}}, "", &reply)
 	op.End(phase, history.Record{Receipt: int64(reply.Receipt), Was: int64(d.Receipt), Error: text(err)})
@@ -225,6 +266,6 @@ func (b *browsing) receiveEvent(name, event string, id notify.Position, data []b
 	if err := json.Unmarshal(data, &reply); err != nil {
 		return err
 	}
-	b.received(name, &subscribers.Broadcast{Topic: reply.Topic, ID: reply.ID, Due: reply.Due, Position: id, Attempt: 1})
+	b.received(name, &subscribers.Broadcast{Topic: reply.Topic, ID: reply.ID, Due: reply.Due, Position: id, Attempt: 1}, "a daemon")
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,7 +51,7 @@ func (a *actor) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, topic := range handledTopics {
+	for _, topic := range slices.Concat(handledTopics, sharedHandled) {
 		handle := func(ctx context.Context, d *subscribers.Delivery) error { return a.handle(ctx, d, dice, true) }
 		if err := sub.Handle(topic, handle, subscribers.HandleOptions{Concurrency: 16}); err != nil {
 			return err
@@ -77,6 +78,9 @@ func (a *actor) work(ctx context.Context) error {
 			c := &claiming{actor: a, dice: dice, claimer: claimer, topic: topic}
 			all.Go(func() { c.run(ctx) })
 		}
+		c := &claiming{actor: a, dice: dice, claimer: claimer}
+		all.Go(func() { c.claimAny(ctx) })
+		all.Go(func() { c.claimOnce(ctx) })
 	}
 	say("ready")
 	err = sub.Run(ctx)
@@ -107,7 +111,7 @@ func (a *actor) handleSlowly(d *subscribers.Delivery, dice *dice) (err error) {
 func handling(d *subscribers.Delivery) history.Record {
 	r := history.Record{
 		Op: history.Handle, Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
-		Receipt: int64(d.Receipt), Lease: lease.Milliseconds(), Handed: d.HandedOver,
+		Receipt: int64(d.Receipt), Lease: d.Lease.Milliseconds(), Handed: d.HandedOver, IsLate: d.IsLate, Version: versionOf(d.Topic, d.Body),
 	}
 	if r.Handed {
 		r.Lease = store.HandoverLease.Milliseconds()
@@ -124,10 +128,12 @@ func (a *actor) handle(ctx context.Context, d *subscribers.Delivery, dice *dice,
 		err = errNotThisTime
 	case n < 6:
 		err = subscribers.ErrBury
-	case n < 8 && mayTakeLong: // longer than a lease, which the Subscriber extends
+	case n < 7 && mayTakeLong:
+		err = subscribers.Snooze(time.Duration(dice.roll(200)) * time.Millisecond)
+	case n < 9 && mayTakeLong: // longer than a lease, which the Subscriber extends
 		rest(ctx, lease+time.Duration(dice.roll(300))*time.Millisecond)
 	default:
-		rest(ctx, time.Duration(dice.roll(5))*time.Millisecond)
+		rest(ctx, time.Duration(dice.roll(inHand(*d)))*time.Millisecond)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -154,16 +160,21 @@ func (c *claiming) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		op := c.Call(history.Record{Op: history.Claim, Topic: c.topic, Lease: lease.Milliseconds()})
 		ds, err := c.claimer.Claim(ctx, c.topic, subscribers.ClaimOptions{Max: 1 + c.roll(4), Lease: lease, Wait: time.Duration(c.roll(2)) * lease / 2})
-		for _, d := range ds {
-			op.Took(taken(d))
-		}
-		op.End(phase(err), history.Record{Count: len(ds), Error: text(err)})
-		for _, d := range ds {
-			c.settle(context.WithoutCancel(ctx), d)
-		}
-		if len(ds) == 0 {
-			rest(ctx, time.Duration(c.roll(100))*time.Millisecond)
-		}
+		c.took(ctx, op, ds, err)
+	}
+}
+
+// took records what a claim took, and settles it.
+func (c *claiming) took(ctx context.Context, op *history.Operation, ds []subscribers.Delivery, err error) {
+	for _, d := range ds {
+		op.Took(taken(d))
+	}
+	op.End(phase(err), history.Record{Count: len(ds), Error: text(err)})
+	for _, d := range ds {
+		c.settle(context.WithoutCancel(ctx), d)
+	}
+	if len(ds) == 0 {
+		rest(ctx, time.Duration(c.roll(100))*time.Millisecond)
 	}
 }
 
@@ -171,13 +182,22 @@ func (c *claiming) run(ctx context.Context) {
 func taken(d subscribers.Delivery) history.Record {
 	return history.Record{
 		Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
-		Receipt: int64(d.Receipt), Lease: lease.Milliseconds(), Handed: d.HandedOver,
+		Receipt: int64(d.Receipt), Lease: d.Lease.Milliseconds(), Handed: d.HandedOver, IsLate: d.IsLate, Version: versionOf(d.Topic, d.Body),
 	}
+}
+
+// inHand returns for how many ms at the most a message is worked on: longer for one whose id
+// is published again meanwhile.
+func inHand(d subscribers.Delivery) int {
+	if versionOf(d.Topic, d.Body) != "" {
+		return 60
+	}
+	return 8
 }
 
 // settle makes a random call on a claimed message.
 func (c *claiming) settle(ctx context.Context, d subscribers.Delivery) {
-	rest(ctx, time.Duration(c.roll(10))*time.Millisecond)
+	rest(ctx, time.Duration(c.roll(inHand(d)))*time.Millisecond)
 	switch n := c.roll(100); {
 	case n < 5:
 		c.nack(ctx, d, time.Duration(c.roll(300))*time.Millisecond)
@@ -186,8 +206,10 @@ func (c *claiming) settle(ctx context.Context, d subscribers.Delivery) {
 		c.ack(ctx, d)
 	case n < 8:
 		c.bury(ctx, d)
-	case n < 12:
+	case n < 11:
 		c.release(ctx, d)
+	case n < 13:
+		c.snooze(ctx, d)
 	case n < 14: // leaves it
 	case n < 16: // takes too long
 		rest(ctx, lease+20*time.Millisecond)
@@ -204,7 +226,7 @@ func (c *claiming) settle(ctx context.Context, d subscribers.Delivery) {
 
 // begin records that a message is about to be settled.
 func (c *claiming) begin(op history.Op, d subscribers.Delivery) *history.Operation {
-	return c.Call(history.Record{Op: op, Topic: d.Topic, ID: d.ID, Receipt: int64(d.Receipt)})
+	return c.Call(history.Record{Op: op, Topic: d.Topic, ID: d.ID, Receipt: int64(d.Receipt), Version: versionOf(d.Topic, d.Body)})
 }
 
 func (c *claiming) ack(ctx context.Context, d subscribers.Delivery) {
@@ -223,7 +245,7 @@ func (c *claiming) bury(ctx context.Context, d subscribers.Delivery) {
 	op := c.begin(history.Bury, d)
 	out, err := d.Bury(ctx, "never")
 	op.End(phase(err), settled(out, err))
-	if c.roll(2) == 0 {
+	if c.roll(2) == 0 && !slices.Contains(sharedTopics, d.Topic) {
 		rest(ctx, time.Duration(c.roll(100))*time.Millisecond)
 		c.requeue(ctx, d)
 	}
@@ -246,6 +268,9 @@ func settled(out subscribers.Outcome, err error) history.Record {
 	if err == nil {
 		r.State, r.Due = out.State.String(), out.Due.UnixMilli()
 	}
+	if out.Dropped {
+		r.State = "dropped"
+	}
 	return r
 }
 
@@ -261,7 +286,9 @@ func (c *claiming) release(ctx context.Context, d subscribers.Delivery) {
 }
 
 func (c *claiming) extend(ctx context.Context, d *subscribers.Delivery) bool {
-	op := c.Call(history.Record{Op: history.Extend, Topic: d.Topic, ID: d.ID, Was: int64(d.Receipt), Lease: lease.Milliseconds()})
+	op := c.Call(history.Record{
+		Op: history.Extend, Topic: d.Topic, ID: d.ID, Was: int64(d.Receipt), Lease: lease.Milliseconds(), Version: versionOf(d.Topic, d.Body),
+	})
 	was := int64(d.Receipt)
 	err := d.Extend(ctx, lease)
 	now := history.Record{Was: was, Error: text(err)}

@@ -20,7 +20,7 @@ const root = "../../../../.."
 // Limits of the pages, in lines.
 const (
 	maxReadme = 200
-	maxAll    = 886 // the single page before them had 887
+	maxAll    = 945
 	goWithin  = 60
 )
 

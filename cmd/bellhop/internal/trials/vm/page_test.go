@@ -57,7 +57,7 @@ var calls = []call{
 	{line: `PATCH`, status: "200", body: `"id":"order-4720"`},
 	{line: `DELETE`, status: "200", body: `"cancelled":true,"was":"scheduled"`},
 	{line: `/v1/topics`, status: "200", body: `"topic":"order.timeout"`},
-	{line: `curl --data-binary @-`, status: "200", body: `^{"topic":"order.timeout",.*"state":"scheduled"}$`},
+	{line: `curl --data-binary @-`, status: "200", body: `^{"topic":"order.timeout",.*"state":"scheduled","outcome":"created"}$`},
 	{line: `PATCH -d`, status: "200", body: `"topic":"order.timeout","attempts":5,"lease_ms":60000,.*"own":\["attempts","lease"\]`},
 	{line: `/*/settings`, status: "200", body: `"topic":"\*","attempts":10,.*"own":\[\]`},
 	{line: `curl -N`}, // the stream, which does not end

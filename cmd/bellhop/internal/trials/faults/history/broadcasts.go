@@ -27,6 +27,7 @@ func (c *checker) checkBroadcasts() {
 	c.unsent(sent)
 	names := make(map[string][]*listener)
 	for _, h := range c.listeners {
+		c.readExpired(h)
 		if name := h.listen.call.Name; name != "" {
 			names[name] = append(names[name], h)
 			continue
@@ -91,6 +92,47 @@ func (c *checker) sentOnce(sent []sending) {
 			c.violate(Twice, fmt.Sprintf("the broadcast %s was sent again, at %d", m.member, s.Position), m.all()...)
 		}
 		c.sentAndCancelled(m, s)
+		if end, known := m.expiry(); known && s.Position >= (end+1)*1000 && !s.forgot && !c.undone(-never, s.at) && len(c.clock) == 1 {
+			c.violate(Expired, fmt.Sprintf("the broadcast %s was sent %d ms after its time to live", m.member, s.Position/1000-end), m.all()...)
+		}
+	}
+}
+
+// expiry returns when a broadcast expires, by Redis's clock in ms, if that is certain.
+func (m *message) expiry() (end int64, known bool) {
+	if !m.plain() || m.publishes[0].call.TTL == 0 {
+		return 0, false
+	}
+	return m.publishes[0].due() + m.publishes[0].call.TTL, true
+}
+
+// mayExpire reports whether a broadcast may have expired before a time by the machine's clock.
+func (c *checker) mayExpire(m *message, before int64) bool {
+	if m == nil || !slices.ContainsFunc(m.publishes, func(p *op) bool { return p.call.TTL > 0 }) {
+		return false
+	}
+	end, known := m.expiry()
+	return !known || len(c.clock) > 1 || end*1000 <= before+doubt
+}
+
+// readSlack is how long a listener may take from the look at the clock to its handler, in µs.
+const readSlack = 500_000
+
+// readExpired finds broadcasts that a listener received after they had expired, unless it was
+// stopped then, or gets them from others, whose connection to it may have been slow.
+func (c *checker) readExpired(h *listener) {
+	for _, o := range h.received {
+		m := c.messages[store.Member(o.call.Topic, o.call.ID)]
+		if o.call.Op != Receive || m == nil || len(c.clock) > 1 || c.undone(-never, never) {
+			continue
+		}
+		end, known := m.expiry()
+		excused := slices.ContainsFunc(c.windows, func(w window) bool {
+			return (w.call.Target == o.call.Process || o.call.Target != "") && w.touches(end*1000, o.from())
+		})
+		if known && !excused && o.from() > end*1000+readSlack {
+			c.violate(Expired, fmt.Sprintf("%s received %s %d ms after its time to live", h.name(), m.member, o.from()/1000-end), append(slices.Clone(m.publishes), o)...)
+		}
 	}
 }
 
@@ -153,11 +195,11 @@ func (c *checker) unsent(sent []sending) {
 		was[s.message] = true
 	}
 	for _, m := range c.messages {
-		if !m.broadcast || was[m] || len(c.places[m.member]) > 0 || slices.ContainsFunc(m.cancels, (*op).maybe) {
+		if !m.broadcast || was[m] || len(c.where(m)) > 0 || slices.ContainsFunc(m.cancels, (*op).maybe) {
 			continue
 		}
 		for _, p := range m.publishes {
-			if p.ok() && !c.forgot(p) && p.due()*1000 > c.final.Trimmed[m.topic] {
+			if p.ok() && !c.forgot(p) && p.due()*1000 > c.final.Trimmed[m.topic] && !c.mayExpire(m, never) {
 				c.violate(Lost, "the broadcast "+m.member+" was acknowledged, and is neither sent nor there", m.all()...)
 				break
 			}
@@ -244,7 +286,7 @@ func (c *checker) missed(sent []sending, listeners ...*listener) {
 	}
 	for _, s := range sent {
 		due := s.Position > first && (s.Position <= until && !named || alive && s.at < c.drained-doubt)
-		if due && !s.forgot && listeners[0].pattern.Match(s.Topic) && !received[s.Entry] && !gapped(gaps, s.Entry) {
+		if due && !s.forgot && listeners[0].pattern.Match(s.Topic) && !received[s.Entry] && !gapped(gaps, s.Entry) && !c.mayExpire(s.message, c.last) {
 			c.violate(Missed, fmt.Sprintf("%s did not receive %s of %s, sent at %d", listeners[0].name(), s.ID, s.Topic, s.Position), listeners[0].listen)
 		}
 	}
@@ -307,7 +349,7 @@ func (c *checker) checkStored(sent []sending) {
 		stored[member] = o
 	}
 	for _, s := range sent {
-		if s.message != nil && stored[s.message.member] == nil && !s.forgot {
+		if s.message != nil && stored[s.message.member] == nil && !s.forgot && !c.mayExpire(s.message, c.last) {
 			c.violate(Stored, fmt.Sprintf("the broadcast %s, sent at %d, is not in the stream", s.message.member, s.Position), s.message.publishes...)
 		}
 	}

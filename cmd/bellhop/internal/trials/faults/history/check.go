@@ -33,11 +33,21 @@ const (
 	Mover       Rule = "mover"       // no carrier beats after a later one was elected
 	Takeover    Rule = "takeover"    // the next carrier takes over in time
 	Orphan      Rule = "orphan"      // no key holds anything that belongs to no message
+	Replaced    Rule = "replaced"    // no body is handed out after a publish that replaced it was acknowledged
+	Previous    Rule = "previous"    // a publish that replaces a message says when that was due
+	Debounced   Rule = "debounced"   // a debounced message is due max_wait after its first publish at the latest
+	Refused     Rule = "refused"     // a publish is refused, or another one kept, only while the id is in use
+	Unique      Rule = "unique"      // no message has an id that is still taken
+	Successor   Rule = "successor"   // no successor is handed out while the message before it is in hand
+	Dropped     Rule = "dropped"     // what was dropped is counted, and leaves no dead letter
+	TooLate     Rule = "too late"    // what is claimed too late is marked, dropped or buried, as it asks
+	Lease       Rule = "lease"       // a claim gives the lease that a message asks for, and no lease exceeds the timeout of its try
+	Asked       Rule = "asked"       // a claim gets no more than it asked for, of the topics that it asked for
 )
 
 // promised are the operations that are confirmed only when replicas have them, if calls wait for replicas.
 var promised = map[Op]bool{
-	Publish: true, Broadcast: true, Cancel: true, Reschedule: true, Requeue: true, Ack: true, Nack: true, Bury: true,
+	Publish: true, Broadcast: true, Cancel: true, CancelNext: true, Reschedule: true, Requeue: true, Ack: true, Nack: true, Snooze: true, Bury: true,
 }
 
 // A Violation is a rule that was broken.
@@ -90,9 +100,11 @@ type checker struct {
 	bounds Bounds
 
 	messages  map[string]*message
-	kept      map[string]bool // topics with unrecorded claims of others
+	ids       map[string]*identity // by member, of those that were published with versions
+	kept      map[string]bool      // topics with unrecorded claims of others
 	claims    []*op
 	open      map[string][]*op // topic → claims whose outcome is unknown
+	taking    map[string][]*op // topic → those of them that acknowledge
 	listeners map[listenerKey]*listener
 	stored    []*op
 	faults    []*op
@@ -100,6 +112,7 @@ type checker struct {
 	ends      []*op // Kill, Stop
 	beats     []*op
 	drained   int64 // zero: never
+	last      int64 // At of the last record
 
 	windows []window // in order
 	clock   clock
@@ -115,7 +128,11 @@ func Check(records []Record, final Final, bounds Bounds) (Report, error) {
 	c := &checker{
 		final: final, bounds: bounds, stats: newStats(),
 		messages: make(map[string]*message), kept: make(map[string]bool), open: make(map[string][]*op),
+		ids: make(map[string]*identity), taking: make(map[string][]*op),
 		listeners: make(map[listenerKey]*listener), heals: make(map[key]*op),
+	}
+	if len(records) > 0 {
+		c.last = records[len(records)-1].At
 	}
 	if err := c.index(records); err != nil {
 		return Report{}, fmt.Errorf("history: %w", err)
@@ -126,12 +143,17 @@ func Check(records []Record, final Final, bounds Bounds) (Report, error) {
 		c.checkMessage(m)
 	}
 	for member := range c.places {
-		if c.messages[member] == nil {
+		if c.messages[member] == nil && c.ids[member] == nil {
 			c.violate(Unpublished, member+" is there, and nobody published it")
 		}
 	}
+	for _, id := range c.ids {
+		c.checkIdentity(id)
+	}
 	c.checkOrder()
 	c.checkHands()
+	c.checkAsked()
+	c.dropped()
 	c.checkBroadcasts()
 	c.checkCarriers()
 	c.orphans()
@@ -154,6 +176,9 @@ func (c *checker) checkMessage(m *message) {
 	c.handedOut(m)
 	c.receipts(m)
 	c.givenTwice(m)
+	c.tooLate(m)
+	c.leases(m)
+	c.buried(m)
 	for i, h := range m.handouts {
 		c.early(m, h)
 		c.expired(m, h)

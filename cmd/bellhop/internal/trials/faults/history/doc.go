@@ -28,25 +28,31 @@
 //
 // # What to record
 //
-// An id belongs to one message. Each message of a batch is an operation of its own. The
-// fields of each operation, beside At, Process, N and Op:
+// An id belongs to one message, or each publish of it has a Version, which is in the body:
+// then all that is about the body has the same Version. Such a message is never
+// rescheduled. Each message of a batch is an operation of its own. The fields of each
+// operation, beside At, Process, N and Op:
 //
-//   - Publish, Broadcast: Topic, ID, TTL, Limit. OK: Due as acknowledged.
-//   - Cancel: Topic, ID; OK: State it was in. Reschedule: Topic, ID; OK: Due.
-//   - Claim: Topic, Lease. Before its end, an event Take for each claimed message, with
-//     the same N: Topic, ID, Due, Attempt, Receipt, Lease.
+//   - Publish, Broadcast: Topic, ID, TTL, Limit, Lease, Try, Fail, LateAfter, LateMode; of
+//     one with a Version: Mode, After, MaxWait, Unique. OK: Due as acknowledged, State,
+//     Outcome, Previous. One that was kept or refused ends with No.
+//   - Cancel, CancelNext: Topic, ID; OK: State it was in. Reschedule: Topic, ID; OK: Due.
+//   - Claim: Topic, or Topics; Lease, Count, the most; Now if it acknowledges. Before its
+//     end, an event Take for each claimed message, with the same N: Topic, ID, Due, Attempt,
+//     Receipt, Lease, IsLate. With Now, the Receipt is the time of the claim, and the Lease 0.
 //   - Handle, the run of a handler of a Subscriber, or of anything else that gets messages
 //     which others claim and settle: Topic, ID, Due, Attempt, Receipt, Lease; Handed if it
 //     was handed over; Hands if the process takes only so many at a time. The end is OK
 //     if it succeeded, No if it failed, Unknown if it was stopped, and is recorded before
 //     the handler returns or answers. What the others then do, such as acknowledge, is not
 //     recorded. Target: the process of the others, if it is not this one.
-//   - Ack, Nack, Bury, Release: Topic, ID, Receipt. Nack OK: State, Due.
+//   - Ack, Nack, Snooze, Bury, Release: Topic, ID, Receipt. Nack and Snooze OK: State, Due.
 //   - Extend: Topic, ID, Lease, Was, the receipt so far; OK: Receipt, the new one.
 //   - Requeue: Topic, ID, an operation for each message that may be requeued.
 //   - Listen, an event when a listener is up: Listener, Name if it has one, Pattern,
 //     Position from which on it misses nothing; Count, the concurrency of a named one.
 //   - Receive: Listener, Name, Topic, ID, Position, Due, Attempt. Without a name it ends OK.
+//     Target: the process that reads the logs, if it is not this one.
 //   - Gap: Listener, Name, Topic, Was (after this position), Position (up to this one).
 //   - Store, an event at the end for each message of the JetStream stream, in its
 //     order: Topic, ID.

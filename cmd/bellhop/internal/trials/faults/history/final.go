@@ -18,12 +18,15 @@ type Final struct {
 	Dead       map[string]map[string]int64 // topic → member → time of death in ms
 	Broadcasts map[string]int64            // member → due ms, of broadcasts to come
 
-	Records  []string         // members
-	Attempts map[string]int64 // member → attempts used up
-	Expiries map[string]int64 // member → expiry ms
-	Deaths   []string         // members that have a reason
-	Leases   map[string]int64 // topic → its counter of leased messages
-	Waiting  map[string]int64 // topic → its counter of broadcasts to come
+	Records  []string          // members
+	Versions map[string]string // member → version in its body, if it has one
+	Next     map[string]string // member → version of its successor
+	Dropped  map[string]int64  // topic → its counter of dropped messages
+	Attempts map[string]int64  // member → attempts used up
+	Expiries map[string]int64  // member → expiry ms
+	Deaths   []string          // members that have a reason
+	Leases   map[string]int64  // topic → its counter of leased messages
+	Waiting  map[string]int64  // topic → its counter of broadcasts to come
 
 	Logs    []Entry          // sent broadcasts that are kept
 	Trimmed map[string]int64 // topic → position up to which its log was trimmed

@@ -97,12 +97,16 @@ func (c *checker) ways(m *message, before, h *handout) ways {
 	var w ways
 	died := false
 	switch {
-	case c.settled(before, Release) != nil:
+	case c.settled(before, Release) != nil, c.settled(before, Snooze) != nil:
 		w.add(0)
 	case c.settled(before, Bury) != nil:
 		died = true
 	case c.settled(before, Nack) != nil:
-		if died = c.settled(before, Nack).state() == "dead"; !died {
+		switch c.settled(before, Nack).state() {
+		case "dead":
+			died = true
+		case "dropped":
+		default:
 			w.add(1)
 		}
 	default:
@@ -130,7 +134,7 @@ func (w *ways) perhaps(before, h *handout) (buried bool) {
 		switch s.call.Op {
 		case Nack:
 			w.add(1)
-		case Release:
+		case Release, Snooze:
 			w.add(0)
 		case Bury:
 			buried = true

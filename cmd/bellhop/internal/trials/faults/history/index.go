@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -56,13 +57,14 @@ func either[T comparable](o *op, field func(*Record) T) T {
 	return field(o.call)
 }
 
-func (o *op) offset() int64 { return either(o, func(r *Record) int64 { return r.Offset }) }
-func (o *op) loss() int64   { return either(o, func(r *Record) int64 { return r.Loss }) }
-func (o *op) waited() bool  { return either(o, func(r *Record) bool { return r.Waited }) }
-func (o *op) halfway() bool { return either(o, func(r *Record) bool { return r.Halfway }) }
-func (o *op) epoch() int64  { return either(o, func(r *Record) int64 { return r.Epoch }) }
-func (o *op) due() int64    { return either(o, func(r *Record) int64 { return r.Due }) }
-func (o *op) state() string { return either(o, func(r *Record) string { return r.State }) }
+func (o *op) offset() int64   { return either(o, func(r *Record) int64 { return r.Offset }) }
+func (o *op) loss() int64     { return either(o, func(r *Record) int64 { return r.Loss }) }
+func (o *op) waited() bool    { return either(o, func(r *Record) bool { return r.Waited }) }
+func (o *op) halfway() bool   { return either(o, func(r *Record) bool { return r.Halfway }) }
+func (o *op) epoch() int64    { return either(o, func(r *Record) int64 { return r.Epoch }) }
+func (o *op) due() int64      { return either(o, func(r *Record) int64 { return r.Due }) }
+func (o *op) outcome() string { return either(o, func(r *Record) string { return r.Outcome }) }
+func (o *op) state() string   { return either(o, func(r *Record) string { return r.State }) }
 
 // records returns the records of the operation.
 func (o *op) records() []Record {
@@ -74,14 +76,17 @@ func (o *op) records() []Record {
 
 // A message is all operations on one member.
 type message struct {
-	member      string
+	member      string    // with its version behind a #, if it has one
+	id          *identity // nil for one without a version
+	version     string
 	topic       string
 	broadcast   bool
 	publishes   []*op
 	cancels     []*op
+	nexts       []*op // CancelNext
 	reschedules []*op
 	requeues    []*op
-	settles     []*op // Ack, Nack, Bury, Release, Extend
+	settles     []*op // Ack, Nack, Snooze, Bury, Release, Extend
 	handouts    []*handout
 }
 
@@ -159,6 +164,14 @@ func (c *checker) index(records []Record) error {
 	return nil
 }
 
+// topics returns the topics of a claim.
+func (o *op) topics() []string {
+	if o.call.Topics == "" {
+		return []string{o.call.Topic}
+	}
+	return strings.Split(o.call.Topics, ",")
+}
+
 // take files a claimed message.
 func (c *checker) take(o, claim *op) error {
 	if claim == nil || claim.call.Op != Claim {
@@ -186,7 +199,10 @@ func (c *checker) file(o *op) error {
 	case Requeue:
 		m := c.message(r)
 		m.requeues = append(m.requeues, o)
-	case Ack, Nack, Bury, Release, Extend:
+	case CancelNext:
+		m := c.message(r)
+		m.nexts = append(m.nexts, o)
+	case Ack, Nack, Snooze, Bury, Release, Extend:
 		m := c.message(r)
 		m.settles = append(m.settles, o)
 	case Handle:
@@ -236,6 +252,9 @@ func (c *checker) fileOther(o *op) error {
 // message returns the message of a record.
 func (c *checker) message(r *Record) *message {
 	member := store.Member(r.Topic, r.ID)
+	if r.Version != "" {
+		return c.versionOf(member, r)
+	}
 	m := c.messages[member]
 	if m == nil {
 		m = &message{member: member, topic: r.Topic}
@@ -261,10 +280,16 @@ func (c *checker) relate() {
 	slices.SortFunc(c.windows, func(a, b window) int { return cmp.Compare(a.from(), b.from()) })
 	c.clock = newClock(set)
 	for _, claim := range c.claims {
-		if c.mayHide(claim) {
-			c.open[claim.call.Topic] = append(c.open[claim.call.Topic], claim)
+		for _, topic := range claim.topics() {
+			if c.mayHide(claim) {
+				c.open[topic] = append(c.open[topic], claim)
+			}
+			if c.mayHide(claim) && claim.call.Now {
+				c.taking[topic] = append(c.taking[topic], claim)
+			}
 		}
 	}
+	c.identify()
 	for _, m := range c.messages {
 		m.relate(c.clock)
 	}

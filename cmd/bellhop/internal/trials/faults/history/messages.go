@@ -42,18 +42,18 @@ func (c *checker) unpublished(m *message) {
 			return
 		}
 	}
-	if where := c.places[m.member]; began == never && len(where) > 0 {
+	if where := c.where(m); began == never && len(where) > 0 {
 		c.violate(Unpublished, fmt.Sprintf("%s is %s, but no publish of it may have happened", m.member, where[0]), m.publishes...)
 	}
 }
 
 // lost finds messages that are missing. unsent is for broadcasts.
 func (c *checker) lost(m *message) {
-	if m.broadcast || len(c.places[m.member]) > 0 {
+	if m.broadcast || len(c.where(m)) > 0 {
 		return
 	}
 	for _, p := range m.publishes {
-		if p.ok() && !c.forgot(p) && !m.removed() {
+		if p.ok() && !c.forgot(p) && !c.removed(m) && !c.mayDrop(m) {
 			c.violate(Lost, m.member+" was acknowledged, but is neither settled nor there", m.all()...)
 			return
 		}
@@ -61,7 +61,10 @@ func (c *checker) lost(m *message) {
 }
 
 // removed reports whether an operation may have removed the message.
-func (m *message) removed() bool {
+func (c *checker) removed(m *message) bool {
+	if m.id != nil && m.id.removed(m) || c.takenNow(m) {
+		return true
+	}
 	if slices.ContainsFunc(m.cancels, (*op).maybe) {
 		return true
 	}
@@ -83,7 +86,7 @@ func (c *checker) cancelled(m *message) {
 				return
 			}
 		}
-		if where := c.places[m.member]; len(where) > 0 {
+		if where := c.where(m); len(where) > 0 {
 			c.violate(Cancelled, fmt.Sprintf("%s was cancelled, but is %s at the end", m.member, where[0]), cancel)
 			return
 		}
@@ -104,7 +107,7 @@ func (c *checker) again(m *message) {
 			c.violate(Again, m.member+" was handed out again after its acknowledgement was confirmed", h.op, ack, m.handouts[i+1].op)
 			return
 		}
-		if where := c.places[m.member]; len(where) > 0 {
+		if where := c.where(m); len(where) > 0 {
 			c.violate(Again, fmt.Sprintf("%s was acknowledged, but is %s at the end", m.member, where[0]), h.op, ack)
 			return
 		}
@@ -113,6 +116,9 @@ func (c *checker) again(m *message) {
 
 // settled returns the call that settled a handout in a way for certain, or nil.
 func (c *checker) settled(h *handout, way Op) *op {
+	if way == Ack && h.call.Now && h.claim.ok() && !c.forgot(h.claim) {
+		return h.claim
+	}
 	for _, s := range h.settles {
 		if s.call.Op == way && s.ok() && !c.forgot(s) {
 			return s
@@ -161,7 +167,7 @@ func (c *checker) gaveBack(h *handout, s *op) *op {
 func (c *checker) givenTwice(m *message) {
 	given := make(map[int64]*handout, len(m.handouts))
 	for _, h := range m.handouts {
-		if h.call.Target != "" {
+		if h.call.Target != "" || h.call.Now {
 			continue
 		}
 		before := given[h.call.Receipt]
@@ -239,8 +245,12 @@ func (c *checker) expired(m *message, h *handout) {
 }
 
 // late finds handouts that are later than stated, and records how late all are. After a
-// release the due time is older than the handout before, so such a handout is skipped.
+// release the due time is older than the handout before, so such a handout is skipped, and
+// so is a successor, which waits for the message before it.
 func (c *checker) late(m *message, i int) {
+	if slices.ContainsFunc(m.publishes, func(p *op) bool { return p.call.After }) {
+		return
+	}
 	h := m.handouts[i]
 	late := h.claimed - h.call.Due
 	due := h.at - late*1000

@@ -14,6 +14,7 @@ const (
 	Publish    Op = "publish"
 	Broadcast  Op = "broadcast"
 	Cancel     Op = "cancel"
+	CancelNext Op = "cancel-next" // a successor alone
 	Reschedule Op = "reschedule"
 	Requeue    Op = "requeue"
 
@@ -22,6 +23,7 @@ const (
 	Handle  Op = "handle"
 	Ack     Op = "ack"
 	Nack    Op = "nack"
+	Snooze  Op = "snooze" // give back without an attempt, due later
 	Bury    Op = "bury"
 	Release Op = "release"
 	Extend  Op = "extend"
@@ -55,8 +57,8 @@ const (
 
 // events reports whether a kind is an event, of one record.
 var events = map[Op]bool{
-	Publish: false, Broadcast: false, Cancel: false, Reschedule: false, Requeue: false,
-	Claim: false, Take: true, Handle: false, Ack: false, Nack: false, Bury: false, Release: false, Extend: false,
+	Publish: false, Broadcast: false, Cancel: false, CancelNext: false, Reschedule: false, Requeue: false,
+	Claim: false, Take: true, Handle: false, Ack: false, Nack: false, Snooze: false, Bury: false, Release: false, Extend: false,
 	Listen: true, Receive: false, Gap: true, Store: true,
 	Fault: false, Heal: false, Start: true, Stop: true, Kill: true, Beat: true, Drained: true,
 }
@@ -81,10 +83,25 @@ type Record struct {
 	Was      int64  `json:"was,omitempty"`      // the receipt before an extension; the position after which a gap begins
 	Lease    int64  `json:"lease,omitempty"`    // ms
 	Position int64  `json:"position,omitempty"` // of a broadcast, Unix µs by Redis's clock
-	State    string `json:"state,omitempty"`    // scheduled, ready, leased or dead
-	Count    int    `json:"count,omitempty"`    // messages of a claim; concurrency of a listener
+	State    string `json:"state,omitempty"`    // scheduled, ready, leased, dead or dropped
+	Count    int    `json:"count,omitempty"`    // messages of a claim, in its call the most; concurrency of a listener
 	Redis    int64  `json:"redis,omitempty"`    // Redis's clock in a reply, Unix µs
 	Error    string `json:"error,omitempty"`
+
+	Version   string `json:"version,omitempty"`    // which publish's body it is, of an id that is published more than once
+	Mode      string `json:"mode,omitempty"`       // keep, replace or debounce; empty: refuse
+	After     bool   `json:"after,omitempty"`      // a publish behind the message in hand, as its successor
+	MaxWait   int64  `json:"max_wait,omitempty"`   // ms
+	Unique    int64  `json:"unique,omitempty"`     // ms for which the id stays taken after the end
+	Outcome   string `json:"outcome,omitempty"`    // created, replaced or moved; with No: kept or refused
+	Previous  int64  `json:"previous,omitempty"`   // due time of the message that was there, Unix ms by Redis's clock
+	Fail      string `json:"fail,omitempty"`       // bury or drop
+	LateAfter int64  `json:"late_after,omitempty"` // ms
+	LateMode  string `json:"late_mode,omitempty"`  // mark, drop or bury
+	IsLate    bool   `json:"is_late,omitempty"`    // it was marked as late
+	Try       int64  `json:"try,omitempty"`        // timeout of a try, ms
+	Now       bool   `json:"now,omitempty"`        // the claim acknowledges
+	Topics    string `json:"topics,omitempty"`     // of a claim of several, with commas between
 
 	Listener string `json:"listener,omitempty"` // one of the process's listeners
 	Name     string `json:"name,omitempty"`     // name of a named listener

@@ -20,7 +20,8 @@ const start = 1_700_000_000_000
 //	AT PROCESS OP [ID] [FIELD=VALUE …]              an event
 //	FROM-TO PROCESS takes ID [FIELD=VALUE …]        a claim that takes a message; at= is its time by Redis's clock
 //	FROM-TO fault KIND [FIELD=VALUE …]              a fault and its heal
-//	final PLACE ID [AT]                             where a message is at the end
+//	final PLACE ID [AT] [VERSION]                   where a message is at the end
+//	final dropped N                                 how many messages are counted as dropped
 //
 // The topic is t unless topic= says otherwise; the lease is 1000.
 type script struct {
@@ -47,15 +48,22 @@ func empty() history.Final {
 		Heads: map[string]int64{}, ReadySet: map[string]int64{}, Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{},
 		Leased: map[string]int64{}, Dead: map[string]map[string]int64{}, Broadcasts: map[string]int64{},
 		Attempts: map[string]int64{}, Expiries: map[string]int64{}, Leases: map[string]int64{}, Waiting: map[string]int64{},
-		Trimmed: map[string]int64{},
+		Trimmed: map[string]int64{}, Versions: map[string]string{}, Next: map[string]string{},
 	}
 }
 
 func (s *script) line(words []string) {
+	if words[0] == "final" && words[1] == "dropped" {
+		s.final.Dropped = map[string]int64{"t": s.number(words[2])}
+		return
+	}
 	if words[0] == "final" {
 		at := int64(0)
 		if len(words) > 3 {
 			at = s.number(words[3])
+		}
+		if len(words) > 4 {
+			s.final.Versions["t:"+words[2]] = words[4]
 		}
 		s.place(words[1], words[2], start+at)
 		return
@@ -113,12 +121,15 @@ func (s *script) takes(r history.Record, from, to int64, rest []string) {
 		at, rest = s.ms(strings.TrimPrefix(rest[0], "at=")), rest[1:]
 	}
 	s.fields(&take, rest)
+	if take.Now {
+		take.Lease = 0
+	}
 	if take.Receipt == 0 {
 		take.Receipt = at/1000*1000 + 1000*take.Lease
 	}
 	s.last[r.Process]++
 	take.N = s.last[r.Process]
-	claim := history.Record{Process: r.Process, Op: history.Claim, Phase: history.Call, Topic: take.Topic, N: take.N}
+	claim := history.Record{Process: r.Process, Op: history.Claim, Phase: history.Call, Topic: take.Topic, N: take.N, Now: take.Now, Topics: take.Topics}
 	s.add(from, claim)
 	s.add(to, take)
 	claim.Phase = history.OK
@@ -197,6 +208,34 @@ func (s *script) fields(r *history.Record, words []string) {
 			r.Pattern = value
 		case "target":
 			r.Target = value
+		case "version":
+			r.Version = value
+		case "mode":
+			r.Mode = value
+		case "then":
+			r.After = value == "after"
+		case "max_wait":
+			r.MaxWait = s.number(value)
+		case "unique":
+			r.Unique = s.number(value)
+		case "previous":
+			r.Previous = start + s.number(value)
+		case "outcome":
+			r.Outcome = value
+		case "fail":
+			r.Fail = value
+		case "late_after":
+			r.LateAfter = s.number(value)
+		case "late":
+			r.LateMode = value
+		case "is_late":
+			r.IsLate = value == "true"
+		case "try":
+			r.Try = s.number(value)
+		case "now":
+			r.Now = value == "true"
+		case "topics":
+			r.Topics = value
 		default:
 			s.t.Fatalf("no field %q", name)
 		}
@@ -247,6 +286,10 @@ func (s *script) place(where, id string, at int64) {
 	case "broadcasts":
 		f.Broadcasts[member] = at
 		f.Waiting[topic]++
+	case "next":
+		f.Next[member] = s.final.Versions[member]
+		delete(s.final.Versions, member)
+		return
 	case "log":
 		f.Logs = append(f.Logs, history.Entry{Topic: topic, ID: id, Position: at * 1000})
 		return

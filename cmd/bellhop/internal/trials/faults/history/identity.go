@@ -1,0 +1,376 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// An identity is an id that is published again and again. Each of its bodies is a message
+// of its own, a version; the id belongs to one version at a time, and perhaps a successor.
+type identity struct {
+	member   string
+	versions []*message
+	cancels  []*op
+	nexts    []*op
+}
+
+// versionOf returns the version of a record.
+func (c *checker) versionOf(member string, r *Record) *message {
+	name := member + "#" + r.Version
+	if m := c.messages[name]; m != nil {
+		return m
+	}
+	id := c.ids[member]
+	if id == nil {
+		id = &identity{member: member}
+		c.ids[member] = id
+	}
+	m := &message{member: name, topic: r.Topic, id: id, version: r.Version}
+	id.versions = append(id.versions, m)
+	c.messages[name] = m
+	return m
+}
+
+// identify gives each id what was done to it, whatever its version was.
+func (c *checker) identify() {
+	for member, id := range c.ids {
+		m := c.messages[member]
+		if m == nil || len(m.publishes)+len(m.handouts) > 0 {
+			continue
+		}
+		id.cancels, id.nexts = m.cancels, m.nexts
+		for _, v := range id.versions {
+			v.requeues = m.requeues
+		}
+		delete(c.messages, member)
+	}
+}
+
+// where returns the places of a message at the end.
+func (c *checker) where(m *message) []string {
+	if m.id == nil {
+		return c.places[m.member]
+	}
+	var where []string
+	if c.final.Versions[m.id.member] == m.version {
+		where = slices.Clone(c.places[m.id.member])
+	}
+	if c.final.Next[m.id.member] == m.version {
+		where = append(where, "a successor")
+	}
+	return where
+}
+
+// published returns when a version may have been published first and last.
+func (m *message) published() (first, last int64) {
+	first, last = never, -never
+	for _, p := range m.publishes {
+		if p.maybe() {
+			first, last = min(first, p.from()), max(last, p.to())
+		}
+	}
+	return first, last
+}
+
+// others calls f for each publish of another version.
+func (id *identity) others(m *message, f func(v *message, p *op)) {
+	for _, v := range id.versions {
+		for _, p := range v.publishes {
+			if v != m {
+				f(v, p)
+			}
+		}
+	}
+}
+
+// isNext reports whether a publish was acknowledged as that of a successor.
+func (o *op) isNext() bool { return o.ok() && o.state() == "leased" }
+
+// replaces reports whether a publish may have removed the version before it.
+func (o *op) replaces() bool {
+	switch {
+	case o.ok():
+		return o.outcome() == "replaced" || o.outcome() == "moved"
+	case o.phase() == Unknown:
+		return o.call.Mode == "replace" || o.call.Mode == "debounce"
+	}
+	return false
+}
+
+// removed reports whether an operation on the id may have removed a version. A dead one
+// makes way for its successor.
+func (id *identity) removed(m *message) (removed bool) {
+	first, _ := m.published()
+	since := func(o *op) bool { return o.maybe() && o.to() >= first }
+	if slices.ContainsFunc(id.cancels, since) || slices.ContainsFunc(id.nexts, since) {
+		return true
+	}
+	id.others(m, func(_ *message, p *op) {
+		removed = removed || since(p) && (p.replaces() || p.call.After && m.mayDie())
+	})
+	return removed
+}
+
+// mayDie reports whether a version may have become a dead letter.
+func (m *message) mayDie() bool {
+	return slices.ContainsFunc(m.publishes, func(p *op) bool { return p.call.TTL > 0 || p.call.Limit > 0 || p.call.LateAfter > 0 }) ||
+		slices.ContainsFunc(m.settles, func(s *op) bool {
+			return s.maybe() && (s.call.Op == Bury || s.call.Op == Nack && (s.state() == "dead" || !s.ok()))
+		}) || slices.ContainsFunc(m.handouts, (*handout).kept)
+}
+
+// checkIdentity checks the versions of an id against each other.
+func (c *checker) checkIdentity(id *identity) {
+	for _, m := range id.versions {
+		c.replaced(id, m)
+		c.cancelledVersion(id, m)
+		c.unique(id, m)
+		for _, p := range m.publishes {
+			c.refused(id, p)
+			c.previous(id, p)
+			c.debounced(id, m, p)
+		}
+	}
+	c.oneInHand(id)
+}
+
+// comesAfter finds a version that is handed out, or there, after an operation that ended it.
+func (c *checker) comesAfter(rule Rule, m *message, what string, end *op) bool {
+	for _, h := range m.handouts {
+		if h.earliest() > end.to()+doubt {
+			c.violate(rule, fmt.Sprintf("%s was handed out after %s", m.member, what), append(slices.Clone(m.publishes), end, h.op)...)
+			return true
+		}
+	}
+	if where := c.where(m); len(where) > 0 {
+		c.violate(rule, fmt.Sprintf("%s is %s at the end, after %s", m.member, where[0], what), append(slices.Clone(m.publishes), end)...)
+		return true
+	}
+	return false
+}
+
+// replaced finds versions that come after another one was published in their place.
+func (c *checker) replaced(id *identity, m *message) {
+	first, last := m.published()
+	found := first == never
+	id.others(m, func(_ *message, p *op) {
+		if found || !p.ok() || p.from() <= last || c.forgot(p) {
+			return
+		}
+		if !p.isNext() || p.replaces() && c.waitsBehind(m, p) {
+			found = c.comesAfter(Replaced, m, "another body was published in its place", p)
+		}
+	})
+}
+
+// waitsBehind reports whether a version was a successor for certain when an operation ended, if
+// it was there at all.
+func (c *checker) waitsBehind(m *message, until *op) bool {
+	if len(m.publishes) != 1 || !m.publishes[0].isNext() {
+		return false
+	}
+	return !slices.ContainsFunc(m.handouts, func(h *handout) bool { return h.from() <= until.to()+doubt || c.unseen(m, h) > 0 })
+}
+
+// cancelledVersion finds versions that come after the id was cancelled.
+func (c *checker) cancelledVersion(id *identity, m *message) {
+	first, last := m.published()
+	if first == never {
+		return
+	}
+	for _, cancel := range id.cancels {
+		if cancel.ok() && !c.forgot(cancel) && cancel.from() > last && c.comesAfter(Cancelled, m, "the cancellation of its id was acknowledged", cancel) {
+			return
+		}
+	}
+	for _, cancel := range id.nexts {
+		if !cancel.ok() || c.forgot(cancel) || cancel.from() <= last || !c.waitsBehind(m, cancel) {
+			continue
+		}
+		alone := true
+		id.others(m, func(_ *message, p *op) {
+			alone = alone && (!p.maybe() || p.from() > cancel.to() || p.to() < m.publishes[0].from())
+		})
+		if alone && c.comesAfter(Cancelled, m, "the successor was cancelled", cancel) {
+			return
+		}
+	}
+}
+
+// over reports whether a version that was published by p, and the time for which its id
+// stays taken, were over for certain before a time. Another publish ended it if another
+// says so.
+func (c *checker) over(id *identity, m *message, p *op, before int64, another func(*op) bool) (over bool) {
+	if p.to() == never {
+		return false
+	}
+	unique := int64(0)
+	for _, p := range m.publishes {
+		unique = max(unique, p.call.Unique*1000)
+	}
+	ends := func(end *op, later int64) {
+		over = over || end.ok() && end.from() > p.to() && end.to()+later < before-doubt && !c.forgot(end)
+	}
+	for _, h := range m.handouts {
+		if ack := c.settled(h, Ack); ack != nil && !c.clock.jumped(ack.from(), before) {
+			ends(ack, unique)
+		}
+	}
+	for _, cancel := range id.cancels {
+		ends(cancel, 0)
+	}
+	id.others(m, func(_ *message, p *op) {
+		if !p.isNext() && another(p) {
+			ends(p, 0)
+		}
+	})
+	return over
+}
+
+// refused finds a publish that was refused, or left another message there, though the id was
+// free.
+func (c *checker) refused(id *identity, p *op) {
+	if p.phase() != No || p.outcome() == "" || c.undone(-never, p.to()) {
+		return
+	}
+	for _, v := range id.versions {
+		for _, q := range v.publishes {
+			if q != p && q.maybe() && q.from() < p.to() && !c.over(id, v, q, p.from(), (*op).ok) {
+				return
+			}
+		}
+	}
+	c.violate(Refused, fmt.Sprintf("a publish to %s was %s, and the id was free", id.member, p.outcome()), append(id.ops(), p)...)
+}
+
+// previous finds a publish that says of what it replaced another due time than that had. A
+// message that was in hand may have had others.
+func (c *checker) previous(id *identity, p *op) {
+	if !p.ok() || p.outcome() == "created" || p.isNext() || p.end.Previous == 0 || c.undone(-never, p.to()) || c.struck(p.from()-1_000_000, p.to()) {
+		return
+	}
+	for _, v := range id.versions {
+		for _, q := range v.publishes {
+			if q == p || !q.maybe() || q.from() > p.to() || c.over(id, v, q, p.from(), (*op).ok) {
+				continue
+			}
+			inHand := slices.ContainsFunc(v.handouts, func(h *handout) bool { return h.at <= p.to()+doubt })
+			if !q.ok() || inHand || q.due() == p.end.Previous {
+				return
+			}
+		}
+	}
+	c.violate(Previous, fmt.Sprintf("a publish to %s says that the message before it was due at %d", id.member, p.end.Previous), append(id.ops(), p)...)
+}
+
+// ops returns the publishes and cancels of an id, and what settled its versions.
+func (id *identity) ops() (ops []*op) {
+	for _, v := range id.versions {
+		ops = slices.Concat(ops, v.publishes, v.ops(), v.settles)
+	}
+	return slices.Concat(ops, id.cancels, id.nexts)
+}
+
+// unique finds a message that was created while its id was taken by one that had ended.
+func (c *checker) unique(id *identity, m *message) {
+	unique := int64(0)
+	for _, p := range m.publishes {
+		unique = max(unique, p.call.Unique*1000)
+	}
+	if unique == 0 {
+		return
+	}
+	first, _ := m.published()
+	for _, h := range m.handouts {
+		ack := c.settled(h, Ack)
+		if ack == nil {
+			continue
+		}
+		id.others(m, func(_ *message, p *op) {
+			free := ack.from() + unique
+			if !p.ok() || p.outcome() != "created" || p.from() <= ack.to() || p.to() >= free-doubt || c.clock.jumped(ack.from(), p.to()) || c.undone(ack.from(), p.to()) {
+				return
+			}
+			between := func(o *op) bool { return o != p && o.maybe() && o.to() >= first && o.from() <= p.to() }
+			excused := slices.ContainsFunc(id.cancels, between)
+			id.others(m, func(_ *message, q *op) { excused = excused || between(q) })
+			if !excused {
+				c.violate(Unique, fmt.Sprintf("%s was published again %d ms before its id was free", id.member, (free-p.to())/1000), append(slices.Clone(m.publishes), h.op, ack, p)...)
+			}
+		})
+	}
+}
+
+// debounced finds a publish that put a message off for longer than max_wait after the first
+// publish, and a message that was due later than that was acknowledged.
+func (c *checker) debounced(id *identity, m *message, p *op) {
+	if !p.ok() || p.call.Mode != "debounce" || p.isNext() || c.undone(-never, p.to()) {
+		return
+	}
+	if h := firstOf(m); h != nil && len(m.publishes) == 1 && h.call.Attempt == 1 && h.call.Due > p.due() && c.unseen(m, h) == 0 && !c.struck(p.from(), h.at) {
+		c.violate(Debounced, fmt.Sprintf("%s was due %d ms later than acknowledged", m.member, h.call.Due-p.due()), p, h.op)
+	}
+	if p.call.MaxWait == 0 || p.outcome() != "moved" {
+		return
+	}
+	latest := c.clock.highest(p.from(), p.to()) / 1000 // it is never due before the publish
+	for _, v := range id.versions {
+		for _, q := range v.publishes {
+			begins := q.maybe() && q != p && q.from() <= p.to() && (!q.ok() || q.outcome() != "moved")
+			if begins && !c.over(id, v, q, p.from(), func(p *op) bool { return p.outcome() != "moved" }) { // a move goes on with it
+				latest = max(latest, c.clock.highest(q.from(), min(q.to(), p.to()))/1000+p.call.MaxWait)
+			}
+		}
+	}
+	if p.due() > latest+1 {
+		c.violate(Debounced, fmt.Sprintf("%s was put off until %d ms after its max_wait", m.member, p.due()-latest), append(id.ops(), p)...)
+	}
+}
+
+func firstOf(m *message) *handout {
+	if len(m.handouts) == 0 {
+		return nil
+	}
+	return m.handouts[0]
+}
+
+// oneInHand finds a version that was handed out while another one of its id was in hand.
+func (c *checker) oneInHand(id *identity) {
+	type given struct {
+		*handout
+		of *message
+	}
+	var all []given
+	for _, v := range id.versions {
+		for _, h := range v.handouts {
+			all = append(all, given{h, v})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b given) int { return cmp.Compare(a.at, b.at) })
+	for i, h := range all {
+		for _, before := range all[max(0, i-maxInHand):i] {
+			if before.of == h.of || c.letGo(before.of, before.handout, h.handout) {
+				continue
+			}
+			c.violate(Successor, fmt.Sprintf("%s was handed out while %s was in hand", h.of.member, before.of.member), slices.Concat([]*op{before.op, h.op}, before.of.publishes, h.of.publishes, before.settles)...)
+			return
+		}
+	}
+}
+
+// maxInHand is how many handouts before one of them oneInHand looks at.
+const maxInHand = 20
+
+// letGo reports whether a handout may have been over before another one.
+func (c *checker) letGo(m *message, before, h *handout) bool {
+	if before.call.Now || c.leaseEnded(before, h) || c.rolledBack(m, before, h) {
+		return true
+	}
+	if before.kept() && (before.ended() <= h.latest()+doubt || before.call.Target != "" && c.disturbed(before, h)) {
+		return true
+	}
+	return slices.ContainsFunc(before.settles, func(s *op) bool {
+		return s.call.Op != Extend && s.maybe() && s.from() <= h.latest()
+	})
+}
