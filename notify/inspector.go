@@ -34,6 +34,11 @@ type Info struct {
 	Reason string    // why it died
 
 	Attempts int       // used up
+	History  []Attempt // of the last attempts that failed, oldest first
+	By       string    // name of the worker that has a Leased message, or that acknowledged a Done one; empty: unknown
+	Since    time.Time // when that claimed it; zero: unknown
+	Ended    time.Time // when a Done message was acknowledged; zero: only its id is taken
+	Result   []byte    // that the acknowledgement of a Done message left; nil: none
 	Snoozed  int       // how often it was snoozed
 	Expires  time.Time // zero: never
 	Next     *Record   // what follows it once it ended (After), due at its FirstDue; nil: nothing does

@@ -21,7 +21,10 @@ const claimerBound = 45 * time.Second
 
 // ClaimerOptions are the options of a Claimer. The zero value is the default.
 type ClaimerOptions struct {
-	Logger *slog.Logger // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
+	Name    string       // under which it claims, where a call names none; empty: HOST-PID
+	Kind    string       // of its entry among the workers; empty: worker
+	Version string       // of the program
+	Logger  *slog.Logger // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 }
 
 // A Claimer pulls messages. The methods of a [Delivery] settle one; AckMany and

@@ -2,6 +2,7 @@ package subscribers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,8 +31,9 @@ type Delivery struct {
 	Due     time.Time // since when it is ready; after a failed attempt, of the new one, while FirstDue stays
 	Attempt int       // 1 on first delivery
 	Receipt Receipt
-	Lease   time.Duration // that the claim gave
-	IsLate  bool          // it was claimed later than its publisher wants, who asked for LateMark
+	Lease   time.Duration    // that the claim gave
+	History []notify.Attempt // of the last attempts that failed, oldest first
+	IsLate  bool             // it was claimed later than its publisher wants, who asked for LateMark
 
 	HandedOver bool // it came with the ring: nobody claimed it. While that is not confirmed, the lease lasts a second and uses up no attempt when it ends
 	notify.Record
@@ -57,6 +59,8 @@ type Outcome struct {
 	Dropped  bool         // it was the last attempt, and the publisher asked for FailDrop: nothing is kept
 	Attempts int          // used up
 	Due      time.Time    // of the next attempt
+
+	Forgetful bool // memory was short: the attempt counts, but is not in the message's history
 }
 
 // A Death is a message that was buried.
@@ -77,6 +81,13 @@ func (d *Delivery) Ack(ctx context.Context) error {
 		return err
 	}
 	return d.by.ack(ctx, d)
+}
+
+// AckWith acknowledges the message, and keeps it as notify.Done with a result for so
+// long: its id stays taken, and [notify.Inspector.Await] returns both. It reports whether
+// memory was short, so that the message is acknowledged and gone. Errors as Ack's.
+func (d *Delivery) AckWith(ctx context.Context, r notify.AckResult) (forgotten bool, err error) {
+	return false, errors.New("not built yet")
 }
 
 // Nack rejects the message: it is due again after the delay, or dead or dropped if that

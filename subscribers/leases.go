@@ -31,6 +31,8 @@ type ClaimOptions struct {
 	// lease, no receipt and nothing to settle, and come at most once: what is lost
 	// between Redis and the caller is lost. It excludes Lease.
 	AckNow bool
+
+	Worker string // the name of the worker that the claim is for; empty: ClaimerOptions.Name
 }
 
 // check returns a joined Fault for each option that is wrong.

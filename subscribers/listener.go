@@ -18,8 +18,10 @@ const listenerBound = time.Minute
 
 // ListenerOptions are the options of a Listener. The zero value is the default.
 type ListenerOptions struct {
-	Grace  time.Duration // how long handlers of named listeners may go on when they stop; zero: 20s
-	Logger *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
+	Name    string        // among the workers; empty: HOST-PID
+	Version string        // of the program
+	Grace   time.Duration // how long handlers of named listeners may go on when they stop; zero: 20s
+	Logger  *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 }
 
 // ListenOptions are the options of one listener. The zero value is the default.

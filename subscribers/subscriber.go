@@ -15,8 +15,10 @@ import (
 
 // SubscriberOptions are the options of a Subscriber. The zero value is the default.
 type SubscriberOptions struct {
-	Grace  time.Duration // how long handlers may go on when it stops; zero: 20s
-	Logger *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
+	Name    string        // under which it claims; empty: HOST-PID
+	Version string        // of the program
+	Grace   time.Duration // how long handlers may go on when it stops; zero: 20s
+	Logger  *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 }
 
 // A Subscriber handles messages of any number of topics.

@@ -21,6 +21,8 @@ type Claim struct {
 	MinAge time.Duration // how long a message must have been due, rounded up to a millisecond
 	Inbox  string        // the inbox that waits for the topic if there are fewer than Max messages; empty: none does
 
+	Name string // of the worker; empty: nobody knows who has the messages
+
 	Received int64 // Handover.At of the last hand-over of the topic that the inbox received; 0: none
 }
 
@@ -40,11 +42,12 @@ type Claimed struct {
 // no receipt.
 type ClaimedMessage struct {
 	Lease
-	Length time.Duration // of the lease
-	Late   bool          // it is later than the publisher wants it
-	Due    time.Time     // since when it is ready; zero if that is foreign
-	Used   int           // attempts used up; zero if that is foreign
-	Record string        // see [DecodeRecord]
+	Length  time.Duration // of the lease
+	Late    bool          // it is later than the publisher wants it
+	Due     time.Time     // since when it is ready; zero if that is foreign
+	Used    int           // attempts used up; zero if that is foreign
+	History []Attempt     // of the last attempts that failed, oldest first
+	Record  string        // see [DecodeRecord]
 }
 
 // Claim leases up to c.Max ready messages of a topic that have been due for at

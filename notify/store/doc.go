@@ -99,17 +99,29 @@
 //	broadcasts              zset     members of broadcasts that wait → due ms
 //	dead:TOPIC              zset     dead letters; those without a topic are in that of _ → ms of death
 //	messages                hash     members → record: AT[,IN][,OBJECT], a newline, the body; see Record
-//	attempts                hash     members that used up attempts → how many
+//	attempts                hash     members that used up attempts → how many; behind a newline each, the last 10: ENDED TOOK NAME
+//	                                 REASON, both times in ms
+//	claims                  zset     RECEIPT SINCE TOPIC NAME of each call that claimed: who has what is leased under that receipt →
+//	                                 the receipt without its last digit, in us
+//	workers                 hash     ids of daemons, workers and listeners that are there → JSON of name, host, version, kind, since
+//	                                 and topics
 //	expiries                zset     members that have a time to live → ms of its end; .5 if a lease postponed it
 //	extended:MEMBER         string   CLAIMED NOW: the receipt of the claim, and the current one, for callers that know only the first; it
 //	                                 has a time to live
 //	extras                  hash     members of which more is noted → NAME=NUMBER of each, a space before it: lease, until, snoozed,
-//	                                 unique; a newline and the successor, if there is one
+//	                                 unique, await; a newline and the successor, if there is one; of *, while there is an archive:
+//	                                 archive, room
 //	taken                   zset     members that ended, whose ids stay taken: their record is =UNTIL → ms until which
+//	done:TOPIC              zset     members that succeeded and are kept: their record is =UNTIL,OBJECT, a newline, the result → ms
+//	                                 until which
+//	done-first              zset     topics that keep what succeeded → ms until which the first is kept, or an earlier one that is gone
 //	deaths                  hash     members of dead letters → reason
 //	deaths-oldest           zset     topics that have dead letters → ms of the oldest death, or of an earlier one that is gone
 //	deaths-newest           zset     topics that have dead letters → ms of the newest death, or of a later one that is gone
-//	deaths-kept             hash     most, removed → how many a topic keeps; how many deaths removed since the last sweep
+//	deaths-kept             hash     most, removed → how many a topic keeps; how many deaths removed since the last sweep; done: COUNT
+//	                                 MS, how many that succeeded, and for how long
+//	hooks                   hash     patterns of named listeners to deaths, such as $dead.TOPIC → how many names have it
+//	outbox                  stream   what ended and the archive has not stored yet; as a channel, its first entry was added
 //	topics                  hash     TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings for topics that have none
 //	                                 → number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED
 //	topics-names            zset     all topics → 0, so that they sort by name
@@ -132,6 +144,8 @@
 //	head                    channel  the new earliest due ms: the carrier's nudge
 //	vacant                  channel  nothing; the carrier stepped down
 //	beat                    channel  the heartbeat: epoch, ms, id of the store, bell, ready topics with an empty waiting list
+//	ended                   channel  member of a message that ended and was awaited
+//	here:SUBSCRIBER         channel  nothing; whoever is subscribed to it is there
 //	inbox:SUBSCRIBER        channel  topic to claim from
 //	hands:SUBSCRIBER        channel  of one that takes hand-overs, as inbox; or TOPIC NOW RECEIPT DUE USED LEASE ID, a newline, the
 //	                                 record

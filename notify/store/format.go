@@ -25,7 +25,10 @@ import (
 // message.
 //
 // 5: a record may begin with a +, or be that of an id that stays taken; extras and taken.
-const Format = 5
+//
+// 6: attempts with their history, claims, workers, messages that succeeded and are kept,
+// hooks and the outbox of an archive.
+const Format = 6
 
 var (
 	//go:embed lua/found.lua

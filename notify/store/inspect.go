@@ -21,6 +21,11 @@ type Inspected struct {
 	Attempts int       // used up
 	Expires  time.Time // zero: never
 	Reason   string    // of its death
+	History  []Attempt // of the last attempts that failed, oldest first
+	By       string    // name of the worker that has a leased message, or that acknowledged one that is kept; empty: unknown
+	Since    time.Time // when that claimed it; zero: unknown
+	Ended    time.Time // when a message that is kept was acknowledged; zero: it is not kept
+	Result   []byte    // of a message that is kept; nil: none
 	Size     int       // bytes of its record
 	Noted
 

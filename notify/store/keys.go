@@ -103,6 +103,30 @@ func (k Keys) Room(share int) string { return k.each("room_of", strconv.Itoa(sha
 // Attempts is the hash of attempts used up by member.
 func (k Keys) Attempts() string { return k.one("ATTEMPTS") }
 
+// Claims is the sorted set of the calls that claimed, by the receipt that they gave: who has what is leased under it.
+func (k Keys) Claims() string { return k.one("CLAIMS") }
+
+// Workers is the hash of the daemons, workers and listeners that are there, by their id.
+func (k Keys) Workers() string { return k.one("WORKERS") }
+
+// Here is the channel that a daemon, worker or listener is subscribed to while it is there.
+func (k Keys) Here(id string) string { return k.each("here_of", id) }
+
+// Done is the sorted set of a topic's members that succeeded and are kept, by until when.
+func (k Keys) Done(topic string) string { return k.each("done_of", topic) }
+
+// DoneTopics is the sorted set of the topics that keep what succeeded, by until when the first is kept, or some earlier one that is gone.
+func (k Keys) DoneTopics() string { return k.one("DONE") }
+
+// Hooks is the hash of the patterns of named listeners to deaths, with how many names have each.
+func (k Keys) Hooks() string { return k.one("HOOKS") }
+
+// Outbox is the stream of what ended and the archive has not stored yet, and the channel that announces its first entry.
+func (k Keys) Outbox() string { return k.one("OUTBOX") }
+
+// Ended is the channel that announces the end of a message that was awaited, with its member.
+func (k Keys) Ended() string { return k.one("ENDED") }
+
 // Extras is the hash of what else is noted of members.
 func (k Keys) Extras() string { return k.one("EXTRAS") }
 

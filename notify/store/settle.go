@@ -57,6 +57,8 @@ type Nacked struct {
 	Dropped  bool // it was the last attempt, and the message asked for that
 	Attempts int  // used up
 	Due      time.Time
+
+	Forgetful bool // memory was short: the attempt counts, but is not in the message's history
 }
 
 // how returns what the script is to do.

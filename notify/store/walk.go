@@ -18,6 +18,7 @@ const (
 	PlaceReady    // of a topic
 	PlaceSchedule // of a topic
 	PlaceDead     // of a topic
+	PlaceDone     // of a topic
 )
 
 // row returns the row of the table that describes a place.

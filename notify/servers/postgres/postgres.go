@@ -1,0 +1,2 @@
+// Package postgres starts PostgreSQL servers of its own for tests.
+package postgres
