@@ -128,8 +128,9 @@ func TestBroadcastAtTheEndOfItsTTL(t *testing.T) {
 func TestTTLOfARescheduledBroadcast(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	publish(t, pub, brief("later", past, time.Second))
-	publish(t, pub, brief("earlier", future, time.Second))
+	const ttl = 5 * time.Second
+	publish(t, pub, brief("later", past, ttl))
+	publish(t, pub, brief("earlier", future, ttl))
 	for id, delay := range map[string]time.Duration{"later": 300 * time.Millisecond, "earlier": 0} {
 		due := time.Time{}
 		if delay == 0 {
@@ -139,7 +140,7 @@ func TestTTLOfARescheduledBroadcast(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i := inspect(t, pub, id); !i.Expires.Equal(p.Due.Add(time.Second)) || i.TTL != time.Second {
+		if i := inspect(t, pub, id); !i.Expires.Equal(p.Due.Add(ttl)) || i.TTL != ttl {
 			t.Errorf("%s: it expires at %v, and is due at %v", id, i.Expires, p.Due)
 		}
 	}

@@ -30,7 +30,7 @@ func aged(t *testing.T, db *notify.Store, age time.Duration, h subscribers.Handl
 func TestHandlerOfAnAge(t *testing.T) {
 	t.Parallel()
 	db := beating(t, storetest.Open(t))
-	const age = 150 * time.Millisecond
+	const age = time.Second
 	storetest.Set(t, db, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(time.Millisecond)})
 	carry(t, db)
 	got := make(chan subscribers.Delivery, 100)

@@ -233,7 +233,7 @@ func TestTryTimesOut(t *testing.T) {
 				causes <- context.Cause(ctx)
 				return answer(ctx)
 			}, subscribers.HandleOptions{OnDead: func(d subscribers.Death) { deaths <- d }})
-			storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: 700 * time.Millisecond, Lease: 300 * time.Millisecond, MaxAttempts: 1}))
+			storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: 3 * time.Second, Lease: 2 * time.Second, MaxAttempts: 1}))
 			if cause := storetest.Receive(t, "its context ends", causes); !errors.Is(cause, subscribers.ErrTryTimeout) {
 				t.Errorf("the context ends for %v", cause)
 			}
@@ -256,7 +256,7 @@ func TestTryOfAHandlerThatGoesOn(t *testing.T) {
 		return nil
 	}, subscribers.HandleOptions{})
 	defer close(end)
-	storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: 900 * time.Millisecond, Lease: 300 * time.Millisecond, MaxAttempts: 1}))
+	storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: 3 * time.Second, Lease: 2 * time.Second, MaxAttempts: 1}))
 	at := storetest.Receive(t, "it begins", began)
 	var info notify.Info
 	storetest.Eventually(t, "it dies", func() (dead bool) {
@@ -264,7 +264,7 @@ func TestTryOfAHandlerThatGoesOn(t *testing.T) {
 		info, err = storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
 		return err == nil && info.State == notify.Dead
 	})
-	if took := info.Died.Sub(at.Until()); info.Reason != "try timed out, out of attempts" || info.Attempts != 1 || took < 899*time.Millisecond {
+	if took := info.Died.Sub(at.Until()); info.Reason != "try timed out, out of attempts" || info.Attempts != 1 || took < 2999*time.Millisecond {
 		t.Errorf("it died of %q after %v, with %d attempts", info.Reason, took, info.Attempts)
 	}
 }

@@ -203,7 +203,7 @@ func TestBroadcastsThatExpireWhileNATSIsAway(t *testing.T) {
 	reaches(t, store, receive(t, got, 0, 1))
 	w.cut()
 	storetest.Eventually(t, "the gate notices", func() bool { return !d.Stats().Connected })
-	const n1, ttl = 1500, time.Hour + 2*time.Second // they are due an hour ago; more than fit into the outbox
+	const n1, ttl = 1500, time.Hour + 8*time.Second // they are due an hour ago; more than fit into the outbox
 	all := numbered(1, n1)
 	for i := range all {
 		if i%10 > 0 {
