@@ -179,6 +179,41 @@ func TestRightTakenAway(t *testing.T) {
 	storetest.Eventually(t, "it is published", func() bool { return errOf(pub.Publish(t.Context(), message("b", past))) == nil })
 }
 
+// A message whose end needs more than to be forgotten stays where it is if the right is
+// missing that its end needs, since without that it could not be put back.
+func TestMissingRightAtTheEnd(t *testing.T) {
+	t.Parallel()
+	next := message("a", future)
+	next.Then = notify.After
+	for name, test := range map[string]struct {
+		m    notify.Message
+		next bool
+		end  func(context.Context, *subscribers.Delivery) error
+	}{
+		"acknowledged, its id stays taken": {notify.Message{UniqueFor: anHour}, false, func(ctx context.Context, d *subscribers.Delivery) error { return d.Ack(ctx) }},
+		"acknowledged, and followed":       {notify.Message{}, true, func(ctx context.Context, d *subscribers.Delivery) error { return d.Ack(ctx) }},
+		"dropped, its id stays taken": {notify.Message{UniqueFor: anHour, MaxAttempts: 1, Fail: notify.FailDrop}, false, func(ctx context.Context, d *subscribers.Delivery) error {
+			return errOf(d.Nack(ctx, 0, "no"))
+		}},
+		"buried, and followed": {notify.Message{}, true, func(ctx context.Context, d *subscribers.Delivery) error { return errOf(d.Bury(ctx, "no")) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAccount(t)
+			test.m.Topic, test.m.ID, test.m.Body = topic, "a", []byte("x")
+			publish(t, clientOf(t, a.store), test.m)
+			d := claim(t, a.store, 1)[0]
+			if test.next {
+				publish(t, clientOf(t, a.store), next)
+			}
+			a.set("-zadd")
+			unchanged(t, a.root, func() { wantRefused(t, test.end(t.Context(), &d), "", theRights) })
+			a.give()
+			storetest.Eventually(t, "it ends", func() bool { return test.end(t.Context(), &d) == nil })
+		})
+	}
+}
+
 // Calls without a script name the right that they miss as scripts do.
 func TestRightTakenAwayFromWhatRunsNoScript(t *testing.T) {
 	t.Parallel()

@@ -43,6 +43,7 @@ local function lease_again()
 end
 
 if #mine > 0 then
+  if kept >= 3 then can_put_back() end
   local acked = take_leased(mine) -- one that is named twice counts once
   or_undo(lease_again, kept >= 3 and retire or forget, mine, kept)
   count(topic, 'leased', -acked)

@@ -111,6 +111,7 @@ end
 -- Takes messages, a list, out of their place and ends them. Finish takes those that ended off the list; if it fails with some left, back
 -- undoes take.
 local function end_from(take, back, left, finish)
+  can_put_back()
   or_undo(function()
     if #left > 0 then back() end
   end, function()

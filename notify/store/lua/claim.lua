@@ -142,6 +142,7 @@ local function put_back()
   if #list > 0 then put_ready(topic, list, runs[1]) end
 end
 
+can_put_back()
 or_undo(put_back, function()
   take_oldest_ready(topic, n)
   publish_heirs(us, now)

@@ -51,6 +51,7 @@ if how == 'keep' then
   return { 'scheduled', used < math.huge and used or 0, due }
 end
 
+can_put_back()
 used = used < math.huge and used + 1 or 0
 local left = { member }
 local function lease_again()

@@ -89,6 +89,7 @@ end
 local function bury(place, member, reason, attempts, now)
   local at_home = is_at_home(place, member)
   local followed = at_home and is_followed(member)
+  if followed then can_put_back() end
   if followed then table.insert(HEIRS, member) elseif not put_dead(place, { now, member }, now, now) then return false end
   local topic, id = string.match(member, '^([^:]+):(.*)$')
   if at_home then
