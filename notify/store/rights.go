@@ -18,7 +18,7 @@ const (
 	called = "info time publish pubsub|numsub get set del exists incr pexpire pttl rename unlink" +
 		" hget hset hsetnx hdel hlen hmget hgetall hincrby hscan zscan" +
 		" zadd zrem zscore zmscore zrange zcard zcount zremrangebyrank" +
-		" xadd xtrim xlen xrange xinfo|stream"
+		" xadd xdel xtrim xlen xrange xinfo|stream"
 
 	sentByRepair   = "scan type"
 	calledByRepair = "hexists xrevrange"

@@ -45,7 +45,7 @@ end
 if #mine > 0 then
   if kept >= 3 then can_put_back() end
   local acked = take_leased(mine) -- one that is named twice counts once
-  or_undo(lease_again, kept >= 3 and retire or forget, mine, kept)
+  or_undo(lease_again, kept >= 3 and end_messages or forget, mine, kept >= 3 and 'acked' or kept)
   count(topic, 'leased', -acked)
   count(topic, 'acked', acked)
   count_all('acked', acked)

@@ -9,6 +9,7 @@ if next_one == '1' then
   return { 'leased' }
 end
 if call('ZSCORE', LEASED, member) then return { 'leased' } end
+if call('EXISTS', EXTRAS) == 1 then note_ends({ member }, 'cancelled') end
 if forget_from(schedule_of(topic), member) then
   index_schedule(topic)
   return { 'scheduled' }

@@ -123,7 +123,7 @@ end
 -- Drops a message of a topic.
 local function drop_from(take, back, topic, member, reason, attempts)
   local left = { member }
-  end_from(take, back, left, function() retire(left) end)
+  end_from(take, back, left, function() end_messages(left, 'dropped', reason, { used = attempts }) end)
   count_dropped(topic, 1)
   local dropped = buried.dropped or {}
   buried.dropped = dropped
@@ -161,6 +161,7 @@ end
 -- Leases messages whose successors cannot be published, for no time, so that they die again.
 local function lease_heirs()
   for _, member in ipairs(HEIRS) do put_leased({ text(us), member }) end
+  forget_ends(HEIRS)
   for _, member in ipairs(HEIRS) do count(topic_of(member), 'leased', 1) end
 end
 
@@ -454,6 +455,7 @@ local function carry_broadcasts()
     done = i
     if fault then lost[#lost + 1] = { member, topic, fault } end
   end
+  local kept_extras = call('EXISTS', EXTRAS) == 1
   count_all('sent', #gone)
   for topic, n in pairs(sent) do
     try('ZADD', LOGS, text(last[topic]), topic)
@@ -461,9 +463,16 @@ local function carry_broadcasts()
     count(topic, 'sent', n)
   end
   moved = moved + #gone
-  if #gone > 0 then call('HDEL', MESSAGES, unpack(gone)) end
+  if #gone > 0 then
+    if kept_extras then
+      note_ends(gone, 'sent', nil, now)
+      try('HDEL', EXTRAS, unpack(gone))
+    end
+    call('HDEL', MESSAGES, unpack(gone))
+  end
   for topic, list in pairs(over) do
     count(topic, 'broadcasts', -#list)
+    if kept_extras then note_ends(list, 'dropped', 'expired', now, nil, { used = 0 }) end
     forget(list)
     count_dropped(topic, #list)
   end
@@ -546,7 +555,8 @@ end
 -- Carries what is due in a place, and returns when the next thing in it is due, in us.
 local changed = false
 local function carry(place, carry_due)
-  if changed and (place == EXPIRIES or place == SCHEDULES) then heads[place] = next_in(place) end -- carrying another place may have changed it
+  local may_differ = changed and (place == EXPIRIES or place == SCHEDULES or place == BROADCASTS and #buried > 0) -- carrying another changes it
+  if may_differ then heads[place] = next_in(place) end
   local head = heads[place]
   if head > us then return head end
   changed = true

@@ -124,7 +124,8 @@ end
 
 local acked, dropped = {}, {}
 for i = 2, lease < 0 and leased or 0, 2 do acked[#acked + 1] = leases[i] end
-for i = 1, others and #others.dropped or 0, 2 do dropped[#dropped + 1] = others.dropped[i] end
+local reasons = {}
+for i = 1, others and #others.dropped or 0, 2 do dropped[#dropped + 1], reasons[#reasons + 1] = others.dropped[i], others.dropped[i + 1] end
 local n_acked, n_dropped = #acked, #dropped
 
 -- Makes those that did not end ready again as they were.
@@ -146,8 +147,8 @@ can_put_back()
 or_undo(put_back, function()
   take_oldest_ready(topic, n)
   publish_heirs(us, now)
-  if n_acked > 0 then retire(acked) end
-  if n_dropped > 0 then retire(dropped) end
+  if n_acked > 0 then end_messages(acked, 'acked') end
+  if n_dropped > 0 then end_messages(dropped, 'dropped', reasons) end
 end)
 if n_acked > 0 then
   count(topic, 'acked', n_acked)

@@ -55,11 +55,13 @@ can_put_back()
 used = used < math.huge and used + 1 or 0
 local left = { member }
 local function lease_again()
-  if left[1] then put_leased({ lease, member }) end
+  if not left[1] then return end
+  put_leased({ lease, member })
+  forget_ends(left)
 end
 if how ~= 'bury' and options.fail == 'drop' then
   take_leased(left)
-  or_undo(lease_again, retire, left)
+  or_undo(lease_again, end_messages, left, 'dropped', reason, { used = used })
   count(topic, 'leased', -1)
   count_dropped(topic, 1)
   return { 'dropped', used, now }

@@ -76,15 +76,15 @@ local function take_from(one, state, was_broadcast, is)
 end
 
 -- Writes a message and places it. Before is the record of the one that it replaces; that and its place come back if it cannot be placed.
--- What leads to a message is written before it, and what is noted of the one before goes when that is out of its place. Kept says whether
--- anything may be noted of that.
-local function write(one, before, stays, kept)
+-- What leads to a message is written before it, and what is noted of the one before goes when that is out of its place. Was is what is
+-- noted of that, if anything.
+local function write(one, before, stays, was)
   local member, record = one.member, record_of(one, one.at or now)
-  local noted, was = noted_in(one), kept and noted_of(member) or ''
+  local noted = noted_in(one)
   local function undo()
     if not before then return forget({ member }) end
     call('HSET', MESSAGES, member, before)
-    put_noted(member, was)
+    put_noted(member, was or '')
   end
   if noted ~= '' and not put_noted(member, noted) then return nil, -9 end
   if one.expiry then call('ZADD', EXPIRIES, before and 'GT' or 'CH', one.expiry, member) end -- at first the later of the two
@@ -149,7 +149,8 @@ end
 -- Takes the place of a message that waits, is ready or is dead, and of its successor.
 local function replace(one, before, state, time, was_broadcast)
   local debounce, stays = one.if_exists == 'debounce', nil
-  local kept = not (one.member == latest.member and latest.bare) and call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS) > 0
+  local kept = one.member == latest.member and latest.bare and 0 or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, EXTRAS) -- EXTRAS: three
+  local noted = kept >= 3 and try('HMGET', EXTRAS, '*', one.member) or {}
   one.time_before = state == 'scheduled' and not was_broadcast and time
   if debounce then
     one.at = tonumber(string.match(before, '^%+?(%d+)')) or now
@@ -159,18 +160,22 @@ local function replace(one, before, state, time, was_broadcast)
     if one.expiry then one.expiry = math.min(one.expiry - asked + one.due, MAX) end
   end
   local function die_again()
-    if state == 'dead' then call('ZADD', dead_of(one.topic), time, one.member) end
+    if state ~= 'dead' then return end
+    call('ZADD', dead_of(one.topic), time, one.member)
+    forget_ends({ one.member })
   end
+  if state == 'dead' and noted[1] then note_removed(one.topic, { one.member }, { try('HGET', DEATHS, one.member) }, now) end
   if state == 'dead' then call('ZREM', dead_of(one.topic), one.member) end -- first: it has another record then
   local is, fault
-  or_undo(die_again, function() is, fault = write(one, before, stays, kept) end)
+  or_undo(die_again, function() is, fault = write(one, before, stays, noted[2]) end)
   if fault then
     die_again()
     return refused(fault)
   end
   if state == 'dead' then take_dead(one.topic, { one.member }) end
   if not stays then take_from(one, state, was_broadcast, is) end
-  if kept then renew(one) end
+  if kept > 0 then renew(one) end
+  if noted[2] and extra(noted[2], 'await') then tell(ENDED, one.member) end -- whoever awaited it looks again
   if one.broadcast and not was_broadcast then count(one.topic, 'broadcasts', 1) end
   if state == 'dead' and not one.broadcast then note_published_one(one.topic) end
   return { debounce and 'moved' or 'replaced', one.due, state == 'dead' and 0 or time, is }

@@ -35,7 +35,7 @@ rank, log_rank = tonumber(rank), tonumber(log_rank)
 local function remove(topic, n)
   if n > left then n, soon = left, 1 end
   if n > 0 then
-    remove_dead(topic, call('ZRANGE', dead_of(topic), 0, n - 1))
+    remove_dead(topic, call('ZRANGE', dead_of(topic), 0, n - 1), now)
     removed[#removed + 1] = topic
     removed[#removed + 1] = n
     left = left - n

@@ -23,9 +23,10 @@ local function topic_of(member)
   return string.match(member, '^([^:]+):')
 end
 
--- Whether a topic is valid: a foreign member must not make a key that nobody reads.
+-- Whether a topic is valid: a foreign member must not make a key that nobody reads. The deaths of one are told of in $dead.TOPIC.
 local function is_topic(topic)
   return #topic <= 128 and not string.find(topic, '[^A-Za-z0-9_.-]') and not string.find('.' .. topic .. '.', '..', 1, true)
+    or string.sub(topic, 1, 6) == '$dead.' and is_topic(string.sub(topic, 7))
 end
 
 -- Makes a call that may meet a foreign key or value. Then it returns nil, and the script goes on. Any other error, such as a

@@ -45,10 +45,22 @@ local function forget_newest(topics)
   try('ZREM', NEWEST, unpack(topics))
 end
 
+-- Notes the removal of dead letters that died before there was an archive: it has the others. Reasons are those of their deaths.
+local function note_removed(place, members, reasons, now)
+  local since, old, why, times = archive_since(try('HGET', EXTRAS, '*')), {}, {}, {}
+  for i, died in ipairs(since and call('ZMSCORE', dead_of(place), unpack(members)) or {}) do
+    if died and tonumber(died) < since and is_at_home(place, members[i]) then
+      old[#old + 1], why[#why + 1], times[#times + 1] = members[i], reasons[i] or 'unknown', math.floor(died)
+    end
+  end
+  if old[1] then note_ends(old, 'removed', why, now, nil, { times = times }) end
+end
+
 -- Removes dead letters for good. It leaves records alone that are not theirs: that of a member that died without a record is of a
--- message published since, and that of a stray is of another message.
-local function remove_dead(place, members)
+-- message published since, and that of a stray is of another message. Now is given if the archive is to have them.
+local function remove_dead(place, members, now)
   local reasons = try('HMGET', DEATHS, unpack(members)) or {}
+  if now and call('EXISTS', EXTRAS) == 1 then note_removed(place, members, reasons, now) end
   local records, explained = {}, {}
   for i, member in ipairs(members) do
     local own = is_at_home(place, member)
@@ -70,7 +82,7 @@ end
 
 -- Removes the oldest dead letters of a place if there are more than it keeps, but not the one just added: at most two, so that
 -- each death makes them fewer. The housekeeping writes how many to keep, and reads how many this removed.
-local function keep_most(place, added)
+local function keep_most(place, added, now)
   local most = tonumber(try('HGET', KEPT, 'most') or nil)
   local over = most and call('ZCARD', dead_of(place)) - most or 0
   if over <= 0 then return end
@@ -79,7 +91,7 @@ local function keep_most(place, added)
     if member ~= added then gone[#gone + 1] = member end
   end
   if #gone == 0 then return end
-  remove_dead(place, gone)
+  remove_dead(place, gone, now)
   try('HINCRBY', KEPT, 'removed', #gone)
 end
 
@@ -87,10 +99,12 @@ end
 -- old place. Returns false, and changes nothing, if the dead letters are foreign. One that has a successor leaves no dead letter: it
 -- becomes one of HEIRS, and the caller calls publish_heirs when all are out of their places.
 local function bury(place, member, reason, attempts, now)
-  local at_home = is_at_home(place, member)
-  local followed = at_home and is_followed(member)
+  local at_home, kept = is_at_home(place, member), call('EXISTS', EXTRAS, HOOKS, HOOKS) -- HOOKS counts as two
+  local noted = kept % 2 == 1 and try('HMGET', EXTRAS, '*', member) or {}
+  local followed = at_home and successor_in(noted[2]) ~= nil
   if followed then can_put_back() end
   if followed then table.insert(HEIRS, member) elseif not put_dead(place, { now, member }, now, now) then return false end
+  if noted[1] or noted[2] then note_ends({ member }, 'dead', reason, now, noted, { used = attempts, bare = not at_home }) end
   local topic, id = string.match(member, '^([^:]+):(.*)$')
   if at_home then
     if not followed then try('HSET', DEATHS, member, reason) end
@@ -101,8 +115,11 @@ local function bury(place, member, reason, attempts, now)
   else
     try('HSETNX', DEATHS, member, reason)
   end
-  if topic then tell(death_of(topic), cjson.encode({ id = id, reason = reason, attempts = attempts })) end
-  keep_most(place, member)
+  if topic then
+    if kept >= 2 and is_topic(topic) then announce_death(topic, id, reason, attempts, now) end
+    tell(death_of(topic), cjson.encode({ id = id, reason = reason, attempts = attempts }))
+  end
+  keep_most(place, member, now)
   return true
 end
 
@@ -110,6 +127,7 @@ end
 local function unbury(place, member)
   try('HDEL', DEATHS, member)
   call('ZREM', dead_of(place), member)
+  forget_ends({ member })
 end
 
 -- The functions that put dead letters of an export: few calls need them.

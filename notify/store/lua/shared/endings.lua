@@ -56,25 +56,45 @@ local function publish_heirs(us, now)
   end
 end
 
--- Ends messages that are acknowledged, dropped or sent: publishes their successors, or keeps their ids taken as long as they ask
--- for, or frees them. If it fails, the list still has those that did not end, and the caller puts them back.
-local function retire(members)
-  local noted = call('EXISTS', EXTRAS) == 1 and try('HMGET', EXTRAS, unpack(members)) or {}
+-- Takes members off a list: they ended.
+local function clear(members)
+  for i = #members, 1, -1 do members[i] = nil end
+end
+
+-- Ends messages as end_messages does, of which something is noted, or which the archive may take. Noted is what EXTRAS holds of * and of
+-- them.
+local function retire(members, noted, state, reasons, with)
   local us, now = clock()
-  for i = #members, 1, -1 do
-    local member, unique = members[i], extra(noted[i], 'unique')
-    if successor_in(noted[i]) then
-      publish_successor(member, noted[i], us, now, function() table.remove(members, i) end)
-    elseif unique then
-      keep_taken(member, unique, us)
-      table.remove(members, i)
-      try('HDEL', EXTRAS, member)
+  note_ends(members, state, reasons, now, noted, with)
+  or_undo(function() forget_ends(members) end, function()
+    for i = #members, 1, -1 do
+      local member, its = members[i], noted[i + 1]
+      local unique = extra(its, 'unique')
+      if successor_in(its) then
+        publish_successor(member, its, us, now, function() table.remove(members, i) end)
+      elseif unique then
+        keep_taken(member, unique, us)
+        table.remove(members, i)
+        try('HDEL', EXTRAS, member)
+      end
     end
+    if #members > 0 then
+      forget(members)
+      clear(members)
+    end
+  end)
+end
+
+-- Ends messages of a topic that are acked or dropped, which is the state: publishes their successors, or keeps their ids taken as long as
+-- they ask for, or frees them. If it fails, the list still has those that did not end, and the caller puts them back. Reasons and with are
+-- those of note_ends.
+local function end_messages(members, state, reasons, with)
+  local noted = call('EXISTS', EXTRAS) == 1 and try('HMGET', EXTRAS, '*', unpack(members)) or {}
+  for i = 1, #noted do
+    if noted[i] then return retire(members, noted, state, reasons, with) end
   end
-  if #members > 0 then
-    forget(members)
-    for i = #members, 1, -1 do members[i] = nil end
-  end
+  forget(members)
+  clear(members)
 end
 
 -- Counts messages of a topic that were dropped, once they ended: nothing else is kept of them.

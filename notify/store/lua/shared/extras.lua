@@ -31,8 +31,3 @@ local function put_extra(member, name, number)
   line = string.gsub(line, ' ' .. name .. '=%d+', '')
   return put_noted(member, line .. (number and ' ' .. name .. '=' .. text(number) or '') .. rest)
 end
-
--- Whether a message has a successor.
-local function is_followed(member)
-  return call('EXISTS', EXTRAS) == 1 and successor_in(try('HGET', EXTRAS, member)) ~= nil
-end
