@@ -60,6 +60,9 @@ func (t *term) step(ctx context.Context, r *round) (most time.Duration, err erro
 		return sweepOn, err
 	}
 	r.rank, r.old = m.Rank, m.Old
+	if m.Unarchived > 0 {
+		t.o.Logger.Warn("removed what the archive had not stored yet, since its outbox is full", "removed", m.Unarchived)
+	}
 	dead := m.ByDeaths
 	for _, one := range m.Removed {
 		dead += one.N

@@ -26,6 +26,7 @@ type Settings struct {
 	BackoffMinMs int64    `json:"backoff_min_ms" example:"1000" doc:"upper bound of the random wait after the first failed attempt"`
 	BackoffMaxMs int64    `json:"backoff_max_ms" example:"600000" doc:"upper bound of the random wait after many failed attempts"`
 	RingOnly     bool     `json:"ring_only" doc:"subscribers are rung and claim; no message is handed over with the ring"`
+	ArchiveAcked bool     `json:"archive_acked" doc:"what is acknowledged goes to the archive, too, if there is one"`
 	Paused       bool     `json:"paused" doc:"no message is handed out"`
 	Own          []string `json:"own" nullable:"false" doc:"names of the settings set for the topic; the others are defaults" example:"[\"attempts\",\"lease\"]"`
 }
@@ -35,7 +36,7 @@ func SettingsOf(topic string, s notify.TopicSettings) Settings {
 	return Settings{
 		Topic: topic, Attempts: s.Attempts, LeaseMs: Ms(s.Lease),
 		BackoffMinMs: Ms(s.BackoffMin), BackoffMaxMs: Ms(s.BackoffMax),
-		RingOnly: s.RingOnly, Paused: s.Paused, Own: append([]string{}, s.Own...),
+		RingOnly: s.RingOnly, ArchiveAcked: s.ArchiveAcked, Paused: s.Paused, Own: append([]string{}, s.Own...),
 	}
 }
 

@@ -118,8 +118,9 @@
 //	deaths                  hash     members of dead letters → reason
 //	deaths-oldest           zset     topics that have dead letters → ms of the oldest death, or of an earlier one that is gone
 //	deaths-newest           zset     topics that have dead letters → ms of the newest death, or of a later one that is gone
-//	deaths-kept             hash     most, removed → how many a topic keeps; how many deaths removed since the last sweep; done: COUNT
-//	                                 MS, how many that succeeded, and for how long
+//	deaths-kept             hash     most, removed, unarchived → how many a topic keeps; how many deaths removed since the last sweep;
+//	                                 how many entries of the outbox were removed since then; done: COUNT MS, how many that succeeded, and
+//	                                 for how long
 //	hooks                   hash     patterns of named listeners to deaths, such as $dead.TOPIC → how many names have it
 //	outbox                  stream   what ended and the archive has not stored yet; as a channel, its first entry was added
 //	topics                  hash     TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings for topics that have none

@@ -2,20 +2,39 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
+)
+
+var (
+	openArchiveScript  = script("open_archive", promised)
+	closeArchiveScript = script("close_archive", promised)
+	endingsScript      = script("endings")
+	archivedScript     = script("archived")
+	backlogScript      = script("backlog")
+)
+
+// The states of an Ending.
+const (
+	EndedDead    = "dead"    // it is a dead letter, or its successor follows
+	EndedDropped = "dropped" // it failed, expired or was late, and its publisher asked for that
+	EndedAcked   = "acked"   // its topic has the setting archive_acked
+	EndedRemoved = "removed" // it died before there was an archive, and now it is no dead letter any more
 )
 
 // An Ending is a message that ended, on its way to an archive.
 type Ending struct {
 	Entry    string // its id in the outbox, which grows
 	Member   string
-	State    string // dead, dropped, acked or removed
-	Ended    time.Time
-	Reason   string // why it died or was dropped
-	Attempts int    // used up
-	History  []Attempt
-	Result   []byte // of one that was acknowledged; nil: none
-	Raw      string // the whole record, if Fault is set
+	State    string    // one of those above
+	Ended    time.Time // of one that was removed: when it died
+	Reason   string    // why it died or was dropped
+	Attempts int       // used up
+	History  []Attempt // of the last attempts that failed, oldest first
+	Result   []byte    // of one that was acknowledged; nil: none
+	Raw      string    // the whole record, if Fault is set
 	Record
 	Fault error // an ErrRecord if the record is unreadable or missing
 }
@@ -23,27 +42,141 @@ type Ending struct {
 // A Backlog is how far an archive is behind.
 type Backlog struct {
 	Entries int       // in the outbox
-	Oldest  time.Time // when the first of them ended; zero: there is none
+	Oldest  time.Time // when the first of them was added; zero: there is none
 	Removed int64     // entries that the housekeeping removed before they were archived, ever
 	Open    bool      // an archive is registered
 	Since   time.Time // since when
+	Room    int       // entries that the outbox holds
 }
 
 // OpenArchive registers an archive: from now on what ends goes into the outbox, which
-// holds up to room entries. It may be repeated. The error is that of the connection.
-func (s Shard) OpenArchive(ctx context.Context, room int) error { return errNotBuilt }
+// holds up to room entries. It may be repeated, as with another room. It repeats a call
+// that Redis did not carry out for about a second. Errors: an ErrUnreplicated, or that of
+// the connection.
+func (s Shard) OpenArchive(ctx context.Context, room int) error {
+	r, err := s.repeat(ctx, openArchiveScript, room)
+	if err != nil {
+		return err
+	}
+	_ = r.integer()
+	return r.end()
+}
 
 // CloseArchive takes the registration back, and removes the outbox. It returns how many
-// entries that had. The error is that of the connection.
-func (s Shard) CloseArchive(ctx context.Context) (removed int, err error) { return 0, errNotBuilt }
+// entries that had. Errors: an ErrUnreplicated, or that of the connection.
+func (s Shard) CloseArchive(ctx context.Context) (removed int, err error) {
+	r, err := s.run(ctx, closeArchiveScript)
+	if err != nil {
+		return 0, err
+	}
+	removed = int(r.integer())
+	return removed, r.end()
+}
 
 // Endings returns up to limit entries of the outbox, oldest first, and fewer if they
 // have more than some megabytes. The error is that of the connection.
-func (s Shard) Endings(ctx context.Context, limit int) ([]Ending, error) { return nil, errNotBuilt }
+func (s Shard) Endings(ctx context.Context, limit int) ([]Ending, error) {
+	r, err := s.run(ctx, endingsScript, limit)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Ending, 0, r.left())
+	for r.more() {
+		all = append(all, r.list().ending())
+	}
+	return all, r.end()
+}
+
+// ending reads an entry of the outbox. What is foreign in it counts as missing.
+func (r *reply) ending() Ending {
+	e := Ending{Entry: r.text()}
+	there := false
+	for r.more() {
+		switch name, value := r.text(), r.text(); name {
+		case "member":
+			e.Member = value
+		case "state":
+			e.State = value
+		case "ended":
+			e.Ended = timeOf(value)
+		case "reason":
+			e.Reason = value
+		case "attempts":
+			e.Attempts, e.History = endingAttempts(value)
+		case "result":
+			e.Result = []byte(value)
+		case "record":
+			e.Raw, there = value, true
+		}
+	}
+	if r.end() != nil {
+		return Ending{}
+	}
+	if !there {
+		e.Fault = fmt.Errorf("%w: it is missing", ErrRecord)
+	} else if e.Record, e.Fault = DecodeRecord(e.Raw); e.Fault == nil {
+		e.Raw = ""
+	}
+	return e
+}
+
+// endingAttempts reads the attempts of an entry: how many were used up, and a line of each
+// that is kept.
+func endingAttempts(text string) (used int, history []Attempt) {
+	number, lines, _ := strings.Cut(text, "\n")
+	used, _ = strconv.Atoi(number)
+	for line := range strings.Lines(lines) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
+		if len(f) < 3 {
+			continue
+		}
+		one := Attempt{Ended: timeOf(f[0]), Took: -1}
+		if took, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+			one.Took = ms(took)
+		}
+		if f[2] != "-" {
+			one.By = f[2]
+		}
+		if len(f) == 4 {
+			one.Reason = f[3]
+		}
+		history = append(history, one)
+	}
+	return used, history
+}
 
 // Archived removes the entries of the outbox up to one. It may be repeated. The error is
 // that of the connection.
-func (s Shard) Archived(ctx context.Context, upto string) error { return errNotBuilt }
+func (s Shard) Archived(ctx context.Context, upto string) error {
+	for more := true; more; {
+		r, err := s.run(ctx, archivedScript, upto)
+		if err != nil {
+			return err
+		}
+		more = r.flag()
+		if err := r.end(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Backlog returns how far the archive is behind. The error is that of the connection.
-func (s Shard) Backlog(ctx context.Context) (Backlog, error) { return Backlog{}, errNotBuilt }
+func (s Shard) Backlog(ctx context.Context) (Backlog, error) {
+	r, err := s.run(ctx, backlogScript)
+	if err != nil {
+		return Backlog{}, err
+	}
+	b := Backlog{Entries: int(r.integer())}
+	first, _, _ := strings.Cut(r.text(), "-")
+	if first != "" {
+		b.Oldest = timeOf(first)
+	}
+	b.Removed = r.decimal()
+	since := r.integer()
+	if b.Open = since > 0; b.Open {
+		b.Since = time.UnixMilli(since)
+	}
+	b.Room = int(r.integer())
+	return b, r.end()
+}

@@ -18,12 +18,13 @@ var (
 
 // Settings are the settings of a topic.
 type Settings struct {
-	Attempts   int           // limit of attempts of a message that has none of its own
-	Lease      time.Duration // of a claim that names none
-	BackoffMin time.Duration // upper bound of the random wait after the first failed attempt; it doubles with each
-	BackoffMax time.Duration // upper bound of the random wait after many
-	RingOnly   bool          // subscribers are rung and claim; no message is handed over with the ring
-	Paused     bool          // nothing is handed out
+	Attempts     int           // limit of attempts of a message that has none of its own
+	Lease        time.Duration // of a claim that names none
+	BackoffMin   time.Duration // upper bound of the random wait after the first failed attempt; it doubles with each
+	BackoffMax   time.Duration // upper bound of the random wait after many
+	RingOnly     bool          // subscribers are rung and claim; no message is handed over with the ring
+	ArchiveAcked bool          // what is acknowledged goes to the archive, too, if there is one
+	Paused       bool          // nothing is handed out
 }
 
 // The settings that hold if neither a topic nor its store has them.
@@ -41,12 +42,13 @@ var DefaultSettings = Settings{Attempts: DefaultAttempts, Lease: DefaultLease, B
 // zero returns it to the default. It has a field for each field of [Settings], in
 // their order. The tags hold a setting's name in JSON, HTTP and flags, and its limits.
 type SettingsChange struct {
-	Attempts   *int           `field:"attempts" minimum:"1" maximum:"1000000" example:"5" doc:"limit of attempts of a message that has none of its own"`
-	Lease      *time.Duration `field:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"lease of a claim that names none; messages that are leased already keep theirs"`
-	BackoffMin *time.Duration `field:"backoff_min" shortest:"1ms" longest:"8784h" example:"1s" doc:"upper bound of the random wait after the first failed attempt; it doubles with each"`
-	BackoffMax *time.Duration `field:"backoff_max" shortest:"1ms" longest:"8784h" example:"10m" doc:"upper bound of the random wait after many"`
-	RingOnly   *bool          `field:"ring_only" example:"true" doc:"subscribers are rung and claim; no message is handed over with the ring"`
-	Paused     *bool          `field:"paused" example:"true" doc:"nothing is handed out"`
+	Attempts     *int           `field:"attempts" minimum:"1" maximum:"1000000" example:"5" doc:"limit of attempts of a message that has none of its own"`
+	Lease        *time.Duration `field:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"lease of a claim that names none; messages that are leased already keep theirs"`
+	BackoffMin   *time.Duration `field:"backoff_min" shortest:"1ms" longest:"8784h" example:"1s" doc:"upper bound of the random wait after the first failed attempt; it doubles with each"`
+	BackoffMax   *time.Duration `field:"backoff_max" shortest:"1ms" longest:"8784h" example:"10m" doc:"upper bound of the random wait after many"`
+	RingOnly     *bool          `field:"ring_only" example:"true" doc:"subscribers are rung and claim; no message is handed over with the ring"`
+	ArchiveAcked *bool          `field:"archive_acked" example:"true" doc:"what is acknowledged goes to the archive, too, if there is one"`
+	Paused       *bool          `field:"paused" example:"true" doc:"nothing is handed out"`
 }
 
 // TopicSettings are the settings of a topic.

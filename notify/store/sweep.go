@@ -27,9 +27,10 @@ type Swept struct {
 	More  bool  // there are more topics to check
 	Whole bool  // all topics that have dead letters were checked
 
-	Forgotten int64     // topics
-	ByDeaths  int64     // dead letters that deaths removed since the last step
-	Removed   []Removed // dead letters that this step removed
+	Forgotten  int64     // topics
+	ByDeaths   int64     // dead letters that deaths removed since the last step
+	Unarchived int64     // entries of the outbox that were removed since the last step: they were more than its room
+	Removed    []Removed // dead letters that this step removed
 }
 
 // Removed is how many dead letters of a topic were removed.
@@ -49,7 +50,7 @@ func (s Shard) Sweep(ctx context.Context, w Sweep) (Swept, error) {
 	if err := r.deposed(); err != nil {
 		return Swept{}, err
 	}
-	m := Swept{Rank: r.integer(), Old: r.integer(), Soon: r.flag(), More: r.flag(), Whole: r.flag(), Forgotten: r.integer(), ByDeaths: r.integer()}
+	m := Swept{Rank: r.integer(), Old: r.integer(), Soon: r.flag(), More: r.flag(), Whole: r.flag(), Forgotten: r.integer(), ByDeaths: r.integer(), Unarchived: r.integer()}
 	for l := r.list(); l.more(); {
 		topic := l.text()
 		m.Removed = append(m.Removed, Removed{Topic: topic, N: l.integer()})

@@ -48,7 +48,7 @@ var table = []row{
 	{lua: "DEATHS", name: "deaths", kind: kindHash, holds: "members of dead letters", with: "reason"},
 	{lua: "OLDEST", name: "deaths-oldest", kind: kindZSet, holds: "topics that have dead letters", with: "ms of the oldest death, or of an earlier one that is gone"},
 	{lua: "NEWEST", name: "deaths-newest", kind: kindZSet, holds: "topics that have dead letters", with: "ms of the newest death, or of a later one that is gone"},
-	{lua: "KEPT", name: "deaths-kept", kind: kindHash, holds: "most, removed", with: "how many a topic keeps; how many deaths removed since the last sweep; done: COUNT MS, how many that succeeded, and for how long"},
+	{lua: "KEPT", name: "deaths-kept", kind: kindHash, holds: "most, removed, unarchived", with: "how many a topic keeps; how many deaths removed since the last sweep; how many entries of the outbox were removed since then; done: COUNT MS, how many that succeeded, and for how long"},
 	{lua: "HOOKS", name: "hooks", kind: kindHash, holds: "patterns of named listeners to deaths, such as $dead.TOPIC", with: "how many names have it"},
 	{lua: "OUTBOX", name: "outbox", kind: kindStream, holds: "what ended and the archive has not stored yet; as a channel, its first entry was added"},
 	{lua: "TOPICS", name: "topics", kind: kindHash, holds: "TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings for topics that have none", with: "number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED"},

@@ -178,7 +178,21 @@ func askings() []asking {
 			[]any{"t:1", "expired", int64(0)},
 		}},
 		{name: "carry, where another does", right: []any{int64(0), "8 1 3000 other"}, call: carryOnce},
-		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(20), int64(1), int64(0), int64(0), int64(3), int64(2), []any{"t", int64(4), "_", int64(1)}}},
+		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(20), int64(1), int64(0), int64(0), int64(3), int64(2), int64(5), []any{"t", int64(4), "_", int64(1)}}},
+		{name: "open_archive", call: func(ctx context.Context, s store.Shard) error { return s.OpenArchive(ctx, 10) }},
+		{name: "endings", takes: func(what string) bool { return fewer(what) || fewerWithin(what) }, right: []any{[]any{"1-0", "member", "t:1", "record", "1\n"}}, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Endings(ctx, 10)
+			return err
+		}},
+		{name: "archived", call: func(ctx context.Context, s store.Shard) error { return s.Archived(ctx, "1-0") }},
+		{name: "backlog", right: []any{int64(2), "1000-0", "7", int64(1000), int64(10)}, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Backlog(ctx)
+			return err
+		}},
+		{name: "close_archive", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.CloseArchive(ctx)
+			return err
+		}},
 		{name: "bridge", call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.BridgeTo(ctx, 7)
 			return err

@@ -2,12 +2,13 @@
 -- is too old, forgets topics of which nothing is left, and frees ids that were taken long enough. It checks only what may need it, some
 -- in each call: the topics whose oldest dead letter is too old, in OLDEST, whose log did not grow for long, in LOGS, and those not checked
 -- for long, in SEEN. Each death removes dead letters that are too many; those that were too many before are removed here, a page of
--- topics in each call.
+-- topics in each call. What an archive has not stored is trimmed to its room.
 -- ARGV: token, rank in OLDEST from which it checks whether there are too many, how many dead letters of a topic are kept, and for how
 --   many ms, for how many ms a topic is remembered, and a log keeps broadcasts, and the rank in the logs that are old.
 -- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, both ranks for the next call, 1 if there is more to do
 --   soon, 1 if there is more to check, 1 if all of OLDEST was checked, how many topics were forgotten, how many dead letters were
---   removed by deaths, and a list of the topics whose dead letters this call removed: topic and how many.
+--   removed by deaths, how many entries of the outbox were removed since the last call, and a list of the topics whose dead letters
+--   this call removed: topic and how many.
 local token, rank, most_dead, dead_age, topic_age, log_age, log_rank = unpack(ARGV, 1, 7)
 local LETTERS = 200 -- dead letters removed in one call
 local AGED = 50 -- topics checked for dead letters that are too old
@@ -63,14 +64,15 @@ local function remove_too_many()
   rank = #topics == TOO_MANY and rank + TOO_MANY or 0
 end
 
--- Writes for each death how many dead letters to keep, and returns how many deaths removed since the last call.
+-- Writes for each death how many dead letters to keep, and returns how many deaths removed since the last call, and how many entries of
+-- the outbox were removed.
 local function removed_by_deaths()
-  local kept = try('HMGET', KEPT, 'most', 'removed')
-  if not kept then return 0 end
+  local kept = try('HMGET', KEPT, 'most', 'removed', 'unarchived')
+  if not kept then return 0, 0 end
   if kept[1] ~= most_dead then call('HSET', KEPT, 'most', most_dead) end
-  if not kept[2] then return 0 end
-  call('HDEL', KEPT, 'removed')
-  return tonumber(kept[2]) or 0
+  if not kept[2] and not kept[3] then return 0, 0 end
+  call('HDEL', KEPT, 'removed', 'unarchived')
+  return tonumber(kept[2] or 0) or 0, tonumber(kept[3] or 0) or 0
 end
 
 -- Whether a subscriber waits for a topic. Inboxes without a subscription are struck off, as far as this call may; a subscriber that
@@ -220,11 +222,12 @@ local function forget_positions()
   forget_places(gone)
 end
 
-local by_deaths = removed_by_deaths()
+if trim_outbox(try('HGET', EXTRAS, '*'), 2000) then soon = 1 end
+local by_deaths, unarchived = removed_by_deaths()
 remove_aged()
 if left > 0 then remove_too_many() end
 remove_logs()
 forget_topics()
 forget_positions()
 if free_over(IDS, now) == IDS then soon = 1 end
-return { 1, rank, log_rank, soon, full, left > 0 and rank == 0 and 1 or 0, forgotten, by_deaths, removed }
+return { 1, rank, log_rank, soon, full, left > 0 and rank == 0 and 1 or 0, forgotten, by_deaths, unarchived, removed }

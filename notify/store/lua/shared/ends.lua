@@ -15,6 +15,24 @@ local function is_archived(state, topic)
   return setting('archive_acked', own, common) == 1
 end
 
+-- Counts entries that the archive never gets.
+local function note_unarchived(n)
+  count_all('unarchived', n)
+  try('HINCRBY', KEPT, 'unarchived', n)
+end
+
+-- Removes up to some of the oldest entries of OUTBOX if it has more than its room. Noted is what EXTRAS holds of *. Returns whether it
+-- removed some, and may not have removed all.
+local function trim_outbox(noted, most)
+  local NODE = 100 -- entries, at the most, that Redis keeps together: to trim whole nodes is faster
+  local room = noted and extra(noted, 'room')
+  local over = room and (try('XLEN', OUTBOX) or 0) - room or 0
+  if over <= 0 then return false end
+  local removed = over > NODE and call('XTRIM', OUTBOX, 'MAXLEN', '~', room, 'LIMIT', most) or call('XTRIM', OUTBOX, 'MAXLEN', room)
+  note_unarchived(removed)
+  return over > removed
+end
+
 -- Adds an entry, of an end at a time in ms, to OUTBOX. Bare: the record of that name, and what is kept beside it, are of another message.
 local function add_entry(member, state, ended, reason, with)
   local used, record = not with.bare and try('HGET', ATTEMPTS, member) or '', not with.bare and call('HGET', MESSAGES, member)
@@ -23,7 +41,7 @@ local function add_entry(member, state, ended, reason, with)
   if record then more[1], more[2] = 'record', record end
   if with.result then more[#more + 1], more[#more + 2] = 'result', with.result end
   local id = try('XADD', OUTBOX, '*', 'member', member, 'state', state, 'ended', text(ended), 'reason', reason, 'attempts', used, unpack(more))
-  if id then NOTED[member] = id else count_all('unarchived', 1) end
+  if id then NOTED[member] = id else note_unarchived(1) end
 end
 
 -- Notes that messages of a topic end in a state: dead, dropped, acked or removed, which the archive may take, or another. Reasons is one
@@ -41,6 +59,7 @@ local function note_ends(members, state, reasons, now, noted, with)
     add_entry(member, state, with.times and with.times[i] or now, type(reasons) == 'table' and reasons[i] or reasons or '', with)
   end
   if was_empty then tell(OUTBOX, '') end
+  trim_outbox(noted[1], 200)
 end
 
 -- Takes the notes of messages back that do not end.

@@ -1,0 +1,478 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// openArchive registers an archive.
+func openArchive(t *testing.T, s store.Shard, room int) {
+	t.Helper()
+	if err := s.OpenArchive(t.Context(), room); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// endings returns all that the outbox holds, without what depends on the time.
+func endings(t *testing.T, s store.Shard) (all []string) {
+	t.Helper()
+	got, err := s.Endings(t.Context(), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range got {
+		body := string(e.Body)
+		if e.Fault != nil {
+			body = e.Fault.Error()
+		}
+		all = append(all, fmt.Sprintf("%s %s %q %d %s", e.State, e.Member, e.Reason, e.Attempts, body))
+		if e.Ended.IsZero() {
+			t.Errorf("%s ended at no time", e.Member)
+		}
+	}
+	return all
+}
+
+func wantEndings(t *testing.T, s store.Shard, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, endings(t, s)); diff != "" {
+		t.Errorf("the outbox (-want +got):\n%s", diff)
+	}
+}
+
+// carryAll lets a carrier of its own carry what is due, a few times: what is due only now may be behind something else.
+func carryAll(t *testing.T, s store.Shard) {
+	t.Helper()
+	elected, err := s.Elect(t.Context(), "me", time.Minute)
+	if err != nil || !elected.Won {
+		t.Fatal(elected, err)
+	}
+	for range 3 {
+		if _, err := s.Carry(t.Context(), store.Carry{Token: elected.Token, Epoch: elected.Epoch, Lease: time.Minute, Batch: 100, KeepCount: 100, KeepAge: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Resign(t.Context(), elected.Token); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sweep does one step of the housekeeping.
+func sweep(t *testing.T, s store.Shard, w store.Sweep) store.Swept {
+	t.Helper()
+	elected, err := s.Elect(t.Context(), "me", time.Minute)
+	if err != nil || !elected.Won {
+		t.Fatal(elected, err)
+	}
+	w.Token = elected.Token
+	swept, err := s.Sweep(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Resign(t.Context(), elected.Token); err != nil {
+		t.Fatal(err)
+	}
+	return swept
+}
+
+func z(score float64, member string) redis.Z { return redis.Z{Score: score, Member: member} }
+
+// of returns a message of the topic t.
+func of(id string, change func(*notify.Message)) notify.Message {
+	m := notify.Message{Topic: "t", ID: id, Body: []byte("body of " + id)}
+	if change != nil {
+		change(&m)
+	}
+	return m
+}
+
+func settle(t *testing.T, s store.Shard, n store.Nack) {
+	t.Helper()
+	got, err := s.Claim(t.Context(), store.Claim{Topic: "t", Max: 1, Lease: time.Minute})
+	if err != nil || len(got.Messages) != 1 {
+		t.Fatal(got, err)
+	}
+	n.Lease = got.Messages[0].Lease
+	if out, err := s.Nack(t.Context(), "t", n); err != nil || out.Lost {
+		t.Fatal(out, err)
+	}
+}
+
+// makeLate publishes messages, and makes their due times long past.
+func makeLate(t *testing.T, db *notify.Store, late notify.Late, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		storetest.Publish(t, db, of(id, func(m *notify.Message) { m.LateAfter, m.Late = time.Second, late }))
+		record := fmt.Sprintf("+1000,{\"late_after\":1000,\"late\":%q}\nbody of %s", late, id)
+		if err := db.Client().HSet(t.Context(), db.Keys().Messages(), "t:"+id, record).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// How a message ends, and what the outbox has of that.
+var ends = []struct {
+	name string
+	end  func(t *testing.T, db *notify.Store)
+	want []string // in the outbox
+}{
+	{"acknowledged", func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, of("a", nil))
+		if lost, err := db.Of("t").Ack(t.Context(), "t", []store.Lease{claim(t, db, 1).Messages[0].Lease}); err != nil || len(lost) > 0 {
+			t.Fatal(lost, err)
+		}
+	}, nil},
+	{"acknowledged, of a topic that archives that", func(t *testing.T, db *notify.Store) {
+		storetest.Set(t, db, "t", notify.SettingsChange{ArchiveAcked: new(true)})
+		storetest.Publish(t, db, of("a", nil), of("b", func(m *notify.Message) { m.UniqueFor = time.Hour }))
+		var leases []store.Lease
+		for _, m := range claim(t, db, 2).Messages {
+			leases = append(leases, m.Lease)
+		}
+		if lost, err := db.Of("t").Ack(t.Context(), "t", leases); err != nil || len(lost) > 0 {
+			t.Fatal(lost, err)
+		}
+	}, []string{`acked t:a "" 0 body of a`, `acked t:b "" 0 body of b`}},
+	{"acknowledged with the claim, as the store's settings say", func(t *testing.T, db *notify.Store) {
+		storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{ArchiveAcked: new(true)})
+		storetest.Publish(t, db, of("a", nil))
+		if got, err := db.Of("t").Claim(t.Context(), store.Claim{Topic: "t", Max: 1, AckNow: true}); err != nil || len(got.Messages) != 1 {
+			t.Fatal(got, err)
+		}
+	}, []string{`acked t:a "" 0 body of a`}},
+	{"failed", func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.MaxAttempts = 2 }))
+		settle(t, db.Of("t"), store.Nack{Reason: "first"})
+		storetest.Eventually(t, "it is ready again", func() bool {
+			carryAll(t, db.Only())
+			return db.Client().ZCard(t.Context(), db.Keys().Ready("t")).Val() == 1
+		})
+		settle(t, db.Of("t"), store.Nack{Reason: "last"})
+	}, []string{`dead t:a "last" 2 body of a`}},
+	{"buried", func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, of("a", nil))
+		settle(t, db.Of("t"), store.Nack{Bury: true, Reason: "no\nmore"})
+	}, []string{`dead t:a "no\nmore" 1 body of a`}},
+	{"buried, and followed", func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, of("a", nil))
+		l := claim(t, db, 1).Messages[0].Lease
+		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.Then, m.Body = notify.After, []byte("next") }))
+		if out, err := db.Of("t").Nack(t.Context(), "t", store.Nack{Lease: l, Bury: true, Reason: "no"}); err != nil || !out.Dead {
+			t.Fatal(out, err)
+		}
+	}, []string{`dead t:a "no" 1 body of a`}},
+	{"dropped as failed", func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.MaxAttempts, m.Fail = 1, notify.FailDrop }))
+		settle(t, db.Of("t"), store.Nack{Reason: "no"})
+	}, []string{`dropped t:a "no" 1 body of a`}},
+	{"expired", func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.Due, m.TTL = time.Now().Add(-time.Hour), time.Second }))
+		carryAll(t, db.Only())
+	}, []string{`dead t:a "expired" 0 body of a`}},
+	{"expired, which a claim finds", func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.Due, m.TTL = time.Now().Add(-time.Hour), time.Second }))
+		claim(t, db, 1)
+	}, []string{`dead t:a "expired" 0 body of a`}},
+	{"dropped as expired", func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, of("a", func(m *notify.Message) {
+			m.Due, m.TTL, m.Fail = time.Now().Add(-time.Hour), time.Second, notify.FailDrop
+		}))
+		carryAll(t, db.Only())
+	}, []string{`dropped t:a "expired" 0 body of a`}},
+	{"dropped as late", func(t *testing.T, db *notify.Store) {
+		makeLate(t, db, notify.LateDrop, "a", "b")
+		claim(t, db, 2)
+	}, []string{`dropped t:a "late" 0 body of a`, `dropped t:b "late" 0 body of b`}},
+	{"buried as late", func(t *testing.T, db *notify.Store) {
+		makeLate(t, db, notify.LateBury, "a")
+		claim(t, db, 1)
+	}, []string{`dead t:a "late" 0 body of a`}},
+	{"lease ended", func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.MaxAttempts = 1 }), of("b", func(m *notify.Message) { m.MaxAttempts, m.Fail = 1, notify.FailDrop }))
+		claim(t, db, 2)
+		db.Client().ZAdd(t.Context(), db.Keys().Leased(), z(1, "t:a"), z(2, "t:b"))
+		carryAll(t, db.Only())
+	}, []string{`dead t:a "lease expired, out of attempts" 1 body of a`, `dropped t:b "lease expired, out of attempts" 1 body of b`}},
+	{"stray", func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, notify.Message{Topic: "u", ID: "a", Body: []byte("another")})
+		db.Client().ZAdd(t.Context(), db.Keys().Schedule("t"), z(1, "u:a"))
+		db.Client().ZAdd(t.Context(), db.Keys().Schedules(), z(1, "t"))
+		carryAll(t, db.Only())
+	}, []string{`dead u:a "member of another topic" 0 unreadable record: it is missing`}},
+	{"without a record", func(t *testing.T, db *notify.Store) {
+		db.Client().ZAdd(t.Context(), db.Keys().Ready("t"), z(1, "t:a"))
+		claim(t, db, 1)
+	}, []string{`dead t:a "record is missing" 0 unreadable record: it is missing`}},
+	{"expired broadcast", func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.Broadcast, m.Due, m.TTL = true, time.Now().Add(-time.Hour), time.Second }))
+		carryAll(t, db.Only())
+	}, []string{`dropped t:a "expired" 0 body of a`}},
+	{"sent, cancelled or replaced", func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.Broadcast = true }), of("b", nil), of("c", nil),
+			of("c", func(m *notify.Message) { m.IfExists, m.Delay = notify.Replace, time.Hour }))
+		carryAll(t, db.Only())
+		if _, err := db.Of("t").Cancel(t.Context(), "t", "t:b"); err != nil {
+			t.Fatal(err)
+		}
+	}, nil},
+	{"purged", func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, of("a", nil))
+		settle(t, db.Of("t"), store.Nack{Bury: true, Reason: "no"})
+		if _, err := db.Of("t").Purge(t.Context(), "t", store.Letters{Oldest: 10}); err != nil {
+			t.Fatal(err)
+		}
+	}, []string{`dead t:a "no" 1 body of a`}},
+}
+
+// While there is an archive the outbox has what ended, and without one there is no outbox.
+func TestOutbox(t *testing.T) {
+	t.Parallel()
+	for _, one := range ends {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Open(t)
+			openArchive(t, db.Only(), 100)
+			one.end(t, db)
+			wantEndings(t, db.Only(), one.want...)
+		})
+		t.Run(one.name+", without an archive", func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Open(t)
+			one.end(t, db)
+			if n := db.Client().Exists(t.Context(), db.Keys().Outbox()).Val(); n != 0 {
+				t.Error("there is an outbox")
+			}
+			if n := db.Client().HLen(t.Context(), db.Keys().Extras()).Val(); n > 1 {
+				t.Errorf("%d extras", n)
+			}
+		})
+	}
+}
+
+// A message that was awaited rings when it ends, however it does.
+func TestEndsRing(t *testing.T) {
+	t.Parallel()
+	for _, one := range ends {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Open(t)
+			heard := make(chan string, 100)
+			sub := db.Client().Subscribe(t.Context(), db.Keys().Ended())
+			t.Cleanup(func() { _ = sub.Close() })
+			if _, err := sub.Receive(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				for m := range sub.Channel() {
+					heard <- m.Payload
+				}
+			}()
+			if err := db.Client().HSet(t.Context(), db.Keys().Extras(), "t:a", " await=99999999999999", "u:a", " await=99999999999999").Err(); err != nil {
+				t.Fatal(err)
+			}
+			one.end(t, db)
+			if got := storetest.Receive(t, "a ring", heard); !strings.HasSuffix(got, ":a") {
+				t.Errorf("rung for %s", got)
+			}
+		})
+	}
+}
+
+// Dead letters that died before there was an archive go to it when they are removed, with the time and the reason of their death.
+func TestRemovedBeforeTheArchive(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	s := db.Of("t")
+	for _, id := range []string{"a", "b", "c"} {
+		storetest.Publish(t, db, of(id, nil))
+		settle(t, s, store.Nack{Bury: true, Reason: "of " + id})
+		db.Client().ZAdd(t.Context(), db.Keys().Dead("t"), z(float64(1000+len(id)), "t:"+id))
+	}
+	openArchive(t, s, 100)
+	storetest.Publish(t, db, of("d", nil))
+	settle(t, s, store.Nack{Bury: true, Reason: "of d"})
+	storetest.Publish(t, db, of("c", func(m *notify.Message) { m.IfExists, m.Body = notify.Replace, []byte("new") }))
+	sweep(t, s, store.Sweep{KeepDeadCount: 0, KeepDeadAge: time.Millisecond, KeepTopics: time.Hour, KeepAge: time.Hour})
+	wantEndings(t, s, `dead t:d "of d" 1 body of d`, `removed t:c "of c" 1 body of c`, `removed t:a "of a" 1 body of a`, `removed t:b "of b" 1 body of b`)
+	got, err := s.Endings(t.Context(), 10)
+	if err != nil || len(got) != 4 || got[1].Ended.UnixMilli() != 1001 {
+		t.Error(got, err)
+	}
+}
+
+// An outbox is bounded: what is beyond its room is removed, counted and told, oldest first.
+func TestRoomOfTheOutbox(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	s := db.Of("t")
+	openArchive(t, s, 3)
+	for i := range 5 {
+		storetest.Publish(t, db, of(fmt.Sprint(i), nil))
+		settle(t, s, store.Nack{Bury: true, Reason: "no"})
+	}
+	wantEndings(t, s, `dead t:2 "no" 1 body of 2`, `dead t:3 "no" 1 body of 3`, `dead t:4 "no" 1 body of 4`)
+	openArchive(t, s, 1)
+	keep := store.Sweep{KeepDeadCount: 100, KeepDeadAge: time.Hour, KeepTopics: time.Hour, KeepAge: time.Hour}
+	if swept := sweep(t, s, keep); swept.Unarchived != 4 || swept.Soon {
+		t.Errorf("swept %+v", swept)
+	}
+	if swept := sweep(t, s, keep); swept.Unarchived != 0 {
+		t.Errorf("swept %+v", swept)
+	}
+	b, err := s.Backlog(t.Context())
+	if err != nil || b.Entries != 1 || b.Removed != 4 || !b.Open || b.Room != 1 || b.Oldest.IsZero() || b.Oldest.Before(b.Since) {
+		t.Errorf("backlog %+v, %v", b, err)
+	}
+	if n, err := s.CloseArchive(t.Context()); n != 1 || err != nil {
+		t.Errorf("removed %d, %v", n, err)
+	}
+	if b, err := s.Backlog(t.Context()); err != nil || b != (store.Backlog{Removed: 4}) {
+		t.Errorf("backlog %+v, %v", b, err)
+	}
+	if n := db.Client().Exists(t.Context(), db.Keys().Extras(), db.Keys().Outbox()).Val(); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+// To open an archive again keeps since when it is open.
+func TestOpenAgain(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	s := db.Only()
+	db.Client().HSet(t.Context(), db.Keys().Extras(), "*", " archive=1000 room=7")
+	openArchive(t, s, 9)
+	if b, err := s.Backlog(t.Context()); err != nil || b.Since.UnixMilli() != 1000 || b.Room != 9 {
+		t.Errorf("backlog %+v, %v", b, err)
+	}
+}
+
+// The first entry of an empty outbox rings; so an archive that read it until it was empty sleeps until then.
+func TestOutboxRings(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	s := db.Of("t")
+	openArchive(t, s, 10)
+	sub := db.Client().Subscribe(t.Context(), db.Keys().Outbox())
+	t.Cleanup(func() { _ = sub.Close() })
+	if _, err := sub.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rings := sub.Channel()
+	storetest.Publish(t, db, of("a", nil), of("b", nil))
+	settle(t, s, store.Nack{Bury: true})
+	storetest.Receive(t, "a ring", rings)
+	settle(t, s, store.Nack{Bury: true})
+	got, err := s.Endings(t.Context(), 1)
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	if err := s.Archived(t.Context(), got[0].Entry); err != nil {
+		t.Fatal(err)
+	}
+	wantEndings(t, s, `dead t:b "" 1 body of b`)
+	got, err = s.Endings(t.Context(), 1)
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	for range 2 { // it may be repeated
+		if err := s.Archived(t.Context(), got[0].Entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantEndings(t, s)
+	select {
+	case <-rings:
+		t.Error("it rang for the second entry")
+	default:
+	}
+	storetest.Publish(t, db, of("c", nil))
+	settle(t, s, store.Nack{Bury: true})
+	storetest.Receive(t, "a ring", rings)
+}
+
+// A foreign outbox stops nothing: what ends meanwhile is counted.
+func TestForeignOutbox(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	s := db.Of("t")
+	openArchive(t, s, 10)
+	db.Client().Set(t.Context(), db.Keys().Outbox(), "x", 0)
+	storetest.Publish(t, db, of("a", nil))
+	settle(t, s, store.Nack{Bury: true})
+	if b, err := s.Backlog(t.Context()); err != nil || b.Removed != 1 {
+		t.Errorf("backlog %+v, %v", b, err)
+	}
+	if dead, err := s.CountDead(t.Context(), "t"); dead != 1 || err != nil {
+		t.Error(dead, err)
+	}
+}
+
+// The history of a message and a result are in its entry; what is foreign there counts as missing.
+func TestEntryOfTheOutbox(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	s := db.Only()
+	add := func(fields ...any) {
+		args := append([]any{"XADD", db.Keys().Outbox(), "*"}, fields...)
+		if err := db.Client().Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("member", "t:a", "state", "acked", "ended", "1000", "reason", "", "attempts", "3\n900 70 h-1 it failed\n950 - - \nx\n960 1 me",
+		"record", "5\nbody", "result", "done", "future", "x")
+	add("member", "t:b", "attempts", "x", "record", "foreign")
+	got, err := s.Endings(t.Context(), 10)
+	if err != nil || len(got) != 2 {
+		t.Fatal(got, err)
+	}
+	history := []store.Attempt{
+		{Ended: time.UnixMilli(900), Took: 70 * time.Millisecond, By: "h-1", Reason: "it failed"},
+		{Ended: time.UnixMilli(950), Took: -1},
+		{Ended: time.UnixMilli(960), Took: time.Millisecond, By: "me"},
+	}
+	if diff := cmp.Diff(history, got[0].History); diff != "" || got[0].Attempts != 3 || string(got[0].Result) != "done" || string(got[0].Body) != "body" {
+		t.Errorf("%+v, history (-want +got):\n%s", got[0], diff)
+	}
+	if e := got[1]; e.Fault == nil || e.Raw != "foreign" || e.Attempts != 0 || e.Result != nil || !e.Ended.IsZero() {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Large entries come in several pages, and each has at least one.
+func TestLargeEntries(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	s := db.Of("t")
+	openArchive(t, s, 100)
+	const n = 20
+	for i := range n {
+		storetest.Publish(t, db, of(fmt.Sprintf("%02d", i), func(m *notify.Message) { m.Body = []byte(strings.Repeat("x", 250_000)) }))
+		settle(t, s, store.Nack{Bury: true})
+	}
+	var all []string
+	for len(all) < n {
+		got, err := s.Endings(t.Context(), 100)
+		if err != nil || len(got) == 0 || len(got) > 18 {
+			t.Fatal(len(got), err)
+		}
+		for _, e := range got {
+			all = append(all, e.Member)
+		}
+		if err := s.Archived(t.Context(), got[len(got)-1].Entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(all) != n || !slices.IsSorted(all) {
+		t.Error(all)
+	}
+}
