@@ -30,6 +30,8 @@ const (
 
 	DefaultKeepDeadCount = 100_000
 	DefaultKeepDeadAge   = 90 * 24 * time.Hour
+	DefaultKeepDoneCount = 100_000
+	DefaultKeepDoneAge   = 30 * 24 * time.Hour
 	DefaultKeepTopics    = 30 * 24 * time.Hour
 	DefaultSweep         = time.Minute
 	MinSweep             = time.Millisecond
@@ -48,6 +50,8 @@ type Options struct {
 	// The housekeeping. It removes what is beyond these limits later, in small steps.
 	KeepDeadCount int           // dead letters that a topic keeps; zero: DefaultKeepDeadCount
 	KeepDeadAge   time.Duration // how long a topic keeps them; zero: DefaultKeepDeadAge
+	KeepDoneCount int           // messages that succeeded that a topic keeps (AckWith); zero: DefaultKeepDoneCount
+	KeepDoneAge   time.Duration // how long it keeps one at the longest, of those acknowledged from then on; zero: DefaultKeepDoneAge
 	KeepTopics    time.Duration // how long an empty topic's counters are kept, at least KeepAge; zero: DefaultKeepTopics
 	Sweep         time.Duration // between two steps that find nothing to do; zero: DefaultSweep
 
@@ -134,6 +138,12 @@ func (o *Options) keepByDefault() {
 	if o.KeepDeadAge == 0 {
 		o.KeepDeadAge = DefaultKeepDeadAge
 	}
+	if o.KeepDoneCount == 0 {
+		o.KeepDoneCount = DefaultKeepDoneCount
+	}
+	if o.KeepDoneAge == 0 {
+		o.KeepDoneAge = DefaultKeepDoneAge
+	}
 	if o.KeepTopics == 0 {
 		o.KeepTopics = DefaultKeepTopics
 	}
@@ -153,6 +163,8 @@ func (o Options) Check() error {
 		store.Within("keep_age", "age of broadcasts to keep", o.KeepAge, MinKeepAge, MaxKeepAge),
 		store.Within("keep_dead_count", "count of dead letters to keep", o.KeepDeadCount, 1, MaxKeepCount),
 		store.Within("keep_dead_age", "age of dead letters to keep", o.KeepDeadAge, MinKeepAge, MaxKeepAge),
+		store.Within("keep_done_count", "count of messages that succeeded to keep", o.KeepDoneCount, 1, MaxKeepCount),
+		store.Within("keep_done_age", "age of messages that succeeded to keep", o.KeepDoneAge, MinKeepAge, MaxKeepAge),
 		store.Within("keep_topics", "time to remember topics", o.KeepTopics, MinKeepAge, MaxKeepAge),
 		store.Within("sweep", "pause of the housekeeping", o.Sweep, MinSweep, MaxSweep),
 	)

@@ -46,7 +46,8 @@
 //
 // Beside the loop, and fenced by the same lease, a small step every now and then
 // removes dead letters that are too old or too many ([Options.KeepDeadAge],
-// [Options.KeepDeadCount]), and logs in which everything is too old
+// [Options.KeepDeadCount]), messages that succeeded and are kept, if those are too many
+// ([Options.KeepDoneCount]) or their time is over, and logs in which everything is too old
 // ([Options.KeepAge]), and forgets topics of which nothing is left
 // ([Options.KeepTopics]): their counters, and the position of their last broadcast.
 // A listener that was away for that long is not told of a gap in such a topic. While

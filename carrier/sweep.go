@@ -22,8 +22,10 @@ const (
 // meanwhile.
 type round struct {
 	rank, old int64    // in the set of oldest deaths, and in the logs that are old, for the next step
+	done      int64    // as rank, in the set of topics that keep what succeeded
 	dead      int64    // dead letters
 	topics    []string // topics of these
+	tooMany   int64    // messages that succeeded, removed before their time
 	forgotten int64    // topics
 }
 
@@ -53,13 +55,14 @@ func (t *term) step(ctx context.Context, r *round) (most time.Duration, err erro
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	m, err := t.store.Only().Sweep(ctx, store.Sweep{
-		Token: t.token, Rank: r.rank, Old: r.old,
+		Token: t.token, Rank: r.rank, Old: r.old, Done: r.done,
 		KeepDeadCount: t.o.KeepDeadCount, KeepDeadAge: t.o.KeepDeadAge, KeepTopics: max(t.o.KeepTopics, t.o.KeepAge), KeepAge: t.o.KeepAge,
+		KeepDoneCount: t.o.KeepDoneCount, KeepDoneAge: t.o.KeepDoneAge,
 	})
 	if err != nil {
 		return sweepOn, err
 	}
-	r.rank, r.old = m.Rank, m.Old
+	r.rank, r.old, r.done = m.Rank, m.Old, m.Done
 	if m.Unarchived > 0 {
 		t.o.Logger.Warn("removed what the archive had not stored yet, since its outbox is full", "removed", m.Unarchived)
 	}
@@ -70,7 +73,7 @@ func (t *term) step(ctx context.Context, r *round) (most time.Duration, err erro
 			r.topics = append(r.topics, one.Topic)
 		}
 	}
-	r.dead, r.forgotten = r.dead+dead, r.forgotten+m.Forgotten
+	r.dead, r.forgotten, r.tooMany = r.dead+dead, r.forgotten+m.Forgotten, r.tooMany+m.TooMany
 	t.addSwept(dead, m.Forgotten)
 	if m.Whole {
 		t.logRound(r)
@@ -97,5 +100,8 @@ func (t *term) logRound(r *round) {
 	if r.forgotten > 0 {
 		t.o.Logger.Info("forgot topics of which nothing was left", "forgotten", r.forgotten)
 	}
-	*r = round{old: r.old}
+	if r.tooMany > 0 {
+		t.o.Logger.Info("removed messages that succeeded before their time, since topics kept too many", "removed", r.tooMany, "keeps", t.o.KeepDoneCount)
+	}
+	*r = round{old: r.old, done: r.done}
 }

@@ -63,6 +63,7 @@ type Config struct {
 	MaxBody                   Size          `split_words:"true" default:"256KiB" desc:"Largest body of a published message."`
 	BroadcastKeep             Keep          `split_words:"true" default:"100000,24h" desc:"Broadcasts that a topic's log keeps for listeners that come back: how many, and for how long."`
 	DeadKeep                  Keep          `split_words:"true" default:"100000,2160h" desc:"Dead letters that a topic keeps: how many, and for how long. Older ones are removed."`
+	DoneKeep                  Keep          `split_words:"true" default:"100000,720h" desc:"Messages that succeeded and are kept with their results, of a topic: how many, and for how long at the longest. Those that would be kept for the shortest time are removed first."`
 	TopicKeep                 time.Duration `split_words:"true" default:"720h" desc:"How long the counters of an empty topic are kept, and the position of its last broadcast."`
 	NatsURL                   NatsURLs      `split_words:"true" desc:"NATS to serve: nats:// or tls://, with USER:PASSWORD@ or TOKEN@ if it is required. Several, separated by commas, are servers of one cluster."`
 	NatsCredsFile             string        `split_words:"true" desc:"Credentials file of a user of NATS, as nsc writes it."`
@@ -205,7 +206,7 @@ func (c *Config) faults() []*store.Fault {
 // settingsOf has the settings whose options have another name.
 var settingsOf = map[string]string{
 	"keep_count": "BROADCAST_KEEP", "keep_age": "BROADCAST_KEEP",
-	"keep_dead_count": "DEAD_KEEP", "keep_dead_age": "DEAD_KEEP", "keep_topics": "TOPIC_KEEP",
+	"keep_dead_count": "DEAD_KEEP", "keep_dead_age": "DEAD_KEEP", "keep_done_count": "DONE_KEEP", "keep_done_age": "DONE_KEEP", "keep_topics": "TOPIC_KEEP",
 	"attempts": "MAX_ATTEMPTS",
 }
 
@@ -291,6 +292,7 @@ func (c Config) Carrier(log *slog.Logger) carrier.Options {
 		Lease: c.CarrierLease, Batch: c.CarrierBatch,
 		KeepCount: c.BroadcastKeep.Count, KeepAge: c.BroadcastKeep.Age, Logger: log,
 		KeepDeadCount: c.DeadKeep.Count, KeepDeadAge: c.DeadKeep.Age, KeepTopics: c.TopicKeep,
+		KeepDoneCount: c.DoneKeep.Count, KeepDoneAge: c.DoneKeep.Age,
 	}
 }
 

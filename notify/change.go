@@ -12,7 +12,7 @@ import (
 // Cancel removes a message with the one that follows it, or a broadcast that was not
 // sent yet, and returns the state it was in: Scheduled, Ready or Dead. After that the
 // message is not handed out again, and its id is free. Done means that the message had
-// ended, and only its id was still taken. Errors: ErrInvalid, ErrNotFound, ErrLeased (a worker has the message; nothing
+// ended: its id was still taken, and what was kept of it is gone. Errors: ErrInvalid, ErrNotFound, ErrLeased (a worker has the message; nothing
 // was changed), ErrUnreplicated, or that of the connection.
 func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error) {
 	if err := checkName(topic, id); err != nil {

@@ -82,6 +82,7 @@ func infoOf(topic, id string, look *store.Inspected) Info {
 	info := Info{
 		Topic: topic, ID: id, State: look.State, Attempts: look.Attempts, Expires: look.Expires, Reason: look.Reason,
 		Snoozed: look.Snoozed, Next: look.Next,
+		History: look.History, By: look.By, Since: look.Since, Ended: look.Ended, Result: look.Result,
 		Record: look.Record, Fault: look.Fault,
 	}
 	switch look.State {

@@ -27,13 +27,15 @@ type Page struct {
 }
 
 // List returns a page of up to limit messages of a topic in one state, by time: the
-// due time of Scheduled and Ready ones, the end of the lease, the time of death. It
+// due time of Scheduled and Ready ones, the end of the lease, the time of death, the time until which a
+// Done one is kept. Done are those that are kept with what AckWith left: other ids that
+// stay taken are in no list. It
 // goes on at the cursor of the page before; an empty cursor is the beginning. A page
 // may be short, even empty, before the last one: read its Cursor. Errors: ErrInvalid,
 // or that of the connection.
 func (i *Inspector) List(ctx context.Context, topic string, state State, limit int, cursor string) (Page, error) {
-	if state < Scheduled || state > Dead {
-		return Page{}, store.Faultf("state", "state %v: use Scheduled, Ready, Leased or Dead", state)
+	if placeOf[state] == 0 {
+		return Page{}, store.Faultf("state", "state %v: use Scheduled, Ready, Leased, Dead or Done", state)
 	}
 	return i.list(ctx, topic, placeOf[state], state, limit, cursor)
 }
@@ -70,6 +72,7 @@ func (i *Inspector) Broadcasts(ctx context.Context, topic string, limit int, cur
 // placeOf is the place of the messages in a state.
 var placeOf = map[State]store.Place{
 	Scheduled: store.PlaceSchedule, Ready: store.PlaceReady, Leased: store.PlaceLeased, Dead: store.PlaceDead,
+	Done: store.PlaceDone,
 }
 
 // list returns a page of a place whose messages are in a state.

@@ -48,6 +48,7 @@ type Delivery struct {
 // that of a handler by its worker, which notes the outcome.
 type settler interface {
 	ack(ctx context.Context, d *Delivery) error
+	ackWith(ctx context.Context, d *Delivery, r notify.AckResult) (forgotten bool, err error)
 	nack(ctx context.Context, d *Delivery, n store.Nack) (Outcome, error) // which gets the lease of d
 	release(ctx context.Context, d *Delivery) error
 	extend(ctx context.Context, d *Delivery, lease time.Duration) error
@@ -84,10 +85,16 @@ func (d *Delivery) Ack(ctx context.Context) error {
 }
 
 // AckWith acknowledges the message, and keeps it as notify.Done with a result for so
-// long: its id stays taken, and [notify.Inspector.Await] returns both. It reports whether
-// memory was short, so that the message is acknowledged and gone. Errors as Ack's.
+// long: its id stays taken, and [notify.Inspector.Inspect] and Await return both. It is
+// kept no longer than the store keeps any, and as long at least as its UniqueFor. It
+// reports whether the message is forgotten, though it should be kept: memory was short,
+// or another one follows it (After), which has its id now. Errors: as Ack's, and a
+// notify.Fault for a result that cannot be kept, after which the lease goes on.
 func (d *Delivery) AckWith(ctx context.Context, r notify.AckResult) (forgotten bool, err error) {
-	return false, errors.New("not built yet")
+	if err := errors.Join(r.Check(), d.check()); err != nil {
+		return false, err
+	}
+	return d.by.ackWith(ctx, d, r)
 }
 
 // Nack rejects the message: it is due again after the delay, or dead or dropped if that

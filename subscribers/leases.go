@@ -187,6 +187,17 @@ func (l *leases) ack(ctx context.Context, d *Delivery) error {
 	return err
 }
 
+func (l *leases) ackWith(ctx context.Context, d *Delivery, r notify.AckResult) (forgotten bool, err error) {
+	lost, forgotten, err := l.store.Of(d.Topic).AckWith(ctx, d.Topic, d.lease(), r)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("acknowledge %s: %w", d.member(), err)
+	case lost:
+		return false, d.lost("acknowledge")
+	}
+	return forgotten, nil
+}
+
 // ackMany acknowledges messages of one topic, and returns those whose lease was lost.
 func (l *leases) ackMany(ctx context.Context, topic string, ds []Delivery) (lost []Delivery, err error) {
 	if err := checkTopics(topic, ds); err != nil {

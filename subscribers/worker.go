@@ -184,6 +184,14 @@ func (h *hold) ack(ctx context.Context, d *Delivery) error {
 	return h.settle(ctx, "acknowledge", d, h.worker.leases.ack)
 }
 
+func (h *hold) ackWith(ctx context.Context, d *Delivery, r notify.AckResult) (forgotten bool, err error) {
+	err = h.settle(ctx, "acknowledge", d, func(ctx context.Context, leased *Delivery) (err error) {
+		forgotten, err = h.worker.leases.ackWith(ctx, leased, r)
+		return err
+	})
+	return forgotten, err
+}
+
 func (h *hold) nack(ctx context.Context, d *Delivery, n store.Nack) (out Outcome, err error) {
 	err = h.settle(ctx, "reject", d, func(ctx context.Context, leased *Delivery) (err error) {
 		out, err = h.worker.leases.nack(ctx, leased, n)

@@ -111,16 +111,17 @@
 //	extras                  hash     members of which more is noted → NAME=NUMBER of each, a space before it: lease, until, snoozed,
 //	                                 unique, await; a newline and the successor, if there is one; of *, while there is an archive:
 //	                                 archive, room
-//	taken                   zset     members that ended, whose ids stay taken: their record is =UNTIL → ms until which
+//	taken                   zset     members that ended, whose ids stay taken: their record is =UNTIL, or that of done:TOPIC → ms until
+//	                                 which
 //	done:TOPIC              zset     members that succeeded and are kept: their record is =UNTIL,OBJECT, a newline, the result → ms
 //	                                 until which
 //	done-first              zset     topics that keep what succeeded → ms until which the first is kept, or an earlier one that is gone
 //	deaths                  hash     members of dead letters → reason
 //	deaths-oldest           zset     topics that have dead letters → ms of the oldest death, or of an earlier one that is gone
 //	deaths-newest           zset     topics that have dead letters → ms of the newest death, or of a later one that is gone
-//	deaths-kept             hash     most, removed, unarchived → how many a topic keeps; how many deaths removed since the last sweep;
-//	                                 how many entries of the outbox were removed since then; done: COUNT MS, how many that succeeded, and
-//	                                 for how long
+//	deaths-kept             hash     most, removed, unarchived, done, forgotten → how many a topic keeps; how many deaths removed since
+//	                                 the last sweep; how many entries of the outbox were removed since then; done: COUNT MS, how many
+//	                                 that succeeded a topic keeps, and for how long; how many acknowledgements removed since then
 //	hooks                   hash     patterns of named listeners to deaths, such as $dead.TOPIC → how many names have it
 //	outbox                  stream   what ended and the archive has not stored yet; as a channel, its first entry was added
 //	topics                  hash     TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings for topics that have none

@@ -36,13 +36,18 @@ type Inspected struct {
 // Inspect returns what is known about messages of a topic, in the order of members.
 // Large records take more than one call. The error is that of the connection.
 func (s Shard) Inspect(ctx context.Context, topic string, members []string) ([]Inspected, error) {
+	return s.inspectBy(ctx, inspectScript, members, topic)
+}
+
+// inspectBy inspects members by a script that gets some arguments before them.
+func (s Shard) inspectBy(ctx context.Context, by *transition, members []string, first ...any) ([]Inspected, error) {
 	all := make([]Inspected, 0, len(members))
 	for len(all) < len(members) {
-		args := append(make([]any, 0, 1+len(members)-len(all)), topic)
+		args := append(make([]any, 0, len(first)+len(members)-len(all)), first...)
 		for _, member := range members[len(all):] {
 			args = append(args, member)
 		}
-		r, err := s.run(ctx, inspectScript, args...)
+		r, err := s.run(ctx, by, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -76,6 +81,9 @@ func (r *reply) inspected(l *reply) Inspected {
 	}
 	look.Size, look.Noted = len(raw)+len(noted), notedIn(noted)
 	if look.State == Done {
+		if there {
+			look.withDone(raw)
+		}
 		return look
 	}
 	if !there {

@@ -11,6 +11,7 @@ import (
 // successor, if there is one.
 type Noted struct {
 	Snoozed int     // how often it was snoozed
+	Awaited bool    // its end is, or was, awaited; no export has that
 	Next    *Record // the successor: it follows when this one ended, and its FirstDue is its due time; nil: none
 }
 
@@ -46,6 +47,7 @@ func notedIn(text string) (n Noted) {
 		if number, ok := strings.CutPrefix(one, "snoozed="); ok {
 			n.Snoozed, _ = strconv.Atoi(number)
 		}
+		n.Awaited = n.Awaited || strings.HasPrefix(one, "await=")
 	}
 	if followed {
 		record, err := DecodeRecord(next)

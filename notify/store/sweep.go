@@ -13,8 +13,12 @@ type Sweep struct {
 	Rank  int64  // rank from which it checks the topics that have dead letters; 0 at first
 	Old   int64  // rank from which it checks the logs that are old; 0 at first
 
+	Done  int64  // rank from which it checks the topics that keep what succeeded; 0 at first
+
 	KeepDeadCount int           // dead letters that a topic keeps
 	KeepDeadAge   time.Duration // how long a topic keeps them
+	KeepDoneCount int           // messages that succeeded that a topic keeps
+	KeepDoneAge   time.Duration // how long a topic keeps one at the longest, of those acknowledged from now on
 	KeepTopics    time.Duration // how long an empty topic is remembered
 	KeepAge       time.Duration // how long a log keeps broadcasts, or some longer
 }
@@ -23,6 +27,7 @@ type Sweep struct {
 type Swept struct {
 	Rank  int64 // for the next step
 	Old   int64 // for the next step
+	Done  int64 // for the next step
 	Soon  bool  // there is more to do
 	More  bool  // there are more topics to check
 	Whole bool  // all topics that have dead letters were checked
@@ -31,6 +36,7 @@ type Swept struct {
 	ByDeaths   int64     // dead letters that deaths removed since the last step
 	Unarchived int64     // entries of the outbox that were removed since the last step: they were more than its room
 	Removed    []Removed // dead letters that this step removed
+	TooMany    int64     // messages that succeeded, removed since the last step because their topics kept too many
 }
 
 // Removed is how many dead letters of a topic were removed.
@@ -43,7 +49,8 @@ type Removed struct {
 // [Store.Check], or that of the connection.
 func (s Shard) Sweep(ctx context.Context, w Sweep) (Swept, error) {
 	r, err := s.run(ctx, sweepScript, w.Token, w.Rank, w.KeepDeadCount, w.KeepDeadAge.Milliseconds(),
-		w.KeepTopics.Milliseconds(), w.KeepAge.Milliseconds(), w.Old)
+		w.KeepTopics.Milliseconds(), w.KeepAge.Milliseconds(), w.Old,
+		w.KeepDoneCount, w.KeepDoneAge.Milliseconds(), w.Done)
 	if err != nil {
 		return Swept{}, err
 	}
@@ -55,5 +62,6 @@ func (s Shard) Sweep(ctx context.Context, w Sweep) (Swept, error) {
 		topic := l.text()
 		m.Removed = append(m.Removed, Removed{Topic: topic, N: l.integer()})
 	}
+	m.Done, m.TooMany = r.integer(), r.integer()
 	return m, r.end()
 }

@@ -178,7 +178,7 @@ func askings() []asking {
 			[]any{"t:1", "expired", int64(0)},
 		}},
 		{name: "carry, where another does", right: []any{int64(0), "8 1 3000 other"}, call: carryOnce},
-		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(20), int64(1), int64(0), int64(0), int64(3), int64(2), int64(5), []any{"t", int64(4), "_", int64(1)}}},
+		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(20), int64(1), int64(0), int64(0), int64(3), int64(2), int64(5), []any{"t", int64(4), "_", int64(1)}, int64(50), int64(6)}},
 		{name: "open_archive", call: func(ctx context.Context, s store.Shard) error { return s.OpenArchive(ctx, 10) }},
 		{name: "endings", takes: func(what string) bool { return fewer(what) || fewerWithin(what) }, right: []any{[]any{"1-0", "member", "t:1", "record", "1\n"}}, call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.Endings(ctx, 10)
@@ -367,7 +367,18 @@ func askings() []asking {
 			_, err := s.Cancel(ctx, "t", "t:2")
 			return err
 		}},
+		{name: "ack with a result, of a lease that is lost", call: ackWithOne},
+		{name: "ack with a result", call: ackWithOne, right: []any{int64(0), int64(1)}},
+		{name: "await", call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Await(ctx, "t", []string{"t:1"}, time.Second)
+			return err
+		}},
+		{name: "ended", takes: fewer, right: []any{int64(1), int64(2)}, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Ended(ctx, []string{"t:1", "t:2"})
+			return err
+		}},
 		{name: "inspect", call: inspectOne},
+		{name: "inspect a message that is kept", right: []any{[]any{"t:1", "done", "1000", "2", nil, nil, `=1000,{"published":1,"ended":2}` + "\nx", ""}}, call: inspectOne},
 		{name: "inspect a message that is leased", right: []any{[]any{"t:1", "leased", "1000", "1", "2000", nil, "1\nx", " snoozed=1\n2\ny"}}, call: inspectOne},
 		{name: "inspect an id that stays taken", right: []any{[]any{"t:1", "done", "1000", nil, nil, nil, nil, ""}}, call: inspectOne},
 		{name: "list", takes: emptier, call: func(ctx context.Context, s store.Shard) error {
@@ -419,6 +430,11 @@ func askings() []asking {
 
 // emptier accepts a list in a reply that holds less.
 func emptier(what string) bool { return strings.HasSuffix(what, "in which the last is missing") }
+
+func ackWithOne(ctx context.Context, s store.Shard) error {
+	_, _, err := s.AckWith(ctx, "t", store.Lease{Member: "t:1", Receipt: 1}, store.Result{Body: []byte("x"), Keep: time.Second})
+	return err
+}
 
 func inspectOne(ctx context.Context, s store.Shard) error {
 	_, err := s.Inspect(ctx, "t", []string{"t:1"})

@@ -1,6 +1,6 @@
 -- Cancels a message with its successor, unless it is leased; or frees the id of one that ended; or cancels a successor alone.
 -- ARGV: topic, member, 1 to cancel its successor alone.
--- Reply: the state that it had (leased: nothing was changed; done: the id was taken), or '' if there is none. For a successor leased.
+-- Reply: the state that it had (leased: nothing was changed; done: it had ended, and its id was taken), or '' if there is none. For a successor leased.
 local topic, member, next_one = unpack(ARGV)
 if next_one == '1' then
   local noted = noted_of(member)

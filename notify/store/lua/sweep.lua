@@ -4,12 +4,15 @@
 -- for long, in SEEN. Each death removes dead letters that are too many; those that were too many before are removed here, a page of
 -- topics in each call. What an archive has not stored is trimmed to its room.
 -- ARGV: token, rank in OLDEST from which it checks whether there are too many, how many dead letters of a topic are kept, and for how
---   many ms, for how many ms a topic is remembered, and a log keeps broadcasts, and the rank in the logs that are old.
+--   many ms, for how many ms a topic is remembered, and a log keeps broadcasts, and the rank in the logs that are old; how many that
+--   succeeded a topic keeps, and for how many ms, and the rank in DONE from which it checks whether there are too many.
 -- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, both ranks for the next call, 1 if there is more to do
 --   soon, 1 if there is more to check, 1 if all of OLDEST was checked, how many topics were forgotten, how many dead letters were
 --   removed by deaths, how many entries of the outbox were removed since the last call, and a list of the topics whose dead letters
---   this call removed: topic and how many.
+--   this call removed: topic and how many; the rank in DONE for the next call, and how many that succeeded were removed because a topic
+--   had too many, since the last call.
 local token, rank, most_dead, dead_age, topic_age, log_age, log_rank = unpack(ARGV, 1, 7)
+local most_done, done_age, done_rank = unpack(ARGV, 8, 10)
 local LETTERS = 200 -- dead letters removed in one call
 local AGED = 50 -- topics checked for dead letters that are too old
 local TOO_MANY = 200 -- topics checked for too many dead letters
@@ -19,6 +22,8 @@ local CHUNK = 56 -- topics whose counters are read at a time
 local POSITIONS = 50 -- positions forgotten in one call
 local OLD_LOGS = 20 -- old logs removed in one call
 local IDS = 500 -- ids freed in one call
+local DONE_TOPICS = 50 -- topics checked for too many that succeeded
+local KEPT_ONES = 50 -- of these removed in one call
 local MOST_LISTENERS = 200 -- named listeners: if there are more, their places in forgotten topics stay
 local OFTEN = 8 -- checks of a topic in the time for which it is remembered
 local EVER = { 'published', 'sent', 'acked', 'died', 'dropped', 'lateness', 'released', 'idle' } -- counters that keep no topic alive
@@ -30,7 +35,7 @@ local us, now = clock()
 local soon, forgotten, removed, left, strikes = 0, 0, {}, LETTERS, STRIKES
 local full = 0 -- 1: there are more topics to check
 local YOUNG = now - log_age -- ms: what is older in a log is too old
-rank, log_rank = tonumber(rank), tonumber(log_rank)
+rank, log_rank, done_rank = tonumber(rank), tonumber(log_rank), tonumber(done_rank)
 
 -- Removes the n oldest dead letters of a topic, as far as this call may.
 local function remove(topic, n)
@@ -75,6 +80,33 @@ local function removed_by_deaths()
   return tonumber(kept[2] or 0) or 0, tonumber(kept[3] or 0) or 0
 end
 
+-- Writes for each acknowledgement how many that succeeded to keep, and for how long. Returns how many acknowledgements removed since the
+-- last call.
+local function removed_by_acks()
+  local bound, kept = most_done .. ' ' .. done_age, try('HMGET', KEPT, 'done', 'forgotten')
+  if not kept then return 0 end
+  if kept[1] ~= bound then call('HSET', KEPT, 'done', bound) end
+  if kept[2] then call('HDEL', KEPT, 'forgotten') end
+  return tonumber(kept[2] or 0) or 0
+end
+
+-- Checks a page of the topics that keep what succeeded. Returns how many it removed.
+local function remove_done()
+  local topics, gone = try('ZRANGE', DONE, done_rank, done_rank + DONE_TOPICS - 1) or {}, 0
+  for _, topic in ipairs(topics) do
+    gone = gone + trim_done(topic, tonumber(most_done), KEPT_ONES - gone, now)
+    local first = head_of(done_of(topic))
+    if first then call('ZADD', DONE, text(first), topic) else call('ZREM', DONE, topic) end
+    if gone >= KEPT_ONES then
+      soon = 1
+      return gone
+    end
+  end
+  done_rank = #topics == DONE_TOPICS and done_rank + DONE_TOPICS or 0
+  if done_rank > 0 then full = 1 end
+  return gone
+end
+
 -- Whether a subscriber waits for a topic. Inboxes without a subscription are struck off, as far as this call may; a subscriber that
 -- is only reconnecting claims then, and waits again.
 local function is_waited_for(topic)
@@ -95,7 +127,7 @@ local function is_empty(topic)
   for _, n in ipairs(call('HMGET', TOPICS, topic .. ':leased', topic .. ':broadcasts', topic .. ':settings')) do
     if n then return false end
   end
-  return call('EXISTS', schedule_of(topic), ready_of(topic), dead_of(topic), log_of(topic)) == 0 and not is_waited_for(topic)
+  return call('EXISTS', schedule_of(topic), ready_of(topic), dead_of(topic), log_of(topic), done_of(topic)) == 0 and not is_waited_for(topic)
 end
 
 -- The topics, of some, that have messages or dead letters, which may stay for long.
@@ -229,5 +261,9 @@ if left > 0 then remove_too_many() end
 remove_logs()
 forget_topics()
 forget_positions()
-if free_over(IDS, now) == IDS then soon = 1 end
-return { 1, rank, log_rank, soon, full, left > 0 and rank == 0 and 1 or 0, forgotten, by_deaths, unarchived, removed }
+if free_over(IDS, now) then soon = 1 end
+local by_acks = removed_by_acks()
+local too_many = remove_done()
+return {
+  1, rank, log_rank, soon, full, left > 0 and rank == 0 and 1 or 0, forgotten, by_deaths, unarchived, removed, done_rank, by_acks + too_many,
+}

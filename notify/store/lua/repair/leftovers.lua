@@ -1,4 +1,5 @@
--- Checks what is kept beside messages: attempts, expiries, extras and reasons of deaths must belong to one, and taken to a record =UNTIL.
+-- Checks what is kept beside messages: attempts, expiries, extras and reasons of deaths must belong to one, and taken to a record that begins with =. What is
+-- kept of one that succeeded may have attempts.
 -- A successor of nothing is published.
 -- KEY: attempts, expiries, extras, taken or deaths.
 -- ARGV: those of all (shared/repair.lua).
@@ -9,7 +10,7 @@ local next_page, members = page_of(is_set and 'ZSCAN' or 'HSCAN', KEY)
 
 local function belongs(member)
   if KEY == TAKEN then return is_done(call('HGET', MESSAGES, member)) end
-  if KEY ~= DEATHS then return is_message(member) end
+  if KEY ~= DEATHS then return is_message(member) or KEY == ATTEMPTS and is_kept_one(member) end
   local topic = topic_of(member)
   return topic and try('ZSCORE', dead_of(topic), member) or try('ZSCORE', dead_of(NOWHERE), member)
 end

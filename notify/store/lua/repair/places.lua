@@ -19,6 +19,11 @@ local function stays_in(where, member)
 end
 
 local function examine(topic, member, where)
+  if own ~= '' and KEY == done_of(own) then
+    if own == topic and is_kept_one(member) or not wrong('no record', member, KEY, 'removed') then return end
+    take_out(KEY, own, member)
+    return
+  end
   if not is_message(member) then
     if wrong('no record', member, KEY, 'removed') then take_out(KEY, own ~= '' and own or topic, member) end
     return

@@ -24,13 +24,23 @@ local function keep_until(member, time)
   if not try('ZADD', TAKEN, text(time), member) then cannot_repair() end
 end
 
+-- Puts one that is kept among those of its topic again.
+local function keep_of(topic, member, time)
+  if not try('ZADD', done_of(topic), text(time), member) then return cannot_repair() end
+  try('ZADD', DONE, 'LT', text(time), topic)
+end
+
 local function examine(topic, member)
   local record = call('HGET', MESSAGES, member)
   if topic == '' then
     wrong('foreign record', member, MESSAGES, '')
   elseif is_done(record) then
+    local time = taken_until(record)
+    if is_kept(record) and try('ZSCORE', done_of(topic), member) == false then
+      if wrong('not taken', member, MESSAGES, 'put among those that are kept') then keep_of(topic, member, time) end
+    end
     if try('ZSCORE', TAKEN, member) then return end
-    if wrong('not taken', member, MESSAGES, 'kept taken as long as it says') then keep_until(member, taken_until(record)) end
+    if wrong('not taken', member, MESSAGES, 'kept taken as long as it says') then keep_until(member, time) end
   elseif options_of(record).broadcast then
     if wrong('no place', member, MESSAGES, 'sent, as due now') then send(topic, member) end
   elseif wrong('no place', member, MESSAGES, 'made ready, as due now') then

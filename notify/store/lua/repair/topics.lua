@@ -1,6 +1,6 @@
 -- Checks that topics are in the indexes by which their messages are found: in the set of all schedules by the due time of the
--- first in their own, in the set of what is ready by that of their first or an earlier one, among the logs, by name, by their pauses
--- and deaths, and in the index in which the housekeeping finds what is too old.
+-- first in their own, in the set of what is ready by that of their first or an earlier one, among the logs, by name, by their pauses,
+-- deaths and what is kept of them, and in the index in which the housekeeping finds what is too old.
 -- ARGV: those of all (shared/repair.lua); topics, or foreign members of the indexes.
 -- Reply: that of all.
 local topics = column(4, #ARGV - 3)
@@ -65,6 +65,12 @@ local function examine_newest(topic)
   if wrong('index', topic, NEWEST, 'set to the time of its newest death') then try('ZADD', NEWEST, text(newest), topic) end
 end
 
+local function examine_done(topic)
+  local first, index = head_of(done_of(topic)), try('ZSCORE', DONE, topic)
+  if not first or index == nil or index and tonumber(index) <= first then return end
+  if wrong('index', topic, DONE, 'set to the time at which the first is over') then call('ZADD', DONE, text(first), topic) end
+end
+
 -- Whether something ever happened in a topic, or it has settings.
 local function is_known(topic)
   for _, n in ipairs(ever(topic) or {}) do
@@ -110,6 +116,7 @@ for _, topic in ipairs(topics) do
     examine_log(topic)
     examine_oldest(topic)
     examine_newest(topic)
+    examine_done(topic)
     examine_names(topic)
     examine_pause(topic)
   elseif try('ZSCORE', NAMES, topic) and wrong('index', topic, NAMES, 'removed, since it is no topic') then

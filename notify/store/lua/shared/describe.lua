@@ -1,8 +1,8 @@
 -- What is known about a message.
 
 -- Member, state ('' if it has none), its time in that state in ms, or in us if it is leased, attempts used up, expiry in ms,
--- reason of death, record; each of the last four may be missing; and what is noted beside the record. The record of an id that stays taken is a
--- message that is done until a time in ms.
+-- reason of death, record; each of the last four may be missing; and what is noted beside the record. A message that ended is done until
+-- a time in ms, and has its record if it is kept.
 local function describe(topic, member, record)
   local places = {
     'leased', LEASED, 'scheduled', schedule_of(topic), 'ready', ready_of(topic), 'dead', dead_of(topic), 'scheduled', BROADCASTS,
@@ -11,7 +11,10 @@ local function describe(topic, member, record)
   if is_done(record) then
     local _, now = clock()
     time = taken_until(record)
-    return { member, time > now and 'done' or '', text(time), false, false, false, false, '' }
+    local kept = time > now and is_kept(record)
+    return {
+      member, time > now and 'done' or '', text(time), kept and try('HGET', ATTEMPTS, member) or false, false, false, kept and record or false, '',
+    }
   end
   for i = 1, #places, 2 do
     time = try('ZSCORE', places[i + 1], member)

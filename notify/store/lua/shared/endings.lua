@@ -1,16 +1,42 @@
 -- How messages end, once they are out of their places: ids become free or stay taken, and successors are published.
 
--- Frees up to n of the ids whose time is over. Returns how many it read.
+-- Frees up to n of the ids whose time is over. Returns whether there may be more.
 local function free_over(n, now)
   local members = try('ZRANGE', TAKEN, '-inf', now, 'BYSCORE', 'LIMIT', 0, n) or {}
-  if #members == 0 then return 0 end
-  local done = {}
-  for i, record in ipairs(call('HMGET', MESSAGES, unpack(members))) do
+  if #members == 0 then return false end
+  local done, records = {}, records_of(members)
+  for i, record in ipairs(records) do
     if is_done(record) then done[#done + 1] = members[i] end
+    if is_kept(record) then forget_kept(members[i]) end
   end
   if #done > 0 then call('HDEL', MESSAGES, unpack(done)) end
-  call('ZREM', TAKEN, unpack(members))
-  return #members
+  call('ZREM', TAKEN, unpack(members, 1, #records))
+  return #members == n or #records < #members
+end
+
+-- Removes up to n of those that a topic keeps, those that would go first first, if there are more than most; but not one. An id that
+-- its publisher wants taken for longer stays so. Returns how many it removed.
+local function trim_done(topic, most, n, now, but)
+  local key = done_of(topic)
+  local over = math.min((try('ZCARD', key) or 0) - most, n)
+  local members, removed = over > 0 and call('ZRANGE', key, 0, over - 1) or {}, 0
+  for i, record in ipairs(records_of(members)) do
+    local member = members[i]
+    if member ~= but then
+      local taken = is_kept(record) and tonumber(string.match(record, '^=%d+,{[^\n]*"taken":(%d+)') or 0)
+      if taken and taken > now then
+        try('ZADD', TAKEN, text(taken), member)
+        call('HSET', MESSAGES, member, '=' .. text(taken))
+        forget_kept(member)
+      elseif taken then
+        is_freed(member, record, math.huge)
+      else
+        call('ZREM', key, member)
+      end
+      removed = removed + 1
+    end
+  end
+  return removed
 end
 
 -- Keeps the id of a message taken for some ms, instead of the message. Each makes those that are over fewer. The caller removes what

@@ -5,19 +5,32 @@ local function is_marked(record)
   return string.byte(record) == 43
 end
 
--- Whether a record is that of a message that ended, whose id stays taken: =UNTIL.
+-- Whether a record is that of a message that ended, whose id stays taken: =UNTIL, or with what is kept of it, see is_kept.
 local function is_done(record)
   return record and string.byte(record) == 61
 end
 
--- Until when, in ms, an id stays taken whose record is =UNTIL.
+-- Whether a record is that of a message that succeeded and is kept: =UNTIL,OBJECT; and a newline and the result, if it has one.
+local function is_kept(record)
+  return record and string.find(record, '^=%d+,') ~= nil
+end
+
+-- Until when, in ms, an id stays taken whose record begins with =UNTIL.
 local function taken_until(record)
-  return tonumber(string.match(record, '^=(%d+)$') or 0)
+  return tonumber(string.match(record, '^=(%d+)$') or string.match(record, '^=(%d+),') or 0)
+end
+
+-- Removes what is kept of a message that succeeded, but its record, which goes last.
+local function forget_kept(member)
+  local topic = topic_of(member)
+  try('HDEL', ATTEMPTS, member)
+  if topic then try('ZREM', done_of(topic), member) end
 end
 
 -- Frees the id of a message that ended if its time is over. Returns whether it is free now.
 local function is_freed(member, record, now)
   if not is_done(record) or taken_until(record) > now then return false end
+  if is_kept(record) then forget_kept(member) end
   call('HDEL', MESSAGES, member)
   try('ZREM', TAKEN, member)
   return true

@@ -51,6 +51,11 @@ local function is_message(member)
   return record and not is_done(record)
 end
 
+-- Whether a member has the record of one that succeeded and is kept.
+local function is_kept_one(member)
+  return is_kept(call('HGET', MESSAGES, member))
+end
+
 -- The place of dead letters of a topic; '' is that of members without one.
 local function dead_place(topic)
   return topic ~= '' and topic or NOWHERE
@@ -84,7 +89,7 @@ local function take_out(key, topic, member)
     if topic ~= '' then count(topic, key == LEASED and 'leased' or 'broadcasts', -1) end
   elseif key == ready_of(topic) then
     index_ready(topic)
-  elseif is_at_home(dead_place(topic), member) then
+  elseif key ~= done_of(topic) and is_at_home(dead_place(topic), member) then
     try('HDEL', DEATHS, member)
   end
 end

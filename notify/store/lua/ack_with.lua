@@ -1,0 +1,47 @@
+-- Acknowledges a message, and keeps it as done for a while, with a result. One that has a successor is not kept, since that has its id.
+-- ARGV: topic; member; receipt; for how many ms to keep it, 0: not at all; the result, if there is one.
+-- Reply: 1 if the lease is lost; 1 if it is not kept although that was asked for: memory is short, or it has a successor.
+local topic, member, receipt, asked, result = unpack(ARGV, 1, 5)
+local lease = call('ZSCORE', LEASED, member)
+if not is_under(lease, receipt) then return { 1, 0 } end
+local us, now = clock()
+local noted = call('EXISTS', EXTRAS) == 1 and noted_of(member) or ''
+local keep, left = tonumber(asked), { member }
+local most, age = string.match(try('HGET', KEPT, 'done') or '', '^(%d+) (%d+)$')
+local kept = keep > 0 and not successor_in(noted) and try('ZCARD', done_of(topic)) ~= nil and has_room(now)
+
+-- The record of one that is kept, and until when it is.
+local function record_to_keep()
+  local unique, soonest = extra(noted, 'unique'), math.ceil(us / 1000)
+  local taken = unique and math.min(soonest + unique, MAX)
+  local over = math.min(math.max(soonest + math.min(keep, tonumber(age or keep)), taken or 0), MAX)
+  local published = tonumber(string.match(call('HGET', MESSAGES, member) or '', '^%+?(%d+)') or nil)
+  local object = { published = published, ended = now, taken = taken }
+  return '=' .. text(over) .. ',' .. cjson.encode(object) .. (result and '\n' .. result or ''), over
+end
+
+-- Keeps the message as done. What leads to its record is written before that, and what goes with the message itself is removed behind it.
+local function keep_done()
+  local record, over = record_to_keep()
+  free_over(2, now)
+  try('ZREM', EXPIRIES, member)
+  try('ZADD', TAKEN, text(over), member)
+  call('ZADD', done_of(topic), text(over), member)
+  try('ZADD', DONE, 'LT', text(over), topic)
+  call('HSET', MESSAGES, member, record)
+  table.remove(left)
+  if noted ~= '' then try('HDEL', EXTRAS, member) end
+end
+
+take_leased(left)
+or_undo(function()
+  if left[1] then put_leased({ lease, member }) end
+end, function()
+  if kept then keep_done() else retire(left) end
+end)
+count(topic, 'leased', -1)
+count(topic, 'acked', 1)
+count_all('acked', 1)
+local removed = kept and most and trim_done(topic, tonumber(most), 2, now, member) or 0
+if removed > 0 then try('HINCRBY', KEPT, 'forgotten', removed) end
+return { 0, keep > 0 and not kept and 1 or 0 }
