@@ -13,7 +13,7 @@ type Sweep struct {
 	Rank  int64  // rank from which it checks the topics that have dead letters; 0 at first
 	Old   int64  // rank from which it checks the logs that are old; 0 at first
 
-	Done  int64  // rank from which it checks the topics that keep what succeeded; 0 at first
+	Done int64 // rank from which it checks the topics that keep what succeeded; 0 at first
 
 	KeepDeadCount int           // dead letters that a topic keeps
 	KeepDeadAge   time.Duration // how long a topic keeps them
