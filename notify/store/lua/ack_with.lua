@@ -5,14 +5,14 @@ local topic, member, receipt, asked, result = unpack(ARGV, 1, 5)
 local lease = call('ZSCORE', LEASED, member)
 if not is_under(lease, receipt) then return { 1, 0 } end
 local us, now = clock()
-local noted = call('EXISTS', EXTRAS) == 1 and noted_of(member) or ''
+local noted = call('EXISTS', EXTRAS) == 1 and try('HMGET', EXTRAS, '*', member) or {}
 local keep, left = tonumber(asked), { member }
 local most, age = string.match(try('HGET', KEPT, 'done') or '', '^(%d+) (%d+)$')
-local kept = keep > 0 and not successor_in(noted) and try('ZCARD', done_of(topic)) ~= nil and has_room(now)
+local kept = keep > 0 and not successor_in(noted[2]) and try('ZCARD', done_of(topic)) ~= nil and has_room(now)
 
 -- The record of one that is kept, and until when it is.
 local function record_to_keep()
-  local unique, soonest = extra(noted, 'unique'), math.ceil(us / 1000)
+  local unique, soonest = extra(noted[2], 'unique'), math.ceil(us / 1000)
   local taken = unique and math.min(soonest + unique, MAX)
   local over = math.min(math.max(soonest + math.min(keep, tonumber(age or keep)), taken or 0), MAX)
   local published = tonumber(string.match(call('HGET', MESSAGES, member) or '', '^%+?(%d+)') or nil)
@@ -23,6 +23,7 @@ end
 -- Keeps the message as done. What leads to its record is written before that, and what goes with the message itself is removed behind it.
 local function keep_done()
   local record, over = record_to_keep()
+  if noted[1] or noted[2] then note_ends({ member }, 'acked', nil, now, noted, { result = result }) end
   free_over(2, now)
   try('ZREM', EXPIRIES, member)
   try('ZADD', TAKEN, text(over), member)
@@ -30,14 +31,16 @@ local function keep_done()
   try('ZADD', DONE, 'LT', text(over), topic)
   call('HSET', MESSAGES, member, record)
   table.remove(left)
-  if noted ~= '' then try('HDEL', EXTRAS, member) end
+  if noted[2] then try('HDEL', EXTRAS, member) end
 end
 
 take_leased(left)
 or_undo(function()
-  if left[1] then put_leased({ lease, member }) end
+  if not left[1] then return end
+  put_leased({ lease, member })
+  forget_ends(left)
 end, function()
-  if kept then keep_done() else retire(left) end
+  if kept then keep_done() else end_messages(left, 'acked', nil, { result = result }) end
 end)
 count(topic, 'leased', -1)
 count(topic, 'acked', 1)

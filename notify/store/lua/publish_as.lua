@@ -34,7 +34,7 @@ local function record_of(one, at)
 end
 
 local function noted_in(one)
-  return one.unique and not one.broadcast and ' unique=' .. text(one.unique) or ''
+  return (one.unique and not one.broadcast and ' unique=' .. text(one.unique) or '') .. (one.await and ' await=' .. text(one.await) or '')
 end
 
 local function note_published_one(topic)
@@ -151,6 +151,7 @@ local function replace(one, before, state, time, was_broadcast)
   local debounce, stays = one.if_exists == 'debounce', nil
   local kept = one.member == latest.member and latest.bare and 0 or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, EXTRAS) -- EXTRAS: three
   local noted = kept >= 3 and try('HMGET', EXTRAS, '*', one.member) or {}
+  one.await = extra(noted[2], 'await') -- whoever awaits the one before awaits this one
   one.time_before = state == 'scheduled' and not was_broadcast and time
   if debounce then
     one.at = tonumber(string.match(before, '^%+?(%d+)')) or now
@@ -175,7 +176,6 @@ local function replace(one, before, state, time, was_broadcast)
   if state == 'dead' then take_dead(one.topic, { one.member }) end
   if not stays then take_from(one, state, was_broadcast, is) end
   if kept > 0 then renew(one) end
-  if noted[2] and extra(noted[2], 'await') then tell(ENDED, one.member) end -- whoever awaited it looks again
   if one.broadcast and not was_broadcast then count(one.topic, 'broadcasts', 1) end
   if state == 'dead' and not one.broadcast then note_published_one(one.topic) end
   return { debounce and 'moved' or 'replaced', one.due, state == 'dead' and 0 or time, is }
