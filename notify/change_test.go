@@ -199,7 +199,7 @@ func wantRescheduled(t *testing.T, pub client, p notify.Publication, expires, fi
 		t.Fatal(err)
 	}
 	want := notify.Info{
-		Topic: topic, ID: p.ID, State: p.State, Due: p.Due, Attempts: 1, Expires: expires,
+		Topic: topic, ID: p.ID, State: p.State, Due: p.Due, Attempts: 1, Expires: expires, History: info.History,
 		Record: notify.Record{Published: info.Published, FirstDue: first, TTL: anHour, MaxAttempts: 5, Body: []byte("body of " + p.ID)},
 	}
 	if diff := cmp.Diff(want, info); diff != "" {

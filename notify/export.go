@@ -201,6 +201,7 @@ func (i Info) restorable(now time.Time) Line {
 	}
 	if !i.Broadcast {
 		r.AttemptsUsed, r.Snoozed = min(max(i.Attempts, 0), store.MostAttempts), max(i.Snoozed, 0)
+		r.History = triedOf(restorableHistory(i.History))
 	}
 	if i.State == Dead {
 		r.Died, r.Reason = timeOr(i.Died, now), short(i.Reason)
@@ -216,6 +217,19 @@ func (i Info) restorable(now time.Time) Line {
 		r.Expires = timeOr(i.Expires, store.MaxDue)
 	}
 	return line
+}
+
+// restorableHistory returns attempts without those that cannot be restored, which are
+// foreign, with reasons cut to the length that can be.
+func restorableHistory(history []Attempt) (all []Attempt) {
+	for _, a := range history {
+		if a.Ended.UnixMilli() < 1 || a.Ended.After(store.MaxDue) || a.By != "" && store.CheckWorker("by", a.By) != nil {
+			continue
+		}
+		a.Reason = strings.ToValidUTF8(a.Reason[:min(len(a.Reason), store.MaxReason)], "")
+		all = append(all, a)
+	}
+	return all[max(len(all)-store.MaxHistory, 0):]
 }
 
 // timeOr returns at in UTC, or another time if at is too early to be restored.

@@ -14,6 +14,9 @@ import (
 // reason is cut to.
 const maxReason = 1024
 
+// maxTookMs is the longest time that a restored attempt took: a century.
+const maxTookMs = 100 * 366 * 24 * 3600_000
+
 // A Restore is what a message had in another store beyond what its publisher set.
 // [Inspector.Export] writes it, [ParseExported] reads it, and publishing restores it. A
 // restored message has an id, so that publishing may be repeated safely, and a due
@@ -22,12 +25,69 @@ type Restore struct {
 	Published    time.Time `json:"published,omitzero"`      // by the clock of that Redis; zero: now
 	FirstDue     time.Time `json:"first_due,omitzero"`      // of the first attempt; zero: the due time, or Published for a dead letter
 	AttemptsUsed int       `json:"attempts_used,omitempty"` // zero for a broadcast
+	History      []Tried   `json:"history,omitempty"`       // of the last attempts that failed, oldest first; none for a broadcast
 	Expires      time.Time `json:"expires,omitzero"`        // of a message with a TTL; zero: TTL after the due time
 	Snoozed      int       `json:"snoozed,omitempty"`
 	Next         *Line     `json:"next,omitempty"` // what follows it (After), with its own due time; nil: nothing does
 
 	Died   time.Time `json:"died,omitzero"` // of a dead letter; zero: not dead
 	Reason string    `json:"reason,omitempty"`
+}
+
+// Tried is an attempt that failed, in a Restore.
+type Tried struct {
+	Ended  time.Time `json:"ended"`
+	TookMs *int64    `json:"took_ms,omitempty"` // nil: unknown
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// triedOf returns attempts as an export has them.
+func triedOf(history []Attempt) (all []Tried) {
+	for _, a := range history {
+		one := Tried{Ended: a.Ended.UTC(), By: a.By, Reason: a.Reason}
+		if a.Took >= 0 {
+			one.TookMs = new(a.Took.Milliseconds())
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// attempts returns the attempts of an export.
+func (r *Restore) attempts() (all []Attempt) {
+	for _, one := range r.History {
+		a := Attempt{Ended: one.Ended, Took: -1, By: one.By, Reason: one.Reason}
+		if one.TookMs != nil {
+			a.Took = time.Duration(*one.TookMs) * time.Millisecond
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// checkHistory returns a joined Fault for each attempt that is wrong.
+func (r *Restore) checkHistory(broadcast bool) error {
+	if len(r.History) > store.MaxHistory || broadcast && len(r.History) > 0 {
+		return store.Faultf("restore.history", "restore.history: %d attempts; use up to %d, and none for a broadcast", len(r.History), store.MaxHistory)
+	}
+	var faults []error
+	for _, one := range r.History {
+		faults = append(faults, checkTime("restore.history.ended", one.Ended))
+		if one.Ended.IsZero() {
+			faults = append(faults, store.Faultf("restore.history.ended", "restore.history.ended: it is missing; write when the attempt ended"))
+		}
+		if one.TookMs != nil {
+			faults = append(faults, store.Within("restore.history.took_ms", "restore.history.took_ms", *one.TookMs, 0, maxTookMs))
+		}
+		if one.By != "" {
+			faults = append(faults, store.CheckWorker("restore.history.by", one.By))
+		}
+		if len(one.Reason) > store.MaxReason || !utf8.ValidString(one.Reason) {
+			faults = append(faults, store.Faultf("restore.history.reason", "restore.history.reason: use text of at most %d bytes", store.MaxReason))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // dead reports whether the message is a dead letter.
@@ -63,6 +123,7 @@ func (m *Message) checkRestore() error {
 	refuse(r.Next != nil && (m.Broadcast || r.dead()), "restore.next", "restore.next: nothing follows a broadcast or a dead letter; publish it by itself")
 	refuse(r.Reason != "" && !r.dead(), "restore.reason", "restore.reason: it is of a dead letter; give restore.died, too, or leave it out")
 	refuse(len(r.Reason) > maxReason || !utf8.ValidString(r.Reason), "restore.reason", "restore.reason: use text of at most %d bytes", maxReason)
+	faults = append(faults, r.checkHistory(m.Broadcast))
 	if _, err := r.next(m); err != nil {
 		faults = append(faults, store.Faultf("restore.next", "restore.next: %w", err))
 	}
@@ -114,7 +175,7 @@ func restoredOf(m *Message, marked bool) (restored *store.Restored, noted string
 	if r == nil {
 		return nil, "", nil
 	}
-	restored = &store.Restored{Broadcast: m.Broadcast, Marked: marked, Used: r.AttemptsUsed}
+	restored = &store.Restored{Broadcast: m.Broadcast, Marked: marked, Used: store.EncodeAttempts(r.AttemptsUsed, r.attempts())}
 	if r.dead() {
 		restored.Died, restored.Reason = r.Died.UnixMilli(), r.Reason
 	} else if restored.Due = int64(store.At(m.Due)); m.TTL > 0 && !m.Broadcast {

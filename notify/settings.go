@@ -17,6 +17,16 @@ type Settings = store.Settings
 //	change := notify.SettingsChange{Attempts: new(5), Lease: new(time.Minute)}
 type SettingsChange = store.SettingsChange
 
+// A Switch changes a setting that is on by default.
+type Switch = store.Switch
+
+// The values of a Switch.
+const (
+	SwitchDefault = store.SwitchDefault
+	SwitchOn      = store.SwitchOn
+	SwitchOff     = store.SwitchOff
+)
+
 // TopicSettings are the settings of a topic, and the names of those that the topic has
 // itself.
 type TopicSettings = store.TopicSettings

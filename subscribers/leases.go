@@ -125,7 +125,7 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 	for _, m := range reply.Messages {
 		d := Delivery{
 			Topic: topic, ID: idOf(topic, m.Member), Due: m.Due, Attempt: 1 + m.Used, Receipt: Receipt(m.Receipt), Lease: m.Length,
-			IsLate: m.Late, acked: o.AckNow, by: l,
+			History: m.History, IsLate: m.Late, acked: o.AckNow, by: l,
 		}
 		if !d.Due.IsZero() {
 			at := d.Receipt.Until().Add(-d.Lease)
@@ -154,7 +154,7 @@ func deathsOf(topic string, ended []store.Buried) (all []Death) {
 func (l *leases) handedOver(h store.Handover) (Delivery, error) {
 	record, err := store.DecodeRecord(h.Record)
 	d := Delivery{
-		Topic: h.Topic, ID: idOf(h.Topic, h.Member), Due: h.Due, Attempt: 1 + h.Used, Receipt: Receipt(h.Receipt), Lease: h.Full,
+		Topic: h.Topic, ID: idOf(h.Topic, h.Member), Due: h.Due, Attempt: 1 + h.Used, Receipt: Receipt(h.Receipt), Lease: h.Full, History: h.History,
 		Record: record, HandedOver: true, handed: true, by: l,
 	}
 	if !d.Due.IsZero() {
@@ -238,7 +238,7 @@ func (l *leases) nack(ctx context.Context, d *Delivery, n store.Nack) (Outcome, 
 	case out.Dropped:
 		state = 0
 	}
-	return Outcome{State: state, Dropped: out.Dropped, Attempts: out.Attempts, Due: out.Due}, nil
+	return Outcome{State: state, Dropped: out.Dropped, Attempts: out.Attempts, Due: out.Due, Forgetful: out.Forgetful}, nil
 }
 
 func (l *leases) release(ctx context.Context, d *Delivery) error {

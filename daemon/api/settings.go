@@ -28,6 +28,7 @@ type Settings struct {
 	RingOnly     bool     `json:"ring_only" doc:"subscribers are rung and claim; no message is handed over with the ring"`
 	ArchiveAcked bool     `json:"archive_acked" doc:"what is acknowledged goes to the archive, too, if there is one"`
 	Paused       bool     `json:"paused" doc:"no message is handed out"`
+	History      bool     `json:"history" doc:"when, by whom and why each of the last 10 attempts of a message failed is kept"`
 	Own          []string `json:"own" nullable:"false" doc:"names of the settings set for the topic; the others are defaults" example:"[\"attempts\",\"lease\"]"`
 }
 
@@ -36,7 +37,7 @@ func SettingsOf(topic string, s notify.TopicSettings) Settings {
 	return Settings{
 		Topic: topic, Attempts: s.Attempts, LeaseMs: Ms(s.Lease),
 		BackoffMinMs: Ms(s.BackoffMin), BackoffMaxMs: Ms(s.BackoffMax),
-		RingOnly: s.RingOnly, ArchiveAcked: s.ArchiveAcked, Paused: s.Paused, Own: append([]string{}, s.Own...),
+		RingOnly: s.RingOnly, ArchiveAcked: s.ArchiveAcked, Paused: s.Paused, History: s.History, Own: append([]string{}, s.Own...),
 	}
 }
 
@@ -48,7 +49,7 @@ func SettingsApart(change notify.SettingsChange, has notify.Settings) (all []Set
 	wanted, there := reflect.ValueOf(change), reflect.ValueOf(has)
 	for _, f := range fields.In[notify.SettingsChange]() {
 		to, is := wanted.FieldByIndex(f.Index), there.FieldByIndex(f.Index)
-		if !to.IsNil() && !to.Elem().Equal(is) {
+		if !to.IsNil() && written(to.Elem()) != written(is) {
 			all = append(all, SettingApart{Name: f.Name, Has: written(is), Wanted: written(to.Elem())})
 		}
 	}
@@ -107,6 +108,7 @@ var settingKinds = map[reflect.Type]struct{ is, write string }{
 	reflect.TypeFor[*int]():           {"number", "write a whole number, such as %s"},
 	reflect.TypeFor[*time.Duration](): {"string", "write a string, such as %q"},
 	reflect.TypeFor[*bool]():          {"boolean", "write true or false"},
+	reflect.TypeFor[*notify.Switch](): {"boolean", "write true or false"},
 }
 
 // textIn returns the JSON value of a setting as text; nil for null.

@@ -149,6 +149,9 @@ func (settingsChange) Schema(schemas huma.Registry) *huma.Schema {
 		if field.Type == reflect.TypeFor[*time.Duration]() {
 			field.Type = reflect.TypeFor[*string]()
 		}
+		if field.Type == reflect.TypeFor[*notify.Switch]() {
+			field.Type = reflect.TypeFor[*bool]()
+		}
 		all.Properties[f.Name] = param{Field: f, in: "body"}.document(huma.SchemaFromField(schemas, field, ""), field).Schema
 	}
 	return all

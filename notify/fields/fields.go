@@ -107,6 +107,16 @@ func (f Field) Set(of reflect.Value, text string) error {
 			return store.Faultf(f.Name, "%s %.100q: write true or false", f.Name, text)
 		}
 		return nil
+	case *store.Switch:
+		switch text {
+		case "true", "1":
+			*into = store.SwitchOn
+		case "false", "0":
+			*into = store.SwitchOff
+		default:
+			return store.Faultf(f.Name, "%s %.100q: write true or false", f.Name, text)
+		}
+		return nil
 	case *time.Duration:
 		d, err := f.duration(text)
 		*into = d

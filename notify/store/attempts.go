@@ -1,7 +1,8 @@
 package store
 
 import (
-	"context"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -20,27 +21,70 @@ const (
 	MaxReason  = 1024
 )
 
-// MaxWorkerName is the length of the name of a worker in bytes.
-const MaxWorkerName = 64
+// longestTook is the longest time that an attempt is read with.
+const longestTook = 100 * 366 * 24 * time.Hour
 
-// A Worker is a daemon, a worker or a listener that is there.
-type Worker struct {
-	ID      string // of its subscription
-	Name    string // as its operator calls it; empty: HOST-PID
-	Host    string
-	Version string
-	Kind    string // daemon, worker or listener
-	Topics  []string
-	Since   time.Time // by Redis's clock
+// unknown stands for what is not known of an attempt.
+const unknown = "-"
+
+// attemptsIn reads what Redis holds of the attempts of a message: how many are used up,
+// zero if that is foreign, and the last that failed, oldest first. It skips what is
+// foreign of these.
+func attemptsIn(value string) (used int, history []Attempt) {
+	count, lines, _ := strings.Cut(value, "\n")
+	used, _ = strconv.Atoi(count)
+	for line := range strings.SplitSeq(lines, "\n") {
+		if a, ok := attemptIn(line); ok {
+			history = append(history, a)
+		}
+	}
+	return used, history
 }
 
-// Arrive notes a worker that is subscribed to its channel Here. The error is that of the
-// connection.
-func (s Shard) Arrive(ctx context.Context, w Worker) error { return errNotBuilt }
+// attemptIn reads one attempt: ENDED TOOK NAME REASON.
+func attemptIn(line string) (a Attempt, ok bool) {
+	fields := strings.SplitN(line, " ", 4)
+	ended, err := strconv.ParseInt(fields[0], 10, 64)
+	if err != nil || len(fields) < 4 {
+		return a, false
+	}
+	a = Attempt{Ended: time.UnixMilli(ended), Took: -1, Reason: fields[3]}
+	if took, err := strconv.ParseInt(fields[1], 10, 64); err == nil && took >= 0 {
+		a.Took = ms(min(took, int64(longestTook/time.Millisecond)))
+	}
+	if fields[2] != unknown {
+		a.By = fields[2]
+	}
+	return a, true
+}
 
-// Depart forgets a worker. The error is that of the connection.
-func (s Shard) Depart(ctx context.Context, id string) error { return errNotBuilt }
+// sinceOf returns since when a worker has a message, zero if that is unknown.
+func sinceOf(ms string) time.Time {
+	if ms == "0" {
+		return time.Time{}
+	}
+	return timeOf(ms)
+}
 
-// Workers returns the workers that are there, by name. The error is that of the
-// connection.
-func (s Shard) Workers(ctx context.Context) ([]Worker, error) { return nil, errNotBuilt }
+// EncodeAttempts returns attempts as Redis holds them: how many are used up, and the last
+// that failed, oldest first. It is empty where there are none.
+func EncodeAttempts(used int, history []Attempt) string {
+	if used == 0 && len(history) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(strconv.Itoa(used))
+	for _, a := range history[max(len(history)-MaxHistory, 0):] {
+		took, by := unknown, unknown
+		if a.Took >= 0 {
+			took = strconv.FormatInt(a.Took.Milliseconds(), 10)
+		}
+		if a.By != "" {
+			by = a.By
+		}
+		b.WriteString("\n" + strconv.FormatInt(a.Ended.UnixMilli(), 10) + " " + took + " " + by + " " + oneLine.Replace(a.Reason))
+	}
+	return b.String()
+}
+
+var oneLine = strings.NewReplacer("\r", " ", "\n", " ")

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -116,9 +115,9 @@ func (r *reply) claimed(receipt int64, length time.Duration) []ClaimedMessage {
 		}
 		m := ClaimedMessage{Lease: Lease{Member: members.text(), Receipt: receipt}, Length: length, Due: due}
 		if counted {
-			if count, used := attempts.textOrNone(); used {
-				m.Used, _ = strconv.Atoi(count)
-				m.Receipt = WithDigit(receipt, receipt+digitOf(count))
+			if value, used := attempts.textOrNone(); used {
+				m.Used, m.History = attemptsIn(value)
+				m.Receipt = WithDigit(receipt, receipt+digitOf(value))
 			}
 		}
 		var there bool
@@ -136,9 +135,10 @@ func (r *reply) claimed(receipt int64, length time.Duration) []ClaimedMessage {
 // keeps. It does what receipt_of of lua/shared/leases.lua does.
 func WithDigit(receipt, of int64) int64 { return receipt - receipt%10 + of%10 }
 
-// digitOf returns the last digit of a count, 0 if the count is foreign. It does what
-// digit_of of lua/shared/leases.lua does.
-func digitOf(count string) int64 {
+// digitOf returns the last digit of how many attempts are used up, 0 if that is foreign.
+// It does what digit_of of lua/shared/leases.lua does.
+func digitOf(attempts string) int64 {
+	count, _, _ := strings.Cut(attempts, "\n")
 	if count == "" || strings.Trim(count, "0123456789") != "" {
 		return 0
 	}

@@ -38,9 +38,17 @@ func (e Event) Handover() (h Handover, is bool) {
 	if !is || len(fields) < 7 {
 		return h, false
 	}
+	used, size, known := strings.Cut(fields[4], "/")
+	if known { // the attempts that failed stand before the record
+		n, err := strconv.Atoi(size)
+		if err != nil || n < 1 || n > len(record) || record[n-1] != '\n' {
+			return h, false
+		}
+		used, record = used+"\n"+record[:n-1], record[n:]
+	}
 	receipt, handed := strings.CutSuffix(fields[2], ".5")
 	h = Handover{Topic: fields[0], ClaimedMessage: ClaimedMessage{Lease: Lease{Member: Member(fields[0], fields[6]), Handed: handed}, Due: timeOf(fields[3]), Record: record}}
-	h.Used, _ = strconv.Atoi(fields[4])
+	h.Used, h.History = attemptsIn(used)
 	var milliseconds int64
 	for _, number := range []struct {
 		to   *int64

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -70,12 +69,15 @@ func (r *reply) inspected(l *reply) Inspected {
 		look.At = timeOfMicros(at)
 	}
 	used, _ := l.textOrNone()
-	look.Attempts, _ = strconv.Atoi(used) // 0 if that is foreign
+	look.Attempts, look.History = attemptsIn(used)
 	expires, _ := l.textOrNone()
 	look.Expires = timeOf(expires)
 	look.Reason, _ = l.textOrNone()
 	raw, there := l.textOrNone()
 	noted := l.text()
+	if l.more() {
+		look.By, look.Since = l.text(), sinceOf(l.text())
+	}
 	if l.end() != nil {
 		return Inspected{}
 	}

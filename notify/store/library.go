@@ -16,13 +16,13 @@ type part struct {
 
 // rare are the functions that few calls reach. A part that only they use is defined
 // inside them.
-var rare = []string{"announce_death", "bury", "fate_of", "forget_ends", "last_end_of", "measure_memory", "note_ends", "note_published", "note_removed", "publish_heirs", "retire", "undertaker"}
+var rare = []string{"announce_death", "bury", "cause_of", "fate_of", "forget_ends", "measure_memory", "note_claim", "note_ends", "note_published", "note_removed", "publish_heirs", "retire", "undertaker", "use_up"}
 
 // isRare reports whether few calls reach a part.
 func (p part) isRare() bool { return slices.Contains(rare, p.names[0]) }
 
 // shared are the names of the files in lua/shared. A part uses only parts before it.
-var shared = []string{"base", "settings", "counters", "rings", "places", "leases", "messages", "extras", "ends", "handover", "dead", "endings", "fates", "logs", "describe", "memory", "repair"}
+var shared = []string{"base", "settings", "memory", "counters", "rings", "places", "leases", "messages", "extras", "ends", "handover", "dead", "endings", "fates", "attempts", "logs", "describe", "repair"}
 
 // library returns all parts: the functions that make names of the table, the
 // settings, then those of the files in lua/shared.

@@ -82,7 +82,7 @@ type Restored struct {
 	Broadcast bool   `json:"broadcast,omitempty"`
 	Marked    bool   `json:"marked,omitempty"` // its record begins with a +
 	Times     string `json:"times,omitempty"`  // of its record, see [EncodeTimes]; empty: those of a new message
-	Used      int    `json:"used,omitempty"`   // attempts used up
+	Used      string `json:"used,omitempty"`   // attempts used up, as [EncodeAttempts] returns them
 	Died      int64  `json:"died,omitempty"`   // of a dead letter, which has no Due
 	Reason    string `json:"reason,omitempty"`
 	Extras    int    `json:"extras,omitempty"` // how many bytes of Tail, at its end, are what is noted of it: see [Noted]

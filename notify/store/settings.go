@@ -25,6 +25,7 @@ type Settings struct {
 	RingOnly     bool          // subscribers are rung and claim; no message is handed over with the ring
 	ArchiveAcked bool          // what is acknowledged goes to the archive, too, if there is one
 	Paused       bool          // nothing is handed out
+	History      bool          // of attempts that failed it is kept when, by whom and why
 }
 
 // The settings that hold if neither a topic nor its store has them.
@@ -36,7 +37,7 @@ const (
 )
 
 // DefaultSettings are these defaults as Settings.
-var DefaultSettings = Settings{Attempts: DefaultAttempts, Lease: DefaultLease, BackoffMin: DefaultBackoffMin, BackoffMax: DefaultBackoffMax}
+var DefaultSettings = Settings{Attempts: DefaultAttempts, Lease: DefaultLease, BackoffMin: DefaultBackoffMin, BackoffMax: DefaultBackoffMax, History: true}
 
 // A SettingsChange changes settings: nil leaves a setting as it is, and a pointer to
 // zero returns it to the default. It has a field for each field of [Settings], in
@@ -49,6 +50,28 @@ type SettingsChange struct {
 	RingOnly     *bool          `field:"ring_only" example:"true" doc:"subscribers are rung and claim; no message is handed over with the ring"`
 	ArchiveAcked *bool          `field:"archive_acked" example:"true" doc:"what is acknowledged goes to the archive, too, if there is one"`
 	Paused       *bool          `field:"paused" example:"true" doc:"nothing is handed out"`
+	History      *Switch        `field:"history" example:"false" doc:"when, by whom and why each of the last 10 attempts of a message failed is kept, which is the default"`
+}
+
+// A Switch changes a setting that is on by default.
+type Switch int
+
+// The values of a Switch.
+const (
+	SwitchDefault Switch = iota
+	SwitchOn
+	SwitchOff
+)
+
+// String returns true or false, and nothing for SwitchDefault.
+func (s Switch) String() string {
+	switch s {
+	case SwitchOn:
+		return "true"
+	case SwitchOff:
+		return "false"
+	}
+	return ""
 }
 
 // TopicSettings are the settings of a topic.
@@ -67,12 +90,20 @@ type setting struct {
 	least, most, fallback int64
 }
 
+// isSwitch reports whether the setting is on by default, so that 0 is a value of it.
+func (s setting) isSwitch() bool {
+	return reflect.TypeFor[SettingsChange]().Field(s.field).Type == reflect.TypeFor[*Switch]()
+}
+
 // settings are all settings, in the order in which they are written.
 var settings = func() (all []setting) {
 	for i := range reflect.TypeFor[SettingsChange]().NumField() {
 		tag := reflect.TypeFor[SettingsChange]().Field(i).Tag
 		one := setting{name: tag.Get("field"), field: i, least: 1, most: 1}
 		one.fallback = numberIn(reflect.ValueOf(DefaultSettings).Field(i))
+		if one.isSwitch() {
+			one.least = 0
+		}
 		if text, ok := tag.Lookup("minimum"); ok {
 			one.least, _ = strconv.ParseInt(text, 10, 64)
 			one.most, _ = strconv.ParseInt(tag.Get("maximum"), 10, 64)
@@ -111,6 +142,22 @@ func setNumber(field reflect.Value, n int64) {
 	default:
 		field.SetInt(n)
 	}
+}
+
+// writtenNumber returns the new value of a setting as scripts write it; empty is the
+// default.
+func writtenNumber(to reflect.Value) any {
+	n := numberIn(to)
+	switch to.Interface() {
+	case SwitchOn:
+		return 1
+	case SwitchOff:
+		return 0
+	}
+	if n == 0 {
+		return ""
+	}
+	return n
 }
 
 // changed calls on with each setting that c changes, and its new value.
@@ -175,11 +222,7 @@ func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing 
 	}
 	args := []any{topic, missing}
 	c.changed(func(one setting, to reflect.Value) {
-		if n := numberIn(to); n != 0 {
-			args = append(args, one.name, n)
-		} else {
-			args = append(args, one.name, "")
-		}
+		args = append(args, one.name, writtenNumber(to))
 	})
 	r, err := s.repeat(ctx, setScript, args...)
 	if err != nil {

@@ -94,7 +94,7 @@ func (s Shard) Nack(ctx context.Context, topic string, n Nack) (Nacked, error) {
 	default:
 		r.fail("scheduled, dead or dropped", state)
 	}
-	out := Nacked{Dead: state == "dead", Dropped: state == "dropped", Attempts: int(r.integer()), Due: time.UnixMilli(r.integer())}
+	out := Nacked{Dead: state == "dead", Dropped: state == "dropped", Attempts: int(r.integer()), Due: time.UnixMilli(r.integer()), Forgetful: r.flag()}
 	return out, r.end()
 }
 

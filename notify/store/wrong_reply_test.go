@@ -251,7 +251,7 @@ func askings() []asking {
 		{name: "nack of a lease that is lost", call: nackOne},
 		{name: "nack that is refused past the time to live", call: refusedNack, right: []any{"expires", int64(1000)}},
 		{name: "nack that is refused as too many", call: refusedNack, right: []any{"often", int64(1000)}},
-		{name: "nack", call: nackOne, right: []any{"scheduled", int64(1), int64(2)}},
+		{name: "nack", call: nackOne, right: []any{"scheduled", int64(1), int64(2), int64(0)}},
 		{
 			name: "extend", right: []any{int64(1000), []any{int64(1)}, int64(1), int64(2000)}, takes: fewerWithin,
 			call: func(ctx context.Context, s store.Shard) error {
@@ -380,6 +380,7 @@ func askings() []asking {
 		{name: "inspect", call: inspectOne},
 		{name: "inspect a message that is kept", right: []any{[]any{"t:1", "done", "1000", "2", nil, nil, `=1000,{"published":1,"ended":2}` + "\nx", ""}}, call: inspectOne},
 		{name: "inspect a message that is leased", right: []any{[]any{"t:1", "leased", "1000", "1", "2000", nil, "1\nx", " snoozed=1\n2\ny"}}, call: inspectOne},
+		{name: "inspect a message that a worker has", right: []any{[]any{"t:1", "leased", "1000", "1\n7 8 w x y", "2000", nil, "1\nx", "", "w", "7"}}, call: inspectOne},
 		{name: "inspect an id that stays taken", right: []any{[]any{"t:1", "done", "1000", nil, nil, nil, nil, ""}}, call: inspectOne},
 		{name: "list", takes: emptier, call: func(ctx context.Context, s store.Shard) error {
 			_, _, err := s.List(ctx, "t", store.PlaceReady, 10, store.Mark{})

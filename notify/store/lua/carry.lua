@@ -55,14 +55,16 @@ local function hand_over(topic)
   local member, at = due[1], due[2]
   local record = call('HMGET', MESSAGES, member)[1]
   if not record or #record > LARGEST or is_marked(record) then return false end
-  local used = used_in((try('HMGET', ATTEMPTS, member) or {})[1])
+  local value = (try('HMGET', ATTEMPTS, member) or {})[1]
+  local used, lines = used_in(value), value and string.match(value, '\n.*$')
+  if lines and #record + #lines > LARGEST then return false end
   if not used or heads[EXPIRIES] < math.huge and has_expired(try('ZSCORE', EXPIRIES, member), now) then return false end
   put_handed(taker, member, used, us)
   take_scheduled(topic, member)
   moved = moved + 1
   runs[#runs + 1] = at
   runs[#runs + 1] = 1
-  if send_handed(taker, topic, at, member, used, record, us) then handed = handed + 1 end
+  if send_handed(taker, topic, at, member, used, record, us, lines) then handed = handed + 1 end
   return true
 end
 
@@ -269,25 +271,25 @@ end
 local function carry_leases()
   local ended = due_of(LEASED, SLOW)
   local again, dead, limits = {}, {}, {}
-  local function limit_in(topic)
+  local function limits_in(topic)
     if not limits[topic] then
       local own, common = settings_of(topic)
-      limits[topic] = setting('attempts', own, common)
+      limits[topic] = { attempts = setting('attempts', own, common), history = setting('history', own, common) }
     end
     return limits[topic]
   end
   for i = 1, #ended, 2 do
     local member = ended[i]
-    local since, used = tonumber(ended[i + 1]), 0
+    local since, used, cause = tonumber(ended[i + 1]), 0, 'lease expired'
+    local options, limit = options_of(call('HGET', MESSAGES, member)), limits_in(topic_of(member) or '*')
     if since % 1 > 0 then
       since, lapsed = since - UNCONFIRMED, lapsed + 1
     else
-      used = use_up(member)
+      cause = options.try and cause_of(member, since) or cause
+      used = use_up(member, try('HGET', ATTEMPTS, member), since, math.floor(since / 1000), cause, limit.history, now)
     end
-    local options = options_of(call('HGET', MESSAGES, member))
-    if used >= (options.attempts or limit_in(topic_of(member) or '*')) then
-      local reason = options.try and last_end_of(member, since) or 'lease expired, out of attempts'
-      dead[#dead + 1] = { member, reason, used, options.fail == 'drop' and ended[i + 1] }
+    if used >= (options.attempts or limit.attempts) then
+      dead[#dead + 1] = { member, cause .. ', out of attempts', used, options.fail == 'drop' and ended[i + 1] }
     else
       again[#again + 1] = member
       again[#again + 1] = text(math.floor(since / 1000))

@@ -3,7 +3,8 @@
 --   due; the inbox that waits if there are fewer, or ''; when the last hand-over that it received was made, in us, or 0.
 -- Reply: 1 if there were fewer, the lease in ms, the receipt of each that has used up no attempt, members, their due times, each with
 --   how many in a row have it, their records (missing if a message was buried or dropped instead: it expired, is too late, its record
---   is missing, or it is of another topic), attempts used up by each (empty if none by any), member and reason of each one buried, and if none was old enough,
+--   is missing, or it is of another topic), attempts used up by each, as in ATTEMPTS (empty if none by any),
+--   member and reason of each one buried, and if none was old enough,
 --   in how many ms the oldest ready one is (-1: nothing is ready); now in us; 1 if nothing was claimed because the inbox has not
 --   received a hand-over yet. If a message asked for something two lists follow: of each that has its own lease or is late its place
 --   among those that have records, its lease in ms, and 1 if it is late; and member and reason of each one dropped.
@@ -39,6 +40,15 @@ else
 end
 local records = records_of(members)
 local n = #records
+local expiries, attempts = {}, {}
+if call('EXISTS', EXPIRIES, ATTEMPTS) > 0 then
+  expiries, attempts = try('ZMSCORE', EXPIRIES, unpack(members, 1, n)) or {}, try('HMGET', ATTEMPTS, unpack(members, 1, n)) or {}
+  local size = 0
+  for i = 1, #attempts do
+    if size >= BYTES / 4 then n, records[i], attempts[i] = math.min(n, i - 1), nil, nil end
+    size = size + #(attempts[i] or '')
+  end
+end
 local short = #members < most and n == #members
 for i = #members, n + 1, -1 do members[i] = nil end -- those that do not fit into one reply stay ready
 
@@ -70,10 +80,6 @@ if inbox ~= '' then
   if short then try('ZADD', waiting, text(us), inbox) else try('ZREM', waiting, inbox) end
 end
 
-local expiries, attempts = {}, {}
-if call('EXISTS', EXPIRIES, ATTEMPTS) > 0 then
-  expiries, attempts = try('ZMSCORE', EXPIRIES, unpack(members)) or {}, try('HMGET', ATTEMPTS, unpack(members)) or {}
-end
 local released = digit_of(given_back)
 local receipt = receipt_of(us + lease * 1000, released)
 local same = text(receipt) -- for all that have used up no attempt: formatting it once is faster

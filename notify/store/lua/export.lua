@@ -14,8 +14,9 @@ for i = 1, #page[2], 2 do
   elseif is_done(record) then
     size = size + #record
   elseif topic and is_topic(topic) then
-    reply[#reply + 1] = describe(topic, member, record)
-    size = size + #record
+    local all = describe(topic, member, record)
+    reply[#reply + 1] = all
+    size = size + #record + #(all[4] or '')
   else
     reply[#reply + 1] = { member, '' }
   end

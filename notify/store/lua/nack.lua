@@ -2,14 +2,17 @@
 -- uses up none.
 -- ARGV: topic; member; receipt; when it is due again, in ms from now, or '' for a random wait by its settings, and how many millionths
 --   of the longest wait that is; reason; bury to bury it at once, keep to put it off, or ''.
--- Reply: its state now, scheduled, dead or dropped, or '' if the lease is lost; attempts used up; its due time in ms. Where it cannot be
---   put off: expires, and when in ms (0 if it has); or often, and how often it was put off.
+-- Reply: its state now, scheduled, dead or dropped, or '' if the lease is lost; attempts used up; its due time in ms; 1 if memory was
+--   short, so that this attempt is not among those that are kept. Where it cannot be put off: expires, and when in ms (0 if it has);
+--   or often, and how often it was put off.
 local topic, member, receipt, delay, share, reason, how = unpack(ARGV, 1, 7)
 local us, now = clock()
 local lease = call('ZSCORE', LEASED, member)
 if not is_under(lease, receipt) then return { '' } end
 local own, common = settings_of(topic)
-local used = used_in(try('HGET', ATTEMPTS, member)) or math.huge
+local before = try('HGET', ATTEMPTS, member)
+local used = used_in(before) or math.huge
+local forgetful
 local options = options_of(call('HGET', MESSAGES, member))
 local limit = options.attempts or setting('attempts', own, common)
 
@@ -28,10 +31,10 @@ if how == '' and used + 1 < limit then
   local due = due_again()
   if not put_scheduled(topic, { due, member }, due) then return foreign_schedule(topic) end
   no_longer_leased(member, now)
-  used = use_up(member)
+  used, forgetful = use_up(member, before, lease, now, reason, setting('history', own, common), now)
   take_leased({ member })
   count(topic, 'leased', -1)
-  return { 'scheduled', used, due }
+  return { 'scheduled', used, due, forgetful }
 end
 
 -- * * *
@@ -48,32 +51,40 @@ if how == 'keep' then
   put_extra(member, 'snoozed', snoozed + 1)
   take_leased({ member })
   count(topic, 'leased', -1)
-  return { 'scheduled', used < math.huge and used or 0, due }
+  return { 'scheduled', used < math.huge and used or 0, due, 0 }
 end
 
 can_put_back()
-used = used < math.huge and used + 1 or 0
+used, forgetful = use_up(member, before, lease, now, reason, setting('history', own, common), now) -- first, so that what reads of its end finds it
+used = used < math.huge and used or 0
 local left = { member }
 local function lease_again()
   if not left[1] then return end
   put_leased({ lease, member })
   forget_ends(left)
+  put_attempts(member, before)
 end
 if how ~= 'bury' and options.fail == 'drop' then
   take_leased(left)
   or_undo(lease_again, end_messages, left, 'dropped', reason, { used = used })
   count(topic, 'leased', -1)
   count_dropped(topic, 1)
-  return { 'dropped', used, now }
+  return { 'dropped', used, now, forgetful }
 end
-local buried = or_undo(function() unbury(topic, member) end, function()
+local function stay_leased()
+  unbury(topic, member)
+  put_attempts(member, before)
+end
+local buried = or_undo(stay_leased, function()
   if not bury(topic, member, reason, used, now) then return false end
-  use_up(member)
   take_leased({ member })
   return true
 end)
-if not buried then return foreign_dead(topic) end
+if not buried then
+  put_attempts(member, before)
+  return foreign_dead(topic)
+end
 left = HEIRS
 or_undo(lease_again, publish_heirs, us, now)
 count(topic, 'leased', -1)
-return { 'dead', used, now }
+return { 'dead', used, now, forgetful }

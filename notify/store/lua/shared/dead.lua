@@ -72,11 +72,12 @@ local function remove_dead(place, members, now)
   call('ZREM', dead_of(place), unpack(members))
 end
 
--- Takes dead letters of a topic out, and keeps their records. All their attempts are left again, and they may be put off as often.
+-- Takes dead letters of a topic out, and keeps their records. All their attempts are left again, and they may be put off
+-- as often.
 local function take_dead(topic, members)
   call('ZREM', dead_of(topic), unpack(members))
   try('HDEL', DEATHS, unpack(members))
-  try('HDEL', ATTEMPTS, unpack(members))
+  renew_attempts(members)
   for _, member in ipairs(call('EXISTS', EXTRAS) == 1 and members or {}) do put_extra(member, 'snoozed', nil) end
 end
 

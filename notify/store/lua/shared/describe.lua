@@ -1,8 +1,9 @@
 -- What is known about a message.
 
--- Member, state ('' if it has none), its time in that state in ms, or in us if it is leased, attempts used up, expiry in ms,
--- reason of death, record; each of the last four may be missing; and what is noted beside the record. A message that ended is done until
--- a time in ms, and has its record if it is kept.
+-- Member, state ('' if it has none), its time in that state in ms, or in us if it is leased, attempts used up and what is known of
+-- them, as in ATTEMPTS, expiry in ms, reason of death, record; each of the last four may be missing; and what is noted beside the
+-- record. Of a leased one the name of the worker that has it and since when in ms follow, if that told its name. A message that ended
+-- is done until a time in ms, and has its record if it is kept.
 local function describe(topic, member, record)
   local places = {
     'leased', LEASED, 'scheduled', schedule_of(topic), 'ready', ready_of(topic), 'dead', dead_of(topic), 'scheduled', BROADCASTS,
@@ -24,9 +25,11 @@ local function describe(topic, member, record)
       break
     end
   end
+  local worker, since
+  if state == 'leased' then worker, since = holder_of(topic, call('ZSCORE', LEASED, member)) end
   return {
     member, state, time or false, try('HGET', ATTEMPTS, member) or false, try('ZSCORE', EXPIRIES, member) or false,
     state == 'dead' and try('HGET', DEATHS, member) or false, record or false,
-    noted_of(member) or '',
+    noted_of(member) or '', worker, since,
   }
 end

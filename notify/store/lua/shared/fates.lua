@@ -5,11 +5,10 @@ local function end_of(us, lease, noted)
   return math.min(us + lease * 1000, extra(noted, 'until') or math.huge)
 end
 
--- Why a lease that ended was the last one of a message.
-local function last_end_of(member, receipt)
+-- Why an attempt ended with its lease.
+local function cause_of(member, receipt)
   local ended = extra(try('HGET', EXTRAS, member), 'until')
-  local timed_out = ended and math.floor(ended / 10) == math.floor(receipt / 10)
-  return (timed_out and 'try timed out' or 'lease expired') .. ', out of attempts'
+  return ended and math.floor(ended / 10) == math.floor(receipt / 10) and 'try timed out' or 'lease expired'
 end
 
 -- What becomes of a claimed message that is a stray, has no record, has expired, or has a marked record: its fate, 'dead', 'dropped' or

@@ -22,15 +22,17 @@ local function put_handed(taker, member, used, us)
   put_leased({ taker.receipt, member })
 end
 
--- Sends a message that was leased to its taker, whose inbox gets no other until its subscriber claims. If nobody is subscribed to it,
+-- Sends a message that was leased to its taker, with what is known of the attempts that failed, if anything is. Its inbox gets no other
+-- until its subscriber claims. If nobody is subscribed to it,
 -- the message becomes ready. Returns whether it was sent. Nothing fails once the message was received.
-local function send_handed(taker, topic, due, member, used, record, us)
+local function send_handed(taker, topic, due, member, used, record, us, lines)
   local waiting, receipt = waiting_of(topic), string.format('%.1f', taker.receipt)
   count(topic, 'leased', 1)
   try('HSET', TOPICS, topic .. ':lateness', text(math.min(us - due * 1000, LAST)))
   call('ZADD', waiting, text(us + HANDOVER), taker.inbox)
-  local line = table.concat({ topic, text(us), receipt, due, used, taker.lease, string.sub(member, #topic + 2) }, ' ')
-  if (tell(taker.inbox, line .. '\n' .. record) or 0) > 0 then return true end
+  local tries = lines and used .. '/' .. #lines or used
+  local line = table.concat({ topic, text(us), receipt, due, tries, taker.lease, string.sub(member, #topic + 2) }, ' ')
+  if (tell(taker.inbox, line .. (lines or '') .. '\n' .. record) or 0) > 0 then return true end
   try('ZREM', waiting, taker.inbox)
   if put_ready(topic, { due, member }, due) then
     take_leased({ member })

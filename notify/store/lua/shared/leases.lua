@@ -5,9 +5,9 @@ local function receipt_of(deadline, digit)
   return deadline - deadline % 10 + digit
 end
 
--- The last digit of a count; 0 if that is missing or foreign.
+-- The last digit of a count, or of that on the first line of a value of ATTEMPTS; 0 if it is missing or foreign.
 local function digit_of(n)
-  return n and string.match(n, '^%d-(%d)$') or 0
+  return n and (string.match(n, '^%d-(%d)$') or string.match(n, '^%d-(%d)\n')) or 0
 end
 
 -- Makes the receipts of a topic's next leases differ from those before. Call it before a release or a requeue.
@@ -62,15 +62,21 @@ local function leased_under(members, receipts)
   return mine, lost
 end
 
--- The attempts that a count says are used up; nil if it is foreign.
-local function used_in(n)
-  n = tonumber(n or 0)
+-- The attempts that a value of ATTEMPTS says are used up; nil if it is foreign.
+local function used_in(value)
+  local n = tonumber(value or 0) or tonumber(string.match(value, '^(%d+)\n') or nil)
   if n and n >= 0 and n < math.huge then return n end
 end
 
--- Uses up an attempt, and returns how many are used up; a foreign count means that none is left.
-local function use_up(member)
-  return try('HINCRBY', ATTEMPTS, member, 1) or math.huge
+-- Makes all attempts of members be left. What is known of those that failed stays.
+local function renew_attempts(members)
+  local kept, gone = {}, {}
+  for i, value in ipairs(try('HMGET', ATTEMPTS, unpack(members)) or {}) do
+    local lines = value and string.match(value, '^%d+(\n.*)$')
+    if lines then kept[#kept + 1], kept[#kept + 2] = members[i], '0' .. lines elseif value then gone[#gone + 1] = members[i] end
+  end
+  if #kept > 0 then call('HSET', ATTEMPTS, unpack(kept)) end
+  if #gone > 0 then call('HDEL', ATTEMPTS, unpack(gone)) end
 end
 
 -- If a message expires while it is leased, the carrier postpones its expiry to the ms in which the lease has ended, less half a

@@ -15,15 +15,15 @@ local FASTEST = 4194304 -- bytes per ms, faster than Redis takes them
 local AGAIN = 0.98 -- of the share: after a refusal publishes are taken again below this
 local MEASURE = 1000 -- ms after which memory is measured again at the latest
 
--- Measures memory, and writes until when enough is surely free. State is the value before. Returns the error FULL, EVICTS with the
+-- Measures memory, and writes until when enough is surely free of a share, in percent. State is the value before. Returns the error FULL, EVICTS with the
 -- policy, or nil.
 -- The value is the time in ms until which nothing is measured: the time that filling the free memory takes at the speed FASTEST. It
 -- is no time to live, since that would last longer by as much as the clock is set back. After a refusal the value is 0: then each
 -- call measures, and refuses until memory in use is below AGAIN, so that not every message changes the answer.
-local function measure_memory(state, now)
+local function measure_memory(state, now, percent)
   local memory = memory_of_redis()
   if memory.evicts then return redis.error_reply('EVICTS ' .. memory.evicts) end
-  local life, share, key = MEASURE, tonumber(SHARE), room_of(SHARE)
+  local life, share, key = MEASURE, tonumber(percent), room_of(percent)
   if memory.most > 0 and share < 100 then
     local free = memory.most * share / 100 * (state == 0 and AGAIN or 1) - memory.used
     if free <= 0 then
@@ -43,5 +43,14 @@ local function refuse_to_grow()
   local us, now = clock()
   local state = tonumber(try('GET', room_of(SHARE)) or nil)
   if state and now < state and state - now <= MEASURE then return nil, us, now end
-  return measure_memory(state, now), us, now
+  return measure_memory(state, now, SHARE), us, now
+end
+
+-- Whether Redis has memory for what may be left out, such as why an attempt failed: no more is in use than messages may take, or
+-- than ENOUGH percent.
+local function has_room(now)
+  local ENOUGH = 98
+  local percent = math.min(tonumber(SHARE), ENOUGH)
+  local state = tonumber(try('GET', room_of(percent)) or nil)
+  return state and now < state and state - now <= MEASURE or not measure_memory(state, now, percent)
 end

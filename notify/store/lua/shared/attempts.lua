@@ -1,0 +1,66 @@
+-- Who has a message, and what is known of the attempts that failed.
+
+-- The entry in CLAIMS for what was leased under a receipt at a time in ms; 0: that is unknown. Its score is the receipt without its last
+-- digit, which differs among the messages of a call.
+local function entry_of(base, since, topic, worker)
+  return table.concat({ text(base), since, topic, worker }, ' ')
+end
+
+-- The name of the worker that has what is leased under a receipt, and since when in ms, as text, '0' if that is unknown; nil if it did
+-- not tell its name. A hand-over that is not confirmed was claimed by nobody, so an entry of its receipt is another's. Where two calls
+-- gave one receipt, only what both entries say is known.
+local function holder_of(topic, receipt)
+  receipt = tonumber(receipt)
+  if not receipt or receipt % 1 > 0 then return nil end
+  local base, worker, since = text(receipt - receipt % 10), nil, nil
+  for _, entry in ipairs(try('ZRANGE', CLAIMS, base, base, 'BYSCORE', 'LIMIT', 0, 50) or {}) do
+    local at, of, name = string.match(entry, '^%d+ (%d+) (%S+) (%S+)$')
+    if of == topic then
+      if worker and worker ~= name then return nil end
+      since = worker and since ~= at and '0' or at
+      worker = name
+    end
+  end
+  return worker, since
+end
+
+-- Notes who claims what is leased under receipts, a list of these without their last digits.
+local function note_claim(bases, since, topic, worker)
+  local list = {}
+  for _, base in ipairs(bases) do
+    list[#list + 1], list[#list + 2] = text(base), entry_of(base, since, topic, worker)
+  end
+  try('ZADD', CLAIMS, unpack(list))
+end
+
+-- Uses up an attempt of a message whose value in ATTEMPTS was read before, and keeps what is known of the last MOST that failed, if keeps
+-- is 1: when it ended, in ms, how long it took, who had it, and why it failed. Returns how many are used up, a foreign value means that
+-- none is left; and 1 if memory was short, so that this attempt is not kept, or 0.
+local function use_up(member, before, receipt, ended, reason, keeps, now)
+  local MOST, LONGEST = 10, 1024
+  local used, lines, forgetful = used_in(before), '', 0
+  if not used then return math.huge, 0 end
+  if keeps == 1 then
+    lines = string.match(before or '', '\n.*$') or ''
+    if has_room(now) then
+      local topic = topic_of(member)
+      local worker, since = holder_of(topic, receipt)
+      since = tonumber(since or 0)
+      if #reason > LONGEST then reason = string.match(string.sub(reason, 1, LONGEST), '^(.-)[\194-\244]?[\128-\191]*$') end
+      lines = lines .. '\n' .. table.concat({
+        text(ended), since > 0 and text(math.max(ended - since, 0)) or '-', worker or '-', (string.gsub(reason, '[\r\n]', ' ')),
+      }, ' ')
+      local _, n = string.gsub(lines, '\n', '')
+      for _ = MOST + 1, n do lines = string.match(lines, '^\n[^\n]*(\n.*)$') end
+    else
+      forgetful = 1
+    end
+  end
+  if try('HSET', ATTEMPTS, member, text(used + 1) .. lines) then return used + 1, forgetful end
+  return math.huge, 0
+end
+
+-- Takes back that an attempt was used up.
+local function put_attempts(member, before)
+  if before then try('HSET', ATTEMPTS, member, before) else try('HDEL', ATTEMPTS, member) end
+end
