@@ -34,6 +34,7 @@ type Store struct {
 
 	background background
 	sentinels  sentinels
+	watches    watches
 
 	handedOver atomic.Int64 // by publishes
 
