@@ -123,7 +123,9 @@ deb: ## build the Debian package, into dist/
 	rm -rf $(DIST)/root $(DIST)/nfpm.yaml
 
 # Tests need redis-server, the program that REDIS_SERVER names, curl, chromium and openssl for HTTP, Node 18 or newer for the
-# examples, and systemd and util-linux to boot the units in a sandbox; the race detector needs a C compiler.
+# examples, the programs of PostgreSQL for the archive, and systemd and util-linux to boot the units in a sandbox; the race
+# detector needs a C compiler. PostgreSQL is installed without the cluster that its package would start.
+NO_CLUSTER = /etc/postgresql-common/createcluster.d/bellhop.conf
 tools:
 	@test "$(REDIS_SERVER)" = redis-server || command -v "$(REDIS_SERVER)" >/dev/null || \
 		{ echo "REDIS_SERVER: there is no program $(REDIS_SERVER); name one on PATH, or give its full path"; exit 1; }
@@ -136,6 +138,8 @@ tools:
 	command -v openssl >/dev/null || missing="$$missing openssl"; \
 	test -x /lib/systemd/systemd || missing="$$missing systemd"; \
 	command -v nsenter >/dev/null || missing="$$missing util-linux"; \
+	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	test -z "$$missing" || { sudo=""; test "$$(id -u)" = 0 || sudo=sudo; \
+		case "$$missing" in *postgresql) echo "create_main_cluster = false" | $$sudo install -D -m 644 /dev/stdin $(NO_CLUSTER);; esac; \
 		echo "installing $$missing"; $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; }
 	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || { echo "node is $$(node --version): the tests need v18 or newer"; exit 1; }

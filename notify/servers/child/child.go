@@ -30,6 +30,8 @@ type Program struct {
 	Name   string    // for errors
 	Env    []string  // its environment; nil: that of this process
 	Output io.Writer // receives what the program prints; nil: discarded
+
+	User *syscall.Credential // runs the program; nil: the user of this process
 }
 
 // Start starts a program.
@@ -37,6 +39,7 @@ func Start(program Program) (*Process, error) {
 	p := &Process{name: program.Name, cmd: exec.Command(program.Path, program.Args...), done: make(chan struct{})}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = program.Env, program.Output, program.Output
 	p.cmd.SysProcAttr = attributes()
+	p.cmd.SysProcAttr.Credential = program.User
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", program.Name, err)
 	}

@@ -1,0 +1,94 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/bellhopd/bellhop/notify/servers/postgres"
+)
+
+// ask runs a statement on a connection of its own and returns its one value.
+func ask(ctx context.Context, url, statement string) (value string, err error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	err = conn.QueryRow(ctx, statement).Scan(&value)
+	return value, err
+}
+
+func want(t *testing.T, url, statement, value string) {
+	t.Helper()
+	if got, err := ask(t.Context(), url, statement); got != value || err != nil {
+		t.Errorf("%s: got %q, %v, want %q", statement, got, err, value)
+	}
+}
+
+// A server keeps what it holds over a kill and a stop, answers nothing while it is
+// paused, and asks for a password over TCP alone.
+func TestServer(t *testing.T) {
+	s, err := postgres.Start(t.Context(), postgres.Options{Args: []string{"-c", "work_mem=1234kB"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Create(t.Context(), "a b"); err != nil {
+		t.Fatal(err)
+	}
+	url := s.URL("a b")
+	want(t, url, "SHOW work_mem", "1234kB")
+
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	if _, err := conn.Exec(t.Context(), "CREATE TABLE kept AS SELECT 'row' AS v"); err != nil {
+		t.Fatal(err)
+	}
+
+	s.Kill()
+	if err := conn.Ping(t.Context()); err == nil {
+		t.Error("a server that was killed answers")
+	}
+	if err := s.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, url, "SELECT v FROM kept", "row")
+
+	s.Stop()
+	if err := s.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, s.SocketURL("a b"), "SELECT v FROM kept", "row")
+
+	if conn, err = pgx.Connect(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	if err := s.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := conn.Ping(soon); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a paused server answers: %v", err)
+	}
+	if err := s.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, url, "SELECT v FROM kept", "row")
+
+	_, err = ask(t.Context(), strings.Replace(url, "correct", "wrong", 1), "SELECT 1")
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) || refused.Code != "28P01" {
+		t.Errorf("with a wrong password: got %v", err)
+	}
+}
