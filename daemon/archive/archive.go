@@ -1,49 +1,119 @@
-// Package archive keeps what ended in a PostgreSQL database.
+// Package archive keeps what ended in a PostgreSQL database: a row for each message that
+// died, expired, was dropped or removed by the housekeeping, and for each that was
+// acknowledged, if its topic's settings say so.
+//
+// While an archive is registered in Redis, the scripts that end messages add them to the
+// outbox, a stream. The daemon whose carrier is elected moves the outbox into the database
+// in batches: it inserts, then removes what it inserted from the outbox. A batch may be
+// inserted twice, by a daemon that was killed in between or by two of which one was
+// paused; its rows have the same keys then, and stay one each. So no row is lost that
+// Redis kept, and there is none twice.
+//
+// While the database is away the outbox grows up to its room, and nothing else is late:
+// Redis needs no database to end a message. What the housekeeping removes beyond the room
+// is counted.
+//
+// The schema is bellhop. Its table messages is partitioned by the month of the end, in
+// UTC, so that old months are removed at once. It is made, and changed to newer versions,
+// by the archiving daemon; the other calls only read it or remove rows. The README of
+// this folder shows how to search it with SQL.
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"math"
+	"sync/atomic"
 	"time"
 
-	"github.com/bellhopd/bellhop/carrier"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
-var errNotBuilt = errors.New("not built yet")
+// DefaultRoom is how many entries the outbox holds while the database is away, unless
+// Options.Room is set: twice the dead letters that a topic keeps by default.
+const DefaultRoom = 200_000
+
+const (
+	connectWithin = 5 * time.Second
+	storeWithin   = 30 * time.Second // a batch
+	askWithin     = 30 * time.Second // a statement of the other calls
+	lockWithin    = 10 * time.Second // until a statement gives up that something else holds up
+	idleFor       = time.Minute      // until a connection that is not used is closed
+	readers       = 4                // connections of the other calls
+)
 
 // Options are the options of an Archive.
 type Options struct {
-	URL          string // postgres://USER@HOST/DATABASE
-	PasswordFile string // read for each connection; empty: that of the URL
-	Room         int    // entries that the outbox holds while the database is away
-	Logger       *slog.Logger
+	URL          string       // postgres://USER@HOST/DATABASE, with parameters as libpq has them; required
+	PasswordFile string       // read for each connection; overrides a password in URL; empty: that of URL
+	Room         int          // entries that the outbox holds while the database is away; zero: DefaultRoom
+	Logger       *slog.Logger // nil: slog.Default(); to log nothing: slog.New(slog.DiscardHandler)
 }
 
 // An Archive is a database of messages that ended. It is safe for concurrent use.
-type Archive struct{}
+type Archive struct {
+	store  *notify.Store
+	outbox outbox
+	o      Options
+	config *pgxpool.Config
+	pool   *pgxpool.Pool // of all but Term, which has a connection of its own
+	pub    *notify.Publisher
+
+	stored, failed atomic.Int64
+	away           atomic.Bool
+}
 
 // New returns an archive of a store. It checks its options, and connects to nothing. The
-// error is a notify.Fault.
-func New(s *notify.Store, o Options) (*Archive, error) { return nil, errNotBuilt }
+// error is a joined notify.Fault.
+func New(s *notify.Store, o Options) (*Archive, error) {
+	if err := errors.Join(store.CheckStore(s), o.Check()); err != nil {
+		return nil, err
+	}
+	o.Room = cmp.Or(o.Room, DefaultRoom)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	a := &Archive{store: s, outbox: s.Only(), o: o}
+	var err error
+	if a.config, err = o.config(); err != nil {
+		return nil, err
+	}
+	if a.pub, err = notify.NewPublisher(s, notify.PublisherOptions{MaxBody: math.MaxInt}); err != nil {
+		return nil, err
+	}
+	// The pool only dials when it is asked for a connection.
+	if a.pool, err = pgxpool.NewWithConfig(context.Background(), a.config); err != nil {
+		return nil, store.Faultf("url", "url: %w; %s", oneLine(err), grammar)
+	}
+	return a, nil
+}
 
-// Term stores what the outbox holds until ctx ends: it runs while this process's carrier
-// is elected.
-func (a *Archive) Term(ctx context.Context, t carrier.Term) {}
+// Close closes the connections to the database. Term must have returned.
+func (a *Archive) Close() { a.pool.Close() }
 
-// Close closes the connections to the database.
-func (a *Archive) Close() {}
+// Address returns the URL of the database without passwords.
+func (a *Archive) Address() string { return Redact(a.o.URL) }
 
-// Stats are what an archive did since it was made, and how far it is behind.
+// Stats are what an archive did since it was made.
 type Stats struct {
-	Stored int64 // rows
-	Failed int64 // batches that the database did not take
-	Away   bool  // the last call to the database failed
+	Stored int64 // rows that were new to the database
+	Failed int64 // batches that the database did not take, and connections that it refused
+	Away   bool  // the last call of Term to the database failed
 }
 
 // Stats returns the statistics of the archive.
-func (a *Archive) Stats() Stats { return Stats{} }
+func (a *Archive) Stats() Stats {
+	return Stats{Stored: a.stored.Load(), Failed: a.failed.Load(), Away: a.away.Load()}
+}
+
+// Backlog returns how far the archive is behind. The error is that of the connection to
+// Redis.
+func (a *Archive) Backlog(ctx context.Context) (store.Backlog, error) { return a.outbox.Backlog(ctx) }
 
 // A Row is a message that ended.
 type Row struct {
@@ -54,71 +124,17 @@ type Row struct {
 	Reason    string
 	Attempts  int
 	History   []notify.Attempt
-	Due       time.Time
-	Published time.Time
-	Store     string // id of the store
-	Entry     string // its id in the outbox of the store
+	Store    string // id of the store
+	Entry    string // its id in the outbox of the store
 
-	notify.Record        // without the body, where the reader may not read that
-	Result        []byte // nil: none
+	notify.Record        // with when it was published and first due; without the body, if the reader may not read that
+	Result        []byte // of an acknowledgement; nil: none, or the reader may not read it
 	Size          int    // of the body in bytes
+	Fault         string // why the record was unreadable: the body is all of it; empty: it was not
 }
-
-// A Query selects rows. All that is set must hold.
-type Query struct {
-	Topics  []notify.Pattern // none: all
-	ID      string           // whole
-	State   string
-	Reason  string            // a part of the reason
-	Headers map[string]string // name and whole value
-	Body    string            // a part of the body
-	From    time.Time         // ended then or later
-	To      time.Time         // ended before
-}
-
-// Check returns a joined notify.Fault for what is wrong with a query.
-func (q Query) Check() error { return nil }
 
 // A Page is a part of what a query selects, newest first.
 type Page struct {
 	Rows   []Row
 	Cursor string // for the next page; empty: this was the last
-}
-
-// Search returns a page of up to limit rows, behind a cursor. Errors: a notify.Fault, or
-// that of the database.
-func (a *Archive) Search(ctx context.Context, q Query, limit int, cursor string, bodies bool) (Page, error) {
-	return Page{}, errNotBuilt
-}
-
-// Show returns all rows of a message, newest first. Errors: notify.ErrNotFound, a
-// notify.Fault, or that of the database.
-func (a *Archive) Show(ctx context.Context, topic, id string, bodies bool) ([]Row, error) {
-	return nil, errNotBuilt
-}
-
-// A Change is how many rows a call worked on.
-type Change struct {
-	Done    int    // rows that were published again, or removed
-	Refused int    // rows that could not be published: their ids are in use
-	Cursor  string // to go on; empty: all are done
-}
-
-// Requeue publishes rows again, as due now, under their ids: up to limit of those that a
-// query selects, behind a cursor. What is in use or ended is refused. Errors: a notify.Fault, that of
-// Redis or that of the database, with what was done until then.
-func (a *Archive) Requeue(ctx context.Context, q Query, limit int, cursor string) (Change, error) {
-	return Change{}, errNotBuilt
-}
-
-// Prune removes up to limit rows that ended before a time, whole months at once. Errors: a notify.Fault, or that
-// of the database.
-func (a *Archive) Prune(ctx context.Context, before time.Time, limit int) (Change, error) {
-	return Change{}, errNotBuilt
-}
-
-// Erase removes up to limit rows that a query selects: what a person asks to be
-// forgotten. Errors: a notify.Fault, or that of the database.
-func (a *Archive) Erase(ctx context.Context, q Query, limit int) (Change, error) {
-	return Change{}, errNotBuilt
 }

@@ -67,6 +67,9 @@ func run(m *testing.M) int {
 	}
 	defer server.Stop()
 	code := m.Run()
+	for _, end := range atEnd {
+		end()
+	}
 	if code != 0 {
 		return code
 	}
@@ -76,6 +79,13 @@ func run(m *testing.M) int {
 	}
 	return 0
 }
+
+// atEnd is what is called when all tests have ended.
+var atEnd []func()
+
+// AtEnd has a function called when all tests of the package have ended: it is for a server
+// that tests share. It may be called by one test at a time.
+func AtEnd(f func()) { atEnd = append(atEnd, f) }
 
 // leaks reports goroutines that are left. It waits longer than goleak does by itself:
 // an HTTP server sleeps half a second over a connection that it refused.

@@ -1,0 +1,129 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/bellhopd/bellhop/notify/regular"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// secrets are the parameters of a URL that hold a secret.
+var secrets = []string{"password", "sslpassword"}
+
+// hidden stands for a password that is not shown.
+const hidden = "xxxxx"
+
+// grammar is how the URL of a database is written.
+const grammar = "use postgres://USER@HOST:PORT/DATABASE, and a file for the password"
+
+// parse reads the URL of a database. The error is a notify.Fault, which does not repeat
+// the URL: it may hold a password.
+func parse(raw string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSpace(raw))
+	switch {
+	case err != nil:
+		return nil, store.Faultf("url", "url: it is no URL; %s. Write %%40 for an @ in a password, and %%2F for a /", grammar)
+	case u.Scheme != "postgres" && u.Scheme != "postgresql":
+		return nil, store.Faultf("url", "url: it does not begin with postgres://; %s", grammar)
+	case u.Opaque != "" || u.Fragment != "":
+		return nil, store.Faultf("url", "url: it has no host, or an unescaped # or ?; %s", grammar)
+	}
+	if _, err := url.ParseQuery(u.RawQuery); err != nil {
+		return nil, store.Faultf("url", "url: its parameters, behind the ?, cannot be read; %s", grammar)
+	}
+	return u, nil
+}
+
+// Redact returns the URL of a database without its passwords.
+func Redact(raw string) string {
+	if raw == "" {
+		return ""
+	}
+	u, err := parse(raw)
+	if err != nil {
+		return "[unreadable]"
+	}
+	shown, _ := withoutSecrets(u)
+	return shown.String()
+}
+
+// withoutSecrets returns a URL with its passwords hidden, and the passwords.
+func withoutSecrets(u *url.URL) (shown *url.URL, found []string) {
+	shown = &url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: u.Path}
+	if password, ok := u.User.Password(); ok {
+		shown.User = url.UserPassword(u.User.Username(), hidden)
+		found = append(found, password)
+	}
+	query := u.Query()
+	for _, name := range secrets {
+		if query.Has(name) {
+			found = append(found, query.Get(name))
+			query.Set(name, hidden)
+		}
+	}
+	shown.RawQuery = query.Encode()
+	return shown, found
+}
+
+// Check returns a joined notify.Fault for what is wrong with the options.
+func (o Options) Check() error {
+	_, err := o.config()
+	var secret, room error
+	if o.PasswordFile != "" {
+		_, secret = o.password()
+	}
+	if o.Room < 0 {
+		room = store.Faultf("room", "room %d: use 1 or more entries, or 0 for %d", o.Room, DefaultRoom)
+	}
+	return errors.Join(err, store.Renamed("password_file", secret), room)
+}
+
+// config returns the configuration of the driver. Its own parser does not see passwords
+// first, since it repeats in errors what it cannot read.
+func (o Options) config() (*pgxpool.Config, error) {
+	u, err := parse(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	safe, _ := withoutSecrets(u)
+	if _, err := pgxpool.ParseConfig(safe.String()); err != nil {
+		return nil, store.Faultf("url", "url: %w; %s", oneLine(err), grammar)
+	}
+	config, err := pgxpool.ParseConfig(u.String())
+	if err != nil {
+		return nil, store.Faultf("url", "url: a password in it cannot be read; %s", grammar)
+	}
+	conn := config.ConnConfig
+	if conn.RuntimeParams["application_name"] == "" {
+		conn.RuntimeParams["application_name"] = "bellhop"
+	}
+	if conn.ConnectTimeout == 0 || conn.ConnectTimeout > connectWithin {
+		conn.ConnectTimeout = connectWithin
+	}
+	config.MaxConns, config.MaxConnIdleTime = readers, idleFor
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { return o.login(c) }
+	return config, nil
+}
+
+// login sets the password of a new connection, if that is in a file.
+func (o Options) login(c *pgx.ConnConfig) (err error) {
+	if o.PasswordFile != "" {
+		c.Password, err = o.password()
+	}
+	return err
+}
+
+func (o Options) password() (string, error) {
+	text, err := regular.Read(o.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("password file of the archive: %w", err)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}

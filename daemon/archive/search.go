@@ -1,0 +1,143 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// pageBytes is how many bytes of bodies and results fill a page.
+const pageBytes = 8 << 20
+
+// within runs a transaction in which a statement may take a bounded time.
+func (a *Archive) within(ctx context.Context, doing string, f func(pgx.Tx) error) error {
+	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+		const bounds = "SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $2, true)"
+		if _, err := tx.Exec(ctx, bounds, askWithin.String(), lockWithin.String()); err != nil {
+			return err
+		}
+		if err := checkVersion(ctx, tx); err != nil {
+			return fmt.Errorf("archive at %s: %w", a.Address(), err)
+		}
+		return f(tx)
+	})
+	return a.failedTo(doing, err)
+}
+
+// Search returns a page of up to limit rows that a query selects, behind a cursor, newest
+// first, and fewer if they have more than some megabytes of bodies. Without bodies the
+// rows have neither body nor result. Errors: a notify.Fault, ErrNoSchema, or that of the
+// database.
+func (a *Archive) Search(ctx context.Context, q Query, limit int, cursor string, bodies bool) (Page, error) {
+	s, err := q.page(limit, cursor)
+	if err != nil {
+		return Page{}, err
+	}
+	var page Page
+	err = a.within(ctx, "search", func(tx pgx.Tx) error {
+		page, err = readPage(ctx, tx, s, limit, bodies)
+		return err
+	})
+	return page, err
+}
+
+// Show returns all rows of a message, newest first: up to MaxPage, and fewer if they have
+// more than some megabytes of bodies. Without bodies the rows have neither body nor
+// result. Errors: notify.ErrNotFound, a notify.Fault, ErrNoSchema, or that of the database.
+func (a *Archive) Show(ctx context.Context, topic, id string, bodies bool) ([]Row, error) {
+	if err := errors.Join(store.CheckTopic(topic), store.CheckID(id)); err != nil {
+		return nil, err
+	}
+	s := &selection{}
+	s.add("topic = ?", topic)
+	s.add("id = ?", id)
+	var page Page
+	err := a.within(ctx, "show", func(tx pgx.Tx) (err error) {
+		page, err = readPage(ctx, tx, s, MaxPage, bodies)
+		return err
+	})
+	if err == nil && len(page.Rows) == 0 {
+		err = fmt.Errorf("%s in the archive: %w", store.Member(topic, id), notify.ErrNotFound)
+	}
+	return page.Rows, err
+}
+
+// page returns the selection of the rows of a page and those behind it.
+func (q Query) page(limit int, cursor string) (*selection, error) {
+	var at place
+	var errCursor error
+	if cursor != "" {
+		at, errCursor = parseCursor(cursor)
+	}
+	if err := errors.Join(q.Check(), store.Within("limit", "limit", limit, 1, MaxPage), errCursor); err != nil {
+		return nil, err
+	}
+	s := q.selection()
+	if cursor != "" {
+		at.behind(s)
+	}
+	return s, nil
+}
+
+// readPage reads up to limit rows of a selection, until they fill a page.
+func readPage(ctx context.Context, tx pgx.Tx, s *selection, limit int, bodies bool) (page Page, err error) {
+	s.args = append(s.args, bodies, limit+1)
+	n := len(s.args)
+	rows, err := tx.Query(ctx, fmt.Sprintf(`SELECT ended, topic, id, store, entry, state, reason, attempts, history, published, due,
+		content_type, headers, options, size, coalesce(fault, ''), CASE WHEN $%[1]d THEN body END, CASE WHEN $%[1]d THEN result END
+		FROM bellhop.messages WHERE %[2]s %[3]s LIMIT $%[4]d`, n-1, s, newestFirst, n), s.args...)
+	if err != nil {
+		return page, err
+	}
+	defer rows.Close()
+	for size := 0; rows.Next(); {
+		if len(page.Rows) == limit || size > pageBytes {
+			page.Cursor = placeOf(&page.Rows[len(page.Rows)-1]).cursor()
+			return page, nil
+		}
+		row, err := scan(rows)
+		if err != nil {
+			return page, err
+		}
+		size += len(row.Body) + len(row.Result)
+		page.Rows = append(page.Rows, row)
+	}
+	return page, rows.Err()
+}
+
+// scan reads a row.
+func scan(rows pgx.Rows) (r Row, err error) {
+	var history, headers, asked []byte
+	var published, due *time.Time
+	err = rows.Scan(&r.Ended, &r.Topic, &r.ID, &r.Store, &r.Entry, &r.State, &r.Reason, &r.Attempts, &history, &published, &due,
+		&r.ContentType, &headers, &asked, &r.Size, &r.Fault, &r.Body, &r.Result)
+	if err != nil {
+		return r, err
+	}
+	r.Ended, r.Record.Published, r.FirstDue = r.Ended.UTC(), utc(published), utc(due)
+	var o options
+	r.History, err = historyOf(history)
+	err = errors.Join(err, json.Unmarshal(headers, &r.Headers), json.Unmarshal(asked, &o))
+	if len(r.Headers) == 0 {
+		r.Headers = nil
+	}
+	o.into(&r.Record)
+	if err != nil {
+		return r, fmt.Errorf("row of %s: %w", store.Member(r.Topic, r.ID), err)
+	}
+	return r, nil
+}
+
+func utc(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}

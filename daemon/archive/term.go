@@ -1,0 +1,148 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify/outage"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// batch is how many rows are inserted at a time.
+const batch = 500
+
+// An outbox is what Term needs of a store.Shard.
+type outbox interface {
+	OpenArchive(ctx context.Context, room int) error
+	Endings(ctx context.Context, limit int) ([]store.Ending, error)
+	Archived(ctx context.Context, upto string) error
+	Backlog(ctx context.Context) (store.Backlog, error)
+	Grown(ctx context.Context, after store.Position, limit int, only ...string) (store.Growth, error)
+}
+
+// Term moves the outbox into the database until ctx ends: it runs while this process's
+// carrier is elected, and is made for carrier.Options.OnTerm. It registers the archive in
+// Redis first, so that nothing is missed while the database is away. At rest it makes no
+// call: the outbox rings when it is no longer empty. It logs when the database cannot be
+// used and when it can be again.
+func (a *Archive) Term(ctx context.Context, _ carrier.Term) {
+	t := &term{writer: writer{Archive: a}, news: make(chan struct{}, 1)}
+	defer t.close()
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	listening.Go(func() { a.store.Subscribe(ctx, t.hear, a.store.Keys().Outbox()) })
+	retry := outage.NewRetry(a.o.Logger, "cannot archive what ended; retrying", "archiving what ended again")
+	for ctx.Err() == nil {
+		err := t.move(ctx)
+		if errors.Is(err, errOtherStore) {
+			continue
+		}
+		if retry.Wait(ctx, err); err != nil {
+			continue
+		}
+		select {
+		case <-t.news:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// A term is a run of Term.
+type term struct {
+	writer
+	news chan struct{} // a signal; it holds one
+
+	mu      sync.Mutex
+	storeID string // in which the archive is registered; empty: in none
+}
+
+// hear takes an event of the subscription. A beat is news if it names another store: Redis
+// lost the one in which the archive is registered.
+func (t *term) hear(e store.Event) {
+	switch e.Kind {
+	case store.Beat:
+		if e.StoreID() == t.registered() {
+			return
+		}
+	case store.Subscribed, store.Received:
+	default:
+		return
+	}
+	select {
+	case t.news <- struct{}{}:
+	default:
+	}
+}
+
+func (t *term) registered() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.storeID
+}
+
+// errOtherStore is the error of a Redis that lost all that it held, and the registration
+// of the archive with it.
+var errOtherStore = errors.New("redis holds another store")
+
+// move moves the outbox into the database until it is empty.
+func (t *term) move(ctx context.Context) error {
+	if err := t.register(ctx); err != nil {
+		return err
+	}
+	err := t.noted(ctx, t.connect(ctx))
+	for more := true; more && err == nil; {
+		more, err = t.moveSome(ctx)
+	}
+	return err
+}
+
+// noted counts an error of the database, and returns it.
+func (t *term) noted(ctx context.Context, err error) error {
+	t.away.Store(err != nil)
+	if err != nil && ctx.Err() == nil {
+		t.failed.Add(1)
+	}
+	return err
+}
+
+// register registers the archive, unless it is registered in this store.
+func (t *term) register(ctx context.Context) error {
+	id, err := t.identity(ctx)
+	if err != nil || id == t.registered() {
+		return err
+	}
+	if err := t.outbox.OpenArchive(ctx, t.o.Room); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.storeID = id // of one that was lost meanwhile no beat will come
+	return nil
+}
+
+// identity returns the id of the store. If Redis lost the store, the next one has another.
+func (t *term) identity(ctx context.Context) (string, error) {
+	grown, err := t.outbox.Grown(ctx, 0, 1, "none") // looks at one topic
+	return grown.StoreID, err
+}
+
+// moveSome moves a batch, and reports whether there may be more.
+func (t *term) moveSome(ctx context.Context) (more bool, err error) {
+	ended, err := t.outbox.Endings(ctx, batch)
+	if err != nil || len(ended) == 0 {
+		return false, err
+	}
+	id, err := t.identity(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case id != t.registered(): // the entries may be of either store, and their keys name it
+		return false, errOtherStore
+	}
+	if err := t.noted(ctx, t.write(ctx, id, ended)); err != nil {
+		return false, err
+	}
+	return true, t.outbox.Archived(ctx, ended[len(ended)-1].Entry)
+}

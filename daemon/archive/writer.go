@@ -1,0 +1,127 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// closeWithin is how long the end of a connection may take.
+const closeWithin = time.Second
+
+// A writer stores what ended, on a connection of its own. It is for one goroutine.
+type writer struct {
+	*Archive
+	conn   *pgx.Conn      // nil: none
+	months map[month]bool // whose partitions are there
+	used   bool           // the connection has stored something
+}
+
+// connect makes a connection, unless there is one, and the schema and the partitions that
+// are needed first.
+func (w *writer) connect(ctx context.Context) (err error) {
+	if w.conn != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+	defer cancel()
+	config := w.config.ConnConfig.Copy()
+	if err := w.o.login(config); err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return w.failedTo("connect", err)
+	}
+	w.conn, w.months, w.used = conn, make(map[month]bool), false
+	err = w.migrate(ctx)
+	if err == nil {
+		now := monthOf(time.Now())
+		err = w.ensure(ctx, now, now.next()) // ahead, so that a missing right is told early
+	}
+	if err != nil {
+		w.close()
+	}
+	return w.failedTo("connect", err)
+}
+
+// close closes the connection, if there is one, and waits until its goroutines have ended.
+func (w *writer) close() {
+	if w.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	_ = w.conn.Close(ctx) // it is of no more use, however it ends
+	select {
+	case <-w.conn.PgConn().CleanupDone():
+	case <-ctx.Done():
+	}
+	w.conn = nil
+}
+
+// write stores what ended in a store. A connection that broke while it was idle is no
+// fault: it is made again once.
+func (w *writer) write(ctx context.Context, storeID string, ended []store.Ending) error {
+	if err := w.connect(ctx); err != nil {
+		return err
+	}
+	idle := w.used
+	err := w.insert(ctx, storeID, ended)
+	if err != nil && idle && w.conn == nil {
+		if err = w.connect(ctx); err == nil {
+			err = w.insert(ctx, storeID, ended)
+		}
+	}
+	return err
+}
+
+// insert inserts rows. If the database cannot hold a value of one, the others are
+// inserted, and that one with what a database of any encoding holds.
+func (w *writer) insert(ctx context.Context, storeID string, ended []store.Ending) error {
+	err := w.insertAll(ctx, storeID, ended, clean)
+	switch {
+	case !isAboutValue(err):
+		return err
+	case len(ended) > 1:
+		half := len(ended) / 2
+		if err := w.insert(ctx, storeID, ended[:half]); err != nil {
+			return err
+		}
+		return w.insert(ctx, storeID, ended[half:])
+	}
+	w.o.Logger.Warn("the database cannot hold a text of a message; archiving that in ASCII", "member", ended[0].Member, "error", err)
+	return w.insertAll(ctx, storeID, ended, plain)
+}
+
+// insertAll inserts rows in one statement, and makes the partitions that they need.
+func (w *writer) insertAll(ctx context.Context, storeID string, ended []store.Ending, clean func(string) string) error {
+	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+	defer cancel()
+	var c columns
+	var months []month
+	for i := range ended {
+		c.add(storeID, &ended[i], clean)
+		months = append(months, monthOf(ended[i].Ended))
+	}
+	err := w.ensure(ctx, months...)
+	if err == nil {
+		var tag pgconn.CommandTag
+		tag, err = w.conn.Exec(ctx, insertion, c.args()...)
+		w.stored.Add(tag.RowsAffected())
+	}
+	switch {
+	case err == nil:
+		w.used = true
+	case conditionOf(err) == noPartition:
+		clear(w.months) // one was removed: the next try makes it again
+	case w.conn.IsClosed():
+		w.close()
+	}
+	return w.failedTo(fmt.Sprintf("INSERT INTO bellhop.messages, %d rows", len(ended)), err)
+}
