@@ -117,13 +117,13 @@ func (a *Archive) Backlog(ctx context.Context) (store.Backlog, error) { return a
 
 // A Row is a message that ended.
 type Row struct {
-	Ended     time.Time
-	Topic     string
-	ID        string
-	State     string // dead, dropped, acked or removed
-	Reason    string
-	Attempts  int
-	History   []notify.Attempt
+	Ended    time.Time
+	Topic    string
+	ID       string
+	State    string // dead, dropped, acked or removed
+	Reason   string
+	Attempts int
+	History  []notify.Attempt
 	Store    string // id of the store
 	Entry    string // its id in the outbox of the store
 
