@@ -44,6 +44,7 @@ var problems = []struct {
 	{notify.ErrInvalid, "invalid", "invalid input", http.StatusUnprocessableEntity},
 	{notify.ErrExists, "exists", "id already in use", http.StatusConflict},
 	{notify.ErrNotFound, "not-found", "no such message", http.StatusNotFound},
+	{notify.ErrGone, "gone", "message ended", http.StatusGone},
 	{notify.ErrLeased, "leased", "message is leased", http.StatusConflict},
 	{notify.ErrDead, "dead", "message is dead", http.StatusConflict},
 	{notify.ErrLeaseLost, "lease-lost", "lease lost", http.StatusConflict},
@@ -54,7 +55,7 @@ var problems = []struct {
 }
 
 // ProblemOf returns the problem of an error. Its status is 422 for a
-// notify.ErrInvalid, 413 for an ErrTooLarge, 404 for an ErrNotFound, and 409 for an
+// notify.ErrInvalid, 413 for an ErrTooLarge, 404 for an ErrNotFound, 410 for an ErrGone, and 409 for an
 // error about a message's state. It is 503 if Redis cannot be reached, is full, has too
 // few replicas, is unfit or refuses its user, and 500 for all other errors.
 func ProblemOf(err error) Problem {

@@ -68,19 +68,24 @@ type Message struct {
 	Topic        string       `json:"topic" example:"order.timeout"`
 	ID           string       `json:"id" example:"order-4711"`
 	Mode         string       `json:"mode,omitempty" enum:"broadcast" doc:"broadcast, for everyone who listens; missing: for one worker"`
-	State        notify.State `json:"state" enum:"scheduled,ready,leased,dead,done" doc:"done: it has ended, and its id stays taken"`
+	State        notify.State `json:"state" enum:"scheduled,ready,leased,dead,done" doc:"done: it was acknowledged and is kept, or it has ended and only its id stays taken; ended tells them apart"`
 	Due          *time.Time   `json:"due,omitempty" doc:"when it is due, if scheduled or ready"`
 	FirstDue     *time.Time   `json:"first_due,omitempty" doc:"due time of its first attempt, which a retry does not change; a broadcast has none"`
 	Until        *time.Time   `json:"until,omitempty" doc:"end of its lease, if leased"`
 	Died         *time.Time   `json:"died,omitempty" doc:"when it died, if dead"`
 	Reason       string       `json:"reason,omitempty" doc:"why it died"`
 	AttemptsUsed int          `json:"attempts_used" doc:"attempts used up, by expired leases and rejections"`
+	History      []Attempt    `json:"history,omitempty" doc:"its last attempts that failed, oldest first, up to 10; missing: none did, or the topic's setting history is off"`
+	Worker       string       `json:"worker,omitempty" doc:"name of the worker that has it, if leased, or that acknowledged it, if done; missing: unknown"`
+	Claimed      *time.Time   `json:"claimed,omitempty" doc:"when that worker claimed it"`
+	Ended        *time.Time   `json:"ended,omitempty" doc:"when it was acknowledged, if done and kept"`
 	Snoozed      int          `json:"snoozed,omitempty" doc:"how often it was put off without using up an attempt"`
 	Expires      *time.Time   `json:"expires,omitempty" doc:"end of its time to live"`
-	TakenUntil   *time.Time   `json:"taken_until,omitempty" doc:"until when its id stays taken, if done"`
+	TakenUntil   *time.Time   `json:"taken_until,omitempty" doc:"until when its id stays taken, and its result is kept, if done"`
 	Published    *time.Time   `json:"published,omitempty"`
 	Next         *Next        `json:"next,omitempty" doc:"the message of this id that follows it, once it is acknowledged, dead or dropped"`
 	Asked
+	Result
 	Text
 	Fault string `json:"fault,omitempty" doc:"why its record cannot be read; the body is then the whole record, or missing"`
 }
@@ -94,8 +99,8 @@ func MessageOf(i notify.Info) Message {
 	m := Message{
 		Topic: i.Topic, ID: i.ID, Mode: i.Mode(), State: i.State,
 		Due: given(i.Due), FirstDue: given(i.FirstDue), Until: given(until), Died: given(i.Died), Reason: i.Reason,
-		AttemptsUsed: i.Attempts, Snoozed: i.Snoozed, Expires: given(i.Expires), TakenUntil: given(taken), Published: given(i.Published),
-		Asked: askedOf(i.Record), Text: TextOf(i.Body),
+		AttemptsUsed: i.Attempts, History: historyOf(i.History), Worker: i.By, Claimed: given(i.Since), Ended: given(i.Ended), Snoozed: i.Snoozed, Expires: given(i.Expires), TakenUntil: given(taken), Published: given(i.Published),
+		Asked: askedOf(i.Record), Result: ResultOf(i.Result), Text: TextOf(i.Body),
 	}
 	if i.Next != nil {
 		m.Next = &Next{Due: i.Next.FirstDue.UTC(), Asked: askedOf(*i.Next), Text: TextOf(i.Next.Body)}
@@ -198,12 +203,16 @@ type Delivery struct {
 	Late    bool                `json:"late,omitempty" doc:"true: it was claimed later than its late_after allows, and late=mark has it handed out"`
 
 	FirstDue *time.Time `json:"first_due,omitempty" doc:"due time of the first attempt; due is that of this one"`
+	History  []Attempt  `json:"history,omitempty" doc:"the last attempts that failed, oldest first, up to 10"`
 	Handed
 }
 
 // DeliveryOf returns a claimed message in its JSON form.
 func DeliveryOf(d subscribers.Delivery) Delivery {
-	return Delivery{Key: Key{d.Topic, d.ID}, Receipt: d.Receipt, Attempt: d.Attempt, LateMs: Ms(d.Late()), Late: d.IsLate, FirstDue: given(d.FirstDue), Handed: HandedOf(d.Due, d.Record)}
+	return Delivery{
+		Key: Key{d.Topic, d.ID}, Receipt: d.Receipt, Attempt: d.Attempt, LateMs: Ms(d.Late()), Late: d.IsLate,
+		FirstDue: given(d.FirstDue), History: historyOf(d.History), Handed: HandedOf(d.Due, d.Record),
+	}
 }
 
 // Claimed are the messages of a claim.

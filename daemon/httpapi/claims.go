@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -19,6 +20,7 @@ type claimOptions struct {
 	Lease  time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"how long the messages are leased, 100ms to 24h; missing: the lease of the topic's settings"`
 	MinAge time.Duration `query:"min_age" shortest:"0s" default:"0s" doc:"only messages that have been due for this long: those that no other worker claimed"`
 	Ack    string        `query:"ack" without:"lease" enum:"now" doc:"now: the messages are acknowledged at once and have no receipt. So each is handed out at most once: one that is lost on its way, or whose handler fails, does not come again"`
+	Worker string        `query:"worker" is:"worker" maxLength:"64" pattern:"^[!-~]+$" example:"shop-1" doc:"name of the worker that the claim is for, up to 64 printable characters without spaces: who inspects a message then reads who has it, and who had it when it failed; missing: that of the daemon"`
 	As     string        `query:"as" enum:"body" doc:"body: answer with the body of one message as it is, and its other fields in headers; 204 if there is none"`
 }
 
@@ -58,7 +60,7 @@ func (g *Gate) claimOf(ctx context.Context, c *call, topics []string, o claimOpt
 	}
 	open, done := c.open(ctx)
 	defer done()
-	ds, err := g.claimer.ClaimAny(open, topics, subscribers.ClaimOptions{Max: o.Max, Lease: o.Lease, MinAge: o.MinAge, Wait: o.Wait, Oldest: oldest, AckNow: o.Ack != ""})
+	ds, err := g.claimer.ClaimAny(open, topics, subscribers.ClaimOptions{Max: o.Max, Lease: o.Lease, MinAge: o.MinAge, Wait: o.Wait, Oldest: oldest, AckNow: o.Ack != "", Worker: o.Worker})
 	if ctx.Err() != nil && len(ds) == 0 {
 		return nil, c.answerGone()
 	}
@@ -179,12 +181,35 @@ func (in *receiptInput) delivery(g *Gate) *subscribers.Delivery {
 	return g.claimer.Delivery(in.Topic, in.ID, subscribers.Receipt(in.Receipt))
 }
 
-// ack acknowledges a message.
-func (g *Gate) ack(ctx context.Context, c *call, in *receiptInput) (any, error) {
-	if err := c.enterTopic(in.Topic); err != nil {
+type ackInput struct {
+	receiptInput
+	Keep time.Duration `query:"keep" shortest:"1ms" longest:"720h" example:"24h" doc:"keep the message as done for so long, with the body of this request as its result; its id stays taken until then. Missing: it is gone"`
+}
+
+// ack acknowledges a message, and with keep keeps it with its result.
+func (g *Gate) ack(ctx context.Context, c *call, in *ackInput) (any, error) {
+	if err := c.grant.allowTopic(in.Topic); err != nil {
 		return nil, err
 	}
-	return nil, in.delivery(g).Ack(ctx)
+	result, err := c.body(store.MaxResult)
+	switch {
+	case err != nil:
+		return nil, err
+	case in.Keep == 0 && len(result) > 0:
+		return nil, store.Faultf("keep", "keep: it is missing, and the body is a result of %d bytes, which is kept for so long; give keep, such as keep=24h, or leave the body out", len(result))
+	case in.Keep == 0:
+		return nil, in.delivery(g).Ack(ctx)
+	}
+	forgotten, err := in.delivery(g).AckWith(ctx, notify.AckResult{Body: result, Keep: in.Keep})
+	return c.leftOut(api.LeftOutResult, forgotten, err)
+}
+
+// leftOut answers a settlement: with 200 where memory was short for a part of it.
+func (c *call) leftOut(what string, short bool, err error) (any, error) {
+	if err == nil && short {
+		_ = c.answer(http.StatusOK, api.LeftOut{LeftOut: what}) // an error means that the client is gone
+	}
+	return nil, err
 }
 
 type nackInput struct {
@@ -208,20 +233,21 @@ func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
 	if !c.given("delay") {
 		in.Delay = subscribers.ByBackoff
 	}
+	var out subscribers.Outcome
 	var err error
 	switch {
 	case in.Dead && (c.given("delay") || in.Attempt != ""):
 		return nil, in.besideDead(c)
 	case in.Dead:
-		_, err = d.Bury(ctx, in.Reason)
+		out, err = d.Bury(ctx, in.Reason)
 	case in.Attempt != "":
-		if _, err = d.Snooze(ctx, in.Delay); err == nil {
+		if out, err = d.Snooze(ctx, in.Delay); err == nil {
 			g.snoozed.Add(1)
 		}
 	default:
-		_, err = d.Nack(ctx, in.Delay, in.Reason)
+		out, err = d.Nack(ctx, in.Delay, in.Reason)
 	}
-	return nil, err
+	return c.leftOut(api.LeftOutHistory, out.Forgetful, err)
 }
 
 // besideDead returns a fault of each parameter that dead=true excludes.

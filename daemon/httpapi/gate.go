@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -34,6 +35,8 @@ type Options struct {
 	Alive   func() error // reports the stuck parts of the process, for /healthz; nil: none can be stuck
 	Heard   func() int64 // returns the epoch of the carrier whose beats arrive, for /readyz; zero: none do. Nil: always zero
 	Metrics http.Handler // of /metrics; nil: there is none
+
+	Archive *archive.Archive // of what ended; nil: there is none
 
 	MetricsNeedToken bool // /metrics requires a token with the right metrics, so a TokensFile is needed
 
@@ -64,6 +67,7 @@ type Gate struct {
 	closing   context.Context // ends when polls and streams are to end
 	close     func()
 	streams   atomic.Int64
+	waits     atomic.Int64
 	cut       atomic.Int64
 	snoozed   atomic.Int64
 	logins    logins
@@ -98,11 +102,11 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 	if o.OnClaimed == nil {
 		o.OnClaimed = func(subscribers.Delivery, time.Duration) {}
 	}
-	claimer, err := subscribers.NewClaimer(store, subscribers.ClaimerOptions{Logger: o.Logger})
+	claimer, err := subscribers.NewClaimer(store, subscribers.ClaimerOptions{Kind: "daemon", Version: o.Version, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
-	listener, err := subscribers.NewListener(store, subscribers.ListenerOptions{Logger: o.Logger})
+	listener, err := subscribers.NewListener(store, subscribers.ListenerOptions{Version: o.Version, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -272,6 +276,7 @@ func (g *Gate) Quiesce(ctx context.Context) {
 type Stats struct {
 	Polls     int64 // claims that wait at present
 	Streams   int64 // listeners at present
+	Waits     int64 // calls that wait for the end of a message at present
 	Cut       int64 // streams that were cut off because their clients were too slow
 	Refused   int64 // requests without a known token
 	Snoozed   int64 // messages put off without an attempt used up
@@ -285,7 +290,7 @@ type Stats struct {
 func (g *Gate) Stats() Stats {
 	polls := g.claimer.Stats()
 	return Stats{
-		Polls: polls.Waiting, Streams: g.streams.Load(), Cut: g.cut.Load(), Refused: g.logins.refused.Load(), Snoozed: g.snoozed.Load(),
+		Polls: polls.Waiting, Streams: g.streams.Load(), Waits: g.waits.Load(), Cut: g.cut.Load(), Refused: g.logins.refused.Load(), Snoozed: g.snoozed.Load(),
 		Fallbacks: polls.Fallbacks, Handovers: polls.SubscriberStats, Listener: g.listener.Stats(), Publisher: g.pub.Stats(),
 	}
 }

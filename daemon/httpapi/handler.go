@@ -94,7 +94,8 @@ func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 	}, g.bulk)
 	register(g, mux, doc, operation{
 		method: "GET", path: message, id: "inspect", tag: tagPublish, status: http.StatusOK, reply: api.Message{},
-		rights: []right{mayPublish, mayConsume}, errors: []int{404}, summary: "Inspect a message",
+		rights: []right{mayPublish, mayConsume}, errors: []int{404, 410}, summary: "Inspect a message, and wait for its end",
+		description: "With wait the answer comes when the message is dead, or done and kept; when the wait is over it is answered as it is. A message that ended without being kept is answered with 410, and one that is unknown at first with 404 at once.",
 	}, g.inspect)
 	register(g, mux, doc, operation{
 		method: "PATCH", path: message, id: "reschedule", tag: tagPublish, status: http.StatusOK, reply: api.Publication{},
@@ -111,6 +112,7 @@ func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 	}, g.list)
 	g.registerClaims(mux, doc)
 	g.registerTopics(mux, doc)
+	g.registerArchive(mux, doc)
 }
 
 // registerClaims registers the calls of workers and listeners.
@@ -127,12 +129,15 @@ func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 		description: "Messages are leased as by a claim of one topic. A claim that waits is woken by any of the topics, and then gets what that one has ready. The token must permit each of the topics. An answer that has 4 MiB of bodies gets no more.",
 	}, g.claimAny)
 	register(g, mux, doc, operation{
-		method: "POST", path: message + "/ack", id: "ack", tag: tagConsume, status: http.StatusNoContent,
-		rights: []right{mayConsume}, errors: []int{409}, summary: "Acknowledge a message as done",
+		method: "POST", path: message + "/ack", id: "ack", tag: tagConsume, status: http.StatusNoContent, reply: api.LeftOut{}, requestType: "*/*",
+		rights: []right{mayConsume}, errors: []int{409, 413}, summary: "Acknowledge a message as done",
+		description: "With keep the body, of up to 64 KiB, is its result: the message stays as done, and whoever inspects it gets both. Without keep there is no body.",
+		also:        "With keep: the message is acknowledged, and Redis has no memory to keep it.",
 	}, g.ack)
 	register(g, mux, doc, operation{
-		method: "POST", path: message + "/nack", id: "nack", tag: tagConsume, status: http.StatusNoContent,
+		method: "POST", path: message + "/nack", id: "nack", tag: tagConsume, status: http.StatusNoContent, reply: api.LeftOut{},
 		rights: []right{mayConsume}, errors: []int{409}, summary: "Reject a message: it is delivered again, or dies",
+		also: "The message is rejected, and Redis has no memory to note the attempt in its history.",
 	}, g.nack)
 	register(g, mux, doc, operation{
 		method: "POST", path: message + "/extend", id: "extend", tag: tagConsume, status: http.StatusOK, reply: api.Extended{},
@@ -187,6 +192,11 @@ func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 	register(g, mux, doc, operation{
 		method: "GET", path: "/v1/carrier", id: "carrier", tag: tagOperate, status: http.StatusOK, reply: api.Carrier{}, summary: "Get the elected carrier",
 	}, g.carrier)
+	register(g, mux, doc, operation{
+		method: "GET", path: "/v1/workers", id: "workers", tag: tagOperate, status: http.StatusOK, reply: api.Workers{},
+		rights: []right{mayMetrics}, summary: "List the daemons, workers and listeners that are there",
+		description: "A token that does not permit all topics gets those that are there for its topics.",
+	}, g.workers)
 }
 
 // plain returns a handler for a request that is no operation of the API.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
@@ -147,16 +148,25 @@ func (c *call) published(p notify.Publication, err error) (any, error) {
 	return nil, nil
 }
 
-// inspect answers with what is known of a message.
-func (g *Gate) inspect(ctx context.Context, c *call, in *ofMessage) (any, error) {
+type inspectInput struct {
+	ofMessage
+	Wait time.Duration `query:"wait" shortest:"0s" longest:"5m" default:"0s" example:"30s" doc:"how long to wait until the message is dead or done; at most 5m"`
+}
+
+// inspect answers with what is known of a message, with a wait once it ended.
+func (g *Gate) inspect(ctx context.Context, c *call, in *inspectInput) (any, error) {
 	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
-	info, err := g.inspector.Inspect(ctx, in.Topic, in.ID)
+	look := g.inspector.Inspect
+	if in.Wait > 0 {
+		look = func(_ context.Context, topic, id string) (notify.Info, error) { return c.awaitEnd(topic, id, in.Wait) }
+	}
+	info, err := look(ctx, in.Topic, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	bytes := len(info.Body)
+	bytes := len(info.Body) + len(info.Result)
 	if info.Next != nil {
 		bytes += len(info.Next.Body)
 	}
@@ -168,7 +178,32 @@ func (g *Gate) inspect(ctx context.Context, c *call, in *ofMessage) (any, error)
 	p.object(messageOf(info))
 	p.text("\n")
 	_ = p.end() // an error means that the client is gone
+	if in.Wait > 0 && c.r.Context().Err() != nil {
+		c.w.(*recorder).status = statusGone
+	}
 	return nil, nil
+}
+
+// awaitEnd waits until a message has ended. It returns the message as it is when the wait
+// is over, the client goes away or the daemon stops: the client may ask another one.
+func (c *call) awaitEnd(topic, id string, wait time.Duration) (notify.Info, error) {
+	if err := c.writeWithin(c.gate.timing.answer + wait); err != nil {
+		return notify.Info{}, err
+	}
+	open, done := c.open(c.r.Context())
+	defer done()
+	ctx, cancel := context.WithTimeout(open, wait)
+	defer cancel()
+	c.gate.waits.Add(1)
+	defer c.gate.waits.Add(-1)
+	info, err := c.gate.inspector.Await(ctx, topic, id)
+	switch cause := context.Cause(open); {
+	case errors.Is(cause, errUnknownToken):
+		return info, cause
+	case cause != nil:
+		c.w.Header().Set("Connection", "close")
+	}
+	return info, err
 }
 
 // enterTopic admits a call about a topic: the token permits the topic, and there is no body.
@@ -223,7 +258,7 @@ func (g *Gate) cancel(ctx context.Context, c *call, in *cancelInput) (any, error
 
 type listInput struct {
 	ofTopic
-	State  string `query:"state" enum:"scheduled,ready,leased,dead,broadcasts" default:"scheduled" doc:"state of the messages; broadcasts lists scheduled broadcasts"`
+	State  string `query:"state" enum:"scheduled,ready,leased,dead,done,broadcasts" default:"scheduled" doc:"state of the messages; done lists those that are kept with their results, broadcasts lists scheduled broadcasts"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"list at most this many"`
 	Cursor string `query:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"cursor of the previous page; missing: from the beginning"`
 }
@@ -250,7 +285,7 @@ func (c *call) page(p notify.Page, err error) (any, error) {
 	}
 	bytes := int64(0)
 	for i := range p.Messages {
-		bytes += int64(len(p.Messages[i].Body))
+		bytes += int64(len(p.Messages[i].Body) + len(p.Messages[i].Result))
 	}
 	c.keepReserved(bytes)
 	_ = c.list(len(p.Messages), func(i int) (any, []byte) { return messageOf(p.Messages[i]) }, p.Cursor) // an error means that the client is gone

@@ -21,6 +21,7 @@ const (
 	tagConsume = "consume"
 	tagListen  = "listen"
 	tagOperate = "operate"
+	tagArchive = "archive"
 )
 
 // newDocument returns the OpenAPI document without its operations.
@@ -55,6 +56,7 @@ func newDocument(version string) *huma.OpenAPI {
 			{Name: tagConsume, Description: "Claim messages, then acknowledge each, reject it, or extend its lease."},
 			{Name: tagListen, Description: "Receive broadcasts."},
 			{Name: tagOperate, Description: "Count messages, pause and resume topics, and deal with dead letters."},
+			{Name: tagArchive, Description: "Search what ended in the archive, a database; publish it again, or remove it. Without an archive these calls answer 404."},
 		},
 		Security: []map[string][]string{{}, {"token": {}}},
 	}
@@ -82,12 +84,14 @@ func document(doc *huma.OpenAPI, op operation, input reflect.Type) {
 		o.RequestBody.Content["application/json"] = o.RequestBody.Content[mergePatch]
 	}
 	success := &huma.Response{Description: http.StatusText(op.status)}
-	if op.reply != nil {
-		success.Content = content(schemas, op.reply, op.replyType)
-	}
 	o.Responses[strconv.Itoa(op.status)] = success
 	if op.also != "" {
-		o.Responses["200"] = &huma.Response{Description: op.also, Content: success.Content}
+		o.Responses["200"] = &huma.Response{Description: op.also}
+	}
+	for status, response := range o.Responses {
+		if op.reply != nil && status != "204" {
+			response.Content = content(schemas, op.reply, op.replyType)
+		}
 	}
 	if op.raw {
 		documentRaw(o)
@@ -104,7 +108,11 @@ func needs(op operation) string {
 	if len(op.rights) == 0 {
 		return "If the daemon has tokens, any of them will do."
 	}
-	return "If the daemon has tokens, one with the right " + listRights(op.rights, " or ") + " is needed."
+	rights := listRights(op.rights, " or ")
+	if len(op.and) > 0 {
+		rights += ", and with " + listRights(op.and, " or ") + ","
+	}
+	return "If the daemon has tokens, one with the right " + rights + " is needed."
 }
 
 // durationGrammar is that of notify.ParseDuration. The format duration of JSON
@@ -162,7 +170,7 @@ const failureRef = "#/components/responses/"
 // failureNames are the names of the responses to failed requests, by status.
 var failureNames = map[int]string{
 	400: "BodyCut", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "Method", 408: "BodySlow",
-	409: "Conflict", 413: "TooLarge", 422: "Invalid", 429: "TooMany", 500: "Internal", 503: "Unavailable",
+	409: "Conflict", 410: "Gone", 413: "TooLarge", 422: "Invalid", 429: "TooMany", 500: "Internal", 503: "Unavailable",
 }
 
 // failures describes each response to a failed request once.
@@ -172,15 +180,16 @@ func failures(schemas huma.Registry) map[string]*huma.Response {
 		400: "The body ended early, or is malformed.",
 		401: "The request has no known token. WWW-Authenticate says how to send one.",
 		403: "The token does not permit it, or the origin of a web page is not allowed, or the daemon has no tokens and the Host is not a name of its machine.",
-		404: "There is no such message.",
+		404: "There is no such message; or the daemon has no archive (type urn:bellhop:no-archive).",
 		405: "The method is not allowed here. Allow lists those that are.",
 		408: "The body did not come in time.",
 		409: "The state of the message does not permit it. type says which: its id is in use (exists), it is leased, it is dead, or the lease is lost (lease-lost). Of a publish outcome is refused.",
+		410: "The message ended while it was waited for, and nothing is kept of it: whether it succeeded is not known. A worker that acknowledges with keep makes that known.",
 		413: "The body is too large.",
 		422: "Some parameters are wrong: errors names each, and detail says what would be right. Nothing was changed.",
 		500: "An error of the daemon. Please report it.",
 		429: "The token has too many streams open. Send the request again after Retry-After seconds.",
-		503: "Redis cannot be reached or is full (type urn:bellhop:full, for publishes only), the token has too many large requests under way, or the daemon is stopping. Send the request again after Retry-After seconds.",
+		503: "Redis cannot be reached or is full (type urn:bellhop:full, for publishes only), the database of the archive does not answer (type urn:bellhop:archive-away), the token has too many large requests under way, or the daemon is stopping. Send the request again after Retry-After seconds.",
 	} {
 		all[failureNames[status]] = &huma.Response{Description: text, Content: content(schemas, api.Problem{}, problemType), Headers: failureHeaders[status]}
 	}

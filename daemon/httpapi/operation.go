@@ -19,9 +19,10 @@ type operation struct {
 	summary      string
 	description  string
 	rights       []right // any one of them permits it; none: every token does
+	and          []right // any one of them is needed, too; none: no other is
 	status       int     // of success
-	also         string  // when 200 with the same reply is another status of success; empty: never
-	reply        any     // a value of the answer's type, in JSON; nil: no answer
+	also         string  // when 200 with the reply is another status of success; empty: never
+	reply        any     // a value of the answer's type, in JSON; nil: no answer. With the status 204 it is that of 200 alone
 	replyType    string  // content type of an answer other than JSON
 	request      any     // a value of the body's type, in JSON; nil: no body
 	requestType  string  // content type of a body other than JSON; */*: any
@@ -133,7 +134,7 @@ func (c *call) enter(op operation) error {
 		return err
 	}
 	onSlot(c.r.Context(), (*slot).authenticate)
-	if err := c.grant.allowRights(op.rights); err != nil || !op.long {
+	if err := errors.Join(c.grant.allowRights(op.rights), c.grant.allowRights(op.and)); err != nil || !op.long {
 		return err
 	}
 	return c.reserve(longAnswer)

@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -25,12 +24,15 @@ func (s *server) everyCall() (all []answer) {
 // bodyOf returns a valid body for an operation.
 func bodyOf(op specOp) string {
 	bodies := map[string]string{
-		"ackMany": `[{"id":"a","receipt":1}]`, "publishMany": `{"topic":"orders","body":"x"}` + "\nx", "changeSettings": `{"attempts":5}`,
+		"ackMany": `[{"id":"a","receipt":1}]`, "publishMany": `{"topic":"orders","body":"x"}` + "\nx", "changeSettings": `{"attempts":5}`, "ack": "",
 	}
 	if op.RequestBody == nil {
 		return ""
 	}
-	return cmp.Or(bodies[op.OperationID], "x")
+	if body, known := bodies[op.OperationID]; known {
+		return body
+	}
+	return "x"
 }
 
 func TestRedisAway(t *testing.T) {

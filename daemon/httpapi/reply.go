@@ -29,6 +29,8 @@ var (
 	errHungUp       = errors.New("the client ended its side of the connection before the answer; keep it open until then, and send the request again")
 	errNotReady     = errors.New("redis and its pub/sub do not answer")
 	errBodyCut      = errors.New("the body ended before its announced length, or is malformed")
+	errNoArchive    = errors.New("no archive is configured; set BELLHOP_ARCHIVE_URL")
+	errArchiveAway  = errors.New("the database of the archive does not answer")
 	errBodySlow     = errors.New("the body did not come in time")
 )
 
@@ -50,6 +52,8 @@ var problems = []struct {
 	{errBusy, "busy", "too many large requests", http.StatusServiceUnavailable},
 	{errStreams, "busy", "too many streams", http.StatusTooManyRequests},
 	{errHost, "forbidden", "foreign host name", http.StatusForbidden},
+	{errNoArchive, "no-archive", "no archive", http.StatusNotFound},
+	{errArchiveAway, "archive-away", "the archive is away", http.StatusServiceUnavailable},
 	{errBodyCut, "body", "body incomplete", http.StatusBadRequest},
 	{errBodySlow, "body", "body too slow", http.StatusRequestTimeout},
 }

@@ -29,10 +29,12 @@ const (
 	mayConsume right = "consume"
 	mayListen  right = "listen"
 	mayMetrics right = "metrics" // of all topics
+	mayArchive right = "archive" // all of a row but its body and its result
+	mayBodies  right = "archive-bodies"
 	mayAdmin   right = "admin"
 )
 
-var allRights = []right{mayPublish, mayConsume, mayListen, mayMetrics, mayAdmin}
+var allRights = []right{mayPublish, mayConsume, mayListen, mayMetrics, mayArchive, mayBodies, mayAdmin}
 
 // A grant is what one line of the tokens file permits.
 type grant struct {

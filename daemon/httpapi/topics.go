@@ -160,3 +160,20 @@ func (g *Gate) carrier(ctx context.Context, c *call, _ *struct{}) (any, error) {
 	}
 	return api.CarrierOf(status), nil
 }
+
+// workers lists the daemons, workers and listeners that are there, as far as the token
+// permits their topics.
+func (g *Gate) workers(ctx context.Context, c *call, _ *struct{}) (any, error) {
+	if err := c.noBody(); err != nil {
+		return nil, err
+	}
+	all, err := g.inspector.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reply := api.WorkersOf(all)
+	if !c.grant.covers(anyTopic()) {
+		reply = reply.Only(func(pattern string) bool { return c.grant.allowTopic(pattern) == nil })
+	}
+	return reply, nil
+}

@@ -169,6 +169,7 @@ func httpFigures() []figure[httpapi.Stats] {
 	fallbacks := prometheus.NewDesc("bellhop_fallbacks_total", fallbacksHelp, nil, prometheus.Labels{"part": "http"})
 	return []figure[httpapi.Stats]{
 		{desc("bellhop_http_polls", "Claims over HTTP that wait for a message."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Polls) }},
+		{desc("bellhop_http_waits", "Calls over HTTP that wait for the end of a message."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Waits) }},
 		{desc("bellhop_http_streams", "Listeners over HTTP."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Streams) }},
 		{desc("bellhop_http_streams_cut_total", "Listeners over HTTP cut off because they read too slowly; they may resume where they were."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Cut) }},
 		{desc("bellhop_http_refused_logins_total", "Requests over HTTP refused because they had no known token; the log names the addresses."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Refused) }},

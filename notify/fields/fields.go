@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,6 +79,36 @@ var grammars = map[string]func(text string) error{
 		_, err := store.ParsePattern(text)
 		return err
 	},
+	"header": checkHeader, "cursor": checkCursor, "worker": checkWorker,
+}
+
+// checkHeader returns a Fault for a text that is no NAME:VALUE of a header.
+func checkHeader(text string) error {
+	name, value, whole := strings.Cut(text, ":")
+	if err := store.CheckHeaders(map[string]string{name: value}); err != nil || !whole {
+		return store.Faultf("header", "header %.100q: write NAME:VALUE, such as Tenant:acme", text)
+	}
+	return nil
+}
+
+const maxCursor = 4096 // bytes
+
+var cursorGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// checkCursor returns a Fault for a text that no page has as its cursor.
+func checkCursor(text string) error {
+	if len(text) > maxCursor || !cursorGrammar.MatchString(text) {
+		return store.Faultf("cursor", "cursor %.100q: use the cursor of the page before, or none", text)
+	}
+	return nil
+}
+
+// checkWorker returns a Fault for an invalid name of a worker.
+func checkWorker(name string) error {
+	if len(name) > store.MaxWorkerName || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return store.Faultf("worker", "worker %.100q: use up to %d printable characters of ASCII without spaces", name, store.MaxWorkerName)
+	}
+	return nil
 }
 
 // Set reads a text into the field of a struct. Of a pointer it sets a new value. The

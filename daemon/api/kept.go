@@ -1,0 +1,100 @@
+package api
+
+import (
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// Attempt is an attempt to handle a message that failed.
+type Attempt struct {
+	Ended  time.Time `json:"ended" doc:"when it failed, by the clock of Redis"`
+	TookMs *int64    `json:"took_ms,omitempty" nullable:"false" doc:"from the claim until then; missing: unknown" example:"1500"`
+	Worker string    `json:"worker,omitempty" doc:"name of the worker that had it; missing: unknown" example:"shop-1"`
+	Reason string    `json:"reason,omitempty" doc:"why it failed, up to 1 KiB"`
+}
+
+// historyOf returns attempts in their JSON form.
+func historyOf(attempts []notify.Attempt) (all []Attempt) {
+	for _, one := range attempts {
+		a := Attempt{Ended: one.Ended.UTC(), Worker: one.By, Reason: one.Reason}
+		if one.Took >= 0 {
+			a.TookMs = new(Ms(one.Took))
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// Result is what the acknowledgement of a message left: as Result if it is UTF-8, which
+// may be empty, else as ResultBase64.
+type Result struct {
+	Result       *string `json:"result,omitempty" nullable:"false" doc:"the result that its acknowledgement left, if it is UTF-8"`
+	ResultBase64 []byte  `json:"result_base64,omitempty" doc:"the result, if it is not UTF-8"`
+}
+
+// ResultOf returns a result in its JSON form; nil is no result.
+func ResultOf(result []byte) Result {
+	if result == nil {
+		return Result{}
+	}
+	if text := string(result); utf8.ValidString(text) {
+		return Result{Result: &text}
+	}
+	return Result{ResultBase64: result}
+}
+
+// LeftOut says what of a settlement was not kept because Redis is short of memory. The
+// settlement stands.
+type LeftOut struct {
+	LeftOut string `json:"left_out" enum:"result,history" doc:"what Redis has no memory for. result: the message is acknowledged and gone, as without keep. history: the attempt counts, and is not in the history of the message"`
+}
+
+// The values of LeftOut.
+const (
+	LeftOutResult  = "result"
+	LeftOutHistory = "history"
+)
+
+// Worker is a daemon, a worker or a listener that is there.
+type Worker struct {
+	ID      string    `json:"id" doc:"of its subscription to Redis, which no other has"`
+	Name    string    `json:"name" example:"shop-1" doc:"as its operator calls it, or HOST-PID"`
+	Kind    string    `json:"kind" example:"worker" doc:"daemon, worker or listener"`
+	Host    string    `json:"host" example:"shop.example.com"`
+	Version string    `json:"version,omitempty" example:"1.2.3" doc:"of the program"`
+	Topics  []string  `json:"topics" nullable:"false" example:"[\"order.timeout\"]" doc:"topics and patterns that it is there for, as far as the token permits them; a daemon has none"`
+	Since   time.Time `json:"since" doc:"since when, by the clock of Redis"`
+}
+
+// Workers are those that are there.
+type Workers struct {
+	Workers []Worker `json:"workers" nullable:"false" doc:"sorted by name"`
+}
+
+// WorkersOf returns workers in their JSON form.
+func WorkersOf(all []notify.Worker) Workers {
+	w := Workers{Workers: make([]Worker, len(all))}
+	for i, one := range all {
+		w.Workers[i] = Worker{
+			ID: one.ID, Name: one.Name, Kind: one.Kind, Host: one.Host, Version: one.Version,
+			Topics: append([]string{}, one.Topics...), Since: one.Since.UTC(),
+		}
+	}
+	return w
+}
+
+// Only returns the workers that are there for topics and patterns that show permits, with
+// these alone.
+func (w Workers) Only(show func(pattern string) bool) Workers {
+	some := Workers{Workers: []Worker{}}
+	for _, one := range w.Workers {
+		one.Topics = slices.DeleteFunc(slices.Clone(one.Topics), func(topic string) bool { return !show(topic) })
+		if len(one.Topics) > 0 {
+			some.Workers = append(some.Workers, one)
+		}
+	}
+	return some
+}
