@@ -118,7 +118,7 @@ func (p *process) addNATS() error {
 	if err != nil {
 		return err
 	}
-	o.OnClaimed = p.claimed
+	o.Version, o.OnClaimed = p.options.Version, p.claimed
 	gate, err := natsgate.New(p.store, o)
 	if err != nil {
 		return err

@@ -30,6 +30,9 @@ type ProblemFault struct {
 	Detail string `json:"detail" doc:"what is wrong with the field, and what would be right"`
 }
 
+// ErrBusy is the error of a request of which too many are under way.
+var ErrBusy = errors.New("too many requests are under way")
+
 // problemType is the prefix of the type of every problem.
 const problemType = "urn:bellhop:"
 
@@ -49,6 +52,7 @@ var problems = []struct {
 	{notify.ErrDead, "dead", "message is dead", http.StatusConflict},
 	{notify.ErrLeaseLost, "lease-lost", "lease lost", http.StatusConflict},
 	{notify.ErrUnreplicated, "unreplicated", "too few replicas confirmed it", http.StatusServiceUnavailable},
+	{ErrBusy, "busy", "too many requests", http.StatusServiceUnavailable},
 	{notify.ErrFull, "full", "redis is full", http.StatusServiceUnavailable},
 	{notify.ErrUnfit, "unavailable", "redis cannot be used", http.StatusServiceUnavailable},
 	{context.Canceled, "unavailable", "the daemon is stopping", http.StatusServiceUnavailable},

@@ -20,6 +20,7 @@ type Claim struct {
 	Lease  string `json:"lease"`   // such as 30s; empty: the lease of the topic's settings
 	MinAge string `json:"min_age"` // such as 5m: only messages that have been due for this long; empty: any
 	Ack    string `json:"ack"`     // now: they are acknowledged at once; empty: they are leased
+	Worker string `json:"worker"`  // the name of the worker that the claim is for; empty: that of the daemon
 }
 
 // AckNow reports whether the messages of a claim are acknowledged at once. The error is
@@ -31,9 +32,10 @@ func (c Claim) AckNow() (bool, error) {
 	return c.Ack == "now", nil
 }
 
-// Name names a message of a topic, to inspect it.
-type Name struct {
-	ID string `json:"id"`
+// Inspect names a message of a topic to inspect.
+type Inspect struct {
+	ID   string `json:"id"`
+	Wait string `json:"wait"` // such as 30s: how long to wait for its end; empty: not at all
 }
 
 // Cancel names a message of a topic to cancel.

@@ -34,16 +34,3 @@ func (g *Gate) reschedule(ctx context.Context, r request) (*nats.Msg, error) {
 	p, err := api.RescheduleTo(ctx, g.pub, r.name, to.ID, delay, due)
 	return publication(p, err)
 }
-
-// inspect returns the state of a message.
-func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
-	var name api.Name
-	if err := api.Decode(r.data, &name); err != nil {
-		return nil, err
-	}
-	info, err := g.inspector.Inspect(ctx, r.name, name.ID)
-	if err != nil {
-		return nil, err
-	}
-	return jsonMessage(api.MessageOf(info)), nil
-}

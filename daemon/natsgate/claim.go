@@ -78,7 +78,10 @@ func claimOf(data []byte) (o subscribers.ClaimOptions, err error) {
 			return o, err
 		}
 	}
-	var lease, age, ack error
+	var lease, age, ack, worker error
+	if c.Worker != "" {
+		o.Worker, worker = c.Worker, fields.CheckWorker(c.Worker)
+	}
 	if c.Lease != "" {
 		o.Lease, lease = fields.ParseDuration("lease", c.Lease)
 		if lease == nil {
@@ -95,7 +98,7 @@ func claimOf(data []byte) (o subscribers.ClaimOptions, err error) {
 		ack = store.Faultf("ack", "ack now: a message that is acknowledged at once has no lease; leave one of them out")
 	}
 	o.Max = c.Max
-	return o, errors.Join(store.Within("max", "max", c.Max, 1, store.MaxClaim), lease, age, ack)
+	return o, errors.Join(store.Within("max", "max", c.Max, 1, store.MaxClaim), lease, age, ack, worker)
 }
 
 // claimed returns a claimed message as sent to the requester. Its reply subject settles

@@ -48,7 +48,7 @@ func (g *Gate) deliverOn(ctx context.Context, c *connection) error {
 		return err
 	}
 	defer sub.Unsubscribe() //nolint:errcheck // if it fails, the connection is lost
-	s, err := subscribers.NewSubscriber(g.store, subscribers.SubscriberOptions{Grace: g.o.Grace, Logger: g.o.Logger})
+	s, err := subscribers.NewSubscriber(g.store, subscribers.SubscriberOptions{Version: g.o.Version, Grace: g.o.Grace, Logger: g.o.Logger})
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (d *deliverer) handle(ctx context.Context, m *subscribers.Delivery) error {
 	for {
 		select {
 		case answer := <-answers:
-			settled, err := d.settled(answer)
+			settled, err := d.settled(ctx, m, answer)
 			if settled {
 				return err
 			}
@@ -154,7 +154,7 @@ func (d *deliverer) handle(ctx context.Context, m *subscribers.Delivery) error {
 }
 
 // settled returns what an answer makes of a message; false if it asks for more time.
-func (d *deliverer) settled(answer *nats.Msg) (bool, error) {
+func (d *deliverer) settled(ctx context.Context, m *subscribers.Delivery, answer *nats.Msg) (bool, error) {
 	if len(answer.Data) == 0 && answer.Header.Get("Status") == "503" {
 		d.count.nobody.Add(1)
 		return true, subscribers.NotNow(errNobody, nobodyPause)
@@ -174,6 +174,11 @@ func (d *deliverer) settled(answer *nats.Msg) (bool, error) {
 			return true, buried(s.reason)
 		}
 		return true, buried("refused for good over nats with +TERM")
+	}
+	if s.result != nil {
+		if _, err := m.AckWith(ctx, *s.result); err != nil {
+			return true, err
+		}
 	}
 	d.count.delivered.Add(1)
 	return true, nil

@@ -44,13 +44,15 @@
 //
 //	bellhop.publish.TOPIC            the data is the body, which may be empty
 //	bellhop.publish-broadcast.TOPIC  the same for a broadcast
-//	bellhop.claim.TOPIC              {"max":10,"lease":"30s","min_age":"5m"}, or "ack":"now" and no lease, or nothing for one message
+//	bellhop.claim.TOPIC              {"max":10,"lease":"30s","min_age":"5m","worker":"shop-1"}, or "ack":"now" and no lease, or nothing
+//	                                 for one message
 //	bellhop.settle.TOKEN             the reply subject of a claimed message
 //	bellhop.cancel.TOPIC             {"id":"order-4711"}, and "next":true for what follows it
 //	bellhop.reschedule.TOPIC         {"id":"order-4711","delay":"1h"}, or "due", or neither for now
-//	bellhop.inspect.TOPIC            {"id":"order-4711"}
+//	bellhop.inspect.TOPIC            {"id":"order-4711"}, and "wait":"30s" for its end
 //	bellhop.settings.TOPIC           {"attempts":5,"lease":"1m","backoff_max":null}, or nothing to read them
 //	bellhop.defaults                 the same for all topics that have no settings of their own
+//	bellhop.workers                  nothing, to list the daemons, workers and listeners that are there
 //
 // A request to publish has the headers Bellhop-Id, Bellhop-Delay, Bellhop-Due,
 // Bellhop-Ttl, Bellhop-Attempts, Bellhop-Lease, Bellhop-Try-Timeout, Bellhop-Fail,
@@ -60,6 +62,11 @@
 // fields of notify.Message; their names are read without regard to case. The reply has
 // the outcome: created, or with Bellhop-If-Exists kept, replaced or moved, and
 // previous_due; a refusal with 409 has the outcome refused.
+//
+// A request to inspect that has a wait, of up to 5m, is answered when the message is dead,
+// or done and kept, or as it is when the wait is over: give the request a longer timeout.
+// It is answered with 410 if the message ended and nothing is kept of it, and with 404 at
+// once if it is unknown. 10,000 such requests wait at a time; further ones get a 503.
 //
 // A request to change settings names the ones to change: attempts, lease,
 // backoff_min, backoff_max, and paused, which only single topics have. Null restores
@@ -75,19 +82,22 @@
 // may not. The requester cannot be told: the request is counted as
 // Stats.RefusedReplies, and logged.
 //
-// The answer to a claim is one message for each claimed message, and at the end
-// an empty one with the header Status: 204. A claim never waits. A claimed message
-// has the body as its data, the headers of CloudEvents' binary mode,
-// Bellhop-Attempt, Bellhop-First-Due, which is the ce-time of its first attempt,
-// Bellhop-Late-Ms, how late it was claimed, Bellhop-Late, which is true if that is later
-// than it allows, and Bellhop-Lease-Until. An answer to its reply subject settles it:
-// +ACK when it is done, -NAK to get it again after a backoff, -NAK {"delay":"5s"} to
-// choose when, +TERM or +TERM REASON to bury it. A -NAK {"attempt":"keep"}, with a delay
-// or without, puts it off and uses up no attempt; it is refused if the delay ends past
-// the time to live, and without one for the 1,001st time. +WPI extends the lease by the
-// time of the claim, from now, at most to the end of its try timeout; the reply subject
-// stays the same however often. A settlement that is sent as a request is answered +OK;
-// otherwise an error is only counted.
+// The answer to a claim is one message for each claimed message, and at the end an empty
+// one with the header Status: 204. A claim never waits. A claimed message has the body
+// as its data, the headers of CloudEvents' binary mode, Bellhop-Attempt,
+// Bellhop-First-Due, which is the ce-time of its first attempt, Bellhop-Late-Ms, how
+// late it was claimed, Bellhop-Late, which is true if that is later than it allows, and
+// Bellhop-Lease-Until. An answer to its reply subject settles it: +ACK when it is done,
+// +ACK {"keep":"24h","result":"done"} to keep it with a result for so long, which may be
+// any JSON and is up to 64 KiB, -NAK to get it again after a backoff, -NAK
+// {"delay":"5s"} to choose when, +TERM or +TERM REASON to bury it. A -NAK
+// {"attempt":"keep"}, with a delay or without, puts it off and uses up no attempt; it is
+// refused if the delay ends past the time to live, and without one for the 1,001st time.
+// +WPI extends the lease by the time of the claim, from now, at most to the end of its
+// try timeout; the reply subject stays the same however often. A settlement that is sent
+// as a request is answered +OK, with the header Bellhop-Left-Out where Redis has no
+// memory for a part of it: result, so that the message is gone, or history, which then
+// lacks the attempt. Otherwise an error is only counted.
 //
 // What is claimed with {"ack":"now"} is acknowledged in the same step: it has neither
 // Bellhop-Lease-Until nor a reply subject, and comes at most once. A message that gets
@@ -128,7 +138,7 @@
 //
 //	bellhop.publish.>  bellhop.publish-broadcast.>  bellhop.claim.>  bellhop.settle.*
 //	bellhop.cancel.>  bellhop.reschedule.>  bellhop.inspect.>  bellhop.settings.>  bellhop.defaults
-//	$SRV.>  _INBOX.>
+//	bellhop.workers  $SRV.>  _INBOX.>
 //
 // To publish to:
 //
@@ -147,7 +157,8 @@
 //	bellhop.beat             heartbeats: they hide that no carrier runs
 //	bellhop.event.>          elections and deaths
 //
-// The right to publish to bellhop.settings.TOPIC suffices to pause that topic, or to have
+// bellhop.workers shows the hosts of all workers, and the names of their topics. The
+// right to publish to bellhop.settings.TOPIC suffices to pause that topic, or to have
 // its messages die at the first failure; bellhop.defaults does nearly that for all
 // topics. Keep both to operators.
 //

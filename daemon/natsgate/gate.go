@@ -44,6 +44,7 @@ type Options struct {
 	CAFile    string // PEM certificates to trust, with TLS; read at every connect
 	Prefix    string // of all subjects; empty: DefaultPrefix
 	Name      string // of this connection, for people; empty: bellhop HOST:PID
+	Version   string // of the program
 
 	Deliver   []Deliver // topics whose messages are sent to NATS subscribers
 	JetStream string    // stream for broadcasts; empty: none
@@ -187,6 +188,7 @@ type Gate struct {
 	hinting   *progress.Loop
 	secret    secret
 	slots     slots
+	waits     waits
 	claims    chan struct{} // holds one element per claim under way
 	count     counters
 	handovers handovers
@@ -219,11 +221,11 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	if err := errors.Join(err, noPublisher, o.check()); err != nil {
 		return nil, err
 	}
-	claimer, err := subscribers.NewClaimer(s, subscribers.ClaimerOptions{Logger: o.Logger})
+	claimer, err := subscribers.NewClaimer(s, subscribers.ClaimerOptions{Kind: "daemon", Version: o.Version, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
-	listener, err := subscribers.NewListener(s, subscribers.ListenerOptions{Logger: o.Logger})
+	listener, err := subscribers.NewListener(s, subscribers.ListenerOptions{Version: o.Version, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -232,6 +234,7 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 		hinting:  progress.New("hints", time.Minute),
 		secret:   secret{store: s},
 		slots:    newSlots(),
+		waits:    newWaits(),
 		claims:   make(chan struct{}, maxClaims),
 		made:     time.Now().UTC(),
 		identity: micro.ServiceIdentity{Name: serviceName, ID: rand.Text(), Version: serviceVersion, Metadata: map[string]string{"prefix": o.Prefix}},
@@ -269,6 +272,7 @@ func (g *Gate) Run(ctx context.Context) error {
 		}
 	}
 	g.slots.end()
+	g.waits.end(context.Background()) // an ended wait makes one call at most
 	return nil
 }
 
@@ -333,6 +337,7 @@ func (g *Gate) Quiesce(ctx context.Context) {
 	if service != nil && c != nil && service.stop() == nil {
 		c.drain(ctx)
 	}
+	g.waits.end(ctx)
 	g.slots.wait(ctx)
 }
 

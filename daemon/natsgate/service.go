@@ -33,6 +33,8 @@ type request struct {
 	reply  string
 	header nats.Header
 	data   []byte
+
+	finish func(*nats.Msg, error) // answers it, where the handler returned neither a reply nor an error
 }
 
 // An endpoint handles the requests of one kind.
@@ -56,6 +58,7 @@ func (g *Gate) makeEndpoints() []endpoint {
 		{name: "inspect", rest: ">", handle: g.inspect, most: maxSmallSize},
 		{name: "settings", rest: ">", handle: g.settings, most: maxSmallSize},
 		{name: "defaults", handle: g.defaults, most: maxSmallSize},
+		{name: "workers", handle: g.workers, most: maxSmallSize},
 	}
 	for i := range all {
 		all[i].tally = new(tally)
@@ -109,12 +112,19 @@ func (g *Gate) handle(ctx context.Context, e endpoint, r request) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	reply, err := e.handle(ctx, r)
+	r.finish = func(reply *nats.Msg, err error) { g.finish(e, r.reply, reply, err) }
+	if reply, err := e.handle(ctx, r); reply != nil || err != nil {
+		r.finish(reply, err)
+	}
+}
+
+// finish answers a request, with a reply or an error.
+func (g *Gate) finish(e endpoint, to string, reply *nats.Msg, err error) {
 	if err != nil {
 		reply = g.refuse(e, err)
 	}
-	if r.reply != "" {
-		g.answer(e, r.reply, reply)
+	if to != "" {
+		g.answer(e, to, reply)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -22,38 +23,49 @@ func (g *Gate) settle(ctx context.Context, r request) (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := g.carryOut(ctx, t, s); err != nil {
+	leftOut, err := g.carryOut(ctx, t, s)
+	if err != nil {
 		return nil, err
 	}
-	return &nats.Msg{Data: []byte("+OK")}, nil
+	reply := &nats.Msg{Data: []byte("+OK")}
+	if leftOut != "" {
+		reply.Header = nats.Header{leftOutHeader: {leftOut}}
+	}
+	return reply, nil
 }
+
+// leftOutHeader says what of a settlement Redis has no memory to keep: result, or history
+// (api.LeftOut).
+const leftOutHeader = "Bellhop-Left-Out"
 
 // carryOut settles the message of a token, or extends its lease. The receipt is
 // nearly always that of the claim. Only if that lease is lost, carryOut reads
-// whether it was extended since, which others may do at the same time.
-func (g *Gate) carryOut(ctx context.Context, t token, s settlement) error {
+// whether it was extended since, which others may do at the same time. It returns what
+// was left out; empty: nothing.
+func (g *Gate) carryOut(ctx context.Context, t token, s settlement) (leftOut string, err error) {
 	if s.verb == verbWork {
-		return g.extend(ctx, t)
+		return "", g.extend(ctx, t)
 	}
 	d := g.claimer.Delivery(t.topic, t.id, t.receipt)
 	for {
-		err := g.settleOnce(ctx, d, s)
+		leftOut, err := g.settleOnce(ctx, d, s)
 		if !errors.Is(err, notify.ErrLeaseLost) {
-			return err
+			return leftOut, err
 		}
 		receipt, fault := g.extended(ctx, t)
 		switch {
 		case fault != nil:
-			return fault
+			return "", fault
 		case receipt == d.Receipt:
-			return err
+			return "", err
 		}
 		d.Receipt = receipt
 	}
 }
 
-// settleOnce settles a message by one receipt.
-func (g *Gate) settleOnce(ctx context.Context, d *subscribers.Delivery, s settlement) (err error) {
+// settleOnce settles a message by one receipt, and returns what was left out.
+func (g *Gate) settleOnce(ctx context.Context, d *subscribers.Delivery, s settlement) (leftOut string, err error) {
+	var out subscribers.Outcome
 	switch s.verb {
 	case verbNak:
 		delay := subscribers.ByBackoff
@@ -61,8 +73,8 @@ func (g *Gate) settleOnce(ctx context.Context, d *subscribers.Delivery, s settle
 			delay = *s.delay
 		}
 		if !s.keep {
-			_, err = d.Nack(ctx, delay, "refused over nats with -NAK")
-		} else if _, err = d.Snooze(ctx, delay); err == nil {
+			out, err = d.Nack(ctx, delay, "refused over nats with -NAK")
+		} else if out, err = d.Snooze(ctx, delay); err == nil {
 			g.count.snoozed.Add(1)
 		}
 	case verbTerm:
@@ -70,11 +82,20 @@ func (g *Gate) settleOnce(ctx context.Context, d *subscribers.Delivery, s settle
 		if reason == "" {
 			reason = "refused for good over nats with +TERM"
 		}
-		_, err = d.Bury(ctx, reason)
+		out, err = d.Bury(ctx, reason)
 	default:
-		err = d.Ack(ctx)
+		if s.result == nil {
+			return "", d.Ack(ctx)
+		}
+		if forgotten, err := d.AckWith(ctx, *s.result); err != nil || !forgotten {
+			return "", err
+		}
+		return api.LeftOutResult, nil
 	}
-	return err
+	if out.Forgetful {
+		leftOut = api.LeftOutHistory
+	}
+	return leftOut, err
 }
 
 // claimed returns the lease that a token names.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/strictjson"
@@ -29,9 +30,11 @@ type settlement struct {
 	delay  *time.Duration // of -NAK; nil: the backoff
 	keep   bool           // of -NAK: no attempt is used up
 	reason string         // of +TERM
+
+	result *notify.AckResult // of +ACK; nil: the message is gone
 }
 
-// parseSettlement reads +ACK, -NAK, -NAK {"delay":"5s","attempt":"keep"}, +WPI, +TERM or
+// parseSettlement reads +ACK, +ACK {"keep":"24h","result":"done"}, -NAK, -NAK {"delay":"5s","attempt":"keep"}, +WPI, +TERM or
 // +TERM REASON. As with JetStream a delay may also be a number of nanoseconds, or
 // follow without JSON: -NAK 5s. The error is a notify.ErrInvalid.
 func parseSettlement(data []byte) (settlement, error) {
@@ -42,16 +45,47 @@ func parseSettlement(data []byte) (settlement, error) {
 		return settlement{verb: verbTerm, reason: strings.ToValidUTF8(string(rest), "�")}, nil
 	case "-NAK":
 		return parseNak(rest)
-	case "+ACK", "+WPI":
+	case "+ACK":
+		return parseAck(rest)
+	case "+WPI":
 		if len(rest) > 0 {
-			return settlement{}, store.Faultf("settlement", "settlement: something follows %s; write it alone", word)
-		}
-		if string(word) == "+ACK" {
-			return settlement{verb: verbAck}, nil
+			return settlement{}, store.Faultf("settlement", "settlement: something follows +WPI; write it alone")
 		}
 		return settlement{verb: verbWork}, nil
 	}
-	return settlement{}, store.Faultf("settlement", "settlement %.100q: write +ACK, -NAK, -NAK {\"delay\":\"5s\"}, +WPI or +TERM", data)
+	return settlement{}, store.Faultf("settlement", "settlement %.100q: write +ACK, +ACK {\"keep\":\"24h\",\"result\":\"done\"}, -NAK, -NAK {\"delay\":\"5s\"}, +WPI or +TERM", data)
+}
+
+// parseAck reads what follows +ACK. The result is the text of a JSON string, or any other
+// JSON as it is; null is none.
+func parseAck(rest []byte) (settlement, error) {
+	s := settlement{verb: verbAck}
+	if len(rest) == 0 {
+		return s, nil
+	}
+	var ack struct {
+		Keep   string          `json:"keep"`
+		Result json.RawMessage `json:"result"`
+	}
+	if err := strictjson.Decode(rest, &ack); err != nil {
+		return s, store.Faultf(strictjson.FieldOf(err, "settlement"), "+ACK %.100q: %w; write +ACK {\"keep\":\"24h\",\"result\":\"done\"}, or +ACK alone", rest, err)
+	}
+	keep, err := fields.ParseDuration("keep", ack.Keep)
+	if err == nil {
+		err = store.Within("keep", "keep", keep, time.Millisecond, store.MaxKeep)
+	}
+	if err != nil {
+		return s, err
+	}
+	s.result = &notify.AckResult{Keep: keep, Body: ack.Result}
+	var text string
+	switch {
+	case string(ack.Result) == "null":
+		s.result.Body = nil
+	case json.Unmarshal(ack.Result, &text) == nil:
+		s.result.Body = []byte(text)
+	}
+	return s, s.result.Check()
 }
 
 // parseNak reads what follows -NAK.

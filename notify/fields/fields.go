@@ -79,7 +79,7 @@ var grammars = map[string]func(text string) error{
 		_, err := store.ParsePattern(text)
 		return err
 	},
-	"header": checkHeader, "cursor": checkCursor, "worker": checkWorker,
+	"header": checkHeader, "cursor": checkCursor, "worker": CheckWorker,
 }
 
 // checkHeader returns a Fault for a text that is no NAME:VALUE of a header.
@@ -103,8 +103,8 @@ func checkCursor(text string) error {
 	return nil
 }
 
-// checkWorker returns a Fault for an invalid name of a worker.
-func checkWorker(name string) error {
+// CheckWorker returns a Fault for an invalid name of a worker.
+func CheckWorker(name string) error {
 	if len(name) > store.MaxWorkerName || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return store.Faultf("worker", "worker %.100q: use up to %d printable characters of ASCII without spaces", name, store.MaxWorkerName)
 	}

@@ -1,0 +1,96 @@
+package natsgate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// inspect returns the state of a message; with a wait once it has ended.
+func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
+	var of api.Inspect
+	if err := api.Decode(r.data, &of); err != nil {
+		return nil, err
+	}
+	if of.Wait == "" {
+		return inspected(g.inspector.Inspect(ctx, r.name, of.ID))
+	}
+	wait, err := fields.ParseDuration("wait", of.Wait)
+	if err == nil {
+		err = store.Within("wait", "wait", wait, 0, store.MaxWait)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, g.waits.start(wait, func(ctx context.Context) {
+		r.finish(inspected(g.inspector.Await(ctx, r.name, of.ID)))
+	})
+}
+
+func inspected(info notify.Info, err error) (*nats.Msg, error) {
+	if err != nil {
+		return nil, err
+	}
+	return jsonMessage(api.MessageOf(info)), nil
+}
+
+// maxWaits is how many requests wait for the end of a message at a time.
+const maxWaits = 10_000
+
+// waits are the requests that wait for the end of a message: beside the slots, which
+// others need meanwhile.
+type waits struct {
+	free  *semaphore.Weighted
+	open  context.Context // ends with end: all are answered
+	close context.CancelFunc
+}
+
+func newWaits() waits {
+	w := waits{free: semaphore.NewWeighted(maxWaits)}
+	w.open, w.close = context.WithCancel(context.Background())
+	return w
+}
+
+// start calls f in a goroutine, with a context that ends after the wait or when the
+// gateway stops. The error is an api.ErrBusy.
+func (w waits) start(wait time.Duration, f func(context.Context)) error {
+	if !w.free.TryAcquire(1) {
+		return fmt.Errorf("%w: %d requests wait for the end of a message; send it again", api.ErrBusy, maxWaits)
+	}
+	go func() {
+		defer w.free.Release(1)
+		ctx, cancel := context.WithTimeout(w.open, wait)
+		defer cancel()
+		f(ctx)
+	}()
+	return nil
+}
+
+// end answers all that wait, and waits until that is done, or ctx ends. Later ones are
+// answered at once.
+func (w waits) end(ctx context.Context) {
+	w.close()
+	if w.free.Acquire(ctx, maxWaits) == nil {
+		w.free.Release(maxWaits)
+	}
+}
+
+// workers lists the daemons, workers and listeners that are there.
+func (g *Gate) workers(ctx context.Context, r request) (*nats.Msg, error) {
+	if len(r.data) > 0 {
+		return nil, store.Faultf("request", "request: it has %d bytes of data; send none", len(r.data))
+	}
+	all, err := g.inspector.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return jsonMessage(api.WorkersOf(all)), nil
+}
