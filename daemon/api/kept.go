@@ -46,10 +46,10 @@ func ResultOf(result []byte) Result {
 	return Result{ResultBase64: result}
 }
 
-// LeftOut says what of a settlement was not kept because Redis is short of memory. The
+// LeftOut says what of a settlement was not kept, as where Redis is short of memory. The
 // settlement stands.
 type LeftOut struct {
-	LeftOut string `json:"left_out" enum:"result,history" doc:"what Redis has no memory for. result: the message is acknowledged and gone, as without keep. history: the attempt counts, and is not in the history of the message"`
+	LeftOut string `json:"left_out" enum:"result,history" doc:"what is not kept. result: the message is acknowledged and gone, as without keep, since Redis is short of memory or a message follows it under its id. history: the attempt counts, and is not in the history of the message, since Redis is short of memory"`
 }
 
 // The values of LeftOut.

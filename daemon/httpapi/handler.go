@@ -132,12 +132,12 @@ func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 		method: "POST", path: message + "/ack", id: "ack", tag: tagConsume, status: http.StatusNoContent, reply: api.LeftOut{}, requestType: "*/*",
 		rights: []right{mayConsume}, errors: []int{409, 413}, summary: "Acknowledge a message as done",
 		description: "With keep the body, of up to 64 KiB, is its result: the message stays as done, and whoever inspects it gets both. Without keep there is no body.",
-		also:        "With keep: the message is acknowledged, and Redis has no memory to keep it.",
+		also:        "With keep: the message is acknowledged, and is not kept: Redis is short of memory, or a message follows it.",
 	}, g.ack)
 	register(g, mux, doc, operation{
 		method: "POST", path: message + "/nack", id: "nack", tag: tagConsume, status: http.StatusNoContent, reply: api.LeftOut{},
 		rights: []right{mayConsume}, errors: []int{409}, summary: "Reject a message: it is delivered again, or dies",
-		also: "The message is rejected, and Redis has no memory to note the attempt in its history.",
+		also: "The message is rejected, and Redis is short of memory to note the attempt in its history.",
 	}, g.nack)
 	register(g, mux, doc, operation{
 		method: "POST", path: message + "/extend", id: "extend", tag: tagConsume, status: http.StatusOK, reply: api.Extended{},

@@ -95,9 +95,9 @@
 // refused if the delay ends past the time to live, and without one for the 1,001st time.
 // +WPI extends the lease by the time of the claim, from now, at most to the end of its
 // try timeout; the reply subject stays the same however often. A settlement that is sent
-// as a request is answered +OK, with the header Bellhop-Left-Out where Redis has no
-// memory for a part of it: result, so that the message is gone, or history, which then
-// lacks the attempt. Otherwise an error is only counted.
+// as a request is answered +OK, with the header Bellhop-Left-Out where a part of it is
+// not kept, as Redis is short of memory: result, so that the message is gone, or
+// history, which then lacks the attempt. Otherwise an error is only counted.
 //
 // What is claimed with {"ack":"now"} is acknowledged in the same step: it has neither
 // Bellhop-Lease-Until nor a reply subject, and comes at most once. A message that gets

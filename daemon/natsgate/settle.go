@@ -34,8 +34,7 @@ func (g *Gate) settle(ctx context.Context, r request) (*nats.Msg, error) {
 	return reply, nil
 }
 
-// leftOutHeader says what of a settlement Redis has no memory to keep: result, or history
-// (api.LeftOut).
+// leftOutHeader says what of a settlement is not kept: result, or history (api.LeftOut).
 const leftOutHeader = "Bellhop-Left-Out"
 
 // carryOut settles the message of a token, or extends its lease. The receipt is
