@@ -44,7 +44,7 @@ reach everyone who listens.
 Settings are read from the environment: see bellhop config.
 SIGTERM or Ctrl-C stops a command gracefully; a second one ends it at once.
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 ended at once;
-of doctor --check also 3, warnings.`,
+of doctor --check also 3, warnings; of inspect --wait also 4, 5 and 6: see there.`,
 		Example: `  bellhop dev
   bellhop publish greetings --delay 5s --body hello
   bellhop work greetings
@@ -58,9 +58,9 @@ of doctor --check also 3, warnings.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		a.serveCommand(), a.devCommand(),
-		a.publishCommand(), a.workCommand(), a.broadcastCommand(), a.listenCommand(), a.listenersCommand(), a.topicsCommand(),
+		a.publishCommand(), a.workCommand(), a.broadcastCommand(), a.listenCommand(), a.listenersCommand(), a.workersCommand(), a.topicsCommand(),
 		a.pauseCommand(), a.resumeCommand(),
-		a.inspectCommand(), a.cancelCommand(), a.rescheduleCommand(), a.deadCommand(), a.exportCommand(),
+		a.inspectCommand(), a.cancelCommand(), a.rescheduleCommand(), a.deadCommand(), a.archiveCommand(), a.exportCommand(),
 		a.carrierCommand(), a.doctorCommand(), a.benchCommand(), a.configCommand(), a.versionCommand(), a.manCommand(),
 	)
 	a.complete(root)

@@ -81,6 +81,11 @@ func (g *groups) kill() {
 
 // handle runs the command for one message.
 func (c *command) handle(ctx context.Context, d *subscribers.Delivery) error {
+	return c.produce(ctx, d, io.Discard)
+}
+
+// produce is handle that also writes the command's standard output to result.
+func (c *command) produce(ctx context.Context, d *subscribers.Delivery, result io.Writer) error {
 	env, err := environment(d.Topic, d.ID, d.Attempt, d.Due, d.Record)
 	if err != nil {
 		return err
@@ -89,7 +94,7 @@ func (c *command) handle(ctx context.Context, d *subscribers.Delivery) error {
 	if d.IsLate {
 		env = append(env, "MESSAGE_LATE=true")
 	}
-	return refusal(c.run(ctx, d.Body, env))
+	return refusal(c.run(ctx, d.Body, env, result))
 }
 
 // receive runs the command for one broadcast.
@@ -98,7 +103,7 @@ func (c *command) receive(ctx context.Context, b *subscribers.Broadcast) error {
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, b.Body, append(env, "MESSAGE_POSITION="+b.Position.String()))
+	return c.run(ctx, b.Body, append(env, "MESSAGE_POSITION="+b.Position.String()), io.Discard)
 }
 
 // errLater is wrapped by the error of a command that exited with exitLater.
@@ -120,14 +125,15 @@ func refusal(err error) error {
 	return err
 }
 
-// run runs the command with a body on its standard input, and env added to its environment.
-func (c *command) run(ctx context.Context, body []byte, env []string) error {
+// run runs the command with a body on its standard input, and env added to its
+// environment. Its standard output also goes to result.
+func (c *command) run(ctx context.Context, body []byte, env []string, result io.Writer) error {
 	out, errOut := &lineWriter{to: c.out}, &lineWriter{to: c.err}
 	var last tail
 	cmd := exec.CommandContext(ctx, c.path)
 	cmd.Args = c.argv
 	cmd.Stdin = bytes.NewReader(body)
-	cmd.Stdout, cmd.Stderr = out, io.MultiWriter(errOut, &last)
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(out, result), io.MultiWriter(errOut, &last)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = childAttributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

@@ -162,7 +162,7 @@ func listen(ctx context.Context, s *session, pattern string, handler broadcastHa
 	}
 	late := time.AfterFunc(readyWithin, s.manager.Ready) // Redis may be unavailable
 	defer late.Stop()
-	l, err := subscribers.NewListener(s.store, subscribers.ListenerOptions{Grace: s.config.ShutdownTimeout, Logger: s.log})
+	l, err := subscribers.NewListener(s.store, subscribers.ListenerOptions{Version: thisBuild().Version, Grace: s.config.ShutdownTimeout, Logger: s.log})
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,9 @@ const (
 	exitFailed = 1
 	exitUsage  = 2 // wrong usage or configuration: nothing was done
 	exitWarned = 3 // of doctor --check: nothing failed, but there are warnings
+	exitDead   = 4 // of inspect --wait: the message is dead
+	exitGone   = 5 // of inspect --wait: it ended, and nothing is kept of it
+	exitEarly  = 6 // of inspect --wait: it has not ended yet
 
 	exitInterrupted = 130 // a second signal ended the run; a shell's code for SIGINT
 )
@@ -101,6 +104,10 @@ func (a *app) report(command *cobra.Command, err error) int {
 	}
 	if errors.Is(err, errWarned) {
 		return exitWarned
+	}
+	var awaited endedAs
+	if errors.As(err, &awaited) {
+		return awaited.code
 	}
 	text := err.Error()
 	if errors.Is(err, context.Canceled) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -19,11 +20,12 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// inspectFlags are the flags of inspect. All are for a list.
+// inspectFlags are the flags of inspect. All but wait are for a list.
 type inspectFlags struct {
 	state, cursor string
 	limit         int
 	broadcasts    bool
+	wait          string
 }
 
 func (a *app) inspectCommand() *cobra.Command {
@@ -31,20 +33,32 @@ func (a *app) inspectCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "inspect TOPIC [ID]",
 		Short: "Show a message, or list those of a topic",
-		Long: `Show a message: its state, its times, its headers and its body. Without ID, list
-the messages of the topic in one state, by time, a page at a time, or its scheduled
-broadcasts.`,
+		Long: `Show a message: its state, its times, who has it, its failed attempts, its headers,
+its body, and the result of one that succeeded and is kept. Without ID, list the
+messages of the topic in one state, by time, a page at a time, or its scheduled
+broadcasts.
+
+With --wait wait until the message ends, and show what is kept of it then. The exit
+code says how it ended:
+
+  0   done: it was acknowledged, and is kept (bellhop work --keep)
+  1   failed: there is no such message, or Redis is away
+  4   dead
+  5   gone: it ended, and nothing is kept of it; whether it succeeded is unknown
+  6   it has not ended yet`,
 		Example: `  bellhop inspect order.timeout order-4711
+  bellhop inspect report report-7 --wait 30s
   bellhop inspect order.timeout --state ready --limit 100
   bellhop inspect prices.gold --broadcasts`,
 		Args: takes("TOPIC", "[ID]"),
 	})
 	flags := c.Flags()
-	flags.StringVar(&f.state, "state", "scheduled", "without ID: list the messages that are scheduled, ready, leased or dead")
+	flags.StringVar(&f.state, "state", "scheduled", "without ID: list the messages that are scheduled, ready, leased, dead or done")
 	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states(), cobra.ShellCompDirectiveNoFileComp)) // fails for no flag
 	flags.BoolVar(&f.broadcasts, "broadcasts", false, "without ID: list the scheduled broadcasts")
 	flags.IntVar(&f.limit, "limit", 50, "without ID: messages on a page")
 	flags.StringVar(&f.cursor, "cursor", "", "without ID: where the page begins, as the page before printed")
+	flags.StringVar(&f.wait, "wait", "", "with ID: wait for so long until the message ends, such as 30s")
 	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
 		if err := f.check(c, args); err != nil {
 			return wrong(err)
@@ -54,7 +68,10 @@ broadcasts.`,
 			return err
 		}
 		defer s.store.Close()
-		if len(args) == 2 {
+		switch {
+		case f.wait != "":
+			return a.await(ctx, s, args[0], args[1], f.wait)
+		case len(args) == 2:
 			return a.inspect(ctx, s, args[0], args[1])
 		}
 		of := pages(s.inspector.Broadcasts)
@@ -79,6 +96,11 @@ func (f *inspectFlags) check(c *cobra.Command, args []string) error {
 		if len(args) == 2 && c.Flags().Changed(name) {
 			return misused(name, "unexpected flag --%s: it is for a list, without ID", name)
 		}
+	}
+	if waits := c.Flags().Changed("wait"); waits && len(args) < 2 {
+		return misused("wait", "unexpected flag --wait: it is for one message; give its ID")
+	} else if waits && f.wait == "" {
+		return misused("wait", "--wait is empty; leave it out")
 	}
 	if f.broadcasts && c.Flags().Changed("state") {
 		return misused("state", "unexpected flag --state: only scheduled broadcasts are listed; bellhop listen --from beginning prints sent ones")
@@ -112,23 +134,91 @@ func (a *app) inspect(ctx context.Context, s *session, topic, id string) error {
 	if err != nil {
 		return err
 	}
+	return a.printInfo(info)
+}
+
+// An endedAs is how a message ended that was waited for. It was reported already.
+type endedAs struct{ code int }
+
+// Error returns how the message ended.
+func (e endedAs) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// await prints a message once it ended, or as it is when the wait is over. The error is an
+// endedAs unless the message is done.
+func (a *app) await(ctx context.Context, s *session, topic, id, wait string) error {
+	most, err := fields.ParseDuration("wait", wait)
+	if err != nil {
+		return err
+	}
+	if most <= 0 {
+		return store.Faultf("wait", "wait %s: use 1ms or more", wait)
+	}
+	waiting, stop := context.WithTimeout(ctx, most)
+	defer stop()
+	info, err := s.inspector.Await(waiting, topic, id)
+	if errors.Is(err, context.DeadlineExceeded) && waiting.Err() != nil && ctx.Err() == nil { // before the first look
+		info, err = s.inspector.Inspect(ctx, topic, id)
+	}
+	switch {
+	case errors.Is(err, notify.ErrGone):
+		a.complain(err.Error())
+		return endedAs{exitGone}
+	case err != nil:
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	if err := a.printInfo(info); err != nil {
+		return err
+	}
+	switch {
+	case info.State == notify.Dead:
+		return endedAs{exitDead}
+	case info.State != notify.Done:
+		return endedAs{exitEarly}
+	case info.Ended.IsZero(): // only its id is taken
+		return endedAs{exitGone}
+	}
+	return nil
+}
+
+// printInfo prints what is known of a message.
+func (a *app) printInfo(i notify.Info) error {
 	if a.json {
-		return a.printJSON(api.MessageOf(info))
+		return a.printJSON(api.MessageOf(i))
 	}
-	err = table(a.out, func(w io.Writer) { a.writeInfo(w, info) })
-	if err == nil && info.State != notify.Done {
-		terminal.Printf(a.out, "\n%s\n", oneLine(info.Body))
+	if err := table(a.out, func(w io.Writer) { a.writeInfo(w, i) }); err != nil {
+		return err
 	}
-	return err
+	if len(i.History) > 0 {
+		fmt.Fprintln(a.out)
+		a.printRows(a.historyRows(i.History), 2, 3)
+	}
+	switch {
+	case i.State != notify.Done:
+		terminal.Printf(a.out, "\n%s\n", oneLine(i.Body))
+	case len(i.Result) > 0:
+		terminal.Printf(a.out, "\n%s\n", oneLine(i.Result))
+	}
+	return nil
+}
+
+// historyRows returns the table of the attempts that failed.
+func (a *app) historyRows(attempts []notify.Attempt) [][]string {
+	rows := [][]string{{"FAILED", "TOOK", "BY", "REASON"}}
+	for _, t := range attempts {
+		took := "-"
+		if t.Took >= 0 {
+			took = rough(t.Took)
+		}
+		rows = append(rows, []string{a.when(t.Ended), took, dash(t.By), t.Reason})
+	}
+	return rows
 }
 
 // writeInfo writes all that is known of a message except its body.
 func (a *app) writeInfo(w io.Writer, i notify.Info) {
-	row := func(name, value string) {
-		if value != "" && value != "-" && value != "0" {
-			terminal.Printf(w, "%s\t%s\n", name, value)
-		}
-	}
+	row := rowsTo(w)
 	row("topic", i.Topic)
 	row("id", i.ID)
 	row("mode", i.Mode())
@@ -138,9 +228,13 @@ func (a *app) writeInfo(w io.Writer, i notify.Info) {
 		row("first due", a.when(i.FirstDue))
 	}
 	if i.State == notify.Done {
+		row("acknowledged", a.when(i.Ended))
+		row("by", i.By)
 		row("id taken until", a.when(i.Until))
 	} else {
 		row("leased until", a.when(i.Until))
+		row("leased by", i.By)
+		row("leased since", a.when(i.Since))
 	}
 	row("died", a.when(i.Died))
 	row("reason", i.Reason)
@@ -152,8 +246,11 @@ func (a *app) writeInfo(w io.Writer, i notify.Info) {
 	if i.Fault != nil {
 		row("fault", i.Fault.Error())
 	}
-	if i.State != notify.Done {
+	switch {
+	case i.State != notify.Done:
 		row("body", plural(len(i.Body), "byte"))
+	case i.Result != nil:
+		row("result", plural(len(i.Result), "byte"))
 	}
 	if i.Next == nil {
 		return
@@ -162,6 +259,15 @@ func (a *app) writeInfo(w io.Writer, i notify.Info) {
 	next("due", a.when(i.Next.FirstDue))
 	writeAsked(next, *i.Next)
 	next("body", cut(oneLine(i.Next.Body)))
+}
+
+// rowsTo returns a function that writes a named value, if there is one.
+func rowsTo(w io.Writer) func(name, value string) {
+	return func(name, value string) {
+		if value != "" && value != "-" && value != "0" {
+			terminal.Printf(w, "%s\t%s\n", name, value)
+		}
+	}
 }
 
 // writeAsked writes what the publisher of a message asked for.
@@ -189,7 +295,7 @@ func (a *app) printPage(page notify.Page) error {
 		return nil
 	}
 	err := table(a.out, func(w io.Writer) {
-		fmt.Fprintln(w, "ID\tSTATE\tTIME\tATTEMPTS\tREASON OR BODY")
+		fmt.Fprintln(w, "ID\tSTATE\tTIME\tATTEMPTS\t"+aboutOf(page))
 		for _, i := range page.Messages {
 			at, about := i.Due, cut(oneLine(i.Body))
 			switch i.State {
@@ -197,6 +303,8 @@ func (a *app) printPage(page notify.Page) error {
 				at = i.Until
 			case notify.Dead:
 				at, about = i.Died, cut(terminal.Quote(i.Reason))
+			case notify.Done:
+				at, about = i.Ended, cut(oneLine(i.Result))
 			}
 			terminal.Printf(w, "%s\t%s\t%s\t%d\t%s\n", i.ID, i.State, a.when(at), i.Attempts, about)
 		}
@@ -205,6 +313,14 @@ func (a *app) printPage(page notify.Page) error {
 		terminal.Printf(a.out, "\nmore: --cursor %s\n", page.Cursor)
 	}
 	return err
+}
+
+// aboutOf returns the head of the last column of a page.
+func aboutOf(page notify.Page) string {
+	if page.Messages[0].State == notify.Done {
+		return "RESULT"
+	}
+	return "REASON OR BODY"
 }
 
 // cut shortens a text for a table.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,7 @@ type workFlags struct{ concurrency, count int }
 
 func (a *app) workCommand() *cobra.Command {
 	var f workFlags
-	var minAge string
+	var o workOptions
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "work TOPIC [flags] [-- CMD ARGS...]",
 		Short: "Handle the messages of a topic: run a command for each, or print",
@@ -50,20 +51,26 @@ lost, the try_timeout of the message is over, or a stop takes longer than
 BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s later. A second
 SIGTERM or Ctrl-C kills CMD and ends at once: its message is
 delivered again later. At the end, standard error reports how many messages were
-handled, how many attempts failed, and how often one was put off.`,
+handled, how many attempts failed, and how often one was put off.
+
+With --keep a message that succeeded is kept for so long, its id taken, and bellhop
+inspect shows it. The standard output of CMD, which is printed all the same, is the
+result, up to 64 KiB: a longer one is left out, with a warning.`,
 		Example: `  bellhop work greetings
   bellhop work order.timeout --concurrency 8 -- ./cancel-unpaid.sh
   bellhop work order.timeout --min-age 5m -- ./page-somebody.sh
+  bellhop work report --keep 24h -- ./make-report.sh
   bellhop work mail -- sh -c 'sendmail "$MESSAGE_HEADER_TO"'`,
 		Args: handlerArgs("TOPIC"),
 	})
 	flags := c.Flags()
 	flags.IntVar(&f.concurrency, "concurrency", 1, "messages handled at the same time")
 	flags.IntVar(&f.count, "count", 0, "end when this many were acknowledged, died or were dropped (default: never)")
-	flags.StringVar(&minAge, "min-age", "", "handle only messages that have been due for this long: those that no other worker claimed (default: all)")
+	flags.StringVar(&o.minAge, "min-age", "", "handle only messages that have been due for this long: those that no other worker claimed (default: all)")
+	flags.StringVar(&o.keep, "keep", "", "keep what succeeded for so long, with its result, such as 24h (default: not at all)")
+	flags.StringVar(&o.name, "name", "", "name of this worker, as bellhop workers and inspect show it (default: HOST-PID)")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		age, err := fields.ParseDuration("min_age", minAge)
-		if err := errors.Join(f.check(c), err); err != nil {
+		if err := errors.Join(f.check(c), o.check(c)); err != nil {
 			return err
 		}
 		handler := a.show
@@ -73,12 +80,40 @@ handled, how many attempts failed, and how often one was put off.`,
 				return err
 			}
 			handler = cmd.handle
+			if o.keepFor > 0 {
+				handler = keeping(o.keepFor, s.log, cmd.produce)
+			}
+		} else if o.keepFor > 0 {
+			handler = keeping(o.keepFor, s.log, func(ctx context.Context, d *subscribers.Delivery, _ io.Writer) error { return a.show(ctx, d) })
 		}
 		var t tally
 		defer a.sum(&t)
 		defer s.reportStatus(ctx, &t)()
-		return work(ctx, s, args[0], counting(&t, handler), f, age)
+		return work(ctx, s, args[0], counting(&t, handler), f, o)
 	})
+}
+
+// workOptions are further flags of work.
+type workOptions struct {
+	minAge, keep, name string
+
+	age, keepFor time.Duration // as check reads them
+}
+
+// check reads the flags, and reports those that are wrong.
+func (o *workOptions) check(c *cobra.Command) (err error) {
+	var faults []error
+	if o.age, err = fields.ParseDuration("min_age", o.minAge); err != nil {
+		faults = append(faults, err)
+	}
+	if c.Flags().Changed("name") && o.name == "" {
+		faults = append(faults, wrong(misused("name", "--name is empty; leave it out")))
+	}
+	o.keepFor, err = fields.ParseDuration("keep", o.keep)
+	if err == nil && c.Flags().Changed("keep") {
+		err = store.Within("keep", "keep", o.keepFor, time.Millisecond, store.MaxKeep)
+	}
+	return errors.Join(append(faults, err)...)
 }
 
 // handlerArgs requires a topic or a pattern, and allows a command only after --.
@@ -120,9 +155,11 @@ func (f workFlags) check(c *cobra.Command) error {
 }
 
 // work handles messages until ctx ends, or f.count were acknowledged or died; 0 is no limit.
-func work(ctx context.Context, s *session, topic string, handler subscribers.Handler, f workFlags, age time.Duration) error {
-	o, count := subscribers.HandleOptions{Concurrency: f.concurrency, MinAge: age}, f.count
-	sub, err := subscribers.NewSubscriber(s.store, s.config.Subscriber(s.log))
+func work(ctx context.Context, s *session, topic string, handler subscribers.Handler, f workFlags, w workOptions) error {
+	o, count := subscribers.HandleOptions{Concurrency: f.concurrency, MinAge: w.age}, f.count
+	of := s.config.Subscriber(s.log)
+	of.Name, of.Version = w.name, thisBuild().Version
+	sub, err := subscribers.NewSubscriber(s.store, of)
 	if err != nil {
 		return err
 	}

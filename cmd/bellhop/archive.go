@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/terminal"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// archivePage is how many rows of the archive a call works on.
+const archivePage = 500
+
+func (a *app) archiveCommand() *cobra.Command {
+	const commands = "search, show, requeue, prune or erase"
+	c := a.command(&cobra.Command{
+		Use:   "archive",
+		Short: "Search, requeue and remove what ended, in the SQL archive",
+		Long: `The archive is a PostgreSQL database, BELLHOP_ARCHIVE_URL, in which bellhop serve
+stores what died, expired, was dropped or was removed by housekeeping, and of topics
+with the setting archive_acked what was acknowledged. These commands use the database
+directly; only requeue uses Redis, too.`,
+		Example: `  bellhop archive search --topic 'order.>' --from 24h
+  bellhop archive requeue --header Tenant=acme --from 24h`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("COMMAND is missing: use " + commands)
+			}
+			return nil
+		},
+	}, func(_ context.Context, _ *cobra.Command, args []string) error {
+		return wrong(fmt.Errorf("unknown command %q: use "+commands, args[0]))
+	})
+	c.AddCommand(a.archiveSearchCommand(), a.archiveShowCommand(), a.archiveRequeueCommand(), a.archivePruneCommand(), a.archiveEraseCommand())
+	return c
+}
+
+// withArchive is withStore for a command that needs the archive, once check finds nothing
+// wrong with its flags.
+func (a *app) withArchive(c *cobra.Command, check func() error, run func(ctx context.Context, r *archive.Archive, args []string) error) *cobra.Command {
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		if err := check(); err != nil {
+			return err
+		}
+		r, err := s.archive()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		return run(ctx, r, args)
+	})
+}
+
+// archive opens the archive of the configuration.
+func (s *session) archive() (*archive.Archive, error) {
+	return archive.New(s.store, archive.Options{Logger: s.log})
+}
+
+func (a *app) archiveSearchCommand() *cobra.Command {
+	var f archiveFlags
+	var limit int
+	var cursor string
+	var bodies bool
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "search",
+		Short: "List what the archive holds, newest end first",
+		Long: `List what the archive holds, newest end first, a page at a time. All flags that are
+given must hold. A time is one of RFC 3339, or how long ago: --from 48h --to 24h is
+the day before the last.`,
+		Example: `  bellhop archive search --topic 'order.>' --state dead --from 24h
+  bellhop archive search --reason 'no such user' --header Tenant=acme --json`,
+		Args: takes(),
+	})
+	a.selecting(c, &f)
+	c.Flags().IntVar(&limit, "limit", 50, "rows on a page")
+	c.Flags().StringVar(&cursor, "cursor", "", "where the page begins, as the page before printed")
+	c.Flags().BoolVar(&bodies, "bodies", false, "with --json: print bodies and results, too")
+	var q archive.Query
+	check := func() (err error) {
+		q, err = f.query()
+		return errors.Join(err, checkLimit(limit))
+	}
+	return a.withArchive(c, check, func(ctx context.Context, r *archive.Archive, _ []string) error {
+		page, err := search(ctx, r, q, limit, cursor, bodies)
+		if err != nil {
+			return err
+		}
+		return a.printArchived(page)
+	})
+}
+
+// checkLimit rejects a limit below 1.
+func checkLimit(limit int) error {
+	if limit < 1 {
+		return store.Faultf("limit", "limit %d: use 1 or more", limit)
+	}
+	return nil
+}
+
+// search returns a page that is shorter than limit only at the end.
+func search(ctx context.Context, r *archive.Archive, q archive.Query, limit int, cursor string, bodies bool) (archive.Page, error) {
+	page, err := r.Search(ctx, q, min(limit, archivePage), cursor, bodies)
+	for err == nil && len(page.Rows) < limit && page.Cursor != "" {
+		var more archive.Page
+		more, err = r.Search(ctx, q, min(limit-len(page.Rows), archivePage), page.Cursor, bodies)
+		page = archive.Page{Rows: append(page.Rows, more.Rows...), Cursor: more.Cursor}
+	}
+	return page, err
+}
+
+// printArchived prints a page of the archive.
+func (a *app) printArchived(page archive.Page) error {
+	switch {
+	case a.json:
+		return a.printJSON(api.ArchivePageOf(page))
+	case len(page.Rows) == 0:
+		fmt.Fprintln(a.out, "the archive holds nothing like that")
+		return nil
+	}
+	rows := [][]string{{"ENDED", "TOPIC", "ID", "STATE", "ATTEMPTS", "REASON"}}
+	for _, r := range page.Rows {
+		rows = append(rows, []string{a.stamp(r.Ended), r.Topic, r.ID, r.State, strconv.Itoa(r.Attempts), dash(r.Reason)})
+	}
+	a.printRows(rows, 1, 2, 5)
+	if page.Cursor != "" {
+		terminal.Printf(a.out, "\nmore: --cursor %s\n", page.Cursor)
+	}
+	return nil
+}
+
+func (a *app) archiveShowCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "show TOPIC ID",
+		Short: "Show all that the archive holds of a message",
+		Long: `Show all that the archive holds of a message, newest end first: each end of it is
+a row, such as its death, and another one after it was requeued.`,
+		Example: `  bellhop archive show order.timeout order-4711`,
+		Args:    takes("TOPIC", "ID"),
+	})
+	check := func() error { return nil }
+	return a.withArchive(c, check, func(ctx context.Context, r *archive.Archive, args []string) error {
+		rows, err := r.Show(ctx, args[0], args[1], true)
+		switch {
+		case errors.Is(err, notify.ErrNotFound):
+			return fmt.Errorf("the archive holds nothing of %s of %s", args[1], args[0])
+		case err != nil:
+			return err
+		case a.json:
+			return a.printJSON(api.ArchivePageOf(archive.Page{Rows: rows}))
+		}
+		for i, row := range rows {
+			if i > 0 {
+				fmt.Fprintln(a.out)
+			}
+			if err := a.printArchivedRow(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// printArchivedRow prints a row, with its body and its result.
+func (a *app) printArchivedRow(r archive.Row) error {
+	err := table(a.out, func(w io.Writer) {
+		row := rowsTo(w)
+		row("topic", r.Topic)
+		row("id", r.ID)
+		row("state", r.State)
+		row("ended", a.when(r.Ended))
+		row("reason", r.Reason)
+		row("attempts used", strconv.Itoa(r.Attempts))
+		row("due", a.when(r.Due))
+		row("published", a.when(r.Published))
+		writeAsked(row, r.Record)
+		row("body", plural(r.Size, "byte"))
+		if r.Result != nil {
+			row("result", plural(len(r.Result), "byte"))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if len(r.History) > 0 {
+		fmt.Fprintln(a.out)
+		a.printRows(a.historyRows(r.History), 2, 3)
+	}
+	terminal.Printf(a.out, "\n%s\n", oneLine(r.Body))
+	if r.Result != nil {
+		terminal.Printf(a.out, "\nresult:\n%s\n", oneLine(r.Result))
+	}
+	return nil
+}
