@@ -43,6 +43,9 @@ const (
 	TooLate     Rule = "too late"    // what is claimed too late is marked, dropped or buried, as it asks
 	Lease       Rule = "lease"       // a claim gives the lease that a message asks for, and no lease exceeds the timeout of its try
 	Asked       Rule = "asked"       // a claim gets no more than it asked for, of the topics that it asked for
+	Kept        Rule = "kept"        // what was acknowledged with a keep is there with its result, and nothing else is
+	Awaited     Rule = "awaited"     // an await says how a message ended, and says so in time
+	Archived    Rule = "archived"    // the archive holds each end once
 )
 
 // promised are the operations that are confirmed only when replicas have them, if calls wait for replicas.
@@ -147,6 +150,11 @@ func Check(records []Record, final Final, bounds Bounds) (Report, error) {
 			c.violate(Unpublished, member+" is there, and nobody published it")
 		}
 	}
+	for member := range c.final.Done {
+		if m := c.messages[member]; m == nil || len(m.publishes) == 0 {
+			c.violate(Unpublished, member+" is kept, and nobody published it")
+		}
+	}
 	for _, id := range c.ids {
 		c.checkIdentity(id)
 	}
@@ -169,6 +177,7 @@ func (c *checker) checkMessage(m *message) {
 	c.unpublished(m)
 	c.lost(m)
 	c.cancelled(m)
+	c.archived(m)
 	if m.broadcast {
 		return
 	}
@@ -179,6 +188,8 @@ func (c *checker) checkMessage(m *message) {
 	c.tooLate(m)
 	c.leases(m)
 	c.buried(m)
+	c.keptWell(m)
+	c.awaited(m)
 	for i, h := range m.handouts {
 		c.early(m, h)
 		c.expired(m, h)

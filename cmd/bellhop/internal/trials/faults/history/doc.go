@@ -46,9 +46,12 @@
 //     if it succeeded, No if it failed, Unknown if it was stopped, and is recorded before
 //     the handler returns or answers. What the others then do, such as acknowledge, is not
 //     recorded. Target: the process of the others, if it is not this one.
-//   - Ack, Nack, Snooze, Bury, Release: Topic, ID, Receipt. Nack and Snooze OK: State, Due.
+//   - Ack, Nack, Snooze, Bury, Release: Topic, ID, Receipt. Nack and Snooze OK: State, Due. An
+//     Ack that has the message kept: Keep, Result; OK: Forgotten if memory was short.
 //   - Extend: Topic, ID, Lease, Was, the receipt so far; OK: Receipt, the new one.
 //   - Requeue: Topic, ID, an operation for each message that may be requeued.
+//   - Await: Topic, ID, of an id without a Version; Wait. OK: State, gone if nothing is kept;
+//     of one that is done: Result. One that was not there at first ends with No.
 //   - Listen, an event when a listener is up: Listener, Name if it has one, Pattern,
 //     Position from which on it misses nothing; Count, the concurrency of a named one.
 //   - Receive: Listener, Name, Topic, ID, Position, Due, Attempt. Without a name it ends OK.
@@ -56,6 +59,8 @@
 //   - Gap: Listener, Name, Topic, Was (after this position), Position (up to this one).
 //   - Store, an event at the end for each message of the JetStream stream, in its
 //     order: Topic, ID.
+//   - Archive, an event at the end for each row of the archive, and for each entry that still
+//     waits for it: Topic, ID, State, Redis, the end of the message; Version; Result.
 //   - Fault and Heal: Kind, Target, and one N for both, which no other fault has
 //     (Operation.Heal). Offset if the fault sets Redis's clock, in both; Loss if Redis may
 //     forget; Epoch if the target carries. These may be in the end instead. A fault that

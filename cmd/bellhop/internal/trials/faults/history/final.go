@@ -18,6 +18,7 @@ type Final struct {
 	Dead       map[string]map[string]int64 // topic → member → time of death in ms
 	Broadcasts map[string]int64            // member → due ms, of broadcasts to come
 
+	Done     map[string]string // member → result, of those that were acknowledged and are kept
 	Records  []string          // members
 	Versions map[string]string // member → version in its body, if it has one
 	Next     map[string]string // member → version of its successor
@@ -31,6 +32,9 @@ type Final struct {
 	Logs    []Entry          // sent broadcasts that are kept
 	Trimmed map[string]int64 // topic → position up to which its log was trimmed
 	Streams bool             // there was a JetStream stream all the time; Store records its contents
+
+	Archive bool     // there was an archive all the time; Archive records its contents
+	Acked   []string // topics of which it is to hold what was acknowledged, too
 
 	Foreign []string // keys under the prefix that are not Bellhop's
 }
@@ -82,7 +86,9 @@ func (c *checker) orphans() {
 		c.homeless("a record", member)
 	}
 	for member := range f.Attempts {
-		c.homeless("attempts", member)
+		if _, kept := f.Done[member]; !kept {
+			c.homeless("attempts", member)
+		}
 	}
 	for member := range f.Expiries {
 		c.homeless("an expiry", member)

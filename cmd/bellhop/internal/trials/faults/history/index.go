@@ -65,6 +65,7 @@ func (o *op) epoch() int64    { return either(o, func(r *Record) int64 { return 
 func (o *op) due() int64      { return either(o, func(r *Record) int64 { return r.Due }) }
 func (o *op) outcome() string { return either(o, func(r *Record) string { return r.Outcome }) }
 func (o *op) state() string   { return either(o, func(r *Record) string { return r.State }) }
+func (o *op) forgotten() bool { return either(o, func(r *Record) bool { return r.Forgotten }) }
 
 // records returns the records of the operation.
 func (o *op) records() []Record {
@@ -88,6 +89,8 @@ type message struct {
 	requeues    []*op
 	settles     []*op // Ack, Nack, Snooze, Bury, Release, Extend
 	handouts    []*handout
+	awaits      []*op
+	rows        []*op // Archive
 }
 
 // A handout is one delivery of a message to a worker.
@@ -211,6 +214,12 @@ func (c *checker) file(o *op) error {
 		c.kept[r.Topic] = true
 	case Claim:
 		c.claims = append(c.claims, o)
+	case Await:
+		m := c.message(r)
+		m.awaits = append(m.awaits, o)
+	case Archive:
+		m := c.message(r)
+		m.rows = append(m.rows, o)
 	default:
 		return c.fileOther(o)
 	}

@@ -42,6 +42,9 @@ func (c *checker) unpublished(m *message) {
 			return
 		}
 	}
+	if began == never && len(m.rows) > 0 {
+		c.violate(Unpublished, m.member+" is in the archive, but no publish of it may have happened", append(m.publishes, m.rows...)...)
+	}
 	if where := c.where(m); began == never && len(where) > 0 {
 		c.violate(Unpublished, fmt.Sprintf("%s is %s, but no publish of it may have happened", m.member, where[0]), m.publishes...)
 	}

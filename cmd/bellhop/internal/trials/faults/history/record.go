@@ -28,10 +28,13 @@ const (
 	Release Op = "release"
 	Extend  Op = "extend"
 
+	Await Op = "await" // the end of a message
+
 	Listen  Op = "listen"
 	Receive Op = "receive"
 	Gap     Op = "gap"
-	Store   Op = "store" // a broadcast in a JetStream stream
+	Store   Op = "store"   // a broadcast in a JetStream stream
+	Archive Op = "archive" // a row of the archive
 
 	Fault Op = "fault"
 	Heal  Op = "heal"
@@ -59,7 +62,7 @@ const (
 var events = map[Op]bool{
 	Publish: false, Broadcast: false, Cancel: false, CancelNext: false, Reschedule: false, Requeue: false,
 	Claim: false, Take: true, Handle: false, Ack: false, Nack: false, Snooze: false, Bury: false, Release: false, Extend: false,
-	Listen: true, Receive: false, Gap: true, Store: true,
+	Await: false, Listen: true, Receive: false, Gap: true, Store: true, Archive: true,
 	Fault: false, Heal: false, Start: true, Stop: true, Kill: true, Beat: true, Drained: true,
 }
 
@@ -83,9 +86,9 @@ type Record struct {
 	Was      int64  `json:"was,omitempty"`      // the receipt before an extension; the position after which a gap begins
 	Lease    int64  `json:"lease,omitempty"`    // ms
 	Position int64  `json:"position,omitempty"` // of a broadcast, Unix µs by Redis's clock
-	State    string `json:"state,omitempty"`    // scheduled, ready, leased, dead or dropped
+	State    string `json:"state,omitempty"`    // scheduled, ready, leased, dead, done, gone, dropped, acked or removed
 	Count    int    `json:"count,omitempty"`    // messages of a claim, in its call the most; concurrency of a listener
-	Redis    int64  `json:"redis,omitempty"`    // Redis's clock in a reply, Unix µs
+	Redis    int64  `json:"redis,omitempty"`    // Redis's clock in a reply or a row, Unix µs
 	Error    string `json:"error,omitempty"`
 
 	Version   string `json:"version,omitempty"`    // which publish's body it is, of an id that is published more than once
@@ -102,6 +105,10 @@ type Record struct {
 	Try       int64  `json:"try,omitempty"`        // timeout of a try, ms
 	Now       bool   `json:"now,omitempty"`        // the claim acknowledges
 	Topics    string `json:"topics,omitempty"`     // of a claim of several, with commas between
+	Keep      int64  `json:"keep,omitempty"`       // of an Ack: ms for which the message is kept with its result
+	Result    string `json:"result,omitempty"`     // of an Ack, of a message that is kept, or of a row of the archive
+	Forgotten bool   `json:"forgotten,omitempty"`  // of an Ack: memory was short, so the message is not kept
+	Wait      int64  `json:"wait,omitempty"`       // of an Await, at the most, ms
 
 	Listener string `json:"listener,omitempty"` // one of the process's listeners
 	Name     string `json:"name,omitempty"`     // name of a named listener

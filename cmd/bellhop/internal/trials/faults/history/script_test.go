@@ -22,6 +22,7 @@ const start = 1_700_000_000_000
 //	FROM-TO fault KIND [FIELD=VALUE …]              a fault and its heal
 //	final PLACE ID [AT] [VERSION]                   where a message is at the end
 //	final dropped N                                 how many messages are counted as dropped
+//	final done ID RESULT                            a message that is kept
 //
 // The topic is t unless topic= says otherwise; the lease is 1000.
 type script struct {
@@ -48,13 +49,17 @@ func empty() history.Final {
 		Heads: map[string]int64{}, ReadySet: map[string]int64{}, Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{},
 		Leased: map[string]int64{}, Dead: map[string]map[string]int64{}, Broadcasts: map[string]int64{},
 		Attempts: map[string]int64{}, Expiries: map[string]int64{}, Leases: map[string]int64{}, Waiting: map[string]int64{},
-		Trimmed: map[string]int64{}, Versions: map[string]string{}, Next: map[string]string{},
+		Trimmed: map[string]int64{}, Versions: map[string]string{}, Next: map[string]string{}, Done: map[string]string{},
 	}
 }
 
 func (s *script) line(words []string) {
 	if words[0] == "final" && words[1] == "dropped" {
 		s.final.Dropped = map[string]int64{"t": s.number(words[2])}
+		return
+	}
+	if words[0] == "final" && words[1] == "done" {
+		s.final.Done["t:"+words[2]] = words[3]
 		return
 	}
 	if words[0] == "final" {
@@ -236,6 +241,14 @@ func (s *script) fields(r *history.Record, words []string) {
 			r.Now = value == "true"
 		case "topics":
 			r.Topics = value
+		case "keep":
+			r.Keep = s.number(value)
+		case "result":
+			r.Result = value
+		case "forgotten":
+			r.Forgotten = value == "true"
+		case "wait":
+			r.Wait = s.number(value)
 		default:
 			s.t.Fatalf("no field %q", name)
 		}
@@ -286,6 +299,9 @@ func (s *script) place(where, id string, at int64) {
 	case "broadcasts":
 		f.Broadcasts[member] = at
 		f.Waiting[topic]++
+	case "attempts":
+		f.Attempts[member] = 1
+		return
 	case "next":
 		f.Next[member] = s.final.Versions[member]
 		delete(s.final.Versions, member)
