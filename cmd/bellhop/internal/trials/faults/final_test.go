@@ -39,7 +39,7 @@ func (w *world) final(ctx context.Context) (history.Final, error) {
 	f := history.Final{
 		Now: r.now(), Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{}, Dead: map[string]map[string]int64{},
 		Leases: map[string]int64{}, Waiting: map[string]int64{}, Streams: true,
-		Dropped: map[string]int64{},
+		Dropped: map[string]int64{}, Done: map[string]string{},
 	}
 	for _, key := range r.keys() {
 		name := strings.TrimPrefix(key, r.base)
@@ -72,13 +72,14 @@ func (w *world) final(ctx context.Context) (history.Final, error) {
 		case "deaths":
 			f.Deaths = r.fields(name)
 		case "attempts":
-			f.Attempts = r.numbers(name)
+			f.Attempts = r.used(name)
 		case "topics":
 			r.counters(&f, name)
 		case "log":
 			f.Logs = append(f.Logs, r.log(topic)...)
 		case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "room", "mark", "taken",
-			"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept":
+			"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept",
+			"claims", "workers", "done", "done-first", "hooks", "outbox":
 		default:
 			f.Foreign = append(f.Foreign, name)
 		}
@@ -118,12 +119,15 @@ func (r *reader) fields(key string) []string {
 }
 
 // records reads which messages have a record, and the versions in the bodies. The record of
-// one that is done begins with =.
+// one that is done begins with =, and an object if it is kept.
 func (r *reader) records(f *history.Final, key string) {
 	f.Versions = make(map[string]string)
 	all, err := r.client.HGetAll(r.ctx, r.base+key).Result()
 	for member, record := range got(r, all, err) {
-		if strings.HasPrefix(record, "=") {
+		if head, result, _ := strings.Cut(record, "\n"); strings.HasPrefix(head, "=") {
+			if strings.Contains(head, ",") {
+				f.Done[member] = result
+			}
 			continue
 		}
 		f.Records = append(f.Records, member)
@@ -152,11 +156,13 @@ func versionIn(member, record string) string {
 	return versionOf(topic, []byte(body))
 }
 
-func (r *reader) numbers(key string) map[string]int64 {
+// used reads how many attempts messages used up. Their history stands behind that.
+func (r *reader) used(key string) map[string]int64 {
 	all, err := r.client.HGetAll(r.ctx, r.base+key).Result()
 	numbers := make(map[string]int64)
-	for field, text := range got(r, all, err) {
-		numbers[field] = r.number(text)
+	for member, value := range got(r, all, err) {
+		text, _, _ := strings.Cut(value, "\n")
+		numbers[member] = r.number(text)
 	}
 	return numbers
 }

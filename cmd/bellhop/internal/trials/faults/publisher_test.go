@@ -66,6 +66,8 @@ type publishing struct {
 	n   int
 
 	sent []notify.Message // delayed messages, which may be cancelled or rescheduled
+
+	awaits *awaits
 }
 
 const publishers = 3 // goroutines of a publisher
@@ -80,7 +82,9 @@ func (a *actor) publish(ctx context.Context) error {
 	var all sync.WaitGroup
 	for i := range publishers {
 		p := &publishing{actor: a, pub: pub, rnd: rand.New(rand.NewPCG(a.random, uint64(i))), id: fmt.Sprintf("%s-%d", a.process, i)}
+		p.awaits = &awaits{ctx: ctx, actor: a}
 		all.Go(func() {
+			defer p.awaits.all.Wait()
 			for ctx.Err() == nil {
 				p.step(context.WithoutCancel(ctx))
 				rest(ctx, time.Duration(p.rnd.ExpFloat64()*float64(12*time.Millisecond)))
@@ -95,7 +99,11 @@ func (a *actor) publish(ctx context.Context) error {
 func (p *publishing) step(ctx context.Context) {
 	switch n := p.rnd.IntN(100); {
 	case n < 40:
-		p.one(ctx, p.message())
+		m := p.message()
+		p.one(ctx, m)
+		if slices.Contains(claimedTopics, m.Topic) && p.rnd.IntN(4) == 0 {
+			p.awaits.begin(m, time.Duration(1+p.rnd.IntN(3000))*time.Millisecond)
+		}
 	case n < 44:
 		p.many(ctx)
 	case n < 66:
