@@ -14,10 +14,10 @@ type ArchiveRow struct {
 	Reason       string     `json:"reason,omitempty" doc:"why it died or was dropped"`
 	AttemptsUsed int        `json:"attempts_used" doc:"attempts used up, by expired leases and rejections"`
 	History      []Attempt  `json:"history,omitempty" doc:"its last attempts that failed, oldest first"`
-	Due          *time.Time `json:"due,omitempty" doc:"when it was due"`
 	FirstDue     *time.Time `json:"first_due,omitempty" doc:"due time of its first attempt"`
 	Published    *time.Time `json:"published,omitempty"`
 	Size         int        `json:"size" doc:"of its body in bytes"`
+	Fault        string     `json:"fault,omitempty" doc:"why its record was unreadable; the body is all of it"`
 	Store        string     `json:"store,omitempty" doc:"id of the store that it ended in"`
 	Asked
 	Result
@@ -29,8 +29,8 @@ func ArchiveRowOf(r archive.Row) ArchiveRow {
 	return ArchiveRow{
 		Key: Key{r.Topic, r.ID}, State: r.State, Ended: r.Ended.UTC(), Reason: r.Reason,
 		AttemptsUsed: r.Attempts, History: historyOf(r.History),
-		Due: given(r.Due), FirstDue: given(r.FirstDue), Published: given(r.Published),
-		Size: r.Size, Store: r.Store, Asked: askedOf(r.Record), Result: ResultOf(r.Result), Text: TextOf(r.Body),
+		FirstDue: given(r.FirstDue), Published: given(r.Published),
+		Size: r.Size, Fault: r.Fault, Store: r.Store, Asked: askedOf(r.Record), Result: ResultOf(r.Result), Text: TextOf(r.Body),
 	}
 }
 
