@@ -178,7 +178,7 @@ func (a *app) printArchivedRow(r archive.Row) error {
 		row("ended", a.when(r.Ended))
 		row("reason", r.Reason)
 		row("attempts used", strconv.Itoa(r.Attempts))
-		row("due", a.when(r.FirstDue))
+		row("first due", a.when(r.FirstDue))
 		row("published", a.when(r.Published))
 		writeAsked(row, r.Record)
 		row("body", plural(r.Size, "byte"))
