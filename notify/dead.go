@@ -30,7 +30,7 @@ func (i *Inspector) Purge(ctx context.Context, topic string, ids ...string) (int
 type operation func(s store.Shard, ctx context.Context, topic string, which store.Letters) (store.Dealt, error)
 
 func (i *Inspector) operate(ctx context.Context, run operation, topic string, ids []string) (int, error) {
-	if err := store.CheckTopic(topic); err != nil {
+	if err := store.CheckAnyTopic(topic); err != nil {
 		return 0, err
 	}
 	total := 0
@@ -62,7 +62,7 @@ func (i *Inspector) PurgeAll(ctx context.Context, topic string, on func(total in
 }
 
 func (i *Inspector) operateOnAll(ctx context.Context, run operation, topic string, on func(int)) (int, error) {
-	if err := store.CheckTopic(topic); err != nil {
+	if err := store.CheckAnyTopic(topic); err != nil {
 		return 0, err
 	}
 	there, err := i.store.Of(topic).CountDead(ctx, topic)

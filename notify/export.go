@@ -143,8 +143,12 @@ func (e *export) alone(ctx context.Context, member string) error {
 	return e.write(infos[0])
 }
 
-// add exports a message of a page.
+// add exports a message of a page, but none that tells of a death: to send it is for the
+// store in which that happened.
 func (e *export) add(look *store.Inspected) error {
+	if strings.HasPrefix(look.Member, store.DeadPrefix) {
+		return nil
+	}
 	topic, id, err := store.SplitMember(look.Member)
 	if err != nil {
 		e.sum.LeftOut++

@@ -60,6 +60,6 @@ func (l *lookup) next(ctx context.Context, most int) (names []string, last strin
 }
 
 func (l *lookup) wants(topic string) bool {
-	return store.CheckTopic(topic) == nil &&
+	return store.CheckAnyTopic(topic) == nil &&
 		(len(l.patterns) == 0 || slices.ContainsFunc(l.patterns, func(p Pattern) bool { return p.Match(topic) }))
 }

@@ -19,7 +19,7 @@ const topicsPage = 25
 // used are zero. Errors: ErrInvalid, or that of the connection.
 func (i *Inspector) Count(ctx context.Context, topics ...string) ([]Counts, error) {
 	for _, topic := range topics {
-		if err := store.CheckTopic(topic); err != nil {
+		if err := store.CheckAnyTopic(topic); err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +101,7 @@ func (i *Inspector) namesAfter(ctx context.Context, after string, limit int, pat
 		if names = append(names, more...); len(names) > limit {
 			return names[:limit], names[limit-1], nil
 		}
-		if l.read >= mostRead && len(l.spans) > 0 && store.CheckTopic(last) == nil {
+		if l.read >= mostRead && len(l.spans) > 0 && store.CheckAnyTopic(last) == nil {
 			return names, last, nil
 		}
 	}

@@ -94,7 +94,7 @@ func (l logs) grown(ctx context.Context, after notify.Position, only []string, w
 			g.store, g.last, g.now = page.StoreID, page.Last, page.Now
 		}
 		for _, log := range page.Logs {
-			if want(log.Topic) && store.CheckTopic(log.Topic) == nil {
+			if want(log.Topic) && store.CheckAnyTopic(log.Topic) == nil {
 				g.topics = append(g.topics, log.Topic)
 			}
 			after = log.Last
@@ -165,7 +165,7 @@ func (r *reading) cut(bytes int) {
 func (r *reading) heed(got store.Reading, asked []string) {
 	r.more = got.More
 	for _, topic := range got.Others {
-		if !slices.Contains(asked, topic) && store.CheckTopic(topic) == nil {
+		if !slices.Contains(asked, topic) && store.CheckAnyTopic(topic) == nil {
 			r.others = append(r.others, topic)
 		}
 	}

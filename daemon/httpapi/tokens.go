@@ -52,14 +52,16 @@ type grant struct {
 // grantAll returns the grant of every caller if there is no tokens file.
 func grantAll() *grant {
 	return &grant{
-		name: "anybody", rights: allRights, patterns: []notify.Pattern{anyTopic()},
+		name: "anybody", rights: allRights, patterns: anyTopic(),
 		valid: context.Background(), memory: newMemory(),
 	}
 }
 
-func anyTopic() notify.Pattern {
-	p, _ := notify.ParsePattern(">")
-	return p
+// anyTopic returns patterns of all topics, those of deaths included.
+func anyTopic() []notify.Pattern {
+	all, _ := notify.ParsePattern(">")
+	deaths, _ := notify.ParsePattern(store.DeadPrefix + ">")
+	return []notify.Pattern{all, deaths}
 }
 
 // allowRights returns an errForbidden if none of some rights is granted.

@@ -24,9 +24,15 @@ var (
 	nameGrammar  = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // a token of RFC 9110
 )
 
-// CheckTopic returns a Fault for an invalid topic.
+// DeadPrefix, and the name of a topic behind it, names the topic of the broadcasts that
+// tell of its deaths: the only kind of name that begins with a $.
+const DeadPrefix = "$dead."
+
+// CheckTopic returns a Fault for an invalid topic, and for one of the system.
 func CheckTopic(topic string) error {
 	switch {
+	case strings.HasPrefix(topic, "$"):
+		return Faultf("topic", "topic %.200q: names that begin with $ are the system's; name a topic of your own, and listen to %sTOPIC to hear of its deaths", topic, DeadPrefix)
 	case topic == "":
 		return Faultf("topic", "topic: it is empty; name one, such as order.timeout")
 	case len(topic) > MaxTopic:
@@ -35,6 +41,13 @@ func CheckTopic(topic string) error {
 		return Faultf("topic", "topic %q: use tokens of letters, digits, _ and -, joined by single dots", topic)
 	}
 	return nil
+}
+
+// CheckAnyTopic is CheckTopic, and accepts topics of the system, too: of these one may
+// read, and nothing else.
+func CheckAnyTopic(topic string) error {
+	of, _ := strings.CutPrefix(topic, DeadPrefix)
+	return CheckTopic(of)
 }
 
 // CheckTopics returns a joined Fault for each thing that is wrong with the topics of one
@@ -89,7 +102,7 @@ func SplitMember(member string) (topic, id string, err error) {
 	if !ok {
 		return "", "", Faultf("member", "member %.300q: it has no colon; a member is TOPIC:ID", member)
 	}
-	if err := CheckTopic(topic); err != nil {
+	if err := CheckAnyTopic(topic); err != nil {
 		return "", "", fmt.Errorf("member %.300q: %w", member, err)
 	}
 	if err := CheckID(id); err != nil {

@@ -7,8 +7,9 @@ import (
 )
 
 // A Pattern names a topic, or many: a token * stands for any one token, and >
-// at the end for one or more (so do the subjects of NATS). The zero Pattern
-// matches nothing.
+// at the end for one or more (so do the subjects of NATS). A topic of the system, such
+// as $dead.orders, is only named by a pattern that begins as it does, such as $dead.>.
+// The zero Pattern matches nothing.
 type Pattern struct {
 	text   string
 	tokens []string // nil if text is a topic
@@ -18,17 +19,21 @@ type Pattern struct {
 // Fault.
 func ParsePattern(text string) (Pattern, error) {
 	if !strings.ContainsAny(text, "*>") {
-		return Pattern{text: text}, Renamed("pattern", CheckTopic(text))
+		return Pattern{text: text}, Renamed("pattern", CheckAnyTopic(text))
 	}
-	if len(text) > MaxTopic {
-		return Pattern{}, Faultf("pattern", "pattern: %d bytes; at most %d are allowed", len(text), MaxTopic)
+	of, dead := strings.CutPrefix(text, DeadPrefix)
+	if len(of) > MaxTopic {
+		return Pattern{}, Faultf("pattern", "pattern: %d bytes; at most %d are allowed", len(of), MaxTopic)
 	}
-	tokens := strings.Split(text, ".")
+	tokens := strings.Split(of, ".")
 	for i, token := range tokens {
 		last := i == len(tokens)-1
 		if token != "*" && (token != ">" || !last) && CheckTopic(token) != nil {
 			return Pattern{}, Faultf("pattern", "pattern %q: use tokens of letters, digits, _ and - joined by single dots, * in the place of any one token, and > at the end for one or more", text)
 		}
+	}
+	if dead {
+		tokens = slices.Insert(tokens, 0, strings.TrimSuffix(DeadPrefix, "."))
 	}
 	return Pattern{text, tokens}, nil
 }
@@ -43,6 +48,9 @@ func (p Pattern) Topic() (topic string, ok bool) { return p.text, p.tokens == ni
 func (p Pattern) Match(topic string) bool {
 	if p.tokens == nil {
 		return topic == p.text && topic != ""
+	}
+	if strings.HasPrefix(topic, "$") != strings.HasPrefix(p.text, "$") {
+		return false
 	}
 	for i, token := range p.tokens {
 		if token == ">" {
@@ -63,6 +71,9 @@ func (p Pattern) Match(topic string) bool {
 func (p Pattern) Covers(other Pattern) bool {
 	if topic, one := other.Topic(); one {
 		return p.Match(topic)
+	}
+	if strings.HasPrefix(other.text, "$") != strings.HasPrefix(p.text, "$") {
+		return false
 	}
 	for i, token := range p.tokens {
 		switch {
@@ -88,16 +99,19 @@ func (p Pattern) names() Names {
 	}
 	begin := p.text[:strings.IndexAny(p.text, "*>")]
 	if begin == "" {
-		return Names{To: "\xff"}
+		return ordinary
 	}
 	return Names{From: begin, To: begin[:len(begin)-1] + "/"} // the byte after a dot
 }
 
+// ordinary is a range that has all names but those of the system.
+var ordinary = Names{From: "%", To: "\xff"} // the byte after a $
+
 // NamesOf returns ranges that have all names that some patterns match, in order and
-// without overlap.
+// without overlap; without patterns all but those of the system.
 func NamesOf(patterns []Pattern) []Names {
 	if len(patterns) == 0 {
-		return []Names{{To: "\xff"}}
+		return []Names{ordinary}
 	}
 	spans := make([]Names, 0, len(patterns))
 	for _, p := range patterns {

@@ -36,7 +36,7 @@ func (r *run) note(f *found, key store.Key) {
 	topic, perTopic := key.Topic()
 	name, perListener := key.Listener()
 	switch {
-	case !key.IsOurs() || perTopic && store.CheckTopic(topic) != nil:
+	case !key.IsOurs() || perTopic && store.CheckAnyTopic(topic) != nil:
 		r.report(Finding{Fault: ForeignKey, Key: key.Short, Whole: key.Name})
 	case !key.IsRight():
 		r.report(Finding{Fault: WrongType, Key: key.Short, Whole: key.Name})

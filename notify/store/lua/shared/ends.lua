@@ -94,7 +94,7 @@ end
 
 -- Whether a named listener is registered for the deaths of a topic, by the name of these.
 local function is_hooked(deaths)
-  if try('HEXISTS', HOOKS, deaths) == 1 then return true end
+  if try('HGET', HOOKS, deaths) then return true end
   local hooks = try('HGETALL', HOOKS) or {}
   for i = 1, #hooks, 2 do
     if matches(hooks[i], deaths) then return true end
