@@ -22,11 +22,16 @@ func TestMatch(t *testing.T) {
 		{"prices.*", []string{"prices.gold", "prices.-"}, []string{"prices", "prices.gold.a", "prices.", "price.gold", "prices..a"}},
 		{"prices.>", []string{"prices.gold", "prices.a.b.c"}, []string{"prices", "prices.", "pricesa.b", "a.prices.b"}},
 		{"*", []string{"a", "prices"}, []string{"a.b", "", "."}},
-		{">", []string{"a", "a.b", "a.b.c"}, []string{""}},
+		{">", []string{"a", "a.b", "a.b.c"}, []string{"", "$dead.a", "$a"}},
 		{"*.b", []string{"a.b", "b.b"}, []string{"b", "a.c", "a.b.c", ".b"}},
 		{"*.*.c", []string{"a.b.c"}, []string{"a.c", "a.b.c.d", "a.b.d"}},
 		{"a.*.c.>", []string{"a.b.c.d", "a.b.c.d.e"}, []string{"a.b.c", "a.c.d", "a.b.d.e"}},
-		{"*.>", []string{"a.b", "a.b.c"}, []string{"a"}},
+		{"*.>", []string{"a.b", "a.b.c"}, []string{"a", "$dead.a"}},
+		{"$dead.a", []string{"$dead.a"}, []string{"a", "$dead.a.b", "dead.a"}},
+		{"$dead.*", []string{"$dead.a"}, []string{"a", "$dead.a.b", "x.a", "$other.a"}},
+		{"$dead.>", []string{"$dead.a", "$dead.a.b"}, []string{"a", "$dead", "a.b"}},
+		{"$dead.a.>", []string{"$dead.a.b"}, []string{"$dead.a", "a.b"}},
+		{"*.*", []string{"a.b"}, []string{"$dead.a"}},
 	} {
 		p, err := notify.ParsePattern(test.pattern)
 		if err != nil {
@@ -60,6 +65,7 @@ func TestMatch(t *testing.T) {
 var badPatterns = []string{
 	"", ".", "a.", ".a", "a..b", "a b", "a.>.b", ">.a", ">>", "a>", ">a", "a.>b", "a*", "*a", "**", "a.**", "a.*.", "*.", ".*", ">.", ".>", "a,b",
 	"a.*b.c", "ä.*", "*\n", "> ", "a:*", strings.Repeat("a", 127) + ".*", strings.Repeat("*.", 64) + "*", strings.Repeat("a", 129), "a/*", "#", "a.?",
+	"$dead", "$dead.", "$", "$x", "$dead..a", "$dead.$dead.a", "$*", "$dead*", "a.$dead.b", "*.$dead", "$dead.a.>.b", "$dead." + strings.Repeat("a", 129),
 }
 
 func TestBadPattern(t *testing.T) {

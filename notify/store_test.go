@@ -397,6 +397,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 	pub := clientOf(t, db)
 	claimer, letters := subscriberstest.Claimer(t, db), storetest.Inspector(t, db)
 	must("check", db.Check(ctx))
+	archive(t, db)
 	for _, id := range []string{"a", "b", "c", "d"} {
 		publish(t, pub, full(id))
 	}
@@ -433,6 +434,47 @@ func useEverything(t *testing.T, db *notify.Store) {
 	must("topics", err)
 	must("survey", errOf(pub.Survey(ctx, 1)))
 	must("export all", errOf(pub.Export(ctx, io.Discard, nil)))
+}
+
+// archive lets an archive store what ended, and a name hear of the deaths.
+func archive(t *testing.T, db *notify.Store) {
+	t.Helper()
+	s := db.Home()
+	if err := s.OpenArchive(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Register(t.Context(), "mourner", "$dead.buried", "now", 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		storetest.Publish(t, db, notify.Message{Topic: "buried"})
+		ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), "buried", subscribers.ClaimOptions{Max: 1})
+		if err != nil || len(ds) != 1 {
+			t.Fatal(ds, err)
+		}
+		if _, err := ds[0].Bury(t.Context(), "no"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := s.Endings(t.Context(), 10)
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	if err := s.Archived(t.Context(), got[0].Entry); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := s.Backlog(t.Context()); err != nil || b.Entries != 0 || b.Removed != 1 {
+		t.Fatal(b, err)
+	}
+	if _, err := s.CloseArchive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Unregister(t.Context(), "mourner"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := storetest.Inspector(t, db).PurgeAll(t.Context(), "buried", nil); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // announce sends broadcasts to listeners, with and without a name, that fail, take over

@@ -16,6 +16,7 @@ var (
 	repairTopicsScript    = script("repair/topics")
 	repairListenersScript = script("repair/listeners")
 	repairCountersScript  = script("repair/counters")
+	repairHooksScript     = script("repair/hooks")
 )
 
 // A RepairStep says what one step of a repair checks.
@@ -89,6 +90,12 @@ func (s Shard) RepairTopics(ctx context.Context, apply bool, topics []string) (R
 // RepairListeners checks the keys of named listeners.
 func (s Shard) RepairListeners(ctx context.Context, apply bool, names []string) (Repaired, error) {
 	return s.repair(ctx, repairListenersScript, "", RepairStep{Apply: apply}, anys(names)...)
+}
+
+// RepairHooks compares the hooks with the named listeners to deaths, all at one moment.
+// If there are too many for one step it checks none.
+func (s Shard) RepairHooks(ctx context.Context, step RepairStep) (Repaired, error) {
+	return s.repair(ctx, repairHooksScript, "", step)
 }
 
 // RepairCounters compares a page of the counters with what they count: the members

@@ -339,6 +339,11 @@ func askings() []asking {
 			_, err := s.RepairListeners(ctx, false, []string{"n"})
 			return err
 		}},
+		{name: "repair hooks", takes: fewerFindings, call: func(ctx context.Context, s store.Shard) error {
+			s.Store().Client().HSet(ctx, s.Store().Keys().Hooks(), "$dead.ghost", 1)
+			_, err := s.RepairHooks(ctx, store.RepairStep{Size: 10})
+			return err
+		}},
 		{name: "repair counters", takes: fewerFindings, call: func(ctx context.Context, s store.Shard) error {
 			strayLease(ctx, s)
 			_, err := s.RepairCounters(ctx, store.PlaceLeased, store.RepairStep{Size: 10})

@@ -111,6 +111,16 @@ var halfways = []halfway{
 		_, err := d.Bury(context.Background(), "a test")
 		return err
 	})},
+	{name: "acknowledge for an archive", settles: true, ready: both(isLeased("a"), isArchived), stays: []string{"a"}, call: acknowledges},
+	{name: "drop for an archive", settles: true, ready: both(isDropped, isArchived), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := d.Nack(context.Background(), 0, "a test")
+		return err
+	})},
+	{name: "bury for an archive, and a listener to deaths", ready: both(isLeased("a"), isArchived), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := d.Bury(context.Background(), "a test")
+		return err
+	})},
+	{name: "carry for an archive, and a listener to deaths", ready: both(isLastAttempt, both(isArchived, leaseEnds)), call: carries},
 	{name: "release", ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
 		_, err := c.ReleaseMany(context.Background(), mail, []subscribers.Delivery{d})
 		return err
@@ -151,6 +161,45 @@ func isFollowed(t *testing.T, db *notify.Store) {
 func isLastAttempt(t *testing.T, db *notify.Store) {
 	storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), MaxAttempts: 1})
 	claimIt(t, db)
+}
+
+// isDropped leases the message a, which is dropped when it fails.
+func isDropped(t *testing.T, db *notify.Store) {
+	storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), MaxAttempts: 1, Fail: notify.FailDrop})
+	claimIt(t, db)
+}
+
+// isArchived registers an archive, also of what is acknowledged, and a listener to deaths.
+func isArchived(t *testing.T, db *notify.Store) {
+	if err := db.Home().OpenArchive(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Set(t, db, mail, notify.SettingsChange{ArchiveAcked: new(true)})
+	if _, _, err := db.Home().Register(t.Context(), "mourner", store.DeadPrefix+mail, "now", 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// archived checks that an archive, if there is one, has the message a if it ended, and only then.
+func archived(t *testing.T, db *notify.Store) {
+	t.Helper()
+	s, keys := db.Home(), db.Keys()
+	if b, err := s.Backlog(t.Context()); err != nil || !b.Open {
+		return
+	}
+	got, err := s.Endings(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := db.Client().HExists(t.Context(), keys.Messages(), mail+":a").Val()
+	dead := db.Client().ZScore(t.Context(), keys.Dead(mail), mail+":a").Err() == nil
+	leased := db.Client().ZScore(t.Context(), keys.Leased(), mail+":a").Err() == nil
+	switch {
+	case len(got) > 1, left && !dead && len(got) > 0:
+		t.Errorf("the archive has %+v of what did not end", got)
+	case len(got) == 0 && (!left || dead && !leased):
+		t.Error("the archive has nothing of what ended")
+	}
 }
 
 // isUnique leases the message a, whose id stays taken for a while.
@@ -466,6 +515,7 @@ func (h halfway) stopAt(t *testing.T, server *redisserver.Server, at write) {
 			t.Errorf("it stopped (%v) and left %s", err, f)
 		}
 	}
+	archived(t, db)
 	if h.again != nil {
 		h.again(t, db)
 	}
@@ -501,7 +551,7 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 	keys := db.Keys()
 	for _, key := range []string{
 		keys.Schedules(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
-		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Schedule(mail),
+		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Outbox(), keys.Hooks(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Schedule(mail),
 	} {
 		if key != keys.Base()+at.key {
 			rule = append(rule, "(+"+at.command+" ~"+key+")")

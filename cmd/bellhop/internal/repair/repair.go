@@ -143,7 +143,11 @@ func (r *run) listeners(ctx context.Context, names map[string]bool) error {
 	if err := r.shard.HandedListeners(ctx, func(name string) { names[name] = true }); err != nil {
 		return err
 	}
-	return r.named(ctx, names, r.shard.RepairListeners)
+	if err := r.named(ctx, names, r.shard.RepairListeners); err != nil {
+		return err
+	}
+	_, err := r.scan(ctx, r.shard.RepairHooks)
+	return err
 }
 
 // counters examines the counters of a place that all topics share.

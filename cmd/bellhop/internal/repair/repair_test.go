@@ -266,6 +266,10 @@ var damages = []struct {
 		do(t, store, "HSET", "extras", "orders:ghost", " snoozed=3", "no topic", " snoozed=3\n"+record)
 		do(t, store, "ZADD", "taken", 9e12, "orders:ghost", 9e12, "orders:ready")
 	}, []string{"of nothing orders:ghost extras", "of nothing no topic extras", "of nothing orders:ghost taken", "of nothing orders:ready taken"}, nil},
+	{"hooks of no listener, and an archive that is none", func(t *testing.T, store *notify.Store) {
+		do(t, store, "HSET", "hooks", "$dead.orders", 1, "x", "y")
+		do(t, store, "HSET", "extras", "*", " room=7")
+	}, []string{"of nothing $dead.orders hooks", "of nothing x hooks", "of nothing * extras"}, nil},
 	{"a successor of nothing", func(t *testing.T, store *notify.Store) {
 		do(t, store, "HSET", "extras", "mail:stray", " snoozed=3\n"+record)
 	}, []string{"of nothing mail:stray extras"}, append(without(), "stray")},
@@ -332,6 +336,65 @@ var damages = []struct {
 		"no place orders:all messages", "no place orders:leased messages", "no place orders:ready messages", "no place orders:scheduled messages",
 		"no place orders:again messages", "no place orders:dead messages",
 	}, nil},
+}
+
+// Hooks are those of the listeners to deaths, and what an archive notes and has not stored yet is right.
+func TestHooks(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	shard := store.Home()
+	for name, pattern := range map[string]string{"a": "$dead.orders", "b": "$dead.orders", "c": "$dead.>", "d": "orders.*"} {
+		if _, _, err := shard.Register(t.Context(), name, pattern, "now", 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := shard.OpenArchive(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "x"})
+	ds, err := subscriberstest.Claimer(t, store).Claim(t.Context(), "orders", subscribers.ClaimOptions{Max: 1})
+	if err != nil || len(ds) != 1 {
+		t.Fatal(ds, err)
+	}
+	if _, err := ds[0].Bury(t.Context(), "no"); err != nil {
+		t.Fatal(err)
+	}
+	check := func(apply bool) (found []string) {
+		t.Helper()
+		if _, err := repair.Run(t.Context(), store, repair.Options{Apply: apply}, func(f repair.Finding) {
+			found = append(found, fmt.Sprintf("%s %s %s: %s", f.Fault, f.Name, f.Key, f.Remedy))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(found)
+		return found
+	}
+	right := func() map[string]string { return store.Client().HGetAll(t.Context(), store.Keys().Hooks()).Val() }
+	want := map[string]string{"$dead.orders": "2", "$dead.>": "1"}
+	if diff := gocmp.Diff(want, right()); diff != "" {
+		t.Errorf("hooks (-want +got):\n%s", diff)
+	}
+	if found := check(false); len(found) != 0 {
+		t.Error(found)
+	}
+	do(t, store, "DEL", "hooks")
+	do(t, store, "HSET", "hooks", "$dead.orders", 7)
+	for _, apply := range []bool{false, true} {
+		if diff := gocmp.Diff([]string{"count $dead.> hooks: set to 1", "count $dead.orders hooks: set to 2"}, check(apply)); diff != "" {
+			t.Errorf("findings (-want +got):\n%s", diff)
+		}
+	}
+	if diff := gocmp.Diff(want, right()); diff != "" {
+		t.Errorf("hooks after the repair (-want +got):\n%s", diff)
+	}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		if there, err := shard.Unregister(t.Context(), name); !there || err != nil {
+			t.Error(there, err)
+		}
+	}
+	if got := right(); len(got) != 0 {
+		t.Errorf("hooks without listeners: %v", got)
+	}
 }
 
 // Each damage is reported without a change, then repaired, and not found again.
@@ -489,7 +552,7 @@ func TestHandoverIsInPlace(t *testing.T) {
 // Repair knows every key of Bellhop, so it reports none as another program's.
 func TestEveryKeyIsKnown(t *testing.T) {
 	store := storetest.Open(t)
-	channels := []string{"Prefix", "Base", "Shard", "Topic", "Name", "Head", "Vacant", "Beat", "Inbox", "Hands", "Wake", "Broadcast", "Death", "Format"} // no keys, or without which nothing works
+	channels := []string{"Prefix", "Base", "Shard", "Topic", "Name", "Head", "Vacant", "Beat", "Inbox", "Hands", "Wake", "Broadcast", "Death", "Format", "Ended", "Here"} // no keys, or without which nothing works
 	keys := reflect.ValueOf(store.Keys())
 	for i := range keys.NumMethod() {
 		name, method := keys.Type().Method(i).Name, keys.Method(i)
