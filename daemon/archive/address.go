@@ -101,6 +101,7 @@ func (o Options) config() (*pgxpool.Config, error) {
 		return nil, store.Faultf("url", "url: a password in it cannot be read; %s", grammar)
 	}
 	conn := config.ConnConfig
+	conn.RuntimeParams["client_encoding"] = "UTF8" // else it is that of the database, which would take bytes as they are
 	if conn.RuntimeParams["application_name"] == "" {
 		conn.RuntimeParams["application_name"] = "bellhop"
 	}

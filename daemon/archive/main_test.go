@@ -2,6 +2,7 @@ package archive_test
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -12,7 +13,14 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-func TestMain(m *testing.M) { storetest.MainWaiting(m) }
+// TestMain is also the other process of TestProcesses.
+func TestMain(m *testing.M) {
+	if os.Getenv(otherProcess) != "" {
+		runOther()
+		return
+	}
+	storetest.MainWaiting(m)
+}
 
 const topic = "order.timeout"
 

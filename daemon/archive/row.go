@@ -2,6 +2,7 @@ package archive
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
@@ -57,7 +58,8 @@ func (c *columns) add(storeID string, e *store.Ending, clean func(string) string
 	if body == nil {
 		body = []byte{}
 	}
-	c.ended = append(c.ended, &e.Ended)
+	at := endOf(e)
+	c.ended = append(c.ended, &at)
 	c.topic = append(c.topic, cut(clean(topic)))
 	c.id = append(c.id, cut(clean(id)))
 	c.store = append(c.store, storeID)
@@ -75,6 +77,16 @@ func (c *columns) add(storeID string, e *store.Ending, clean func(string) string
 	c.size = append(c.size, int32(len(body)))
 	c.result = append(c.result, e.Result)
 	c.fault = append(c.fault, fault)
+}
+
+// endOf returns when a message ended: about when its entry was added, if that is foreign.
+func endOf(e *store.Ending) time.Time {
+	if !e.Ended.IsZero() {
+		return e.Ended
+	}
+	added, _, _ := strings.Cut(e.Entry, "-")
+	at, _ := strconv.ParseInt(added, 10, 64) // entries are numbered by time
+	return time.UnixMilli(at)
 }
 
 // clean makes a text one that a database of UTF-8 takes, which has no zero byte.

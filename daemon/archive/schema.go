@@ -20,7 +20,7 @@ const schemaLock = 0x62656c6c686f70 // "bellhop"
 
 // changing begins a change of the schema: one at a time, which gives up when another's
 // search or backup holds it up, and ends with its process, should that be paused.
-const changing = `SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '30s';
+const changing = `SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s';
 	SET LOCAL client_min_messages = warning`
 
 // change changes the schema in a transaction, under the lock.

@@ -26,7 +26,7 @@ func full() store.Ending {
 	e.Record = notify.Record{
 		Published: noon.Add(-time.Hour), FirstDue: noon.Add(-time.Minute), ContentType: "text/plain", Headers: map[string]string{"Tenant": "acme", "n": "ü \"'\\"},
 		TTL: time.Hour, MaxAttempts: 7, Lease: time.Minute, TryTimeout: time.Second, UniqueFor: 2 * time.Hour, Fail: notify.FailDrop,
-		LateAfter: time.Millisecond, Late: notify.LateBury, Body: []byte("a\x00b\xff'; DROP TABLE bellhop.messages; --"),
+		LateAfter: 24 * time.Hour, Late: notify.LateBury, Body: []byte("a\x00b\xff'; DROP TABLE bellhop.messages; --"),
 	}
 	return e
 }

@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/bellhopd/bellhop/carrier"
@@ -131,6 +132,7 @@ func (t *term) identity(ctx context.Context) (string, error) {
 // moveSome moves a batch, and reports whether there may be more.
 func (t *term) moveSome(ctx context.Context) (more bool, err error) {
 	ended, err := t.outbox.Endings(ctx, batch)
+	ended = slices.DeleteFunc(ended, func(e store.Ending) bool { return e.Entry == "" }) // unreadable: it goes with the next
 	if err != nil || len(ended) == 0 {
 		return false, err
 	}

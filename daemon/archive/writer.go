@@ -107,7 +107,7 @@ func (w *writer) insertAll(ctx context.Context, storeID string, ended []store.En
 	var months []month
 	for i := range ended {
 		c.add(storeID, &ended[i], clean)
-		months = append(months, monthOf(ended[i].Ended))
+		months = append(months, monthOf(endOf(&ended[i])))
 	}
 	err := w.ensure(ctx, months...)
 	if err == nil {

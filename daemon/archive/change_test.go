@@ -1,0 +1,179 @@
+package archive_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
+)
+
+// changed checks what a call worked on.
+func changed(t testing.TB, want, got archive.Change, err error) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// Rows are published again under their ids, with all that their publishers asked for, and
+// due now. What is in use, or no publisher may send, is refused.
+func TestRequeue(t *testing.T) {
+	s := storetest.Open(t)
+	a := archivetest.Open(t, s, archive.Options{URL: archivetest.Database(t)})
+	unreadable, foreign, twice := dead(2), dead(3), full()
+	unreadable.Fault, unreadable.Raw, unreadable.Record = store.ErrRecord, "?", notify.Record{}
+	foreign.Member = "no topic"
+	twice.Ended = twice.Ended.Add(-time.Hour)
+	write(t, a, "store1", full(), dead(1), unreadable, foreign, twice)
+	got, err := a.Requeue(t.Context(), archive.Query{}, 100, "")
+	changed(t, archive.Change{Done: 2, Refused: 3}, got, err)
+	if n := len(search(t, a, archive.Query{}, 100)); n != 5 {
+		t.Errorf("%d rows are left", n)
+	}
+	ds, err := subscriberstest.Claimer(t, s).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Minute})
+	if err != nil || len(ds) != 2 {
+		t.Fatalf("claimed %v, %v", ds, err)
+	}
+	info, err := storetest.Inspector(t, s).Inspect(t.Context(), topic, "m0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := full().Record
+	want.Published, want.FirstDue = info.Record.Published, info.Record.FirstDue
+	if diff := cmp.Diff(want, info.Record); diff != "" {
+		t.Errorf("the record (-archived +published):\n%s", diff)
+	}
+}
+
+// Many rows are requeued a page at a time, each once.
+func TestRequeuePages(t *testing.T) {
+	s := storetest.Open(t)
+	a := archivetest.Open(t, s, archive.Options{URL: archivetest.Database(t)})
+	var all []store.Ending
+	for i := range 130 {
+		all = append(all, dead(i))
+	}
+	write(t, a, "store1", all...)
+	q, done := archive.Query{State: "dead"}, archive.Change{}
+	for calls := 0; ; calls++ {
+		got, err := a.Requeue(t.Context(), q, 60, done.Cursor)
+		if err != nil || got.Refused > 0 || got.Done > 60 || calls > 3 {
+			t.Fatalf("call %d: got %+v, %v", calls, got, err)
+		}
+		done.Done, done.Cursor = done.Done+got.Done, got.Cursor
+		if done.Cursor == "" {
+			break
+		}
+	}
+	counts, err := storetest.Count(s, topic)
+	if err != nil || counts.Ready != 130 || done.Done != 130 {
+		t.Errorf("%d requeued, and ready are %d, %v", done.Done, counts.Ready, err)
+	}
+	s.Close()
+	if got, err := a.Requeue(t.Context(), q, 60, ""); err == nil || got.Done != 0 || got.Cursor != "" {
+		t.Errorf("without Redis: got %+v, %v", got, err)
+	}
+}
+
+// Whole months are pruned at once, and of the month of the time what ended before it.
+func TestPrune(t *testing.T) {
+	a, url := open(t)
+	var all []store.Ending
+	for month := range 4 { // July to October
+		for i := range 5 {
+			all = append(all, at(10*month+i, time.Date(2026, time.Month(7+month), 10+i, 0, 0, 0, 0, time.UTC)))
+		}
+	}
+	write(t, a, "store1", all...)
+	before := time.Date(2026, 10, 13, 0, 0, 0, 0, time.UTC)
+	got, err := a.Prune(t.Context(), before, 6)
+	changed(t, archive.Change{Done: 10, Cursor: "more"}, got, err)
+	got, err = a.Prune(t.Context(), before, 7)
+	changed(t, archive.Change{Done: 7, Cursor: "more"}, got, err)
+	got, err = a.Prune(t.Context(), before, 7)
+	changed(t, archive.Change{Done: 1}, got, err)
+	if diff := cmp.Diff([]string{"m34", "m33"}, ids(search(t, a, archive.Query{}, 100))); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+	for month, want := range map[string]bool{"messages_2026_07": false, "messages_2026_09": false, "messages_2026_10": true} {
+		if there := archivetest.Ask(t, url, "SELECT to_regclass('bellhop.' || $1) IS NOT NULL", month)[0]; there != want {
+			t.Errorf("%s is there: %v", month, there)
+		}
+	}
+	if _, err := a.Prune(t.Context(), time.Time{}, 0); len(store.Faults(err)) != 2 {
+		t.Errorf("without a time and a limit: got %v", err)
+	}
+}
+
+// What a query selects is erased, in every month, up to the limit.
+func TestErase(t *testing.T) {
+	a, _ := open(t)
+	var all []store.Ending
+	for i := range 12 {
+		e := at(i, noon.AddDate(0, -i%3, 0))
+		e.Entry = fmt.Sprintf("%d-%d", e.Ended.UnixMilli(), i)
+		if i%2 == 0 {
+			e.Headers = map[string]string{"Person": "p1"}
+		}
+		all = append(all, e)
+	}
+	write(t, a, "store1", all...)
+	q := archive.Query{Headers: map[string]string{"person": "p1"}}
+	got, err := a.Erase(t.Context(), q, 4)
+	changed(t, archive.Change{Done: 4, Cursor: "more"}, got, err)
+	got, err = a.Erase(t.Context(), q, 4)
+	changed(t, archive.Change{Done: 2}, got, err)
+	got, err = a.Erase(t.Context(), q, 4)
+	changed(t, archive.Change{}, got, err)
+	if n := len(search(t, a, archive.Query{}, 100)); n != 6 {
+		t.Errorf("%d rows are left", n)
+	}
+	if _, err := a.Erase(t.Context(), archive.Query{State: "gone"}, 0); len(store.Faults(err)) != 2 {
+		t.Errorf("with a wrong state and limit: got %v", err)
+	}
+}
+
+// Wrong options are told all at once, and without the URL, which may hold a password.
+func TestWrongOptions(t *testing.T) {
+	for name, test := range map[string]struct {
+		o    archive.Options
+		want []string
+	}{
+		"nothing":         {archive.Options{}, []string{"url"}},
+		"everything":      {archive.Options{URL: "mysql://u:secret@h/d", PasswordFile: "/none", Room: -1}, []string{"url", "password_file", "room"}},
+		"no URL":          {archive.Options{URL: "postgres://u:sec%ret@h/d"}, []string{"url"}},
+		"words":           {archive.Options{URL: "host=h password=secret"}, []string{"url"}},
+		"a wrong port":    {archive.Options{URL: "postgres://u:secret@h:99999/d"}, []string{"url"}},
+		"a wrong mode":    {archive.Options{URL: "postgres://u@h/d?sslmode=maybe&password=secret"}, []string{"url"}},
+		"no certificate":  {archive.Options{URL: "postgres://u:secret@h/d?sslmode=verify-full&sslrootcert=/none"}, []string{"url"}},
+		"a bare password": {archive.Options{URL: "postgres://u:sec#ret@h/d"}, []string{"url"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := archive.New(storetest.Open(t), test.o)
+			var fields []string
+			for _, fault := range store.Faults(err) {
+				fields = append(fields, fault.Field)
+			}
+			if diff := cmp.Diff(test.want, fields); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+			if text := fmt.Sprintf("%v %+v %#v", err, err, err); !errors.Is(err, notify.ErrInvalid) || strings.Contains(text, "secret") || strings.Contains(text, "sec#ret") {
+				t.Errorf("got %s", text)
+			}
+		})
+	}
+	if _, err := archive.New(nil, archive.Options{URL: "postgres://u@h/d"}); !errors.Is(err, notify.ErrInvalid) {
+		t.Errorf("without a store: got %v", err)
+	}
+}
