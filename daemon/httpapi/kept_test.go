@@ -289,3 +289,55 @@ func TestNoArchive(t *testing.T) {
 	s.call("GET", "/v1/archive?header=Tenant", "").is(422).says("NAME:VALUE")
 	s.call("PATCH", "/v1/archive", "").is(405)
 }
+
+// Where Redis is short of memory a settlement stands, and the answer says what is left out.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
+	s := serveOn(t, storetest.At(t, server.URL(), "full"), httpapi.Options{})
+	var all []notify.Message
+	for i := range 500 {
+		all = append(all, notify.Message{Topic: "orders", ID: fmt.Sprint(i), Body: []byte("x")})
+	}
+	storetest.Publish(t, s.store, all...)
+	ds := read[api.Claimed](s.call("POST", topicPath+"/claim?max=500&lease=1h", "").is(200)).Messages
+	memory, err := s.store.Client().Info(t.Context(), "memory").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used int64
+	_, rest, _ := strings.Cut(memory, "used_memory:")
+	if _, err := fmt.Sscan(rest, &used); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.store.Client().ConfigSet(t.Context(), "maxmemory", fmt.Sprint(used)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	next := func() (d api.Delivery) {
+		if len(ds) == 0 {
+			t.Fatal("nothing is left out")
+		}
+		d, ds = ds[0], ds[1:]
+		return d
+	}
+	storetest.Eventually(t, "a result is left out", func() bool { // what Redis has was measured a moment ago
+		d := next()
+		a := s.call("POST", settle(d, "ack", "&keep=1h"), "result")
+		if a.status == 200 {
+			a.says(`{"left_out":"result"}`)
+			s.call("GET", messages+"/"+d.ID, "").is(404)
+		}
+		return a.status == 200
+	})
+	storetest.Eventually(t, "an attempt is left out", func() bool {
+		d := next()
+		a := s.call("POST", settle(d, "nack", "&delay=1h&reason=broken"), "")
+		if a.status == 200 {
+			a.says(`{"left_out":"history"}`)
+			if got := s.look(d.ID); got.AttemptsUsed != 1 || len(got.History) != 0 {
+				t.Errorf("got %+v", got)
+			}
+		}
+		return a.status == 200
+	})
+}
