@@ -1,7 +1,6 @@
 package faults_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +31,8 @@ type healing func(context.Context) error
 // A victim is the target of a fault.
 type victim struct {
 	role   string  // carrier, worker-1, redis
-	member *member // nil for Redis
-	links  []*link // to Redis; of the bridge to NATS; of clients to the daemons or NATS
+	member *member // nil for Redis and the database
+	links  []*link // to Redis; of the bridge to NATS; of the archive to its database; of clients to the daemons or NATS
 	epoch  int64   // of the carrier
 
 	begun, healed history.Record // further fields of the records of the fault and its heal
@@ -55,7 +54,7 @@ var (
 )
 
 // faults are all faults, in the order of the report.
-var faults = slices.Concat(crewFaults, redisFaults, rightsFaults, machineFaults, crashFaults, replicaFaults)
+var faults = slices.Concat(crewFaults, redisFaults, rightsFaults, machineFaults, crashFaults, replicaFaults, archiveFaults)
 
 // crewFaults hit processes and links.
 var crewFaults = []fault{
@@ -73,12 +72,12 @@ var crewFaults = []fault{
 func (w *world) victim(ctx context.Context, role string) (v victim, err error) {
 	v.role = role
 	switch role {
-	case "redis":
+	case "redis", database:
 	case "nats":
 		v.member = w.nats
 	case "carrier":
 		v.member, v.epoch, err = w.carrier(ctx)
-	case "bridge":
+	case "bridge", archiver:
 		v.member, _, err = w.carrier(ctx)
 	case "standby":
 		carries, _, fault := w.carrier(ctx)
@@ -104,7 +103,11 @@ func (w *world) seize(ctx context.Context, role string) (v victim, free func(), 
 		if v, err = w.victim(ctx, role); err != nil {
 			return true
 		}
-		lock, _ := w.busy.LoadOrStore(cmp.Or(v.member, &member{}).name, new(sync.Mutex))
+		name := role
+		if v.member != nil {
+			name = v.member.name
+		}
+		lock, _ := w.busy.LoadOrStore(name, new(sync.Mutex))
 		free = lock.(*sync.Mutex).Unlock
 		return lock.(*sync.Mutex).TryLock()
 	})
@@ -114,8 +117,10 @@ func (w *world) seize(ctx context.Context, role string) (v victim, free func(), 
 // serversOf returns the servers to which the links of a role may be cut.
 func serversOf(role string) []string {
 	switch role {
-	case "redis", "nats":
+	case "redis", "nats", database:
 		return nil
+	case archiver:
+		return []string{database}
 	case "bridge", "courier-1":
 		return []string{"nats"}
 	case "web-1":

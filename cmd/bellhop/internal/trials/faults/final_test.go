@@ -40,6 +40,7 @@ func (w *world) final(ctx context.Context) (history.Final, error) {
 		Now: r.now(), Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{}, Dead: map[string]map[string]int64{},
 		Leases: map[string]int64{}, Waiting: map[string]int64{}, Streams: true,
 		Dropped: map[string]int64{}, Done: map[string]string{},
+		Archive: w.database != nil, Acked: []string{ackedTopic},
 	}
 	for _, key := range r.keys() {
 		name := strings.TrimPrefix(key, r.base)

@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -19,6 +20,7 @@ type plan struct {
 	Steps []step
 
 	Replicated bool // Redis is a master with a replica
+	Archived   bool // there is an archive
 }
 
 // A step is one fault.
@@ -35,6 +37,9 @@ func (p plan) String() string {
 	fmt.Fprintf(&b, "SEED=%d appendfsync %s", p.Seed, p.Fsync)
 	if p.Replicated {
 		b.WriteString(", replicated")
+	}
+	if p.Archived {
+		b.WriteString(", archived")
 	}
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "; %s at %v for %v", s.kind(), s.At, s.For)
@@ -101,22 +106,31 @@ func filter(steps []step, holds func(step) bool) (some []step) {
 	return some
 }
 
-// replicatedShare is how many plans there are for each with a replicated Redis.
-const replicatedShare = 12
+// How many plans there are for each with a replicated Redis, and with an archive.
+const (
+	replicatedShare = 12
+	archivedShare   = 3
+)
 
 // newPlan makes the plan of a seed from some faults, mostly for a Redis without a replica.
 func newPlan(seed uint64, choices []step) plan {
 	rnd := rand.New(rand.NewPCG(seed, 1)) // another one than in randomPlan
+	archived := rnd.IntN(archivedShare) == 0
+	if without := filter(choices, func(s step) bool { return !s.archives() }); !archived && len(without) > 0 {
+		choices = without
+	}
 	alone := filter(choices, func(s step) bool { return !s.replicated() })
 	takeovers := filter(choices, step.replicated)
 	rare := rnd.IntN(replicatedShare) == 0
 	if len(takeovers) == 0 || len(alone) > 0 && !rare {
-		return randomPlan(seed, alone)
+		p := randomPlan(seed, alone)
+		p.Archived = archived || slices.ContainsFunc(p.Steps, step.archives)
+		return p
 	}
 	first := takeovers[rnd.IntN(len(takeovers))]
 	first.At, first.For = warm, between(rnd, faults[first.Fault].least, faults[first.Fault].most)
 	p := randomPlan(seed, append(filter(alone, step.besides), first))
-	p.Replicated = true
+	p.Replicated, p.Archived = true, archived
 	p.Steps = append([]step{first}, filter(p.Steps[1:], step.besides)...)
 	return p
 }
@@ -143,6 +157,7 @@ func randomPlan(seed uint64, choices []step) plan {
 func fixedPlans() (plans []plan) {
 	steps := filter(allSteps(), func(s step) bool { return !s.replicated() })
 	rand.New(rand.NewPCG(0, 0)).Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(order(a), order(b)) })
 	for some := range slices.Chunk(steps, *togetherFlag) {
 		plans = append(plans, fixedPlan(len(plans), some))
 	}
@@ -157,9 +172,18 @@ func fixedPlans() (plans []plan) {
 	return plans
 }
 
+// order puts faults that need an archive last, so that few rounds have one.
+func order(s step) int {
+	if s.archives() {
+		return 1
+	}
+	return 0
+}
+
 // fixedPlan returns a round of faults, one after the other.
 func fixedPlan(number int, some []step) plan {
 	p := plan{Seed: uint64(number), Fsync: []string{"always", "everysec"}[number%2], Steps: some}
+	p.Archived = slices.ContainsFunc(some, step.archives)
 	at := warm
 	for i := range some {
 		some[i].At = at

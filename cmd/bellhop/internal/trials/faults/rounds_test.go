@@ -131,13 +131,26 @@ func happen(ctx context.Context, dir string, p plan) (final history.Final, err e
 	if err := w.drain(ctx); err != nil {
 		return final, err
 	}
-	for _, role := range []string{"worker", "listener", "web", "courier", "daemon"} {
+	for _, role := range []string{"worker", "listener", "web", "courier"} {
 		if err := w.stop(role); err != nil {
 			return final, err
 		}
 	}
+	if w.database != nil {
+		if err := w.drainArchive(ctx); err != nil {
+			return final, err
+		}
+	}
+	if err := w.stop("daemon"); err != nil {
+		return final, err
+	}
 	if err := w.examine(ctx); err != nil {
 		return final, err
+	}
+	if w.database != nil {
+		if err := w.readArchive(ctx); err != nil {
+			return final, err
+		}
 	}
 	return w.final(ctx)
 }

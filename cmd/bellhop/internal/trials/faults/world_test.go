@@ -22,6 +22,7 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/machine"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/child"
+	"github.com/bellhopd/bellhop/notify/servers/postgres"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -44,6 +45,9 @@ type world struct {
 	ahead   time.Duration // of its clock
 	redis   *redisserver.Server
 	watched *watched // in place of machine and redis, if Redis is replicated
+
+	database    *postgres.Server // of the archive; nil: there is none
+	databaseLog *os.File
 
 	nats      *member
 	inspector *notify.Inspector
@@ -68,7 +72,7 @@ func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *
 	if w.log, err = history.Open(filepath.Join(dir, "harness"+history.Suffix), "harness"); err != nil {
 		return w, err
 	}
-	if err := w.startServers(ctx, p.Replicated); err != nil {
+	if err := w.startServers(ctx, p); err != nil {
 		return w, err
 	}
 	own := notify.Config{}
@@ -98,19 +102,24 @@ func (w *world) setDefaults(ctx context.Context) error {
 	return err
 }
 
-// startServers starts Redis and NATS.
-func (w *world) startServers(ctx context.Context, replicated bool) (err error) {
+// startServers starts Redis, NATS, and the database of an archive.
+func (w *world) startServers(ctx context.Context, p plan) (err error) {
 	for _, server := range []string{"nats", "daemon-1", "daemon-2"} {
 		if err := w.place(server); err != nil {
 			return err
 		}
 	}
 	start := w.startRedis
-	if replicated {
+	if p.Replicated {
 		start = w.startWatched
 	}
 	if err := start(ctx); err != nil {
 		return err
+	}
+	if p.Archived {
+		if err := w.startDatabase(ctx); err != nil {
+			return err
+		}
 	}
 	w.nats = &member{w: w, name: "nats", program: func(*member) child.Program {
 		return child.Program{Path: os.Args[0], Env: append(os.Environ(),
@@ -159,10 +168,13 @@ func (w *world) startDaemons(ctx context.Context) error {
 			return err
 		}
 	}
-	return until("a carrier is elected and bridges to NATS", func() bool {
+	if err := until("a carrier is elected and bridges to NATS", func() bool {
 		n, err := w.store.Client().Exists(ctx, w.store.Keys().Carrier(), w.store.Keys().Bridge()).Result()
 		return err == nil && n == 2
-	})
+	}); err != nil || w.database == nil {
+		return err
+	}
+	return w.awaitArchive(ctx)
 }
 
 // startCrew starts receivers, then publishers, and waits until they are ready. Until then appendfsync is always.
@@ -205,7 +217,7 @@ func daemonProgram(m *member) child.Program {
 	c := m.config()
 	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(os.Environ(),
 		"BELLHOP_REDIS_URL="+c.URL, "BELLHOP_REDIS_MASTER="+c.Master, "BELLHOP_WAIT_REPLICAS="+strconv.Itoa(c.WaitReplicas),
-		"BELLHOP_LISTEN="+address(m.w.ports[m.name]),
+		"BELLHOP_LISTEN="+address(m.w.ports[m.name]), "BELLHOP_ARCHIVE_URL="+m.archiveURL(),
 		"BELLHOP_NATS_URL=nats://"+m.links["nats"].addr(), "BELLHOP_NATS_JETSTREAM="+stream, "BELLHOP_NATS_DELIVER="+deliveredTopic,
 		"BELLHOP_CARRIER_LEASE="+m.w.lease.String(), "BELLHOP_LEASE="+lease.String(), "BELLHOP_SHUTDOWN_TIMEOUT=5s",
 		"BELLHOP_BACKOFF_MIN="+quick.Min.String(), "BELLHOP_BACKOFF_MAX="+quick.Max.String())}
@@ -454,6 +466,12 @@ func (w *world) close() {
 	}
 	if w.redis != nil {
 		w.redis.Kill()
+	}
+	if w.database != nil {
+		w.database.Close()
+	}
+	if w.databaseLog != nil {
+		w.databaseLog.Close()
 	}
 	if w.watched != nil {
 		w.watched.close()

@@ -1,0 +1,151 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/postgres"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// The database of the archive, and the carrier's daemon with its link to it.
+const (
+	database = "database"
+	archiver = "archive"
+)
+
+// ackedTopic is the topic of which the archive also holds what was acknowledged.
+const ackedTopic = "claimed.b"
+
+// archiveFaults hit the database of the archive, and the link to it.
+var archiveFaults = []fault{
+	{"kill -9", []string{database}, killDatabase, 100 * time.Millisecond, 1500 * time.Millisecond},
+	{"SIGSTOP", []string{database}, pauseDatabase, 200 * time.Millisecond, 2500 * time.Millisecond},
+	{"SIGTERM", []string{database}, stopDatabase, 100 * time.Millisecond, 1500 * time.Millisecond},
+	{"cut", []string{archiver}, onLinks(cut), 200 * time.Millisecond, 4 * time.Second},
+	{"requests cut", []string{archiver}, onLinks(cutRequests), 200 * time.Millisecond, 4 * time.Second},
+	{"replies cut", []string{archiver}, onLinks(cutReplies), 200 * time.Millisecond, 4 * time.Second},
+	{"200 ms each way", []string{archiver}, onLinks(slow), 500 * time.Millisecond, 2 * time.Second},
+	{"reset in a reply", []string{archiver}, onLinks(breakReply), 50 * time.Millisecond, 500 * time.Millisecond},
+}
+
+// archives reports whether a fault needs an archive.
+func (s step) archives() bool { return s.Target == database || s.Target == archiver }
+
+func killDatabase(_ context.Context, w *world, _ *victim, _ time.Duration) (healing, error) {
+	w.database.Kill()
+	return w.database.Restart, nil
+}
+
+func stopDatabase(_ context.Context, w *world, _ *victim, _ time.Duration) (healing, error) {
+	w.database.Stop()
+	return w.database.Restart, nil
+}
+
+func pauseDatabase(_ context.Context, w *world, _ *victim, _ time.Duration) (healing, error) {
+	return func(context.Context) error { return w.database.Resume() }, w.database.Pause()
+}
+
+// startDatabase starts a PostgreSQL server with an empty database.
+func (w *world) startDatabase(ctx context.Context) error {
+	out, err := os.Create(filepath.Join(w.dir, database+".log"))
+	if err != nil {
+		return err
+	}
+	w.databaseLog = out
+	if w.database, err = postgres.Start(ctx, postgres.Options{Output: out}); err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(w.database.Addr())
+	if err != nil {
+		return err
+	}
+	if w.ports[database], err = strconv.Atoi(port); err != nil {
+		return err
+	}
+	return w.database.Create(ctx, "bellhop")
+}
+
+// archiveURL returns the address of the database over a member's link; empty if there is no
+// archive.
+func (m *member) archiveURL() string {
+	if m.w.database == nil {
+		return ""
+	}
+	to := m.w.database
+	return strings.Replace(to.URL("bellhop"), to.Addr(), m.links[database].addr(), 1)
+}
+
+// awaitArchive waits until an archive is registered, so that no end is missing in it.
+func (w *world) awaitArchive(ctx context.Context) error {
+	if _, err := w.inspector.Set(ctx, ackedTopic, notify.SettingsChange{ArchiveAcked: new(true)}); err != nil {
+		return err
+	}
+	return until("an archive is registered", func() bool {
+		b, err := w.store.Only().Backlog(ctx)
+		return err == nil && b.Open
+	})
+}
+
+// drainArchive waits until the archive has all that ended so far.
+func (w *world) drainArchive(ctx context.Context) error {
+	var left store.Backlog
+	err := until("the archive has all", func() (empty bool) {
+		var err error
+		left, err = w.store.Only().Backlog(ctx)
+		return err == nil && left.Entries == 0
+	})
+	if err == nil && left.Removed > 0 {
+		err = fmt.Errorf("the housekeeping removed %d entries from the outbox", left.Removed)
+	}
+	return err
+}
+
+// readArchive records the rows of the archive, and what ended since it was drained: that
+// still waits for it.
+func (w *world) readArchive(ctx context.Context) error {
+	a, err := archive.New(w.store, archive.Options{URL: w.database.URL("bellhop")})
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	seen := make(map[string]bool) // an entry that a daemon stored may still wait
+	record := func(topic, id, state, entry string, ended time.Time, body, result []byte) {
+		if name := store.Member(topic, id) + " " + entry; !seen[name] {
+			seen[name] = true
+			w.log.Event(history.Record{
+				Op: history.Archive, Topic: topic, ID: id, State: state, Redis: ended.UnixMicro(), Version: versionOf(topic, body), Result: string(result),
+			})
+		}
+	}
+	for cursor := ""; ; {
+		page, err := a.Search(ctx, archive.Query{}, 500, cursor, true)
+		if err != nil {
+			return fmt.Errorf("read the archive: %w", err)
+		}
+		for _, r := range page.Rows {
+			if seen[store.Member(r.Topic, r.ID)+" "+r.Entry] {
+				return fmt.Errorf("the archive holds the entry %s of %s of %s twice", r.Entry, r.ID, r.Topic)
+			}
+			record(r.Topic, r.ID, r.State, r.Entry, r.Ended, r.Body, r.Result)
+		}
+		if cursor = page.Cursor; cursor == "" {
+			break
+		}
+	}
+	left, err := w.store.Only().Endings(ctx, 1000)
+	for _, e := range left {
+		topic, id, _ := strings.Cut(e.Member, ":")
+		record(topic, id, e.State, e.Entry, e.Ended, e.Body, e.Result)
+	}
+	return err
+}
