@@ -76,7 +76,7 @@ func (c *call) query(f archiveFilter) (archive.Query, error) {
 			return q, err
 		}
 		q.Topics = []notify.Pattern{p}
-	} else if !c.grant.covers(anyTopic()) {
+	} else if !c.grant.coversAll() {
 		q.Topics = c.grant.patterns
 	}
 	if f.Header != "" {

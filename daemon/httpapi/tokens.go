@@ -90,6 +90,9 @@ func (g *grant) covers(topic notify.Pattern) bool {
 	return slices.ContainsFunc(g.patterns, func(p notify.Pattern) bool { return p.Covers(topic) })
 }
 
+// coversAll reports whether all topics are granted; those of deaths need not be.
+func (g *grant) coversAll() bool { return g.covers(anyTopic()[0]) }
+
 // allowTopic returns an errForbidden if a topic, or some topic of a pattern, is not granted.
 func (g *grant) allowTopic(text string) error {
 	p, err := notify.ParsePattern(text)

@@ -172,7 +172,7 @@ func (g *Gate) workers(ctx context.Context, c *call, _ *struct{}) (any, error) {
 		return nil, err
 	}
 	reply := api.WorkersOf(all)
-	if !c.grant.covers(anyTopic()) {
+	if !c.grant.coversAll() {
 		reply = reply.Only(func(pattern string) bool { return c.grant.allowTopic(pattern) == nil })
 	}
 	return reply, nil

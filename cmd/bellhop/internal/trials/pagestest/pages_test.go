@@ -20,7 +20,7 @@ const root = "../../../../.."
 // Limits of the pages, in lines.
 const (
 	maxReadme = 200
-	maxAll    = 945
+	maxAll    = 1060
 	goWithin  = 60
 )
 
