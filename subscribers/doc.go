@@ -60,4 +60,24 @@
 // A slow listener delays no other. It has no queue that could overflow: it reads the
 // log at its own pace, from memory while it keeps up with the others of its process,
 // else from Redis.
+//
+// # Deaths
+//
+// The topic $dead.TOPIC tells of the deaths of a topic, with a broadcast for each,
+// whatever a message died of:
+//
+//	err = l.Listen(ctx, "$dead.orders", func(ctx context.Context, b *subscribers.Broadcast) error {
+//		return tell(b.Body)
+//	}, subscribers.ListenOptions{Name: "undertaker"})
+//
+// A named listener gets each death since it was registered, at least once, also those
+// while none of its processes ran, as long as the log keeps them. The script that
+// buries a message adds the broadcast, but only while a name is registered for it, by
+// that very topic or by a pattern such as $dead.orders.* or $dead.>: so a listener
+// without a name hears of deaths only while there is one. The body is JSON:
+//
+//	{"topic":"orders","id":"17","reason":"no such order","attempts":3,"died_at":"2026-01-31T09:30:00.123Z"}
+//
+// Names that begin with $ are the system's. Nobody publishes there, and only a pattern
+// that begins as such a name does matches it: neither * nor > does.
 package subscribers

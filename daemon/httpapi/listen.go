@@ -22,7 +22,7 @@ const (
 )
 
 type listenInput struct {
-	Pattern     string `path:"topic" is:"pattern" maxLength:"128" example:"prices.gold" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more"`
+	Pattern     string `path:"topic" is:"pattern" maxLength:"134" example:"prices.gold" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more; $dead.TOPIC, which needs a token for just that, has the deaths of a topic while a named listener is registered for them"`
 	Since       string `query:"since" maxLength:"64" pattern:"^(now|beginning|[0-9]+-[0-9]{1,3}|[0-9]{4}-[0-9]{2}-[0-9]{2}T.+)$" example:"beginning" doc:"where to begin: beginning, now, a time, or after the event of an id; missing: now"`
 	LastEventID string `header:"Last-Event-ID" maxLength:"64" pattern:"^[0-9]+-[0-9]{1,3}$" example:"1735830245678-123" doc:"the id of the last event received: resume after it, and ignore since"`
 }

@@ -38,30 +38,29 @@ var allRights = []right{mayPublish, mayConsume, mayListen, mayMetrics, mayArchiv
 
 // A grant is what one line of the tokens file permits.
 type grant struct {
-	name     string
-	hash     [sha256.Size]byte // hash of the token
-	rights   []right
-	patterns []notify.Pattern
-	line     string          // the line as written in the file
-	valid    context.Context // ends when a reload revokes the grant
-	revoke   func()
-	memory   *memory
-	streams  atomic.Int64
+	name       string
+	hash       [sha256.Size]byte // hash of the token
+	rights     []right
+	patterns   []notify.Pattern
+	everything bool            // also what patterns do not match: the topics of the system
+	line       string          // the line as written in the file
+	valid      context.Context // ends when a reload revokes the grant
+	revoke     func()
+	memory     *memory
+	streams    atomic.Int64
 }
 
 // grantAll returns the grant of every caller if there is no tokens file.
 func grantAll() *grant {
 	return &grant{
-		name: "anybody", rights: allRights, patterns: anyTopic(),
+		name: "anybody", rights: allRights, patterns: anyTopic(), everything: true,
 		valid: context.Background(), memory: newMemory(),
 	}
 }
 
-// anyTopic returns patterns of all topics, those of deaths included.
 func anyTopic() []notify.Pattern {
-	all, _ := notify.ParsePattern(">")
-	deaths, _ := notify.ParsePattern(store.DeadPrefix + ">")
-	return []notify.Pattern{all, deaths}
+	p, _ := notify.ParsePattern(">")
+	return []notify.Pattern{p}
 }
 
 // allowRights returns an errForbidden if none of some rights is granted.
@@ -87,7 +86,7 @@ func listRights(rights []right, join string) string {
 
 // covers reports whether a topic, or every topic of a pattern, is granted.
 func (g *grant) covers(topic notify.Pattern) bool {
-	return slices.ContainsFunc(g.patterns, func(p notify.Pattern) bool { return p.Covers(topic) })
+	return g.everything || slices.ContainsFunc(g.patterns, func(p notify.Pattern) bool { return p.Covers(topic) })
 }
 
 // coversAll reports whether all topics are granted; those of deaths need not be.

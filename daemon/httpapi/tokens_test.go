@@ -147,6 +147,61 @@ func TestLinesAndTopicsOfAToken(t *testing.T) {
 	}
 }
 
+// Deaths need a token that names them: all topics are those of users.
+func TestTokensForDeaths(t *testing.T) {
+	t.Parallel()
+	tokens := ""
+	for name, topics := range map[string]string{"all": ">", "any": "*,*.*", "deaths": "$dead.>", "one": "order.paid,$dead.order.paid"} {
+		tokens += name + " " + tokenOf(name) + " admin,listen " + topics + "\n"
+	}
+	listens := func(s *server, token, pattern string) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/v1/topics/"+pattern+"/broadcasts", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+tokenOf(token))
+		}
+		resp, err := s.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", tokens)})
+	for _, test := range []struct {
+		token, pattern string
+		status         int
+	}{
+		{"all", "$dead.order.paid", 403},
+		{"all", "$dead.>", 403},
+		{"all", ">", 200},
+		{"any", "$dead.order", 403},
+		{"deaths", "$dead.order.paid", 200},
+		{"deaths", "$dead.>", 200},
+		{"deaths", "order.paid", 403},
+		{"deaths", ">", 403},
+		{"one", "$dead.order.paid", 200},
+		{"one", "$dead.order.*", 403},
+		{"one", "$other.order", 422},
+	} {
+		if got := listens(s, test.token, test.pattern); got != test.status {
+			t.Errorf("%s listens to %s: %d, want %d", test.token, test.pattern, got, test.status)
+		}
+	}
+	s = start(t, httpapi.Options{})
+	if got := listens(s, "", "$dead.>"); got != 200 {
+		t.Errorf("where there are no tokens: %d", got)
+	}
+	for _, path := range []string{"messages", "broadcasts", "claim"} {
+		s.call("POST", "/v1/topics/$dead.order/"+path, "x").is(422).says("names that begin with $ are the system's")
+	}
+	s.call("PATCH", "/v1/topics/$dead.order/settings", `{"attempts":5}`).is(422).says("names that begin with $ are the system's")
+	s.call("GET", "/v1/topics?cursor=$dead.order", "").is(200)
+}
+
 // Topics come a page at a time, and only those that the token permits count.
 func TestTopicsInPages(t *testing.T) {
 	t.Parallel()

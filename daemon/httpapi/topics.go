@@ -11,7 +11,7 @@ import (
 
 type topicsInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"list at most this many"`
-	Cursor string `query:"cursor" is:"topic" maxLength:"128" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" doc:"cursor of the previous page; missing: from the beginning"`
+	Cursor string `query:"cursor" is:"any topic" maxLength:"134" pattern:"^(\\$dead\\.)?[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" doc:"cursor of the previous page; missing: from the beginning"`
 }
 
 // topics counts the messages of the topics that the token permits, by name, a page at a time.

@@ -73,7 +73,7 @@ func Of(name string, field reflect.StructField) Field {
 
 // grammars are the values of the tag is; each reports what is wrong with a text.
 var grammars = map[string]func(text string) error{
-	"topic": store.CheckTopic, "topic or *": store.CheckTopicOrAll, "id": store.CheckID, "media type": store.CheckContentType,
+	"topic": store.CheckTopic, "any topic": store.CheckAnyTopic, "topic or *": store.CheckTopicOrAll, "id": store.CheckID, "media type": store.CheckContentType,
 	"topics": func(text string) error { return store.CheckTopics(strings.Split(text, ",")) },
 	"pattern": func(text string) error {
 		_, err := store.ParsePattern(text)
