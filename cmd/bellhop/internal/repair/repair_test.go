@@ -604,7 +604,10 @@ func TestForeignThings(t *testing.T) {
 
 // A place that is a foreign key keeps nothing else from being repaired, and only real repairs are reported.
 func TestForeignPlaces(t *testing.T) {
-	for _, key := range []string{"schedule", "ready", "leased", "broadcasts", "messages", "attempts", "expiries", "extras", "taken", "deaths", "topics", "logs", "listeners", "handed", "ready:mail", "dead:mail"} {
+	for _, key := range []string{
+		"schedule", "ready", "leased", "broadcasts", "messages", "attempts", "expiries", "extras", "taken", "deaths", "topics", "logs", "listeners", "handed",
+		"hooks", "outbox", "done-first", "claims", "workers", "ready:mail", "dead:mail", "done:mail",
+	} {
 		t.Run(key, func(t *testing.T) {
 			store := storetest.Open(t)
 			do(t, store, "ZADD", "leased", 1, "orders:x")

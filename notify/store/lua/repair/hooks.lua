@@ -3,7 +3,7 @@
 -- Reply: that of all; if there are too many to count in one step none was checked.
 local us = clock()
 local MOST = 4000
-if (try('HLEN', LISTENERS) or MOST) + (try('HLEN', HOOKS) or MOST) > MOST then return report('0', 0, us) end
+if (try('HLEN', LISTENERS) or math.huge) + (try('HLEN', HOOKS) or math.huge) > MOST then return report('0', 0, us) end
 local names, hooks, counted, looked = call('HGETALL', LISTENERS), call('HGETALL', HOOKS), {}, 0
 for i = 2, #names, 2 do
   local pattern = string.match(names[i], '^%S+') or ''
