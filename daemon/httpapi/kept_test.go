@@ -172,7 +172,9 @@ func TestAwaitIsCutShort(t *testing.T) {
 	tokens := file(t, "tokens", line("kept")+line("gone"))
 	h := serve(t, db, httpapi.Options{TokensFile: tokens}, httpapi.Timing{})
 	storetest.Publish(t, db, notify.Message{Topic: "orders", ID: "a", Delay: time.Hour, Body: []byte("x")})
-	with := func(name string) *http.Client { return &http.Client{Transport: bearer{client(t).Transport, tokenOf(name)}} }
+	with := func(name string) *http.Client {
+		return &http.Client{Transport: bearer{client(t).Transport, tokenOf(name)}}
+	}
 
 	w := h.dial(t).say("GET " + messages + "/a?wait=5m HTTP/1.1\nHost: x\nAuthorization: Bearer " + tokenOf("kept") + "\n\n")
 	h.waits(1)
