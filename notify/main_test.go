@@ -183,7 +183,7 @@ func dump(t testing.TB, store *notify.Store) map[string]any {
 		t.Fatal(err)
 	}
 	for _, key := range keys {
-		if strings.HasPrefix(key, store.Keys().Base()+"room:") || key == store.Keys().BusyTopics() {
+		if strings.HasPrefix(key, store.Keys().Base()+"room:") || key == store.Keys().BusyTopics() || key == store.Keys().Claims() || key == store.Keys().Workers() {
 			continue
 		}
 		var content any

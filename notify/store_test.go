@@ -433,6 +433,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 	_, err = storetest.Collect(pub.Topics(ctx))
 	must("topics", err)
 	must("survey", errOf(pub.Survey(ctx, 1)))
+	must("workers", errOf(storetest.Inspector(t, db).Workers(ctx)))
 	must("export all", errOf(pub.Export(ctx, io.Discard, nil)))
 }
 

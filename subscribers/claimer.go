@@ -38,6 +38,7 @@ type Claimer struct {
 	*leases
 	log     *slog.Logger
 	inbox   string
+	here    *presence
 	loop    *progress.Loop // of the events of the subscription
 	ran     atomic.Bool
 	begun   chan struct{}   // closed when Run begins
@@ -68,7 +69,7 @@ var ErrUnsubscribed = errors.New("the subscription to redis is down")
 // notify.Fault.
 func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 	o, err := store.Option(options)
-	if err := errors.Join(store.CheckStore(s), err); err != nil {
+	if err := errors.Join(store.CheckStore(s), err, fillName(&o.Name), fillKind(&o.Kind)); err != nil {
 		return nil, err
 	}
 	if o.Logger == nil {
@@ -76,10 +77,11 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 	}
 	ended, end := context.WithCancel(context.Background())
 	c := &Claimer{
-		leases: newLeases(s, o.Logger), log: o.Logger, inbox: s.Only().HandsChannel(notify.NewID()),
+		leases: newLeases(s, o.Logger, o.Name), log: o.Logger, inbox: s.Only().HandsChannel(notify.NewID()),
 		loop: progress.New("claimer", claimerBound), begun: make(chan struct{}), ended: ended, end: end,
 		pings: make(map[string]chan struct{}),
 	}
+	c.here = newPresence(s, store.Worker{Name: o.Name, Version: o.Version, Kind: o.Kind}, func() []string { return nil })
 	c.polls = polls{leases: c.leases, log: c.log, inbox: c.inbox, ended: ended, queues: make(map[string]*topicQueue)}
 	for _, cond := range []**sync.Cond{&c.polls.idle, &c.polls.vacated, &c.polls.answered} {
 		*cond = sync.NewCond(&c.polls.mu)
@@ -219,10 +221,12 @@ func (c *Claimer) subscribe(ctx context.Context) {
 	defer watch.end()
 	c.store.Subscribe(ctx, func(e store.Event) {
 		watch.note(e)
+		c.here.note(ctx, e)
 		c.loop.Note()
 		c.receive(e)
-	}, c.inbox)
+	}, c.inbox, c.here.channel())
 	c.setConnected(false)
+	c.here.end(ctx)
 }
 
 // Stats returns what the claimer does and counted so far.

@@ -40,6 +40,7 @@ type Delivery struct {
 
 	late   time.Duration // see Late
 	acked  bool          // by its claim
+	worker string        // that claimed it; empty: unknown
 	handed bool          // it was handed over, and Receipt is that before the confirmation
 	by     settler       // makes its calls
 }

@@ -141,7 +141,7 @@ func (p *polls) dealHanded(q *topicQueue) {
 			p.stats.dropped.Add(1)
 			p.begin(func() { p.giveBack(d) })
 		default:
-			d.Receipt, d.Lease, d.handed = Receipt(h.Promise(lease)), lease, false
+			d.Receipt, d.Lease, d.handed, d.worker = Receipt(h.Promise(lease)), lease, false, cmp.Or(one.terms.worker, p.name)
 			one.got = append(one.got, d)
 			p.stats.taken.Add(1)
 			p.begin(func() { p.confirm(d) })
@@ -175,7 +175,7 @@ func (p *polls) confirm(d Delivery) {
 	defer cancel()
 	var pause backoff.Pause
 	for {
-		_, err := p.store.Of(d.Topic).Confirm(ctx, d.Topic, []store.Lease{d.lease()}) // one that is lost may be settled
+		_, err := p.store.Of(d.Topic).Confirm(ctx, d.Topic, d.worker, []store.Lease{d.lease()}) // one that is lost may be settled
 		if err == nil {
 			return
 		}

@@ -393,7 +393,7 @@ func TestPromisedReceipt(t *testing.T) {
 		if err := call(settle.Delivery(topic, id, subscribers.Receipt(promised))); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		lost, err := one.shard.Confirm(t.Context(), topic, []store.Lease{{Member: h.Member, Receipt: promised}})
+		lost, err := one.shard.Confirm(t.Context(), topic, "", []store.Lease{{Member: h.Member, Receipt: promised}})
 		if err != nil || len(lost) != 1 || leased(t, db, id) != "" {
 			t.Errorf("%s: it was confirmed afterwards: %v, %v", name, lost, err)
 		}
@@ -409,7 +409,7 @@ func TestConfirmation(t *testing.T) {
 	h := one.taken()
 	promised := h.Promise(time.Minute)
 	for range 2 {
-		lost, err := one.shard.Confirm(t.Context(), topic, []store.Lease{{Member: h.Member, Receipt: promised}})
+		lost, err := one.shard.Confirm(t.Context(), topic, "", []store.Lease{{Member: h.Member, Receipt: promised}})
 		if err != nil || len(lost) > 0 || leased(t, db, "a") != fmt.Sprint(promised) {
 			t.Errorf("got %v, %v, and the lease %s", lost, err, leased(t, db, "a"))
 		}

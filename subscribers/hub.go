@@ -38,10 +38,11 @@ const (
 // the next beat, within a second.
 type hub struct {
 	logs
-	log   *slog.Logger
-	watch *watch         // of the connection
-	news  chan struct{}  // the reader has something to do, or the connection received something
-	loop  *progress.Loop // of the reader
+	log    *slog.Logger
+	worker store.Worker   // its entry among the workers
+	watch  *watch         // of the connection
+	news   chan struct{}  // the reader has something to do, or the connection received something
+	loop   *progress.Loop // of the reader
 
 	life sync.Mutex // held while the hub starts or stops
 	stop func()     // ends the connection and the reader; nil while there are no members
@@ -209,6 +210,19 @@ func (h *hub) concerns(topic string) bool {
 		}
 	}
 	return false
+}
+
+// patterns returns the patterns of all members, sorted, each once.
+func (h *hub) patterns() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make(map[string]bool)
+	for _, some := range []map[*member]bool{h.plain, h.named} {
+		for m := range some {
+			all[m.pattern.String()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // own returns the topics to which the connection subscribes, nil where it subscribes

@@ -1,6 +1,7 @@
 package subscribers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,12 +38,15 @@ type ClaimOptions struct {
 
 // check returns a joined Fault for each option that is wrong.
 func (o ClaimOptions) check() error {
-	var lease error
+	var lease, worker error
+	if o.Worker != "" {
+		worker = store.CheckWorker("worker", o.Worker)
+	}
 	if o.AckNow && o.Lease != 0 {
 		lease = store.Faultf("lease", "lease %v: what is acknowledged at once (ack=now) has none; give one of them", o.Lease)
 	}
 	return errors.Join(
-		store.Within("wait", "wait", o.Wait, 0, store.MaxWait), store.Within("max", "max", o.Max, 1, store.MaxClaim), checkAge(o.MinAge), lease, checkLease(o.Lease),
+		store.Within("wait", "wait", o.Wait, 0, store.MaxWait), store.Within("max", "max", o.Max, 1, store.MaxClaim), checkAge(o.MinAge), lease, checkLease(o.Lease), worker,
 	)
 }
 
@@ -58,11 +62,12 @@ func checkAge(age time.Duration) error {
 type leases struct {
 	store *notify.Store
 	log   *slog.Logger
+	name  string        // of the worker, where a claim names none
 	many  chan struct{} // holds one for each claim of many messages that is under way
 }
 
-func newLeases(s *notify.Store, log *slog.Logger) *leases {
-	return &leases{store: s, log: log, many: make(chan struct{}, manyClaims)}
+func newLeases(s *notify.Store, log *slog.Logger, name string) *leases {
+	return &leases{store: s, log: log, name: name, many: make(chan struct{}, manyClaims)}
 }
 
 // claimed is what one claim brought.
@@ -116,7 +121,11 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 		}
 		defer func() { <-l.many }()
 	}
-	reply, err := l.store.Of(topic).Claim(ctx, store.Claim{Topic: topic, Max: o.Max, Lease: o.Lease, AckNow: o.AckNow, MinAge: o.MinAge, Inbox: inbox, Received: received})
+	c := store.Claim{Topic: topic, Max: o.Max, Lease: o.Lease, AckNow: o.AckNow, MinAge: o.MinAge, Inbox: inbox, Received: received}
+	if !o.AckNow {
+		c.Name = cmp.Or(o.Worker, l.name)
+	}
+	reply, err := l.store.Of(topic).Claim(ctx, c)
 	if err != nil {
 		return claimed{}, fmt.Errorf("claim %s: %w", topic, err)
 	}
@@ -125,7 +134,7 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 	for _, m := range reply.Messages {
 		d := Delivery{
 			Topic: topic, ID: idOf(topic, m.Member), Due: m.Due, Attempt: 1 + m.Used, Receipt: Receipt(m.Receipt), Lease: m.Length,
-			History: m.History, IsLate: m.Late, acked: o.AckNow, by: l,
+			History: m.History, IsLate: m.Late, acked: o.AckNow, worker: c.Name, by: l,
 		}
 		if !d.Due.IsZero() {
 			at := d.Receipt.Until().Add(-d.Lease)
@@ -155,7 +164,7 @@ func (l *leases) handedOver(h store.Handover) (Delivery, error) {
 	record, err := store.DecodeRecord(h.Record)
 	d := Delivery{
 		Topic: h.Topic, ID: idOf(h.Topic, h.Member), Due: h.Due, Attempt: 1 + h.Used, Receipt: Receipt(h.Receipt), Lease: h.Full, History: h.History,
-		Record: record, HandedOver: true, handed: true, by: l,
+		Record: record, HandedOver: true, handed: true, worker: l.name, by: l,
 	}
 	if !d.Due.IsZero() {
 		d.late = max(time.UnixMicro(h.At).Sub(d.Due), 0)
@@ -282,10 +291,10 @@ func (l *leases) extend(ctx context.Context, d *Delivery, lease time.Duration) e
 	return nil
 }
 
-// extendMany extends up to store.MaxClaim leases and returns their receipts, and the
+// extendMany extends up to store.MaxClaim leases of one worker and returns their receipts, and the
 // indexes of those that were lost.
 func (l *leases) extendMany(ctx context.Context, ds []Delivery, lease time.Duration) (receipts []int64, lost []int, err error) {
-	receipts, lost, err = l.store.Of(ds[0].Topic).Extend(ctx, ds[0].Topic, leasesOf(ds), lease)
+	receipts, lost, err = l.store.Of(ds[0].Topic).Extend(ctx, ds[0].Topic, ds[0].worker, leasesOf(ds), lease)
 	if err != nil {
 		return nil, nil, fmt.Errorf("extend leases: %w", err)
 	}

@@ -65,12 +65,12 @@ type Listener struct {
 // notify.Fault.
 func NewListener(s *notify.Store, options ...ListenerOptions) (*Listener, error) {
 	o, err := store.Option(options)
-	if err := errors.Join(store.CheckStore(s), err, fillRun(&o.Grace, &o.Logger)); err != nil {
+	if err := errors.Join(store.CheckStore(s), err, fillRun(&o.Grace, &o.Logger), fillName(&o.Name)); err != nil {
 		return nil, err
 	}
 	l := &Listener{store: s, o: o}
 	l.hub = hub{
-		logs: logs{s, &l.stats}, log: o.Logger, watch: newWatch(s, o.Logger),
+		logs: logs{s, &l.stats}, log: o.Logger, worker: store.Worker{Name: o.Name, Version: o.Version, Kind: kindListener}, watch: newWatch(s, o.Logger),
 		news: make(chan struct{}, 1), loop: progress.New("listener", listenerBound),
 	}
 	return l, nil

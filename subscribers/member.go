@@ -85,6 +85,8 @@ func (h *hub) start() {
 func (h *hub) listen(ctx context.Context) {
 	h.watch.begin()
 	defer h.watch.end()
+	here := newPresence(h.store, h.worker, h.patterns)
+	defer here.end(ctx)
 	for ctx.Err() == nil {
 		tuned, retune := context.WithCancel(ctx)
 		h.mu.Lock()
@@ -93,8 +95,9 @@ func (h *hub) listen(ctx context.Context) {
 		h.mu.Unlock()
 		h.store.Subscribe(tuned, func(e store.Event) {
 			h.watch.note(e)
+			here.note(ctx, e)
 			h.receive(e, number)
-		}, channels...)
+		}, append(channels, here.channel())...)
 		retune()
 	}
 }

@@ -83,6 +83,7 @@ type poll struct {
 type claimTerms struct {
 	lease  time.Duration
 	ackNow bool
+	worker string
 }
 
 // polled is what a poll got.
@@ -94,7 +95,7 @@ type polled struct {
 // wait waits for messages until end, and returns what it got; that may be messages
 // though ctx has ended.
 func (p *polls) wait(ctx context.Context, topics []string, o ClaimOptions, end <-chan time.Time) ([]Delivery, error) {
-	one := &poll{max: o.Max, oldest: o.Oldest, terms: claimTerms{o.Lease, o.AckNow}, done: make(chan polled, 1)}
+	one := &poll{max: o.Max, oldest: o.Oldest, terms: claimTerms{o.Lease, o.AckNow, o.Worker}, done: make(chan polled, 1)}
 	if err := p.enter(topics, one); err != nil {
 		return nil, err
 	}
@@ -342,7 +343,7 @@ func (p *polls) ask(q *topicQueue) (asked bool) {
 	beaten, received := q.beaten, q.received
 	q.rung, q.beaten, q.listed, q.asking = false, false, false, true
 	p.mu.Unlock()
-	got, err := p.claim(context.Background(), q.topic, ClaimOptions{Max: most, Lease: terms.lease, AckNow: terms.ackNow}, p.inbox, received)
+	got, err := p.claim(context.Background(), q.topic, ClaimOptions{Max: most, Lease: terms.lease, AckNow: terms.ackNow, Worker: terms.worker}, p.inbox, received)
 	p.mu.Lock()
 	q.asking = false
 	q.listed = q.listed || got.short || err != nil

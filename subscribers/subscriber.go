@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -36,7 +37,7 @@ type Subscriber struct {
 // notify.Fault.
 func NewSubscriber(s *notify.Store, options ...SubscriberOptions) (*Subscriber, error) {
 	o, err := store.Option(options)
-	if err := errors.Join(store.CheckStore(s), err, fillRun(&o.Grace, &o.Logger)); err != nil {
+	if err := errors.Join(store.CheckStore(s), err, fillRun(&o.Grace, &o.Logger), fillName(&o.Name)); err != nil {
 		return nil, err
 	}
 	inbox := s.Only().HandsChannel(notify.NewID())
@@ -75,7 +76,7 @@ func (s *Subscriber) handle(topic string, handler Handler, o HandleOptions, faul
 }
 
 func (s *Subscriber) newWorker(topic string, handler Handler, o HandleOptions) *worker {
-	w := &worker{leases: newLeases(s.store, s.o.Logger), inbox: s.inbox, topic: topic, handler: handler, o: o, stats: &s.stats}
+	w := &worker{leases: newLeases(s.store, s.o.Logger, s.o.Name), inbox: s.inbox, topic: topic, handler: handler, o: o, stats: &s.stats}
 	w.engine = newEngine(source[Delivery]{
 		claim: w.claimMessages, handle: w.handleMessage, release: w.releaseMessages, extend: w.extendMessages, lease: leaseOf,
 		ack: func(ctx context.Context, done []Delivery) ([]Delivery, error) {
@@ -166,7 +167,11 @@ func (s *Subscriber) receive(ctx context.Context) {
 	watch := newWatch(s.store, s.o.Logger)
 	watch.begin()
 	defer watch.end()
-	channels := []string{s.inbox}
+	here := newPresence(s.store, store.Worker{Name: s.o.Name, Version: s.o.Version, Kind: kindWorker}, func() []string {
+		return slices.Sorted(maps.Keys(s.workers))
+	})
+	defer here.end(ctx)
+	channels := []string{s.inbox, here.channel()}
 	for _, w := range s.workers {
 		if w.isAged() {
 			channels = append(channels, s.store.Only().WakeChannel(w.topic))
@@ -174,6 +179,7 @@ func (s *Subscriber) receive(ctx context.Context) {
 	}
 	s.store.Subscribe(ctx, func(e store.Event) {
 		watch.note(e)
+		here.note(ctx, e)
 		switch e.Kind {
 		case store.Subscribed:
 			for _, w := range s.workers {

@@ -26,6 +26,9 @@ func (s Shard) HandsChannel(id string) string {
 	return s.store.keys.Hands(id)
 }
 
+// HereChannel returns the channel that a worker is subscribed to while it is there.
+func (s Shard) HereChannel(id string) string { return s.store.keys.Here(id) }
+
 // NameChannel returns the channel that tells the processes of a named listener that
 // there may be broadcasts to take.
 func (s Shard) NameChannel(name string) string { return s.store.keys.Name(name) }

@@ -58,7 +58,11 @@ func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	if c.AckNow {
 		t, lease = ackNowScript, -1
 	}
-	r, err := s.run(ctx, t, c.Topic, c.Max, lease, ceilMs(c.MinAge), c.Inbox, c.Received)
+	args := append(make([]any, 0, 8), c.Topic, c.Max, lease, ceilMs(c.MinAge), c.Inbox, c.Received) // 8: room for what run adds
+	if c.Name != "" {
+		args = append(args, c.Name)
+	}
+	r, err := s.run(ctx, t, args...)
 	if err != nil {
 		return Claimed{}, err
 	}

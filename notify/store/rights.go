@@ -16,7 +16,7 @@ const (
 	runs   = "eval evalsha"
 	waits  = "wait" // for Config.WaitReplicas
 	called = "info time publish pubsub|numsub get set del exists incr pexpire pttl rename unlink" +
-		" hget hset hsetnx hdel hlen hmget hgetall hincrby hscan zscan" +
+		" hget hset hsetnx hdel hlen hmget hgetall hincrby hrandfield hscan zscan" +
 		" zadd zrem zscore zmscore zrange zcard zcount zremrangebyrank" +
 		" xadd xdel xtrim xlen xrange xinfo|stream"
 

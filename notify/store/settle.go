@@ -119,10 +119,12 @@ func (r *reply) refusal(why string, delay time.Duration) error {
 
 // Extend makes the leases of a topic's messages end a lease from now, cut to the
 // millisecond, or with the timeout of the try if that is before; zero is the lease of
-// each message, or of the topic's settings. It returns the new receipts, and the indexes
-// of those whose lease is lost, which have none. The error is that of the connection.
-func (s Shard) Extend(ctx context.Context, topic string, leases []Lease, lease time.Duration) (receipts []int64, lost []int, err error) {
-	r, err := s.run(ctx, extendScript, withLeases(leases, topic, lease.Milliseconds())...)
+// each message, or of the topic's settings. Whoever has a message is noted for the new
+// lease, too; where that is unknown, it is the worker of a name, unless that is empty. It
+// returns the new receipts, and the indexes of those whose lease is lost, which have
+// none. The error is that of the connection.
+func (s Shard) Extend(ctx context.Context, topic, worker string, leases []Lease, lease time.Duration) (receipts []int64, lost []int, err error) {
+	r, err := s.run(ctx, extendScript, withLeases(leases, topic, lease.Milliseconds(), worker)...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -146,10 +148,11 @@ func (s Shard) Extend(ctx context.Context, topic string, leases []Lease, lease t
 }
 
 // Confirm gives messages of a topic that were handed over the leases that their
-// receipts promise: see [Handover.Promise]. It returns the indexes of those whose
-// lease is lost, or settled. It may be repeated. The error is that of the connection.
-func (s Shard) Confirm(ctx context.Context, topic string, leases []Lease) (lost []int, err error) {
-	_, lost, err = s.Extend(ctx, topic, leases, -time.Millisecond)
+// receipts promise, see [Handover.Promise], and notes the name of the worker that has
+// them, unless that is empty. It returns the indexes of those whose lease is lost, or
+// settled. It may be repeated. The error is that of the connection.
+func (s Shard) Confirm(ctx context.Context, topic, worker string, leases []Lease) (lost []int, err error) {
+	_, lost, err = s.Extend(ctx, topic, worker, leases, -time.Millisecond)
 	return lost, err
 }
 

@@ -1,9 +1,19 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"time"
+)
+
+var (
+	arriveScript  = script("arrive")
+	departScript  = script("depart")
+	workersScript = script("workers")
 )
 
 // MaxWorkerName is the length of the name of a worker in bytes.
@@ -30,13 +40,64 @@ type Worker struct {
 	Since   time.Time // by Redis's clock
 }
 
-// Arrive notes a worker that is subscribed to its channel Here. The error is that of the
-// connection.
-func (s Shard) Arrive(ctx context.Context, w Worker) error { return errNotBuilt }
+// entry is a worker as Redis holds it, beside its id.
+type entry struct {
+	Name    string   `json:"name"`
+	Host    string   `json:"host"`
+	Version string   `json:"version"`
+	Kind    string   `json:"kind"`
+	Topics  []string `json:"topics"`
+	Since   int64    `json:"since,omitempty"` // in ms
+}
+
+// Arrive notes a worker that is subscribed to its channel Here, or what changed of it.
+// The error is that of the connection.
+func (s Shard) Arrive(ctx context.Context, w Worker) error {
+	text, err := json.Marshal(entry{Name: w.Name, Host: w.Host, Version: w.Version, Kind: w.Kind, Topics: append([]string{}, w.Topics...)})
+	if err != nil {
+		return err
+	}
+	r, err := s.run(ctx, arriveScript, w.ID, string(text))
+	if err != nil {
+		return err
+	}
+	_ = r.integer()
+	return r.end()
+}
 
 // Depart forgets a worker. The error is that of the connection.
-func (s Shard) Depart(ctx context.Context, id string) error { return errNotBuilt }
+func (s Shard) Depart(ctx context.Context, id string) error {
+	r, err := s.run(ctx, departScript, id)
+	if err != nil {
+		return err
+	}
+	_ = r.integer()
+	return r.end()
+}
 
-// Workers returns the workers that are there, by name. The error is that of the
-// connection.
-func (s Shard) Workers(ctx context.Context) ([]Worker, error) { return nil, errNotBuilt }
+// Workers returns the workers that are there, by name. One that died is left out, also
+// before the housekeeping forgets it. The error is that of the connection.
+func (s Shard) Workers(ctx context.Context) ([]Worker, error) {
+	found := make(map[string]Worker)
+	for cursor := "0"; ; {
+		r, err := s.run(ctx, workersScript, cursor, scanPage)
+		if err != nil {
+			return nil, err
+		}
+		for cursor = r.text(); r.more(); {
+			id, text := r.text(), r.text()
+			var e entry
+			if json.Unmarshal([]byte(text), &e) == nil { // else it is foreign
+				found[id] = Worker{ID: id, Name: e.Name, Host: e.Host, Version: e.Version, Kind: e.Kind, Topics: e.Topics, Since: time.UnixMilli(e.Since)}
+			}
+		}
+		if err := r.end(); err != nil {
+			return nil, err
+		}
+		if cursor == "0" {
+			return slices.SortedFunc(maps.Values(found), func(a, b Worker) int {
+				return cmp.Or(cmp.Compare(a.Name, b.Name), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
+			}), nil
+		}
+	}
+}

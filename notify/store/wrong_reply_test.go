@@ -255,7 +255,7 @@ func askings() []asking {
 		{
 			name: "extend", right: []any{int64(1000), []any{int64(1)}, int64(1), int64(2000)}, takes: fewerWithin,
 			call: func(ctx context.Context, s store.Shard) error {
-				_, _, err := s.Extend(ctx, "t", []store.Lease{{Member: "t:1", Receipt: 1}}, time.Second)
+				_, _, err := s.Extend(ctx, "t", "w", []store.Lease{{Member: "t:1", Receipt: 1}}, time.Second)
 				return err
 			},
 		},
@@ -382,6 +382,15 @@ func askings() []asking {
 			_, err := s.Ended(ctx, []string{"t:1", "t:2"})
 			return err
 		}},
+		{name: "arrive", call: func(ctx context.Context, s store.Shard) error { return s.Arrive(ctx, store.Worker{ID: "1"}) }},
+		{name: "depart", call: func(ctx context.Context, s store.Shard) error { return s.Depart(ctx, "1") }},
+		{
+			name: "workers", right: []any{"0", "1", `{"name":"w"}`}, takes: fewer,
+			call: func(ctx context.Context, s store.Shard) error {
+				_, err := s.Workers(ctx)
+				return err
+			},
+		},
 		{name: "inspect", call: inspectOne},
 		{name: "inspect a message that is kept", right: []any{[]any{"t:1", "done", "1000", "2", nil, nil, `=1000,{"published":1,"ended":2}` + "\nx", ""}}, call: inspectOne},
 		{name: "inspect a message that is leased", right: []any{[]any{"t:1", "leased", "1000", "1", "2000", nil, "1\nx", " snoozed=1\n2\ny"}}, call: inspectOne},

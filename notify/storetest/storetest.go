@@ -261,14 +261,15 @@ func Publish(t testing.TB, store *notify.Store, messages ...notify.Message) {
 }
 
 // kept are the beginnings of the keys that remain when every message is gone.
-var kept = []string{"format", "carrier", "epoch", "deaths-oldest", "deaths-newest", "deaths-kept", "topics-seen", "topics-names", "topics-busy", "waiting:", "log:", "logs", "listeners", "places:", "room:"}
+var kept = []string{"format", "carrier", "epoch", "deaths-oldest", "deaths-newest", "deaths-kept", "topics-seen", "topics-names", "topics-busy", "waiting:", "log:", "logs", "listeners", "places:", "room:", "claims", "workers"}
 
 // forEver are the fields of a topic that remain: its totals, times and settings.
 var forEver = []string{"published", "acked", "sent", "died", "dropped", "unarchived", "lateness", "released", "idle", "settings"}
 
 // Empty fails the test if a key is left that should not outlast the messages. Allowed
 // are those of the format, the election, the housekeeping, totals and settings,
-// waiting lists, logs and listeners, and the measure of free memory.
+// waiting lists, logs and listeners, workers and what they claimed, and the measure of
+// free memory.
 func Empty(t testing.TB, store *notify.Store) {
 	t.Helper()
 	base := store.Keys().Base()

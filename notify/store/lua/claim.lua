@@ -1,6 +1,7 @@
 -- Leases ready messages of a topic to one subscriber, oldest due first, or acknowledges them at once; none while it is paused.
 -- ARGV: topic; how many at the most; lease in ms, 0 for that of its settings, -1 to acknowledge; for how many ms they must have been
---   due; the inbox that waits if there are fewer, or ''; when the last hand-over that it received was made, in us, or 0.
+--   due; the inbox that waits if there are fewer, or ''; when the last hand-over that it received was made, in us, or 0;
+--   and the name of the worker, if it tells that.
 -- Reply: 1 if there were fewer, the lease in ms, the receipt of each that has used up no attempt, members, their due times, each with
 --   how many in a row have it, their records (missing if a message was buried or dropped instead: it expired, is too late, its record
 --   is missing, or it is of another topic), attempts used up by each, as in ATTEMPTS (empty if none by any),
@@ -113,6 +114,7 @@ for i = 1, n do
 end
 if leased > 0 then
   if lease >= 0 then
+    if ARGV[7] then note_claim(receipt, others and others.leases or {}, lease, now, topic, ARGV[7]) end
     put_leased(leases)
     count(topic, 'leased', leased / 2)
   end

@@ -1,11 +1,11 @@
 -- Extends the leases of messages of a topic.
 -- ARGV: topic; lease in ms from now, 0 for that of each message or of its settings, or less to confirm hand-overs, whose leases then end
---   as their receipts say; then the members, then as many receipts of theirs.
+--   as their receipts say; the name of the worker, or ''; then the members, then as many receipts of theirs.
 -- Reply: the new receipt of those that have used up no attempt; the positions, from 1, of those whose lease is lost; then position and
 --   new receipt of each whose lease ends at another time: it has its own, or the timeout of the try is before.
-local topic, lease = ARGV[1], tonumber(ARGV[2])
-local n = (#ARGV - 2) / 2
-local members, receipts = column(3, n), column(3 + n, n)
+local topic, lease, worker = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local n = (#ARGV - 3) / 2
+local members, receipts = column(4, n), column(4 + n, n)
 local by_default = lease == 0
 if by_default then
   local own, common = settings_of(topic)
@@ -21,23 +21,45 @@ for _, member in ipairs(mine) do
   leases[#leases + 1] = member
 end
 local reply = { receipt, lost }
-if lease < 0 or #mine == 0 or call('EXISTS', EXTRAS) == 0 then
+local kept = #mine > 0 and call('EXISTS', EXTRAS, EXTRAS, CLAIMS) or 0 -- EXTRAS counts as two
+if #mine == 0 or worker == '' and (kept == 0 or lease < 0 and kept == 2) then
   if #leases > 0 then put_leased(leases) end
   return reply
 end
 
 -- * * *
 
-local position = {}
+local position, own = {}, {} -- own: receipts of leases that end at another time
 for i, member in ipairs(members) do position[member] = i end
-for i, noted in ipairs(try('HMGET', EXTRAS, unpack(mine)) or {}) do
+for i, noted in ipairs(lease >= 0 and kept >= 2 and try('HMGET', EXTRAS, unpack(mine)) or {}) do
   local ends = end_of(us, by_default and extra(noted, 'lease') or lease, noted)
   local its = receipt_of(ends, leases[2 * i - 1] % 10)
-  if its ~= leases[2 * i - 1] then
-    leases[2 * i - 1] = its
-    reply[#reply + 1] = position[mine[i]]
-    reply[#reply + 1] = its
+  if its ~= leases[2 * i - 1] then own[i] = its end
+end
+
+-- Who has these, and since when, is to be known by the new receipts, too: what was claimed by one call has one, and where the end of the
+-- lease may differ, what others claimed has another, some us later.
+local known, taken, list = {}, {}, {}
+for i, score in ipairs((worker ~= '' or kept % 2 == 1) and call('ZMSCORE', LEASED, unpack(mine)) or {}) do
+  local was_base = math.floor(score / 10)
+  if not known[was_base] or score % 1 > 0 then known[was_base] = { holder_after(topic, tonumber(score), worker) } end
+  local holder, since = unpack(known[was_base])
+  if holder then
+    local its, who = tonumber(own[i] or leases[2 * i - 1]), since .. ' ' .. holder
+    local base = its - its % 10
+    while lease >= 0 and not own[i] and (taken[base] or who) ~= who do base = base + 10 end
+    if base + its % 10 ~= its then own[i] = base + its % 10 end
+    if taken[base] ~= who then list[#list + 1], list[#list + 2] = text(base), entry_of(base, since, topic, holder) end
+    taken[base] = who
   end
 end
+for i, member in ipairs(mine) do
+  if own[i] then
+    leases[2 * i - 1] = own[i]
+    reply[#reply + 1] = position[member]
+    reply[#reply + 1] = own[i]
+  end
+end
+note_holders(list)
 put_leased(leases)
 return reply

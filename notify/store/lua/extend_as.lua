@@ -14,6 +14,12 @@ if call('ZSCORE', LEASED, member) ~= receipt then return { 0 } end
 local noted = call('EXISTS', EXTRAS) == 1 and try('HGET', EXTRAS, member)
 local ends = end_of(us, extra(noted, 'lease') or lease, noted)
 local deadline = math.max(receipt_of(ends, digit_of(claimed)), tonumber(receipt))
+if call('EXISTS', CLAIMS) == 1 then
+  local topic = topic_of(member)
+  local holder, since = holder_after(topic, tonumber(receipt), '')
+  local base = deadline - deadline % 10
+  if holder then note_holders({ text(base), entry_of(base, since, topic, holder) }) end
+end
 put_leased({ deadline, member })
 call('SET', kept, claimed .. ' ' .. text(deadline), 'PX', math.max(math.ceil((deadline - us) / 1000) + longer, 1))
 return { 1 }

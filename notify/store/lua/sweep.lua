@@ -1,6 +1,6 @@
 -- A step of the housekeeping, for the elected carrier only: removes dead letters that are too old or too many, and logs in which all
--- is too old, forgets topics of which nothing is left, and frees ids that were taken long enough. It checks only what may need it, some
--- in each call: the topics whose oldest dead letter is too old, in OLDEST, whose log did not grow for long, in LOGS, and those not checked
+-- is too old, forgets topics of which nothing is left, workers that are gone, and who claimed what is leased no more, and frees ids
+-- that were taken long enough. It checks only what may need it, some in each call: the topics whose oldest dead letter is too old, in OLDEST, whose log did not grow for long, in LOGS, and those not checked
 -- for long, in SEEN. Each death removes dead letters that are too many; those that were too many before are removed here, a page of
 -- topics in each call. What an archive has not stored is trimmed to its room.
 -- ARGV: token, rank in OLDEST from which it checks whether there are too many, how many dead letters of a topic are kept, and for how
@@ -24,6 +24,9 @@ local OLD_LOGS = 20 -- old logs removed in one call
 local IDS = 500 -- ids freed in one call
 local DONE_TOPICS = 50 -- topics checked for too many that succeeded
 local KEPT_ONES = 50 -- of these removed in one call
+local CLAIMED = 2000 -- entries of calls that claimed, checked at a time
+local FEW_CLAIMS = 8 -- so few are looked at together
+local MOST_WORKERS = 100 -- checked in one call
 local MOST_LISTENERS = 200 -- named listeners: if there are more, their places in forgotten topics stay
 local OFTEN = 8 -- checks of a topic in the time for which it is remembered
 local EVER = { 'published', 'sent', 'acked', 'died', 'dropped', 'lateness', 'released', 'idle' } -- counters that keep no topic alive
@@ -254,6 +257,38 @@ local function forget_positions()
   forget_places(gone)
 end
 
+-- Removes the entries of CLAIMS between two ranks, of whose messages none is leased any more: all at once, or those of a half after those
+-- of the other. Tries is how many times it may look. Returns how many it removed.
+local function forget_between(from, to, tries)
+  if from > to or tries[1] == 0 then return 0 end
+  tries[1] = tries[1] - 1
+  local first, last = call('ZRANGE', CLAIMS, from, from, 'WITHSCORES')[2], call('ZRANGE', CLAIMS, to, to, 'WITHSCORES')[2]
+  if call('ZCOUNT', LEASED, text(math.floor(first)), '(' .. text(math.floor(last) + 10)) == 0 then
+    return call('ZREMRANGEBYRANK', CLAIMS, from, to)
+  end
+  if to - from < FEW_CLAIMS then return 0 end
+  local middle = math.floor((from + to) / 2)
+  local gone = forget_between(middle + 1, to, tries) -- first, since it changes no rank of the others
+  return gone + forget_between(from, middle, tries)
+end
+
+-- Forgets who claimed what is leased no more: among those whose leases end first, and from some other on.
+local function forget_claims()
+  local all = try('ZCARD', CLAIMS) or 0
+  for _, from in ipairs(all > CLAIMED and { us % all, 0 } or all > 0 and { 0 } or {}) do
+    local some = math.min(CLAIMED, all - from)
+    if forget_between(from, from + some - 1, { 64 }) > some / 2 and all > CLAIMED then soon = 1 end
+    all = call('ZCARD', CLAIMS)
+  end
+end
+
+-- Forgets workers to whose channel nobody is subscribed: they did not say that they stop.
+local function forget_workers()
+  for _, id in ipairs(try('HRANDFIELD', WORKERS, MOST_WORKERS) or {}) do
+    if call('PUBSUB', 'NUMSUB', here_of(id))[2] == 0 then call('HDEL', WORKERS, id) end
+  end
+end
+
 if trim_outbox(try('HGET', EXTRAS, '*'), 2000) then soon = 1 end
 local by_deaths, unarchived = removed_by_deaths()
 remove_aged()
@@ -261,6 +296,8 @@ if left > 0 then remove_too_many() end
 remove_logs()
 forget_topics()
 forget_positions()
+forget_claims()
+forget_workers()
 if free_over(IDS, now) then soon = 1 end
 local by_acks = removed_by_acks()
 local too_many = remove_done()

@@ -24,13 +24,30 @@ local function holder_of(topic, receipt)
   return worker, since
 end
 
--- Notes who claims what is leased under receipts, a list of these without their last digits.
-local function note_claim(bases, since, topic, worker)
-  local list = {}
-  for _, base in ipairs(bases) do
-    list[#list + 1], list[#list + 2] = text(base), entry_of(base, since, topic, worker)
+-- Notes who claims what is leased under a receipt, and under those of messages that have their own lease: own are their places, leases
+-- in ms, and whether they are late.
+local function note_claim(receipt, own, lease, now, topic, worker)
+  local base = receipt - receipt % 10
+  local list = { text(base), entry_of(base, now, topic, worker) }
+  for i = 2, #own, 3 do
+    local its = base + (own[i] - lease) * 1000
+    list[#list + 1], list[#list + 2] = text(its), entry_of(its, now, topic, worker)
   end
   try('ZADD', CLAIMS, unpack(list))
+end
+
+-- What is to be noted of a lease, of a worker if that tells its name, that goes on under another receipt: since when in ms, and the name
+-- of whoever has it; nil if that is unknown. A hand-over that is confirmed counts from when it was made.
+local function holder_after(topic, lease, worker)
+  if lease % 1 > 0 then return worker ~= '' and worker or nil, text(math.floor((lease - UNCONFIRMED) / 1000)) end
+  local holder, since = holder_of(topic, lease)
+  if holder or worker == '' then return holder, since end
+  return worker, '0'
+end
+
+-- Notes who has leases that go on under other receipts: a list of pairs of score and entry, see entry_of.
+local function note_holders(list)
+  if #list > 0 then try('ZADD', CLAIMS, unpack(list)) end
 end
 
 -- Uses up an attempt of a message whose value in ATTEMPTS was read before, and keeps what is known of the last MOST that failed, if keeps

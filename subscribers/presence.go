@@ -1,0 +1,155 @@
+package subscribers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// The kinds of workers.
+const (
+	kindWorker   = "worker"
+	kindListener = "listener"
+	kindDaemon   = "daemon"
+)
+
+// fillName checks the name of a worker, or makes it HOST-PID.
+func fillName(name *string) error {
+	if *name == "" {
+		*name = hostAndPID()
+	}
+	return store.CheckWorker("name", *name)
+}
+
+// fillKind checks the kind of a worker, or makes it a worker.
+func fillKind(kind *string) error {
+	switch *kind {
+	case "":
+		*kind = kindWorker
+	case kindWorker, kindDaemon:
+	default:
+		return store.Faultf("kind", "kind %.100q: use worker or daemon", *kind)
+	}
+	return nil
+}
+
+// host returns the name of this machine, without signs that no worker's name has.
+func host() string {
+	name, _ := os.Hostname() // where there is none, only the process is named
+	return strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' {
+			return '_'
+		}
+		return r
+	}, name)
+}
+
+// hostAndPID returns the name of a worker that has no other.
+func hostAndPID() string {
+	name, pid := host(), fmt.Sprintf("-%d", os.Getpid())
+	return name[:min(len(name), store.MaxWorkerName-len(pid))] + pid
+}
+
+const (
+	arriveFor = 3 * time.Second        // a call that notes a worker is waited for
+	departFor = 500 * time.Millisecond // one that forgets it, when it stops
+)
+
+// mostTopics is how many topics the entry of a worker names.
+const mostTopics = 100
+
+// A presence keeps the entry of a subscription among the workers. It makes a call when
+// the connection is new, when another carrier was elected or another store founded, since
+// Redis may have lost the entry, and with the next beat when the topics changed, or a call
+// failed: none at rest.
+type presence struct {
+	store  *notify.Store
+	worker store.Worker
+	topics func() []string // that it has now, sorted
+
+	calls sync.WaitGroup
+
+	mu     sync.Mutex
+	up     bool     // the subscription
+	noted  bool     // the entry is there, as far as is known,
+	names  []string // with these topics
+	asking bool     // a call is under way
+	epoch  int64    // of the last beat
+	id     string   // of the store that it named
+}
+
+// newPresence returns the presence of a worker.
+func newPresence(s *notify.Store, w store.Worker, topics func() []string) *presence {
+	w.ID, w.Host = notify.NewID(), host()
+	return &presence{store: s, worker: w, topics: func() []string {
+		all := topics()
+		return all[:min(len(all), mostTopics)]
+	}}
+}
+
+// channel returns the channel of which the subscription says that the worker is there.
+func (p *presence) channel() string { return p.store.Only().HereChannel(p.worker.ID) }
+
+// note takes an event of the subscription. It does not block.
+func (p *presence) note(ctx context.Context, e store.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e.Kind {
+	case store.Subscribed:
+		p.up, p.noted = true, false
+	case store.Silent, store.Broken:
+		p.up = false
+	case store.Beat:
+		if epoch, id := e.Epoch(), e.StoreID(); epoch != p.epoch || id != p.id {
+			p.noted = p.noted && p.epoch == 0 // the first beat is that of the carrier for which it was noted
+			p.epoch, p.id = epoch, id
+		}
+		p.noted = p.noted && slices.Equal(p.names, p.topics())
+	}
+	if p.up && !p.noted && !p.asking {
+		p.asking = true
+		p.calls.Go(func() { p.arrive(ctx) })
+	}
+}
+
+// arrive notes the worker.
+func (p *presence) arrive(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, arriveFor)
+	defer cancel()
+	p.mu.Lock()
+	p.noted, p.names = true, p.topics() // unless something happens meanwhile
+	w := p.worker
+	w.Topics = p.names
+	p.mu.Unlock()
+	err := p.store.Home().Arrive(ctx, w)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asking, p.noted = false, p.noted && (err == nil || !again(err))
+}
+
+// again reports whether a call that failed is to be made again: not where rights are missing.
+func again(err error) bool {
+	var rights *store.RightsError
+	return !errors.As(err, &rights)
+}
+
+// end waits for the call that is under way, and forgets the worker.
+func (p *presence) end(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), departFor)
+	defer cancel()
+	p.calls.Wait()
+	p.mu.Lock()
+	up := p.up
+	p.mu.Unlock()
+	if up {
+		_ = p.store.Home().Depart(ctx, p.worker.ID) // else the housekeeping does
+	}
+}
