@@ -1,8 +1,8 @@
 -- A step of the housekeeping, for the elected carrier only: removes dead letters that are too old or too many, and logs in which all
 -- is too old, forgets topics of which nothing is left, workers that are gone, and who claimed what is leased no more, and frees ids
--- that were taken long enough. It checks only what may need it, some in each call: the topics whose oldest dead letter is too old, in OLDEST, whose log did not grow for long, in LOGS, and those not checked
--- for long, in SEEN. Each death removes dead letters that are too many; those that were too many before are removed here, a page of
--- topics in each call. What an archive has not stored is trimmed to its room.
+-- that were taken long enough. It checks only what may need it, some in each call: the topics whose oldest dead letter is too old, in
+-- OLDEST, whose log did not grow for long, in LOGS, and those not checked for long, in SEEN. Each death removes dead letters that are
+-- too many; those that were too many before are removed here, a page of topics in each call. What an archive has not stored is trimmed to its room.
 -- ARGV: token, rank in OLDEST from which it checks whether there are too many, how many dead letters of a topic are kept, and for how
 --   many ms, for how many ms a topic is remembered, and a log keeps broadcasts, and the rank in the logs that are old; how many that
 --   succeeded a topic keeps, and for how many ms, and the rank in DONE from which it checks whether there are too many.
