@@ -24,7 +24,7 @@ var ErrGone = errors.New("the message ended, and nothing is kept of it")
 
 const (
 	// lastLook is how long the look may take that follows the end of a wait.
-	lastLook = 2 * time.Second
+	lastLook = 3 * time.Second
 
 	// longestWait is for how long the end of a message is announced to a wait without a
 	// deadline.
