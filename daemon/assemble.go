@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
@@ -21,6 +22,7 @@ type process struct {
 	store     *notify.Store
 	metrics   *metrics.Metrics
 	carrier   *carrier.Carrier
+	archive   *archive.Archive // nil: none
 	listeners []net.Listener // of HTTP; none: no HTTP
 	parts     parts
 }
@@ -36,6 +38,7 @@ func assemble(c Config, o Options) (*process, error) {
 		for _, l := range p.listeners {
 			l.Close()
 		}
+		p.closeArchive()
 		s.Close()
 		return nil, err
 	}
@@ -53,7 +56,7 @@ func (p *process) assemble() (err error) {
 	}
 	p.store.Observe(p.metrics.Observe)
 	p.addSettings()
-	if err := errors.Join(p.addCarrier(), p.addHTTP(), p.addNATS()); err != nil {
+	if err := errors.Join(p.addArchive(), p.addCarrier(), p.addHTTP(), p.addNATS()); err != nil {
 		return err
 	}
 	listeners, err := p.config.open(p.options.Listeners)
@@ -71,6 +74,25 @@ func (p *process) addSettings() {
 		name: "settings",
 		term: func(ctx context.Context, _ carrier.Term) { p.config.FillSettings(ctx, p.store, p.options.Logger) },
 	})
+}
+
+// addArchive adds the part that moves what ended into a database, if there is one.
+func (p *process) addArchive() (err error) {
+	if p.config.ArchiveURL == "" {
+		return nil
+	}
+	if p.archive, err = archive.New(p.store, p.config.Archive(p.options.Logger)); err != nil {
+		return err
+	}
+	p.metrics.ShowArchive(p.archive)
+	p.parts = append(p.parts, part{name: "archive", term: p.archive.Term})
+	return nil
+}
+
+func (p *process) closeArchive() {
+	if p.archive != nil {
+		p.archive.Close()
+	}
 }
 
 func (p *process) addCarrier() (err error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
@@ -71,6 +72,8 @@ type Config struct {
 	NatsPrefix                string        `split_words:"true" default:"bellhop" desc:"Prefix of all subjects of NATS."`
 	NatsDeliver               string        `split_words:"true" desc:"Topics whose messages are delivered to subscribers of NATS: TOPIC or TOPIC:N, separated by commas, with at most N messages in flight."`
 	NatsJetstream             string        `split_words:"true" desc:"JetStream stream that receives broadcasts, so that none is lost while NATS is away."`
+	ArchiveURL                DatabaseURL   `split_words:"true" desc:"PostgreSQL that keeps what died, expired or was dropped, and what was acknowledged in topics with the setting archive_acked: postgres://USER@HOST/DATABASE. The schema bellhop is made in it."`
+	ArchivePasswordFile       string        `split_words:"true" desc:"File that holds the password of the archive; overrides the one in ARCHIVE_URL. Read again for each connection."`
 	ShutdownTimeout           time.Duration `split_words:"true" default:"20s" desc:"How long an orderly stop may take; handlers may finish within that time."`
 	LogLevel                  slog.Level    `split_words:"true" default:"info" desc:"Lowest level that is logged: debug, info, warn or error."`
 	LogFormat                 string        `split_words:"true" default:"text" desc:"Format of the log: text or json."`
@@ -192,7 +195,7 @@ func grammar(value any) string {
 // options; faults adds the settings that belong to no part.
 func (c *Config) faults() []*store.Fault {
 	return slices.Concat(
-		ofPart("REDIS", c.checkRedis()), c.httpFaults(), c.natsFaults(),
+		ofPart("REDIS", c.checkRedis()), c.httpFaults(), c.natsFaults(), c.archiveFaults(),
 		ofPart("CARRIER", c.Carrier(nil).Check()), ofPart("", c.checkSettings()),
 		store.Faults(errors.Join(
 			store.Within("BELLHOP_METRICS_TOPICS", "topic limit of metrics", c.MetricsTopics, 1, metrics.MaxTopicLimit),
@@ -271,6 +274,18 @@ func (c *Config) natsFaults() (all []*store.Fault) {
 	return append(all, ofPart("NATS", errors.Join(errGate, err))...)
 }
 
+// archiveFaults returns the faults of the settings of the archive, which archive checks. A
+// setting without effect is a fault, too.
+func (c *Config) archiveFaults() []*store.Fault {
+	switch {
+	case c.ArchiveURL != "":
+		return ofPart("ARCHIVE", c.Archive(nil).Check())
+	case c.ArchivePasswordFile != "":
+		return []*store.Fault{{Field: envPrefix + "_ARCHIVE_PASSWORD_FILE", Err: errors.New("it is set, and BELLHOP_ARCHIVE_URL is not; set both, or leave this out")}}
+	}
+	return nil
+}
+
 // Notify returns the configuration of a store.
 func (c Config) Notify() notify.Config {
 	return notify.Config{
@@ -306,6 +321,11 @@ func (c Config) Nats(log *slog.Logger) (natsgate.Options, error) {
 		MaxBody: int(c.MaxBody),
 		Grace:   min(natsgate.DefaultGrace, c.ShutdownTimeout/4), Logger: log,
 	}, err
+}
+
+// Archive returns the options of the archive. Without an ArchiveURL there is none.
+func (c Config) Archive(log *slog.Logger) archive.Options {
+	return archive.Options{URL: string(c.ArchiveURL), PasswordFile: c.ArchivePasswordFile, Room: 2 * c.DeadKeep.Count, Logger: log}
 }
 
 // HTTP returns the options of a gateway to HTTP.

@@ -83,6 +83,7 @@ func TestSettings(t *testing.T) {
 		"BELLHOP_REDIS_PASSWORD_FILE": password, "BELLHOP_REDIS_SENTINEL_USERNAME": "guest", "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE": password, "BELLHOP_REDIS_CA_FILE": "", "BELLHOP_REDIS_CERT_FILE": "", "BELLHOP_REDIS_KEY_FILE": "", "BELLHOP_WAIT_REPLICAS": "2", "BELLHOP_PREFIX": "other", "BELLHOP_MEMORY_SHARE": "75%",
 		"BELLHOP_CARRIER_LEASE": "5s", "BELLHOP_CARRIER_BATCH": "100", "BELLHOP_LEASE": "1m", "BELLHOP_MAX_ATTEMPTS": "3",
 		"BELLHOP_BACKOFF_MIN": "2s", "BELLHOP_BACKOFF_MAX": "1h", "BELLHOP_MAX_BODY": "1MiB", "BELLHOP_SHUTDOWN_TIMEOUT": "90s",
+		"BELLHOP_ARCHIVE_URL": "postgres://bell@db.example/archive", "BELLHOP_ARCHIVE_PASSWORD_FILE": password,
 		"BELLHOP_LOG_LEVEL": "debug", "BELLHOP_LOG_FORMAT": "json",
 	}
 	set(t, vars)
@@ -118,6 +119,9 @@ func TestSettings(t *testing.T) {
 	if carry := c.Carrier(nil); carry.KeepCount != 1000 || carry.KeepAge != 90*time.Minute ||
 		carry.KeepDeadCount != 500 || carry.KeepDeadAge != 48*time.Hour || carry.KeepTopics != 12*time.Hour {
 		t.Errorf("Carrier() = %+v", carry)
+	}
+	if a := c.Archive(nil); a.URL != vars["BELLHOP_ARCHIVE_URL"] || a.PasswordFile != password || a.Room != 1000 {
+		t.Errorf("Archive() = %+v", a)
 	}
 	if l := c.NamedListener(); l.Lease != time.Minute || l.MaxAttempts != 3 || l.Backoff != (subscribers.Backoff{Min: 2 * time.Second, Max: time.Hour}) {
 		t.Errorf("NamedListener() = %+v", l)
@@ -256,6 +260,10 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_NATS_CA_FILE", "/nowhere/ca", "BELLHOP_NATS_CA_FILE: it is set, and BELLHOP_NATS_URL is not"},
 		{"BELLHOP_NATS_DELIVER", "orders", "BELLHOP_NATS_DELIVER: it is set, and BELLHOP_NATS_URL is not"},
 		{"BELLHOP_NATS_JETSTREAM", "BELLS", "BELLHOP_NATS_JETSTREAM: it is set, and BELLHOP_NATS_URL is not"},
+		{"BELLHOP_ARCHIVE_URL", "mysql://u:secret@h/d", "BELLHOP_ARCHIVE_URL: invalid url: it does not begin with postgres://"},
+		{"BELLHOP_ARCHIVE_URL", "postgres://u:sec%ret@h/d", "BELLHOP_ARCHIVE_URL: invalid url: it is no URL"},
+		{"BELLHOP_ARCHIVE_URL", "postgres://u@h/d?sslmode=maybe", "BELLHOP_ARCHIVE_URL: invalid url: "},
+		{"BELLHOP_ARCHIVE_PASSWORD_FILE", "/nowhere/password", "BELLHOP_ARCHIVE_PASSWORD_FILE: it is set, and BELLHOP_ARCHIVE_URL is not"},
 		{"BELLHOP_SHUTDOWN_TIMEOUT", "-1s", "BELLHOP_SHUTDOWN_TIMEOUT: invalid shutdown timeout -1s: use 1ms to 1h"},
 		{"BELLHOP_LOG_LEVEL", "loud", `BELLHOP_LOG_LEVEL "loud": write debug, info, warn or error`},
 		{"BELLHOP_LOG_FORMAT", "xml", `BELLHOP_LOG_FORMAT: "xml" is no format; use text or json`},
@@ -316,6 +324,7 @@ func TestFilesThatArePipes(t *testing.T) {
 		{"BELLHOP_REDIS_URL": "redis://a,redis://b", "BELLHOP_REDIS_MASTER": "m", "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE": pipe},
 		{"BELLHOP_NATS_URL": "nats://a", "BELLHOP_NATS_CREDS_FILE": pipe},
 		{"BELLHOP_NATS_URL": "tls://a", "BELLHOP_NATS_CA_FILE": pipe},
+		{"BELLHOP_ARCHIVE_URL": "postgres://u@h/d", "BELLHOP_ARCHIVE_PASSWORD_FILE": pipe},
 	} {
 		set(t, test)
 		fault := make(chan error, 1)
@@ -354,25 +363,26 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		{"redis://:" + secret + "@127.0.0.1:6379", "nats://" + secret + "@127.0.0.1:4222"},
 		{"redis://u:" + secret + "@a:1,redis://u:" + secret + "@b:2", "tls://u:" + secret + "@a:1,nats://" + secret + "@b:2"},
 	} {
-		set(t, map[string]string{"BELLHOP_REDIS_URL": urls[0], "BELLHOP_NATS_URL": urls[1]})
+		database := "postgres://u:" + secret + "@a/d?sslpassword=" + secret
+		set(t, map[string]string{"BELLHOP_REDIS_URL": urls[0], "BELLHOP_NATS_URL": urls[1], "BELLHOP_ARCHIVE_URL": database})
 		c, err := daemon.Load()
 		if err != nil {
 			t.Fatal(err)
 		}
 		var log strings.Builder
-		slog.New(slog.NewTextHandler(&log, nil)).Info("x", "url", c.RedisURL, "nats", c.NatsURL, "config", c)
-		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "url", c.RedisURL, "nats", c.NatsURL, "config", c)
+		slog.New(slog.NewTextHandler(&log, nil)).Info("x", "url", c.RedisURL, "nats", c.NatsURL, "archive", c.ArchiveURL, "config", c)
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "url", c.RedisURL, "nats", c.NatsURL, "archive", c.ArchiveURL, "config", c)
 		asJSON, err := json.Marshal([]any{c, c.Settings()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		printed := fmt.Sprintf("%v %+v %#v %s %q %s %q %v", c, c, c, c.RedisURL, c.RedisURL, c.NatsURL, c.NatsURL, c.Settings()) + string(asJSON) + log.String()
+		printed := fmt.Sprintf("%v %+v %#v %s %q %s %q %s %q %v", c, c, c, c.RedisURL, c.RedisURL, c.NatsURL, c.NatsURL, c.ArchiveURL, c.ArchiveURL, c.Settings()) + string(asJSON) + log.String()
 		if strings.Contains(printed, secret) {
 			t.Errorf("the password is printed: %s", printed)
 		}
 	}
 	for _, url := range []string{"redis://:" + secret + "@127.0.0.1:no", "http://u:" + secret + "@a", "redis://:" + secret + "@a:%zz"} {
-		set(t, map[string]string{"BELLHOP_REDIS_URL": url, "BELLHOP_NATS_URL": url, "BELLHOP_LEASE": "x"})
+		set(t, map[string]string{"BELLHOP_REDIS_URL": url, "BELLHOP_NATS_URL": url, "BELLHOP_ARCHIVE_URL": url, "BELLHOP_LEASE": "x"})
 		if _, err := daemon.Load(); err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("the error is %v, want one without the password", err)
 		}

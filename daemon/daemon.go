@@ -61,6 +61,7 @@ func Run(ctx context.Context, c Config, o Options) error {
 	watching.Go(func() { freeMemory(ended) })
 	faults := &multierror.Error{ErrorFormat: lines}
 	faults = multierror.Append(faults, p.parts.run(ctx, c.ShutdownTimeout, log))
+	p.closeArchive()
 	end()
 	watching.Wait()
 	if !unwatch() {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -43,6 +44,21 @@ func (u NatsURLs) MarshalText() ([]byte, error) { return []byte(u.String()), nil
 
 // LogValue is String, for slog.
 func (u NatsURLs) LogValue() slog.Value { return slog.StringValue(u.String()) }
+
+// DatabaseURL is the address of a database. Passwords in it are never printed or logged.
+type DatabaseURL string
+
+// String returns the address without passwords.
+func (u DatabaseURL) String() string { return archive.Redact(string(u)) }
+
+// GoString is String, for %#v.
+func (u DatabaseURL) GoString() string { return strconv.Quote(u.String()) }
+
+// MarshalText is String, for JSON.
+func (u DatabaseURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// LogValue is String, for slog.
+func (u DatabaseURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
 // List is a list of words, separated by commas.
 type List string

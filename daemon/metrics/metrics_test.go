@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
@@ -399,6 +401,7 @@ func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 		return natsgate.Stats{Endpoints: map[string]natsgate.Tally{"claim": {}, "publish": {}}}
 	})
 	m.ShowHTTP(func() httpapi.Stats { return httpapi.Stats{} })
+	m.ShowArchive(archivetest.Open(t, store, archive.Options{URL: "postgres://nobody@127.0.0.1:1/none"}))
 	m.Claimed(topic, time.Millisecond)
 	m.Observe("claim", time.Millisecond, nil)
 	m.Request("publish", http.StatusCreated, time.Millisecond)

@@ -1,0 +1,68 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// ShowArchive adds the statistics of an archive, and how far it is behind, which each
+// scrape asks Redis for.
+func (m *Metrics) ShowArchive(a *archive.Archive) {
+	figures, backlog := archiveFigures(), backlogFigures()
+	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
+		show(to, figures, a.Stats())
+		ctx, cancel := context.WithTimeout(context.Background(), ScrapeTimeout)
+		defer cancel()
+		if behind, err := a.Backlog(ctx); err == nil { // else bellhop_redis_up says so
+			show(to, backlog, behind)
+		}
+	}))
+}
+
+func archiveFigures() []figure[archive.Stats] {
+	return []figure[archive.Stats]{
+		{
+			desc("bellhop_archive_up", "Whether the database took what this process archived last; 1 while another process archives."),
+			prometheus.GaugeValue, func(s archive.Stats) float64 { return truth(!s.Away) },
+		},
+		{
+			desc("bellhop_archive_stored_total", "Messages that ended and that this process stored in the archive."),
+			prometheus.CounterValue, func(s archive.Stats) float64 { return float64(s.Stored) },
+		},
+		{
+			desc("bellhop_archive_failed_total", "Times that this process could not connect to the archive or store in it, and tried again."),
+			prometheus.CounterValue, func(s archive.Stats) float64 { return float64(s.Failed) },
+		},
+	}
+}
+
+func backlogFigures() []figure[store.Backlog] {
+	return []figure[store.Backlog]{
+		{
+			desc("bellhop_archive_backlog", "Messages that ended and wait in Redis to be archived, by any process."),
+			prometheus.GaugeValue, func(b store.Backlog) float64 { return float64(b.Entries) },
+		},
+		{
+			desc("bellhop_archive_room", "Messages that ended and that Redis keeps at most for the archive; older ones are removed."),
+			prometheus.GaugeValue, func(b store.Backlog) float64 { return float64(b.Room) },
+		},
+		{
+			desc("bellhop_archive_oldest_seconds", "How long the first of them has waited; 0: none waits."),
+			prometheus.GaugeValue, func(b store.Backlog) float64 {
+				if b.Oldest.IsZero() {
+					return 0
+				}
+				return max(time.Since(b.Oldest), 0).Seconds()
+			},
+		},
+		{
+			desc("bellhop_archive_unarchived_total", "Messages that ended and were removed from Redis before they were archived, ever, in any process."),
+			prometheus.CounterValue, func(b store.Backlog) float64 { return float64(b.Removed) },
+		},
+	}
+}
