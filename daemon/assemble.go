@@ -23,7 +23,7 @@ type process struct {
 	metrics   *metrics.Metrics
 	carrier   *carrier.Carrier
 	archive   *archive.Archive // nil: none
-	listeners []net.Listener // of HTTP; none: no HTTP
+	listeners []net.Listener   // of HTTP; none: no HTTP
 	parts     parts
 }
 
