@@ -31,8 +31,8 @@ func (a *app) doctorCommand() *cobra.Command {
 whether this user has all rights, how far off its clock is, and how long a ring
 takes. Examine the service: whether a carrier is alive and another one would take
 over, which topics are overdue without a worker, paused, or had deaths in the last
-day, which settings apply to all topics, and which listeners are behind. Each finding
-that is not ok names a remedy. Rights are tried under a prefix of its own, which is
+day, which settings apply to all topics, which listeners are behind, and whether the
+archive is. Each finding that is not ok names a remedy. Rights are tried under a prefix of its own, which is
 removed afterwards.
 
 Last, all keys are examined for messages out of place, which takes half a minute for
@@ -105,7 +105,7 @@ func (a *app) examine(ctx context.Context, settings daemon.Config, f doctorFlags
 			a.printFinding(one)
 		}
 	}
-	o := doctor.Options{Quick: f.quick || f.check, Defaults: settings.TopicDefaults(), OnProgress: func(done, all int) { bar.set(a, done, all) }}
+	o := doctor.Options{Quick: f.quick || f.check, Defaults: settings.TopicDefaults(), Archive: settings.Archive(nil), OnProgress: func(done, all int) { bar.set(a, done, all) }}
 	_, err := doctor.Run(ctx, c, o, on)
 	bar.finish()
 	if n := seen.repairable; err == nil && f.repair && n > 0 {

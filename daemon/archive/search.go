@@ -31,6 +31,12 @@ func (a *Archive) within(ctx context.Context, doing string, f func(pgx.Tx) error
 	return a.failedTo(doing, err)
 }
 
+// Ping connects to the database and looks at its schema. Errors: ErrNoSchema, ErrNewer, or
+// that of the database.
+func (a *Archive) Ping(ctx context.Context) error {
+	return a.within(ctx, "look", func(pgx.Tx) error { return nil })
+}
+
 // Search returns a page of up to limit rows that a query selects, behind a cursor, newest
 // first, and fewer if they have more than some megabytes of bodies. Without bodies the
 // rows have neither body nor result. Errors: a notify.Fault, ErrNoSchema, or that of the

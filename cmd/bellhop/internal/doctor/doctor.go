@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/bench"
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -56,7 +57,7 @@ type Finding struct {
 func Checks() []string {
 	return []string{
 		"reachable", "version", "cluster", "persistence", "eviction", "memory", "format", "replicas", "rights", "pub/sub round trip", "clock",
-		"carrier", "standby", "overdue", "behind", "paused", "settings", "dead", "listeners", Contents,
+		"carrier", "standby", "overdue", "behind", "paused", "settings", "dead", "listeners", "archive", Contents,
 	}
 }
 
@@ -72,6 +73,9 @@ type Options struct {
 
 	// Defaults are the topic settings in the configuration, for topics without settings of their own.
 	Defaults notify.SettingsChange
+
+	// Archive are the options of the archive in the configuration; without a URL there is none.
+	Archive archive.Options
 
 	// OnProgress, if not nil, is called while Contents runs with the number of items
 	// examined and about how many there are in all, or 0 while that is unknown. It
@@ -135,6 +139,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Ver
 	e.carrier(ctx)
 	if fit {
 		e.service(ctx)
+		e.archive(ctx)
 	}
 	if fit && !o.Quick && ctx.Err() == nil {
 		e.contents(ctx, false)

@@ -1,0 +1,67 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// archive reports whether the database of the archive can be used, and how far that is
+// behind.
+func (e *exam) archive(ctx context.Context) {
+	const check = "archive"
+	behind, err := e.backlog(ctx)
+	if err != nil {
+		e.report(check, Warn, err.Error(), "see the check of rights above")
+		return
+	}
+	if e.o.Archive.URL == "" {
+		if behind.Open {
+			e.report(check, Warn, "off here, but the store has one: "+waiting(behind), "set BELLHOP_ARCHIVE_URL; if there is to be none any more: bellhop archive close")
+			return
+		}
+		e.report(check, OK, "off", "")
+		return
+	}
+	db, err := archive.New(e.store, e.o.Archive)
+	if err != nil {
+		e.report(check, Fail, err.Error(), "check BELLHOP_ARCHIVE_URL and BELLHOP_ARCHIVE_PASSWORD_FILE")
+		return
+	}
+	defer db.Close()
+	err = db.Ping(ctx)
+	switch {
+	case errors.Is(err, archive.ErrNoSchema), err == nil && !behind.Open:
+		e.report(check, Warn, db.Address()+" is up, and no daemon archives there: "+waiting(behind), "start one with BELLHOP_ARCHIVE_URL: bellhop serve. Its log says what hinders it")
+	case err != nil:
+		e.report(check, Fail, fmt.Sprintf("away: %v; %s", err, waiting(behind)), fmt.Sprintf("have the database work again: Redis keeps the last %d for it", e.o.Archive.Room))
+	case !behind.Oldest.IsZero() && time.Since(behind.Oldest) > tooLate:
+		e.report(check, Warn, db.Address()+" is up, and behind: "+waiting(behind), "see the log of the elected daemon, and the check of the carrier above")
+	default:
+		e.report(check, OK, db.Address()+" is up: "+waiting(behind), "")
+	}
+}
+
+// backlog returns how far the archive is behind. It does not found the store.
+func (e *exam) backlog(ctx context.Context) (store.Backlog, error) {
+	if founded, err := e.store.Founded(ctx); err != nil || !founded {
+		return store.Backlog{}, err
+	}
+	return e.store.Only().Backlog(ctx)
+}
+
+// waiting describes a backlog.
+func waiting(b store.Backlog) string {
+	text := fmt.Sprintf("%d wait", b.Entries)
+	if !b.Oldest.IsZero() {
+		text += ", the oldest for " + rough(max(time.Since(b.Oldest), 0))
+	}
+	if b.Removed > 0 {
+		text += fmt.Sprintf("; %d were removed before they were archived, ever", b.Removed)
+	}
+	return text
+}
