@@ -197,7 +197,7 @@ func TestDoctor(t *testing.T) {
 		checks[i] = f.Check
 	}
 	if got := strings.Join(checks, ", "); got !=
-		"reachable, version, persistence, eviction, memory, format, rights, pub/sub round trip, clock, carrier, standby, overdue, behind, paused, settings, dead, listeners, contents" {
+		"reachable, version, persistence, eviction, memory, format, rights, pub/sub round trip, clock, carrier, standby, overdue, behind, paused, settings, dead, listeners, archive, contents" {
 		t.Errorf("got %s", got)
 	}
 	for _, check := range checks {
@@ -225,7 +225,7 @@ func TestDoctorChecks(t *testing.T) {
 	if r := s.feed("", "doctor", "--check"); r.code != exitWarned || r.out != none || r.err != "" {
 		t.Errorf("exit %d, %s%s", r.code, r.out, r.err)
 	}
-	if out := s.call("doctor", "--check", "--accept", "standby,memory"); out != "ok    17 checks\n" {
+	if out := s.call("doctor", "--check", "--accept", "standby,memory"); out != "ok    18 checks\n" {
 		t.Errorf("got %q", out)
 	}
 	s.call("doctor", "--check", "--accept=", "--accept=standby")

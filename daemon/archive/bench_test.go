@@ -1,0 +1,54 @@
+package archive_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
+)
+
+// BenchmarkArchive measures how many deaths a second are archived, with PostgreSQL and
+// Redis on the same machine: each of a message of 200 bytes with two headers.
+func BenchmarkArchive(b *testing.B) {
+	s, url := storetest.Open(b), archivetest.Database(b)
+	ctx := context.Background()
+	a := archivetest.Open(b, s, archive.Options{URL: url, Room: max(b.N, 1)})
+	if err := s.Only().OpenArchive(ctx, max(b.N, 1)); err != nil {
+		b.Fatal(err)
+	}
+	storetest.Fill(b, s, b.N, func(i int) notify.Message {
+		return notify.Message{Topic: topic, Body: make([]byte, 200), ContentType: "application/json", Headers: map[string]string{"Tenant": fmt.Sprint(i % 10), "Trace": "0123456789abcdef"}}
+	})
+	claimer := subscriberstest.Claimer(b, s)
+	for died := 0; died < b.N; {
+		ds, err := claimer.Claim(ctx, topic, subscribers.ClaimOptions{Max: 500, Lease: time.Hour})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, d := range ds {
+			if _, err := d.Bury(ctx, "the service answered 503"); err != nil {
+				b.Fatal(err)
+			}
+		}
+		died += len(ds)
+	}
+	b.ResetTimer()
+	stop := storetest.Run(b, func(ctx context.Context) error {
+		a.Term(ctx, carrier.Term{})
+		return nil
+	})
+	for a.Stats().Stored < int64(b.N) {
+		time.Sleep(time.Millisecond)
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+	stop()
+}
