@@ -152,3 +152,19 @@ func TestKeepRefuses(t *testing.T) {
 		contains(t, s.fails(exitUsage, strings.Fields(args)...), want)
 	}
 }
+
+// A named listener gets each death of the topics that it listens to, also those of when it
+// was away.
+func TestListenToDeaths(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.start("serve")
+	s.listen("$dead.order.>", "--name", "on-call").stop()
+	s.kill("order.timeout", 2)
+	s.kill("mail", 1)
+	out := s.call("listen", "$dead.order.>", "--name", "on-call", "--count", "2", "--", "sh", "-c", `echo "$MESSAGE_TOPIC: $(cat)"`)
+	for _, id := range []string{"1", "2"} {
+		contains(t, out, `$dead.order.timeout: {"topic":"order.timeout","id":"`+id+`","reason":"exit status 65: broken (buried by the handler)","attempts":1,"died_at":"`)
+	}
+	contains(t, s.fails(exitUsage, "broadcast", "$dead.order.timeout", "--body", "x"), "$dead")
+}

@@ -57,10 +57,15 @@ belongs to one pattern and one beginning, until bellhop listeners remove.
 Broadcasts that were removed before they were read (see BELLHOP_BROADCAST_KEEP)
 are a gap. It is logged, and --json prints a line {"gap":{...}} in their place. If
 Redis loses all its data, that is a gap, too, with TOPIC|PATTERN as its topic: a
-name is registered anew, and listening continues.`,
+name is registered anew, and listening continues.
+
+The deaths of a topic are broadcasts of '$dead.TOPIC', in quotes: JSON with the topic,
+the id and the reason. There are some only while a name listens to them. Only a
+pattern that begins with $dead matches them.`,
 		Example: `  bellhop listen prices.gold
   bellhop listen 'prices.*' --from beginning --json
   bellhop listen 'prices.>' --from 2025-01-01T00:00:00Z --count 1
+  bellhop listen '$dead.order.>' --name on-call -- ./page-somebody.sh
   bellhop listen 'prices.>' --name all -- sh -c 'echo "$MESSAGE_TOPIC"; cat'`,
 		Args: handlerArgs("TOPIC|PATTERN"),
 	})
