@@ -322,7 +322,8 @@ func TestLeftOut(t *testing.T) {
 		d, ds = ds[0], ds[1:]
 		return d
 	}
-	storetest.Eventually(t, "a result is left out", func() bool { // what Redis has was measured a moment ago
+	storetest.Eventually(t, "it is noticed", func() bool { return s.call("POST", messages, "x").status == 503 })
+	storetest.Eventually(t, "a result is left out", func() bool {
 		d := next()
 		a := s.call("POST", settle(d, "ack", "&keep=1h"), "result")
 		if a.status == 200 {

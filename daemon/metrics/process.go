@@ -141,6 +141,7 @@ func natsFigures() []figure[natsgate.Stats] {
 		count("lost_replies", "Replies and claimed messages that could not be sent.", func(s natsgate.Stats) int64 { return s.LostReplies }),
 		count("claimed", "Messages sent to clients that claimed them over NATS.", func(s natsgate.Stats) int64 { return s.Claimed }),
 		count("too_large", "Messages buried because they do not fit into a message of NATS.", func(s natsgate.Stats) int64 { return s.TooLarge }),
+		{desc("bellhop_nats_waits", "Requests over NATS that wait for the end of a message."), prometheus.GaugeValue, func(s natsgate.Stats) float64 { return float64(s.Waits) }},
 		count("hints", "Wake-ups, beats and deaths sent to NATS.", func(s natsgate.Stats) int64 { return s.Hints }),
 		count("lost_hints", "Wake-ups, beats and deaths that could not be sent to NATS.", func(s natsgate.Stats) int64 { return s.LostHints }),
 		count("broadcasts", "Broadcasts sent to NATS and confirmed by it.", func(s natsgate.Stats) int64 { return s.Broadcasts }),

@@ -3,6 +3,7 @@ package natsgate
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -48,13 +49,14 @@ const maxWaits = 10_000
 // waits are the requests that wait for the end of a message: beside the slots, which
 // others need meanwhile.
 type waits struct {
+	count *atomic.Int64 // of them
 	free  *semaphore.Weighted
 	open  context.Context // ends with end: all are answered
 	close context.CancelFunc
 }
 
 func newWaits() waits {
-	w := waits{free: semaphore.NewWeighted(maxWaits)}
+	w := waits{count: new(atomic.Int64), free: semaphore.NewWeighted(maxWaits)}
 	w.open, w.close = context.WithCancel(context.Background())
 	return w
 }
@@ -65,8 +67,10 @@ func (w waits) start(wait time.Duration, f func(context.Context)) error {
 	if !w.free.TryAcquire(1) {
 		return fmt.Errorf("%w: %d requests wait for the end of a message; send it again", api.ErrBusy, maxWaits)
 	}
+	w.count.Add(1)
 	go func() {
 		defer w.free.Release(1)
+		defer w.count.Add(-1)
 		ctx, cancel := context.WithTimeout(w.open, wait)
 		defer cancel()
 		f(ctx)

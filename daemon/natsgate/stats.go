@@ -25,6 +25,7 @@ type Stats struct {
 	Claimed        int64 // messages sent to the clients that claimed them
 	TooLarge       int64 // claimed and delivered messages buried because they exceed max_payload
 
+	Waits              int64 // requests that wait for the end of a message, now
 	Hints              int64 // wake-ups, beats and deaths sent
 	LostHints          int64 // those that could not be sent
 	Broadcasts         int64 // sent, and confirmed by NATS
@@ -83,7 +84,7 @@ func (g *Gate) Stats() Stats {
 		ConnectFailures: c.connectFailures.Load(), CredentialsRefused: c.credentialsRefused.Load(),
 		Permissions: c.permissions.Load(), Floods: c.floods.Load(), Faults: c.faults.Load(),
 		NoReply: c.noReply.Load(), RefusedReplies: c.refusedReplies.Load(), LostReplies: c.lostReplies.Load(), Claimed: c.claimed.Load(), TooLarge: c.tooLarge.Load(),
-		Hints: c.hints.Load(), LostHints: c.lostHints.Load(),
+		Waits: g.waits.count.Load(), Hints: c.hints.Load(), LostHints: c.lostHints.Load(),
 		Broadcasts: c.broadcasts.Load(), Resent: c.resent.Load(), Refusals: c.refusals.Load(), TooLargeBroadcasts: c.tooLargeBroadcasts.Load(), Gaps: c.gaps.Load(),
 		Delivered: c.delivered.Load(), Snoozed: c.snoozed.Load(), Nobody: c.nobody.Load(), NoAnswer: c.noAnswer.Load(),
 		BadAnswers: c.badAnswers.Load(), LateAnswers: c.lateAnswers.Load(),

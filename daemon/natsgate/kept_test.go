@@ -1,0 +1,160 @@
+package natsgate_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// An acknowledgement may leave a result, also after the lease was extended.
+func TestAckKeepsResult(t *testing.T) {
+	t.Parallel()
+	conn, db, _ := open(t)
+	for data, want := range map[string]string{
+		`+ACK {"keep":"24h","result":"paid"}`:               "paid",
+		`+ACK {"keep":"24h","result":{"total":12,"n":[1]}}`: `{"total":12,"n":[1]}`,
+		`+ACK {"keep":"24h"}`:                               "",
+	} {
+		m := claimOne(t, conn, db, "", body("a"))
+		settle(t, conn, m, "+WPI")
+		settle(t, conn, m, data)
+		got := info(t, db, "a")
+		if got.State != notify.Done || string(got.Result) != want || time.Until(got.Until) < 23*time.Hour || got.Ended.IsZero() {
+			t.Errorf("%s: got %+v", data, got)
+		}
+		said := read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"a"}`))
+		if said.State != notify.Done || want != "" && *said.Result.Result != want {
+			t.Errorf("%s: got %+v", data, said)
+		}
+		wantRefused(t, request(t, conn, m.Reply, data), 409, "lease lost")
+		read[api.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a"}`))
+	}
+	m := claimOne(t, conn, db, "", body("large"))
+	wantRefused(t, request(t, conn, m.Reply, `+ACK {"keep":"24h","result":"`+strings.Repeat("x", store.MaxResult+1)+`"}`), 422, "result", "65536")
+	wantRefused(t, request(t, conn, m.Reply, `+ACK {"result":"x"}`), 422, "keep")
+	wantRefused(t, request(t, conn, m.Reply, `+ACK {"keep":"721h","result":"x"}`), 422, "keep")
+	if got := info(t, db, "large"); got.State != notify.Leased {
+		t.Errorf("it is %v", got.State)
+	}
+	settle(t, conn, m, `+ACK {"keep":"24h","result":"`+strings.Repeat("x", store.MaxResult)+`"}`)
+}
+
+// A client that gets deliveries may leave results, too.
+func TestDeliveredWithResult(t *testing.T) {
+	t.Parallel()
+	conn, db, d := outbound(t, delivers(4, natsgate.Options{}))
+	got := subscribe(t, conn, "bellhop.deliver.>")
+	storetest.Publish(t, db, body("a"))
+	answer(t, wantDelivered(t, got, "a", 1), `+ACK {"keep":"1h","result":"paid"}`)
+	storetest.Eventually(t, "it is done", func() bool { return info(t, db, "a").State == notify.Done })
+	if got := info(t, db, "a"); string(got.Result) != "paid" {
+		t.Errorf("got %+v", got)
+	}
+	storetest.Eventually(t, "it is counted", func() bool { return d.Stats().Delivered == 1 })
+}
+
+// awaits asks for the end of a message of the topic in the background.
+func awaits(t testing.TB, conn *nats.Conn, id, wait string) <-chan *nats.Msg {
+	t.Helper()
+	inbox, got := conn.NewInbox(), make(chan *nats.Msg, 1)
+	sub, err := conn.ChanSubscribe(inbox, got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sub.Unsubscribe() })
+	if err := conn.PublishRequest("bellhop.inspect."+topic, inbox, []byte(`{"id":"`+id+`","wait":"`+wait+`"}`)); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// waiting waits until so many requests wait for the end of a message.
+func waiting(t testing.TB, gate *natsgate.Gate, n int64) {
+	t.Helper()
+	storetest.Eventually(t, "it waits", func() bool { return gate.Stats().Waits == n })
+}
+
+func TestAwaitEnd(t *testing.T) {
+	t.Parallel()
+	conn, db, gate := open(t)
+	carry(t, db)
+	for verb, check := range map[string]func(*nats.Msg){
+		`+ACK {"keep":"1h","result":"paid"}`: func(m *nats.Msg) {
+			if got := read[api.Message](t, m); got.State != notify.Done || *got.Result.Result != "paid" {
+				t.Errorf("got %+v", got)
+			}
+		},
+		"+TERM broken": func(m *nats.Msg) {
+			if got := read[api.Message](t, m); got.State != notify.Dead || got.Reason != "broken" {
+				t.Errorf("got %+v", got)
+			}
+		},
+		"+ACK": func(m *nats.Msg) { wantRefused(t, m, 410, "nothing is kept of it") },
+	} {
+		id := strings.Trim(verb[:4], "+ ") + "-" + notify.NewID()
+		m := claimOne(t, conn, db, "", body(id))
+		got := awaits(t, conn, id, "5m")
+		waiting(t, gate, 1)
+		settle(t, conn, m, verb)
+		check(storetest.Receive(t, "the answer", got))
+		waiting(t, gate, 0)
+	}
+	wantRefused(t, storetest.Receive(t, "the answer", awaits(t, conn, "unknown", "5m")), 404)
+	for _, wait := range []string{"6m", "-1s", "soon"} {
+		wantRefused(t, storetest.Receive(t, "the answer", awaits(t, conn, "unknown", wait)), 422, "wait")
+	}
+	later := body("later")
+	later.Due = future
+	storetest.Publish(t, db, later)
+	if got := read[api.Message](t, storetest.Receive(t, "the answer", awaits(t, conn, "later", "30ms"))); got.State != notify.Scheduled {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A gateway that stops answers the requests that wait.
+func TestAwaitEndsWithTheGateway(t *testing.T) {
+	t.Parallel()
+	n, db := startNATS(t, nil), storetest.Open(t)
+	gate, stop := newGate(t, db, natsgate.Options{URL: n.ClientURL()})
+	conn := n.connect()
+	serving(t, conn)
+	later := body("later")
+	later.Due = future
+	storetest.Publish(t, db, later)
+	got := awaits(t, conn, "later", "5m")
+	waiting(t, gate, 1)
+	stop()
+	if m := read[api.Message](t, storetest.Receive(t, "the answer", got)); m.State != notify.Scheduled {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// A claim says for which worker it is, and the workers are listed.
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	conn, db, _ := open(t)
+	claimOne(t, conn, db, `{"worker":"shop-1"}`, body("a"))
+	if got := read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"a"}`)); got.Worker != "shop-1" || got.Claimed == nil {
+		t.Errorf("got %+v", got)
+	}
+	for _, name := range []string{"a b", strings.Repeat("a", 65), "ä"} {
+		wantRefused(t, request(t, conn, "bellhop.claim."+topic, `{"worker":"`+name+`"}`), 422, "worker")
+	}
+	storetest.Eventually(t, "the gateway is listed", func() bool {
+		for _, one := range read[api.Workers](t, request(t, conn, "bellhop.workers", "")).Workers {
+			if one.Kind == "daemon" {
+				return true
+			}
+		}
+		return false
+	})
+	wantRefused(t, request(t, conn, "bellhop.workers", "{}"), 422, "send none")
+}
