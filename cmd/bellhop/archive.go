@@ -61,7 +61,10 @@ func (a *app) withArchive(c *cobra.Command, check func() error, run func(ctx con
 
 // archive opens the archive of the configuration.
 func (s *session) archive() (*archive.Archive, error) {
-	return archive.New(s.store, archive.Options{Logger: s.log})
+	if s.config.ArchiveURL == "" {
+		return nil, configError{errors.New("no archive is configured: set BELLHOP_ARCHIVE_URL, as for bellhop serve")}
+	}
+	return archive.New(s.store, s.config.Archive(s.log))
 }
 
 func (a *app) archiveSearchCommand() *cobra.Command {
@@ -181,6 +184,7 @@ func (a *app) printArchivedRow(r archive.Row) error {
 		row("first due", a.when(r.FirstDue))
 		row("published", a.when(r.Published))
 		writeAsked(row, r.Record)
+		row("fault", r.Fault)
 		row("body", plural(r.Size, "byte"))
 		if r.Result != nil {
 			row("result", plural(len(r.Result), "byte"))

@@ -6,8 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // What is wrong with a call of archive is told before the database is asked.
@@ -84,6 +87,115 @@ func TestArchiveInSteps(t *testing.T) {
 		})
 		if got != test.want || !errors.Is(err, test.fails) || n != len(test.steps) {
 			t.Errorf("%s: got %+v, %v after %d steps, want %+v", name, got, err, n, test.want)
+		}
+	}
+}
+
+// archived starts a daemon with an archive, kills messages of a topic, and waits until the
+// archive has them.
+func (s *shell) archived(topic string, n int) {
+	s.t.Helper()
+	s.start("serve")
+	store := storetest.At(s.t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
+	storetest.Eventually(s.t, "an archive is registered", func() bool {
+		b, err := store.Only().Backlog(s.t.Context())
+		return err == nil && b.Open
+	})
+	s.kill(topic, n)
+	storetest.Eventually(s.t, "the archive has all", func() bool {
+		b, err := store.Only().Backlog(s.t.Context())
+		return err == nil && b.Entries == 0
+	})
+}
+
+// search returns what archive search --json prints.
+func (s *shell) search(args ...string) (page api.ArchivePage) {
+	s.t.Helper()
+	s.json(&page, append([]string{"archive", "search", "--json"}, args...)...)
+	return page
+}
+
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	s := newShell(t, "BELLHOP_ARCHIVE_URL="+archivetest.Database(t))
+	s.archived("order.timeout", 3)
+
+	selected := []string{"--topic", "mail", "--topic", "order.*", "--state", "dead", "--reason", "broken", "--body", "body", "--from", "1h"}
+	contains(t, s.call(append([]string{"archive", "search"}, selected...)...), "ENDED ", "TOPIC ", "order.timeout  1   dead   1         exit status 65: broken (buried by the handler)\n")
+	for args, want := range map[string]int{"": 3, "--id 2": 1, "--topic mail": 0, "--to 1h": 0, "--header A=b": 0, "--limit 2": 2} {
+		if page := s.search(strings.Fields(args)...); len(page.Messages) != want || page.Cursor == "" != (want != 2) {
+			t.Errorf("%s: got %d rows, cursor %q, want %d", args, len(page.Messages), page.Cursor, want)
+		}
+	}
+	first := s.search("--limit", "2")
+	if rest := s.search("--limit", "2", "--cursor", first.Cursor); len(rest.Messages) != 1 || rest.Messages[0].ID == first.Messages[0].ID || rest.Messages[0].ID == first.Messages[1].ID {
+		t.Errorf("after %+v: got %+v", first, rest)
+	}
+	if one := s.search("--id", "2").Messages[0]; one.Body != nil || one.Size != len("body 2") {
+		t.Errorf("got %+v", one)
+	}
+	if one := s.search("--id", "2", "--bodies").Messages[0]; one.Body == nil || *one.Body != "body 2" {
+		t.Errorf("got %+v", one)
+	}
+	contains(t, s.call("archive", "search", "--limit", "2"), "\nmore: --cursor "+first.Cursor+"\n")
+	contains(t, s.call("archive", "show", "order.timeout", "2"), "topic          order.timeout\n", "state          dead\n", "ended ", "body           6 bytes\n", "\nbody 2\n")
+	contains(t, s.fails(exitFailed, "archive", "show", "order.timeout", "4"), "the archive holds nothing of 4 of order.timeout")
+	var shown api.ArchivePage
+	if s.json(&shown, "archive", "show", "order.timeout", "3", "--json"); len(shown.Messages) != 1 || *shown.Messages[0].Body != "body 3" {
+		t.Errorf("got %+v", shown)
+	}
+}
+
+// What was removed from Redis is published again from the archive, unless its id is in use.
+func TestArchiveRequeue(t *testing.T) {
+	t.Parallel()
+	s := newShell(t, "BELLHOP_ARCHIVE_URL="+archivetest.Database(t))
+	s.archived("t", 3)
+	s.call("dead", "purge", "t", "--all", "--yes")
+	s.call("publish", "t", "--id", "3", "--body", "another", "--delay", "1h")
+	if r := s.feed("", "archive", "requeue", "--topic", "t", "--limit", "1"); r.code != exitFailed || !strings.HasPrefix(r.out, "requeued 0, refused 1\nmore: --cursor ") {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	if out := s.call("archive", "requeue", "--id", "1", "--json"); out != `{"count":1}`+"\n" {
+		t.Errorf("got %q", out)
+	}
+	if r := s.feed("", "archive", "requeue", "--all"); r.code != exitFailed || r.out != "requeued 1, refused 2\n" || r.err != "" {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	contains(t, s.call("work", "t", "--count", "2"), "1  attempt 1 ", "2  attempt 1 ")
+}
+
+func TestArchiveRemoves(t *testing.T) {
+	t.Parallel()
+	s := newShell(t, "BELLHOP_ARCHIVE_URL="+archivetest.Database(t))
+	s.archived("t", 4)
+	contains(t, s.fails(exitUsage, "archive", "erase", "--id", "1"), "give --yes to mean it")
+	contains(t, s.fails(exitUsage, "archive", "prune", "--before", "0s"), "give --yes to mean it")
+	if out := s.call("archive", "erase", "--id", "1", "--yes"); out != "erased 1\n" {
+		t.Errorf("got %q", out)
+	}
+	if out := s.call("archive", "prune", "--before", "1d", "--yes"); out != "pruned 0\n" {
+		t.Errorf("got %q", out)
+	}
+	if out := s.call("archive", "prune", "--before", "0s", "--yes", "--json"); out != `{"count":3}`+"\n" {
+		t.Errorf("got %q", out)
+	}
+	contains(t, s.call("archive", "search"), "the archive holds nothing like that\n")
+	if out := s.call("archive", "erase", "--all", "--yes"); out != "erased 0\n" {
+		t.Errorf("got %q", out)
+	}
+}
+
+// Without an archive, or with one that is away, the commands say so, and no password.
+func TestArchiveIsAway(t *testing.T) {
+	t.Parallel()
+	contains(t, newShell(t).fails(exitUsage, "archive", "search"), "no archive is configured: set BELLHOP_ARCHIVE_URL")
+	s := newShell(t, "BELLHOP_ARCHIVE_URL=postgres://bellhop:geheim@127.0.0.1:1/bellhop")
+	for _, args := range []string{"search", "show t 1", "requeue --all", "prune --before 1d --yes", "erase --all --yes"} {
+		said := s.fails(exitFailed, append([]string{"archive"}, strings.Fields(args)...)...)
+		contains(t, said, "127.0.0.1:1")
+		if strings.Contains(said, "geheim") {
+			t.Errorf("archive %s says %s", args, said)
 		}
 	}
 }
