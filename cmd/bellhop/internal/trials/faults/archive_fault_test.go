@@ -17,7 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// The database of the archive, and the carrier's daemon with its link to it.
+// The database of the archive, and the carrier's daemon with its link to that.
 const (
 	database = "database"
 	archiver = "archive"
@@ -26,34 +26,8 @@ const (
 // ackedTopic is the topic of which the archive also holds what was acknowledged.
 const ackedTopic = "claimed.b"
 
-// archiveFaults hit the database of the archive, and the link to it.
-var archiveFaults = []fault{
-	{"kill -9", []string{database}, killDatabase, 100 * time.Millisecond, 1500 * time.Millisecond},
-	{"SIGSTOP", []string{database}, pauseDatabase, 200 * time.Millisecond, 2500 * time.Millisecond},
-	{"SIGTERM", []string{database}, stopDatabase, 100 * time.Millisecond, 1500 * time.Millisecond},
-	{"cut", []string{archiver}, onLinks(cut), 200 * time.Millisecond, 4 * time.Second},
-	{"requests cut", []string{archiver}, onLinks(cutRequests), 200 * time.Millisecond, 4 * time.Second},
-	{"replies cut", []string{archiver}, onLinks(cutReplies), 200 * time.Millisecond, 4 * time.Second},
-	{"200 ms each way", []string{archiver}, onLinks(slow), 500 * time.Millisecond, 2 * time.Second},
-	{"reset in a reply", []string{archiver}, onLinks(breakReply), 50 * time.Millisecond, 500 * time.Millisecond},
-}
-
 // archives reports whether a fault needs an archive.
 func (s step) archives() bool { return s.Target == database || s.Target == archiver }
-
-func killDatabase(_ context.Context, w *world, _ *victim, _ time.Duration) (healing, error) {
-	w.database.Kill()
-	return w.database.Restart, nil
-}
-
-func stopDatabase(_ context.Context, w *world, _ *victim, _ time.Duration) (healing, error) {
-	w.database.Stop()
-	return w.database.Restart, nil
-}
-
-func pauseDatabase(_ context.Context, w *world, _ *victim, _ time.Duration) (healing, error) {
-	return func(context.Context) error { return w.database.Resume() }, w.database.Pause()
-}
 
 // startDatabase starts a PostgreSQL server with an empty database.
 func (w *world) startDatabase(ctx context.Context) error {

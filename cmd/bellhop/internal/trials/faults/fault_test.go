@@ -46,21 +46,23 @@ func (v victim) id() string {
 	return v.member.id()
 }
 
-// Roles that faults may hit. The bridge is the carrier's daemon with its link to NATS.
+// Roles that faults may hit. The bridge is the carrier's daemon with its link to NATS, the
+// archive the same one with its link to the database.
 var (
 	crew      = []string{"carrier", "standby", "publisher-1", "worker-1", "listener-1", "web-1", "courier-1"}
-	everybody = append([]string{"redis", "nats"}, crew...)
-	linked    = append([]string{"bridge"}, crew...)
+	everybody = append([]string{"redis", "nats", database}, crew...)
+	stoppable = append([]string{database}, crew...)
+	linked    = append([]string{"bridge", archiver}, crew...)
 )
 
 // faults are all faults, in the order of the report.
-var faults = slices.Concat(crewFaults, redisFaults, rightsFaults, machineFaults, crashFaults, replicaFaults, archiveFaults)
+var faults = slices.Concat(crewFaults, redisFaults, rightsFaults, machineFaults, crashFaults, replicaFaults)
 
 // crewFaults hit processes and links.
 var crewFaults = []fault{
 	{"kill -9", everybody, kill, 100 * time.Millisecond, 1500 * time.Millisecond},
 	{"SIGSTOP", everybody, pause, 200 * time.Millisecond, 2500 * time.Millisecond},
-	{"SIGTERM", crew, term, 100 * time.Millisecond, 1500 * time.Millisecond},
+	{"SIGTERM", stoppable, term, 100 * time.Millisecond, 1500 * time.Millisecond},
 	{"cut", linked, onLinks(cut), 200 * time.Millisecond, 4 * time.Second},
 	{"requests cut", linked, onLinks(cutRequests), 200 * time.Millisecond, 4 * time.Second},
 	{"replies cut", linked, onLinks(cutReplies), 200 * time.Millisecond, 4 * time.Second},
@@ -131,7 +133,11 @@ func serversOf(role string) []string {
 
 // kill is kill -9, healed by a restart.
 func kill(_ context.Context, w *world, v *victim, _ time.Duration) (healing, error) {
-	if v.member == nil {
+	switch {
+	case v.role == database:
+		w.database.Kill()
+		return w.database.Restart, nil
+	case v.member == nil:
 		w.redis.Kill()
 		return w.restartRedis, nil
 	}
@@ -148,12 +154,19 @@ func (w *world) restartRedis(ctx context.Context) (err error) {
 }
 
 // term is SIGTERM, healed by a restart.
-func term(_ context.Context, _ *world, v *victim, _ time.Duration) (healing, error) {
+func term(_ context.Context, w *world, v *victim, _ time.Duration) (healing, error) {
+	if v.role == database {
+		w.database.Stop()
+		return w.database.Restart, nil
+	}
 	return v.member.again, v.member.term(v.epoch)
 }
 
 // pause stops a process by SIGSTOP, healed by SIGCONT.
 func pause(_ context.Context, w *world, v *victim, _ time.Duration) (healing, error) {
+	if v.role == database {
+		return func(context.Context) error { return w.database.Resume() }, w.database.Pause()
+	}
 	var process *child.Process
 	if v.member == nil {
 		process = w.redis.Process
