@@ -148,7 +148,7 @@ func use(used, defined map[string]bool, section string) string {
 // It returns the names of the keys that only rare parts use: these name them.
 func within(parts []part, words []string) (moved []part, inside map[string]bool) {
 	inside = make(map[string]bool)
-	for i := len(parts) - 1; i >= 0; i-- {
+	for i := range parts { // a rare part comes before those that use it: it takes its own along into them
 		if !parts[i].isRare() || parts[i].text == "" {
 			continue
 		}

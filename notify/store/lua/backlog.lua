@@ -5,6 +5,6 @@
 local noted = noted_of('*') or ''
 local first = (try('XRANGE', OUTBOX, '-', '+', 'COUNT', 1) or {})[1]
 return {
-  try('XLEN', OUTBOX) or 0, first and first[1] or '', text(tonumber(try('HGET', TOPICS, '*:unarchived') or 0) or 0), archive_since(noted) or 0,
+  try('XLEN', OUTBOX) or 0, first and first[1] or '', text(tonumber(try('HGET', TOPICS, '*:unarchived') or 0) or 0), extra(noted, 'archive') or 0,
   extra(noted, 'room') or 0,
 }

@@ -163,7 +163,6 @@ end
 -- Leases messages whose successors cannot be published, for no time, so that they die again.
 local function lease_heirs()
   for _, member in ipairs(HEIRS) do put_leased({ text(us), member }) end
-  forget_ends(HEIRS)
   for _, member in ipairs(HEIRS) do count(topic_of(member), 'leased', 1) end
 end
 

@@ -2,7 +2,7 @@
 -- ARGV: how many entries that holds.
 -- Reply: since when there is an archive, in ms.
 local _, now = clock()
-local since = archive_since(noted_of('*') or '')
+local since = extra(noted_of('*'), 'archive')
 if not put_extra('*', 'room', tonumber(ARGV[1])) or not since and not put_extra('*', 'archive', now) then
   return redis.error_reply('what is noted of messages is foreign: ' .. EXTRAS)
 end

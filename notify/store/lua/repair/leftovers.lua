@@ -9,7 +9,7 @@ local is_set = KEY == EXPIRIES or KEY == TAKEN
 local next_page, members = page_of(is_set and 'ZSCAN' or 'HSCAN', KEY)
 
 local function belongs(member)
-  if KEY == EXTRAS and member == '*' then return archive_since(try('HGET', EXTRAS, member)) end
+  if KEY == EXTRAS and member == '*' then return extra(try('HGET', EXTRAS, member), 'archive') end
   if KEY == TAKEN then return is_done(call('HGET', MESSAGES, member)) end
   if KEY ~= DEATHS then return is_message(member) or KEY == ATTEMPTS and is_kept_one(member) end
   local topic = topic_of(member)

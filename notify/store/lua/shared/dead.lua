@@ -47,7 +47,7 @@ end
 
 -- Notes the removal of dead letters that died before there was an archive: it has the others. Reasons are those of their deaths.
 local function note_removed(place, members, reasons, now)
-  local since, old, why, times = archive_since(try('HGET', EXTRAS, '*')), {}, {}, {}
+  local since, old, why, times = extra(try('HGET', EXTRAS, '*'), 'archive'), {}, {}, {}
   for i, died in ipairs(since and call('ZMSCORE', dead_of(place), unpack(members)) or {}) do
     if died and tonumber(died) < since and is_at_home(place, members[i]) then
       old[#old + 1], why[#why + 1], times[#times + 1] = members[i], reasons[i] or 'unknown', math.floor(died)

@@ -82,11 +82,6 @@ local function publish_heirs(us, now)
   end
 end
 
--- Takes members off a list: they ended.
-local function clear(members)
-  for i = #members, 1, -1 do members[i] = nil end
-end
-
 -- Ends messages as end_messages does, of which something is noted, or which the archive may take. Noted is what EXTRAS holds of * and of
 -- them.
 local function retire(members, noted, state, reasons, with)
@@ -106,7 +101,7 @@ local function retire(members, noted, state, reasons, with)
     end
     if #members > 0 then
       forget(members)
-      clear(members)
+      for i = #members, 1, -1 do members[i] = nil end
     end
   end)
 end
@@ -120,7 +115,7 @@ local function end_messages(members, state, reasons, with)
     if noted[i] then return retire(members, noted, state, reasons, with) end
   end
   forget(members)
-  clear(members)
+  for i = #members, 1, -1 do members[i] = nil end
 end
 
 -- Counts messages of a topic that were dropped, once they ended: nothing else is kept of them.

@@ -3,11 +3,6 @@
 
 local NOTED = {} -- ids of the entries that this call added to OUTBOX, by member
 
--- Since when there is an archive, in ms; nil if there is none. Noted is what EXTRAS holds of *.
-local function archive_since(noted)
-  return noted and extra(noted, 'archive')
-end
-
 -- Whether the archive takes messages that end in a state: those that were acknowledged, if the settings of their topic say so.
 local function is_archived(state, topic)
   if state ~= 'acked' then return state == 'dead' or state == 'dropped' or state == 'removed' end
@@ -53,7 +48,7 @@ local function note_ends(members, state, reasons, now, noted, with)
   for i, member in ipairs(members) do
     if noted[i + 1] and extra(noted[i + 1], 'await') then tell(ENDED, member) end
   end
-  if not archive_since(noted[1]) or not is_archived(state, topic_of(members[1]) or '*') then return end
+  if not extra(noted[1], 'archive') or not is_archived(state, topic_of(members[1]) or '*') then return end
   local was_empty = try('XLEN', OUTBOX) == 0
   for i, member in ipairs(members) do
     add_entry(member, state, with.times and with.times[i] or now, type(reasons) == 'table' and reasons[i] or reasons or '', with)
