@@ -125,6 +125,28 @@ func TestOldDeadLettersAreRemoved(t *testing.T) {
 	}
 }
 
+// What an archive did not store in time is told: what a death removed, and what the
+// housekeeping does.
+func TestFullOutboxIsTold(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	s := store.Home()
+	for _, room := range []int{20, 5} { // each death leaves 20, then there is room for 5
+		if err := s.OpenArchive(t.Context(), room); err != nil {
+			t.Fatal(err)
+		}
+		if room == 20 {
+			die(t, store, "orders", 30)
+		}
+	}
+	var log journal
+	watch(t, store, carrier.Options{Sweep: often, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	storetest.Eventually(t, "the log tells it", func() bool { return log.has("level=WARN", "its outbox is full", "removed=25") })
+	if b, err := s.Backlog(t.Context()); err != nil || b.Entries != 5 || b.Removed != 25 {
+		t.Errorf("backlog %+v, %v", b, err)
+	}
+}
+
 // If there are more dead letters than are kept, the oldest are removed.
 func TestTooManyDeadLettersAreRemoved(t *testing.T) {
 	t.Parallel()
