@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -341,6 +342,43 @@ func TestRoomOfTheOutbox(t *testing.T) {
 	}
 	if n := db.Client().Exists(t.Context(), db.Keys().Extras(), db.Keys().Outbox()).Val(); n != 0 {
 		t.Errorf("%d keys are left", n)
+	}
+}
+
+// However many entries an outbox has, each call removes a bounded number of them, and asks for the next.
+func TestLargeOutbox(t *testing.T) {
+	t.Parallel()
+	const entries, most = 10_000, 2_100
+	fill := func(db *notify.Store) {
+		script := "for i = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'member', 't:' .. i, 'state', 'dead', 'ended', '1') end"
+		if err := db.Client().Eval(t.Context(), script, []string{db.Keys().Outbox()}, entries).Err(); err != nil && !errors.Is(err, redis.Nil) {
+			t.Fatal(err)
+		}
+	}
+	db := storetest.Open(t)
+	s := db.Home()
+	openArchive(t, s, 150)
+	fill(db)
+	for steps, left := 1, int64(entries); left > 150; steps++ {
+		swept := sweep(t, s, store.Sweep{KeepDeadCount: 100, KeepDeadAge: time.Hour, KeepTopics: time.Hour, KeepAge: time.Hour})
+		if left -= swept.Unarchived; swept.Unarchived < 1 || swept.Unarchived > most || swept.Soon != (left > 150) || steps > entries/1000 {
+			t.Fatalf("step %d: %+v, %d are left", steps, swept, left)
+		}
+	}
+	if n := db.Client().XLen(t.Context(), db.Keys().Outbox()).Val(); n != 150 {
+		t.Errorf("%d are left", n)
+	}
+	fill(db)
+	got, err := s.Endings(t.Context(), 500)
+	if err != nil || len(got) != 500 {
+		t.Fatal(len(got), err)
+	}
+	last := db.Client().XRevRangeN(t.Context(), db.Keys().Outbox(), "+", "-", 2).Val()
+	if err := s.Archived(t.Context(), last[1].ID); err != nil { // in several calls
+		t.Fatal(err)
+	}
+	if got, err := s.Endings(t.Context(), 500); err != nil || len(got) != 1 || got[0].Entry != last[0].ID {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
