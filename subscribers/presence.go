@@ -82,8 +82,9 @@ type presence struct {
 	noted  bool     // the entry is there, as far as is known,
 	names  []string // with these topics
 	asking bool     // a call is under way
-	epoch  int64    // of the last beat
-	id     string   // of the store that it named
+	denied bool     // Redis refuses such calls: none is made before the next connection
+	epoch  int64    // of the last election when it was noted,
+	id     string   // and the store
 }
 
 // newPresence returns the presence of a worker.
@@ -104,17 +105,14 @@ func (p *presence) note(ctx context.Context, e store.Event) {
 	defer p.mu.Unlock()
 	switch e.Kind {
 	case store.Subscribed:
-		p.up, p.noted = true, false
+		p.up, p.noted, p.denied = true, false, false
 	case store.Silent, store.Broken:
 		p.up = false
 	case store.Beat:
-		if epoch, id := e.Epoch(), e.StoreID(); epoch != p.epoch || id != p.id {
-			p.noted = p.noted && p.epoch == 0 // the first beat is that of the carrier for which it was noted
-			p.epoch, p.id = epoch, id
-		}
-		p.noted = p.noted && slices.Equal(p.names, p.topics())
+		same := e.Epoch() == p.epoch && e.StoreID() == p.id || e.Epoch() == 0 // else another program sent it
+		p.noted = p.noted && same && slices.Equal(p.names, p.topics())
 	}
-	if p.up && !p.noted && !p.asking {
+	if p.up && !p.noted && !p.asking && !p.denied {
 		p.asking = true
 		p.calls.Go(func() { p.arrive(ctx) })
 	}
@@ -125,20 +123,18 @@ func (p *presence) arrive(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, arriveFor)
 	defer cancel()
 	p.mu.Lock()
-	p.noted, p.names = true, p.topics() // unless something happens meanwhile
+	p.noted, p.names = true, p.topics() // unless the connection is renewed meanwhile
 	w := p.worker
 	w.Topics = p.names
 	p.mu.Unlock()
-	err := p.store.Home().Arrive(ctx, w)
+	id, epoch, err := p.store.Home().Arrive(ctx, w)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asking, p.noted = false, p.noted && (err == nil || !again(err))
-}
-
-// again reports whether a call that failed is to be made again: not where rights are missing.
-func again(err error) bool {
 	var rights *store.RightsError
-	return !errors.As(err, &rights)
+	p.asking, p.denied = false, errors.As(err, &rights)
+	if p.noted = p.noted && err == nil; err == nil {
+		p.id, p.epoch = id, epoch
+	}
 }
 
 // end waits for the call that is under way, and forgets the worker.

@@ -50,19 +50,20 @@ type entry struct {
 	Since   int64    `json:"since,omitempty"` // in ms
 }
 
-// Arrive notes a worker that is subscribed to its channel Here, or what changed of it.
-// The error is that of the connection.
-func (s Shard) Arrive(ctx context.Context, w Worker) error {
+// Arrive notes a worker that is subscribed to its channel Here, or what changed of it. It
+// returns the id of the store and the epoch of the last election: where a beat has others,
+// Redis may have lost the entry. The error is that of the connection.
+func (s Shard) Arrive(ctx context.Context, w Worker) (id string, epoch int64, err error) {
 	text, err := json.Marshal(entry{Name: w.Name, Host: w.Host, Version: w.Version, Kind: w.Kind, Topics: append([]string{}, w.Topics...)})
 	if err != nil {
-		return err
+		return "", 0, err
 	}
 	r, err := s.run(ctx, arriveScript, w.ID, string(text))
 	if err != nil {
-		return err
+		return "", 0, err
 	}
-	_ = r.integer()
-	return r.end()
+	id, epoch = r.text(), r.integer()
+	return id, epoch, r.end()
 }
 
 // Depart forgets a worker. The error is that of the connection.

@@ -382,7 +382,10 @@ func askings() []asking {
 			_, err := s.Ended(ctx, []string{"t:1", "t:2"})
 			return err
 		}},
-		{name: "arrive", call: func(ctx context.Context, s store.Shard) error { return s.Arrive(ctx, store.Worker{ID: "1"}) }},
+		{name: "arrive", call: func(ctx context.Context, s store.Shard) error {
+			_, _, err := s.Arrive(ctx, store.Worker{ID: "1"})
+			return err
+		}},
 		{name: "depart", call: func(ctx context.Context, s store.Shard) error { return s.Depart(ctx, "1") }},
 		{
 			name: "workers", right: []any{"0", "1", `{"name":"w"}`}, takes: fewer,

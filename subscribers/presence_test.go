@@ -1,0 +1,164 @@
+package subscribers_test
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
+)
+
+// workers returns those that are there, each as its name, version, kind and topics.
+func workers(t *testing.T, db *notify.Store) (all []string) {
+	t.Helper()
+	found, err := storetest.Inspector(t, db).Workers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range found {
+		if w.ID == "" || w.Host == "" && w.Name == "" || w.Since.IsZero() || time.Since(w.Since).Abs() > time.Hour {
+			t.Errorf("got %+v", w)
+		}
+		all = append(all, strings.Join([]string{w.Name, w.Version, w.Kind, strings.Join(w.Topics, ",")}, " "))
+	}
+	return all
+}
+
+// wantWorkers waits until these are there.
+func wantWorkers(t *testing.T, db *notify.Store, want ...string) {
+	t.Helper()
+	var diff string
+	if !storetest.Poll(5*time.Millisecond, storetest.Deadline, func() bool {
+		diff = cmp.Diff(want, workers(t, db))
+		return diff == ""
+	}) {
+		t.Fatalf("workers (-want +got):\n%s", diff)
+	}
+}
+
+// everyWorker runs a worker, a claimer and a listener.
+func everyWorker(t *testing.T, db *notify.Store) (stop func()) {
+	t.Helper()
+	stops := []func(){
+		handle(t, db, subscribers.SubscriberOptions{Name: "b-worker", Version: "2"}, func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{}),
+		storetest.Run(t, subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Name: "a-daemon", Kind: "daemon"}).Run),
+	}
+	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Name: "c-listener"})
+	for _, o := range []subscribers.ListenOptions{{}, {Name: "n"}} {
+		pattern := "plain.>"
+		if o.Name != "" {
+			pattern = "named"
+		}
+		stops = append(stops, storetest.Run(t, func(ctx context.Context) error {
+			return l.Listen(ctx, pattern, func(context.Context, *subscribers.Broadcast) error { return nil }, o)
+		}))
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+var everyWorkers = []string{"a-daemon  daemon ", "b-worker 2 worker " + topic, "c-listener  listener named,plain.>"}
+
+// Who runs is noted, and forgotten when it stops. A name that is not given is that of the host and the process.
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	carry(t, db)
+	stop := everyWorker(t, db)
+	wantWorkers(t, db, everyWorkers...)
+	before, err := storetest.Inspector(t, db).Workers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host, _ := os.Hostname(); host != "" && before[0].Host != host {
+		t.Errorf("the host is %q, want %q", before[0].Host, host)
+	}
+	stop()
+	if left := db.Client().HLen(t.Context(), db.Keys().Workers()).Val(); left != 0 {
+		t.Errorf("%d are left", left)
+	}
+	storetest.Run(t, subscriberstest.Claimer(t, db).Run)
+	storetest.Eventually(t, "it is there", func() bool { return len(workers(t, db)) == 1 })
+	if name := workers(t, db)[0]; !strings.Contains(name, "-"+strconv.Itoa(os.Getpid())+" ") {
+		t.Errorf("it is called %s", name)
+	}
+}
+
+// The topics of a listener are those that it listens to now.
+func TestTopicsOfAListener(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	carry(t, db)
+	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Name: "l"})
+	listen := func(pattern string) (stop func()) {
+		return storetest.Run(t, func(ctx context.Context) error {
+			return l.Listen(ctx, pattern, func(context.Context, *subscribers.Broadcast) error { return nil })
+		})
+	}
+	listen("all.>")
+	wantWorkers(t, db, "l  listener all.>")
+	stop := listen("b.>")
+	wantWorkers(t, db, "l  listener all.>,b.>")
+	stop()
+	wantWorkers(t, db, "l  listener all.>")
+}
+
+// One that died without a word is not shown, and the housekeeping forgets it. Foreign entries are not shown.
+func TestWorkersThatDied(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	if _, _, err := db.Only().Arrive(t.Context(), store.Worker{ID: "died", Name: "died"}); err != nil {
+		t.Fatal(err)
+	}
+	db.Client().HSet(t.Context(), db.Keys().Workers(), "foreign", "x")
+	storetest.Run(t, subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Name: "a"}).Run)
+	wantWorkers(t, db, "a  worker ")
+	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease, Sweep: carrier.MinSweep})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	storetest.Eventually(t, "it is forgotten", func() bool {
+		return db.Client().HLen(t.Context(), db.Keys().Workers()).Val() == 1
+	})
+	wantWorkers(t, db, "a  worker ")
+}
+
+// Where Redis loses all that it held, and where connections break, those that are there are noted again.
+func TestWorkersComeBack(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(t *testing.T, db *notify.Store) error{
+		"its data": func(t *testing.T, db *notify.Store) error { return db.Client().FlushAll(t.Context()).Err() },
+		"connections": func(t *testing.T, db *notify.Store) error {
+			if err := db.Client().Del(t.Context(), db.Keys().Workers()).Err(); err != nil {
+				return err
+			}
+			return db.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.At(t, storetest.Server(t).URL(), "")
+			carry(t, db)
+			everyWorker(t, db)
+			wantWorkers(t, db, everyWorkers...)
+			if err := lose(t, db); err != nil {
+				t.Fatal(err)
+			}
+			wantWorkers(t, db, everyWorkers...)
+		})
+	}
+}
