@@ -76,6 +76,16 @@ func (s Shard) RepairTaken(ctx context.Context, step RepairStep) (Repaired, erro
 	return s.repair(ctx, repairLeftoversScript, s.store.keys.Taken(), step)
 }
 
+// RepairClaims checks a page of the calls that claimed. It finds those that cannot be read.
+func (s Shard) RepairClaims(ctx context.Context, step RepairStep) (Repaired, error) {
+	return s.repair(ctx, repairLeftoversScript, s.store.keys.Claims(), step)
+}
+
+// RepairWorkers checks a page of the workers. It finds those that cannot be read.
+func (s Shard) RepairWorkers(ctx context.Context, step RepairStep) (Repaired, error) {
+	return s.repair(ctx, repairLeftoversScript, s.store.keys.Workers(), step)
+}
+
 // RepairReasons checks a page of the reasons of deaths. It finds those without a dead letter.
 func (s Shard) RepairReasons(ctx context.Context, step RepairStep) (Repaired, error) {
 	return s.repair(ctx, repairLeftoversScript, s.store.keys.Deaths(), step)
@@ -151,11 +161,12 @@ func (s Shard) RepairSize(ctx context.Context) (int, error) {
 	messages, attempts := pipe.HLen(ctx, keys.Messages()), pipe.HLen(ctx, keys.Attempts())
 	deaths, expiries := pipe.HLen(ctx, keys.Deaths()), pipe.ZCard(ctx, keys.Expiries())
 	extras, taken := pipe.HLen(ctx, keys.Extras()), pipe.ZCard(ctx, keys.Taken())
+	claims, workers := pipe.ZCard(ctx, keys.Claims()), pipe.HLen(ctx, keys.Workers())
 	var foreign redis.Error // a key of the wrong type, which its own step finds
 	if _, err := pipe.Exec(ctx); err != nil && !errors.As(err, &foreign) {
 		return 0, err
 	}
-	return int(2*messages.Val() + attempts.Val() + deaths.Val() + expiries.Val() + extras.Val() + taken.Val()), nil
+	return int(2*messages.Val() + attempts.Val() + deaths.Val() + expiries.Val() + extras.Val() + taken.Val() + claims.Val() + workers.Val()), nil
 }
 
 // scanPage is about how many members a call of a scan returns.

@@ -18,6 +18,7 @@ const (
 	WrongCount                     // a counter disagrees with what it counts
 	WrongSettings                  // settings cannot be read, or their name is no topic
 	NoListener                     // places of a named listener that is not registered: its registration was lost
+	Unreadable                     // the entry of a worker, or of what it claimed, that is none
 	ForeignKey                     // a key belongs to another program
 	ForeignRecord                  // the name of a record is not TOPIC:ID
 	WrongType                      // a key of Bellhop has another type
@@ -35,6 +36,7 @@ var faults = [...]struct{ name, words string }{
 	WrongCount:    {"count", "a counter that disagrees with what it counts"},
 	WrongSettings: {"settings", "settings that cannot be read, or that belong to no topic"},
 	NoListener:    {"no listener", "kept for a listener that is not registered"},
+	Unreadable:    {"unreadable", "an entry that cannot be read"},
 	ForeignKey:    {"foreign key", "a key of another program"},
 	ForeignRecord: {"foreign record", "a record whose name is not TOPIC:ID"},
 	WrongType:     {"wrong type", "a key of the wrong type"},

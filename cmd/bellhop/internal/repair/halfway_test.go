@@ -551,7 +551,7 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 	keys := db.Keys()
 	for _, key := range []string{
 		keys.Schedules(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
-		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Outbox(), keys.Hooks(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Schedule(mail),
+		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Claims(), keys.Outbox(), keys.Hooks(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Schedule(mail),
 	} {
 		if key != keys.Base()+at.key {
 			rule = append(rule, "(+"+at.command+" ~"+key+")")

@@ -131,7 +131,10 @@ func (r *run) topics(ctx context.Context, found found) error {
 }
 
 func (r *run) leftovers(ctx context.Context) error {
-	for _, repair := range []pageRepair{r.shard.RepairAttempts, r.shard.RepairExpiries, r.shard.RepairExtras, r.shard.RepairTaken, r.shard.RepairReasons} {
+	for _, repair := range []pageRepair{
+		r.shard.RepairAttempts, r.shard.RepairExpiries, r.shard.RepairExtras, r.shard.RepairTaken, r.shard.RepairReasons,
+		r.shard.RepairClaims, r.shard.RepairWorkers,
+	} {
 		if _, err := r.scan(ctx, repair); err != nil {
 			return err
 		}

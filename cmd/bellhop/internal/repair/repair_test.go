@@ -327,6 +327,10 @@ var damages = []struct {
 	{"a topic is in the index of paused topics but not paused", func(t *testing.T, store *notify.Store) {
 		do(t, store, "ZADD", "topics-paused", 1, "orders")
 	}, []string{"index orders topics-paused"}, nil},
+	{"entries of workers are foreign", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "claims", 17, "x", 18, "10 1 orders w", 20, "20 1 orders w")
+		do(t, store, "HSET", "workers", "a", "x", "b", `{"name":"w"}`)
+	}, []string{"unreadable x claims", "unreadable 10 1 orders w claims", "unreadable a workers"}, nil},
 	{"everything but the records is lost", func(t *testing.T, store *notify.Store) {
 		keys := store.Keys()
 		for _, key := range []string{keys.Schedules(), keys.Schedule("orders"), keys.ReadyTopics(), keys.Ready("orders"), keys.Leased(), keys.Broadcasts(), keys.Topics(), keys.Dead("orders"), keys.Deaths(), keys.Attempts(), keys.Expiries()} {

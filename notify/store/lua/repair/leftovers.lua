@@ -1,15 +1,22 @@
--- Checks what is kept beside messages: attempts, expiries, extras and reasons of deaths must belong to one, and taken to a record that begins with =. What is
--- kept of one that succeeded may have attempts.
--- A successor of nothing is published.
--- KEY: attempts, expiries, extras, taken or deaths.
+-- Checks what is kept beside messages: attempts, expiries, extras and reasons of deaths must belong to one, and taken to a record that
+-- begins with =. What is kept of one that succeeded may have attempts. A successor of nothing is published. Entries of workers and of
+-- what they claimed must be readable: the housekeeping forgets others.
+-- KEY: attempts, expiries, extras, taken, deaths, claims or workers.
 -- ARGV: those of all (shared/repair.lua).
 -- Reply: that of all.
 local us, now = clock()
-local is_set = KEY == EXPIRIES or KEY == TAKEN
+local is_set, is_of_workers = KEY == EXPIRIES or KEY == TAKEN or KEY == CLAIMS, KEY == CLAIMS or KEY == WORKERS
 local next_page, members = page_of(is_set and 'ZSCAN' or 'HSCAN', KEY)
 
 local function belongs(member)
   if KEY == EXTRAS and member == '*' then return extra(try('HGET', EXTRAS, member), 'archive') end
+  if KEY == CLAIMS then
+    local receipt = string.match(member, '^(%d+) %d+ %S+ %S+$')
+    return receipt and tonumber(receipt) == tonumber(call('ZSCORE', KEY, member) or receipt)
+  elseif KEY == WORKERS then
+    local ok, entry = pcall(cjson.decode, call('HGET', KEY, member) or '{}')
+    return ok and type(entry) == 'table'
+  end
   if KEY == TAKEN then return is_done(call('HGET', MESSAGES, member)) end
   if KEY ~= DEATHS then return is_message(member) or KEY == ATTEMPTS and is_kept_one(member) end
   local topic = topic_of(member)
@@ -28,7 +35,7 @@ for _, member in ipairs(members) do
     if heir and wrong('of nothing', member, KEY, 'its successor published') then
       remember(topic_of(member))
       publish_successor(member, heir, us, now)
-    elseif not heir and wrong('of nothing', member, KEY, 'removed') then
+    elseif not heir and wrong(is_of_workers and 'unreadable' or 'of nothing', member, KEY, 'removed') then
       call(is_set and 'ZREM' or 'HDEL', KEY, member)
     end
   end
