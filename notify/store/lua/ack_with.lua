@@ -16,7 +16,9 @@ local function record_to_keep()
   local taken = unique and math.min(soonest + unique, MAX)
   local over = math.min(math.max(soonest + math.min(keep, tonumber(age or keep)), taken or 0), MAX)
   local published = tonumber(string.match(call('HGET', MESSAGES, member) or '', '^%+?(%d+)') or nil)
-  local object = { published = published, ended = now, taken = taken }
+  local worker, since = holder_of(topic, lease)
+  since = tonumber(since or 0)
+  local object = { published = published, ended = now, taken = taken, by = worker, took = since > 0 and math.max(now - since, 0) or nil }
   return '=' .. text(over) .. ',' .. cjson.encode(object) .. (result and '\n' .. result or ''), over
 end
 

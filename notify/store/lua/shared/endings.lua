@@ -19,10 +19,10 @@ end
 local function trim_done(topic, most, n, now, but)
   local key = done_of(topic)
   local over = math.min((try('ZCARD', key) or 0) - most, n)
-  local members, removed = over > 0 and call('ZRANGE', key, 0, over - 1) or {}, 0
+  local members, removed = over > 0 and call('ZRANGE', key, 0, but and over or over - 1) or {}, 0
   for i, record in ipairs(records_of(members)) do
     local member = members[i]
-    if member ~= but then
+    if member ~= but and removed < over then
       local taken = is_kept(record) and tonumber(string.match(record, '^=%d+,{[^\n]*"taken":(%d+)') or 0)
       if taken and taken > now then
         try('ZADD', TAKEN, text(taken), member)
