@@ -179,8 +179,12 @@ func TestAwaitUntil(t *testing.T) {
 	publish(t, pub, message("a", future))
 	for _, end := range []func(context.Context) (context.Context, context.CancelFunc){
 		context.WithCancel,
-		func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, time.Nanosecond) },
-		func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, 50*time.Millisecond) },
+		func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Nanosecond)
+		},
+		func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 50*time.Millisecond)
+		},
 	} {
 		ctx, cancel := end(t.Context())
 		answer := make(chan awaited, 1)
