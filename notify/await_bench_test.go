@@ -1,0 +1,40 @@
+package notify_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// BenchmarkAwait measures how long after its acknowledgement was sent a message's Await
+// is answered, with the result.
+func BenchmarkAwait(b *testing.B) {
+	pub, db := open(b)
+	publish(b, pub, notify.Message{Topic: "other", ID: "a", Delay: time.Hour})
+	watch := db.Watch("other:a") // keeps the subscription, as others who wait do
+	defer watch.Close()
+	answered := make(chan time.Time)
+	var late storetest.Lateness
+	for b.Loop() {
+		publish(b, pub, message("a", time.Time{}))
+		d := claim(b, db, 1)[0]
+		go func() {
+			if _, err := pub.Await(b.Context(), topic, "a"); err != nil {
+				b.Error(err)
+			}
+			answered <- time.Now()
+		}()
+		storetest.Eventually(b, "it is awaited", func() bool { return db.Client().HExists(b.Context(), db.Keys().Extras(), topic+":a").Val() })
+		sent := time.Now() // the end is later than this
+		if _, err := d.AckWith(b.Context(), notify.AckResult{Body: storetest.Payload, Keep: time.Hour}); err != nil {
+			b.Fatal(err)
+		}
+		late.Add((<-answered).Sub(sent))
+		if _, err := pub.Cancel(b.Context(), topic, "a"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	late.Report(b, "ack-to-answer")
+}
