@@ -116,7 +116,7 @@ func (p *process) addHTTP() error {
 	o.Version, o.Metrics = p.options.Version, p.metrics.Handler()
 	o.Alive = func() error { return p.parts.alive() }
 	o.Heard = func() int64 { return p.carrier.State().Heard }
-	o.OnRequest, o.OnClaimed = p.metrics.Request, p.claimed
+	o.OnRequest, o.OnClaimed, o.Archive = p.metrics.Request, p.claimed, p.archive
 	gate, err := httpapi.New(p.store, o)
 	if err != nil {
 		return err

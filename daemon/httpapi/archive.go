@@ -155,7 +155,7 @@ func archiveError(err error) error {
 	if err == nil || problemOf(err).Status < http.StatusInternalServerError {
 		return err
 	}
-	return fmt.Errorf("%w: %w", errArchiveAway, err)
+	return fmt.Errorf("%w: %w", errArchive, err)
 }
 
 // allOrFilter are the parameters of a call that changes what a filter selects.
@@ -220,12 +220,10 @@ func (g *Gate) pruneArchive(ctx context.Context, c *call, in *pruneInput) (any, 
 	return changed(g.o.Archive.Prune(ctx, in.Before, in.Limit))
 }
 
-// changed answers with what a call changed.
+// changed answers with what a call changed. Where it failed and can be gone on with, the
+// next call says why.
 func changed(done archive.Change, err error) (any, error) {
-	if err != nil && done.Done > 0 {
-		err = fmt.Errorf("%d are done, then: %w", done.Done, err)
-	}
-	if err != nil {
+	if err != nil && (done.Cursor == "" || done.Done == 0) {
 		return nil, archiveError(err)
 	}
 	return api.ArchiveChangeOf(done), nil

@@ -189,7 +189,7 @@ func failures(schemas huma.Registry) map[string]*huma.Response {
 		422: "Some parameters are wrong: errors names each, and detail says what would be right. Nothing was changed.",
 		500: "An error of the daemon. Please report it.",
 		429: "The token has too many streams open. Send the request again after Retry-After seconds.",
-		503: "Redis cannot be reached or is full (type urn:bellhop:full, for publishes only), the database of the archive does not answer (type urn:bellhop:archive-away), the token has too many large requests under way, or the daemon is stopping. Send the request again after Retry-After seconds.",
+		503: "Redis cannot be reached or is full (type urn:bellhop:full, for publishes only), the archive cannot answer (type urn:bellhop:archive), the token has too many large requests under way, or the daemon is stopping. Send the request again after Retry-After seconds.",
 	} {
 		all[failureNames[status]] = &huma.Response{Description: text, Content: content(schemas, api.Problem{}, problemType), Headers: failureHeaders[status]}
 	}

@@ -30,7 +30,7 @@ var (
 	errNotReady     = errors.New("redis and its pub/sub do not answer")
 	errBodyCut      = errors.New("the body ended before its announced length, or is malformed")
 	errNoArchive    = errors.New("no archive is configured; set BELLHOP_ARCHIVE_URL")
-	errArchiveAway  = errors.New("the database of the archive does not answer")
+	errArchive      = errors.New("the archive cannot answer")
 	errBodySlow     = errors.New("the body did not come in time")
 )
 
@@ -53,7 +53,7 @@ var problems = []struct {
 	{errStreams, "busy", "too many streams", http.StatusTooManyRequests},
 	{errHost, "forbidden", "foreign host name", http.StatusForbidden},
 	{errNoArchive, "no-archive", "no archive", http.StatusNotFound},
-	{errArchiveAway, "archive-away", "the archive is away", http.StatusServiceUnavailable},
+	{errArchive, "archive", "the archive cannot answer", http.StatusServiceUnavailable},
 	{errBodyCut, "body", "body incomplete", http.StatusBadRequest},
 	{errBodySlow, "body", "body too slow", http.StatusRequestTimeout},
 }

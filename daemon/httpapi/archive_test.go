@@ -1,0 +1,252 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// archived starts a gateway with an archive in a database, and a carrier that archives.
+func archived(t testing.TB, db string, o httpapi.Options) *server {
+	t.Helper()
+	store := storetest.Open(t)
+	a := archivetest.Open(t, store, archive.Options{URL: db})
+	c, err := carrier.New(store, carrier.Options{OnTerm: a.Term})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	o.Archive = a
+	return serveOn(t, store, o)
+}
+
+// rights are a tokens file whose tokens differ in their rights to the archive.
+func rights(t testing.TB) string {
+	t.Helper()
+	var lines strings.Builder
+	for name, may := range map[string]string{
+		"admin": "admin >", "reader": "archive orders.>", "bodies": "archive-bodies orders.>", "again": "archive,publish orders.>", "publisher": "publish >", "some": "admin orders.>",
+	} {
+		fmt.Fprintf(&lines, "%s %s %s\n", name, tokenOf(name), may)
+	}
+	return file(t, "tokens", lines.String())
+}
+
+// as sends a request with a token.
+func (s *server) as(name, method, path string) answer {
+	s.t.Helper()
+	return s.call(method, path, "", "Authorization: Bearer "+tokenOf(name))
+}
+
+// found returns the ids of the rows that a search finds, sorted.
+func (s *server) found(name, query string) []string {
+	s.t.Helper()
+	var ids []string
+	for _, row := range read[api.ArchivePage](s.as(name, "GET", "/v1/archive?"+query).is(200)).Messages {
+		ids = append(ids, row.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// die publishes messages and has them die, and waits until they are archived.
+func (s *server) die(messages ...notify.Message) {
+	s.t.Helper()
+	storetest.Publish(s.t, s.store, messages...)
+	for _, m := range messages {
+		d := read[api.Claimed](s.as("admin", "POST", "/v1/topics/"+m.Topic+"/claim?worker=shop-1&wait=1m").is(200)).Messages[0]
+		reason := url.QueryEscape("no route to " + d.ID)
+		s.as("admin", "POST", fmt.Sprintf("/v1/topics/%s/messages/%s/nack?receipt=%d&dead=true&reason=%s", d.Topic, d.ID, d.Receipt, reason)).is(204)
+	}
+	storetest.Eventually(s.t, "they are archived", func() bool {
+		a := s.as("admin", "GET", "/v1/archive?limit=500")
+		return a.status == 200 && len(read[api.ArchivePage](a).Messages) == len(messages)
+	})
+}
+
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	s := archived(t, archivetest.Database(t), httpapi.Options{TokensFile: rights(t)})
+	tenant := func(name string) map[string]string { return map[string]string{"Tenant": name} }
+	began := time.Now().Add(-time.Minute)
+	s.die(
+		notify.Message{Topic: "orders.new", ID: "a", Body: []byte("EUR 10"), Headers: tenant("acme"), ContentType: "text/plain", MaxAttempts: 3},
+		notify.Message{Topic: "orders.new", ID: "b", Body: []byte("\x00\xff"), Headers: tenant("acme")},
+		notify.Message{Topic: "orders.paid", ID: "c", Body: []byte(strings.Repeat("x", 100_000)), Headers: tenant("other: one")},
+		notify.Message{Topic: "payments", ID: "d", Body: []byte("EUR 11"), Headers: tenant("acme")},
+	)
+	past, future := url.QueryEscape(began.Format(time.RFC3339)), "2199-01-01T00:00:00Z"
+	for query, want := range map[string][]string{
+		"":                               {"a", "b", "c", "d"},
+		"header=Tenant:acme":             {"a", "b", "d"},
+		"header=tenant:acme&topic=*":     {"d"},
+		"header=Tenant:other:%20one":     {"c"},
+		"header=Tenant:":                 nil,
+		"topic=orders.*":                 {"a", "b", "c"},
+		"topic=orders.new&id=b":          {"b"},
+		"reason=route%20to%20c":          {"c"},
+		"state=dead&body=EUR":            {"a", "d"},
+		"state=acked":                    nil,
+		"from=" + past:                   {"a", "b", "c", "d"},
+		"from=" + future:                 nil,
+		"from=" + past + "&to=" + future: {"a", "b", "c", "d"},
+		"to=" + past:                     nil,
+	} {
+		if diff := cmp.Diff(want, s.found("admin", query)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+	row := read[api.ArchivePage](s.as("bodies", "GET", "/v1/archive/orders.new/a").is(200)).Messages[0]
+	if string(row.Bytes()) != "EUR 10" || row.Size != 6 || row.State != "dead" || row.Reason != "no route to a" || row.ContentType != "text/plain" || row.Attempts != 3 ||
+		row.AttemptsUsed != 1 || len(row.History) != 1 || row.History[0].Reason != "no route to a" || row.Ended.Before(began) || row.FirstDue == nil || row.Published == nil {
+		t.Errorf("got %+v", row)
+	}
+	s.as("bodies", "GET", "/v1/archive/orders.new/b").is(200).says(`"body_base64":"AP8="`)
+	s.as("admin", "GET", "/v1/archive/orders.paid/c").is(200).says(strings.Repeat("x", 100_000))
+	s.as("admin", "GET", "/v1/archive/orders.new/unknown").is(404).kind("not-found")
+
+	var ids []string
+	for cursor := ""; ; {
+		page := read[api.ArchivePage](s.as("admin", "GET", "/v1/archive?limit=3"+cursor).is(200))
+		for _, row := range page.Messages {
+			ids = append(ids, row.ID)
+		}
+		if page.Cursor == "" {
+			break
+		}
+		cursor = "&cursor=" + page.Cursor
+	}
+	slices.Sort(ids)
+	if diff := cmp.Diff([]string{"a", "b", "c", "d"}, ids); diff != "" {
+		t.Error(diff)
+	}
+	for query, name := range map[string]string{
+		"from=" + future + "&to=" + past: "to", "cursor=x": "cursor", "header=Tenant": "header", "reason=%00": "reason", "topic=a..b": "topic", "limit=501": "limit",
+	} {
+		if p := s.as("admin", "GET", "/v1/archive?"+query).is(422).problem(); !slices.Equal(names(p), []string{name}) {
+			t.Errorf("%s: it names %v", query, names(p))
+		}
+	}
+}
+
+// A token reads rows of its topics alone, and bodies only if it may.
+func TestRightsToTheArchive(t *testing.T) {
+	t.Parallel()
+	s := archived(t, archivetest.Database(t), httpapi.Options{TokensFile: rights(t)})
+	s.die(notify.Message{Topic: "orders.new", ID: "a", Body: []byte("secret")}, notify.Message{Topic: "payments", ID: "d", Body: []byte("secret")})
+	for _, name := range []string{"reader", "bodies", "again", "some"} {
+		if got := s.found(name, ""); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("%s finds %v", name, got)
+		}
+		for _, path := range []string{"/v1/archive?topic=payments", "/v1/archive?topic=>", "/v1/archive/payments/d"} {
+			s.as(name, "GET", path).is(403).kind("forbidden")
+		}
+		may := name == "bodies" || name == "some"
+		for _, path := range []string{"/v1/archive", "/v1/archive/orders.new/a"} {
+			a := s.as(name, "GET", path).is(200)
+			if shown := strings.Contains(string(a.body), "secret"); shown != may {
+				t.Errorf("%s: a body is shown: %v, want %v", name, shown, may)
+			}
+		}
+		status := 403
+		if may {
+			status = 200
+		}
+		s.as(name, "GET", "/v1/archive?body=s").is(status)
+	}
+	for _, name := range []string{"reader", "bodies", "publisher"} {
+		s.as(name, "POST", "/v1/archive/requeue?all=true").is(403)
+	}
+	for _, name := range []string{"reader", "bodies", "publisher", "again"} {
+		s.as(name, "POST", "/v1/archive/erase?all=true").is(403)
+		s.as(name, "DELETE", "/v1/archive?before=2199-01-01T00:00:00Z").is(403)
+	}
+	s.as("again", "POST", "/v1/archive/requeue?body=s").is(403) // it would tell what bodies contain
+	s.as("some", "DELETE", "/v1/archive?before=2199-01-01T00:00:00Z").is(403).says(">")
+	s.as("publisher", "GET", "/v1/archive").is(403)
+	if got := s.found("admin", ""); len(got) != 2 {
+		t.Errorf("there are %v", got)
+	}
+}
+
+// What is archived can be published again, and removed.
+func TestChangesOfTheArchive(t *testing.T) {
+	t.Parallel()
+	s := archived(t, archivetest.Database(t), httpapi.Options{TokensFile: rights(t)})
+	var all []notify.Message
+	for i := range 5 {
+		all = append(all, notify.Message{Topic: "orders.new", ID: fmt.Sprint(i), Body: []byte("x"), Headers: map[string]string{"Tenant": fmt.Sprint(i % 2)}})
+	}
+	s.die(append(all, notify.Message{Topic: "payments", ID: "p", Body: []byte("x")})...)
+	change := func(name, method, path string) api.ArchiveChange {
+		t.Helper()
+		return read[api.ArchiveChange](s.as(name, method, "/v1/archive"+path).is(200))
+	}
+	s.as("again", "POST", "/v1/archive/requeue").is(422).says("all=true")
+	if got := change("again", "POST", "/requeue?header=Tenant:1"); got != (api.ArchiveChange{Refused: 2}) { // they are dead letters still
+		t.Errorf("got %+v", got)
+	}
+	s.as("admin", "DELETE", "/v1/topics/orders.new/dead?all=true").is(200)
+	s.as("admin", "DELETE", "/v1/topics/payments/dead?all=true").is(200)
+	first := change("again", "POST", "/requeue?all=true&limit=3")
+	rest := change("again", "POST", "/requeue?all=true&limit=3&cursor="+first.Cursor)
+	if first.Count != 3 || first.Cursor == "" || rest != (api.ArchiveChange{Count: 2}) {
+		t.Errorf("got %+v, then %+v", first, rest)
+	}
+	if got := change("again", "POST", "/requeue?topic=orders.>"); got != (api.ArchiveChange{Refused: 5}) {
+		t.Errorf("got %+v", got)
+	}
+	s.as("admin", "GET", "/v1/topics/orders.new/messages/0").is(200).says(`"ready"`)
+	s.as("admin", "GET", "/v1/topics/payments/messages/p").is(404)
+
+	if got := change("some", "POST", "/erase?header=Tenant:1"); got != (api.ArchiveChange{Count: 2}) {
+		t.Errorf("got %+v", got)
+	}
+	if got := change("some", "POST", "/erase?all=true&limit=2"); got.Count != 2 || got.Cursor == "" {
+		t.Errorf("got %+v", got)
+	}
+	if got := s.found("admin", ""); len(got) != 2 {
+		t.Errorf("there are %v", got)
+	}
+	if got := change("admin", "DELETE", "?before=2001-01-01T00:00:00Z"); got != (api.ArchiveChange{}) {
+		t.Errorf("got %+v", got)
+	}
+	if got := change("admin", "DELETE", "?before=2199-01-01T00:00:00Z"); got.Count != 2 {
+		t.Errorf("got %+v", got)
+	}
+	if got := s.found("admin", ""); len(got) != 0 {
+		t.Errorf("there are %v", got)
+	}
+}
+
+// A database that is away is no fault of the caller, and hinders no other call.
+func TestArchiveAway(t *testing.T) {
+	t.Parallel()
+	database, address := archivetest.Server(t)
+	s := archived(t, address, httpapi.Options{TokensFile: rights(t)})
+	s.die(notify.Message{Topic: "orders.new", ID: "a", Body: []byte("x")})
+	database.Stop()
+	for path, method := range map[string]string{
+		"": "GET", "/orders.new/a": "GET", "/requeue?all=true": "POST", "/erase?all=true": "POST", "?before=2199-01-01T00:00:00Z": "DELETE",
+	} {
+		a := s.as("admin", method, "/v1/archive"+path).is(503).kind("archive").says("the archive cannot answer")
+		if u, err := url.Parse(address); err != nil || u.User != nil && strings.Contains(string(a.body), u.User.String()+"@") {
+			t.Errorf("the answer has the password: %s", a.body)
+		}
+	}
+	s.as("admin", "GET", "/v1/topics/orders.new").is(200)
+	s.as("admin", "GET", "/readyz").is(200)
+}
