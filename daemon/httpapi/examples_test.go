@@ -86,6 +86,9 @@ func TestExampleWorkers(t *testing.T) {
 				said.has(t, "order "+id+" was not paid: EUR 10\n")
 			}
 			acked(t, store, 2)
+			if i, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4711"); (err == nil && string(i.Result) == "reminded of EUR 10") != (name == "worker.mjs") {
+				t.Errorf("its result is %q, %v", i.Result, err)
+			}
 			long := time.Now().Add(-time.Hour)
 			storetest.Publish(t, store,
 				notify.Message{Topic: "order.timeout", ID: "4713", Body: []byte("pending")},

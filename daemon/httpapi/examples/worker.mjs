@@ -1,5 +1,6 @@
 // Handles the messages of the topic "order.timeout", eight at a time: each goes
-// to one worker, is leased to it for 30s, and is gone once acknowledged.
+// to one worker, is leased to it for 30s, and is gone once acknowledged. What its
+// handler returns is kept for a day: GET …/messages/ID?wait=30s answers with it.
 //
 //   node worker.mjs
 //
@@ -14,10 +15,11 @@ async function handle(m) {
   if (m.body === "pending") throw new Later("1s"); // the bank has not answered yet
   if (m.late) console.log("this comes later than its sender allows:"); // late_after
   console.log(`order ${m.id} was not paid: ${m.body}`);
+  if (m.body.startsWith("EUR")) return `reminded of ${m.body}`; // return nothing to keep nothing
 }
 
-async function call(path) {
-  const response = await fetch(topic + path, { method: "POST" });
+async function call(path, body) {
+  const response = await fetch(topic + path, { method: "POST", body });
   if (!response.ok) throw new Error((await response.json()).detail);
   return response.status === 204 ? null : response.json();
 }
@@ -25,8 +27,8 @@ async function call(path) {
 async function settle(m) {
   const message = `/messages/${encodeURIComponent(m.id)}`;
   try {
-    await handle(m); // if this takes longer than the lease, POST …/extend before it ends
-    await call(`${message}/ack?receipt=${m.receipt}`);
+    const result = await handle(m); // if this takes longer than the lease, POST …/extend before it ends
+    await call(`${message}/ack?receipt=${m.receipt}${result === undefined ? "" : "&keep=1d"}`, result);
   } catch (err) {
     if (err instanceof Later) {
       await call(`${message}/nack?receipt=${m.receipt}&attempt=keep&delay=${err.message}`).catch(console.error);

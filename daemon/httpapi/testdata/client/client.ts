@@ -89,6 +89,24 @@ const taken = data(await bellhop.POST("/v1/topics/{topic}/claim", { params: { pa
 if (typeof taken === "string") throw new Error("a body came without as=body");
 check(taken.messages[0].body === "once" && taken.messages[0].receipt === undefined, `taken ${JSON.stringify(taken)}`);
 
+await bellhop.POST("/v1/topics/{topic}/messages", { params: { path: { topic }, query: { id: "4712" } }, body: "EUR 11", bodySerializer: (text) => text });
+const named = data(await bellhop.POST("/v1/topics/{topic}/claim", { params: { path: { topic }, query: { worker: "client-1", wait: "5s" } } }));
+if (typeof named === "string") throw new Error("a body came without as=body");
+const kept = await bellhop.POST("/v1/topics/{topic}/messages/{id}/ack", {
+  params: { path: { topic, id: "4712" }, query: { receipt: named.messages[0].receipt!, keep: "1h" } },
+  body: "paid",
+  bodySerializer: (text) => text,
+});
+check(kept.response.status === 204 && kept.data?.left_out === undefined, `kept ${JSON.stringify(kept.data)}`);
+const end = data(await bellhop.GET("/v1/topics/{topic}/messages/{id}", { params: { path: { topic, id: "4712" }, query: { wait: "30s" } } }));
+check(end.state === "done" && end.result === "paid" && end.worker === "client-1" && end.ended! >= end.published!, `ended ${JSON.stringify(end)}`);
+const unknown = await bellhop.GET("/v1/topics/{topic}/messages/{id}", { params: { path: { topic, id: "unknown" }, query: { wait: "30s" } } });
+check(unknown.error?.status === 404, `unknown ${JSON.stringify(unknown.error)}`);
+const workers = data(await bellhop.GET("/v1/workers"));
+check(Array.isArray(workers.workers), `workers ${JSON.stringify(workers)}`);
+const archive = await bellhop.GET("/v1/archive", { params: { query: { topic: "order.>", header: "Tenant:acme", limit: 10 } } });
+check(archive.error?.type === "urn:bellhop:no-archive" && archive.data?.messages[0]?.reason === undefined, `archive ${JSON.stringify(archive.error)}`);
+
 const counts = data(await bellhop.GET("/v1/topics/{topic}", { params: { path: { topic } } }));
 check(counts.ready === 0 && counts.leased === 0, `counted ${JSON.stringify(counts)}`);
 
