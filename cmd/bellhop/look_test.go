@@ -270,7 +270,7 @@ func TestDoctorOnTerminal(t *testing.T) {
 	}
 	contains(t, out, "warn  dead                xxxxxxxxxxxxxxxxxxxxxxxxxxx…yyyyyyyyyyyyyyyyyyyyyyyyy:\n                          1 died in the last 24h, the newest ", long,
 		"                          → see why, then requeue or purge them: bellhop dead\n                            list\n")
-	contains(t, s.onTerminal("doctor"), "examining all keys  75% |", "ok    contents            1 message, 1 topic: nothing is out of place\n")
+	contains(t, s.onTerminal("doctor"), "examining all keys  80% |", "ok    contents            1 message, 1 topic: nothing is out of place\n")
 }
 
 // Ctrl-C ends the doctor with the findings so far.
