@@ -82,10 +82,118 @@ end
 
 -- * * *
 
-local epoch, _, batch, keep_count, keep_age, _, looks = unpack(ARGV, 2, 8) -- here, since a function may use 60 outer locals
-local BATCH = math.max(tonumber(batch), 2) -- at least one for the topic furthest behind, and one for that least behind
-local SLOW = math.ceil(BATCH / 5) -- leases, and expiries, handled in one call: each takes longer than a message
+local BATCH = math.max(tonumber(ARGV[4]), 2) -- at least one for the topic furthest behind, and one for that least behind
 local TOPICS_A_CALL = 2 * math.ceil(BATCH / 8) -- topics served in one call: each takes as long as some messages
+
+-- Adds to runs how many of a list, pairs of time and member in the order of their times, have each time.
+local function add_runs(list)
+  local last
+  if list[1] == list[#list - 1] then -- all have the same time
+    last = list[1]
+    runs[#runs + 1] = last
+    runs[#runs + 1] = #list / 2
+    return
+  end
+  for i = 1, #list, 2 do
+    if list[i] ~= last then
+      last = list[i]
+      runs[#runs + 1] = last
+      runs[#runs + 1] = 0
+    end
+    runs[#runs] = runs[#runs] + 1
+  end
+end
+
+-- Makes all that is scheduled of a topic ready in one step, if it has one due time and nothing is ready yet: that takes as long for
+-- many as for one. Members of one time are sorted by name, so if the first and the last are of the topic, all are. Returns whether it
+-- did.
+local function carry_whole(topic, key, n)
+  local own, oldest, newest = topic .. ':', call('ZRANGE', key, 0, 0, 'WITHSCORES'), call('ZRANGE', key, -1, -1, 'WITHSCORES')
+  local is_one_run = oldest[2] == newest[2] and string.sub(oldest[1], 1, #own) == own and string.sub(newest[1], 1, #own) == own
+  if not is_one_run or call('EXISTS', ready_of(topic)) == 1 then return false end
+  put_schedule_ready(topic, oldest[2])
+  ring(topic, n, us)
+  moved = moved + n
+  runs[#runs + 1] = oldest[2]
+  runs[#runs + 1] = n
+  return true
+end
+
+-- Carries what is due in the schedule of a topic, up to a limit; nothing if any of it is foreign, or the ready set is: that is for below.
+local odd = {} -- topic and limit of those
+local function carry_topic(topic, key, limit, all)
+  if all > 1 and all == call('ZCARD', key) and carry_whole(topic, key, all) then return end
+  local own = topic .. ':'
+  local list = {}
+  local due = try('ZRANGE', key, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES') or { '' }
+  for i = 1, #due, 2 do
+    if string.sub(due[i], 1, #own) ~= own then
+      list = {}
+      break
+    end
+    list[i], list[i + 1] = due[i + 1], due[i]
+  end
+  if not list[1] or not put_ready(topic, list, list[1]) then
+    odd[#odd + 1] = { topic, limit }
+    return
+  end
+  ring(topic, #list / 2, us)
+  moved = moved + #list / 2
+  add_runs(list)
+  take_first_scheduled(topic, #list / 2)
+end
+
+-- The topics that this call serves. If more have something due, half of these are those furthest behind, and half those least
+-- behind, so that no backlog keeps another topic waiting, be it of few topics or of many.
+local function due_topics()
+  local topics = call('ZRANGE', SCHEDULES, '-inf', now, 'BYSCORE', 'LIMIT', 0, TOPICS_A_CALL)
+  if #topics < TOPICS_A_CALL then return topics end
+  local half = TOPICS_A_CALL / 2
+  local newest = call('ZRANGE', SCHEDULES, now, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, half)
+  for i = 1, half do topics[half + i] = newest[i] end
+  return topics
+end
+
+-- Carries what is due in the schedules, oldest first in each. All topics have an equal share of the batch; what one does not need
+-- goes to the others, first to those furthest behind.
+local function carry_schedules()
+  local topics, schedules, shares, wants, left = {}, {}, {}, {}, BATCH
+  for _, topic in ipairs(due_topics()) do
+    if is_topic(topic) then
+      topics[#topics + 1] = topic
+    else
+      odd[#odd + 1] = { topic }
+    end
+  end
+  for i, topic in ipairs(topics) do
+    schedules[i] = schedule_of(topic)
+    wants[i] = try('ZCOUNT', schedules[i], '-inf', now) or 0
+    shares[i] = math.min(wants[i], math.floor(BATCH / #topics))
+    left = left - shares[i]
+  end
+  for i, topic in ipairs(topics) do
+    local more = math.min(wants[i] - shares[i], left)
+    left = left - more
+    carry_topic(topic, schedules[i], shares[i] + more, wants[i])
+  end
+end
+
+-- If only schedules have something due, the call needs no more than this. What a lease gives back is older, and what expired is not
+-- carried: these come first.
+local carried = heads[SCHEDULES] <= us and heads[LEASED] > us and heads[EXPIRIES] > us
+if carried then
+  if earliest == '' then earliest = text(heads[SCHEDULES] / 1000) end
+  carry_schedules()
+  heads[SCHEDULES] = next_in(SCHEDULES)
+  if #odd == 0 and heads[BROADCASTS] > us and heads[HANDED] > us and beats ~= '1' then
+    return answer(math.min(heads[LEASED], heads[EXPIRIES], heads[SCHEDULES], heads[BROADCASTS], heads[HANDED]))
+  end
+end
+
+-- * * *
+
+local epoch, keep_count, keep_age, looks = ARGV[2], ARGV[5], ARGV[6], ARGV[8] -- here, since a function may use 60 outer locals
+local SLOW = math.ceil(BATCH / 5) -- leases, and expiries, handled in one call: each takes longer than a message
 local TOPICS_A_BEAT = 500 -- topics that a beat checks for a lost ring
 local BYTES_OF_TOPICS = 4096 -- bytes of topics that a beat names
 local LATER = 60000 -- ms until a member that can neither be carried nor buried is tried again
@@ -170,44 +278,14 @@ local function due_of(key, limit)
   return try('ZRANGE', key, '-inf', key == LEASED and text(us) or now, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
 end
 
--- Adds to runs how many of a list, pairs of time and member in the order of their times, have each time.
-local function add_runs(list)
-  local last
-  if list[1] == list[#list - 1] then -- all have the same time
-    last = list[1]
-    runs[#runs + 1] = last
-    runs[#runs + 1] = #list / 2
+-- Carries what is due in the schedule of a topic, up to a limit, where something is foreign. A member is taken out only after it was put
+-- elsewhere.
+local function carry_odd(topic, limit)
+  if not is_topic(topic) then
+    if bury_from(SCHEDULES, nil, topic, 'member without a topic', 0) then take_schedule(topic) end
     return
   end
-  for i = 1, #list, 2 do
-    if list[i] ~= last then
-      last = list[i]
-      runs[#runs + 1] = last
-      runs[#runs + 1] = 0
-    end
-    runs[#runs] = runs[#runs] + 1
-  end
-end
-
--- Makes all that is scheduled of a topic ready in one step, if it has one due time and nothing is ready yet: that takes as long for
--- many as for one. Members of one time are sorted by name, so if the first and the last are of the topic, all are. Returns whether it
--- did.
-local function carry_whole(topic, key, n)
-  local own, oldest, newest = topic .. ':', call('ZRANGE', key, 0, 0, 'WITHSCORES'), call('ZRANGE', key, -1, -1, 'WITHSCORES')
-  local is_one_run = oldest[2] == newest[2] and string.sub(oldest[1], 1, #own) == own and string.sub(newest[1], 1, #own) == own
-  if not is_one_run or call('EXISTS', ready_of(topic)) == 1 then return false end
-  put_schedule_ready(topic, oldest[2])
-  ring(topic, n, us)
-  moved = moved + n
-  runs[#runs + 1] = oldest[2]
-  runs[#runs + 1] = n
-  return true
-end
-
--- Carries what is due in the schedule of a topic, up to a limit. A member is taken out only after it was put elsewhere.
-local function carry_topic(topic, key, limit, all)
-  if all > 1 and all == call('ZCARD', key) and carry_whole(topic, key, all) then return end
-  local own = topic .. ':'
+  local own, key = topic .. ':', schedule_of(topic)
   local due = due_of(key, limit)
   if not due then return postpone_schedule(topic, now + LATER) end -- it is foreign
   local list, foreign = {}, {}
@@ -231,39 +309,10 @@ local function carry_topic(topic, key, limit, all)
   take_first_scheduled(topic, #due / 2 - stay)
 end
 
--- The topics that this call serves. If more have something due, half of these are those furthest behind, and half those least
--- behind, so that no backlog keeps another topic waiting, be it of few topics or of many.
-local function due_topics()
-  local topics = call('ZRANGE', SCHEDULES, '-inf', now, 'BYSCORE', 'LIMIT', 0, TOPICS_A_CALL)
-  if #topics < TOPICS_A_CALL then return topics end
-  local half = TOPICS_A_CALL / 2
-  local newest = call('ZRANGE', SCHEDULES, now, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, half)
-  for i = 1, half do topics[half + i] = newest[i] end
-  return topics
-end
-
--- Carries what is due in the schedules, oldest first in each. All topics have an equal share of the batch; what one does not need
--- goes to the others, first to those furthest behind.
-local function carry_schedules()
-  local topics, schedules, shares, wants, left = {}, {}, {}, {}, BATCH
-  for _, topic in ipairs(due_topics()) do
-    if is_topic(topic) then
-      topics[#topics + 1] = topic
-    elseif bury_from(SCHEDULES, nil, topic, 'member without a topic', 0) then
-      take_schedule(topic)
-    end
-  end
-  for i, topic in ipairs(topics) do
-    schedules[i] = schedule_of(topic)
-    wants[i] = try('ZCOUNT', schedules[i], '-inf', now) or 0
-    shares[i] = math.min(wants[i], math.floor(BATCH / #topics))
-    left = left - shares[i]
-  end
-  for i, topic in ipairs(topics) do
-    local more = math.min(wants[i] - shares[i], left)
-    left = left - more
-    carry_topic(topic, schedules[i], shares[i] + more, wants[i])
-  end
+-- Carries the schedules, unless that was done above, and what is odd in them.
+local function carry_rest()
+  if not carried then carry_schedules() end
+  for _, one in ipairs(odd) do carry_odd(unpack(one)) end
 end
 
 -- Takes back leases that ended: an attempt is used up, unless it was a hand-over that was not confirmed.
@@ -569,7 +618,7 @@ local function carry(place, carry_due)
   return next_in(place)
 end
 
-first = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULES, carry_schedules),
+first = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULES, carry_rest),
   carry(BROADCASTS, carry_broadcasts), carry(HANDED, carry_handed))
 if beats == '1' then
   if looks == '1' then
