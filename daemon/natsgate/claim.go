@@ -80,7 +80,7 @@ func claimOf(data []byte) (o subscribers.ClaimOptions, err error) {
 	}
 	var lease, age, ack, worker error
 	if c.Worker != "" {
-		o.Worker, worker = c.Worker, fields.CheckWorker(c.Worker)
+		o.Worker, worker = c.Worker, store.CheckWorker("worker", c.Worker)
 	}
 	if c.Lease != "" {
 		o.Lease, lease = fields.ParseDuration("lease", c.Lease)

@@ -1,6 +1,8 @@
 package natsgate_test
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // An acknowledgement may leave a result, also after the lease was extended.
@@ -148,13 +151,18 @@ func TestWorkers(t *testing.T) {
 	for _, name := range []string{"a b", strings.Repeat("a", 65), "ä"} {
 		wantRefused(t, request(t, conn, "bellhop.claim."+topic, `{"worker":"`+name+`"}`), 422, "worker")
 	}
-	storetest.Eventually(t, "the gateway is listed", func() bool {
-		for _, one := range read[api.Workers](t, request(t, conn, "bellhop.workers", "")).Workers {
-			if one.Kind == "daemon" {
-				return true
-			}
-		}
-		return false
+	worker, err := subscribers.NewSubscriber(db, subscribers.SubscriberOptions{Name: "shop-2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := worker.Handle("mail", func(context.Context, *subscribers.Delivery) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, worker.Run)
+	storetest.Eventually(t, "the worker is listed", func() bool {
+		return slices.ContainsFunc(read[api.Workers](t, request(t, conn, "bellhop.workers", "")).Workers, func(w api.Worker) bool {
+			return w.Name == "shop-2" && w.Kind == "worker" && slices.Equal(w.Topics, []string{"mail"})
+		})
 	})
 	wantRefused(t, request(t, conn, "bellhop.workers", "{}"), 422, "send none")
 }

@@ -79,7 +79,7 @@ var grammars = map[string]func(text string) error{
 		_, err := store.ParsePattern(text)
 		return err
 	},
-	"header": checkHeader, "cursor": checkCursor, "worker": CheckWorker,
+	"header": checkHeader, "cursor": checkCursor, "worker": func(text string) error { return store.CheckWorker("worker", text) },
 }
 
 // checkHeader returns a Fault for a text that is no NAME:VALUE of a header.
@@ -99,14 +99,6 @@ var cursorGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 func checkCursor(text string) error {
 	if len(text) > maxCursor || !cursorGrammar.MatchString(text) {
 		return store.Faultf("cursor", "cursor %.100q: use the cursor of the page before, or none", text)
-	}
-	return nil
-}
-
-// CheckWorker returns a Fault for an invalid name of a worker.
-func CheckWorker(name string) error {
-	if len(name) > store.MaxWorkerName || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return store.Faultf("worker", "worker %.100q: use up to %d printable characters of ASCII without spaces", name, store.MaxWorkerName)
 	}
 	return nil
 }
