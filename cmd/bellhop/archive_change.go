@@ -23,8 +23,8 @@ func (a *app) archiveRequeueCommand() *cobra.Command {
 		Short: "Publish what the archive holds again, as due now",
 		Long: `Publish messages of the archive again, under their ids and as due now, newest end
 first. All flags that are given must hold; without any, --all is needed. The rows
-stay in the archive. A message whose id is in use, such as that of a dead letter
-which Redis still keeps, is refused and counted; then the exit code is 1.
+stay in the archive. A message that is still a dead letter is requeued as that. One
+whose id is in use is refused and counted; then the exit code is 1.
 
 If it is interrupted, it prints the --cursor to go on with: called again without it,
 it would also repeat those that were handled since.`,

@@ -153,13 +153,16 @@ func TestArchiveRequeue(t *testing.T) {
 	s.archived("t", 3)
 	s.call("dead", "purge", "t", "--all", "--yes")
 	s.call("publish", "t", "--id", "3", "--body", "another", "--delay", "1h")
-	if r := s.feed("", "archive", "requeue", "--topic", "t", "--limit", "1"); r.code != exitFailed || !strings.HasPrefix(r.out, "requeued 0, refused 1\nmore: --cursor ") {
+	if r := s.feed("", "archive", "requeue", "--id", "3"); r.code != exitFailed || r.out != "requeued 0, refused 1\n" {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
 	if out := s.call("archive", "requeue", "--id", "1", "--json"); out != `{"count":1}`+"\n" {
 		t.Errorf("got %q", out)
 	}
 	if r := s.feed("", "archive", "requeue", "--all"); r.code != exitFailed || r.out != "requeued 1, refused 2\n" || r.err != "" {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	if r := s.feed("", "archive", "requeue", "--topic", "t", "--limit", "1"); r.code != exitFailed || !strings.HasPrefix(r.out, "requeued 0, refused 1\nmore: --cursor ") {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
 	contains(t, s.call("work", "t", "--count", "2"), "1  attempt 1 ", "2  attempt 1 ")

@@ -64,6 +64,8 @@ type Archive struct {
 	pool   *pgxpool.Pool // of all but Term, which has a connection of its own
 	pub    *notify.Publisher
 
+	inspector *notify.Inspector
+
 	stored, failed atomic.Int64
 	away           atomic.Bool
 }
@@ -84,6 +86,9 @@ func New(s *notify.Store, o Options) (*Archive, error) {
 		return nil, err
 	}
 	if a.pub, err = notify.NewPublisher(s, notify.PublisherOptions{MaxBody: math.MaxInt}); err != nil {
+		return nil, err
+	}
+	if a.inspector, err = notify.NewInspector(s); err != nil {
 		return nil, err
 	}
 	// The pool only dials when it is asked for a connection.

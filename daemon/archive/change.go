@@ -31,7 +31,8 @@ const requeueBatch = 50
 
 // Requeue publishes rows again, as due now, under their ids and with all that their
 // publishers asked for: up to limit of those that a query selects, behind a cursor, the
-// newest first. The rows stay. What is in use or kept is refused. Errors: a notify.Fault,
+// newest first. One that is still a dead letter is requeued as that. The rows stay. What is
+// in use or kept is refused. Errors: a notify.Fault,
 // that of Redis or that of the database, with what was done until then: it may be repeated
 // from the cursor.
 func (a *Archive) Requeue(ctx context.Context, q Query, limit int, cursor string) (Change, error) {
@@ -67,10 +68,16 @@ func (a *Archive) publish(ctx context.Context, rows []Row, done *Change) error {
 	}
 	var failed error
 	for _, result := range a.pub.PublishMany(ctx, messages) {
-		switch err := result.Err; {
-		case err == nil:
+		again, err := result.Outcome == notify.Created, result.Err
+		if errors.Is(err, notify.ErrDead) {
+			var n int
+			n, err = a.inspector.Requeue(ctx, result.Topic, result.ID)
+			again = n == 1
+		}
+		switch {
+		case err == nil && again:
 			done.Done++
-		case errors.Is(err, notify.ErrInvalid), errors.Is(err, notify.ErrExists), errors.Is(err, notify.ErrLeased), errors.Is(err, notify.ErrDead):
+		case err == nil, errors.Is(err, notify.ErrInvalid), errors.Is(err, notify.ErrExists), errors.Is(err, notify.ErrLeased):
 			done.Refused++
 		default:
 			failed = err
@@ -79,11 +86,12 @@ func (a *Archive) publish(ctx context.Context, rows []Row, done *Change) error {
 	return failed
 }
 
-// message returns the message of a row, due now.
+// message returns the message of a row, due now. It keeps what is there.
 func (r *Row) message() notify.Message {
 	return notify.Message{
 		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Headers: r.Headers, TTL: r.TTL, MaxAttempts: r.MaxAttempts,
 		Lease: r.Lease, TryTimeout: r.TryTimeout, UniqueFor: r.UniqueFor, Fail: r.Fail, LateAfter: r.LateAfter, Late: r.Late, Broadcast: r.Broadcast,
+		IfExists: notify.Keep,
 	}
 }
 

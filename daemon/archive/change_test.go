@@ -56,6 +56,30 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
+// A message that is still a dead letter is requeued as that, and one that waits or was
+// claimed is not.
+func TestRequeueDeadLetters(t *testing.T) {
+	s, url := storetest.Open(t), archivetest.Database(t)
+	a := archivetest.Open(t, s, archive.Options{URL: url})
+	runTerm(t, a)
+	registered(t, s)
+	mustKill(t, s, 0, 5)
+	wantRows(t, url, 5)
+	got, err := a.Requeue(t.Context(), archive.Query{ID: "m3"}, 10, "")
+	changed(t, archive.Change{Done: 1}, got, err)
+	ds, err := subscriberstest.Claimer(t, s).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
+	if err != nil || len(ds) != 1 || ds[0].ID != "m3" || ds[0].Attempt != 1 {
+		t.Fatalf("claimed %v, %v", ds, err)
+	}
+	got, err = a.Requeue(t.Context(), archive.Query{}, 10, "")
+	changed(t, archive.Change{Done: 4, Refused: 1}, got, err)
+	got, err = a.Requeue(t.Context(), archive.Query{}, 10, "")
+	changed(t, archive.Change{Refused: 5}, got, err)
+	if counts, err := storetest.Count(s, topic); err != nil || counts.Dead != 0 || counts.Ready != 4 || counts.Leased != 1 {
+		t.Errorf("got %+v, %v", counts, err)
+	}
+}
+
 // Many rows are requeued a page at a time, each once.
 func TestRequeuePages(t *testing.T) {
 	s := storetest.Open(t)
