@@ -20,14 +20,14 @@ import (
 const archivePage = 500
 
 func (a *app) archiveCommand() *cobra.Command {
-	const commands = "search, show, requeue, prune or erase"
+	const commands = "search, show, requeue, prune, erase or close"
 	c := a.command(&cobra.Command{
 		Use:   "archive",
 		Short: "Search, requeue and remove what ended, in the SQL archive",
 		Long: `The archive is a PostgreSQL database, BELLHOP_ARCHIVE_URL, in which bellhop serve
 stores what died, expired, was dropped or was removed by housekeeping, and of topics
 with the setting archive_acked what was acknowledged. These commands use the database
-directly; only requeue uses Redis, too.`,
+directly; only requeue and close use Redis.`,
 		Example: `  bellhop archive search --topic 'order.>' --from 24h
   bellhop archive requeue --header Tenant=acme --from 24h`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -39,7 +39,7 @@ directly; only requeue uses Redis, too.`,
 	}, func(_ context.Context, _ *cobra.Command, args []string) error {
 		return wrong(fmt.Errorf("unknown command %q: use "+commands, args[0]))
 	})
-	c.AddCommand(a.archiveSearchCommand(), a.archiveShowCommand(), a.archiveRequeueCommand(), a.archivePruneCommand(), a.archiveEraseCommand())
+	c.AddCommand(a.archiveSearchCommand(), a.archiveShowCommand(), a.archiveRequeueCommand(), a.archivePruneCommand(), a.archiveEraseCommand(), a.archiveCloseCommand())
 	return c
 }
 
