@@ -54,7 +54,7 @@ func TestArchivePage(t *testing.T) {
 	archived("three died", 3)
 	follow(t, s, dir, pagestest.Lines(t, page, "Why messages died"), []step{
 		{line: "GROUP BY", want: " order.timeout | payments answered 503 |     2\n"},
-		{line: "LIMIT 20", want: "| order-4712 |        1 | "},
+		{line: "LIMIT 20", want: `| order-4712 |        1 | shop-1 | {"total":12}`},
 		{line: "archive search", want: "order-4711"},
 		{line: "archive show", want: "payments answered 503"},
 		{line: "archive requeue", want: "requeued 2, refused 0\n"},
