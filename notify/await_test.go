@@ -341,3 +341,31 @@ func TestAwaitSilences(t *testing.T) {
 		})
 	}
 }
+
+// A result can be read, though something is noted of another message, or of all: then there
+// is more to look at when it is kept.
+func TestResultBesideWhatIsNoted(t *testing.T) {
+	for name, note := range map[string]func(t *testing.T, db *notify.Store){
+		"of another": func(t *testing.T, db *notify.Store) {
+			publish(t, clientOf(t, db), notify.Message{Topic: topic, ID: "z", Delay: anHour, UniqueFor: anHour})
+		},
+		"of all": func(t *testing.T, db *notify.Store) {
+			if err := db.Only().OpenArchive(t.Context(), 10); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := storetest.Open(t)
+			publish(t, clientOf(t, db), notify.Message{Topic: topic, ID: "a"})
+			note(t, db)
+			if forgotten, err := one(t, db).AckWith(t.Context(), notify.AckResult{Body: []byte("done"), Keep: anHour}); forgotten || err != nil {
+				t.Fatal(forgotten, err)
+			}
+			info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
+			if err != nil || info.Fault != nil || string(info.Result) != "done" {
+				t.Errorf("got %+v, %v", info, err)
+			}
+		})
+	}
+}

@@ -5,7 +5,7 @@ local HEIRS = {} -- members that died and have a successor, which publish_heirs 
 
 -- A number in what is noted of a message; nil if it has none of that name.
 local function extra(noted, name)
-  return noted and tonumber(string.match(noted, '^[^\n]* ' .. name .. '=(%d+)') or nil)
+  return noted and tonumber(string.match(noted, '^[^\n]* ' .. name .. '=(%d+)') or nil) or nil
 end
 
 -- The record of the successor in what is noted of a message; nil if it has none.
