@@ -44,7 +44,7 @@ func (w *awaits) begin(m notify.Message, wait time.Duration) {
 		case err != nil:
 			op.End(phase(err), history.Record{Error: text(err)})
 		default:
-			op.End(history.OK, history.Record{State: info.State.String(), Result: string(info.Result)})
+			op.End(history.OK, history.Record{State: info.State.String(), Result: string(info.Result), Error: text(info.Fault)})
 		}
 	})
 }
