@@ -34,11 +34,11 @@ func TestClaimAny(t *testing.T) {
 		}
 	}
 	for query, want := range map[string][]string{
-		"topics=a,b,c,none&max=3":               {"a4", "b2", "c1"},
-		"topics=b&order=given":                  {"b2"},
-		"topics=a,b,c&order=oldest&max=3":       {"c1", "b2", "c3"},
-		"topics=a,b&order=oldest&wait=1m":       {"b2"},
-		"topics=a,b,c&max=9&min_age=7m30s":      {"b2", "c1", "c3"},
+		"topics=a,b,c,none&max=3":             {"a4", "b2", "c1"},
+		"topics=b&order=given":                {"b2"},
+		"topics=a,b,c&order=oldest&max=3":     {"c1", "b2", "c3"},
+		"topics=a,b&order=oldest&wait=1m":     {"b2"},
+		"topics=a,b,c&max=9&min_age=7m30s":    {"b2", "c1", "c3"},
 		"topics=a,b,c&max=9&lease=1s&wait=1m": {"a4", "b2", "c1", "c3"},
 	} {
 		publish()

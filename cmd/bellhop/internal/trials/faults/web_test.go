@@ -70,7 +70,7 @@ func (b *browsing) do(ctx context.Context, method, path string, query url.Values
 		return history.Unknown, fmt.Errorf("%s: %s", answer.Status, text)
 	case answer.StatusCode >= 400:
 		return history.No, fmt.Errorf("%s: %s", answer.Status, text)
-	case into == nil:
+	case into == nil || len(text) == 0:
 		return history.OK, nil
 	}
 	if err := json.Unmarshal(text, into); err != nil {
@@ -81,6 +81,8 @@ func (b *browsing) do(ctx context.Context, method, path string, query url.Values
 
 // publishAll publishes messages one by one.
 func (b *browsing) publishAll(ctx context.Context) {
+	var awaits sync.WaitGroup
+	defer awaits.Wait()
 	for n := 1; ctx.Err() == nil; n++ {
 		m, kind := b.gatewayMessage(b.dice, n, []string{webTopic}, broadcastTopics[0]), "messages"
 		if m.Broadcast {
@@ -94,6 +96,9 @@ func (b *browsing) publishAll(ctx context.Context) {
 		var reply publication
 		phase, err := b.do(context.WithoutCancel(ctx), "POST", "/v1/topics/"+m.Topic+"/"+kind, query, string(m.Body), &reply)
 		b.answered(op, phase, reply, err)
+		if m.Topic == webTopic && b.roll(4) == 0 {
+			awaits.Go(func() { b.await(context.WithoutCancel(ctx), m) })
+		}
 		rest(ctx, time.Duration(b.roll(40))*time.Millisecond)
 	}
 }
@@ -181,9 +186,35 @@ func (b *browsing) settle(ctx context.Context, d webDelivery) {
 		d.Receipt = b.extend(ctx, d, query)
 		query.Set("receipt", strconv.FormatInt(int64(d.Receipt), 10))
 	}
-	op := b.Call(history.Record{Op: how, Topic: d.Topic, ID: d.ID, Receipt: int64(d.Receipt), Version: d.version()})
-	phase, err := b.do(ctx, "POST", "/v1/topics/"+d.Topic+"/messages/"+d.ID+"/"+path, query, "", nil)
-	op.End(phase, history.Record{Error: text(err)})
+	call := history.Record{Op: how, Topic: d.Topic, ID: d.ID, Receipt: int64(d.Receipt), Version: d.version()}
+	if how == history.Ack && d.Topic == webTopic && b.roll(3) == 0 {
+		call.Keep, call.Result = keep.Milliseconds(), fmt.Sprintf("%s %d", b.process, d.Receipt)
+		query.Set("keep", keep.String())
+	}
+	op := b.Call(call)
+	var reply api.LeftOut
+	phase, err := b.do(ctx, "POST", "/v1/topics/"+d.Topic+"/messages/"+d.ID+"/"+path, query, call.Result, &reply)
+	op.End(phase, history.Record{Forgotten: reply.LeftOut == api.LeftOutResult, Error: text(err)})
+}
+
+// await waits for the end of a message.
+func (b *browsing) await(ctx context.Context, m notify.Message) {
+	wait := time.Duration(1+b.roll(1000)) * time.Millisecond
+	op := b.Call(history.Record{Op: history.Await, Topic: m.Topic, ID: m.ID, Wait: wait.Milliseconds()})
+	var reply api.Message
+	phase, err := b.do(ctx, "GET", "/v1/topics/"+m.Topic+"/messages/"+m.ID, url.Values{"wait": {wait.String()}}, "", &reply)
+	if strings.HasPrefix(text(err), "410") {
+		op.End(history.OK, history.Record{State: "gone"})
+		return
+	}
+	r := history.Record{Error: text(err)}
+	if err == nil {
+		r.State = reply.State.String()
+	}
+	if reply.Result.Result != nil {
+		r.Result = *reply.Result.Result
+	}
+	op.End(phase, r)
 }
 
 // extend extends a lease and returns its receipt.
