@@ -42,7 +42,7 @@ or_undo(function()
   put_leased({ lease, member })
   forget_ends(left)
 end, function()
-  if kept then keep_done() else end_messages(left, 'acked', nil, { result = result }) end
+  if kept then keep_done() else end_messages(left, 'acked', nil, { result = has_room(now) and result or nil }) end
 end)
 count(topic, 'leased', -1)
 count(topic, 'acked', 1)
