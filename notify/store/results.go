@@ -16,8 +16,6 @@ var (
 	endedScript   = script("ended")
 )
 
-var errNotBuilt = errors.New("not built yet")
-
 // MaxResult is the size of a result in bytes, and MaxKeep how long a message that
 // succeeded is kept at the longest.
 const (
