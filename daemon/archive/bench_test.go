@@ -45,9 +45,7 @@ func BenchmarkArchive(b *testing.B) {
 		a.Term(ctx, carrier.Term{})
 		return nil
 	})
-	for a.Stats().Stored < int64(b.N) {
-		time.Sleep(time.Millisecond)
-	}
+	storetest.Poll(time.Millisecond, time.Hour, func() bool { return a.Stats().Stored >= int64(b.N) })
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 	stop()
