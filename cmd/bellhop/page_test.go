@@ -160,6 +160,16 @@ func TestPageOfWork(t *testing.T) {
 	})
 }
 
+func TestPageOfWhatIsKept(t *testing.T) {
+	aPage(t, "README.md", "What is kept", []step{
+		{line: "work report", ready: "msg=", want: "pages: 3"},
+		{line: "publish report", want: "r-1"},
+		{line: "--wait", want: "pages: 3"},
+		{line: "workers", want: "desk-1"},
+		{line: "listen", ready: "msg=listening", want: ""},
+	})
+}
+
 func TestPageOfDeadLetters(t *testing.T) {
 	aPage(t, "README.md", "Dead letters", []step{
 		{line: "publish", want: "order-4714"},
@@ -196,6 +206,7 @@ func TestPageOfNATSMessages(t *testing.T) {
 		{line: "order-4716", want: `"id":"order-4716"`},
 		{line: "cancel", want: `"cancelled":true`},
 		{line: "settings", want: `"attempts":5`},
+		{line: "bellhop.workers", want: `"workers":[`},
 		{line: "micro info", want: `"name":"bellhop"`},
 		{line: "nats reply", ready: "Listening", want: "claimed 204"},
 		{line: "nats pub"},

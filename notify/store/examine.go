@@ -41,7 +41,7 @@ func (s *Store) CheckPatterns(ctx context.Context, wait time.Duration) error {
 // and no settle token. It names each key, since not every user may SCAN.
 func (s *Store) Clear(ctx context.Context, topic, listener string) error {
 	of := map[string]string{"topic": topic, "listener": listener, "share": strconv.Itoa(s.share)}
-	var keys []string
+	keys := []string{s.keys.Room(enough)}
 	for _, r := range table {
 		if one, many := of[r.of]; r.kind != kindChannel && (many || r.of == "") {
 			keys = append(keys, s.keys.name(r, one))

@@ -13,6 +13,10 @@ import (
 // DefaultMemoryShare is the share of Redis's maxmemory, in percent, above which publishes are refused.
 const DefaultMemoryShare = 90
 
+// enough is the share, in percent, above which what may be left out is, even if publishes
+// are not refused: ENOUGH of lua/shared/memory.lua.
+const enough = 98
+
 // ErrFull is the error of a publish for which Redis has no memory left: the share
 // of maxmemory for messages (Config.MemoryShare) is in use, or all of maxmemory.
 // Nothing was published. All else goes on, and publishes succeed again once memory

@@ -49,7 +49,7 @@ end
 -- Whether Redis has memory for what may be left out, such as why an attempt failed: no more is in use than messages may take, or
 -- than ENOUGH percent.
 local function has_room(now)
-  local ENOUGH = 98
+  local ENOUGH = 98 -- enough of memory.go
   local percent = math.min(tonumber(SHARE), ENOUGH)
   local state = tonumber(try('GET', room_of(percent)) or nil)
   return state and now < state and state - now <= MEASURE or not measure_memory(state, now, percent)
