@@ -59,6 +59,9 @@ func TestTableHasAllKeys(t *testing.T) {
 // storeAll makes a message in each state, a waiting broadcast and a subscriber.
 func storeAll(t *testing.T, s *notify.Store) {
 	t.Helper()
+	if err := s.Of("mail").OpenArchive(t.Context(), 100); err != nil { // which no daemon here empties
+		t.Fatal(err)
+	}
 	claimer := subscriberstest.Claimer(t, s)
 	hand := func() *subscribers.Delivery {
 		storetest.Publish(t, s, notify.Message{Topic: "mail", ID: notify.NewID(), Body: []byte("x"), TTL: time.Hour, UniqueFor: time.Hour})
@@ -72,13 +75,14 @@ func storeAll(t *testing.T, s *notify.Store) {
 	_, nacked := hand().Nack(t.Context(), time.Hour, "a test")
 	hand()
 	acked := hand().Ack(t.Context()) // its id stays taken
+	_, kept := hand().AckWith(t.Context(), notify.AckResult{Keep: time.Hour})
 	storetest.Publish(
 		t, s,
 		notify.Message{Topic: "mail", Body: []byte("later"), Delay: time.Hour},
 		notify.Message{Topic: "mail", Body: []byte("now")},
 		notify.Message{Topic: "news", Body: []byte("later"), Delay: time.Hour, Broadcast: true},
 	)
-	if err := errors.Join(buried, nacked, acked, storetest.Inspector(t, s).Pause(t.Context(), "mail")); err != nil {
+	if err := errors.Join(buried, nacked, acked, kept, storetest.Inspector(t, s).Pause(t.Context(), "mail")); err != nil {
 		t.Fatal(err)
 	}
 	sub, err := subscribers.NewSubscriber(s)
@@ -116,6 +120,9 @@ func listenForEver(t *testing.T, s *notify.Store) {
 	listen(func(ctx context.Context, _ *subscribers.Broadcast) error {
 		<-ctx.Done()
 		return nil
+	})
+	storetest.Run(t, func(ctx context.Context) error {
+		return listener.Listen(ctx, "$dead.mail", func(context.Context, *subscribers.Broadcast) error { return nil }, subscribers.ListenOptions{Name: "deaths"})
 	})
 }
 

@@ -50,6 +50,9 @@ func (i *Inspector) Await(ctx context.Context, topic, id string) (Info, error) {
 	return info, nil
 }
 
+// errClosed is the error of a wait on a store that is closed meanwhile.
+var errClosed = errors.New("the store is closed")
+
 func (i *Inspector) await(ctx context.Context, topic, id string) (Info, error) {
 	member := store.Member(topic, id)
 	wait := longestWait
@@ -78,7 +81,7 @@ func (i *Inspector) await(ctx context.Context, topic, id string) (Info, error) {
 				continue // the end of ctx, or the next ring, looks again
 			}
 		case <-watch.Closed():
-			over = true
+			return Info{}, errClosed
 		case <-ctx.Done():
 			over = true
 		}

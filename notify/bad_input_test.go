@@ -210,7 +210,7 @@ func TestBadCall(t *testing.T) {
 		{"inspect, id", inspect(topic, "a/b"), "id"},
 		{"list, topic", list("*", notify.Ready, 1, ""), "topic"},
 		{"list, no state", list(topic, 0, 1, ""), "state"},
-		{"list, unknown state", list(topic, notify.Dead+1, 1, ""), "state"},
+		{"list, unknown state", list(topic, notify.Done+1, 1, ""), "state"},
 		{"list, no limit", list(topic, notify.Ready, 0, ""), "limit"},
 		{"list, too large a limit", list(topic, notify.Ready, notify.MaxPage+1, ""), "limit"},
 		{"list, cursor that is none", list(topic, notify.Ready, 1, "!"), "cursor"},

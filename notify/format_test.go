@@ -37,7 +37,7 @@ func TestStoreIsFounded(t *testing.T) {
 	}
 	publish(t, clientOf(t, store), message("a", future))
 	format := formatOf(t, store)
-	if !strings.HasPrefix(format, "5 ") || len(format) != len("5 PCkTC4e0vIsHuTz2") {
+	if !strings.HasPrefix(format, "6 ") || len(format) != len("6 PCkTC4e0vIsHuTz2") {
 		t.Errorf("the format is %q", format)
 	}
 	other := storetest.At(t, storetest.URL(), store.Keys().Prefix())
@@ -71,8 +71,8 @@ func TestOtherFormat(t *testing.T) {
 		name, key, value string
 		says             string
 	}{
-		{"newer", "format", "6 PCkTC4e0vIsHuTz2", "has format 6, and this version of Bellhop works with format 5"},
-		{"older", "format", "4 PCkTC4e0vIsHuTz2", "has format 4, and this version of Bellhop works with format 5"},
+		{"newer", "format", "7 PCkTC4e0vIsHuTz2", "has format 7, and this version of Bellhop works with format 6"},
+		{"older", "format", "5 PCkTC4e0vIsHuTz2", "has format 5, and this version of Bellhop works with format 6"},
 		{"foreign", "format", "x", "has format x,"},
 		{"alike", "format", "10 ID", "has format 10,"},
 		{"from before", "epoch", "7", "from before formats had numbers"},

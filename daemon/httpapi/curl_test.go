@@ -47,12 +47,12 @@ var curls = []struct{ command, prints string }{
 	{`curl -w '%{http_code}' -X POST "localhost:8420/v1/topics/a/messages/1/nack?receipt=$RECEIPT&dead=true&reason=no"`, `204`},
 	{
 		`curl localhost:8420/v1/topics/a/dead`,
-		`{"messages":[{"topic":"a","id":"1","state":"dead","first_due":"TIME","died":"TIME","reason":"no","attempts_used":1,"published":"TIME","body":"x"}]}`,
+		`{"messages":[{"topic":"a","id":"1","state":"dead","first_due":"TIME","died":"TIME","reason":"no","attempts_used":1,"history":[{"ended":"TIME","took_ms":MS,"worker":"NAME","reason":"no"}],"published":"TIME","body":"x"}]}`,
 	},
 	{`curl -X POST 'localhost:8420/v1/topics/a/dead/requeue?all=true'`, `{"count":1}`},
 	{
 		`curl -X POST 'localhost:8420/v1/topics/a/claim'`,
-		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"late_ms":MS,"first_due":"TIME","due":"TIME","published":"TIME","body":"x"}]}`,
+		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"late_ms":MS,"first_due":"TIME","history":[{"ended":"TIME","took_ms":MS,"worker":"NAME","reason":"no"}],"due":"TIME","published":"TIME","body":"x"}]}`,
 	},
 	{`curl -w '%{http_code}' -X POST "localhost:8420/v1/topics/a/messages/1/ack?receipt=$RECEIPT"`, `204`},
 	{`curl -d "[{\"id\":\"1\",\"receipt\":$RECEIPT}]" localhost:8420/v1/topics/a/ack`, `{"acked":0,"lost":["1"]}`},
@@ -93,6 +93,7 @@ var (
 	times    = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*Z"`)
 	receipts = regexp.MustCompile(`"receipt":(\d+)`)
 	late     = regexp.MustCompile(`"late_ms":\d+`)
+	had      = regexp.MustCompile(`"took_ms":\d+,"worker":"[^"]*"`)
 	faults   = regexp.MustCompile(`("type":"urn:bellhop:[a-z-]+"),.*`)
 )
 
@@ -120,6 +121,7 @@ func TestCurl(t *testing.T) {
 		}
 		alike := receipts.ReplaceAllString(times.ReplaceAllString(strings.TrimSpace(string(said)), `"TIME"`), `"receipt":RECEIPT`)
 		alike = late.ReplaceAllString(alike, `"late_ms":MS`)
+		alike = had.ReplaceAllString(alike, `"took_ms":MS,"worker":"NAME"`)
 		alike = faults.ReplaceAllString(alike, "$1,…}}")
 		if diff := cmp.Diff(one.prints, alike); diff != "" {
 			t.Fatalf("%s\n%s", one.command, diff)

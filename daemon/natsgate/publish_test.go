@@ -173,7 +173,7 @@ func TestCancelRescheduleInspect(t *testing.T) {
 		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, ``), 422, "it is not a JSON object", "fields are id")
 		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `["a"]`), 422, "it is not a JSON object")
 		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `{"id":1}`), 422, "id is a JSON number, and should be a string")
-		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `{"id":"a","wait":"1s"}`), 422, `"wait" is unknown`)
+		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `{"id":"a","since":"1s"}`), 422, `"since" is unknown`)
 		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `{"id":"a"}{}`), 422, "something follows")
 		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, "{\"id\":\"\xff\"}"), 422, "not UTF-8")
 		wantRefused(t, request(t, conn, "bellhop."+endpoint+".a:b", `{"id":"a"}`), 422, "topic")

@@ -51,7 +51,11 @@ func TestSettingsOfTheDaemonAlone(t *testing.T) {
 				unset[unit] += line
 			}
 		}
-		if first := unset["bellhop-work@.service"]; unset[unit] != first || first == "" {
+		first := unset["bellhop-work@.service"]
+		if unit == "bellhop-check.service" { // the doctor looks at the archive, too
+			first = strings.Replace(first, " BELLHOP_ARCHIVE_URL BELLHOP_ARCHIVE_PASSWORD_FILE", "", 1)
+		}
+		if unset[unit] != first || first == "" {
 			t.Errorf("%s leaves out\n%s, and bellhop-work@.service\n%s", unit, unset[unit], first)
 		}
 	}
