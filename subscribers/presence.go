@@ -83,8 +83,14 @@ type presence struct {
 	names  []string // with these topics
 	asking bool     // a call is under way
 	denied bool     // Redis refuses such calls: none is made before the next connection
-	epoch  int64    // of the last election when it was noted,
-	id     string   // and the store
+	at     reign    // when it was noted
+	heard  reign    // of the last beat, which brings about one call, whatever the call returns
+}
+
+// A reign is an election in a store.
+type reign struct {
+	epoch int64
+	store string // its id
 }
 
 // newPresence returns the presence of a worker.
@@ -109,7 +115,9 @@ func (p *presence) note(ctx context.Context, e store.Event) {
 	case store.Silent, store.Broken:
 		p.up = false
 	case store.Beat:
-		same := e.Epoch() == p.epoch && e.StoreID() == p.id || e.Epoch() == 0 // else another program sent it
+		now := reign{e.Epoch(), e.StoreID()}
+		same := now == p.at || now == p.heard || now.epoch == 0 // else another program sent it
+		p.heard = now
 		p.noted = p.noted && same && slices.Equal(p.names, p.topics())
 	}
 	if p.up && !p.noted && !p.asking && !p.denied {
@@ -133,7 +141,7 @@ func (p *presence) arrive(ctx context.Context) {
 	var rights *store.RightsError
 	p.asking, p.denied = false, errors.As(err, &rights)
 	if p.noted = p.noted && err == nil; err == nil {
-		p.id, p.epoch = id, epoch
+		p.at = reign{epoch, id}
 	}
 }
 
