@@ -69,14 +69,7 @@ pattern that begins with $dead matches them.`,
   bellhop listen 'prices.>' --name all -- sh -c 'echo "$MESSAGE_TOPIC"; cat'`,
 		Args: handlerArgs("TOPIC|PATTERN"),
 	})
-	flags := c.Flags()
-	flags.StringVar(&f.name, "name", "", "keep the position in Redis, and share the broadcasts with other processes of this name")
-	_ = c.RegisterFlagCompletionFunc("name", a.found(a.listenersLike)) // fails for no flag
-	flags.StringVar(&f.from, "from", "", "begin now, at the beginning, at a time of RFC 3339, or after a position (default: now; with --name at its position)")
-	flags.IntVar(&f.count, "count", 0, "end when this many were handled (default: never)")
-	flags.IntVar(&f.concurrency, "concurrency", 1, "with --name: broadcasts handled at the same time")
-	flags.IntVar(&f.attempts, "attempts", 0, "with --name: attempts of a broadcast (default: BELLHOP_MAX_ATTEMPTS)")
-	flags.StringVar(&f.lease, "lease", "", "with --name: lease of a broadcast, extended while it is handled (default: BELLHOP_LEASE)")
+	f.define(a, c)
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		o, err := f.options(c, s)
 		if err != nil {
@@ -100,6 +93,18 @@ pattern that begins with $dead matches them.`,
 		defer s.reportStatus(ctx, &t)()
 		return listen(ctx, s, args[0], handler, o, f.count)
 	})
+}
+
+// define adds the flags to a command.
+func (f *listenFlags) define(a *app, c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.name, "name", "", "keep the position in Redis, and share the broadcasts with other processes of this name")
+	_ = c.RegisterFlagCompletionFunc("name", a.found(a.listenersLike)) // fails for no flag
+	flags.StringVar(&f.from, "from", "", "begin now, at the beginning, at a time of RFC 3339, or after a position (default: now; with --name at its position)")
+	flags.IntVar(&f.count, "count", 0, "end when this many were handled (default: never)")
+	flags.IntVar(&f.concurrency, "concurrency", 1, "with --name: broadcasts handled at the same time")
+	flags.IntVar(&f.attempts, "attempts", 0, "with --name: attempts of a broadcast (default: BELLHOP_MAX_ATTEMPTS)")
+	flags.StringVar(&f.lease, "lease", "", "with --name: lease of a broadcast, extended while it is handled (default: BELLHOP_LEASE)")
 }
 
 // options returns the options of the flags, and of the configuration for the rest.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -102,7 +101,7 @@ func (r *reply) ending() Ending {
 		case "reason":
 			e.Reason = value
 		case "attempts":
-			e.Attempts, e.History = endingAttempts(value)
+			e.Attempts, e.History = attemptsIn(value)
 		case "result":
 			e.Result = []byte(value)
 		case "record":
@@ -118,31 +117,6 @@ func (r *reply) ending() Ending {
 		e.Raw = ""
 	}
 	return e
-}
-
-// endingAttempts reads the attempts of an entry: how many were used up, and a line of each
-// that is kept.
-func endingAttempts(text string) (used int, history []Attempt) {
-	number, lines, _ := strings.Cut(text, "\n")
-	used, _ = strconv.Atoi(number)
-	for line := range strings.Lines(lines) {
-		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
-		if len(f) < 3 {
-			continue
-		}
-		one := Attempt{Ended: timeOf(f[0]), Took: -1}
-		if took, err := strconv.ParseInt(f[1], 10, 64); err == nil {
-			one.Took = ms(took)
-		}
-		if f[2] != "-" {
-			one.By = f[2]
-		}
-		if len(f) == 4 {
-			one.Reason = f[3]
-		}
-		history = append(history, one)
-	}
-	return used, history
 }
 
 // Archived removes the entries of the outbox up to one. It may be repeated. The error is

@@ -466,7 +466,7 @@ func TestEntryOfTheOutbox(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	add("member", "t:a", "state", "acked", "ended", "1000", "reason", "", "attempts", "3\n900 70 h-1 it failed\n950 - - \nx\n960 1 me",
+	add("member", "t:a", "state", "acked", "ended", "1000", "reason", "", "attempts", "3\n900 70 h-1 it failed\n950 - - \nx\n960 1 me ",
 		"record", "5\nbody", "result", "done", "future", "x")
 	add("member", "t:b", "attempts", "x", "record", "foreign")
 	got, err := s.Endings(t.Context(), 10)
